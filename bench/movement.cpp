@@ -103,6 +103,24 @@ void scan_row(State& state, bench::Rows size) {
   bench::count_items(state, size.elements());
 }
 
+/// cumsum along the rows of x (axis 1), or down its columns.
+void cumsum_row(State& state, bench::Rows size, int axis) {
+  const Tensor& x = bench::noise({size.count, size.length});
+  std::vector<float> out(static_cast<std::size_t>(size.elements()));
+  const auto peer = [&] {
+    if (axis == 0) {
+      std::copy_n(data(x), size.length, out.begin());
+      for (std::int64_t i = size.length; i < size.elements(); ++i)
+        out[static_cast<std::size_t>(i)] = out[static_cast<std::size_t>(i - size.length)] + data(x)[i];
+      return;
+    }
+    for (std::int64_t i = 0; i < size.elements(); i += size.length)
+      std::partial_sum(data(x) + i, data(x) + i + size.length, out.begin() + i);
+  };
+  bench::compare(state, {"a loop", 1e-4, out}, [axis](Tensor t) { return cumsum(t, axis); }, peer, x);
+  bench::count_items(state, size.elements());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -118,8 +136,12 @@ int main(int argc, char** argv) {
   }
   for (const bench::Rows size : {bench::Rows{1024, 1024}, bench::Rows{1, 1 << 16}}) {
     bench::add("running sum, by jit::scan/" + size.text() + "/f32", [size](State& state) { scan_row(state, size); });
-    bench::add_missing("cumsum/" + size.text() + "/f32", "cumsum");
+    bench::add("cumsum/" + size.text() + "/f32", [size](State& state) { cumsum_row(state, size, 1); });
     bench::add_missing("sort/" + size.text() + "/f32", "sort");
   }
+  for (const bench::Rows size : {bench::Rows{65536, 1024}, bench::Rows{1, 1 << 20}})
+    bench::add("cumsum/" + size.text() + "/f32", [size](State& state) { cumsum_row(state, size, 1); });
+  const bench::Rows tall{4096, 1024};
+  bench::add("cumsum along axis 0/" + tall.text() + "/f32", [tall](State& state) { cumsum_row(state, tall, 0); });
   return bench::run(argc, argv);
 }

@@ -108,10 +108,50 @@ template <class T> static T __shfl_xor_sync(unsigned, T value, int mask) {
   emulated::yield();
   return other;
 }
+template <class T> static T __shfl_up_sync(unsigned, T value, int distance) {
+  const unsigned own = threadIdx.x, from = own % 32 >= static_cast<unsigned>(distance) ? own - distance : own;
+  std::memcpy(&emulated::slots[own], &value, sizeof value);
+  emulated::yield();
+  T other;
+  std::memcpy(&other, &emulated::slots[from], sizeof other);
+  emulated::yield();
+  return other;
+}
+static unsigned __ballot_sync(unsigned, bool holds) {
+  const unsigned first = threadIdx.x / 32 * 32;
+  std::memcpy(&emulated::slots[threadIdx.x], &holds, sizeof holds);
+  emulated::yield();
+  unsigned ballot = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    bool other;
+    std::memcpy(&other, &emulated::slots[first + lane], sizeof other);
+    ballot |= static_cast<unsigned>(other) << lane;
+  }
+  emulated::yield();
+  return ballot;
+}
+static int __ffs(int x) { return __builtin_ffs(x); }
+template <class T> static T atomicAdd(T* place, T value) {
+  const T old = *place;
+  *place = static_cast<T>(static_cast<unsigned long long>(old) + static_cast<unsigned long long>(value));
+  return old;
+}
+template <class T> static T atomicMin(T* place, T value) {
+  const T old = *place;
+  if (value < old) *place = value;
+  return old;
+}
+template <class T> static T atomicMax(T* place, T value) {
+  const T old = *place;
+  if (value > old) *place = value;
+  return old;
+}
 template <class To, class From> static To bits_as(From from) { To to; std::memcpy(&to, &from, sizeof to); return to; }
 static inline float __int_as_float(int bits) { return bits_as<float>(bits); }
 static inline double __longlong_as_double(long long bits) { return bits_as<double>(bits); }
 static inline float __uint_as_float(unsigned bits) { return bits_as<float>(bits); }
+static inline int __float_as_int(float x) { return bits_as<int>(x); }
+static inline long long __double_as_longlong(double x) { return bits_as<long long>(x); }
 static inline unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
 static inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>(static_cast<std::uint64_t>(a) * b >> 32);

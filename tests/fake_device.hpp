@@ -187,13 +187,6 @@ class FakeBackend final : public sinter::Backend {
   std::unique_ptr<sinter::LaunchGroup> group(std::vector<sinter::GroupedLaunch> launches) override {
     return std::make_unique<FakeGroup>(memory_, std::move(launches));
   }
-  std::unique_ptr<sinter::Launch> bind_host_op(const sinter::HostOp& op, std::span<const std::int64_t> symbols,
-                                               const sinter::StepContext& step) override {
-    if (op.run != nullptr) return nullptr;
-    const auto size = static_cast<std::size_t>(size_of(op.scatter.dtype));
-    return std::make_unique<FakeLaunch>(memory_, sinter::bind_host_op(op, symbols),
-                                        std::vector<std::size_t>{8, size, size}, step.host_operands, index_);
-  }
 
  private:
   class Compiled final : public sinter::Executable {

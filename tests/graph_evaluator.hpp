@@ -3,12 +3,15 @@
 // everything else is written here anew, for reading and not for speed.
 #pragma once
 
+#include "graph_evaluator_scalars.hpp"
+
 #include <sinter/graph/builder.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/ops/philox.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -20,182 +23,6 @@
 #include <vector>
 
 namespace oracle {
-
-using Number = long double;
-using Extents = std::vector<std::int64_t>;
-
-/// A dense row-major value.
-struct Array {
-  sinter::DType dtype = sinter::DType::f64;
-  Extents extents;
-  std::vector<Number> data;
-
-  std::int64_t size() const {
-    std::int64_t count = 1;
-    for (std::int64_t extent : extents) count *= extent;
-    return count;
-  }
-  static Array zeros(sinter::DType dtype, Extents extents) {
-    Array out{dtype, std::move(extents), {}};
-    out.data.assign(static_cast<std::size_t>(out.size()), 0);
-    return out;
-  }
-};
-
-inline std::size_t flat_index(const Extents& extents, const Extents& index) {
-  std::int64_t flat = 0;
-  for (std::size_t i = 0; i < extents.size(); ++i) flat = flat * extents[i] + index[i];
-  return static_cast<std::size_t>(flat);
-}
-
-/// Calls `visit(index)` for each index in row-major order.
-template <class F>
-void for_each_index(const Extents& extents, F&& visit) {
-  for (std::int64_t extent : extents)
-    if (extent == 0) return;
-  Extents index(extents.size(), 0);
-  while (true) {
-    visit(static_cast<const Extents&>(index));
-    std::size_t axis = extents.size();
-    while (axis > 0 && ++index[axis - 1] == extents[axis - 1]) index[--axis] = 0;
-    if (axis == 0) return;
-  }
-}
-
-/// The element of `x` that broadcasting puts at `index` of a result.
-inline Number broadcast_element(const Array& x, const Extents& index) {
-  Extents own(x.extents.size());
-  const std::size_t added = index.size() - own.size();
-  for (std::size_t i = 0; i < own.size(); ++i) own[i] = x.extents[i] == 1 ? 0 : index[i + added];
-  return x.data[flat_index(x.extents, own)];
-}
-
-// Scalar primitives
-
-inline Number wrapped(std::uint64_t bits, sinter::DType dtype) {
-  if (dtype == sinter::DType::bool_) return bits != 0;
-  return dtype == sinter::DType::i32 ? static_cast<Number>(static_cast<std::int32_t>(bits))
-                                     : static_cast<Number>(static_cast<std::int64_t>(bits));
-}
-
-inline Number integer_primitive(sinter::Prim prim, sinter::DType dtype, std::int64_t a, std::int64_t b) {
-  using sinter::Prim;
-  const auto ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
-  const bool is_bool = dtype == sinter::DType::bool_;
-  switch (prim) {
-    case Prim::neg: return wrapped(0 - ua, dtype);
-    case Prim::abs: return wrapped(a < 0 ? 0 - ua : ua, dtype);
-    case Prim::add: return wrapped(ua + ub, dtype);
-    case Prim::sub: return wrapped(ua - ub, dtype);
-    case Prim::mul: return wrapped(ua * ub, dtype);
-    case Prim::div:
-      return b == 0 ? 0 : b == -1 ? wrapped(0 - ua, dtype) : wrapped(static_cast<std::uint64_t>(a / b), dtype);
-    case Prim::rem: {
-      if (b == 0 || b == -1) return 0;
-      const std::int64_t r = a % b;
-      return wrapped(static_cast<std::uint64_t>(r != 0 && (r < 0) != (b < 0) ? r + b : r), dtype);
-    }
-    case Prim::min: return static_cast<Number>(std::min(a, b));
-    case Prim::max: return static_cast<Number>(std::max(a, b));
-    case Prim::and_: return wrapped(ua & ub, dtype);
-    case Prim::or_: return wrapped(ua | ub, dtype);
-    case Prim::xor_: return wrapped(ua ^ ub, dtype);
-    case Prim::not_: return is_bool ? static_cast<Number>(a == 0) : wrapped(~ua, dtype);
-    default: throw std::logic_error("oracle: no such integer primitive: " + std::string(sinter::name(prim)));
-  }
-}
-
-inline Number floating_primitive(sinter::Prim prim, Number a, Number b) {
-  using sinter::Prim;
-  const Number nan = std::numeric_limits<Number>::quiet_NaN();
-  const bool has_nan = std::isnan(a) || std::isnan(b);
-  switch (prim) {
-    case Prim::neg: return -a;
-    case Prim::abs: return std::fabs(a);
-    case Prim::add: return a + b;
-    case Prim::sub: return a - b;
-    case Prim::mul: return a * b;
-    case Prim::div: return a / b;
-    case Prim::rem: return a - b * std::floor(a / b);
-    case Prim::min: return has_nan ? nan : a == b ? (std::signbit(a) ? a : b) : std::min(a, b);
-    case Prim::max: return has_nan ? nan : a == b ? (std::signbit(a) ? b : a) : std::max(a, b);
-    case Prim::floor: return std::floor(a);
-    case Prim::ceil: return std::ceil(a);
-    case Prim::round: return std::nearbyint(a);
-    case Prim::trunc: return std::trunc(a);
-    case Prim::sqrt: return std::sqrt(a);
-    case Prim::rsqrt: return 1 / std::sqrt(a);
-    case Prim::exp: return std::exp(a);
-    case Prim::log: return std::log(a);
-    case Prim::sin: return std::sin(a);
-    case Prim::cos: return std::cos(a);
-    case Prim::tanh: return std::tanh(a);
-    case Prim::erf: return std::erf(a);
-    case Prim::gelu: return a * std::erfc(-a / std::numbers::sqrt2_v<Number>) / 2;
-    case Prim::gelu_slope:
-      return std::erfc(-a / std::numbers::sqrt2_v<Number>) / 2 +
-             a * std::exp(-a * a / 2) * std::numbers::inv_sqrtpi_v<Number> / std::numbers::sqrt2_v<Number>;
-    case Prim::gauss: return std::exp(-a * a / 2);
-    case Prim::pow: return std::pow(a, b);
-    default: throw std::logic_error("oracle: no such floating primitive: " + std::string(sinter::name(prim)));
-  }
-}
-
-inline Number converted(Number x, sinter::DType to) {
-  if (sinter::is_floating(to)) return x;
-  if (to == sinter::DType::bool_) return x != 0;
-  if (std::isnan(x)) return 0;
-  const Number low = to == sinter::DType::i32 ? -2147483648.0L : -9223372036854775808.0L;
-  const Number high = to == sinter::DType::i32 ? 2147483647.0L : 9223372036854775807.0L;
-  return std::clamp(std::trunc(x), low, high);
-}
-
-/// How comparisons see two floating values that differ by rounding alone. Equal ones are equal in each way.
-enum class NearTies : std::uint8_t { as_they_are, equal, the_other_way };
-inline NearTies& near_ties() {
-  static thread_local NearTies ties = NearTies::as_they_are;
-  return ties;
-}
-inline bool is_near_tie(Number a, Number b, sinter::DType dtype) {
-  const Number rounding = dtype == sinter::DType::f32 ? 1e-5L : 1e-13L;
-  return a != b && std::fabs(a - b) <= rounding * (1 + std::max(std::fabs(a), std::fabs(b)));
-}
-inline Number compared(sinter::Prim prim, Number a, Number b, sinter::DType dtype) {
-  using sinter::Prim;
-  if (near_ties() != NearTies::as_they_are && sinter::is_floating(dtype) && is_near_tie(a, b, dtype)) {
-    if (near_ties() == NearTies::equal) b = a;
-    else std::swap(a, b);
-  }
-  switch (prim) {
-    case Prim::eq: return a == b;
-    case Prim::ne: return a != b;
-    case Prim::lt: return a < b;
-    default: return a <= b;
-  }
-}
-
-/// The value of one instruction, given those before it.
-inline Number run_instruction(const sinter::Inst& inst, const std::vector<sinter::Inst>& body,
-                              const std::vector<Number>& values, const std::vector<Number>& operands) {
-  using sinter::Prim;
-  auto arg = [&](std::size_t k) { return values[inst.args[k]]; };
-  switch (inst.prim) {
-    case Prim::immediate:
-      return sinter::is_floating(inst.dtype) ? static_cast<Number>(inst.number()) : static_cast<Number>(inst.integer());
-    case Prim::load: return operands[inst.access];
-    case Prim::fma: return arg(0) * arg(1) + arg(2);
-    case Prim::eq:
-    case Prim::ne:
-    case Prim::lt:
-    case Prim::le: return compared(inst.prim, arg(0), arg(1), body[inst.args[0]].dtype);
-    case Prim::select: return arg(0) != 0 ? arg(1) : arg(2);
-    case Prim::convert: return converted(arg(0), inst.dtype);
-    default: break;
-  }
-  const Number a = arg(0), b = sinter::arity(inst.prim) > 1 ? arg(1) : 0;
-  if (sinter::is_floating(body[inst.args[0]].dtype)) return floating_primitive(inst.prim, a, b);
-  return integer_primitive(inst.prim, inst.dtype, static_cast<std::int64_t>(a), static_cast<std::int64_t>(b));
-}
 
 // Nodes
 
@@ -231,8 +58,33 @@ inline void evaluate_elementwise(const sinter::OpInfo& op, NodeArgs& a) {
   });
 }
 
+/// argmax and argmin, from what they are defined to be.
+inline void evaluate_position(const sinter::OpInfo& op, NodeArgs& a) {
+  const Array& x = *a.in[0];
+  const bool is_least = op.name == "argmin";
+  std::vector<std::int64_t> seen(a.out.data.size());
+  std::vector<Number> best(a.out.data.size());
+  for_each_index(x.extents, [&](const Extents& index) {
+    Extents to;
+    for (std::size_t i = 0; i < index.size(); ++i) {
+      const bool is_reduced =
+          std::find(a.attrs.axes.begin(), a.attrs.axes.end(), static_cast<std::int64_t>(i)) != a.attrs.axes.end();
+      if (!is_reduced) to.push_back(index[i]);
+      else if (a.attrs.keepdim) to.push_back(0);
+    }
+    const std::size_t at = flat_index(a.out.extents, to);
+    const Number value = x.data[flat_index(x.extents, index)];
+    const std::int64_t position = seen[at]++;
+    const bool is_beyond = is_least ? value < best[at] : value > best[at];
+    if (position != 0 && (std::isnan(best[at]) || !(is_beyond || std::isnan(value)))) return;
+    best[at] = value;
+    a.out.data[at] = static_cast<Number>(position);
+  });
+}
+
 inline void evaluate_reduction(const sinter::OpInfo& op, NodeArgs& a) {
   using sinter::Prim;
+  if (op.fold != nullptr) return evaluate_position(op, a);
   const Array& x = *a.in[0];
   const auto prim = static_cast<Prim>(op.reduction);
   const Number infinity = std::numeric_limits<Number>::infinity();
@@ -257,6 +109,36 @@ inline void evaluate_reduction(const sinter::OpInfo& op, NodeArgs& a) {
     sum = floating_primitive(combine, sum, x.data[flat_index(x.extents, index)]);
     if (x.dtype == sinter::DType::i32)
       sum = wrapped(static_cast<std::uint64_t>(static_cast<std::int64_t>(sum)), x.dtype);
+  });
+}
+
+/// Integers wrap as the dtype's. Nothing is before the first element: 0, 1, the lowest or the highest number.
+inline void evaluate_scan(const sinter::OpInfo& op, NodeArgs& a) {
+  using sinter::Prim;
+  const auto prim = static_cast<Prim>(op.reduction);
+  const bool is_real = sinter::is_floating(a.out.dtype), is_wide = a.out.dtype == sinter::DType::i64;
+  const Number infinity = std::numeric_limits<Number>::infinity();
+  const Number highest = is_real ? infinity : is_wide ? 9223372036854775807.0L : 2147483647.0L;
+  const Number lowest = is_real ? -infinity : -highest - 1;
+  const auto axis = static_cast<std::size_t>(a.attrs.axes[0]);
+  const bool is_exclusive = a.attrs[sinter::ops_detail::is_exclusive];
+  Extents lines = a.out.extents;
+  const std::int64_t length = lines[axis];
+  lines[axis] = length == 0 ? 0 : 1;
+  for_each_index(lines, [&](Extents index) {
+    Number sum = prim == Prim::scan_add ? 0 : prim == Prim::scan_mul ? 1 : prim == Prim::scan_min ? highest : lowest;
+    for (std::int64_t i = 0; i < length; ++i) {
+      index[axis] = a.attrs[sinter::ops_detail::is_reversed] ? length - 1 - i : i;
+      const std::size_t at = flat_index(a.out.extents, index);
+      const Prim step = prim == Prim::scan_add   ? Prim::add
+                        : prim == Prim::scan_mul ? Prim::mul
+                        : prim == Prim::scan_min ? Prim::min
+                                                 : Prim::max;
+      const Number before = sum, x = a.in[0]->data[at];
+      if (is_real) sum = floating_primitive(step, before, x);
+      else sum = integer_primitive(step, a.out.dtype, static_cast<std::int64_t>(before), static_cast<std::int64_t>(x));
+      a.out.data[at] = is_exclusive ? before : sum;
+    }
   });
 }
 
@@ -352,21 +234,25 @@ inline void evaluate_matmul(NodeArgs& a) {
 }
 
 /// The place in `x` that position `index` of a take along `axis` reads; the first `shared` axes are x's and the
-/// positions'.
-inline Extents taken_index(const Extents& index, const Array& positions, std::size_t axis, std::size_t shared = 0) {
-  const std::size_t count = positions.extents.size() - shared;
+/// positions', and so are the last `inner` ones.
+inline Extents taken_index(const Extents& index, const Array& positions, std::size_t axis, std::size_t shared = 0,
+                           std::size_t inner = 0) {
+  const std::size_t own = positions.extents.size() - shared - inner;
   const auto begin = index.begin() + static_cast<std::ptrdiff_t>(axis);
+  const auto end = begin + static_cast<std::ptrdiff_t>(own);
   Extents from(index.begin(), begin), at(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(shared));
-  at.insert(at.end(), begin, begin + static_cast<std::ptrdiff_t>(count));
+  at.insert(at.end(), begin, end);
+  at.insert(at.end(), index.end() - static_cast<std::ptrdiff_t>(inner), index.end());
   from.push_back(static_cast<std::int64_t>(positions.data[flat_index(positions.extents, at)]));
-  from.insert(from.end(), begin + static_cast<std::ptrdiff_t>(count), index.end());
+  from.insert(from.end(), end, index.end());
   return from;
 }
 
 inline void evaluate_take(NodeArgs& a) {
   evaluate_view(a, [&](const Extents& index) {
     return taken_index(index, *a.in[1], static_cast<std::size_t>(a.attrs.axes[0]),
-                       static_cast<std::size_t>(a.attrs[sinter::ops::Take::shared]));
+                       static_cast<std::size_t>(a.attrs[sinter::ops::Take::shared]),
+                       static_cast<std::size_t>(a.attrs[sinter::ops::Take::inner]));
   });
 }
 
@@ -375,6 +261,28 @@ inline void evaluate_scatter_add(NodeArgs& a) {
   for_each_index(value.extents, [&](const Extents& index) {
     const Extents to = taken_index(index, *a.in[0], static_cast<std::size_t>(a.attrs.axes[0]));
     a.out.data[flat_index(a.out.extents, to)] += value.data[flat_index(value.extents, index)];
+  });
+}
+
+inline void evaluate_scatter(NodeArgs& a) {
+  using sinter::Combine;
+  const Array& value = *a.in[2];
+  a.out.data = a.in[0]->data;
+  for_each_index(value.extents, [&](const Extents& index) {
+    const Extents at = taken_index(index, *a.in[1], static_cast<std::size_t>(a.attrs.axes[0]),
+                                   static_cast<std::size_t>(a.attrs[sinter::ops::Scatter::shared]),
+                                   static_cast<std::size_t>(a.attrs[sinter::ops::Scatter::inner]));
+    Number& to = a.out.data[flat_index(a.out.extents, at)];
+    const Number x = value.data[flat_index(value.extents, index)];
+    switch (a.attrs[sinter::ops::Scatter::combine]) {
+      case Combine::none: to = x; break;
+      case Combine::add:
+        to = a.out.dtype == sinter::DType::bool_ ? static_cast<Number>(to != 0 || x != 0) : to + x;
+        break;
+      case Combine::mul: to *= x; break;
+      case Combine::min: to = x < to || x != x ? x : to; break;
+      case Combine::max: to = x > to || x != x ? x : to; break;
+    }
   });
 }
 
@@ -402,6 +310,7 @@ inline const std::map<const sinter::OpInfo*, NodeFunction>& node_functions() {
       {&op_info<ops::Matmul>, evaluate_matmul},
       {&op_info<ops::Take>, evaluate_take},
       {&op_info<ops::ScatterAdd>, evaluate_scatter_add},
+      {&op_info<ops::Scatter>, evaluate_scatter},
       {&op_info<ops::RandomBits>, evaluate_random_bits}};
   return functions;
 }
@@ -461,6 +370,8 @@ inline Array evaluate_node(const sinter::Graph& graph, std::size_t id, const std
     evaluate_elementwise(*node.op, args);
   } else if (node.op->kind == sinter::OpKind::reduction) {
     evaluate_reduction(*node.op, args);
+  } else if (node.op->kind == sinter::OpKind::structured && node.op->reduction != 0) {
+    evaluate_scan(*node.op, args);
   } else if (node.op->kind == sinter::OpKind::composite) {
     sinter::Node bound = node;
     bound.edit_attrs([&](sinter::Attrs& attrs) {

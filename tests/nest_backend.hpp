@@ -32,8 +32,13 @@ inline Machine plain_machine(int vector_bytes = 64) {
 
 /// Must two right back ends give the same bits? Not where functions are computed within a few units of the last place.
 inline bool is_exactly_rounded(const Kernel& kernel) {
-  return std::none_of(kernel.body.begin(), kernel.body.end(),
-                      [](const Inst& inst) { return inst.prim >= Prim::rsqrt && inst.prim <= Prim::pow; });
+  const auto is_exact = [](const std::vector<Inst>& body) {
+    return std::none_of(body.begin(), body.end(),
+                        [](const Inst& inst) { return inst.prim >= Prim::rsqrt && inst.prim <= Prim::pow; });
+  };
+  return is_exact(kernel.body) && std::all_of(kernel.folds.begin(), kernel.folds.end(), [&](const ScalarFold& fold) {
+           return is_exact(fold.step.body) && is_exact(fold.merge.body) && is_exact(fold.finish.body);
+         });
 }
 
 inline std::optional<LoopNest> nest_of(const Kernel& kernel, const Machine& machine = plain_machine(),

@@ -78,7 +78,7 @@ inline PlanOptions op_by_op(std::vector<Backend*> backends = {reference()}) {
 
 /// "row contraction pointwise host ...": the kinds of a plan's kernels in order.
 inline std::string kinds(const Plan& plan) {
-  constexpr const char* names[] = {"pointwise", "row", "column", "contraction"};
+  constexpr const char* names[] = {"pointwise", "row", "column", "contraction", "scatter"};
   std::string text;
   for (const PlanStep& step : plan.steps())
     text += (text.empty() ? "" : " ") + std::string(step.host ? "host" : names[static_cast<int>(step.kernel.kind)]);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Derives the coefficients of include/sinter/backend/x86/math/coefficients.hpp.
+"""Derives the coefficients of include/sinter/backend/x86/math/coefficients.hpp and include/sinter/ops/coefficients.hpp.
 
 Usage: pip install mpmath; tools/minimax.py > include/sinter/backend/x86/math/coefficients.hpp
+       tools/minimax.py ops > include/sinter/ops/coefficients.hpp
 
 Each row of TABLES is a polynomial P(t(x)) that approximates target(x) on [lo, hi]; weight(x) turns its error into the
 relative error of the function that is built from it. The Remez exchange runs on a grid of Chebyshev nodes in 50-digit
@@ -159,6 +160,78 @@ TABLES = [
      (9, 21), lambda w: w),
 ]
 
+BESSEL_END = 8                           # up to here polynomials in x, beyond in 1 / x
+
+
+def atan_tail(z):                        # atan(r) = r + r z atan_tail(z), z = r^2
+    r = mp.sqrt(z)
+    return (mp.atan(r) / r - 1) / z
+
+
+def asin_tail(z):                        # asin(r) = r + r z asin_tail(z), z = r^2
+    r = mp.sqrt(z)
+    return (mp.asin(r) / r - 1) / z
+
+
+def gamma_middle(t):                     # lgamma(2 + t) / t
+    return mp.loggamma(2 + t).real / t
+
+
+def gamma_weight(t):
+    return t / mp.loggamma(2 + t).real
+
+
+def stirling(z):                         # x (lgamma(x) - ((x - 1/2) log(x) - x + log(2 pi) / 2)), z = 1 / x^2
+    x = 1 / mp.sqrt(z)
+    return x * (mp.loggamma(x).real - ((x - mpf(1) / 2) * mp.log(x) - x + mp.log(2 * mp.pi) / 2))
+
+
+def bessel_near(order):                  # I0(x) or I1(x) / x in z = x^2: all terms are positive
+    def target(z):
+        x = mp.sqrt(z)
+        return mp.besseli(order, x) / x ** order
+    return target
+
+
+def bessel_far(order):                   # sqrt(x) e^-x I(x) in 16 / x - 1
+    def target(w):
+        x = 2 * BESSEL_END / (w + 1)
+        return mp.sqrt(x) * mp.besseli(order, x) * mp.exp(-x)
+    return target
+
+
+def erf_inverse_near(z):                 # erfinv(a) / a, z = a^2
+    a = mp.sqrt(z)
+    return mp.erfinv(a) / a
+
+
+def erf_inverse_far(t):                  # erfinv(a), t = sqrt(-log(1 - a)) - 3.5
+    return mp.erfinv(1 - mp.exp(-(t + mpf('3.5')) ** 2))
+
+
+NEAR, FAR = mpf('1e-9') - 1, mpf(1)
+# The same of the functions that ops are made of for every back end.
+OPS_TABLES = [
+    TABLES[0],
+    ('atan', '(atan(r)/r - 1) / z in z = r^2, r <= tan(pi/8)', atan_tail, lambda z: z * mp.sqrt(z) / mp.atan(mp.sqrt(z)),
+     TINY, mpf('0.17158'), (3, 9), lambda z: z),
+    ('asin', '(asin(r)/r - 1) / z in z = r^2, r <= 1/2', asin_tail, lambda z: z * mp.sqrt(z) / mp.asin(mp.sqrt(z)),
+     TINY, mpf('0.25001'), (4, 11), lambda z: z),
+    TABLES[5],
+    ('gamma_middle', 'lgamma(2 + t) / t, |t| <= 1/2', gamma_middle, gamma_weight, mpf('-0.500001'), mpf('0.500002'), (8, 18),
+     lambda t: t),
+    ('stirling', 'x (lgamma(x) - ((x - 1/2) log(x) - x + log(2 pi) / 2)) in z = 1/x^2, x >= 8', stirling, lambda z: mpf(1) / 32,
+     mpf('1e-8'), mpf(1) / 64, (2, 6), lambda z: z),
+    ('erf_inverse_near', 'erfinv(a) / a in a^2, a <= 0.81', erf_inverse_near, relative(erf_inverse_near), TINY, mpf('0.66'), (6, 6),
+     lambda z: z),
+    ('erf_inverse_far', 'erfinv(a) in t = sqrt(-log(1 - a)) - 3.5, a >= 0.8', erf_inverse_far, relative(erf_inverse_far),
+     mpf('-2.24'), mpf('2.6'), (8, 8), lambda t: t),
+    ('i0_near', 'I0(x) in x^2, x <= 8', bessel_near(0), relative(bessel_near(0)), TINY, mpf(64), (11, 20), lambda z: z),
+    ('i0_far', 'sqrt(x) e^-x I0(x) in 16/x - 1, x >= 8', bessel_far(0), relative(bessel_far(0)), NEAR, FAR, (6, 24), lambda w: w),
+    ('i1_near', 'I1(x) / x in x^2, x <= 8', bessel_near(1), relative(bessel_near(1)), TINY, mpf(64), (11, 20), lambda z: z),
+    ('i1_far', 'sqrt(x) e^-x I1(x) in 16/x - 1, x >= 8', bessel_far(1), relative(bessel_far(1)), NEAR, FAR, (6, 24), lambda w: w),
+]
+
 
 def truncate_to(x, bits):
     mantissa, exponent = mp.frexp(x)
@@ -205,16 +278,30 @@ def emit_inverse_pi():
     print('};\n\n}  // namespace x86')
 
 
+def emit_tables(tables, bits, which, suffix):
+    for name, meaning, target, weight, lo, hi, degrees, variable in tables:
+        target, weight, lo, hi = (v[which] if isinstance(v, tuple) else v for v in (target, weight, lo, hi))
+        values, error = fit(target, weight, lo, hi, degrees[which], bits, variable)
+        print(f'{name}_{suffix}: 2^{float(error):.2f}', file=sys.stderr, flush=True)
+        emit(name, f'{meaning}. Relative error 2^{float(error):.1f}.', values)
+
+
+def main_of_ops():
+    print('// Coefficients of the functions that ops are made of. Made by tools/minimax.py, not by hand: edit that and run it again.')
+    print('#pragma once\n\n#include <sinter/base/config.hpp>\n\nSINTER_NAMESPACE_BEGIN')
+    for suffix, bits, which in (('f32', 24, 0), ('f64', 53, 1)):
+        print(f'namespace ops_detail::coefficients_{suffix} {{\n')
+        emit_tables(OPS_TABLES, bits, which, suffix)
+        print(f'\n}}  // namespace ops_detail::coefficients_{suffix}')
+    print('SINTER_NAMESPACE_END')
+
+
 def main():
     print('// Coefficients of the vector math functions. Made by tools/minimax.py, not by hand: edit that and run it again.')
     print('#pragma once\n\n#include <sinter/base/config.hpp>\n\n#include <cstdint>\n\nSINTER_NAMESPACE_BEGIN')
     for suffix, bits, which in (('f32', 24, 0), ('f64', 53, 1)):
         print(f'namespace x86::coefficients_{suffix} {{\n')
-        for name, meaning, target, weight, lo, hi, degrees, variable in TABLES:
-            target, weight, lo, hi = (v[which] if isinstance(v, tuple) else v for v in (target, weight, lo, hi))
-            values, error = fit(target, weight, lo, hi, degrees[which], bits, variable)
-            print(f'{name}_{suffix}: 2^{float(error):.2f}', file=sys.stderr, flush=True)
-            emit(name, f'{meaning}. Relative error 2^{float(error):.1f}.', values)
+        emit_tables(TABLES, bits, which, suffix)
         emit('log2_e', '1 / ln(2).', split(1 / mp.log(2), bits, 1))
         emit('ln2', 'ln(2) in two parts; their sum is right to twice the precision.', split(mp.log(2), bits, 2))
         emit('ln2_short', 'The same; the first part times any exponent is exact.', split(mp.log(2), bits, 2, bits - (9 if which == 0 else 11)))
@@ -228,4 +315,4 @@ def main():
 
 
 if __name__ == '__main__':
-    main()
+    main_of_ops() if sys.argv[1:] == ['ops'] else main()

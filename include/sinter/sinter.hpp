@@ -12,7 +12,9 @@
 #include <sinter/expr/equality.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/expr/functions.hpp>
+#include <sinter/expr/gather_scatter.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/expr/pooling.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/escape.hpp>
 #include <sinter/jit/call/marks.hpp>

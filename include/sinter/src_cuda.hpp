@@ -22,6 +22,8 @@
 #include <sinter/backend/cuda/source/pointwise.ipp>
 #include <sinter/backend/cuda/source/product.ipp>
 #include <sinter/backend/cuda/source/reduction.ipp>
+#include <sinter/backend/cuda/source/scan.ipp>
+#include <sinter/backend/cuda/source/reduction_fold.ipp>
 #include <sinter/backend/cuda/source/reduction_shape.ipp>
 #include <sinter/backend/cuda/source/scalar.ipp>
 #include <sinter/backend/cuda/source/scatter.ipp>

@@ -7,6 +7,7 @@
 #include <sinter/kernel/fusion_merge.ipp>
 #include <sinter/kernel/fusion_node.ipp>
 #include <sinter/kernel/fusion_node_views.ipp>
+#include <sinter/kernel/fusion_patches.ipp>
 #include <sinter/kernel/fusion_prologue.ipp>
 #include <sinter/kernel/index_map.ipp>
 #include <sinter/kernel/kernel.ipp>
@@ -14,6 +15,7 @@
 #include <sinter/kernel/limits.ipp>
 #include <sinter/kernel/loop_nest/binding.ipp>
 #include <sinter/kernel/loop_nest/builder.ipp>
+#include <sinter/kernel/loop_nest/choices.ipp>
 #include <sinter/kernel/loop_nest/interpreter.ipp>
 #include <sinter/kernel/loop_nest/loop_nest.ipp>
 #include <sinter/kernel/loop_nest/text.ipp>
@@ -21,3 +23,4 @@
 #include <sinter/kernel/lowering.ipp>
 #include <sinter/kernel/lowering_axes.ipp>
 #include <sinter/kernel/memory_plan.ipp>
+#include <sinter/kernel/schedule.ipp>

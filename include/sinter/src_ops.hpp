@@ -8,7 +8,10 @@
 #include <sinter/ops/control_bodies.ipp>
 #include <sinter/ops/control_gradient.ipp>
 #include <sinter/ops/conv.ipp>
+#include <sinter/ops/cumulative.ipp>
+#include <sinter/ops/convolution.ipp>
 #include <sinter/ops/custom_derivative.ipp>
+#include <sinter/ops/flip.ipp>
 #include <sinter/ops/host_function.ipp>
 #include <sinter/ops/infer.ipp>
 #include <sinter/ops/join.ipp>
@@ -21,7 +24,10 @@
 #include <sinter/ops/region.ipp>
 #include <sinter/ops/registry.ipp>
 #include <sinter/ops/scalar.ipp>
+#include <sinter/ops/scalar_math.ipp>
+#include <sinter/ops/scalar_fold.ipp>
 #include <sinter/ops/softmax.ipp>
+#include <sinter/ops/special_math.ipp>
 #include <sinter/ops/statistics.ipp>
 #include <sinter/ops/take.ipp>
 #include <sinter/ops/to.ipp>

@@ -22,11 +22,16 @@
 #include <sinter/backend/x86/nest/chain.ipp>
 #include <sinter/backend/x86/nest/columns.ipp>
 #include <sinter/backend/x86/nest/driver.ipp>
+#include <sinter/backend/x86/nest/folds.ipp>
 #include <sinter/backend/x86/nest/generator.ipp>
+#include <sinter/backend/x86/nest/guarded.ipp>
 #include <sinter/backend/x86/nest/loop.ipp>
 #include <sinter/backend/x86/nest/prepare.ipp>
+#include <sinter/backend/x86/nest/scans.ipp>
 #include <sinter/backend/x86/nest/short_rows.ipp>
 #include <sinter/backend/x86/nest/vector_builder.ipp>
+#include <sinter/backend/x86/nest/vector_lanes.ipp>
 #include <sinter/backend/x86/nest/vector_memory.ipp>
 #include <sinter/backend/x86/nest/vector_remainder.ipp>
+#include <sinter/backend/x86/scatter/scatter.ipp>
 #endif

@@ -1777,6 +1777,147 @@ const Variable& Variable::operator=(T&& value) const {
 }
 
 SINTER_NAMESPACE_END
+// ---- sinter/expr/adaptive_pool.hpp
+// Pooling to a given size, and by other norms than mean and maximum.
+
+SINTER_NAMESPACE_BEGIN
+
+/// The last axes of x at the extents `size`: mean (maximum) of elements floor(i n / m) to before ceil((i + 1) n / m).
+Tensor adaptive_avg_pool(const In& x, const Shape& size);
+Tensor adaptive_max_pool(const In& x, const Shape& size);
+/// (sum of x^p)^(1/p) of each window of an image.
+Tensor lp_pool2d(const In& x, double p, std::int64_t size, std::int64_t stride = 0);  // stride 0: the size
+
+namespace expr_detail {
+Tensor adaptive_mean_along(const Tensor& x, int axis, Dim size, Location where);
+}  // namespace expr_detail
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/attention.hpp
+// Attention and rotary positions.
+
+#include <optional>
+
+SINTER_NAMESPACE_BEGIN
+
+/// Which keys a query sees in causal attention. `true` is for as many queries as keys: query i sees keys up to i.
+/// Otherwise say how they are aligned: from_start, also up to key i, or to_end, so that the last query sees all keys,
+/// as with a cache of keys.
+class Causal {
+ public:
+  enum Alignment : std::uint8_t { no, equal_lengths, from_start, to_end };
+  constexpr Causal(Alignment alignment) : alignment_(alignment) {}
+  constexpr Causal(bool is_causal) : alignment_(is_causal ? equal_lengths : no) {}
+  constexpr Alignment alignment() const { return alignment_; }
+
+ private:
+  Alignment alignment_;
+};
+/// Whether there may be fewer heads of keys and values than of queries; then each serves as many queries' heads.
+enum class Heads : bool { equal, grouped };
+struct AttentionOptions {
+  Causal causal = false;
+  std::optional<Tensor> mask =
+      {};  // broadcasts to [batch..., l, s]. bool: true is seen. Of q's dtype: added to the scores
+  std::optional<double> scale = {};  // of the scores; none: 1 / sqrt(d)
+  double dropout = 0;                // probability with which a weight is dropped, for training
+  Heads heads = Heads::equal;        // grouped: k and v [..., heads / n, s, d]
+};
+/// softmax(q k^T * scale) v; q [batch..., l, d], k [batch..., s, d], v [batch..., s, f]. A query that sees no key
+/// gets zeros.
+Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options = {});
+
+/// Which elements make a pair: i and i + features / 2, or 2 i and 2 i + 1.
+enum class RotaryLayout : std::uint8_t { halves, interleaved };
+struct RotaryOptions {
+  RotaryLayout layout = RotaryLayout::halves;
+  std::int64_t features = 0;  // so many of the last axis are turned, the others kept; 0: all
+  double base = 10000;
+  double scale = 1;                      // of positions
+  Scalar offset = 0;                     // of the first position
+  std::optional<Tensor> positions = {};  // (l) or what broadcasts to x without its last axis; else 0, 1, 2, ...
+};
+/// Turns pair i at position p of x [..., l, d] by the angle p * base^(-2 i / features). Su et al. 2021.
+Tensor rotary_embedding(const In& x, RotaryOptions options = {});
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/convolution.hpp
+// Convolutions of one to three axes and transposed ones, and their windows: unfold and fold.
+
+SINTER_NAMESPACE_BEGIN
+
+/// A number for each axis of an image or signal: one for all, or one for each.
+class PerAxis {
+ public:
+  template <std::integral I>
+    requires(!std::same_as<I, bool>)
+  PerAxis(I number) : numbers_{static_cast<std::int64_t>(number)} {}
+  PerAxis(std::initializer_list<std::int64_t> numbers) {
+    for (std::int64_t number : numbers) numbers_.push_back(number);
+  }
+  template <IntegerList L>
+  PerAxis(const L& numbers) {
+    for (auto number : numbers) numbers_.push_back(static_cast<std::int64_t>(number));
+  }
+  std::span<const std::int64_t> list() const { return numbers_; }
+
+ private:
+  IntVector numbers_;
+};
+
+/// Zeros at both ends of each axis: numbers; or valid, none, or same, so that the result is as long as x (stride 1).
+class ConvPadding {
+ public:
+  enum Kind : std::uint8_t { numbers, valid, same };
+  ConvPadding(Kind kind) : kind_(kind), numbers_(0) {}
+  template <class N>
+    requires std::is_convertible_v<const N&, PerAxis>
+  ConvPadding(const N& given) : kind_(Kind::numbers), numbers_(given) {}
+  ConvPadding(std::initializer_list<std::int64_t> given) : kind_(Kind::numbers), numbers_(given) {}
+  Kind kind() const { return kind_; }
+  const PerAxis& each() const { return numbers_; }
+
+ private:
+  Kind kind_;
+  PerAxis numbers_;
+};
+
+struct ConvOptions {
+  PerAxis stride = 1;
+  ConvPadding padding = 0;
+  PerAxis dilation = 1;
+  std::int64_t groups = 1;
+  std::optional<Tensor> bias = {};  // (o)
+};
+using Conv2dOptions = ConvOptions;
+/// x [n, c, s...], weight [o, c / groups, k...] to [n, o, s'...].
+Tensor conv1d(const In& x, const In& weight, ConvOptions options = {});
+Tensor conv2d(const In& x, const In& weight, ConvOptions options = {});
+Tensor conv3d(const In& x, const In& weight, ConvOptions options = {});
+
+struct ConvTransposeOptions {
+  PerAxis stride = 1;
+  PerAxis padding = 0;
+  PerAxis output_padding = 0;  // further elements at the end, less than the stride or the dilation
+  PerAxis dilation = 1;
+  std::int64_t groups = 1;
+  std::optional<Tensor> bias = {};
+};
+/// The adjoint of the convolution: x [n, c, s...], weight [c, o / groups, k...] to [n, o, (s - 1) stride - 2 padding +
+/// dilation (k - 1) + output_padding + 1...].
+Tensor conv_transpose1d(const In& x, const In& weight, ConvTransposeOptions options = {});
+Tensor conv_transpose2d(const In& x, const In& weight, ConvTransposeOptions options = {});
+Tensor conv_transpose3d(const In& x, const In& weight, ConvTransposeOptions options = {});
+
+struct UnfoldOptions {
+  PerAxis dilation = 1, padding = 0, stride = 1;
+};
+/// Windows of images as columns (im2col): x [n, c, h, w] to [n, c kh kw, positions].
+Tensor unfold(const In& x, PerAxis kernel, UnfoldOptions options = {});
+/// Its adjoint: columns added up where they came from, in images of `size` = (h, w).
+Tensor fold(const In& x, const Shape& size, PerAxis kernel, UnfoldOptions options = {});
+
+SINTER_NAMESPACE_END
 // ---- sinter/expr/creation.hpp
 // Tensors from nothing: constants, ranges and random numbers; and eval. creation.ipp also defines
 // VariableSlot::of_this_thread() (tensor/slot.hpp): the slots that each thread has its own of are the generators'.
@@ -1817,6 +1958,76 @@ void eval(const In& x);
 void eval(std::initializer_list<std::reference_wrapper<const Tensor>> values,
           Location where = std::source_location::current());
 void eval(std::span<const Tensor> values, Location where = std::source_location::current());
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/cumulative.hpp
+// What users call to accumulate along an axis: cumsum and its family.
+
+SINTER_NAMESPACE_BEGIN
+
+struct CumulativeOptions {
+  bool exclusive = false;  // each element itself is left out: the first is 0 (1, the lowest, the highest number)
+  bool reverse = false;    // from the end of the axis
+};
+
+/// The sum of the elements up to each one along `axis`; same shape. Integers and bool are added as i64.
+Tensor cumsum(const In& x, int axis, CumulativeOptions options = {});
+/// The product of them. The gradient is right also where elements are zero.
+Tensor cumprod(const In& x, int axis, CumulativeOptions options = {});
+/// The largest of them; NaN wins and stays. The dtype is kept. The last of equal elements gets the gradient.
+Tensor cummax(const In& x, int axis, CumulativeOptions options = {});
+/// The smallest of them, likewise.
+Tensor cummin(const In& x, int axis, CumulativeOptions options = {});
+
+/// The differences of neighbours along `axis`, x[i + 1] - x[i], taken `times` over: the axis gets so much shorter. Of
+/// bool: where neighbours differ.
+Tensor diff(const In& x, int axis = -1, int times = 1);
+/// The integral along `axis` by the trapezoidal rule, of values `dx` apart, or at the places `at` (of y's shape, or of
+/// one axis as long). Floating; the axis goes.
+Tensor trapezoid(const In& y, double dx = 1, int axis = -1);
+Tensor trapezoid(const In& y, const In& at, int axis = -1);
+/// The integral up to each place but the first, which makes the axis shorter by one.
+Tensor cumulative_trapezoid(const In& y, double dx = 1, int axis = -1);
+Tensor cumulative_trapezoid(const In& y, const In& at, int axis = -1);
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/dropout.hpp
+// Dropout: elements or whole features set to zero at random.
+
+SINTER_NAMESPACE_BEGIN
+
+/// x / (1 - p), but 0 with probability p, each element by itself; drawn from this thread's generator (manual_seed). For
+/// training: at inference leave it out. Srivastava et al. 2014.
+Tensor dropout(const In& x, const Scalar& p = 0.5);
+/// The same of whole features: everything after the axes (batch, channels) is dropped together.
+Tensor feature_dropout(const In& x, const Scalar& p = 0.5);
+/// Keeps mean 0 and variance 1 of selu's values: dropped elements get its lower bound. Klambauer et al. 2017.
+Tensor alpha_dropout(const In& x, double p = 0.5);
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/einsum.hpp
+// Products of tensors by Einstein's summation. The contractions that it lowers to are contract.hpp's.
+
+SINTER_NAMESPACE_BEGIN
+
+/// The first argument of einsum, with the place it was written: "ij,jk->ik".
+struct Equation {
+  std::string_view text;
+  Location where;
+  template <class S>
+    requires std::is_convertible_v<const S&, std::string_view>
+  Equation(const S& equation, Location at = std::source_location::current()) : text(equation), where(at) {}
+};
+
+/// Sum over all letters that the result does not name of the products of the operands' elements. A letter stands for an
+/// axis, `...` for any number of axes that broadcast; a letter twice in one operand is a diagonal; extents of 1
+/// stretch. Without `->` the result has the letters that stand once, in the order of the alphabet, after `...`.
+Tensor einsum(Equation equation, std::span<const Tensor> operands);
+Tensor einsum(Equation equation, std::initializer_list<Tensor> operands);
+template <TensorLike... T>
+Tensor einsum(Equation equation, const T&... operands) {
+  return einsum(equation, std::initializer_list<Tensor>{Tensor(operands)...});
+}
 
 SINTER_NAMESPACE_END
 // ---- sinter/graph/tracing.hpp
@@ -1898,13 +2109,24 @@ struct OpInfoOf {
   static const OpInfo info;
 };
 
+/// Of the functions that are in expr/elementwise.hpp.
+#define SINTER_MORE_EXPRESSION_OPS(use)                                                                            \
+  use(Expm1) use(Exp2) use(Log1p) use(Log2) use(Log10) use(Tan) use(Asin) use(Acos) use(Atan) use(Atan2) use(Sinh) \
+      use(Cosh) use(Asinh) use(Acosh) use(Atanh) use(Cbrt) use(Hypot) use(Logaddexp) use(Logaddexp2) use(Logit)    \
+          use(Xlogy) use(Xlog1py) use(Lerp) use(IsNan) use(IsInf) use(IsFinite) use(IsPosInf) use(IsNegInf)        \
+              use(Signbit) use(Copysign) use(Nextafter) use(Ldexp) use(LeftShift) use(RightShift) use(Popcount)    \
+                  use(Fmod) use(Heaviside) use(Softplus) use(Logsigmoid) use(Mish) use(Softsign) use(Hardsigmoid)  \
+                      use(Hardswish) use(Tanhshrink) use(LeakyRelu) use(Elu) use(Hardshrink) use(Softshrink)       \
+                          use(GeluTanh) use(Erfc) use(Erfinv) use(Lgamma) use(Digamma) use(Sinc) use(I0) use(I0e)  \
+                              use(I1) use(I1e)
+
 /// The ops that operators and elementwise functions name.
 #define SINTER_EXPRESSION_OPS(use)                                                                                    \
   use(Neg) use(Abs) use(Sign) use(Square) use(Reciprocal) use(Sqrt) use(Rsqrt) use(Exp) use(Log) use(Sin) use(Cos)    \
       use(Tanh) use(Erf) use(Floor) use(Ceil) use(Round) use(Trunc) use(Not) use(StopGradient) use(Sigmoid) use(Relu) \
           use(Gelu) use(Silu) use(Add) use(Sub) use(Mul) use(Div) use(Rem) use(Pow) use(Maximum) use(Minimum)         \
               use(Clamp) use(ClampToNumbers) use(And) use(Or) use(Xor) use(FloorDivide) use(Eq) use(Ne) use(Lt)       \
-                  use(Le) use(Gt) use(Ge) use(Where)
+                  use(Le) use(Gt) use(Ge) use(Where) SINTER_MORE_EXPRESSION_OPS(use)
 
 namespace ops {
 #define SINTER_DECLARE_OP(Op) struct Op;
@@ -2099,6 +2321,231 @@ auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...> {
 }  // namespace tensor_detail
 
 SINTER_NAMESPACE_END
+// ---- sinter/expr/elementwise.hpp
+// Elementwise functions beyond those that functions.hpp has: elementary and special functions, bits, activations.
+// Names, argument order and defaults follow PyTorch; integers become f32 where the result is not integral. They give
+// Exprs, and those with several results or attributes Tensors. Knows the names of ops, and never what one is.
+
+#include <numbers>
+
+SINTER_NAMESPACE_BEGIN
+
+#define SINTER_UNARY_FUNCTION(function, Op)                                \
+  template <TensorLike A>                                                  \
+  auto function(A&& x, Location where = std::source_location::current()) { \
+    return tensor_detail::make_expr<ops::Op>(where, std::forward<A>(x));   \
+  }
+#define SINTER_BINARY_FUNCTION(function, Op)                                                 \
+  template <TensorOperand A, TensorOperand B>                                                \
+    requires(TensorLike<A> || TensorLike<B>)                                                 \
+  auto function(A&& a, B&& b, Location where = std::source_location::current()) {            \
+    return tensor_detail::make_expr<ops::Op>(where, std::forward<A>(a), std::forward<B>(b)); \
+  }
+#define SINTER_FUNCTION_OF_NUMBER(function, Op, parameter, standard)                                    \
+  template <TensorLike A>                                                                               \
+  auto function(A&& x, double parameter = standard, Location where = std::source_location::current()) { \
+    return tensor_detail::make_expr<ops::Op>(where, std::forward<A>(x), parameter);                     \
+  }
+
+// Exponentials, logarithms, roots.
+SINTER_UNARY_FUNCTION(expm1, Expm1)
+SINTER_UNARY_FUNCTION(exp2, Exp2)
+SINTER_UNARY_FUNCTION(log1p, Log1p)
+SINTER_UNARY_FUNCTION(log2, Log2)
+SINTER_UNARY_FUNCTION(log10, Log10)
+SINTER_UNARY_FUNCTION(cbrt, Cbrt)
+SINTER_BINARY_FUNCTION(hypot, Hypot)
+SINTER_BINARY_FUNCTION(logaddexp, Logaddexp)
+SINTER_BINARY_FUNCTION(logaddexp2, Logaddexp2)
+SINTER_UNARY_FUNCTION(logit, Logit)
+SINTER_BINARY_FUNCTION(xlogy, Xlogy)
+SINTER_BINARY_FUNCTION(xlog1py, Xlog1py)
+
+// Special functions: of the normal distribution, gamma and its logarithm's derivatives, Bessel functions.
+SINTER_UNARY_FUNCTION(erfc, Erfc)
+SINTER_UNARY_FUNCTION(erfinv, Erfinv)
+SINTER_UNARY_FUNCTION(lgamma, Lgamma)
+SINTER_UNARY_FUNCTION(digamma, Digamma)
+SINTER_UNARY_FUNCTION(sinc, Sinc)  // sin(pi x) / (pi x)
+SINTER_UNARY_FUNCTION(i0, I0)
+SINTER_UNARY_FUNCTION(i0e, I0e)  // e^-|x| i0(x)
+SINTER_UNARY_FUNCTION(i1, I1)
+SINTER_UNARY_FUNCTION(i1e, I1e)
+
+// Angles, in radians, and hyperbolic functions.
+SINTER_UNARY_FUNCTION(tan, Tan)
+SINTER_UNARY_FUNCTION(asin, Asin)
+SINTER_UNARY_FUNCTION(acos, Acos)
+SINTER_UNARY_FUNCTION(atan, Atan)
+SINTER_BINARY_FUNCTION(atan2, Atan2)  // of y and x
+SINTER_UNARY_FUNCTION(sinh, Sinh)
+SINTER_UNARY_FUNCTION(cosh, Cosh)
+SINTER_UNARY_FUNCTION(asinh, Asinh)
+SINTER_UNARY_FUNCTION(acosh, Acosh)
+SINTER_UNARY_FUNCTION(atanh, Atanh)
+template <TensorLike A>
+auto rad2deg(A&& x, Location where = std::source_location::current()) {
+  return tensor_detail::make_expr<ops::Mul>(where, std::forward<A>(x), 180 / std::numbers::pi);
+}
+template <TensorLike A>
+auto deg2rad(A&& x, Location where = std::source_location::current()) {
+  return tensor_detail::make_expr<ops::Mul>(where, std::forward<A>(x), std::numbers::pi / 180);
+}
+
+// What kind of number one is: bool.
+SINTER_UNARY_FUNCTION(isnan, IsNan)
+SINTER_UNARY_FUNCTION(isinf, IsInf)
+SINTER_UNARY_FUNCTION(isfinite, IsFinite)
+SINTER_UNARY_FUNCTION(isposinf, IsPosInf)
+SINTER_UNARY_FUNCTION(isneginf, IsNegInf)
+SINTER_UNARY_FUNCTION(signbit, Signbit)
+
+// Signs, neighbours, exponents.
+SINTER_BINARY_FUNCTION(copysign, Copysign)
+SINTER_BINARY_FUNCTION(nextafter, Nextafter)
+SINTER_BINARY_FUNCTION(ldexp, Ldexp)  // x * 2^n
+SINTER_BINARY_FUNCTION(heaviside, Heaviside)
+
+// Remainders: `remainder` has the sign of b (operator% is the same), `fmod` that of a.
+SINTER_BINARY_FUNCTION(remainder, Rem)
+SINTER_BINARY_FUNCTION(fmod, Fmod)
+
+// Bits of integers; the first four of bool too.
+SINTER_BINARY_FUNCTION(bitwise_and, And)
+SINTER_BINARY_FUNCTION(bitwise_or, Or)
+SINTER_BINARY_FUNCTION(bitwise_xor, Xor)
+SINTER_UNARY_FUNCTION(bitwise_not, Not)
+SINTER_BINARY_FUNCTION(left_shift, LeftShift)
+SINTER_BINARY_FUNCTION(right_shift, RightShift)
+SINTER_UNARY_FUNCTION(popcount, Popcount)
+
+/// a + w (b - a).
+template <TensorOperand A, TensorOperand B, TensorOperand W>
+  requires(TensorLike<A> || TensorLike<B>)
+auto lerp(A&& a, B&& b, W&& weight, Location where = std::source_location::current()) {
+  return tensor_detail::make_expr<ops::Lerp>(where, std::forward<A>(a), std::forward<B>(b), std::forward<W>(weight));
+}
+
+// Activations.
+SINTER_UNARY_FUNCTION(logsigmoid, Logsigmoid)
+SINTER_UNARY_FUNCTION(mish, Mish)
+SINTER_UNARY_FUNCTION(softsign, Softsign)
+SINTER_UNARY_FUNCTION(hardsigmoid, Hardsigmoid)
+SINTER_UNARY_FUNCTION(hardswish, Hardswish)
+SINTER_UNARY_FUNCTION(tanhshrink, Tanhshrink)
+SINTER_UNARY_FUNCTION(gelu_tanh, GeluTanh)  // PyTorch's gelu(x, approximate='tanh')
+SINTER_FUNCTION_OF_NUMBER(leaky_relu, LeakyRelu, slope, 0.01)
+SINTER_FUNCTION_OF_NUMBER(hardshrink, Hardshrink, width, 0.5)
+SINTER_FUNCTION_OF_NUMBER(softshrink, Softshrink, width, 0.5)
+template <TensorLike A>
+auto relu6(A&& x, Location where = std::source_location::current()) {
+  return tensor_detail::make_expr<ops::ClampToNumbers>(where, std::forward<A>(x), 0, 6);
+}
+template <TensorLike A>
+auto hardtanh(A&& x, double low = -1, double high = 1, Location where = std::source_location::current()) {
+  return tensor_detail::make_expr<ops::ClampToNumbers>(where, std::forward<A>(x), low, high);
+}
+/// x where x > 0, else alpha (e^x - 1).
+template <TensorLike A>
+auto elu(A&& x, double alpha = 1, Location where = std::source_location::current()) {
+  return tensor_detail::make_expr<ops::Elu>(where, std::forward<A>(x), alpha, 1.0);
+}
+/// x where x > 0, else alpha (e^(x / alpha) - 1).
+template <TensorLike A>
+auto celu(A&& x, double alpha = 1, Location where = std::source_location::current()) {
+  return tensor_detail::make_expr<ops::Elu>(where, std::forward<A>(x), alpha, 1 / alpha);
+}
+/// elu with the alpha and the scale of Klambauer et al. 2017, which keep mean 0 and variance 1.
+template <TensorLike A>
+auto selu(A&& x, Location where = std::source_location::current()) {
+  return tensor_detail::make_expr<ops::Mul>(
+      where, tensor_detail::make_expr<ops::Elu>(where, std::forward<A>(x), 1.6732632423543772848, 1.0),
+      1.0507009873554804934);
+}
+/// log(1 + e^(beta x)) / beta.
+SINTER_UNARY_FUNCTION(softplus, Softplus)
+
+#undef SINTER_UNARY_FUNCTION
+#undef SINTER_BINARY_FUNCTION
+#undef SINTER_FUNCTION_OF_NUMBER
+
+Tensor softplus(const In& x, double beta, double threshold = 20);
+
+/// The derivative of digamma of that order, which is 1 or more; of negative x only the first one.
+Tensor polygamma(int order, const In& x);
+/// x as it is.
+Tensor positive(const In& x);
+/// x less its whole part.
+Tensor frac(const In& x);
+/// x = fraction * 2^exponent with 1/2 <= |fraction| < 1; the exponent is i32.
+struct Frexp {
+  Tensor fraction, exponent;
+};
+Frexp frexp(const In& x);
+/// The same bits as another dtype of the same size: f32 and i32, f64 and i64.
+Tensor bitcast(const In& x, DType dtype);
+/// The quotient rounded down, and the remainder.
+struct DivMod {
+  Tensor quotient, remainder;
+};
+DivMod divmod(const In& a, const In& b);
+
+/// What takes the place of NaN and of infinities; of these, where nothing is said, the largest finite numbers.
+struct NanToNumOptions {
+  double nan = 0;
+  std::optional<double> posinf = {};
+  std::optional<double> neginf = {};
+};
+Tensor nan_to_num(const In& x, NanToNumOptions options = {});
+/// x + value * a * b, x + value * a / b.
+Tensor addcmul(const In& x, const In& a, const In& b, double value = 1);
+Tensor addcdiv(const In& x, const In& a, const In& b, double value = 1);
+/// |a - b| <= atol + rtol * |b|, elementwise; equal infinities are close.
+struct CloseOptions {
+  double rtol = 1e-5;
+  double atol = 1e-8;
+  bool equal_nan = false;
+};
+Tensor isclose(const In& a, const In& b, CloseOptions options = {});
+
+/// a * sigmoid(b) with the halves a and b of x along `axis`.
+Tensor glu(const In& x, int axis = -1);
+/// leaky_relu with a slope, or one for each channel (axis 1), that is learnt.
+Tensor prelu(const In& x, const In& weight);
+/// leaky_relu with the mean of the slopes: what a randomised one is outside training.
+Tensor rrelu(const In& x, double lower = 1.0 / 8, double upper = 1.0 / 3);
+/// x where x > threshold, else value.
+Tensor threshold(const In& x, double threshold, double value);
+/// softmax(-x).
+Tensor softmin(const In& x, int axis);
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/embedding.hpp
+// Linear maps and tables: linear, embeddings with a padding row, and bags of them.
+
+SINTER_NAMESPACE_BEGIN
+
+/// x weight^T + bias: x [..., in], weight [out, in], bias [out].
+Tensor linear(const In& x, const In& weight);
+Tensor linear(const In& x, const In& weight, const In& bias);
+
+struct EmbeddingOptions {
+  std::optional<std::int64_t> padding_idx = {};  // the row of the table that gets no gradient; negative: from the end
+};
+/// Rows of `table` [n, d] at `indices`.
+Tensor embedding(const In& indices, const In& table, EmbeddingOptions options = {});
+
+enum class BagMode : std::uint8_t { sum, mean, max };
+struct EmbeddingBagOptions {
+  BagMode mode = BagMode::mean;
+  std::optional<Tensor> weights = {};            // of each index, as `indices`; for sums
+  std::optional<std::int64_t> padding_idx = {};  // indices that do not count
+};
+/// Sum, mean or maximum of the rows of each bag: indices [bags, length], table [n, d] to [bags, d]. A bag in which none
+/// counts gives 0.
+Tensor embedding_bag(const In& indices, const In& table, EmbeddingBagOptions options = {});
+
+SINTER_NAMESPACE_END
 // ---- sinter/expr/equality.hpp
 // operator== and operator!= of everything that acts like a tensor. C++20 also tries `b == a` for `a == b`: were one
 // operand converted to learn the user's line and the other taken as it is, either order would be better in one operand,
@@ -2201,16 +2648,12 @@ SINTER_NAMESPACE_END
 // ---- sinter/expr/layers.hpp
 // Products, gathers, layers, casts and moves between devices, recorded as their ops.
 
-#include <optional>
-
 SINTER_NAMESPACE_BEGIN
 
 /// Matrix product; batch axes broadcast; rank-1 operands are vectors, as in NumPy.
 Tensor matmul(const In& a, const In& b);
 /// The slices of `x` along `axis` at `indices` (i32 or i64, any shape). Out of range: IndexError when it runs.
 Tensor take(const In& x, const In& indices, int axis = 0);
-/// Rows of `table` [n, d] at `indices`.
-Tensor embedding(const In& indices, const In& table);
 Tensor one_hot(const In& indices, Dim classes, DType dtype = DType::f32);
 Tensor softmax(const In& x, int axis);
 Tensor log_softmax(const In& x, int axis);
@@ -2232,35 +2675,8 @@ struct CrossEntropyOptions {
 /// nor ignored: IndexError when it runs.
 Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options = {});
 Tensor mse_loss(const In& prediction, const In& target);
-struct Conv2dOptions {
-  std::int64_t stride = 1;
-  std::int64_t padding = 0;
-};
-/// x [n, c, h, w], weight [o, c, kh, kw] to [n, o, h', w'].
-Tensor conv2d(const In& x, const In& weight, Conv2dOptions options = {});
 Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);  // stride 0: the size
 Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);
-/// Which keys a query sees in causal attention. `true` is for as many queries as keys: query i sees keys up to i.
-/// Otherwise say how they are aligned: from_start, also up to key i, or to_end, so that the last query sees all keys,
-/// as with a cache of keys.
-class Causal {
- public:
-  enum Alignment : std::uint8_t { no, equal_lengths, from_start, to_end };
-  constexpr Causal(Alignment alignment) : alignment_(alignment) {}
-  constexpr Causal(bool is_causal) : alignment_(is_causal ? equal_lengths : no) {}
-  constexpr Alignment alignment() const { return alignment_; }
-
- private:
-  Alignment alignment_;
-};
-struct AttentionOptions {
-  Causal causal = false;
-  std::optional<Tensor> mask =
-      {};  // broadcasts to [batch..., l, s]. bool: true is seen. Of q's dtype: added to the scores
-};
-/// softmax(q k^T / sqrt(d)) v; q [batch..., l, d], k [batch..., s, d], v [batch..., s, f]. A query that sees no key
-/// gets zeros.
-Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options = {});
 Tensor cast(const In& x, DType dtype);
 Tensor to_device(const In& x, Device device);
 /// Where tensors are made from now on, in all threads, unless they name a device. Throws DeviceError if it cannot be
@@ -2271,6 +2687,468 @@ namespace expr_detail {
 /// The value, computed now, as data on the device.
 Ref<TensorImpl> moved_now(const In& x, Device device, std::string_view function);
 }  // namespace expr_detail
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/losses.hpp
+// Losses beyond cross_entropy: numbers to minimise. Names and defaults follow PyTorch's torch.nn.functional; operands
+// broadcast, integers become f32, and `reduction` says what becomes of the single losses.
+
+SINTER_NAMESPACE_BEGIN
+
+// Of a prediction and a target.
+Tensor mse_loss(const In& prediction, const In& target, LossReduction reduction);
+Tensor l1_loss(const In& prediction, const In& target, LossReduction reduction = LossReduction::mean);
+/// d^2 / (2 beta) where d = |prediction - target| < beta, else d - beta / 2.
+Tensor smooth_l1_loss(const In& prediction, const In& target, double beta = 1,
+                      LossReduction reduction = LossReduction::mean);
+/// d^2 / 2 where d < delta, else delta (d - delta / 2).
+Tensor huber_loss(const In& prediction, const In& target, double delta = 1,
+                  LossReduction reduction = LossReduction::mean);
+
+struct BinaryCrossEntropyOptions {
+  std::optional<Tensor> weight = {};      // of each element
+  std::optional<Tensor> pos_weight = {};  // of the positive class; only with logits
+  LossReduction reduction = LossReduction::mean;
+};
+/// -(t log(p) + (1 - t) log(1 - p)), logarithms cut off at -100.
+Tensor binary_cross_entropy(const In& probability, const In& target, BinaryCrossEntropyOptions options = {});
+/// The same of sigmoid(logits), without overflow or cancellation.
+Tensor binary_cross_entropy_with_logits(const In& logits, const In& target, BinaryCrossEntropyOptions options = {});
+
+struct NllLossOptions {
+  std::optional<Tensor> weight = {};
+  std::int64_t ignore_index = -100;
+  LossReduction reduction = LossReduction::mean;
+};
+/// -log_probabilities[target] of each row: [n, c] and [n], or [n, c, d...] and [n, d...].
+Tensor nll_loss(const In& log_probabilities, const In& target, NllLossOptions options = {});
+
+struct KlDivOptions {
+  bool log_target = false;  // the target is a logarithm too
+  LossReduction reduction = LossReduction::mean;
+};
+/// t (log(t) - x) for x the logarithm of a probability.
+Tensor kl_div(const In& x, const In& target, KlDivOptions options = {});
+
+struct PoissonNllOptions {
+  bool log_input = true;  // x is the logarithm of the rate
+  bool full = false;      // with Stirling's approximation of log(t!)
+  double eps = 1e-8;
+  LossReduction reduction = LossReduction::mean;
+};
+Tensor poisson_nll_loss(const In& x, const In& target, PoissonNllOptions options = {});
+
+struct GaussianNllOptions {
+  bool full = false;  // with log(2 pi) / 2
+  double eps = 1e-6;  // what the variance is at least; its derivative passes by
+  LossReduction reduction = LossReduction::mean;
+};
+Tensor gaussian_nll_loss(const In& x, const In& target, const In& variance, GaussianNllOptions options = {});
+
+// Of scores and labels of 1 and -1.
+Tensor hinge_embedding_loss(const In& x, const In& label, double margin = 1,
+                            LossReduction reduction = LossReduction::mean);
+Tensor soft_margin_loss(const In& x, const In& label, LossReduction reduction = LossReduction::mean);
+Tensor margin_ranking_loss(const In& first, const In& second, const In& label, double margin = 0,
+                           LossReduction reduction = LossReduction::mean);
+Tensor cosine_embedding_loss(const In& first, const In& second, const In& label, double margin = 0,
+                             LossReduction reduction = LossReduction::mean);
+
+struct TripletMarginOptions {
+  double margin = 1;
+  double p = 2;
+  double eps = 1e-6;
+  bool swap = false;  // the nearer of anchor and positive keeps the negative away
+  LossReduction reduction = LossReduction::mean;
+};
+/// max(0, distance(anchor, positive) - distance(anchor, negative) + margin).
+Tensor triplet_margin_loss(const In& anchor, const In& positive, const In& negative, TripletMarginOptions options = {});
+
+struct MultilabelOptions {
+  std::optional<Tensor> weight = {};  // [c]
+  LossReduction reduction = LossReduction::mean;
+};
+/// The mean over the classes, the last axis, of binary cross entropies with logits.
+Tensor multilabel_soft_margin_loss(const In& x, const In& target, MultilabelOptions options = {});
+
+struct MultiMarginOptions {
+  double p = 1;
+  double margin = 1;
+  std::optional<Tensor> weight = {};  // [c]
+  LossReduction reduction = LossReduction::mean;
+};
+/// The sum over the other classes of max(0, margin - x[target] + x[i])^p, divided by the number of classes; x [n, c].
+Tensor multi_margin_loss(const In& x, const In& target, MultiMarginOptions options = {});
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/matrices.hpp
+// Matrices by their diagonals and triangles, and ranges of numbers that are not whole.
+
+SINTER_NAMESPACE_BEGIN
+
+/// Ones at (i, i + diagonal) of n rows and m columns.
+Tensor eye(Dim n, Dim m, int diagonal = 0, TensorOptions options = {},
+           Location where = std::source_location::current());
+/// x with zeros above (below) the diagonal (i, i + diagonal) of its last two axes.
+Tensor tril(const In& x, int diagonal = 0);
+Tensor triu(const In& x, int diagonal = 0);
+/// The matrix with this vector on its diagonal; of a matrix its diagonal.
+Tensor diag(const In& x, int diagonal = 0);
+/// Vectors along the last axis as diagonals of matrices in the axes `a` and `b` of the result.
+Tensor diag_embed(const In& x, int offset = 0, int a = -2, int b = -1);
+/// Sum of the diagonal.
+Tensor trace(const In& x, int offset = 0, int a = 0, int b = 1);
+/// Rows and columns (2, count) of the elements on and below (above) the diagonal, in row-major order; i64.
+Tensor tril_indices(std::int64_t rows, std::int64_t columns, int diagonal = 0);
+Tensor triu_indices(std::int64_t rows, std::int64_t columns, int diagonal = 0);
+/// Powers of a vector as columns: the highest first, or increasing.
+enum class PowerOrder : std::uint8_t { decreasing, increasing };
+Tensor vander(const In& x, int columns, PowerOrder order = PowerOrder::decreasing);
+
+Tensor full_like(const In& x, const Scalar& value);
+Tensor rand_like(const In& x);
+Tensor randn_like(const In& x);
+/// base^start to base^stop, both included, with equal ratios.
+Tensor logspace(double start, double stop, Dim count, double base = 10, TensorOptions options = {},
+                Location where = std::source_location::current());
+
+namespace expr_detail {
+Tensor arange_of_numbers(double start, double stop, double step, TensorOptions options, Location where);
+}  // namespace expr_detail
+/// start, start + step, ... below stop (above it where step is negative); one of them is no whole number.
+template <Arithmetic A, Arithmetic B, Arithmetic C = int>
+  requires(std::floating_point<A> || std::floating_point<B> || std::floating_point<C>)
+Tensor arange(A start, B stop, C step = 1, TensorOptions options = {},
+              Location where = std::source_location::current()) {
+  return expr_detail::arange_of_numbers(static_cast<double>(start), static_cast<double>(stop),
+                                        static_cast<double>(step), options, where);
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/normalisation.hpp
+// Normalisations besides layer_norm, as functions of their weights and statistics.
+
+SINTER_NAMESPACE_BEGIN
+
+struct RmsNormOptions {
+  std::optional<Tensor> weight = {};
+  std::optional<double> eps = {};  // none: the distance from 1 to the next number of x's dtype
+};
+/// x / sqrt(mean of x^2 + eps) * weight over the last axes, whose extents are `shape`. Zhang and Sennrich 2019.
+Tensor rms_norm(const In& x, const Shape& shape, RmsNormOptions options = {});
+
+/// Of normalisations by channel, which is axis 1. Weight and bias are (channels,).
+struct ChannelNormOptions {
+  std::optional<Tensor> weight = {}, bias = {};
+  double eps = 1e-5;
+};
+/// (x - mean) / sqrt(var + eps) * weight + bias with statistics that are given, (channels,) each: inference.
+Tensor batch_norm(const In& x, const In& mean, const In& var, ChannelNormOptions options = {});
+struct BatchNormResult {
+  Tensor value, running_mean, running_var;
+};
+/// The same with the batch's own statistics; running ones move by `momentum` towards them, constants for
+/// differentiation. The running variance is that of a sample. Ioffe and Szegedy 2015.
+BatchNormResult batch_norm_training(const In& x, const In& running_mean, const In& running_var, double momentum = 0.1,
+                                    ChannelNormOptions options = {});
+/// With the statistics of each example and channel; of each example and group of channels.
+Tensor instance_norm(const In& x, ChannelNormOptions options = {});
+Tensor group_norm(const In& x, std::int64_t groups, ChannelNormOptions options = {});
+
+struct LocalResponseOptions {
+  double alpha = 1e-4, beta = 0.75, k = 1;
+};
+/// x / (k + alpha * mean of x^2 over `size` channels around)^beta; channels beyond the ends count as 0.
+Tensor local_response_norm(const In& x, int size, LocalResponseOptions options = {});
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/padding.hpp
+// What stands beyond the ends of a tensor: padding by a value or by a rule, and rolls.
+
+SINTER_NAMESPACE_BEGIN
+
+/// What stands beyond the ends of an axis: a value; the elements next to the end, mirrored at the last one, which is
+/// not repeated; the last one over and over; those of the other end.
+enum class PadMode : std::uint8_t { constant, reflect, replicate, circular };
+/// Padding per axis {low, high}. Negative widths cut off; that comes first.
+Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, double value = 0);
+Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, double value = 0);
+Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, PadMode mode);
+Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, PadMode mode);
+Tensor roll(const In& x, std::int64_t shift, int axis);
+/// One shift per axis.
+Tensor roll(const In& x, std::initializer_list<std::int64_t> shifts, std::initializer_list<int> axes);
+Tensor roll(const In& x, std::span<const std::int64_t> shifts, std::span<const int> axes);
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/shapes.hpp
+// Other arrangements of the elements that are there: axes moved, cut and merged, parts, diagonals, mirrored and
+// repeated tensors. Views where strides allow; functions.hpp has the plain ones (reshape, permute, ...).
+
+SINTER_NAMESPACE_BEGIN
+
+/// A list of extents or counts of any length, numbers or Dims.
+class DimList {
+ public:
+  DimList(std::initializer_list<Dim> dims) : dims_(dims) {}
+  DimList(const Shape& shape) : dims_(shape.begin(), shape.end()) {}
+  DimList(std::span<const Dim> dims) : dims_(dims.begin(), dims.end()) {}
+  template <IntegerList L>
+  DimList(const L& dims) {
+    for (auto dim : dims) dims_.push_back(Dim(dim));
+  }
+  std::span<const Dim> list() const { return dims_; }
+
+ private:
+  std::vector<Dim> dims_;
+};
+
+// Axes.
+Tensor ravel(const In& x);
+/// Axis `axis` as the axes `shape`, of which one extent may be -1.
+Tensor unflatten(const In& x, int axis, const Shape& shape);
+/// Axes `from` at the places `to`; the others keep their order.
+Tensor movedim(const In& x, Axes from, Axes to);
+Tensor swapaxes(const In& x, int a, int b);
+Tensor atleast_1d(const In& x);
+Tensor atleast_2d(const In& x);
+Tensor atleast_3d(const In& x);
+
+// Broadcasting.
+Tensor broadcast_to(const In& x, const Shape& shape);
+Tensor expand_as(const In& x, const In& other);
+std::vector<Tensor> broadcast_tensors(std::span<const Tensor> parts, Location where = std::source_location::current());
+std::vector<Tensor> broadcast_tensors(std::initializer_list<Tensor> parts,
+                                      Location where = std::source_location::current());
+
+// Parts.
+/// `length` elements of the axis from `start` on.
+Tensor narrow(const In& x, int axis, Dim start, Dim length);
+/// One index of the axis, which is dropped; negative ones count from the end.
+Tensor select(const In& x, int axis, Dim position);
+/// The elements (i, i + offset) of the axes `a` and `b`, as the last axis.
+Tensor diagonal(const In& x, int offset = 0, int a = 0, int b = 1);
+/// Element i, j, ... is that at offset + i * strides[0] + j * strides[1] + ... of x in row-major order; all of them
+/// must lie within x.
+Tensor as_strided(const In& x, const Shape& shape, DimList strides, Dim offset = 0);
+
+// Order.
+/// Elements of these axes (none given: all) in opposite order.
+Tensor flip(const In& x, Axes axes = {});
+Tensor fliplr(const In& x);
+Tensor flipud(const In& x);
+/// Turned by `times` right angles, from the first of the two axes to the second.
+Tensor rot90(const In& x, int times = 1, Axes plane = {0, 1});
+
+// Copies side by side.
+/// x again and again, counts[i] times along axis i; axes are added in front for further counts.
+Tensor repeat(const In& x, DimList counts);
+/// As repeat; of fewer counts than axes the first ones are 1.
+Tensor tile(const In& x, DimList counts);
+/// Each element `count` times, in a row: of the axis, or of all elements in row-major order.
+Tensor repeat_interleave(const In& x, Dim count, int axis);
+Tensor repeat_interleave(const In& x, Dim count);
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/parts.hpp
+// Several tensors from one and one from several: unequal parts, stacks, grids, and matrices of blocks.
+
+SINTER_NAMESPACE_BEGIN
+
+/// At most `chunks` parts of one extent, but that the last may be shorter.
+std::vector<Tensor> chunk(const In& x, int chunks, int axis = 0);
+/// Parts of these extents, which together are the axis.
+std::vector<Tensor> split_with_sizes(const In& x, DimList sizes, int axis = 0);
+/// `parts` parts whose extents differ by at most 1, the longer ones first.
+std::vector<Tensor> tensor_split(const In& x, int parts, int axis = 0);
+/// The parts before, between and after these positions; negative ones count from the end.
+std::vector<Tensor> tensor_split(const In& x, std::initializer_list<Dim> positions, int axis = 0);
+/// Each index of the axis, which is dropped.
+std::vector<Tensor> unstack(const In& x, int axis = 0);
+
+// Joined along axis 1 (axis 0 of vectors), along axis 0 of matrices, along axis 2, and with vectors as columns.
+Tensor hstack(std::span<const Tensor> parts, Location where = std::source_location::current());
+Tensor hstack(std::initializer_list<Tensor> parts, Location where = std::source_location::current());
+Tensor vstack(std::span<const Tensor> parts, Location where = std::source_location::current());
+Tensor vstack(std::initializer_list<Tensor> parts, Location where = std::source_location::current());
+Tensor dstack(std::span<const Tensor> parts, Location where = std::source_location::current());
+Tensor dstack(std::initializer_list<Tensor> parts, Location where = std::source_location::current());
+Tensor column_stack(std::span<const Tensor> parts, Location where = std::source_location::current());
+Tensor column_stack(std::initializer_list<Tensor> parts, Location where = std::source_location::current());
+
+/// Which axis the first of the vectors runs along: the first, or the second as in plots.
+enum class GridIndexing : std::uint8_t { ij, xy };
+/// Coordinates of the grid that the vectors span: as many tensors as vectors, each of the grid's shape.
+std::vector<Tensor> meshgrid(std::span<const Tensor> vectors, GridIndexing indexing = GridIndexing::ij,
+                             Location where = std::source_location::current());
+std::vector<Tensor> meshgrid(std::initializer_list<Tensor> vectors, GridIndexing indexing = GridIndexing::ij,
+                             Location where = std::source_location::current());
+
+/// The matrices along the diagonal of a larger one, zeros elsewhere; vectors are rows.
+Tensor block_diag(std::span<const Tensor> blocks, Location where = std::source_location::current());
+Tensor block_diag(std::initializer_list<Tensor> blocks, Location where = std::source_location::current());
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/products.hpp
+// Products besides matmul and einsum, under the names that PyTorch and NumPy give them, and distances.
+
+SINTER_NAMESPACE_BEGIN
+
+/// Summed over the last `axes` axes of a and the first ones of b; or over these axes, in pairs.
+Tensor tensordot(const In& a, const In& b, int axes = 2);
+Tensor tensordot(const In& a, const In& b, Axes axes_of_a, Axes axes_of_b);
+/// Summed over the last axis of both.
+Tensor inner(const In& a, const In& b);
+/// Each element of a with each of b, both flattened: (a.numel(), b.numel()).
+Tensor outer(const In& a, const In& b);
+/// Of two vectors; vdot flattens first.
+Tensor dot(const In& a, const In& b);
+Tensor vdot(const In& a, const In& b);
+/// Kronecker product: blocks a[i, j, ...] * b.
+Tensor kron(const In& a, const In& b);
+/// Of vectors of three along `axis`; other axes broadcast.
+Tensor cross(const In& a, const In& b, int axis = -1);
+/// [m, k] by [k]; [b, m, k] by [b, k, n].
+Tensor mv(const In& matrix, const In& vector);
+Tensor bmm(const In& a, const In& b);
+
+struct AddProductOptions {
+  double beta = 1;   // of what is added; 0: it is not read, and may be NaN
+  double alpha = 1;  // of the product
+};
+/// beta * x + alpha * product: of matrices, of a matrix and a vector, of two vectors, of batches, and sums of these.
+Tensor addmm(const In& x, const In& a, const In& b, AddProductOptions options = {});
+Tensor addmv(const In& x, const In& matrix, const In& vector, AddProductOptions options = {});
+Tensor addr(const In& x, const In& a, const In& b, AddProductOptions options = {});
+Tensor baddbmm(const In& x, const In& a, const In& b, AddProductOptions options = {});
+Tensor addbmm(const In& x, const In& a, const In& b, AddProductOptions options = {});
+
+/// Product of matrices in the order of fewest operations; the first and the last may be vectors.
+Tensor multi_dot(std::span<const Tensor> matrices, Location where = std::source_location::current());
+Tensor multi_dot(std::initializer_list<Tensor> matrices, Location where = std::source_location::current());
+/// The product of `power` copies of square matrices; the identity for 0.
+Tensor matrix_power(const In& x, int power);
+
+/// Distances (sum |a_i - b_j|^p)^(1/p) of the rows of a [..., n, d] from those of b [..., m, d]: [..., n, m]. p = 0
+/// counts coordinates that differ, infinity takes the largest difference.
+Tensor cdist(const In& a, const In& b, double p = 2);
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/resample.hpp
+// Images and signals at other resolutions: interpolation, sampling at given places, and channels exchanged for pixels.
+
+SINTER_NAMESPACE_BEGIN
+
+/// nearest takes the pixel below, nearest_exact the one whose centre is closest; linear is bilinear and trilinear of
+/// more axes; area is the mean of the pixels that are covered.
+enum class Interpolation : std::uint8_t { nearest, nearest_exact, linear, bicubic, area };
+/// What keeps its place: the corners of the outer pixels (half of a pixel before the first centre), or their centres.
+enum class Align : std::uint8_t { pixel_corners, pixel_centres };
+struct InterpolateOptions {
+  Shape size = {};                 // extents of the result, one for each axis after (batch, channels); or
+  std::vector<double> scale = {};  // factors: extents are rounded down, and the places computed with them
+  Interpolation mode = Interpolation::nearest;
+  Align align = Align::pixel_corners;  // pixel_centres is PyTorch's align_corners = true
+};
+/// x (batch, channels, 1 to 3 axes) at another size.
+Tensor interpolate(const In& x, InterpolateOptions options);
+
+enum class GridPadding : std::uint8_t { zeros, border, reflection };
+struct GridSampleOptions {
+  Interpolation mode = Interpolation::linear;  // or nearest
+  GridPadding padding = GridPadding::zeros;    // what lies outside
+  Align align = Align::pixel_corners;
+};
+/// x (n, c, h, w) at the places of grid (n, h', w', 2), whose (x, y) run from -1 to 1: (n, c, h', w').
+Tensor grid_sample(const In& x, const In& grid, GridSampleOptions options = {});
+
+/// (..., c r^2, h, w) to (..., c, h r, w r), and back.
+Tensor pixel_shuffle(const In& x, std::int64_t factor);
+Tensor pixel_unshuffle(const In& x, std::int64_t factor);
+/// Channels, axis 1, of each group dealt out in turn.
+Tensor channel_shuffle(const In& x, std::int64_t groups);
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/statistics.hpp
+// Statistics over axes, norms and distances, and what tells whether tensors agree. Names follow PyTorch and NumPy.
+// `axes` that are not given are all; integers become f32 where the result is not integral.
+
+#include <limits>
+
+SINTER_NAMESPACE_BEGIN
+
+struct VarOptions {
+  double correction = 0;  // what the number of elements is lessened by: 1 is Bessel's
+  Keep keep = Keep::no;
+};
+Tensor var(const In& x, Axes axes, VarOptions options);
+/// The square root of `var`; its derivative is 0 where that is 0.
+Tensor stddev(const In& x, Axes axes = {}, VarOptions options = {});
+
+/// (sum of |x|^p)^(1/p). p 0 counts what is not 0; infinities give the largest or smallest |x|.
+struct NormOptions {
+  double p = 2;
+  Keep keep = Keep::no;
+};
+Tensor norm(const In& x, Axes axes = {}, NormOptions options = {});
+
+// Without NaN. Of nothing else the mean and the extremes are NaN, the sum is 0.
+Tensor nansum(const In& x, Axes axes = {}, Keep keep = Keep::no);
+Tensor nanmean(const In& x, Axes axes = {}, Keep keep = Keep::no);
+Tensor nanmax(const In& x, Axes axes = {}, Keep keep = Keep::no);
+Tensor nanmin(const In& x, Axes axes = {}, Keep keep = Keep::no);
+/// How many elements are not 0 (i64).
+Tensor count_nonzero(const In& x, Axes axes = {}, Keep keep = Keep::no);
+/// log(sum of e^x).
+Tensor logsumexp(const In& x, Axes axes, Keep keep = Keep::no);
+/// The largest less the smallest.
+Tensor ptp(const In& x, Axes axes = {}, Keep keep = Keep::no);
+/// sum(x * weights) / sum(weights). Weights broadcast to x; of rank 1 and one axis they lie along that.
+Tensor average(const In& x, const In& weights, Axes axes = {}, Keep keep = Keep::no);
+
+/// Covariances of the rows of x [variables, observations]; of rank 1 it is one variable.
+Tensor cov(const In& x, double correction = 1);
+/// Correlations of the rows of x, in [-1, 1].
+Tensor corrcoef(const In& x);
+
+struct NormalizeOptions {
+  double p = 2;
+  int axis = 1;
+  double eps = 1e-12;
+};
+/// x / max(norm(x), eps) along an axis.
+Tensor normalize(const In& x, NormalizeOptions options = {});
+/// The cosine of the angle of a and b along an axis; each length counts as at least eps.
+Tensor cosine_similarity(const In& a, const In& b, int axis = 1, double eps = 1e-8);
+struct PairwiseDistanceOptions {
+  double p = 2;
+  double eps = 1e-6;
+  Keep keep = Keep::no;
+};
+/// norm(a - b + eps) along the last axis.
+Tensor pairwise_distance(const In& a, const In& b, PairwiseDistanceOptions options = {});
+
+/// Whether two tensors agree, and where they do worst. The elements are read; true where all are within the tolerance.
+struct Agreement {
+  std::string problem;          // "shapes (2,) and (3,)"; empty where elements could be compared
+  std::int64_t mismatches = 0;  // elements that are too far apart
+  std::int64_t elements = 0;
+  std::vector<std::int64_t> worst;  // the index of the element with the largest difference, of a NaN alone first
+  double a = 0, b = 0;              // there
+  double difference = 0;
+  explicit operator bool() const { return problem.empty() && mismatches == 0; }
+  /// "3 of 12 elements differ, most at (1, 2): 0.5 and 0.25", or "agree".
+  std::string text() const;
+};
+struct AllcloseOptions {
+  double rtol = 1e-5;
+  double atol = 1e-8;
+  bool equal_nan = false;
+};
+/// |a - b| <= atol + rtol |b| for every element; shapes must be the same.
+Agreement allclose(const In& a, const In& b, AllcloseOptions options = {});
+/// a == b for every element, exactly; shapes must be the same, dtypes need not.
+Agreement array_equal(const In& a, const In& b);
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/functions.hpp
@@ -2343,9 +3221,10 @@ Tensor var(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor amax(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor amin(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor any(const In& x, Axes axes = {}, Keep keep = Keep::no);
-/// Index (i64) of the largest element along `axis`; the first of equals, NaN counts as largest.
-Tensor argmax(const In& x, int axis, Keep keep = Keep::no);
-Tensor argmin(const In& x, int axis, Keep keep = Keep::no);
+/// Position (i64) of the largest element; the first of equals, NaN counts as largest. Over several axes, or all, it
+/// counts through them, the last one fastest.
+Tensor argmax(const In& x, Axes axes = {}, Keep keep = Keep::no);
+Tensor argmin(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor logsumexp(const In& x, int axis, Keep keep = Keep::no);
 
 /// `all` is the slice token of x(all, 0) and the reduction all(x).
@@ -2358,9 +3237,9 @@ inline constexpr All all{};
 Tensor reshape(const In& x, const Shape& shape);  // one extent may be -1
 Tensor permute(const In& x, Axes order);
 Tensor transpose(const In& x, int a, int b);
-Tensor expand(const In& x, const Shape& shape);
-Tensor unsqueeze(const In& x, int axis);
-Tensor squeeze(const In& x, int axis);
+Tensor expand(const In& x, const Shape& shape);  // -1 keeps an extent
+Tensor unsqueeze(const In& x, Axes axes);        // as they are numbered in the result
+Tensor squeeze(const In& x, Axes axes = {});     // none given: all of extent 1
 Tensor flatten(const In& x, int first = 0, int last = -1);
 
 // Joins and parts.
@@ -2376,10 +3255,6 @@ std::array<Tensor, N> split(const In& x, int axis) {
   for (std::size_t i = 0; i < N; ++i) out[i] = parts[i];
   return out;
 }
-/// Padding per axis {low, high}.
-Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, double value = 0);
-Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, double value = 0);
-Tensor roll(const In& x, std::int64_t shift, int axis);
 
 template <class Self>
 Dim TensorMethods<Self>::size(int axis, Location where) const {
@@ -3592,8 +4467,6 @@ SINTER_NAMESPACE_END
 // vmap: from a function of one example to a function of a batch. The function is traced on the parameters without their
 // mapped axes, and its graph is vectorised (autodiff/vectorise.hpp).
 
-#include <limits>
-
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
@@ -3999,6 +4872,79 @@ void parallel_for(std::int64_t tasks, double nanoseconds_per_task, F&& fn) {
 }
 
 SINTER_NAMESPACE_END
+// ---- sinter/expr/gather_scatter.hpp
+// Reading, changing and counting at positions that are data. Indices are i32 or i64; negative ones count from the end,
+// and one that is out of range is an IndexError when it runs, before anything changes. What changes a tensor gives a
+// new value; where nobody else holds the old one it is made in its memory. Values that meet at one place are combined
+// in row-major order of the index, whatever runs it.
+
+SINTER_NAMESPACE_BEGIN
+
+/// The element of `x` at the index that `indices` has for its place, along `axis`: out[i, j] = x[indices[i, j], j] for
+/// axis 0. Both have the same rank; their other axes broadcast. numpy.take_along_axis, torch.gather.
+Tensor take_along_axis(const In& x, const In& indices, int axis);
+/// `x` with those elements replaced by `values`, which broadcast to the indices. numpy.put_along_axis.
+Tensor put_along_axis(const In& x, const In& indices, const In& values, int axis);
+/// The slices of `x` along `axis` at a list of indices. torch.index_select.
+Tensor index_select(const In& x, int axis, const In& indices);
+
+/// `x` with out[index[i, j], j] = src[i, j] for axis 0. All have the same rank; the index may be smaller than `src`, of
+/// which the first elements are used, and than `x` along other axes. Of several values for a place the last one is
+/// taken. `src` may be a number. torch.scatter.
+Tensor scatter(const In& x, int axis, const In& index, const In& src);
+/// The same, added to what is there. torch.scatter_add.
+Tensor scatter_add(const In& x, int axis, const In& index, const In& src);
+enum class ScatterReduction : std::uint8_t { sum, prod, mean, amax, amin };
+struct ScatterReduceOptions {
+  bool include_self = true;  // false: what is there does not count where a value comes in
+};
+/// The same, combined with what is there. The mean of integers is rounded down. torch.scatter_reduce.
+Tensor scatter_reduce(const In& x, int axis, const In& index, const In& src, ScatterReduction reduction,
+                      ScatterReduceOptions options = {});
+
+/// `x` with the slices of `source` along `axis`, times `alpha`, added at a list of indices. torch.index_add.
+Tensor index_add(const In& x, int axis, const In& indices, const In& source, const Scalar& alpha = 1);
+/// `x` with slices replaced by those of `source`; of several for a place the last one is taken. torch.index_copy.
+Tensor index_copy(const In& x, int axis, const In& indices, const In& source);
+/// `x` with slices filled with a number. torch.index_fill.
+Tensor index_fill(const In& x, int axis, const In& indices, const In& value);
+struct IndexPutOptions {
+  bool accumulate = false;  // add instead of replacing
+};
+/// `x` with `values` at indices[0][k], indices[1][k], ... of its first axes; the indices broadcast against each other,
+/// and `values` to what they name. torch.index_put.
+Tensor index_put(const In& x, std::span<const Tensor> indices, const In& values, IndexPutOptions options = {});
+Tensor index_put(const In& x, std::initializer_list<Tensor> indices, const In& values, IndexPutOptions options = {});
+/// `x` with `value` where `mask` (bool, broadcast) holds. torch.masked_fill.
+Tensor masked_fill(const In& x, const In& mask, const In& value);
+
+/// The sums of the slices of `x` along its first axis that have the same number in `ids` ([n], 0 to segments - 1, in
+/// any order): [segments, ...]. jax.ops.segment_sum.
+Tensor segment_sum(const In& x, const In& ids, Dim segments);
+/// A segment without slices has mean NaN (0 for integers, whose means are rounded down), and the neutral element for a
+/// minimum and a maximum: an infinity, or the largest and least integer.
+Tensor segment_mean(const In& x, const In& ids, Dim segments);
+Tensor segment_min(const In& x, const In& ids, Dim segments);
+Tensor segment_max(const In& x, const In& ids, Dim segments);
+
+/// How often each of 0 to bins - 1 occurs among the integers of `x`: i64 [bins]. Others: IndexError. numpy.bincount
+/// with minlength, where nothing is larger.
+Tensor bincount(const In& x, Dim bins);
+/// The sum of the weights of each, in their dtype.
+Tensor bincount(const In& x, Dim bins, const In& weights);
+/// How many elements lie in each of `bins` parts of [low, high], which are of equal width; the last one includes
+/// `high`. Elements outside, and NaN, do not count. i64 [bins]. numpy.histogram's counts, torch.histc.
+Tensor histogram(const In& x, Dim bins, double low, double high);
+
+/// The part of `x` of shape `sizes` that begins at `starts` (numbers, extents, Scalars or tensors of shape ()), one for
+/// each axis; starts are moved so that the part lies inside. jax.lax.dynamic_slice.
+Tensor dynamic_slice(const In& x, std::initializer_list<Index> starts, const Shape& sizes);
+Tensor dynamic_slice(const In& x, std::span<const Index> starts, const Shape& sizes);
+/// `x` with such a part replaced by `update`. jax.lax.dynamic_update_slice.
+Tensor dynamic_update_slice(const In& x, const In& update, std::initializer_list<Index> starts);
+Tensor dynamic_update_slice(const In& x, const In& update, std::span<const Index> starts);
+
+SINTER_NAMESPACE_END
 // ---- sinter/expr/host.hpp
 // Data in and out: host memory to tensors (copy, adopt, wrap with an owner, borrow for one call), tensors to numbers,
 // vectors, Eigen objects and text. Eigen's headers are not needed: its types are recognised by their members.
@@ -4287,6 +5233,55 @@ std::span<const T> Tensor::data(Location where) const {
   const TensorImpl& value = expr_detail::readable_value(*this, dtype_of<T>(), where);
   return {static_cast<const T*>(value.data()), as_index(value.type.shape.numel().value())};
 }
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/pooling.hpp
+// Pooling over one, two or three axes with padding, stride and dilation. Recorded as padding, sliding windows and a
+// reduction of each window.
+
+SINTER_NAMESPACE_BEGIN
+
+/// A number for each of N axes: one for all of them, or N.
+template <int N>
+struct NumberPerAxis {
+  std::array<std::int64_t, as_index(N)> values{};
+
+  template <std::convertible_to<std::int64_t>... Numbers>
+    requires(sizeof...(Numbers) == 1 || sizeof...(Numbers) == as_index(N))
+  constexpr NumberPerAxis(Numbers... numbers) {  // NOLINT: a number stands for all axes
+    const std::array<std::int64_t, sizeof...(Numbers)> given{static_cast<std::int64_t>(numbers)...};
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = given[given.size() == 1 ? 0 : i];
+  }
+  constexpr std::int64_t operator[](int i) const { return values[as_index(i)]; }
+};
+
+template <int N>
+struct MaxPoolOptions {
+  NumberPerAxis<N> size = 0;      // of the window: required
+  NumberPerAxis<N> stride = 0;    // 0: the size
+  NumberPerAxis<N> padding = 0;   // at both ends, at most half of the size; never the largest element of a window
+  NumberPerAxis<N> dilation = 1;  // distance of a window's elements
+  bool ceil_mode = false;         // a last window may reach beyond the end
+};
+
+template <int N>
+struct AvgPoolOptions {
+  NumberPerAxis<N> size = 0;      // of the window: required
+  NumberPerAxis<N> stride = 0;    // 0: the size
+  NumberPerAxis<N> padding = 0;   // zeros at both ends, at most half of the size
+  bool ceil_mode = false;         // a last window may reach beyond the end
+  bool count_include_pad = true;  // padding counts in the mean
+};
+
+/// The largest element of each window; x [n, c, ...]. The first of equal elements gets the gradient, and where NaN is
+/// among them, the last NaN.
+Tensor max_pool1d(const In& x, MaxPoolOptions<1> options);
+Tensor max_pool2d(const In& x, MaxPoolOptions<2> options);
+Tensor max_pool3d(const In& x, MaxPoolOptions<3> options);
+/// The mean of each window; x [n, c, ...].
+Tensor avg_pool1d(const In& x, AvgPoolOptions<1> options);
+Tensor avg_pool2d(const In& x, AvgPoolOptions<2> options);
+Tensor avg_pool3d(const In& x, AvgPoolOptions<3> options);
 
 SINTER_NAMESPACE_END
 // ---- sinter/base/type_key.hpp
@@ -4595,6 +5590,8 @@ struct ScalarValue;
 class ScalarBuilder;
 struct VjpArgs;
 struct BatchArgs;
+struct ScalarFold;
+enum class PositionOrder : std::uint8_t;
 struct Batched;
 struct DecomposeArgs;
 struct Val;
@@ -4644,7 +5641,7 @@ struct OpInfo {
   int arity = 1;  // -1: any number of operands
   OpKind kind = OpKind::elementwise;
   DTypeRule dtypes = DTypeRule::promote;
-  std::uint8_t reduction = 0;  // reductions: the Prim
+  std::uint8_t reduction = 0;  // reductions and cumsum's family: the Prim; Prim::fold has `fold`
   bool is_call = false;        // attrs.bodies[0] is run on the operands: see through it
   bool is_cheap = true;        // elementwise: recomputing it costs less than a round trip to memory
   bool takes_bool = true;      // elementwise: has a meaning where all operands are bool
@@ -4657,6 +5654,9 @@ struct OpInfo {
   std::string_view bodies{};  // names of the sub-graphs, with a blank between; the last serves all further ones
   void (*infer)(const InferArgs& args, TypeList& out) = nullptr;
   ScalarValue (*lower)(ScalarBuilder& builder, std::span<const ScalarValue> in, const Attrs& attrs) = nullptr;
+  /// Reductions with state: what they are along the axes, of values that are no bools. Its result number 0 is the op's;
+  /// an argument after the values is the position along attrs.axes, row-major.
+  ScalarFold (*fold)(DType value, PositionOrder order) = nullptr;
   void (*vjp)(const VjpArgs& args, ValList& grads) = nullptr;
   Val (*decompose)(const DecomposeArgs& args) = nullptr;
   void (*batch)(const BatchArgs& args, BatchedList& results) = nullptr;
@@ -6334,6 +7334,12 @@ struct Carries<C> {
 
 template <class C, class B, class... I>
 auto while_over(Location where, const C& condition, const B& body, const I&... init) {
+  static_assert(std::is_invocable_v<const C&, const held_t<I>&...>,
+                "sinter: the condition of a while_loop does not take the carries: it has one parameter for each, a "
+                "Scalar where the loop starts with a C++ number, else the type that the loop starts with");
+  static_assert(std::is_invocable_v<const B&, const held_t<I>&...>,
+                "sinter: the body of a while_loop does not take the carries: it has one parameter for each, a "
+                "Scalar where the loop starts with a C++ number, else the type that the loop starts with");
   using R = typename Carries<held_t<I>...>::type;
   check_structure<R>();
   const std::tuple<held_t<I>...> carries{hold<held_t<I>>(init)...};
@@ -12147,112 +13153,9 @@ SINTER_NAMESPACE_END
 // graph
 #endif
 
-#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
-// ---- sinter/expr/capture.hpp
-// From pending nodes to a Graph and back. capture() walks recorded statements and builds the graph that makes given
-// values; replay() records the nodes of a graph again on other operands. Expressions are opened into their ops here,
-// and the dtype of every number is settled.
-
-SINTER_NAMESPACE_BEGIN
-
-/// What becomes of ready values that the walk meets.
-enum class ReadyLeaf : std::uint8_t { constant, input };
-
-struct Capture {
-  GraphBuilder builder;
-  std::vector<Ref<TensorImpl>> inputs;  // value of each graph input, in order
-  std::vector<Value> outputs;           // of the values asked for, in order
-  std::vector<Ref<TensorImpl>> kept;    // intermediates that somebody outside the walked nodes still holds
-  std::vector<Value> kept_values;
-  std::vector<std::int32_t> ends;   // number of nodes after each of the outputs, in order
-  std::vector<TensorImpl*> walked;  // recorded values that were opened, operands first, if asked for
-  std::vector<Value> walked_values;
-  Graph finish() { return builder.finish(outputs); }
-};
-
-struct CaptureOptions {
-  std::uint64_t trace = 0;  // only pending nodes of this trace are walked; other values are leaves
-  ReadyLeaf ready = ReadyLeaf::input;
-  bool finds_kept = false;        // fill `kept`
-  Ref<TensorImpl> last_effect{};  // token of the last effect that the graph is to hold, or null
-  bool along_tape = false;    // walk instead what is on the tape, evaluated or not, of any trace; all of it is `kept`
-  bool lists_walked = false;  // fill `walked`
-  std::function<bool(const TensorImpl&)> is_leaf{};  // recorded values at which the walk stops
-};
-
-/// Graph that computes `outputs`. `known` become the inputs 0, 1, ...; further leaves become inputs after them, or
-/// constants. Pending values of no trace that are met as leaves become inputs, which the caller evaluates.
-Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<const Ref<TensorImpl>> known,
-                const CaptureOptions& options);
-
-/// Records all nodes of `graph` on `inputs`; gives its outputs. Effects come after those of the trace that records.
-std::vector<Ref<TensorImpl>> replay(const Graph& graph, std::span<const Ref<TensorImpl>> inputs);
-
-SINTER_NAMESPACE_END
-#endif
-
-#if defined(SINTER_IMPLEMENTATION_CORE)
-// ---- sinter/base/pointer_map.hpp
-// PointerMap: values by address, in one block of memory. For walks over recorded statements and graphs.
-
-SINTER_NAMESPACE_BEGIN
-
-/// Open addressing with linear probing; entries are never removed. V has a default value.
-template <class V>
-class PointerMap {
- public:
-  explicit PointerMap(std::size_t expected = 16) {
-    std::size_t places = 32;
-    while (places < 2 * expected) places *= 2;
-    places_.resize(places);
-  }
-  /// The value of `key`, or null. Stays until the next insert.
-  V* find(const void* key) {
-    for (std::size_t at = hash(key);; ++at) {
-      Place& place = places_[at & (places_.size() - 1)];
-      if (place.key == key) return &place.value;
-      if (place.key == nullptr) return nullptr;
-    }
-  }
-  bool contains(const void* key) { return find(key) != nullptr; }
-  /// The value of `key`, made if there is none.
-  V& operator[](const void* key) {
-    if (SINTER_UNLIKELY(2 * count_ >= places_.size())) grow();
-    for (std::size_t at = hash(key);; ++at) {
-      Place& place = places_[at & (places_.size() - 1)];
-      if (place.key == key) return place.value;
-      if (place.key != nullptr) continue;
-      ++count_;
-      place.key = key;
-      return place.value;
-    }
-  }
-
- private:
-  struct Place {
-    const void* key = nullptr;
-    V value{};
-  };
-  static std::size_t hash(const void* key) {  // Fibonacci hashing (Knuth 6.4): the high bits are the good ones
-    return as_index(reinterpret_cast<std::uintptr_t>(key) * 0x9E3779B97F4A7C15ull >> 32);
-  }
-  void grow() {
-    std::vector<Place> old = std::exchange(places_, std::vector<Place>(places_.size() * 2));
-    count_ = 0;
-    for (Place& place : old)
-      if (place.key != nullptr) (*this)[place.key] = std::move(place.value);
-  }
-
-  std::vector<Place> places_;
-  std::size_t count_ = 0;
-};
-
-SINTER_NAMESPACE_END
-#endif
-
 #if defined(SINTER_IMPLEMENTATION_BACKENDS) || defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/ops/scalar.hpp
-// The scalar level: about forty primitives, and the one builder through which ops give their elementwise meaning.
+// The scalar level: about sixty primitives, and the one builder through which ops give their elementwise meaning.
 // Kernels hold these instructions; each back end implements each primitive its own way within the stated ULP bound.
 // Knows dtypes, nothing of shapes, graphs or targets.
 
@@ -12260,11 +13163,21 @@ SINTER_NAMESPACE_BEGIN
 
 /// A scalar primitive. Operands have one dtype (but for select's condition, convert, gather) and so has the result
 /// (comparisons give bool_).
+/// What becomes of an element that a value is stored to at a computed place: it is replaced, or combined with the
+/// value.
+enum class Combine : std::uint8_t { none, add, mul, min, max };
+constexpr std::string_view name(Combine combine) {
+  constexpr std::array<std::string_view, 5> names{"none", "add", "mul", "min", "max"};
+  return names[as_index(combine)];
+}
+
 enum class Prim : std::uint8_t {
-  immediate,  // bits: the value (double for floats, int64 for the rest)
-  load,       // access: element of an operand at this iteration point
-  gather,     // args[0]: index (i32/i64); like load, displaced by index * the access's gather_stride
-  index,      // bits: axis number; the iteration index along that axis, as i64
+  immediate,     // bits: the value (double for floats, int64 for the rest)
+  load,          // access: element of an operand at this iteration point
+  gather,        // args[0]: index (i32/i64); like load, displaced by index * the access's gather_stride
+  guarded_load,  // args: condition (bool), fill; like load where the condition holds, else the fill: memory is not read
+  index,         // bits: axis number; the iteration index along that axis, as i64
+  argument,      // bits: number of an argument; only in the programs of a ScalarFold
   neg,
   abs,
   add,
@@ -12282,9 +13195,13 @@ enum class Prim : std::uint8_t {
   and_,
   or_,
   xor_,
-  not_,     // bitwise on integers, logical on bool_
-  select,   // args[0] ? args[1] : args[2]
+  not_,  // bitwise on integers, logical on bool_
+  // integers: args[0] by args[1] bits; at least as many as it has, or fewer than none, are all of them
+  shift_left,
+  shift_right,  // copies of the sign come in
+  select,       // args[0] ? args[1] : args[2]
   convert,  // to dtype; float to integer truncates and saturates, NaN gives 0; to bool_ is `!= 0`, so NaN gives true
+  bitcast,  // the same bits as dtype, whose size is that of the argument's; not of or to bool_
   floor,
   ceil,
   round,
@@ -12306,31 +13223,53 @@ enum class Prim : std::uint8_t {
   reduce_mul,
   reduce_min,
   reduce_max,  // args[0]: a value along the reduced axes
-  contract,    // args: a, b: sum over the reduced axis of a * b
+  // access: one of the kernel's folds, bits: number of its result. args: what it takes in along the reduced axes; those
+  // that it does not have repeat the first
+  fold,
+  contract,  // args: a, b: sum over the reduced axis of a * b
+  scan_add,
+  scan_mul,
+  scan_min,
+  scan_max,  // args[0] reduced up to each point of the one reduced axis, itself included; bits: 1 leaves it out
 };
+inline constexpr std::size_t prim_count = as_index(Prim::scan_max) + 1;
 
 struct PrimRow {
   std::string_view name;
   std::uint8_t arity;
 };
-inline constexpr std::array<PrimRow, as_index(Prim::contract) + 1> prim_rows{{
-    {"immediate", 0},  {"load", 0},       {"gather", 1},     {"index", 0},    {"neg", 1},         {"abs", 1},
-    {"add", 2},        {"sub", 2},        {"mul", 2},        {"div", 2},      {"rem", 2},         {"fma", 3},
-    {"min", 2},        {"max", 2},        {"eq", 2},         {"ne", 2},       {"lt", 2},          {"le", 2},
-    {"and", 2},        {"or", 2},         {"xor", 2},        {"not", 1},      {"select", 3},      {"convert", 1},
-    {"floor", 1},      {"ceil", 1},       {"round", 1},      {"trunc", 1},    {"sqrt", 1},        {"rsqrt", 1},
-    {"exp", 1},        {"log", 1},        {"sin", 1},        {"cos", 1},      {"tanh", 1},        {"erf", 1},
-    {"gelu", 1},       {"gelu_slope", 1}, {"gauss", 1},      {"pow", 2},      {"random_bits", 3}, {"reduce_add", 1},
-    {"reduce_mul", 1}, {"reduce_min", 1}, {"reduce_max", 1}, {"contract", 2},
+inline constexpr std::array<PrimRow, prim_count> prim_rows{{
+    {"immediate", 0},  {"load", 0},        {"gather", 1}, {"guarded_load", 2}, {"index", 0},      {"argument", 0},
+    {"neg", 1},        {"abs", 1},         {"add", 2},    {"sub", 2},          {"mul", 2},        {"div", 2},
+    {"rem", 2},        {"fma", 3},         {"min", 2},    {"max", 2},          {"eq", 2},         {"ne", 2},
+    {"lt", 2},         {"le", 2},          {"and", 2},    {"or", 2},           {"xor", 2},        {"not", 1},
+    {"shift_left", 2}, {"shift_right", 2}, {"select", 3}, {"convert", 1},      {"bitcast", 1},    {"floor", 1},
+    {"ceil", 1},       {"round", 1},       {"trunc", 1},  {"sqrt", 1},         {"rsqrt", 1},      {"exp", 1},
+    {"log", 1},        {"sin", 1},         {"cos", 1},    {"tanh", 1},         {"erf", 1},        {"gelu", 1},
+    {"gelu_slope", 1}, {"gauss", 1},       {"pow", 2},    {"random_bits", 3},  {"reduce_add", 1}, {"reduce_mul", 1},
+    {"reduce_min", 1}, {"reduce_max", 1},  {"fold", 3},   {"contract", 2},     {"scan_add", 1},   {"scan_mul", 1},
+    {"scan_min", 1},   {"scan_max", 1},
 }};
 constexpr std::string_view name(Prim prim) { return prim_rows[as_index(prim)].name; }
 constexpr int arity(Prim prim) { return prim_rows[as_index(prim)].arity; }
+/// Reads an element of an operand through an access.
+constexpr bool reads_memory(Prim prim) {
+  return prim == Prim::load || prim == Prim::gather || prim == Prim::guarded_load;
+}
 constexpr bool is_reduction(Prim prim) { return prim >= Prim::reduce_add && prim <= Prim::contract; }
+constexpr bool is_scan(Prim prim) { return prim >= Prim::scan_add && prim <= Prim::scan_max; }
+/// What a scan combines the values of two places by.
+constexpr Prim reduction_of(Prim scan) {
+  return static_cast<Prim>(as_index(Prim::reduce_add) + (as_index(scan) - as_index(Prim::scan_add)));
+}
 constexpr bool is_comparison(Prim prim) { return prim >= Prim::eq && prim <= Prim::le; }
 constexpr bool is_commutative(Prim prim) {
   return prim == Prim::add || prim == Prim::mul || prim == Prim::eq || prim == Prim::ne || prim == Prim::and_ ||
          prim == Prim::or_ || prim == Prim::xor_;
 }
+
+/// How the condition of a guarded load or a select comes out at most points, if that is known. A hint only.
+enum class Usually : std::uint8_t { unknown, holds, fails };
 
 /// Number of an instruction in a body.
 using InstId = std::uint16_t;
@@ -12341,8 +13280,9 @@ struct Inst {
   Prim prim = Prim::immediate;
   DType dtype = DType::f32;
   std::array<InstId, 3> args{no_inst, no_inst, no_inst};
-  std::uint16_t access = 0;  // load, gather: index into the kernel's accesses
-  std::uint64_t bits = 0;    // immediate: value; index: axis
+  std::uint16_t access = 0;  // load, gather, guarded_load: index into the kernel's accesses; fold: into its folds
+  // immediate: value; index: axis; argument, fold: a number; guarded_load, select: Usually; scan: 1 if exclusive
+  std::uint64_t bits = 0;
   friend bool operator==(const Inst&, const Inst&) = default;
 
   /// Value of an immediate.
@@ -12350,6 +13290,9 @@ struct Inst {
     return is_floating(dtype) ? std::bit_cast<double>(bits) : static_cast<double>(static_cast<std::int64_t>(bits));
   }
   std::int64_t integer() const { return static_cast<std::int64_t>(bits); }
+  Usually usually() const { return static_cast<Usually>(bits); }
+  /// Of a scan.
+  bool is_exclusive() const { return bits != 0; }
 };
 
 /// A handle on an instruction under construction.
@@ -12374,8 +13317,16 @@ class ScalarBuilder {
   ScalarValue gather(std::uint16_t access, DType dtype, ScalarValue index) {
     return push({.prim = Prim::gather, .dtype = dtype, .args = {index.id, no_inst, no_inst}, .access = access});
   }
+  /// A load where `condition` holds, else `fill`. A condition that is known makes it a load, or the fill.
+  ScalarValue guarded_load(std::uint16_t access, DType dtype, ScalarValue condition, ScalarValue fill,
+                           Usually usually = Usually::unknown);
   ScalarValue index(int axis) {
     return push({.prim = Prim::index, .dtype = DType::i64, .bits = static_cast<std::uint64_t>(axis)});
+  }
+
+  /// Argument `number` of a program of a ScalarFold.
+  ScalarValue argument(int number, DType dtype) {
+    return push({.prim = Prim::argument, .dtype = dtype, .bits = static_cast<std::uint64_t>(number)});
   }
 
   ScalarValue unary(Prim prim, ScalarValue x);
@@ -12409,19 +13360,35 @@ class ScalarBuilder {
   ScalarValue and_(ScalarValue a, ScalarValue b) { return binary(Prim::and_, a, b); }
   ScalarValue or_(ScalarValue a, ScalarValue b) { return binary(Prim::or_, a, b); }
   ScalarValue xor_(ScalarValue a, ScalarValue b) { return binary(Prim::xor_, a, b); }
+  ScalarValue shift_left(ScalarValue a, ScalarValue b) { return binary(Prim::shift_left, a, b); }
+  ScalarValue shift_right(ScalarValue a, ScalarValue b) { return binary(Prim::shift_right, a, b); }
   ScalarValue eq(ScalarValue a, ScalarValue b) { return binary(Prim::eq, a, b); }
   ScalarValue ne(ScalarValue a, ScalarValue b) { return binary(Prim::ne, a, b); }
   ScalarValue lt(ScalarValue a, ScalarValue b) { return binary(Prim::lt, a, b); }
   ScalarValue le(ScalarValue a, ScalarValue b) { return binary(Prim::le, a, b); }
   ScalarValue fma(ScalarValue a, ScalarValue b, ScalarValue c);
-  ScalarValue select(ScalarValue condition, ScalarValue a, ScalarValue b);
+  ScalarValue select(ScalarValue condition, ScalarValue a, ScalarValue b, Usually usually = Usually::unknown);
   ScalarValue convert(ScalarValue x, DType to);
+  ScalarValue bitcast(ScalarValue x, DType to);
   ScalarValue random_bits(ScalarValue key, ScalarValue counter, ScalarValue element);
   ScalarValue reduce(Prim reduction, ScalarValue x) {
     return push({.prim = reduction, .dtype = x.dtype, .args = {x.id, no_inst, no_inst}});
   }
+  /// Result `result`, of dtype `dtype`, of fold number `fold` over one to three values.
+  ScalarValue fold(int fold, int result, DType dtype, std::span<const ScalarValue> values) {
+    const auto value = [&](std::size_t i) { return values[i < values.size() ? i : 0].id; };
+    return push({.prim = Prim::fold,
+                 .dtype = dtype,
+                 .args = {value(0), value(1), value(2)},
+                 .access = static_cast<std::uint16_t>(fold),
+                 .bits = static_cast<std::uint64_t>(result)});
+  }
   ScalarValue contract(ScalarValue a, ScalarValue b) {
     return push({.prim = Prim::contract, .dtype = a.dtype, .args = {a.id, b.id, no_inst}});
+  }
+
+  ScalarValue scan(Prim scan, ScalarValue x, bool is_exclusive) {
+    return push({.prim = scan, .dtype = x.dtype, .args = {x.id, no_inst, no_inst}, .bits = is_exclusive ? 1u : 0u});
   }
 
   /// Appends an instruction, or finds the equal one that is there already.
@@ -12535,6 +13502,7 @@ Batched batch_along_axes(const BatchArgs& args);
 ///   static constexpr std::string_view bodies = "condition body";         // names of its sub-graphs
 ///   static Type infer(const InferArgs&);                       // not needed for elementwise ops
 ///   static ScalarValue lower(ScalarBuilder&, ScalarValue...);  // elementwise; may take `const Attrs&` last
+///   static ScalarFold fold(DType, PositionOrder);              // reductions with state
 ///   static ValList vjp(const VjpArgs&);
 ///   static Val decompose(const DecomposeArgs&);
 // for vmap; not needed for elementwise ops, reductions and
@@ -12564,6 +13532,7 @@ constexpr OpInfo describe() {
     info.lower = [](ScalarBuilder& s, std::span<const ScalarValue> in, const Attrs& attrs) {
       return ops_detail::call_lower<Op>(s, in, attrs, std::make_index_sequence<as_index(Op::info.arity)>{});
     };
+  if constexpr (requires { &Op::fold; }) info.fold = &Op::fold;
   if constexpr (requires { &Op::vjp; })
     info.vjp = [](const VjpArgs& args, ValList& grads) {
       for (Val g : Op::vjp(args)) grads.push_back(g);
@@ -12723,8 +13692,6 @@ SINTER_NAMESPACE_END
 #if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
 // ---- sinter/ops/unary.hpp
 // Elementwise ops of one operand: arithmetic, rounding, exponentials, casts. Activations are in activation.hpp.
-
-#include <numbers>
 
 SINTER_NAMESPACE_BEGIN
 namespace ops {
@@ -13185,6 +14152,228 @@ SINTER_NAMESPACE_END
 #endif
 
 #if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
+// ---- sinter/ops/scalar_math.hpp
+// Functions of numbers, made of primitives: what elementwise ops lower to where a formula of one line would lose
+// digits. Written once, so that every back end has them. Errors are in units of the last place; special values are
+// those of C99. Knows nothing of ops and tensors.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// An unevaluated sum.
+struct ScalarPair {
+  ScalarValue high, low;
+};
+
+// Bits of floating values, as integers of the same size.
+DType bits_of(DType dtype);
+ScalarValue has_sign(ScalarBuilder& s, ScalarValue x);                     // of -0 and NaN too
+ScalarValue copy_sign(ScalarBuilder& s, ScalarValue x, ScalarValue sign);  // |x| with the sign of `sign`
+ScalarValue next_after(ScalarBuilder& s, ScalarValue x, ScalarValue to);
+/// x = fraction * 2^exponent with 1/2 <= |fraction| < 1; zeros, infinities and NaN are their own fraction, with 0.
+struct ScalarParts {
+  ScalarValue fraction, exponent;  // the exponent as a floating value
+};
+ScalarParts parts_of(ScalarBuilder& s, ScalarValue x);
+/// x * 2^n for integral n (a floating value), rounded once.
+ScalarValue scaled(ScalarBuilder& s, ScalarValue x, ScalarValue n);
+
+// Exponentials and logarithms.
+ScalarValue expm1(ScalarBuilder& s, ScalarValue x);  // 2
+ScalarValue exp2(ScalarBuilder& s, ScalarValue x);   // 1.5; exact powers
+ScalarValue log1p(ScalarBuilder& s, ScalarValue x);  // 2
+ScalarValue log2(ScalarBuilder& s, ScalarValue x);   // 2; exact of powers of two
+ScalarValue log10(ScalarBuilder& s, ScalarValue x);  // 2
+/// log(1 + e^x), which neither overflows nor loses small results. 3
+ScalarValue softplus(ScalarBuilder& s, ScalarValue x);
+
+// Of angles, and hyperbolic ones.
+ScalarValue tan(ScalarBuilder& s, ScalarValue x);                   // 4.5
+ScalarValue asin(ScalarBuilder& s, ScalarValue x);                  // 2
+ScalarValue acos(ScalarBuilder& s, ScalarValue x);                  // 2
+ScalarValue atan(ScalarBuilder& s, ScalarValue x);                  // 2
+ScalarValue atan2(ScalarBuilder& s, ScalarValue y, ScalarValue x);  // 2.5
+ScalarValue sinh(ScalarBuilder& s, ScalarValue x);                  // 3
+ScalarValue cosh(ScalarBuilder& s, ScalarValue x);                  // 3
+ScalarValue asinh(ScalarBuilder& s, ScalarValue x);                 // 3
+ScalarValue acosh(ScalarBuilder& s, ScalarValue x);                 // 3
+ScalarValue atanh(ScalarBuilder& s, ScalarValue x);                 // 3
+ScalarValue sin_pi(ScalarBuilder& s, ScalarValue x);                // sin(pi x): 3; 0 at integers
+
+// Roots.
+ScalarValue cbrt(ScalarBuilder& s, ScalarValue x);                  // 1
+ScalarValue hypot(ScalarBuilder& s, ScalarValue x, ScalarValue y);  // 1.5
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END
+// ---- sinter/ops/bits.hpp
+// Ops that look at how numbers are written: signs, neighbours, exponents, shifts, counts of bits, and views of bits as
+// another dtype; and what kind of number one is.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+/// A test that is only about floating numbers; `other` for the rest.
+template <class Test>
+ScalarValue of_floating(ScalarBuilder& s, ScalarValue x, bool other, Test&& test) {
+  return is_floating(x.dtype) ? test(s) : s.imm_int(other, DType::bool_);
+}
+}  // namespace ops_detail
+namespace ops {
+
+struct IsNan {
+  static constexpr OpInfo info{.name = "isnan", .arity = 1, .dtypes = DTypeRule::compare};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
+    return ops_detail::of_floating(s, x, false, [x](ScalarBuilder& b) { return b.ne(x, x); });
+  }
+};
+struct IsInf {
+  static constexpr OpInfo info{.name = "isinf", .arity = 1, .dtypes = DTypeRule::compare};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
+    return ops_detail::of_floating(s, x, false, [x](ScalarBuilder& b) {
+      return b.eq(b.abs(x), b.imm(std::numeric_limits<double>::infinity(), x));
+    });
+  }
+};
+struct IsFinite {
+  static constexpr OpInfo info{.name = "isfinite", .arity = 1, .dtypes = DTypeRule::compare};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
+    return ops_detail::of_floating(s, x, true, [x](ScalarBuilder& b) {
+      return b.lt(b.abs(x), b.imm(std::numeric_limits<double>::infinity(), x));
+    });
+  }
+};
+struct IsPosInf {
+  static constexpr OpInfo info{.name = "isposinf", .arity = 1, .dtypes = DTypeRule::compare};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
+    return ops_detail::of_floating(
+        s, x, false, [x](ScalarBuilder& b) { return b.eq(x, b.imm(std::numeric_limits<double>::infinity(), x)); });
+  }
+};
+struct IsNegInf {
+  static constexpr OpInfo info{.name = "isneginf", .arity = 1, .dtypes = DTypeRule::compare};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
+    return ops_detail::of_floating(
+        s, x, false, [x](ScalarBuilder& b) { return b.eq(x, b.imm(-std::numeric_limits<double>::infinity(), x)); });
+  }
+};
+
+/// Whether the sign is set, as it is of -0 and of some NaN.
+struct Signbit {
+  static constexpr OpInfo info{.name = "signbit", .arity = 1, .dtypes = DTypeRule::compare};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
+    return x.dtype == DType::bool_ ? s.imm_int(0, DType::bool_) : ops_detail::has_sign(s, x);
+  }
+};
+
+/// |x| with the sign of y. The derivative at 0 is 0.
+struct Copysign {
+  static constexpr OpInfo info{.name = "copysign", .arity = 2, .dtypes = DTypeRule::floating};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue y) { return ops_detail::copy_sign(s, x, y); }
+  static ValList vjp(const VjpArgs& a) {
+    return {where(eq(a.in[0], 0), 0, where(eq(a.in[0], a.out), a.dout, -a.dout)), Val{}};
+  }
+};
+
+/// The next number after x towards y.
+struct Nextafter {
+  static constexpr OpInfo info{.name = "nextafter", .arity = 2, .dtypes = DTypeRule::floating};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue y) { return ops_detail::next_after(s, x, y); }
+};
+
+/// x * 2^n for integral n, rounded once.
+struct Ldexp {
+  static constexpr OpInfo info{.name = "ldexp", .arity = 2, .dtypes = DTypeRule::floating};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue n) {
+    return ops_detail::scaled(s, x, s.round(n));
+  }
+  static ValList vjp(const VjpArgs& a) { return {apply(op_info<Ldexp>, {a.dout, a.in[1]}), Val{}}; }
+};
+
+/// n in x = fraction * 2^n with 1/2 <= |fraction| < 1, as attrs.dtype; 0 of zeros, infinities and NaN.
+struct FrexpExponent {
+  static constexpr OpInfo info{.name = "frexp_exponent", .arity = 1, .dtypes = DTypeRule::attribute};
+  static constexpr auto attributes = attribute_list(attr::dtype);
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) {
+    return s.convert(ops_detail::parts_of(s, x).exponent, attrs.dtype);
+  }
+};
+struct FrexpFraction {
+  static constexpr OpInfo info{.name = "frexp_fraction", .arity = 1, .dtypes = DTypeRule::floating};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::parts_of(s, x).fraction; }
+  static ValList vjp(const VjpArgs& a) {
+    const Val exponent = apply(op_info<FrexpExponent>, {a.in[0]}, Attrs{.dtype = a.in[0].dtype(), .has_dtype = true});
+    return {apply(op_info<Ldexp>, {a.dout, -exponent})};
+  }
+};
+
+/// a * 2^b, what does not fit gone; 0 where b is negative or no less than the number of bits.
+struct LeftShift {
+  static constexpr OpInfo info{.name = "left_shift", .arity = 2, .dtypes = DTypeRule::logical, .takes_bool = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.shift_left(a, b); }
+};
+/// a / 2^b rounded down; 0 or -1 where b is negative or no less than the number of bits.
+struct RightShift {
+  static constexpr OpInfo info{.name = "right_shift", .arity = 2, .dtypes = DTypeRule::logical, .takes_bool = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.shift_right(a, b); }
+};
+
+/// How many bits are set. Sums of neighbours in fields of 2, 4 and 8 bits, and a product that adds those up.
+struct Popcount {
+  static constexpr OpInfo info{.name = "popcount", .arity = 1, .dtypes = DTypeRule::logical, .takes_bool = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
+    const bool is_wide = x.dtype == DType::i64;
+    const auto field = [&](std::int64_t of_64) { return s.imm_int(is_wide ? of_64 : of_64 & 0x7FFFFFFF, x.dtype); };
+    const auto down = [&](ScalarValue v, int count) { return s.shift_right(v, s.imm_int(count, x.dtype)); };
+    const ScalarValue pairs = s.sub(x, s.and_(down(x, 1), field(0x5555555555555555)));
+    const std::int64_t fours = 0x3333333333333333, eights = 0x0F0F0F0F0F0F0F0F;
+    const ScalarValue nibbles = s.add(s.and_(pairs, field(fours)), s.and_(down(pairs, 2), field(fours)));
+    const ScalarValue bytes = s.and_(s.add(nibbles, down(nibbles, 4)), field(eights));
+    return down(s.mul(bytes, field(0x0101010101010101)), is_wide ? 56 : 24);
+  }
+};
+
+/// The same bits as attrs.dtype, whose elements are as large.
+struct Bitcast {
+  static constexpr OpInfo info{.name = "bitcast", .arity = 1, .dtypes = DTypeRule::attribute};
+  static constexpr auto attributes = attribute_list(attr::dtype);
+  static Type infer(const InferArgs& args) {
+    const DType from = args.in[0].dtype, to = args.attrs.dtype;
+    if (from != to && (size_of(from) != size_of(to) || size_of(to) == 1))
+      throw DTypeError(
+          args.op,
+          "x has dtype " + std::string(name(from)) + ", whose elements are not those of " + std::string(name(to)),
+          args.where, "f32 and i32 have elements of one size, and so have f64 and i64");
+    return ops_detail::with_shape(args, args.in[0].shape, to);
+  }
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) { return s.bitcast(x, attrs.dtype); }
+};
+
+/// The remainder with the sign of a: C's fmod; exact.
+struct Fmod {
+  static constexpr OpInfo info{.name = "fmod", .arity = 2, .takes_bool = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) {
+    if (is_floating(a.dtype)) return ops_detail::copy_sign(s, s.rem(s.abs(a), s.abs(b)), a);
+    const ScalarValue r = s.rem(a, b), zero = s.imm_int(0, a.dtype);  // has b's sign
+    const ScalarValue is_other = s.and_(s.ne(r, zero), s.xor_(s.lt(r, zero), s.lt(a, zero)));
+    return s.select(is_other, s.sub(r, b), r);
+  }
+  static ValList vjp(const VjpArgs& a) {
+    return {a.dout, a.needs(1) ? -(a.dout * apply(op_info<Trunc>, {a.in[0] / a.in[1]})) : Val{}};
+  }
+};
+
+/// 0 where x < 0 or NaN, 1 where x > 0, y where x is 0.
+struct Heaviside {
+  static constexpr OpInfo info{.name = "heaviside", .arity = 2, .takes_bool = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue y) {
+    const ScalarValue zero = s.imm(0, x);
+    return s.select(s.eq(x, zero), y, s.select(s.lt(zero, x), s.imm(1, x), zero));
+  }
+  static ValList vjp(const VjpArgs& a) { return {Val{}, where(eq(a.in[0], 0), a.dout, 0)}; }
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
 // ---- sinter/ops/comparison.hpp
 // Elementwise comparisons, whose result is bool, and the choice by a condition.
 
@@ -13475,6 +14664,112 @@ struct AvgPool2d : PoolAttributes {
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_images(a); }
 };
 
+/// The largest element over attrs.axes, the last ones. The first of equal elements gets the gradient, and where NaN is
+/// among them, the last NaN.
+struct WindowMax {
+  static constexpr OpInfo info{.name = "window_max", .arity = 1, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::axes);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
+// ---- sinter/ops/cumulative.hpp
+// Scans by one scalar primitive: cumsum, cumprod, cummax, cummin. Each element becomes what those up to it along
+// attrs.axes[0] give (before it, where exclusive; from the other end, where reversed). The shape is kept. Users' scan
+// with a body of its own is in control.hpp.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+inline constexpr OpAttr<bool> is_exclusive{"exclusive", 0}, is_reversed{"reversed", 1};
+}  // namespace ops_detail
+
+namespace ops {
+
+/// The dtype is kept; bool is refused, as by all of these: cast it first.
+struct Cumsum {
+  static constexpr OpInfo info{
+      .name = "cumsum", .arity = 1, .kind = OpKind::structured, .reduction = static_cast<std::uint8_t>(Prim::scan_add)};
+  static constexpr auto attributes = attribute_list(attr::axes, ops_detail::is_exclusive, ops_detail::is_reversed);
+  static Type infer(const InferArgs& args);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
+/// The gradient is that of products of the other elements, also where some of them are zero. Not so its own derivative:
+/// second derivatives hold only where no element is zero.
+struct Cumprod {
+  static constexpr OpInfo info{.name = "cumprod",
+                               .arity = 1,
+                               .kind = OpKind::structured,
+                               .reduction = static_cast<std::uint8_t>(Prim::scan_mul)};
+  static constexpr auto attributes = attribute_list(attr::axes, ops_detail::is_exclusive, ops_detail::is_reversed);
+  static Type infer(const InferArgs& args);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
+/// NaN wins. The last of equal elements gets the gradient. Exclusive: the lowest number stands before the first.
+struct Cummax {
+  static constexpr OpInfo info{
+      .name = "cummax", .arity = 1, .kind = OpKind::structured, .reduction = static_cast<std::uint8_t>(Prim::scan_max)};
+  static constexpr auto attributes = attribute_list(attr::axes, ops_detail::is_exclusive, ops_detail::is_reversed);
+  static Type infer(const InferArgs& args);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
+/// As Cummax.
+struct Cummin {
+  static constexpr OpInfo info{
+      .name = "cummin", .arity = 1, .kind = OpKind::structured, .reduction = static_cast<std::uint8_t>(Prim::scan_min)};
+  static constexpr auto attributes = attribute_list(attr::axes, ops_detail::is_exclusive, ops_detail::is_reversed);
+  static Type infer(const InferArgs& args);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
+// ---- sinter/ops/convolution.hpp
+// Convolution of one to three axes with any padding, dilation and groups, and the sum of windows that unfolding makes.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// convolution(x [n, c, s...], weight [o, c / groups, k...]) with `low` and `high` zeros around each axis s. One matrix
+/// product for each group over the windows as rows; where each channel is a group, a sum over its windows.
+struct Convolution {
+  static constexpr OpInfo info{.name = "convolution", .arity = 2, .kind = OpKind::composite};
+  static constexpr OpAttr<IntVector> stride{"stride", 0}, dilation{"dilation", 1};
+  static constexpr OpAttr<Shape> low{"low", 0}, high{"high", 1};
+  static constexpr OpAttr<std::int64_t> groups{"groups", 0, 1};
+  static constexpr auto attributes = attribute_list(stride, dilation, low, high, groups);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a);
+};
+
+/// The adjoint of windows: elements [positions..., sizes...] added up where they came from, in attrs.shape.
+struct SumWindows {
+  static constexpr OpInfo info{.name = "sum_windows", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpAttr<IntVector> sizes{"sizes", 0}, strides{"strides", 1};
+  static constexpr auto attributes = attribute_list(attr::axes, attr::shape, sizes, strides);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a) { return {windows(a.dout, a.attrs.axes, a.attrs[sizes], a.attrs[strides])}; }
+  static Batched batch(const BatchArgs& a);
+};
+
 }  // namespace ops
 SINTER_NAMESPACE_END
 #endif
@@ -13512,6 +14807,238 @@ struct Barrier {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
+// ---- sinter/ops/elementary.hpp
+// Elementary functions beyond those of unary.hpp: exponentials, logarithms, angles, hyperbolic functions, roots; and
+// interpolation. Their formulas are in scalar_math.hpp; derivatives stay finite where the formula's parts would not.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// e^x - 1.
+struct Expm1 {
+  static constexpr OpInfo info{.name = "expm1", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::expm1(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * (a.out + 1)}; }
+};
+
+/// 2^x; powers are exact.
+struct Exp2 {
+  static constexpr OpInfo info{.name = "exp2", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::exp2(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * a.out * std::numbers::ln2}; }
+};
+
+/// log(1 + x).
+struct Log1p {
+  static constexpr OpInfo info{.name = "log1p", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::log1p(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout / (1 + a.in[0])}; }
+};
+
+struct Log2 {
+  static constexpr OpInfo info{.name = "log2", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::log2(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout / (a.in[0] * std::numbers::ln2)}; }
+};
+
+struct Log10 {
+  static constexpr OpInfo info{.name = "log10", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::log10(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout / (a.in[0] * std::numbers::ln10)}; }
+};
+
+struct Tan {
+  static constexpr OpInfo info{.name = "tan", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::tan(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * (1 + square(a.out))}; }
+};
+
+struct Asin {
+  static constexpr OpInfo info{.name = "asin", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::asin(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * rsqrt((1 - a.in[0]) * (1 + a.in[0]))}; }
+};
+
+struct Acos {
+  static constexpr OpInfo info{.name = "acos", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::acos(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {-(a.dout * rsqrt((1 - a.in[0]) * (1 + a.in[0])))}; }
+};
+
+struct Atan {
+  static constexpr OpInfo info{.name = "atan", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::atan(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout / (1 + square(a.in[0]))}; }
+};
+
+/// sqrt(x^2 + y^2) without overflow or underflow between. The derivative at (0, 0) is 0.
+struct Hypot {
+  static constexpr OpInfo info{.name = "hypot", .arity = 2, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue y) { return ops_detail::hypot(s, x, y); }
+  static ValList vjp(const VjpArgs& a) {
+    const Val length = where(eq(a.out, 0), 1, a.out);
+    return {a.needs(0) ? a.dout * (a.in[0] / length) : Val{}, a.needs(1) ? a.dout * (a.in[1] / length) : Val{}};
+  }
+};
+
+/// The angle of the point (x, y), in [-pi, pi]: atan2(y, x). The derivative at (0, 0) is 0.
+struct Atan2 {
+  static constexpr OpInfo info{.name = "atan2", .arity = 2, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue y, ScalarValue x) { return ops_detail::atan2(s, y, x); }
+  static ValList vjp(const VjpArgs& a) {
+    const Val distance = apply(op_info<Hypot>, {a.in[0], a.in[1]}), length = where(eq(distance, 0), 1, distance);
+    return {a.needs(0) ? a.dout * (a.in[1] / length / length) : Val{},
+            a.needs(1) ? -(a.dout * (a.in[0] / length / length)) : Val{}};
+  }
+};
+
+struct Cosh;
+struct Sinh {
+  static constexpr OpInfo info{.name = "sinh", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::sinh(s, x); }
+  static ValList vjp(const VjpArgs& a);
+};
+
+struct Cosh {
+  static constexpr OpInfo info{.name = "cosh", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::cosh(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * apply(op_info<Sinh>, {a.in[0]})}; }
+};
+inline ValList Sinh::vjp(const VjpArgs& a) { return {a.dout * apply(op_info<Cosh>, {a.in[0]})}; }
+
+struct Asinh {
+  static constexpr OpInfo info{.name = "asinh", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::asinh(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout / apply(op_info<Hypot>, {a.in[0], number(a.in[0], 1)})}; }
+};
+
+/// Of x >= 1.
+struct Acosh {
+  static constexpr OpInfo info{.name = "acosh", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::acosh(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * rsqrt(a.in[0] - 1) * rsqrt(a.in[0] + 1)}; }
+};
+
+struct Atanh {
+  static constexpr OpInfo info{.name = "atanh", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::atanh(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout / ((1 - a.in[0]) * (1 + a.in[0]))}; }
+};
+
+/// The cube root, of negative numbers too.
+struct Cbrt {
+  static constexpr OpInfo info{.name = "cbrt", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::cbrt(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout / (3 * square(a.out))}; }
+};
+
+/// log(e^a + e^b).
+struct Logaddexp {
+  static constexpr OpInfo info{.name = "logaddexp", .arity = 2, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) {
+    const ScalarValue gap = s.select(s.eq(a, b), s.imm(0, a), s.sub(a, b));  // of equal infinities
+    return s.add(s.max(a, b), ops_detail::log1p(s, s.exp(s.neg(s.abs(gap)))));
+  }
+  static ValList vjp(const VjpArgs& a) { return shares(a, 1); }
+  /// Of the operands: sigmoid of how far the one is above the other.
+  static ValList shares(const VjpArgs& a, double scale) {
+    const Val is_same_infinity =
+        logical_and(eq(a.in[0], a.in[1]), eq(abs(a.in[0]), std::numeric_limits<double>::infinity()));
+    const Val gap = where(is_same_infinity, 0, a.in[0] - a.in[1]) * scale;
+    return {a.needs(0) ? a.dout * sigmoid(gap) : Val{}, a.needs(1) ? a.dout * sigmoid(-gap) : Val{}};
+  }
+};
+
+/// log2(2^a + 2^b).
+struct Logaddexp2 {
+  static constexpr OpInfo info{.name = "logaddexp2", .arity = 2, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) {
+    const ScalarValue gap = s.select(s.eq(a, b), s.imm(0, a), s.sub(a, b));
+    const ScalarValue rest = ops_detail::log1p(s, ops_detail::exp2(s, s.neg(s.abs(gap))));
+    return s.fma(rest, s.imm(std::numbers::log2e, a), s.max(a, b));
+  }
+  static ValList vjp(const VjpArgs& a) { return Logaddexp::shares(a, std::numbers::ln2); }
+};
+
+/// log(x / (1 - x)), the inverse of sigmoid. Near 1/2 as log1p((2x - 1) / (1 - x)), whose numerator is exact.
+struct Logit {
+  static constexpr OpInfo info{.name = "logit", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
+    const ScalarValue one = s.imm(1, x), rest = s.sub(one, x);
+    const ScalarValue is_middle = s.and_(s.lt(s.imm(0.25, x), x), s.lt(x, s.imm(0.75, x)));
+    const ScalarValue near = s.div(s.fma(x, s.imm(2, x), s.imm(-1, x)), rest);
+    return s.select(is_middle, ops_detail::log1p(s, near), s.log(s.div(x, rest)));
+  }
+  static ValList vjp(const VjpArgs& a) { return {a.dout / (a.in[0] * (1 - a.in[0]))}; }
+};
+
+/// x log(y), 0 where x is 0 unless y is NaN.
+struct Xlogy {
+  static constexpr OpInfo info{.name = "xlogy", .arity = 2, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue y) {
+    const ScalarValue zero = s.imm(0, x), is_zero = s.and_(s.eq(x, zero), s.eq(y, y));
+    return s.select(is_zero, zero, s.mul(x, s.log(y)));
+  }
+  static ValList vjp(const VjpArgs& a) {
+    const Val x = a.in[0], y = a.in[1], is_outside = logical_and(eq(x, 0), le(y, 0));
+    return {a.needs(0) ? a.dout * where(is_outside, 0, log(where(is_outside, 1, y))) : Val{},
+            a.needs(1) ? a.dout * (x / y) : Val{}};
+  }
+};
+
+/// x log(1 + y), 0 where x is 0 unless y is NaN.
+struct Xlog1py {
+  static constexpr OpInfo info{.name = "xlog1py", .arity = 2, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue y) {
+    const ScalarValue zero = s.imm(0, x), is_zero = s.and_(s.eq(x, zero), s.eq(y, y));
+    return s.select(is_zero, zero, s.mul(x, ops_detail::log1p(s, y)));
+  }
+  static ValList vjp(const VjpArgs& a) {
+    const Val x = a.in[0], y = a.in[1], is_outside = logical_and(eq(x, 0), le(y, -1));
+    return {a.needs(0) ? a.dout * where(is_outside, 0, apply(op_info<Log1p>, {where(is_outside, 0, y)})) : Val{},
+            a.needs(1) ? a.dout * (x / (1 + y)) : Val{}};
+  }
+};
+
+/// a + w (b - a), from the side that is nearer.
+struct Lerp {
+  static constexpr OpInfo info{.name = "lerp", .arity = 3, .dtypes = DTypeRule::floating};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b, ScalarValue w) {
+    const ScalarValue gap = s.sub(b, a), one = s.imm(1, a);
+    return s.select(s.lt(s.abs(w), s.imm(0.5, a)), s.fma(w, gap, a), s.fma(s.sub(w, one), gap, b));
+  }
+  static ValList vjp(const VjpArgs& a) {
+    return {a.needs(0) ? a.dout * (1 - a.in[2]) : Val{}, a.needs(1) ? a.dout * a.in[2] : Val{},
+            a.needs(2) ? a.dout * (a.in[1] - a.in[0]) : Val{}};
+  }
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+// ---- sinter/ops/flip.hpp
+// Axes in opposite order.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// Element i of each of attrs.axes is element n - 1 - i of the operand. A gather; its derivative is a flip again.
+struct Flip {
+  static constexpr OpInfo info{.name = "flip", .arity = 1, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::axes);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a) { return {apply(op_info<Flip>, {a.dout}, a.attrs)}; }
+  static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/ops/join.hpp
 // Ops that put values into larger ones: update_slice, and pad and concat, which are made of it.
 
@@ -13681,6 +15208,154 @@ struct Matmul {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+// ---- sinter/ops/more_activations.hpp
+// Activation functions beyond those of activation.hpp. Their parameters are operands: numbers, or tensors that are
+// learnt.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// log(1 + e^x).
+struct Softplus {
+  static constexpr OpInfo info{.name = "softplus", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::softplus(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * sigmoid(a.in[0])}; }
+};
+
+/// log(sigmoid(x)).
+struct Logsigmoid {
+  static constexpr OpInfo info{.name = "logsigmoid", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.neg(ops_detail::softplus(s, s.neg(x))); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * sigmoid(-a.in[0])}; }
+};
+
+/// x tanh(log(1 + e^x)). Misra 2019. With q = e^-|x| the tangent is p / (p + 2) with p = q (q + 2) on the left and (1 +
+/// 2q) / (1 + 2q + 2q^2) on the right. x is bounded where the limit is reached, so that 0 * infinity does not occur.
+struct Mish {
+  static constexpr OpInfo info{.name = "mish", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
+    const ScalarValue bounded = s.max(x, s.imm(-1e4, x)), one = s.imm(1, x), two = s.imm(2, x);
+    // q as two factors does not underflow before a product with it does.
+    const ScalarValue root = s.exp(s.mul(s.abs(bounded), s.imm(-0.5, x))), q = s.mul(root, root);
+    const ScalarValue is_left = s.lt(x, s.imm(0, x)), factor = s.select(is_left, root, one);
+    const ScalarValue left = s.add(q, two), right = s.fma(q, two, one);
+    const ScalarValue below = s.select(is_left, s.fma(q, left, two), s.fma(s.mul(q, two), q, right));
+    return s.div(s.mul(s.mul(s.mul(bounded, factor), s.select(is_left, left, right)), factor), below);
+  }
+  /// t + x sigmoid(x) (1 - t^2) with t the tangent.
+  static ValList vjp(const VjpArgs& a) {
+    const Val x = minimum(maximum(a.in[0], number(a.in[0], -1e4)), number(a.in[0], 1e4));
+    const Val t = apply(op_info<Tanh>, {apply(op_info<Softplus>, {x})});
+    return {a.dout * (t + x * sigmoid(x) * (1 - square(t)))};
+  }
+};
+
+/// x / (1 + |x|).
+struct Softsign {
+  static constexpr OpInfo info{.name = "softsign", .arity = 1, .dtypes = DTypeRule::floating};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.div(x, s.add(s.imm(1, x), s.abs(x))); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * square(reciprocal(1 + abs(a.in[0])))}; }
+};
+
+/// (x + 3) / 6 within [0, 1]; the derivative is 0 at its ends.
+struct Hardsigmoid {
+  static constexpr OpInfo info{.name = "hardsigmoid", .arity = 1, .dtypes = DTypeRule::floating};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
+    const ScalarValue six = s.imm(6, x);
+    return s.div(s.min(s.max(s.add(x, s.imm(3, x)), s.imm(0, x)), six), six);
+  }
+  static ValList vjp(const VjpArgs& a) {
+    return {where(logical_and(gt(a.in[0], -3), lt(a.in[0], 3)), a.dout * (1.0 / 6), 0)};
+  }
+};
+
+/// x hardsigmoid(x).
+struct Hardswish {
+  static constexpr OpInfo info{.name = "hardswish", .arity = 1, .dtypes = DTypeRule::floating};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
+    const ScalarValue three = s.imm(3, x), inner = s.div(s.mul(x, s.add(x, three)), s.imm(6, x));
+    const ScalarValue left = s.select(s.le(x, s.neg(three)), s.imm(0, x), inner);
+    return s.select(s.lt(three, x), x, left);
+  }
+  static ValList vjp(const VjpArgs& a) {
+    const Val x = a.in[0];
+    return {where(le(x, -3), 0, where(ge(x, 3), a.dout, a.dout * (x * (1.0 / 3) + 0.5)))};
+  }
+};
+
+/// x - tanh(x).
+struct Tanhshrink {
+  static constexpr OpInfo info{.name = "tanhshrink", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return s.sub(x, s.tanh(x)); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * square(apply(op_info<Tanh>, {a.in[0]}))}; }
+};
+
+/// x where x > 0, else slope * x.
+struct LeakyRelu {
+  static constexpr OpInfo info{.name = "leaky_relu", .arity = 2, .dtypes = DTypeRule::floating};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue slope) {
+    return s.select(s.lt(s.imm(0, x), x), x, s.mul(x, slope));
+  }
+  static ValList vjp(const VjpArgs& a) {
+    const Val is_right = gt(a.in[0], 0);
+    return {a.needs(0) ? where(is_right, a.dout, a.dout * a.in[1]) : Val{},
+            a.needs(1) ? where(is_right, 0, a.dout * a.in[0]) : Val{}};
+  }
+};
+
+/// x where x > 0, else alpha (e^(beta x) - 1). Operands x, alpha, beta; the derivative is by x alone, and at 0 that of
+/// the left.
+struct Elu {
+  static constexpr OpInfo info{.name = "elu", .arity = 3, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue alpha, ScalarValue beta) {
+    const ScalarValue zero = s.imm(0, x), curve = ops_detail::expm1(s, s.mul(s.min(x, zero), beta));
+    return s.select(s.lt(zero, x), x, s.mul(alpha, curve));
+  }
+  static ValList vjp(const VjpArgs& a) {
+    const Val x = a.in[0], slope = a.in[1] * a.in[2] * exp(minimum(x, number(x, 0)) * a.in[2]);
+    return {where(gt(x, 0), a.dout, a.dout * slope), Val{}, Val{}};
+  }
+};
+
+/// x, but 0 where |x| <= width.
+struct Hardshrink {
+  static constexpr OpInfo info{.name = "hardshrink", .arity = 2, .dtypes = DTypeRule::floating};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue width) {
+    return s.select(s.le(s.abs(x), width), s.imm(0, x), x);
+  }
+  static ValList vjp(const VjpArgs& a) { return {where(le(abs(a.in[0]), a.in[1]), 0, a.dout), Val{}}; }
+};
+
+/// x moved by `width` towards 0, and 0 where it would pass that.
+struct Softshrink {
+  static constexpr OpInfo info{.name = "softshrink", .arity = 2, .dtypes = DTypeRule::floating};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue width) {
+    const ScalarValue zero = s.imm(0, x);
+    const ScalarValue moved = s.select(s.lt(zero, x), s.sub(x, width), s.add(x, width));
+    return s.select(s.le(s.abs(x), width), zero, moved);
+  }
+  static ValList vjp(const VjpArgs& a) { return {where(le(abs(a.in[0]), a.in[1]), 0, a.dout), Val{}}; }
+};
+
+/// gelu with the distribution function as a logistic one: x / (1 + e^(-2u)), u = sqrt(2 / pi) (x + 0.044715 x^3).
+/// Hendrycks and Gimpel 2016. x is bounded where the limit is reached.
+struct GeluTanh {
+  static constexpr OpInfo info{.name = "gelu_tanh", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static constexpr double slope = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi, cubic = 0.044715;
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
+    const ScalarValue bounded = s.max(x, s.imm(-1e4, x)), square = s.mul(bounded, bounded);
+    const ScalarValue twice = s.mul(bounded, s.fma(square, s.imm(slope * cubic, x), s.imm(slope, x)));
+    return s.mul(bounded, Sigmoid::lower(s, twice));
+  }
+  static ValList vjp(const VjpArgs& a) {
+    const Val x = minimum(maximum(a.in[0], number(a.in[0], -1e4)), number(a.in[0], 1e4));
+    const Val twice = x * (square(x) * (slope * cubic) + slope), share = sigmoid(twice);
+    return {a.dout * (share + x * share * sigmoid(-twice) * (square(x) * (3 * slope * cubic) + slope))};
+  }
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
 // ---- sinter/ops/random.hpp
 // Random numbers. One primitive gives 32 bits for each element from (key, counter, row-major position); the
 // distributions are arithmetic on it. A draw that needs more than 32 bits takes further words at counter + k * 2^60, k
@@ -13831,8 +15506,255 @@ struct Logsumexp {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+// ---- sinter/ops/special_math.hpp
+// Special functions of numbers, made of primitives as those of scalar_math.hpp are: of the normal distribution, of
+// gamma and Bessel functions. Errors are in units of the last place.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+ScalarValue erfc(ScalarBuilder& s, ScalarValue x);         // 5
+ScalarValue erf_inverse(ScalarBuilder& s, ScalarValue x);  // 4
+ScalarValue lgamma(ScalarBuilder& s, ScalarValue x);       // 5 of the larger of the result and 1
+ScalarValue digamma(ScalarBuilder& s, ScalarValue x);      // 9 of the larger of the result and 1, but near poles
+ScalarValue trigamma(ScalarBuilder& s, ScalarValue x);     // 6, but near poles of negative x
+/// Derivative `order` >= 1 of digamma. 10
+ScalarValue polygamma(ScalarBuilder& s, ScalarValue x, int order);
+ScalarValue sinc(ScalarBuilder& s, ScalarValue x);  // 4
+ScalarValue i0(ScalarBuilder& s, ScalarValue x);    // 5
+ScalarValue i0e(ScalarBuilder& s, ScalarValue x);   // 4
+ScalarValue i1(ScalarBuilder& s, ScalarValue x);    // 5
+ScalarValue i1e(ScalarBuilder& s, ScalarValue x);   // 4
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END
+// ---- sinter/ops/special.hpp
+// Special functions: of the normal distribution, gamma and Bessel functions, sinc. Their formulas are in
+// special_math.hpp.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// 1 - erf(x), with all its digits where that is small.
+struct Erfc {
+  static constexpr OpInfo info{.name = "erfc", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::erfc(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * (-2 * std::numbers::inv_sqrtpi * exp(-square(a.in[0])))}; }
+};
+
+/// The inverse of erf, of numbers in [-1, 1].
+struct Erfinv {
+  static constexpr OpInfo info{.name = "erfinv", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::erf_inverse(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * (exp(square(a.out)) / (2 * std::numbers::inv_sqrtpi))}; }
+};
+
+/// The derivative of digamma of attrs.order, at least 1. Of negative x only the first is there, others are NaN.
+struct Polygamma {
+  static constexpr OpInfo info{.name = "polygamma", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static constexpr OpAttr<std::int64_t> order{"order", 0, 1};
+  static constexpr auto attributes = attribute_list(order);
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) {
+    return ops_detail::polygamma(s, x, static_cast<int>(attrs[order]));
+  }
+  static ValList vjp(const VjpArgs& a) {
+    return {a.dout * apply(op_info<Polygamma>, {a.in[0]}, Attrs{}.with(order, a.attrs[order] + 1))};
+  }
+};
+
+/// The derivative of lgamma.
+struct Digamma {
+  static constexpr OpInfo info{.name = "digamma", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::digamma(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * apply(op_info<Polygamma>, {a.in[0]})}; }
+};
+
+/// log |gamma(x)|.
+struct Lgamma {
+  static constexpr OpInfo info{.name = "lgamma", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::lgamma(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * apply(op_info<Digamma>, {a.in[0]})}; }
+};
+
+/// sin(pi x) / (pi x), 1 at 0.
+struct Sinc {
+  static constexpr OpInfo info{.name = "sinc", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::sinc(s, x); }
+  /// (cos(pi x) - sinc(x)) / x; near 0, where that cancels, its series.
+  static ValList vjp(const VjpArgs& a) {
+    constexpr double p = std::numbers::pi * std::numbers::pi;
+    const Val x = a.in[0], is_near = lt(abs(x), 0.1), z = square(where(is_near, x, 0)), far = where(is_near, 1, x);
+    const Val series =
+        x * (-p / 3 + z * (p * p / 30 +
+                           z * (-p * p * p / 840 + z * (p * p * p * p / 45360 - z * (p * p * p * p * p / 3991680)))));
+    return {a.dout * where(is_near, series, (cos(far * std::numbers::pi) - apply(op_info<Sinc>, {far})) / far)};
+  }
+};
+
+struct I1;
+/// The modified Bessel function of order 0, and that by e^|x|; and those of order 1.
+struct I0 {
+  static constexpr OpInfo info{.name = "i0", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::i0(s, x); }
+  static ValList vjp(const VjpArgs& a);
+};
+struct I1 {
+  static constexpr OpInfo info{.name = "i1", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::i1(s, x); }
+  /// I0 - I1 / x, 1/2 at 0.
+  static ValList vjp(const VjpArgs& a) {
+    const Val x = a.in[0], is_zero = eq(x, 0), quotient = a.out / where(is_zero, 1, x);
+    return {a.dout * (apply(op_info<I0>, {x}) - where(is_zero, 0.5, quotient))};
+  }
+};
+inline ValList I0::vjp(const VjpArgs& a) { return {a.dout * apply(op_info<I1>, {a.in[0]})}; }
+
+struct I1e;
+struct I0e {
+  static constexpr OpInfo info{.name = "i0e", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::i0e(s, x); }
+  static ValList vjp(const VjpArgs& a);
+};
+struct I1e {
+  static constexpr OpInfo info{.name = "i1e", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::i1e(s, x); }
+  static ValList vjp(const VjpArgs& a) {
+    const Val x = a.in[0], is_zero = eq(x, 0), quotient = a.out / where(is_zero, 1, x);
+    return {a.dout * (apply(op_info<I0e>, {x}) - where(is_zero, 0.5, quotient) - sign(x) * a.out)};
+  }
+};
+inline ValList I0e::vjp(const VjpArgs& a) {
+  return {a.dout * (apply(op_info<I1e>, {a.in[0]}) - sign(a.in[0]) * a.out)};
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_BACKENDS) || defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
+// ---- sinter/ops/scalar_fold.hpp
+// ScalarFold: a reduction whose running value is a state of several numbers, as scalar programs: what a point does to
+// the state, how two states become one, what comes out at the end. The ready ones stand in a table. Knows scalars; no
+// axes and no order, which are a Kernel's business.
+
+SINTER_NAMESPACE_BEGIN
+
+inline constexpr std::size_t max_fold_arguments = 3, max_fold_states = 4;
+
+/// A straight-line function of scalars: maps of arguments and immediates.
+struct ScalarProgram {
+  std::vector<Inst> body;
+  std::vector<InstId> results;
+  friend bool operator==(const ScalarProgram&, const ScalarProgram&) = default;
+};
+
+/// One number of a fold's state; not of bool_.
+struct FoldState {
+  DType dtype = DType::f32;
+  std::uint64_t bits = 0;  // what it starts from, as of an immediate
+  friend bool operator==(const FoldState&, const FoldState&) = default;
+};
+
+/// The state that nothing has entered yet is neutral: merged with another one, on either side, it leaves that other bit
+/// by bit. Lanes without points, and rows without elements, rest on it.
+struct ScalarFold {
+  std::vector<DType> arguments;  // of what enters at a point
+  std::vector<FoldState> states;
+  ScalarProgram step;    // the state, then the arguments at a point: the state with that point
+  ScalarProgram merge;   // the state of what comes first, then that of what follows: the state of both
+  ScalarProgram finish;  // the state: the results
+  friend bool operator==(const ScalarFold&, const ScalarFold&) = default;
+
+  DType result(std::size_t number) const { return finish.body[finish.results[number]].dtype; }
+};
+
+using ScalarValues = std::vector<ScalarValue>;
+
+/// Builds a fold from three functions:
+///   step(builder, state, arguments), merge(builder, older, newer), finish(builder, state) -> ScalarValues
+template <class Step, class Merge, class Finish>
+ScalarFold make_fold(std::vector<DType> arguments, std::vector<FoldState> states, Step&& step, Merge&& merge,
+                     Finish&& finish);
+
+/// A starting value of a state.
+FoldState fold_state(DType dtype, double value);
+
+/// In which order positions enter a fold.
+enum class PositionOrder : std::uint8_t { ascending, any };
+/// The lowest position (the second argument, from 0 on) of the largest, or smallest, of the first arguments. NaN counts
+/// as the extreme, and zeros as equal. Results: the position, and the element there.
+ScalarFold argmax_fold(DType value, PositionOrder order = PositionOrder::ascending);
+ScalarFold argmin_fold(DType value, PositionOrder order = PositionOrder::ascending);
+/// The smallest and the largest number; NaN wins, and -0 is less than +0.
+ScalarFold min_max_fold(DType value);
+/// How many, their mean, and the sum of squared deviations from it, by Chan, Golub and LeVeque, "Updating formulae and
+/// a pairwise algorithm for computing sample variances", 1979. Results in that order. Floating dtypes.
+ScalarFold moments_fold(DType value);
+/// log(sum(exp(x))), without overflow: the greatest number, and the sum of exponentials of the differences from it.
+/// Results: the logarithm, the greatest, the sum. Floating dtypes.
+ScalarFold log_sum_exp_fold(DType value);
+/// sum(exp(x) * y) / sum(exp(x)) for arguments x and y, the middle of an attention. Results: that, and the logarithm of
+/// sum(exp(x)). Floating dtypes.
+ScalarFold softmax_mean_fold(DType value);
+
+struct FoldRow {
+  std::string_view name;
+  ScalarFold (*make)(DType value);
+  bool takes_integers;
+};
+std::span<const FoldRow> fold_rows();
+
+/// Throws InternalError where dtypes or numbers do not fit.
+void verify(const ScalarFold& fold);
+void add_to_hash(Hasher& hasher, const ScalarFold& fold);
+/// Indented lines.
+std::string text(const ScalarFold& fold);
+/// Whether both are results of one fold over the same values, so that they share its state.
+constexpr bool shares_state(const Inst& a, const Inst& b) {
+  return a.prim == Prim::fold && b.prim == Prim::fold && a.access == b.access && a.args == b.args;
+}
+
+namespace ops_detail {
+inline ScalarValues program_arguments(ScalarBuilder& builder, std::span<const DType> dtypes, std::size_t first) {
+  ScalarValues values;
+  for (std::size_t i = 0; i < dtypes.size(); ++i)
+    values.push_back(builder.argument(static_cast<int>(first + i), dtypes[i]));
+  return values;
+}
+inline ScalarProgram program_of(ScalarBuilder& builder, const ScalarValues& results) {
+  ScalarProgram program;
+  for (const ScalarValue& value : results) program.results.push_back(value.id);
+  program.body = builder.take();
+  return program;
+}
+}  // namespace ops_detail
+
+template <class Step, class Merge, class Finish>
+ScalarFold make_fold(std::vector<DType> arguments, std::vector<FoldState> states, Step&& step, Merge&& merge,
+                     Finish&& finish) {
+  using ops_detail::program_arguments;
+  ScalarFold fold{std::move(arguments), std::move(states), {}, {}, {}};
+  std::vector<DType> state;
+  for (const FoldState& s : fold.states) state.push_back(s.dtype);
+  ScalarBuilder stepping, merging, finishing;
+  const ScalarValues before = program_arguments(stepping, state, 0);
+  const ScalarValues taken = program_arguments(stepping, fold.arguments, state.size());
+  fold.step = ops_detail::program_of(stepping, step(stepping, before, taken));
+  const ScalarValues older = program_arguments(merging, state, 0),
+                     newer = program_arguments(merging, state, state.size());
+  fold.merge = ops_detail::program_of(merging, merge(merging, older, newer));
+  const ScalarValues last = program_arguments(finishing, state, 0);
+  fold.finish = ops_detail::program_of(finishing, finish(finishing, last));
+  verify(fold);
+  return fold;
+}
+
+SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
 // ---- sinter/ops/statistics.hpp
-// Composites over reductions: mean, variance, any and all, positions of extremes, and the number of elements.
+// What is built of reductions: mean, variance, any and all, the number of elements; and positions of extremes.
 
 SINTER_NAMESPACE_BEGIN
 namespace ops {
@@ -13896,22 +15818,21 @@ struct All {
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
-/// Index (i64) along attrs.axes[0] of the first largest element; NaN counts as largest.
+/// Position (i64) of the first largest element; NaN counts as largest. Along several axes it counts through them, the
+/// last one fastest.
 struct Argmax {
-  static constexpr OpInfo info{.name = "argmax", .arity = 1, .kind = OpKind::composite};
-  static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
+  static constexpr OpInfo info{
+      .name = "argmax", .arity = 1, .kind = OpKind::reduction, .reduction = static_cast<std::uint8_t>(Prim::fold)};
   static Type infer(const InferArgs& args);
-  static Val decompose(const DecomposeArgs& args);
-  static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
+  static ScalarFold fold(DType value, PositionOrder order) { return argmax_fold(value, order); }
 };
 
-/// Index (i64) along attrs.axes[0] of the first smallest element; NaN counts as smallest.
+/// Position (i64) of the first smallest element; NaN counts as smallest. Along several axes as argmax.
 struct Argmin {
-  static constexpr OpInfo info{.name = "argmin", .arity = 1, .kind = OpKind::composite};
-  static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
+  static constexpr OpInfo info{
+      .name = "argmin", .arity = 1, .kind = OpKind::reduction, .reduction = static_cast<std::uint8_t>(Prim::fold)};
   static Type infer(const InferArgs& args);
-  static Val decompose(const DecomposeArgs& args);
-  static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
+  static ScalarFold fold(DType value, PositionOrder order) { return argmin_fold(value, order); }
 };
 
 }  // namespace ops
@@ -13920,17 +15841,31 @@ SINTER_NAMESPACE_END
 
 #if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/ops/take.hpp
-// Reading and adding at computed positions along one axis.
+// Reading and changing elements at computed positions along one axis.
 
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
 /// take(x, index): the elements of x at index (i32 or i64) along attrs.axes[0]; the axis is replaced by the index's
-/// axes. The first `shared` axes, before that axis, x and index have in common: each has rows of its own.
+/// axes. The first `shared` axes, before that axis, and the last `inner` ones, after it, x and index have in common:
+/// each row has indices of its own.
 struct Take {
   static constexpr OpInfo info{.name = "take", .arity = 2, .kind = OpKind::structured};
-  static constexpr OpAttr<std::int64_t> shared{"shared", 0};
-  static constexpr auto attributes = attribute_list(attr::axes, shared);
+  static constexpr OpAttr<std::int64_t> shared{"shared", 0}, inner{"inner", 1};
+  static constexpr auto attributes = attribute_list(attr::axes, shared, inner);
+  static Type infer(const InferArgs& args);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
+/// scatter(base, index, value): base, with the elements at index along attrs.axes[0] combined with those of value, in
+/// row-major order; `value` has the shape of take(base, index) with the same attributes. An index out of range is an
+/// IndexError before anything changes.
+struct Scatter {
+  static constexpr OpInfo info{.name = "scatter", .arity = 3, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpAttr<std::int64_t> shared{"shared", 0}, inner{"inner", 1};
+  static constexpr OpAttr<Combine> combine{"combine", 2, "none add mul min max"};
+  static constexpr auto attributes = attribute_list(attr::axes, shared, inner, combine);
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);
@@ -14066,6 +16001,453 @@ std::span<const OpInfo* const> all_ops();
 SINTER_NAMESPACE_END
 #endif
 
+#if defined(SINTER_IMPLEMENTATION_CORE)
+// ---- sinter/expr/recording.hpp
+// What the definitions of user-facing functions share: from normalised arguments to pending nodes. Only .ipp files
+// include it.
+
+SINTER_NAMESPACE_BEGIN
+
+namespace expr_detail {
+
+template <class Op>
+Tensor record(std::initializer_list<Leaf> leaves, SharedAttrs attrs, Location where) {
+  return Tensor(record_shared(op_info<Op>, leaves, std::move(attrs), where));
+}
+
+/// Axes resolved, ascending and distinct; an empty list becomes all axes.
+inline IntVector reduced_axes(Axes axes, int rank, std::string_view op, Location where) {
+  IntVector out;
+  if (axes.empty())
+    for (int i = 0; i < rank; ++i) out.push_back(i);
+  for (std::int64_t axis : axes.list()) out.push_back(normalise_axis(static_cast<int>(axis), rank, op, where));
+  std::sort(out.begin(), out.end());
+  if (std::adjacent_find(out.begin(), out.end()) != out.end()) throw IndexError(op, "an axis is named twice", where);
+  return out;
+}
+
+template <class Op>
+Tensor reduce(const In& x, Axes axes, Keep keep) {
+  Ref<TensorImpl> value = x.tensor();
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.axes = reduced_axes(axes, value->type.shape.rank(), Op::info.name, x.where);
+  attrs.keepdim = keep == Keep::yes;
+  constexpr bool keeps_numbers = Op::info.reduction != 0 && !requires { &Op::fold; };
+  if (attrs.axes.empty()) return keeps_numbers ? Tensor(value) : record<Op>({Leaf(value)}, std::move(shared), x.where);
+  return record<Op>({Leaf(std::move(value))}, std::move(shared), x.where);
+}
+
+template <class Op>
+Tensor along_axis(const In& x, int axis, Keep keep = Keep::no) {
+  Ref<TensorImpl> value = x.tensor();
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.axes.push_back(normalise_axis(axis, value->type.shape.rank(), Op::info.name, x.where));
+  attrs.keepdim = keep == Keep::yes;
+  return record<Op>({Leaf(std::move(value))}, std::move(shared), x.where);
+}
+
+inline Ref<TensorImpl> as_floating(Ref<TensorImpl> value, Location where) {
+  if (is_floating(value->type.dtype)) return value;
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.dtype = DType::f32;
+  attrs.has_dtype = true;
+  return record_shared(op_info<ops::Cast>, {Leaf(std::move(value))}, std::move(shared), where);
+}
+
+/// a <= b. Of symbolic extents it asks in a way that makes "yes" a guard on their order, not on their being equal.
+inline bool is_at_most(Dim a, Dim b) {
+  const Dim gap = b - a;
+  return gap.is_static() ? gap.value() >= 0 : a < b + Dim(1);
+}
+
+/// attrs.value (floating) or attrs.integer: every element of what is filled with the number `value`. One that an
+/// integer dtype cannot hold is refused; fractions are cut off.
+inline void fill_with(Attrs& attrs, const Scalar& value, DType dtype, std::string_view op, Location where) {
+  const Leaf& leaf = value.leaf();
+  if (is_floating(dtype)) {
+    attrs.value = leaf.kind == DTypeClass::floating ? leaf.number : static_cast<double>(leaf.integer);
+    return;
+  }
+  if (dtype == DType::bool_) {
+    attrs.integer = leaf.kind == DTypeClass::floating ? leaf.number != 0 : leaf.integer != 0;
+    return;
+  }
+  bool fits = leaf.kind != DTypeClass::floating || (leaf.number >= -0x1p63 && leaf.number < 0x1p63);
+  const std::int64_t number = leaf.kind != DTypeClass::floating ? leaf.integer
+                              : fits                            ? static_cast<std::int64_t>(leaf.number)
+                                                                : 0;
+  if (dtype == DType::i32) fits = fits && number == static_cast<std::int32_t>(number);
+  if (!fits)
+    throw UserError(
+        op,
+        "the value " +
+            (leaf.kind == DTypeClass::floating ? std::to_string(leaf.number) : std::to_string(leaf.integer)) +
+            " does not fit " + std::string(name(dtype)),
+        where);
+  attrs.integer = number;
+}
+
+/// A device on which something is made: it must be usable now, not when the value is computed.
+inline Device checked_device(Device device, std::string_view op, Location where) {
+  if (SINTER_UNLIKELY(device.kind != DeviceKind::cpu)) device_memory(device, op, where);
+  return device;
+}
+
+/// Elements `start` to before `stop` along one axis, as x(..., slice(start, stop)).
+inline Tensor part_of(const Tensor& x, int axis, Dim start, Dim stop, Location where) {
+  std::vector<Index> positions(as_index(axis) + 1, Index(sinter::all, where));
+  positions.back() = Index(Slice{start, stop, 1}, where);
+  return index(In(x, where), positions);
+}
+
+/// `x op= y` keeps the dtype of x.
+template <class Op>
+Tensor compound(const Tensor& x, const In& y) {
+  Ref<TensorImpl> value = record_op(op_info<Op>, {Leaf(x.impl()), y.leaf}, {}, y.where);
+  return value->type.dtype == x.dtype() ? Tensor(std::move(value))
+                                        : cast(In(Tensor(std::move(value)), y.where), x.dtype());
+}
+
+}  // namespace expr_detail
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/adaptive_pool.ipp
+// Windows of unequal lengths: as many elements as the longest has are read for each, and those beyond its end left out.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// x with the axis as (windows, elements), what counts of them, and how many do.
+struct UnequalWindows {
+  Tensor elements, counts, lengths;
+};
+inline UnequalWindows unequal_windows(const Tensor& x, int axis, Dim size, Location at) {
+  const Dim extent = x.shape()[axis];
+  const TensorOptions integers{.dtype = DType::i64, .device = x.device()};
+  const Tensor window = arange(size, integers, at);
+  const Tensor start = floor_divide(Tensor(window * extent), size);
+  const Tensor end = floor_divide(Tensor((window + 1) * extent + (size - Dim(1))), size);
+  const Dim longest = (extent + size - Dim(1)) / size + Dim(1);
+  const Tensor place = unsqueeze(In(start, at), 1) + arange(longest, integers, at);
+  Shape column{size, longest};
+  for (int i = axis + 1; i < x.rank(); ++i) column.push_back(1);
+  const Tensor is_within = place < unsqueeze(In(end, at), 1);
+  const Tensor inside = minimum(place, extent - Dim(1));
+  Shape row{size};
+  for (int i = axis + 1; i < x.rank(); ++i) row.push_back(1);
+  return {take(In(x, at), In(inside, at), axis), reshape(In(is_within, at), column),
+          reshape(In(Tensor(end - start), at), row)};
+}
+inline bool is_multiple(Dim extent, Dim of) {
+  return extent.is_static() && of.is_static() && of.value() > 0 && extent.value() % of.value() == 0;
+}
+/// The axis as (size, extent / size).
+inline Tensor equal_windows(const Tensor& x, int axis, Dim size, Location at) {
+  return unflatten(In(x, at), axis, Shape{size, x.shape()[axis] / size});
+}
+
+SINTER_DECL Tensor adaptive_mean_along(const Tensor& x, int axis, Dim size, Location at) {
+  if (identical(x.shape()[axis], size)) return x;
+  if (is_multiple(x.shape()[axis], size)) return mean(In(equal_windows(x, axis, size, at), at), axis + 1);
+  const UnequalWindows seen = unequal_windows(x, axis, size, at);
+  const Tensor total = sum(In(Tensor(where(seen.counts, seen.elements, 0.0, at)), at), axis + 1);
+  return total / cast(In(seen.lengths, at), x.dtype());
+}
+inline Tensor adaptive_max_along(const Tensor& x, int axis, Dim size, Location at) {
+  if (identical(x.shape()[axis], size)) return x;
+  if (is_multiple(x.shape()[axis], size)) return amax(In(equal_windows(x, axis, size, at), at), axis + 1);
+  const UnequalWindows seen = unequal_windows(x, axis, size, at);
+  constexpr double least = -std::numeric_limits<double>::infinity();
+  return amax(In(Tensor(where(seen.counts, seen.elements, least, at)), at), axis + 1);
+}
+
+template <class F>
+Tensor adaptive_pool(const In& x, const Shape& size, std::string_view op, F&& along) {
+  Tensor value(x.tensor());
+  const Shape shape = value.shape();
+  if (size.rank() < 1 || size.rank() >= shape.rank())
+    throw ShapeError(op, "x is " + shape.text() + ", the size is " + size.text(), x.where,
+                     "one extent for each of the last axes is required");
+  if (!is_floating(value.dtype()))
+    throw DTypeError(op, "x is " + value.impl()->type.text() + ", it must be floating", x.where,
+                     "cast it to a floating dtype first: cast(x, DType::f32)");
+  for (int i = 0; i < size.rank(); ++i) {
+    const int axis = shape.rank() - size.rank() + i;
+    const Dim wanted = size[i].is_static() && size[i].value() == -1 ? shape[axis] : size[i];
+    if (!is_at_most(1, wanted) || !is_at_most(1, shape[axis]))
+      throw ShapeError(op,
+                       "axis " + std::to_string(axis) + " of " + shape.text() + " is to have extent " + wanted.text(),
+                       x.where, "both must be at least 1");
+    value = along(value, axis, wanted, x.where);
+  }
+  return value;
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor adaptive_avg_pool(const In& x, const Shape& size) {
+  return expr_detail::adaptive_pool(x, size, "adaptive_avg_pool", expr_detail::adaptive_mean_along);
+}
+SINTER_DECL Tensor adaptive_max_pool(const In& x, const Shape& size) {
+  return expr_detail::adaptive_pool(x, size, "adaptive_max_pool", expr_detail::adaptive_max_along);
+}
+SINTER_DECL Tensor lp_pool2d(const In& x, double p, std::int64_t size, std::int64_t stride) {
+  if (!(p > 0)) throw UserError("lp_pool2d", "p is " + std::to_string(p) + ", it must be positive", x.where);
+  const Tensor value(x.tensor());
+  const Tensor powers = p == 2 ? Tensor(square(value)) : Tensor(pow(value, p));
+  const Tensor total = avg_pool2d(In(powers, x.where), size, stride) * static_cast<double>(size * size);
+  const Tensor is_zero = total == 0,
+               positive = where(is_zero, 1.0, total);  // the derivative of a root at 0 is infinite
+  return where(is_zero, 0.0, p == 2 ? Tensor(sqrt(positive)) : Tensor(pow(positive, 1 / p)));
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/attention.ipp
+// Attention as its op; where weights are dropped, spelt out. Rotations as pairs of products.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// The op's result with the weights dropped in between: the scores as its decomposition has them.
+inline Tensor attention_with_dropout(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                                     Location at) {
+  const Dim queries = q.shape()[-2], keys = k.shape()[-2];
+  Tensor scores = matmul(In(q, at), In(transpose(In(k, at), -2, -1), at));
+  if (options.scale) scores = scores * *options.scale;
+  else scores = scores * rsqrt(cast(In(Scalar(q.shape()[-1]), at), q.dtype()));
+  const double unseen = -std::numeric_limits<double>::infinity();
+  const Causal::Alignment alignment = options.causal.alignment();
+  if (alignment != Causal::no) {
+    const TensorOptions integers{.dtype = DType::i64, .device = q.device()};
+    const Tensor row = reshape(In(arange(queries, integers, at), at), Shape{queries, 1});
+    const Dim ahead = alignment == Causal::to_end ? keys - queries : Dim(0);
+    scores = where(arange(keys, integers, at) <= row + ahead, scores, unseen, at);
+  }
+  if (options.mask) {
+    if (options.mask->dtype() == DType::bool_) scores = where(*options.mask, scores, unseen, at);
+    else scores = scores + *options.mask;
+  }
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.axes.push_back(scores.rank() - 1);
+  attrs.set(ops::Softmax::empty_rows, ops::Softmax::EmptyRows::zeros);
+  const Tensor weights = record<ops::Softmax>({Leaf(scores.impl())}, std::move(shared), at);
+  return matmul(In(dropout(In(weights, at), options.dropout), at), In(v, at));
+}
+
+inline Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                        Location at) {
+  std::vector<Leaf> leaves{Leaf(q.impl()), Leaf(k.impl()), Leaf(v.impl())};
+  if (options.mask) leaves.emplace_back(options.mask->impl());
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::ScaledDotProductAttention::causal,
+            static_cast<ops::ScaledDotProductAttention::Causal>(options.causal.alignment()));
+  if (options.scale) attrs.set(ops::ScaledDotProductAttention::scale, *options.scale);
+  const Tensor out(record_shared(op_info<ops::ScaledDotProductAttention>, leaves, std::move(shared), at));
+  // The op has checked the operands.
+  return options.dropout == 0 ? out : attention_with_dropout(q, k, v, options, at);
+}
+
+/// q [..., heads, l, e] as [..., groups, heads / groups, l, e]; k and v with an axis of extent heads / groups there.
+inline Tensor grouped_attention(Tensor q, Tensor k, Tensor v, AttentionOptions options, Location at) {
+  const Shape whole = q.shape();
+  const bool fits = q.rank() >= 3 && k.rank() == q.rank() && v.rank() == q.rank() && k.shape()[-3] == v.shape()[-3] &&
+                    whole[-3] % k.shape()[-3] == Dim(0);
+  if (!fits)
+    throw ShapeError("scaled_dot_product_attention",
+                     "q is " + whole.text() + ", k is " + k.shape().text() + ", v is " + v.shape().text(), at,
+                     "grouped heads: q (..., heads, l, e), k and v (..., heads / n, s, e)");
+  const Dim groups = k.shape()[-3], each = whole[-3] / groups;
+  auto stretched = [&](const Tensor& x) {
+    const Tensor lifted = unsqueeze(In(x, at), -3);
+    Shape shape = lifted.shape();
+    shape.set(shape.rank() - 3, each);
+    return expand(In(lifted, at), shape);
+  };
+  q = unflatten(In(q, at), -3, Shape{groups, each});
+  if (options.mask && options.mask->rank() >= 3) {
+    const Tensor mask = *options.mask;
+    const bool is_shared = ops_detail::is_one(mask.shape()[-3]);
+    options.mask = is_shared ? unsqueeze(In(mask, at), -3) : unflatten(In(mask, at), -3, Shape{groups, each});
+  }
+  const Tensor out = attention(q, stretched(k), stretched(v), options, at);
+  return flatten(In(out, at), -4, -3);
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options) {
+  Tensor queries(q.tensor());
+  const Tensor keys(k.tensor()), values(v.tensor());
+  if (!(options.dropout >= 0 && options.dropout <= 1))
+    throw UserError("scaled_dot_product_attention",
+                    "dropout is " + std::to_string(options.dropout) + ", it must be in [0, 1]", q.where);
+  if (options.scale && *options.scale == 0) {  // the op's 0 stands for 1 / sqrt(d)
+    queries = queries * 0.0;
+    options.scale = 1;
+  }
+  if (options.heads == Heads::grouped)
+    return expr_detail::grouped_attention(queries, keys, values, std::move(options), q.where);
+  return expr_detail::attention(queries, keys, values, options, q.where);
+}
+
+namespace expr_detail {
+/// The positions as they broadcast against x's pairs: [..., l, 1].
+inline Tensor rotary_positions(const Tensor& x, const RotaryOptions& options, Location at) {
+  Tensor positions;
+  if (options.positions) positions = cast(In(*options.positions, at), x.dtype());
+  else positions = arange(x.shape()[-2], {.dtype = x.dtype(), .device = x.device()}, at);
+  positions = positions + options.offset;
+  if (options.scale != 1) positions = positions * options.scale;
+  return unsqueeze(In(positions, at), -1);
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor rotary_embedding(const In& x, RotaryOptions options) {
+  constexpr std::string_view op = "rotary_embedding";
+  const Location at = x.where;
+  const Tensor whole(x.tensor());
+  const Shape shape = whole.shape();
+  if (!is_floating(whole.dtype()))
+    throw DTypeError(op, "x is " + whole.impl()->type.text() + ", it must be floating", at,
+                     "cast it to a floating dtype first: cast(x, DType::f32)");
+  if (shape.rank() < 2) throw ShapeError(op, "x is " + shape.text(), at, "x must be (..., l, d)");
+  const std::int64_t features = options.features == 0 ? static_cast<std::int64_t>(shape[-1]) : options.features;
+  if (features < 2 || features % 2 != 0 || !expr_detail::is_at_most(features, shape[-1]))
+    throw ShapeError(op, std::to_string(features) + " features of x " + shape.text() + " are to be turned", at,
+                     "an even number of at least 2 is required, at most the last extent");
+  const std::int64_t half = features / 2;
+  const int last = shape.rank() - 1;
+  const Tensor pair = arange(half, {.dtype = DType::f64, .device = whole.device()}, at);
+  const Tensor frequency =
+      cast(In(Tensor(exp(pair * (-2 * std::log(options.base) / static_cast<double>(features)))), at), whole.dtype());
+  const Tensor angle = expr_detail::rotary_positions(whole, options, at) * frequency;
+  const Tensor c = cos(angle), s = sin(angle);
+  const Tensor turned = expr_detail::part_of(whole, last, 0, features, at);
+  Tensor result;
+  if (options.layout == RotaryLayout::halves) {
+    const Tensor a = expr_detail::part_of(turned, last, 0, half, at);
+    const Tensor b = expr_detail::part_of(turned, last, half, features, at);
+    result = concat({Tensor(a * c - b * s), Tensor(b * c + a * s)}, last, at);
+  } else {
+    const Tensor pairs = unflatten(In(turned, at), last, Shape{half, 2});
+    const Tensor a = select(In(pairs, at), -1, 0), b = select(In(pairs, at), -1, 1);
+    result = flatten(In(stack({Tensor(a * c - b * s), Tensor(b * c + a * s)}, -1, at), at), -2, -1);
+  }
+  if (identical(shape[-1], Dim(features))) return result;
+  return concat({result, expr_detail::part_of(whole, last, features, shape[-1], at)}, last, at);
+}
+
+SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
+// ---- sinter/expr/capture.hpp
+// From pending nodes to a Graph and back. capture() walks recorded statements and builds the graph that makes given
+// values; replay() records the nodes of a graph again on other operands. Expressions are opened into their ops here,
+// and the dtype of every number is settled.
+
+SINTER_NAMESPACE_BEGIN
+
+/// What becomes of ready values that the walk meets.
+enum class ReadyLeaf : std::uint8_t { constant, input };
+
+struct Capture {
+  GraphBuilder builder;
+  std::vector<Ref<TensorImpl>> inputs;  // value of each graph input, in order
+  std::vector<Value> outputs;           // of the values asked for, in order
+  std::vector<Ref<TensorImpl>> kept;    // intermediates that somebody outside the walked nodes still holds
+  std::vector<Value> kept_values;
+  std::vector<std::int32_t> ends;   // number of nodes after each of the outputs, in order
+  std::vector<TensorImpl*> walked;  // recorded values that were opened, operands first, if asked for
+  std::vector<Value> walked_values;
+  Graph finish() { return builder.finish(outputs); }
+};
+
+struct CaptureOptions {
+  std::uint64_t trace = 0;  // only pending nodes of this trace are walked; other values are leaves
+  ReadyLeaf ready = ReadyLeaf::input;
+  bool finds_kept = false;        // fill `kept`
+  Ref<TensorImpl> last_effect{};  // token of the last effect that the graph is to hold, or null
+  bool along_tape = false;    // walk instead what is on the tape, evaluated or not, of any trace; all of it is `kept`
+  bool lists_walked = false;  // fill `walked`
+  std::function<bool(const TensorImpl&)> is_leaf{};  // recorded values at which the walk stops
+};
+
+/// Graph that computes `outputs`. `known` become the inputs 0, 1, ...; further leaves become inputs after them, or
+/// constants. Pending values of no trace that are met as leaves become inputs, which the caller evaluates.
+Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<const Ref<TensorImpl>> known,
+                const CaptureOptions& options);
+
+/// Records all nodes of `graph` on `inputs`; gives its outputs. Effects come after those of the trace that records.
+std::vector<Ref<TensorImpl>> replay(const Graph& graph, std::span<const Ref<TensorImpl>> inputs);
+
+SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE)
+// ---- sinter/base/pointer_map.hpp
+// PointerMap: values by address, in one block of memory. For walks over recorded statements and graphs.
+
+SINTER_NAMESPACE_BEGIN
+
+/// Open addressing with linear probing; entries are never removed. V has a default value.
+template <class V>
+class PointerMap {
+ public:
+  explicit PointerMap(std::size_t expected = 16) {
+    std::size_t places = 32;
+    while (places < 2 * expected) places *= 2;
+    places_.resize(places);
+  }
+  /// The value of `key`, or null. Stays until the next insert.
+  V* find(const void* key) {
+    for (std::size_t at = hash(key);; ++at) {
+      Place& place = places_[at & (places_.size() - 1)];
+      if (place.key == key) return &place.value;
+      if (place.key == nullptr) return nullptr;
+    }
+  }
+  bool contains(const void* key) { return find(key) != nullptr; }
+  /// The value of `key`, made if there is none.
+  V& operator[](const void* key) {
+    if (SINTER_UNLIKELY(2 * count_ >= places_.size())) grow();
+    for (std::size_t at = hash(key);; ++at) {
+      Place& place = places_[at & (places_.size() - 1)];
+      if (place.key == key) return place.value;
+      if (place.key != nullptr) continue;
+      ++count_;
+      place.key = key;
+      return place.value;
+    }
+  }
+
+ private:
+  struct Place {
+    const void* key = nullptr;
+    V value{};
+  };
+  static std::size_t hash(const void* key) {  // Fibonacci hashing (Knuth 6.4): the high bits are the good ones
+    return as_index(reinterpret_cast<std::uintptr_t>(key) * 0x9E3779B97F4A7C15ull >> 32);
+  }
+  void grow() {
+    std::vector<Place> old = std::exchange(places_, std::vector<Place>(places_.size() * 2));
+    count_ = 0;
+    for (Place& place : old)
+      if (place.key != nullptr) (*this)[place.key] = std::move(place.value);
+  }
+
+  std::vector<Place> places_;
+  std::size_t count_ = 0;
+};
+
+SINTER_NAMESPACE_END
+#endif
+
 #if defined(SINTER_IMPLEMENTATION_BACKENDS) || defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/ops/scalar_meaning.hpp
 // What scalar primitives mean where the standard library has no function for it, on numbers of the host: shared by the
@@ -14073,7 +16455,6 @@ SINTER_NAMESPACE_END
 // computed in a wider type and rounded once.
 
 #include <cmath>
-#include <numbers>
 
 SINTER_NAMESPACE_BEGIN
 namespace scalar_meaning {
@@ -14119,6 +16500,18 @@ T remainder(T a, T b) {
 
 template <std::floating_point T>
 using Wider = std::conditional_t<std::is_same_v<T, float>, double, long double>;
+
+/// x * 2^n, and x / 2^n rounded down; of bits that a number does not have, all.
+template <std::integral T>
+T shifted_left(T x, T n) {
+  if (n < 0 || n >= static_cast<T>(sizeof(T) * 8)) return 0;
+  return static_cast<T>(static_cast<std::uint64_t>(x) << n);
+}
+template <std::integral T>
+T shifted_right(T x, T n) {
+  const T most = static_cast<T>(sizeof(T) * 8 - 1);
+  return static_cast<T>(x >> (n < 0 || n > most ? most : n));
+}
 
 /// e^(-x^2/2).
 template <std::floating_point T>
@@ -14432,109 +16825,567 @@ SINTER_DECL std::vector<Ref<TensorImpl>> replay(const Graph& graph, std::span<co
 }
 
 SINTER_NAMESPACE_END
-// ---- sinter/expr/recording.hpp
-// What the definitions of user-facing functions share: from normalised arguments to pending nodes. Only .ipp files
-// include it.
+// ---- sinter/expr/contract.hpp
+// Products of tensors whose axes have labels: what einsum and tensordot lower to. Only .ipp files include it.
 
 SINTER_NAMESPACE_BEGIN
-
 namespace expr_detail {
 
-template <class Op>
-Tensor record(std::initializer_list<Leaf> leaves, SharedAttrs attrs, Location where) {
-  return Tensor(record_shared(op_info<Op>, leaves, std::move(attrs), where));
-}
+/// A tensor whose axes have labels, each at most once.
+struct Labelled {
+  Tensor value;
+  std::vector<int> labels;
+};
+/// The operands multiplied in the order of fewest operations, with `output` as labels of the result; all other labels
+/// are summed over. Equal labels have equal extents. At most 60 operands.
+Tensor contract(std::vector<Labelled> operands, const std::vector<int>& output, Location where);
 
-/// Axes resolved, ascending and distinct; an empty list becomes all axes.
-inline IntVector reduced_axes(Axes axes, int rank, std::string_view op, Location where) {
-  IntVector out;
-  if (axes.empty())
-    for (int i = 0; i < rank; ++i) out.push_back(i);
-  for (std::int64_t axis : axes.list()) out.push_back(normalise_axis(static_cast<int>(axis), rank, op, where));
-  std::sort(out.begin(), out.end());
-  if (std::adjacent_find(out.begin(), out.end()) != out.end()) throw IndexError(op, "an axis is named twice", where);
+}  // namespace expr_detail
+SINTER_NAMESPACE_END
+// ---- sinter/expr/contract.ipp
+// The order of pairs, and one pair as a matrix product. Knows nothing of equations.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+inline bool holds(const std::vector<int>& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+template <class F>
+std::vector<int> labels_where(const std::vector<int>& labels, F&& is_wanted) {
+  std::vector<int> out;
+  std::copy_if(labels.begin(), labels.end(), std::back_inserter(out), is_wanted);
   return out;
 }
-
-template <class Op>
-Tensor reduce(const In& x, Axes axes, Keep keep) {
-  Ref<TensorImpl> value = x.tensor();
-  SharedAttrs shared;
-  Attrs& attrs = shared.edit();
-  attrs.axes = reduced_axes(axes, value->type.shape.rank(), Op::info.name, x.where);
-  attrs.keepdim = keep == Keep::yes;
-  if (attrs.axes.empty())
-    return Op::info.reduction != 0 ? Tensor(value) : record<Op>({Leaf(value)}, std::move(shared), x.where);
-  return record<Op>({Leaf(std::move(value))}, std::move(shared), x.where);
+inline std::vector<int> joined_labels(std::initializer_list<std::vector<int>> lists) {
+  std::vector<int> out;
+  for (const auto& list : lists) out.insert(out.end(), list.begin(), list.end());
+  return out;
+}
+inline Dim extent_of(const Labelled& x, int label) {
+  const auto at = std::find(x.labels.begin(), x.labels.end(), label) - x.labels.begin();
+  return x.value.shape()[static_cast<int>(at)];
+}
+inline Dim product_of(const Labelled& x, const std::vector<int>& labels) {
+  Dim product = 1;
+  for (int label : labels) product = product * extent_of(x, label);
+  return product;
 }
 
-template <class Op>
-Tensor along_axis(const In& x, int axis, Keep keep = Keep::no) {
-  Ref<TensorImpl> value = x.tensor();
-  SharedAttrs shared;
-  Attrs& attrs = shared.edit();
-  attrs.axes.push_back(normalise_axis(axis, value->type.shape.rank(), Op::info.name, x.where));
-  attrs.keepdim = keep == Keep::yes;
-  return record<Op>({Leaf(std::move(value))}, std::move(shared), x.where);
+/// x with its axes in this order.
+inline Tensor ordered(const Labelled& x, const std::vector<int>& labels, Location where) {
+  std::vector<int> order;
+  for (int label : labels)
+    order.push_back(static_cast<int>(std::find(x.labels.begin(), x.labels.end(), label) - x.labels.begin()));
+  return permute(In(x.value, where), Axes(order));
 }
 
-inline Ref<TensorImpl> as_floating(Ref<TensorImpl> value, Location where) {
-  if (is_floating(value->type.dtype)) return value;
-  SharedAttrs shared;
-  Attrs& attrs = shared.edit();
-  attrs.dtype = DType::f32;
-  attrs.has_dtype = true;
-  return record_shared(op_info<ops::Cast>, {Leaf(std::move(value))}, std::move(shared), where);
+/// Labels that nobody needs are summed over.
+inline Labelled summed(const Labelled& x, const std::vector<int>& kept, Location where) {
+  std::vector<int> axes;
+  for (std::size_t i = 0; i < x.labels.size(); ++i)
+    if (!holds(kept, x.labels[i])) axes.push_back(static_cast<int>(i));
+  if (axes.empty()) return x;
+  const Tensor total = sum(In(x.value, where), Axes(axes));
+  return {cast(In(total, where), x.value.dtype()),
+          labels_where(x.labels, [&](int label) { return holds(kept, label); })};
 }
 
-/// a <= b. Of symbolic extents it asks in a way that makes "yes" a guard on their order, not on their being equal.
-inline bool is_at_most(Dim a, Dim b) {
-  const Dim gap = b - a;
-  return gap.is_static() ? gap.value() >= 0 : a < b + Dim(1);
+/// x with an axis for each of `labels`, of extent 1 for those that it has not.
+inline Tensor stretched(const Labelled& x, const std::vector<int>& labels, Location where) {
+  const std::vector<int> own = labels_where(labels, [&](int label) { return holds(x.labels, label); });
+  Shape shape;
+  for (int label : labels) shape.push_back(holds(x.labels, label) ? extent_of(x, label) : Dim(1), where);
+  return reshape(In(ordered(x, own, where), where), shape);
 }
 
-/// attrs.value (floating) or attrs.integer: every element of what is filled with the number `value`. One that an
-/// integer dtype cannot hold is refused; fractions are cut off.
-inline void fill_with(Attrs& attrs, const Scalar& value, DType dtype, std::string_view op, Location where) {
-  const Leaf& leaf = value.leaf();
-  if (is_floating(dtype)) {
-    attrs.value = leaf.kind == DTypeClass::floating ? leaf.number : static_cast<double>(leaf.integer);
-    return;
+/// Elementwise, and summed over what is not kept: products without rows and columns of their own.
+inline Labelled multiplied(const Labelled& a, const Labelled& b, const std::vector<int>& kept, Location where) {
+  const std::vector<int> contracted =
+      labels_where(a.labels, [&](int label) { return holds(b.labels, label) && !holds(kept, label); });
+  const std::vector<int> all_labels = joined_labels({kept, contracted});
+  const Tensor product = stretched(a, all_labels, where) * stretched(b, all_labels, where);
+  return summed({product, all_labels}, kept, where);
+}
+
+/// One pair. `kept` are the labels of the result, as far as possible in this order.
+inline Labelled contract_pair(Labelled a, Labelled b, const std::vector<int>& kept, Location where) {
+  auto of_b = [&](int label) { return holds(b.labels, label); };
+  auto is_kept = [&](int label) { return holds(kept, label); };
+  const std::vector<int> inner = labels_where(a.labels, [&](int l) { return of_b(l) && !is_kept(l); });
+  std::vector<int> rows = labels_where(a.labels, [&](int l) { return !of_b(l); });
+  std::vector<int> columns = labels_where(b.labels, [&](int l) { return !holds(a.labels, l); });
+  if (inner.empty() || (rows.empty() && columns.empty())) return multiplied(a, b, kept, where);
+  auto place = [&](const std::vector<int>& labels) {
+    return labels.empty() ? kept.end() : std::find(kept.begin(), kept.end(), labels[0]);
+  };
+  if (place(columns) < place(rows)) {  // the result's own order needs no copy
+    std::swap(a, b);
+    std::swap(rows, columns);
   }
-  if (dtype == DType::bool_) {
-    attrs.integer = leaf.kind == DTypeClass::floating ? leaf.number != 0 : leaf.integer != 0;
-    return;
+  const std::vector<int> batch = labels_where(kept, [&](int l) { return holds(a.labels, l) && of_b(l); });
+  Shape shape_a, shape_b, shape_out;
+  const bool is_merged = batch.size() + 2 > as_index(max_rank);
+  if (is_merged) {
+    shape_a.push_back(product_of(a, batch));
+    shape_b.push_back(product_of(b, batch));
   }
-  bool fits = leaf.kind != DTypeClass::floating || (leaf.number >= -0x1p63 && leaf.number < 0x1p63);
-  const std::int64_t number = leaf.kind != DTypeClass::floating ? leaf.integer
-                              : fits                            ? static_cast<std::int64_t>(leaf.number)
-                                                                : 0;
-  if (dtype == DType::i32) fits = fits && number == static_cast<std::int32_t>(number);
-  if (!fits)
-    throw UserError(
-        op,
-        "the value " +
-            (leaf.kind == DTypeClass::floating ? std::to_string(leaf.number) : std::to_string(leaf.integer)) +
-            " does not fit " + std::string(name(dtype)),
-        where);
-  attrs.integer = number;
+  for (int label : batch) {
+    if (!is_merged) {
+      shape_a.push_back(extent_of(a, label));
+      shape_b.push_back(extent_of(b, label));
+    }
+    shape_out.push_back(extent_of(a, label), where);
+  }
+  for (Dim extent : {product_of(a, rows), product_of(a, inner)}) shape_a.push_back(extent);
+  for (Dim extent : {product_of(b, inner), product_of(b, columns)}) shape_b.push_back(extent);
+  for (int label : rows) shape_out.push_back(extent_of(a, label), where);
+  for (int label : columns) shape_out.push_back(extent_of(b, label), where);
+  // Which of (rows, inner) and (inner, rows) is a view: that in which the operand's axes stand. A product takes either.
+  const bool inner_first_a = !rows.empty() && !holds(inner, a.labels.back());
+  const bool inner_last_b = !columns.empty() && holds(inner, b.labels.back());
+  auto matrix = [&](const Labelled& x, const Shape& shape, const std::vector<int>& first,
+                    const std::vector<int>& second, bool is_exchanged) {
+    if (!is_exchanged) return reshape(In(ordered(x, joined_labels({batch, first, second}), where), where), shape);
+    Shape other = shape;
+    other.set(shape.rank() - 2, shape[-1]);
+    other.set(shape.rank() - 1, shape[-2]);
+    const Tensor turned = reshape(In(ordered(x, joined_labels({batch, second, first}), where), where), other);
+    return transpose(In(turned, where), -2, -1);
+  };
+  const Tensor left = matrix(a, shape_a, rows, inner, inner_first_a);
+  const Tensor right = matrix(b, shape_b, inner, columns, inner_last_b);
+  const Tensor product = matmul(In(left, where), In(right, where));
+  return {reshape(In(product, where), shape_out), joined_labels({batch, rows, columns})};
 }
 
-/// A device on which something is made: it must be usable now, not when the value is computed.
-inline Device checked_device(Device device, std::string_view op, Location where) {
-  if (SINTER_UNLIKELY(device.kind != DeviceKind::cpu)) device_memory(device, op, where);
-  return device;
-}
+/// Which pairs are multiplied first. Extents that are not known count as 64.
+class ContractionOrder {
+ public:
+  ContractionOrder(const std::vector<Labelled>& operands, const std::vector<int>& output) : output_(output) {
+    for (const Labelled& operand : operands) {
+      labels_.push_back(operand.labels);
+      for (std::size_t i = 0; i < operand.labels.size(); ++i)
+        extents_[operand.labels[i]] = static_cast<double>(operand.value.shape()[static_cast<int>(i)].estimate({}, 64));
+    }
+  }
 
-/// `x op= y` keeps the dtype of x.
-template <class Op>
-Tensor compound(const Tensor& x, const In& y) {
-  Ref<TensorImpl> value = record_op(op_info<Op>, {Leaf(x.impl()), y.leaf}, {}, y.where);
-  return value->type.dtype == x.dtype() ? Tensor(std::move(value))
-                                        : cast(In(Tensor(std::move(value)), y.where), x.dtype());
+  /// Labels of the product of the operands in `mask`: those that others or the output need.
+  std::vector<int> kept(std::uint64_t mask) const {
+    std::vector<int> inside, outside = output_;
+    for (std::size_t i = 0; i < labels_.size(); ++i)
+      for (int label : labels_[i]) (mask >> i & 1 ? inside : outside).push_back(label);
+    std::sort(inside.begin(), inside.end());
+    inside.erase(std::unique(inside.begin(), inside.end()), inside.end());
+    return labels_where(inside, [&](int label) { return holds(outside, label); });
+  }
+  double size(std::uint64_t mask) const {
+    double product = 1;
+    for (int label : kept(mask)) product *= extents_.at(label);
+    return product;
+  }
+  /// Multiplications of two products that are there; infinite where the result has more axes than a tensor may.
+  double cost(std::uint64_t a, std::uint64_t b) const {
+    if (kept(a | b).size() > as_index(max_rank)) return std::numeric_limits<double>::infinity();
+    std::vector<int> labels = kept(a);
+    for (int label : kept(b))
+      if (!holds(labels, label)) labels.push_back(label);
+    double product = 1;
+    for (int label : labels) product *= extents_.at(label);
+    return product;
+  }
+
+  /// Pairs of masks, in the order in which they are multiplied.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> pairs() const {
+    return labels_.size() <= exact_up_to ? best_pairs() : greedy_pairs();
+  }
+
+ private:
+  static constexpr std::size_t exact_up_to = 8;
+
+  /// Dynamic programming over subsets (Selinger et al. 1979, as in opt_einsum).
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> best_pairs() const {
+    const std::size_t count = labels_.size(), subsets = std::size_t{1} << count;
+    std::vector<double> least(subsets, std::numeric_limits<double>::infinity());
+    std::vector<std::uint64_t> part(subsets, 0);
+    for (std::size_t i = 0; i < count; ++i) least[std::size_t{1} << i] = 0;
+    for (std::uint64_t mask = 1; mask < subsets; ++mask)
+      for (std::uint64_t a = (mask - 1) & mask; a > (mask ^ a); a = (a - 1) & mask) {
+        const double total = least[a] + least[mask ^ a] + cost(a, mask ^ a);
+        if (total < least[mask] || part[mask] == 0) {
+          least[mask] = total;
+          part[mask] = a;
+        }
+      }
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> out;
+    std::vector<std::uint64_t> open{subsets - 1};
+    while (!open.empty()) {
+      const std::uint64_t mask = open.back();
+      open.pop_back();
+      if ((mask & (mask - 1)) == 0) continue;
+      out.emplace_back(part[mask], mask ^ part[mask]);
+      open.push_back(part[mask]);
+      open.push_back(mask ^ part[mask]);
+    }
+    std::reverse(out.begin(), out.end());
+    return out;
+  }
+
+  /// Always the pair whose product is smallest beside its operands.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> greedy_pairs() const {
+    std::vector<std::uint64_t> open;
+    for (std::size_t i = 0; i < labels_.size(); ++i) open.push_back(std::uint64_t{1} << i);
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> out;
+    while (open.size() > 1) {
+      std::size_t best_a = 0, best_b = 1;
+      double best = std::numeric_limits<double>::infinity();
+      for (std::size_t a = 0; a < open.size(); ++a)
+        for (std::size_t b = a + 1; b < open.size(); ++b) {
+          const double gain = cost(open[a], open[b]) == std::numeric_limits<double>::infinity()
+                                  ? best
+                                  : size(open[a] | open[b]) - size(open[a]) - size(open[b]);
+          if (!(gain < best)) continue;
+          best = gain;
+          best_a = a;
+          best_b = b;
+        }
+      out.emplace_back(open[best_a], open[best_b]);
+      open[best_a] |= open[best_b];
+      open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_b));
+    }
+    return out;
+  }
+
+  std::vector<std::vector<int>> labels_;
+  std::vector<int> output_;
+  std::map<int, double> extents_;
+};
+
+SINTER_DECL Tensor contract(std::vector<Labelled> operands, const std::vector<int>& output, Location where) {
+  const ContractionOrder order(operands, output);
+  std::map<std::uint64_t, Labelled> values;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const std::uint64_t mask = std::uint64_t{1} << i;
+    values[mask] = summed(operands[i], order.kept(mask), where);
+  }
+  for (auto [a, b] : order.pairs()) {
+    std::vector<int> kept = order.kept(a | b);
+    if (std::is_permutation(kept.begin(), kept.end(), output.begin(), output.end())) kept = output;
+    values[a | b] = contract_pair(values[a], values[b], kept, where);
+  }
+  const std::uint64_t everything = (~std::uint64_t{0}) >> (64 - operands.size());
+  return ordered(values[everything], output, where);
 }
 
 }  // namespace expr_detail
+SINTER_NAMESPACE_END
+// ---- sinter/expr/convolution.ipp
+// Numbers for each axis, and which op computes what: plain images conv2d, all else convolution.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+inline IntVector numbers_for(const PerAxis& given, int axes, std::string_view what, std::string_view op,
+                             Location where) {
+  const std::span<const std::int64_t> list = given.list();
+  if (list.size() != 1 && list.size() != as_index(axes))
+    throw ShapeError(op, std::to_string(list.size()) + " numbers for " + std::string(what), where,
+                     "one, or " + std::to_string(axes) + " are required: one for each axis");
+  IntVector out;
+  for (int i = 0; i < axes; ++i) out.push_back(list[list.size() == 1 ? 0 : as_index(i)]);
+  return out;
+}
+
+struct ConvNumbers {
+  IntVector stride, dilation, low, high;
+};
+
+/// The extents of a convolution's kernel shape the code: where they are symbolic, their values become guards.
+/// Those of its channels, too, where they are cut into groups.
+inline Tensor with_known_kernel(const In& weight, int axes, std::int64_t groups, const Tensor& x, std::string_view op,
+                                Location where) {
+  const Tensor kernel(weight.tensor());
+  Shape shape = kernel.shape();
+  if (shape.rank() != axes + 2 || x.rank() != axes + 2)
+    throw ShapeError(
+        op, "x is " + x.shape().text() + ", weight is " + shape.text(), where,
+        axes == 2 ? "x must be (n, channels, height, width) and weight (outputs, channels, kernel height, kernel width)"
+                  : "both must have " + std::to_string(axes + 2) + " axes");
+  for (int axis = groups == 1 ? 2 : 0; axis < shape.rank(); ++axis)
+    shape.set(axis, static_cast<std::int64_t>(shape[axis]));
+  return reshape(In(kernel, where), shape);
+}
+
+inline ConvNumbers conv_numbers(const ConvOptions& options, const Shape& kernel, std::string_view op, Location where) {
+  const int axes = kernel.rank() - 2;
+  ConvNumbers out{numbers_for(options.stride, axes, "stride", op, where),
+                  numbers_for(options.dilation, axes, "dilation", op, where),
+                  {},
+                  {}};
+  if (options.padding.kind() == ConvPadding::numbers)
+    out.low = numbers_for(options.padding.each(), axes, "padding", op, where);
+  for (int i = 0; i < axes; ++i) {
+    const auto k = as_index(i);
+    if (options.padding.kind() == ConvPadding::valid) out.low.push_back(0);
+    if (options.padding.kind() == ConvPadding::same)
+      out.low.push_back(out.dilation[k] * (kernel[2 + i].value() - 1) / 2);
+    const bool is_same = options.padding.kind() == ConvPadding::same;
+    out.high.push_back(is_same ? out.dilation[k] * (kernel[2 + i].value() - 1) - out.low[k] : out.low[k]);
+    if (is_same && out.stride[k] != 1)
+      throw ShapeError(op, "the padding is same, and the stride is " + std::to_string(out.stride[k]), where,
+                       "stride 1 is required; name the padding in numbers");
+    if (out.stride[k] < 1 || out.dilation[k] < 1 || out.low[k] < 0)
+      throw ShapeError(op,
+                       "stride " + std::to_string(out.stride[k]) + " and dilation " + std::to_string(out.dilation[k]) +
+                           " must be positive and padding " + std::to_string(out.low[k]) + " not negative",
+                       where);
+  }
+  return out;
+}
+
+/// That a window of `size` fits symbolic axes; the op checks static ones.
+inline void require_reach(const Shape& x, int axis, std::int64_t size, std::int64_t padding, std::string_view op,
+                          Location where) {
+  if (x[axis].is_static() || is_at_most(size, x[axis] + Dim(padding))) return;
+  throw ShapeError(
+      op, "a window of " + std::to_string(size) + " does not fit axis " + std::to_string(axis) + " of " + x.text(),
+      where);
+}
+
+inline Tensor convolve(const Tensor& x, const Tensor& weight, const ConvNumbers& numbers, std::int64_t groups,
+                       Location where) {
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  Shape low, high;
+  for (std::int64_t number : numbers.low) low.push_back(number);
+  for (std::int64_t number : numbers.high) high.push_back(number);
+  attrs.set(ops::Convolution::stride, numbers.stride);
+  attrs.set(ops::Convolution::dilation, numbers.dilation);
+  attrs.set(ops::Convolution::low, low);
+  attrs.set(ops::Convolution::high, high);
+  attrs.set(ops::Convolution::groups, groups);
+  return record<ops::Convolution>({Leaf(x.impl()), Leaf(weight.impl())}, std::move(shared), where);
+}
+
+inline Tensor with_bias(const Tensor& x, const std::optional<Tensor>& bias, std::string_view op, Location where) {
+  if (!bias) return x;
+  if (bias->rank() != 1 || !(bias->shape()[0] == x.shape()[1]))
+    throw ShapeError(op, "bias is " + bias->shape().text() + ", the result is " + x.shape().text(), where,
+                     "one number for each output channel is required");
+  Shape column{x.shape()[1]};
+  for (int i = 2; i < x.rank(); ++i) column.push_back(1);
+  return x + reshape(In(*bias, where), column);
+}
+
+inline Tensor conv(const In& given, const In& weight, const ConvOptions& options, int axes, std::string_view op) {
+  const Location where = given.where;
+  const Tensor x(given.tensor());
+  const Tensor kernel = with_known_kernel(weight, axes, options.groups, x, op, where);
+  const ConvNumbers numbers = conv_numbers(options, kernel.shape(), op, where);
+  bool is_plain = axes == 2 && options.groups == 1;
+  for (std::size_t i = 0; i < as_index(axes); ++i) {
+    is_plain &= numbers.dilation[i] == 1 && numbers.low[i] == numbers.high[i];
+    const std::int64_t reach = (kernel.shape()[static_cast<int>(i) + 2].value() - 1) * numbers.dilation[i] + 1;
+    require_reach(x.shape(), static_cast<int>(i) + 2, reach, numbers.low[i] + numbers.high[i], op, where);
+  }
+  if (!is_plain) return with_bias(convolve(x, kernel, numbers, options.groups, where), options.bias, op, where);
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::Conv2d::stride, numbers.stride);
+  attrs.set(ops::Conv2d::padding, numbers.low);
+  return with_bias(record<ops::Conv2d>({Leaf(x.impl()), Leaf(kernel.impl())}, std::move(shared), where), options.bias,
+                   op, where);
+}
+
+/// weight [c, o / groups, k...] as the kernel of the adjoint: [o, c / groups, k...], mirrored.
+inline Tensor adjoint_kernel(const Tensor& weight, std::int64_t groups, Location where) {
+  const Shape shape = weight.shape();
+  std::vector<int> axes, order{0, 2, 1};
+  Shape cut{groups, shape[0] / Dim(groups), shape[1]}, joined{shape[1] * Dim(groups), shape[0] / Dim(groups)};
+  for (int i = 2; i < shape.rank(); ++i) {
+    axes.push_back(i);
+    order.push_back(i + 1);
+    cut.push_back(shape[i]);
+    joined.push_back(shape[i]);
+  }
+  const Tensor mirrored = flip(In(weight, where), Axes(axes));
+  return reshape(In(permute(In(reshape(In(mirrored, where), cut), where), Axes(order)), where), joined);
+}
+
+/// x with stride - 1 zeros between its elements.
+inline Tensor spread_by(const Tensor& x, const IntVector& stride, Location where) {
+  Shape shape = x.shape();
+  std::vector<Index> places(2, Index(all));
+  bool is_dense = true;
+  for (int i = 2; i < shape.rank(); ++i) {
+    const std::int64_t step = stride[as_index(i - 2)];
+    is_dense &= step == 1;
+    shape.set(i, (shape[i] - Dim(1)) * Dim(step) + Dim(1));
+    places.push_back(Index(Slice{0, shape[i], step}, where));
+  }
+  if (is_dense) return x;
+  const Tensor zero = zeros(shape, {.dtype = x.dtype(), .device = x.device()}, where);
+  return update(In(zero, where), places, In(x, where));
+}
+
+inline Tensor conv_transpose(const In& given, const In& weight, const ConvTransposeOptions& options, int axes,
+                             std::string_view op) {
+  const Location where = given.where;
+  Tensor x(given.tensor());
+  const Tensor kernel = with_known_kernel(weight, axes, options.groups, x, op, where);
+  const Shape shape = kernel.shape();
+  const IntVector stride = numbers_for(options.stride, axes, "stride", op, where),
+                  padding = numbers_for(options.padding, axes, "padding", op, where),
+                  extra = numbers_for(options.output_padding, axes, "output_padding", op, where);
+  ConvNumbers numbers{IntVector(as_index(axes), 1), numbers_for(options.dilation, axes, "dilation", op, where), {}, {}};
+  if (options.groups < 1 || !(shape[0] == x.shape()[1]) || !(shape[0] % Dim(options.groups) == Dim(0)))
+    throw ShapeError(
+        op,
+        "x is " + x.shape().text() + ", weight is " + shape.text() + ", groups are " + std::to_string(options.groups),
+        where, "weight must be (channels, outputs / groups, kernel), channels a multiple of the groups");
+  std::vector<std::pair<Dim, Dim>> cropped;
+  bool is_cropped = false;
+  for (int i = 0; i < axes; ++i) {
+    const auto k = as_index(i);
+    if (stride[k] < 1 || numbers.dilation[k] < 1 || padding[k] < 0 || extra[k] < 0 ||
+        extra[k] >= std::max(stride[k], numbers.dilation[k]))
+      throw ShapeError(op,
+                       "stride " + std::to_string(stride[k]) + ", dilation " + std::to_string(numbers.dilation[k]) +
+                           ", padding " + std::to_string(padding[k]) + ", output_padding " + std::to_string(extra[k]),
+                       where, "stride and dilation must be positive, output_padding less than one of them");
+    const std::int64_t reach = numbers.dilation[k] * (shape[2 + i].value() - 1), border = reach - padding[k];
+    const Dim length = (x.shape()[2 + i] - Dim(1)) * Dim(stride[k]) + Dim(reach - 2 * padding[k] + extra[k] + 1);
+    if (!is_at_most(1, x.shape()[2 + i]) || !is_at_most(1, length))
+      throw ShapeError(
+          op,
+          "axis " + std::to_string(2 + i) + " of the result has extent " + length.text() + ": x is " + x.shape().text(),
+          where, "x must not be empty, and the padding less");
+    numbers.low.push_back(std::max<std::int64_t>(border, 0));
+    numbers.high.push_back(std::max<std::int64_t>(border + extra[k], 0));
+    cropped.emplace_back(std::max<std::int64_t>(-border, 0), std::max<std::int64_t>(-border - extra[k], 0));
+    is_cropped |= border < 0;
+  }
+  x = spread_by(x, stride, where);
+  if (is_cropped)
+    for (int i = 0; i < axes; ++i) {
+      const auto [front, back] = cropped[as_index(i)];
+      x = part_of(x, 2 + i, front, x.shape()[2 + i] - back, where);
+    }
+  return with_bias(convolve(x, adjoint_kernel(kernel, options.groups, where), numbers, options.groups, where),
+                   options.bias, op, where);
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor conv1d(const In& x, const In& weight, ConvOptions options) {
+  return expr_detail::conv(x, weight, options, 1, "conv1d");
+}
+SINTER_DECL Tensor conv2d(const In& x, const In& weight, ConvOptions options) {
+  return expr_detail::conv(x, weight, options, 2, "conv2d");
+}
+SINTER_DECL Tensor conv3d(const In& x, const In& weight, ConvOptions options) {
+  return expr_detail::conv(x, weight, options, 3, "conv3d");
+}
+SINTER_DECL Tensor conv_transpose1d(const In& x, const In& weight, ConvTransposeOptions options) {
+  return expr_detail::conv_transpose(x, weight, options, 1, "conv_transpose1d");
+}
+SINTER_DECL Tensor conv_transpose2d(const In& x, const In& weight, ConvTransposeOptions options) {
+  return expr_detail::conv_transpose(x, weight, options, 2, "conv_transpose2d");
+}
+SINTER_DECL Tensor conv_transpose3d(const In& x, const In& weight, ConvTransposeOptions options) {
+  return expr_detail::conv_transpose(x, weight, options, 3, "conv_transpose3d");
+}
+
+namespace expr_detail {
+struct WindowNumbers {
+  IntVector kernel, dilation, padding, stride, reach;
+};
+inline WindowNumbers window_numbers(const PerAxis& kernel, const UnfoldOptions& options, std::string_view op,
+                                    Location where) {
+  WindowNumbers out{numbers_for(kernel, 2, "kernel", op, where),
+                    numbers_for(options.dilation, 2, "dilation", op, where),
+                    numbers_for(options.padding, 2, "padding", op, where),
+                    numbers_for(options.stride, 2, "stride", op, where),
+                    {}};
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (out.kernel[i] < 1 || out.dilation[i] < 1 || out.padding[i] < 0 || out.stride[i] < 1)
+      throw ShapeError(op, "kernel, dilation and stride must be positive and padding not negative", where);
+    out.reach.push_back((out.kernel[i] - 1) * out.dilation[i] + 1);
+  }
+  return out;
+}
+inline std::vector<std::pair<int, int>> borders_of(const WindowNumbers& numbers) {
+  const auto height = static_cast<int>(numbers.padding[0]), width = static_cast<int>(numbers.padding[1]);
+  return {{0, 0}, {0, 0}, {height, height}, {width, width}};
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor unfold(const In& x, PerAxis kernel, UnfoldOptions options) {
+  const Location where = x.where;
+  const auto numbers = expr_detail::window_numbers(kernel, options, "unfold", where);
+  const Tensor image(x.tensor());
+  if (image.rank() != 4)
+    throw ShapeError("unfold", "x is " + image.shape().text(), where, "x must be (n, channels, height, width)");
+  const Tensor padded = pad(In(image, where), expr_detail::borders_of(numbers));
+  for (int i = 0; i < 2; ++i)
+    expr_detail::require_reach(padded.shape(), 2 + i, numbers.reach[as_index(i)], 0, "unfold", where);
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.axes = {2, 3};
+  attrs.set(ops::Windows::sizes, numbers.reach);
+  attrs.set(ops::Windows::strides, numbers.stride);
+  const Tensor reached = expr_detail::record<ops::Windows>({Leaf(padded.impl())}, std::move(shared), where);
+  std::vector<Index> taps(4, Index(all));
+  for (std::size_t i = 0; i < 2; ++i)
+    taps.push_back(Index(Slice{0, Dim(numbers.reach[i]), numbers.dilation[i]}, where));
+  const Tensor seen = index(In(reached, where), taps);  // (n, c, positions, taps)
+  const Shape shape = seen.shape();
+  return reshape(In(permute(In(seen, where), {0, 1, 4, 5, 2, 3}), where),
+                 Shape{shape[0], shape[1] * shape[4] * shape[5], shape[2] * shape[3]});
+}
+
+SINTER_DECL Tensor fold(const In& x, const Shape& size, PerAxis kernel, UnfoldOptions options) {
+  const Location where = x.where;
+  const auto numbers = expr_detail::window_numbers(kernel, options, "fold", where);
+  const Tensor columns(x.tensor());
+  const Shape from = columns.shape();
+  const std::int64_t taps = numbers.kernel[0] * numbers.kernel[1];
+  Shape whole{1, 1}, positions;
+  for (int i = 0; i < std::min(size.rank(), 2); ++i) {
+    const auto k = as_index(i);
+    whole.push_back(size[i] + Dim(2 * numbers.padding[k]));
+    positions.push_back((whole[2 + i] - Dim(numbers.reach[k])) / Dim(numbers.stride[k]) + Dim(1));
+  }
+  if (from.rank() != 3 || size.rank() != 2 || !(from[1] % Dim(taps) == Dim(0)) ||
+      !(from[2] == positions[0] * positions[1]))
+    throw ShapeError("fold", "x is " + from.text() + ", the images are to be " + size.text(), where,
+                     "x must be (n, channels * " + std::to_string(taps) + ", positions), as unfold gives it");
+  const Dim channels = from[1] / Dim(taps);
+  whole.set(0, from[0]);
+  whole.set(1, channels);
+  const Shape split{from[0], channels, numbers.kernel[0], numbers.kernel[1], positions[0], positions[1]};
+  Tensor seen = permute(In(reshape(In(columns, where), split), where), {0, 1, 4, 5, 2, 3});
+  if (numbers.dilation[0] > 1 || numbers.dilation[1] > 1) {  // zeros between the taps
+    const Shape spread{from[0], channels, positions[0], positions[1], numbers.reach[0], numbers.reach[1]};
+    std::vector<Index> places(4, Index(all));
+    for (std::size_t i = 0; i < 2; ++i)
+      places.push_back(Index(Slice{0, Dim(numbers.reach[i]), numbers.dilation[i]}, where));
+    const Tensor zero = zeros(spread, {.dtype = seen.dtype(), .device = seen.device()}, where);
+    seen = update(In(zero, where), places, In(seen, where));
+  }
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.axes = {2, 3};
+  attrs.shape = whole;
+  attrs.set(ops::SumWindows::sizes, numbers.reach);
+  attrs.set(ops::SumWindows::strides, numbers.stride);
+  Tensor image = expr_detail::record<ops::SumWindows>({Leaf(seen.impl())}, std::move(shared), where);
+  for (int i = 0; i < 2; ++i) {
+    const Dim border = numbers.padding[as_index(i)];
+    image = expr_detail::part_of(image, 2 + i, border, border + size[i], where);
+  }
+  return image;
+}
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/creation.ipp
@@ -14676,44 +17527,195 @@ SINTER_DECL void eval(std::initializer_list<std::reference_wrapper<const Tensor>
 }
 
 SINTER_NAMESPACE_END
-// ---- sinter/expr/expr.ipp
-// What a named expression remembers of its recordings.
+// ---- sinter/expr/term.hpp
+// Algebra on values that are being recorded: functions that are formulas of others are written as such, and every node
+// has the line of the user's call. What Val is to derivatives, for functions of tensors. Included by .ipp files alone.
 
 SINTER_NAMESPACE_BEGIN
-
 namespace expr_detail {
 
-struct RecordedValue::Other {
-  Ref<TensorImpl> value;
-  Other* next;
+/// A tensor, and the line on which the user called.
+struct Term {
+  Tensor value;
+  Location where;
+
+  Term(const In& x) : value(x.tensor()), where(x.where) {}
+  Term(Tensor x, Location at) : value(std::move(x)), where(at) {}
+  operator In() const { return In(value, where); }
+  operator Tensor() const { return value; }
+  DType dtype() const { return value.dtype(); }
+  Shape shape() const { return value.shape(); }
+  int rank() const { return value.rank(); }
 };
 
-SINTER_DECL Ref<TensorImpl> RecordedValue::usable_of_traces() const noexcept {
-  TensorImpl* known = get();
-  if (is_usable_here(*known)) return Ref<TensorImpl>::share(known);
-  for (const Other* other = __atomic_load_n(&others_, __ATOMIC_ACQUIRE); other != nullptr; other = other->next)
-    if (is_usable_here(*other->value)) return other->value;
-  return {};
+inline Leaf leaf_of(const Term& x) { return Leaf(x.value.impl()); }
+inline Leaf leaf_of(double x) { return Leaf::of(x); }
+template <class Op, class... Rest>
+Term apply(const Term& first, const Rest&... rest) {
+  return {Tensor(record_op(op_info<Op>, {leaf_of(first), leaf_of(rest)...}, {}, first.where)), first.where};
+}
+template <class Op>
+Term apply_number_first(double a, const Term& b) {
+  return {Tensor(record_op(op_info<Op>, {Leaf::of(a), leaf_of(b)}, {}, b.where)), b.where};
 }
 
-SINTER_DECL Ref<TensorImpl> RecordedValue::keep(Ref<TensorImpl> value) const {
-  TensorImpl* known = nullptr;
-  if (__atomic_compare_exchange_n(&value_, &known, value.get(), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-    value->retain();
-    return value;
-  }
-  if (is_usable_here(*known)) return Ref<TensorImpl>::share(known);
-  auto* other = new Other{value, __atomic_load_n(&others_, __ATOMIC_ACQUIRE)};
-  while (!__atomic_compare_exchange_n(&others_, &other->next, other, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {}
-  return value;
-}
+#define SINTER_TERM_OPERATOR(symbol, Op)                                                     \
+  inline Term operator symbol(const Term& a, const Term& b) { return apply<ops::Op>(a, b); } \
+  inline Term operator symbol(const Term& a, double b) { return apply<ops::Op>(a, b); }      \
+  inline Term operator symbol(double a, const Term& b) { return apply_number_first<ops::Op>(a, b); }
+SINTER_TERM_OPERATOR(+, Add)
+SINTER_TERM_OPERATOR(-, Sub)
+SINTER_TERM_OPERATOR(*, Mul)
+SINTER_TERM_OPERATOR(/, Div)
+SINTER_TERM_OPERATOR(<, Lt)
+SINTER_TERM_OPERATOR(<=, Le)
+SINTER_TERM_OPERATOR(==, Eq)
+SINTER_TERM_OPERATOR(!=, Ne)
+#undef SINTER_TERM_OPERATOR
+inline Term operator-(const Term& a) { return apply<ops::Neg>(a); }
+inline Term both(const Term& a, const Term& b) { return apply<ops::And>(a, b); }
+inline Term either(const Term& a, const Term& b) { return apply<ops::Or>(a, b); }
 
-SINTER_DECL void RecordedValue::release() noexcept {
-  value_->release();
-  while (others_ != nullptr) delete std::exchange(others_, others_->next);
+template <class A, class B>
+Term where_of(const Term& condition, const A& a, const B& b) {
+  return apply<ops::Where>(condition, a, b);
+}
+inline Term absolute(const Term& x) { return apply<ops::Abs>(x); }
+inline Term squared(const Term& x) { return apply<ops::Square>(x); }
+/// The larger of x and a number: at the number the derivative is 0.
+inline Term at_least(const Term& x, double low) {
+  return apply<ops::ClampToNumbers>(x, low, std::numeric_limits<double>::infinity());
+}
+inline Term floating(const Term& x) { return {Tensor(as_floating(x.value.impl(), x.where)), x.where}; }
+inline Term sum_of(const Term& x, Axes axes = {}, Keep keep = Keep::no) { return {sum(x, axes, keep), x.where}; }
+inline Term mean_of(const Term& x, Axes axes = {}, Keep keep = Keep::no) { return {mean(x, axes, keep), x.where}; }
+/// The number of elements along `axes`, as a number of x's dtype.
+inline Term count_of(const Term& x, const IntVector& axes) {
+  Attrs attrs{.axes = axes, .dtype = x.dtype(), .has_dtype = true};
+  return {Tensor(record_op(op_info<ops::ElementCount>, {leaf_of(x)}, std::move(attrs), x.where)), x.where};
 }
 
 }  // namespace expr_detail
+SINTER_NAMESPACE_END
+// ---- sinter/expr/elementwise.ipp
+// Functions that are formulas of others.
+
+SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL Tensor polygamma(int order, const In& x) {
+  if (order < 1 || order > 30)
+    throw UserError("polygamma", "the order is " + std::to_string(order), x.where,
+                    "it goes from 1 to 30; digamma is that of order 0");
+  Attrs attrs;
+  attrs.set(ops::Polygamma::order, order);
+  const expr_detail::Term t = expr_detail::floating(x);
+  return Tensor(record_op(op_info<ops::Polygamma>, {expr_detail::leaf_of(t)}, std::move(attrs), x.where));
+}
+
+SINTER_DECL Tensor positive(const In& x) { return Tensor(x.tensor()); }
+
+SINTER_DECL Tensor frac(const In& x) {
+  const expr_detail::Term t(x);
+  return t - expr_detail::apply<ops::Trunc>(t);
+}
+
+SINTER_DECL Frexp frexp(const In& x) {
+  const expr_detail::Term t = expr_detail::floating(x);
+  Attrs attrs{.dtype = DType::i32, .has_dtype = true};
+  return {expr_detail::apply<ops::FrexpFraction>(t),
+          Tensor(record_op(op_info<ops::FrexpExponent>, {expr_detail::leaf_of(t)}, std::move(attrs), x.where))};
+}
+
+SINTER_DECL Tensor bitcast(const In& x, DType dtype) {
+  const Ref<TensorImpl> value = x.tensor();
+  const DType from = value->type.dtype;
+  if (from == dtype) return Tensor(value);
+  if (size_of(from) != size_of(dtype) || size_of(dtype) == 1)
+    throw DTypeError(
+        "bitcast",
+        "x has dtype " + std::string(name(from)) + ", whose elements are not those of " + std::string(name(dtype)),
+        x.where, "f32 and i32 have elements of one size, and so have f64 and i64");
+  Attrs attrs{.dtype = dtype, .has_dtype = true};
+  return Tensor(record_op(op_info<ops::Bitcast>, {Leaf(value)}, std::move(attrs), x.where));
+}
+
+SINTER_DECL DivMod divmod(const In& a, const In& b) {
+  const Leaf x = a.leaf, y = b.leaf;
+  return {Tensor(record_op(op_info<ops::FloorDivide>, {x, y}, {}, a.where)),
+          Tensor(record_op(op_info<ops::Rem>, {x, y}, {}, a.where))};
+}
+
+/// Beyond the threshold the result is x in its dtype anyway; the parameter is there for those who ask for another.
+SINTER_DECL Tensor softplus(const In& x, double beta, double threshold) {
+  const expr_detail::Term t = expr_detail::floating(x), scaled = t * beta;
+  return where_of(threshold < scaled, t, expr_detail::apply<ops::Softplus>(scaled) * (1 / beta));
+}
+
+SINTER_DECL Tensor nan_to_num(const In& x, NanToNumOptions options) {
+  const expr_detail::Term t(x);
+  if (!is_floating(t.dtype())) return t;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const double largest =
+      t.dtype() == DType::f32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+  const expr_detail::Term above = where_of(t == infinity, options.posinf.value_or(largest), t);
+  const expr_detail::Term finite = where_of(t == -infinity, options.neginf.value_or(-largest), above);
+  return where_of(t != t, options.nan, finite);
+}
+
+SINTER_DECL Tensor addcmul(const In& x, const In& a, const In& b, double value) {
+  return expr_detail::Term(x) + expr_detail::Term(a) * expr_detail::Term(b) * value;
+}
+SINTER_DECL Tensor addcdiv(const In& x, const In& a, const In& b, double value) {
+  return expr_detail::Term(x) + expr_detail::Term(a) / expr_detail::Term(b) * value;
+}
+
+SINTER_DECL Tensor isclose(const In& a, const In& b, CloseOptions options) {
+  using expr_detail::Term;
+  const auto number_of = [](const In& v) {  // f64 has more integers than f32
+    const Term t(v);
+    return is_floating(t.dtype()) ? t : Term(cast(v, DType::f64), v.where);
+  };
+  const Term x = number_of(a), y = number_of(b);
+  const Term is_near =
+      both(absolute(x - y) <= absolute(y) * options.rtol + options.atol, expr_detail::apply<ops::IsFinite>(y));
+  const Term is_close = either(x == y, is_near);
+  return options.equal_nan ? either(is_close, both(x != x, y != y)) : is_close;
+}
+
+SINTER_DECL Tensor glu(const In& x, int axis) {
+  const expr_detail::Term t(x);
+  const int at = normalise_axis(axis, t.rank(), "glu", x.where);
+  const Dim extent = t.shape()[at];
+  if (extent.is_static() && extent.value() % 2 != 0)
+    throw ShapeError("glu", "x is " + t.shape().text() + ", and axis " + std::to_string(at) + " has no halves", x.where,
+                     "its extent must be even");
+  const std::vector<Tensor> halves = split(t, 2, at);
+  const expr_detail::Term a(halves[0], x.where), b(halves[1], x.where);
+  return a * expr_detail::apply<ops::Sigmoid>(b);
+}
+
+SINTER_DECL Tensor prelu(const In& x, const In& weight) {
+  const expr_detail::Term t(x), w(weight);
+  if (w.rank() > 1 || (w.rank() == 1 && t.rank() > 1 && !(w.shape()[0] == t.shape()[1]) &&
+                       !(w.shape()[0].is_static() && w.shape()[0].value() == 1)))
+    throw ShapeError("prelu", "x is " + t.shape().text() + ", weight is " + w.shape().text(), x.where,
+                     "weight must be one number, or one for each channel of axis 1");
+  if (w.rank() == 0 || t.rank() < 2) return expr_detail::apply<ops::LeakyRelu>(t, w);
+  Shape along{w.shape()[0]};
+  for (int i = 2; i < t.rank(); ++i) along.push_back(1);
+  return expr_detail::apply<ops::LeakyRelu>(t, expr_detail::Term(reshape(w, along), x.where));
+}
+
+SINTER_DECL Tensor rrelu(const In& x, double lower, double upper) {
+  return expr_detail::apply<ops::LeakyRelu>(expr_detail::Term(x), (lower + upper) / 2);
+}
+
+SINTER_DECL Tensor threshold(const In& x, double threshold, double value) {
+  const expr_detail::Term t(x);
+  return where_of(t <= threshold, value, t);
+}
+
+SINTER_DECL Tensor softmin(const In& x, int axis) { return softmax(-expr_detail::Term(x), axis); }
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/functions.ipp
@@ -14751,12 +17753,8 @@ SINTER_DECL Tensor any(const In& x, Axes axes, Keep keep) { return expr_detail::
 SINTER_DECL Tensor All::operator()(const In& x, Axes axes, Keep keep) const {
   return expr_detail::reduce<ops::All>(x, axes, keep);
 }
-SINTER_DECL Tensor argmax(const In& x, int axis, Keep keep) {
-  return expr_detail::along_axis<ops::Argmax>(x, axis, keep);
-}
-SINTER_DECL Tensor argmin(const In& x, int axis, Keep keep) {
-  return expr_detail::along_axis<ops::Argmin>(x, axis, keep);
-}
+SINTER_DECL Tensor argmax(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Argmax>(x, axes, keep); }
+SINTER_DECL Tensor argmin(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Argmin>(x, axes, keep); }
 SINTER_DECL Tensor logsumexp(const In& x, int axis, Keep keep) {
   return expr_detail::along_axis<ops::Logsumexp>(x, axis, keep);
 }
@@ -14814,29 +17812,45 @@ SINTER_DECL Tensor transpose(const In& x, int a, int b) {
 
 SINTER_DECL Tensor expand(const In& x, const Shape& shape) {
   Ref<TensorImpl> value = x.tensor();
-  if (identical(shape, value->type.shape)) return Tensor(value);
+  const Shape& from = value->type.shape;
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
   attrs.shape = shape;
+  for (int i = 1; i <= std::min(shape.rank(), from.rank()); ++i)
+    if (shape[-i].is_static() && shape[-i].value() == -1) attrs.shape.set(shape.rank() - i, from[-i]);
+  if (identical(attrs.shape, from)) return Tensor(value);
   return expr_detail::record<ops::Expand>({Leaf(std::move(value))}, std::move(shared), x.where);
 }
 
-SINTER_DECL Tensor unsqueeze(const In& x, int axis) {
-  Shape shape = x.tensor()->type.shape;
-  axis = normalise_axis(axis, shape.rank() + 1, "unsqueeze", x.where);
-  shape.insert(axis, 1);
-  return reshape(x, shape);
+SINTER_DECL Tensor unsqueeze(const In& x, Axes axes) {
+  const Ref<TensorImpl> value = x.tensor();
+  const Shape& from = value->type.shape;
+  const int rank = from.rank() + static_cast<int>(axes.list().size());
+  if (rank > max_rank)
+    throw ShapeError("unsqueeze", from.text() + " has no room for " + std::to_string(axes.list().size()) + " axes",
+                     x.where, "rank is limited to " + std::to_string(max_rank));
+  if (axes.empty()) return Tensor(value);
+  const IntVector added = expr_detail::reduced_axes(axes, rank, "unsqueeze", x.where);
+  Shape shape = from;
+  for (std::int64_t axis : added) shape.insert(static_cast<int>(axis), 1);
+  return reshape(In(Tensor(value), x.where), shape);
 }
-SINTER_DECL Tensor squeeze(const In& x, int axis) {
-  Shape shape = x.tensor()->type.shape;
-  axis = normalise_axis(axis, shape.rank(), "squeeze", x.where);
-  if (!(shape[axis] == Dim(1)))
-    throw ShapeError(
-        "squeeze",
-        "axis " + std::to_string(axis) + " of " + shape.text() + " has extent " + shape[axis].text() + ", not 1",
-        x.where);
-  shape.erase(axis);
-  return reshape(x, shape);
+SINTER_DECL Tensor squeeze(const In& x, Axes axes) {
+  const Ref<TensorImpl> value = x.tensor();
+  const Shape& from = value->type.shape;
+  const IntVector named = expr_detail::reduced_axes(axes, from.rank(), "squeeze", x.where);
+  Shape shape = from;
+  for (std::size_t i = named.size(); i-- > 0;) {
+    const int axis = static_cast<int>(named[i]);
+    const bool may_be_one = from[axis].is_static() || from[axis].as_symbol() < 0 || !axes.empty();
+    if (may_be_one && from[axis] == Dim(1)) shape.erase(axis);
+    else if (!axes.empty())
+      throw ShapeError(
+          "squeeze",
+          "axis " + std::to_string(axis) + " of " + from.text() + " has extent " + from[axis].text() + ", not 1",
+          x.where);
+  }
+  return reshape(In(Tensor(value), x.where), shape);
 }
 SINTER_DECL Tensor flatten(const In& x, int first, int last) {
   const Shape shape = x.tensor()->type.shape;
@@ -14901,43 +17915,954 @@ SINTER_DECL std::vector<Tensor> split(const In& x, int parts, int axis) {
   }
   return out;
 }
-SINTER_DECL Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, double value) {
-  return pad(x, std::span<const std::pair<int, int>>(widths.begin(), widths.size()), value);
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/cumulative.ipp
+// Records scans; converts dtypes that they do not take.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+template <class Op>
+Tensor cumulative(const In& x, int axis, CumulativeOptions options) {
+  Ref<TensorImpl> value = x.tensor();
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.axes.push_back(normalise_axis(axis, value->type.shape.rank(), Op::info.name, x.where));
+  attrs.set(ops_detail::is_exclusive, options.exclusive);
+  attrs.set(ops_detail::is_reversed, options.reverse);
+  return record<Op>({Leaf(std::move(value))}, std::move(shared), x.where);
 }
-SINTER_DECL Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, double value) {
-  Ref<TensorImpl> input = x.tensor();
-  if (static_cast<int>(widths.size()) != input->type.shape.rank())
-    throw ShapeError("pad", std::to_string(widths.size()) + " widths for shape " + input->type.shape.text(), x.where,
-                     "give one {low, high} per axis");
-  Shape below, above;
-  for (auto [low, high] : widths) {
-    if (low < 0 || high < 0)
-      throw ShapeError("pad", "widths must not be negative", x.where, "slice to make a tensor smaller");
-    below.push_back(low);
-    above.push_back(high);
+/// bool by way of i32: the numbers that stand for nothing are below and above 0 and 1.
+template <class Op>
+Tensor cumulative_extremum(const In& x, int axis, CumulativeOptions options) {
+  const Tensor given(x.tensor());
+  if (given.dtype() != DType::bool_) return cumulative<Op>(In(given, x.where), axis, options);
+  const Tensor numbers = cast(In(given, x.where), DType::i32);
+  return cumulative<Op>(In(numbers, x.where), axis, options) > 0;
+}
+
+/// Neighbours along an axis: the elements from the second on, and those up to the last but one.
+struct Neighbours {
+  Tensor later, earlier;
+};
+inline Neighbours neighbours(const Tensor& x, int axis, Location where) {
+  const Dim count = x.shape()[axis] - Dim(1);
+  return {narrow(In(x, where), axis, 1, count), narrow(In(x, where), axis, 0, count)};
+}
+
+inline int trapezoid_axis(const Tensor& y, int axis, std::string_view op, Location where) {
+  if (!is_floating(y.dtype()))
+    throw DTypeError(op, "y is " + std::string(name(y.dtype())), where, "cast it: y.to(f32)");
+  axis = normalise_axis(axis, y.rank(), op, where);
+  if (is_at_most(y.shape()[axis], 0))
+    throw ShapeError(op, "axis " + std::to_string(axis) + " of " + y.shape().text() + " has no elements", where);
+  return axis;
+}
+/// The areas between neighbours, for widths that broadcast.
+inline Tensor trapezoids(const Tensor& y, const Tensor& widths, int axis, Location where) {
+  const Neighbours sides = neighbours(y, axis, where);
+  return (sides.later + sides.earlier) * (widths / 2);
+}
+inline Tensor trapezoids(const Tensor& y, double dx, int axis, Location where) {
+  const Neighbours sides = neighbours(y, axis, where);
+  return (sides.later + sides.earlier) * (dx / 2);
+}
+/// The places' distances. Places of one axis stand along the axis of y.
+inline Tensor widths_of(const Tensor& places, const Tensor& y, int axis, std::string_view op, Location where) {
+  const bool is_one_axis = places.rank() == 1;
+  if (places.rank() == 0 || !(places.shape()[is_one_axis ? 0 : axis] == y.shape()[axis]) ||
+      (!is_one_axis && places.rank() != y.rank()))
+    throw ShapeError(op, "y is " + y.shape().text() + ", its places are " + places.shape().text(), where,
+                     "give a place for each element of axis " + std::to_string(axis) + ", or for each of y");
+  const Neighbours sides = neighbours(places, is_one_axis ? 0 : axis, where);
+  const Tensor widths = sides.later - sides.earlier;
+  if (!is_one_axis) return widths;
+  Shape along;
+  for (int i = 0; i < y.rank(); ++i) along.push_back(i == axis ? widths.shape()[0] : Dim(1));
+  return widths.reshape(along);
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor diff(const In& x, int axis, int times) {
+  Tensor out(x.tensor());
+  if (times < 0) throw UserError("diff", "differences are taken " + std::to_string(times) + " times", x.where);
+  axis = normalise_axis(axis, out.rank(), "diff", x.where);
+  for (; times > 0 && !expr_detail::is_at_most(out.shape()[axis], 0); --times) {
+    const expr_detail::Neighbours sides = expr_detail::neighbours(out, axis, x.where);
+    if (out.dtype() == DType::bool_) out = sides.later != sides.earlier;
+    else out = sides.later - sides.earlier;
   }
-  Attrs element;
-  expr_detail::fill_with(element, Scalar(value), input->type.dtype, "pad", x.where);
-  Attrs attrs{.value = input->type.dtype == DType::bool_ ? static_cast<double>(element.integer) : value};
-  attrs.set(ops::Pad::low, below);
-  attrs.set(ops::Pad::high, above);
-  return expr_detail::record<ops::Pad>({Leaf(std::move(input))}, std::move(attrs), x.where);
+  return out;
 }
-SINTER_DECL Tensor roll(const In& x, std::int64_t shift, int axis) {
-  Tensor whole(x.tensor());
-  axis = normalise_axis(axis, whole.rank(), "roll", x.where);
-  Dim extent = whole.shape()[axis];
-  if (extent.is_static())
-    shift = extent.value() == 0 ? 0 : ((shift % extent.value()) + extent.value()) % extent.value();
-  if (shift == 0) return whole;
-  if (extent.as_symbol() < 0 && !extent.is_static() && extent == Dim(0))
-    return whole;  // asked for: a symbol alone is never 0
-  const bool is_within = expr_detail::is_at_most(shift > 0 ? shift : -shift, extent);
-  Dim cut = !is_within ? Dim(-shift) % extent : shift > 0 ? extent - Dim(shift) : Dim(-shift);
-  std::vector<Index> head(as_index(axis) + 1, Index(all)), tail = head;
-  head.back() = Index(Slice{0, cut, 1});
-  tail.back() = Index(Slice{cut, extent, 1});
-  return concat({index(In(whole, x.where), tail), index(In(whole, x.where), head)}, axis, x.where);
+
+SINTER_DECL Tensor trapezoid(const In& y, double dx, int axis) {
+  const Tensor values(y.tensor());
+  axis = expr_detail::trapezoid_axis(values, axis, "trapezoid", y.where);
+  return sum(In(expr_detail::trapezoids(values, dx, axis, y.where), y.where), axis);
+}
+SINTER_DECL Tensor trapezoid(const In& y, const In& at, int axis) {
+  const Tensor values(y.tensor()), places(at.tensor());
+  axis = expr_detail::trapezoid_axis(values, axis, "trapezoid", y.where);
+  const Tensor widths = expr_detail::widths_of(places, values, axis, "trapezoid", y.where);
+  return sum(In(expr_detail::trapezoids(values, widths, axis, y.where), y.where), axis);
+}
+SINTER_DECL Tensor cumulative_trapezoid(const In& y, double dx, int axis) {
+  const Tensor values(y.tensor());
+  axis = expr_detail::trapezoid_axis(values, axis, "cumulative_trapezoid", y.where);
+  return cumsum(In(expr_detail::trapezoids(values, dx, axis, y.where), y.where), axis);
+}
+SINTER_DECL Tensor cumulative_trapezoid(const In& y, const In& at, int axis) {
+  const Tensor values(y.tensor()), places(at.tensor());
+  axis = expr_detail::trapezoid_axis(values, axis, "cumulative_trapezoid", y.where);
+  const Tensor widths = expr_detail::widths_of(places, values, axis, "cumulative_trapezoid", y.where);
+  return cumsum(In(expr_detail::trapezoids(values, widths, axis, y.where), y.where), axis);
+}
+
+SINTER_DECL Tensor cumsum(const In& x, int axis, CumulativeOptions options) {
+  return expr_detail::cumulative<ops::Cumsum>(expr_detail::counted(x), axis, options);
+}
+SINTER_DECL Tensor cumprod(const In& x, int axis, CumulativeOptions options) {
+  return expr_detail::cumulative<ops::Cumprod>(expr_detail::counted(x), axis, options);
+}
+SINTER_DECL Tensor cummax(const In& x, int axis, CumulativeOptions options) {
+  return expr_detail::cumulative_extremum<ops::Cummax>(x, axis, options);
+}
+SINTER_DECL Tensor cummin(const In& x, int axis, CumulativeOptions options) {
+  return expr_detail::cumulative_extremum<ops::Cummin>(x, axis, options);
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/dropout.ipp
+// Uniform numbers against p.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// Which elements of x stay, drawn in `shape`, which broadcasts to x's.
+inline Tensor drawn_to_stay(const Tensor& x, const Shape& shape, const Scalar& p, std::string_view op, Location where) {
+  if (!is_floating(x.dtype()))
+    throw DTypeError(op, "x is " + x.impl()->type.text() + ", it must be floating", where,
+                     "cast it to a floating dtype first: cast(x, DType::f32)");
+  if (p.is_number() && !(p.number() >= 0 && p.number() <= 1))
+    throw UserError(op, "p is " + std::to_string(p.number()) + ", it must be in [0, 1]", where);
+  return rand(shape, {.dtype = DType::f32, .device = x.device()}, where) >= p;
+}
+inline Tensor dropped(const In& x, const Shape& shape, const Scalar& p, std::string_view op) {
+  const Tensor value(x.tensor());
+  const Tensor stays = drawn_to_stay(value, shape, p, op, x.where);
+  const Tensor zero = zeros({}, {.dtype = value.dtype(), .device = Device::cpu()}, x.where);
+  const bool none_stays = p.is_number() && p.number() == 1;  // and none is scaled: 1 / 0 would reach the gradient
+  const Scalar scale = none_stays ? Scalar(1) : Scalar(1) / (Scalar(1) - p);
+  return where(stays, value * scale, zero, x.where);
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor dropout(const In& x, const Scalar& p) {
+  const Tensor value(x.tensor());
+  return expr_detail::dropped(In(value, x.where), value.shape(), p, "dropout");
+}
+SINTER_DECL Tensor feature_dropout(const In& x, const Scalar& p) {
+  const Tensor value(x.tensor());
+  if (value.rank() < 2)
+    throw ShapeError("feature_dropout", "x is " + value.shape().text(), x.where, "x must be (batch, channels, ...)");
+  Shape shape{value.shape()[0], value.shape()[1]};
+  for (int i = 2; i < value.rank(); ++i) shape.push_back(1);
+  return expr_detail::dropped(In(value, x.where), shape, p, "feature_dropout");
+}
+SINTER_DECL Tensor alpha_dropout(const In& x, double p) {
+  constexpr double lower = -1.7580993408473766;  // -scale * alpha of selu
+  const Tensor value(x.tensor());
+  const Tensor stays = expr_detail::drawn_to_stay(value, value.shape(), p, "alpha_dropout", x.where);
+  if (p == 1) return zeros(value.shape(), {.dtype = value.dtype(), .device = value.device()}, x.where);
+  const double a = 1 / std::sqrt((1 - p) * (1 + p * lower * lower)), b = -a * p * lower;
+  return where(stays, value * a + b, a * lower + b, x.where);
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/einsum.ipp
+// Equations: parsing, errors that point into them, diagonals and broadcast letters. Contraction is contract.ipp's.
+
+#include <cctype>
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// Labels 0 ... are letters by their code; those of `...` count from the last axis on.
+inline constexpr int first_ellipsis_label = 256;
+
+/// An equation's letters with their places. `...` is the letter '.'.
+struct EquationTerm {
+  std::vector<std::pair<char, std::size_t>> letters;
+  bool has_ellipsis() const {
+    return std::any_of(letters.begin(), letters.end(), [](const auto& letter) { return letter.first == '.'; });
+  }
+};
+struct ParsedEquation {
+  std::string_view text;
+  std::vector<EquationTerm> operands;
+  EquationTerm output;
+  bool has_output = false;
+};
+
+/// An error at one place of the equation: quoted, and pointed at in the line below.
+template <class E>
+[[noreturn]] void throw_in_equation(std::string_view text, std::size_t place, const std::string& message,
+                                    Location where) {
+  throw E("einsum", message + ", in \"" + std::string(text) + "\"", where,
+          std::string(text) + "\n  " + std::string(place, ' ') + "^");
+}
+
+inline EquationTerm& next_term(ParsedEquation& parsed, std::size_t place, Location where) {
+  if (parsed.has_output) throw_in_equation<UserError>(parsed.text, place, "a comma stands in the result", where);
+  return parsed.operands.emplace_back();
+}
+
+inline ParsedEquation parse_equation(std::string_view text, Location where) {
+  ParsedEquation parsed{text, {}, {}, false};
+  EquationTerm* term = &next_term(parsed, 0, where);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == ' ') continue;
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
+      term->letters.emplace_back(c, i);
+    } else if (text.substr(i, 3) == "...") {
+      if (term->has_ellipsis()) throw_in_equation<UserError>(text, i, "a second ... in one operand", where);
+      term->letters.emplace_back('.', i);
+      i += 2;
+    } else if (c == ',') {
+      term = &next_term(parsed, i, where);
+    } else if (text.substr(i, 2) == "->" && !parsed.has_output) {
+      parsed.has_output = true;
+      term = &parsed.output;
+      i += 1;
+    } else {
+      throw_in_equation<UserError>(text, i, "'" + std::string(1, c) + "' is no letter, comma, ... or ->", where);
+    }
+  }
+  return parsed;
+}
+
+/// Letters that stand once, in the order of the alphabet, after the axes of `...`.
+inline void derive_output(ParsedEquation& parsed) {
+  std::map<char, int> count;
+  for (const EquationTerm& operand : parsed.operands)
+    for (auto [letter, place] : operand.letters) ++count[letter];
+  if (count.contains('.')) parsed.output.letters.emplace_back('.', 0);
+  for (auto [letter, times] : count)
+    if (letter != '.' && times == 1) parsed.output.letters.emplace_back(letter, 0);
+}
+
+/// One label for each axis of an operand of rank `rank`, and the place of each in the equation.
+struct AxisLabel {
+  int label;
+  std::size_t place;
+};
+inline std::vector<AxisLabel> axis_labels(const ParsedEquation& parsed, const EquationTerm& term, int rank,
+                                          const Shape& shape, std::size_t operand, Location where) {
+  const int named = static_cast<int>(term.letters.size()) - (term.has_ellipsis() ? 1 : 0), open = rank - named;
+  if (open < 0 || (open > 0 && !term.has_ellipsis())) {
+    const std::size_t place = term.letters.empty() ? 0 : term.letters.front().second;
+    throw_in_equation<ShapeError>(parsed.text, place,
+                                  "operand " + std::to_string(operand) + " is " + shape.text() + " and has " +
+                                      std::to_string(named) + " letters" + (term.has_ellipsis() ? " and ..." : ""),
+                                  where);
+  }
+  std::vector<AxisLabel> labels;
+  for (auto [letter, place] : term.letters) {
+    if (letter != '.') labels.push_back({static_cast<unsigned char>(letter), place});
+    for (int k = open; letter == '.' && k-- > 0;) labels.push_back({first_ellipsis_label + k, place});
+  }
+  return labels;
+}
+
+inline std::string label_text(int label) {
+  return label < first_ellipsis_label ? "'" + std::string(1, static_cast<char>(label)) + "'" : "an axis of ...";
+}
+
+/// The extent of each label: that of all operands that do not stretch from 1.
+inline std::map<int, Dim> label_extents(const ParsedEquation& parsed, std::span<const Tensor> operands,
+                                        const std::vector<std::vector<AxisLabel>>& labels, Location where) {
+  std::map<int, Dim> extents;
+  for (std::size_t k = 0; k < operands.size(); ++k)
+    for (std::size_t i = 0; i < labels[k].size(); ++i) {
+      const Dim extent = operands[k].shape()[static_cast<int>(i)];
+      const auto [label, place] = labels[k][i];
+      const auto [known, is_new] = extents.emplace(label, extent);
+      if (is_new || ops_detail::is_one(extent)) continue;
+      if (ops_detail::is_one(known->second)) known->second = extent;
+      else if (!(known->second == extent))
+        throw_in_equation<ShapeError>(parsed.text, place,
+                                      label_text(label) + " of operand " + std::to_string(k) + " has extent " +
+                                          extent.text() + ", elsewhere it has " + known->second.text(),
+                                      where);
+    }
+  return extents;
+}
+
+/// Each label once: axes that stretch from 1 are dropped, equal labels become their diagonal.
+inline Labelled with_distinct_labels(Tensor x, const std::vector<AxisLabel>& labels, const std::map<int, Dim>& extents,
+                                     Location where) {
+  std::vector<int> left;
+  std::vector<int> dropped;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const bool is_stretched =
+        ops_detail::is_one(x.shape()[static_cast<int>(i)]) && !ops_detail::is_one(extents.at(labels[i].label));
+    if (is_stretched) dropped.push_back(static_cast<int>(i));
+    else left.push_back(labels[i].label);
+  }
+  if (!dropped.empty()) x = squeeze(In(x, where), Axes(dropped));
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const int label = left[i];
+    const auto again = std::find(left.begin() + static_cast<std::ptrdiff_t>(i) + 1, left.end(), label);
+    if (again == left.end()) continue;
+    x = diagonal(In(x, where), 0, static_cast<int>(i), static_cast<int>(again - left.begin()));
+    left.erase(again);
+    left.erase(left.begin() + static_cast<std::ptrdiff_t>(i));
+    left.push_back(label);
+    --i;
+  }
+  return {std::move(x), std::move(left)};
+}
+
+inline std::vector<int> output_labels(const ParsedEquation& parsed, const std::map<int, Dim>& extents, Location where) {
+  std::vector<int> labels;
+  for (auto [letter, place] : parsed.output.letters) {
+    if (letter == '.') {
+      for (auto at = extents.rbegin(); at != extents.rend() && at->first >= first_ellipsis_label; ++at)
+        labels.push_back(at->first);
+      continue;
+    }
+    const int label = static_cast<unsigned char>(letter);
+    if (!extents.contains(label))
+      throw_in_equation<UserError>(parsed.text, place, "the result's " + label_text(label) + " is in no operand",
+                                   where);
+    if (std::find(labels.begin(), labels.end(), label) != labels.end())
+      throw_in_equation<UserError>(parsed.text, place, label_text(label) + " stands twice in the result", where);
+    labels.push_back(label);
+  }
+  return labels;
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor einsum(Equation equation, std::span<const Tensor> operands) {
+  const Location where = equation.where;
+  expr_detail::ParsedEquation parsed = expr_detail::parse_equation(equation.text, where);
+  if (parsed.operands.size() != operands.size() || operands.size() > 60)
+    throw UserError("einsum",
+                    "\"" + std::string(equation.text) + "\" names " + std::to_string(parsed.operands.size()) +
+                        " operands, " + std::to_string(operands.size()) + " are given",
+                    where, operands.size() > 60 ? "60 are possible" : "commas separate the operands");
+  DType dtype = operands[0].dtype();
+  for (const Tensor& operand : operands) dtype = promote(dtype, operand.dtype());
+  if (dtype == DType::bool_)
+    throw DTypeError("einsum", "operands are bool, numbers are required", where, "cast with .to(DType::i64)");
+  if (!parsed.has_output) expr_detail::derive_output(parsed);
+  std::vector<std::vector<expr_detail::AxisLabel>> labels;
+  for (std::size_t k = 0; k < operands.size(); ++k)
+    labels.push_back(
+        expr_detail::axis_labels(parsed, parsed.operands[k], operands[k].rank(), operands[k].shape(), k, where));
+  const std::map<int, Dim> extents = expr_detail::label_extents(parsed, operands, labels, where);
+  const std::vector<int> output = expr_detail::output_labels(parsed, extents, where);
+  std::vector<expr_detail::Labelled> distinct;
+  for (std::size_t k = 0; k < operands.size(); ++k)
+    distinct.push_back(
+        expr_detail::with_distinct_labels(cast(In(operands[k], where), dtype), labels[k], extents, where));
+  return expr_detail::contract(std::move(distinct), output, where);
+}
+SINTER_DECL Tensor einsum(Equation equation, std::initializer_list<Tensor> operands) {
+  return einsum(equation, std::span<const Tensor>(operands.begin(), operands.size()));
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/embedding.ipp
+// Gathers, and reductions over bags.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+/// Which of the indices are the padding row, with an axis for the features.
+inline Tensor is_padding(const In& indices, const Tensor& table, std::int64_t row, std::string_view op) {
+  const Dim rows = table.shape()[0];
+  const Dim place = row < 0 ? rows + Dim(row) : Dim(row);
+  if (!is_at_most(0, place) || !is_at_most(place + Dim(1), rows))
+    throw IndexError(op, "padding_idx " + std::to_string(row) + " is no row of " + table.shape().text(), indices.where);
+  return unsqueeze(In(Tensor(Tensor(indices.tensor()) == place), indices.where), -1);
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor linear(const In& x, const In& weight) {
+  const Tensor matrix(weight.tensor());
+  const Tensor value(x.tensor());
+  if (matrix.rank() != 2 || value.rank() == 0 || !(value.shape()[-1] == matrix.shape()[1]))
+    throw ShapeError("linear", "x is " + value.shape().text() + ", weight is " + matrix.shape().text(), x.where,
+                     "x must be (..., in) and weight (out, in)");
+  return matmul(In(value, x.where), In(transpose(In(matrix, x.where), 0, 1), x.where));
+}
+SINTER_DECL Tensor linear(const In& x, const In& weight, const In& bias) {
+  const Tensor product = linear(x, weight);
+  const Tensor added(bias.tensor());
+  if (added.rank() > 1 || (added.rank() == 1 && !(added.shape()[0] == product.shape()[-1])))
+    throw ShapeError("linear", "bias is " + added.shape().text() + ", the product is " + product.shape().text(),
+                     x.where, "bias must be (out,)");
+  return product + added;
+}
+
+SINTER_DECL Tensor embedding(const In& indices, const In& table, EmbeddingOptions options) {
+  const Tensor rows(table.tensor());
+  const Tensor found = take(In(rows, indices.where), indices, 0);
+  if (!options.padding_idx) return found;
+  const Tensor is_padding = expr_detail::is_padding(indices, rows, *options.padding_idx, "embedding");
+  return where(is_padding, stop_gradient(found), found, indices.where);
+}
+
+SINTER_DECL Tensor embedding_bag(const In& indices, const In& table, EmbeddingBagOptions options) {
+  constexpr std::string_view op = "embedding_bag";
+  const Location at = indices.where;
+  const Tensor places(indices.tensor()), rows(table.tensor());
+  if (places.rank() != 2 || rows.rank() != 2)
+    throw ShapeError(op, "indices are " + places.shape().text() + ", table is " + rows.shape().text(), at,
+                     "indices must be (bags, length) and the table (n, d)");
+  if (options.mode > BagMode::max)
+    throw UserError(
+        op, "mode has the value " + std::to_string(static_cast<int>(options.mode)) + ", which is no BagMode", at);
+  Tensor found = take(In(rows, at), In(places, at), 0);  // (bags, length, d)
+  if (options.weights) {
+    if (options.mode != BagMode::sum)
+      throw UserError(op, "weights are given, and the mode is not sum", at, "weights are those of a sum: BagMode::sum");
+    if (!(options.weights->shape() == places.shape()))
+      throw ShapeError(op, "weights are " + options.weights->shape().text() + ", indices are " + places.shape().text(),
+                       at, "one weight for each index is required");
+    found = found * unsqueeze(In(*options.weights, at), -1);
+  }
+  Tensor counts = ones({places.shape()[0], places.shape()[1], 1}, {.dtype = DType::bool_, .device = rows.device()}, at);
+  if (options.padding_idx) counts = !expr_detail::is_padding(In(places, at), rows, *options.padding_idx, op);
+  const bool is_max = options.mode == BagMode::max;
+  const double neutral = is_max ? -std::numeric_limits<double>::infinity() : 0;
+  const bool is_masked = options.padding_idx.has_value();
+  const Tensor masked = is_masked ? Tensor(where(counts, found, neutral, at)) : found;
+  if (is_max) {
+    const Tensor largest = amax(In(masked, at), 1);
+    if (!is_masked) return largest;
+    return where(any(In(counts, at), 1), largest, 0.0, at);
+  }
+  const Tensor total = sum(In(masked, at), 1);
+  if (options.mode == BagMode::sum) return total;
+  const Tensor number = cast(In(sum(In(counts, at), 1), at), total.dtype());
+  return total / maximum(number, 1.0);
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/expr.ipp
+// What a named expression remembers of its recordings.
+
+SINTER_NAMESPACE_BEGIN
+
+namespace expr_detail {
+
+struct RecordedValue::Other {
+  Ref<TensorImpl> value;
+  Other* next;
+};
+
+SINTER_DECL Ref<TensorImpl> RecordedValue::usable_of_traces() const noexcept {
+  TensorImpl* known = get();
+  if (is_usable_here(*known)) return Ref<TensorImpl>::share(known);
+  for (const Other* other = __atomic_load_n(&others_, __ATOMIC_ACQUIRE); other != nullptr; other = other->next)
+    if (is_usable_here(*other->value)) return other->value;
+  return {};
+}
+
+SINTER_DECL Ref<TensorImpl> RecordedValue::keep(Ref<TensorImpl> value) const {
+  TensorImpl* known = nullptr;
+  if (__atomic_compare_exchange_n(&value_, &known, value.get(), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    value->retain();
+    return value;
+  }
+  if (is_usable_here(*known)) return Ref<TensorImpl>::share(known);
+  auto* other = new Other{value, __atomic_load_n(&others_, __ATOMIC_ACQUIRE)};
+  while (!__atomic_compare_exchange_n(&others_, &other->next, other, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {}
+  return value;
+}
+
+SINTER_DECL void RecordedValue::release() noexcept {
+  value_->release();
+  while (others_ != nullptr) delete std::exchange(others_, others_->next);
+}
+
+}  // namespace expr_detail
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/gather_scatter_records.hpp
+// How takes and scatters are recorded, and indices of several axes joined into one. Only .ipp files include it.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// How an index lies to a table: see ops::Take.
+struct GatherAxes {
+  int axis = 0, shared = 0, inner = 0;
+};
+
+inline Tensor record_take(const Tensor& x, const Tensor& index, GatherAxes axes, Location where) {
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.axes.push_back(axes.axis);
+  attrs.set(ops::Take::shared, axes.shared);
+  attrs.set(ops::Take::inner, axes.inner);
+  return record<ops::Take>({Leaf(x.impl()), Leaf(index.impl())}, std::move(shared), where);
+}
+
+inline Tensor record_scatter(const Tensor& x, const Tensor& index, const Tensor& value, GatherAxes axes,
+                             Combine combine, Location where) {
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.axes.push_back(axes.axis);
+  attrs.set(ops::Scatter::shared, axes.shared);
+  attrs.set(ops::Scatter::inner, axes.inner);
+  attrs.set(ops::Scatter::combine, combine);
+  const Tensor values = cast(In(value, where), x.dtype());
+  return record<ops::Scatter>({Leaf(x.impl()), Leaf(index.impl()), Leaf(values.impl())}, std::move(shared), where);
+}
+
+/// Indices that were computed, with negative ones counted from the end; what is out of range stays what it was, for the
+/// error.
+inline Tensor counted_from_start(const Ref<TensorImpl>& indices, Dim extent, Location where) {
+  const Tensor given(indices);
+  if (!is_integer(given.dtype())) return given;  // refused by the op
+  const Tensor from_end = cast(In(Tensor(given + extent), where), given.dtype());
+  return sinter::where((given < 0) & (from_end >= 0), from_end, given, where);
+}
+
+/// Indices of neighbouring axes as one of these axes joined.
+struct JoinedIndex {
+  Tensor index;
+  int axis = 0, count = 1;
+  Shape joined(const Shape& shape) const {
+    Shape out;
+    Dim extent = 1;
+    for (int i = 0; i < count; ++i) extent *= shape[axis + i];
+    for (int i = 0; i < axis; ++i) out.push_back(shape[i]);
+    out.push_back(extent);
+    for (int i = axis + count; i < shape.rank(); ++i) out.push_back(shape[i]);
+    return out;
+  }
+};
+
+/// The index itself where each is in [0, extent), else an IndexError when it runs.
+inline Tensor checked(const Tensor& index, Dim extent, Location where) {
+  const Shape shape = index.shape();
+  const Dim count = shape.numel();
+  const Tensor flat = reshape(In(index, where), Shape{count});
+  const Tensor table = expand(In(reshape(In(flat, where), Shape{count, 1}), where), Shape{count, extent});
+  return reshape(In(record_take(table, flat, {.axis = 1, .shared = 1}, where), where), shape);
+}
+
+/// What one axis is indexed by: a tensor, or all of it.
+struct AxisEntry {
+  bool is_all = false;
+  Tensor index;
+  bool has_axes() const { return !is_all && index.rank() > 0; }
+};
+
+/// The entries of the axes from `axis` on of a tensor of this shape. Index tensors broadcast against each other, and
+/// their axes stand where the first of them does; between those with axes of their own no axis is taken whole.
+inline JoinedIndex join_entries(const Shape& shape, int axis, std::span<const AxisEntry> entries, std::string_view op,
+                                Location where) {
+  JoinedIndex out;
+  out.axis = axis;
+  out.count = static_cast<int>(entries.size());
+  if (entries.size() == 1) {
+    out.index = counted_from_start(entries[0].index.impl(), shape[axis], where);
+    return out;
+  }
+  Shape common;
+  int first = -1, last = -1;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].is_all) continue;
+    const Tensor& index = entries[i].index;
+    if (!is_integer(index.dtype()))
+      throw DTypeError(op, "an index tensor is " + std::string(name(index.dtype())), where,
+                       "i32 or i64 is required; for a mask use where or masked_fill");
+    common = broadcast(common, index.shape(), op, where);
+    if (!entries[i].has_axes()) continue;
+    if (first < 0) first = static_cast<int>(i);
+    last = static_cast<int>(i);
+  }
+  for (int i = first; i < last; ++i)
+    if (i >= 0 && entries[as_index(i)].is_all)
+      throw IndexError(op, "index tensors stand apart, with a slice between them", where,
+                       "index with one after the other: x(all, i)(j), or permute the axes");
+  int rank = common.rank();
+  for (const AxisEntry& entry : entries) rank += entry.is_all ? 1 : 0;
+  int at = 0;  // the axis of the joined index where an entry begins
+  const int begins = static_cast<int>(std::count_if(entries.begin(), entries.begin() + std::max(first, 0),
+                                                    [](const AxisEntry& entry) { return entry.is_all; }));
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const AxisEntry& entry = entries[i];
+    const Dim extent = shape[axis + static_cast<int>(i)];
+    if (static_cast<int>(i) == first) at = begins + common.rank();
+    Shape place(IntVector(as_index(rank), 1));
+    Tensor good;
+    if (entry.is_all) {
+      place.set(at++, extent);
+      good = arange(extent, {.dtype = DType::i64, .device = entries.front().index.device()}, where);
+    } else {
+      const Shape own = entry.index.shape();
+      for (int k = 0; k < own.rank(); ++k) place.set(begins + common.rank() - own.rank() + k, own[k]);
+      good = checked(cast(In(counted_from_start(entry.index.impl(), extent, where), where), DType::i64), extent, where);
+    }
+    const Tensor spread = reshape(In(good, where), place);
+    out.index = i == 0 ? spread : Tensor(out.index * extent + spread);
+  }
+  return out;
+}
+
+/// Index tensors side by side.
+inline JoinedIndex join_indices(const Shape& shape, int axis, std::span<const Tensor> indices, std::string_view op,
+                                Location where) {
+  std::vector<AxisEntry> entries;
+  for (const Tensor& index : indices) entries.push_back({.is_all = false, .index = index});
+  return join_entries(shape, axis, entries, op, where);
+}
+
+}  // namespace expr_detail
+SINTER_NAMESPACE_END
+// ---- sinter/expr/gather_scatter.ipp
+// Shapes and checks of each function; most are one scatter or take, with what prepares its index.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+inline GatherAxes along_axis_of(int axis, int rank) { return {.axis = axis, .shared = axis, .inner = rank - 1 - axis}; }
+
+/// Operands of take_along_axis: table and index with the same extents but along the axis.
+struct AlongAxis {
+  Tensor table, index;
+  int axis = 0;
+};
+inline AlongAxis broadcast_along(const In& x, const In& indices, int axis, std::string_view op) {
+  AlongAxis out{Tensor(x.tensor()), Tensor(indices.tensor()), axis};
+  const Shape table = out.table.shape(), index = out.index.shape();
+  if (table.rank() != index.rank() || table.rank() == 0)
+    throw ShapeError(op, "x is " + table.text() + ", the indices are " + index.text(), x.where,
+                     "both need the same rank, 1 or more; reshape the indices");
+  out.axis = normalise_axis(axis, table.rank(), op, x.where);
+  Shape others_of_table = table, others_of_index = index;
+  others_of_table.set(out.axis, 1);
+  others_of_index.set(out.axis, 1);
+  Shape common = broadcast(others_of_table, others_of_index, op, x.where);
+  common.set(out.axis, table[out.axis]);
+  out.table = expand(In(out.table, x.where), common);
+  common.set(out.axis, index[out.axis]);
+  out.index = counted_from_start(expand(In(out.index, x.where), common).impl(), table[out.axis], x.where);
+  return out;
+}
+
+/// The first elements of `x` along each axis, as many as `shape` has; `x` itself where it has no more.
+inline Tensor first_elements(const Tensor& x, const Shape& shape, std::string_view op, Location where) {
+  std::vector<Index> positions;
+  bool is_whole = true;
+  for (int i = 0; i < shape.rank(); ++i) {
+    is_whole = is_whole && identical(x.shape()[i], shape[i]);
+    if (!identical(x.shape()[i], shape[i]) && !is_at_most(shape[i], x.shape()[i]))
+      throw ShapeError(op, "the index is " + shape.text() + ", which is larger than " + x.shape().text(), where);
+    positions.emplace_back(Slice{Dim(0), shape[i], 1}, where);
+  }
+  return is_whole ? x : index(In(x, where), positions);
+}
+
+inline Tensor scatter_along(const In& x, int axis, const In& index, const In& src, Combine combine,
+                            std::string_view op) {
+  const Location where = x.where;
+  const Tensor base(x.tensor()), at(index.tensor()), given(src.tensor());
+  const int rank = base.rank();
+  if (at.rank() != rank || rank == 0 || (given.rank() != rank && given.rank() != 0))
+    throw ShapeError(
+        op, "x is " + base.shape().text() + ", the index " + at.shape().text() + ", src " + given.shape().text(), where,
+        "all need the same rank, 1 or more");
+  axis = normalise_axis(axis, rank, op, where);
+  Shape part_shape = at.shape();
+  part_shape.set(axis, base.shape()[axis]);
+  const Tensor value =
+      given.rank() == 0 ? expand(In(given, where), at.shape()) : first_elements(given, at.shape(), op, where);
+  const Tensor part = first_elements(base, part_shape, op, where);
+  const Tensor changed = record_scatter(part, counted_from_start(at.impl(), base.shape()[axis], where), value,
+                                        along_axis_of(axis, rank), combine, where);
+  if (identical(part.shape(), base.shape())) return changed;
+  std::vector<Index> positions;
+  for (int i = 0; i < rank; ++i) positions.emplace_back(Slice{Dim(0), part_shape[i], 1}, where);
+  return update(In(base, where), positions, In(changed, where));
+}
+
+/// A list of indices along one axis.
+inline Tensor scatter_list(const In& x, int axis, const In& indices, const In& source, Combine combine,
+                           std::string_view op) {
+  const Location where = x.where;
+  const Tensor base(x.tensor()), list(indices.tensor()), given(source.tensor());
+  axis = normalise_axis(axis, base.rank(), op, where);
+  if (list.rank() > 1) throw ShapeError(op, "the indices are " + list.shape().text(), where, "a list is required");
+  const Tensor at = reshape(In(list, where), Shape{list.shape().numel()});
+  Shape shape = base.shape();
+  shape.set(axis, at.shape()[0]);
+  return record_scatter(base, counted_from_start(at.impl(), base.shape()[axis], where), expand(In(given, where), shape),
+                        {.axis = axis}, combine, where);
+}
+
+/// What changes nothing when it is combined.
+inline Scalar neutral(Combine combine, DType dtype) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const bool is_min = combine == Combine::min;
+  if (combine == Combine::mul) return 1;
+  if (combine != Combine::min && combine != Combine::max) return 0;
+  if (is_floating(dtype)) return is_min ? infinity : -infinity;
+  if (dtype == DType::bool_) return is_min;
+  if (dtype == DType::i32)
+    return is_min ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int32_t>::min();
+  return is_min ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min();
+}
+inline Tensor neutral_like(const Tensor& x, const Shape& shape, Combine combine, Location where) {
+  return full(shape, neutral(combine, x.dtype()), {.dtype = x.dtype(), .device = x.device()}, where);
+}
+
+inline Tensor divided(const Tensor& sum, const Tensor& count, Location where) {
+  const Tensor divisor = cast(In(count, where), sum.dtype());
+  return is_floating(sum.dtype()) ? Tensor(sum / divisor) : Tensor(floor_divide(sum, divisor));
+}
+
+inline void require_numbers(const Tensor& x, std::string_view op, std::string_view name, Location where) {
+  if (x.dtype() != DType::i32 && x.dtype() != DType::i64)
+    throw DTypeError(op, std::string(name) + " must be i32 or i64, not " + x.impl()->type.text(), where,
+                     "cast it to an integer dtype first: cast(x, DType::i64)");
+}
+
+inline Tensor reduce_segments(const In& x, const In& ids, Dim segments, Combine combine, std::string_view op) {
+  const Tensor values(x.tensor()), at(ids.tensor());
+  require_numbers(at, op, "ids", x.where);
+  if (values.rank() == 0 || at.rank() != 1 || !(values.shape()[0] == at.shape()[0]))
+    throw ShapeError(op, "x is " + values.shape().text() + ", ids are " + at.shape().text(), x.where,
+                     "ids are a list, with one number for each slice of x along its first axis");
+  Shape shape = values.shape();
+  shape.set(0, segments);
+  return record_scatter(neutral_like(values, shape, combine, x.where), at, values, {}, combine, x.where);
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor take_along_axis(const In& x, const In& indices, int axis) {
+  const expr_detail::AlongAxis along = expr_detail::broadcast_along(x, indices, axis, "take_along_axis");
+  return expr_detail::record_take(along.table, along.index, expr_detail::along_axis_of(along.axis, along.table.rank()),
+                                  x.where);
+}
+SINTER_DECL Tensor put_along_axis(const In& x, const In& indices, const In& values, int axis) {
+  const expr_detail::AlongAxis along = expr_detail::broadcast_along(x, indices, axis, "put_along_axis");
+  const Tensor value = expand(In(Tensor(values.tensor()), x.where), along.index.shape());
+  return expr_detail::record_scatter(along.table, along.index, value,
+                                     expr_detail::along_axis_of(along.axis, along.table.rank()), Combine::none,
+                                     x.where);
+}
+SINTER_DECL Tensor index_select(const In& x, int axis, const In& indices) {
+  const Tensor table(x.tensor()), list(indices.tensor());
+  axis = normalise_axis(axis, table.rank(), "index_select", x.where);
+  if (list.rank() > 1)
+    throw ShapeError("index_select", "the indices are " + list.shape().text(), x.where,
+                     "a list is required; take has indices of any shape");
+  const Tensor at = reshape(In(list, x.where), Shape{list.shape().numel()});
+  return take(In(table, x.where), In(expr_detail::counted_from_start(at.impl(), table.shape()[axis], x.where), x.where),
+              axis);
+}
+
+SINTER_DECL Tensor scatter(const In& x, int axis, const In& index, const In& src) {
+  return expr_detail::scatter_along(x, axis, index, src, Combine::none, "scatter");
+}
+SINTER_DECL Tensor scatter_add(const In& x, int axis, const In& index, const In& src) {
+  return expr_detail::scatter_along(x, axis, index, src, Combine::add, "scatter_add");
+}
+SINTER_DECL Tensor scatter_reduce(const In& x, int axis, const In& index, const In& src, ScatterReduction reduction,
+                                  ScatterReduceOptions options) {
+  constexpr Combine combiners[] = {Combine::add, Combine::mul, Combine::add, Combine::max, Combine::min};
+  if (reduction > ScatterReduction::amin)
+    throw UserError(
+        "scatter_reduce",
+        "reduction has the value " + std::to_string(static_cast<int>(reduction)) + ", which is no ScatterReduction",
+        x.where);
+  const Combine combine = combiners[as_index(reduction)];
+  const auto scattered = [&](const Tensor& base, const In& values, Combine by) {
+    return expr_detail::scatter_along(In(base, x.where), axis, index, values, by, "scatter_reduce");
+  };
+  Tensor base(x.tensor());
+  if (!options.include_self)
+    base = scattered(base, In(Tensor(expr_detail::neutral_like(base, {}, combine, x.where)), x.where), Combine::none);
+  const Tensor out = scattered(base, src, combine);
+  if (reduction != ScatterReduction::mean) return out;
+  Tensor count = ones(base.shape(), {.dtype = DType::i64, .device = base.device()}, x.where);
+  if (!options.include_self) count = scattered(count, In(0, x.where), Combine::none);
+  return expr_detail::divided(out, scattered(count, In(1, x.where), Combine::add), x.where);
+}
+
+SINTER_DECL Tensor index_add(const In& x, int axis, const In& indices, const In& source, const Scalar& alpha) {
+  const bool is_one = alpha.is_number() && alpha.number() == 1;
+  const Tensor values(source.tensor());
+  const Tensor scaled = is_one ? values : Tensor(values * alpha);
+  return expr_detail::scatter_list(x, axis, indices, In(scaled, x.where), Combine::add, "index_add");
+}
+SINTER_DECL Tensor index_copy(const In& x, int axis, const In& indices, const In& source) {
+  return expr_detail::scatter_list(x, axis, indices, source, Combine::none, "index_copy");
+}
+SINTER_DECL Tensor index_fill(const In& x, int axis, const In& indices, const In& value) {
+  return expr_detail::scatter_list(x, axis, indices, value, Combine::none, "index_fill");
+}
+SINTER_DECL Tensor index_put(const In& x, std::span<const Tensor> indices, const In& values, IndexPutOptions options) {
+  const Tensor base(x.tensor());
+  if (indices.empty() || static_cast<int>(indices.size()) > base.rank())
+    throw IndexError("index_put",
+                     std::to_string(indices.size()) + " index tensors for a tensor of shape " + base.shape().text(),
+                     x.where);
+  const expr_detail::JoinedIndex joined = expr_detail::join_indices(base.shape(), 0, indices, "index_put", x.where);
+  Shape shape = joined.index.shape();
+  for (int i = joined.count; i < base.rank(); ++i) shape.push_back(base.shape()[i]);
+  const Tensor table = reshape(In(base, x.where), joined.joined(base.shape()));
+  const Tensor value = expand(In(Tensor(values.tensor()), x.where), shape);
+  const Combine combine = options.accumulate ? Combine::add : Combine::none;
+  return reshape(In(expr_detail::record_scatter(table, joined.index, value, {}, combine, x.where), x.where),
+                 base.shape());
+}
+SINTER_DECL Tensor index_put(const In& x, std::initializer_list<Tensor> indices, const In& values,
+                             IndexPutOptions options) {
+  return index_put(x, std::span<const Tensor>(indices.begin(), indices.size()), values, options);
+}
+SINTER_DECL Tensor masked_fill(const In& x, const In& mask, const In& value) {
+  const Tensor given(x.tensor());
+  const Tensor number = cast(In(Tensor(value.tensor()), x.where), given.dtype());
+  return where(Tensor(mask.tensor()), number, given, x.where);
+}
+
+SINTER_DECL Tensor segment_sum(const In& x, const In& ids, Dim segments) {
+  return expr_detail::reduce_segments(x, ids, segments, Combine::add, "segment_sum");
+}
+SINTER_DECL Tensor segment_mean(const In& x, const In& ids, Dim segments) {
+  const Tensor sums = expr_detail::reduce_segments(x, ids, segments, Combine::add, "segment_mean");
+  Shape column{segments};
+  for (int i = 1; i < sums.rank(); ++i) column.push_back(1);
+  return expr_detail::divided(sums, reshape(In(bincount(ids, segments), x.where), column), x.where);
+}
+SINTER_DECL Tensor segment_min(const In& x, const In& ids, Dim segments) {
+  return expr_detail::reduce_segments(x, ids, segments, Combine::min, "segment_min");
+}
+SINTER_DECL Tensor segment_max(const In& x, const In& ids, Dim segments) {
+  return expr_detail::reduce_segments(x, ids, segments, Combine::max, "segment_max");
+}
+
+SINTER_DECL Tensor bincount(const In& x, Dim bins) {
+  const Tensor given(x.tensor());
+  return bincount(x, bins,
+                  In(full(given.shape(), 1, {.dtype = DType::i64, .device = given.device()}, x.where), x.where));
+}
+SINTER_DECL Tensor bincount(const In& x, Dim bins, const In& weights) {
+  const Tensor given(x.tensor()), weight(weights.tensor());
+  expr_detail::require_numbers(given, "bincount", "x", x.where);
+  if (!(given.shape() == weight.shape()))
+    throw ShapeError("bincount", "x is " + given.shape().text() + ", the weights are " + weight.shape().text(),
+                     x.where);
+  const Shape flat{given.shape().numel()};
+  const Tensor counts = zeros(Shape{bins}, {.dtype = weight.dtype(), .device = given.device()}, x.where);
+  return expr_detail::record_scatter(counts, reshape(In(given, x.where), flat), reshape(In(weight, x.where), flat), {},
+                                     Combine::add, x.where);
+}
+SINTER_DECL Tensor histogram(const In& x, Dim bins, double low, double high) {
+  if (!(low < high))
+    throw UserError("histogram", "low is " + std::to_string(low) + ", high is " + std::to_string(high), x.where,
+                    "low must be below high");
+  const Tensor given(expr_detail::as_floating(x.tensor(), x.where));
+  const Tensor flat = reshape(In(given, x.where), Shape{given.shape().numel()});
+  const Tensor scaled = (flat - low) * (Tensor(cast(In(bins, x.where), given.dtype())) / (high - low));
+  const Tensor last = cast(In(bins - Dim(1), x.where), DType::i64);
+  const Tensor bin = minimum(cast(In(Tensor(floor(scaled)), x.where), DType::i64), last);
+  // What is outside goes to one more bin.
+  const Tensor at = sinter::where((flat >= low) & (flat <= high), bin, Tensor(last + 1), x.where);
+  const Tensor counts = bincount(In(at, x.where), bins + Dim(1));
+  const Index inside(Slice{Dim(0), bins, 1}, x.where);
+  return index(In(counts, x.where), std::span<const Index>(&inside, 1));
+}
+
+namespace expr_detail {
+/// Where a part of shape `sizes` begins: for each axis that it does not fill, a start that lies inside.
+struct PartIndex {
+  int axis = 0, count = 0;  // the axes between the first and the last such one
+  Tensor index;             // of these axes joined; i64, of their extents in `sizes`
+};
+
+inline PartIndex part_index(const Shape& whole, std::span<const Index> starts, const Shape& sizes, std::string_view op,
+                            Location where, Device device) {
+  if (static_cast<int>(starts.size()) != whole.rank() || sizes.rank() != whole.rank())
+    throw ShapeError(
+        op,
+        "x is " + whole.text() + ", the part " + sizes.text() + ", with " + std::to_string(starts.size()) + " starts",
+        where, "one start and one size for each axis");
+  int first = whole.rank(), last = -1;
+  for (int i = 0; i < whole.rank(); ++i) {
+    if (identical(whole[i], sizes[i])) continue;
+    if (!is_at_most(sizes[i], whole[i]))
+      throw ShapeError(op, "a part of " + sizes.text() + " does not fit " + whole.text(), where);
+    first = std::min(first, i);
+    last = i;
+  }
+  PartIndex out;
+  out.axis = first;
+  out.count = last - first + 1;
+  const TensorOptions options{.dtype = DType::i64, .device = device};
+  for (int i = first; i <= last; ++i) {
+    Tensor at = arange(sizes[i], options, where);
+    if (!identical(whole[i], sizes[i])) {
+      const Index& start = starts[as_index(i)];
+      if (start.kind != Index::Kind::position && start.kind != Index::Kind::gather)
+        throw IndexError(op, "start " + std::to_string(i) + " is a slice", where, "starts are whole numbers");
+      const Tensor given =
+          start.kind == Index::Kind::position ? Tensor(In(start.position, where).tensor()) : Tensor(start.indices);
+      if (given.rank() != 0 || !is_integer(given.dtype()))
+        throw IndexError(
+            op, "start " + std::to_string(i) + " is " + std::string(name(given.dtype())) + given.shape().text(), where,
+            "a start is one whole number");
+      const Tensor room = Tensor(In(whole[i] - sizes[i], where).tensor());
+      const Tensor inside = minimum(maximum(cast(In(given, where), DType::i64), 0), room);
+      at = at + inside;
+    }
+    Shape column;
+    for (int k = first; k <= last; ++k) column.push_back(k == i ? sizes[i] : Dim(1));
+    const Tensor spread = reshape(In(at, where), column);
+    out.index = i == first ? spread : Tensor(out.index * whole[i] + spread);
+  }
+  return out;
+}
+inline JoinedIndex joined_axes(const PartIndex& part) {
+  return {.index = part.index, .axis = part.axis, .count = part.count};
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor dynamic_slice(const In& x, std::span<const Index> starts, const Shape& sizes) {
+  const Tensor table(x.tensor());
+  const auto part = expr_detail::part_index(table.shape(), starts, sizes, "dynamic_slice", x.where, table.device());
+  if (part.count <= 0) return table;
+  const Shape joined = expr_detail::joined_axes(part).joined(table.shape());
+  return take(In(reshape(In(table, x.where), joined), x.where), In(part.index, x.where), part.axis);
+}
+SINTER_DECL Tensor dynamic_slice(const In& x, std::initializer_list<Index> starts, const Shape& sizes) {
+  return dynamic_slice(x, std::span<const Index>(starts.begin(), starts.size()), sizes);
+}
+SINTER_DECL Tensor dynamic_update_slice(const In& x, const In& update, std::span<const Index> starts) {
+  const Tensor table(x.tensor()), value(update.tensor());
+  const auto part =
+      expr_detail::part_index(table.shape(), starts, value.shape(), "dynamic_update_slice", x.where, table.device());
+  if (part.count <= 0) return cast(In(value, x.where), table.dtype());
+  const Shape joined = expr_detail::joined_axes(part).joined(table.shape());
+  const Tensor changed = expr_detail::record_scatter(reshape(In(table, x.where), joined), part.index, value,
+                                                     {.axis = part.axis}, Combine::none, x.where);
+  return reshape(In(changed, x.where), table.shape());
+}
+SINTER_DECL Tensor dynamic_update_slice(const In& x, const In& update, std::initializer_list<Index> starts) {
+  return dynamic_update_slice(x, update, std::span<const Index>(starts.begin(), starts.size()));
 }
 
 SINTER_NAMESPACE_END
@@ -15943,13 +19868,25 @@ inline Region region_of(const Shape& shape, std::span<const Index> positions, st
   return region;
 }
 
-/// Indices that were computed, with negative ones counted from the end; what is out of range stays what it was, for the
-/// error.
-inline Tensor counted_from_start(const Ref<TensorImpl>& indices, Dim extent, Location where) {
-  const Tensor given(indices);
-  if (!is_integer(given.dtype())) return given;  // refused by take
-  const Tensor from_end = cast(In(Tensor(given + extent), where), given.dtype());
-  return sinter::where((given < 0) & (from_end >= 0), from_end, given, where);
+/// The axes from the first to the last index tensor of `positions`, counted in what is left once the region is cut out.
+struct Gathers {
+  int axis = 0;
+  std::vector<AxisEntry> entries;
+  bool is_none() const { return entries.empty(); }
+};
+inline Gathers gathers_of(const Region& region, std::span<const Index> positions) {
+  Gathers out;
+  int axis = 0;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if (region.dropped[i]) continue;
+    const bool is_gather = positions[i].kind == Index::Kind::gather;
+    if (is_gather && out.is_none()) out.axis = axis;
+    if (is_gather) out.entries.push_back({.is_all = false, .index = Tensor(positions[i].indices)});
+    else if (!out.is_none()) out.entries.push_back({.is_all = true, .index = {}});
+    ++axis;
+  }
+  while (!out.is_none() && out.entries.back().is_all) out.entries.pop_back();
+  return out;
 }
 
 }  // namespace expr_detail
@@ -15968,18 +19905,25 @@ SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
     part = expr_detail::record<ops::Slice>({Leaf(std::move(value))}, std::move(shared), x.where);
   }
   part = reshape(In(part, x.where), kept);
-  int axis = 0;  // gathers, one after the other, on what is left
-  for (std::size_t i = 0; i < region.dropped.size(); ++i) {
-    if (region.dropped[i]) continue;
-    if (i < positions.size() && positions[i].kind == Index::Kind::gather) {
-      const Tensor indices = expr_detail::counted_from_start(positions[i].indices, part.shape()[axis], x.where);
-      part = take(In(part, x.where), In(indices, x.where), axis);
-      axis += positions[i].indices->type.shape.rank();
-    } else {
-      ++axis;
+  const expr_detail::Gathers gathers = expr_detail::gathers_of(region, positions);
+  if (gathers.is_none()) return part;
+  if (std::none_of(gathers.entries.begin(), gathers.entries.end(),
+                   [](const auto& entry) { return entry.has_axes(); })) {
+    int axis = gathers.axis;  // single indices: one after the other, each drops its axis
+    for (const expr_detail::AxisEntry& entry : gathers.entries) {
+      if (entry.is_all) {
+        ++axis;
+        continue;
+      }
+      const Tensor at = expr_detail::counted_from_start(entry.index.impl(), part.shape()[axis], x.where);
+      part = take(In(part, x.where), In(at, x.where), axis);
     }
+    return part;
   }
-  return part;
+  const expr_detail::JoinedIndex joined =
+      expr_detail::join_entries(part.shape(), gathers.axis, gathers.entries, "index", x.where);
+  part = reshape(In(part, x.where), joined.joined(part.shape()));
+  return take(In(part, x.where), In(joined.index, x.where), joined.axis);
 }
 
 namespace expr_detail {
@@ -16008,88 +19952,87 @@ inline Tensor number_beside(const In& value, const TensorImpl& target) {
     attrs.integer = value.leaf.integer;
   return Tensor(record_op(op_info<ops::Full>, {}, std::move(attrs), value.where));
 }
-/// An index along one axis that is known only when the assignment runs.
-struct ComputedIndex {
-  int axis;
-  Ref<TensorImpl> index;
-};
-/// Takes the indices that are known only at run time out of `positions`: all of their axes stands there then.
-inline std::vector<ComputedIndex> take_computed(std::vector<Index>& positions, Location where) {
-  std::vector<ComputedIndex> out;
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    if (positions[i].kind != Index::Kind::gather) continue;
-    if (positions[i].indices->type.shape.rank() > 0)
-      throw IndexError("at",
-                       "assignment through an index tensor of shape " + positions[i].indices->type.shape.text() +
-                           " is not supported",
-                       where, "use slices, positions, and single indices (Scalars and tensors of shape ())");
-    out.push_back({static_cast<int>(i), positions[i].indices});
-    positions[i] = Index(all, where);
-  }
-  return out;
+/// `part` of a tensor with the elements that the gathers name combined with `value`, which broadcasts to them.
+inline Tensor scatter_into(const Tensor& part, const Gathers& gathers, const Tensor& value, Combine combine,
+                           Location where) {
+  const JoinedIndex joined = join_entries(part.shape(), gathers.axis, gathers.entries, "at", where);
+  const Shape whole = part.shape();
+  Shape shape;
+  for (int i = 0; i < joined.axis; ++i) shape.push_back(whole[i]);
+  for (Dim extent : joined.index.shape()) shape.push_back(extent);
+  for (int i = joined.axis + joined.count; i < whole.rank(); ++i) shape.push_back(whole[i]);
+  if (value.rank() > shape.rank())
+    throw ShapeError("at", "the value has shape " + value.shape().text() + ", the place " + shape.text(), where);
+  const Tensor table = reshape(In(part, where), joined.joined(whole)), wide = expand(In(value, where), shape);
+  return reshape(In(record_scatter(table, joined.index, wide, {.axis = joined.axis}, combine, where), where), whole);
 }
-/// `part`, which has the extent 1 along the axes of `computed`, where those axes are at their indices; `before`
-/// elsewhere.
-inline Tensor at_computed(const Tensor& part, const Tensor& before, std::span<const ComputedIndex> computed,
-                          Location where) {
-  Tensor is_place;
-  for (const ComputedIndex& c : computed) {
-    const Dim extent = before.shape()[c.axis];
-    const Tensor positions = arange(extent, {.dtype = DType::i64, .device = before.device()}, where);
-    // Read from the positions, so that an index out of range is the error that it is elsewhere.
-    const Tensor place = take(In(positions, where), In(counted_from_start(c.index, extent, where), where), 0);
-    Shape along;
-    for (int i = 0; i < before.rank(); ++i) along.push_back(i == c.axis ? extent : Dim(1));
-    const Tensor here = reshape(In(Tensor(tensor_detail::make_expr<ops::Eq>(where, positions, place)), where), along);
-    is_place = &c == computed.data() ? here : Tensor(is_place & here);
-  }
-  return sinter::where(is_place, part, before, where);
-}
-}  // namespace expr_detail
 
-SINTER_DECL Tensor update(const In& base, std::span<const Index> given, const In& value) {
-  std::vector<Index> positions(given.begin(), given.end());
-  const std::vector<expr_detail::ComputedIndex> computed = expr_detail::take_computed(positions, value.where);
+/// `base` with the part at `positions` combined with `value`: without index tensors, replaced by it.
+inline Tensor combine_at(const In& base, std::span<const Index> positions, const In& value, Combine combine) {
   Ref<TensorImpl> target = base.tensor();
-  expr_detail::Region region = expr_detail::region_of(target->type.shape, positions, "at", value.where);
-  Tensor part = cast(In(expr_detail::number_beside(value, *target), value.where), target->type.dtype);
-  Shape place = region.full();  // with 1 along the axes that a single index has
-  for (const auto& c : computed) {
-    region.dropped[as_index(c.axis)] = 1;
-    place.set(c.axis, 1);
+  const Shape whole = target->type.shape;
+  const Region region = region_of(whole, positions, "at", value.where);
+  Tensor part = cast(In(number_beside(value, *target), value.where), target->type.dtype);
+  const Shape kept = region.kept(whole);
+  const Gathers gathers = gathers_of(region, positions);
+  if (!gathers.is_none()) {
+    std::vector<Index> basic(positions.begin(), positions.end());
+    for (Index& position : basic)
+      if (position.kind == Index::Kind::gather) position = Index(all, value.where);
+    const Tensor before = identical(region.full(), whole) && identical(kept, whole)
+                              ? Tensor(target)
+                              : index(In(Tensor(target), value.where), basic);
+    part = scatter_into(before, gathers, part, combine, value.where);
+    if (identical(part.shape(), whole)) return part;
   }
-  Shape kept = region.kept(target->type.shape);
   if (part.rank() > kept.rank())
     throw ShapeError("at", "the value has shape " + part.shape().text() + ", the place " + kept.text(), value.where);
-  part = reshape(In(expand(In(part, value.where), kept), value.where), place);
-  if (!computed.empty()) {
-    const Tensor before = reshape(In(index(In(Tensor(target), value.where), positions), value.where), region.full());
-    part = expr_detail::at_computed(part, before, computed, value.where);
-  }
+  part = reshape(In(expand(In(part, value.where), kept), value.where), region.full());
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
   attrs.set(ops::UpdateSlice::starts, region.starts);
   attrs.set(ops::UpdateSlice::steps, region.steps);
-  return expr_detail::record<ops::UpdateSlice>({Leaf(std::move(target)), Leaf(part.impl())}, std::move(shared),
-                                               value.where);
+  return record<ops::UpdateSlice>({Leaf(std::move(target)), Leaf(part.impl())}, std::move(shared), value.where);
+}
+
+inline bool has_gather(std::span<const Index> positions) {
+  return std::any_of(positions.begin(), positions.end(),
+                     [](const Index& position) { return position.kind == Index::Kind::gather; });
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor update(const In& base, std::span<const Index> positions, const In& value) {
+  return expr_detail::combine_at(base, positions, value, Combine::none);
 }
 
 SINTER_DECL void SlotRef::operator=(const In& value) && { target_ = update(target_, index_, value); }
+namespace expr_detail {
+/// target.at(positions) op= value; where index tensors name an element several times, all values come in (`combine`).
+template <class Op>
+void compound_at(Tensor& target, std::span<const Index> positions, const In& value, Combine combine) {
+  if (combine != Combine::none && has_gather(positions)) {
+    target = combine_at(In(target, value.where), positions, value, combine);
+    return;
+  }
+  const Tensor now = index(In(target, value.where), positions);
+  target = update(In(target, value.where), positions, In(compound<Op>(now, value), value.where));
+}
+}  // namespace expr_detail
+
 SINTER_DECL void SlotRef::operator+=(const In& value) && {
-  target_ = update(target_, index_,
-                   In(expr_detail::compound<ops::Add>(index(In(target_, value.where), index_), value), value.where));
+  expr_detail::compound_at<ops::Add>(target_, index_, value, Combine::add);
 }
 SINTER_DECL void SlotRef::operator-=(const In& value) && {
-  target_ = update(target_, index_,
-                   In(expr_detail::compound<ops::Sub>(index(In(target_, value.where), index_), value), value.where));
+  if (!expr_detail::has_gather(index_))
+    return expr_detail::compound_at<ops::Sub>(target_, index_, value, Combine::none);
+  const Tensor negated(tensor_detail::make_expr<ops::Neg>(value.where, Tensor(value.tensor())));
+  expr_detail::compound_at<ops::Sub>(target_, index_, In(negated, value.where), Combine::add);
 }
 SINTER_DECL void SlotRef::operator*=(const In& value) && {
-  target_ = update(target_, index_,
-                   In(expr_detail::compound<ops::Mul>(index(In(target_, value.where), index_), value), value.where));
+  expr_detail::compound_at<ops::Mul>(target_, index_, value, Combine::mul);
 }
 SINTER_DECL void SlotRef::operator/=(const In& value) && {
-  target_ = update(target_, index_,
-                   In(expr_detail::compound<ops::Div>(index(In(target_, value.where), index_), value), value.where));
+  expr_detail::compound_at<ops::Div>(target_, index_, value, Combine::none);
 }
 
 SINTER_NAMESPACE_END
@@ -16106,9 +20049,8 @@ SINTER_DECL Tensor matmul(const In& a, const In& b) {
                      "a is " + x.shape().text() + ", b is " + y.shape().text() + "; both need at least one axis", where,
                      "use * to scale");
   DType dtype = promote(x.dtype(), y.dtype());
-  if (!is_floating(dtype))
-    throw DTypeError("matmul", "operands have dtype " + std::string(name(dtype)) + "; f32 or f64 is required", where,
-                     "cast with .to(DType::f32)");
+  if (dtype == DType::bool_)
+    throw DTypeError("matmul", "operands are bool, numbers are required", where, "cast with .to(DType::i64)");
   x = cast(In(x, where), dtype);
   y = cast(In(y, where), dtype);
   bool x_is_vector = x.rank() == 1, y_is_vector = y.rank() == 1;
@@ -16155,7 +20097,6 @@ SINTER_DECL Tensor take(const In& x, const In& indices, int axis) {
   attrs.axes.push_back(normalise_axis(axis, value->type.shape.rank(), "take", x.where));
   return expr_detail::record<ops::Take>({Leaf(std::move(value)), Leaf(std::move(at))}, std::move(shared), x.where);
 }
-SINTER_DECL Tensor embedding(const In& indices, const In& table) { return take(table, indices, 0); }
 SINTER_DECL Tensor one_hot(const In& indices, Dim classes, DType dtype) {
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
@@ -16216,30 +20157,6 @@ inline void require_window(const Shape& image, int axis, std::int64_t size, std:
       where);
 }
 
-/// The height and width of a convolution's kernel shape the code: where they are symbolic, their values become guards.
-inline Tensor with_known_window(const In& weight) {
-  Tensor kernel(weight.tensor());
-  Shape shape = kernel.shape();
-  for (int axis = 2; axis < shape.rank(); ++axis) shape.set(axis, static_cast<std::int64_t>(shape[axis]));
-  return reshape(In(kernel, weight.where), shape);
-}
-}  // namespace expr_detail
-SINTER_DECL Tensor conv2d(const In& x, const In& weight, Conv2dOptions options) {
-  if (options.stride < 1 || options.padding < 0)
-    throw ShapeError("conv2d",
-                     "stride " + std::to_string(options.stride) + " must be positive and padding " +
-                         std::to_string(options.padding) + " not negative",
-                     x.where);
-  const Tensor image(x.tensor()), kernel = expr_detail::with_known_window(weight);
-  for (int axis = 2; axis < kernel.rank(); ++axis)
-    expr_detail::require_window(image.shape(), axis, kernel.shape()[axis].value(), options.padding, "conv2d", x.where);
-  SharedAttrs shared;
-  Attrs& attrs = shared.edit();
-  attrs.set(ops::Conv2d::stride, {options.stride, options.stride});
-  attrs.set(ops::Conv2d::padding, {options.padding, options.padding});
-  return expr_detail::record<ops::Conv2d>({Leaf(image.impl()), Leaf(kernel.impl())}, std::move(shared), x.where);
-}
-namespace expr_detail {
 template <class Op>
 Tensor pool2d(const In& x, std::int64_t size, std::int64_t stride) {
   if (stride == 0) stride = size;
@@ -16258,15 +20175,6 @@ SINTER_DECL Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t strid
 }
 SINTER_DECL Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t stride) {
   return expr_detail::pool2d<ops::AvgPool2d>(x, size, stride);
-}
-SINTER_DECL Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options) {
-  std::vector<Leaf> leaves{Leaf(q.tensor()), Leaf(k.tensor()), Leaf(v.tensor())};
-  if (options.mask) leaves.emplace_back(options.mask->impl());
-  SharedAttrs shared;
-  Attrs& attrs = shared.edit();
-  attrs.set(ops::ScaledDotProductAttention::causal,
-            static_cast<ops::ScaledDotProductAttention::Causal>(options.causal.alignment()));
-  return Tensor(record_shared(op_info<ops::ScaledDotProductAttention>, leaves, std::move(shared), q.where));
 }
 SINTER_DECL Tensor cast(const In& x, DType dtype) {
   Ref<TensorImpl> value = x.tensor();
@@ -16322,6 +20230,2098 @@ SINTER_DECL Tensor to_device(const In& x, Device device) {
 
 SINTER_DECL void set_default_device(Device device, Location where) {
   tensor_detail::store_default_device(expr_detail::checked_device(device, "set_default_device", where));
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/losses.ipp
+// The losses' formulas. Every node has the line of the user's call.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+inline Tensor reduced(const Term& losses, LossReduction reduction, std::string_view op) {
+  switch (reduction) {
+    case LossReduction::mean: return mean_of(losses);
+    case LossReduction::sum: return sum_of(losses);
+    case LossReduction::none: return losses;
+  }
+  throw UserError(
+      op, "reduction has the value " + std::to_string(static_cast<int>(reduction)) + ", which is no LossReduction",
+      losses.where);
+}
+/// Two operands of a loss: floating, and of shapes that broadcast, or the error names the loss.
+struct LossOperands {
+  Term x, target;
+};
+inline LossOperands loss_operands(const In& x, const In& target, std::string_view op) {
+  LossOperands out{floating(x), floating(target)};
+  broadcast(out.x.shape(), out.target.shape(), op, x.where);
+  return out;
+}
+inline Term weighted(const Term& losses, const std::optional<Tensor>& weight) {
+  return weight ? losses * Term(*weight, losses.where) : losses;
+}
+
+/// Targets of rows of classes, checked by taking each row's weight.
+struct ClassRows {
+  Term is_target;  // [n, c]
+  Term weight;     // [n]
+};
+inline ClassRows class_rows(const Term& x, const In& target, const std::optional<Tensor>& weight, std::string_view op) {
+  const Term classes(target);
+  if (x.rank() != 2 || classes.rank() != 1 || !(x.shape()[0] == classes.shape()[0]))
+    throw ShapeError(op, "x is " + x.shape().text() + ", target is " + classes.shape().text(), x.where,
+                     "x must be (n, classes) and target (n,)");
+  if (!is_integer(classes.dtype()))
+    throw DTypeError(op, "target has dtype " + std::string(name(classes.dtype())) + "; i32 or i64 is required",
+                     x.where);
+  const TensorOptions like{.dtype = x.dtype(), .device = x.value.device()};
+  const Tensor weights = weight ? cast(In(*weight, x.where), x.dtype()) : ones({x.shape()[1]}, like, x.where);
+  const Term columns(arange(x.shape()[1], {.dtype = classes.dtype(), .device = x.value.device()}, x.where), x.where);
+  const Term of_row(unsqueeze(classes, 1), x.where);
+  return {columns == of_row, Term(take(In(weights, x.where), target, 0), x.where)};
+}
+
+/// [n, c, d...] as rows of classes, [n d..., c].
+inline Tensor rows_of_classes(const In& x) {
+  const Term t(x);
+  if (t.rank() <= 2) return t.rank() == 1 ? unsqueeze(x, 0) : Tensor(t);
+  std::vector<int> order{0};
+  for (int i = 2; i < t.rank(); ++i) order.push_back(i);
+  order.push_back(1);
+  return reshape(In(permute(x, order), x.where), {-1, t.shape()[1]});
+}
+
+/// The differences of a quadratic part: 0 where they are far, whose squares would have derivatives 0 * infinity. NaN is
+/// not far, so that its derivative is NaN.
+inline Term near_part(const Term& is_far, const Term& difference) { return where_of(is_far, 0.0, difference); }
+
+/// sqrt((sum of squares) + eps) along the last axis.
+inline Term length_with(const Term& x, double eps) { return apply<ops::Sqrt>(sum_of(squared(x), -1) + eps); }
+
+}  // namespace expr_detail
+
+using expr_detail::Term;
+
+SINTER_DECL Tensor mse_loss(const In& prediction, const In& target, LossReduction reduction) {
+  const auto [x, t] = expr_detail::loss_operands(prediction, target, "mse_loss");
+  return expr_detail::reduced(squared(x - t), reduction, "mse_loss");
+}
+
+SINTER_DECL Tensor l1_loss(const In& prediction, const In& target, LossReduction reduction) {
+  const auto [x, t] = expr_detail::loss_operands(prediction, target, "l1_loss");
+  return expr_detail::reduced(absolute(x - t), reduction, "l1_loss");
+}
+
+SINTER_DECL Tensor huber_loss(const In& prediction, const In& target, double delta, LossReduction reduction) {
+  if (!(delta > 0))
+    throw UserError("huber_loss", "delta is " + std::to_string(delta), prediction.where, "it must be positive");
+  const auto [x, t] = expr_detail::loss_operands(prediction, target, "huber_loss");
+  const Term d = absolute(x - t), is_far = delta <= d;
+  const Term near = squared(expr_detail::near_part(is_far, x - t)) * 0.5;
+  return expr_detail::reduced(where_of(is_far, (d - 0.5 * delta) * delta, near), reduction, "huber_loss");
+}
+
+SINTER_DECL Tensor smooth_l1_loss(const In& prediction, const In& target, double beta, LossReduction reduction) {
+  if (!(beta >= 0))
+    throw UserError("smooth_l1_loss", "beta is " + std::to_string(beta), prediction.where, "it must not be negative");
+  if (beta == 0) return l1_loss(prediction, target, reduction);
+  const auto [x, t] = expr_detail::loss_operands(prediction, target, "smooth_l1_loss");
+  const Term d = absolute(x - t), is_far = beta <= d;
+  const Term near = squared(expr_detail::near_part(is_far, x - t)) * (0.5 / beta);
+  return expr_detail::reduced(where_of(is_far, d - 0.5 * beta, near), reduction, "smooth_l1_loss");
+}
+
+SINTER_DECL Tensor binary_cross_entropy(const In& probability, const In& target, BinaryCrossEntropyOptions options) {
+  if (options.pos_weight)
+    throw UserError("binary_cross_entropy", "pos_weight is set", probability.where,
+                    "it is for binary_cross_entropy_with_logits; here `weight` may hold weights of elements");
+  // Where a logarithm is cut off it is of another number: its derivative there would be 0 * infinity.
+  const auto [p, t] = expr_detail::loss_operands(probability, target, "binary_cross_entropy");
+  const Term is_zero = absolute(p) < std::exp(-100.0), is_one = p == 1.0;
+  const Term of_one = where_of(is_zero, -100.0, expr_detail::apply<ops::Log>(where_of(is_zero, 0.5, p)));
+  const Term of_zero = where_of(is_one, -100.0, expr_detail::apply<ops::Log1p>(-where_of(is_one, 0.5, p)));
+  const Term losses = (t - 1.0) * of_zero - t * of_one;
+  return expr_detail::reduced(expr_detail::weighted(losses, options.weight), options.reduction, "binary_cross_entropy");
+}
+
+/// (1 - t) x + w softplus(-x) with w = 1 + (pos_weight - 1) t.
+SINTER_DECL Tensor binary_cross_entropy_with_logits(const In& logits, const In& target,
+                                                    BinaryCrossEntropyOptions options) {
+  const auto [x, t] = expr_detail::loss_operands(logits, target, "binary_cross_entropy_with_logits");
+  Term curve = expr_detail::apply<ops::Softplus>(-x);
+  if (options.pos_weight) curve = ((Term(*options.pos_weight, x.where) - 1.0) * t + 1.0) * curve;
+  const Term losses = (1.0 - t) * x + curve;
+  return expr_detail::reduced(expr_detail::weighted(losses, options.weight), options.reduction,
+                              "binary_cross_entropy_with_logits");
+}
+
+SINTER_DECL Tensor nll_loss(const In& log_probabilities, const In& target, NllLossOptions options) {
+  const Term given = expr_detail::floating(log_probabilities), classes(target);
+  const Term x(expr_detail::rows_of_classes(given), given.where);
+  const Term flat(reshape(classes, {-1}), given.where);
+  const Term counts = flat != static_cast<double>(options.ignore_index);
+  const Term checked = where_of(counts, flat, Term(In(0, given.where)));
+  const auto [is_target, weight] = expr_detail::class_rows(x, checked, options.weight, "nll_loss");
+  const Term picked = sum_of(where_of(is_target, x, 0.0), 1);
+  const Term row_weight = where_of(counts, weight, 0.0);
+  const Term losses = where_of(counts, -picked * weight, 0.0);
+  if (options.reduction == LossReduction::mean) return sum_of(losses) / sum_of(row_weight);
+  if (options.reduction == LossReduction::none) return reshape(losses, classes.shape());
+  return expr_detail::reduced(losses, options.reduction, "nll_loss");
+}
+
+SINTER_DECL Tensor kl_div(const In& x, const In& target, KlDivOptions options) {
+  const auto [p, t] = expr_detail::loss_operands(x, target, "kl_div");
+  const Term losses =
+      options.log_target ? expr_detail::apply<ops::Exp>(t) * (t - p) : expr_detail::apply<ops::Xlogy>(t, t) - t * p;
+  return expr_detail::reduced(losses, options.reduction, "kl_div");
+}
+
+SINTER_DECL Tensor poisson_nll_loss(const In& x, const In& target, PoissonNllOptions options) {
+  const auto [rate, t] = expr_detail::loss_operands(x, target, "poisson_nll_loss");
+  Term losses = options.log_input ? expr_detail::apply<ops::Exp>(rate) - t * rate
+                                  : rate - t * expr_detail::apply<ops::Log>(rate + options.eps);
+  if (options.full) {
+    const Term safe = expr_detail::at_least(t, 1);
+    const Term log_factorial = safe * expr_detail::apply<ops::Log>(safe) - safe +
+                               expr_detail::apply<ops::Log>(safe * (2 * std::numbers::pi)) * 0.5;
+    losses = losses + where_of(t <= 1.0, 0.0, log_factorial);
+  }
+  return expr_detail::reduced(losses, options.reduction, "poisson_nll_loss");
+}
+
+SINTER_DECL Tensor gaussian_nll_loss(const In& x, const In& target, const In& variance, GaussianNllOptions options) {
+  const auto [mean, t] = expr_detail::loss_operands(x, target, "gaussian_nll_loss");
+  const Term given = expr_detail::floating(variance);
+  const Term lift = expr_detail::apply<ops::StopGradient>(expr_detail::at_least(given, options.eps) - given);
+  const Term v = given + lift;
+  Term losses = (expr_detail::apply<ops::Log>(v) + squared(mean - t) / v) * 0.5;
+  if (options.full) losses = losses + 0.5 * std::log(2 * std::numbers::pi);
+  return expr_detail::reduced(losses, options.reduction, "gaussian_nll_loss");
+}
+
+SINTER_DECL Tensor hinge_embedding_loss(const In& x, const In& label, double margin, LossReduction reduction) {
+  const auto [score, y] = expr_detail::loss_operands(x, label, "hinge_embedding_loss");
+  const Term of_others = where_of(y != 1.0, expr_detail::at_least(margin - score, 0), 0.0);
+  return expr_detail::reduced(of_others + where_of(y != -1.0, score, 0.0), reduction, "hinge_embedding_loss");
+}
+
+SINTER_DECL Tensor soft_margin_loss(const In& x, const In& label, LossReduction reduction) {
+  const auto [score, y] = expr_detail::loss_operands(x, label, "soft_margin_loss");
+  return expr_detail::reduced(expr_detail::apply<ops::Softplus>(-y * score), reduction, "soft_margin_loss");
+}
+
+SINTER_DECL Tensor margin_ranking_loss(const In& first, const In& second, const In& label, double margin,
+                                       LossReduction reduction) {
+  const auto [a, b] = expr_detail::loss_operands(first, second, "margin_ranking_loss");
+  const Term y = expr_detail::floating(label);
+  return expr_detail::reduced(expr_detail::at_least((b - a) * y + margin, 0), reduction, "margin_ranking_loss");
+}
+
+SINTER_DECL Tensor cosine_embedding_loss(const In& first, const In& second, const In& label, double margin,
+                                         LossReduction reduction) {
+  const auto [a, b] = expr_detail::loss_operands(first, second, "cosine_embedding_loss");
+  const Term y = expr_detail::floating(label);
+  constexpr double eps = 1e-12;  // PyTorch's
+  const Term cosine = sum_of(a * b, -1) / (expr_detail::length_with(a, eps) * expr_detail::length_with(b, eps));
+  const Term losses =
+      where_of(y == 1.0, 1.0 - cosine, where_of(y == -1.0, expr_detail::at_least(cosine - margin, 0), 0.0));
+  return expr_detail::reduced(losses, reduction, "cosine_embedding_loss");
+}
+
+SINTER_DECL Tensor triplet_margin_loss(const In& anchor, const In& positive, const In& negative,
+                                       TripletMarginOptions options) {
+  const auto [a, p] = expr_detail::loss_operands(anchor, positive, "triplet_margin_loss");
+  const Term n = expr_detail::floating(negative);
+  const auto distance = [&](const Term& from, const Term& to) {
+    return Term(pairwise_distance(from, to, {.p = options.p, .eps = options.eps}), from.where);
+  };
+  Term away = distance(a, n);
+  if (options.swap) away = expr_detail::apply<ops::Minimum>(away, distance(p, n));
+  return expr_detail::reduced(expr_detail::at_least(distance(a, p) - away + options.margin, 0), options.reduction,
+                              "triplet_margin_loss");
+}
+
+SINTER_DECL Tensor multilabel_soft_margin_loss(const In& x, const In& target, MultilabelOptions options) {
+  const auto [score, t] = expr_detail::loss_operands(x, target, "multilabel_soft_margin_loss");
+  const Term each = (1.0 - t) * score + expr_detail::apply<ops::Softplus>(-score);
+  return expr_detail::reduced(mean_of(expr_detail::weighted(each, options.weight), -1), options.reduction,
+                              "multilabel_soft_margin_loss");
+}
+
+SINTER_DECL Tensor multi_margin_loss(const In& x, const In& target, MultiMarginOptions options) {
+  const Term score = expr_detail::floating(x);
+  const auto [is_target, weight] = expr_detail::class_rows(score, target, options.weight, "multi_margin_loss");
+  const Term own = sum_of(where_of(is_target, score, 0.0), 1, Keep::yes);
+  Term each = expr_detail::at_least(score - own + options.margin, 0);
+  if (options.p == 2) each = squared(each);
+  else if (options.p != 1)
+    throw UserError("multi_margin_loss", "p is " + std::to_string(options.p), x.where, "it must be 1 or 2");
+  const Term rows = mean_of(where_of(is_target, 0.0, each), 1) * weight;
+  return expr_detail::reduced(rows, options.reduction, "multi_margin_loss");
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/statistics.ipp
+// Formulas of statistics, and comparisons that read values.
+
+#include <cstdio>
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// The square root, with the derivative 0 at 0.
+inline Term safe_sqrt(const Term& x) {
+  const Term is_zero = x == 0.0;
+  return where_of(is_zero, 0.0, apply<ops::Sqrt>(where_of(is_zero, 1.0, x)));
+}
+inline Term safe_power(const Term& x, double p) {
+  const Term is_zero = x == 0.0;
+  return where_of(is_zero, 0.0, apply<ops::Pow>(where_of(is_zero, 1.0, x), p));
+}
+inline Term norm_of(const Term& x, const Axes& axes, double p, Keep keep) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (p == infinity) return {amax(absolute(x), axes, keep), x.where};
+  if (p == -infinity) return {amin(absolute(x), axes, keep), x.where};
+  if (p == 0) return sum_of(where_of(x != 0.0, Term(ones_like(x), x.where), 0.0), axes, keep);
+  if (p == 1) return sum_of(absolute(x), axes, keep);
+  if (p == 2) return safe_sqrt(sum_of(squared(x), axes, keep));
+  return safe_power(sum_of(safe_power(absolute(x), p), axes, keep), 1 / p);
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor var(const In& x, Axes axes, VarOptions options) {
+  using expr_detail::Term;
+  const Term given(x);
+  const Term t = is_floating(given.dtype()) ? given : Term(cast(given, DType::f64), x.where);
+  Attrs attrs;
+  attrs.axes = expr_detail::reduced_axes(axes, t.rank(), "var", x.where);
+  attrs.keepdim = options.keep == Keep::yes;
+  attrs.set(ops::Var::correction, options.correction);
+  const Tensor result(record_op(op_info<ops::Var>, {expr_detail::leaf_of(t)}, std::move(attrs), x.where));
+  return is_floating(given.dtype()) ? result : cast(In(result, x.where), DType::f32);
+}
+SINTER_DECL Tensor stddev(const In& x, Axes axes, VarOptions options) {
+  return expr_detail::safe_sqrt(expr_detail::Term(var(x, axes, options), x.where));
+}
+
+SINTER_DECL Tensor norm(const In& x, Axes axes, NormOptions options) {
+  return expr_detail::norm_of(expr_detail::floating(x), axes, options.p, options.keep);
+}
+
+SINTER_DECL Tensor nansum(const In& x, Axes axes, Keep keep) {
+  const expr_detail::Term t(x);
+  return is_floating(t.dtype()) ? sum(where_of(t != t, 0.0, t), axes, keep) : sum(t, axes, keep);
+}
+SINTER_DECL Tensor nanmean(const In& x, Axes axes, Keep keep) {
+  const expr_detail::Term t(x);
+  if (!is_floating(t.dtype())) return mean(t, axes, keep);
+  const expr_detail::Term is_nan = t != t, zeros(zeros_like(t), x.where);
+  return sum_of(where_of(is_nan, 0.0, t), axes, keep) / sum_of(where_of(is_nan, zeros, 1.0), axes, keep);
+}
+namespace expr_detail {
+/// What is infinite where all are NaN becomes NaN again.
+inline Tensor extreme_of_numbers(const In& x, const Axes& axes, Keep keep, double worst) {
+  const Term t(x);
+  const bool is_max = worst < 0;
+  const auto extreme = [&](const Term& of) {
+    return Term(is_max ? amax(of, axes, keep) : amin(of, axes, keep), x.where);
+  };
+  if (!is_floating(t.dtype())) return extreme(t);
+  const Term is_nan = t != t;
+  const Term nothing(all(is_nan, axes, keep), x.where);
+  return where_of(nothing, std::numeric_limits<double>::quiet_NaN(), extreme(where_of(is_nan, worst, t)));
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor nanmax(const In& x, Axes axes, Keep keep) {
+  return expr_detail::extreme_of_numbers(x, axes, keep, -std::numeric_limits<double>::infinity());
+}
+SINTER_DECL Tensor nanmin(const In& x, Axes axes, Keep keep) {
+  return expr_detail::extreme_of_numbers(x, axes, keep, std::numeric_limits<double>::infinity());
+}
+
+SINTER_DECL Tensor count_nonzero(const In& x, Axes axes, Keep keep) {
+  const expr_detail::Term t(x);
+  return sum(In(cast(t != expr_detail::Term(In(0, x.where)), DType::i64), x.where), axes, keep);
+}
+
+/// The largest is a constant to derivatives, for it cancels.
+SINTER_DECL Tensor logsumexp(const In& x, Axes axes, Keep keep) {
+  using expr_detail::Term;
+  const Term t = expr_detail::floating(x);
+  const Term largest = expr_detail::apply<ops::StopGradient>(Term(amax(t, axes, Keep::yes), x.where));
+  const Term shift = where_of(expr_detail::apply<ops::IsFinite>(largest), largest, 0.0);
+  const Term total = sum_of(expr_detail::apply<ops::Exp>(t - shift), axes, Keep::yes);
+  const Term result = expr_detail::apply<ops::Log>(total) + shift;
+  return keep == Keep::yes ? Tensor(result) : sum(result, axes);
+}
+
+SINTER_DECL Tensor ptp(const In& x, Axes axes, Keep keep) {
+  const expr_detail::Term t(x);
+  return expr_detail::Term(amax(t, axes, keep), x.where) - expr_detail::Term(amin(t, axes, keep), x.where);
+}
+
+SINTER_DECL Tensor average(const In& x, const In& weights, Axes axes, Keep keep) {
+  using expr_detail::Term;
+  const Term t = expr_detail::floating(x);
+  Term w = expr_detail::floating(weights);
+  if (w.rank() == 1 && t.rank() > 1 && axes.list().size() == 1) {
+    const int axis = normalise_axis(static_cast<int>(axes.list()[0]), t.rank(), "average", x.where);
+    Shape along;
+    for (int i = axis; i < t.rank(); ++i) along.push_back(i == axis ? w.shape()[0] : Dim(1));
+    w = Term(reshape(w, along), x.where);
+  }
+  broadcast(t.shape(), w.shape(), "average", x.where);
+  const Term all_weights = w + Term(zeros_like(t), x.where);
+  return sum_of(t * w, axes, keep) / sum_of(all_weights, axes, keep);
+}
+
+namespace expr_detail {
+inline Term rows_of_variables(const In& x, std::string_view op) {
+  const Term t = floating(x);
+  if (t.rank() > 2)
+    throw ShapeError(op, "x is " + t.shape().text(), x.where, "it must be (variables, observations), or one variable");
+  return t.rank() == 2 ? t : Term(reshape(t, {1, -1}), x.where);
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor cov(const In& x, double correction) {
+  using expr_detail::Term;
+  const bool is_one = x.tensor()->type.shape.rank() < 2;
+  const Term t = expr_detail::rows_of_variables(x, "cov");
+  const Term deviation = t - mean_of(t, 1, Keep::yes);
+  const Term products(matmul(deviation, In(transpose(deviation, 0, 1), x.where)), x.where);
+  const Term result = products / (expr_detail::count_of(t, {1}) - correction);
+  return is_one ? reshape(result, {}) : Tensor(result);
+}
+SINTER_DECL Tensor corrcoef(const In& x) {
+  using expr_detail::Term;
+  const bool is_one = x.tensor()->type.shape.rank() < 2;
+  const Term t = expr_detail::rows_of_variables(x, "corrcoef");
+  const Term deviation = t - mean_of(t, 1, Keep::yes);
+  const Term products(matmul(deviation, In(transpose(deviation, 0, 1), x.where)), x.where);
+  const Term lengths = expr_detail::apply<ops::Sqrt>(sum_of(squared(deviation), 1, Keep::yes));
+  const Term result = products / lengths / Term(transpose(lengths, 0, 1), x.where);
+  const Term bounded = expr_detail::apply<ops::ClampToNumbers>(result, -1.0, 1.0);
+  return is_one ? reshape(bounded, {}) : Tensor(bounded);
+}
+
+SINTER_DECL Tensor normalize(const In& x, NormalizeOptions options) {
+  const expr_detail::Term t = expr_detail::floating(x);
+  return t / expr_detail::at_least(expr_detail::norm_of(t, options.axis, options.p, Keep::yes), options.eps);
+}
+SINTER_DECL Tensor cosine_similarity(const In& a, const In& b, int axis, double eps) {
+  using expr_detail::Term;
+  const Term x = expr_detail::floating(a), y = expr_detail::floating(b);
+  broadcast(x.shape(), y.shape(), "cosine_similarity", a.where);
+  const auto length = [&](const Term& t) {
+    return expr_detail::at_least(expr_detail::norm_of(t, axis, 2, Keep::no), eps);
+  };
+  return sum_of(x * y, axis) / (length(x) * length(y));
+}
+SINTER_DECL Tensor pairwise_distance(const In& a, const In& b, PairwiseDistanceOptions options) {
+  const expr_detail::Term x = expr_detail::floating(a), y = expr_detail::floating(b);
+  broadcast(x.shape(), y.shape(), "pairwise_distance", a.where);
+  return expr_detail::norm_of(x - y + options.eps, -1, options.p, options.keep);
+}
+
+// ---- comparisons ----------------------------------------------------------------------------------------------------
+
+SINTER_DECL std::string Agreement::text() const {
+  if (!problem.empty()) return problem;
+  if (mismatches == 0) return "agree";
+  std::string at;
+  for (std::int64_t i : worst) at += (at.empty() ? "" : ", ") + std::to_string(i);
+  char numbers[96];
+  std::snprintf(numbers, sizeof numbers, "): %.17g and %.17g", a, b);
+  return std::to_string(mismatches) + " of " + std::to_string(elements) + " elements differ, most at (" + at + numbers;
+}
+
+namespace expr_detail {
+inline Agreement agreement(const In& a, const In& b, const Tensor& agrees) {
+  Agreement out;
+  const Term x(a), y(b);
+  const std::vector<bool> is_close = to_vector<bool>(In(agrees, a.where));
+  const std::vector<double> p = to_vector<double>(In(cast(x, DType::f64), a.where)),
+                            q = to_vector<double>(In(cast(y, DType::f64), b.where));
+  out.elements = static_cast<std::int64_t>(p.size());
+  std::size_t worst = 0;
+  double most = -1;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    if (is_close[i]) continue;
+    ++out.mismatches;
+    const double gap = std::isnan(p[i]) || std::isnan(q[i]) ? std::numeric_limits<double>::infinity()
+                       : p[i] == q[i]                       ? 0
+                                                            : std::fabs(p[i] - q[i]);
+    if (gap > most) {
+      most = gap;
+      worst = i;
+    }
+  }
+  if (out.mismatches == 0) return out;
+  out.a = p[worst];
+  out.b = q[worst];
+  out.difference = most;
+  const Shape shape = x.shape();
+  out.worst.resize(as_index(shape.rank()));
+  for (int axis = shape.rank(); axis-- > 0;) {
+    const auto extent = static_cast<std::size_t>(shape[axis].value());
+    out.worst[as_index(axis)] = static_cast<std::int64_t>(worst % extent);
+    worst /= extent;
+  }
+  return out;
+}
+inline std::string shapes_that_differ(const In& a, const In& b) {
+  const Shape x = Tensor(a.tensor()).shape(), y = Tensor(b.tensor()).shape();
+  return x == y ? std::string() : "shapes " + x.text() + " and " + y.text();
+}
+}  // namespace expr_detail
+
+SINTER_DECL Agreement allclose(const In& a, const In& b, AllcloseOptions options) {
+  Agreement out;
+  out.problem = expr_detail::shapes_that_differ(a, b);
+  if (!out.problem.empty()) return out;
+  return expr_detail::agreement(
+      a, b, isclose(a, b, {.rtol = options.rtol, .atol = options.atol, .equal_nan = options.equal_nan}));
+}
+SINTER_DECL Agreement array_equal(const In& a, const In& b) {
+  Agreement out;
+  out.problem = expr_detail::shapes_that_differ(a, b);
+  if (!out.problem.empty()) return out;
+  return expr_detail::agreement(a, b, expr_detail::Term(a) == expr_detail::Term(b));
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/padding.ipp
+// Padding by rules other than a value, and rolls along several axes: parts of a tensor joined along one axis after the
+// other. A part that is read by elementwise operations alone is never stored.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+inline constexpr int longest_mirror_of_slices = 4;  // elements; more are gathered
+
+inline Tensor piece_of(const Tensor& x, int axis, Dim start, Dim end, Location where) {
+  std::vector<Index> positions(as_index(axis) + 1, Index(all));
+  positions.back() = Index(Slice{start, end, 1});
+  return index(In(x, where), positions);
+}
+
+/// Elements start, start + 1, ... of an axis, the last one first.
+inline void add_mirrored(std::vector<Tensor>& parts, const Tensor& x, int axis, Dim start, int count, Location where) {
+  if (count <= longest_mirror_of_slices) {
+    for (int i = count; i-- > 0;) parts.push_back(piece_of(x, axis, start + Dim(i), start + Dim(i + 1), where));
+    return;
+  }
+  std::vector<std::int64_t> backwards;
+  for (int i = count; i-- > 0;) backwards.push_back(i);
+  const Tensor order = to_device(In(copy_of(backwards), where), x.device());
+  parts.push_back(take(In(piece_of(x, axis, start, start + Dim(count), where), where), In(order, where), axis));
+}
+
+inline Tensor repeated(const Tensor& element, int axis, int count, Location where) {
+  Shape shape = element.shape();
+  shape.set(axis, count);
+  return count == 1 ? element : expand(In(element, where), shape);
+}
+
+inline void require_extent(const Tensor& x, int axis, int least, std::string_view rule, Location where) {
+  const Dim extent = x.shape()[axis];
+  if (is_at_most(least, extent)) return;
+  throw ShapeError("pad",
+                   std::string(rule) + " padding needs at least " + std::to_string(least) + " elements along axis " +
+                       std::to_string(axis) + " of " + x.shape().text(),
+                   where);
+}
+
+inline Tensor pad_axis(const Tensor& x, int axis, int low, int high, PadMode mode, Location where) {
+  const Dim extent = x.shape()[axis];
+  std::vector<Tensor> parts;
+  switch (mode) {
+    case PadMode::constant: break;
+    case PadMode::reflect:
+      require_extent(x, axis, std::max(low, high) + 1, "reflect", where);
+      add_mirrored(parts, x, axis, 1, low, where);
+      parts.push_back(x);
+      add_mirrored(parts, x, axis, extent - Dim(high + 1), high, where);
+      break;
+    case PadMode::replicate:
+      require_extent(x, axis, 1, "replicate", where);
+      if (low > 0) parts.push_back(repeated(piece_of(x, axis, 0, 1, where), axis, low, where));
+      parts.push_back(x);
+      if (high > 0) parts.push_back(repeated(piece_of(x, axis, extent - Dim(1), extent, where), axis, high, where));
+      break;
+    case PadMode::circular:
+      require_extent(x, axis, std::max(low, high), "circular", where);
+      if (low > 0) parts.push_back(piece_of(x, axis, extent - Dim(low), extent, where));
+      parts.push_back(x);
+      if (high > 0) parts.push_back(piece_of(x, axis, 0, high, where));
+      break;
+  }
+  return concat(parts, axis, where);
+}
+
+/// What negative widths cut off.
+inline Tensor cropped(Tensor x, std::span<const std::pair<int, int>> widths, Location where) {
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    const int axis = static_cast<int>(i);
+    const Dim before = std::max(-widths[i].first, 0), after = std::max(-widths[i].second, 0);
+    if (before.value() == 0 && after.value() == 0) continue;
+    const Dim extent = x.shape()[axis];
+    if (!is_at_most(before + after, extent))
+      throw ShapeError("pad",
+                       "widths {" + std::to_string(widths[i].first) + ", " + std::to_string(widths[i].second) +
+                           "} cut more than there is off axis " + std::to_string(axis) + " of " + x.shape().text(),
+                       where);
+    x = piece_of(x, axis, before, extent - after, where);
+  }
+  return x;
+}
+
+inline void require_widths(const Tensor& x, std::size_t widths, Location where) {
+  if (static_cast<int>(widths) != x.rank())
+    throw ShapeError("pad", std::to_string(widths) + " widths for shape " + x.shape().text(), where,
+                     "give one {low, high} per axis");
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, double value) {
+  return pad(x, std::span<const std::pair<int, int>>(widths.begin(), widths.size()), value);
+}
+SINTER_DECL Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, double value) {
+  Tensor input(x.tensor());
+  expr_detail::require_widths(input, widths.size(), x.where);
+  input = expr_detail::cropped(input, widths, x.where);
+  Shape below, above;
+  for (auto [low, high] : widths) {
+    below.push_back(std::max(low, 0));
+    above.push_back(std::max(high, 0));
+  }
+  Attrs element;
+  expr_detail::fill_with(element, Scalar(value), input.dtype(), "pad", x.where);
+  Attrs attrs{.value = input.dtype() == DType::bool_ ? static_cast<double>(element.integer) : value};
+  attrs.set(ops::Pad::low, below);
+  attrs.set(ops::Pad::high, above);
+  return expr_detail::record<ops::Pad>({Leaf(input.impl())}, std::move(attrs), x.where);
+}
+SINTER_DECL Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, PadMode mode) {
+  return pad(x, std::span<const std::pair<int, int>>(widths.begin(), widths.size()), mode);
+}
+SINTER_DECL Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, PadMode mode) {
+  if (mode == PadMode::constant) return pad(x, widths, 0.0);
+  Tensor padded(x.tensor());
+  expr_detail::require_widths(padded, widths.size(), x.where);
+  padded = expr_detail::cropped(padded, widths, x.where);
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    const int low = std::max(widths[i].first, 0), high = std::max(widths[i].second, 0);
+    if (low > 0 || high > 0) padded = expr_detail::pad_axis(padded, static_cast<int>(i), low, high, mode, x.where);
+  }
+  return padded;
+}
+
+SINTER_DECL Tensor roll(const In& x, std::span<const std::int64_t> shifts, std::span<const int> axes) {
+  if (shifts.size() != axes.size())
+    throw ShapeError("roll", std::to_string(shifts.size()) + " shifts for " + std::to_string(axes.size()) + " axes",
+                     x.where, "give one shift per axis");
+  Tensor rolled(x.tensor());
+  for (std::size_t i = 0; i < axes.size(); ++i) rolled = roll(In(rolled, x.where), shifts[i], axes[i]);
+  return rolled;
+}
+SINTER_DECL Tensor roll(const In& x, std::initializer_list<std::int64_t> shifts, std::initializer_list<int> axes) {
+  return roll(x, std::span<const std::int64_t>(shifts.begin(), shifts.size()),
+              std::span<const int>(axes.begin(), axes.size()));
+}
+
+SINTER_DECL Tensor roll(const In& x, std::int64_t shift, int axis) {
+  Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "roll", x.where);
+  Dim extent = whole.shape()[axis];
+  if (extent.is_static())
+    shift = extent.value() == 0 ? 0 : ((shift % extent.value()) + extent.value()) % extent.value();
+  if (shift == 0) return whole;
+  if (extent.as_symbol() < 0 && !extent.is_static() && extent == Dim(0))
+    return whole;  // asked for: a symbol alone is never 0
+  const bool is_within = expr_detail::is_at_most(shift > 0 ? shift : -shift, extent);
+  Dim cut = !is_within ? Dim(-shift) % extent : shift > 0 ? extent - Dim(shift) : Dim(-shift);
+  std::vector<Index> head(as_index(axis) + 1, Index(all)), tail = head;
+  head.back() = Index(Slice{0, cut, 1});
+  tail.back() = Index(Slice{cut, extent, 1});
+  return concat({index(In(whole, x.where), tail), index(In(whole, x.where), head)}, axis, x.where);
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/pooling.ipp
+// See the header. The shape rules are PyTorch's.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// The windows along one axis of an image.
+struct PoolAxis {
+  int axis = 0;
+  std::int64_t size = 0, stride = 0, padding = 0, dilation = 1;
+  Dim extent, high;  // of the image; so much follows after its end
+
+  std::int64_t span() const { return dilation * (size - 1) + 1; }
+};
+
+/// A last window that begins inside the image or the padding before it may reach beyond the padding at the end.
+inline Dim padding_at_end(const PoolAxis& along, bool ceil_mode) {
+  const Dim last = along.extent + Dim(2 * along.padding - along.span());
+  if (!ceil_mode) return along.padding;
+  Dim steps = (last + Dim(along.stride - 1)) / Dim(along.stride);
+  if (!is_at_most(steps * Dim(along.stride) + Dim(1), along.extent + Dim(along.padding))) steps -= Dim(1);
+  const Dim high = steps * Dim(along.stride) + Dim(along.span() - along.padding) - along.extent;
+  return is_at_most(along.padding, high) ? high : Dim(along.padding);
+}
+
+template <int N>
+std::vector<PoolAxis> pool_axes(const Tensor& image, const NumberPerAxis<N>& size, const NumberPerAxis<N>& stride,
+                                const NumberPerAxis<N>& padding, const NumberPerAxis<N>& dilation, bool ceil_mode,
+                                std::string_view op, Location where) {
+  const Shape shape = image.shape();
+  if (shape.rank() != N + 2)
+    throw ShapeError(op, "x is " + shape.text(), where,
+                     "it must have " + std::to_string(N + 2) + " axes: images, channels, and those of the window");
+  if (!is_floating(image.dtype())) throw DTypeError(op, "x is " + std::string(name(image.dtype())), where, "cast it");
+  std::vector<PoolAxis> axes;
+  for (int i = 0; i < N; ++i) {
+    PoolAxis along{i + 2, size[i], stride[i] == 0 ? size[i] : stride[i], padding[i], dilation[i], shape[i + 2], 0};
+    if (along.size < 1 || along.stride < 1 || along.dilation < 1)
+      throw ShapeError(op, "size, stride and dilation must be positive", where);
+    if (along.padding < 0 || 2 * along.padding > along.size)
+      throw ShapeError(op, "padding " + std::to_string(along.padding) + " of a window of " + std::to_string(along.size),
+                       where, "it must be at most half of the window, or some windows would see nothing else");
+    if (!is_at_most(along.span(), along.extent + Dim(2 * along.padding)))
+      throw ShapeError(op,
+                       "a window of " + std::to_string(along.span()) + " does not fit axis " +
+                           std::to_string(along.axis) + " of " + shape.text() +
+                           (along.padding != 0 ? " padded by " + std::to_string(along.padding) : ""),
+                       where);
+    along.high = padding_at_end(along, ceil_mode);
+    axes.push_back(along);
+  }
+  return axes;
+}
+
+/// [..., positions..., window...].
+inline Tensor seen_windows(const Tensor& image, const std::vector<PoolAxis>& axes, double fill, Location where) {
+  Shape low, high;
+  for (int i = 0; i < image.rank(); ++i) {
+    low.push_back(0);
+    high.push_back(0);
+  }
+  IntVector at, spans, strides;
+  bool is_padded = false;
+  std::vector<Index> taps(as_index(image.rank()), Index(all));
+  for (const PoolAxis& along : axes) {
+    low.set(along.axis, along.padding);
+    high.set(along.axis, along.high);
+    is_padded |= !(along.padding == 0 && along.high.is_static() && along.high.value() == 0);
+    at.push_back(along.axis);
+    spans.push_back(along.span());
+    strides.push_back(along.stride);
+    taps.push_back(along.dilation == 1 ? Index(all) : Index(Slice{0, along.span(), along.dilation}));
+  }
+  Tensor whole = image;
+  if (is_padded) {
+    Attrs border{.value = fill};
+    border.set(ops::Pad::low, low);
+    border.set(ops::Pad::high, high);
+    whole = record<ops::Pad>({Leaf(image.impl())}, std::move(border), where);
+  }
+  Attrs windowed{.axes = at};
+  windowed.set(ops::Windows::sizes, spans);
+  windowed.set(ops::Windows::strides, strides);
+  const Tensor windows = record<ops::Windows>({Leaf(whole.impl())}, std::move(windowed), where);
+  for (const PoolAxis& along : axes)
+    if (along.dilation != 1) return index(In(windows, where), taps);
+  return windows;
+}
+
+/// One value for each window, by an op over the windows' axes. Of three axes the outermost comes last: all windows at
+/// once would have two axes for each of three, which under vmap are more than a tensor may have.
+template <class Op>
+Tensor over_windows(Tensor image, const std::vector<PoolAxis>& axes, double fill, Location where) {
+  const std::size_t apart = axes.size() == 3 ? 1 : 0;
+  const auto reduce = [&](const std::vector<PoolAxis>& along) {
+    const Tensor seen = seen_windows(image, along, fill, where);
+    IntVector reduced;
+    for (int axis = image.rank(); axis < seen.rank(); ++axis) reduced.push_back(axis);
+    image = record<Op>({Leaf(seen.impl())}, Attrs{.axes = reduced}, where);
+  };
+  reduce({axes.begin() + static_cast<std::ptrdiff_t>(apart), axes.end()});
+  if (apart != 0) reduce({axes.front()});
+  return image;
+}
+
+template <int N>
+Tensor max_pool(const In& x, const MaxPoolOptions<N>& options, std::string_view op) {
+  const Tensor image(x.tensor());
+  const std::vector<PoolAxis> axes = pool_axes<N>(image, options.size, options.stride, options.padding,
+                                                  options.dilation, options.ceil_mode, op, x.where);
+  return over_windows<ops::WindowMax>(image, axes, -std::numeric_limits<double>::infinity(), x.where);
+}
+
+/// The sum of each window; with its elements' number where that is not the same everywhere.
+template <int N>
+Tensor avg_pool(const In& x, const AvgPoolOptions<N>& options, std::string_view op) {
+  const Tensor image(x.tensor());
+  const std::vector<PoolAxis> axes =
+      pool_axes<N>(image, options.size, options.stride, options.padding, 1, options.ceil_mode, op, x.where);
+  const auto summed = [&](const Tensor& of, const std::vector<PoolAxis>& along) {
+    return over_windows<ops::Sum>(of, along, 0, x.where);
+  };
+  std::int64_t count = 1;
+  bool is_same = true;
+  std::vector<PoolAxis> counted = axes;
+  Shape ones{1, 1};
+  for (PoolAxis& along : counted) {
+    count *= along.size;
+    const Dim beyond = along.high - Dim(along.padding);
+    is_same &= (options.count_include_pad || along.padding == 0) && beyond.is_static() && beyond.value() == 0;
+    if (options.count_include_pad) {  // what lies beyond the padding does not count
+      along.extent += Dim(2 * along.padding);
+      along.high = beyond;
+      along.padding = 0;
+    }
+    ones.push_back(along.extent);
+  }
+  const Tensor sums = summed(image, axes);
+  if (is_same) return sums / static_cast<double>(count);
+  return sums / summed(full(ones, 1, {.dtype = image.dtype(), .device = image.device()}), counted);
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor max_pool1d(const In& x, MaxPoolOptions<1> options) {
+  return expr_detail::max_pool<1>(x, options, "max_pool1d");
+}
+SINTER_DECL Tensor max_pool2d(const In& x, MaxPoolOptions<2> options) {
+  return expr_detail::max_pool<2>(x, options, "max_pool2d");
+}
+SINTER_DECL Tensor max_pool3d(const In& x, MaxPoolOptions<3> options) {
+  return expr_detail::max_pool<3>(x, options, "max_pool3d");
+}
+SINTER_DECL Tensor avg_pool1d(const In& x, AvgPoolOptions<1> options) {
+  return expr_detail::avg_pool<1>(x, options, "avg_pool1d");
+}
+SINTER_DECL Tensor avg_pool2d(const In& x, AvgPoolOptions<2> options) {
+  return expr_detail::avg_pool<2>(x, options, "avg_pool2d");
+}
+SINTER_DECL Tensor avg_pool3d(const In& x, AvgPoolOptions<3> options) {
+  return expr_detail::avg_pool<3>(x, options, "avg_pool3d");
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/matrices.ipp
+// Triangles by comparing row and column numbers.
+
+SINTER_NAMESPACE_BEGIN
+
+namespace expr_detail {
+/// Column number minus row number, of a matrix of these extents.
+inline Tensor columns_past_rows(Dim rows, Dim columns, Device device, Location where) {
+  const TensorOptions integers{.dtype = DType::i64, .device = device};
+  const Tensor row = reshape(In(arange(rows, integers, where), where), Shape{rows, 1});
+  return arange(columns, integers, where) - row;
+}
+inline Tensor zero_like(const Tensor& x, Location where) {
+  return zeros({}, {.dtype = x.dtype(), .device = Device::cpu()}, where);
+}
+enum class Triangle : bool { lower, upper };
+inline Tensor triangle(const In& x, int diagonal, Triangle kept, std::string_view op) {
+  const Tensor whole(x.tensor());
+  if (whole.rank() < 2)
+    throw ShapeError(op, "x is " + whole.shape().text() + ", a matrix is required", x.where,
+                     "the last two axes are rows and columns");
+  const Tensor past = columns_past_rows(whole.shape()[-2], whole.shape()[-1], whole.device(), x.where);
+  const Tensor is_kept = kept == Triangle::lower ? Tensor(past <= diagonal) : Tensor(past >= diagonal);
+  return where(is_kept, whole, zero_like(whole, x.where), x.where);
+}
+inline Tensor triangle_indices(std::int64_t rows, std::int64_t columns, int diagonal, Triangle kept,
+                               std::string_view op) {
+  if (rows < 0 || columns < 0)
+    throw ShapeError(op, std::to_string(rows) + " rows and " + std::to_string(columns) + " columns", {});
+  std::vector<std::int64_t> at[2];
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      if (kept == Triangle::lower ? j - i > diagonal : j - i < diagonal) continue;
+      at[0].push_back(i);
+      at[1].push_back(j);
+    }
+  const Dim count = at[0].size();
+  at[0].insert(at[0].end(), at[1].begin(), at[1].end());
+  return copy_of(at[0], {2, count});
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor eye(Dim n, Dim m, int diagonal, TensorOptions options, Location where) {
+  expr_detail::checked_device(options.device, "eye", where);
+  const Tensor past = expr_detail::columns_past_rows(n, m, options.device, where);
+  return cast(In(Tensor(past == diagonal), where), options.dtype);
+}
+SINTER_DECL Tensor tril(const In& x, int diagonal) {
+  return expr_detail::triangle(x, diagonal, expr_detail::Triangle::lower, "tril");
+}
+SINTER_DECL Tensor triu(const In& x, int diagonal) {
+  return expr_detail::triangle(x, diagonal, expr_detail::Triangle::upper, "triu");
+}
+
+SINTER_DECL Tensor diag_embed(const In& x, int offset, int a, int b) {
+  const Tensor vectors(x.tensor());
+  if (vectors.rank() == 0) throw ShapeError("diag_embed", "x is (), a last axis is required", x.where);
+  const int rank = vectors.rank() + 1;
+  a = normalise_axis(a, rank, "diag_embed", x.where);
+  b = normalise_axis(b, rank, "diag_embed", x.where);
+  if (a == b) throw IndexError("diag_embed", "axis " + std::to_string(a) + " is named twice", x.where);
+  const int before = offset > 0 ? offset : 0, after = offset < 0 ? -offset : 0;
+  std::vector<std::pair<int, int>> widths(as_index(rank - 1));
+  widths.back() = {before, after};
+  const Tensor rows = offset == 0 ? vectors : pad(In(vectors, x.where), widths);  // by column
+  const Dim size = rows.shape()[-1];
+  const Tensor past = expr_detail::columns_past_rows(size, size, vectors.device(), x.where);
+  const Tensor matrices =
+      where(past == offset, unsqueeze(In(rows, x.where), -2), expr_detail::zero_like(vectors, x.where), x.where);
+  return movedim(In(matrices, x.where), {-2, -1}, {a, b});
+}
+SINTER_DECL Tensor diag(const In& x, int offset) {
+  const Tensor whole(x.tensor());
+  if (whole.rank() == 1) return diag_embed(In(whole, x.where), offset);
+  if (whole.rank() == 2) return diagonal(In(whole, x.where), offset);
+  throw ShapeError("diag", "x is " + whole.shape().text() + ", a vector or a matrix is required", x.where,
+                   "diagonal and diag_embed take further axes");
+}
+SINTER_DECL Tensor trace(const In& x, int offset, int a, int b) {
+  return sum(In(diagonal(x, offset, a, b), x.where), -1);
+}
+SINTER_DECL Tensor tril_indices(std::int64_t rows, std::int64_t columns, int diagonal) {
+  return expr_detail::triangle_indices(rows, columns, diagonal, expr_detail::Triangle::lower, "tril_indices");
+}
+SINTER_DECL Tensor triu_indices(std::int64_t rows, std::int64_t columns, int diagonal) {
+  return expr_detail::triangle_indices(rows, columns, diagonal, expr_detail::Triangle::upper, "triu_indices");
+}
+SINTER_DECL Tensor vander(const In& x, int columns, PowerOrder order) {
+  const Tensor vector(x.tensor());
+  if (vector.rank() != 1 || columns < 0)
+    throw ShapeError("vander",
+                     "x is " + vector.shape().text() + " and has " + std::to_string(columns) +
+                         " columns; a vector and "
+                         "a number of columns are required",
+                     x.where);
+  const TensorOptions options{.dtype = DType::i64, .device = vector.device()};
+  Tensor powers = arange(Dim(columns), options, x.where);
+  if (order == PowerOrder::decreasing) powers = columns - 1 - powers;
+  return pow(unsqueeze(In(vector, x.where), 1), cast(In(powers, x.where), vector.dtype()), x.where);
+}
+
+SINTER_DECL Tensor full_like(const In& x, const Scalar& value) {
+  const Ref<TensorImpl> like = x.tensor();
+  return full(like->type.shape, value, {.dtype = like->type.dtype, .device = like->type.device}, x.where);
+}
+SINTER_DECL Tensor rand_like(const In& x) {
+  const Ref<TensorImpl> like = x.tensor();
+  return rand(like->type.shape, {.dtype = like->type.dtype, .device = like->type.device}, x.where);
+}
+SINTER_DECL Tensor randn_like(const In& x) {
+  const Ref<TensorImpl> like = x.tensor();
+  return randn(like->type.shape, {.dtype = like->type.dtype, .device = like->type.device}, x.where);
+}
+SINTER_DECL Tensor logspace(double start, double stop, Dim count, double base, TensorOptions options, Location where) {
+  const Tensor exponent = linspace(start, stop, count, {.dtype = DType::f64, .device = options.device}, where);
+  return cast(In(Tensor(pow(full({}, base, {.dtype = DType::f64, .device = Device::cpu()}, where), exponent)), where),
+              options.dtype);
+}
+
+namespace expr_detail {
+SINTER_DECL Tensor arange_of_numbers(double start, double stop, double step, TensorOptions options, Location where) {
+  if (step == 0) throw ShapeError("arange", "step is 0", where);
+  const double count = std::ceil((stop - start) / step);
+  if (!(std::abs(count) <= 0x1p60) || !std::isfinite(start) || !std::isfinite(step))
+    throw ShapeError("arange",
+                     "from " + std::to_string(start) + " to " + std::to_string(stop) + " by " + std::to_string(step) +
+                         " has no number of elements",
+                     where, "start, stop and step must be finite");
+  const Dim length = static_cast<std::int64_t>(std::max(count, 0.0));
+  const Tensor position = arange(length, {.dtype = DType::f64, .device = options.device}, where);
+  return cast(In(Tensor(position * step + start), where), options.dtype);
+}
+}  // namespace expr_detail
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/normalisation.ipp
+// Statistics over the axes of each, in the two-pass form that does not cancel.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+inline Tensor floating_operand(const In& x, std::string_view op) {
+  const Tensor value(x.tensor());
+  if (is_floating(value.dtype())) return value;
+  throw DTypeError(op, "x is " + value.impl()->type.text() + ", it must be floating", x.where,
+                   "cast it to a floating dtype first: cast(x, DType::f32)");
+}
+
+/// A value for each channel as it broadcasts over x: (channels, 1, ...).
+inline Tensor by_channel(const Tensor& values, const Tensor& x, std::string_view what, std::string_view op,
+                         Location where) {
+  if (values.rank() != 1 || !(values.shape()[0] == x.shape()[1]))
+    throw ShapeError(op, "x is " + x.shape().text() + ", " + std::string(what) + " is " + values.shape().text(), where,
+                     "one number for each channel is required: (" + x.shape()[1].text() + ",)");
+  Shape column{x.shape()[1]};
+  for (int i = 2; i < x.rank(); ++i) column.push_back(1);
+  return reshape(cast(In(values, where), x.dtype()), column);
+}
+inline Tensor with_channels(const In& x, std::string_view op) {
+  const Tensor value = floating_operand(x, op);
+  if (value.rank() < 2)
+    throw ShapeError(op, "x is " + value.shape().text(), x.where, "x must be (batch, channels, ...)");
+  return value;
+}
+inline Tensor scaled_by_channel(Tensor x, const ChannelNormOptions& options, std::string_view op, Location where) {
+  if (options.weight) x = x * by_channel(*options.weight, x, "weight", op, where);
+  if (options.bias) x = x + by_channel(*options.bias, x, "bias", op, where);
+  return x;
+}
+
+struct Statistics {
+  Tensor centred, mean, variance;
+};
+inline Statistics statistics(const Tensor& x, Axes axes, Location where) {
+  const Tensor mean = sinter::mean(In(x, where), axes, keepdim);
+  const Tensor centred = x - mean;
+  return {centred, mean, sinter::mean(In(square(centred), where), axes, keepdim)};
+}
+inline std::vector<int> axes_from(int first, int rank) {
+  std::vector<int> axes;
+  for (int i = first; i < rank; ++i) axes.push_back(i);
+  return axes;
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor rms_norm(const In& x, const Shape& shape, RmsNormOptions options) {
+  const Tensor value = expr_detail::floating_operand(x, "rms_norm");
+  const Shape whole = value.shape();
+  const int first = whole.rank() - shape.rank();
+  bool fits = first >= 0 && shape.rank() > 0;
+  for (int i = 0; fits && i < shape.rank(); ++i) fits = shape[i] == whole[first + i];
+  if (!fits || (options.weight && !(options.weight->shape() == shape)))
+    throw ShapeError("rms_norm",
+                     "x is " + whole.text() + ", its last axes are to be " + shape.text() +
+                         (options.weight ? ", weight is " + options.weight->shape().text() : ""),
+                     x.where, "the shape must be that of the last axes of x, and of the weight");
+  const double smallest =
+      value.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  const Axes axes(expr_detail::axes_from(first, whole.rank()));
+  const Tensor scale = rsqrt(mean(In(square(value), x.where), axes, keepdim) + options.eps.value_or(smallest));
+  if (!options.weight) return value * scale;
+  return value * scale * cast(In(*options.weight, x.where), value.dtype());
+}
+
+SINTER_DECL Tensor batch_norm(const In& x, const In& mean, const In& var, ChannelNormOptions options) {
+  constexpr std::string_view op = "batch_norm";
+  const Tensor value = expr_detail::with_channels(x, op);
+  const Tensor centre = expr_detail::by_channel(Tensor(mean.tensor()), value, "mean", op, x.where);
+  const Tensor spread = expr_detail::by_channel(Tensor(var.tensor()), value, "var", op, x.where);
+  return expr_detail::scaled_by_channel((value - centre) * rsqrt(spread + options.eps), options, op, x.where);
+}
+
+SINTER_DECL BatchNormResult batch_norm_training(const In& x, const In& running_mean, const In& running_var,
+                                                double momentum, ChannelNormOptions options) {
+  constexpr std::string_view op = "batch_norm_training";
+  const Tensor value = expr_detail::with_channels(x, op);
+  const Tensor old_mean(running_mean.tensor()), old_var(running_var.tensor());
+  expr_detail::by_channel(old_mean, value, "running_mean", op, x.where);
+  expr_detail::by_channel(old_var, value, "running_var", op, x.where);
+  std::vector<int> axes{0};
+  for (int i = 2; i < value.rank(); ++i) axes.push_back(i);
+  const auto of_batch = expr_detail::statistics(value, Axes(axes), x.where);
+  const Tensor normalised = of_batch.centred * rsqrt(of_batch.variance + options.eps);
+  const Dim channels = value.shape()[1];
+  Dim count = 1;
+  for (int axis : axes) count = count * value.shape()[axis];
+  // Of a sample: more by count / (count - 1).
+  const Tensor counted = cast(In(Scalar(count), x.where), value.dtype());
+  const Tensor sample = of_batch.variance * (counted / (counted - 1));
+  auto moved = [&](const Tensor& old, const Tensor& now) {
+    const Tensor next = stop_gradient(reshape(In(now, x.where), Shape{channels}));
+    return cast(In(Tensor(old * (1 - momentum) + next * momentum), x.where), old.dtype());
+  };
+  return {expr_detail::scaled_by_channel(normalised, options, op, x.where), moved(old_mean, of_batch.mean),
+          moved(old_var, sample)};
+}
+
+SINTER_DECL Tensor instance_norm(const In& x, ChannelNormOptions options) {
+  constexpr std::string_view op = "instance_norm";
+  const Tensor value = expr_detail::with_channels(x, op);
+  if (value.rank() < 3)
+    throw ShapeError(op, "x is " + value.shape().text(), x.where, "x must be (batch, channels, length, ...)");
+  const auto of_each = expr_detail::statistics(value, Axes(expr_detail::axes_from(2, value.rank())), x.where);
+  const Tensor normalised = of_each.centred * rsqrt(of_each.variance + options.eps);
+  return expr_detail::scaled_by_channel(normalised, options, op, x.where);
+}
+
+SINTER_DECL Tensor group_norm(const In& x, std::int64_t groups, ChannelNormOptions options) {
+  constexpr std::string_view op = "group_norm";
+  const Tensor value = expr_detail::with_channels(x, op);
+  const Shape shape = value.shape();
+  if (groups < 1 || !(shape[1] % Dim(groups) == Dim(0)))
+    throw ShapeError(op, shape[1].text() + " channels in " + std::to_string(groups) + " groups: x is " + shape.text(),
+                     x.where, "the number of channels must be a multiple of the groups");
+  Dim rest = shape[1] / Dim(groups);
+  for (int i = 2; i < shape.rank(); ++i) rest = rest * shape[i];
+  const Tensor grouped = reshape(In(value, x.where), Shape{shape[0], groups, rest});
+  const auto of_group = expr_detail::statistics(grouped, -1, x.where);
+  const Tensor normalised = of_group.centred * rsqrt(of_group.variance + options.eps);
+  return expr_detail::scaled_by_channel(reshape(In(normalised, x.where), shape), options, op, x.where);
+}
+
+SINTER_DECL Tensor local_response_norm(const In& x, int size, LocalResponseOptions options) {
+  const Tensor value = expr_detail::with_channels(x, "local_response_norm");
+  if (size < 1) throw ShapeError("local_response_norm", "size is " + std::to_string(size) + ", at least 1", x.where);
+  std::vector<std::pair<int, int>> widths(as_index(value.rank()));
+  widths[1] = {size / 2, (size - 1) / 2};
+  const Tensor squares = pad(In(square(value), x.where), widths);
+  const Dim channels = value.shape()[1];
+  Tensor total = expr_detail::part_of(squares, 1, 0, channels, x.where);
+  for (int i = 1; i < size; ++i) total = total + expr_detail::part_of(squares, 1, i, channels + Dim(i), x.where);
+  return value / pow(total * (options.alpha / size) + options.k, options.beta);
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/parts.ipp
+// Parts as slices, stacks as concats.
+
+#include <numeric>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace expr_detail {
+/// The parts of these extents, from the first element on.
+inline std::vector<Tensor> parts_of(const Tensor& x, std::span<const Dim> sizes, int axis, Location where) {
+  std::vector<Tensor> out;
+  Dim start = 0;
+  for (Dim size : sizes) {
+    out.push_back(part_of(x, axis, start, start + size, where));
+    start += size;
+  }
+  return out;
+}
+inline std::span<const Tensor> list_of(std::initializer_list<Tensor> parts) { return {parts.begin(), parts.size()}; }
+}  // namespace expr_detail
+
+SINTER_DECL std::vector<Tensor> chunk(const In& x, int chunks, int axis) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "chunk", x.where);
+  if (chunks <= 0) throw ShapeError("chunk", std::to_string(chunks) + " chunks", x.where);
+  const Dim extent = whole.shape()[axis], size = (extent + Dim(chunks - 1)) / Dim(chunks);
+  std::vector<Dim> sizes;
+  Dim rest = extent;
+  for (int i = 0; i < chunks; ++i) {
+    const bool is_last = !expr_detail::is_at_most(size + Dim(1), rest);
+    sizes.push_back(is_last ? rest : size);
+    rest = rest - sizes.back();
+    if (is_last && !ops_detail::is_zero(size)) break;
+  }
+  return expr_detail::parts_of(whole, sizes, axis, x.where);
+}
+
+SINTER_DECL std::vector<Tensor> split_with_sizes(const In& x, DimList sizes, int axis) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "split_with_sizes", x.where);
+  Dim total = 0;
+  std::string text;
+  for (Dim size : sizes.list()) {
+    if (!expr_detail::is_at_most(0, size))
+      throw ShapeError("split_with_sizes", "the size " + size.text() + " is negative", x.where);
+    total += size;
+    text += (text.empty() ? "" : " + ") + size.text();
+  }
+  if (!(total == whole.shape()[axis]))
+    throw ShapeError("split_with_sizes",
+                     "the sizes are " + (text.empty() ? "none" : text + " = " + total.text()) + ", axis " +
+                         std::to_string(axis) + " of " + whole.shape().text() + " has extent " +
+                         whole.shape()[axis].text(),
+                     x.where, "their sum must be the extent; narrow(x, axis, start, length) takes one part");
+  return expr_detail::parts_of(whole, sizes.list(), axis, x.where);
+}
+
+SINTER_DECL std::vector<Tensor> tensor_split(const In& x, int parts, int axis) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "tensor_split", x.where);
+  if (parts <= 0) throw ShapeError("tensor_split", std::to_string(parts) + " parts", x.where);
+  const Dim extent = whole.shape()[axis];
+  const auto longer = static_cast<std::int64_t>(extent % Dim(parts));  // of a symbolic extent: a guard
+  std::vector<Dim> sizes;
+  for (int i = 0; i < parts; ++i) sizes.push_back(extent / Dim(parts) + Dim(i < longer ? 1 : 0));
+  return expr_detail::parts_of(whole, sizes, axis, x.where);
+}
+SINTER_DECL std::vector<Tensor> tensor_split(const In& x, std::initializer_list<Dim> positions, int axis) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "tensor_split", x.where);
+  std::vector<Tensor> out;
+  Dim start = 0;
+  for (Dim position : positions) {
+    out.push_back(expr_detail::part_of(whole, axis, start, position, x.where));
+    start = position;
+  }
+  out.push_back(expr_detail::part_of(whole, axis, start, Slice{}.stop, x.where));
+  return out;
+}
+
+SINTER_DECL std::vector<Tensor> unstack(const In& x, int axis) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "unstack", x.where);
+  const auto count = static_cast<std::int64_t>(whole.shape()[axis]);  // of a symbolic extent: a guard
+  std::vector<Tensor> out;
+  for (std::int64_t i = 0; i < count; ++i) out.push_back(select(In(whole, x.where), axis, i));
+  return out;
+}
+
+// ---- joins
+
+namespace expr_detail {
+template <class F>
+std::vector<Tensor> each_of(std::span<const Tensor> parts, F&& change) {
+  std::vector<Tensor> out;
+  for (const Tensor& part : parts) out.push_back(change(part));
+  return out;
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor hstack(std::span<const Tensor> parts, Location where) {
+  const auto lifted = expr_detail::each_of(parts, [&](const Tensor& part) { return atleast_1d(In(part, where)); });
+  return concat(lifted, !lifted.empty() && lifted[0].rank() == 1 ? 0 : 1, where);
+}
+SINTER_DECL Tensor vstack(std::span<const Tensor> parts, Location where) {
+  return concat(expr_detail::each_of(parts, [&](const Tensor& part) { return atleast_2d(In(part, where)); }), 0, where);
+}
+SINTER_DECL Tensor dstack(std::span<const Tensor> parts, Location where) {
+  return concat(expr_detail::each_of(parts, [&](const Tensor& part) { return atleast_3d(In(part, where)); }), 2, where);
+}
+SINTER_DECL Tensor column_stack(std::span<const Tensor> parts, Location where) {
+  const auto columns = expr_detail::each_of(
+      parts, [&](const Tensor& part) { return part.rank() < 2 ? reshape(In(part, where), Shape{-1, 1}) : part; });
+  return concat(columns, 1, where);
+}
+SINTER_DECL Tensor hstack(std::initializer_list<Tensor> parts, Location where) {
+  return hstack(expr_detail::list_of(parts), where);
+}
+SINTER_DECL Tensor vstack(std::initializer_list<Tensor> parts, Location where) {
+  return vstack(expr_detail::list_of(parts), where);
+}
+SINTER_DECL Tensor dstack(std::initializer_list<Tensor> parts, Location where) {
+  return dstack(expr_detail::list_of(parts), where);
+}
+SINTER_DECL Tensor column_stack(std::initializer_list<Tensor> parts, Location where) {
+  return column_stack(expr_detail::list_of(parts), where);
+}
+
+// ---- grids and blocks
+
+SINTER_DECL std::vector<Tensor> meshgrid(std::span<const Tensor> vectors, GridIndexing indexing, Location where) {
+  const auto count = static_cast<int>(vectors.size());
+  const bool is_exchanged = indexing == GridIndexing::xy && count > 1;
+  auto axis_of = [&](int vector) { return is_exchanged && vector < 2 ? 1 - vector : vector; };
+  Shape grid;
+  for (int i = 0; i < count; ++i) {
+    const Shape shape = vectors[as_index(axis_of(i))].shape();
+    if (shape.rank() > 1)
+      throw ShapeError("meshgrid", "operand " + std::to_string(axis_of(i)) + " is " + shape.text(), where,
+                       "vectors are required; ravel(x) makes one");
+    grid.push_back(shape.rank() == 0 ? Dim(1) : shape[0], where);
+  }
+  std::vector<Tensor> out;
+  for (int i = 0; i < count; ++i) {
+    Shape column;
+    for (int k = 0; k < count; ++k) column.push_back(k == axis_of(i) ? grid[k] : Dim(1));
+    out.push_back(expand(In(reshape(In(vectors[as_index(i)], where), column), where), grid));
+  }
+  return out;
+}
+SINTER_DECL std::vector<Tensor> meshgrid(std::initializer_list<Tensor> vectors, GridIndexing indexing, Location where) {
+  return meshgrid(expr_detail::list_of(vectors), indexing, where);
+}
+
+SINTER_DECL Tensor block_diag(std::span<const Tensor> blocks, Location where) {
+  if (blocks.empty()) throw ShapeError("block_diag", "no tensors were given", where);
+  const auto matrices = expr_detail::each_of(blocks, [&](const Tensor& block) {
+    if (block.rank() > 2)
+      throw ShapeError("block_diag", "a block is " + block.shape().text() + "; at most two axes are possible", where);
+    return atleast_2d(In(block, where));
+  });
+  Dim width = 0;
+  DType dtype = matrices[0].dtype();
+  for (const Tensor& matrix : matrices) {
+    width += matrix.shape()[1];
+    dtype = promote(dtype, matrix.dtype());
+  }
+  std::vector<Tensor> rows;
+  Dim left = 0;
+  for (const Tensor& matrix : matrices) {
+    const Dim height = matrix.shape()[0], right = width - left - matrix.shape()[1];
+    const TensorOptions options{.dtype = dtype, .device = matrix.device()};
+    rows.push_back(
+        concat({zeros({height, left}, options, where), matrix, zeros({height, right}, options, where)}, 1, where));
+    left += matrix.shape()[1];
+  }
+  return concat(rows, 0, where);
+}
+SINTER_DECL Tensor block_diag(std::initializer_list<Tensor> blocks, Location where) {
+  return block_diag(expr_detail::list_of(blocks), where);
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/products.ipp
+// Contractions of labelled axes, and matmul under other names.
+
+SINTER_NAMESPACE_BEGIN
+
+namespace expr_detail {
+struct PromotedPair {
+  Tensor a, b;
+};
+inline PromotedPair promoted_pair(const In& a, const In& b) {
+  const Tensor x(a.tensor()), y(b.tensor());
+  const DType dtype = promote(x.dtype(), y.dtype());
+  return {cast(In(x, a.where), dtype), cast(In(y, a.where), dtype)};
+}
+inline std::string pair_text(const Tensor& a, const Tensor& b) {
+  return "a is " + a.shape().text() + ", b is " + b.shape().text();
+}
+inline void require_numbers(const PromotedPair& pair, std::string_view op, Location where) {
+  if (pair.a.dtype() == DType::bool_)
+    throw DTypeError(op, "operands are bool, numbers are required", where, "cast with .to(DType::i64)");
+}
+inline void require_ranks(const PromotedPair& pair, int rank_a, int rank_b, std::string_view op,
+                          std::string_view wanted, Location where) {
+  if (pair.a.rank() == rank_a && pair.b.rank() == rank_b) return;
+  throw ShapeError(op, pair_text(pair.a, pair.b), where, std::string(wanted));
+}
+
+/// Contracted over these axes in pairs; the others of a come first.
+inline Tensor contract_axes(const PromotedPair& pair, const std::vector<int>& axes_of_a,
+                            const std::vector<int>& axes_of_b, std::string_view op, Location where) {
+  require_numbers(pair, op, where);
+  Labelled a{pair.a, std::vector<int>(as_index(pair.a.rank()))}, b{pair.b, std::vector<int>(as_index(pair.b.rank()))};
+  std::iota(a.labels.begin(), a.labels.end(), 0);
+  std::iota(b.labels.begin(), b.labels.end(), pair.a.rank());
+  for (std::size_t i = 0; i < axes_of_a.size(); ++i) {
+    const int of_a = axes_of_a[i], of_b = axes_of_b[i];
+    if (!(pair.a.shape()[of_a] == pair.b.shape()[of_b]))
+      throw ShapeError(op, "sizes differ: " + pair_text(pair.a, pair.b), where,
+                       "a.size(" + std::to_string(of_a) + ") must equal b.size(" + std::to_string(of_b) + ")");
+    b.labels[as_index(of_b)] = of_a;
+  }
+  std::vector<int> output;
+  for (int label : a.labels)
+    if (std::find(axes_of_a.begin(), axes_of_a.end(), label) == axes_of_a.end()) output.push_back(label);
+  for (int label : b.labels)
+    if (label >= pair.a.rank()) output.push_back(label);
+  if (output.size() > as_index(max_rank))
+    throw ShapeError(op, pair_text(pair.a, pair.b) + ": the result has " + std::to_string(output.size()) + " axes",
+                     where, "rank is limited to " + std::to_string(max_rank));
+  return contract({a, b}, output, where);
+}
+inline std::vector<int> resolved_axes(const Axes& axes, const Tensor& x, std::string_view op, Location where) {
+  std::vector<int> out;
+  for (std::int64_t axis : axes.list()) {
+    out.push_back(normalise_axis(static_cast<int>(axis), x.rank(), op, where));
+    if (std::count(out.begin(), out.end(), out.back()) > 1)
+      throw IndexError(op, "axis " + std::to_string(axis) + " is named twice", where);
+  }
+  return out;
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor tensordot(const In& a, const In& b, int axes) {
+  const auto pair = expr_detail::promoted_pair(a, b);
+  if (axes < 0 || axes > pair.a.rank() || axes > pair.b.rank())
+    throw ShapeError("tensordot",
+                     std::to_string(axes) + " axes are summed over: " + expr_detail::pair_text(pair.a, pair.b), a.where,
+                     "both operands must have so many");
+  std::vector<int> of_a, of_b;
+  for (int i = 0; i < axes; ++i) {
+    of_a.push_back(pair.a.rank() - axes + i);
+    of_b.push_back(i);
+  }
+  return expr_detail::contract_axes(pair, of_a, of_b, "tensordot", a.where);
+}
+SINTER_DECL Tensor tensordot(const In& a, const In& b, Axes axes_of_a, Axes axes_of_b) {
+  const auto pair = expr_detail::promoted_pair(a, b);
+  const auto of_a = expr_detail::resolved_axes(axes_of_a, pair.a, "tensordot", a.where);
+  const auto of_b = expr_detail::resolved_axes(axes_of_b, pair.b, "tensordot", a.where);
+  if (of_a.size() != of_b.size())
+    throw ShapeError("tensordot",
+                     std::to_string(of_a.size()) + " axes of a and " + std::to_string(of_b.size()) + " of b are named",
+                     a.where, "axes are summed over in pairs");
+  return expr_detail::contract_axes(pair, of_a, of_b, "tensordot", a.where);
+}
+SINTER_DECL Tensor inner(const In& a, const In& b) {
+  const auto pair = expr_detail::promoted_pair(a, b);
+  if (pair.a.rank() == 0 || pair.b.rank() == 0) return pair.a * pair.b;
+  return expr_detail::contract_axes(pair, {pair.a.rank() - 1}, {pair.b.rank() - 1}, "inner", a.where);
+}
+SINTER_DECL Tensor outer(const In& a, const In& b) {
+  const auto pair = expr_detail::promoted_pair(a, b);
+  const Tensor column = reshape(In(pair.a, a.where), Shape{pair.a.numel(), 1});
+  return column * reshape(In(pair.b, a.where), Shape{1, pair.b.numel()});
+}
+SINTER_DECL Tensor dot(const In& a, const In& b) {
+  const auto pair = expr_detail::promoted_pair(a, b);
+  expr_detail::require_ranks(pair, 1, 1, "dot", "two vectors are required; matmul, inner and tensordot take more axes",
+                             a.where);
+  return expr_detail::contract_axes(pair, {0}, {0}, "dot", a.where);
+}
+SINTER_DECL Tensor vdot(const In& a, const In& b) { return dot(In(flatten(a), a.where), In(flatten(b), a.where)); }
+SINTER_DECL Tensor kron(const In& a, const In& b) {
+  const auto pair = expr_detail::promoted_pair(a, b);
+  const int rank = std::max(pair.a.rank(), pair.b.rank());
+  if (2 * rank > max_rank)
+    throw ShapeError("kron", expr_detail::pair_text(pair.a, pair.b), a.where, "at most four axes are possible");
+  const int rank_a = pair.a.rank(), rank_b = pair.b.rank();
+  Shape shape_a, shape_b, out;
+  for (int i = 0; i < rank; ++i) {
+    const Dim of_a = i < rank - rank_a ? Dim(1) : pair.a.shape()[i - (rank - rank_a)];
+    const Dim of_b = i < rank - rank_b ? Dim(1) : pair.b.shape()[i - (rank - rank_b)];
+    shape_a.push_back(of_a);
+    shape_a.push_back(1);
+    shape_b.push_back(1);
+    shape_b.push_back(of_b);
+    out.push_back(of_a * of_b);
+  }
+  const Tensor blocks = reshape(In(pair.a, a.where), shape_a) * reshape(In(pair.b, a.where), shape_b);
+  return reshape(In(blocks, a.where), out);
+}
+
+SINTER_DECL Tensor cross(const In& a, const In& b, int axis) {
+  const auto pair = expr_detail::promoted_pair(a, b);
+  const Shape shape = broadcast(pair.a.shape(), pair.b.shape(), "cross", a.where);
+  axis = normalise_axis(axis, shape.rank(), "cross", a.where);
+  const Tensor x = expand(In(pair.a, a.where), shape), y = expand(In(pair.b, a.where), shape);
+  if (!(pair.a.shape()[axis - shape.rank()] == Dim(3)) || !(pair.b.shape()[axis - shape.rank()] == Dim(3)))
+    throw ShapeError("cross", expr_detail::pair_text(pair.a, pair.b), a.where,
+                     "axis " + std::to_string(axis) + " must have extent 3 in both");
+  auto part = [&](const Tensor& of, int i) { return expr_detail::part_of(of, axis, i, i + 1, a.where); };
+  std::vector<Tensor> parts;
+  for (int i = 0; i < 3; ++i) {
+    const int j = (i + 1) % 3, k = (i + 2) % 3;
+    parts.push_back(part(x, j) * part(y, k) - part(x, k) * part(y, j));
+  }
+  return concat(parts, axis, a.where);
+}
+
+SINTER_DECL Tensor mv(const In& matrix, const In& vector) {
+  const auto pair = expr_detail::promoted_pair(matrix, vector);
+  expr_detail::require_ranks(pair, 2, 1, "mv", "a matrix (m, k) and a vector (k) are required", matrix.where);
+  return matmul(In(pair.a, matrix.where), In(pair.b, matrix.where));
+}
+SINTER_DECL Tensor bmm(const In& a, const In& b) {
+  const auto pair = expr_detail::promoted_pair(a, b);
+  expr_detail::require_ranks(pair, 3, 3, "bmm", "batches (b, m, k) and (b, k, n) are required; matmul broadcasts them",
+                             a.where);
+  if (!(pair.a.shape()[0] == pair.b.shape()[0]))
+    throw ShapeError("bmm", "batch sizes differ: " + expr_detail::pair_text(pair.a, pair.b), a.where,
+                     "matmul broadcasts batches of one");
+  return matmul(In(pair.a, a.where), In(pair.b, a.where));
+}
+
+namespace expr_detail {
+/// beta * x + alpha * product, where x broadcasts to the product.
+inline Tensor add_product(const In& x, const Tensor& product, AddProductOptions options, std::string_view op) {
+  const Tensor scaled =
+      options.alpha == 1 ? product : cast(In(Tensor(product * options.alpha), x.where), product.dtype());
+  const Tensor added(x.tensor());
+  if (!(broadcast(added.shape(), product.shape(), op, x.where) == product.shape()))
+    throw ShapeError(op, "x is " + added.shape().text() + ", the product is " + product.shape().text(), x.where,
+                     "x must broadcast to the product");
+  if (options.beta == 0) return scaled;
+  if (options.beta == 1) return added + scaled;
+  return cast(In(Tensor(added * options.beta), x.where), added.dtype()) + scaled;
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor addmm(const In& x, const In& a, const In& b, AddProductOptions options) {
+  const auto pair = expr_detail::promoted_pair(a, b);
+  expr_detail::require_ranks(pair, 2, 2, "addmm", "matrices (m, k) and (k, n) are required", x.where);
+  return expr_detail::add_product(x, matmul(In(pair.a, x.where), In(pair.b, x.where)), options, "addmm");
+}
+SINTER_DECL Tensor addmv(const In& x, const In& matrix, const In& vector, AddProductOptions options) {
+  return expr_detail::add_product(x, mv(matrix, vector), options, "addmv");
+}
+SINTER_DECL Tensor addr(const In& x, const In& a, const In& b, AddProductOptions options) {
+  const auto pair = expr_detail::promoted_pair(a, b);
+  expr_detail::require_ranks(pair, 1, 1, "addr", "two vectors are required", x.where);
+  return expr_detail::add_product(x, outer(In(pair.a, x.where), In(pair.b, x.where)), options, "addr");
+}
+SINTER_DECL Tensor baddbmm(const In& x, const In& a, const In& b, AddProductOptions options) {
+  return expr_detail::add_product(x, bmm(a, b), options, "baddbmm");
+}
+SINTER_DECL Tensor addbmm(const In& x, const In& a, const In& b, AddProductOptions options) {
+  const auto pair = expr_detail::promoted_pair(a, b);
+  expr_detail::require_ranks(pair, 3, 3, "addbmm", "batches (b, m, k) and (b, k, n) are required", x.where);
+  // The batch is part of what is summed over: one product of long rows.
+  return expr_detail::add_product(x, einsum({"bmk,bkn->mn", x.where}, {pair.a, pair.b}), options, "addbmm");
+}
+
+SINTER_DECL Tensor multi_dot(std::span<const Tensor> matrices, Location where) {
+  if (matrices.size() < 2)
+    throw ShapeError("multi_dot", std::to_string(matrices.size()) + " matrices are given", where, "two are the least");
+  DType dtype = matrices[0].dtype();
+  for (const Tensor& matrix : matrices) dtype = promote(dtype, matrix.dtype());
+  std::vector<expr_detail::Labelled> chain;
+  std::vector<int> output;
+  const std::size_t last = matrices.size() - 1;
+  for (std::size_t i = 0; i <= last; ++i) {
+    const Tensor& matrix = matrices[i];
+    const bool is_vector = matrix.rank() == 1 && (i == 0 || i == last), is_row = is_vector && i == 0;
+    if (matrix.rank() != 2 && !is_vector)
+      throw ShapeError("multi_dot", "operand " + std::to_string(i) + " is " + matrix.shape().text(), where,
+                       "matrices are required; only the first and the last may be vectors");
+    const int left = static_cast<int>(i);
+    std::vector<int> labels = is_row      ? std::vector{left + 1}
+                              : is_vector ? std::vector{left}
+                                          : std::vector{left, left + 1};
+    if (i > 0 && !(matrix.shape()[0] == matrices[i - 1].shape()[-1]))
+      throw ShapeError("multi_dot",
+                       "inner sizes differ: operand " + std::to_string(i - 1) + " is " +
+                           matrices[i - 1].shape().text() + ", operand " + std::to_string(i) + " is " +
+                           matrix.shape().text(),
+                       where);
+    if (i == 0 && !is_vector) output.push_back(left);
+    if (i == last && !is_vector) output.push_back(left + 1);
+    chain.push_back({cast(In(matrix, where), dtype), std::move(labels)});
+  }
+  return expr_detail::contract(std::move(chain), output, where);
+}
+SINTER_DECL Tensor multi_dot(std::initializer_list<Tensor> matrices, Location where) {
+  return multi_dot(std::span<const Tensor>(matrices.begin(), matrices.size()), where);
+}
+
+SINTER_DECL Tensor matrix_power(const In& x, int power) {
+  const Tensor matrix(x.tensor());
+  const Shape shape = matrix.shape();
+  if (shape.rank() < 2 || !(shape[-1] == shape[-2]))
+    throw ShapeError("matrix_power", "x is " + shape.text() + ", square matrices are required", x.where);
+  if (power < 0)
+    throw UserError("matrix_power", "the power " + std::to_string(power) + " is negative", x.where,
+                    "there is no inverse of matrices yet");
+  if (power == 0)
+    return expand(In(eye(shape[-1], {.dtype = matrix.dtype(), .device = matrix.device()}, x.where), x.where), shape);
+  Tensor square = matrix, result;
+  for (bool is_first = true;; square = matmul(In(square, x.where), In(square, x.where))) {
+    if ((power & 1) != 0) {
+      result = is_first ? square : matmul(In(result, x.where), In(square, x.where));
+      is_first = false;
+    }
+    power >>= 1;
+    if (power == 0) return result;
+  }
+}
+
+SINTER_DECL Tensor cdist(const In& a, const In& b, double p) {
+  const auto pair = expr_detail::promoted_pair(a, b);
+  if (!(p >= 0)) throw UserError("cdist", "p is " + std::to_string(p) + ", it must not be negative", a.where);
+  if (!is_floating(pair.a.dtype()))
+    throw DTypeError("cdist", "operands are " + std::string(name(pair.a.dtype())) + ", they must be floating", a.where,
+                     "cast with .to(DType::f32)");
+  if (pair.a.rank() < 2 || pair.b.rank() < 2 || !(pair.a.shape()[-1] == pair.b.shape()[-1]))
+    throw ShapeError("cdist", expr_detail::pair_text(pair.a, pair.b), a.where,
+                     "rows (..., n, d) and (..., m, d) are required");
+  const Tensor gap = unsqueeze(In(pair.a, a.where), -2) - unsqueeze(In(pair.b, a.where), -3);
+  if (p == 0) return sum(In(cast(In(Tensor(gap != 0)), gap.dtype()), a.where), -1);
+  if (p == 1) return sum(In(abs(gap), a.where), -1);
+  if (std::isinf(p)) return amax(In(abs(gap), a.where), -1);
+  const Tensor total = sum(In(p == 2 ? Tensor(square(gap)) : Tensor(pow(abs(gap), p)), a.where), -1);
+  const Tensor is_zero = total == 0,
+               positive = where(is_zero, 1.0, total);  // the derivative of a root at 0 is infinite
+  return where(is_zero, 0.0, p == 2 ? Tensor(sqrt(positive)) : Tensor(pow(positive, 1 / p)));
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/resample.ipp
+// Axis by axis: gathers at computed places, weighted.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// An axis at another size: `per` elements of the old one for each of the new one.
+struct Resampled {
+  int axis;
+  Dim from, to;
+  std::optional<double> scale;
+};
+
+/// The old place of each new element, of `dtype`: where interpolation of this kind looks.
+inline Tensor source_places(const Resampled& axis, Interpolation mode, Align align, DType dtype, Device device,
+                            Location at) {
+  const Tensor position = arange(axis.to, {.dtype = dtype, .device = device}, at);
+  auto number = [&](Dim dim) { return Tensor(cast(In(Scalar(dim), at), dtype)); };
+  if (align == Align::pixel_centres) {
+    if (axis.to.is_static() && axis.to.value() == 1) return position * 0.0;
+    return position * Tensor((number(axis.from) - 1.0) / (number(axis.to) - 1.0));
+  }
+  const Tensor per = axis.scale ? Tensor(full({}, 1 / *axis.scale, {.dtype = dtype, .device = Device::cpu()}, at))
+                                : Tensor(number(axis.from) / number(axis.to));
+  if (mode == Interpolation::nearest) return position * per;
+  return (position + 0.5) * per - (mode == Interpolation::nearest_exact ? 0.0 : 0.5);
+}
+
+/// Elements at these places of the axis, which are moved into it.
+inline Tensor taken_at(const Tensor& x, const Resampled& axis, const Tensor& places, Location at) {
+  const Tensor index = cast(In(places, at), DType::i64);
+  const Tensor inside = clamp(index, Scalar(0), Scalar(axis.from - Dim(1)));
+  return take(In(x, at), In(inside, at), axis.axis);
+}
+/// A weight for each element of the axis, as it broadcasts over x.
+inline Tensor along_axis_of(const Tensor& weights, const Tensor& x, int axis, Location at) {
+  Shape column;
+  for (int i = axis; i < x.rank(); ++i) column.push_back(i == axis ? weights.shape()[0] : Dim(1));
+  return reshape(cast(In(weights, at), x.dtype()), column);
+}
+
+inline Tensor linear_along(const Tensor& x, const Resampled& axis, Align align, Location at) {
+  const Tensor given = source_places(axis, Interpolation::linear, align, x.dtype(), x.device(), at);
+  const Tensor place = maximum(given, 0.0), below = floor(place);
+  const Tensor weight = along_axis_of(place - below, x, axis.axis, at);
+  return taken_at(x, axis, below, at) * (1 - weight) + taken_at(x, axis, below + 1, at) * weight;
+}
+
+/// Cubic convolution with a = -3/4 (Keys 1981): the weight at distance t, up to 1 and from 1 to 2.
+inline Tensor cubic_near(const Tensor& t) { return ((t * 1.25) - 2.25) * t * t + 1; }
+inline Tensor cubic_far(const Tensor& t) { return (((t * -0.75) + 3.75) * t - 6) * t + 3; }
+
+inline Tensor cubic_along(const Tensor& x, const Resampled& axis, Align align, Location at) {
+  const Tensor place = source_places(axis, Interpolation::bicubic, align, x.dtype(), x.device(), at);
+  const Tensor below = floor(place), t = place - below;
+  const Tensor weights[] = {cubic_far(t + 1), cubic_near(t), cubic_near(1 - t), cubic_far(2 - t)};
+  Tensor total;
+  for (int i = 0; i < 4; ++i) {
+    const Tensor part = taken_at(x, axis, below + (i - 1), at) * along_axis_of(weights[i], x, axis.axis, at);
+    total = i == 0 ? part : Tensor(total + part);
+  }
+  return total;
+}
+
+inline Tensor resampled(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {
+  switch (options.mode) {
+    case Interpolation::nearest:
+    case Interpolation::nearest_exact: {
+      const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+      const Tensor places = source_places(axis, options.mode, Align::pixel_corners, dtype, x.device(), at);
+      return taken_at(x, axis, floor(places), at);
+    }
+    case Interpolation::linear: return linear_along(x, axis, options.align, at);
+    case Interpolation::bicubic: return cubic_along(x, axis, options.align, at);
+    case Interpolation::area: return adaptive_mean_along(x, axis.axis, axis.to, at);
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor interpolate(const In& x, InterpolateOptions options) {
+  constexpr std::string_view op = "interpolate";
+  const Location at = x.where;
+  Tensor value(x.tensor());
+  const Shape shape = value.shape();
+  const int axes = shape.rank() - 2;
+  if (axes < 1 || axes > 3 || (options.mode == Interpolation::bicubic && axes != 2))
+    throw ShapeError(op, "x is " + shape.text(), at,
+                     options.mode == Interpolation::bicubic
+                         ? "bicubic is for (batch, channels, height, width)"
+                         : "x must be (batch, channels) and 1 to 3 axes; one picture "
+                           "(height, width) gets them by unsqueeze(x, {0, 1})");
+  const bool is_sized = options.size.rank() > 0;
+  const std::size_t named = is_sized ? as_index(options.size.rank()) : options.scale.size();
+  if (is_sized == !options.scale.empty() || (named != as_index(axes) && (is_sized || named != 1)))
+    throw ShapeError(op,
+                     "size is " + options.size.text() + ", " + std::to_string(options.scale.size()) +
+                         " scales are given, x is " + shape.text(),
+                     at, "give .size or .scale, one number for each axis after (batch, channels)");
+  const bool is_weighted = options.mode == Interpolation::linear || options.mode == Interpolation::bicubic ||
+                           options.mode == Interpolation::area;
+  if (options.mode > Interpolation::area || (is_weighted && !is_floating(value.dtype())))
+    throw DTypeError(op, "x is " + value.impl()->type.text() + ", it must be floating", at,
+                     "cast it to a floating dtype first: cast(x, DType::f32)");
+  std::vector<expr_detail::Resampled> changed;
+  for (int i = 0; i < axes; ++i) {
+    expr_detail::Resampled axis{2 + i, shape[2 + i], 0, {}};
+    if (is_sized) {
+      axis.to = options.size[i];
+    } else {
+      const double scale = options.scale[options.scale.size() == 1 ? 0 : as_index(i)];
+      axis.scale = scale;
+      axis.to = static_cast<std::int64_t>(std::floor(static_cast<double>(axis.from) * scale));
+    }
+    if (!expr_detail::is_at_most(1, axis.to) || !expr_detail::is_at_most(1, axis.from))
+      throw ShapeError(
+          op, "axis " + std::to_string(axis.axis) + " of " + shape.text() + " is to have extent " + axis.to.text(), at,
+          "both must be at least 1");
+    changed.push_back(axis);
+  }
+  for (const expr_detail::Resampled& axis : changed) {
+    // As in PyTorch a scale that changes no extent leaves the axis as it is, in this mode alone.
+    const bool is_kept = options.mode == Interpolation::linear && identical(axis.from, axis.to);
+    if (!is_kept) value = expr_detail::resampled(value, axis, options, at);
+  }
+  return value;
+}
+
+// ---- sampling at given places
+
+namespace expr_detail {
+
+/// Places between the pixels -0.5 and n - 0.5, or 0 and n - 1, seen in mirrors at both ends.
+inline Tensor reflected(const Tensor& place, const Tensor& size, Align align) {
+  const bool is_centred = align == Align::pixel_centres;
+  const double low = is_centred ? 0 : -0.5;
+  const Tensor span = is_centred ? Tensor(size - 1) : size;
+  const Tensor distance = abs(place - low), period = maximum(span, 1.0) * 2;
+  const Tensor within = distance - floor(distance / period) * period;
+  const Tensor mirrored = minimum(within, period - within) + low;
+  return where(span > 0, mirrored, 0.0);
+}
+
+/// Coordinates of -1 to 1 as places of pixels, treated as the padding says.
+inline Tensor pixel_places(const Tensor& given, Dim extent, const GridSampleOptions& options, Location at) {
+  const Tensor size = cast(In(Scalar(extent), at), given.dtype());
+  Tensor place;
+  if (options.align == Align::pixel_centres) place = (given + 1) * (size - 1) * 0.5;
+  else place = ((given + 1) * size - 1) * 0.5;
+  if (options.padding == GridPadding::reflection) place = reflected(place, size, options.align);
+  if (options.padding != GridPadding::zeros) place = clamp(place, 0.0, size - 1);
+  return place;
+}
+
+/// The pixels (y, x), which are whole numbers, of each image: (n, places, c), zeros outside.
+struct PixelReader {
+  Tensor rows;  // (n, h * w, c)
+  Dim height, width;
+  Location at;
+  Tensor operator()(const Tensor& y, const Tensor& x) const {
+    const Tensor is_inside = (y >= 0) & (y <= Scalar(height - Dim(1))) & (x >= 0) & (x <= Scalar(width - Dim(1)));
+    const Tensor row = cast(In(Tensor(where(is_inside, y, 0.0)), at), DType::i64);
+    const Tensor column = cast(In(Tensor(where(is_inside, x, 0.0)), at), DType::i64);
+    const Tensor index = row * width + column;
+    SharedAttrs shared;
+    Attrs& attrs = shared.edit();
+    attrs.axes.push_back(1);
+    attrs.set(ops::Take::shared, 1);
+    const Tensor found = record<ops::Take>({Leaf(rows.impl()), Leaf(index.impl())}, std::move(shared), at);
+    return where(unsqueeze(In(is_inside, at), -1), found, 0.0, at);
+  }
+};
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor grid_sample(const In& x, const In& grid, GridSampleOptions options) {
+  constexpr std::string_view op = "grid_sample";
+  const Location at = x.where;
+  const Tensor image(x.tensor()), given(grid.tensor());
+  const Shape shape = image.shape(), places = given.shape();
+  if (shape.rank() != 4 || places.rank() != 4 || !(shape[0] == places[0]) || !(places[3] == Dim(2)))
+    throw ShapeError(op, "x is " + shape.text() + ", grid is " + places.text(), at,
+                     "x must be (n, c, h, w) and grid (n, h', w', 2)");
+  if (!is_floating(image.dtype()) || image.dtype() != given.dtype())
+    throw DTypeError(op, "x is " + image.impl()->type.text() + ", grid is " + given.impl()->type.text(), at,
+                     "both must have one floating dtype");
+  if (options.mode != Interpolation::linear && options.mode != Interpolation::nearest)
+    throw UserError(op, "the mode is neither linear nor nearest", at);
+  const Dim count = places[1] * places[2];
+  const Tensor flat = reshape(In(given, at), Shape{places[0], count, 2});
+  const Tensor px = expr_detail::pixel_places(select(In(flat, at), -1, 0), shape[3], options, at);
+  const Tensor py = expr_detail::pixel_places(select(In(flat, at), -1, 1), shape[2], options, at);
+  const Tensor rows =
+      reshape(In(permute(In(image, at), {0, 2, 3, 1}), at), Shape{shape[0], shape[2] * shape[3], shape[1]});
+  const expr_detail::PixelReader pixels{rows, shape[2], shape[3], at};
+  Tensor value;
+  if (options.mode == Interpolation::nearest) {
+    value = pixels(round(py), round(px));
+  } else {
+    const Tensor x0 = floor(px), y0 = floor(py);
+    const Tensor right = unsqueeze(In(Tensor(px - x0), at), -1), down = unsqueeze(In(Tensor(py - y0), at), -1);
+    const Tensor upper = pixels(y0, x0) * (1 - right) + pixels(y0, x0 + 1) * right;
+    const Tensor lower = pixels(y0 + 1, x0) * (1 - right) + pixels(y0 + 1, x0 + 1) * right;
+    value = upper * (1 - down) + lower * down;
+  }
+  return permute(In(reshape(In(value, at), Shape{shape[0], places[1], places[2], shape[1]}), at), {0, 3, 1, 2});
+}
+
+// ---- channels and pixels
+
+namespace expr_detail {
+/// x with the axes before the last three as one, and a check that `divided` is a multiple of `by`.
+inline Tensor as_images(const Tensor& x, std::string_view op, Location at) {
+  const Shape shape = x.shape();
+  if (shape.rank() < 3) throw ShapeError(op, "x is " + shape.text(), at, "x must be (..., channels, height, width)");
+  Dim batch = 1;
+  for (int i = 0; i + 3 < shape.rank(); ++i) batch = batch * shape[i];
+  return reshape(In(x, at), Shape{batch, shape[-3], shape[-2], shape[-1]});
+}
+inline void require_multiple(Dim extent, std::int64_t by, const Shape& shape, std::string_view op, Location at) {
+  if (by >= 1 && extent % Dim(by) == Dim(0)) return;
+  throw ShapeError(op, "x is " + shape.text() + ", and " + extent.text() + " is no multiple of " + std::to_string(by),
+                   at);
+}
+inline Tensor with_last_three(const Tensor& x, const Shape& whole, Dim channels, Dim height, Dim width, Location at) {
+  Shape shape = whole;
+  shape.set(shape.rank() - 3, channels);
+  shape.set(shape.rank() - 2, height);
+  shape.set(shape.rank() - 1, width);
+  return reshape(In(x, at), shape);
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor pixel_shuffle(const In& x, std::int64_t factor) {
+  const Location at = x.where;
+  const Tensor whole(x.tensor()), images = expr_detail::as_images(whole, "pixel_shuffle", at);
+  const Shape shape = images.shape();
+  expr_detail::require_multiple(shape[1], factor * factor, whole.shape(), "pixel_shuffle", at);
+  const Dim r = factor, channels = shape[1] / (r * r);
+  const Tensor parts = reshape(In(images, at), Shape{shape[0], channels, r, r, shape[2], shape[3]});
+  return expr_detail::with_last_three(permute(In(parts, at), {0, 1, 4, 2, 5, 3}), whole.shape(), channels, shape[2] * r,
+                                      shape[3] * r, at);
+}
+SINTER_DECL Tensor pixel_unshuffle(const In& x, std::int64_t factor) {
+  const Location at = x.where;
+  const Tensor whole(x.tensor()), images = expr_detail::as_images(whole, "pixel_unshuffle", at);
+  const Shape shape = images.shape();
+  expr_detail::require_multiple(shape[2], factor, whole.shape(), "pixel_unshuffle", at);
+  expr_detail::require_multiple(shape[3], factor, whole.shape(), "pixel_unshuffle", at);
+  const Dim r = factor, height = shape[2] / r, width = shape[3] / r;
+  const Tensor parts = reshape(In(images, at), Shape{shape[0], shape[1], height, r, width, r});
+  return expr_detail::with_last_three(permute(In(parts, at), {0, 1, 3, 5, 2, 4}), whole.shape(), shape[1] * r * r,
+                                      height, width, at);
+}
+SINTER_DECL Tensor channel_shuffle(const In& x, std::int64_t groups) {
+  const Location at = x.where;
+  const Tensor whole(x.tensor());
+  const Shape shape = whole.shape();
+  if (shape.rank() < 2)
+    throw ShapeError("channel_shuffle", "x is " + shape.text(), at, "x must be (batch, channels, ...)");
+  expr_detail::require_multiple(shape[1], groups, shape, "channel_shuffle", at);
+  Dim rest = 1;
+  for (int i = 2; i < shape.rank(); ++i) rest = rest * shape[i];
+  const Tensor dealt = reshape(In(whole, at), Shape{shape[0], groups, shape[1] / Dim(groups), rest});
+  return reshape(In(transpose(In(dealt, at), 1, 2), at), shape);
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/shapes.ipp
+// Checks, and what each of them is made of.
+
+SINTER_NAMESPACE_BEGIN
+
+// ---- axes
+
+SINTER_DECL Tensor ravel(const In& x) { return flatten(x); }
+
+SINTER_DECL Tensor unflatten(const In& x, int axis, const Shape& shape) {
+  const Tensor whole(x.tensor());
+  const Shape from = whole.shape();
+  axis = normalise_axis(axis, from.rank(), "unflatten", x.where);
+  int open = -1;
+  Dim known = 1;
+  bool fits = shape.rank() > 0;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const bool is_open = shape[i].is_static() && shape[i].value() == -1;
+    fits &= !is_open || open < 0;
+    if (is_open) open = i;
+    else known = known * shape[i];
+  }
+  Shape parts = shape;
+  if (open >= 0 && fits && !(known.is_static() && known.value() == 0)) parts.set(open, from[axis] / known);
+  Dim product = 1;
+  for (Dim part : parts.dims()) product = product * part;
+  if (!fits || !(product == from[axis]))
+    throw ShapeError("unflatten",
+                     "axis " + std::to_string(axis) + " of " + from.text() + " has extent " + from[axis].text() +
+                         ", which is not that of " + shape.text(),
+                     x.where, "the product of the new extents must be the axis' extent; one of them may be -1");
+  Shape out;
+  for (int i = 0; i < from.rank(); ++i) {
+    if (i != axis) out.push_back(from[i], x.where);
+    for (int k = 0; i == axis && k < parts.rank(); ++k) out.push_back(parts[k], x.where);
+  }
+  return reshape(In(whole, x.where), out);
+}
+
+SINTER_DECL Tensor movedim(const In& x, Axes from, Axes to) {
+  const Tensor whole(x.tensor());
+  const int rank = whole.rank();
+  if (from.list().size() != to.list().size())
+    throw IndexError(
+        "movedim",
+        std::to_string(from.list().size()) + " axes are moved to " + std::to_string(to.list().size()) + " places",
+        x.where, "name one place for each axis");
+  std::vector<int> source(as_index(rank), -1);  // by place
+  std::vector<std::uint8_t> is_moved(as_index(rank), 0);
+  for (std::size_t i = 0; i < from.list().size(); ++i) {
+    const int axis = normalise_axis(static_cast<int>(from.list()[i]), rank, "movedim", x.where);
+    const int place = normalise_axis(static_cast<int>(to.list()[i]), rank, "movedim", x.where);
+    if (is_moved[as_index(axis)] != 0 || source[as_index(place)] >= 0)
+      throw IndexError("movedim", "an axis or a place is named twice", x.where);
+    is_moved[as_index(axis)] = 1;
+    source[as_index(place)] = axis;
+  }
+  int next = 0;
+  for (int& axis : source) {
+    if (axis >= 0) continue;
+    while (is_moved[as_index(next)] != 0) ++next;
+    axis = next++;
+  }
+  return permute(In(whole, x.where), Axes(source));
+}
+
+SINTER_DECL Tensor swapaxes(const In& x, int a, int b) { return transpose(x, a, b); }
+
+SINTER_DECL Tensor atleast_1d(const In& x) {
+  const Tensor whole(x.tensor());
+  return whole.rank() == 0 ? reshape(In(whole, x.where), Shape{1}) : whole;
+}
+SINTER_DECL Tensor atleast_2d(const In& x) {
+  const Tensor whole = atleast_1d(x);
+  return whole.rank() == 1 ? unsqueeze(In(whole, x.where), 0) : whole;
+}
+SINTER_DECL Tensor atleast_3d(const In& x) {
+  const Tensor whole = atleast_2d(x);
+  return whole.rank() == 2 ? unsqueeze(In(whole, x.where), 2) : whole;
+}
+
+// ---- broadcasting
+
+SINTER_DECL Tensor broadcast_to(const In& x, const Shape& shape) { return expand(x, shape); }
+SINTER_DECL Tensor expand_as(const In& x, const In& other) { return expand(x, other.tensor()->type.shape); }
+SINTER_DECL std::vector<Tensor> broadcast_tensors(std::span<const Tensor> parts, Location where) {
+  Shape shape;
+  for (const Tensor& part : parts) shape = broadcast(shape, part.shape(), "broadcast_tensors", where);
+  std::vector<Tensor> out;
+  for (const Tensor& part : parts) out.push_back(expand(In(part, where), shape));
+  return out;
+}
+SINTER_DECL std::vector<Tensor> broadcast_tensors(std::initializer_list<Tensor> parts, Location where) {
+  return broadcast_tensors(std::span<const Tensor>(parts.begin(), parts.size()), where);
+}
+
+// ---- parts
+
+SINTER_DECL Tensor narrow(const In& x, int axis, Dim start, Dim length) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "narrow", x.where);
+  const Dim extent = whole.shape()[axis];
+  if (!expr_detail::is_at_most(0, start)) start = extent + start;
+  if (!expr_detail::is_at_most(0, start) || !expr_detail::is_at_most(0, length) ||
+      !expr_detail::is_at_most(start + length, extent))
+    throw IndexError("narrow",
+                     length.text() + " elements from " + start.text() + " on do not lie in axis " +
+                         std::to_string(axis) + " of " + whole.shape().text(),
+                     x.where);
+  return expr_detail::part_of(whole, axis, start, start + length, x.where);
+}
+
+SINTER_DECL Tensor select(const In& x, int axis, Dim position) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "select", x.where);
+  std::vector<Index> positions(as_index(axis) + 1, Index(all, x.where));
+  positions.back() = Index(position, x.where);
+  return index(In(whole, x.where), positions);
+}
+
+namespace expr_detail {
+/// The diagonal of the last two axes, by a view of the matrix as a row where its width is known.
+inline Tensor last_diagonal(const Tensor& x, int offset, Location where) {
+  const Shape shape = x.shape();
+  const Dim rows = shape[-2], columns = shape[-1];
+  const std::int64_t below = offset < 0 ? -std::int64_t{offset} : 0, beside = offset > 0 ? offset : 0;
+  const bool is_outside = !is_at_most(below + 1, rows) || !is_at_most(beside + 1, columns);
+  Dim count = 0;
+  if (!is_outside) {
+    const Dim high = rows - Dim(below), wide = columns - Dim(beside);
+    count = is_at_most(high, wide) ? high : wide;
+  }
+  Shape flat = shape;
+  flat.erase(flat.rank() - 1);
+  const int last = flat.rank() - 1;
+  flat.set(last, rows * columns);
+  const Tensor row = reshape(In(x, where), flat);
+  if (is_outside) return part_of(row, last, 0, 0, where);
+  const Dim first = columns * Dim(below) + Dim(beside);
+  if (!columns.is_static()) {
+    const Tensor along = arange(count, {.dtype = DType::i64, .device = x.device()}, where);
+    return take(In(row, where), In(Tensor(along * (columns + Dim(1)) + first), where), last);
+  }
+  const std::int64_t step = columns.value() + 1;
+  std::vector<Index> positions(as_index(last) + 1, Index(all));
+  positions.back() = Index(Slice{first, first + (count - Dim(1)) * Dim(step) + Dim(1), step}, where);
+  return index(In(row, where), positions);
+}
+
+/// Axes a and b of `x` as the last two, in this order.
+inline Tensor with_plane_last(const In& x, int a, int b, std::string_view op) {
+  const Tensor whole(x.tensor());
+  const int rank = whole.rank();
+  if (rank < 2)
+    throw ShapeError(op, "x is " + whole.shape().text() + ", two axes are required", x.where,
+                     rank == 1 ? "diag(x) makes a matrix of a vector" : "");
+  a = normalise_axis(a, rank, op, x.where);
+  b = normalise_axis(b, rank, op, x.where);
+  if (a == b) throw IndexError(op, "axis " + std::to_string(a) + " is named twice", x.where);
+  return movedim(In(whole, x.where), {a, b}, {-2, -1});
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor diagonal(const In& x, int offset, int a, int b) {
+  return expr_detail::last_diagonal(expr_detail::with_plane_last(x, a, b, "diagonal"), offset, x.where);
+}
+
+SINTER_DECL Tensor as_strided(const In& x, const Shape& shape, DimList strides, Dim offset) {
+  const Tensor whole(x.tensor());
+  const std::span<const Dim> steps = strides.list();
+  if (steps.size() != as_index(shape.rank()))
+    throw ShapeError("as_strided", std::to_string(steps.size()) + " strides for the shape " + shape.text(), x.where,
+                     "name one stride for each axis");
+  const Dim count = whole.shape().numel(x.where);
+  Dim least = offset, most = offset;
+  bool is_empty = false, is_known = true;
+  Tensor position = full({}, Scalar(offset), {.dtype = DType::i64, .device = whole.device()}, x.where);
+  for (int i = 0; i < shape.rank(); ++i) {
+    const Dim step = steps[as_index(i)], reach = (shape[i] - Dim(1)) * step;
+    is_empty |= ops_detail::is_zero(shape[i]);
+    is_known &= step.is_static();
+    (step.is_static() && step.value() < 0 ? least : most) += reach;
+    Shape column;
+    for (int k = 0; k < shape.rank(); ++k) column.push_back(k == i ? shape[i] : Dim(1));
+    const Tensor along = arange(shape[i], {.dtype = DType::i64, .device = whole.device()}, x.where);
+    position = position + reshape(In(Tensor(along * step), x.where), column);
+  }
+  const bool is_within = expr_detail::is_at_most(0, least) && expr_detail::is_at_most(most + Dim(1), count);
+  if (!is_empty && is_known && !is_within)
+    throw IndexError("as_strided",
+                     "elements " + least.text() + " to " + most.text() + " are read, x has " + count.text(), x.where,
+                     "strides count elements of x in row-major order");
+  return take(In(flatten(In(whole, x.where)), x.where), In(position, x.where), 0);
+}
+
+// ---- order
+
+SINTER_DECL Tensor flip(const In& x, Axes axes) {
+  Ref<TensorImpl> value = x.tensor();
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.axes = expr_detail::reduced_axes(axes, value->type.shape.rank(), "flip", x.where);
+  if (attrs.axes.empty()) return Tensor(std::move(value));
+  return expr_detail::record<ops::Flip>({Leaf(std::move(value))}, std::move(shared), x.where);
+}
+SINTER_DECL Tensor fliplr(const In& x) { return flip(x, 1); }
+SINTER_DECL Tensor flipud(const In& x) { return flip(x, 0); }
+
+SINTER_DECL Tensor rot90(const In& x, int times, Axes plane) {
+  const Tensor whole(x.tensor());
+  const In at(whole, x.where);
+  if (plane.list().size() != 2)
+    throw IndexError("rot90", std::to_string(plane.list().size()) + " axes are named, 2 are required", x.where);
+  const int a = normalise_axis(static_cast<int>(plane.list()[0]), whole.rank(), "rot90", x.where);
+  const int b = normalise_axis(static_cast<int>(plane.list()[1]), whole.rank(), "rot90", x.where);
+  if (a == b) throw IndexError("rot90", "axis " + std::to_string(a) + " is named twice", x.where);
+  switch (times & 3) {
+    case 1: return transpose(In(flip(at, b), x.where), a, b);
+    case 2: return flip(at, {a, b});
+    case 3: return flip(In(transpose(at, a, b), x.where), b);
+    default: return whole;
+  }
+}
+
+// ---- copies side by side
+
+namespace expr_detail {
+inline void check_counts(std::span<const Dim> counts, std::string_view op, Location where) {
+  for (Dim count : counts)
+    if (!is_at_most(0, count)) throw ShapeError(op, "the count " + count.text() + " is negative", where);
+}
+
+/// `x` with `inner` elements after position `outer` of its row-major order repeated `count` times, in `shape`.
+inline Tensor repeat_runs(const Tensor& x, Dim outer, Dim count, Dim inner, const Shape& shape, Location where) {
+  const Tensor runs = reshape(In(x, where), Shape{outer, 1, inner});
+  return reshape(In(expand(In(runs, where), Shape{outer, count, inner}), where), shape);
+}
+
+/// One count for each axis: all at once by an axis of extent 1 before each repeated one; where the rank has no room for
+/// these, axis by axis.
+inline Tensor repeat_axes(const Tensor& x, std::span<const Dim> counts, Location where) {
+  const Shape from = x.shape();
+  Shape lifted, stretched, out;
+  std::size_t added = 0;
+  for (Dim count : counts)
+    if (!ops_detail::is_one(count)) ++added;
+  if (added == 0) return x;
+  if (as_index(from.rank()) + added < as_index(max_rank)) {
+    for (int i = 0; i < from.rank(); ++i) {
+      const Dim count = counts[as_index(i)];
+      if (!ops_detail::is_one(count)) {
+        lifted.push_back(1);
+        stretched.push_back(count);
+      }
+      lifted.push_back(from[i]);
+      stretched.push_back(from[i]);
+      out.push_back(from[i] * count);
+    }
+    return reshape(In(expand(In(reshape(In(x, where), lifted), where), stretched), where), out);
+  }
+  Tensor result = x;
+  for (int i = 0; i < from.rank(); ++i) {
+    if (ops_detail::is_one(counts[as_index(i)])) continue;
+    const Shape shape = result.shape();
+    Dim outer = 1, inner = 1;
+    for (int k = 0; k < shape.rank(); ++k) (k < i ? outer : inner) *= shape[k];
+    Shape wide = shape;
+    wide.set(i, shape[i] * counts[as_index(i)]);
+    result = repeat_runs(result, outer, counts[as_index(i)], inner, wide, where);
+  }
+  return result;
+}
+
+/// With axes in front until the rank is `rank`.
+inline Tensor with_leading_axes(const Tensor& x, std::size_t rank, Location where) {
+  if (as_index(x.rank()) >= rank) return x;
+  const Shape own = x.shape();
+  Shape shape;
+  for (std::size_t i = as_index(x.rank()); i < rank; ++i) shape.push_back(1, where);
+  for (Dim extent : own) shape.push_back(extent, where);
+  return reshape(In(x, where), shape);
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor repeat(const In& x, DimList counts) {
+  const Tensor whole(x.tensor());
+  if (counts.list().size() < as_index(whole.rank()))
+    throw ShapeError("repeat", std::to_string(counts.list().size()) + " counts for x of shape " + whole.shape().text(),
+                     x.where, "name one count for each axis, or use tile(x, counts)");
+  return tile(In(whole, x.where), std::move(counts));
+}
+SINTER_DECL Tensor tile(const In& x, DimList counts) {
+  const Tensor whole(x.tensor());
+  expr_detail::check_counts(counts.list(), "tile", x.where);
+  std::vector<Dim> all_counts;
+  for (std::size_t i = counts.list().size(); i < as_index(whole.rank()); ++i) all_counts.push_back(1);
+  all_counts.insert(all_counts.end(), counts.list().begin(), counts.list().end());
+  return expr_detail::repeat_axes(expr_detail::with_leading_axes(whole, all_counts.size(), x.where), all_counts,
+                                  x.where);
+}
+SINTER_DECL Tensor repeat_interleave(const In& x, Dim count, int axis) {
+  const Tensor whole(x.tensor());
+  Shape shape = whole.shape();
+  axis = normalise_axis(axis, shape.rank(), "repeat_interleave", x.where);
+  expr_detail::check_counts({&count, 1}, "repeat_interleave", x.where);
+  Dim outer = 1, inner = 1;
+  for (int i = 0; i < shape.rank(); ++i) (i <= axis ? outer : inner) *= shape[i];
+  shape.set(axis, shape[axis] * count);
+  return expr_detail::repeat_runs(whole, outer, count, inner, shape, x.where);
+}
+SINTER_DECL Tensor repeat_interleave(const In& x, Dim count) {
+  return repeat_interleave(In(flatten(x), x.where), count, 0);
 }
 
 SINTER_NAMESPACE_END
@@ -16959,8 +22959,7 @@ SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
   void** outputs = inputs + at.operands;
   auto* places = reinterpret_cast<CarryPlaces*>(outputs + outputs_count);
   const IntVector& saved = call.attrs[ops::Scan::saved];
-  const bool is_reversed = at.is_reversed;
-  const std::int64_t first = is_reversed ? length - 1 : 0, direction = is_reversed ? -1 : 1;
+  const std::int64_t first = at.is_reversed ? length - 1 : 0, direction = at.is_reversed ? -1 : 1;
   for (std::size_t c = 0; c < at.carries; ++c) {
     void* stack = nullptr;
     for (std::size_t s = 0; s < saved.size(); ++s)
@@ -17504,34 +23503,34 @@ SINTER_DECL void WhileGradient::refuse(Location where) {
 }
 
 SINTER_DECL ValList WhileGradient::vjp(const VjpArgs& a) {
-  const auto carries = as_index(a.attrs[ops::WhileLoop::carries]);
+  const auto loop_carries = as_index(a.attrs[ops::WhileLoop::carries]);
   const std::size_t operands = a.attrs.bodies[1]->inputs().size();
   for (std::size_t i = 0; i < operands && i < 31; ++i)
     if (a.needs(i)) refuse(a.where);  // only its linear operands can be asked for
-  const std::vector<std::size_t> floating = ops_detail::floating_carries(*a.attrs.bodies[1], carries);
+  const std::vector<std::size_t> floating = ops_detail::floating_carries(*a.attrs.bodies[1], loop_carries);
   std::vector<std::size_t> captured;  // with tangents
   std::vector<Val> tangent_of(operands);
   for (std::size_t k = 0; k < a.attrs[wanted].size(); ++k) {
     const auto i = as_index(a.attrs[wanted][k]);
     if (!a.douts[k]) continue;
     tangent_of[i] = a.douts[k];
-    if (i >= carries) captured.push_back(i);
+    if (i >= loop_carries) captured.push_back(i);
   }
   Values inputs;
-  for (std::size_t c = 0; c < carries; ++c) inputs.push_back(a.in[c].value);
+  for (std::size_t c = 0; c < loop_carries; ++c) inputs.push_back(a.in[c].value);
   for (std::size_t c : floating)
     inputs.push_back(tangent_of[c] ? tangent_of[c].value : full(a.in[c], a.in[c].shape(), a.in[c].dtype(), 0).value);
-  for (std::size_t i = carries; i < operands; ++i) inputs.push_back(a.in[i].value);
+  for (std::size_t i = loop_carries; i < operands; ++i) inputs.push_back(a.in[i].value);
   for (std::size_t i : captured) inputs.push_back(tangent_of[i].value);
   Attrs attrs;
-  attrs.set(WhileLoop::carries, static_cast<std::int64_t>(carries + floating.size()));
-  const Graph iteration = ops_detail::tangent_iteration(a, carries, floating, captured);
+  attrs.set(WhileLoop::carries, static_cast<std::int64_t>(loop_carries + floating.size()));
+  const Graph iteration = ops_detail::tangent_iteration(a, loop_carries, floating, captured);
   ops_detail::GradientBody first(iteration, a.where);  // the condition does not look at tangents
   std::vector<Value> args;
   for (Value v : iteration.inputs()) args.push_back(first.input(iteration.type(v)));
-  std::vector<Value> own(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(carries));
-  const auto captures = args.begin() + static_cast<std::ptrdiff_t>(carries + floating.size());
-  own.insert(own.end(), captures, captures + static_cast<std::ptrdiff_t>(operands - carries));
+  std::vector<Value> own(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(loop_carries));
+  const auto captures = args.begin() + static_cast<std::ptrdiff_t>(loop_carries + floating.size());
+  own.insert(own.end(), captures, captures + static_cast<std::ptrdiff_t>(operands - loop_carries));
   const std::vector<Value> condition = first.builder.inline_graph(*a.attrs.bodies[0], own);
   attrs.bodies = {std::make_shared<const Graph>(first.builder.finish(condition)),
                   std::make_shared<const Graph>(iteration)};
@@ -17539,7 +23538,7 @@ SINTER_DECL ValList WhileGradient::vjp(const VjpArgs& a) {
       ops_detail::results_of(a, a.in[0].builder->add(op_info<WhileLoop>, inputs, std::move(attrs), a.where));
   ValList grads;
   for (std::size_t i = 0; i < operands; ++i) grads.push_back(Val{});
-  for (std::size_t k = 0; k < floating.size(); ++k) grads.push_back(results[carries + k]);
+  for (std::size_t k = 0; k < floating.size(); ++k) grads.push_back(results[loop_carries + k]);
   return grads;
 }
 
@@ -17852,6 +23851,311 @@ SINTER_DECL Val AvgPool2d::decompose(const DecomposeArgs& args) {
   return mean(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5});
 }
 
+SINTER_DECL Type WindowMax::infer(const InferArgs& args) {
+  const Shape& from = args.in[0].shape;
+  const Shape out = ops_detail::reduced_shape(args, from);
+  for (std::int64_t axis : args.attrs.axes)
+    if (!from[ops_detail::checked_axis(args, axis, from.rank())].is_static())
+      throw ShapeError(args.op, "the window's extents must be known: the operand is " + from.text(), args.where);
+  return ops_detail::with_shape(args, out);
+}
+SINTER_DECL Val WindowMax::decompose(const DecomposeArgs& args) { return amax(args.in[0], args.attrs.axes); }
+/// As in MaxPool2d, over any number of axes.
+SINTER_DECL ValList WindowMax::vjp(const VjpArgs& a) {
+  const Val seen = a.in[0];
+  const Shape shape = seen.shape();
+  const IntVector& axes = a.attrs.axes;
+  Val place = iota(seen, shape, static_cast<int>(axes[0]), seen.dtype());
+  std::int64_t count = shape[static_cast<int>(axes[0])].value();
+  for (std::size_t i = 1; i < axes.size(); ++i) {
+    const int axis = static_cast<int>(axes[i]);
+    place = place * static_cast<double>(shape[axis].value()) + iota(seen, shape, axis, seen.dtype());
+    count *= shape[axis].value();
+  }
+  const Val is_largest = eq(seen, unreduce(a.out, axes, shape));
+  const Val rank = where(is_nan(seen), -1 - place, where(is_largest, place, static_cast<double>(count)));
+  const Val is_chosen = eq(rank, amin(rank, axes, kept));
+  return {where(is_chosen, unreduce(a.dout, axes, shape), 0)};
+}
+SINTER_DECL Batched WindowMax::batch(const BatchArgs& a) {
+  return apply(op_info<WindowMax>, {a.in[0]}, Attrs{.axes = ops_detail::axes_past_batch(a.attrs.axes, a.in[0].rank())});
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+// ---- sinter/ops/cumulative.ipp
+// Shape rules and derivatives of scans.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+inline Type infer_scan(const InferArgs& args) {
+  first_axis(args);
+  if (args.in[0].dtype == DType::bool_)
+    throw DTypeError(args.op, "the operand is " + args.in[0].text() + ", a number is required", args.where,
+                     "cast it first: cast(x, DType::i64)");
+  return with_shape(args, args.in[0].shape);
+}
+
+/// Another scan along the same axis. `is_opposite`: from the other end.
+inline Val scan_along(const VjpArgs& a, const OpInfo& op, Val x, bool exclusive, bool is_opposite = false) {
+  Attrs attrs{.axes = a.attrs.axes};
+  attrs.set(is_exclusive, exclusive);
+  attrs.set(is_reversed, a.attrs[is_reversed] != is_opposite);
+  return apply(op, {x}, std::move(attrs));
+}
+
+/// Each gradient goes to the element that was the extreme there: the one where the scan last took a new value.
+inline ValList extremum_scan_vjp(const VjpArgs& a) {
+  const Val x = a.in[0];
+  const Shape shape = x.shape();
+  const int axis = static_cast<int>(a.attrs.axes[0]);
+  const Val reached = a.attrs[is_exclusive] ? scan_along(a, *a.out.builder->node(a.out.value).op, x, false) : a.out;
+  const Val is_extreme = logical_or(eq(x, reached), is_nan(x));
+  const Val place = iota(x, shape, axis, DType::i64);
+  // Reversed, later places come first: the extreme is the least one that was met.
+  const bool reversed = a.attrs[is_reversed];
+  const std::int64_t none = reversed ? std::numeric_limits<std::int64_t>::max() : -1;
+  const Val met = where(is_extreme, place, integer_number(place, none));
+  const Val found = scan_along(a, reversed ? op_info<ops::Cummin> : op_info<ops::Cummax>, met, a.attrs[is_exclusive]);
+  const Val is_there = logical_and(ge(found, 0), lt(found, element_count(x, {axis}, DType::i64)));
+  const Val from = where(is_there, found, integer_number(place, 0));
+  // One index over all elements, as gradients are added along one axis.
+  const Shape flat{shape.numel()};
+  const Val own = reshape(iota(x, flat, 0, DType::i64), shape);
+  IntVector inner;
+  for (int i = axis + 1; i < shape.rank(); ++i) inner.push_back(i);
+  const Val stride = element_count(x, inner, DType::i64);
+  const Val index = reshape(own + (from - place) * stride, flat);
+  const Val share = reshape(where(is_there, a.dout, full_like(a.dout, 0)), flat);
+  return {reshape(scatter_add(index, share, flat, 0), shape)};
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL Type Cumsum::infer(const InferArgs& args) { return ops_detail::infer_scan(args); }
+SINTER_DECL Type Cumprod::infer(const InferArgs& args) { return ops_detail::infer_scan(args); }
+SINTER_DECL Type Cummax::infer(const InferArgs& args) { return ops_detail::infer_scan(args); }
+SINTER_DECL Type Cummin::infer(const InferArgs& args) { return ops_detail::infer_scan(args); }
+
+SINTER_DECL Batched Cumsum::batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
+SINTER_DECL Batched Cumprod::batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
+SINTER_DECL Batched Cummax::batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
+SINTER_DECL Batched Cummin::batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
+
+SINTER_DECL ValList Cumsum::vjp(const VjpArgs& a) {
+  return {ops_detail::scan_along(a, op_info<Cumsum>, a.dout, a.attrs[ops_detail::is_exclusive], true)};
+}
+
+/// An element stands in all products from its own on. Before the first zero they are divided by it; the first zero
+/// itself is left out of them; what stands after it is multiplied by it everywhere.
+SINTER_DECL ValList Cumprod::vjp(const VjpArgs& a) {
+  using ops_detail::scan_along;
+  const Val x = a.in[0];
+  const bool exclusive = a.attrs[ops_detail::is_exclusive];
+  const Val is_zero = eq(x, 0);
+  const Val zeros = scan_along(a, op_info<Cumsum>, cast(is_zero, DType::i64), false);
+  const Val zeros_in_product = exclusive ? scan_along(a, op_info<Cumsum>, cast(is_zero, DType::i64), true) : zeros;
+  const Val is_first = logical_and(is_zero, eq(zeros, 1));
+  const Val others = scan_along(a, op_info<Cumprod>, where(is_first, 1, x), exclusive);
+  const Val share = a.dout * others, none = full_like(share, 0), is_clear = eq(zeros_in_product, 0);
+  const Val before = scan_along(a, op_info<Cumsum>, where(is_clear, share, none), exclusive, true);
+  const Val at_zero = scan_along(a, op_info<Cumsum>, where(is_clear, none, share), exclusive, true);
+  const Val divisor = where(is_zero, 1, x);
+  return {where(eq(zeros, 0), before / divisor, where(is_first, at_zero, none))};
+}
+
+SINTER_DECL ValList Cummax::vjp(const VjpArgs& a) { return ops_detail::extremum_scan_vjp(a); }
+SINTER_DECL ValList Cummin::vjp(const VjpArgs& a) { return ops_detail::extremum_scan_vjp(a); }
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+// ---- sinter/ops/convolution.ipp
+// Windows as rows, grouped.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// Elements that a kernel of `taps` reaches over.
+inline std::int64_t kernel_reach(std::int64_t taps, std::int64_t dilation) { return (taps - 1) * dilation + 1; }
+
+/// [n, c, positions..., taps...].
+inline Val convolution_windows(Val x, const Shape& weight, const Attrs& attrs) {
+  using Op = ops::Convolution;
+  Shape low{0, 0}, high{0, 0};
+  IntVector axes, reach, every(as_index(2 * x.rank() - 2), 1);
+  bool is_dilated = false;
+  for (int i = 2; i < x.rank(); ++i) {
+    const auto k = as_index(i - 2);
+    low.push_back(attrs[Op::low][i - 2]);
+    high.push_back(attrs[Op::high][i - 2]);
+    axes.push_back(i);
+    reach.push_back(kernel_reach(weight[i].value(), attrs[Op::dilation][k]));
+    every[as_index(x.rank() - 2 + i)] = attrs[Op::dilation][k];
+    is_dilated |= attrs[Op::dilation][k] > 1;
+  }
+  const Val seen = windows(pad(x, low, high, 0), axes, reach, attrs[Op::stride]);
+  return is_dilated ? slice(seen, zero_starts(seen.rank()), seen.shape(), every) : seen;
+}
+
+/// Each channel by itself: the windows times its weights, summed.
+inline Val convolve_channels(Val seen, Val weight) {
+  const int axes = weight.rank() - 2;
+  Shape shape{weight.shape()[0]};
+  IntVector summed;
+  for (int i = 0; i < axes; ++i) shape.push_back(1);
+  for (int i = 0; i < axes; ++i) {
+    shape.push_back(weight.shape()[2 + i]);
+    summed.push_back(2 + axes + i);
+  }
+  return sum(seen * reshape(weight, shape), summed);
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL Type Convolution::infer(const InferArgs& args) {
+  ops_detail::require_floating(args);
+  ops_detail::require_same_dtype(args);
+  const Shape &x = args.in[0].shape, &weight = args.in[1].shape;
+  const int axes = x.rank() - 2;
+  const std::int64_t parts = args.attrs[groups];
+  constexpr std::int64_t most_parts = std::int64_t{1} << 30;
+  const bool fits = axes >= 1 && axes <= 3 && weight.rank() == x.rank() && parts >= 1 && parts <= most_parts &&
+                    x[1] == weight[1] * Dim(parts) && weight[0] % Dim(parts) == Dim(0);
+  if (!fits)
+    throw ShapeError(args.op,
+                     "x is " + x.text() + ", weight is " + weight.text() + ", groups are " + std::to_string(parts),
+                     args.where,
+                     "x must be (n, channels, 1 to 3 axes) and weight (outputs, channels / groups, kernel), outputs a "
+                     "multiple of the groups");
+  ensure(args.attrs[stride].size() == as_index(axes) && args.attrs[dilation].size() == as_index(axes) &&
+             args.attrs[low].rank() == axes && args.attrs[high].rank() == axes,
+         "convolution: stride, dilation and padding of each axis are required");
+  Shape out{x[0], weight[0]};
+  for (int i = 0; i < axes; ++i) {
+    if (!weight[2 + i].is_static())
+      throw ShapeError(args.op, "the kernel's extents must be known: weight is " + weight.text(), args.where,
+                       "do not mark them dynamic");
+    const std::int64_t step = args.attrs[stride][as_index(i)], apart = args.attrs[dilation][as_index(i)];
+    constexpr std::int64_t most = std::int64_t{1} << 30;
+    if (step < 1 || apart < 1 || apart > most || weight[2 + i].value() < 1 || weight[2 + i].value() > most)
+      throw ShapeError(args.op, "kernel, stride and dilation must be positive", args.where);
+    for (Dim border : {args.attrs[low][i], args.attrs[high][i]})
+      if (border.is_static() && (border.value() < 0 || border.value() > most))
+        throw ShapeError(args.op, "padding is " + border.text() + ", it must not be negative", args.where);
+    const std::int64_t reach = ops_detail::kernel_reach(weight[2 + i].value(), apart);
+    const Dim extent = x[2 + i] + args.attrs[low][i] + args.attrs[high][i];
+    if (ops_detail::is_shorter(extent, reach))
+      throw ShapeError(args.op,
+                       "a kernel that reaches over " + std::to_string(reach) + " does not fit axis " +
+                           std::to_string(2 + i) + " of " + x.text() + " with its padding",
+                       args.where);
+    out.push_back((extent - Dim(reach)) / Dim(step) + Dim(1));
+  }
+  return ops_detail::with_shape(args, out);
+}
+
+SINTER_DECL Val Convolution::decompose(const DecomposeArgs& args) {
+  const Val weight = args.in[1];
+  const Shape shape = weight.shape();
+  const std::int64_t parts = args.attrs[groups];
+  const int axes = weight.rank() - 2;
+  const Val seen = ops_detail::convolution_windows(args.in[0], shape, args.attrs);
+  if (parts > 1 && ops_detail::is_one(shape[1]) && shape[0] == Dim(parts))
+    return ops_detail::convolve_channels(seen, weight);
+  IntVector order;  // [c, n, positions..., taps...]: channels in front, to be cut into groups
+  order.push_back(1);
+  order.push_back(0);
+  for (int i = 2; i < seen.rank(); ++i) order.push_back(i);
+  Dim positions = seen.shape()[0], taps = 1;
+  for (int i = 0; i < axes; ++i) {
+    positions = positions * seen.shape()[2 + i];
+    taps = taps * shape[2 + i];
+  }
+  const Dim outputs = shape[0] / Dim(parts), inputs = shape[1];
+  const Val cut = reshape(permute(seen, order), {parts, inputs, positions, taps});
+  const Val rows = reshape(permute(cut, {0, 2, 1, 3}), {parts, positions, inputs * taps});
+  const Val columns = transpose(reshape(weight, {parts, outputs, inputs * taps}));
+  const Val product =
+      parts == 1 ? matmul(reshape(rows, {positions, inputs * taps}), reshape(columns, {inputs * taps, outputs}))
+                 : matmul(rows, columns);  // [groups, positions, outputs]
+  const Val joined = permute(reshape(product, {parts, positions, outputs}), {1, 0, 2});
+  Shape spread{seen.shape()[0]};
+  IntVector channels_second{0, axes + 1};
+  for (int i = 0; i < axes; ++i) {
+    spread.push_back(seen.shape()[2 + i]);
+    channels_second.push_back(1 + i);
+  }
+  spread.push_back(shape[0]);
+  return permute(reshape(joined, spread), channels_second);
+}
+
+/// The batch joins the first axis of x; weights for each example make groups of their own.
+SINTER_DECL Batched Convolution::batch(const BatchArgs& a) {
+  if (a.is_batched(1)) {
+    if (!a.size.is_static()) return {};
+    const Val x = ops_detail::with_batch(a, 0), weight = a.in[1];  // [b, n, c, s...], [b, o, c / groups, k...]
+    const Shape from = x.shape(), kernel = weight.shape();
+    Shape joined{from[1], from[0] * from[2]}, kernels{kernel[0] * kernel[1]};
+    for (int i = 3; i < from.rank(); ++i) joined.push_back(from[i]);
+    for (int i = 2; i < kernel.rank(); ++i) kernels.push_back(kernel[i]);
+    Attrs attrs = a.attrs;
+    attrs.set(groups, a.attrs[groups] * a.size.value());
+    const Val out = apply(a.op, {reshape(ops_detail::move_axis(x, 0, 1), joined), reshape(weight, kernels)}, attrs);
+    Shape split{from[1], from[0], kernel[1]};
+    for (int i = 2; i < out.rank(); ++i) split.push_back(out.shape()[i]);
+    return ops_detail::move_axis(reshape(out, split), 1, 0);
+  }
+  const Shape from = a.in[0].shape();
+  Shape joined{from[0] * from[1]};
+  for (int i = 2; i < from.rank(); ++i) joined.push_back(from[i]);
+  const Val out = apply(a.op, {reshape(a.in[0], joined), a.in[1]}, a.attrs);
+  Shape split{from[0], from[1]};
+  for (int i = 1; i < out.rank(); ++i) split.push_back(out.shape()[i]);
+  return reshape(out, split);
+}
+
+SINTER_DECL Type SumWindows::infer(const InferArgs& args) {
+  std::uint32_t seen_axes = 0;
+  for (std::int64_t axis : args.attrs.axes) {
+    const std::uint32_t bit = 1u << ops_detail::checked_axis(args, axis, args.attrs.shape.rank());
+    if ((seen_axes & bit) != 0)
+      throw IndexError(args.op, "axis " + std::to_string(axis) + " is named twice", args.where);
+    seen_axes |= bit;
+  }
+  // The shape that windows of attrs.shape have.
+  const Type target = ops_detail::with_shape(args, args.attrs.shape);
+  Attrs seen_attrs = Attrs{.axes = args.attrs.axes};
+  seen_attrs.set(Windows::sizes, args.attrs[sizes]);
+  seen_attrs.set(Windows::strides, args.attrs[strides]);
+  const Type seen = Windows::infer(InferArgs{{&target, 1}, seen_attrs, args.op, args.where});
+  if (!(seen.shape == args.in[0].shape))
+    throw ShapeError(args.op, "x is " + args.in[0].shape.text() + ", the sum is to be " + args.attrs.shape.text(),
+                     args.where, "x must be " + seen.shape.text());
+  return target;
+}
+SINTER_DECL Val SumWindows::decompose(const DecomposeArgs& args) {
+  const Val x = args.in[0];
+  const Val target = full(x, args.attrs.shape, x.dtype(), 0);  // its shape is all that is asked of it
+  Attrs attrs;
+  for (std::int64_t axis : args.attrs.axes)
+    attrs.axes.push_back(axis < 0 ? axis + static_cast<std::int64_t>(args.attrs.shape.rank()) : axis);
+  attrs.set(Windows::sizes, args.attrs[sizes]);
+  attrs.set(Windows::strides, args.attrs[strides]);
+  const Val in[] = {target};
+  return Windows::vjp(VjpArgs{in, x, x, attrs, args.where})[0];
+}
+SINTER_DECL Batched SumWindows::batch(const BatchArgs& a) {
+  Attrs attrs = a.attrs;
+  attrs.shape = ops_detail::batched_shape(a.size, a.attrs.shape);
+  attrs.axes = ops_detail::axes_past_batch(a.attrs.axes, attrs.shape.rank());
+  return apply(a.op, a.in, std::move(attrs));
+}
+
 }  // namespace ops
 SINTER_NAMESPACE_END
 // ---- sinter/ops/custom_derivative.ipp
@@ -17924,6 +24228,37 @@ SINTER_DECL Batched Barrier::batch(const BatchArgs& a) {
   if (a.is_batched(0)) return ops_detail::batch_elementwise(a);
   const Val token = reshape(slice_axis(a.in[1], 0, 0, 1), {});  // any example's is right
   return {apply(a.op, {a.in[0], token}), false};
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+// ---- sinter/ops/flip.ipp
+// Mirrored axes as gathers by descending positions.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+SINTER_DECL Type Flip::infer(const InferArgs& args) {
+  const Shape& shape = args.in[0].shape;
+  std::uint32_t seen = 0;
+  for (std::int64_t axis : args.attrs.axes) {
+    const std::uint32_t bit = 1u << ops_detail::checked_axis(args, axis, shape.rank());
+    if ((seen & bit) != 0) throw IndexError(args.op, "axis " + std::to_string(axis) + " is named twice", args.where);
+    seen |= bit;
+  }
+  return args.in[0];
+}
+
+SINTER_DECL Val Flip::decompose(const DecomposeArgs& args) {
+  Val x = args.in[0];
+  for (std::int64_t named : args.attrs.axes) {
+    const int axis = normalise_axis(static_cast<int>(named), x.rank(), "flip", args.where);
+    const Dim extent = x.shape()[axis];
+    if (extent.is_static() && extent.value() <= 1) continue;
+    const Val last = element_count(x, {axis}, DType::i64) - 1;
+    x = take(x, last - iota(x, {extent}, 0, DType::i64), axis);
+  }
+  return x;
 }
 
 }  // namespace ops
@@ -18795,6 +25130,19 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Neg, ops::Abs, ops::Sign, ops::Square, ops::Reciprocal, ops::Sqrt, ops::Rsqrt, ops::Exp, ops::Log, ops::Sin,
     ops::Cos, ops::Tanh, ops::Erf, ops::Floor, ops::Ceil, ops::Round, ops::Trunc, ops::Not, ops::Cast,
     ops::StopGradient, ops::Sigmoid, ops::Relu, ops::Gauss, ops::GeluSlope, ops::Gelu, ops::SiluSlope, ops::Silu,
+    // elementary
+    ops::Expm1, ops::Exp2, ops::Log1p, ops::Log2, ops::Log10, ops::Tan, ops::Asin, ops::Acos, ops::Atan, ops::Atan2,
+    ops::Sinh, ops::Cosh, ops::Asinh, ops::Acosh, ops::Atanh, ops::Cbrt, ops::Hypot, ops::Logaddexp, ops::Logaddexp2,
+    ops::Logit, ops::Xlogy, ops::Xlog1py, ops::Lerp,
+    // special
+    ops::Erfc, ops::Erfinv, ops::Lgamma, ops::Digamma, ops::Polygamma, ops::Sinc, ops::I0, ops::I0e, ops::I1, ops::I1e,
+    // bits
+    ops::IsNan, ops::IsInf, ops::IsFinite, ops::IsPosInf, ops::IsNegInf, ops::Signbit, ops::Copysign, ops::Nextafter,
+    ops::Ldexp, ops::FrexpFraction, ops::FrexpExponent, ops::LeftShift, ops::RightShift, ops::Popcount, ops::Bitcast,
+    ops::Fmod, ops::Heaviside,
+    // more activations
+    ops::Softplus, ops::Logsigmoid, ops::Mish, ops::Softsign, ops::Hardsigmoid, ops::Hardswish, ops::Tanhshrink,
+    ops::LeakyRelu, ops::Elu, ops::Hardshrink, ops::Softshrink, ops::GeluTanh,
     // binary, comparison
     ops::Add, ops::Sub, ops::Mul, ops::Div, ops::FloorDivide, ops::Rem, ops::Pow, ops::Maximum, ops::Minimum,
     ops::Clamp, ops::ClampToNumbers, ops::And, ops::Or, ops::Xor, ops::Eq, ops::Ne, ops::Lt, ops::Le, ops::Gt, ops::Ge,
@@ -18802,17 +25150,20 @@ inline constexpr auto op_table = sorted_by_name<
     // reduction, statistics
     ops::Sum, ops::Prod, ops::Amax, ops::Amin, ops::Extent, ops::ElementCount, ops::Mean, ops::Var, ops::Any, ops::All,
     ops::Argmax, ops::Argmin,
+    // cumulative
+    ops::Cumsum, ops::Cumprod, ops::Cummax, ops::Cummin,
     // view, join
     ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
+    ops::Flip, ops::Convolution, ops::SumWindows,
     // region, matmul, take, random
-    ops::CustomDerivative, ops::Barrier, ops::To, ops::Region, ops::Matmul, ops::Take, ops::ScatterAdd, ops::OneHot,
-    ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
+    ops::CustomDerivative, ops::Barrier, ops::To, ops::Region, ops::Matmul, ops::Take, ops::Scatter, ops::ScatterAdd,
+    ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
     // control flow
     ops::Switch, ops::SwitchWithEffects, ops::WhileLoop, ops::WhileLoopWithEffects, ops::WhileGradient, ops::Scan,
     ops::ScanWithEffects,
     // networks
     ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::Conv2d,
-    ops::MaxPool2d, ops::AvgPool2d, ops::ScaledDotProductAttention>();
+    ops::MaxPool2d, ops::AvgPool2d, ops::WindowMax, ops::ScaledDotProductAttention>();
 
 }  // namespace ops_detail
 
@@ -18874,9 +25225,25 @@ SINTER_DECL ScalarValue ScalarBuilder::fma(ScalarValue a, ScalarValue b, ScalarV
   return push({.prim = Prim::fma, .dtype = a.dtype, .args = {a.id, b.id, c.id}});
 }
 
-SINTER_DECL ScalarValue ScalarBuilder::select(ScalarValue condition, ScalarValue a, ScalarValue b) {
+SINTER_DECL ScalarValue ScalarBuilder::select(ScalarValue condition, ScalarValue a, ScalarValue b, Usually usually) {
   ensure(condition.dtype == DType::bool_ && a.dtype == b.dtype, "select: wrong dtypes");
-  return a.id == b.id ? a : push({.prim = Prim::select, .dtype = a.dtype, .args = {condition.id, a.id, b.id}});
+  return a.id == b.id ? a
+                      : push({.prim = Prim::select,
+                              .dtype = a.dtype,
+                              .args = {condition.id, a.id, b.id},
+                              .bits = static_cast<std::uint64_t>(usually)});
+}
+
+SINTER_DECL ScalarValue ScalarBuilder::guarded_load(std::uint16_t access, DType dtype, ScalarValue condition,
+                                                    ScalarValue fill, Usually usually) {
+  ensure(condition.dtype == DType::bool_ && fill.dtype == dtype, "guarded_load: wrong dtypes");
+  const Inst& known = body_[condition.id];
+  if (known.prim == Prim::immediate) return known.bits != 0 ? load(access, dtype) : fill;
+  return push({.prim = Prim::guarded_load,
+               .dtype = dtype,
+               .args = {condition.id, fill.id, no_inst},
+               .access = access,
+               .bits = static_cast<std::uint64_t>(usually)});
 }
 
 SINTER_DECL ScalarValue ScalarBuilder::convert(ScalarValue x, DType to) {
@@ -18887,8 +25254,810 @@ SINTER_DECL ScalarValue ScalarBuilder::convert(ScalarValue x, DType to) {
   return push({.prim = Prim::convert, .dtype = to, .args = {x.id, no_inst, no_inst}});
 }
 
+SINTER_DECL ScalarValue ScalarBuilder::bitcast(ScalarValue x, DType to) {
+  if (x.dtype == to) return x;
+  ensure(size_of(x.dtype) == size_of(to) && size_of(to) >= 4, "bitcast: dtypes of different sizes");
+  return push({.prim = Prim::bitcast, .dtype = to, .args = {x.id, no_inst, no_inst}});
+}
+
 SINTER_DECL ScalarValue ScalarBuilder::random_bits(ScalarValue key, ScalarValue counter, ScalarValue element) {
   return push({.prim = Prim::random_bits, .dtype = DType::i64, .args = {key.id, counter.id, element.id}});
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/ops/coefficients.hpp
+// Coefficients of the functions that ops are made of. Made by tools/minimax.py, not by hand: edit that and run it
+// again.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail::coefficients_f32 {
+
+// (e^r - 1 - r) / r^2, |r| <= ln(2)/2. Relative error 2^-26.1.
+inline constexpr double expm1[] = {
+    0x1.fffffe0000000p-2, 0x1.5554b40000000p-3, 0x1.5556f20000000p-5, 0x1.1225460000000p-7, 0x1.6b9c6e0000000p-10,
+};
+// (atan(r)/r - 1) / z in z = r^2, r <= tan(pi/8). Relative error 2^-25.5.
+inline constexpr double atan[] = {
+    -0x1.5554540000000p-2,
+    0x1.9924d80000000p-3,
+    -0x1.1c37ea0000000p-3,
+    0x1.49e63a0000000p-4,
+};
+// (asin(r)/r - 1) / z in z = r^2, r <= 1/2. Relative error 2^-27.6.
+inline constexpr double asin[] = {
+    0x1.5555c80000000p-3, 0x1.3302040000000p-4, 0x1.747bc00000000p-5, 0x1.8c3da80000000p-6, 0x1.595d360000000p-5,
+};
+// Phi(-a) e^(a^2/2) (1 + a/4) in a / (1 + a/4) - 2, a <= 15 (f32), or a/6 and - 3.5, a <= 39 (f64). Relative error
+// 2^-25.7.
+inline constexpr double normal_tail[] = {
+    0x1.82b4bc0000000p-3,  -0x1.373e3a0000000p-4,  0x1.8c6d7a0000000p-6,   -0x1.7dff6c0000000p-8,
+    0x1.eedeb80000000p-11, -0x1.ed86b00000000p-15, -0x1.ceb5a40000000p-17, 0x1.9c64300000000p-19,
+    0x1.a543c00000000p-23, -0x1.00dd6e0000000p-24,
+};
+// lgamma(2 + t) / t, |t| <= 1/2. Relative error 2^-25.9.
+inline constexpr double gamma_middle[] = {
+    0x1.b0ee600000000p-2, 0x1.4a34cc0000000p-2,   -0x1.13df240000000p-4, 0x1.51346a0000000p-6,   -0x1.e516280000000p-8,
+    0x1.798d720000000p-9, -0x1.1d54ce0000000p-10, 0x1.29c2300000000p-11, -0x1.d0c7dc0000000p-12,
+};
+// x (lgamma(x) - ((x - 1/2) log(x) - x + log(2 pi) / 2)) in z = 1/x^2, x >= 8. Relative error 2^-33.6.
+inline constexpr double stirling[] = {
+    0x1.5555560000000p-4,
+    -0x1.6c3f080000000p-9,
+    0x1.c39b560000000p-11,
+};
+// erfinv(a) / a in a^2, a <= 0.81. Relative error 2^-17.2.
+inline constexpr double erf_inverse_near[] = {
+    0x1.c5c0480000000p-1, 0x1.d990f60000000p-3,  0x1.289b360000000p-3, -0x1.b91e560000000p-5,
+    0x1.2d0d400000000p-1, -0x1.bf7f480000000p-1, 0x1.697f2e0000000p-1,
+};
+// erfinv(a) in t = sqrt(-log(1 - a)) - 3.5, a >= 0.8. Relative error 2^-16.8.
+inline constexpr double erf_inverse_far[] = {
+    0x1.9dfe4c0000000p+1,  0x1.095c8a0000000p+0,   -0x1.4e1cf60000000p-8,  0x1.1520320000000p-12, 0x1.66561a0000000p-13,
+    0x1.6ae9300000000p-15, -0x1.92162a0000000p-17, -0x1.d875860000000p-16, 0x1.127dba0000000p-17,
+};
+// I0(x) in x^2, x <= 8. Relative error 2^-35.4.
+inline constexpr double i0_near[] = {
+    0x1.0000000000000p+0,  0x1.0000000000000p-2,  0x1.0000000000000p-6,  0x1.c71c720000000p-12,
+    0x1.c71c6a0000000p-18, 0x1.2345c80000000p-24, 0x1.02e3ac0000000p-31, 0x1.526d480000000p-39,
+    0x1.4fe24c0000000p-47, 0x1.1776680000000p-55, 0x1.0731420000000p-64, 0x1.3b90c80000000p-72,
+};
+// sqrt(x) e^-x I0(x) in 16/x - 1, x >= 8. Relative error 2^-25.2.
+inline constexpr double i0_far[] = {
+    0x1.9bd4280000000p-2,  0x1.b8796a0000000p-9,  0x1.1e08a60000000p-13, 0x1.75a4dc0000000p-17,
+    0x1.140c6c0000000p-20, 0x1.6ac0c20000000p-22, 0x1.a9ad1c0000000p-22,
+};
+// I1(x) / x in x^2, x <= 8. Relative error 2^-32.9.
+inline constexpr double i1_near[] = {
+    0x1.0000000000000p-1,  0x1.0000000000000p-4,  0x1.5555560000000p-9,  0x1.c71c5a0000000p-15,
+    0x1.6c17fc0000000p-21, 0x1.844c100000000p-28, 0x1.2863cc0000000p-35, 0x1.4d89a60000000p-43,
+    0x1.472afc0000000p-51, 0x1.eaac0e0000000p-61, 0x1.24477e0000000p-67, -0x1.c951480000000p-78,
+};
+// sqrt(x) e^-x I1(x) in 16/x - 1, x >= 8. Relative error 2^-26.8.
+inline constexpr double i1_far[] = {
+    0x1.8ebe780000000p-2,   -0x1.3f79620000000p-7,  -0x1.cba9a80000000p-13, -0x1.f839cc0000000p-17,
+    -0x1.058cf60000000p-19, -0x1.ac6f620000000p-22, -0x1.a6e2600000000p-25,
+};
+
+}  // namespace ops_detail::coefficients_f32
+namespace ops_detail::coefficients_f64 {
+
+// (e^r - 1 - r) / r^2, |r| <= ln(2)/2. Relative error 2^-55.6.
+inline constexpr double expm1[] = {
+    0x1.0000000000005p-1,  0x1.555555555554ep-3,  0x1.555555555225bp-5,  0x1.111111111513bp-7,  0x1.6c16c17ecfab4p-10,
+    0x1.a01a0185f8a6dp-13, 0x1.a019a7b47508dp-16, 0x1.71de68ca71da1p-19, 0x1.28a1918cd45e5p-22, 0x1.ae95aa3a910e1p-26,
+};
+// (atan(r)/r - 1) / z in z = r^2, r <= tan(pi/8). Relative error 2^-54.7.
+inline constexpr double atan[] = {
+    -0x1.5555555555318p-2, 0x1.9999999949745p-3,  -0x1.249249057cc0bp-3, 0x1.c71c65cf71f17p-4,  -0x1.745bc32c6338ap-4,
+    0x1.3afc3526d2a9fp-4,  -0x1.10052cfaa6f7dp-4, 0x1.d254e5cf425afp-5,  -0x1.6517f70002e30p-5, 0x1.5c50045f6f869p-6,
+};
+// (asin(r)/r - 1) / z in z = r^2, r <= 1/2. Relative error 2^-55.9.
+inline constexpr double asin[] = {
+    0x1.5555555555390p-3, 0x1.333333336e836p-4, 0x1.6db6db4277e36p-5,  0x1.f1c72c39f2821p-6,
+    0x1.6e89f42587bfap-6, 0x1.1c6be36139525p-6, 0x1.c6fd9cbe900d2p-7,  0x1.8ec3fee7c2374p-7,
+    0x1.abc6291c5486fp-8, 0x1.3ffb407f8a5d7p-6, -0x1.09ddeb131ed64p-6, 0x1.05713eaf03e63p-5,
+};
+// Phi(-a) e^(a^2/2) (1 + a/4) in a / (1 + a/4) - 2, a <= 15 (f32), or a/6 and - 3.5, a <= 39 (f64). Relative error
+// 2^-54.2.
+inline constexpr double normal_tail[] = {
+    0x1.cc85dabf38064p-4,   -0x1.eccf736e4eed3p-6,  0x1.e5f0e6424b32ep-8,   -0x1.b74a69be90e5bp-10,
+    0x1.697f7721e6852p-12,  -0x1.0c13a7e4c18e9p-14, 0x1.60f3ce1f10f5fp-17,  -0x1.92b6384d5134dp-20,
+    0x1.7d3371ae0b3f0p-23,  -0x1.0f1819c1a7e49p-26, 0x1.87ec9ded4870dp-31,  0x1.071b1acd72340p-34,
+    -0x1.1081f25445f58p-36, 0x1.47510374c9944p-40,  0x1.19bec1c6badb2p-44,  -0x1.861781600d81dp-46,
+    0x1.613815ce42847p-50,  0x1.f9f3e6dc7ad2dp-53,  -0x1.6902beec38787p-55, -0x1.8e84b47928430p-59,
+    0x1.466483f872ae3p-61,  0x1.d4582ceb8f7bep-65,
+};
+// lgamma(2 + t) / t, |t| <= 1/2. Relative error 2^-56.2.
+inline constexpr double gamma_middle[] = {
+    0x1.b0ee6072093cep-2,   0x1.4a34cc4a60fa6p-2,  -0x1.13e001a557538p-4,  0x1.51322ac7d88f9p-6,
+    -0x1.e404fc21dc6f7p-8,  0x1.7add6ead2a1d4p-9,  -0x1.38ac5bffa1e1ep-10, 0x1.0b36afbc793a8p-11,
+    -0x1.d3fd66044866ep-13, 0x1.a1279e832a326p-14, -0x1.78da3c013fbfep-15, 0x1.580ed66303757p-16,
+    -0x1.3d1fed604292fp-17, 0x1.25adef201a457p-18, -0x1.0c5a9e448304bp-19, 0x1.f8fdb6c297256p-21,
+    -0x1.16c78ee285f93p-21, 0x1.1592f604a8bf0p-22, -0x1.08e00529a750ap-24,
+};
+// x (lgamma(x) - ((x - 1/2) log(x) - x + log(2 pi) / 2)) in z = 1/x^2, x >= 8. Relative error 2^-62.6.
+inline constexpr double stirling[] = {
+    0x1.5555555555555p-4,  -0x1.6c16c16c09cf8p-9,  0x1.a01a00fc5137ap-11, -0x1.3812c06050624p-11,
+    0x1.b8e72a3ef056dp-11, -0x1.e7c8580d72c87p-10, 0x1.221e58336e757p-8,
+};
+// erfinv(a) / a in a^2, a <= 0.81. Relative error 2^-17.3.
+inline constexpr double erf_inverse_near[] = {
+    0x1.c5c047a383312p-1, 0x1.d991a9139fd35p-3,  0x1.288d607b5a318p-3, -0x1.b792378a5b4bbp-5,
+    0x1.2cbde06d243fap-1, -0x1.bf0ad715300dfp-1, 0x1.693f85f552b7dp-1,
+};
+// erfinv(a) in t = sqrt(-log(1 - a)) - 3.5, a >= 0.8. Relative error 2^-16.8.
+inline constexpr double erf_inverse_far[] = {
+    0x1.9dfe4c589d95fp+1,  0x1.095c8a2ea528ep+0,   -0x1.4e1ea9e2a097ap-8,  0x1.15170c9c90ca0p-12, 0x1.66720e7c660e0p-13,
+    0x1.6b0540296f28bp-15, -0x1.926c89dbe7822p-17, -0x1.d87b2e04ff5edp-16, 0x1.12839eea8911cp-17,
+};
+// I0(x) in x^2, x <= 8. Relative error 2^-67.3.
+inline constexpr double i0_near[] = {
+    0x1.0000000000000p+0,   0x1.0000000000000p-2,    0x1.0000000000000p-6,   0x1.c71c71c71c71cp-12,
+    0x1.c71c71c71c740p-18,  0x1.23456789ab84cp-24,   0x1.02e85c08a33e4p-31,  0x1.522a43f466c41p-39,
+    0x1.522a443443421p-47,  0x1.0b312cf904537p-55,   0x1.5602455840ec8p-64,  0x1.69b7c0903423dp-73,
+    0x1.43067e0c81069p-82,  0x1.bc808eab22754p-92,   0x1.917048a8043a1p-100, -0x1.f3089f8ef7953p-107,
+    0x1.a30125a6c71cdp-113, -0x1.e1758d2e40173p-120, 0x1.79fe3b5335f6fp-127, -0x1.693e7b16b33f8p-135,
+    0x1.3d30288e86a45p-144,
+};
+// sqrt(x) e^-x I0(x) in 16/x - 1, x >= 8. Relative error 2^-53.8.
+inline constexpr double i0_far[] = {
+    0x1.9bd428ad249a5p-2,   0x1.b87969bb93bd5p-9,  0x1.1daa72b5a462dp-13,  0x1.75e5ee6f879b3p-17,
+    0x1.8e51403b876cbp-20,  0x1.3f49af98d0b50p-22, 0x1.7d085a4b85c8ep-24,  0x1.51cb2353f8e31p-25,
+    0x1.73355f38c3583p-26,  0x1.03f6117426179p-27, -0x1.e68f88bfc46bep-28, -0x1.ce7230369c375p-27,
+    -0x1.2172242d17472p-28, 0x1.0864c7f68785fp-27, 0x1.3d4b043328815p-28,  -0x1.02fe71998a4e4p-28,
+    -0x1.a4501962b561cp-30, 0x1.f84157fd29587p-30, -0x1.06fcc754677efp-30, -0x1.bb3a3bcadc7e5p-31,
+    0x1.82887bc5169b9p-30,  0x1.152fc1648bcd9p-32, -0x1.794d4f96944f6p-31, -0x1.523e2cde0bbc4p-35,
+    0x1.1abe3431d3b5bp-33,
+};
+// I1(x) / x in x^2, x <= 8. Relative error 2^-64.8.
+inline constexpr double i1_near[] = {
+    0x1.0000000000000p-1,    0x1.0000000000000p-4,   0x1.5555555555555p-9,    0x1.c71c71c71c741p-15,
+    0x1.6c16c16c165eep-21,   0x1.845c8a0cf7152p-28,  0x1.27e4fb757c71fp-35,   0x1.522a444733a45p-43,
+    0x1.2c97500536efcp-51,   0x1.ab83555005b56p-60,  0x1.f14adc334cf49p-69,   0x1.e6688dace2530p-78,
+    0x1.430a7393cfbaep-87,   0x1.43a6c9f79aa61p-94,  -0x1.4fe1c8ac6dc22p-100, 0x1.5d62ea0961dd5p-106,
+    -0x1.0ae36f08e0dd2p-112, 0x1.274e8ff413695p-119, -0x1.be46d4d89573ep-127, 0x1.9bf83055eb6a7p-135,
+    -0x1.5e5d12d08e165p-144,
+};
+// sqrt(x) e^-x I1(x) in 16/x - 1, x >= 8. Relative error 2^-56.3.
+inline constexpr double i1_far[] = {
+    0x1.8ebe783a84030p-2,   -0x1.3f796198ee63fp-7,  -0x1.cbc54df1f5f04p-13, -0x1.f89c23044fa30p-17,
+    -0x1.ec8e0f6481e98p-20, -0x1.76138598f59afp-22, -0x1.ad8e692b48bd7p-24, -0x1.7277abbd211b7p-25,
+    -0x1.916994fd06285p-26, -0x1.21d568e7bc317p-27, 0x1.cbac8f220e85ap-28,  0x1.e34b0cda98776p-27,
+    0x1.a4fe8889a515cp-28,  -0x1.097d1519adbf2p-27, -0x1.1a9e5a3974ddfp-27, 0x1.eb3a63c7d9091p-29,
+    0x1.cf713a0e3d61ap-28,  -0x1.b9e03b6bb8d0fp-30, -0x1.26bf2f2e708fbp-28, 0x1.6585f75dfa31bp-31,
+    0x1.123921f314ff3p-29,  -0x1.a0446e5b6effcp-33, -0x1.434c8fa3d976fp-31, 0x1.deb970472437ap-36,
+    0x1.6390e9844978dp-34,
+};
+
+}  // namespace ops_detail::coefficients_f64
+SINTER_NAMESPACE_END
+// ---- sinter/ops/scalar_math.ipp
+// The formulas. Coefficients and their errors are in coefficients.hpp.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+using SB = ScalarBuilder;
+using SV = ScalarValue;
+using Coefficients = std::span<const double>;
+
+inline constexpr double infinite = std::numeric_limits<double>::infinity();
+inline constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
+
+inline bool is_double(SV x) { return x.dtype == DType::f64; }
+/// What f32 and f64 differ in.
+template <class T>
+T of(SV x, T f32, T f64) {
+  return is_double(x) ? f64 : f32;
+}
+inline SV horner(SB& s, Coefficients coefficients, SV x) {
+  SV sum = s.imm(coefficients.back(), x);
+  for (std::size_t i = coefficients.size() - 1; i-- > 0;) sum = s.fma(sum, x, s.imm(coefficients[i], x));
+  return sum;
+}
+inline SV is_nan(SB& s, SV x) { return s.ne(x, x); }
+inline SV times(SB& s, SV x, double factor) { return s.mul(x, s.imm(factor, x)); }
+inline SV plus(SB& s, SV x, double term) { return s.add(x, s.imm(term, x)); }
+inline SV is_less(SB& s, SV x, double limit) { return s.lt(x, s.imm(limit, x)); }
+inline SV is_above(SB& s, SV x, double limit) { return s.lt(s.imm(limit, x), x); }
+inline SV is_equal(SB& s, SV x, double value) { return s.eq(x, s.imm(value, x)); }
+inline SV choose(SB& s, SV condition, double a, SV b) { return s.select(condition, s.imm(a, b), b); }
+
+/// The number nearest to `value` with so few bits that its products with small integers are exact, and the rest of it.
+struct SplitConstant {
+  double high, low;
+};
+inline SplitConstant split(SV like, long double value) {
+  int exponent = 0;
+  const int bits = of(like, 24, 53) - 12;
+  const long double fraction = std::frexp(value, &exponent);
+  const long double high = std::ldexp(std::round(std::ldexp(fraction, bits)), exponent - bits);
+  return {static_cast<double>(high), static_cast<double>(value - high)};
+}
+inline constexpr long double pi = 3.14159265358979323846264338327950288L,
+                             ln_2 = 0.693147180559945309417232121458176568L,
+                             log10_2 = 0.301029995663981195213738894724493027L;
+
+// ---- bits -----------------------------------------------------------------------------------------------------------
+
+SINTER_DECL DType bits_of(DType dtype) { return dtype == DType::f32 ? DType::i32 : DType::i64; }
+inline SV to_bits(SB& s, SV x) { return s.bitcast(x, bits_of(x.dtype)); }
+inline SV from_bits(SB& s, SV bits) { return s.bitcast(bits, bits.dtype == DType::i32 ? DType::f32 : DType::f64); }
+inline SV lowest(SB& s, DType bits) {
+  return s.imm_int(
+      bits == DType::i32 ? std::numeric_limits<std::int32_t>::min() : std::numeric_limits<std::int64_t>::min(), bits);
+}
+
+SINTER_DECL SV has_sign(SB& s, SV x) {
+  const SV bits = is_floating(x.dtype) ? to_bits(s, x) : x;
+  return s.lt(bits, s.imm_int(0, bits.dtype));
+}
+SINTER_DECL SV copy_sign(SB& s, SV x, SV sign) {
+  const SV a = to_bits(s, x), b = to_bits(s, sign), mask = lowest(s, a.dtype);
+  return from_bits(s, s.or_(s.and_(a, s.not_(mask)), s.and_(b, mask)));
+}
+
+/// One more or less of the bits leads to the neighbour, away from zero or towards it.
+SINTER_DECL SV next_after(SB& s, SV x, SV to) {
+  const SV bits = to_bits(s, x), one = s.imm_int(1, bits.dtype), zero = s.imm(0, x);
+  const SV grows = s.eq(s.lt(x, to), s.lt(zero, x));
+  const SV stepped = from_bits(s, s.select(grows, s.add(bits, one), s.sub(bits, one)));
+  const SV from_zero = copy_sign(s, from_bits(s, one), to);
+  const SV moved = s.select(s.eq(x, zero), from_zero, stepped);
+  return s.select(is_nan(s, x), x, s.select(is_nan(s, to), to, s.select(s.eq(x, to), to, moved)));
+}
+
+/// 2^n for integral n within the exponents of normal numbers: adding n to a number whose unit is its last bit puts it
+/// there with the bias, and a shift makes it the exponent.
+inline SV power_of_two(SB& s, SV n) {
+  const SV anchored = plus(s, n, of(n, 0x1.8p23 + 127, 0x1.8p52 + 1023));
+  const SV bits = to_bits(s, anchored);
+  return from_bits(s, s.shift_left(bits, s.imm_int(of(n, 23, 52), bits.dtype)));
+}
+
+SINTER_DECL ScalarParts parts_of(SB& s, SV x) {
+  const int mantissa = of(x, 23, 52), bias = of(x, 126, 1022);
+  const SV lifts = is_less(s, s.abs(x), of(x, 0x1p-126, 0x1p-1022));
+  const SV normal = s.select(lifts, times(s, x, of(x, 0x1p32, 0x1p64)), x);
+  const SV bits = to_bits(s, normal);
+  const DType integer = bits.dtype;
+  const SV field = s.imm_int(of<std::int64_t>(x, 0x7F800000, 0x7FF0000000000000), integer);
+  const SV biased = s.shift_right(s.and_(bits, field), s.imm_int(mantissa, integer));
+  // As the low bits of 2^mantissa: a subtraction makes it a floating number.
+  const std::int64_t anchor = of<std::int64_t>(x, 0x4B000000, 0x4330000000000000);
+  const SV exponent = s.sub(
+      from_bits(s, s.or_(biased, s.imm_int(anchor, integer))),
+      s.select(lifts, s.imm(of(x, 0x1p23, 0x1p52) + bias + of(x, 32, 64), x), s.imm(of(x, 0x1p23, 0x1p52) + bias, x)));
+  const SV half = s.imm_int(of<std::int64_t>(x, 0x3F000000, 0x3FE0000000000000), integer);
+  const SV fraction = from_bits(s, s.or_(s.and_(bits, s.not_(field)), half));
+  const SV is_plain = s.and_(s.ne(x, s.imm(0, x)), is_less(s, s.abs(x), infinite));
+  return {s.select(is_plain, fraction, x), s.select(is_plain, exponent, s.imm(0, x))};
+}
+
+/// Of a fraction the first product is exact, and the second one rounds.
+SINTER_DECL SV scaled(SB& s, SV x, SV n) {
+  const ScalarParts parts = parts_of(s, x);
+  const double limit = of(x, 200, 1600);
+  // Beyond, and also in sums of both, everything has become zero or infinite; NaN does not occur.
+  const SV total = s.min(s.imm(limit, x), s.max(s.imm(-limit, x), s.add(parts.exponent, n)));
+  const SV half = s.floor(times(s, total, 0.5));
+  return s.mul(s.mul(parts.fraction, power_of_two(s, half)), power_of_two(s, s.sub(total, half)));
+}
+
+// ---- exponentials and logarithms ------------------------------------------------------------------------------------
+
+/// e^x = 2^n (1 + p), for x within the range in which 2^n is a number or its half is.
+struct ExpParts {
+  SV n, p;
+};
+inline ExpParts exp_parts(SB& s, SV x) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  const SV n = s.round(times(s, x, static_cast<double>(1 / ln_2)));
+  const SplitConstant ln2 = split(x, ln_2);
+  SV r = s.fma(n, s.imm(-ln2.high, x), x);  // exact
+  const SV rest = times(s, n, -ln2.low), sum = s.add(r, rest);
+  // r and rest as a rounded sum and what it lacks, which joins the small terms.
+  const SV low = s.sub(rest, s.sub(sum, r));
+  const SV tail = s.fma(s.mul(sum, sum), horner(s, of(x, Coefficients(f::expm1), Coefficients(d::expm1)), sum), low);
+  return {n, s.add(sum, tail)};
+}
+
+/// 2^n (1 + p) - 1 = 2^n p + (2^n - 1), in halves so that nothing overflows too early.
+SINTER_DECL SV expm1(SB& s, SV x) {
+  const SV bounded = s.min(s.imm(of(x, 89, 710), x), s.max(s.imm(of(x, -25, -50), x), x));
+  const ExpParts e = exp_parts(s, bounded);
+  const SV power = power_of_two(s, plus(s, e.n, -1));
+  const SV half = s.fma(power, e.p, plus(s, power, -0.5));
+  const SV result = s.select(is_equal(s, e.n, 0), e.p, s.add(half, half));
+  return s.select(is_equal(s, x, 0), x, result);  // the sign of -0
+}
+
+SINTER_DECL SV exp2(SB& s, SV x) {
+  const SV bounded = s.min(s.imm(of(x, 130, 1030), x), s.max(s.imm(of(x, -152, -1080), x), x));
+  const SV n = s.round(bounded), half = s.floor(times(s, n, 0.5));
+  const SV fraction = s.exp(times(s, s.sub(bounded, n), static_cast<double>(ln_2)));
+  return s.mul(s.mul(fraction, power_of_two(s, half)), power_of_two(s, s.sub(n, half)));
+}
+
+/// u = 1 + x is rounded; log(1 + x) = log(u) + (x - (u - 1)) / u to first order.
+SINTER_DECL SV log1p(SB& s, SV x) {
+  const SV u = plus(s, x, 1), lost = s.sub(x, plus(s, u, -1));
+  const SV corrects = s.and_(is_above(s, u, 0), is_less(s, u, infinite));
+  const SV sum = s.add(s.log(u), s.select(corrects, s.div(lost, u), s.imm(0, x)));
+  return s.select(is_equal(s, u, 1), x, sum);
+}
+
+/// x = m 2^n with sqrt(1/2) <= m < sqrt(2), as n and log(m).
+inline ScalarPair log_parts(SB& s, SV x) {
+  const ScalarParts parts = parts_of(s, x);
+  const SV is_low = is_less(s, parts.fraction, 0.70710678118654752440);
+  const SV m = s.select(is_low, s.add(parts.fraction, parts.fraction), parts.fraction);
+  return {s.select(is_low, plus(s, parts.exponent, -1), parts.exponent), s.log(m)};
+}
+/// n * unit + log(m) * factor, both constants in two parts.
+inline SV log_of_base(SB& s, SV x, long double unit, long double factor) {
+  const ScalarPair parts = log_parts(s, x);
+  const SplitConstant step = split(x, unit), base = split(x, factor);
+  const SV head = times(s, parts.high, step.high);
+  const SV low = s.fma(parts.high, s.imm(step.low, x), times(s, parts.low, base.low));
+  const SV result = s.add(head, s.fma(parts.low, s.imm(base.high, x), low));
+  const SV is_plain = s.and_(is_above(s, x, 0), is_less(s, x, infinite));
+  return s.select(is_plain, result, s.log(x));
+}
+SINTER_DECL SV log2(SB& s, SV x) { return log_of_base(s, x, 1, 1 / ln_2); }
+SINTER_DECL SV log10(SB& s, SV x) { return log_of_base(s, x, log10_2, log10_2 / ln_2); }
+
+SINTER_DECL SV softplus(SB& s, SV x) { return s.add(s.max(x, s.imm(0, x)), log1p(s, s.exp(s.neg(s.abs(x))))); }
+
+// ---- angles ---------------------------------------------------------------------------------------------------------
+
+SINTER_DECL SV tan(SB& s, SV x) { return s.div(s.sin(x), s.cos(x)); }
+
+/// asin(r) - r for |r| <= 1/2.
+inline SV asin_rest(SB& s, SV r, SV square) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  return s.mul(s.mul(r, square), horner(s, of(r, Coefficients(f::asin), Coefficients(d::asin)), square));
+}
+/// sqrt(x) and what its rounding took off; x may be 0.
+inline ScalarPair extended_sqrt(SB& s, SV x) {
+  const SV root = s.sqrt(x), rest = s.fma(s.neg(root), root, x);
+  return {root, s.select(is_above(s, x, 0), s.div(rest, s.add(root, root)), s.imm(0, x))};
+}
+
+/// Above 1/2: pi/2 - 2 asin(sqrt((1 - a) / 2)).
+SINTER_DECL SV asin(SB& s, SV x) {
+  const SV a = s.abs(x), is_large = is_above(s, a, 0.5);
+  const SV square = s.select(is_large, s.fma(a, s.imm(-0.5, x), s.imm(0.5, x)), s.mul(a, a));
+  const ScalarPair root = extended_sqrt(s, square);
+  const SV r = s.select(is_large, root.high, a), rest = asin_rest(s, r, square);
+  const double half_pi = of(x, static_cast<double>(static_cast<float>(pi / 2)), static_cast<double>(pi / 2));
+  // The first difference is exact to a bit of half_pi's last place, and what it loses is put back.
+  const SV twice = s.add(r, r), head = s.sub(s.imm(half_pi, x), twice);
+  const SV lost = s.sub(s.sub(s.imm(half_pi, x), head), twice);
+  const SV small = s.add(rest, root.low);
+  const SV tail =
+      s.fma(small, s.imm(-2, x), plus(s, lost, static_cast<double>(pi / 2 - static_cast<long double>(half_pi))));
+  return copy_sign(s, s.select(is_large, s.add(head, tail), s.add(a, rest)), x);
+}
+
+/// 2 asin(sqrt((1 - x) / 2)) above 1/2, pi less that of -x below -1/2, pi/2 - asin(x) between.
+SINTER_DECL SV acos(SB& s, SV x) {
+  const SV a = s.abs(x), is_large = is_above(s, a, 0.5), is_negative = is_less(s, x, 0);
+  const SV square = s.select(is_large, s.fma(a, s.imm(-0.5, x), s.imm(0.5, x)), s.mul(a, a));
+  const ScalarPair root = extended_sqrt(s, square);
+  const SV r = s.select(is_large, root.high, x), rest = asin_rest(s, r, square);
+  const auto near_to = [&](long double value) {
+    return of(x, static_cast<double>(static_cast<float>(value)), static_cast<double>(value));
+  };
+  const auto left = [&](long double value) {
+    return static_cast<double>(value - static_cast<long double>(near_to(value)));
+  };
+  const SV half = s.add(root.high, s.add(rest, root.low)), at_right = s.add(half, half);
+  // c - (head + small) with c = pi, head = 2r; or c = pi/2, head = x.
+  const SV c = s.select(is_large, s.imm(near_to(pi), x), s.imm(near_to(pi / 2), x));
+  const SV c_low = s.select(is_large, s.imm(left(pi), x), s.imm(left(pi / 2), x));
+  const SV head = s.select(is_large, s.add(r, r), x),
+           small = s.select(is_large, times(s, s.add(rest, root.low), 2), rest);
+  const SV difference = s.sub(c, head), lost = s.sub(s.sub(c, difference), head);
+  const SV other = s.add(difference, s.add(s.sub(lost, small), c_low));
+  return s.select(s.and_(is_large, s.not_(is_negative)), at_right, other);
+}
+
+/// atan(r) - r for |r| <= tan(pi/8).
+inline SV atan_rest(SB& s, SV r) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  const SV square = s.mul(r, r);
+  return s.mul(s.mul(r, square), horner(s, of(r, Coefficients(f::atan), Coefficients(d::atan)), square));
+}
+inline constexpr double tan_eighth = 0.41421356237309504880;  // tan(pi/8)
+
+/// The angle of (x, y) from the numbers' sizes and signs, none of them NaN. With t the smaller by the larger, atan(t)
+/// is that or pi/4 + atan((t - 1) / (t + 1)), and the angle is k pi/4 plus or minus the rest.
+inline SV angle_of(SB& s, SV a, SV b, SV is_left) {
+  const SV zero = s.imm(0, a), one = s.imm(1, a);
+  const SV swaps = s.lt(b, a);
+  SV larger = s.select(swaps, a, b), smaller = s.select(swaps, b, a);
+  // Two infinities are as two ones; what would overflow in a sum is made smaller.
+  smaller = s.select(is_equal(s, smaller, infinite), one, s.select(is_equal(s, larger, infinite), zero, smaller));
+  larger = s.select(s.or_(is_equal(s, larger, 0), is_equal(s, larger, infinite)), one, larger);
+  const SV shrink = s.select(is_above(s, larger, of(a, 0x1p100, 0x1p1000)), s.imm(0.25, a), one);
+  larger = s.mul(larger, shrink);
+  smaller = s.mul(smaller, shrink);
+  const SV is_wide = s.lt(times(s, larger, tan_eighth), smaller);
+  const SV quotient =
+      s.div(s.select(is_wide, s.sub(smaller, larger), smaller), s.select(is_wide, s.add(smaller, larger), larger));
+  // k, and whether the rest is subtracted.
+  const SV first = s.select(is_wide, one, zero);
+  const SV second = s.select(swaps, s.sub(s.imm(2, a), first), first);
+  const SV k = s.select(is_left, s.sub(s.imm(4, a), second), second);
+  const SV r = s.select(s.xor_(swaps, is_left), s.neg(quotient), quotient);
+  const SplitConstant quarter = split(a, pi / 4);
+  const SV head = times(s, k, quarter.high), low = times(s, k, quarter.low);
+  const SV sum = s.add(head, r), lost = s.sub(r, s.sub(sum, head));
+  return s.add(sum, s.add(s.add(lost, low), atan_rest(s, r)));
+}
+SINTER_DECL SV atan(SB& s, SV x) {
+  const SV one = s.imm(1, x), never = s.ne(one, one);
+  const SV a = s.select(is_nan(s, x), one, s.abs(x));
+  const SV result = s.select(is_less(s, a, of(x, 0x1p-13, 0x1p-27)), a, angle_of(s, a, one, never));
+  return s.select(is_nan(s, x), x, copy_sign(s, result, x));
+}
+SINTER_DECL SV atan2(SB& s, SV y, SV x) {
+  const SV is_undefined = s.or_(is_nan(s, x), is_nan(s, y)), one = s.imm(1, x);
+  const SV a = s.select(is_undefined, one, s.abs(y)), b = s.select(is_undefined, one, s.abs(x));
+  return s.select(is_undefined, s.add(x, y), copy_sign(s, angle_of(s, a, b, has_sign(s, x)), y));
+}
+
+/// x = n + r, and the sine of pi r changes its sign with odd n.
+SINTER_DECL SV sin_pi(SB& s, SV x) {
+  const SV n = s.round(x), r = s.sub(x, n);
+  const SV is_odd = s.ne(n, times(s, s.floor(times(s, n, 0.5)), 2));
+  const SplitConstant half_turn = split(x, pi);
+  const SV sine = s.sin(s.fma(r, s.imm(half_turn.high, x), times(s, r, half_turn.low)));
+  return s.select(is_odd, s.neg(sine), sine);
+}
+
+// ---- hyperbolic functions -------------------------------------------------------------------------------------------
+
+/// With t = e^a - 1: (t + t / (t + 1)) / 2. q = t / 4 does not overflow before the result does.
+SINTER_DECL SV sinh(SB& s, SV x) {
+  const SV a = s.min(s.abs(x), s.imm(of(x, 89.6, 710.6), x));
+  const ExpParts e = exp_parts(s, a);
+  const SV power = power_of_two(s, plus(s, e.n, -2));
+  const SV q = s.fma(power, e.p, plus(s, power, -0.25));
+  const SV half = s.add(q, s.div(q, s.fma(q, s.imm(4, x), s.imm(1, x))));
+  const SV is_small = is_less(s, a, of(x, 0x1p-12, 0x1p-26));
+  return s.select(is_nan(s, x), x, copy_sign(s, s.select(is_small, a, s.add(half, half)), x));
+}
+/// (e^a + e^-a) / 2 from e^a / 4.
+SINTER_DECL SV cosh(SB& s, SV x) {
+  const SV a = s.min(s.abs(x), s.imm(of(x, 89.6, 710.6), x));
+  const ExpParts e = exp_parts(s, a);
+  const SV power = power_of_two(s, plus(s, e.n, -2));
+  const SV quarter = s.fma(power, e.p, power);
+  return s.add(s.add(quarter, quarter), s.div(s.imm(0.125, x), quarter));
+}
+
+/// log1p(a + a^2 / (1 + sqrt(a^2 + 1))), of large numbers log(a) + log(2).
+SINTER_DECL SV asinh(SB& s, SV x) {
+  const SV a = s.abs(x), is_large = is_above(s, a, of(x, 0x1p13, 0x1p28));
+  const SV bounded = s.select(is_large, s.imm(1, x), a), square = s.mul(bounded, bounded);
+  const SV sum = s.add(bounded, s.div(square, plus(s, s.sqrt(plus(s, square, 1)), 1)));
+  const SV large = plus(s, s.log(s.select(is_large, a, s.imm(1, x))), static_cast<double>(ln_2));
+  return s.select(is_nan(s, x), x, copy_sign(s, s.select(is_large, large, log1p(s, sum)), x));
+}
+/// With t = x - 1: log1p(t + sqrt(t (t + 2))).
+SINTER_DECL SV acosh(SB& s, SV x) {
+  const SV is_large = is_above(s, x, of(x, 0x1p13, 0x1p28)), t = plus(s, x, -1);
+  const SV bounded = s.select(is_large, s.imm(1, x), t);
+  const SV near = log1p(s, s.add(bounded, s.sqrt(s.mul(bounded, plus(s, bounded, 2)))));
+  const SV large = plus(s, s.log(s.select(is_large, x, s.imm(1, x))), static_cast<double>(ln_2));
+  return choose(s, is_less(s, x, 1), undefined, s.select(is_large, large, near));
+}
+/// log1p(2a / (1 - a)) / 2.
+SINTER_DECL SV atanh(SB& s, SV x) {
+  const SV a = s.abs(x), twice = s.add(a, a), gap = s.sub(s.imm(1, x), a);
+  const SV below_half = s.fma(twice, s.div(a, gap), twice);
+  const SV half = times(s, log1p(s, s.select(is_less(s, a, 0.5), below_half, s.div(twice, gap))), 0.5);
+  const SV is_small = is_less(s, a, of(x, 0x1p-13, 0x1p-27));
+  return s.select(is_nan(s, x), x,
+                  copy_sign(s, s.select(is_small, a, choose(s, is_above(s, a, 1), undefined, half)), x));
+}
+
+// ---- roots ----------------------------------------------------------------------------------------------------------
+
+/// e^(log(f) / 3) of the fraction, a step of Newton, and a third of the exponent.
+SINTER_DECL SV cbrt(SB& s, SV x) {
+  const ScalarParts parts = parts_of(s, s.abs(x));
+  const SV third = s.floor(times(s, plus(s, parts.exponent, 0.5), 1.0 / 3));
+  const SV rest = s.fma(third, s.imm(-3, x), parts.exponent);  // 0, 1 or 2
+  const SV f = s.mul(parts.fraction, s.select(is_equal(s, rest, 0), s.imm(1, x), s.add(rest, rest)));
+  const SV guess = s.exp(times(s, s.log(f), 1.0 / 3)), square = s.mul(guess, guess);
+  const SV lost = s.fma(guess, guess, s.neg(square));
+  const SV error = s.fma(lost, guess, s.fma(square, guess, s.neg(f)));
+  const SV root = s.sub(guess, s.div(error, times(s, square, 3)));
+  const SV is_plain = s.and_(s.ne(x, s.imm(0, x)), is_less(s, s.abs(x), infinite));
+  return s.select(is_plain, copy_sign(s, s.mul(root, power_of_two(s, third)), x), x);
+}
+
+/// Of numbers that a power of two has brought where squares neither over- nor underflow.
+SINTER_DECL SV hypot(SB& s, SV x, SV y) {
+  const SV a = s.abs(x), b = s.abs(y), larger = s.max(a, b), one = s.imm(1, x);
+  const double far = of(x, 0x1p60, 0x1p500), shrink = of(x, 0x1p-70, 0x1p-600), lift = of(x, 0x1p120, 0x1p600);
+  const SV is_large = is_above(s, larger, far), is_small = is_less(s, larger, 1 / far);
+  const SV factor = s.select(is_large, s.imm(shrink, x), s.select(is_small, s.imm(lift, x), one));
+  const SV inverse = s.select(is_large, s.imm(1 / shrink, x), s.select(is_small, s.imm(1 / lift, x), one));
+  const SV p = s.mul(a, factor), q = s.mul(b, factor);
+  const SV big = s.max(p, q), little = s.min(p, q);
+  const SV length = s.mul(s.sqrt(s.fma(big, big, s.mul(little, little))), inverse);
+  return choose(s, s.or_(is_equal(s, a, infinite), is_equal(s, b, infinite)), infinite, length);
+}
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END
+// ---- sinter/ops/scalar_fold.ipp
+// The ready folds, and what holds for every one.
+
+SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL FoldState fold_state(DType dtype, double value) {
+  ScalarBuilder builder;
+  return {dtype, builder.body().at(builder.imm(value, dtype).id).bits};
+}
+
+namespace ops_detail {
+
+enum class Extreme : std::uint8_t { smallest, largest };
+
+/// What nothing is beyond.
+inline FoldState least_extreme(DType dtype, Extreme which) {
+  const bool is_largest = which == Extreme::largest;
+  if (is_floating(dtype))
+    return fold_state(dtype,
+                      is_largest ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+  return visit_dtype(dtype, [&](auto tag) -> FoldState {
+    using Limits = std::numeric_limits<decltype(tag)>;
+    return {dtype,
+            static_cast<std::uint64_t>(static_cast<std::int64_t>(is_largest ? Limits::lowest() : Limits::max()))};
+  });
+}
+
+/// Whether `x` is more extreme than `best`: beyond it, or the first NaN.
+inline ScalarValue is_beyond(ScalarBuilder& s, ScalarValue x, ScalarValue best, Extreme which) {
+  if (!is_floating(x.dtype)) return which == Extreme::largest ? s.lt(best, x) : s.lt(x, best);
+  const ScalarValue is_not = which == Extreme::largest ? s.le(x, best) : s.le(best, x);
+  return s.and_(s.not_(is_not), s.eq(best, best));
+}
+
+/// A state that nothing has entered has position 0 and the least extreme: a row of nothing else has its first element
+/// at 0, too.
+inline ScalarFold position_fold(DType value, PositionOrder order, Extreme which) {
+  const auto take = [](ScalarBuilder& s, ScalarValue condition, const ScalarValues& a, const ScalarValues& b) {
+    return ScalarValues{s.select(condition, a[0], b[0]), s.select(condition, a[1], b[1])};
+  };
+  // Lanes are not runs of neighbours: of equals the one with the lower position is the first.
+  const auto merge = [&](ScalarBuilder& s, const ScalarValues& older, const ScalarValues& newer) {
+    ScalarValue is_equal = s.eq(older[0], newer[0]);
+    if (is_floating(value)) is_equal = s.or_(is_equal, s.and_(s.ne(older[0], older[0]), s.ne(newer[0], newer[0])));
+    const ScalarValue is_earlier = s.and_(is_equal, s.lt(newer[1], older[1]));
+    return take(s, s.or_(is_beyond(s, newer[0], older[0], which), is_earlier), newer, older);
+  };
+  const auto step = [&](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& point) {
+    if (order == PositionOrder::any) return merge(s, state, point);
+    return take(s, is_beyond(s, point[0], state[0], which), point, state);
+  };
+  return make_fold({value, DType::i64}, {least_extreme(value, which), fold_state(DType::i64, 0)}, step, merge,
+                   [](ScalarBuilder&, const ScalarValues& state) { return ScalarValues{state[1], state[0]}; });
+}
+
+/// What to take a number's distance from: 0 where all are infinite, or there are none.
+inline ScalarValue finite_or_zero(ScalarBuilder& s, ScalarValue greatest) {
+  const ScalarValue infinity = s.imm(std::numeric_limits<double>::infinity(), greatest);
+  return s.select(s.eq(s.abs(greatest), infinity), s.imm(0, greatest), greatest);
+}
+
+/// Two states (greatest, sums...) as one: sums are scaled to the greater of both. NaN in the greatest goes everywhere.
+inline ScalarValues merge_scaled(ScalarBuilder& s, const ScalarValues& older, const ScalarValues& newer) {
+  const ScalarValue greatest = s.max(older[0], newer[0]), origin = finite_or_zero(s, greatest);
+  const ScalarValue lowest = s.imm(-std::numeric_limits<double>::infinity(), greatest);
+  const auto scale = [&](const ScalarValues& state) { return s.exp(s.sub(state[0], origin)); };
+  const ScalarValue older_scale = scale(older), newer_scale = scale(newer);
+  ScalarValues merged{greatest};
+  for (std::size_t i = 1; i < older.size(); ++i) {
+    const ScalarValue sum = s.add(s.mul(older[i], older_scale), s.mul(newer[i], newer_scale));
+    // Nothing but -infinity entered the one: the other stays as it is.
+    merged.push_back(s.select(s.eq(newer[0], lowest), older[i], s.select(s.eq(older[0], lowest), newer[i], sum)));
+  }
+  return merged;
+}
+
+}  // namespace ops_detail
+
+SINTER_DECL ScalarFold argmax_fold(DType value, PositionOrder order) {
+  return ops_detail::position_fold(value, order, ops_detail::Extreme::largest);
+}
+SINTER_DECL ScalarFold argmin_fold(DType value, PositionOrder order) {
+  return ops_detail::position_fold(value, order, ops_detail::Extreme::smallest);
+}
+
+SINTER_DECL ScalarFold min_max_fold(DType value) {
+  using ops_detail::Extreme;
+  const auto both = [](ScalarBuilder& s, const ScalarValues& a, ScalarValue low, ScalarValue high) {
+    return ScalarValues{s.min(a[0], low), s.max(a[1], high)};
+  };
+  return make_fold(
+      {value},
+      {ops_detail::least_extreme(value, Extreme::smallest), ops_detail::least_extreme(value, Extreme::largest)},
+      [&](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& x) { return both(s, state, x[0], x[0]); },
+      [&](ScalarBuilder& s, const ScalarValues& older, const ScalarValues& newer) {
+        return both(s, older, newer[0], newer[1]);
+      },
+      [](ScalarBuilder&, const ScalarValues& state) { return state; });
+}
+
+SINTER_DECL ScalarFold moments_fold(DType value) {
+  const auto step = [](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& x) {
+    const ScalarValue count = s.add(state[0], s.imm(1, state[0])), distance = s.sub(x[0], state[1]);
+    const ScalarValue mean = s.add(state[1], s.div(distance, count));
+    return ScalarValues{count, mean, s.fma(distance, s.sub(x[0], mean), state[2])};
+  };
+  const auto merge = [](ScalarBuilder& s, const ScalarValues& older, const ScalarValues& newer) {
+    const ScalarValue zero = s.imm(0, older[0]), none_newer = s.eq(newer[0], zero), none_older = s.eq(older[0], zero);
+    const ScalarValue count = s.add(older[0], newer[0]), distance = s.sub(newer[1], older[1]);
+    const ScalarValue shift = s.mul(distance, s.div(newer[0], count));
+    const ScalarValue mean = s.add(older[1], shift);
+    const ScalarValue squares = s.fma(s.mul(distance, shift), older[0], s.add(older[2], newer[2]));
+    const auto pick = [&](std::size_t i, ScalarValue merged) {
+      return s.select(none_newer, older[i], s.select(none_older, newer[i], merged));
+    };
+    return ScalarValues{count, pick(1, mean), pick(2, squares)};
+  };
+  return make_fold({value}, {fold_state(value, 0), fold_state(value, 0), fold_state(value, 0)}, step, merge,
+                   [](ScalarBuilder&, const ScalarValues& state) { return state; });
+}
+
+SINTER_DECL ScalarFold log_sum_exp_fold(DType value) {
+  const double lowest = -std::numeric_limits<double>::infinity();
+  return make_fold(
+      {value}, {fold_state(value, lowest), fold_state(value, 0)},
+      [](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& x) {
+        const ScalarValue greatest = s.max(state[0], x[0]), origin = ops_detail::finite_or_zero(s, greatest);
+        return ScalarValues{greatest, s.fma(state[1], s.exp(s.sub(state[0], origin)), s.exp(s.sub(x[0], origin)))};
+      },
+      ops_detail::merge_scaled,
+      [](ScalarBuilder& s, const ScalarValues& state) {
+        return ScalarValues{s.add(s.log(state[1]), ops_detail::finite_or_zero(s, state[0])), state[0], state[1]};
+      });
+}
+
+SINTER_DECL ScalarFold softmax_mean_fold(DType value) {
+  const double lowest = -std::numeric_limits<double>::infinity();
+  return make_fold(
+      {value, value}, {fold_state(value, lowest), fold_state(value, 0), fold_state(value, 0)},
+      [](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& point) {
+        const ScalarValue greatest = s.max(state[0], point[0]), origin = ops_detail::finite_or_zero(s, greatest);
+        const ScalarValue scale = s.exp(s.sub(state[0], origin)), weight = s.exp(s.sub(point[0], origin));
+        return ScalarValues{greatest, s.fma(state[1], scale, weight), s.fma(state[2], scale, s.mul(weight, point[1]))};
+      },
+      ops_detail::merge_scaled,
+      [](ScalarBuilder& s, const ScalarValues& state) {
+        return ScalarValues{s.div(state[2], state[1]), s.add(s.log(state[1]), ops_detail::finite_or_zero(s, state[0]))};
+      });
+}
+
+SINTER_DECL std::span<const FoldRow> fold_rows() {
+  static constexpr FoldRow rows[] = {
+      {"argmax", [](DType value) { return argmax_fold(value); }, true},
+      {"argmin", [](DType value) { return argmin_fold(value); }, true},
+      {"min_max", min_max_fold, true},
+      {"moments", moments_fold, false},
+      {"log_sum_exp", log_sum_exp_fold, false},
+      {"softmax_mean", softmax_mean_fold, false},
+  };
+  return rows;
+}
+
+// Every fold ---------------------------------------------------------------------------------------------------------
+
+namespace ops_detail {
+inline bool may_stand_in_program(Prim prim) {
+  return prim != Prim::load && prim != Prim::gather && prim != Prim::index && !is_reduction(prim);
+}
+
+inline void verify_program(const ScalarProgram& program, std::span<const DType> arguments) {
+  for (std::size_t i = 0; i < program.body.size(); ++i) {
+    const Inst& inst = program.body[i];
+    ensure(may_stand_in_program(inst.prim), "fold: a program of more than maps");
+    for (int k = 0; k < arity(inst.prim); ++k)
+      ensure(inst.args[as_index(k)] < i, "fold: a value used before it is made");
+    if (inst.prim == Prim::argument)
+      ensure(inst.bits < arguments.size() && arguments[inst.bits] == inst.dtype, "fold: an argument that is not there");
+  }
+  for (const InstId result : program.results) ensure(result < program.body.size(), "fold: a result that is not there");
+}
+
+inline void verify_states(const ScalarFold& fold, const ScalarProgram& program) {
+  ensure(program.results.size() == fold.states.size(), "fold: not one result for each number of the state");
+  for (std::size_t i = 0; i < fold.states.size(); ++i)
+    ensure(program.body[program.results[i]].dtype == fold.states[i].dtype, "fold: a state changes its dtype");
+}
+}  // namespace ops_detail
+
+SINTER_DECL void verify(const ScalarFold& fold) {
+  ensure(!fold.arguments.empty() && fold.arguments.size() <= max_fold_arguments, "fold: one to three arguments");
+  ensure(!fold.states.empty() && fold.states.size() <= max_fold_states, "fold: one to four states");
+  std::vector<DType> state, point, both;
+  for (const FoldState& s : fold.states) {
+    ensure(s.dtype != DType::bool_, "fold: a state of bool");
+    state.push_back(s.dtype);
+  }
+  point = both = state;
+  point.insert(point.end(), fold.arguments.begin(), fold.arguments.end());
+  both.insert(both.end(), state.begin(), state.end());
+  ops_detail::verify_program(fold.step, point);
+  ops_detail::verify_program(fold.merge, both);
+  ops_detail::verify_program(fold.finish, state);
+  ops_detail::verify_states(fold, fold.step);
+  ops_detail::verify_states(fold, fold.merge);
+  ensure(!fold.finish.results.empty(), "fold: no result");
+}
+
+namespace ops_detail {
+inline void add_to_hash(Hasher& h, const ScalarProgram& program) {
+  h.add(program.body.size());
+  for (const Inst& i : program.body) {
+    const std::uint64_t word = static_cast<std::uint64_t>(i.prim) << 56 | static_cast<std::uint64_t>(i.dtype) << 48;
+    h.add(word | std::uint64_t{i.args[0]} << 32 | std::uint64_t{i.args[1]} << 16 | i.args[2]).add(i.bits);
+  }
+  for (const InstId result : program.results) h.add(std::uint64_t{result});
+}
+
+inline std::string number_text(DType dtype, std::uint64_t bits) {
+  const Inst inst{.dtype = dtype, .bits = bits};
+  char number[40];
+  if (is_floating(dtype)) std::snprintf(number, sizeof number, "%.9g", inst.number());
+  else std::snprintf(number, sizeof number, "%lld", static_cast<long long>(inst.integer()));
+  return number;
+}
+
+inline std::string program_text(std::string_view title, const ScalarProgram& program) {
+  std::string text = "    " + std::string(title) + ":\n";
+  for (std::size_t i = 0; i < program.body.size(); ++i) {
+    const Inst& inst = program.body[i];
+    text += "      %" + std::to_string(i) + " = " + std::string(name(inst.dtype)) + " " + std::string(name(inst.prim));
+    if (inst.prim == Prim::immediate) text += " " + number_text(inst.dtype, inst.bits);
+    if (inst.prim == Prim::argument) text += " " + std::to_string(inst.bits);
+    for (int k = 0; k < arity(inst.prim); ++k) text += (k ? ", %" : " %") + std::to_string(inst.args[as_index(k)]);
+    text += "\n";
+  }
+  text += "      give";
+  for (std::size_t i = 0; i < program.results.size(); ++i)
+    text += (i ? ", %" : " %") + std::to_string(program.results[i]);
+  return text + "\n";
+}
+}  // namespace ops_detail
+
+SINTER_DECL void add_to_hash(Hasher& hasher, const ScalarFold& fold) {
+  hasher.add(fold.arguments.size() << 8 | fold.states.size());
+  for (const DType dtype : fold.arguments) hasher.add(static_cast<std::uint64_t>(dtype));
+  for (const FoldState& state : fold.states) hasher.add(static_cast<std::uint64_t>(state.dtype)).add(state.bits);
+  for (const ScalarProgram* program : {&fold.step, &fold.merge, &fold.finish})
+    ops_detail::add_to_hash(hasher, *program);
+}
+
+SINTER_DECL std::string text(const ScalarFold& fold) {
+  std::string text = "of (";
+  for (std::size_t i = 0; i < fold.arguments.size(); ++i)
+    text += (i ? ", " : "") + std::string(name(fold.arguments[i]));
+  text += "), state (";
+  for (std::size_t i = 0; i < fold.states.size(); ++i)
+    text += (i ? ", " : "") + std::string(name(fold.states[i].dtype)) + " " +
+            ops_detail::number_text(fold.states[i].dtype, fold.states[i].bits);
+  return text + ")\n" + ops_detail::program_text("step", fold.step) + ops_detail::program_text("merge", fold.merge) +
+         ops_detail::program_text("finish", fold.finish);
 }
 
 SINTER_NAMESPACE_END
@@ -18958,6 +26127,247 @@ SINTER_DECL Val Logsumexp::decompose(const DecomposeArgs& args) {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+// ---- sinter/ops/special_math.ipp
+// The formulas of special functions.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// erfc(a) e^(a^2) for a >= 0: twice S(u) / d with b = a sqrt(2), d = 1 + b * slope and u = b / d (see
+/// coefficients.hpp).
+inline SV scaled_erfc(SB& s, SV a) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  const SV b = times(s, a, 1.41421356237309504880), divisor = s.fma(b, s.imm(of(a, 0.25, 1.0 / 6), a), s.imm(1, a));
+  const SV u = plus(s, s.div(b, divisor), -of(a, 2.0, 3.5));
+  const SV tail = horner(s, of(a, Coefficients(f::normal_tail), Coefficients(d::normal_tail)), u);
+  return s.div(s.add(tail, tail), divisor);
+}
+/// e^(-a^2): the square is rounded, and what that took off scales the result.
+inline SV gauss_of_square(SB& s, SV a) {
+  const SV square = s.mul(a, a), lost = s.fma(a, a, s.neg(square));
+  const SV power = s.exp(s.neg(square));
+  return s.fma(s.neg(power), lost, power);
+}
+/// For a >= 0.
+inline SV erfc_of_positive(SB& s, SV a) { return s.mul(gauss_of_square(s, a), scaled_erfc(s, a)); }
+
+/// 1 - erf(x) where that keeps its digits, else from the tail.
+SINTER_DECL SV erfc(SB& s, SV x) {
+  const SV a = s.min(s.abs(x), s.imm(of(x, 10.5, 27.5), x)), tail = erfc_of_positive(s, a);
+  const SV far = s.select(is_less(s, x, 0), s.sub(s.imm(2, x), tail), tail);
+  const SV result = s.select(is_less(s, a, 0.45), s.sub(s.imm(1, x), s.erf(x)), far);
+  return s.select(is_nan(s, x), x, result);
+}
+
+/// A polynomial, and steps of Halley: with d = (erf(y) - a) / erf'(y), y - d / (1 + y d). Near 1 with erfc and 1 - a.
+SINTER_DECL SV erf_inverse(SB& s, SV x) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  const SV a = s.abs(x), one = s.imm(1, x), is_far = is_above(s, a, 0.8);
+  const SV near =
+      s.mul(a, horner(s, of(x, Coefficients(f::erf_inverse_near), Coefficients(d::erf_inverse_near)), s.mul(a, a)));
+  const SV rest = s.sub(one, a);  // exact where it is used
+  const SV bounded = s.select(s.and_(is_far, is_above(s, rest, 0)), rest, s.imm(0.25, x));
+  const SV t = plus(s, s.sqrt(s.neg(s.log(bounded))), -3.5);
+  const SV far = horner(s, of(x, Coefficients(f::erf_inverse_far), Coefficients(d::erf_inverse_far)), t);
+  SV y = s.select(is_far, far, near);
+  for (int step = 0; step < of(x, 1, 2); ++step) {
+    const SV gauss = gauss_of_square(s, y);
+    const SV above = s.select(is_above(s, a, 0.5), s.sub(rest, s.mul(gauss, scaled_erfc(s, y))), s.sub(s.erf(y), a));
+    const SV difference = s.div(times(s, above, 0.88622692545275801365), gauss);  // sqrt(pi) / 2
+    y = s.sub(y, s.div(difference, s.fma(y, difference, one)));
+  }
+  const SV inside = s.select(is_less(s, a, of(x, 0x1p-100, 0x1p-900)), times(s, a, 0.88622692545275801365), y);
+  const SV result = choose(s, is_equal(s, a, 1), infinite, choose(s, is_above(s, a, 1), undefined, inside));
+  return s.select(is_nan(s, x), x, copy_sign(s, result, x));
+}
+
+// ---- gamma functions ------------------------------------------------------------------------------------------------
+
+/// (x - 1/2) log(x) - x + log(2 pi) / 2 + S(1/x^2) / x for x >= 8.
+inline SV stirling(SB& s, SV x) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  const SV inverse = s.div(s.imm(1, x), x);
+  const SV series = horner(s, of(x, Coefficients(f::stirling), Coefficients(d::stirling)), s.mul(inverse, inverse));
+  const SV log_x = s.log(x), small = s.fma(series, inverse, s.imm(0.91893853320467274178, x));
+  return s.add(s.fma(plus(s, x, -0.5), plus(s, log_x, -1), plus(s, small, -0.5)), s.imm(0, x));
+}
+
+/// For x > 0. Around 1 and 2 the zeros are factors: lgamma(2 + t) = t P(t), and lgamma(1 + t) is that less log1p(t); up
+/// to 8 a product of x - 1, x - 2, ... leads there.
+inline SV lgamma_of_positive(SB& s, SV x) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  const SV one = s.imm(1, x), is_large = is_above(s, x, 8), is_tiny = is_less(s, x, 0.5);
+  SV y = s.select(is_large, one, x), product = one;
+  for (int i = 0; i < 6; ++i) {
+    const SV steps = is_above(s, y, 2.5), below = s.sub(y, one);
+    product = s.select(steps, s.mul(product, below), product);
+    y = s.select(steps, below, y);
+  }
+  // y is x below 1/2, whose lgamma is that of 1 + x less log(x); else up to 2.5.
+  const SV is_low = is_less(s, y, 1.5);
+  const SV t = s.select(is_tiny, y, s.sub(y, s.select(is_low, one, s.imm(2, x))));
+  const SV middle = s.mul(t, horner(s, of(x, Coefficients(f::gamma_middle), Coefficients(d::gamma_middle)), t));
+  const SV shifted = s.select(is_low, s.sub(middle, log1p(s, t)), middle);
+  const SV log_of = s.log(s.select(is_tiny, x, product));
+  const SV moderate = s.select(is_tiny, s.sub(shifted, log_of), s.add(shifted, log_of));
+  return s.select(is_large, stirling(s, s.select(is_large, x, s.imm(8, x))), moderate);
+}
+/// Below 0: log(pi / (a |sin(pi a)|)) - lgamma(a) with a = |x|.
+SINTER_DECL SV lgamma(SB& s, SV x) {
+  const SV a = s.abs(x), positive = lgamma_of_positive(s, a), is_negative = is_less(s, x, 0);
+  const SV sine = s.abs(sin_pi(s, a));
+  const SV reflected =
+      s.sub(s.sub(s.imm(1.1447298858494001741, x), s.log(s.mul(sine, s.select(is_less(s, a, 1e30), a, s.imm(1, x))))),
+            positive);
+  const SV is_pole = s.and_(is_negative, is_equal(s, sine, 0));
+  const SV is_end = s.or_(is_equal(s, a, infinite), is_equal(s, a, 0));
+  const SV result = s.select(is_negative, choose(s, is_pole, infinite, reflected), positive);
+  // Where reflection multiplies two tiny numbers: -log(a).
+  const SV small = s.select(is_less(s, a, of(x, 1e-20, 1e-40)), s.neg(s.log(a)), result);
+  return s.select(is_nan(s, x), x, choose(s, is_end, infinite, small));
+}
+
+/// log(x) - 1/(2x) - sum B_2k / (2k x^2k) for x >= 10, and psi(x) = psi(x + 1) - 1/x below.
+SINTER_DECL SV digamma(SB& s, SV x) {
+  static constexpr double series[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
+                                      1.0 / 132, -691.0 / 32760, 1.0 / 12,  -3617.0 / 8160};
+  const SV one = s.imm(1, x), zero = s.imm(0, x), is_negative = is_less(s, x, 0);
+  const SV a = s.select(is_negative, s.sub(one, x), x);
+  SV y = a, sum = zero;
+  for (int i = 0; i < 10; ++i) {
+    const SV steps = is_less(s, y, 10);
+    sum = s.select(steps, s.add(sum, s.div(one, y)), sum);
+    y = s.select(steps, s.add(y, one), y);
+  }
+  const SV inverse = s.div(one, y), square = s.mul(inverse, inverse);
+  const SV tail = s.fma(square, horner(s, Coefficients(series), square), times(s, inverse, 0.5));
+  const SV positive = s.sub(s.sub(s.log(y), tail), sum);
+  // psi(1 - x) - pi / tan(pi x), the tangent of x less the nearest integer.
+  const SV r = s.sub(x, s.round(x)), angle = times(s, r, 3.14159265358979323846);
+  const SV reflected = s.sub(positive, s.div(s.imm(3.14159265358979323846, x), tan(s, angle)));
+  const SV is_pole = s.and_(is_negative, is_equal(s, r, 0));
+  const SV result = s.select(is_negative, choose(s, is_pole, undefined, reflected), positive);
+  return s.select(is_equal(s, x, 0), copy_sign(s, s.imm(infinite, x), s.neg(x)), result);
+}
+
+/// 1/x + 1/(2x^2) + sum B_2k / x^(2k+1) for x >= 10, and psi'(x) = psi'(x + 1) + 1/x^2 below.
+SINTER_DECL SV trigamma(SB& s, SV x) {
+  static constexpr double series[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
+                                      5.0 / 66, -691.0 / 2730, 7.0 / 6,  -3617.0 / 510};
+  const SV one = s.imm(1, x), is_negative = is_less(s, x, 0);
+  SV y = s.select(is_negative, s.sub(one, x), x), sum = s.imm(0, x);
+  for (int i = 0; i < 10; ++i) {
+    const SV steps = is_less(s, y, 10), inverse = s.div(one, y);
+    sum = s.select(steps, s.fma(inverse, inverse, sum), sum);
+    y = s.select(steps, s.add(y, one), y);
+  }
+  const SV inverse = s.div(one, y), square = s.mul(inverse, inverse);
+  const SV tail =
+      s.mul(inverse, s.fma(square, horner(s, Coefficients(series), square), s.fma(inverse, s.imm(0.5, x), one)));
+  const SV positive = s.add(sum, tail);
+  // (pi / sin(pi x))^2 - psi'(1 - x).
+  const SV ratio = s.div(s.imm(3.14159265358979323846, x), sin_pi(s, x));
+  return s.select(is_negative, s.fma(ratio, ratio, s.neg(positive)), positive);
+}
+
+/// (-1)^(n+1) n! sum over i of (x + i)^-(n+1): ten terms, and the rest by the formula of Euler and Maclaurin.
+SINTER_DECL SV polygamma(SB& s, SV x, int order) {
+  if (order <= 1) return trigamma(s, x);
+  static constexpr double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
+  const int power = order + 1;
+  const SV one = s.imm(1, x);
+  const auto raised = [&](SV base) {
+    SV product = base;
+    for (int i = 1; i < power; ++i) product = s.mul(product, base);
+    return product;
+  };
+  SV y = x, sum = s.imm(0, x);
+  for (int i = 0; i < 12; ++i) {
+    sum = s.add(sum, raised(s.div(one, y)));
+    y = s.add(y, one);
+  }
+  const SV inverse = s.div(one, y), square = s.mul(inverse, inverse), of_y = raised(inverse);
+  // With s = n + 1: y / (s - 1) + 1/2 + sum of B_2k / (2k)! * s (s + 1) ... (s + 2k - 2) / y^(2k - 1), times y^-s.
+  SV tail = s.fma(y, s.imm(1.0 / order, x), s.imm(0.5, x)), step = inverse;
+  double rising = power, factorial = 2;
+  for (int k = 1; k <= 7; ++k) {
+    tail = s.fma(step, s.imm(bernoulli[k - 1] * rising / factorial, x), tail);
+    step = s.mul(step, square);
+    rising *= (power + 2.0 * k - 1) * (power + 2.0 * k);
+    factorial *= (2.0 * k + 1) * (2.0 * k + 2);
+  }
+  double scale = order % 2 == 0 ? -1 : 1;
+  for (int i = 2; i <= order; ++i) scale *= i;
+  const SV result = times(s, s.fma(of_y, tail, sum), scale);
+  return choose(s, is_less(s, x, 0), undefined, s.select(is_equal(s, x, infinite), s.imm(0, x), result));
+}
+
+// ---- sinc and Bessel functions --------------------------------------------------------------------------------------
+
+SINTER_DECL SV sinc(SB& s, SV x) {
+  const SV is_small = is_less(s, s.abs(x), of(x, 0x1p-14, 0x1p-28)), is_end = is_equal(s, s.abs(x), infinite);
+  const SV safe = s.select(s.or_(is_small, is_end), s.imm(0.5, x), x);
+  const SV quotient = s.div(sin_pi(s, safe), times(s, safe, 3.14159265358979323846));
+  return s.select(is_small, s.imm(1, x), choose(s, is_end, 0, quotient));
+}
+
+/// The polynomials of a Bessel function: of the square of small arguments, and of the inverse of large ones, there of
+/// sqrt(x) e^-x I(x).
+struct BesselParts {
+  SV near, far, is_far, bounded;
+};
+inline BesselParts bessel_parts(SB& s, SV a, Coefficients near, Coefficients far) {
+  const SV is_far = is_above(s, a, 8), bounded = s.select(is_far, s.imm(1, a), a),
+           large = s.select(is_far, a, s.imm(16, a));
+  const SV w = plus(s, s.div(s.imm(16, a), large), -1);
+  return {horner(s, near, s.mul(bounded, bounded)), s.div(horner(s, far, w), s.sqrt(large)), is_far, bounded};
+}
+inline BesselParts parts_of_i0(SB& s, SV a) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  return bessel_parts(s, a, of(a, Coefficients(f::i0_near), Coefficients(d::i0_near)),
+                      of(a, Coefficients(f::i0_far), Coefficients(d::i0_far)));
+}
+inline BesselParts parts_of_i1(SB& s, SV a) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  BesselParts parts = bessel_parts(s, a, of(a, Coefficients(f::i1_near), Coefficients(d::i1_near)),
+                                   of(a, Coefficients(f::i1_far), Coefficients(d::i1_far)));
+  parts.near = s.mul(parts.near, parts.bounded);
+  return parts;
+}
+/// e^a in two factors, for the function overflows later.
+inline SV grown(SB& s, SV a, const BesselParts& parts) {
+  const SV half = s.exp(times(s, a, 0.5)), far = s.mul(s.mul(parts.far, half), half);
+  return choose(s, is_equal(s, a, infinite), infinite, s.select(parts.is_far, far, parts.near));
+}
+inline SV shrunk(SB& s, SV a, const BesselParts& parts) {
+  const SV near = s.mul(parts.near, s.exp(s.neg(a)));
+  return choose(s, is_equal(s, a, infinite), 0, s.select(parts.is_far, parts.far, near));
+}
+SINTER_DECL SV i0(SB& s, SV x) {
+  const SV a = s.abs(x);
+  return grown(s, a, parts_of_i0(s, a));
+}
+SINTER_DECL SV i0e(SB& s, SV x) {
+  const SV a = s.abs(x);
+  return shrunk(s, a, parts_of_i0(s, a));
+}
+SINTER_DECL SV i1(SB& s, SV x) {
+  const SV a = s.abs(x);
+  return copy_sign(s, grown(s, a, parts_of_i1(s, a)), x);
+}
+SINTER_DECL SV i1e(SB& s, SV x) {
+  const SV a = s.abs(x);
+  return copy_sign(s, shrunk(s, a, parts_of_i1(s, a)), x);
+}
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END
 // ---- sinter/ops/statistics.ipp
 // Shape rules and decompositions of statistics.
 
@@ -18967,18 +26377,8 @@ namespace ops_detail {
 inline ReducedAxes reduced_axes(const Attrs& attrs) { return attrs.keepdim ? ReducedAxes::kept : ReducedAxes::dropped; }
 
 inline Type infer_position(const InferArgs& args) {
-  if (args.attrs.axes.size() != 1) throw IndexError(args.op, "one axis is required", args.where);
   require_nonempty(args, args.in[0].shape);
   return with_shape(args, reduced_shape(args, args.in[0].shape), DType::i64);
-}
-
-/// The smallest index at which x is extreme.
-inline Val first_position(Val x, Val extreme, const Attrs& attrs) {
-  Val is_extreme = eq(x, extreme);
-  if (is_floating(x.dtype())) is_extreme = logical_or(is_extreme, is_nan(x));  // if there is a NaN, the extreme is NaN
-  const Val index = iota(x, x.shape(), static_cast<int>(attrs.axes[0]), DType::i64);
-  // 2^62 is above every index.
-  return amin(where(is_extreme, index, 4611686018427387904.0), attrs.axes, reduced_axes(attrs));
 }
 
 }  // namespace ops_detail
@@ -19056,72 +26456,56 @@ SINTER_DECL Val All::decompose(const DecomposeArgs& args) {
 }
 
 SINTER_DECL Type Argmax::infer(const InferArgs& args) { return ops_detail::infer_position(args); }
-SINTER_DECL Val Argmax::decompose(const DecomposeArgs& args) {
-  return ops_detail::first_position(args.in[0], amax(args.in[0], args.attrs.axes, kept), args.attrs);
-}
-
 SINTER_DECL Type Argmin::infer(const InferArgs& args) { return ops_detail::infer_position(args); }
-SINTER_DECL Val Argmin::decompose(const DecomposeArgs& args) {
-  return ops_detail::first_position(args.in[0], amin(args.in[0], args.attrs.axes, kept), args.attrs);
-}
 
 }  // namespace ops
 SINTER_NAMESPACE_END
 // ---- sinter/ops/take.ipp
-// Shape rules and derivatives of take and scatter_add, decomposition of one_hot.
+// Shape rules, derivatives and batching of take, scatter and scatter_add, decomposition of one_hot.
 
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
-/// `shape` with `axis` replaced by the axes of `index` after those that they share.
-inline Shape taken_shape(const InferArgs& args, const Shape& shape, const Shape& index, int axis, int shared = 0) {
+/// How index and table of a take or scatter lie to each other.
+struct TakeAxes {
+  int axis = 0, shared = 0, inner = 0;
+};
+template <class Op>
+TakeAxes take_axes(const Attrs& attrs, int rank, std::string_view op, Location where) {
+  return {normalise_axis(static_cast<int>(attrs.axes[0]), rank, op, where), static_cast<int>(attrs[Op::shared]),
+          static_cast<int>(attrs[Op::inner])};
+}
+template <class Op>
+Attrs attrs_of(const TakeAxes& axes) {
+  return Attrs{.axes = {axes.axis}}.with(Op::shared, axes.shared).with(Op::inner, axes.inner);
+}
+
+/// `table` with the axis replaced by the axes of `index` between those that they share.
+inline Shape taken_shape(const InferArgs& args, const Shape& table, const Shape& index, const TakeAxes& axes) {
+  bool fits = axes.shared >= 0 && axes.shared <= axes.axis && axes.inner >= 0 &&
+              axes.shared + axes.inner <= index.rank() &&
+              (axes.inner == 0 || axes.inner == table.rank() - 1 - axes.axis);
+  for (int i = 0; fits && i < axes.shared; ++i) fits = table[i] == index[i];
+  for (int i = 1; fits && i <= axes.inner; ++i) fits = table[table.rank() - i] == index[index.rank() - i];
+  if (!fits)
+    throw ShapeError(args.op, "x is " + table.text() + ", index is " + index.text(), args.where,
+                     "the first " + std::to_string(axes.shared) + " and the last " + std::to_string(axes.inner) +
+                         " axes must be the same and stand before and after axis " + std::to_string(axes.axis));
   Shape out;
-  for (int i = 0; i < axis; ++i) out.push_back(shape[i], args.where);
-  for (int i = shared; i < index.rank(); ++i) out.push_back(index[i], args.where);
-  for (int i = axis + 1; i < shape.rank(); ++i) out.push_back(shape[i], args.where);
+  for (int i = 0; i < axes.axis; ++i) out.push_back(table[i], args.where);
+  for (int i = axes.shared; i < index.rank(); ++i) out.push_back(index[i], args.where);
+  for (int i = axes.axis + 1; axes.inner == 0 && i < table.rank(); ++i) out.push_back(table[i], args.where);
   return out;
 }
 
-/// For index [batch, ...] into the `rows` rows of each example: the same rows counted through the batch. What is out of
-/// range for its example is an error, not a row of another one.
-inline Val index_of_joined_rows(Val index, Dim rows) {
-  const Shape shape = index.shape();
-  const Val flat = reshape(index, {shape.numel()}),
-            valid = cast(reshape(checked_index(flat, flat, rows), shape), DType::i64);
-  Shape column{shape[0]};
-  for (int i = 1; i < shape.rank(); ++i) column.push_back(1);
-  const Val empty = full(index, {rows}, DType::bool_, 0);  // its shape is all that is asked of it
-  return valid + iota(index, column, 0, DType::i64) * element_count(empty, {0}, DType::i64);
+inline Val scatter_at(Val base, Val index, Val value, const TakeAxes& axes, Combine combine) {
+  return apply(op_info<ops::Scatter>, {base, index, value},
+               attrs_of<ops::Scatter>(axes).with(ops::Scatter::combine, combine));
 }
-
-/// scatter_add of value [batch, others before the axis..., index..., others after it...] at index [batch, index...],
-/// each example into zeros of `shape` along `axis`: [batch, shape...].
-inline Val scatter_examples(Val index, Val value, const Shape& shape, int axis) {
-  const int index_rank = index.rank() - 1;
-  const Dim examples = index.shape()[0];
-  IntVector order{0};  // [batch, index..., others...]
-  for (int i = 0; i < index_rank; ++i) order.push_back(1 + axis + i);
-  for (int i = 0; i < axis; ++i) order.push_back(1 + i);
-  for (int i = axis + 1; i < shape.rank(); ++i) order.push_back(index_rank + i);
-  Shape target{examples, shape[axis]}, joined{examples * shape[axis]};
-  for (int i = 0; i < shape.rank(); ++i) {
-    if (i == axis) continue;
-    target.push_back(shape[i]);
-    joined.push_back(shape[i]);
-  }
-  const Val sums = scatter_add(index_of_joined_rows(index, shape[axis]), permute(value, order), joined, 0);
-  return move_axis(reshape(sums, target), 1, axis + 1);
+inline Val take_at(Val x, Val index, const TakeAxes& axes) {
+  return apply(op_info<ops::Take>, {x, index}, attrs_of<ops::Take>(axes));
 }
-
-/// The first `count` axes as one.
-inline Val joined_first_axes(Val x, int count) {
-  const Shape shape = x.shape();
-  Dim first = 1;
-  for (int i = 0; i < count; ++i) first *= shape[i];
-  Shape joined{first};
-  for (int i = count; i < shape.rank(); ++i) joined.push_back(shape[i]);
-  return reshape(x, joined);
-}
+inline Val zeros_for(Val value, const Shape& shape) { return full(value, shape, value.dtype(), 0); }
 
 /// A gather whose steps along the checked axis have length 0: it reads `values` themselves.
 SINTER_DECL Val checked_index(Val values, Val index, Dim extent) {
@@ -19139,26 +26523,65 @@ namespace ops {
 SINTER_DECL Type Take::infer(const InferArgs& args) {
   ops_detail::require_integer(args, 1);
   const int axis = ops_detail::first_axis(args);
-  const Shape &x = args.in[0].shape, &index = args.in[1].shape;
-  const std::int64_t common = args.attrs[shared];
-  bool fits = common >= 0 && common <= axis && common <= index.rank();
-  for (int i = 0; fits && i < common; ++i) fits = x[i] == index[i];
-  if (!fits)
-    throw ShapeError(
-        args.op, "x is " + x.text() + ", index is " + index.text(), args.where,
-        "the first " + std::to_string(common) + " axes must be the same and stand before axis " + std::to_string(axis));
-  return ops_detail::with_shape(args, ops_detail::taken_shape(args, x, index, axis, static_cast<int>(common)));
+  const ops_detail::TakeAxes axes{axis, static_cast<int>(args.attrs[shared]), static_cast<int>(args.attrs[inner])};
+  return ops_detail::with_shape(args, ops_detail::taken_shape(args, args.in[0].shape, args.in[1].shape, axes));
 }
 SINTER_DECL ValList Take::vjp(const VjpArgs& a) {
   const Shape shape = a.in[0].shape();
-  const int common = static_cast<int>(a.attrs[shared]);
-  const int axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), shape.rank(), "take", a.where);
-  if (common == 0) return {scatter_add(a.in[1], a.dout, shape, axis), Val{}};
-  Shape example;
-  for (int i = common; i < shape.rank(); ++i) example.push_back(shape[i]);
-  const Val sums = ops_detail::scatter_examples(ops_detail::joined_first_axes(a.in[1], common),
-                                                ops_detail::joined_first_axes(a.dout, common), example, axis - common);
-  return {reshape(sums, shape), Val{}};
+  const auto axes = ops_detail::take_axes<Take>(a.attrs, shape.rank(), "take", a.where);
+  if (axes.shared == 0 && axes.inner == 0) return {scatter_add(a.in[1], a.dout, shape, axes.axis), Val{}};
+  return {ops_detail::scatter_at(ops_detail::zeros_for(a.dout, shape), a.in[1], a.dout, axes, Combine::add), Val{}};
+}
+
+SINTER_DECL Type Scatter::infer(const InferArgs& args) {
+  ops_detail::require_integer(args, 1);
+  const int axis = ops_detail::first_axis(args);
+  if (args.in[0].dtype != args.in[2].dtype)
+    throw DTypeError(args.op,
+                     "the values are " + std::string(name(args.in[2].dtype)) + ", what they change is " +
+                         std::string(name(args.in[0].dtype)),
+                     args.where);
+  const ops_detail::TakeAxes axes{axis, static_cast<int>(args.attrs[shared]), static_cast<int>(args.attrs[inner])};
+  const Shape expected = ops_detail::taken_shape(args, args.in[0].shape, args.in[1].shape, axes);
+  if (!(expected == args.in[2].shape))
+    throw ShapeError(args.op, "index is " + args.in[1].shape.text() + ", value is " + args.in[2].shape.text(),
+                     args.where,
+                     "into a tensor of " + args.in[0].shape.text() + " the value must be " + expected.text());
+  return ops_detail::with_shape(args, args.in[0].shape);
+}
+
+SINTER_DECL ValList Scatter::vjp(const VjpArgs& a) {
+  const Val base = a.in[0], index = a.in[1], value = a.in[2], dout = a.dout;
+  const auto axes = ops_detail::take_axes<Scatter>(a.attrs, base.rank(), "scatter", a.where);
+  const auto taken = [&](Val x) { return ops_detail::take_at(x, index, axes); };
+  const auto scattered = [&](Val into, Val values, Combine combine) {
+    return ops_detail::scatter_at(into, index, values, axes, combine);
+  };
+  switch (a.attrs[combine]) {
+    case Combine::add: return {dout, Val{}, taken(dout)};
+    case Combine::none: {  // of the values for one place the last one is there
+      const Shape shape = value.shape();
+      const Val number = reshape(iota(value, {shape.numel()}, 0, DType::i64), shape);
+      const Val last = scattered(full(base, base.shape(), DType::i64, 0), number, Combine::none);
+      return {scattered(dout, full(value, shape, value.dtype(), 0), Combine::none), Val{},
+              where(eq(taken(last), number), taken(dout), 0)};
+    }
+    case Combine::mul: {  // quotients of the product without zeros, and how many zeros there are
+      const Val base_is_zero = eq(base, 0), is_zero = eq(value, 0);
+      const Val zeros = scattered(cast(base_is_zero, dout.dtype()), cast(is_zero, dout.dtype()), Combine::add);
+      const Val product = scattered(where(base_is_zero, 1, base), where(is_zero, 1, value), Combine::mul);
+      const Val alone = where(eq(zeros, 1), dout * product, 0), among = where(eq(zeros, 0), dout * product, 0);
+      return {where(base_is_zero, alone, among / where(base_is_zero, 1, base)), Val{},
+              where(is_zero, taken(alone), taken(among) / where(is_zero, 1, value))};
+    }
+    case Combine::min:
+    case Combine::max: {  // shared out evenly among all that are the least
+      const Val is_base = cast(eq(base, a.out), dout.dtype()), is_value = cast(eq(value, taken(a.out)), dout.dtype());
+      const Val share = dout / scattered(is_base, is_value, Combine::add);
+      return {share * is_base, Val{}, taken(share) * is_value};
+    }
+  }
+  __builtin_unreachable();
 }
 
 SINTER_DECL Type ScatterAdd::infer(const InferArgs& args) {
@@ -19166,7 +26589,7 @@ SINTER_DECL Type ScatterAdd::infer(const InferArgs& args) {
   if (args.attrs.axes.size() != 1)
     throw IndexError(args.op, "one axis is required, not " + std::to_string(args.attrs.axes.size()), args.where);
   const int axis = ops_detail::checked_axis(args, args.attrs.axes[0], args.attrs.shape.rank());
-  const Shape expected = ops_detail::taken_shape(args, args.attrs.shape, args.in[0].shape, axis);
+  const Shape expected = ops_detail::taken_shape(args, args.attrs.shape, args.in[0].shape, {.axis = axis});
   if (!(expected == args.in[1].shape))
     throw ShapeError(args.op, "index is " + args.in[0].shape.text() + ", value is " + args.in[1].shape.text(),
                      args.where,
@@ -19193,22 +26616,32 @@ SINTER_DECL Val OneHot::decompose(const DecomposeArgs& args) {
 }
 
 SINTER_DECL Batched Take::batch(const BatchArgs& a) {
-  const int rank = a.in[0].rank() - (a.is_batched(0) ? 1 : 0),
-            axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), rank, "take", a.where);
-  if (a.attrs[shared] == 0) {
-    if (!a.is_batched(1)) return take(a.in[0], a.in[1], axis + 1);
-    if (!a.is_batched(0)) return ops_detail::move_axis(take(a.in[0], a.in[1], axis), axis, 0);
+  const int rank = a.in[0].rank() - (a.is_batched(0) ? 1 : 0);
+  const auto axes = ops_detail::take_axes<Take>(a.attrs, rank, "take", a.where);
+  if (axes.shared == 0 && axes.inner == 0) {
+    if (!a.is_batched(1)) return take(a.in[0], a.in[1], axes.axis + 1);
+    if (!a.is_batched(0)) return ops_detail::move_axis(take(a.in[0], a.in[1], axes.axis), axes.axis, 0);
   }
-  return apply(a.op, {ops_detail::with_batch(a, 0), ops_detail::with_batch(a, 1)},
-               Attrs{.axes = {axis + 1}}.with(shared, a.attrs[shared] + 1));
+  return ops_detail::take_at(ops_detail::with_batch(a, 0), ops_detail::with_batch(a, 1),
+                             {axes.axis + 1, axes.shared + 1, axes.inner});
+}
+
+SINTER_DECL Batched Scatter::batch(const BatchArgs& a) {
+  const int rank = a.in[0].rank() - (a.is_batched(0) ? 1 : 0);
+  const auto axes = ops_detail::take_axes<Scatter>(a.attrs, rank, "scatter", a.where);
+  const Val base = ops_detail::with_batch(a, 0), value = ops_detail::with_batch(a, 2);
+  if (axes.shared == 0 && axes.inner == 0 && !a.is_batched(1))
+    return ops_detail::scatter_at(base, a.in[1], value, {axes.axis + 1, 0, 0}, a.attrs[combine]);
+  return ops_detail::scatter_at(base, ops_detail::with_batch(a, 1), value, {axes.axis + 1, axes.shared + 1, axes.inner},
+                                a.attrs[combine]);
 }
 
 SINTER_DECL Batched ScatterAdd::batch(const BatchArgs& a) {
-  const Shape& shape = a.attrs.shape;
-  const int axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), shape.rank(), "scatter_add", a.where);
+  const int axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), a.attrs.shape.rank(), "scatter_add", a.where);
   const Val value = ops_detail::with_batch(a, 1);
-  if (!a.is_batched(0)) return scatter_add(a.in[0], value, ops_detail::batched_shape(a.size, shape), axis + 1);
-  return ops_detail::scatter_examples(a.in[0], value, shape, axis);
+  const Shape shape = ops_detail::batched_shape(a.size, a.attrs.shape);
+  if (!a.is_batched(0)) return scatter_add(a.in[0], value, shape, axis + 1);
+  return ops_detail::scatter_at(ops_detail::zeros_for(value, shape), a.in[0], value, {axis + 1, 1, 0}, Combine::add);
 }
 
 SINTER_DECL Batched OneHot::batch(const BatchArgs& a) { return apply(a.op, a.in, a.attrs); }
@@ -22293,10 +29726,15 @@ inline std::optional<Literal> evaluate_real(Prim prim, DType dtype, double a, do
     case Prim::or_:
     case Prim::xor_:
     case Prim::not_:
+    case Prim::shift_left:
+    case Prim::shift_right:
+    case Prim::bitcast:
     case Prim::immediate:
     case Prim::load:
     case Prim::gather:
+    case Prim::guarded_load:
     case Prim::index:
+    case Prim::argument:
     case Prim::select:
     case Prim::convert:
     case Prim::random_bits:
@@ -22304,7 +29742,12 @@ inline std::optional<Literal> evaluate_real(Prim prim, DType dtype, double a, do
     case Prim::reduce_mul:
     case Prim::reduce_min:
     case Prim::reduce_max:
-    case Prim::contract: return std::nullopt;
+    case Prim::fold:
+    case Prim::contract:
+    case Prim::scan_add:
+    case Prim::scan_mul:
+    case Prim::scan_min:
+    case Prim::scan_max: return std::nullopt;
   }
   __builtin_unreachable();
 }
@@ -22350,6 +29793,15 @@ inline std::optional<Literal> evaluate_integer(Prim prim, DType dtype, std::int6
     case Prim::or_: return whole(ua | ub);
     case Prim::xor_: return whole(ua ^ ub);
     case Prim::not_: return whole(dtype == DType::bool_ ? a == 0 : ~ua);
+    case Prim::shift_left:
+      return whole(static_cast<std::uint64_t>(
+          dtype == DType::i32 ? scalar_meaning::shifted_left(static_cast<std::int32_t>(a), static_cast<std::int32_t>(b))
+                              : scalar_meaning::shifted_left(a, b)));
+    case Prim::shift_right:
+      return whole(static_cast<std::uint64_t>(
+          dtype == DType::i32
+              ? scalar_meaning::shifted_right(static_cast<std::int32_t>(a), static_cast<std::int32_t>(b))
+              : scalar_meaning::shifted_right(a, b)));
     case Prim::pow: return evaluate_integer_power(dtype, a, b);
     case Prim::floor:
     case Prim::ceil:
@@ -22366,10 +29818,13 @@ inline std::optional<Literal> evaluate_integer(Prim prim, DType dtype, std::int6
     case Prim::gelu:
     case Prim::gelu_slope:
     case Prim::gauss:
+    case Prim::bitcast:
     case Prim::immediate:
     case Prim::load:
     case Prim::gather:
+    case Prim::guarded_load:
     case Prim::index:
+    case Prim::argument:
     case Prim::select:
     case Prim::convert:
     case Prim::random_bits:
@@ -22377,7 +29832,12 @@ inline std::optional<Literal> evaluate_integer(Prim prim, DType dtype, std::int6
     case Prim::reduce_mul:
     case Prim::reduce_min:
     case Prim::reduce_max:
-    case Prim::contract: return std::nullopt;
+    case Prim::fold:
+    case Prim::contract:
+    case Prim::scan_add:
+    case Prim::scan_mul:
+    case Prim::scan_min:
+    case Prim::scan_max: return std::nullopt;
   }
   __builtin_unreachable();
 }
@@ -22396,6 +29856,13 @@ inline std::optional<Literal> convert_literal(const Literal& x, DType to) {
   return Literal{to, 0, scalar_meaning::integer_of(x.real, to)};
 }
 
+inline Literal bitcast_literal(const Literal& x, DType to) {
+  if (to == DType::f32) return {to, std::bit_cast<float>(static_cast<std::int32_t>(x.integer)), 0};
+  if (to == DType::f64) return {to, std::bit_cast<double>(x.integer), 0};
+  if (x.dtype == DType::f32) return {to, 0, std::bit_cast<std::int32_t>(static_cast<float>(x.real))};
+  return {to, 0, std::bit_cast<std::int64_t>(x.real)};
+}
+
 inline std::optional<Literal> evaluate_instruction(const Inst& inst, std::span<const Literal> values,
                                                    std::span<const Literal> operands) {
   auto argument = [&](std::size_t i) { return inst.args[i] == no_inst ? Literal{} : values[inst.args[i]]; };
@@ -22405,6 +29872,7 @@ inline std::optional<Literal> evaluate_instruction(const Inst& inst, std::span<c
   const Literal a = argument(0), b = argument(1), c = argument(2);
   if (inst.prim == Prim::select) return a.integer != 0 ? b : c;
   if (inst.prim == Prim::convert) return convert_literal(a, inst.dtype);
+  if (inst.prim == Prim::bitcast) return bitcast_literal(a, inst.dtype);
   return is_floating(a.dtype) ? evaluate_real(inst.prim, a.dtype, a.real, b.real, c.real)
                               : evaluate_integer(inst.prim, a.dtype, a.integer, b.integer, c.integer);
 }
@@ -24377,6 +31845,68 @@ SINTER_NAMESPACE_END
 #endif
 
 #if defined(SINTER_IMPLEMENTATION_BACKENDS) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
+// ---- sinter/kernel/schedule.hpp
+// Schedule: how a kernel is run, as a short list of plain steps. A back end reads them one after the other; what it has
+// no use for it declines, with a reason. No step changes a result of a kernel on a CPU: what does is in the Kernel.
+// Knows axes by number; no kernels, no machines.
+
+SINTER_NAMESPACE_BEGIN
+
+/// What a step sets. Its number stands in the text in parentheses, its axis (if it has one) in brackets.
+enum class ScheduleAction : std::uint8_t {
+  vectorize,     // bytes of the vectors along the vector axis: a power of two, no more than the machine's
+  unroll,        // 1, 2, 4 or 8 steps of a loop side by side: along the vector axis, or the axis that is named
+  keep,          // at most so many values are kept along a row from one pass to the next; the others are computed again
+  short_rows,    // so many rows that are no longer than a vector side by side: 0 (no code for such rows), 1, 2 or 4
+  split,         // 0: rows are never cut into tasks
+  tile_rows,     // a product's register tile: rows
+  tile_columns,  // a product's register tile: columns, in elements
+};
+struct ScheduleActionRow {
+  std::string_view name;
+};
+inline constexpr std::array<ScheduleActionRow, as_index(ScheduleAction::tile_columns) + 1> schedule_action_rows{
+    {{"vectorize"}, {"unroll"}, {"keep"}, {"short_rows"}, {"split"}, {"tile_rows"}, {"tile_columns"}}};
+constexpr std::string_view name(ScheduleAction action) { return schedule_action_rows[as_index(action)].name; }
+
+struct ScheduleStep {
+  ScheduleAction action = ScheduleAction::unroll;
+  std::uint16_t number = 0;
+  std::int8_t axis = -1;  // -1: the action says which
+  friend bool operator==(const ScheduleStep&, const ScheduleStep&) = default;
+
+  /// "unroll(2)", "unroll[a1](8)".
+  std::string text() const;
+};
+
+/// Replayable by its text, searched by tuning. Empty: the back end chooses by its own costs.
+class Schedule {
+ public:
+  static constexpr std::size_t max_steps = 12;
+
+  Schedule() = default;
+  /// Throws InternalError for more than max_steps steps, or two that set the same.
+  Schedule(std::initializer_list<ScheduleStep> steps);
+
+  const SmallVector<ScheduleStep, 4>& steps() const { return steps_; }
+  bool empty() const { return steps_.empty(); }
+  /// The number of the step that sets this, if there is one.
+  std::optional<std::uint16_t> find(ScheduleAction action, int axis = -1) const;
+  /// This schedule with one more step.
+  Schedule with(ScheduleStep step) const;
+  friend bool operator==(const Schedule& a, const Schedule& b) { return a.steps_ == b.steps_; }
+
+  /// "unroll(2) keep(0)"; "default" where it is empty.
+  std::string text() const;
+
+ private:
+  SmallVector<ScheduleStep, 4> steps_;
+};
+
+/// What Schedule::text() wrote; nothing for any other text.
+std::optional<Schedule> parse_schedule(std::string_view text);
+
+SINTER_NAMESPACE_END
 // ---- sinter/kernel/kernel.hpp
 // Kernel: what one fusion group computes. Named axes, each parallel or reduced; operands read and written through
 // affine accesses; a body of scalar primitives. A Kernel is pure structure: extents and strides are not in it (only the
@@ -24393,6 +31923,8 @@ inline constexpr std::int64_t row_sum_block = 4096;
 inline constexpr std::int64_t column_sum_block = 64;
 inline constexpr std::int64_t product_sum_block = 256;
 inline constexpr std::int64_t product_sum_group = 32 * product_sum_block;
+/// Lanes of a fold with state along the vector axis.
+inline constexpr int fold_lanes = 32;
 
 enum class AxisRole : std::uint8_t { parallel, reduced };
 
@@ -24421,8 +31953,26 @@ struct Order {
   std::string text() const;
 };
 
-/// What is known of a stride when the kernel is compiled. `any` is a run-time number (it may turn out 0 or 1).
-enum class StrideClass : std::uint8_t { zero, unit, any };
+/// The order in which a scan combines values along its axis, which has no other: as with reductions, part of what a
+/// kernel computes. The axis runs in blocks, and a block in groups; `carry` is what the groups before have combined to,
+/// and begins anew in each block with the neutral element.
+///   Along the vector axis a block has 4096 elements and a group as many as 64 bytes hold. In a group, for d = 1, 2, 4,
+///   ... below its length, each element whose number has bit d is combined with the last one before the run of d
+///   elements that it stands in (the older first), so that every element holds what it and those before it give. Then
+///   its value is combined with the carry, which takes in the last of them.
+///   Along another axis a block has 64 elements, and a group one.
+/// Sums and products of floats are combined, at last, with what the blocks before gave, in order (the older first):
+/// sums with what rounding lost beside them, as BlockOrder::compensated says. Other scans are exact in any order, and
+/// run through their blocks. An exclusive scan has the value of the element before in the group, and the neutral
+/// element in place of a group's first.
+inline constexpr std::int64_t scan_group_bytes = 64;
+constexpr bool scan_has_blocks(Prim scan, DType dtype) {
+  return is_floating(dtype) && (scan == Prim::scan_add || scan == Prim::scan_mul);
+}
+
+/// What is known of a stride when the kernel is compiled. `any` is a run-time number (it may turn out 0 or 1);
+/// `backward` is -1, which axes have that run from their end.
+enum class StrideClass : std::uint8_t { zero, unit, any, backward };
 
 /// How an operand is addressed: element offset + sum over axes of index * stride (numbers in the Geometry).
 struct Access {
@@ -24438,25 +31988,32 @@ struct Operand {
   friend bool operator==(const Operand&, const Operand&) = default;
 };
 
-/// Stores a body value through an access. A value that depends on no reduced axis is stored once per outer point.
+/// Stores a body value through an access. A value that depends on no reduced axis is stored once per outer point. In a
+/// scatter the element is displaced by `index` (i32 or i64) times the access's gather_stride, as a gather's is, and the
+/// value is combined with what is there.
 struct Store {
   std::uint16_t access = 0;
   InstId value = no_inst;
+  InstId index = no_inst;
+  Combine combine = Combine::none;
   friend bool operator==(const Store&, const Store&) = default;
 };
 
 /// The shape of the work, which follows from the structure. Decides which generator takes it.
 ///   pointwise    no reduced axis
 ///   row          reduced axes are the innermost; several reductions and maps over one row (a full reduction is one
-///                row)
-///   column       the innermost axis is parallel, reduced axes lie outside it
+///                row), or scans along its one reduced axis and maps
+///   column       the innermost axis is parallel, reduced axes lie outside it; or scans along the one that there is
 ///   contraction  body holds exactly one `contract`; axes are [batch..., m, n, k] with k reduced; its operands are
 ///                loads, or maps of loads, indices and immediates (a prologue) that vary over [batch..., k] and one of
 ///                m and n, each another; the rest of the body depends on the contract's result and other loads over
 ///                [batch..., m, n] (the epilogue). An operand has the value that it would have if it were stored first
-enum class KernelKind : std::uint8_t { pointwise, row, column, contraction };
+///   scatter      no reduced axis, no gather, and one store, which has an index. Iterations take effect in row-major
+///                order of the axes. Places can collide only along axes on which the store's stride is zero. All
+///                indices are checked before the first element changes
+enum class KernelKind : std::uint8_t { pointwise, row, column, contraction, scatter };
 constexpr std::string_view name(KernelKind kind) {
-  constexpr std::array<std::string_view, 4> names{"pointwise", "row", "column", "contraction"};
+  constexpr std::array<std::string_view, 5> names{"pointwise", "row", "column", "contraction", "scatter"};
   return names[as_index(kind)];
 }
 
@@ -24467,6 +32024,10 @@ constexpr std::string_view name(KernelKind kind) {
 /// along the vector axis; two lanes in blocks of 64, compensated, along other axes. A contraction adds a * b by fma in
 /// order of k, starting from zero, in blocks of 256, which are added in order within groups of 8192; sums of groups are
 /// compensated. One chain over all of k would lose accuracy with its length.
+///
+/// A fold with state (Prim::fold) runs in the same blocks: along the vector axis over `fold_lanes` lanes whatever its
+/// dtypes, combined pairwise by its merge, along other axes one point after the other, and blocks in order. The older
+/// state always comes first.
 /// `fma` never arises by itself: add and mul contract only where the body says `fma`.
 struct Kernel {
   KernelKind kind = KernelKind::pointwise;
@@ -24475,6 +32036,7 @@ struct Kernel {
   std::vector<Access> accesses;
   std::vector<Inst> body;
   std::vector<Store> stores;
+  std::vector<ScalarFold> folds;  // that instructions of the body name
   /// The orders of the reduced axes, outermost first. Empty: the standard ones.
   SmallVector<Order, 2> orders;
   /// How the product of a contraction of f32 may be computed; f32 (in full) for every other kernel, so that those are
@@ -24486,6 +32048,7 @@ struct Kernel {
   bool is_reduced(int axis) const { return axes[as_index(axis)] == AxisRole::reduced; }
   /// The order of a reduced axis.
   Order order(int axis) const;
+  bool has_scan() const;
   Hash128 hash() const;
   /// Readable form for explain(), logs and tests.
   std::string text() const;
@@ -24495,15 +32058,24 @@ struct Kernel {
 std::vector<std::uint32_t> varying_axes(const Kernel& kernel);
 /// A contraction of f32 matrices: what Kernel::precision is about.
 bool is_product_of_f32(const Kernel& kernel);
+/// Does something the kernel does fail where an index is out of range?
+bool checks_indices(const Kernel& kernel);
 /// The instructions that a value is made of, itself included.
 std::vector<bool> instructions_under(const std::vector<Inst>& body, InstId value);
 /// Throws InternalError on a malformed kernel (argument order, dtypes, strides, kind).
 void verify(const Kernel& kernel);
 
+/// How many values an instruction takes; a fold's may be fewer than its arity.
+inline int argument_count(const Kernel& kernel, const Inst& inst) {
+  return inst.prim == Prim::fold ? static_cast<int>(kernel.folds[inst.access].arguments.size()) : arity(inst.prim);
+}
+
 namespace kernel_detail {
 /// "p0[n1]" and "f32 add %0, %1": how text forms name an access and write an instruction.
 std::string access_text(const Kernel& kernel, std::uint16_t index);
 std::string inst_text(const Kernel& kernel, const Inst& inst);
+/// "store p1[n1], %4" and "update p1[01] at %2 by add, %4".
+std::string store_text(const Kernel& kernel, const Store& store);
 }  // namespace kernel_detail
 
 /// The numbers of a kernel: extents and strides, in elements. Geometry<Dim> is symbolic, Geometry<std::int64_t> bound.
@@ -24512,7 +32084,7 @@ struct Geometry {
   struct AccessNumbers {
     std::array<Number, max_axes> stride{};
     Number offset{};         // added to the operand's base
-    Number gather_extent{};  // for accesses used by `gather`: valid indices are [0, gather_extent)
+    Number gather_extent{};  // for accesses that an index displaces: valid indices are [0, gather_extent)
     Number gather_stride{};
     friend bool operator==(const AccessNumbers&, const AccessNumbers&) = default;
   };
@@ -24526,17 +32098,6 @@ using BoundGeometry = Geometry<std::int64_t>;
 Order standard_order(KernelKind kind, bool is_vector_axis);
 
 BoundGeometry bind(const SymbolicGeometry& geometry, std::span<const std::int64_t> symbols);
-
-/// A short list of choices about how to run a kernel; replayable, searched by max-autotune. 0 means "back end's
-/// default".
-struct Schedule {
-  std::uint16_t vector_bits = 0;  // 512, 256
-  std::uint16_t unroll = 0;       // vectors per step of the inner loop
-  std::uint16_t tile_m = 0;       // contraction: rows of the register tile
-  std::uint16_t tile_n = 0;       // contraction: columns of the register tile, in elements
-  friend bool operator==(const Schedule&, const Schedule&) = default;
-  std::string text() const;
-};
 
 SINTER_NAMESPACE_END
 #endif
@@ -24554,7 +32115,7 @@ using AxisMask = std::uint16_t;
 constexpr AxisMask axis_bit(int axis) { return static_cast<AxisMask>(1u << axis); }
 
 struct ValueFacts {
-  AxisMask axes = 0;       // along which it varies; a reduction's result does not vary along reduced axes
+  AxisMask axes = 0;       // along which it varies: a reduction's result not along reduced axes, a scan's along its own
   std::uint8_t depth = 0;  // reductions on the longest way to it, itself included: known after pass `depth` - 1
   bool is_live = false;    // some store needs it
 };
@@ -24569,6 +32130,7 @@ struct KernelFacts {
   AxisMask indexed = 0;  // axes whose index the body reads
   int depth = 0;         // of the deepest live value
   bool has_gather = false;
+  bool has_guard = false;  // a guarded load
   StoreList inner_stores;  // at each point of the last pass: what is stored, or where, varies along reduced axes
   StoreList outer_stores;  // once for each point of the parallel axes
 
@@ -24588,13 +32150,19 @@ InstList reductions_of(const Kernel& kernel, const KernelFacts& facts, int pass)
 /// stand on.
 InstList inner_of(const Kernel& kernel, const KernelFacts& facts, int pass);
 
-/// i64 occurs only as indices, and as numbers that do not vary along `vector_axis` and are compared with indices: i32
-/// does for all of them where axes are shorter than 2^31.
+/// i64 occurs only as indices, as what folds choose among them, and as numbers that do not vary along `vector_axis` and
+/// are compared with indices: i32 does for all of them where axes are shorter than 2^31.
 bool can_narrow_index(const Kernel& kernel, int vector_axis);
 
 /// The number that a stride's class fixes, else the one given.
 constexpr std::int64_t known_stride(StrideClass known, std::int64_t given) {
-  return known == StrideClass::zero ? 0 : known == StrideClass::unit ? 1 : given;
+  switch (known) {
+    case StrideClass::zero: return 0;
+    case StrideClass::unit: return 1;
+    case StrideClass::any: return given;
+    case StrideClass::backward: return -1;
+  }
+  return given;
 }
 /// The stride of an access along an axis, in elements.
 inline std::int64_t stride_of(const Kernel& kernel, const BoundGeometry& geometry, std::size_t access, int axis) {
@@ -24632,7 +32200,7 @@ inline ValueFacts value_facts(const Kernel& kernel, const KernelFacts& facts, co
     value.depth = std::max(value.depth, argument.depth);
   }
   if (inst.prim == Prim::index) value.axes |= axis_bit(static_cast<int>(inst.bits));
-  if (inst.prim == Prim::load || inst.prim == Prim::gather) {
+  if (reads_memory(inst.prim)) {
     const Access& access = kernel.accesses[inst.access];
     for (int a = 0; a < kernel.rank(); ++a)
       if (access.stride[as_index(a)] != StrideClass::zero) value.axes |= axis_bit(a);
@@ -24641,6 +32209,7 @@ inline ValueFacts value_facts(const Kernel& kernel, const KernelFacts& facts, co
     value.axes &= static_cast<AxisMask>(~facts.reduced);
     ++value.depth;
   }
+  if (is_scan(inst.prim)) value.axes |= facts.reduced;
   return value;
 }
 
@@ -24667,11 +32236,13 @@ SINTER_DECL KernelFacts facts_of(const Kernel& kernel) {
     if (kernel.is_reduced(a)) facts.reduced |= axis_bit(a);
   for (const Inst& inst : kernel.body) {
     facts.has_gather |= inst.prim == Prim::gather;
+    facts.has_guard |= inst.prim == Prim::guarded_load;
     facts.values.push_back(kernel_detail::value_facts(kernel, facts, inst));
   }
   for (std::size_t s = 0; s < kernel.stores.size(); ++s) {
     const Store& store = kernel.stores[s];
     facts.values[store.value].is_live = true;
+    if (store.index != no_inst) facts.values[store.index].is_live = true;
     (kernel_detail::walks_reduced_axes(kernel, facts, store) ? facts.inner_stores : facts.outer_stores)
         .push_back(static_cast<std::uint16_t>(s));
   }
@@ -24719,7 +32290,22 @@ namespace kernel_detail {
 /// An index, or a number of the whole row, which comparisons with an index take as i32 too.
 inline bool is_narrow_i64(const Kernel& kernel, const Inst& inst, int vector_axis) {
   if (inst.prim == Prim::load) return kernel.accesses[inst.access].stride[as_index(vector_axis)] == StrideClass::zero;
-  return inst.prim == Prim::index || inst.prim == Prim::immediate;
+  return inst.prim == Prim::index || inst.prim == Prim::immediate || inst.prim == Prim::fold;
+}
+
+/// Are numbers of i64 in a fold's programs only chosen and compared? Then they are all among those that enter it, and
+/// what it starts from.
+inline bool keeps_narrow_i64(const ScalarFold& fold) {
+  for (const ScalarProgram* program : {&fold.step, &fold.merge, &fold.finish})
+    for (const Inst& inst : program->body) {
+      const bool chooses = inst.prim == Prim::argument || inst.prim == Prim::select || is_comparison(inst.prim);
+      bool is_wide = inst.dtype == DType::i64;
+      for (int k = 0; k < arity(inst.prim); ++k) is_wide |= program->body[inst.args[as_index(k)]].dtype == DType::i64;
+      if (inst.dtype == DType::f64 || (is_wide && !chooses)) return false;
+    }
+  for (const FoldState& state : fold.states)
+    if (state.dtype == DType::i64 && state.bits > std::uint64_t{std::numeric_limits<std::int32_t>::max()}) return false;
+  return true;
 }
 
 /// Does an instruction leave its arguments of i64, if it has any, as exact when they are i32?
@@ -24728,8 +32314,9 @@ inline bool takes_narrow_i64(const Kernel& kernel, const Inst& inst) {
   for (int k = 0; k < arity(inst.prim); ++k) {
     const Inst& argument = kernel.body[inst.args[as_index(k)]];
     wide += argument.dtype == DType::i64;
-    indices += argument.prim == Prim::index;
+    indices += argument.dtype == DType::i64 && (argument.prim == Prim::index || argument.prim == Prim::fold);
   }
+  if (inst.prim == Prim::fold) return wide == indices && keeps_narrow_i64(kernel.folds[inst.access]);
   if (wide == 0) return true;
   const bool converts = inst.prim == Prim::convert && (inst.dtype == DType::f32 || inst.dtype == DType::i32);
   return (is_comparison(inst.prim) || converts) && indices != 0;
@@ -24744,7 +32331,7 @@ SINTER_DECL bool can_narrow_index(const Kernel& kernel, int vector_axis) {
     if (inst.dtype == DType::i64 && !kernel_detail::is_narrow_i64(kernel, inst, vector_axis)) return false;
   }
   for (const Store& store : kernel.stores)
-    if (kernel.body[store.value].dtype == DType::i64) return false;
+    if (kernel.body[store.value].dtype == DType::i64 && kernel.body[store.value].prim != Prim::fold) return false;
   return has_index;
 }
 
@@ -24896,17 +32483,21 @@ enum class NodeKind : std::uint8_t {
   take,
   random,
   reduce,
+  scan,
   contract,
-  place,        // update_slice: value stored into a part of the base's buffer
-  scatter_add,  // run by the host
-  host,         // run by the host, by the op's own function
+  place,    // update_slice: value stored into a part of the base's buffer
+  patch,    // update_slice that is not stored: operand 0 where it lies, elsewhere operand 1 (none: nobody reads there)
+  scatter,  // values combined with elements of the base's buffer at indices; inputs are index and value
+  host,     // run by the host, by the op's own function
   host_result,  // a further result of the host node that is its input
 };
 constexpr bool is_view(NodeKind kind) { return kind >= NodeKind::reshape && kind <= NodeKind::windows; }
 constexpr bool is_generator(NodeKind kind) { return kind == NodeKind::full || kind == NodeKind::iota; }
 /// In need of a kernel (or host function) of its own unless fused.
 constexpr bool is_computed(NodeKind kind) { return kind >= NodeKind::map; }
-constexpr bool is_host(NodeKind kind) { return kind >= NodeKind::scatter_add; }
+constexpr bool is_host(NodeKind kind) { return kind >= NodeKind::host; }
+/// Its walk writes a part of its elements only: nothing reads it there.
+constexpr bool writes_part(NodeKind kind) { return kind == NodeKind::place || kind == NodeKind::scatter; }
 
 struct FusionNode {
   NodeKind kind = NodeKind::map;
@@ -24915,7 +32506,7 @@ struct FusionNode {
   bool is_in_memory = false;     // somebody needs its elements in memory
   std::int32_t graph_node = -1;  // -1: a copy made here
   std::int32_t result = 0;       // of the graph node
-  std::int32_t base = -1;        // place: the node whose buffer it takes over; -1: a fresh one
+  std::int32_t base = -1;        // place, scatter: the node whose buffer it takes over; -1: a fresh one
   std::int32_t uses = 0;         // by nodes and by outputs
   SmallVector<std::int32_t, 4> inputs;
   Shape shape;
@@ -24992,6 +32583,9 @@ class FusionGraph {
   void build_node(std::int32_t graph_node, const FusionGraphOptions& options, std::span<const std::int32_t> uses);
   void build_host(std::int32_t graph_node);
   void build_place(std::int32_t graph_node, std::span<const std::int32_t> uses);
+  void build_patch(std::int32_t graph_node);
+  void build_scatter(std::int32_t graph_node, std::span<const std::int32_t> uses);
+  int buffer_to_change(Value base, std::span<const std::int32_t> uses);
   void build_outputs(const FusionGraphOptions& options);
   int add(FusionNode node);
   int add_copy(int of);
@@ -25005,6 +32599,7 @@ class FusionGraph {
   int make_memory(int node);
   int make_operand(int node);
   int make_dense(int node);
+  int make_shiftable(int node);
   int node_of(Value v) const;
   bool may_inline_scalar(const FusionNode& node) const;
   void count_uses();
@@ -25012,6 +32607,7 @@ class FusionGraph {
   const Graph* graph_;
   std::vector<FusionNode> nodes_;
   std::vector<std::int32_t> fusion_node_of_, copies_;
+  std::vector<bool> is_patch_;  // of graph nodes
   std::vector<OutputSource> outputs_;
   FusionGraphOptions options_;
   mutable std::vector<Layout> layouts_;
@@ -25059,7 +32655,7 @@ SINTER_NAMESPACE_END
 
 SINTER_NAMESPACE_BEGIN
 
-static_assert(as_index(Prim::contract) < 64, "primitives are members of an EnumSet");
+static_assert(prim_count <= 64, "primitives are members of an EnumSet");
 
 /// What a back end takes; by default everything. `max_operands`, `max_body` and `max_reduced_axes` bound what fusion
 /// puts together: a single operation may have more, and Backend::compile may decline it.
@@ -25080,8 +32676,9 @@ struct Limits {
   std::int64_t prologue_operations = 0;
 };
 
-/// What the kernel has that a back end of these limits lacks; empty: nothing.
+/// What the kernel, or the fold, has that a back end of these limits lacks; empty: nothing.
 std::string why_not_taken(const Limits& limits, const Kernel& kernel);
+std::string why_not_taken(const Limits& limits, const ScalarFold& fold);
 
 SINTER_NAMESPACE_END
 #endif
@@ -25095,7 +32692,7 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 
 /// A fusion node of a group and how the group's axes address it. For reductions the map is that of the operand, for
-/// place that of the value, for all others that of the node.
+/// place and scatter that of the value, for all others that of the node.
 struct FusionMember {
   std::int32_t node = -1;
   std::shared_ptr<const IndexMap> shared_map;  // groups are copied to try merges
@@ -25108,10 +32705,12 @@ struct FusionGroup {
   std::vector<FusionMember> members;  // in topological order
   std::int32_t contraction = -1;      // the node, if there is one
   std::int32_t contracted_axis = -1;
-  bool has_reduction = false;
-  bool is_multipass = false;  // something varies over the reduced axes and depends on a reduction over them
-  bool is_host = false;       // no kernel expresses it
-  std::int32_t taker = 0;     // number of the first back end that takes it; behind the last: none does
+  bool has_reduction = false;  // or a scan: it has reduced axes
+  bool has_scan = false;       // and then no reduction
+  bool is_reversed = false;    // its scans begin at the end of their axis
+  bool is_multipass = false;   // something varies over the reduced axes and depends on a reduction over them
+  bool is_host = false;        // no kernel expresses it
+  std::int32_t taker = 0;      // number of the first back end that takes it; behind the last: none does
 };
 
 struct FusionOptions {
@@ -25312,16 +32911,28 @@ SINTER_DECL std::optional<IndexMap> FusionGraph::view_of_input(Space& space, int
 }
 
 namespace kernel_detail {
-/// Axes of a take's result: those of the table before the axis, the index's, those of the table after.
-inline int take_axis(const FusionGraph& nodes, int id) { return static_cast<int>(nodes.graph_node(id)->attrs.axes[0]); }
-/// How many first axes the table and the index of a take share.
-inline int shared_axes(const FusionGraph& nodes, int id) {
-  return static_cast<int>(nodes.graph_node(id)->attrs[ops::Take::shared]);
-}
-/// The axis of a take's result that axis `i` of its index is.
-inline int taken_axis(const FusionGraph& nodes, int id, int i) {
-  const int shared = shared_axes(nodes, id);
-  return i < shared ? i : take_axis(nodes, id) + i - shared;
+/// How a take's index, or a scatter's, addresses a table: along `axis`, which its `own` axes stand for in what is
+/// taken. Its first and last axes are axes of the table before and after that one.
+struct TakenAxes {
+  int axis = 0, shared = 0, inner = 0, own = 0;
+  /// The axis of what is taken that axis `i` of the index is; and that axis `i` of the table is.
+  int of_index(int i) const { return i < shared ? i : axis + i - shared; }
+  int of_table(int i) const { return i < axis ? i : i - 1 + own; }
+};
+inline TakenAxes taken_axes(const FusionGraph& nodes, int id) {
+  const Node& graph_node = *nodes.graph_node(id);
+  TakenAxes taken;
+  taken.axis = static_cast<int>(graph_node.attrs.axes[0]);
+  const bool is_take = graph_node.op == &op_info<ops::Take>;
+  if (is_take || graph_node.op == &op_info<ops::Scatter>) {
+    taken.shared =
+        static_cast<int>(is_take ? graph_node.attrs[ops::Take::shared] : graph_node.attrs[ops::Scatter::shared]);
+    taken.inner =
+        static_cast<int>(is_take ? graph_node.attrs[ops::Take::inner] : graph_node.attrs[ops::Scatter::inner]);
+  }
+  const int index = nodes[id].inputs[is_take ? 1 : 0];
+  taken.own = nodes[index].shape.rank() - taken.shared - taken.inner;
+  return taken;
 }
 }  // namespace kernel_detail
 
@@ -25338,28 +32949,41 @@ SINTER_DECL IndexMap FusionGraph::operand_map(int id, int number, const IndexMap
       }
       break;
     case NodeKind::take:
-      for (int i = 0; i < from.rank(); ++i) out[i] = map[kernel_detail::taken_axis(*this, id, i)];
+      for (int i = 0; i < from.rank(); ++i) out[i] = map[kernel_detail::taken_axes(*this, id).of_index(i)];
+      break;
+    case NodeKind::scatter:
+      if (number != 0) return map;
+      for (int i = 0; i < from.rank(); ++i) out[i] = map[kernel_detail::taken_axes(*this, id).of_index(i)];
       break;
     case NodeKind::random: break;  // scalars
-    default: return map;           // copy, reduce (its operand's map), place (its value's)
+    case NodeKind::patch:
+      out = map;
+      for (int i = 0; number == 0 && i < map.rank; ++i)
+        out[i].offset -= graph_node(id)->attrs[ops::UpdateSlice::starts][i];
+      break;
+    default: return map;  // copy, scan, reduce (its operand's map), place and scatter (their value's)
   }
   return out;
 }
 
 SINTER_DECL std::optional<IndexMap> FusionGraph::result_map(int id, int number, const IndexMap& operand) const {
   const FusionNode& node = (*this)[id];
-  if (node.kind == NodeKind::copy || node.kind == NodeKind::reduce || node.kind == NodeKind::place) return operand;
+  if (node.kind == NodeKind::copy || node.kind == NodeKind::reduce || node.kind == NodeKind::scan ||
+      node.kind == NodeKind::place)
+    return operand;
+  if (node.kind == NodeKind::scatter && number == 1) return operand;
   const Shape& from = (*this)[node.inputs[as_index(number)]].shape;
+  const Shape& walked = node.kind == NodeKind::scatter ? (*this)[node.inputs[1]].shape : node.shape;
   IndexMap out;
-  out.rank = node.shape.rank();
-  for (int j = 0; j < out.rank; ++j) out[j] = is_number(node.shape[j], 1) ? AxisIndex{} : AxisIndex::unknown();
+  out.rank = walked.rank();
+  for (int j = 0; j < out.rank; ++j) out[j] = is_number(walked[j], 1) ? AxisIndex{} : AxisIndex::unknown();
   if (node.kind == NodeKind::map) {
     for (int j = 0; j < out.rank; ++j)
       if (!kernel_detail::is_stretched(from, node.shape, j)) out[j] = operand[j - (out.rank - from.rank())];
     return out;
   }
-  if (node.kind == NodeKind::take && number == 1) {
-    for (int i = 0; i < from.rank(); ++i) out[kernel_detail::taken_axis(*this, id, i)] = operand[i];
+  if ((node.kind == NodeKind::take && number == 1) || node.kind == NodeKind::scatter) {
+    for (int i = 0; i < from.rank(); ++i) out[kernel_detail::taken_axes(*this, id).of_index(i)] = operand[i];
     return out;
   }
   return std::nullopt;
@@ -25461,6 +33085,7 @@ class GroupMerger {
   void mark_passes(FusionGroup& group) const;
   const Shape& walked_shape(int node) const {
     const NodeKind kind = nodes_[node].kind;
+    if (kind == NodeKind::scatter) return nodes_[nodes_[node].inputs[1]].shape;
     return kind == NodeKind::reduce || kind == NodeKind::place ? nodes_[nodes_[node].inputs[0]].shape
                                                                : nodes_[node].shape;
   }
@@ -25479,9 +33104,11 @@ SINTER_DECL FusionGroup GroupMerger::alone(int node) const {
     const Shape& left = nodes_[it.inputs[0]].shape;
     group.contraction = node;
     group.contracted_axis = group.space.add(left[left.rank() - 1], true);
-  } else if (it.kind == NodeKind::reduce) {
+  } else if (it.kind == NodeKind::reduce || it.kind == NodeKind::scan) {
     mark_reduced(group, node, member.map());
     group.has_reduction = true;
+    group.has_scan = it.kind == NodeKind::scan;
+    group.is_reversed = group.has_scan && nodes_.graph_node(node)->attrs[ops_detail::is_reversed];
   }
   group.is_host = is_host(it.kind);
   if (!group.is_host)
@@ -25540,7 +33167,7 @@ SINTER_DECL bool GroupMerger::collect_from_operands(FusionGroup& group, int node
     const FusionMember* member = find_member(group, base);
     const bool is_shared = shared != nullptr && shared->node == base;
     if (member == nullptr && !is_shared) continue;
-    if (member != nullptr && nodes_[base].kind == NodeKind::place) return false;  // this walk writes only a part of it
+    if (member != nullptr && writes_part(nodes_[base].kind)) return false;
     std::optional<IndexMap> map = member != nullptr ? result_of(*member) : shared->map;
     while (map && !views.empty()) {
       map = nodes_.view_of_input(group.space, views.back(), *map);
@@ -25560,7 +33187,7 @@ SINTER_DECL bool GroupMerger::collect_from_users(FusionGroup& group, int node, I
   for (const UseEdge& edge : users(node)) {
     const FusionMember* user = find_member(group, edge.user);
     if (user == nullptr) continue;
-    if (nodes_[node].kind == NodeKind::place) return false;
+    if (writes_part(nodes_[node].kind)) return false;
     auto map = walked_operand(group.space, *user, edge.operand);
     if (!map) return false;
     if (nodes_[node].kind == NodeKind::reduce) {
@@ -25640,8 +33267,8 @@ SINTER_DECL GroupMerger::Outcome GroupMerger::assign(FusionGroup& group, int nod
     return Outcome::impossible;
   if (!any) return Outcome::later;
   if (!fill_unknown(group, node, map) || !enumerates(group.space, map, walked_shape(node))) return Outcome::impossible;
-  if (nodes_[node].kind == NodeKind::reduce && (group.contraction >= 0 || !mark_reduced(group, node, map)))
-    return Outcome::impossible;
+  const bool has_axes = nodes_[node].kind == NodeKind::reduce || nodes_[node].kind == NodeKind::scan;
+  if (has_axes && (group.contraction >= 0 || !mark_reduced(group, node, map))) return Outcome::impossible;
   FusionMember member;
   member.node = node;
   member.shared_map = std::make_shared<const IndexMap>(map);
@@ -25656,7 +33283,7 @@ SINTER_DECL bool GroupMerger::can_read(Space& space, const FusionGroup& group, i
   const FusionMember* member = find_member(group, base);
   const bool is_made_here = is_generator(nodes_[base].kind) || nodes_[base].is_inlined;
   if (!is_made_here && member == nullptr) return nodes_.locate(space, node, map).has_value();
-  if (member != nullptr && nodes_[base].kind == NodeKind::place)
+  if (member != nullptr && writes_part(nodes_[base].kind))
     return false;  // it walks the part that it writes, not the whole
   while (node != base) {
     auto next = nodes_.input_of_view(space, node, map);
@@ -25746,6 +33373,8 @@ struct Prologue {
   SmallVector<std::int32_t, 8> readers;                // groups
 };
 
+inline constexpr int most_guarded_operations = 24;  // of what is computed again in place of patches
+
 class Fuser {
  public:
   Fuser(FusionGraph& nodes, const FusionOptions& options) : nodes_(nodes), options_(options), merger_(nodes) {
@@ -25763,9 +33392,12 @@ class Fuser {
   bool row_pays(FusionGroup& group) const;
   bool fits(const FusionGroup& group) const;
   bool accesses_fit(const FusionGroup& group, int operands) const;
-  void add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const;
+  void add_views(const FusionGroup& group, int input, std::uint64_t path, std::vector<std::uint64_t>& views) const;
+  bool reads_patch(int input) const;
+  bool patches_fit(const FusionGroup& group) const;
   const Limits& limits_of(const FusionGroup& group) const;
   bool computes(const Limits& limits, int node) const;
+  bool folds(const Limits& limits, int node) const;
   std::int32_t first_taker(int node) const;
   bool choose_taker(FusionGroup& merged, const FusionGroup& left, const FusionGroup& right) const;
   void store_what_not_all_compute();
@@ -25780,14 +33412,17 @@ class Fuser {
   bool add_flat_reads(FusionGroup& group, int node, IndexMap map, std::vector<AxisIndex>& flats) const;
   void recompute_cheap_values();
   bool try_recompute(int node);
+  bool collect_readers(int node, int home, SmallVector<std::int32_t, 8>& readers, int& patches) const;
   bool collect_cone(int node, SmallVector<std::int32_t, 16>& inner, SmallVector<std::int32_t, 16>& reads) const;
   bool recompute_is_readable(int node, FusionGroup& group) const;
+  static bool scans_one_axis(const FusionGroup& group);
   void merge_siblings();
   bool reads_whole(FusionGroup& group, int node, IndexMap& map) const;
   bool is_stored(int node) const;
   bool is_read_outside(int node, int home) const;
   bool is_read_outside(int node, const FusionGroup& merged) const;
   bool stores_once(const FusionGroup& merged) const;
+  bool scatters_alone(const FusionGroup& merged) const;
   void drop_unused(SmallVector<std::int32_t, 16> items);
   std::vector<Inst> body_of(int node) const;
   int instructions(int node) const;
@@ -25950,8 +33585,25 @@ SINTER_DECL bool Fuser::stores_once(const FusionGroup& merged) const {
   return true;
 }
 
+/// A scatter's walk may be repeated, and everything that can fail in it is its own index: it stores nothing else, and
+/// holds no take.
+SINTER_DECL bool Fuser::scatters_alone(const FusionGroup& merged) const {
+  const auto is_scatter = [&](const FusionMember& member) { return nodes_[member.node].kind == NodeKind::scatter; };
+  if (std::none_of(merged.members.begin(), merged.members.end(), is_scatter)) return true;
+  if (merged.has_reduction || merged.contraction >= 0) return false;
+  int scatters = 0;
+  for (const FusionMember& member : merged.members) {
+    const FusionNode& it = nodes_[member.node];
+    scatters += is_scatter(member);
+    if (is_scatter(member)) continue;
+    if (it.kind == NodeKind::take || it.is_in_memory || is_read_outside(member.node, merged)) return false;
+  }
+  return scatters == 1;
+}
+
 SINTER_DECL bool Fuser::is_acceptable(FusionGroup& group) const {
-  if (!fits(group) || !stores_once(group)) return false;
+  if (!fits(group) || !stores_once(group) || !scatters_alone(group) || !patches_fit(group)) return false;
+  if (!scans_one_axis(group)) return false;
   if (group.has_reduction && reduced_axes(group) > limits_of(group).max_reduced_axes) return false;
   return !group.is_multipass || row_pays(group);
 }
@@ -26016,10 +33668,15 @@ SINTER_DECL bool Fuser::join(int a, int b, const SharedRead* shared) {
   if ((left.contraction >= 0 && (right.contraction >= 0 || right.has_reduction)) ||
       (right.contraction >= 0 && left.has_reduction))
     return false;
+  if (left.has_reduction && right.has_reduction &&
+      (left.has_scan != right.has_scan || left.is_reversed != right.is_reversed))
+    return false;
   // The group that grows is the one with structure, then the larger one; a shared read is mapped in `a`.
   const bool a_grows = shared != nullptr || left.contraction >= 0 ||
                        (right.contraction < 0 && left.members.size() >= right.members.size());
   FusionGroup merged = a_grows ? left : right;
+  merged.has_scan = left.has_scan || right.has_scan;
+  merged.is_reversed = left.is_reversed || right.is_reversed;
   SmallVector<std::int32_t, 16> added;
   for (const FusionMember& member : (a_grows ? right : left).members) added.push_back(member.node);
   if (!choose_taker(merged, left, right) || !merger_.extend(merged, added, shared) || !is_acceptable(merged) ||
@@ -26079,10 +33736,26 @@ SINTER_DECL bool Fuser::recompute_is_readable(int node, FusionGroup& group) cons
   for (const FusionMember& member : group.members) {
     const FusionNode& it = nodes_[member.node];
     for (std::size_t k = 0; k < it.inputs.size(); ++k) {
-      if (nodes_.base_of(it.inputs[k]) != node) continue;
+      if (nodes_.base_of(it.inputs[k]) != node && !reads_patch(it.inputs[k])) continue;
       if (!merger_.can_read(group.space, group, it.inputs[k], merger_.operand_map(group, member, static_cast<int>(k))))
         return false;
     }
+  }
+  return scans_one_axis(group);
+}
+
+/// The groups other than `home` that read a value, themselves or through patches (which are counted). False: something
+/// reads it that recomputes nothing.
+SINTER_DECL bool Fuser::collect_readers(int node, int home, SmallVector<std::int32_t, 8>& readers, int& patches) const {
+  for (const UseEdge& edge : merger_.users(node)) {
+    const int id = group_of(edge.user);
+    if (id < 0 && nodes_[edge.user].kind == NodeKind::patch && nodes_[edge.user].is_inlined) {
+      ++patches;
+      if (!collect_readers(edge.user, home, readers, patches)) return false;
+      continue;
+    }
+    if (id < 0 || nodes_[edge.user].kind == NodeKind::contract) return false;
+    if (id != home && std::find(readers.begin(), readers.end(), id) == readers.end()) readers.push_back(id);
   }
   return true;
 }
@@ -26091,13 +33764,11 @@ SINTER_DECL bool Fuser::try_recompute(int node) {
   FusionNode& it = nodes_[node];
   if (it.kind != NodeKind::map || it.is_inlined || it.is_in_memory) return false;
   SmallVector<std::int32_t, 8> readers;
-  for (const UseEdge& edge : merger_.users(node)) {
-    const int id = group_of(edge.user);
-    if (id < 0 || nodes_[edge.user].kind == NodeKind::contract) return false;
-    if (id != group_of(node) && std::find(readers.begin(), readers.end(), id) == readers.end()) readers.push_back(id);
-  }
+  int patches = 0;
+  if (!collect_readers(node, group_of(node), readers, patches)) return false;
   SmallVector<std::int32_t, 16> inner, reads;
   if (readers.empty() || !collect_cone(node, inner, reads)) return false;
+  if (patches * static_cast<int>(inner.size()) > most_guarded_operations) return false;
   const std::int64_t bytes = nodes_.estimate_bytes(node);
   std::int64_t saved = bytes, added = 0;
   for (std::int32_t id : readers) {
@@ -26261,6 +33932,7 @@ SINTER_DECL std::string Fusion::text(const FusionGraph& nodes) const {
   for (const FusionGroup& group : groups) {
     text += group.is_host            ? "host:"
             : group.contraction >= 0 ? "contraction:"
+            : group.has_scan         ? "scan:"
             : group.has_reduction    ? "reduction:"
                                      : "pointwise:";
     for (const FusionMember& member : group.members) {
@@ -26292,6 +33964,7 @@ SINTER_DECL std::vector<Inst> Fuser::body_of(int node) const {
 
 SINTER_DECL int Fuser::instructions(int node) const {
   const FusionNode& it = nodes_[node];
+  if (it.kind == NodeKind::patch) return 3;
   if (it.kind != NodeKind::map) return it.kind == NodeKind::random ? 4 : 2;
   const OpInfo* const wanted = nodes_.graph_node(node)->op;
   for (const auto& [op, size] : sizes_)
@@ -26303,6 +33976,16 @@ SINTER_DECL int Fuser::instructions(int node) const {
 
 SINTER_DECL const Limits& Fuser::limits_of(const FusionGroup& group) const {
   return options_.limits[std::min(as_index(group.taker), options_.limits.size() - 1)];
+}
+
+/// Has a back end what the programs of a reduction with state are made of?
+SINTER_DECL bool Fuser::folds(const Limits& limits, int node) const {
+  const DType dtype = nodes_[nodes_.base_of(nodes_[node].inputs[0])].dtype;
+  const ScalarFold fold =
+      nodes_.graph_node(node)->op->fold(dtype == DType::bool_ ? DType::i32 : dtype, PositionOrder::any);
+  const bool has_position = fold.arguments.size() > 1;
+  return limits.primitives.has(Prim::fold) && (!has_position || limits.primitives.has(Prim::index)) &&
+         why_not_taken(limits, fold).empty();
 }
 
 /// Has a back end all that the node is made of?
@@ -26319,8 +34002,15 @@ SINTER_DECL bool Fuser::computes(const Limits& limits, int node) const {
     if (base.kind == NodeKind::iota && base.dtype != DType::i64 && !has(Prim::convert)) return false;
   }
   if (it.kind == NodeKind::contract) return has(Prim::contract);
-  if (it.kind == NodeKind::reduce) return has(static_cast<Prim>(nodes_.graph_node(node)->op->reduction));
+  if (it.kind == NodeKind::reduce) {
+    const OpInfo& op = *nodes_.graph_node(node)->op;
+    return op.fold != nullptr ? folds(limits, node) : has(static_cast<Prim>(op.reduction));
+  }
+  if (it.kind == NodeKind::scan) return has(static_cast<Prim>(nodes_.graph_node(node)->op->reduction));
   if (it.kind == NodeKind::take) return has(Prim::gather);
+  if (it.kind == NodeKind::patch)
+    return has(Prim::guarded_load) && has(Prim::index) && has(Prim::lt) && has(Prim::not_) && has(Prim::and_) &&
+           has(Prim::select) && limits.dtypes.has(DType::i64) && limits.dtypes.has(DType::bool_);
   if (it.kind == NodeKind::random) return has(Prim::random_bits) && has(Prim::index);
   if (it.kind != NodeKind::map) return true;
   const std::vector<Inst> body = body_of(node);
@@ -26333,8 +34023,9 @@ SINTER_DECL std::int32_t Fuser::first_taker(int node) const {
   const NodeKind form = nodes_[node].kind;
   std::int32_t number = 0;
   for (const Limits& limits : options_.limits) {
-    const bool has_kind = form == NodeKind::contract ? limits.kinds.has(KernelKind::contraction)
-                          : form == NodeKind::reduce
+    const bool has_kind = form == NodeKind::contract  ? limits.kinds.has(KernelKind::contraction)
+                          : form == NodeKind::scatter ? limits.kinds.has(KernelKind::scatter)
+                          : form == NodeKind::reduce || form == NodeKind::scan
                               ? limits.kinds.has(KernelKind::row) || limits.kinds.has(KernelKind::column)
                               : limits.kinds.has(KernelKind::pointwise);
     if (has_kind && computes(limits, node)) return number;
@@ -26378,30 +34069,60 @@ SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
 
 /// Views of one operand are one pointer, but an access each.
 SINTER_DECL bool Fuser::accesses_fit(const FusionGroup& group, int operands) const {
-  std::vector<std::int32_t> views;
+  std::vector<std::uint64_t> views;
   for (const FusionMember& member : group.members)
-    for (std::int32_t input : nodes_[member.node].inputs) add_views(group, input, views);
+    for (std::int32_t input : nodes_[member.node].inputs) add_views(group, input, 0, views);
   std::sort(views.begin(), views.end());
   const auto reads = as_index(std::unique(views.begin(), views.end()) - views.begin());
   const std::size_t writes = std::max<std::size_t>(as_index(operands) - reads_of(group).size(), 1);
   return reads + writes <= as_index(limits_of(group).max_accesses);
 }
 
-SINTER_DECL void Fuser::add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const {
+/// `path` tells apart the views of a patch, each of which reads its operands at other places.
+SINTER_DECL void Fuser::add_views(const FusionGroup& group, int input, std::uint64_t path,
+                                  std::vector<std::uint64_t>& views) const {
   const int base = nodes_.base_of(input);
   const FusionNode& it = nodes_[base];
   if (is_generator(it.kind) || it.kind == NodeKind::empty || find_member(group, base) != nullptr) return;
-  if (!it.is_inlined) return views.push_back(input);
-  for (std::int32_t operand : it.inputs) add_views(group, operand, views);
+  const auto view = static_cast<std::uint64_t>(input) + 1;
+  if (!it.is_inlined) return views.push_back(path << 16 ^ path >> 40 ^ view);
+  if (it.kind == NodeKind::patch) path = path << 16 ^ path >> 40 ^ view;
+  for (std::int32_t operand : it.inputs) add_views(group, operand, path, views);
+}
+
+SINTER_DECL bool Fuser::reads_patch(int input) const {
+  const FusionNode& it = nodes_[nodes_.base_of(input)];
+  if (!it.is_inlined) return false;
+  return it.kind == NodeKind::patch ||
+         std::any_of(it.inputs.begin(), it.inputs.end(), [&](std::int32_t operand) { return reads_patch(operand); });
+}
+
+/// Products and scatters have no guards. A reduction takes in nothing that is computed from a patch: its order follows
+/// from which axes its operands let merge, and conditions let none.
+/// Whoever reads a value may split the axes of those who compute it; a scan's stays one.
+SINTER_DECL bool Fuser::scans_one_axis(const FusionGroup& group) {
+  return !group.has_scan || std::popcount(leaf_mask(group.space, true)) <= 1;
+}
+
+SINTER_DECL bool Fuser::patches_fit(const FusionGroup& group) const {
+  const bool has_scatter = std::any_of(group.members.begin(), group.members.end(), [&](const FusionMember& member) {
+    return nodes_[member.node].kind == NodeKind::scatter;
+  });
+  if (group.contraction < 0 && !group.has_reduction && !group.has_scan && !has_scatter) return true;
+  return std::none_of(group.members.begin(), group.members.end(), [&](const FusionMember& member) {
+    const auto& inputs = nodes_[member.node].inputs;
+    return std::any_of(inputs.begin(), inputs.end(), [&](std::int32_t input) { return reads_patch(input); });
+  });
 }
 
 }  // namespace kernel_detail
 SINTER_NAMESPACE_END
-// ---- sinter/kernel/fusion_node.ipp
-// From graph nodes to fusion nodes: of which kind each is, which values must be copied, which scalars are recomputed.
+// ---- sinter/kernel/fusion_patches.ipp
+// Which update_slices are never stored: patches, which whoever reads them reads through guards. That pays where all
+// readers walk them element by element in kernels of their own, and read few parts: a stored one costs a kernel, a
+// write and a read; one that is not stored costs a condition and a guarded load for each part at each reading.
 
 SINTER_NAMESPACE_BEGIN
-
 namespace kernel_detail {
 struct KindRow {
   std::string_view name;
@@ -26409,11 +34130,13 @@ struct KindRow {
 };
 /// Views and structured ops: what the kernel layer knows by its own rules.
 inline constexpr KindRow kind_rows[] = {
-    {"input", NodeKind::input},     {"constant", NodeKind::constant},  {"full", NodeKind::full},
-    {"iota", NodeKind::iota},       {"empty", NodeKind::empty},        {"reshape", NodeKind::reshape},
-    {"permute", NodeKind::permute}, {"expand", NodeKind::expand},      {"slice", NodeKind::slice},
-    {"windows", NodeKind::windows}, {"take", NodeKind::take},          {"random_bits", NodeKind::random},
-    {"matmul", NodeKind::contract}, {"update_slice", NodeKind::place}, {"scatter_add", NodeKind::scatter_add},
+    {"input", NodeKind::input},         {"constant", NodeKind::constant},  {"full", NodeKind::full},
+    {"iota", NodeKind::iota},           {"empty", NodeKind::empty},        {"reshape", NodeKind::reshape},
+    {"permute", NodeKind::permute},     {"expand", NodeKind::expand},      {"slice", NodeKind::slice},
+    {"windows", NodeKind::windows},     {"take", NodeKind::take},          {"random_bits", NodeKind::random},
+    {"matmul", NodeKind::contract},     {"update_slice", NodeKind::place}, {"scatter", NodeKind::scatter},
+    {"scatter_add", NodeKind::scatter}, {"cumsum", NodeKind::scan},        {"cumprod", NodeKind::scan},
+    {"cummax", NodeKind::scan},         {"cummin", NodeKind::scan},
 };
 
 inline NodeKind kind_of(const Node& graph_node) {
@@ -26427,6 +34150,122 @@ inline NodeKind kind_of(const Node& graph_node) {
                       graph_node.where);
 }
 
+inline constexpr int max_patch_reads = 48;  // guarded loads that one patch may cause, in all kernels together
+inline constexpr int max_parts = 12;  // of a patch: an operation with three operands stays within the limits of all
+
+/// Do the shapes differ in extents of 1 only?
+inline bool differ_in_ones(const Shape& a, const Shape& b) {
+  int i = 0, j = 0;
+  for (;;) {
+    while (i < a.rank() && is_number(a[i], 1)) ++i;
+    while (j < b.rank() && is_number(b[j], 1)) ++j;
+    if (i == a.rank() || j == b.rank()) return i == a.rank() && j == b.rank();
+    if (!identical(a[i++], b[j++])) return false;
+  }
+}
+
+class PatchChooser {
+ public:
+  PatchChooser(const Graph& graph, const std::vector<bool>& live) : graph_(graph), live_(live) {}
+
+  /// For each node of the graph: is it a patch?
+  std::vector<bool> run() {
+    const std::size_t count = graph_.nodes().size();
+    is_patch_.assign(count, false);
+    readers_.resize(count);
+    parts_.resize(count);
+    is_product_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) look_back(i);
+    if (!has_place_) return is_patch_;
+    for (Value v : graph_.outputs()) readers_[as_index(v.node)].all_walk = false;
+    for (std::size_t i = count; i-- > 0;)
+      if (live_[i]) look_ahead(i);
+    return is_patch_;
+  }
+
+ private:
+  struct Readers {
+    bool all_walk = true;  // element by element, in kernels without products or reductions
+    std::int64_t reads = 0;
+  };
+
+  const Node& node(std::size_t i) const { return graph_.nodes()[i]; }
+  std::int64_t elements(std::size_t i) const {
+    std::int64_t count = 1;
+    for (Dim extent : node(i).types[0].shape) count *= graph_.estimate(extent);
+    return count;
+  }
+
+  /// How many parts a value has, and whether a product is in it that its kernel might take in.
+  void look_back(std::size_t i) {
+    if (!live_[i]) return;
+    const NodeKind kind = kind_of(node(i));
+    has_place_ |= kind == NodeKind::place;
+    is_product_[i] = kind == NodeKind::contract;
+    if (kind != NodeKind::place && kind != NodeKind::map && !is_view(kind)) return;
+    int parts = kind == NodeKind::place;
+    for (Value v : node(i).inputs) {
+      if (kind != NodeKind::place && is_product_[as_index(v.node)]) is_product_[i] = true;
+      parts += parts_[as_index(v.node)];
+    }
+    parts_[i] = kind == NodeKind::map ? 0 : std::min(parts, max_patch_reads + 1);
+  }
+
+  bool is_worth_it(std::size_t i) const {
+    const Readers& readers = readers_[i];
+    const IntVector& steps = node(i).attrs[ops::UpdateSlice::steps];
+    return readers.all_walk && readers.reads > 0 && parts_[i] <= max_parts &&
+           readers.reads * parts_[i] <= max_patch_reads &&
+           std::all_of(steps.begin(), steps.end(), [](std::int64_t step) { return step == 1; });
+  }
+
+  void look_ahead(std::size_t i) {
+    const NodeKind kind = kind_of(node(i));
+    if (kind == NodeKind::place) is_patch_[i] = is_worth_it(i);
+    for (Value v : node(i).inputs) {
+      Readers& input = readers_[as_index(v.node)];
+      const Readers& own = readers_[i];
+      switch (kind) {
+        case NodeKind::map:
+          // One that is stretched is read more often than it has elements.
+          input.all_walk &=
+              node(i).op != &op_info<ops::Barrier> && !is_product_[i] && elements(i) <= 2 * elements(as_index(v.node));
+          ++input.reads;
+          break;
+        case NodeKind::reshape:
+          input.all_walk &= differ_in_ones(node(i).types[0].shape, node(as_index(v.node)).types[0].shape);
+          [[fallthrough]];
+        case NodeKind::permute:
+        case NodeKind::expand:
+        case NodeKind::slice: add(input, own); break;
+        case NodeKind::place:
+          if (is_patch_[i]) add(input, own);
+          else input.all_walk = false;
+          break;
+        default: input.all_walk = false; break;
+      }
+    }
+  }
+  static void add(Readers& input, const Readers& own) {
+    input.all_walk &= own.all_walk;
+    input.reads += own.reads;
+  }
+  const Graph& graph_;
+  const std::vector<bool>& live_;
+  std::vector<bool> is_patch_, is_product_;
+  std::vector<Readers> readers_;
+  std::vector<int> parts_;
+  bool has_place_ = false;
+};
+
+}  // namespace kernel_detail
+SINTER_NAMESPACE_END
+// ---- sinter/kernel/fusion_node.ipp
+// From graph nodes to fusion nodes: of which kind each is, which values must be copied, which scalars are recomputed.
+
+SINTER_NAMESPACE_BEGIN
+
+namespace kernel_detail {
 inline std::vector<bool> live_nodes(const Graph& graph) {
   std::vector<bool> live(graph.nodes().size());
   for (Value v : graph.outputs()) live[as_index(v.node)] = true;
@@ -26450,6 +34289,7 @@ SINTER_DECL void FusionGraph::build(const FusionGraphOptions& options) {
       for (Value v : graph_->nodes()[i].inputs) ++uses[as_index(v.node)];
   for (Value v : graph_->outputs()) ++uses[as_index(v.node)];
   fusion_node_of_.assign(uses.size(), -1);
+  if (options.fuse) is_patch_ = kernel_detail::PatchChooser(*graph_, live).run();
   nodes_.reserve(uses.size() + 8);
   for (std::size_t i = 0; i < uses.size(); ++i)
     if (live[i]) build_node(static_cast<std::int32_t>(i), options, uses);
@@ -26520,7 +34360,8 @@ SINTER_DECL int FusionGraph::make_readable(int node) {
 
 /// Is the value reached through a reshape that strides do not express? Then reading it splits axes of the reader.
 SINTER_DECL bool FusionGraph::is_walked(int node) const {
-  if (layout_of(node) != nullptr && !is_generator((*this)[base_of(node)].kind)) return false;
+  const NodeKind base = (*this)[base_of(node)].kind;
+  if (layout_of(node) != nullptr && !is_generator(base) && base != NodeKind::patch) return false;
   for (; is_view((*this)[node].kind); node = (*this)[node].inputs[0])
     if ((*this)[node].kind == NodeKind::reshape) return true;
   return false;
@@ -26586,6 +34427,19 @@ SINTER_DECL int FusionGraph::make_dense(int node) {
   return node;
 }
 
+/// The same value, such that it can be read displaced by any number of elements along each axis.
+SINTER_DECL int FusionGraph::make_shiftable(int node) {
+  node = before_barrier(node);
+  const FusionNode& base = (*this)[base_of(node)];
+  if (!is_generator(base.kind) && !base.is_inlined && layout_of(node) != nullptr) return node;
+  for (int at = node; is_view((*this)[at].kind); at = (*this)[at].inputs[0]) {
+    const int from = (*this)[at].inputs[0];
+    if ((*this)[at].kind == NodeKind::reshape && !kernel_detail::differ_in_ones((*this)[at].shape, (*this)[from].shape))
+      return copy_of(make_readable(node));
+  }
+  return node;
+}
+
 /// A scalar made of a few operations on inputs costs less than the kernel that would make it.
 SINTER_DECL bool FusionGraph::may_inline_scalar(const FusionNode& node) const {
   if (node.kind != NodeKind::map || !is_number(node.shape.numel(), 1)) return false;
@@ -26608,7 +34462,9 @@ SINTER_DECL void FusionGraph::build_node(std::int32_t id, const FusionGraphOptio
   const Node& graph_node = graph_->node(id);
   FusionNode node;
   node.kind = kernel_detail::kind_of(graph_node);
+  if (node.kind == NodeKind::place && options.fuse && is_patch_[as_index(id)]) return build_patch(id);
   if (node.kind == NodeKind::place) return build_place(id, uses);
+  if (node.kind == NodeKind::scatter) return build_scatter(id, uses);
   if (node.kind == NodeKind::host) return build_host(id);
   node.graph_node = id;
   node.dtype = graph_node.types[0].dtype;
@@ -26618,6 +34474,10 @@ SINTER_DECL void FusionGraph::build_node(std::int32_t id, const FusionGraphOptio
     case NodeKind::map:
     case NodeKind::reduce:
     case NodeKind::random: make_operands_readable(node); break;
+    case NodeKind::scan:  // its axis is one axis of the kernel
+      node.inputs[0] = make_readable(node.inputs[0]);
+      if (is_walked(node.inputs[0])) node.inputs[0] = copy_of(node.inputs[0]);
+      break;
     case NodeKind::take:
       node.inputs[0] = make_memory(node.inputs[0]);
       node.inputs[1] = make_readable(node.inputs[1]);
@@ -26625,14 +34485,10 @@ SINTER_DECL void FusionGraph::build_node(std::int32_t id, const FusionGraphOptio
     case NodeKind::contract:
       for (std::int32_t& input : node.inputs) input = make_operand(input);
       break;
-    case NodeKind::scatter_add:
-      for (std::int32_t& input : node.inputs) input = make_memory(input);
-      break;
     default: break;
   }
   if (options.fuse) node.is_inlined = may_inline_scalar(node);
-  if (node.kind == NodeKind::scatter_add || node.kind == NodeKind::input || node.kind == NodeKind::constant)
-    node.is_in_memory = true;
+  if (node.kind == NodeKind::input || node.kind == NodeKind::constant) node.is_in_memory = true;
   fusion_node_of_[as_index(id)] = add(std::move(node));
 }
 
@@ -26656,6 +34512,18 @@ SINTER_DECL void FusionGraph::build_host(std::int32_t id) {
   }
 }
 
+/// The node whose buffer takes changes to `base`: its own where nobody else will see the old contents, else a copy's;
+/// -1 where nothing is in it.
+SINTER_DECL int FusionGraph::buffer_to_change(Value value, std::span<const std::int32_t> uses) {
+  const int base = node_of(value);
+  const NodeKind kind = (*this)[base].kind;
+  if (kind == NodeKind::empty) return -1;
+  if (!is_computed(kind) || (*this)[base].is_inlined || uses[as_index(value.node)] != 1)
+    return add_copy(make_readable(base));
+  (*this)[base].is_in_memory = true;
+  return base;
+}
+
 SINTER_DECL void FusionGraph::build_place(std::int32_t id, std::span<const std::int32_t> uses) {
   const Node& graph_node = graph_->node(id);
   FusionNode node;
@@ -26664,17 +34532,48 @@ SINTER_DECL void FusionGraph::build_place(std::int32_t id, std::span<const std::
   node.dtype = graph_node.types[0].dtype;
   node.shape = graph_node.types[0].shape;
   node.is_in_memory = true;
-  const int base = node_of(graph_node.inputs[0]);
-  const NodeKind kind = (*this)[base].kind;
-  if (kind == NodeKind::empty) {
-    node.base = -1;
-  } else if (is_computed(kind) && !(*this)[base].is_inlined && uses[as_index(graph_node.inputs[0].node)] == 1) {
-    node.base = base;  // nobody else will see the old contents
-    (*this)[base].is_in_memory = true;
-  } else {
-    node.base = add_copy(make_readable(base));
-  }
+  node.base = buffer_to_change(graph_node.inputs[0], uses);
   node.inputs.push_back(make_readable(node_of(graph_node.inputs[1])));
+  fusion_node_of_[as_index(id)] = add(std::move(node));
+}
+
+SINTER_DECL void FusionGraph::build_patch(std::int32_t id) {
+  const Node& graph_node = graph_->node(id);
+  FusionNode node;
+  node.kind = NodeKind::patch;
+  node.graph_node = id;
+  node.dtype = graph_node.types[0].dtype;
+  node.shape = graph_node.types[0].shape;
+  node.is_inlined = true;
+  node.inputs.push_back(make_shiftable(node_of(graph_node.inputs[1])));
+  const int base = node_of(graph_node.inputs[0]);
+  if ((*this)[base].kind != NodeKind::empty) node.inputs.push_back(make_shiftable(base));
+  fusion_node_of_[as_index(id)] = add(std::move(node));
+}
+
+/// Of scatter: base, index, value; of scatter_add: index and value, into zeros.
+SINTER_DECL void FusionGraph::build_scatter(std::int32_t id, std::span<const std::int32_t> uses) {
+  const Node& graph_node = graph_->node(id);
+  FusionNode node;
+  node.kind = NodeKind::scatter;
+  node.graph_node = id;
+  node.dtype = graph_node.types[0].dtype;
+  node.shape = graph_node.types[0].shape;
+  node.is_in_memory = true;
+  const bool has_base = graph_node.inputs.size() == 3;
+  if (has_base) {
+    node.base = buffer_to_change(graph_node.inputs[0], uses);
+  } else {
+    FusionNode zeros;
+    zeros.kind = NodeKind::full;
+    zeros.graph_node = id;  // whose attributes have no number: 0
+    zeros.dtype = node.dtype;
+    zeros.shape = node.shape;
+    node.base = add_copy(add(std::move(zeros)));
+  }
+  for (std::size_t i = has_base ? 1 : 0; i < graph_node.inputs.size(); ++i)
+    node.inputs.push_back(node_of(graph_node.inputs[i]));
+  make_operands_readable(node);
   fusion_node_of_[as_index(id)] = add(std::move(node));
 }
 
@@ -27231,7 +35130,7 @@ SINTER_DECL Hash128 Kernel::hash() const {
   h.add(accesses.size());
   for (const Access& a : accesses) {
     std::uint64_t word = a.operand;
-    for (StrideClass s : a.stride) word = word * 3 + static_cast<std::uint64_t>(s);
+    for (StrideClass s : a.stride) word = word * 4 + static_cast<std::uint64_t>(s);
     h.add(word);
   }
   h.add(body.size());
@@ -27241,7 +35140,11 @@ SINTER_DECL Hash128 Kernel::hash() const {
     h.add(std::uint64_t{i.access}).add(i.bits);
   }
   h.add(stores.size());
-  for (const Store& s : stores) h.add(std::uint64_t{s.access} << 16 | s.value);
+  for (const Store& s : stores) {
+    h.add(std::uint64_t{s.access} << 16 | s.value);
+    if (s.index != no_inst) h.add(std::uint64_t{s.index} << 8 | static_cast<std::uint64_t>(s.combine));
+  }
+  for (const ScalarFold& fold : folds) add_to_hash(h, fold);
   for (const Order& o : orders) {
     h.add(std::uint64_t{o.block} << 32 | std::uint64_t{o.lane_bytes} << 16 | o.lanes);
     h.add(std::uint64_t{o.group} << 8 | static_cast<std::uint64_t>(o.above));
@@ -27261,6 +35164,10 @@ SINTER_DECL Order Kernel::order(int axis) const {
   return orders[as_index(std::count(axes.begin(), axes.begin() + axis, AxisRole::reduced))];
 }
 
+SINTER_DECL bool Kernel::has_scan() const {
+  return std::any_of(body.begin(), body.end(), [](const Inst& inst) { return is_scan(inst.prim); });
+}
+
 SINTER_DECL std::string Order::text() const {
   std::string text = lane_bytes != 0 ? "lanes of " + std::to_string(lane_bytes) + " bytes, "
                      : lanes > 1     ? std::to_string(lanes) + " lanes, "
@@ -27273,6 +35180,11 @@ SINTER_DECL std::string Order::text() const {
 SINTER_DECL bool is_product_of_f32(const Kernel& kernel) {
   return std::any_of(kernel.body.begin(), kernel.body.end(),
                      [](const Inst& inst) { return inst.prim == Prim::contract && inst.dtype == DType::f32; });
+}
+
+SINTER_DECL bool checks_indices(const Kernel& kernel) {
+  return kernel.kind == KernelKind::scatter || std::any_of(kernel.body.begin(), kernel.body.end(),
+                                                           [](const Inst& inst) { return inst.prim == Prim::gather; });
 }
 
 SINTER_DECL std::vector<bool> instructions_under(const std::vector<Inst>& body, InstId value) {
@@ -27314,18 +35226,63 @@ inline void verify_order(const Order& order) {
 }
 }  // namespace kernel_detail
 
+namespace kernel_detail {
+inline void verify_scans(const Kernel& kernel, std::size_t reduced_axes) {
+  ensure(reduced_axes == 1 && kernel.orders.empty(), "kernel: a scan without one axis of its own order");
+  for (const Inst& inst : kernel.body) {
+    ensure(!is_reduction(inst.prim), "kernel: a reduction beside a scan");
+    if (!is_scan(inst.prim)) continue;
+    ensure(inst.bits <= 1 && inst.dtype != DType::bool_, "kernel: no such scan");
+    ensure(kernel.body[inst.args[0]].dtype == inst.dtype, "kernel: a scan of another dtype");
+  }
+}
+
+inline void verify_fold(const Kernel& kernel, const Inst& inst) {
+  ensure(inst.access < kernel.folds.size(), "kernel: fold out of range");
+  const ScalarFold& fold = kernel.folds[inst.access];
+  ensure(inst.bits < fold.finish.results.size() && fold.result(inst.bits) == inst.dtype,
+         "kernel: a result that its fold does not have");
+  for (std::size_t k = 0; k < max_fold_arguments; ++k) {
+    const bool is_there = k < fold.arguments.size();
+    ensure(is_there || inst.args[k] == inst.args[0], "kernel: an argument that its fold does not have");
+    ensure(!is_there || kernel.body[inst.args[k]].dtype == fold.arguments[k], "kernel: a fold of another dtype");
+  }
+}
+inline void verify_scatter(const Kernel& kernel) {
+  ensure(kernel.stores.size() == 1 && kernel.stores[0].index < kernel.body.size(),
+         "kernel: a scatter has one store, with an index");
+  const DType index = kernel.body[kernel.stores[0].index].dtype;
+  ensure(index == DType::i32 || index == DType::i64, "kernel: an index that is no integer");
+  const std::uint16_t written = kernel.accesses[kernel.stores[0].access].operand;
+  for (const Inst& inst : kernel.body) {
+    ensure(inst.prim != Prim::gather, "kernel: a scatter with a gather");
+    ensure(inst.prim != Prim::load || kernel.accesses[inst.access].operand != written,
+           "kernel: a scatter reads what it writes");
+  }
+}
+}  // namespace kernel_detail
+
 SINTER_DECL void verify(const Kernel& kernel) {
   ensure(kernel.rank() >= 1 && kernel.rank() <= max_axes, "kernel: rank out of range");
+  for (const ScalarFold& fold : kernel.folds) verify(fold);
   int contracts = 0, reductions = 0;
   for (std::size_t i = 0; i < kernel.body.size(); ++i) {
     const Inst& inst = kernel.body[i];
     for (int k = 0; k < arity(inst.prim); ++k)
       ensure(inst.args[as_index(k)] < i, "kernel: argument used before it is made");
-    if (inst.prim == Prim::load || inst.prim == Prim::gather) {
+    if (reads_memory(inst.prim)) {
       ensure(inst.access < kernel.accesses.size(), "kernel: access out of range");
       ensure(kernel.operands[kernel.accesses[inst.access].operand].dtype == inst.dtype,
              "kernel: load of another dtype");
     }
+    if (inst.prim == Prim::guarded_load) {
+      ensure(kernel.kind != KernelKind::contraction && kernel.kind != KernelKind::scatter,
+             "kernel: a guarded load in a contraction or a scatter");
+      ensure(kernel.body[inst.args[0]].dtype == DType::bool_ && kernel.body[inst.args[1]].dtype == inst.dtype,
+             "kernel: a guarded load with a condition or fill of another dtype");
+    }
+    if (inst.prim == Prim::fold) kernel_detail::verify_fold(kernel, inst);
+    ensure(inst.prim != Prim::argument, "kernel: an argument outside a fold's programs");
     contracts += inst.prim == Prim::contract;
     reductions += is_reduction(inst.prim);
   }
@@ -27335,6 +35292,7 @@ SINTER_DECL void verify(const Kernel& kernel) {
     ensure(store.access < kernel.accesses.size() && store.value < kernel.body.size(), "kernel: bad store");
     const Operand& operand = kernel.operands[kernel.accesses[store.access].operand];
     ensure(operand.written && operand.dtype == kernel.body[store.value].dtype, "kernel: store of another dtype");
+    ensure(store.index == no_inst || kernel.kind == KernelKind::scatter, "kernel: an index outside a scatter");
   }
   ensure(kernel.precision == MatmulPrecision::f32 || is_product_of_f32(kernel),
          "kernel: a precision without a product of f32");
@@ -27342,8 +35300,13 @@ SINTER_DECL void verify(const Kernel& kernel) {
   const bool has_reduced = reduced != 0;
   ensure(kernel.orders.empty() || kernel.orders.size() == reduced, "kernel: not one order for each reduced axis");
   for (const Order& order : kernel.orders) kernel_detail::verify_order(order);
+  if (kernel.has_scan()) kernel_detail::verify_scans(kernel, reduced);
   switch (kernel.kind) {
     case KernelKind::pointwise: ensure(!has_reduced && reductions == 0, "kernel: pointwise with a reduction"); break;
+    case KernelKind::scatter:
+      ensure(!has_reduced && reductions == 0, "kernel: a scatter with a reduction");
+      kernel_detail::verify_scatter(kernel);
+      break;
     case KernelKind::row:
       ensure(kernel.is_reduced(kernel.rank() - 1) && contracts == 0, "kernel: row without a reduced vector axis");
       break;
@@ -27364,7 +35327,7 @@ SINTER_DECL std::string access_text(const Kernel& kernel, std::uint16_t index) {
   const Access& access = kernel.accesses[index];
   std::string text = "p" + std::to_string(access.operand) + "[";
   for (int a = 0; a < kernel.rank(); ++a) {
-    constexpr const char* names[] = {"0", "1", "n"};
+    constexpr const char* names[] = {"0", "1", "n", "-"};
     text += names[as_index(access.stride[as_index(a)])];
   }
   return text + "]";
@@ -27379,9 +35342,24 @@ SINTER_DECL std::string inst_text(const Kernel& kernel, const Inst& inst) {
     text += number;
   }
   if (inst.prim == Prim::index) text += " a" + std::to_string(inst.bits);
-  if (inst.prim == Prim::load || inst.prim == Prim::gather) text += " " + access_text(kernel, inst.access);
-  for (int k = 0; k < arity(inst.prim); ++k) text += (k ? ", %" : " %") + std::to_string(inst.args[as_index(k)]);
+  if (reads_memory(inst.prim)) text += " " + access_text(kernel, inst.access);
+  if (inst.prim == Prim::guarded_load)
+    return text +
+           (inst.usually() == Usually::unknown ? " if %"
+            : inst.usually() == Usually::holds ? " usually if %"
+                                               : " seldom if %") +
+           std::to_string(inst.args[0]) + " else %" + std::to_string(inst.args[1]);
+  if (is_scan(inst.prim) && inst.is_exclusive()) text += " exclusive";
+  if (inst.prim == Prim::fold) text += " f" + std::to_string(inst.access) + "." + std::to_string(inst.bits);
+  for (int k = 0; k < argument_count(kernel, inst); ++k)
+    text += (k ? ", %" : " %") + std::to_string(inst.args[as_index(k)]);
   return text;
+}
+
+SINTER_DECL std::string store_text(const Kernel& kernel, const Store& store) {
+  const std::string place = access_text(kernel, store.access), value = ", %" + std::to_string(store.value);
+  if (store.index == no_inst) return "store " + place + value;
+  return "update " + place + " at %" + std::to_string(store.index) + " by " + std::string(name(store.combine)) + value;
 }
 }  // namespace kernel_detail
 
@@ -27397,10 +35375,10 @@ SINTER_DECL std::string Kernel::text() const {
     text += std::string(i ? ", " : "") + (operands[i].written ? "out p" : "p") + std::to_string(i) + ": " +
             std::string(name(operands[i].dtype));
   text += ") {\n";
+  for (std::size_t f = 0; f < folds.size(); ++f) text += "  fold f" + std::to_string(f) + " " + sinter::text(folds[f]);
   for (std::size_t i = 0; i < body.size(); ++i)
     text += "  %" + std::to_string(i) + " = " + kernel_detail::inst_text(*this, body[i]) + "\n";
-  for (const Store& s : stores)
-    text += "  store " + kernel_detail::access_text(*this, s.access) + ", %" + std::to_string(s.value) + "\n";
+  for (const Store& s : stores) text += "  " + kernel_detail::store_text(*this, s) + "\n";
   return text + "}\n";
 }
 
@@ -27418,21 +35396,24 @@ SINTER_DECL BoundGeometry bind(const SymbolicGeometry& geometry, std::span<const
   return bound;
 }
 
-SINTER_DECL std::string Schedule::text() const {
-  return "vector_bits=" + std::to_string(vector_bits) + " unroll=" + std::to_string(unroll) +
-         " tile=" + std::to_string(tile_m) + "x" + std::to_string(tile_n);
-}
-
 SINTER_NAMESPACE_END
+#endif
+
+#if (!defined(SINTER_NO_X86) && defined(SINTER_IMPLEMENTATION_BACKENDS)) || defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/kernel/kernel_simplify.hpp
-// Simplification of scalar bodies after lowering: dead instructions go.
+// Simplification of scalar bodies after lowering: dead instructions and folds go.
 
 SINTER_NAMESPACE_BEGIN
 
 /// Removes what no store needs; renumbers.
 void remove_dead(std::vector<Inst>& body, std::vector<Store>& stores);
+/// Drops the folds that no instruction names; renumbers.
+void remove_unused_folds(std::vector<Inst>& body, std::vector<ScalarFold>& folds);
 
 SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/kernel/kernel_simplify.ipp
 // See the header.
 
@@ -27441,7 +35422,10 @@ SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
 inline std::vector<bool> live_instructions(const std::vector<Inst>& body, const std::vector<Store>& stores) {
   std::vector<bool> live(body.size());
-  for (const Store& store : stores) live[store.value] = true;
+  for (const Store& store : stores) {
+    live[store.value] = true;
+    if (store.index != no_inst) live[store.index] = true;
+  }
   for (std::size_t i = body.size(); i-- > 0;)
     if (live[i])
       for (int k = 0; k < arity(body[i].prim); ++k) live[body[i].args[as_index(k)]] = true;
@@ -27461,7 +35445,25 @@ SINTER_DECL void remove_dead(std::vector<Inst>& body, std::vector<Store>& stores
     body[kept++] = inst;
   }
   body.resize(kept);
-  for (Store& store : stores) store.value = number[store.value];
+  for (Store& store : stores) {
+    store.value = number[store.value];
+    if (store.index != no_inst) store.index = number[store.index];
+  }
+}
+
+SINTER_DECL void remove_unused_folds(std::vector<Inst>& body, std::vector<ScalarFold>& folds) {
+  std::vector<ScalarFold> used;
+  std::vector<int> number(folds.size(), -1);
+  for (Inst& inst : body) {
+    if (inst.prim != Prim::fold) continue;
+    int& n = number[inst.access];
+    if (n < 0) {
+      n = static_cast<int>(used.size());
+      used.push_back(std::move(folds[inst.access]));
+    }
+    inst.access = static_cast<std::uint16_t>(n);
+  }
+  folds = std::move(used);
 }
 
 SINTER_NAMESPACE_END
@@ -27470,12 +35472,24 @@ SINTER_NAMESPACE_END
 
 SINTER_NAMESPACE_BEGIN
 
+SINTER_DECL std::string why_not_taken(const Limits& limits, const ScalarFold& fold) {
+  for (const ScalarProgram* program : {&fold.step, &fold.merge, &fold.finish})
+    for (const Inst& inst : program->body) {
+      const bool is_in_all = inst.prim == Prim::argument || inst.prim == Prim::immediate;
+      if (!is_in_all && !limits.primitives.has(inst.prim)) return "it has no " + std::string(name(inst.prim));
+      if (!limits.dtypes.has(inst.dtype)) return "it has no " + std::string(name(inst.dtype));
+    }
+  return {};
+}
+
 SINTER_DECL std::string why_not_taken(const Limits& limits, const Kernel& kernel) {
   if (!limits.kinds.has(kernel.kind)) return "it takes no kernels of kind " + std::string(name(kernel.kind));
   if (kernel.accesses.size() > as_index(limits.max_accesses))
     return std::to_string(kernel.accesses.size()) + " accesses, it takes " + std::to_string(limits.max_accesses);
   for (const Operand& operand : kernel.operands)
     if (!limits.dtypes.has(operand.dtype)) return "it has no " + std::string(name(operand.dtype));
+  for (const ScalarFold& fold : kernel.folds)
+    if (std::string why = why_not_taken(limits, fold); !why.empty()) return why;
   for (const Inst& inst : kernel.body) {
     const bool is_in_all = inst.prim == Prim::load || inst.prim == Prim::immediate;
     if (!is_in_all && !limits.primitives.has(inst.prim)) return "it has no " + std::string(name(inst.prim));
@@ -27658,7 +35672,7 @@ struct Loop {
 /// step, so that a register holds it.
 enum class BufferSpace : std::uint8_t { workspace, tile, reg };
 
-/// Room for one value of the body at every point of some axes.
+/// Room for one value of the body at every point of some axes; for the whole state of a fold where that is the value.
 struct Buffer {
   InstId value = no_inst;
   AxisMask axes = 0;
@@ -27671,7 +35685,7 @@ enum class NestNodeKind : std::uint8_t {
   loop,     // of Loop `first`
   fold,  // reductions `ids` over axis `axis`, in the Kernel's order; has the loop that feeds it. A fold inside that of
          // an outer axis gives its result to it, each time that it ends
-  step,  // the reductions `ids` take in their argument at a point
+  step,  // the reductions or scans `ids` take in their argument at a point; of a scan the value is then known there
   compute,  // the instructions `ids`, in order
   check,    // gather `first`: its index, which is one for all lanes, is checked and made an offset
   keep,     // a value, put into Buffer `first`
@@ -27679,9 +35693,10 @@ enum class NestNodeKind : std::uint8_t {
   store,    // Kernel::stores[first]
 };
 
-/// What a fold does. `blocks`: it leaves the value of one block, which is kept; `finish`: its steps take in such
-/// values, in order, which were fetched in the reductions' place.
-enum class FoldPart : std::uint8_t { whole, blocks, finish };
+/// What a fold does. `scan`: its ids are scans, each with a step of its own, whose values are read inside. `blocks`: it
+/// leaves the value of one block, which is kept; `finish`: its steps take in such values, in order, which were fetched
+/// in the reductions' place.
+enum class FoldPart : std::uint8_t { whole, blocks, finish, scan };
 
 /// One record of a nest, in pre-order: its subtree follows it, up to `end`.
 struct NestNode {
@@ -27733,6 +35748,14 @@ struct LoopNest {
   bool narrow_index = false;  // indices are i32: see can_narrow_index
 
   std::span<const InstId> ids_of(const NestNode& node) const { return std::span(ids).subspan(node.first, node.count); }
+  /// Of the reductions `list`, the first that has the state of number `i`: itself, unless that is a further result of a
+  /// fold.
+  InstId holder(std::span<const InstId> list, std::size_t i) const {
+    const std::vector<Inst>& body = kernel->body;
+    for (std::size_t k = 0; k < i && body[list[i]].prim == Prim::fold; ++k)
+      if (shares_state(body[list[k]], body[list[i]])) return list[k];
+    return list[i];
+  }
   const Loop& loop_of(const NestNode& node) const { return loops[node.first]; }
   const Buffer& buffer_of(const NestNode& node) const { return buffers[node.first]; }
   /// Calls visit(place of a child) for each child of the node at `place`, in order.
@@ -27758,6 +35781,34 @@ std::optional<LoopNest> build_nest(const Kernel& kernel, const Schedule& schedul
                                    IndexWidth width, std::string& why);
 
 SINTER_NAMESPACE_END
+// ---- sinter/kernel/loop_nest/choices.hpp
+// What a schedule leaves to a nest: its steps, read one after the other and checked, and the schedules that are worth
+// trying. Knows kernels and the description of a machine; builds nothing.
+
+SINTER_NAMESPACE_BEGIN
+
+/// The choices that the builder follows. Those without a number are its own, by costs.
+struct NestChoices {
+  int vector_bytes = 64;
+  std::optional<int> copies = {};       // vectors per step along the vector axis
+  std::optional<int> near_copies = {};  // points per step along the innermost reduced axis of a column kernel
+  int most_tiles = 8;                   // values kept along a row
+  std::optional<int> short_rows = {};   // side by side; 0: no variant for them
+  bool splits = true;                   // long rows may become tasks
+};
+
+/// The innermost reduced axis that is not the vector axis; -1: none.
+int near_axis_of(const Kernel& kernel);
+
+/// Nothing where a step is not legal for this kernel on this machine, with the reason in `why`.
+std::optional<NestChoices> read_choices(const Kernel& kernel, const Schedule& schedule, const Machine& machine,
+                                        std::string& why);
+
+/// The default first, then schedules that set one thing otherwise, or two that go together: a dozen at most. All of
+/// them are legal.
+std::vector<Schedule> nest_schedules(const Kernel& kernel, const Machine& machine);
+
+SINTER_NAMESPACE_END
 #endif
 
 #if defined(SINTER_IMPLEMENTATION_KERNEL)
@@ -27777,6 +35828,88 @@ SINTER_NAMESPACE_BEGIN
 void verify(const LoopNest& nest);
 
 SINTER_NAMESPACE_END
+// ---- sinter/kernel/loop_nest/writer.hpp
+// Writes the nodes of a nest in pre-order: what is opened is closed, and takes in what is added between. Decides
+// nothing.
+
+SINTER_NAMESPACE_BEGIN
+namespace kernel_detail {
+
+class NestWriter {
+ protected:
+  explicit NestWriter(const Kernel& kernel) { nest_.kernel = &kernel; }
+
+  std::size_t open(NestNode node) {
+    nest_.nodes.push_back(node);
+    return nest_.nodes.size() - 1;
+  }
+  void close(std::size_t place) { nest_.nodes[place].end = static_cast<std::uint32_t>(nest_.nodes.size()); }
+  void add(NestNode node) { close(open(node)); }
+
+  std::size_t open_variant(VariantKind kind) {
+    nest_.variants.push_back(kind);
+    return open({.kind = NestNodeKind::variant, .first = static_cast<std::uint16_t>(nest_.variants.size() - 1)});
+  }
+  std::size_t open_stage() { return open({.kind = NestNodeKind::stage}); }
+  std::size_t open_loop(const Loop& loop) {
+    nest_.loops.push_back(loop);
+    return open({.kind = NestNodeKind::loop, .first = static_cast<std::uint16_t>(nest_.loops.size() - 1)});
+  }
+  std::size_t open_vector(int copies, LoopRange range = LoopRange::whole) {
+    return open_loop({.axes = axis_bit(nest_.vector_axis),
+                      .mode = LoopMode::vector,
+                      .tail = LoopTail::mask,
+                      .range = range,
+                      .copies = static_cast<std::uint8_t>(copies),
+                      .step = static_cast<std::uint16_t>(nest_.lanes)});
+  }
+
+  /// A node of ids: `take(id)` says which of the list it has. Nothing where it has none.
+  template <class Take>
+  void add_ids(NestNodeKind kind, std::span<const InstId> list, Take&& take) {
+    const std::size_t first = nest_.ids.size();
+    for (const InstId id : list)
+      if (take(id)) nest_.ids.push_back(id);
+    add_ids_since(kind, first);
+  }
+  void add_ids_since(NestNodeKind kind, std::size_t first) {
+    if (nest_.ids.size() == first) return;
+    add({.kind = kind,
+         .first = static_cast<std::uint16_t>(first),
+         .count = static_cast<std::uint16_t>(nest_.ids.size() - first)});
+  }
+  /// Those of a list that `take` says, with a step for each scan among them.
+  template <class Take>
+  void add_computes(std::span<const InstId> list, Take&& take) {
+    std::size_t first = nest_.ids.size();
+    for (const InstId id : list) {
+      if (!take(id)) continue;
+      if (is_scan(nest_.kernel->body[id].prim)) {
+        add_ids_since(NestNodeKind::compute, first);
+        first = add_step_of(id);
+      } else {
+        nest_.ids.push_back(id);
+      }
+    }
+    add_ids_since(NestNodeKind::compute, first);
+  }
+  /// Gives the place of the next id.
+  std::size_t add_step_of(InstId scan) {
+    const std::size_t first = nest_.ids.size();
+    nest_.ids.push_back(scan);
+    add_ids_since(NestNodeKind::step, first);
+    return nest_.ids.size();
+  }
+  void add_stores(const StoreList& stores) {
+    for (const std::uint16_t s : stores) add({.kind = NestNodeKind::store, .first = s});
+  }
+  void add_check(InstId gather) { add({.kind = NestNodeKind::check, .first = gather}); }
+
+  LoopNest nest_;
+};
+
+}  // namespace kernel_detail
+SINTER_NAMESPACE_END
 // ---- sinter/kernel/loop_nest/builder.ipp
 // One forward walk: values get their places, passes what they need, and the nodes follow.
 
@@ -27784,11 +35917,10 @@ SINTER_NAMESPACE_BEGIN
 
 namespace kernel_detail {
 
-class NestBuilder {
+class NestBuilder : private NestWriter {
  public:
-  NestBuilder(const Kernel& kernel, const Schedule& schedule, const Machine& machine, IndexWidth width)
-      : k_(kernel), schedule_(schedule), machine_(machine), facts_(facts_of(kernel)) {
-    nest_.kernel = &kernel;
+  NestBuilder(const Kernel& kernel, const NestChoices& choices, const Machine& machine, IndexWidth width)
+      : NestWriter(kernel), k_(kernel), choices_(choices), machine_(machine), facts_(facts_of(kernel)) {
     nest_.vector_axis = kernel.rank() - 1;
     nest_.narrow_index = width == IndexWidth::narrow_if_possible && can_narrow_index(kernel, nest_.vector_axis);
   }
@@ -27818,6 +35950,7 @@ class NestBuilder {
 
   std::string find_axes() {
     if (k_.kind == KernelKind::contraction) return "contractions have their own generator";
+    if (k_.kind == KernelKind::scatter) return "scatters have their own driver";
     SmallVector<int, max_axes> reduced;
     for (int a = 0; a < nest_.vector_axis; ++a)
       if (k_.is_reduced(a)) reduced.push_back(a);
@@ -27831,7 +35964,7 @@ class NestBuilder {
     std::int64_t largest = 4;
     if (!nest_.narrow_index)
       for (const Inst& inst : k_.body) largest = std::max(largest, size_of(inst.dtype));
-    nest_.lanes = machine_.vector_bytes / static_cast<int>(largest);
+    nest_.lanes = choices_.vector_bytes / static_cast<int>(largest);
   }
 
   NestLevel level_of(AxisMask axes) const {
@@ -27886,6 +36019,7 @@ class NestBuilder {
   };
   struct Pass {
     Range reductions, needs;  // what it finishes; what it computes or fetches inside its loops
+    Range scans;              // of those
     bool stores = false;
   };
   std::span<const InstId> in(const Range& range) const { return {lists_.data() + range.first, range.count}; }
@@ -27912,7 +36046,7 @@ class NestBuilder {
     pass.reductions.first = lists_.size();
     for (const InstId r : reductions_of(k_, facts_, number)) {
       lists_.push_back(r);
-      need(k_.body[r].args[0], number, needed);
+      for (int a = 0; a < arity(k_.body[r].prim); ++a) need(k_.body[r].args[as_index(a)], number, needed);
     }
     pass.needs.first = lists_.size();
     pass.reductions.count = pass.needs.first - pass.reductions.first;
@@ -27921,6 +36055,10 @@ class NestBuilder {
     for (std::size_t i = 0; i < needed.size(); ++i)
       if (needed[i]) lists_.push_back(static_cast<InstId>(i));
     pass.needs.count = lists_.size() - pass.needs.first;
+    pass.scans.first = lists_.size();
+    for (std::size_t i = 0; i < needed.size(); ++i)
+      if (needed[i] && is_scan(k_.body[i].prim)) lists_.push_back(static_cast<InstId>(i));
+    pass.scans.count = lists_.size() - pass.scans.first;
     passes_.push_back(pass);
   }
 
@@ -27939,7 +36077,7 @@ class NestBuilder {
   }
   bool is_worth_keeping(InstId id) const {
     return is_row() && nest_.near_axis < 0 && nest_.places[id].is_vector && k_.body[id].dtype != DType::bool_ &&
-           static_cast<int>(nest_.buffers.size()) < machine_.most_tiles && costs_[id] >= machine_.least_cost_to_keep;
+           static_cast<int>(nest_.buffers.size()) < choices_.most_tiles && costs_[id] >= machine_.least_cost_to_keep;
   }
   bool is_fetched(InstId id, int pass) const { return tile_[id] >= 0 && first_pass_[id] < pass; }
 
@@ -27953,7 +36091,8 @@ class NestBuilder {
         if (is_fetched(id, number)) continue;
         for (int a = 0; a < arity(k_.body[id].prim); ++a) use_argument(k_.body[id].args[as_index(a)]);
       }
-      for (const InstId r : in(pass.reductions)) use_argument(k_.body[r].args[0]);
+      for (const InstId r : in(pass.reductions))
+        for (int a = 0; a < arity(k_.body[r].prim); ++a) use_argument(k_.body[r].args[as_index(a)]);
       if (pass.stores)
         for (const std::uint16_t s : inner_stores_) use_argument(k_.stores[s].value);
     }
@@ -27971,27 +36110,36 @@ class NestBuilder {
   void choose_copies() {
     std::size_t longest = 0;
     for (int p = 0; p < pass_count(); ++p) longest = std::max(longest, passes_[as_index(p)].needs.count);
-    if (schedule_.unroll != 0) copies_ = static_cast<int>(std::bit_floor(std::min<unsigned>(schedule_.unroll, 8u)));
+    if (choices_.copies) copies_ = *choices_.copies;
     else if (is_column()) copies_ = longest <= 4 && machine_.has_masks ? 8 : 4;  // wide blocks visit fewer pages
-    else copies_ = longest > 100 ? 1 : 2;
+    else copies_ = longest > (facts_.has_guard ? 40 : 100) ? 1 : 2;              // fewer vectors see a border
     fold_copies_ = copies_;
     for (const Inst& inst : k_.body)
-      if (is_reduction(inst.prim))
-        fold_copies_ = std::max(
-            fold_copies_, is_floating(inst.dtype) ? 256 / static_cast<int>(size_of(inst.dtype)) / nest_.lanes : 4);
+      if (is_scan(inst.prim) && is_row())  // whole groups
+        copies_ = std::max(copies_, static_cast<int>(scan_group_bytes / size_of(inst.dtype)) / nest_.lanes);
+    for (const Inst& inst : k_.body)
+      if (is_reduction(inst.prim)) fold_copies_ = std::max(fold_copies_, accumulators_of(inst));
+  }
+  /// Vectors that make up the lanes of a reduction along the vector axis; of integers any number will do.
+  int accumulators_of(const Inst& inst) const {
+    if (inst.prim == Prim::fold) return fold_lanes / nest_.lanes;
+    return is_floating(inst.dtype) ? 256 / static_cast<int>(size_of(inst.dtype)) / nest_.lanes : 4;
   }
 
   bool splits() const {
-    return is_row() && nest_.near_axis < 0 && pass_count() == 1 && !passes_[0].stores &&
+    return choices_.splits && is_row() && nest_.near_axis < 0 && pass_count() == 1 && !passes_[0].stores &&
            passes_[0].reductions.count != 0;
   }
   bool has_short_rows() const {
-    if (!is_row() || nest_.near_axis >= 0 || facts_.has_gather) return false;
+    if (!is_row() || nest_.near_axis >= 0 || facts_.has_gather || facts_.has_guard || choices_.short_rows == 0)
+      return false;
+    if (passes_[0].scans.count != 0) return false;
     return std::none_of(k_.accesses.begin(), k_.accesses.end(), [&](const Access& access) {
-      return access.stride[as_index(nest_.vector_axis)] == StrideClass::any;
+      return access.stride[as_index(nest_.vector_axis)] >= StrideClass::any;
     });
   }
   int short_rows_at_once() const {
+    if (choices_.short_rows) return *choices_.short_rows;
     int cost = 0;
     for (const Inst& inst : k_.body) cost += machine_.cost(inst.prim);
     return machine_.has_masks && cost <= 120 ? 4 : 2;
@@ -27999,67 +36147,31 @@ class NestBuilder {
 
   // Nodes -----------------------------------------------------------------------------------------------------------
 
-  std::size_t open(NestNode node) {
-    nest_.nodes.push_back(node);
-    return nest_.nodes.size() - 1;
-  }
-  void close(std::size_t place) { nest_.nodes[place].end = static_cast<std::uint32_t>(nest_.nodes.size()); }
-  void add(NestNode node) { close(open(node)); }
-
-  std::size_t open_variant(VariantKind kind) {
-    nest_.variants.push_back(kind);
-    return open({.kind = NestNodeKind::variant, .first = static_cast<std::uint16_t>(nest_.variants.size() - 1)});
-  }
-  std::size_t open_stage() { return open({.kind = NestNodeKind::stage}); }
-  std::size_t open_loop(const Loop& loop) {
-    nest_.loops.push_back(loop);
-    return open({.kind = NestNodeKind::loop, .first = static_cast<std::uint16_t>(nest_.loops.size() - 1)});
-  }
   std::size_t open_outer(int copies = 1) {
     return open_loop({.axes = outer_axes(),
                       .mode = LoopMode::task,
                       .tail = copies > 1 ? LoopTail::stepwise : LoopTail::none,
                       .copies = static_cast<std::uint8_t>(copies)});
   }
-  std::size_t open_vector(int copies, LoopRange range = LoopRange::whole) {
-    return open_loop({.axes = axis_bit(nest_.vector_axis),
-                      .mode = LoopMode::vector,
-                      .tail = LoopTail::mask,
-                      .range = range,
-                      .copies = static_cast<std::uint8_t>(copies),
-                      .step = static_cast<std::uint16_t>(nest_.lanes)});
-  }
-
-  /// A node of ids: `take(id)` says which of the list it has. Nothing where it has none.
-  template <class Take>
-  void add_ids(NestNodeKind kind, std::span<const InstId> list, Take&& take) {
-    const std::size_t first = nest_.ids.size();
-    for (const InstId id : list)
-      if (take(id)) nest_.ids.push_back(id);
-    add_ids_since(kind, first);
-  }
-  void add_ids_since(NestNodeKind kind, std::size_t first) {
-    if (nest_.ids.size() == first) return;
-    add({.kind = kind,
-         .first = static_cast<std::uint16_t>(first),
-         .count = static_cast<std::uint16_t>(nest_.ids.size() - first)});
-  }
   void add_steps(const Pass& pass) {
     add_ids(NestNodeKind::step, in(pass.reductions), [](InstId) { return true; });
   }
   std::size_t open_fold(const Pass& pass, int axis, FoldPart part = FoldPart::whole) {
     const std::size_t first = nest_.ids.size();
-    for (const InstId id : in(pass.reductions)) nest_.ids.push_back(id);
+    const Range& ids = part == FoldPart::scan ? pass.scans : pass.reductions;
+    for (const InstId id : in(ids)) nest_.ids.push_back(id);
     return open({.kind = NestNodeKind::fold,
                  .part = part,
                  .first = static_cast<std::uint16_t>(first),
-                 .count = static_cast<std::uint16_t>(pass.reductions.count),
+                 .count = static_cast<std::uint16_t>(ids.count),
                  .axis = static_cast<std::uint16_t>(axis)});
   }
-  void add_stores(const StoreList& stores) {
-    for (const std::uint16_t s : stores) add({.kind = NestNodeKind::store, .first = s});
+  /// What a pass folds or scans along its innermost axis, if anything.
+  std::optional<std::size_t> open_fold_or_scan(const Pass& pass, int axis) {
+    if (pass.scans.count != 0) return open_fold(pass, axis, FoldPart::scan);
+    if (pass.reductions.count != 0) return open_fold(pass, axis);
+    return std::nullopt;
   }
-
   /// A gather whose index is the same in all lanes, and is known at another place than the gather's.
   bool has_check(InstId gather) const {
     if (k_.body[gather].prim != Prim::gather) return false;
@@ -28067,7 +36179,6 @@ class NestBuilder {
     return !nest_.places[index].is_vector && (nest_.places[index].level != nest_.places[gather].level ||
                                               facts_.values[index].depth != facts_.values[gather].depth);
   }
-  void add_check(InstId gather) { add({.kind = NestNodeKind::check, .first = gather}); }
 
   /// What stands at `level` above the innermost loops and is known after `depth` reductions.
   void add_outside(NestLevel level, int depth) {
@@ -28089,7 +36200,12 @@ class NestBuilder {
     std::size_t first = nest_.ids.size();
     for (const InstId id : in(pass.needs)) {
       if (nest_.places[id].level != level || nest_.places[id].is_vector) continue;
-      nest_.ids.push_back(id);
+      if (is_scan(k_.body[id].prim)) {
+        add_ids_since(NestNodeKind::compute, first);
+        first = add_step_of(id);
+      } else {
+        nest_.ids.push_back(id);
+      }
       for (std::size_t g = id; facts_.has_gather && g < k_.body.size(); ++g)
         if (has_check(static_cast<InstId>(g)) && k_.body[g].args[0] == id && nest_.places[g].level != level) {
           add_ids_since(NestNodeKind::compute, first);
@@ -28135,12 +36251,16 @@ class NestBuilder {
 
   void build_row_walk(int number, LoopRange range) {
     const Pass& pass = passes_[as_index(number)];
-    const bool folds = pass.reductions.count != 0;
-    const std::size_t fold = folds ? open_fold(pass, nest_.vector_axis) : 0;
-    const std::size_t loop = open_vector(folds ? fold_copies_ : copies_, range);
+    const std::optional<std::size_t> fold = open_fold_or_scan(pass, nest_.vector_axis);
+    const std::size_t loop = open_vector(pass.reductions.count != 0 ? fold_copies_ : copies_, range);
     std::size_t first = nest_.ids.size();
     for (const InstId id : in(pass.needs)) {
       if (nest_.places[id].level != NestLevel::column) continue;
+      if (is_scan(k_.body[id].prim)) {
+        add_ids_since(NestNodeKind::compute, first);
+        first = add_step_of(id);
+        continue;
+      }
       const bool fetches = is_fetched(id, number);
       if (!fetches) nest_.ids.push_back(id);
       if (tile_[id] < 0) continue;
@@ -28152,7 +36272,7 @@ class NestBuilder {
     add_steps(pass);
     if (pass.stores) add_stores(inner_stores_);
     close(loop);
-    if (folds) close(fold);
+    if (fold) close(*fold);
   }
 
   void build_columns() {
@@ -28168,8 +36288,8 @@ class NestBuilder {
 
   void add_both(const Pass& pass, NestLevel level) {
     add_uniform(pass, level);
-    add_ids(NestNodeKind::compute, in(pass.needs),
-            [&](InstId id) { return nest_.places[id].level == level && nest_.places[id].is_vector; });
+    add_computes(in(pass.needs),
+                 [&](InstId id) { return nest_.places[id].level == level && nest_.places[id].is_vector; });
   }
 
   void build_column_pass(const Pass& pass) {
@@ -28185,15 +36305,19 @@ class NestBuilder {
 
   void build_near(const Pass& pass) {
     const bool folds = pass.reductions.count != 0;
-    const std::size_t fold = folds ? open_fold(pass, nest_.near_axis) : 0;
+    const std::optional<std::size_t> fold = open_fold_or_scan(pass, nest_.near_axis);
     const std::size_t loop = open_loop({.axes = axis_bit(nest_.near_axis),
                                         .tail = LoopTail::stepwise,
-                                        .copies = static_cast<std::uint8_t>(folds && is_light(pass) ? 8 : 1)});
+                                        .copies = static_cast<std::uint8_t>(folds ? near_copies(pass) : 1)});
     add_both(pass, NestLevel::near);
     add_steps(pass);
     if (pass.stores) add_stores(inner_stores_);
     close(loop);
-    if (folds) close(fold);
+    if (fold) close(*fold);
+  }
+  int near_copies(const Pass& pass) const {
+    if (choices_.near_copies) return *choices_.near_copies;
+    return is_light(pass) ? 8 : 1;
   }
   /// Little enough work at a point that several of them in a row are worth their code.
   bool is_light(const Pass& pass) const {
@@ -28231,7 +36355,8 @@ class NestBuilder {
     for (const InstId id : in(pass.needs))
       for (int a = 0; first_pass_[id] == number && a < arity(k_.body[id].prim); ++a)
         visit(k_.body[id].args[as_index(a)]);
-    for (const InstId r : in(pass.reductions)) visit(k_.body[r].args[0]);
+    for (const InstId r : in(pass.reductions))
+      for (int a = 0; a < arity(k_.body[r].prim); ++a) visit(k_.body[r].args[as_index(a)]);
     if (!pass.stores) return;
     for (const std::uint16_t s : inner_stores_) visit(k_.stores[s].value);
   }
@@ -28281,7 +36406,9 @@ class NestBuilder {
     build_block_walk(pass);
     close(part);
     const std::size_t first = nest_.buffers.size();
-    for (const InstId r : in(pass.reductions)) {
+    for (std::size_t i = 0; i < pass.reductions.count; ++i) {
+      const InstId r = in(pass.reductions)[i];
+      if (nest_.holder(in(pass.reductions), i) != r) continue;
       nest_.buffers.push_back(
           {r, static_cast<AxisMask>(outer_axes() | axis_bit(nest_.vector_axis)), BufferSpace::workspace});
       add({.kind = NestNodeKind::keep, .first = static_cast<std::uint16_t>(nest_.buffers.size() - 1)});
@@ -28312,8 +36439,8 @@ class NestBuilder {
     add_outside(NestLevel::outer, 0);
     const std::size_t fold = open_fold(pass, nest_.vector_axis, FoldPart::finish);
     const std::size_t loop = open_loop(block_loop(LoopMode::serial));
-    for (std::size_t r = 0; r < pass.reductions.count; ++r)
-      add({.kind = NestNodeKind::fetch, .first = static_cast<std::uint16_t>(first_buffer + r)});
+    for (std::size_t b = first_buffer; b < nest_.buffers.size(); ++b)
+      add({.kind = NestNodeKind::fetch, .first = static_cast<std::uint16_t>(b)});
     add_steps(pass);
     close(loop);
     close(fold);
@@ -28325,10 +36452,9 @@ class NestBuilder {
 
   static constexpr AxisMask always_outer = 1u << 15;  // no axis: a value that belongs to a fold's place
   const Kernel& k_;
-  const Schedule& schedule_;
+  const NestChoices choices_;
   const Machine& machine_;
   const KernelFacts facts_;
-  LoopNest nest_;
   SmallVector<std::uint16_t, 64> costs_;  // of computing a value from what is loaded
   SmallVector<AxisMask, 64> axes_;
   SmallVector<Pass, 8> passes_;
@@ -28345,7 +36471,96 @@ class NestBuilder {
 
 SINTER_DECL std::optional<LoopNest> build_nest(const Kernel& kernel, const Schedule& schedule, const Machine& machine,
                                                IndexWidth width, std::string& why) {
-  return kernel_detail::NestBuilder(kernel, schedule, machine, width).run(why);
+  const std::optional<NestChoices> choices = read_choices(kernel, schedule, machine, why);
+  if (!choices) return std::nullopt;
+  return kernel_detail::NestBuilder(kernel, *choices, machine, width).run(why);
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/kernel/loop_nest/choices.ipp
+// Legality of steps, and alternatives.
+
+SINTER_NAMESPACE_BEGIN
+
+namespace kernel_detail {
+
+/// Follows one step. Returns what is wrong with it, or nothing.
+inline std::string follow(const ScheduleStep& step, const Kernel& kernel, const Machine& machine,
+                          NestChoices& choices) {
+  const int number = step.number;
+  const bool is_row = kernel.kind == KernelKind::row, is_column = kernel.kind == KernelKind::column;
+  if (step.axis >= 0 && step.action != ScheduleAction::unroll) return "it has no axis";
+  switch (step.action) {
+    case ScheduleAction::vectorize:
+      if (number != machine.vector_bytes && (number != machine.vector_bytes / 2 || number < 32))
+        return "vectors have " + std::to_string(machine.vector_bytes) + " bytes, or half as many where those are 32";
+      choices.vector_bytes = number;
+      return {};
+    case ScheduleAction::unroll:
+      if (number < 1 || number > 8 || !std::has_single_bit(static_cast<unsigned>(number))) return "1, 2, 4 or 8";
+      if (step.axis < 0 || step.axis == kernel.rank() - 1) choices.copies = number;
+      else if (!is_column || step.axis != near_axis_of(kernel)) return "no loop along this axis is unrolled";
+      else if (number != 1 && number != 8) return "1 or 8 along this axis";
+      else choices.near_copies = number;
+      return {};
+    case ScheduleAction::keep:
+      if (!is_row) return "only rows are walked several times";
+      if (number > machine.most_tiles) return "at most " + std::to_string(machine.most_tiles);
+      choices.most_tiles = number;
+      return {};
+    case ScheduleAction::short_rows:
+      if (!is_row) return "this kernel has no rows";
+      if (number != 0 && number != 1 && number != 2 && number != 4) return "0, 1, 2 or 4";
+      choices.short_rows = number;
+      return {};
+    case ScheduleAction::split:
+      if (!is_row || number != 0) return "0, of a kernel with rows";
+      choices.splits = false;
+      return {};
+    case ScheduleAction::tile_rows:
+    case ScheduleAction::tile_columns: return "this kernel is no product";
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace kernel_detail
+
+SINTER_DECL int near_axis_of(const Kernel& kernel) {
+  for (int a = kernel.rank() - 1; a-- > 0;)
+    if (kernel.is_reduced(a)) return a;
+  return -1;
+}
+
+SINTER_DECL std::optional<NestChoices> read_choices(const Kernel& kernel, const Schedule& schedule,
+                                                    const Machine& machine, std::string& why) {
+  NestChoices choices{.vector_bytes = machine.vector_bytes, .most_tiles = machine.most_tiles};
+  for (const ScheduleStep& step : schedule.steps()) {
+    why = kernel_detail::follow(step, kernel, machine, choices);
+    if (why.empty()) continue;
+    why = "step " + step.text() + ": " + why;
+    return std::nullopt;
+  }
+  return choices;
+}
+
+SINTER_DECL std::vector<Schedule> nest_schedules(const Kernel& kernel, const Machine& machine) {
+  using enum ScheduleAction;
+  std::vector<Schedule> schedules{Schedule{}};
+  for (const std::uint16_t copies : std::initializer_list<std::uint16_t>{1, 4, 8}) schedules.push_back({{.action = unroll, .number = copies}});
+  if (machine.vector_bytes == 64) {
+    schedules.push_back({{.action = vectorize, .number = 32}});
+    schedules.push_back({{.action = vectorize, .number = 32}, {.action = unroll, .number = 4}});
+  }
+  if (kernel.kind == KernelKind::row) {
+    schedules.push_back({{.action = keep, .number = 0}});
+    for (const std::uint16_t rows : std::initializer_list<std::uint16_t>{0, 1, 2}) schedules.push_back({{.action = short_rows, .number = rows}});
+    schedules.push_back({{.action = split, .number = 0}});
+  }
+  if (kernel.kind == KernelKind::column)
+    for (const std::uint16_t points : std::initializer_list<std::uint16_t>{1, 8})
+      schedules.push_back(
+          {{.action = unroll, .number = points, .axis = static_cast<std::int8_t>(near_axis_of(kernel))}});
+  return schedules;
 }
 
 SINTER_NAMESPACE_END
@@ -28518,6 +36733,17 @@ struct Max {
     else return a > b ? a : b;
   }
 };
+/// `old` as it is after a value was stored there.
+template <class T> T combined(Combine combine, T old, T value) {
+  switch (combine) {
+    case Combine::none: return value;
+    case Combine::add: return Add{}(old, value);
+    case Combine::mul: return Mul{}(old, value);
+    case Combine::min: return Min{}(old, value);
+    case Combine::max: return Max{}(old, value);
+  }
+  __builtin_unreachable();
+}
 struct Pow {
   template <class T> T operator()(T a, T b) const {
     if constexpr (Floating<T>) return std::pow(a, b);
@@ -28542,6 +36768,8 @@ struct Not {
     else return ~a;
   }
 };
+struct ShiftLeft { template <Whole T> T operator()(T a, T b) const { return shifted_left(a, b); } };
+struct ShiftRight { template <Whole T> T operator()(T a, T b) const { return shifted_right(a, b); } };
 struct Eq { template <class T> std::uint8_t operator()(T a, T b) const { return a == b; } };
 struct Ne { template <class T> std::uint8_t operator()(T a, T b) const { return a != b; } };
 struct Lt { template <class T> std::uint8_t operator()(T a, T b) const { return a < b; } };
@@ -28624,6 +36852,13 @@ void map_convert(void* out, const void* const* in, std::int64_t count) {
   auto* a = static_cast<const From*>(in[0]);
   for (std::int64_t i = 0; i < count; ++i) y[i] = convert<To>(a[i]);
 }
+/// Prim::bitcast between element types; a cell that holds more than its element is rounded first, or filled from it.
+template <class To, class From, class ToCell = To, class FromCell = From>
+void map_bitcast(void* out, const void* const* in, std::int64_t count) {
+  auto* y = static_cast<ToCell*>(out);
+  auto* a = static_cast<const FromCell*>(in[0]);
+  for (std::int64_t i = 0; i < count; ++i) y[i] = std::bit_cast<To>(static_cast<From>(a[i]));
+}
 inline void map_random_bits(void* out, const void* const* in, std::int64_t count) {
   auto* y = static_cast<std::int64_t*>(out);
   auto *key = static_cast<const std::int64_t*>(in[0]), *counter = static_cast<const std::int64_t*>(in[1]);
@@ -28668,6 +36903,8 @@ VectorFunction map_of(Prim prim) {
     case Prim::or_: return bits_2(Or{});
     case Prim::xor_: return bits_2(Xor{});
     case Prim::not_: if constexpr (floating) return nullptr; else return map_1<Not, T>;
+    case Prim::shift_left: return bits_2(ShiftLeft{});
+    case Prim::shift_right: return bits_2(ShiftRight{});
     case Prim::floor: return rounds_1(Floor{});
     case Prim::ceil: return rounds_1(Ceil{});
     case Prim::round: return rounds_1(Round{});
@@ -28686,8 +36923,10 @@ VectorFunction map_of(Prim prim) {
     case Prim::pow: return map_2<Pow, T>;
     case Prim::random_bits: if constexpr (std::is_same_v<T, std::int64_t>) return map_random_bits; else return nullptr;
     case Prim::select: return map_select<T>;   // T: the dtype of the two choices
-    case Prim::convert: case Prim::immediate: case Prim::load: case Prim::gather: case Prim::index:
-    case Prim::reduce_add: case Prim::reduce_mul: case Prim::reduce_min: case Prim::reduce_max: case Prim::contract:
+    case Prim::convert: case Prim::bitcast: case Prim::immediate: case Prim::load: case Prim::gather:
+    case Prim::guarded_load: case Prim::index: case Prim::argument: case Prim::reduce_add: case Prim::reduce_mul:
+    case Prim::reduce_min: case Prim::reduce_max: case Prim::fold: case Prim::contract:
+    case Prim::scan_add: case Prim::scan_mul: case Prim::scan_min: case Prim::scan_max:
       return nullptr;
   }
   // clang-format on
@@ -28696,9 +36935,6 @@ VectorFunction map_of(Prim prim) {
 
 }  // namespace scalar_meaning
 SINTER_NAMESPACE_END
-#endif
-
-#if defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/kernel/loop_nest/cells.hpp
 // What the interpreter of loop nests computes in: cells, which hold the lanes of a value in the C++ type of its dtype
 // or in a wider one, and folds over them. Knows dtypes and primitives; no nests.
@@ -28769,7 +37005,14 @@ template <bool is_wide>
 scalar_meaning::VectorFunction cell_map(const Inst& inst, DType from) {
   return visit_dtype(from, [&](auto tag) -> scalar_meaning::VectorFunction {
     using From = CellOf<decltype(tag), is_wide>;
-    if (inst.prim != Prim::convert) return scalar_meaning::map_of<From>(inst.prim);
+    if (inst.prim != Prim::convert && inst.prim != Prim::bitcast) return scalar_meaning::map_of<From>(inst.prim);
+    if (inst.prim == Prim::bitcast)
+      return visit_dtype(inst.dtype, [](auto to) -> scalar_meaning::VectorFunction {
+        using F = Stored<decltype(tag)>;
+        using T = Stored<decltype(to)>;
+        if constexpr (sizeof(F) == sizeof(T)) return scalar_meaning::map_bitcast<T, F, CellOf<T, is_wide>, From>;
+        else return nullptr;
+      });
     return visit_dtype(inst.dtype, [](auto to) -> scalar_meaning::VectorFunction {
       return scalar_meaning::map_convert<CellOf<decltype(to), is_wide>, From>;
     });
@@ -28778,17 +37021,21 @@ scalar_meaning::VectorFunction cell_map(const Inst& inst, DType from) {
 
 // Folds --------------------------------------------------------------------------------------------------------------
 
-/// A reduction in progress: takes in the points of an axis in order, or values of its blocks.
+using Cells = std::span<const void* const>;
+
+/// A reduction in progress: takes in the points of an axis in order, or states of its blocks.
 class CellFold {
  public:
   virtual ~CellFold() = default;
   virtual void start() = 0;
-  /// Along the vector axis: `count` points. Along another: a point, for `count` lanes.
-  virtual void take(const void* cells, std::int64_t count) = 0;
-  /// The value of a whole block.
-  virtual void take_block(const void* cell) = 0;
-  /// The value, in `count` cells. Ends the fold.
-  virtual void finish(void* cells, std::int64_t count) = 0;
+  /// Along the vector axis: `count` points. Along another: a point, for `count` lanes. One array for each argument.
+  virtual void take(Cells arguments, std::int64_t count) = 0;
+  /// What folds along an inner axis left, in the place of a point.
+  virtual void take_folded(Cells states, std::int64_t count) { take(states, count); }
+  /// The state of a whole block.
+  virtual void take_block(Cells states) = 0;
+  /// Ends the fold: its state, in `count` cells for each number of it. It is the value where there is one number.
+  virtual void finish(std::span<void* const> states, std::int64_t count) = 0;
 };
 
 /// Two values of a reduction as one, the older first.
@@ -28824,19 +37071,19 @@ class VectorAxisFold final : public CellFold {
     stack_.clear();
     blocks_ = 0;
   }
-  void take(const void* cells, std::int64_t count) override {
+  void take(Cells arguments, std::int64_t count) override {
     for (std::int64_t i = 0; i < count; ++i) {
       if (in_block_ == row_sum_block) end_block();
       Cell& lane = lanes_[as_index(in_block_++) % lanes_.size()];
-      lane = combined(reduction_, lane, static_cast<const Cell*>(cells)[i]);
+      lane = combined(reduction_, lane, static_cast<const Cell*>(arguments[0])[i]);
     }
   }
-  void take_block(const void* cell) override { push(*static_cast<const Cell*>(cell)); }
-  void finish(void* cells, std::int64_t count) override {
+  void take_block(Cells states) override { push(*static_cast<const Cell*>(states[0])); }
+  void finish(std::span<void* const> states, std::int64_t count) override {
     if (in_block_ != 0 || blocks_ == 0) end_block();
     Cell value = stack_.back();
     for (stack_.pop_back(); !stack_.empty(); stack_.pop_back()) value = combined(reduction_, stack_.back(), value);
-    std::fill_n(static_cast<Cell*>(cells), count, value);
+    std::fill_n(static_cast<Cell*>(states[0]), count, value);
   }
 
  private:
@@ -28874,19 +37121,19 @@ class OtherAxisFold final : public CellFold {
     start_block();
     blocks_ = 0;
   }
-  void take(const void* cells, std::int64_t count) override {
+  void take(Cells arguments, std::int64_t count) override {
     if (in_block_ == column_sum_block) end_block();
     Cell* lane = lanes_.data() + (in_block_++ % 2 == 0 ? 0 : total_.size());
     for (std::int64_t i = 0; i < count; ++i)
-      lane[i] = combined(reduction_, lane[i], static_cast<const Cell*>(cells)[i]);
+      lane[i] = combined(reduction_, lane[i], static_cast<const Cell*>(arguments[0])[i]);
   }
-  void take_block(const void*) override { throw InternalError("a fold that has no values of blocks takes one in"); }
-  void finish(void* cells, std::int64_t count) override {
+  void take_block(Cells) override { throw InternalError("a fold that has no values of blocks takes one in"); }
+  void finish(std::span<void* const> states, std::int64_t count) override {
     end_block();
     const bool adds_lost = is_compensated() && blocks_ > 1;
     for (std::int64_t i = 0; i < count; ++i) {
       const Cell total = total_[as_index(i)], lost = lost_[as_index(i)];
-      static_cast<Cell*>(cells)[i] = adds_lost && lost == lost ? static_cast<Cell>(total + lost) : total;
+      static_cast<Cell*>(states[0])[i] = adds_lost && lost == lost ? static_cast<Cell>(total + lost) : total;
     }
   }
 
@@ -28936,6 +37183,430 @@ std::unique_ptr<CellFold> make_fold(const Inst& reduction, bool is_vector_axis, 
 SINTER_NAMESPACE_END
 #endif
 
+#if defined(SINTER_IMPLEMENTATION_KERNEL)
+// ---- sinter/kernel/loop_nest/cell_scans.hpp
+// Scans over cells, as the interpreter of loop nests runs them: in the order that kernel.hpp states for them, point by
+// point. Knows dtypes and primitives; no nests.
+
+SINTER_NAMESPACE_BEGIN
+namespace kernel_detail {
+
+/// A scan in progress.
+class CellScan {
+ public:
+  virtual ~CellScan() = default;
+  virtual void start() = 0;
+  /// Along the vector axis: the next `count` points. Along another: the next point, in `count` lanes.
+  virtual void take(const void* cells, void* values, std::int64_t count) = 0;
+};
+
+/// What the blocks before the current one gave.
+template <class Cell>
+class BlocksBefore {
+ public:
+  BlocksBefore(Prim reduction, bool has_blocks) : reduction_(reduction), has_blocks_(has_blocks) { start(); }
+  void start() {
+    total_ = neutral_cell<Cell>(reduction_);
+    lost_ = 0;
+  }
+  Cell value(Cell of_block) const {
+    if (!has_blocks_) return of_block;
+    Cell before = total_;
+    if constexpr (std::is_floating_point_v<Cell>)
+      if (is_compensated() && lost_ == lost_) before = total_ + lost_;
+    return combined(reduction_, before, of_block);
+  }
+  void add(Cell block) {
+    const Cell older = total_;
+    total_ = combined(reduction_, older, block);
+    if constexpr (std::is_floating_point_v<Cell>) {
+      if (!is_compensated()) return;
+      const Cell added = total_ - older;
+      lost_ += (older - (total_ - added)) + (block - added);
+    }
+  }
+
+ private:
+  bool is_compensated() const { return reduction_ == Prim::reduce_add; }
+  Prim reduction_;
+  bool has_blocks_;
+  Cell total_, lost_;
+};
+
+/// Along the vector axis: trees over groups, groups in order in blocks.
+template <class Cell>
+class VectorAxisScan final : public CellScan {
+ public:
+  explicit VectorAxisScan(const Inst& scan)
+      : reduction_(reduction_of(scan.prim)),
+        is_exclusive_(scan.is_exclusive()),
+        has_blocks_(scan_has_blocks(scan.prim, scan.dtype)),
+        group_(scan_group_bytes / size_of(scan.dtype)),
+        before_(reduction_, has_blocks_) {}
+
+  void start() override {
+    before_.start();
+    start_block();
+  }
+  void take(const void* cells, void* values, std::int64_t count) override {
+    for (std::int64_t i = 0; i < count; ++i) static_cast<Cell*>(values)[i] = next(static_cast<const Cell*>(cells)[i]);
+  }
+
+ private:
+  void start_block() {
+    carry_ = neutral_cell<Cell>(reduction_);
+    in_block_ = 0;
+  }
+  Cell next(Cell element) {
+    if (has_blocks_ && in_block_ == row_sum_block) {
+      before_.add(carry_);
+      start_block();
+    }
+    const std::int64_t number = in_block_++ % group_;
+    const Cell left_out = number == 0 ? neutral_cell<Cell>(reduction_) : last_, carry = carry_;
+    last_ = in_tree(number, element);
+    if (number == group_ - 1) carry_ = combined(reduction_, carry, last_);
+    return before_.value(combined(reduction_, carry, is_exclusive_ ? left_out : last_));
+  }
+  /// What the elements of the group up to `number` give. runs_[k] is the last whole run of 2^k elements whose successor
+  /// is combined with it.
+  Cell in_tree(std::int64_t number, Cell value) {
+    for (std::size_t k = 0; (std::int64_t{1} << k) < group_; ++k) {
+      const std::int64_t run = std::int64_t{1} << k;
+      if ((number & run) != 0) value = combined(reduction_, runs_[k], value);
+      else if ((number & (run - 1)) == run - 1) runs_[k] = value;
+    }
+    return value;
+  }
+
+  Prim reduction_;
+  bool is_exclusive_, has_blocks_;
+  std::int64_t group_, in_block_ = 0;
+  Cell carry_{}, last_{};
+  std::array<Cell, 4> runs_{};
+  BlocksBefore<Cell> before_;
+};
+
+/// Along another axis: element by element in blocks.
+template <class Cell>
+class OtherAxisScan final : public CellScan {
+ public:
+  OtherAxisScan(const Inst& scan, std::int64_t width)
+      : reduction_(reduction_of(scan.prim)),
+        is_exclusive_(scan.is_exclusive()),
+        has_blocks_(scan_has_blocks(scan.prim, scan.dtype)),
+        carry_(as_index(width)),
+        before_(as_index(width), BlocksBefore<Cell>(reduction_, has_blocks_)) {}
+
+  void start() override {
+    for (BlocksBefore<Cell>& before : before_) before.start();
+    start_block();
+  }
+  void take(const void* cells, void* values, std::int64_t count) override {
+    if (has_blocks_ && in_block_ == column_sum_block) end_block();
+    ++in_block_;
+    for (std::int64_t i = 0; i < count; ++i) {
+      Cell& carry = carry_[as_index(i)];
+      const Cell older = carry;
+      carry = combined(reduction_, older, static_cast<const Cell*>(cells)[i]);
+      static_cast<Cell*>(values)[i] = before_[as_index(i)].value(is_exclusive_ ? older : carry);
+    }
+  }
+
+ private:
+  void start_block() {
+    std::fill(carry_.begin(), carry_.end(), neutral_cell<Cell>(reduction_));
+    in_block_ = 0;
+  }
+  void end_block() {
+    for (std::size_t i = 0; i < carry_.size(); ++i) before_[i].add(carry_[i]);
+    start_block();
+  }
+
+  Prim reduction_;
+  bool is_exclusive_, has_blocks_;
+  std::vector<Cell> carry_;
+  std::vector<BlocksBefore<Cell>> before_;
+  std::int64_t in_block_ = 0;
+};
+
+/// `width`: lanes of the vectors that are scanned along an axis that is not theirs.
+template <bool is_wide>
+std::unique_ptr<CellScan> make_scan(const Inst& scan, bool is_vector_axis, std::int64_t width) {
+  return visit_dtype(scan.dtype, [&](auto tag) -> std::unique_ptr<CellScan> {
+    using Cell = CellOf<decltype(tag), is_wide>;
+    if (is_vector_axis) return std::make_unique<VectorAxisScan<Cell>>(scan);
+    return std::make_unique<OtherAxisScan<Cell>>(scan, width);
+  });
+}
+
+}  // namespace kernel_detail
+SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_BACKENDS) || defined(SINTER_IMPLEMENTATION_KERNEL)
+// ---- sinter/kernel/fold_lanes.hpp
+// FoldLanes: the states of a fold in several lanes, on the host: its programs run as maps over arrays, in the C++ types
+// of the dtypes or in wider ones. What order lanes are fed and merged in is the caller's business. Knows scalars; no
+// nests, no back ends.
+
+SINTER_NAMESPACE_BEGIN
+namespace kernel_detail {
+
+/// Runs one program over up to `lanes` lanes at a time.
+template <bool is_wide>
+class ProgramRunner {
+ public:
+  ProgramRunner(const ScalarProgram& program, std::int64_t lanes)
+      : program_(program), room_(program.body.size() * as_index(lanes)), values_(program.body.size()) {
+    for (std::size_t i = 0; i < program.body.size(); ++i) {
+      const Inst& inst = program.body[i];
+      void* const room = room_.data() + i * as_index(lanes);
+      values_[i] = room;
+      maps_.push_back(nullptr);
+      if (inst.prim == Prim::immediate) cell_memory<is_wide>(inst.dtype).fill(room, inst, lanes);
+      if (inst.prim == Prim::immediate || inst.prim == Prim::argument) continue;
+      const DType from = program.body[inst.args[as_index(arity(inst.prim) - 1)]].dtype;
+      maps_[i] = cell_map<is_wide>(inst, from);
+      if (maps_[i] == nullptr)
+        throw InternalError("fold: " + std::string(name(inst.prim)) + " of " + std::string(name(from)));
+    }
+  }
+
+  void run(std::span<const void* const> arguments, std::int64_t count) {
+    for (std::size_t i = 0; i < program_.body.size(); ++i) {
+      const Inst& inst = program_.body[i];
+      if (inst.prim == Prim::argument) values_[i] = arguments[inst.bits];
+      if (maps_[i] == nullptr) continue;
+      std::array<const void*, 3> in{};
+      for (int k = 0; k < arity(inst.prim); ++k) in[as_index(k)] = values_[inst.args[as_index(k)]];
+      maps_[i](room_.data() + i * (room_.size() / program_.body.size()), in.data(), count);
+    }
+  }
+  const void* result(std::size_t number) const { return values_[program_.results[number]]; }
+
+ private:
+  const ScalarProgram& program_;
+  std::vector<CellRoom> room_;
+  std::vector<const void*> values_;
+  std::vector<scalar_meaning::VectorFunction> maps_;
+};
+
+template <bool is_wide>
+class FoldLanes {
+ public:
+  using Pointers = std::array<const void*, 2 * max_fold_states>;
+
+  FoldLanes(const ScalarFold& fold, std::int64_t lanes)
+      : fold_(fold),
+        lanes_(lanes),
+        room_(fold.states.size() * as_index(lanes)),
+        next_(room_.size()),
+        step_(fold.step, lanes),
+        merge_(fold.merge, lanes),
+        finish_(fold.finish, lanes) {
+    for (const FoldState& state : fold.states) bytes_.push_back(cell_memory<is_wide>(state.dtype).bytes);
+    for (const DType dtype : fold.arguments) argument_bytes_.push_back(cell_memory<is_wide>(dtype).bytes);
+  }
+
+  std::int64_t lanes() const { return lanes_; }
+  std::size_t states() const { return bytes_.size(); }
+  std::size_t bytes(std::size_t state) const { return bytes_[state]; }
+  std::byte* state(std::size_t number, std::int64_t lane = 0) {
+    return reinterpret_cast<std::byte*>(room_.data() + number * as_index(lanes_)) + as_index(lane) * bytes_[number];
+  }
+  /// All states from a lane on.
+  Pointers at(std::int64_t lane) {
+    Pointers pointers{};
+    for (std::size_t s = 0; s < states(); ++s) pointers[s] = state(s, lane);
+    return pointers;
+  }
+
+  void start() {
+    for (std::size_t s = 0; s < states(); ++s)
+      cell_memory<is_wide>(fold_.states[s].dtype)
+          .fill(state(s), {.dtype = fold_.states[s].dtype, .bits = fold_.states[s].bits}, lanes_);
+  }
+  /// Lanes [first, first + count) take in a point each: elements [from, from + count) of the arguments.
+  void step(std::int64_t first, std::int64_t count, std::span<const void* const> arguments, std::int64_t from = 0) {
+    Pointers in = at(first);
+    for (std::size_t k = 0; k < argument_bytes_.size(); ++k)
+      in[states() + k] = static_cast<const std::byte*>(arguments[k]) + as_index(from) * argument_bytes_[k];
+    step_.run(in, count);
+    take(step_, first, count);
+  }
+  /// Lanes [first, first + count), the older, take in states.
+  void merge(std::int64_t first, std::int64_t count, std::span<const void* const> newer) {
+    Pointers in = at(first);
+    for (std::size_t s = 0; s < states(); ++s) in[states() + s] = newer[s];
+    merge_.run(in, count);
+    take(merge_, first, count);
+  }
+  /// Lane i with lane i + half, half = lanes / 2, ..., 1: the whole is in lane 0.
+  void merge_halves() {
+    for (std::int64_t half = lanes_ / 2; half >= 1; half /= 2) merge(0, half, at(half));
+  }
+  void set(std::int64_t count, std::span<const void* const> states_given) {
+    for (std::size_t s = 0; s < states(); ++s) std::memmove(state(s), states_given[s], as_index(count) * bytes_[s]);
+  }
+  /// A result of the first `count` lanes.
+  void result(std::size_t number, void* to, std::int64_t count) {
+    finish_.run(at(0), count);
+    std::memcpy(to, finish_.result(number), as_index(count) * cell_memory<is_wide>(fold_.result(number)).bytes);
+  }
+
+ private:
+  void take(const ProgramRunner<is_wide>& program, std::int64_t first, std::int64_t count) {
+    // A result may be another state as it was.
+    for (std::size_t s = 0; s < states(); ++s)
+      std::memcpy(next_.data() + s * as_index(lanes_), program.result(s), as_index(count) * bytes_[s]);
+    for (std::size_t s = 0; s < states(); ++s)
+      std::memcpy(state(s, first), next_.data() + s * as_index(lanes_), as_index(count) * bytes_[s]);
+  }
+
+  const ScalarFold& fold_;
+  std::int64_t lanes_;
+  std::vector<CellRoom> room_, next_;
+  std::vector<std::size_t> bytes_, argument_bytes_;
+  ProgramRunner<is_wide> step_, merge_, finish_;
+};
+
+}  // namespace kernel_detail
+SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_KERNEL)
+// ---- sinter/kernel/loop_nest/program_fold.hpp
+// A fold with state in the interpreter of loop nests, in the order that kernel.hpp states. Knows lanes and blocks; no
+// nests.
+
+SINTER_NAMESPACE_BEGIN
+namespace kernel_detail {
+
+/// Along the vector axis: lanes in blocks, blocks in pairs by a binary counter.
+template <bool is_wide>
+class VectorAxisProgramFold final : public CellFold {
+ public:
+  explicit VectorAxisProgramFold(const ScalarFold& fold) : lanes_(fold, fold_lanes), pair_(fold, 1) {}
+
+  void start() override {
+    lanes_.start();
+    stack_.clear();
+    in_block_ = blocks_ = 0;
+  }
+  void take(Cells arguments, std::int64_t count) override {
+    for (std::int64_t i = 0; i < count;) {
+      if (in_block_ == row_sum_block) end_block();
+      const std::int64_t lane = in_block_ % fold_lanes, next = std::min<std::int64_t>(count - i, fold_lanes - lane);
+      lanes_.step(lane, next, arguments, i);
+      in_block_ += next;
+      i += next;
+    }
+  }
+  void take_folded(Cells, std::int64_t) override { throw InternalError("a fold along the vector axis is innermost"); }
+  void take_block(Cells states) override { push(saved(states)); }
+  void finish(std::span<void* const> states, std::int64_t count) override {
+    if (in_block_ != 0 || blocks_ == 0) end_block();
+    State value = stack_.back();
+    for (stack_.pop_back(); !stack_.empty(); stack_.pop_back()) value = merged(stack_.back(), value);
+    for (std::size_t s = 0; s < states.size(); ++s)
+      for (std::int64_t i = 0; i < count; ++i)
+        std::memcpy(static_cast<std::byte*>(states[s]) + as_index(i) * lanes_.bytes(s), &value[s], lanes_.bytes(s));
+  }
+
+ private:
+  using State = std::vector<CellRoom>;
+
+  State saved(Cells states) const {
+    State state(lanes_.states());
+    for (std::size_t s = 0; s < state.size(); ++s) std::memcpy(&state[s], states[s], lanes_.bytes(s));
+    return state;
+  }
+  static typename FoldLanes<is_wide>::Pointers pointers_to(const State& state) {
+    typename FoldLanes<is_wide>::Pointers pointers{};
+    for (std::size_t s = 0; s < state.size(); ++s) pointers[s] = &state[s];
+    return pointers;
+  }
+  State merged(const State& older, const State& newer) {
+    pair_.set(1, pointers_to(older));
+    pair_.merge(0, 1, pointers_to(newer));
+    return saved(pair_.at(0));
+  }
+  void end_block() {
+    lanes_.merge_halves();
+    push(saved(lanes_.at(0)));
+    lanes_.start();
+    in_block_ = 0;
+  }
+  void push(State value) {
+    for (std::int64_t bits = blocks_++; (bits & 1) != 0; bits >>= 1) {
+      value = merged(stack_.back(), value);
+      stack_.pop_back();
+    }
+    stack_.push_back(std::move(value));
+  }
+
+  FoldLanes<is_wide> lanes_, pair_;
+  std::vector<State> stack_;
+  std::int64_t in_block_ = 0, blocks_ = 0;
+};
+
+/// Along another axis: point after point in blocks, blocks in order.
+template <bool is_wide>
+class OtherAxisProgramFold final : public CellFold {
+ public:
+  OtherAxisProgramFold(const ScalarFold& fold, std::int64_t width) : block_(fold, width), total_(fold, width) {}
+
+  void start() override {
+    block_.start();
+    total_.start();
+    in_block_ = blocks_ = 0;
+  }
+  void take(Cells arguments, std::int64_t count) override {
+    begin_point();
+    block_.step(0, count, arguments);
+  }
+  void take_folded(Cells states, std::int64_t count) override {
+    begin_point();
+    block_.merge(0, count, states);
+  }
+  void take_block(Cells) override { throw InternalError("a fold that has no values of blocks takes one in"); }
+  void finish(std::span<void* const> states, std::int64_t count) override {
+    end_block();
+    for (std::size_t s = 0; s < states.size(); ++s)
+      std::memcpy(states[s], total_.state(s), as_index(count) * total_.bytes(s));
+  }
+
+ private:
+  void begin_point() {
+    if (in_block_ == column_sum_block) end_block();
+    ++in_block_;
+  }
+  void end_block() {
+    if (blocks_++ == 0) total_.set(block_.lanes(), block_.at(0));
+    else total_.merge(0, block_.lanes(), block_.at(0));
+    block_.start();
+    in_block_ = 0;
+  }
+
+  FoldLanes<is_wide> block_, total_;
+  std::int64_t in_block_ = 0, blocks_ = 0;
+};
+
+/// Any reduction of a nest. `width`: lanes of the vectors that are folded along an axis that is not theirs.
+template <bool is_wide>
+std::unique_ptr<CellFold> make_cell_fold(const Kernel& kernel, const Inst& reduction, bool is_vector_axis,
+                                         std::int64_t width) {
+  if (reduction.prim != Prim::fold) return make_fold<is_wide>(reduction, is_vector_axis, width);
+  const ScalarFold& fold = kernel.folds[reduction.access];
+  if (is_vector_axis) return std::make_unique<VectorAxisProgramFold<is_wide>>(fold);
+  return std::make_unique<OtherAxisProgramFold<is_wide>>(fold, width);
+}
+
+}  // namespace kernel_detail
+SINTER_NAMESPACE_END
+#endif
+
 #if (!defined(SINTER_NO_X86) && defined(SINTER_IMPLEMENTATION_BACKENDS)) || defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/kernel/loop_nest/text.hpp
 // The readable form of a loop nest, for listings, logs and tests.
@@ -28974,7 +37645,9 @@ class NestInterpreter {
         is_known_(2 * k_.body.size()),
         checked_(k_.body.size()),
         folds_(nest.nodes.size()),
-        running_(k_.body.size()) {
+        running_(k_.body.size()),
+        scans_(k_.body.size()),
+        states_(k_.body.size()) {
     for (std::size_t i = 0; i < k_.accesses.size(); ++i) {
       auto& strides = strides_.emplace_back();
       for (int a = 0; a < k_.rank(); ++a) strides[as_index(a)] = stride_of(k_, g_, i, a);
@@ -29014,8 +37687,9 @@ class NestInterpreter {
       is_known_[id] = 1;
       return;
     }
+    if (inst.prim == Prim::fold) states_[id].resize(k_.folds[inst.access].states.size() * as_index(nest_.lanes));
     const int count = arity(inst.prim);
-    if (count == 0 || is_reduction(inst.prim) || inst.prim == Prim::gather) return;
+    if (count == 0 || is_reduction(inst.prim) || is_scan(inst.prim) || reads_memory(inst.prim)) return;
     const DType from = k_.body[inst.args[as_index(count - 1)]].dtype;
     maps_[id] = is_wide_ ? cell_map<true>(inst, from) : cell_map<false>(inst, from);
     if (maps_[id] == nullptr)
@@ -29031,7 +37705,8 @@ class NestInterpreter {
       room.stride[as_index(a)] = count;
       count *= has_blocks ? blocks_of(extent(a)) : extent(a);
     }
-    room.cells.resize(as_index(count));
+    const bool has_state = k_.body[buffer.value].prim == Prim::fold;
+    room.cells.resize(as_index(count) * (has_state ? 1 + state_count(buffer.value) : 1));
     room.marks.resize(as_index(count));
     return room;
   }
@@ -29125,40 +37800,107 @@ class NestInterpreter {
   void fold(std::size_t place) {
     const NestNode& n = nest_.nodes[place];
     const auto ids = nest_.ids_of(n);
+    if (n.part == FoldPart::scan) return scan(place, ids);
     auto& folds = folds_[place];
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const Inst& inst = k_.body[ids[i]];
       const bool is_vector_axis = n.axis == nest_.vector_axis;
       if (folds.size() == i)
-        folds.push_back(is_wide_ ? make_fold<true>(inst, is_vector_axis, nest_.lanes)
-                                 : make_fold<false>(inst, is_vector_axis, nest_.lanes));
+        folds.push_back(is_wide_ ? make_cell_fold<true>(k_, inst, is_vector_axis, nest_.lanes)
+                                 : make_cell_fold<false>(k_, inst, is_vector_axis, nest_.lanes));
+      if (nest_.holder(ids, i) != ids[i]) continue;
       folds[i]->start();
       running_[ids[i]].push_back({folds[i].get(), 0, n.axis, n.part == FoldPart::finish});
     }
     iterate(place);
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const InstId id = ids[i];
-      running_[id].pop_back();
-      folds[i]->finish(cells(id), width(id));
-      if (running_[id].empty()) know(id);
-      else take(place, running_[id].back(), cells(id), width(id));
+      const InstId id = ids[i], holder = nest_.holder(ids, i);
+      if (holder == id) {
+        running_[id].pop_back();
+        const StatePointers states = states_of(id);
+        folds[i]->finish(std::span(states.data(), state_count(id)), width(id));
+        if (!running_[id].empty()) take_folded(place, id);
+      }
+      if (running_[holder].empty()) know_result(id, holder);
     }
+  }
+  void scan(std::size_t place, std::span<const InstId> ids) {
+    const bool is_vector_axis = nest_.nodes[place].axis == nest_.vector_axis;
+    for (const InstId id : ids) {
+      if (scans_[id] == nullptr)
+        scans_[id] = is_wide_ ? make_scan<true>(k_.body[id], is_vector_axis, nest_.lanes)
+                              : make_scan<false>(k_.body[id], is_vector_axis, nest_.lanes);
+      scans_[id]->start();
+    }
+    iterate(place);
+  }
+  using StatePointers = std::array<void*, max_fold_states>;
+  std::size_t state_count(InstId id) const {
+    return k_.body[id].prim == Prim::fold ? k_.folds[k_.body[id].access].states.size() : 1;
+  }
+  /// Where the state of a reduction is when its fold has ended: its value, unless it has several numbers.
+  StatePointers states_of(InstId id) {
+    if (k_.body[id].prim != Prim::fold) return {cells(id)};
+    StatePointers states{};
+    for (std::size_t s = 0; s < state_count(id); ++s) states[s] = states_[id].data() + s * as_index(nest_.lanes);
+    return states;
+  }
+  Cells state_cells(InstId id) {
+    const StatePointers states = states_of(id);
+    std::copy(states.begin(), states.end(), in_.begin());
+    return {in_.data(), state_count(id)};
+  }
+  void take_folded(std::size_t place, InstId id) {
+    Running& running = running_[id].back();
+    check_order(place, running);
+    running.fold->take_folded(state_cells(id), width(id));
+    ++running.taken;
+  }
+  /// A result of an ended fold, from the state that `holder` has.
+  void know_result(InstId id, InstId holder) {
+    const Inst& inst = k_.body[id];
+    if (inst.prim == Prim::fold) {
+      if (is_wide_) finish_result<true>(id, holder);
+      else finish_result<false>(id, holder);
+    }
+    know(id);
+  }
+  template <bool is_wide>
+  void finish_result(InstId id, InstId holder) {
+    FoldLanes<is_wide> lanes(k_.folds[k_.body[id].access], nest_.lanes);
+    lanes.set(width(id), state_cells(holder));
+    lanes.result(as_index(k_.body[id].bits), cells(id), width(id));
   }
   /// Lanes that a value has: those of the step, or as many equal ones as any step may want.
   std::int64_t width(InstId id) const { return nest_.places[id].is_vector ? count_ : nest_.lanes; }
 
-  void take(std::size_t place, Running& running, const void* value, std::int64_t count) {
+  void check_order(std::size_t place, const Running& running) const {
     if (at_[as_index(running.axis)] - first_ != running.taken) fail(place, "takes in points out of order");
-    if (running.finishes) running.fold->take_block(value);
-    else running.fold->take(value, count);
-    running.taken += running.axis == nest_.vector_axis && !running.finishes ? count : 1;
   }
   void step(std::size_t place) {
-    for (const InstId id : nest_.ids_of(nest_.nodes[place])) {
-      if (running_[id].empty()) fail(place, "not in a fold of its reductions");
-      Running& running = running_[id].back();
-      take(place, running, read(place, running.finishes ? id : k_.body[id].args[0]), count_);
+    const auto ids = nest_.ids_of(nest_.nodes[place]);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      if (nest_.holder(ids, i) == ids[i]) step(place, ids[i]);
+  }
+  void step_of_scan(std::size_t place, InstId id) {
+    if (scans_[id] == nullptr) fail(place, "not in a fold of its reductions");
+    scans_[id]->take(read(place, k_.body[id].args[0]), cells(id), width(id));
+    know(id);
+  }
+  void step(std::size_t place, InstId id) {
+    if (is_scan(k_.body[id].prim)) return step_of_scan(place, id);
+    if (running_[id].empty()) fail(place, "not in a fold of its reductions");
+    Running& running = running_[id].back();
+    check_order(place, running);
+    if (running.finishes) {
+      read(place, id);
+      running.fold->take_block(state_cells(id));
+    } else {
+      const int count = arity(k_.body[id].prim);
+      for (int k = 0; k < count; ++k) in_[as_index(k)] = read(place, k_.body[id].args[as_index(k)]);
+      running.fold->take({in_.data(), as_index(count)}, count_);
     }
+    running.taken += running.axis == nest_.vector_axis && !running.finishes ? count_ : 1;
   }
 
   // Values -----------------------------------------------------------------------------------------------------------
@@ -29179,6 +37921,8 @@ class NestInterpreter {
       if (!is_vector) memory_[id].spread(cells(id), nest_.lanes);
     } else if (inst.prim == Prim::gather) {
       gather(place, id);
+    } else if (inst.prim == Prim::guarded_load) {
+      guarded_load(place, id);
     } else if (inst.prim == Prim::index) {
       const auto axis = as_index(inst.bits);
       auto* indices = static_cast<std::int64_t*>(cells(id));
@@ -29191,6 +37935,21 @@ class NestInterpreter {
       maps_[id](cells(id), arguments.data(), width(id));
     }
     know(id);
+  }
+
+  /// Lane by lane, so that nothing is read where the condition does not hold.
+  void guarded_load(std::size_t place, InstId id) {
+    const Inst& inst = k_.body[id];
+    const auto* holds = static_cast<const Stored<bool>*>(read(place, inst.args[0]));
+    const auto* fill = static_cast<const std::byte*>(read(place, inst.args[1]));
+    const bool is_vector = nest_.places[id].is_vector;
+    const std::size_t bytes = memory_[id].bytes;
+    for (std::int64_t l = 0; l < (is_vector ? count_ : 1); ++l) {
+      std::byte* cell = static_cast<std::byte*>(cells(id)) + as_index(l) * bytes;
+      if (holds[l]) memory_[id].load(cell, address(inst.access, l * lane_stride(inst.access)), 0, 1);
+      else std::memcpy(cell, fill + as_index(l) * bytes, bytes);
+    }
+    if (!is_vector) memory_[id].spread(cells(id), nest_.lanes);
   }
 
   std::int64_t index_at(InstId index, std::int64_t lane) {
@@ -29247,6 +38006,7 @@ class NestInterpreter {
     const auto* value = static_cast<const std::byte*>(read(place, id));
     for_each_cell(n, room, [&](std::size_t cell, std::size_t lane) {
       std::memcpy(&room.cells[cell], value + lane * memory_[id].bytes, memory_[id].bytes);
+      keep_state(room, cell, id);
       room.marks[cell] = is_workspace(n) ? stage_ : task_;
     });
   }
@@ -29258,10 +38018,24 @@ class NestInterpreter {
       const std::uint32_t mark = room.marks[cell];
       if (is_workspace(n) ? mark == 0 || mark >= stage_ : mark != task_)
         fail(place, "fetches from a buffer what was not kept there");
+      fetch_state(room, cell, id);
       std::memcpy(static_cast<std::byte*>(cells(id)) + lane * memory_[id].bytes, &room.cells[cell], memory_[id].bytes);
     });
     if (!nest_.places[id].is_vector) memory_[id].spread(cells(id), nest_.lanes);
     know(id);
+  }
+  /// The states of a fold lie behind the values: one cell each, in every lane the same.
+  void keep_state(Room& room, std::size_t cell, InstId id) {
+    if (k_.body[id].prim != Prim::fold) return;
+    const StatePointers states = states_of(id);
+    for (std::size_t s = 0; s < state_count(id); ++s)
+      std::memcpy(&room.cells[(s + 1) * room.marks.size() + cell], states[s], sizeof(CellRoom));
+  }
+  void fetch_state(const Room& room, std::size_t cell, InstId id) {
+    if (k_.body[id].prim != Prim::fold) return;
+    const StatePointers states = states_of(id);
+    for (std::size_t s = 0; s < state_count(id); ++s)
+      std::memcpy(states[s], &room.cells[(s + 1) * room.marks.size() + cell], sizeof(CellRoom));
   }
 
   const LoopNest& nest_;
@@ -29278,6 +38052,9 @@ class NestInterpreter {
   std::vector<std::int64_t> checked_;
   std::vector<std::vector<std::unique_ptr<CellFold>>> folds_;  // of nodes
   std::vector<std::vector<Running>> running_;                  // of reductions, outer axes first
+  std::vector<std::unique_ptr<CellScan>> scans_;               // of instructions
+  std::vector<std::vector<CellRoom>> states_;                  // of folds that have ended, `lanes` cells each
+  std::array<const void*, max_fold_states> in_{};              // what a fold takes in
   std::vector<Room> rooms_;
   std::array<std::int64_t, max_axes> at_{};  // a point, or the number of a block; 0 along axes that are not walked
   std::int64_t count_ = 1;                   // lanes of the step
@@ -29334,7 +38111,7 @@ class NestText {
   std::string title_of(std::size_t place) const { return title(nest_.nodes[place]); }
 
   std::string run() {
-    constexpr const char* kinds[] = {"pointwise", "row", "column", "contraction"};
+    constexpr const char* kinds[] = {"pointwise", "row", "column", "contraction", "scatter"};
     text_ = std::string("nest of a ") + kinds[as_index(k_.kind)] + " kernel, vectors of " +
             std::to_string(nest_.lanes) + " along a" + std::to_string(nest_.vector_axis) +
             (nest_.narrow_index ? ", indices are i32\n" : "\n");
@@ -29392,10 +38169,7 @@ class NestText {
       case NestNodeKind::check: return "check index " + value(k_.body[node.first].args[0]) + " of " + value(node.first);
       case NestNodeKind::keep: return "keep " + value(nest_.buffer_of(node).value) + " in " + buffer(node);
       case NestNodeKind::fetch: return "fetch " + value(nest_.buffer_of(node).value) + " from " + buffer(node);
-      case NestNodeKind::store: {
-        const Store& store = k_.stores[node.first];
-        return "store " + access_text(k_, store.access) + ", " + value(store.value);
-      }
+      case NestNodeKind::store: return store_text(k_, k_.stores[node.first]);
     }
     __builtin_unreachable();
   }
@@ -29417,19 +38191,42 @@ class NestText {
     return line;
   }
 
+  std::string vector_lanes(const NestNode& node) const {
+    const auto ids = nest_.ids_of(node);
+    const auto folds = std::count_if(ids.begin(), ids.end(), [&](InstId id) { return k_.body[id].prim == Prim::fold; });
+    const std::string with_state = std::to_string(fold_lanes) + " lanes";
+    if (folds == node.count) return with_state;
+    return "256 bytes of lanes" + (folds != 0 ? " (" + with_state + " of what has states)" : std::string());
+  }
+
   /// Which order it is follows from the axis: kernel.hpp.
   std::string fold(const NestNode& node) const {
     const std::string over = values(node) + " over a" + std::to_string(node.axis);
-    if (node.part == FoldPart::blocks) return "fold one block of " + over + ": 256 bytes of lanes";
+    if (node.part == FoldPart::scan) return scan(over, node);
+    if (node.part == FoldPart::blocks) return "fold one block of " + over + ": " + vector_lanes(node);
     if (node.part == FoldPart::finish) return "fold " + over + " from its blocks, in pairs";
     if (node.axis == nest_.vector_axis)
-      return "fold " + over + ": 256 bytes of lanes, blocks of " + std::to_string(row_sum_block) + " in pairs";
+      return "fold " + over + ": " + vector_lanes(node) + ", blocks of " + std::to_string(row_sum_block) + " in pairs";
     const auto ids = nest_.ids_of(node);
     const bool is_compensated = std::any_of(ids.begin(), ids.end(), [&](InstId id) {
       return k_.body[id].prim == Prim::reduce_add && is_floating(k_.body[id].dtype);
     });
-    return "fold " + over + ": two lanes, blocks of " + std::to_string(column_sum_block) + " in order" +
+    const auto has_state = [&](InstId id) { return k_.body[id].prim == Prim::fold; };
+    const bool all = std::all_of(ids.begin(), ids.end(), has_state),
+               any = std::any_of(ids.begin(), ids.end(), has_state);
+    const std::string lanes = all ? "one lane" : any ? "two lanes (one of what has states)" : "two lanes";
+    return "fold " + over + ": " + lanes + ", blocks of " + std::to_string(column_sum_block) + " in order" +
            (is_compensated ? ", float sums compensated" : "");
+  }
+
+  std::string scan(const std::string& over, const NestNode& node) const {
+    const bool is_vector_axis = node.axis == nest_.vector_axis;
+    std::string line = "scan " + over + (is_vector_axis ? ": trees of 64 bytes" : ": one by one");
+    const auto ids = nest_.ids_of(node);
+    if (std::none_of(ids.begin(), ids.end(),
+                     [&](InstId id) { return scan_has_blocks(k_.body[id].prim, k_.body[id].dtype); }))
+      return line;
+    return line + ", blocks of " + std::to_string(is_vector_axis ? row_sum_block : column_sum_block) + " in order";
   }
 
   const LoopNest& nest_;
@@ -29462,7 +38259,9 @@ class NestRecords {
   explicit NestRecords(const LoopNest& nest) : nest_(nest) {}
 
   void check() {
-    header(nest_.kernel != nullptr && nest_.kernel->kind != KernelKind::contraction, "no kernel that nests express");
+    header(nest_.kernel != nullptr && nest_.kernel->kind != KernelKind::contraction &&
+               nest_.kernel->kind != KernelKind::scatter,
+           "no kernel that nests express");
     const Kernel& kernel = *nest_.kernel;
     header(nest_.places.size() == kernel.body.size(), "a place for each instruction is missing");
     header(nest_.lanes > 0 && std::has_single_bit(static_cast<unsigned>(nest_.lanes)), "lanes are no power of two");
@@ -29581,7 +38380,7 @@ class NestVerifier {
     for (const Store& store : k_.stores)
       for (std::size_t i = 0; i < k_.body.size(); ++i) {
         const Inst& inst = k_.body[i];
-        if (!facts_.values[i].is_live || (inst.prim != Prim::load && inst.prim != Prim::gather)) continue;
+        if (!facts_.values[i].is_live || !reads_memory(inst.prim)) continue;
         if (k_.accesses[inst.access].operand != k_.accesses[store.access].operand) continue;
         if (inst.prim == Prim::gather || !(k_.accesses[inst.access] == k_.accesses[store.access]))
           throw_bad_nest("%" + std::to_string(i), "reads an operand at other points than those that it is written at");
@@ -29603,7 +38402,7 @@ class NestVerifier {
     nest_.for_each_child(place, [&](std::size_t child) { stage(child); });
     for (std::size_t s = 0; s < stored_.size(); ++s) require(stored_[s], place, "a store is missing");
     for (std::size_t i = 0; i < k_.body.size(); ++i)
-      require(!is_reduction(k_.body[i].prim) || !facts_.values[i].is_live || folded_[i], place,
+      require(!is_folded(k_.body[i].prim) || !facts_.values[i].is_live || folded_[i], place,
               "a reduction is not folded");
   }
 
@@ -29697,6 +38496,7 @@ class NestVerifier {
     const NestNode& n = nest_.nodes[place];
     const auto ids = nest_.ids_of(n);
     check_fold(place);
+    if (n.part == FoldPart::scan) return scan(place, ids);
     if (folds_.empty()) {
       for (const InstId id : ids) {
         require(is_reduction(k_.body[id].prim) && facts_.values[id].is_live, place, "folds what is no live reduction");
@@ -29720,12 +38520,41 @@ class NestVerifier {
       folded_[id] = folded_[id] || n.part != FoldPart::blocks;
     }
   }
+  /// Each has one step, inside, after which it is known there.
+  void scan(std::size_t place, std::span<const InstId> ids) {
+    require(folds_.empty(), place, "scans inside of a fold");
+    for (const InstId id : ids) {
+      require(is_scan(k_.body[id].prim) && facts_.values[id].is_live, place, "scans what is no live scan");
+      require(!folded_[id], place, "folded twice");
+    }
+    folds_.push_back(place);
+    loop(place + 1);
+    folds_.pop_back();
+    for (const InstId id : ids) require(folded_[id], place, "a scan without a step");
+  }
+  void step_of_scan(std::size_t place, InstId id) {
+    const auto scans = nest_.ids_of(nest_.nodes[folds_.back()]);
+    const auto axis = static_cast<int>(nest_.nodes[folds_.back()].axis);
+    require(std::ranges::find(scans, id) != scans.end(), place, "not in a fold of these reductions");
+    require(!folded_[id] && at_.known[id] == Known::no, place, "folded twice");
+    require(is_walked(facts_.values[id].axes), place, "not at each point");
+    require(nest_.places[id].level == at_.level, place, "not at the value's place");
+    require(nest_.places[id].is_vector == ((facts_.values[id].axes >> nest_.vector_axis & 1) != 0) &&
+                (axis != nest_.vector_axis || nest_.places[id].is_vector),
+            place, "one number from lanes that differ");
+    require(is_known(k_.body[id].args[0]), place, "takes in a value that is not there yet");
+    at_.known[id] = Known::yes;
+    folded_[id] = true;
+  }
+  static bool is_folded(Prim prim) { return is_reduction(prim) || is_scan(prim); }
+
   void check_fold(std::size_t place) const {
     const NestNode& n = nest_.nodes[place];
     const Loop& l = nest_.loop_of(nest_.nodes[place + 1]);
     require((facts_.reduced >> n.axis & 1) != 0, place, "folds an axis that is not reduced");
     require(l.axes == axis_bit(n.axis), place, "its loop walks another axis");
     switch (n.part) {
+      case FoldPart::scan: return require(l.range == LoopRange::whole, place, "its loop does not walk the whole axis");
       case FoldPart::whole:
         return require(l.range == LoopRange::whole || l.range == LoopRange::single, place,
                        "its loop does not walk the whole axis");
@@ -29736,6 +38565,10 @@ class NestVerifier {
 
   void step(std::size_t place) {
     const auto ids = nest_.ids_of(nest_.nodes[place]);
+    if (!folds_.empty() && nest_.nodes[folds_.back()].part == FoldPart::scan) {
+      for (const InstId id : ids) step_of_scan(place, id);
+      return;
+    }
     require(!folds_.empty() && std::ranges::equal(ids, nest_.ids_of(nest_.nodes[folds_.back()])), place,
             "not in a fold of these reductions");
     AxisMask folded = 0;
@@ -29743,10 +38576,15 @@ class NestVerifier {
     require(folded == facts_.reduced, place, "a reduced axis is not folded");
     require(static_cast<AxisMask>(at_.points | at_.blocks) == all_, place, "not at each point");
     const bool is_finish = nest_.nodes[folds_.back()].part == FoldPart::finish;
-    for (const InstId id : ids)
-      require(is_finish ? at_.known[id] == Known::part : is_known(k_.body[id].args[0]), place,
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      require(is_finish ? at_.known[nest_.holder(ids, i)] == Known::part : has_arguments(ids[i]), place,
               "takes in a value that is not there yet");
     ++steps_;
+  }
+
+  bool has_arguments(InstId id) const {
+    const auto& args = k_.body[id].args;
+    return std::all_of(args.begin(), args.begin() + arity(k_.body[id].prim), [&](InstId a) { return is_known(a); });
   }
 
   // Values ----------------------------------------------------------------------------------------------------------
@@ -29754,7 +38592,7 @@ class NestVerifier {
   void compute(std::size_t place, InstId id) {
     const Inst& inst = k_.body[id];
     const ValuePlace& value = nest_.places[id];
-    require(inst.prim != Prim::immediate && !is_reduction(inst.prim), place, "computes what needs no computing");
+    require(inst.prim != Prim::immediate && !is_folded(inst.prim), place, "computes what needs no computing");
     require(at_.known[id] == Known::no, place, "computes again what is there");
     require(is_walked(facts_.values[id].axes), place, "outside a loop over an axis that a value varies along");
     require(value.level == at_.level, place, "not at the value's place");
@@ -29767,7 +38605,7 @@ class NestVerifier {
               "one number from lanes that differ");
     }
     if (inst.prim == Prim::gather) require(!has_check_[id] || at_.checked[id], place, "an index that is not checked");
-    if (inst.prim == Prim::gather || inst.prim == Prim::load)
+    if (reads_memory(inst.prim))
       require(!written_[k_.accesses[inst.access].operand], place, "reads an operand after it was written");
     at_.known[id] = Known::yes;
   }
@@ -29874,6 +38712,9 @@ struct LoweredKernel {
   std::vector<OperandRef> operands;  // one per operand of the kernel
 };
 
+/// Loads and stores the same elements at the same places.
+bool is_plain_copy(const LoweredKernel& lowered);
+
 /// `numbers` collects the symbolic numbers that bodies need as operands; `precision` is what products of f32 may be in.
 LoweredKernel lower(const FusionGraph& nodes, const Fusion& fusion, const FusionGroup& group,
                     std::vector<PlanNumber>& numbers, MatmulPrecision precision);
@@ -29916,6 +38757,7 @@ struct Draft {
   std::vector<DraftAccess> accesses;
   std::vector<Inst> body;
   std::vector<Store> stores;
+  std::vector<ScalarFold> folds;
   AxisIndex row, column;  // of a contraction's result
 };
 
@@ -29930,6 +38772,7 @@ struct AxisChoice {
   KernelKind kind = KernelKind::pointwise;
   std::vector<MergedAxis> axes;
   bool swaps_operands = false;  // contraction: rows and columns have changed places
+  bool is_reversed = false;     // the reduced axis runs from its end
 };
 
 class AxisChooser {
@@ -29941,7 +38784,7 @@ class AxisChooser {
     for (std::size_t i = 0; i < draft.body.size(); ++i) {
       const Inst& inst = draft.body[i];
       if (!live[i]) continue;
-      if (inst.prim == Prim::load || inst.prim == Prim::gather) is_used_[inst.access] = true;
+      if (reads_memory(inst.prim)) is_used_[inst.access] = true;
       if (inst.prim == Prim::index) is_used_[inst.bits] = true;
     }
     for (const Store& store : draft.stores) is_used_[store.access] = true;
@@ -29949,7 +38792,10 @@ class AxisChooser {
   }
 
   AxisChoice run() {
-    return group_.contraction >= 0 ? contraction() : group_.has_reduction ? reduction() : pointwise();
+    if (group_.contraction >= 0) return contraction();
+    if (group_.has_reduction) return reduction();
+    const bool is_scatter = !draft_.stores.empty() && draft_.stores[0].index != no_inst;
+    return is_scatter ? scatter() : pointwise();
   }
 
  private:
@@ -29960,6 +38806,8 @@ class AxisChooser {
   AxisChoice pointwise();
   AxisChoice reduction();
   AxisChoice contraction();
+  AxisChoice scatter();
+  Leaves order_of_scatter() const;
   std::int64_t unit_votes(int leaf) const;
   int best_vector_leaf(const Leaves& leaves) const;
   void sort_by_stride(Leaves& leaves, const DraftAccess* guide) const;
@@ -30086,6 +38934,48 @@ SINTER_DECL AxisChoice AxisChooser::pointwise() {
   return choice;
 }
 
+/// The leaves in the order of the scattered value's elements. The space's own is that of whichever member came first.
+SINTER_DECL AxisChooser::Leaves AxisChooser::order_of_scatter() const {
+  Leaves ordered;
+  for (const FusionMember& member : group_.members) {
+    if (nodes_[member.node].kind != NodeKind::scatter) continue;
+    const Shape& walked = nodes_[nodes_[member.node].inputs[1]].shape;
+    for (int i = 0; i < walked.rank(); ++i) {
+      if (is_number(walked[i], 1)) continue;
+      const auto digits = digits_of(draft_.space, member.map()[i], walked[i]);
+      ensure(digits.has_value(), "lowering: a scatter that does not walk its value");
+      for (std::int32_t leaf : *digits)
+        if (std::find(parallel_.begin(), parallel_.end(), leaf) != parallel_.end()) ordered.push_back(leaf);
+    }
+  }
+  ensure(ordered.size() == parallel_.size(), "lowering: a scatter has axes that its value has not");
+  return ordered;
+}
+
+/// Iterations collide only where the store stands still: along axes of the index alone. These keep their order, in
+/// which the last of equal places wins; the others stand outside of them, but for the vector axis.
+SINTER_DECL AxisChoice AxisChooser::scatter() {
+  AxisChoice choice;
+  choice.kind = KernelKind::scatter;
+  const DraftAccess& target = draft_.accesses[draft_.stores[0].access];
+  Leaves free, colliding, leaves;
+  for (std::int32_t leaf : order_of_scatter()) (is_number(target.stride(leaf), 0) ? colliding : free).push_back(leaf);
+  sort_by_stride(free, &target);
+  Leaves all = free;
+  for (std::int32_t leaf : colliding) all.push_back(leaf);
+  const int best = best_vector_leaf(all);
+  bool is_free = false;
+  for (std::int32_t leaf : free) {
+    is_free |= leaf == best;
+    if (leaf != best) leaves.push_back(leaf);
+  }
+  for (std::int32_t leaf : colliding) leaves.push_back(leaf);
+  if (is_free) leaves.push_back(best);
+  choice.axes = merged(leaves);
+  if (choice.axes.empty()) choice.axes.emplace_back();
+  return choice;
+}
+
 SINTER_DECL AxisChoice AxisChooser::reduction() {
   AxisChoice choice;
   sort_by_stride(parallel_, guide(true));
@@ -30109,6 +38999,7 @@ SINTER_DECL AxisChoice AxisChooser::reduction() {
     choice.axes.back().is_reduced = true;
   }
   choice.kind = choice.axes.back().is_reduced ? KernelKind::row : KernelKind::column;
+  choice.is_reversed = group_.is_reversed;
   return choice;
 }
 
@@ -30197,6 +39088,19 @@ class KernelWriter {
   /// The draft's instructions that are one number of the plan, used only as a float.
   std::vector<std::uint8_t> find_float_numbers(const std::vector<Inst>& body, const std::vector<Store>& stores) const;
   ScalarValue position(const DraftAccess& flat);
+  /// An axis that runs from its end has strides of the other sign, and begins where it ended.
+  bool runs_backwards(std::size_t axis) const { return choice_.is_reversed && choice_.axes[axis].is_reduced; }
+  Dim stride_along(const DraftAccess& from, std::size_t axis) const {
+    if (choice_.axes[axis].leaves.empty()) return 0;
+    const Dim stride = from.stride(choice_.axes[axis].leaves.back());
+    return runs_backwards(axis) ? stride * Dim(-1) : stride;
+  }
+  Dim offset_of(const DraftAccess& from) const {
+    Dim offset = from.flat.offset;
+    for (std::size_t a = 0; a < choice_.axes.size(); ++a)
+      if (runs_backwards(a)) offset -= stride_along(from, a) * (choice_.axes[a].extent - 1);
+    return offset;
+  }
 
   const Draft& draft_;
   const AxisChoice& choice_;
@@ -30221,13 +39125,15 @@ SINTER_DECL std::uint16_t KernelWriter::access(std::uint16_t draft_access) {
   auto& numbers = out_.geometry.accesses.emplace_back();
   access.operand = operand(from.operand, from.dtype, from.is_written);
   for (std::size_t a = 0; a < choice_.axes.size(); ++a) {
-    const Dim stride = choice_.axes[a].leaves.empty() ? Dim(0) : from.stride(choice_.axes[a].leaves.back());
+    const Dim stride = stride_along(from, a);
+    const bool is_backward = runs_backwards(a) && is_number(stride, -1);
     numbers.stride[a] = stride;
     access.stride[a] = is_number(stride, 0)   ? StrideClass::zero
                        : is_number(stride, 1) ? StrideClass::unit
+                       : is_backward          ? StrideClass::backward
                                               : StrideClass::any;
   }
-  numbers.offset = from.flat.offset;
+  numbers.offset = offset_of(from);
   numbers.gather_extent = from.gather_extent;
   numbers.gather_stride = from.gather_stride;
   out_.kernel.accesses.push_back(access);
@@ -30267,7 +39173,10 @@ SINTER_DECL std::vector<std::uint8_t> KernelWriter::find_float_numbers(const std
         body[i].prim == Prim::convert && (body[i].dtype == DType::f32 || body[i].dtype == DType::f64);
     for (int k = 0; k < arity(body[i].prim) && !makes_float; ++k) found[body[i].args[as_index(k)]] = 0;
   }
-  for (const Store& store : stores) found[store.value] = 0;
+  for (const Store& store : stores) {
+    found[store.value] = 0;
+    if (store.index != no_inst) found[store.index] = 0;
+  }
   return found;
 }
 
@@ -30276,12 +39185,13 @@ SINTER_DECL ScalarValue KernelWriter::position(const DraftAccess& from) {
   const auto add = [&](ScalarValue more) { sum = sum.id == no_inst ? more : builder_.add(sum, more); };
   for (std::size_t a = 0; a < choice_.axes.size(); ++a) {
     if (choice_.axes[a].leaves.empty()) continue;
-    const Dim stride = from.stride(choice_.axes[a].leaves.back());
+    const Dim stride = stride_along(from, a);
     if (is_number(stride, 0)) continue;
     const ScalarValue index = builder_.index(static_cast<int>(a));
     add(is_number(stride, 1) ? index : builder_.mul(index, number(stride)));
   }
-  if (!is_number(from.flat.offset, 0) || sum.id == no_inst) add(number(from.flat.offset));
+  const Dim offset = offset_of(from);
+  if (!is_number(offset, 0) || sum.id == no_inst) add(number(offset));
   return sum;
 }
 
@@ -30307,12 +39217,16 @@ SINTER_DECL LoweredKernel KernelWriter::run() {
     }
     for (int k = 0; k < arity(inst.prim); ++k) inst.args[as_index(k)] = number[inst.args[as_index(k)]];
     if (inst.prim == Prim::contract && choice_.swaps_operands) std::swap(inst.args[0], inst.args[1]);
-    if (inst.prim == Prim::load || inst.prim == Prim::gather) inst.access = access(inst.access);
+    if (reads_memory(inst.prim)) inst.access = access(inst.access);
     number[i] = inst.prim == Prim::index ? position(draft_.accesses[inst.bits]).id : builder_.push(inst).id;
   }
-  for (const Store& store : stores) kernel.stores.push_back({access(store.access), number[store.value]});
+  for (const Store& store : stores)
+    kernel.stores.push_back({access(store.access), number[store.value],
+                             store.index == no_inst ? no_inst : number[store.index], store.combine});
   kernel.body = builder_.take();
   remove_dead(kernel.body, kernel.stores);
+  kernel.folds = draft_.folds;
+  remove_unused_folds(kernel.body, kernel.folds);
   verify(kernel);
   return std::move(out_);
 }
@@ -30338,21 +39252,36 @@ class BodyEmitter {
     std::int32_t node;
     IndexMap map;
     ScalarValue value;
+    InstId guard;    // under which it was made
     bool is_member;  // at the member's own map; `map` is not set
   };
 
   ScalarValue emit(int node, const IndexMap& map);
   ScalarValue emit_member(const FusionMember& member);
   ScalarValue compute(int node, const IndexMap& map);
-  ScalarValue load(int node, const IndexMap& map);
+  ScalarValue load(int node, const IndexMap& map, std::optional<ScalarValue> fill = {});
+  bool is_made_here(int base) const {
+    return find_member(group_, base) != nullptr || is_generator(nodes_[base].kind) || nodes_[base].is_inlined;
+  }
   ScalarValue take(int node, const IndexMap& map);
+  ScalarValue patch(int node, const IndexMap& map);
+  enum class Side : std::uint8_t { at_least, below };
+  ScalarValue on_side(const AxisIndex& index, Dim bound, Side side);
+  std::optional<ScalarValue> inside(int node, const IndexMap& map);
+  Usually usually() const {
+    return share_ >= 0.75 ? Usually::holds : share_ <= 0.25 ? Usually::fails : Usually::unknown;
+  }
+  ScalarValue both(std::optional<ScalarValue> a, ScalarValue b) { return a ? builder_.and_(*a, b) : b; }
   ScalarValue contract(int node, const IndexMap& map);
+  ScalarValue fold(int node, const IndexMap& map);
+  void order_positions();
   int product_operand(int node) const;
   ScalarValue multiply_add(int node, int product_operand, const IndexMap& map);
   ScalarValue position(const AxisIndex& flat);
   ScalarValue constant(const Node& graph_node);
   std::uint16_t access(DraftAccess wanted);
   void store(const FusionMember& member);
+  void scatter(const FusionMember& member);
   IndexMap result_of(const FusionMember& member) const {
     return nodes_[member.node].kind == NodeKind::reduce ? nodes_.reduced_map(member.node, member.map()) : member.map();
   }
@@ -30364,6 +39293,15 @@ class BodyEmitter {
   Draft draft_;
   ScalarBuilder builder_;
   std::vector<Made> made_;
+  double share_ = 1;                  // of the points, at which the guard holds
+  std::optional<ScalarValue> guard_;  // what is emitted is used only where it holds, and may be anything elsewhere
+  struct Position {
+    std::size_t fold;
+    const OpInfo* op;
+    DType dtype;
+    AxisIndex flat;
+  };
+  std::vector<Position> positions_;  // that folds take in
 };
 
 SINTER_DECL std::uint16_t BodyEmitter::access(DraftAccess wanted) {
@@ -30387,14 +39325,18 @@ SINTER_DECL ScalarValue BodyEmitter::position(const AxisIndex& flat) {
   return builder_.push({.prim = Prim::index, .dtype = DType::i64, .bits = access(std::move(wanted))});
 }
 
-SINTER_DECL ScalarValue BodyEmitter::load(int node, const IndexMap& map) {
+/// Where the guard does not hold: `fill`, or 0.
+SINTER_DECL ScalarValue BodyEmitter::load(int node, const IndexMap& map, std::optional<ScalarValue> fill) {
   auto at = nodes_.locate(space_, node, map);
   ensure(at.has_value(), "lowering: a value cannot be addressed");
   DraftAccess wanted;
   wanted.operand.node = at->owner;
   wanted.dtype = nodes_[node].dtype;
   wanted.flat = at->flat;
-  return builder_.load(access(std::move(wanted)), nodes_[node].dtype);
+  const std::uint16_t from = access(std::move(wanted));
+  const DType dtype = nodes_[node].dtype;
+  if (!guard_) return builder_.load(from, dtype);
+  return builder_.guarded_load(from, dtype, *guard_, fill.value_or(builder_.imm_int(0, dtype)), usually());
 }
 
 SINTER_DECL ScalarValue BodyEmitter::constant(const Node& graph_node) {
@@ -30407,8 +39349,7 @@ SINTER_DECL ScalarValue BodyEmitter::emit(int node, const IndexMap& given) {
   const int base = nodes_.base_of(node);
   const FusionNode& it = nodes_[base];
   const FusionMember* member = find_member(group_, base);
-  const bool is_made_here = member != nullptr || is_generator(it.kind) || it.is_inlined;
-  if (!is_made_here) return load(node, given);
+  if (!is_made_here(base)) return load(node, given);
   IndexMap map = given;
   while (node != base) {
     auto next = nodes_.input_of_view(space_, node, map);
@@ -30416,31 +39357,102 @@ SINTER_DECL ScalarValue BodyEmitter::emit(int node, const IndexMap& given) {
     map = *next;
     node = nodes_[node].inputs[0];
   }
-  ensure(member == nullptr || it.kind != NodeKind::place,
-         "lowering: a tensor is read in the walk that writes a part of it");
+  ensure(member == nullptr || !writes_part(it.kind), "lowering: a tensor is read in the walk that writes a part of it");
   if (member != nullptr && equal_map(space_, result_of(*member), map)) return emit_member(*member);
   ensure(is_generator(it.kind) || it.is_inlined,
          "lowering: a value of the group is used at another place than it is made");
+  const InstId guard = guard_ ? guard_->id : no_inst;
   for (const Made& made : made_)
-    if (made.node == base && !made.is_member && equal_map(space_, made.map, map)) return made.value;
+    if (made.node == base && !made.is_member && made.guard == guard && equal_map(space_, made.map, map))
+      return made.value;
   const ScalarValue value = compute(base, map);
-  made_.push_back({base, map, value, false});
+  made_.push_back({base, map, value, guard, false});
   return value;
 }
 
 SINTER_DECL ScalarValue BodyEmitter::emit_member(const FusionMember& member) {
   for (const Made& made : made_)
     if (made.node == member.node && made.is_member) return made.value;
+  const auto guard = std::exchange(guard_, std::nullopt);
+  const double share = std::exchange(share_, 1);
   const ScalarValue value = compute(member.node, member.map());
-  made_.push_back({member.node, {}, value, true});
+  guard_ = guard;
+  share_ = share;
+  made_.push_back({member.node, {}, value, no_inst, true});
   return value;
+}
+
+/// Which side of `bound` an index is on: at least it, or below it. True or false where that is the same everywhere.
+SINTER_DECL ScalarValue BodyEmitter::on_side(const AxisIndex& index, Dim bound, Side side) {
+  AxisIndex walked = index;
+  walked.offset = Dim(0);
+  bound -= index.offset;
+  if (walked.terms.size() == 1 && walked.terms[0].factor.is_static() && walked.terms[0].factor.value() > 1) {
+    const Dim factor = walked.terms[0].factor;  // factor * i >= bound is i >= bound / factor, rounded up
+    bound = (bound + factor - Dim(1)) / factor;
+    walked.terms[0].factor = Dim(1);
+  }
+  bool only_grows = true;
+  Dim last = 0;
+  for (const IndexTerm& term : walked.terms) {
+    only_grows &= term.factor.is_static() && term.factor.value() >= 0;
+    last += term.factor * (space_[term.axis].extent - Dim(1));
+  }
+  const auto is_known_at_least = [](Dim a, Dim b) { return (a - b).is_static() && (a - b).value() >= 0; };
+  const bool is_upper = side == Side::at_least;
+  if (only_grows && is_known_at_least(Dim(0), bound)) return builder_.imm_int(is_upper, DType::bool_);
+  if (only_grows && is_known_at_least(bound, last + Dim(1))) return builder_.imm_int(!is_upper, DType::bool_);
+  AxisIndex number;
+  number.offset = bound;
+  const ScalarValue limit = position(number), at = position(walked);
+  // Both sides of one bound are one comparison.
+  const ScalarValue is_below = builder_.lt(at, limit);
+  return is_upper ? builder_.not_(is_below) : is_below;
+}
+
+/// Is the element of a patch at `map` one of its operand 0? Nothing: always.
+SINTER_DECL std::optional<ScalarValue> BodyEmitter::inside(int node, const IndexMap& map) {
+  const Shape& starts = nodes_.graph_node(node)->attrs[ops::UpdateSlice::starts];
+  const Shape& part = nodes_[nodes_[node].inputs[0]].shape;
+  std::optional<ScalarValue> all;
+  for (int i = 0; i < map.rank; ++i) {
+    if (is_number(starts[i], 0) && identical(part[i], nodes_[node].shape[i])) continue;
+    for (const ScalarValue condition :
+         {on_side(map[i], starts[i], Side::at_least), on_side(map[i], starts[i] + part[i], Side::below)}) {
+      const Inst& known = builder_.body()[condition.id];
+      if (known.prim != Prim::immediate) all = both(all, condition);
+      else if (known.bits == 0) return condition;
+    }
+  }
+  return all;
+}
+
+/// What lies in memory is loaded under the guard with the base's value for a fill; what is computed is chosen.
+SINTER_DECL ScalarValue BodyEmitter::patch(int node, const IndexMap& map) {
+  const FusionNode& it = nodes_[node];
+  const std::optional<ScalarValue> holds = inside(node, map);
+  const IndexMap own = nodes_.operand_map(node, 0, map);
+  if (!holds) return emit(it.inputs[0], own);
+  const ScalarValue base = it.inputs.size() > 1 ? emit(it.inputs[1], map) : builder_.imm_int(0, it.dtype);
+  const Inst& known = builder_.body()[holds->id];
+  if (known.prim == Prim::immediate) return base;  // nowhere inside
+  const auto outer = std::exchange(guard_, both(guard_, *holds));
+  const double outer_share = share_;
+  share_ *= static_cast<double>(nodes_.estimate_elements(it.inputs[0])) /
+            static_cast<double>(std::max<std::int64_t>(nodes_.estimate_elements(node), 1));
+  const bool is_load = !is_made_here(nodes_.base_of(it.inputs[0]));
+  const ScalarValue value = is_load ? load(it.inputs[0], own, base) : emit(it.inputs[0], own);
+  const Usually hint = usually();
+  guard_ = outer;
+  share_ = outer_share;
+  return is_load ? value : builder_.select(*holds, value, base, hint);
 }
 
 SINTER_DECL ScalarValue BodyEmitter::take(int node, const IndexMap& map) {
   const FusionNode& it = nodes_[node];
   const Layout* table = nodes_.layout_of(it.inputs[0]);
   ensure(table != nullptr, "lowering: the table of a take is not in memory");
-  const int axis = take_axis(nodes_, node), index_axes = nodes_[it.inputs[1]].shape.rank() - shared_axes(nodes_, node);
+  const TakenAxes taken = taken_axes(nodes_, node);
   DraftAccess wanted;
   wanted.operand.node = table->owner;
   wanted.dtype = it.dtype;
@@ -30448,10 +39460,10 @@ SINTER_DECL ScalarValue BodyEmitter::take(int node, const IndexMap& map) {
   const Shape& shape = nodes_[it.inputs[0]].shape;
   for (int i = 0; i < shape.rank(); ++i) {
     const Dim stride = table->strides[as_index(i)];
-    if (i == axis) {
+    if (i == taken.axis) {
       wanted.gather_stride = stride;
       wanted.gather_extent = shape[i];
-    } else add_scaled(wanted.flat, map[i < axis ? i : i - 1 + index_axes], stride);
+    } else add_scaled(wanted.flat, map[taken.of_table(i)], stride);
   }
   const ScalarValue index = emit(it.inputs[1], nodes_.operand_map(node, 1, map));
   return builder_.gather(access(std::move(wanted)), it.dtype, index);
@@ -30467,6 +39479,37 @@ SINTER_DECL ScalarValue BodyEmitter::contract(int node, const IndexMap& map) {
   draft_.row = map[map.rank - 2];
   draft_.column = map[map.rank - 1];
   return builder_.contract(a, b);
+}
+
+SINTER_DECL ScalarValue BodyEmitter::fold(int node, const IndexMap& map) {
+  const FusionNode& it = nodes_[node];
+  const Node* graph_node = nodes_.graph_node(node);
+  ScalarValue x = emit(it.inputs[0], map);
+  if (x.dtype == DType::bool_) x = builder_.convert(x, DType::i32);
+  const ScalarFold fold = graph_node->op->fold(x.dtype, PositionOrder::any);
+  SmallVector<ScalarValue, max_fold_arguments> arguments{x};
+  if (fold.arguments.size() > 1) {
+    AxisIndex flat;
+    Dim stride = 1;
+    const Shape& shape = nodes_[it.inputs[0]].shape;
+    for (int i = shape.rank(); i-- > 0;) {
+      if (!is_reduced_axis(graph_node->attrs, i)) continue;
+      add_scaled(flat, map[i], stride);
+      stride *= shape[i];
+    }
+    arguments.push_back(position(flat));
+    positions_.push_back({draft_.folds.size(), graph_node->op, x.dtype, flat});
+  }
+  draft_.folds.push_back(fold);
+  return builder_.fold(static_cast<int>(draft_.folds.size()) - 1, 0, fold.result(0),
+                       std::span<const ScalarValue>(arguments.begin(), arguments.size()));
+}
+
+/// Positions along one axis come in ascending order, whatever the axes become.
+SINTER_DECL void BodyEmitter::order_positions() {
+  for (const Position& p : positions_)
+    if (expand_leaves(space_, p.flat).terms.size() <= 1)
+      draft_.folds[p.fold] = p.op->fold(p.dtype, PositionOrder::ascending);
 }
 
 /// The operand of an addition that becomes the product of an fma, or -1. This depends on the graph and the fusion of
@@ -30502,9 +39545,15 @@ SINTER_DECL ScalarValue BodyEmitter::compute(int node, const IndexMap& map) {
     case NodeKind::iota: return builder_.convert(position(map[static_cast<int>(graph_node->attrs.axes[0])]), it.dtype);
     case NodeKind::copy:
     case NodeKind::place: return emit(it.inputs[0], map);
+    case NodeKind::scatter: return emit(it.inputs[1], map);
     case NodeKind::reduce:
+      if (graph_node->op->fold != nullptr) return fold(node, map);
       return builder_.reduce(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map));
+    case NodeKind::scan:
+      return builder_.scan(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map),
+                           graph_node->attrs[ops_detail::is_exclusive]);
     case NodeKind::take: return take(node, map);
+    case NodeKind::patch: return patch(node, map);
     case NodeKind::contract: return contract(node, map);
     case NodeKind::random: {
       const ScalarValue key = emit(it.inputs[0], {}), counter = emit(it.inputs[1], {});
@@ -30522,8 +39571,31 @@ SINTER_DECL ScalarValue BodyEmitter::compute(int node, const IndexMap& map) {
   return graph_node->op->lower(builder_, operands, graph_node->attrs);
 }
 
+SINTER_DECL void BodyEmitter::scatter(const FusionMember& member) {
+  const FusionNode& it = nodes_[member.node];
+  const Node* graph_node = nodes_.graph_node(member.node);
+  const TakenAxes taken = taken_axes(nodes_, member.node);
+  const IndexMap& map = member.map();
+  DraftAccess wanted;
+  wanted.operand.node = member.node;
+  wanted.dtype = it.dtype;
+  wanted.is_written = true;
+  const auto strides = dense_dim_strides(it.shape);
+  for (int i = 0; i < it.shape.rank(); ++i) {
+    if (i == taken.axis) {
+      wanted.gather_stride = strides[as_index(i)];
+      wanted.gather_extent = it.shape[i];
+    } else add_scaled(wanted.flat, map[taken.of_table(i)], strides[as_index(i)]);
+  }
+  const bool has_base = graph_node->op == &op_info<ops::Scatter>;
+  const ScalarValue index = emit(it.inputs[0], nodes_.operand_map(member.node, 0, map)), value = emit_member(member);
+  draft_.stores.push_back({access(std::move(wanted)), value.id, index.id,
+                           has_base ? graph_node->attrs[ops::Scatter::combine] : Combine::add});
+}
+
 SINTER_DECL void BodyEmitter::store(const FusionMember& member) {
   const FusionNode& it = nodes_[member.node];
+  if (it.kind == NodeKind::scatter) return scatter(member);
   DraftAccess wanted;
   wanted.operand.node = member.node;
   wanted.dtype = it.dtype;
@@ -30547,6 +39619,7 @@ SINTER_DECL void BodyEmitter::store(const FusionMember& member) {
 SINTER_DECL Draft BodyEmitter::run() {
   for (const FusionMember& member : group_.members)
     if (fusion_.is_stored[as_index(member.node)]) store(member);
+  order_positions();
   draft_.body = builder_.take();
   draft_.space = space_;
   for (DraftAccess& access : draft_.accesses) access.flat = expand_leaves(space_, access.flat);
@@ -30563,6 +39636,18 @@ SINTER_DECL LoweredKernel lower(const FusionGraph& nodes, const Fusion& fusion, 
   LoweredKernel lowered = KernelWriter(draft, choice, numbers).run();
   if (is_product_of_f32(lowered.kernel)) lowered.kernel.precision = precision;
   return lowered;
+}
+
+SINTER_DECL bool is_plain_copy(const LoweredKernel& lowered) {
+  const Kernel& kernel = lowered.kernel;
+  if (kernel.body.size() != 1 || kernel.body[0].prim != Prim::load || kernel.stores.size() != 1 ||
+      kernel.stores[0].index != no_inst || kernel.operands.size() != 2)
+    return false;
+  const auto &read = lowered.geometry.accesses[kernel.body[0].access],
+             &write = lowered.geometry.accesses[kernel.stores[0].access];
+  for (std::size_t a = 0; a < kernel.axes.size(); ++a)
+    if (!identical(read.stride[a], write.stride[a])) return false;
+  return identical(read.offset, write.offset);
 }
 
 SINTER_DECL SmallVector<std::int32_t, 16> prologue_of(const FusionGraph& nodes, const FusionGroup& group) {
@@ -30658,7 +39743,8 @@ namespace kernel_detail {
 /// What a group reads and writes, as fusion nodes that own memory.
 struct StepUse {
   SmallVector<std::int32_t, 16> reads, writes;
-  bool may_fail = false;  // an index may be out of range
+  bool may_fail = false;    // an index may be out of range
+  bool is_scatter = false;  // if it fails, then before it writes
 };
 
 inline bool reads(const Kernel& kernel, InstId value, std::size_t access) {
@@ -30685,7 +39771,8 @@ inline bool may_overwrite(const LoweredKernel& lowered, const Store& s, std::siz
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     if (!identical(read.stride[a], write.stride[a])) return false;
   if (!identical(read.offset, write.offset)) return false;
-  if (kernel.kind != KernelKind::pointwise) {
+  if (s.index != no_inst) return false;
+  if (kernel.kind != KernelKind::pointwise && !kernel.has_scan()) {
     // Rows are read several times; only what is used once per row may be overwritten there.
     std::uint32_t reduced = 0, walked = 0;
     for (int a = 0; a < kernel.rank(); ++a) {
@@ -30727,6 +39814,7 @@ class MemoryPlanner {
   bool reaches(int from, int to) const;
   void sort_steps();
   void check_donors();
+  int first_change(std::size_t output) const;
   void assign_fixed();
   void assign_slots();
   int reusable_slot(int root, int step);
@@ -30766,7 +39854,8 @@ SINTER_DECL void MemoryPlanner::collect_uses() {
       if (lowered.operands[o].node < 0) continue;
       (lowered.kernel.operands[o].written ? use.writes : use.reads).push_back(lowered.operands[o].node);
     }
-    for (const Inst& inst : lowered.kernel.body) use.may_fail |= inst.prim == Prim::gather;
+    use.may_fail = checks_indices(lowered.kernel);
+    use.is_scatter = lowered.kernel.kind == KernelKind::scatter;
   }
 }
 
@@ -30944,9 +40033,23 @@ SINTER_DECL void MemoryPlanner::check_donors() {
     if (use(plan_.order[step]).may_fail) last_failing = static_cast<int>(step);
   for (std::size_t j = 0; j < plan_.donor.size(); ++j) {
     if (plan_.donor[j] < 0) continue;
-    const auto step = std::find(plan_.order.begin(), plan_.order.end(), donation_step_[j]) - plan_.order.begin();
-    if (step <= last_failing) plan_.donor[j] = -1;
+    const int step = first_change(j);
+    const bool may_fail_itself = step == last_failing && !use(plan_.order[as_index(step)]).is_scatter;
+    if (step < last_failing || may_fail_itself) plan_.donor[j] = -1;
   }
+}
+
+/// The step that is the first to change the memory which output `j` takes over. A plain copy of the input is not run
+/// there.
+SINTER_DECL int MemoryPlanner::first_change(std::size_t j) const {
+  const auto at = std::find(plan_.order.begin(), plan_.order.end(), donation_step_[j]) - plan_.order.begin();
+  const int step = static_cast<int>(at);
+  if (!is_plain_copy(kernels_[as_index(donation_step_[j])])) return step;
+  const int root = root_of(nodes_.outputs()[j].node);
+  for (std::size_t later = as_index(step) + 1; later < plan_.order.size(); ++later)
+    for (const std::int32_t node : uses_[as_index(plan_.order[later])].writes)
+      if (root_of(node) == root) return static_cast<int>(later);
+  return step;
 }
 
 SINTER_DECL void MemoryPlanner::assign_fixed() {
@@ -31052,6 +40155,89 @@ SINTER_DECL std::int64_t place_slots(std::span<const ArenaSlot> slots, std::span
     total = std::max(total, at + size);
   }
   return total;
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/kernel/schedule.ipp
+// Lists of steps and their text.
+
+#include <charconv>
+
+SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL std::string ScheduleStep::text() const {
+  std::string text(name(action));
+  if (axis >= 0) text += "[a" + std::to_string(axis) + "]";
+  return text + "(" + std::to_string(number) + ")";
+}
+
+SINTER_DECL Schedule::Schedule(std::initializer_list<ScheduleStep> steps) {
+  for (const ScheduleStep& step : steps) *this = with(step);
+}
+
+SINTER_DECL std::optional<std::uint16_t> Schedule::find(ScheduleAction action, int axis) const {
+  for (const ScheduleStep& step : steps_)
+    if (step.action == action && step.axis == axis) return step.number;
+  return std::nullopt;
+}
+
+SINTER_DECL Schedule Schedule::with(ScheduleStep step) const {
+  ensure(steps_.size() < max_steps, "schedule: too many steps");
+  ensure(!find(step.action, step.axis), "schedule: two steps set the same");
+  Schedule longer = *this;
+  longer.steps_.push_back(step);
+  return longer;
+}
+
+SINTER_DECL std::string Schedule::text() const {
+  if (empty()) return "default";
+  std::string text;
+  for (const ScheduleStep& step : steps_) text += (text.empty() ? "" : " ") + step.text();
+  return text;
+}
+
+namespace kernel_detail {
+
+/// Takes a number that stands between `open` and `close` off the front of a text.
+inline bool take_number(std::string_view& text, std::string_view open, char close, int& number) {
+  if (!text.starts_with(open)) return false;
+  const char* const begin = text.data() + open.size();
+  const char* const text_end = text.data() + text.size();
+  const auto [end, error] = std::from_chars(begin, text_end, number);
+  if (error != std::errc{} || end == text_end || *end != close || number < 0) return false;
+  text.remove_prefix(as_index(end + 1 - text.data()));
+  return true;
+}
+
+inline std::optional<ScheduleStep> parse_step(std::string_view text) {
+  const std::string_view action = text.substr(0, text.find_first_of("[("));
+  const auto row = std::find_if(schedule_action_rows.begin(), schedule_action_rows.end(),
+                                [&](const ScheduleActionRow& candidate) { return candidate.name == action; });
+  if (row == schedule_action_rows.end()) return std::nullopt;
+  text.remove_prefix(action.size());
+  int axis = -1, number = 0;
+  if (text.starts_with("[") && !take_number(text, "[a", ']', axis)) return std::nullopt;
+  if (!take_number(text, "(", ')', number) || !text.empty() || axis > 127 || number > 0xFFFF) return std::nullopt;
+  return ScheduleStep{.action = static_cast<ScheduleAction>(row - schedule_action_rows.begin()),
+                      .number = static_cast<std::uint16_t>(number),
+                      .axis = static_cast<std::int8_t>(axis)};
+}
+
+}  // namespace kernel_detail
+
+SINTER_DECL std::optional<Schedule> parse_schedule(std::string_view text) {
+  Schedule schedule;
+  if (text == "default") return schedule;
+  for (bool is_last = false; !is_last;) {
+    const std::size_t end = text.find(' ');
+    is_last = end == std::string_view::npos;
+    const std::optional<ScheduleStep> step = kernel_detail::parse_step(text.substr(0, end));
+    if (!step || schedule.steps().size() == Schedule::max_steps || schedule.find(step->action, step->axis))
+      return std::nullopt;
+    schedule = schedule.with(*step);
+    if (!is_last) text.remove_prefix(end + 1);
+  }
+  return schedule;
 }
 
 SINTER_NAMESPACE_END
@@ -31202,8 +40388,6 @@ struct StepContext {
   std::uint64_t host_operands = 0;
 };
 
-struct HostOp;  // host_ops.hpp
-
 /// Compiled code of one kernel under one schedule. Immutable, shared by all frames and threads.
 class Executable {
  public:
@@ -31240,11 +40424,6 @@ class Backend {
   virtual bool can_group(const Launch&) const { return false; }
   /// One enqueue for these launches, which outlive the group and are not run beside it.
   virtual std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch>) { return nullptr; }
-  /// What no kernel expresses (scatter_add), on a device other than the host. Null: it has no form of its own; control
-  /// flow and functions of the host then run as on every device (device_ops.hpp).
-  virtual std::unique_ptr<Launch> bind_host_op(const HostOp&, std::span<const std::int64_t>, const StepContext&) {
-    return nullptr;
-  }
 };
 
 SINTER_NAMESPACE_END
@@ -31252,26 +40431,15 @@ SINTER_NAMESPACE_END
 
 #if (defined(SINTER_CUDA) && defined(SINTER_IMPLEMENTATION_BACKENDS)) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/runtime/host_ops.hpp
-// Host steps: steps of a plan that no kernel expresses. scatter_add is a plain function with a fixed order of
-// additions; every other is the op's own `run_on_host`, which may run sub-graphs as plans of their own. They look like
-// launches to a frame.
+// Host steps: steps of a plan that no kernel expresses. They run the op's own `run_on_host`, which may run sub-graphs
+// as plans of their own. They look like launches to a frame.
 
 SINTER_NAMESPACE_BEGIN
 
 class Plan;
 
-/// scatter_add: operands are index, value, result. Strides symbolic, in elements.
-struct ScatterOp {
-  DType index_dtype = DType::i64;
-  DType dtype = DType::f32;
-  int axis = 0;
-  Shape index_shape, result_shape;
-  Layout index, value;
-};
-
 struct HostOp {
-  void (*run)(HostCall& call) = nullptr;  // null: scatter_add
-  ScatterOp scatter;
+  void (*run)(HostCall& call) = nullptr;
   SharedAttrs attrs;
   Location where;
   std::size_t inputs = 0;    // the operands are these, then the results
@@ -31284,7 +40452,7 @@ struct HostOp {
 
 /// What the fusion node does, with the layouts of its operands. Bodies are the caller's to add.
 HostOp make_host_op(const FusionGraph& nodes, int node);
-/// run() of a scatter_add throws IndexError when an index is out of range; else whatever the op throws.
+/// run() throws whatever the op throws.
 std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols);
 
 SINTER_NAMESPACE_END
@@ -31358,7 +40526,8 @@ struct PlanStep {
   std::string name;                 // "fused_mul_add_tanh"
   std::vector<std::int32_t> nodes;  // of the graph
   std::vector<Location> where;      // the users' lines they come from
-  std::vector<Location> takes;      // those of the operations that read at positions given as data
+  std::vector<Location> takes;      // those of the operations that read or write at positions given as data
+  std::string_view taker = "take";  // the name of these operations
   std::string backend;              // that took it
   std::string declined;             // what those before it said
   bool runs_on_host = false;        // though the plan is of another device, which declined it
@@ -31367,7 +40536,7 @@ struct PlanStep {
   std::shared_ptr<const Executable> executable;
   std::optional<HostOp> host;
   SmallVector<BufferRef, 8> operands;
-  std::size_t host_inputs() const { return host->run == nullptr ? 2 : host->inputs; }
+  std::size_t host_inputs() const { return host->inputs; }
   bool is_plain_copy = false;  // moves elements to the same places: nothing to do in the same memory
 };
 
@@ -31583,101 +40752,11 @@ SINTER_NAMESPACE_END
 
 #if defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/runtime/host_ops.ipp
-// scatter_add, and the call of an op's own function.
+// The call of an op's own function.
 
 SINTER_NAMESPACE_BEGIN
 
 namespace runtime_detail {
-/// Adds value[outer..., index..., inner...] to result[outer..., at, inner...], walking the value in row-major order.
-class ScatterAdd final : public Launch {
- public:
-  ScatterAdd(const ScatterOp& op, std::span<const std::int64_t> symbols)
-      : dtype_(op.dtype), index_dtype_(op.index_dtype) {
-    IntVector result_stride(as_index(op.result_shape.rank()));
-    for (int i = op.result_shape.rank() - 1; i >= 0; --i) {
-      result_stride[as_index(i)] = result_elements_;
-      result_elements_ *= op.result_shape[i].evaluate(symbols);
-    }
-    limit_ = op.result_shape[op.axis].evaluate(symbols);
-    axis_stride_ = result_stride[as_index(op.axis)];
-    index_offset_ = op.index.offset.evaluate(symbols);
-    value_offset_ = op.value.offset.evaluate(symbols);
-    const int index_rank = op.index_shape.rank(), rank = op.result_shape.rank() - 1 + index_rank;
-    for (int i = 0; i < rank; ++i) {
-      const int in_index = i - op.axis;
-      const bool is_index = in_index >= 0 && in_index < index_rank;
-      const int in_result = i < op.axis ? i : i - index_rank + 1;
-      extent_.push_back((is_index ? op.index_shape[in_index] : op.result_shape[in_result]).evaluate(symbols));
-      value_stride_.push_back(op.value.strides[as_index(i)].evaluate(symbols));
-      index_stride_.push_back(is_index ? op.index.strides[as_index(in_index)].evaluate(symbols) : 0);
-      result_stride_.push_back(is_index ? 0 : result_stride[as_index(in_result)]);
-    }
-    if (extent_.empty()) {  // a scalar index into one axis
-      extent_.push_back(1);
-      value_stride_.push_back(0);
-      index_stride_.push_back(0);
-      result_stride_.push_back(0);
-    }
-  }
-
-  void run(void* const* operands) override {
-    visit_dtype(dtype_, [&](auto tag) {
-      using T = decltype(tag);
-      if (index_dtype_ == DType::i32)
-        add(static_cast<const std::int32_t*>(operands[0]), static_cast<const T*>(operands[1]),
-            static_cast<T*>(operands[2]));
-      else
-        add(static_cast<const std::int64_t*>(operands[0]), static_cast<const T*>(operands[1]),
-            static_cast<T*>(operands[2]));
-    });
-  }
-
- private:
-  template <class Index, class T>
-  void add(const Index* index, const T* value, T* result) const {
-    std::fill_n(result, result_elements_, T{});
-    for (std::int64_t extent : extent_)
-      if (extent == 0) return;
-    const std::size_t last = extent_.size() - 1;
-    IntVector at(extent_.size(), 0);
-    std::int64_t value_at = value_offset_, index_at = index_offset_, result_at = 0;
-    for (;;) {
-      for (std::int64_t i = 0; i < extent_[last]; ++i) {
-        const std::int64_t place = index[index_at + i * index_stride_[last]];
-        if (place < 0 || place >= limit_)
-          throw IndexError("scatter_add", "index " + std::to_string(place) + " is out of range for an axis of extent " +
-                                              std::to_string(limit_));
-        T& to = result[result_at + i * result_stride_[last] + place * axis_stride_];
-        to = sum(to, value[value_at + i * value_stride_[last]]);
-      }
-      std::size_t axis = last;
-      while (axis-- > 0) {
-        value_at += value_stride_[axis];
-        index_at += index_stride_[axis];
-        result_at += result_stride_[axis];
-        if (++at[axis] < extent_[axis]) break;
-        value_at -= extent_[axis] * value_stride_[axis];
-        index_at -= extent_[axis] * index_stride_[axis];
-        result_at -= extent_[axis] * result_stride_[axis];
-        at[axis] = 0;
-      }
-      if (axis == as_index(-1)) return;
-    }
-  }
-
-  template <class T>
-  static T sum(T a, T b) {
-    if constexpr (std::is_same_v<T, bool>) return a || b;
-    else if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
-    else return a + b;
-  }
-
-  DType dtype_, index_dtype_;
-  std::int64_t result_elements_ = 1, limit_ = 0, axis_stride_ = 0, index_offset_ = 0, value_offset_ = 0;
-  IntVector extent_, value_stride_, index_stride_, result_stride_;
-};
-
 /// The op's own function on views that are prepared once.
 class HostLaunch : public Launch, protected HostCall {
  public:
@@ -31736,31 +40815,12 @@ class HostLaunch : public Launch, protected HostCall {
   std::vector<Ref<Storage>> scratch_;
   std::vector<FrameLease> frames_;  // of the bodies that this run has called
 };
-
-inline ScatterOp make_scatter(const FusionGraph& nodes, int node) {
-  const FusionNode& it = nodes[node];
-  ScatterOp op;
-  op.dtype = it.dtype;
-  op.index_dtype = nodes[it.inputs[0]].dtype;
-  op.axis = static_cast<int>(nodes.graph_node(node)->attrs.axes[0]);
-  op.index_shape = nodes[it.inputs[0]].shape;
-  op.result_shape = it.shape;
-  const Layout *index = nodes.layout_of(it.inputs[0]), *value = nodes.layout_of(it.inputs[1]);
-  ensure(index != nullptr && value != nullptr, "host op: an operand is not in memory");
-  op.index = *index;
-  op.value = *value;
-  return op;
-}
 }  // namespace runtime_detail
 
 SINTER_DECL HostOp make_host_op(const FusionGraph& nodes, int node) {
   const FusionNode& it = nodes[node];
   const Node& graph_node = *nodes.graph_node(node);
   HostOp op;
-  if (it.kind == NodeKind::scatter_add) {
-    op.scatter = runtime_detail::make_scatter(nodes, node);
-    return op;
-  }
   ensure(it.kind == NodeKind::host, "host op: not one");
   op.run = graph_node.op->run_on_host;
   op.attrs = graph_node.shared_attrs();
@@ -31781,7 +40841,6 @@ SINTER_DECL HostOp make_host_op(const FusionGraph& nodes, int node) {
 }
 
 SINTER_DECL std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols) {
-  if (op.run == nullptr) return std::make_unique<runtime_detail::ScatterAdd>(op.scatter, symbols);
   return std::make_unique<runtime_detail::HostLaunch>(op, symbols);
 }
 
@@ -32220,10 +41279,6 @@ SINTER_NAMESPACE_BEGIN
 /// For a kernel that the device's back end declined, compiled by one of the host.
 std::unique_ptr<Launch> bind_host_kernel(const Kernel& kernel, const BoundGeometry& geometry,
                                          const Executable& executable, const StepContext& step, Device device);
-/// For a scatter_add that the device's back end has no form of.
-std::unique_ptr<Launch> bind_host_scatter(const HostOp& op, std::span<const std::int64_t> symbols,
-                                          const StepContext& step, Device device);
-
 SINTER_NAMESPACE_END
 // ---- sinter/runtime/fallback.ipp
 // What a launch touches, and the copies.
@@ -32299,21 +41354,6 @@ inline TouchedMemory touched_by(const ElementRange& range, DType dtype, bool is_
   return {range.first * size_of(dtype), as_index((range.end - range.first) * size_of(dtype)), is_written};
 }
 
-inline ElementRange range_of(const Layout& layout, std::span<const std::int64_t> extents,
-                             std::span<const std::int64_t> symbols) {
-  BoundGeometry geometry;
-  BoundGeometry::AccessNumbers access;
-  access.offset = layout.offset.evaluate(symbols);
-  for (std::size_t axis = 0; axis < extents.size(); ++axis) {
-    if (extents[axis] == 0) return {};
-    geometry.extent[axis] = extents[axis];
-    access.stride[axis] = layout.strides[axis].evaluate(symbols);
-  }
-  ElementRange range;
-  range.include(access, geometry, static_cast<int>(extents.size()));
-  return range;
-}
-
 }  // namespace runtime_detail
 
 SINTER_DECL std::unique_ptr<Launch> bind_host_kernel(const Kernel& kernel, const BoundGeometry& geometry,
@@ -32337,26 +41377,6 @@ SINTER_DECL std::unique_ptr<Launch> bind_host_kernel(const Kernel& kernel, const
   for (std::size_t i = 0; i < ranges.size(); ++i)
     memory.push_back(touched_by(ranges[i], kernel.operands[i].dtype, kernel.operands[i].written));
   return std::make_unique<OnCopies>(std::move(memory), executable.bind(geometry), step, device);
-}
-
-SINTER_DECL std::unique_ptr<Launch> bind_host_scatter(const HostOp& op, std::span<const std::int64_t> symbols,
-                                                      const StepContext& step, Device device) {
-  using namespace runtime_detail;
-  const ScatterOp& scatter = op.scatter;
-  IntVector index_extents, value_extents;
-  std::int64_t results = 1;
-  for (Dim extent : scatter.index_shape) index_extents.push_back(extent.evaluate(symbols));
-  for (int axis = 0; axis < scatter.result_shape.rank(); ++axis) {
-    results *= scatter.result_shape[axis].evaluate(symbols);
-    if (axis != scatter.axis) value_extents.push_back(scatter.result_shape[axis].evaluate(symbols));
-    for (std::size_t i = 0; axis == scatter.axis && i < index_extents.size(); ++i)
-      value_extents.push_back(index_extents[i]);
-  }
-  std::vector<TouchedMemory> memory{
-      touched_by(range_of(scatter.index, index_extents, symbols), scatter.index_dtype, false),
-      touched_by(range_of(scatter.value, value_extents, symbols), scatter.dtype, false),
-      touched_by({0, results}, scatter.dtype, true)};
-  return std::make_unique<OnCopies>(std::move(memory), bind_host_op(op, symbols), step, device);
 }
 
 SINTER_NAMESPACE_END
@@ -32503,8 +41523,8 @@ namespace runtime_detail {
   if (error.extent <= 0) fix = "an axis without elements has no valid index";
   for (std::size_t i = 1; i < lines.size(); ++i)
     fix += (i == 1 ? "; the same kernel also takes at " : ", ") + lines[i].text();
-  throw IndexError("take", GatherError::text_of(error.index, error.extent), lines.empty() ? Location() : lines.front(),
-                   fix);
+  throw IndexError(step.taker, GatherError::text_of(error.index, error.extent),
+                   lines.empty() ? Location() : lines.front(), fix);
 }
 /// Rounding to nearest, subnormals kept, exceptions masked, whatever the caller's thread is set to; restored at the
 /// end.
@@ -32582,21 +41602,7 @@ SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step) const
   const Location where = step.where.empty() ? Location() : step.where.front();
   if (step.host) {
     if (backend == nullptr) return bind_host_op(*step.host, symbols_);
-    const StepContext context = context_of(step);
-    std::unique_ptr<Launch> launch = backend->bind_host_op(*step.host, symbols_, context);
-    if (launch == nullptr && step.host->run != nullptr)
-      launch = bind_device_op(*step.host, symbols_, context, plan_->device());
-    if (launch == nullptr && plan_->allows_fallback()) {
-      warn("fallback", step.name + (where.file != nullptr ? " [" + where.text() + "]" : "") +
-                           " runs on the CPU, its operands are copied there and back: " + plan_->device().text() +
-                           " has no form of it");
-      launch = bind_host_scatter(*step.host, symbols_, context, plan_->device());
-    }
-    if (launch == nullptr)
-      throw DeviceError(step.name, plan_->device().text() + " has no form of it", where,
-                        "allow the CPU to run it (Options::allow_fallback, SINTER_FALLBACK=1), or compute this part "
-                        "there: x.to(Device::cpu())");
-    return launch;
+    return bind_device_op(*step.host, symbols_, context_of(step), plan_->device());
   }
   const BoundGeometry geometry = sinter::bind(step.geometry, symbols_);
   for (int a = 0; a < step.kernel.rank(); ++a)
@@ -32997,8 +42003,12 @@ class KernelCache {
   std::shared_ptr<const Executable> get(Backend& backend, const Kernel& kernel, const Schedule& schedule,
                                         std::string* why_declined) {
     const std::string backend_key = std::string(backend.name()) + " " + backend.cache_key();
-    const Hash128 hash =
-        Hasher{}.add(kernel.hash()).add(std::string_view(backend_key)).add(schedule_word(schedule)).finish();
+    Hasher hasher;
+    hasher.add(kernel.hash()).add(std::string_view(backend_key));
+    for (const ScheduleStep& step : schedule.steps())
+      hasher.add(std::uint64_t{as_index(step.action)} << 32 | std::uint64_t{step.number} << 8 |
+                 static_cast<std::uint8_t>(step.axis));
+    const Hash128 hash = hasher.finish();
     std::shared_ptr<CachedKernel> entry = find(hash, kernel, schedule, backend_key);
     if (!entry) entry = insert(hash, kernel, schedule, backend_key);
     entry->last_use.store(clock_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
@@ -33028,11 +42038,6 @@ class KernelCache {
 
  private:
   using Table = std::unordered_multimap<Hash128, std::shared_ptr<CachedKernel>, Hash128Hash>;
-
-  static std::uint64_t schedule_word(const Schedule& s) {
-    return std::uint64_t{s.vector_bits} << 48 | std::uint64_t{s.unroll} << 32 | std::uint64_t{s.tile_m} << 16 |
-           s.tile_n;
-  }
 
   std::shared_ptr<CachedKernel> find_locked(const Hash128& hash, const Kernel& kernel, const Schedule& schedule,
                                             const std::string& key) const {
@@ -34083,21 +43088,6 @@ SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
                        step.backend + "), its operands are copied there and back: " + step.declined);
 }
 
-namespace runtime_detail {
-/// Loads and stores the same elements at the same places.
-inline bool is_plain_copy(const LoweredKernel& lowered) {
-  const Kernel& kernel = lowered.kernel;
-  if (kernel.body.size() != 1 || kernel.body[0].prim != Prim::load || kernel.stores.size() != 1 ||
-      kernel.operands.size() != 2)
-    return false;
-  const auto &read = lowered.geometry.accesses[kernel.body[0].access],
-             &write = lowered.geometry.accesses[kernel.stores[0].access];
-  for (std::size_t a = 0; a < kernel.axes.size(); ++a)
-    if (!identical(read.stride[a], write.stride[a])) return false;
-  return identical(read.offset, write.offset);
-}
-}  // namespace runtime_detail
-
 /// The plan of a sub-graph; steps with the same one share it.
 SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared_ptr<const Graph>& body) {
   for (const auto& [known, plan] : bodies_)
@@ -34132,7 +43122,9 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     if (graph_node == nullptr) continue;
     step.nodes.push_back(nodes_[member.node].graph_node);
     if (graph_node->where.file != nullptr) step.where.push_back(graph_node->where);
-    if (graph_node->op == &op_info<ops::Take>) step.takes.push_back(graph_node->where);
+    const bool is_scatter = nodes_[member.node].kind == NodeKind::scatter;
+    if (graph_node->op == &op_info<ops::Take> || is_scatter) step.takes.push_back(graph_node->where);
+    if (is_scatter) step.taker = graph_node->op->name;
   }
   if (group.is_host) {
     const int node = group.members[0].node;
@@ -34144,7 +43136,7 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     for (const auto& body : step.host->attrs->bodies) step.host->bodies.push_back(body_plan(body));
   } else {
     LoweredKernel& lowered = kernels_[as_index(id)];
-    step.is_plain_copy = runtime_detail::is_plain_copy(lowered);
+    step.is_plain_copy = is_plain_copy(lowered);
     for (const OperandRef& operand : lowered.operands) step.operands.push_back(buffer_of(operand));
     step.kernel = std::move(lowered.kernel);
     step.geometry = std::move(lowered.geometry);
@@ -34162,10 +43154,7 @@ SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
   }
   for (PlanOutput& output : plan_->outputs_) output.outlives_failure = true;
   for (auto step = plan_->steps_.rbegin(); step != plan_->steps_.rend(); ++step) {
-    const std::vector<Inst>& body = step->kernel.body;
-    if (!step->host &&
-        std::none_of(body.begin(), body.end(), [](const Inst& inst) { return inst.prim == Prim::gather; }))
-      continue;
+    if (!step->host && !checks_indices(step->kernel)) continue;
     for (auto earlier = step; earlier != plan_->steps_.rend(); ++earlier)
       for (const BufferRef& operand : earlier->operands)
         if (operand.kind == BufferKind::output) plan_->outputs_[as_index(operand.index)].outlives_failure = false;
@@ -34976,13 +43965,12 @@ class CudaBackend final : public Backend {
   std::string cache_key() const override { return cache_key_; }
   Limits limits() const override;
   Device device() const override { return Device::cuda(gpu_.index()); }
+  std::vector<Schedule> schedules(const Kernel& kernel) const override;
   bool compiles_when_bound() const override { return true; }
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                             std::string* why_declined = nullptr) override;
   bool can_group(const Launch& launch) const override;
   std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch> launches) override;
-  std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols,
-                                       const StepContext& step) override;
 
  private:
   Gpu& gpu_;
@@ -35165,18 +44153,6 @@ ReadyList bind_product(Gpu& gpu, const Kernel& kernel, const StepBinding& bindin
 }  // namespace cuda_detail
 }  // namespace cuda
 SINTER_NAMESPACE_END
-// ---- sinter/backend/cuda/source/scatter.hpp
-// scatter_add as CUDA C. Deterministic: each element of the result is summed by one thread, in the order of the
-// reference. Knows the description of the step; no plans.
-
-SINTER_NAMESPACE_BEGIN
-namespace cuda {
-
-/// Operands are index, value, result, as for bind_host_op. An index out of range goes to the fault record.
-LaunchList generate_scatter_add(const ScatterOp& op, std::span<const std::int64_t> symbols, const Target& target);
-
-}  // namespace cuda
-SINTER_NAMESPACE_END
 // ---- sinter/backend/cuda/source/source.hpp
 // From a kernel and its numbers to CUDA C and the launches of it. A pure function: needs no GPU, no driver and no
 // compiler. Must not know modules, streams, memory.
@@ -35187,7 +44163,9 @@ namespace cuda {
 /// What fusion must respect: 8-byte pointers and strides fit a parameter, bodies compile in tens of milliseconds, and
 /// operands are computed on the way into products that no library call would win.
 Limits generator_limits();
-/// Null where the kernel is declined, with the reason in `why_declined` (if not null).
+/// The default first; rows also with other numbers of accesses for each thread.
+std::vector<Schedule> generator_schedules(const Kernel& kernel);
+/// Null where the kernel or a step of the schedule is declined, with the reason in `why_declined` (if not null).
 std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule, const Target& target,
                                                 std::string* why_declined = nullptr);
 
@@ -35389,6 +44367,10 @@ SINTER_DECL CudaBackend::CudaBackend(Gpu& gpu)
 
 SINTER_DECL Limits CudaBackend::limits() const { return cuda::generator_limits(); }
 
+SINTER_DECL std::vector<Schedule> CudaBackend::schedules(const Kernel& kernel) const {
+  return cuda::generator_schedules(kernel);
+}
+
 SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel& kernel, const Schedule& schedule,
                                                                    std::string* why_declined) {
   std::shared_ptr<const GeneratedKernel> generated = generate(kernel, schedule, gpu_.target(), why_declined);
@@ -35402,15 +44384,6 @@ SINTER_DECL bool CudaBackend::can_group(const Launch& launch) const {
 
 SINTER_DECL std::unique_ptr<LaunchGroup> CudaBackend::group(std::vector<GroupedLaunch> launches) {
   return cuda_detail::make_group(gpu_, std::move(launches));
-}
-
-SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols,
-                                                              const StepContext& step) {
-  if (op.run != nullptr || step.host_operands != 0) return nullptr;  // scatter's kernel reads device memory alone
-  const auto index = static_cast<std::uint8_t>(size_of(op.scatter.index_dtype)),
-             value = static_cast<std::uint8_t>(size_of(op.scatter.dtype));
-  return std::make_unique<cuda_detail::CudaLaunch>(gpu_, generate_scatter_add(op.scatter, symbols, gpu_.target()), step,
-                                                   std::vector<std::uint8_t>{index, value, value});
 }
 
 SINTER_DECL void forget_product_choices(Device device) {
@@ -37575,7 +46548,7 @@ class Writer {
   Writer(const Nest& nest, const Schedule& schedule, const Target& device, std::uint64_t by_value, bool is_aligned);
 
   const Nest& nest;
-  const Schedule& schedule;  // 0: as the generator thinks best
+  const Schedule& schedule;
   const Target& device;
 
   // ---- text
@@ -37626,7 +46599,8 @@ class Writer {
   std::vector<std::string> name;  // of each instruction's value at this place
   void name_immediates();
   std::string declaration(InstId id) const { return value_type(nest.inst(id).dtype) + " v" + str(id); }
-  /// A map, or the index of an axis (`index`), or a gather at these indices plus `j` along the vector axis.
+  /// A map, or the index of an axis (`index`), or a gather or guarded load at these indices plus `j` along the vector
+  /// axis.
   std::string value_of(InstId id, const IndexNames& index, const std::string& j);
   std::string element(std::uint16_t access, const std::string& offset, const std::string& j);
   /// One element at `offset` as a value.
@@ -37802,7 +46776,7 @@ SINTER_DECL bool choose_operand(Writer& w, GemmOperand& operand, int other_axis)
   int unit_along_axis = 0, unit_along_depth = 0;
   for (InstId id : instructions_of(nest, operand)) {
     const Inst& inst = nest.inst(id);
-    if (inst.prim == Prim::gather || is_reduction(inst.prim)) return false;
+    if (inst.prim == Prim::gather || inst.prim == Prim::guarded_load || is_reduction(inst.prim)) return false;
     if (inst.prim != Prim::load) continue;
     loads.push_back(id);
     if (!nest.varies(id, operand.axis) || !nest.varies(id, operand.depth_axis)) continue;
@@ -38308,8 +47282,7 @@ SINTER_DECL Nest make_nest(const Kernel& kernel, const BoundGeometry& geometry) 
 SINTER_DECL std::vector<std::uint16_t> Nest::used_accesses() const {
   std::vector<std::uint16_t> used;
   for (std::size_t i = 0; i < kernel.body.size(); ++i)
-    if (is_live(i) && (kernel.body[i].prim == Prim::load || kernel.body[i].prim == Prim::gather))
-      used.push_back(kernel.body[i].access);
+    if (is_live(i) && reads_memory(kernel.body[i].prim)) used.push_back(kernel.body[i].access);
   for (const Store& store : kernel.stores) used.push_back(store.access);
   std::sort(used.begin(), used.end());
   used.erase(std::unique(used.begin(), used.end()), used.end());
@@ -38473,6 +47446,13 @@ class PointwiseWriter {
     w.close();
   }
 
+  /// A gather or a guarded load whose index, or condition and fill, are the same for a whole vector.
+  bool is_vector_under_one_condition(const Inst& inst) const {
+    if (has_tail_ || (inst.prim != Prim::gather && inst.prim != Prim::guarded_load) || w.is_along(inst.args[0]))
+      return false;
+    return inst.prim == Prim::gather || !w.is_along(inst.args[1]);
+  }
+
   void compute_all(std::int64_t items) {
     open_item(items);
     std::vector<InstId> elementwise;
@@ -38486,7 +47466,7 @@ class PointwiseWriter {
       } else if (!w.is_along(id)) {
         w.line("const " + w.declaration(id) + " = " + w.value_of(id, index_, "") + ";");
         w.name[i] = v;
-      } else if (inst.prim == Prim::gather && !w.is_along(inst.args[0]) && !has_tail_) {
+      } else if (is_vector_under_one_condition(inst)) {
         w.line(w.declaration(id) + "[" + Writer::str(width_) + "];");
         w.load_vector(id, v, "", index_);
         w.name[i] = v + "[j]";
@@ -39084,6 +48064,92 @@ struct ReductionShape {
 };
 
 ReductionShape choose_reduction(Writer& writer);
+/// Declares the thread's place among items and along the reduced axes; the indices of its item.
+IndexNames write_place(Writer& writer, const ReductionShape& shape);
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/source/reduction_fold.hpp
+// Folds with state in CUDA C: the variables of a state, and the lines that step, merge and finish it. Where threads
+// meet and what is cut into pieces is the business of reduction.ipp. Knows one fold at a time; no walks.
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+class FoldText {
+ public:
+  /// The fold of reduction `id`, whose state is named after it.
+  FoldText(Writer& writer, const ReductionShape& shape, InstId id);
+
+  std::size_t numbers() const { return fold_.states.size(); }
+  DType dtype(std::size_t number) const { return fold_.states[number].dtype; }
+  std::string type(std::size_t number) const { return value_type(dtype(number)); }
+  std::string sum(std::size_t number) const;
+  std::string neutral(std::size_t number) const;
+
+  /// Declares the state, in columns one for each of the vector, and starts it.
+  void declare(bool is_array);
+  /// Takes in the point at hand. `place` is "[j]" in columns, or nothing.
+  void feed(const std::string& place);
+  /// The state named `older` (with its place) takes in another, and is named `to` then.
+  void merge(const std::vector<std::string>& older, const std::vector<std::string>& newer,
+             const std::vector<std::string>& to);
+  /// Neighbours among `lanes` threads exchange states until all have that of all. A rolled loop is shorter to compile.
+  void shuffle(const std::vector<std::string>& state, int lanes, bool is_rolled);
+  /// The state of a row's threads, in all of them.
+  void put_row_together(int lanes, bool is_rolled);
+  void put_columns_together();
+  /// Declares v<result> for a result of this fold, from the state that is put together.
+  void declare_result(InstId result, bool is_array);
+
+  // Pieces of a cut range: the states lie one after the other in the workspace.
+  std::int64_t partial_bytes(std::int64_t pieces) const;
+  void write_partial(std::int64_t place, std::int64_t outputs);
+  /// Takes in every piece that belongs to this lane of `lanes`, and puts lanes together.
+  void read_partials(std::int64_t place, std::int64_t outputs, int lanes);
+
+ private:
+  static std::string str(std::int64_t number) { return std::to_string(number); }
+  std::vector<std::string> sums(const std::string& place) const;
+  std::vector<std::string> values_of(const ScalarProgram& program, const std::vector<std::string>& arguments);
+  void run(const ScalarProgram& program, const std::vector<std::string>& arguments,
+           const std::vector<std::string>& targets);
+  std::string partials(std::size_t number, std::int64_t place);
+
+  Writer& w;
+  const ReductionShape& shape;
+  InstId id_;
+  const ScalarFold& fold_;
+};
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/source/reduction_online.hpp
+// The two reductions of a softmax that one walk can do: where a kernel has them. Knows kernels; writes nothing.
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+/// sum(exp(value - shift)), the only reduction of the second walk, where the first finds max(value) and the shift is
+/// mostly that: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
+struct Online {
+  InstId value = no_inst, greatest = no_inst, shift = no_inst, sum = no_inst;
+};
+
+inline Online find_online(const Nest& nest) {
+  const std::vector<InstId> sums = nest.depths() >= 2 ? nest.reductions_of(1) : std::vector<InstId>{};
+  if (sums.size() != 1 || nest.inst(sums[0]).prim != Prim::reduce_add || !is_floating(nest.inst(sums[0]).dtype))
+    return {};
+  const Inst& exponential = nest.inst(nest.inst(sums[0]).args[0]);
+  if (exponential.prim != Prim::exp) return {};
+  const Inst& shifted = nest.inst(exponential.args[0]);
+  if (shifted.prim != Prim::sub) return {};
+  if (nest.is_inner(shifted.args[1]) || nest.depth(shifted.args[1]) != 1) return {};
+  for (InstId greatest : nest.reductions_of(0))
+    if (nest.inst(greatest).prim == Prim::reduce_max && nest.inst(greatest).args[0] == shifted.args[0])
+      return {shifted.args[0], greatest, shifted.args[1], sums[0]};
+  return {};
+}
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
@@ -39100,12 +48166,12 @@ class ReductionWriter {
   void run() {
     w.set_vector(shape.vector_axis, shape.width);
     const std::string entry = w.entry(shape.is_column ? "columns" : "rows", shape.threads());
-    write_place();
+    place_ = write_place(w, shape);
     write_outer(0);
     if (shape.is_resident) declare_resident();
     shared_ = find_shared();
     declare_shared();
-    online_ = shape.is_column || shape.is_resident || shape.splits > 1 ? Online{} : find_online();
+    online_ = shape.is_column || shape.is_resident || shape.splits > 1 ? Online{} : find_online(nest);
     for (int pass = 0; pass <= nest.depths(); ++pass) {
       if (pass > 0 && !(online_.sum != no_inst && pass == 1)) write_outer(pass);
       if (online_.sum != no_inst && pass == 0) write_online();
@@ -39122,29 +48188,6 @@ class ReductionWriter {
   static std::string str(std::int64_t number) { return std::to_string(number); }
   std::string type(InstId id) const { return value_type(nest.inst(id).dtype); }
   bool is_array(InstId id) const { return shape.is_column && !in_finish_ && w.is_along(id); }
-
-  /// The thread's row or columns. Threads past the end repeat the last one, and store nothing.
-  void write_place() {
-    const std::string lanes = str(shape.lanes), groups = str(shape.groups);
-    if (shape.is_column) {
-      w.line("const int group = (int)(threadIdx.x % " + groups + "), lane = (int)(threadIdx.x / " + groups + ");");
-    } else {
-      w.line("const int lane = (int)(threadIdx.x % " + lanes + "), group = (int)(threadIdx.x / " + lanes + ");");
-    }
-    const std::string items = w.number("items", shape.items);
-    w.line("const I wanted = (I)blockIdx.x * " + groups + " + group;");
-    w.line("const bool is_live = wanted < " + items + ";");
-    w.line("const I item = is_live ? wanted : " + items + " - 1;");
-    place_ = w.decode("item", nest.parallel, shape.is_column ? shape.width : 1);
-    const std::string length = w.number("length", shape.length);
-    if (shape.splits > 1) {
-      const std::string chunk = w.number("chunk", shape.chunk);
-      w.line("const I begin = (I)blockIdx.y * " + chunk + ";");
-      w.line("const I end = begin + " + chunk + " < " + length + " ? begin + " + chunk + " : " + length + ";");
-    } else {
-      w.line("const I begin = 0, end = " + length + ";");
-    }
-  }
 
   /// What is computed once per row or column before walk `pass`.
   void write_outer(int pass) {
@@ -39230,6 +48273,10 @@ class ReductionWriter {
 
   void declare_sums(const std::vector<InstId>& reductions) {
     for (InstId id : reductions) {
+      if (is_fold(id)) {
+        if (is_holder(id)) fold(id).declare(shape.is_column);
+        continue;
+      }
       const std::string start = neutral(nest.inst(id).prim, nest.inst(id).dtype);
       if (!shape.is_column) {
         w.line(type(id) + " sum" + str(id) + " = " + start + ";");
@@ -39319,6 +48366,10 @@ class ReductionWriter {
   }
 
   void feed(InstId id) {
+    if (is_fold(id)) {
+      if (is_holder(id)) fold(id).feed(shape.is_column ? "[j]" : "");
+      return;
+    }
     const Inst& inst = nest.inst(id);
     const std::string sum = "sum" + str(id) + (shape.is_column ? "[j]" : "");
     if (inst.prim == Prim::contract) {
@@ -39420,27 +48471,6 @@ class ReductionWriter {
 
   // ---- the greatest value and the sum of exponentials in one walk
 
-  /// sum(exp(value - shift)), the only reduction of the second walk, where the first finds max(value) and the shift is
-  /// mostly that: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
-  struct Online {
-    InstId value = no_inst, greatest = no_inst, shift = no_inst, sum = no_inst;
-  };
-
-  Online find_online() const {
-    const std::vector<InstId> sums = nest.depths() >= 2 ? nest.reductions_of(1) : std::vector<InstId>{};
-    if (sums.size() != 1 || nest.inst(sums[0]).prim != Prim::reduce_add || !is_floating(nest.inst(sums[0]).dtype))
-      return {};
-    const Inst& exponential = nest.inst(nest.inst(sums[0]).args[0]);
-    if (exponential.prim != Prim::exp) return {};
-    const Inst& shifted = nest.inst(exponential.args[0]);
-    if (shifted.prim != Prim::sub) return {};
-    if (nest.is_inner(shifted.args[1]) || nest.depth(shifted.args[1]) != 1) return {};
-    for (InstId greatest : nest.reductions_of(0))
-      if (nest.inst(greatest).prim == Prim::reduce_max && nest.inst(greatest).args[0] == shifted.args[0])
-        return {shifted.args[0], greatest, shifted.args[1], sums[0]};
-    return {};
-  }
-
   std::string exponential(const std::string& x, const std::string& shift) const {
     const DType dtype = nest.inst(online_.sum).dtype;
     return expression({.prim = Prim::exp, .dtype = dtype}, dtype, {x + " - " + shift, "", ""});
@@ -39494,9 +48524,29 @@ class ReductionWriter {
   void put_together(InstId id) {
     const std::string v = "v" + str(id), sum = "sum" + str(id);
     w.name[id] = !shape.is_column ? v : w.is_along(id) ? v + "[j]" : v + "[0]";
+    if (is_fold(id)) return put_fold_together(id);
     if (shape.is_column) put_columns_together(id);
     else put_row_together(id, shape.lanes);
     if (shape.splits > 1) write_partial(id);
+  }
+
+  bool is_fold(InstId id) const { return nest.inst(id).prim == Prim::fold; }
+  /// The first of the live results of a fold, which has its state.
+  InstId holder(InstId id) const {
+    for (InstId other = 0; other < id; ++other)
+      if (nest.is_live(other) && shares_state(nest.inst(other), nest.inst(id))) return other;
+    return id;
+  }
+  bool is_holder(InstId id) const { return holder(id) == id; }
+  FoldText fold(InstId id) const { return FoldText(w, shape, holder(id)); }
+  void put_fold_together(InstId id) {
+    FoldText text = fold(id);
+    if (is_holder(id)) {
+      if (shape.is_column) text.put_columns_together();
+      else text.put_row_together(shape.lanes, in_finish_);
+      if (shape.splits > 1) text.write_partial(partial_place(id), outputs());
+    }
+    if (shape.splits == 1) text.declare_result(id, shape.is_column);
   }
 
   void shuffle(InstId id, const std::string& value, int lanes) {
@@ -39597,9 +48647,15 @@ class ReductionWriter {
     std::int64_t place = 0;
     for (InstId other : nest.reductions_of(0)) {
       if (other == id) break;
-      place += quotient_up(shape.splits * outputs() * size_of(nest.inst(other).dtype), 256) * 256;
+      place += partial_bytes(other);
     }
     return place;
+  }
+
+  std::int64_t partial_bytes(InstId id) const {
+    const std::int64_t pieces = shape.splits * outputs();
+    if (is_fold(id)) return is_holder(id) ? fold(id).partial_bytes(pieces) : 0;
+    return quotient_up(pieces * size_of(nest.inst(id).dtype), 256) * 256;
   }
 
   void write_partial(InstId id) {
@@ -39619,8 +48675,7 @@ class ReductionWriter {
   void write_finish() {
     const std::vector<InstId> reductions = nest.reductions_of(0);
     const InstId last = reductions.back();
-    w.add_workspace(partial_place(last) +
-                    quotient_up(shape.splits * outputs() * size_of(nest.inst(last).dtype), 256) * 256);
+    w.add_workspace(partial_place(last) + partial_bytes(last));
     in_finish_ = true;
     const int lanes = outputs() < 8192 ? 32 : 1, threads = 128;
     const std::string entry = w.entry("finish", threads), outputs_text = w.number("outputs", outputs());
@@ -39634,6 +48689,12 @@ class ReductionWriter {
     for (InstId id : reductions) {
       const Inst& inst = nest.inst(id);
       const std::string sum = "sum" + str(id);
+      if (is_fold(id)) {
+        if (is_holder(id)) fold(id).read_partials(partial_place(id), outputs(), lanes);
+        fold(id).declare_result(id, false);
+        w.name[id] = "v" + str(id);
+        continue;
+      }
       w.line(type(id) + " " + sum + " = " + neutral(inst.prim, inst.dtype) + ";");
       // Several loads at once, the last of them idle: a loop unrolled by the compiler is three loops.
       const int batch = shape.splits > lanes * 2 ? 8 : 2;
@@ -39675,6 +48736,397 @@ SINTER_DECL void write_reduction(Writer& writer) { ReductionWriter(writer).run()
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/source/scan.hpp
+// Kernels with scans: a thread for each column, which it walks in order; or a block of threads for each row, tile by
+// tile, by shuffles inside warps. Rows of a GPU are scanned in an order of their own, the same for any launch.
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+void write_scan(Writer& writer);
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/source/scan.ipp
+// The kernels.
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+class ScanWriter {
+ public:
+  explicit ScanWriter(Writer& writer) : w(writer), nest(writer.nest) {}
+
+  void run() {
+    length_ = nest.points(nest.reduced);
+    items_ = std::max<std::int64_t>(1, nest.points(nest.parallel));
+    if (nest.kernel.kind == KernelKind::row && length_ >= 32) write_rows();
+    else write_columns();
+  }
+
+ private:
+  static std::string str(std::int64_t number) { return std::to_string(number); }
+  std::string type(InstId id) const { return value_type(nest.inst(id).dtype); }
+  std::string merged(InstId scan, const std::string& a, const std::string& b) const {
+    return combined(reduction_of(nest.inst(scan).prim), nest.inst(scan).dtype, a, b);
+  }
+  std::vector<InstId> scans() const {
+    std::vector<InstId> list;
+    for (InstId id : nest.inner_of(0))
+      if (is_scan(nest.inst(id).prim)) list.push_back(id);
+    return list;
+  }
+
+  /// What is computed once per row or column.
+  void write_outer(const IndexNames& place) {
+    for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
+      const auto id = static_cast<InstId>(i);
+      if (!nest.is_live(i) || nest.is_inner(i) || nest.inst(id).prim == Prim::immediate) continue;
+      w.line("const " + w.declaration(id) + " = " + w.value_of(id, place, "") + ";");
+      w.name[i] = "v" + str(id);
+    }
+  }
+  void write_outer_stores(const IndexNames& place) {
+    for (const Store& store : nest.outer_stores) w.store_one(store, w.name[store.value], place, "");
+  }
+  IndexNames point(const IndexNames& place, const std::string& at) {
+    IndexNames index = place;
+    const IndexNames inner = w.decode(at, nest.reduced);
+    for (int a : nest.reduced) index[as_index(a)] = inner[as_index(a)];
+    return index;
+  }
+  template <class Scan>
+  void write_values(const IndexNames& index, Scan&& scan) {
+    for (InstId id : nest.inner_of(0)) {
+      if (is_scan(nest.inst(id).prim)) scan(id);
+      else w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "") + ";");
+      w.name[id] = "v" + str(id);
+    }
+  }
+  void write_stores(const IndexNames& index) {
+    for (const Store& store : nest.inner_stores) w.store_one(store, w.name[store.value], index, "");
+  }
+  void declare_carries() {
+    for (InstId id : scans())
+      w.line(type(id) + " carry" + str(id) + " = " + neutral(reduction_of(nest.inst(id).prim), nest.inst(id).dtype) +
+             ";");
+  }
+
+  // ---- columns
+
+  /// Sums of floats have what rounding lost beside them (Knuth's two-sum): they are as long as the column.
+  bool is_compensated(InstId id) const {
+    return nest.inst(id).prim == Prim::scan_add && is_floating(nest.inst(id).dtype);
+  }
+
+  void write_columns() {
+    constexpr int threads = 128;
+    const std::string entry = w.entry("scan_columns", threads);
+    w.line("const I item = (I)blockIdx.x * " + str(threads) + " + (I)threadIdx.x;");
+    w.open("if (item < " + w.number("items", items_) + ")");
+    const IndexNames place = w.decode("item", nest.parallel);
+    write_outer(place);
+    declare_carries();
+    for (InstId id : scans())
+      if (is_compensated(id)) w.line(type(id) + " lost" + str(id) + " = 0;");
+    w.open("for (I e = 0; e < " + w.number("length", length_) + "; ++e)");
+    const IndexNames index = point(place, "e");
+    write_values(index, [&](InstId id) { write_column_scan(id); });
+    write_stores(index);
+    w.close();
+    write_outer_stores(place);
+    w.close();
+    w.close();
+    w.add_step(entry, quotient_up(items_, threads), 1, threads);
+  }
+
+  void write_column_scan(InstId id) {
+    const std::string n = str(id), carry = "carry" + n, lost = "lost" + n, x = w.name[nest.inst(id).args[0]];
+    const std::string value =
+        is_compensated(id) ? lost + " == " + lost + " ? " + carry + " + " + lost + " : " + carry : carry;
+    if (nest.inst(id).is_exclusive()) w.line("const " + w.declaration(id) + " = " + value + ";");
+    w.line("const " + type(id) + " older" + n + " = " + carry + ";");
+    w.line(carry + " = " + merged(id, carry, x) + ";");
+    if (is_compensated(id)) {
+      const std::string added = "added" + n, older = "older" + n;
+      w.line("const " + type(id) + " " + added + " = " + carry + " - " + older + ";");
+      w.line(lost + " += (" + older + " - (" + carry + " - " + added + ")) + (" + x + " - " + added + ");");
+    }
+    if (!nest.inst(id).is_exclusive()) w.line("const " + w.declaration(id) + " = " + value + ";");
+  }
+
+  // ---- rows
+
+  void write_rows() {
+    threads_ = static_cast<int>(std::clamp<std::int64_t>(power_of_2_at_least(length_), 32, 1024));
+    if (items_ >= w.device.multiprocessors) threads_ = std::min(threads_, 256);
+    const std::string entry = w.entry("scan_rows", threads_);
+    w.line("const int lane = (int)threadIdx.x;");
+    w.line("const I item = (I)blockIdx.x;");
+    const std::string length = w.number("length", length_);
+    const IndexNames place = w.decode("item", nest.parallel);
+    write_outer(place);
+    declare_carries();
+    for (InstId id : scans()) w.line("__shared__ " + type(id) + " totals" + str(id) + "[" + str(threads_ / 32) + "];");
+    w.open("for (I t = 0; t < " + length + "; t += " + str(threads_) + ")");
+    w.line("const bool is_in = t + lane < " + length + ";");
+    w.line("const I e = is_in ? t + lane : " + length + " - 1;");  // threads beyond the end come after all others
+    const IndexNames index = point(place, "e");
+    write_values(index, [&](InstId id) { write_row_scan(id); });
+    w.open("if (is_in)");
+    write_stores(index);
+    w.close();
+    w.close();
+    if (!nest.outer_stores.empty()) {
+      w.line("__syncthreads();");
+      w.open("if (lane == 0)");
+      write_outer_stores(place);
+      w.close();
+    }
+    w.close();
+    w.add_step(entry, items_, 1, threads_);
+  }
+
+  /// In a warp by doubling distances, warps in order, tiles in order.
+  void write_row_scan(InstId id) {
+    const std::string n = str(id), t = type(id), tree = "tree" + n, totals = "totals" + n, before = "before" + n;
+    const std::string from = "other" + n, warps = str(threads_ / 32);
+    w.line(t + " " + tree + " = " + w.name[nest.inst(id).args[0]] + ";");
+    w.unroll("for (int d = 1; d < 32; d *= 2)");
+    w.line("const " + t + " " + from + " = __shfl_up_sync(0xffffffffu, " + tree + ", d);");
+    w.line("if (lane % 32 >= d) " + tree + " = " + merged(id, from, tree) + ";");
+    w.close();
+    w.line("if (lane % 32 == 31) " + totals + "[lane / 32] = " + tree + ";");
+    w.line("__syncthreads();");
+    w.line(t + " " + before + " = carry" + n + ";");
+    w.open("for (int k = 0; k < " + warps + "; ++k)");
+    w.line("if (k < lane / 32) " + before + " = " + merged(id, before, totals + "[k]") + ";");
+    w.line("carry" + n + " = " + merged(id, "carry" + n, totals + "[k]") + ";");
+    w.close();
+    if (nest.inst(id).is_exclusive()) {
+      w.line("const " + t + " shifted" + n + " = __shfl_up_sync(0xffffffffu, " + tree + ", 1);");
+      w.line("const " + w.declaration(id) + " = lane % 32 == 0 ? " + before + " : " +
+             merged(id, before, "shifted" + n) + ";");
+    } else {
+      w.line("const " + w.declaration(id) + " = " + merged(id, before, tree) + ";");
+    }
+    w.line("__syncthreads();");
+  }
+
+  Writer& w;
+  const Nest& nest;
+  std::int64_t length_ = 0, items_ = 1;
+  int threads_ = 32;
+};
+
+SINTER_DECL void write_scan(Writer& writer) { ScanWriter(writer).run(); }
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/source/reduction_fold.ipp
+// The lines.
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+SINTER_DECL FoldText::FoldText(Writer& writer, const ReductionShape& the_shape, InstId id)
+    : w(writer), shape(the_shape), id_(id), fold_(writer.nest.kernel.folds[writer.nest.inst(id).access]) {}
+
+SINTER_DECL std::string FoldText::sum(std::size_t number) const {
+  return "sum" + str(id_) + "_" + std::to_string(number);
+}
+SINTER_DECL std::vector<std::string> FoldText::sums(const std::string& place) const {
+  std::vector<std::string> names;
+  for (std::size_t n = 0; n < numbers(); ++n) names.push_back(sum(n) + place);
+  return names;
+}
+SINTER_DECL std::string FoldText::neutral(std::size_t number) const {
+  return literal({.dtype = dtype(number), .bits = fold_.states[number].bits});
+}
+
+/// Lines that compute a program's values; the names of its results.
+SINTER_DECL std::vector<std::string> FoldText::values_of(const ScalarProgram& program,
+                                                         const std::vector<std::string>& arguments) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < program.body.size(); ++i) {
+    const Inst& inst = program.body[i];
+    if (inst.prim == Prim::argument || inst.prim == Prim::immediate) {
+      names.push_back(inst.prim == Prim::argument ? arguments[inst.bits] : literal(inst));
+      continue;
+    }
+    std::array<std::string, 3> in;
+    for (int k = 0; k < arity(inst.prim); ++k) in[as_index(k)] = names[inst.args[as_index(k)]];
+    names.push_back("f" + std::to_string(i));
+    w.line("const " + value_type(inst.dtype) + " " + names.back() + " = " +
+           expression(inst, program.body[inst.args[0]].dtype, in) + ";");
+  }
+  std::vector<std::string> results;
+  for (const InstId result : program.results) results.push_back(names[result]);
+  return results;
+}
+
+/// targets = program(arguments). Targets may be among the arguments.
+SINTER_DECL void FoldText::run(const ScalarProgram& program, const std::vector<std::string>& arguments,
+                               const std::vector<std::string>& targets) {
+  w.open("");
+  const std::vector<std::string> results = values_of(program, arguments);
+  for (std::size_t n = 0; n < targets.size(); ++n)
+    w.line("const " + type(n) + " next" + std::to_string(n) + " = " + results[n] + ";");
+  for (std::size_t n = 0; n < targets.size(); ++n) w.line(targets[n] + " = next" + std::to_string(n) + ";");
+  w.close();
+}
+
+SINTER_DECL void FoldText::declare(bool is_array) {
+  for (std::size_t n = 0; n < numbers(); ++n) {
+    if (!is_array) {
+      w.line(type(n) + " " + sum(n) + " = " + neutral(n) + ";");
+      continue;
+    }
+    w.line(type(n) + " " + sum(n) + "[" + str(shape.width) + "];");
+    w.line("#pragma unroll");
+    w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) " + sum(n) + "[j] = " + neutral(n) + ";");
+  }
+}
+
+SINTER_DECL void FoldText::feed(const std::string& place) {
+  std::vector<std::string> arguments = sums(place);
+  for (std::size_t k = 0; k < fold_.arguments.size(); ++k) arguments.push_back(w.name[w.nest.inst(id_).args[k]]);
+  run(fold_.step, arguments, sums(place));
+}
+
+SINTER_DECL void FoldText::merge(const std::vector<std::string>& older, const std::vector<std::string>& newer,
+                                 const std::vector<std::string>& to) {
+  std::vector<std::string> arguments = older;
+  arguments.insert(arguments.end(), newer.begin(), newer.end());
+  run(fold_.merge, arguments, to);
+}
+
+/// The lower thread of two has the older state, so that both compute the same.
+SINTER_DECL void FoldText::shuffle(const std::vector<std::string>& state, int lanes, bool is_rolled) {
+  const std::string loop = "for (int m = " + str(lanes / 2) + "; m > 0; m /= 2)";
+  if (is_rolled) w.line("#pragma unroll 1");
+  if (is_rolled) w.open(loop);
+  else w.unroll(loop);
+  w.line("const bool is_older = ((int)threadIdx.x & m) == 0;");
+  std::vector<std::string> older, newer;
+  for (std::size_t n = 0; n < numbers(); ++n) {
+    const std::string number = std::to_string(n);
+    w.line("const " + type(n) + " other" + number + " = __shfl_xor_sync(0xffffffffu, " + state[n] + ", m);");
+    w.line("const " + type(n) + " a" + number + " = is_older ? " + state[n] + " : other" + number + ";");
+    w.line("const " + type(n) + " b" + number + " = is_older ? other" + number + " : " + state[n] + ";");
+    older.push_back("a" + number);
+    newer.push_back("b" + number);
+  }
+  merge(older, newer, state);
+  w.close();
+}
+
+SINTER_DECL void FoldText::put_row_together(int lanes, bool is_rolled) {
+  if (lanes > 1) shuffle(sums(""), std::min(lanes, 32), is_rolled);
+  if (lanes <= 32) return;
+  const std::string warps = str(lanes / 32), first = "if (threadIdx.x % 32 == 0) ";
+  for (std::size_t n = 0; n < numbers(); ++n) {
+    const std::string shared = "shared" + str(id_) + "_" + std::to_string(n);
+    w.line("__shared__ " + type(n) + " " + shared + "[" + str(shape.threads() / 32) + "];");
+    w.line(first + shared + "[threadIdx.x / 32] = " + sum(n) + ";");
+  }
+  w.line("__syncthreads();");
+  for (std::size_t n = 0; n < numbers(); ++n)
+    w.line(sum(n) + " = shared" + str(id_) + "_" + std::to_string(n) + "[group * " + warps + " + (int)(threadIdx.x % " +
+           warps + ")];");
+  shuffle(sums(""), lanes / 32, is_rolled);
+}
+
+/// Element j of a thread's state number n lies in scratch at (n * width + j) * threads, in units of eight bytes.
+SINTER_DECL void FoldText::put_columns_together() {
+  if (shape.lanes == 1) return;
+  const std::string threads = str(shape.threads()), width = str(shape.width), groups = str(shape.groups);
+  const std::string name = "states" + str(id_);
+  w.line("__shared__ __align__(16) unsigned char " + name + "[" +
+         str(shape.threads() * shape.width * 8 * static_cast<int>(numbers())) + "];");
+  const auto place = [&](std::size_t n, const std::string& thread) {
+    return "*(" + type(n) + "*)(" + name + " + 8 * ((" + std::to_string(n) + " * " + width + " + j) * " + threads +
+           " + " + thread + "))";
+  };
+  const auto each_number = [&](const std::string& thread) {
+    std::vector<std::string> names;
+    for (std::size_t n = 0; n < numbers(); ++n) names.push_back(place(n, thread));
+    return names;
+  };
+  const std::string each = "for (int j = 0; j < " + width + "; ++j) ", own = "(int)threadIdx.x";
+  for (std::size_t n = 0; n < numbers(); ++n) {
+    w.line("#pragma unroll");
+    w.line(each + place(n, own) + " = " + sum(n) + "[j];");
+  }
+  w.line("#pragma unroll 1");
+  w.open("for (int half = " + str(shape.lanes / 2) + "; half > 0; half /= 2)");
+  w.line("__syncthreads();");
+  w.open("if (lane < half)");
+  w.open("for (int j = 0; j < " + width + "; ++j)");
+  merge(each_number(own), each_number("((int)threadIdx.x + half * " + groups + ")"), each_number(own));
+  w.close();
+  w.close();
+  w.close();
+  w.line("__syncthreads();");
+  for (std::size_t n = 0; n < numbers(); ++n) {
+    w.line("#pragma unroll");
+    w.line(each + sum(n) + "[j] = " + place(n, "group") + ";");
+  }
+}
+
+SINTER_DECL void FoldText::declare_result(InstId result, bool is_array) {
+  const Inst& inst = w.nest.inst(result);
+  const std::string v = "v" + str(result);
+  w.line(w.declaration(result) + (is_array ? "[" + str(shape.width) + "];" : ";"));
+  if (is_array) w.unroll("for (int j = 0; j < " + str(shape.width) + "; ++j)");
+  else w.open("");
+  const std::string found = values_of(fold_.finish, sums(is_array ? "[j]" : ""))[inst.bits];
+  w.line(v + (is_array ? "[j] = " : " = ") + found + ";");
+  w.close();
+}
+
+SINTER_DECL std::int64_t FoldText::partial_bytes(std::int64_t pieces) const {
+  return static_cast<std::int64_t>(numbers()) * (quotient_up(pieces * 8, 256) * 256);
+}
+SINTER_DECL std::string FoldText::partials(std::size_t number, std::int64_t place) {
+  const std::string name = "w" + str(id_) + "_" + std::to_string(number);
+  return "((" + type(number) + "*)(a.workspace + " + w.number(name, place) + "))";
+}
+
+SINTER_DECL void FoldText::write_partial(std::int64_t place, std::int64_t outputs) {
+  const std::int64_t step = partial_bytes(shape.splits * outputs) / static_cast<std::int64_t>(numbers());
+  const std::string row = "[(I)blockIdx.y * " + w.number("outputs", outputs) + " + item";
+  w.open("if (lane == 0 && is_live)");
+  for (std::size_t n = 0; n < numbers(); ++n, place += step) {
+    if (!shape.is_column) {
+      w.line(partials(n, place) + row + "] = " + sum(n) + ";");
+      continue;
+    }
+    const std::string width = str(shape.width);
+    w.line("#pragma unroll");
+    w.line("for (int j = 0; j < " + width + "; ++j) " + partials(n, place) + row + " * " + width + " + j] = " + sum(n) +
+           "[j];");
+  }
+  w.close();
+}
+
+SINTER_DECL void FoldText::read_partials(std::int64_t place, std::int64_t outputs, int lanes) {
+  const std::int64_t step = partial_bytes(shape.splits * outputs) / static_cast<std::int64_t>(numbers());
+  declare(false);
+  const std::string splits = w.number("splits", shape.splits), outputs_text = w.number("outputs", outputs);
+  w.open("for (I s = lane; s < " + splits + "; s += " + str(lanes) + ")");
+  std::vector<std::string> newer;
+  for (std::size_t n = 0; n < numbers(); ++n, place += step) {
+    newer.push_back("piece" + std::to_string(n));
+    w.line("const " + type(n) + " " + newer.back() + " = " + partials(n, place) + "[s * " + outputs_text + " + item];");
+  }
+  merge(sums(""), newer, sums(""));
+  w.close();
+  if (lanes > 1) shuffle(sums(""), lanes, true);
+}
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
 // ---- sinter/backend/cuda/source/reduction_shape.ipp
 // The choice of a shape.
 
@@ -39705,9 +49157,10 @@ inline int full_walks(const Nest& nest) {
 
 inline void choose_row(const Nest& nest, const Target& device, const Schedule& schedule, ReductionShape& shape) {
   const std::int64_t vectors = quotient_up(shape.length, shape.width);
-  if (schedule.unroll > 0 && full_walks(nest) > 1) {  // as the schedule says: so many accesses per thread
+  const auto accesses = schedule.find(ScheduleAction::unroll);  // of a thread
+  if (accesses && full_walks(nest) > 1) {
     shape.lanes =
-        static_cast<int>(std::clamp<std::int64_t>(power_of_2_at_least(quotient_up(vectors, schedule.unroll)), 1, 1024));
+        static_cast<int>(std::clamp<std::int64_t>(power_of_2_at_least(quotient_up(vectors, *accesses)), 1, 1024));
     shape.steps = static_cast<int>(quotient_up(vectors, shape.lanes));
     shape.is_resident = shape.steps * shape.width <= 64;
     shape.groups = std::max(1, 128 / shape.lanes);
@@ -39786,6 +49239,32 @@ SINTER_DECL ReductionShape choose_reduction(Writer& w) {
       shape.length > 0 && (shape.is_resident ? shape.tile() == shape.length
                                              : shape.chunk % shape.tile() == 0 && shape.length % shape.tile() == 0);
   return shape;
+}
+
+/// The thread's row or columns. Threads past the end repeat the last one, and store nothing.
+SINTER_DECL IndexNames write_place(Writer& w, const ReductionShape& shape) {
+  const Nest& nest = w.nest;
+  const auto str = [](std::int64_t number) { return std::to_string(number); };
+  const std::string lanes = str(shape.lanes), groups = str(shape.groups);
+  if (shape.is_column) {
+    w.line("const int group = (int)(threadIdx.x % " + groups + "), lane = (int)(threadIdx.x / " + groups + ");");
+  } else {
+    w.line("const int lane = (int)(threadIdx.x % " + lanes + "), group = (int)(threadIdx.x / " + lanes + ");");
+  }
+  const std::string items = w.number("items", shape.items);
+  w.line("const I wanted = (I)blockIdx.x * " + groups + " + group;");
+  w.line("const bool is_live = wanted < " + items + ";");
+  w.line("const I item = is_live ? wanted : " + items + " - 1;");
+  IndexNames place = w.decode("item", nest.parallel, shape.is_column ? shape.width : 1);
+  const std::string length = w.number("length", shape.length);
+  if (shape.splits > 1) {
+    const std::string chunk = w.number("chunk", shape.chunk);
+    w.line("const I begin = (I)blockIdx.y * " + chunk + ";");
+    w.line("const I end = begin + " + chunk + " < " + length + " ? begin + " + chunk + " : " + length + ";");
+  } else {
+    w.line("const I begin = 0, end = " + length + ";");
+  }
+  return place;
 }
 
 }  // namespace cuda_source_detail
@@ -39949,6 +49428,12 @@ inline std::string library(const char* function, DType dtype, const Args& a, int
   return text + ")";
 }
 
+inline std::string bitcast_function(DType from, DType to) {
+  if (to == DType::f32) return "__int_as_float";
+  if (to == DType::f64) return "__longlong_as_double";
+  return from == DType::f32 ? "__float_as_int" : "__double_as_longlong";
+}
+
 inline std::string on_numbers(const Inst& inst, DType from, const Args& a) {
   const bool floating = is_floating(from);
   const std::string type = value_type(from);
@@ -39977,6 +49462,8 @@ inline std::string on_numbers(const Inst& inst, DType from, const Args& a) {
     case Prim::or_: return a[0] + " | " + a[1];
     case Prim::xor_: return a[0] + " ^ " + a[1];
     case Prim::not_: return "~" + a[0];
+    case Prim::shift_left: return "shifted_left(" + a[0] + ", " + a[1] + ")";
+    case Prim::shift_right: return "shifted_right(" + a[0] + ", " + a[1] + ")";
     case Prim::floor: return floating ? library("floor", from, a, 1) : a[0];
     case Prim::ceil: return floating ? library("ceil", from, a, 1) : a[0];
     case Prim::round: return floating ? library("rint", from, a, 1) : a[0];
@@ -39995,8 +49482,10 @@ inline std::string on_numbers(const Inst& inst, DType from, const Args& a) {
     case Prim::pow:
       return floating ? library("pow", from, a, 2) : "integer_power<" + type + ">(" + a[0] + ", " + a[1] + ")";
     case Prim::random_bits: return "random_bits(" + a[0] + ", " + a[1] + ", " + a[2] + ")";
-    case Prim::select: case Prim::convert: case Prim::immediate: case Prim::load: case Prim::gather: case Prim::index:
-    case Prim::reduce_add: case Prim::reduce_mul: case Prim::reduce_min: case Prim::reduce_max: case Prim::contract:
+    case Prim::select: case Prim::convert: case Prim::bitcast: case Prim::immediate: case Prim::load: case Prim::gather:
+    case Prim::guarded_load: case Prim::index: case Prim::argument: case Prim::reduce_add: case Prim::reduce_mul:
+    case Prim::reduce_min: case Prim::reduce_max: case Prim::fold: case Prim::contract:
+    case Prim::scan_add: case Prim::scan_mul: case Prim::scan_min: case Prim::scan_max:
       break;
   }
   // clang-format on
@@ -40011,6 +49500,7 @@ SINTER_DECL std::string expression(const Inst& inst, DType from, const std::arra
     return is_floating(from) && !is_floating(inst.dtype) ? a[0] + " != " + a[0] + " ? 0 : " + converted
                                                          : converted;  // saturates
   }
+  if (inst.prim == Prim::bitcast) return bitcast_function(from, inst.dtype) + ("(" + a[0] + ")");
   return from == DType::bool_ ? on_bools(inst, a) : on_numbers(inst, from, a);
 }
 
@@ -40057,6 +49547,15 @@ inline constexpr Helper helper_table[] = {
      "template <class T> static __device__ __forceinline__ T remainder_of(T a, T b) {\n"
      "  if (b == 0 || b == -1) return 0;\n  const T r = a % b;\n  return r != 0 && (r < 0) != (b < 0) ? r + b : "
      "r;\n}\n"},
+    {"shifted_left(",
+     "static __device__ __forceinline__ int shifted_left(int a, int n) {\n"
+     "  return n < 0 || n > 31 ? 0 : (int)((unsigned)a << n);\n}\n"
+     "static __device__ __forceinline__ long long shifted_left(long long a, long long n) {\n"
+     "  return n < 0 || n > 63 ? 0 : (long long)((unsigned long long)a << n);\n}\n"},
+    {"shifted_right(",
+     "static __device__ __forceinline__ int shifted_right(int a, int n) { return a >> (n < 0 || n > 31 ? 31 : n); }\n"
+     "static __device__ __forceinline__ long long shifted_right(long long a, long long n) {\n"
+     "  return a >> (n < 0 || n > 63 ? 63 : n);\n}\n"},
     {"floating_remainder(",
      "static __device__ __forceinline__ float floating_remainder(float a, float b) {\n"
      "  const float r = fmodf(a, b);\n  return r != 0 && (r < 0) != (b < 0) ? r + b : r;\n}\n"
@@ -40198,177 +49697,204 @@ SINTER_DECL std::string helpers(const std::string& text, int sm) {
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END
-// ---- sinter/backend/cuda/source/scatter.ipp
-// Two methods, chosen by an estimate of their time. By places: a warp owns one place of the axis and 128 elements of
-// what lies inside it, looks through all indices 32 at a time, and adds what is meant for it. In order: a thread owns
-// one element outside and inside the axis and goes through all indices, adding in memory.
+// ---- sinter/backend/cuda/source/scatter.hpp
+// Scatters as CUDA C. Deterministic: each element of the target is changed by one thread, in the order of the kernel,
+// or by atomics where the order does not show. Knows kernels with their numbers; no plans.
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
-/// result[outer, place, inner] = sum over the index's axes of (index == place ? value : 0), as a kernel and its
-/// numbers.
-struct ScatterKernel {
-  Kernel kernel;
-  BoundGeometry geometry;
-  int place = 0;  // axis
+/// A launch checks all indices; what is out of range goes to the fault record, and then nothing changes.
+void write_scatter(Writer& writer);
 
-  ScatterKernel(const ScatterOp& op, std::span<const std::int64_t> symbols) {
-    const int index_rank = op.index_shape.rank(), result_rank = op.result_shape.rank();
-    kernel.kind = KernelKind::column;
-    kernel.operands = {{op.index_dtype, false}, {op.dtype, false}, {op.dtype, true}};
-    kernel.accesses.resize(3);
-    geometry.accesses.resize(3);
-    for (std::uint16_t i = 0; i < 3; ++i) kernel.accesses[i].operand = i;
-    std::array<std::int64_t, max_rank> result_stride{};
-    std::int64_t elements = 1;
-    for (int i = result_rank - 1; i >= 0; --i) {
-      result_stride[as_index(i)] = elements;
-      elements *= op.result_shape[i].evaluate(symbols);
-    }
-    geometry.accesses[0].offset = op.index.offset.evaluate(symbols);
-    geometry.accesses[1].offset = op.value.offset.evaluate(symbols);
-    for (int i = 0; i < result_rank; ++i) {
-      if (i == op.axis) {
-        place = add_axis(AxisRole::parallel, op.result_shape[i].evaluate(symbols), 0, 0, result_stride[as_index(i)]);
-        for (int k = 0; k < index_rank; ++k)
-          add_axis(AxisRole::reduced, op.index_shape[k].evaluate(symbols),
-                   op.index.strides[as_index(k)].evaluate(symbols),
-                   op.value.strides[as_index(op.axis + k)].evaluate(symbols), 0);
-        if (index_rank == 0) add_axis(AxisRole::reduced, 1, 0, 0, 0);
-      } else {
-        const int in_value = i < op.axis ? i : i + index_rank - 1;
-        add_axis(AxisRole::parallel, op.result_shape[i].evaluate(symbols), 0,
-                 op.value.strides[as_index(in_value)].evaluate(symbols), result_stride[as_index(i)]);
-      }
-    }
-    kernel.body = {
-        {.prim = Prim::load, .dtype = op.index_dtype, .access = 0},
-        {.prim = Prim::load, .dtype = op.dtype, .access = 1},
-        {.prim = Prim::index, .dtype = DType::i64, .bits = static_cast<std::uint64_t>(place)},
-        {.prim = Prim::select, .dtype = op.dtype, .args = {0, 1, 2}},
-        {.prim = Prim::reduce_add, .dtype = op.dtype, .args = {3, no_inst, no_inst}}};  // never evaluated as it stands
-    kernel.stores = {{2, 4}};
-  }
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END
+// ---- sinter/backend/cuda/source/scatter.ipp
+// Three methods. Atomics: a thread for each value, where the combiner is exact (sums and extrema of integers). By
+// places: a warp owns one place of the gathered axis and 128 elements of what lies inside it, looks through all indices
+// 32 at a time, and takes in what is meant for it. In order: a thread owns one point of the axes along which places
+// differ and goes through all others, changing memory. The last two are chosen by an estimate of their time.
 
- private:
-  int add_axis(AxisRole role, std::int64_t extent, std::int64_t index, std::int64_t value, std::int64_t result) {
-    const auto axis = kernel.axes.size();
-    kernel.axes.push_back(role);
-    geometry.extent[axis] = extent;
-    const std::int64_t strides[] = {index, value, result};
-    for (std::size_t i = 0; i < 3; ++i) {
-      geometry.accesses[i].stride[axis] = strides[i];
-      kernel.accesses[i].stride[axis] = strides[i] == 0   ? StrideClass::zero
-                                        : strides[i] == 1 ? StrideClass::unit
-                                                          : StrideClass::any;
-    }
-    return static_cast<int>(axis);
-  }
-};
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
 
 class ScatterWriter {
  public:
-  ScatterWriter(Writer& writer) : w(writer), nest(writer.nest) {
-    const Inst& place = nest.kernel.body[2];
-    place_ = place.prim == Prim::index ? static_cast<int>(place.bits) : -1;  // one place only: the axis is gone
-    for (int a : nest.parallel)
-      if (a != place_) (a < place_ ? outer_ : inner_).push_back(a);
-    dtype_ = nest.kernel.body[1].dtype;
+  explicit ScatterWriter(Writer& writer)
+      : w(writer), nest(writer.nest), store_(nest.kernel.stores[0]), dtype_(nest.inst(store_.value).dtype) {
+    for (int a : nest.parallel) {
+      const bool is_free = nest.stride_class(store_.access, a) != StrideClass::zero;
+      (!is_free ? colliding_ : nest.varies(store_.index, a) ? free_indexed_ : free_).push_back(a);
+      if (is_free) all_free_.push_back(a);
+      if (nest.varies(store_.index, a)) indexed_.push_back(a);
+    }
     w.set_vector(-1, 1);
   }
 
   void run() {
-    const double places = place_ < 0 ? 1 : static_cast<double>(nest.extent(place_)),
-                 indices = static_cast<double>(nest.points(nest.reduced));
-    const double by_places = static_cast<double>(nest.points(outer_)) * places *
-                             static_cast<double>(quotient_up(nest.points(inner_), 128)) * (indices / 32 + 4) * 1.2e-11;
-    const double in_order =
-        indices * 0.6e-6 * static_cast<double>(quotient_up(nest.points(outer_) * nest.points(inner_), 200000));
+    write_check();
+    if (is_atomic()) return write_atomic();
+    const double places = static_cast<double>(extent()), indices = static_cast<double>(nest.points(colliding_));
+    const double by_places = static_cast<double>(nest.points(free_indexed_)) * places *
+                             static_cast<double>(quotient_up(nest.points(free_), 128)) * (indices / 32 + 4) * 1.2e-11;
+    const double in_order = indices * 0.6e-6 * static_cast<double>(quotient_up(nest.points(all_free_), 200000));
     if (by_places <= in_order) write_by_places();
     else write_in_order();
   }
 
  private:
-  static std::string str(std::int64_t number) { return std::to_string(number); }
-  std::string type() const { return value_type(dtype_); }
-  std::string zero() const { return "(" + type() + ")0"; }
-  std::string place_extent() { return w.number("places", place_ < 0 ? 1 : nest.extent(place_)); }
-  std::string index_at(const IndexNames& at) { return "(long long)" + w.element(0, w.offset(0, at), ""); }
-  /// Declares the place that the position `at` of the index names.
-  void read_index(const IndexNames& at) { w.line("const long long found = " + index_at(at) + ";"); }
-  std::string sum(const std::string& a, const std::string& b) const { return combined(Prim::reduce_add, dtype_, a, b); }
+  bool is_atomic() const {
+    const bool has_atomic =
+        store_.combine == Combine::add || store_.combine == Combine::min || store_.combine == Combine::max;
+    return has_atomic && (dtype_ == DType::i32 || dtype_ == DType::i64);
+  }
+  std::int64_t extent() const { return nest.geometry.accesses[store_.access].gather_extent; }
+  std::string extent_name() { return w.number("g" + Writer::str(store_.access), extent()); }
+  std::string place_stride() {
+    return w.number("t" + Writer::str(store_.access), nest.geometry.accesses[store_.access].gather_stride);
+  }
   static IndexNames joined(IndexNames a, const IndexNames& b) {
     for (std::size_t i = 0; i < a.size(); ++i)
       if (a[i].empty()) a[i] = b[i];
     return a;
   }
+  std::string combined_with(const std::string& old, const std::string& value) const {
+    switch (store_.combine) {
+      case Combine::none: return value;
+      case Combine::add: return combined(Prim::reduce_add, dtype_, old, value);
+      case Combine::mul: return combined(Prim::reduce_mul, dtype_, old, value);
+      case Combine::min: return combined(Prim::reduce_min, dtype_, old, value);
+      case Combine::max: return combined(Prim::reduce_max, dtype_, old, value);
+    }
+    __builtin_unreachable();
+  }
+
+  /// Declares what value `id` is made of, at these indices; its name.
+  std::string value_at(InstId id, const IndexNames& at) {
+    const std::vector<bool> under = instructions_under(nest.kernel.body, id);
+    for (std::size_t i = 0; i < under.size(); ++i) {
+      const auto inst = static_cast<InstId>(i);
+      if (!under[i] || nest.inst(inst).prim == Prim::immediate) continue;
+      const std::string value = w.value_of(inst, at, "");
+      w.name[i] = "v" + Writer::str(inst);
+      w.line("const " + w.declaration(inst) + " = " + value + ";");
+    }
+    return w.name[id];
+  }
+  void read_index(const IndexNames& at) {
+    w.line("const long long found = (long long)" + value_at(store_.index, at) + ";");
+  }
+  std::string target() const { return w.pointer(store_.access); }
+  std::string old_value(const std::string& place) const { return w.loaded(store_.access, place); }
+  /// A kernel over `items`, one for each thread, that does nothing where an index was out of range.
+  std::string open_items(const char* suffix, std::int64_t items, int threads) {
+    const std::string entry = w.entry(suffix, threads);
+    w.line("const I item = (I)blockIdx.x * " + Writer::str(threads) + " + (I)threadIdx.x;");
+    w.line("if (item >= " + w.number("n" + std::string(suffix), items) + ") return;");
+    return entry;
+  }
+  void skip_after_fault() { w.line("if (a.fault[0] != 0) return;"); }
+
+  void write_check() {
+    const std::int64_t items = nest.points(indexed_);
+    const std::string entry = open_items("check", items, 256);
+    IndexNames at;
+    if (!indexed_.empty()) at = w.decode("item", indexed_);
+    read_index(at);
+    w.line("gather_ok(found, " + extent_name() + ", a.fault, a.tag);");
+    w.close();
+    w.add_step(entry, quotient_up(items, 256), 1, 256);
+  }
+
+  void write_atomic() {
+    const std::int64_t items = nest.points(nest.parallel);
+    const std::string entry = open_items("scatter", items, 256);
+    skip_after_fault();
+    IndexNames at;
+    if (!nest.parallel.empty()) at = w.decode("item", nest.parallel);
+    read_index(at);
+    w.open("");
+    const std::string value = value_at(store_.value, at);
+    const char* const function = store_.combine == Combine::add   ? "atomicAdd"
+                                 : store_.combine == Combine::min ? "atomicMin"
+                                                                  : "atomicMax";
+    const bool is_wide_sum = dtype_ == DType::i64 && store_.combine == Combine::add;
+    const std::string type = is_wide_sum ? "unsigned long long" : value_type(dtype_);
+    w.line(std::string(function) + "((" + type + "*)(" + target() + " + " + w.offset(store_.access, at) +
+           " + (I)found * " + place_stride() + "), (" + type + ")" + value + ");");
+    w.close();
+    w.close();
+    w.add_step(entry, quotient_up(items, 256), 1, 256);
+  }
 
   void write_by_places() {
-    const std::string entry = w.entry("scatter", 256), inner = w.number("inner", nest.points(inner_)),
-                      indices = w.number("indices", nest.points(nest.reduced));
-    AxisList axes = outer_;
-    if (place_ >= 0) axes.push_back(place_);
-    const std::int64_t items = nest.points(axes);
+    const std::string entry = w.entry("scatter", 256);
+    const std::int64_t inside = nest.points(free_), positions = nest.points(colliding_);
+    const std::int64_t items = nest.points(free_indexed_) * extent();
+    const std::string inner = w.number("inner", inside), indices = w.number("indices", positions);
     w.line("const int lane = (int)threadIdx.x % 32;");
     w.line("const I item = (I)blockIdx.x * 8 + (int)threadIdx.x / 32;");
     w.line("if (item >= " + w.number("items", items) + ") return;");
-    const IndexNames at = w.decode("item", axes);
-    w.line("const long long place = " + (place_ < 0 ? std::string("0") : at[as_index(place_)]) + ";");
-    w.line("I from[4], to[4];");
-    w.line(type() + " sum[4] = {};");
+    skip_after_fault();
+    w.line("const I outside = item / " + w.number("places", extent()) + ";");
+    w.line("const I place = item - outside * " + w.number("places", extent()) + ";");
+    IndexNames at;
+    if (!free_indexed_.empty()) at = w.decode("outside", free_indexed_);
+    w.line("I to[4];");
+    w.line(value_type(dtype_) + " sum[4];");
     w.unroll("for (int c = 0; c < 4; ++c)");
-    w.line("const I wanted = (I)blockIdx.y * 128 + lane + c * 32, i = wanted < " + inner + " ? wanted : 0;");
-    const IndexNames inside = joined(at, w.decode("i", inner_));
-    w.line("from[c] = " + w.offset(1, inside) + ", to[c] = " + w.offset(2, inside) + ";");
+    const IndexNames inside_at = open_inside(at, inner);
+    w.line("to[c] = " + w.offset(store_.access, inside_at) + " + place * " + place_stride() + ";");
+    w.line("sum[c] = " + old_value("(" + target() + ")[to[c]]") + ";");
     w.close();
     w.open("for (I base = 0; base < " + indices + "; base += 32)");
     w.line("const I position = base + lane;");
-    w.line("long long found = -1;");
+    w.line("bool is_hit = false;");
     w.open("if (position < " + indices + ")");
-    const IndexNames here = w.decode("position", nest.reduced);
-    w.line("found = " + index_at(here) + ";");
-    w.line("if (item == 0 && blockIdx.y == 0 && !gather_ok(found, " + place_extent() +
-           ", a.fault, a.tag)) found = -1;");
+    IndexNames here = at;
+    if (!colliding_.empty()) here = joined(at, w.decode("position", colliding_));
+    read_index(here);
+    w.line("is_hit = found == place;");
     w.close();
-    w.open("for (unsigned hits = __ballot_sync(0xffffffffu, found == place); hits != 0; hits &= hits - 1)");
+    w.open("for (unsigned hits = __ballot_sync(0xffffffffu, is_hit); hits != 0; hits &= hits - 1)");
     w.line("const I hit = base + __ffs((int)hits) - 1;");
-    const IndexNames there = w.decode("hit", nest.reduced);
+    IndexNames there = at;
+    if (!colliding_.empty()) there = joined(at, w.decode("hit", colliding_));
+    w.unroll("for (int c = 0; c < 4; ++c)");
+    const IndexNames point = open_inside(there, inner);
+    const std::string value = value_at(store_.value, point);
+    w.line("sum[c] = " + combined_with("sum[c]", value) + ";");
+    w.close();
+    w.close();
+    w.close();
     w.line("#pragma unroll");
-    w.line("for (int c = 0; c < 4; ++c) sum[c] = " +
-           sum("sum[c]", w.loaded(1, "(" + w.pointer(1) + " + from[c])[" + w.offset(1, there) + "]")) + ";");
+    w.line("for (int c = 0; c < 4; ++c) if ((I)blockIdx.y * 128 + lane + c * 32 < " + inner + ") (" + target() +
+           ")[to[c]] = sum[c];");
     w.close();
-    w.close();
-    w.line("#pragma unroll");
-    w.line("for (int c = 0; c < 4; ++c) if ((I)blockIdx.y * 128 + lane + c * 32 < " + inner + ") " + w.pointer(2) +
-           "[to[c]] = sum[c];");
-    w.close();
-    w.add_step(entry, quotient_up(items, 8), quotient_up(nest.points(inner_), 128), 256);
+    w.add_step(entry, quotient_up(items, 8), quotient_up(inside, 128), 256);
+  }
+  /// The indices of element `c` of the lane, the first one where there is none.
+  IndexNames open_inside(const IndexNames& at, const std::string& inner) {
+    w.line("const I wanted = (I)blockIdx.y * 128 + lane + c * 32, i = wanted < " + inner + " ? wanted : 0;");
+    return free_.empty() ? at : joined(at, w.decode("i", free_));
   }
 
   void write_in_order() {
-    const std::int64_t elements = nest.points(nest.parallel);
-    const std::string clear = w.entry("clear", 256);
-    w.line("const I item = (I)blockIdx.x * 256 + (I)threadIdx.x;");
-    w.line("if (item < " + w.number("elements", elements) + ") " + w.pointer(2) + "[item] = 0;");
-    w.close();
-    w.add_step(clear, quotient_up(elements, 256), 1, 256);
-    AxisList axes = outer_;
-    for (int a : inner_) axes.push_back(a);
-    const std::int64_t items = nest.points(axes);
-    const std::string entry = w.entry("scatter", 128);
-    w.line("const I item = (I)blockIdx.x * 128 + (I)threadIdx.x;");
-    w.line("if (item >= " + w.number("items", items) + ") return;");
-    const IndexNames at = w.decode("item", axes);
-    w.line("const I from = " + w.offset(1, at) + ", to = " + w.offset(2, at) + ";");
-    w.open("for (I position = 0; position < " + w.number("indices", nest.points(nest.reduced)) + "; ++position)");
-    const IndexNames here = w.decode("position", nest.reduced);
+    const std::int64_t items = nest.points(all_free_);
+    const std::string entry = open_items("scatter", items, 128);
+    skip_after_fault();
+    IndexNames at;
+    if (!all_free_.empty()) at = w.decode("item", all_free_);
+    w.line("const I to = " + w.offset(store_.access, at) + ";");
+    w.open("for (I position = 0; position < " + w.number("indices", nest.points(colliding_)) + "; ++position)");
+    IndexNames here = at;
+    if (!colliding_.empty()) here = joined(at, w.decode("position", colliding_));
     read_index(here);
-    w.line("if (!gather_ok(found, " + place_extent() + ", a.fault, a.tag)) continue;");
-    const std::string stride = place_ < 0 ? "0" : w.number("s2_place", nest.stride(2, place_));
-    w.line(memory_type(dtype_) + "* const target = " + w.pointer(2) + " + to + (I)found * " + stride + ";");
-    w.line("*target = " +
-           sum(w.loaded(2, "*target"), w.loaded(1, "(" + w.pointer(1) + " + from)[" + w.offset(1, here) + "]")) + ";");
+    w.line(memory_type(dtype_) + "* const target = " + target() + " + to + (I)found * " + place_stride() + ";");
+    w.open("");
+    const std::string value = value_at(store_.value, here);
+    w.line("*target = " + combined_with(old_value("*target"), value) + ";");
+    w.close();
     w.close();
     w.close();
     w.add_step(entry, quotient_up(items, 128), 1, 128);
@@ -40376,28 +49902,14 @@ class ScatterWriter {
 
   Writer& w;
   const Nest& nest;
-  AxisList outer_, inner_;
-  int place_ = -1;
-  DType dtype_ = DType::f32;
+  const Store store_;
+  const DType dtype_;
+  AxisList colliding_, free_, free_indexed_, all_free_, indexed_;
 };
 
+SINTER_DECL void write_scatter(Writer& writer) { ScatterWriter(writer).run(); }
+
 }  // namespace cuda_source_detail
-
-namespace cuda {
-
-SINTER_DECL LaunchList generate_scatter_add(const ScatterOp& op, std::span<const std::int64_t> symbols,
-                                            const Target& target) {
-  const cuda_source_detail::ScatterKernel scatter(op, symbols);
-  for (int a = 0; a < scatter.kernel.rank(); ++a)
-    if (!scatter.kernel.is_reduced(a) && scatter.geometry.extent[as_index(a)] == 0) return {};
-  const cuda_source_detail::Nest nest = cuda_source_detail::make_nest(scatter.kernel, scatter.geometry);
-  const Schedule schedule;
-  cuda_source_detail::Writer writer(nest, schedule, target, 0, true);
-  cuda_source_detail::ScatterWriter(writer).run();
-  return writer.finish();
-}
-
-}  // namespace cuda
 SINTER_NAMESPACE_END
 // ---- sinter/backend/cuda/source/transpose.hpp
 // Pointwise kernels that read some operand across: with unit stride along another axis than the last. A block takes a
@@ -40431,8 +49943,13 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
     const Nest nest = make_nest(kernel_, geometry);
     Writer writer(nest, schedule_, target_, by_value, is_aligned);
     if (kernel_.kind == KernelKind::contraction && write_product(writer, algorithm)) return writer.finish();
+    if (kernel_.kind == KernelKind::scatter) {
+      write_scatter(writer);
+      return writer.finish();
+    }
     if (nest.reduced.empty() && write_transpose(writer)) return writer.finish();
-    if (nest.reduced.empty()) write_pointwise(writer);
+    if (kernel_.has_scan()) write_scan(writer);
+    else if (nest.reduced.empty()) write_pointwise(writer);
     else write_reduction(writer);
     return writer.finish();
   }
@@ -40467,9 +49984,22 @@ SINTER_DECL Limits generator_limits() {
           .prologue_operations = 500'000'000};
 }
 
+SINTER_DECL std::vector<Schedule> generator_schedules(const Kernel& kernel) {
+  std::vector<Schedule> schedules{Schedule{}};
+  if (kernel.kind == KernelKind::row)
+    for (const std::uint16_t accesses : std::initializer_list<std::uint16_t>{1, 2, 4, 8})
+      schedules.push_back({{.action = ScheduleAction::unroll, .number = accesses}});
+  return schedules;
+}
+
 SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule,
                                                             const Target& target, std::string* why_declined) {
   verify(kernel);
+  for (const ScheduleStep& step : schedule.steps())
+    if (kernel.kind != KernelKind::row || step.action != ScheduleAction::unroll || step.axis >= 0 || step.number == 0) {
+      if (why_declined != nullptr) *why_declined = "cuda: step " + step.text() + ": only rows are unrolled";
+      return nullptr;
+    }
   if (kernel.accesses.size() > cuda_source_detail::most_accesses) {
     if (why_declined != nullptr)
       *why_declined = "cuda: " + std::to_string(kernel.accesses.size()) +
@@ -41118,6 +50648,9 @@ SINTER_DECL std::string Writer::value_of(InstId id, const IndexNames& index, con
     const std::string zero = inst.dtype == DType::bool_ ? "false" : "(" + value_type(inst.dtype) + ")0";
     return valid + " ? " + loaded(inst.access, element(inst.access, where, j)) + " : " + zero;
   }
+  if (inst.prim == Prim::guarded_load)
+    return name[inst.args[0]] + " ? (" + value_type(inst.dtype) + ")(" +
+           loaded(inst.access, element(inst.access, offset(inst.access, index), j)) + ") : " + name[inst.args[1]];
   std::array<std::string, 3> args;
   for (std::size_t k = 0; k < as_index(arity(inst.prim)); ++k) args[k] = name[inst.args[k]];
   return expression(inst, nest.inst(inst.args[0]).dtype, args);
@@ -41129,7 +50662,7 @@ SINTER_DECL void Writer::load_vector(InstId id, const std::string& target, const
   const std::uint16_t access = inst.access;
   const std::string base = first.empty() ? "" : first + " + ";
   std::string at = offset(access, index);
-  const bool is_gather = inst.prim == Prim::gather;
+  const bool is_gather = inst.prim == Prim::gather, is_guarded = inst.prim == Prim::guarded_load;
   if (is_gather) {
     const std::string& row = name[inst.args[0]];
     const auto& numbers = nest.geometry.accesses[access];
@@ -41137,6 +50670,11 @@ SINTER_DECL void Writer::load_vector(InstId id, const std::string& target, const
     line("#pragma unroll");
     line("for (int j = 0; j < " + str(width_) + "; ++j) " + target + "[" + base + "j] = 0;");
     open("if (gather_ok(" + row + ", " + number("g" + str(access), numbers.gather_extent) + ", a.fault, a.tag))");
+  }
+  if (is_guarded) {
+    line("#pragma unroll");
+    line("for (int j = 0; j < " + str(width_) + "; ++j) " + target + "[" + base + "j] = " + name[inst.args[1]] + ";");
+    open("if (" + name[inst.args[0]] + ")");
   }
   if (along(access) == Along::packed) {
     const std::string pack = "Pack<" + memory_type(nest.dtype_of(access)) + ", " + str(width_) + ">";
@@ -41149,7 +50687,7 @@ SINTER_DECL void Writer::load_vector(InstId id, const std::string& target, const
     line("for (int j = 0; j < " + str(width_) + "; ++j) " + target + "[" + base +
          "j] = " + loaded(access, element(access, at, "j")) + ";");
   }
-  if (is_gather) close();
+  if (is_gather || is_guarded) close();
 }
 
 SINTER_DECL void Writer::store_vector(const Store& store, const std::string& source, const IndexNames& index) {
@@ -41192,6 +50730,7 @@ namespace reference_detail {
 using scalar_meaning::Add;
 using scalar_meaning::convert;
 using scalar_meaning::Floating;
+using scalar_meaning::map_bitcast;
 using scalar_meaning::map_convert;
 using scalar_meaning::map_of;
 using scalar_meaning::Max;
@@ -41258,6 +50797,35 @@ ReduceFunction reduce_of(Prim reduction) {
   return reduce_values<Prim::contract, T, lanewise>;
 }
 
+/// Takes `count` values into sums as a ReduceFunction does, and gives each sum: with the value, or (exclusive) before
+/// it.
+using ScanFunction = void (*)(void* sums, const void* values, void* results, std::int64_t count);
+
+template <Prim reduction, class T, bool lanewise, bool is_exclusive>
+void scan_values(void* sums, const void* values, void* results, std::int64_t count) {
+  using A = Accumulator<T>;
+  auto* sum = static_cast<A*>(sums);
+  for (std::int64_t i = 0; i < count; ++i) {
+    A& total = sum[lanewise ? i : 0];
+    const A before = total;
+    total = reduce_step<reduction, A>(before, static_cast<A>(static_cast<const T*>(values)[i]), A{});
+    static_cast<T*>(results)[i] = convert<T>(is_exclusive ? before : total);
+  }
+}
+
+template <class T, bool lanewise>
+ScanFunction scan_of(const Inst& scan) {
+  const auto choose = [&]<Prim reduction>() -> ScanFunction {
+    return scan.is_exclusive() ? scan_values<reduction, T, lanewise, true> : scan_values<reduction, T, lanewise, false>;
+  };
+  switch (scan.prim) {
+    case Prim::scan_add: return choose.template operator()<Prim::reduce_add>();
+    case Prim::scan_mul: return choose.template operator()<Prim::reduce_mul>();
+    case Prim::scan_min: return choose.template operator()<Prim::reduce_min>();
+    default: return choose.template operator()<Prim::reduce_max>();
+  }
+}
+
 }  // namespace reference_detail
 SINTER_NAMESPACE_END
 // ---- sinter/backend/reference/program.hpp
@@ -41280,6 +50848,8 @@ struct Step {
   VectorFunction map = nullptr;           // maps
   ReduceFunction reduce_lanes = nullptr;  // reductions: one sum per lane
   ReduceFunction reduce_all = nullptr;    // reductions: all lanes into one sum
+  ScanFunction scan_lanes = nullptr;      // scans: one sum per lane
+  ScanFunction scan_all = nullptr;        // scans: one sum along the lanes
 };
 
 struct Program {
@@ -41399,6 +50969,7 @@ class Interpreter final : public Launch {
   void run_with_parallel_lanes();
   void run_with_reduced_lanes();
   void run_product();
+  void run_scatter();
   void run_product_rows(const Position& batch, std::int64_t row, std::int64_t column, std::int64_t rows,
                         std::int64_t columns);
 
@@ -41406,11 +50977,18 @@ class Interpreter final : public Launch {
   void evaluate_one(InstId id, const Block& block);
   void load(InstId id, const Block& block);
   void gather(InstId id, const Block& block);
+  void guarded_load(InstId id, const Block& block);
   void read_index(InstId id, const Block& block);
   void finish_reduction(InstId id, std::int64_t count);
+  void make_folds();
+  InstId holder(InstId id) const;
+  void feed_fold(InstId id, std::int64_t count);
+  void finish_fold(InstId id, std::int64_t count);
   void start_reductions(const Pass& pass, std::int64_t count);
   void feed_reductions(const Pass& pass, std::int64_t count);
   void store(const std::vector<Store>& stores, const Block& block);
+  void update(const Store& store, const Block& block);
+  void note_bad_index(std::int64_t index, std::int64_t extent);
   void spread(const std::vector<InstId>& list);
   void set_loop_offsets();
   /// Calls visit(first lane, lanes, base address, stride in elements) for each run of the block along its innermost
@@ -41427,10 +51005,19 @@ class Interpreter final : public Launch {
   std::vector<std::int64_t> loop_offset_;  // per access, geometry's offset included
   std::unique_ptr<std::byte[]> memory_;
   std::vector<void*> value_;  // per instruction: block_size elements of its dtype
-  std::vector<void*> sums_;   // per instruction: block_size accumulators; reductions only
+  std::vector<void*> sums_;   // per instruction: block_size accumulators; reductions and scans only
+  /// Per instruction: the lanes of a fold with state, and its arguments as wide cells. Empty where an earlier result of
+  /// the same fold has them.
+  struct FoldRun {
+    std::unique_ptr<kernel_detail::FoldLanes<true>> lanes;
+    std::vector<std::vector<kernel_detail::CellRoom>> arguments;
+    bool is_put_together = false;
+  };
+  std::vector<FoldRun> folds_;
   // Of the run in progress.
   void* const* operands_ = nullptr;
   bool index_out_of_range_ = false;
+  bool only_checks_ = false;  // scatters: the walk before the one that writes
   std::int64_t bad_index_ = 0, bad_extent_ = 0;
 };
 
@@ -41499,6 +51086,7 @@ SINTER_DECL Interpreter::Interpreter(std::shared_ptr<const Program> program, con
   loop_offset_.resize(kernel.accesses.size());
   allocate_values();
   fill_immediates();
+  make_folds();
 }
 
 SINTER_DECL Interpreter::~Interpreter() = default;
@@ -41508,14 +51096,15 @@ SINTER_DECL void Interpreter::allocate_values() {
   constexpr std::int64_t sum_bytes = accumulator_bytes * block_size;
   std::int64_t bytes = 0;
   for (const Inst& inst : kernel.body)
-    bytes += size_of(inst.dtype) * block_size + (is_reduction(inst.prim) ? sum_bytes : 0);
+    bytes += size_of(inst.dtype) * block_size + (is_reduction(inst.prim) || is_scan(inst.prim) ? sum_bytes : 0);
   memory_ = std::make_unique<std::byte[]>(as_index(bytes));
   std::byte* next = memory_.get();
   for (const Inst& inst : kernel.body) {
     value_.push_back(next);
     next += size_of(inst.dtype) * block_size;
-    sums_.push_back(is_reduction(inst.prim) ? next : nullptr);
-    if (is_reduction(inst.prim)) next += sum_bytes;
+    const bool has_sums = is_reduction(inst.prim) || is_scan(inst.prim);
+    sums_.push_back(has_sums ? next : nullptr);
+    if (has_sums) next += sum_bytes;
   }
 }
 
@@ -41542,8 +51131,17 @@ SINTER_DECL void Interpreter::run(void* const* operands) {
   set_loop_offsets();
   if (product_) run_product();
   else if (reduced_lanes_) run_with_reduced_lanes();
+  else if (program_->kernel.kind == KernelKind::scatter) run_scatter();
   else run_with_parallel_lanes();
   if (index_out_of_range_) throw GatherError(bad_index_, bad_extent_);
+}
+
+/// Row-major, as the lanes are; nothing is written before all indices are known to be good.
+SINTER_DECL void Interpreter::run_scatter() {
+  only_checks_ = true;
+  run_with_parallel_lanes();
+  only_checks_ = false;
+  if (!index_out_of_range_) run_with_parallel_lanes();
 }
 
 // ---- the three methods --------------------------------------------------------------------------------------------
@@ -41655,10 +51253,15 @@ SINTER_DECL void Interpreter::evaluate_one(InstId id, const Block& block) {
     const void* in[3];
     for (int k = 0; k < arity(inst.prim); ++k) in[k] = value_[inst.args[as_index(k)]];
     map(value_[id], in, block.count);
+  } else if (is_scan(inst.prim)) {
+    const Step& step = program_->steps[id];
+    (reduced_lanes_ ? step.scan_all : step.scan_lanes)(sums_[id], value_[inst.args[0]], value_[id], block.count);
   } else if (inst.prim == Prim::load) {
     load(id, block);
   } else if (inst.prim == Prim::gather) {
     gather(id, block);
+  } else if (inst.prim == Prim::guarded_load) {
+    guarded_load(id, block);
   } else if (inst.prim == Prim::index) {
     read_index(id, block);
   } else {
@@ -41711,8 +51314,7 @@ SINTER_DECL void Interpreter::gather(InstId id, const Block& block) {
                      const std::int64_t at = indices[lane + i];
                      const bool is_valid = at >= 0 && at < numbers.gather_extent;
                      out[lane + i] = is_valid ? from[i * stride + at * numbers.gather_stride] : T{};
-                     if (!is_valid && !index_out_of_range_)
-                       index_out_of_range_ = true, bad_index_ = at, bad_extent_ = numbers.gather_extent;
+                     if (!is_valid) note_bad_index(at, numbers.gather_extent);
                    }
                  });
   };
@@ -41720,6 +51322,22 @@ SINTER_DECL void Interpreter::gather(InstId id, const Block& block) {
     auto* out = static_cast<Stored<decltype(tag)>*>(value_[id]);
     if (program_->kernel.body[index].dtype == DType::i32) read(out, static_cast<const std::int32_t*>(value_[index]));
     else read(out, static_cast<const std::int64_t*>(value_[index]));
+  });
+}
+
+SINTER_DECL void Interpreter::guarded_load(InstId id, const Block& block) {
+  const Inst& inst = program_->kernel.body[id];
+  const auto* holds = static_cast<const Stored<bool>*>(value_[inst.args[0]]);
+  visit_dtype(inst.dtype, [&](auto tag) {
+    using T = Stored<decltype(tag)>;
+    T* out = static_cast<T*>(value_[id]);
+    const T* fill = static_cast<const T*>(value_[inst.args[1]]);
+    for_each_run(inst.access, block,
+                 [&](std::int64_t lane, std::int64_t length, const char* base, std::int64_t stride) {
+                   const T* from = reinterpret_cast<const T*>(base);
+                   for (std::int64_t i = 0; i < length; ++i)
+                     out[lane + i] = holds[lane + i] ? from[i * stride] : fill[lane + i];
+                 });
   });
 }
 
@@ -41743,9 +51361,18 @@ SINTER_DECL void Interpreter::read_index(InstId id, const Block& block) {
 
 SINTER_DECL void Interpreter::start_reductions(const Pass& pass, std::int64_t count) {
   for (InstId id : pass.reductions) {
+    if (folds_[id].lanes != nullptr) folds_[id].lanes->start(), folds_[id].is_put_together = false;
     visit_dtype(program_->kernel.body[id].dtype, [&](auto tag) {
       using T = Stored<decltype(tag)>;
       std::fill_n(static_cast<Accumulator<T>*>(sums_[id]), count, neutral<T>(program_->kernel.body[id].prim));
+    });
+  }
+  for (InstId id : pass.inner) {
+    const Inst& inst = program_->kernel.body[id];
+    if (!is_scan(inst.prim)) continue;
+    visit_dtype(inst.dtype, [&](auto tag) {
+      using T = Stored<decltype(tag)>;
+      std::fill_n(static_cast<Accumulator<T>*>(sums_[id]), count, neutral<T>(reduction_of(inst.prim)));
     });
   }
 }
@@ -41753,13 +51380,66 @@ SINTER_DECL void Interpreter::start_reductions(const Pass& pass, std::int64_t co
 SINTER_DECL void Interpreter::feed_reductions(const Pass& pass, std::int64_t count) {
   for (InstId id : pass.reductions) {
     const Inst& inst = program_->kernel.body[id];
+    if (inst.prim == Prim::fold) {
+      feed_fold(id, count);
+      continue;
+    }
     const Step& step = program_->steps[id];
     const void* second = inst.prim == Prim::contract ? value_[inst.args[1]] : nullptr;
     (reduced_lanes_ ? step.reduce_all : step.reduce_lanes)(sums_[id], value_[inst.args[0]], second, count);
   }
 }
 
+// Folds with state, in wide cells: a state for each lane of a block; where all lanes are one row's, put together by
+// halves at the end.
+
+SINTER_DECL void Interpreter::make_folds() {
+  const Kernel& kernel = program_->kernel;
+  folds_.resize(kernel.body.size());
+  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
+    const Inst& inst = kernel.body[i];
+    if (inst.prim != Prim::fold || !program_->facts.values[i].is_live || holder(static_cast<InstId>(i)) != i) continue;
+    const ScalarFold& fold = kernel.folds[inst.access];
+    folds_[i].lanes = std::make_unique<kernel_detail::FoldLanes<true>>(fold, block_size);
+    folds_[i].arguments.resize(fold.arguments.size());
+    for (auto& argument : folds_[i].arguments) argument.resize(as_index(block_size));
+  }
+}
+
+/// The first live result of the same fold over the same values.
+SINTER_DECL InstId Interpreter::holder(InstId id) const {
+  const Kernel& kernel = program_->kernel;
+  for (InstId other = 0; other < id; ++other)
+    if (program_->facts.values[other].is_live && shares_state(kernel.body[other], kernel.body[id])) return other;
+  return id;
+}
+
+SINTER_DECL void Interpreter::feed_fold(InstId id, std::int64_t count) {
+  FoldRun& run = folds_[id];
+  if (run.lanes == nullptr) return;
+  const Inst& inst = program_->kernel.body[id];
+  std::array<const void*, max_fold_arguments> arguments{};
+  for (std::size_t k = 0; k < run.arguments.size(); ++k) {
+    const DType dtype = program_->kernel.body[inst.args[k]].dtype;
+    kernel_detail::cell_memory<true>(dtype).load(run.arguments[k].data(),
+                                                 static_cast<const std::byte*>(value_[inst.args[k]]), 1, count);
+    arguments[k] = run.arguments[k].data();
+  }
+  run.lanes->step(0, count, arguments);
+}
+
+SINTER_DECL void Interpreter::finish_fold(InstId id, std::int64_t count) {
+  const Inst& inst = program_->kernel.body[id];
+  FoldRun& run = folds_[holder(id)];
+  if (reduced_lanes_ && !run.is_put_together) run.lanes->merge_halves();
+  run.is_put_together = true;
+  std::vector<kernel_detail::CellRoom> cells(as_index(count));
+  run.lanes->result(as_index(inst.bits), cells.data(), count);
+  kernel_detail::cell_memory<true>(inst.dtype).store(cells.data(), static_cast<std::byte*>(value_[id]), 1, count);
+}
+
 SINTER_DECL void Interpreter::finish_reduction(InstId id, std::int64_t count) {
+  if (program_->kernel.body[id].prim == Prim::fold) return finish_fold(id, count);
   visit_dtype(program_->kernel.body[id].dtype, [&](auto tag) {
     using T = Stored<decltype(tag)>;
     const auto* sums = static_cast<const Accumulator<T>*>(sums_[id]);
@@ -41768,8 +51448,42 @@ SINTER_DECL void Interpreter::finish_reduction(InstId id, std::int64_t count) {
   });
 }
 
+SINTER_DECL void Interpreter::note_bad_index(std::int64_t index, std::int64_t extent) {
+  if (index_out_of_range_) return;
+  index_out_of_range_ = true;
+  bad_index_ = index;
+  bad_extent_ = extent;
+}
+
+SINTER_DECL void Interpreter::update(const Store& store, const Block& block) {
+  const auto& numbers = geometry_.accesses[store.access];
+  const auto write = [&](const auto* from, const auto* indices) {
+    using T = std::remove_cvref_t<decltype(*from)>;
+    for_each_run(store.access, block, [&](std::int64_t lane, std::int64_t length, char* base, std::int64_t stride) {
+      for (std::int64_t i = 0; i < length; ++i) {
+        const std::int64_t at = indices[lane + i];
+        if (at < 0 || at >= numbers.gather_extent) note_bad_index(at, numbers.gather_extent);
+        else if (!only_checks_) {
+          T& to = reinterpret_cast<T*>(base)[i * stride + at * numbers.gather_stride];
+          to = scalar_meaning::combined(store.combine, to, from[lane + i]);
+        }
+      }
+    });
+  };
+  const Inst& index = program_->kernel.body[store.index];
+  visit_dtype(program_->kernel.body[store.value].dtype, [&](auto tag) {
+    const auto* from = static_cast<const Stored<decltype(tag)>*>(value_[store.value]);
+    if (index.dtype == DType::i32) write(from, static_cast<const std::int32_t*>(value_[store.index]));
+    else write(from, static_cast<const std::int64_t*>(value_[store.index]));
+  });
+}
+
 SINTER_DECL void Interpreter::store(const std::vector<Store>& stores, const Block& block) {
   for (const Store& store : stores) {
+    if (store.index != no_inst) {
+      update(store, block);
+      continue;
+    }
     visit_dtype(program_->kernel.body[store.value].dtype, [&](auto tag) {
       using T = Stored<decltype(tag)>;
       const T* from = static_cast<const T*>(value_[store.value]);
@@ -41911,7 +51625,7 @@ SINTER_NAMESPACE_BEGIN
 namespace reference_detail {
 
 inline Step step_of(const Kernel& kernel, const Inst& inst) {
-  if (inst.prim == Prim::immediate || inst.prim == Prim::load || inst.prim == Prim::gather || inst.prim == Prim::index)
+  if (inst.prim == Prim::immediate || inst.prim == Prim::index || inst.prim == Prim::fold || reads_memory(inst.prim))
     return {};
   const DType from = kernel.body[inst.args[0]].dtype;
   Step step;
@@ -41920,13 +51634,20 @@ inline Step step_of(const Kernel& kernel, const Inst& inst) {
     if (is_reduction(inst.prim)) {
       step.reduce_lanes = reduce_of<T, true>(inst.prim);
       step.reduce_all = reduce_of<T, false>(inst.prim);
+    } else if (is_scan(inst.prim)) {
+      step.scan_lanes = scan_of<T, true>(inst);
+      step.scan_all = scan_of<T, false>(inst);
     } else if (inst.prim == Prim::convert) {
       visit_dtype(inst.dtype, [&](auto to) { step.map = map_convert<Stored<decltype(to)>, T>; });
+    } else if (inst.prim == Prim::bitcast) {
+      visit_dtype(inst.dtype, [&](auto to) {
+        if constexpr (sizeof(Stored<decltype(to)>) == sizeof(T)) step.map = map_bitcast<Stored<decltype(to)>, T>;
+      });
     } else {
       step.map = map_of<T>(inst.prim);
     }
   });
-  if (step.map == nullptr && step.reduce_all == nullptr)
+  if (step.map == nullptr && step.reduce_all == nullptr && step.scan_all == nullptr)
     throw InternalError("kernel: " + std::string(name(inst.prim)) + " of " + std::string(name(from)));
   return step;
 }
@@ -42111,9 +51832,11 @@ namespace x86 {
 
 /// A contraction kernel as an Executable. Null where declined; `why_declined` (if given) then says why. f32 and f64,
 /// both operands plain loads.
-/// Schedule: tile_m, tile_n bound the register tile; zeros choose by extents.
+/// Schedule: tile_rows and tile_columns bound the register tile, which else follows from the extents.
 std::shared_ptr<const Executable> make_contraction_executable(const Kernel& kernel, const Schedule& schedule, Isa isa,
                                                               std::string* why_declined = nullptr);
+/// The default, and other register tiles.
+std::vector<Schedule> contraction_schedules(Isa isa);
 
 }  // namespace x86
 SINTER_NAMESPACE_END
@@ -42165,7 +51888,8 @@ class LoopCode {
   virtual ~LoopCode() = default;
   LoopFunction function() const { return function_; }
   /// Row kernels with one reduction depth and no store along the row also have: blocks [begin, end) of the single row
-  /// at args.pointer[].base, block values to `scratch` (8 bytes each, block-major, one per reduction) ...
+  /// at args.pointer[].base, block values to `scratch` (8 bytes each, block-major, one per reduction or number of a
+  /// fold's state) ...
   LoopFunction blocks() const { return blocks_; }
   /// ... and from those block values (`reduced` of them) the rest of outer step `begin`. Null where there is none.
   LoopFunction finish() const { return finish_; }
@@ -42206,6 +51930,50 @@ std::int64_t offset_bytes(const Kernel& kernel, const BoundGeometry& geometry, s
 /// The whole kernel as an Executable: code, driver over all axes, threads. Null where declined.
 std::shared_ptr<const Executable> make_loop_executable(const Kernel& kernel, const Schedule& schedule, Isa isa,
                                                        std::string* why_declined = nullptr);
+
+}  // namespace x86
+SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/nest/prepare.hpp
+// A loop nest made ready for this machine: what of a kernel the generator takes, the machine's description, and the few
+// facts that only x86 asks of a nest. Knows nests, not instructions.
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+struct PreparedNest {
+  LoopNest nest;
+  Isa isa = Isa::avx512;
+  bool needs_count = false;      // some access works element by element in tails
+  int tiles = 0;                 // the first buffers of the nest; the others are no memory of a task
+  std::vector<char> is_checked;  // gathers whose index a check node makes an offset
+
+  const Kernel& kernel() const { return *nest.kernel; }
+  bool is_row() const { return kernel().kind == KernelKind::row; }
+  bool is_column() const { return kernel().kind == KernelKind::column; }
+  const ValuePlace& place(InstId id) const { return nest.places[id]; }
+};
+
+Machine machine_of(Isa isa);
+
+/// Nothing where the generator declines, with the reason in `why`.
+std::optional<PreparedNest> prepare_nest(const Kernel& kernel, const Schedule& schedule, Isa isa, IndexWidth width,
+                                         std::string& why);
+
+}  // namespace x86
+SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/scatter/scatter.hpp
+// Scatters on x86: the driver of kernels whose values are combined with elements at computed places. Index and value
+// are computed by generated loops, a block at a time; rows that lie in one piece are combined by a generated loop,
+// single elements by compiled functions. Results do not depend on the number of threads.
+
+SINTER_NAMESPACE_BEGIN
+class Executable;
+
+namespace x86 {
+
+/// Null where declined.
+std::shared_ptr<const Executable> make_scatter_executable(const Kernel& kernel, const Schedule& schedule, Isa isa,
+                                                          std::string* why_declined = nullptr);
 
 }  // namespace x86
 SINTER_NAMESPACE_END
@@ -42253,14 +52021,9 @@ SINTER_DECL Limits X86Backend::limits() const {
 }
 
 SINTER_DECL std::vector<Schedule> X86Backend::schedules(const Kernel& kernel) const {
-  std::vector<Schedule> choices{Schedule{}};
-  const bool is_wide = isa_ == Isa::avx512;
-  if (kernel.kind == KernelKind::contraction)  // other register tiles
-    for (auto [rows, vectors] : {std::pair{14, 2}, {6, 4}, {3, 8}})
-      if (is_wide || vectors == 2)
-        choices.push_back({.tile_m = static_cast<std::uint16_t>(rows),
-                           .tile_n = static_cast<std::uint16_t>(vectors * (is_wide ? 16 : 8))});
-  return choices;
+  if (!isa_) return {Schedule{}};
+  return kernel.kind == KernelKind::contraction ? contraction_schedules(*isa_)
+                                                : nest_schedules(kernel, machine_of(*isa_));
 }
 
 SINTER_DECL std::shared_ptr<const Executable> X86Backend::compile(const Kernel& kernel, const Schedule& schedule,
@@ -42269,6 +52032,7 @@ SINTER_DECL std::shared_ptr<const Executable> X86Backend::compile(const Kernel& 
     if (why_declined != nullptr) *why_declined = "x86: this processor lacks AVX2, FMA or BMI2";
     return nullptr;
   }
+  if (kernel.kind == KernelKind::scatter) return make_scatter_executable(kernel, schedule, *isa_, why_declined);
   return kernel.kind == KernelKind::contraction ? make_contraction_executable(kernel, schedule, *isa_, why_declined)
                                                 : make_loop_executable(kernel, schedule, *isa_, why_declined);
 }
@@ -42693,8 +52457,7 @@ inline BoundEpilogue bind_epilogue(const Kernel& kernel, const ContractionParts&
 /// until extents ask for it where the other will mostly do.
 class EpilogueCode {
  public:
-  EpilogueCode(const ContractionParts& parts, const Schedule& schedule, Isa isa)
-      : kernel_(parts.epilogue), schedule_{.vector_bits = schedule.vector_bits}, isa_(isa) {
+  EpilogueCode(const ContractionParts& parts, Isa isa) : kernel_(parts.epilogue), isa_(isa) {
     if (std::optional<TileBody> tile_body = make_tile_body(kernel_, parts.sum, parts.dtype))
       body_ = std::make_unique<BodyMicroKernels>(std::move(*tile_body));
   }
@@ -42702,7 +52465,7 @@ class EpilogueCode {
   /// Null where declined.
   const std::shared_ptr<const LoopCode>& loop(std::string* why_declined = nullptr) {
     const std::lock_guard lock(mutex_);
-    if (loop_ == nullptr) loop_ = compile_loop(kernel_, schedule_, isa_, why_declined);
+    if (loop_ == nullptr) loop_ = compile_loop(kernel_, {}, isa_, why_declined);
     return loop_;
   }
   std::size_t code_bytes() const {
@@ -42712,7 +52475,6 @@ class EpilogueCode {
 
  private:
   const Kernel kernel_;
-  const Schedule schedule_;
   const Isa isa_;
   std::unique_ptr<BodyMicroKernels> body_;
   mutable ForkSafeMutex mutex_;
@@ -43097,14 +52859,34 @@ SINTER_DECL std::shared_ptr<const Executable> make_contraction_executable(const 
                                                                           const Schedule& schedule, Isa isa,
                                                                           std::string* why_declined) {
   using namespace x86_contraction_detail;
+  for (const ScheduleStep& step : schedule.steps()) {
+    if (step.action == ScheduleAction::tile_rows || step.action == ScheduleAction::tile_columns) continue;
+    if (why_declined != nullptr) *why_declined = "x86 contraction: step " + step.text() + ": nothing of a product";
+    return nullptr;
+  }
   std::optional<ContractionParts> parts = split_contraction(kernel, why_declined);
   if (!parts) return nullptr;
   std::unique_ptr<EpilogueCode> epilogue;
   if (parts->needs_epilogue) {
-    epilogue = std::make_unique<EpilogueCode>(*parts, schedule, isa);
+    epilogue = std::make_unique<EpilogueCode>(*parts, isa);
     if (epilogue->registers() == nullptr && epilogue->loop(why_declined) == nullptr) return nullptr;
   }
   return std::make_shared<ContractionExecutable>(kernel, schedule, isa, std::move(*parts), std::move(epilogue));
+}
+
+SINTER_DECL std::vector<Schedule> contraction_schedules(Isa isa) {
+  using enum ScheduleAction;
+  struct Tile {
+    int rows, vectors;
+  };
+  const bool is_wide = isa == Isa::avx512;
+  std::vector<Schedule> schedules{Schedule{}};
+  for (const Tile& tile : {Tile{14, 2}, Tile{6, 4}, Tile{3, 8}})
+    if (is_wide || tile.vectors == 2)
+      schedules.push_back(
+          {{.action = tile_rows, .number = static_cast<std::uint16_t>(tile.rows)},
+           {.action = tile_columns, .number = static_cast<std::uint16_t>(tile.vectors * lanes(isa, DType::f32))}});
+  return schedules;
 }
 
 }  // namespace x86
@@ -44305,13 +54087,14 @@ inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
   if (p.method == ProductMethod::dots_of_b) return set_tiles(p, 1, dots_at_once);
   if (p.method == ProductMethod::add_rows) return set_tiles(p, 1, most_added_columns);
   const std::int64_t lane_count = lanes(isa, p.dtype);
-  int vectors = schedule.tile_n != 0 ? static_cast<int>((schedule.tile_n + lane_count - 1) / lane_count)
-                                     : default_vectors(isa, p);
+  const auto columns = schedule.find(ScheduleAction::tile_columns),
+             row_limit = schedule.find(ScheduleAction::tile_rows);
+  int vectors = columns ? static_cast<int>((*columns + lane_count - 1) / lane_count) : default_vectors(isa, p);
   vectors = std::clamp(vectors, 1, max_micro_vectors);
   vectors = static_cast<int>(std::min<std::int64_t>(vectors, (p.n + lane_count - 1) / lane_count));
   while (!fits_registers(isa, 1, vectors)) --vectors;
   std::int64_t rows = most_rows(isa, vectors);
-  if (schedule.tile_m != 0) rows = std::min<std::int64_t>(rows, schedule.tile_m);
+  if (row_limit) rows = std::clamp<std::int64_t>(*row_limit, 1, rows);
   set_tiles(p, rows, vectors * lane_count);
 }
 
@@ -44885,6 +54668,11 @@ enum class Op : std::uint8_t {
   vpsllq,
   vpsrld,
   vpsrlq,
+  vpsllvd,
+  vpsllvq,
+  vpsrlvq,
+  vpsravd,
+  vpsravq,
   vpcmpeqd,
   vpcmpeqq,
   vpcmpgtd,
@@ -44918,6 +54706,11 @@ enum class Op : std::uint8_t {
   vshufps,
   vpermilps,
   vpermilpd,
+  vpermps,
+  vpermpd,
+  vpermq,
+  vblendps,
+  vblendpd,
   // masks
   kmovw,
   kmovq,
@@ -45135,6 +54928,8 @@ class CodeStream {
     last.operand[0].id = to;
     return true;
   }
+
+  Instruction& last() { return code_.back(); }
 
   int new_label() { return labels_++; }
   /// A routine inside this stream, named by `key`, with its own part of the frame: a new one when first asked for,
@@ -45429,6 +55224,11 @@ inline const Encoding& encoding_of(Op op) {
       {F::shift, 0x73, 0x06, P::p66, M::x0F, W::w0, W::w1},                    // vpsllq
       {F::shift, 0x72, 0x02, P::p66, M::x0F, W::w0, W::w0},                    // vpsrld
       {F::shift, 0x73, 0x02, P::p66, M::x0F, W::w0, W::w1},                    // vpsrlq
+      {F::rvm, 0x47, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::full, 4},        // vpsllvd
+      {F::rvm, 0x47, 0x00, P::p66, M::x0F38, W::w1, W::w1, U::full, 8},        // vpsllvq
+      {F::rvm, 0x45, 0x00, P::p66, M::x0F38, W::w1, W::w1, U::full, 8},        // vpsrlvq
+      {F::rvm, 0x46, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::full, 4},        // vpsravd
+      {F::rvm, 0x46, 0x00, P::p66, M::x0F38, W::no, W::w1, U::full, 8},        // vpsravq
       {F::rvm, 0x76, 0x00, P::p66, M::x0F, W::w0, W::w0, U::full, 4, true},    // vpcmpeqd
       {F::rvm, 0x29, 0x00, P::p66, M::x0F38, W::w0, W::w1, U::full, 8, true},  // vpcmpeqq
       {F::rvm, 0x66, 0x00, P::p66, M::x0F, W::w0, W::w0, U::full, 4},          // vpcmpgtd
@@ -45461,6 +55261,11 @@ inline const Encoding& encoding_of(Op op) {
       {F::rvm, 0xC6, 0x00, P::none, M::x0F, W::w0, W::w0},                     // vshufps
       {F::rm, 0x04, 0x00, P::p66, M::x0F3A, W::w0, W::w0},                     // vpermilps
       {F::rm, 0x05, 0x00, P::p66, M::x0F3A, W::w0, W::w1},                     // vpermilpd
+      {F::rvm, 0x16, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::full, 4},        // vpermps
+      {F::rvm, 0x16, 0x00, P::p66, M::x0F38, W::no, W::w1, U::full, 8},        // vpermpd
+      {F::rm, 0x00, 0x00, P::p66, M::x0F3A, W::w1, W::w1},                     // vpermq
+      {F::rvm, 0x0C, 0x00, P::p66, M::x0F3A, W::w0, W::no, U::full, 16},       // vblendps
+      {F::rvm, 0x0D, 0x00, P::p66, M::x0F3A, W::w0, W::no, U::full, 16},       // vblendpd
       {F::mask_move, 0x90, 0x00, P::none, M::x0F, W::w0, W::no},               // kmovw
       {F::mask_move, 0x90, 0x00, P::pF2, M::x0F, W::w1, W::no},                // kmovq
       {F::mask_op, 0x41, 0x00, P::none, M::x0F, W::w0, W::no},                 // kandw
@@ -46762,6 +56567,11 @@ inline aj::InstId asmjit_id(Op op) {
                                        I::kIdVpsllq,
                                        I::kIdVpsrld,
                                        I::kIdVpsrlq,
+                                       I::kIdVpsllvd,
+                                       I::kIdVpsllvq,
+                                       I::kIdVpsrlvq,
+                                       I::kIdVpsravd,
+                                       I::kIdVpsravq,
                                        I::kIdVpcmpeqd,
                                        I::kIdVpcmpeqq,
                                        I::kIdVpcmpgtd,
@@ -46794,6 +56604,11 @@ inline aj::InstId asmjit_id(Op op) {
                                        I::kIdVshufps,
                                        I::kIdVpermilps,
                                        I::kIdVpermilpd,
+                                       I::kIdVpermps,
+                                       I::kIdVpermpd,
+                                       I::kIdVpermq,
+                                       I::kIdVblendps,
+                                       I::kIdVblendpd,
                                        I::kIdKmovw,
                                        I::kIdKmovq,
                                        I::kIdKandw,
@@ -47120,6 +56935,10 @@ class VectorBuilder {
     return shift(size_of(lane) == 4 ? Op::vpsrld : Op::vpsrlq, lane, a, count);
   }
 
+  /// Lanes of integers by lanes: by as many bits as they have or more, or fewer than none, all go.
+  VReg shift_left_by(Lane lane, VReg a, VReg count) { return op2(Op::vpsllvd, Op::vpsllvq, lane, a, count); }
+  VReg shift_right_by(Lane lane, VReg a, VReg count);
+
   /// Converts elements; widths follow from the types. Floats to integers saturate, NaN gives 0.
   VReg convert(Lane from, Lane to, VReg a);
   /// Integral float to the integer of the same width and back (|a| < 2^31 or 2^51).
@@ -47171,8 +56990,25 @@ class VectorBuilder {
     s_.emit(Op::vmovups, {mem(bytes(lane)), vec(a, bytes(lane))}, m).only_reads = true;
   }
   VReg load_whole(Lane lane, Mem m);
+  /// Lane i is lane from[i] of `a`.
+  using LaneOrder = std::array<std::uint8_t, 16>;
+  VReg permute(Lane lane, VReg a, const LaneOrder& from);
+  /// The lane that stands before each run of `run` lanes whose number is odd, in all of these; the others are as they
+  /// were, or 0 where `zeroed` (a mask register, AVX-512) leaves them out.
+  VReg last_before_runs(Lane lane, VReg a, int run, VReg zeroed = no_vreg);
+  /// Each lane moved up by one; the first stays.
+  VReg move_up(Lane lane, VReg a);
+  VReg broadcast_last(Lane lane, VReg a);
+  /// The last lane first.
+  VReg reverse(Lane lane, VReg a);
+  /// Lanes of `a` whose bits are set in `lanes`, else of `b`. AVX-512: `mask` holds these bits, see lane_mask.
+  VReg blend(Lane lane, unsigned lanes, VReg mask, VReg a, VReg b);
+  /// AVX-512: bits as a mask register. Clobbers rax.
+  VReg lane_mask(unsigned bits);
   /// The upper half of the lanes, as a vector of half as many.
   VReg upper_half(Lane lane, VReg a);
+  /// The upper half of the first `lanes` lanes at the front of a whole vector; behind it anything.
+  VReg upper_lanes(Lane lane, VReg a, int lanes);
 
   /// bool bytes: canonical mask from `lanes` bytes 0/1 in memory, and back.
   VReg mask_from_bytes(Mem m, const Tail& tail);
@@ -47496,6 +57332,8 @@ inline VReg lower_integer(VectorBuilder& b, Prim prim, Lane lane, std::span<cons
     case Prim::or_: return b.bit_or(lane, a[0], a[1]);
     case Prim::xor_: return b.bit_xor(lane, a[0], a[1]);
     case Prim::not_: return b.bit_not(lane, a[0]);
+    case Prim::shift_left: return b.shift_left_by(lane, a[0], a[1]);
+    case Prim::shift_right: return b.shift_right_by(lane, a[0], a[1]);
     case Prim::floor:
     case Prim::ceil:
     case Prim::round:
@@ -47527,9 +57365,13 @@ SINTER_DECL std::string why_not_lowered(const Inst& inst, DType from) {
     return "primitive " + std::string(name(inst.prim)) + " of " + std::string(name(from)) + " has no code generator";
   };
   if (inst.prim == Prim::contract) return no();
+  if (is_scan(inst.prim)) return from == DType::bool_ ? no() : std::string();
   if (inst.prim == Prim::random_bits) return {};
   if (from == DType::bool_) {
     switch (inst.prim) {
+      case Prim::shift_left:
+      case Prim::shift_right:
+      case Prim::bitcast:
       case Prim::neg:
       case Prim::sub:
       case Prim::div:
@@ -47546,12 +57388,14 @@ SINTER_DECL std::string why_not_lowered(const Inst& inst, DType from) {
   }
   if (is_integer(from) && (x86_detail::is_math(inst.prim) || inst.prim == Prim::sqrt || inst.prim == Prim::rsqrt))
     return no();
-  if (is_floating(from) && inst.prim >= Prim::and_ && inst.prim <= Prim::not_) return no();
+  if (is_floating(from) && inst.prim >= Prim::and_ && inst.prim <= Prim::shift_right) return no();
   return {};
 }
 
 SINTER_DECL VReg lower(VectorBuilder& b, const Inst& inst, DType from, std::span<const VReg> a) {
   if (inst.prim == Prim::convert) return x86_detail::lower_convert(b, from, inst.dtype, a[0]);
+  if (inst.prim == Prim::bitcast)
+    return b.copy(lane_of(from), a[0]);  // lanes have no type, but a register may be written
   if (from == DType::bool_) return x86_detail::lower_bool(b, inst.prim, a);
   if (inst.prim == Prim::random_bits) return x86_detail::lower_random_bits(b, a);
   const Lane lane = lane_of(from);
@@ -47616,6 +57460,7 @@ SINTER_DECL int cost_of(Prim prim) {
   if (prim == Prim::div || prim == Prim::sqrt) return 8;
   if (prim == Prim::rsqrt) return 16;
   if (prim == Prim::rem || prim == Prim::gather || prim == Prim::random_bits) return 40;
+  if (is_scan(prim)) return 12;
   return prim == Prim::immediate ? 0 : 1;
 }
 
@@ -48360,34 +58205,6 @@ SINTER_DECL Vec expand_rsqrt(MathBuilder& b, Vec x) { return b.div(b.imm(1), b.s
 
 }  // namespace x86
 SINTER_NAMESPACE_END
-// ---- sinter/backend/x86/nest/prepare.hpp
-// A loop nest made ready for this machine: what of a kernel the generator takes, the machine's description, and the few
-// facts that only x86 asks of a nest. Knows nests, not instructions.
-
-SINTER_NAMESPACE_BEGIN
-namespace x86 {
-
-struct PreparedNest {
-  LoopNest nest;
-  Isa isa = Isa::avx512;
-  bool needs_count = false;      // some access works element by element in tails
-  int tiles = 0;                 // the first buffers of the nest; the others are no memory of a task
-  std::vector<char> is_checked;  // gathers whose index a check node makes an offset
-
-  const Kernel& kernel() const { return *nest.kernel; }
-  bool is_row() const { return kernel().kind == KernelKind::row; }
-  bool is_column() const { return kernel().kind == KernelKind::column; }
-  const ValuePlace& place(InstId id) const { return nest.places[id]; }
-};
-
-Machine machine_of(Isa isa);
-
-/// Nothing where the generator declines, with the reason in `why`.
-std::optional<PreparedNest> prepare_nest(const Kernel& kernel, const Schedule& schedule, Isa isa, IndexWidth width,
-                                         std::string& why);
-
-}  // namespace x86
-SINTER_NAMESPACE_END
 // ---- sinter/backend/x86/nest/body.hpp
 // The straight-line part of generated loops: addresses of accesses, loads, stores, gathers, and the instructions of one
 // level of the nest, for each vector of a step. Which code surrounds it is the business of generator.hpp.
@@ -48398,6 +58215,11 @@ namespace x86 {
 /// Registers with a fixed meaning in generated loops. rax, rdx and r9 are free for each instruction sequence.
 namespace loop_reg {
 inline constexpr Gpr args = Gpr::rdi, outer = Gpr::rsi, column = Gpr::rcx, near = Gpr::r8;
+}
+
+/// Is it known how its condition usually comes out?
+inline bool is_hinted(const Inst& inst) {
+  return (inst.prim == Prim::guarded_load || inst.prim == Prim::select) && inst.usually() != Usually::unknown;
 }
 
 /// One vector of a step: which accumulator and value slot it uses, how far right of the column register it lies.
@@ -48414,6 +58236,7 @@ class LoopBody {
   VectorBuilder& builder() { return b_; }
 
   VReg value(InstId i, int copy);
+  VReg constant_of(const Inst& inst);
   void set_value(InstId i, int copy, VReg r) { values_[i * copies_ + as_index(copy)] = r; }
 
   /// Decides which accesses under the node at `place` are walked by pointers, and which of those lie in registers.
@@ -48435,6 +58258,7 @@ class LoopBody {
   void prepare_divisions(std::span<const InstId> list);
   void keep(std::size_t tile, const Lane0& lane);
   void fetch(std::size_t tile, const Lane0& lane);
+  void store_wide(Mem m, VReg index);
   void store_inner(const Store& store, const Lane0& lane);
   void store_outer(const Store& store, const Lane0& lane);
 
@@ -48442,7 +58266,8 @@ class LoopBody {
   void set_rows(int rows) { rows_ = rows; }
 
   int far_slot = 0;
-  bool streams = false;  // whole vectors are stored past the caches
+  bool assumes_usual = false;  // hinted conditions are known to come out as they usually do
+  bool streams = false;        // whole vectors are stored past the caches
 
  private:
   /// A number of the row that vectors are divided by: its reciprocal in two parts, and the limit below.
@@ -48468,16 +58293,23 @@ class LoopBody {
   void use_stores(std::size_t place, bool inner);
   Gpr pointer_in_register(std::size_t access, Gpr temporary, int row = 0);
   Gpr row_address(std::size_t access, bool with_outer);
+  bool is_whole_backward(std::size_t access, DType dtype, const Lane0& lane) const;
+  Mem backward_address(std::size_t access, const Lane0& lane);
   Mem address(std::size_t access, NestLevel level, const Lane0& lane, int displacement_slot);
   VReg out_of_range(VReg x, VReg limit);
   VReg divide(VReg x, VReg by, const Divisor& divisor, const Tail& tail);
   VReg emit_load(InstId i, const Lane0& lane);
+  VReg emit_usual(InstId i, const Lane0& lane);
+  VReg emit_guarded_load(InstId i, const Lane0& lane);
+  VReg guarded_by_element(std::uint16_t access, const Lane0& lane, VReg holds, VReg fill);
+  void jump_if_false(VReg holds, int to);
   VReg emit_index(const Inst& inst, const Lane0& lane);
   VReg narrow_number(Mem m);
   int copy_of(InstId i, int copy) const;
   void report_bad_index(std::size_t access, Gpr status);
   VReg load_by_element(std::size_t access, const Lane0& lane, VReg index, DType index_dtype, int displacement);
-  void store_by_element(std::size_t access, const Lane0& lane, VReg value);
+  bool is_narrow(InstId i) const { return nest_.nest.narrow_index && kernel().body[i].dtype == DType::i64; }
+  void store_by_element(std::size_t access, const Lane0& lane, VReg value, bool widens = false);
   void element_pointer(std::size_t access, const Lane0& lane, int displacement);
   Mem tile_address(std::size_t tile, DType dtype, const Lane0& lane);
 
@@ -48520,16 +58352,18 @@ SINTER_DECL std::int32_t LoopBody::field(std::size_t access, std::size_t offset)
 
 SINTER_DECL VReg LoopBody::value(InstId i, int copy) {
   const Inst& inst = kernel().body[i];
-  if (inst.prim == Prim::immediate) {
-    if (inst.dtype == DType::bool_) return b_.mask_constant(inst.bits != 0);
-    const Lane lane = lane_of(inst.dtype);
-    if (is_float(lane)) return b_.imm_float(lane, inst.number());
-    if (lane == Lane::i64 && nest_.nest.narrow_index)
-      return b_.imm_int(Lane::i32,
-                        std::clamp<std::int64_t>(inst.integer(), -1, std::numeric_limits<std::int32_t>::max()));
-    return b_.imm_int(lane, inst.integer());
-  }
+  if (inst.prim == Prim::immediate) return constant_of(inst);
   return values_[i * copies_ + as_index(copy_of(i, copy))];
+}
+
+SINTER_DECL VReg LoopBody::constant_of(const Inst& inst) {
+  if (inst.dtype == DType::bool_) return b_.mask_constant(inst.bits != 0);
+  const Lane lane = lane_of(inst.dtype);
+  if (is_float(lane)) return b_.imm_float(lane, inst.number());
+  if (lane == Lane::i64 && nest_.nest.narrow_index)
+    return b_.imm_int(Lane::i32,
+                      std::clamp<std::int64_t>(inst.integer(), -1, std::numeric_limits<std::int32_t>::max()));
+  return b_.imm_int(lane, inst.integer());
 }
 
 /// Which of its values an instruction has for a copy: what is the same in all of them is kept once.
@@ -48556,8 +58390,7 @@ SINTER_DECL void LoopBody::use_loads(std::size_t place, NestLevel lowest, NestLe
     for (const InstId id : nest_.nest.ids_of(nest_.nest.nodes[n])) {
       const Inst& inst = kernel().body[id];
       const NestLevel level = nest_.place(id).level;
-      if ((inst.prim == Prim::load || inst.prim == Prim::gather) && lowest <= level && level <= highest)
-        use_pointer(inst.access);
+      if (reads_memory(inst.prim) && lowest <= level && level <= highest) use_pointer(inst.access);
     }
   }
 }
@@ -48731,8 +58564,12 @@ SINTER_DECL void LoopBody::fetch(std::size_t tile, const Lane0& lane) {
 SINTER_DECL void LoopBody::emit(InstId i, const Lane0& lane) {
   const Inst& inst = kernel().body[i];
   VReg result;
-  if (inst.prim == Prim::load || inst.prim == Prim::gather) {
+  if (assumes_usual && is_hinted(inst)) {
+    result = emit_usual(i, lane);
+  } else if (inst.prim == Prim::load || inst.prim == Prim::gather) {
     result = emit_load(i, lane);
+  } else if (inst.prim == Prim::guarded_load) {
+    result = emit_guarded_load(i, lane);
   } else if (inst.prim == Prim::index) {
     result = emit_index(inst, lane);
   } else {
@@ -48821,7 +58658,9 @@ SINTER_DECL VReg LoopBody::emit_load(InstId i, const Lane0& lane) {
     return load_by_element(inst.access, lane, value(inst.args[0], lane.copy), kernel().body[inst.args[0]].dtype, -1);
   if (is_gather && !nest_.is_checked[i]) check_index(i);
   const StrideClass stride = stride_class(inst.access, nest_.nest.vector_axis);
-  if (stride == StrideClass::any) return load_by_element(inst.access, lane, no_vreg, inst.dtype, displacement_slot_[i]);
+  if (!is_gather && is_whole_backward(inst.access, inst.dtype, lane))
+    return b_.reverse(lane_of(inst.dtype), b_.load(inst.dtype, backward_address(inst.access, lane), {}));
+  if (stride >= StrideClass::any) return load_by_element(inst.access, lane, no_vreg, inst.dtype, displacement_slot_[i]);
   const Mem m = address(inst.access, nest_.place(i).level, lane, displacement_slot_[i]);
   if (inst.dtype == DType::i64 && nest_.nest.narrow_index) return narrow_number(m);
   return stride == StrideClass::zero ? b_.load_broadcast(inst.dtype, m) : b_.load(inst.dtype, m, lane.tail);
@@ -48850,6 +58689,10 @@ SINTER_DECL VReg LoopBody::emit_index(const Inst& inst, const Lane0& lane) {
   }
   const auto at = static_cast<std::int32_t>(as_index(axis) * sizeof(std::int64_t));
   const bool is_column = axis == nest_.nest.vector_axis;
+  if (is_column && nest_.is_row() && !kernel().folds.empty()) {  // a position inside a fold: the row starts at 0
+    s_.emit(Op::lea, {reg(Gpr::rax), mem(8)}, CodeStream::at(loop_reg::column, lane.column_offset));
+    return b_.add(type, b_.broadcast_gpr(type, Gpr::rax), b_.iota(type));
+  }
   const Mem step = CodeStream::at(loop_reg::args, static_cast<std::int32_t>(offsetof(LoopArgs, index_step)) + at);
   s_.mov(Gpr::rax, step);
   s_.binary(Op::imul, Gpr::rax, loop_reg::outer);
@@ -48860,6 +58703,22 @@ SINTER_DECL VReg LoopBody::emit_index(const Inst& inst, const Lane0& lane) {
     s_.emit(Op::lea, {reg(Gpr::rax), mem(8)}, CodeStream::at(Gpr::rax, loop_reg::column, 0, lane.column_offset));
   VReg base = b_.broadcast_gpr(type, Gpr::rax);
   return is_column ? b_.add(type, base, b_.iota(type)) : base;
+}
+
+/// A whole vector of neighbours, of which the last comes first; single elements go one by one.
+SINTER_DECL bool LoopBody::is_whole_backward(std::size_t access, DType dtype, const Lane0& lane) const {
+  return stride_class(access, nest_.nest.vector_axis) == StrideClass::backward && dtype != DType::bool_ &&
+         !lane.tail.active();
+}
+
+/// The address of the last lane's element. Clobbers rax, r9.
+SINTER_DECL Mem LoopBody::backward_address(std::size_t access, const Lane0& lane) {
+  const auto size = static_cast<std::int32_t>(size_of(dtype_of_access(access)));
+  const Gpr base = pointer_in_register(access, Gpr::r9);
+  s_.mov(Gpr::rax, loop_reg::column);
+  s_.emit(Op::neg, {reg(Gpr::rax)});
+  return CodeStream::at(base, Gpr::rax, std::countr_zero(static_cast<unsigned>(size)),
+                        -(lane.column_offset + b_.lanes() - 1) * size);
 }
 
 // Element by element -------------------------------------------------------------------------------------------------
@@ -48947,19 +58806,25 @@ SINTER_DECL VReg LoopBody::load_by_element(std::size_t access, const Lane0& lane
   return finish();
 }
 
-SINTER_DECL void LoopBody::store_by_element(std::size_t access, const Lane0& lane, VReg value) {
+/// `widens`: the vector has i32 where memory has i64.
+SINTER_DECL void LoopBody::store_by_element(std::size_t access, const Lane0& lane, VReg value, bool widens) {
   const DType dtype = dtype_of_access(access);
   const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), counter = s_.frame(8),
             again = s_.new_label();
   if (dtype == DType::bool_) b_.mask_to_bytes(CodeStream::slot(copy), value, Tail{});
-  else b_.store_whole(lane_of(dtype), CodeStream::slot(copy), value);
+  else b_.store_whole(widens ? Lane::i32 : lane_of(dtype), CodeStream::slot(copy), value);
   x86_detail::load_count(s_, b_, lane.tail);
   s_.mov(CodeStream::slot(counter), Gpr::r9);
   element_pointer(access, lane, -1);
   s_.mov_imm(Gpr::r9, 0);
   s_.bind(again);
-  x86_detail::move_element(s_, size, CodeStream::at(Gpr::rdx),
-                           CodeStream::at(Gpr::rsp, Gpr::r9, std::countr_zero(static_cast<unsigned>(size)), copy));
+  if (widens) {
+    s_.emit(Op::movsxd, {reg(Gpr::rax), mem(4)}, CodeStream::at(Gpr::rsp, Gpr::r9, 2, copy));
+    s_.mov(CodeStream::at(Gpr::rdx), Gpr::rax);
+  } else {
+    x86_detail::move_element(s_, size, CodeStream::at(Gpr::rdx),
+                             CodeStream::at(Gpr::rsp, Gpr::r9, std::countr_zero(static_cast<unsigned>(size)), copy));
+  }
   s_.binary(Op::add, Gpr::rdx,
             CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride))));
   s_.binary_imm(Op::add, Gpr::r9, 1);
@@ -48971,8 +58836,12 @@ SINTER_DECL void LoopBody::store_inner(const Store& store, const Lane0& lane) {
   const DType dtype = dtype_of_access(store.access);
   const VReg v = value(store.value, lane.copy);
   const StrideClass stride = stride_class(store.access, nest_.nest.vector_axis);
-  if (stride == StrideClass::any) return store_by_element(store.access, lane, v);
+  if (is_whole_backward(store.access, dtype, lane) && !is_narrow(store.value))
+    return b_.store(dtype, backward_address(store.access, lane), b_.reverse(lane_of(dtype), v), {});
+  if (stride >= StrideClass::any) return store_by_element(store.access, lane, v, is_narrow(store.value));
+  if (is_narrow(store.value) && stride == StrideClass::unit) return store_by_element(store.access, lane, v, true);
   const Mem m = address(store.access, NestLevel::near, lane, -1);
+  if (is_narrow(store.value)) return store_wide(m, v);
   if (stride == StrideClass::zero) b_.store_scalar(dtype, m, v);
   else if (streams && dtype != DType::bool_ && !lane.tail.active()) b_.store_streaming(dtype, m, v);
   else b_.store(dtype, m, v, lane.tail);
@@ -48981,8 +58850,15 @@ SINTER_DECL void LoopBody::store_inner(const Store& store, const Lane0& lane) {
 /// A value of the whole row.
 SINTER_DECL void LoopBody::store_outer(const Store& store, const Lane0& lane) {
   if (nest_.is_column()) return store_inner(store, lane);
-  b_.store_scalar(dtype_of_access(store.access), address(store.access, NestLevel::outer, lane, -1),
-                  value(store.value, lane.copy));
+  const Mem m = address(store.access, NestLevel::outer, lane, -1);
+  if (is_narrow(store.value)) return store_wide(m, value(store.value, lane.copy));
+  b_.store_scalar(dtype_of_access(store.access), m, value(store.value, lane.copy));
+}
+
+/// Element 0, an index of i32, as i64. Clobbers rax.
+SINTER_DECL void LoopBody::store_wide(Mem m, VReg index) {
+  b_.first_to_gpr(Lane::i32, Gpr::rax, index);
+  s_.mov(m, Gpr::rax);
 }
 
 }  // namespace x86
@@ -49004,11 +58880,19 @@ class LoopGenerator {
   CodeStream run();
 
  private:
-  /// A running value of a reduction: a vector register that is overwritten.
+  /// The arguments of a fold at a point.
+  using Point = std::array<VReg, max_fold_arguments>;
+  static constexpr Point no_point{no_vreg, no_vreg, no_vreg};
+  /// A running value of a reduction, or one number of a fold's state: a vector register that is overwritten. The
+  /// numbers of a state follow each other.
   struct Running {
     VReg reg = no_vreg;
     Prim prim = Prim::reduce_add;
     DType dtype = DType::f32;
+    InstId holder = no_inst;   // the reduction
+    std::uint16_t number = 0;  // of the state
+    int copy = 0;              // which vector, or row, of those side by side
+    Point point = no_point;    // state number 0 of what a point gives to a fold: its arguments, and no state
   };
   /// A loop counter: a general register or a frame slot.
   struct Counter {
@@ -49024,8 +58908,8 @@ class LoopGenerator {
     Mem sum(std::size_t value) const { return CodeStream::slot(base + 128 * static_cast<int>(value)); }
     Mem lost(std::size_t value) const { return CodeStream::slot(base + 128 * static_cast<int>(value) + 64); }
   };
-  /// Lanes of the current pass, per reduction. On AVX-512 minima and maxima of floats run on an instruction that loses
-  /// a NaN; `saw_nan` (a mask, seen in any vector of the block) puts it back at the block's end.
+  /// Lanes of the current pass, per running value. On AVX-512 minima and maxima of floats run on an instruction that
+  /// loses a NaN; `saw_nan` (a mask, seen in any vector of the block) puts it back at the block's end.
   struct Accumulators {
     std::vector<VReg> lanes;
     VReg saw_nan = no_vreg;
@@ -49033,6 +58917,16 @@ class LoopGenerator {
   };
   /// What a walk repeats: `light` code may be written several times.
   enum class Items : std::uint8_t { light, heavy };
+  /// A scan in progress. `runs` are what whole runs of vectors of the group gave, in all lanes.
+  struct Scan {
+    InstId id = no_inst;
+    int copy = 0;
+    Running carry;   // of the block
+    Running before;  // what the blocks before gave; no register where that is in the carry
+    std::vector<VReg> runs;
+    VReg previous = no_vreg;  // exclusive: the last lane of the vector before in the group
+    bool is_exclusive = false;
+  };
   using Action = std::function<void()>;
   using Content = std::function<void(int block_end)>;
 
@@ -49048,8 +58942,11 @@ class LoopGenerator {
   }
   int passes_in(std::size_t parent) const;
   std::size_t loop_of(std::size_t pass) const { return node(pass).kind == NestNodeKind::fold ? pass + 1 : pass; }
+  bool is_scan_pass(std::size_t pass) const {
+    return node(pass).kind == NestNodeKind::fold && node(pass).part == FoldPart::scan;
+  }
   Reductions reductions_of(std::size_t pass) const {
-    return node(pass).kind == NestNodeKind::fold ? nest_.ids_of(node(pass)) : Reductions{};
+    return node(pass).kind == NestNodeKind::fold && !is_scan_pass(pass) ? nest_.ids_of(node(pass)) : Reductions{};
   }
   void render_stage(std::size_t stage);
   void render_outside(std::size_t place, std::span<const Lane0> lanes);
@@ -49057,24 +58954,51 @@ class LoopGenerator {
   void row_step(std::size_t outer);
   void row_pass(std::size_t pass);
   std::vector<Running> row_values(Reductions reductions);
+  void add_values(std::vector<Running>& values, Reductions reductions, std::size_t reduction, int copy);
   void row_columns(std::size_t pass, std::vector<Running>& results);
   void row_block(std::size_t pass, std::vector<Running>& results, int block_end);
   void map_columns(std::size_t loop);
   void vector_step(std::size_t loop, const Lane0& lane);
-  void accumulate(Reductions reductions, const Lane0& lane);
+  // guarded.ipp
+  void whole_step(std::size_t loop, int copies);
+  bool find_usual(std::size_t loop);
+  void emit_usual_test(std::size_t loop, int copies, int otherwise);
+  // generator.ipp
+  void accumulate(const Lane0& lane);
   void prepare_divisions(std::size_t pass);
   VReg combine_lanes(const Inst& inst, std::size_t reduction);
   void clear_accumulators(const std::vector<Running>& results);
   void restore_nan(VReg result, Lane lane, VReg saw_nan);
   void accumulate_extremum(Accumulators& into, const Inst& inst, VReg v, const Lane0& lane);
   int accumulators_of(DType dtype, int copies) const;
-  void make_accumulators(Reductions reductions);
+  void make_accumulators(const std::vector<Running>& values);
   void publish(Reductions reductions, const std::vector<Running>& results);
   void blocks_function(std::size_t outer);
   void start_block(int block, int block_end);
   void store_block(int block, const std::vector<Running>& results);
   void finish_function(std::size_t outer);
   void combine_blocks(std::vector<Running>& results);
+  // folds.ipp
+  const ScalarFold& fold_of(const Running& value) const { return kernel_.folds[kernel_.body[value.holder].access]; }
+  std::size_t numbers_of(const Running& value) const;
+  DType in_register(DType dtype) const;
+  Point point_of(InstId holder, int copy);
+  std::vector<VReg> run_program(const ScalarProgram& program, std::span<const VReg> arguments,
+                                const std::vector<char>& skips);
+  static bool is_conditional(const ScalarProgram& program, std::size_t number);
+  void update_state(std::span<const Running> state, const ScalarProgram& program, std::span<const VReg> arguments,
+                    const Tail& tail);
+  void accumulate_fold(std::size_t first, const Lane0& lane);
+  void step_state(std::span<const Running> state, const Point& point, const Tail& tail);
+  void merge_state(std::span<const Running> state, std::span<const VReg> newer);
+  void merge_into_newer(std::span<const VReg> older, std::span<const Running> state);
+  void combine_state_lanes(std::span<const Running> state, std::size_t first);
+  void enter_fold(const std::vector<Running>& values, std::size_t first, const std::vector<Running>& items);
+  void add_state_to_totals(const Totals& totals, const std::vector<Running>& values, std::size_t first);
+  void merge_halves(std::span<const Running> state);
+  std::size_t find_state(const std::vector<Running>& values, const Inst& result, int copy) const;
+  void publish_fold(InstId result, const std::vector<Running>& values, int copy);
+  void short_rows_fold(Reductions reductions, std::size_t reduction, int rows, const Tail& tail);
   // short_rows.ipp
   void short_rows_function(std::size_t outer);
   void short_rows_group(std::size_t outer, int rows, const Tail& tail);
@@ -49087,10 +59011,24 @@ class LoopGenerator {
   void column_blocks(std::size_t loop, int vectors);
   void column_block(std::size_t loop, const std::vector<Lane0>& lanes);
   void column_pass(std::size_t parent, std::size_t pass, const std::vector<Lane0>& lanes);
-  void take_in(Reductions reductions, const std::vector<Lane0>& lanes, std::vector<Running>& items);
+  void take_in(std::vector<Running>& items);
   void emit_point(std::size_t place, const std::vector<Lane0>& lanes);
   std::vector<Running> column_values(Reductions reductions, const std::vector<Lane0>& lanes);
   void walk_near(std::size_t pass, const std::vector<Lane0>& lanes, std::vector<Running>& results);
+  // scans.ipp
+  void scan_row(std::size_t pass);
+  void scan_row_block(std::size_t loop, int block_end);
+  void scan_columns(std::size_t pass, const std::vector<Lane0>& lanes);
+  void make_scan(InstId id, int copy);
+  void make_scan_masks();
+  void scan_in_blocks(const Counter& counter, Mem count, std::int64_t block, const Content& content);
+  Scan& scan_of(InstId id, int copy);
+  void scan_vector_step(InstId id, const Lane0& lane);
+  void scan_point(InstId id, const Lane0& lane);
+  VReg scan_lanes(const Scan& scan, VReg v);
+  VReg in_group(Scan& scan, VReg v, int place);
+  VReg after_blocks(const Scan& scan, VReg v);
+  VReg carried(const Scan& scan);
   // chain.ipp
   void set_counter(const Counter& counter, std::int32_t value);
   void count_up(const Counter& counter);
@@ -49109,6 +59047,7 @@ class LoopGenerator {
   void add_to_totals(const Totals& totals, const std::vector<Running>& values);
   void finish_totals(const Totals& totals, const std::vector<Running>& values);
   Stack make_stack(std::size_t values);
+  void combine_with_top(const Stack& stack, const std::vector<Running>& values);
   void push(const Stack& stack, std::vector<Running>& values);
   void pop_all(const Stack& stack, std::vector<Running>& values);
   void step_of(const Running& value, VReg newer, const Tail& tail);
@@ -49128,7 +59067,16 @@ class LoopGenerator {
   VectorBuilder& b_;
   int end_slot_ = 0, count_slot_ = 0, main_end_slot_ = 0;
   std::uint16_t kernel_region_ = 0;
-  std::vector<Accumulators> accumulators_;  // of the current pass
+  std::vector<Running> running_;            // of the current pass
+  std::vector<Accumulators> accumulators_;  // one per running value
+  /// Of a loop with guarded loads: how conditions usually come out, what makes them, and what is needed when they do.
+  struct Usual {
+    std::vector<std::pair<InstId, bool>> conditions;
+    std::vector<bool> tested, needed;
+  } usual_;
+  const std::vector<bool>* only_ = nullptr;  // what vector_step computes; null: all
+  std::vector<Scan> scans_;                 // of the current pass
+  std::vector<VReg> scan_masks_;            // AVX-512: of the lanes with bit 0, 1, ... in their number; of the first
 };
 
 }  // namespace x86
@@ -49171,6 +59119,10 @@ SINTER_DECL void LoopGenerator::run_loop(const Counter& counter, Mem limit, cons
 }
 
 SINTER_DECL VReg LoopGenerator::neutral(const Running& value) {
+  if (value.prim == Prim::fold) {
+    const FoldState& start = fold_of(value).states[value.number];
+    return body_.constant_of({.dtype = start.dtype, .bits = start.bits});
+  }
   return b_.imm_bits(lane_of(value.dtype), neutral_bits(value.prim, value.dtype));
 }
 
@@ -49190,15 +59142,18 @@ SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vec
             done = s_.new_label();
   const Totals totals{s_.frame(128 * static_cast<int>(values.size()), 64)};
   std::vector<Running> odd = values;
-  for (Running& v : odd) v.reg = s_.new_vec(b_.bytes(lane_of(v.dtype)));
+  for (Running& v : odd)
+    if (v.prim != Prim::fold) v.reg = s_.new_vec(b_.bytes(lane_of(v.dtype)));
   s_.begin_loop();
   s_.bind(top);
   set_block_end(counter, count, column_sum_block, block_end);
   for (const std::vector<Running>* lane : {&values, &odd})
-    for (const Running& v : *lane) b_.assign(lane_of(v.dtype), v.reg, neutral(v));
+    for (const Running& v : *lane)
+      if (v.prim != Prim::fold || lane == &values) b_.assign(lane_of(v.dtype), v.reg, neutral(v));
   if (kind == Items::light) walk_by_eights(counter, block_end, values, odd, items, item);
   else walk_in_turn(counter, block_end, values, odd, items, item);
-  for (std::size_t i = 0; i < values.size(); ++i) step_of(values[i], odd[i].reg, Tail{});
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i].prim != Prim::fold) step_of(values[i], odd[i].reg, Tail{});
   s_.binary_imm(Op::cmp, count, static_cast<std::int32_t>(column_sum_block));
   s_.jump(Op::jle, done);
   s_.binary_imm(Op::cmp, CodeStream::slot(block_end), static_cast<std::int32_t>(column_sum_block));
@@ -49232,7 +59187,10 @@ SINTER_DECL void LoopGenerator::walk_by_eights(const Counter& counter, int block
   for (int n = 0; n < at_once; ++n) {
     const std::vector<Running>& lane = n % 2 == 0 ? even : odd;
     item();
-    for (std::size_t i = 0; i < lane.size(); ++i) step_of(lane[i], items[i].reg, Tail{});
+    for (std::size_t i = 0; i < lane.size(); i += numbers_of(lane[i])) {
+      if (lane[i].prim == Prim::fold) enter_fold(even, i, items);
+      else step_of(lane[i], items[i].reg, Tail{});
+    }
     count_up(counter);
   }
   compare_counter(counter, CodeStream::slot(last));
@@ -49248,7 +59206,11 @@ SINTER_DECL void LoopGenerator::walk_in_turn(const Counter& counter, int block_e
                                              const Action& item) {
   run_loop(counter, CodeStream::slot(block_end), [&] {
     item();
-    for (std::size_t i = 0; i < next.size(); ++i) {
+    for (std::size_t i = 0; i < next.size(); i += numbers_of(next[i])) {
+      if (next[i].prim == Prim::fold) {
+        enter_fold(next, i, items);
+        continue;
+      }
       const Lane lane = lane_of(next[i].dtype);
       const VReg sum = combine(b_, next[i].prim, next[i].dtype, next[i].reg, items[i].reg);
       b_.assign(lane, next[i].reg, other[i].reg);
@@ -49275,6 +59237,10 @@ SINTER_DECL void LoopGenerator::start_totals(const Totals& totals, const std::ve
 SINTER_DECL void LoopGenerator::add_to_totals(const Totals& totals, const std::vector<Running>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Lane lane = lane_of(values[i].dtype);
+    if (values[i].prim == Prim::fold) {
+      if (values[i].number == 0) add_state_to_totals(totals, values, i);
+      continue;
+    }
     const VReg older = b_.load_whole(lane, totals.sum(i)), newer = values[i].reg;
     const VReg sum = combine(b_, values[i].prim, values[i].dtype, older, newer);
     b_.store_whole(lane, totals.sum(i), sum);
@@ -49348,6 +59314,25 @@ SINTER_DECL void LoopGenerator::load_stacked(const Stack& stack, const std::vect
           CodeStream::at(Gpr::rsp, Gpr::rdx, 0, stack.base + 64 * static_cast<std::int32_t>(i)));
 }
 
+/// values = (entry at byte offset rdx of the stack, which is older) op values.
+SINTER_DECL void LoopGenerator::combine_with_top(const Stack& stack, const std::vector<Running>& values) {
+  for (std::size_t i = 0; i < values.size(); i += numbers_of(values[i])) {
+    const Lane lane = lane_of(values[i].dtype);
+    VReg older = s_.new_vec(b_.bytes(lane));
+    load_stacked(stack, values, i, older);
+    if (values[i].prim != Prim::fold) {
+      b_.assign(lane, values[i].reg, combine(b_, values[i].prim, values[i].dtype, older, values[i].reg));
+      continue;
+    }
+    std::vector<VReg> state{older};
+    for (std::size_t n = 1; n < numbers_of(values[i]); ++n) {
+      state.push_back(s_.new_vec(b_.bytes(lane_of(values[i + n].dtype))));
+      load_stacked(stack, values, i + n, state.back());
+    }
+    merge_into_newer(state, std::span(values).subspan(i, state.size()));
+  }
+}
+
 /// Combines with the top once for each trailing one-bit of the block's number (older first), then pushes.
 SINTER_DECL void LoopGenerator::push(const Stack& stack, std::vector<Running>& values) {
   const int again = s_.new_label(), store = s_.new_label();
@@ -49359,12 +59344,7 @@ SINTER_DECL void LoopGenerator::push(const Stack& stack, std::vector<Running>& v
   s_.jump(Op::je, store);
   s_.binary_imm(Op::sub, CodeStream::slot(stack.pointer), entry);
   s_.mov(Gpr::rdx, CodeStream::slot(stack.pointer));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Lane lane = lane_of(values[i].dtype);
-    VReg older = s_.new_vec(b_.bytes(lane));
-    load_stacked(stack, values, i, older);
-    b_.assign(lane, values[i].reg, combine(b_, values[i].prim, values[i].dtype, older, values[i].reg));
-  }
+  combine_with_top(stack, values);
   s_.binary_imm(Op::shr, Gpr::r9, 1);
   s_.jump(Op::jmp, again);
   s_.end_loop();
@@ -49389,12 +59369,7 @@ SINTER_DECL void LoopGenerator::pop_all(const Stack& stack, std::vector<Running>
   s_.bind(again);
   s_.binary_imm(Op::sub, Gpr::rdx, entry);
   s_.jump(Op::jl, done);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Lane lane = lane_of(values[i].dtype);
-    VReg older = s_.new_vec(b_.bytes(lane));
-    load_stacked(stack, values, i, older);
-    b_.assign(lane, values[i].reg, combine(b_, values[i].prim, values[i].dtype, older, values[i].reg));
-  }
+  combine_with_top(stack, values);
   s_.jump(Op::jmp, again);
   s_.end_loop();
   s_.bind(done);
@@ -49485,11 +59460,8 @@ SINTER_DECL void LoopGenerator::emit_point(std::size_t place, const std::vector<
 SINTER_DECL std::vector<LoopGenerator::Running> LoopGenerator::column_values(Reductions reductions,
                                                                              const std::vector<Lane0>& lanes) {
   std::vector<Running> values;
-  for (const InstId i : reductions)
-    for (std::size_t l = 0; l < lanes.size(); ++l) {
-      const Inst& inst = kernel_.body[i];
-      values.push_back({s_.new_vec(b_.bytes(lane_of(inst.dtype))), inst.prim, inst.dtype});
-    }
+  for (std::size_t i = 0; i < reductions.size(); ++i)
+    for (const Lane0& lane : lanes) add_values(values, reductions, i, lane.copy);
   return values;
 }
 
@@ -49501,7 +59473,7 @@ SINTER_DECL void LoopGenerator::walk_near(std::size_t pass, const std::vector<La
   walk({.reg = loop_reg::near}, arg(offsetof(LoopArgs, reduced)), results, items, kind, [&] {
     nest_.for_each_child(loop, [&](std::size_t child) {
       emit_point(child, lanes);
-      if (node(child).kind == NestNodeKind::step) take_in(nest_.ids_of(node(child)), lanes, items);
+      if (node(child).kind == NestNodeKind::step) take_in(items);
       if (node(child).kind == NestNodeKind::store)
         for (const Lane0& lane : lanes) body_.store_inner(kernel_.stores[node(child).first], lane);
     });
@@ -49510,17 +59482,19 @@ SINTER_DECL void LoopGenerator::walk_near(std::size_t pass, const std::vector<La
 }
 
 /// The values that a point gives to the reductions.
-SINTER_DECL void LoopGenerator::take_in(Reductions reductions, const std::vector<Lane0>& lanes,
-                                        std::vector<Running>& items) {
-  std::size_t at = 0;
-  for (const InstId i : reductions)
-    for (const Lane0& lane : lanes) {
-      const VReg v = body_.value(kernel_.body[i].args[0], lane.copy);
-      items[at++].reg = kernel_.body[i].dtype == DType::bool_ ? x86_detail::mask_to_number(b_, v, Lane::i32) : v;
+SINTER_DECL void LoopGenerator::take_in(std::vector<Running>& items) {
+  for (Running& item : items) {
+    if (item.prim == Prim::fold) {
+      if (item.number == 0) item.point = point_of(item.holder, item.copy);
+      continue;
     }
+    const VReg v = body_.value(kernel_.body[item.holder].args[0], item.copy);
+    item.reg = item.dtype == DType::bool_ ? x86_detail::mask_to_number(b_, v, Lane::i32) : v;
+  }
 }
 
 SINTER_DECL void LoopGenerator::column_pass(std::size_t parent, std::size_t pass, const std::vector<Lane0>& lanes) {
+  if (is_scan_pass(pass)) return scan_columns(pass, lanes);
   const std::uint16_t outside = enter_pass(parent);
   const Reductions reductions = reductions_of(pass);
   std::vector<Running> results = column_values(reductions, lanes);
@@ -49540,6 +59514,11 @@ SINTER_DECL void LoopGenerator::column_pass(std::size_t parent, std::size_t pass
   std::size_t at = 0;
   for (const InstId i : reductions)
     for (const Lane0& lane : lanes) {
+      if (kernel_.body[i].prim == Prim::fold) {
+        publish_fold(i, results, lane.copy);
+        continue;
+      }
+      while (results[at].prim == Prim::fold) ++at;
       const VReg v = results[at++].reg;
       body_.set_value(i, lane.copy,
                       kernel_.body[i].dtype == DType::bool_ ? x86_detail::number_to_mask(b_, v, Lane::i32) : v);
@@ -49636,7 +59615,19 @@ class CompiledLoop final : public LoopCode {
     return publish_code(bytes, name);
   }
 
-  /// Reductions, and what an element costs: two instructions per cycle at 3 GHz.
+  /// What a fold leaves of a block: a number for each reduction, or those of its state.
+  int running_values(const LoopNest& nest, const NestNode& fold) const {
+    const std::span<const InstId> ids = nest.ids_of(fold);
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const Inst& inst = kernel_.body[ids[i]];
+      if (nest.holder(ids, i) == ids[i])
+        count += inst.prim == Prim::fold ? kernel_.folds[inst.access].states.size() : 1;
+    }
+    return static_cast<int>(count);
+  }
+
+  /// Running values, and what an element costs: two instructions per cycle at 3 GHz.
   void estimate(const PreparedNest& prepared) {
     const LoopNest& nest = prepared.nest;
     double work = 0;
@@ -49645,14 +59636,15 @@ class CompiledLoop final : public LoopCode {
     const int innermost = prepared.is_column() ? nest.near_axis : nest.vector_axis;
     for (std::size_t n = first; n < nest.nodes[first].end; ++n) {
       const NestNode& node = nest.nodes[n];
-      if (node.kind == NestNodeKind::fold && reductions_ == 0) reductions_ = node.count;
+      if (node.kind == NestNodeKind::fold && reductions_ == 0) reductions_ = running_values(nest, node);
       if (node.kind == NestNodeKind::loop && nest.loop_of(node).axes == axis_bit(innermost)) {
         work += 2;
         loop_end = node.end;
       }
-      if (node.kind == NestNodeKind::compute && n < loop_end)
+      if ((node.kind == NestNodeKind::compute || node.kind == NestNodeKind::step) && n < loop_end)
         for (const InstId id : nest.ids_of(node))
-          work += nest.places[id].is_vector ? cost_of(kernel_.body[id].prim) : 0;
+          work +=
+              nest.places[id].is_vector && !is_reduction(kernel_.body[id].prim) ? cost_of(kernel_.body[id].prim) : 0;
     }
     nanoseconds_per_element_ = work / nest.lanes / 6;
   }
@@ -49994,6 +59986,246 @@ SINTER_DECL std::shared_ptr<const Executable> make_loop_executable(const Kernel&
 
 }  // namespace x86
 SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/nest/folds.ipp
+// Folds with state in generated loops: their programs on vectors, one register for each number of a state. Every step
+// computes the new numbers first and then moves them, by the condition itself where a number is chosen or kept, so that
+// lanes beyond a tail keep theirs.
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// Indices of i32 stay so inside programs.
+SINTER_DECL DType LoopGenerator::in_register(DType dtype) const {
+  return dtype == DType::i64 && nest_.narrow_index ? DType::i32 : dtype;
+}
+
+/// The running values of reduction number `i` of the list for vector `copy`: one, or its state; none for a further
+/// result of a fold that the list has already.
+SINTER_DECL void LoopGenerator::add_values(std::vector<Running>& values, Reductions reductions, std::size_t i,
+                                           int copy) {
+  const Inst& inst = kernel_.body[reductions[i]];
+  if (nest_.holder(reductions, i) != reductions[i]) return;
+  const std::size_t numbers = inst.prim == Prim::fold ? kernel_.folds[inst.access].states.size() : 1;
+  for (std::size_t n = 0; n < numbers; ++n) {
+    const DType dtype = inst.prim == Prim::fold ? in_register(kernel_.folds[inst.access].states[n].dtype) : inst.dtype;
+    values.push_back({.reg = s_.new_vec(b_.bytes(lane_of(dtype))),
+                      .prim = inst.prim,
+                      .dtype = dtype,
+                      .holder = reductions[i],
+                      .number = static_cast<std::uint16_t>(n),
+                      .copy = copy});
+  }
+}
+
+SINTER_DECL std::size_t LoopGenerator::numbers_of(const Running& value) const {
+  return value.prim == Prim::fold ? fold_of(value).states.size() : 1;
+}
+
+SINTER_DECL LoopGenerator::Point LoopGenerator::point_of(InstId holder, int copy) {
+  const Inst& inst = kernel_.body[holder];
+  Point point = no_point;
+  for (std::size_t k = 0; k < kernel_.folds[inst.access].arguments.size(); ++k)
+    point[k] = body_.value(inst.args[k], copy);
+  return point;
+}
+
+/// All values of a program but those that `skips` says.
+SINTER_DECL std::vector<VReg> LoopGenerator::run_program(const ScalarProgram& program, std::span<const VReg> arguments,
+                                                         const std::vector<char>& skips) {
+  std::vector<VReg> values(program.body.size(), no_vreg);
+  for (std::size_t i = 0; i < program.body.size(); ++i) {
+    Inst inst = program.body[i];
+    if (skips[i] != 0) continue;
+    if (inst.prim == Prim::argument) {
+      values[i] = arguments[inst.bits];
+    } else if (inst.prim == Prim::immediate) {
+      values[i] = body_.constant_of(inst);
+    } else {
+      std::array<VReg, 3> in{};
+      const int count = arity(inst.prim);
+      for (int k = 0; k < count; ++k) in[as_index(k)] = values[inst.args[as_index(k)]];
+      const DType from = in_register(program.body[inst.args[as_index(count - 1)]].dtype);
+      inst.dtype = in_register(inst.dtype);
+      values[i] = lower(b_, inst, from, std::span<const VReg>(in.data(), as_index(count)));
+    }
+  }
+  return values;
+}
+
+/// Is result `number` the argument of that number, or under a condition another value? Then the condition moves it.
+SINTER_DECL bool LoopGenerator::is_conditional(const ScalarProgram& program, std::size_t number) {
+  const InstId result = program.results[number];
+  const Inst& inst = program.body[result];
+  if (inst.prim != Prim::select) return false;
+  const Inst& otherwise = program.body[inst.args[2]];
+  if (otherwise.prim != Prim::argument || otherwise.bits != number) return false;
+  std::size_t uses = as_index(std::count(program.results.begin(), program.results.end(), result));
+  for (const Inst& user : program.body)
+    for (int k = 0; k < arity(user.prim); ++k) uses += user.args[as_index(k)] == result;
+  return uses == 1;
+}
+
+/// state = program(arguments), where the tail says so.
+SINTER_DECL void LoopGenerator::update_state(std::span<const Running> state, const ScalarProgram& program,
+                                             std::span<const VReg> arguments, const Tail& tail) {
+  const bool is_older = arguments[0] == state[0].reg;  // else the state is what follows
+  std::vector<char> skips(program.body.size());
+  for (std::size_t n = 0; n < state.size(); ++n)
+    if (is_older && is_conditional(program, n)) skips[program.results[n]] = 1;
+  const std::vector<VReg> values = run_program(program, arguments, skips);
+  std::vector<VReg> next(state.size());
+  const auto is_state = [&](VReg reg) {
+    return std::any_of(state.begin(), state.end(), [&](const Running& value) { return value.reg == reg; });
+  };
+  for (std::size_t n = 0; n < state.size(); ++n) {
+    const InstId result = program.results[n];
+    next[n] = values[skips[result] != 0 ? program.body[result].args[1] : result];
+    if (next[n] != state[n].reg && is_state(next[n])) next[n] = b_.copy(lane_of(state[n].dtype), next[n]);
+  }
+  for (std::size_t n = 0; n < state.size(); ++n) {
+    const InstId result = program.results[n];
+    const Lane lane = lane_of(state[n].dtype);
+    if (skips[result] != 0) {
+      VReg condition = values[program.body[result].args[0]];
+      if (tail.active()) condition = b_.mask_and(condition, tail.mask);
+      b_.assign_where(lane, state[n].reg, next[n], Tail{.mask = condition});
+    } else if (next[n] != state[n].reg) {
+      const bool is_shared = std::count(next.begin(), next.end(), next[n]) != 1;
+      if (tail.active() || is_shared || !s_.retarget_last(next[n], state[n].reg))
+        b_.assign_where(lane, state[n].reg, next[n], tail);
+    }
+  }
+}
+
+SINTER_DECL void LoopGenerator::step_state(std::span<const Running> state, const Point& point, const Tail& tail) {
+  std::vector<VReg> arguments;
+  for (const Running& value : state) arguments.push_back(value.reg);
+  for (const VReg reg : point)
+    if (reg != no_vreg) arguments.push_back(reg);
+  update_state(state, fold_of(state[0]).step, arguments, tail);
+}
+
+/// One vector of a row: the lanes that it belongs to take in a point each.
+SINTER_DECL void LoopGenerator::accumulate_fold(std::size_t first, const Lane0& lane) {
+  std::vector<Running> state(running_.begin() + static_cast<std::ptrdiff_t>(first),
+                             running_.begin() + static_cast<std::ptrdiff_t>(first + numbers_of(running_[first])));
+  for (std::size_t n = 0; n < state.size(); ++n) {
+    const std::vector<VReg>& lanes = accumulators_[first + n].lanes;
+    state[n].reg = lanes[as_index(lane.copy) % lanes.size()];
+  }
+  step_state(state, point_of(state[0].holder, lane.copy), lane.tail);
+}
+
+/// The state, which is the older, takes in another.
+SINTER_DECL void LoopGenerator::merge_state(std::span<const Running> state, std::span<const VReg> newer) {
+  std::vector<VReg> arguments;
+  for (const Running& value : state) arguments.push_back(value.reg);
+  arguments.insert(arguments.end(), newer.begin(), newer.end());
+  update_state(state, fold_of(state[0]).merge, arguments, Tail{});
+}
+
+/// The state, which is the newer, is taken in by another, and has the result.
+SINTER_DECL void LoopGenerator::merge_into_newer(std::span<const VReg> older, std::span<const Running> state) {
+  std::vector<VReg> arguments(older.begin(), older.end());
+  for (const Running& value : state) arguments.push_back(value.reg);
+  update_state(state, fold_of(state[0]).merge, arguments, Tail{});
+}
+
+/// The state of all lanes of the block in every lane of `state`, which begins with the value number `first`.
+SINTER_DECL void LoopGenerator::combine_state_lanes(std::span<const Running> state, std::size_t first) {
+  const auto part = [&](std::size_t which) {
+    std::vector<Running> values(state.begin(), state.end());
+    for (std::size_t n = 0; n < values.size(); ++n) values[n].reg = accumulators_[first + n].lanes[which];
+    return values;
+  };
+  for (std::size_t half = accumulators_[first].lanes.size() / 2; half >= 1; half /= 2)
+    for (std::size_t i = 0; i < half; ++i) {
+      std::vector<VReg> newer;
+      for (const Running& value : part(i + half)) newer.push_back(value.reg);
+      merge_state(part(i), newer);
+    }
+  for (std::size_t n = 0; n < state.size(); ++n)
+    b_.assign(lane_of(state[n].dtype), state[n].reg, accumulators_[first + n].lanes[0]);
+  merge_halves(state);
+}
+
+/// Lane i of a vector with lane i + half, half = lanes / 2, ..., 1; the result in every lane. On whole vectors: lanes
+/// above those that count hold what does not matter.
+SINTER_DECL void LoopGenerator::merge_halves(std::span<const Running> state) {
+  for (int lanes = nest_.lanes; lanes > 1; lanes /= 2) {
+    std::vector<VReg> upper;
+    for (const Running& value : state) upper.push_back(b_.upper_lanes(lane_of(value.dtype), value.reg, lanes));
+    merge_state(state, upper);
+  }
+  for (const Running& value : state) {
+    const Lane lane = lane_of(value.dtype);
+    b_.assign(lane, value.reg, b_.broadcast_first(lane, value.reg));
+  }
+}
+
+/// Along an axis that is not the vector axis: a point, or what was folded along an inner axis.
+SINTER_DECL void LoopGenerator::enter_fold(const std::vector<Running>& values, std::size_t first,
+                                           const std::vector<Running>& items) {
+  const std::span<const Running> state = std::span(values).subspan(first, numbers_of(values[first]));
+  if (items[first].point != no_point) return step_state(state, items[first].point, Tail{});
+  std::vector<VReg> newer;
+  for (std::size_t n = 0; n < state.size(); ++n) newer.push_back(items[first + n].reg);
+  merge_state(state, newer);
+}
+
+SINTER_DECL void LoopGenerator::add_state_to_totals(const Totals& totals, const std::vector<Running>& values,
+                                                    std::size_t first) {
+  const std::span<const Running> state = std::span(values).subspan(first, numbers_of(values[first]));
+  std::vector<VReg> older;
+  for (std::size_t n = 0; n < state.size(); ++n)
+    older.push_back(b_.load_whole(lane_of(state[n].dtype), totals.sum(first + n)));
+  merge_into_newer(older, state);
+  for (std::size_t n = 0; n < state.size(); ++n)
+    b_.store_whole(lane_of(state[n].dtype), totals.sum(first + n), state[n].reg);
+}
+
+SINTER_DECL std::size_t LoopGenerator::find_state(const std::vector<Running>& values, const Inst& result,
+                                                  int copy) const {
+  std::size_t at = 0;
+  while (values[at].prim != Prim::fold || values[at].copy != copy ||
+         !shares_state(kernel_.body[values[at].holder], result))
+    ++at;
+  return at;
+}
+
+/// A result of an ended fold.
+SINTER_DECL void LoopGenerator::publish_fold(InstId result, const std::vector<Running>& values, int copy) {
+  const Inst& inst = kernel_.body[result];
+  const std::size_t first = find_state(values, inst, copy);
+  const ScalarProgram& program = fold_of(values[first]).finish;
+  std::vector<VReg> state;
+  for (std::size_t n = 0; n < numbers_of(values[first]); ++n) state.push_back(values[first + n].reg);
+  std::vector<char> skips(program.body.size(), 1);
+  const std::vector<bool> needed = instructions_under(program.body, program.results[inst.bits]);
+  for (std::size_t i = 0; i < needed.size(); ++i) skips[i] = !needed[i];
+  const VReg value = run_program(program, state, skips)[program.results[inst.bits]];
+  body_.set_value(result, copy, value);
+}
+
+/// The same for rows of one vector: each row has a state of its own, and all of them take turns in each step.
+SINTER_DECL void LoopGenerator::short_rows_fold(Reductions reductions, std::size_t reduction, int rows,
+                                                const Tail& tail) {
+  const InstId holder = reductions[reduction];
+  std::vector<Running> values;
+  for (int row = 0; row < rows; ++row) add_values(values, reductions, reduction, row);
+  if (values.empty()) return;
+  const std::size_t numbers = numbers_of(values[0]);
+  const auto state = [&](std::size_t row) { return std::span<const Running>(values).subspan(row * numbers, numbers); };
+  for (const Running& value : values) b_.assign(lane_of(value.dtype), value.reg, neutral(value));
+  for (int row = 0; row < rows; ++row) step_state(state(as_index(row)), point_of(holder, row), tail);
+  for (int row = 0; row < rows; ++row) merge_halves(state(as_index(row)));
+  for (const InstId result : reductions)
+    if (shares_state(kernel_.body[holder], kernel_.body[result]))
+      for (int row = 0; row < rows; ++row) publish_fold(result, values, row);
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END
 // ---- sinter/backend/x86/nest/generator.ipp
 // Pointwise and row kernels: passes over a row, lane accumulators, main loops and tails; and the two functions that let
 // the blocks of a long row run in parallel.
@@ -50099,17 +60331,15 @@ SINTER_DECL void LoopGenerator::row_step(std::size_t outer) {
 
 SINTER_DECL std::vector<LoopGenerator::Running> LoopGenerator::row_values(Reductions reductions) {
   std::vector<Running> values;
-  for (const InstId i : reductions) {
-    const Inst& inst = kernel_.body[i];
-    values.push_back({s_.new_vec(b_.bytes(lane_of(inst.dtype))), inst.prim, inst.dtype});
-  }
+  for (std::size_t i = 0; i < reductions.size(); ++i) add_values(values, reductions, i, 0);
   return values;
 }
 
 SINTER_DECL void LoopGenerator::row_pass(std::size_t pass) {
+  if (is_scan_pass(pass)) return scan_row(pass);
   const Reductions reductions = reductions_of(pass);
   std::vector<Running> results = row_values(reductions);
-  make_accumulators(reductions);
+  make_accumulators(results);
   prepare_divisions(pass);
   if (nest_.near_axis < 0) {
     row_columns(pass, results);
@@ -50137,10 +60367,17 @@ SINTER_DECL void LoopGenerator::prepare_divisions(std::size_t pass) {
 }
 
 SINTER_DECL void LoopGenerator::publish(Reductions reductions, const std::vector<Running>& results) {
-  for (std::size_t i = 0; i < reductions.size(); ++i)
-    body_.set_value(
-        reductions[i], 0,
-        results[i].dtype == DType::bool_ ? x86_detail::number_to_mask(b_, results[i].reg, Lane::i32) : results[i].reg);
+  std::size_t at = 0;
+  for (const InstId id : reductions) {
+    if (kernel_.body[id].prim == Prim::fold) {
+      publish_fold(id, results, 0);
+      continue;
+    }
+    while (results[at].holder != id) ++at;
+    const VReg value = results[at].reg;
+    body_.set_value(id, 0,
+                    results[at].dtype == DType::bool_ ? x86_detail::number_to_mask(b_, value, Lane::i32) : value);
+  }
 }
 
 SINTER_DECL void LoopGenerator::row_columns(std::size_t pass, std::vector<Running>& results) {
@@ -50154,14 +60391,15 @@ SINTER_DECL int LoopGenerator::accumulators_of(DType dtype, int copies) const {
   return is_floating(dtype) ? 256 / static_cast<int>(size_of(dtype)) / nest_.lanes : std::min(copies, 4);
 }
 
-SINTER_DECL void LoopGenerator::make_accumulators(Reductions reductions) {
+SINTER_DECL void LoopGenerator::make_accumulators(const std::vector<Running>& values) {
+  running_ = values;
   accumulators_.clear();
-  for (const InstId i : reductions) {
-    const DType dtype = kernel_.body[i].dtype;
+  for (const Running& value : values) {
+    const DType dtype = value.dtype;
+    const Prim prim = value.prim;
+    const int vectors = prim == Prim::fold ? fold_lanes / nest_.lanes : accumulators_of(dtype, row_copies_);
     Accumulators& into = accumulators_.emplace_back();
-    for (int a = 0; a < accumulators_of(dtype, row_copies_); ++a)
-      into.lanes.push_back(s_.new_vec(b_.bytes(lane_of(dtype))));
-    const Prim prim = kernel_.body[i].prim;
+    for (int a = 0; a < vectors; ++a) into.lanes.push_back(s_.new_vec(b_.bytes(lane_of(dtype))));
     if (b_.is_avx512() && is_floating(dtype) && (prim == Prim::reduce_min || prim == Prim::reduce_max))
       into.saw_nan = s_.new_mask();
   }
@@ -50193,7 +60431,6 @@ SINTER_DECL void LoopGenerator::accumulate_extremum(Accumulators& into, const In
 
 /// One block of a row: rcx to block_end, in steps of row_copies_ vectors, the rest vector by vector under masks.
 SINTER_DECL void LoopGenerator::row_block(std::size_t pass, std::vector<Running>& results, int block_end) {
-  const Reductions reductions = reductions_of(pass);
   const std::size_t loop = loop_of(pass);
   const int step = row_copies_ * nest_.lanes, top = s_.new_label(), rest = s_.new_label(), done = s_.new_label();
   clear_accumulators(results);
@@ -50222,8 +60459,12 @@ SINTER_DECL void LoopGenerator::row_block(std::size_t pass, std::vector<Running>
   }
   s_.bind(done);
   for (std::size_t r = 0; r < results.size(); ++r) {
+    if (results[r].prim == Prim::fold) {
+      if (results[r].number == 0) combine_state_lanes(std::span(results).subspan(r, numbers_of(results[r])), r);
+      continue;
+    }
     const Lane lane = lane_of(results[r].dtype);
-    VReg value = combine_lanes(kernel_.body[reductions[r]], r);
+    VReg value = combine_lanes(kernel_.body[results[r].holder], r);
     if (!s_.retarget_last(value, results[r].reg)) b_.assign(lane, results[r].reg, value);
     if (accumulators_[r].saw_nan != no_vreg) restore_nan(results[r].reg, lane, accumulators_[r].saw_nan);
   }
@@ -50264,17 +60505,23 @@ SINTER_DECL void LoopGenerator::vector_step(std::size_t loop, const Lane0& lane)
   nest_.for_each_child(loop, [&](std::size_t child) {
     const NestNode& n = node(child);
     if (n.kind == NestNodeKind::compute)
-      for (const InstId id : nest_.ids_of(n)) body_.emit(id, lane);
+      for (const InstId id : nest_.ids_of(n))
+        if (only_ == nullptr || (*only_)[id]) body_.emit(id, lane);
     if (n.kind == NestNodeKind::fetch) body_.fetch(n.first, lane);
     if (n.kind == NestNodeKind::keep) body_.keep(n.first, lane);
-    if (n.kind == NestNodeKind::step) accumulate(nest_.ids_of(n), lane);
+    if (n.kind == NestNodeKind::step && scans_.empty()) accumulate(lane);
+    if (n.kind == NestNodeKind::step && !scans_.empty()) scan_vector_step(nest_.ids_of(n)[0], lane);
     if (n.kind == NestNodeKind::store) body_.store_inner(kernel_.stores[n.first], lane);
   });
 }
 
-SINTER_DECL void LoopGenerator::accumulate(Reductions reductions, const Lane0& lane) {
-  for (std::size_t r = 0; r < reductions.size(); ++r) {
-    const Inst& inst = kernel_.body[reductions[r]];
+SINTER_DECL void LoopGenerator::accumulate(const Lane0& lane) {
+  for (std::size_t r = 0; r < running_.size(); ++r) {
+    const Inst& inst = kernel_.body[running_[r].holder];
+    if (inst.prim == Prim::fold) {
+      if (running_[r].number == 0) accumulate_fold(r, lane);
+      continue;
+    }
     VReg v = body_.value(inst.args[0], lane.copy);
     if (inst.dtype == DType::bool_) v = x86_detail::mask_to_number(b_, v, Lane::i32);
     Accumulators& into = accumulators_[r];
@@ -50293,7 +60540,7 @@ SINTER_DECL void LoopGenerator::map_columns(std::size_t loop) {
   s_.mov(CodeStream::slot(main_end_slot_), Gpr::rax);
   s_.begin_loop();
   s_.bind(top);
-  for (int u = 0; u < copies; ++u) vector_step(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
+  whole_step(loop, copies);
   s_.binary_imm(Op::add, loop_reg::column, step);
   s_.binary(Op::cmp, loop_reg::column, CodeStream::slot(main_end_slot_));
   s_.jump(Op::jl, top);
@@ -50325,7 +60572,7 @@ SINTER_DECL void LoopGenerator::blocks_function(std::size_t outer) {
     const std::size_t fold = child + 1;
     body_.reset_pointers();
     std::vector<Running> results = row_values(reductions_of(fold));
-    make_accumulators(reductions_of(fold));
+    make_accumulators(results);
     run_loop({.reg = Gpr::none, .slot = block}, CodeStream::slot(end_slot_), [&] {
       start_block(block, block_end);
       row_block(fold, results, block_end);
@@ -50395,6 +60642,196 @@ SINTER_DECL void LoopGenerator::combine_blocks(std::vector<Running>& results) {
 
 }  // namespace x86
 SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/nest/guarded.ipp
+// Guarded loads: elements are read where a condition holds, and nothing is touched where it does not. A vector of which
+// no lane holds is not read at all, so that a guard that fails for a whole row costs a test. Most steps of a loop see
+// every condition come out as it usually does (the inside of an image, as against its border): one test tells, and they
+// run without conditions and masks.
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// Jumps if the condition holds for no element. Clobbers rax.
+SINTER_DECL void LoopBody::jump_if_false(VReg holds, int to) {
+  if (!b_.is_avx512()) return b_.jump_if_none(holds, to);
+  s_.emit(Op::kmovw, {reg(Gpr::rax, 4), kreg(holds)});  // what lies above the lanes may be anything
+  s_.emit(Op::and_, {reg(Gpr::rax, 4), immediate()}, (1 << b_.lanes()) - 1);
+  s_.jump(Op::je, to);
+}
+
+/// Strided elements, and bools on AVX2: one by one over the fill, in the frame. Clobbers rax, rdx, r9.
+SINTER_DECL VReg LoopBody::guarded_by_element(std::uint16_t access, const Lane0& lane, VReg holds, VReg fill) {
+  const DType dtype = dtype_of_access(access);
+  const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), wanted = s_.frame(16, 16),
+            again = s_.new_label(), next = s_.new_label();
+  const Mem target = CodeStream::at(Gpr::rsp, Gpr::r9, std::countr_zero(static_cast<unsigned>(size)), copy);
+  if (dtype == DType::bool_) b_.mask_to_bytes(CodeStream::slot(copy), fill, Tail{});
+  else b_.store_whole(lane_of(dtype), CodeStream::slot(copy), fill);
+  b_.mask_to_bytes(CodeStream::slot(wanted), holds, Tail{});
+  element_pointer(access, lane, -1);
+  s_.mov_imm(Gpr::r9, 0);
+  s_.bind(again);
+  s_.emit(Op::movzx, {reg(Gpr::rax, 4), mem(1)}, CodeStream::at(Gpr::rsp, Gpr::r9, 0, wanted));
+  s_.emit(Op::test, {reg(Gpr::rax, 4), reg(Gpr::rax, 4)}).only_reads = true;
+  s_.jump(Op::je, next);
+  x86_detail::move_element(s_, size, target, CodeStream::at(Gpr::rdx));
+  s_.bind(next);
+  s_.binary(Op::add, Gpr::rdx,
+            CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride))));
+  s_.binary_imm(Op::add, Gpr::r9, 1);
+  s_.binary_imm(Op::cmp, Gpr::r9, b_.lanes());
+  s_.jump(Op::jl, again);
+  return dtype == DType::bool_ ? b_.mask_from_bytes(CodeStream::slot(copy), Tail{})
+                               : b_.load_whole(lane_of(dtype), CodeStream::slot(copy));
+}
+
+SINTER_DECL VReg LoopBody::emit_guarded_load(InstId i, const Lane0& lane) {
+  const Inst& inst = kernel().body[i];
+  VReg holds = value(inst.args[0], lane.copy);
+  const VReg fill = value(inst.args[1], lane.copy);
+  if (nest_.place(i).is_vector && lane.tail.active()) holds = b_.mask_and(holds, lane.tail.mask);
+  const StrideClass stride = stride_class(inst.access, nest_.nest.vector_axis);
+  const bool is_bool = inst.dtype == DType::bool_, is_broadcast = stride == StrideClass::zero;
+  if (stride >= StrideClass::any || (is_bool && !is_broadcast && !b_.is_avx512()))
+    return guarded_by_element(inst.access, lane, holds, fill);
+  const Lane type = lane_of(inst.dtype);
+  const VReg result = is_bool ? b_.mask_or(fill, fill) : b_.copy(type, fill);
+  const int done = s_.new_label();
+  jump_if_false(holds, done);
+  const Mem m = address(inst.access, nest_.place(i).level, lane, -1);
+  Tail where{.mask = holds};
+  if (is_bool) {
+    if (b_.is_avx512() && b_.lanes() < 16) {  // bytes beyond the vector's would be read
+      const VReg lanes = s_.new_mask();
+      s_.mov_imm(Gpr::rax, (1 << b_.lanes()) - 1);
+      s_.emit(Op::kmovw, {kreg(lanes), reg(Gpr::rax, 4)});
+      holds = b_.mask_and(holds, lanes);
+      where.mask = holds;
+    }
+    const VReg there = is_broadcast ? b_.load_broadcast(inst.dtype, m) : b_.load(inst.dtype, m, where);
+    const VReg chosen = b_.mask_or(b_.mask_and(there, holds), b_.mask_and_not(holds, fill));
+    if (b_.is_avx512()) s_.emit(Op::korw, {kreg(result), kreg(chosen), kreg(chosen)});
+    else b_.assign(b_.mask_element() == 4 ? Lane::f32 : Lane::f64, result, chosen);
+  } else if (is_broadcast || !b_.is_avx512()) {
+    const VReg there = is_broadcast ? b_.load_broadcast(inst.dtype, m) : b_.load(inst.dtype, m, where);
+    b_.assign_where(type, result, there, where);
+  } else {  // lanes that are not read keep the fill
+    const int width = b_.bytes(type);
+    Instruction& move = s_.emit(size_of(type) == 4 ? Op::vmovups : Op::vmovupd, {vec(result, width), mem(width)}, m);
+    move.mask = holds;
+    move.reads_first = true;
+  }
+  s_.bind(done);
+  return result;
+}
+
+SINTER_DECL VReg LoopBody::emit_usual(InstId i, const Lane0& lane) {
+  const Inst& inst = kernel().body[i];
+  const bool holds = inst.usually() == Usually::holds;
+  if (inst.prim == Prim::select) return value(inst.args[holds ? 1 : 2], lane.copy);
+  return holds ? emit_load(i, lane) : value(inst.args[1], lane.copy);
+}
+
+// Steps on which all conditions come out as usual --------------------------------------------------------------------
+
+namespace x86_detail {
+/// Adds what is wanted of the comparisons that a condition is made of. False: they contradict each other.
+inline bool want(const std::vector<Inst>& body, InstId id, bool holds, std::vector<std::pair<InstId, bool>>& wanted) {
+  const Inst& inst = body[id];
+  if (inst.prim == Prim::not_) return want(body, inst.args[0], !holds, wanted);
+  if (inst.prim == (holds ? Prim::and_ : Prim::or_))
+    return want(body, inst.args[0], holds, wanted) && want(body, inst.args[1], holds, wanted);
+  if (inst.prim == Prim::immediate) return (inst.bits != 0) == holds;
+  for (const auto& [known, value] : wanted)
+    if (known == id) return value == holds;
+  wanted.emplace_back(id, holds);
+  return true;
+}
+}  // namespace x86_detail
+
+/// Fills usual_. False: the loop does other things than compute and store, or has no guarded load that would gain.
+SINTER_DECL bool LoopGenerator::find_usual(std::size_t loop) {
+  const std::vector<Inst>& body = kernel_.body;
+  usual_ = {};
+  usual_.needed.assign(body.size(), false);
+  bool fits = true;
+  nest_.for_each_child(loop, [&](std::size_t child) {
+    const NestNode& n = node(child);
+    fits = fits && (n.kind == NestNodeKind::compute || n.kind == NestNodeKind::store);
+    if (n.kind == NestNodeKind::store) usual_.needed[kernel_.stores[n.first].value] = true;
+    if (n.kind != NestNodeKind::compute) return;
+    for (const InstId id : nest_.ids_of(n))
+      if (is_hinted(body[id]))
+        fits =
+            fits && x86_detail::want(body, body[id].args[0], body[id].usually() == Usually::holds, usual_.conditions);
+  });
+  if (!fits || usual_.conditions.empty() || usual_.conditions.size() > 12) return false;
+  usual_.tested.assign(body.size(), false);
+  for (const auto& [id, holds] : usual_.conditions) {
+    const std::vector<bool> under = instructions_under(body, id);
+    for (std::size_t i = 0; i < under.size(); ++i) usual_.tested[i] = usual_.tested[i] || under[i];
+  }
+  for (std::size_t i = body.size(); i-- > 0;) {
+    if (!usual_.needed[i]) continue;
+    const Inst& inst = body[i];
+    const bool is_known = is_hinted(inst), holds = inst.usually() == Usually::holds,
+               is_select = inst.prim == Prim::select;
+    for (int k = 0; k < arity(inst.prim); ++k)
+      if (!is_known || (is_select ? k == (holds ? 1 : 2) : !holds && k == 1))
+        usual_.needed[inst.args[as_index(k)]] = true;
+  }
+  return true;
+}
+
+/// Jumps where a condition of some lane does not come out as usual. Clobbers rax.
+SINTER_DECL void LoopGenerator::emit_usual_test(std::size_t loop, int copies, int otherwise) {
+  for (int u = 0; u < copies; ++u)
+    nest_.for_each_child(loop, [&](std::size_t child) {
+      if (node(child).kind != NestNodeKind::compute) return;
+      for (const InstId id : nest_.ids_of(node(child)))
+        if (usual_.tested[id]) body_.emit(id, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
+    });
+  VReg all = no_vreg;
+  for (const auto& [id, holds] : usual_.conditions) {
+    const int last = nest_.places[id].is_vector ? copies : 1;
+    for (int u = 0; u < last; ++u) {
+      const VReg one = body_.value(id, u);
+      all = all == no_vreg ? (holds ? one : b_.mask_not(one))
+            : holds        ? b_.mask_and(all, one)
+                           : b_.mask_and_not(one, all);
+    }
+  }
+  const int every = b_.is_avx512() ? (1 << nest_.lanes) - 1 : 0xFF;
+  if (b_.is_avx512()) s_.emit(Op::kmovw, {reg(Gpr::rax, 4), kreg(all)});
+  else s_.emit(Op::vmovmskps, {reg(Gpr::rax, 4), vec(all, s_.vregs()[all].bytes)});
+  s_.emit(Op::and_, {reg(Gpr::rax, 4), immediate()}, every);
+  s_.binary_imm(Op::cmp, Gpr::rax, every);
+  s_.jump(Op::jne, otherwise);
+}
+
+/// All vectors of one step, without a tail.
+SINTER_DECL void LoopGenerator::whole_step(std::size_t loop, int copies) {
+  const auto emit_all = [&] {
+    for (int u = 0; u < copies; ++u) vector_step(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
+  };
+  const bool has_guard = std::any_of(kernel_.body.begin(), kernel_.body.end(),
+                                     [](const Inst& inst) { return inst.prim == Prim::guarded_load; });
+  if (!has_guard || !find_usual(loop)) return emit_all();
+  const int otherwise = s_.new_label(), done = s_.new_label();
+  emit_usual_test(loop, copies, otherwise);
+  body_.assumes_usual = true;
+  only_ = &usual_.needed;
+  emit_all();
+  body_.assumes_usual = false;
+  only_ = nullptr;
+  s_.jump(Op::jmp, done);
+  s_.bind(otherwise);
+  emit_all();
+  s_.bind(done);
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END
 // ---- sinter/backend/x86/nest/prepare.ipp
 // What the generator takes.
 
@@ -50403,14 +60840,25 @@ namespace x86 {
 
 namespace x86_detail {
 
+inline std::string why_not_generated(const ScalarFold& fold) {
+  for (const ScalarProgram* program : {&fold.step, &fold.merge, &fold.finish})
+    for (const Inst& inst : program->body) {
+      if (inst.prim == Prim::argument || inst.prim == Prim::immediate) continue;
+      const DType from = program->body[inst.args[as_index(arity(inst.prim) - 1)]].dtype;
+      if (std::string reason = why_not_lowered(inst, from); !reason.empty()) return reason;
+    }
+  return {};
+}
+
 inline std::string why_not_generated(const Kernel& kernel) {
   if (kernel.accesses.size() > max_accesses) return "more than " + std::to_string(max_accesses) + " accesses";
   for (int a = 0; a < kernel.rank(); ++a)
     if (kernel.is_reduced(a) && !(kernel.order(a) == standard_order(kernel.kind, a == kernel.rank() - 1)))
       return "reductions in the order: " + kernel.order(a).text();
+  for (const ScalarFold& fold : kernel.folds)
+    if (std::string reason = why_not_generated(fold); !reason.empty()) return reason;
   for (const Inst& inst : kernel.body) {
-    if (is_reduction(inst.prim) || inst.prim == Prim::gather || inst.prim == Prim::load ||
-        inst.prim == Prim::immediate || inst.prim == Prim::index)
+    if (is_reduction(inst.prim) || reads_memory(inst.prim) || inst.prim == Prim::immediate || inst.prim == Prim::index)
       continue;
     const int count = arity(inst.prim);
     const DType from = count > 0 ? kernel.body[inst.args[as_index(count - 1)]].dtype : inst.dtype;
@@ -50419,15 +60867,23 @@ inline std::string why_not_generated(const Kernel& kernel) {
   return {};
 }
 
+/// Indices of folds are narrow in registers and wide in memory.
+inline bool stores_positions(const Kernel& kernel) {
+  return !kernel.folds.empty() && std::any_of(kernel.stores.begin(), kernel.stores.end(), [&](const Store& store) {
+    return kernel.body[store.value].dtype == DType::i64;
+  });
+}
+
 inline bool needs_count(const Kernel& kernel) {
   const auto vector_axis = as_index(kernel.rank() - 1);
   return std::any_of(kernel.accesses.begin(), kernel.accesses.end(),
                      [&](const Access& access) {
                        return kernel.operands[access.operand].dtype == DType::bool_ ||
-                              access.stride[vector_axis] == StrideClass::any;
+                              access.stride[vector_axis] >= StrideClass::any;
                      }) ||
-         std::any_of(kernel.body.begin(), kernel.body.end(),
-                     [](const Inst& inst) { return inst.prim == Prim::gather; });
+         stores_positions(kernel) || std::any_of(kernel.body.begin(), kernel.body.end(), [](const Inst& inst) {
+           return inst.prim == Prim::gather;
+         });
 }
 
 }  // namespace x86_detail
@@ -50451,6 +60907,236 @@ SINTER_DECL std::optional<PreparedNest> prepare_nest(const Kernel& kernel, const
   for (const NestNode& node : prepared.nest.nodes)
     if (node.kind == NestNodeKind::check) prepared.is_checked[node.first] = 1;
   return prepared;
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/nest/scans.ipp
+// Scans: along rows in trees inside vectors, which carry from one to the next; along columns point by point. Blocks and
+// what stands before them are the same for both. The order is that of kernel.hpp.
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+namespace x86_detail {
+/// A minimum or maximum with itself is itself: lanes that a step does not reach need no care.
+constexpr bool is_idempotent(Prim reduction) { return reduction == Prim::reduce_min || reduction == Prim::reduce_max; }
+/// The lanes of 16 whose number has that bit.
+constexpr unsigned lanes_with_bit(int bit) {
+  return bit == 0 ? 0xAAAA : bit == 1 ? 0xCCCC : bit == 2 ? 0xF0F0 : 0xFF00;
+}
+}  // namespace x86_detail
+
+SINTER_DECL void LoopGenerator::make_scan(InstId id, int copy) {
+  const Inst& inst = kernel_.body[id];
+  const int width = b_.bytes(lane_of(inst.dtype));
+  Scan scan;
+  scan.id = id;
+  scan.copy = copy;
+  scan.is_exclusive = inst.is_exclusive();
+  scan.carry = {s_.new_vec(width), reduction_of(inst.prim), inst.dtype};
+  scan.before = scan.carry;
+  scan.before.reg = scan_has_blocks(inst.prim, inst.dtype) ? s_.new_vec(width) : no_vreg;
+  scans_.push_back(std::move(scan));
+}
+
+SINTER_DECL LoopGenerator::Scan& LoopGenerator::scan_of(InstId id, int copy) {
+  return *std::find_if(scans_.begin(), scans_.end(), [&](const Scan& s) { return s.id == id && s.copy == copy; });
+}
+
+/// Mask registers are made where the walk begins and stay. Clobbers rax.
+SINTER_DECL void LoopGenerator::make_scan_masks() {
+  scan_masks_.assign(5, no_vreg);
+  if (!b_.is_avx512()) return;
+  for (const Scan& scan : scans_) {
+    if (scan.is_exclusive && scan_masks_[4] == no_vreg) scan_masks_[4] = b_.lane_mask(1);
+    for (int bit = 0; (1 << bit) < nest_.lanes && !x86_detail::is_idempotent(scan.carry.prim); ++bit)
+      if (scan_masks_[as_index(bit)] == no_vreg)
+        scan_masks_[as_index(bit)] = b_.lane_mask(x86_detail::lanes_with_bit(bit));
+  }
+}
+
+/// Walks [0, count): `content` runs one block from the counter to `block_end`. Carries begin anew in each, and what
+/// they end in goes to what stands before the next. One block is all where no scan has blocks.
+SINTER_DECL void LoopGenerator::scan_in_blocks(const Counter& counter, Mem count, std::int64_t block,
+                                               const Content& content) {
+  std::vector<Running> carries, before;
+  for (const Scan& scan : scans_) {
+    b_.assign(lane_of(scan.carry.dtype), scan.carry.reg, neutral(scan.carry));
+    if (scan.before.reg == no_vreg) continue;
+    b_.assign(lane_of(scan.before.dtype), scan.before.reg, neutral(scan.before));
+    carries.push_back(scan.carry);
+    before.push_back(scan.before);
+  }
+  const int block_end = s_.frame(8);
+  set_counter(counter, 0);
+  if (carries.empty()) {
+    s_.mov(Gpr::rax, count);
+    s_.mov(CodeStream::slot(block_end), Gpr::rax);
+    return content(block_end);
+  }
+  const Totals totals{s_.frame(128 * static_cast<int>(carries.size()), 64)};
+  const int top = s_.new_label(), done = s_.new_label();
+  start_totals(totals, carries);
+  s_.begin_loop();
+  s_.bind(top);
+  set_block_end(counter, count, block, block_end);
+  for (const Running& carry : carries) b_.assign(lane_of(carry.dtype), carry.reg, neutral(carry));
+  content(block_end);
+  compare_counter(counter, count);
+  s_.jump(Op::jge, done);
+  add_to_totals(totals, carries);
+  finish_totals(totals, before);
+  s_.jump(Op::jmp, top);
+  s_.end_loop();
+  s_.bind(done);
+}
+
+SINTER_DECL VReg LoopGenerator::after_blocks(const Scan& scan, VReg v) {
+  if (scan.before.reg == no_vreg) return v;
+  return combine(b_, scan.before.prim, scan.before.dtype, scan.before.reg, v);
+}
+
+// Rows ---------------------------------------------------------------------------------------------------------------
+
+SINTER_DECL void LoopGenerator::scan_row(std::size_t pass) {
+  prepare_divisions(pass);
+  scans_.clear();
+  for (const InstId id : nest_.ids_of(node(pass))) make_scan(id, 0);
+  for (Scan& scan : scans_) {
+    const int width = b_.bytes(lane_of(scan.carry.dtype));
+    const int vectors = static_cast<int>(scan_group_bytes / size_of(scan.carry.dtype)) / nest_.lanes;
+    for (int run = 1; run < vectors; run *= 2) scan.runs.push_back(s_.new_vec(width));
+    if (scan.is_exclusive && vectors > 1) scan.previous = s_.new_vec(width);
+  }
+  make_scan_masks();
+  scan_in_blocks({.reg = loop_reg::column}, arg(offsetof(LoopArgs, columns)), row_sum_block,
+                 [&](int block_end) { scan_row_block(loop_of(pass), block_end); });
+  scans_.clear();
+}
+
+/// From the column register to block_end in steps of whole groups, the rest vector by vector under masks: lanes that
+/// do not exist come after all that do.
+SINTER_DECL void LoopGenerator::scan_row_block(std::size_t loop, int block_end) {
+  const int copies = nest_.loop_of(node(loop)).copies, step = copies * nest_.lanes;
+  const int top = s_.new_label(), rest = s_.new_label(), done = s_.new_label();
+  s_.mov(Gpr::rax, CodeStream::slot(block_end));
+  s_.binary(Op::sub, Gpr::rax, loop_reg::column);
+  s_.binary_imm(Op::and_, Gpr::rax, -step);
+  s_.jump(Op::jle, rest);
+  s_.binary(Op::add, Gpr::rax, loop_reg::column);
+  s_.mov(CodeStream::slot(main_end_slot_), Gpr::rax);
+  s_.begin_loop();
+  s_.bind(top);
+  for (int u = 0; u < copies; ++u) vector_step(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
+  s_.binary_imm(Op::add, loop_reg::column, step);
+  s_.binary(Op::cmp, loop_reg::column, CodeStream::slot(main_end_slot_));
+  s_.jump(Op::jl, top);
+  s_.end_loop();
+  s_.bind(rest);
+  for (int u = 0; u < copies; ++u) {
+    s_.mov(Gpr::rax, CodeStream::slot(block_end));
+    s_.binary(Op::sub, Gpr::rax, loop_reg::column);
+    s_.jump(Op::jle, done);
+    vector_step(
+        loop,
+        {.copy = u, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, prepared_.needs_count)});
+    s_.binary_imm(Op::add, loop_reg::column, nest_.lanes);
+  }
+  s_.bind(done);
+}
+
+SINTER_DECL void LoopGenerator::scan_vector_step(InstId id, const Lane0& lane) {
+  Scan& scan = scan_of(id, 0);
+  const Lane type = lane_of(scan.carry.dtype);
+  const int vectors = static_cast<int>(scan_group_bytes / size_of(scan.carry.dtype)) / nest_.lanes;
+  const int place = lane.copy % vectors;
+  const VReg own = in_group(scan, body_.value(kernel_.body[id].args[0], lane.copy), place);
+  VReg taken = own;
+  if (scan.is_exclusive) {
+    const VReg first = place == 0 ? neutral(scan.carry) : scan.previous;
+    taken = b_.blend(type, 1, scan_masks_[4], first, b_.move_up(type, own));
+  }
+  body_.set_value(id, lane.copy,
+                  after_blocks(scan, combine(b_, scan.carry.prim, scan.carry.dtype, scan.carry.reg, taken)));
+  const bool is_last = place == vectors - 1;
+  if (is_last || scan.is_exclusive) {
+    const VReg last = b_.broadcast_last(type, own);
+    if (!is_last) b_.assign(type, scan.previous, last);
+    else step_of(scan.carry, last, Tail{});
+  }
+}
+
+/// What the elements of the group up to each lane of its vector number `place` give.
+SINTER_DECL VReg LoopGenerator::in_group(Scan& scan, VReg v, int place) {
+  VReg value = scan_lanes(scan, v);
+  for (std::size_t k = 0; k < scan.runs.size(); ++k) {
+    const int run = 1 << k;
+    if ((place & run) != 0) value = combine(b_, scan.carry.prim, scan.carry.dtype, scan.runs[k], value);
+    else if ((place & (run - 1)) == run - 1)
+      b_.assign(lane_of(scan.carry.dtype), scan.runs[k], b_.broadcast_last(lane_of(scan.carry.dtype), value));
+  }
+  return value;
+}
+
+/// What the lanes up to each give.
+SINTER_DECL VReg LoopGenerator::scan_lanes(const Scan& scan, VReg v) {
+  const Lane type = lane_of(scan.carry.dtype);
+  const Prim reduction = scan.carry.prim;
+  for (int bit = 0; (1 << bit) < nest_.lanes; ++bit) {
+    const VReg mask = scan_masks_[as_index(bit)];
+    const bool adds_zero = b_.is_avx512() && reduction == Prim::reduce_add;
+    const VReg older = b_.last_before_runs(type, v, 1 << bit, adds_zero ? mask : no_vreg);
+    const VReg sum = combine(b_, reduction, scan.carry.dtype, older, v);
+    const bool is_whole = adds_zero || x86_detail::is_idempotent(reduction);
+    v = is_whole ? sum : b_.blend(type, x86_detail::lanes_with_bit(bit), mask, sum, v);
+  }
+  return v;
+}
+
+// Columns ------------------------------------------------------------------------------------------------------------
+
+SINTER_DECL void LoopGenerator::scan_columns(std::size_t pass, const std::vector<Lane0>& lanes) {
+  scans_.clear();
+  for (const InstId id : nest_.ids_of(node(pass)))
+    for (std::size_t l = 0; l < (nest_.places[id].is_vector ? lanes.size() : 1); ++l)
+      make_scan(id, static_cast<int>(l));
+  const std::size_t loop = loop_of(pass);
+  const Counter counter{.reg = loop_reg::near};
+  scan_in_blocks(counter, arg(offsetof(LoopArgs, reduced)), column_sum_block, [&](int block_end) {
+    run_loop(counter, CodeStream::slot(block_end), [&] {
+      nest_.for_each_child(loop, [&](std::size_t child) {
+        const NestNode& n = node(child);
+        emit_point(child, lanes);
+        if (n.kind == NestNodeKind::step) {
+          const InstId id = nest_.ids_of(n)[0];
+          for (std::size_t l = 0; l < (nest_.places[id].is_vector ? lanes.size() : 1); ++l) scan_point(id, lanes[l]);
+        }
+        if (n.kind == NestNodeKind::store)
+          for (const Lane0& lane : lanes) body_.store_inner(kernel_.stores[n.first], lane);
+      });
+      body_.advance_pointers(false);
+    });
+  });
+  scans_.clear();
+}
+
+/// The carry as it is now, with what the blocks before gave.
+SINTER_DECL VReg LoopGenerator::carried(const Scan& scan) {
+  return scan.before.reg == no_vreg ? b_.copy(lane_of(scan.carry.dtype), scan.carry.reg)
+                                    : after_blocks(scan, scan.carry.reg);
+}
+
+SINTER_DECL void LoopGenerator::scan_point(InstId id, const Lane0& lane) {
+  Scan& scan = scan_of(id, lane.copy);
+  const VReg v = body_.value(kernel_.body[id].args[0], lane.copy);
+  if (!scan.is_exclusive) {
+    step_of(scan.carry, v, Tail{});
+    return body_.set_value(id, lane.copy, carried(scan));
+  }
+  const VReg older = carried(scan);
+  step_of(scan.carry, v, Tail{});
+  body_.set_value(id, lane.copy, older);
 }
 
 }  // namespace x86
@@ -50509,7 +61195,11 @@ SINTER_DECL void LoopGenerator::short_rows_pass(std::size_t pass, int rows, cons
       for (const InstId id : nest_.ids_of(n))
         for (int row = 0; row < rows; ++row) body_.emit(id, lane(row));
     if (n.kind == NestNodeKind::step)
-      for (const InstId id : nest_.ids_of(n)) short_rows_reduce(id, rows, tail);
+      for (std::size_t i = 0; i < n.count; ++i) {
+        const Reductions ids = nest_.ids_of(n);
+        if (kernel_.body[ids[i]].prim == Prim::fold) short_rows_fold(ids, i, rows, tail);
+        else short_rows_reduce(ids[i], rows, tail);
+      }
     if (n.kind == NestNodeKind::store)
       for (int row = 0; row < rows; ++row) body_.store_inner(kernel_.stores[n.first], lane(row));
   });
@@ -50519,7 +61209,7 @@ SINTER_DECL void LoopGenerator::short_rows_pass(std::size_t pass, int rows, cons
 /// is the element.
 SINTER_DECL VReg LoopGenerator::short_row_start(const Inst& inst, VReg v, const Tail& tail) {
   const Lane lane = lane_of(inst.dtype);
-  const VReg none = neutral({no_vreg, inst.prim, inst.dtype});
+  const VReg none = neutral({.prim = inst.prim, .dtype = inst.dtype});
   const bool is_extremum = inst.prim == Prim::reduce_min || inst.prim == Prim::reduce_max;
   const VReg next = is_extremum ? v : combine(b_, inst.prim, inst.dtype, none, v);
   return b_.select(lane, b_.as_element(tail.mask, size_of(lane)), next, none);
@@ -50610,6 +61300,13 @@ SINTER_DECL VReg VectorBuilder::mul_i64(VReg a, VReg b) {
   VReg cross = add(lane, out(lane, Op::vpmuludq, {shift_right(lane, a, 32), b}),
                    out(lane, Op::vpmuludq, {a, shift_right(lane, b, 32)}));
   return add(lane, out(lane, Op::vpmuludq, {a, b}), shift_left(lane, cross, 32));
+}
+
+/// AVX2 has no signed one of 64 bits: the bits of a negative number are turned over before and after.
+SINTER_DECL VReg VectorBuilder::shift_right_by(Lane lane, VReg a, VReg count) {
+  if (lane == Lane::i32 || is_avx512()) return op2(Op::vpsravd, Op::vpsravq, lane, a, count);
+  VReg sign = out(lane, Op::vpcmpgtq, {imm_int(lane, 0), a});
+  return bit_xor(lane, out(lane, Op::vpsrlvq, {bit_xor(lane, a, sign), count}), sign);
 }
 
 /// Whether a float vector is a constant other than NaN.
@@ -50910,6 +61607,101 @@ SINTER_DECL void VectorBuilder::assign_where(Lane lane, VReg to, VReg value, con
 
 }  // namespace x86
 SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/nest/vector_lanes.ipp
+// Movements between lanes, of which scans are made.
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+namespace x86_detail {
+/// Where each four lanes are made of these four in one way: the immediate that says so. Else -1.
+inline int in_fours(const VectorBuilder::LaneOrder& from, int lanes) {
+  int order = 0;
+  for (int i = 0; i < lanes; ++i) {
+    const int within = from[as_index(i)] - i / 4 * 4;
+    if (within < 0 || within > 3 || within != from[as_index(i % 4)]) return -1;
+    if (i < 4) order |= within << 2 * i;
+  }
+  return order;
+}
+/// The same for pairs, each in its own way.
+inline int in_pairs(const VectorBuilder::LaneOrder& from, int lanes) {
+  int order = 0;
+  for (int i = 0; i < lanes; ++i) {
+    if (from[as_index(i)] / 2 != i / 2) return -1;
+    order |= (from[as_index(i)] & 1) << i;
+  }
+  return order;
+}
+}  // namespace x86_detail
+
+SINTER_DECL VReg VectorBuilder::permute(Lane lane, VReg a, const LaneOrder& from) {
+  const int width = bytes(lane);
+  const bool is_narrow = size_of(lane) == 4;
+  const int fours = x86_detail::in_fours(from, lanes_), pairs = is_narrow ? -1 : x86_detail::in_pairs(from, lanes_);
+  const VReg r = s_.new_vec(width);
+  if (pairs >= 0 || fours >= 0) {
+    const Op op = is_narrow ? Op::vpermilps : pairs >= 0 ? Op::vpermilpd : Op::vpermq;
+    s_.emit(op, {vec(r, width), vec(a, width), immediate()}, pairs >= 0 ? pairs : fours);
+    return r;
+  }
+  std::array<std::int32_t, 16> narrow{};
+  std::array<std::int64_t, 16> wide{};
+  for (std::size_t i = 0; i < 16; ++i) narrow[i] = from[i], wide[i] = from[i];
+  const VReg order = is_narrow ? s_.constant_vector(narrow.data(), width) : s_.constant_vector(wide.data(), width);
+  s_.emit(is_narrow ? Op::vpermps : Op::vpermpd, {vec(r, width), vec(order, width), vec(a, width)});
+  return r;
+}
+
+SINTER_DECL VReg VectorBuilder::last_before_runs(Lane lane, VReg a, int run, VReg zeroed) {
+  LaneOrder from{};
+  for (int i = 0; i < 16; ++i)
+    from[as_index(i)] = static_cast<std::uint8_t>((i & run) != 0 ? (i & ~(2 * run - 1)) + run - 1 : i);
+  const VReg r = permute(lane, a, from);
+  if (zeroed != no_vreg) {
+    Instruction& last = s_.last();
+    last.mask = zeroed;
+    last.zeroing = true;
+  }
+  return r;
+}
+
+SINTER_DECL VReg VectorBuilder::move_up(Lane lane, VReg a) {
+  LaneOrder from{};
+  for (int i = 1; i < 16; ++i) from[as_index(i)] = static_cast<std::uint8_t>(i - 1);
+  return permute(lane, a, from);
+}
+
+SINTER_DECL VReg VectorBuilder::broadcast_last(Lane lane, VReg a) {
+  LaneOrder from{};
+  from.fill(static_cast<std::uint8_t>(lanes_ - 1));
+  return permute(lane, a, from);
+}
+
+SINTER_DECL VReg VectorBuilder::reverse(Lane lane, VReg a) {
+  LaneOrder from{};
+  for (int i = 0; i < lanes_; ++i) from[as_index(i)] = static_cast<std::uint8_t>(lanes_ - 1 - i);
+  return permute(lane, a, from);
+}
+
+SINTER_DECL VReg VectorBuilder::lane_mask(unsigned bits) {
+  const VReg r = s_.new_mask();
+  s_.mov_imm(Gpr::rax, bits);
+  s_.emit(Op::kmovw, {kreg(r), reg(Gpr::rax, 4)});
+  return r;
+}
+
+SINTER_DECL VReg VectorBuilder::blend(Lane lane, unsigned lanes, VReg mask, VReg a, VReg b) {
+  if (is_avx512()) return select(lane, mask, a, b);
+  const int width = bytes(lane);
+  const VReg r = s_.new_vec(width);
+  s_.emit(size_of(lane) == 4 ? Op::vblendps : Op::vblendpd, {vec(r, width), vec(b, width), vec(a, width), immediate()},
+          lanes & ((1u << lanes_) - 1));
+  return r;
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END
 // ---- sinter/backend/x86/nest/vector_memory.ipp
 // Memory operations of VectorBuilder: whole and partial vectors, broadcasts, single elements, and bool_ bytes to masks
 // and back. Partial accesses touch no byte outside the elements that exist.
@@ -51058,6 +61850,16 @@ SINTER_DECL VReg VectorBuilder::upper_half(Lane lane, VReg a) {
   return r;
 }
 
+SINTER_DECL VReg VectorBuilder::upper_lanes(Lane lane, VReg a, int lanes) {
+  const int total = lanes * size_of(lane);
+  VReg r = s_.new_vec(bytes(lane));
+  if (total == 64) s_.emit(Op::vextractf64x4, {vec(r, 32), vec(a, 64), immediate()}, 1);
+  else if (total == 32)
+    s_.emit(is_avx512() ? Op::vextractf32x4 : Op::vextractf128, {vec(r, 16), vec(a, 32), immediate()}, 1);
+  else s_.emit(total == 16 ? Op::vpermilpd : Op::vpermilps, {vec(r, 16), vec(a, 16), immediate()}, 1);
+  return r;
+}
+
 /// Copies the bytes that exist, one at a time. Clobbers rax, rdx, r9. `from` or `to` may be based on r9.
 SINTER_DECL void VectorBuilder::copy_bytes(Mem to, Mem from, int count_slot) {
   const bool to_frame = to.base == Gpr::rsp;
@@ -51074,6 +61876,9 @@ SINTER_DECL void VectorBuilder::copy_bytes(Mem to, Mem from, int count_slot) {
   s_.jump(Op::jne, again);
 }
 
+/// Between so many bytes of memory and the low ones of a register.
+inline Op move_of(int bytes) { return bytes == 16 ? Op::vmovups : bytes == 8 ? Op::vmovq : Op::vmovd; }
+
 SINTER_DECL VReg VectorBuilder::mask_from_bytes(Mem m, const Tail& tail) {
   if (is_avx512()) {
     VReg raw = s_.new_vec(16), r = s_.new_mask();
@@ -51082,7 +61887,7 @@ SINTER_DECL VReg VectorBuilder::mask_from_bytes(Mem m, const Tail& tail) {
       i.mask = tail.mask;
       i.zeroing = true;
     } else {
-      s_.emit(lanes_ == 16 ? Op::vmovups : Op::vmovq, {vec(raw, 16), mem(lanes_)}, m);
+      s_.emit(move_of(lanes_), {vec(raw, 16), mem(lanes_)}, m);
     }
     s_.emit(Op::vptestmb, {kreg(r), vec(raw, 16), vec(raw, 16)});
     return r;
@@ -51105,10 +61910,8 @@ SINTER_DECL void VectorBuilder::mask_to_bytes(Mem m, VReg mask, const Tail& tail
   if (is_avx512()) {
     s_.emit(Op::vpmovm2b, {vec(bytes_of_mask, 16), kreg(mask)});
     VReg ones = unary(Op::vpabsb, bytes_of_mask, 16, 16);
-    Instruction& i = s_.emit(tail.active()  ? Op::vmovdqu8
-                             : lanes_ == 16 ? Op::vmovups
-                                            : Op::vmovq,
-                             {mem(tail.active() ? 16 : lanes_), vec(ones, 16)}, m);
+    Instruction& i =
+        s_.emit(tail.active() ? Op::vmovdqu8 : move_of(lanes_), {mem(tail.active() ? 16 : lanes_), vec(ones, 16)}, m);
     i.only_reads = true;
     i.mask = tail.mask;
     return;
@@ -51126,7 +61929,7 @@ SINTER_DECL void VectorBuilder::mask_to_bytes(Mem m, VReg mask, const Tail& tail
   s_.emit(Op::vpacksswb, {vec(packed, 16), vec(bytes_of_mask, 16), vec(bytes_of_mask, 16)});
   VReg ones = unary(Op::vpabsb, packed, 16, 16);
   if (!tail.active()) {
-    s_.emit(lanes_ == 8 ? Op::vmovq : Op::vmovd, {mem(lanes_), vec(ones, 16)}, m).only_reads = true;
+    s_.emit(move_of(lanes_), {mem(lanes_), vec(ones, 16)}, m).only_reads = true;
     return;
   }
   const int copy = s_.frame(16);
@@ -51295,6 +62098,681 @@ SINTER_DECL void VectorBuilder::remainder_by_pi(Lane lane, VReg remainder, VReg 
     x86_detail::RemainderRoutine(s_, routine.frame, size).emit(lanes_, limit, is_cosine);
   }
   s_.bind(is_done);
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/scatter/elements.hpp
+// Elements combined one by one, at indices of either width: the innermost loop of a scatter whose places differ along
+// the vector axis, and the check of indices.
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// Values of a run of points; the stride is in bytes.
+struct ElementRun {
+  const char* data = nullptr;
+  std::int64_t stride = 0;
+};
+
+/// `count` updates in order. Returns the number of the first whose index is not in [0, extent), at which it stops;
+/// `count` if there is none.
+using UpdateElements = std::int64_t (*)(char* target, std::int64_t target_stride, std::int64_t gather_stride,
+                                        std::int64_t extent, ElementRun index, ElementRun value, std::int64_t count);
+/// The number of the first index of the run that is not in [0, extent); `count` if there is none.
+using CheckIndices = std::int64_t (*)(ElementRun index, std::int64_t extent, std::int64_t count);
+
+namespace x86_detail {
+
+template <class T, class I, Combine combine>
+std::int64_t update_elements(char* target, std::int64_t target_stride, std::int64_t gather_stride, std::int64_t extent,
+                             ElementRun index, ElementRun value, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t at = *reinterpret_cast<const I*>(index.data + i * index.stride);
+    if (SINTER_UNLIKELY(static_cast<std::uint64_t>(at) >= static_cast<std::uint64_t>(extent))) return i;
+    T& to = *reinterpret_cast<T*>(target + i * target_stride + at * gather_stride);
+    to = scalar_meaning::combined(combine, to, *reinterpret_cast<const T*>(value.data + i * value.stride));
+  }
+  return count;
+}
+
+template <class T, class I>
+UpdateElements update_function(Combine combine) {
+  switch (combine) {
+    case Combine::none: return update_elements<T, I, Combine::none>;
+    case Combine::add: return update_elements<T, I, Combine::add>;
+    case Combine::mul: return update_elements<T, I, Combine::mul>;
+    case Combine::min: return update_elements<T, I, Combine::min>;
+    case Combine::max: return update_elements<T, I, Combine::max>;
+  }
+  __builtin_unreachable();
+}
+
+template <class I>
+std::int64_t check_indices(ElementRun index, std::int64_t extent, std::int64_t count) {
+  const auto is_bad = [&](std::int64_t i) {
+    const std::int64_t at = *reinterpret_cast<const I*>(index.data + i * index.stride);
+    return static_cast<std::uint64_t>(at) >= static_cast<std::uint64_t>(extent);
+  };
+  constexpr std::int64_t block = 64;  // branches only between blocks
+  std::int64_t i = 0;
+  for (; i + block <= count; i += block) {
+    bool any = false;
+    for (std::int64_t k = 0; k < block; ++k) any |= is_bad(i + k);
+    if (SINTER_UNLIKELY(any)) break;
+  }
+  for (; i < count; ++i)
+    if (is_bad(i)) return i;
+  return count;
+}
+
+}  // namespace x86_detail
+
+inline UpdateElements update_function(DType dtype, DType index, Combine combine) {
+  return visit_dtype(dtype, [&](auto tag) {
+    using T = scalar_meaning::Stored<decltype(tag)>;
+    return index == DType::i32 ? x86_detail::update_function<T, std::int32_t>(combine)
+                               : x86_detail::update_function<T, std::int64_t>(combine);
+  });
+}
+
+inline CheckIndices check_function(DType index) {
+  return index == DType::i32 ? x86_detail::check_indices<std::int32_t> : x86_detail::check_indices<std::int64_t>;
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/scatter/parts.hpp
+// The kernels that a scatter is made of: its index and its value by themselves, and the update of one row. Knows
+// kernels and the loop generator.
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// A value of the kernel that is read where it lies (no code), or computed by a kernel of its own into a tile: rows of
+/// the row axis, columns of the vector axis.
+struct ScatterPart {
+  DType dtype = DType::f32;
+  AxisMask axes = 0;         // along which it varies
+  std::uint16_t access = 0;  // where it lies; of `kernel`: the tile
+  Kernel kernel;
+  std::shared_ptr<const LoopCode> code;
+};
+
+/// What is the same for all sizes.
+struct ScatterShape {
+  Kernel kernel;
+  Store store;
+  bool is_by_rows = false;  // the index is one for all of the vector axis, along which places differ
+  ScatterPart index;
+  ScatterPart value;   // by elements
+  ScatterPart update;  // by rows: the loop that combines a row; `access` is the target's
+  bool is_free(int axis) const { return kernel.accesses[store.access].stride[as_index(axis)] != StrideClass::zero; }
+};
+
+namespace x86_detail {
+
+/// A pointwise kernel that stores value `id` into a tile, which becomes its last access.
+inline Kernel tile_kernel(const Kernel& scatter, InstId id) {
+  Kernel kernel = scatter;
+  kernel.kind = KernelKind::pointwise;
+  for (sinter::Operand& operand : kernel.operands) operand.written = false;
+  Access tile;
+  tile.operand = static_cast<std::uint16_t>(kernel.operands.size());
+  kernel.operands.push_back({scatter.body[id].dtype, true});
+  tile.stride[as_index(scatter.rank() - 1)] = StrideClass::unit;
+  if (scatter.rank() > 1) tile.stride[as_index(scatter.rank() - 2)] = StrideClass::any;
+  kernel.accesses.push_back(tile);
+  kernel.stores = {{.access = static_cast<std::uint16_t>(kernel.accesses.size() - 1), .value = id}};
+  remove_dead(kernel.body, kernel.stores);
+  return kernel;
+}
+
+/// The primitive that combines; for bool_, sums are `or` and products `and`.
+inline Prim prim_of(Combine combine, DType dtype) {
+  const bool is_bool = dtype == DType::bool_;
+  switch (combine) {
+    case Combine::none: break;
+    case Combine::add: return is_bool ? Prim::or_ : Prim::add;
+    case Combine::mul: return is_bool ? Prim::and_ : Prim::mul;
+    case Combine::min: return is_bool ? Prim::and_ : Prim::min;
+    case Combine::max: return is_bool ? Prim::or_ : Prim::max;
+  }
+  return Prim::or_;
+}
+
+/// A pointwise kernel that does what the scatter does, at the target's place for index 0.
+inline Kernel update_kernel(const Kernel& scatter) {
+  Kernel kernel = scatter;
+  kernel.kind = KernelKind::pointwise;
+  Store& store = kernel.stores[0];
+  const DType dtype = kernel.body[store.value].dtype;
+  if (store.combine != Combine::none) {
+    const auto old = static_cast<InstId>(kernel.body.size());
+    kernel.body.push_back({.prim = Prim::load, .dtype = dtype, .access = store.access});
+    kernel.body.push_back({.prim = prim_of(store.combine, dtype), .dtype = dtype, .args = {old, store.value, no_inst}});
+    store.value = static_cast<InstId>(old + 1);
+  }
+  store.index = no_inst;
+  store.combine = Combine::none;
+  remove_dead(kernel.body, kernel.stores);
+  return kernel;
+}
+
+}  // namespace x86_detail
+}  // namespace x86
+SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/scatter/scatter.ipp
+// Binding, the walk over blocks, and three ways to share work out over threads: by axes along which places differ, by
+// ranges of the target (each thread walks all indices and applies those in its range), and by partial results where
+// the combiner is exact.
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+namespace x86_detail {
+
+inline constexpr std::int64_t scatter_block = 2048;  // points whose indices and values are computed at once
+inline constexpr std::int64_t tile_bytes = scatter_block * 8;
+
+class ScatterLaunch final : public Launch {
+ public:
+  ScatterLaunch(std::shared_ptr<const ScatterShape> shape, const BoundGeometry& geometry)
+      : shape_(std::move(shape)), geometry_(geometry) {
+    list_axes();
+    const auto& target = geometry_.accesses[shape_->store.access];
+    extent_ = target.gather_extent;
+    gather_stride_ = target.gather_stride * element_size();
+    update_ = x86::update_function(dtype(), index_dtype(), shape_->store.combine);
+    check_ = check_function(index_dtype());
+    if (is_empty_) return;
+    fill_args(shape_->index);
+    fill_args(shape_->value);
+    fill_args(shape_->update);
+    plan_threads();
+    thread_scratch(2 * tile_bytes);  // run() is to allocate nothing
+  }
+
+  void run(void* const* operands) override {
+    if (is_empty_) return;
+    operands_ = operands;
+    bad_index_.store(no_bad_index, std::memory_order_relaxed);
+    if (sharing_ == Sharing::partials) run_partials();
+    else {
+      check_all();
+      throw_if_bad();
+      run_shared();
+    }
+    throw_if_bad();
+  }
+
+ private:
+  struct Axis {
+    int axis;
+    std::int64_t extent;
+  };
+  enum class Sharing : std::uint8_t { none, axes, columns, ranges, partials };
+  /// A part of the work: places of the target and columns outside of it are left out.
+  struct Share {
+    std::int64_t first_place = 0, end_place = 0;
+    std::int64_t first_column = 0, end_column = 0;
+    char* target = nullptr;  // partial results; null: the target itself
+  };
+  /// The point of the outer axes, and the arguments of the compiled loops there.
+  struct Walker {
+    std::array<std::int64_t, max_axes> at{};
+    LoopArgs args;
+    char* index_tile = nullptr;
+    char* value_tile = nullptr;
+  };
+
+  const Kernel& kernel() const { return shape_->kernel; }
+  DType dtype() const { return kernel().body[shape_->store.value].dtype; }
+  DType index_dtype() const { return kernel().body[shape_->store.index].dtype; }
+  std::int64_t element_size() const { return size_of(dtype()); }
+  std::int64_t columns() const { return geometry_.extent[as_index(column_)]; }
+  std::int64_t rows() const { return row_ < 0 ? 1 : geometry_.extent[as_index(row_)]; }
+
+  // Binding ----------------------------------------------------------------------------------------------------------
+
+  void list_axes() {
+    column_ = kernel().rank() - 1;
+    row_ = kernel().rank() - 2;
+    points_ = 1;
+    for (int a = 0; a < kernel().rank(); ++a) {
+      const std::int64_t extent = geometry_.extent[as_index(a)];
+      is_empty_ |= extent == 0;
+      points_ *= extent;
+      if (a >= kernel().rank() - 2 || extent == 1) continue;
+      if (shape_->is_free(a)) {
+        free_.push_back({a, extent});
+        free_points_ *= extent;
+      } else {
+        colliding_.push_back({a, extent});
+        colliding_points_ *= extent;
+      }
+    }
+  }
+
+  /// Elements from an operand's start at the point of a walker, index 0.
+  std::int64_t offset(const Walker& walker, const Kernel& of, std::size_t access) const {
+    const auto& numbers = geometry_.accesses[access];
+    std::int64_t elements = numbers.offset;
+    for (const Axis& axis : free_) elements += walker.at[as_index(axis.axis)] * numbers.stride[as_index(axis.axis)];
+    for (const Axis& axis : colliding_)
+      elements += walker.at[as_index(axis.axis)] * numbers.stride[as_index(axis.axis)];
+    return elements * size_of(of.operands[of.accesses[access].operand].dtype);
+  }
+
+  /// What of the arguments does not depend on the place.
+  void fill_args(const ScatterPart& part) {
+    if (part.code == nullptr) return;
+    BoundGeometry geometry = geometry_;
+    geometry.accesses.resize(part.kernel.accesses.size());
+    LoopArgs& args = args_.emplace_back(&part, LoopArgs{}).second;
+    fill_loop_args(args, part.kernel, geometry, row_);
+    args.status = &status_;
+    if (&part == &shape_->update) return;
+    LoopArgs::Pointer& tile = args.pointer[part.access];
+    tile.column_stride = size_of(part.dtype);
+  }
+  const LoopArgs& args_of(const ScatterPart& part) const {
+    for (const auto& [of, args] : args_)
+      if (of == &part) return args;
+    __builtin_unreachable();
+  }
+
+  void plan_threads() {
+    nanoseconds_ = static_cast<double>(points_) * (shape_->is_by_rows ? 0.15 : 1.5);
+    if (shape_->is_by_rows) nanoseconds_ += static_cast<double>(points_ / columns()) * 15;
+    const std::int64_t threads = thread_count();
+    if (threads == 1 || nanoseconds_ < serial_nanoseconds) return;
+    const bool is_exact =
+        shape_->store.combine != Combine::none &&
+        (!is_floating(dtype()) || shape_->store.combine == Combine::min || shape_->store.combine == Combine::max);
+    const bool one_line = free_points_ == 1 && !shape_->is_free(column_) && (row_ < 0 || !shape_->is_free(row_));
+    if (free_points_ >= 2 * threads) sharing_ = Sharing::axes;
+    else if (shape_->is_by_rows && extent_ >= 8 * threads) sharing_ = Sharing::ranges;
+    else if (shape_->is_free(column_) && columns() >= 32 * threads) sharing_ = Sharing::columns;
+    else if (is_exact && one_line && extent_ <= points_ / (2 * threads)) sharing_ = Sharing::partials;
+    shares_ = threads;
+    if (sharing_ == Sharing::partials) partials_.resize(as_index(shares_ * extent_ * element_size() + 64));
+  }
+
+  // Blocks -----------------------------------------------------------------------------------------------------------
+
+  void start(Walker& walker) const {
+    auto* scratch = static_cast<char*>(thread_scratch(2 * tile_bytes));
+    walker.index_tile = scratch;
+    walker.value_tile = scratch + tile_bytes;
+  }
+  static void move_to(Walker& walker, const SmallVector<Axis, max_axes>& axes, std::int64_t point) {
+    for (std::size_t i = axes.size(); i-- > 0;) {
+      walker.at[as_index(axes[i].axis)] = point % axes[i].extent;
+      point /= axes[i].extent;
+    }
+  }
+
+  /// The part's values over a block: where they lie, with the strides of rows and columns in bytes.
+  struct BlockValues {
+    const char* data;
+    std::int64_t row_stride, column_stride;
+  };
+  BlockValues values(const ScatterPart& part, Walker& walker, char* tile, std::int64_t row, std::int64_t row_count,
+                     std::int64_t column, std::int64_t column_count) const {
+    const std::int64_t size = size_of(part.dtype);
+    const auto stride = [&](int axis) {
+      return axis < 0 ? 0 : geometry_.accesses[part.access].stride[as_index(axis)] * size;
+    };
+    if (part.code == nullptr) {
+      const auto* base = static_cast<const char*>(operands_[kernel().accesses[part.access].operand]);
+      return {base + offset(walker, kernel(), part.access) + row * stride(row_) + column * stride(column_),
+              stride(row_), stride(column_)};
+    }
+    const bool is_along = (part.axes >> column_ & 1) != 0;
+    if (!is_along) column_count = 1;
+    prepare(part, walker, column);
+    walker.args.columns = column_count;
+    LoopArgs::Pointer& to = walker.args.pointer[part.access];
+    to.outer_stride = column_count * size;
+    to.base = tile - row * to.outer_stride;
+    part.code->function()(&walker.args, row, row + row_count);
+    return {tile, to.outer_stride, is_along ? size : 0};
+  }
+  /// Sets the walker's arguments to the part's at its point, from column `column` on.
+  void prepare(const ScatterPart& part, Walker& walker, std::int64_t column) const {
+    LoopArgs& args = walker.args;
+    const LoopArgs& from = args_of(part);
+    const std::size_t accesses = part.kernel.accesses.size();
+    std::memcpy(static_cast<void*>(&args), &from, offsetof(LoopArgs, pointer) + accesses * sizeof(LoopArgs::Pointer));
+    for (const Axis& axis : free_) args.index_origin[axis.axis] = walker.at[as_index(axis.axis)];
+    for (const Axis& axis : colliding_) args.index_origin[axis.axis] = walker.at[as_index(axis.axis)];
+    args.index_origin[column_] = column;
+    for (std::size_t i = 0; i < geometry_.accesses.size(); ++i) {
+      const std::uint16_t operand = part.kernel.accesses[i].operand;
+      args.pointer[i].base = static_cast<char*>(operands_[operand]) + offset(walker, part.kernel, i) +
+                             column * args.pointer[i].column_stride;
+    }
+  }
+
+  /// Calls visit(first row, rows, first column, columns) for the blocks of one outer point.
+  template <class Visit>
+  void for_each_block(std::int64_t first_column, std::int64_t end_column, bool has_columns, Visit&& visit) const {
+    const std::int64_t columns = has_columns ? end_column - first_column : 1;
+    const std::int64_t width = std::min(columns, scatter_block),
+                       height = std::max<std::int64_t>(scatter_block / width, 1);
+    for (std::int64_t row = 0; row < rows(); row += height)
+      for (std::int64_t column = 0; column < columns; column += width)
+        visit(row, std::min(height, rows() - row), first_column + column, std::min(width, columns - column));
+  }
+
+  // Indices ----------------------------------------------------------------------------------------------------------
+
+  void note(std::int64_t index) { bad_index_.store(index, std::memory_order_relaxed); }
+  bool has_bad_index() const { return bad_index_.load(std::memory_order_relaxed) != no_bad_index; }
+  void throw_if_bad() const {
+    if (SINTER_UNLIKELY(has_bad_index())) throw GatherError(bad_index_.load(std::memory_order_relaxed), extent_);
+  }
+  std::int64_t index_at(const char* place) const {
+    return index_dtype() == DType::i32 ? *reinterpret_cast<const std::int32_t*>(place)
+                                       : *reinterpret_cast<const std::int64_t*>(place);
+  }
+
+  /// All indices, each once; tasks are outer points along which they vary.
+  void check_all() {
+    const auto varies = [&](const Axis& axis) { return (shape_->index.axes >> axis.axis & 1) != 0; };
+    SmallVector<Axis, max_axes> outer;
+    std::int64_t tasks = 1;
+    for (const auto* axes : {&free_, &colliding_})
+      for (const Axis& axis : *axes)
+        if (varies(axis)) outer.push_back(axis), tasks *= axis.extent;
+    const bool has_columns = (shape_->index.axes >> column_ & 1) != 0;
+    const std::int64_t inner = rows() * (has_columns ? columns() : 1);
+    if (tasks == 1 && inner > 2 * scatter_block) return check_in_columns(has_columns);
+    parallel_for(tasks, static_cast<double>(inner) * 0.5, [&](std::int64_t begin, std::int64_t end) {
+      Walker walker;
+      start(walker);
+      for (std::int64_t point = begin; point < end; ++point) {
+        move_to(walker, outer, point);
+        check_point(walker, 0, rows(), 0, has_columns ? columns() : 1);
+      }
+    });
+  }
+  /// One long line of indices, or a block of them: cut along its longer axis.
+  void check_in_columns(bool has_columns) {
+    const std::int64_t width = has_columns ? columns() : 1, longer = std::max(rows(), width);
+    const std::int64_t shorter = std::min(rows(), width);
+    const std::int64_t chunk = std::max<std::int64_t>(8 * scatter_block / shorter, 1);
+    const std::int64_t tasks = (longer + chunk - 1) / chunk;
+    parallel_for(tasks, static_cast<double>(chunk * shorter) * 0.5, [&](std::int64_t begin, std::int64_t end) {
+      Walker walker;
+      start(walker);
+      const std::int64_t first = begin * chunk, last = std::min(end * chunk, longer);
+      if (rows() >= width) check_point(walker, first, last, 0, width);
+      else check_point(walker, 0, rows(), first, last);
+    });
+  }
+  void check_point(Walker& walker, std::int64_t first_row, std::int64_t end_row, std::int64_t first_column,
+                   std::int64_t end_column) {
+    const std::int64_t all = end_column - first_column, width = std::min(all, scatter_block);
+    const std::int64_t height = std::max<std::int64_t>(scatter_block / width, 1);
+    for (std::int64_t row = first_row; row < end_row; row += height)
+      for (std::int64_t column = first_column; column < end_column; column += width)
+        check_block(walker, row, std::min(height, end_row - row), column, std::min(width, end_column - column));
+  }
+  void check_block(Walker& walker, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+    const BlockValues index = values(shape_->index, walker, walker.index_tile, row, rows, column, columns);
+    const auto check_run = [&](const char* data, std::int64_t stride, std::int64_t count) {
+      const std::int64_t bad = check_({data, stride}, extent_, count);
+      if (SINTER_UNLIKELY(bad < count)) note(index_at(data + bad * stride));
+    };
+    if (columns == 1) return check_run(index.data, index.row_stride, rows);
+    for (std::int64_t r = 0; r < rows; ++r) check_run(index.data + r * index.row_stride, index.column_stride, columns);
+  }
+
+  // Updates ----------------------------------------------------------------------------------------------------------
+
+  Share whole_share() const { return {0, extent_, 0, columns(), nullptr}; }
+
+  void run_shared() {
+    if (sharing_ == Sharing::none) {
+      Walker walker;
+      start(walker);
+      return update_points(walker, 0, free_points_, whole_share());
+    }
+    if (sharing_ == Sharing::axes)
+      return parallel_for(free_points_, nanoseconds_ / static_cast<double>(free_points_),
+                          [&](std::int64_t begin, std::int64_t end) {
+                            Walker walker;
+                            start(walker);
+                            update_points(walker, begin, end, whole_share());
+                          });
+    parallel_for(shares_, nanoseconds_ / static_cast<double>(shares_), [&](std::int64_t begin, std::int64_t end) {
+      Walker walker;
+      start(walker);
+      Share share = whole_share();
+      if (sharing_ == Sharing::ranges) {
+        share.first_place = extent_ * begin / shares_;
+        share.end_place = extent_ * end / shares_;
+      } else {  // columns, in multiples of a cache line
+        share.first_column = cut_column(begin);
+        share.end_column = cut_column(end);
+      }
+      update_points(walker, 0, free_points_, share);
+    });
+  }
+  std::int64_t cut_column(std::int64_t share) const {
+    return share == shares_ ? columns() : columns() * share / shares_ / 16 * 16;
+  }
+
+  void update_points(Walker& walker, std::int64_t begin, std::int64_t end, const Share& share) {
+    if (share.first_column >= share.end_column) return;
+    for (std::int64_t free = begin; free < end; ++free) {
+      move_to(walker, free_, free);
+      for (std::int64_t point = 0; point < colliding_points_; ++point) {
+        move_to(walker, colliding_, point);
+        if (shape_->is_by_rows) update_rows(walker, share);
+        else update_elements(walker, share);
+      }
+    }
+  }
+
+  void update_rows(Walker& walker, const Share& share) {
+    for (std::int64_t row = 0; row < rows(); row += scatter_block) {
+      const std::int64_t count = std::min(scatter_block, rows() - row);
+      const BlockValues index = values(shape_->index, walker, walker.index_tile, row, count, 0, 1);
+      prepare(shape_->update, walker, share.first_column);
+      walker.args.columns = share.end_column - share.first_column;
+      LoopArgs::Pointer& target = walker.args.pointer[shape_->store.access];
+      char* const base = target.base;
+      const LoopFunction function = shape_->update.code->function();
+      for (std::int64_t r = 0; r < count; ++r) {
+        const std::int64_t at = index_at(index.data + r * index.row_stride);
+        if (at < share.first_place || at >= share.end_place) continue;
+        target.base = base + at * gather_stride_;
+        function(&walker.args, row + r, row + r + 1);
+      }
+    }
+  }
+
+  void update_elements(Walker& walker, const Share& share) {
+    const auto& numbers = geometry_.accesses[shape_->store.access];
+    char* const target = static_cast<char*>(operands_[kernel().accesses[shape_->store.access].operand]) +
+                         offset(walker, kernel(), shape_->store.access);
+    const std::int64_t row_stride = row_ < 0 ? 0 : numbers.stride[as_index(row_)] * element_size(),
+                       column_stride = numbers.stride[as_index(column_)] * element_size();
+    for_each_block(share.first_column, share.end_column, true,
+                   [&](std::int64_t row, std::int64_t row_count, std::int64_t column, std::int64_t column_count) {
+                     update_block(walker, share, target + row * row_stride + column * column_stride, row_stride,
+                                  column_stride, row, row_count, column, column_count);
+                   });
+  }
+  void update_block(Walker& walker, const Share& share, char* target, std::int64_t row_stride,
+                    std::int64_t column_stride, std::int64_t row, std::int64_t row_count, std::int64_t column,
+                    std::int64_t column_count) {
+    const BlockValues index = values(shape_->index, walker, walker.index_tile, row, row_count, column, column_count);
+    const BlockValues value = values(shape_->value, walker, walker.value_tile, row, row_count, column, column_count);
+    const bool is_partial = share.target != nullptr;
+    for (std::int64_t r = 0; r < row_count; ++r) {
+      const ElementRun at{index.data + r * index.row_stride, index.column_stride},
+          from{value.data + r * value.row_stride, value.column_stride};
+      const std::int64_t done = update_(is_partial ? share.target : target + r * row_stride, column_stride,
+                                        is_partial ? element_size() : gather_stride_, extent_, at, from, column_count);
+      if (SINTER_UNLIKELY(done < column_count)) return note(index_at(at.data + done * at.stride));
+    }
+  }
+
+  // Partial results --------------------------------------------------------------------------------------------------
+
+  /// Each share of the points goes to places of its own, which are combined with the target's once all indices are
+  /// known to be good.
+  void run_partials() {
+    const std::int64_t bytes = extent_ * element_size(), size = element_size();
+    const std::int64_t cut = std::max(rows(), columns());
+    parallel_for(shares_, nanoseconds_ / static_cast<double>(shares_), [&](std::int64_t begin, std::int64_t end) {
+      Walker walker;
+      start(walker);
+      Share share = whole_share();
+      share.target = partials_.data() + begin * bytes;
+      fill_neutral(share.target, (end - begin) * extent_);
+      const std::int64_t first = cut * begin / shares_, last = cut * end / shares_;
+      for (std::int64_t point = 0; point < colliding_points_; ++point) {
+        move_to(walker, colliding_, point);
+        if (columns() >= rows()) {
+          share.first_column = first;
+          share.end_column = last;
+          if (first < last) update_elements(walker, share);
+        } else {
+          update_row_range(walker, share, first, last);
+        }
+      }
+    });
+    if (has_bad_index()) return;
+    const auto& numbers = geometry_.accesses[shape_->store.access];
+    char* const target =
+        static_cast<char*>(operands_[kernel().accesses[shape_->store.access].operand]) + numbers.offset * size;
+    visit_dtype(dtype(), [&](auto tag) {
+      using T = scalar_meaning::Stored<decltype(tag)>;
+      for (std::int64_t s = 0; s < shares_; ++s) {
+        const T* from = reinterpret_cast<const T*>(partials_.data() + s * bytes);
+        for (std::int64_t i = 0; i < extent_; ++i) {
+          T& to = *reinterpret_cast<T*>(target + i * gather_stride_);
+          to = scalar_meaning::combined(shape_->store.combine, to, from[i]);
+        }
+      }
+    });
+  }
+  void update_row_range(Walker& walker, const Share& share, std::int64_t first, std::int64_t last) {
+    const std::int64_t width = std::min(columns(), scatter_block),
+                       height = std::max<std::int64_t>(scatter_block / width, 1);
+    for (std::int64_t row = first; row < last; row += height)
+      for (std::int64_t column = 0; column < columns(); column += width)
+        update_block(walker, share, nullptr, 0, 0, row, std::min(height, last - row), column,
+                     std::min(width, columns() - column));
+  }
+  void fill_neutral(char* to, std::int64_t count) const {
+    visit_dtype(dtype(), [&](auto tag) {
+      using T = scalar_meaning::Stored<decltype(tag)>;
+      std::fill_n(reinterpret_cast<T*>(to), count, neutral<T>(shape_->store.combine));
+    });
+  }
+  template <class T>
+  static T neutral(Combine combine) {
+    using Limits = std::numeric_limits<std::conditional_t<std::is_same_v<T, std::uint8_t>, bool, T>>;
+    if (combine == Combine::mul) return T(1);
+    if (combine == Combine::min)
+      return std::is_floating_point_v<T> ? static_cast<T>(Limits::infinity()) : Limits::max();
+    if (combine == Combine::max)
+      return std::is_floating_point_v<T> ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
+    return T(0);
+  }
+
+  static constexpr std::int64_t no_bad_index = std::numeric_limits<std::int64_t>::max();
+
+  std::shared_ptr<const ScatterShape> shape_;
+  BoundGeometry geometry_;
+  SmallVector<Axis, max_axes> free_, colliding_;  // outside of row and column; extents above 1
+  std::int64_t free_points_ = 1, colliding_points_ = 1, points_ = 1;
+  int column_ = 0, row_ = -1;
+  std::int64_t extent_ = 0, gather_stride_ = 0;
+  UpdateElements update_ = nullptr;
+  CheckIndices check_ = nullptr;
+  std::vector<std::pair<const ScatterPart*, LoopArgs>> args_;
+  LoopArgs::Status status_;
+  Sharing sharing_ = Sharing::none;
+  std::int64_t shares_ = 1;
+  double nanoseconds_ = 0;
+  std::vector<char> partials_;
+  bool is_empty_ = false;
+  // Of the run in progress.
+  void* const* operands_ = nullptr;
+  std::atomic<std::int64_t> bad_index_{no_bad_index};
+};
+
+class ScatterExecutable final : public Executable {
+ public:
+  explicit ScatterExecutable(std::shared_ptr<const ScatterShape> shape) : shape_(std::move(shape)) {}
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
+    return std::make_unique<ScatterLaunch>(shape_, geometry);
+  }
+  std::size_t code_bytes() const override {
+    std::size_t bytes = 0;
+    for (const ScatterPart* part : parts())
+      if (part->code != nullptr) bytes += part->code->code_bytes();
+    return bytes;
+  }
+  std::string listing() const override {
+    std::string text = as_comment(shape_->kernel.text());
+    constexpr const char* titles[] = {"; index\n", "; value\n", "; update of a row\n"};
+    for (std::size_t i = 0; i < parts().size(); ++i)
+      if (parts()[i]->code != nullptr) text += titles[i] + parts()[i]->code->listing();
+    return text;
+  }
+
+ private:
+  std::array<const ScatterPart*, 3> parts() const { return {&shape_->index, &shape_->value, &shape_->update}; }
+  std::shared_ptr<const ScatterShape> shape_;
+};
+
+/// False: declined.
+inline bool make_part(ScatterPart& part, const ScatterShape& shape, InstId id, const KernelFacts& facts,
+                      const Schedule& schedule, Isa isa, std::string* why) {
+  const Inst& inst = shape.kernel.body[id];
+  part.dtype = inst.dtype;
+  part.axes = facts.values[id].axes;
+  part.access = inst.access;
+  if (inst.prim == Prim::load) return true;
+  part.kernel = tile_kernel(shape.kernel, id);
+  part.access = part.kernel.stores[0].access;
+  part.code = compile_loop(part.kernel, schedule, isa, why);
+  return part.code != nullptr;
+}
+
+}  // namespace x86_detail
+
+SINTER_DECL std::shared_ptr<const Executable> make_scatter_executable(const Kernel& kernel, const Schedule& schedule,
+                                                                      Isa isa, std::string* why_declined) {
+  if (kernel.accesses.size() >= as_index(max_accesses)) {
+    if (why_declined != nullptr) *why_declined = "x86: too many accesses";
+    return nullptr;
+  }
+  auto shape = std::make_shared<ScatterShape>();
+  shape->kernel = kernel;
+  shape->store = kernel.stores[0];
+  const KernelFacts facts = facts_of(kernel);
+  const int column = kernel.rank() - 1;
+  shape->is_by_rows = !facts.varies(shape->store.index, column) && shape->is_free(column);
+  using x86_detail::make_part;
+  if (!make_part(shape->index, *shape, shape->store.index, facts, schedule, isa, why_declined)) return nullptr;
+  if (shape->is_by_rows) {
+    shape->update.kernel = x86_detail::update_kernel(kernel);
+    shape->update.access = shape->store.access;
+    shape->update.dtype = kernel.body[shape->store.value].dtype;
+    shape->update.code = compile_loop(shape->update.kernel, schedule, isa, why_declined);
+    if (shape->update.code == nullptr) return nullptr;
+  } else if (!make_part(shape->value, *shape, shape->store.value, facts, schedule, isa, why_declined)) {
+    return nullptr;
+  }
+  return std::make_shared<x86_detail::ScatterExecutable>(std::move(shape));
 }
 
 }  // namespace x86
@@ -56915,9 +68393,14 @@ class LazyLookup {
     const bool has_failed = known != nullptr && !general && has_other_inputs(*known);
     if (plan != nullptr) made->key = plan->key;
     else made->key = general ? *std::move(general) : wanted_;
-    compile(*made, fuses);
+    const bool is_too_general = !compile_or_fail(*made, fuses, general.has_value());
+    if (is_too_general) {
+      made = std::make_shared<LazyPlan>();
+      made->key = wanted_;
+      compile(*made, fuses);
+    }
     lock_.lock();
-    if (has_failed) ++cache_.families[*family_].failures;
+    if (has_failed || is_too_general) ++cache_.families[*family_].failures;
     std::shared_ptr<LazyPlan> place = find();
     if (place == nullptr) return insert(std::move(made));
     if (!place->is_fused && made->is_fused && place->key.symbols.size() == made->key.symbols.size()) {
@@ -56928,6 +68411,20 @@ class LazyLookup {
       cache_.stats.bytes += made->bytes - std::exchange(place->bytes, made->bytes);
     }
     return place;
+  }
+
+  /// False: the graph is one for several sizes, and some pass cannot tell that what was guessed of them fits.
+  bool compile_or_fail(LazyPlan& made, bool fuses, bool is_general) const {
+    if (!is_general) {
+      compile(made, fuses);
+      return true;
+    }
+    try {
+      compile(made, fuses);
+      return true;
+    } catch (const Error&) {
+      return false;  // what is wrong at this size, too, is thrown again
+    }
   }
 
   void compile(LazyPlan& made, bool fuses) const {

@@ -6,6 +6,7 @@
 #include <sinter/kernel/kernel.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -49,11 +50,17 @@ struct DataRange {
   int memory_of = -1;     // a written operand that lies in the memory of an earlier one, as the memory plan arranges it
 };
 
+/// The points at which a guarded access may be read: of each axis [low, high). Memory holds no others.
+struct GuardBox {
+  std::array<std::int64_t, max_axes> low{}, high{};
+};
+
 struct KernelCase {
   std::uint64_t seed = 0;
   Kernel kernel;
   BoundGeometry geometry;
-  std::vector<DataRange> data;   // one per operand
+  std::vector<DataRange> data;                  // one per operand
+  std::vector<std::optional<GuardBox>> guards;  // of accesses, as far as there are any
   bool has_wide_oracle = false;  // one of those compared computes floats in wider types, and rounds what it stores
 
   std::int64_t points(AxisRole role) const {
@@ -95,6 +102,7 @@ class FactJudge {
             .low = inst.number(), .high = inst.number(), .integral = inst.number() == std::floor(inst.number())};
       case Prim::load: return loaded(inst);
       case Prim::gather: return gathered(inst);
+      case Prim::guarded_load: return either(*loaded(inst), arg(inst, 1));
       case Prim::index:
         return Facts{.low = 0,
                      .high = static_cast<double>(std::max<std::int64_t>(case_.geometry.extent[inst.bits] - 1, 0))};
@@ -106,6 +114,7 @@ class FactJudge {
       case Prim::reduce_min:
       case Prim::reduce_max:
       case Prim::contract: return reduced(inst);
+      case Prim::fold: return folded(inst);
       default: break;
     }
     const DType dtype = case_.kernel.body[inst.args[0]].dtype;
@@ -130,8 +139,8 @@ class FactJudge {
     if (!arg(inst, 0).is_exact() || !arg(inst, 1).is_exact()) return {};
     return Facts{.low = 0, .high = 1};
   }
-  std::optional<Facts> selected(const Inst& inst) const {
-    const Facts &a = arg(inst, 1), &b = arg(inst, 2);
+  std::optional<Facts> selected(const Inst& inst) const { return either(arg(inst, 1), arg(inst, 2)); }
+  static std::optional<Facts> either(const Facts& a, const Facts& b) {
     return Facts{.low = std::min(a.low, b.low),
                  .high = std::max(a.high, b.high),
                  .error = std::max(a.error, b.error),
@@ -191,6 +200,41 @@ class FactJudge {
     if (!adds_exactly)
       y.integral = false,
       y.error = n * x.error + (sum_depth(inst.dtype) * half_ulp(inst.dtype) + product_error(inst)) * n * x.magnitude();
+    return finished(y, inst.dtype);
+  }
+
+  /// One of the ready folds; of exact values, as their order decides.
+  std::optional<Facts> folded(const Inst& inst) const {
+    const std::int64_t count = case_.points(AxisRole::reduced);
+    const auto n = static_cast<double>(count);
+    const ScalarFold& fold = case_.kernel.folds[inst.access];
+    const DType dtype = fold.arguments[0];
+    const Facts x = arg(inst, 0);
+    if (count == 0 || !x.is_exact()) return {};
+    if (fold == argmax_fold(dtype) || fold == argmin_fold(dtype)) return inst.bits == 0 ? arg(inst, 1) : x;
+    if (fold == min_max_fold(dtype)) return x;
+    const double unit = half_ulp(dtype), size = x.magnitude();
+    if (x.special || size > 100) return {};
+    Facts y{.low = x.low, .high = x.high, .signless = true};
+    if (fold == moments_fold(dtype)) {
+      if (inst.bits == 0) return Facts{.low = 0, .high = n, .integral = true};
+      y.error = 8 * (n + 8) * unit * size;
+      if (inst.bits == 2)
+        y = {.low = 0, .high = n * 4 * size * size, .error = 4 * size * n * y.error, .signless = true};
+      return finished(y, inst.dtype);
+    }
+    if (x.magnitude() > 20) return {};
+    const double relative = 16 * (n + 8) * unit * (1 + size);
+    if (fold == log_sum_exp_fold(dtype)) {
+      if (inst.bits == 1) return x;
+      if (inst.bits == 2) y = {.low = 0, .high = n, .error = n * relative};
+      else y.high += std::log(n), y.error = relative * (1 + size);
+      return finished(y, inst.dtype);
+    }
+    const Facts& weighted = arg(inst, 1);
+    if (!weighted.is_exact() || weighted.special || weighted.magnitude() > 100) return {};
+    if (inst.bits == 1) y.high += std::log(n), y.error = relative * (1 + size);
+    else y = {.low = weighted.low, .high = weighted.high, .error = relative * (1 + weighted.magnitude())};
     return finished(y, inst.dtype);
   }
 

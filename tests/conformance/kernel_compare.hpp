@@ -55,10 +55,18 @@ inline std::int64_t elements_of(const KernelCase& test_case, std::size_t operand
     if (test_case.kernel.accesses[i].operand != operand) continue;
     const auto& numbers = test_case.geometry.accesses[i];
     std::int64_t highest = numbers.offset;
+    bool is_read = true;
     for (int a = 0; a < test_case.kernel.rank(); ++a) {
       const auto k = static_cast<std::size_t>(a);
-      highest += std::max<std::int64_t>(0, numbers.stride[k] * (test_case.geometry.extent[k] - 1));
+      std::int64_t first = 0, last = test_case.geometry.extent[k] - 1;
+      if (i < test_case.guards.size() && test_case.guards[i]) {
+        first = test_case.guards[i]->low[k];
+        last = test_case.guards[i]->high[k] - 1;
+        is_read = is_read && first <= last;
+      }
+      highest += std::max(numbers.stride[k] * first, numbers.stride[k] * last);
     }
+    if (!is_read) continue;
     if (numbers.gather_extent > 0) highest += numbers.gather_stride * (numbers.gather_extent - 1);
     count = std::max(count, highest + 1);
   }
@@ -132,7 +140,7 @@ inline std::string describe(const KernelCase& test_case) {
 }
 
 /// How alike results have to be.
-enum class Agreement : std::uint8_t { within_error, same_bits };
+enum class Closeness : std::uint8_t { within_error, same_bits };
 
 namespace compare_detail {
 /// What a crash handler prints; set before foreign code runs.
@@ -147,9 +155,9 @@ inline void on_crash(int signal_number) {
 }
 
 template <class T>
-bool agrees(T expected, T actual, const Facts& facts, Agreement agreement) {
+bool agrees(T expected, T actual, const Facts& facts, Closeness agreement) {
   if constexpr (std::is_floating_point_v<T>) {
-    if (agreement == Agreement::same_bits && !std::isnan(expected))
+    if (agreement == Closeness::same_bits && !std::isnan(expected))
       return std::memcmp(&expected, &actual, sizeof(T)) == 0;
     if (std::isnan(expected) || std::isnan(actual)) return std::isnan(expected) && std::isnan(actual);
     if (expected == actual) return true;
@@ -170,7 +178,7 @@ struct Outcome {
 };
 
 inline std::string first_difference(const KernelCase& test_case, const OperandMemory& expected,
-                                    const OperandMemory& actual, const std::vector<Facts>& facts, Agreement agreement) {
+                                    const OperandMemory& actual, const std::vector<Facts>& facts, Closeness agreement) {
   const Kernel& kernel = test_case.kernel;
   for (std::size_t i = 0; i < kernel.operands.size(); ++i) {
     if (std::any_of(test_case.data.begin(), test_case.data.end(),
@@ -209,7 +217,7 @@ inline BoundGeometry smaller_geometry(const KernelCase& test_case) {
 /// Runs the case on both back ends, some cases also over fewer points with the same code, and each launch twice. Which
 /// of the legal schedules is used follows from the seed.
 inline Outcome compare(Backend& oracle, Backend& tested, const KernelCase& test_case,
-                       Agreement agreement = Agreement::within_error) {
+                       Closeness agreement = Closeness::within_error) {
   Outcome outcome;
   const auto facts = judge_body(test_case);
   if (!facts) return outcome;

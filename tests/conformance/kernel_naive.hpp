@@ -102,7 +102,9 @@ class NaiveLaunch final : public Launch {
     const Inst& inst = kernel_.body[id];
     if (is_reduction(inst.prim)) {  // does not vary over reduced axes: once per outer point
       if (!is_cached_[id]) {
-        const Bits result = visit_dtype(inst.dtype, [&](auto tag) { return reduce<ref::Stored<decltype(tag)>>(inst); });
+        const Bits result = inst.prim == Prim::fold ? fold(inst) : visit_dtype(inst.dtype, [&](auto tag) {
+          return reduce<ref::Stored<decltype(tag)>>(inst);
+        });
         cached_[id] = result;
         is_cached_[id] = true;
       }
@@ -114,6 +116,9 @@ class NaiveLaunch final : public Launch {
                                            : static_cast<ref::Stored<decltype(tag)>>(inst.integer()));
       });
     if (inst.prim == Prim::load) return read(address(inst.access), inst.dtype);
+    if (inst.prim == Prim::guarded_load)
+      return get<unsigned char>(value(inst.args[0])) != 0 ? read(address(inst.access), inst.dtype)
+                                                          : value(inst.args[1]);
     if (inst.prim == Prim::index) return put(at_[inst.bits]);
     std::array<Bits, 3> args;
     const void* in[3];
@@ -143,6 +148,48 @@ class NaiveLaunch final : public Launch {
     });
     at_ = outer;
     return put(ref::convert<T>(sum));
+  }
+
+  Bits fold(const Inst& inst) {
+    const ScalarFold& fold = kernel_.folds[inst.access];
+    std::vector<Bits> state;
+    for (const FoldState& s : fold.states) state.push_back(immediate({.dtype = s.dtype, .bits = s.bits}));
+    const auto outer = at_;
+    walk(0, AxisRole::reduced, [&] {
+      std::vector<Bits> in = state;
+      for (std::size_t k = 0; k < fold.arguments.size(); ++k) in.push_back(value(inst.args[k]));
+      state = run_program(fold.step, in);
+    });
+    at_ = outer;
+    return run_program(fold.finish, state)[inst.bits];
+  }
+  static std::vector<Bits> run_program(const ScalarProgram& program, const std::vector<Bits>& arguments) {
+    std::vector<Bits> values, results;
+    for (const Inst& inst : program.body) {
+      if (inst.prim == Prim::argument) values.push_back(arguments[inst.bits]);
+      else if (inst.prim == Prim::immediate) values.push_back(immediate(inst));
+      else values.push_back(map(inst, program.body, values));
+    }
+    for (const InstId result : program.results) results.push_back(values[result]);
+    return results;
+  }
+  static Bits immediate(const Inst& inst) {
+    return visit_dtype(inst.dtype, [&](auto tag) {
+      return put(is_floating(inst.dtype) ? static_cast<ref::Stored<decltype(tag)>>(inst.number())
+                                         : static_cast<ref::Stored<decltype(tag)>>(inst.integer()));
+    });
+  }
+  static Bits map(const Inst& inst, const std::vector<Inst>& body, const std::vector<Bits>& values) {
+    const void* in[3];
+    for (std::size_t k = 0; k < static_cast<std::size_t>(arity(inst.prim)); ++k) in[k] = values[inst.args[k]].data();
+    Bits out{};
+    visit_dtype(inst.prim == Prim::select ? inst.dtype : body[inst.args[0]].dtype, [&](auto tag) {
+      using T = ref::Stored<decltype(tag)>;
+      if (inst.prim == Prim::convert)
+        visit_dtype(inst.dtype, [&](auto to) { ref::map_convert<ref::Stored<decltype(to)>, T>(out.data(), in, 1); });
+      else ref::map_of<T>(inst.prim)(out.data(), in, 1);
+    });
+    return out;
   }
 
   Kernel kernel_;

@@ -13,6 +13,7 @@ class KernelGenerator {
   KernelCase generate() {
     choose_axes();
     if (case_.kernel.kind == KernelKind::contraction) add_contract();
+    else add_guarded_loads();
     const std::int64_t steps = random_.chance(5) ? random_.integer(30, 90)
                                                  : random_.integer(1, 14);  // some need more registers than there are
     for (std::int64_t i = 0; i < steps; ++i) add_random_instruction();
@@ -278,7 +279,60 @@ class KernelGenerator {
     push({.prim = Prim::gather, .dtype = dtype, .args = {index, no_inst, no_inst}, .access = access});
   }
 
+  /// From the seed, so that all else is what it would be without.
+  void add_guarded_loads() {
+    Random guards(case_.seed ^ 0x6A4D);
+    if (!guards.chance(25)) return;
+    std::swap(random_, guards);
+    for (std::int64_t i = random_.integer(1, 3); i > 0; --i) add_guarded_load();
+    std::swap(random_, guards);
+  }
+
+  void add_guarded_load() {
+    const DType dtype = random_dtype();
+    const Mask mask = random_mask(load_axes());
+    const std::uint16_t access = add_access(add_operand(dtype, false), mask, false);
+    BoundGeometry::AccessNumbers& numbers = case_.geometry.accesses[access];
+    GuardBox box;
+    InstId condition = no_inst;
+    const auto require = [&](Prim relation, InstId left, InstId right) {
+      const InstId holds = push({.prim = relation, .dtype = DType::bool_, .args = {left, right, no_inst}});
+      condition = condition == no_inst
+                      ? holds
+                      : push({.prim = Prim::and_, .dtype = DType::bool_, .args = {condition, holds, no_inst}});
+    };
+    for (int a = 0; a < rank(); ++a) {
+      const auto k = static_cast<std::size_t>(a);
+      const std::int64_t extent = case_.geometry.extent[k];
+      box.high[k] = extent;
+      if (random_.chance(40) && condition != no_inst) continue;
+      box.low[k] =
+          random_.chance(50) ? random_.integer(0, std::min<std::int64_t>(extent, 3)) : random_.integer(0, extent);
+      box.high[k] = random_.chance(50) ? std::max(box.low[k], extent - random_.integer(0, 3))
+                                       : random_.integer(box.low[k], extent);
+      const InstId index = push({.prim = Prim::index, .dtype = DType::i64, .bits = static_cast<std::uint64_t>(a)});
+      require(Prim::le, add_whole(box.low[k]), index);
+      require(Prim::lt, index, add_whole(box.high[k]));
+      if (extent > 0)
+        numbers.offset -= std::min(numbers.stride[k] * box.low[k], numbers.stride[k] * (box.high[k] - 1)) -
+                          std::min<std::int64_t>(0, numbers.stride[k] * (extent - 1));
+    }
+    case_.guards.resize(kernel().accesses.size());
+    case_.guards[access] = box;
+    const InstId fill = random_.chance(50) ? add_immediate(dtype) : any_value(dtype);
+    if (fill == no_inst) return;
+    push({.prim = Prim::guarded_load,
+          .dtype = dtype,
+          .args = {condition, fill, no_inst},
+          .access = access,
+          .bits = static_cast<std::uint64_t>(random_.integer(0, 2))});  // a hint, which may be wrong
+  }
+  InstId add_whole(std::int64_t number) {
+    return push({.prim = Prim::immediate, .dtype = DType::i64, .bits = static_cast<std::uint64_t>(number)});
+  }
+
   void add_reduction() {
+    if (random_.chance(20) && add_fold()) return;
     for (int attempt = 0; attempt < 8; ++attempt) {
       const DType dtype = random_.chance(80) ? (random_.chance(75) ? DType::f32 : DType::f64)
                                              : random_.pick(std::vector{DType::i32, DType::i64, DType::bool_});
@@ -288,6 +342,34 @@ class KernelGenerator {
       if (value != no_inst && push({.prim = prim, .dtype = dtype, .args = {value, no_inst, no_inst}}) != no_inst)
         return;
     }
+  }
+
+  /// A ready fold with state, and some of its results.
+  bool add_fold() {
+    const FoldRow& row = fold_rows()[static_cast<std::size_t>(random_.integer(0, std::ssize(fold_rows()) - 1))];
+    const DType dtype = random_.pick(std::vector{DType::f32, DType::f32, DType::f64, DType::i32, DType::i64});
+    if (!is_floating(dtype) && !row.takes_integers) return false;
+    const ScalarFold fold = row.make(dtype);
+    Inst inst{.prim = Prim::fold, .access = static_cast<std::uint16_t>(kernel().folds.size())};
+    inst.args.fill(any_value(dtype));
+    if (fold.arguments.size() > 1) inst.args[1] = row.name == "softmax_mean" ? any_value(dtype) : reduced_index();
+    if (inst.args[0] == no_inst || inst.args[1] == no_inst) return false;
+    kernel().folds.push_back(fold);
+    bool has_result = false;
+    for (std::size_t r = 0; r < fold.finish.results.size(); ++r) {
+      if (has_result && random_.chance(40)) continue;
+      inst.dtype = fold.result(r);
+      inst.bits = r;
+      has_result |= push(inst) != no_inst;
+    }
+    if (!has_result) kernel().folds.pop_back();
+    return has_result;
+  }
+  /// The index along the reduced axis; nothing where there are several.
+  InstId reduced_index() {
+    if (std::count(kernel().axes.begin(), kernel().axes.end(), AxisRole::reduced) != 1) return no_inst;
+    const auto axis = std::find(kernel().axes.begin(), kernel().axes.end(), AxisRole::reduced) - kernel().axes.begin();
+    return push({.prim = Prim::index, .dtype = DType::i64, .bits = static_cast<std::uint64_t>(axis)});
   }
 
   void add_contract() {
@@ -446,6 +528,7 @@ inline void KernelGenerator::prune(KernelCase& test_case) {
   kernel.stores.clear();
   test_case.data.clear();
   test_case.geometry.accesses.clear();
+  test_case.guards.clear();
   std::vector<std::uint16_t> new_operand(from.operands.size(), no_inst), new_access(from.accesses.size(), no_inst);
   std::vector<InstId> new_id(from.body.size(), no_inst);
   const auto keep_access = [&](std::uint16_t access) {
@@ -460,6 +543,7 @@ inline void KernelGenerator::prune(KernelCase& test_case) {
     kernel.accesses.push_back(from.accesses[access]);
     kernel.accesses.back().operand = new_operand[operand];
     test_case.geometry.accesses.push_back(old.geometry.accesses[access]);
+    test_case.guards.push_back(access < old.guards.size() ? old.guards[access] : std::nullopt);
     return new_access[access];
   };
   for (std::size_t i = 0; i < from.body.size(); ++i) {
@@ -467,7 +551,7 @@ inline void KernelGenerator::prune(KernelCase& test_case) {
     Inst inst = from.body[i];
     for (int k = 0; k < arity(inst.prim); ++k)
       inst.args[static_cast<std::size_t>(k)] = new_id[inst.args[static_cast<std::size_t>(k)]];
-    if (inst.prim == Prim::load || inst.prim == Prim::gather) inst.access = keep_access(inst.access);
+    if (reads_memory(inst.prim)) inst.access = keep_access(inst.access);
     new_id[i] = static_cast<InstId>(kernel.body.size());
     kernel.body.push_back(inst);
   }

@@ -66,8 +66,8 @@ constexpr ReductionCall reduction_calls[] = {
     {"any", [](const Tensor& x, Axes axes, Keep keep) { return any(x, axes, keep); }},
     {"all", [](const Tensor& x, Axes axes, Keep keep) { return all(x, axes, keep); }},
     {"var", [](const Tensor& x, Axes axes, Keep keep) { return var(x, axes, keep); }},
-    {"argmax", [](const Tensor& x, Axes axes, Keep keep) { return argmax(x, only(axes), keep); }, Over::one_axis},
-    {"argmin", [](const Tensor& x, Axes axes, Keep keep) { return argmin(x, only(axes), keep); }, Over::one_axis},
+    {"argmax", [](const Tensor& x, Axes axes, Keep keep) { return argmax(x, axes, keep); }},
+    {"argmin", [](const Tensor& x, Axes axes, Keep keep) { return argmin(x, axes, keep); }},
     {"logsumexp", [](const Tensor& x, Axes axes, Keep keep) { return logsumexp(x, only(axes), keep); }, Over::one_axis},
 };
 

@@ -68,6 +68,38 @@ constexpr PlanRow plan_rows[] = {
      "graph(%x: f32[2, 3, 7, 7], %w: f32[4, 3, 3, 3]) { return relu(conv2d(%x, %w) {stride=[1, 1], padding=[1, 1]}) }"},
     {"strided convolution",
      "graph(%x: f32[2, 3, 8, 7], %w: f32[4, 3, 2, 3]) { return conv2d(%x, %w) {stride=[2, 1], padding=[0, 0]} }"},
+    {"stencil of a padded value",
+     "graph(%x: f32[5, 37]) { %p = pad(%x) {low=[1, 1], high=[1, 1], value=2} "
+     "return add(slice(%p) {starts=[0, 1], ends=[5, 38], steps=[1, 1]}, slice(%p) {starts=[2, 0], ends=[7, 37], "
+     "steps=[1, 1]}) }"},
+    {"padded value of symbolic extents", "graph(%x: f64[s0, s1]) { return mul(pad(%x) {low=[0, 3], high=[2, 0]}, 3) }"},
+    {"joined integers", "graph(%x: i32[s0], %y: i32[s1]) { return neg(concat(%x, %y, %x) {axes=[0]}) }"},
+    {"joined bools", "graph(%x: bool[s0, 3], %y: bool[s0, 9]) { return not(concat(%x, %y) {axes=[1]}) }"},
+    {"transpose of a padded value",
+     "graph(%x: f32[9, s0]) { return exp(permute(pad(%x) {low=[1, 0], high=[0, 2]}) {axes=[1, 0]}) }"},
+    {"part replaced",
+     "graph(%x: f32[40], %y: f32[7]) { %u = update_slice(%x, %y) {starts=[20], steps=[1]} return mul(%u, %u) }"},
+    {"computed part replaced and summed",
+     "graph(%x: f32[40], %y: f32[7]) { %u = update_slice(%x, exp(%y)) {starts=[0], steps=[1]} return mul(%u, %x), "
+     "sum(%u) {axes=[0]} }"},
+    {"stencil of a padded value that is computed",
+     "graph(%x: f32[6, 40]) { %p = pad(exp(%x)) {low=[0, 1], high=[0, 1]} "
+     "return add(slice(%p) {starts=[0, 0], ends=[6, 40], steps=[1, 1]}, slice(%p) {starts=[0, 2], ends=[6, 42], "
+     "steps=[1, 1]}), %x }"},
+    {"padded twice",
+     "graph(%x: f32[6, 40]) { %p = pad(pad(%x) {low=[1, 0], high=[0, 0], value=1}) {low=[0, 2], high=[0, 0], "
+     "value=-1} return add(%p, 1) }"},
+    {"padded and reshaped by ones",
+     "graph(%x: f32[3, 8]) { return add(reshape(pad(%x) {low=[0, 0], high=[0, 4]}) {shape=[3, 1, 12]}, 1) }"},
+    {"padded and reshaped",
+     "graph(%x: f32[3, 8]) { return add(reshape(pad(%x) {low=[0, 0], high=[0, 4]}) {shape=[6, 6]}, 1) }"},
+    {"every other of a padded value",
+     "graph(%x: f32[30]) { %p = slice(pad(%x) {low=[3], high=[3]}) {starts=[1], ends=[36], steps=[2]} return exp(%p) "
+     "}"},
+    {"joined single elements", "graph(%x: f32[1], %y: f32[1]) { return neg(concat(%x, %y, %x) {axes=[0]}) }"},
+    {"joined values beside products and sums",
+     "graph(%x: f32[4, 6], %w: f32[6, 6], %y: f32[2, 6]) { %c = concat(%y, %y) {axes=[0]} "
+     "return add(matmul(%x, %w), %c), matmul(mul(%c, 2), %w), sum(mul(%c, %x)) {axes=[0, 1]} }"},
     {"max pool", "graph(%x: f32[2, 3, 8, 8]) { return max_pool2d(exp(%x)) {window=[2, 2], stride=[2, 2]} }"},
     {"overlapping windows",
      "graph(%x: f64[20]) { return sum(windows(mul(%x, %x)) {axes=[0], sizes=[5], strides=[2]}) {axes=[1]} }"},
@@ -136,6 +168,9 @@ constexpr PlanRow plan_rows[] = {
      "graph(%k: i64[], %c: i64[], %x: i64[6, s0]) { return add(%x, permute(random_bits(%k, %c) {shape=[s0, 6]}) "
      "{axes=[1, 0]}) }"},
     {"argmax", "graph(%x: f32[5, 9]) { return argmax(%x) {axes=[1]}, argmax(%x) {axes=[0]} }"},
+    {"argmax over several axes",
+     "graph(%x: f32[3, 4, 5]) { return argmax(%x) {axes=[0, 2]}, argmin(%x) {axes=[0, 1, 2]}, "
+     "argmax(permute(%x) {axes=[2, 1, 0]}) {axes=[0, 1], keepdim} }"},
     {"one_hot", "graph(%i: i64[6]) { return one_hot(%i) {classes=4, dtype=f32} }"},
     {"iota",
      "graph(%x: f32[3, s0]) { return add(%x, iota {axes=[1], shape=[3, s0], dtype=f32}), iota {axes=[0], shape=[3, "

@@ -263,7 +263,8 @@ TEST_CASE("large products: packed, threaded, by any tile", "[x86][contraction]")
   check_exact<float>({.batch = 33, .m = 31, .n = 64, .k = 64, .b_transposed = true});
   for (std::uint16_t rows : {1, 3, 6, 14})
     for (std::uint16_t columns : {16, 32, 64, 256})
-      check_exact<float>({.m = 64, .n = 100, .k = 31}, {.tile_m = rows, .tile_n = columns});
+      check_exact<float>({.m = 64, .n = 100, .k = 31}, {{.action = ScheduleAction::tile_rows, .number = rows},
+                                                        {.action = ScheduleAction::tile_columns, .number = columns}});
 }
 
 TEST_CASE("sums of blocks of k are added in order, whatever computes them", "[x86][contraction]") {
@@ -460,6 +461,8 @@ TEST_CASE("the back end names itself, its choices and its reasons", "[x86][backe
     avx2.compile(c.kernel, schedule)->bind(c.geometry)->run(operands);
     CHECK(same_bits(out, c.expected()));
   }
+  CHECK(avx2.compile(c.kernel, {{.action = ScheduleAction::keep, .number = 1}}, &why) == nullptr);
+  CHECK(why == "x86 contraction: step keep(1): nothing of a product");
   Kernel integers = c.kernel;
   for (auto& operand : integers.operands) operand.dtype = DType::i32;
   for (auto& inst : integers.body) inst.dtype = DType::i32;

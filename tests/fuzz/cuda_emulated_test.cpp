@@ -8,6 +8,7 @@
 #include "../plan_harness.hpp"
 #include "fuzz_loop.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 
@@ -15,6 +16,8 @@ using namespace sinter_test;
 
 namespace {
 constexpr const char* graphs[] = {
+    "graph(%x: f32[s0, 40]) { return argmax(%x) {axes=[1]}, argmin(mul(%x, %x)) {axes=[0]} }",
+    "graph(%x: f32[s0, 70000]) { return argmax(%x) {axes=[0, 1]}, argmin(%x) {axes=[1]} }",
     "graph(%x: f32[s0, 40004]) { return softmax(%x) {axes=[1]} }",      // online, vectors
     "graph(%x: f64[s0, 20003]) { return log_softmax(%x) {axes=[1]} }",  // online, single elements
     "graph(%x: f32[s0, 70000], %w: f32[70000], %b: f32[70000]) { return layer_norm(%x, %w, %b) {axes=[1], eps=1e-05} "
@@ -34,6 +37,18 @@ constexpr const char* graphs[] = {
     "graph(%x: f32[s0, 10], %w: f32[70, 10]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
     "graph(%x: f64[s0, 64], %w: f64[128, 64]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
     "graph(%x: f32[s0, 1000], %w: f32[1000], %b: f32[1000]) { return layer_norm(%x, %w, %b) {axes=[1], eps=1e-05} }",
+};
+/// Scans: rows in tiles, short rows, columns.
+constexpr const char* scans[] = {
+    "graph(%x: f32[s0, 1500], %w: f32[1500]) { return mul(cumsum(abs(%x)) {axes=[1]}, %w), cummax(%x) {axes=[1], "
+    "exclusive} }",
+    "graph(%x: f64[s0, 100]) { return cumsum(abs(%x)) {axes=[1], exclusive, reversed}, cummin(%x) {axes=[1], reversed} "
+    "}",
+    "graph(%x: i32[s0, 7]) { return cumsum(%x) {axes=[1]}, cumprod(cast(%x) {dtype=i64}) {axes=[1], exclusive} }",
+    "graph(%x: f32[s0, 300], %y: f32[s0, 1]) { return cumsum(abs(%x)) {axes=[0], exclusive}, add(cummax(%x) "
+    "{axes=[0]}, "
+    "%y), cumsum(abs(%y)) {axes=[0]} }",
+    "graph(%x: f32[s0, 700]) { return cumsum(cumsum(abs(%x)) {axes=[1], exclusive}) {axes=[1], exclusive} }",
 };
 /// Operands that are computed on the way into the product: each is one kernel (two where the reduced axis is cut).
 constexpr const char* prologues[] = {
@@ -93,8 +108,10 @@ TEST_CASE("emulated CUDA C with prologues agrees with the oracle") {
 
 TEST_CASE("emulated CUDA C agrees with the oracle") {
   if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  int number = 0;
   for (const char* text : graphs)
     for (const int multiprocessors : {132, 2}) {
+      if (multiprocessors == 2 && number++ % 3 != 0) continue;
       EmulatedCuda emulated(multiprocessors);
       const Graph graph = parse_graph(text);
       const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
@@ -102,6 +119,42 @@ TEST_CASE("emulated CUDA C agrees with the oracle") {
       for (const std::int64_t rows : {3, 70})
         CHECK(first_difference(*plan, graph, random_inputs(graph, std::vector<std::int64_t>{rows})) == "");
     }
+}
+
+TEST_CASE("emulated CUDA C of scans agrees with the oracle") {
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  EmulatedCuda emulated;
+  for (const char* text : scans) {
+    const Graph graph = parse_graph(text);
+    const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
+    INFO(text);
+    CHECK(plan->kernel_count() <= 2);
+    for (const std::int64_t rows : {3, 40})
+      CHECK(first_difference(*plan, graph, random_inputs(graph, std::vector<std::int64_t>{rows})) == "");
+  }
+}
+
+TEST_CASE("emulated CUDA C of scatters agrees with the oracle") {
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  for (const char* dtype : {"f32", "i32", "i64", "bool"})
+    for (const char* combine : {"none", "add", "mul", "min", "max"})
+      for (const bool is_along : {false, true}) {
+        const std::string type = dtype, index = is_along ? "[7, 5, 3]" : "[7, 5]";
+        const std::string text =
+            "graph(%b: " + type + "[7, 9, 3], %i: i64" + index + ", %v: " + type +
+            "[7, 5, 3]) { return scatter(%b, sub(3, %i), %v) {axes=[1], shared=1, inner=" + (is_along ? "1" : "0") +
+            ", combine=" + combine + "} }";
+        const Graph graph = parse_graph(text);
+        EmulatedCuda emulated;
+        const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
+        INFO(text << plan->text());
+        CHECK(kinds(*plan).find("scatter") != std::string::npos);
+        CHECK(first_difference(*plan, graph, random_inputs(graph)) == "");
+      }
+  const Graph rows = parse_graph(
+      "graph(%i: i32[400], %v: f32[400, 200]) { return scatter_add(%i, mul(%v, 3)) {axes=[0], shape=[5, 200]} }");
+  EmulatedCuda emulated;
+  CHECK(first_difference(*build_plan(run_pipeline(rows), fused({&emulated})), rows, random_inputs(rows)) == "");
 }
 
 TEST_CASE("emulated CUDA C: infinities and NaN in rows that are read online") {
@@ -127,13 +180,28 @@ TEST_CASE("emulated CUDA C: infinities and NaN in rows that are read online") {
   }
 }
 
+TEST_CASE("emulated CUDA C of random kernels that fold with a state") {
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  int found = 0;
+  for (std::uint64_t seed = 910000; found < 24; ++seed) {
+    const KernelCase test_case = KernelGenerator(seed).generate();
+    const auto& body = test_case.kernel.body;
+    if (std::none_of(body.begin(), body.end(), [](const Inst& inst) { return inst.prim == Prim::fold; })) continue;
+    EmulatedCuda emulated(seed % 3 == 0 ? 2 : 132);
+    const Outcome outcome = compare(*reference(), emulated, test_case, Closeness::within_error);
+    INFO("seed " << seed << "\n" << describe(test_case) << outcome.reason << outcome.difference);
+    CHECK((!outcome.is_declined && static_cast<bool>(outcome)));
+    ++found;
+  }
+}
+
 TEST_CASE("emulated CUDA C of random kernels agrees with the reference back end") {
   if (!has_host_compiler()) SINTER_SKIP("no compiler");
   int agreed = 0;
   fuzz_loop(900000, [&](std::uint64_t seed) {
     const KernelCase test_case = KernelGenerator(seed).generate();
     EmulatedCuda emulated(seed % 3 == 0 ? 2 : 132);
-    const Outcome outcome = compare(*reference(), emulated, test_case, Agreement::within_error);
+    const Outcome outcome = compare(*reference(), emulated, test_case, Closeness::within_error);
     INFO("seed " << seed << "\n" << describe(test_case) << outcome.difference);
     REQUIRE((outcome.is_declined || static_cast<bool>(outcome)));
     ++agreed;

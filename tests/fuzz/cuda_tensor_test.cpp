@@ -180,7 +180,7 @@ TEST_CASE("random products on emulated tensor cores agree with the reference bac
     const auto algorithms = generated == nullptr ? std::vector<cuda::GemmAlgorithm>()
                                                  : generated->product(test_case.geometry, 0).algorithms;
     if (std::find(algorithms.begin(), algorithms.end(), cuda::GemmAlgorithm::tensor_cores) == algorithms.end()) return;
-    const Outcome outcome = compare(*reference(), emulated, test_case, Agreement::within_error);
+    const Outcome outcome = compare(*reference(), emulated, test_case, Closeness::within_error);
     INFO("seed " << seed << "\n" << describe(test_case) << outcome.difference);
     REQUIRE((outcome.is_declined || static_cast<bool>(outcome)));
     ++agreed;

@@ -34,7 +34,7 @@ const char* kind_name(KernelKind kind) {
 }
 
 void report(Backend& oracle, Backend& tested, const KernelCase& test_case, const Outcome& outcome,
-            Agreement agreement) {
+            Closeness agreement) {
   const auto fails = [&](const KernelCase& smaller) {
     const Outcome again = compare(oracle, tested, smaller, agreement);
     return !again.is_declined && !again;
@@ -47,7 +47,7 @@ void report(Backend& oracle, Backend& tested, const KernelCase& test_case, const
                << describe(test_case));
 }
 
-void fuzz(Backend& oracle, Backend& tested, std::uint64_t first_seed, Agreement agreement = Agreement::within_error) {
+void fuzz(Backend& oracle, Backend& tested, std::uint64_t first_seed, Closeness agreement = Closeness::within_error) {
   Tally tally;
   fuzz_loop(first_seed, [&](std::uint64_t seed) {
     const KernelCase test_case = KernelGenerator(seed).generate();
@@ -105,7 +105,7 @@ TEST_CASE("random kernels: AVX2 against reference") { fuzz_isa(x86::Isa::avx2, 2
 TEST_CASE("random kernels: AVX2 and AVX-512 give the same bits") {
   const auto avx2 = x86_backend(x86::Isa::avx2), avx512 = x86_backend(x86::Isa::avx512);
   if (!avx512) SINTER_SKIP("this machine lacks AVX-512");
-  fuzz(*avx512, *avx2, 3'000'000, Agreement::same_bits);
+  fuzz(*avx512, *avx2, 3'000'000, Closeness::same_bits);
 }
 #endif
 

@@ -14,6 +14,7 @@
 #include <sinter/backend/x86/nest/prepare.hpp>
 #endif
 #include <sinter/backend/reference/reference.hpp>
+#include <sinter/kernel/loop_nest/choices.hpp>
 
 #include <cstdio>
 
@@ -21,9 +22,15 @@ using namespace sinter_test;
 
 namespace {
 
-Schedule random_schedule(std::uint64_t seed) {
+/// One that the kernel may have on this machine, or several of its steps at once.
+Schedule random_schedule(const Kernel& kernel, const Machine& machine, std::uint64_t seed) {
   Random random(seed ^ 0x5C4ED);
-  return {.unroll = random.pick(std::vector<std::uint16_t>{0, 1, 2, 4, 8})};
+  const std::vector<Schedule> all = nest_schedules(kernel, machine);
+  Schedule schedule;
+  for (int i = 0; i < 3; ++i)
+    for (const ScheduleStep& step : random.pick(all).steps())
+      if (!schedule.find(step.action, step.axis)) schedule = schedule.with(step);
+  return schedule;
 }
 
 KernelCase random_case(std::uint64_t seed) {
@@ -33,7 +40,7 @@ KernelCase random_case(std::uint64_t seed) {
   }
 }
 
-void must_agree(Backend& right, Backend& tested, const KernelCase& test_case, Agreement agreement, std::uint64_t seed) {
+void must_agree(Backend& right, Backend& tested, const KernelCase& test_case, Closeness agreement, std::uint64_t seed) {
   const auto differs = [&](const KernelCase& smaller) {
     const Outcome outcome = compare(right, tested, smaller, agreement);
     return !outcome.is_declined && !outcome;
@@ -50,7 +57,7 @@ void must_agree(Backend& right, Backend& tested, const KernelCase& test_case, Ag
 /// that branch on a rounded number.
 void must_be_near(Backend& wide, Backend& tested, KernelCase test_case, std::uint64_t seed) {
   test_case.has_wide_oracle = true;
-  must_agree(wide, tested, test_case, Agreement::within_error, seed);
+  must_agree(wide, tested, test_case, Closeness::within_error, seed);
 }
 
 }  // namespace
@@ -60,9 +67,10 @@ TEST_CASE("random nests: the interpreter against the reference back end") {
   fuzz_loop(1, [&](std::uint64_t seed) {
     const KernelCase test_case = random_case(seed);
     const Machine machine = plain_machine(seed % 3 == 0 ? 32 : 64);
-    NestBackend exact(InterpretMode::exact, machine, random_schedule(seed));
-    NestBackend wide(InterpretMode::wide, machine, random_schedule(seed));
-    must_agree(*reference, exact, test_case, Agreement::within_error, seed);
+    const Schedule schedule = random_schedule(test_case.kernel, machine, seed);
+    NestBackend exact(InterpretMode::exact, machine, schedule);
+    NestBackend wide(InterpretMode::wide, machine, schedule);
+    must_agree(*reference, exact, test_case, Closeness::within_error, seed);
     must_be_near(wide, *reference, test_case, seed);
     must_be_near(wide, exact, test_case, seed);
   });
@@ -139,7 +147,7 @@ std::string difference_of(const KernelCase& test_case, const LoopNest& changed) 
     try {
       interpret(changed, kind, test_case.geometry, found.base, InterpretMode::exact);
     } catch (const InternalError& error) { return error.what(); }
-    const std::string difference = first_difference(test_case, right, found, *facts, Agreement::same_bits);
+    const std::string difference = first_difference(test_case, right, found, *facts, Closeness::same_bits);
     if (!difference.empty()) return difference;
   }
   return {};
@@ -199,13 +207,15 @@ void fuzz_isa(x86::Isa isa, std::uint64_t first) {
   int same = 0, near = 0;
   fuzz_loop(first, [&](std::uint64_t seed) {
     const KernelCase test_case = random_case(seed);
-    ScheduledX86 code(isa, {}), other(isa, random_schedule(seed));
-    must_agree(code, other, test_case, Agreement::same_bits, seed);
+    const Machine machine = x86::machine_of(isa);
+    const Schedule schedule = random_schedule(test_case.kernel, machine, seed);
+    ScheduledX86 code(isa, {}), other(isa, schedule);
+    must_agree(code, other, test_case, Closeness::same_bits, seed);
     const bool is_exact = is_exactly_rounded(test_case.kernel);
     (is_exact ? same : near) += 1;
-    NestBackend exact(InterpretMode::exact, x86::machine_of(isa), random_schedule(seed));
-    NestBackend wide(InterpretMode::wide, x86::machine_of(isa), random_schedule(seed));
-    must_agree(exact, code, test_case, is_exact ? Agreement::same_bits : Agreement::within_error, seed);
+    NestBackend exact(InterpretMode::exact, machine, schedule);
+    NestBackend wide(InterpretMode::wide, machine, schedule);
+    must_agree(exact, code, test_case, is_exact ? Closeness::same_bits : Closeness::within_error, seed);
     must_be_near(wide, code, test_case, seed);
   });
   std::printf("%d kernels with equal bits, %d within their error\n", same, near);

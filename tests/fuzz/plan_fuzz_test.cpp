@@ -67,7 +67,7 @@ class GraphMaker {
   }
 
   void step() {
-    switch (draw(16)) {
+    switch (draw(17)) {
       case 0:
       case 1:
       case 2: return unary();
@@ -82,7 +82,8 @@ class GraphMaker {
       case 11: return expand();
       case 12: return slice();
       case 13: return product();
-      case 14: return draw(2) == 0 ? update() : join();
+      case 14: return draw(3) == 0 ? arg() : draw(2) == 0 ? scan() : scatter();
+      case 15: return draw(2) == 0 ? update() : draw(2) == 0 ? join() : draw(2) == 0 ? pad() : roll();
       default: return draw(3) == 0 ? windows() : draw(2) == 0 ? take() : source();
     }
   }
@@ -257,6 +258,54 @@ class GraphMaker {
     keep(op("concat", {a, b}, attrs));
   }
 
+  /// Cropped to the old extents at another place half of the time, as stencils do.
+  void pad() {
+    const Value a = pick();
+    const int rank = shape(a).rank();
+    Attrs attrs;
+    Shape low, high, starts, ends;
+    for (int i = 0; i < rank; ++i) {
+      low.push_back(Dim(draw(3)));
+      high.push_back(Dim(draw(3)));
+      const Dim start = draw(static_cast<int>((low[i] + high[i]).value()) + 1);
+      starts.push_back(start);
+      ends.push_back(start + shape(a)[i]);
+    }
+    attrs.value = draw(2);
+    attrs.set(ops::Pad::low, low);
+    attrs.set(ops::Pad::high, high);
+    const Value padded = op("pad", {a}, attrs);
+    if (draw(2) == 0) return keep(padded);
+    Attrs part;
+    part.set(ops::Slice::starts, starts);
+    part.set(ops::Slice::ends, ends);
+    part.set(ops::Slice::steps, IntVector(static_cast<std::size_t>(rank), 1));
+    keep(op("slice", {padded}, part));
+  }
+
+  void roll() {
+    const Value a = pick();
+    for (int axis = 0; axis < shape(a).rank(); ++axis) {
+      const Dim extent = shape(a)[axis];
+      if (!extent.is_static() || extent.value() < 2) continue;
+      const Dim cut = 1 + draw(static_cast<int>(extent.value()) - 1);
+      const auto part = [&](Dim start, Dim end) {
+        Shape starts, ends = shape(a);
+        for (int i = 0; i < ends.rank(); ++i) starts.push_back(Dim(0));
+        starts.set(axis, start);
+        ends.set(axis, end);
+        Attrs attrs;
+        attrs.set(ops::Slice::starts, starts);
+        attrs.set(ops::Slice::ends, ends);
+        attrs.set(ops::Slice::steps, IntVector(static_cast<std::size_t>(ends.rank()), 1));
+        return op("slice", {a}, attrs);
+      };
+      Attrs attrs;
+      attrs.axes.push_back(axis);
+      return keep(op("concat", {part(cut, extent), part(0, cut)}, attrs));
+    }
+  }
+
   void take() {
     const Value a = pick();
     const Shape from = shape(a);
@@ -272,6 +321,49 @@ class GraphMaker {
       attrs.shape = from;
       return keep(op("scatter_add", {index, taken}, attrs));
     }
+  }
+
+  void scan() {
+    const Value a = pick();
+    if (shape(a).rank() == 0) return;
+    constexpr const char* names[] = {"cumsum", "cummax", "cummin", "cumprod"};
+    Attrs attrs;
+    attrs.axes.push_back(draw(shape(a).rank()));
+    attrs.set(ops_detail::is_exclusive, draw(2) == 0);
+    attrs.set(ops_detail::is_reversed, draw(2) == 0);
+    keep(op("tanh", {op(names[draw(4)], {op("tanh", {a})}, attrs)}));
+  }
+
+  /// Of inputs alone, where rounding makes no ties, and a number that rounding does not change.
+  void arg() {
+    const Value a = new_input(random_shape());
+    Attrs attrs, to;
+    for (int axis = 0; axis < shape(a).rank(); ++axis)
+      if (draw(2) == 0 || axis + 1 == shape(a).rank()) attrs.axes.push_back(axis);
+    attrs.keepdim = draw(2) == 0;
+    to.dtype = DType::f64;
+    to.has_dtype = true;
+    keep(op("cast", {op(draw(2) == 0 ? "argmax" : "argmin", {a}, attrs)}, to));
+  }
+
+  /// Many values for four places, from an index of one or two axes that was permuted as often as not.
+  void scatter() {
+    const Value v = pick();
+    const Shape from = shape(v);
+    if (from.rank() == 0) return;
+    const int own = from.rank() > 1 && draw(2) == 0 ? 2 : 1;
+    Shape target{Dim(4)}, places;
+    for (int i = 0; i < own; ++i) places.push_back(from[own == 2 ? 1 - i : i]);
+    for (int i = own; i < from.rank(); ++i) target.push_back(from[i]);
+    Value index = new_input(places, draw(2) == 0 ? DType::i64 : DType::i32);
+    if (draw(2) == 0)
+      index = op("mul", {index, index}), index = op("minimum", {index, new_input(places, builder_.type(index).dtype)});
+    if (own == 2) index = op("permute", {index}, {.axes = {1, 0}});
+    Attrs attrs;
+    attrs.axes.push_back(0);
+    constexpr Combine combines[] = {Combine::none, Combine::add, Combine::min, Combine::max};
+    attrs.set(ops::Scatter::combine, combines[draw(4)]);
+    keep(op("tanh", {op("scatter", {new_input(target), index, v}, attrs)}));
   }
 
   void source() {

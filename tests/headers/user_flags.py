@@ -26,6 +26,12 @@ def succeeds(what, command):
     return result.returncode == 0
 
 
+def others(compiler):
+    """The compilers that are installed beside this one: each has warnings of its own."""
+    own = pathlib.Path(shutil.which(compiler) or compiler).resolve()
+    return [name for name in OTHER_COMPILERS if shutil.which(name) and pathlib.Path(shutil.which(name)).resolve() != own]
+
+
 def standard_23(compiler):
     """Clang 16 has the name of the draft only."""
     known = run([compiler, "-std=c++23", "-x", "c++", "-fsyntax-only", "/dev/null"]).returncode == 0
@@ -45,7 +51,9 @@ def main():
     mode, file, compiler, *words = sys.argv[1:]
     flags, libraries = words[:words.index("--")], words[words.index("--") + 1:]
     if mode == "inline":
-        return 0 if succeeds("header-only", [compiler, "-std=c++20", *flags, *STRICT, "-fno-rtti", "-fsyntax-only", file]) else 1
+        compilers = [compiler, *others(compiler)]
+        passed = [succeeds("header-only", [name, "-std=c++20", *flags, *STRICT, "-fno-rtti", "-fsyntax-only", file]) for name in compilers]
+        return 0 if all(passed) else 1
 
     flags.append("-DSINTER_SEPARATE_COMPILATION")
     passed = [succeeds("C++20", [compiler, "-std=c++20", *flags, *STRICT, "-fsyntax-only", file])]
@@ -54,9 +62,8 @@ def main():
         passed.append(succeeds("C++23 without RTTI", [compiler, standard_23(compiler), *flags, *STRICT, "-fno-rtti", "-O0",
                                                       file, *libraries, "-o", program]) and succeeds("run", [program]))
     passed.append(says_why_without_exceptions(compiler, flags, file))
-    for other in OTHER_COMPILERS:
-        if shutil.which(other) and pathlib.Path(shutil.which(other)).resolve() != pathlib.Path(compiler).resolve():
-            passed.append(succeeds(other, [other, standard_23(other), *flags, *STRICT, "-fno-rtti", "-fsyntax-only", file]))
+    for other in others(compiler):
+        passed.append(succeeds(other, [other, standard_23(other), *flags, *STRICT, "-fno-rtti", "-fsyntax-only", file]))
     return 0 if all(passed) else 1
 
 

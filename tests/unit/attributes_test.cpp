@@ -45,6 +45,7 @@ constexpr std::string_view canonical[] = {
     "update_slice(%0, %0) {starts=[0, 0], steps=[1, 1]}",
     "pad(%0) {low=[1, 0], high=[0, 2], value=-0.5}",
     "take(%0, %1) {axes=[1], shared=1}",
+    "scatter(%0, %1, %0) {axes=[0], combine=add}",
     "scatter_add(%1, %0) {axes=[0], shape=[9, 4]}",
     "one_hot(%1) {classes=5, dtype=f64}",
     "full {shape=[3], value=2, dtype=f32}",

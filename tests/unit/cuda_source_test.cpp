@@ -8,7 +8,6 @@
 #include <sinter/backend/cuda/device/driver.hpp>
 #include <sinter/backend/cuda/product/cublaslt_api.hpp>
 #include <sinter/backend/cuda/product/library_product.hpp>
-#include <sinter/backend/cuda/source/scatter.hpp>
 #include <sinter/backend/cuda/source/source.hpp>
 
 using namespace sinter_test;
@@ -68,24 +67,36 @@ TEST_CASE("offsets are 32 bits wide where they fit") {
   CHECK(bound(doubled(std::int64_t{1} << 33)).source.find("typedef long long I") != std::string::npos);
 }
 
-TEST_CASE("scatter_add becomes CUDA C: by places, or in order where places are many") {
+TEST_CASE("a scatter becomes CUDA C: atomics for integers, else by places, or in order where places are many") {
   std::string why;
   const bool compiles = cuda::has_nvrtc(&why);
-  for (const std::int64_t places : {50, 5000000}) {
-    ScatterOp op;
-    const std::int64_t result[] = {places, 64}, index[] = {1000};
-    op.result_shape = Shape(std::span<const std::int64_t>(result)),
-    op.index_shape = Shape(std::span<const std::int64_t>(index));
-    op.index.offset = op.value.offset = 0;
-    op.index.strides.push_back(1);
-    op.value.strides.push_back(64);
-    op.value.strides.push_back(1);
-    const cuda::LaunchList list = cuda::generate_scatter_add(op, {}, {});
-    CHECK(list.entries.size() == (places == 50 ? 1 : 2));
-    INFO(list.source);
-    if (compiles)
-      CHECK_FALSE(cuda::compile_to_cubin(list.source, "scatter", architecture_of(places == 50 ? 80 : 120)).empty());
-  }
+  for (const DType dtype : {DType::f32, DType::i32})
+    for (const std::int64_t places : {50, 5000000}) {
+      KernelCase test_case;
+      Kernel& kernel = test_case.kernel;
+      kernel.kind = KernelKind::scatter;
+      for (int i = 0; i < 2; ++i) kernel.axes.push_back(AxisRole::parallel);
+      constexpr auto zero = StrideClass::zero, unit = StrideClass::unit, any = StrideClass::any;
+      kernel.operands = {{DType::i64, false}, {dtype, false}, {dtype, true}};
+      kernel.accesses = {{0, {unit, zero}}, {1, {any, unit}}, {2, {zero, unit}}};
+      kernel.body = {{.prim = Prim::load, .dtype = DType::i64, .access = 0},
+                     {.prim = Prim::load, .dtype = dtype, .access = 1}};
+      kernel.stores = {{.access = 2, .value = 1, .index = 0, .combine = Combine::add}};
+      CHECK(kernel.text().find("update p2[01] at %0 by add, %1") != std::string::npos);
+      test_case.geometry.accesses.resize(3);
+      test_case.geometry.extent[0] = 1000, test_case.geometry.extent[1] = 64;
+      test_case.geometry.accesses[0].stride = {1, 0};
+      test_case.geometry.accesses[1].stride = {64, 1};
+      test_case.geometry.accesses[2].stride = {0, 1};
+      test_case.geometry.accesses[2].gather_extent = places;
+      test_case.geometry.accesses[2].gather_stride = 64;
+      const cuda::LaunchList list = bound(test_case);
+      INFO(list.source);
+      CHECK(list.entries.size() == 2);  // the check comes first
+      CHECK((list.source.find("atomicAdd") != std::string::npos) == (dtype == DType::i32));
+      CHECK((list.source.find("__ballot_sync") != std::string::npos) == (dtype == DType::f32 && places == 50));
+      if (compiles) CHECK_FALSE(cuda::compile_to_cubin(list.source, "scatter", architecture_of(80)).empty());
+    }
 }
 
 TEST_CASE("large products go to the library where there is one") {

@@ -14,8 +14,7 @@ READ_LISTS = re.compile(r"for \(const char\* variable : \{([^}]*)\}\)")
 LOGS = re.compile(r'\b(?:note|warn|is_logged)\("(\w+)"')
 # Structs whose fields users read or set.
 STRUCTS = {"jit/options.hpp": ("Options", "Stats"), "jit/lazy/lazy.hpp": ("LazyStats",), "tensor/storage.hpp": ("MemoryStats",),
-           "base/context.hpp": ("Context",),
-           "expr/layers.hpp": ("LayerNormOptions", "CrossEntropyOptions", "Conv2dOptions", "AttentionOptions")}
+           "base/context.hpp": ("Context",)}
 FIELD = re.compile(r"^  [\w:<>][\w:<>, ]*? (\w+)(?:\s*=[^;]*)?;", re.MULTILINE)
 SET_BY_TOOLS = {"SINTER_LONG_FUZZ_SECONDS"}
 SET_BY_TESTS = {"SINTER_UPDATE_GOLDEN", "TMPDIR", "CXX"}   # of CONTRIBUTING.md's concern, or the system's
@@ -43,6 +42,10 @@ def fields(project):
         text = (project / "include/sinter" / path).read_text()
         for name in names:
             body = re.search(rf"^struct {name} \{{\n(.*?)^\}};", text, re.MULTILINE | re.DOTALL)[1]
+            for field in FIELD.findall(body):
+                yield name, field
+    for path in sorted((project / "include/sinter/expr").glob("*.hpp")):   # options of functions
+        for name, body in re.findall(r"^struct ((?!Capture)\w+Options) \{\n(.*?)^\};", path.read_text(), re.MULTILINE | re.DOTALL):
             for field in FIELD.findall(body):
                 yield name, field
 

@@ -349,7 +349,7 @@ TEST_CASE("expr: errors name this file and line") {
   BLAME(eval(expand(a, {3, 3})));
   BLAME(eval(squeeze(a, 0)));
   BLAME(eval(matmul(a, b)));
-  BLAME(eval(matmul(i, i)));
+  BLAME(eval(matmul(i > 0, i > 0)));
   BLAME(eval(concat({a, b}, 0)));
   BLAME(eval(split(a, 2, 1)[0]));
   BLAME(eval(pad(a, {{1, 1}})));

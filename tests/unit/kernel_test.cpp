@@ -137,6 +137,31 @@ TEST_CASE("kernel: verify knows what may come before a product") {
         }) == "an operand with a gather");
 }
 
+TEST_CASE("kernel: guarded loads print, and fold where the condition is known") {
+  Kernel kernel;
+  kernel.axes = {AxisRole::parallel};
+  kernel.operands = {{DType::f32, false}, {DType::f32, true}};
+  kernel.accesses.resize(2);
+  kernel.accesses[0].stride[0] = kernel.accesses[1].stride[0] = StrideClass::unit;
+  kernel.accesses[1].operand = 1;
+  ScalarBuilder builder;
+  const ScalarValue index = builder.index(0), three = builder.imm_int(3, DType::i64);
+  const ScalarValue condition = builder.lt(index, three), fill = builder.imm(7, DType::f32);
+  CHECK(builder.guarded_load(0, DType::f32, builder.imm_int(0, DType::bool_), fill).id == fill.id);
+  const ScalarValue always = builder.guarded_load(0, DType::f32, builder.imm_int(1, DType::bool_), fill);
+  CHECK(builder.body()[always.id].prim == Prim::load);
+  const ScalarValue value = builder.guarded_load(0, DType::f32, condition, fill, Usually::fails);
+  kernel.body = builder.take();
+  kernel.stores.push_back({1, value.id});
+  CHECK_NOTHROW(verify(kernel));
+  CHECK(kernel.text().find("f32 guarded_load p0[1] seldom if %2 else %3") != std::string::npos);
+  Kernel other = kernel;
+  other.body[value.id].bits = 0;
+  CHECK(other.hash() != kernel.hash());
+  CHECK(error_after(kernel, [&](Kernel& k) { k.body[value.id].args[0] = fill.id; }) ==
+        "a guarded load with a condition or fill of another dtype");
+}
+
 TEST_CASE("kernel: text") {
   CHECK(normalise_rows().text() ==
         "kernel row axes(a0, reduced a1) operands(p0: f32, out p1: f32) {\n"
@@ -197,6 +222,41 @@ TEST_CASE("kernel: every part of the structure counts in equality and hash") {
   }
 }
 
+TEST_CASE("kernel: what a scan needs") {
+  const auto scanned = [] {
+    Kernel k;
+    k.kind = KernelKind::row;
+    k.axes = {P, R};
+    k.operands = {{DType::f32, false}, {DType::f32, true}};
+    k.accesses = {{0, {StrideClass::any, StrideClass::unit}}, {1, {StrideClass::any, StrideClass::unit}}};
+    ScalarBuilder s;
+    const ScalarValue sum = s.scan(Prim::scan_add, s.load(0, DType::f32), true);
+    k.body = s.take();
+    k.stores = {{1, sum.id}};
+    return k;
+  };
+  const Kernel good = scanned();
+  verify(good);
+  CHECK(good.text().find("scan_add exclusive %0") != std::string::npos);
+  CHECK(varying_axes(good)[1] == 0b11u);
+  Kernel inclusive = good;
+  inclusive.body[1].bits = 0;
+  CHECK(inclusive.hash() != good.hash());
+  const std::function<void(Kernel&)> mistakes[] = {
+      [](Kernel& k) { k.axes = {R, R}; },
+      [](Kernel& k) { k.body[1].bits = 2; },
+      [](Kernel& k) { k.orders = {standard_order(KernelKind::row, true)}; },
+      [](Kernel& k) {
+        k.body.push_back({.prim = Prim::reduce_add, .dtype = DType::f32, .args = {0, no_inst, no_inst}});
+      },
+  };
+  for (const auto& change : mistakes) {
+    Kernel bad = good;
+    change(bad);
+    CHECK_THROWS_AS(verify(bad), InternalError);
+  }
+}
+
 TEST_CASE("kernel: axes that a value varies over") {
   CHECK(varying_axes(normalise_rows()) == std::vector<std::uint32_t>{0b11, 0b01, 0b11});
   CHECK(varying_axes(linear()) == std::vector<std::uint32_t>{0b101, 0b110, 0b011, 0b010, 0b011});
@@ -231,13 +291,6 @@ TEST_CASE("kernel: binding evaluates every number") {
   expected.gather_extent = 4;
   expected.gather_stride = 10;
   CHECK(bound.accesses[0] == expected);
-}
-
-TEST_CASE("kernel: schedules compare and print") {
-  const Schedule s{.vector_bits = 512, .unroll = 2, .tile_m = 6, .tile_n = 64};
-  CHECK(s.text() == "vector_bits=512 unroll=2 tile=6x64");
-  CHECK(s == Schedule{512, 2, 6, 64});
-  CHECK_FALSE(s == Schedule{});
 }
 
 TEST_CASE("ScalarBuilder: equal instructions are built once, immediates fold") {

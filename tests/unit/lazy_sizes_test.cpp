@@ -8,6 +8,7 @@
 #include <sinter/sinter.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <functional>
@@ -218,4 +219,21 @@ TEST_CASE("lazy sizes: threads at many sizes, with a cache that is cleared meanw
     });
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == 0);
+}
+
+TEST_CASE("lazy sizes: what is guessed of two sizes, and passes cannot confirm, costs a graph and no error") {
+  const auto pooled = [](std::int64_t height, std::int64_t width, std::int64_t size) {
+    const Tensor x = arange(height * width).to(DType::f32);
+    return to_vector<float>(mean(x.reshape({height, width}).reshape({size, height / size, width}) * 2, 1));
+  };
+  for (const auto& [height, width, size] :
+       {std::array{4, 5, 2}, std::array{3, 6, 3}, std::array{6, 7, 2}, std::array{8, 9, 4}, std::array{4, 5, 2}}) {
+    const std::vector<float> got = pooled(height, width, size);
+    REQUIRE(got.size() == static_cast<std::size_t>(size * width));
+    const int rows = height / size;
+    for (int i = 0; i < size; ++i)
+      for (int j = 0; j < width; ++j)
+        CHECK(got[static_cast<std::size_t>(i * width + j)] ==
+              static_cast<float>(2 * (i * rows * width + j) + (rows - 1) * width));
+  }
 }

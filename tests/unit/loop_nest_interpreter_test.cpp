@@ -58,6 +58,26 @@ constexpr const char* graphs[] = {
     "graph(%x: f32[5, 3, N], %y: f32[3, 1]) { return sum(mul(%x, %y)) {axes=[0, 1]} }",
     "graph(%x: f32[2, N, 3, 5], %y: f32[3, 1]) { return sum(mul(%x, %y)) {axes=[0, 2]} }",
     "graph(%x: i64[N, 3], %b: bool[N, 3]) { return prod(%x) {axes=[0]}, any(%b) {axes=[0]} }",
+    // scans
+    "graph(%x: f32[3, N]) { return cumsum(abs(%x)) {axes=[1]}, cummax(%x) {axes=[1]} }",
+    "graph(%x: f32[3, N]) { return cumsum(square(%x)) {axes=[1], exclusive}, cummin(%x) {axes=[1], exclusive} }",
+    "graph(%x: f64[3, N], %y: f64[N]) { return mul(cumsum(abs(add(%x, %y))) {axes=[1]}, %y) }",
+    "graph(%x: f64[2, N]) { return cumsum(abs(%x)) {axes=[1], exclusive}, cummax(%x) {axes=[1], exclusive} }",
+    "graph(%x: f32[3, N]) { return cumsum(abs(%x)) {axes=[1], reversed}, cummin(%x) {axes=[1], exclusive, reversed} }",
+    "graph(%x: f32[3, N]) { return cumprod(sign(%x)) {axes=[1]}, cumprod(sign(%x)) {axes=[1], exclusive} }",
+    "graph(%x: i32[3, N]) { return cumsum(%x) {axes=[1]}, cummax(%x) {axes=[1]}, cumprod(%x) {axes=[1], exclusive} }",
+    "graph(%x: i64[3, N]) { return cumsum(%x) {axes=[1]}, cummin(%x) {axes=[1]}, cumprod(%x) {axes=[1]} }",
+    "graph(%x: f32[3, N], %i: i64[3, N]) { return cumsum(abs(%x)) {axes=[1]}, cumsum(%i) {axes=[1]}, "
+    "cumsum(abs(cast(%x) {dtype=f64})) {axes=[1], exclusive} }",
+    "graph(%x: f32[N, 19]) { return cumsum(abs(%x)) {axes=[0]}, cummax(%x) {axes=[0], exclusive} }",
+    "graph(%x: f32[N, 3], %y: f32[N, 1]) { return mul(cumsum(abs(%x)) {axes=[0]}, cumsum(abs(%y)) {axes=[0]}) }",
+    "graph(%x: f64[2, N, 5]) { return cumsum(abs(%x)) {axes=[1], exclusive, reversed}, cummin(%x) {axes=[1], reversed} "
+    "}",
+    "graph(%x: i64[N, 3]) { return cumsum(%x) {axes=[0], reversed}, cumprod(%x) {axes=[0], exclusive, reversed} }",
+    "graph(%x: f32[N]) { return cumsum(cumsum(abs(%x)) {axes=[0]}) {axes=[0], exclusive} }",
+    "graph(%x: f32[N]) { return add(cumsum(abs(%x)) {axes=[0], reversed}, iota {axes=[0], shape=[N], dtype=f32}) }",
+    "graph(%x: f32[N, 4]) { return cumsum(permute(%x) {axes=[1, 0]}) {axes=[1]} }",
+    "graph(%x: f32[N]) { return cumsum(expand(reshape(%x) {shape=[N, 1]}) {shape=[N, 4]}) {axes=[1]} }",
 };
 
 std::string with_size(std::string_view graph, std::int64_t n) {
@@ -94,7 +114,8 @@ void check_graph(const std::string& text, Checked& checked, bool asks_oracle) {
   std::vector<std::unique_ptr<Backend>> backends;
   for (const int bytes : {64, 32})
     backends.push_back(std::make_unique<NestBackend>(InterpretMode::exact, plain_machine(bytes)));
-  backends.push_back(std::make_unique<NestBackend>(InterpretMode::exact, plain_machine(), Schedule{.unroll = 1}));
+  backends.push_back(std::make_unique<NestBackend>(InterpretMode::exact, plain_machine(),
+                                                   Schedule{{.action = ScheduleAction::unroll, .number = 1}}));
 #ifndef SINTER_NO_X86
   for (const x86::Isa isa : {x86::Isa::avx2, x86::Isa::avx512})
     if (x86::host_has(isa)) backends.push_back(std::make_unique<x86::X86Backend>(isa));

@@ -27,6 +27,7 @@ constexpr const char* transposed_graph =
     "graph(%x: f32[64, 100], %y: f32[100, 64]) { return add(%x, permute(%y) {axes=[1, 0]}) }";
 constexpr const char* softmax_graph = "graph(%x: f32[64, 100]) { return softmax(%x) {axes=[1]} }";
 constexpr const char* column_graph = "graph(%x: f32[64, 100]) { return sum(%x) {axes=[0]} }";
+constexpr const char* argmax_graph = "graph(%x: f32[64, 100]) { return argmax(%x) {axes=[1]} }";
 constexpr const char* full_graph = "graph(%x: f32[64, 100]) { return sum(%x) {axes=[0, 1]} }";
 constexpr const char* near_graph = "graph(%x: f32[4, 5, 6], %y: f32[6]) { return sum(mul(%x, %y)) {axes=[0, 2]} }";
 constexpr const char* far_graph = "graph(%x: f32[4, 5, 6, 7], %y: f32[6, 1]) { return sum(mul(%x, %y)) {axes=[0, 2]} }";
@@ -350,12 +351,18 @@ std::string with_blocks(std::string page, const std::map<std::string, std::strin
 
 TEST_CASE("loop nest: docs/design/loop_nest.md shows what the code prints") {
   const Kernel softmax = kernel_of(softmax_graph), sum = kernel_of(full_graph);
-  const std::string nest_of_sum = text(*nest_of(sum));
+  const Kernel scan = kernel_of("graph(%x: f32[5, 100]) { return mul(cumsum(abs(%x)) {axes=[1]}, 2) }");
+  const Kernel argmax = kernel_of(argmax_graph);
+  const std::string nest_of_sum = text(*nest_of(sum)), nest_of_argmax = text(*nest_of(argmax));
   const std::string path = std::string(SINTER_SOURCE_DIR) + "/docs/design/loop_nest.md", page = read_file(path);
   const std::string wanted =
       with_blocks(page, {{"kernel of a softmax", softmax.text()},
                          {"nest of a softmax", text(*nest_of(softmax))},
+                         {"kernel of an argmax", argmax.text()},
+                         {"first nest of an argmax", nest_of_argmax.substr(0, nest_of_argmax.find("variant short"))},
                          {"kernel of a sum", sum.text()},
+                         {"kernel of a scan", scan.text()},
+                         {"nest of a scan", text(*nest_of(scan))},
                          {"split nest of a sum", nest_of_sum.substr(nest_of_sum.find("variant split"))}});
   INFO("if the change is meant, SINTER_UPDATE_GOLDEN=1 writes the page anew");
   if (std::getenv("SINTER_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << wanted;

@@ -61,7 +61,7 @@ constexpr RuleRow canonical_rows[] = {
      "add(%x, full {shape=[3], value=2, dtype=f32})"},
 };
 
-constexpr RuleRow fold_rows[] = {
+constexpr RuleRow folding_rows[] = {
     {"fold-empty", "%x: f32[2, 0]", "softmax(permute(exp(%x)) {axes=[1, 0]}) {axes=[0]}",
      "full {shape=[0, 2], dtype=f32}", "%x: f32[2, 1]", "permute(exp(%x)) {axes=[1, 0]}"},
     {"fold-empty", "%x: f32[2, 0], %y: f32[0, 3]", "matmul(%x, %y)", "full {shape=[2, 3], dtype=f32}",
@@ -280,7 +280,7 @@ TEST_CASE("canonical rules fire, and stop at their near misses", "[passes]") {
   check_rows(Canonicalise{}, canonical_rows);
 }
 TEST_CASE("folding rules fire, and stop at their near misses", "[passes]") {
-  for (const RuleRow& row : fold_rows) {
+  for (const RuleRow& row : folding_rows) {
     INFO(row.rule);
     const Graph folded = Fold{}(parse_graph(graph_text(row.inputs, row.before)));
     CHECK_NOTHROW(verify(folded));
@@ -299,7 +299,7 @@ TEST_CASE("rules of structure fire, and stop at their near misses", "[passes]") 
 
 TEST_CASE("every rule has a row", "[passes]") {
   std::set<std::string_view> covered;
-  note_names(covered, canonical_rows), note_names(covered, fold_rows), note_names(covered, sum_rows),
+  note_names(covered, canonical_rows), note_names(covered, folding_rows), note_names(covered, sum_rows),
       note_names(covered, product_rows);
   note_names(covered, choice_rows);
   note_names(covered, logic_rows);
@@ -322,6 +322,6 @@ TEST_CASE("rules hold for NaN, infinities and both zeros", "[passes]") {
   for (const RuleRow& row : choice_rows) check_soundness(row);
   for (const RuleRow& row : logic_rows) check_soundness(row);
   for (const RuleRow& row : structure_rows) check_soundness(row);
-  for (const RuleRow& row : fold_rows) check_soundness(row);
+  for (const RuleRow& row : folding_rows) check_soundness(row);
   CHECK(compared_numbers > 5000);
 }

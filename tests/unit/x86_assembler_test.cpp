@@ -174,6 +174,11 @@ const Row rows[] = {
     {Op::vpsllq, "v v i", all_lengths, true},
     {Op::vpsrld, "v v i", all_lengths, true},
     {Op::vpsrlq, "v v i", all_lengths, true},
+    {Op::vpsllvd, binary_4, all_lengths, true},
+    {Op::vpsllvq, binary_8, all_lengths, true},
+    {Op::vpsrlvq, binary_8, all_lengths, true},
+    {Op::vpsravd, binary_4, all_lengths, true},
+    {Op::vpsravq, binary_8, all_lengths, true},
     {Op::vpcmpeqd, "v v v|v v m|k v v|k v m4"},
     {Op::vpcmpeqq, "v v v|v v m|k v v|k v m8"},
     {Op::vpcmpgtd, "v v v|v v m|k v v|k v m4"},
@@ -206,6 +211,11 @@ const Row rows[] = {
     {Op::vshufps, "v v v i|v v m i", all_lengths, true},
     {Op::vpermilps, "v v i|v m i", all_lengths, true},
     {Op::vpermilpd, "v v i|v m i", all_lengths, true},
+    {Op::vpermps, binary_4, wide_lengths, true},
+    {Op::vpermpd, binary_8, wide_lengths, true},
+    {Op::vpermq, "v v i|v m i", wide_lengths, true},
+    {Op::vblendps, "v v v i|v v m i", x_or_y},
+    {Op::vblendpd, "v v v i|v v m i", x_or_y},
     {Op::kmovw, "k k|k m2|m2 k|k r4|r4 k", 1},
     {Op::kmovq, "k k|k m8|m8 k|k r8|r8 k", 1},
     {Op::kandw, "k k k", 1},
@@ -342,7 +352,8 @@ Operand operand(std::string_view form, int bytes, Instruction& i, Choice& choose
 /// Instructions that only VEX has: registers 16 to 31 are out of their reach.
 bool is_vex_only(Op op) {
   return op == Op::vmaskmovps || op == Op::vmaskmovpd || op == Op::vmovmskps || op == Op::vroundps ||
-         op == Op::vroundpd || op == Op::vblendvps || op == Op::vblendvpd || op == Op::vextractf128;
+         op == Op::vroundpd || op == Op::vblendvps || op == Op::vblendvpd || op == Op::vblendps || op == Op::vblendpd ||
+         op == Op::vextractf128;
 }
 
 /// A vector instruction's immediate is a byte.

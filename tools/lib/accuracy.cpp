@@ -65,6 +65,22 @@ const std::vector<Function>& functions() {
       {"gelu", [](const Tensor& x) { return Tensor(gelu(x)); },
        [](double x) { return x * std::erfc(-x / std::numbers::sqrt2) / 2; },
        [](Quad x) -> Quad { return x * erfcq(-x / M_SQRT2q) / 2; }},
+      {"expm1", [](const Tensor& x) { return Tensor(expm1(x)); }, [](double x) { return std::expm1(x); }, expm1q},
+      {"exp2", [](const Tensor& x) { return Tensor(exp2(x)); }, [](double x) { return std::exp2(x); }, exp2q},
+      {"log1p", [](const Tensor& x) { return Tensor(log1p(x)); }, [](double x) { return std::log1p(x); }, log1pq},
+      {"log2", [](const Tensor& x) { return Tensor(log2(x)); }, [](double x) { return std::log2(x); }, log2q},
+      {"log10", [](const Tensor& x) { return Tensor(log10(x)); }, [](double x) { return std::log10(x); }, log10q},
+      {"tan", [](const Tensor& x) { return Tensor(tan(x)); }, [](double x) { return std::tan(x); }, tanq},
+      {"asin", [](const Tensor& x) { return Tensor(asin(x)); }, [](double x) { return std::asin(x); }, asinq},
+      {"acos", [](const Tensor& x) { return Tensor(acos(x)); }, [](double x) { return std::acos(x); }, acosq},
+      {"atan", [](const Tensor& x) { return Tensor(atan(x)); }, [](double x) { return std::atan(x); }, atanq},
+      {"sinh", [](const Tensor& x) { return Tensor(sinh(x)); }, [](double x) { return std::sinh(x); }, sinhq},
+      {"cosh", [](const Tensor& x) { return Tensor(cosh(x)); }, [](double x) { return std::cosh(x); }, coshq},
+      {"asinh", [](const Tensor& x) { return Tensor(asinh(x)); }, [](double x) { return std::asinh(x); }, asinhq},
+      {"acosh", [](const Tensor& x) { return Tensor(acosh(x)); }, [](double x) { return std::acosh(x); }, acoshq},
+      {"atanh", [](const Tensor& x) { return Tensor(atanh(x)); }, [](double x) { return std::atanh(x); }, atanhq},
+      {"cbrt", [](const Tensor& x) { return Tensor(cbrt(x)); }, [](double x) { return std::cbrt(x); }, cbrtq},
+      {"erfc", [](const Tensor& x) { return Tensor(erfc(x)); }, [](double x) { return std::erfc(x); }, erfcq},
   };
   return rows;
 }

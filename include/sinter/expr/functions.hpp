@@ -4,12 +4,29 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/expr/adaptive_pool.hpp>
+#include <sinter/expr/attention.hpp>
+#include <sinter/expr/convolution.hpp>
 #include <sinter/expr/creation.hpp>
+#include <sinter/expr/cumulative.hpp>
+#include <sinter/expr/dropout.hpp>
+#include <sinter/expr/einsum.hpp>
+#include <sinter/expr/elementwise.hpp>
+#include <sinter/expr/embedding.hpp>
 #include <sinter/expr/equality.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/expr/handles.hpp>
 #include <sinter/expr/indexing.hpp>
 #include <sinter/expr/layers.hpp>
+#include <sinter/expr/losses.hpp>
+#include <sinter/expr/matrices.hpp>
+#include <sinter/expr/normalisation.hpp>
+#include <sinter/expr/padding.hpp>
+#include <sinter/expr/parts.hpp>
+#include <sinter/expr/products.hpp>
+#include <sinter/expr/resample.hpp>
+#include <sinter/expr/shapes.hpp>
+#include <sinter/expr/statistics.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <array>
@@ -86,9 +103,10 @@ Tensor var(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor amax(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor amin(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor any(const In& x, Axes axes = {}, Keep keep = Keep::no);
-/// Index (i64) of the largest element along `axis`; the first of equals, NaN counts as largest.
-Tensor argmax(const In& x, int axis, Keep keep = Keep::no);
-Tensor argmin(const In& x, int axis, Keep keep = Keep::no);
+/// Position (i64) of the largest element; the first of equals, NaN counts as largest. Over several axes, or all, it
+/// counts through them, the last one fastest.
+Tensor argmax(const In& x, Axes axes = {}, Keep keep = Keep::no);
+Tensor argmin(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor logsumexp(const In& x, int axis, Keep keep = Keep::no);
 
 /// `all` is the slice token of x(all, 0) and the reduction all(x).
@@ -101,9 +119,9 @@ inline constexpr All all{};
 Tensor reshape(const In& x, const Shape& shape);  // one extent may be -1
 Tensor permute(const In& x, Axes order);
 Tensor transpose(const In& x, int a, int b);
-Tensor expand(const In& x, const Shape& shape);
-Tensor unsqueeze(const In& x, int axis);
-Tensor squeeze(const In& x, int axis);
+Tensor expand(const In& x, const Shape& shape);  // -1 keeps an extent
+Tensor unsqueeze(const In& x, Axes axes);        // as they are numbered in the result
+Tensor squeeze(const In& x, Axes axes = {});     // none given: all of extent 1
 Tensor flatten(const In& x, int first = 0, int last = -1);
 
 // Joins and parts.
@@ -119,10 +137,6 @@ std::array<Tensor, N> split(const In& x, int axis) {
   for (std::size_t i = 0; i < N; ++i) out[i] = parts[i];
   return out;
 }
-/// Padding per axis {low, high}.
-Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, double value = 0);
-Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, double value = 0);
-Tensor roll(const In& x, std::int64_t shift, int axis);
 
 template <class Self>
 Dim TensorMethods<Self>::size(int axis, Location where) const {

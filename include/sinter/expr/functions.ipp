@@ -39,12 +39,8 @@ SINTER_DECL Tensor any(const In& x, Axes axes, Keep keep) { return expr_detail::
 SINTER_DECL Tensor All::operator()(const In& x, Axes axes, Keep keep) const {
   return expr_detail::reduce<ops::All>(x, axes, keep);
 }
-SINTER_DECL Tensor argmax(const In& x, int axis, Keep keep) {
-  return expr_detail::along_axis<ops::Argmax>(x, axis, keep);
-}
-SINTER_DECL Tensor argmin(const In& x, int axis, Keep keep) {
-  return expr_detail::along_axis<ops::Argmin>(x, axis, keep);
-}
+SINTER_DECL Tensor argmax(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Argmax>(x, axes, keep); }
+SINTER_DECL Tensor argmin(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Argmin>(x, axes, keep); }
 SINTER_DECL Tensor logsumexp(const In& x, int axis, Keep keep) {
   return expr_detail::along_axis<ops::Logsumexp>(x, axis, keep);
 }
@@ -102,29 +98,45 @@ SINTER_DECL Tensor transpose(const In& x, int a, int b) {
 
 SINTER_DECL Tensor expand(const In& x, const Shape& shape) {
   Ref<TensorImpl> value = x.tensor();
-  if (identical(shape, value->type.shape)) return Tensor(value);
+  const Shape& from = value->type.shape;
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
   attrs.shape = shape;
+  for (int i = 1; i <= std::min(shape.rank(), from.rank()); ++i)
+    if (shape[-i].is_static() && shape[-i].value() == -1) attrs.shape.set(shape.rank() - i, from[-i]);
+  if (identical(attrs.shape, from)) return Tensor(value);
   return expr_detail::record<ops::Expand>({Leaf(std::move(value))}, std::move(shared), x.where);
 }
 
-SINTER_DECL Tensor unsqueeze(const In& x, int axis) {
-  Shape shape = x.tensor()->type.shape;
-  axis = normalise_axis(axis, shape.rank() + 1, "unsqueeze", x.where);
-  shape.insert(axis, 1);
-  return reshape(x, shape);
+SINTER_DECL Tensor unsqueeze(const In& x, Axes axes) {
+  const Ref<TensorImpl> value = x.tensor();
+  const Shape& from = value->type.shape;
+  const int rank = from.rank() + static_cast<int>(axes.list().size());
+  if (rank > max_rank)
+    throw ShapeError("unsqueeze", from.text() + " has no room for " + std::to_string(axes.list().size()) + " axes",
+                     x.where, "rank is limited to " + std::to_string(max_rank));
+  if (axes.empty()) return Tensor(value);
+  const IntVector added = expr_detail::reduced_axes(axes, rank, "unsqueeze", x.where);
+  Shape shape = from;
+  for (std::int64_t axis : added) shape.insert(static_cast<int>(axis), 1);
+  return reshape(In(Tensor(value), x.where), shape);
 }
-SINTER_DECL Tensor squeeze(const In& x, int axis) {
-  Shape shape = x.tensor()->type.shape;
-  axis = normalise_axis(axis, shape.rank(), "squeeze", x.where);
-  if (!(shape[axis] == Dim(1)))
-    throw ShapeError(
-        "squeeze",
-        "axis " + std::to_string(axis) + " of " + shape.text() + " has extent " + shape[axis].text() + ", not 1",
-        x.where);
-  shape.erase(axis);
-  return reshape(x, shape);
+SINTER_DECL Tensor squeeze(const In& x, Axes axes) {
+  const Ref<TensorImpl> value = x.tensor();
+  const Shape& from = value->type.shape;
+  const IntVector named = expr_detail::reduced_axes(axes, from.rank(), "squeeze", x.where);
+  Shape shape = from;
+  for (std::size_t i = named.size(); i-- > 0;) {
+    const int axis = static_cast<int>(named[i]);
+    const bool may_be_one = from[axis].is_static() || from[axis].as_symbol() < 0 || !axes.empty();
+    if (may_be_one && from[axis] == Dim(1)) shape.erase(axis);
+    else if (!axes.empty())
+      throw ShapeError(
+          "squeeze",
+          "axis " + std::to_string(axis) + " of " + from.text() + " has extent " + from[axis].text() + ", not 1",
+          x.where);
+  }
+  return reshape(In(Tensor(value), x.where), shape);
 }
 SINTER_DECL Tensor flatten(const In& x, int first, int last) {
   const Shape shape = x.tensor()->type.shape;
@@ -188,44 +200,6 @@ SINTER_DECL std::vector<Tensor> split(const In& x, int parts, int axis) {
     out.push_back(index(In(whole, x.where), positions));
   }
   return out;
-}
-SINTER_DECL Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, double value) {
-  return pad(x, std::span<const std::pair<int, int>>(widths.begin(), widths.size()), value);
-}
-SINTER_DECL Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, double value) {
-  Ref<TensorImpl> input = x.tensor();
-  if (static_cast<int>(widths.size()) != input->type.shape.rank())
-    throw ShapeError("pad", std::to_string(widths.size()) + " widths for shape " + input->type.shape.text(), x.where,
-                     "give one {low, high} per axis");
-  Shape below, above;
-  for (auto [low, high] : widths) {
-    if (low < 0 || high < 0)
-      throw ShapeError("pad", "widths must not be negative", x.where, "slice to make a tensor smaller");
-    below.push_back(low);
-    above.push_back(high);
-  }
-  Attrs element;
-  expr_detail::fill_with(element, Scalar(value), input->type.dtype, "pad", x.where);
-  Attrs attrs{.value = input->type.dtype == DType::bool_ ? static_cast<double>(element.integer) : value};
-  attrs.set(ops::Pad::low, below);
-  attrs.set(ops::Pad::high, above);
-  return expr_detail::record<ops::Pad>({Leaf(std::move(input))}, std::move(attrs), x.where);
-}
-SINTER_DECL Tensor roll(const In& x, std::int64_t shift, int axis) {
-  Tensor whole(x.tensor());
-  axis = normalise_axis(axis, whole.rank(), "roll", x.where);
-  Dim extent = whole.shape()[axis];
-  if (extent.is_static())
-    shift = extent.value() == 0 ? 0 : ((shift % extent.value()) + extent.value()) % extent.value();
-  if (shift == 0) return whole;
-  if (extent.as_symbol() < 0 && !extent.is_static() && extent == Dim(0))
-    return whole;  // asked for: a symbol alone is never 0
-  const bool is_within = expr_detail::is_at_most(shift > 0 ? shift : -shift, extent);
-  Dim cut = !is_within ? Dim(-shift) % extent : shift > 0 ? extent - Dim(shift) : Dim(-shift);
-  std::vector<Index> head(as_index(axis) + 1, Index(all)), tail = head;
-  head.back() = Index(Slice{0, cut, 1});
-  tail.back() = Index(Slice{cut, extent, 1});
-  return concat({index(In(whole, x.where), tail), index(In(whole, x.where), head)}, axis, x.where);
 }
 
 SINTER_NAMESPACE_END

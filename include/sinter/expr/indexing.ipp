@@ -4,8 +4,10 @@
 #include <sinter/expr/indexing.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/expr/gather_scatter_records.hpp>
 #include <sinter/expr/recording.hpp>
 
+#include <algorithm>
 #include <span>
 #include <string>
 
@@ -117,13 +119,25 @@ inline Region region_of(const Shape& shape, std::span<const Index> positions, st
   return region;
 }
 
-/// Indices that were computed, with negative ones counted from the end; what is out of range stays what it was, for the
-/// error.
-inline Tensor counted_from_start(const Ref<TensorImpl>& indices, Dim extent, Location where) {
-  const Tensor given(indices);
-  if (!is_integer(given.dtype())) return given;  // refused by take
-  const Tensor from_end = cast(In(Tensor(given + extent), where), given.dtype());
-  return sinter::where((given < 0) & (from_end >= 0), from_end, given, where);
+/// The axes from the first to the last index tensor of `positions`, counted in what is left once the region is cut out.
+struct Gathers {
+  int axis = 0;
+  std::vector<AxisEntry> entries;
+  bool is_none() const { return entries.empty(); }
+};
+inline Gathers gathers_of(const Region& region, std::span<const Index> positions) {
+  Gathers out;
+  int axis = 0;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if (region.dropped[i]) continue;
+    const bool is_gather = positions[i].kind == Index::Kind::gather;
+    if (is_gather && out.is_none()) out.axis = axis;
+    if (is_gather) out.entries.push_back({.is_all = false, .index = Tensor(positions[i].indices)});
+    else if (!out.is_none()) out.entries.push_back({.is_all = true, .index = {}});
+    ++axis;
+  }
+  while (!out.is_none() && out.entries.back().is_all) out.entries.pop_back();
+  return out;
 }
 
 }  // namespace expr_detail
@@ -142,18 +156,25 @@ SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
     part = expr_detail::record<ops::Slice>({Leaf(std::move(value))}, std::move(shared), x.where);
   }
   part = reshape(In(part, x.where), kept);
-  int axis = 0;  // gathers, one after the other, on what is left
-  for (std::size_t i = 0; i < region.dropped.size(); ++i) {
-    if (region.dropped[i]) continue;
-    if (i < positions.size() && positions[i].kind == Index::Kind::gather) {
-      const Tensor indices = expr_detail::counted_from_start(positions[i].indices, part.shape()[axis], x.where);
-      part = take(In(part, x.where), In(indices, x.where), axis);
-      axis += positions[i].indices->type.shape.rank();
-    } else {
-      ++axis;
+  const expr_detail::Gathers gathers = expr_detail::gathers_of(region, positions);
+  if (gathers.is_none()) return part;
+  if (std::none_of(gathers.entries.begin(), gathers.entries.end(),
+                   [](const auto& entry) { return entry.has_axes(); })) {
+    int axis = gathers.axis;  // single indices: one after the other, each drops its axis
+    for (const expr_detail::AxisEntry& entry : gathers.entries) {
+      if (entry.is_all) {
+        ++axis;
+        continue;
+      }
+      const Tensor at = expr_detail::counted_from_start(entry.index.impl(), part.shape()[axis], x.where);
+      part = take(In(part, x.where), In(at, x.where), axis);
     }
+    return part;
   }
-  return part;
+  const expr_detail::JoinedIndex joined =
+      expr_detail::join_entries(part.shape(), gathers.axis, gathers.entries, "index", x.where);
+  part = reshape(In(part, x.where), joined.joined(part.shape()));
+  return take(In(part, x.where), In(joined.index, x.where), joined.axis);
 }
 
 namespace expr_detail {
@@ -182,88 +203,87 @@ inline Tensor number_beside(const In& value, const TensorImpl& target) {
     attrs.integer = value.leaf.integer;
   return Tensor(record_op(op_info<ops::Full>, {}, std::move(attrs), value.where));
 }
-/// An index along one axis that is known only when the assignment runs.
-struct ComputedIndex {
-  int axis;
-  Ref<TensorImpl> index;
-};
-/// Takes the indices that are known only at run time out of `positions`: all of their axes stands there then.
-inline std::vector<ComputedIndex> take_computed(std::vector<Index>& positions, Location where) {
-  std::vector<ComputedIndex> out;
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    if (positions[i].kind != Index::Kind::gather) continue;
-    if (positions[i].indices->type.shape.rank() > 0)
-      throw IndexError("at",
-                       "assignment through an index tensor of shape " + positions[i].indices->type.shape.text() +
-                           " is not supported",
-                       where, "use slices, positions, and single indices (Scalars and tensors of shape ())");
-    out.push_back({static_cast<int>(i), positions[i].indices});
-    positions[i] = Index(all, where);
-  }
-  return out;
+/// `part` of a tensor with the elements that the gathers name combined with `value`, which broadcasts to them.
+inline Tensor scatter_into(const Tensor& part, const Gathers& gathers, const Tensor& value, Combine combine,
+                           Location where) {
+  const JoinedIndex joined = join_entries(part.shape(), gathers.axis, gathers.entries, "at", where);
+  const Shape whole = part.shape();
+  Shape shape;
+  for (int i = 0; i < joined.axis; ++i) shape.push_back(whole[i]);
+  for (Dim extent : joined.index.shape()) shape.push_back(extent);
+  for (int i = joined.axis + joined.count; i < whole.rank(); ++i) shape.push_back(whole[i]);
+  if (value.rank() > shape.rank())
+    throw ShapeError("at", "the value has shape " + value.shape().text() + ", the place " + shape.text(), where);
+  const Tensor table = reshape(In(part, where), joined.joined(whole)), wide = expand(In(value, where), shape);
+  return reshape(In(record_scatter(table, joined.index, wide, {.axis = joined.axis}, combine, where), where), whole);
 }
-/// `part`, which has the extent 1 along the axes of `computed`, where those axes are at their indices; `before`
-/// elsewhere.
-inline Tensor at_computed(const Tensor& part, const Tensor& before, std::span<const ComputedIndex> computed,
-                          Location where) {
-  Tensor is_place;
-  for (const ComputedIndex& c : computed) {
-    const Dim extent = before.shape()[c.axis];
-    const Tensor positions = arange(extent, {.dtype = DType::i64, .device = before.device()}, where);
-    // Read from the positions, so that an index out of range is the error that it is elsewhere.
-    const Tensor place = take(In(positions, where), In(counted_from_start(c.index, extent, where), where), 0);
-    Shape along;
-    for (int i = 0; i < before.rank(); ++i) along.push_back(i == c.axis ? extent : Dim(1));
-    const Tensor here = reshape(In(Tensor(tensor_detail::make_expr<ops::Eq>(where, positions, place)), where), along);
-    is_place = &c == computed.data() ? here : Tensor(is_place & here);
-  }
-  return sinter::where(is_place, part, before, where);
-}
-}  // namespace expr_detail
 
-SINTER_DECL Tensor update(const In& base, std::span<const Index> given, const In& value) {
-  std::vector<Index> positions(given.begin(), given.end());
-  const std::vector<expr_detail::ComputedIndex> computed = expr_detail::take_computed(positions, value.where);
+/// `base` with the part at `positions` combined with `value`: without index tensors, replaced by it.
+inline Tensor combine_at(const In& base, std::span<const Index> positions, const In& value, Combine combine) {
   Ref<TensorImpl> target = base.tensor();
-  expr_detail::Region region = expr_detail::region_of(target->type.shape, positions, "at", value.where);
-  Tensor part = cast(In(expr_detail::number_beside(value, *target), value.where), target->type.dtype);
-  Shape place = region.full();  // with 1 along the axes that a single index has
-  for (const auto& c : computed) {
-    region.dropped[as_index(c.axis)] = 1;
-    place.set(c.axis, 1);
+  const Shape whole = target->type.shape;
+  const Region region = region_of(whole, positions, "at", value.where);
+  Tensor part = cast(In(number_beside(value, *target), value.where), target->type.dtype);
+  const Shape kept = region.kept(whole);
+  const Gathers gathers = gathers_of(region, positions);
+  if (!gathers.is_none()) {
+    std::vector<Index> basic(positions.begin(), positions.end());
+    for (Index& position : basic)
+      if (position.kind == Index::Kind::gather) position = Index(all, value.where);
+    const Tensor before = identical(region.full(), whole) && identical(kept, whole)
+                              ? Tensor(target)
+                              : index(In(Tensor(target), value.where), basic);
+    part = scatter_into(before, gathers, part, combine, value.where);
+    if (identical(part.shape(), whole)) return part;
   }
-  Shape kept = region.kept(target->type.shape);
   if (part.rank() > kept.rank())
     throw ShapeError("at", "the value has shape " + part.shape().text() + ", the place " + kept.text(), value.where);
-  part = reshape(In(expand(In(part, value.where), kept), value.where), place);
-  if (!computed.empty()) {
-    const Tensor before = reshape(In(index(In(Tensor(target), value.where), positions), value.where), region.full());
-    part = expr_detail::at_computed(part, before, computed, value.where);
-  }
+  part = reshape(In(expand(In(part, value.where), kept), value.where), region.full());
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
   attrs.set(ops::UpdateSlice::starts, region.starts);
   attrs.set(ops::UpdateSlice::steps, region.steps);
-  return expr_detail::record<ops::UpdateSlice>({Leaf(std::move(target)), Leaf(part.impl())}, std::move(shared),
-                                               value.where);
+  return record<ops::UpdateSlice>({Leaf(std::move(target)), Leaf(part.impl())}, std::move(shared), value.where);
+}
+
+inline bool has_gather(std::span<const Index> positions) {
+  return std::any_of(positions.begin(), positions.end(),
+                     [](const Index& position) { return position.kind == Index::Kind::gather; });
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor update(const In& base, std::span<const Index> positions, const In& value) {
+  return expr_detail::combine_at(base, positions, value, Combine::none);
 }
 
 SINTER_DECL void SlotRef::operator=(const In& value) && { target_ = update(target_, index_, value); }
+namespace expr_detail {
+/// target.at(positions) op= value; where index tensors name an element several times, all values come in (`combine`).
+template <class Op>
+void compound_at(Tensor& target, std::span<const Index> positions, const In& value, Combine combine) {
+  if (combine != Combine::none && has_gather(positions)) {
+    target = combine_at(In(target, value.where), positions, value, combine);
+    return;
+  }
+  const Tensor now = index(In(target, value.where), positions);
+  target = update(In(target, value.where), positions, In(compound<Op>(now, value), value.where));
+}
+}  // namespace expr_detail
+
 SINTER_DECL void SlotRef::operator+=(const In& value) && {
-  target_ = update(target_, index_,
-                   In(expr_detail::compound<ops::Add>(index(In(target_, value.where), index_), value), value.where));
+  expr_detail::compound_at<ops::Add>(target_, index_, value, Combine::add);
 }
 SINTER_DECL void SlotRef::operator-=(const In& value) && {
-  target_ = update(target_, index_,
-                   In(expr_detail::compound<ops::Sub>(index(In(target_, value.where), index_), value), value.where));
+  if (!expr_detail::has_gather(index_))
+    return expr_detail::compound_at<ops::Sub>(target_, index_, value, Combine::none);
+  const Tensor negated(tensor_detail::make_expr<ops::Neg>(value.where, Tensor(value.tensor())));
+  expr_detail::compound_at<ops::Sub>(target_, index_, In(negated, value.where), Combine::add);
 }
 SINTER_DECL void SlotRef::operator*=(const In& value) && {
-  target_ = update(target_, index_,
-                   In(expr_detail::compound<ops::Mul>(index(In(target_, value.where), index_), value), value.where));
+  expr_detail::compound_at<ops::Mul>(target_, index_, value, Combine::mul);
 }
 SINTER_DECL void SlotRef::operator/=(const In& value) && {
-  target_ = update(target_, index_,
-                   In(expr_detail::compound<ops::Div>(index(In(target_, value.where), index_), value), value.where));
+  expr_detail::compound_at<ops::Div>(target_, index_, value, Combine::none);
 }
 
 SINTER_NAMESPACE_END

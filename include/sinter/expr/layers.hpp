@@ -15,8 +15,6 @@ SINTER_NAMESPACE_BEGIN
 Tensor matmul(const In& a, const In& b);
 /// The slices of `x` along `axis` at `indices` (i32 or i64, any shape). Out of range: IndexError when it runs.
 Tensor take(const In& x, const In& indices, int axis = 0);
-/// Rows of `table` [n, d] at `indices`.
-Tensor embedding(const In& indices, const In& table);
 Tensor one_hot(const In& indices, Dim classes, DType dtype = DType::f32);
 Tensor softmax(const In& x, int axis);
 Tensor log_softmax(const In& x, int axis);
@@ -38,35 +36,8 @@ struct CrossEntropyOptions {
 /// nor ignored: IndexError when it runs.
 Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options = {});
 Tensor mse_loss(const In& prediction, const In& target);
-struct Conv2dOptions {
-  std::int64_t stride = 1;
-  std::int64_t padding = 0;
-};
-/// x [n, c, h, w], weight [o, c, kh, kw] to [n, o, h', w'].
-Tensor conv2d(const In& x, const In& weight, Conv2dOptions options = {});
 Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);  // stride 0: the size
 Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);
-/// Which keys a query sees in causal attention. `true` is for as many queries as keys: query i sees keys up to i.
-/// Otherwise say how they are aligned: from_start, also up to key i, or to_end, so that the last query sees all keys,
-/// as with a cache of keys.
-class Causal {
- public:
-  enum Alignment : std::uint8_t { no, equal_lengths, from_start, to_end };
-  constexpr Causal(Alignment alignment) : alignment_(alignment) {}
-  constexpr Causal(bool is_causal) : alignment_(is_causal ? equal_lengths : no) {}
-  constexpr Alignment alignment() const { return alignment_; }
-
- private:
-  Alignment alignment_;
-};
-struct AttentionOptions {
-  Causal causal = false;
-  std::optional<Tensor> mask =
-      {};  // broadcasts to [batch..., l, s]. bool: true is seen. Of q's dtype: added to the scores
-};
-/// softmax(q k^T / sqrt(d)) v; q [batch..., l, d], k [batch..., s, d], v [batch..., s, f]. A query that sees no key
-/// gets zeros.
-Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options = {});
 Tensor cast(const In& x, DType dtype);
 Tensor to_device(const In& x, Device device);
 /// Where tensors are made from now on, in all threads, unless they name a device. Throws DeviceError if it cannot be

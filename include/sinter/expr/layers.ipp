@@ -17,9 +17,8 @@ SINTER_DECL Tensor matmul(const In& a, const In& b) {
                      "a is " + x.shape().text() + ", b is " + y.shape().text() + "; both need at least one axis", where,
                      "use * to scale");
   DType dtype = promote(x.dtype(), y.dtype());
-  if (!is_floating(dtype))
-    throw DTypeError("matmul", "operands have dtype " + std::string(name(dtype)) + "; f32 or f64 is required", where,
-                     "cast with .to(DType::f32)");
+  if (dtype == DType::bool_)
+    throw DTypeError("matmul", "operands are bool, numbers are required", where, "cast with .to(DType::i64)");
   x = cast(In(x, where), dtype);
   y = cast(In(y, where), dtype);
   bool x_is_vector = x.rank() == 1, y_is_vector = y.rank() == 1;
@@ -66,7 +65,6 @@ SINTER_DECL Tensor take(const In& x, const In& indices, int axis) {
   attrs.axes.push_back(normalise_axis(axis, value->type.shape.rank(), "take", x.where));
   return expr_detail::record<ops::Take>({Leaf(std::move(value)), Leaf(std::move(at))}, std::move(shared), x.where);
 }
-SINTER_DECL Tensor embedding(const In& indices, const In& table) { return take(table, indices, 0); }
 SINTER_DECL Tensor one_hot(const In& indices, Dim classes, DType dtype) {
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
@@ -127,30 +125,6 @@ inline void require_window(const Shape& image, int axis, std::int64_t size, std:
       where);
 }
 
-/// The height and width of a convolution's kernel shape the code: where they are symbolic, their values become guards.
-inline Tensor with_known_window(const In& weight) {
-  Tensor kernel(weight.tensor());
-  Shape shape = kernel.shape();
-  for (int axis = 2; axis < shape.rank(); ++axis) shape.set(axis, static_cast<std::int64_t>(shape[axis]));
-  return reshape(In(kernel, weight.where), shape);
-}
-}  // namespace expr_detail
-SINTER_DECL Tensor conv2d(const In& x, const In& weight, Conv2dOptions options) {
-  if (options.stride < 1 || options.padding < 0)
-    throw ShapeError("conv2d",
-                     "stride " + std::to_string(options.stride) + " must be positive and padding " +
-                         std::to_string(options.padding) + " not negative",
-                     x.where);
-  const Tensor image(x.tensor()), kernel = expr_detail::with_known_window(weight);
-  for (int axis = 2; axis < kernel.rank(); ++axis)
-    expr_detail::require_window(image.shape(), axis, kernel.shape()[axis].value(), options.padding, "conv2d", x.where);
-  SharedAttrs shared;
-  Attrs& attrs = shared.edit();
-  attrs.set(ops::Conv2d::stride, {options.stride, options.stride});
-  attrs.set(ops::Conv2d::padding, {options.padding, options.padding});
-  return expr_detail::record<ops::Conv2d>({Leaf(image.impl()), Leaf(kernel.impl())}, std::move(shared), x.where);
-}
-namespace expr_detail {
 template <class Op>
 Tensor pool2d(const In& x, std::int64_t size, std::int64_t stride) {
   if (stride == 0) stride = size;
@@ -169,15 +143,6 @@ SINTER_DECL Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t strid
 }
 SINTER_DECL Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t stride) {
   return expr_detail::pool2d<ops::AvgPool2d>(x, size, stride);
-}
-SINTER_DECL Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options) {
-  std::vector<Leaf> leaves{Leaf(q.tensor()), Leaf(k.tensor()), Leaf(v.tensor())};
-  if (options.mask) leaves.emplace_back(options.mask->impl());
-  SharedAttrs shared;
-  Attrs& attrs = shared.edit();
-  attrs.set(ops::ScaledDotProductAttention::causal,
-            static_cast<ops::ScaledDotProductAttention::Causal>(options.causal.alignment()));
-  return Tensor(record_shared(op_info<ops::ScaledDotProductAttention>, leaves, std::move(shared), q.where));
 }
 SINTER_DECL Tensor cast(const In& x, DType dtype) {
   Ref<TensorImpl> value = x.tensor();

@@ -39,8 +39,8 @@ Tensor reduce(const In& x, Axes axes, Keep keep) {
   Attrs& attrs = shared.edit();
   attrs.axes = reduced_axes(axes, value->type.shape.rank(), Op::info.name, x.where);
   attrs.keepdim = keep == Keep::yes;
-  if (attrs.axes.empty())
-    return Op::info.reduction != 0 ? Tensor(value) : record<Op>({Leaf(value)}, std::move(shared), x.where);
+  constexpr bool keeps_numbers = Op::info.reduction != 0 && !requires { &Op::fold; };
+  if (attrs.axes.empty()) return keeps_numbers ? Tensor(value) : record<Op>({Leaf(value)}, std::move(shared), x.where);
   return record<Op>({Leaf(std::move(value))}, std::move(shared), x.where);
 }
 
@@ -100,6 +100,13 @@ inline void fill_with(Attrs& attrs, const Scalar& value, DType dtype, std::strin
 inline Device checked_device(Device device, std::string_view op, Location where) {
   if (SINTER_UNLIKELY(device.kind != DeviceKind::cpu)) device_memory(device, op, where);
   return device;
+}
+
+/// Elements `start` to before `stop` along one axis, as x(..., slice(start, stop)).
+inline Tensor part_of(const Tensor& x, int axis, Dim start, Dim stop, Location where) {
+  std::vector<Index> positions(as_index(axis) + 1, Index(sinter::all, where));
+  positions.back() = Index(Slice{start, stop, 1}, where);
+  return index(In(x, where), positions);
 }
 
 /// `x op= y` keeps the dtype of x.

@@ -8,6 +8,7 @@
 #include <sinter/graph/attrs.hpp>
 #include <sinter/tensor/shape.hpp>
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -19,6 +20,8 @@ struct ScalarValue;
 class ScalarBuilder;
 struct VjpArgs;
 struct BatchArgs;
+struct ScalarFold;
+enum class PositionOrder : std::uint8_t;
 struct Batched;
 struct DecomposeArgs;
 struct Val;
@@ -68,7 +71,7 @@ struct OpInfo {
   int arity = 1;  // -1: any number of operands
   OpKind kind = OpKind::elementwise;
   DTypeRule dtypes = DTypeRule::promote;
-  std::uint8_t reduction = 0;  // reductions: the Prim
+  std::uint8_t reduction = 0;  // reductions and cumsum's family: the Prim; Prim::fold has `fold`
   bool is_call = false;        // attrs.bodies[0] is run on the operands: see through it
   bool is_cheap = true;        // elementwise: recomputing it costs less than a round trip to memory
   bool takes_bool = true;      // elementwise: has a meaning where all operands are bool
@@ -81,6 +84,9 @@ struct OpInfo {
   std::string_view bodies{};  // names of the sub-graphs, with a blank between; the last serves all further ones
   void (*infer)(const InferArgs& args, TypeList& out) = nullptr;
   ScalarValue (*lower)(ScalarBuilder& builder, std::span<const ScalarValue> in, const Attrs& attrs) = nullptr;
+  /// Reductions with state: what they are along the axes, of values that are no bools. Its result number 0 is the op's;
+  /// an argument after the values is the position along attrs.axes, row-major.
+  ScalarFold (*fold)(DType value, PositionOrder order) = nullptr;
   void (*vjp)(const VjpArgs& args, ValList& grads) = nullptr;
   Val (*decompose)(const DecomposeArgs& args) = nullptr;
   void (*batch)(const BatchArgs& args, BatchedList& results) = nullptr;

@@ -17,7 +17,7 @@ using AxisMask = std::uint16_t;
 constexpr AxisMask axis_bit(int axis) { return static_cast<AxisMask>(1u << axis); }
 
 struct ValueFacts {
-  AxisMask axes = 0;       // along which it varies; a reduction's result does not vary along reduced axes
+  AxisMask axes = 0;       // along which it varies: a reduction's result not along reduced axes, a scan's along its own
   std::uint8_t depth = 0;  // reductions on the longest way to it, itself included: known after pass `depth` - 1
   bool is_live = false;    // some store needs it
 };
@@ -32,6 +32,7 @@ struct KernelFacts {
   AxisMask indexed = 0;  // axes whose index the body reads
   int depth = 0;         // of the deepest live value
   bool has_gather = false;
+  bool has_guard = false;  // a guarded load
   StoreList inner_stores;  // at each point of the last pass: what is stored, or where, varies along reduced axes
   StoreList outer_stores;  // once for each point of the parallel axes
 
@@ -51,13 +52,19 @@ InstList reductions_of(const Kernel& kernel, const KernelFacts& facts, int pass)
 /// stand on.
 InstList inner_of(const Kernel& kernel, const KernelFacts& facts, int pass);
 
-/// i64 occurs only as indices, and as numbers that do not vary along `vector_axis` and are compared with indices: i32
-/// does for all of them where axes are shorter than 2^31.
+/// i64 occurs only as indices, as what folds choose among them, and as numbers that do not vary along `vector_axis` and
+/// are compared with indices: i32 does for all of them where axes are shorter than 2^31.
 bool can_narrow_index(const Kernel& kernel, int vector_axis);
 
 /// The number that a stride's class fixes, else the one given.
 constexpr std::int64_t known_stride(StrideClass known, std::int64_t given) {
-  return known == StrideClass::zero ? 0 : known == StrideClass::unit ? 1 : given;
+  switch (known) {
+    case StrideClass::zero: return 0;
+    case StrideClass::unit: return 1;
+    case StrideClass::any: return given;
+    case StrideClass::backward: return -1;
+  }
+  return given;
 }
 /// The stride of an access along an axis, in elements.
 inline std::int64_t stride_of(const Kernel& kernel, const BoundGeometry& geometry, std::size_t access, int axis) {

@@ -4,6 +4,7 @@
 #include <sinter/kernel/facts.hpp>
 
 #include <algorithm>
+#include <limits>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -17,7 +18,7 @@ inline ValueFacts value_facts(const Kernel& kernel, const KernelFacts& facts, co
     value.depth = std::max(value.depth, argument.depth);
   }
   if (inst.prim == Prim::index) value.axes |= axis_bit(static_cast<int>(inst.bits));
-  if (inst.prim == Prim::load || inst.prim == Prim::gather) {
+  if (reads_memory(inst.prim)) {
     const Access& access = kernel.accesses[inst.access];
     for (int a = 0; a < kernel.rank(); ++a)
       if (access.stride[as_index(a)] != StrideClass::zero) value.axes |= axis_bit(a);
@@ -26,6 +27,7 @@ inline ValueFacts value_facts(const Kernel& kernel, const KernelFacts& facts, co
     value.axes &= static_cast<AxisMask>(~facts.reduced);
     ++value.depth;
   }
+  if (is_scan(inst.prim)) value.axes |= facts.reduced;
   return value;
 }
 
@@ -52,11 +54,13 @@ SINTER_DECL KernelFacts facts_of(const Kernel& kernel) {
     if (kernel.is_reduced(a)) facts.reduced |= axis_bit(a);
   for (const Inst& inst : kernel.body) {
     facts.has_gather |= inst.prim == Prim::gather;
+    facts.has_guard |= inst.prim == Prim::guarded_load;
     facts.values.push_back(kernel_detail::value_facts(kernel, facts, inst));
   }
   for (std::size_t s = 0; s < kernel.stores.size(); ++s) {
     const Store& store = kernel.stores[s];
     facts.values[store.value].is_live = true;
+    if (store.index != no_inst) facts.values[store.index].is_live = true;
     (kernel_detail::walks_reduced_axes(kernel, facts, store) ? facts.inner_stores : facts.outer_stores)
         .push_back(static_cast<std::uint16_t>(s));
   }
@@ -104,7 +108,22 @@ namespace kernel_detail {
 /// An index, or a number of the whole row, which comparisons with an index take as i32 too.
 inline bool is_narrow_i64(const Kernel& kernel, const Inst& inst, int vector_axis) {
   if (inst.prim == Prim::load) return kernel.accesses[inst.access].stride[as_index(vector_axis)] == StrideClass::zero;
-  return inst.prim == Prim::index || inst.prim == Prim::immediate;
+  return inst.prim == Prim::index || inst.prim == Prim::immediate || inst.prim == Prim::fold;
+}
+
+/// Are numbers of i64 in a fold's programs only chosen and compared? Then they are all among those that enter it, and
+/// what it starts from.
+inline bool keeps_narrow_i64(const ScalarFold& fold) {
+  for (const ScalarProgram* program : {&fold.step, &fold.merge, &fold.finish})
+    for (const Inst& inst : program->body) {
+      const bool chooses = inst.prim == Prim::argument || inst.prim == Prim::select || is_comparison(inst.prim);
+      bool is_wide = inst.dtype == DType::i64;
+      for (int k = 0; k < arity(inst.prim); ++k) is_wide |= program->body[inst.args[as_index(k)]].dtype == DType::i64;
+      if (inst.dtype == DType::f64 || (is_wide && !chooses)) return false;
+    }
+  for (const FoldState& state : fold.states)
+    if (state.dtype == DType::i64 && state.bits > std::uint64_t{std::numeric_limits<std::int32_t>::max()}) return false;
+  return true;
 }
 
 /// Does an instruction leave its arguments of i64, if it has any, as exact when they are i32?
@@ -113,8 +132,9 @@ inline bool takes_narrow_i64(const Kernel& kernel, const Inst& inst) {
   for (int k = 0; k < arity(inst.prim); ++k) {
     const Inst& argument = kernel.body[inst.args[as_index(k)]];
     wide += argument.dtype == DType::i64;
-    indices += argument.prim == Prim::index;
+    indices += argument.dtype == DType::i64 && (argument.prim == Prim::index || argument.prim == Prim::fold);
   }
+  if (inst.prim == Prim::fold) return wide == indices && keeps_narrow_i64(kernel.folds[inst.access]);
   if (wide == 0) return true;
   const bool converts = inst.prim == Prim::convert && (inst.dtype == DType::f32 || inst.dtype == DType::i32);
   return (is_comparison(inst.prim) || converts) && indices != 0;
@@ -129,7 +149,7 @@ SINTER_DECL bool can_narrow_index(const Kernel& kernel, int vector_axis) {
     if (inst.dtype == DType::i64 && !kernel_detail::is_narrow_i64(kernel, inst, vector_axis)) return false;
   }
   for (const Store& store : kernel.stores)
-    if (kernel.body[store.value].dtype == DType::i64) return false;
+    if (kernel.body[store.value].dtype == DType::i64 && kernel.body[store.value].prim != Prim::fold) return false;
   return has_index;
 }
 

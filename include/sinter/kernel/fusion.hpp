@@ -16,7 +16,7 @@
 SINTER_NAMESPACE_BEGIN
 
 /// A fusion node of a group and how the group's axes address it. For reductions the map is that of the operand, for
-/// place that of the value, for all others that of the node.
+/// place and scatter that of the value, for all others that of the node.
 struct FusionMember {
   std::int32_t node = -1;
   std::shared_ptr<const IndexMap> shared_map;  // groups are copied to try merges
@@ -29,10 +29,12 @@ struct FusionGroup {
   std::vector<FusionMember> members;  // in topological order
   std::int32_t contraction = -1;      // the node, if there is one
   std::int32_t contracted_axis = -1;
-  bool has_reduction = false;
-  bool is_multipass = false;  // something varies over the reduced axes and depends on a reduction over them
-  bool is_host = false;       // no kernel expresses it
-  std::int32_t taker = 0;     // number of the first back end that takes it; behind the last: none does
+  bool has_reduction = false;  // or a scan: it has reduced axes
+  bool has_scan = false;       // and then no reduction
+  bool is_reversed = false;    // its scans begin at the end of their axis
+  bool is_multipass = false;   // something varies over the reduced axes and depends on a reduction over them
+  bool is_host = false;        // no kernel expresses it
+  std::int32_t taker = 0;      // number of the first back end that takes it; behind the last: none does
 };
 
 struct FusionOptions {

@@ -14,6 +14,7 @@
 #include <sinter/ops/scalar.hpp>
 
 #include <algorithm>
+#include <bit>
 
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
@@ -23,6 +24,8 @@ struct Prologue {
   SmallVector<std::int32_t, 16> values, inner, reads;  // stored so far; to be inlined; memory
   SmallVector<std::int32_t, 8> readers;                // groups
 };
+
+inline constexpr int most_guarded_operations = 24;  // of what is computed again in place of patches
 
 class Fuser {
  public:
@@ -41,9 +44,12 @@ class Fuser {
   bool row_pays(FusionGroup& group) const;
   bool fits(const FusionGroup& group) const;
   bool accesses_fit(const FusionGroup& group, int operands) const;
-  void add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const;
+  void add_views(const FusionGroup& group, int input, std::uint64_t path, std::vector<std::uint64_t>& views) const;
+  bool reads_patch(int input) const;
+  bool patches_fit(const FusionGroup& group) const;
   const Limits& limits_of(const FusionGroup& group) const;
   bool computes(const Limits& limits, int node) const;
+  bool folds(const Limits& limits, int node) const;
   std::int32_t first_taker(int node) const;
   bool choose_taker(FusionGroup& merged, const FusionGroup& left, const FusionGroup& right) const;
   void store_what_not_all_compute();
@@ -58,14 +64,17 @@ class Fuser {
   bool add_flat_reads(FusionGroup& group, int node, IndexMap map, std::vector<AxisIndex>& flats) const;
   void recompute_cheap_values();
   bool try_recompute(int node);
+  bool collect_readers(int node, int home, SmallVector<std::int32_t, 8>& readers, int& patches) const;
   bool collect_cone(int node, SmallVector<std::int32_t, 16>& inner, SmallVector<std::int32_t, 16>& reads) const;
   bool recompute_is_readable(int node, FusionGroup& group) const;
+  static bool scans_one_axis(const FusionGroup& group);
   void merge_siblings();
   bool reads_whole(FusionGroup& group, int node, IndexMap& map) const;
   bool is_stored(int node) const;
   bool is_read_outside(int node, int home) const;
   bool is_read_outside(int node, const FusionGroup& merged) const;
   bool stores_once(const FusionGroup& merged) const;
+  bool scatters_alone(const FusionGroup& merged) const;
   void drop_unused(SmallVector<std::int32_t, 16> items);
   std::vector<Inst> body_of(int node) const;
   int instructions(int node) const;
@@ -228,8 +237,25 @@ SINTER_DECL bool Fuser::stores_once(const FusionGroup& merged) const {
   return true;
 }
 
+/// A scatter's walk may be repeated, and everything that can fail in it is its own index: it stores nothing else, and
+/// holds no take.
+SINTER_DECL bool Fuser::scatters_alone(const FusionGroup& merged) const {
+  const auto is_scatter = [&](const FusionMember& member) { return nodes_[member.node].kind == NodeKind::scatter; };
+  if (std::none_of(merged.members.begin(), merged.members.end(), is_scatter)) return true;
+  if (merged.has_reduction || merged.contraction >= 0) return false;
+  int scatters = 0;
+  for (const FusionMember& member : merged.members) {
+    const FusionNode& it = nodes_[member.node];
+    scatters += is_scatter(member);
+    if (is_scatter(member)) continue;
+    if (it.kind == NodeKind::take || it.is_in_memory || is_read_outside(member.node, merged)) return false;
+  }
+  return scatters == 1;
+}
+
 SINTER_DECL bool Fuser::is_acceptable(FusionGroup& group) const {
-  if (!fits(group) || !stores_once(group)) return false;
+  if (!fits(group) || !stores_once(group) || !scatters_alone(group) || !patches_fit(group)) return false;
+  if (!scans_one_axis(group)) return false;
   if (group.has_reduction && reduced_axes(group) > limits_of(group).max_reduced_axes) return false;
   return !group.is_multipass || row_pays(group);
 }
@@ -294,10 +320,15 @@ SINTER_DECL bool Fuser::join(int a, int b, const SharedRead* shared) {
   if ((left.contraction >= 0 && (right.contraction >= 0 || right.has_reduction)) ||
       (right.contraction >= 0 && left.has_reduction))
     return false;
+  if (left.has_reduction && right.has_reduction &&
+      (left.has_scan != right.has_scan || left.is_reversed != right.is_reversed))
+    return false;
   // The group that grows is the one with structure, then the larger one; a shared read is mapped in `a`.
   const bool a_grows = shared != nullptr || left.contraction >= 0 ||
                        (right.contraction < 0 && left.members.size() >= right.members.size());
   FusionGroup merged = a_grows ? left : right;
+  merged.has_scan = left.has_scan || right.has_scan;
+  merged.is_reversed = left.is_reversed || right.is_reversed;
   SmallVector<std::int32_t, 16> added;
   for (const FusionMember& member : (a_grows ? right : left).members) added.push_back(member.node);
   if (!choose_taker(merged, left, right) || !merger_.extend(merged, added, shared) || !is_acceptable(merged) ||
@@ -357,10 +388,26 @@ SINTER_DECL bool Fuser::recompute_is_readable(int node, FusionGroup& group) cons
   for (const FusionMember& member : group.members) {
     const FusionNode& it = nodes_[member.node];
     for (std::size_t k = 0; k < it.inputs.size(); ++k) {
-      if (nodes_.base_of(it.inputs[k]) != node) continue;
+      if (nodes_.base_of(it.inputs[k]) != node && !reads_patch(it.inputs[k])) continue;
       if (!merger_.can_read(group.space, group, it.inputs[k], merger_.operand_map(group, member, static_cast<int>(k))))
         return false;
     }
+  }
+  return scans_one_axis(group);
+}
+
+/// The groups other than `home` that read a value, themselves or through patches (which are counted). False: something
+/// reads it that recomputes nothing.
+SINTER_DECL bool Fuser::collect_readers(int node, int home, SmallVector<std::int32_t, 8>& readers, int& patches) const {
+  for (const UseEdge& edge : merger_.users(node)) {
+    const int id = group_of(edge.user);
+    if (id < 0 && nodes_[edge.user].kind == NodeKind::patch && nodes_[edge.user].is_inlined) {
+      ++patches;
+      if (!collect_readers(edge.user, home, readers, patches)) return false;
+      continue;
+    }
+    if (id < 0 || nodes_[edge.user].kind == NodeKind::contract) return false;
+    if (id != home && std::find(readers.begin(), readers.end(), id) == readers.end()) readers.push_back(id);
   }
   return true;
 }
@@ -369,13 +416,11 @@ SINTER_DECL bool Fuser::try_recompute(int node) {
   FusionNode& it = nodes_[node];
   if (it.kind != NodeKind::map || it.is_inlined || it.is_in_memory) return false;
   SmallVector<std::int32_t, 8> readers;
-  for (const UseEdge& edge : merger_.users(node)) {
-    const int id = group_of(edge.user);
-    if (id < 0 || nodes_[edge.user].kind == NodeKind::contract) return false;
-    if (id != group_of(node) && std::find(readers.begin(), readers.end(), id) == readers.end()) readers.push_back(id);
-  }
+  int patches = 0;
+  if (!collect_readers(node, group_of(node), readers, patches)) return false;
   SmallVector<std::int32_t, 16> inner, reads;
   if (readers.empty() || !collect_cone(node, inner, reads)) return false;
+  if (patches * static_cast<int>(inner.size()) > most_guarded_operations) return false;
   const std::int64_t bytes = nodes_.estimate_bytes(node);
   std::int64_t saved = bytes, added = 0;
   for (std::int32_t id : readers) {
@@ -539,6 +584,7 @@ SINTER_DECL std::string Fusion::text(const FusionGraph& nodes) const {
   for (const FusionGroup& group : groups) {
     text += group.is_host            ? "host:"
             : group.contraction >= 0 ? "contraction:"
+            : group.has_scan         ? "scan:"
             : group.has_reduction    ? "reduction:"
                                      : "pointwise:";
     for (const FusionMember& member : group.members) {

@@ -19,6 +19,7 @@ SINTER_DECL std::vector<Inst> Fuser::body_of(int node) const {
 
 SINTER_DECL int Fuser::instructions(int node) const {
   const FusionNode& it = nodes_[node];
+  if (it.kind == NodeKind::patch) return 3;
   if (it.kind != NodeKind::map) return it.kind == NodeKind::random ? 4 : 2;
   const OpInfo* const wanted = nodes_.graph_node(node)->op;
   for (const auto& [op, size] : sizes_)
@@ -30,6 +31,16 @@ SINTER_DECL int Fuser::instructions(int node) const {
 
 SINTER_DECL const Limits& Fuser::limits_of(const FusionGroup& group) const {
   return options_.limits[std::min(as_index(group.taker), options_.limits.size() - 1)];
+}
+
+/// Has a back end what the programs of a reduction with state are made of?
+SINTER_DECL bool Fuser::folds(const Limits& limits, int node) const {
+  const DType dtype = nodes_[nodes_.base_of(nodes_[node].inputs[0])].dtype;
+  const ScalarFold fold =
+      nodes_.graph_node(node)->op->fold(dtype == DType::bool_ ? DType::i32 : dtype, PositionOrder::any);
+  const bool has_position = fold.arguments.size() > 1;
+  return limits.primitives.has(Prim::fold) && (!has_position || limits.primitives.has(Prim::index)) &&
+         why_not_taken(limits, fold).empty();
 }
 
 /// Has a back end all that the node is made of?
@@ -46,8 +57,15 @@ SINTER_DECL bool Fuser::computes(const Limits& limits, int node) const {
     if (base.kind == NodeKind::iota && base.dtype != DType::i64 && !has(Prim::convert)) return false;
   }
   if (it.kind == NodeKind::contract) return has(Prim::contract);
-  if (it.kind == NodeKind::reduce) return has(static_cast<Prim>(nodes_.graph_node(node)->op->reduction));
+  if (it.kind == NodeKind::reduce) {
+    const OpInfo& op = *nodes_.graph_node(node)->op;
+    return op.fold != nullptr ? folds(limits, node) : has(static_cast<Prim>(op.reduction));
+  }
+  if (it.kind == NodeKind::scan) return has(static_cast<Prim>(nodes_.graph_node(node)->op->reduction));
   if (it.kind == NodeKind::take) return has(Prim::gather);
+  if (it.kind == NodeKind::patch)
+    return has(Prim::guarded_load) && has(Prim::index) && has(Prim::lt) && has(Prim::not_) && has(Prim::and_) &&
+           has(Prim::select) && limits.dtypes.has(DType::i64) && limits.dtypes.has(DType::bool_);
   if (it.kind == NodeKind::random) return has(Prim::random_bits) && has(Prim::index);
   if (it.kind != NodeKind::map) return true;
   const std::vector<Inst> body = body_of(node);
@@ -60,8 +78,9 @@ SINTER_DECL std::int32_t Fuser::first_taker(int node) const {
   const NodeKind form = nodes_[node].kind;
   std::int32_t number = 0;
   for (const Limits& limits : options_.limits) {
-    const bool has_kind = form == NodeKind::contract ? limits.kinds.has(KernelKind::contraction)
-                          : form == NodeKind::reduce
+    const bool has_kind = form == NodeKind::contract  ? limits.kinds.has(KernelKind::contraction)
+                          : form == NodeKind::scatter ? limits.kinds.has(KernelKind::scatter)
+                          : form == NodeKind::reduce || form == NodeKind::scan
                               ? limits.kinds.has(KernelKind::row) || limits.kinds.has(KernelKind::column)
                               : limits.kinds.has(KernelKind::pointwise);
     if (has_kind && computes(limits, node)) return number;
@@ -105,21 +124,50 @@ SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
 
 /// Views of one operand are one pointer, but an access each.
 SINTER_DECL bool Fuser::accesses_fit(const FusionGroup& group, int operands) const {
-  std::vector<std::int32_t> views;
+  std::vector<std::uint64_t> views;
   for (const FusionMember& member : group.members)
-    for (std::int32_t input : nodes_[member.node].inputs) add_views(group, input, views);
+    for (std::int32_t input : nodes_[member.node].inputs) add_views(group, input, 0, views);
   std::sort(views.begin(), views.end());
   const auto reads = as_index(std::unique(views.begin(), views.end()) - views.begin());
   const std::size_t writes = std::max<std::size_t>(as_index(operands) - reads_of(group).size(), 1);
   return reads + writes <= as_index(limits_of(group).max_accesses);
 }
 
-SINTER_DECL void Fuser::add_views(const FusionGroup& group, int input, std::vector<std::int32_t>& views) const {
+/// `path` tells apart the views of a patch, each of which reads its operands at other places.
+SINTER_DECL void Fuser::add_views(const FusionGroup& group, int input, std::uint64_t path,
+                                  std::vector<std::uint64_t>& views) const {
   const int base = nodes_.base_of(input);
   const FusionNode& it = nodes_[base];
   if (is_generator(it.kind) || it.kind == NodeKind::empty || find_member(group, base) != nullptr) return;
-  if (!it.is_inlined) return views.push_back(input);
-  for (std::int32_t operand : it.inputs) add_views(group, operand, views);
+  const auto view = static_cast<std::uint64_t>(input) + 1;
+  if (!it.is_inlined) return views.push_back(path << 16 ^ path >> 40 ^ view);
+  if (it.kind == NodeKind::patch) path = path << 16 ^ path >> 40 ^ view;
+  for (std::int32_t operand : it.inputs) add_views(group, operand, path, views);
+}
+
+SINTER_DECL bool Fuser::reads_patch(int input) const {
+  const FusionNode& it = nodes_[nodes_.base_of(input)];
+  if (!it.is_inlined) return false;
+  return it.kind == NodeKind::patch ||
+         std::any_of(it.inputs.begin(), it.inputs.end(), [&](std::int32_t operand) { return reads_patch(operand); });
+}
+
+/// Products and scatters have no guards. A reduction takes in nothing that is computed from a patch: its order follows
+/// from which axes its operands let merge, and conditions let none.
+/// Whoever reads a value may split the axes of those who compute it; a scan's stays one.
+SINTER_DECL bool Fuser::scans_one_axis(const FusionGroup& group) {
+  return !group.has_scan || std::popcount(leaf_mask(group.space, true)) <= 1;
+}
+
+SINTER_DECL bool Fuser::patches_fit(const FusionGroup& group) const {
+  const bool has_scatter = std::any_of(group.members.begin(), group.members.end(), [&](const FusionMember& member) {
+    return nodes_[member.node].kind == NodeKind::scatter;
+  });
+  if (group.contraction < 0 && !group.has_reduction && !group.has_scan && !has_scatter) return true;
+  return std::none_of(group.members.begin(), group.members.end(), [&](const FusionMember& member) {
+    const auto& inputs = nodes_[member.node].inputs;
+    return std::any_of(inputs.begin(), inputs.end(), [&](std::int32_t input) { return reads_patch(input); });
+  });
 }
 
 }  // namespace kernel_detail

@@ -5,6 +5,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/fusion.hpp>
 #include <sinter/kernel/fusion_node_views.ipp>
+#include <sinter/ops/cumulative.hpp>
 
 #include <algorithm>
 
@@ -74,6 +75,7 @@ class GroupMerger {
   void mark_passes(FusionGroup& group) const;
   const Shape& walked_shape(int node) const {
     const NodeKind kind = nodes_[node].kind;
+    if (kind == NodeKind::scatter) return nodes_[nodes_[node].inputs[1]].shape;
     return kind == NodeKind::reduce || kind == NodeKind::place ? nodes_[nodes_[node].inputs[0]].shape
                                                                : nodes_[node].shape;
   }
@@ -92,9 +94,11 @@ SINTER_DECL FusionGroup GroupMerger::alone(int node) const {
     const Shape& left = nodes_[it.inputs[0]].shape;
     group.contraction = node;
     group.contracted_axis = group.space.add(left[left.rank() - 1], true);
-  } else if (it.kind == NodeKind::reduce) {
+  } else if (it.kind == NodeKind::reduce || it.kind == NodeKind::scan) {
     mark_reduced(group, node, member.map());
     group.has_reduction = true;
+    group.has_scan = it.kind == NodeKind::scan;
+    group.is_reversed = group.has_scan && nodes_.graph_node(node)->attrs[ops_detail::is_reversed];
   }
   group.is_host = is_host(it.kind);
   if (!group.is_host)
@@ -153,7 +157,7 @@ SINTER_DECL bool GroupMerger::collect_from_operands(FusionGroup& group, int node
     const FusionMember* member = find_member(group, base);
     const bool is_shared = shared != nullptr && shared->node == base;
     if (member == nullptr && !is_shared) continue;
-    if (member != nullptr && nodes_[base].kind == NodeKind::place) return false;  // this walk writes only a part of it
+    if (member != nullptr && writes_part(nodes_[base].kind)) return false;
     std::optional<IndexMap> map = member != nullptr ? result_of(*member) : shared->map;
     while (map && !views.empty()) {
       map = nodes_.view_of_input(group.space, views.back(), *map);
@@ -173,7 +177,7 @@ SINTER_DECL bool GroupMerger::collect_from_users(FusionGroup& group, int node, I
   for (const UseEdge& edge : users(node)) {
     const FusionMember* user = find_member(group, edge.user);
     if (user == nullptr) continue;
-    if (nodes_[node].kind == NodeKind::place) return false;
+    if (writes_part(nodes_[node].kind)) return false;
     auto map = walked_operand(group.space, *user, edge.operand);
     if (!map) return false;
     if (nodes_[node].kind == NodeKind::reduce) {
@@ -253,8 +257,8 @@ SINTER_DECL GroupMerger::Outcome GroupMerger::assign(FusionGroup& group, int nod
     return Outcome::impossible;
   if (!any) return Outcome::later;
   if (!fill_unknown(group, node, map) || !enumerates(group.space, map, walked_shape(node))) return Outcome::impossible;
-  if (nodes_[node].kind == NodeKind::reduce && (group.contraction >= 0 || !mark_reduced(group, node, map)))
-    return Outcome::impossible;
+  const bool has_axes = nodes_[node].kind == NodeKind::reduce || nodes_[node].kind == NodeKind::scan;
+  if (has_axes && (group.contraction >= 0 || !mark_reduced(group, node, map))) return Outcome::impossible;
   FusionMember member;
   member.node = node;
   member.shared_map = std::make_shared<const IndexMap>(map);
@@ -269,7 +273,7 @@ SINTER_DECL bool GroupMerger::can_read(Space& space, const FusionGroup& group, i
   const FusionMember* member = find_member(group, base);
   const bool is_made_here = is_generator(nodes_[base].kind) || nodes_[base].is_inlined;
   if (!is_made_here && member == nullptr) return nodes_.locate(space, node, map).has_value();
-  if (member != nullptr && nodes_[base].kind == NodeKind::place)
+  if (member != nullptr && writes_part(nodes_[base].kind))
     return false;  // it walks the part that it writes, not the whole
   while (node != base) {
     auto next = nodes_.input_of_view(space, node, map);

@@ -33,17 +33,21 @@ enum class NodeKind : std::uint8_t {
   take,
   random,
   reduce,
+  scan,
   contract,
-  place,        // update_slice: value stored into a part of the base's buffer
-  scatter_add,  // run by the host
-  host,         // run by the host, by the op's own function
+  place,    // update_slice: value stored into a part of the base's buffer
+  patch,    // update_slice that is not stored: operand 0 where it lies, elsewhere operand 1 (none: nobody reads there)
+  scatter,  // values combined with elements of the base's buffer at indices; inputs are index and value
+  host,     // run by the host, by the op's own function
   host_result,  // a further result of the host node that is its input
 };
 constexpr bool is_view(NodeKind kind) { return kind >= NodeKind::reshape && kind <= NodeKind::windows; }
 constexpr bool is_generator(NodeKind kind) { return kind == NodeKind::full || kind == NodeKind::iota; }
 /// In need of a kernel (or host function) of its own unless fused.
 constexpr bool is_computed(NodeKind kind) { return kind >= NodeKind::map; }
-constexpr bool is_host(NodeKind kind) { return kind >= NodeKind::scatter_add; }
+constexpr bool is_host(NodeKind kind) { return kind >= NodeKind::host; }
+/// Its walk writes a part of its elements only: nothing reads it there.
+constexpr bool writes_part(NodeKind kind) { return kind == NodeKind::place || kind == NodeKind::scatter; }
 
 struct FusionNode {
   NodeKind kind = NodeKind::map;
@@ -52,7 +56,7 @@ struct FusionNode {
   bool is_in_memory = false;     // somebody needs its elements in memory
   std::int32_t graph_node = -1;  // -1: a copy made here
   std::int32_t result = 0;       // of the graph node
-  std::int32_t base = -1;        // place: the node whose buffer it takes over; -1: a fresh one
+  std::int32_t base = -1;        // place, scatter: the node whose buffer it takes over; -1: a fresh one
   std::int32_t uses = 0;         // by nodes and by outputs
   SmallVector<std::int32_t, 4> inputs;
   Shape shape;
@@ -129,6 +133,9 @@ class FusionGraph {
   void build_node(std::int32_t graph_node, const FusionGraphOptions& options, std::span<const std::int32_t> uses);
   void build_host(std::int32_t graph_node);
   void build_place(std::int32_t graph_node, std::span<const std::int32_t> uses);
+  void build_patch(std::int32_t graph_node);
+  void build_scatter(std::int32_t graph_node, std::span<const std::int32_t> uses);
+  int buffer_to_change(Value base, std::span<const std::int32_t> uses);
   void build_outputs(const FusionGraphOptions& options);
   int add(FusionNode node);
   int add_copy(int of);
@@ -142,6 +149,7 @@ class FusionGraph {
   int make_memory(int node);
   int make_operand(int node);
   int make_dense(int node);
+  int make_shiftable(int node);
   int node_of(Value v) const;
   bool may_inline_scalar(const FusionNode& node) const;
   void count_uses();
@@ -149,6 +157,7 @@ class FusionGraph {
   const Graph* graph_;
   std::vector<FusionNode> nodes_;
   std::vector<std::int32_t> fusion_node_of_, copies_;
+  std::vector<bool> is_patch_;  // of graph nodes
   std::vector<OutputSource> outputs_;
   FusionGraphOptions options_;
   mutable std::vector<Layout> layouts_;

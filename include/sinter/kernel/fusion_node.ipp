@@ -5,6 +5,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/fusion_node_views.ipp>
+#include <sinter/kernel/fusion_patches.ipp>
 #include <sinter/ops/custom_derivative.hpp>
 
 #include <algorithm>
@@ -13,30 +14,6 @@
 SINTER_NAMESPACE_BEGIN
 
 namespace kernel_detail {
-struct KindRow {
-  std::string_view name;
-  NodeKind kind;
-};
-/// Views and structured ops: what the kernel layer knows by its own rules.
-inline constexpr KindRow kind_rows[] = {
-    {"input", NodeKind::input},     {"constant", NodeKind::constant},  {"full", NodeKind::full},
-    {"iota", NodeKind::iota},       {"empty", NodeKind::empty},        {"reshape", NodeKind::reshape},
-    {"permute", NodeKind::permute}, {"expand", NodeKind::expand},      {"slice", NodeKind::slice},
-    {"windows", NodeKind::windows}, {"take", NodeKind::take},          {"random_bits", NodeKind::random},
-    {"matmul", NodeKind::contract}, {"update_slice", NodeKind::place}, {"scatter_add", NodeKind::scatter_add},
-};
-
-inline NodeKind kind_of(const Node& graph_node) {
-  if (graph_node.op->run_on_host != nullptr) return NodeKind::host;
-  if (graph_node.op->kind == OpKind::elementwise) return NodeKind::map;
-  if (graph_node.op->kind == OpKind::reduction) return NodeKind::reduce;
-  for (const KindRow& row : kind_rows)
-    if (row.name == graph_node.op->name) return row.kind;
-  throw InternalError("kernels: no rule for the op '" + std::string(graph_node.op->name) +
-                          (graph_node.op->kind == OpKind::composite ? "'; it must be decomposed before" : "'"),
-                      graph_node.where);
-}
-
 inline std::vector<bool> live_nodes(const Graph& graph) {
   std::vector<bool> live(graph.nodes().size());
   for (Value v : graph.outputs()) live[as_index(v.node)] = true;
@@ -60,6 +37,7 @@ SINTER_DECL void FusionGraph::build(const FusionGraphOptions& options) {
       for (Value v : graph_->nodes()[i].inputs) ++uses[as_index(v.node)];
   for (Value v : graph_->outputs()) ++uses[as_index(v.node)];
   fusion_node_of_.assign(uses.size(), -1);
+  if (options.fuse) is_patch_ = kernel_detail::PatchChooser(*graph_, live).run();
   nodes_.reserve(uses.size() + 8);
   for (std::size_t i = 0; i < uses.size(); ++i)
     if (live[i]) build_node(static_cast<std::int32_t>(i), options, uses);
@@ -130,7 +108,8 @@ SINTER_DECL int FusionGraph::make_readable(int node) {
 
 /// Is the value reached through a reshape that strides do not express? Then reading it splits axes of the reader.
 SINTER_DECL bool FusionGraph::is_walked(int node) const {
-  if (layout_of(node) != nullptr && !is_generator((*this)[base_of(node)].kind)) return false;
+  const NodeKind base = (*this)[base_of(node)].kind;
+  if (layout_of(node) != nullptr && !is_generator(base) && base != NodeKind::patch) return false;
   for (; is_view((*this)[node].kind); node = (*this)[node].inputs[0])
     if ((*this)[node].kind == NodeKind::reshape) return true;
   return false;
@@ -196,6 +175,19 @@ SINTER_DECL int FusionGraph::make_dense(int node) {
   return node;
 }
 
+/// The same value, such that it can be read displaced by any number of elements along each axis.
+SINTER_DECL int FusionGraph::make_shiftable(int node) {
+  node = before_barrier(node);
+  const FusionNode& base = (*this)[base_of(node)];
+  if (!is_generator(base.kind) && !base.is_inlined && layout_of(node) != nullptr) return node;
+  for (int at = node; is_view((*this)[at].kind); at = (*this)[at].inputs[0]) {
+    const int from = (*this)[at].inputs[0];
+    if ((*this)[at].kind == NodeKind::reshape && !kernel_detail::differ_in_ones((*this)[at].shape, (*this)[from].shape))
+      return copy_of(make_readable(node));
+  }
+  return node;
+}
+
 /// A scalar made of a few operations on inputs costs less than the kernel that would make it.
 SINTER_DECL bool FusionGraph::may_inline_scalar(const FusionNode& node) const {
   if (node.kind != NodeKind::map || !is_number(node.shape.numel(), 1)) return false;
@@ -218,7 +210,9 @@ SINTER_DECL void FusionGraph::build_node(std::int32_t id, const FusionGraphOptio
   const Node& graph_node = graph_->node(id);
   FusionNode node;
   node.kind = kernel_detail::kind_of(graph_node);
+  if (node.kind == NodeKind::place && options.fuse && is_patch_[as_index(id)]) return build_patch(id);
   if (node.kind == NodeKind::place) return build_place(id, uses);
+  if (node.kind == NodeKind::scatter) return build_scatter(id, uses);
   if (node.kind == NodeKind::host) return build_host(id);
   node.graph_node = id;
   node.dtype = graph_node.types[0].dtype;
@@ -228,6 +222,10 @@ SINTER_DECL void FusionGraph::build_node(std::int32_t id, const FusionGraphOptio
     case NodeKind::map:
     case NodeKind::reduce:
     case NodeKind::random: make_operands_readable(node); break;
+    case NodeKind::scan:  // its axis is one axis of the kernel
+      node.inputs[0] = make_readable(node.inputs[0]);
+      if (is_walked(node.inputs[0])) node.inputs[0] = copy_of(node.inputs[0]);
+      break;
     case NodeKind::take:
       node.inputs[0] = make_memory(node.inputs[0]);
       node.inputs[1] = make_readable(node.inputs[1]);
@@ -235,14 +233,10 @@ SINTER_DECL void FusionGraph::build_node(std::int32_t id, const FusionGraphOptio
     case NodeKind::contract:
       for (std::int32_t& input : node.inputs) input = make_operand(input);
       break;
-    case NodeKind::scatter_add:
-      for (std::int32_t& input : node.inputs) input = make_memory(input);
-      break;
     default: break;
   }
   if (options.fuse) node.is_inlined = may_inline_scalar(node);
-  if (node.kind == NodeKind::scatter_add || node.kind == NodeKind::input || node.kind == NodeKind::constant)
-    node.is_in_memory = true;
+  if (node.kind == NodeKind::input || node.kind == NodeKind::constant) node.is_in_memory = true;
   fusion_node_of_[as_index(id)] = add(std::move(node));
 }
 
@@ -266,6 +260,18 @@ SINTER_DECL void FusionGraph::build_host(std::int32_t id) {
   }
 }
 
+/// The node whose buffer takes changes to `base`: its own where nobody else will see the old contents, else a copy's;
+/// -1 where nothing is in it.
+SINTER_DECL int FusionGraph::buffer_to_change(Value value, std::span<const std::int32_t> uses) {
+  const int base = node_of(value);
+  const NodeKind kind = (*this)[base].kind;
+  if (kind == NodeKind::empty) return -1;
+  if (!is_computed(kind) || (*this)[base].is_inlined || uses[as_index(value.node)] != 1)
+    return add_copy(make_readable(base));
+  (*this)[base].is_in_memory = true;
+  return base;
+}
+
 SINTER_DECL void FusionGraph::build_place(std::int32_t id, std::span<const std::int32_t> uses) {
   const Node& graph_node = graph_->node(id);
   FusionNode node;
@@ -274,17 +280,48 @@ SINTER_DECL void FusionGraph::build_place(std::int32_t id, std::span<const std::
   node.dtype = graph_node.types[0].dtype;
   node.shape = graph_node.types[0].shape;
   node.is_in_memory = true;
-  const int base = node_of(graph_node.inputs[0]);
-  const NodeKind kind = (*this)[base].kind;
-  if (kind == NodeKind::empty) {
-    node.base = -1;
-  } else if (is_computed(kind) && !(*this)[base].is_inlined && uses[as_index(graph_node.inputs[0].node)] == 1) {
-    node.base = base;  // nobody else will see the old contents
-    (*this)[base].is_in_memory = true;
-  } else {
-    node.base = add_copy(make_readable(base));
-  }
+  node.base = buffer_to_change(graph_node.inputs[0], uses);
   node.inputs.push_back(make_readable(node_of(graph_node.inputs[1])));
+  fusion_node_of_[as_index(id)] = add(std::move(node));
+}
+
+SINTER_DECL void FusionGraph::build_patch(std::int32_t id) {
+  const Node& graph_node = graph_->node(id);
+  FusionNode node;
+  node.kind = NodeKind::patch;
+  node.graph_node = id;
+  node.dtype = graph_node.types[0].dtype;
+  node.shape = graph_node.types[0].shape;
+  node.is_inlined = true;
+  node.inputs.push_back(make_shiftable(node_of(graph_node.inputs[1])));
+  const int base = node_of(graph_node.inputs[0]);
+  if ((*this)[base].kind != NodeKind::empty) node.inputs.push_back(make_shiftable(base));
+  fusion_node_of_[as_index(id)] = add(std::move(node));
+}
+
+/// Of scatter: base, index, value; of scatter_add: index and value, into zeros.
+SINTER_DECL void FusionGraph::build_scatter(std::int32_t id, std::span<const std::int32_t> uses) {
+  const Node& graph_node = graph_->node(id);
+  FusionNode node;
+  node.kind = NodeKind::scatter;
+  node.graph_node = id;
+  node.dtype = graph_node.types[0].dtype;
+  node.shape = graph_node.types[0].shape;
+  node.is_in_memory = true;
+  const bool has_base = graph_node.inputs.size() == 3;
+  if (has_base) {
+    node.base = buffer_to_change(graph_node.inputs[0], uses);
+  } else {
+    FusionNode zeros;
+    zeros.kind = NodeKind::full;
+    zeros.graph_node = id;  // whose attributes have no number: 0
+    zeros.dtype = node.dtype;
+    zeros.shape = node.shape;
+    node.base = add_copy(add(std::move(zeros)));
+  }
+  for (std::size_t i = has_base ? 1 : 0; i < graph_node.inputs.size(); ++i)
+    node.inputs.push_back(node_of(graph_node.inputs[i]));
+  make_operands_readable(node);
   fusion_node_of_[as_index(id)] = add(std::move(node));
 }
 

@@ -4,6 +4,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/fusion_node.hpp>
+#include <sinter/ops/join.hpp>
 #include <sinter/ops/take.hpp>
 #include <sinter/ops/view.hpp>
 
@@ -165,16 +166,28 @@ SINTER_DECL std::optional<IndexMap> FusionGraph::view_of_input(Space& space, int
 }
 
 namespace kernel_detail {
-/// Axes of a take's result: those of the table before the axis, the index's, those of the table after.
-inline int take_axis(const FusionGraph& nodes, int id) { return static_cast<int>(nodes.graph_node(id)->attrs.axes[0]); }
-/// How many first axes the table and the index of a take share.
-inline int shared_axes(const FusionGraph& nodes, int id) {
-  return static_cast<int>(nodes.graph_node(id)->attrs[ops::Take::shared]);
-}
-/// The axis of a take's result that axis `i` of its index is.
-inline int taken_axis(const FusionGraph& nodes, int id, int i) {
-  const int shared = shared_axes(nodes, id);
-  return i < shared ? i : take_axis(nodes, id) + i - shared;
+/// How a take's index, or a scatter's, addresses a table: along `axis`, which its `own` axes stand for in what is
+/// taken. Its first and last axes are axes of the table before and after that one.
+struct TakenAxes {
+  int axis = 0, shared = 0, inner = 0, own = 0;
+  /// The axis of what is taken that axis `i` of the index is; and that axis `i` of the table is.
+  int of_index(int i) const { return i < shared ? i : axis + i - shared; }
+  int of_table(int i) const { return i < axis ? i : i - 1 + own; }
+};
+inline TakenAxes taken_axes(const FusionGraph& nodes, int id) {
+  const Node& graph_node = *nodes.graph_node(id);
+  TakenAxes taken;
+  taken.axis = static_cast<int>(graph_node.attrs.axes[0]);
+  const bool is_take = graph_node.op == &op_info<ops::Take>;
+  if (is_take || graph_node.op == &op_info<ops::Scatter>) {
+    taken.shared =
+        static_cast<int>(is_take ? graph_node.attrs[ops::Take::shared] : graph_node.attrs[ops::Scatter::shared]);
+    taken.inner =
+        static_cast<int>(is_take ? graph_node.attrs[ops::Take::inner] : graph_node.attrs[ops::Scatter::inner]);
+  }
+  const int index = nodes[id].inputs[is_take ? 1 : 0];
+  taken.own = nodes[index].shape.rank() - taken.shared - taken.inner;
+  return taken;
 }
 }  // namespace kernel_detail
 
@@ -191,28 +204,41 @@ SINTER_DECL IndexMap FusionGraph::operand_map(int id, int number, const IndexMap
       }
       break;
     case NodeKind::take:
-      for (int i = 0; i < from.rank(); ++i) out[i] = map[kernel_detail::taken_axis(*this, id, i)];
+      for (int i = 0; i < from.rank(); ++i) out[i] = map[kernel_detail::taken_axes(*this, id).of_index(i)];
+      break;
+    case NodeKind::scatter:
+      if (number != 0) return map;
+      for (int i = 0; i < from.rank(); ++i) out[i] = map[kernel_detail::taken_axes(*this, id).of_index(i)];
       break;
     case NodeKind::random: break;  // scalars
-    default: return map;           // copy, reduce (its operand's map), place (its value's)
+    case NodeKind::patch:
+      out = map;
+      for (int i = 0; number == 0 && i < map.rank; ++i)
+        out[i].offset -= graph_node(id)->attrs[ops::UpdateSlice::starts][i];
+      break;
+    default: return map;  // copy, scan, reduce (its operand's map), place and scatter (their value's)
   }
   return out;
 }
 
 SINTER_DECL std::optional<IndexMap> FusionGraph::result_map(int id, int number, const IndexMap& operand) const {
   const FusionNode& node = (*this)[id];
-  if (node.kind == NodeKind::copy || node.kind == NodeKind::reduce || node.kind == NodeKind::place) return operand;
+  if (node.kind == NodeKind::copy || node.kind == NodeKind::reduce || node.kind == NodeKind::scan ||
+      node.kind == NodeKind::place)
+    return operand;
+  if (node.kind == NodeKind::scatter && number == 1) return operand;
   const Shape& from = (*this)[node.inputs[as_index(number)]].shape;
+  const Shape& walked = node.kind == NodeKind::scatter ? (*this)[node.inputs[1]].shape : node.shape;
   IndexMap out;
-  out.rank = node.shape.rank();
-  for (int j = 0; j < out.rank; ++j) out[j] = is_number(node.shape[j], 1) ? AxisIndex{} : AxisIndex::unknown();
+  out.rank = walked.rank();
+  for (int j = 0; j < out.rank; ++j) out[j] = is_number(walked[j], 1) ? AxisIndex{} : AxisIndex::unknown();
   if (node.kind == NodeKind::map) {
     for (int j = 0; j < out.rank; ++j)
       if (!kernel_detail::is_stretched(from, node.shape, j)) out[j] = operand[j - (out.rank - from.rank())];
     return out;
   }
-  if (node.kind == NodeKind::take && number == 1) {
-    for (int i = 0; i < from.rank(); ++i) out[kernel_detail::taken_axis(*this, id, i)] = operand[i];
+  if ((node.kind == NodeKind::take && number == 1) || node.kind == NodeKind::scatter) {
+    for (int i = 0; i < from.rank(); ++i) out[kernel_detail::taken_axes(*this, id).of_index(i)] = operand[i];
     return out;
   }
   return std::nullopt;

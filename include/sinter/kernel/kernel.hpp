@@ -8,7 +8,9 @@
 #include <sinter/base/hash.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/small_vector.hpp>
+#include <sinter/kernel/schedule.hpp>
 #include <sinter/ops/scalar.hpp>
+#include <sinter/ops/scalar_fold.hpp>
 #include <sinter/tensor/dim.hpp>
 #include <sinter/tensor/dtype.hpp>
 #include <sinter/tensor/precision.hpp>
@@ -29,6 +31,8 @@ inline constexpr std::int64_t row_sum_block = 4096;
 inline constexpr std::int64_t column_sum_block = 64;
 inline constexpr std::int64_t product_sum_block = 256;
 inline constexpr std::int64_t product_sum_group = 32 * product_sum_block;
+/// Lanes of a fold with state along the vector axis.
+inline constexpr int fold_lanes = 32;
 
 enum class AxisRole : std::uint8_t { parallel, reduced };
 
@@ -57,8 +61,26 @@ struct Order {
   std::string text() const;
 };
 
-/// What is known of a stride when the kernel is compiled. `any` is a run-time number (it may turn out 0 or 1).
-enum class StrideClass : std::uint8_t { zero, unit, any };
+/// The order in which a scan combines values along its axis, which has no other: as with reductions, part of what a
+/// kernel computes. The axis runs in blocks, and a block in groups; `carry` is what the groups before have combined to,
+/// and begins anew in each block with the neutral element.
+///   Along the vector axis a block has 4096 elements and a group as many as 64 bytes hold. In a group, for d = 1, 2, 4,
+///   ... below its length, each element whose number has bit d is combined with the last one before the run of d
+///   elements that it stands in (the older first), so that every element holds what it and those before it give. Then
+///   its value is combined with the carry, which takes in the last of them.
+///   Along another axis a block has 64 elements, and a group one.
+/// Sums and products of floats are combined, at last, with what the blocks before gave, in order (the older first):
+/// sums with what rounding lost beside them, as BlockOrder::compensated says. Other scans are exact in any order, and
+/// run through their blocks. An exclusive scan has the value of the element before in the group, and the neutral
+/// element in place of a group's first.
+inline constexpr std::int64_t scan_group_bytes = 64;
+constexpr bool scan_has_blocks(Prim scan, DType dtype) {
+  return is_floating(dtype) && (scan == Prim::scan_add || scan == Prim::scan_mul);
+}
+
+/// What is known of a stride when the kernel is compiled. `any` is a run-time number (it may turn out 0 or 1);
+/// `backward` is -1, which axes have that run from their end.
+enum class StrideClass : std::uint8_t { zero, unit, any, backward };
 
 /// How an operand is addressed: element offset + sum over axes of index * stride (numbers in the Geometry).
 struct Access {
@@ -74,25 +96,32 @@ struct Operand {
   friend bool operator==(const Operand&, const Operand&) = default;
 };
 
-/// Stores a body value through an access. A value that depends on no reduced axis is stored once per outer point.
+/// Stores a body value through an access. A value that depends on no reduced axis is stored once per outer point. In a
+/// scatter the element is displaced by `index` (i32 or i64) times the access's gather_stride, as a gather's is, and the
+/// value is combined with what is there.
 struct Store {
   std::uint16_t access = 0;
   InstId value = no_inst;
+  InstId index = no_inst;
+  Combine combine = Combine::none;
   friend bool operator==(const Store&, const Store&) = default;
 };
 
 /// The shape of the work, which follows from the structure. Decides which generator takes it.
 ///   pointwise    no reduced axis
 ///   row          reduced axes are the innermost; several reductions and maps over one row (a full reduction is one
-///                row)
-///   column       the innermost axis is parallel, reduced axes lie outside it
+///                row), or scans along its one reduced axis and maps
+///   column       the innermost axis is parallel, reduced axes lie outside it; or scans along the one that there is
 ///   contraction  body holds exactly one `contract`; axes are [batch..., m, n, k] with k reduced; its operands are
 ///                loads, or maps of loads, indices and immediates (a prologue) that vary over [batch..., k] and one of
 ///                m and n, each another; the rest of the body depends on the contract's result and other loads over
 ///                [batch..., m, n] (the epilogue). An operand has the value that it would have if it were stored first
-enum class KernelKind : std::uint8_t { pointwise, row, column, contraction };
+///   scatter      no reduced axis, no gather, and one store, which has an index. Iterations take effect in row-major
+///                order of the axes. Places can collide only along axes on which the store's stride is zero. All
+///                indices are checked before the first element changes
+enum class KernelKind : std::uint8_t { pointwise, row, column, contraction, scatter };
 constexpr std::string_view name(KernelKind kind) {
-  constexpr std::array<std::string_view, 4> names{"pointwise", "row", "column", "contraction"};
+  constexpr std::array<std::string_view, 5> names{"pointwise", "row", "column", "contraction", "scatter"};
   return names[as_index(kind)];
 }
 
@@ -103,6 +132,10 @@ constexpr std::string_view name(KernelKind kind) {
 /// along the vector axis; two lanes in blocks of 64, compensated, along other axes. A contraction adds a * b by fma in
 /// order of k, starting from zero, in blocks of 256, which are added in order within groups of 8192; sums of groups are
 /// compensated. One chain over all of k would lose accuracy with its length.
+///
+/// A fold with state (Prim::fold) runs in the same blocks: along the vector axis over `fold_lanes` lanes whatever its
+/// dtypes, combined pairwise by its merge, along other axes one point after the other, and blocks in order. The older
+/// state always comes first.
 /// `fma` never arises by itself: add and mul contract only where the body says `fma`.
 struct Kernel {
   KernelKind kind = KernelKind::pointwise;
@@ -111,6 +144,7 @@ struct Kernel {
   std::vector<Access> accesses;
   std::vector<Inst> body;
   std::vector<Store> stores;
+  std::vector<ScalarFold> folds;  // that instructions of the body name
   /// The orders of the reduced axes, outermost first. Empty: the standard ones.
   SmallVector<Order, 2> orders;
   /// How the product of a contraction of f32 may be computed; f32 (in full) for every other kernel, so that those are
@@ -122,6 +156,7 @@ struct Kernel {
   bool is_reduced(int axis) const { return axes[as_index(axis)] == AxisRole::reduced; }
   /// The order of a reduced axis.
   Order order(int axis) const;
+  bool has_scan() const;
   Hash128 hash() const;
   /// Readable form for explain(), logs and tests.
   std::string text() const;
@@ -131,15 +166,24 @@ struct Kernel {
 std::vector<std::uint32_t> varying_axes(const Kernel& kernel);
 /// A contraction of f32 matrices: what Kernel::precision is about.
 bool is_product_of_f32(const Kernel& kernel);
+/// Does something the kernel does fail where an index is out of range?
+bool checks_indices(const Kernel& kernel);
 /// The instructions that a value is made of, itself included.
 std::vector<bool> instructions_under(const std::vector<Inst>& body, InstId value);
 /// Throws InternalError on a malformed kernel (argument order, dtypes, strides, kind).
 void verify(const Kernel& kernel);
 
+/// How many values an instruction takes; a fold's may be fewer than its arity.
+inline int argument_count(const Kernel& kernel, const Inst& inst) {
+  return inst.prim == Prim::fold ? static_cast<int>(kernel.folds[inst.access].arguments.size()) : arity(inst.prim);
+}
+
 namespace kernel_detail {
 /// "p0[n1]" and "f32 add %0, %1": how text forms name an access and write an instruction.
 std::string access_text(const Kernel& kernel, std::uint16_t index);
 std::string inst_text(const Kernel& kernel, const Inst& inst);
+/// "store p1[n1], %4" and "update p1[01] at %2 by add, %4".
+std::string store_text(const Kernel& kernel, const Store& store);
 }  // namespace kernel_detail
 
 /// The numbers of a kernel: extents and strides, in elements. Geometry<Dim> is symbolic, Geometry<std::int64_t> bound.
@@ -148,7 +192,7 @@ struct Geometry {
   struct AccessNumbers {
     std::array<Number, max_axes> stride{};
     Number offset{};         // added to the operand's base
-    Number gather_extent{};  // for accesses used by `gather`: valid indices are [0, gather_extent)
+    Number gather_extent{};  // for accesses that an index displaces: valid indices are [0, gather_extent)
     Number gather_stride{};
     friend bool operator==(const AccessNumbers&, const AccessNumbers&) = default;
   };
@@ -162,16 +206,5 @@ using BoundGeometry = Geometry<std::int64_t>;
 Order standard_order(KernelKind kind, bool is_vector_axis);
 
 BoundGeometry bind(const SymbolicGeometry& geometry, std::span<const std::int64_t> symbols);
-
-/// A short list of choices about how to run a kernel; replayable, searched by max-autotune. 0 means "back end's
-/// default".
-struct Schedule {
-  std::uint16_t vector_bits = 0;  // 512, 256
-  std::uint16_t unroll = 0;       // vectors per step of the inner loop
-  std::uint16_t tile_m = 0;       // contraction: rows of the register tile
-  std::uint16_t tile_n = 0;       // contraction: columns of the register tile, in elements
-  friend bool operator==(const Schedule&, const Schedule&) = default;
-  std::string text() const;
-};
 
 SINTER_NAMESPACE_END

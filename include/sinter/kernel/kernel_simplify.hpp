@@ -1,4 +1,4 @@
-// Simplification of scalar bodies after lowering: dead instructions go.
+// Simplification of scalar bodies after lowering: dead instructions and folds go.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -10,5 +10,7 @@ SINTER_NAMESPACE_BEGIN
 
 /// Removes what no store needs; renumbers.
 void remove_dead(std::vector<Inst>& body, std::vector<Store>& stores);
+/// Drops the folds that no instruction names; renumbers.
+void remove_unused_folds(std::vector<Inst>& body, std::vector<ScalarFold>& folds);
 
 SINTER_NAMESPACE_END

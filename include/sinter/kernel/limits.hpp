@@ -14,7 +14,7 @@
 
 SINTER_NAMESPACE_BEGIN
 
-static_assert(as_index(Prim::contract) < 64, "primitives are members of an EnumSet");
+static_assert(prim_count <= 64, "primitives are members of an EnumSet");
 
 /// What a back end takes; by default everything. `max_operands`, `max_body` and `max_reduced_axes` bound what fusion
 /// puts together: a single operation may have more, and Backend::compile may decline it.
@@ -35,7 +35,8 @@ struct Limits {
   std::int64_t prologue_operations = 0;
 };
 
-/// What the kernel has that a back end of these limits lacks; empty: nothing.
+/// What the kernel, or the fold, has that a back end of these limits lacks; empty: nothing.
 std::string why_not_taken(const Limits& limits, const Kernel& kernel);
+std::string why_not_taken(const Limits& limits, const ScalarFold& fold);
 
 SINTER_NAMESPACE_END

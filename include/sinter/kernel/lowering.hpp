@@ -31,6 +31,9 @@ struct LoweredKernel {
   std::vector<OperandRef> operands;  // one per operand of the kernel
 };
 
+/// Loads and stores the same elements at the same places.
+bool is_plain_copy(const LoweredKernel& lowered);
+
 /// `numbers` collects the symbolic numbers that bodies need as operands; `precision` is what products of f32 may be in.
 LoweredKernel lower(const FusionGraph& nodes, const Fusion& fusion, const FusionGroup& group,
                     std::vector<PlanNumber>& numbers, MatmulPrecision precision);

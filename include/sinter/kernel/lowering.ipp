@@ -7,7 +7,11 @@
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/lowering_axes.ipp>
 #include <sinter/ops/binary.hpp>
+#include <sinter/ops/cumulative.hpp>
 #include <sinter/ops/join.hpp>
+
+#include <optional>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
@@ -24,21 +28,36 @@ class BodyEmitter {
     std::int32_t node;
     IndexMap map;
     ScalarValue value;
+    InstId guard;    // under which it was made
     bool is_member;  // at the member's own map; `map` is not set
   };
 
   ScalarValue emit(int node, const IndexMap& map);
   ScalarValue emit_member(const FusionMember& member);
   ScalarValue compute(int node, const IndexMap& map);
-  ScalarValue load(int node, const IndexMap& map);
+  ScalarValue load(int node, const IndexMap& map, std::optional<ScalarValue> fill = {});
+  bool is_made_here(int base) const {
+    return find_member(group_, base) != nullptr || is_generator(nodes_[base].kind) || nodes_[base].is_inlined;
+  }
   ScalarValue take(int node, const IndexMap& map);
+  ScalarValue patch(int node, const IndexMap& map);
+  enum class Side : std::uint8_t { at_least, below };
+  ScalarValue on_side(const AxisIndex& index, Dim bound, Side side);
+  std::optional<ScalarValue> inside(int node, const IndexMap& map);
+  Usually usually() const {
+    return share_ >= 0.75 ? Usually::holds : share_ <= 0.25 ? Usually::fails : Usually::unknown;
+  }
+  ScalarValue both(std::optional<ScalarValue> a, ScalarValue b) { return a ? builder_.and_(*a, b) : b; }
   ScalarValue contract(int node, const IndexMap& map);
+  ScalarValue fold(int node, const IndexMap& map);
+  void order_positions();
   int product_operand(int node) const;
   ScalarValue multiply_add(int node, int product_operand, const IndexMap& map);
   ScalarValue position(const AxisIndex& flat);
   ScalarValue constant(const Node& graph_node);
   std::uint16_t access(DraftAccess wanted);
   void store(const FusionMember& member);
+  void scatter(const FusionMember& member);
   IndexMap result_of(const FusionMember& member) const {
     return nodes_[member.node].kind == NodeKind::reduce ? nodes_.reduced_map(member.node, member.map()) : member.map();
   }
@@ -50,6 +69,15 @@ class BodyEmitter {
   Draft draft_;
   ScalarBuilder builder_;
   std::vector<Made> made_;
+  double share_ = 1;                  // of the points, at which the guard holds
+  std::optional<ScalarValue> guard_;  // what is emitted is used only where it holds, and may be anything elsewhere
+  struct Position {
+    std::size_t fold;
+    const OpInfo* op;
+    DType dtype;
+    AxisIndex flat;
+  };
+  std::vector<Position> positions_;  // that folds take in
 };
 
 SINTER_DECL std::uint16_t BodyEmitter::access(DraftAccess wanted) {
@@ -73,14 +101,18 @@ SINTER_DECL ScalarValue BodyEmitter::position(const AxisIndex& flat) {
   return builder_.push({.prim = Prim::index, .dtype = DType::i64, .bits = access(std::move(wanted))});
 }
 
-SINTER_DECL ScalarValue BodyEmitter::load(int node, const IndexMap& map) {
+/// Where the guard does not hold: `fill`, or 0.
+SINTER_DECL ScalarValue BodyEmitter::load(int node, const IndexMap& map, std::optional<ScalarValue> fill) {
   auto at = nodes_.locate(space_, node, map);
   ensure(at.has_value(), "lowering: a value cannot be addressed");
   DraftAccess wanted;
   wanted.operand.node = at->owner;
   wanted.dtype = nodes_[node].dtype;
   wanted.flat = at->flat;
-  return builder_.load(access(std::move(wanted)), nodes_[node].dtype);
+  const std::uint16_t from = access(std::move(wanted));
+  const DType dtype = nodes_[node].dtype;
+  if (!guard_) return builder_.load(from, dtype);
+  return builder_.guarded_load(from, dtype, *guard_, fill.value_or(builder_.imm_int(0, dtype)), usually());
 }
 
 SINTER_DECL ScalarValue BodyEmitter::constant(const Node& graph_node) {
@@ -93,8 +125,7 @@ SINTER_DECL ScalarValue BodyEmitter::emit(int node, const IndexMap& given) {
   const int base = nodes_.base_of(node);
   const FusionNode& it = nodes_[base];
   const FusionMember* member = find_member(group_, base);
-  const bool is_made_here = member != nullptr || is_generator(it.kind) || it.is_inlined;
-  if (!is_made_here) return load(node, given);
+  if (!is_made_here(base)) return load(node, given);
   IndexMap map = given;
   while (node != base) {
     auto next = nodes_.input_of_view(space_, node, map);
@@ -102,31 +133,102 @@ SINTER_DECL ScalarValue BodyEmitter::emit(int node, const IndexMap& given) {
     map = *next;
     node = nodes_[node].inputs[0];
   }
-  ensure(member == nullptr || it.kind != NodeKind::place,
-         "lowering: a tensor is read in the walk that writes a part of it");
+  ensure(member == nullptr || !writes_part(it.kind), "lowering: a tensor is read in the walk that writes a part of it");
   if (member != nullptr && equal_map(space_, result_of(*member), map)) return emit_member(*member);
   ensure(is_generator(it.kind) || it.is_inlined,
          "lowering: a value of the group is used at another place than it is made");
+  const InstId guard = guard_ ? guard_->id : no_inst;
   for (const Made& made : made_)
-    if (made.node == base && !made.is_member && equal_map(space_, made.map, map)) return made.value;
+    if (made.node == base && !made.is_member && made.guard == guard && equal_map(space_, made.map, map))
+      return made.value;
   const ScalarValue value = compute(base, map);
-  made_.push_back({base, map, value, false});
+  made_.push_back({base, map, value, guard, false});
   return value;
 }
 
 SINTER_DECL ScalarValue BodyEmitter::emit_member(const FusionMember& member) {
   for (const Made& made : made_)
     if (made.node == member.node && made.is_member) return made.value;
+  const auto guard = std::exchange(guard_, std::nullopt);
+  const double share = std::exchange(share_, 1);
   const ScalarValue value = compute(member.node, member.map());
-  made_.push_back({member.node, {}, value, true});
+  guard_ = guard;
+  share_ = share;
+  made_.push_back({member.node, {}, value, no_inst, true});
   return value;
+}
+
+/// Which side of `bound` an index is on: at least it, or below it. True or false where that is the same everywhere.
+SINTER_DECL ScalarValue BodyEmitter::on_side(const AxisIndex& index, Dim bound, Side side) {
+  AxisIndex walked = index;
+  walked.offset = Dim(0);
+  bound -= index.offset;
+  if (walked.terms.size() == 1 && walked.terms[0].factor.is_static() && walked.terms[0].factor.value() > 1) {
+    const Dim factor = walked.terms[0].factor;  // factor * i >= bound is i >= bound / factor, rounded up
+    bound = (bound + factor - Dim(1)) / factor;
+    walked.terms[0].factor = Dim(1);
+  }
+  bool only_grows = true;
+  Dim last = 0;
+  for (const IndexTerm& term : walked.terms) {
+    only_grows &= term.factor.is_static() && term.factor.value() >= 0;
+    last += term.factor * (space_[term.axis].extent - Dim(1));
+  }
+  const auto is_known_at_least = [](Dim a, Dim b) { return (a - b).is_static() && (a - b).value() >= 0; };
+  const bool is_upper = side == Side::at_least;
+  if (only_grows && is_known_at_least(Dim(0), bound)) return builder_.imm_int(is_upper, DType::bool_);
+  if (only_grows && is_known_at_least(bound, last + Dim(1))) return builder_.imm_int(!is_upper, DType::bool_);
+  AxisIndex number;
+  number.offset = bound;
+  const ScalarValue limit = position(number), at = position(walked);
+  // Both sides of one bound are one comparison.
+  const ScalarValue is_below = builder_.lt(at, limit);
+  return is_upper ? builder_.not_(is_below) : is_below;
+}
+
+/// Is the element of a patch at `map` one of its operand 0? Nothing: always.
+SINTER_DECL std::optional<ScalarValue> BodyEmitter::inside(int node, const IndexMap& map) {
+  const Shape& starts = nodes_.graph_node(node)->attrs[ops::UpdateSlice::starts];
+  const Shape& part = nodes_[nodes_[node].inputs[0]].shape;
+  std::optional<ScalarValue> all;
+  for (int i = 0; i < map.rank; ++i) {
+    if (is_number(starts[i], 0) && identical(part[i], nodes_[node].shape[i])) continue;
+    for (const ScalarValue condition :
+         {on_side(map[i], starts[i], Side::at_least), on_side(map[i], starts[i] + part[i], Side::below)}) {
+      const Inst& known = builder_.body()[condition.id];
+      if (known.prim != Prim::immediate) all = both(all, condition);
+      else if (known.bits == 0) return condition;
+    }
+  }
+  return all;
+}
+
+/// What lies in memory is loaded under the guard with the base's value for a fill; what is computed is chosen.
+SINTER_DECL ScalarValue BodyEmitter::patch(int node, const IndexMap& map) {
+  const FusionNode& it = nodes_[node];
+  const std::optional<ScalarValue> holds = inside(node, map);
+  const IndexMap own = nodes_.operand_map(node, 0, map);
+  if (!holds) return emit(it.inputs[0], own);
+  const ScalarValue base = it.inputs.size() > 1 ? emit(it.inputs[1], map) : builder_.imm_int(0, it.dtype);
+  const Inst& known = builder_.body()[holds->id];
+  if (known.prim == Prim::immediate) return base;  // nowhere inside
+  const auto outer = std::exchange(guard_, both(guard_, *holds));
+  const double outer_share = share_;
+  share_ *= static_cast<double>(nodes_.estimate_elements(it.inputs[0])) /
+            static_cast<double>(std::max<std::int64_t>(nodes_.estimate_elements(node), 1));
+  const bool is_load = !is_made_here(nodes_.base_of(it.inputs[0]));
+  const ScalarValue value = is_load ? load(it.inputs[0], own, base) : emit(it.inputs[0], own);
+  const Usually hint = usually();
+  guard_ = outer;
+  share_ = outer_share;
+  return is_load ? value : builder_.select(*holds, value, base, hint);
 }
 
 SINTER_DECL ScalarValue BodyEmitter::take(int node, const IndexMap& map) {
   const FusionNode& it = nodes_[node];
   const Layout* table = nodes_.layout_of(it.inputs[0]);
   ensure(table != nullptr, "lowering: the table of a take is not in memory");
-  const int axis = take_axis(nodes_, node), index_axes = nodes_[it.inputs[1]].shape.rank() - shared_axes(nodes_, node);
+  const TakenAxes taken = taken_axes(nodes_, node);
   DraftAccess wanted;
   wanted.operand.node = table->owner;
   wanted.dtype = it.dtype;
@@ -134,10 +236,10 @@ SINTER_DECL ScalarValue BodyEmitter::take(int node, const IndexMap& map) {
   const Shape& shape = nodes_[it.inputs[0]].shape;
   for (int i = 0; i < shape.rank(); ++i) {
     const Dim stride = table->strides[as_index(i)];
-    if (i == axis) {
+    if (i == taken.axis) {
       wanted.gather_stride = stride;
       wanted.gather_extent = shape[i];
-    } else add_scaled(wanted.flat, map[i < axis ? i : i - 1 + index_axes], stride);
+    } else add_scaled(wanted.flat, map[taken.of_table(i)], stride);
   }
   const ScalarValue index = emit(it.inputs[1], nodes_.operand_map(node, 1, map));
   return builder_.gather(access(std::move(wanted)), it.dtype, index);
@@ -153,6 +255,37 @@ SINTER_DECL ScalarValue BodyEmitter::contract(int node, const IndexMap& map) {
   draft_.row = map[map.rank - 2];
   draft_.column = map[map.rank - 1];
   return builder_.contract(a, b);
+}
+
+SINTER_DECL ScalarValue BodyEmitter::fold(int node, const IndexMap& map) {
+  const FusionNode& it = nodes_[node];
+  const Node* graph_node = nodes_.graph_node(node);
+  ScalarValue x = emit(it.inputs[0], map);
+  if (x.dtype == DType::bool_) x = builder_.convert(x, DType::i32);
+  const ScalarFold fold = graph_node->op->fold(x.dtype, PositionOrder::any);
+  SmallVector<ScalarValue, max_fold_arguments> arguments{x};
+  if (fold.arguments.size() > 1) {
+    AxisIndex flat;
+    Dim stride = 1;
+    const Shape& shape = nodes_[it.inputs[0]].shape;
+    for (int i = shape.rank(); i-- > 0;) {
+      if (!is_reduced_axis(graph_node->attrs, i)) continue;
+      add_scaled(flat, map[i], stride);
+      stride *= shape[i];
+    }
+    arguments.push_back(position(flat));
+    positions_.push_back({draft_.folds.size(), graph_node->op, x.dtype, flat});
+  }
+  draft_.folds.push_back(fold);
+  return builder_.fold(static_cast<int>(draft_.folds.size()) - 1, 0, fold.result(0),
+                       std::span<const ScalarValue>(arguments.begin(), arguments.size()));
+}
+
+/// Positions along one axis come in ascending order, whatever the axes become.
+SINTER_DECL void BodyEmitter::order_positions() {
+  for (const Position& p : positions_)
+    if (expand_leaves(space_, p.flat).terms.size() <= 1)
+      draft_.folds[p.fold] = p.op->fold(p.dtype, PositionOrder::ascending);
 }
 
 /// The operand of an addition that becomes the product of an fma, or -1. This depends on the graph and the fusion of
@@ -188,9 +321,15 @@ SINTER_DECL ScalarValue BodyEmitter::compute(int node, const IndexMap& map) {
     case NodeKind::iota: return builder_.convert(position(map[static_cast<int>(graph_node->attrs.axes[0])]), it.dtype);
     case NodeKind::copy:
     case NodeKind::place: return emit(it.inputs[0], map);
+    case NodeKind::scatter: return emit(it.inputs[1], map);
     case NodeKind::reduce:
+      if (graph_node->op->fold != nullptr) return fold(node, map);
       return builder_.reduce(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map));
+    case NodeKind::scan:
+      return builder_.scan(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map),
+                           graph_node->attrs[ops_detail::is_exclusive]);
     case NodeKind::take: return take(node, map);
+    case NodeKind::patch: return patch(node, map);
     case NodeKind::contract: return contract(node, map);
     case NodeKind::random: {
       const ScalarValue key = emit(it.inputs[0], {}), counter = emit(it.inputs[1], {});
@@ -208,8 +347,31 @@ SINTER_DECL ScalarValue BodyEmitter::compute(int node, const IndexMap& map) {
   return graph_node->op->lower(builder_, operands, graph_node->attrs);
 }
 
+SINTER_DECL void BodyEmitter::scatter(const FusionMember& member) {
+  const FusionNode& it = nodes_[member.node];
+  const Node* graph_node = nodes_.graph_node(member.node);
+  const TakenAxes taken = taken_axes(nodes_, member.node);
+  const IndexMap& map = member.map();
+  DraftAccess wanted;
+  wanted.operand.node = member.node;
+  wanted.dtype = it.dtype;
+  wanted.is_written = true;
+  const auto strides = dense_dim_strides(it.shape);
+  for (int i = 0; i < it.shape.rank(); ++i) {
+    if (i == taken.axis) {
+      wanted.gather_stride = strides[as_index(i)];
+      wanted.gather_extent = it.shape[i];
+    } else add_scaled(wanted.flat, map[taken.of_table(i)], strides[as_index(i)]);
+  }
+  const bool has_base = graph_node->op == &op_info<ops::Scatter>;
+  const ScalarValue index = emit(it.inputs[0], nodes_.operand_map(member.node, 0, map)), value = emit_member(member);
+  draft_.stores.push_back({access(std::move(wanted)), value.id, index.id,
+                           has_base ? graph_node->attrs[ops::Scatter::combine] : Combine::add});
+}
+
 SINTER_DECL void BodyEmitter::store(const FusionMember& member) {
   const FusionNode& it = nodes_[member.node];
+  if (it.kind == NodeKind::scatter) return scatter(member);
   DraftAccess wanted;
   wanted.operand.node = member.node;
   wanted.dtype = it.dtype;
@@ -233,6 +395,7 @@ SINTER_DECL void BodyEmitter::store(const FusionMember& member) {
 SINTER_DECL Draft BodyEmitter::run() {
   for (const FusionMember& member : group_.members)
     if (fusion_.is_stored[as_index(member.node)]) store(member);
+  order_positions();
   draft_.body = builder_.take();
   draft_.space = space_;
   for (DraftAccess& access : draft_.accesses) access.flat = expand_leaves(space_, access.flat);
@@ -249,6 +412,18 @@ SINTER_DECL LoweredKernel lower(const FusionGraph& nodes, const Fusion& fusion, 
   LoweredKernel lowered = KernelWriter(draft, choice, numbers).run();
   if (is_product_of_f32(lowered.kernel)) lowered.kernel.precision = precision;
   return lowered;
+}
+
+SINTER_DECL bool is_plain_copy(const LoweredKernel& lowered) {
+  const Kernel& kernel = lowered.kernel;
+  if (kernel.body.size() != 1 || kernel.body[0].prim != Prim::load || kernel.stores.size() != 1 ||
+      kernel.stores[0].index != no_inst || kernel.operands.size() != 2)
+    return false;
+  const auto &read = lowered.geometry.accesses[kernel.body[0].access],
+             &write = lowered.geometry.accesses[kernel.stores[0].access];
+  for (std::size_t a = 0; a < kernel.axes.size(); ++a)
+    if (!identical(read.stride[a], write.stride[a])) return false;
+  return identical(read.offset, write.offset);
 }
 
 SINTER_DECL SmallVector<std::int32_t, 16> prologue_of(const FusionGraph& nodes, const FusionGroup& group) {

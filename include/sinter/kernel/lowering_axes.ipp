@@ -35,6 +35,7 @@ struct Draft {
   std::vector<DraftAccess> accesses;
   std::vector<Inst> body;
   std::vector<Store> stores;
+  std::vector<ScalarFold> folds;
   AxisIndex row, column;  // of a contraction's result
 };
 
@@ -49,6 +50,7 @@ struct AxisChoice {
   KernelKind kind = KernelKind::pointwise;
   std::vector<MergedAxis> axes;
   bool swaps_operands = false;  // contraction: rows and columns have changed places
+  bool is_reversed = false;     // the reduced axis runs from its end
 };
 
 class AxisChooser {
@@ -60,7 +62,7 @@ class AxisChooser {
     for (std::size_t i = 0; i < draft.body.size(); ++i) {
       const Inst& inst = draft.body[i];
       if (!live[i]) continue;
-      if (inst.prim == Prim::load || inst.prim == Prim::gather) is_used_[inst.access] = true;
+      if (reads_memory(inst.prim)) is_used_[inst.access] = true;
       if (inst.prim == Prim::index) is_used_[inst.bits] = true;
     }
     for (const Store& store : draft.stores) is_used_[store.access] = true;
@@ -68,7 +70,10 @@ class AxisChooser {
   }
 
   AxisChoice run() {
-    return group_.contraction >= 0 ? contraction() : group_.has_reduction ? reduction() : pointwise();
+    if (group_.contraction >= 0) return contraction();
+    if (group_.has_reduction) return reduction();
+    const bool is_scatter = !draft_.stores.empty() && draft_.stores[0].index != no_inst;
+    return is_scatter ? scatter() : pointwise();
   }
 
  private:
@@ -79,6 +84,8 @@ class AxisChooser {
   AxisChoice pointwise();
   AxisChoice reduction();
   AxisChoice contraction();
+  AxisChoice scatter();
+  Leaves order_of_scatter() const;
   std::int64_t unit_votes(int leaf) const;
   int best_vector_leaf(const Leaves& leaves) const;
   void sort_by_stride(Leaves& leaves, const DraftAccess* guide) const;
@@ -205,6 +212,48 @@ SINTER_DECL AxisChoice AxisChooser::pointwise() {
   return choice;
 }
 
+/// The leaves in the order of the scattered value's elements. The space's own is that of whichever member came first.
+SINTER_DECL AxisChooser::Leaves AxisChooser::order_of_scatter() const {
+  Leaves ordered;
+  for (const FusionMember& member : group_.members) {
+    if (nodes_[member.node].kind != NodeKind::scatter) continue;
+    const Shape& walked = nodes_[nodes_[member.node].inputs[1]].shape;
+    for (int i = 0; i < walked.rank(); ++i) {
+      if (is_number(walked[i], 1)) continue;
+      const auto digits = digits_of(draft_.space, member.map()[i], walked[i]);
+      ensure(digits.has_value(), "lowering: a scatter that does not walk its value");
+      for (std::int32_t leaf : *digits)
+        if (std::find(parallel_.begin(), parallel_.end(), leaf) != parallel_.end()) ordered.push_back(leaf);
+    }
+  }
+  ensure(ordered.size() == parallel_.size(), "lowering: a scatter has axes that its value has not");
+  return ordered;
+}
+
+/// Iterations collide only where the store stands still: along axes of the index alone. These keep their order, in
+/// which the last of equal places wins; the others stand outside of them, but for the vector axis.
+SINTER_DECL AxisChoice AxisChooser::scatter() {
+  AxisChoice choice;
+  choice.kind = KernelKind::scatter;
+  const DraftAccess& target = draft_.accesses[draft_.stores[0].access];
+  Leaves free, colliding, leaves;
+  for (std::int32_t leaf : order_of_scatter()) (is_number(target.stride(leaf), 0) ? colliding : free).push_back(leaf);
+  sort_by_stride(free, &target);
+  Leaves all = free;
+  for (std::int32_t leaf : colliding) all.push_back(leaf);
+  const int best = best_vector_leaf(all);
+  bool is_free = false;
+  for (std::int32_t leaf : free) {
+    is_free |= leaf == best;
+    if (leaf != best) leaves.push_back(leaf);
+  }
+  for (std::int32_t leaf : colliding) leaves.push_back(leaf);
+  if (is_free) leaves.push_back(best);
+  choice.axes = merged(leaves);
+  if (choice.axes.empty()) choice.axes.emplace_back();
+  return choice;
+}
+
 SINTER_DECL AxisChoice AxisChooser::reduction() {
   AxisChoice choice;
   sort_by_stride(parallel_, guide(true));
@@ -228,6 +277,7 @@ SINTER_DECL AxisChoice AxisChooser::reduction() {
     choice.axes.back().is_reduced = true;
   }
   choice.kind = choice.axes.back().is_reduced ? KernelKind::row : KernelKind::column;
+  choice.is_reversed = group_.is_reversed;
   return choice;
 }
 
@@ -316,6 +366,19 @@ class KernelWriter {
   /// The draft's instructions that are one number of the plan, used only as a float.
   std::vector<std::uint8_t> find_float_numbers(const std::vector<Inst>& body, const std::vector<Store>& stores) const;
   ScalarValue position(const DraftAccess& flat);
+  /// An axis that runs from its end has strides of the other sign, and begins where it ended.
+  bool runs_backwards(std::size_t axis) const { return choice_.is_reversed && choice_.axes[axis].is_reduced; }
+  Dim stride_along(const DraftAccess& from, std::size_t axis) const {
+    if (choice_.axes[axis].leaves.empty()) return 0;
+    const Dim stride = from.stride(choice_.axes[axis].leaves.back());
+    return runs_backwards(axis) ? stride * Dim(-1) : stride;
+  }
+  Dim offset_of(const DraftAccess& from) const {
+    Dim offset = from.flat.offset;
+    for (std::size_t a = 0; a < choice_.axes.size(); ++a)
+      if (runs_backwards(a)) offset -= stride_along(from, a) * (choice_.axes[a].extent - 1);
+    return offset;
+  }
 
   const Draft& draft_;
   const AxisChoice& choice_;
@@ -340,13 +403,15 @@ SINTER_DECL std::uint16_t KernelWriter::access(std::uint16_t draft_access) {
   auto& numbers = out_.geometry.accesses.emplace_back();
   access.operand = operand(from.operand, from.dtype, from.is_written);
   for (std::size_t a = 0; a < choice_.axes.size(); ++a) {
-    const Dim stride = choice_.axes[a].leaves.empty() ? Dim(0) : from.stride(choice_.axes[a].leaves.back());
+    const Dim stride = stride_along(from, a);
+    const bool is_backward = runs_backwards(a) && is_number(stride, -1);
     numbers.stride[a] = stride;
     access.stride[a] = is_number(stride, 0)   ? StrideClass::zero
                        : is_number(stride, 1) ? StrideClass::unit
+                       : is_backward          ? StrideClass::backward
                                               : StrideClass::any;
   }
-  numbers.offset = from.flat.offset;
+  numbers.offset = offset_of(from);
   numbers.gather_extent = from.gather_extent;
   numbers.gather_stride = from.gather_stride;
   out_.kernel.accesses.push_back(access);
@@ -386,7 +451,10 @@ SINTER_DECL std::vector<std::uint8_t> KernelWriter::find_float_numbers(const std
         body[i].prim == Prim::convert && (body[i].dtype == DType::f32 || body[i].dtype == DType::f64);
     for (int k = 0; k < arity(body[i].prim) && !makes_float; ++k) found[body[i].args[as_index(k)]] = 0;
   }
-  for (const Store& store : stores) found[store.value] = 0;
+  for (const Store& store : stores) {
+    found[store.value] = 0;
+    if (store.index != no_inst) found[store.index] = 0;
+  }
   return found;
 }
 
@@ -395,12 +463,13 @@ SINTER_DECL ScalarValue KernelWriter::position(const DraftAccess& from) {
   const auto add = [&](ScalarValue more) { sum = sum.id == no_inst ? more : builder_.add(sum, more); };
   for (std::size_t a = 0; a < choice_.axes.size(); ++a) {
     if (choice_.axes[a].leaves.empty()) continue;
-    const Dim stride = from.stride(choice_.axes[a].leaves.back());
+    const Dim stride = stride_along(from, a);
     if (is_number(stride, 0)) continue;
     const ScalarValue index = builder_.index(static_cast<int>(a));
     add(is_number(stride, 1) ? index : builder_.mul(index, number(stride)));
   }
-  if (!is_number(from.flat.offset, 0) || sum.id == no_inst) add(number(from.flat.offset));
+  const Dim offset = offset_of(from);
+  if (!is_number(offset, 0) || sum.id == no_inst) add(number(offset));
   return sum;
 }
 
@@ -426,12 +495,16 @@ SINTER_DECL LoweredKernel KernelWriter::run() {
     }
     for (int k = 0; k < arity(inst.prim); ++k) inst.args[as_index(k)] = number[inst.args[as_index(k)]];
     if (inst.prim == Prim::contract && choice_.swaps_operands) std::swap(inst.args[0], inst.args[1]);
-    if (inst.prim == Prim::load || inst.prim == Prim::gather) inst.access = access(inst.access);
+    if (reads_memory(inst.prim)) inst.access = access(inst.access);
     number[i] = inst.prim == Prim::index ? position(draft_.accesses[inst.bits]).id : builder_.push(inst).id;
   }
-  for (const Store& store : stores) kernel.stores.push_back({access(store.access), number[store.value]});
+  for (const Store& store : stores)
+    kernel.stores.push_back({access(store.access), number[store.value],
+                             store.index == no_inst ? no_inst : number[store.index], store.combine});
   kernel.body = builder_.take();
   remove_dead(kernel.body, kernel.stores);
+  kernel.folds = draft_.folds;
+  remove_unused_folds(kernel.body, kernel.folds);
   verify(kernel);
   return std::move(out_);
 }

@@ -16,7 +16,8 @@ namespace kernel_detail {
 /// What a group reads and writes, as fusion nodes that own memory.
 struct StepUse {
   SmallVector<std::int32_t, 16> reads, writes;
-  bool may_fail = false;  // an index may be out of range
+  bool may_fail = false;    // an index may be out of range
+  bool is_scatter = false;  // if it fails, then before it writes
 };
 
 inline bool reads(const Kernel& kernel, InstId value, std::size_t access) {
@@ -43,7 +44,8 @@ inline bool may_overwrite(const LoweredKernel& lowered, const Store& s, std::siz
   for (std::size_t a = 0; a < kernel.axes.size(); ++a)
     if (!identical(read.stride[a], write.stride[a])) return false;
   if (!identical(read.offset, write.offset)) return false;
-  if (kernel.kind != KernelKind::pointwise) {
+  if (s.index != no_inst) return false;
+  if (kernel.kind != KernelKind::pointwise && !kernel.has_scan()) {
     // Rows are read several times; only what is used once per row may be overwritten there.
     std::uint32_t reduced = 0, walked = 0;
     for (int a = 0; a < kernel.rank(); ++a) {
@@ -85,6 +87,7 @@ class MemoryPlanner {
   bool reaches(int from, int to) const;
   void sort_steps();
   void check_donors();
+  int first_change(std::size_t output) const;
   void assign_fixed();
   void assign_slots();
   int reusable_slot(int root, int step);
@@ -124,7 +127,8 @@ SINTER_DECL void MemoryPlanner::collect_uses() {
       if (lowered.operands[o].node < 0) continue;
       (lowered.kernel.operands[o].written ? use.writes : use.reads).push_back(lowered.operands[o].node);
     }
-    for (const Inst& inst : lowered.kernel.body) use.may_fail |= inst.prim == Prim::gather;
+    use.may_fail = checks_indices(lowered.kernel);
+    use.is_scatter = lowered.kernel.kind == KernelKind::scatter;
   }
 }
 
@@ -302,9 +306,23 @@ SINTER_DECL void MemoryPlanner::check_donors() {
     if (use(plan_.order[step]).may_fail) last_failing = static_cast<int>(step);
   for (std::size_t j = 0; j < plan_.donor.size(); ++j) {
     if (plan_.donor[j] < 0) continue;
-    const auto step = std::find(plan_.order.begin(), plan_.order.end(), donation_step_[j]) - plan_.order.begin();
-    if (step <= last_failing) plan_.donor[j] = -1;
+    const int step = first_change(j);
+    const bool may_fail_itself = step == last_failing && !use(plan_.order[as_index(step)]).is_scatter;
+    if (step < last_failing || may_fail_itself) plan_.donor[j] = -1;
   }
+}
+
+/// The step that is the first to change the memory which output `j` takes over. A plain copy of the input is not run
+/// there.
+SINTER_DECL int MemoryPlanner::first_change(std::size_t j) const {
+  const auto at = std::find(plan_.order.begin(), plan_.order.end(), donation_step_[j]) - plan_.order.begin();
+  const int step = static_cast<int>(at);
+  if (!is_plain_copy(kernels_[as_index(donation_step_[j])])) return step;
+  const int root = root_of(nodes_.outputs()[j].node);
+  for (std::size_t later = as_index(step) + 1; later < plan_.order.size(); ++later)
+    for (const std::int32_t node : uses_[as_index(plan_.order[later])].writes)
+      if (root_of(node) == root) return static_cast<int>(later);
+  return step;
 }
 
 SINTER_DECL void MemoryPlanner::assign_fixed() {

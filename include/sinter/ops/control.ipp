@@ -228,8 +228,7 @@ SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
   void** outputs = inputs + at.operands;
   auto* places = reinterpret_cast<CarryPlaces*>(outputs + outputs_count);
   const IntVector& saved = call.attrs[ops::Scan::saved];
-  const bool is_reversed = at.is_reversed;
-  const std::int64_t first = is_reversed ? length - 1 : 0, direction = is_reversed ? -1 : 1;
+  const std::int64_t first = at.is_reversed ? length - 1 : 0, direction = at.is_reversed ? -1 : 1;
   for (std::size_t c = 0; c < at.carries; ++c) {
     void* stack = nullptr;
     for (std::size_t s = 0; s < saved.size(); ++s)

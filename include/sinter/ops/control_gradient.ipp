@@ -164,34 +164,34 @@ SINTER_DECL void WhileGradient::refuse(Location where) {
 }
 
 SINTER_DECL ValList WhileGradient::vjp(const VjpArgs& a) {
-  const auto carries = as_index(a.attrs[ops::WhileLoop::carries]);
+  const auto loop_carries = as_index(a.attrs[ops::WhileLoop::carries]);
   const std::size_t operands = a.attrs.bodies[1]->inputs().size();
   for (std::size_t i = 0; i < operands && i < 31; ++i)
     if (a.needs(i)) refuse(a.where);  // only its linear operands can be asked for
-  const std::vector<std::size_t> floating = ops_detail::floating_carries(*a.attrs.bodies[1], carries);
+  const std::vector<std::size_t> floating = ops_detail::floating_carries(*a.attrs.bodies[1], loop_carries);
   std::vector<std::size_t> captured;  // with tangents
   std::vector<Val> tangent_of(operands);
   for (std::size_t k = 0; k < a.attrs[wanted].size(); ++k) {
     const auto i = as_index(a.attrs[wanted][k]);
     if (!a.douts[k]) continue;
     tangent_of[i] = a.douts[k];
-    if (i >= carries) captured.push_back(i);
+    if (i >= loop_carries) captured.push_back(i);
   }
   Values inputs;
-  for (std::size_t c = 0; c < carries; ++c) inputs.push_back(a.in[c].value);
+  for (std::size_t c = 0; c < loop_carries; ++c) inputs.push_back(a.in[c].value);
   for (std::size_t c : floating)
     inputs.push_back(tangent_of[c] ? tangent_of[c].value : full(a.in[c], a.in[c].shape(), a.in[c].dtype(), 0).value);
-  for (std::size_t i = carries; i < operands; ++i) inputs.push_back(a.in[i].value);
+  for (std::size_t i = loop_carries; i < operands; ++i) inputs.push_back(a.in[i].value);
   for (std::size_t i : captured) inputs.push_back(tangent_of[i].value);
   Attrs attrs;
-  attrs.set(WhileLoop::carries, static_cast<std::int64_t>(carries + floating.size()));
-  const Graph iteration = ops_detail::tangent_iteration(a, carries, floating, captured);
+  attrs.set(WhileLoop::carries, static_cast<std::int64_t>(loop_carries + floating.size()));
+  const Graph iteration = ops_detail::tangent_iteration(a, loop_carries, floating, captured);
   ops_detail::GradientBody first(iteration, a.where);  // the condition does not look at tangents
   std::vector<Value> args;
   for (Value v : iteration.inputs()) args.push_back(first.input(iteration.type(v)));
-  std::vector<Value> own(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(carries));
-  const auto captures = args.begin() + static_cast<std::ptrdiff_t>(carries + floating.size());
-  own.insert(own.end(), captures, captures + static_cast<std::ptrdiff_t>(operands - carries));
+  std::vector<Value> own(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(loop_carries));
+  const auto captures = args.begin() + static_cast<std::ptrdiff_t>(loop_carries + floating.size());
+  own.insert(own.end(), captures, captures + static_cast<std::ptrdiff_t>(operands - loop_carries));
   const std::vector<Value> condition = first.builder.inline_graph(*a.attrs.bodies[0], own);
   attrs.bodies = {std::make_shared<const Graph>(first.builder.finish(condition)),
                   std::make_shared<const Graph>(iteration)};
@@ -199,7 +199,7 @@ SINTER_DECL ValList WhileGradient::vjp(const VjpArgs& a) {
       ops_detail::results_of(a, a.in[0].builder->add(op_info<WhileLoop>, inputs, std::move(attrs), a.where));
   ValList grads;
   for (std::size_t i = 0; i < operands; ++i) grads.push_back(Val{});
-  for (std::size_t k = 0; k < floating.size(); ++k) grads.push_back(results[carries + k]);
+  for (std::size_t k = 0; k < floating.size(); ++k) grads.push_back(results[loop_carries + k]);
   return grads;
 }
 

@@ -49,5 +49,16 @@ struct AvgPool2d : PoolAttributes {
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_images(a); }
 };
 
+/// The largest element over attrs.axes, the last ones. The first of equal elements gets the gradient, and where NaN is
+/// among them, the last NaN.
+struct WindowMax {
+  static constexpr OpInfo info{.name = "window_max", .arity = 1, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::axes);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
 }  // namespace ops
 SINTER_NAMESPACE_END

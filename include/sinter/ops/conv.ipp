@@ -178,5 +178,35 @@ SINTER_DECL Val AvgPool2d::decompose(const DecomposeArgs& args) {
   return mean(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5});
 }
 
+SINTER_DECL Type WindowMax::infer(const InferArgs& args) {
+  const Shape& from = args.in[0].shape;
+  const Shape out = ops_detail::reduced_shape(args, from);
+  for (std::int64_t axis : args.attrs.axes)
+    if (!from[ops_detail::checked_axis(args, axis, from.rank())].is_static())
+      throw ShapeError(args.op, "the window's extents must be known: the operand is " + from.text(), args.where);
+  return ops_detail::with_shape(args, out);
+}
+SINTER_DECL Val WindowMax::decompose(const DecomposeArgs& args) { return amax(args.in[0], args.attrs.axes); }
+/// As in MaxPool2d, over any number of axes.
+SINTER_DECL ValList WindowMax::vjp(const VjpArgs& a) {
+  const Val seen = a.in[0];
+  const Shape shape = seen.shape();
+  const IntVector& axes = a.attrs.axes;
+  Val place = iota(seen, shape, static_cast<int>(axes[0]), seen.dtype());
+  std::int64_t count = shape[static_cast<int>(axes[0])].value();
+  for (std::size_t i = 1; i < axes.size(); ++i) {
+    const int axis = static_cast<int>(axes[i]);
+    place = place * static_cast<double>(shape[axis].value()) + iota(seen, shape, axis, seen.dtype());
+    count *= shape[axis].value();
+  }
+  const Val is_largest = eq(seen, unreduce(a.out, axes, shape));
+  const Val rank = where(is_nan(seen), -1 - place, where(is_largest, place, static_cast<double>(count)));
+  const Val is_chosen = eq(rank, amin(rank, axes, kept));
+  return {where(is_chosen, unreduce(a.dout, axes, shape), 0)};
+}
+SINTER_DECL Batched WindowMax::batch(const BatchArgs& a) {
+  return apply(op_info<WindowMax>, {a.in[0]}, Attrs{.axes = ops_detail::axes_past_batch(a.attrs.axes, a.in[0].rank())});
+}
+
 }  // namespace ops
 SINTER_NAMESPACE_END

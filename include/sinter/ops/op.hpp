@@ -112,6 +112,7 @@ Batched batch_along_axes(const BatchArgs& args);
 ///   static constexpr std::string_view bodies = "condition body";         // names of its sub-graphs
 ///   static Type infer(const InferArgs&);                       // not needed for elementwise ops
 ///   static ScalarValue lower(ScalarBuilder&, ScalarValue...);  // elementwise; may take `const Attrs&` last
+///   static ScalarFold fold(DType, PositionOrder);              // reductions with state
 ///   static ValList vjp(const VjpArgs&);
 ///   static Val decompose(const DecomposeArgs&);
 // for vmap; not needed for elementwise ops, reductions and
@@ -141,6 +142,7 @@ constexpr OpInfo describe() {
     info.lower = [](ScalarBuilder& s, std::span<const ScalarValue> in, const Attrs& attrs) {
       return ops_detail::call_lower<Op>(s, in, attrs, std::make_index_sequence<as_index(Op::info.arity)>{});
     };
+  if constexpr (requires { &Op::fold; }) info.fold = &Op::fold;
   if constexpr (requires { &Op::vjp; })
     info.vjp = [](const VjpArgs& args, ValList& grads) {
       for (Val g : Op::vjp(args)) grads.push_back(g);

@@ -29,6 +29,19 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Neg, ops::Abs, ops::Sign, ops::Square, ops::Reciprocal, ops::Sqrt, ops::Rsqrt, ops::Exp, ops::Log, ops::Sin,
     ops::Cos, ops::Tanh, ops::Erf, ops::Floor, ops::Ceil, ops::Round, ops::Trunc, ops::Not, ops::Cast,
     ops::StopGradient, ops::Sigmoid, ops::Relu, ops::Gauss, ops::GeluSlope, ops::Gelu, ops::SiluSlope, ops::Silu,
+    // elementary
+    ops::Expm1, ops::Exp2, ops::Log1p, ops::Log2, ops::Log10, ops::Tan, ops::Asin, ops::Acos, ops::Atan, ops::Atan2,
+    ops::Sinh, ops::Cosh, ops::Asinh, ops::Acosh, ops::Atanh, ops::Cbrt, ops::Hypot, ops::Logaddexp, ops::Logaddexp2,
+    ops::Logit, ops::Xlogy, ops::Xlog1py, ops::Lerp,
+    // special
+    ops::Erfc, ops::Erfinv, ops::Lgamma, ops::Digamma, ops::Polygamma, ops::Sinc, ops::I0, ops::I0e, ops::I1, ops::I1e,
+    // bits
+    ops::IsNan, ops::IsInf, ops::IsFinite, ops::IsPosInf, ops::IsNegInf, ops::Signbit, ops::Copysign, ops::Nextafter,
+    ops::Ldexp, ops::FrexpFraction, ops::FrexpExponent, ops::LeftShift, ops::RightShift, ops::Popcount, ops::Bitcast,
+    ops::Fmod, ops::Heaviside,
+    // more activations
+    ops::Softplus, ops::Logsigmoid, ops::Mish, ops::Softsign, ops::Hardsigmoid, ops::Hardswish, ops::Tanhshrink,
+    ops::LeakyRelu, ops::Elu, ops::Hardshrink, ops::Softshrink, ops::GeluTanh,
     // binary, comparison
     ops::Add, ops::Sub, ops::Mul, ops::Div, ops::FloorDivide, ops::Rem, ops::Pow, ops::Maximum, ops::Minimum,
     ops::Clamp, ops::ClampToNumbers, ops::And, ops::Or, ops::Xor, ops::Eq, ops::Ne, ops::Lt, ops::Le, ops::Gt, ops::Ge,
@@ -36,17 +49,20 @@ inline constexpr auto op_table = sorted_by_name<
     // reduction, statistics
     ops::Sum, ops::Prod, ops::Amax, ops::Amin, ops::Extent, ops::ElementCount, ops::Mean, ops::Var, ops::Any, ops::All,
     ops::Argmax, ops::Argmin,
+    // cumulative
+    ops::Cumsum, ops::Cumprod, ops::Cummax, ops::Cummin,
     // view, join
     ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
+    ops::Flip, ops::Convolution, ops::SumWindows,
     // region, matmul, take, random
-    ops::CustomDerivative, ops::Barrier, ops::To, ops::Region, ops::Matmul, ops::Take, ops::ScatterAdd, ops::OneHot,
-    ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
+    ops::CustomDerivative, ops::Barrier, ops::To, ops::Region, ops::Matmul, ops::Take, ops::Scatter, ops::ScatterAdd,
+    ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
     // control flow
     ops::Switch, ops::SwitchWithEffects, ops::WhileLoop, ops::WhileLoopWithEffects, ops::WhileGradient, ops::Scan,
     ops::ScanWithEffects,
     // networks
     ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::Conv2d,
-    ops::MaxPool2d, ops::AvgPool2d, ops::ScaledDotProductAttention>();
+    ops::MaxPool2d, ops::AvgPool2d, ops::WindowMax, ops::ScaledDotProductAttention>();
 
 }  // namespace ops_detail
 

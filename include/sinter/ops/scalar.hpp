@@ -1,4 +1,4 @@
-// The scalar level: about forty primitives, and the one builder through which ops give their elementwise meaning.
+// The scalar level: about sixty primitives, and the one builder through which ops give their elementwise meaning.
 // Kernels hold these instructions; each back end implements each primitive its own way within the stated ULP bound.
 // Knows dtypes, nothing of shapes, graphs or targets.
 #pragma once
@@ -12,6 +12,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -19,11 +20,21 @@ SINTER_NAMESPACE_BEGIN
 
 /// A scalar primitive. Operands have one dtype (but for select's condition, convert, gather) and so has the result
 /// (comparisons give bool_).
+/// What becomes of an element that a value is stored to at a computed place: it is replaced, or combined with the
+/// value.
+enum class Combine : std::uint8_t { none, add, mul, min, max };
+constexpr std::string_view name(Combine combine) {
+  constexpr std::array<std::string_view, 5> names{"none", "add", "mul", "min", "max"};
+  return names[as_index(combine)];
+}
+
 enum class Prim : std::uint8_t {
-  immediate,  // bits: the value (double for floats, int64 for the rest)
-  load,       // access: element of an operand at this iteration point
-  gather,     // args[0]: index (i32/i64); like load, displaced by index * the access's gather_stride
-  index,      // bits: axis number; the iteration index along that axis, as i64
+  immediate,     // bits: the value (double for floats, int64 for the rest)
+  load,          // access: element of an operand at this iteration point
+  gather,        // args[0]: index (i32/i64); like load, displaced by index * the access's gather_stride
+  guarded_load,  // args: condition (bool), fill; like load where the condition holds, else the fill: memory is not read
+  index,         // bits: axis number; the iteration index along that axis, as i64
+  argument,      // bits: number of an argument; only in the programs of a ScalarFold
   neg,
   abs,
   add,
@@ -41,9 +52,13 @@ enum class Prim : std::uint8_t {
   and_,
   or_,
   xor_,
-  not_,     // bitwise on integers, logical on bool_
-  select,   // args[0] ? args[1] : args[2]
+  not_,  // bitwise on integers, logical on bool_
+  // integers: args[0] by args[1] bits; at least as many as it has, or fewer than none, are all of them
+  shift_left,
+  shift_right,  // copies of the sign come in
+  select,       // args[0] ? args[1] : args[2]
   convert,  // to dtype; float to integer truncates and saturates, NaN gives 0; to bool_ is `!= 0`, so NaN gives true
+  bitcast,  // the same bits as dtype, whose size is that of the argument's; not of or to bool_
   floor,
   ceil,
   round,
@@ -65,31 +80,53 @@ enum class Prim : std::uint8_t {
   reduce_mul,
   reduce_min,
   reduce_max,  // args[0]: a value along the reduced axes
-  contract,    // args: a, b: sum over the reduced axis of a * b
+  // access: one of the kernel's folds, bits: number of its result. args: what it takes in along the reduced axes; those
+  // that it does not have repeat the first
+  fold,
+  contract,  // args: a, b: sum over the reduced axis of a * b
+  scan_add,
+  scan_mul,
+  scan_min,
+  scan_max,  // args[0] reduced up to each point of the one reduced axis, itself included; bits: 1 leaves it out
 };
+inline constexpr std::size_t prim_count = as_index(Prim::scan_max) + 1;
 
 struct PrimRow {
   std::string_view name;
   std::uint8_t arity;
 };
-inline constexpr std::array<PrimRow, as_index(Prim::contract) + 1> prim_rows{{
-    {"immediate", 0},  {"load", 0},       {"gather", 1},     {"index", 0},    {"neg", 1},         {"abs", 1},
-    {"add", 2},        {"sub", 2},        {"mul", 2},        {"div", 2},      {"rem", 2},         {"fma", 3},
-    {"min", 2},        {"max", 2},        {"eq", 2},         {"ne", 2},       {"lt", 2},          {"le", 2},
-    {"and", 2},        {"or", 2},         {"xor", 2},        {"not", 1},      {"select", 3},      {"convert", 1},
-    {"floor", 1},      {"ceil", 1},       {"round", 1},      {"trunc", 1},    {"sqrt", 1},        {"rsqrt", 1},
-    {"exp", 1},        {"log", 1},        {"sin", 1},        {"cos", 1},      {"tanh", 1},        {"erf", 1},
-    {"gelu", 1},       {"gelu_slope", 1}, {"gauss", 1},      {"pow", 2},      {"random_bits", 3}, {"reduce_add", 1},
-    {"reduce_mul", 1}, {"reduce_min", 1}, {"reduce_max", 1}, {"contract", 2},
+inline constexpr std::array<PrimRow, prim_count> prim_rows{{
+    {"immediate", 0},  {"load", 0},        {"gather", 1}, {"guarded_load", 2}, {"index", 0},      {"argument", 0},
+    {"neg", 1},        {"abs", 1},         {"add", 2},    {"sub", 2},          {"mul", 2},        {"div", 2},
+    {"rem", 2},        {"fma", 3},         {"min", 2},    {"max", 2},          {"eq", 2},         {"ne", 2},
+    {"lt", 2},         {"le", 2},          {"and", 2},    {"or", 2},           {"xor", 2},        {"not", 1},
+    {"shift_left", 2}, {"shift_right", 2}, {"select", 3}, {"convert", 1},      {"bitcast", 1},    {"floor", 1},
+    {"ceil", 1},       {"round", 1},       {"trunc", 1},  {"sqrt", 1},         {"rsqrt", 1},      {"exp", 1},
+    {"log", 1},        {"sin", 1},         {"cos", 1},    {"tanh", 1},         {"erf", 1},        {"gelu", 1},
+    {"gelu_slope", 1}, {"gauss", 1},       {"pow", 2},    {"random_bits", 3},  {"reduce_add", 1}, {"reduce_mul", 1},
+    {"reduce_min", 1}, {"reduce_max", 1},  {"fold", 3},   {"contract", 2},     {"scan_add", 1},   {"scan_mul", 1},
+    {"scan_min", 1},   {"scan_max", 1},
 }};
 constexpr std::string_view name(Prim prim) { return prim_rows[as_index(prim)].name; }
 constexpr int arity(Prim prim) { return prim_rows[as_index(prim)].arity; }
+/// Reads an element of an operand through an access.
+constexpr bool reads_memory(Prim prim) {
+  return prim == Prim::load || prim == Prim::gather || prim == Prim::guarded_load;
+}
 constexpr bool is_reduction(Prim prim) { return prim >= Prim::reduce_add && prim <= Prim::contract; }
+constexpr bool is_scan(Prim prim) { return prim >= Prim::scan_add && prim <= Prim::scan_max; }
+/// What a scan combines the values of two places by.
+constexpr Prim reduction_of(Prim scan) {
+  return static_cast<Prim>(as_index(Prim::reduce_add) + (as_index(scan) - as_index(Prim::scan_add)));
+}
 constexpr bool is_comparison(Prim prim) { return prim >= Prim::eq && prim <= Prim::le; }
 constexpr bool is_commutative(Prim prim) {
   return prim == Prim::add || prim == Prim::mul || prim == Prim::eq || prim == Prim::ne || prim == Prim::and_ ||
          prim == Prim::or_ || prim == Prim::xor_;
 }
+
+/// How the condition of a guarded load or a select comes out at most points, if that is known. A hint only.
+enum class Usually : std::uint8_t { unknown, holds, fails };
 
 /// Number of an instruction in a body.
 using InstId = std::uint16_t;
@@ -100,8 +137,9 @@ struct Inst {
   Prim prim = Prim::immediate;
   DType dtype = DType::f32;
   std::array<InstId, 3> args{no_inst, no_inst, no_inst};
-  std::uint16_t access = 0;  // load, gather: index into the kernel's accesses
-  std::uint64_t bits = 0;    // immediate: value; index: axis
+  std::uint16_t access = 0;  // load, gather, guarded_load: index into the kernel's accesses; fold: into its folds
+  // immediate: value; index: axis; argument, fold: a number; guarded_load, select: Usually; scan: 1 if exclusive
+  std::uint64_t bits = 0;
   friend bool operator==(const Inst&, const Inst&) = default;
 
   /// Value of an immediate.
@@ -109,6 +147,9 @@ struct Inst {
     return is_floating(dtype) ? std::bit_cast<double>(bits) : static_cast<double>(static_cast<std::int64_t>(bits));
   }
   std::int64_t integer() const { return static_cast<std::int64_t>(bits); }
+  Usually usually() const { return static_cast<Usually>(bits); }
+  /// Of a scan.
+  bool is_exclusive() const { return bits != 0; }
 };
 
 /// A handle on an instruction under construction.
@@ -133,8 +174,16 @@ class ScalarBuilder {
   ScalarValue gather(std::uint16_t access, DType dtype, ScalarValue index) {
     return push({.prim = Prim::gather, .dtype = dtype, .args = {index.id, no_inst, no_inst}, .access = access});
   }
+  /// A load where `condition` holds, else `fill`. A condition that is known makes it a load, or the fill.
+  ScalarValue guarded_load(std::uint16_t access, DType dtype, ScalarValue condition, ScalarValue fill,
+                           Usually usually = Usually::unknown);
   ScalarValue index(int axis) {
     return push({.prim = Prim::index, .dtype = DType::i64, .bits = static_cast<std::uint64_t>(axis)});
+  }
+
+  /// Argument `number` of a program of a ScalarFold.
+  ScalarValue argument(int number, DType dtype) {
+    return push({.prim = Prim::argument, .dtype = dtype, .bits = static_cast<std::uint64_t>(number)});
   }
 
   ScalarValue unary(Prim prim, ScalarValue x);
@@ -168,19 +217,35 @@ class ScalarBuilder {
   ScalarValue and_(ScalarValue a, ScalarValue b) { return binary(Prim::and_, a, b); }
   ScalarValue or_(ScalarValue a, ScalarValue b) { return binary(Prim::or_, a, b); }
   ScalarValue xor_(ScalarValue a, ScalarValue b) { return binary(Prim::xor_, a, b); }
+  ScalarValue shift_left(ScalarValue a, ScalarValue b) { return binary(Prim::shift_left, a, b); }
+  ScalarValue shift_right(ScalarValue a, ScalarValue b) { return binary(Prim::shift_right, a, b); }
   ScalarValue eq(ScalarValue a, ScalarValue b) { return binary(Prim::eq, a, b); }
   ScalarValue ne(ScalarValue a, ScalarValue b) { return binary(Prim::ne, a, b); }
   ScalarValue lt(ScalarValue a, ScalarValue b) { return binary(Prim::lt, a, b); }
   ScalarValue le(ScalarValue a, ScalarValue b) { return binary(Prim::le, a, b); }
   ScalarValue fma(ScalarValue a, ScalarValue b, ScalarValue c);
-  ScalarValue select(ScalarValue condition, ScalarValue a, ScalarValue b);
+  ScalarValue select(ScalarValue condition, ScalarValue a, ScalarValue b, Usually usually = Usually::unknown);
   ScalarValue convert(ScalarValue x, DType to);
+  ScalarValue bitcast(ScalarValue x, DType to);
   ScalarValue random_bits(ScalarValue key, ScalarValue counter, ScalarValue element);
   ScalarValue reduce(Prim reduction, ScalarValue x) {
     return push({.prim = reduction, .dtype = x.dtype, .args = {x.id, no_inst, no_inst}});
   }
+  /// Result `result`, of dtype `dtype`, of fold number `fold` over one to three values.
+  ScalarValue fold(int fold, int result, DType dtype, std::span<const ScalarValue> values) {
+    const auto value = [&](std::size_t i) { return values[i < values.size() ? i : 0].id; };
+    return push({.prim = Prim::fold,
+                 .dtype = dtype,
+                 .args = {value(0), value(1), value(2)},
+                 .access = static_cast<std::uint16_t>(fold),
+                 .bits = static_cast<std::uint64_t>(result)});
+  }
   ScalarValue contract(ScalarValue a, ScalarValue b) {
     return push({.prim = Prim::contract, .dtype = a.dtype, .args = {a.id, b.id, no_inst}});
+  }
+
+  ScalarValue scan(Prim scan, ScalarValue x, bool is_exclusive) {
+    return push({.prim = scan, .dtype = x.dtype, .args = {x.id, no_inst, no_inst}, .bits = is_exclusive ? 1u : 0u});
   }
 
   /// Appends an instruction, or finds the equal one that is there already.

@@ -43,9 +43,25 @@ SINTER_DECL ScalarValue ScalarBuilder::fma(ScalarValue a, ScalarValue b, ScalarV
   return push({.prim = Prim::fma, .dtype = a.dtype, .args = {a.id, b.id, c.id}});
 }
 
-SINTER_DECL ScalarValue ScalarBuilder::select(ScalarValue condition, ScalarValue a, ScalarValue b) {
+SINTER_DECL ScalarValue ScalarBuilder::select(ScalarValue condition, ScalarValue a, ScalarValue b, Usually usually) {
   ensure(condition.dtype == DType::bool_ && a.dtype == b.dtype, "select: wrong dtypes");
-  return a.id == b.id ? a : push({.prim = Prim::select, .dtype = a.dtype, .args = {condition.id, a.id, b.id}});
+  return a.id == b.id ? a
+                      : push({.prim = Prim::select,
+                              .dtype = a.dtype,
+                              .args = {condition.id, a.id, b.id},
+                              .bits = static_cast<std::uint64_t>(usually)});
+}
+
+SINTER_DECL ScalarValue ScalarBuilder::guarded_load(std::uint16_t access, DType dtype, ScalarValue condition,
+                                                    ScalarValue fill, Usually usually) {
+  ensure(condition.dtype == DType::bool_ && fill.dtype == dtype, "guarded_load: wrong dtypes");
+  const Inst& known = body_[condition.id];
+  if (known.prim == Prim::immediate) return known.bits != 0 ? load(access, dtype) : fill;
+  return push({.prim = Prim::guarded_load,
+               .dtype = dtype,
+               .args = {condition.id, fill.id, no_inst},
+               .access = access,
+               .bits = static_cast<std::uint64_t>(usually)});
 }
 
 SINTER_DECL ScalarValue ScalarBuilder::convert(ScalarValue x, DType to) {
@@ -54,6 +70,12 @@ SINTER_DECL ScalarValue ScalarBuilder::convert(ScalarValue x, DType to) {
   if (source.prim == Prim::immediate)
     return is_floating(x.dtype) ? imm(source.number(), to) : imm_int(source.integer(), to);
   return push({.prim = Prim::convert, .dtype = to, .args = {x.id, no_inst, no_inst}});
+}
+
+SINTER_DECL ScalarValue ScalarBuilder::bitcast(ScalarValue x, DType to) {
+  if (x.dtype == to) return x;
+  ensure(size_of(x.dtype) == size_of(to) && size_of(to) >= 4, "bitcast: dtypes of different sizes");
+  return push({.prim = Prim::bitcast, .dtype = to, .args = {x.id, no_inst, no_inst}});
 }
 
 SINTER_DECL ScalarValue ScalarBuilder::random_bits(ScalarValue key, ScalarValue counter, ScalarValue element) {

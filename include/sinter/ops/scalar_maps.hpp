@@ -9,6 +9,7 @@
 #include <sinter/ops/scalar.hpp>
 #include <sinter/ops/scalar_meaning.hpp>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
@@ -95,6 +96,17 @@ struct Max {
     else return a > b ? a : b;
   }
 };
+/// `old` as it is after a value was stored there.
+template <class T> T combined(Combine combine, T old, T value) {
+  switch (combine) {
+    case Combine::none: return value;
+    case Combine::add: return Add{}(old, value);
+    case Combine::mul: return Mul{}(old, value);
+    case Combine::min: return Min{}(old, value);
+    case Combine::max: return Max{}(old, value);
+  }
+  __builtin_unreachable();
+}
 struct Pow {
   template <class T> T operator()(T a, T b) const {
     if constexpr (Floating<T>) return std::pow(a, b);
@@ -119,6 +131,8 @@ struct Not {
     else return ~a;
   }
 };
+struct ShiftLeft { template <Whole T> T operator()(T a, T b) const { return shifted_left(a, b); } };
+struct ShiftRight { template <Whole T> T operator()(T a, T b) const { return shifted_right(a, b); } };
 struct Eq { template <class T> std::uint8_t operator()(T a, T b) const { return a == b; } };
 struct Ne { template <class T> std::uint8_t operator()(T a, T b) const { return a != b; } };
 struct Lt { template <class T> std::uint8_t operator()(T a, T b) const { return a < b; } };
@@ -201,6 +215,13 @@ void map_convert(void* out, const void* const* in, std::int64_t count) {
   auto* a = static_cast<const From*>(in[0]);
   for (std::int64_t i = 0; i < count; ++i) y[i] = convert<To>(a[i]);
 }
+/// Prim::bitcast between element types; a cell that holds more than its element is rounded first, or filled from it.
+template <class To, class From, class ToCell = To, class FromCell = From>
+void map_bitcast(void* out, const void* const* in, std::int64_t count) {
+  auto* y = static_cast<ToCell*>(out);
+  auto* a = static_cast<const FromCell*>(in[0]);
+  for (std::int64_t i = 0; i < count; ++i) y[i] = std::bit_cast<To>(static_cast<From>(a[i]));
+}
 inline void map_random_bits(void* out, const void* const* in, std::int64_t count) {
   auto* y = static_cast<std::int64_t*>(out);
   auto *key = static_cast<const std::int64_t*>(in[0]), *counter = static_cast<const std::int64_t*>(in[1]);
@@ -245,6 +266,8 @@ VectorFunction map_of(Prim prim) {
     case Prim::or_: return bits_2(Or{});
     case Prim::xor_: return bits_2(Xor{});
     case Prim::not_: if constexpr (floating) return nullptr; else return map_1<Not, T>;
+    case Prim::shift_left: return bits_2(ShiftLeft{});
+    case Prim::shift_right: return bits_2(ShiftRight{});
     case Prim::floor: return rounds_1(Floor{});
     case Prim::ceil: return rounds_1(Ceil{});
     case Prim::round: return rounds_1(Round{});
@@ -263,8 +286,10 @@ VectorFunction map_of(Prim prim) {
     case Prim::pow: return map_2<Pow, T>;
     case Prim::random_bits: if constexpr (std::is_same_v<T, std::int64_t>) return map_random_bits; else return nullptr;
     case Prim::select: return map_select<T>;   // T: the dtype of the two choices
-    case Prim::convert: case Prim::immediate: case Prim::load: case Prim::gather: case Prim::index:
-    case Prim::reduce_add: case Prim::reduce_mul: case Prim::reduce_min: case Prim::reduce_max: case Prim::contract:
+    case Prim::convert: case Prim::bitcast: case Prim::immediate: case Prim::load: case Prim::gather:
+    case Prim::guarded_load: case Prim::index: case Prim::argument: case Prim::reduce_add: case Prim::reduce_mul:
+    case Prim::reduce_min: case Prim::reduce_max: case Prim::fold: case Prim::contract:
+    case Prim::scan_add: case Prim::scan_mul: case Prim::scan_min: case Prim::scan_max:
       return nullptr;
   }
   // clang-format on

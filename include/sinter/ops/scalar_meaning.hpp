@@ -58,6 +58,18 @@ T remainder(T a, T b) {
 template <std::floating_point T>
 using Wider = std::conditional_t<std::is_same_v<T, float>, double, long double>;
 
+/// x * 2^n, and x / 2^n rounded down; of bits that a number does not have, all.
+template <std::integral T>
+T shifted_left(T x, T n) {
+  if (n < 0 || n >= static_cast<T>(sizeof(T) * 8)) return 0;
+  return static_cast<T>(static_cast<std::uint64_t>(x) << n);
+}
+template <std::integral T>
+T shifted_right(T x, T n) {
+  const T most = static_cast<T>(sizeof(T) * 8 - 1);
+  return static_cast<T>(x >> (n < 0 || n > most ? most : n));
+}
+
 /// e^(-x^2/2).
 template <std::floating_point T>
 T gauss(T x) {

@@ -1,7 +1,8 @@
-// Composites over reductions: mean, variance, any and all, positions of extremes, and the number of elements.
+// What is built of reductions: mean, variance, any and all, the number of elements; and positions of extremes.
 #pragma once
 
 #include <sinter/ops/infer.hpp>
+#include <sinter/ops/scalar_fold.hpp>
 #include <sinter/ops/val_ops.hpp>
 
 SINTER_NAMESPACE_BEGIN
@@ -66,22 +67,21 @@ struct All {
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
-/// Index (i64) along attrs.axes[0] of the first largest element; NaN counts as largest.
+/// Position (i64) of the first largest element; NaN counts as largest. Along several axes it counts through them, the
+/// last one fastest.
 struct Argmax {
-  static constexpr OpInfo info{.name = "argmax", .arity = 1, .kind = OpKind::composite};
-  static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
+  static constexpr OpInfo info{
+      .name = "argmax", .arity = 1, .kind = OpKind::reduction, .reduction = static_cast<std::uint8_t>(Prim::fold)};
   static Type infer(const InferArgs& args);
-  static Val decompose(const DecomposeArgs& args);
-  static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
+  static ScalarFold fold(DType value, PositionOrder order) { return argmax_fold(value, order); }
 };
 
-/// Index (i64) along attrs.axes[0] of the first smallest element; NaN counts as smallest.
+/// Position (i64) of the first smallest element; NaN counts as smallest. Along several axes as argmax.
 struct Argmin {
-  static constexpr OpInfo info{.name = "argmin", .arity = 1, .kind = OpKind::composite};
-  static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
+  static constexpr OpInfo info{
+      .name = "argmin", .arity = 1, .kind = OpKind::reduction, .reduction = static_cast<std::uint8_t>(Prim::fold)};
   static Type infer(const InferArgs& args);
-  static Val decompose(const DecomposeArgs& args);
-  static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
+  static ScalarFold fold(DType value, PositionOrder order) { return argmin_fold(value, order); }
 };
 
 }  // namespace ops

@@ -11,18 +11,8 @@ namespace ops_detail {
 inline ReducedAxes reduced_axes(const Attrs& attrs) { return attrs.keepdim ? ReducedAxes::kept : ReducedAxes::dropped; }
 
 inline Type infer_position(const InferArgs& args) {
-  if (args.attrs.axes.size() != 1) throw IndexError(args.op, "one axis is required", args.where);
   require_nonempty(args, args.in[0].shape);
   return with_shape(args, reduced_shape(args, args.in[0].shape), DType::i64);
-}
-
-/// The smallest index at which x is extreme.
-inline Val first_position(Val x, Val extreme, const Attrs& attrs) {
-  Val is_extreme = eq(x, extreme);
-  if (is_floating(x.dtype())) is_extreme = logical_or(is_extreme, is_nan(x));  // if there is a NaN, the extreme is NaN
-  const Val index = iota(x, x.shape(), static_cast<int>(attrs.axes[0]), DType::i64);
-  // 2^62 is above every index.
-  return amin(where(is_extreme, index, 4611686018427387904.0), attrs.axes, reduced_axes(attrs));
 }
 
 }  // namespace ops_detail
@@ -100,14 +90,7 @@ SINTER_DECL Val All::decompose(const DecomposeArgs& args) {
 }
 
 SINTER_DECL Type Argmax::infer(const InferArgs& args) { return ops_detail::infer_position(args); }
-SINTER_DECL Val Argmax::decompose(const DecomposeArgs& args) {
-  return ops_detail::first_position(args.in[0], amax(args.in[0], args.attrs.axes, kept), args.attrs);
-}
-
 SINTER_DECL Type Argmin::infer(const InferArgs& args) { return ops_detail::infer_position(args); }
-SINTER_DECL Val Argmin::decompose(const DecomposeArgs& args) {
-  return ops_detail::first_position(args.in[0], amin(args.in[0], args.attrs.axes, kept), args.attrs);
-}
 
 }  // namespace ops
 SINTER_NAMESPACE_END

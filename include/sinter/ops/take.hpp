@@ -1,18 +1,33 @@
-// Reading and adding at computed positions along one axis.
+// Reading and changing elements at computed positions along one axis.
 #pragma once
 
 #include <sinter/ops/infer.hpp>
+#include <sinter/ops/scalar.hpp>
 #include <sinter/ops/val_ops.hpp>
 
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
 /// take(x, index): the elements of x at index (i32 or i64) along attrs.axes[0]; the axis is replaced by the index's
-/// axes. The first `shared` axes, before that axis, x and index have in common: each has rows of its own.
+/// axes. The first `shared` axes, before that axis, and the last `inner` ones, after it, x and index have in common:
+/// each row has indices of its own.
 struct Take {
   static constexpr OpInfo info{.name = "take", .arity = 2, .kind = OpKind::structured};
-  static constexpr OpAttr<std::int64_t> shared{"shared", 0};
-  static constexpr auto attributes = attribute_list(attr::axes, shared);
+  static constexpr OpAttr<std::int64_t> shared{"shared", 0}, inner{"inner", 1};
+  static constexpr auto attributes = attribute_list(attr::axes, shared, inner);
+  static Type infer(const InferArgs& args);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
+/// scatter(base, index, value): base, with the elements at index along attrs.axes[0] combined with those of value, in
+/// row-major order; `value` has the shape of take(base, index) with the same attributes. An index out of range is an
+/// IndexError before anything changes.
+struct Scatter {
+  static constexpr OpInfo info{.name = "scatter", .arity = 3, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpAttr<std::int64_t> shared{"shared", 0}, inner{"inner", 1};
+  static constexpr OpAttr<Combine> combine{"combine", 2, "none add mul min max"};
+  static constexpr auto attributes = attribute_list(attr::axes, shared, inner, combine);
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);

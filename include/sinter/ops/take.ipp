@@ -1,4 +1,4 @@
-// Shape rules and derivatives of take and scatter_add, decomposition of one_hot.
+// Shape rules, derivatives and batching of take, scatter and scatter_add, decomposition of one_hot.
 #pragma once
 
 #include <sinter/ops/batch.hpp>
@@ -7,55 +7,46 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
-/// `shape` with `axis` replaced by the axes of `index` after those that they share.
-inline Shape taken_shape(const InferArgs& args, const Shape& shape, const Shape& index, int axis, int shared = 0) {
+/// How index and table of a take or scatter lie to each other.
+struct TakeAxes {
+  int axis = 0, shared = 0, inner = 0;
+};
+template <class Op>
+TakeAxes take_axes(const Attrs& attrs, int rank, std::string_view op, Location where) {
+  return {normalise_axis(static_cast<int>(attrs.axes[0]), rank, op, where), static_cast<int>(attrs[Op::shared]),
+          static_cast<int>(attrs[Op::inner])};
+}
+template <class Op>
+Attrs attrs_of(const TakeAxes& axes) {
+  return Attrs{.axes = {axes.axis}}.with(Op::shared, axes.shared).with(Op::inner, axes.inner);
+}
+
+/// `table` with the axis replaced by the axes of `index` between those that they share.
+inline Shape taken_shape(const InferArgs& args, const Shape& table, const Shape& index, const TakeAxes& axes) {
+  bool fits = axes.shared >= 0 && axes.shared <= axes.axis && axes.inner >= 0 &&
+              axes.shared + axes.inner <= index.rank() &&
+              (axes.inner == 0 || axes.inner == table.rank() - 1 - axes.axis);
+  for (int i = 0; fits && i < axes.shared; ++i) fits = table[i] == index[i];
+  for (int i = 1; fits && i <= axes.inner; ++i) fits = table[table.rank() - i] == index[index.rank() - i];
+  if (!fits)
+    throw ShapeError(args.op, "x is " + table.text() + ", index is " + index.text(), args.where,
+                     "the first " + std::to_string(axes.shared) + " and the last " + std::to_string(axes.inner) +
+                         " axes must be the same and stand before and after axis " + std::to_string(axes.axis));
   Shape out;
-  for (int i = 0; i < axis; ++i) out.push_back(shape[i], args.where);
-  for (int i = shared; i < index.rank(); ++i) out.push_back(index[i], args.where);
-  for (int i = axis + 1; i < shape.rank(); ++i) out.push_back(shape[i], args.where);
+  for (int i = 0; i < axes.axis; ++i) out.push_back(table[i], args.where);
+  for (int i = axes.shared; i < index.rank(); ++i) out.push_back(index[i], args.where);
+  for (int i = axes.axis + 1; axes.inner == 0 && i < table.rank(); ++i) out.push_back(table[i], args.where);
   return out;
 }
 
-/// For index [batch, ...] into the `rows` rows of each example: the same rows counted through the batch. What is out of
-/// range for its example is an error, not a row of another one.
-inline Val index_of_joined_rows(Val index, Dim rows) {
-  const Shape shape = index.shape();
-  const Val flat = reshape(index, {shape.numel()}),
-            valid = cast(reshape(checked_index(flat, flat, rows), shape), DType::i64);
-  Shape column{shape[0]};
-  for (int i = 1; i < shape.rank(); ++i) column.push_back(1);
-  const Val empty = full(index, {rows}, DType::bool_, 0);  // its shape is all that is asked of it
-  return valid + iota(index, column, 0, DType::i64) * element_count(empty, {0}, DType::i64);
+inline Val scatter_at(Val base, Val index, Val value, const TakeAxes& axes, Combine combine) {
+  return apply(op_info<ops::Scatter>, {base, index, value},
+               attrs_of<ops::Scatter>(axes).with(ops::Scatter::combine, combine));
 }
-
-/// scatter_add of value [batch, others before the axis..., index..., others after it...] at index [batch, index...],
-/// each example into zeros of `shape` along `axis`: [batch, shape...].
-inline Val scatter_examples(Val index, Val value, const Shape& shape, int axis) {
-  const int index_rank = index.rank() - 1;
-  const Dim examples = index.shape()[0];
-  IntVector order{0};  // [batch, index..., others...]
-  for (int i = 0; i < index_rank; ++i) order.push_back(1 + axis + i);
-  for (int i = 0; i < axis; ++i) order.push_back(1 + i);
-  for (int i = axis + 1; i < shape.rank(); ++i) order.push_back(index_rank + i);
-  Shape target{examples, shape[axis]}, joined{examples * shape[axis]};
-  for (int i = 0; i < shape.rank(); ++i) {
-    if (i == axis) continue;
-    target.push_back(shape[i]);
-    joined.push_back(shape[i]);
-  }
-  const Val sums = scatter_add(index_of_joined_rows(index, shape[axis]), permute(value, order), joined, 0);
-  return move_axis(reshape(sums, target), 1, axis + 1);
+inline Val take_at(Val x, Val index, const TakeAxes& axes) {
+  return apply(op_info<ops::Take>, {x, index}, attrs_of<ops::Take>(axes));
 }
-
-/// The first `count` axes as one.
-inline Val joined_first_axes(Val x, int count) {
-  const Shape shape = x.shape();
-  Dim first = 1;
-  for (int i = 0; i < count; ++i) first *= shape[i];
-  Shape joined{first};
-  for (int i = count; i < shape.rank(); ++i) joined.push_back(shape[i]);
-  return reshape(x, joined);
-}
+inline Val zeros_for(Val value, const Shape& shape) { return full(value, shape, value.dtype(), 0); }
 
 /// A gather whose steps along the checked axis have length 0: it reads `values` themselves.
 SINTER_DECL Val checked_index(Val values, Val index, Dim extent) {
@@ -73,26 +64,65 @@ namespace ops {
 SINTER_DECL Type Take::infer(const InferArgs& args) {
   ops_detail::require_integer(args, 1);
   const int axis = ops_detail::first_axis(args);
-  const Shape &x = args.in[0].shape, &index = args.in[1].shape;
-  const std::int64_t common = args.attrs[shared];
-  bool fits = common >= 0 && common <= axis && common <= index.rank();
-  for (int i = 0; fits && i < common; ++i) fits = x[i] == index[i];
-  if (!fits)
-    throw ShapeError(
-        args.op, "x is " + x.text() + ", index is " + index.text(), args.where,
-        "the first " + std::to_string(common) + " axes must be the same and stand before axis " + std::to_string(axis));
-  return ops_detail::with_shape(args, ops_detail::taken_shape(args, x, index, axis, static_cast<int>(common)));
+  const ops_detail::TakeAxes axes{axis, static_cast<int>(args.attrs[shared]), static_cast<int>(args.attrs[inner])};
+  return ops_detail::with_shape(args, ops_detail::taken_shape(args, args.in[0].shape, args.in[1].shape, axes));
 }
 SINTER_DECL ValList Take::vjp(const VjpArgs& a) {
   const Shape shape = a.in[0].shape();
-  const int common = static_cast<int>(a.attrs[shared]);
-  const int axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), shape.rank(), "take", a.where);
-  if (common == 0) return {scatter_add(a.in[1], a.dout, shape, axis), Val{}};
-  Shape example;
-  for (int i = common; i < shape.rank(); ++i) example.push_back(shape[i]);
-  const Val sums = ops_detail::scatter_examples(ops_detail::joined_first_axes(a.in[1], common),
-                                                ops_detail::joined_first_axes(a.dout, common), example, axis - common);
-  return {reshape(sums, shape), Val{}};
+  const auto axes = ops_detail::take_axes<Take>(a.attrs, shape.rank(), "take", a.where);
+  if (axes.shared == 0 && axes.inner == 0) return {scatter_add(a.in[1], a.dout, shape, axes.axis), Val{}};
+  return {ops_detail::scatter_at(ops_detail::zeros_for(a.dout, shape), a.in[1], a.dout, axes, Combine::add), Val{}};
+}
+
+SINTER_DECL Type Scatter::infer(const InferArgs& args) {
+  ops_detail::require_integer(args, 1);
+  const int axis = ops_detail::first_axis(args);
+  if (args.in[0].dtype != args.in[2].dtype)
+    throw DTypeError(args.op,
+                     "the values are " + std::string(name(args.in[2].dtype)) + ", what they change is " +
+                         std::string(name(args.in[0].dtype)),
+                     args.where);
+  const ops_detail::TakeAxes axes{axis, static_cast<int>(args.attrs[shared]), static_cast<int>(args.attrs[inner])};
+  const Shape expected = ops_detail::taken_shape(args, args.in[0].shape, args.in[1].shape, axes);
+  if (!(expected == args.in[2].shape))
+    throw ShapeError(args.op, "index is " + args.in[1].shape.text() + ", value is " + args.in[2].shape.text(),
+                     args.where,
+                     "into a tensor of " + args.in[0].shape.text() + " the value must be " + expected.text());
+  return ops_detail::with_shape(args, args.in[0].shape);
+}
+
+SINTER_DECL ValList Scatter::vjp(const VjpArgs& a) {
+  const Val base = a.in[0], index = a.in[1], value = a.in[2], dout = a.dout;
+  const auto axes = ops_detail::take_axes<Scatter>(a.attrs, base.rank(), "scatter", a.where);
+  const auto taken = [&](Val x) { return ops_detail::take_at(x, index, axes); };
+  const auto scattered = [&](Val into, Val values, Combine combine) {
+    return ops_detail::scatter_at(into, index, values, axes, combine);
+  };
+  switch (a.attrs[combine]) {
+    case Combine::add: return {dout, Val{}, taken(dout)};
+    case Combine::none: {  // of the values for one place the last one is there
+      const Shape shape = value.shape();
+      const Val number = reshape(iota(value, {shape.numel()}, 0, DType::i64), shape);
+      const Val last = scattered(full(base, base.shape(), DType::i64, 0), number, Combine::none);
+      return {scattered(dout, full(value, shape, value.dtype(), 0), Combine::none), Val{},
+              where(eq(taken(last), number), taken(dout), 0)};
+    }
+    case Combine::mul: {  // quotients of the product without zeros, and how many zeros there are
+      const Val base_is_zero = eq(base, 0), is_zero = eq(value, 0);
+      const Val zeros = scattered(cast(base_is_zero, dout.dtype()), cast(is_zero, dout.dtype()), Combine::add);
+      const Val product = scattered(where(base_is_zero, 1, base), where(is_zero, 1, value), Combine::mul);
+      const Val alone = where(eq(zeros, 1), dout * product, 0), among = where(eq(zeros, 0), dout * product, 0);
+      return {where(base_is_zero, alone, among / where(base_is_zero, 1, base)), Val{},
+              where(is_zero, taken(alone), taken(among) / where(is_zero, 1, value))};
+    }
+    case Combine::min:
+    case Combine::max: {  // shared out evenly among all that are the least
+      const Val is_base = cast(eq(base, a.out), dout.dtype()), is_value = cast(eq(value, taken(a.out)), dout.dtype());
+      const Val share = dout / scattered(is_base, is_value, Combine::add);
+      return {share * is_base, Val{}, taken(share) * is_value};
+    }
+  }
+  __builtin_unreachable();
 }
 
 SINTER_DECL Type ScatterAdd::infer(const InferArgs& args) {
@@ -100,7 +130,7 @@ SINTER_DECL Type ScatterAdd::infer(const InferArgs& args) {
   if (args.attrs.axes.size() != 1)
     throw IndexError(args.op, "one axis is required, not " + std::to_string(args.attrs.axes.size()), args.where);
   const int axis = ops_detail::checked_axis(args, args.attrs.axes[0], args.attrs.shape.rank());
-  const Shape expected = ops_detail::taken_shape(args, args.attrs.shape, args.in[0].shape, axis);
+  const Shape expected = ops_detail::taken_shape(args, args.attrs.shape, args.in[0].shape, {.axis = axis});
   if (!(expected == args.in[1].shape))
     throw ShapeError(args.op, "index is " + args.in[0].shape.text() + ", value is " + args.in[1].shape.text(),
                      args.where,
@@ -127,22 +157,32 @@ SINTER_DECL Val OneHot::decompose(const DecomposeArgs& args) {
 }
 
 SINTER_DECL Batched Take::batch(const BatchArgs& a) {
-  const int rank = a.in[0].rank() - (a.is_batched(0) ? 1 : 0),
-            axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), rank, "take", a.where);
-  if (a.attrs[shared] == 0) {
-    if (!a.is_batched(1)) return take(a.in[0], a.in[1], axis + 1);
-    if (!a.is_batched(0)) return ops_detail::move_axis(take(a.in[0], a.in[1], axis), axis, 0);
+  const int rank = a.in[0].rank() - (a.is_batched(0) ? 1 : 0);
+  const auto axes = ops_detail::take_axes<Take>(a.attrs, rank, "take", a.where);
+  if (axes.shared == 0 && axes.inner == 0) {
+    if (!a.is_batched(1)) return take(a.in[0], a.in[1], axes.axis + 1);
+    if (!a.is_batched(0)) return ops_detail::move_axis(take(a.in[0], a.in[1], axes.axis), axes.axis, 0);
   }
-  return apply(a.op, {ops_detail::with_batch(a, 0), ops_detail::with_batch(a, 1)},
-               Attrs{.axes = {axis + 1}}.with(shared, a.attrs[shared] + 1));
+  return ops_detail::take_at(ops_detail::with_batch(a, 0), ops_detail::with_batch(a, 1),
+                             {axes.axis + 1, axes.shared + 1, axes.inner});
+}
+
+SINTER_DECL Batched Scatter::batch(const BatchArgs& a) {
+  const int rank = a.in[0].rank() - (a.is_batched(0) ? 1 : 0);
+  const auto axes = ops_detail::take_axes<Scatter>(a.attrs, rank, "scatter", a.where);
+  const Val base = ops_detail::with_batch(a, 0), value = ops_detail::with_batch(a, 2);
+  if (axes.shared == 0 && axes.inner == 0 && !a.is_batched(1))
+    return ops_detail::scatter_at(base, a.in[1], value, {axes.axis + 1, 0, 0}, a.attrs[combine]);
+  return ops_detail::scatter_at(base, ops_detail::with_batch(a, 1), value, {axes.axis + 1, axes.shared + 1, axes.inner},
+                                a.attrs[combine]);
 }
 
 SINTER_DECL Batched ScatterAdd::batch(const BatchArgs& a) {
-  const Shape& shape = a.attrs.shape;
-  const int axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), shape.rank(), "scatter_add", a.where);
+  const int axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), a.attrs.shape.rank(), "scatter_add", a.where);
   const Val value = ops_detail::with_batch(a, 1);
-  if (!a.is_batched(0)) return scatter_add(a.in[0], value, ops_detail::batched_shape(a.size, shape), axis + 1);
-  return ops_detail::scatter_examples(a.in[0], value, shape, axis);
+  const Shape shape = ops_detail::batched_shape(a.size, a.attrs.shape);
+  if (!a.is_batched(0)) return scatter_add(a.in[0], value, shape, axis + 1);
+  return ops_detail::scatter_at(ops_detail::zeros_for(value, shape), a.in[0], value, {axis + 1, 1, 0}, Combine::add);
 }
 
 SINTER_DECL Batched OneHot::batch(const BatchArgs& a) { return apply(a.op, a.in, a.attrs); }

@@ -4,6 +4,7 @@
 #include <sinter/ops/scalar_meaning.hpp>
 #include <sinter/passes/evaluate.hpp>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -71,10 +72,15 @@ inline std::optional<Literal> evaluate_real(Prim prim, DType dtype, double a, do
     case Prim::or_:
     case Prim::xor_:
     case Prim::not_:
+    case Prim::shift_left:
+    case Prim::shift_right:
+    case Prim::bitcast:
     case Prim::immediate:
     case Prim::load:
     case Prim::gather:
+    case Prim::guarded_load:
     case Prim::index:
+    case Prim::argument:
     case Prim::select:
     case Prim::convert:
     case Prim::random_bits:
@@ -82,7 +88,12 @@ inline std::optional<Literal> evaluate_real(Prim prim, DType dtype, double a, do
     case Prim::reduce_mul:
     case Prim::reduce_min:
     case Prim::reduce_max:
-    case Prim::contract: return std::nullopt;
+    case Prim::fold:
+    case Prim::contract:
+    case Prim::scan_add:
+    case Prim::scan_mul:
+    case Prim::scan_min:
+    case Prim::scan_max: return std::nullopt;
   }
   __builtin_unreachable();
 }
@@ -128,6 +139,15 @@ inline std::optional<Literal> evaluate_integer(Prim prim, DType dtype, std::int6
     case Prim::or_: return whole(ua | ub);
     case Prim::xor_: return whole(ua ^ ub);
     case Prim::not_: return whole(dtype == DType::bool_ ? a == 0 : ~ua);
+    case Prim::shift_left:
+      return whole(static_cast<std::uint64_t>(
+          dtype == DType::i32 ? scalar_meaning::shifted_left(static_cast<std::int32_t>(a), static_cast<std::int32_t>(b))
+                              : scalar_meaning::shifted_left(a, b)));
+    case Prim::shift_right:
+      return whole(static_cast<std::uint64_t>(
+          dtype == DType::i32
+              ? scalar_meaning::shifted_right(static_cast<std::int32_t>(a), static_cast<std::int32_t>(b))
+              : scalar_meaning::shifted_right(a, b)));
     case Prim::pow: return evaluate_integer_power(dtype, a, b);
     case Prim::floor:
     case Prim::ceil:
@@ -144,10 +164,13 @@ inline std::optional<Literal> evaluate_integer(Prim prim, DType dtype, std::int6
     case Prim::gelu:
     case Prim::gelu_slope:
     case Prim::gauss:
+    case Prim::bitcast:
     case Prim::immediate:
     case Prim::load:
     case Prim::gather:
+    case Prim::guarded_load:
     case Prim::index:
+    case Prim::argument:
     case Prim::select:
     case Prim::convert:
     case Prim::random_bits:
@@ -155,7 +178,12 @@ inline std::optional<Literal> evaluate_integer(Prim prim, DType dtype, std::int6
     case Prim::reduce_mul:
     case Prim::reduce_min:
     case Prim::reduce_max:
-    case Prim::contract: return std::nullopt;
+    case Prim::fold:
+    case Prim::contract:
+    case Prim::scan_add:
+    case Prim::scan_mul:
+    case Prim::scan_min:
+    case Prim::scan_max: return std::nullopt;
   }
   __builtin_unreachable();
 }
@@ -174,6 +202,13 @@ inline std::optional<Literal> convert_literal(const Literal& x, DType to) {
   return Literal{to, 0, scalar_meaning::integer_of(x.real, to)};
 }
 
+inline Literal bitcast_literal(const Literal& x, DType to) {
+  if (to == DType::f32) return {to, std::bit_cast<float>(static_cast<std::int32_t>(x.integer)), 0};
+  if (to == DType::f64) return {to, std::bit_cast<double>(x.integer), 0};
+  if (x.dtype == DType::f32) return {to, 0, std::bit_cast<std::int32_t>(static_cast<float>(x.real))};
+  return {to, 0, std::bit_cast<std::int64_t>(x.real)};
+}
+
 inline std::optional<Literal> evaluate_instruction(const Inst& inst, std::span<const Literal> values,
                                                    std::span<const Literal> operands) {
   auto argument = [&](std::size_t i) { return inst.args[i] == no_inst ? Literal{} : values[inst.args[i]]; };
@@ -183,6 +218,7 @@ inline std::optional<Literal> evaluate_instruction(const Inst& inst, std::span<c
   const Literal a = argument(0), b = argument(1), c = argument(2);
   if (inst.prim == Prim::select) return a.integer != 0 ? b : c;
   if (inst.prim == Prim::convert) return convert_literal(a, inst.dtype);
+  if (inst.prim == Prim::bitcast) return bitcast_literal(a, inst.dtype);
   return is_floating(a.dtype) ? evaluate_real(inst.prim, a.dtype, a.real, b.real, c.real)
                               : evaluate_integer(inst.prim, a.dtype, a.integer, b.integer, c.integer);
 }

@@ -54,8 +54,6 @@ struct StepContext {
   std::uint64_t host_operands = 0;
 };
 
-struct HostOp;  // host_ops.hpp
-
 /// Compiled code of one kernel under one schedule. Immutable, shared by all frames and threads.
 class Executable {
  public:
@@ -92,11 +90,6 @@ class Backend {
   virtual bool can_group(const Launch&) const { return false; }
   /// One enqueue for these launches, which outlive the group and are not run beside it.
   virtual std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch>) { return nullptr; }
-  /// What no kernel expresses (scatter_add), on a device other than the host. Null: it has no form of its own; control
-  /// flow and functions of the host then run as on every device (device_ops.hpp).
-  virtual std::unique_ptr<Launch> bind_host_op(const HostOp&, std::span<const std::int64_t>, const StepContext&) {
-    return nullptr;
-  }
 };
 
 SINTER_NAMESPACE_END

@@ -16,8 +16,4 @@ SINTER_NAMESPACE_BEGIN
 /// For a kernel that the device's back end declined, compiled by one of the host.
 std::unique_ptr<Launch> bind_host_kernel(const Kernel& kernel, const BoundGeometry& geometry,
                                          const Executable& executable, const StepContext& step, Device device);
-/// For a scatter_add that the device's back end has no form of.
-std::unique_ptr<Launch> bind_host_scatter(const HostOp& op, std::span<const std::int64_t> symbols,
-                                          const StepContext& step, Device device);
-
 SINTER_NAMESPACE_END

@@ -80,21 +80,6 @@ inline TouchedMemory touched_by(const ElementRange& range, DType dtype, bool is_
   return {range.first * size_of(dtype), as_index((range.end - range.first) * size_of(dtype)), is_written};
 }
 
-inline ElementRange range_of(const Layout& layout, std::span<const std::int64_t> extents,
-                             std::span<const std::int64_t> symbols) {
-  BoundGeometry geometry;
-  BoundGeometry::AccessNumbers access;
-  access.offset = layout.offset.evaluate(symbols);
-  for (std::size_t axis = 0; axis < extents.size(); ++axis) {
-    if (extents[axis] == 0) return {};
-    geometry.extent[axis] = extents[axis];
-    access.stride[axis] = layout.strides[axis].evaluate(symbols);
-  }
-  ElementRange range;
-  range.include(access, geometry, static_cast<int>(extents.size()));
-  return range;
-}
-
 }  // namespace runtime_detail
 
 SINTER_DECL std::unique_ptr<Launch> bind_host_kernel(const Kernel& kernel, const BoundGeometry& geometry,
@@ -118,26 +103,6 @@ SINTER_DECL std::unique_ptr<Launch> bind_host_kernel(const Kernel& kernel, const
   for (std::size_t i = 0; i < ranges.size(); ++i)
     memory.push_back(touched_by(ranges[i], kernel.operands[i].dtype, kernel.operands[i].written));
   return std::make_unique<OnCopies>(std::move(memory), executable.bind(geometry), step, device);
-}
-
-SINTER_DECL std::unique_ptr<Launch> bind_host_scatter(const HostOp& op, std::span<const std::int64_t> symbols,
-                                                      const StepContext& step, Device device) {
-  using namespace runtime_detail;
-  const ScatterOp& scatter = op.scatter;
-  IntVector index_extents, value_extents;
-  std::int64_t results = 1;
-  for (Dim extent : scatter.index_shape) index_extents.push_back(extent.evaluate(symbols));
-  for (int axis = 0; axis < scatter.result_shape.rank(); ++axis) {
-    results *= scatter.result_shape[axis].evaluate(symbols);
-    if (axis != scatter.axis) value_extents.push_back(scatter.result_shape[axis].evaluate(symbols));
-    for (std::size_t i = 0; axis == scatter.axis && i < index_extents.size(); ++i)
-      value_extents.push_back(index_extents[i]);
-  }
-  std::vector<TouchedMemory> memory{
-      touched_by(range_of(scatter.index, index_extents, symbols), scatter.index_dtype, false),
-      touched_by(range_of(scatter.value, value_extents, symbols), scatter.dtype, false),
-      touched_by({0, results}, scatter.dtype, true)};
-  return std::make_unique<OnCopies>(std::move(memory), bind_host_op(op, symbols), step, device);
 }
 
 SINTER_NAMESPACE_END

@@ -33,8 +33,8 @@ namespace runtime_detail {
   if (error.extent <= 0) fix = "an axis without elements has no valid index";
   for (std::size_t i = 1; i < lines.size(); ++i)
     fix += (i == 1 ? "; the same kernel also takes at " : ", ") + lines[i].text();
-  throw IndexError("take", GatherError::text_of(error.index, error.extent), lines.empty() ? Location() : lines.front(),
-                   fix);
+  throw IndexError(step.taker, GatherError::text_of(error.index, error.extent),
+                   lines.empty() ? Location() : lines.front(), fix);
 }
 /// Rounding to nearest, subnormals kept, exceptions masked, whatever the caller's thread is set to; restored at the
 /// end.
@@ -112,21 +112,7 @@ SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step) const
   const Location where = step.where.empty() ? Location() : step.where.front();
   if (step.host) {
     if (backend == nullptr) return bind_host_op(*step.host, symbols_);
-    const StepContext context = context_of(step);
-    std::unique_ptr<Launch> launch = backend->bind_host_op(*step.host, symbols_, context);
-    if (launch == nullptr && step.host->run != nullptr)
-      launch = bind_device_op(*step.host, symbols_, context, plan_->device());
-    if (launch == nullptr && plan_->allows_fallback()) {
-      warn("fallback", step.name + (where.file != nullptr ? " [" + where.text() + "]" : "") +
-                           " runs on the CPU, its operands are copied there and back: " + plan_->device().text() +
-                           " has no form of it");
-      launch = bind_host_scatter(*step.host, symbols_, context, plan_->device());
-    }
-    if (launch == nullptr)
-      throw DeviceError(step.name, plan_->device().text() + " has no form of it", where,
-                        "allow the CPU to run it (Options::allow_fallback, SINTER_FALLBACK=1), or compute this part "
-                        "there: x.to(Device::cpu())");
-    return launch;
+    return bind_device_op(*step.host, symbols_, context_of(step), plan_->device());
   }
   const BoundGeometry geometry = sinter::bind(step.geometry, symbols_);
   for (int a = 0; a < step.kernel.rank(); ++a)

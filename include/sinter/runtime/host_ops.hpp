@@ -1,6 +1,5 @@
-// Host steps: steps of a plan that no kernel expresses. scatter_add is a plain function with a fixed order of
-// additions; every other is the op's own `run_on_host`, which may run sub-graphs as plans of their own. They look like
-// launches to a frame.
+// Host steps: steps of a plan that no kernel expresses. They run the op's own `run_on_host`, which may run sub-graphs
+// as plans of their own. They look like launches to a frame.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -16,18 +15,8 @@ SINTER_NAMESPACE_BEGIN
 
 class Plan;
 
-/// scatter_add: operands are index, value, result. Strides symbolic, in elements.
-struct ScatterOp {
-  DType index_dtype = DType::i64;
-  DType dtype = DType::f32;
-  int axis = 0;
-  Shape index_shape, result_shape;
-  Layout index, value;
-};
-
 struct HostOp {
-  void (*run)(HostCall& call) = nullptr;  // null: scatter_add
-  ScatterOp scatter;
+  void (*run)(HostCall& call) = nullptr;
   SharedAttrs attrs;
   Location where;
   std::size_t inputs = 0;    // the operands are these, then the results
@@ -40,7 +29,7 @@ struct HostOp {
 
 /// What the fusion node does, with the layouts of its operands. Bodies are the caller's to add.
 HostOp make_host_op(const FusionGraph& nodes, int node);
-/// run() of a scatter_add throws IndexError when an index is out of range; else whatever the op throws.
+/// run() throws whatever the op throws.
 std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols);
 
 SINTER_NAMESPACE_END

@@ -35,8 +35,12 @@ class KernelCache {
   std::shared_ptr<const Executable> get(Backend& backend, const Kernel& kernel, const Schedule& schedule,
                                         std::string* why_declined) {
     const std::string backend_key = std::string(backend.name()) + " " + backend.cache_key();
-    const Hash128 hash =
-        Hasher{}.add(kernel.hash()).add(std::string_view(backend_key)).add(schedule_word(schedule)).finish();
+    Hasher hasher;
+    hasher.add(kernel.hash()).add(std::string_view(backend_key));
+    for (const ScheduleStep& step : schedule.steps())
+      hasher.add(std::uint64_t{as_index(step.action)} << 32 | std::uint64_t{step.number} << 8 |
+                 static_cast<std::uint8_t>(step.axis));
+    const Hash128 hash = hasher.finish();
     std::shared_ptr<CachedKernel> entry = find(hash, kernel, schedule, backend_key);
     if (!entry) entry = insert(hash, kernel, schedule, backend_key);
     entry->last_use.store(clock_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
@@ -66,11 +70,6 @@ class KernelCache {
 
  private:
   using Table = std::unordered_multimap<Hash128, std::shared_ptr<CachedKernel>, Hash128Hash>;
-
-  static std::uint64_t schedule_word(const Schedule& s) {
-    return std::uint64_t{s.vector_bits} << 48 | std::uint64_t{s.unroll} << 32 | std::uint64_t{s.tile_m} << 16 |
-           s.tile_n;
-  }
 
   std::shared_ptr<CachedKernel> find_locked(const Hash128& hash, const Kernel& kernel, const Schedule& schedule,
                                             const std::string& key) const {

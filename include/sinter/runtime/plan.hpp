@@ -68,7 +68,8 @@ struct PlanStep {
   std::string name;                 // "fused_mul_add_tanh"
   std::vector<std::int32_t> nodes;  // of the graph
   std::vector<Location> where;      // the users' lines they come from
-  std::vector<Location> takes;      // those of the operations that read at positions given as data
+  std::vector<Location> takes;      // those of the operations that read or write at positions given as data
+  std::string_view taker = "take";  // the name of these operations
   std::string backend;              // that took it
   std::string declined;             // what those before it said
   bool runs_on_host = false;        // though the plan is of another device, which declined it
@@ -77,7 +78,7 @@ struct PlanStep {
   std::shared_ptr<const Executable> executable;
   std::optional<HostOp> host;
   SmallVector<BufferRef, 8> operands;
-  std::size_t host_inputs() const { return host->run == nullptr ? 2 : host->inputs; }
+  std::size_t host_inputs() const { return host->inputs; }
   bool is_plain_copy = false;  // moves elements to the same places: nothing to do in the same memory
 };
 

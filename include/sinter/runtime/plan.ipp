@@ -134,21 +134,6 @@ SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
                        step.backend + "), its operands are copied there and back: " + step.declined);
 }
 
-namespace runtime_detail {
-/// Loads and stores the same elements at the same places.
-inline bool is_plain_copy(const LoweredKernel& lowered) {
-  const Kernel& kernel = lowered.kernel;
-  if (kernel.body.size() != 1 || kernel.body[0].prim != Prim::load || kernel.stores.size() != 1 ||
-      kernel.operands.size() != 2)
-    return false;
-  const auto &read = lowered.geometry.accesses[kernel.body[0].access],
-             &write = lowered.geometry.accesses[kernel.stores[0].access];
-  for (std::size_t a = 0; a < kernel.axes.size(); ++a)
-    if (!identical(read.stride[a], write.stride[a])) return false;
-  return identical(read.offset, write.offset);
-}
-}  // namespace runtime_detail
-
 /// The plan of a sub-graph; steps with the same one share it.
 SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared_ptr<const Graph>& body) {
   for (const auto& [known, plan] : bodies_)
@@ -183,7 +168,9 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     if (graph_node == nullptr) continue;
     step.nodes.push_back(nodes_[member.node].graph_node);
     if (graph_node->where.file != nullptr) step.where.push_back(graph_node->where);
-    if (graph_node->op == &op_info<ops::Take>) step.takes.push_back(graph_node->where);
+    const bool is_scatter = nodes_[member.node].kind == NodeKind::scatter;
+    if (graph_node->op == &op_info<ops::Take> || is_scatter) step.takes.push_back(graph_node->where);
+    if (is_scatter) step.taker = graph_node->op->name;
   }
   if (group.is_host) {
     const int node = group.members[0].node;
@@ -195,7 +182,7 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     for (const auto& body : step.host->attrs->bodies) step.host->bodies.push_back(body_plan(body));
   } else {
     LoweredKernel& lowered = kernels_[as_index(id)];
-    step.is_plain_copy = runtime_detail::is_plain_copy(lowered);
+    step.is_plain_copy = is_plain_copy(lowered);
     for (const OperandRef& operand : lowered.operands) step.operands.push_back(buffer_of(operand));
     step.kernel = std::move(lowered.kernel);
     step.geometry = std::move(lowered.geometry);
@@ -213,10 +200,7 @@ SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
   }
   for (PlanOutput& output : plan_->outputs_) output.outlives_failure = true;
   for (auto step = plan_->steps_.rbegin(); step != plan_->steps_.rend(); ++step) {
-    const std::vector<Inst>& body = step->kernel.body;
-    if (!step->host &&
-        std::none_of(body.begin(), body.end(), [](const Inst& inst) { return inst.prim == Prim::gather; }))
-      continue;
+    if (!step->host && !checks_indices(step->kernel)) continue;
     for (auto earlier = step; earlier != plan_->steps_.rend(); ++earlier)
       for (const BufferRef& operand : earlier->operands)
         if (operand.kind == BufferKind::output) plan_->outputs_[as_index(operand.index)].outlives_failure = false;

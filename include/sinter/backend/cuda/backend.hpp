@@ -26,13 +26,12 @@ class CudaBackend final : public Backend {
   std::string cache_key() const override { return cache_key_; }
   Limits limits() const override;
   Device device() const override { return Device::cuda(gpu_.index()); }
+  std::vector<Schedule> schedules(const Kernel& kernel) const override;
   bool compiles_when_bound() const override { return true; }
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                             std::string* why_declined = nullptr) override;
   bool can_group(const Launch& launch) const override;
   std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch> launches) override;
-  std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols,
-                                       const StepContext& step) override;
 
  private:
   Gpu& gpu_;

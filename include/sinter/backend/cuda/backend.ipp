@@ -8,7 +8,6 @@
 #include <sinter/backend/cuda/device/group.hpp>
 #include <sinter/backend/cuda/device/ready_list.hpp>
 #include <sinter/backend/cuda/product/product_binding.hpp>
-#include <sinter/backend/cuda/source/scatter.hpp>
 #include <sinter/backend/cuda/source/source.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
@@ -213,6 +212,10 @@ SINTER_DECL CudaBackend::CudaBackend(Gpu& gpu)
 
 SINTER_DECL Limits CudaBackend::limits() const { return cuda::generator_limits(); }
 
+SINTER_DECL std::vector<Schedule> CudaBackend::schedules(const Kernel& kernel) const {
+  return cuda::generator_schedules(kernel);
+}
+
 SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel& kernel, const Schedule& schedule,
                                                                    std::string* why_declined) {
   std::shared_ptr<const GeneratedKernel> generated = generate(kernel, schedule, gpu_.target(), why_declined);
@@ -226,15 +229,6 @@ SINTER_DECL bool CudaBackend::can_group(const Launch& launch) const {
 
 SINTER_DECL std::unique_ptr<LaunchGroup> CudaBackend::group(std::vector<GroupedLaunch> launches) {
   return cuda_detail::make_group(gpu_, std::move(launches));
-}
-
-SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols,
-                                                              const StepContext& step) {
-  if (op.run != nullptr || step.host_operands != 0) return nullptr;  // scatter's kernel reads device memory alone
-  const auto index = static_cast<std::uint8_t>(size_of(op.scatter.index_dtype)),
-             value = static_cast<std::uint8_t>(size_of(op.scatter.dtype));
-  return std::make_unique<cuda_detail::CudaLaunch>(gpu_, generate_scatter_add(op.scatter, symbols, gpu_.target()), step,
-                                                   std::vector<std::uint8_t>{index, value, value});
 }
 
 SINTER_DECL void forget_product_choices(Device device) {

@@ -8,6 +8,7 @@
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 SINTER_NAMESPACE_BEGIN
@@ -34,6 +35,7 @@ SINTER_DECL Interpreter::Interpreter(std::shared_ptr<const Program> program, con
   loop_offset_.resize(kernel.accesses.size());
   allocate_values();
   fill_immediates();
+  make_folds();
 }
 
 SINTER_DECL Interpreter::~Interpreter() = default;
@@ -43,14 +45,15 @@ SINTER_DECL void Interpreter::allocate_values() {
   constexpr std::int64_t sum_bytes = accumulator_bytes * block_size;
   std::int64_t bytes = 0;
   for (const Inst& inst : kernel.body)
-    bytes += size_of(inst.dtype) * block_size + (is_reduction(inst.prim) ? sum_bytes : 0);
+    bytes += size_of(inst.dtype) * block_size + (is_reduction(inst.prim) || is_scan(inst.prim) ? sum_bytes : 0);
   memory_ = std::make_unique<std::byte[]>(as_index(bytes));
   std::byte* next = memory_.get();
   for (const Inst& inst : kernel.body) {
     value_.push_back(next);
     next += size_of(inst.dtype) * block_size;
-    sums_.push_back(is_reduction(inst.prim) ? next : nullptr);
-    if (is_reduction(inst.prim)) next += sum_bytes;
+    const bool has_sums = is_reduction(inst.prim) || is_scan(inst.prim);
+    sums_.push_back(has_sums ? next : nullptr);
+    if (has_sums) next += sum_bytes;
   }
 }
 
@@ -77,8 +80,17 @@ SINTER_DECL void Interpreter::run(void* const* operands) {
   set_loop_offsets();
   if (product_) run_product();
   else if (reduced_lanes_) run_with_reduced_lanes();
+  else if (program_->kernel.kind == KernelKind::scatter) run_scatter();
   else run_with_parallel_lanes();
   if (index_out_of_range_) throw GatherError(bad_index_, bad_extent_);
+}
+
+/// Row-major, as the lanes are; nothing is written before all indices are known to be good.
+SINTER_DECL void Interpreter::run_scatter() {
+  only_checks_ = true;
+  run_with_parallel_lanes();
+  only_checks_ = false;
+  if (!index_out_of_range_) run_with_parallel_lanes();
 }
 
 // ---- the three methods --------------------------------------------------------------------------------------------
@@ -190,10 +202,15 @@ SINTER_DECL void Interpreter::evaluate_one(InstId id, const Block& block) {
     const void* in[3];
     for (int k = 0; k < arity(inst.prim); ++k) in[k] = value_[inst.args[as_index(k)]];
     map(value_[id], in, block.count);
+  } else if (is_scan(inst.prim)) {
+    const Step& step = program_->steps[id];
+    (reduced_lanes_ ? step.scan_all : step.scan_lanes)(sums_[id], value_[inst.args[0]], value_[id], block.count);
   } else if (inst.prim == Prim::load) {
     load(id, block);
   } else if (inst.prim == Prim::gather) {
     gather(id, block);
+  } else if (inst.prim == Prim::guarded_load) {
+    guarded_load(id, block);
   } else if (inst.prim == Prim::index) {
     read_index(id, block);
   } else {
@@ -246,8 +263,7 @@ SINTER_DECL void Interpreter::gather(InstId id, const Block& block) {
                      const std::int64_t at = indices[lane + i];
                      const bool is_valid = at >= 0 && at < numbers.gather_extent;
                      out[lane + i] = is_valid ? from[i * stride + at * numbers.gather_stride] : T{};
-                     if (!is_valid && !index_out_of_range_)
-                       index_out_of_range_ = true, bad_index_ = at, bad_extent_ = numbers.gather_extent;
+                     if (!is_valid) note_bad_index(at, numbers.gather_extent);
                    }
                  });
   };
@@ -255,6 +271,22 @@ SINTER_DECL void Interpreter::gather(InstId id, const Block& block) {
     auto* out = static_cast<Stored<decltype(tag)>*>(value_[id]);
     if (program_->kernel.body[index].dtype == DType::i32) read(out, static_cast<const std::int32_t*>(value_[index]));
     else read(out, static_cast<const std::int64_t*>(value_[index]));
+  });
+}
+
+SINTER_DECL void Interpreter::guarded_load(InstId id, const Block& block) {
+  const Inst& inst = program_->kernel.body[id];
+  const auto* holds = static_cast<const Stored<bool>*>(value_[inst.args[0]]);
+  visit_dtype(inst.dtype, [&](auto tag) {
+    using T = Stored<decltype(tag)>;
+    T* out = static_cast<T*>(value_[id]);
+    const T* fill = static_cast<const T*>(value_[inst.args[1]]);
+    for_each_run(inst.access, block,
+                 [&](std::int64_t lane, std::int64_t length, const char* base, std::int64_t stride) {
+                   const T* from = reinterpret_cast<const T*>(base);
+                   for (std::int64_t i = 0; i < length; ++i)
+                     out[lane + i] = holds[lane + i] ? from[i * stride] : fill[lane + i];
+                 });
   });
 }
 
@@ -278,9 +310,18 @@ SINTER_DECL void Interpreter::read_index(InstId id, const Block& block) {
 
 SINTER_DECL void Interpreter::start_reductions(const Pass& pass, std::int64_t count) {
   for (InstId id : pass.reductions) {
+    if (folds_[id].lanes != nullptr) folds_[id].lanes->start(), folds_[id].is_put_together = false;
     visit_dtype(program_->kernel.body[id].dtype, [&](auto tag) {
       using T = Stored<decltype(tag)>;
       std::fill_n(static_cast<Accumulator<T>*>(sums_[id]), count, neutral<T>(program_->kernel.body[id].prim));
+    });
+  }
+  for (InstId id : pass.inner) {
+    const Inst& inst = program_->kernel.body[id];
+    if (!is_scan(inst.prim)) continue;
+    visit_dtype(inst.dtype, [&](auto tag) {
+      using T = Stored<decltype(tag)>;
+      std::fill_n(static_cast<Accumulator<T>*>(sums_[id]), count, neutral<T>(reduction_of(inst.prim)));
     });
   }
 }
@@ -288,13 +329,66 @@ SINTER_DECL void Interpreter::start_reductions(const Pass& pass, std::int64_t co
 SINTER_DECL void Interpreter::feed_reductions(const Pass& pass, std::int64_t count) {
   for (InstId id : pass.reductions) {
     const Inst& inst = program_->kernel.body[id];
+    if (inst.prim == Prim::fold) {
+      feed_fold(id, count);
+      continue;
+    }
     const Step& step = program_->steps[id];
     const void* second = inst.prim == Prim::contract ? value_[inst.args[1]] : nullptr;
     (reduced_lanes_ ? step.reduce_all : step.reduce_lanes)(sums_[id], value_[inst.args[0]], second, count);
   }
 }
 
+// Folds with state, in wide cells: a state for each lane of a block; where all lanes are one row's, put together by
+// halves at the end.
+
+SINTER_DECL void Interpreter::make_folds() {
+  const Kernel& kernel = program_->kernel;
+  folds_.resize(kernel.body.size());
+  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
+    const Inst& inst = kernel.body[i];
+    if (inst.prim != Prim::fold || !program_->facts.values[i].is_live || holder(static_cast<InstId>(i)) != i) continue;
+    const ScalarFold& fold = kernel.folds[inst.access];
+    folds_[i].lanes = std::make_unique<kernel_detail::FoldLanes<true>>(fold, block_size);
+    folds_[i].arguments.resize(fold.arguments.size());
+    for (auto& argument : folds_[i].arguments) argument.resize(as_index(block_size));
+  }
+}
+
+/// The first live result of the same fold over the same values.
+SINTER_DECL InstId Interpreter::holder(InstId id) const {
+  const Kernel& kernel = program_->kernel;
+  for (InstId other = 0; other < id; ++other)
+    if (program_->facts.values[other].is_live && shares_state(kernel.body[other], kernel.body[id])) return other;
+  return id;
+}
+
+SINTER_DECL void Interpreter::feed_fold(InstId id, std::int64_t count) {
+  FoldRun& run = folds_[id];
+  if (run.lanes == nullptr) return;
+  const Inst& inst = program_->kernel.body[id];
+  std::array<const void*, max_fold_arguments> arguments{};
+  for (std::size_t k = 0; k < run.arguments.size(); ++k) {
+    const DType dtype = program_->kernel.body[inst.args[k]].dtype;
+    kernel_detail::cell_memory<true>(dtype).load(run.arguments[k].data(),
+                                                 static_cast<const std::byte*>(value_[inst.args[k]]), 1, count);
+    arguments[k] = run.arguments[k].data();
+  }
+  run.lanes->step(0, count, arguments);
+}
+
+SINTER_DECL void Interpreter::finish_fold(InstId id, std::int64_t count) {
+  const Inst& inst = program_->kernel.body[id];
+  FoldRun& run = folds_[holder(id)];
+  if (reduced_lanes_ && !run.is_put_together) run.lanes->merge_halves();
+  run.is_put_together = true;
+  std::vector<kernel_detail::CellRoom> cells(as_index(count));
+  run.lanes->result(as_index(inst.bits), cells.data(), count);
+  kernel_detail::cell_memory<true>(inst.dtype).store(cells.data(), static_cast<std::byte*>(value_[id]), 1, count);
+}
+
 SINTER_DECL void Interpreter::finish_reduction(InstId id, std::int64_t count) {
+  if (program_->kernel.body[id].prim == Prim::fold) return finish_fold(id, count);
   visit_dtype(program_->kernel.body[id].dtype, [&](auto tag) {
     using T = Stored<decltype(tag)>;
     const auto* sums = static_cast<const Accumulator<T>*>(sums_[id]);
@@ -303,8 +397,42 @@ SINTER_DECL void Interpreter::finish_reduction(InstId id, std::int64_t count) {
   });
 }
 
+SINTER_DECL void Interpreter::note_bad_index(std::int64_t index, std::int64_t extent) {
+  if (index_out_of_range_) return;
+  index_out_of_range_ = true;
+  bad_index_ = index;
+  bad_extent_ = extent;
+}
+
+SINTER_DECL void Interpreter::update(const Store& store, const Block& block) {
+  const auto& numbers = geometry_.accesses[store.access];
+  const auto write = [&](const auto* from, const auto* indices) {
+    using T = std::remove_cvref_t<decltype(*from)>;
+    for_each_run(store.access, block, [&](std::int64_t lane, std::int64_t length, char* base, std::int64_t stride) {
+      for (std::int64_t i = 0; i < length; ++i) {
+        const std::int64_t at = indices[lane + i];
+        if (at < 0 || at >= numbers.gather_extent) note_bad_index(at, numbers.gather_extent);
+        else if (!only_checks_) {
+          T& to = reinterpret_cast<T*>(base)[i * stride + at * numbers.gather_stride];
+          to = scalar_meaning::combined(store.combine, to, from[lane + i]);
+        }
+      }
+    });
+  };
+  const Inst& index = program_->kernel.body[store.index];
+  visit_dtype(program_->kernel.body[store.value].dtype, [&](auto tag) {
+    const auto* from = static_cast<const Stored<decltype(tag)>*>(value_[store.value]);
+    if (index.dtype == DType::i32) write(from, static_cast<const std::int32_t*>(value_[store.index]));
+    else write(from, static_cast<const std::int64_t*>(value_[store.index]));
+  });
+}
+
 SINTER_DECL void Interpreter::store(const std::vector<Store>& stores, const Block& block) {
   for (const Store& store : stores) {
+    if (store.index != no_inst) {
+      update(store, block);
+      continue;
+    }
     visit_dtype(program_->kernel.body[store.value].dtype, [&](auto tag) {
       using T = Stored<decltype(tag)>;
       const T* from = static_cast<const T*>(value_[store.value]);

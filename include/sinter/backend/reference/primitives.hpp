@@ -17,6 +17,7 @@ namespace reference_detail {
 using scalar_meaning::Add;
 using scalar_meaning::convert;
 using scalar_meaning::Floating;
+using scalar_meaning::map_bitcast;
 using scalar_meaning::map_convert;
 using scalar_meaning::map_of;
 using scalar_meaning::Max;
@@ -81,6 +82,35 @@ ReduceFunction reduce_of(Prim reduction) {
   if (reduction == Prim::reduce_min) return reduce_values<Prim::reduce_min, T, lanewise>;
   if (reduction == Prim::reduce_max) return reduce_values<Prim::reduce_max, T, lanewise>;
   return reduce_values<Prim::contract, T, lanewise>;
+}
+
+/// Takes `count` values into sums as a ReduceFunction does, and gives each sum: with the value, or (exclusive) before
+/// it.
+using ScanFunction = void (*)(void* sums, const void* values, void* results, std::int64_t count);
+
+template <Prim reduction, class T, bool lanewise, bool is_exclusive>
+void scan_values(void* sums, const void* values, void* results, std::int64_t count) {
+  using A = Accumulator<T>;
+  auto* sum = static_cast<A*>(sums);
+  for (std::int64_t i = 0; i < count; ++i) {
+    A& total = sum[lanewise ? i : 0];
+    const A before = total;
+    total = reduce_step<reduction, A>(before, static_cast<A>(static_cast<const T*>(values)[i]), A{});
+    static_cast<T*>(results)[i] = convert<T>(is_exclusive ? before : total);
+  }
+}
+
+template <class T, bool lanewise>
+ScanFunction scan_of(const Inst& scan) {
+  const auto choose = [&]<Prim reduction>() -> ScanFunction {
+    return scan.is_exclusive() ? scan_values<reduction, T, lanewise, true> : scan_values<reduction, T, lanewise, false>;
+  };
+  switch (scan.prim) {
+    case Prim::scan_add: return choose.template operator()<Prim::reduce_add>();
+    case Prim::scan_mul: return choose.template operator()<Prim::reduce_mul>();
+    case Prim::scan_min: return choose.template operator()<Prim::reduce_min>();
+    default: return choose.template operator()<Prim::reduce_max>();
+  }
 }
 
 }  // namespace reference_detail

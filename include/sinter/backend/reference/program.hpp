@@ -26,6 +26,8 @@ struct Step {
   VectorFunction map = nullptr;           // maps
   ReduceFunction reduce_lanes = nullptr;  // reductions: one sum per lane
   ReduceFunction reduce_all = nullptr;    // reductions: all lanes into one sum
+  ScanFunction scan_lanes = nullptr;      // scans: one sum per lane
+  ScanFunction scan_all = nullptr;        // scans: one sum along the lanes
 };
 
 struct Program {

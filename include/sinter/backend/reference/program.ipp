@@ -10,7 +10,7 @@ SINTER_NAMESPACE_BEGIN
 namespace reference_detail {
 
 inline Step step_of(const Kernel& kernel, const Inst& inst) {
-  if (inst.prim == Prim::immediate || inst.prim == Prim::load || inst.prim == Prim::gather || inst.prim == Prim::index)
+  if (inst.prim == Prim::immediate || inst.prim == Prim::index || inst.prim == Prim::fold || reads_memory(inst.prim))
     return {};
   const DType from = kernel.body[inst.args[0]].dtype;
   Step step;
@@ -19,13 +19,20 @@ inline Step step_of(const Kernel& kernel, const Inst& inst) {
     if (is_reduction(inst.prim)) {
       step.reduce_lanes = reduce_of<T, true>(inst.prim);
       step.reduce_all = reduce_of<T, false>(inst.prim);
+    } else if (is_scan(inst.prim)) {
+      step.scan_lanes = scan_of<T, true>(inst);
+      step.scan_all = scan_of<T, false>(inst);
     } else if (inst.prim == Prim::convert) {
       visit_dtype(inst.dtype, [&](auto to) { step.map = map_convert<Stored<decltype(to)>, T>; });
+    } else if (inst.prim == Prim::bitcast) {
+      visit_dtype(inst.dtype, [&](auto to) {
+        if constexpr (sizeof(Stored<decltype(to)>) == sizeof(T)) step.map = map_bitcast<Stored<decltype(to)>, T>;
+      });
     } else {
       step.map = map_of<T>(inst.prim);
     }
   });
-  if (step.map == nullptr && step.reduce_all == nullptr)
+  if (step.map == nullptr && step.reduce_all == nullptr && step.scan_all == nullptr)
     throw InternalError("kernel: " + std::string(name(inst.prim)) + " of " + std::string(name(from)));
   return step;
 }

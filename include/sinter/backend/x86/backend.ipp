@@ -5,7 +5,10 @@
 
 #include <sinter/backend/x86/contraction/contraction.hpp>
 #include <sinter/backend/x86/nest/loop.hpp>
+#include <sinter/backend/x86/nest/prepare.hpp>
+#include <sinter/backend/x86/scatter/scatter.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/kernel/loop_nest/choices.hpp>
 
 #include <asmjit/x86.h>
 
@@ -51,14 +54,9 @@ SINTER_DECL Limits X86Backend::limits() const {
 }
 
 SINTER_DECL std::vector<Schedule> X86Backend::schedules(const Kernel& kernel) const {
-  std::vector<Schedule> choices{Schedule{}};
-  const bool is_wide = isa_ == Isa::avx512;
-  if (kernel.kind == KernelKind::contraction)  // other register tiles
-    for (auto [rows, vectors] : {std::pair{14, 2}, {6, 4}, {3, 8}})
-      if (is_wide || vectors == 2)
-        choices.push_back({.tile_m = static_cast<std::uint16_t>(rows),
-                           .tile_n = static_cast<std::uint16_t>(vectors * (is_wide ? 16 : 8))});
-  return choices;
+  if (!isa_) return {Schedule{}};
+  return kernel.kind == KernelKind::contraction ? contraction_schedules(*isa_)
+                                                : nest_schedules(kernel, machine_of(*isa_));
 }
 
 SINTER_DECL std::shared_ptr<const Executable> X86Backend::compile(const Kernel& kernel, const Schedule& schedule,
@@ -67,6 +65,7 @@ SINTER_DECL std::shared_ptr<const Executable> X86Backend::compile(const Kernel& 
     if (why_declined != nullptr) *why_declined = "x86: this processor lacks AVX2, FMA or BMI2";
     return nullptr;
   }
+  if (kernel.kind == KernelKind::scatter) return make_scatter_executable(kernel, schedule, *isa_, why_declined);
   return kernel.kind == KernelKind::contraction ? make_contraction_executable(kernel, schedule, *isa_, why_declined)
                                                 : make_loop_executable(kernel, schedule, *isa_, why_declined);
 }

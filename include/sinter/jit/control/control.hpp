@@ -186,6 +186,12 @@ struct Carries<C> {
 
 template <class C, class B, class... I>
 auto while_over(Location where, const C& condition, const B& body, const I&... init) {
+  static_assert(std::is_invocable_v<const C&, const held_t<I>&...>,
+                "sinter: the condition of a while_loop does not take the carries: it has one parameter for each, a "
+                "Scalar where the loop starts with a C++ number, else the type that the loop starts with");
+  static_assert(std::is_invocable_v<const B&, const held_t<I>&...>,
+                "sinter: the body of a while_loop does not take the carries: it has one parameter for each, a "
+                "Scalar where the loop starts with a C++ number, else the type that the loop starts with");
   using R = typename Carries<held_t<I>...>::type;
   check_structure<R>();
   const std::tuple<held_t<I>...> carries{hold<held_t<I>>(init)...};

@@ -194,9 +194,14 @@ class LazyLookup {
     const bool has_failed = known != nullptr && !general && has_other_inputs(*known);
     if (plan != nullptr) made->key = plan->key;
     else made->key = general ? *std::move(general) : wanted_;
-    compile(*made, fuses);
+    const bool is_too_general = !compile_or_fail(*made, fuses, general.has_value());
+    if (is_too_general) {
+      made = std::make_shared<LazyPlan>();
+      made->key = wanted_;
+      compile(*made, fuses);
+    }
     lock_.lock();
-    if (has_failed) ++cache_.families[*family_].failures;
+    if (has_failed || is_too_general) ++cache_.families[*family_].failures;
     std::shared_ptr<LazyPlan> place = find();
     if (place == nullptr) return insert(std::move(made));
     if (!place->is_fused && made->is_fused && place->key.symbols.size() == made->key.symbols.size()) {
@@ -207,6 +212,20 @@ class LazyLookup {
       cache_.stats.bytes += made->bytes - std::exchange(place->bytes, made->bytes);
     }
     return place;
+  }
+
+  /// False: the graph is one for several sizes, and some pass cannot tell that what was guessed of them fits.
+  bool compile_or_fail(LazyPlan& made, bool fuses, bool is_general) const {
+    if (!is_general) {
+      compile(made, fuses);
+      return true;
+    }
+    try {
+      compile(made, fuses);
+      return true;
+    } catch (const Error&) {
+      return false;  // what is wrong at this size, too, is thrown again
+    }
   }
 
   void compile(LazyPlan& made, bool fuses) const {

@@ -3,6 +3,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/kernel/loop_nest/loop_nest.hpp>
+#include <sinter/kernel/schedule.hpp>
 
 #include <optional>
 #include <string>

@@ -4,7 +4,9 @@
 #include <sinter/kernel/loop_nest/builder.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/kernel/loop_nest/choices.hpp>
 #include <sinter/kernel/loop_nest/verify.hpp>
+#include <sinter/kernel/loop_nest/writer.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -13,11 +15,10 @@ SINTER_NAMESPACE_BEGIN
 
 namespace kernel_detail {
 
-class NestBuilder {
+class NestBuilder : private NestWriter {
  public:
-  NestBuilder(const Kernel& kernel, const Schedule& schedule, const Machine& machine, IndexWidth width)
-      : k_(kernel), schedule_(schedule), machine_(machine), facts_(facts_of(kernel)) {
-    nest_.kernel = &kernel;
+  NestBuilder(const Kernel& kernel, const NestChoices& choices, const Machine& machine, IndexWidth width)
+      : NestWriter(kernel), k_(kernel), choices_(choices), machine_(machine), facts_(facts_of(kernel)) {
     nest_.vector_axis = kernel.rank() - 1;
     nest_.narrow_index = width == IndexWidth::narrow_if_possible && can_narrow_index(kernel, nest_.vector_axis);
   }
@@ -47,6 +48,7 @@ class NestBuilder {
 
   std::string find_axes() {
     if (k_.kind == KernelKind::contraction) return "contractions have their own generator";
+    if (k_.kind == KernelKind::scatter) return "scatters have their own driver";
     SmallVector<int, max_axes> reduced;
     for (int a = 0; a < nest_.vector_axis; ++a)
       if (k_.is_reduced(a)) reduced.push_back(a);
@@ -60,7 +62,7 @@ class NestBuilder {
     std::int64_t largest = 4;
     if (!nest_.narrow_index)
       for (const Inst& inst : k_.body) largest = std::max(largest, size_of(inst.dtype));
-    nest_.lanes = machine_.vector_bytes / static_cast<int>(largest);
+    nest_.lanes = choices_.vector_bytes / static_cast<int>(largest);
   }
 
   NestLevel level_of(AxisMask axes) const {
@@ -115,6 +117,7 @@ class NestBuilder {
   };
   struct Pass {
     Range reductions, needs;  // what it finishes; what it computes or fetches inside its loops
+    Range scans;              // of those
     bool stores = false;
   };
   std::span<const InstId> in(const Range& range) const { return {lists_.data() + range.first, range.count}; }
@@ -141,7 +144,7 @@ class NestBuilder {
     pass.reductions.first = lists_.size();
     for (const InstId r : reductions_of(k_, facts_, number)) {
       lists_.push_back(r);
-      need(k_.body[r].args[0], number, needed);
+      for (int a = 0; a < arity(k_.body[r].prim); ++a) need(k_.body[r].args[as_index(a)], number, needed);
     }
     pass.needs.first = lists_.size();
     pass.reductions.count = pass.needs.first - pass.reductions.first;
@@ -150,6 +153,10 @@ class NestBuilder {
     for (std::size_t i = 0; i < needed.size(); ++i)
       if (needed[i]) lists_.push_back(static_cast<InstId>(i));
     pass.needs.count = lists_.size() - pass.needs.first;
+    pass.scans.first = lists_.size();
+    for (std::size_t i = 0; i < needed.size(); ++i)
+      if (needed[i] && is_scan(k_.body[i].prim)) lists_.push_back(static_cast<InstId>(i));
+    pass.scans.count = lists_.size() - pass.scans.first;
     passes_.push_back(pass);
   }
 
@@ -168,7 +175,7 @@ class NestBuilder {
   }
   bool is_worth_keeping(InstId id) const {
     return is_row() && nest_.near_axis < 0 && nest_.places[id].is_vector && k_.body[id].dtype != DType::bool_ &&
-           static_cast<int>(nest_.buffers.size()) < machine_.most_tiles && costs_[id] >= machine_.least_cost_to_keep;
+           static_cast<int>(nest_.buffers.size()) < choices_.most_tiles && costs_[id] >= machine_.least_cost_to_keep;
   }
   bool is_fetched(InstId id, int pass) const { return tile_[id] >= 0 && first_pass_[id] < pass; }
 
@@ -182,7 +189,8 @@ class NestBuilder {
         if (is_fetched(id, number)) continue;
         for (int a = 0; a < arity(k_.body[id].prim); ++a) use_argument(k_.body[id].args[as_index(a)]);
       }
-      for (const InstId r : in(pass.reductions)) use_argument(k_.body[r].args[0]);
+      for (const InstId r : in(pass.reductions))
+        for (int a = 0; a < arity(k_.body[r].prim); ++a) use_argument(k_.body[r].args[as_index(a)]);
       if (pass.stores)
         for (const std::uint16_t s : inner_stores_) use_argument(k_.stores[s].value);
     }
@@ -200,27 +208,36 @@ class NestBuilder {
   void choose_copies() {
     std::size_t longest = 0;
     for (int p = 0; p < pass_count(); ++p) longest = std::max(longest, passes_[as_index(p)].needs.count);
-    if (schedule_.unroll != 0) copies_ = static_cast<int>(std::bit_floor(std::min<unsigned>(schedule_.unroll, 8u)));
+    if (choices_.copies) copies_ = *choices_.copies;
     else if (is_column()) copies_ = longest <= 4 && machine_.has_masks ? 8 : 4;  // wide blocks visit fewer pages
-    else copies_ = longest > 100 ? 1 : 2;
+    else copies_ = longest > (facts_.has_guard ? 40 : 100) ? 1 : 2;              // fewer vectors see a border
     fold_copies_ = copies_;
     for (const Inst& inst : k_.body)
-      if (is_reduction(inst.prim))
-        fold_copies_ = std::max(
-            fold_copies_, is_floating(inst.dtype) ? 256 / static_cast<int>(size_of(inst.dtype)) / nest_.lanes : 4);
+      if (is_scan(inst.prim) && is_row())  // whole groups
+        copies_ = std::max(copies_, static_cast<int>(scan_group_bytes / size_of(inst.dtype)) / nest_.lanes);
+    for (const Inst& inst : k_.body)
+      if (is_reduction(inst.prim)) fold_copies_ = std::max(fold_copies_, accumulators_of(inst));
+  }
+  /// Vectors that make up the lanes of a reduction along the vector axis; of integers any number will do.
+  int accumulators_of(const Inst& inst) const {
+    if (inst.prim == Prim::fold) return fold_lanes / nest_.lanes;
+    return is_floating(inst.dtype) ? 256 / static_cast<int>(size_of(inst.dtype)) / nest_.lanes : 4;
   }
 
   bool splits() const {
-    return is_row() && nest_.near_axis < 0 && pass_count() == 1 && !passes_[0].stores &&
+    return choices_.splits && is_row() && nest_.near_axis < 0 && pass_count() == 1 && !passes_[0].stores &&
            passes_[0].reductions.count != 0;
   }
   bool has_short_rows() const {
-    if (!is_row() || nest_.near_axis >= 0 || facts_.has_gather) return false;
+    if (!is_row() || nest_.near_axis >= 0 || facts_.has_gather || facts_.has_guard || choices_.short_rows == 0)
+      return false;
+    if (passes_[0].scans.count != 0) return false;
     return std::none_of(k_.accesses.begin(), k_.accesses.end(), [&](const Access& access) {
-      return access.stride[as_index(nest_.vector_axis)] == StrideClass::any;
+      return access.stride[as_index(nest_.vector_axis)] >= StrideClass::any;
     });
   }
   int short_rows_at_once() const {
+    if (choices_.short_rows) return *choices_.short_rows;
     int cost = 0;
     for (const Inst& inst : k_.body) cost += machine_.cost(inst.prim);
     return machine_.has_masks && cost <= 120 ? 4 : 2;
@@ -228,67 +245,31 @@ class NestBuilder {
 
   // Nodes -----------------------------------------------------------------------------------------------------------
 
-  std::size_t open(NestNode node) {
-    nest_.nodes.push_back(node);
-    return nest_.nodes.size() - 1;
-  }
-  void close(std::size_t place) { nest_.nodes[place].end = static_cast<std::uint32_t>(nest_.nodes.size()); }
-  void add(NestNode node) { close(open(node)); }
-
-  std::size_t open_variant(VariantKind kind) {
-    nest_.variants.push_back(kind);
-    return open({.kind = NestNodeKind::variant, .first = static_cast<std::uint16_t>(nest_.variants.size() - 1)});
-  }
-  std::size_t open_stage() { return open({.kind = NestNodeKind::stage}); }
-  std::size_t open_loop(const Loop& loop) {
-    nest_.loops.push_back(loop);
-    return open({.kind = NestNodeKind::loop, .first = static_cast<std::uint16_t>(nest_.loops.size() - 1)});
-  }
   std::size_t open_outer(int copies = 1) {
     return open_loop({.axes = outer_axes(),
                       .mode = LoopMode::task,
                       .tail = copies > 1 ? LoopTail::stepwise : LoopTail::none,
                       .copies = static_cast<std::uint8_t>(copies)});
   }
-  std::size_t open_vector(int copies, LoopRange range = LoopRange::whole) {
-    return open_loop({.axes = axis_bit(nest_.vector_axis),
-                      .mode = LoopMode::vector,
-                      .tail = LoopTail::mask,
-                      .range = range,
-                      .copies = static_cast<std::uint8_t>(copies),
-                      .step = static_cast<std::uint16_t>(nest_.lanes)});
-  }
-
-  /// A node of ids: `take(id)` says which of the list it has. Nothing where it has none.
-  template <class Take>
-  void add_ids(NestNodeKind kind, std::span<const InstId> list, Take&& take) {
-    const std::size_t first = nest_.ids.size();
-    for (const InstId id : list)
-      if (take(id)) nest_.ids.push_back(id);
-    add_ids_since(kind, first);
-  }
-  void add_ids_since(NestNodeKind kind, std::size_t first) {
-    if (nest_.ids.size() == first) return;
-    add({.kind = kind,
-         .first = static_cast<std::uint16_t>(first),
-         .count = static_cast<std::uint16_t>(nest_.ids.size() - first)});
-  }
   void add_steps(const Pass& pass) {
     add_ids(NestNodeKind::step, in(pass.reductions), [](InstId) { return true; });
   }
   std::size_t open_fold(const Pass& pass, int axis, FoldPart part = FoldPart::whole) {
     const std::size_t first = nest_.ids.size();
-    for (const InstId id : in(pass.reductions)) nest_.ids.push_back(id);
+    const Range& ids = part == FoldPart::scan ? pass.scans : pass.reductions;
+    for (const InstId id : in(ids)) nest_.ids.push_back(id);
     return open({.kind = NestNodeKind::fold,
                  .part = part,
                  .first = static_cast<std::uint16_t>(first),
-                 .count = static_cast<std::uint16_t>(pass.reductions.count),
+                 .count = static_cast<std::uint16_t>(ids.count),
                  .axis = static_cast<std::uint16_t>(axis)});
   }
-  void add_stores(const StoreList& stores) {
-    for (const std::uint16_t s : stores) add({.kind = NestNodeKind::store, .first = s});
+  /// What a pass folds or scans along its innermost axis, if anything.
+  std::optional<std::size_t> open_fold_or_scan(const Pass& pass, int axis) {
+    if (pass.scans.count != 0) return open_fold(pass, axis, FoldPart::scan);
+    if (pass.reductions.count != 0) return open_fold(pass, axis);
+    return std::nullopt;
   }
-
   /// A gather whose index is the same in all lanes, and is known at another place than the gather's.
   bool has_check(InstId gather) const {
     if (k_.body[gather].prim != Prim::gather) return false;
@@ -296,7 +277,6 @@ class NestBuilder {
     return !nest_.places[index].is_vector && (nest_.places[index].level != nest_.places[gather].level ||
                                               facts_.values[index].depth != facts_.values[gather].depth);
   }
-  void add_check(InstId gather) { add({.kind = NestNodeKind::check, .first = gather}); }
 
   /// What stands at `level` above the innermost loops and is known after `depth` reductions.
   void add_outside(NestLevel level, int depth) {
@@ -318,7 +298,12 @@ class NestBuilder {
     std::size_t first = nest_.ids.size();
     for (const InstId id : in(pass.needs)) {
       if (nest_.places[id].level != level || nest_.places[id].is_vector) continue;
-      nest_.ids.push_back(id);
+      if (is_scan(k_.body[id].prim)) {
+        add_ids_since(NestNodeKind::compute, first);
+        first = add_step_of(id);
+      } else {
+        nest_.ids.push_back(id);
+      }
       for (std::size_t g = id; facts_.has_gather && g < k_.body.size(); ++g)
         if (has_check(static_cast<InstId>(g)) && k_.body[g].args[0] == id && nest_.places[g].level != level) {
           add_ids_since(NestNodeKind::compute, first);
@@ -364,12 +349,16 @@ class NestBuilder {
 
   void build_row_walk(int number, LoopRange range) {
     const Pass& pass = passes_[as_index(number)];
-    const bool folds = pass.reductions.count != 0;
-    const std::size_t fold = folds ? open_fold(pass, nest_.vector_axis) : 0;
-    const std::size_t loop = open_vector(folds ? fold_copies_ : copies_, range);
+    const std::optional<std::size_t> fold = open_fold_or_scan(pass, nest_.vector_axis);
+    const std::size_t loop = open_vector(pass.reductions.count != 0 ? fold_copies_ : copies_, range);
     std::size_t first = nest_.ids.size();
     for (const InstId id : in(pass.needs)) {
       if (nest_.places[id].level != NestLevel::column) continue;
+      if (is_scan(k_.body[id].prim)) {
+        add_ids_since(NestNodeKind::compute, first);
+        first = add_step_of(id);
+        continue;
+      }
       const bool fetches = is_fetched(id, number);
       if (!fetches) nest_.ids.push_back(id);
       if (tile_[id] < 0) continue;
@@ -381,7 +370,7 @@ class NestBuilder {
     add_steps(pass);
     if (pass.stores) add_stores(inner_stores_);
     close(loop);
-    if (folds) close(fold);
+    if (fold) close(*fold);
   }
 
   void build_columns() {
@@ -397,8 +386,8 @@ class NestBuilder {
 
   void add_both(const Pass& pass, NestLevel level) {
     add_uniform(pass, level);
-    add_ids(NestNodeKind::compute, in(pass.needs),
-            [&](InstId id) { return nest_.places[id].level == level && nest_.places[id].is_vector; });
+    add_computes(in(pass.needs),
+                 [&](InstId id) { return nest_.places[id].level == level && nest_.places[id].is_vector; });
   }
 
   void build_column_pass(const Pass& pass) {
@@ -414,15 +403,19 @@ class NestBuilder {
 
   void build_near(const Pass& pass) {
     const bool folds = pass.reductions.count != 0;
-    const std::size_t fold = folds ? open_fold(pass, nest_.near_axis) : 0;
+    const std::optional<std::size_t> fold = open_fold_or_scan(pass, nest_.near_axis);
     const std::size_t loop = open_loop({.axes = axis_bit(nest_.near_axis),
                                         .tail = LoopTail::stepwise,
-                                        .copies = static_cast<std::uint8_t>(folds && is_light(pass) ? 8 : 1)});
+                                        .copies = static_cast<std::uint8_t>(folds ? near_copies(pass) : 1)});
     add_both(pass, NestLevel::near);
     add_steps(pass);
     if (pass.stores) add_stores(inner_stores_);
     close(loop);
-    if (folds) close(fold);
+    if (fold) close(*fold);
+  }
+  int near_copies(const Pass& pass) const {
+    if (choices_.near_copies) return *choices_.near_copies;
+    return is_light(pass) ? 8 : 1;
   }
   /// Little enough work at a point that several of them in a row are worth their code.
   bool is_light(const Pass& pass) const {
@@ -460,7 +453,8 @@ class NestBuilder {
     for (const InstId id : in(pass.needs))
       for (int a = 0; first_pass_[id] == number && a < arity(k_.body[id].prim); ++a)
         visit(k_.body[id].args[as_index(a)]);
-    for (const InstId r : in(pass.reductions)) visit(k_.body[r].args[0]);
+    for (const InstId r : in(pass.reductions))
+      for (int a = 0; a < arity(k_.body[r].prim); ++a) visit(k_.body[r].args[as_index(a)]);
     if (!pass.stores) return;
     for (const std::uint16_t s : inner_stores_) visit(k_.stores[s].value);
   }
@@ -510,7 +504,9 @@ class NestBuilder {
     build_block_walk(pass);
     close(part);
     const std::size_t first = nest_.buffers.size();
-    for (const InstId r : in(pass.reductions)) {
+    for (std::size_t i = 0; i < pass.reductions.count; ++i) {
+      const InstId r = in(pass.reductions)[i];
+      if (nest_.holder(in(pass.reductions), i) != r) continue;
       nest_.buffers.push_back(
           {r, static_cast<AxisMask>(outer_axes() | axis_bit(nest_.vector_axis)), BufferSpace::workspace});
       add({.kind = NestNodeKind::keep, .first = static_cast<std::uint16_t>(nest_.buffers.size() - 1)});
@@ -541,8 +537,8 @@ class NestBuilder {
     add_outside(NestLevel::outer, 0);
     const std::size_t fold = open_fold(pass, nest_.vector_axis, FoldPart::finish);
     const std::size_t loop = open_loop(block_loop(LoopMode::serial));
-    for (std::size_t r = 0; r < pass.reductions.count; ++r)
-      add({.kind = NestNodeKind::fetch, .first = static_cast<std::uint16_t>(first_buffer + r)});
+    for (std::size_t b = first_buffer; b < nest_.buffers.size(); ++b)
+      add({.kind = NestNodeKind::fetch, .first = static_cast<std::uint16_t>(b)});
     add_steps(pass);
     close(loop);
     close(fold);
@@ -554,10 +550,9 @@ class NestBuilder {
 
   static constexpr AxisMask always_outer = 1u << 15;  // no axis: a value that belongs to a fold's place
   const Kernel& k_;
-  const Schedule& schedule_;
+  const NestChoices choices_;
   const Machine& machine_;
   const KernelFacts facts_;
-  LoopNest nest_;
   SmallVector<std::uint16_t, 64> costs_;  // of computing a value from what is loaded
   SmallVector<AxisMask, 64> axes_;
   SmallVector<Pass, 8> passes_;
@@ -574,7 +569,9 @@ class NestBuilder {
 
 SINTER_DECL std::optional<LoopNest> build_nest(const Kernel& kernel, const Schedule& schedule, const Machine& machine,
                                                IndexWidth width, std::string& why) {
-  return kernel_detail::NestBuilder(kernel, schedule, machine, width).run(why);
+  const std::optional<NestChoices> choices = read_choices(kernel, schedule, machine, why);
+  if (!choices) return std::nullopt;
+  return kernel_detail::NestBuilder(kernel, *choices, machine, width).run(why);
 }
 
 SINTER_NAMESPACE_END

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -85,7 +86,14 @@ template <bool is_wide>
 scalar_meaning::VectorFunction cell_map(const Inst& inst, DType from) {
   return visit_dtype(from, [&](auto tag) -> scalar_meaning::VectorFunction {
     using From = CellOf<decltype(tag), is_wide>;
-    if (inst.prim != Prim::convert) return scalar_meaning::map_of<From>(inst.prim);
+    if (inst.prim != Prim::convert && inst.prim != Prim::bitcast) return scalar_meaning::map_of<From>(inst.prim);
+    if (inst.prim == Prim::bitcast)
+      return visit_dtype(inst.dtype, [](auto to) -> scalar_meaning::VectorFunction {
+        using F = Stored<decltype(tag)>;
+        using T = Stored<decltype(to)>;
+        if constexpr (sizeof(F) == sizeof(T)) return scalar_meaning::map_bitcast<T, F, CellOf<T, is_wide>, From>;
+        else return nullptr;
+      });
     return visit_dtype(inst.dtype, [](auto to) -> scalar_meaning::VectorFunction {
       return scalar_meaning::map_convert<CellOf<decltype(to), is_wide>, From>;
     });
@@ -94,17 +102,21 @@ scalar_meaning::VectorFunction cell_map(const Inst& inst, DType from) {
 
 // Folds --------------------------------------------------------------------------------------------------------------
 
-/// A reduction in progress: takes in the points of an axis in order, or values of its blocks.
+using Cells = std::span<const void* const>;
+
+/// A reduction in progress: takes in the points of an axis in order, or states of its blocks.
 class CellFold {
  public:
   virtual ~CellFold() = default;
   virtual void start() = 0;
-  /// Along the vector axis: `count` points. Along another: a point, for `count` lanes.
-  virtual void take(const void* cells, std::int64_t count) = 0;
-  /// The value of a whole block.
-  virtual void take_block(const void* cell) = 0;
-  /// The value, in `count` cells. Ends the fold.
-  virtual void finish(void* cells, std::int64_t count) = 0;
+  /// Along the vector axis: `count` points. Along another: a point, for `count` lanes. One array for each argument.
+  virtual void take(Cells arguments, std::int64_t count) = 0;
+  /// What folds along an inner axis left, in the place of a point.
+  virtual void take_folded(Cells states, std::int64_t count) { take(states, count); }
+  /// The state of a whole block.
+  virtual void take_block(Cells states) = 0;
+  /// Ends the fold: its state, in `count` cells for each number of it. It is the value where there is one number.
+  virtual void finish(std::span<void* const> states, std::int64_t count) = 0;
 };
 
 /// Two values of a reduction as one, the older first.
@@ -140,19 +152,19 @@ class VectorAxisFold final : public CellFold {
     stack_.clear();
     blocks_ = 0;
   }
-  void take(const void* cells, std::int64_t count) override {
+  void take(Cells arguments, std::int64_t count) override {
     for (std::int64_t i = 0; i < count; ++i) {
       if (in_block_ == row_sum_block) end_block();
       Cell& lane = lanes_[as_index(in_block_++) % lanes_.size()];
-      lane = combined(reduction_, lane, static_cast<const Cell*>(cells)[i]);
+      lane = combined(reduction_, lane, static_cast<const Cell*>(arguments[0])[i]);
     }
   }
-  void take_block(const void* cell) override { push(*static_cast<const Cell*>(cell)); }
-  void finish(void* cells, std::int64_t count) override {
+  void take_block(Cells states) override { push(*static_cast<const Cell*>(states[0])); }
+  void finish(std::span<void* const> states, std::int64_t count) override {
     if (in_block_ != 0 || blocks_ == 0) end_block();
     Cell value = stack_.back();
     for (stack_.pop_back(); !stack_.empty(); stack_.pop_back()) value = combined(reduction_, stack_.back(), value);
-    std::fill_n(static_cast<Cell*>(cells), count, value);
+    std::fill_n(static_cast<Cell*>(states[0]), count, value);
   }
 
  private:
@@ -190,19 +202,19 @@ class OtherAxisFold final : public CellFold {
     start_block();
     blocks_ = 0;
   }
-  void take(const void* cells, std::int64_t count) override {
+  void take(Cells arguments, std::int64_t count) override {
     if (in_block_ == column_sum_block) end_block();
     Cell* lane = lanes_.data() + (in_block_++ % 2 == 0 ? 0 : total_.size());
     for (std::int64_t i = 0; i < count; ++i)
-      lane[i] = combined(reduction_, lane[i], static_cast<const Cell*>(cells)[i]);
+      lane[i] = combined(reduction_, lane[i], static_cast<const Cell*>(arguments[0])[i]);
   }
-  void take_block(const void*) override { throw InternalError("a fold that has no values of blocks takes one in"); }
-  void finish(void* cells, std::int64_t count) override {
+  void take_block(Cells) override { throw InternalError("a fold that has no values of blocks takes one in"); }
+  void finish(std::span<void* const> states, std::int64_t count) override {
     end_block();
     const bool adds_lost = is_compensated() && blocks_ > 1;
     for (std::int64_t i = 0; i < count; ++i) {
       const Cell total = total_[as_index(i)], lost = lost_[as_index(i)];
-      static_cast<Cell*>(cells)[i] = adds_lost && lost == lost ? static_cast<Cell>(total + lost) : total;
+      static_cast<Cell*>(states[0])[i] = adds_lost && lost == lost ? static_cast<Cell>(total + lost) : total;
     }
   }
 

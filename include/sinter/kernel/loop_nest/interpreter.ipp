@@ -7,7 +7,9 @@
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/facts.hpp>
 #include <sinter/kernel/gather_error.hpp>
+#include <sinter/kernel/loop_nest/cell_scans.hpp>
 #include <sinter/kernel/loop_nest/cells.hpp>
+#include <sinter/kernel/loop_nest/program_fold.hpp>
 #include <sinter/kernel/loop_nest/text.hpp>
 
 #include <algorithm>
@@ -35,7 +37,9 @@ class NestInterpreter {
         is_known_(2 * k_.body.size()),
         checked_(k_.body.size()),
         folds_(nest.nodes.size()),
-        running_(k_.body.size()) {
+        running_(k_.body.size()),
+        scans_(k_.body.size()),
+        states_(k_.body.size()) {
     for (std::size_t i = 0; i < k_.accesses.size(); ++i) {
       auto& strides = strides_.emplace_back();
       for (int a = 0; a < k_.rank(); ++a) strides[as_index(a)] = stride_of(k_, g_, i, a);
@@ -75,8 +79,9 @@ class NestInterpreter {
       is_known_[id] = 1;
       return;
     }
+    if (inst.prim == Prim::fold) states_[id].resize(k_.folds[inst.access].states.size() * as_index(nest_.lanes));
     const int count = arity(inst.prim);
-    if (count == 0 || is_reduction(inst.prim) || inst.prim == Prim::gather) return;
+    if (count == 0 || is_reduction(inst.prim) || is_scan(inst.prim) || reads_memory(inst.prim)) return;
     const DType from = k_.body[inst.args[as_index(count - 1)]].dtype;
     maps_[id] = is_wide_ ? cell_map<true>(inst, from) : cell_map<false>(inst, from);
     if (maps_[id] == nullptr)
@@ -92,7 +97,8 @@ class NestInterpreter {
       room.stride[as_index(a)] = count;
       count *= has_blocks ? blocks_of(extent(a)) : extent(a);
     }
-    room.cells.resize(as_index(count));
+    const bool has_state = k_.body[buffer.value].prim == Prim::fold;
+    room.cells.resize(as_index(count) * (has_state ? 1 + state_count(buffer.value) : 1));
     room.marks.resize(as_index(count));
     return room;
   }
@@ -186,40 +192,107 @@ class NestInterpreter {
   void fold(std::size_t place) {
     const NestNode& n = nest_.nodes[place];
     const auto ids = nest_.ids_of(n);
+    if (n.part == FoldPart::scan) return scan(place, ids);
     auto& folds = folds_[place];
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const Inst& inst = k_.body[ids[i]];
       const bool is_vector_axis = n.axis == nest_.vector_axis;
       if (folds.size() == i)
-        folds.push_back(is_wide_ ? make_fold<true>(inst, is_vector_axis, nest_.lanes)
-                                 : make_fold<false>(inst, is_vector_axis, nest_.lanes));
+        folds.push_back(is_wide_ ? make_cell_fold<true>(k_, inst, is_vector_axis, nest_.lanes)
+                                 : make_cell_fold<false>(k_, inst, is_vector_axis, nest_.lanes));
+      if (nest_.holder(ids, i) != ids[i]) continue;
       folds[i]->start();
       running_[ids[i]].push_back({folds[i].get(), 0, n.axis, n.part == FoldPart::finish});
     }
     iterate(place);
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const InstId id = ids[i];
-      running_[id].pop_back();
-      folds[i]->finish(cells(id), width(id));
-      if (running_[id].empty()) know(id);
-      else take(place, running_[id].back(), cells(id), width(id));
+      const InstId id = ids[i], holder = nest_.holder(ids, i);
+      if (holder == id) {
+        running_[id].pop_back();
+        const StatePointers states = states_of(id);
+        folds[i]->finish(std::span(states.data(), state_count(id)), width(id));
+        if (!running_[id].empty()) take_folded(place, id);
+      }
+      if (running_[holder].empty()) know_result(id, holder);
     }
+  }
+  void scan(std::size_t place, std::span<const InstId> ids) {
+    const bool is_vector_axis = nest_.nodes[place].axis == nest_.vector_axis;
+    for (const InstId id : ids) {
+      if (scans_[id] == nullptr)
+        scans_[id] = is_wide_ ? make_scan<true>(k_.body[id], is_vector_axis, nest_.lanes)
+                              : make_scan<false>(k_.body[id], is_vector_axis, nest_.lanes);
+      scans_[id]->start();
+    }
+    iterate(place);
+  }
+  using StatePointers = std::array<void*, max_fold_states>;
+  std::size_t state_count(InstId id) const {
+    return k_.body[id].prim == Prim::fold ? k_.folds[k_.body[id].access].states.size() : 1;
+  }
+  /// Where the state of a reduction is when its fold has ended: its value, unless it has several numbers.
+  StatePointers states_of(InstId id) {
+    if (k_.body[id].prim != Prim::fold) return {cells(id)};
+    StatePointers states{};
+    for (std::size_t s = 0; s < state_count(id); ++s) states[s] = states_[id].data() + s * as_index(nest_.lanes);
+    return states;
+  }
+  Cells state_cells(InstId id) {
+    const StatePointers states = states_of(id);
+    std::copy(states.begin(), states.end(), in_.begin());
+    return {in_.data(), state_count(id)};
+  }
+  void take_folded(std::size_t place, InstId id) {
+    Running& running = running_[id].back();
+    check_order(place, running);
+    running.fold->take_folded(state_cells(id), width(id));
+    ++running.taken;
+  }
+  /// A result of an ended fold, from the state that `holder` has.
+  void know_result(InstId id, InstId holder) {
+    const Inst& inst = k_.body[id];
+    if (inst.prim == Prim::fold) {
+      if (is_wide_) finish_result<true>(id, holder);
+      else finish_result<false>(id, holder);
+    }
+    know(id);
+  }
+  template <bool is_wide>
+  void finish_result(InstId id, InstId holder) {
+    FoldLanes<is_wide> lanes(k_.folds[k_.body[id].access], nest_.lanes);
+    lanes.set(width(id), state_cells(holder));
+    lanes.result(as_index(k_.body[id].bits), cells(id), width(id));
   }
   /// Lanes that a value has: those of the step, or as many equal ones as any step may want.
   std::int64_t width(InstId id) const { return nest_.places[id].is_vector ? count_ : nest_.lanes; }
 
-  void take(std::size_t place, Running& running, const void* value, std::int64_t count) {
+  void check_order(std::size_t place, const Running& running) const {
     if (at_[as_index(running.axis)] - first_ != running.taken) fail(place, "takes in points out of order");
-    if (running.finishes) running.fold->take_block(value);
-    else running.fold->take(value, count);
-    running.taken += running.axis == nest_.vector_axis && !running.finishes ? count : 1;
   }
   void step(std::size_t place) {
-    for (const InstId id : nest_.ids_of(nest_.nodes[place])) {
-      if (running_[id].empty()) fail(place, "not in a fold of its reductions");
-      Running& running = running_[id].back();
-      take(place, running, read(place, running.finishes ? id : k_.body[id].args[0]), count_);
+    const auto ids = nest_.ids_of(nest_.nodes[place]);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      if (nest_.holder(ids, i) == ids[i]) step(place, ids[i]);
+  }
+  void step_of_scan(std::size_t place, InstId id) {
+    if (scans_[id] == nullptr) fail(place, "not in a fold of its reductions");
+    scans_[id]->take(read(place, k_.body[id].args[0]), cells(id), width(id));
+    know(id);
+  }
+  void step(std::size_t place, InstId id) {
+    if (is_scan(k_.body[id].prim)) return step_of_scan(place, id);
+    if (running_[id].empty()) fail(place, "not in a fold of its reductions");
+    Running& running = running_[id].back();
+    check_order(place, running);
+    if (running.finishes) {
+      read(place, id);
+      running.fold->take_block(state_cells(id));
+    } else {
+      const int count = arity(k_.body[id].prim);
+      for (int k = 0; k < count; ++k) in_[as_index(k)] = read(place, k_.body[id].args[as_index(k)]);
+      running.fold->take({in_.data(), as_index(count)}, count_);
     }
+    running.taken += running.axis == nest_.vector_axis && !running.finishes ? count_ : 1;
   }
 
   // Values -----------------------------------------------------------------------------------------------------------
@@ -240,6 +313,8 @@ class NestInterpreter {
       if (!is_vector) memory_[id].spread(cells(id), nest_.lanes);
     } else if (inst.prim == Prim::gather) {
       gather(place, id);
+    } else if (inst.prim == Prim::guarded_load) {
+      guarded_load(place, id);
     } else if (inst.prim == Prim::index) {
       const auto axis = as_index(inst.bits);
       auto* indices = static_cast<std::int64_t*>(cells(id));
@@ -252,6 +327,21 @@ class NestInterpreter {
       maps_[id](cells(id), arguments.data(), width(id));
     }
     know(id);
+  }
+
+  /// Lane by lane, so that nothing is read where the condition does not hold.
+  void guarded_load(std::size_t place, InstId id) {
+    const Inst& inst = k_.body[id];
+    const auto* holds = static_cast<const Stored<bool>*>(read(place, inst.args[0]));
+    const auto* fill = static_cast<const std::byte*>(read(place, inst.args[1]));
+    const bool is_vector = nest_.places[id].is_vector;
+    const std::size_t bytes = memory_[id].bytes;
+    for (std::int64_t l = 0; l < (is_vector ? count_ : 1); ++l) {
+      std::byte* cell = static_cast<std::byte*>(cells(id)) + as_index(l) * bytes;
+      if (holds[l]) memory_[id].load(cell, address(inst.access, l * lane_stride(inst.access)), 0, 1);
+      else std::memcpy(cell, fill + as_index(l) * bytes, bytes);
+    }
+    if (!is_vector) memory_[id].spread(cells(id), nest_.lanes);
   }
 
   std::int64_t index_at(InstId index, std::int64_t lane) {
@@ -308,6 +398,7 @@ class NestInterpreter {
     const auto* value = static_cast<const std::byte*>(read(place, id));
     for_each_cell(n, room, [&](std::size_t cell, std::size_t lane) {
       std::memcpy(&room.cells[cell], value + lane * memory_[id].bytes, memory_[id].bytes);
+      keep_state(room, cell, id);
       room.marks[cell] = is_workspace(n) ? stage_ : task_;
     });
   }
@@ -319,10 +410,24 @@ class NestInterpreter {
       const std::uint32_t mark = room.marks[cell];
       if (is_workspace(n) ? mark == 0 || mark >= stage_ : mark != task_)
         fail(place, "fetches from a buffer what was not kept there");
+      fetch_state(room, cell, id);
       std::memcpy(static_cast<std::byte*>(cells(id)) + lane * memory_[id].bytes, &room.cells[cell], memory_[id].bytes);
     });
     if (!nest_.places[id].is_vector) memory_[id].spread(cells(id), nest_.lanes);
     know(id);
+  }
+  /// The states of a fold lie behind the values: one cell each, in every lane the same.
+  void keep_state(Room& room, std::size_t cell, InstId id) {
+    if (k_.body[id].prim != Prim::fold) return;
+    const StatePointers states = states_of(id);
+    for (std::size_t s = 0; s < state_count(id); ++s)
+      std::memcpy(&room.cells[(s + 1) * room.marks.size() + cell], states[s], sizeof(CellRoom));
+  }
+  void fetch_state(const Room& room, std::size_t cell, InstId id) {
+    if (k_.body[id].prim != Prim::fold) return;
+    const StatePointers states = states_of(id);
+    for (std::size_t s = 0; s < state_count(id); ++s)
+      std::memcpy(states[s], &room.cells[(s + 1) * room.marks.size() + cell], sizeof(CellRoom));
   }
 
   const LoopNest& nest_;
@@ -339,6 +444,9 @@ class NestInterpreter {
   std::vector<std::int64_t> checked_;
   std::vector<std::vector<std::unique_ptr<CellFold>>> folds_;  // of nodes
   std::vector<std::vector<Running>> running_;                  // of reductions, outer axes first
+  std::vector<std::unique_ptr<CellScan>> scans_;               // of instructions
+  std::vector<std::vector<CellRoom>> states_;                  // of folds that have ended, `lanes` cells each
+  std::array<const void*, max_fold_states> in_{};              // what a fold takes in
   std::vector<Room> rooms_;
   std::array<std::int64_t, max_axes> at_{};  // a point, or the number of a block; 0 along axes that are not walked
   std::int64_t count_ = 1;                   // lanes of the step

@@ -44,7 +44,7 @@ struct Loop {
 /// step, so that a register holds it.
 enum class BufferSpace : std::uint8_t { workspace, tile, reg };
 
-/// Room for one value of the body at every point of some axes.
+/// Room for one value of the body at every point of some axes; for the whole state of a fold where that is the value.
 struct Buffer {
   InstId value = no_inst;
   AxisMask axes = 0;
@@ -57,7 +57,7 @@ enum class NestNodeKind : std::uint8_t {
   loop,     // of Loop `first`
   fold,  // reductions `ids` over axis `axis`, in the Kernel's order; has the loop that feeds it. A fold inside that of
          // an outer axis gives its result to it, each time that it ends
-  step,  // the reductions `ids` take in their argument at a point
+  step,  // the reductions or scans `ids` take in their argument at a point; of a scan the value is then known there
   compute,  // the instructions `ids`, in order
   check,    // gather `first`: its index, which is one for all lanes, is checked and made an offset
   keep,     // a value, put into Buffer `first`
@@ -65,9 +65,10 @@ enum class NestNodeKind : std::uint8_t {
   store,    // Kernel::stores[first]
 };
 
-/// What a fold does. `blocks`: it leaves the value of one block, which is kept; `finish`: its steps take in such
-/// values, in order, which were fetched in the reductions' place.
-enum class FoldPart : std::uint8_t { whole, blocks, finish };
+/// What a fold does. `scan`: its ids are scans, each with a step of its own, whose values are read inside. `blocks`: it
+/// leaves the value of one block, which is kept; `finish`: its steps take in such values, in order, which were fetched
+/// in the reductions' place.
+enum class FoldPart : std::uint8_t { whole, blocks, finish, scan };
 
 /// One record of a nest, in pre-order: its subtree follows it, up to `end`.
 struct NestNode {
@@ -119,6 +120,14 @@ struct LoopNest {
   bool narrow_index = false;  // indices are i32: see can_narrow_index
 
   std::span<const InstId> ids_of(const NestNode& node) const { return std::span(ids).subspan(node.first, node.count); }
+  /// Of the reductions `list`, the first that has the state of number `i`: itself, unless that is a further result of a
+  /// fold.
+  InstId holder(std::span<const InstId> list, std::size_t i) const {
+    const std::vector<Inst>& body = kernel->body;
+    for (std::size_t k = 0; k < i && body[list[i]].prim == Prim::fold; ++k)
+      if (shares_state(body[list[k]], body[list[i]])) return list[k];
+    return list[i];
+  }
   const Loop& loop_of(const NestNode& node) const { return loops[node.first]; }
   const Buffer& buffer_of(const NestNode& node) const { return buffers[node.first]; }
   /// Calls visit(place of a child) for each child of the node at `place`, in order.

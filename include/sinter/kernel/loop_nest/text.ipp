@@ -21,7 +21,7 @@ class NestText {
   std::string title_of(std::size_t place) const { return title(nest_.nodes[place]); }
 
   std::string run() {
-    constexpr const char* kinds[] = {"pointwise", "row", "column", "contraction"};
+    constexpr const char* kinds[] = {"pointwise", "row", "column", "contraction", "scatter"};
     text_ = std::string("nest of a ") + kinds[as_index(k_.kind)] + " kernel, vectors of " +
             std::to_string(nest_.lanes) + " along a" + std::to_string(nest_.vector_axis) +
             (nest_.narrow_index ? ", indices are i32\n" : "\n");
@@ -79,10 +79,7 @@ class NestText {
       case NestNodeKind::check: return "check index " + value(k_.body[node.first].args[0]) + " of " + value(node.first);
       case NestNodeKind::keep: return "keep " + value(nest_.buffer_of(node).value) + " in " + buffer(node);
       case NestNodeKind::fetch: return "fetch " + value(nest_.buffer_of(node).value) + " from " + buffer(node);
-      case NestNodeKind::store: {
-        const Store& store = k_.stores[node.first];
-        return "store " + access_text(k_, store.access) + ", " + value(store.value);
-      }
+      case NestNodeKind::store: return store_text(k_, k_.stores[node.first]);
     }
     __builtin_unreachable();
   }
@@ -104,19 +101,42 @@ class NestText {
     return line;
   }
 
+  std::string vector_lanes(const NestNode& node) const {
+    const auto ids = nest_.ids_of(node);
+    const auto folds = std::count_if(ids.begin(), ids.end(), [&](InstId id) { return k_.body[id].prim == Prim::fold; });
+    const std::string with_state = std::to_string(fold_lanes) + " lanes";
+    if (folds == node.count) return with_state;
+    return "256 bytes of lanes" + (folds != 0 ? " (" + with_state + " of what has states)" : std::string());
+  }
+
   /// Which order it is follows from the axis: kernel.hpp.
   std::string fold(const NestNode& node) const {
     const std::string over = values(node) + " over a" + std::to_string(node.axis);
-    if (node.part == FoldPart::blocks) return "fold one block of " + over + ": 256 bytes of lanes";
+    if (node.part == FoldPart::scan) return scan(over, node);
+    if (node.part == FoldPart::blocks) return "fold one block of " + over + ": " + vector_lanes(node);
     if (node.part == FoldPart::finish) return "fold " + over + " from its blocks, in pairs";
     if (node.axis == nest_.vector_axis)
-      return "fold " + over + ": 256 bytes of lanes, blocks of " + std::to_string(row_sum_block) + " in pairs";
+      return "fold " + over + ": " + vector_lanes(node) + ", blocks of " + std::to_string(row_sum_block) + " in pairs";
     const auto ids = nest_.ids_of(node);
     const bool is_compensated = std::any_of(ids.begin(), ids.end(), [&](InstId id) {
       return k_.body[id].prim == Prim::reduce_add && is_floating(k_.body[id].dtype);
     });
-    return "fold " + over + ": two lanes, blocks of " + std::to_string(column_sum_block) + " in order" +
+    const auto has_state = [&](InstId id) { return k_.body[id].prim == Prim::fold; };
+    const bool all = std::all_of(ids.begin(), ids.end(), has_state),
+               any = std::any_of(ids.begin(), ids.end(), has_state);
+    const std::string lanes = all ? "one lane" : any ? "two lanes (one of what has states)" : "two lanes";
+    return "fold " + over + ": " + lanes + ", blocks of " + std::to_string(column_sum_block) + " in order" +
            (is_compensated ? ", float sums compensated" : "");
+  }
+
+  std::string scan(const std::string& over, const NestNode& node) const {
+    const bool is_vector_axis = node.axis == nest_.vector_axis;
+    std::string line = "scan " + over + (is_vector_axis ? ": trees of 64 bytes" : ": one by one");
+    const auto ids = nest_.ids_of(node);
+    if (std::none_of(ids.begin(), ids.end(),
+                     [&](InstId id) { return scan_has_blocks(k_.body[id].prim, k_.body[id].dtype); }))
+      return line;
+    return line + ", blocks of " + std::to_string(is_vector_axis ? row_sum_block : column_sum_block) + " in order";
   }
 
   const LoopNest& nest_;

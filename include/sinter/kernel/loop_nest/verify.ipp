@@ -26,7 +26,9 @@ class NestRecords {
   explicit NestRecords(const LoopNest& nest) : nest_(nest) {}
 
   void check() {
-    header(nest_.kernel != nullptr && nest_.kernel->kind != KernelKind::contraction, "no kernel that nests express");
+    header(nest_.kernel != nullptr && nest_.kernel->kind != KernelKind::contraction &&
+               nest_.kernel->kind != KernelKind::scatter,
+           "no kernel that nests express");
     const Kernel& kernel = *nest_.kernel;
     header(nest_.places.size() == kernel.body.size(), "a place for each instruction is missing");
     header(nest_.lanes > 0 && std::has_single_bit(static_cast<unsigned>(nest_.lanes)), "lanes are no power of two");
@@ -145,7 +147,7 @@ class NestVerifier {
     for (const Store& store : k_.stores)
       for (std::size_t i = 0; i < k_.body.size(); ++i) {
         const Inst& inst = k_.body[i];
-        if (!facts_.values[i].is_live || (inst.prim != Prim::load && inst.prim != Prim::gather)) continue;
+        if (!facts_.values[i].is_live || !reads_memory(inst.prim)) continue;
         if (k_.accesses[inst.access].operand != k_.accesses[store.access].operand) continue;
         if (inst.prim == Prim::gather || !(k_.accesses[inst.access] == k_.accesses[store.access]))
           throw_bad_nest("%" + std::to_string(i), "reads an operand at other points than those that it is written at");
@@ -167,7 +169,7 @@ class NestVerifier {
     nest_.for_each_child(place, [&](std::size_t child) { stage(child); });
     for (std::size_t s = 0; s < stored_.size(); ++s) require(stored_[s], place, "a store is missing");
     for (std::size_t i = 0; i < k_.body.size(); ++i)
-      require(!is_reduction(k_.body[i].prim) || !facts_.values[i].is_live || folded_[i], place,
+      require(!is_folded(k_.body[i].prim) || !facts_.values[i].is_live || folded_[i], place,
               "a reduction is not folded");
   }
 
@@ -261,6 +263,7 @@ class NestVerifier {
     const NestNode& n = nest_.nodes[place];
     const auto ids = nest_.ids_of(n);
     check_fold(place);
+    if (n.part == FoldPart::scan) return scan(place, ids);
     if (folds_.empty()) {
       for (const InstId id : ids) {
         require(is_reduction(k_.body[id].prim) && facts_.values[id].is_live, place, "folds what is no live reduction");
@@ -284,12 +287,41 @@ class NestVerifier {
       folded_[id] = folded_[id] || n.part != FoldPart::blocks;
     }
   }
+  /// Each has one step, inside, after which it is known there.
+  void scan(std::size_t place, std::span<const InstId> ids) {
+    require(folds_.empty(), place, "scans inside of a fold");
+    for (const InstId id : ids) {
+      require(is_scan(k_.body[id].prim) && facts_.values[id].is_live, place, "scans what is no live scan");
+      require(!folded_[id], place, "folded twice");
+    }
+    folds_.push_back(place);
+    loop(place + 1);
+    folds_.pop_back();
+    for (const InstId id : ids) require(folded_[id], place, "a scan without a step");
+  }
+  void step_of_scan(std::size_t place, InstId id) {
+    const auto scans = nest_.ids_of(nest_.nodes[folds_.back()]);
+    const auto axis = static_cast<int>(nest_.nodes[folds_.back()].axis);
+    require(std::ranges::find(scans, id) != scans.end(), place, "not in a fold of these reductions");
+    require(!folded_[id] && at_.known[id] == Known::no, place, "folded twice");
+    require(is_walked(facts_.values[id].axes), place, "not at each point");
+    require(nest_.places[id].level == at_.level, place, "not at the value's place");
+    require(nest_.places[id].is_vector == ((facts_.values[id].axes >> nest_.vector_axis & 1) != 0) &&
+                (axis != nest_.vector_axis || nest_.places[id].is_vector),
+            place, "one number from lanes that differ");
+    require(is_known(k_.body[id].args[0]), place, "takes in a value that is not there yet");
+    at_.known[id] = Known::yes;
+    folded_[id] = true;
+  }
+  static bool is_folded(Prim prim) { return is_reduction(prim) || is_scan(prim); }
+
   void check_fold(std::size_t place) const {
     const NestNode& n = nest_.nodes[place];
     const Loop& l = nest_.loop_of(nest_.nodes[place + 1]);
     require((facts_.reduced >> n.axis & 1) != 0, place, "folds an axis that is not reduced");
     require(l.axes == axis_bit(n.axis), place, "its loop walks another axis");
     switch (n.part) {
+      case FoldPart::scan: return require(l.range == LoopRange::whole, place, "its loop does not walk the whole axis");
       case FoldPart::whole:
         return require(l.range == LoopRange::whole || l.range == LoopRange::single, place,
                        "its loop does not walk the whole axis");
@@ -300,6 +332,10 @@ class NestVerifier {
 
   void step(std::size_t place) {
     const auto ids = nest_.ids_of(nest_.nodes[place]);
+    if (!folds_.empty() && nest_.nodes[folds_.back()].part == FoldPart::scan) {
+      for (const InstId id : ids) step_of_scan(place, id);
+      return;
+    }
     require(!folds_.empty() && std::ranges::equal(ids, nest_.ids_of(nest_.nodes[folds_.back()])), place,
             "not in a fold of these reductions");
     AxisMask folded = 0;
@@ -307,10 +343,15 @@ class NestVerifier {
     require(folded == facts_.reduced, place, "a reduced axis is not folded");
     require(static_cast<AxisMask>(at_.points | at_.blocks) == all_, place, "not at each point");
     const bool is_finish = nest_.nodes[folds_.back()].part == FoldPart::finish;
-    for (const InstId id : ids)
-      require(is_finish ? at_.known[id] == Known::part : is_known(k_.body[id].args[0]), place,
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      require(is_finish ? at_.known[nest_.holder(ids, i)] == Known::part : has_arguments(ids[i]), place,
               "takes in a value that is not there yet");
     ++steps_;
+  }
+
+  bool has_arguments(InstId id) const {
+    const auto& args = k_.body[id].args;
+    return std::all_of(args.begin(), args.begin() + arity(k_.body[id].prim), [&](InstId a) { return is_known(a); });
   }
 
   // Values ----------------------------------------------------------------------------------------------------------
@@ -318,7 +359,7 @@ class NestVerifier {
   void compute(std::size_t place, InstId id) {
     const Inst& inst = k_.body[id];
     const ValuePlace& value = nest_.places[id];
-    require(inst.prim != Prim::immediate && !is_reduction(inst.prim), place, "computes what needs no computing");
+    require(inst.prim != Prim::immediate && !is_folded(inst.prim), place, "computes what needs no computing");
     require(at_.known[id] == Known::no, place, "computes again what is there");
     require(is_walked(facts_.values[id].axes), place, "outside a loop over an axis that a value varies along");
     require(value.level == at_.level, place, "not at the value's place");
@@ -331,7 +372,7 @@ class NestVerifier {
               "one number from lanes that differ");
     }
     if (inst.prim == Prim::gather) require(!has_check_[id] || at_.checked[id], place, "an index that is not checked");
-    if (inst.prim == Prim::gather || inst.prim == Prim::load)
+    if (reads_memory(inst.prim))
       require(!written_[k_.accesses[inst.access].operand], place, "reads an operand after it was written");
     at_.known[id] = Known::yes;
   }

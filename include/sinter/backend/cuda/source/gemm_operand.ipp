@@ -44,7 +44,7 @@ SINTER_DECL bool choose_operand(Writer& w, GemmOperand& operand, int other_axis)
   int unit_along_axis = 0, unit_along_depth = 0;
   for (InstId id : instructions_of(nest, operand)) {
     const Inst& inst = nest.inst(id);
-    if (inst.prim == Prim::gather || is_reduction(inst.prim)) return false;
+    if (inst.prim == Prim::gather || inst.prim == Prim::guarded_load || is_reduction(inst.prim)) return false;
     if (inst.prim != Prim::load) continue;
     loads.push_back(id);
     if (!nest.varies(id, operand.axis) || !nest.varies(id, operand.depth_axis)) continue;

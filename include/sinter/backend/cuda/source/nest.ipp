@@ -76,8 +76,7 @@ SINTER_DECL Nest make_nest(const Kernel& kernel, const BoundGeometry& geometry) 
 SINTER_DECL std::vector<std::uint16_t> Nest::used_accesses() const {
   std::vector<std::uint16_t> used;
   for (std::size_t i = 0; i < kernel.body.size(); ++i)
-    if (is_live(i) && (kernel.body[i].prim == Prim::load || kernel.body[i].prim == Prim::gather))
-      used.push_back(kernel.body[i].access);
+    if (is_live(i) && reads_memory(kernel.body[i].prim)) used.push_back(kernel.body[i].access);
   for (const Store& store : kernel.stores) used.push_back(store.access);
   std::sort(used.begin(), used.end());
   used.erase(std::unique(used.begin(), used.end()), used.end());

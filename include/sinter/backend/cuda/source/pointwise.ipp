@@ -106,6 +106,13 @@ class PointwiseWriter {
     w.close();
   }
 
+  /// A gather or a guarded load whose index, or condition and fill, are the same for a whole vector.
+  bool is_vector_under_one_condition(const Inst& inst) const {
+    if (has_tail_ || (inst.prim != Prim::gather && inst.prim != Prim::guarded_load) || w.is_along(inst.args[0]))
+      return false;
+    return inst.prim == Prim::gather || !w.is_along(inst.args[1]);
+  }
+
   void compute_all(std::int64_t items) {
     open_item(items);
     std::vector<InstId> elementwise;
@@ -119,7 +126,7 @@ class PointwiseWriter {
       } else if (!w.is_along(id)) {
         w.line("const " + w.declaration(id) + " = " + w.value_of(id, index_, "") + ";");
         w.name[i] = v;
-      } else if (inst.prim == Prim::gather && !w.is_along(inst.args[0]) && !has_tail_) {
+      } else if (is_vector_under_one_condition(inst)) {
         w.line(w.declaration(id) + "[" + Writer::str(width_) + "];");
         w.load_vector(id, v, "", index_);
         w.name[i] = v + "[j]";

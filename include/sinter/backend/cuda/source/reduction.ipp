@@ -3,6 +3,8 @@
 
 #include <sinter/backend/cuda/source/reduction.hpp>
 
+#include <sinter/backend/cuda/source/reduction_fold.hpp>
+#include <sinter/backend/cuda/source/reduction_online.hpp>
 #include <sinter/backend/cuda/source/reduction_shape.hpp>
 #include <sinter/base/index.hpp>
 
@@ -18,12 +20,12 @@ class ReductionWriter {
   void run() {
     w.set_vector(shape.vector_axis, shape.width);
     const std::string entry = w.entry(shape.is_column ? "columns" : "rows", shape.threads());
-    write_place();
+    place_ = write_place(w, shape);
     write_outer(0);
     if (shape.is_resident) declare_resident();
     shared_ = find_shared();
     declare_shared();
-    online_ = shape.is_column || shape.is_resident || shape.splits > 1 ? Online{} : find_online();
+    online_ = shape.is_column || shape.is_resident || shape.splits > 1 ? Online{} : find_online(nest);
     for (int pass = 0; pass <= nest.depths(); ++pass) {
       if (pass > 0 && !(online_.sum != no_inst && pass == 1)) write_outer(pass);
       if (online_.sum != no_inst && pass == 0) write_online();
@@ -40,29 +42,6 @@ class ReductionWriter {
   static std::string str(std::int64_t number) { return std::to_string(number); }
   std::string type(InstId id) const { return value_type(nest.inst(id).dtype); }
   bool is_array(InstId id) const { return shape.is_column && !in_finish_ && w.is_along(id); }
-
-  /// The thread's row or columns. Threads past the end repeat the last one, and store nothing.
-  void write_place() {
-    const std::string lanes = str(shape.lanes), groups = str(shape.groups);
-    if (shape.is_column) {
-      w.line("const int group = (int)(threadIdx.x % " + groups + "), lane = (int)(threadIdx.x / " + groups + ");");
-    } else {
-      w.line("const int lane = (int)(threadIdx.x % " + lanes + "), group = (int)(threadIdx.x / " + lanes + ");");
-    }
-    const std::string items = w.number("items", shape.items);
-    w.line("const I wanted = (I)blockIdx.x * " + groups + " + group;");
-    w.line("const bool is_live = wanted < " + items + ";");
-    w.line("const I item = is_live ? wanted : " + items + " - 1;");
-    place_ = w.decode("item", nest.parallel, shape.is_column ? shape.width : 1);
-    const std::string length = w.number("length", shape.length);
-    if (shape.splits > 1) {
-      const std::string chunk = w.number("chunk", shape.chunk);
-      w.line("const I begin = (I)blockIdx.y * " + chunk + ";");
-      w.line("const I end = begin + " + chunk + " < " + length + " ? begin + " + chunk + " : " + length + ";");
-    } else {
-      w.line("const I begin = 0, end = " + length + ";");
-    }
-  }
 
   /// What is computed once per row or column before walk `pass`.
   void write_outer(int pass) {
@@ -148,6 +127,10 @@ class ReductionWriter {
 
   void declare_sums(const std::vector<InstId>& reductions) {
     for (InstId id : reductions) {
+      if (is_fold(id)) {
+        if (is_holder(id)) fold(id).declare(shape.is_column);
+        continue;
+      }
       const std::string start = neutral(nest.inst(id).prim, nest.inst(id).dtype);
       if (!shape.is_column) {
         w.line(type(id) + " sum" + str(id) + " = " + start + ";");
@@ -237,6 +220,10 @@ class ReductionWriter {
   }
 
   void feed(InstId id) {
+    if (is_fold(id)) {
+      if (is_holder(id)) fold(id).feed(shape.is_column ? "[j]" : "");
+      return;
+    }
     const Inst& inst = nest.inst(id);
     const std::string sum = "sum" + str(id) + (shape.is_column ? "[j]" : "");
     if (inst.prim == Prim::contract) {
@@ -338,27 +325,6 @@ class ReductionWriter {
 
   // ---- the greatest value and the sum of exponentials in one walk
 
-  /// sum(exp(value - shift)), the only reduction of the second walk, where the first finds max(value) and the shift is
-  /// mostly that: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
-  struct Online {
-    InstId value = no_inst, greatest = no_inst, shift = no_inst, sum = no_inst;
-  };
-
-  Online find_online() const {
-    const std::vector<InstId> sums = nest.depths() >= 2 ? nest.reductions_of(1) : std::vector<InstId>{};
-    if (sums.size() != 1 || nest.inst(sums[0]).prim != Prim::reduce_add || !is_floating(nest.inst(sums[0]).dtype))
-      return {};
-    const Inst& exponential = nest.inst(nest.inst(sums[0]).args[0]);
-    if (exponential.prim != Prim::exp) return {};
-    const Inst& shifted = nest.inst(exponential.args[0]);
-    if (shifted.prim != Prim::sub) return {};
-    if (nest.is_inner(shifted.args[1]) || nest.depth(shifted.args[1]) != 1) return {};
-    for (InstId greatest : nest.reductions_of(0))
-      if (nest.inst(greatest).prim == Prim::reduce_max && nest.inst(greatest).args[0] == shifted.args[0])
-        return {shifted.args[0], greatest, shifted.args[1], sums[0]};
-    return {};
-  }
-
   std::string exponential(const std::string& x, const std::string& shift) const {
     const DType dtype = nest.inst(online_.sum).dtype;
     return expression({.prim = Prim::exp, .dtype = dtype}, dtype, {x + " - " + shift, "", ""});
@@ -412,9 +378,29 @@ class ReductionWriter {
   void put_together(InstId id) {
     const std::string v = "v" + str(id), sum = "sum" + str(id);
     w.name[id] = !shape.is_column ? v : w.is_along(id) ? v + "[j]" : v + "[0]";
+    if (is_fold(id)) return put_fold_together(id);
     if (shape.is_column) put_columns_together(id);
     else put_row_together(id, shape.lanes);
     if (shape.splits > 1) write_partial(id);
+  }
+
+  bool is_fold(InstId id) const { return nest.inst(id).prim == Prim::fold; }
+  /// The first of the live results of a fold, which has its state.
+  InstId holder(InstId id) const {
+    for (InstId other = 0; other < id; ++other)
+      if (nest.is_live(other) && shares_state(nest.inst(other), nest.inst(id))) return other;
+    return id;
+  }
+  bool is_holder(InstId id) const { return holder(id) == id; }
+  FoldText fold(InstId id) const { return FoldText(w, shape, holder(id)); }
+  void put_fold_together(InstId id) {
+    FoldText text = fold(id);
+    if (is_holder(id)) {
+      if (shape.is_column) text.put_columns_together();
+      else text.put_row_together(shape.lanes, in_finish_);
+      if (shape.splits > 1) text.write_partial(partial_place(id), outputs());
+    }
+    if (shape.splits == 1) text.declare_result(id, shape.is_column);
   }
 
   void shuffle(InstId id, const std::string& value, int lanes) {
@@ -515,9 +501,15 @@ class ReductionWriter {
     std::int64_t place = 0;
     for (InstId other : nest.reductions_of(0)) {
       if (other == id) break;
-      place += quotient_up(shape.splits * outputs() * size_of(nest.inst(other).dtype), 256) * 256;
+      place += partial_bytes(other);
     }
     return place;
+  }
+
+  std::int64_t partial_bytes(InstId id) const {
+    const std::int64_t pieces = shape.splits * outputs();
+    if (is_fold(id)) return is_holder(id) ? fold(id).partial_bytes(pieces) : 0;
+    return quotient_up(pieces * size_of(nest.inst(id).dtype), 256) * 256;
   }
 
   void write_partial(InstId id) {
@@ -537,8 +529,7 @@ class ReductionWriter {
   void write_finish() {
     const std::vector<InstId> reductions = nest.reductions_of(0);
     const InstId last = reductions.back();
-    w.add_workspace(partial_place(last) +
-                    quotient_up(shape.splits * outputs() * size_of(nest.inst(last).dtype), 256) * 256);
+    w.add_workspace(partial_place(last) + partial_bytes(last));
     in_finish_ = true;
     const int lanes = outputs() < 8192 ? 32 : 1, threads = 128;
     const std::string entry = w.entry("finish", threads), outputs_text = w.number("outputs", outputs());
@@ -552,6 +543,12 @@ class ReductionWriter {
     for (InstId id : reductions) {
       const Inst& inst = nest.inst(id);
       const std::string sum = "sum" + str(id);
+      if (is_fold(id)) {
+        if (is_holder(id)) fold(id).read_partials(partial_place(id), outputs(), lanes);
+        fold(id).declare_result(id, false);
+        w.name[id] = "v" + str(id);
+        continue;
+      }
       w.line(type(id) + " " + sum + " = " + neutral(inst.prim, inst.dtype) + ";");
       // Several loads at once, the last of them idle: a loop unrolled by the compiler is three loops.
       const int batch = shape.splits > lanes * 2 ? 8 : 2;

@@ -30,6 +30,8 @@ struct ReductionShape {
 };
 
 ReductionShape choose_reduction(Writer& writer);
+/// Declares the thread's place among items and along the reduced axes; the indices of its item.
+IndexNames write_place(Writer& writer, const ReductionShape& shape);
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

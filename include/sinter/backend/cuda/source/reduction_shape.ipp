@@ -6,6 +6,7 @@
 #include <sinter/backend/cuda/source/pointwise.hpp>
 
 #include <algorithm>
+#include <string>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
@@ -34,9 +35,10 @@ inline int full_walks(const Nest& nest) {
 
 inline void choose_row(const Nest& nest, const Target& device, const Schedule& schedule, ReductionShape& shape) {
   const std::int64_t vectors = quotient_up(shape.length, shape.width);
-  if (schedule.unroll > 0 && full_walks(nest) > 1) {  // as the schedule says: so many accesses per thread
+  const auto accesses = schedule.find(ScheduleAction::unroll);  // of a thread
+  if (accesses && full_walks(nest) > 1) {
     shape.lanes =
-        static_cast<int>(std::clamp<std::int64_t>(power_of_2_at_least(quotient_up(vectors, schedule.unroll)), 1, 1024));
+        static_cast<int>(std::clamp<std::int64_t>(power_of_2_at_least(quotient_up(vectors, *accesses)), 1, 1024));
     shape.steps = static_cast<int>(quotient_up(vectors, shape.lanes));
     shape.is_resident = shape.steps * shape.width <= 64;
     shape.groups = std::max(1, 128 / shape.lanes);
@@ -115,6 +117,32 @@ SINTER_DECL ReductionShape choose_reduction(Writer& w) {
       shape.length > 0 && (shape.is_resident ? shape.tile() == shape.length
                                              : shape.chunk % shape.tile() == 0 && shape.length % shape.tile() == 0);
   return shape;
+}
+
+/// The thread's row or columns. Threads past the end repeat the last one, and store nothing.
+SINTER_DECL IndexNames write_place(Writer& w, const ReductionShape& shape) {
+  const Nest& nest = w.nest;
+  const auto str = [](std::int64_t number) { return std::to_string(number); };
+  const std::string lanes = str(shape.lanes), groups = str(shape.groups);
+  if (shape.is_column) {
+    w.line("const int group = (int)(threadIdx.x % " + groups + "), lane = (int)(threadIdx.x / " + groups + ");");
+  } else {
+    w.line("const int lane = (int)(threadIdx.x % " + lanes + "), group = (int)(threadIdx.x / " + lanes + ");");
+  }
+  const std::string items = w.number("items", shape.items);
+  w.line("const I wanted = (I)blockIdx.x * " + groups + " + group;");
+  w.line("const bool is_live = wanted < " + items + ";");
+  w.line("const I item = is_live ? wanted : " + items + " - 1;");
+  IndexNames place = w.decode("item", nest.parallel, shape.is_column ? shape.width : 1);
+  const std::string length = w.number("length", shape.length);
+  if (shape.splits > 1) {
+    const std::string chunk = w.number("chunk", shape.chunk);
+    w.line("const I begin = (I)blockIdx.y * " + chunk + ";");
+    w.line("const I end = begin + " + chunk + " < " + length + " ? begin + " + chunk + " : " + length + ";");
+  } else {
+    w.line("const I begin = 0, end = " + length + ";");
+  }
+  return place;
 }
 
 }  // namespace cuda_source_detail

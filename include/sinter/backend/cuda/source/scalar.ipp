@@ -98,6 +98,12 @@ inline std::string library(const char* function, DType dtype, const Args& a, int
   return text + ")";
 }
 
+inline std::string bitcast_function(DType from, DType to) {
+  if (to == DType::f32) return "__int_as_float";
+  if (to == DType::f64) return "__longlong_as_double";
+  return from == DType::f32 ? "__float_as_int" : "__double_as_longlong";
+}
+
 inline std::string on_numbers(const Inst& inst, DType from, const Args& a) {
   const bool floating = is_floating(from);
   const std::string type = value_type(from);
@@ -126,6 +132,8 @@ inline std::string on_numbers(const Inst& inst, DType from, const Args& a) {
     case Prim::or_: return a[0] + " | " + a[1];
     case Prim::xor_: return a[0] + " ^ " + a[1];
     case Prim::not_: return "~" + a[0];
+    case Prim::shift_left: return "shifted_left(" + a[0] + ", " + a[1] + ")";
+    case Prim::shift_right: return "shifted_right(" + a[0] + ", " + a[1] + ")";
     case Prim::floor: return floating ? library("floor", from, a, 1) : a[0];
     case Prim::ceil: return floating ? library("ceil", from, a, 1) : a[0];
     case Prim::round: return floating ? library("rint", from, a, 1) : a[0];
@@ -144,8 +152,10 @@ inline std::string on_numbers(const Inst& inst, DType from, const Args& a) {
     case Prim::pow:
       return floating ? library("pow", from, a, 2) : "integer_power<" + type + ">(" + a[0] + ", " + a[1] + ")";
     case Prim::random_bits: return "random_bits(" + a[0] + ", " + a[1] + ", " + a[2] + ")";
-    case Prim::select: case Prim::convert: case Prim::immediate: case Prim::load: case Prim::gather: case Prim::index:
-    case Prim::reduce_add: case Prim::reduce_mul: case Prim::reduce_min: case Prim::reduce_max: case Prim::contract:
+    case Prim::select: case Prim::convert: case Prim::bitcast: case Prim::immediate: case Prim::load: case Prim::gather:
+    case Prim::guarded_load: case Prim::index: case Prim::argument: case Prim::reduce_add: case Prim::reduce_mul:
+    case Prim::reduce_min: case Prim::reduce_max: case Prim::fold: case Prim::contract:
+    case Prim::scan_add: case Prim::scan_mul: case Prim::scan_min: case Prim::scan_max:
       break;
   }
   // clang-format on
@@ -160,6 +170,7 @@ SINTER_DECL std::string expression(const Inst& inst, DType from, const std::arra
     return is_floating(from) && !is_floating(inst.dtype) ? a[0] + " != " + a[0] + " ? 0 : " + converted
                                                          : converted;  // saturates
   }
+  if (inst.prim == Prim::bitcast) return bitcast_function(from, inst.dtype) + ("(" + a[0] + ")");
   return from == DType::bool_ ? on_bools(inst, a) : on_numbers(inst, from, a);
 }
 
@@ -206,6 +217,15 @@ inline constexpr Helper helper_table[] = {
      "template <class T> static __device__ __forceinline__ T remainder_of(T a, T b) {\n"
      "  if (b == 0 || b == -1) return 0;\n  const T r = a % b;\n  return r != 0 && (r < 0) != (b < 0) ? r + b : "
      "r;\n}\n"},
+    {"shifted_left(",
+     "static __device__ __forceinline__ int shifted_left(int a, int n) {\n"
+     "  return n < 0 || n > 31 ? 0 : (int)((unsigned)a << n);\n}\n"
+     "static __device__ __forceinline__ long long shifted_left(long long a, long long n) {\n"
+     "  return n < 0 || n > 63 ? 0 : (long long)((unsigned long long)a << n);\n}\n"},
+    {"shifted_right(",
+     "static __device__ __forceinline__ int shifted_right(int a, int n) { return a >> (n < 0 || n > 31 ? 31 : n); }\n"
+     "static __device__ __forceinline__ long long shifted_right(long long a, long long n) {\n"
+     "  return a >> (n < 0 || n > 63 ? 63 : n);\n}\n"},
     {"floating_remainder(",
      "static __device__ __forceinline__ float floating_remainder(float a, float b) {\n"
      "  const float r = fmodf(a, b);\n  return r != 0 && (r < 0) != (b < 0) ? r + b : r;\n}\n"

@@ -1,19 +1,15 @@
-// scatter_add as CUDA C. Deterministic: each element of the result is summed by one thread, in the order of the
-// reference. Knows the description of the step; no plans.
+// Scatters as CUDA C. Deterministic: each element of the target is changed by one thread, in the order of the kernel,
+// or by atomics where the order does not show. Knows kernels with their numbers; no plans.
 #pragma once
 
-#include <sinter/backend/cuda/device/launch.hpp>
+#include <sinter/backend/cuda/source/writer.hpp>
 #include <sinter/base/config.hpp>
-#include <sinter/runtime/host_ops.hpp>
-
-#include <cstdint>
-#include <span>
 
 SINTER_NAMESPACE_BEGIN
-namespace cuda {
+namespace cuda_source_detail {
 
-/// Operands are index, value, result, as for bind_host_op. An index out of range goes to the fault record.
-LaunchList generate_scatter_add(const ScatterOp& op, std::span<const std::int64_t> symbols, const Target& target);
+/// A launch checks all indices; what is out of range goes to the fault record, and then nothing changes.
+void write_scatter(Writer& writer);
 
-}  // namespace cuda
+}  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

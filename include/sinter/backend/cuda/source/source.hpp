@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
@@ -16,7 +17,9 @@ namespace cuda {
 /// What fusion must respect: 8-byte pointers and strides fit a parameter, bodies compile in tens of milliseconds, and
 /// operands are computed on the way into products that no library call would win.
 Limits generator_limits();
-/// Null where the kernel is declined, with the reason in `why_declined` (if not null).
+/// The default first; rows also with other numbers of accesses for each thread.
+std::vector<Schedule> generator_schedules(const Kernel& kernel);
+/// Null where the kernel or a step of the schedule is declined, with the reason in `why_declined` (if not null).
 std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule, const Target& target,
                                                 std::string* why_declined = nullptr);
 

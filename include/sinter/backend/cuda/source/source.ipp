@@ -6,6 +6,8 @@
 #include <sinter/backend/cuda/source/pointwise.hpp>
 #include <sinter/backend/cuda/source/product.hpp>
 #include <sinter/backend/cuda/source/reduction.hpp>
+#include <sinter/backend/cuda/source/scan.hpp>
+#include <sinter/backend/cuda/source/scatter.hpp>
 #include <sinter/backend/cuda/source/transpose.hpp>
 #include <sinter/backend/cuda/source/writer.hpp>
 #include <sinter/base/index.hpp>
@@ -27,8 +29,13 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
     const Nest nest = make_nest(kernel_, geometry);
     Writer writer(nest, schedule_, target_, by_value, is_aligned);
     if (kernel_.kind == KernelKind::contraction && write_product(writer, algorithm)) return writer.finish();
+    if (kernel_.kind == KernelKind::scatter) {
+      write_scatter(writer);
+      return writer.finish();
+    }
     if (nest.reduced.empty() && write_transpose(writer)) return writer.finish();
-    if (nest.reduced.empty()) write_pointwise(writer);
+    if (kernel_.has_scan()) write_scan(writer);
+    else if (nest.reduced.empty()) write_pointwise(writer);
     else write_reduction(writer);
     return writer.finish();
   }
@@ -63,9 +70,22 @@ SINTER_DECL Limits generator_limits() {
           .prologue_operations = 500'000'000};
 }
 
+SINTER_DECL std::vector<Schedule> generator_schedules(const Kernel& kernel) {
+  std::vector<Schedule> schedules{Schedule{}};
+  if (kernel.kind == KernelKind::row)
+    for (const std::uint16_t accesses : std::initializer_list<std::uint16_t>{1, 2, 4, 8})
+      schedules.push_back({{.action = ScheduleAction::unroll, .number = accesses}});
+  return schedules;
+}
+
 SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule,
                                                             const Target& target, std::string* why_declined) {
   verify(kernel);
+  for (const ScheduleStep& step : schedule.steps())
+    if (kernel.kind != KernelKind::row || step.action != ScheduleAction::unroll || step.axis >= 0 || step.number == 0) {
+      if (why_declined != nullptr) *why_declined = "cuda: step " + step.text() + ": only rows are unrolled";
+      return nullptr;
+    }
   if (kernel.accesses.size() > cuda_source_detail::most_accesses) {
     if (why_declined != nullptr)
       *why_declined = "cuda: " + std::to_string(kernel.accesses.size()) +

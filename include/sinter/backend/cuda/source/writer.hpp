@@ -31,7 +31,7 @@ class Writer {
   Writer(const Nest& nest, const Schedule& schedule, const Target& device, std::uint64_t by_value, bool is_aligned);
 
   const Nest& nest;
-  const Schedule& schedule;  // 0: as the generator thinks best
+  const Schedule& schedule;
   const Target& device;
 
   // ---- text
@@ -82,7 +82,8 @@ class Writer {
   std::vector<std::string> name;  // of each instruction's value at this place
   void name_immediates();
   std::string declaration(InstId id) const { return value_type(nest.inst(id).dtype) + " v" + str(id); }
-  /// A map, or the index of an axis (`index`), or a gather at these indices plus `j` along the vector axis.
+  /// A map, or the index of an axis (`index`), or a gather or guarded load at these indices plus `j` along the vector
+  /// axis.
   std::string value_of(InstId id, const IndexNames& index, const std::string& j);
   std::string element(std::uint16_t access, const std::string& offset, const std::string& j);
   /// One element at `offset` as a value.

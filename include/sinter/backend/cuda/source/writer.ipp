@@ -242,6 +242,9 @@ SINTER_DECL std::string Writer::value_of(InstId id, const IndexNames& index, con
     const std::string zero = inst.dtype == DType::bool_ ? "false" : "(" + value_type(inst.dtype) + ")0";
     return valid + " ? " + loaded(inst.access, element(inst.access, where, j)) + " : " + zero;
   }
+  if (inst.prim == Prim::guarded_load)
+    return name[inst.args[0]] + " ? (" + value_type(inst.dtype) + ")(" +
+           loaded(inst.access, element(inst.access, offset(inst.access, index), j)) + ") : " + name[inst.args[1]];
   std::array<std::string, 3> args;
   for (std::size_t k = 0; k < as_index(arity(inst.prim)); ++k) args[k] = name[inst.args[k]];
   return expression(inst, nest.inst(inst.args[0]).dtype, args);
@@ -253,7 +256,7 @@ SINTER_DECL void Writer::load_vector(InstId id, const std::string& target, const
   const std::uint16_t access = inst.access;
   const std::string base = first.empty() ? "" : first + " + ";
   std::string at = offset(access, index);
-  const bool is_gather = inst.prim == Prim::gather;
+  const bool is_gather = inst.prim == Prim::gather, is_guarded = inst.prim == Prim::guarded_load;
   if (is_gather) {
     const std::string& row = name[inst.args[0]];
     const auto& numbers = nest.geometry.accesses[access];
@@ -261,6 +264,11 @@ SINTER_DECL void Writer::load_vector(InstId id, const std::string& target, const
     line("#pragma unroll");
     line("for (int j = 0; j < " + str(width_) + "; ++j) " + target + "[" + base + "j] = 0;");
     open("if (gather_ok(" + row + ", " + number("g" + str(access), numbers.gather_extent) + ", a.fault, a.tag))");
+  }
+  if (is_guarded) {
+    line("#pragma unroll");
+    line("for (int j = 0; j < " + str(width_) + "; ++j) " + target + "[" + base + "j] = " + name[inst.args[1]] + ";");
+    open("if (" + name[inst.args[0]] + ")");
   }
   if (along(access) == Along::packed) {
     const std::string pack = "Pack<" + memory_type(nest.dtype_of(access)) + ", " + str(width_) + ">";
@@ -273,7 +281,7 @@ SINTER_DECL void Writer::load_vector(InstId id, const std::string& target, const
     line("for (int j = 0; j < " + str(width_) + "; ++j) " + target + "[" + base +
          "j] = " + loaded(access, element(access, at, "j")) + ";");
   }
-  if (is_gather) close();
+  if (is_gather || is_guarded) close();
 }
 
 SINTER_DECL void Writer::store_vector(const Store& store, const std::string& source, const IndexNames& index) {

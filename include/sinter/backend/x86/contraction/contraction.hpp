@@ -10,15 +10,18 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// A contraction kernel as an Executable. Null where declined; `why_declined` (if given) then says why. f32 and f64,
 /// both operands plain loads.
-/// Schedule: tile_m, tile_n bound the register tile; zeros choose by extents.
+/// Schedule: tile_rows and tile_columns bound the register tile, which else follows from the extents.
 std::shared_ptr<const Executable> make_contraction_executable(const Kernel& kernel, const Schedule& schedule, Isa isa,
                                                               std::string* why_declined = nullptr);
+/// The default, and other register tiles.
+std::vector<Schedule> contraction_schedules(Isa isa);
 
 }  // namespace x86
 SINTER_NAMESPACE_END

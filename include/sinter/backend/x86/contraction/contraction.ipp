@@ -114,8 +114,7 @@ inline BoundEpilogue bind_epilogue(const Kernel& kernel, const ContractionParts&
 /// until extents ask for it where the other will mostly do.
 class EpilogueCode {
  public:
-  EpilogueCode(const ContractionParts& parts, const Schedule& schedule, Isa isa)
-      : kernel_(parts.epilogue), schedule_{.vector_bits = schedule.vector_bits}, isa_(isa) {
+  EpilogueCode(const ContractionParts& parts, Isa isa) : kernel_(parts.epilogue), isa_(isa) {
     if (std::optional<TileBody> tile_body = make_tile_body(kernel_, parts.sum, parts.dtype))
       body_ = std::make_unique<BodyMicroKernels>(std::move(*tile_body));
   }
@@ -123,7 +122,7 @@ class EpilogueCode {
   /// Null where declined.
   const std::shared_ptr<const LoopCode>& loop(std::string* why_declined = nullptr) {
     const std::lock_guard lock(mutex_);
-    if (loop_ == nullptr) loop_ = compile_loop(kernel_, schedule_, isa_, why_declined);
+    if (loop_ == nullptr) loop_ = compile_loop(kernel_, {}, isa_, why_declined);
     return loop_;
   }
   std::size_t code_bytes() const {
@@ -133,7 +132,6 @@ class EpilogueCode {
 
  private:
   const Kernel kernel_;
-  const Schedule schedule_;
   const Isa isa_;
   std::unique_ptr<BodyMicroKernels> body_;
   mutable ForkSafeMutex mutex_;
@@ -518,14 +516,34 @@ SINTER_DECL std::shared_ptr<const Executable> make_contraction_executable(const 
                                                                           const Schedule& schedule, Isa isa,
                                                                           std::string* why_declined) {
   using namespace x86_contraction_detail;
+  for (const ScheduleStep& step : schedule.steps()) {
+    if (step.action == ScheduleAction::tile_rows || step.action == ScheduleAction::tile_columns) continue;
+    if (why_declined != nullptr) *why_declined = "x86 contraction: step " + step.text() + ": nothing of a product";
+    return nullptr;
+  }
   std::optional<ContractionParts> parts = split_contraction(kernel, why_declined);
   if (!parts) return nullptr;
   std::unique_ptr<EpilogueCode> epilogue;
   if (parts->needs_epilogue) {
-    epilogue = std::make_unique<EpilogueCode>(*parts, schedule, isa);
+    epilogue = std::make_unique<EpilogueCode>(*parts, isa);
     if (epilogue->registers() == nullptr && epilogue->loop(why_declined) == nullptr) return nullptr;
   }
   return std::make_shared<ContractionExecutable>(kernel, schedule, isa, std::move(*parts), std::move(epilogue));
+}
+
+SINTER_DECL std::vector<Schedule> contraction_schedules(Isa isa) {
+  using enum ScheduleAction;
+  struct Tile {
+    int rows, vectors;
+  };
+  const bool is_wide = isa == Isa::avx512;
+  std::vector<Schedule> schedules{Schedule{}};
+  for (const Tile& tile : {Tile{14, 2}, Tile{6, 4}, Tile{3, 8}})
+    if (is_wide || tile.vectors == 2)
+      schedules.push_back(
+          {{.action = tile_rows, .number = static_cast<std::uint16_t>(tile.rows)},
+           {.action = tile_columns, .number = static_cast<std::uint16_t>(tile.vectors * lanes(isa, DType::f32))}});
+  return schedules;
 }
 
 }  // namespace x86

@@ -209,13 +209,14 @@ inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
   if (p.method == ProductMethod::dots_of_b) return set_tiles(p, 1, dots_at_once);
   if (p.method == ProductMethod::add_rows) return set_tiles(p, 1, most_added_columns);
   const std::int64_t lane_count = lanes(isa, p.dtype);
-  int vectors = schedule.tile_n != 0 ? static_cast<int>((schedule.tile_n + lane_count - 1) / lane_count)
-                                     : default_vectors(isa, p);
+  const auto columns = schedule.find(ScheduleAction::tile_columns),
+             row_limit = schedule.find(ScheduleAction::tile_rows);
+  int vectors = columns ? static_cast<int>((*columns + lane_count - 1) / lane_count) : default_vectors(isa, p);
   vectors = std::clamp(vectors, 1, max_micro_vectors);
   vectors = static_cast<int>(std::min<std::int64_t>(vectors, (p.n + lane_count - 1) / lane_count));
   while (!fits_registers(isa, 1, vectors)) --vectors;
   std::int64_t rows = most_rows(isa, vectors);
-  if (schedule.tile_m != 0) rows = std::min<std::int64_t>(rows, schedule.tile_m);
+  if (row_limit) rows = std::clamp<std::int64_t>(*row_limit, 1, rows);
   set_tiles(p, rows, vectors * lane_count);
 }
 

@@ -154,6 +154,11 @@ inline const Encoding& encoding_of(Op op) {
       {F::shift, 0x73, 0x06, P::p66, M::x0F, W::w0, W::w1},                    // vpsllq
       {F::shift, 0x72, 0x02, P::p66, M::x0F, W::w0, W::w0},                    // vpsrld
       {F::shift, 0x73, 0x02, P::p66, M::x0F, W::w0, W::w1},                    // vpsrlq
+      {F::rvm, 0x47, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::full, 4},        // vpsllvd
+      {F::rvm, 0x47, 0x00, P::p66, M::x0F38, W::w1, W::w1, U::full, 8},        // vpsllvq
+      {F::rvm, 0x45, 0x00, P::p66, M::x0F38, W::w1, W::w1, U::full, 8},        // vpsrlvq
+      {F::rvm, 0x46, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::full, 4},        // vpsravd
+      {F::rvm, 0x46, 0x00, P::p66, M::x0F38, W::no, W::w1, U::full, 8},        // vpsravq
       {F::rvm, 0x76, 0x00, P::p66, M::x0F, W::w0, W::w0, U::full, 4, true},    // vpcmpeqd
       {F::rvm, 0x29, 0x00, P::p66, M::x0F38, W::w0, W::w1, U::full, 8, true},  // vpcmpeqq
       {F::rvm, 0x66, 0x00, P::p66, M::x0F, W::w0, W::w0, U::full, 4},          // vpcmpgtd
@@ -186,6 +191,11 @@ inline const Encoding& encoding_of(Op op) {
       {F::rvm, 0xC6, 0x00, P::none, M::x0F, W::w0, W::w0},                     // vshufps
       {F::rm, 0x04, 0x00, P::p66, M::x0F3A, W::w0, W::w0},                     // vpermilps
       {F::rm, 0x05, 0x00, P::p66, M::x0F3A, W::w0, W::w1},                     // vpermilpd
+      {F::rvm, 0x16, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::full, 4},        // vpermps
+      {F::rvm, 0x16, 0x00, P::p66, M::x0F38, W::no, W::w1, U::full, 8},        // vpermpd
+      {F::rm, 0x00, 0x00, P::p66, M::x0F3A, W::w1, W::w1},                     // vpermq
+      {F::rvm, 0x0C, 0x00, P::p66, M::x0F3A, W::w0, W::no, U::full, 16},       // vblendps
+      {F::rvm, 0x0D, 0x00, P::p66, M::x0F3A, W::w0, W::no, U::full, 16},       // vblendpd
       {F::mask_move, 0x90, 0x00, P::none, M::x0F, W::w0, W::no},               // kmovw
       {F::mask_move, 0x90, 0x00, P::pF2, M::x0F, W::w1, W::no},                // kmovq
       {F::mask_op, 0x41, 0x00, P::none, M::x0F, W::w0, W::no},                 // kandw

@@ -195,6 +195,8 @@ inline VReg lower_integer(VectorBuilder& b, Prim prim, Lane lane, std::span<cons
     case Prim::or_: return b.bit_or(lane, a[0], a[1]);
     case Prim::xor_: return b.bit_xor(lane, a[0], a[1]);
     case Prim::not_: return b.bit_not(lane, a[0]);
+    case Prim::shift_left: return b.shift_left_by(lane, a[0], a[1]);
+    case Prim::shift_right: return b.shift_right_by(lane, a[0], a[1]);
     case Prim::floor:
     case Prim::ceil:
     case Prim::round:
@@ -226,9 +228,13 @@ SINTER_DECL std::string why_not_lowered(const Inst& inst, DType from) {
     return "primitive " + std::string(name(inst.prim)) + " of " + std::string(name(from)) + " has no code generator";
   };
   if (inst.prim == Prim::contract) return no();
+  if (is_scan(inst.prim)) return from == DType::bool_ ? no() : std::string();
   if (inst.prim == Prim::random_bits) return {};
   if (from == DType::bool_) {
     switch (inst.prim) {
+      case Prim::shift_left:
+      case Prim::shift_right:
+      case Prim::bitcast:
       case Prim::neg:
       case Prim::sub:
       case Prim::div:
@@ -245,12 +251,14 @@ SINTER_DECL std::string why_not_lowered(const Inst& inst, DType from) {
   }
   if (is_integer(from) && (x86_detail::is_math(inst.prim) || inst.prim == Prim::sqrt || inst.prim == Prim::rsqrt))
     return no();
-  if (is_floating(from) && inst.prim >= Prim::and_ && inst.prim <= Prim::not_) return no();
+  if (is_floating(from) && inst.prim >= Prim::and_ && inst.prim <= Prim::shift_right) return no();
   return {};
 }
 
 SINTER_DECL VReg lower(VectorBuilder& b, const Inst& inst, DType from, std::span<const VReg> a) {
   if (inst.prim == Prim::convert) return x86_detail::lower_convert(b, from, inst.dtype, a[0]);
+  if (inst.prim == Prim::bitcast)
+    return b.copy(lane_of(from), a[0]);  // lanes have no type, but a register may be written
   if (from == DType::bool_) return x86_detail::lower_bool(b, inst.prim, a);
   if (inst.prim == Prim::random_bits) return x86_detail::lower_random_bits(b, a);
   const Lane lane = lane_of(from);
@@ -315,6 +323,7 @@ SINTER_DECL int cost_of(Prim prim) {
   if (prim == Prim::div || prim == Prim::sqrt) return 8;
   if (prim == Prim::rsqrt) return 16;
   if (prim == Prim::rem || prim == Prim::gather || prim == Prim::random_bits) return 40;
+  if (is_scan(prim)) return 12;
   return prim == Prim::immediate ? 0 : 1;
 }
 

@@ -107,6 +107,11 @@ enum class Op : std::uint8_t {
   vpsllq,
   vpsrld,
   vpsrlq,
+  vpsllvd,
+  vpsllvq,
+  vpsrlvq,
+  vpsravd,
+  vpsravq,
   vpcmpeqd,
   vpcmpeqq,
   vpcmpgtd,
@@ -140,6 +145,11 @@ enum class Op : std::uint8_t {
   vshufps,
   vpermilps,
   vpermilpd,
+  vpermps,
+  vpermpd,
+  vpermq,
+  vblendps,
+  vblendpd,
   // masks
   kmovw,
   kmovq,
@@ -357,6 +367,8 @@ class CodeStream {
     last.operand[0].id = to;
     return true;
   }
+
+  Instruction& last() { return code_.back(); }
 
   int new_label() { return labels_++; }
   /// A routine inside this stream, named by `key`, with its own part of the frame: a new one when first asked for,

@@ -17,6 +17,11 @@ namespace loop_reg {
 inline constexpr Gpr args = Gpr::rdi, outer = Gpr::rsi, column = Gpr::rcx, near = Gpr::r8;
 }
 
+/// Is it known how its condition usually comes out?
+inline bool is_hinted(const Inst& inst) {
+  return (inst.prim == Prim::guarded_load || inst.prim == Prim::select) && inst.usually() != Usually::unknown;
+}
+
 /// One vector of a step: which accumulator and value slot it uses, how far right of the column register it lies.
 struct Lane0 {
   int copy = 0;
@@ -31,6 +36,7 @@ class LoopBody {
   VectorBuilder& builder() { return b_; }
 
   VReg value(InstId i, int copy);
+  VReg constant_of(const Inst& inst);
   void set_value(InstId i, int copy, VReg r) { values_[i * copies_ + as_index(copy)] = r; }
 
   /// Decides which accesses under the node at `place` are walked by pointers, and which of those lie in registers.
@@ -52,6 +58,7 @@ class LoopBody {
   void prepare_divisions(std::span<const InstId> list);
   void keep(std::size_t tile, const Lane0& lane);
   void fetch(std::size_t tile, const Lane0& lane);
+  void store_wide(Mem m, VReg index);
   void store_inner(const Store& store, const Lane0& lane);
   void store_outer(const Store& store, const Lane0& lane);
 
@@ -59,7 +66,8 @@ class LoopBody {
   void set_rows(int rows) { rows_ = rows; }
 
   int far_slot = 0;
-  bool streams = false;  // whole vectors are stored past the caches
+  bool assumes_usual = false;  // hinted conditions are known to come out as they usually do
+  bool streams = false;        // whole vectors are stored past the caches
 
  private:
   /// A number of the row that vectors are divided by: its reciprocal in two parts, and the limit below.
@@ -85,16 +93,23 @@ class LoopBody {
   void use_stores(std::size_t place, bool inner);
   Gpr pointer_in_register(std::size_t access, Gpr temporary, int row = 0);
   Gpr row_address(std::size_t access, bool with_outer);
+  bool is_whole_backward(std::size_t access, DType dtype, const Lane0& lane) const;
+  Mem backward_address(std::size_t access, const Lane0& lane);
   Mem address(std::size_t access, NestLevel level, const Lane0& lane, int displacement_slot);
   VReg out_of_range(VReg x, VReg limit);
   VReg divide(VReg x, VReg by, const Divisor& divisor, const Tail& tail);
   VReg emit_load(InstId i, const Lane0& lane);
+  VReg emit_usual(InstId i, const Lane0& lane);
+  VReg emit_guarded_load(InstId i, const Lane0& lane);
+  VReg guarded_by_element(std::uint16_t access, const Lane0& lane, VReg holds, VReg fill);
+  void jump_if_false(VReg holds, int to);
   VReg emit_index(const Inst& inst, const Lane0& lane);
   VReg narrow_number(Mem m);
   int copy_of(InstId i, int copy) const;
   void report_bad_index(std::size_t access, Gpr status);
   VReg load_by_element(std::size_t access, const Lane0& lane, VReg index, DType index_dtype, int displacement);
-  void store_by_element(std::size_t access, const Lane0& lane, VReg value);
+  bool is_narrow(InstId i) const { return nest_.nest.narrow_index && kernel().body[i].dtype == DType::i64; }
+  void store_by_element(std::size_t access, const Lane0& lane, VReg value, bool widens = false);
   void element_pointer(std::size_t access, const Lane0& lane, int displacement);
   Mem tile_address(std::size_t tile, DType dtype, const Lane0& lane);
 

@@ -35,16 +35,18 @@ SINTER_DECL std::int32_t LoopBody::field(std::size_t access, std::size_t offset)
 
 SINTER_DECL VReg LoopBody::value(InstId i, int copy) {
   const Inst& inst = kernel().body[i];
-  if (inst.prim == Prim::immediate) {
-    if (inst.dtype == DType::bool_) return b_.mask_constant(inst.bits != 0);
-    const Lane lane = lane_of(inst.dtype);
-    if (is_float(lane)) return b_.imm_float(lane, inst.number());
-    if (lane == Lane::i64 && nest_.nest.narrow_index)
-      return b_.imm_int(Lane::i32,
-                        std::clamp<std::int64_t>(inst.integer(), -1, std::numeric_limits<std::int32_t>::max()));
-    return b_.imm_int(lane, inst.integer());
-  }
+  if (inst.prim == Prim::immediate) return constant_of(inst);
   return values_[i * copies_ + as_index(copy_of(i, copy))];
+}
+
+SINTER_DECL VReg LoopBody::constant_of(const Inst& inst) {
+  if (inst.dtype == DType::bool_) return b_.mask_constant(inst.bits != 0);
+  const Lane lane = lane_of(inst.dtype);
+  if (is_float(lane)) return b_.imm_float(lane, inst.number());
+  if (lane == Lane::i64 && nest_.nest.narrow_index)
+    return b_.imm_int(Lane::i32,
+                      std::clamp<std::int64_t>(inst.integer(), -1, std::numeric_limits<std::int32_t>::max()));
+  return b_.imm_int(lane, inst.integer());
 }
 
 /// Which of its values an instruction has for a copy: what is the same in all of them is kept once.
@@ -71,8 +73,7 @@ SINTER_DECL void LoopBody::use_loads(std::size_t place, NestLevel lowest, NestLe
     for (const InstId id : nest_.nest.ids_of(nest_.nest.nodes[n])) {
       const Inst& inst = kernel().body[id];
       const NestLevel level = nest_.place(id).level;
-      if ((inst.prim == Prim::load || inst.prim == Prim::gather) && lowest <= level && level <= highest)
-        use_pointer(inst.access);
+      if (reads_memory(inst.prim) && lowest <= level && level <= highest) use_pointer(inst.access);
     }
   }
 }
@@ -246,8 +247,12 @@ SINTER_DECL void LoopBody::fetch(std::size_t tile, const Lane0& lane) {
 SINTER_DECL void LoopBody::emit(InstId i, const Lane0& lane) {
   const Inst& inst = kernel().body[i];
   VReg result;
-  if (inst.prim == Prim::load || inst.prim == Prim::gather) {
+  if (assumes_usual && is_hinted(inst)) {
+    result = emit_usual(i, lane);
+  } else if (inst.prim == Prim::load || inst.prim == Prim::gather) {
     result = emit_load(i, lane);
+  } else if (inst.prim == Prim::guarded_load) {
+    result = emit_guarded_load(i, lane);
   } else if (inst.prim == Prim::index) {
     result = emit_index(inst, lane);
   } else {
@@ -336,7 +341,9 @@ SINTER_DECL VReg LoopBody::emit_load(InstId i, const Lane0& lane) {
     return load_by_element(inst.access, lane, value(inst.args[0], lane.copy), kernel().body[inst.args[0]].dtype, -1);
   if (is_gather && !nest_.is_checked[i]) check_index(i);
   const StrideClass stride = stride_class(inst.access, nest_.nest.vector_axis);
-  if (stride == StrideClass::any) return load_by_element(inst.access, lane, no_vreg, inst.dtype, displacement_slot_[i]);
+  if (!is_gather && is_whole_backward(inst.access, inst.dtype, lane))
+    return b_.reverse(lane_of(inst.dtype), b_.load(inst.dtype, backward_address(inst.access, lane), {}));
+  if (stride >= StrideClass::any) return load_by_element(inst.access, lane, no_vreg, inst.dtype, displacement_slot_[i]);
   const Mem m = address(inst.access, nest_.place(i).level, lane, displacement_slot_[i]);
   if (inst.dtype == DType::i64 && nest_.nest.narrow_index) return narrow_number(m);
   return stride == StrideClass::zero ? b_.load_broadcast(inst.dtype, m) : b_.load(inst.dtype, m, lane.tail);
@@ -365,6 +372,10 @@ SINTER_DECL VReg LoopBody::emit_index(const Inst& inst, const Lane0& lane) {
   }
   const auto at = static_cast<std::int32_t>(as_index(axis) * sizeof(std::int64_t));
   const bool is_column = axis == nest_.nest.vector_axis;
+  if (is_column && nest_.is_row() && !kernel().folds.empty()) {  // a position inside a fold: the row starts at 0
+    s_.emit(Op::lea, {reg(Gpr::rax), mem(8)}, CodeStream::at(loop_reg::column, lane.column_offset));
+    return b_.add(type, b_.broadcast_gpr(type, Gpr::rax), b_.iota(type));
+  }
   const Mem step = CodeStream::at(loop_reg::args, static_cast<std::int32_t>(offsetof(LoopArgs, index_step)) + at);
   s_.mov(Gpr::rax, step);
   s_.binary(Op::imul, Gpr::rax, loop_reg::outer);
@@ -375,6 +386,22 @@ SINTER_DECL VReg LoopBody::emit_index(const Inst& inst, const Lane0& lane) {
     s_.emit(Op::lea, {reg(Gpr::rax), mem(8)}, CodeStream::at(Gpr::rax, loop_reg::column, 0, lane.column_offset));
   VReg base = b_.broadcast_gpr(type, Gpr::rax);
   return is_column ? b_.add(type, base, b_.iota(type)) : base;
+}
+
+/// A whole vector of neighbours, of which the last comes first; single elements go one by one.
+SINTER_DECL bool LoopBody::is_whole_backward(std::size_t access, DType dtype, const Lane0& lane) const {
+  return stride_class(access, nest_.nest.vector_axis) == StrideClass::backward && dtype != DType::bool_ &&
+         !lane.tail.active();
+}
+
+/// The address of the last lane's element. Clobbers rax, r9.
+SINTER_DECL Mem LoopBody::backward_address(std::size_t access, const Lane0& lane) {
+  const auto size = static_cast<std::int32_t>(size_of(dtype_of_access(access)));
+  const Gpr base = pointer_in_register(access, Gpr::r9);
+  s_.mov(Gpr::rax, loop_reg::column);
+  s_.emit(Op::neg, {reg(Gpr::rax)});
+  return CodeStream::at(base, Gpr::rax, std::countr_zero(static_cast<unsigned>(size)),
+                        -(lane.column_offset + b_.lanes() - 1) * size);
 }
 
 // Element by element -------------------------------------------------------------------------------------------------
@@ -462,19 +489,25 @@ SINTER_DECL VReg LoopBody::load_by_element(std::size_t access, const Lane0& lane
   return finish();
 }
 
-SINTER_DECL void LoopBody::store_by_element(std::size_t access, const Lane0& lane, VReg value) {
+/// `widens`: the vector has i32 where memory has i64.
+SINTER_DECL void LoopBody::store_by_element(std::size_t access, const Lane0& lane, VReg value, bool widens) {
   const DType dtype = dtype_of_access(access);
   const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), counter = s_.frame(8),
             again = s_.new_label();
   if (dtype == DType::bool_) b_.mask_to_bytes(CodeStream::slot(copy), value, Tail{});
-  else b_.store_whole(lane_of(dtype), CodeStream::slot(copy), value);
+  else b_.store_whole(widens ? Lane::i32 : lane_of(dtype), CodeStream::slot(copy), value);
   x86_detail::load_count(s_, b_, lane.tail);
   s_.mov(CodeStream::slot(counter), Gpr::r9);
   element_pointer(access, lane, -1);
   s_.mov_imm(Gpr::r9, 0);
   s_.bind(again);
-  x86_detail::move_element(s_, size, CodeStream::at(Gpr::rdx),
-                           CodeStream::at(Gpr::rsp, Gpr::r9, std::countr_zero(static_cast<unsigned>(size)), copy));
+  if (widens) {
+    s_.emit(Op::movsxd, {reg(Gpr::rax), mem(4)}, CodeStream::at(Gpr::rsp, Gpr::r9, 2, copy));
+    s_.mov(CodeStream::at(Gpr::rdx), Gpr::rax);
+  } else {
+    x86_detail::move_element(s_, size, CodeStream::at(Gpr::rdx),
+                             CodeStream::at(Gpr::rsp, Gpr::r9, std::countr_zero(static_cast<unsigned>(size)), copy));
+  }
   s_.binary(Op::add, Gpr::rdx,
             CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride))));
   s_.binary_imm(Op::add, Gpr::r9, 1);
@@ -486,8 +519,12 @@ SINTER_DECL void LoopBody::store_inner(const Store& store, const Lane0& lane) {
   const DType dtype = dtype_of_access(store.access);
   const VReg v = value(store.value, lane.copy);
   const StrideClass stride = stride_class(store.access, nest_.nest.vector_axis);
-  if (stride == StrideClass::any) return store_by_element(store.access, lane, v);
+  if (is_whole_backward(store.access, dtype, lane) && !is_narrow(store.value))
+    return b_.store(dtype, backward_address(store.access, lane), b_.reverse(lane_of(dtype), v), {});
+  if (stride >= StrideClass::any) return store_by_element(store.access, lane, v, is_narrow(store.value));
+  if (is_narrow(store.value) && stride == StrideClass::unit) return store_by_element(store.access, lane, v, true);
   const Mem m = address(store.access, NestLevel::near, lane, -1);
+  if (is_narrow(store.value)) return store_wide(m, v);
   if (stride == StrideClass::zero) b_.store_scalar(dtype, m, v);
   else if (streams && dtype != DType::bool_ && !lane.tail.active()) b_.store_streaming(dtype, m, v);
   else b_.store(dtype, m, v, lane.tail);
@@ -496,8 +533,15 @@ SINTER_DECL void LoopBody::store_inner(const Store& store, const Lane0& lane) {
 /// A value of the whole row.
 SINTER_DECL void LoopBody::store_outer(const Store& store, const Lane0& lane) {
   if (nest_.is_column()) return store_inner(store, lane);
-  b_.store_scalar(dtype_of_access(store.access), address(store.access, NestLevel::outer, lane, -1),
-                  value(store.value, lane.copy));
+  const Mem m = address(store.access, NestLevel::outer, lane, -1);
+  if (is_narrow(store.value)) return store_wide(m, value(store.value, lane.copy));
+  b_.store_scalar(dtype_of_access(store.access), m, value(store.value, lane.copy));
+}
+
+/// Element 0, an index of i32, as i64. Clobbers rax.
+SINTER_DECL void LoopBody::store_wide(Mem m, VReg index) {
+  b_.first_to_gpr(Lane::i32, Gpr::rax, index);
+  s_.mov(m, Gpr::rax);
 }
 
 }  // namespace x86

@@ -41,6 +41,10 @@ SINTER_DECL void LoopGenerator::run_loop(const Counter& counter, Mem limit, cons
 }
 
 SINTER_DECL VReg LoopGenerator::neutral(const Running& value) {
+  if (value.prim == Prim::fold) {
+    const FoldState& start = fold_of(value).states[value.number];
+    return body_.constant_of({.dtype = start.dtype, .bits = start.bits});
+  }
   return b_.imm_bits(lane_of(value.dtype), neutral_bits(value.prim, value.dtype));
 }
 
@@ -60,15 +64,18 @@ SINTER_DECL void LoopGenerator::walk(const Counter& counter, Mem count, std::vec
             done = s_.new_label();
   const Totals totals{s_.frame(128 * static_cast<int>(values.size()), 64)};
   std::vector<Running> odd = values;
-  for (Running& v : odd) v.reg = s_.new_vec(b_.bytes(lane_of(v.dtype)));
+  for (Running& v : odd)
+    if (v.prim != Prim::fold) v.reg = s_.new_vec(b_.bytes(lane_of(v.dtype)));
   s_.begin_loop();
   s_.bind(top);
   set_block_end(counter, count, column_sum_block, block_end);
   for (const std::vector<Running>* lane : {&values, &odd})
-    for (const Running& v : *lane) b_.assign(lane_of(v.dtype), v.reg, neutral(v));
+    for (const Running& v : *lane)
+      if (v.prim != Prim::fold || lane == &values) b_.assign(lane_of(v.dtype), v.reg, neutral(v));
   if (kind == Items::light) walk_by_eights(counter, block_end, values, odd, items, item);
   else walk_in_turn(counter, block_end, values, odd, items, item);
-  for (std::size_t i = 0; i < values.size(); ++i) step_of(values[i], odd[i].reg, Tail{});
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i].prim != Prim::fold) step_of(values[i], odd[i].reg, Tail{});
   s_.binary_imm(Op::cmp, count, static_cast<std::int32_t>(column_sum_block));
   s_.jump(Op::jle, done);
   s_.binary_imm(Op::cmp, CodeStream::slot(block_end), static_cast<std::int32_t>(column_sum_block));
@@ -102,7 +109,10 @@ SINTER_DECL void LoopGenerator::walk_by_eights(const Counter& counter, int block
   for (int n = 0; n < at_once; ++n) {
     const std::vector<Running>& lane = n % 2 == 0 ? even : odd;
     item();
-    for (std::size_t i = 0; i < lane.size(); ++i) step_of(lane[i], items[i].reg, Tail{});
+    for (std::size_t i = 0; i < lane.size(); i += numbers_of(lane[i])) {
+      if (lane[i].prim == Prim::fold) enter_fold(even, i, items);
+      else step_of(lane[i], items[i].reg, Tail{});
+    }
     count_up(counter);
   }
   compare_counter(counter, CodeStream::slot(last));
@@ -118,7 +128,11 @@ SINTER_DECL void LoopGenerator::walk_in_turn(const Counter& counter, int block_e
                                              const Action& item) {
   run_loop(counter, CodeStream::slot(block_end), [&] {
     item();
-    for (std::size_t i = 0; i < next.size(); ++i) {
+    for (std::size_t i = 0; i < next.size(); i += numbers_of(next[i])) {
+      if (next[i].prim == Prim::fold) {
+        enter_fold(next, i, items);
+        continue;
+      }
       const Lane lane = lane_of(next[i].dtype);
       const VReg sum = combine(b_, next[i].prim, next[i].dtype, next[i].reg, items[i].reg);
       b_.assign(lane, next[i].reg, other[i].reg);
@@ -145,6 +159,10 @@ SINTER_DECL void LoopGenerator::start_totals(const Totals& totals, const std::ve
 SINTER_DECL void LoopGenerator::add_to_totals(const Totals& totals, const std::vector<Running>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Lane lane = lane_of(values[i].dtype);
+    if (values[i].prim == Prim::fold) {
+      if (values[i].number == 0) add_state_to_totals(totals, values, i);
+      continue;
+    }
     const VReg older = b_.load_whole(lane, totals.sum(i)), newer = values[i].reg;
     const VReg sum = combine(b_, values[i].prim, values[i].dtype, older, newer);
     b_.store_whole(lane, totals.sum(i), sum);
@@ -218,6 +236,25 @@ SINTER_DECL void LoopGenerator::load_stacked(const Stack& stack, const std::vect
           CodeStream::at(Gpr::rsp, Gpr::rdx, 0, stack.base + 64 * static_cast<std::int32_t>(i)));
 }
 
+/// values = (entry at byte offset rdx of the stack, which is older) op values.
+SINTER_DECL void LoopGenerator::combine_with_top(const Stack& stack, const std::vector<Running>& values) {
+  for (std::size_t i = 0; i < values.size(); i += numbers_of(values[i])) {
+    const Lane lane = lane_of(values[i].dtype);
+    VReg older = s_.new_vec(b_.bytes(lane));
+    load_stacked(stack, values, i, older);
+    if (values[i].prim != Prim::fold) {
+      b_.assign(lane, values[i].reg, combine(b_, values[i].prim, values[i].dtype, older, values[i].reg));
+      continue;
+    }
+    std::vector<VReg> state{older};
+    for (std::size_t n = 1; n < numbers_of(values[i]); ++n) {
+      state.push_back(s_.new_vec(b_.bytes(lane_of(values[i + n].dtype))));
+      load_stacked(stack, values, i + n, state.back());
+    }
+    merge_into_newer(state, std::span(values).subspan(i, state.size()));
+  }
+}
+
 /// Combines with the top once for each trailing one-bit of the block's number (older first), then pushes.
 SINTER_DECL void LoopGenerator::push(const Stack& stack, std::vector<Running>& values) {
   const int again = s_.new_label(), store = s_.new_label();
@@ -229,12 +266,7 @@ SINTER_DECL void LoopGenerator::push(const Stack& stack, std::vector<Running>& v
   s_.jump(Op::je, store);
   s_.binary_imm(Op::sub, CodeStream::slot(stack.pointer), entry);
   s_.mov(Gpr::rdx, CodeStream::slot(stack.pointer));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Lane lane = lane_of(values[i].dtype);
-    VReg older = s_.new_vec(b_.bytes(lane));
-    load_stacked(stack, values, i, older);
-    b_.assign(lane, values[i].reg, combine(b_, values[i].prim, values[i].dtype, older, values[i].reg));
-  }
+  combine_with_top(stack, values);
   s_.binary_imm(Op::shr, Gpr::r9, 1);
   s_.jump(Op::jmp, again);
   s_.end_loop();
@@ -259,12 +291,7 @@ SINTER_DECL void LoopGenerator::pop_all(const Stack& stack, std::vector<Running>
   s_.bind(again);
   s_.binary_imm(Op::sub, Gpr::rdx, entry);
   s_.jump(Op::jl, done);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Lane lane = lane_of(values[i].dtype);
-    VReg older = s_.new_vec(b_.bytes(lane));
-    load_stacked(stack, values, i, older);
-    b_.assign(lane, values[i].reg, combine(b_, values[i].prim, values[i].dtype, older, values[i].reg));
-  }
+  combine_with_top(stack, values);
   s_.jump(Op::jmp, again);
   s_.end_loop();
   s_.bind(done);

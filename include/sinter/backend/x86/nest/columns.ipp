@@ -89,11 +89,8 @@ SINTER_DECL void LoopGenerator::emit_point(std::size_t place, const std::vector<
 SINTER_DECL std::vector<LoopGenerator::Running> LoopGenerator::column_values(Reductions reductions,
                                                                              const std::vector<Lane0>& lanes) {
   std::vector<Running> values;
-  for (const InstId i : reductions)
-    for (std::size_t l = 0; l < lanes.size(); ++l) {
-      const Inst& inst = kernel_.body[i];
-      values.push_back({s_.new_vec(b_.bytes(lane_of(inst.dtype))), inst.prim, inst.dtype});
-    }
+  for (std::size_t i = 0; i < reductions.size(); ++i)
+    for (const Lane0& lane : lanes) add_values(values, reductions, i, lane.copy);
   return values;
 }
 
@@ -105,7 +102,7 @@ SINTER_DECL void LoopGenerator::walk_near(std::size_t pass, const std::vector<La
   walk({.reg = loop_reg::near}, arg(offsetof(LoopArgs, reduced)), results, items, kind, [&] {
     nest_.for_each_child(loop, [&](std::size_t child) {
       emit_point(child, lanes);
-      if (node(child).kind == NestNodeKind::step) take_in(nest_.ids_of(node(child)), lanes, items);
+      if (node(child).kind == NestNodeKind::step) take_in(items);
       if (node(child).kind == NestNodeKind::store)
         for (const Lane0& lane : lanes) body_.store_inner(kernel_.stores[node(child).first], lane);
     });
@@ -114,17 +111,19 @@ SINTER_DECL void LoopGenerator::walk_near(std::size_t pass, const std::vector<La
 }
 
 /// The values that a point gives to the reductions.
-SINTER_DECL void LoopGenerator::take_in(Reductions reductions, const std::vector<Lane0>& lanes,
-                                        std::vector<Running>& items) {
-  std::size_t at = 0;
-  for (const InstId i : reductions)
-    for (const Lane0& lane : lanes) {
-      const VReg v = body_.value(kernel_.body[i].args[0], lane.copy);
-      items[at++].reg = kernel_.body[i].dtype == DType::bool_ ? x86_detail::mask_to_number(b_, v, Lane::i32) : v;
+SINTER_DECL void LoopGenerator::take_in(std::vector<Running>& items) {
+  for (Running& item : items) {
+    if (item.prim == Prim::fold) {
+      if (item.number == 0) item.point = point_of(item.holder, item.copy);
+      continue;
     }
+    const VReg v = body_.value(kernel_.body[item.holder].args[0], item.copy);
+    item.reg = item.dtype == DType::bool_ ? x86_detail::mask_to_number(b_, v, Lane::i32) : v;
+  }
 }
 
 SINTER_DECL void LoopGenerator::column_pass(std::size_t parent, std::size_t pass, const std::vector<Lane0>& lanes) {
+  if (is_scan_pass(pass)) return scan_columns(pass, lanes);
   const std::uint16_t outside = enter_pass(parent);
   const Reductions reductions = reductions_of(pass);
   std::vector<Running> results = column_values(reductions, lanes);
@@ -144,6 +143,11 @@ SINTER_DECL void LoopGenerator::column_pass(std::size_t parent, std::size_t pass
   std::size_t at = 0;
   for (const InstId i : reductions)
     for (const Lane0& lane : lanes) {
+      if (kernel_.body[i].prim == Prim::fold) {
+        publish_fold(i, results, lane.copy);
+        continue;
+      }
+      while (results[at].prim == Prim::fold) ++at;
       const VReg v = results[at++].reg;
       body_.set_value(i, lane.copy,
                       kernel_.body[i].dtype == DType::bool_ ? x86_detail::number_to_mask(b_, v, Lane::i32) : v);

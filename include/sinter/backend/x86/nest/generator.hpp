@@ -5,6 +5,8 @@
 
 #include <sinter/backend/x86/nest/body.hpp>
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -21,11 +23,19 @@ class LoopGenerator {
   CodeStream run();
 
  private:
-  /// A running value of a reduction: a vector register that is overwritten.
+  /// The arguments of a fold at a point.
+  using Point = std::array<VReg, max_fold_arguments>;
+  static constexpr Point no_point{no_vreg, no_vreg, no_vreg};
+  /// A running value of a reduction, or one number of a fold's state: a vector register that is overwritten. The
+  /// numbers of a state follow each other.
   struct Running {
     VReg reg = no_vreg;
     Prim prim = Prim::reduce_add;
     DType dtype = DType::f32;
+    InstId holder = no_inst;   // the reduction
+    std::uint16_t number = 0;  // of the state
+    int copy = 0;              // which vector, or row, of those side by side
+    Point point = no_point;    // state number 0 of what a point gives to a fold: its arguments, and no state
   };
   /// A loop counter: a general register or a frame slot.
   struct Counter {
@@ -41,8 +51,8 @@ class LoopGenerator {
     Mem sum(std::size_t value) const { return CodeStream::slot(base + 128 * static_cast<int>(value)); }
     Mem lost(std::size_t value) const { return CodeStream::slot(base + 128 * static_cast<int>(value) + 64); }
   };
-  /// Lanes of the current pass, per reduction. On AVX-512 minima and maxima of floats run on an instruction that loses
-  /// a NaN; `saw_nan` (a mask, seen in any vector of the block) puts it back at the block's end.
+  /// Lanes of the current pass, per running value. On AVX-512 minima and maxima of floats run on an instruction that
+  /// loses a NaN; `saw_nan` (a mask, seen in any vector of the block) puts it back at the block's end.
   struct Accumulators {
     std::vector<VReg> lanes;
     VReg saw_nan = no_vreg;
@@ -50,6 +60,16 @@ class LoopGenerator {
   };
   /// What a walk repeats: `light` code may be written several times.
   enum class Items : std::uint8_t { light, heavy };
+  /// A scan in progress. `runs` are what whole runs of vectors of the group gave, in all lanes.
+  struct Scan {
+    InstId id = no_inst;
+    int copy = 0;
+    Running carry;   // of the block
+    Running before;  // what the blocks before gave; no register where that is in the carry
+    std::vector<VReg> runs;
+    VReg previous = no_vreg;  // exclusive: the last lane of the vector before in the group
+    bool is_exclusive = false;
+  };
   using Action = std::function<void()>;
   using Content = std::function<void(int block_end)>;
 
@@ -65,8 +85,11 @@ class LoopGenerator {
   }
   int passes_in(std::size_t parent) const;
   std::size_t loop_of(std::size_t pass) const { return node(pass).kind == NestNodeKind::fold ? pass + 1 : pass; }
+  bool is_scan_pass(std::size_t pass) const {
+    return node(pass).kind == NestNodeKind::fold && node(pass).part == FoldPart::scan;
+  }
   Reductions reductions_of(std::size_t pass) const {
-    return node(pass).kind == NestNodeKind::fold ? nest_.ids_of(node(pass)) : Reductions{};
+    return node(pass).kind == NestNodeKind::fold && !is_scan_pass(pass) ? nest_.ids_of(node(pass)) : Reductions{};
   }
   void render_stage(std::size_t stage);
   void render_outside(std::size_t place, std::span<const Lane0> lanes);
@@ -74,24 +97,51 @@ class LoopGenerator {
   void row_step(std::size_t outer);
   void row_pass(std::size_t pass);
   std::vector<Running> row_values(Reductions reductions);
+  void add_values(std::vector<Running>& values, Reductions reductions, std::size_t reduction, int copy);
   void row_columns(std::size_t pass, std::vector<Running>& results);
   void row_block(std::size_t pass, std::vector<Running>& results, int block_end);
   void map_columns(std::size_t loop);
   void vector_step(std::size_t loop, const Lane0& lane);
-  void accumulate(Reductions reductions, const Lane0& lane);
+  // guarded.ipp
+  void whole_step(std::size_t loop, int copies);
+  bool find_usual(std::size_t loop);
+  void emit_usual_test(std::size_t loop, int copies, int otherwise);
+  // generator.ipp
+  void accumulate(const Lane0& lane);
   void prepare_divisions(std::size_t pass);
   VReg combine_lanes(const Inst& inst, std::size_t reduction);
   void clear_accumulators(const std::vector<Running>& results);
   void restore_nan(VReg result, Lane lane, VReg saw_nan);
   void accumulate_extremum(Accumulators& into, const Inst& inst, VReg v, const Lane0& lane);
   int accumulators_of(DType dtype, int copies) const;
-  void make_accumulators(Reductions reductions);
+  void make_accumulators(const std::vector<Running>& values);
   void publish(Reductions reductions, const std::vector<Running>& results);
   void blocks_function(std::size_t outer);
   void start_block(int block, int block_end);
   void store_block(int block, const std::vector<Running>& results);
   void finish_function(std::size_t outer);
   void combine_blocks(std::vector<Running>& results);
+  // folds.ipp
+  const ScalarFold& fold_of(const Running& value) const { return kernel_.folds[kernel_.body[value.holder].access]; }
+  std::size_t numbers_of(const Running& value) const;
+  DType in_register(DType dtype) const;
+  Point point_of(InstId holder, int copy);
+  std::vector<VReg> run_program(const ScalarProgram& program, std::span<const VReg> arguments,
+                                const std::vector<char>& skips);
+  static bool is_conditional(const ScalarProgram& program, std::size_t number);
+  void update_state(std::span<const Running> state, const ScalarProgram& program, std::span<const VReg> arguments,
+                    const Tail& tail);
+  void accumulate_fold(std::size_t first, const Lane0& lane);
+  void step_state(std::span<const Running> state, const Point& point, const Tail& tail);
+  void merge_state(std::span<const Running> state, std::span<const VReg> newer);
+  void merge_into_newer(std::span<const VReg> older, std::span<const Running> state);
+  void combine_state_lanes(std::span<const Running> state, std::size_t first);
+  void enter_fold(const std::vector<Running>& values, std::size_t first, const std::vector<Running>& items);
+  void add_state_to_totals(const Totals& totals, const std::vector<Running>& values, std::size_t first);
+  void merge_halves(std::span<const Running> state);
+  std::size_t find_state(const std::vector<Running>& values, const Inst& result, int copy) const;
+  void publish_fold(InstId result, const std::vector<Running>& values, int copy);
+  void short_rows_fold(Reductions reductions, std::size_t reduction, int rows, const Tail& tail);
   // short_rows.ipp
   void short_rows_function(std::size_t outer);
   void short_rows_group(std::size_t outer, int rows, const Tail& tail);
@@ -104,10 +154,24 @@ class LoopGenerator {
   void column_blocks(std::size_t loop, int vectors);
   void column_block(std::size_t loop, const std::vector<Lane0>& lanes);
   void column_pass(std::size_t parent, std::size_t pass, const std::vector<Lane0>& lanes);
-  void take_in(Reductions reductions, const std::vector<Lane0>& lanes, std::vector<Running>& items);
+  void take_in(std::vector<Running>& items);
   void emit_point(std::size_t place, const std::vector<Lane0>& lanes);
   std::vector<Running> column_values(Reductions reductions, const std::vector<Lane0>& lanes);
   void walk_near(std::size_t pass, const std::vector<Lane0>& lanes, std::vector<Running>& results);
+  // scans.ipp
+  void scan_row(std::size_t pass);
+  void scan_row_block(std::size_t loop, int block_end);
+  void scan_columns(std::size_t pass, const std::vector<Lane0>& lanes);
+  void make_scan(InstId id, int copy);
+  void make_scan_masks();
+  void scan_in_blocks(const Counter& counter, Mem count, std::int64_t block, const Content& content);
+  Scan& scan_of(InstId id, int copy);
+  void scan_vector_step(InstId id, const Lane0& lane);
+  void scan_point(InstId id, const Lane0& lane);
+  VReg scan_lanes(const Scan& scan, VReg v);
+  VReg in_group(Scan& scan, VReg v, int place);
+  VReg after_blocks(const Scan& scan, VReg v);
+  VReg carried(const Scan& scan);
   // chain.ipp
   void set_counter(const Counter& counter, std::int32_t value);
   void count_up(const Counter& counter);
@@ -126,6 +190,7 @@ class LoopGenerator {
   void add_to_totals(const Totals& totals, const std::vector<Running>& values);
   void finish_totals(const Totals& totals, const std::vector<Running>& values);
   Stack make_stack(std::size_t values);
+  void combine_with_top(const Stack& stack, const std::vector<Running>& values);
   void push(const Stack& stack, std::vector<Running>& values);
   void pop_all(const Stack& stack, std::vector<Running>& values);
   void step_of(const Running& value, VReg newer, const Tail& tail);
@@ -145,7 +210,16 @@ class LoopGenerator {
   VectorBuilder& b_;
   int end_slot_ = 0, count_slot_ = 0, main_end_slot_ = 0;
   std::uint16_t kernel_region_ = 0;
-  std::vector<Accumulators> accumulators_;  // of the current pass
+  std::vector<Running> running_;            // of the current pass
+  std::vector<Accumulators> accumulators_;  // one per running value
+  /// Of a loop with guarded loads: how conditions usually come out, what makes them, and what is needed when they do.
+  struct Usual {
+    std::vector<std::pair<InstId, bool>> conditions;
+    std::vector<bool> tested, needed;
+  } usual_;
+  const std::vector<bool>* only_ = nullptr;  // what vector_step computes; null: all
+  std::vector<Scan> scans_;                 // of the current pass
+  std::vector<VReg> scan_masks_;            // AVX-512: of the lanes with bit 0, 1, ... in their number; of the first
 };
 
 }  // namespace x86

@@ -114,17 +114,15 @@ SINTER_DECL void LoopGenerator::row_step(std::size_t outer) {
 
 SINTER_DECL std::vector<LoopGenerator::Running> LoopGenerator::row_values(Reductions reductions) {
   std::vector<Running> values;
-  for (const InstId i : reductions) {
-    const Inst& inst = kernel_.body[i];
-    values.push_back({s_.new_vec(b_.bytes(lane_of(inst.dtype))), inst.prim, inst.dtype});
-  }
+  for (std::size_t i = 0; i < reductions.size(); ++i) add_values(values, reductions, i, 0);
   return values;
 }
 
 SINTER_DECL void LoopGenerator::row_pass(std::size_t pass) {
+  if (is_scan_pass(pass)) return scan_row(pass);
   const Reductions reductions = reductions_of(pass);
   std::vector<Running> results = row_values(reductions);
-  make_accumulators(reductions);
+  make_accumulators(results);
   prepare_divisions(pass);
   if (nest_.near_axis < 0) {
     row_columns(pass, results);
@@ -152,10 +150,17 @@ SINTER_DECL void LoopGenerator::prepare_divisions(std::size_t pass) {
 }
 
 SINTER_DECL void LoopGenerator::publish(Reductions reductions, const std::vector<Running>& results) {
-  for (std::size_t i = 0; i < reductions.size(); ++i)
-    body_.set_value(
-        reductions[i], 0,
-        results[i].dtype == DType::bool_ ? x86_detail::number_to_mask(b_, results[i].reg, Lane::i32) : results[i].reg);
+  std::size_t at = 0;
+  for (const InstId id : reductions) {
+    if (kernel_.body[id].prim == Prim::fold) {
+      publish_fold(id, results, 0);
+      continue;
+    }
+    while (results[at].holder != id) ++at;
+    const VReg value = results[at].reg;
+    body_.set_value(id, 0,
+                    results[at].dtype == DType::bool_ ? x86_detail::number_to_mask(b_, value, Lane::i32) : value);
+  }
 }
 
 SINTER_DECL void LoopGenerator::row_columns(std::size_t pass, std::vector<Running>& results) {
@@ -169,14 +174,15 @@ SINTER_DECL int LoopGenerator::accumulators_of(DType dtype, int copies) const {
   return is_floating(dtype) ? 256 / static_cast<int>(size_of(dtype)) / nest_.lanes : std::min(copies, 4);
 }
 
-SINTER_DECL void LoopGenerator::make_accumulators(Reductions reductions) {
+SINTER_DECL void LoopGenerator::make_accumulators(const std::vector<Running>& values) {
+  running_ = values;
   accumulators_.clear();
-  for (const InstId i : reductions) {
-    const DType dtype = kernel_.body[i].dtype;
+  for (const Running& value : values) {
+    const DType dtype = value.dtype;
+    const Prim prim = value.prim;
+    const int vectors = prim == Prim::fold ? fold_lanes / nest_.lanes : accumulators_of(dtype, row_copies_);
     Accumulators& into = accumulators_.emplace_back();
-    for (int a = 0; a < accumulators_of(dtype, row_copies_); ++a)
-      into.lanes.push_back(s_.new_vec(b_.bytes(lane_of(dtype))));
-    const Prim prim = kernel_.body[i].prim;
+    for (int a = 0; a < vectors; ++a) into.lanes.push_back(s_.new_vec(b_.bytes(lane_of(dtype))));
     if (b_.is_avx512() && is_floating(dtype) && (prim == Prim::reduce_min || prim == Prim::reduce_max))
       into.saw_nan = s_.new_mask();
   }
@@ -208,7 +214,6 @@ SINTER_DECL void LoopGenerator::accumulate_extremum(Accumulators& into, const In
 
 /// One block of a row: rcx to block_end, in steps of row_copies_ vectors, the rest vector by vector under masks.
 SINTER_DECL void LoopGenerator::row_block(std::size_t pass, std::vector<Running>& results, int block_end) {
-  const Reductions reductions = reductions_of(pass);
   const std::size_t loop = loop_of(pass);
   const int step = row_copies_ * nest_.lanes, top = s_.new_label(), rest = s_.new_label(), done = s_.new_label();
   clear_accumulators(results);
@@ -237,8 +242,12 @@ SINTER_DECL void LoopGenerator::row_block(std::size_t pass, std::vector<Running>
   }
   s_.bind(done);
   for (std::size_t r = 0; r < results.size(); ++r) {
+    if (results[r].prim == Prim::fold) {
+      if (results[r].number == 0) combine_state_lanes(std::span(results).subspan(r, numbers_of(results[r])), r);
+      continue;
+    }
     const Lane lane = lane_of(results[r].dtype);
-    VReg value = combine_lanes(kernel_.body[reductions[r]], r);
+    VReg value = combine_lanes(kernel_.body[results[r].holder], r);
     if (!s_.retarget_last(value, results[r].reg)) b_.assign(lane, results[r].reg, value);
     if (accumulators_[r].saw_nan != no_vreg) restore_nan(results[r].reg, lane, accumulators_[r].saw_nan);
   }
@@ -279,17 +288,23 @@ SINTER_DECL void LoopGenerator::vector_step(std::size_t loop, const Lane0& lane)
   nest_.for_each_child(loop, [&](std::size_t child) {
     const NestNode& n = node(child);
     if (n.kind == NestNodeKind::compute)
-      for (const InstId id : nest_.ids_of(n)) body_.emit(id, lane);
+      for (const InstId id : nest_.ids_of(n))
+        if (only_ == nullptr || (*only_)[id]) body_.emit(id, lane);
     if (n.kind == NestNodeKind::fetch) body_.fetch(n.first, lane);
     if (n.kind == NestNodeKind::keep) body_.keep(n.first, lane);
-    if (n.kind == NestNodeKind::step) accumulate(nest_.ids_of(n), lane);
+    if (n.kind == NestNodeKind::step && scans_.empty()) accumulate(lane);
+    if (n.kind == NestNodeKind::step && !scans_.empty()) scan_vector_step(nest_.ids_of(n)[0], lane);
     if (n.kind == NestNodeKind::store) body_.store_inner(kernel_.stores[n.first], lane);
   });
 }
 
-SINTER_DECL void LoopGenerator::accumulate(Reductions reductions, const Lane0& lane) {
-  for (std::size_t r = 0; r < reductions.size(); ++r) {
-    const Inst& inst = kernel_.body[reductions[r]];
+SINTER_DECL void LoopGenerator::accumulate(const Lane0& lane) {
+  for (std::size_t r = 0; r < running_.size(); ++r) {
+    const Inst& inst = kernel_.body[running_[r].holder];
+    if (inst.prim == Prim::fold) {
+      if (running_[r].number == 0) accumulate_fold(r, lane);
+      continue;
+    }
     VReg v = body_.value(inst.args[0], lane.copy);
     if (inst.dtype == DType::bool_) v = x86_detail::mask_to_number(b_, v, Lane::i32);
     Accumulators& into = accumulators_[r];
@@ -308,7 +323,7 @@ SINTER_DECL void LoopGenerator::map_columns(std::size_t loop) {
   s_.mov(CodeStream::slot(main_end_slot_), Gpr::rax);
   s_.begin_loop();
   s_.bind(top);
-  for (int u = 0; u < copies; ++u) vector_step(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
+  whole_step(loop, copies);
   s_.binary_imm(Op::add, loop_reg::column, step);
   s_.binary(Op::cmp, loop_reg::column, CodeStream::slot(main_end_slot_));
   s_.jump(Op::jl, top);
@@ -340,7 +355,7 @@ SINTER_DECL void LoopGenerator::blocks_function(std::size_t outer) {
     const std::size_t fold = child + 1;
     body_.reset_pointers();
     std::vector<Running> results = row_values(reductions_of(fold));
-    make_accumulators(reductions_of(fold));
+    make_accumulators(results);
     run_loop({.reg = Gpr::none, .slot = block}, CodeStream::slot(end_slot_), [&] {
       start_block(block, block_end);
       row_block(fold, results, block_end);

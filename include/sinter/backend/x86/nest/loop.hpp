@@ -56,7 +56,8 @@ class LoopCode {
   virtual ~LoopCode() = default;
   LoopFunction function() const { return function_; }
   /// Row kernels with one reduction depth and no store along the row also have: blocks [begin, end) of the single row
-  /// at args.pointer[].base, block values to `scratch` (8 bytes each, block-major, one per reduction) ...
+  /// at args.pointer[].base, block values to `scratch` (8 bytes each, block-major, one per reduction or number of a
+  /// fold's state) ...
   LoopFunction blocks() const { return blocks_; }
   /// ... and from those block values (`reduced` of them) the rest of outer step `begin`. Null where there is none.
   LoopFunction finish() const { return finish_; }

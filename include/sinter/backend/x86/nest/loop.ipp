@@ -102,7 +102,19 @@ class CompiledLoop final : public LoopCode {
     return publish_code(bytes, name);
   }
 
-  /// Reductions, and what an element costs: two instructions per cycle at 3 GHz.
+  /// What a fold leaves of a block: a number for each reduction, or those of its state.
+  int running_values(const LoopNest& nest, const NestNode& fold) const {
+    const std::span<const InstId> ids = nest.ids_of(fold);
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const Inst& inst = kernel_.body[ids[i]];
+      if (nest.holder(ids, i) == ids[i])
+        count += inst.prim == Prim::fold ? kernel_.folds[inst.access].states.size() : 1;
+    }
+    return static_cast<int>(count);
+  }
+
+  /// Running values, and what an element costs: two instructions per cycle at 3 GHz.
   void estimate(const PreparedNest& prepared) {
     const LoopNest& nest = prepared.nest;
     double work = 0;
@@ -111,14 +123,15 @@ class CompiledLoop final : public LoopCode {
     const int innermost = prepared.is_column() ? nest.near_axis : nest.vector_axis;
     for (std::size_t n = first; n < nest.nodes[first].end; ++n) {
       const NestNode& node = nest.nodes[n];
-      if (node.kind == NestNodeKind::fold && reductions_ == 0) reductions_ = node.count;
+      if (node.kind == NestNodeKind::fold && reductions_ == 0) reductions_ = running_values(nest, node);
       if (node.kind == NestNodeKind::loop && nest.loop_of(node).axes == axis_bit(innermost)) {
         work += 2;
         loop_end = node.end;
       }
-      if (node.kind == NestNodeKind::compute && n < loop_end)
+      if ((node.kind == NestNodeKind::compute || node.kind == NestNodeKind::step) && n < loop_end)
         for (const InstId id : nest.ids_of(node))
-          work += nest.places[id].is_vector ? cost_of(kernel_.body[id].prim) : 0;
+          work +=
+              nest.places[id].is_vector && !is_reduction(kernel_.body[id].prim) ? cost_of(kernel_.body[id].prim) : 0;
     }
     nanoseconds_per_element_ = work / nest.lanes / 6;
   }

@@ -14,14 +14,25 @@ namespace x86 {
 
 namespace x86_detail {
 
+inline std::string why_not_generated(const ScalarFold& fold) {
+  for (const ScalarProgram* program : {&fold.step, &fold.merge, &fold.finish})
+    for (const Inst& inst : program->body) {
+      if (inst.prim == Prim::argument || inst.prim == Prim::immediate) continue;
+      const DType from = program->body[inst.args[as_index(arity(inst.prim) - 1)]].dtype;
+      if (std::string reason = why_not_lowered(inst, from); !reason.empty()) return reason;
+    }
+  return {};
+}
+
 inline std::string why_not_generated(const Kernel& kernel) {
   if (kernel.accesses.size() > max_accesses) return "more than " + std::to_string(max_accesses) + " accesses";
   for (int a = 0; a < kernel.rank(); ++a)
     if (kernel.is_reduced(a) && !(kernel.order(a) == standard_order(kernel.kind, a == kernel.rank() - 1)))
       return "reductions in the order: " + kernel.order(a).text();
+  for (const ScalarFold& fold : kernel.folds)
+    if (std::string reason = why_not_generated(fold); !reason.empty()) return reason;
   for (const Inst& inst : kernel.body) {
-    if (is_reduction(inst.prim) || inst.prim == Prim::gather || inst.prim == Prim::load ||
-        inst.prim == Prim::immediate || inst.prim == Prim::index)
+    if (is_reduction(inst.prim) || reads_memory(inst.prim) || inst.prim == Prim::immediate || inst.prim == Prim::index)
       continue;
     const int count = arity(inst.prim);
     const DType from = count > 0 ? kernel.body[inst.args[as_index(count - 1)]].dtype : inst.dtype;
@@ -30,15 +41,23 @@ inline std::string why_not_generated(const Kernel& kernel) {
   return {};
 }
 
+/// Indices of folds are narrow in registers and wide in memory.
+inline bool stores_positions(const Kernel& kernel) {
+  return !kernel.folds.empty() && std::any_of(kernel.stores.begin(), kernel.stores.end(), [&](const Store& store) {
+    return kernel.body[store.value].dtype == DType::i64;
+  });
+}
+
 inline bool needs_count(const Kernel& kernel) {
   const auto vector_axis = as_index(kernel.rank() - 1);
   return std::any_of(kernel.accesses.begin(), kernel.accesses.end(),
                      [&](const Access& access) {
                        return kernel.operands[access.operand].dtype == DType::bool_ ||
-                              access.stride[vector_axis] == StrideClass::any;
+                              access.stride[vector_axis] >= StrideClass::any;
                      }) ||
-         std::any_of(kernel.body.begin(), kernel.body.end(),
-                     [](const Inst& inst) { return inst.prim == Prim::gather; });
+         stores_positions(kernel) || std::any_of(kernel.body.begin(), kernel.body.end(), [](const Inst& inst) {
+           return inst.prim == Prim::gather;
+         });
 }
 
 }  // namespace x86_detail

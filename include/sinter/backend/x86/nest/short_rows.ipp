@@ -58,7 +58,11 @@ SINTER_DECL void LoopGenerator::short_rows_pass(std::size_t pass, int rows, cons
       for (const InstId id : nest_.ids_of(n))
         for (int row = 0; row < rows; ++row) body_.emit(id, lane(row));
     if (n.kind == NestNodeKind::step)
-      for (const InstId id : nest_.ids_of(n)) short_rows_reduce(id, rows, tail);
+      for (std::size_t i = 0; i < n.count; ++i) {
+        const Reductions ids = nest_.ids_of(n);
+        if (kernel_.body[ids[i]].prim == Prim::fold) short_rows_fold(ids, i, rows, tail);
+        else short_rows_reduce(ids[i], rows, tail);
+      }
     if (n.kind == NestNodeKind::store)
       for (int row = 0; row < rows; ++row) body_.store_inner(kernel_.stores[n.first], lane(row));
   });
@@ -68,7 +72,7 @@ SINTER_DECL void LoopGenerator::short_rows_pass(std::size_t pass, int rows, cons
 /// is the element.
 SINTER_DECL VReg LoopGenerator::short_row_start(const Inst& inst, VReg v, const Tail& tail) {
   const Lane lane = lane_of(inst.dtype);
-  const VReg none = neutral({no_vreg, inst.prim, inst.dtype});
+  const VReg none = neutral({.prim = inst.prim, .dtype = inst.dtype});
   const bool is_extremum = inst.prim == Prim::reduce_min || inst.prim == Prim::reduce_max;
   const VReg next = is_extremum ? v : combine(b_, inst.prim, inst.dtype, none, v);
   return b_.select(lane, b_.as_element(tail.mask, size_of(lane)), next, none);

@@ -8,7 +8,9 @@
 #include <sinter/tensor/dtype.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -94,6 +96,10 @@ class VectorBuilder {
     return shift(size_of(lane) == 4 ? Op::vpsrld : Op::vpsrlq, lane, a, count);
   }
 
+  /// Lanes of integers by lanes: by as many bits as they have or more, or fewer than none, all go.
+  VReg shift_left_by(Lane lane, VReg a, VReg count) { return op2(Op::vpsllvd, Op::vpsllvq, lane, a, count); }
+  VReg shift_right_by(Lane lane, VReg a, VReg count);
+
   /// Converts elements; widths follow from the types. Floats to integers saturate, NaN gives 0.
   VReg convert(Lane from, Lane to, VReg a);
   /// Integral float to the integer of the same width and back (|a| < 2^31 or 2^51).
@@ -145,8 +151,25 @@ class VectorBuilder {
     s_.emit(Op::vmovups, {mem(bytes(lane)), vec(a, bytes(lane))}, m).only_reads = true;
   }
   VReg load_whole(Lane lane, Mem m);
+  /// Lane i is lane from[i] of `a`.
+  using LaneOrder = std::array<std::uint8_t, 16>;
+  VReg permute(Lane lane, VReg a, const LaneOrder& from);
+  /// The lane that stands before each run of `run` lanes whose number is odd, in all of these; the others are as they
+  /// were, or 0 where `zeroed` (a mask register, AVX-512) leaves them out.
+  VReg last_before_runs(Lane lane, VReg a, int run, VReg zeroed = no_vreg);
+  /// Each lane moved up by one; the first stays.
+  VReg move_up(Lane lane, VReg a);
+  VReg broadcast_last(Lane lane, VReg a);
+  /// The last lane first.
+  VReg reverse(Lane lane, VReg a);
+  /// Lanes of `a` whose bits are set in `lanes`, else of `b`. AVX-512: `mask` holds these bits, see lane_mask.
+  VReg blend(Lane lane, unsigned lanes, VReg mask, VReg a, VReg b);
+  /// AVX-512: bits as a mask register. Clobbers rax.
+  VReg lane_mask(unsigned bits);
   /// The upper half of the lanes, as a vector of half as many.
   VReg upper_half(Lane lane, VReg a);
+  /// The upper half of the first `lanes` lanes at the front of a whole vector; behind it anything.
+  VReg upper_lanes(Lane lane, VReg a, int lanes);
 
   /// bool bytes: canonical mask from `lanes` bytes 0/1 in memory, and back.
   VReg mask_from_bytes(Mem m, const Tail& tail);

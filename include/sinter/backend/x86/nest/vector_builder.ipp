@@ -61,6 +61,13 @@ SINTER_DECL VReg VectorBuilder::mul_i64(VReg a, VReg b) {
   return add(lane, out(lane, Op::vpmuludq, {a, b}), shift_left(lane, cross, 32));
 }
 
+/// AVX2 has no signed one of 64 bits: the bits of a negative number are turned over before and after.
+SINTER_DECL VReg VectorBuilder::shift_right_by(Lane lane, VReg a, VReg count) {
+  if (lane == Lane::i32 || is_avx512()) return op2(Op::vpsravd, Op::vpsravq, lane, a, count);
+  VReg sign = out(lane, Op::vpcmpgtq, {imm_int(lane, 0), a});
+  return bit_xor(lane, out(lane, Op::vpsrlvq, {bit_xor(lane, a, sign), count}), sign);
+}
+
 /// Whether a float vector is a constant other than NaN.
 SINTER_DECL bool VectorBuilder::is_number(Lane lane, VReg a) const {
   if (!s_.is_constant(a) || s_.vregs()[a].element != size_of(lane)) return false;

@@ -148,6 +148,16 @@ SINTER_DECL VReg VectorBuilder::upper_half(Lane lane, VReg a) {
   return r;
 }
 
+SINTER_DECL VReg VectorBuilder::upper_lanes(Lane lane, VReg a, int lanes) {
+  const int total = lanes * size_of(lane);
+  VReg r = s_.new_vec(bytes(lane));
+  if (total == 64) s_.emit(Op::vextractf64x4, {vec(r, 32), vec(a, 64), immediate()}, 1);
+  else if (total == 32)
+    s_.emit(is_avx512() ? Op::vextractf32x4 : Op::vextractf128, {vec(r, 16), vec(a, 32), immediate()}, 1);
+  else s_.emit(total == 16 ? Op::vpermilpd : Op::vpermilps, {vec(r, 16), vec(a, 16), immediate()}, 1);
+  return r;
+}
+
 /// Copies the bytes that exist, one at a time. Clobbers rax, rdx, r9. `from` or `to` may be based on r9.
 SINTER_DECL void VectorBuilder::copy_bytes(Mem to, Mem from, int count_slot) {
   const bool to_frame = to.base == Gpr::rsp;
@@ -164,6 +174,9 @@ SINTER_DECL void VectorBuilder::copy_bytes(Mem to, Mem from, int count_slot) {
   s_.jump(Op::jne, again);
 }
 
+/// Between so many bytes of memory and the low ones of a register.
+inline Op move_of(int bytes) { return bytes == 16 ? Op::vmovups : bytes == 8 ? Op::vmovq : Op::vmovd; }
+
 SINTER_DECL VReg VectorBuilder::mask_from_bytes(Mem m, const Tail& tail) {
   if (is_avx512()) {
     VReg raw = s_.new_vec(16), r = s_.new_mask();
@@ -172,7 +185,7 @@ SINTER_DECL VReg VectorBuilder::mask_from_bytes(Mem m, const Tail& tail) {
       i.mask = tail.mask;
       i.zeroing = true;
     } else {
-      s_.emit(lanes_ == 16 ? Op::vmovups : Op::vmovq, {vec(raw, 16), mem(lanes_)}, m);
+      s_.emit(move_of(lanes_), {vec(raw, 16), mem(lanes_)}, m);
     }
     s_.emit(Op::vptestmb, {kreg(r), vec(raw, 16), vec(raw, 16)});
     return r;
@@ -195,10 +208,8 @@ SINTER_DECL void VectorBuilder::mask_to_bytes(Mem m, VReg mask, const Tail& tail
   if (is_avx512()) {
     s_.emit(Op::vpmovm2b, {vec(bytes_of_mask, 16), kreg(mask)});
     VReg ones = unary(Op::vpabsb, bytes_of_mask, 16, 16);
-    Instruction& i = s_.emit(tail.active()  ? Op::vmovdqu8
-                             : lanes_ == 16 ? Op::vmovups
-                                            : Op::vmovq,
-                             {mem(tail.active() ? 16 : lanes_), vec(ones, 16)}, m);
+    Instruction& i =
+        s_.emit(tail.active() ? Op::vmovdqu8 : move_of(lanes_), {mem(tail.active() ? 16 : lanes_), vec(ones, 16)}, m);
     i.only_reads = true;
     i.mask = tail.mask;
     return;
@@ -216,7 +227,7 @@ SINTER_DECL void VectorBuilder::mask_to_bytes(Mem m, VReg mask, const Tail& tail
   s_.emit(Op::vpacksswb, {vec(packed, 16), vec(bytes_of_mask, 16), vec(bytes_of_mask, 16)});
   VReg ones = unary(Op::vpabsb, packed, 16, 16);
   if (!tail.active()) {
-    s_.emit(lanes_ == 8 ? Op::vmovq : Op::vmovd, {mem(lanes_), vec(ones, 16)}, m).only_reads = true;
+    s_.emit(move_of(lanes_), {mem(lanes_), vec(ones, 16)}, m).only_reads = true;
     return;
   }
   const int copy = s_.frame(16);

@@ -1,0 +1,14 @@
+// Kernels with scans: a thread for each column, which it walks in order; or a block of threads for each row, tile by
+// tile, by shuffles inside warps. Rows of a GPU are scanned in an order of their own, the same for any launch.
+#pragma once
+
+#include <sinter/backend/cuda/source/writer.hpp>
+#include <sinter/base/config.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+void write_scan(Writer& writer);
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END

@@ -1,0 +1,102 @@
+// Movements between lanes, of which scans are made.
+#pragma once
+
+#include <sinter/backend/x86/nest/vector_builder.hpp>
+
+#include <sinter/base/index.hpp>
+
+#include <array>
+#include <cstdint>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+namespace x86_detail {
+/// Where each four lanes are made of these four in one way: the immediate that says so. Else -1.
+inline int in_fours(const VectorBuilder::LaneOrder& from, int lanes) {
+  int order = 0;
+  for (int i = 0; i < lanes; ++i) {
+    const int within = from[as_index(i)] - i / 4 * 4;
+    if (within < 0 || within > 3 || within != from[as_index(i % 4)]) return -1;
+    if (i < 4) order |= within << 2 * i;
+  }
+  return order;
+}
+/// The same for pairs, each in its own way.
+inline int in_pairs(const VectorBuilder::LaneOrder& from, int lanes) {
+  int order = 0;
+  for (int i = 0; i < lanes; ++i) {
+    if (from[as_index(i)] / 2 != i / 2) return -1;
+    order |= (from[as_index(i)] & 1) << i;
+  }
+  return order;
+}
+}  // namespace x86_detail
+
+SINTER_DECL VReg VectorBuilder::permute(Lane lane, VReg a, const LaneOrder& from) {
+  const int width = bytes(lane);
+  const bool is_narrow = size_of(lane) == 4;
+  const int fours = x86_detail::in_fours(from, lanes_), pairs = is_narrow ? -1 : x86_detail::in_pairs(from, lanes_);
+  const VReg r = s_.new_vec(width);
+  if (pairs >= 0 || fours >= 0) {
+    const Op op = is_narrow ? Op::vpermilps : pairs >= 0 ? Op::vpermilpd : Op::vpermq;
+    s_.emit(op, {vec(r, width), vec(a, width), immediate()}, pairs >= 0 ? pairs : fours);
+    return r;
+  }
+  std::array<std::int32_t, 16> narrow{};
+  std::array<std::int64_t, 16> wide{};
+  for (std::size_t i = 0; i < 16; ++i) narrow[i] = from[i], wide[i] = from[i];
+  const VReg order = is_narrow ? s_.constant_vector(narrow.data(), width) : s_.constant_vector(wide.data(), width);
+  s_.emit(is_narrow ? Op::vpermps : Op::vpermpd, {vec(r, width), vec(order, width), vec(a, width)});
+  return r;
+}
+
+SINTER_DECL VReg VectorBuilder::last_before_runs(Lane lane, VReg a, int run, VReg zeroed) {
+  LaneOrder from{};
+  for (int i = 0; i < 16; ++i)
+    from[as_index(i)] = static_cast<std::uint8_t>((i & run) != 0 ? (i & ~(2 * run - 1)) + run - 1 : i);
+  const VReg r = permute(lane, a, from);
+  if (zeroed != no_vreg) {
+    Instruction& last = s_.last();
+    last.mask = zeroed;
+    last.zeroing = true;
+  }
+  return r;
+}
+
+SINTER_DECL VReg VectorBuilder::move_up(Lane lane, VReg a) {
+  LaneOrder from{};
+  for (int i = 1; i < 16; ++i) from[as_index(i)] = static_cast<std::uint8_t>(i - 1);
+  return permute(lane, a, from);
+}
+
+SINTER_DECL VReg VectorBuilder::broadcast_last(Lane lane, VReg a) {
+  LaneOrder from{};
+  from.fill(static_cast<std::uint8_t>(lanes_ - 1));
+  return permute(lane, a, from);
+}
+
+SINTER_DECL VReg VectorBuilder::reverse(Lane lane, VReg a) {
+  LaneOrder from{};
+  for (int i = 0; i < lanes_; ++i) from[as_index(i)] = static_cast<std::uint8_t>(lanes_ - 1 - i);
+  return permute(lane, a, from);
+}
+
+SINTER_DECL VReg VectorBuilder::lane_mask(unsigned bits) {
+  const VReg r = s_.new_mask();
+  s_.mov_imm(Gpr::rax, bits);
+  s_.emit(Op::kmovw, {kreg(r), reg(Gpr::rax, 4)});
+  return r;
+}
+
+SINTER_DECL VReg VectorBuilder::blend(Lane lane, unsigned lanes, VReg mask, VReg a, VReg b) {
+  if (is_avx512()) return select(lane, mask, a, b);
+  const int width = bytes(lane);
+  const VReg r = s_.new_vec(width);
+  s_.emit(size_of(lane) == 4 ? Op::vblendps : Op::vblendpd, {vec(r, width), vec(b, width), vec(a, width), immediate()},
+          lanes & ((1u << lanes_) - 1));
+  return r;
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END

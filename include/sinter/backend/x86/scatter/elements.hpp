@@ -1,0 +1,88 @@
+// Elements combined one by one, at indices of either width: the innermost loop of a scatter whose places differ along
+// the vector axis, and the check of indices.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/ops/scalar.hpp>
+#include <sinter/ops/scalar_maps.hpp>
+#include <sinter/tensor/dtype.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// Values of a run of points; the stride is in bytes.
+struct ElementRun {
+  const char* data = nullptr;
+  std::int64_t stride = 0;
+};
+
+/// `count` updates in order. Returns the number of the first whose index is not in [0, extent), at which it stops;
+/// `count` if there is none.
+using UpdateElements = std::int64_t (*)(char* target, std::int64_t target_stride, std::int64_t gather_stride,
+                                        std::int64_t extent, ElementRun index, ElementRun value, std::int64_t count);
+/// The number of the first index of the run that is not in [0, extent); `count` if there is none.
+using CheckIndices = std::int64_t (*)(ElementRun index, std::int64_t extent, std::int64_t count);
+
+namespace x86_detail {
+
+template <class T, class I, Combine combine>
+std::int64_t update_elements(char* target, std::int64_t target_stride, std::int64_t gather_stride, std::int64_t extent,
+                             ElementRun index, ElementRun value, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t at = *reinterpret_cast<const I*>(index.data + i * index.stride);
+    if (SINTER_UNLIKELY(static_cast<std::uint64_t>(at) >= static_cast<std::uint64_t>(extent))) return i;
+    T& to = *reinterpret_cast<T*>(target + i * target_stride + at * gather_stride);
+    to = scalar_meaning::combined(combine, to, *reinterpret_cast<const T*>(value.data + i * value.stride));
+  }
+  return count;
+}
+
+template <class T, class I>
+UpdateElements update_function(Combine combine) {
+  switch (combine) {
+    case Combine::none: return update_elements<T, I, Combine::none>;
+    case Combine::add: return update_elements<T, I, Combine::add>;
+    case Combine::mul: return update_elements<T, I, Combine::mul>;
+    case Combine::min: return update_elements<T, I, Combine::min>;
+    case Combine::max: return update_elements<T, I, Combine::max>;
+  }
+  __builtin_unreachable();
+}
+
+template <class I>
+std::int64_t check_indices(ElementRun index, std::int64_t extent, std::int64_t count) {
+  const auto is_bad = [&](std::int64_t i) {
+    const std::int64_t at = *reinterpret_cast<const I*>(index.data + i * index.stride);
+    return static_cast<std::uint64_t>(at) >= static_cast<std::uint64_t>(extent);
+  };
+  constexpr std::int64_t block = 64;  // branches only between blocks
+  std::int64_t i = 0;
+  for (; i + block <= count; i += block) {
+    bool any = false;
+    for (std::int64_t k = 0; k < block; ++k) any |= is_bad(i + k);
+    if (SINTER_UNLIKELY(any)) break;
+  }
+  for (; i < count; ++i)
+    if (is_bad(i)) return i;
+  return count;
+}
+
+}  // namespace x86_detail
+
+inline UpdateElements update_function(DType dtype, DType index, Combine combine) {
+  return visit_dtype(dtype, [&](auto tag) {
+    using T = scalar_meaning::Stored<decltype(tag)>;
+    return index == DType::i32 ? x86_detail::update_function<T, std::int32_t>(combine)
+                               : x86_detail::update_function<T, std::int64_t>(combine);
+  });
+}
+
+inline CheckIndices check_function(DType index) {
+  return index == DType::i32 ? x86_detail::check_indices<std::int32_t> : x86_detail::check_indices<std::int64_t>;
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END

@@ -1,0 +1,89 @@
+// The kernels that a scatter is made of: its index and its value by themselves, and the update of one row. Knows
+// kernels and the loop generator.
+#pragma once
+
+#include <sinter/backend/x86/nest/loop.hpp>
+#include <sinter/base/config.hpp>
+#include <sinter/kernel/facts.hpp>
+#include <sinter/kernel/kernel.hpp>
+#include <sinter/kernel/kernel_simplify.hpp>
+
+#include <memory>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// A value of the kernel that is read where it lies (no code), or computed by a kernel of its own into a tile: rows of
+/// the row axis, columns of the vector axis.
+struct ScatterPart {
+  DType dtype = DType::f32;
+  AxisMask axes = 0;         // along which it varies
+  std::uint16_t access = 0;  // where it lies; of `kernel`: the tile
+  Kernel kernel;
+  std::shared_ptr<const LoopCode> code;
+};
+
+/// What is the same for all sizes.
+struct ScatterShape {
+  Kernel kernel;
+  Store store;
+  bool is_by_rows = false;  // the index is one for all of the vector axis, along which places differ
+  ScatterPart index;
+  ScatterPart value;   // by elements
+  ScatterPart update;  // by rows: the loop that combines a row; `access` is the target's
+  bool is_free(int axis) const { return kernel.accesses[store.access].stride[as_index(axis)] != StrideClass::zero; }
+};
+
+namespace x86_detail {
+
+/// A pointwise kernel that stores value `id` into a tile, which becomes its last access.
+inline Kernel tile_kernel(const Kernel& scatter, InstId id) {
+  Kernel kernel = scatter;
+  kernel.kind = KernelKind::pointwise;
+  for (sinter::Operand& operand : kernel.operands) operand.written = false;
+  Access tile;
+  tile.operand = static_cast<std::uint16_t>(kernel.operands.size());
+  kernel.operands.push_back({scatter.body[id].dtype, true});
+  tile.stride[as_index(scatter.rank() - 1)] = StrideClass::unit;
+  if (scatter.rank() > 1) tile.stride[as_index(scatter.rank() - 2)] = StrideClass::any;
+  kernel.accesses.push_back(tile);
+  kernel.stores = {{.access = static_cast<std::uint16_t>(kernel.accesses.size() - 1), .value = id}};
+  remove_dead(kernel.body, kernel.stores);
+  return kernel;
+}
+
+/// The primitive that combines; for bool_, sums are `or` and products `and`.
+inline Prim prim_of(Combine combine, DType dtype) {
+  const bool is_bool = dtype == DType::bool_;
+  switch (combine) {
+    case Combine::none: break;
+    case Combine::add: return is_bool ? Prim::or_ : Prim::add;
+    case Combine::mul: return is_bool ? Prim::and_ : Prim::mul;
+    case Combine::min: return is_bool ? Prim::and_ : Prim::min;
+    case Combine::max: return is_bool ? Prim::or_ : Prim::max;
+  }
+  return Prim::or_;
+}
+
+/// A pointwise kernel that does what the scatter does, at the target's place for index 0.
+inline Kernel update_kernel(const Kernel& scatter) {
+  Kernel kernel = scatter;
+  kernel.kind = KernelKind::pointwise;
+  Store& store = kernel.stores[0];
+  const DType dtype = kernel.body[store.value].dtype;
+  if (store.combine != Combine::none) {
+    const auto old = static_cast<InstId>(kernel.body.size());
+    kernel.body.push_back({.prim = Prim::load, .dtype = dtype, .access = store.access});
+    kernel.body.push_back({.prim = prim_of(store.combine, dtype), .dtype = dtype, .args = {old, store.value, no_inst}});
+    store.value = static_cast<InstId>(old + 1);
+  }
+  store.index = no_inst;
+  store.combine = Combine::none;
+  remove_dead(kernel.body, kernel.stores);
+  return kernel;
+}
+
+}  // namespace x86_detail
+}  // namespace x86
+SINTER_NAMESPACE_END

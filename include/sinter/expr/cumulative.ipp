@@ -1,0 +1,124 @@
+// Records scans; converts dtypes that they do not take.
+#pragma once
+
+#include <sinter/expr/cumulative.hpp>
+
+#include <sinter/expr/functions.ipp>
+#include <sinter/expr/recording.hpp>
+#include <sinter/expr/shapes.hpp>
+#include <sinter/ops/cumulative.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+template <class Op>
+Tensor cumulative(const In& x, int axis, CumulativeOptions options) {
+  Ref<TensorImpl> value = x.tensor();
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.axes.push_back(normalise_axis(axis, value->type.shape.rank(), Op::info.name, x.where));
+  attrs.set(ops_detail::is_exclusive, options.exclusive);
+  attrs.set(ops_detail::is_reversed, options.reverse);
+  return record<Op>({Leaf(std::move(value))}, std::move(shared), x.where);
+}
+/// bool by way of i32: the numbers that stand for nothing are below and above 0 and 1.
+template <class Op>
+Tensor cumulative_extremum(const In& x, int axis, CumulativeOptions options) {
+  const Tensor given(x.tensor());
+  if (given.dtype() != DType::bool_) return cumulative<Op>(In(given, x.where), axis, options);
+  const Tensor numbers = cast(In(given, x.where), DType::i32);
+  return cumulative<Op>(In(numbers, x.where), axis, options) > 0;
+}
+
+/// Neighbours along an axis: the elements from the second on, and those up to the last but one.
+struct Neighbours {
+  Tensor later, earlier;
+};
+inline Neighbours neighbours(const Tensor& x, int axis, Location where) {
+  const Dim count = x.shape()[axis] - Dim(1);
+  return {narrow(In(x, where), axis, 1, count), narrow(In(x, where), axis, 0, count)};
+}
+
+inline int trapezoid_axis(const Tensor& y, int axis, std::string_view op, Location where) {
+  if (!is_floating(y.dtype()))
+    throw DTypeError(op, "y is " + std::string(name(y.dtype())), where, "cast it: y.to(f32)");
+  axis = normalise_axis(axis, y.rank(), op, where);
+  if (is_at_most(y.shape()[axis], 0))
+    throw ShapeError(op, "axis " + std::to_string(axis) + " of " + y.shape().text() + " has no elements", where);
+  return axis;
+}
+/// The areas between neighbours, for widths that broadcast.
+inline Tensor trapezoids(const Tensor& y, const Tensor& widths, int axis, Location where) {
+  const Neighbours sides = neighbours(y, axis, where);
+  return (sides.later + sides.earlier) * (widths / 2);
+}
+inline Tensor trapezoids(const Tensor& y, double dx, int axis, Location where) {
+  const Neighbours sides = neighbours(y, axis, where);
+  return (sides.later + sides.earlier) * (dx / 2);
+}
+/// The places' distances. Places of one axis stand along the axis of y.
+inline Tensor widths_of(const Tensor& places, const Tensor& y, int axis, std::string_view op, Location where) {
+  const bool is_one_axis = places.rank() == 1;
+  if (places.rank() == 0 || !(places.shape()[is_one_axis ? 0 : axis] == y.shape()[axis]) ||
+      (!is_one_axis && places.rank() != y.rank()))
+    throw ShapeError(op, "y is " + y.shape().text() + ", its places are " + places.shape().text(), where,
+                     "give a place for each element of axis " + std::to_string(axis) + ", or for each of y");
+  const Neighbours sides = neighbours(places, is_one_axis ? 0 : axis, where);
+  const Tensor widths = sides.later - sides.earlier;
+  if (!is_one_axis) return widths;
+  Shape along;
+  for (int i = 0; i < y.rank(); ++i) along.push_back(i == axis ? widths.shape()[0] : Dim(1));
+  return widths.reshape(along);
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor diff(const In& x, int axis, int times) {
+  Tensor out(x.tensor());
+  if (times < 0) throw UserError("diff", "differences are taken " + std::to_string(times) + " times", x.where);
+  axis = normalise_axis(axis, out.rank(), "diff", x.where);
+  for (; times > 0 && !expr_detail::is_at_most(out.shape()[axis], 0); --times) {
+    const expr_detail::Neighbours sides = expr_detail::neighbours(out, axis, x.where);
+    if (out.dtype() == DType::bool_) out = sides.later != sides.earlier;
+    else out = sides.later - sides.earlier;
+  }
+  return out;
+}
+
+SINTER_DECL Tensor trapezoid(const In& y, double dx, int axis) {
+  const Tensor values(y.tensor());
+  axis = expr_detail::trapezoid_axis(values, axis, "trapezoid", y.where);
+  return sum(In(expr_detail::trapezoids(values, dx, axis, y.where), y.where), axis);
+}
+SINTER_DECL Tensor trapezoid(const In& y, const In& at, int axis) {
+  const Tensor values(y.tensor()), places(at.tensor());
+  axis = expr_detail::trapezoid_axis(values, axis, "trapezoid", y.where);
+  const Tensor widths = expr_detail::widths_of(places, values, axis, "trapezoid", y.where);
+  return sum(In(expr_detail::trapezoids(values, widths, axis, y.where), y.where), axis);
+}
+SINTER_DECL Tensor cumulative_trapezoid(const In& y, double dx, int axis) {
+  const Tensor values(y.tensor());
+  axis = expr_detail::trapezoid_axis(values, axis, "cumulative_trapezoid", y.where);
+  return cumsum(In(expr_detail::trapezoids(values, dx, axis, y.where), y.where), axis);
+}
+SINTER_DECL Tensor cumulative_trapezoid(const In& y, const In& at, int axis) {
+  const Tensor values(y.tensor()), places(at.tensor());
+  axis = expr_detail::trapezoid_axis(values, axis, "cumulative_trapezoid", y.where);
+  const Tensor widths = expr_detail::widths_of(places, values, axis, "cumulative_trapezoid", y.where);
+  return cumsum(In(expr_detail::trapezoids(values, widths, axis, y.where), y.where), axis);
+}
+
+SINTER_DECL Tensor cumsum(const In& x, int axis, CumulativeOptions options) {
+  return expr_detail::cumulative<ops::Cumsum>(expr_detail::counted(x), axis, options);
+}
+SINTER_DECL Tensor cumprod(const In& x, int axis, CumulativeOptions options) {
+  return expr_detail::cumulative<ops::Cumprod>(expr_detail::counted(x), axis, options);
+}
+SINTER_DECL Tensor cummax(const In& x, int axis, CumulativeOptions options) {
+  return expr_detail::cumulative_extremum<ops::Cummax>(x, axis, options);
+}
+SINTER_DECL Tensor cummin(const In& x, int axis, CumulativeOptions options) {
+  return expr_detail::cumulative_extremum<ops::Cummin>(x, axis, options);
+}
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,32 @@
+// Linear maps and tables: linear, embeddings with a padding row, and bags of them.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/tensor/tensor.hpp>
+
+#include <cstdint>
+#include <optional>
+
+SINTER_NAMESPACE_BEGIN
+
+/// x weight^T + bias: x [..., in], weight [out, in], bias [out].
+Tensor linear(const In& x, const In& weight);
+Tensor linear(const In& x, const In& weight, const In& bias);
+
+struct EmbeddingOptions {
+  std::optional<std::int64_t> padding_idx = {};  // the row of the table that gets no gradient; negative: from the end
+};
+/// Rows of `table` [n, d] at `indices`.
+Tensor embedding(const In& indices, const In& table, EmbeddingOptions options = {});
+
+enum class BagMode : std::uint8_t { sum, mean, max };
+struct EmbeddingBagOptions {
+  BagMode mode = BagMode::mean;
+  std::optional<Tensor> weights = {};            // of each index, as `indices`; for sums
+  std::optional<std::int64_t> padding_idx = {};  // indices that do not count
+};
+/// Sum, mean or maximum of the rows of each bag: indices [bags, length], table [n, d] to [bags, d]. A bag in which none
+/// counts gives 0.
+Tensor embedding_bag(const In& indices, const In& table, EmbeddingBagOptions options = {});
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,348 @@
+// Shapes and checks of each function; most are one scatter or take, with what prepares its index.
+#pragma once
+
+#include <sinter/expr/gather_scatter.hpp>
+
+#include <sinter/base/index.hpp>
+#include <sinter/expr/creation.hpp>
+#include <sinter/expr/gather_scatter_records.hpp>
+#include <sinter/expr/indexing.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+inline GatherAxes along_axis_of(int axis, int rank) { return {.axis = axis, .shared = axis, .inner = rank - 1 - axis}; }
+
+/// Operands of take_along_axis: table and index with the same extents but along the axis.
+struct AlongAxis {
+  Tensor table, index;
+  int axis = 0;
+};
+inline AlongAxis broadcast_along(const In& x, const In& indices, int axis, std::string_view op) {
+  AlongAxis out{Tensor(x.tensor()), Tensor(indices.tensor()), axis};
+  const Shape table = out.table.shape(), index = out.index.shape();
+  if (table.rank() != index.rank() || table.rank() == 0)
+    throw ShapeError(op, "x is " + table.text() + ", the indices are " + index.text(), x.where,
+                     "both need the same rank, 1 or more; reshape the indices");
+  out.axis = normalise_axis(axis, table.rank(), op, x.where);
+  Shape others_of_table = table, others_of_index = index;
+  others_of_table.set(out.axis, 1);
+  others_of_index.set(out.axis, 1);
+  Shape common = broadcast(others_of_table, others_of_index, op, x.where);
+  common.set(out.axis, table[out.axis]);
+  out.table = expand(In(out.table, x.where), common);
+  common.set(out.axis, index[out.axis]);
+  out.index = counted_from_start(expand(In(out.index, x.where), common).impl(), table[out.axis], x.where);
+  return out;
+}
+
+/// The first elements of `x` along each axis, as many as `shape` has; `x` itself where it has no more.
+inline Tensor first_elements(const Tensor& x, const Shape& shape, std::string_view op, Location where) {
+  std::vector<Index> positions;
+  bool is_whole = true;
+  for (int i = 0; i < shape.rank(); ++i) {
+    is_whole = is_whole && identical(x.shape()[i], shape[i]);
+    if (!identical(x.shape()[i], shape[i]) && !is_at_most(shape[i], x.shape()[i]))
+      throw ShapeError(op, "the index is " + shape.text() + ", which is larger than " + x.shape().text(), where);
+    positions.emplace_back(Slice{Dim(0), shape[i], 1}, where);
+  }
+  return is_whole ? x : index(In(x, where), positions);
+}
+
+inline Tensor scatter_along(const In& x, int axis, const In& index, const In& src, Combine combine,
+                            std::string_view op) {
+  const Location where = x.where;
+  const Tensor base(x.tensor()), at(index.tensor()), given(src.tensor());
+  const int rank = base.rank();
+  if (at.rank() != rank || rank == 0 || (given.rank() != rank && given.rank() != 0))
+    throw ShapeError(
+        op, "x is " + base.shape().text() + ", the index " + at.shape().text() + ", src " + given.shape().text(), where,
+        "all need the same rank, 1 or more");
+  axis = normalise_axis(axis, rank, op, where);
+  Shape part_shape = at.shape();
+  part_shape.set(axis, base.shape()[axis]);
+  const Tensor value =
+      given.rank() == 0 ? expand(In(given, where), at.shape()) : first_elements(given, at.shape(), op, where);
+  const Tensor part = first_elements(base, part_shape, op, where);
+  const Tensor changed = record_scatter(part, counted_from_start(at.impl(), base.shape()[axis], where), value,
+                                        along_axis_of(axis, rank), combine, where);
+  if (identical(part.shape(), base.shape())) return changed;
+  std::vector<Index> positions;
+  for (int i = 0; i < rank; ++i) positions.emplace_back(Slice{Dim(0), part_shape[i], 1}, where);
+  return update(In(base, where), positions, In(changed, where));
+}
+
+/// A list of indices along one axis.
+inline Tensor scatter_list(const In& x, int axis, const In& indices, const In& source, Combine combine,
+                           std::string_view op) {
+  const Location where = x.where;
+  const Tensor base(x.tensor()), list(indices.tensor()), given(source.tensor());
+  axis = normalise_axis(axis, base.rank(), op, where);
+  if (list.rank() > 1) throw ShapeError(op, "the indices are " + list.shape().text(), where, "a list is required");
+  const Tensor at = reshape(In(list, where), Shape{list.shape().numel()});
+  Shape shape = base.shape();
+  shape.set(axis, at.shape()[0]);
+  return record_scatter(base, counted_from_start(at.impl(), base.shape()[axis], where), expand(In(given, where), shape),
+                        {.axis = axis}, combine, where);
+}
+
+/// What changes nothing when it is combined.
+inline Scalar neutral(Combine combine, DType dtype) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const bool is_min = combine == Combine::min;
+  if (combine == Combine::mul) return 1;
+  if (combine != Combine::min && combine != Combine::max) return 0;
+  if (is_floating(dtype)) return is_min ? infinity : -infinity;
+  if (dtype == DType::bool_) return is_min;
+  if (dtype == DType::i32)
+    return is_min ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int32_t>::min();
+  return is_min ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min();
+}
+inline Tensor neutral_like(const Tensor& x, const Shape& shape, Combine combine, Location where) {
+  return full(shape, neutral(combine, x.dtype()), {.dtype = x.dtype(), .device = x.device()}, where);
+}
+
+inline Tensor divided(const Tensor& sum, const Tensor& count, Location where) {
+  const Tensor divisor = cast(In(count, where), sum.dtype());
+  return is_floating(sum.dtype()) ? Tensor(sum / divisor) : Tensor(floor_divide(sum, divisor));
+}
+
+inline void require_numbers(const Tensor& x, std::string_view op, std::string_view name, Location where) {
+  if (x.dtype() != DType::i32 && x.dtype() != DType::i64)
+    throw DTypeError(op, std::string(name) + " must be i32 or i64, not " + x.impl()->type.text(), where,
+                     "cast it to an integer dtype first: cast(x, DType::i64)");
+}
+
+inline Tensor reduce_segments(const In& x, const In& ids, Dim segments, Combine combine, std::string_view op) {
+  const Tensor values(x.tensor()), at(ids.tensor());
+  require_numbers(at, op, "ids", x.where);
+  if (values.rank() == 0 || at.rank() != 1 || !(values.shape()[0] == at.shape()[0]))
+    throw ShapeError(op, "x is " + values.shape().text() + ", ids are " + at.shape().text(), x.where,
+                     "ids are a list, with one number for each slice of x along its first axis");
+  Shape shape = values.shape();
+  shape.set(0, segments);
+  return record_scatter(neutral_like(values, shape, combine, x.where), at, values, {}, combine, x.where);
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor take_along_axis(const In& x, const In& indices, int axis) {
+  const expr_detail::AlongAxis along = expr_detail::broadcast_along(x, indices, axis, "take_along_axis");
+  return expr_detail::record_take(along.table, along.index, expr_detail::along_axis_of(along.axis, along.table.rank()),
+                                  x.where);
+}
+SINTER_DECL Tensor put_along_axis(const In& x, const In& indices, const In& values, int axis) {
+  const expr_detail::AlongAxis along = expr_detail::broadcast_along(x, indices, axis, "put_along_axis");
+  const Tensor value = expand(In(Tensor(values.tensor()), x.where), along.index.shape());
+  return expr_detail::record_scatter(along.table, along.index, value,
+                                     expr_detail::along_axis_of(along.axis, along.table.rank()), Combine::none,
+                                     x.where);
+}
+SINTER_DECL Tensor index_select(const In& x, int axis, const In& indices) {
+  const Tensor table(x.tensor()), list(indices.tensor());
+  axis = normalise_axis(axis, table.rank(), "index_select", x.where);
+  if (list.rank() > 1)
+    throw ShapeError("index_select", "the indices are " + list.shape().text(), x.where,
+                     "a list is required; take has indices of any shape");
+  const Tensor at = reshape(In(list, x.where), Shape{list.shape().numel()});
+  return take(In(table, x.where), In(expr_detail::counted_from_start(at.impl(), table.shape()[axis], x.where), x.where),
+              axis);
+}
+
+SINTER_DECL Tensor scatter(const In& x, int axis, const In& index, const In& src) {
+  return expr_detail::scatter_along(x, axis, index, src, Combine::none, "scatter");
+}
+SINTER_DECL Tensor scatter_add(const In& x, int axis, const In& index, const In& src) {
+  return expr_detail::scatter_along(x, axis, index, src, Combine::add, "scatter_add");
+}
+SINTER_DECL Tensor scatter_reduce(const In& x, int axis, const In& index, const In& src, ScatterReduction reduction,
+                                  ScatterReduceOptions options) {
+  constexpr Combine combiners[] = {Combine::add, Combine::mul, Combine::add, Combine::max, Combine::min};
+  if (reduction > ScatterReduction::amin)
+    throw UserError(
+        "scatter_reduce",
+        "reduction has the value " + std::to_string(static_cast<int>(reduction)) + ", which is no ScatterReduction",
+        x.where);
+  const Combine combine = combiners[as_index(reduction)];
+  const auto scattered = [&](const Tensor& base, const In& values, Combine by) {
+    return expr_detail::scatter_along(In(base, x.where), axis, index, values, by, "scatter_reduce");
+  };
+  Tensor base(x.tensor());
+  if (!options.include_self)
+    base = scattered(base, In(Tensor(expr_detail::neutral_like(base, {}, combine, x.where)), x.where), Combine::none);
+  const Tensor out = scattered(base, src, combine);
+  if (reduction != ScatterReduction::mean) return out;
+  Tensor count = ones(base.shape(), {.dtype = DType::i64, .device = base.device()}, x.where);
+  if (!options.include_self) count = scattered(count, In(0, x.where), Combine::none);
+  return expr_detail::divided(out, scattered(count, In(1, x.where), Combine::add), x.where);
+}
+
+SINTER_DECL Tensor index_add(const In& x, int axis, const In& indices, const In& source, const Scalar& alpha) {
+  const bool is_one = alpha.is_number() && alpha.number() == 1;
+  const Tensor values(source.tensor());
+  const Tensor scaled = is_one ? values : Tensor(values * alpha);
+  return expr_detail::scatter_list(x, axis, indices, In(scaled, x.where), Combine::add, "index_add");
+}
+SINTER_DECL Tensor index_copy(const In& x, int axis, const In& indices, const In& source) {
+  return expr_detail::scatter_list(x, axis, indices, source, Combine::none, "index_copy");
+}
+SINTER_DECL Tensor index_fill(const In& x, int axis, const In& indices, const In& value) {
+  return expr_detail::scatter_list(x, axis, indices, value, Combine::none, "index_fill");
+}
+SINTER_DECL Tensor index_put(const In& x, std::span<const Tensor> indices, const In& values, IndexPutOptions options) {
+  const Tensor base(x.tensor());
+  if (indices.empty() || static_cast<int>(indices.size()) > base.rank())
+    throw IndexError("index_put",
+                     std::to_string(indices.size()) + " index tensors for a tensor of shape " + base.shape().text(),
+                     x.where);
+  const expr_detail::JoinedIndex joined = expr_detail::join_indices(base.shape(), 0, indices, "index_put", x.where);
+  Shape shape = joined.index.shape();
+  for (int i = joined.count; i < base.rank(); ++i) shape.push_back(base.shape()[i]);
+  const Tensor table = reshape(In(base, x.where), joined.joined(base.shape()));
+  const Tensor value = expand(In(Tensor(values.tensor()), x.where), shape);
+  const Combine combine = options.accumulate ? Combine::add : Combine::none;
+  return reshape(In(expr_detail::record_scatter(table, joined.index, value, {}, combine, x.where), x.where),
+                 base.shape());
+}
+SINTER_DECL Tensor index_put(const In& x, std::initializer_list<Tensor> indices, const In& values,
+                             IndexPutOptions options) {
+  return index_put(x, std::span<const Tensor>(indices.begin(), indices.size()), values, options);
+}
+SINTER_DECL Tensor masked_fill(const In& x, const In& mask, const In& value) {
+  const Tensor given(x.tensor());
+  const Tensor number = cast(In(Tensor(value.tensor()), x.where), given.dtype());
+  return where(Tensor(mask.tensor()), number, given, x.where);
+}
+
+SINTER_DECL Tensor segment_sum(const In& x, const In& ids, Dim segments) {
+  return expr_detail::reduce_segments(x, ids, segments, Combine::add, "segment_sum");
+}
+SINTER_DECL Tensor segment_mean(const In& x, const In& ids, Dim segments) {
+  const Tensor sums = expr_detail::reduce_segments(x, ids, segments, Combine::add, "segment_mean");
+  Shape column{segments};
+  for (int i = 1; i < sums.rank(); ++i) column.push_back(1);
+  return expr_detail::divided(sums, reshape(In(bincount(ids, segments), x.where), column), x.where);
+}
+SINTER_DECL Tensor segment_min(const In& x, const In& ids, Dim segments) {
+  return expr_detail::reduce_segments(x, ids, segments, Combine::min, "segment_min");
+}
+SINTER_DECL Tensor segment_max(const In& x, const In& ids, Dim segments) {
+  return expr_detail::reduce_segments(x, ids, segments, Combine::max, "segment_max");
+}
+
+SINTER_DECL Tensor bincount(const In& x, Dim bins) {
+  const Tensor given(x.tensor());
+  return bincount(x, bins,
+                  In(full(given.shape(), 1, {.dtype = DType::i64, .device = given.device()}, x.where), x.where));
+}
+SINTER_DECL Tensor bincount(const In& x, Dim bins, const In& weights) {
+  const Tensor given(x.tensor()), weight(weights.tensor());
+  expr_detail::require_numbers(given, "bincount", "x", x.where);
+  if (!(given.shape() == weight.shape()))
+    throw ShapeError("bincount", "x is " + given.shape().text() + ", the weights are " + weight.shape().text(),
+                     x.where);
+  const Shape flat{given.shape().numel()};
+  const Tensor counts = zeros(Shape{bins}, {.dtype = weight.dtype(), .device = given.device()}, x.where);
+  return expr_detail::record_scatter(counts, reshape(In(given, x.where), flat), reshape(In(weight, x.where), flat), {},
+                                     Combine::add, x.where);
+}
+SINTER_DECL Tensor histogram(const In& x, Dim bins, double low, double high) {
+  if (!(low < high))
+    throw UserError("histogram", "low is " + std::to_string(low) + ", high is " + std::to_string(high), x.where,
+                    "low must be below high");
+  const Tensor given(expr_detail::as_floating(x.tensor(), x.where));
+  const Tensor flat = reshape(In(given, x.where), Shape{given.shape().numel()});
+  const Tensor scaled = (flat - low) * (Tensor(cast(In(bins, x.where), given.dtype())) / (high - low));
+  const Tensor last = cast(In(bins - Dim(1), x.where), DType::i64);
+  const Tensor bin = minimum(cast(In(Tensor(floor(scaled)), x.where), DType::i64), last);
+  // What is outside goes to one more bin.
+  const Tensor at = sinter::where((flat >= low) & (flat <= high), bin, Tensor(last + 1), x.where);
+  const Tensor counts = bincount(In(at, x.where), bins + Dim(1));
+  const Index inside(Slice{Dim(0), bins, 1}, x.where);
+  return index(In(counts, x.where), std::span<const Index>(&inside, 1));
+}
+
+namespace expr_detail {
+/// Where a part of shape `sizes` begins: for each axis that it does not fill, a start that lies inside.
+struct PartIndex {
+  int axis = 0, count = 0;  // the axes between the first and the last such one
+  Tensor index;             // of these axes joined; i64, of their extents in `sizes`
+};
+
+inline PartIndex part_index(const Shape& whole, std::span<const Index> starts, const Shape& sizes, std::string_view op,
+                            Location where, Device device) {
+  if (static_cast<int>(starts.size()) != whole.rank() || sizes.rank() != whole.rank())
+    throw ShapeError(
+        op,
+        "x is " + whole.text() + ", the part " + sizes.text() + ", with " + std::to_string(starts.size()) + " starts",
+        where, "one start and one size for each axis");
+  int first = whole.rank(), last = -1;
+  for (int i = 0; i < whole.rank(); ++i) {
+    if (identical(whole[i], sizes[i])) continue;
+    if (!is_at_most(sizes[i], whole[i]))
+      throw ShapeError(op, "a part of " + sizes.text() + " does not fit " + whole.text(), where);
+    first = std::min(first, i);
+    last = i;
+  }
+  PartIndex out;
+  out.axis = first;
+  out.count = last - first + 1;
+  const TensorOptions options{.dtype = DType::i64, .device = device};
+  for (int i = first; i <= last; ++i) {
+    Tensor at = arange(sizes[i], options, where);
+    if (!identical(whole[i], sizes[i])) {
+      const Index& start = starts[as_index(i)];
+      if (start.kind != Index::Kind::position && start.kind != Index::Kind::gather)
+        throw IndexError(op, "start " + std::to_string(i) + " is a slice", where, "starts are whole numbers");
+      const Tensor given =
+          start.kind == Index::Kind::position ? Tensor(In(start.position, where).tensor()) : Tensor(start.indices);
+      if (given.rank() != 0 || !is_integer(given.dtype()))
+        throw IndexError(
+            op, "start " + std::to_string(i) + " is " + std::string(name(given.dtype())) + given.shape().text(), where,
+            "a start is one whole number");
+      const Tensor room = Tensor(In(whole[i] - sizes[i], where).tensor());
+      const Tensor inside = minimum(maximum(cast(In(given, where), DType::i64), 0), room);
+      at = at + inside;
+    }
+    Shape column;
+    for (int k = first; k <= last; ++k) column.push_back(k == i ? sizes[i] : Dim(1));
+    const Tensor spread = reshape(In(at, where), column);
+    out.index = i == first ? spread : Tensor(out.index * whole[i] + spread);
+  }
+  return out;
+}
+inline JoinedIndex joined_axes(const PartIndex& part) {
+  return {.index = part.index, .axis = part.axis, .count = part.count};
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor dynamic_slice(const In& x, std::span<const Index> starts, const Shape& sizes) {
+  const Tensor table(x.tensor());
+  const auto part = expr_detail::part_index(table.shape(), starts, sizes, "dynamic_slice", x.where, table.device());
+  if (part.count <= 0) return table;
+  const Shape joined = expr_detail::joined_axes(part).joined(table.shape());
+  return take(In(reshape(In(table, x.where), joined), x.where), In(part.index, x.where), part.axis);
+}
+SINTER_DECL Tensor dynamic_slice(const In& x, std::initializer_list<Index> starts, const Shape& sizes) {
+  return dynamic_slice(x, std::span<const Index>(starts.begin(), starts.size()), sizes);
+}
+SINTER_DECL Tensor dynamic_update_slice(const In& x, const In& update, std::span<const Index> starts) {
+  const Tensor table(x.tensor()), value(update.tensor());
+  const auto part =
+      expr_detail::part_index(table.shape(), starts, value.shape(), "dynamic_update_slice", x.where, table.device());
+  if (part.count <= 0) return cast(In(value, x.where), table.dtype());
+  const Shape joined = expr_detail::joined_axes(part).joined(table.shape());
+  const Tensor changed = expr_detail::record_scatter(reshape(In(table, x.where), joined), part.index, value,
+                                                     {.axis = part.axis}, Combine::none, x.where);
+  return reshape(In(changed, x.where), table.shape());
+}
+SINTER_DECL Tensor dynamic_update_slice(const In& x, const In& update, std::initializer_list<Index> starts) {
+  return dynamic_update_slice(x, update, std::span<const Index>(starts.begin(), starts.size()));
+}
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,99 @@
+// Losses beyond cross_entropy: numbers to minimise. Names and defaults follow PyTorch's torch.nn.functional; operands
+// broadcast, integers become f32, and `reduction` says what becomes of the single losses.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/expr/layers.hpp>
+#include <sinter/tensor/tensor.hpp>
+
+#include <cstdint>
+#include <optional>
+
+SINTER_NAMESPACE_BEGIN
+
+// Of a prediction and a target.
+Tensor mse_loss(const In& prediction, const In& target, LossReduction reduction);
+Tensor l1_loss(const In& prediction, const In& target, LossReduction reduction = LossReduction::mean);
+/// d^2 / (2 beta) where d = |prediction - target| < beta, else d - beta / 2.
+Tensor smooth_l1_loss(const In& prediction, const In& target, double beta = 1,
+                      LossReduction reduction = LossReduction::mean);
+/// d^2 / 2 where d < delta, else delta (d - delta / 2).
+Tensor huber_loss(const In& prediction, const In& target, double delta = 1,
+                  LossReduction reduction = LossReduction::mean);
+
+struct BinaryCrossEntropyOptions {
+  std::optional<Tensor> weight = {};      // of each element
+  std::optional<Tensor> pos_weight = {};  // of the positive class; only with logits
+  LossReduction reduction = LossReduction::mean;
+};
+/// -(t log(p) + (1 - t) log(1 - p)), logarithms cut off at -100.
+Tensor binary_cross_entropy(const In& probability, const In& target, BinaryCrossEntropyOptions options = {});
+/// The same of sigmoid(logits), without overflow or cancellation.
+Tensor binary_cross_entropy_with_logits(const In& logits, const In& target, BinaryCrossEntropyOptions options = {});
+
+struct NllLossOptions {
+  std::optional<Tensor> weight = {};
+  std::int64_t ignore_index = -100;
+  LossReduction reduction = LossReduction::mean;
+};
+/// -log_probabilities[target] of each row: [n, c] and [n], or [n, c, d...] and [n, d...].
+Tensor nll_loss(const In& log_probabilities, const In& target, NllLossOptions options = {});
+
+struct KlDivOptions {
+  bool log_target = false;  // the target is a logarithm too
+  LossReduction reduction = LossReduction::mean;
+};
+/// t (log(t) - x) for x the logarithm of a probability.
+Tensor kl_div(const In& x, const In& target, KlDivOptions options = {});
+
+struct PoissonNllOptions {
+  bool log_input = true;  // x is the logarithm of the rate
+  bool full = false;      // with Stirling's approximation of log(t!)
+  double eps = 1e-8;
+  LossReduction reduction = LossReduction::mean;
+};
+Tensor poisson_nll_loss(const In& x, const In& target, PoissonNllOptions options = {});
+
+struct GaussianNllOptions {
+  bool full = false;  // with log(2 pi) / 2
+  double eps = 1e-6;  // what the variance is at least; its derivative passes by
+  LossReduction reduction = LossReduction::mean;
+};
+Tensor gaussian_nll_loss(const In& x, const In& target, const In& variance, GaussianNllOptions options = {});
+
+// Of scores and labels of 1 and -1.
+Tensor hinge_embedding_loss(const In& x, const In& label, double margin = 1,
+                            LossReduction reduction = LossReduction::mean);
+Tensor soft_margin_loss(const In& x, const In& label, LossReduction reduction = LossReduction::mean);
+Tensor margin_ranking_loss(const In& first, const In& second, const In& label, double margin = 0,
+                           LossReduction reduction = LossReduction::mean);
+Tensor cosine_embedding_loss(const In& first, const In& second, const In& label, double margin = 0,
+                             LossReduction reduction = LossReduction::mean);
+
+struct TripletMarginOptions {
+  double margin = 1;
+  double p = 2;
+  double eps = 1e-6;
+  bool swap = false;  // the nearer of anchor and positive keeps the negative away
+  LossReduction reduction = LossReduction::mean;
+};
+/// max(0, distance(anchor, positive) - distance(anchor, negative) + margin).
+Tensor triplet_margin_loss(const In& anchor, const In& positive, const In& negative, TripletMarginOptions options = {});
+
+struct MultilabelOptions {
+  std::optional<Tensor> weight = {};  // [c]
+  LossReduction reduction = LossReduction::mean;
+};
+/// The mean over the classes, the last axis, of binary cross entropies with logits.
+Tensor multilabel_soft_margin_loss(const In& x, const In& target, MultilabelOptions options = {});
+
+struct MultiMarginOptions {
+  double p = 1;
+  double margin = 1;
+  std::optional<Tensor> weight = {};  // [c]
+  LossReduction reduction = LossReduction::mean;
+};
+/// The sum over the other classes of max(0, margin - x[target] + x[i])^p, divided by the number of classes; x [n, c].
+Tensor multi_margin_loss(const In& x, const In& target, MultiMarginOptions options = {});
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,238 @@
+// The losses' formulas. Every node has the line of the user's call.
+#pragma once
+
+#include <sinter/expr/losses.hpp>
+#include <sinter/expr/statistics.hpp>
+#include <sinter/expr/term.hpp>
+
+#include <cmath>
+#include <numbers>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+inline Tensor reduced(const Term& losses, LossReduction reduction, std::string_view op) {
+  switch (reduction) {
+    case LossReduction::mean: return mean_of(losses);
+    case LossReduction::sum: return sum_of(losses);
+    case LossReduction::none: return losses;
+  }
+  throw UserError(
+      op, "reduction has the value " + std::to_string(static_cast<int>(reduction)) + ", which is no LossReduction",
+      losses.where);
+}
+/// Two operands of a loss: floating, and of shapes that broadcast, or the error names the loss.
+struct LossOperands {
+  Term x, target;
+};
+inline LossOperands loss_operands(const In& x, const In& target, std::string_view op) {
+  LossOperands out{floating(x), floating(target)};
+  broadcast(out.x.shape(), out.target.shape(), op, x.where);
+  return out;
+}
+inline Term weighted(const Term& losses, const std::optional<Tensor>& weight) {
+  return weight ? losses * Term(*weight, losses.where) : losses;
+}
+
+/// Targets of rows of classes, checked by taking each row's weight.
+struct ClassRows {
+  Term is_target;  // [n, c]
+  Term weight;     // [n]
+};
+inline ClassRows class_rows(const Term& x, const In& target, const std::optional<Tensor>& weight, std::string_view op) {
+  const Term classes(target);
+  if (x.rank() != 2 || classes.rank() != 1 || !(x.shape()[0] == classes.shape()[0]))
+    throw ShapeError(op, "x is " + x.shape().text() + ", target is " + classes.shape().text(), x.where,
+                     "x must be (n, classes) and target (n,)");
+  if (!is_integer(classes.dtype()))
+    throw DTypeError(op, "target has dtype " + std::string(name(classes.dtype())) + "; i32 or i64 is required",
+                     x.where);
+  const TensorOptions like{.dtype = x.dtype(), .device = x.value.device()};
+  const Tensor weights = weight ? cast(In(*weight, x.where), x.dtype()) : ones({x.shape()[1]}, like, x.where);
+  const Term columns(arange(x.shape()[1], {.dtype = classes.dtype(), .device = x.value.device()}, x.where), x.where);
+  const Term of_row(unsqueeze(classes, 1), x.where);
+  return {columns == of_row, Term(take(In(weights, x.where), target, 0), x.where)};
+}
+
+/// [n, c, d...] as rows of classes, [n d..., c].
+inline Tensor rows_of_classes(const In& x) {
+  const Term t(x);
+  if (t.rank() <= 2) return t.rank() == 1 ? unsqueeze(x, 0) : Tensor(t);
+  std::vector<int> order{0};
+  for (int i = 2; i < t.rank(); ++i) order.push_back(i);
+  order.push_back(1);
+  return reshape(In(permute(x, order), x.where), {-1, t.shape()[1]});
+}
+
+/// The differences of a quadratic part: 0 where they are far, whose squares would have derivatives 0 * infinity. NaN is
+/// not far, so that its derivative is NaN.
+inline Term near_part(const Term& is_far, const Term& difference) { return where_of(is_far, 0.0, difference); }
+
+/// sqrt((sum of squares) + eps) along the last axis.
+inline Term length_with(const Term& x, double eps) { return apply<ops::Sqrt>(sum_of(squared(x), -1) + eps); }
+
+}  // namespace expr_detail
+
+using expr_detail::Term;
+
+SINTER_DECL Tensor mse_loss(const In& prediction, const In& target, LossReduction reduction) {
+  const auto [x, t] = expr_detail::loss_operands(prediction, target, "mse_loss");
+  return expr_detail::reduced(squared(x - t), reduction, "mse_loss");
+}
+
+SINTER_DECL Tensor l1_loss(const In& prediction, const In& target, LossReduction reduction) {
+  const auto [x, t] = expr_detail::loss_operands(prediction, target, "l1_loss");
+  return expr_detail::reduced(absolute(x - t), reduction, "l1_loss");
+}
+
+SINTER_DECL Tensor huber_loss(const In& prediction, const In& target, double delta, LossReduction reduction) {
+  if (!(delta > 0))
+    throw UserError("huber_loss", "delta is " + std::to_string(delta), prediction.where, "it must be positive");
+  const auto [x, t] = expr_detail::loss_operands(prediction, target, "huber_loss");
+  const Term d = absolute(x - t), is_far = delta <= d;
+  const Term near = squared(expr_detail::near_part(is_far, x - t)) * 0.5;
+  return expr_detail::reduced(where_of(is_far, (d - 0.5 * delta) * delta, near), reduction, "huber_loss");
+}
+
+SINTER_DECL Tensor smooth_l1_loss(const In& prediction, const In& target, double beta, LossReduction reduction) {
+  if (!(beta >= 0))
+    throw UserError("smooth_l1_loss", "beta is " + std::to_string(beta), prediction.where, "it must not be negative");
+  if (beta == 0) return l1_loss(prediction, target, reduction);
+  const auto [x, t] = expr_detail::loss_operands(prediction, target, "smooth_l1_loss");
+  const Term d = absolute(x - t), is_far = beta <= d;
+  const Term near = squared(expr_detail::near_part(is_far, x - t)) * (0.5 / beta);
+  return expr_detail::reduced(where_of(is_far, d - 0.5 * beta, near), reduction, "smooth_l1_loss");
+}
+
+SINTER_DECL Tensor binary_cross_entropy(const In& probability, const In& target, BinaryCrossEntropyOptions options) {
+  if (options.pos_weight)
+    throw UserError("binary_cross_entropy", "pos_weight is set", probability.where,
+                    "it is for binary_cross_entropy_with_logits; here `weight` may hold weights of elements");
+  // Where a logarithm is cut off it is of another number: its derivative there would be 0 * infinity.
+  const auto [p, t] = expr_detail::loss_operands(probability, target, "binary_cross_entropy");
+  const Term is_zero = absolute(p) < std::exp(-100.0), is_one = p == 1.0;
+  const Term of_one = where_of(is_zero, -100.0, expr_detail::apply<ops::Log>(where_of(is_zero, 0.5, p)));
+  const Term of_zero = where_of(is_one, -100.0, expr_detail::apply<ops::Log1p>(-where_of(is_one, 0.5, p)));
+  const Term losses = (t - 1.0) * of_zero - t * of_one;
+  return expr_detail::reduced(expr_detail::weighted(losses, options.weight), options.reduction, "binary_cross_entropy");
+}
+
+/// (1 - t) x + w softplus(-x) with w = 1 + (pos_weight - 1) t.
+SINTER_DECL Tensor binary_cross_entropy_with_logits(const In& logits, const In& target,
+                                                    BinaryCrossEntropyOptions options) {
+  const auto [x, t] = expr_detail::loss_operands(logits, target, "binary_cross_entropy_with_logits");
+  Term curve = expr_detail::apply<ops::Softplus>(-x);
+  if (options.pos_weight) curve = ((Term(*options.pos_weight, x.where) - 1.0) * t + 1.0) * curve;
+  const Term losses = (1.0 - t) * x + curve;
+  return expr_detail::reduced(expr_detail::weighted(losses, options.weight), options.reduction,
+                              "binary_cross_entropy_with_logits");
+}
+
+SINTER_DECL Tensor nll_loss(const In& log_probabilities, const In& target, NllLossOptions options) {
+  const Term given = expr_detail::floating(log_probabilities), classes(target);
+  const Term x(expr_detail::rows_of_classes(given), given.where);
+  const Term flat(reshape(classes, {-1}), given.where);
+  const Term counts = flat != static_cast<double>(options.ignore_index);
+  const Term checked = where_of(counts, flat, Term(In(0, given.where)));
+  const auto [is_target, weight] = expr_detail::class_rows(x, checked, options.weight, "nll_loss");
+  const Term picked = sum_of(where_of(is_target, x, 0.0), 1);
+  const Term row_weight = where_of(counts, weight, 0.0);
+  const Term losses = where_of(counts, -picked * weight, 0.0);
+  if (options.reduction == LossReduction::mean) return sum_of(losses) / sum_of(row_weight);
+  if (options.reduction == LossReduction::none) return reshape(losses, classes.shape());
+  return expr_detail::reduced(losses, options.reduction, "nll_loss");
+}
+
+SINTER_DECL Tensor kl_div(const In& x, const In& target, KlDivOptions options) {
+  const auto [p, t] = expr_detail::loss_operands(x, target, "kl_div");
+  const Term losses =
+      options.log_target ? expr_detail::apply<ops::Exp>(t) * (t - p) : expr_detail::apply<ops::Xlogy>(t, t) - t * p;
+  return expr_detail::reduced(losses, options.reduction, "kl_div");
+}
+
+SINTER_DECL Tensor poisson_nll_loss(const In& x, const In& target, PoissonNllOptions options) {
+  const auto [rate, t] = expr_detail::loss_operands(x, target, "poisson_nll_loss");
+  Term losses = options.log_input ? expr_detail::apply<ops::Exp>(rate) - t * rate
+                                  : rate - t * expr_detail::apply<ops::Log>(rate + options.eps);
+  if (options.full) {
+    const Term safe = expr_detail::at_least(t, 1);
+    const Term log_factorial = safe * expr_detail::apply<ops::Log>(safe) - safe +
+                               expr_detail::apply<ops::Log>(safe * (2 * std::numbers::pi)) * 0.5;
+    losses = losses + where_of(t <= 1.0, 0.0, log_factorial);
+  }
+  return expr_detail::reduced(losses, options.reduction, "poisson_nll_loss");
+}
+
+SINTER_DECL Tensor gaussian_nll_loss(const In& x, const In& target, const In& variance, GaussianNllOptions options) {
+  const auto [mean, t] = expr_detail::loss_operands(x, target, "gaussian_nll_loss");
+  const Term given = expr_detail::floating(variance);
+  const Term lift = expr_detail::apply<ops::StopGradient>(expr_detail::at_least(given, options.eps) - given);
+  const Term v = given + lift;
+  Term losses = (expr_detail::apply<ops::Log>(v) + squared(mean - t) / v) * 0.5;
+  if (options.full) losses = losses + 0.5 * std::log(2 * std::numbers::pi);
+  return expr_detail::reduced(losses, options.reduction, "gaussian_nll_loss");
+}
+
+SINTER_DECL Tensor hinge_embedding_loss(const In& x, const In& label, double margin, LossReduction reduction) {
+  const auto [score, y] = expr_detail::loss_operands(x, label, "hinge_embedding_loss");
+  const Term of_others = where_of(y != 1.0, expr_detail::at_least(margin - score, 0), 0.0);
+  return expr_detail::reduced(of_others + where_of(y != -1.0, score, 0.0), reduction, "hinge_embedding_loss");
+}
+
+SINTER_DECL Tensor soft_margin_loss(const In& x, const In& label, LossReduction reduction) {
+  const auto [score, y] = expr_detail::loss_operands(x, label, "soft_margin_loss");
+  return expr_detail::reduced(expr_detail::apply<ops::Softplus>(-y * score), reduction, "soft_margin_loss");
+}
+
+SINTER_DECL Tensor margin_ranking_loss(const In& first, const In& second, const In& label, double margin,
+                                       LossReduction reduction) {
+  const auto [a, b] = expr_detail::loss_operands(first, second, "margin_ranking_loss");
+  const Term y = expr_detail::floating(label);
+  return expr_detail::reduced(expr_detail::at_least((b - a) * y + margin, 0), reduction, "margin_ranking_loss");
+}
+
+SINTER_DECL Tensor cosine_embedding_loss(const In& first, const In& second, const In& label, double margin,
+                                         LossReduction reduction) {
+  const auto [a, b] = expr_detail::loss_operands(first, second, "cosine_embedding_loss");
+  const Term y = expr_detail::floating(label);
+  constexpr double eps = 1e-12;  // PyTorch's
+  const Term cosine = sum_of(a * b, -1) / (expr_detail::length_with(a, eps) * expr_detail::length_with(b, eps));
+  const Term losses =
+      where_of(y == 1.0, 1.0 - cosine, where_of(y == -1.0, expr_detail::at_least(cosine - margin, 0), 0.0));
+  return expr_detail::reduced(losses, reduction, "cosine_embedding_loss");
+}
+
+SINTER_DECL Tensor triplet_margin_loss(const In& anchor, const In& positive, const In& negative,
+                                       TripletMarginOptions options) {
+  const auto [a, p] = expr_detail::loss_operands(anchor, positive, "triplet_margin_loss");
+  const Term n = expr_detail::floating(negative);
+  const auto distance = [&](const Term& from, const Term& to) {
+    return Term(pairwise_distance(from, to, {.p = options.p, .eps = options.eps}), from.where);
+  };
+  Term away = distance(a, n);
+  if (options.swap) away = expr_detail::apply<ops::Minimum>(away, distance(p, n));
+  return expr_detail::reduced(expr_detail::at_least(distance(a, p) - away + options.margin, 0), options.reduction,
+                              "triplet_margin_loss");
+}
+
+SINTER_DECL Tensor multilabel_soft_margin_loss(const In& x, const In& target, MultilabelOptions options) {
+  const auto [score, t] = expr_detail::loss_operands(x, target, "multilabel_soft_margin_loss");
+  const Term each = (1.0 - t) * score + expr_detail::apply<ops::Softplus>(-score);
+  return expr_detail::reduced(mean_of(expr_detail::weighted(each, options.weight), -1), options.reduction,
+                              "multilabel_soft_margin_loss");
+}
+
+SINTER_DECL Tensor multi_margin_loss(const In& x, const In& target, MultiMarginOptions options) {
+  const Term score = expr_detail::floating(x);
+  const auto [is_target, weight] = expr_detail::class_rows(score, target, options.weight, "multi_margin_loss");
+  const Term own = sum_of(where_of(is_target, score, 0.0), 1, Keep::yes);
+  Term each = expr_detail::at_least(score - own + options.margin, 0);
+  if (options.p == 2) each = squared(each);
+  else if (options.p != 1)
+    throw UserError("multi_margin_loss", "p is " + std::to_string(options.p), x.where, "it must be 1 or 2");
+  const Term rows = mean_of(where_of(is_target, 0.0, each), 1) * weight;
+  return expr_detail::reduced(rows, options.reduction, "multi_margin_loss");
+}
+
+SINTER_NAMESPACE_END

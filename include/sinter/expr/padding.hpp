@@ -1,0 +1,27 @@
+// What stands beyond the ends of a tensor: padding by a value or by a rule, and rolls.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/expr/handles.hpp>
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+
+/// What stands beyond the ends of an axis: a value; the elements next to the end, mirrored at the last one, which is
+/// not repeated; the last one over and over; those of the other end.
+enum class PadMode : std::uint8_t { constant, reflect, replicate, circular };
+/// Padding per axis {low, high}. Negative widths cut off; that comes first.
+Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, double value = 0);
+Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, double value = 0);
+Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, PadMode mode);
+Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, PadMode mode);
+Tensor roll(const In& x, std::int64_t shift, int axis);
+/// One shift per axis.
+Tensor roll(const In& x, std::initializer_list<std::int64_t> shifts, std::initializer_list<int> axes);
+Tensor roll(const In& x, std::span<const std::int64_t> shifts, std::span<const int> axes);
+
+SINTER_NAMESPACE_END

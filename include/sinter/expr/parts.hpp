@@ -1,0 +1,48 @@
+// Several tensors from one and one from several: unequal parts, stacks, grids, and matrices of blocks.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/expr/shapes.hpp>
+#include <sinter/tensor/tensor.hpp>
+
+#include <initializer_list>
+#include <source_location>
+#include <span>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+/// At most `chunks` parts of one extent, but that the last may be shorter.
+std::vector<Tensor> chunk(const In& x, int chunks, int axis = 0);
+/// Parts of these extents, which together are the axis.
+std::vector<Tensor> split_with_sizes(const In& x, DimList sizes, int axis = 0);
+/// `parts` parts whose extents differ by at most 1, the longer ones first.
+std::vector<Tensor> tensor_split(const In& x, int parts, int axis = 0);
+/// The parts before, between and after these positions; negative ones count from the end.
+std::vector<Tensor> tensor_split(const In& x, std::initializer_list<Dim> positions, int axis = 0);
+/// Each index of the axis, which is dropped.
+std::vector<Tensor> unstack(const In& x, int axis = 0);
+
+// Joined along axis 1 (axis 0 of vectors), along axis 0 of matrices, along axis 2, and with vectors as columns.
+Tensor hstack(std::span<const Tensor> parts, Location where = std::source_location::current());
+Tensor hstack(std::initializer_list<Tensor> parts, Location where = std::source_location::current());
+Tensor vstack(std::span<const Tensor> parts, Location where = std::source_location::current());
+Tensor vstack(std::initializer_list<Tensor> parts, Location where = std::source_location::current());
+Tensor dstack(std::span<const Tensor> parts, Location where = std::source_location::current());
+Tensor dstack(std::initializer_list<Tensor> parts, Location where = std::source_location::current());
+Tensor column_stack(std::span<const Tensor> parts, Location where = std::source_location::current());
+Tensor column_stack(std::initializer_list<Tensor> parts, Location where = std::source_location::current());
+
+/// Which axis the first of the vectors runs along: the first, or the second as in plots.
+enum class GridIndexing : std::uint8_t { ij, xy };
+/// Coordinates of the grid that the vectors span: as many tensors as vectors, each of the grid's shape.
+std::vector<Tensor> meshgrid(std::span<const Tensor> vectors, GridIndexing indexing = GridIndexing::ij,
+                             Location where = std::source_location::current());
+std::vector<Tensor> meshgrid(std::initializer_list<Tensor> vectors, GridIndexing indexing = GridIndexing::ij,
+                             Location where = std::source_location::current());
+
+/// The matrices along the diagonal of a larger one, zeros elsewhere; vectors are rows.
+Tensor block_diag(std::span<const Tensor> blocks, Location where = std::source_location::current());
+Tensor block_diag(std::initializer_list<Tensor> blocks, Location where = std::source_location::current());
+
+SINTER_NAMESPACE_END

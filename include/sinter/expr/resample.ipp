@@ -1,0 +1,277 @@
+// Axis by axis: gathers at computed places, weighted.
+#pragma once
+
+#include <sinter/expr/resample.hpp>
+
+#include <sinter/base/index.hpp>
+#include <sinter/expr/adaptive_pool.hpp>
+#include <sinter/expr/recording.hpp>
+
+#include <cmath>
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// An axis at another size: `per` elements of the old one for each of the new one.
+struct Resampled {
+  int axis;
+  Dim from, to;
+  std::optional<double> scale;
+};
+
+/// The old place of each new element, of `dtype`: where interpolation of this kind looks.
+inline Tensor source_places(const Resampled& axis, Interpolation mode, Align align, DType dtype, Device device,
+                            Location at) {
+  const Tensor position = arange(axis.to, {.dtype = dtype, .device = device}, at);
+  auto number = [&](Dim dim) { return Tensor(cast(In(Scalar(dim), at), dtype)); };
+  if (align == Align::pixel_centres) {
+    if (axis.to.is_static() && axis.to.value() == 1) return position * 0.0;
+    return position * Tensor((number(axis.from) - 1.0) / (number(axis.to) - 1.0));
+  }
+  const Tensor per = axis.scale ? Tensor(full({}, 1 / *axis.scale, {.dtype = dtype, .device = Device::cpu()}, at))
+                                : Tensor(number(axis.from) / number(axis.to));
+  if (mode == Interpolation::nearest) return position * per;
+  return (position + 0.5) * per - (mode == Interpolation::nearest_exact ? 0.0 : 0.5);
+}
+
+/// Elements at these places of the axis, which are moved into it.
+inline Tensor taken_at(const Tensor& x, const Resampled& axis, const Tensor& places, Location at) {
+  const Tensor index = cast(In(places, at), DType::i64);
+  const Tensor inside = clamp(index, Scalar(0), Scalar(axis.from - Dim(1)));
+  return take(In(x, at), In(inside, at), axis.axis);
+}
+/// A weight for each element of the axis, as it broadcasts over x.
+inline Tensor along_axis_of(const Tensor& weights, const Tensor& x, int axis, Location at) {
+  Shape column;
+  for (int i = axis; i < x.rank(); ++i) column.push_back(i == axis ? weights.shape()[0] : Dim(1));
+  return reshape(cast(In(weights, at), x.dtype()), column);
+}
+
+inline Tensor linear_along(const Tensor& x, const Resampled& axis, Align align, Location at) {
+  const Tensor given = source_places(axis, Interpolation::linear, align, x.dtype(), x.device(), at);
+  const Tensor place = maximum(given, 0.0), below = floor(place);
+  const Tensor weight = along_axis_of(place - below, x, axis.axis, at);
+  return taken_at(x, axis, below, at) * (1 - weight) + taken_at(x, axis, below + 1, at) * weight;
+}
+
+/// Cubic convolution with a = -3/4 (Keys 1981): the weight at distance t, up to 1 and from 1 to 2.
+inline Tensor cubic_near(const Tensor& t) { return ((t * 1.25) - 2.25) * t * t + 1; }
+inline Tensor cubic_far(const Tensor& t) { return (((t * -0.75) + 3.75) * t - 6) * t + 3; }
+
+inline Tensor cubic_along(const Tensor& x, const Resampled& axis, Align align, Location at) {
+  const Tensor place = source_places(axis, Interpolation::bicubic, align, x.dtype(), x.device(), at);
+  const Tensor below = floor(place), t = place - below;
+  const Tensor weights[] = {cubic_far(t + 1), cubic_near(t), cubic_near(1 - t), cubic_far(2 - t)};
+  Tensor total;
+  for (int i = 0; i < 4; ++i) {
+    const Tensor part = taken_at(x, axis, below + (i - 1), at) * along_axis_of(weights[i], x, axis.axis, at);
+    total = i == 0 ? part : Tensor(total + part);
+  }
+  return total;
+}
+
+inline Tensor resampled(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {
+  switch (options.mode) {
+    case Interpolation::nearest:
+    case Interpolation::nearest_exact: {
+      const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+      const Tensor places = source_places(axis, options.mode, Align::pixel_corners, dtype, x.device(), at);
+      return taken_at(x, axis, floor(places), at);
+    }
+    case Interpolation::linear: return linear_along(x, axis, options.align, at);
+    case Interpolation::bicubic: return cubic_along(x, axis, options.align, at);
+    case Interpolation::area: return adaptive_mean_along(x, axis.axis, axis.to, at);
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor interpolate(const In& x, InterpolateOptions options) {
+  constexpr std::string_view op = "interpolate";
+  const Location at = x.where;
+  Tensor value(x.tensor());
+  const Shape shape = value.shape();
+  const int axes = shape.rank() - 2;
+  if (axes < 1 || axes > 3 || (options.mode == Interpolation::bicubic && axes != 2))
+    throw ShapeError(op, "x is " + shape.text(), at,
+                     options.mode == Interpolation::bicubic
+                         ? "bicubic is for (batch, channels, height, width)"
+                         : "x must be (batch, channels) and 1 to 3 axes; one picture "
+                           "(height, width) gets them by unsqueeze(x, {0, 1})");
+  const bool is_sized = options.size.rank() > 0;
+  const std::size_t named = is_sized ? as_index(options.size.rank()) : options.scale.size();
+  if (is_sized == !options.scale.empty() || (named != as_index(axes) && (is_sized || named != 1)))
+    throw ShapeError(op,
+                     "size is " + options.size.text() + ", " + std::to_string(options.scale.size()) +
+                         " scales are given, x is " + shape.text(),
+                     at, "give .size or .scale, one number for each axis after (batch, channels)");
+  const bool is_weighted = options.mode == Interpolation::linear || options.mode == Interpolation::bicubic ||
+                           options.mode == Interpolation::area;
+  if (options.mode > Interpolation::area || (is_weighted && !is_floating(value.dtype())))
+    throw DTypeError(op, "x is " + value.impl()->type.text() + ", it must be floating", at,
+                     "cast it to a floating dtype first: cast(x, DType::f32)");
+  std::vector<expr_detail::Resampled> changed;
+  for (int i = 0; i < axes; ++i) {
+    expr_detail::Resampled axis{2 + i, shape[2 + i], 0, {}};
+    if (is_sized) {
+      axis.to = options.size[i];
+    } else {
+      const double scale = options.scale[options.scale.size() == 1 ? 0 : as_index(i)];
+      axis.scale = scale;
+      axis.to = static_cast<std::int64_t>(std::floor(static_cast<double>(axis.from) * scale));
+    }
+    if (!expr_detail::is_at_most(1, axis.to) || !expr_detail::is_at_most(1, axis.from))
+      throw ShapeError(
+          op, "axis " + std::to_string(axis.axis) + " of " + shape.text() + " is to have extent " + axis.to.text(), at,
+          "both must be at least 1");
+    changed.push_back(axis);
+  }
+  for (const expr_detail::Resampled& axis : changed) {
+    // As in PyTorch a scale that changes no extent leaves the axis as it is, in this mode alone.
+    const bool is_kept = options.mode == Interpolation::linear && identical(axis.from, axis.to);
+    if (!is_kept) value = expr_detail::resampled(value, axis, options, at);
+  }
+  return value;
+}
+
+// ---- sampling at given places
+
+namespace expr_detail {
+
+/// Places between the pixels -0.5 and n - 0.5, or 0 and n - 1, seen in mirrors at both ends.
+inline Tensor reflected(const Tensor& place, const Tensor& size, Align align) {
+  const bool is_centred = align == Align::pixel_centres;
+  const double low = is_centred ? 0 : -0.5;
+  const Tensor span = is_centred ? Tensor(size - 1) : size;
+  const Tensor distance = abs(place - low), period = maximum(span, 1.0) * 2;
+  const Tensor within = distance - floor(distance / period) * period;
+  const Tensor mirrored = minimum(within, period - within) + low;
+  return where(span > 0, mirrored, 0.0);
+}
+
+/// Coordinates of -1 to 1 as places of pixels, treated as the padding says.
+inline Tensor pixel_places(const Tensor& given, Dim extent, const GridSampleOptions& options, Location at) {
+  const Tensor size = cast(In(Scalar(extent), at), given.dtype());
+  Tensor place;
+  if (options.align == Align::pixel_centres) place = (given + 1) * (size - 1) * 0.5;
+  else place = ((given + 1) * size - 1) * 0.5;
+  if (options.padding == GridPadding::reflection) place = reflected(place, size, options.align);
+  if (options.padding != GridPadding::zeros) place = clamp(place, 0.0, size - 1);
+  return place;
+}
+
+/// The pixels (y, x), which are whole numbers, of each image: (n, places, c), zeros outside.
+struct PixelReader {
+  Tensor rows;  // (n, h * w, c)
+  Dim height, width;
+  Location at;
+  Tensor operator()(const Tensor& y, const Tensor& x) const {
+    const Tensor is_inside = (y >= 0) & (y <= Scalar(height - Dim(1))) & (x >= 0) & (x <= Scalar(width - Dim(1)));
+    const Tensor row = cast(In(Tensor(where(is_inside, y, 0.0)), at), DType::i64);
+    const Tensor column = cast(In(Tensor(where(is_inside, x, 0.0)), at), DType::i64);
+    const Tensor index = row * width + column;
+    SharedAttrs shared;
+    Attrs& attrs = shared.edit();
+    attrs.axes.push_back(1);
+    attrs.set(ops::Take::shared, 1);
+    const Tensor found = record<ops::Take>({Leaf(rows.impl()), Leaf(index.impl())}, std::move(shared), at);
+    return where(unsqueeze(In(is_inside, at), -1), found, 0.0, at);
+  }
+};
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor grid_sample(const In& x, const In& grid, GridSampleOptions options) {
+  constexpr std::string_view op = "grid_sample";
+  const Location at = x.where;
+  const Tensor image(x.tensor()), given(grid.tensor());
+  const Shape shape = image.shape(), places = given.shape();
+  if (shape.rank() != 4 || places.rank() != 4 || !(shape[0] == places[0]) || !(places[3] == Dim(2)))
+    throw ShapeError(op, "x is " + shape.text() + ", grid is " + places.text(), at,
+                     "x must be (n, c, h, w) and grid (n, h', w', 2)");
+  if (!is_floating(image.dtype()) || image.dtype() != given.dtype())
+    throw DTypeError(op, "x is " + image.impl()->type.text() + ", grid is " + given.impl()->type.text(), at,
+                     "both must have one floating dtype");
+  if (options.mode != Interpolation::linear && options.mode != Interpolation::nearest)
+    throw UserError(op, "the mode is neither linear nor nearest", at);
+  const Dim count = places[1] * places[2];
+  const Tensor flat = reshape(In(given, at), Shape{places[0], count, 2});
+  const Tensor px = expr_detail::pixel_places(select(In(flat, at), -1, 0), shape[3], options, at);
+  const Tensor py = expr_detail::pixel_places(select(In(flat, at), -1, 1), shape[2], options, at);
+  const Tensor rows =
+      reshape(In(permute(In(image, at), {0, 2, 3, 1}), at), Shape{shape[0], shape[2] * shape[3], shape[1]});
+  const expr_detail::PixelReader pixels{rows, shape[2], shape[3], at};
+  Tensor value;
+  if (options.mode == Interpolation::nearest) {
+    value = pixels(round(py), round(px));
+  } else {
+    const Tensor x0 = floor(px), y0 = floor(py);
+    const Tensor right = unsqueeze(In(Tensor(px - x0), at), -1), down = unsqueeze(In(Tensor(py - y0), at), -1);
+    const Tensor upper = pixels(y0, x0) * (1 - right) + pixels(y0, x0 + 1) * right;
+    const Tensor lower = pixels(y0 + 1, x0) * (1 - right) + pixels(y0 + 1, x0 + 1) * right;
+    value = upper * (1 - down) + lower * down;
+  }
+  return permute(In(reshape(In(value, at), Shape{shape[0], places[1], places[2], shape[1]}), at), {0, 3, 1, 2});
+}
+
+// ---- channels and pixels
+
+namespace expr_detail {
+/// x with the axes before the last three as one, and a check that `divided` is a multiple of `by`.
+inline Tensor as_images(const Tensor& x, std::string_view op, Location at) {
+  const Shape shape = x.shape();
+  if (shape.rank() < 3) throw ShapeError(op, "x is " + shape.text(), at, "x must be (..., channels, height, width)");
+  Dim batch = 1;
+  for (int i = 0; i + 3 < shape.rank(); ++i) batch = batch * shape[i];
+  return reshape(In(x, at), Shape{batch, shape[-3], shape[-2], shape[-1]});
+}
+inline void require_multiple(Dim extent, std::int64_t by, const Shape& shape, std::string_view op, Location at) {
+  if (by >= 1 && extent % Dim(by) == Dim(0)) return;
+  throw ShapeError(op, "x is " + shape.text() + ", and " + extent.text() + " is no multiple of " + std::to_string(by),
+                   at);
+}
+inline Tensor with_last_three(const Tensor& x, const Shape& whole, Dim channels, Dim height, Dim width, Location at) {
+  Shape shape = whole;
+  shape.set(shape.rank() - 3, channels);
+  shape.set(shape.rank() - 2, height);
+  shape.set(shape.rank() - 1, width);
+  return reshape(In(x, at), shape);
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor pixel_shuffle(const In& x, std::int64_t factor) {
+  const Location at = x.where;
+  const Tensor whole(x.tensor()), images = expr_detail::as_images(whole, "pixel_shuffle", at);
+  const Shape shape = images.shape();
+  expr_detail::require_multiple(shape[1], factor * factor, whole.shape(), "pixel_shuffle", at);
+  const Dim r = factor, channels = shape[1] / (r * r);
+  const Tensor parts = reshape(In(images, at), Shape{shape[0], channels, r, r, shape[2], shape[3]});
+  return expr_detail::with_last_three(permute(In(parts, at), {0, 1, 4, 2, 5, 3}), whole.shape(), channels, shape[2] * r,
+                                      shape[3] * r, at);
+}
+SINTER_DECL Tensor pixel_unshuffle(const In& x, std::int64_t factor) {
+  const Location at = x.where;
+  const Tensor whole(x.tensor()), images = expr_detail::as_images(whole, "pixel_unshuffle", at);
+  const Shape shape = images.shape();
+  expr_detail::require_multiple(shape[2], factor, whole.shape(), "pixel_unshuffle", at);
+  expr_detail::require_multiple(shape[3], factor, whole.shape(), "pixel_unshuffle", at);
+  const Dim r = factor, height = shape[2] / r, width = shape[3] / r;
+  const Tensor parts = reshape(In(images, at), Shape{shape[0], shape[1], height, r, width, r});
+  return expr_detail::with_last_three(permute(In(parts, at), {0, 1, 3, 5, 2, 4}), whole.shape(), shape[1] * r * r,
+                                      height, width, at);
+}
+SINTER_DECL Tensor channel_shuffle(const In& x, std::int64_t groups) {
+  const Location at = x.where;
+  const Tensor whole(x.tensor());
+  const Shape shape = whole.shape();
+  if (shape.rank() < 2)
+    throw ShapeError("channel_shuffle", "x is " + shape.text(), at, "x must be (batch, channels, ...)");
+  expr_detail::require_multiple(shape[1], groups, shape, "channel_shuffle", at);
+  Dim rest = 1;
+  for (int i = 2; i < shape.rank(); ++i) rest = rest * shape[i];
+  const Tensor dealt = reshape(In(whole, at), Shape{shape[0], groups, shape[1] / Dim(groups), rest});
+  return reshape(In(transpose(In(dealt, at), 1, 2), at), shape);
+}
+
+SINTER_NAMESPACE_END

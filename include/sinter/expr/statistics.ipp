@@ -1,0 +1,237 @@
+// Formulas of statistics, and comparisons that read values.
+#pragma once
+
+#include <sinter/expr/statistics.hpp>
+
+#include <sinter/expr/elementwise.hpp>
+#include <sinter/expr/host.hpp>
+#include <sinter/expr/term.hpp>
+
+#include <cmath>
+#include <cstdio>
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// The square root, with the derivative 0 at 0.
+inline Term safe_sqrt(const Term& x) {
+  const Term is_zero = x == 0.0;
+  return where_of(is_zero, 0.0, apply<ops::Sqrt>(where_of(is_zero, 1.0, x)));
+}
+inline Term safe_power(const Term& x, double p) {
+  const Term is_zero = x == 0.0;
+  return where_of(is_zero, 0.0, apply<ops::Pow>(where_of(is_zero, 1.0, x), p));
+}
+inline Term norm_of(const Term& x, const Axes& axes, double p, Keep keep) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (p == infinity) return {amax(absolute(x), axes, keep), x.where};
+  if (p == -infinity) return {amin(absolute(x), axes, keep), x.where};
+  if (p == 0) return sum_of(where_of(x != 0.0, Term(ones_like(x), x.where), 0.0), axes, keep);
+  if (p == 1) return sum_of(absolute(x), axes, keep);
+  if (p == 2) return safe_sqrt(sum_of(squared(x), axes, keep));
+  return safe_power(sum_of(safe_power(absolute(x), p), axes, keep), 1 / p);
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor var(const In& x, Axes axes, VarOptions options) {
+  using expr_detail::Term;
+  const Term given(x);
+  const Term t = is_floating(given.dtype()) ? given : Term(cast(given, DType::f64), x.where);
+  Attrs attrs;
+  attrs.axes = expr_detail::reduced_axes(axes, t.rank(), "var", x.where);
+  attrs.keepdim = options.keep == Keep::yes;
+  attrs.set(ops::Var::correction, options.correction);
+  const Tensor result(record_op(op_info<ops::Var>, {expr_detail::leaf_of(t)}, std::move(attrs), x.where));
+  return is_floating(given.dtype()) ? result : cast(In(result, x.where), DType::f32);
+}
+SINTER_DECL Tensor stddev(const In& x, Axes axes, VarOptions options) {
+  return expr_detail::safe_sqrt(expr_detail::Term(var(x, axes, options), x.where));
+}
+
+SINTER_DECL Tensor norm(const In& x, Axes axes, NormOptions options) {
+  return expr_detail::norm_of(expr_detail::floating(x), axes, options.p, options.keep);
+}
+
+SINTER_DECL Tensor nansum(const In& x, Axes axes, Keep keep) {
+  const expr_detail::Term t(x);
+  return is_floating(t.dtype()) ? sum(where_of(t != t, 0.0, t), axes, keep) : sum(t, axes, keep);
+}
+SINTER_DECL Tensor nanmean(const In& x, Axes axes, Keep keep) {
+  const expr_detail::Term t(x);
+  if (!is_floating(t.dtype())) return mean(t, axes, keep);
+  const expr_detail::Term is_nan = t != t, zeros(zeros_like(t), x.where);
+  return sum_of(where_of(is_nan, 0.0, t), axes, keep) / sum_of(where_of(is_nan, zeros, 1.0), axes, keep);
+}
+namespace expr_detail {
+/// What is infinite where all are NaN becomes NaN again.
+inline Tensor extreme_of_numbers(const In& x, const Axes& axes, Keep keep, double worst) {
+  const Term t(x);
+  const bool is_max = worst < 0;
+  const auto extreme = [&](const Term& of) {
+    return Term(is_max ? amax(of, axes, keep) : amin(of, axes, keep), x.where);
+  };
+  if (!is_floating(t.dtype())) return extreme(t);
+  const Term is_nan = t != t;
+  const Term nothing(all(is_nan, axes, keep), x.where);
+  return where_of(nothing, std::numeric_limits<double>::quiet_NaN(), extreme(where_of(is_nan, worst, t)));
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor nanmax(const In& x, Axes axes, Keep keep) {
+  return expr_detail::extreme_of_numbers(x, axes, keep, -std::numeric_limits<double>::infinity());
+}
+SINTER_DECL Tensor nanmin(const In& x, Axes axes, Keep keep) {
+  return expr_detail::extreme_of_numbers(x, axes, keep, std::numeric_limits<double>::infinity());
+}
+
+SINTER_DECL Tensor count_nonzero(const In& x, Axes axes, Keep keep) {
+  const expr_detail::Term t(x);
+  return sum(In(cast(t != expr_detail::Term(In(0, x.where)), DType::i64), x.where), axes, keep);
+}
+
+/// The largest is a constant to derivatives, for it cancels.
+SINTER_DECL Tensor logsumexp(const In& x, Axes axes, Keep keep) {
+  using expr_detail::Term;
+  const Term t = expr_detail::floating(x);
+  const Term largest = expr_detail::apply<ops::StopGradient>(Term(amax(t, axes, Keep::yes), x.where));
+  const Term shift = where_of(expr_detail::apply<ops::IsFinite>(largest), largest, 0.0);
+  const Term total = sum_of(expr_detail::apply<ops::Exp>(t - shift), axes, Keep::yes);
+  const Term result = expr_detail::apply<ops::Log>(total) + shift;
+  return keep == Keep::yes ? Tensor(result) : sum(result, axes);
+}
+
+SINTER_DECL Tensor ptp(const In& x, Axes axes, Keep keep) {
+  const expr_detail::Term t(x);
+  return expr_detail::Term(amax(t, axes, keep), x.where) - expr_detail::Term(amin(t, axes, keep), x.where);
+}
+
+SINTER_DECL Tensor average(const In& x, const In& weights, Axes axes, Keep keep) {
+  using expr_detail::Term;
+  const Term t = expr_detail::floating(x);
+  Term w = expr_detail::floating(weights);
+  if (w.rank() == 1 && t.rank() > 1 && axes.list().size() == 1) {
+    const int axis = normalise_axis(static_cast<int>(axes.list()[0]), t.rank(), "average", x.where);
+    Shape along;
+    for (int i = axis; i < t.rank(); ++i) along.push_back(i == axis ? w.shape()[0] : Dim(1));
+    w = Term(reshape(w, along), x.where);
+  }
+  broadcast(t.shape(), w.shape(), "average", x.where);
+  const Term all_weights = w + Term(zeros_like(t), x.where);
+  return sum_of(t * w, axes, keep) / sum_of(all_weights, axes, keep);
+}
+
+namespace expr_detail {
+inline Term rows_of_variables(const In& x, std::string_view op) {
+  const Term t = floating(x);
+  if (t.rank() > 2)
+    throw ShapeError(op, "x is " + t.shape().text(), x.where, "it must be (variables, observations), or one variable");
+  return t.rank() == 2 ? t : Term(reshape(t, {1, -1}), x.where);
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor cov(const In& x, double correction) {
+  using expr_detail::Term;
+  const bool is_one = x.tensor()->type.shape.rank() < 2;
+  const Term t = expr_detail::rows_of_variables(x, "cov");
+  const Term deviation = t - mean_of(t, 1, Keep::yes);
+  const Term products(matmul(deviation, In(transpose(deviation, 0, 1), x.where)), x.where);
+  const Term result = products / (expr_detail::count_of(t, {1}) - correction);
+  return is_one ? reshape(result, {}) : Tensor(result);
+}
+SINTER_DECL Tensor corrcoef(const In& x) {
+  using expr_detail::Term;
+  const bool is_one = x.tensor()->type.shape.rank() < 2;
+  const Term t = expr_detail::rows_of_variables(x, "corrcoef");
+  const Term deviation = t - mean_of(t, 1, Keep::yes);
+  const Term products(matmul(deviation, In(transpose(deviation, 0, 1), x.where)), x.where);
+  const Term lengths = expr_detail::apply<ops::Sqrt>(sum_of(squared(deviation), 1, Keep::yes));
+  const Term result = products / lengths / Term(transpose(lengths, 0, 1), x.where);
+  const Term bounded = expr_detail::apply<ops::ClampToNumbers>(result, -1.0, 1.0);
+  return is_one ? reshape(bounded, {}) : Tensor(bounded);
+}
+
+SINTER_DECL Tensor normalize(const In& x, NormalizeOptions options) {
+  const expr_detail::Term t = expr_detail::floating(x);
+  return t / expr_detail::at_least(expr_detail::norm_of(t, options.axis, options.p, Keep::yes), options.eps);
+}
+SINTER_DECL Tensor cosine_similarity(const In& a, const In& b, int axis, double eps) {
+  using expr_detail::Term;
+  const Term x = expr_detail::floating(a), y = expr_detail::floating(b);
+  broadcast(x.shape(), y.shape(), "cosine_similarity", a.where);
+  const auto length = [&](const Term& t) {
+    return expr_detail::at_least(expr_detail::norm_of(t, axis, 2, Keep::no), eps);
+  };
+  return sum_of(x * y, axis) / (length(x) * length(y));
+}
+SINTER_DECL Tensor pairwise_distance(const In& a, const In& b, PairwiseDistanceOptions options) {
+  const expr_detail::Term x = expr_detail::floating(a), y = expr_detail::floating(b);
+  broadcast(x.shape(), y.shape(), "pairwise_distance", a.where);
+  return expr_detail::norm_of(x - y + options.eps, -1, options.p, options.keep);
+}
+
+// ---- comparisons ----------------------------------------------------------------------------------------------------
+
+SINTER_DECL std::string Agreement::text() const {
+  if (!problem.empty()) return problem;
+  if (mismatches == 0) return "agree";
+  std::string at;
+  for (std::int64_t i : worst) at += (at.empty() ? "" : ", ") + std::to_string(i);
+  char numbers[96];
+  std::snprintf(numbers, sizeof numbers, "): %.17g and %.17g", a, b);
+  return std::to_string(mismatches) + " of " + std::to_string(elements) + " elements differ, most at (" + at + numbers;
+}
+
+namespace expr_detail {
+inline Agreement agreement(const In& a, const In& b, const Tensor& agrees) {
+  Agreement out;
+  const Term x(a), y(b);
+  const std::vector<bool> is_close = to_vector<bool>(In(agrees, a.where));
+  const std::vector<double> p = to_vector<double>(In(cast(x, DType::f64), a.where)),
+                            q = to_vector<double>(In(cast(y, DType::f64), b.where));
+  out.elements = static_cast<std::int64_t>(p.size());
+  std::size_t worst = 0;
+  double most = -1;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    if (is_close[i]) continue;
+    ++out.mismatches;
+    const double gap = std::isnan(p[i]) || std::isnan(q[i]) ? std::numeric_limits<double>::infinity()
+                       : p[i] == q[i]                       ? 0
+                                                            : std::fabs(p[i] - q[i]);
+    if (gap > most) {
+      most = gap;
+      worst = i;
+    }
+  }
+  if (out.mismatches == 0) return out;
+  out.a = p[worst];
+  out.b = q[worst];
+  out.difference = most;
+  const Shape shape = x.shape();
+  out.worst.resize(as_index(shape.rank()));
+  for (int axis = shape.rank(); axis-- > 0;) {
+    const auto extent = static_cast<std::size_t>(shape[axis].value());
+    out.worst[as_index(axis)] = static_cast<std::int64_t>(worst % extent);
+    worst /= extent;
+  }
+  return out;
+}
+inline std::string shapes_that_differ(const In& a, const In& b) {
+  const Shape x = Tensor(a.tensor()).shape(), y = Tensor(b.tensor()).shape();
+  return x == y ? std::string() : "shapes " + x.text() + " and " + y.text();
+}
+}  // namespace expr_detail
+
+SINTER_DECL Agreement allclose(const In& a, const In& b, AllcloseOptions options) {
+  Agreement out;
+  out.problem = expr_detail::shapes_that_differ(a, b);
+  if (!out.problem.empty()) return out;
+  return expr_detail::agreement(
+      a, b, isclose(a, b, {.rtol = options.rtol, .atol = options.atol, .equal_nan = options.equal_nan}));
+}
+SINTER_DECL Agreement array_equal(const In& a, const In& b) {
+  Agreement out;
+  out.problem = expr_detail::shapes_that_differ(a, b);
+  if (!out.problem.empty()) return out;
+  return expr_detail::agreement(a, b, expr_detail::Term(a) == expr_detail::Term(b));
+}
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,35 @@
+// Convolution of one to three axes with any padding, dilation and groups, and the sum of windows that unfolding makes.
+#pragma once
+
+#include <sinter/ops/infer.hpp>
+#include <sinter/ops/val_ops.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// convolution(x [n, c, s...], weight [o, c / groups, k...]) with `low` and `high` zeros around each axis s. One matrix
+/// product for each group over the windows as rows; where each channel is a group, a sum over its windows.
+struct Convolution {
+  static constexpr OpInfo info{.name = "convolution", .arity = 2, .kind = OpKind::composite};
+  static constexpr OpAttr<IntVector> stride{"stride", 0}, dilation{"dilation", 1};
+  static constexpr OpAttr<Shape> low{"low", 0}, high{"high", 1};
+  static constexpr OpAttr<std::int64_t> groups{"groups", 0, 1};
+  static constexpr auto attributes = attribute_list(stride, dilation, low, high, groups);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a);
+};
+
+/// The adjoint of windows: elements [positions..., sizes...] added up where they came from, in attrs.shape.
+struct SumWindows {
+  static constexpr OpInfo info{.name = "sum_windows", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpAttr<IntVector> sizes{"sizes", 0}, strides{"strides", 1};
+  static constexpr auto attributes = attribute_list(attr::axes, attr::shape, sizes, strides);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a) { return {windows(a.dout, a.attrs.axes, a.attrs[sizes], a.attrs[strides])}; }
+  static Batched batch(const BatchArgs& a);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END

@@ -1,0 +1,191 @@
+// Windows as rows, grouped.
+#pragma once
+
+#include <sinter/base/index.hpp>
+#include <sinter/ops/batch.hpp>
+#include <sinter/ops/convolution.hpp>
+#include <sinter/ops/view.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// Elements that a kernel of `taps` reaches over.
+inline std::int64_t kernel_reach(std::int64_t taps, std::int64_t dilation) { return (taps - 1) * dilation + 1; }
+
+/// [n, c, positions..., taps...].
+inline Val convolution_windows(Val x, const Shape& weight, const Attrs& attrs) {
+  using Op = ops::Convolution;
+  Shape low{0, 0}, high{0, 0};
+  IntVector axes, reach, every(as_index(2 * x.rank() - 2), 1);
+  bool is_dilated = false;
+  for (int i = 2; i < x.rank(); ++i) {
+    const auto k = as_index(i - 2);
+    low.push_back(attrs[Op::low][i - 2]);
+    high.push_back(attrs[Op::high][i - 2]);
+    axes.push_back(i);
+    reach.push_back(kernel_reach(weight[i].value(), attrs[Op::dilation][k]));
+    every[as_index(x.rank() - 2 + i)] = attrs[Op::dilation][k];
+    is_dilated |= attrs[Op::dilation][k] > 1;
+  }
+  const Val seen = windows(pad(x, low, high, 0), axes, reach, attrs[Op::stride]);
+  return is_dilated ? slice(seen, zero_starts(seen.rank()), seen.shape(), every) : seen;
+}
+
+/// Each channel by itself: the windows times its weights, summed.
+inline Val convolve_channels(Val seen, Val weight) {
+  const int axes = weight.rank() - 2;
+  Shape shape{weight.shape()[0]};
+  IntVector summed;
+  for (int i = 0; i < axes; ++i) shape.push_back(1);
+  for (int i = 0; i < axes; ++i) {
+    shape.push_back(weight.shape()[2 + i]);
+    summed.push_back(2 + axes + i);
+  }
+  return sum(seen * reshape(weight, shape), summed);
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL Type Convolution::infer(const InferArgs& args) {
+  ops_detail::require_floating(args);
+  ops_detail::require_same_dtype(args);
+  const Shape &x = args.in[0].shape, &weight = args.in[1].shape;
+  const int axes = x.rank() - 2;
+  const std::int64_t parts = args.attrs[groups];
+  constexpr std::int64_t most_parts = std::int64_t{1} << 30;
+  const bool fits = axes >= 1 && axes <= 3 && weight.rank() == x.rank() && parts >= 1 && parts <= most_parts &&
+                    x[1] == weight[1] * Dim(parts) && weight[0] % Dim(parts) == Dim(0);
+  if (!fits)
+    throw ShapeError(args.op,
+                     "x is " + x.text() + ", weight is " + weight.text() + ", groups are " + std::to_string(parts),
+                     args.where,
+                     "x must be (n, channels, 1 to 3 axes) and weight (outputs, channels / groups, kernel), outputs a "
+                     "multiple of the groups");
+  ensure(args.attrs[stride].size() == as_index(axes) && args.attrs[dilation].size() == as_index(axes) &&
+             args.attrs[low].rank() == axes && args.attrs[high].rank() == axes,
+         "convolution: stride, dilation and padding of each axis are required");
+  Shape out{x[0], weight[0]};
+  for (int i = 0; i < axes; ++i) {
+    if (!weight[2 + i].is_static())
+      throw ShapeError(args.op, "the kernel's extents must be known: weight is " + weight.text(), args.where,
+                       "do not mark them dynamic");
+    const std::int64_t step = args.attrs[stride][as_index(i)], apart = args.attrs[dilation][as_index(i)];
+    constexpr std::int64_t most = std::int64_t{1} << 30;
+    if (step < 1 || apart < 1 || apart > most || weight[2 + i].value() < 1 || weight[2 + i].value() > most)
+      throw ShapeError(args.op, "kernel, stride and dilation must be positive", args.where);
+    for (Dim border : {args.attrs[low][i], args.attrs[high][i]})
+      if (border.is_static() && (border.value() < 0 || border.value() > most))
+        throw ShapeError(args.op, "padding is " + border.text() + ", it must not be negative", args.where);
+    const std::int64_t reach = ops_detail::kernel_reach(weight[2 + i].value(), apart);
+    const Dim extent = x[2 + i] + args.attrs[low][i] + args.attrs[high][i];
+    if (ops_detail::is_shorter(extent, reach))
+      throw ShapeError(args.op,
+                       "a kernel that reaches over " + std::to_string(reach) + " does not fit axis " +
+                           std::to_string(2 + i) + " of " + x.text() + " with its padding",
+                       args.where);
+    out.push_back((extent - Dim(reach)) / Dim(step) + Dim(1));
+  }
+  return ops_detail::with_shape(args, out);
+}
+
+SINTER_DECL Val Convolution::decompose(const DecomposeArgs& args) {
+  const Val weight = args.in[1];
+  const Shape shape = weight.shape();
+  const std::int64_t parts = args.attrs[groups];
+  const int axes = weight.rank() - 2;
+  const Val seen = ops_detail::convolution_windows(args.in[0], shape, args.attrs);
+  if (parts > 1 && ops_detail::is_one(shape[1]) && shape[0] == Dim(parts))
+    return ops_detail::convolve_channels(seen, weight);
+  IntVector order;  // [c, n, positions..., taps...]: channels in front, to be cut into groups
+  order.push_back(1);
+  order.push_back(0);
+  for (int i = 2; i < seen.rank(); ++i) order.push_back(i);
+  Dim positions = seen.shape()[0], taps = 1;
+  for (int i = 0; i < axes; ++i) {
+    positions = positions * seen.shape()[2 + i];
+    taps = taps * shape[2 + i];
+  }
+  const Dim outputs = shape[0] / Dim(parts), inputs = shape[1];
+  const Val cut = reshape(permute(seen, order), {parts, inputs, positions, taps});
+  const Val rows = reshape(permute(cut, {0, 2, 1, 3}), {parts, positions, inputs * taps});
+  const Val columns = transpose(reshape(weight, {parts, outputs, inputs * taps}));
+  const Val product =
+      parts == 1 ? matmul(reshape(rows, {positions, inputs * taps}), reshape(columns, {inputs * taps, outputs}))
+                 : matmul(rows, columns);  // [groups, positions, outputs]
+  const Val joined = permute(reshape(product, {parts, positions, outputs}), {1, 0, 2});
+  Shape spread{seen.shape()[0]};
+  IntVector channels_second{0, axes + 1};
+  for (int i = 0; i < axes; ++i) {
+    spread.push_back(seen.shape()[2 + i]);
+    channels_second.push_back(1 + i);
+  }
+  spread.push_back(shape[0]);
+  return permute(reshape(joined, spread), channels_second);
+}
+
+/// The batch joins the first axis of x; weights for each example make groups of their own.
+SINTER_DECL Batched Convolution::batch(const BatchArgs& a) {
+  if (a.is_batched(1)) {
+    if (!a.size.is_static()) return {};
+    const Val x = ops_detail::with_batch(a, 0), weight = a.in[1];  // [b, n, c, s...], [b, o, c / groups, k...]
+    const Shape from = x.shape(), kernel = weight.shape();
+    Shape joined{from[1], from[0] * from[2]}, kernels{kernel[0] * kernel[1]};
+    for (int i = 3; i < from.rank(); ++i) joined.push_back(from[i]);
+    for (int i = 2; i < kernel.rank(); ++i) kernels.push_back(kernel[i]);
+    Attrs attrs = a.attrs;
+    attrs.set(groups, a.attrs[groups] * a.size.value());
+    const Val out = apply(a.op, {reshape(ops_detail::move_axis(x, 0, 1), joined), reshape(weight, kernels)}, attrs);
+    Shape split{from[1], from[0], kernel[1]};
+    for (int i = 2; i < out.rank(); ++i) split.push_back(out.shape()[i]);
+    return ops_detail::move_axis(reshape(out, split), 1, 0);
+  }
+  const Shape from = a.in[0].shape();
+  Shape joined{from[0] * from[1]};
+  for (int i = 2; i < from.rank(); ++i) joined.push_back(from[i]);
+  const Val out = apply(a.op, {reshape(a.in[0], joined), a.in[1]}, a.attrs);
+  Shape split{from[0], from[1]};
+  for (int i = 1; i < out.rank(); ++i) split.push_back(out.shape()[i]);
+  return reshape(out, split);
+}
+
+SINTER_DECL Type SumWindows::infer(const InferArgs& args) {
+  std::uint32_t seen_axes = 0;
+  for (std::int64_t axis : args.attrs.axes) {
+    const std::uint32_t bit = 1u << ops_detail::checked_axis(args, axis, args.attrs.shape.rank());
+    if ((seen_axes & bit) != 0)
+      throw IndexError(args.op, "axis " + std::to_string(axis) + " is named twice", args.where);
+    seen_axes |= bit;
+  }
+  // The shape that windows of attrs.shape have.
+  const Type target = ops_detail::with_shape(args, args.attrs.shape);
+  Attrs seen_attrs = Attrs{.axes = args.attrs.axes};
+  seen_attrs.set(Windows::sizes, args.attrs[sizes]);
+  seen_attrs.set(Windows::strides, args.attrs[strides]);
+  const Type seen = Windows::infer(InferArgs{{&target, 1}, seen_attrs, args.op, args.where});
+  if (!(seen.shape == args.in[0].shape))
+    throw ShapeError(args.op, "x is " + args.in[0].shape.text() + ", the sum is to be " + args.attrs.shape.text(),
+                     args.where, "x must be " + seen.shape.text());
+  return target;
+}
+SINTER_DECL Val SumWindows::decompose(const DecomposeArgs& args) {
+  const Val x = args.in[0];
+  const Val target = full(x, args.attrs.shape, x.dtype(), 0);  // its shape is all that is asked of it
+  Attrs attrs;
+  for (std::int64_t axis : args.attrs.axes)
+    attrs.axes.push_back(axis < 0 ? axis + static_cast<std::int64_t>(args.attrs.shape.rank()) : axis);
+  attrs.set(Windows::sizes, args.attrs[sizes]);
+  attrs.set(Windows::strides, args.attrs[strides]);
+  const Val in[] = {target};
+  return Windows::vjp(VjpArgs{in, x, x, attrs, args.where})[0];
+}
+SINTER_DECL Batched SumWindows::batch(const BatchArgs& a) {
+  Attrs attrs = a.attrs;
+  attrs.shape = ops_detail::batched_shape(a.size, a.attrs.shape);
+  attrs.axes = ops_detail::axes_past_batch(a.attrs.axes, attrs.shape.rank());
+  return apply(a.op, a.in, std::move(attrs));
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END

@@ -1,0 +1,107 @@
+// Special functions: of the normal distribution, gamma and Bessel functions, sinc. Their formulas are in
+// special_math.hpp.
+#pragma once
+
+#include <sinter/ops/special_math.hpp>
+#include <sinter/ops/val_ops.hpp>
+
+#include <cstdint>
+#include <numbers>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// 1 - erf(x), with all its digits where that is small.
+struct Erfc {
+  static constexpr OpInfo info{.name = "erfc", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::erfc(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * (-2 * std::numbers::inv_sqrtpi * exp(-square(a.in[0])))}; }
+};
+
+/// The inverse of erf, of numbers in [-1, 1].
+struct Erfinv {
+  static constexpr OpInfo info{.name = "erfinv", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::erf_inverse(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * (exp(square(a.out)) / (2 * std::numbers::inv_sqrtpi))}; }
+};
+
+/// The derivative of digamma of attrs.order, at least 1. Of negative x only the first is there, others are NaN.
+struct Polygamma {
+  static constexpr OpInfo info{.name = "polygamma", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static constexpr OpAttr<std::int64_t> order{"order", 0, 1};
+  static constexpr auto attributes = attribute_list(order);
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) {
+    return ops_detail::polygamma(s, x, static_cast<int>(attrs[order]));
+  }
+  static ValList vjp(const VjpArgs& a) {
+    return {a.dout * apply(op_info<Polygamma>, {a.in[0]}, Attrs{}.with(order, a.attrs[order] + 1))};
+  }
+};
+
+/// The derivative of lgamma.
+struct Digamma {
+  static constexpr OpInfo info{.name = "digamma", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::digamma(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * apply(op_info<Polygamma>, {a.in[0]})}; }
+};
+
+/// log |gamma(x)|.
+struct Lgamma {
+  static constexpr OpInfo info{.name = "lgamma", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::lgamma(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * apply(op_info<Digamma>, {a.in[0]})}; }
+};
+
+/// sin(pi x) / (pi x), 1 at 0.
+struct Sinc {
+  static constexpr OpInfo info{.name = "sinc", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::sinc(s, x); }
+  /// (cos(pi x) - sinc(x)) / x; near 0, where that cancels, its series.
+  static ValList vjp(const VjpArgs& a) {
+    constexpr double p = std::numbers::pi * std::numbers::pi;
+    const Val x = a.in[0], is_near = lt(abs(x), 0.1), z = square(where(is_near, x, 0)), far = where(is_near, 1, x);
+    const Val series =
+        x * (-p / 3 + z * (p * p / 30 +
+                           z * (-p * p * p / 840 + z * (p * p * p * p / 45360 - z * (p * p * p * p * p / 3991680)))));
+    return {a.dout * where(is_near, series, (cos(far * std::numbers::pi) - apply(op_info<Sinc>, {far})) / far)};
+  }
+};
+
+struct I1;
+/// The modified Bessel function of order 0, and that by e^|x|; and those of order 1.
+struct I0 {
+  static constexpr OpInfo info{.name = "i0", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::i0(s, x); }
+  static ValList vjp(const VjpArgs& a);
+};
+struct I1 {
+  static constexpr OpInfo info{.name = "i1", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::i1(s, x); }
+  /// I0 - I1 / x, 1/2 at 0.
+  static ValList vjp(const VjpArgs& a) {
+    const Val x = a.in[0], is_zero = eq(x, 0), quotient = a.out / where(is_zero, 1, x);
+    return {a.dout * (apply(op_info<I0>, {x}) - where(is_zero, 0.5, quotient))};
+  }
+};
+inline ValList I0::vjp(const VjpArgs& a) { return {a.dout * apply(op_info<I1>, {a.in[0]})}; }
+
+struct I1e;
+struct I0e {
+  static constexpr OpInfo info{.name = "i0e", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::i0e(s, x); }
+  static ValList vjp(const VjpArgs& a);
+};
+struct I1e {
+  static constexpr OpInfo info{.name = "i1e", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::i1e(s, x); }
+  static ValList vjp(const VjpArgs& a) {
+    const Val x = a.in[0], is_zero = eq(x, 0), quotient = a.out / where(is_zero, 1, x);
+    return {a.dout * (apply(op_info<I0e>, {x}) - where(is_zero, 0.5, quotient) - sign(x) * a.out)};
+  }
+};
+inline ValList I0e::vjp(const VjpArgs& a) {
+  return {a.dout * (apply(op_info<I1e>, {a.in[0]}) - sign(a.in[0]) * a.out)};
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END

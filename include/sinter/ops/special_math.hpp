@@ -1,0 +1,25 @@
+// Special functions of numbers, made of primitives as those of scalar_math.hpp are: of the normal distribution, of
+// gamma and Bessel functions. Errors are in units of the last place.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/ops/scalar.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+ScalarValue erfc(ScalarBuilder& s, ScalarValue x);         // 5
+ScalarValue erf_inverse(ScalarBuilder& s, ScalarValue x);  // 4
+ScalarValue lgamma(ScalarBuilder& s, ScalarValue x);       // 5 of the larger of the result and 1
+ScalarValue digamma(ScalarBuilder& s, ScalarValue x);      // 9 of the larger of the result and 1, but near poles
+ScalarValue trigamma(ScalarBuilder& s, ScalarValue x);     // 6, but near poles of negative x
+/// Derivative `order` >= 1 of digamma. 10
+ScalarValue polygamma(ScalarBuilder& s, ScalarValue x, int order);
+ScalarValue sinc(ScalarBuilder& s, ScalarValue x);  // 4
+ScalarValue i0(ScalarBuilder& s, ScalarValue x);    // 5
+ScalarValue i0e(ScalarBuilder& s, ScalarValue x);   // 4
+ScalarValue i1(ScalarBuilder& s, ScalarValue x);    // 5
+ScalarValue i1e(ScalarBuilder& s, ScalarValue x);   // 4
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END

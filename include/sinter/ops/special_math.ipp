@@ -1,0 +1,244 @@
+// The formulas of special functions.
+#pragma once
+
+#include <sinter/ops/scalar_math.ipp>
+#include <sinter/ops/special_math.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// erfc(a) e^(a^2) for a >= 0: twice S(u) / d with b = a sqrt(2), d = 1 + b * slope and u = b / d (see
+/// coefficients.hpp).
+inline SV scaled_erfc(SB& s, SV a) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  const SV b = times(s, a, 1.41421356237309504880), divisor = s.fma(b, s.imm(of(a, 0.25, 1.0 / 6), a), s.imm(1, a));
+  const SV u = plus(s, s.div(b, divisor), -of(a, 2.0, 3.5));
+  const SV tail = horner(s, of(a, Coefficients(f::normal_tail), Coefficients(d::normal_tail)), u);
+  return s.div(s.add(tail, tail), divisor);
+}
+/// e^(-a^2): the square is rounded, and what that took off scales the result.
+inline SV gauss_of_square(SB& s, SV a) {
+  const SV square = s.mul(a, a), lost = s.fma(a, a, s.neg(square));
+  const SV power = s.exp(s.neg(square));
+  return s.fma(s.neg(power), lost, power);
+}
+/// For a >= 0.
+inline SV erfc_of_positive(SB& s, SV a) { return s.mul(gauss_of_square(s, a), scaled_erfc(s, a)); }
+
+/// 1 - erf(x) where that keeps its digits, else from the tail.
+SINTER_DECL SV erfc(SB& s, SV x) {
+  const SV a = s.min(s.abs(x), s.imm(of(x, 10.5, 27.5), x)), tail = erfc_of_positive(s, a);
+  const SV far = s.select(is_less(s, x, 0), s.sub(s.imm(2, x), tail), tail);
+  const SV result = s.select(is_less(s, a, 0.45), s.sub(s.imm(1, x), s.erf(x)), far);
+  return s.select(is_nan(s, x), x, result);
+}
+
+/// A polynomial, and steps of Halley: with d = (erf(y) - a) / erf'(y), y - d / (1 + y d). Near 1 with erfc and 1 - a.
+SINTER_DECL SV erf_inverse(SB& s, SV x) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  const SV a = s.abs(x), one = s.imm(1, x), is_far = is_above(s, a, 0.8);
+  const SV near =
+      s.mul(a, horner(s, of(x, Coefficients(f::erf_inverse_near), Coefficients(d::erf_inverse_near)), s.mul(a, a)));
+  const SV rest = s.sub(one, a);  // exact where it is used
+  const SV bounded = s.select(s.and_(is_far, is_above(s, rest, 0)), rest, s.imm(0.25, x));
+  const SV t = plus(s, s.sqrt(s.neg(s.log(bounded))), -3.5);
+  const SV far = horner(s, of(x, Coefficients(f::erf_inverse_far), Coefficients(d::erf_inverse_far)), t);
+  SV y = s.select(is_far, far, near);
+  for (int step = 0; step < of(x, 1, 2); ++step) {
+    const SV gauss = gauss_of_square(s, y);
+    const SV above = s.select(is_above(s, a, 0.5), s.sub(rest, s.mul(gauss, scaled_erfc(s, y))), s.sub(s.erf(y), a));
+    const SV difference = s.div(times(s, above, 0.88622692545275801365), gauss);  // sqrt(pi) / 2
+    y = s.sub(y, s.div(difference, s.fma(y, difference, one)));
+  }
+  const SV inside = s.select(is_less(s, a, of(x, 0x1p-100, 0x1p-900)), times(s, a, 0.88622692545275801365), y);
+  const SV result = choose(s, is_equal(s, a, 1), infinite, choose(s, is_above(s, a, 1), undefined, inside));
+  return s.select(is_nan(s, x), x, copy_sign(s, result, x));
+}
+
+// ---- gamma functions ------------------------------------------------------------------------------------------------
+
+/// (x - 1/2) log(x) - x + log(2 pi) / 2 + S(1/x^2) / x for x >= 8.
+inline SV stirling(SB& s, SV x) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  const SV inverse = s.div(s.imm(1, x), x);
+  const SV series = horner(s, of(x, Coefficients(f::stirling), Coefficients(d::stirling)), s.mul(inverse, inverse));
+  const SV log_x = s.log(x), small = s.fma(series, inverse, s.imm(0.91893853320467274178, x));
+  return s.add(s.fma(plus(s, x, -0.5), plus(s, log_x, -1), plus(s, small, -0.5)), s.imm(0, x));
+}
+
+/// For x > 0. Around 1 and 2 the zeros are factors: lgamma(2 + t) = t P(t), and lgamma(1 + t) is that less log1p(t); up
+/// to 8 a product of x - 1, x - 2, ... leads there.
+inline SV lgamma_of_positive(SB& s, SV x) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  const SV one = s.imm(1, x), is_large = is_above(s, x, 8), is_tiny = is_less(s, x, 0.5);
+  SV y = s.select(is_large, one, x), product = one;
+  for (int i = 0; i < 6; ++i) {
+    const SV steps = is_above(s, y, 2.5), below = s.sub(y, one);
+    product = s.select(steps, s.mul(product, below), product);
+    y = s.select(steps, below, y);
+  }
+  // y is x below 1/2, whose lgamma is that of 1 + x less log(x); else up to 2.5.
+  const SV is_low = is_less(s, y, 1.5);
+  const SV t = s.select(is_tiny, y, s.sub(y, s.select(is_low, one, s.imm(2, x))));
+  const SV middle = s.mul(t, horner(s, of(x, Coefficients(f::gamma_middle), Coefficients(d::gamma_middle)), t));
+  const SV shifted = s.select(is_low, s.sub(middle, log1p(s, t)), middle);
+  const SV log_of = s.log(s.select(is_tiny, x, product));
+  const SV moderate = s.select(is_tiny, s.sub(shifted, log_of), s.add(shifted, log_of));
+  return s.select(is_large, stirling(s, s.select(is_large, x, s.imm(8, x))), moderate);
+}
+/// Below 0: log(pi / (a |sin(pi a)|)) - lgamma(a) with a = |x|.
+SINTER_DECL SV lgamma(SB& s, SV x) {
+  const SV a = s.abs(x), positive = lgamma_of_positive(s, a), is_negative = is_less(s, x, 0);
+  const SV sine = s.abs(sin_pi(s, a));
+  const SV reflected =
+      s.sub(s.sub(s.imm(1.1447298858494001741, x), s.log(s.mul(sine, s.select(is_less(s, a, 1e30), a, s.imm(1, x))))),
+            positive);
+  const SV is_pole = s.and_(is_negative, is_equal(s, sine, 0));
+  const SV is_end = s.or_(is_equal(s, a, infinite), is_equal(s, a, 0));
+  const SV result = s.select(is_negative, choose(s, is_pole, infinite, reflected), positive);
+  // Where reflection multiplies two tiny numbers: -log(a).
+  const SV small = s.select(is_less(s, a, of(x, 1e-20, 1e-40)), s.neg(s.log(a)), result);
+  return s.select(is_nan(s, x), x, choose(s, is_end, infinite, small));
+}
+
+/// log(x) - 1/(2x) - sum B_2k / (2k x^2k) for x >= 10, and psi(x) = psi(x + 1) - 1/x below.
+SINTER_DECL SV digamma(SB& s, SV x) {
+  static constexpr double series[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
+                                      1.0 / 132, -691.0 / 32760, 1.0 / 12,  -3617.0 / 8160};
+  const SV one = s.imm(1, x), zero = s.imm(0, x), is_negative = is_less(s, x, 0);
+  const SV a = s.select(is_negative, s.sub(one, x), x);
+  SV y = a, sum = zero;
+  for (int i = 0; i < 10; ++i) {
+    const SV steps = is_less(s, y, 10);
+    sum = s.select(steps, s.add(sum, s.div(one, y)), sum);
+    y = s.select(steps, s.add(y, one), y);
+  }
+  const SV inverse = s.div(one, y), square = s.mul(inverse, inverse);
+  const SV tail = s.fma(square, horner(s, Coefficients(series), square), times(s, inverse, 0.5));
+  const SV positive = s.sub(s.sub(s.log(y), tail), sum);
+  // psi(1 - x) - pi / tan(pi x), the tangent of x less the nearest integer.
+  const SV r = s.sub(x, s.round(x)), angle = times(s, r, 3.14159265358979323846);
+  const SV reflected = s.sub(positive, s.div(s.imm(3.14159265358979323846, x), tan(s, angle)));
+  const SV is_pole = s.and_(is_negative, is_equal(s, r, 0));
+  const SV result = s.select(is_negative, choose(s, is_pole, undefined, reflected), positive);
+  return s.select(is_equal(s, x, 0), copy_sign(s, s.imm(infinite, x), s.neg(x)), result);
+}
+
+/// 1/x + 1/(2x^2) + sum B_2k / x^(2k+1) for x >= 10, and psi'(x) = psi'(x + 1) + 1/x^2 below.
+SINTER_DECL SV trigamma(SB& s, SV x) {
+  static constexpr double series[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
+                                      5.0 / 66, -691.0 / 2730, 7.0 / 6,  -3617.0 / 510};
+  const SV one = s.imm(1, x), is_negative = is_less(s, x, 0);
+  SV y = s.select(is_negative, s.sub(one, x), x), sum = s.imm(0, x);
+  for (int i = 0; i < 10; ++i) {
+    const SV steps = is_less(s, y, 10), inverse = s.div(one, y);
+    sum = s.select(steps, s.fma(inverse, inverse, sum), sum);
+    y = s.select(steps, s.add(y, one), y);
+  }
+  const SV inverse = s.div(one, y), square = s.mul(inverse, inverse);
+  const SV tail =
+      s.mul(inverse, s.fma(square, horner(s, Coefficients(series), square), s.fma(inverse, s.imm(0.5, x), one)));
+  const SV positive = s.add(sum, tail);
+  // (pi / sin(pi x))^2 - psi'(1 - x).
+  const SV ratio = s.div(s.imm(3.14159265358979323846, x), sin_pi(s, x));
+  return s.select(is_negative, s.fma(ratio, ratio, s.neg(positive)), positive);
+}
+
+/// (-1)^(n+1) n! sum over i of (x + i)^-(n+1): ten terms, and the rest by the formula of Euler and Maclaurin.
+SINTER_DECL SV polygamma(SB& s, SV x, int order) {
+  if (order <= 1) return trigamma(s, x);
+  static constexpr double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
+  const int power = order + 1;
+  const SV one = s.imm(1, x);
+  const auto raised = [&](SV base) {
+    SV product = base;
+    for (int i = 1; i < power; ++i) product = s.mul(product, base);
+    return product;
+  };
+  SV y = x, sum = s.imm(0, x);
+  for (int i = 0; i < 12; ++i) {
+    sum = s.add(sum, raised(s.div(one, y)));
+    y = s.add(y, one);
+  }
+  const SV inverse = s.div(one, y), square = s.mul(inverse, inverse), of_y = raised(inverse);
+  // With s = n + 1: y / (s - 1) + 1/2 + sum of B_2k / (2k)! * s (s + 1) ... (s + 2k - 2) / y^(2k - 1), times y^-s.
+  SV tail = s.fma(y, s.imm(1.0 / order, x), s.imm(0.5, x)), step = inverse;
+  double rising = power, factorial = 2;
+  for (int k = 1; k <= 7; ++k) {
+    tail = s.fma(step, s.imm(bernoulli[k - 1] * rising / factorial, x), tail);
+    step = s.mul(step, square);
+    rising *= (power + 2.0 * k - 1) * (power + 2.0 * k);
+    factorial *= (2.0 * k + 1) * (2.0 * k + 2);
+  }
+  double scale = order % 2 == 0 ? -1 : 1;
+  for (int i = 2; i <= order; ++i) scale *= i;
+  const SV result = times(s, s.fma(of_y, tail, sum), scale);
+  return choose(s, is_less(s, x, 0), undefined, s.select(is_equal(s, x, infinite), s.imm(0, x), result));
+}
+
+// ---- sinc and Bessel functions --------------------------------------------------------------------------------------
+
+SINTER_DECL SV sinc(SB& s, SV x) {
+  const SV is_small = is_less(s, s.abs(x), of(x, 0x1p-14, 0x1p-28)), is_end = is_equal(s, s.abs(x), infinite);
+  const SV safe = s.select(s.or_(is_small, is_end), s.imm(0.5, x), x);
+  const SV quotient = s.div(sin_pi(s, safe), times(s, safe, 3.14159265358979323846));
+  return s.select(is_small, s.imm(1, x), choose(s, is_end, 0, quotient));
+}
+
+/// The polynomials of a Bessel function: of the square of small arguments, and of the inverse of large ones, there of
+/// sqrt(x) e^-x I(x).
+struct BesselParts {
+  SV near, far, is_far, bounded;
+};
+inline BesselParts bessel_parts(SB& s, SV a, Coefficients near, Coefficients far) {
+  const SV is_far = is_above(s, a, 8), bounded = s.select(is_far, s.imm(1, a), a),
+           large = s.select(is_far, a, s.imm(16, a));
+  const SV w = plus(s, s.div(s.imm(16, a), large), -1);
+  return {horner(s, near, s.mul(bounded, bounded)), s.div(horner(s, far, w), s.sqrt(large)), is_far, bounded};
+}
+inline BesselParts parts_of_i0(SB& s, SV a) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  return bessel_parts(s, a, of(a, Coefficients(f::i0_near), Coefficients(d::i0_near)),
+                      of(a, Coefficients(f::i0_far), Coefficients(d::i0_far)));
+}
+inline BesselParts parts_of_i1(SB& s, SV a) {
+  namespace f = coefficients_f32;
+  namespace d = coefficients_f64;
+  BesselParts parts = bessel_parts(s, a, of(a, Coefficients(f::i1_near), Coefficients(d::i1_near)),
+                                   of(a, Coefficients(f::i1_far), Coefficients(d::i1_far)));
+  parts.near = s.mul(parts.near, parts.bounded);
+  return parts;
+}
+/// e^a in two factors, for the function overflows later.
+inline SV grown(SB& s, SV a, const BesselParts& parts) {
+  const SV half = s.exp(times(s, a, 0.5)), far = s.mul(s.mul(parts.far, half), half);
+  return choose(s, is_equal(s, a, infinite), infinite, s.select(parts.is_far, far, parts.near));
+}
+inline SV shrunk(SB& s, SV a, const BesselParts& parts) {
+  const SV near = s.mul(parts.near, s.exp(s.neg(a)));
+  return choose(s, is_equal(s, a, infinite), 0, s.select(parts.is_far, parts.far, near));
+}
+SINTER_DECL SV i0(SB& s, SV x) {
+  const SV a = s.abs(x);
+  return grown(s, a, parts_of_i0(s, a));
+}
+SINTER_DECL SV i0e(SB& s, SV x) {
+  const SV a = s.abs(x);
+  return shrunk(s, a, parts_of_i0(s, a));
+}
+SINTER_DECL SV i1(SB& s, SV x) {
+  const SV a = s.abs(x);
+  return copy_sign(s, grown(s, a, parts_of_i1(s, a)), x);
+}
+SINTER_DECL SV i1e(SB& s, SV x) {
+  const SV a = s.abs(x);
+  return copy_sign(s, shrunk(s, a, parts_of_i1(s, a)), x);
+}
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END

@@ -1,0 +1,3 @@
+// The op tables of tests/conformance, on the GPU.
+#define SINTER_TEST_ON_GPU
+#include "../conformance/op_table_arrangements_test.cpp"
