@@ -63,7 +63,7 @@ class EpilogueReader {
     return {};
   }
   bool is_load(InstId id) const {
-    return nest_.inst(id).prim == Prim::load && nest_.inst(id).dtype == nest_.inst(axes_.contract).dtype &&
+    return is_plain_load(nest_.kernel, nest_.inst(id)) && nest_.inst(id).dtype == nest_.inst(axes_.contract).dtype &&
            !nest_.is_inner(id);
   }
   bool is_bias(InstId id) const {
