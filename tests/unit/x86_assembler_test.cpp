@@ -247,7 +247,7 @@ const Row rows[] = {
     {Op::fmulp, "-", 1},
     {Op::fldpi, "-", 1},
     {Op::fchs, "-", 1},
-    {Op::mov, "r8 r8|r4 r4|r1 r1|r8 m8|r4 m4|r1 m1|m8 r8|m4 r4|m1 r1|r8 i|r4 i|m8 i|m4 i|m1 b", 1},
+    {Op::mov, "r8 r8|r4 r4|r1 r1|r8 m8|r4 m4|r1 m1|m8 r8|m4 r4|m2 r2|m1 r1|r8 i|r4 i|m8 i|m4 i|m1 b", 1},
     {Op::movzx, "r4 m1|r8 m1|r4 r1|r8 r1|r4 m2|r8 m2", 1},
     {Op::movsxd, "r8 m4|r8 r4", 1},
     {Op::lea, "r8 m8", 1},
@@ -425,7 +425,7 @@ TEST_CASE("the assembler refuses what the machine does not have") {
   CHECK(refuses(Op::vmovss, {vec(0, 16), vec(1, 16)}));
   CHECK(refuses(Op::vmovd, {vec(0, 16), vec(1, 16)}));
   CHECK(refuses(Op::vmovd, {reg(Gpr::rax, 4), reg(Gpr::rcx, 4)}));
-  CHECK(refuses(Op::mov, {reg(Gpr::rax, 2), reg(Gpr::rcx, 2)}));
+  CHECK(refuses(Op::mov, {reg(Gpr::rax, 2), immediate()}));
 }
 
 /// Both ways, of a stream whose registers are allocated.

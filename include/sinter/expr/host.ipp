@@ -177,7 +177,8 @@ float printed(Half x) {
   for (int digits = 1; digits < 9; ++digits) {
     char text[32];
     float shortened = 0;
-    const char* const end = std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, digits - 1).ptr;
+    const char* const end =
+        std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, digits - 1).ptr;
     std::from_chars(text, end, shortened);
     if (Half(shortened).bits == x.bits) return shortened;
   }

@@ -420,7 +420,8 @@ SINTER_DECL LoweredKernel lower(const FusionGraph& nodes, const Fusion& fusion, 
 SINTER_DECL bool is_plain_copy(const LoweredKernel& lowered) {
   const Kernel& kernel = lowered.kernel;
   if (kernel.body.size() != 1 || kernel.body[0].prim != Prim::load || kernel.stores.size() != 1 ||
-      kernel.stores[0].index != no_inst || kernel.operands.size() != 2)
+      kernel.stores[0].index != no_inst || kernel.operands.size() != 2 ||
+      kernel.operands[0].dtype != kernel.operands[1].dtype)
     return false;
   const auto &read = lowered.geometry.accesses[kernel.body[0].access],
              &write = lowered.geometry.accesses[kernel.stores[0].access];

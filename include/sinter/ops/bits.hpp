@@ -20,7 +20,8 @@ inline void require_same_bits(std::string_view op, DType from, DType to, Locatio
   const bool is_of_bool = from == DType::bool_ || to == DType::bool_, is_of_half = is_half(from) || is_half(to);
   if (from == to || (size_of(from) == size_of(to) && !is_of_bool && !is_of_half)) return;
   throw DTypeError(
-      op, "x has dtype " + std::string(name(from)) + ", whose elements are not those of " + std::string(name(to)), where,
+      op, "x has dtype " + std::string(name(from)) + ", whose elements are not those of " + std::string(name(to)),
+      where,
       is_of_half ? "cast it to f32 first, whose bits can be read"
                  : "f32, i32 and u32 have elements of one size, and so have f64 and i64");
 }

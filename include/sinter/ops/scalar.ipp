@@ -72,7 +72,7 @@ SINTER_DECL ScalarValue ScalarBuilder::convert(ScalarValue x, DType to) {
   if (x.dtype == to) return x;
   const Inst& source = body_[x.id];
   if (source.prim == Prim::immediate)
-    return is_half(to)             ? imm(tensor_detail::rounded(source.number(), to), to)
+    return is_half(to)            ? imm(tensor_detail::rounded(source.number(), to), to)
            : is_floating(x.dtype) ? imm(source.number(), to)
                                   : imm_int(source.integer(), to);
   if (is_narrow(to)) {

@@ -26,7 +26,8 @@ inline bool is_narrow_product(const Node& node) {
   return node.op == &op_info<ops::Matmul> && is_narrow(node.types[0].dtype);
 }
 inline Val in_dtype(const Val& x, DType dtype) {
-  return x.dtype() == dtype ? x : apply(op_info<ops::Cast>, {x}, {.dtype = dtype, .has_dtype = true});
+  const OpInfo& op = is_narrow(dtype) ? op_info<ops::Narrow> : op_info<ops::Cast>;
+  return x.dtype() == dtype ? x : apply(op, {x}, {.dtype = dtype, .has_dtype = true});
 }
 inline Value widen_product(GraphBuilder& builder, const Node& node, const Values& inputs) {
   const DType dtype = computed_in(node.types[0].dtype);

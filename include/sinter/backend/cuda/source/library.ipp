@@ -105,7 +105,8 @@ SINTER_DECL std::optional<cuda::LibraryProduct::Matrix> library_matrix(const Nes
 }
 
 SINTER_DECL std::optional<cuda::LibraryProduct::Epilogue> library_epilogue(const Nest& nest, const ProductAxes& axes) {
-  if (nest.kernel.stores.size() != 1) return {};
+  if (nest.kernel.stores.size() != 1 || nest.dtype_of(nest.kernel.stores[0].access) != nest.inst(axes.contract).dtype)
+    return {};
   return EpilogueReader(nest, axes).read(nest.kernel.stores[0].value);
 }
 

@@ -121,7 +121,8 @@ SINTER_DECL std::optional<ContractionParts> split_contraction(const Kernel& kern
   ContractionParts parts;
   InstId contract = no_inst;
   if (!find_operands(kernel, parts, contract, why_declined)) return std::nullopt;
-  parts.is_plain = kernel.stores.size() == 1 && kernel.stores[0].value == contract;
+  parts.is_plain = kernel.stores.size() == 1 && kernel.stores[0].value == contract &&
+                   dtype_in_memory(kernel, kernel.stores[0].access) == parts.dtype;
   if (parts.is_plain) {
     parts.store = kernel.stores[0].access;
     const auto& stride = kernel.accesses[parts.store].stride;
