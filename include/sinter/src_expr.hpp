@@ -22,6 +22,7 @@
 #include <sinter/expr/layers.ipp>
 #include <sinter/expr/losses.ipp>
 #include <sinter/expr/statistics.ipp>
+#include <sinter/expr/order.ipp>
 #include <sinter/expr/padding.ipp>
 #include <sinter/expr/pooling.ipp>
 #include <sinter/expr/matrices.ipp>

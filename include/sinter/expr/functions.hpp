@@ -21,6 +21,7 @@
 #include <sinter/expr/losses.hpp>
 #include <sinter/expr/matrices.hpp>
 #include <sinter/expr/normalisation.hpp>
+#include <sinter/expr/order.hpp>
 #include <sinter/expr/padding.hpp>
 #include <sinter/expr/parts.hpp>
 #include <sinter/expr/products.hpp>
