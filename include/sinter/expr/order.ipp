@@ -110,6 +110,13 @@ inline Term read_between(const Term& sorted, const Term& places, QuantileInterpo
   return between(below, above, as_element(places - lower_place));
 }
 
+/// Numbers are doubles; tensors are computed with as they are, or as x is.
+inline Term quantile_levels(const In& q, const Term& x) {
+  if (q.leaf.value) return floating(q);
+  const double number = q.leaf.kind == DTypeClass::floating ? q.leaf.number : static_cast<double>(q.leaf.integer);
+  return {full(Shape{}, number, {.dtype = DType::f64, .device = x.value.device()}, x.where), x.where};
+}
+
 enum class Nans : bool { kept, ignored };
 inline Tensor quantile(const In& given, const In& q, const Axes& axes, QuantileOptions options, Nans nans,
                        std::string_view op) {
@@ -117,8 +124,7 @@ inline Tensor quantile(const In& given, const In& q, const Axes& axes, QuantileO
     throw UserError(op, "the interpolation has no such value", given.where);
   const Term x = floating(given);
   const JoinedRows rows(x, axes, op);
-  // Numbers are doubles; tensors are computed with as they are, or as x is.
-  const Term levels = q.leaf.value ? floating(q) : Term(cast(q, DType::f64), given.where);
+  const Term levels = quantile_levels(q, x);
   if (levels.rank() > 1)
     throw ShapeError(op, "q is " + levels.shape().text(), given.where, "a number or a list is required");
   const Term sorted(sort(In(rows.x, given.where), -1).values, given.where);

@@ -54,12 +54,23 @@ struct RowView {
     const auto ascending = order_key(at(i));
     return direction == Direction::descending ? ~ascending : ascending;
   }
-  static constexpr bool has_wide_keys = sizeof(order_key(T{})) == 8;
-  std::uint32_t high_key(std::int64_t i) const {
-    if constexpr (has_wide_keys) return static_cast<std::uint32_t>(key(i) >> 32);
-    else return key(i);
+};
+
+template <class T>
+using KeyOf = decltype(order_key(T{}));
+
+/// Keys counted from the least one of a row: integers that are close have few digits. The upper part, of 32 bits, is
+/// what is packed; below it are `shift` more bits.
+template <class T>
+struct KeyWindow {
+  KeyOf<T> least = 0, range = 0;
+  int shift = 0;
+
+  std::uint32_t upper(KeyOf<T> key) const { return static_cast<std::uint32_t>((key - least) >> shift); }
+  std::uint32_t lower(KeyOf<T> key) const {
+    return static_cast<std::uint32_t>((key - least) & ((KeyOf<T>{1} << shift) - 1));
   }
-  std::uint32_t low_key(std::int64_t i) const { return static_cast<std::uint32_t>(key(i)); }
+  int upper_bits() const { return static_cast<int>(std::bit_width(range)) - shift; }
 };
 
 /// What a selection compares: key and position of an element. Those of narrow keys are one number.

@@ -1,5 +1,5 @@
 // Orders one row: by insertion where it is short, else by its digits from the least on (LSD radix sort; Knuth 1998, 5.2.5),
-// which is stable and looks at each element as often as keys have digits. Wide keys are ordered by their upper half, and
+// which is stable and looks at each element as often as keys have digits. Wide keys are ordered by their upper part, and
 // what is equal there by the lower one. A long row is cut into blocks that threads share; the result is the same.
 // Only .ipp files include it.
 #pragma once
@@ -10,8 +10,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
+#include <limits>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,7 +23,7 @@ namespace ops_detail {
 
 inline constexpr std::int64_t insertion_length = 28, comparison_length = 80;  // up to these, measured
 inline constexpr std::int64_t shared_row_length = 1 << 15;                    // from here on threads share a row
-inline constexpr int digits = 4, digit_values = 256;                          // of the upper half of Packed
+inline constexpr int max_digits = 4, digit_values = 256;                      // of the upper half of Packed
 using DigitCounts = std::array<std::uint32_t, digit_values>;
 
 inline std::uint32_t digit_of(Packed entry, int digit) {
@@ -54,15 +57,24 @@ inline RowBlocks blocks_of(std::int64_t length, RowThreads threads) {
   return {length, threads == RowThreads::all && length >= shared_row_length ? thread_count() : 1};
 }
 
-/// How often each value of each digit occurs in a block of the row.
-inline void count_digits(std::span<const Packed> row, std::array<DigitCounts, digits>& counts) {
-  for (DigitCounts& each : counts) each.fill(0);
-  for (const Packed entry : row)
-    for (int digit = 0; digit < digits; ++digit) ++counts[as_index(digit)][digit_of(entry, digit)];
-}
 inline void count_digit(std::span<const Packed> row, int digit, DigitCounts& counts) {
   counts.fill(0);
   for (const Packed entry : row) ++counts[digit_of(entry, digit)];
+}
+/// All digits in one walk.
+template <int used_digits>
+void count_digits(std::span<const Packed> row, std::span<DigitCounts> counts) {
+  for (DigitCounts& each : counts) each.fill(0);
+  for (const Packed entry : row)
+    for (int digit = 0; digit < used_digits; ++digit) ++counts[as_index(digit)][digit_of(entry, digit)];
+}
+inline void count_digits(std::span<const Packed> row, std::span<DigitCounts> counts) {
+  switch (counts.size()) {
+    case 1: return count_digits<1>(row, counts);
+    case 2: return count_digits<2>(row, counts);
+    case 3: return count_digits<3>(row, counts);
+    default: return count_digits<4>(row, counts);
+  }
 }
 
 /// From counts to the places where each block writes its entries of each value. False: all entries have one value.
@@ -75,16 +87,14 @@ inline bool place_digits(std::span<DigitCounts> of_blocks, std::int64_t length) 
   }
   return true;
 }
-
 inline void move_by_digit(std::span<const Packed> from, Packed* to, int digit, DigitCounts& places) {
   for (const Packed entry : from) to[places[digit_of(entry, digit)]++] = entry;
 }
 
-/// On one thread all digits are counted in one walk.
-inline Packed* radix_sort_alone(Packed* row, Packed* other, std::int64_t length) {
-  std::array<DigitCounts, digits> counts;
-  count_digits({row, as_index(length)}, counts);
-  for (int digit = 0; digit < digits; ++digit) {
+inline Packed* radix_sort_alone(Packed* row, Packed* other, std::int64_t length, int used_digits) {
+  std::array<DigitCounts, max_digits> counts;
+  count_digits({row, as_index(length)}, std::span(counts).first(as_index(used_digits)));
+  for (int digit = 0; digit < used_digits; ++digit) {
     DigitCounts& places = counts[as_index(digit)];
     if (!place_digits({&places, 1}, length)) continue;
     move_by_digit({row, as_index(length)}, other, digit, places);
@@ -92,9 +102,9 @@ inline Packed* radix_sort_alone(Packed* row, Packed* other, std::int64_t length)
   }
   return row;
 }
-inline Packed* radix_sort_shared(Packed* row, Packed* other, const RowBlocks& blocks) {
+inline Packed* radix_sort_shared(Packed* row, Packed* other, const RowBlocks& blocks, int used_digits) {
   std::vector<DigitCounts> counts(as_index(blocks.count));
-  for (int digit = 0; digit < digits; ++digit) {
+  for (int digit = 0; digit < used_digits; ++digit) {
     blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
       count_digit({row + begin, as_index(end - begin)}, digit, counts[as_index(block)]);
     });
@@ -107,36 +117,56 @@ inline Packed* radix_sort_shared(Packed* row, Packed* other, const RowBlocks& bl
   return row;
 }
 
-/// Orders entries whose positions ascend where their keys are equal. The result is in `row` or in `other`, which is as
-/// long: where it is, is returned.
-inline Packed* sort_entries(Packed* row, Packed* other, const RowBlocks& blocks) {
+/// Orders entries, of whose keys the last `bits` bits differ and whose positions ascend where keys are equal. The result
+/// is in `row` or in `other`, which is as long: where it is, is returned.
+inline Packed* sort_entries(Packed* row, Packed* other, const RowBlocks& blocks, int bits) {
   const std::int64_t length = blocks.length;
+  const int used_digits = (bits + 7) / 8;
   if (length <= insertion_length) insertion_sort({row, as_index(length)});
   else if (length <= comparison_length) std::sort(row, row + length);
-  else if (blocks.count == 1) return radix_sort_alone(row, other, length);
-  else return radix_sort_shared(row, other, blocks);
+  else if (used_digits == 0) return row;
+  else if (blocks.count == 1) return radix_sort_alone(row, other, length, used_digits);
+  else return radix_sort_shared(row, other, blocks, used_digits);
   return row;
 }
 
-/// Entries whose upper halves are equal, with the lower halves of their keys instead.
 template <class T>
-void take_low_keys(const RowView<T>& view, std::span<Packed> run) {
-  for (Packed& entry : run) entry = packed(view.low_key(position_of(entry)), position_of(entry));
+KeyWindow<T> key_window(const RowView<T>& view, const RowBlocks& blocks) {
+  std::vector<KeyWindow<T>> parts(as_index(blocks.count));
+  blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+    KeyOf<T> least = view.key(begin), greatest = least;
+    for (std::int64_t i = begin + 1; i < end; ++i) {
+      const KeyOf<T> key = view.key(i);
+      least = std::min(least, key);
+      greatest = std::max(greatest, key);
+    }
+    parts[as_index(block)] = {least, greatest, 0};
+  });
+  KeyOf<T> least = parts[0].least, greatest = parts[0].range;
+  for (const KeyWindow<T>& part : parts) {
+    least = std::min(least, part.least);
+    greatest = std::max(greatest, part.range);
+  }
+  const KeyOf<T> range = greatest - least;
+  return {least, range, std::max(0, static_cast<int>(std::bit_width(range)) - 32)};
 }
-/// Orders what is equal in the upper half of wide keys by the lower one.
+
+/// Orders what is equal in the upper parts of keys by the lower ones.
 template <class T>
-void sort_runs(const RowView<T>& view, Packed* row, Packed* other, std::int64_t length) {
+void sort_runs(const RowView<T>& view, const KeyWindow<T>& window, Packed* row, Packed* other, std::int64_t length) {
   for (std::int64_t begin = 0, end = 1; begin < length; begin = end++) {
     while (end < length && row[end] >> 32 == row[begin] >> 32) ++end;
     if (end - begin == 1) continue;
-    take_low_keys(view, {row + begin, as_index(end - begin)});
-    const Packed* sorted = sort_entries(row + begin, other + begin, RowBlocks{end - begin, 1});
+    for (Packed& entry : std::span(row + begin, row + end))
+      entry = packed(window.lower(view.key(position_of(entry))), position_of(entry));
+    const Packed* sorted = sort_entries(row + begin, other + begin, RowBlocks{end - begin, 1}, window.shift);
     if (sorted != row + begin) std::copy_n(sorted, end - begin, row + begin);
   }
 }
 /// The same where threads share the row.
 template <class T>
-void sort_runs_shared(const RowView<T>& view, Packed* row, Packed* other, const RowBlocks& blocks) {
+void sort_runs_shared(const RowView<T>& view, const KeyWindow<T>& window, Packed* row, Packed* other,
+                      const RowBlocks& blocks) {
   std::vector<std::int64_t> starts;  // runs reach beyond their block: where the first one of each begins
   for (std::int64_t block = 0; block < blocks.count; ++block) {
     std::int64_t start = std::max(blocks.begin(block), starts.empty() ? 0 : starts.back());
@@ -146,31 +176,26 @@ void sort_runs_shared(const RowView<T>& view, Packed* row, Packed* other, const 
   starts.push_back(view.length);
   blocks.for_each([&](std::int64_t block, std::int64_t, std::int64_t) {
     const std::int64_t begin = starts[as_index(block)], end = starts[as_index(block) + 1];
-    sort_runs(view, row + begin, other + begin, end - begin);
+    sort_runs(view, window, row + begin, other + begin, end - begin);
   });
 }
 
 /// The positions of a row's elements in their order, equal ones in that of their positions. `row` and `other` are as
-/// long as the row; the result is in one of them.
+/// long as the row, which is not empty; the result is in one of them.
 template <class T>
 const Packed* sort_row(const RowView<T>& view, Packed* row, Packed* other, RowThreads threads) {
   const RowBlocks blocks = blocks_of(view.length, threads);
+  const bool is_plain = std::is_same_v<T, float> || (sizeof(T) == 4 && view.length <= comparison_length);
+  KeyWindow<T> window{0, std::numeric_limits<KeyOf<T>>::max(), 0};
+  if (!is_plain) window = key_window(view, blocks);
   blocks.for_each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) row[i] = packed(view.high_key(i), i);
+    for (std::int64_t i = begin; i < end; ++i) row[i] = packed(window.upper(view.key(i)), i);
   });
-  Packed* sorted = sort_entries(row, other, blocks);
-  if constexpr (RowView<T>::has_wide_keys) {
-    Packed* free = sorted == row ? other : row;
-    if (view.length > 1 && sorted[0] >> 32 == sorted[view.length - 1] >> 32) {
-      // One run, as small integers are: their positions ascend, as nothing was moved.
-      blocks.for_each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
-        take_low_keys(view, {sorted + begin, as_index(end - begin)});
-      });
-      return sort_entries(sorted, free, blocks);
-    }
-    if (blocks.count == 1) sort_runs(view, sorted, free, view.length);
-    else sort_runs_shared(view, sorted, free, blocks);
-  }
+  Packed* sorted = sort_entries(row, other, blocks, window.upper_bits());
+  if (window.shift == 0) return sorted;
+  Packed* free = sorted == row ? other : row;
+  if (blocks.count == 1) sort_runs(view, window, sorted, free, view.length);
+  else sort_runs_shared(view, window, sorted, free, blocks);
   return sorted;
 }
 
