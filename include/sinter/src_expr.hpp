@@ -13,6 +13,7 @@
 #include <sinter/expr/einsum.ipp>
 #include <sinter/expr/embedding.ipp>
 #include <sinter/expr/expr.ipp>
+#include <sinter/expr/found.ipp>
 #include <sinter/expr/functions.ipp>
 #include <sinter/expr/gather_scatter.ipp>
 #include <sinter/expr/handles.ipp>

@@ -12,6 +12,7 @@
 #include <sinter/ops/convolution.ipp>
 #include <sinter/ops/custom_derivative.ipp>
 #include <sinter/ops/flip.ipp>
+#include <sinter/ops/found.ipp>
 #include <sinter/ops/host_function.ipp>
 #include <sinter/ops/infer.ipp>
 #include <sinter/ops/join.ipp>

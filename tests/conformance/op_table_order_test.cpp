@@ -212,3 +212,53 @@ TEST_CASE("op table: searchsorted and isin") {
         check_row(row);
       }
 }
+
+TEST_CASE("op table: what is found, with a size") {
+  constexpr std::int64_t size = 5;
+  const auto list_of = [](DType dtype, const Numbers& found, double fill) {
+    Array out{dtype, {size}, found};
+    out.data.resize(size, fill);
+    return out;
+  };
+  for (const DType dtype : every_dtype) {
+    std::vector<Row> rows(4);
+    rows[0].name = "flatnonzero " + std::string(name(dtype));
+    rows[0].run = [](const Inputs& in) { return flatnonzero(in[0], {.size = size, .fill = -1}); };
+    rows[0].want = [=](const Arrays& in) {
+      Numbers found;
+      for (std::size_t i = 0; i < in[0].data.size(); ++i)
+        if (in[0].data[i] != 0) found.push_back(static_cast<double>(i));
+      return list_of(DType::i64, found, -1);
+    };
+    rows[1].name = "masked_select " + std::string(name(dtype));
+    rows[1].run = [](const Inputs& in) { return masked_select(in[0], in[0] > 0.5, {.size = size, .fill = 1}); };
+    rows[1].want = [=](const Arrays& in) {
+      Numbers found;
+      std::copy_if(in[0].data.begin(), in[0].data.end(), std::back_inserter(found), [](double x) { return x > 0.5; });
+      return list_of(dtype, found, 1);
+    };
+    if (dtype == DType::f64) rows[1].derivative = Derivative::piecewise;
+    rows[2].name = "unique " + std::string(name(dtype));
+    rows[2].run = [](const Inputs& in) { return unique(in[0], {.size = size, .fill = 1}).values; };
+    rows[2].want = [=](const Arrays& in) {
+      Numbers found = in[0].data;
+      std::sort(found.begin(), found.end());
+      found.erase(std::unique(found.begin(), found.end()), found.end());
+      return list_of(dtype, found, 1);
+    };
+    rows[3].name = "counts of unique_consecutive " + std::string(name(dtype));
+    rows[3].run = [](const Inputs& in) { return unique_consecutive(in[0], {.size = size}).counts; };
+    rows[3].want = [=](const Arrays& in) {
+      Numbers found;
+      for (std::size_t i = 0; i < in[0].data.size(); ++i) {
+        if (i == 0 || in[0].data[i] != in[0].data[i - 1]) found.push_back(0);
+        ++found.back();
+      }
+      return list_of(DType::i64, found, 0);
+    };
+    for (Row& row : rows) {
+      row.inputs = {{{2, n}, dtype, {-2, 2}}};
+      check_row(row);
+    }
+  }
+}

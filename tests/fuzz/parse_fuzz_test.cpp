@@ -236,6 +236,8 @@ constexpr std::string_view nodes[] = {
     "topk(%x) {count=2, axes=[1], part=values}",
     "order_statistic(%x) {axes=[1], rank=2, part=values}",
     "searchsorted(%v, %x)",
+    "nonzero(%x) {size=3}",
+    "unique(%x) {size=3}",
     "window_max(%p) {axes=[2, 3]}",
     "one_hot(%i) {classes=5, dtype=f32}",
     "full {shape=[3], value=2, dtype=f32}",

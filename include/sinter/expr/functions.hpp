@@ -15,6 +15,7 @@
 #include <sinter/expr/embedding.hpp>
 #include <sinter/expr/equality.hpp>
 #include <sinter/expr/expr.hpp>
+#include <sinter/expr/found.hpp>
 #include <sinter/expr/handles.hpp>
 #include <sinter/expr/indexing.hpp>
 #include <sinter/expr/layers.hpp>

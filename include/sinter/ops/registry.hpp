@@ -13,6 +13,7 @@
 #include <sinter/ops/custom_derivative.hpp>
 #include <sinter/ops/elementary.hpp>
 #include <sinter/ops/flip.hpp>
+#include <sinter/ops/found.hpp>
 #include <sinter/ops/join.hpp>
 #include <sinter/ops/layer_norm.hpp>
 #include <sinter/ops/leaf.hpp>

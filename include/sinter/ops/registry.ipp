@@ -52,7 +52,7 @@ inline constexpr auto op_table = sorted_by_name<
     // cumulative
     ops::Cumsum, ops::Cumprod, ops::Cummax, ops::Cummin,
     // order
-    ops::Sort, ops::Topk, ops::OrderStatistic, ops::Searchsorted,
+    ops::Sort, ops::Topk, ops::OrderStatistic, ops::Searchsorted, ops::Nonzero, ops::Unique,
     // view, join
     ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
     ops::Flip, ops::Convolution, ops::SumWindows,
