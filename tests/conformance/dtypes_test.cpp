@@ -1,5 +1,5 @@
-// Dtypes that are computed in wider ones: every pair of conversions, every f16 and bf16 there is, loads and stores of all
-// kinds, promotion, and what users do with them on the host. Oracles are written here, on numbers of C++.
+// Dtypes that are computed in wider ones: every pair of conversions, every f16 and bf16 there is, loads and stores of
+// all kinds, promotion, and what users do with them on the host. Oracles are written here, on numbers of C++.
 #include "../checks.hpp"
 #include "op_table.hpp"
 

@@ -90,8 +90,8 @@ struct Access {
 };
 
 /// A buffer that the kernel touches. A kernel may read and write the same operand (in-place) only at the same point.
-/// Instructions compute in computed_in(dtype): loads widen, and stores of f16 and bf16 round; an integer is stored as it
-/// is, since the body has made it one of the dtype.
+/// Instructions compute in computed_in(dtype): loads widen, and stores of f16 and bf16 round; an integer is stored as
+/// it is, since the body has made it one of the dtype.
 struct Operand {
   DType dtype = DType::f32;  // in memory
   bool written = false;

@@ -135,8 +135,8 @@ SINTER_DECL ScalarValue ScalarBuilder::wrap(ScalarValue x, DType narrow) {
 }
 
 /// An f32 to the nearest f16 or bf16, ties to even. On the bits: half of the last place, less one where that place is
-/// even, is added before the places behind it are cut off. Subnormal numbers of f16 are multiples of 2^-24, which adding
-/// and taking away 1/2 leaves.
+/// even, is added before the places behind it are cut off. Subnormal numbers of f16 are multiples of 2^-24, which
+/// adding and taking away 1/2 leaves.
 SINTER_DECL ScalarValue ScalarBuilder::round_to(ScalarValue x, DType half) {
   const int dropped = half == DType::f16 ? 13 : 16;
   const auto i32 = [this](std::int64_t value) { return imm_int(value, DType::i32); };

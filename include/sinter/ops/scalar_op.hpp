@@ -9,8 +9,8 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// `op` on operands that are held as ScalarBuilder says, with a result of dtype `result`. A narrow integer wraps, as one
-/// of 32 bits does; f16 and bf16 stay f32 until they are stored.
+/// `op` on operands that are held as ScalarBuilder says, with a result of dtype `result`. A narrow integer wraps, as
+/// one of 32 bits does; f16 and bf16 stay f32 until they are stored.
 ScalarValue lower_elementwise(ScalarBuilder& builder, const OpInfo& op, std::span<const ScalarValue> operands,
                               const Attrs& attrs, DType result);
 

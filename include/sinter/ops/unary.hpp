@@ -130,7 +130,8 @@ struct Cast {
   static ValList vjp(const VjpArgs& a) { return {cast(a.dout, a.in[0].dtype())}; }
 };
 
-/// A cast that passes put where a value is f16 or bf16 only for memory: a kernel that does not store it keeps its digits.
+/// A cast that passes put where a value is f16 or bf16 only for memory: a kernel that does not store it keeps its
+/// digits.
 struct Narrow {
   static constexpr OpInfo info{.name = "narrow", .arity = 1, .dtypes = DTypeRule::attribute};
   static constexpr auto attributes = attribute_list(attr::dtype);

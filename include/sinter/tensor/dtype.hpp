@@ -1,6 +1,6 @@
-// Element types: one table row per dtype and the promotion rule. A tensor's elements lie in memory in its dtype; kernels
-// compute in the dtype that the row names, five in all, and loads and stores convert. A new dtype of fewer bits is a row
-// here and a load and a store in each back end.
+// Element types: one table row per dtype and the promotion rule. A tensor's elements lie in memory in its dtype;
+// kernels compute in the dtype that the row names, five in all, and loads and stores convert. A new dtype of fewer bits
+// is a row here and a load and a store in each back end.
 #pragma once
 
 #include <sinter/base/config.hpp>

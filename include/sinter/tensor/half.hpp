@@ -1,5 +1,5 @@
-// The two narrow floating types, as they lie in memory: numbers are converted to float to compute, and rounded once when
-// they are stored (to nearest, ties to even; what is too large becomes infinite, small numbers become subnormal).
+// The two narrow floating types, as they lie in memory: numbers are converted to float to compute, and rounded once
+// when they are stored (to nearest, ties to even; what is too large becomes infinite, small numbers become subnormal).
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -1,5 +1,6 @@
-// Memory operations of VectorBuilder for dtypes that are computed in wider ones: elements are widened as they are loaded,
-// and stored in as many bytes as they have. Integers are already numbers of their dtype; floats round to nearest even.
+// Memory operations of VectorBuilder for dtypes that are computed in wider ones: elements are widened as they are
+// loaded, and stored in as many bytes as they have. Integers are already numbers of their dtype; floats round to nearest
+// even.
 #pragma once
 
 #include <sinter/backend/x86/nest/vector_builder.hpp>
