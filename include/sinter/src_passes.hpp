@@ -8,6 +8,7 @@
 #include <sinter/autodiff/forward.ipp>
 #include <sinter/autodiff/reverse.ipp>
 #include <sinter/autodiff/tape.ipp>
+#include <sinter/autodiff/tape_session.ipp>
 #include <sinter/autodiff/trace.ipp>
 #include <sinter/autodiff/transform_trace.ipp>
 #include <sinter/autodiff/transforms.ipp>

@@ -4,6 +4,7 @@
 #include <sinter/jit/trace/trace.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/jit/call/call_gradient.hpp>
 #include <sinter/jit/call/purity.hpp>
 #include <sinter/jit/trace/live_values.hpp>
 
@@ -39,6 +40,7 @@ SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const 
         for (std::size_t axis = 0; axis < spec.rank; ++axis) type.shape.push_back(spec.extents[axis]);
         made = placeholder(type);
         made->strides = spec.strides;
+        if (spec.kind == LeafKind::tensor && is_tape_on() && jit_detail::is_on_tape(args[i])) put_on_tape(*made);
       }
     }
     if (spec.kind == LeafKind::variable && spec.same_slot_as < 0) {
