@@ -9,8 +9,8 @@
 #include <sinter/ops/control_bodies.ipp>
 #include <sinter/ops/control_gradient.ipp>
 #include <sinter/ops/conv.ipp>
-#include <sinter/ops/cumulative.ipp>
 #include <sinter/ops/convolution.ipp>
+#include <sinter/ops/cumulative.ipp>
 #include <sinter/ops/custom_derivative.ipp>
 #include <sinter/ops/flip.ipp>
 #include <sinter/ops/host_function.ipp>
@@ -25,8 +25,8 @@
 #include <sinter/ops/region.ipp>
 #include <sinter/ops/registry.ipp>
 #include <sinter/ops/scalar.ipp>
-#include <sinter/ops/scalar_math.ipp>
 #include <sinter/ops/scalar_fold.ipp>
+#include <sinter/ops/scalar_math.ipp>
 #include <sinter/ops/softmax.ipp>
 #include <sinter/ops/special_math.ipp>
 #include <sinter/ops/statistics.ipp>

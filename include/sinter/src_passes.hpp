@@ -6,6 +6,7 @@
 #include <sinter/autodiff/custom.ipp>
 #include <sinter/autodiff/cut.ipp>
 #include <sinter/autodiff/forward.ipp>
+#include <sinter/autodiff/parameters.ipp>
 #include <sinter/autodiff/reverse.ipp>
 #include <sinter/autodiff/tape.ipp>
 #include <sinter/autodiff/tape_session.ipp>

@@ -6,6 +6,8 @@
 #include <sinter/sinter.hpp>
 
 #include <cmath>
+#include <map>
+#include <stdexcept>
 #include <thread>
 
 using namespace sinter;
@@ -25,6 +27,7 @@ Tensor spread(const Shape& shape, int seed) {
 
 struct Layer {
   Variable w, b;
+  SINTER_FIELDS(w, b)
   Layer(int in, int out, int seed) : w(spread({in, out}, seed) * 0.5, "w"), b(spread({out}, seed + 1), "b") {}
   Tensor operator()(const Tensor& x) const { return matmul(x, w) + b; }
 };
@@ -145,14 +148,15 @@ TEST_CASE("compiled gradient: what a gradient flows through") {
   auto square_of = jit::compile([](Tensor v) { return v * v; });
   auto total = jit::compile([](Tensor v) { return sum(v * 3); });
   auto both = jit::compile([&](Tensor v) { return std::pair(Tensor(w * v), Tensor(exp(w) * 0.5)); });
-  auto mixed = jit::compile([&](Tensor v) { return std::tuple(Tensor(w * v), argmax(w, 0), Tensor(v + 1), item(sum(v))); });
+  auto mixed =
+      jit::compile([&](Tensor v) { return std::tuple(Tensor(w * v), argmax(w, 0), Tensor(v + 1), item(sum(v))); });
   auto argument = jit::compile([](const Variable& p, Tensor v) { return sum(p * v * v); });
   auto list = jit::compile([](const std::vector<Variable>& p, Tensor v) { return sum(p[0] * p[1] * v); });
   auto itself = jit::compile([&](Tensor) { return w.value(); });
 
   SECTION("a lazy loss of a compiled prediction") {
     for (int i = 0; i < 12; ++i)
-      CHECK(near(doubles(tensor(grad([&] { return sum(square(times(x) - 1)); }))), {4, 6, 0.5}, 1e-6));
+      CHECK(near(doubles(copy_of(grad([&] { return sum(square(times(x) - 1)); }))), {4, 6, 0.5}, 1e-6));
   }
   SECTION("compiled functions in a chain, with lazy code between") {
     CHECK(grad([&] { return total(square_of(times(x))); }) == std::vector<float>{24, 12, 4.5f});
@@ -167,11 +171,11 @@ TEST_CASE("compiled gradient: what a gradient flows through") {
   }
   SECTION("some of several results") {
     CHECK(grad([&] { return sum(both(x).first); }) == std::vector<float>{2, -1, 0.5f});
-    CHECK(near(doubles(tensor(grad([&] { return sum(both(x).second); }))),
+    CHECK(near(doubles(copy_of(grad([&] { return sum(both(x).second); }))),
                {0.5 * std::exp(1), 0.5 * std::exp(2), 0.5 * std::exp(3)}, 1e-6));
     auto [a, b] = both(x);
-    CHECK(near(doubles(tensor(grad([&] { return sum(a * b); }))),
-               {std::exp(1) * 2, -1.5 * std::exp(2), std::exp(3)}, 1e-5));
+    CHECK(near(doubles(copy_of(grad([&] { return sum(a * b); }))), {std::exp(1) * 2, -1.5 * std::exp(2), std::exp(3)},
+               1e-5));
   }
   SECTION("results of which only some have a gradient") {
     CHECK(grad([&] { return sum(std::get<0>(mixed(x))); }) == std::vector<float>{2, -1, 0.5f});
@@ -179,9 +183,9 @@ TEST_CASE("compiled gradient: what a gradient flows through") {
   }
   SECTION("Variables as arguments, twice the same one, and the Variable itself") {
     CHECK(grad([&] { return argument(w, x); }) == std::vector<float>{4, 1, 0.25f});
-    CHECK(grad([&] { return list({w, w}, x); }) == std::vector<float>{4, -4, 3});
+    CHECK(grad([&] { return list(std::vector<Variable>{w, w}, x); }) == std::vector<float>{4, -4, 3});
     Variable other(ones({3}));
-    CHECK(grad([&] { return list({w, other}, x); }) == std::vector<float>{2, -1, 0.5f});
+    CHECK(grad([&] { return list(std::vector<Variable>{w, other}, x); }) == std::vector<float>{2, -1, 0.5f});
     CHECK(grad([&] { return sum(itself(x) * x); }) == std::vector<float>{2, -1, 0.5f});
   }
   SECTION("an argument that is on the tape") {
@@ -210,7 +214,7 @@ TEST_CASE("compiled gradient: what a gradient flows through") {
 }
 
 TEST_CASE("compiled gradient: dtypes, empty and large values") {
-  for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+  for (DType dtype : {DType::f64, DType::f32}) {
     Variable w(cast(vec({1, 2, 3}), dtype));
     w.requires_grad();
     auto f = jit::compile([&](Tensor x) { return sum(w * w * x); });
@@ -218,7 +222,7 @@ TEST_CASE("compiled gradient: dtypes, empty and large values") {
     CHECK(w.grad().dtype() == dtype);
     CHECK(doubles(w.grad()) == std::vector<double>{2, 8, 18});
   }
-  Variable none(zeros({0, 3})), scalar(tensor(2.f));
+  Variable none(zeros({0, 3})), scalar(full({}, 2));
   none.requires_grad();
   scalar.requires_grad();
   auto f = jit::compile([&](Tensor x) { return sum(none * 2) + scalar * scalar * sum(x); });
@@ -346,7 +350,7 @@ TEST_CASE("compiled gradient: gradients inside of the function stay its own") {
   CHECK(floats(w) == std::vector<float>{0.5f, 1});
   CHECK_THROWS_AS(loss.backward(), UserError);
   CHECK(floats(w.grad()) == std::vector<float>{2, 4});
-  CHECK(has(message_of<UserError>([&] { step(w * 1); }), "an argument of this function that is on the tape outside"));
+  CHECK(has(message_of<UserError>([&] { step(w * 1); }), "that is on the tape outside of this function"));
   CHECK(floats(w) == std::vector<float>{0.5f, 1});
   // NoGradGuard inside cuts where it stands.
   auto half = jit::compile([&](Tensor x) {
@@ -493,9 +497,8 @@ TEST_CASE("compiled gradient: errors leave everything as it was") {
   CHECK(floats(w) == std::vector<float>{2, 4});
   CHECK(floats(w.grad()) == std::vector<float>{1, 1});
   // No derivative: the call works, backward() says why.
-  auto opaque = jit::compile([&](Tensor x) {
-    return sum(jit::callback([](const Tensor& t) { return Tensor(t * 2); }, jit::like(x), w * x));
-  });
+  auto opaque = jit::compile(
+      [&](Tensor x) { return sum(jit::callback([](const Tensor& t) { return Tensor(t * 2); }, jit::like(x), w * x)); });
   Tensor value = opaque(vec({1, 1}));
   CHECK(item<float>(value) == 12);
   CHECK(has(message_of<UserError>([&] { value.backward(); }), "it has no derivative"));
@@ -546,7 +549,8 @@ TEST_CASE("compiled gradient: random numbers are those of the call") {
 TEST_CASE("compiled gradient: derivatives of one's own") {
   Variable w(vec({0.5f, 2}));
   w.requires_grad();
-  auto clip = jit::custom_vjp([](Tensor x) { return x * 1; }, [](Tensor, Tensor, Tensor dy) { return clamp(dy, -1, 1); });
+  auto clip =
+      jit::custom_vjp([](Tensor x) { return x * 1; }, [](Tensor, Tensor, Tensor dy) { return clamp(dy, -1, 1); });
   auto f = jit::compile([&](Tensor x) { return sum(clip(w.value()) * x); });
   f(vec({5, 0.5f})).backward();
   CHECK(floats(w.grad()) == std::vector<float>{1, 0.5f});
@@ -555,9 +559,8 @@ TEST_CASE("compiled gradient: derivatives of one's own") {
   w.zero_grad();
   g(vec({1, 1})).backward();
   CHECK(near(doubles(w.grad()), {std::exp(0.25), 4 * std::exp(4.0)}, 1e-5));
-  auto loop = jit::compile([&](Tensor x) {
-    return sum(jit::fori_loop(0, 3, [&](Scalar, Tensor s) { return s * w; }, x));
-  });
+  auto loop =
+      jit::compile([&](Tensor x) { return sum(jit::fori_loop(0, 3, [&](Scalar, Tensor s) { return s * w; }, x)); });
   w.zero_grad();
   loop(vec({1, 1})).backward();
   CHECK(near(doubles(w.grad()), {3 * 0.25, 3 * 4}, 1e-6));
@@ -607,4 +610,60 @@ TEST_CASE("compiled gradient: compiled regions of a model") {
     CHECK(near(found[2 * i + 1], doubles(blocks[i].b.grad()), 1e-6));
   }
   CHECK(regions.stats().compiles == 2);  // the first input needs no gradient, those after it do
+}
+
+TEST_CASE("parameters: names, one vector and back, the norm of gradients") {
+  Net net;
+  const auto found = jit::parameters(net);
+  REQUIRE(found.size() == 4);
+  CHECK(found[0].name == "field0.w");  // plain structs number their fields
+  CHECK(found[3].name == "field1.b");
+  CHECK(found[2].variable.slot() == net.second.w.slot());
+  CHECK(jit::parameters(std::vector<Layer>{net.first, net.first}).size() == 2);
+  CHECK(jit::parameters(std::map<std::string, Variable>{{"out", net.first.b}})[0].name == "[\"out\"]");
+  CHECK(jit::parameters(net.first)[0].name == "w");
+  CHECK(jit::parameters(ones({2})).empty());
+
+  struct Tensors {
+    Tensor a;
+    std::vector<Tensor> more;
+  };
+  const Tensors tensors{reshape(vec({1, 2, 3, 4}), {2, 2}), {vec({5}), full({}, 6), zeros({0})}};
+  const Tensor flat = jit::flatten(tensors);
+  CHECK(floats(flat) == std::vector<float>{1, 2, 3, 4, 5, 6});
+  const Tensors back = jit::unflatten(tensors, flat * 2);
+  CHECK(floats(back.a) == std::vector<float>{2, 4, 6, 8});
+  CHECK(back.a.shape() == Shape{2, 2});
+  CHECK(back.more[1].rank() == 0);
+  CHECK(item<float>(back.more[1]) == 12);
+  CHECK(back.more[2].shape() == Shape{0});
+  CHECK(jit::flatten(net).size(0).value() == 3 * 8 + 8 + 8 * 2 + 2);
+  auto halved = jit::compile([](const Tensors& t) { return jit::unflatten(t, jit::flatten(t) * 0.5); });
+  CHECK(floats(halved(tensors).a) == std::vector<float>{0.5f, 1, 1.5f, 2});
+  const auto total = [](const Tensor& v, const Tensors& like) {
+    const Tensors t = jit::unflatten(like, v);
+    return Tensor(sum(t.a * t.a) + sum(t.more[0]));
+  };
+  CHECK(floats(jit::grad([&](Tensor v) { return total(v, tensors); })(flat)) == std::vector<float>{2, 4, 6, 8, 1, 0});
+  CHECK(has(message_of<ShapeError>([&] { jit::unflatten(tensors, ones({5})); }),
+            "unflatten: the vector is f32[5], the object has 6 elements [compiled_gradient_test.cpp:"));
+  CHECK(has(message_of<DTypeError>([&] { jit::flatten(std::vector<Tensor>{ones({1}), arange(2)}); }),
+            "flatten: the object holds f32"));
+  CHECK_THROWS_AS(jit::flatten(std::vector<Tensor>{}), UserError);
+
+  CHECK(
+      has(message_of<UserError>([&] { jit::clip_grad_norm(net, 1); }), "no Variable of the model requires a gradient"));
+  Variable v(vec({0, 0})), u(vec({0}));
+  const std::vector<Variable> model{v, u};
+  jit::requires_grad(model);
+  (sum(v * vec({3, 0})) + sum(u * 4)).backward();
+  CHECK(item<float>(jit::clip_grad_norm(model, 10)) == 5);
+  CHECK(floats(v.grad()) == std::vector<float>{3, 0});
+  CHECK(item<float>(jit::clip_grad_norm(model, 1)) == 5);
+  CHECK(near(doubles(v.grad()), {0.6, 0}, 1e-6));
+  CHECK(near(doubles(u.grad()), {0.8}, 1e-6));
+  CHECK_THROWS_AS(jit::clip_grad_norm(model, -1), UserError);
+  auto clip = jit::compile([&](const std::vector<Variable>& m) { return jit::clip_grad_norm(m, 0.5); });
+  CHECK(item<float>(clip(model)) == Approx(1));
+  CHECK(near(doubles(u.grad()), {0.4}, 1e-5));
 }

@@ -61,7 +61,8 @@ class CallCut {
     for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
       for (Value v : joint_.nodes()[id].inputs)
         if (is_after[as_index(v.node)]) is_after[id] = true;
-      if (!is_after[id] && (compares_bits(id) || joint_.nodes()[id].op->kind == OpKind::effect)) found.push_back(static_cast<std::int32_t>(id));
+      if (!is_after[id] && (compares_bits(id) || joint_.nodes()[id].op->kind == OpKind::effect))
+        found.push_back(static_cast<std::int32_t>(id));
     }
     return found;
   }

@@ -108,8 +108,11 @@ inline Tape read_tape(const Ref<TensorImpl>& loss, Location where) {
                       "call that one as backward({.keeps_graph = true}), or add the losses and call it once");
     if (state != TapeState::leaf) continue;
     if (value->tape_leaf->variable == nullptr)
-      throw UserError("backward", "the loss depends on an argument of this function that is on the tape outside of it",
-                      where, "call backward() outside, on what the function returns, or pass the argument detached");
+      throw UserError(
+          "backward",
+          "the loss depends on an argument, or on what a disabled function gave, that is on the tape outside of "
+          "this function",
+          where, "call backward() outside, on what the function returns, or detach the value");
     auto gradient = value->tape_leaf->gradient.lock();
     if (!gradient) continue;  // nobody could read it
     tape.leaves.push_back(v);
@@ -292,7 +295,8 @@ SINTER_DECL void jit::backward(const In& loss, BackwardOptions options) {
   for (std::size_t i = 0, at = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;
     const Tensor part(values[at++]);
-    const auto known = std::find_if(found.begin(), found.end(), [&](const auto& f) { return f.first == tape.gradients[i]; });
+    const auto known =
+        std::find_if(found.begin(), found.end(), [&](const auto& f) { return f.first == tape.gradients[i]; });
     if (known == found.end()) found.emplace_back(tape.gradients[i], part);
     else known->second = known->second + part;
   }

@@ -6,6 +6,7 @@
 #include <sinter/autodiff/cut.hpp>
 #include <sinter/expr/capture.hpp>
 #include <sinter/graph/pending_node.hpp>
+#include <sinter/ops/registry.hpp>
 
 #include <utility>
 
@@ -26,10 +27,24 @@ SINTER_DECL TapeSession* TapeSession::of(const GraphBuilder& builder) noexcept {
   return session != nullptr && &session->builder_ == &builder ? session : nullptr;
 }
 
+/// The value of a literal number on the host, or null.
+inline Ref<TensorImpl> number_of(const Node& node) {
+  if (node.op != &op_info<ops::Full> || node.types[0].shape.rank() != 0 || node.types[0].device != Device::cpu())
+    return {};
+  if (node.types[0].dtype != DType::f32 && node.types[0].dtype != DType::f64) return {};
+  Ref<Storage> storage = Storage::allocate(sizeof(double));
+  if (node.types[0].dtype == DType::f32) *static_cast<float*>(storage->data()) = static_cast<float>(node.attrs.value);
+  else *static_cast<double*>(storage->data()) = node.attrs.value;
+  return TensorImpl::make_ready(node.types[0], std::move(storage));
+}
+
 SINTER_DECL std::vector<Ref<TensorImpl>> TapeSession::values(std::span<const Value> wanted) {
   std::vector<Value> missing;
-  for (Value v : wanted)
-    if (!known_.contains(v)) missing.push_back(v);
+  for (Value v : wanted) {
+    if (known_.contains(v)) continue;
+    if (Ref<TensorImpl> number = number_of(builder_.node(v))) known_.emplace(v, std::move(number));
+    else missing.push_back(v);
+  }
   if (!missing.empty()) {
     const CutGraph part = cut_graph(builder_.graph(), missing, {}, [&](Value v) { return known_.contains(v); });
     std::vector<Ref<TensorImpl>> operands;

@@ -82,7 +82,7 @@ struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
   }
 
   const std::string name;
-  std::shared_ptr<GradientHooks> hooks{};            // of a gradient's slot, and written before anybody else sees it
+  std::shared_ptr<GradientHooks> hooks{};    // of a gradient's slot, and written before anybody else sees it
   PerThreadRole role = PerThreadRole::none;  // written before anybody else sees the slot
 
  private:

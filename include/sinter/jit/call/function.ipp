@@ -81,14 +81,20 @@ inline bool is_value_on_tape(const TensorImpl& value) {
   const TapeState state = value.tape.load(std::memory_order_relaxed);
   return is_floating(value.type.dtype) && (state == TapeState::node || state == TapeState::leaf);
 }
-/// Values computed from what is on the tape while that was off (NoGradGuard).
-inline std::vector<Value> stopped_values(const Capture& captured) {
+/// Values computed from what would be on the tape while that was off (NoGradGuard).
+inline std::vector<Value> stopped_values(const Capture& captured, FunctionTrace& trace) {
   std::vector<Value> stops;
+  const auto is_wanted = [&](const TensorImpl& operand) {
+    return is_value_on_tape(operand) ||
+           std::any_of(trace.variables().begin(), trace.variables().end(), [&](const auto& read) {
+             return read.placeholder.get() == &operand && read.slot->gradient() != nullptr;
+           });
+  };
   for (std::size_t i = 0; i < captured.walked.size(); ++i) {
     const TensorImpl& value = *captured.walked[i];
     if (!is_floating(value.type.dtype) || value.tape.load(std::memory_order_relaxed) != TapeState::none) continue;
     for (const Leaf& leaf : value.pending_node->leaves())
-      if (leaf.value && is_value_on_tape(*leaf.value)) {
+      if (leaf.value && is_wanted(*leaf.value)) {
         stops.push_back(captured.walked_values[i]);
         break;
       }
@@ -109,7 +115,8 @@ inline Graph with_stops(const Graph& graph, std::span<const Value> stops) {
       const Value old{static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)};
       Value result{made.node, old.result};
       if (std::find(stops.begin(), stops.end(), old) != stops.end())
-        result = builder.add_typed(op_info<ops::StopGradient>, {&result, 1}, {}, TypeList(1, node.types[r]), node.where);
+        result =
+            builder.add_typed(op_info<ops::StopGradient>, {&result, 1}, {}, TypeList(1, node.types[r]), node.where);
       moved[id].push_back(result);
     }
   }
@@ -143,10 +150,8 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
     out.end.assignments.push_back({read.leaf, read.leaf >= 0 ? nullptr : read.slot});
   }
   const bool has_tape = std::any_of(out.on_tape.begin(), out.on_tape.end(), [](auto flag) { return flag != 0; });
-  const CaptureOptions options{.trace = trace.id(),
-                               .ready = ReadyLeaf::constant,
-                               .last_effect = trace.last_effect(),
-                               .lists_walked = has_tape};
+  const CaptureOptions options{
+      .trace = trace.id(), .ready = ReadyLeaf::constant, .last_effect = trace.last_effect(), .lists_walked = has_tape};
   Capture captured = capture(outputs, known, options);
   if (captured.inputs.size() >
       known.size()) {  // captured statements that have not run: then they are constants as well
@@ -157,7 +162,7 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
     captured = capture(outputs, known, options);
   }
   if (!out.captured.empty() && drop_unread(out, known, captured)) captured = capture(outputs, known, options);
-  const std::vector<Value> stops = stopped_values(captured);
+  const std::vector<Value> stops = stopped_values(captured, trace);
   for (SymbolId id = 0; id < trace.guards().symbols.size(); ++id) {
     SymbolInfo info;
     info.hint = trace.hints()[id];
@@ -307,9 +312,10 @@ SINTER_DECL void FunctionState::leave_plain(Entry& entry, const ArgList& args, F
   entry.guards.dims.clear();
   entry.runs_plain = true;
   if (is_logged("recompiles"))
-    sinter::note("recompiles", where_.text() + ": a gradient is wanted, and the function " +
-                                   (recorder.reads().empty() ? "is compiled by a registered back end" : "reads values") +
-                                   ": it runs uncompiled");
+    sinter::note("recompiles",
+                 where_.text() + ": a gradient is wanted, and the function " +
+                     (recorder.reads().empty() ? "is compiled by a registered back end" : "reads values") +
+                     ": it runs uncompiled");
 }
 
 SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, const TraceFunction& trace,
@@ -372,7 +378,8 @@ SINTER_DECL Graph FunctionState::with_gradient(Entry& entry, const ArgList& args
   for (std::size_t i = 0; i < entry.end.inputs.size(); ++i) {
     const PlanInput& input = entry.end.inputs[i];
     const bool is_leaf = input.source == PlanInput::Source::leaf;
-    const std::uint8_t is_on_tape = is_leaf ? entry.tape.leaves[as_index(input.index)] : entry.tape.captured[captured++];
+    const std::uint8_t is_on_tape =
+        is_leaf ? entry.tape.leaves[as_index(input.index)] : entry.tape.captured[captured++];
     wanted.push_back(is_on_tape != 0 && is_floating(program.type(program.inputs()[i]).dtype));
     is_number.push_back(is_leaf && args.leaves()[as_index(input.index)].kind == LeafKind::scalar);
   }

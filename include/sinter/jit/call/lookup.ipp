@@ -239,8 +239,9 @@ inline std::optional<Guard> broken_beside_guards(const Entry& entry, const ArgLi
                    now.text()};
   if (!tape_fits(entry, list))
     return Guard{GuardKind::gradient, -1, -1,
-                 entry.tape.is_needed ? "a gradient was wanted by what the function uses, and now by less or by other things"
-                                      : "a gradient is wanted by what the function uses, and was by nothing"};
+                 entry.tape.is_needed
+                     ? "a gradient was wanted by what the function uses, and now by less or by other things"
+                     : "a gradient is wanted by what the function uses, and was by nothing"};
   if (entry.tree != nullptr && entry.guards.has_variables && !are_slots(args, entry.traced_slots))
     return Guard{GuardKind::alias, -1, -1,
                  "other Variables are arguments, and the function reads values: it may have captured one of them"};
@@ -260,8 +261,7 @@ SINTER_DECL std::optional<Guard> FunctionState::closest_broken(const ArgList& ar
     if (const MatmulPrecision now = matmul_precision(); (entry->precisions & precision_bit(now)) == 0)
       broken.push_back(broken_precision(entry->precision, now));
     if (broken.empty())
-      if (auto other = jit_detail::broken_beside_guards(*entry, args))
-        broken.push_back(*std::move(other));
+      if (auto other = jit_detail::broken_beside_guards(*entry, args)) broken.push_back(*std::move(other));
     if (broken.empty())
       broken.push_back(
           {GuardKind::alias, -1, -1, "other Variables are arguments than those that the function was traced with"});
