@@ -9,6 +9,7 @@
 #include <sinter/expr/creation.ipp>
 #include <sinter/expr/elementwise.ipp>
 #include <sinter/expr/cumulative.ipp>
+#include <sinter/expr/distributions.ipp>
 #include <sinter/expr/dropout.ipp>
 #include <sinter/expr/einsum.ipp>
 #include <sinter/expr/embedding.ipp>
@@ -33,3 +34,4 @@
 #include <sinter/expr/resample.ipp>
 #include <sinter/expr/shapes.ipp>
 #include <sinter/expr/tree.ipp>
+#include <sinter/expr/windows.ipp>

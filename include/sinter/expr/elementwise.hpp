@@ -103,6 +103,8 @@ SINTER_UNARY_FUNCTION(bitwise_not, Not)
 SINTER_BINARY_FUNCTION(left_shift, LeftShift)
 SINTER_BINARY_FUNCTION(right_shift, RightShift)
 SINTER_UNARY_FUNCTION(popcount, Popcount)
+SINTER_BINARY_FUNCTION(bitwise_left_shift, LeftShift)
+SINTER_BINARY_FUNCTION(bitwise_right_shift, RightShift)
 
 /// a + w (b - a).
 template <TensorOperand A, TensorOperand B, TensorOperand W>
@@ -185,6 +187,31 @@ Tensor nan_to_num(const In& x, NanToNumOptions options = {});
 /// x + value * a * b, x + value * a / b.
 Tensor addcmul(const In& x, const In& a, const In& b, double value = 1);
 Tensor addcdiv(const In& x, const In& a, const In& b, double value = 1);
+/// The larger (smaller) of two numbers, and of a number and NaN the number. Equal ones share the gradient.
+Tensor fmax(const In& a, const In& b);
+Tensor fmin(const In& a, const In& b);
+/// x, but no less (more) than the bound. At the bound the derivative by x is 0.
+Tensor clamp_min(const In& x, const In& low);
+Tensor clamp_max(const In& x, const In& high);
+/// a to the power of b, in f64.
+Tensor float_power(const In& a, const In& b);
+/// a / b; what the operator is.
+Tensor true_divide(const In& a, const In& b);
+/// b - alpha * a.
+Tensor rsub(const In& a, const In& b, double alpha = 1);
+/// -x; sign(x).
+Tensor negative(const In& x);
+Tensor sgn(const In& x);
+// What is not 0 counts as true: bool of any dtype. NaN is true.
+Tensor logical_and(const In& a, const In& b);
+Tensor logical_or(const In& a, const In& b);
+Tensor logical_xor(const In& a, const In& b);
+Tensor logical_not(const In& x);
+/// -x log(x), 0 at 0, negative infinity below.
+Tensor entr(const In& x);
+/// The probability that a standard normal number is below x.
+Tensor ndtr(const In& x);
+
 /// |a - b| <= atol + rtol * |b|, elementwise; equal infinities are close.
 struct CloseOptions {
   double rtol = 1e-5;

@@ -69,6 +69,66 @@ SINTER_DECL Tensor addcdiv(const In& x, const In& a, const In& b, double value) 
   return expr_detail::Term(x) + expr_detail::Term(a) / expr_detail::Term(b) * value;
 }
 
+namespace expr_detail {
+/// An op of operands as they were given: numbers among them decide no dtype.
+template <class Op, class... Rest>
+Term on_operands(const In& first, const Rest&... rest) {
+  return {Tensor(record_op(op_info<Op>, {first.leaf, rest.leaf...}, {}, first.where)), first.where};
+}
+inline Term is_not_zero(const In& x) { return on_operands<ops::Ne>(x, In(0, x.where)); }
+/// An extreme of two numbers, of which only one that is no NaN counts.
+template <class Extreme>
+Term extreme_number(const In& a, const In& b) {
+  const Term either_one = on_operands<Extreme>(a, b);
+  const Term a_counts = on_operands<ops::Where>(In(on_operands<ops::Ne>(b, b)), a, In(either_one));
+  return on_operands<ops::Where>(In(on_operands<ops::Ne>(a, a)), b, In(a_counts));
+}
+/// The bound where x is on or beyond it, or the bound is NaN.
+template <class Beyond>
+Term limited(const In& x, const In& bound) {
+  const Term takes_bound = either(on_operands<Beyond>(x, bound), on_operands<ops::Ne>(bound, bound));
+  return on_operands<ops::Where>(In(takes_bound), bound, x);
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor fmax(const In& a, const In& b) { return expr_detail::extreme_number<ops::Maximum>(a, b); }
+SINTER_DECL Tensor fmin(const In& a, const In& b) { return expr_detail::extreme_number<ops::Minimum>(a, b); }
+SINTER_DECL Tensor clamp_min(const In& x, const In& low) { return expr_detail::limited<ops::Le>(x, low); }
+SINTER_DECL Tensor clamp_max(const In& x, const In& high) { return expr_detail::limited<ops::Ge>(x, high); }
+SINTER_DECL Tensor float_power(const In& a, const In& b) {
+  return expr_detail::on_operands<ops::Pow>(In(cast(a, DType::f64), a.where), In(cast(b, DType::f64), a.where));
+}
+SINTER_DECL Tensor true_divide(const In& a, const In& b) { return expr_detail::on_operands<ops::Div>(a, b); }
+SINTER_DECL Tensor rsub(const In& a, const In& b, double alpha) {
+  if (alpha == 1) return expr_detail::on_operands<ops::Sub>(b, a);
+  return expr_detail::on_operands<ops::Sub>(b, In(expr_detail::Term(a) * alpha));
+}
+SINTER_DECL Tensor negative(const In& x) { return expr_detail::on_operands<ops::Neg>(x); }
+SINTER_DECL Tensor sgn(const In& x) { return expr_detail::on_operands<ops::Sign>(x); }
+
+SINTER_DECL Tensor logical_and(const In& a, const In& b) {
+  return both(expr_detail::is_not_zero(a), expr_detail::is_not_zero(b));
+}
+SINTER_DECL Tensor logical_or(const In& a, const In& b) {
+  return either(expr_detail::is_not_zero(a), expr_detail::is_not_zero(b));
+}
+SINTER_DECL Tensor logical_xor(const In& a, const In& b) {
+  return expr_detail::is_not_zero(a) != expr_detail::is_not_zero(b);
+}
+SINTER_DECL Tensor logical_not(const In& x) { return expr_detail::on_operands<ops::Eq>(x, In(0, x.where)); }
+
+/// log is asked for positive numbers alone, so that derivatives elsewhere are no NaN of its own.
+SINTER_DECL Tensor entr(const In& x) {
+  using expr_detail::Term;
+  const Term t = expr_detail::floating(x), is_positive = 0.0 < t, inside = where_of(is_positive, t, 1.0);
+  const Term below = where_of(t < 0.0, -std::numeric_limits<double>::infinity(), t);  // 0 and NaN stay
+  return where_of(is_positive, -(inside * expr_detail::apply<ops::Log>(inside)), below);
+}
+SINTER_DECL Tensor ndtr(const In& x) {
+  const expr_detail::Term t = expr_detail::floating(x);
+  return expr_detail::apply<ops::Erfc>(t * -0.70710678118654752440) * 0.5;
+}
+
 SINTER_DECL Tensor isclose(const In& a, const In& b, CloseOptions options) {
   using expr_detail::Term;
   const auto number_of = [](const In& v) {  // f64 has more integers than f32

@@ -9,6 +9,7 @@
 #include <sinter/expr/convolution.hpp>
 #include <sinter/expr/creation.hpp>
 #include <sinter/expr/cumulative.hpp>
+#include <sinter/expr/distributions.hpp>
 #include <sinter/expr/dropout.hpp>
 #include <sinter/expr/einsum.hpp>
 #include <sinter/expr/elementwise.hpp>
@@ -29,6 +30,7 @@
 #include <sinter/expr/resample.hpp>
 #include <sinter/expr/shapes.hpp>
 #include <sinter/expr/statistics.hpp>
+#include <sinter/expr/windows.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <array>

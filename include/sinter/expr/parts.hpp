@@ -22,6 +22,14 @@ std::vector<Tensor> tensor_split(const In& x, int parts, int axis = 0);
 std::vector<Tensor> tensor_split(const In& x, std::initializer_list<Dim> positions, int axis = 0);
 /// Each index of the axis, which is dropped.
 std::vector<Tensor> unstack(const In& x, int axis = 0);
+std::vector<Tensor> unbind(const In& x, int axis = 0);
+// tensor_split along axis 1 (axis 0 of a vector), 0 and 2; number of parts or positions. The parts must be equal.
+std::vector<Tensor> hsplit(const In& x, int parts);
+std::vector<Tensor> hsplit(const In& x, std::initializer_list<Dim> positions);
+std::vector<Tensor> vsplit(const In& x, int parts);
+std::vector<Tensor> vsplit(const In& x, std::initializer_list<Dim> positions);
+std::vector<Tensor> dsplit(const In& x, int parts);
+std::vector<Tensor> dsplit(const In& x, std::initializer_list<Dim> positions);
 
 // Joined along axis 1 (axis 0 of vectors), along axis 0 of matrices, along axis 2, and with vectors as columns.
 Tensor hstack(std::span<const Tensor> parts, Location where = std::source_location::current());
@@ -40,6 +48,10 @@ std::vector<Tensor> meshgrid(std::span<const Tensor> vectors, GridIndexing index
                              Location where = std::source_location::current());
 std::vector<Tensor> meshgrid(std::initializer_list<Tensor> vectors, GridIndexing indexing = GridIndexing::ij,
                              Location where = std::source_location::current());
+
+/// Rows [number, vectors] of all choices of one element of each vector, the last one fastest; of one vector itself.
+Tensor cartesian_prod(std::span<const Tensor> vectors, Location where = std::source_location::current());
+Tensor cartesian_prod(std::initializer_list<Tensor> vectors, Location where = std::source_location::current());
 
 /// The matrices along the diagonal of a larger one, zeros elsewhere; vectors are rows.
 Tensor block_diag(std::span<const Tensor> blocks, Location where = std::source_location::current());

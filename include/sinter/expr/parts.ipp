@@ -91,6 +91,45 @@ SINTER_DECL std::vector<Tensor> unstack(const In& x, int axis) {
   for (std::int64_t i = 0; i < count; ++i) out.push_back(select(In(whole, x.where), axis, i));
   return out;
 }
+SINTER_DECL std::vector<Tensor> unbind(const In& x, int axis) { return unstack(x, axis); }
+
+namespace expr_detail {
+/// The axis that hsplit (1), vsplit (0), dsplit (2) cuts.
+inline int cut_axis(const In& x, int axis, std::string_view op) {
+  const Shape shape = x.tensor()->type.shape;
+  const int least = axis == 1 ? 1 : axis == 0 ? 2 : 3;
+  if (shape.rank() < least)
+    throw ShapeError(op, "x is " + shape.text(), x.where, "its rank must be at least " + std::to_string(least));
+  return axis == 1 && shape.rank() == 1 ? 0 : axis;
+}
+}  // namespace expr_detail
+SINTER_DECL std::vector<Tensor> hsplit(const In& x, int parts) {
+  return split(x, parts, expr_detail::cut_axis(x, 1, "hsplit"));
+}
+SINTER_DECL std::vector<Tensor> hsplit(const In& x, std::initializer_list<Dim> positions) {
+  return tensor_split(x, positions, expr_detail::cut_axis(x, 1, "hsplit"));
+}
+SINTER_DECL std::vector<Tensor> vsplit(const In& x, int parts) {
+  return split(x, parts, expr_detail::cut_axis(x, 0, "vsplit"));
+}
+SINTER_DECL std::vector<Tensor> vsplit(const In& x, std::initializer_list<Dim> positions) {
+  return tensor_split(x, positions, expr_detail::cut_axis(x, 0, "vsplit"));
+}
+SINTER_DECL std::vector<Tensor> dsplit(const In& x, int parts) {
+  return split(x, parts, expr_detail::cut_axis(x, 2, "dsplit"));
+}
+SINTER_DECL std::vector<Tensor> dsplit(const In& x, std::initializer_list<Dim> positions) {
+  return tensor_split(x, positions, expr_detail::cut_axis(x, 2, "dsplit"));
+}
+SINTER_DECL Tensor cartesian_prod(std::span<const Tensor> vectors, Location where) {
+  std::vector<Tensor> columns = meshgrid(vectors, GridIndexing::ij, where);
+  if (columns.size() == 1) return columns[0];
+  for (Tensor& column : columns) column = flatten(In(column, where));
+  return stack(columns, 1, where);
+}
+SINTER_DECL Tensor cartesian_prod(std::initializer_list<Tensor> vectors, Location where) {
+  return cartesian_prod(expr_detail::list_of(vectors), where);
+}
 
 // ---- joins
 

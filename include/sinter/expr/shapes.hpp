@@ -36,6 +36,10 @@ Tensor unflatten(const In& x, int axis, const Shape& shape);
 /// Axes `from` at the places `to`; the others keep their order.
 Tensor movedim(const In& x, Axes from, Axes to);
 Tensor swapaxes(const In& x, int a, int b);
+Tensor swapdims(const In& x, int a, int b);
+Tensor moveaxis(const In& x, Axes from, Axes to);
+/// x in the shape of another tensor, with as many elements.
+Tensor reshape_as(const In& x, const In& other);
 Tensor atleast_1d(const In& x);
 Tensor atleast_2d(const In& x);
 Tensor atleast_3d(const In& x);

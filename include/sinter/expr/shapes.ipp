@@ -72,6 +72,9 @@ SINTER_DECL Tensor movedim(const In& x, Axes from, Axes to) {
 }
 
 SINTER_DECL Tensor swapaxes(const In& x, int a, int b) { return transpose(x, a, b); }
+SINTER_DECL Tensor swapdims(const In& x, int a, int b) { return transpose(x, a, b); }
+SINTER_DECL Tensor moveaxis(const In& x, Axes from, Axes to) { return movedim(x, from, to); }
+SINTER_DECL Tensor reshape_as(const In& x, const In& other) { return reshape(x, other.tensor()->type.shape); }
 
 SINTER_DECL Tensor atleast_1d(const In& x) {
   const Tensor whole(x.tensor());

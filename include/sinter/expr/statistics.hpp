@@ -38,6 +38,23 @@ Tensor count_nonzero(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor logsumexp(const In& x, Axes axes, Keep keep = Keep::no);
 /// The largest less the smallest.
 Tensor ptp(const In& x, Axes axes = {}, Keep keep = Keep::no);
+/// The smallest and the largest, with the same axes.
+struct MinMax {
+  Tensor min, max;
+};
+MinMax aminmax(const In& x, Axes axes = {}, Keep keep = Keep::no);
+struct VarMean {
+  Tensor var, mean;
+};
+VarMean var_mean(const In& x, Axes axes = {}, VarOptions options = {});
+struct StdMean {
+  Tensor stddev, mean;
+};
+StdMean std_mean(const In& x, Axes axes = {}, VarOptions options = {});
+/// norm(a - b) over all elements.
+Tensor dist(const In& a, const In& b, double p = 2);
+/// The distances norm(x[i] - x[j]) of the rows i < j of a matrix, in row-major order.
+Tensor pdist(const In& x, double p = 2);
 /// sum(x * weights) / sum(weights). Weights broadcast to x; of rank 1 and one axis they lie along that.
 Tensor average(const In& x, const In& weights, Axes axes = {}, Keep keep = Keep::no);
 

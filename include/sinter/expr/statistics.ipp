@@ -105,6 +105,27 @@ SINTER_DECL Tensor ptp(const In& x, Axes axes, Keep keep) {
   return expr_detail::Term(amax(t, axes, keep), x.where) - expr_detail::Term(amin(t, axes, keep), x.where);
 }
 
+SINTER_DECL MinMax aminmax(const In& x, Axes axes, Keep keep) { return {amin(x, axes, keep), amax(x, axes, keep)}; }
+SINTER_DECL VarMean var_mean(const In& x, Axes axes, VarOptions options) {
+  return {var(x, axes, options), mean(x, axes, options.keep)};
+}
+SINTER_DECL StdMean std_mean(const In& x, Axes axes, VarOptions options) {
+  return {stddev(x, axes, options), mean(x, axes, options.keep)};
+}
+SINTER_DECL Tensor dist(const In& a, const In& b, double p) {
+  return norm(expr_detail::Term(a) - expr_detail::Term(b), {}, {.p = p});
+}
+SINTER_DECL Tensor pdist(const In& x, double p) {
+  const expr_detail::Term t = expr_detail::floating(x);
+  if (t.rank() != 2) throw ShapeError("pdist", "x is " + t.shape().text() + ", a matrix is required", x.where);
+  const auto rows = static_cast<std::int64_t>(t.shape()[0]);  // of a symbolic extent: a guard
+  const expr_detail::Term pairs(triu_indices(rows, rows, 1), x.where);
+  const auto rows_at = [&](int which) {
+    return expr_detail::Term(index_select(t, 0, In(select(pairs, 0, which), x.where)), x.where);
+  };
+  return norm(rows_at(0) - rows_at(1), 1, {.p = p});
+}
+
 SINTER_DECL Tensor average(const In& x, const In& weights, Axes axes, Keep keep) {
   using expr_detail::Term;
   const Term t = expr_detail::floating(x);
