@@ -8,6 +8,8 @@
 #include <sinter/ops/host_function.hpp>
 #include <sinter/ops/linalg_vals.hpp>
 
+#include <algorithm>
+
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
@@ -26,6 +28,14 @@ inline void require_square(const InferArgs& args) {
     throw ShapeError(args.op, "the operand is " + shape.text() + ", square matrices (..., n, n) are required",
                      args.where);
 }
+/// What the op was recorded with is the lesser extent of its operand. Symbols were compared then.
+inline void require_steps(const InferArgs& args, Dim steps) {
+  const Shape& shape = args.in[0].shape;
+  if (!steps.is_static() || !shape[-1].is_static() || !shape[-2].is_static()) return;
+  if (steps.value() != std::min(shape[-1].value(), shape[-2].value()))
+    throw ShapeError(args.op, "the operand is " + shape.text() + ", steps are " + steps.text(), args.where,
+                     "steps are the lesser extent");
+}
 /// The extents before those of the matrix.
 inline Shape batch_of(const Shape& shape, int matrix_axes = 2) {
   return Shape(shape.dims().first(as_index(shape.rank() - matrix_axes)));
@@ -41,6 +51,7 @@ namespace ops {
 using ops_detail::batch_of;
 using ops_detail::require_matrices;
 using ops_detail::require_square;
+using ops_detail::require_steps;
 using ops_detail::with_dims;
 using ops_detail::with_shape;
 
@@ -55,6 +66,7 @@ SINTER_DECL void Cholesky::batch(const BatchArgs& args, BatchedList& results) {
 
 SINTER_DECL void LuFactor::infer(const InferArgs& args, TypeList& out) {
   require_matrices(args);
+  require_steps(args, args.attrs[steps]);
   const Shape batches = batch_of(args.in[0].shape);
   out.push_back(args.in[0]);
   out.push_back(with_shape(args, with_dims(batches, {args.attrs[steps]}), DType::i32));
@@ -92,6 +104,7 @@ SINTER_DECL Batched TriangularSolve::batch(const BatchArgs& args) {
 
 SINTER_DECL void Qr::infer(const InferArgs& args, TypeList& out) {
   require_matrices(args);
+  require_steps(args, args.attrs[steps]);
   const Shape &shape = args.in[0].shape, batches = batch_of(shape);
   const Dim inner = args.attrs[mode] == QrMode::complete ? shape[-2] : args.attrs[steps];
   if (args.attrs[mode] != QrMode::r) out.push_back(with_shape(args, with_dims(batches, {shape[-2], inner})));
@@ -103,6 +116,7 @@ SINTER_DECL void Qr::batch(const BatchArgs& args, BatchedList& results) {
 
 SINTER_DECL void Svd::infer(const InferArgs& args, TypeList& out) {
   require_matrices(args);
+  require_steps(args, args.attrs[steps]);
   const Shape &shape = args.in[0].shape, batches = batch_of(shape);
   const SvdVectors made = args.attrs[vectors];
   const Dim k = args.attrs[steps], rows = shape[-2], columns = shape[-1];
@@ -138,6 +152,7 @@ SINTER_DECL Val Solve::decompose(const DecomposeArgs& args) {
 
 SINTER_DECL Type Pinv::infer(const InferArgs& args) {
   require_matrices(args);
+  require_steps(args, args.attrs[steps]);
   for (std::size_t i = 1; i < 3; ++i) {
     ops_detail::require_same_dtype(args, 0, i);
     ops_detail::require_rank(args, i, 0);

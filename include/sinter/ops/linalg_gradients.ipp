@@ -216,8 +216,8 @@ SINTER_DECL ValList Det::vjp(const VjpArgs& a) {
   const int rank = lu.packed.rank();
   const bool is_double = a.in[0].dtype() == DType::f64;
   const double epsilon = is_double ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
-  const Val largest = amax(abs(a.in[0]), {rank - 2, rank - 1}, kept);
-  const Val tiny = where(eq(largest, 0), 1, largest) * epsilon;
+  const Val size = sum(abs(a.in[0]), {rank - 2, rank - 1}, kept);  // of no elements too
+  const Val tiny = where(eq(size, 0), 1, size) * epsilon;
   lu.packed = where(logical_and(is_on_diagonal(lu.packed), eq(lu.packed, 0)), tiny, lu.packed);
   const Val diagonal = diagonal_of(lu.packed);
   const Val determinant = prod(diagonal, {rank - 2}) * permutation_sign(lu.pivots, diagonal.dtype());
