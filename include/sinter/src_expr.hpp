@@ -13,6 +13,7 @@
 #include <sinter/expr/einsum.ipp>
 #include <sinter/expr/embedding.ipp>
 #include <sinter/expr/expr.ipp>
+#include <sinter/expr/found.ipp>
 #include <sinter/expr/functions.ipp>
 #include <sinter/expr/gather_scatter.ipp>
 #include <sinter/expr/handles.ipp>
@@ -24,6 +25,7 @@
 #include <sinter/expr/linalg_norms.ipp>
 #include <sinter/expr/losses.ipp>
 #include <sinter/expr/statistics.ipp>
+#include <sinter/expr/order.ipp>
 #include <sinter/expr/padding.ipp>
 #include <sinter/expr/pooling.ipp>
 #include <sinter/expr/matrices.ipp>

@@ -12,6 +12,7 @@
 #include <sinter/ops/convolution.ipp>
 #include <sinter/ops/custom_derivative.ipp>
 #include <sinter/ops/flip.ipp>
+#include <sinter/ops/found.ipp>
 #include <sinter/ops/host_function.ipp>
 #include <sinter/ops/infer.ipp>
 #include <sinter/ops/join.ipp>
@@ -22,6 +23,7 @@
 #include <sinter/ops/linalg_vals.ipp>
 #include <sinter/ops/loss.ipp>
 #include <sinter/ops/matmul.ipp>
+#include <sinter/ops/order.ipp>
 #include <sinter/ops/random.ipp>
 #include <sinter/ops/reduction.ipp>
 #include <sinter/ops/region.ipp>

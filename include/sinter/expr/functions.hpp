@@ -15,6 +15,7 @@
 #include <sinter/expr/embedding.hpp>
 #include <sinter/expr/equality.hpp>
 #include <sinter/expr/expr.hpp>
+#include <sinter/expr/found.hpp>
 #include <sinter/expr/handles.hpp>
 #include <sinter/expr/indexing.hpp>
 #include <sinter/expr/layers.hpp>
@@ -22,6 +23,7 @@
 #include <sinter/expr/losses.hpp>
 #include <sinter/expr/matrices.hpp>
 #include <sinter/expr/normalisation.hpp>
+#include <sinter/expr/order.hpp>
 #include <sinter/expr/padding.hpp>
 #include <sinter/expr/parts.hpp>
 #include <sinter/expr/products.hpp>

@@ -4,6 +4,7 @@
 #include <sinter/expr/indexing.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/expr/found.hpp>
 #include <sinter/expr/gather_scatter_records.hpp>
 #include <sinter/expr/recording.hpp>
 
@@ -143,6 +144,10 @@ inline Gathers gathers_of(const Region& region, std::span<const Index> positions
 }  // namespace expr_detail
 
 SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
+  if (expr_detail::has_mask(positions)) {
+    const expr_detail::UnmaskedIndex plain = expr_detail::without_masks(x, positions, "index");
+    return index(In(plain.x, x.where), plain.positions);
+  }
   Ref<TensorImpl> value = x.tensor();
   expr_detail::Region region = expr_detail::region_of(value->type.shape, positions, "index", x.where);
   Shape kept = region.kept(value->type.shape);
@@ -218,8 +223,27 @@ inline Tensor scatter_into(const Tensor& part, const Gathers& gathers, const Ten
   return reshape(In(record_scatter(table, joined.index, wide, {.axis = joined.axis}, combine, where), where), whole);
 }
 
+inline Tensor combine_at(const In& base, std::span<const Index> positions, const In& value, Combine combine);
+/// The same where there are masks among the positions. A number is chosen where a single mask holds, so that nobody has
+/// to know where that is.
+inline Tensor combine_at_masks(const In& base, std::span<const Index> positions, const In& value, Combine combine) {
+  const Tensor target(base.tensor());
+  const bool is_number = !value.leaf.value || value.leaf.value->type.shape.rank() == 0;
+  if (const auto mask = is_number ? only_mask(target.shape(), positions, value.where) : std::nullopt) {
+    const Tensor number = cast(In(number_beside(value, *target.impl()), value.where), target.dtype());
+    Tensor changed = number;
+    if (combine == Combine::add) changed = target + number;
+    if (combine == Combine::mul) changed = target * number;
+    return where(*mask, changed, target, value.where);
+  }
+  const UnmaskedIndex plain = without_masks(In(target, value.where), positions, "at");
+  return reshape(In(combine_at(In(plain.x, value.where), plain.positions, value, combine), value.where),
+                 target.shape());
+}
+
 /// `base` with the part at `positions` combined with `value`: without index tensors, replaced by it.
 inline Tensor combine_at(const In& base, std::span<const Index> positions, const In& value, Combine combine) {
+  if (has_mask(positions)) return combine_at_masks(base, positions, value, combine);
   Ref<TensorImpl> target = base.tensor();
   const Shape whole = target->type.shape;
   const Region region = region_of(whole, positions, "at", value.where);

@@ -13,6 +13,7 @@
 #include <sinter/ops/custom_derivative.hpp>
 #include <sinter/ops/elementary.hpp>
 #include <sinter/ops/flip.hpp>
+#include <sinter/ops/found.hpp>
 #include <sinter/ops/join.hpp>
 #include <sinter/ops/layer_norm.hpp>
 #include <sinter/ops/leaf.hpp>
@@ -20,6 +21,7 @@
 #include <sinter/ops/loss.hpp>
 #include <sinter/ops/matmul.hpp>
 #include <sinter/ops/more_activations.hpp>
+#include <sinter/ops/order.hpp>
 #include <sinter/ops/random.hpp>
 #include <sinter/ops/reduction.hpp>
 #include <sinter/ops/region.hpp>

@@ -51,6 +51,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Argmax, ops::Argmin,
     // cumulative
     ops::Cumsum, ops::Cumprod, ops::Cummax, ops::Cummin,
+    // order
+    ops::Sort, ops::Topk, ops::OrderStatistic, ops::Searchsorted, ops::Nonzero, ops::Unique,
     // view, join
     ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
     ops::Flip, ops::Convolution, ops::SumWindows,

@@ -133,6 +133,7 @@ class SlotClaims {
 
  private:
   bool announce();
+  void withdraw() noexcept;
   static void give_back(VariableSlot& slot) noexcept { slot.word_.fetch_and(~VariableSlot::claimed); }
   std::vector<VariableSlot*> slots_;         // null: not claimed any more
   tensor_detail::Reader* reader_ = nullptr;  // of the one thread that uses this

@@ -177,21 +177,26 @@ SINTER_DECL void set_slots(std::span<VariableSlot* const> slots, std::span<Tenso
 /// False for a thread without a number, whose claims would not be confirmed.
 SINTER_DECL void SlotClaims::reserve(std::size_t count) { slots_.reserve(count); }
 
+/// Announces, then looks at the gate; fork() closes the gate, then looks for announcements. Not before both is a slot
+/// touched: a child that was forked in between would find it claimed for ever.
 SINTER_DECL bool SlotClaims::announce() {
   if (SINTER_UNLIKELY(reader_ == nullptr)) reader_ = tensor_detail::Readers::instance().threads.get();
   if (SINTER_UNLIKELY(reader_ == nullptr)) return false;
-  reader_->claims.store(reader_->claims.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  return is_announced_ = true;
+  reader_->claims.fetch_add(1);
+  is_announced_ = true;
+  if (SINTER_LIKELY(!is_fork_under_way())) return true;
+  withdraw();
+  return false;
+}
+SINTER_DECL void SlotClaims::withdraw() noexcept {
+  if (is_announced_)
+    reader_->claims.store(reader_->claims.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+  is_announced_ = false;
 }
 SINTER_DECL bool SlotClaims::add(VariableSlot& slot) {
   slots_.push_back(nullptr);
   if (!is_announced_ && !announce()) return false;
-  // The exchange stands between the announcement and the look at the gate.
   if ((slot.word_.fetch_or(VariableSlot::claimed) & VariableSlot::claimed) != 0) return false;
-  if (SINTER_UNLIKELY(is_fork_under_way())) {
-    give_back(slot);
-    return false;
-  }
   slots_.back() = &slot;
   return true;
 }
@@ -226,9 +231,7 @@ SINTER_DECL void SlotClaims::clear() noexcept {
   for (VariableSlot* slot : slots_)
     if (slot != nullptr) give_back(*slot);
   slots_.clear();
-  if (is_announced_)
-    reader_->claims.store(reader_->claims.load(std::memory_order_relaxed) - 1, std::memory_order_release);
-  is_announced_ = false;
+  withdraw();
 }
 
 SINTER_NAMESPACE_END

@@ -1,0 +1,75 @@
+// Functions that order elements along an axis: sort, the k largest, medians and quantiles, and the place of numbers among
+// sorted ones. NaN is greater than every number, equal elements keep the order of their positions, and positions are
+// i64. Names follow PyTorch and NumPy.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/tensor/tensor.hpp>
+
+#include <cstdint>
+
+SINTER_NAMESPACE_BEGIN
+
+/// Elements in an order, and where each of them was along the axis: `auto [values, indices] = sort(x);`
+struct Ordered {
+  Tensor values, indices;
+};
+
+struct SortOptions {
+  bool descending = false;  // NaN first, then from the largest to the least
+  bool stable = true;       // every sort is; there is nothing faster to choose
+};
+Ordered sort(const In& x, int axis = -1, SortOptions options = {});
+/// The positions alone.
+Tensor argsort(const In& x, int axis = -1, SortOptions options = {});
+/// Sorted along the first axis, without positions. numpy.msort, torch.msort.
+Tensor msort(const In& x);
+
+struct TopkOptions {
+  bool largest = true;  // false: the least
+  bool sorted = true;   // the largest (least) one first; false: in the order of x
+};
+/// The `count` largest elements along an axis. Of equal ones those that come first.
+Ordered topk(const In& x, Dim count, int axis = -1, TopkOptions options = {});
+/// The element that has `k` - 1 elements before it in ascending order: k counts from 1. torch.kthvalue.
+Ordered kthvalue(const In& x, Dim k, int axis = -1, Keep keep = Keep::no);
+/// The element in the middle, of an even number the lower one; NaN where there is one, which is then the first.
+Ordered median(const In& x, int axis, Keep keep = Keep::no);
+/// Of all elements.
+Tensor median(const In& x);
+/// The same of the elements that are not NaN; NaN where there are none.
+Ordered nanmedian(const In& x, int axis, Keep keep = Keep::no);
+Tensor nanmedian(const In& x);
+/// The element that is there most often, of several the least, and where it is for the last time.
+Ordered mode(const In& x, int axis = -1, Keep keep = Keep::no);
+
+/// What a quantile is between two elements: on the line between them, either one, the nearer one (of equally near ones
+/// that of even number), the middle.
+enum class QuantileInterpolation : std::uint8_t { linear, lower, higher, nearest, midpoint };
+struct QuantileOptions {
+  QuantileInterpolation interpolation = QuantileInterpolation::linear;
+  Keep keep = Keep::no;
+};
+/// The element at q (from 0 to 1) times the way through the sorted elements along `axes` (none given: all). q is a
+/// number or a tensor of shape () or [n]: then the results for each q stand along a new first axis. NaN where there is
+/// one.
+Tensor quantile(const In& x, const In& q, Axes axes = {}, QuantileOptions options = {});
+/// The same of the elements that are not NaN; NaN where there are none.
+Tensor nanquantile(const In& x, const In& q, Axes axes = {}, QuantileOptions options = {});
+
+struct SearchOptions {
+  bool right = false;  // after equal elements, not before them
+};
+/// For each element of x how many of the last axis of `sorted`, which ascends, come before it (i64): where it would be
+/// put in. `sorted` is one row for all, or has a row for each row of x.
+Tensor searchsorted(const In& sorted, const In& x, SearchOptions options = {});
+/// The same, as torch.bucketize has it: the boundaries are one row.
+Tensor bucketize(const In& x, const In& boundaries, SearchOptions options = {});
+
+struct IsinOptions {
+  bool invert = false;  // true where it is not among them
+};
+/// Whether each element of x is among the elements of `test`. NaN never is.
+Tensor isin(const In& x, const In& test, IsinOptions options = {});
+
+SINTER_NAMESPACE_END

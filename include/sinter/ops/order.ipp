@@ -1,0 +1,314 @@
+// Shapes, derivatives and batching of ops that order, and the walks over rows in which the host runs them.
+#pragma once
+
+#include <sinter/ops/order.hpp>
+
+#include <sinter/base/index.hpp>
+#include <sinter/ops/batch.hpp>
+#include <sinter/ops/leaf.hpp>
+#include <sinter/ops/order_rows.hpp>
+#include <sinter/ops/row_groups.hpp>
+#include <sinter/ops/take.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+// ---- what these ops share -------------------------------------------------------------------------------------------
+
+/// Values of x's dtype and their positions, both of `shape`.
+inline void infer_ordered(const InferArgs& args, const Shape& shape, ops::OrderedPart part, TypeList& out) {
+  if (part != ops::OrderedPart::indices) out.push_back(with_shape(args, shape));
+  if (part != ops::OrderedPart::values) out.push_back(with_shape(args, shape, DType::i64));
+}
+inline void prune_ordered(const PruneArgs& args, const OpAttr<ops::OrderedPart>& part) {
+  if (args.node.types.size() != 2 || (args.used[0] != 0 && args.used[1] != 0)) return;
+  const std::size_t kept = args.used[0] != 0 ? 0 : 1;
+  args.node.edit_attrs(
+      [&](Attrs& attrs) { attrs.set(part, kept == 0 ? ops::OrderedPart::values : ops::OrderedPart::indices); });
+  args.node.types = TypeList{args.node.types[kept]};
+  args.kept_results.push_back(static_cast<std::int32_t>(kept));
+}
+/// All results of a node that has just been added: its first one is given.
+inline void push_results(Val first, std::size_t count, BatchedList& results) {
+  for (std::size_t r = 0; r < count; ++r) {
+    Val result = first;
+    result.value.result = static_cast<std::int32_t>(r);
+    results.push_back(result);
+  }
+}
+inline void batch_ordered(const BatchArgs& a, const OpAttr<ops::OrderedPart>& part, BatchedList& results) {
+  push_results(batch_along_axes(a).value, a.attrs[part] == ops::OrderedPart::both ? 2 : 1, results);
+}
+
+/// The gradient goes to where the values came from.
+inline ValList ordered_vjp(const VjpArgs& a, const OpAttr<ops::OrderedPart>& part, ReducedAxes reduced) {
+  const bool has_values = a.attrs[part] != ops::OrderedPart::indices;
+  if (!has_values || !a.dout) return {Val{}};
+  const Val x = a.in[0];
+  const int axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), x.rank(), "order", a.where);
+  Val indices;
+  if (a.attrs[part] == ops::OrderedPart::both) indices = a.outs[1];
+  else {
+    Attrs attrs = a.attrs;
+    attrs.set(part, ops::OrderedPart::indices);
+    indices = apply(*a.out.builder->node(a.out.value).op, {x}, std::move(attrs));
+  }
+  Val gradient = a.dout;
+  if (reduced == ReducedAxes::dropped) {
+    Shape kept_shape = x.shape();
+    kept_shape.set(axis, 1);
+    indices = reshape(indices, kept_shape);
+    gradient = reshape(gradient, kept_shape);
+  }
+  const Val zeros = full(gradient, x.shape(), gradient.dtype(), 0);
+  return {apply(op_info<ops::Scatter>, {zeros, indices, gradient},
+                Attrs{.axes = {axis}}
+                    .with(ops::Scatter::shared, axis)
+                    .with(ops::Scatter::inner, x.rank() - 1 - axis)
+                    .with(ops::Scatter::combine, Combine::add))};
+}
+
+/// Where the results of a row go: `stride` elements from one to the next; null where nobody reads them.
+template <class T>
+struct RowResults {
+  T* values;
+  std::int64_t* indices;
+  std::int64_t stride;
+
+  RowResults(const HostCall& call, ops::OrderedPart part, std::int64_t offset, std::int64_t step)
+      : values(part == ops::OrderedPart::indices ? nullptr : call.out[0].as<T>() + offset),
+        indices(part == ops::OrderedPart::values ? nullptr : call.out.back().template as<std::int64_t>() + offset),
+        stride(step) {}
+  void put(std::int64_t at, const RowView<T>& row, std::int64_t position) const {
+    if (values != nullptr) values[at * stride] = row.at(position);
+    if (indices != nullptr) indices[at * stride] = position;
+  }
+};
+
+// ---- sort -----------------------------------------------------------------------------------------------------------
+
+inline double sorting_nanoseconds(std::int64_t length) { return 8.0 * static_cast<double>(length) + 20; }
+
+template <class T>
+void run_sort(HostCall& call) {
+  const RowAxis axis(call, call.in[0].shape);
+  const Direction direction = call.attrs[ops::Sort::descending] ? Direction::descending : Direction::ascending;
+  const auto part = call.attrs[ops::Sort::part];
+  const auto bytes = as_index(2 * axis.length) * sizeof(Packed);
+  for_each_row(call, axis, bytes, sorting_nanoseconds(axis.length), [&](const RowPlace& place) {
+    auto* entries = static_cast<Packed*>(place.memory);
+    const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride, direction};
+    const Packed* sorted = sort_row(row, entries, entries + axis.length, place.threads);
+    const RowResults<T> results(call, part, place.offset, axis.stride);
+    blocks_of(axis.length, place.threads).for_each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) results.put(i, row, position_of(sorted[i]));
+    });
+  });
+}
+
+// ---- topk -----------------------------------------------------------------------------------------------------------
+
+template <class T>
+void run_topk(HostCall& call) {
+  const RowAxis axis(call, call.in[0].shape);
+  const std::int64_t count = call.value_of(call.attrs[ops::Topk::count]);
+  if (count > axis.length)
+    throw ShapeError("topk", std::to_string(count) + " elements of " + std::to_string(axis.length) + " are asked for",
+                     call.where);
+  const Direction direction = call.attrs[ops::Topk::smallest] ? Direction::ascending : Direction::descending;
+  const auto part = call.attrs[ops::Topk::part];
+  const bool in_place = call.attrs[ops::Topk::in_place];
+  const auto bytes = as_index(std::max(selection_room(axis.length, count, axis.stride), count)) * sizeof(RowEntry<T>);
+  for_each_row(call, axis, bytes, 0.5 * static_cast<double>(axis.length) + 20, [&](const RowPlace& place) {
+    auto* entries = static_cast<RowEntry<T>*>(place.memory);
+    const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride, direction};
+    select_first(row, count, entries);
+    if (in_place)
+      std::sort(entries, entries + count,
+                [](const RowEntry<T>& a, const RowEntry<T>& b) { return position_of(a) < position_of(b); });
+    const RowResults<T> results(call, part, axis.place_in(place, count), axis.stride);
+    for (std::int64_t i = 0; i < count; ++i) results.put(i, row, position_of(entries[i]));
+  });
+}
+
+// ---- order_statistic ------------------------------------------------------------------------------------------------
+
+/// The position of element number `rank` of the order.
+template <class T>
+std::int64_t position_of_rank(const RowView<T>& row, std::int64_t rank, RowEntry<T>* entries) {
+  for (std::int64_t i = 0; i < row.length; ++i) entries[i] = entry_of(row.key(i), i);
+  std::nth_element(entries, entries + rank, entries + row.length);
+  return position_of(entries[rank]);
+}
+
+/// Of the runs of equal elements the longest, of these the first: the position of its last element.
+template <class T>
+std::int64_t position_of_mode(const RowView<T>& row, void* memory) {
+  auto* entries = static_cast<Packed*>(memory);
+  const Packed* sorted = sort_row(row, entries, entries + row.length, RowThreads::one);
+  std::int64_t longest = 0, position = 0;
+  for (std::int64_t begin = 0, end = 1; begin < row.length; begin = end++) {
+    const auto key = row.key(position_of(sorted[begin]));
+    while (end < row.length && row.key(position_of(sorted[end])) == key) ++end;
+    if (end - begin <= longest) continue;
+    longest = end - begin;
+    position = position_of(sorted[end - 1]);
+  }
+  return position;
+}
+
+template <class T>
+std::int64_t position_of_statistic(const RowView<T>& row, ops::OrderStatisticKind kind, std::int64_t rank,
+                                   void* memory) {
+  using Kind = ops::OrderStatisticKind;
+  if (kind == Kind::mode) return position_of_mode(row, memory);
+  if (kind == Kind::median || kind == Kind::nanmedian) {
+    std::int64_t numbers = 0, first_nan = row.length;
+    for (std::int64_t i = row.length; i-- > 0;) {
+      const bool is_number = !is_not_a_number(row.at(i));
+      numbers += is_number;
+      if (!is_number) first_nan = i;
+    }
+    if (numbers == 0 || (kind == Kind::median && numbers < row.length)) return first_nan;
+    rank = (numbers - 1) / 2;
+  }
+  return position_of_rank(row, rank, static_cast<RowEntry<T>*>(memory));
+}
+
+template <class T>
+void run_order_statistic(HostCall& call) {
+  using Op = ops::OrderStatistic;
+  const RowAxis axis(call, call.in[0].shape);
+  const auto kind = call.attrs[Op::kind];
+  const std::int64_t rank = kind == ops::OrderStatisticKind::rank ? call.value_of(call.attrs[Op::rank]) : 0;
+  if (axis.outer * axis.stride > 0 && rank >= axis.length)
+    throw ShapeError("order_statistic",
+                     "element " + std::to_string(rank) + " of " + std::to_string(axis.length) + " is asked for",
+                     call.where);
+  const auto part = call.attrs[Op::part];
+  const auto bytes = as_index(axis.length) * std::max(sizeof(RowEntry<T>), 2 * sizeof(Packed));
+  for_each_row(call, axis, bytes, 4.0 * static_cast<double>(axis.length) + 20, [&](const RowPlace& place) {
+    const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride};
+    const RowResults<T> results(call, part, axis.place_in(place, 1), 1);
+    results.put(0, row, position_of_statistic(row, kind, rank, place.memory));
+  });
+}
+
+// ---- searchsorted ---------------------------------------------------------------------------------------------------
+
+template <class T>
+std::int64_t count_before(const T* sorted, std::int64_t length, T x, bool or_equal) {
+  const auto key = order_key(x);
+  std::int64_t first = 0;
+  while (length > 0) {
+    const std::int64_t half = length / 2;
+    const auto middle = order_key(sorted[first + half]);
+    const bool is_before = or_equal ? middle <= key : middle < key;
+    first = is_before ? first + half + 1 : first;
+    length = is_before ? length - half - 1 : half;
+  }
+  return first;
+}
+
+template <class T>
+void run_searchsorted(HostCall& call) {
+  const Shape& shape = call.in[0].shape;
+  const std::int64_t length = shape[-1].value(), numbers = call.in[1].numel;
+  const bool is_one_row = shape.rank() == 1, or_equal = call.attrs[ops::Searchsorted::right];
+  const std::int64_t per_row = is_one_row || numbers == 0 ? numbers : call.in[1].shape[-1].value();
+  const double nanoseconds = 3.0 * (std::log2(static_cast<double>(length) + 2) + 1);
+  parallel_for(numbers, nanoseconds, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* row = call.in[0].as<T>() + (is_one_row ? 0 : i / per_row * length);
+      call.out[0].as<std::int64_t>()[i] = count_before(row, length, call.in[1].as<T>()[i], or_equal);
+    }
+  });
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL void Sort::infer(const InferArgs& args, TypeList& out) {
+  ops_detail::first_axis(args);
+  ops_detail::infer_ordered(args, args.in[0].shape, args.attrs[part], out);
+}
+SINTER_DECL void Sort::run_on_host(HostCall& call) {
+  visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_sort<decltype(tag)>(call); });
+}
+SINTER_DECL ValList Sort::vjp(const VjpArgs& a) { return ops_detail::ordered_vjp(a, part, kept); }
+SINTER_DECL void Sort::batch(const BatchArgs& a, BatchedList& results) { ops_detail::batch_ordered(a, part, results); }
+SINTER_DECL void Sort::prune(const PruneArgs& args) { ops_detail::prune_ordered(args, part); }
+
+SINTER_DECL void Topk::infer(const InferArgs& args, TypeList& out) {
+  const int axis = ops_detail::first_axis(args);
+  ensure(args.attrs.has(count), "topk: the number of elements is required");
+  const Dim wanted = args.attrs[count];
+  Shape shape = args.in[0].shape;
+  if (wanted.is_static() && (wanted.value() < 0 || ops_detail::is_shorter(shape[axis], wanted.value())))
+    throw ShapeError(args.op, wanted.text() + " elements along axis " + std::to_string(axis) + " of " + shape.text(),
+                     args.where, "at least 0 and at most all of them are possible");
+  shape.set(axis, wanted);
+  ops_detail::infer_ordered(args, shape, args.attrs[part], out);
+}
+SINTER_DECL void Topk::run_on_host(HostCall& call) {
+  visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_topk<decltype(tag)>(call); });
+}
+SINTER_DECL ValList Topk::vjp(const VjpArgs& a) { return ops_detail::ordered_vjp(a, part, kept); }
+SINTER_DECL void Topk::batch(const BatchArgs& a, BatchedList& results) { ops_detail::batch_ordered(a, part, results); }
+SINTER_DECL void Topk::prune(const PruneArgs& args) { ops_detail::prune_ordered(args, part); }
+
+SINTER_DECL void OrderStatistic::infer(const InferArgs& args, TypeList& out) {
+  const int axis = ops_detail::first_axis(args);
+  const Shape& shape = args.in[0].shape;
+  ops_detail::require_nonempty(args, shape);
+  if (args.attrs[kind] == OrderStatisticKind::rank) {
+    const Dim wanted = args.attrs[rank];
+    if (wanted.is_static() && (wanted.value() < 0 || ops_detail::is_shorter(shape[axis], wanted.value() + 1)))
+      throw ShapeError(args.op,
+                       "element " + wanted.text() + " along axis " + std::to_string(axis) + " of " + shape.text(),
+                       args.where, "they are counted from 0");
+  }
+  ops_detail::infer_ordered(args, ops_detail::reduced_shape(args, shape), args.attrs[part], out);
+}
+SINTER_DECL void OrderStatistic::run_on_host(HostCall& call) {
+  visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_order_statistic<decltype(tag)>(call); });
+}
+SINTER_DECL ValList OrderStatistic::vjp(const VjpArgs& a) {
+  return ops_detail::ordered_vjp(a, part, ReducedAxes::dropped);
+}
+SINTER_DECL void OrderStatistic::batch(const BatchArgs& a, BatchedList& results) {
+  ops_detail::batch_ordered(a, part, results);
+}
+SINTER_DECL void OrderStatistic::prune(const PruneArgs& args) { ops_detail::prune_ordered(args, part); }
+
+SINTER_DECL Type Searchsorted::infer(const InferArgs& args) {
+  ops_detail::require_same_dtype(args);
+  const Shape &sorted = args.in[0].shape, &x = args.in[1].shape;
+  bool fits = sorted.rank() == 1 || (sorted.rank() > 1 && sorted.rank() == x.rank());
+  for (int i = 0; fits && sorted.rank() > 1 && i + 1 < sorted.rank(); ++i) fits = sorted[i] == x[i];
+  if (!fits)
+    throw ShapeError(args.op, "the sorted numbers are " + sorted.text() + ", x is " + x.text(), args.where,
+                     "they are one row, or have a row for each row of x: all axes but the last are the same");
+  return ops_detail::with_shape(args, x, DType::i64);
+}
+SINTER_DECL void Searchsorted::run_on_host(HostCall& call) {
+  visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_searchsorted<decltype(tag)>(call); });
+}
+/// Examples become rows: each has numbers of its own, which are one row of them.
+SINTER_DECL Batched Searchsorted::batch(const BatchArgs& a) {
+  const bool has_one_row = a.in[0].rank() - (a.is_batched(0) ? 1 : 0) == 1;
+  if (has_one_row && !a.is_batched(0)) return apply(a.op, a.in, a.attrs);
+  const Val sorted = ops_detail::with_batch(a, 0), x = ops_detail::with_batch(a, 1);
+  if (!has_one_row) return apply(a.op, {sorted, x}, a.attrs);
+  Shape rows{x.shape()[0], 1};
+  for (int i = 1; i < x.rank(); ++i) rows.set(1, rows[1] * x.shape()[i]);
+  return reshape(apply(a.op, {sorted, reshape(x, rows)}, a.attrs), x.shape());
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END
