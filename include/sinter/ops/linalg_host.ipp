@@ -488,16 +488,16 @@ SINTER_DECL void LuFactor::run_on_host(HostCall& call) {
 }
 
 SINTER_DECL void LuPermutation::run_on_host(HostCall& call) {
-  const std::int64_t steps = call.in[0].shape[-1].value(), rows = call.out[0].shape[-1].value();
-  for (std::int64_t i = 0; rows > 0 && i < call.out[0].numel / rows; ++i) {
+  const std::int64_t steps = call.in[0].shape[-1].value(), length = call.out[0].shape[-1].value();
+  for (std::int64_t i = 0; length > 0 && i < call.out[0].numel / length; ++i) {
     const std::int32_t* pivots = call.in[0].as<std::int32_t>() + i * steps;
-    std::int64_t* order = call.out[0].as<std::int64_t>() + i * rows;
-    for (std::int64_t row = 0; row < rows; ++row) order[row] = row;
+    std::int64_t* order = call.out[0].as<std::int64_t>() + i * length;
+    for (std::int64_t row = 0; row < length; ++row) order[row] = row;
     for (std::int64_t step = 0; step < steps; ++step) {
       const std::int64_t other = pivots[step] - 1;
-      if (step >= rows || other < 0 || other >= rows)
+      if (step >= length || other < 0 || other >= length)
         throw IndexError("lu_solve",
-                         "pivot " + std::to_string(pivots[step]) + " names no row of " + std::to_string(rows),
+                         "pivot " + std::to_string(pivots[step]) + " names no row of " + std::to_string(length),
                          call.where, "pivots are those of lu_factor: they count from 1");
       std::swap(order[step], order[other]);
     }
