@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/autodiff/custom.hpp>
+#include <sinter/autodiff/parameters.hpp>
 #include <sinter/autodiff/tape.hpp>
 #include <sinter/autodiff/transforms.hpp>
 #include <sinter/autodiff/vmap.hpp>

@@ -71,7 +71,7 @@ SINTER_DECL std::unique_ptr<Product> make_product(const Program& program, const 
     if (kernel.is_reduced(a)) return nullptr;
   const Inst& contract = kernel.body[program.passes[0].reductions[0]];
   const Inst &a = kernel.body[contract.args[0]], &b = kernel.body[contract.args[1]];
-  if (a.prim != Prim::load || b.prim != Prim::load) return nullptr;
+  if (!is_plain_load(kernel, a) || !is_plain_load(kernel, b)) return nullptr;
 
   const auto k = as_index(kernel.rank() - 1);
   const auto stride = [&](const Inst& load, std::size_t axis) {
@@ -85,7 +85,7 @@ SINTER_DECL std::unique_ptr<Product> make_product(const Program& program, const 
   const Inst &left = is_swapped ? b : a, &right = is_swapped ? a : b;
 
   std::unique_ptr<Product> product;
-  visit_dtype(contract.dtype, [&](auto tag) { product = std::make_unique<TypedProduct<Stored<decltype(tag)>>>(); });
+  visit_computed(contract.dtype, [&](auto tag) { product = std::make_unique<TypedProduct<Stored<decltype(tag)>>>(); });
   product->left_ = {left.access, stride(left, k - 2), stride(left, k)};
   product->right_ = {right.access, stride(right, k - 1), stride(right, k)};
   product->depth_ = geometry.extent[k];
