@@ -241,6 +241,9 @@ TEST_CASE("linalg: wrong calls name what was given, where they are written") {
   CHECK(blame_of<ShapeError>([&] { linalg::solve(square, ones({3, 2})); }) == blame("solve"));
   CHECK(blame_of<ShapeError>([&] { linalg::solve(square, vector, {.left = false}); }) == blame("solve"));
   CHECK(blame_of<ShapeError>([&] { linalg::svd(vector); }) == blame("svd"));
+  CHECK(blame_of<DTypeError>([&] { linalg::inv(square.to(DType::f16)); }) == blame("inv"));
+  CHECK(blame_of<DTypeError>([&] { linalg::matrix_exp(square.to(DType::bf16)); }) == blame("matrix_exp"));
+  CHECK(linalg::solve(square.to(DType::f16), square).dtype() == DType::f32);
   CHECK(blame_of<ShapeError>([&] { linalg::lu_solve(square, vector, square); }) == blame("lu_solve"));
   CHECK(blame_of<ShapeError>([&] { linalg::householder_product(wide, vector); }) == blame("householder_product"));
   CHECK(blame_of<UserError>([&] { linalg::matrix_norm(square, 3); }) == blame("matrix_norm"));

@@ -16,7 +16,9 @@ namespace ops_detail {
 /// The operand is a batch of matrices of f32 or f64.
 inline void require_matrices(const InferArgs& args, std::size_t operand = 0) {
   const Type& type = args.in[operand];
-  require_floating(args, operand);
+  if (type.dtype != DType::f32 && type.dtype != DType::f64)
+    throw DTypeError(args.op, "the operand is " + type.text() + ", it must be f32 or f64", args.where,
+                     "cast it: cast(x, DType::f32)");
   if (type.shape.rank() < 2)
     throw ShapeError(args.op, "the operand is " + type.shape.text() + ", matrices (..., m, n) are required",
                      args.where);
