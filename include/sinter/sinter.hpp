@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/autodiff/custom.hpp>
+#include <sinter/autodiff/parameters.hpp>
 #include <sinter/autodiff/tape.hpp>
 #include <sinter/autodiff/transforms.hpp>
 #include <sinter/autodiff/vmap.hpp>
@@ -35,6 +36,7 @@
 #ifdef SINTER_IMPLEMENTATION_CORE
 #include <sinter/src_core.hpp>
 #include <sinter/src_expr.hpp>
+#include <sinter/src_linalg.hpp>
 #include <sinter/src_ops.hpp>
 #include <sinter/src_passes.hpp>
 #endif

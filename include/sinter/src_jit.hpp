@@ -5,6 +5,7 @@
 #include <sinter/jit/backends.ipp>
 #include <sinter/jit/call/arguments.ipp>
 #include <sinter/jit/call/call.ipp>
+#include <sinter/jit/call/call_gradient.ipp>
 #include <sinter/jit/call/call_section.ipp>
 #include <sinter/jit/call/delivery.ipp>
 #include <sinter/jit/call/disabled_call.ipp>

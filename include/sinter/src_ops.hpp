@@ -3,13 +3,14 @@
 // ops
 #include <sinter/ops/attention.ipp>
 #include <sinter/ops/batch.ipp>
+#include <sinter/ops/compiled_call.ipp>
 #include <sinter/ops/control.ipp>
 #include <sinter/ops/control_batch.ipp>
 #include <sinter/ops/control_bodies.ipp>
 #include <sinter/ops/control_gradient.ipp>
 #include <sinter/ops/conv.ipp>
-#include <sinter/ops/cumulative.ipp>
 #include <sinter/ops/convolution.ipp>
+#include <sinter/ops/cumulative.ipp>
 #include <sinter/ops/custom_derivative.ipp>
 #include <sinter/ops/flip.ipp>
 #include <sinter/ops/found.ipp>
@@ -18,6 +19,9 @@
 #include <sinter/ops/join.ipp>
 #include <sinter/ops/layer_norm.ipp>
 #include <sinter/ops/leaf.ipp>
+#include <sinter/ops/linalg.ipp>
+#include <sinter/ops/linalg_gradients.ipp>
+#include <sinter/ops/linalg_vals.ipp>
 #include <sinter/ops/loss.ipp>
 #include <sinter/ops/matmul.ipp>
 #include <sinter/ops/order.ipp>
@@ -26,8 +30,9 @@
 #include <sinter/ops/region.ipp>
 #include <sinter/ops/registry.ipp>
 #include <sinter/ops/scalar.ipp>
-#include <sinter/ops/scalar_math.ipp>
 #include <sinter/ops/scalar_fold.ipp>
+#include <sinter/ops/scalar_math.ipp>
+#include <sinter/ops/scalar_op.ipp>
 #include <sinter/ops/softmax.ipp>
 #include <sinter/ops/special_math.ipp>
 #include <sinter/ops/statistics.ipp>

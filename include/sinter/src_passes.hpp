@@ -6,8 +6,10 @@
 #include <sinter/autodiff/custom.ipp>
 #include <sinter/autodiff/cut.ipp>
 #include <sinter/autodiff/forward.ipp>
+#include <sinter/autodiff/parameters.ipp>
 #include <sinter/autodiff/reverse.ipp>
 #include <sinter/autodiff/tape.ipp>
+#include <sinter/autodiff/tape_session.ipp>
 #include <sinter/autodiff/trace.ipp>
 #include <sinter/autodiff/transform_trace.ipp>
 #include <sinter/autodiff/transforms.ipp>

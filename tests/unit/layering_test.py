@@ -41,7 +41,7 @@ DEFINED_ABOVE = {
     # What recording calls: the table of ops, host operations, the tape.
     ("graph", "ops"): "find_op",
     ("graph", "expr"): "run_host_op",
-    ("graph", "autodiff"): "tape_leaf",
+    ("graph", "autodiff"): "tape_leaf put_on_tape",
     # Evaluation compiles.
     ("graph", "jit"): "evaluation_mutex",
     ("graph passes", "jit"): "evaluate",   # of values; passes have one of literals

@@ -25,5 +25,9 @@ struct CallDerivative {
 /// `wanted`: operands whose gradients are needed. `given`: results that have one.
 CallDerivative differentiate_call_body(const Graph& body, std::span<const std::uint8_t> wanted,
                                        std::span<const std::uint8_t> given);
+/// As that, of a whole program whose symbols are solved: what has a derivative of its own keeps it, and effects stay in
+/// `forward`.
+CallDerivative differentiate_program(const Graph& program, std::span<const std::uint8_t> wanted,
+                                     std::span<const std::uint8_t> given);
 
 SINTER_NAMESPACE_END

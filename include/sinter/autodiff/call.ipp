@@ -10,6 +10,7 @@
 #include <sinter/passes/cse.hpp>
 #include <sinter/passes/dce.hpp>
 #include <sinter/passes/decompose.hpp>
+#include <sinter/passes/drop_derivatives.hpp>
 #include <sinter/passes/keep_or_recompute.hpp>
 
 SINTER_NAMESPACE_BEGIN
@@ -40,7 +41,7 @@ class CallCut {
   void mark_forward() {
     is_forward_.assign(joint_.nodes().size(), false);
     for (std::size_t i = 0; i < results_; ++i) is_forward_[as_index(joint_.outputs()[i].node)] = true;
-    for (std::int32_t id : comparisons_before_gradients()) is_forward_[as_index(id)] = true;
+    for (std::int32_t id : kept_before_gradients()) is_forward_[as_index(id)] = true;
     for (std::size_t id = joint_.nodes().size(); id-- > 0;)
       if (is_forward_[id])
         for (Value v : joint_.nodes()[id].inputs) is_forward_[as_index(v.node)] = true;
@@ -52,14 +53,16 @@ class CallCut {
     return (node.op == &op_info<ops::Eq> || node.op == &op_info<ops::Ne>) &&
            is_floating(joint_.type(node.inputs[0]).dtype);
   }
-  std::vector<std::int32_t> comparisons_before_gradients() const {
+  /// Such comparisons, and effects, of the body itself.
+  std::vector<std::int32_t> kept_before_gradients() const {
     std::vector<std::int32_t> found;
     std::vector<bool> is_after(joint_.nodes().size());
     for (Value v : joint_.inputs().subspan(inputs_)) is_after[as_index(v.node)] = true;
     for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
       for (Value v : joint_.nodes()[id].inputs)
         if (is_after[as_index(v.node)]) is_after[id] = true;
-      if (!is_after[id] && compares_bits(id)) found.push_back(static_cast<std::int32_t>(id));
+      if (!is_after[id] && (compares_bits(id) || joint_.nodes()[id].op->kind == OpKind::effect))
+        found.push_back(static_cast<std::int32_t>(id));
     }
     return found;
   }
@@ -164,10 +167,11 @@ SINTER_DECL void CallCut::make(CallDerivative& out) const {
 
 }  // namespace reverse_detail
 
-SINTER_DECL CallDerivative differentiate_call_body(const Graph& original, std::span<const std::uint8_t> wanted,
-                                                   std::span<const std::uint8_t> given) {
-  // Composites are opened first, so that their parts are shared between the two halves.
-  const Graph body = Cse{}(Decompose{.symbols = Decompose::Symbols::unsolved}(original));
+namespace reverse_detail {
+/// The graph of a body and its gradient as one, cut in two. `finish` works on it before the cut.
+template <class Finish>
+CallDerivative cut_derivative(const Graph& body, std::span<const std::uint8_t> wanted,
+                              std::span<const std::uint8_t> given, const Finish& finish) {
   GraphBuilder builder(body);
   for (const Node& node : body.nodes()) builder.copy(node, node.inputs);  // ids stay
   std::vector<Value> outputs, douts, wrt;
@@ -192,10 +196,26 @@ SINTER_DECL CallDerivative differentiate_call_body(const Graph& original, std::s
     out.forward = std::make_shared<const Graph>(body);
     return out;
   }
-  const Graph joint = Cse{}(builder.finish(joint_outputs));
+  const Graph joint = finish(builder.finish(joint_outputs));
   gradients.assign(joint.outputs().begin() + static_cast<std::ptrdiff_t>(body.outputs().size()), joint.outputs().end());
-  reverse_detail::CallCut(joint, body.outputs().size(), body.inputs().size(), gradients).make(out);
+  CallCut(joint, body.outputs().size(), body.inputs().size(), gradients).make(out);
   return out;
+}
+}  // namespace reverse_detail
+
+SINTER_DECL CallDerivative differentiate_call_body(const Graph& original, std::span<const std::uint8_t> wanted,
+                                                   std::span<const std::uint8_t> given) {
+  // Composites are opened first, so that their parts are shared between the two halves.
+  const Graph body = Cse{}(Decompose{.symbols = Decompose::Symbols::unsolved}(original));
+  return reverse_detail::cut_derivative(body, wanted, given, [](const Graph& joint) { return Cse{}(joint); });
+}
+
+SINTER_DECL CallDerivative differentiate_program(const Graph& program, std::span<const std::uint8_t> wanted,
+                                                 std::span<const std::uint8_t> given) {
+  return reverse_detail::cut_derivative(program, wanted, given, [](const Graph& joint) {
+    refuse_unfinished(Dce{}(joint));
+    return Cse{}(Decompose{}(DropDerivatives{}(joint)));
+  });
 }
 
 SINTER_NAMESPACE_END

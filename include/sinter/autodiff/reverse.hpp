@@ -23,4 +23,7 @@ std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> output
 /// ()), DTypeError unless loss and inputs are floating.
 Graph differentiate(const Graph& forward, std::span<const std::int32_t> wrt_inputs, int loss_output = 0);
 
+/// Throws where an op is left that has a derivative in forward mode alone.
+void refuse_unfinished(const Graph& gradient);
+
 SINTER_NAMESPACE_END

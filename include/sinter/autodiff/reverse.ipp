@@ -219,19 +219,6 @@ inline void check_loss(const Graph& forward, int loss_output) {
                      "cast it to a floating dtype");
 }
 
-/// Throws where an op is left that has a derivative in forward mode alone.
-inline void refuse_unfinished(const Graph& gradient) {
-  std::vector<const Graph*> seen;  // calls share bodies
-  for (const Node& node : gradient.nodes()) {
-    if (node.op->refuse != nullptr) node.op->refuse(node.where);
-    for (const auto& body : node.attrs.bodies) {
-      if (std::find(seen.begin(), seen.end(), body.get()) != seen.end()) continue;
-      seen.push_back(body.get());
-      refuse_unfinished(Dce{}(*body));
-    }
-  }
-}
-
 inline void check_wrt(const Graph& forward, std::span<const std::int32_t> wrt_inputs) {
   for (std::int32_t position : wrt_inputs) {
     ensure(position >= 0 && as_index(position) < forward.inputs().size(), "differentiate: no such input");
@@ -245,6 +232,18 @@ inline void check_wrt(const Graph& forward, std::span<const std::int32_t> wrt_in
 }
 
 }  // namespace reverse_detail
+
+SINTER_DECL void refuse_unfinished(const Graph& gradient) {
+  std::vector<const Graph*> seen;  // calls share bodies
+  for (const Node& node : gradient.nodes()) {
+    if (node.op->refuse != nullptr) node.op->refuse(node.where);
+    for (const auto& body : node.attrs.bodies) {
+      if (std::find(seen.begin(), seen.end(), body.get()) != seen.end()) continue;
+      seen.push_back(body.get());
+      refuse_unfinished(Dce{}(*body));
+    }
+  }
+}
 
 SINTER_DECL std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> outputs,
                                         std::span<const Value> douts, std::span<const Value> wrt) {
@@ -277,7 +276,7 @@ SINTER_DECL Graph differentiate(const Graph& forward, std::span<const std::int32
     outputs.push_back(gradients[i] ? gradients[i]
                                    : full_like(Val{&builder, wrt[i], builder.node(wrt[i]).where}, 0).value);
   Graph gradient = Dce{}(builder.finish(outputs));
-  reverse_detail::refuse_unfinished(gradient);
+  refuse_unfinished(gradient);
   return gradient;
 }
 

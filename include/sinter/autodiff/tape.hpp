@@ -8,6 +8,10 @@
 #include <sinter/expr/tree.hpp>
 #include <sinter/graph/tracing.hpp>
 
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <type_traits>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -25,12 +29,33 @@ class NoGradGuard {
   bool before_;
 };
 
+/// A hook on gradients: gets what one backward() found for a Variable, gives what is to be added instead.
+using GradientFunction = std::function<Tensor(const Tensor& gradient)>;
+
+/// A registered hook; it stays when this is gone. See Variable::register_hook.
+class GradientHook {
+ public:
+  GradientHook(std::shared_ptr<VariableSlot> variable, std::uint64_t number)
+      : variable_(std::move(variable)), number_(number) {}
+  /// From now on it is called no more.
+  void remove();
+
+ private:
+  std::shared_ptr<VariableSlot> variable_;
+  std::uint64_t number_;
+};
+
+/// The same value, of which no gradient flows on: off the tape, and a constant of transforms.
+Tensor detach(const In& x);
+
 /// As loss.backward().
 void backward(const In& loss, BackwardOptions options = {});
 
 namespace autodiff_detail {
 void require_gradients(tree::View model);
 void zero_gradients(tree::View model);
+std::uint64_t add_hook(const Variable& x, GradientFunction hook, Location where);
+void remove_hook(VariableSlot& variable, std::uint64_t number);
 }  // namespace autodiff_detail
 
 /// For all floating Variables in a model: a struct or container of them.
@@ -43,7 +68,23 @@ void zero_grad(const Model& model) {
   autodiff_detail::zero_gradients(tree::view_of(model));
 }
 
+inline void GradientHook::remove() { autodiff_detail::remove_hook(*variable_, number_); }
+
 }  // namespace jit
+
+template <class F>
+jit::GradientHook Variable::register_hook(F hook, Location where) const {
+  jit::GradientFunction function;
+  if constexpr (std::is_void_v<std::invoke_result_t<F&, const Tensor&>>) {
+    function = [hook = std::move(hook)](const Tensor& gradient) mutable {
+      hook(gradient);
+      return gradient;
+    };
+  } else {
+    function = [hook = std::move(hook)](const Tensor& gradient) mutable { return Tensor(hook(gradient)); };
+  }
+  return {slot(), jit::autodiff_detail::add_hook(*this, std::move(function), where)};
+}
 
 template <class Self>
 void TensorMethods<Self>::backward(BackwardOptions options, Location where) const {

@@ -4,18 +4,24 @@
 #include <sinter/autodiff/cut.hpp>
 #include <sinter/autodiff/reverse.hpp>
 #include <sinter/autodiff/tape.hpp>
+#include <sinter/autodiff/tape_session.hpp>
 #include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/expr/capture.hpp>
 #include <sinter/graph/builder.hpp>
+#include <sinter/ops/compiled_call.hpp>
 #include <sinter/ops/registry.hpp>
 
-#include <map>
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 
 /// Where the gradient of a leaf goes. Weak: a value must not keep its Variable's gradient, which may be computed from
-/// it.
+/// it. Without a Variable: an argument of a trace that is on the tape outside.
 struct TapeLeaf {
   std::weak_ptr<VariableSlot> gradient;
   const VariableSlot* variable = nullptr;  // identity only
@@ -33,6 +39,18 @@ SINTER_DECL Ref<TensorImpl> tape_leaf(const Ref<TensorImpl>& value, const std::s
   return leaf;
 }
 
+SINTER_DECL void put_on_tape(TensorImpl& placeholder) {
+  placeholder.tape_leaf = new TapeLeaf;
+  placeholder.tape.store(TapeState::leaf, std::memory_order_release);
+}
+
+/// What a Variable's gradient goes through before it is added, in the order of registration.
+struct GradientHooks {
+  ForkSafeMutex mutex;
+  std::vector<std::pair<std::uint64_t, std::shared_ptr<const jit::GradientFunction>>> list;
+  std::uint64_t next = 1;
+};
+
 SINTER_DECL const Variable& Variable::requires_grad(Location where) const {
   const Type type = value().impl()->type;
   if (!is_floating(type.dtype))
@@ -41,9 +59,12 @@ SINTER_DECL const Variable& Variable::requires_grad(Location where) const {
   const Tensor zeros = full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where);
   static ForkSafeMutex mutex;
   std::scoped_lock lock(mutex);
-  if (slot_->gradient() == nullptr)
-    slot_->set_gradient(
-        std::make_shared<VariableSlot>(zeros.impl(), slot_->name.empty() ? std::string() : slot_->name + ".grad"));
+  if (slot_->gradient() == nullptr) {
+    auto gradient =
+        std::make_shared<VariableSlot>(zeros.impl(), slot_->name.empty() ? std::string() : slot_->name + ".grad");
+    gradient->hooks = std::make_shared<GradientHooks>();
+    slot_->set_gradient(std::move(gradient));
+  }
   return *this;
 }
 
@@ -65,7 +86,7 @@ inline Ref<TensorImpl> read_slot(const std::shared_ptr<VariableSlot>& slot) {
 struct Tape {
   GraphBuilder builder;
   Value loss;
-  std::map<Value, Ref<TensorImpl>> known;
+  KnownValues known;
   std::vector<Value> leaves;
   std::vector<std::shared_ptr<VariableSlot>> gradients;  // of the leaves' Variables
 };
@@ -86,6 +107,12 @@ inline Tape read_tape(const Ref<TensorImpl>& loss, Location where) {
       throw UserError("backward", "a part of the graph was used up by an earlier backward()", where,
                       "call that one as backward({.keeps_graph = true}), or add the losses and call it once");
     if (state != TapeState::leaf) continue;
+    if (value->tape_leaf->variable == nullptr)
+      throw UserError(
+          "backward",
+          "the loss depends on an argument, or on what a disabled function gave, that is on the tape outside of "
+          "this function",
+          where, "call backward() outside, on what the function returns, or detach the value");
     auto gradient = value->tape_leaf->gradient.lock();
     if (!gradient) continue;  // nobody could read it
     tape.leaves.push_back(v);
@@ -94,8 +121,37 @@ inline Tape read_tape(const Ref<TensorImpl>& loss, Location where) {
   return tape;
 }
 
+/// Compiled calls on the tape become their own operations, so that gradients can be differentiated again.
+inline void open_calls(Tape& tape) {
+  const auto is_compiled = [](const Node& node) { return node.op == &op_info<ops::CompiledCall>; };
+  const auto& nodes = tape.builder.graph().nodes();
+  if (std::none_of(nodes.begin(), nodes.end(), is_compiled)) return;
+  GraphBuilder opened(tape.builder.graph());
+  std::vector<std::int32_t> moved;
+  const auto now = [&](Value v) { return Value{moved[as_index(v.node)], v.result}; };
+  for (const Node& node : nodes) {
+    Values operands;
+    for (Value v : node.inputs) operands.push_back(now(v));
+    if (!is_compiled(node)) {
+      moved.push_back(opened.copy(node, operands).node);
+      continue;
+    }
+    const auto* rule = payload_cast<CallRule>(node.attrs.payload.get());
+    Attrs attrs;
+    attrs.bodies.push_back(rule->forward());
+    const std::span<const Value> inputs(operands.begin(), as_index(node.attrs[ops::CompiledCall::inputs]));
+    moved.push_back(opened.add(op_info<ops::Region>, inputs, std::move(attrs), node.where).node);
+  }
+  KnownValues known;
+  for (auto& [v, value] : tape.known) known.emplace(now(v), std::move(value));
+  tape.known = std::move(known);
+  tape.loss = now(tape.loss);
+  for (Value& leaf : tape.leaves) leaf = now(leaf);
+  tape.builder = std::move(opened);
+}
+
 /// Values of the tape forget what they were computed from.
-inline void use_up(const std::map<Value, Ref<TensorImpl>>& known) {
+inline void use_up(const KnownValues& known) {
   std::vector<PendingNode*> pending_nodes;  // freed outside the lock
   {
     std::scoped_lock lock(evaluation_mutex());
@@ -145,6 +201,67 @@ SINTER_DECL const Variable& Variable::zero_grad(Location where) const {
   return *this;
 }
 
+SINTER_DECL std::uint64_t jit::autodiff_detail::add_hook(const Variable& x, GradientFunction hook, Location where) {
+  GradientHooks& hooks = *gradient_slot(x, "register_hook", where)->hooks;
+  auto shared = std::make_shared<const GradientFunction>(std::move(hook));
+  std::scoped_lock lock(hooks.mutex);
+  hooks.list.emplace_back(hooks.next, std::move(shared));
+  return hooks.next++;
+}
+SINTER_DECL void jit::autodiff_detail::remove_hook(VariableSlot& variable, std::uint64_t number) {
+  std::vector<std::pair<std::uint64_t, std::shared_ptr<const GradientFunction>>> removed;  // destroyed without the lock
+  GradientHooks& hooks = *(*variable.gradient())->hooks;
+  std::scoped_lock lock(hooks.mutex);
+  const auto is_other = [&](const auto& hook) { return hook.first != number; };
+  const auto gone = std::stable_partition(hooks.list.begin(), hooks.list.end(), is_other);
+  removed.assign(std::make_move_iterator(gone), std::make_move_iterator(hooks.list.end()));
+  hooks.list.erase(gone, hooks.list.end());
+}
+
+namespace jit::autodiff_detail {
+
+/// The gradient as the Variable's hooks want it.
+inline Tensor through_hooks(const VariableSlot& gradient, Tensor value, Location where) {
+  std::vector<std::shared_ptr<const GradientFunction>> hooks;
+  {
+    std::scoped_lock lock(gradient.hooks->mutex);
+    for (const auto& [number, hook] : gradient.hooks->list) hooks.push_back(hook);
+  }
+  for (const auto& hook : hooks) {
+    const Type type = value.impl()->type;
+    value = (*hook)(value);
+    value = Tensor(checked_derivative(value.impl(), type, "register_hook", "what a hook returned", where));
+  }
+  return value;
+}
+
+/// Zeros that nobody has looked at.
+inline bool is_literal_zero(const TensorImpl& value) {
+  std::scoped_lock lock(evaluation_mutex());  // another thread may be evaluating it
+  if (value.state.load(std::memory_order_acquire) != TensorState::pending) return false;
+  return value.pending_node->op == &op_info<ops::Full> && value.pending_node->attrs->value == 0;
+}
+
+/// Adds what a backward() found to the gradients of the Variables, all or none.
+inline void add_gradients(const std::vector<std::pair<std::shared_ptr<VariableSlot>, Tensor>>& found, Location where) {
+  std::vector<Ref<TensorImpl>> sums;
+  for (const auto& [slot, value] : found) {
+    const Tensor added = through_hooks(*slot, value, where);
+    const Ref<TensorImpl> before = read_slot(slot);
+    sums.push_back(is_literal_zero(*before) ? added.impl() : Tensor(Tensor(before) + added).impl());
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) assign_outside(found[i].first, sums[i]);
+}
+
+}  // namespace jit::autodiff_detail
+
+SINTER_DECL Tensor jit::detach(const In& x) {
+  NoGradGuard guard;
+  Ref<TensorImpl> value = x.tensor();
+  if (Trace::current() != nullptr) return stop_gradient(Tensor(std::move(value)), x.where);
+  return Tensor(value->tape.load(std::memory_order_acquire) == TapeState::none ? value : record_alias(value));
+}
+
 SINTER_DECL void jit::backward(const In& loss, BackwardOptions options) {
   using namespace autodiff_detail;
   const Location where = loss.where;
@@ -152,13 +269,20 @@ SINTER_DECL void jit::backward(const In& loss, BackwardOptions options) {
   if (!is_floating(value->type.dtype) || value->type.shape.rank() != 0)
     throw ShapeError("backward", "the loss is " + value->type.text() + "; a floating scalar is required", where,
                      "use sum or mean of it");
-  NoGradGuard guard;  // gradients are values, not parts of the graph
+  std::optional<NoGradGuard> guard;
+  if (!options.creates_graph) guard.emplace();  // gradients are values, not parts of the graph
   Tape tape = read_tape(value, where);
   if (tape.leaves.empty())
     throw UserError("backward", "the loss depends on no Variable that requires a gradient", where,
                     "call requires_grad() of the Variables before the loss is computed");
+  if (options.creates_graph) open_calls(tape);
   const Value seed = number(Val{&tape.builder, tape.loss, where}, 1).value;
-  const std::vector<Value> gradients = sinter::backward(tape.builder, {&tape.loss, 1}, {&seed, 1}, tape.leaves);
+  std::vector<Value> gradients;
+  {
+    std::optional<TapeSession> session;
+    if (Trace::current() == nullptr && !options.creates_graph) session.emplace(tape.builder, tape.known);
+    gradients = sinter::backward(tape.builder, {&tape.loss, 1}, {&seed, 1}, tape.leaves);
+  }
   std::vector<Value> outputs;
   for (Value v : gradients)
     if (v) outputs.push_back(v);
@@ -167,12 +291,17 @@ SINTER_DECL void jit::backward(const In& loss, BackwardOptions options) {
   std::vector<Ref<TensorImpl>> operands;
   for (Value v : rest.inputs) operands.push_back(tape.known.at(v));
   const std::vector<Ref<TensorImpl>> values = replay(rest.graph, operands);
+  std::vector<std::pair<std::shared_ptr<VariableSlot>, Tensor>> found;  // each Variable once
   for (std::size_t i = 0, at = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;
-    const Tensor sum = Tensor(read_slot(tape.gradients[i])) + Tensor(values[at++]);
-    assign_outside(tape.gradients[i], sum.impl());
+    const Tensor part(values[at++]);
+    const auto known =
+        std::find_if(found.begin(), found.end(), [&](const auto& f) { return f.first == tape.gradients[i]; });
+    if (known == found.end()) found.emplace_back(tape.gradients[i], part);
+    else known->second = known->second + part;
   }
-  if (!options.keeps_graph) use_up(tape.known);
+  add_gradients(found, where);
+  if (!options.keeps_graph && !options.creates_graph) use_up(tape.known);
 }
 
 SINTER_NAMESPACE_END

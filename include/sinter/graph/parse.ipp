@@ -405,14 +405,16 @@ class GraphParser {
     for (const Operand& element : data_)
       visit_dtype(type.dtype, [&](auto zero) {
         using T = decltype(zero);
-        if (element.is_real && !std::is_floating_point_v<T>)
+        if (element.is_real && !FloatingElement<T>)
           lexer_.fail_at(position, "an element of " + type.text() + " is not whole");
         T value;
         if constexpr (std::is_floating_point_v<T>) value = static_cast<T>(element.real);
+        else if constexpr (FloatingElement<T>) value = T(static_cast<float>(element.real));
         else value = static_cast<T>(element.integer);
-        if constexpr (std::is_same_v<T, std::int32_t>)
+        if constexpr (!FloatingElement<T> && !std::is_same_v<T, bool>)
           if (value != element.integer)
-            lexer_.fail_at(position, std::to_string(element.integer) + " is out of the range of i32");
+            lexer_.fail_at(
+                position, std::to_string(element.integer) + " is out of the range of " + std::string(name(type.dtype)));
         std::memcpy(bytes, &value, sizeof value);
         bytes += sizeof value;
       });

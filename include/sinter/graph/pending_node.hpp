@@ -112,6 +112,8 @@ ForkSafeMutex& evaluation_mutex();
 /// `value` as a leaf of the tape whose gradient goes to the gradient slot of `slot`: an object of its own, as others
 /// may hold the value for other purposes. Defined by autodiff.
 Ref<TensorImpl> tape_leaf(const Ref<TensorImpl>& value, const std::shared_ptr<VariableSlot>& slot);
+/// Marks a placeholder whose value is on the tape outside of its trace. Defined by autodiff.
+void put_on_tape(TensorImpl& placeholder);
 /// The bits of a value of one element, in its own dtype, for `op` at `where`. Ready values are read, pending ones are
 /// evaluated, and of a traced one its trace is asked.
 std::uint64_t read_bits(const Ref<TensorImpl>& value, std::string_view op, Location where);

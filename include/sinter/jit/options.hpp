@@ -52,7 +52,8 @@ enum class GuardKind : std::uint8_t {
   number_kind,
   alias,
   predicate,
-  precision
+  precision,
+  gradient
 };
 std::string_view name(GuardKind kind);
 

@@ -19,6 +19,7 @@ SINTER_NAMESPACE_BEGIN
 namespace tensor_detail {
 struct Reader;
 }
+struct GradientHooks;  // autodiff/tape.ipp
 
 /// While one is open, the values that this thread reads in slots stay alive. Sections nest; one belongs to its thread.
 class ReadSection {
@@ -81,6 +82,7 @@ struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
   }
 
   const std::string name;
+  std::shared_ptr<GradientHooks> hooks{};    // of a gradient's slot, and written before anybody else sees it
   PerThreadRole role = PerThreadRole::none;  // written before anybody else sees the slot
 
  private:

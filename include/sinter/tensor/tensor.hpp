@@ -202,8 +202,13 @@ Scalar::operator T() const {
   else return static_cast<T>(tensor_detail::read_integer(*this, DType::i64));
 }
 
+namespace jit {
+class GradientHook;  // autodiff/tape.hpp
+}
+
 struct BackwardOptions {
-  bool keeps_graph = false;  // true: backward() of it, or of what shares parts with it, may be called again
+  bool keeps_graph = false;    // true: backward() of it, or of what shares parts with it, may be called again
+  bool creates_graph = false;  // true: the gradients are on the tape themselves; keeps the graph
 };
 
 /// Functions that every tensor-like class has as members; each does what the free function of that name does.
@@ -312,6 +317,10 @@ class Variable : public TensorMethods<Variable> {
   /// The sum of what backward() has added since zero_grad(); zeros at first. Throws UserError without requires_grad().
   Tensor grad(Location where = std::source_location::current()) const;
   const Variable& zero_grad(Location where = std::source_location::current()) const;
+  /// From now on each backward() hands `hook` what it found for this Variable, and adds what that returns (the same, if
+  /// it returns nothing) to grad(). Hooks are called in the order of registration.
+  template <class F>
+  jit::GradientHook register_hook(F hook, Location where = std::source_location::current()) const;
   const std::string& name() const { return slot_->name; }
   const std::shared_ptr<VariableSlot>& slot() const { return slot_; }
 

@@ -62,6 +62,9 @@ class ArgList {
   /// The donated handle that holds `value`, if that is the only argument it enters by.
   Tensor* donated(const TensorImpl* value) const;
 
+  /// Some argument is on the tape, or a Variable that requires a gradient.
+  bool reaches_tape() const { return reaches_tape_; }
+
   /// What tracing this call has already computed (a function that reads values).
   mutable std::shared_ptr<FinishedCall> finished;
 
@@ -103,10 +106,12 @@ class ArgList {
     leaf.data = impl->data();
     leaf.impl = impl;
     leaf.slot = slot;
+    reaches_tape_ |= impl->tape.load(std::memory_order_relaxed) != TapeState::none;
   }
   static void make_ready(TensorImpl* impl);
 
   mutable ReadSection reading_;
+  bool reaches_tape_ = false;
 
   SmallVector<ArgLeaf, 16> leaves_;
   SmallVector<Tensor*, 8> donated_;

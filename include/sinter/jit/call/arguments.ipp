@@ -12,6 +12,7 @@ namespace jit {
 SINTER_DECL void ArgList::variable(const Variable& x) {
   VariableSlot* slot = x.slot().get();
   add_value(slot->peek(reading_), LeafKind::variable, slot);
+  reaches_tape_ |= slot->gradient() != nullptr;
 }
 
 SINTER_DECL Tensor* ArgList::donated(const TensorImpl* value) const {

@@ -207,6 +207,7 @@ SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* resu
   const Entry* entry = function.entry_for(args, trace, symbols);
   if (SINTER_UNLIKELY(entry == nullptr)) uncompiled_tensors(call, results);
   else if (SINTER_LIKELY(!entry->is_tree)) function.run_now(*entry, args, symbols, trace, results, {});
+  else if (entry->runs_plain) uncompiled_tensors(call, results);
   else function.run_tree(*entry, args, symbols, trace, {results, nullptr});
 }
 
@@ -218,7 +219,7 @@ SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
   Symbols symbols;
   const TraceFunction trace = tracer(call);
   const Entry* entry = function.entry_for(args, trace, symbols);
-  if (SINTER_UNLIKELY(entry == nullptr)) return uncompiled_into(call, targets, args);
+  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain)) return uncompiled_into(call, targets, args);
   std::array<Ref<TensorImpl>, 8> few;
   std::vector<Ref<TensorImpl>> many;
   if (SINTER_UNLIKELY(entry->is_tree)) {
@@ -237,7 +238,7 @@ SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
     add_arguments(call, args_);
     entry = function.entry_for(args_, trace, symbols_);
   }
-  if (SINTER_UNLIKELY(entry == nullptr)) {
+  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain)) {
     owner_ = uncompiled_result(call);
     shape_ = owner_.get();
   } else if (SINTER_UNLIKELY(entry->is_tree)) {
@@ -290,7 +291,7 @@ SINTER_DECL void warm_up(const CallRequest& call) {
   add_arguments(call, args);
   Symbols symbols;
   const TraceFunction trace = tracer(call);
-  if (const Entry* entry = call.function.entry_for(args, trace, symbols))
+  if (const Entry* entry = call.function.entry_for(args, trace, symbols); entry != nullptr && !entry->runs_plain)
     call.function.warm_up(*entry, args, trace, symbols);
 }
 SINTER_DECL Explanation explain(const CallRequest& call) {
@@ -299,7 +300,7 @@ SINTER_DECL Explanation explain(const CallRequest& call) {
   add_arguments(call, args);
   Symbols symbols;
   const Entry* entry = call.function.entry_for(args, tracer(call), symbols);
-  return explanation_of(entry, symbols);
+  return explanation_of(entry != nullptr && entry->runs_plain ? nullptr : entry, symbols);
 }
 
 }  // namespace jit_detail

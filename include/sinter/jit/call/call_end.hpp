@@ -47,6 +47,7 @@ struct CallEnd {
   std::vector<PlanInput> inputs;        // of the plan, in order
   std::vector<Assignment> assignments;  // outputs of the plan after the results
   std::size_t results = 0;
+  std::size_t saved = 0;  // among them, after those of the function: what its derivative needs
 };
 
 /// What a function holds besides its arguments. Results must not be written over it.

@@ -208,7 +208,7 @@ class CallOutputs {
   void check_places() const {
     if (targets_.empty()) return;
     const auto type_of = [this](std::size_t i) -> const Type& { return call_.frame.outputs()[i].type; };
-    check_targets(targets_, call_.end.results, type_of, call_.args, call_.held, call_.where);
+    check_targets(targets_, call_.end.results - call_.end.saved, type_of, call_.args, call_.held, call_.where);
   }
   /// A result that is copied to its place afterwards leaves its memory to the next call.
   Ref<TensorImpl> memory_for(std::size_t i) {

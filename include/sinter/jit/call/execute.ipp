@@ -125,10 +125,26 @@ SINTER_ALWAYS_INLINE void FunctionState::run_now(const Entry& entry, const ArgLi
   count_run(entry, thread, args, trace);
   if (SINTER_UNLIKELY(entry.end.plan == nullptr))
     return jit_detail::run_custom(entry, args, symbols, results, targets, where_);
+  if (SINTER_UNLIKELY(entry.gradient != nullptr)) return run_on_tape(entry, args, symbols, results, targets);
   const FrameLease frame = entry.end.plan->acquire_frame(symbols);
   std::vector<Ref<TensorImpl>> owned;
   jit_detail::place_inputs(entry.end, args, frame->places(), owned);
   jit_detail::run_end({entry.end, entry.held, args, *frame, symbols, thread, options_.mode, where_}, results, targets);
+}
+
+SINTER_DECL void FunctionState::run_on_tape(const Entry& entry, const ArgList& args,
+                                            std::span<const std::int64_t> symbols, Ref<TensorImpl>* results,
+                                            Targets targets) const {
+  const CallEnd& end = entry.end;
+  const FrameLease frame = end.plan->acquire_frame(symbols);
+  std::vector<Ref<TensorImpl>> owned, values(end.results);
+  jit_detail::place_inputs(end, args, frame->places(), owned);
+  const jit_detail::EndingCall call{end, entry.held, args, *frame, symbols, entry.threads.get(), options_.mode, where_};
+  if (!targets.empty()) return jit_detail::run_end(call, values.data(), targets);
+  jit_detail::TapedCall taped(*entry.gradient, entry.tape_attrs.of(entry.gradient, symbols), entry.tape, end, args,
+                              *frame, where_);
+  jit_detail::run_end(call, values.data(), {});
+  taped.deliver(values, results);
 }
 
 SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,

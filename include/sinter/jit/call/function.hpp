@@ -13,6 +13,7 @@
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/call.hpp>
 #include <sinter/jit/call/call_end.hpp>
+#include <sinter/jit/call/call_gradient.hpp>
 #include <sinter/jit/call/guards.hpp>
 #include <sinter/jit/call/recompile.hpp>
 #include <sinter/jit/call/stance.hpp>
@@ -98,6 +99,10 @@ struct Entry {
   GraphFunction custom;              // a registered back end's callable, in place of the plan
   std::vector<Type> custom_outputs;  // what it must give
   std::shared_ptr<TraceTree> tree;   // of a function that reads values; then there is no plan
+  jit_detail::TapeGuard tape;
+  std::shared_ptr<const jit_detail::CallGradient> gradient;  // null: no result is on the tape
+  mutable jit_detail::TapeAttrs tape_attrs;
+  bool runs_plain = false;  // its results are on the tape, and no plan has the derivative: calls run the function
   Graph traced, optimised;
   /// What products of f32 matrices may be computed in, and a bit for each default of the process (matmul_precision())
   /// that the entry serves: all, where the function's own option says it or there is no such product.
@@ -149,6 +154,10 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   void run_now(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
                const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets);
 
+  /// run_now() for calls whose results are on the tape.
+  void run_on_tape(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
+                   Ref<TensorImpl>* results, Targets targets) const;
+
   /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
   bool runs_plain(Stance stance) const { return context_.is_disabled || is_noop_ || stance == Stance::force_eager; }
   void count_plain_call() { plain_calls_.fetch_add(1, std::memory_order_relaxed); }
@@ -179,9 +188,13 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
                     const Entry** unverified = nullptr) const;
   const Entry* make_entry(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
   std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace, GuardSet specs);
+  /// An entry for calls that run the plain function, so that their results are on the tape.
+  void leave_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder) const;
   void trace_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
   /// Passes and code for a traced entry.
-  void generate(Entry& entry, const ArgList& args, Graph traced);
+  void generate(Entry& entry, const ArgList& args, Graph traced, std::vector<std::uint8_t> on_tape);
+  /// Makes the derivative of a program whose results are on the tape; gives the program that is to be run.
+  Graph with_gradient(Entry& entry, const ArgList& args, Graph program, std::vector<std::uint8_t> on_tape) const;
   /// What is decided about a call that no entry fits, under the lock.
   struct Decision {
     const Entry* fitting = nullptr;  // what another thread has made meanwhile; the rest is for where there is none

@@ -77,10 +77,59 @@ inline bool drop_unread(TracedGraph& traced, std::vector<Ref<TensorImpl>>& known
   return true;
 }
 
+inline bool is_value_on_tape(const TensorImpl& value) {
+  const TapeState state = value.tape.load(std::memory_order_relaxed);
+  return is_floating(value.type.dtype) && (state == TapeState::node || state == TapeState::leaf);
+}
+/// Values computed from what would be on the tape while that was off (NoGradGuard).
+inline std::vector<Value> stopped_values(const Capture& captured, FunctionTrace& trace) {
+  std::vector<Value> stops;
+  const auto is_wanted = [&](const TensorImpl& operand) {
+    return is_value_on_tape(operand) ||
+           std::any_of(trace.variables().begin(), trace.variables().end(), [&](const auto& read) {
+             return read.placeholder.get() == &operand && read.slot->gradient() != nullptr;
+           });
+  };
+  for (std::size_t i = 0; i < captured.walked.size(); ++i) {
+    const TensorImpl& value = *captured.walked[i];
+    if (!is_floating(value.type.dtype) || value.tape.load(std::memory_order_relaxed) != TapeState::none) continue;
+    for (const Leaf& leaf : value.pending_node->leaves())
+      if (leaf.value && is_wanted(*leaf.value)) {
+        stops.push_back(captured.walked_values[i]);
+        break;
+      }
+  }
+  return stops;
+}
+/// The graph with no gradient through these values.
+inline Graph with_stops(const Graph& graph, std::span<const Value> stops) {
+  GraphBuilder builder(graph);
+  std::vector<Values> moved(graph.nodes().size());  // by node, per result
+  const auto now = [&](Value v) { return moved[as_index(v.node)][as_index(v.result)]; };
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    Values operands;
+    for (Value v : node.inputs) operands.push_back(now(v));
+    const Value made = builder.copy(node, operands);
+    for (std::size_t r = 0; r < node.types.size(); ++r) {
+      const Value old{static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)};
+      Value result{made.node, old.result};
+      if (std::find(stops.begin(), stops.end(), old) != stops.end())
+        result =
+            builder.add_typed(op_info<ops::StopGradient>, {&result, 1}, {}, TypeList(1, node.types[r]), node.where);
+      moved[id].push_back(result);
+    }
+  }
+  std::vector<Value> outputs;
+  for (Value v : graph.outputs()) outputs.push_back(now(v));
+  return builder.finish(outputs);
+}
+
 /// The graph of a trace that read no value.
 SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where) {
   TracedGraph out;
   out.end.results = result.values.size();
+  for (const auto& value : result.values) out.on_tape.push_back(is_value_on_tape(*value));
   out.result_shape = std::move(result.shape);
   std::vector<Ref<TensorImpl>> outputs = std::move(result.values), known;
   for (std::size_t i = 0; i < trace.placeholders().size(); ++i) {
@@ -100,7 +149,9 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
     outputs.push_back(read.assigned);
     out.end.assignments.push_back({read.leaf, read.leaf >= 0 ? nullptr : read.slot});
   }
-  const CaptureOptions options{.trace = trace.id(), .ready = ReadyLeaf::constant, .last_effect = trace.last_effect()};
+  const bool has_tape = std::any_of(out.on_tape.begin(), out.on_tape.end(), [](auto flag) { return flag != 0; });
+  const CaptureOptions options{
+      .trace = trace.id(), .ready = ReadyLeaf::constant, .last_effect = trace.last_effect(), .lists_walked = has_tape};
   Capture captured = capture(outputs, known, options);
   if (captured.inputs.size() >
       known.size()) {  // captured statements that have not run: then they are constants as well
@@ -111,6 +162,7 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
     captured = capture(outputs, known, options);
   }
   if (!out.captured.empty() && drop_unread(out, known, captured)) captured = capture(outputs, known, options);
+  const std::vector<Value> stops = stopped_values(captured, trace);
   for (SymbolId id = 0; id < trace.guards().symbols.size(); ++id) {
     SymbolInfo info;
     info.hint = trace.hints()[id];
@@ -125,7 +177,8 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
     }
     captured.builder.symbols().push_back(info);
   }
-  out.graph = share_symbols(captured.finish());
+  const Graph graph = captured.finish();
+  out.graph = share_symbols(stops.empty() ? graph : with_stops(graph, stops));
   out.guards = std::move(trace.guards());
   return out;
 }
@@ -235,6 +288,36 @@ SINTER_DECL std::int64_t Entry::runs() const {
   return total;
 }
 
+namespace jit_detail {
+/// Is a result computed from what is on the tape?
+inline bool reaches_tape(FunctionTrace& trace, const TracedResult& result, const ArgList& args) {
+  if (std::none_of(result.values.begin(), result.values.end(),
+                   [](const auto& value) { return is_value_on_tape(*value); }))
+    return false;
+  std::vector<std::shared_ptr<VariableSlot>> captured;
+  for (const auto& read : trace.variables())
+    if (read.leaf < 0) captured.push_back(read.slot);
+  return tape_guard_of(args.leaves(), captured).is_needed;
+}
+}  // namespace jit_detail
+
+SINTER_DECL void FunctionState::leave_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder) const {
+  for (const auto& read : recorder.variables()) {
+    if (read.leaf >= 0) continue;
+    entry.held.captured.push_back(read.slot);
+    entry.captured_types.push_back(read.seen->type);
+  }
+  entry.tape = jit_detail::tape_guard_of(args.leaves(), entry.held.captured);
+  entry.guards = std::move(recorder.guards());
+  entry.guards.dims.clear();
+  entry.runs_plain = true;
+  if (is_logged("recompiles"))
+    sinter::note("recompiles",
+                 where_.text() + ": a gradient is wanted, and the function " +
+                     (recorder.reads().empty() ? "is compiled by a registered back end" : "reads values") +
+                     ": it runs uncompiled");
+}
+
 SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, const TraceFunction& trace,
                                                           GuardSet specs) {
   jit_detail::Stopwatch watch;
@@ -250,6 +333,11 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   FunctionTrace recorder("compile", args.leaves(), std::move(specs), std::move(policy));
   TracedResult result = trace(recorder);
   entry->trace_ms = watch.lap_ms();
+  const bool is_whole = recorder.reads().empty() && jit_detail::registered_backend(options_.backend) == nullptr;
+  if (!is_whole && jit_detail::reaches_tape(recorder, result, args)) {
+    leave_plain(*entry, args, recorder);
+    return entry;
+  }
   if (recorder.reads().empty()) {
     trace_plain(*entry, args, recorder, std::move(result));
   } else {
@@ -277,12 +365,39 @@ SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, F
   entry.captured_types = std::move(traced.captured_types);
   entry.result_shape = std::move(traced.result_shape);
   jit_detail::add_constants(traced.graph, entry.held.constants);
+  entry.tape = jit_detail::tape_guard_of(args.leaves(), entry.held.captured);
   entry.trace_ms += watch.lap_ms();
-  generate(entry, args, std::move(traced.graph));
+  generate(entry, args, std::move(traced.graph), std::move(traced.on_tape));
   entry.codegen_ms = watch.lap_ms() - entry.passes_ms;
 }
 
-SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Graph traced) {
+SINTER_DECL Graph FunctionState::with_gradient(Entry& entry, const ArgList& args, Graph program,
+                                               std::vector<std::uint8_t> on_tape) const {
+  std::vector<std::uint8_t> wanted, is_number;
+  std::size_t captured = 0;
+  for (std::size_t i = 0; i < entry.end.inputs.size(); ++i) {
+    const PlanInput& input = entry.end.inputs[i];
+    const bool is_leaf = input.source == PlanInput::Source::leaf;
+    const std::uint8_t is_on_tape =
+        is_leaf ? entry.tape.leaves[as_index(input.index)] : entry.tape.captured[captured++];
+    wanted.push_back(is_on_tape != 0 && is_floating(program.type(program.inputs()[i]).dtype));
+    is_number.push_back(is_leaf && args.leaves()[as_index(input.index)].kind == LeafKind::scalar);
+  }
+  entry.gradient = jit_detail::make_gradient(program, wanted, std::move(on_tape),
+                                             {.backend = options_.backend,
+                                              .fuse = options_.fuse,
+                                              .as_one = options_.mode == Mode::reduce_overhead,
+                                              .allow_fallback = options_.allow_fallback,
+                                              .precision = entry.precision,
+                                              .is_number = std::move(is_number)});
+  if (entry.gradient == nullptr) return program;
+  entry.end.saved = entry.gradient->saved_count();
+  entry.end.results += entry.end.saved;
+  return entry.gradient->forward();
+}
+
+SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Graph traced,
+                                         std::vector<std::uint8_t> on_tape) {
   jit_detail::Stopwatch watch;
   const BackendFunction* custom = jit_detail::registered_backend(options_.backend);
   const std::vector<Dim> solution =
@@ -292,6 +407,8 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
   entry.traced = std::move(traced);
   if (custom != nullptr)
     return jit_detail::compile_custom(entry, *custom, options_.backend, std::move(specialised), args.leaves(), where_);
+  if (std::find(on_tape.begin(), on_tape.end(), 1) != on_tape.end() && entry.tape.is_needed)
+    specialised = with_gradient(entry, args, std::move(specialised), std::move(on_tape));
   entry.optimised = jit_detail::run_passes_for(options_.backend, specialised);
   if (options_.backend != "eager") {
     std::vector<std::uint8_t> is_number, is_narrowed;
@@ -311,9 +428,11 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
       layout.push_back(spec->stride_dims[axis].substitute(solution));
     layouts.push_back(std::move(layout));
   }
+  std::vector<std::uint8_t> may_donate = jit_detail::find_donors(entry.end, entry.guards.leaves);
+  if (entry.gradient != nullptr) may_donate.clear();  // the tape holds what the code reads
   PlanOptions wanted = plan_options(entry.optimised, options_.backend, std::move(layouts),
-                                    options_.fuse && !jit_detail::is_unfused_backend(options_.backend), entry.traced,
-                                    entry.precision, jit_detail::find_donors(entry.end, entry.guards.leaves));
+                                    options_.fuse && !jit_detail::is_unfused_backend(options_.backend), specialised,
+                                    entry.precision, std::move(may_donate));
   wanted.as_one = options_.mode == Mode::reduce_overhead;
   wanted.allow_fallback |= options_.allow_fallback;
   entry.optimised = fit_memory(entry.optimised, options_.memory_budget, wanted, where_);
@@ -409,8 +528,8 @@ inline std::string ending_text(const Entry& entry, std::span<const std::int64_t>
 SINTER_DECL Explanation explanation_of(const Entry* used, std::span<const std::int64_t> symbols) {
   if (used == nullptr)
     return Explanation(
-        "this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, or past its "
-        "recompile limit\n");
+        "this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, past its "
+        "recompile limit, or because a gradient is wanted of a function that reads values\n");
   const Entry& entry = *used;
   std::string text = "guards:\n" + entry.guards.text();
   if (entry.precision != MatmulPrecision::f32 && (entry.end.plan == nullptr || entry.end.plan->depends_on_precision()))
@@ -419,6 +538,7 @@ SINTER_DECL Explanation explanation_of(const Entry* used, std::span<const std::i
         (entry.precisions == all_precisions ? ", by Options::matmul_precision\n" : ", the default of the process\n");
   if (entry.tree != nullptr) return Explanation(text + entry.tree->text() + ending_text(entry, symbols));
   text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
+  if (entry.gradient != nullptr) text += entry.gradient->text();
   if (entry.end.plan) text += "plan:\n" + entry.end.plan->text() + "\n" + listings(*entry.end.plan);
   else text += "plan: a registered back end runs the graph\n";
   return Explanation(text + ending_text(entry, symbols));

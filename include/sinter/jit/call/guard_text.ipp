@@ -28,6 +28,7 @@ SINTER_DECL std::string_view name(GuardKind kind) {
     case GuardKind::alias: return "alias";
     case GuardKind::predicate: return "predicate";
     case GuardKind::precision: return "precision";
+    case GuardKind::gradient: return "gradient";
   }
   __builtin_unreachable();
 }

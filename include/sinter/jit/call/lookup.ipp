@@ -147,9 +147,13 @@ SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<st
     if (SINTER_UNLIKELY(entry->types != args.types)) continue;
     if (SINTER_UNLIKELY((entry->precisions & precision) == 0)) continue;
     if (!jit_detail::guards_hold(*entry, args.leaves(), symbols)) continue;
-    bool fits = true;
-    for (std::size_t i = 0; i < entry->held.captured.size(); ++i)
-      fits &= identical(entry->held.captured[i]->here()->peek(args.reading())->type, entry->captured_types[i]);
+    bool fits = true, reaches_tape = args.reaches_tape() || entry->tape.is_needed;
+    for (std::size_t i = 0; i < entry->held.captured.size(); ++i) {
+      const VariableSlot& slot = *entry->held.captured[i]->here();
+      fits &= identical(slot.peek(args.reading())->type, entry->captured_types[i]);
+      reaches_tape |= slot.gradient() != nullptr;
+    }
+    if (SINTER_UNLIKELY(reaches_tape) && fits) fits = jit_detail::tape_fits(*entry, args);
     if (fits && entry->guards.has_variables) fits = jit_detail::serves(*entry, args.leaves(), unverified);
     if (fits) return entry;
   }
@@ -186,8 +190,8 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
     throw;
   }
   made->guards.prepare();
-  made->results = made->end.results;
-  made->is_tree = made->tree != nullptr;
+  made->results = made->end.results - made->end.saved;
+  made->is_tree = made->tree != nullptr || made->runs_plain;
   const Entry* entry = made.get();
   {
     std::scoped_lock lock(mutex_);
@@ -218,8 +222,9 @@ SINTER_DECL const Entry* FunctionState::newest_of(const void* types) const {
 
 namespace jit_detail {
 /// What the entry asks for besides its guards, and these arguments, which the guards take, do not have.
-inline std::optional<Guard> broken_beside_guards(const Entry& entry, std::span<const ArgLeaf> args,
-                                                 ReadSection& reading) {
+inline std::optional<Guard> broken_beside_guards(const Entry& entry, const ArgList& list) {
+  const std::span<const ArgLeaf> args = list.leaves();
+  ReadSection& reading = list.reading();
   for (const auto& slot : entry.held.captured)
     if (is_argument(slot->here(), args))
       return Guard{GuardKind::alias, -1, -1, "a Variable that the function captured is an argument of this call, too"};
@@ -232,6 +237,11 @@ inline std::optional<Guard> broken_beside_guards(const Entry& entry, std::span<c
                    "",
                    entry.captured_types[i].text(),
                    now.text()};
+  if (!tape_fits(entry, list))
+    return Guard{GuardKind::gradient, -1, -1,
+                 entry.tape.is_needed
+                     ? "a gradient was wanted by what the function uses, and now by less or by other things"
+                     : "a gradient is wanted by what the function uses, and was by nothing"};
   if (entry.tree != nullptr && entry.guards.has_variables && !are_slots(args, entry.traced_slots))
     return Guard{GuardKind::alias, -1, -1,
                  "other Variables are arguments, and the function reads values: it may have captured one of them"};
@@ -251,8 +261,7 @@ SINTER_DECL std::optional<Guard> FunctionState::closest_broken(const ArgList& ar
     if (const MatmulPrecision now = matmul_precision(); (entry->precisions & precision_bit(now)) == 0)
       broken.push_back(broken_precision(entry->precision, now));
     if (broken.empty())
-      if (auto other = jit_detail::broken_beside_guards(*entry, args.leaves(), args.reading()))
-        broken.push_back(*std::move(other));
+      if (auto other = jit_detail::broken_beside_guards(*entry, args)) broken.push_back(*std::move(other));
     if (broken.empty())
       broken.push_back(
           {GuardKind::alias, -1, -1, "other Variables are arguments than those that the function was traced with"});

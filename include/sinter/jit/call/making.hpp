@@ -36,6 +36,7 @@ struct TracedGraph {
   std::vector<Type> captured_types;
   std::shared_ptr<const void> result_shape;
   GuardSet guards;
+  std::vector<std::uint8_t> on_tape;  // per result
 };
 
 /// The graph of a trace that read no value.

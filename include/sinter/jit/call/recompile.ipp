@@ -34,6 +34,9 @@ SINTER_DECL std::string remedy(GuardKind broken) {
     case GuardKind::precision:
       return "say the function's own precision, Options::matmul_precision: then the default of the process does not "
              "concern it";
+    case GuardKind::gradient:
+      return "call it with and without gradients: both are compiled once each. Evaluate under jit::NoGradGuard, call "
+             "requires_grad() before the first call, and detach arguments whose gradient nobody wants";
   }
   __builtin_unreachable();
 }

@@ -112,7 +112,7 @@ struct Common<std::tuple<A...>, std::tuple<B...>> {
 
 /// Takes a value apart.
 template <class T>
-BodyValues flatten(const T& value) {
+BodyValues take_values(const T& value) {
   return values_of_leaves(tree::view_of(value));
 }
 template <class T>
@@ -146,7 +146,7 @@ TracedBody trace_body(std::string_view op, Location where, const F& f, std::tupl
   insert_all_placeholders(trace, parameters);
   trace.add_variables();
   shape.emplace(hold<R>(std::apply(f, std::as_const(parameters))));
-  BodyValues results = flatten(*shape);
+  BodyValues results = take_values(*shape);
   const std::size_t count = results.values.size();
   return trace.finish(std::move(results), count);
 }
@@ -169,7 +169,7 @@ auto switch_over(std::string_view op, const In& index, const std::tuple<P...>& a
     (bodies.push_back(trace_body<R>(op, index.where, branches, args, shape, assigned)), ...);
   });
   const std::vector<Ref<TensorImpl>> results =
-      record_switch(op, index, std::move(bodies), flatten(args).values, assigned);
+      record_switch(op, index, std::move(bodies), take_values(args).values, assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }
@@ -195,7 +195,7 @@ auto while_over(Location where, const C& condition, const B& body, const I&... i
   using R = typename Carries<held_t<I>...>::type;
   check_structure<R>();
   const std::tuple<held_t<I>...> carries{hold<held_t<I>>(init)...};
-  const BodyValues first = flatten(carries);
+  const BodyValues first = take_values(carries);
   std::optional<R> shape;
   TracedBody test, iteration;
   AssignedVariables assigned;
@@ -231,7 +231,7 @@ auto scan_over(std::string_view op, Location where, const F& f, const H& init, c
   using Y = stacked_t<std::tuple_element_t<1, Raw>>;
   using R = std::pair<H, Y>;
   check_structure<R>();
-  const BodyValues first = flatten(init), slices = flatten(xs);
+  const BodyValues first = take_values(init), slices = take_values(xs);
   std::optional<R> shape;
   TracedBody body;
   AssignedVariables assigned;
@@ -244,8 +244,8 @@ auto scan_over(std::string_view op, Location where, const F& f, const H& init, c
     trace.insert_placeholders(tree::part_of(slice), true);
     const auto raw = f(std::as_const(carry), std::as_const(slice));
     shape.emplace(hold<H>(std::get<0>(raw)), hold<Y>(std::get<1>(raw)));
-    body = trace.finish(flatten(*shape), flatten(shape->first).values.size());
-    check_carry_structure(op, flatten(shape->first), first, where);
+    body = trace.finish(take_values(*shape), take_values(shape->first).values.size());
+    check_carry_structure(op, take_values(shape->first), first, where);
   });
   const std::vector<Ref<TensorImpl>> results =
       record_scan(op, where, std::move(body), first, slices.values, {length, is_reversed}, assigned);
@@ -288,7 +288,7 @@ auto switch_(const In& index, const std::vector<F>& branches, const A&... args) 
       bodies.push_back(trace_body<R>("switch_", index.where, branch, held, shape, assigned));
   });
   const std::vector<Ref<TensorImpl>> results =
-      record_switch("switch_", index, std::move(bodies), flatten(held).values, assigned);
+      record_switch("switch_", index, std::move(bodies), take_values(held).values, assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }
@@ -333,7 +333,7 @@ auto scan(const F& f, const Init& init, const Xs& xs, ScanOptions options = {},
           Location where = std::source_location::current()) {
   using namespace control_detail;
   const auto held = hold<held_t<Xs>>(xs);
-  const Dim length = scan_length(flatten(held).values, options.length, where);
+  const Dim length = scan_length(take_values(held).values, options.length, where);
   return scan_over("scan", where, f, hold<held_t<Init>>(init), held, length, options.reverse);
 }
 
@@ -347,7 +347,7 @@ auto fori_loop(const LoopBound& lower, const LoopBound& upper, const B& body, co
   if (lower.is_dim() && upper.is_dim()) {
     const H start = hold<H>(init);
     Tensor iterations = arange(trip_count(lower.dim(), upper.dim(), where),
-                               {.dtype = DType::i64, .device = device_of_carries(flatten(start).values)}, where);
+                               {.dtype = DType::i64, .device = device_of_carries(take_values(start).values)}, where);
     const Dim length = iterations.shape()[0];
     if (!identical(lower.dim(), Dim(0))) iterations = iterations + Tensor(Scalar(lower.dim()));
     auto iteration = [&](const H& carry, const Tensor& k) {

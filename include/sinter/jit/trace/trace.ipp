@@ -4,9 +4,11 @@
 #include <sinter/jit/trace/trace.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/jit/call/call_gradient.hpp>
 #include <sinter/jit/call/purity.hpp>
 #include <sinter/jit/trace/live_values.hpp>
 
+#include <algorithm>
 #include <cstring>
 
 SINTER_NAMESPACE_BEGIN
@@ -39,6 +41,7 @@ SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const 
         for (std::size_t axis = 0; axis < spec.rank; ++axis) type.shape.push_back(spec.extents[axis]);
         made = placeholder(type);
         made->strides = spec.strides;
+        if (spec.kind == LeafKind::tensor && is_tape_on() && jit_detail::is_on_tape(args[i])) put_on_tape(*made);
       }
     }
     if (spec.kind == LeafKind::variable && spec.same_slot_as < 0) {
@@ -151,10 +154,14 @@ SINTER_DECL EagerResults FunctionTrace::call_eagerly(const std::shared_ptr<const
       if (argument) extents.insert(extents.end(), argument->type.shape.begin(), argument->type.shape.end());
     cut.arrival = std::make_shared<const EagerArrival>(EagerArrival::of(*cut.given, extents, hints_));
   }
+  const bool reaches_tape = is_tape_on() && std::any_of(operands.begin(), operands.end(), [](const auto& operand) {
+                              return operand->tape.load(std::memory_order_relaxed) != TapeState::none;
+                            });
   for (std::size_t i = 0; i < cut.given->values.size(); ++i) {
     Ref<TensorImpl> made = placeholder(cut.arrival->types[i]);
     made->is_weak = cut.arrival->is_weak[i] != 0;
     live_->set(made, cut.given->values[i]);
+    if (reaches_tape && is_floating(made->type.dtype)) put_on_tape(*made);
     cut.placeholders.push_back(std::move(made));
   }
   for (const VariableRead& read : variables_)

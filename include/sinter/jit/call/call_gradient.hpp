@@ -1,0 +1,123 @@
+// Gradients through what a compiled function returned: the derivative of an entry, planned together with its forward
+// part, the guards on what is on the tape, and the node that stands on the tape for a call. Knows no tape but by its
+// nodes: backward() finds the node there and asks its rule.
+#pragma once
+
+#include <sinter/autodiff/call.hpp>
+#include <sinter/base/fork.hpp>
+#include <sinter/graph/attrs.hpp>
+#include <sinter/graph/graph.hpp>
+#include <sinter/graph/pending_node.hpp>
+#include <sinter/jit/call/arguments.hpp>
+#include <sinter/jit/call/call_end.hpp>
+#include <sinter/jit/options.hpp>
+#include <sinter/runtime/frame.hpp>
+#include <sinter/runtime/plan.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+struct Entry;
+
+namespace jit_detail {
+
+/// What was on the tape when a function was traced: of the arguments by leaf, of the captured Variables in order. All
+/// empty where nothing was.
+struct TapeGuard {
+  std::vector<std::uint8_t> leaves, captured;
+  bool is_needed = false;  // something was
+};
+/// Would what is computed from this argument be on the tape, if that is on?
+bool is_on_tape(const ArgLeaf& leaf);
+TapeGuard tape_guard_of(std::span<const ArgLeaf> args, std::span<const std::shared_ptr<VariableSlot>> captured);
+/// Is on the tape now what was when the entry was traced?
+bool tape_fits(const Entry& entry, const ArgList& args);
+
+/// How the plans of an entry are made.
+struct PlanChoices {
+  std::string backend;
+  bool fuse = true, as_one = false, allow_fallback = false;
+  MatmulPrecision precision = MatmulPrecision::f32;
+  std::vector<std::uint8_t> is_number{};  // per input: a C++ number of the caller
+};
+
+/// The derivative of an entry's code. Its plan is made when a backward() first asks for it, by whoever asks; the forward
+/// part gives what it needs as further results.
+class CallGradient {
+ public:
+  /// `program`: the traced graph, symbols solved, whose first outputs are the results. Where it has no derivative,
+  /// forward() is the program, and the error comes with the first backward().
+  CallGradient(Graph program, std::span<const std::uint8_t> wanted, std::vector<std::uint8_t> on_tape,
+               PlanChoices choices);
+
+  /// Nothing that is on the tape reaches a result.
+  bool is_empty() const { return !failure_ && derivative_.backward == nullptr; }
+  /// The program with what is saved between the results and what Variables become.
+  const Graph& forward() const { return *forward_; }
+  std::size_t saved_count() const { return saved_count_; }
+  /// Of what a backward() needs: where it is among the results and saved values.
+  std::span<const std::uint32_t> saved() const { return derivative_.saved; }
+  bool is_on_tape(std::size_t result) const { return on_tape_[result] != 0; }
+  std::size_t results() const { return on_tape_.size(); }
+  std::string text() const;
+
+ private:
+  friend class CallGradientRule;
+  friend class TapeAttrs;
+  const Plan& plan() const;
+  void put_saved_before_assigned();
+
+  Graph program_;
+  std::vector<std::uint8_t> on_tape_;  // per result
+  PlanChoices choices_;
+  CallDerivative derivative_;
+  std::exception_ptr failure_;
+  std::shared_ptr<const Graph> forward_;
+  std::size_t saved_count_ = 0;
+  mutable ForkSafeMutex mutex_;  // of the rest
+  mutable std::shared_ptr<const Plan> plan_;
+  mutable std::vector<std::uint8_t> takes_float_;  // per input of the plan: a number that it takes as f32
+  mutable std::atomic<const Plan*> published_{nullptr};
+};
+/// Null: nothing that is on the tape reaches a result.
+std::shared_ptr<const CallGradient> make_gradient(Graph program, std::span<const std::uint8_t> wanted,
+                                                  std::vector<std::uint8_t> on_tape, PlanChoices choices);
+
+/// What the nodes of an entry's calls have in common, for the sizes used last.
+class TapeAttrs {
+ public:
+  SharedAttrs of(const std::shared_ptr<const CallGradient>& gradient, std::span<const std::int64_t> symbols);
+
+ private:
+  ForkSafeMutex mutex_;
+  SharedAttrs attrs_;
+  SmallVector<std::int64_t, 8> symbols_;
+  bool is_made_ = false;
+};
+
+/// The results of one call on the tape. What can fail is done before the code runs.
+class TapedCall {
+ public:
+  TapedCall(const CallGradient& gradient, SharedAttrs attrs, const TapeGuard& guard, const CallEnd& end,
+            const ArgList& args, Frame& frame, Location where);
+  /// `values`: what the code gave.
+  void deliver(std::span<Ref<TensorImpl>> values, Ref<TensorImpl>* results) noexcept;
+
+ private:
+  const CallGradient& gradient_;
+  Ref<PendingNode> node_;
+  std::vector<Ref<TensorImpl>> made_;  // per result; null: not on the tape
+  std::size_t inputs_;
+};
+
+}  // namespace jit_detail
+}  // namespace jit
+SINTER_NAMESPACE_END

@@ -1,0 +1,313 @@
+// The derivative of an entry, and its rule on the tape.
+#pragma once
+
+#include <sinter/jit/call/call_gradient.hpp>
+
+#include <sinter/autodiff/tape_session.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/expr/creation.hpp>
+#include <sinter/expr/host.hpp>
+#include <sinter/graph/builder.hpp>
+#include <sinter/jit/backends.hpp>
+#include <sinter/jit/call/execute.hpp>
+#include <sinter/jit/call/function.hpp>
+#include <sinter/jit/call/specialise.hpp>
+#include <sinter/ops/compiled_call.hpp>
+#include <sinter/ops/registry.hpp>
+#include <sinter/passes/dce.hpp>
+#include <sinter/runtime/executor.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::jit_detail {
+
+// ---- guards ---------------------------------------------------------------------------------------------------------
+
+SINTER_DECL bool is_on_tape(const ArgLeaf& leaf) {
+  if (leaf.slot != nullptr) return leaf.slot->gradient() != nullptr;
+  return leaf.impl != nullptr && leaf.impl->tape.load(std::memory_order_relaxed) != TapeState::none &&
+         is_floating(leaf.type->dtype);
+}
+
+SINTER_DECL TapeGuard tape_guard_of(std::span<const ArgLeaf> args,
+                                    std::span<const std::shared_ptr<VariableSlot>> captured) {
+  TapeGuard guard;
+  const bool is_on = is_tape_on();
+  for (const ArgLeaf& leaf : args) guard.leaves.push_back(is_on && is_on_tape(leaf));
+  for (const auto& slot : captured) guard.captured.push_back(is_on && slot->here()->gradient() != nullptr);
+  const auto is_set = [](std::uint8_t flag) { return flag != 0; };
+  guard.is_needed = std::any_of(guard.leaves.begin(), guard.leaves.end(), is_set) ||
+                    std::any_of(guard.captured.begin(), guard.captured.end(), is_set);
+  return guard;
+}
+
+SINTER_DECL bool tape_fits(const Entry& entry, const ArgList& args) {
+  const TapeGuard& guard = entry.tape;
+  const bool is_on = is_tape_on();
+  for (std::size_t i = 0; i < args.leaves().size(); ++i)
+    if ((is_on && is_on_tape(args.leaves()[i])) != (guard.is_needed && guard.leaves[i] != 0)) return false;
+  for (std::size_t i = 0; i < entry.held.captured.size(); ++i) {
+    const bool is_wanted = is_on && entry.held.captured[i]->here()->gradient() != nullptr;
+    if (is_wanted != (guard.is_needed && guard.captured[i] != 0)) return false;
+  }
+  return true;
+}
+
+// ---- the derivative of an entry -------------------------------------------------------------------------------------
+
+/// The same graph with other outputs, in which symbols are those of other inputs.
+inline Graph with_outputs(const Graph& graph, std::span<const Value> outputs) {
+  GraphBuilder builder(graph);
+  for (const Node& node : graph.nodes()) builder.copy(node, node.inputs);  // ids stay
+  return builder.finish(outputs);
+}
+
+SINTER_DECL std::shared_ptr<const CallGradient> make_gradient(Graph program, std::span<const std::uint8_t> wanted,
+                                                              std::vector<std::uint8_t> on_tape, PlanChoices choices) {
+  auto gradient =
+      std::make_shared<const CallGradient>(std::move(program), wanted, std::move(on_tape), std::move(choices));
+  return gradient->is_empty() ? nullptr : gradient;
+}
+
+SINTER_DECL CallGradient::CallGradient(Graph program, std::span<const std::uint8_t> wanted,
+                                       std::vector<std::uint8_t> on_tape, PlanChoices choices)
+    : program_(std::move(program)), on_tape_(std::move(on_tape)), choices_(std::move(choices)) {
+  std::vector<std::uint8_t> given = on_tape_;
+  given.resize(program_.outputs().size());  // of what Variables become there is no gradient
+  try {
+    derivative_ = differentiate_program(program_, wanted, given);
+  } catch (const Error&) {
+    derivative_ = {};
+    failure_ = std::current_exception();
+  }
+  forward_ = std::make_shared<const Graph>(program_);
+  if (derivative_.backward) put_saved_before_assigned();
+}
+
+SINTER_DECL void CallGradient::put_saved_before_assigned() {
+  const Graph& whole = *derivative_.forward;
+  const std::size_t results = on_tape_.size(), given = program_.outputs().size();
+  std::vector<Value> outputs(whole.outputs().begin(), whole.outputs().begin() + static_cast<std::ptrdiff_t>(results));
+  for (std::uint32_t& saved : derivative_.saved) {
+    if (saved < results) continue;
+    outputs.push_back(whole.outputs()[saved]);
+    saved = static_cast<std::uint32_t>(outputs.size() - 1);
+  }
+  saved_count_ = outputs.size() - results;
+  for (std::size_t i = results; i < given; ++i) outputs.push_back(whole.outputs()[i]);
+  forward_ = std::make_shared<const Graph>(with_outputs(whole, outputs));
+  derivative_.forward = nullptr;
+}
+
+SINTER_DECL const Plan& CallGradient::plan() const {
+  if (const Plan* known = published_.load(std::memory_order_acquire)) return *known;
+  const Graph& graph = *derivative_.backward;
+  Graph optimised = run_passes_for(choices_.backend, graph);
+  std::vector<std::uint8_t> is_number, takes_float(graph.inputs().size());
+  for (std::uint32_t i : derivative_.operands) is_number.push_back(choices_.is_number[i]);
+  is_number.resize(graph.inputs().size());
+  if (choices_.backend != "eager") optimised = narrow_numbers(optimised, is_number, takes_float);
+  PlanOptions options = plan_options(optimised, choices_.backend, {},
+                                     choices_.fuse && !is_unfused_backend(choices_.backend), graph, choices_.precision);
+  options.as_one = choices_.as_one;
+  options.allow_fallback |= choices_.allow_fallback;
+  std::shared_ptr<const Plan> made = build_plan(optimised, options);
+  std::scoped_lock lock(mutex_);
+  if (plan_ == nullptr) {
+    plan_ = std::move(made);
+    takes_float_ = std::move(takes_float);
+  }
+  published_.store(plan_.get(), std::memory_order_release);
+  return *plan_;
+}
+
+SINTER_DECL std::string CallGradient::text() const {
+  if (failure_) return "gradient: none, which the first backward() says\n";
+  return "gradient: " + std::to_string(derivative_.saved.size()) + " values are kept for\n" +
+         derivative_.backward->text() + "\n";
+}
+
+// ---- the rule -------------------------------------------------------------------------------------------------------
+
+/// The derivative of one call: the code, and the sizes it ran with.
+class CallGradientRule final : public CallRule {
+ public:
+  CallGradientRule(std::shared_ptr<const CallGradient> code, std::span<const std::int64_t> symbols)
+      : code_(std::move(code)) {
+    for (std::int64_t value : symbols) symbols_.push_back(value);
+  }
+  ValList vjp(const VjpArgs& args) const override;
+  std::shared_ptr<const Graph> forward() const override;
+
+ private:
+  /// At the sizes of the call.
+  Graph instance_of(const Graph& graph) const {
+    std::vector<Dim> sizes;
+    for (std::int64_t value : symbols_) sizes.emplace_back(value);
+    return substitute_symbols(graph, sizes, {}).with_symbols({});
+  }
+  /// What the backward code takes: operands and saved values, then gradients of the results; zeros where there is none.
+  std::vector<Val> operands(const VjpArgs& args) const;
+  std::vector<Value> computed(autodiff_detail::TapeSession& session, std::span<const Val> operands,
+                              Location where) const;
+
+  std::shared_ptr<const CallGradient> code_;
+  SmallVector<std::int64_t, 8> symbols_;
+};
+
+SINTER_DECL std::shared_ptr<const Graph> CallGradientRule::forward() const {
+  const Graph& program = code_->program_;
+  const Graph results = with_outputs(program, program.outputs().first(code_->results()));
+  return std::make_shared<const Graph>(instance_of(Dce{.drops_effects = true}(results)));
+}
+
+SINTER_DECL std::vector<Val> CallGradientRule::operands(const VjpArgs& args) const {
+  const auto inputs = as_index(args.attrs[ops::CompiledCall::inputs]);
+  const CallDerivative& derivative = code_->derivative_;
+  std::vector<Val> operands;
+  for (std::uint32_t i : derivative.operands) operands.push_back(args.in[i]);
+  for (std::size_t i = 0; i < derivative.saved.size(); ++i) operands.push_back(args.in[inputs + i]);
+  for (std::size_t r = 0; r < code_->results(); ++r) {
+    if (!code_->is_on_tape(r)) continue;
+    operands.push_back(args.douts[r] ? args.douts[r] : full_like(args.outs[r], 0));
+  }
+  return operands;
+}
+
+SINTER_DECL std::vector<Value> CallGradientRule::computed(autodiff_detail::TapeSession& session,
+                                                          std::span<const Val> operands, Location where) const {
+  std::vector<Value> wanted;
+  for (const Val& operand : operands) wanted.push_back(operand.value);
+  std::vector<Ref<TensorImpl>> inputs = session.values(wanted);
+  const Plan& plan = code_->plan();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Tensor input(inputs[i]);
+    if (code_->takes_float_[i] != 0) input = cast(input, DType::f32);
+    inputs[i] = dense_value(In(input, where), "backward");
+  }
+  std::vector<Value> gradients;
+  for (Ref<TensorImpl>& gradient : execute(plan, symbols_, inputs))
+    gradients.push_back(session.add(std::move(gradient), where));
+  return gradients;
+}
+
+SINTER_DECL ValList CallGradientRule::vjp(const VjpArgs& args) const {
+  if (code_->failure_) std::rethrow_exception(code_->failure_);
+  GraphBuilder& builder = *args.in[0].builder;
+  const std::vector<Val> given = operands(args);
+  std::vector<Value> gradients;
+  if (auto* session = autodiff_detail::TapeSession::of(builder)) {
+    gradients = computed(*session, given, args.where);
+  } else {
+    std::vector<Value> values;
+    for (const Val& operand : given) values.push_back(operand.value);
+    Attrs attrs;
+    attrs.bodies.push_back(std::make_shared<const Graph>(instance_of(*code_->derivative_.backward)));
+    const Value call = builder.add(op_info<ops::Region>, values, std::move(attrs), args.where);
+    for (std::size_t i = 0; i < code_->derivative_.gradients.size(); ++i)
+      gradients.push_back({call.node, static_cast<std::int32_t>(i)});
+  }
+  ValList out;
+  for (std::size_t i = 0; i < args.in.size(); ++i) out.push_back(Val{});
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    out[code_->derivative_.gradients[i]] = Val{&builder, gradients[i], args.where};
+  return out;
+}
+
+SINTER_DECL SharedAttrs TapeAttrs::of(const std::shared_ptr<const CallGradient>& gradient,
+                                      std::span<const std::int64_t> symbols) {
+  std::scoped_lock lock(mutex_);
+  if (is_made_ && std::equal(symbols_.begin(), symbols_.end(), symbols.begin(), symbols.end())) return attrs_;
+  const Graph& program = gradient->program_;
+  Attrs attrs;
+  attrs.set(ops::CompiledCall::inputs, static_cast<std::int64_t>(program.inputs().size()));
+  for (std::size_t r = 0; r < gradient->results(); ++r) {
+    Type type = program.type(program.outputs()[r]);
+    for (int axis = 0; axis < type.shape.rank(); ++axis) type.shape.set(axis, Dim(type.shape[axis].evaluate(symbols)));
+    attrs.types.push_back(type);
+  }
+  attrs.payload = std::make_shared<const CallGradientRule>(gradient, symbols);
+  attrs_ = std::move(attrs);
+  symbols_.clear();
+  for (std::int64_t value : symbols) symbols_.push_back(value);
+  is_made_ = true;
+  return attrs_;
+}
+
+// ---- a call on the tape ---------------------------------------------------------------------------------------------
+
+/// A number among the arguments as a value.
+inline Ref<TensorImpl> value_of_number(const ArgLeaf& leaf) {
+  const DType dtype = leaf.number_kind == DTypeClass::floating  ? DType::f64
+                      : leaf.number_kind == DTypeClass::integer ? DType::i64
+                                                                : DType::bool_;
+  Ref<Storage> storage = Storage::allocate(sizeof(std::int64_t));
+  std::memcpy(storage->data(), &leaf.integer, sizeof(std::int64_t));
+  return TensorImpl::make_ready({dtype, Device::cpu(), {}}, std::move(storage));
+}
+
+/// What the tape holds of a Variable that the code reads: a leaf of its own, or just the value.
+inline Ref<TensorImpl> variable_on_tape(VariableSlot& slot, TensorImpl* value, bool is_wanted) {
+  Ref<TensorImpl> held = Ref<TensorImpl>::share(value);
+  if (is_wanted) return tape_leaf(held, slot.shared_from_this());
+  return value->tape.load(std::memory_order_relaxed) == TapeState::none ? held : record_alias(held);
+}
+
+inline Ref<TensorImpl> input_on_tape(const PlanInput& input, TensorImpl* value, const ArgList& args, bool is_wanted) {
+  if (input.source != PlanInput::Source::leaf) return variable_on_tape(*input.slot->here(), value, is_wanted);
+  const ArgLeaf& leaf = args.leaves()[as_index(input.index)];
+  if (leaf.slot != nullptr) return variable_on_tape(*leaf.slot, value, is_wanted);
+  if (leaf.kind == LeafKind::scalar) return value_of_number(leaf);
+  if (leaf.impl == nullptr) return expr_detail::copy_strided(*leaf.type, leaf.data, *leaf.strides).impl();
+  return Ref<TensorImpl>::share(leaf.impl);
+}
+
+SINTER_DECL TapedCall::TapedCall(const CallGradient& gradient, SharedAttrs attrs, const TapeGuard& guard,
+                                 const CallEnd& end, const ArgList& args, Frame& frame, Location where)
+    : gradient_(gradient), inputs_(end.inputs.size()) {
+  std::vector<Leaf> leaves;
+  leaves.reserve(inputs_ + gradient.saved().size());
+  std::size_t captured = 0;
+  for (std::size_t i = 0; i < inputs_; ++i) {
+    const PlanInput& input = end.inputs[i];
+    const bool is_captured = input.source == PlanInput::Source::captured;
+    const bool is_wanted = is_captured ? guard.captured[captured] != 0 : guard.leaves[as_index(input.index)] != 0;
+    captured += is_captured;
+    leaves.emplace_back(input_on_tape(input, frame.places().values[i], args, is_wanted));
+  }
+  leaves.resize(inputs_ + gradient.saved().size());
+  node_ = PendingNode::make(leaves);
+  node_->op = &op_info<ops::CompiledCall>;
+  node_->attrs = std::move(attrs);
+  node_->where = where;
+  node_->results = static_cast<std::uint16_t>(gradient.results());
+  for (std::size_t r = 0; r < gradient.results(); ++r) {
+    made_.emplace_back();
+    if (gradient.is_on_tape(r)) made_.back() = TensorImpl::make(frame.outputs()[r].type);
+  }
+}
+
+SINTER_DECL void TapedCall::deliver(std::span<Ref<TensorImpl>> values, Ref<TensorImpl>* results) noexcept {
+  for (std::size_t i = 0; i < gradient_.saved().size(); ++i)
+    node_->leaves()[inputs_ + i].value = values[gradient_.saved()[i]];
+  for (std::size_t r = 0; r < made_.size(); ++r) {
+    if (!made_[r]) {
+      results[r] = std::move(values[r]);
+      continue;
+    }
+    TensorImpl& made = *made_[r];
+    made.storage = values[r]->storage;
+    made.offset = values[r]->offset;
+    made.strides = values[r]->strides;
+    made.result = static_cast<std::uint16_t>(r);
+    made.tape.store(TapeState::node, std::memory_order_relaxed);
+    made.pending_node = Ref<PendingNode>(node_).detach();
+    results[r] = std::move(made_[r]);
+  }
+}
+
+}  // namespace jit::jit_detail
+SINTER_NAMESPACE_END
