@@ -22,6 +22,8 @@
 #include <sinter/expr/host_run.ipp>
 #include <sinter/expr/indexing.ipp>
 #include <sinter/expr/layers.ipp>
+#include <sinter/expr/linalg.ipp>
+#include <sinter/expr/linalg_norms.ipp>
 #include <sinter/expr/losses.ipp>
 #include <sinter/expr/statistics.ipp>
 #include <sinter/expr/order.ipp>

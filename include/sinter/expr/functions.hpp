@@ -20,6 +20,7 @@
 #include <sinter/expr/handles.hpp>
 #include <sinter/expr/indexing.hpp>
 #include <sinter/expr/layers.hpp>
+#include <sinter/expr/linalg.hpp>
 #include <sinter/expr/losses.hpp>
 #include <sinter/expr/matrices.hpp>
 #include <sinter/expr/normalisation.hpp>
