@@ -149,6 +149,25 @@ template <class T> static T atomicMax(T* place, T value) {
 template <class To, class From> static To bits_as(From from) { To to; std::memcpy(&to, &from, sizeof to); return to; }
 static inline float __int_as_float(int bits) { return bits_as<float>(bits); }
 static inline double __longlong_as_double(long long bits) { return bits_as<double>(bits); }
+static inline float half_to_float(unsigned short bits) {
+  const unsigned sign = unsigned{bits & 0x8000u} << 16, size = bits & 0x7fffu;
+  if (size >= 0x7c00) return bits_as<float>(sign | 0x7f800000u | (size & 0x3ff) << 13);
+  return bits_as<float>(sign | bits_as<unsigned>(bits_as<float>(size << 13) * 0x1p112f));
+}
+static inline unsigned short float_to_half(float x) {
+  const unsigned sign = bits_as<unsigned>(x) >> 16 & 0x8000u;
+  const float size = std::fabs(x);
+  if (size != size) return static_cast<unsigned short>(sign | 0x7e00u);
+  if (size >= 65520 || size == 0) return static_cast<unsigned short>(size == 0 ? sign : sign | 0x7c00u);
+  int exponent = 0;
+  std::frexp(size, &exponent);
+  const int place = exponent < -13 ? -24 : exponent - 11;
+  const double steps = std::nearbyint(std::ldexp(static_cast<double>(size), -place));
+  // Steps count from the exponent's first number; one too many is the next exponent's first.
+  const unsigned bits = exponent < -13 ? static_cast<unsigned>(steps)
+                                       : (static_cast<unsigned>(exponent + 13) << 10) + static_cast<unsigned>(steps);
+  return static_cast<unsigned short>(sign | bits);
+}
 static inline float __uint_as_float(unsigned bits) { return bits_as<float>(bits); }
 static inline int __float_as_int(float x) { return bits_as<int>(x); }
 static inline long long __double_as_longlong(double x) { return bits_as<long long>(x); }

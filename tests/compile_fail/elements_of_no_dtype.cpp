@@ -1,12 +1,12 @@
 // Elements of a type that is no dtype are named as such.
-// expect: elements are float, double, std::int32_t, std::int64_t or bool
+// expect: elements are float, double, float16, bfloat16, integers of 8 to 64 bits or bool
 #include <sinter/sinter.hpp>
 
 #include <vector>
 
 using namespace sinter;
 
-void use(std::vector<float> data, std::vector<short> samples) {
+void use(std::vector<float> data, std::vector<char16_t> samples) {
   Tensor x = copy_of(data, {4});
 #ifdef SINTER_COMPILE_FAIL
   Tensor y = copy_of(samples, {4});

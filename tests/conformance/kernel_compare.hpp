@@ -75,7 +75,9 @@ inline std::int64_t elements_of(const KernelCase& test_case, std::size_t operand
 
 template <class T>
 T random_element(Random& random, const DataRange& range) {
-  if constexpr (std::is_floating_point_v<T>) {
+  if constexpr (FloatingElement<T> && sizeof(T) == 2) {
+    return T(random_element<float>(random, range));
+  } else if constexpr (std::is_floating_point_v<T>) {
     if (range.special && random.chance(3))
       return random.chance(40)   ? std::numeric_limits<T>::quiet_NaN()
              : random.chance(50) ? std::numeric_limits<T>::infinity()
@@ -156,7 +158,16 @@ inline void on_crash(int signal_number) {
 
 template <class T>
 bool agrees(T expected, T actual, const Facts& facts, Closeness agreement) {
-  if constexpr (std::is_floating_point_v<T>) {
+  if constexpr (FloatingElement<T> && sizeof(T) == 2) {  // rounded once more, perhaps to the other side
+    const auto wanted = static_cast<double>(expected), got = static_cast<double>(actual);
+    if (agreement == Closeness::same_bits || std::isnan(wanted) || std::isnan(got) || wanted == got)
+      return wanted == got || (std::isnan(wanted) && std::isnan(got));
+    const auto epsilon = static_cast<double>(std::numeric_limits<T>::epsilon()),
+               largest = static_cast<double>(std::numeric_limits<T>::max());
+    const auto bounded = [&](double x) { return std::max(-largest, std::min(largest, x)); };
+    return std::fabs(bounded(wanted) - bounded(got)) <= facts.error + epsilon * std::fabs(bounded(wanted)) +
+                                                            static_cast<double>(std::numeric_limits<T>::denorm_min());
+  } else if constexpr (std::is_floating_point_v<T>) {
     if (agreement == Closeness::same_bits && !std::isnan(expected))
       return std::memcmp(&expected, &actual, sizeof(T)) == 0;
     if (std::isnan(expected) || std::isnan(actual)) return std::isnan(expected) && std::isnan(actual);

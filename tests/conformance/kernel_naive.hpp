@@ -50,12 +50,11 @@ class NaiveLaunch final : public Launch {
         if (is_inner(store)) walk(0, AxisRole::reduced, write);
         else write();
       }
-      std::size_t size = 0, next = 0;
+      std::size_t next = 0;
       for (const Store& store : kernel_.stores) {
-        size = static_cast<std::size_t>(size_of(kernel_.body[store.value].dtype));
+        const DType dtype = dtype_in_memory(kernel_, store.access);
         const std::size_t count = is_inner(store) ? reduced_points() : 1;
-        for (std::size_t i = 0; i < count; ++i, ++next)
-          std::memcpy(writes[next].first, writes[next].second.data(), size);
+        for (std::size_t i = 0; i < count; ++i, ++next) write(writes[next].first, writes[next].second, dtype);
       }
     });
   }
@@ -92,17 +91,26 @@ class NaiveLaunch final : public Launch {
     const std::uint16_t operand = kernel_.accesses[access].operand;
     return static_cast<char*>(operands_[operand]) + element * size_of(kernel_.operands[operand].dtype);
   }
-  Bits read(const char* from, DType dtype) const {
-    Bits bits{};
-    std::memcpy(bits.data(), from, static_cast<std::size_t>(size_of(dtype)));
-    return bits;
+  Bits read(const char* from, std::uint16_t access) const {
+    return visit_dtype(dtype_in_memory(kernel_, access), [&](auto tag) {
+      ref::Stored<decltype(tag)> element;
+      std::memcpy(&element, from, sizeof element);
+      return put(static_cast<ref::Stored<tensor_detail::Computed<decltype(tag)>>>(element));
+    });
+  }
+  static void write(char* to, const Bits& bits, DType dtype) {
+    visit_dtype(dtype, [&](auto tag) {
+      const auto element =
+          static_cast<ref::Stored<decltype(tag)>>(get<ref::Stored<tensor_detail::Computed<decltype(tag)>>>(bits));
+      std::memcpy(to, &element, sizeof element);
+    });
   }
 
   Bits value(InstId id) {
     const Inst& inst = kernel_.body[id];
     if (is_reduction(inst.prim)) {  // does not vary over reduced axes: once per outer point
       if (!is_cached_[id]) {
-        const Bits result = inst.prim == Prim::fold ? fold(inst) : visit_dtype(inst.dtype, [&](auto tag) {
+        const Bits result = inst.prim == Prim::fold ? fold(inst) : visit_computed(inst.dtype, [&](auto tag) {
           return reduce<ref::Stored<decltype(tag)>>(inst);
         });
         cached_[id] = result;
@@ -111,13 +119,13 @@ class NaiveLaunch final : public Launch {
       return cached_[id];
     }
     if (inst.prim == Prim::immediate)
-      return visit_dtype(inst.dtype, [&](auto tag) {
+      return visit_computed(inst.dtype, [&](auto tag) {
         return put(is_floating(inst.dtype) ? static_cast<ref::Stored<decltype(tag)>>(inst.number())
                                            : static_cast<ref::Stored<decltype(tag)>>(inst.integer()));
       });
-    if (inst.prim == Prim::load) return read(address(inst.access), inst.dtype);
+    if (inst.prim == Prim::load) return read(address(inst.access), inst.access);
     if (inst.prim == Prim::guarded_load)
-      return get<unsigned char>(value(inst.args[0])) != 0 ? read(address(inst.access), inst.dtype)
+      return get<unsigned char>(value(inst.args[0])) != 0 ? read(address(inst.access), inst.access)
                                                           : value(inst.args[1]);
     if (inst.prim == Prim::index) return put(at_[inst.bits]);
     std::array<Bits, 3> args;
@@ -127,12 +135,12 @@ class NaiveLaunch final : public Launch {
     const DType from = kernel_.body[inst.args[0]].dtype;
     if (inst.prim == Prim::gather)
       return read(address(inst.access, from == DType::i32 ? get<std::int32_t>(args[0]) : get<std::int64_t>(args[0])),
-                  inst.dtype);
+                  inst.access);
     Bits out{};
-    visit_dtype(inst.prim == Prim::select ? inst.dtype : from, [&](auto tag) {
+    visit_computed(inst.prim == Prim::select ? inst.dtype : from, [&](auto tag) {
       using T = ref::Stored<decltype(tag)>;
       if (inst.prim == Prim::convert)
-        visit_dtype(inst.dtype, [&](auto to) { ref::map_convert<ref::Stored<decltype(to)>, T>(out.data(), in, 1); });
+        visit_computed(inst.dtype, [&](auto to) { ref::map_convert<ref::Stored<decltype(to)>, T>(out.data(), in, 1); });
       else ref::map_of<T>(inst.prim)(out.data(), in, 1);
     });
     return out;
@@ -174,7 +182,7 @@ class NaiveLaunch final : public Launch {
     return results;
   }
   static Bits immediate(const Inst& inst) {
-    return visit_dtype(inst.dtype, [&](auto tag) {
+    return visit_computed(inst.dtype, [&](auto tag) {
       return put(is_floating(inst.dtype) ? static_cast<ref::Stored<decltype(tag)>>(inst.number())
                                          : static_cast<ref::Stored<decltype(tag)>>(inst.integer()));
     });
@@ -183,10 +191,10 @@ class NaiveLaunch final : public Launch {
     const void* in[3];
     for (std::size_t k = 0; k < static_cast<std::size_t>(arity(inst.prim)); ++k) in[k] = values[inst.args[k]].data();
     Bits out{};
-    visit_dtype(inst.prim == Prim::select ? inst.dtype : body[inst.args[0]].dtype, [&](auto tag) {
+    visit_computed(inst.prim == Prim::select ? inst.dtype : body[inst.args[0]].dtype, [&](auto tag) {
       using T = ref::Stored<decltype(tag)>;
       if (inst.prim == Prim::convert)
-        visit_dtype(inst.dtype, [&](auto to) { ref::map_convert<ref::Stored<decltype(to)>, T>(out.data(), in, 1); });
+        visit_computed(inst.dtype, [&](auto to) { ref::map_convert<ref::Stored<decltype(to)>, T>(out.data(), in, 1); });
       else ref::map_of<T>(inst.prim)(out.data(), in, 1);
     });
     return out;

@@ -20,6 +20,7 @@ class KernelGenerator {
     if (needs_reduction()) add_reduction();
     add_stores();
     prune(case_);
+    narrow_memory();
     return case_;
   }
 
@@ -504,6 +505,34 @@ class KernelGenerator {
                              .dtype = dtype,
                              .args = {old, kernel().stores[store].value, no_inst}});
     if (sum != no_inst) kernel().stores[store].value = sum;
+  }
+
+  /// Some operands lie in memory in a dtype that is computed in the one their values have. From the seed, so that all
+  /// else is what it would be without. Integers are only read: what is stored must be a number of the dtype.
+  void narrow_memory() {
+    Random narrowing(case_.seed ^ 0x1B8F);
+    if (!narrowing.chance(30)) return;
+    for (std::size_t i = 0; i < kernel().operands.size(); ++i) {
+      Operand& operand = kernel().operands[i];
+      DataRange& range = case_.data[i];
+      const bool shares = range.memory_of >= 0 ||
+                          std::any_of(case_.data.begin(), case_.data.end(),
+                                      [&](const DataRange& other) { return other.memory_of == static_cast<int>(i); });
+      if (shares || !narrowing.chance(50)) continue;
+      std::vector<DType> narrow;
+      for (DType dtype : {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::f16, DType::bf16}) {
+        const bool fits =
+            is_floating(dtype) || std::max(range.low, static_cast<double>(tensor_detail::lowest(dtype))) <=
+                                      std::min(range.high, static_cast<double>(tensor_detail::greatest(dtype)));
+        if (computed_in(dtype) == operand.dtype && fits && (is_floating(dtype) || !operand.written))
+          narrow.push_back(dtype);
+      }
+      if (narrow.empty()) continue;
+      operand.dtype = narrowing.pick(narrow);
+      if (is_floating(operand.dtype)) continue;
+      range.low = std::max(range.low, static_cast<double>(tensor_detail::lowest(operand.dtype)));
+      range.high = std::min(range.high, static_cast<double>(tensor_detail::greatest(operand.dtype)));
+    }
   }
 
   Random random_;

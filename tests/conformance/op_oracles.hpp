@@ -437,12 +437,13 @@ template <class T>
 double error_in_ulps(T got, double expected, double floor = 0) {
   using Limits = std::numeric_limits<T>;
   static_assert(Limits::is_iec559, "integers are compared exactly");
-  if (std::isnan(got) || std::isnan(expected)) return std::isnan(got) && std::isnan(expected) ? 0 : infinite;
-  if (std::isinf(got) || std::isinf(expected)) return got == static_cast<T>(expected) ? 0 : infinite;
+  const auto is = static_cast<double>(got),
+             wanted = sizeof(T) == 8 ? expected : static_cast<double>(T(static_cast<float>(expected)));
+  if (std::isnan(is) || std::isnan(expected)) return std::isnan(is) && std::isnan(expected) ? 0 : infinite;
+  if (std::isinf(is) || std::isinf(expected)) return is == wanted ? 0 : infinite;
   int exponent = 0;
   std::frexp(std::max(std::abs(expected), floor), &exponent);
-  return std::abs(static_cast<double>(got) - expected) /
-         std::ldexp(1.0, std::max(exponent, Limits::min_exponent) - Limits::digits);
+  return std::abs(is - expected) / std::ldexp(1.0, std::max(exponent, Limits::min_exponent) - Limits::digits);
 }
 
 }  // namespace sinter_test::oracle

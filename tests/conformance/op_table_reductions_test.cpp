@@ -159,6 +159,26 @@ Empty empty_case(std::string_view name, bool reduces_n) {
 
 }  // namespace
 
+TEST_CASE("op table: reductions of narrow dtypes") {
+  std::size_t number = 0;
+  for (const ReductionCall& op : reduction_calls) {
+    std::vector<DType> dtypes(std::begin(halves), std::end(halves));
+    const Takes takes = reduction_row(op.name).takes;
+    if (takes == Takes::bools) continue;
+    if (takes != Takes::floats) dtypes.insert(dtypes.end(), std::begin(narrow_integers), std::end(narrow_integers));
+    for (DType dtype : dtypes)
+      for (const AxisList& axes : {AxisList{0}, AxisList{-1}, AxisList{0, 1}, AxisList{}}) {
+        if ((op.over == Over::one_axis && axes.size() != 1) || !is_in_sample(number++)) continue;
+        if (op.name == "prod" && (is_half(dtype) || axes.size() != 1)) continue;  // leaves f16's range, or doubles'
+        const Row row = reduction(op, dtype, {n, 3, 7}, axes, Keep::no);
+        const Arrays arrays = make_inputs(row.inputs, 21);
+        check_value(row, arrays, Placement::dense, "narrow");
+        check_placements(row, arrays);
+        if (number % 4 == 0) check_dynamic(row);
+      }
+  }
+}
+
 TEST_CASE("op table: reductions over every set of axes") {
   for (const ReductionCall& op : reduction_calls)
     for (DType dtype : dtypes_of(op.name))

@@ -230,11 +230,60 @@ void check_binary(const BinaryCall& op, DType dtype) {
   }
 }
 
+bool row_is_signed(const Row& row) { return sinter::row(row.inputs[0].dtype).is_signed; }
+
+/// A value, its layouts, and every other size.
+void check_narrow(const Row& row, std::size_t number) {
+  if (!is_in_sample(number)) return;
+  const Arrays arrays = make_inputs(row.inputs, 21);
+  check_value(row, arrays, Placement::dense, "narrow");
+  check_placements(row, arrays);
+  if (number % 4 == 0) check_dynamic(row);
+}
+
 }  // namespace
 
 TEST_CASE("op table: unary") {
   for (const UnaryCall& op : unary_calls)
     for (DType dtype : dtypes_of(unary_row(op.name).takes)) check_unary(op, dtype);
+}
+
+TEST_CASE("op table: unary ops of narrow dtypes") {
+  std::size_t number = 0;
+  for (const UnaryCall& op : unary_calls) {
+    const oracle::UnaryRow& table = unary_row(op.name);
+    if (table.takes != Takes::bools)
+      for (DType dtype : halves) check_narrow(unary(op, dtype, {n, 4}), number++);
+    const bool is_closed = table.takes != Takes::floats;
+    if (table.takes == Takes::bools || (!is_closed && !keeps_integers(op.name))) continue;
+    for (DType dtype : narrow_integers) {
+      Row row = unary(op, dtype, {n, 4});
+      row.inputs[0].domain = {std::max(-200.0, static_cast<double>(tensor_detail::lowest(dtype))),
+                              std::min(200.0, static_cast<double>(tensor_detail::greatest(dtype)))};
+      check_narrow(row, number++);
+    }
+  }
+}
+
+TEST_CASE("op table: binary ops of narrow dtypes") {
+  std::size_t number = 0;
+  for (const BinaryCall& op : binary_calls) {
+    const oracle::BinaryRow& table = binary_row(op.name);
+    if (table.takes == Takes::bools) continue;
+    for (const Pair& shapes : {Pair{{n, 4}, {n, 4}}, Pair{{n, 4}, {}}}) {
+      for (DType dtype : halves) check_narrow(binary(op, dtype, shapes), number++);
+      if (table.takes == Takes::floats && op.name != "div") continue;
+      for (DType dtype : narrow_integers) {
+        Row row = binary(op, dtype, shapes);
+        const auto as_numbers = [](Domain d) { return Domain{std::max(d.lo, -100.0), std::min(d.hi, 100.0)}; };
+        for (Spec& input : row.inputs) input.domain = as_numbers(input.domain);
+        if (!row_is_signed(row) && op.name == "pow") row.inputs[0].domain = row.inputs[1].domain = {0, 3};
+        if (!row_is_signed(row) && (op.name == "div" || op.name == "rem" || op.name == "fmod"))
+          row.inputs[1].domain = {1, 9};
+        check_narrow(row, number++);
+      }
+    }
+  }
 }
 
 TEST_CASE("op table: unary ops on dtypes that become f32, or stay") {

@@ -14,7 +14,8 @@ using namespace sinter;
 
 namespace {
 
-constexpr DType dtypes[] = {DType::bool_, DType::i32, DType::i64, DType::f32, DType::f64};
+constexpr DType dtypes[] = {DType::bool_, DType::u8,  DType::i8,   DType::i16, DType::u32, DType::i32,
+                            DType::i64,   DType::f16, DType::bf16, DType::f32, DType::f64};
 
 /// The dtype of tensor + single, where the single has rank 0: torch.result_type.
 DType beside_single(DType tensor, DType single) { return row(single).kind > row(tensor).kind ? single : tensor; }

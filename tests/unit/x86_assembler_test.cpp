@@ -202,9 +202,19 @@ const Row rows[] = {
     {Op::vpmovqd, "h v|mh v", all_lengths, true},
     {Op::vpmovzxbd, "v q|v mq", all_lengths, true},
     {Op::vpmovzxbq, "v e|v me", all_lengths, true},
+    {Op::vpmovsxbd, "v q|v mq", all_lengths, true},
+    {Op::vpmovzxwd, "v h|v mh", all_lengths, true},
+    {Op::vpmovsxwd, "v h|v mh", all_lengths, true},
+    {Op::vpmovzxdq, "v h|v mh", all_lengths, true},
+    {Op::vpmovdb, "q v|mq v", all_lengths, true},
+    {Op::vpmovdw, "h v|mh v", all_lengths, true},
+    {Op::vcvtph2ps, "v h|v mh", all_lengths, true},
+    {Op::vcvtps2ph, "h v i|mh v i", all_lengths, true},
     {Op::vpmovm2b, "v k"},
     {Op::vpackssdw, "v v v|v v m", all_lengths, true},
     {Op::vpacksswb, "v v v|v v m", all_lengths, true},
+    {Op::vpackusdw, "v v v|v v m", all_lengths, true},
+    {Op::vpackuswb, "v v v|v v m", all_lengths, true},
     {Op::vextractf128, "x v i|m16 v i", 2},
     {Op::vextractf32x4, "x v i|m16 v i", wide_lengths, true},
     {Op::vextractf64x4, "y v i|m32 v i", 4, true},
@@ -237,7 +247,7 @@ const Row rows[] = {
     {Op::fmulp, "-", 1},
     {Op::fldpi, "-", 1},
     {Op::fchs, "-", 1},
-    {Op::mov, "r8 r8|r4 r4|r1 r1|r8 m8|r4 m4|r1 m1|m8 r8|m4 r4|m1 r1|r8 i|r4 i|m8 i|m4 i|m1 b", 1},
+    {Op::mov, "r8 r8|r4 r4|r1 r1|r8 m8|r4 m4|r1 m1|m8 r8|m4 r4|m2 r2|m1 r1|r8 i|r4 i|m8 i|m4 i|m1 b", 1},
     {Op::movzx, "r4 m1|r8 m1|r4 r1|r8 r1|r4 m2|r8 m2", 1},
     {Op::movsxd, "r8 m4|r8 r4", 1},
     {Op::lea, "r8 m8", 1},
@@ -415,7 +425,7 @@ TEST_CASE("the assembler refuses what the machine does not have") {
   CHECK(refuses(Op::vmovss, {vec(0, 16), vec(1, 16)}));
   CHECK(refuses(Op::vmovd, {vec(0, 16), vec(1, 16)}));
   CHECK(refuses(Op::vmovd, {reg(Gpr::rax, 4), reg(Gpr::rcx, 4)}));
-  CHECK(refuses(Op::mov, {reg(Gpr::rax, 2), reg(Gpr::rcx, 2)}));
+  CHECK(refuses(Op::mov, {reg(Gpr::rax, 2), immediate()}));
 }
 
 /// Both ways, of a stream whose registers are allocated.

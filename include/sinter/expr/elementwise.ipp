@@ -34,13 +34,8 @@ SINTER_DECL Frexp frexp(const In& x) {
 
 SINTER_DECL Tensor bitcast(const In& x, DType dtype) {
   const Ref<TensorImpl> value = x.tensor();
-  const DType from = value->type.dtype;
-  if (from == dtype) return Tensor(value);
-  if (size_of(from) != size_of(dtype) || size_of(dtype) == 1)
-    throw DTypeError(
-        "bitcast",
-        "x has dtype " + std::string(name(from)) + ", whose elements are not those of " + std::string(name(dtype)),
-        x.where, "f32 and i32 have elements of one size, and so have f64 and i64");
+  if (value->type.dtype == dtype) return Tensor(value);
+  ops_detail::require_same_bits("bitcast", value->type.dtype, dtype, x.where);
   Attrs attrs{.dtype = dtype, .has_dtype = true};
   return Tensor(record_op(op_info<ops::Bitcast>, {Leaf(value)}, std::move(attrs), x.where));
 }
@@ -61,8 +56,7 @@ SINTER_DECL Tensor nan_to_num(const In& x, NanToNumOptions options) {
   const expr_detail::Term t(x);
   if (!is_floating(t.dtype())) return t;
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  const double largest =
-      t.dtype() == DType::f32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+  const double largest = row(t.dtype()).largest;
   const expr_detail::Term above = where_of(t == infinity, options.posinf.value_or(largest), t);
   const expr_detail::Term finite = where_of(t == -infinity, options.neginf.value_or(-largest), above);
   return where_of(t != t, options.nan, finite);

@@ -68,7 +68,7 @@ inline Unique unique_of(const In& given, const UniqueOptions& options, ops::Uniq
   attrs.set(ops::Unique::order, order);
   Leaf leaves[] = {leaf_of(flat)};
   const auto results = record_results(op_info<ops::Unique>, leaves, std::move(attrs), given.where);
-  Term first(Tensor(results[0]), given.where), counts(Tensor(results[2]), given.where);
+  Term first = Term(Tensor(results[0]), given.where), counts = Term(Tensor(results[2]), given.where);
   const Tensor inverse = reshape(In(Tensor(results[1]), given.where), x.shape());
   if (!options.size) {
     eval({first.value, inverse, counts.value}, given.where);

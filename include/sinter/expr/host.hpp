@@ -80,8 +80,9 @@ template <class Lent, class S>
 Lent lend(S& source, const Shape& shape, std::string_view function, Location where) {
   auto* first = first_element(source);
   using T = std::remove_cv_t<std::remove_pointer_t<decltype(first)>>;
-  static_assert(Element<T>,
-                "sinter: elements are float, double, std::int32_t, std::int64_t or bool; convert others first");
+  static_assert(
+      Element<T>,
+      "sinter: elements are float, double, float16, bfloat16, integers of 8 to 64 bits or bool; convert others first");
   std::int64_t available = -1;  // not checked
   if constexpr (!std::is_pointer_v<S>) available = static_cast<std::int64_t>(std::size(source));
   if (std::is_array_v<S> && available > shape.numel(where).value()) available = -1;  // a buffer may be longer

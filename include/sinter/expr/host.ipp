@@ -121,6 +121,10 @@ inline void copy_between(const Type& type, const void* from, const Strides& from
       copy_elements(type.shape, static_cast<const std::uint8_t*>(from), from_strides, static_cast<std::uint8_t*>(to),
                     to_strides);
       break;
+    case 2:
+      copy_elements(type.shape, static_cast<const std::uint16_t*>(from), from_strides, static_cast<std::uint16_t*>(to),
+                    to_strides);
+      break;
     case 4:
       copy_elements(type.shape, static_cast<const std::uint32_t*>(from), from_strides, static_cast<std::uint32_t*>(to),
                     to_strides);
@@ -165,10 +169,28 @@ std::string shortest_text(T x, std::chars_format format) {
          text.substr(exponent);
 }
 
+/// The decimal number of fewest digits that rounds to `x`.
+template <class Half>
+float printed(Half x) {
+  const auto value = static_cast<float>(x);
+  if (!std::isfinite(value)) return value;
+  for (int digits = 1; digits < 9; ++digits) {
+    char text[32];
+    float shortened = 0;
+    const char* const end =
+        std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, digits - 1).ptr;
+    std::from_chars(text, end, shortened);
+    if (Half(shortened).bits == x.bits) return shortened;
+  }
+  return value;
+}
+
 /// How the numbers of one tensor are written, so that they stand in columns: NumPy's rules.
 class NumberFormat {
  public:
   void look_at(bool) { width_ = 5; }  // "False"
+  void look_at(float16 x) { look_at(printed(x)); }
+  void look_at(bfloat16 x) { look_at(printed(x)); }
   template <std::integral T>
   void look_at(T x) {
     width_ = std::max(width_, std::to_string(x).size());
@@ -188,6 +210,8 @@ class NumberFormat {
     measure(scientific_, shortest_text(x, std::chars_format::scientific));
   }
 
+  std::string text(float16 x) const { return text(printed(x)); }
+  std::string text(bfloat16 x) const { return text(printed(x)); }
   std::string text(bool x) const { return padded(x ? "True" : "False", width_); }
   template <std::integral T>
   std::string text(T x) const {
@@ -213,6 +237,7 @@ class NumberFormat {
   static std::string alone(T x) {
     if constexpr (std::same_as<T, bool>) return x ? "True" : "False";
     else if constexpr (std::integral<T>) return std::to_string(x);
+    else if constexpr (!std::floating_point<T>) return alone(printed(x));
     else {
       if (!std::isfinite(x)) return text_of_odd(x);
       T size = std::abs(x);

@@ -8,6 +8,7 @@
 #include <sinter/graph/host_call.hpp>
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/host_function.hpp>
+#include <sinter/ops/scalar_meaning.hpp>
 #include <sinter/tensor/call_journal.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
@@ -69,8 +70,8 @@ inline Ref<TensorImpl> dense_operand(const Leaf& leaf, std::string_view op, Loca
   Ref<Storage> storage = Storage::allocate(as_index(size_of(dtype)));
   visit_dtype(dtype, [&](auto element) {
     using T = decltype(element);
-    *static_cast<T*>(storage->data()) =
-        leaf.kind == DTypeClass::floating ? static_cast<T>(leaf.number) : static_cast<T>(leaf.integer);
+    *static_cast<T*>(storage->data()) = leaf.kind == DTypeClass::floating ? scalar_meaning::converted<T>(leaf.number)
+                                                                          : scalar_meaning::converted<T>(leaf.integer);
   });
   return TensorImpl::make_ready({dtype, Device::cpu(), {}}, std::move(storage));
 }

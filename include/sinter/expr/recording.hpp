@@ -85,7 +85,7 @@ inline void fill_with(Attrs& attrs, const Scalar& value, DType dtype, std::strin
   const std::int64_t number = leaf.kind != DTypeClass::floating ? leaf.integer
                               : fits                            ? static_cast<std::int64_t>(leaf.number)
                                                                 : 0;
-  if (dtype == DType::i32) fits = fits && number == static_cast<std::int32_t>(number);
+  fits = fits && number >= tensor_detail::lowest(dtype) && number <= tensor_detail::greatest(dtype);
   if (!fits)
     throw UserError(
         op,

@@ -75,6 +75,7 @@ struct OpInfo {
   bool is_call = false;        // attrs.bodies[0] is run on the operands: see through it
   bool is_cheap = true;        // elementwise: recomputing it costs less than a round trip to memory
   bool takes_bool = true;      // elementwise: has a meaning where all operands are bool
+  bool reads_bits = false;     // elementwise on integers: a narrow one comes without copies of its sign in front
 
   bool is_random = false;    // draws numbers: under vmap each example has its own
   bool is_transfer = false;  // the result lies on attrs.device, wherever the operand does

@@ -107,6 +107,7 @@ SINTER_DECL InstList inner_of(const Kernel& kernel, const KernelFacts& facts, in
 namespace kernel_detail {
 /// An index, or a number of the whole row, which comparisons with an index take as i32 too.
 inline bool is_narrow_i64(const Kernel& kernel, const Inst& inst, int vector_axis) {
+  if (inst.prim == Prim::load && !is_plain_load(kernel, inst)) return false;
   if (inst.prim == Prim::load) return kernel.accesses[inst.access].stride[as_index(vector_axis)] == StrideClass::zero;
   return inst.prim == Prim::index || inst.prim == Prim::immediate || inst.prim == Prim::fold;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/kernel/fusion.ipp>
+#include <sinter/ops/scalar_op.hpp>
 
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
@@ -13,7 +14,8 @@ SINTER_DECL std::vector<Inst> Fuser::body_of(int node) const {
   SmallVector<ScalarValue, 4> operands;
   for (std::int32_t input : nodes_[node].inputs)
     operands.push_back(builder.load(static_cast<std::uint16_t>(operands.size()), nodes_[input].dtype));
-  nodes_.graph_node(node)->op->lower(builder, operands, nodes_.graph_node(node)->attrs);
+  const Node* graph_node = nodes_.graph_node(node);
+  lower_elementwise(builder, *graph_node->op, operands, graph_node->attrs, nodes_[node].dtype);
   return builder.take();
 }
 
@@ -35,7 +37,7 @@ SINTER_DECL const Limits& Fuser::limits_of(const FusionGroup& group) const {
 
 /// Has a back end what the programs of a reduction with state are made of?
 SINTER_DECL bool Fuser::folds(const Limits& limits, int node) const {
-  const DType dtype = nodes_[nodes_.base_of(nodes_[node].inputs[0])].dtype;
+  const DType dtype = computed_in(nodes_[nodes_.base_of(nodes_[node].inputs[0])].dtype);
   const ScalarFold fold =
       nodes_.graph_node(node)->op->fold(dtype == DType::bool_ ? DType::i32 : dtype, PositionOrder::any);
   const bool has_position = fold.arguments.size() > 1;

@@ -90,8 +90,10 @@ struct Access {
 };
 
 /// A buffer that the kernel touches. A kernel may read and write the same operand (in-place) only at the same point.
+/// Instructions compute in computed_in(dtype): loads widen, and stores of f16 and bf16 round; an integer is stored as
+/// it is, since the body has made it one of the dtype.
 struct Operand {
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  // in memory
   bool written = false;
   friend bool operator==(const Operand&, const Operand&) = default;
 };
@@ -176,6 +178,15 @@ void verify(const Kernel& kernel);
 /// How many values an instruction takes; a fold's may be fewer than its arity.
 inline int argument_count(const Kernel& kernel, const Inst& inst) {
   return inst.prim == Prim::fold ? static_cast<int>(kernel.folds[inst.access].arguments.size()) : arity(inst.prim);
+}
+
+/// The dtype of what an access reads or writes, as it lies in memory.
+inline DType dtype_in_memory(const Kernel& kernel, std::uint16_t access) {
+  return kernel.operands[kernel.accesses[access].operand].dtype;
+}
+/// A load that converts nothing.
+inline bool is_plain_load(const Kernel& kernel, const Inst& inst) {
+  return inst.prim == Prim::load && dtype_in_memory(kernel, inst.access) == inst.dtype;
 }
 
 namespace kernel_detail {

@@ -90,7 +90,7 @@ namespace kernel_detail {
 inline void verify_operands(const Kernel& kernel, const Inst& contract) {
   const std::vector<std::uint32_t> masks = varying_axes(kernel);
   const std::uint32_t m = 1u << (kernel.rank() - 3), n = 1u << (kernel.rank() - 2);
-  const auto is_computed = [&](InstId id) { return kernel.body[id].prim != Prim::load; };
+  const auto is_computed = [&](InstId id) { return !is_plain_load(kernel, kernel.body[id]); };
   const InstId a = contract.args[0], b = contract.args[1];
   for (InstId operand : {a, b}) {
     ensure(kernel.body[operand].dtype == contract.dtype, "kernel: an operand of another dtype");
@@ -162,7 +162,7 @@ SINTER_DECL void verify(const Kernel& kernel) {
       ensure(inst.args[as_index(k)] < i, "kernel: argument used before it is made");
     if (reads_memory(inst.prim)) {
       ensure(inst.access < kernel.accesses.size(), "kernel: access out of range");
-      ensure(kernel.operands[kernel.accesses[inst.access].operand].dtype == inst.dtype,
+      ensure(computed_in(kernel.operands[kernel.accesses[inst.access].operand].dtype) == inst.dtype,
              "kernel: load of another dtype");
     }
     if (inst.prim == Prim::guarded_load) {
@@ -181,7 +181,8 @@ SINTER_DECL void verify(const Kernel& kernel) {
   for (const Store& store : kernel.stores) {
     ensure(store.access < kernel.accesses.size() && store.value < kernel.body.size(), "kernel: bad store");
     const Operand& operand = kernel.operands[kernel.accesses[store.access].operand];
-    ensure(operand.written && operand.dtype == kernel.body[store.value].dtype, "kernel: store of another dtype");
+    ensure(operand.written && computed_in(operand.dtype) == kernel.body[store.value].dtype,
+           "kernel: store of another dtype");
     ensure(store.index == no_inst || kernel.kind == KernelKind::scatter, "kernel: an index outside a scatter");
   }
   ensure(kernel.precision == MatmulPrecision::f32 || is_product_of_f32(kernel),

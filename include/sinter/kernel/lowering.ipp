@@ -9,6 +9,7 @@
 #include <sinter/ops/binary.hpp>
 #include <sinter/ops/cumulative.hpp>
 #include <sinter/ops/join.hpp>
+#include <sinter/ops/scalar_op.hpp>
 
 #include <optional>
 #include <utility>
@@ -254,7 +255,7 @@ SINTER_DECL ScalarValue BodyEmitter::contract(int node, const IndexMap& map) {
   const ScalarValue a = emit(it.inputs[0], left), b = emit(it.inputs[1], right);
   draft_.row = map[map.rank - 2];
   draft_.column = map[map.rank - 1];
-  return builder_.contract(a, b);
+  return builder_.held(builder_.contract(a, b), it.dtype);
 }
 
 SINTER_DECL ScalarValue BodyEmitter::fold(int node, const IndexMap& map) {
@@ -324,10 +325,12 @@ SINTER_DECL ScalarValue BodyEmitter::compute(int node, const IndexMap& map) {
     case NodeKind::scatter: return emit(it.inputs[1], map);
     case NodeKind::reduce:
       if (graph_node->op->fold != nullptr) return fold(node, map);
-      return builder_.reduce(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map));
+      return builder_.held(builder_.reduce(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map)),
+                           it.dtype);
     case NodeKind::scan:
-      return builder_.scan(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map),
-                           graph_node->attrs[ops_detail::is_exclusive]);
+      return builder_.held(builder_.scan(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map),
+                                         graph_node->attrs[ops_detail::is_exclusive]),
+                           it.dtype);
     case NodeKind::take: return take(node, map);
     case NodeKind::patch: return patch(node, map);
     case NodeKind::contract: return contract(node, map);
@@ -344,7 +347,7 @@ SINTER_DECL ScalarValue BodyEmitter::compute(int node, const IndexMap& map) {
   SmallVector<ScalarValue, 4> operands;
   for (std::size_t k = 0; k < it.inputs.size(); ++k)
     operands.push_back(emit(it.inputs[k], nodes_.operand_map(node, static_cast<int>(k), map)));
-  return graph_node->op->lower(builder_, operands, graph_node->attrs);
+  return lower_elementwise(builder_, *graph_node->op, operands, graph_node->attrs, it.dtype);
 }
 
 SINTER_DECL void BodyEmitter::scatter(const FusionMember& member) {
@@ -417,7 +420,8 @@ SINTER_DECL LoweredKernel lower(const FusionGraph& nodes, const Fusion& fusion, 
 SINTER_DECL bool is_plain_copy(const LoweredKernel& lowered) {
   const Kernel& kernel = lowered.kernel;
   if (kernel.body.size() != 1 || kernel.body[0].prim != Prim::load || kernel.stores.size() != 1 ||
-      kernel.stores[0].index != no_inst || kernel.operands.size() != 2)
+      kernel.stores[0].index != no_inst || kernel.operands.size() != 2 ||
+      kernel.operands[0].dtype != kernel.operands[1].dtype)
     return false;
   const auto &read = lowered.geometry.accesses[kernel.body[0].access],
              &write = lowered.geometry.accesses[kernel.stores[0].access];

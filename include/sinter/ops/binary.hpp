@@ -44,7 +44,10 @@ struct FloorDivide {
   static constexpr OpInfo info{.name = "floor_divide", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) {
     if (is_floating(a.dtype)) return s.floor(s.div(a, b));
-    return s.div(s.sub(a, s.rem(a, b)), b);  // the remainder has the divisor's sign, so this division is exact
+    if (a.dtype == DType::bool_) return s.div(a, b);
+    const ScalarValue zero = s.imm_int(0, a.dtype);  // a quotient below 0 was cut off upwards, unless it is exact
+    const ScalarValue is_above = s.and_(s.ne(s.rem(a, b), zero), s.xor_(s.lt(a, zero), s.lt(b, zero)));
+    return s.sub(s.div(a, b), s.convert(is_above, a.dtype));
   }
 };
 

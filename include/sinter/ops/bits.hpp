@@ -15,6 +15,16 @@ template <class Test>
 ScalarValue of_floating(ScalarBuilder& s, ScalarValue x, bool other, Test&& test) {
   return is_floating(x.dtype) ? test(s) : s.imm_int(other, DType::bool_);
 }
+/// Throws where the bits of an element of one dtype are none of the other.
+inline void require_same_bits(std::string_view op, DType from, DType to, Location where) {
+  const bool is_of_bool = from == DType::bool_ || to == DType::bool_, is_of_half = is_half(from) || is_half(to);
+  if (from == to || (size_of(from) == size_of(to) && !is_of_bool && !is_of_half)) return;
+  throw DTypeError(
+      op, "x has dtype " + std::string(name(from)) + ", whose elements are not those of " + std::string(name(to)),
+      where,
+      is_of_half ? "cast it to f32 first, whose bits can be read"
+                 : "f32, i32 and u32 have elements of one size, and so have f64 and i64");
+}
 }  // namespace ops_detail
 namespace ops {
 
@@ -75,6 +85,13 @@ struct Copysign {
 /// The next number after x towards y.
 struct Nextafter {
   static constexpr OpInfo info{.name = "nextafter", .arity = 2, .dtypes = DTypeRule::floating};
+  static void infer(const InferArgs& args, TypeList& out) {
+    for (const Type& type : args.in)
+      if (is_half(type.dtype))
+        throw DTypeError(args.op, "an operand is " + std::string(name(type.dtype)) + ", which is computed in f32",
+                         args.where, "cast it first: cast(x, DType::f32)");
+    ops_detail::infer_elementwise(op_info<Nextafter>, args, out);
+  }
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue y) { return ops_detail::next_after(s, x, y); }
 };
 
@@ -117,7 +134,8 @@ struct RightShift {
 
 /// How many bits are set. Sums of neighbours in fields of 2, 4 and 8 bits, and a product that adds those up.
 struct Popcount {
-  static constexpr OpInfo info{.name = "popcount", .arity = 1, .dtypes = DTypeRule::logical, .takes_bool = false};
+  static constexpr OpInfo info{
+      .name = "popcount", .arity = 1, .dtypes = DTypeRule::logical, .takes_bool = false, .reads_bits = true};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
     const bool is_wide = x.dtype == DType::i64;
     const auto field = [&](std::int64_t of_64) { return s.imm_int(is_wide ? of_64 : of_64 & 0x7FFFFFFF, x.dtype); };
@@ -135,13 +153,8 @@ struct Bitcast {
   static constexpr OpInfo info{.name = "bitcast", .arity = 1, .dtypes = DTypeRule::attribute};
   static constexpr auto attributes = attribute_list(attr::dtype);
   static Type infer(const InferArgs& args) {
-    const DType from = args.in[0].dtype, to = args.attrs.dtype;
-    if (from != to && (size_of(from) != size_of(to) || size_of(to) == 1))
-      throw DTypeError(
-          args.op,
-          "x has dtype " + std::string(name(from)) + ", whose elements are not those of " + std::string(name(to)),
-          args.where, "f32 and i32 have elements of one size, and so have f64 and i64");
-    return ops_detail::with_shape(args, args.in[0].shape, to);
+    ops_detail::require_same_bits(args.op, args.in[0].dtype, args.attrs.dtype, args.where);
+    return ops_detail::with_shape(args, args.in[0].shape, args.attrs.dtype);
   }
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) { return s.bitcast(x, attrs.dtype); }
 };

@@ -56,7 +56,7 @@ SINTER_DECL void require_floating(const InferArgs& args, std::size_t operand) {
 SINTER_DECL void require_integer(const InferArgs& args, std::size_t operand) {
   if (is_integer(args.in[operand].dtype)) return;
   throw DTypeError(args.op,
-                   "operand " + std::to_string(operand) + " is " + args.in[operand].text() + ", it must be i32 or i64",
+                   "operand " + std::to_string(operand) + " is " + args.in[operand].text() + ", it must be an integer",
                    args.where, "cast it to an integer dtype first: cast(x, DType::i64)");
 }
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/tensor/dtype.hpp>
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
@@ -25,6 +27,15 @@ inline std::uint64_t order_key(double x) {
                       key = bits ^ (is_negative | (std::uint64_t{1} << 63));
   const std::uint64_t is_nan = std::uint64_t{0} - std::uint64_t{(bits << 1) > 0xFFE0'0000'0000'0000u};
   return (key + std::uint64_t{key == 0x7FFF'FFFF'FFFF'FFFFu}) | is_nan;
+}
+
+inline std::uint32_t order_key(std::uint32_t x) { return x; }
+/// Of narrow dtypes: as the numbers that they are.
+template <class T>
+  requires(sizeof(T) < 4 && !std::is_same_v<T, bool>)
+std::uint32_t order_key(T x) {
+  if constexpr (FloatingElement<T>) return order_key(static_cast<float>(x));
+  else return order_key(static_cast<std::int32_t>(x));
 }
 
 template <class T>

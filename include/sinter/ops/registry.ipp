@@ -27,7 +27,7 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Input, ops::Constant, ops::Full, ops::Empty, ops::Iota,
     // unary, activation
     ops::Neg, ops::Abs, ops::Sign, ops::Square, ops::Reciprocal, ops::Sqrt, ops::Rsqrt, ops::Exp, ops::Log, ops::Sin,
-    ops::Cos, ops::Tanh, ops::Erf, ops::Floor, ops::Ceil, ops::Round, ops::Trunc, ops::Not, ops::Cast,
+    ops::Cos, ops::Tanh, ops::Erf, ops::Floor, ops::Ceil, ops::Round, ops::Trunc, ops::Not, ops::Cast, ops::Narrow,
     ops::StopGradient, ops::Sigmoid, ops::Relu, ops::Gauss, ops::GeluSlope, ops::Gelu, ops::SiluSlope, ops::Silu,
     // elementary
     ops::Expm1, ops::Exp2, ops::Log1p, ops::Log2, ops::Log10, ops::Tan, ops::Asin, ops::Acos, ops::Atan, ops::Atan2,
@@ -59,6 +59,9 @@ inline constexpr auto op_table = sorted_by_name<
     // region, matmul, take, random
     ops::CustomDerivative, ops::Barrier, ops::To, ops::Region, ops::Matmul, ops::Take, ops::Scatter, ops::ScatterAdd,
     ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
+    // linear algebra
+    ops::Cholesky, ops::LuFactor, ops::LuPermutation, ops::TriangularSolve, ops::Qr, ops::Svd, ops::Eigh,
+    ops::MatrixExp, ops::Solve, ops::Pinv, ops::Det,
     // control flow
     ops::Switch, ops::SwitchWithEffects, ops::WhileLoop, ops::WhileLoopWithEffects, ops::WhileGradient, ops::Scan,
     ops::ScanWithEffects,

@@ -164,15 +164,20 @@ class ScalarBuilder {
   const std::vector<Inst>& body() const { return body_; }
   std::vector<Inst> take() { return std::move(body_); }
 
-  /// A constant; an integer one is what Prim::convert makes of the number.
+  /// Values of a narrow dtype are held in the one that it is computed in (tensor/dtype.hpp), as a number that it has:
+  /// wherever a dtype is asked for it may be a narrow one.
+
+  /// A constant; an integer one is what Prim::convert makes of the number, one of f16 or bf16 keeps f32's digits.
   ScalarValue imm(double value, DType dtype);
   ScalarValue imm(double value, ScalarValue like) { return imm(value, like.dtype); }
   ScalarValue imm_int(std::int64_t value, DType dtype);
   ScalarValue load(std::uint16_t access, DType dtype) {
-    return push({.prim = Prim::load, .dtype = dtype, .access = access});
+    return fitting(push({.prim = Prim::load, .dtype = computed_in(dtype), .access = access}), dtype);
   }
   ScalarValue gather(std::uint16_t access, DType dtype, ScalarValue index) {
-    return push({.prim = Prim::gather, .dtype = dtype, .args = {index.id, no_inst, no_inst}, .access = access});
+    const Inst inst{
+        .prim = Prim::gather, .dtype = computed_in(dtype), .args = {index.id, no_inst, no_inst}, .access = access};
+    return fitting(push(inst), dtype);
   }
   /// A load where `condition` holds, else `fill`. A condition that is known makes it a load, or the fill.
   ScalarValue guarded_load(std::uint16_t access, DType dtype, ScalarValue condition, ScalarValue fill,
@@ -225,7 +230,12 @@ class ScalarBuilder {
   ScalarValue le(ScalarValue a, ScalarValue b) { return binary(Prim::le, a, b); }
   ScalarValue fma(ScalarValue a, ScalarValue b, ScalarValue c);
   ScalarValue select(ScalarValue condition, ScalarValue a, ScalarValue b, Usually usually = Usually::unknown);
+  /// To a narrow dtype: integers wrap, floats saturate as integers and round as f16 and bf16.
   ScalarValue convert(ScalarValue x, DType to);
+  /// What is left of an integer in as many bits as `narrow` has; nothing is done to one that has no more.
+  ScalarValue wrap(ScalarValue x, DType narrow);
+  /// A value as one of dtype `dtype` is held: a narrow integer wraps, other dtypes are as they are.
+  ScalarValue held(ScalarValue x, DType dtype) { return is_narrow(dtype) && !is_floating(dtype) ? wrap(x, dtype) : x; }
   ScalarValue bitcast(ScalarValue x, DType to);
   ScalarValue random_bits(ScalarValue key, ScalarValue counter, ScalarValue element);
   ScalarValue reduce(Prim reduction, ScalarValue x) {
@@ -252,7 +262,15 @@ class ScalarBuilder {
   ScalarValue push(Inst inst);
 
  private:
+  ScalarValue round_to(ScalarValue x, DType half);
+  /// Notes that a value read from memory has the dtype that it has there.
+  ScalarValue fitting(ScalarValue x, DType dtype) {
+    if (is_narrow(dtype)) read_.push_back({x.id, dtype});
+    return x;
+  }
+  bool fits(InstId id, DType narrow) const;
   std::vector<Inst> body_;
+  std::vector<ScalarValue> read_;  // values in memory, with the narrow dtype that they have there
 };
 
 SINTER_NAMESPACE_END

@@ -26,7 +26,7 @@ inline FoldState least_extreme(DType dtype, Extreme which) {
   if (is_floating(dtype))
     return fold_state(dtype,
                       is_largest ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
-  return visit_dtype(dtype, [&](auto tag) -> FoldState {
+  return visit_computed(dtype, [&](auto tag) -> FoldState {
     using Limits = std::numeric_limits<decltype(tag)>;
     return {dtype,
             static_cast<std::uint64_t>(static_cast<std::int64_t>(is_largest ? Limits::lowest() : Limits::max()))};

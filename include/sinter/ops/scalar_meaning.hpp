@@ -17,17 +17,22 @@ SINTER_NAMESPACE_BEGIN
 namespace scalar_meaning {
 
 /// Float to integer: towards zero; what does not fit becomes the nearest integer that does, NaN becomes 0.
-template <std::signed_integral To, std::floating_point From>
+template <std::integral To, std::floating_point From>
 constexpr To saturated(From x) {
-  constexpr From end = static_cast<From>(std::uint64_t{1} << (sizeof(To) * 8 - 1));  // 2^31 or 2^63, exact
+  constexpr int digits = std::numeric_limits<To>::digits;
+  constexpr From end = 2 * static_cast<From>(std::uint64_t{1} << (digits - 1));  // 2^7 to 2^63, exact
+  constexpr From begin = std::is_signed_v<To> ? -end : From(0);
   if (x != x) return 0;
-  return x >= end ? std::numeric_limits<To>::max() : x < -end ? std::numeric_limits<To>::min() : static_cast<To>(x);
+  return x >= end ? std::numeric_limits<To>::max() : x < begin ? std::numeric_limits<To>::min() : static_cast<To>(x);
 }
 
-/// Prim::convert on C++ numbers: float to integer saturates, anything to bool is `!= 0`.
+/// Prim::convert on C++ numbers: float to integer saturates, integer to narrower integer wraps, anything to bool is
+/// `!= 0`. A number becomes an f16 or a bf16 by way of a float.
 template <class To, class From>
 constexpr To converted(From x) {
-  if constexpr (std::is_same_v<To, bool>) return x != From(0);
+  if constexpr (FloatingElement<From> && !std::is_floating_point_v<From>) return converted<To>(static_cast<float>(x));
+  else if constexpr (FloatingElement<To> && !std::is_floating_point_v<To>) return To(static_cast<float>(x));
+  else if constexpr (std::is_same_v<To, bool>) return x != From(0);
   else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) return saturated<To>(x);
   else return static_cast<To>(x);
 }
@@ -35,7 +40,10 @@ constexpr To converted(From x) {
 /// A number as an element of an integer dtype, or of bool_.
 inline std::int64_t integer_of(double x, DType dtype) {
   if (dtype == DType::bool_) return x != 0;
-  return dtype == DType::i32 ? saturated<std::int32_t>(x) : saturated<std::int64_t>(x);
+  if (dtype == DType::i64) return saturated<std::int64_t>(x);
+  const std::int64_t fits = saturated<std::int64_t>(x), least = tensor_detail::lowest(dtype),
+                     most = tensor_detail::greatest(dtype);
+  return fits < least ? least : fits > most ? most : fits;
 }
 
 /// The smaller and the larger, IEEE 754-2019's minimum and maximum: NaN wins, and -0 is less than +0.

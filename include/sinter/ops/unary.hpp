@@ -130,6 +130,17 @@ struct Cast {
   static ValList vjp(const VjpArgs& a) { return {cast(a.dout, a.in[0].dtype())}; }
 };
 
+/// A cast that passes put where a value is f16 or bf16 only for memory: a kernel that does not store it keeps its
+/// digits.
+struct Narrow {
+  static constexpr OpInfo info{.name = "narrow", .arity = 1, .dtypes = DTypeRule::attribute};
+  static constexpr auto attributes = attribute_list(attr::dtype);
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) {
+    return is_half(attrs.dtype) ? s.convert(x, computed_in(attrs.dtype)) : s.convert(x, attrs.dtype);
+  }
+  static ValList vjp(const VjpArgs& a) { return {cast(a.dout, a.in[0].dtype())}; }
+};
+
 /// The value itself, a constant for differentiation.
 struct StopGradient {
   static constexpr OpInfo info{.name = "stop_gradient", .arity = 1};

@@ -23,7 +23,7 @@ inline bool is_identity_permutation(const Match& m) {
 }
 
 inline Value add_negated_literal(Match& m) {
-  const auto negated = evaluate(op_info<ops::Neg>, std::array{m.literal(c)}, {});
+  const auto negated = evaluate(op_info<ops::Neg>, std::array{m.literal(c)}, {}, m.literal(c).dtype);
   if (!negated) return {};
   return m.add(op_info<ops::Add>, {m[x], m.add(op_info<ops::Full>, {}, full_attrs(*negated, Shape()))});
 }

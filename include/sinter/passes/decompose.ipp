@@ -21,11 +21,32 @@ inline bool is_decomposed(const Decompose& pass, const Node& node) {
          (pass.keep == nullptr || !pass.keep(node));
 }
 
-/// What the node is made of; no value where that has another type, and may have.
+/// Products are computed in the dtype that kernels compute in, whose blocks back ends know.
+inline bool is_narrow_product(const Node& node) {
+  return node.op == &op_info<ops::Matmul> && is_narrow(node.types[0].dtype);
+}
+inline Val in_dtype(const Val& x, DType dtype) {
+  const OpInfo& op = is_narrow(dtype) ? op_info<ops::Narrow> : op_info<ops::Cast>;
+  return x.dtype() == dtype ? x : apply(op, {x}, {.dtype = dtype, .has_dtype = true});
+}
+inline Value widen_product(GraphBuilder& builder, const Node& node, const Values& inputs) {
+  const DType dtype = computed_in(node.types[0].dtype);
+  const Val product = apply(op_info<ops::Matmul>, {in_dtype(Val{&builder, inputs[0], node.where}, dtype),
+                                                   in_dtype(Val{&builder, inputs[1], node.where}, dtype)});
+  return in_dtype(product, node.types[0].dtype).value;
+}
+
+/// What the node is made of; no value where that has another type, and may have. What has f16 and bf16 is made of f32,
+/// so that a value between two kernels neither overflows nor loses digits.
 inline Value decompose_node(const Decompose& pass, GraphBuilder& builder, const Node& node, const Values& inputs) {
   std::vector<Val> operands;
-  for (Value v : inputs) operands.push_back(Val{&builder, v, node.where});
-  const Val result = node.op->decompose(DecomposeArgs{operands, node.attrs, node.where});
+  const bool widens = is_half(node.types[0].dtype);
+  for (Value v : inputs) {
+    const Val operand{&builder, v, node.where};
+    operands.push_back(widens && is_half(operand.dtype()) ? in_dtype(operand, DType::f32) : operand);
+  }
+  Val result = node.op->decompose(DecomposeArgs{operands, node.attrs, node.where});
+  if (widens && result.dtype() == DType::f32) result = in_dtype(result, node.types[0].dtype);
   if (same_but_device(result.type(), node.types[0]))
     return result.value;  // what is made from nothing may be made anywhere
   if (pass.symbols == Decompose::Symbols::solved)
@@ -47,7 +68,9 @@ inline Graph decompose_once(const Decompose& pass, const Graph& graph, bool& has
       const Value to = moved[as_index(v.node)];
       inputs.push_back({to.node, to.result + v.result});
     }
-    const Value made = is_decomposed(pass, node) ? decompose_node(pass, builder, node, inputs) : Value{};
+    const Value made = is_decomposed(pass, node) ? decompose_node(pass, builder, node, inputs)
+                       : is_narrow_product(node) ? widen_product(builder, node, inputs)
+                                                 : Value{};
     has_changed |= static_cast<bool>(made);
     moved[id] = made ? made : builder.copy(node, inputs);
   }
@@ -62,7 +85,8 @@ inline Graph decompose_once(const Decompose& pass, const Graph& graph, bool& has
 SINTER_DECL Graph Decompose::operator()(const Graph& graph) const {
   using namespace passes_detail;
   auto has_composite = [&](const Graph& g) {
-    return std::any_of(g.nodes().begin(), g.nodes().end(), [&](const Node& n) { return is_decomposed(*this, n); });
+    return std::any_of(g.nodes().begin(), g.nodes().end(),
+                       [&](const Node& n) { return is_decomposed(*this, n) || is_narrow_product(n); });
   };
   Graph current = graph;
   for (int round = 0; has_composite(current); ++round) {

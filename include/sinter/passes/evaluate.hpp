@@ -20,7 +20,7 @@ struct Literal {
   std::int64_t integer = 0;
 };
 
-/// The value of `op` on these operands, or nothing when it must be computed at run time.
-std::optional<Literal> evaluate(const OpInfo& op, std::span<const Literal> operands, const Attrs& attrs);
+/// The value of `op`, of dtype `result`, on these operands, or nothing when it must be computed at run time.
+std::optional<Literal> evaluate(const OpInfo& op, std::span<const Literal> operands, const Attrs& attrs, DType result);
 
 SINTER_NAMESPACE_END

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/ops/scalar_meaning.hpp>
+#include <sinter/ops/scalar_op.hpp>
 #include <sinter/passes/evaluate.hpp>
 
 #include <bit>
@@ -13,15 +14,13 @@ SINTER_NAMESPACE_BEGIN
 
 namespace passes_detail {
 
+/// As kernels hold it: an f16 or a bf16 has f32's digits.
 inline Literal real_literal(DType dtype, double value) {
-  return {dtype, dtype == DType::f32 ? static_cast<double>(static_cast<float>(value)) : value, 0};
+  return {dtype, tensor_detail::rounded(value, computed_in(dtype)), 0};
 }
 /// Wraps to the width of the dtype; bool is 0 or 1.
 inline Literal integer_literal(DType dtype, std::uint64_t bits) {
-  auto value = static_cast<std::int64_t>(bits);
-  if (dtype == DType::i32) value = static_cast<std::int32_t>(bits);
-  if (dtype == DType::bool_) value = bits != 0;
-  return {dtype, 0, value};
+  return {dtype, 0, tensor_detail::wrapped(static_cast<std::int64_t>(bits), dtype)};
 }
 
 /// a + b and the like in the operands' own width: adding two f32 in double and rounding gives the f32 sum (the double
@@ -225,7 +224,8 @@ inline std::optional<Literal> evaluate_instruction(const Inst& inst, std::span<c
 
 }  // namespace passes_detail
 
-SINTER_DECL std::optional<Literal> evaluate(const OpInfo& op, std::span<const Literal> operands, const Attrs& attrs) {
+SINTER_DECL std::optional<Literal> evaluate(const OpInfo& op, std::span<const Literal> operands, const Attrs& attrs,
+                                            DType result) {
   if (op.lower == nullptr) return std::nullopt;
   ScalarBuilder builder;
   std::vector<ScalarValue> loads;
@@ -234,15 +234,17 @@ SINTER_DECL std::optional<Literal> evaluate(const OpInfo& op, std::span<const Li
     loads.push_back(builder.load(static_cast<std::uint16_t>(i), operands[i].dtype));
     rounded.push_back(is_floating(operands[i].dtype) ? passes_detail::real_literal(operands[i].dtype, operands[i].real)
                                                      : operands[i]);
+    rounded.back().dtype = computed_in(operands[i].dtype);
   }
-  const ScalarValue result = op.lower(builder, loads, attrs);
+  const ScalarValue computed = lower_elementwise(builder, op, loads, attrs, result);
   std::vector<Literal> values;
   for (const Inst& inst : builder.body()) {
     const auto value = passes_detail::evaluate_instruction(inst, values, rounded);
     if (!value) return std::nullopt;
     values.push_back(*value);
   }
-  return values[result.id];
+  const Literal& value = values[computed.id];
+  return is_floating(result) ? passes_detail::real_literal(result, value.real) : Literal{result, 0, value.integer};
 }
 
 SINTER_NAMESPACE_END

@@ -26,8 +26,8 @@ inline Value fold_elementwise(Rewriter& rewriter, Value value) {
     if (rewriter.builder().node(v).op != &op_info<ops::Full>) return {};
     operands.push_back(*literal_of(rewriter.builder(), v));
   }
-  const auto result = evaluate(*node.op, operands, node.attrs);
-  if (!result || result->dtype != node.types[0].dtype) return {};
+  const auto result = evaluate(*node.op, operands, node.attrs, node.types[0].dtype);
+  if (!result) return {};
   return full_like(rewriter, *result, value);
 }
 

@@ -32,14 +32,14 @@ inline bool has_exact_reciprocal(const Match& m) {
   if (!is_floating(literal.dtype) || literal.real == 0 || !std::isfinite(literal.real)) return false;
   int exponent = 0;
   if (std::fabs(std::frexp(literal.real, &exponent)) != 0.5) return false;
-  const int limit = literal.dtype == DType::f32 ? 126 : 1022;
+  const int limit = -std::ilogb(row(literal.dtype).smallest);
   return exponent - 1 >= -limit && exponent - 1 <= limit;
 }
 
 // Replacements that compute with a literal
 
 inline Value literal_value(Match& m, const OpInfo& op, std::span<const Literal> operands) {
-  const auto result = evaluate(op, operands, {});
+  const auto result = evaluate(op, operands, {}, operands[0].dtype);  // of operands of one dtype, which it keeps
   return result ? m.add(op_info<ops::Full>, {}, full_attrs(*result, Shape())) : Value{};
 }
 inline Value times_reciprocal(Match& m) {

@@ -129,8 +129,13 @@ inline constexpr Rule reduction_rules[] = {
 /// Every value of `from` is a value of `to`.
 constexpr bool is_exact_cast(DType from, DType to) {
   if (from == to || from == DType::bool_) return true;
-  if (from == DType::i32) return to == DType::i64 || to == DType::f64;
-  return from == DType::f32 && to == DType::f64;
+  if (is_floating(from))
+    return is_floating(to) && row(to).epsilon <= row(from).epsilon && row(to).largest >= row(from).largest;
+  if (is_integer(to))
+    return tensor_detail::lowest(to) <= tensor_detail::lowest(from) &&
+           tensor_detail::greatest(to) >= tensor_detail::greatest(from);
+  return is_floating(to) && static_cast<double>(tensor_detail::greatest(from)) * row(to).epsilon < 1 &&
+         static_cast<double>(tensor_detail::greatest(from)) <= row(to).largest;
 }
 inline bool has_exact_inner_cast(const Match& m) {
   return is_exact_cast(m.type(m[x]).dtype, m.operand(0).types[0].dtype);

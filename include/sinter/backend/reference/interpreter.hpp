@@ -61,6 +61,7 @@ class Interpreter final : public Launch {
   void note_bad_index(std::int64_t index, std::int64_t extent);
   void spread(const std::vector<InstId>& list);
   void set_loop_offsets();
+  DType dtype_in_memory(std::uint16_t access) const { return sinter::dtype_in_memory(program_->kernel, access); }
   /// Calls visit(first lane, lanes, base address, stride in elements) for each run of the block along its innermost
   /// axis.
   template <class Visit>

@@ -61,7 +61,7 @@ SINTER_DECL void Interpreter::fill_immediates() {
   const std::vector<Inst>& body = program_->kernel.body;
   for (std::size_t i = 0; i < body.size(); ++i) {
     if (body[i].prim != Prim::immediate) continue;
-    visit_dtype(body[i].dtype, [&](auto tag) {
+    visit_computed(body[i].dtype, [&](auto tag) {
       using T = Stored<decltype(tag)>;
       T value;
       if constexpr (Floating<T>) value = static_cast<T>(body[i].number());
@@ -236,16 +236,18 @@ void Interpreter::for_each_run(std::uint16_t access, const Block& block, Visit&&
 
 SINTER_DECL void Interpreter::load(InstId id, const Block& block) {
   const Inst& inst = program_->kernel.body[id];
-  visit_dtype(inst.dtype, [&](auto tag) {
-    using T = Stored<decltype(tag)>;
+  visit_dtype(dtype_in_memory(inst.access), [&](auto tag) {
+    using E = Stored<decltype(tag)>;
+    using T = Stored<tensor_detail::Computed<decltype(tag)>>;
     T* out = static_cast<T*>(value_[id]);
     for_each_run(inst.access, block,
                  [&](std::int64_t lane, std::int64_t length, const char* base, std::int64_t stride) {
-                   const T* from = reinterpret_cast<const T*>(base);
-                   if (stride == 1) std::copy_n(from, length, out + lane);
-                   else if (stride == 0) std::fill_n(out + lane, length, *from);
+                   const E* from = reinterpret_cast<const E*>(base);
+                   if (stride == 0) std::fill_n(out + lane, length, static_cast<T>(*from));
+                   else if (std::is_same_v<E, T> && stride == 1)
+                     std::memcpy(out + lane, from, as_index(length) * sizeof(T));
                    else
-                     for (std::int64_t i = 0; i < length; ++i) out[lane + i] = from[i * stride];
+                     for (std::int64_t i = 0; i < length; ++i) out[lane + i] = static_cast<T>(from[i * stride]);
                  });
   });
 }
@@ -254,38 +256,42 @@ SINTER_DECL void Interpreter::gather(InstId id, const Block& block) {
   const Inst& inst = program_->kernel.body[id];
   const InstId index = inst.args[0];
   const auto& numbers = geometry_.accesses[inst.access];
-  const auto read = [&](auto* out, const auto* indices) {
+  const auto read = [&](auto element, auto* out, const auto* indices) {
+    using E = decltype(element);
     using T = std::remove_pointer_t<decltype(out)>;
     for_each_run(inst.access, block,
                  [&](std::int64_t lane, std::int64_t length, const char* base, std::int64_t stride) {
-                   const T* from = reinterpret_cast<const T*>(base);
+                   const E* from = reinterpret_cast<const E*>(base);
                    for (std::int64_t i = 0; i < length; ++i) {
                      const std::int64_t at = indices[lane + i];
                      const bool is_valid = at >= 0 && at < numbers.gather_extent;
-                     out[lane + i] = is_valid ? from[i * stride + at * numbers.gather_stride] : T{};
+                     out[lane + i] = is_valid ? static_cast<T>(from[i * stride + at * numbers.gather_stride]) : T{};
                      if (!is_valid) note_bad_index(at, numbers.gather_extent);
                    }
                  });
   };
-  visit_dtype(inst.dtype, [&](auto tag) {
-    auto* out = static_cast<Stored<decltype(tag)>*>(value_[id]);
-    if (program_->kernel.body[index].dtype == DType::i32) read(out, static_cast<const std::int32_t*>(value_[index]));
-    else read(out, static_cast<const std::int64_t*>(value_[index]));
+  visit_dtype(dtype_in_memory(inst.access), [&](auto tag) {
+    const Stored<decltype(tag)> element{};
+    auto* out = static_cast<Stored<tensor_detail::Computed<decltype(tag)>>*>(value_[id]);
+    if (program_->kernel.body[index].dtype == DType::i32)
+      read(element, out, static_cast<const std::int32_t*>(value_[index]));
+    else read(element, out, static_cast<const std::int64_t*>(value_[index]));
   });
 }
 
 SINTER_DECL void Interpreter::guarded_load(InstId id, const Block& block) {
   const Inst& inst = program_->kernel.body[id];
   const auto* holds = static_cast<const Stored<bool>*>(value_[inst.args[0]]);
-  visit_dtype(inst.dtype, [&](auto tag) {
-    using T = Stored<decltype(tag)>;
+  visit_dtype(dtype_in_memory(inst.access), [&](auto tag) {
+    using E = Stored<decltype(tag)>;
+    using T = Stored<tensor_detail::Computed<decltype(tag)>>;
     T* out = static_cast<T*>(value_[id]);
     const T* fill = static_cast<const T*>(value_[inst.args[1]]);
     for_each_run(inst.access, block,
                  [&](std::int64_t lane, std::int64_t length, const char* base, std::int64_t stride) {
-                   const T* from = reinterpret_cast<const T*>(base);
+                   const E* from = reinterpret_cast<const E*>(base);
                    for (std::int64_t i = 0; i < length; ++i)
-                     out[lane + i] = holds[lane + i] ? from[i * stride] : fill[lane + i];
+                     out[lane + i] = holds[lane + i] ? static_cast<T>(from[i * stride]) : fill[lane + i];
                  });
   });
 }
@@ -311,7 +317,7 @@ SINTER_DECL void Interpreter::read_index(InstId id, const Block& block) {
 SINTER_DECL void Interpreter::start_reductions(const Pass& pass, std::int64_t count) {
   for (InstId id : pass.reductions) {
     if (folds_[id].lanes != nullptr) folds_[id].lanes->start(), folds_[id].is_put_together = false;
-    visit_dtype(program_->kernel.body[id].dtype, [&](auto tag) {
+    visit_computed(program_->kernel.body[id].dtype, [&](auto tag) {
       using T = Stored<decltype(tag)>;
       std::fill_n(static_cast<Accumulator<T>*>(sums_[id]), count, neutral<T>(program_->kernel.body[id].prim));
     });
@@ -319,7 +325,7 @@ SINTER_DECL void Interpreter::start_reductions(const Pass& pass, std::int64_t co
   for (InstId id : pass.inner) {
     const Inst& inst = program_->kernel.body[id];
     if (!is_scan(inst.prim)) continue;
-    visit_dtype(inst.dtype, [&](auto tag) {
+    visit_computed(inst.dtype, [&](auto tag) {
       using T = Stored<decltype(tag)>;
       std::fill_n(static_cast<Accumulator<T>*>(sums_[id]), count, neutral<T>(reduction_of(inst.prim)));
     });
@@ -389,7 +395,7 @@ SINTER_DECL void Interpreter::finish_fold(InstId id, std::int64_t count) {
 
 SINTER_DECL void Interpreter::finish_reduction(InstId id, std::int64_t count) {
   if (program_->kernel.body[id].prim == Prim::fold) return finish_fold(id, count);
-  visit_dtype(program_->kernel.body[id].dtype, [&](auto tag) {
+  visit_computed(program_->kernel.body[id].dtype, [&](auto tag) {
     using T = Stored<decltype(tag)>;
     const auto* sums = static_cast<const Accumulator<T>*>(sums_[id]);
     T* out = static_cast<T*>(value_[id]);
@@ -406,24 +412,26 @@ SINTER_DECL void Interpreter::note_bad_index(std::int64_t index, std::int64_t ex
 
 SINTER_DECL void Interpreter::update(const Store& store, const Block& block) {
   const auto& numbers = geometry_.accesses[store.access];
-  const auto write = [&](const auto* from, const auto* indices) {
+  const auto write = [&](auto element, const auto* from, const auto* indices) {
+    using E = decltype(element);
     using T = std::remove_cvref_t<decltype(*from)>;
     for_each_run(store.access, block, [&](std::int64_t lane, std::int64_t length, char* base, std::int64_t stride) {
       for (std::int64_t i = 0; i < length; ++i) {
         const std::int64_t at = indices[lane + i];
         if (at < 0 || at >= numbers.gather_extent) note_bad_index(at, numbers.gather_extent);
         else if (!only_checks_) {
-          T& to = reinterpret_cast<T*>(base)[i * stride + at * numbers.gather_stride];
-          to = scalar_meaning::combined(store.combine, to, from[lane + i]);
+          E& to = reinterpret_cast<E*>(base)[i * stride + at * numbers.gather_stride];
+          to = static_cast<E>(scalar_meaning::combined(store.combine, static_cast<T>(to), from[lane + i]));
         }
       }
     });
   };
   const Inst& index = program_->kernel.body[store.index];
-  visit_dtype(program_->kernel.body[store.value].dtype, [&](auto tag) {
-    const auto* from = static_cast<const Stored<decltype(tag)>*>(value_[store.value]);
-    if (index.dtype == DType::i32) write(from, static_cast<const std::int32_t*>(value_[store.index]));
-    else write(from, static_cast<const std::int64_t*>(value_[store.index]));
+  visit_dtype(dtype_in_memory(store.access), [&](auto tag) {
+    const Stored<decltype(tag)> element{};
+    const auto* from = static_cast<const Stored<tensor_detail::Computed<decltype(tag)>>*>(value_[store.value]);
+    if (index.dtype == DType::i32) write(element, from, static_cast<const std::int32_t*>(value_[store.index]));
+    else write(element, from, static_cast<const std::int64_t*>(value_[store.index]));
   });
 }
 
@@ -433,14 +441,15 @@ SINTER_DECL void Interpreter::store(const std::vector<Store>& stores, const Bloc
       update(store, block);
       continue;
     }
-    visit_dtype(program_->kernel.body[store.value].dtype, [&](auto tag) {
-      using T = Stored<decltype(tag)>;
+    visit_dtype(dtype_in_memory(store.access), [&](auto tag) {
+      using E = Stored<decltype(tag)>;
+      using T = Stored<tensor_detail::Computed<decltype(tag)>>;
       const T* from = static_cast<const T*>(value_[store.value]);
       for_each_run(store.access, block, [&](std::int64_t lane, std::int64_t length, char* base, std::int64_t stride) {
-        T* to = reinterpret_cast<T*>(base);
-        if (stride == 1) std::copy_n(from + lane, length, to);
+        E* to = reinterpret_cast<E*>(base);
+        if (std::is_same_v<E, T> && stride == 1) std::memcpy(to, from + lane, as_index(length) * sizeof(T));
         else
-          for (std::int64_t i = 0; i < length; ++i) to[i * stride] = from[lane + i];
+          for (std::int64_t i = 0; i < length; ++i) to[i * stride] = static_cast<E>(from[lane + i]);
       });
     });
   }
@@ -450,7 +459,7 @@ SINTER_DECL void Interpreter::store(const std::vector<Store>& stores, const Bloc
 SINTER_DECL void Interpreter::spread(const std::vector<InstId>& list) {
   const std::int64_t count = std::min(block_size, lanes_.points);
   for (InstId id : list) {
-    visit_dtype(program_->kernel.body[id].dtype, [&](auto tag) {
+    visit_computed(program_->kernel.body[id].dtype, [&](auto tag) {
       auto* values = static_cast<Stored<decltype(tag)>*>(value_[id]);
       std::fill_n(values, count, Stored<decltype(tag)>(values[0]));
     });

@@ -1,29 +1,11 @@
-// Tiles of products. When Sinter is compiled once, Eigen is taken under a name of our own: its inline functions must
-// not be merged by the linker with those of users' files, which may be built for another instruction set.
+// Tiles of products, by Eigen.
 #pragma once
 
 #include <sinter/backend/reference/product.hpp>
 
 #include <sinter/backend/reference/space.hpp>
+#include <sinter/base/eigen.hpp>
 #include <sinter/base/index.hpp>
-
-#if defined(SINTER_SEPARATE_COMPILATION) && !defined(EIGEN_CORE_H)
-#define Eigen sinter_private_eigen
-#include <Eigen/Core>
-SINTER_NAMESPACE_BEGIN
-namespace reference_detail {
-namespace eigen = ::Eigen;
-}
-SINTER_NAMESPACE_END
-#undef Eigen
-#else
-#include <Eigen/Core>
-SINTER_NAMESPACE_BEGIN
-namespace reference_detail {
-namespace eigen = ::Eigen;
-}
-SINTER_NAMESPACE_END
-#endif
 
 #include <algorithm>
 #include <utility>
@@ -31,6 +13,8 @@ SINTER_NAMESPACE_END
 
 SINTER_NAMESPACE_BEGIN
 namespace reference_detail {
+
+namespace eigen = base_detail::eigen;
 
 template <class T>
 class TypedProduct final : public Product {
@@ -87,7 +71,7 @@ SINTER_DECL std::unique_ptr<Product> make_product(const Program& program, const 
     if (kernel.is_reduced(a)) return nullptr;
   const Inst& contract = kernel.body[program.passes[0].reductions[0]];
   const Inst &a = kernel.body[contract.args[0]], &b = kernel.body[contract.args[1]];
-  if (a.prim != Prim::load || b.prim != Prim::load) return nullptr;
+  if (!is_plain_load(kernel, a) || !is_plain_load(kernel, b)) return nullptr;
 
   const auto k = as_index(kernel.rank() - 1);
   const auto stride = [&](const Inst& load, std::size_t axis) {
@@ -101,7 +85,7 @@ SINTER_DECL std::unique_ptr<Product> make_product(const Program& program, const 
   const Inst &left = is_swapped ? b : a, &right = is_swapped ? a : b;
 
   std::unique_ptr<Product> product;
-  visit_dtype(contract.dtype, [&](auto tag) { product = std::make_unique<TypedProduct<Stored<decltype(tag)>>>(); });
+  visit_computed(contract.dtype, [&](auto tag) { product = std::make_unique<TypedProduct<Stored<decltype(tag)>>>(); });
   product->left_ = {left.access, stride(left, k - 2), stride(left, k)};
   product->right_ = {right.access, stride(right, k - 1), stride(right, k)};
   product->depth_ = geometry.extent[k];

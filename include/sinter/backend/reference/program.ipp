@@ -14,7 +14,7 @@ inline Step step_of(const Kernel& kernel, const Inst& inst) {
     return {};
   const DType from = kernel.body[inst.args[0]].dtype;
   Step step;
-  visit_dtype(inst.prim == Prim::select ? inst.dtype : from, [&](auto tag) {
+  visit_computed(inst.prim == Prim::select ? inst.dtype : from, [&](auto tag) {
     using T = Stored<decltype(tag)>;
     if (is_reduction(inst.prim)) {
       step.reduce_lanes = reduce_of<T, true>(inst.prim);
@@ -23,9 +23,9 @@ inline Step step_of(const Kernel& kernel, const Inst& inst) {
       step.scan_lanes = scan_of<T, true>(inst);
       step.scan_all = scan_of<T, false>(inst);
     } else if (inst.prim == Prim::convert) {
-      visit_dtype(inst.dtype, [&](auto to) { step.map = map_convert<Stored<decltype(to)>, T>; });
+      visit_computed(inst.dtype, [&](auto to) { step.map = map_convert<Stored<decltype(to)>, T>; });
     } else if (inst.prim == Prim::bitcast) {
-      visit_dtype(inst.dtype, [&](auto to) {
+      visit_computed(inst.dtype, [&](auto to) {
         if constexpr (sizeof(Stored<decltype(to)>) == sizeof(T)) step.map = map_bitcast<Stored<decltype(to)>, T>;
       });
     } else {

@@ -158,7 +158,7 @@ class OtherAxisScan final : public CellScan {
 /// `width`: lanes of the vectors that are scanned along an axis that is not theirs.
 template <bool is_wide>
 std::unique_ptr<CellScan> make_scan(const Inst& scan, bool is_vector_axis, std::int64_t width) {
-  return visit_dtype(scan.dtype, [&](auto tag) -> std::unique_ptr<CellScan> {
+  return visit_computed(scan.dtype, [&](auto tag) -> std::unique_ptr<CellScan> {
     using Cell = CellOf<decltype(tag), is_wide>;
     if (is_vector_axis) return std::make_unique<VectorAxisScan<Cell>>(scan);
     return std::make_unique<OtherAxisScan<Cell>>(scan, width);

@@ -36,7 +36,7 @@ struct alignas(16) CellRoom {
 };
 static_assert(sizeof(long double) <= sizeof(CellRoom));
 
-/// Between memory and cells, for one dtype. Strides are in elements.
+/// Between memory and cells, for one dtype in memory. Strides are in elements.
 struct CellMemory {
   std::size_t bytes = 0;  // of a cell
   void (*load)(void* cells, const std::byte* from, std::int64_t stride, std::int64_t count) = nullptr;
@@ -48,25 +48,26 @@ struct CellMemory {
 template <class T, bool is_wide>
 struct CellFunctions {
   using Element = Stored<T>;
-  using Cell = CellOf<T, is_wide>;
+  using Value = Stored<tensor_detail::Computed<T>>;
+  using Cell = CellOf<tensor_detail::Computed<T>, is_wide>;
 
   static void load(void* cells, const std::byte* from, std::int64_t stride, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
       Element element;
       std::memcpy(&element, from + i * stride * std::int64_t{sizeof(Element)}, sizeof element);
-      static_cast<Cell*>(cells)[i] = element;
+      static_cast<Cell*>(cells)[i] = static_cast<Value>(element);
     }
   }
   static void store(const void* cells, std::byte* to, std::int64_t stride, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
-      const auto element = static_cast<Element>(static_cast<const Cell*>(cells)[i]);
+      const auto element = static_cast<Element>(static_cast<Value>(static_cast<const Cell*>(cells)[i]));
       std::memcpy(to + i * stride * std::int64_t{sizeof(Element)}, &element, sizeof element);
     }
   }
   static void fill(void* cells, const Inst& immediate, std::int64_t count) {
-    const auto element = static_cast<Element>(is_floating(immediate.dtype) ? static_cast<Element>(immediate.number())
-                                                                           : static_cast<Element>(immediate.integer()));
-    std::fill_n(static_cast<Cell*>(cells), count, static_cast<Cell>(element));
+    const Value value =
+        is_floating(immediate.dtype) ? static_cast<Value>(immediate.number()) : static_cast<Value>(immediate.integer());
+    std::fill_n(static_cast<Cell*>(cells), count, static_cast<Cell>(value));
   }
   static void spread(void* cells, std::int64_t count) {
     std::fill_n(static_cast<Cell*>(cells) + 1, count - 1, *static_cast<Cell*>(cells));
@@ -84,17 +85,17 @@ CellMemory cell_memory(DType dtype) {
 /// A primitive on cells; null where it is no map. `from`: the dtype of its arguments (of the choices of a select).
 template <bool is_wide>
 scalar_meaning::VectorFunction cell_map(const Inst& inst, DType from) {
-  return visit_dtype(from, [&](auto tag) -> scalar_meaning::VectorFunction {
+  return visit_computed(from, [&](auto tag) -> scalar_meaning::VectorFunction {
     using From = CellOf<decltype(tag), is_wide>;
     if (inst.prim != Prim::convert && inst.prim != Prim::bitcast) return scalar_meaning::map_of<From>(inst.prim);
     if (inst.prim == Prim::bitcast)
-      return visit_dtype(inst.dtype, [](auto to) -> scalar_meaning::VectorFunction {
+      return visit_computed(inst.dtype, [](auto to) -> scalar_meaning::VectorFunction {
         using F = Stored<decltype(tag)>;
         using T = Stored<decltype(to)>;
         if constexpr (sizeof(F) == sizeof(T)) return scalar_meaning::map_bitcast<T, F, CellOf<T, is_wide>, From>;
         else return nullptr;
       });
-    return visit_dtype(inst.dtype, [](auto to) -> scalar_meaning::VectorFunction {
+    return visit_computed(inst.dtype, [](auto to) -> scalar_meaning::VectorFunction {
       return scalar_meaning::map_convert<CellOf<decltype(to), is_wide>, From>;
     });
   });
@@ -253,7 +254,7 @@ class OtherAxisFold final : public CellFold {
 /// `width`: lanes of the vectors that are folded along an axis that is not theirs.
 template <bool is_wide>
 std::unique_ptr<CellFold> make_fold(const Inst& reduction, bool is_vector_axis, std::int64_t width) {
-  return visit_dtype(reduction.dtype, [&](auto tag) -> std::unique_ptr<CellFold> {
+  return visit_computed(reduction.dtype, [&](auto tag) -> std::unique_ptr<CellFold> {
     using Cell = CellOf<decltype(tag), is_wide>;
     if (is_vector_axis) return std::make_unique<VectorAxisFold<Cell>>(reduction.prim, reduction.dtype);
     return std::make_unique<OtherAxisFold<Cell>>(reduction.prim, width);

@@ -303,13 +303,17 @@ class NestInterpreter {
     const std::uint16_t operand = k_.accesses[access].operand;
     return static_cast<std::byte*>(operands_[operand]) + element * size_of(k_.operands[operand].dtype);
   }
+  CellMemory memory_of(std::uint16_t access) const {
+    const DType dtype = dtype_in_memory(k_, access);
+    return is_wide_ ? cell_memory<true>(dtype) : cell_memory<false>(dtype);
+  }
   std::int64_t lane_stride(std::uint16_t access) const { return strides_[access][as_index(nest_.vector_axis)]; }
 
   void compute(std::size_t place, InstId id) {
     const Inst& inst = k_.body[id];
     const bool is_vector = nest_.places[id].is_vector;
     if (inst.prim == Prim::load) {
-      memory_[id].load(cells(id), address(inst.access, 0), lane_stride(inst.access), is_vector ? count_ : 1);
+      memory_of(inst.access).load(cells(id), address(inst.access, 0), lane_stride(inst.access), is_vector ? count_ : 1);
       if (!is_vector) memory_[id].spread(cells(id), nest_.lanes);
     } else if (inst.prim == Prim::gather) {
       gather(place, id);
@@ -338,7 +342,7 @@ class NestInterpreter {
     const std::size_t bytes = memory_[id].bytes;
     for (std::int64_t l = 0; l < (is_vector ? count_ : 1); ++l) {
       std::byte* cell = static_cast<std::byte*>(cells(id)) + as_index(l) * bytes;
-      if (holds[l]) memory_[id].load(cell, address(inst.access, l * lane_stride(inst.access)), 0, 1);
+      if (holds[l]) memory_of(inst.access).load(cell, address(inst.access, l * lane_stride(inst.access)), 0, 1);
       else std::memcpy(cell, fill + as_index(l) * bytes, bytes);
     }
     if (!is_vector) memory_[id].spread(cells(id), nest_.lanes);
@@ -361,8 +365,9 @@ class NestInterpreter {
     for (std::int64_t l = 0; l < (is_vector ? count_ : 1); ++l) {
       const std::int64_t index = is_checked ? checked_[id] : checked_index(id, l);
       const std::int64_t element = index * g_.accesses[inst.access].gather_stride + l * lane_stride(inst.access);
-      memory_[id].load(static_cast<std::byte*>(cells(id)) + as_index(l) * memory_[id].bytes,
-                       address(inst.access, element), 0, 1);
+      memory_of(inst.access)
+          .load(static_cast<std::byte*>(cells(id)) + as_index(l) * memory_[id].bytes, address(inst.access, element), 0,
+                1);
     }
     if (!is_vector) memory_[id].spread(cells(id), nest_.lanes);
   }
@@ -376,7 +381,7 @@ class NestInterpreter {
   void store(std::size_t place) {
     const Store& s = k_.stores[nest_.nodes[place].first];
     const void* value = read(place, s.value);
-    memory_[s.value].store(value, address(s.access, 0), lane_stride(s.access), count_);
+    memory_of(s.access).store(value, address(s.access, 0), lane_stride(s.access), count_);
   }
 
   // Buffers ----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ namespace cuda_source_detail {
 // -------------------------------------------------------------------------------------------------------
 
 SINTER_DECL bool is_plain(const Nest& nest, const GemmOperand& operand) {
-  return nest.inst(operand.value).prim == Prim::load;
+  return is_plain_load(nest.kernel, nest.inst(operand.value));
 }
 
 SINTER_DECL std::vector<InstId> instructions_of(const Nest& nest, const GemmOperand& operand) {

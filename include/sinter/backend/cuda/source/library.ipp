@@ -63,7 +63,7 @@ class EpilogueReader {
     return {};
   }
   bool is_load(InstId id) const {
-    return nest_.inst(id).prim == Prim::load && nest_.inst(id).dtype == nest_.inst(axes_.contract).dtype &&
+    return is_plain_load(nest_.kernel, nest_.inst(id)) && nest_.inst(id).dtype == nest_.inst(axes_.contract).dtype &&
            !nest_.is_inner(id);
   }
   bool is_bias(InstId id) const {
@@ -105,7 +105,8 @@ SINTER_DECL std::optional<cuda::LibraryProduct::Matrix> library_matrix(const Nes
 }
 
 SINTER_DECL std::optional<cuda::LibraryProduct::Epilogue> library_epilogue(const Nest& nest, const ProductAxes& axes) {
-  if (nest.kernel.stores.size() != 1) return {};
+  if (nest.kernel.stores.size() != 1 || nest.dtype_of(nest.kernel.stores[0].access) != nest.inst(axes.contract).dtype)
+    return {};
   return EpilogueReader(nest, axes).read(nest.kernel.stores[0].value);
 }
 

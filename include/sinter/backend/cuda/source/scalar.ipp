@@ -16,17 +16,32 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
 SINTER_DECL std::string value_type(DType dtype) {
-  switch (dtype) {
+  switch (computed_in(dtype)) {
     case DType::bool_: return "bool";
     case DType::i32: return "int";
     case DType::i64: return "long long";
     case DType::f32: return "float";
-    case DType::f64: return "double";
+    default: return "double";
+  }
+}
+
+SINTER_DECL std::string memory_type(DType dtype) {
+  switch (dtype) {
+    case DType::bool_:
+    case DType::u8: return "unsigned char";
+    case DType::i8: return "signed char";
+    case DType::u16: return "unsigned short";
+    case DType::i16: return "short";
+    case DType::u32: return "unsigned";
+    case DType::f16: return "Half";
+    case DType::bf16: return "Brain";
+    case DType::i32:
+    case DType::i64:
+    case DType::f32:
+    case DType::f64: return value_type(dtype);
   }
   __builtin_unreachable();
 }
-
-SINTER_DECL std::string memory_type(DType dtype) { return dtype == DType::bool_ ? "unsigned char" : value_type(dtype); }
 
 inline std::string integer_literal(std::int64_t value, DType dtype) {
   if (dtype == DType::bool_) return value != 0 ? "true" : "false";
@@ -287,6 +302,22 @@ inline constexpr Helper machine_table[] = {
      ": \"r\"(__float_as_uint(a[0])), \"r\"(__float_as_uint(a[1])), \"r\"(__float_as_uint(a[2])), "
      "\"r\"(__float_as_uint(a[3])), \"r\"(__float_as_uint(b[0])), \"r\"(__float_as_uint(b[1]))); }\n"},
 };
+// f16 and bf16 in memory. A bf16 is the upper half of a float; NaN stays NaN.
+inline constexpr std::string_view half_text =
+    "static __device__ __forceinline__ float half_to_float(unsigned short bits) { float x; asm(\"cvt.f32.f16 %0, %1;\" "
+    ": "
+    "\"=f\"(x) : \"h\"(bits)); return x; }\n"
+    "static __device__ __forceinline__ unsigned short float_to_half(float x) { unsigned short bits; "
+    "asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(bits) : \"f\"(x)); return bits; }\n"
+    "struct Half {\n  unsigned short bits;\n"
+    "  __device__ __forceinline__ operator float() const { return half_to_float(bits); }\n"
+    "  __device__ __forceinline__ Half& operator=(float x) { bits = float_to_half(x); return *this; }\n};\n";
+inline constexpr std::string_view brain_text =
+    "struct Brain {\n  unsigned short bits;\n"
+    "  __device__ __forceinline__ operator float() const { return __uint_as_float((unsigned)bits << 16); }\n"
+    "  __device__ __forceinline__ Brain& operator=(float x) {\n    const unsigned all = __float_as_uint(x);\n"
+    "    bits = (unsigned short)(x != x ? all >> 16 | 0x40u : (all + 0x7fffu + (all >> 16 & 1u)) >> 16);\n"
+    "    return *this;\n  }\n};\n";
 // To nearest: ties away from zero, or (sm_90 has an instruction) to even.
 inline constexpr std::string_view to_tf32_sm80_text =
     "static __device__ __forceinline__ float to_tf32(float x) { unsigned bits; asm(\"cvt.rna.tf32.f32 %0, %1;\" : "
@@ -344,6 +375,8 @@ inline constexpr std::string_view greater_f32_text =
 SINTER_DECL std::string helpers(const std::string& text, int sm) {
   std::string found;
   const auto uses = [&](std::string_view called) { return text.find(called) != std::string::npos; };
+  if (uses("Half")) found += half_text;
+  if (uses("Brain")) found += brain_text;
   for (const Helper& helper : helper_table)
     if (uses(helper.called)) found += helper.text;
   for (const Helper& helper : machine_table)

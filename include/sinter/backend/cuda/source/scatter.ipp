@@ -41,7 +41,7 @@ class ScatterWriter {
   bool is_atomic() const {
     const bool has_atomic =
         store_.combine == Combine::add || store_.combine == Combine::min || store_.combine == Combine::max;
-    return has_atomic && (dtype_ == DType::i32 || dtype_ == DType::i64);
+    return has_atomic && nest.dtype_of(store_.access) == dtype_ && (dtype_ == DType::i32 || dtype_ == DType::i64);
   }
   std::int64_t extent() const { return nest.geometry.accesses[store_.access].gather_extent; }
   std::string extent_name() { return w.number("g" + Writer::str(store_.access), extent()); }
@@ -185,7 +185,8 @@ class ScatterWriter {
     IndexNames here = at;
     if (!colliding_.empty()) here = joined(at, w.decode("position", colliding_));
     read_index(here);
-    w.line(memory_type(dtype_) + "* const target = " + target() + " + to + (I)found * " + place_stride() + ";");
+    w.line(memory_type(nest.dtype_of(store_.access)) + "* const target = " + target() + " + to + (I)found * " +
+           place_stride() + ";");
     w.open("");
     const std::string value = value_at(store_.value, here);
     w.line("*target = " + combined_with(old_value("*target"), value) + ";");

@@ -47,7 +47,7 @@ class TransposeWriter {
     w.line("const I first_column = (rest - batch * " + w.number("ct", column_tiles) + ") * 32;");
     index_ = w.decode("batch", batch_);
     for (InstId id : crossed_)
-      w.line("__shared__ " + memory_type(nest.inst(id).dtype) + " square" + str(id) + "[32][33];");
+      w.line("__shared__ " + memory_type(nest.dtype_of(nest.inst(id).access)) + " square" + str(id) + "[32][33];");
     open_point("first_row + tx", "first_column + ty + i * 8");
     for (InstId id : crossed_)
       w.line("square" + str(id) +

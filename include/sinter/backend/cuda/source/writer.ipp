@@ -81,8 +81,7 @@ SINTER_DECL LaunchList Writer::finish() {
   list.algorithm = algorithm_;
   list.workspace_bytes = as_index(workspace_bytes_);
   if (launches_.empty()) return list;
-  std::string head = std::string("typedef ") + (is_wide_ ? "long long" : "int") + " I;\n" +
-                     helpers(body_, device.capability) + "\nstruct Arguments {\n";
+  std::string head;  // of the parameter
   std::vector<ParameterPatch> patches;
   std::uint32_t at = 0;
   const auto add = [&](ParameterPatch::Kind kind, std::uint16_t operand = 0, std::int64_t offset = 0) {
@@ -104,6 +103,8 @@ SINTER_DECL LaunchList Writer::finish() {
   add(ParameterPatch::Kind::fault);
   add(ParameterPatch::Kind::tag);
   for (const Number& number : numbers_) head += "  I " + number.name + ";\n";
+  head = std::string("typedef ") + (is_wide_ ? "long long" : "int") + " I;\n" +
+         helpers(head + body_, device.capability) + "\nstruct Arguments {\n" + head;
   const std::size_t number_size = is_wide_ ? 8 : 4;
   std::vector<std::uint64_t> parameters((at + number_size * numbers_.size() + 7) / 8);
   for (std::size_t i = 0; i < numbers_.size(); ++i)  // little endian: the low bytes come first
@@ -222,7 +223,8 @@ SINTER_DECL std::string Writer::element(std::uint16_t access, const std::string&
 }
 
 SINTER_DECL std::string Writer::loaded(std::uint16_t access, const std::string& place) const {
-  return nest.dtype_of(access) == DType::bool_ ? place + " != 0" : place;
+  const DType dtype = nest.dtype_of(access);
+  return dtype == DType::bool_ ? place + " != 0" : is_narrow(dtype) ? "(" + value_type(dtype) + ")" + place : place;
 }
 
 SINTER_DECL std::string Writer::value_of(InstId id, const IndexNames& index, const std::string& j) {

@@ -33,7 +33,8 @@ inline bool find_operands(const Kernel& kernel, ContractionParts& parts, InstId&
   if (parts.dtype != DType::f32 && parts.dtype != DType::f64)
     return decline(why, "sums of " + std::string(name(parts.dtype)));
   const Inst &left = kernel.body[found->args[0]], &right = kernel.body[found->args[1]];
-  if (left.prim != Prim::load || right.prim != Prim::load) return decline(why, "an operand is not a plain load");
+  if (!is_plain_load(kernel, left) || !is_plain_load(kernel, right))
+    return decline(why, "an operand is not a plain load");
   const auto m = as_index(kernel.rank() - 3), n = m + 1;
   auto varies = [&](const Inst& load, std::size_t axis) {
     return kernel.accesses[load.access].stride[axis] != StrideClass::zero;
@@ -120,7 +121,8 @@ SINTER_DECL std::optional<ContractionParts> split_contraction(const Kernel& kern
   ContractionParts parts;
   InstId contract = no_inst;
   if (!find_operands(kernel, parts, contract, why_declined)) return std::nullopt;
-  parts.is_plain = kernel.stores.size() == 1 && kernel.stores[0].value == contract;
+  parts.is_plain = kernel.stores.size() == 1 && kernel.stores[0].value == contract &&
+                   dtype_in_memory(kernel, kernel.stores[0].access) == parts.dtype;
   if (parts.is_plain) {
     parts.store = kernel.stores[0].access;
     const auto& stride = kernel.accesses[parts.store].stride;

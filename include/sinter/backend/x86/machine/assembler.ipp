@@ -304,10 +304,9 @@ inline void Assembler::vector_form(const Instruction& i, const Encoding& e) {
 
 inline constexpr unsigned escape = 0x100;  // in an opcode: 0F goes before
 
-/// REX, opcode, and what addresses `rm`. `width` is the operand's size: 1, 4 or 8.
+/// REX, opcode, and what addresses `rm`. `width` is the operand's size: 1, 2, 4 or 8.
 inline void Assembler::general(const Instruction& i, unsigned opcode, unsigned reg, const Operand& rm, int width,
                                int behind) {
-  if (width == 2) return refuse();
   const bool is_memory = rm.kind == Operand::Kind::mem;
   const unsigned b = is_memory ? static_cast<unsigned>(i.mem.base) : rm.id;
   const unsigned x = is_memory ? static_cast<unsigned>(i.mem.index) : 0;
@@ -315,6 +314,7 @@ inline void Assembler::general(const Instruction& i, unsigned opcode, unsigned r
   // Without REX the numbers 4 to 7 are ah to bh where a byte is meant.
   const bool is_low_byte = (width == 1 && reg >= 4) || (!is_memory && rm.bytes == 1 && rm.id >= 4);
   std::uint8_t* p = at_;
+  if (width == 2) *p++ = 0x66;
   if (rex != 0 || is_low_byte) *p++ = static_cast<std::uint8_t>(0x40 | rex);
   if ((opcode & escape) != 0) *p++ = 0x0F;
   *p++ = static_cast<std::uint8_t>(opcode);
@@ -338,6 +338,7 @@ inline void Assembler::general_move(const Instruction& i) {
     const Operand &reg = stores ? from : to, &rm = stores ? to : from;
     return general(i, (stores ? 0x88u : 0x8Au) + unsigned{reg.bytes > 1}, reg.id, rm, reg.bytes);
   }
+  if (to.bytes == 2) return refuse();
   const bool is_register = to.kind == Kind::gpr;
   if (is_register && (to.bytes == 4 || (to.bytes == 8 && !is_dword(i.imm)))) {
     if (to.bytes == 8 || to.id >= 8) byte(0x40u | static_cast<unsigned>(to.bytes == 8) << 3 | to.id >> 3);

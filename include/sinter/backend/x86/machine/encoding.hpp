@@ -182,9 +182,19 @@ inline const Encoding& encoding_of(Op op) {
       {F::mr, 0x35, 0x00, P::pF3, M::x0F38, W::no, W::w0, U::half},            // vpmovqd
       {F::rm, 0x31, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::quarter},         // vpmovzxbd
       {F::rm, 0x32, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::eighth},          // vpmovzxbq
+      {F::rm, 0x21, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::quarter},         // vpmovsxbd
+      {F::rm, 0x33, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::half},            // vpmovzxwd
+      {F::rm, 0x23, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::half},            // vpmovsxwd
+      {F::rm, 0x35, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::half},            // vpmovzxdq
+      {F::mr, 0x31, 0x00, P::pF3, M::x0F38, W::no, W::w0, U::quarter},         // vpmovdb
+      {F::mr, 0x33, 0x00, P::pF3, M::x0F38, W::no, W::w0, U::half},            // vpmovdw
+      {F::rm, 0x13, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::half},            // vcvtph2ps
+      {F::mr, 0x1D, 0x00, P::p66, M::x0F3A, W::w0, W::w0, U::half},            // vcvtps2ph
       {F::rm, 0x28, 0x00, P::pF3, M::x0F38, W::no, W::w0},                     // vpmovm2b
       {F::rvm, 0x6B, 0x00, P::p66, M::x0F, W::w0, W::w0},                      // vpackssdw
       {F::rvm, 0x63, 0x00, P::p66, M::x0F, W::w0, W::w0},                      // vpacksswb
+      {F::rvm, 0x2B, 0x00, P::p66, M::x0F38, W::w0, W::w0},                    // vpackusdw
+      {F::rvm, 0x67, 0x00, P::p66, M::x0F, W::w0, W::w0},                      // vpackuswb
       {F::mr, 0x19, 0x00, P::p66, M::x0F3A, W::w0, W::no, U::bytes16},         // vextractf128
       {F::mr, 0x19, 0x00, P::p66, M::x0F3A, W::no, W::w0, U::bytes16},         // vextractf32x4
       {F::mr, 0x1B, 0x00, P::p66, M::x0F3A, W::no, W::w1, U::bytes32},         // vextractf64x4

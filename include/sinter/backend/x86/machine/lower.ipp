@@ -299,9 +299,8 @@ SINTER_DECL std::uint64_t neutral_bits(Prim reduction, DType dtype) {
                                         : mul ? 1
                                         : min ? std::numeric_limits<std::int64_t>::max()
                                               : std::numeric_limits<std::int64_t>::min());
-    case DType::bool_: return mul || min ? 1 : 0;
+    default: return mul || min ? 1 : 0;  // bool_
   }
-  return 0;
 }
 
 SINTER_DECL VReg combine(VectorBuilder& b, Prim reduction, DType dtype, VReg older, VReg newer) {

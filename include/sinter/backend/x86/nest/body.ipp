@@ -341,12 +341,13 @@ SINTER_DECL VReg LoopBody::emit_load(InstId i, const Lane0& lane) {
     return load_by_element(inst.access, lane, value(inst.args[0], lane.copy), kernel().body[inst.args[0]].dtype, -1);
   if (is_gather && !nest_.is_checked[i]) check_index(i);
   const StrideClass stride = stride_class(inst.access, nest_.nest.vector_axis);
-  if (!is_gather && is_whole_backward(inst.access, inst.dtype, lane))
-    return b_.reverse(lane_of(inst.dtype), b_.load(inst.dtype, backward_address(inst.access, lane), {}));
+  const DType in_memory = dtype_of_access(inst.access);
+  if (!is_gather && is_whole_backward(inst.access, in_memory, lane))
+    return b_.reverse(lane_of(inst.dtype), b_.load(in_memory, backward_address(inst.access, lane), {}));
   if (stride >= StrideClass::any) return load_by_element(inst.access, lane, no_vreg, inst.dtype, displacement_slot_[i]);
   const Mem m = address(inst.access, nest_.place(i).level, lane, displacement_slot_[i]);
   if (inst.dtype == DType::i64 && nest_.nest.narrow_index) return narrow_number(m);
-  return stride == StrideClass::zero ? b_.load_broadcast(inst.dtype, m) : b_.load(inst.dtype, m, lane.tail);
+  return stride == StrideClass::zero ? b_.load_broadcast(in_memory, m) : b_.load(in_memory, m, lane.tail);
 }
 
 /// A 64-bit number in every lane as i32, for comparisons with indices: clamped to -1 and 2^31 - 1, which no index
@@ -419,7 +420,7 @@ SINTER_DECL void LoopBody::element_pointer(std::size_t access, const Lane0& lane
 namespace x86_detail {
 /// Moves one element between memory operands through rax.
 inline void move_element(CodeStream& s, int size, Mem to, Mem from) {
-  if (size == 1) s.emit(Op::movzx, {reg(Gpr::rax, 4), mem(1)}, from);
+  if (size <= 2) s.emit(Op::movzx, {reg(Gpr::rax, 4), mem(size)}, from);
   else s.emit(Op::mov, {reg(Gpr::rax, size), mem(size)}, from);
   s.emit(Op::mov, {mem(size), reg(Gpr::rax, size)}, to).only_reads = true;
 }
@@ -437,10 +438,7 @@ SINTER_DECL VReg LoopBody::load_by_element(std::size_t access, const Lane0& lane
   const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), again = s_.new_label();
   const Mem target = CodeStream::at(Gpr::rsp, Gpr::r9, std::countr_zero(static_cast<unsigned>(size)), copy);
   const Mem stride = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride)));
-  auto finish = [&] {
-    return dtype == DType::bool_ ? b_.mask_from_bytes(CodeStream::slot(copy), Tail{})
-                                 : b_.load_whole(lane_of(dtype), CodeStream::slot(copy));
-  };
+  auto finish = [&] { return b_.load(dtype, CodeStream::slot(copy), Tail{}); };
   if (index == no_vreg) {
     element_pointer(access, lane, displacement);
     if (!lane.tail.active()) {
@@ -494,8 +492,8 @@ SINTER_DECL void LoopBody::store_by_element(std::size_t access, const Lane0& lan
   const DType dtype = dtype_of_access(access);
   const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), counter = s_.frame(8),
             again = s_.new_label();
-  if (dtype == DType::bool_) b_.mask_to_bytes(CodeStream::slot(copy), value, Tail{});
-  else b_.store_whole(widens ? Lane::i32 : lane_of(dtype), CodeStream::slot(copy), value);
+  if (widens) b_.store_whole(Lane::i32, CodeStream::slot(copy), value);
+  else b_.store(dtype, CodeStream::slot(copy), value, Tail{});
   x86_detail::load_count(s_, b_, lane.tail);
   s_.mov(CodeStream::slot(counter), Gpr::r9);
   element_pointer(access, lane, -1);
@@ -526,7 +524,8 @@ SINTER_DECL void LoopBody::store_inner(const Store& store, const Lane0& lane) {
   const Mem m = address(store.access, NestLevel::near, lane, -1);
   if (is_narrow(store.value)) return store_wide(m, v);
   if (stride == StrideClass::zero) b_.store_scalar(dtype, m, v);
-  else if (streams && dtype != DType::bool_ && !lane.tail.active()) b_.store_streaming(dtype, m, v);
+  else if (streams && !sinter::is_narrow(dtype) && dtype != DType::bool_ && !lane.tail.active())
+    b_.store_streaming(dtype, m, v);
   else b_.store(dtype, m, v, lane.tail);
 }
 

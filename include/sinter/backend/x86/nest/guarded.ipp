@@ -30,8 +30,8 @@ SINTER_DECL VReg LoopBody::guarded_by_element(std::uint16_t access, const Lane0&
   const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), wanted = s_.frame(16, 16),
             again = s_.new_label(), next = s_.new_label();
   const Mem target = CodeStream::at(Gpr::rsp, Gpr::r9, std::countr_zero(static_cast<unsigned>(size)), copy);
-  if (dtype == DType::bool_) b_.mask_to_bytes(CodeStream::slot(copy), fill, Tail{});
-  else b_.store_whole(lane_of(dtype), CodeStream::slot(copy), fill);
+  const bool may_round = is_half(dtype);  // the fill is then chosen behind
+  b_.store(dtype, CodeStream::slot(copy), may_round ? b_.imm_float(Lane::f32, 0) : fill, Tail{});
   b_.mask_to_bytes(CodeStream::slot(wanted), holds, Tail{});
   element_pointer(access, lane, -1);
   s_.mov_imm(Gpr::r9, 0);
@@ -46,8 +46,8 @@ SINTER_DECL VReg LoopBody::guarded_by_element(std::uint16_t access, const Lane0&
   s_.binary_imm(Op::add, Gpr::r9, 1);
   s_.binary_imm(Op::cmp, Gpr::r9, b_.lanes());
   s_.jump(Op::jl, again);
-  return dtype == DType::bool_ ? b_.mask_from_bytes(CodeStream::slot(copy), Tail{})
-                               : b_.load_whole(lane_of(dtype), CodeStream::slot(copy));
+  const VReg there = b_.load(dtype, CodeStream::slot(copy), Tail{});
+  return may_round ? b_.select(Lane::f32, b_.as_element(holds, 4), there, fill) : there;
 }
 
 SINTER_DECL VReg LoopBody::emit_guarded_load(InstId i, const Lane0& lane) {
@@ -56,8 +56,10 @@ SINTER_DECL VReg LoopBody::emit_guarded_load(InstId i, const Lane0& lane) {
   const VReg fill = value(inst.args[1], lane.copy);
   if (nest_.place(i).is_vector && lane.tail.active()) holds = b_.mask_and(holds, lane.tail.mask);
   const StrideClass stride = stride_class(inst.access, nest_.nest.vector_axis);
-  const bool is_bool = inst.dtype == DType::bool_, is_broadcast = stride == StrideClass::zero;
-  if (stride >= StrideClass::any || (is_bool && !is_broadcast && !b_.is_avx512()))
+  const DType in_memory = dtype_of_access(inst.access);
+  const bool is_bool = inst.dtype == DType::bool_, is_broadcast = stride == StrideClass::zero,
+             converts = sinter::is_narrow(in_memory);
+  if (stride >= StrideClass::any || ((is_bool || converts) && !is_broadcast && !b_.is_avx512()))
     return guarded_by_element(inst.access, lane, holds, fill);
   const Lane type = lane_of(inst.dtype);
   const VReg result = is_bool ? b_.mask_or(fill, fill) : b_.copy(type, fill);
@@ -73,12 +75,12 @@ SINTER_DECL VReg LoopBody::emit_guarded_load(InstId i, const Lane0& lane) {
       holds = b_.mask_and(holds, lanes);
       where.mask = holds;
     }
-    const VReg there = is_broadcast ? b_.load_broadcast(inst.dtype, m) : b_.load(inst.dtype, m, where);
+    const VReg there = is_broadcast ? b_.load_broadcast(in_memory, m) : b_.load(in_memory, m, where);
     const VReg chosen = b_.mask_or(b_.mask_and(there, holds), b_.mask_and_not(holds, fill));
     if (b_.is_avx512()) s_.emit(Op::korw, {kreg(result), kreg(chosen), kreg(chosen)});
     else b_.assign(b_.mask_element() == 4 ? Lane::f32 : Lane::f64, result, chosen);
-  } else if (is_broadcast || !b_.is_avx512()) {
-    const VReg there = is_broadcast ? b_.load_broadcast(inst.dtype, m) : b_.load(inst.dtype, m, where);
+  } else if (is_broadcast || converts || !b_.is_avx512()) {
+    const VReg there = is_broadcast ? b_.load_broadcast(in_memory, m) : b_.load(in_memory, m, where);
     b_.assign_where(type, result, there, where);
   } else {  // lanes that are not read keep the fill
     const int width = b_.bytes(type);

@@ -52,7 +52,8 @@ inline bool needs_count(const Kernel& kernel) {
   const auto vector_axis = as_index(kernel.rank() - 1);
   return std::any_of(kernel.accesses.begin(), kernel.accesses.end(),
                      [&](const Access& access) {
-                       return kernel.operands[access.operand].dtype == DType::bool_ ||
+                       const DType dtype = kernel.operands[access.operand].dtype;
+                       return dtype == DType::bool_ || is_narrow(dtype) ||
                               access.stride[vector_axis] >= StrideClass::any;
                      }) ||
          stores_positions(kernel) || std::any_of(kernel.body.begin(), kernel.body.end(), [](const Inst& inst) {

@@ -18,15 +18,14 @@ namespace x86 {
 enum class Lane : std::uint8_t { i32, i64, f32, f64 };
 constexpr int size_of(Lane lane) { return lane == Lane::i32 || lane == Lane::f32 ? 4 : 8; }
 constexpr bool is_float(Lane lane) { return lane >= Lane::f32; }
+/// What values of a dtype are computed in.
 constexpr Lane lane_of(DType dtype) {
-  switch (dtype) {
-    case DType::bool_:
-    case DType::i32: return Lane::i32;
+  switch (computed_in(dtype)) {
     case DType::i64: return Lane::i64;
     case DType::f32: return Lane::f32;
     case DType::f64: return Lane::f64;
+    default: return Lane::i32;
   }
-  return Lane::i32;
 }
 
 enum class Compare : std::uint8_t { eq, ne, lt, le, unordered };
@@ -128,11 +127,12 @@ class VectorBuilder {
   /// slot.
   Tail make_tail(Gpr count, Gpr clobbered, int count_slot, bool wants_count);
 
-  // Memory. bool_ values are canonical masks.
+  // Memory, by the dtype that elements have there: narrow ones are widened and stored as they are. bool_ values are
+  // canonical masks.
   VReg load(DType dtype, Mem m, const Tail& tail);
   VReg load_broadcast(DType dtype, Mem m);
   void store(DType dtype, Mem m, VReg value, const Tail& tail);
-  /// Past the caches; `m` is a multiple of the vector's size. Not for bool_.
+  /// Past the caches; `m` is a multiple of the vector's size. Not for bool_ and narrow dtypes.
   void store_streaming(DType dtype, Mem m, VReg value);
   /// Replaces elements of `remainder` whose x is finite and beyond `limit` in size by sign * (|x| - n pi), n the
   /// nearest integer and sign (-1)^n with the sign of x; for a cosine n - 1/2 is in n's place, and x's sign does not
@@ -194,7 +194,14 @@ class VectorBuilder {
   VReg resize_mask(VReg mask, int from, int to);
   VReg convert_by_lane(Lane from, Lane to, VReg a);
   VReg unary(Op op, VReg a, int to_bytes, int from_bytes);
-  void copy_bytes(Mem to, Mem from, int count_slot);
+  void copy_elements(Mem to, Mem from, int count_slot, int size);
+  VReg load_narrow(DType dtype, Mem m, const Tail& tail);
+  VReg load_narrow_broadcast(DType dtype, Mem m);
+  void store_narrow(DType dtype, Mem m, VReg value, const Tail& tail);
+  void store_narrow_scalar(DType dtype, Mem m, VReg value);
+  VReg bf16_bits(VReg value);
+  VReg f16_bits(VReg value);
+  VReg packed(DType dtype, VReg value);
 
   CodeStream& s_;
   int lanes_;

@@ -35,6 +35,7 @@ SINTER_DECL VReg VectorBuilder::load_whole(Lane lane, Mem m) {
 
 SINTER_DECL VReg VectorBuilder::load(DType dtype, Mem m, const Tail& tail) {
   if (dtype == DType::bool_) return mask_from_bytes(m, tail);
+  if (is_narrow(dtype)) return load_narrow(dtype, m, tail);
   const Lane lane = lane_of(dtype);
   const int width = bytes(lane);
   if (!tail.active()) return load_whole(lane, m);
@@ -53,6 +54,7 @@ SINTER_DECL VReg VectorBuilder::load(DType dtype, Mem m, const Tail& tail) {
 
 SINTER_DECL void VectorBuilder::store(DType dtype, Mem m, VReg value, const Tail& tail) {
   if (dtype == DType::bool_) return mask_to_bytes(m, value, tail);
+  if (is_narrow(dtype)) return store_narrow(dtype, m, value, tail);
   const Lane lane = lane_of(dtype);
   const int width = bytes(lane);
   if (!tail.active()) return store_whole(lane, m, value);
@@ -82,6 +84,7 @@ SINTER_DECL void VectorBuilder::jump_if_none(VReg mask, int to) {
 }
 
 SINTER_DECL VReg VectorBuilder::load_broadcast(DType dtype, Mem m) {
+  if (is_narrow(dtype)) return load_narrow_broadcast(dtype, m);
   if (dtype == DType::bool_) {
     s_.emit(Op::movzx, {reg(Gpr::rax, 4), mem(1)}, m);
     s_.emit(Op::neg, {reg(Gpr::rax, 4)});
@@ -99,6 +102,7 @@ SINTER_DECL VReg VectorBuilder::load_broadcast(DType dtype, Mem m) {
 }
 
 SINTER_DECL void VectorBuilder::store_scalar(DType dtype, Mem m, VReg value) {
+  if (is_narrow(dtype)) return store_narrow_scalar(dtype, m, value);
   if (dtype == DType::bool_) {
     if (is_avx512()) s_.emit(Op::kmovw, {reg(Gpr::rax, 4), kreg(value)});
     else s_.emit(Op::vmovd, {reg(Gpr::rax, 4), vec(value, 16)});
@@ -158,18 +162,20 @@ SINTER_DECL VReg VectorBuilder::upper_lanes(Lane lane, VReg a, int lanes) {
   return r;
 }
 
-/// Copies the bytes that exist, one at a time. Clobbers rax, rdx, r9. `from` or `to` may be based on r9.
-SINTER_DECL void VectorBuilder::copy_bytes(Mem to, Mem from, int count_slot) {
+/// Copies the elements of 1, 2 or 4 bytes that exist, one at a time. Clobbers rax, rdx, r9. `from` or `to` may be based
+/// on r9; the other is in the frame.
+SINTER_DECL void VectorBuilder::copy_elements(Mem to, Mem from, int count_slot, int size) {
+  const auto shift = static_cast<std::uint8_t>(std::countr_zero(static_cast<unsigned>(size)));
   const bool to_frame = to.base == Gpr::rsp;
   s_.emit(Op::lea, {reg(Gpr::r9), mem(8)}, to_frame ? from : to);
-  const Mem outside = CodeStream::at(Gpr::r9, Gpr::rdx, 0);
-  const Mem frame = CodeStream::at(Gpr::rsp, Gpr::rdx, 0, to_frame ? to.disp : from.disp);
+  const Mem outside = CodeStream::at(Gpr::r9, Gpr::rdx, shift);
+  const Mem frame = CodeStream::at(Gpr::rsp, Gpr::rdx, shift, to_frame ? to.disp : from.disp);
   s_.mov(Gpr::rdx, CodeStream::slot(count_slot));
   const int again = s_.new_label();
   s_.bind(again);
   s_.binary_imm(Op::sub, Gpr::rdx, 1);
-  s_.emit(Op::movzx, {reg(Gpr::rax, 4), mem(1)}, to_frame ? outside : frame);
-  s_.emit(Op::mov, {mem(1), reg(Gpr::rax, 1)}, to_frame ? frame : outside).only_reads = true;
+  s_.emit(size == 4 ? Op::mov : Op::movzx, {reg(Gpr::rax, 4), mem(size)}, to_frame ? outside : frame);
+  s_.emit(Op::mov, {mem(size), reg(Gpr::rax, size)}, to_frame ? frame : outside).only_reads = true;
   s_.emit(Op::test, {reg(Gpr::rdx), reg(Gpr::rdx)}).only_reads = true;
   s_.jump(Op::jne, again);
 }
@@ -193,7 +199,7 @@ SINTER_DECL VReg VectorBuilder::mask_from_bytes(Mem m, const Tail& tail) {
   if (tail.active()) {
     const int copy = s_.frame(16);
     s_.mov_imm(CodeStream::slot(copy), 0);
-    copy_bytes(CodeStream::slot(copy), m, tail.count_slot);
+    copy_elements(CodeStream::slot(copy), m, tail.count_slot, 1);
     m = CodeStream::slot(copy);
   }
   const bool narrow = mask_element() == 4;
@@ -232,7 +238,7 @@ SINTER_DECL void VectorBuilder::mask_to_bytes(Mem m, VReg mask, const Tail& tail
   }
   const int copy = s_.frame(16);
   s_.emit(Op::vmovq, {mem(8), vec(ones, 16)}, CodeStream::slot(copy)).only_reads = true;
-  copy_bytes(m, CodeStream::slot(copy), tail.count_slot);
+  copy_elements(m, CodeStream::slot(copy), tail.count_slot, 1);
 }
 
 }  // namespace x86

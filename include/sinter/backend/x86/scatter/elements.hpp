@@ -73,7 +73,7 @@ std::int64_t check_indices(ElementRun index, std::int64_t extent, std::int64_t c
 }  // namespace x86_detail
 
 inline UpdateElements update_function(DType dtype, DType index, Combine combine) {
-  return visit_dtype(dtype, [&](auto tag) {
+  return visit_computed(dtype, [&](auto tag) {
     using T = scalar_meaning::Stored<decltype(tag)>;
     return index == DType::i32 ? x86_detail::update_function<T, std::int32_t>(combine)
                                : x86_detail::update_function<T, std::int64_t>(combine);

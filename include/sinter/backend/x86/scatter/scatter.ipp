@@ -403,7 +403,7 @@ class ScatterLaunch final : public Launch {
     const auto& numbers = geometry_.accesses[shape_->store.access];
     char* const target =
         static_cast<char*>(operands_[kernel().accesses[shape_->store.access].operand]) + numbers.offset * size;
-    visit_dtype(dtype(), [&](auto tag) {
+    visit_computed(dtype(), [&](auto tag) {
       using T = scalar_meaning::Stored<decltype(tag)>;
       for (std::int64_t s = 0; s < shares_; ++s) {
         const T* from = reinterpret_cast<const T*>(partials_.data() + s * bytes);
@@ -423,7 +423,7 @@ class ScatterLaunch final : public Launch {
                      std::min(width, columns() - column));
   }
   void fill_neutral(char* to, std::int64_t count) const {
-    visit_dtype(dtype(), [&](auto tag) {
+    visit_computed(dtype(), [&](auto tag) {
       using T = scalar_meaning::Stored<decltype(tag)>;
       std::fill_n(reinterpret_cast<T*>(to), count, neutral<T>(shape_->store.combine));
     });
@@ -508,6 +508,11 @@ SINTER_DECL std::shared_ptr<const Executable> make_scatter_executable(const Kern
     if (why_declined != nullptr) *why_declined = "x86: too many accesses";
     return nullptr;
   }
+  for (const auto& operand : kernel.operands)
+    if (is_narrow(operand.dtype)) {  // what combines elements computes in their own type
+      if (why_declined != nullptr) *why_declined = "x86: a scatter of " + std::string(name(operand.dtype));
+      return nullptr;
+    }
   auto shape = std::make_shared<ScatterShape>();
   shape->kernel = kernel;
   shape->store = kernel.stores[0];
