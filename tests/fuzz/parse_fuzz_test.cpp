@@ -215,6 +215,7 @@ constexpr std::string_view nodes[] = {
     "extent(%x) {extent=3}",
     "element_count(%x) {axes=[0], dtype=f32}",
     "cast(%x) {dtype=i32}",
+    "narrow(%x) {dtype=bf16}",
     "reshape(%x) {shape=[4, 3]}",
     "permute(%x) {axes=[1, 0]}",
     "expand(%v) {shape=[3, 4]}",

@@ -53,6 +53,7 @@ std::vector<double> row_of(std::int64_t length, Spread spread, std::uint32_t see
 template <class T>
 T converted(double x) {
   if constexpr (std::is_floating_point_v<T>) return static_cast<T>(x);
+  else if constexpr (FloatingElement<T>) return T(static_cast<float>(x));
   else if constexpr (std::is_same_v<T, bool>) return x > 0;
   else if (std::isnan(x)) return 0;
   else if (x >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
