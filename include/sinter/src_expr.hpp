@@ -3,6 +3,7 @@
 // expr
 #include <sinter/expr/adaptive_pool.ipp>
 #include <sinter/expr/attention.ipp>
+#include <sinter/expr/by_name.ipp>
 #include <sinter/expr/capture.ipp>
 #include <sinter/expr/contract.ipp>
 #include <sinter/expr/convolution.ipp>

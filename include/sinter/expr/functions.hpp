@@ -6,6 +6,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/expr/adaptive_pool.hpp>
 #include <sinter/expr/attention.hpp>
+#include <sinter/expr/by_name.hpp>
 #include <sinter/expr/convolution.hpp>
 #include <sinter/expr/creation.hpp>
 #include <sinter/expr/cumulative.hpp>
