@@ -150,14 +150,19 @@ Lstsq lstsq(const In& a, const In& b, LstsqOptions options = {});
 enum class MatrixNorm : std::uint8_t { fro, nuc };
 class NormOrder {
  public:
+  NormOrder() = default;  // none
   template <Arithmetic S>
-  NormOrder(S number) : number_(static_cast<double>(number)) {}
-  NormOrder(MatrixNorm named) : named_(named) {}
-  std::optional<MatrixNorm> named() const { return named_; }
+  NormOrder(S number) : kind_(Kind::number), number_(static_cast<double>(number)) {}
+  NormOrder(MatrixNorm named) : kind_(Kind::named), named_(named) {}
+  bool is_given() const { return kind_ != Kind::none; }
+  bool is_named() const { return kind_ == Kind::named; }
+  bool is(MatrixNorm named) const { return is_named() && named_ == named; }
   double number() const { return number_; }
 
  private:
-  std::optional<MatrixNorm> named_{};
+  enum class Kind : std::uint8_t { none, number, named };
+  Kind kind_ = Kind::none;
+  MatrixNorm named_ = MatrixNorm::fro;
   double number_ = 2;
 };
 inline constexpr MatrixNorm fro = MatrixNorm::fro, nuc = MatrixNorm::nuc;
@@ -170,7 +175,7 @@ Tensor vector_norm(const In& x, double order = 2, Axes axes = {}, Keep keep = Ke
 Tensor matrix_norm(const In& x, NormOrder order = fro, Axes axes = {-2, -1}, Keep keep = Keep::no);
 /// Without an order the 2-norm of all elements along `axes`; with one, a norm of vectors along one axis (or of a tensor
 /// of one axis), of matrices along two.
-Tensor norm(const In& x, std::optional<NormOrder> order = {}, Axes axes = {}, Keep keep = Keep::no);
+Tensor norm(const In& x, NormOrder order = {}, Axes axes = {}, Keep keep = Keep::no);
 /// The norm of a times that of its inverse; 2 and -2 by singular values, for any shape. Of a singular matrix infinite.
 Tensor cond(const In& a, NormOrder order = 2);
 

@@ -39,7 +39,7 @@ inline Tensor extreme_sum(const Term& x, int summed, int other, bool is_largest,
   return keep == Keep::yes ? Tensor(found) : squeeze(found, {summed, other});
 }
 inline std::string order_text(NormOrder order) {
-  if (order.named()) return *order.named() == MatrixNorm::fro ? "fro" : "nuc";
+  if (order.is_named()) return order.is(MatrixNorm::fro) ? "fro" : "nuc";
   return std::to_string(order.number());
 }
 }  // namespace detail
@@ -58,37 +58,37 @@ SINTER_DECL Tensor matrix_norm(const In& x, NormOrder order, Axes axes, Keep kee
     throw ShapeError("matrix_norm", "x is " + t.shape().text() + ", matrices are required", x.where,
                      "vector_norm takes vectors");
   const auto [rows, columns] = detail::matrix_axes(t, axes, "matrix_norm");
-  if (order.named() == MatrixNorm::fro) return vector_norm(t, 2, {rows, columns}, keep);
+  if (order.is(MatrixNorm::fro)) return vector_norm(t, 2, {rows, columns}, keep);
   const double p = order.number();
-  if (!order.named() && std::abs(p) == 1) return detail::extreme_sum(t, rows, columns, p > 0, keep);
-  if (!order.named() && std::isinf(p)) return detail::extreme_sum(t, columns, rows, p > 0, keep);
-  if (!order.named() && std::abs(p) != 2)
+  if (!order.is_named() && std::abs(p) == 1) return detail::extreme_sum(t, rows, columns, p > 0, keep);
+  if (!order.is_named() && std::isinf(p)) return detail::extreme_sum(t, columns, rows, p > 0, keep);
+  if (!order.is_named() && std::abs(p) != 2)
     throw UserError("matrix_norm", "there is no norm of matrices of order " + detail::order_text(order), x.where,
                     "fro, nuc, 1, -1, 2, -2, inf and -inf are");
   const detail::Term s(svdvals(In(movedim(t, {rows, columns}, {-2, -1}), x.where)), x.where);
-  const detail::Term found(order.named() ? sum(s, -1) : p > 0 ? amax(s, -1) : amin(s, -1), x.where);
+  const detail::Term found(order.is_named() ? sum(s, -1) : p > 0 ? amax(s, -1) : amin(s, -1), x.where);
   return detail::with_kept_axes(found, {rows, columns}, keep);
 }
 
-SINTER_DECL Tensor norm(const In& x, std::optional<NormOrder> order, Axes axes, Keep keep) {
-  if (!order) return vector_norm(x, 2, axes, keep);
+SINTER_DECL Tensor norm(const In& x, NormOrder order, Axes axes, Keep keep) {
+  if (!order.is_given()) return vector_norm(x, 2, axes, keep);
   const detail::Term t(x);
   const std::size_t count = axes.empty() ? static_cast<std::size_t>(t.rank()) : axes.list().size();
-  if (count == 2) return matrix_norm(t, *order, axes.empty() ? Axes{-2, -1} : axes, keep);
+  if (count == 2) return matrix_norm(t, order, axes.empty() ? Axes{-2, -1} : axes, keep);
   if (count != 1)
     throw ShapeError("norm",
-                     "x is " + t.shape().text() + ", and a norm of order " + detail::order_text(*order) + " over " +
+                     "x is " + t.shape().text() + ", and a norm of order " + detail::order_text(order) + " over " +
                          std::to_string(count) + " axes is asked for",
                      x.where, "name one axis (vectors) or two (matrices), or leave the order out");
-  if (order->named())
-    throw UserError("norm", "the order " + detail::order_text(*order) + " is one of matrices, one axis is named",
+  if (order.is_named())
+    throw UserError("norm", "the order " + detail::order_text(order) + " is one of matrices, one axis is named",
                     x.where);
-  return vector_norm(t, order->number(), axes, keep);
+  return vector_norm(t, order.number(), axes, keep);
 }
 
 SINTER_DECL Tensor cond(const In& a, NormOrder order) {
   const detail::Term t = expr_detail::floating(a);
-  if (!order.named() && std::abs(order.number()) == 2) {
+  if (!order.is_named() && std::abs(order.number()) == 2) {
     const detail::Term s(svdvals(t), a.where);
     const detail::Term largest(amax(s, -1), a.where), smallest(amin(s, -1), a.where);
     return order.number() > 0 ? largest / smallest : smallest / largest;
