@@ -1,4 +1,4 @@
-// What moves data rather than computes: transposition, gathers, scatters, running sums, sorting. Eigen, or a loop where
+// What moves data rather than computes: transposition, gathers, scatters, running sums. Eigen, or a loop where
 // Eigen has no such operation, is the peer; one thread each, in the same run.
 #include "compiled.hpp"
 #include "eigen_peers.hpp"
@@ -137,7 +137,6 @@ int main(int argc, char** argv) {
   for (const bench::Rows size : {bench::Rows{1024, 1024}, bench::Rows{1, 1 << 16}}) {
     bench::add("running sum, by jit::scan/" + size.text() + "/f32", [size](State& state) { scan_row(state, size); });
     bench::add("cumsum/" + size.text() + "/f32", [size](State& state) { cumsum_row(state, size, 1); });
-    bench::add_missing("sort/" + size.text() + "/f32", "sort");
   }
   for (const bench::Rows size : {bench::Rows{65536, 1024}, bench::Rows{1, 1 << 20}})
     bench::add("cumsum/" + size.text() + "/f32", [size](State& state) { cumsum_row(state, size, 1); });

@@ -154,6 +154,9 @@ ROWS = [
         lambda t, i, v: jnp.zeros_like(t).at[i].add(v),
     ),
     ("running sum, by jit::scan", same(1), lambda x: x.cumsum(1), lambda x: jnp.cumsum(x, 1)),
+    ("sort", same(1), lambda x: torch.sort(x), lambda x: (jnp.sort(x), jnp.argsort(x))),
+    ("sorted values", same(1), lambda x: torch.sort(x).values, lambda x: jnp.sort(x)),
+    ("topk of 50", same(1), lambda x: torch.topk(x, 50), lambda x: jax.lax.top_k(x, 50)),
     (
         "MLP training step",
         lambda s: [[s[1], s[2]], [s[2]], [s[2], s[3]], [s[3]], [s[0], s[1]], ("rows of", s[3], s[0])],

@@ -36,6 +36,7 @@
 #ifdef SINTER_IMPLEMENTATION_CORE
 #include <sinter/src_core.hpp>
 #include <sinter/src_expr.hpp>
+#include <sinter/src_linalg.hpp>
 #include <sinter/src_ops.hpp>
 #include <sinter/src_passes.hpp>
 #endif

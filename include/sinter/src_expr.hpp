@@ -3,6 +3,7 @@
 // expr
 #include <sinter/expr/adaptive_pool.ipp>
 #include <sinter/expr/attention.ipp>
+#include <sinter/expr/by_name.ipp>
 #include <sinter/expr/capture.ipp>
 #include <sinter/expr/contract.ipp>
 #include <sinter/expr/convolution.ipp>
@@ -22,6 +23,8 @@
 #include <sinter/expr/host_run.ipp>
 #include <sinter/expr/indexing.ipp>
 #include <sinter/expr/layers.ipp>
+#include <sinter/expr/linalg.ipp>
+#include <sinter/expr/linalg_norms.ipp>
 #include <sinter/expr/losses.ipp>
 #include <sinter/expr/statistics.ipp>
 #include <sinter/expr/order.ipp>

@@ -19,6 +19,9 @@
 #include <sinter/ops/join.ipp>
 #include <sinter/ops/layer_norm.ipp>
 #include <sinter/ops/leaf.ipp>
+#include <sinter/ops/linalg.ipp>
+#include <sinter/ops/linalg_gradients.ipp>
+#include <sinter/ops/linalg_vals.ipp>
 #include <sinter/ops/loss.ipp>
 #include <sinter/ops/matmul.ipp>
 #include <sinter/ops/order.ipp>

@@ -215,6 +215,7 @@ constexpr std::string_view nodes[] = {
     "extent(%x) {extent=3}",
     "element_count(%x) {axes=[0], dtype=f32}",
     "cast(%x) {dtype=i32}",
+    "narrow(%x) {dtype=bf16}",
     "reshape(%x) {shape=[4, 3]}",
     "permute(%x) {axes=[1, 0]}",
     "expand(%v) {shape=[3, 4]}",
@@ -257,6 +258,15 @@ constexpr std::string_view nodes[] = {
     "matmul(%x, %y)",
     "add(%x, %v)",
     "where(%b, %x, %v)",
+    "cholesky(%p) {use=factor}",
+    "lu_factor(%p) {use=solve, steps=5}",
+    "lu_permutation(%k) {rows=3}",
+    "triangular_solve(%p, %p)",
+    "qr(%p) {mode=complete, steps=5}",
+    "svd(%x) {vectors=full, steps=3}",
+    "eigh(%p)",
+    "solve(%p, %p) {use=inv}",
+    "pinv(%x, %t, %t) {steps=3}",
     "to(%x) {device=cpu}",
     "region(%v) {name=\"b\"} graph(%0: f32[4]) { return exp(%0) }",
     "switch(%n, %v) graph(%0: f32[4]) { return exp(%0) } graph(%0: f32[4]) { return neg(%0) }",
@@ -359,7 +369,7 @@ std::string with_attribute(std::string_view node, std::string_view name, const s
 
 std::string in_graph(const std::string& made) {
   return "graph(%x: f32[3, 4], %y: f32[4, 2], %v: f32[4], %b: bool[3, 4], %i: i64[3], %n: i64[], %p: f32[1, 2, 5, 5], "
-         "%w: f32[3, 2, 2, 2], %q: f32[2, 3, 4], %s: f32[s0]) { return " +
+         "%w: f32[3, 2, 2, 2], %q: f32[2, 3, 4], %s: f32[s0], %k: i32[3], %t: f32[]) { return " +
          made + " }";
 }
 

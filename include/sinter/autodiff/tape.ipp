@@ -220,6 +220,14 @@ SINTER_DECL void jit::autodiff_detail::remove_hook(VariableSlot& variable, std::
 
 namespace jit::autodiff_detail {
 
+/// What one backward() gave for each Variable, by the slot of its gradient.
+using FoundGradients = std::vector<std::pair<std::shared_ptr<VariableSlot>, Tensor>>;
+inline void add_found(FoundGradients& found, const std::shared_ptr<VariableSlot>& slot, const Tensor& part) {
+  const auto known = std::find_if(found.begin(), found.end(), [&](const auto& other) { return other.first == slot; });
+  if (known == found.end()) found.emplace_back(slot, part);
+  else known->second = known->second + part;
+}
+
 /// The gradient as the Variable's hooks want it.
 inline Tensor through_hooks(const VariableSlot& gradient, Tensor value, Location where) {
   std::vector<std::shared_ptr<const GradientFunction>> hooks;
@@ -243,7 +251,7 @@ inline bool is_literal_zero(const TensorImpl& value) {
 }
 
 /// Adds what a backward() found to the gradients of the Variables, all or none.
-inline void add_gradients(const std::vector<std::pair<std::shared_ptr<VariableSlot>, Tensor>>& found, Location where) {
+inline void add_gradients(const FoundGradients& found, Location where) {
   std::vector<Ref<TensorImpl>> sums;
   for (const auto& [slot, value] : found) {
     const Tensor added = through_hooks(*slot, value, where);
@@ -251,6 +259,41 @@ inline void add_gradients(const std::vector<std::pair<std::shared_ptr<VariableSl
     sums.push_back(is_literal_zero(*before) ? added.impl() : Tensor(Tensor(before) + added).impl());
   }
   for (std::size_t i = 0; i < found.size(); ++i) assign_outside(found[i].first, sums[i]);
+}
+
+/// The compiled call that gave the loss, or null: something else did.
+inline Ref<PendingNode> call_of(const TensorImpl& loss) {
+  std::scoped_lock lock(evaluation_mutex());  // another thread may be evaluating it, or using it up
+  if (loss.tape.load(std::memory_order_acquire) != TapeState::node || !loss.is_ready()) return {};
+  PendingNode* node = loss.pending_node;
+  return node != nullptr && node->op == &op_info<ops::CompiledCall> ? Ref<PendingNode>::share(node)
+                                                                    : Ref<PendingNode>();
+}
+
+/// The usual case: a compiled call of Variables gave the loss itself. Its code is run without a graph around it. False,
+/// and nothing is done, where there is more to it.
+inline bool backward_of_call(const Ref<TensorImpl>& loss, BackwardOptions options, Location where) {
+  const Ref<PendingNode> node = call_of(*loss);
+  if (!node) return false;
+  std::vector<Ref<TensorImpl>> operands, douts(node->results);
+  std::vector<std::shared_ptr<VariableSlot>> slots;  // per operand
+  for (const Leaf& leaf : std::as_const(*node).leaves()) {
+    const TapeState state = leaf.value->tape.load(std::memory_order_acquire);
+    if (state == TapeState::node || state == TapeState::spent) return false;
+    operands.push_back(leaf.value);
+    slots.push_back(state == TapeState::leaf ? leaf.value->tape_leaf->gradient.lock() : nullptr);
+  }
+  if (std::none_of(slots.begin(), slots.end(), [](const auto& slot) { return slot != nullptr; })) return false;
+  douts[loss->result] = ready_number(loss->type, 1);
+  if (!douts[loss->result]) return false;
+  NoGradGuard guard;
+  FoundGradients found;
+  const auto* rule = payload_cast<CallRule>(node->attrs->payload.get());
+  for (const CallRule::Gradient& gradient : rule->run(operands, douts, where))
+    if (slots[gradient.operand]) add_found(found, slots[gradient.operand], Tensor(gradient.value));
+  add_gradients(found, where);
+  if (!options.keeps_graph) use_up({{Value{}, loss}});
+  return true;
 }
 
 }  // namespace jit::autodiff_detail
@@ -269,6 +312,7 @@ SINTER_DECL void jit::backward(const In& loss, BackwardOptions options) {
   if (!is_floating(value->type.dtype) || value->type.shape.rank() != 0)
     throw ShapeError("backward", "the loss is " + value->type.text() + "; a floating scalar is required", where,
                      "use sum or mean of it");
+  if (Trace::current() == nullptr && !options.creates_graph && backward_of_call(value, options, where)) return;
   std::optional<NoGradGuard> guard;
   if (!options.creates_graph) guard.emplace();  // gradients are values, not parts of the graph
   Tape tape = read_tape(value, where);
@@ -291,14 +335,10 @@ SINTER_DECL void jit::backward(const In& loss, BackwardOptions options) {
   std::vector<Ref<TensorImpl>> operands;
   for (Value v : rest.inputs) operands.push_back(tape.known.at(v));
   const std::vector<Ref<TensorImpl>> values = replay(rest.graph, operands);
-  std::vector<std::pair<std::shared_ptr<VariableSlot>, Tensor>> found;  // each Variable once
+  FoundGradients found;
   for (std::size_t i = 0, at = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;
-    const Tensor part(values[at++]);
-    const auto known =
-        std::find_if(found.begin(), found.end(), [&](const auto& f) { return f.first == tape.gradients[i]; });
-    if (known == found.end()) found.emplace_back(tape.gradients[i], part);
-    else known->second = known->second + part;
+    add_found(found, tape.gradients[i], Tensor(values[at++]));
   }
   add_gradients(found, where);
   if (!options.keeps_graph && !options.creates_graph) use_up(tape.known);

@@ -19,6 +19,9 @@ namespace jit::autodiff_detail {
 /// The values of a graph that are there already.
 using KnownValues = std::map<Value, Ref<TensorImpl>>;
 
+/// A ready number, or null where it is not on the host, or no f32 or f64.
+Ref<TensorImpl> ready_number(const Type& type, double value);
+
 class TapeSession {
  public:
   TapeSession(GraphBuilder& builder, KnownValues& known) noexcept;

@@ -27,15 +27,17 @@ SINTER_DECL TapeSession* TapeSession::of(const GraphBuilder& builder) noexcept {
   return session != nullptr && &session->builder_ == &builder ? session : nullptr;
 }
 
-/// The value of a literal number on the host, or null.
-inline Ref<TensorImpl> number_of(const Node& node) {
-  if (node.op != &op_info<ops::Full> || node.types[0].shape.rank() != 0 || node.types[0].device != Device::cpu())
-    return {};
-  if (node.types[0].dtype != DType::f32 && node.types[0].dtype != DType::f64) return {};
+SINTER_DECL Ref<TensorImpl> ready_number(const Type& type, double value) {
+  const bool is_known = type.dtype == DType::f32 || type.dtype == DType::f64;
+  if (!is_known || type.shape.rank() != 0 || type.device != Device::cpu()) return {};
   Ref<Storage> storage = Storage::allocate(sizeof(double));
-  if (node.types[0].dtype == DType::f32) *static_cast<float*>(storage->data()) = static_cast<float>(node.attrs.value);
-  else *static_cast<double*>(storage->data()) = node.attrs.value;
-  return TensorImpl::make_ready(node.types[0], std::move(storage));
+  if (type.dtype == DType::f32) *static_cast<float*>(storage->data()) = static_cast<float>(value);
+  else *static_cast<double*>(storage->data()) = value;
+  return TensorImpl::make_ready(type, std::move(storage));
+}
+/// The value of a literal number, or null.
+inline Ref<TensorImpl> number_of(const Node& node) {
+  return node.op == &op_info<ops::Full> ? ready_number(node.types[0], node.attrs.value) : Ref<TensorImpl>();
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> TapeSession::values(std::span<const Value> wanted) {

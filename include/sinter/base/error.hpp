@@ -81,6 +81,11 @@ class CheckError : public UserError {
  public:
   CheckError(std::string_view op, std::string_view what, Location where = {}, std::string_view fix = {});
 };
+/// Matrices that have no result: singular, not positive definite, not finite. Thrown when the value is computed.
+class LinalgError : public UserError {
+ public:
+  LinalgError(std::string_view op, std::string_view what, Location where = {}, std::string_view fix = {});
+};
 /// Memory limit reached or allocation refused by the system.
 class OutOfMemory : public Error {
  public:

@@ -45,6 +45,8 @@ SINTER_DECL TraceError::TraceError(std::string_view op, std::string_view what, L
     : UserError("TraceError", op, what, where, fix) {}
 SINTER_DECL CheckError::CheckError(std::string_view op, std::string_view what, Location where, std::string_view fix)
     : UserError("CheckError", op, what, where, fix) {}
+SINTER_DECL LinalgError::LinalgError(std::string_view op, std::string_view what, Location where, std::string_view fix)
+    : UserError("LinalgError", op, what, where, fix) {}
 SINTER_DECL DeviceError::DeviceError(std::string_view op, std::string_view what, Location where, std::string_view fix)
     : UserError("DeviceError", op, what, where, fix) {}
 SINTER_DECL RecompileError::RecompileError(std::string_view op, std::string_view what, Location where,

@@ -6,6 +6,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/expr/adaptive_pool.hpp>
 #include <sinter/expr/attention.hpp>
+#include <sinter/expr/by_name.hpp>
 #include <sinter/expr/convolution.hpp>
 #include <sinter/expr/creation.hpp>
 #include <sinter/expr/cumulative.hpp>
@@ -20,6 +21,7 @@
 #include <sinter/expr/handles.hpp>
 #include <sinter/expr/indexing.hpp>
 #include <sinter/expr/layers.hpp>
+#include <sinter/expr/linalg.hpp>
 #include <sinter/expr/losses.hpp>
 #include <sinter/expr/matrices.hpp>
 #include <sinter/expr/normalisation.hpp>

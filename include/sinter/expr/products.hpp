@@ -43,7 +43,7 @@ Tensor addbmm(const In& x, const In& a, const In& b, AddProductOptions options =
 /// Product of matrices in the order of fewest operations; the first and the last may be vectors.
 Tensor multi_dot(std::span<const Tensor> matrices, Location where = std::source_location::current());
 Tensor multi_dot(std::initializer_list<Tensor> matrices, Location where = std::source_location::current());
-/// The product of `power` copies of square matrices; the identity for 0.
+/// The product of `power` copies of square matrices; the identity for 0; of the inverses for negative ones.
 Tensor matrix_power(const In& x, int power);
 
 /// Distances (sum |a_i - b_j|^p)^(1/p) of the rows of a [..., n, d] from those of b [..., m, d]: [..., n, m]. p = 0

@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/expr/contract.hpp>
 #include <sinter/expr/einsum.hpp>
+#include <sinter/expr/linalg.hpp>
 #include <sinter/expr/recording.hpp>
 
 #include <cmath>
@@ -238,19 +239,18 @@ SINTER_DECL Tensor matrix_power(const In& x, int power) {
   const Shape shape = matrix.shape();
   if (shape.rank() < 2 || !(shape[-1] == shape[-2]))
     throw ShapeError("matrix_power", "x is " + shape.text() + ", square matrices are required", x.where);
-  if (power < 0)
-    throw UserError("matrix_power", "the power " + std::to_string(power) + " is negative", x.where,
-                    "there is no inverse of matrices yet");
   if (power == 0)
     return expand(In(eye(shape[-1], {.dtype = matrix.dtype(), .device = matrix.device()}, x.where), x.where), shape);
-  Tensor square = matrix, result;
+  const auto size = static_cast<std::uint32_t>(power);
+  std::uint32_t left = power < 0 ? 0U - size : size;
+  Tensor square = power < 0 ? linalg::inv(In(matrix, x.where)) : matrix, result;
   for (bool is_first = true;; square = matmul(In(square, x.where), In(square, x.where))) {
-    if ((power & 1) != 0) {
+    if ((left & 1) != 0) {
       result = is_first ? square : matmul(In(result, x.where), In(square, x.where));
       is_first = false;
     }
-    power >>= 1;
-    if (power == 0) return result;
+    left >>= 1;
+    if (left == 0) return result;
   }
 }
 

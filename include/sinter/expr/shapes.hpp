@@ -16,17 +16,21 @@ SINTER_NAMESPACE_BEGIN
 /// A list of extents or counts of any length, numbers or Dims.
 class DimList {
  public:
-  DimList(std::initializer_list<Dim> dims) : dims_(dims) {}
-  DimList(const Shape& shape) : dims_(shape.begin(), shape.end()) {}
-  DimList(std::span<const Dim> dims) : dims_(dims.begin(), dims.end()) {}
+  DimList(std::initializer_list<Dim> dims);
+  DimList(const Shape& shape);
+  DimList(std::span<const Dim> dims);
   template <IntegerList L>
   DimList(const L& dims) {
-    for (auto dim : dims) dims_.push_back(Dim(dim));
+    for (auto dim : dims) add(Dim(dim));
   }
-  std::span<const Dim> list() const { return dims_; }
+  DimList(const DimList& other);
+  DimList& operator=(const DimList&) = delete;
+  ~DimList();
+  std::span<const Dim> list() const;
 
  private:
-  std::vector<Dim> dims_;
+  void add(Dim dim);
+  std::vector<Dim> dims_;  // its functions are not made in users' files
 };
 
 // Axes.

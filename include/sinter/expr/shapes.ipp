@@ -12,6 +12,14 @@ SINTER_NAMESPACE_BEGIN
 
 // ---- axes
 
+SINTER_DECL DimList::DimList(std::initializer_list<Dim> dims) : dims_(dims) {}
+SINTER_DECL DimList::DimList(const Shape& shape) : dims_(shape.begin(), shape.end()) {}
+SINTER_DECL DimList::DimList(std::span<const Dim> dims) : dims_(dims.begin(), dims.end()) {}
+SINTER_DECL DimList::DimList(const DimList& other) = default;
+SINTER_DECL DimList::~DimList() = default;
+SINTER_DECL std::span<const Dim> DimList::list() const { return dims_; }
+SINTER_DECL void DimList::add(Dim dim) { dims_.push_back(dim); }
+
 SINTER_DECL Tensor ravel(const In& x) { return flatten(x); }
 
 SINTER_DECL Tensor unflatten(const In& x, int axis, const Shape& shape) {

@@ -8,6 +8,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/graph/graph.hpp>
 
+#include <string>
 #include <string_view>
 
 SINTER_NAMESPACE_BEGIN
@@ -15,5 +16,10 @@ SINTER_NAMESPACE_BEGIN
 /// Reads the text form. Throws UserError with line and column. Result types are inferred and compared with those
 /// written.
 Graph parse_graph(std::string_view text);
+
+/// Reads attributes as graphs write them between braces: `axes=[1], keepdim`. UserError with what the op has.
+Attrs parse_attributes(const OpInfo& op, std::string_view text, Location where);
+/// What the value of an attribute looks like: "a list of whole numbers: [0, 1]".
+std::string attribute_description(const AttrInfo& info);
 
 SINTER_NAMESPACE_END

@@ -57,6 +57,27 @@ class GraphParser {
     return builder_.finish(outputs);
   }
 
+  /// What the text gives of the attributes that the op declares.
+  Attrs attributes(const OpInfo& op) {
+    Attrs attrs;
+    if (!lexer_.accept('{') || lexer_.accept('}')) return attrs;
+    std::uint32_t given = 0;
+    do {
+      const std::size_t position = lexer_.position();
+      const std::string_view name = lexer_.word("an attribute");
+      const AttrInfo* info = op.find_attribute(name);
+      if (info == nullptr) lexer_.fail_at(position, no_such_attribute(op, name));
+      const std::uint32_t bit = 1u << (info - op.attributes.data());
+      if ((given & bit) != 0) lexer_.fail_at(position, "'" + std::string(name) + "' is given twice");
+      given |= bit;
+      attribute(attrs, op, *info);
+    } while (lexer_.accept(','));
+    lexer_.expect('}');
+    return attrs;
+  }
+
+  bool has_symbols() { return !builder_.symbols().empty(); }
+
  private:
   struct Operand {
     Value value;           // none: a number
@@ -262,56 +283,11 @@ class GraphParser {
 
   // Attributes
 
-  /// What the text gives of the attributes that the op declares.
-  Attrs attributes(const OpInfo& op) {
-    Attrs attrs;
-    if (!lexer_.accept('{') || lexer_.accept('}')) return attrs;
-    std::uint32_t given = 0;
-    do {
-      const std::size_t position = lexer_.position();
-      const std::string_view name = lexer_.word("an attribute");
-      const AttrInfo* info = op.find_attribute(name);
-      if (info == nullptr) lexer_.fail_at(position, no_such_attribute(op, name));
-      const std::uint32_t bit = 1u << (info - op.attributes.data());
-      if ((given & bit) != 0) lexer_.fail_at(position, "'" + std::string(name) + "' is given twice");
-      given |= bit;
-      attribute(attrs, op, *info);
-    } while (lexer_.accept(','));
-    lexer_.expect('}');
-    return attrs;
-  }
-
   static std::string no_such_attribute(const OpInfo& op, std::string_view name) {
     std::string out = std::string(op.name) + " has no attribute '" + std::string(name) + "'";
     for (const AttrInfo& info : op.attributes)
       out += (&info == op.attributes.data() ? "; it has " : ", ") + std::string(info.name);
     return out;
-  }
-
-  /// What the value of an attribute looks like.
-  static std::string description(const AttrInfo& info) {
-    switch (info.kind) {
-      case AttrKind::axes:
-      case AttrKind::list: return "a list of whole numbers: [0, 1]";
-      case AttrKind::shape:
-      case AttrKind::extents: return "a list of extents: [4, s0]";
-      case AttrKind::extent: return "an extent: 4 or s0";
-      case AttrKind::value:
-      case AttrKind::real: return "a number";
-      case AttrKind::integer:
-      case AttrKind::number: return "a whole number";
-      case AttrKind::dtype: return "a dtype";
-      case AttrKind::device: return "a device: cpu or cuda:0";
-      case AttrKind::keep_dims:
-      case AttrKind::flag: return "written by its name alone";
-      case AttrKind::data: return "a list of elements: [1, 2]";
-      case AttrKind::text: return "a string in quotes";
-      case AttrKind::choice: break;
-    }
-    std::string names = "one of " + std::string(info.choices);
-    for (std::size_t at = names.find(' ', 7); at != std::string::npos; at = names.find(' ', at + 2))
-      names.replace(at, 1, ", ");
-    return names;
   }
 
   /// Whether what comes next can be a value of the attribute at all.
@@ -343,7 +319,7 @@ class GraphParser {
   void attribute(Attrs& attrs, const OpInfo& op, const AttrInfo& info) {
     const bool is_flag = info.kind == AttrKind::keep_dims || info.kind == AttrKind::flag;
     if (is_flag ? lexer_.peek() == '=' : !lexer_.accept('=') || !begins_value(info))
-      lexer_.fail("'" + std::string(info.name) + "' of " + std::string(op.name) + " is " + description(info));
+      lexer_.fail("'" + std::string(info.name) + "' of " + std::string(op.name) + " is " + attribute_description(info));
     const auto set = [&](std::int64_t bits) { attrs.own.numbers[info.place] = bits ^ info.fallback; };
     switch (info.kind) {
       case AttrKind::axes: attrs.axes = integers(); break;
@@ -573,6 +549,45 @@ class GraphParser {
 };
 
 }  // namespace graph_detail
+
+SINTER_DECL std::string attribute_description(const AttrInfo& info) {
+  switch (info.kind) {
+    case AttrKind::axes:
+    case AttrKind::list: return "a list of whole numbers: [0, 1]";
+    case AttrKind::shape:
+    case AttrKind::extents: return "a list of extents: [4, s0]";
+    case AttrKind::extent: return "an extent: 4 or s0";
+    case AttrKind::value:
+    case AttrKind::real: return "a number";
+    case AttrKind::integer:
+    case AttrKind::number: return "a whole number";
+    case AttrKind::dtype: return "a dtype";
+    case AttrKind::device: return "a device: cpu or cuda:0";
+    case AttrKind::keep_dims:
+    case AttrKind::flag: return "written by its name alone";
+    case AttrKind::data: return "a list of elements: [1, 2]";
+    case AttrKind::text: return "a string in quotes";
+    case AttrKind::choice: break;
+  }
+  std::string names = "one of " + std::string(info.choices);
+  for (std::size_t at = names.find(' ', 7); at != std::string::npos; at = names.find(' ', at + 2))
+    names.replace(at, 1, ", ");
+  return names;
+}
+
+SINTER_DECL Attrs parse_attributes(const OpInfo& op, std::string_view text, Location where) {
+  const std::string braced = "{" + std::string(text) + "}";
+  try {
+    graph_detail::Lexer lexer(braced);
+    graph_detail::GraphParser parser(lexer, 0);
+    Attrs attrs = parser.attributes(op);
+    if (!lexer.at_end()) lexer.fail("expected the end of the attributes");
+    if (parser.has_symbols()) lexer.fail_at(0, "extents are numbers here, not symbols");
+    return attrs;
+  } catch (const UserError& error) {
+    throw UserError("call", std::string(op.name) + " with {" + std::string(text) + "}: " + error.what(), where);
+  }
+}
 
 SINTER_DECL Graph parse_graph(std::string_view text) {
   graph_detail::Lexer lexer(text);

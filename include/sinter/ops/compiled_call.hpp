@@ -4,7 +4,10 @@
 
 #include <sinter/ops/op.hpp>
 
+#include <cstddef>
 #include <memory>
+#include <span>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -15,6 +18,13 @@ class CallRule : public Payload {
   bool is_a(TypeKey type) const override { return type == type_key<CallRule>(); }
   /// Gradients of the operands: of inputs that the results depend on, none of saved values.
   virtual ValList vjp(const VjpArgs& args) const = 0;
+  struct Gradient {
+    std::size_t operand;
+    Ref<TensorImpl> value;
+  };
+  /// The same, computed now: from the operands and the gradients of the results, null where there is none.
+  virtual std::vector<Gradient> run(std::span<const Ref<TensorImpl>> operands, std::span<const Ref<TensorImpl>> douts,
+                                    Location where) const = 0;
   /// The results from the inputs alone, for derivatives that are differentiated again.
   virtual std::shared_ptr<const Graph> forward() const = 0;
 };

@@ -59,6 +59,9 @@ inline constexpr auto op_table = sorted_by_name<
     // region, matmul, take, random
     ops::CustomDerivative, ops::Barrier, ops::To, ops::Region, ops::Matmul, ops::Take, ops::Scatter, ops::ScatterAdd,
     ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
+    // linear algebra
+    ops::Cholesky, ops::LuFactor, ops::LuPermutation, ops::TriangularSolve, ops::Qr, ops::Svd, ops::Eigh,
+    ops::MatrixExp, ops::Solve, ops::Pinv, ops::Det,
     // control flow
     ops::Switch, ops::SwitchWithEffects, ops::WhileLoop, ops::WhileLoopWithEffects, ops::WhileGradient, ops::Scan,
     ops::ScanWithEffects,

@@ -1,29 +1,11 @@
-// Tiles of products. When Sinter is compiled once, Eigen is taken under a name of our own: its inline functions must
-// not be merged by the linker with those of users' files, which may be built for another instruction set.
+// Tiles of products, by Eigen.
 #pragma once
 
 #include <sinter/backend/reference/product.hpp>
 
 #include <sinter/backend/reference/space.hpp>
+#include <sinter/base/eigen.hpp>
 #include <sinter/base/index.hpp>
-
-#if defined(SINTER_SEPARATE_COMPILATION) && !defined(EIGEN_CORE_H)
-#define Eigen sinter_private_eigen
-#include <Eigen/Core>
-SINTER_NAMESPACE_BEGIN
-namespace reference_detail {
-namespace eigen = ::Eigen;
-}
-SINTER_NAMESPACE_END
-#undef Eigen
-#else
-#include <Eigen/Core>
-SINTER_NAMESPACE_BEGIN
-namespace reference_detail {
-namespace eigen = ::Eigen;
-}
-SINTER_NAMESPACE_END
-#endif
 
 #include <algorithm>
 #include <utility>
@@ -31,6 +13,8 @@ SINTER_NAMESPACE_END
 
 SINTER_NAMESPACE_BEGIN
 namespace reference_detail {
+
+namespace eigen = base_detail::eigen;
 
 template <class T>
 class TypedProduct final : public Product {

@@ -67,6 +67,8 @@ class CallGradient {
   std::span<const std::uint32_t> saved() const { return derivative_.saved; }
   bool is_on_tape(std::size_t result) const { return on_tape_[result] != 0; }
   std::size_t results() const { return on_tape_.size(); }
+  /// In a call with these sizes.
+  Type result_type(std::size_t result, std::span<const std::int64_t> symbols) const;
   std::string text() const;
 
  private:

@@ -124,6 +124,12 @@ SINTER_DECL const Plan& CallGradient::plan() const {
   return *plan_;
 }
 
+SINTER_DECL Type CallGradient::result_type(std::size_t result, std::span<const std::int64_t> symbols) const {
+  Type type = program_.type(program_.outputs()[result]);
+  for (int axis = 0; axis < type.shape.rank(); ++axis) type.shape.set(axis, Dim(type.shape[axis].evaluate(symbols)));
+  return type;
+}
+
 SINTER_DECL std::string CallGradient::text() const {
   if (failure_) return "gradient: none, which the first backward() says\n";
   return "gradient: " + std::to_string(derivative_.saved.size()) + " values are kept for\n" +
@@ -140,6 +146,8 @@ class CallGradientRule final : public CallRule {
     for (std::int64_t value : symbols) symbols_.push_back(value);
   }
   ValList vjp(const VjpArgs& args) const override;
+  std::vector<Gradient> run(std::span<const Ref<TensorImpl>> operands, std::span<const Ref<TensorImpl>> douts,
+                            Location where) const override;
   std::shared_ptr<const Graph> forward() const override;
 
  private:
@@ -151,6 +159,8 @@ class CallGradientRule final : public CallRule {
   }
   /// What the backward code takes: operands and saved values, then gradients of the results; zeros where there is none.
   std::vector<Val> operands(const VjpArgs& args) const;
+  /// Of these inputs of the backward code.
+  std::vector<Ref<TensorImpl>> execute_on(std::vector<Ref<TensorImpl>> inputs, Location where) const;
   std::vector<Value> computed(autodiff_detail::TapeSession& session, std::span<const Val> operands,
                               Location where) const;
 
@@ -177,19 +187,45 @@ SINTER_DECL std::vector<Val> CallGradientRule::operands(const VjpArgs& args) con
   return operands;
 }
 
+SINTER_DECL std::vector<Ref<TensorImpl>> CallGradientRule::execute_on(std::vector<Ref<TensorImpl>> inputs,
+                                                                      Location where) const {
+  const Plan& plan = code_->plan();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool is_narrowed = code_->takes_float_[i] != 0;
+    if (!is_narrowed && inputs[i]->is_ready() && inputs[i]->is_dense()) continue;
+    Tensor input(inputs[i]);
+    if (is_narrowed) input = cast(input, DType::f32);
+    inputs[i] = dense_value(In(input, where), "backward");
+  }
+  return execute(plan, symbols_, inputs);
+}
+
+SINTER_DECL std::vector<CallRule::Gradient> CallGradientRule::run(std::span<const Ref<TensorImpl>> operands,
+                                                                  std::span<const Ref<TensorImpl>> douts,
+                                                                  Location where) const {
+  if (code_->failure_) std::rethrow_exception(code_->failure_);
+  const CallDerivative& derivative = code_->derivative_;
+  const std::size_t inputs = code_->program_.inputs().size();
+  std::vector<Ref<TensorImpl>> given;
+  for (std::uint32_t i : derivative.operands) given.push_back(operands[i]);
+  for (std::size_t i = 0; i < derivative.saved.size(); ++i) given.push_back(operands[inputs + i]);
+  for (std::size_t r = 0; r < code_->results(); ++r) {
+    if (!code_->is_on_tape(r)) continue;
+    const Type type = code_->result_type(r, symbols_);
+    given.push_back(douts[r] ? douts[r] : full(type.shape, 0, {.dtype = type.dtype, .device = type.device}).impl());
+  }
+  const std::vector<Ref<TensorImpl>> values = execute_on(std::move(given), where);
+  std::vector<Gradient> gradients;
+  for (std::size_t i = 0; i < values.size(); ++i) gradients.push_back({derivative.gradients[i], values[i]});
+  return gradients;
+}
+
 SINTER_DECL std::vector<Value> CallGradientRule::computed(autodiff_detail::TapeSession& session,
                                                           std::span<const Val> operands, Location where) const {
   std::vector<Value> wanted;
   for (const Val& operand : operands) wanted.push_back(operand.value);
-  std::vector<Ref<TensorImpl>> inputs = session.values(wanted);
-  const Plan& plan = code_->plan();
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    Tensor input(inputs[i]);
-    if (code_->takes_float_[i] != 0) input = cast(input, DType::f32);
-    inputs[i] = dense_value(In(input, where), "backward");
-  }
   std::vector<Value> gradients;
-  for (Ref<TensorImpl>& gradient : execute(plan, symbols_, inputs))
+  for (Ref<TensorImpl>& gradient : execute_on(session.values(wanted), where))
     gradients.push_back(session.add(std::move(gradient), where));
   return gradients;
 }
@@ -224,11 +260,7 @@ SINTER_DECL SharedAttrs TapeAttrs::of(const std::shared_ptr<const CallGradient>&
   const Graph& program = gradient->program_;
   Attrs attrs;
   attrs.set(ops::CompiledCall::inputs, static_cast<std::int64_t>(program.inputs().size()));
-  for (std::size_t r = 0; r < gradient->results(); ++r) {
-    Type type = program.type(program.outputs()[r]);
-    for (int axis = 0; axis < type.shape.rank(); ++axis) type.shape.set(axis, Dim(type.shape[axis].evaluate(symbols)));
-    attrs.types.push_back(type);
-  }
+  for (std::size_t r = 0; r < gradient->results(); ++r) { attrs.types.push_back(gradient->result_type(r, symbols)); }
   attrs.payload = std::make_shared<const CallGradientRule>(gradient, symbols);
   attrs_ = std::move(attrs);
   symbols_.clear();

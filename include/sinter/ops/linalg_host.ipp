@@ -1,0 +1,531 @@
+// Row-major matrices in place. Pivots, errors and blocks are ours, products and orthogonal decompositions are Eigen's.
+#pragma once
+
+#include <sinter/ops/linalg_host.hpp>
+
+#include <sinter/base/eigen.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/base/threads.hpp>
+#include <sinter/graph/attrs.hpp>
+#include <sinter/ops/linalg.hpp>
+#include <sinter/ops/linalg_vals.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+namespace eigen = base_detail::eigen;
+template <class T>
+using RowMatrix = eigen::Matrix<T, eigen::Dynamic, eigen::Dynamic, eigen::RowMajor>;
+template <class T>
+using ColumnMatrix = eigen::Matrix<T, eigen::Dynamic, eigen::Dynamic>;
+/// Part of a row-major matrix.
+template <class T>
+using RowBlock = eigen::Map<RowMatrix<T>, 0, eigen::OuterStride<>>;
+
+template <class T>
+RowBlock<T> block_at(T* first, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+  return {first, rows, columns, eigen::OuterStride<>(stride)};
+}
+
+/// Rows and columns of the matrices of a view, and how many there are.
+struct Matrices {
+  explicit Matrices(const HostView& view) : rows(view.shape[-2].value()), columns(view.shape[-1].value()) {
+    for (int i = 0; i + 2 < view.shape.rank(); ++i) count *= view.shape[i].value();
+  }
+  std::int64_t rows, columns, count = 1;
+  std::int64_t size() const { return rows * columns; }
+};
+
+/// Calls f(T{}) with the dtype's type.
+template <class F>
+void visit_floating(DType dtype, F&& f) {
+  if (dtype == DType::f64) f(double{});
+  else f(float{});
+}
+
+/// Nanoseconds for `work` multiplications: what decides whether threads are worth it.
+inline double estimated_nanoseconds(double work) { return 30 + work / 2; }
+
+SINTER_DECL std::string matrix_text(std::int64_t number, const Shape& shape) {
+  if (shape.rank() <= 2) return "the matrix";
+  Shape batches(shape.dims().first(as_index(shape.rank() - 2))), index = batches;
+  for (int axis = batches.rank() - 1; axis >= 0; --axis) {
+    const std::int64_t extent = batches[axis].value();
+    index.set(axis, number % extent);
+    number /= extent;
+  }
+  return "matrix " + index.text() + " of " + batches.text();
+}
+
+inline std::string_view name_of(FactorUse use, std::string_view factor) {
+  switch (use) {
+    case FactorUse::unchecked:
+    case FactorUse::factor: return factor;
+    case FactorUse::solve: return "solve";
+    case FactorUse::inv: return "inv";
+  }
+  __builtin_unreachable();
+}
+
+/// The first matrix that has no result, or -1.
+inline std::int64_t first_failed(const HostView& info) {
+  const auto* values = info.as<std::int32_t>();
+  const auto* found = std::find_if(values, values + info.numel, [](std::int32_t value) { return value != 0; });
+  return found == values + info.numel ? -1 : found - values;
+}
+
+// ---- Cholesky
+
+/// The lower factor in place of the lower triangle; gives 0, or the order of the first minor that is not positive.
+template <class T>
+std::int32_t cholesky_of_small(T* a, std::int64_t n, std::int64_t stride) {
+  for (std::int64_t j = 0; j < n; ++j) {
+    T* row = a + j * stride;
+    T square = row[j];
+    for (std::int64_t k = 0; k < j; ++k) square -= row[k] * row[k];
+    if (!(square > 0)) return static_cast<std::int32_t>(j + 1);
+    const T root = row[j] = std::sqrt(square);
+    for (std::int64_t i = j + 1; i < n; ++i) {
+      T* below = a + i * stride;
+      T sum = below[j];
+      for (std::int64_t k = 0; k < j; ++k) sum -= below[k] * row[k];
+      below[j] = sum / root;
+    }
+  }
+  return 0;
+}
+
+template <class T>
+std::int32_t cholesky_in_place(T* a, std::int64_t n) {
+  constexpr std::int64_t block = 48;
+  if (n <= block) return cholesky_of_small(a, n, n);
+  for (std::int64_t k = 0; k < n; k += block) {
+    const std::int64_t width = std::min(block, n - k), rest = n - k - width;
+    T* corner = a + k * n + k;
+    if (const std::int32_t order = cholesky_of_small(corner, width, n); order != 0)
+      return order + static_cast<std::int32_t>(k);
+    if (rest == 0) break;
+    const auto diagonal = block_at(corner, width, width, n);
+    auto below = block_at(corner + width * n, rest, width, n);
+    auto trailing = block_at(corner + width * n + width, rest, rest, n);
+    diagonal.template triangularView<eigen::Lower>().transpose().template solveInPlace<eigen::OnTheRight>(below);
+    trailing.template selfadjointView<eigen::Lower>().rankUpdate(below, T(-1));
+  }
+  return 0;
+}
+
+template <class T>
+void cholesky_of_all(HostCall& call) {
+  const Matrices of(call.in[0]);
+  const std::int64_t n = of.columns;
+  const double cube = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+  parallel_for(of.count, estimated_nanoseconds(cube / 3), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* from = call.in[0].as<T>() + i * of.size();
+      T* to = call.out[0].as<T>() + i * of.size();
+      for (std::int64_t row = 0; row < n; ++row) {
+        std::copy_n(from + row * n, row + 1, to + row * n);
+        std::fill_n(to + row * n + row + 1, n - row - 1, T(0));
+      }
+      call.out[1].as<std::int32_t>()[i] = cholesky_in_place(to, n);
+    }
+  });
+}
+
+// ---- LU
+
+template <class T>
+void exchange_rows(T* a, std::int64_t row, std::int64_t other, std::int64_t columns) {
+  if (row != other) std::swap_ranges(a + row * columns, a + (row + 1) * columns, a + other * columns);
+}
+
+/// Factors columns [k, k + width) of rows from k on, exchanging whole rows.
+template <class T>
+void lu_of_panel(T* a, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t width, std::int32_t* pivots,
+                 std::int32_t& info) {
+  for (std::int64_t j = k; j < k + width; ++j) {
+    std::int64_t pivot = j;
+    for (std::int64_t i = j + 1; i < m; ++i)
+      if (std::abs(a[i * n + j]) > std::abs(a[pivot * n + j])) pivot = i;
+    pivots[j] = static_cast<std::int32_t>(pivot + 1);
+    exchange_rows(a, j, pivot, n);
+    const T* row = a + j * n;
+    if (row[j] == 0) {
+      if (info == 0) info = static_cast<std::int32_t>(j + 1);
+      continue;
+    }
+    for (std::int64_t i = j + 1; i < m; ++i) {
+      T* below = a + i * n;
+      const T factor = below[j] /= row[j];
+      for (std::int64_t column = j + 1; column < k + width; ++column) below[column] -= factor * row[column];
+    }
+  }
+}
+
+/// Gives info: 0, or the first pivot, from 1, that is 0.
+template <class T>
+std::int32_t lu_in_place(T* a, std::int64_t m, std::int64_t n, std::int32_t* pivots) {
+  std::int32_t info = 0;
+  const std::int64_t steps = std::min(m, n), block = steps <= 32 ? steps : 32;
+  for (std::int64_t k = 0; k < steps; k += block) {
+    const std::int64_t width = std::min(block, steps - k), below = m - k - width, beside = n - k - width;
+    lu_of_panel(a, m, n, k, width, pivots, info);
+    if (beside == 0) continue;
+    T* corner = a + k * n + k;
+    auto right = block_at(corner + width, width, beside, n);
+    block_at(corner, width, width, n).template triangularView<eigen::UnitLower>().solveInPlace(right);
+    if (below > 0)
+      block_at(corner + width * n + width, below, beside, n).noalias() -=
+          block_at(corner + width * n, below, width, n) * right;
+  }
+  return info;
+}
+
+template <class T>
+void lu_of_all(HostCall& call) {
+  const Matrices of(call.in[0]);
+  const std::int64_t steps = std::min(of.rows, of.columns);
+  const double work = static_cast<double>(of.size()) * static_cast<double>(steps);
+  parallel_for(of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      T* to = call.out[0].as<T>() + i * of.size();
+      std::copy_n(call.in[0].as<T>() + i * of.size(), of.size(), to);
+      call.out[2].as<std::int32_t>()[i] =
+          lu_in_place(to, of.rows, of.columns, call.out[1].as<std::int32_t>() + i * steps);
+    }
+  });
+}
+
+// ---- triangular systems
+
+/// Small systems: rows of x from the first to the last, or the other way.
+template <class T, class Element>
+void substitute(const Element& a, T* x, std::int64_t n, std::int64_t columns, Triangular kind) {
+  const bool is_forward = kind.upper == kind.transposed;
+  for (std::int64_t step = 0; step < n; ++step) {
+    const std::int64_t i = is_forward ? step : n - 1 - step;
+    T* row = x + i * columns;
+    const std::int64_t first = is_forward ? 0 : i + 1, last = is_forward ? i : n;
+    for (std::int64_t j = first; j < last; ++j) {
+      const T factor = a(i, j);
+      const T* other = x + j * columns;
+      for (std::int64_t c = 0; c < columns; ++c) row[c] -= factor * other[c];
+    }
+    if (kind.unit) continue;
+    const T pivot = a(i, i);
+    for (std::int64_t c = 0; c < columns; ++c) row[c] /= pivot;
+  }
+}
+
+template <unsigned part, class A, class X>
+void solve_triangle(const A& a, X& x) {
+  a.template triangularView<part>().solveInPlace(x);
+}
+template <class A, class X>
+void solve_by_part(const A& a, X& x, bool is_upper, bool is_unit) {
+  if (is_upper) is_unit ? solve_triangle<eigen::UnitUpper>(a, x) : solve_triangle<eigen::Upper>(a, x);
+  else is_unit ? solve_triangle<eigen::UnitLower>(a, x) : solve_triangle<eigen::Lower>(a, x);
+}
+
+template <class T>
+void triangular_solve_in_place(const T* a, T* x, std::int64_t n, std::int64_t columns, Triangular kind) {
+  if (n <= 16) {
+    if (kind.transposed) substitute([&](std::int64_t i, std::int64_t j) { return a[j * n + i]; }, x, n, columns, kind);
+    else substitute([&](std::int64_t i, std::int64_t j) { return a[i * n + j]; }, x, n, columns, kind);
+    return;
+  }
+  auto values = block_at(x, n, columns, columns);
+  if (kind.transposed) {
+    const eigen::Map<const ColumnMatrix<T>> turned(a, n, n);
+    solve_by_part(turned, values, !kind.upper, kind.unit);
+  } else {
+    const eigen::Map<const RowMatrix<T>> straight(a, n, n);
+    solve_by_part(straight, values, kind.upper, kind.unit);
+  }
+}
+
+template <class T>
+void triangular_solve_of_all(HostCall& call, Triangular kind) {
+  const Matrices of(call.in[0]), given(call.in[1]);
+  const double work = static_cast<double>(of.size()) * static_cast<double>(given.columns) / 2;
+  parallel_for(of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      T* x = call.out[0].as<T>() + i * given.size();
+      std::copy_n(call.in[1].as<T>() + i * given.size(), given.size(), x);
+      if (given.size() > 0)
+        triangular_solve_in_place(call.in[0].as<T>() + i * of.size(), x, of.rows, given.columns, kind);
+    }
+  });
+}
+
+// ---- orthogonal decompositions: in double whatever T is, which is exact to the last digits of f32, and half the code
+
+template <class T>
+ColumnMatrix<double> widened(const T* from, std::int64_t rows, std::int64_t columns) {
+  return eigen::Map<const RowMatrix<T>>(from, rows, columns).template cast<double>();
+}
+template <class T, class M>
+void narrow_to(T* to, const M& from) {
+  eigen::Map<RowMatrix<T>>(to, from.rows(), from.cols()) = from.template cast<T>();
+}
+
+template <class T>
+void qr_of_all(HostCall& call, QrMode mode) {
+  const Matrices of(call.in[0]);
+  const bool has_q = mode != QrMode::r;
+  const std::int64_t steps = std::min(of.rows, of.columns), inner = mode == QrMode::complete ? of.rows : steps;
+  const double work =
+      2 * static_cast<double>(of.rows) * static_cast<double>(of.columns + inner) * static_cast<double>(steps);
+  parallel_for(of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    eigen::HouseholderQR<ColumnMatrix<double>> decomposition(of.rows, of.columns);
+    RowMatrix<double> wide(of.rows, inner);
+    for (std::int64_t i = begin; i < end; ++i) {
+      eigen::Map<RowMatrix<T>> r(call.out[has_q ? 1 : 0].template as<T>() + i * inner * of.columns, inner, of.columns);
+      if (steps > 0) {
+        decomposition.compute(widened(call.in[0].as<T>() + i * of.size(), of.rows, of.columns));
+        r.setZero();
+        for (std::int64_t row = 0; row < steps; ++row)
+          for (std::int64_t column = row; column < of.columns; ++column)
+            r(row, column) = static_cast<T>(decomposition.matrixQR()(row, column));
+      } else {
+        r.setZero();
+      }
+      if (!has_q) continue;
+      wide.setIdentity();
+      if (steps > 0) wide.applyOnTheLeft(decomposition.householderQ().setLength(steps));
+      narrow_to(call.out[0].as<T>() + i * of.rows * inner, wide);
+    }
+  });
+}
+
+/// Whether each number is finite; a decomposition that iterates would not end, or give anything, on others.
+template <class T>
+bool is_finite(const T* values, std::int64_t count) {
+  return std::all_of(values, values + count, [](T value) { return std::isfinite(value); });
+}
+/// The first failed matrix among those that threads report.
+class FirstFailed {
+ public:
+  void note(std::int64_t matrix) {
+    std::int64_t known = first_.load();
+    while (matrix < known && !first_.compare_exchange_weak(known, matrix)) {}
+  }
+  bool any() const { return first_.load() != none; }
+  std::int64_t matrix() const { return first_.load(); }
+
+ private:
+  static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+  std::atomic<std::int64_t> first_{none};
+};
+
+[[noreturn]] inline void throw_not_converged(const HostCall& call, std::string_view op, std::int64_t matrix,
+                                             bool finite) {
+  throw LinalgError(
+      op, matrix_text(matrix, call.in[0].shape) + (finite ? " did not converge" : " has elements that are not finite"),
+      call.where, finite ? "scale it" : "nan_to_num replaces NaN and infinities");
+}
+
+template <class T>
+void svd_of_all(HostCall& call, SvdVectors vectors) {
+  const Matrices of(call.in[0]);
+  const bool has_vectors = vectors != SvdVectors::none;
+  const std::int64_t steps = std::min(of.rows, of.columns);
+  const std::int64_t left = vectors == SvdVectors::full ? of.rows : steps;
+  const std::int64_t right = vectors == SvdVectors::full ? of.columns : steps;
+  const unsigned options = !has_vectors                  ? 0U
+                           : vectors == SvdVectors::full ? unsigned{eigen::ComputeFullU} | eigen::ComputeFullV
+                                                         : unsigned{eigen::ComputeThinU} | eigen::ComputeThinV;
+  const double work = 20 * static_cast<double>(of.size()) * static_cast<double>(steps);
+  FirstFailed failed;
+  parallel_for(of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    eigen::BDCSVD<ColumnMatrix<double>> decomposition;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* from = call.in[0].as<T>() + i * of.size();
+      T* u = call.out[0].as<T>() + i * of.rows * left;
+      T* s = call.out[has_vectors ? 1 : 0].template as<T>() + i * steps;
+      if (steps == 0) {
+        if (!has_vectors) continue;
+        eigen::Map<RowMatrix<T>>(u, of.rows, left).setIdentity();
+        eigen::Map<RowMatrix<T>>(call.out[2].as<T>() + i * right * of.columns, right, of.columns).setIdentity();
+        continue;
+      }
+      if (!is_finite(from, of.size())) {
+        failed.note(i);
+        continue;
+      }
+      decomposition.compute(widened(from, of.rows, of.columns), options);
+      if (decomposition.info() != eigen::Success) failed.note(i);
+      narrow_to(s, decomposition.singularValues().transpose());
+      if (!has_vectors) continue;
+      narrow_to(u, decomposition.matrixU());
+      narrow_to(call.out[2].as<T>() + i * right * of.columns, decomposition.matrixV().transpose());
+    }
+  });
+  if (!failed.any()) return;
+  const std::int64_t matrix = failed.matrix();
+  throw_not_converged(call, "svd", matrix, is_finite(call.in[0].as<T>() + matrix * of.size(), of.size()));
+}
+
+template <class T>
+void eigh_of_all(HostCall& call, bool values_only) {
+  const Matrices of(call.in[0]);
+  const std::int64_t n = of.columns;
+  const double work = 10 * static_cast<double>(of.size()) * static_cast<double>(n);
+  FirstFailed failed;
+  const auto is_lower_finite = [&](std::int64_t matrix) {
+    const T* from = call.in[0].as<T>() + matrix * of.size();
+    for (std::int64_t row = 0; row < n; ++row)
+      if (!is_finite(from + row * n, row + 1)) return false;
+    return true;
+  };
+  parallel_for(n == 0 ? 0 : of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    eigen::SelfAdjointEigenSolver<ColumnMatrix<double>> decomposition(n);
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (!is_lower_finite(i)) {
+        failed.note(i);
+        continue;
+      }
+      decomposition.compute(widened(call.in[0].as<T>() + i * of.size(), n, n),
+                            values_only ? eigen::EigenvaluesOnly : eigen::ComputeEigenvectors);
+      if (decomposition.info() != eigen::Success) failed.note(i);
+      narrow_to(call.out[0].as<T>() + i * n, decomposition.eigenvalues().transpose());
+      if (!values_only) narrow_to(call.out[1].as<T>() + i * of.size(), decomposition.eigenvectors());
+    }
+  });
+  if (failed.any()) throw_not_converged(call, "eigh", failed.matrix(), is_lower_finite(failed.matrix()));
+}
+
+// ---- exponential
+
+/// Coefficients of the numerator of the Pade approximant of order 13 (Higham 2005, table 2.3 and (2.3)).
+inline constexpr std::array<double, 14> pade_13{64764752532480000.,
+                                                32382376266240000.,
+                                                7771770303897600.,
+                                                1187353796428800.,
+                                                129060195264000.,
+                                                10559470521600.,
+                                                670442572800.,
+                                                33522128640.,
+                                                1323241920.,
+                                                40840800.,
+                                                960960.,
+                                                16380.,
+                                                182.,
+                                                1.};
+
+/// In double whatever T is: the squarings lose digits.
+template <class T>
+void exponential(const T* from, T* to, std::int64_t n) {
+  using Matrix = RowMatrix<double>;
+  Matrix a = eigen::Map<const RowMatrix<T>>(from, n, n).template cast<double>();
+  const double norm = a.cwiseAbs().colwise().sum().maxCoeff();
+  if (!std::isfinite(norm)) {
+    std::fill_n(to, n * n, std::numeric_limits<T>::quiet_NaN());
+    return;
+  }
+  constexpr double largest = 5.371920351148152;  // theta_13: no scaling is needed below
+  const int halvings = norm > largest ? std::max(0, std::ilogb(norm / largest) + 1) : 0;
+  a *= std::ldexp(1.0, -halvings);
+  const auto& b = pade_13;
+  const Matrix one = Matrix::Identity(n, n), a2 = a * a, a4 = a2 * a2, a6 = a4 * a2;
+  const Matrix high = b[13] * a6 + b[11] * a4 + b[9] * a2;
+  const Matrix odd = a * (a6 * high + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * one);
+  const Matrix even_high = b[12] * a6 + b[10] * a4 + b[8] * a2;
+  const Matrix even = a6 * even_high + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * one;
+  Matrix below = even - odd, result = even + odd;
+  std::vector<std::int32_t> pivots(as_index(n));
+  lu_in_place(below.data(), n, n, pivots.data());
+  for (std::int64_t i = 0; i < n; ++i) exchange_rows(result.data(), i, std::int64_t{pivots[as_index(i)]} - 1, n);
+  triangular_solve_in_place(below.data(), result.data(), n, n, {.unit = true});
+  triangular_solve_in_place(below.data(), result.data(), n, n, {.upper = true});
+  for (int i = 0; i < halvings; ++i) result = (result * result).eval();
+  eigen::Map<RowMatrix<T>>(to, n, n) = result.template cast<T>();
+}
+
+template <class T>
+void exponential_of_all(HostCall& call) {
+  const Matrices of(call.in[0]);
+  const double work = 12 * static_cast<double>(of.size()) * static_cast<double>(of.columns);
+  parallel_for(of.columns == 0 ? 0 : of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      exponential(call.in[0].as<T>() + i * of.size(), call.out[0].as<T>() + i * of.size(), of.columns);
+  });
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+using ops_detail::visit_floating;
+
+SINTER_DECL void Cholesky::run_on_host(HostCall& call) {
+  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::cholesky_of_all<decltype(zero)>(call); });
+  const std::int64_t failed = ops_detail::first_failed(call.out[1]);
+  if (call.attrs[use] == FactorUse::unchecked || failed < 0) return;
+  throw LinalgError(
+      ops_detail::name_of(call.attrs[use], "cholesky"),
+      ops_detail::matrix_text(failed, call.in[0].shape) + " is not positive definite: its leading minor of order " +
+          std::to_string(call.out[1].as<std::int32_t>()[failed]) + " is not positive",
+      call.where, "cholesky_ex tells it by info; where rounding is the cause, add a little to the diagonal");
+}
+
+SINTER_DECL void LuFactor::run_on_host(HostCall& call) {
+  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::lu_of_all<decltype(zero)>(call); });
+  const std::int64_t failed = ops_detail::first_failed(call.out[2]);
+  if (call.attrs[use] == FactorUse::unchecked || failed < 0) return;
+  const std::string name(ops_detail::name_of(call.attrs[use], "lu_factor"));
+  throw LinalgError(name,
+                    ops_detail::matrix_text(failed, call.in[0].shape) + " is singular: pivot " +
+                        std::to_string(call.out[2].as<std::int32_t>()[failed]) + " is 0",
+                    call.where, name + "_ex tells it by info; lstsq and pinv take matrices of any rank");
+}
+
+SINTER_DECL void LuPermutation::run_on_host(HostCall& call) {
+  const std::int64_t steps = call.in[0].shape[-1].value(), length = call.out[0].shape[-1].value();
+  for (std::int64_t i = 0; length > 0 && i < call.out[0].numel / length; ++i) {
+    const std::int32_t* pivots = call.in[0].as<std::int32_t>() + i * steps;
+    std::int64_t* order = call.out[0].as<std::int64_t>() + i * length;
+    for (std::int64_t row = 0; row < length; ++row) order[row] = row;
+    for (std::int64_t step = 0; step < steps; ++step) {
+      const std::int64_t other = pivots[step] - 1;
+      if (step >= length || other < 0 || other >= length)
+        throw IndexError("lu_solve",
+                         "pivot " + std::to_string(pivots[step]) + " names no row of " + std::to_string(length),
+                         call.where, "pivots are those of lu_factor: they count from 1");
+      std::swap(order[step], order[other]);
+    }
+  }
+}
+
+SINTER_DECL void TriangularSolve::run_on_host(HostCall& call) {
+  const ops_detail::Triangular kind{call.attrs[upper], call.attrs[transposed], call.attrs[unit]};
+  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::triangular_solve_of_all<decltype(zero)>(call, kind); });
+}
+
+SINTER_DECL void Qr::run_on_host(HostCall& call) {
+  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::qr_of_all<decltype(zero)>(call, call.attrs[mode]); });
+}
+
+SINTER_DECL void Svd::run_on_host(HostCall& call) {
+  visit_floating(call.in[0].dtype,
+                 [&](auto zero) { ops_detail::svd_of_all<decltype(zero)>(call, call.attrs[vectors]); });
+}
+
+SINTER_DECL void Eigh::run_on_host(HostCall& call) {
+  visit_floating(call.in[0].dtype,
+                 [&](auto zero) { ops_detail::eigh_of_all<decltype(zero)>(call, call.attrs[values_only]); });
+}
+
+SINTER_DECL void MatrixExp::run_on_host(HostCall& call) {
+  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::exponential_of_all<decltype(zero)>(call); });
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END

@@ -1,0 +1,5 @@
+// Every definition of how factorisations are computed. Included by sinter.hpp when header-only, else by one translation
+// unit: see src.hpp.
+#pragma once
+// ops, by Eigen
+#include <sinter/ops/linalg_host.ipp>

@@ -1,0 +1,92 @@
+// Operations called by their names, the list of them, and docs/ops.md, which is that list.
+#include "../catch.hpp"
+#include "../checks.hpp"
+
+#include <sinter/sinter.hpp>
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+using namespace sinter;
+
+TEST_CASE("by name: values, attributes, several results, traces") {
+  const Tensor x = tensor({{1.0f, 2.0f}, {3.0f, 5.0f}});
+  CHECK(floats(call("add", {x, 1})[0]) == std::vector<float>{2, 3, 4, 6});
+  CHECK(floats(call("sum", {x}, "axes=[1]")[0]) == std::vector<float>{3, 8});
+  CHECK(call("sum", {x}, "axes=[1], keepdim")[0].shape() == Shape{2, 1});
+  CHECK(call("cast", {x}, "dtype=u8")[0].dtype() == DType::u8);
+  CHECK(floats(call("permute", {x * 2}, "axes=[1, 0]")[0]) == std::vector<float>{2, 6, 4, 10});
+  CHECK(floats(call("full", {}, "shape=[2], value=1.5, dtype=f32")[0]) == std::vector<float>{1.5f, 1.5f});
+  CHECK(floats(call("concat", {x, x}, "axes=[0]")[0]).size() == 8);
+  auto f = jit::compile([](Tensor v) { return call("softmax", {call("mul", {v, v})[0]}, "axes=[1]")[0]; });
+  CHECK(near(doubles(f(x)), doubles(softmax(x * x, 1)), 1e-6));
+  CHECK(floats(jit::grad([](Tensor v) { return call("sum", {call("square", {v})[0]}, "axes=[0, 1]")[0]; })(x)) ==
+        std::vector<float>{2, 4, 6, 10});
+}
+
+TEST_CASE("by name: what is wrong is said at the caller's line") {
+  const Tensor x = ones({2, 3});
+  CHECK(blame_of([&] { call("sofmax", {x}); }) == blame("call"));
+  CHECK(has(message_of([&] { call("sofmax", {x}); }), "there is no operation 'sofmax'"));
+  CHECK(has(message_of([&] { call("sofmax", {x}); }), "did you mean 'softmax'?"));
+  CHECK(has(message_of([&] { call("exp", {x, x}); }), "exp takes 1 inputs, not 2"));
+  CHECK(has(message_of([&] { call("sum", {x}, "axis=1"); }), "sum has no attribute 'axis'; it has axes, keepdim"));
+  CHECK(blame_of([&] { call("sum", {x}, "axes=1"); }) == blame("call"));
+  CHECK(has(message_of([&] { call("sum", {x}, "axes=1"); }), "a list of whole numbers"));
+  CHECK(has(message_of([&] { call("sum", {x}, "axes=[0]}"); }), "sum with {axes=[0]}}"));
+  CHECK(has(message_of([&] { call("full", {}, "shape=[s0], value=1, dtype=f32"); }), "numbers here, not symbols"));
+  CHECK(has(message_of([&] { call("input", {}); }), "it is no value of tensors"));
+  CHECK(has(message_of([&] { call("while_loop", {x}); }), "call the function of that name"));
+  CHECK_THROWS_AS(call("matmul", {x, x}), ShapeError);
+  CHECK(blame_of([&] { call("matmul", {x, x}); }) == blame("matmul"));
+}
+
+TEST_CASE("by name: the list has every operation once, and can call each") {
+  std::set<std::string_view> names;
+  for (const OpSignature& op : list_ops()) {
+    INFO(op.text());
+    CHECK(names.insert(op.name).second);
+    CHECK(!op.kind.empty());
+    for (const OpAttribute& attribute : op.attributes) CHECK(!attribute.value.empty());
+    // With no inputs at all: an error of the user, never one of ours.
+    if (op.inputs > 0) CHECK_THROWS_AS(call(op.name, {}), UserError);
+  }
+  CHECK(names.count("add") == 1);
+  CHECK(names.count("while_loop") == 0);
+}
+
+namespace {
+std::string page() {
+  std::ostringstream out;
+  out << "# Operations\n\n"
+         "What graphs are made of, and `call(name, inputs, attributes)` takes "
+         "([reference](reference.md#operations-by-name)). "
+         "This page is written by\na test (`tests/unit/by_name_test.cpp`) from `list_ops()`.\n\n"
+         "Elementwise operations, reductions, views and composites take every dtype that their class allows, in memory "
+         "of "
+         "every dtype there is, on\nall back ends; structured ones say in an error what they do not take. All are "
+         "batched by "
+         "`jit::vmap`, those without elementwise meaning by\na rule of their own.\n\n"
+         "| operation | kind | dtype of the result | derivative | attributes |\n|---|---|---|---|---|\n";
+  for (const OpSignature& op : list_ops()) {
+    out << "| `" << op.text().substr(0, op.text().find(" {")) << "` | " << op.kind << " | " << op.dtype << " | "
+        << (op.is_differentiable ? "yes" : "") << " | ";
+    for (const OpAttribute& attribute : op.attributes)
+      out << (&attribute == op.attributes.data() ? "" : "; ") << "`" << attribute.name << "`: " << attribute.value;
+    out << " |\n";
+  }
+  return out.str();
+}
+}  // namespace
+
+TEST_CASE("by name: docs/ops.md is the list") {
+  const std::string path = std::string(SINTER_SOURCE_DIR) + "/docs/ops.md";
+  if (std::getenv("SINTER_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << page();
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  INFO("SINTER_UPDATE_GOLDEN=1 writes the page anew");
+  CHECK(text.str() == page());
+}
