@@ -391,7 +391,7 @@ SINTER_DECL void BodyEmitter::store(const FusionMember& member) {
     }
     add_scaled(wanted.flat, index, strides[as_index(i)]);
   }
-  const ScalarValue value = emit_member(member);
+  const ScalarValue value = builder_.unrounded(emit_member(member), it.dtype);
   draft_.stores.push_back({access(std::move(wanted)), value.id});
 }
 

@@ -234,6 +234,13 @@ class ScalarBuilder {
   ScalarValue convert(ScalarValue x, DType to);
   /// What is left of an integer in as many bits as `narrow` has; nothing is done to one that has no more.
   ScalarValue wrap(ScalarValue x, DType narrow);
+  /// What convert() rounded to make `x` an f16 or a bf16, for whoever stores it in memory of that dtype, which rounds; else
+  /// x itself.
+  ScalarValue unrounded(ScalarValue x, DType half) const {
+    for (const Rounding& rounding : roundings_)
+      if (rounding.result == x.id && rounding.half == half) return {rounding.of, x.dtype};
+    return x;
+  }
   /// A value as one of dtype `dtype` is held: a narrow integer wraps, other dtypes are as they are.
   ScalarValue held(ScalarValue x, DType dtype) { return is_narrow(dtype) && !is_floating(dtype) ? wrap(x, dtype) : x; }
   ScalarValue bitcast(ScalarValue x, DType to);
@@ -271,6 +278,11 @@ class ScalarBuilder {
   bool fits(InstId id, DType narrow) const;
   std::vector<Inst> body_;
   std::vector<ScalarValue> read_;  // values in memory, with the narrow dtype that they have there
+  struct Rounding {
+    InstId result, of;
+    DType half;
+  };
+  std::vector<Rounding> roundings_;
 };
 
 SINTER_NAMESPACE_END

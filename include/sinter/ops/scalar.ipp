@@ -151,7 +151,9 @@ SINTER_DECL ScalarValue ScalarBuilder::round_to(ScalarValue x, DType half) {
     const ScalarValue infinite = bitcast(or_(i32(0x7f800000), sign), DType::f32);
     near = select(lt(size, imm(0x1p-14, x)), small, select(le(imm(65520, x), size), infinite, near));
   }
-  return select(eq(x, x), near, x);  // NaN may have no bit to round
+  const ScalarValue result = select(eq(x, x), near, x);  // NaN may have no bit to round
+  roundings_.push_back({result.id, x.id, half});
+  return result;
 }
 
 SINTER_DECL ScalarValue ScalarBuilder::bitcast(ScalarValue x, DType to) {
