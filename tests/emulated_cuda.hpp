@@ -27,6 +27,7 @@ inline constexpr const char* emulated_cuda_prelude = R"(
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <ucontext.h>
 #include <vector>
 #define __global__
@@ -61,13 +62,13 @@ static void enter() {
   kernel(parameters);
   is_done[threadIdx.x] = 1;
 }
-static void run_block(unsigned threads, std::vector<char*>& stacks, unsigned dynamic_bytes) {
+static void run_block(unsigned threads, std::vector<std::unique_ptr<char[]>>& stacks, unsigned dynamic_bytes) {
   is_done.assign(threads, 0);
   std::memset(dynamic_memory, 0xFF, dynamic_bytes);   // NaN
   copies.assign(threads, {{}}), turns.assign(threads, 0);
   for (unsigned t = 0; t < threads; ++t) {
     getcontext(&fibers[t]);
-    fibers[t].uc_stack.ss_sp = stacks[t];
+    fibers[t].uc_stack.ss_sp = stacks[t].get();
     fibers[t].uc_stack.ss_size = stack_bytes;
     fibers[t].uc_link = &scheduler;
     makecontext(&fibers[t], enter, 0);
@@ -85,8 +86,8 @@ static void run_block(unsigned threads, std::vector<char*>& stacks, unsigned dyn
 }
 extern "C" void emulated_launch(void (*kernel)(const void*), const void* parameters, const unsigned* grid,
                                 unsigned threads, unsigned dynamic_bytes) {
-  static std::vector<char*> stacks;
-  while (stacks.size() < threads) stacks.push_back(static_cast<char*>(std::malloc(emulated::stack_bytes)));
+  static std::vector<std::unique_ptr<char[]>> stacks;
+  while (stacks.size() < threads) stacks.emplace_back(new char[emulated::stack_bytes]);
   emulated::fibers.resize(threads);
   emulated::slots.resize((threads + 31) / 32 * 32);
   emulated::fragments[0].resize(threads);
