@@ -179,6 +179,11 @@ class CheckError : public UserError {
  public:
   CheckError(std::string_view op, std::string_view what, Location where = {}, std::string_view fix = {});
 };
+/// Matrices that have no result: singular, not positive definite, not finite. Thrown when the value is computed.
+class LinalgError : public UserError {
+ public:
+  LinalgError(std::string_view op, std::string_view what, Location where = {}, std::string_view fix = {});
+};
 /// Memory limit reached or allocation refused by the system.
 class OutOfMemory : public Error {
  public:
@@ -722,17 +727,109 @@ static_assert(sizeof(Dim) == 8);
 std::ostream& operator<<(std::ostream& out, Dim dim);
 
 SINTER_NAMESPACE_END
+// ---- sinter/tensor/half.hpp
+// The two narrow floating types, as they lie in memory: numbers are converted to float to compute, and rounded once
+// when they are stored (to nearest, ties to even; what is too large becomes infinite, small numbers become subnormal).
+
+#include <limits>
+
+SINTER_NAMESPACE_BEGIN
+
+/// IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
+struct float16 {
+  std::uint16_t bits;
+
+  float16() = default;
+  constexpr explicit float16(float x) : bits(bits_of(x)) {}
+  constexpr operator float() const {
+    const std::uint32_t sign = std::uint32_t{bits & 0x8000u} << 16, magnitude = bits & 0x7fffu;
+    if (magnitude >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ff) << 13);
+    // Moved into place, the exponent is too small by 112: a product mends it, subnormal numbers too, and is exact.
+    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f));
+  }
+  static constexpr float16 from_bits(std::uint16_t bits) {
+    float16 x{};
+    x.bits = bits;
+    return x;
+  }
+
+ private:
+  static constexpr std::uint16_t bits_of(float x) {
+    const std::uint32_t all = std::bit_cast<std::uint32_t>(x), magnitude = all & 0x7fffffffu;
+    const auto sign = static_cast<std::uint16_t>(all >> 16 & 0x8000);
+    std::uint32_t rounded;
+    if (magnitude > 0x7f800000) rounded = 0x7e00 | (magnitude >> 13 & 0x3ff);  // NaN stays NaN
+    else if (magnitude >= 0x477ff000) rounded = 0x7c00;                        // 65520 and more
+    else if (magnitude < 0x38800000)                                           // below 2^-14: multiples of 2^-24
+      rounded =
+          std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - std::bit_cast<std::uint32_t>(0.5f);
+    else rounded = (magnitude + 0xfff + (magnitude >> 13 & 1) - (112u << 23)) >> 13;
+    return static_cast<std::uint16_t>(sign | rounded);
+  }
+};
+
+/// The upper half of a float: 8 bits of exponent, 7 of fraction.
+struct bfloat16 {
+  std::uint16_t bits;
+
+  bfloat16() = default;
+  constexpr explicit bfloat16(float x) : bits(bits_of(x)) {}
+  constexpr operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+  static constexpr bfloat16 from_bits(std::uint16_t bits) {
+    bfloat16 x{};
+    x.bits = bits;
+    return x;
+  }
+
+ private:
+  static constexpr std::uint16_t bits_of(float x) {
+    const auto all = std::bit_cast<std::uint32_t>(x);
+    if ((all & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(all >> 16 | 0x40);  // NaN stays NaN
+    return static_cast<std::uint16_t>((all + 0x7fff + (all >> 16 & 1)) >> 16);
+  }
+};
+
+SINTER_NAMESPACE_END
+
+template <>
+struct std::numeric_limits<sinter::float16> : std::numeric_limits<float> {
+  static constexpr int digits = 11, max_exponent = 16, min_exponent = -13, max_exponent10 = 4, min_exponent10 = -4;
+  static constexpr int digits10 = 3, max_digits10 = 5;
+  static constexpr sinter::float16 min() noexcept { return sinter::float16::from_bits(0x0400); }
+  static constexpr sinter::float16 max() noexcept { return sinter::float16::from_bits(0x7bff); }
+  static constexpr sinter::float16 lowest() noexcept { return sinter::float16::from_bits(0xfbff); }
+  static constexpr sinter::float16 epsilon() noexcept { return sinter::float16::from_bits(0x1400); }
+  static constexpr sinter::float16 round_error() noexcept { return sinter::float16::from_bits(0x3800); }
+  static constexpr sinter::float16 denorm_min() noexcept { return sinter::float16::from_bits(1); }
+  static constexpr sinter::float16 infinity() noexcept { return sinter::float16::from_bits(0x7c00); }
+  static constexpr sinter::float16 quiet_NaN() noexcept { return sinter::float16::from_bits(0x7e00); }
+  static constexpr sinter::float16 signaling_NaN() noexcept { return sinter::float16::from_bits(0x7d00); }
+};
+template <>
+struct std::numeric_limits<sinter::bfloat16> : std::numeric_limits<float> {
+  static constexpr int digits = 8, digits10 = 2, max_digits10 = 4;
+  static constexpr sinter::bfloat16 min() noexcept { return sinter::bfloat16::from_bits(0x0080); }
+  static constexpr sinter::bfloat16 max() noexcept { return sinter::bfloat16::from_bits(0x7f7f); }
+  static constexpr sinter::bfloat16 lowest() noexcept { return sinter::bfloat16::from_bits(0xff7f); }
+  static constexpr sinter::bfloat16 epsilon() noexcept { return sinter::bfloat16::from_bits(0x3c00); }
+  static constexpr sinter::bfloat16 round_error() noexcept { return sinter::bfloat16::from_bits(0x3f00); }
+  static constexpr sinter::bfloat16 denorm_min() noexcept { return sinter::bfloat16::from_bits(1); }
+  static constexpr sinter::bfloat16 infinity() noexcept { return sinter::bfloat16::from_bits(0x7f80); }
+  static constexpr sinter::bfloat16 quiet_NaN() noexcept { return sinter::bfloat16::from_bits(0x7fc0); }
+  static constexpr sinter::bfloat16 signaling_NaN() noexcept { return sinter::bfloat16::from_bits(0x7fa0); }
+};
 // ---- sinter/tensor/dtype.hpp
-// Element types: one table row per dtype (name, size, class) and the promotion rule. A new dtype is a row here and an
-// arm in the primitives' code generators.
+// Element types: one table row per dtype and the promotion rule. A tensor's elements lie in memory in its dtype;
+// kernels compute in the dtype that the row names, five in all, and loads and stores convert. A new dtype of fewer bits
+// is a row here and a load and a store in each back end.
 
 #include <array>
 
 SINTER_NAMESPACE_BEGIN
 
 /// Element type of a tensor. `bool_` is stored as one byte, 0 or 1.
-enum class DType : std::uint8_t { bool_, i32, i64, f32, f64 };
-inline constexpr int dtype_count = 5;
+enum class DType : std::uint8_t { bool_, u8, i8, u16, i16, u32, i32, i64, f16, bf16, f32, f64 };
+inline constexpr int dtype_count = 12;
 
 enum class DTypeClass : std::uint8_t { boolean, integer, floating };
 
@@ -740,13 +837,25 @@ struct DTypeRow {
   std::string_view name;
   std::uint8_t size;
   DTypeClass kind;
+  DType computed;  // what kernels compute in: holds all of its values
+  bool is_signed = true;
+  double epsilon = 0;  // of floats: from 1 to the next number, the largest and the smallest normal number
+  double largest = 0;
+  double smallest = 0;
 };
 inline constexpr std::array<DTypeRow, dtype_count> dtype_rows{{
-    {"bool", 1, DTypeClass::boolean},
-    {"i32", 4, DTypeClass::integer},
-    {"i64", 8, DTypeClass::integer},
-    {"f32", 4, DTypeClass::floating},
-    {"f64", 8, DTypeClass::floating},
+    {"bool", 1, DTypeClass::boolean, DType::bool_, false},
+    {"u8", 1, DTypeClass::integer, DType::i32, false},
+    {"i8", 1, DTypeClass::integer, DType::i32},
+    {"u16", 2, DTypeClass::integer, DType::i32, false},
+    {"i16", 2, DTypeClass::integer, DType::i32},
+    {"u32", 4, DTypeClass::integer, DType::i64, false},
+    {"i32", 4, DTypeClass::integer, DType::i32},
+    {"i64", 8, DTypeClass::integer, DType::i64},
+    {"f16", 2, DTypeClass::floating, DType::f32, true, 0x1p-10, 65504, 0x1p-14},
+    {"bf16", 2, DTypeClass::floating, DType::f32, true, 0x1p-7, 0x1.fep127, 0x1p-126},
+    {"f32", 4, DTypeClass::floating, DType::f32, true, 0x1p-23, 0x1.fffffep127, 0x1p-126},
+    {"f64", 8, DTypeClass::floating, DType::f64, true, 0x1p-52, 0x1.fffffffffffffp1023, 0x1p-1022},
 }};
 
 constexpr const DTypeRow& row(DType dtype) { return dtype_rows[as_index(dtype)]; }
@@ -754,40 +863,134 @@ constexpr std::string_view name(DType dtype) { return row(dtype).name; }
 constexpr std::int64_t size_of(DType dtype) { return row(dtype).size; }
 constexpr bool is_floating(DType dtype) { return row(dtype).kind == DTypeClass::floating; }
 constexpr bool is_integer(DType dtype) { return row(dtype).kind == DTypeClass::integer; }
+/// What kernels compute values of `dtype` in.
+constexpr DType computed_in(DType dtype) { return row(dtype).computed; }
+/// Is it computed in a wider dtype?
+constexpr bool is_narrow(DType dtype) { return computed_in(dtype) != dtype; }
+/// f16 or bf16.
+constexpr bool is_half(DType dtype) { return is_narrow(dtype) && is_floating(dtype); }
 
-/// PyTorch's table: the higher class wins; inside a class the wider type wins (the enum is in that order).
-constexpr DType promote(DType a, DType b) { return a > b ? a : b; }
+namespace tensor_detail {
+/// The integer dtype of so many bytes.
+constexpr DType signed_integer(std::int64_t bytes) {
+  return bytes == 1 ? DType::i8 : bytes == 2 ? DType::i16 : bytes == 4 ? DType::i32 : DType::i64;
+}
+}  // namespace tensor_detail
+
+/// The higher class wins; of two integers the smallest that holds all values of both, of two floats the wider, and f32
+/// for f16 with bf16. These are PyTorch's pairs, and NumPy's for u16 and u32, which PyTorch does not mix.
+constexpr DType promote(DType a, DType b) {
+  if (a == b) return a;
+  const DTypeRow &x = row(a), &y = row(b);
+  if (x.kind != y.kind) return x.kind > y.kind ? a : b;
+  if (x.kind == DTypeClass::floating && x.size == y.size) return DType::f32;
+  if (x.is_signed == y.is_signed) return x.size > y.size ? a : b;
+  const std::int64_t size_of_signed = x.is_signed ? x.size : y.size, size_of_other = x.is_signed ? y.size : x.size;
+  return tensor_detail::signed_integer(size_of_signed > size_of_other ? size_of_signed : 2 * size_of_other);
+}
 /// A scalar literal of class `kind` never widens a tensor: it only lifts the class, to that class's default dtype.
 constexpr DType promote_weak(DType tensor, DTypeClass kind) {
   if (kind <= row(tensor).kind) return tensor;
   return kind == DTypeClass::integer ? DType::i64 : DType::f32;
 }
 
+namespace tensor_detail {
+/// The least and the greatest number of an integer dtype, or of bool_.
+constexpr std::int64_t lowest(DType dtype) {
+  return row(dtype).is_signed ? static_cast<std::int64_t>(~std::uint64_t{0} << (8 * size_of(dtype) - 1)) : 0;
+}
+constexpr std::int64_t greatest(DType dtype) {
+  if (dtype == DType::bool_) return 1;
+  return row(dtype).is_signed ? ~lowest(dtype) : (std::int64_t{1} << (8 * size_of(dtype))) - 1;
+}
+/// The number of an integer dtype (or of bool_: is it not 0?) whose low bits are those of `value`.
+constexpr std::int64_t wrapped(std::int64_t value, DType dtype) {
+  if (dtype == DType::bool_) return value != 0;
+  const int unused = 64 - 8 * static_cast<int>(size_of(dtype));
+  const std::uint64_t high = static_cast<std::uint64_t>(value) << unused;
+  return row(dtype).is_signed ? static_cast<std::int64_t>(high) >> unused : static_cast<std::int64_t>(high >> unused);
+}
+/// `value` as a number of a floating dtype, rounded once from double (f16 and bf16: from float).
+constexpr double rounded(double value, DType dtype) {
+  switch (dtype) {
+    case DType::f16: return static_cast<float>(float16(static_cast<float>(value)));
+    case DType::bf16: return static_cast<float>(bfloat16(static_cast<float>(value)));
+    case DType::f32: return static_cast<float>(value);
+    default: return value;
+  }
+}
+}  // namespace tensor_detail
+
+namespace tensor_detail {
+/// A binary floating type of 16 bits with so many digits: ours, Eigen's, or std::float16_t and std::bfloat16_t.
+template <class T, int digits>
+concept Half = sizeof(T) == 2 && std::numeric_limits<T>::is_specialized && !std::numeric_limits<T>::is_integer &&
+               std::numeric_limits<T>::digits == digits;
+}  // namespace tensor_detail
+
+/// The C++ types of floating dtypes.
+template <class T>
+concept FloatingElement =
+    std::same_as<T, float> || std::same_as<T, double> || tensor_detail::Half<T, 11> || tensor_detail::Half<T, 8>;
+
 /// The C++ types that have a dtype.
 template <class T>
-concept Element = std::same_as<T, bool> || std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> ||
-                  std::same_as<T, long long> || std::same_as<T, float> || std::same_as<T, double>;
+concept Element =
+    FloatingElement<T> || std::same_as<T, bool> || std::same_as<T, std::uint8_t> || std::same_as<T, std::int8_t> ||
+    std::same_as<T, std::uint16_t> || std::same_as<T, std::int16_t> || std::same_as<T, std::uint32_t> ||
+    std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, long long>;
 
 template <class T>
 constexpr DType dtype_of() {
   if constexpr (std::same_as<T, bool>) return DType::bool_;
+  else if constexpr (tensor_detail::Half<T, 11>) return DType::f16;
+  else if constexpr (tensor_detail::Half<T, 8>) return DType::bf16;
   else if constexpr (std::same_as<T, float>) return DType::f32;
   else if constexpr (std::same_as<T, double>) return DType::f64;
-  else if constexpr (sizeof(T) == 4) return DType::i32;
-  else return DType::i64;
+  else if constexpr (std::is_signed_v<T>) return tensor_detail::signed_integer(sizeof(T));
+  else return sizeof(T) == 1 ? DType::u8 : sizeof(T) == 2 ? DType::u16 : DType::u32;
 }
+
+namespace tensor_detail {
+/// The C++ type that kernels compute in.
+template <Element T>
+using Computed =
+    std::conditional_t<FloatingElement<T>, std::conditional_t<std::same_as<T, double>, double, float>,
+                       std::conditional_t<std::same_as<T, bool>, bool,
+                                          std::conditional_t<sizeof(T) == 8 || std::same_as<T, std::uint32_t>,
+                                                             std::int64_t, std::int32_t>>>;
+}  // namespace tensor_detail
 
 /// Calls `visit(T{})` with the C++ type of `dtype`.
 template <class F>
 constexpr decltype(auto) visit_dtype(DType dtype, F&& visit) {
   switch (dtype) {
     case DType::bool_: return visit(bool{});
+    case DType::u8: return visit(std::uint8_t{});
+    case DType::i8: return visit(std::int8_t{});
+    case DType::u16: return visit(std::uint16_t{});
+    case DType::i16: return visit(std::int16_t{});
+    case DType::u32: return visit(std::uint32_t{});
     case DType::i32: return visit(std::int32_t{});
     case DType::i64: return visit(std::int64_t{});
+    case DType::f16: return visit(float16{});
+    case DType::bf16: return visit(bfloat16{});
     case DType::f32: return visit(float{});
     case DType::f64: return visit(double{});
   }
   __builtin_unreachable();
+}
+
+/// The same for a dtype that kernels compute in.
+template <class F>
+constexpr decltype(auto) visit_computed(DType dtype, F&& visit) {
+  switch (dtype) {
+    case DType::bool_: return visit(bool{});
+    case DType::i32: return visit(std::int32_t{});
+    case DType::i64: return visit(std::int64_t{});
+    case DType::f32: return visit(float{});
+    default: return visit(double{});
+  }
 }
 
 SINTER_NAMESPACE_END
@@ -1297,6 +1500,7 @@ SINTER_NAMESPACE_BEGIN
 namespace tensor_detail {
 struct Reader;
 }
+struct GradientHooks;  // autodiff/tape.ipp
 
 /// While one is open, the values that this thread reads in slots stay alive. Sections nest; one belongs to its thread.
 class ReadSection {
@@ -1359,6 +1563,7 @@ struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
   }
 
   const std::string name;
+  std::shared_ptr<GradientHooks> hooks{};    // of a gradient's slot, and written before anybody else sees it
   PerThreadRole role = PerThreadRole::none;  // written before anybody else sees the slot
 
  private:
@@ -1411,6 +1616,7 @@ class SlotClaims {
 
  private:
   bool announce();
+  void withdraw() noexcept;
   static void give_back(VariableSlot& slot) noexcept { slot.word_.fetch_and(~VariableSlot::claimed); }
   std::vector<VariableSlot*> slots_;         // null: not claimed any more
   tensor_detail::Reader* reader_ = nullptr;  // of the one thread that uses this
@@ -1610,8 +1816,13 @@ Scalar::operator T() const {
   else return static_cast<T>(tensor_detail::read_integer(*this, DType::i64));
 }
 
+namespace jit {
+class GradientHook;  // autodiff/tape.hpp
+}
+
 struct BackwardOptions {
-  bool keeps_graph = false;  // true: backward() of it, or of what shares parts with it, may be called again
+  bool keeps_graph = false;    // true: backward() of it, or of what shares parts with it, may be called again
+  bool creates_graph = false;  // true: the gradients are on the tape themselves; keeps the graph
 };
 
 /// Functions that every tensor-like class has as members; each does what the free function of that name does.
@@ -1720,6 +1931,10 @@ class Variable : public TensorMethods<Variable> {
   /// The sum of what backward() has added since zero_grad(); zeros at first. Throws UserError without requires_grad().
   Tensor grad(Location where = std::source_location::current()) const;
   const Variable& zero_grad(Location where = std::source_location::current()) const;
+  /// From now on each backward() hands `hook` what it found for this Variable, and adds what that returns (the same, if
+  /// it returns nothing) to grad(). Hooks are called in the order of registration.
+  template <class F>
+  jit::GradientHook register_hook(F hook, Location where = std::source_location::current()) const;
   const std::string& name() const { return slot_->name; }
   const std::shared_ptr<VariableSlot>& slot() const { return slot_; }
 
@@ -1839,6 +2054,42 @@ struct RotaryOptions {
 };
 /// Turns pair i at position p of x [..., l, d] by the angle p * base^(-2 i / features). Su et al. 2021.
 Tensor rotary_embedding(const In& x, RotaryOptions options = {});
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/by_name.hpp
+// Operations by their names at run time, for importers, bindings and tools. What functions do before they record (axes
+// counted from the end, numbers that become tensors, options) is not done here: these are the operations that graphs
+// show.
+
+SINTER_NAMESPACE_BEGIN
+
+/// An attribute of an operation, as graphs write it: `axes=[0, 1]`, `eps=1e-05`, `reduction=mean`, or its name alone.
+struct OpAttribute {
+  std::string_view name;
+  std::string value;  // what its value looks like: "a list of whole numbers: [0, 1]"
+};
+/// What an operation takes and gives.
+struct OpSignature {
+  std::string_view name;
+  std::string_view kind;   // elementwise, reduction, view, structured, composite
+  std::string_view dtype;  // of the result, where one rule says it for all operands; else empty
+  int inputs = 0;          // -1: any number
+  std::vector<OpAttribute> attributes;
+  bool is_differentiable = false;
+
+  /// "softmax(x) {axes}", and the like.
+  std::string text() const;
+};
+/// Every operation that call() takes, by name.
+std::vector<OpSignature> list_ops();
+
+/// The results of an operation: call("softmax", {x}, "axes=[1]")[0]. Attributes are those of list_ops(), with commas
+/// between them. Eager or traced as any function is. UserError for a name, a number of inputs or an attribute that there
+/// is not, with what there is; shapes and dtypes are checked as in graphs.
+std::vector<Tensor> call(std::string_view op, std::span<const In> inputs, std::string_view attributes = {},
+                         Location where = std::source_location::current());
+std::vector<Tensor> call(std::string_view op, std::initializer_list<In> inputs, std::string_view attributes = {},
+                         Location where = std::source_location::current());
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/convolution.hpp
@@ -1989,6 +2240,48 @@ Tensor trapezoid(const In& y, const In& at, int axis = -1);
 /// The integral up to each place but the first, which makes the axis shorter by one.
 Tensor cumulative_trapezoid(const In& y, double dx = 1, int axis = -1);
 Tensor cumulative_trapezoid(const In& y, const In& at, int axis = -1);
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/distributions.hpp
+// Random numbers of other distributions than rand and randn have, choices and permutations: formulas of those, drawn
+// from the same generator. Knows nothing of how random numbers are made.
+
+SINTER_NAMESPACE_BEGIN
+
+/// Uniform in [low, high).
+Tensor uniform(double low, double high, const Shape& shape, TensorOptions options = {},
+               Location where = std::source_location::current());
+/// mean + stddev * randn.
+Tensor normal(double mean, double stddev, const Shape& shape, TensorOptions options = {},
+              Location where = std::source_location::current());
+/// The exponential of normal(mean, stddev).
+Tensor log_normal(double mean, double stddev, const Shape& shape, TensorOptions options = {},
+                  Location where = std::source_location::current());
+/// Times between events of which there are `rate` per unit: the mean is 1 / rate.
+Tensor exponential(double rate, const Shape& shape, TensorOptions options = {},
+                   Location where = std::source_location::current());
+Tensor cauchy(double median, double scale, const Shape& shape, TensorOptions options = {},
+              Location where = std::source_location::current());
+/// Density e^(-|x - mean| / scale) / (2 scale).
+Tensor laplace(double mean, double scale, const Shape& shape, TensorOptions options = {},
+               Location where = std::source_location::current());
+/// How many trials the first success takes, 1 or more, where each has the probability p.
+Tensor geometric(double p, const Shape& shape, TensorOptions options = {},
+                 Location where = std::source_location::current());
+
+/// 1 with the probability p, else 0; of p's shape and (floating) dtype.
+Tensor bernoulli(const In& p);
+/// Whole numbers in [low, high), equally likely; at most 2^53 of them.
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options = {.dtype = DType::i64},
+               Location where = std::source_location::current());
+/// The numbers from 0 to count - 1 in random order.
+Tensor randperm(Dim count, TensorOptions options = {.dtype = DType::i64},
+                Location where = std::source_location::current());
+/// Whether an element can be drawn again.
+enum class Replacement : std::uint8_t { no, yes };
+/// `count` positions (i64) along the last axis of [n] or [rows, n], with probabilities that are as the weights.
+/// Weights are not negative, one of them at least is not 0 (without replacement: `count` of them); that is not checked.
+Tensor multinomial(const In& weights, Dim count, Replacement replacement = Replacement::no);
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/dropout.hpp
@@ -2418,6 +2711,8 @@ SINTER_UNARY_FUNCTION(bitwise_not, Not)
 SINTER_BINARY_FUNCTION(left_shift, LeftShift)
 SINTER_BINARY_FUNCTION(right_shift, RightShift)
 SINTER_UNARY_FUNCTION(popcount, Popcount)
+SINTER_BINARY_FUNCTION(bitwise_left_shift, LeftShift)
+SINTER_BINARY_FUNCTION(bitwise_right_shift, RightShift)
 
 /// a + w (b - a).
 template <TensorOperand A, TensorOperand B, TensorOperand W>
@@ -2500,6 +2795,31 @@ Tensor nan_to_num(const In& x, NanToNumOptions options = {});
 /// x + value * a * b, x + value * a / b.
 Tensor addcmul(const In& x, const In& a, const In& b, double value = 1);
 Tensor addcdiv(const In& x, const In& a, const In& b, double value = 1);
+/// The larger (smaller) of two numbers, and of a number and NaN the number. Equal ones share the gradient.
+Tensor fmax(const In& a, const In& b);
+Tensor fmin(const In& a, const In& b);
+/// x, but no less (more) than the bound. At the bound the derivative by x is 0.
+Tensor clamp_min(const In& x, const In& low);
+Tensor clamp_max(const In& x, const In& high);
+/// a to the power of b, in f64.
+Tensor float_power(const In& a, const In& b);
+/// a / b; what the operator is.
+Tensor true_divide(const In& a, const In& b);
+/// b - alpha * a.
+Tensor rsub(const In& a, const In& b, double alpha = 1);
+/// -x; sign(x).
+Tensor negative(const In& x);
+Tensor sgn(const In& x);
+// What is not 0 counts as true: bool of any dtype. NaN is true.
+Tensor logical_and(const In& a, const In& b);
+Tensor logical_or(const In& a, const In& b);
+Tensor logical_xor(const In& a, const In& b);
+Tensor logical_not(const In& x);
+/// -x log(x), 0 at 0, negative infinity below.
+Tensor entr(const In& x);
+/// The probability that a standard normal number is below x.
+Tensor ndtr(const In& x);
+
 /// |a - b| <= atol + rtol * |b|, elementwise; equal infinities are close.
 struct CloseOptions {
   double rtol = 1e-5;
@@ -2621,6 +2941,56 @@ SINTER_EQUALITY_OPERATOR(!=, ops::Ne)
 #undef SINTER_EQUALITY_OPERATOR
 
 SINTER_NAMESPACE_END
+// ---- sinter/expr/found.hpp
+// Functions whose results have as many elements as are found: nonzero, masked_select, unique, and what indexing by masks
+// is made of. Outside a trace the data say how many, so x is evaluated. A traced function has to state a `size`: the
+// first so many are given, and `fill` where there are fewer. Names follow PyTorch and NumPy, sizes JAX.
+
+SINTER_NAMESPACE_BEGIN
+
+struct FoundOptions {
+  std::optional<Dim> size{};  // of the results; not given: as many as are found
+  Scalar fill{0};             // stands where there are fewer
+};
+
+/// The indices of the elements that are not 0, in row-major order: i64 [number, rank of x]. NaN is not 0. torch.nonzero,
+/// numpy.argwhere.
+Tensor nonzero(const In& x, FoundOptions options = {});
+/// The same counted through all elements: i64 [number]. numpy.flatnonzero.
+Tensor flatnonzero(const In& x, FoundOptions options = {});
+/// The elements of x where `mask` (bool) holds, in row-major order: [number]. They broadcast against each other. x[mask]
+/// of a mask of x's shape.
+Tensor masked_select(const In& x, const In& mask, FoundOptions options = {});
+
+struct UniqueOptions {
+  bool sorted = true;         // ascending; false: in the order in which they are there first
+  std::optional<Dim> size{};  // of values and counts
+  Scalar fill{0};             // among the values where there are fewer
+};
+struct Unique {
+  Tensor values;   // [number]
+  Tensor inverse;  // of x's shape, i64: the place of each element among the values
+  Tensor counts;   // [number], i64: how often each is there; 0 where there are no more
+};
+/// The distinct elements of x: `auto [values, inverse, counts] = unique(x);`. No NaN equals another one.
+Unique unique(const In& x, UniqueOptions options = {});
+/// The same where only neighbours (in row-major order) that are equal count as one; `sorted` means nothing.
+Unique unique_consecutive(const In& x, UniqueOptions options = {});
+
+namespace expr_detail {
+/// Are there masks among the positions of an index?
+bool has_mask(std::span<const Index> positions);
+/// A tensor, and positions in it, in which each mask is a list of positions along the axes that it covers, joined.
+struct UnmaskedIndex {
+  Tensor x;
+  std::vector<Index> positions;
+};
+UnmaskedIndex without_masks(const In& x, std::span<const Index> positions, std::string_view op);
+/// The one mask among the positions, with axes of 1 for all axes after it, where everything else is taken whole.
+std::optional<Tensor> only_mask(const Shape& shape, std::span<const Index> positions, Location where);
+}  // namespace expr_detail
+
+SINTER_NAMESPACE_END
 // ---- sinter/expr/handles.hpp
 // Handles: tensor.hpp declares them and cannot record, so handles.ipp defines what of Tensor, In, Variable, Scalar and
 // Predicate records an operation or asks for a value: conversions, compound assignment, Variable::set, arithmetic and
@@ -2688,6 +3058,282 @@ namespace expr_detail {
 Ref<TensorImpl> moved_now(const In& x, Device device, std::string_view function);
 }  // namespace expr_detail
 
+SINTER_NAMESPACE_END
+// ---- sinter/expr/matrices.hpp
+// Matrices by their diagonals and triangles, and ranges of numbers that are not whole.
+
+SINTER_NAMESPACE_BEGIN
+
+/// Ones at (i, i + diagonal) of n rows and m columns.
+Tensor eye(Dim n, Dim m, int diagonal = 0, TensorOptions options = {},
+           Location where = std::source_location::current());
+/// x with zeros above (below) the diagonal (i, i + diagonal) of its last two axes.
+Tensor tril(const In& x, int diagonal = 0);
+Tensor triu(const In& x, int diagonal = 0);
+/// The matrix with this vector on its diagonal; of a matrix its diagonal.
+Tensor diag(const In& x, int diagonal = 0);
+/// Vectors along the last axis as diagonals of matrices in the axes `a` and `b` of the result.
+Tensor diag_embed(const In& x, int offset = 0, int a = -2, int b = -1);
+/// Sum of the diagonal.
+Tensor trace(const In& x, int offset = 0, int a = 0, int b = 1);
+/// Rows and columns (2, count) of the elements on and below (above) the diagonal, in row-major order; i64.
+Tensor tril_indices(std::int64_t rows, std::int64_t columns, int diagonal = 0);
+Tensor triu_indices(std::int64_t rows, std::int64_t columns, int diagonal = 0);
+/// Powers of a vector as columns: the highest first, or increasing.
+enum class PowerOrder : std::uint8_t { decreasing, increasing };
+Tensor vander(const In& x, int columns, PowerOrder order = PowerOrder::decreasing);
+
+Tensor full_like(const In& x, const Scalar& value);
+Tensor rand_like(const In& x);
+Tensor randn_like(const In& x);
+/// base^start to base^stop, both included, with equal ratios.
+Tensor logspace(double start, double stop, Dim count, double base = 10, TensorOptions options = {},
+                Location where = std::source_location::current());
+
+namespace expr_detail {
+Tensor arange_of_numbers(double start, double stop, double step, TensorOptions options, Location where);
+}  // namespace expr_detail
+/// start, start + step, ... below stop (above it where step is negative); one of them is no whole number.
+template <Arithmetic A, Arithmetic B, Arithmetic C = int>
+  requires(std::floating_point<A> || std::floating_point<B> || std::floating_point<C>)
+Tensor arange(A start, B stop, C step = 1, TensorOptions options = {},
+              Location where = std::source_location::current()) {
+  return expr_detail::arange_of_numbers(static_cast<double>(start), static_cast<double>(stop),
+                                        static_cast<double>(step), options, where);
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/products.hpp
+// Products besides matmul and einsum, under the names that PyTorch and NumPy give them, and distances.
+
+SINTER_NAMESPACE_BEGIN
+
+/// Summed over the last `axes` axes of a and the first ones of b; or over these axes, in pairs.
+Tensor tensordot(const In& a, const In& b, int axes = 2);
+Tensor tensordot(const In& a, const In& b, Axes axes_of_a, Axes axes_of_b);
+/// Summed over the last axis of both.
+Tensor inner(const In& a, const In& b);
+/// Each element of a with each of b, both flattened: (a.numel(), b.numel()).
+Tensor outer(const In& a, const In& b);
+/// Of two vectors; vdot flattens first.
+Tensor dot(const In& a, const In& b);
+Tensor vdot(const In& a, const In& b);
+/// Kronecker product: blocks a[i, j, ...] * b.
+Tensor kron(const In& a, const In& b);
+/// Of vectors of three along `axis`; other axes broadcast.
+Tensor cross(const In& a, const In& b, int axis = -1);
+/// [m, k] by [k]; [b, m, k] by [b, k, n].
+Tensor mv(const In& matrix, const In& vector);
+Tensor bmm(const In& a, const In& b);
+
+struct AddProductOptions {
+  double beta = 1;   // of what is added; 0: it is not read, and may be NaN
+  double alpha = 1;  // of the product
+};
+/// beta * x + alpha * product: of matrices, of a matrix and a vector, of two vectors, of batches, and sums of these.
+Tensor addmm(const In& x, const In& a, const In& b, AddProductOptions options = {});
+Tensor addmv(const In& x, const In& matrix, const In& vector, AddProductOptions options = {});
+Tensor addr(const In& x, const In& a, const In& b, AddProductOptions options = {});
+Tensor baddbmm(const In& x, const In& a, const In& b, AddProductOptions options = {});
+Tensor addbmm(const In& x, const In& a, const In& b, AddProductOptions options = {});
+
+/// Product of matrices in the order of fewest operations; the first and the last may be vectors.
+Tensor multi_dot(std::span<const Tensor> matrices, Location where = std::source_location::current());
+Tensor multi_dot(std::initializer_list<Tensor> matrices, Location where = std::source_location::current());
+/// The product of `power` copies of square matrices; the identity for 0; of the inverses for negative ones.
+Tensor matrix_power(const In& x, int power);
+
+/// Distances (sum |a_i - b_j|^p)^(1/p) of the rows of a [..., n, d] from those of b [..., m, d]: [..., n, m]. p = 0
+/// counts coordinates that differ, infinity takes the largest difference.
+Tensor cdist(const In& a, const In& b, double p = 2);
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/linalg.hpp
+// Linear algebra under the names of torch.linalg: matrices are the last two axes, all others are batches, in any
+// layout. f32 and f64. Factorisations run on the host, side by side on threads; everything else is made of them, so
+// that gradients, vmap and fusion follow. A matrix that has no result is a LinalgError when the value is computed;
+// functions that end in _ex give `info` (i32, for each matrix: 0, or what failed) instead.
+
+SINTER_NAMESPACE_BEGIN
+namespace linalg {
+
+using sinter::cross;
+using sinter::matrix_power;
+using sinter::multi_dot;
+
+// ---- Cholesky
+
+struct CholeskyOptions {
+  bool upper = false;  // the factor is upper triangular, and the upper triangle is read
+};
+/// L with a = L L^T of symmetric positive definite matrices; or U with a = U^T U.
+Tensor cholesky(const In& a, CholeskyOptions options = {});
+struct CholeskyEx {
+  Tensor factor, info;
+};
+CholeskyEx cholesky_ex(const In& a, CholeskyOptions options = {});
+/// x with a x = b, by the factor of a.
+Tensor cholesky_solve(const In& b, const In& factor, CholeskyOptions options = {});
+/// The inverse of a, by the factor of a.
+Tensor cholesky_inverse(const In& factor, CholeskyOptions options = {});
+
+// ---- LU, solving, inverses, determinants
+
+/// A = P L U.
+struct Lu {
+  Tensor p, l, u;
+};
+Lu lu(const In& a);
+/// L without its ones, and U, in one matrix; row i was exchanged with row pivots[i] (i32, from 1).
+struct LuFactors {
+  Tensor lu, pivots;
+};
+LuFactors lu_factor(const In& a);
+struct LuFactorEx {
+  Tensor lu, pivots, info;
+};
+LuFactorEx lu_factor_ex(const In& a);
+
+struct SolveOptions {
+  bool left = true;  // false: x a = b
+};
+struct LuSolveOptions {
+  bool left = true;
+  bool adjoint = false;  // a^T x = b
+};
+Tensor lu_solve(const In& lu, const In& pivots, const In& b, LuSolveOptions options = {});
+
+/// x with a x = b. b is matrices, or vectors where it has one axis, or one axis less than a and a's other extents.
+/// Batches broadcast.
+Tensor solve(const In& a, const In& b, SolveOptions options = {});
+struct SolveEx {
+  Tensor result, info;
+};
+SolveEx solve_ex(const In& a, const In& b, SolveOptions options = {});
+struct SolveTriangularOptions {
+  bool upper = false;
+  bool left = true;
+  bool unitriangular = false;  // the diagonal is taken to be ones
+};
+/// x with a x = b for triangular a; the other triangle is not read.
+Tensor solve_triangular(const In& a, const In& b, SolveTriangularOptions options = {});
+
+Tensor inv(const In& a);
+struct InvEx {
+  Tensor inverse, info;
+};
+InvEx inv_ex(const In& a);
+Tensor det(const In& a);
+struct Slogdet {
+  Tensor sign, logabsdet;
+};
+Slogdet slogdet(const In& a);
+
+// ---- orthogonal decompositions
+
+/// q and r with a = q r: thin, complete, or r alone (then q is empty).
+enum class QrMode : std::uint8_t { reduced, complete, r };
+struct Qr {
+  Tensor q, r;
+};
+Qr qr(const In& a, QrMode mode = QrMode::reduced);
+/// The first columns of the product of reflections I - tau[i] v v^T, where v is column i of a below its diagonal,
+/// which stands for a one.
+Tensor householder_product(const In& a, const In& tau);
+
+struct SvdOptions {
+  bool full_matrices = true;
+};
+/// a = u diag(s) vh, with s in descending order.
+struct Svd {
+  Tensor u, s, vh;
+};
+Svd svd(const In& a, SvdOptions options = {});
+Tensor svdvals(const In& a);
+
+struct EighOptions {
+  bool upper = false;  // the upper triangle is read
+};
+/// Of symmetric matrices: a = vectors diag(values) vectors^T, values in ascending order.
+struct Eigh {
+  Tensor eigenvalues, eigenvectors;
+};
+Eigh eigh(const In& a, EighOptions options = {});
+Tensor eigvalsh(const In& a, EighOptions options = {});
+
+// ---- by singular values
+
+/// Singular values count where they are larger than atol and than rtol times the largest. Without either, rtol is the
+/// larger extent times the dtype's epsilon; with atol alone it is 0.
+struct RankOptions {
+  std::optional<double> atol{}, rtol{};
+};
+/// i64.
+Tensor matrix_rank(const In& a, RankOptions options = {});
+/// The inverse of Moore and Penrose.
+Tensor pinv(const In& a, RankOptions options = {});
+
+/// gelsd: by singular values, for matrices of any rank. gels: by QR, several times as fast, for matrices of full rank.
+enum class LstsqDriver : std::uint8_t { gelsd, gels };
+struct LstsqOptions {
+  std::optional<double> rcond{};  // as rtol above
+  LstsqDriver driver = LstsqDriver::gelsd;
+};
+/// The x of least |a x - b|, and of these the least one. Residuals are the sums of squares of a x - b by column.
+struct Lstsq {
+  Tensor solution, residuals, rank, singular_values;  // the last one is empty with gels
+};
+Lstsq lstsq(const In& a, const In& b, LstsqOptions options = {});
+
+// ---- norms
+
+/// A number (infinities too), or one of these.
+enum class MatrixNorm : std::uint8_t { fro, nuc };
+class NormOrder {
+ public:
+  NormOrder() = default;  // none
+  template <Arithmetic S>
+  NormOrder(S number) : kind_(Kind::number), number_(static_cast<double>(number)) {}
+  NormOrder(MatrixNorm named) : kind_(Kind::named), named_(named) {}
+  bool is_given() const { return kind_ != Kind::none; }
+  bool is_named() const { return kind_ == Kind::named; }
+  bool is(MatrixNorm named) const { return is_named() && named_ == named; }
+  double number() const { return number_; }
+
+ private:
+  enum class Kind : std::uint8_t { none, number, named };
+  Kind kind_ = Kind::none;
+  MatrixNorm named_ = MatrixNorm::fro;
+  double number_ = 2;
+};
+inline constexpr MatrixNorm fro = MatrixNorm::fro, nuc = MatrixNorm::nuc;
+inline constexpr double inf = std::numeric_limits<double>::infinity();
+
+/// (sum |x|^p)^(1/p) over axes (none given: all); 0 counts, infinities take the largest and the smallest.
+Tensor vector_norm(const In& x, double order = 2, Axes axes = {}, Keep keep = Keep::no);
+/// fro; nuc: the sum of singular values; 2, -2: the largest, the smallest of them; 1, -1 (inf, -inf): the largest, the
+/// smallest sum of a column (row).
+Tensor matrix_norm(const In& x, NormOrder order = fro, Axes axes = {-2, -1}, Keep keep = Keep::no);
+/// Without an order the 2-norm of all elements along `axes`; with one, a norm of vectors along one axis (or of a tensor
+/// of one axis), of matrices along two.
+Tensor norm(const In& x, NormOrder order = {}, Axes axes = {}, Keep keep = Keep::no);
+/// The norm of a times that of its inverse; 2 and -2 by singular values, for any shape. Of a singular matrix infinite.
+Tensor cond(const In& a, NormOrder order = 2);
+
+// ---- other functions
+
+Tensor matrix_exp(const In& a);
+/// Summed over one axis; the others broadcast.
+Tensor vecdot(const In& x, const In& y, int axis = -1);
+Tensor diagonal(const In& a, int offset = 0, int first = -2, int second = -1);
+/// Powers 0, 1, ... of the elements as a new last axis, `columns` of them; by default as many as the last axis is long.
+Tensor vander(const In& x, std::optional<Dim> columns = {});
+/// The inverse of the map from the last axes to the first `ind` ones.
+Tensor tensorinv(const In& a, int ind = 2);
+/// x with tensordot(a, x, x.rank()) = b; `axes` of a are moved to its end first.
+Tensor tensorsolve(const In& a, const In& b, Axes axes = {});
+
+}  // namespace linalg
 SINTER_NAMESPACE_END
 // ---- sinter/expr/losses.hpp
 // Losses beyond cross_entropy: numbers to minimise. Names and defaults follow PyTorch's torch.nn.functional; operands
@@ -2781,50 +3427,6 @@ struct MultiMarginOptions {
 Tensor multi_margin_loss(const In& x, const In& target, MultiMarginOptions options = {});
 
 SINTER_NAMESPACE_END
-// ---- sinter/expr/matrices.hpp
-// Matrices by their diagonals and triangles, and ranges of numbers that are not whole.
-
-SINTER_NAMESPACE_BEGIN
-
-/// Ones at (i, i + diagonal) of n rows and m columns.
-Tensor eye(Dim n, Dim m, int diagonal = 0, TensorOptions options = {},
-           Location where = std::source_location::current());
-/// x with zeros above (below) the diagonal (i, i + diagonal) of its last two axes.
-Tensor tril(const In& x, int diagonal = 0);
-Tensor triu(const In& x, int diagonal = 0);
-/// The matrix with this vector on its diagonal; of a matrix its diagonal.
-Tensor diag(const In& x, int diagonal = 0);
-/// Vectors along the last axis as diagonals of matrices in the axes `a` and `b` of the result.
-Tensor diag_embed(const In& x, int offset = 0, int a = -2, int b = -1);
-/// Sum of the diagonal.
-Tensor trace(const In& x, int offset = 0, int a = 0, int b = 1);
-/// Rows and columns (2, count) of the elements on and below (above) the diagonal, in row-major order; i64.
-Tensor tril_indices(std::int64_t rows, std::int64_t columns, int diagonal = 0);
-Tensor triu_indices(std::int64_t rows, std::int64_t columns, int diagonal = 0);
-/// Powers of a vector as columns: the highest first, or increasing.
-enum class PowerOrder : std::uint8_t { decreasing, increasing };
-Tensor vander(const In& x, int columns, PowerOrder order = PowerOrder::decreasing);
-
-Tensor full_like(const In& x, const Scalar& value);
-Tensor rand_like(const In& x);
-Tensor randn_like(const In& x);
-/// base^start to base^stop, both included, with equal ratios.
-Tensor logspace(double start, double stop, Dim count, double base = 10, TensorOptions options = {},
-                Location where = std::source_location::current());
-
-namespace expr_detail {
-Tensor arange_of_numbers(double start, double stop, double step, TensorOptions options, Location where);
-}  // namespace expr_detail
-/// start, start + step, ... below stop (above it where step is negative); one of them is no whole number.
-template <Arithmetic A, Arithmetic B, Arithmetic C = int>
-  requires(std::floating_point<A> || std::floating_point<B> || std::floating_point<C>)
-Tensor arange(A start, B stop, C step = 1, TensorOptions options = {},
-              Location where = std::source_location::current()) {
-  return expr_detail::arange_of_numbers(static_cast<double>(start), static_cast<double>(stop),
-                                        static_cast<double>(step), options, where);
-}
-
-SINTER_NAMESPACE_END
 // ---- sinter/expr/normalisation.hpp
 // Normalisations besides layer_norm, as functions of their weights and statistics.
 
@@ -2862,6 +3464,76 @@ struct LocalResponseOptions {
 Tensor local_response_norm(const In& x, int size, LocalResponseOptions options = {});
 
 SINTER_NAMESPACE_END
+// ---- sinter/expr/order.hpp
+// Functions that order elements along an axis: sort, the k largest, medians and quantiles, and the place of numbers among
+// sorted ones. NaN is greater than every number, equal elements keep the order of their positions, and positions are
+// i64. Names follow PyTorch and NumPy.
+
+SINTER_NAMESPACE_BEGIN
+
+/// Elements in an order, and where each of them was along the axis: `auto [values, indices] = sort(x);`
+struct Ordered {
+  Tensor values, indices;
+};
+
+struct SortOptions {
+  bool descending = false;  // NaN first, then from the largest to the least
+  bool stable = true;       // every sort is; there is nothing faster to choose
+};
+Ordered sort(const In& x, int axis = -1, SortOptions options = {});
+/// The positions alone.
+Tensor argsort(const In& x, int axis = -1, SortOptions options = {});
+/// Sorted along the first axis, without positions. numpy.msort, torch.msort.
+Tensor msort(const In& x);
+
+struct TopkOptions {
+  bool largest = true;  // false: the least
+  bool sorted = true;   // the largest (least) one first; false: in the order of x
+};
+/// The `count` largest elements along an axis. Of equal ones those that come first.
+Ordered topk(const In& x, Dim count, int axis = -1, TopkOptions options = {});
+/// The element that has `k` - 1 elements before it in ascending order: k counts from 1. torch.kthvalue.
+Ordered kthvalue(const In& x, Dim k, int axis = -1, Keep keep = Keep::no);
+/// The element in the middle, of an even number the lower one; NaN where there is one, which is then the first.
+Ordered median(const In& x, int axis, Keep keep = Keep::no);
+/// Of all elements.
+Tensor median(const In& x);
+/// The same of the elements that are not NaN; NaN where there are none.
+Ordered nanmedian(const In& x, int axis, Keep keep = Keep::no);
+Tensor nanmedian(const In& x);
+/// The element that is there most often, of several the least, and where it is for the last time.
+Ordered mode(const In& x, int axis = -1, Keep keep = Keep::no);
+
+/// What a quantile is between two elements: on the line between them, either one, the nearer one (of equally near ones
+/// that of even number), the middle.
+enum class QuantileInterpolation : std::uint8_t { linear, lower, higher, nearest, midpoint };
+struct QuantileOptions {
+  QuantileInterpolation interpolation = QuantileInterpolation::linear;
+  Keep keep = Keep::no;
+};
+/// The element at q (from 0 to 1) times the way through the sorted elements along `axes` (none given: all). q is a
+/// number or a tensor of shape () or [n]: then the results for each q stand along a new first axis. NaN where there is
+/// one.
+Tensor quantile(const In& x, const In& q, Axes axes = {}, QuantileOptions options = {});
+/// The same of the elements that are not NaN; NaN where there are none.
+Tensor nanquantile(const In& x, const In& q, Axes axes = {}, QuantileOptions options = {});
+
+struct SearchOptions {
+  bool right = false;  // after equal elements, not before them
+};
+/// For each element of x how many of the last axis of `sorted`, which ascends, come before it (i64): where it would be
+/// put in. `sorted` is one row for all, or has a row for each row of x.
+Tensor searchsorted(const In& sorted, const In& x, SearchOptions options = {});
+/// The same, as torch.bucketize has it: the boundaries are one row.
+Tensor bucketize(const In& x, const In& boundaries, SearchOptions options = {});
+
+struct IsinOptions {
+  bool invert = false;  // true where it is not among them
+};
+/// Whether each element of x is among the elements of `test`. NaN never is.
+Tensor isin(const In& x, const In& test, IsinOptions options = {});
+
+SINTER_NAMESPACE_END
 // ---- sinter/expr/padding.hpp
 // What stands beyond the ends of a tensor: padding by a value or by a rule, and rolls.
 
@@ -2890,17 +3562,21 @@ SINTER_NAMESPACE_BEGIN
 /// A list of extents or counts of any length, numbers or Dims.
 class DimList {
  public:
-  DimList(std::initializer_list<Dim> dims) : dims_(dims) {}
-  DimList(const Shape& shape) : dims_(shape.begin(), shape.end()) {}
-  DimList(std::span<const Dim> dims) : dims_(dims.begin(), dims.end()) {}
+  DimList(std::initializer_list<Dim> dims);
+  DimList(const Shape& shape);
+  DimList(std::span<const Dim> dims);
   template <IntegerList L>
   DimList(const L& dims) {
-    for (auto dim : dims) dims_.push_back(Dim(dim));
+    for (auto dim : dims) add(Dim(dim));
   }
-  std::span<const Dim> list() const { return dims_; }
+  DimList(const DimList& other);
+  DimList& operator=(const DimList&) = delete;
+  ~DimList();
+  std::span<const Dim> list() const;
 
  private:
-  std::vector<Dim> dims_;
+  void add(Dim dim);
+  std::vector<Dim> dims_;  // its functions are not made in users' files
 };
 
 // Axes.
@@ -2910,6 +3586,10 @@ Tensor unflatten(const In& x, int axis, const Shape& shape);
 /// Axes `from` at the places `to`; the others keep their order.
 Tensor movedim(const In& x, Axes from, Axes to);
 Tensor swapaxes(const In& x, int a, int b);
+Tensor swapdims(const In& x, int a, int b);
+Tensor moveaxis(const In& x, Axes from, Axes to);
+/// x in the shape of another tensor, with as many elements.
+Tensor reshape_as(const In& x, const In& other);
 Tensor atleast_1d(const In& x);
 Tensor atleast_2d(const In& x);
 Tensor atleast_3d(const In& x);
@@ -2965,6 +3645,14 @@ std::vector<Tensor> tensor_split(const In& x, int parts, int axis = 0);
 std::vector<Tensor> tensor_split(const In& x, std::initializer_list<Dim> positions, int axis = 0);
 /// Each index of the axis, which is dropped.
 std::vector<Tensor> unstack(const In& x, int axis = 0);
+std::vector<Tensor> unbind(const In& x, int axis = 0);
+// tensor_split along axis 1 (axis 0 of a vector), 0 and 2; number of parts or positions. The parts must be equal.
+std::vector<Tensor> hsplit(const In& x, int parts);
+std::vector<Tensor> hsplit(const In& x, std::initializer_list<Dim> positions);
+std::vector<Tensor> vsplit(const In& x, int parts);
+std::vector<Tensor> vsplit(const In& x, std::initializer_list<Dim> positions);
+std::vector<Tensor> dsplit(const In& x, int parts);
+std::vector<Tensor> dsplit(const In& x, std::initializer_list<Dim> positions);
 
 // Joined along axis 1 (axis 0 of vectors), along axis 0 of matrices, along axis 2, and with vectors as columns.
 Tensor hstack(std::span<const Tensor> parts, Location where = std::source_location::current());
@@ -2984,54 +3672,13 @@ std::vector<Tensor> meshgrid(std::span<const Tensor> vectors, GridIndexing index
 std::vector<Tensor> meshgrid(std::initializer_list<Tensor> vectors, GridIndexing indexing = GridIndexing::ij,
                              Location where = std::source_location::current());
 
+/// Rows [number, vectors] of all choices of one element of each vector, the last one fastest; of one vector itself.
+Tensor cartesian_prod(std::span<const Tensor> vectors, Location where = std::source_location::current());
+Tensor cartesian_prod(std::initializer_list<Tensor> vectors, Location where = std::source_location::current());
+
 /// The matrices along the diagonal of a larger one, zeros elsewhere; vectors are rows.
 Tensor block_diag(std::span<const Tensor> blocks, Location where = std::source_location::current());
 Tensor block_diag(std::initializer_list<Tensor> blocks, Location where = std::source_location::current());
-
-SINTER_NAMESPACE_END
-// ---- sinter/expr/products.hpp
-// Products besides matmul and einsum, under the names that PyTorch and NumPy give them, and distances.
-
-SINTER_NAMESPACE_BEGIN
-
-/// Summed over the last `axes` axes of a and the first ones of b; or over these axes, in pairs.
-Tensor tensordot(const In& a, const In& b, int axes = 2);
-Tensor tensordot(const In& a, const In& b, Axes axes_of_a, Axes axes_of_b);
-/// Summed over the last axis of both.
-Tensor inner(const In& a, const In& b);
-/// Each element of a with each of b, both flattened: (a.numel(), b.numel()).
-Tensor outer(const In& a, const In& b);
-/// Of two vectors; vdot flattens first.
-Tensor dot(const In& a, const In& b);
-Tensor vdot(const In& a, const In& b);
-/// Kronecker product: blocks a[i, j, ...] * b.
-Tensor kron(const In& a, const In& b);
-/// Of vectors of three along `axis`; other axes broadcast.
-Tensor cross(const In& a, const In& b, int axis = -1);
-/// [m, k] by [k]; [b, m, k] by [b, k, n].
-Tensor mv(const In& matrix, const In& vector);
-Tensor bmm(const In& a, const In& b);
-
-struct AddProductOptions {
-  double beta = 1;   // of what is added; 0: it is not read, and may be NaN
-  double alpha = 1;  // of the product
-};
-/// beta * x + alpha * product: of matrices, of a matrix and a vector, of two vectors, of batches, and sums of these.
-Tensor addmm(const In& x, const In& a, const In& b, AddProductOptions options = {});
-Tensor addmv(const In& x, const In& matrix, const In& vector, AddProductOptions options = {});
-Tensor addr(const In& x, const In& a, const In& b, AddProductOptions options = {});
-Tensor baddbmm(const In& x, const In& a, const In& b, AddProductOptions options = {});
-Tensor addbmm(const In& x, const In& a, const In& b, AddProductOptions options = {});
-
-/// Product of matrices in the order of fewest operations; the first and the last may be vectors.
-Tensor multi_dot(std::span<const Tensor> matrices, Location where = std::source_location::current());
-Tensor multi_dot(std::initializer_list<Tensor> matrices, Location where = std::source_location::current());
-/// The product of `power` copies of square matrices; the identity for 0.
-Tensor matrix_power(const In& x, int power);
-
-/// Distances (sum |a_i - b_j|^p)^(1/p) of the rows of a [..., n, d] from those of b [..., m, d]: [..., n, m]. p = 0
-/// counts coordinates that differ, infinity takes the largest difference.
-Tensor cdist(const In& a, const In& b, double p = 2);
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/resample.hpp
@@ -3073,8 +3720,6 @@ SINTER_NAMESPACE_END
 // Statistics over axes, norms and distances, and what tells whether tensors agree. Names follow PyTorch and NumPy.
 // `axes` that are not given are all; integers become f32 where the result is not integral.
 
-#include <limits>
-
 SINTER_NAMESPACE_BEGIN
 
 struct VarOptions {
@@ -3103,6 +3748,23 @@ Tensor count_nonzero(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor logsumexp(const In& x, Axes axes, Keep keep = Keep::no);
 /// The largest less the smallest.
 Tensor ptp(const In& x, Axes axes = {}, Keep keep = Keep::no);
+/// The smallest and the largest, with the same axes.
+struct MinMax {
+  Tensor min, max;
+};
+MinMax aminmax(const In& x, Axes axes = {}, Keep keep = Keep::no);
+struct VarMean {
+  Tensor var, mean;
+};
+VarMean var_mean(const In& x, Axes axes = {}, VarOptions options = {});
+struct StdMean {
+  Tensor stddev, mean;
+};
+StdMean std_mean(const In& x, Axes axes = {}, VarOptions options = {});
+/// norm(a - b) over all elements.
+Tensor dist(const In& a, const In& b, double p = 2);
+/// The distances norm(x[i] - x[j]) of the rows i < j of a matrix, in row-major order.
+Tensor pdist(const In& x, double p = 2);
 /// sum(x * weights) / sum(weights). Weights broadcast to x; of rank 1 and one axis they lie along that.
 Tensor average(const In& x, const In& weights, Axes axes = {}, Keep keep = Keep::no);
 
@@ -3150,6 +3812,39 @@ Agreement allclose(const In& a, const In& b, AllcloseOptions options = {});
 /// a == b for every element, exactly; shapes must be the same, dtypes need not.
 Agreement array_equal(const In& a, const In& b);
 
+SINTER_NAMESPACE_END
+// ---- sinter/expr/windows.hpp
+// Windows that signals are multiplied by before they are transformed. Names and formulas are those of
+// torch.signal.windows; a window of one element is 1. Computed in f64 and rounded once.
+
+SINTER_NAMESPACE_BEGIN
+namespace window {
+
+/// Whether the window ends where it began, or one element before, as spectra need it: periodic is sym=False.
+enum class Ends : std::uint8_t { symmetric, periodic };
+struct Options {
+  Ends ends = Ends::symmetric;
+  DType dtype = DType::f32;
+  Device device = Device::cpu();
+};
+
+/// The sum of (-1)^i weights[i] cos(i angle), with angles from 0 to 2 pi.
+Tensor general_cosine(Dim count, std::initializer_list<double> weights, Options options = {},
+                      Location where = std::source_location::current());
+Tensor general_hamming(Dim count, double alpha = 0.54, Options options = {},
+                       Location where = std::source_location::current());
+Tensor hann(Dim count, Options options = {}, Location where = std::source_location::current());
+Tensor hamming(Dim count, Options options = {}, Location where = std::source_location::current());
+Tensor blackman(Dim count, Options options = {}, Location where = std::source_location::current());
+Tensor nuttall(Dim count, Options options = {}, Location where = std::source_location::current());
+Tensor bartlett(Dim count, Options options = {}, Location where = std::source_location::current());
+Tensor cosine(Dim count, Options options = {}, Location where = std::source_location::current());
+Tensor gaussian(Dim count, double stddev = 1, Options options = {}, Location where = std::source_location::current());
+Tensor exponential(Dim count, double tau = 1, std::optional<double> centre = {}, Options options = {},
+                   Location where = std::source_location::current());
+Tensor kaiser(Dim count, double beta = 12, Options options = {}, Location where = std::source_location::current());
+
+}  // namespace window
 SINTER_NAMESPACE_END
 // ---- sinter/expr/functions.hpp
 // The functions users call: here elementwise ones, reductions, views, joins and parts; by inclusion also the others.
@@ -4437,12 +5132,33 @@ class NoGradGuard {
   bool before_;
 };
 
+/// A hook on gradients: gets what one backward() found for a Variable, gives what is to be added instead.
+using GradientFunction = std::function<Tensor(const Tensor& gradient)>;
+
+/// A registered hook; it stays when this is gone. See Variable::register_hook.
+class GradientHook {
+ public:
+  GradientHook(std::shared_ptr<VariableSlot> variable, std::uint64_t number)
+      : variable_(std::move(variable)), number_(number) {}
+  /// From now on it is called no more.
+  void remove();
+
+ private:
+  std::shared_ptr<VariableSlot> variable_;
+  std::uint64_t number_;
+};
+
+/// The same value, of which no gradient flows on: off the tape, and a constant of transforms.
+Tensor detach(const In& x);
+
 /// As loss.backward().
 void backward(const In& loss, BackwardOptions options = {});
 
 namespace autodiff_detail {
 void require_gradients(tree::View model);
 void zero_gradients(tree::View model);
+std::uint64_t add_hook(const Variable& x, GradientFunction hook, Location where);
+void remove_hook(VariableSlot& variable, std::uint64_t number);
 }  // namespace autodiff_detail
 
 /// For all floating Variables in a model: a struct or container of them.
@@ -4455,13 +5171,79 @@ void zero_grad(const Model& model) {
   autodiff_detail::zero_gradients(tree::view_of(model));
 }
 
+inline void GradientHook::remove() { autodiff_detail::remove_hook(*variable_, number_); }
+
 }  // namespace jit
+
+template <class F>
+jit::GradientHook Variable::register_hook(F hook, Location where) const {
+  jit::GradientFunction function;
+  if constexpr (std::is_void_v<std::invoke_result_t<F&, const Tensor&>>) {
+    function = [hook = std::move(hook)](const Tensor& gradient) mutable {
+      hook(gradient);
+      return gradient;
+    };
+  } else {
+    function = [hook = std::move(hook)](const Tensor& gradient) mutable { return Tensor(hook(gradient)); };
+  }
+  return {slot(), jit::autodiff_detail::add_hook(*this, std::move(function), where)};
+}
 
 template <class Self>
 void TensorMethods<Self>::backward(BackwardOptions options, Location where) const {
   jit::backward(In(static_cast<const Self&>(*this), where), options);
 }
 
+SINTER_NAMESPACE_END
+// ---- sinter/autodiff/parameters.hpp
+// What is in a model: its Variables with their names, all of its values as one vector, and the norm of its gradients. A
+// model is any struct, class with SINTER_FIELDS, or container of them.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+/// A Variable of a model and the path to it: "layers[0].w". Aliases the model's.
+struct Parameter {
+  std::string name;
+  Variable variable;
+};
+
+namespace autodiff_detail {
+std::vector<Parameter> parameters_of(tree::View model);
+Tensor flat_values(tree::View object, Location where);
+void fill_from_flat(tree::Part object, const In& vector);
+Tensor clip_gradients(tree::View model, double max_norm, Location where);
+}  // namespace autodiff_detail
+
+/// The Variables of a model in the order of its members, each once. Fields have their names where SINTER_FIELDS gives
+/// them, and numbers elsewhere.
+template <class Model>
+std::vector<Parameter> parameters(const Model& model) {
+  return autodiff_detail::parameters_of(tree::view_of(model));
+}
+
+/// All Tensors and Variables of an object, row-major, one after the other in the order of its members. They must be of
+/// one dtype.
+template <class T>
+Tensor flatten(const T& object, Location where = std::source_location::current()) {
+  return autodiff_detail::flat_values(tree::view_of(object), where);
+}
+/// What flatten() took apart: an object like `like`, whose Tensors are the parts of the vector.
+template <class T>
+T unflatten(T like, const In& vector) {
+  static_assert(!tree::has_variables<T>(), "sinter: unflatten makes Tensors; assign Variables from them");
+  autodiff_detail::fill_from_flat(tree::part_of(like), vector);
+  return like;
+}
+
+/// Scales the gradients of a model's Variables so that the norm of all of them together is at most `max_norm`; gives
+/// the norm before.
+template <class Model>
+Tensor clip_grad_norm(const Model& model, double max_norm, Location where = std::source_location::current()) {
+  return autodiff_detail::clip_gradients(tree::view_of(model), max_norm, where);
+}
+
+}  // namespace jit
 SINTER_NAMESPACE_END
 // ---- sinter/autodiff/vmap.hpp
 // vmap: from a function of one example to a function of a batch. The function is traced on the parameters without their
@@ -5012,8 +5794,9 @@ template <class Lent, class S>
 Lent lend(S& source, const Shape& shape, std::string_view function, Location where) {
   auto* first = first_element(source);
   using T = std::remove_cv_t<std::remove_pointer_t<decltype(first)>>;
-  static_assert(Element<T>,
-                "sinter: elements are float, double, std::int32_t, std::int64_t or bool; convert others first");
+  static_assert(
+      Element<T>,
+      "sinter: elements are float, double, float16, bfloat16, integers of 8 to 64 bits or bool; convert others first");
   std::int64_t available = -1;  // not checked
   if constexpr (!std::is_pointer_v<S>) available = static_cast<std::int64_t>(std::size(source));
   if (std::is_array_v<S> && available > shape.numel(where).value()) available = -1;  // a buffer may be longer
@@ -5645,6 +6428,7 @@ struct OpInfo {
   bool is_call = false;        // attrs.bodies[0] is run on the operands: see through it
   bool is_cheap = true;        // elementwise: recomputing it costs less than a round trip to memory
   bool takes_bool = true;      // elementwise: has a meaning where all operands are bool
+  bool reads_bits = false;     // elementwise on integers: a narrow one comes without copies of its sign in front
 
   bool is_random = false;    // draws numbers: under vmap each example has its own
   bool is_transfer = false;  // the result lies on attrs.device, wherever the operand does
@@ -6314,6 +7098,9 @@ class ArgList {
   /// The donated handle that holds `value`, if that is the only argument it enters by.
   Tensor* donated(const TensorImpl* value) const;
 
+  /// Some argument is on the tape, or a Variable that requires a gradient.
+  bool reaches_tape() const { return reaches_tape_; }
+
   /// What tracing this call has already computed (a function that reads values).
   mutable std::shared_ptr<FinishedCall> finished;
 
@@ -6355,10 +7142,12 @@ class ArgList {
     leaf.data = impl->data();
     leaf.impl = impl;
     leaf.slot = slot;
+    reaches_tape_ |= impl->tape.load(std::memory_order_relaxed) != TapeState::none;
   }
   static void make_ready(TensorImpl* impl);
 
   mutable ReadSection reading_;
+  bool reaches_tape_ = false;
 
   SmallVector<ArgLeaf, 16> leaves_;
   SmallVector<Tensor*, 8> donated_;
@@ -6567,7 +7356,8 @@ enum class GuardKind : std::uint8_t {
   number_kind,
   alias,
   predicate,
-  precision
+  precision,
+  gradient
 };
 std::string_view name(GuardKind kind);
 
@@ -7260,7 +8050,7 @@ struct Common<std::tuple<A...>, std::tuple<B...>> {
 
 /// Takes a value apart.
 template <class T>
-BodyValues flatten(const T& value) {
+BodyValues take_values(const T& value) {
   return values_of_leaves(tree::view_of(value));
 }
 template <class T>
@@ -7294,7 +8084,7 @@ TracedBody trace_body(std::string_view op, Location where, const F& f, std::tupl
   insert_all_placeholders(trace, parameters);
   trace.add_variables();
   shape.emplace(hold<R>(std::apply(f, std::as_const(parameters))));
-  BodyValues results = flatten(*shape);
+  BodyValues results = take_values(*shape);
   const std::size_t count = results.values.size();
   return trace.finish(std::move(results), count);
 }
@@ -7317,7 +8107,7 @@ auto switch_over(std::string_view op, const In& index, const std::tuple<P...>& a
     (bodies.push_back(trace_body<R>(op, index.where, branches, args, shape, assigned)), ...);
   });
   const std::vector<Ref<TensorImpl>> results =
-      record_switch(op, index, std::move(bodies), flatten(args).values, assigned);
+      record_switch(op, index, std::move(bodies), take_values(args).values, assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }
@@ -7343,7 +8133,7 @@ auto while_over(Location where, const C& condition, const B& body, const I&... i
   using R = typename Carries<held_t<I>...>::type;
   check_structure<R>();
   const std::tuple<held_t<I>...> carries{hold<held_t<I>>(init)...};
-  const BodyValues first = flatten(carries);
+  const BodyValues first = take_values(carries);
   std::optional<R> shape;
   TracedBody test, iteration;
   AssignedVariables assigned;
@@ -7379,7 +8169,7 @@ auto scan_over(std::string_view op, Location where, const F& f, const H& init, c
   using Y = stacked_t<std::tuple_element_t<1, Raw>>;
   using R = std::pair<H, Y>;
   check_structure<R>();
-  const BodyValues first = flatten(init), slices = flatten(xs);
+  const BodyValues first = take_values(init), slices = take_values(xs);
   std::optional<R> shape;
   TracedBody body;
   AssignedVariables assigned;
@@ -7392,8 +8182,8 @@ auto scan_over(std::string_view op, Location where, const F& f, const H& init, c
     trace.insert_placeholders(tree::part_of(slice), true);
     const auto raw = f(std::as_const(carry), std::as_const(slice));
     shape.emplace(hold<H>(std::get<0>(raw)), hold<Y>(std::get<1>(raw)));
-    body = trace.finish(flatten(*shape), flatten(shape->first).values.size());
-    check_carry_structure(op, flatten(shape->first), first, where);
+    body = trace.finish(take_values(*shape), take_values(shape->first).values.size());
+    check_carry_structure(op, take_values(shape->first), first, where);
   });
   const std::vector<Ref<TensorImpl>> results =
       record_scan(op, where, std::move(body), first, slices.values, {length, is_reversed}, assigned);
@@ -7436,7 +8226,7 @@ auto switch_(const In& index, const std::vector<F>& branches, const A&... args) 
       bodies.push_back(trace_body<R>("switch_", index.where, branch, held, shape, assigned));
   });
   const std::vector<Ref<TensorImpl>> results =
-      record_switch("switch_", index, std::move(bodies), flatten(held).values, assigned);
+      record_switch("switch_", index, std::move(bodies), take_values(held).values, assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }
@@ -7481,7 +8271,7 @@ auto scan(const F& f, const Init& init, const Xs& xs, ScanOptions options = {},
           Location where = std::source_location::current()) {
   using namespace control_detail;
   const auto held = hold<held_t<Xs>>(xs);
-  const Dim length = scan_length(flatten(held).values, options.length, where);
+  const Dim length = scan_length(take_values(held).values, options.length, where);
   return scan_over("scan", where, f, hold<held_t<Init>>(init), held, length, options.reverse);
 }
 
@@ -7495,7 +8285,7 @@ auto fori_loop(const LoopBound& lower, const LoopBound& upper, const B& body, co
   if (lower.is_dim() && upper.is_dim()) {
     const H start = hold<H>(init);
     Tensor iterations = arange(trip_count(lower.dim(), upper.dim(), where),
-                               {.dtype = DType::i64, .device = device_of_carries(flatten(start).values)}, where);
+                               {.dtype = DType::i64, .device = device_of_carries(take_values(start).values)}, where);
     const Dim length = iterations.shape()[0];
     if (!identical(lower.dim(), Dim(0))) iterations = iterations + Tensor(Scalar(lower.dim()));
     auto iteration = [&](const H& carry, const Tensor& k) {
@@ -8545,6 +9335,8 @@ SINTER_DECL TraceError::TraceError(std::string_view op, std::string_view what, L
     : UserError("TraceError", op, what, where, fix) {}
 SINTER_DECL CheckError::CheckError(std::string_view op, std::string_view what, Location where, std::string_view fix)
     : UserError("CheckError", op, what, where, fix) {}
+SINTER_DECL LinalgError::LinalgError(std::string_view op, std::string_view what, Location where, std::string_view fix)
+    : UserError("LinalgError", op, what, where, fix) {}
 SINTER_DECL DeviceError::DeviceError(std::string_view op, std::string_view what, Location where, std::string_view fix)
     : UserError("DeviceError", op, what, where, fix) {}
 SINTER_DECL RecompileError::RecompileError(std::string_view op, std::string_view what, Location where,
@@ -10114,21 +10906,26 @@ SINTER_DECL void set_slots(std::span<VariableSlot* const> slots, std::span<Tenso
 /// False for a thread without a number, whose claims would not be confirmed.
 SINTER_DECL void SlotClaims::reserve(std::size_t count) { slots_.reserve(count); }
 
+/// Announces, then looks at the gate; fork() closes the gate, then looks for announcements. Not before both is a slot
+/// touched: a child that was forked in between would find it claimed for ever.
 SINTER_DECL bool SlotClaims::announce() {
   if (SINTER_UNLIKELY(reader_ == nullptr)) reader_ = tensor_detail::Readers::instance().threads.get();
   if (SINTER_UNLIKELY(reader_ == nullptr)) return false;
-  reader_->claims.store(reader_->claims.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  return is_announced_ = true;
+  reader_->claims.fetch_add(1);
+  is_announced_ = true;
+  if (SINTER_LIKELY(!is_fork_under_way())) return true;
+  withdraw();
+  return false;
+}
+SINTER_DECL void SlotClaims::withdraw() noexcept {
+  if (is_announced_)
+    reader_->claims.store(reader_->claims.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+  is_announced_ = false;
 }
 SINTER_DECL bool SlotClaims::add(VariableSlot& slot) {
   slots_.push_back(nullptr);
   if (!is_announced_ && !announce()) return false;
-  // The exchange stands between the announcement and the look at the gate.
   if ((slot.word_.fetch_or(VariableSlot::claimed) & VariableSlot::claimed) != 0) return false;
-  if (SINTER_UNLIKELY(is_fork_under_way())) {
-    give_back(slot);
-    return false;
-  }
   slots_.back() = &slot;
   return true;
 }
@@ -10163,9 +10960,7 @@ SINTER_DECL void SlotClaims::clear() noexcept {
   for (VariableSlot* slot : slots_)
     if (slot != nullptr) give_back(*slot);
   slots_.clear();
-  if (is_announced_)
-    reader_->claims.store(reader_->claims.load(std::memory_order_relaxed) - 1, std::memory_order_release);
-  is_announced_ = false;
+  withdraw();
 }
 
 SINTER_NAMESPACE_END
@@ -11537,6 +12332,11 @@ SINTER_NAMESPACE_BEGIN
 /// written.
 Graph parse_graph(std::string_view text);
 
+/// Reads attributes as graphs write them between braces: `axes=[1], keepdim`. UserError with what the op has.
+Attrs parse_attributes(const OpInfo& op, std::string_view text, Location where);
+/// What the value of an attribute looks like: "a list of whole numbers: [0, 1]".
+std::string attribute_description(const AttrInfo& info);
+
 SINTER_NAMESPACE_END
 // ---- sinter/graph/parse.ipp
 // The parser: recursive descent over the words that the lexer gives.
@@ -11583,6 +12383,27 @@ class GraphParser {
     note_symbols();
     return builder_.finish(outputs);
   }
+
+  /// What the text gives of the attributes that the op declares.
+  Attrs attributes(const OpInfo& op) {
+    Attrs attrs;
+    if (!lexer_.accept('{') || lexer_.accept('}')) return attrs;
+    std::uint32_t given = 0;
+    do {
+      const std::size_t position = lexer_.position();
+      const std::string_view name = lexer_.word("an attribute");
+      const AttrInfo* info = op.find_attribute(name);
+      if (info == nullptr) lexer_.fail_at(position, no_such_attribute(op, name));
+      const std::uint32_t bit = 1u << (info - op.attributes.data());
+      if ((given & bit) != 0) lexer_.fail_at(position, "'" + std::string(name) + "' is given twice");
+      given |= bit;
+      attribute(attrs, op, *info);
+    } while (lexer_.accept(','));
+    lexer_.expect('}');
+    return attrs;
+  }
+
+  bool has_symbols() { return !builder_.symbols().empty(); }
 
  private:
   struct Operand {
@@ -11789,56 +12610,11 @@ class GraphParser {
 
   // Attributes
 
-  /// What the text gives of the attributes that the op declares.
-  Attrs attributes(const OpInfo& op) {
-    Attrs attrs;
-    if (!lexer_.accept('{') || lexer_.accept('}')) return attrs;
-    std::uint32_t given = 0;
-    do {
-      const std::size_t position = lexer_.position();
-      const std::string_view name = lexer_.word("an attribute");
-      const AttrInfo* info = op.find_attribute(name);
-      if (info == nullptr) lexer_.fail_at(position, no_such_attribute(op, name));
-      const std::uint32_t bit = 1u << (info - op.attributes.data());
-      if ((given & bit) != 0) lexer_.fail_at(position, "'" + std::string(name) + "' is given twice");
-      given |= bit;
-      attribute(attrs, op, *info);
-    } while (lexer_.accept(','));
-    lexer_.expect('}');
-    return attrs;
-  }
-
   static std::string no_such_attribute(const OpInfo& op, std::string_view name) {
     std::string out = std::string(op.name) + " has no attribute '" + std::string(name) + "'";
     for (const AttrInfo& info : op.attributes)
       out += (&info == op.attributes.data() ? "; it has " : ", ") + std::string(info.name);
     return out;
-  }
-
-  /// What the value of an attribute looks like.
-  static std::string description(const AttrInfo& info) {
-    switch (info.kind) {
-      case AttrKind::axes:
-      case AttrKind::list: return "a list of whole numbers: [0, 1]";
-      case AttrKind::shape:
-      case AttrKind::extents: return "a list of extents: [4, s0]";
-      case AttrKind::extent: return "an extent: 4 or s0";
-      case AttrKind::value:
-      case AttrKind::real: return "a number";
-      case AttrKind::integer:
-      case AttrKind::number: return "a whole number";
-      case AttrKind::dtype: return "a dtype";
-      case AttrKind::device: return "a device: cpu or cuda:0";
-      case AttrKind::keep_dims:
-      case AttrKind::flag: return "written by its name alone";
-      case AttrKind::data: return "a list of elements: [1, 2]";
-      case AttrKind::text: return "a string in quotes";
-      case AttrKind::choice: break;
-    }
-    std::string names = "one of " + std::string(info.choices);
-    for (std::size_t at = names.find(' ', 7); at != std::string::npos; at = names.find(' ', at + 2))
-      names.replace(at, 1, ", ");
-    return names;
   }
 
   /// Whether what comes next can be a value of the attribute at all.
@@ -11870,7 +12646,7 @@ class GraphParser {
   void attribute(Attrs& attrs, const OpInfo& op, const AttrInfo& info) {
     const bool is_flag = info.kind == AttrKind::keep_dims || info.kind == AttrKind::flag;
     if (is_flag ? lexer_.peek() == '=' : !lexer_.accept('=') || !begins_value(info))
-      lexer_.fail("'" + std::string(info.name) + "' of " + std::string(op.name) + " is " + description(info));
+      lexer_.fail("'" + std::string(info.name) + "' of " + std::string(op.name) + " is " + attribute_description(info));
     const auto set = [&](std::int64_t bits) { attrs.own.numbers[info.place] = bits ^ info.fallback; };
     switch (info.kind) {
       case AttrKind::axes: attrs.axes = integers(); break;
@@ -11932,14 +12708,16 @@ class GraphParser {
     for (const Operand& element : data_)
       visit_dtype(type.dtype, [&](auto zero) {
         using T = decltype(zero);
-        if (element.is_real && !std::is_floating_point_v<T>)
+        if (element.is_real && !FloatingElement<T>)
           lexer_.fail_at(position, "an element of " + type.text() + " is not whole");
         T value;
         if constexpr (std::is_floating_point_v<T>) value = static_cast<T>(element.real);
+        else if constexpr (FloatingElement<T>) value = T(static_cast<float>(element.real));
         else value = static_cast<T>(element.integer);
-        if constexpr (std::is_same_v<T, std::int32_t>)
+        if constexpr (!FloatingElement<T> && !std::is_same_v<T, bool>)
           if (value != element.integer)
-            lexer_.fail_at(position, std::to_string(element.integer) + " is out of the range of i32");
+            lexer_.fail_at(
+                position, std::to_string(element.integer) + " is out of the range of " + std::string(name(type.dtype)));
         std::memcpy(bytes, &value, sizeof value);
         bytes += sizeof value;
       });
@@ -12099,6 +12877,45 @@ class GraphParser {
 
 }  // namespace graph_detail
 
+SINTER_DECL std::string attribute_description(const AttrInfo& info) {
+  switch (info.kind) {
+    case AttrKind::axes:
+    case AttrKind::list: return "a list of whole numbers: [0, 1]";
+    case AttrKind::shape:
+    case AttrKind::extents: return "a list of extents: [4, s0]";
+    case AttrKind::extent: return "an extent: 4 or s0";
+    case AttrKind::value:
+    case AttrKind::real: return "a number";
+    case AttrKind::integer:
+    case AttrKind::number: return "a whole number";
+    case AttrKind::dtype: return "a dtype";
+    case AttrKind::device: return "a device: cpu or cuda:0";
+    case AttrKind::keep_dims:
+    case AttrKind::flag: return "written by its name alone";
+    case AttrKind::data: return "a list of elements: [1, 2]";
+    case AttrKind::text: return "a string in quotes";
+    case AttrKind::choice: break;
+  }
+  std::string names = "one of " + std::string(info.choices);
+  for (std::size_t at = names.find(' ', 7); at != std::string::npos; at = names.find(' ', at + 2))
+    names.replace(at, 1, ", ");
+  return names;
+}
+
+SINTER_DECL Attrs parse_attributes(const OpInfo& op, std::string_view text, Location where) {
+  const std::string braced = "{" + std::string(text) + "}";
+  try {
+    graph_detail::Lexer lexer(braced);
+    graph_detail::GraphParser parser(lexer, 0);
+    Attrs attrs = parser.attributes(op);
+    if (!lexer.at_end()) lexer.fail("expected the end of the attributes");
+    if (parser.has_symbols()) lexer.fail_at(0, "extents are numbers here, not symbols");
+    return attrs;
+  } catch (const UserError& error) {
+    throw UserError("call", std::string(op.name) + " with {" + std::string(text) + "}: " + error.what(), where);
+  }
+}
+
 SINTER_DECL Graph parse_graph(std::string_view text) {
   graph_detail::Lexer lexer(text);
   Graph graph = graph_detail::GraphParser(lexer, 0).graph();
@@ -12203,6 +13020,8 @@ ForkSafeMutex& evaluation_mutex();
 /// `value` as a leaf of the tape whose gradient goes to the gradient slot of `slot`: an object of its own, as others
 /// may hold the value for other purposes. Defined by autodiff.
 Ref<TensorImpl> tape_leaf(const Ref<TensorImpl>& value, const std::shared_ptr<VariableSlot>& slot);
+/// Marks a placeholder whose value is on the tape outside of its trace. Defined by autodiff.
+void put_on_tape(TensorImpl& placeholder);
 /// The bits of a value of one element, in its own dtype, for `op` at `where`. Ready values are read, pending ones are
 /// evaluated, and of a traced one its trace is asked.
 std::uint64_t read_bits(const Ref<TensorImpl>& value, std::string_view op, Location where);
@@ -13307,15 +14126,20 @@ class ScalarBuilder {
   const std::vector<Inst>& body() const { return body_; }
   std::vector<Inst> take() { return std::move(body_); }
 
-  /// A constant; an integer one is what Prim::convert makes of the number.
+  /// Values of a narrow dtype are held in the one that it is computed in (tensor/dtype.hpp), as a number that it has:
+  /// wherever a dtype is asked for it may be a narrow one.
+
+  /// A constant; an integer one is what Prim::convert makes of the number, one of f16 or bf16 keeps f32's digits.
   ScalarValue imm(double value, DType dtype);
   ScalarValue imm(double value, ScalarValue like) { return imm(value, like.dtype); }
   ScalarValue imm_int(std::int64_t value, DType dtype);
   ScalarValue load(std::uint16_t access, DType dtype) {
-    return push({.prim = Prim::load, .dtype = dtype, .access = access});
+    return fitting(push({.prim = Prim::load, .dtype = computed_in(dtype), .access = access}), dtype);
   }
   ScalarValue gather(std::uint16_t access, DType dtype, ScalarValue index) {
-    return push({.prim = Prim::gather, .dtype = dtype, .args = {index.id, no_inst, no_inst}, .access = access});
+    const Inst inst{
+        .prim = Prim::gather, .dtype = computed_in(dtype), .args = {index.id, no_inst, no_inst}, .access = access};
+    return fitting(push(inst), dtype);
   }
   /// A load where `condition` holds, else `fill`. A condition that is known makes it a load, or the fill.
   ScalarValue guarded_load(std::uint16_t access, DType dtype, ScalarValue condition, ScalarValue fill,
@@ -13368,7 +14192,19 @@ class ScalarBuilder {
   ScalarValue le(ScalarValue a, ScalarValue b) { return binary(Prim::le, a, b); }
   ScalarValue fma(ScalarValue a, ScalarValue b, ScalarValue c);
   ScalarValue select(ScalarValue condition, ScalarValue a, ScalarValue b, Usually usually = Usually::unknown);
+  /// To a narrow dtype: integers wrap, floats saturate as integers and round as f16 and bf16.
   ScalarValue convert(ScalarValue x, DType to);
+  /// What is left of an integer in as many bits as `narrow` has; nothing is done to one that has no more.
+  ScalarValue wrap(ScalarValue x, DType narrow);
+  /// What convert() rounded to make `x` an f16 or a bf16, for whoever stores it in memory of that dtype, which rounds; else
+  /// x itself.
+  ScalarValue unrounded(ScalarValue x, DType half) const {
+    for (const Rounding& rounding : roundings_)
+      if (rounding.result == x.id && rounding.half == half) return {rounding.of, x.dtype};
+    return x;
+  }
+  /// A value as one of dtype `dtype` is held: a narrow integer wraps, other dtypes are as they are.
+  ScalarValue held(ScalarValue x, DType dtype) { return is_narrow(dtype) && !is_floating(dtype) ? wrap(x, dtype) : x; }
   ScalarValue bitcast(ScalarValue x, DType to);
   ScalarValue random_bits(ScalarValue key, ScalarValue counter, ScalarValue element);
   ScalarValue reduce(Prim reduction, ScalarValue x) {
@@ -13395,7 +14231,20 @@ class ScalarBuilder {
   ScalarValue push(Inst inst);
 
  private:
+  ScalarValue round_to(ScalarValue x, DType half);
+  /// Notes that a value read from memory has the dtype that it has there.
+  ScalarValue fitting(ScalarValue x, DType dtype) {
+    if (is_narrow(dtype)) read_.push_back({x.id, dtype});
+    return x;
+  }
+  bool fits(InstId id, DType narrow) const;
   std::vector<Inst> body_;
+  std::vector<ScalarValue> read_;  // values in memory, with the narrow dtype that they have there
+  struct Rounding {
+    InstId result, of;
+    DType half;
+  };
+  std::vector<Rounding> roundings_;
 };
 
 SINTER_NAMESPACE_END
@@ -13818,6 +14667,17 @@ struct Cast {
   static ValList vjp(const VjpArgs& a) { return {cast(a.dout, a.in[0].dtype())}; }
 };
 
+/// A cast that passes put where a value is f16 or bf16 only for memory: a kernel that does not store it keeps its
+/// digits.
+struct Narrow {
+  static constexpr OpInfo info{.name = "narrow", .arity = 1, .dtypes = DTypeRule::attribute};
+  static constexpr auto attributes = attribute_list(attr::dtype);
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) {
+    return is_half(attrs.dtype) ? s.convert(x, computed_in(attrs.dtype)) : s.convert(x, attrs.dtype);
+  }
+  static ValList vjp(const VjpArgs& a) { return {cast(a.dout, a.in[0].dtype())}; }
+};
+
 /// The value itself, a constant for differentiation.
 struct StopGradient {
   static constexpr OpInfo info{.name = "stop_gradient", .arity = 1};
@@ -14041,7 +14901,10 @@ struct FloorDivide {
   static constexpr OpInfo info{.name = "floor_divide", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) {
     if (is_floating(a.dtype)) return s.floor(s.div(a, b));
-    return s.div(s.sub(a, s.rem(a, b)), b);  // the remainder has the divisor's sign, so this division is exact
+    if (a.dtype == DType::bool_) return s.div(a, b);
+    const ScalarValue zero = s.imm_int(0, a.dtype);  // a quotient below 0 was cut off upwards, unless it is exact
+    const ScalarValue is_above = s.and_(s.ne(s.rem(a, b), zero), s.xor_(s.lt(a, zero), s.lt(b, zero)));
+    return s.sub(s.div(a, b), s.convert(is_above, a.dtype));
   }
 };
 
@@ -14217,6 +15080,16 @@ template <class Test>
 ScalarValue of_floating(ScalarBuilder& s, ScalarValue x, bool other, Test&& test) {
   return is_floating(x.dtype) ? test(s) : s.imm_int(other, DType::bool_);
 }
+/// Throws where the bits of an element of one dtype are none of the other.
+inline void require_same_bits(std::string_view op, DType from, DType to, Location where) {
+  const bool is_of_bool = from == DType::bool_ || to == DType::bool_, is_of_half = is_half(from) || is_half(to);
+  if (from == to || (size_of(from) == size_of(to) && !is_of_bool && !is_of_half)) return;
+  throw DTypeError(
+      op, "x has dtype " + std::string(name(from)) + ", whose elements are not those of " + std::string(name(to)),
+      where,
+      is_of_half ? "cast it to f32 first, whose bits can be read"
+                 : "f32, i32 and u32 have elements of one size, and so have f64 and i64");
+}
 }  // namespace ops_detail
 namespace ops {
 
@@ -14277,6 +15150,13 @@ struct Copysign {
 /// The next number after x towards y.
 struct Nextafter {
   static constexpr OpInfo info{.name = "nextafter", .arity = 2, .dtypes = DTypeRule::floating};
+  static void infer(const InferArgs& args, TypeList& out) {
+    for (const Type& type : args.in)
+      if (is_half(type.dtype))
+        throw DTypeError(args.op, "an operand is " + std::string(name(type.dtype)) + ", which is computed in f32",
+                         args.where, "cast it first: cast(x, DType::f32)");
+    ops_detail::infer_elementwise(op_info<Nextafter>, args, out);
+  }
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x, ScalarValue y) { return ops_detail::next_after(s, x, y); }
 };
 
@@ -14319,7 +15199,8 @@ struct RightShift {
 
 /// How many bits are set. Sums of neighbours in fields of 2, 4 and 8 bits, and a product that adds those up.
 struct Popcount {
-  static constexpr OpInfo info{.name = "popcount", .arity = 1, .dtypes = DTypeRule::logical, .takes_bool = false};
+  static constexpr OpInfo info{
+      .name = "popcount", .arity = 1, .dtypes = DTypeRule::logical, .takes_bool = false, .reads_bits = true};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
     const bool is_wide = x.dtype == DType::i64;
     const auto field = [&](std::int64_t of_64) { return s.imm_int(is_wide ? of_64 : of_64 & 0x7FFFFFFF, x.dtype); };
@@ -14337,13 +15218,8 @@ struct Bitcast {
   static constexpr OpInfo info{.name = "bitcast", .arity = 1, .dtypes = DTypeRule::attribute};
   static constexpr auto attributes = attribute_list(attr::dtype);
   static Type infer(const InferArgs& args) {
-    const DType from = args.in[0].dtype, to = args.attrs.dtype;
-    if (from != to && (size_of(from) != size_of(to) || size_of(to) == 1))
-      throw DTypeError(
-          args.op,
-          "x has dtype " + std::string(name(from)) + ", whose elements are not those of " + std::string(name(to)),
-          args.where, "f32 and i32 have elements of one size, and so have f64 and i64");
-    return ops_detail::with_shape(args, args.in[0].shape, to);
+    ops_detail::require_same_bits(args.op, args.in[0].dtype, args.attrs.dtype, args.where);
+    return ops_detail::with_shape(args, args.in[0].shape, args.attrs.dtype);
   }
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) { return s.bitcast(x, attrs.dtype); }
 };
@@ -15036,6 +15912,46 @@ struct Flip {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+// ---- sinter/ops/found.hpp
+// What is found in a row, where how much that is depends on data: places of what is not zero, distinct elements. Results
+// have a size of their own; what is left of it holds nothing. The host runs them. They have no derivatives: values are
+// taken at the positions that they give.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// nonzero(x): the positions (i64) along the last axis of the elements that are not 0, the first `size` of them; -1
+/// where there are no more.
+struct Nonzero {
+  static constexpr OpInfo info{.name = "nonzero", .arity = 1, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpAttr<Dim> size{"size", 0};
+  static constexpr auto attributes = attribute_list(size);
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs&) { return {Val{}}; }
+  static Batched batch(const BatchArgs& a);
+};
+
+/// Which elements unique() counts as one and in which order it gives them: equal ones, ascending or as they come first;
+/// equal neighbours.
+enum class UniqueOrder : std::uint8_t { ascending, as_found, neighbours };
+
+/// unique(x): of the distinct elements along the last axis where each is for the first time (the first `size` of them;
+/// -1 where there are no more), for each element the number of the distinct one that it equals, and how often each is
+/// there (0 where there are no more); all i64. No NaN equals another one.
+struct Unique {
+  static constexpr OpInfo info{.name = "unique", .arity = 1, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpAttr<Dim> size{"size", 0};
+  static constexpr OpAttr<UniqueOrder> order{"order", 0, "ascending as_found neighbours"};
+  static constexpr auto attributes = attribute_list(size, order);
+  static void infer(const InferArgs& args, TypeList& out);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs&) { return {Val{}}; }
+  static void batch(const BatchArgs& a, BatchedList& results);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
 #endif
 
 #if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
@@ -15157,6 +16073,146 @@ SINTER_NAMESPACE_END
 #endif
 
 #if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
+// ---- sinter/ops/linalg.hpp
+// Factorisations of matrices, which the host computes, and what is made of them in one step: cholesky, lu_factor,
+// triangular_solve, qr, svd, eigh, matrix_exp; solve and det. Matrices are the last two axes, all others are batches.
+// f32 and f64. All other functions of linear algebra are compositions of these (expr/linalg.hpp). Must not know how
+// they are computed: that is in linalg_host.ipp.
+
+SINTER_NAMESPACE_BEGIN
+
+/// Who asks for a factorisation: for the name in errors, and whether a singular matrix is one.
+enum class FactorUse : std::uint8_t { unchecked, factor, solve, inv };
+enum class QrMode : std::uint8_t { reduced, complete, r };
+/// Which vectors of an SVD are computed.
+enum class SvdVectors : std::uint8_t { thin, full, none };
+
+namespace ops {
+
+/// The lower factor of symmetric positive definite matrices, of which the lower triangle is read, and `info` (i32): 0,
+/// or the order of the first leading minor that is not positive. The gradient is symmetric.
+struct Cholesky {
+  static constexpr OpInfo info{.name = "cholesky", .arity = 1, .kind = OpKind::structured};
+  static constexpr OpAttr<FactorUse> use{"use", 0, "unchecked factor solve inv"};
+  static constexpr auto attributes = attribute_list(use);
+  static void infer(const InferArgs& args, TypeList& out);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static void batch(const BatchArgs& args, BatchedList& results);
+};
+
+/// P a = L U with partial pivoting, of m rows and n columns: L (of ones on the diagonal) and U in one matrix, `pivots`
+/// (i32, from 1: row i was exchanged with row pivots[i]), `info` (i32: 0, or the first pivot, from 1, that is 0).
+struct LuFactor {
+  static constexpr OpInfo info{.name = "lu_factor", .arity = 1, .kind = OpKind::structured};
+  static constexpr OpAttr<FactorUse> use{"use", 0, "unchecked factor solve inv"};
+  static constexpr OpAttr<Dim> steps{"steps", 0};  // min(m, n)
+  static constexpr auto attributes = attribute_list(use, steps);
+  static void infer(const InferArgs& args, TypeList& out);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static void batch(const BatchArgs& args, BatchedList& results);
+};
+
+/// The rows, in order (i64), that pivots of lu_factor leave: row i of P a is row permutation[i] of a.
+struct LuPermutation {
+  static constexpr OpInfo info{.name = "lu_permutation", .arity = 1, .kind = OpKind::structured};
+  static constexpr OpAttr<Dim> rows{"rows", 0};
+  static constexpr auto attributes = attribute_list(rows);
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static Batched batch(const BatchArgs& args);
+};
+
+/// x with a x = b, where one triangle of a is read; or that of the transposed triangle. A zero on the diagonal gives
+/// infinities.
+struct TriangularSolve {
+  static constexpr OpInfo info{.name = "triangular_solve", .arity = 2, .kind = OpKind::structured};
+  static constexpr OpAttr<bool> upper{"upper", 0}, transposed{"transposed", 1}, unit{"unit", 2};
+  static constexpr auto attributes = attribute_list(upper, transposed, unit);
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& args);
+};
+
+/// Orthonormal Q and upper triangular R with a = Q R; r: R alone, which has no derivative.
+struct Qr {
+  static constexpr OpInfo info{.name = "qr", .arity = 1, .kind = OpKind::structured};
+  static constexpr OpAttr<QrMode> mode{"mode", 0, "reduced complete r"};
+  static constexpr OpAttr<Dim> steps{"steps", 0};  // min(m, n)
+  static constexpr auto attributes = attribute_list(mode, steps);
+  static void infer(const InferArgs& args, TypeList& out);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static void batch(const BatchArgs& args, BatchedList& results);
+};
+
+/// U, S, Vh with a = U diag(S) Vh, singular values in descending order; or S alone.
+struct Svd {
+  static constexpr OpInfo info{.name = "svd", .arity = 1, .kind = OpKind::structured};
+  static constexpr OpAttr<SvdVectors> vectors{"vectors", 0, "thin full none"};
+  static constexpr OpAttr<Dim> steps{"steps", 0};  // min(m, n)
+  static constexpr auto attributes = attribute_list(vectors, steps);
+  static void infer(const InferArgs& args, TypeList& out);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static void batch(const BatchArgs& args, BatchedList& results);
+};
+
+/// Eigenvalues of symmetric matrices in ascending order, of which the lower triangle is read, and the eigenvectors as
+/// columns; or the values alone.
+struct Eigh {
+  static constexpr OpInfo info{.name = "eigh", .arity = 1, .kind = OpKind::structured};
+  static constexpr OpAttr<bool> values_only{"values_only", 0};
+  static constexpr auto attributes = attribute_list(values_only);
+  static void infer(const InferArgs& args, TypeList& out);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static void batch(const BatchArgs& args, BatchedList& results);
+};
+
+/// e^a, by the Pade approximant of order 13 with scaling and squaring (Higham 2005).
+struct MatrixExp {
+  static constexpr OpInfo info{.name = "matrix_exp", .arity = 1, .kind = OpKind::structured};
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& args);
+};
+
+/// x with a x = b (a^T x = b), by lu_factor: gradients use the same factorisation.
+struct Solve {
+  static constexpr OpInfo info{.name = "solve", .arity = 2, .kind = OpKind::composite};
+  static constexpr OpAttr<bool> transposed{"transposed", 0};
+  static constexpr OpAttr<FactorUse> use{"use", 1, "unchecked factor solve inv"};
+  static constexpr auto attributes = attribute_list(transposed, use);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
+};
+
+/// pinv(a, atol, rtol): the inverse of Moore and Penrose, of singular values above atol and rtol times the largest
+/// (numbers of rank 0). The derivative is that for matrices of the same rank.
+struct Pinv {
+  static constexpr OpInfo info{.name = "pinv", .arity = 3, .kind = OpKind::composite};
+  static constexpr OpAttr<Dim> steps{"steps", 0};  // min(m, n)
+  static constexpr auto attributes = attribute_list(steps);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
+};
+
+/// The determinant. Its gradient is that of cofactors, also where the matrix is singular; not so its own derivative.
+struct Det {
+  static constexpr OpInfo info{.name = "det", .arity = 1, .kind = OpKind::composite};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
 // ---- sinter/ops/loss.hpp
 // Losses: scalars to minimise.
 
@@ -15352,6 +16408,77 @@ struct GeluTanh {
     const Val twice = x * (square(x) * (slope * cubic) + slope), share = sigmoid(twice);
     return {a.dout * (share + x * share * sigmoid(-twice) * (square(x) * (3 * slope * cubic) + slope))};
   }
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+// ---- sinter/ops/order.hpp
+// Order along one axis: sorting, the first elements of the order, single ones of it (median, mode, ...), and where
+// numbers stand in sorted ones. NaN is greater than every number, and equals keep their order. The host runs them; their
+// derivatives are gathers and scatters. Must not know how a row is ordered: order_rows.hpp does.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// Which results of an op that gives values and their positions there are: what nobody reads is dropped.
+enum class OrderedPart : std::uint8_t { both, values, indices };
+
+/// sort(x): the elements along attrs.axes[0] in ascending order, and their positions (i64).
+struct Sort {
+  static constexpr OpInfo info{.name = "sort", .arity = 1, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpAttr<bool> descending{"descending", 0};
+  static constexpr OpAttr<OrderedPart> part{"part", 1, "both values indices"};
+  static constexpr auto attributes = attribute_list(attr::axes, descending, part);
+  static void infer(const InferArgs& args, TypeList& out);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static void batch(const BatchArgs& a, BatchedList& results);
+  static void prune(const PruneArgs& args);
+};
+
+/// topk(x): the `count` largest (`smallest`: least) elements along attrs.axes[0] and their positions (i64), in that
+/// order, or as they stand in x (`in_place`).
+struct Topk {
+  static constexpr OpInfo info{.name = "topk", .arity = 1, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpAttr<Dim> count{"count", 0};
+  static constexpr OpAttr<bool> smallest{"smallest", 0}, in_place{"in_place", 2};
+  static constexpr OpAttr<OrderedPart> part{"part", 1, "both values indices"};
+  static constexpr auto attributes = attribute_list(attr::axes, count, smallest, in_place, part);
+  static void infer(const InferArgs& args, TypeList& out);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static void batch(const BatchArgs& a, BatchedList& results);
+  static void prune(const PruneArgs& args);
+};
+
+/// What order_statistic gives: the element number `rank` of the order (from 0); the lower median, NaN if there is one;
+/// that of the numbers; the most frequent element, the least of those, at its last position.
+enum class OrderStatisticKind : std::uint8_t { rank, median, nanmedian, mode };
+
+/// order_statistic(x): one element along attrs.axes[0], and its position (i64).
+struct OrderStatistic {
+  static constexpr OpInfo info{.name = "order_statistic", .arity = 1, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpAttr<OrderStatisticKind> kind{"kind", 0, "rank median nanmedian mode"};
+  static constexpr OpAttr<OrderedPart> part{"part", 1, "both values indices"};
+  static constexpr OpAttr<Dim> rank{"rank", 0};
+  static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim, kind, rank, part);
+  static void infer(const InferArgs& args, TypeList& out);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static void batch(const BatchArgs& a, BatchedList& results);
+  static void prune(const PruneArgs& args);
+};
+
+/// searchsorted(sorted, x): how many elements of the last axis of `sorted`, which ascends, come before those of x
+/// (`right`: or are equal), i64. `sorted` is one row, or has a row for each row of x.
+struct Searchsorted {
+  static constexpr OpInfo info{.name = "searchsorted", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpAttr<bool> right{"right", 0};
+  static constexpr auto attributes = attribute_list(right);
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs&) { return {Val{}, Val{}}; }
+  static Batched batch(const BatchArgs& a);
 };
 
 }  // namespace ops
@@ -16079,7 +17206,7 @@ inline void fill_with(Attrs& attrs, const Scalar& value, DType dtype, std::strin
   const std::int64_t number = leaf.kind != DTypeClass::floating ? leaf.integer
                               : fits                            ? static_cast<std::int64_t>(leaf.number)
                                                                 : 0;
-  if (dtype == DType::i32) fits = fits && number == static_cast<std::int32_t>(number);
+  fits = fits && number >= tensor_detail::lowest(dtype) && number <= tensor_detail::greatest(dtype);
   if (!fits)
     throw UserError(
         op,
@@ -16343,6 +17470,128 @@ SINTER_DECL Tensor rotary_embedding(const In& x, RotaryOptions options) {
 }
 
 SINTER_NAMESPACE_END
+// ---- sinter/expr/by_name.ipp
+// See the header.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// Operands of graphs, effects, and what runs functions are no values of others.
+inline bool is_callable(const OpInfo& op) {
+  return op.kind != OpKind::leaf && op.kind != OpKind::effect && op.bodies.empty() && op.refuse == nullptr &&
+         !op.is_call;
+}
+
+inline std::string_view kind_name(OpKind kind) {
+  switch (kind) {
+    case OpKind::leaf: return "leaf";
+    case OpKind::elementwise: return "elementwise";
+    case OpKind::reduction: return "reduction";
+    case OpKind::view: return "view";
+    case OpKind::structured: return "structured";
+    case OpKind::composite: return "composite";
+    case OpKind::effect: return "effect";
+  }
+  __builtin_unreachable();
+}
+inline std::string_view rule_name(const OpInfo& op) {
+  if (op.kind != OpKind::elementwise) return "";
+  switch (op.dtypes) {
+    case DTypeRule::promote: return "promoted";
+    case DTypeRule::compare: return "bool";
+    case DTypeRule::floating: return "promoted to floating";
+    case DTypeRule::logical: return "promoted, not floating";
+    case DTypeRule::select: return "promoted, of all but the first";
+    case DTypeRule::attribute: return "attribute dtype";
+    case DTypeRule::first: return "of the first";
+  }
+  __builtin_unreachable();
+}
+
+/// The name that is nearest to a misspelt one: that of which the fewest letters differ in their places.
+inline std::string_view nearest_op(std::string_view wanted) {
+  std::string_view best;
+  std::size_t fewest = wanted.size() / 2 + 1;
+  for (const OpInfo* op : all_ops()) {
+    if (!is_callable(*op)) continue;
+    std::vector<std::size_t> row(op->name.size() + 1);
+    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      std::size_t corner = std::exchange(row[0], i + 1);
+      for (std::size_t j = 0; j + 1 < row.size(); ++j) {
+        const std::size_t replaced = corner + (wanted[i] != op->name[j]);
+        corner = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, replaced}));
+      }
+    }
+    if (row.back() < fewest) fewest = row.back(), best = op->name;
+  }
+  return best;
+}
+
+inline const OpInfo& callable_op(std::string_view name, Location where) {
+  const OpInfo* op = find_op(name);
+  if (op != nullptr && is_callable(*op)) return *op;
+  const std::string_view near = nearest_op(name);
+  throw UserError("call",
+                  op == nullptr
+                      ? "there is no operation '" + std::string(name) + "'"
+                      : "'" + std::string(name) + "' runs functions or has effects; it is no value of tensors",
+                  where,
+                  op != nullptr  ? "call the function of that name"
+                  : near.empty() ? "list_ops() has them all"
+                                 : "did you mean '" + std::string(near) + "'? list_ops() has them all");
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL std::string OpSignature::text() const {
+  std::string out = std::string(name) + "(";
+  if (inputs < 0) out += "x...";
+  for (int i = 0; i < inputs; ++i) out += (i > 0 ? ", " : "") + std::string(1, "xyzwuvab"[i % 8]);
+  out += ")";
+  for (const OpAttribute& attribute : attributes)
+    out += (&attribute == attributes.data() ? " {" : ", ") + std::string(attribute.name);
+  return attributes.empty() ? out : out + "}";
+}
+
+SINTER_DECL std::vector<OpSignature> list_ops() {
+  std::vector<OpSignature> list;
+  for (const OpInfo* op : all_ops()) {
+    if (!expr_detail::is_callable(*op)) continue;
+    OpSignature& signature = list.emplace_back();
+    signature.name = op->name;
+    signature.kind = expr_detail::kind_name(op->kind);
+    signature.dtype = expr_detail::rule_name(*op);
+    signature.inputs = op->arity;
+    signature.is_differentiable = op->vjp != nullptr || op->decompose != nullptr;
+    for (const AttrInfo& info : op->attributes)
+      signature.attributes.push_back({info.name, attribute_description(info)});
+  }
+  return list;
+}
+
+SINTER_DECL std::vector<Tensor> call(std::string_view name, std::span<const In> inputs, std::string_view attributes,
+                                     Location where) {
+  const OpInfo& op = expr_detail::callable_op(name, where);
+  if (op.arity >= 0 && inputs.size() != as_index(op.arity))
+    throw UserError(
+        "call",
+        std::string(name) + " takes " + std::to_string(op.arity) + " inputs, not " + std::to_string(inputs.size()),
+        where);
+  Attrs attrs = parse_attributes(op, attributes, where);
+  std::vector<Leaf> leaves;
+  for (const In& input : inputs) leaves.push_back(input.leaf);
+  std::vector<Tensor> results;
+  for (Ref<TensorImpl>& result : record_results(op, leaves, std::move(attrs), where))
+    results.emplace_back(std::move(result));
+  return results;
+}
+SINTER_DECL std::vector<Tensor> call(std::string_view name, std::initializer_list<In> inputs,
+                                     std::string_view attributes, Location where) {
+  return call(name, std::span<const In>(inputs.begin(), inputs.size()), attributes, where);
+}
+
+SINTER_NAMESPACE_END
 #endif
 
 #if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
@@ -16460,17 +17709,22 @@ SINTER_NAMESPACE_BEGIN
 namespace scalar_meaning {
 
 /// Float to integer: towards zero; what does not fit becomes the nearest integer that does, NaN becomes 0.
-template <std::signed_integral To, std::floating_point From>
+template <std::integral To, std::floating_point From>
 constexpr To saturated(From x) {
-  constexpr From end = static_cast<From>(std::uint64_t{1} << (sizeof(To) * 8 - 1));  // 2^31 or 2^63, exact
+  constexpr int digits = std::numeric_limits<To>::digits;
+  constexpr From end = 2 * static_cast<From>(std::uint64_t{1} << (digits - 1));  // 2^7 to 2^63, exact
+  constexpr From begin = std::is_signed_v<To> ? -end : From(0);
   if (x != x) return 0;
-  return x >= end ? std::numeric_limits<To>::max() : x < -end ? std::numeric_limits<To>::min() : static_cast<To>(x);
+  return x >= end ? std::numeric_limits<To>::max() : x < begin ? std::numeric_limits<To>::min() : static_cast<To>(x);
 }
 
-/// Prim::convert on C++ numbers: float to integer saturates, anything to bool is `!= 0`.
+/// Prim::convert on C++ numbers: float to integer saturates, integer to narrower integer wraps, anything to bool is
+/// `!= 0`. A number becomes an f16 or a bf16 by way of a float.
 template <class To, class From>
 constexpr To converted(From x) {
-  if constexpr (std::is_same_v<To, bool>) return x != From(0);
+  if constexpr (FloatingElement<From> && !std::is_floating_point_v<From>) return converted<To>(static_cast<float>(x));
+  else if constexpr (FloatingElement<To> && !std::is_floating_point_v<To>) return To(static_cast<float>(x));
+  else if constexpr (std::is_same_v<To, bool>) return x != From(0);
   else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) return saturated<To>(x);
   else return static_cast<To>(x);
 }
@@ -16478,7 +17732,10 @@ constexpr To converted(From x) {
 /// A number as an element of an integer dtype, or of bool_.
 inline std::int64_t integer_of(double x, DType dtype) {
   if (dtype == DType::bool_) return x != 0;
-  return dtype == DType::i32 ? saturated<std::int32_t>(x) : saturated<std::int64_t>(x);
+  if (dtype == DType::i64) return saturated<std::int64_t>(x);
+  const std::int64_t fits = saturated<std::int64_t>(x), least = tensor_detail::lowest(dtype),
+                     most = tensor_detail::greatest(dtype);
+  return fits < least ? least : fits > most ? most : fits;
 }
 
 /// The smaller and the larger, IEEE 754-2019's minimum and maximum: NaN wins, and -0 is less than +0.
@@ -17628,13 +18885,8 @@ SINTER_DECL Frexp frexp(const In& x) {
 
 SINTER_DECL Tensor bitcast(const In& x, DType dtype) {
   const Ref<TensorImpl> value = x.tensor();
-  const DType from = value->type.dtype;
-  if (from == dtype) return Tensor(value);
-  if (size_of(from) != size_of(dtype) || size_of(dtype) == 1)
-    throw DTypeError(
-        "bitcast",
-        "x has dtype " + std::string(name(from)) + ", whose elements are not those of " + std::string(name(dtype)),
-        x.where, "f32 and i32 have elements of one size, and so have f64 and i64");
+  if (value->type.dtype == dtype) return Tensor(value);
+  ops_detail::require_same_bits("bitcast", value->type.dtype, dtype, x.where);
   Attrs attrs{.dtype = dtype, .has_dtype = true};
   return Tensor(record_op(op_info<ops::Bitcast>, {Leaf(value)}, std::move(attrs), x.where));
 }
@@ -17655,8 +18907,7 @@ SINTER_DECL Tensor nan_to_num(const In& x, NanToNumOptions options) {
   const expr_detail::Term t(x);
   if (!is_floating(t.dtype())) return t;
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  const double largest =
-      t.dtype() == DType::f32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+  const double largest = row(t.dtype()).largest;
   const expr_detail::Term above = where_of(t == infinity, options.posinf.value_or(largest), t);
   const expr_detail::Term finite = where_of(t == -infinity, options.neginf.value_or(-largest), above);
   return where_of(t != t, options.nan, finite);
@@ -17667,6 +18918,66 @@ SINTER_DECL Tensor addcmul(const In& x, const In& a, const In& b, double value) 
 }
 SINTER_DECL Tensor addcdiv(const In& x, const In& a, const In& b, double value) {
   return expr_detail::Term(x) + expr_detail::Term(a) / expr_detail::Term(b) * value;
+}
+
+namespace expr_detail {
+/// An op of operands as they were given: numbers among them decide no dtype.
+template <class Op, class... Rest>
+Term on_operands(const In& first, const Rest&... rest) {
+  return {Tensor(record_op(op_info<Op>, {first.leaf, rest.leaf...}, {}, first.where)), first.where};
+}
+inline Term is_not_zero(const In& x) { return on_operands<ops::Ne>(x, In(0, x.where)); }
+/// An extreme of two numbers, of which only one that is no NaN counts.
+template <class Extreme>
+Term extreme_number(const In& a, const In& b) {
+  const Term either_one = on_operands<Extreme>(a, b);
+  const Term a_counts = on_operands<ops::Where>(In(on_operands<ops::Ne>(b, b)), a, In(either_one));
+  return on_operands<ops::Where>(In(on_operands<ops::Ne>(a, a)), b, In(a_counts));
+}
+/// The bound where x is on or beyond it, or the bound is NaN.
+template <class Beyond>
+Term limited(const In& x, const In& bound) {
+  const Term takes_bound = either(on_operands<Beyond>(x, bound), on_operands<ops::Ne>(bound, bound));
+  return on_operands<ops::Where>(In(takes_bound), bound, x);
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor fmax(const In& a, const In& b) { return expr_detail::extreme_number<ops::Maximum>(a, b); }
+SINTER_DECL Tensor fmin(const In& a, const In& b) { return expr_detail::extreme_number<ops::Minimum>(a, b); }
+SINTER_DECL Tensor clamp_min(const In& x, const In& low) { return expr_detail::limited<ops::Le>(x, low); }
+SINTER_DECL Tensor clamp_max(const In& x, const In& high) { return expr_detail::limited<ops::Ge>(x, high); }
+SINTER_DECL Tensor float_power(const In& a, const In& b) {
+  return expr_detail::on_operands<ops::Pow>(In(cast(a, DType::f64), a.where), In(cast(b, DType::f64), a.where));
+}
+SINTER_DECL Tensor true_divide(const In& a, const In& b) { return expr_detail::on_operands<ops::Div>(a, b); }
+SINTER_DECL Tensor rsub(const In& a, const In& b, double alpha) {
+  if (alpha == 1) return expr_detail::on_operands<ops::Sub>(b, a);
+  return expr_detail::on_operands<ops::Sub>(b, In(expr_detail::Term(a) * alpha));
+}
+SINTER_DECL Tensor negative(const In& x) { return expr_detail::on_operands<ops::Neg>(x); }
+SINTER_DECL Tensor sgn(const In& x) { return expr_detail::on_operands<ops::Sign>(x); }
+
+SINTER_DECL Tensor logical_and(const In& a, const In& b) {
+  return both(expr_detail::is_not_zero(a), expr_detail::is_not_zero(b));
+}
+SINTER_DECL Tensor logical_or(const In& a, const In& b) {
+  return either(expr_detail::is_not_zero(a), expr_detail::is_not_zero(b));
+}
+SINTER_DECL Tensor logical_xor(const In& a, const In& b) {
+  return expr_detail::is_not_zero(a) != expr_detail::is_not_zero(b);
+}
+SINTER_DECL Tensor logical_not(const In& x) { return expr_detail::on_operands<ops::Eq>(x, In(0, x.where)); }
+
+/// log is asked for positive numbers alone, so that derivatives elsewhere are no NaN of its own.
+SINTER_DECL Tensor entr(const In& x) {
+  using expr_detail::Term;
+  const Term t = expr_detail::floating(x), is_positive = 0.0 < t, inside = where_of(is_positive, t, 1.0);
+  const Term below = where_of(t < 0.0, -std::numeric_limits<double>::infinity(), t);  // 0 and NaN stay
+  return where_of(is_positive, -(inside * expr_detail::apply<ops::Log>(inside)), below);
+}
+SINTER_DECL Tensor ndtr(const In& x) {
+  const expr_detail::Term t = expr_detail::floating(x);
+  return expr_detail::apply<ops::Erfc>(t * -0.70710678118654752440) * 0.5;
 }
 
 SINTER_DECL Tensor isclose(const In& a, const In& b, CloseOptions options) {
@@ -18034,6 +19345,107 @@ SINTER_DECL Tensor cummin(const In& x, int axis, CumulativeOptions options) {
 }
 
 SINTER_NAMESPACE_END
+// ---- sinter/expr/distributions.ipp
+// Inverse distribution functions of uniform numbers, and races of exponential ones.
+
+SINTER_NAMESPACE_BEGIN
+
+namespace expr_detail {
+inline void require_parameter(bool holds, std::string_view op, const char* parameter, double value, const char* rule,
+                              Location where) {
+  if (!holds) throw UserError(op, std::string(parameter) + " is " + std::to_string(value), where, rule);
+}
+/// Mean 1. Uniform numbers are below 1, so all are finite.
+inline Term standard_exponential(const Shape& shape, TensorOptions options, Location where) {
+  const Term u(rand(shape, options, where), where);
+  return -apply<ops::Log1p>(-u);
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor uniform(double low, double high, const Shape& shape, TensorOptions options, Location where) {
+  expr_detail::require_parameter(low <= high, "uniform", "low", low, "it must be at most `high`", where);
+  return expr_detail::Term(rand(shape, options, where), where) * (high - low) + low;
+}
+SINTER_DECL Tensor normal(double mean, double stddev, const Shape& shape, TensorOptions options, Location where) {
+  expr_detail::require_parameter(stddev >= 0, "normal", "stddev", stddev, "it must not be negative", where);
+  return expr_detail::Term(randn(shape, options, where), where) * stddev + mean;
+}
+SINTER_DECL Tensor log_normal(double mean, double stddev, const Shape& shape, TensorOptions options, Location where) {
+  expr_detail::require_parameter(stddev >= 0, "log_normal", "stddev", stddev, "it must not be negative", where);
+  return expr_detail::apply<ops::Exp>(expr_detail::Term(randn(shape, options, where), where) * stddev + mean);
+}
+SINTER_DECL Tensor exponential(double rate, const Shape& shape, TensorOptions options, Location where) {
+  expr_detail::require_parameter(rate > 0, "exponential", "rate", rate, "it must be positive", where);
+  return expr_detail::standard_exponential(shape, options, where) * (1 / rate);
+}
+SINTER_DECL Tensor cauchy(double median, double scale, const Shape& shape, TensorOptions options, Location where) {
+  expr_detail::require_parameter(scale > 0, "cauchy", "scale", scale, "it must be positive", where);
+  const expr_detail::Term u(rand(shape, options, where), where);
+  return expr_detail::apply<ops::Tan>((u - 0.5) * std::numbers::pi) * scale + median;
+}
+/// The difference of two exponential numbers: unlike the inverse distribution function it is finite everywhere.
+SINTER_DECL Tensor laplace(double mean, double scale, const Shape& shape, TensorOptions options, Location where) {
+  expr_detail::require_parameter(scale > 0, "laplace", "scale", scale, "it must be positive", where);
+  const expr_detail::Term a = expr_detail::standard_exponential(shape, options, where);
+  return (a - expr_detail::standard_exponential(shape, options, where)) * scale + mean;
+}
+SINTER_DECL Tensor geometric(double p, const Shape& shape, TensorOptions options, Location where) {
+  expr_detail::require_parameter(p > 0 && p <= 1, "geometric", "p", p, "it must be in (0, 1]", where);
+  const expr_detail::Term time = expr_detail::standard_exponential(shape, options, where);
+  return expr_detail::apply<ops::Floor>(time * (-1 / std::log1p(-p))) + 1.0;
+}
+
+SINTER_DECL Tensor bernoulli(const In& p) {
+  const expr_detail::Term t(p);
+  if (!is_floating(t.dtype()))
+    throw DTypeError("bernoulli", "p is " + std::string(name(t.dtype())), p.where, "convert it: p.to(f32)");
+  return cast(expr_detail::Term(rand_like(t), p.where) < t, t.dtype());
+}
+/// A number below 1 that f64 holds, times at most 2^53, is rounded to no more than the number below the product with 1.
+SINTER_DECL Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options,
+                           Location where) {
+  if (low >= high)
+    throw UserError("randint", "low is " + std::to_string(low) + ", high is " + std::to_string(high), where,
+                    "low must be less than high");
+  const std::uint64_t numbers = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  if (numbers > std::uint64_t{1} << 53)
+    throw UserError("randint", std::to_string(numbers) + " numbers to choose from", where, "there may be 2^53");
+  const expr_detail::Term u(rand(shape, {.dtype = DType::f64, .device = options.device}, where), where);
+  const Tensor steps = cast(expr_detail::apply<ops::Floor>(u * static_cast<double>(numbers)), DType::i64);
+  return cast(In(Tensor(steps + low), where), options.dtype);
+}
+SINTER_DECL Tensor randperm(Dim count, TensorOptions options, Location where) {
+  const Tensor keys = rand({count}, {.dtype = DType::f64, .device = options.device}, where);
+  return cast(In(argsort(In(keys, where)), where), options.dtype);
+}
+/// With replacement by the inverse of the sums of weights. Without it the first in a race: times that are exponential
+/// with the weights as rates finish in the order of draws without replacement (Efraimidis and Spirakis 2006).
+SINTER_DECL Tensor multinomial(const In& weights, Dim count, Replacement replacement) {
+  using expr_detail::Term;
+  const Location where = weights.where;
+  const Term given(weights);
+  const Shape shape = given.shape();
+  if (!is_floating(given.dtype()))
+    throw DTypeError("multinomial", "weights are " + std::string(name(given.dtype())), where,
+                     "convert them: weights.to(f32)");
+  if (shape.rank() != 1 && shape.rank() != 2)
+    throw ShapeError("multinomial", "weights are " + shape.text(), where, "they must be [n] or [rows, n]");
+  const TensorOptions in_f64{.dtype = DType::f64, .device = given.value.device()};
+  const Term w(cast(given, DType::f64), where);
+  if (replacement == Replacement::no) {
+    if (!expr_detail::is_at_most(count, shape[-1]))
+      throw ShapeError("multinomial", count.text() + " of " + shape[-1].text() + " elements", where,
+                       "draw no more than there are, or with Replacement::yes");
+    const Term speed = w / expr_detail::standard_exponential(shape, in_f64, where);
+    return topk(where_of(w == 0.0, -1.0, speed), count).indices;
+  }
+  Shape drawn = shape;
+  drawn.set(shape.rank() - 1, count);
+  const Term sums(cumsum(w, -1), where), total(narrow(sums, -1, shape[-1] - Dim(1), 1), where);
+  return searchsorted(sums, Term(rand(drawn, in_f64, where), where) * total, {.right = true});
+}
+
+SINTER_NAMESPACE_END
 // ---- sinter/expr/dropout.ipp
 // Uniform numbers against p.
 
@@ -18393,6 +19805,187 @@ SINTER_DECL void RecordedValue::release() noexcept {
 }
 
 }  // namespace expr_detail
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/found.ipp
+// Sizes that data or the user say, and what is made of the positions that are found.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// Throws where nobody can say how many are found.
+inline void require_size(const Tensor& x, std::string_view op, std::string_view call, Location where) {
+  if (x.impl()->trace == 0) return;
+  throw TraceError(op, "how many elements are found is data, and the function is traced", where,
+                   "state how many there may be: " + std::string(call));
+}
+
+/// Positions of what is not 0 among all elements; -1 where there are no more.
+inline Term found_positions(const Term& x, const std::optional<Dim>& size, std::string_view op, std::string_view call) {
+  if (!size) require_size(x.value, op, call, x.where);
+  if (size && !is_at_most(0, *size)) throw ShapeError(op, "the size is " + size->text(), x.where);
+  const Dim count = size ? *size : Dim(item<std::int64_t>(In(count_nonzero(x), x.where)));
+  SharedAttrs shared;
+  shared.edit().set(ops::Nonzero::size, count);
+  const Tensor flat = reshape(x, Shape{x.shape().numel()});
+  return {record<ops::Nonzero>({Leaf(flat.impl())}, std::move(shared), x.where), x.where};
+}
+/// A number of x's dtype, beside it.
+inline Term number_for(const Term& x, const Scalar& number) {
+  if (number.is_number())
+    return {full(Shape{}, number, {.dtype = x.dtype(), .device = x.value.device()}, x.where), x.where};
+  const Tensor given(In(number, x.where).tensor());
+  return {cast(In(given, x.where), x.dtype()), x.where};
+}
+inline Term whole_number(Dim number, Location where) { return {cast(In(number, where), DType::i64), where}; }
+/// `fill` where there are no more positions.
+inline Tensor filled(const Term& values, const Term& positions, const FoundOptions& options) {
+  if (!options.size) return values;
+  return where_of(positions < whole_number(0, values.where), number_for(values, options.fill), values);
+}
+/// Elements of a list at these positions; anything at those below 0.
+inline Term taken(const Term& list, const Term& positions) {
+  const Dim count = list.shape()[0];
+  if (count.is_static() && count.value() == 0)
+    return {zeros(positions.shape(), {.dtype = list.dtype(), .device = list.value.device()}, list.where), list.where};
+  return {take(list, apply<ops::Maximum>(positions, whole_number(0, list.where)), 0), list.where};
+}
+
+inline Unique unique_of(const In& given, const UniqueOptions& options, ops::UniqueOrder order, std::string_view op) {
+  const Term x(given);
+  const std::string call = std::string(op) + "(x, {.size = n})";
+  if (!options.size) require_size(x.value, op, call, given.where);
+  if (options.size && !is_at_most(0, *options.size))
+    throw ShapeError(op, "the size is " + options.size->text(), given.where);
+  const Dim elements = x.shape().numel();
+  const Term flat(reshape(given, Shape{elements}), given.where);
+  Attrs attrs;
+  attrs.set(ops::Unique::size, options.size ? *options.size : elements);
+  attrs.set(ops::Unique::order, order);
+  Leaf leaves[] = {leaf_of(flat)};
+  const auto results = record_results(op_info<ops::Unique>, leaves, std::move(attrs), given.where);
+  Term first = Term(Tensor(results[0]), given.where), counts = Term(Tensor(results[2]), given.where);
+  const Tensor inverse = reshape(In(Tensor(results[1]), given.where), x.shape());
+  if (!options.size) {
+    eval({first.value, inverse, counts.value}, given.where);
+    const Dim found(item<std::int64_t>(In(count_nonzero(counts), given.where)));
+    first = Term(narrow(first, 0, 0, found), given.where);
+    counts = Term(narrow(counts, 0, 0, found), given.where);
+  }
+  return {filled(taken(flat, first), first, {.size = options.size, .fill = options.fill}), inverse, counts};
+}
+
+// ---- masks as indices -----------------------------------------------------------------------------------------------
+
+inline bool is_mask(const Index& position) {
+  return position.kind == Index::Kind::gather && position.indices->type.dtype == DType::bool_;
+}
+SINTER_DECL bool has_mask(std::span<const Index> positions) {
+  return std::any_of(positions.begin(), positions.end(), is_mask);
+}
+inline int axes_of(const Index& position) { return is_mask(position) ? position.indices->type.shape.rank() : 1; }
+
+/// That a mask has the extents of the axes that it covers.
+inline void check_mask(const Shape& shape, int axis, const Shape& mask, std::string_view op, Location where) {
+  bool fits = mask.rank() > 0 && axis + mask.rank() <= shape.rank();
+  for (int i = 0; fits && i < mask.rank(); ++i) fits = mask[i] == shape[axis + i];
+  if (!fits)
+    throw ShapeError(
+        op, "a mask is " + mask.text() + " for the axes from " + std::to_string(axis) + " on of " + shape.text(), where,
+        "it has the extents of the axes that it covers");
+}
+
+SINTER_DECL UnmaskedIndex without_masks(const In& x, std::span<const Index> positions, std::string_view op) {
+  const Term given(x);
+  const Shape shape = given.shape();
+  UnmaskedIndex out;
+  Shape joined;
+  int axis = 0;
+  for (const Index& position : positions) {
+    out.positions.push_back(position);
+    const int covered = axes_of(position);
+    Dim extent = 1;
+    if (is_mask(position)) {
+      const Term mask(Tensor(position.indices), x.where);
+      check_mask(shape, axis, mask.shape(), op, x.where);
+      const Term found = found_positions(mask, {}, op, "masked_select(x, mask, {.size = n}), or where(mask, a, b)");
+      out.positions.back() = Index(found.value, x.where);
+    }
+    if (axis + covered > shape.rank())
+      throw IndexError(op, std::to_string(positions.size()) + " positions for a tensor of shape " + shape.text(),
+                       x.where, "masks cover as many axes as they have");
+    for (int i = 0; i < covered; ++i) extent *= shape[axis + i];
+    joined.push_back(extent);
+    axis += covered;
+  }
+  for (; axis < shape.rank(); ++axis) joined.push_back(shape[axis]);
+  out.x = reshape(x, joined);
+  return out;
+}
+
+SINTER_DECL std::optional<Tensor> only_mask(const Shape& shape, std::span<const Index> positions, Location where) {
+  std::optional<Tensor> mask;
+  int axis = 0, at = 0;
+  for (const Index& position : positions) {
+    if (is_mask(position) && !mask) {
+      mask = Tensor(position.indices);
+      at = axis;
+    } else if (position.kind != Index::Kind::all) {
+      return {};
+    }
+    axis += axes_of(position);
+  }
+  if (!mask) return {};
+  check_mask(shape, at, mask->shape(), "at", where);
+  Shape wide = mask->shape();
+  for (int i = at + mask->rank(); i < shape.rank(); ++i) wide.push_back(1);
+  return reshape(In(*mask, where), wide);
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor flatnonzero(const In& x, FoundOptions options) {
+  using namespace expr_detail;
+  const Term positions = found_positions(Term(x), options.size, "flatnonzero", "flatnonzero(x, {.size = n})");
+  return filled(positions, positions, options);
+}
+/// Positions taken apart, the last axis first.
+SINTER_DECL Tensor nonzero(const In& x, FoundOptions options) {
+  using namespace expr_detail;
+  const Term given(x), positions = found_positions(given, options.size, "nonzero", "nonzero(x, {.size = n})");
+  const Shape shape = given.shape();
+  if (shape.rank() == 0)
+    return zeros(Shape{positions.shape()[0], 0}, {.dtype = DType::i64, .device = given.value.device()}, x.where);
+  std::vector<Tensor> columns(as_index(shape.rank()));
+  Term rest = positions;
+  for (int axis = shape.rank(); axis-- > 0;) {
+    const Term extent = whole_number(shape[axis], x.where);
+    const Term quotient = apply<ops::FloorDivide>(rest, extent);
+    columns[as_index(axis)] = filled(axis == 0 ? rest : rest - quotient * extent, positions, options);
+    rest = quotient;
+  }
+  return stack(columns, 1, x.where);
+}
+SINTER_DECL Tensor masked_select(const In& x, const In& mask, FoundOptions options) {
+  using namespace expr_detail;
+  const Term given(x), chosen(Term(mask).value, x.where);
+  if (chosen.dtype() != DType::bool_)
+    throw DTypeError("masked_select", "the mask is " + std::string(name(chosen.dtype())), x.where,
+                     "compare first: mask != 0");
+  const Shape shape = broadcast(given.shape(), chosen.shape(), "masked_select", x.where);
+  const Term wide(expand(chosen, shape), x.where);
+  const Term positions = found_positions(wide, options.size, "masked_select", "masked_select(x, mask, {.size = n})");
+  const Term list(reshape(In(expand(given, shape), x.where), Shape{shape.numel()}), x.where);
+  return filled(taken(list, positions), positions, options);
+}
+
+SINTER_DECL Unique unique(const In& x, UniqueOptions options) {
+  return expr_detail::unique_of(x, options, options.sorted ? ops::UniqueOrder::ascending : ops::UniqueOrder::as_found,
+                                "unique");
+}
+SINTER_DECL Unique unique_consecutive(const In& x, UniqueOptions options) {
+  return expr_detail::unique_of(x, options, ops::UniqueOrder::neighbours, "unique_consecutive");
+}
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/gather_scatter_records.hpp
@@ -19181,6 +20774,10 @@ inline void copy_between(const Type& type, const void* from, const Strides& from
       copy_elements(type.shape, static_cast<const std::uint8_t*>(from), from_strides, static_cast<std::uint8_t*>(to),
                     to_strides);
       break;
+    case 2:
+      copy_elements(type.shape, static_cast<const std::uint16_t*>(from), from_strides, static_cast<std::uint16_t*>(to),
+                    to_strides);
+      break;
     case 4:
       copy_elements(type.shape, static_cast<const std::uint32_t*>(from), from_strides, static_cast<std::uint32_t*>(to),
                     to_strides);
@@ -19225,10 +20822,28 @@ std::string shortest_text(T x, std::chars_format format) {
          text.substr(exponent);
 }
 
+/// The decimal number of fewest digits that rounds to `x`.
+template <class Half>
+float printed(Half x) {
+  const auto value = static_cast<float>(x);
+  if (!std::isfinite(value)) return value;
+  for (int digits = 1; digits < 9; ++digits) {
+    char text[32];
+    float shortened = 0;
+    const char* const end =
+        std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, digits - 1).ptr;
+    std::from_chars(text, end, shortened);
+    if (Half(shortened).bits == x.bits) return shortened;
+  }
+  return value;
+}
+
 /// How the numbers of one tensor are written, so that they stand in columns: NumPy's rules.
 class NumberFormat {
  public:
   void look_at(bool) { width_ = 5; }  // "False"
+  void look_at(float16 x) { look_at(printed(x)); }
+  void look_at(bfloat16 x) { look_at(printed(x)); }
   template <std::integral T>
   void look_at(T x) {
     width_ = std::max(width_, std::to_string(x).size());
@@ -19248,6 +20863,8 @@ class NumberFormat {
     measure(scientific_, shortest_text(x, std::chars_format::scientific));
   }
 
+  std::string text(float16 x) const { return text(printed(x)); }
+  std::string text(bfloat16 x) const { return text(printed(x)); }
   std::string text(bool x) const { return padded(x ? "True" : "False", width_); }
   template <std::integral T>
   std::string text(T x) const {
@@ -19273,6 +20890,7 @@ class NumberFormat {
   static std::string alone(T x) {
     if constexpr (std::same_as<T, bool>) return x ? "True" : "False";
     else if constexpr (std::integral<T>) return std::to_string(x);
+    else if constexpr (!std::floating_point<T>) return alone(printed(x));
     else {
       if (!std::isfinite(x)) return text_of_odd(x);
       T size = std::abs(x);
@@ -19719,8 +21337,8 @@ inline Ref<TensorImpl> dense_operand(const Leaf& leaf, std::string_view op, Loca
   Ref<Storage> storage = Storage::allocate(as_index(size_of(dtype)));
   visit_dtype(dtype, [&](auto element) {
     using T = decltype(element);
-    *static_cast<T*>(storage->data()) =
-        leaf.kind == DTypeClass::floating ? static_cast<T>(leaf.number) : static_cast<T>(leaf.integer);
+    *static_cast<T*>(storage->data()) = leaf.kind == DTypeClass::floating ? scalar_meaning::converted<T>(leaf.number)
+                                                                          : scalar_meaning::converted<T>(leaf.integer);
   });
   return TensorImpl::make_ready({dtype, Device::cpu(), {}}, std::move(storage));
 }
@@ -19892,6 +21510,10 @@ inline Gathers gathers_of(const Region& region, std::span<const Index> positions
 }  // namespace expr_detail
 
 SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
+  if (expr_detail::has_mask(positions)) {
+    const expr_detail::UnmaskedIndex plain = expr_detail::without_masks(x, positions, "index");
+    return index(In(plain.x, x.where), plain.positions);
+  }
   Ref<TensorImpl> value = x.tensor();
   expr_detail::Region region = expr_detail::region_of(value->type.shape, positions, "index", x.where);
   Shape kept = region.kept(value->type.shape);
@@ -19967,8 +21589,27 @@ inline Tensor scatter_into(const Tensor& part, const Gathers& gathers, const Ten
   return reshape(In(record_scatter(table, joined.index, wide, {.axis = joined.axis}, combine, where), where), whole);
 }
 
+inline Tensor combine_at(const In& base, std::span<const Index> positions, const In& value, Combine combine);
+/// The same where there are masks among the positions. A number is chosen where a single mask holds, so that nobody has
+/// to know where that is.
+inline Tensor combine_at_masks(const In& base, std::span<const Index> positions, const In& value, Combine combine) {
+  const Tensor target(base.tensor());
+  const bool is_number = !value.leaf.value || value.leaf.value->type.shape.rank() == 0;
+  if (const auto mask = is_number ? only_mask(target.shape(), positions, value.where) : std::nullopt) {
+    const Tensor number = cast(In(number_beside(value, *target.impl()), value.where), target.dtype());
+    Tensor changed = number;
+    if (combine == Combine::add) changed = target + number;
+    if (combine == Combine::mul) changed = target * number;
+    return where(*mask, changed, target, value.where);
+  }
+  const UnmaskedIndex plain = without_masks(In(target, value.where), positions, "at");
+  return reshape(In(combine_at(In(plain.x, value.where), plain.positions, value, combine), value.where),
+                 target.shape());
+}
+
 /// `base` with the part at `positions` combined with `value`: without index tensors, replaced by it.
 inline Tensor combine_at(const In& base, std::span<const Index> positions, const In& value, Combine combine) {
+  if (has_mask(positions)) return combine_at_masks(base, positions, value, combine);
   Ref<TensorImpl> target = base.tensor();
   const Shape whole = target->type.shape;
   const Region region = region_of(whole, positions, "at", value.where);
@@ -20232,6 +21873,611 @@ SINTER_DECL void set_default_device(Device device, Location where) {
   tensor_detail::store_default_device(expr_detail::checked_device(device, "set_default_device", where));
 }
 
+SINTER_NAMESPACE_END
+// ---- sinter/expr/linalg.ipp
+// From users' operands to factorisations: dtypes, batches, sides and triangles by transposing.
+
+SINTER_NAMESPACE_BEGIN
+namespace linalg {
+namespace detail {
+
+using expr_detail::Term;
+using Results = std::vector<Term>;
+
+/// All results of an op of one operand.
+template <class Op>
+Results apply_all(const Term& x, SharedAttrs attrs) {
+  std::array<Leaf, 1> leaves{Leaf(x.value.impl())};
+  Results results;
+  for (Ref<TensorImpl>& value : record_shared_results(op_info<Op>, leaves, std::move(attrs), x.where))
+    results.emplace_back(Tensor(std::move(value)), x.where);
+  return results;
+}
+template <class Op>
+Term apply_pair(const Term& a, const Term& b, SharedAttrs attrs) {
+  return {expr_detail::record<Op>({Leaf(a.value.impl()), Leaf(b.value.impl())}, std::move(attrs), a.where), a.where};
+}
+
+/// The operand as f32 or f64, with a matrix in its last axes.
+inline Term matrices(const In& x, std::string_view op) {
+  const Term t = expr_detail::floating(x);
+  if (t.dtype() != DType::f32 && t.dtype() != DType::f64)
+    throw DTypeError(op, "a is " + std::string(name(t.dtype())) + ", it must be f32 or f64", x.where,
+                     "cast it: a.to(DType::f32)");
+  if (t.rank() < 2) throw ShapeError(op, "a is " + t.shape().text() + ", matrices (..., m, n) are required", x.where);
+  return t;
+}
+inline Term square_matrices(const In& x, std::string_view op) {
+  const Term t = matrices(x, op);
+  const Shape shape = t.shape();
+  if (!(shape[-1] == shape[-2]))
+    throw ShapeError(op, "a is " + shape.text() + ", square matrices (..., n, n) are required", x.where);
+  return t;
+}
+inline Term transposed(const Term& x) { return {transpose(x, -2, -1), x.where}; }
+inline Term transposed_if(bool is_wanted, const Term& x) { return is_wanted ? transposed(x) : x; }
+inline Term product(const Term& a, const Term& b) { return {matmul(a, b), a.where}; }
+inline Shape batch_of(const Term& x, int matrix_axes = 2) {
+  const Shape shape = x.shape();
+  return Shape(shape.dims().first(as_index(shape.rank() - matrix_axes)));
+}
+inline Dim rows_of(const Term& x) { return x.shape()[-2]; }
+inline Dim columns_of(const Term& x) { return x.shape()[-1]; }
+inline Shape followed_by(Shape batch, std::initializer_list<Dim> dims) {
+  for (Dim dim : dims) batch.push_back(dim);
+  return batch;
+}
+inline Dim least_extent(const Term& x) {
+  const Dim rows = rows_of(x), columns = columns_of(x);
+  return identical(rows, columns) || expr_detail::is_at_most(rows, columns) ? rows : columns;
+}
+/// (n, n), for every matrix of the batch.
+inline Term identity(const Term& like, Dim n) {
+  const Term one(eye(n, {.dtype = like.dtype(), .device = like.value.device()}, like.where), like.where);
+  return {expand(one, followed_by(batch_of(like), {n, n})), like.where};
+}
+
+/// Operands of one dtype, with batches that are equal; vectors on the right side as columns.
+struct System {
+  Term a, b;
+  bool is_vector = false;
+};
+inline System system_of(const In& a, const In& b, bool is_square, std::string_view op) {
+  const DType dtype = promote(expr_detail::floating(a).dtype(), expr_detail::floating(b).dtype());
+  System out{{cast(a, dtype), a.where}, {cast(b, dtype), a.where}};
+  matrices(out.a, op);
+  if (is_square) square_matrices(out.a, op);
+  const Shape of_a = out.a.shape(), of_b = out.b.shape();
+  out.is_vector = of_b.rank() == 1 ||
+                  (of_b.rank() + 1 == of_a.rank() && of_b == Shape(of_a.dims().first(as_index(of_a.rank() - 1))));
+  if (out.is_vector) out.b = {unsqueeze(out.b, -1), a.where};
+  if (out.b.rank() < 2) throw ShapeError(op, "b is " + of_b.text() + ", a vector or matrices are required", a.where);
+  return out;
+}
+inline void require_size(const System& s, bool is_left, std::string_view op) {
+  if (!is_left && s.is_vector)
+    throw ShapeError(op, "a is " + s.a.shape().text() + ", b is a vector, and x a = b is asked for", s.a.where,
+                     "give the vector a second axis: unsqueeze(b, 0)");
+  if (!(rows_of(s.a) == (is_left ? rows_of(s.b) : columns_of(s.b))))
+    throw ShapeError(op, "a is " + s.a.shape().text() + ", b is " + s.b.shape().text(), s.a.where,
+                     is_left ? "b must have as many rows as a" : "b must have as many columns as a");
+}
+inline void broadcast_batches(System& s, std::string_view op) {
+  const Shape batch = broadcast(batch_of(s.a), batch_of(s.b), op, s.a.where);
+  s.a = {expand(s.a, followed_by(batch, {rows_of(s.a), columns_of(s.a)})), s.a.where};
+  s.b = {expand(s.b, followed_by(batch, {rows_of(s.b), columns_of(s.b)})), s.a.where};
+}
+/// `solve(a, b)` on operands of equal batches. One matrix for a batch of right sides is one system of more columns.
+template <class F>
+Term solved(System s, bool is_left, std::string_view op, const F& solve) {
+  require_size(s, is_left, op);
+  if (!is_left) s.b = transposed(s.b);
+  const Shape shape = s.b.shape();
+  Term x = s.b;
+  if (s.a.rank() == 2 && shape.rank() > 2) {
+    const Term columns(movedim(s.b, -2, 0), s.a.where);
+    Shape joined{shape[-2]}, apart{shape[-2]};
+    joined.push_back(shape.numel() == Dim(0) ? Dim(0) : Dim(-1));
+    for (int i = 0; i < shape.rank(); ++i)
+      if (i != shape.rank() - 2) apart.push_back(shape[i]);
+    const Term flat(reshape(columns, joined), s.a.where);
+    x = {movedim(Term(reshape(solve(s.a, flat), apart), s.a.where), 0, -2), s.a.where};
+  } else {
+    broadcast_batches(s, op);
+    x = solve(s.a, s.b);
+  }
+  if (!is_left) x = transposed(x);
+  return s.is_vector ? Term(squeeze(x, -1), x.where) : x;
+}
+
+inline SharedAttrs lu_attrs(const Term& a, FactorUse use) {
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::LuFactor::use, use);
+  attrs.set(ops::LuFactor::steps, least_extent(a));
+  return shared;
+}
+inline Results lu_of(const Term& a, FactorUse use) { return apply_all<ops::LuFactor>(a, lu_attrs(a, use)); }
+inline Term permutation_of(const Term& pivots, Dim rows) {
+  SharedAttrs shared;
+  shared.edit().set(ops::LuPermutation::rows, rows);
+  return apply_all<ops::LuPermutation>(pivots, std::move(shared))[0];
+}
+/// Row permutation[i] of x as row i; and the other way.
+inline Term permuted_rows(const Term& x, const Term& permutation) {
+  const int axis = x.rank() - 2;
+  return apply_pair<ops::Take>(x, permutation,
+                               Attrs{.axes = {axis}}.with(ops::Take::shared, axis).with(ops::Take::inner, 0));
+}
+inline Term rows_put_back(const Term& x, const Term& permutation) {
+  const int axis = x.rank() - 2;
+  SharedAttrs attrs = Attrs{.axes = {axis}}
+                          .with(ops::Scatter::shared, axis)
+                          .with(ops::Scatter::inner, 0)
+                          .with(ops::Scatter::combine, Combine::none);
+  const Tensor base = zeros_like(x);
+  return {expr_detail::record<ops::Scatter>({Leaf(base.impl()), Leaf(permutation.value.impl()), Leaf(x.value.impl())},
+                                            std::move(attrs), x.where),
+          x.where};
+}
+inline Term solve_general(const Term& a, const Term& b, bool is_transposed, FactorUse use) {
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::Solve::transposed, is_transposed);
+  attrs.set(ops::Solve::use, use);
+  return apply_pair<ops::Solve>(a, b, std::move(shared));
+}
+struct TriangleKind {
+  bool upper = false, transposed = false, unit = false;
+};
+inline Term solve_triangle(const Term& a, const Term& b, TriangleKind kind) {
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::TriangularSolve::upper, kind.upper);
+  attrs.set(ops::TriangularSolve::transposed, kind.transposed);
+  attrs.set(ops::TriangularSolve::unit, kind.unit);
+  return apply_pair<ops::TriangularSolve>(a, b, std::move(shared));
+}
+
+inline Results cholesky_of(const In& a, CholeskyOptions options, FactorUse use, std::string_view op) {
+  SharedAttrs shared;
+  shared.edit().set(ops::Cholesky::use, use);
+  Results results = apply_all<ops::Cholesky>(transposed_if(options.upper, square_matrices(a, op)), std::move(shared));
+  results[0] = transposed_if(options.upper, results[0]);
+  return results;
+}
+inline Term solve_general_side(const In& a, const In& b, bool is_left, FactorUse use, std::string_view op) {
+  return solved(system_of(a, b, true, op), is_left, op,
+                [&](const Term& x, const Term& y) { return solve_general(x, y, !is_left, use); });
+}
+inline Term inverse_of(const In& a, FactorUse use, std::string_view op) {
+  const Term t = square_matrices(a, op);
+  return solve_general(t, identity(t, rows_of(t)), false, use);
+}
+/// What lu_factor says of the matrices.
+inline Tensor info_of(const In& a, std::string_view op) {
+  return lu_of(square_matrices(a, op), FactorUse::unchecked)[2];
+}
+
+inline Results svd_of(const Term& a, SvdVectors vectors) {
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::Svd::vectors, vectors);
+  attrs.set(ops::Svd::steps, least_extent(a));
+  return apply_all<ops::Svd>(a, std::move(shared));
+}
+inline Term singular_values(const Term& a) { return svd_of(a, SvdVectors::none)[0]; }
+
+inline Results qr_of(const Term& a, sinter::QrMode mode) {
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::Qr::mode, mode);
+  attrs.set(ops::Qr::steps, least_extent(a));
+  return apply_all<ops::Qr>(a, std::move(shared));
+}
+inline Tensor nothing_like(const Term& x) {
+  return zeros(Shape{0}, {.dtype = x.dtype(), .device = x.value.device()}, x.where);
+}
+
+/// atol and rtol, as numbers of the operand's dtype.
+struct Tolerances {
+  Term absolute, relative;
+};
+inline Tolerances tolerances_of(const Term& a, RankOptions options) {
+  const auto number = [&](double value) {
+    return Term(full({}, value, {.dtype = a.dtype(), .device = Device::cpu()}, a.where), a.where);
+  };
+  const bool has_standard = !options.rtol && !(options.atol.value_or(0) > 0);
+  const double epsilon = a.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
+                                                 : static_cast<double>(std::numeric_limits<float>::epsilon());
+  const Term rows = expr_detail::count_of(a, {a.rank() - 2}), columns = expr_detail::count_of(a, {a.rank() - 1});
+  return {number(options.atol.value_or(0)),
+          has_standard ? expr_detail::apply<ops::Maximum>(rows, columns) * epsilon : number(options.rtol.value_or(0))};
+}
+/// Whether each singular value (in descending order, along the last axis) counts.
+inline Term counts(const Term& s, const Tolerances& tolerances) {
+  const Term largest(expr_detail::part_of(s, s.rank() - 1, 0, 1, s.where), s.where);
+  return expr_detail::apply<ops::Gt>(
+      s, expr_detail::apply<ops::Maximum>(tolerances.absolute, tolerances.relative * largest));
+}
+inline bool is_empty(Dim extent) { return extent.is_static() && extent.value() == 0; }
+
+}  // namespace detail
+
+// ---- Cholesky
+
+SINTER_DECL Tensor cholesky(const In& a, CholeskyOptions options) {
+  return detail::cholesky_of(a, options, FactorUse::factor, "cholesky")[0];
+}
+SINTER_DECL CholeskyEx cholesky_ex(const In& a, CholeskyOptions options) {
+  const detail::Results results = detail::cholesky_of(a, options, FactorUse::unchecked, "cholesky_ex");
+  return {results[0], results[1]};
+}
+SINTER_DECL Tensor cholesky_solve(const In& b, const In& factor, CholeskyOptions options) {
+  const In a(Tensor(factor.tensor()), b.where);
+  return detail::solved(detail::system_of(a, b, true, "cholesky_solve"), true, "cholesky_solve",
+                        [&](const detail::Term& f, const detail::Term& y) {
+                          const bool upper = options.upper;
+                          const auto half = detail::solve_triangle(f, y, {.upper = upper, .transposed = upper});
+                          return detail::solve_triangle(f, half, {.upper = upper, .transposed = !upper});
+                        });
+}
+SINTER_DECL Tensor cholesky_inverse(const In& factor, CholeskyOptions options) {
+  const detail::Term f = detail::square_matrices(factor, "cholesky_inverse");
+  return cholesky_solve(detail::identity(f, detail::rows_of(f)), f, options);
+}
+
+// ---- LU, solving, inverses, determinants
+
+SINTER_DECL Lu lu(const In& a) {
+  const detail::Term t = detail::matrices(a, "lu");
+  const Dim k = detail::least_extent(t), m = detail::rows_of(t);
+  const detail::Results results = detail::lu_of(t, FactorUse::unchecked);
+  const detail::Term packed = results[0], order = detail::permutation_of(results[1], m);
+  const int rank = t.rank();
+  const detail::Term left(expr_detail::part_of(packed, rank - 1, 0, k, a.where), a.where);
+  const detail::Term right(expr_detail::part_of(packed, rank - 2, 0, k, a.where), a.where);
+  const detail::Term one(eye(m, k, 0, {.dtype = t.dtype(), .device = t.value.device()}, a.where), a.where);
+  const Tensor row =
+      reshape(In(arange(m, {.dtype = DType::i64, .device = t.value.device()}, a.where), a.where), {m, 1});
+  const Tensor p = cast(In(Tensor(row == unsqueeze(order, -2)), a.where), t.dtype());
+  return {p, detail::Term(tril(left, -1), a.where) + one, triu(right)};
+}
+SINTER_DECL LuFactors lu_factor(const In& a) {
+  const detail::Results results = detail::lu_of(detail::matrices(a, "lu_factor"), FactorUse::factor);
+  return {results[0], results[1]};
+}
+SINTER_DECL LuFactorEx lu_factor_ex(const In& a) {
+  const detail::Results results = detail::lu_of(detail::matrices(a, "lu_factor_ex"), FactorUse::unchecked);
+  return {results[0], results[1], results[2]};
+}
+SINTER_DECL Tensor lu_solve(const In& lu, const In& pivots, const In& b, LuSolveOptions options) {
+  using detail::Term;
+  const Term packed = detail::square_matrices(lu, "lu_solve"), given(Tensor(pivots.tensor()), lu.where);
+  if (given.dtype() != DType::i32 || given.rank() + 1 != packed.rank())
+    throw ShapeError("lu_solve", "pivots are " + given.value.impl()->type.text() + ", lu is " + packed.shape().text(),
+                     lu.where, "give both results of lu_factor");
+  const Dim n = detail::rows_of(packed);
+  const Term order = detail::permutation_of(given, n);
+  const bool is_transposed = options.left == options.adjoint;
+  const auto solve = [&](const Term& f, const Term& y) {
+    const Term rows(expand(order, detail::followed_by(detail::batch_of(f), {n})), lu.where);
+    if (!is_transposed) {
+      const Term half = detail::solve_triangle(f, detail::permuted_rows(y, rows), {.unit = true});
+      return detail::solve_triangle(f, half, {.upper = true});
+    }
+    const Term half = detail::solve_triangle(f, y, {.upper = true, .transposed = true});
+    return detail::rows_put_back(detail::solve_triangle(f, half, {.transposed = true, .unit = true}), rows);
+  };
+  return detail::solved(detail::system_of(packed, b, true, "lu_solve"), options.left, "lu_solve", solve);
+}
+
+SINTER_DECL Tensor solve(const In& a, const In& b, SolveOptions options) {
+  return detail::solve_general_side(a, b, options.left, FactorUse::solve, "solve");
+}
+SINTER_DECL SolveEx solve_ex(const In& a, const In& b, SolveOptions options) {
+  return {detail::solve_general_side(a, b, options.left, FactorUse::unchecked, "solve_ex"),
+          detail::info_of(a, "solve_ex")};
+}
+SINTER_DECL Tensor solve_triangular(const In& a, const In& b, SolveTriangularOptions options) {
+  const detail::TriangleKind kind{options.upper, !options.left, options.unitriangular};
+  return detail::solved(
+      detail::system_of(a, b, true, "solve_triangular"), options.left, "solve_triangular",
+      [&](const detail::Term& x, const detail::Term& y) { return detail::solve_triangle(x, y, kind); });
+}
+SINTER_DECL Tensor inv(const In& a) { return detail::inverse_of(a, FactorUse::inv, "inv"); }
+SINTER_DECL InvEx inv_ex(const In& a) {
+  return {detail::inverse_of(a, FactorUse::unchecked, "inv_ex"), detail::info_of(a, "inv_ex")};
+}
+SINTER_DECL Tensor det(const In& a) { return expr_detail::apply<ops::Det>(detail::square_matrices(a, "det")); }
+SINTER_DECL Slogdet slogdet(const In& a) {
+  using detail::Term;
+  const Term t = detail::square_matrices(a, "slogdet");
+  const detail::Results lu = detail::lu_of(t, FactorUse::unchecked);
+  const Term pivots = lu[1], diagonal(sinter::diagonal(lu[0], 0, -2, -1), a.where);
+  const TensorOptions integers{.dtype = DType::i32, .device = t.value.device()};
+  const Term step(arange(detail::rows_of(t), integers, a.where), a.where);
+  const Term exchanges(sum(In(cast(pivots != step + 1, DType::i32), a.where), -1), a.where);
+  const Term is_odd(
+      cast(expr_detail::apply<ops::Rem>(
+               exchanges, Term(full({}, 2, {.dtype = DType::i32, .device = Device::cpu()}, a.where), a.where)),
+           t.dtype()),
+      a.where);
+  const Term signs = expr_detail::apply<ops::Sign>(diagonal);
+  const Term sign = (1.0 - 2.0 * is_odd) * Term(prod(signs, -1), a.where);
+  return {sign, sum(expr_detail::apply<ops::Log>(expr_detail::absolute(diagonal)), -1)};
+}
+
+// ---- orthogonal decompositions
+
+SINTER_DECL Qr qr(const In& a, QrMode mode) {
+  const detail::Term t = detail::matrices(a, "qr");
+  const detail::Results results = detail::qr_of(t, static_cast<sinter::QrMode>(mode));
+  if (mode == QrMode::r) return {detail::nothing_like(t), results[0]};
+  return {results[0], results[1]};
+}
+
+/// The product is I - V T V^T with T = (I + diag(tau) S)^-1 diag(tau), S the part of V^T V above its diagonal
+/// (Schreiber and Van Loan 1989).
+SINTER_DECL Tensor householder_product(const In& a, const In& tau) {
+  using detail::Term;
+  const Term t = detail::matrices(a, "householder_product");
+  const Term factors(cast(tau, t.dtype()), a.where);
+  const Shape shape = t.shape();
+  const Dim m = shape[-2], n = shape[-1];
+  if (!expr_detail::is_at_most(n, m))
+    throw ShapeError("householder_product", "a is " + shape.text() + ", as many rows as columns are required", a.where);
+  if (factors.rank() + 1 != t.rank() || !expr_detail::is_at_most(factors.shape()[-1], n))
+    throw ShapeError("householder_product", "a is " + shape.text() + ", tau is " + factors.shape().text(), a.where,
+                     "tau has one number for each reflection, at most as many as a has columns");
+  const Dim k = factors.shape()[-1];
+  const TensorOptions like{.dtype = t.dtype(), .device = t.value.device()};
+  const Term below(tril(Term(expr_detail::part_of(t, t.rank() - 1, 0, k, a.where), a.where), -1), a.where);
+  const Term v = below + Term(eye(m, k, 0, like, a.where), a.where), turned = detail::transposed(v);
+  const Term scale(unsqueeze(factors, -1), a.where);
+  const Term scaled = scale * Term(triu(detail::product(turned, v), 1), a.where);
+  const Term first(narrow(turned, -1, 0, n), a.where);
+  const Term inner = detail::solve_triangle(scaled, scale * first, {.upper = true, .unit = true});
+  return Term(eye(m, n, 0, like, a.where), a.where) - detail::product(v, inner);
+}
+
+SINTER_DECL Svd svd(const In& a, SvdOptions options) {
+  const detail::Results results =
+      detail::svd_of(detail::matrices(a, "svd"), options.full_matrices ? SvdVectors::full : SvdVectors::thin);
+  return {results[0], results[1], results[2]};
+}
+SINTER_DECL Tensor svdvals(const In& a) { return detail::singular_values(detail::matrices(a, "svdvals")); }
+
+SINTER_DECL Eigh eigh(const In& a, EighOptions options) {
+  const detail::Results results =
+      detail::apply_all<ops::Eigh>(detail::transposed_if(options.upper, detail::square_matrices(a, "eigh")), {});
+  return {results[0], results[1]};
+}
+SINTER_DECL Tensor eigvalsh(const In& a, EighOptions options) {
+  SharedAttrs shared;
+  shared.edit().set(ops::Eigh::values_only, true);
+  return detail::apply_all<ops::Eigh>(detail::transposed_if(options.upper, detail::square_matrices(a, "eigvalsh")),
+                                      std::move(shared))[0];
+}
+
+// ---- by singular values
+
+SINTER_DECL Tensor matrix_rank(const In& a, RankOptions options) {
+  const detail::Term t = detail::matrices(a, "matrix_rank");
+  if (detail::is_empty(detail::rows_of(t)) || detail::is_empty(detail::columns_of(t)))
+    return zeros(detail::batch_of(t), {.dtype = DType::i64, .device = t.value.device()}, a.where);
+  const detail::Term counted = detail::counts(detail::singular_values(t), detail::tolerances_of(t, options));
+  return sum(In(cast(counted, DType::i64), a.where), -1);
+}
+SINTER_DECL Tensor pinv(const In& a, RankOptions options) {
+  const detail::Term t = detail::matrices(a, "pinv");
+  const Dim m = detail::rows_of(t), n = detail::columns_of(t);
+  if (detail::is_empty(m) || detail::is_empty(n))
+    return zeros(detail::followed_by(detail::batch_of(t), {n, m}), {.dtype = t.dtype(), .device = t.value.device()},
+                 a.where);
+  const detail::Tolerances tolerances = detail::tolerances_of(t, options);
+  SharedAttrs shared;
+  shared.edit().set(ops::Pinv::steps, detail::least_extent(t));
+  return expr_detail::record<ops::Pinv>(
+      {Leaf(t.value.impl()), Leaf(tolerances.absolute.value.impl()), Leaf(tolerances.relative.value.impl())},
+      std::move(shared), a.where);
+}
+
+namespace detail {
+/// By QR of a, or of its transpose: x = r^-1 q^T b, x = q r^-T b.
+inline Term full_rank_solution(const Term& a, const Term& b) {
+  const bool is_tall = identical(rows_of(a), columns_of(a)) || expr_detail::is_at_most(columns_of(a), rows_of(a));
+  const Results parts = qr_of(transposed_if(!is_tall, a), sinter::QrMode::reduced);
+  if (is_tall) return solve_triangle(parts[1], product(transposed(parts[0]), b), {.upper = true});
+  return product(parts[0], solve_triangle(parts[1], b, {.upper = true, .transposed = true}));
+}
+}  // namespace detail
+
+SINTER_DECL Lstsq lstsq(const In& a, const In& b, LstsqOptions options) {
+  using detail::Term;
+  detail::System s = detail::system_of(a, b, false, "lstsq");
+  detail::require_size(s, true, "lstsq");
+  detail::broadcast_batches(s, "lstsq");
+  const Shape batch = detail::batch_of(s.a);
+  Term x = s.b;
+  Tensor rank, values = detail::nothing_like(s.a);
+  if (options.driver == LstsqDriver::gels) {
+    x = detail::full_rank_solution(s.a, s.b);
+    rank = expand(In(detail::least_extent(s.a), a.where), batch);
+  } else {
+    const RankOptions tolerances{.rtol = options.rcond};
+    x = detail::product(Term(pinv(s.a, tolerances), a.where), s.b);
+    values = svdvals(s.a);
+    rank = matrix_rank(s.a, tolerances);
+  }
+  const Term rest = detail::product(s.a, x) - s.b;
+  const Tensor residuals = sum(expr_detail::squared(rest), -2);
+  if (!s.is_vector) return {x, residuals, rank, values};
+  return {squeeze(x, -1), squeeze(In(residuals, a.where), -1), rank, values};
+}
+
+}  // namespace linalg
+SINTER_NAMESPACE_END
+// ---- sinter/expr/linalg_norms.hpp
+// What norms of vectors and matrices, and functions made of products and inverses, are made of.
+
+// ---- sinter/expr/linalg_norms.ipp
+// Norms, powers, and functions of several axes.
+
+SINTER_NAMESPACE_BEGIN
+namespace linalg {
+namespace detail {
+using expr_detail::Term;
+
+/// The two axes of matrices, resolved.
+struct MatrixAxes {
+  int rows = 0, columns = 0;
+};
+inline MatrixAxes matrix_axes(const Term& x, Axes axes, std::string_view op) {
+  if (axes.list().size() != 2)
+    throw IndexError(op, std::to_string(axes.list().size()) + " axes are named, a matrix has two", x.where);
+  const MatrixAxes out{normalise_axis(static_cast<int>(axes.list()[0]), x.rank(), op, x.where),
+                       normalise_axis(static_cast<int>(axes.list()[1]), x.rank(), op, x.where)};
+  if (out.rows == out.columns) throw IndexError(op, "an axis is named twice", x.where);
+  return out;
+}
+/// What is left of two axes that were reduced at the end.
+inline Tensor with_kept_axes(const Term& reduced, MatrixAxes axes, Keep keep) {
+  if (keep == Keep::no) return reduced;
+  return unsqueeze(reduced, axes.rows < axes.columns ? Axes{axes.rows, axes.columns} : Axes{axes.columns, axes.rows});
+}
+/// Sums of |x| along one axis, and the largest (smallest) of them along the other.
+inline Tensor extreme_sum(const Term& x, int summed, int other, bool is_largest, Keep keep) {
+  const Term sums(sum(expr_detail::absolute(x), summed, Keep::yes), x.where);
+  const Term found(is_largest ? amax(sums, other, Keep::yes) : amin(sums, other, Keep::yes), x.where);
+  return keep == Keep::yes ? Tensor(found) : squeeze(found, {summed, other});
+}
+inline std::string order_text(NormOrder order) {
+  if (order.is_named()) return order.is(MatrixNorm::fro) ? "fro" : "nuc";
+  return std::to_string(order.number());
+}
+}  // namespace detail
+
+SINTER_DECL Tensor vector_norm(const In& x, double order, Axes axes, Keep keep) {
+  if (std::isnan(order)) throw UserError("vector_norm", "the order is NaN", x.where);
+  if (order >= 0 || std::isinf(order)) return sinter::norm(x, axes, {.p = order, .keep = keep});
+  const detail::Term t = expr_detail::floating(x);
+  const detail::Term powers = expr_detail::apply<ops::Pow>(expr_detail::absolute(t), order);
+  return expr_detail::apply<ops::Pow>(expr_detail::sum_of(powers, axes, keep), 1 / order);
+}
+
+SINTER_DECL Tensor matrix_norm(const In& x, NormOrder order, Axes axes, Keep keep) {
+  const detail::Term t = expr_detail::floating(x);
+  if (t.rank() < 2)
+    throw ShapeError("matrix_norm", "x is " + t.shape().text() + ", matrices are required", x.where,
+                     "vector_norm takes vectors");
+  const auto [rows, columns] = detail::matrix_axes(t, axes, "matrix_norm");
+  if (order.is(MatrixNorm::fro)) return vector_norm(t, 2, {rows, columns}, keep);
+  const double p = order.number();
+  if (!order.is_named() && std::abs(p) == 1) return detail::extreme_sum(t, rows, columns, p > 0, keep);
+  if (!order.is_named() && std::isinf(p)) return detail::extreme_sum(t, columns, rows, p > 0, keep);
+  if (!order.is_named() && std::abs(p) != 2)
+    throw UserError("matrix_norm", "there is no norm of matrices of order " + detail::order_text(order), x.where,
+                    "fro, nuc, 1, -1, 2, -2, inf and -inf are");
+  const detail::Term s(svdvals(In(movedim(t, {rows, columns}, {-2, -1}), x.where)), x.where);
+  const detail::Term found(order.is_named() ? sum(s, -1) : p > 0 ? amax(s, -1) : amin(s, -1), x.where);
+  return detail::with_kept_axes(found, {rows, columns}, keep);
+}
+
+SINTER_DECL Tensor norm(const In& x, NormOrder order, Axes axes, Keep keep) {
+  if (!order.is_given()) return vector_norm(x, 2, axes, keep);
+  const detail::Term t(x);
+  const std::size_t count = axes.empty() ? static_cast<std::size_t>(t.rank()) : axes.list().size();
+  if (count == 2) return matrix_norm(t, order, axes.empty() ? Axes{-2, -1} : axes, keep);
+  if (count != 1)
+    throw ShapeError("norm",
+                     "x is " + t.shape().text() + ", and a norm of order " + detail::order_text(order) + " over " +
+                         std::to_string(count) + " axes is asked for",
+                     x.where, "name one axis (vectors) or two (matrices), or leave the order out");
+  if (order.is_named())
+    throw UserError("norm", "the order " + detail::order_text(order) + " is one of matrices, one axis is named",
+                    x.where);
+  return vector_norm(t, order.number(), axes, keep);
+}
+
+SINTER_DECL Tensor cond(const In& a, NormOrder order) {
+  const detail::Term t = expr_detail::floating(a);
+  if (!order.is_named() && std::abs(order.number()) == 2) {
+    const detail::Term s(svdvals(t), a.where);
+    const detail::Term largest(amax(s, -1), a.where), smallest(amin(s, -1), a.where);
+    return order.number() > 0 ? largest / smallest : smallest / largest;
+  }
+  const InvEx inverse = inv_ex(t);
+  const detail::Term is_singular = detail::Term(inverse.info, a.where) != 0.0;
+  const detail::Term product = detail::Term(matrix_norm(t, order), a.where) *
+                               detail::Term(matrix_norm(In(inverse.inverse, a.where), order), a.where);
+  return expr_detail::where_of(is_singular, inf, product);
+}
+
+SINTER_DECL Tensor matrix_exp(const In& a) { return expr_detail::apply<ops::MatrixExp>(expr_detail::floating(a)); }
+
+SINTER_DECL Tensor vecdot(const In& x, const In& y, int axis) {
+  const detail::Term product = detail::Term(x) * detail::Term(In(Tensor(y.tensor()), x.where));
+  return sum(product, axis);
+}
+SINTER_DECL Tensor diagonal(const In& a, int offset, int first, int second) {
+  return sinter::diagonal(a, offset, first, second);
+}
+
+/// By products of neighbours, so that zeros have a derivative.
+SINTER_DECL Tensor vander(const In& x, std::optional<Dim> columns) {
+  const detail::Term t(x);
+  if (t.rank() == 0) throw ShapeError("vander", "x is (), a last axis is required", x.where);
+  const Dim count = columns ? *columns : t.shape()[-1];
+  Shape ones_shape = t.shape(), rest = t.shape();
+  ones_shape.push_back(1);
+  if (count < Dim(1)) {
+    rest.push_back(0);
+    return zeros(rest, {.dtype = t.dtype(), .device = t.value.device()}, x.where);
+  }
+  rest.push_back(count - 1);
+  const Tensor one = ones(ones_shape, {.dtype = t.dtype(), .device = t.value.device()}, x.where);
+  const Tensor powers = cumprod(In(expand(In(unsqueeze(t, -1), x.where), rest), x.where), -1);
+  return concat({one, cast(In(powers, x.where), t.dtype())}, t.rank(), x.where);
+}
+
+SINTER_DECL Tensor tensorinv(const In& a, int ind) {
+  const detail::Term t = expr_detail::floating(a);
+  const Shape shape = t.shape();
+  if (ind < 1 || ind > shape.rank())
+    throw ShapeError("tensorinv", "ind is " + std::to_string(ind) + ", a is " + shape.text(), a.where,
+                     "it counts the first axes, of which there must be one");
+  const Shape first(shape.dims().first(static_cast<std::size_t>(ind)));
+  const Shape last(shape.dims().subspan(static_cast<std::size_t>(ind)));
+  if (!(first.numel() == last.numel()))
+    throw ShapeError("tensorinv",
+                     "the product of the first " + std::to_string(ind) + " extents of " + shape.text() +
+                         " is not that of the others",
+                     a.where);
+  Shape result = last;
+  for (Dim dim : first) result.push_back(dim);
+  return reshape(In(inv(In(reshape(t, {first.numel(), last.numel()}), a.where)), a.where), result);
+}
+
+SINTER_DECL Tensor tensorsolve(const In& a, const In& b, Axes axes) {
+  detail::Term t = expr_detail::floating(a);
+  const detail::Term right = expr_detail::floating(In(Tensor(b.tensor()), a.where));
+  std::vector<std::int64_t> to;
+  for (std::size_t i = 0; i < axes.list().size(); ++i)
+    to.push_back(t.rank() - static_cast<std::int64_t>(axes.list().size()) + static_cast<std::int64_t>(i));
+  if (!axes.empty()) t = {movedim(t, axes, to), a.where};
+  const Shape shape = t.shape(), given = right.shape();
+  const Dim count = given.numel();
+  Shape result;
+  for (int i = given.rank(); i < shape.rank(); ++i) result.push_back(shape[i]);
+  if (shape.rank() < given.rank() || !(result.numel() == count) || !(shape.numel() == count * count))
+    throw ShapeError("tensorsolve", "a is " + shape.text() + ", b is " + given.text(), a.where,
+                     "the extents of a beyond those of b must have the product of b's");
+  const detail::Term matrix(reshape(t, {count, count}), a.where), vector(reshape(right, {count}), a.where);
+  return reshape(In(solve(matrix, vector), a.where), result);
+}
+
+}  // namespace linalg
 SINTER_NAMESPACE_END
 // ---- sinter/expr/losses.ipp
 // The losses' formulas. Every node has the line of the user's call.
@@ -20563,6 +22809,27 @@ SINTER_DECL Tensor ptp(const In& x, Axes axes, Keep keep) {
   return expr_detail::Term(amax(t, axes, keep), x.where) - expr_detail::Term(amin(t, axes, keep), x.where);
 }
 
+SINTER_DECL MinMax aminmax(const In& x, Axes axes, Keep keep) { return {amin(x, axes, keep), amax(x, axes, keep)}; }
+SINTER_DECL VarMean var_mean(const In& x, Axes axes, VarOptions options) {
+  return {var(x, axes, options), mean(x, axes, options.keep)};
+}
+SINTER_DECL StdMean std_mean(const In& x, Axes axes, VarOptions options) {
+  return {stddev(x, axes, options), mean(x, axes, options.keep)};
+}
+SINTER_DECL Tensor dist(const In& a, const In& b, double p) {
+  return norm(expr_detail::Term(a) - expr_detail::Term(b), {}, {.p = p});
+}
+SINTER_DECL Tensor pdist(const In& x, double p) {
+  const expr_detail::Term t = expr_detail::floating(x);
+  if (t.rank() != 2) throw ShapeError("pdist", "x is " + t.shape().text() + ", a matrix is required", x.where);
+  const auto rows = static_cast<std::int64_t>(t.shape()[0]);  // of a symbolic extent: a guard
+  const expr_detail::Term pairs(triu_indices(rows, rows, 1), x.where);
+  const auto rows_at = [&](int which) {
+    return expr_detail::Term(index_select(t, 0, In(select(pairs, 0, which), x.where)), x.where);
+  };
+  return norm(rows_at(0) - rows_at(1), 1, {.p = p});
+}
+
 SINTER_DECL Tensor average(const In& x, const In& weights, Axes axes, Keep keep) {
   using expr_detail::Term;
   const Term t = expr_detail::floating(x);
@@ -20690,6 +22957,246 @@ SINTER_DECL Agreement array_equal(const In& a, const In& b) {
   out.problem = expr_detail::shapes_that_differ(a, b);
   if (!out.problem.empty()) return out;
   return expr_detail::agreement(a, b, expr_detail::Term(a) == expr_detail::Term(b));
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/order.ipp
+// Records the ops that order, and the formulas of what is made of them.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// x with the axis that is meant. A number is one element along the axis 0 or -1.
+struct RowsOf {
+  Tensor x;
+  int axis;
+  bool is_number;
+
+  RowsOf(const In& given, int named, std::string_view op) : x(given.tensor()), is_number(x.rank() == 0) {
+    if (is_number) x = reshape(given, Shape{1});
+    axis = normalise_axis(named, x.rank(), op, given.where);
+  }
+};
+
+template <class Op>
+Ordered record_ordered(const RowsOf& rows, Attrs attrs, Location where) {
+  attrs.axes = {rows.axis};
+  Leaf leaves[] = {Leaf(rows.x.impl())};
+  const std::vector<Ref<TensorImpl>> results = record_results(op_info<Op>, leaves, std::move(attrs), where);
+  return {Tensor(results[0]), Tensor(results[1])};
+}
+inline Ordered as_number(const Ordered& one, Location where) {
+  return {reshape(In(one.values, where), Shape{}), reshape(In(one.indices, where), Shape{})};
+}
+
+inline Ordered statistic(const In& x, int axis, Keep keep, ops::OrderStatisticKind kind, std::string_view op,
+                         Dim rank = 0) {
+  const RowsOf rows(x, axis, op);
+  Attrs attrs;
+  attrs.keepdim = keep == Keep::yes && !rows.is_number;
+  attrs.set(ops::OrderStatistic::kind, kind);
+  attrs.set(ops::OrderStatistic::rank, rank);
+  if (is_at_most(rows.x.shape()[rows.axis], 0))
+    throw ShapeError(op, "axis " + std::to_string(rows.axis) + " of " + rows.x.shape().text() + " has no elements",
+                     x.where);
+  return record_ordered<ops::OrderStatistic>(rows, std::move(attrs), x.where);
+}
+inline Tensor flat(const In& x) { return reshape(x, Shape{Tensor(x.tensor()).shape().numel()}); }
+
+/// x with `axes` (none: all) joined as the last one.
+struct JoinedRows {
+  Tensor x;
+  Shape kept;  // x's shape with 1 for those axes
+
+  JoinedRows(const Term& given, const Axes& axes, std::string_view op) {
+    const IntVector joined = reduced_axes(axes, given.rank(), op, given.where);
+    IntVector order;
+    kept = given.shape();
+    Shape rows;
+    Dim length = 1;
+    for (int i = 0; i < given.rank(); ++i) {
+      if (std::find(joined.begin(), joined.end(), i) != joined.end()) continue;
+      order.push_back(i);
+      rows.push_back(kept[i]);
+    }
+    for (std::int64_t axis : joined) {
+      length = length * kept[static_cast<int>(axis)];
+      kept.set(static_cast<int>(axis), 1);
+      order.push_back(axis);
+    }
+    rows.push_back(length);
+    x = reshape(In(permute(given, Axes(order)), given.where), rows);
+    if (is_at_most(length, 0))
+      throw ShapeError(op, "x is " + given.shape().text() + " and has no elements along the axes", given.where);
+  }
+};
+
+inline Term at_place(const Term& sorted, const Term& place) {
+  return {take_along_axis(sorted, In(cast(place, DType::i64), sorted.where), -1), sorted.where};
+}
+inline Term between(const Term& below, const Term& above, const Term& weight) {
+  const Term line = below + weight * (above - below);
+  return where_of(either(weight == 0.0, apply<ops::IsInf>(below)), below, line);
+}
+
+/// Elements of sorted rows [..., n] at `places` [..., q], which are not whole numbers.
+inline Term read_between(const Term& sorted, const Term& places, QuantileInterpolation interpolation) {
+  using enum QuantileInterpolation;
+  const auto as_element = [&](const Term& x) { return Term(cast(x, sorted.dtype()), x.where); };
+  const Term lower_place = apply<ops::Floor>(places), upper_place = apply<ops::Ceil>(places);
+  switch (interpolation) {
+    case lower: return at_place(sorted, lower_place);
+    case higher: return at_place(sorted, upper_place);
+    case nearest: return at_place(sorted, apply<ops::Round>(places));
+    case midpoint:
+    case linear: break;
+  }
+  const Term below = at_place(sorted, lower_place), above = at_place(sorted, upper_place);
+  if (interpolation == midpoint)
+    return between(below, above, where_of(lower_place == upper_place, 0.0, Term(full_like(below, 0.5), below.where)));
+  return between(below, above, as_element(places - lower_place));
+}
+
+/// Numbers are doubles; tensors are computed with as they are, or as x is.
+inline Term quantile_levels(const In& q, const Term& x) {
+  if (q.leaf.value) return floating(q);
+  const double number = q.leaf.kind == DTypeClass::floating ? q.leaf.number : static_cast<double>(q.leaf.integer);
+  return {full(Shape{}, number, {.dtype = DType::f64, .device = x.value.device()}, x.where), x.where};
+}
+
+enum class Nans : bool { kept, ignored };
+inline Tensor quantile(const In& given, const In& q, const Axes& axes, QuantileOptions options, Nans nans,
+                       std::string_view op) {
+  if (options.interpolation > QuantileInterpolation::midpoint)
+    throw UserError(op, "the interpolation has no such value", given.where);
+  const Term x = floating(given);
+  const JoinedRows rows(x, axes, op);
+  const Term levels = quantile_levels(q, x);
+  if (levels.rank() > 1)
+    throw ShapeError(op, "q is " + levels.shape().text(), given.where, "a number or a list is required");
+  const Term sorted(sort(In(rows.x, given.where), -1).values, given.where);
+  Shape each(IntVector(as_index(sorted.rank()), 1));
+  each.set(sorted.rank() - 1, levels.shape().numel());
+  const DType dtype = promote(levels.dtype(), q.leaf.value ? x.dtype() : DType::f64);
+  const Term level(cast(In(reshape(levels, each), given.where), dtype), given.where);
+  const Term is_nan = apply<ops::IsNan>(sorted);
+  const int last_axis = sorted.rank() - 1;
+  Term numbers = count_of(Term(cast(sorted, dtype), given.where), {last_axis});
+  if (nans == Nans::ignored)
+    numbers = at_least(numbers - sum_of(Term(cast(is_nan, dtype), given.where), last_axis, Keep::yes), 1);
+  // Beyond [0, 1] there is nothing: NaN.
+  const Term last = numbers - 1.0, place = level * last;
+  const Term is_inside = both(apply_number_first<ops::Le>(0.0, level), level <= 1.0);
+  const Term inside = where_of(is_inside, place, 0.0);
+  Shape places = sorted.shape();
+  places.set(last_axis, levels.shape().numel());
+  Term out = read_between(sorted, Term(expand(inside, places), given.where), options.interpolation);
+  out = where_of(is_inside, out, std::numeric_limits<double>::quiet_NaN());
+  if (nans == Nans::kept) {
+    const Term has_nan(any(is_nan, last_axis, Keep::yes), given.where);
+    out = where_of(has_nan, std::numeric_limits<double>::quiet_NaN(), out);
+  }
+  Shape shape;
+  if (levels.rank() == 1) shape.push_back(levels.shape()[0]);
+  const IntVector joined = reduced_axes(axes, x.rank(), op, given.where);
+  for (int i = 0; i < x.rank(); ++i) {
+    const bool is_joined = std::find(joined.begin(), joined.end(), i) != joined.end();
+    if (!is_joined || options.keep == Keep::yes) shape.push_back(rows.kept[i], given.where);
+  }
+  return reshape(In(movedim(out, -1, 0), given.where), shape);
+}
+
+inline void require_count(Dim count, Dim extent, std::int64_t least, std::string_view op, Location where) {
+  if (!is_at_most(least, count) || !is_at_most(count, extent))
+    throw ShapeError(op, "k is " + count.text() + ", the axis has " + extent.text() + " elements", where,
+                     "k must be from " + std::to_string(least) + " to that");
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Ordered sort(const In& x, int axis, SortOptions options) {
+  const expr_detail::RowsOf rows(x, axis, "sort");
+  Attrs attrs;
+  attrs.set(ops::Sort::descending, options.descending);
+  const Ordered result = expr_detail::record_ordered<ops::Sort>(rows, std::move(attrs), x.where);
+  return rows.is_number ? expr_detail::as_number(result, x.where) : result;
+}
+SINTER_DECL Tensor argsort(const In& x, int axis, SortOptions options) { return sort(x, axis, options).indices; }
+SINTER_DECL Tensor msort(const In& x) { return sort(x, 0).values; }
+
+SINTER_DECL Ordered topk(const In& x, Dim count, int axis, TopkOptions options) {
+  const expr_detail::RowsOf rows(x, axis, "topk");
+  expr_detail::require_count(count, rows.x.shape()[rows.axis], 0, "topk", x.where);
+  Attrs attrs;
+  attrs.set(ops::Topk::count, count);
+  attrs.set(ops::Topk::smallest, !options.largest);
+  attrs.set(ops::Topk::in_place, !options.sorted);
+  const Ordered result = expr_detail::record_ordered<ops::Topk>(rows, std::move(attrs), x.where);
+  return rows.is_number && identical(count, Dim(1)) ? expr_detail::as_number(result, x.where) : result;
+}
+SINTER_DECL Ordered kthvalue(const In& x, Dim k, int axis, Keep keep) {
+  const expr_detail::RowsOf rows(x, axis, "kthvalue");
+  expr_detail::require_count(k, rows.x.shape()[rows.axis], 1, "kthvalue", x.where);
+  return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::rank, "kthvalue", k - Dim(1));
+}
+SINTER_DECL Ordered median(const In& x, int axis, Keep keep) {
+  return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::median, "median");
+}
+SINTER_DECL Tensor median(const In& x) { return median(In(expr_detail::flat(x), x.where), 0).values; }
+SINTER_DECL Ordered nanmedian(const In& x, int axis, Keep keep) {
+  return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::nanmedian, "nanmedian");
+}
+SINTER_DECL Tensor nanmedian(const In& x) { return nanmedian(In(expr_detail::flat(x), x.where), 0).values; }
+SINTER_DECL Ordered mode(const In& x, int axis, Keep keep) {
+  return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::mode, "mode");
+}
+
+SINTER_DECL Tensor quantile(const In& x, const In& q, Axes axes, QuantileOptions options) {
+  return expr_detail::quantile(x, q, axes, options, expr_detail::Nans::kept, "quantile");
+}
+SINTER_DECL Tensor nanquantile(const In& x, const In& q, Axes axes, QuantileOptions options) {
+  return expr_detail::quantile(x, q, axes, options, expr_detail::Nans::ignored, "nanquantile");
+}
+
+SINTER_DECL Tensor searchsorted(const In& sorted, const In& x, SearchOptions options) {
+  Tensor row(sorted.tensor()), numbers(x.tensor());
+  const DType dtype = promote(row.dtype(), x.leaf.value ? numbers.dtype() : promote_weak(row.dtype(), x.leaf.kind));
+  row = cast(In(row, sorted.where), dtype);
+  numbers = cast(In(numbers, sorted.where), dtype);
+  SharedAttrs shared;
+  shared.edit().set(ops::Searchsorted::right, options.right);
+  return expr_detail::record<ops::Searchsorted>({Leaf(row.impl()), Leaf(numbers.impl())}, std::move(shared),
+                                                sorted.where);
+}
+SINTER_DECL Tensor bucketize(const In& x, const In& boundaries, SearchOptions options) {
+  const Tensor row(boundaries.tensor());
+  if (row.rank() != 1)
+    throw ShapeError("bucketize", "the boundaries are " + row.shape().text(), x.where,
+                     "one row is required; searchsorted has several");
+  return searchsorted(In(row, x.where), x, options);
+}
+
+/// Few numbers are compared with each element; of many the one is looked at that would be there.
+SINTER_DECL Tensor isin(const In& x, const In& test, IsinOptions options) {
+  using expr_detail::Term;
+  constexpr std::int64_t few = 16;
+  Term given(x);
+  Term list(expr_detail::flat(In(Tensor(test.tensor()), x.where)), x.where);
+  const DType dtype = promote(given.dtype(), list.dtype());
+  given = Term(cast(given, dtype), x.where);
+  list = Term(cast(list, dtype), x.where);
+  const Dim count = list.shape()[0];
+  Tensor found;
+  if (count.is_static() && count.value() <= few) {
+    found = any(Term(unsqueeze(given, -1), x.where) == list, -1);
+  } else {
+    const Term sorted(sort(list).values, x.where);
+    const Term place(searchsorted(sorted, given), x.where);
+    const Term last = Term(cast(In(count - Dim(1), x.where), DType::i64), x.where);
+    const Term candidate(take(sorted, expr_detail::apply<ops::Minimum>(place, last), 0), x.where);
+    found = candidate == given;
+  }
+  return options.invert ? Tensor(expr_detail::apply<ops::Not>(Term(found, x.where))) : found;
 }
 
 SINTER_NAMESPACE_END
@@ -21213,8 +23720,7 @@ SINTER_DECL Tensor rms_norm(const In& x, const Shape& shape, RmsNormOptions opti
                      "x is " + whole.text() + ", its last axes are to be " + shape.text() +
                          (options.weight ? ", weight is " + options.weight->shape().text() : ""),
                      x.where, "the shape must be that of the last axes of x, and of the weight");
-  const double smallest =
-      value.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  const double smallest = row(value.dtype()).epsilon;
   const Axes axes(expr_detail::axes_from(first, whole.rank()));
   const Tensor scale = rsqrt(mean(In(square(value), x.where), axes, keepdim) + options.eps.value_or(smallest));
   if (!options.weight) return value * scale;
@@ -21379,6 +23885,45 @@ SINTER_DECL std::vector<Tensor> unstack(const In& x, int axis) {
   std::vector<Tensor> out;
   for (std::int64_t i = 0; i < count; ++i) out.push_back(select(In(whole, x.where), axis, i));
   return out;
+}
+SINTER_DECL std::vector<Tensor> unbind(const In& x, int axis) { return unstack(x, axis); }
+
+namespace expr_detail {
+/// The axis that hsplit (1), vsplit (0), dsplit (2) cuts.
+inline int cut_axis(const In& x, int axis, std::string_view op) {
+  const Shape shape = x.tensor()->type.shape;
+  const int least = axis == 1 ? 1 : axis == 0 ? 2 : 3;
+  if (shape.rank() < least)
+    throw ShapeError(op, "x is " + shape.text(), x.where, "its rank must be at least " + std::to_string(least));
+  return axis == 1 && shape.rank() == 1 ? 0 : axis;
+}
+}  // namespace expr_detail
+SINTER_DECL std::vector<Tensor> hsplit(const In& x, int parts) {
+  return split(x, parts, expr_detail::cut_axis(x, 1, "hsplit"));
+}
+SINTER_DECL std::vector<Tensor> hsplit(const In& x, std::initializer_list<Dim> positions) {
+  return tensor_split(x, positions, expr_detail::cut_axis(x, 1, "hsplit"));
+}
+SINTER_DECL std::vector<Tensor> vsplit(const In& x, int parts) {
+  return split(x, parts, expr_detail::cut_axis(x, 0, "vsplit"));
+}
+SINTER_DECL std::vector<Tensor> vsplit(const In& x, std::initializer_list<Dim> positions) {
+  return tensor_split(x, positions, expr_detail::cut_axis(x, 0, "vsplit"));
+}
+SINTER_DECL std::vector<Tensor> dsplit(const In& x, int parts) {
+  return split(x, parts, expr_detail::cut_axis(x, 2, "dsplit"));
+}
+SINTER_DECL std::vector<Tensor> dsplit(const In& x, std::initializer_list<Dim> positions) {
+  return tensor_split(x, positions, expr_detail::cut_axis(x, 2, "dsplit"));
+}
+SINTER_DECL Tensor cartesian_prod(std::span<const Tensor> vectors, Location where) {
+  std::vector<Tensor> columns = meshgrid(vectors, GridIndexing::ij, where);
+  if (columns.size() == 1) return columns[0];
+  for (Tensor& column : columns) column = flatten(In(column, where));
+  return stack(columns, 1, where);
+}
+SINTER_DECL Tensor cartesian_prod(std::initializer_list<Tensor> vectors, Location where) {
+  return cartesian_prod(expr_detail::list_of(vectors), where);
 }
 
 // ---- joins
@@ -21705,19 +24250,18 @@ SINTER_DECL Tensor matrix_power(const In& x, int power) {
   const Shape shape = matrix.shape();
   if (shape.rank() < 2 || !(shape[-1] == shape[-2]))
     throw ShapeError("matrix_power", "x is " + shape.text() + ", square matrices are required", x.where);
-  if (power < 0)
-    throw UserError("matrix_power", "the power " + std::to_string(power) + " is negative", x.where,
-                    "there is no inverse of matrices yet");
   if (power == 0)
     return expand(In(eye(shape[-1], {.dtype = matrix.dtype(), .device = matrix.device()}, x.where), x.where), shape);
-  Tensor square = matrix, result;
+  const auto size = static_cast<std::uint32_t>(power);
+  std::uint32_t left = power < 0 ? 0U - size : size;
+  Tensor square = power < 0 ? linalg::inv(In(matrix, x.where)) : matrix, result;
   for (bool is_first = true;; square = matmul(In(square, x.where), In(square, x.where))) {
-    if ((power & 1) != 0) {
+    if ((left & 1) != 0) {
       result = is_first ? square : matmul(In(result, x.where), In(square, x.where));
       is_first = false;
     }
-    power >>= 1;
-    if (power == 0) return result;
+    left >>= 1;
+    if (left == 0) return result;
   }
 }
 
@@ -22017,6 +24561,14 @@ SINTER_NAMESPACE_BEGIN
 
 // ---- axes
 
+SINTER_DECL DimList::DimList(std::initializer_list<Dim> dims) : dims_(dims) {}
+SINTER_DECL DimList::DimList(const Shape& shape) : dims_(shape.begin(), shape.end()) {}
+SINTER_DECL DimList::DimList(std::span<const Dim> dims) : dims_(dims.begin(), dims.end()) {}
+SINTER_DECL DimList::DimList(const DimList& other) = default;
+SINTER_DECL DimList::~DimList() = default;
+SINTER_DECL std::span<const Dim> DimList::list() const { return dims_; }
+SINTER_DECL void DimList::add(Dim dim) { dims_.push_back(dim); }
+
 SINTER_DECL Tensor ravel(const In& x) { return flatten(x); }
 
 SINTER_DECL Tensor unflatten(const In& x, int axis, const Shape& shape) {
@@ -22077,6 +24629,9 @@ SINTER_DECL Tensor movedim(const In& x, Axes from, Axes to) {
 }
 
 SINTER_DECL Tensor swapaxes(const In& x, int a, int b) { return transpose(x, a, b); }
+SINTER_DECL Tensor swapdims(const In& x, int a, int b) { return transpose(x, a, b); }
+SINTER_DECL Tensor moveaxis(const In& x, Axes from, Axes to) { return movedim(x, from, to); }
+SINTER_DECL Tensor reshape_as(const In& x, const In& other) { return reshape(x, other.tensor()->type.shape); }
 
 SINTER_DECL Tensor atleast_1d(const In& x) {
   const Tensor whole(x.tensor());
@@ -22551,9 +25106,716 @@ SINTER_DECL std::string Step::text() const {
 
 }  // namespace tree
 SINTER_NAMESPACE_END
+// ---- sinter/expr/windows.ipp
+// Windows as formulas of the position.
+
+SINTER_NAMESPACE_BEGIN
+
+namespace expr_detail {
+inline Term positions_of(Dim count, const window::Options& options, Location where) {
+  return {arange(count, {.dtype = DType::f64, .device = options.device}, where), where};
+}
+inline Term in_f64(Dim extent, Location where) { return {cast(In(Scalar(extent), where), DType::f64), where}; }
+/// The number of steps from the first element to where the window would have its last one.
+inline Dim intervals_of(Dim count, const window::Options& options) {
+  return options.ends == window::Ends::symmetric ? count - Dim(1) : count;
+}
+/// `formula` of the count, but one element is 1 (formulas divide by the steps, which are 0 then).
+template <class Formula>
+Tensor make_window(std::string_view op, Dim count, const window::Options& options, Location where,
+                   const Formula& formula) {
+  if (!is_floating(options.dtype))
+    throw DTypeError(op, "dtype " + std::string(name(options.dtype)) + " is not floating", where);
+  if (!is_at_most(0, count)) throw ShapeError(op, "a window of " + count.text() + " elements", where);
+  if (count == Dim(1)) return ones({1}, {.dtype = options.dtype, .device = options.device}, where);
+  const Term value = formula(positions_of(count, options, where));
+  return cast(value, options.dtype);
+}
+inline Tensor cosines(std::string_view op, Dim count, std::initializer_list<double> weights,
+                      const window::Options& options, Location where) {
+  if (weights.size() == 0) throw UserError(op, "there are no weights", where);
+  return make_window(op, count, options, where, [&](const Term& k) {
+    const Term angle = k * (2 * std::numbers::pi) / in_f64(intervals_of(count, options), where);
+    Term sum = k * 0.0;
+    int i = 0;
+    for (double weight : weights) {
+      sum = sum + apply<ops::Cos>(angle * i) * (i % 2 == 0 ? weight : -weight);
+      ++i;
+    }
+    return sum;
+  });
+}
+}  // namespace expr_detail
+
+namespace window {
+
+SINTER_DECL Tensor general_cosine(Dim count, std::initializer_list<double> weights, Options options, Location where) {
+  return expr_detail::cosines("general_cosine", count, weights, options, where);
+}
+SINTER_DECL Tensor general_hamming(Dim count, double alpha, Options options, Location where) {
+  return expr_detail::cosines("general_hamming", count, {alpha, 1 - alpha}, options, where);
+}
+SINTER_DECL Tensor hann(Dim count, Options options, Location where) {
+  return expr_detail::cosines("hann", count, {0.5, 0.5}, options, where);
+}
+SINTER_DECL Tensor hamming(Dim count, Options options, Location where) {
+  return expr_detail::cosines("hamming", count, {0.54, 0.46}, options, where);
+}
+SINTER_DECL Tensor blackman(Dim count, Options options, Location where) {
+  return expr_detail::cosines("blackman", count, {0.42, 0.5, 0.08}, options, where);
+}
+SINTER_DECL Tensor nuttall(Dim count, Options options, Location where) {
+  return expr_detail::cosines("nuttall", count, {0.3635819, 0.4891775, 0.1365995, 0.0106411}, options, where);
+}
+SINTER_DECL Tensor bartlett(Dim count, Options options, Location where) {
+  return expr_detail::make_window("bartlett", count, options, where, [&](const expr_detail::Term& k) {
+    return 1.0 - absolute(k * 2.0 / expr_detail::in_f64(expr_detail::intervals_of(count, options), where) - 1.0);
+  });
+}
+SINTER_DECL Tensor cosine(Dim count, Options options, Location where) {
+  return expr_detail::make_window("cosine", count, options, where, [&](const expr_detail::Term& k) {
+    const Dim steps = expr_detail::intervals_of(count, options) + Dim(1);
+    return expr_detail::apply<ops::Sin>((k + 0.5) * std::numbers::pi / expr_detail::in_f64(steps, where));
+  });
+}
+SINTER_DECL Tensor gaussian(Dim count, double stddev, Options options, Location where) {
+  if (!(stddev > 0)) throw UserError("gaussian", "stddev is " + std::to_string(stddev), where, "it must be positive");
+  return expr_detail::make_window("gaussian", count, options, where, [&](const expr_detail::Term& k) {
+    const expr_detail::Term centre = expr_detail::in_f64(expr_detail::intervals_of(count, options), where) * 0.5;
+    return expr_detail::apply<ops::Exp>(squared((k - centre) * (1 / stddev)) * -0.5);
+  });
+}
+SINTER_DECL Tensor exponential(Dim count, double tau, std::optional<double> centre, Options options, Location where) {
+  if (!(tau > 0)) throw UserError("exponential", "tau is " + std::to_string(tau), where, "it must be positive");
+  if (centre && options.ends == Ends::symmetric)
+    throw UserError("exponential", "a symmetric window with a centre of its own", where,
+                    "leave the centre out, or take Ends::periodic");
+  return expr_detail::make_window("exponential", count, options, where, [&](const expr_detail::Term& k) {
+    const expr_detail::Term middle = expr_detail::in_f64(expr_detail::intervals_of(count, options), where) * 0.5;
+    const expr_detail::Term away = centre ? k - *centre : k - middle;
+    return expr_detail::apply<ops::Exp>(absolute(away) * (-1 / tau));
+  });
+}
+/// i0(beta r) / i0(beta), of which both may be too large for f64, by i0e(x) = e^-x i0(x).
+SINTER_DECL Tensor kaiser(Dim count, double beta, Options options, Location where) {
+  if (!(beta >= 0)) throw UserError("kaiser", "beta is " + std::to_string(beta), where, "it must not be negative");
+  return expr_detail::make_window("kaiser", count, options, where, [&](const expr_detail::Term& k) {
+    using expr_detail::Term;
+    const Term at = k * 2.0 / expr_detail::in_f64(expr_detail::intervals_of(count, options), where) - 1.0;
+    const Term scaled = expr_detail::apply<ops::Sqrt>(expr_detail::at_least(1.0 - squared(at), 0)) * beta;
+    const Term whole = expr_detail::apply<ops::I0e>(k * 0.0 + beta);
+    return expr_detail::apply<ops::I0e>(scaled) / whole * expr_detail::apply<ops::Exp>(scaled - beta);
+  });
+}
+
+}  // namespace window
+SINTER_NAMESPACE_END
 // ---- sinter/src_expr.hpp
 // Every definition of expr. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
 // expr
+// ---- sinter/ops/linalg_host.hpp
+// How factorisations are computed on the host: in blocks, by Eigen's products and decompositions, matrices of a batch
+// side by side on threads. Results never depend on the number of threads.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// Matrix `number` of a batch of these extents, for errors: "matrix (1, 2) of (3, 4)", or "the matrix".
+std::string matrix_text(std::int64_t number, const Shape& shape);
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_BACKENDS) || defined(SINTER_IMPLEMENTATION_CORE)
+// ---- sinter/base/eigen.hpp
+// Eigen for our .ipp files, which alone include this. When Sinter is compiled once, Eigen is taken under a name of our
+// own: its inline functions must not be merged by the linker with those of users' files, which may be built for another
+// instruction set.
+
+#if defined(SINTER_SEPARATE_COMPILATION) && !defined(EIGEN_CORE_H)
+#define Eigen sinter_private_eigen
+#include <Eigen/Core>
+#include <Eigen/Eigenvalues>
+#include <Eigen/QR>
+#include <Eigen/SVD>
+SINTER_NAMESPACE_BEGIN
+namespace base_detail {
+namespace eigen = ::Eigen;
+}
+SINTER_NAMESPACE_END
+#undef Eigen
+#else
+#include <Eigen/Core>
+#include <Eigen/Eigenvalues>
+#include <Eigen/QR>
+#include <Eigen/SVD>
+SINTER_NAMESPACE_BEGIN
+namespace base_detail {
+namespace eigen = ::Eigen;
+}
+SINTER_NAMESPACE_END
+#endif
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE)
+// ---- sinter/ops/linalg_vals.hpp
+// Matrices as algebra on Vals: triangles, triangular systems and permutations, for derivatives and compositions.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// All results of an op of one operand.
+ValList apply_results(const OpInfo& op, Val x, Attrs attrs = {});
+
+enum class TrianglePart : std::uint8_t { lower, strictly_lower, upper, lower_half_diagonal, diagonal, unit_lower };
+/// x with zeros elsewhere.
+Val triangle(Val x, TrianglePart part);
+/// bool, of the shape of the matrix alone.
+Val is_on_diagonal(Val x);
+Val diagonal_of(Val x);
+Val identity_like(Val x);
+
+struct Triangular {
+  bool upper = false, transposed = false, unit = false;
+};
+Val triangular_solve(Val a, Val b, Triangular options);
+/// x with x a = b.
+Val triangular_solve_right(Val a, Val b, Triangular options);
+
+/// P a = L U of square matrices.
+struct Factors {
+  Val packed, pivots, permutation;
+};
+Factors lu_of(Val a, FactorUse use);
+Val permutation_of(Val pivots, Dim rows);
+/// 1 or -1.
+Val permutation_sign(Val pivots, DType dtype);
+/// P x, and P^T x.
+Val permuted_rows(Val x, Val permutation);
+Val rows_put_back(Val x, Val permutation);
+Val solve_by(const Factors& lu, Val b, bool transposed);
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END
+// ---- sinter/ops/linalg_host.ipp
+// Row-major matrices in place. Pivots, errors and blocks are ours, products and orthogonal decompositions are Eigen's.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+namespace eigen = base_detail::eigen;
+template <class T>
+using RowMatrix = eigen::Matrix<T, eigen::Dynamic, eigen::Dynamic, eigen::RowMajor>;
+template <class T>
+using ColumnMatrix = eigen::Matrix<T, eigen::Dynamic, eigen::Dynamic>;
+/// Part of a row-major matrix.
+template <class T>
+using RowBlock = eigen::Map<RowMatrix<T>, 0, eigen::OuterStride<>>;
+
+template <class T>
+RowBlock<T> block_at(T* first, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+  return {first, rows, columns, eigen::OuterStride<>(stride)};
+}
+
+/// Rows and columns of the matrices of a view, and how many there are.
+struct Matrices {
+  explicit Matrices(const HostView& view) : rows(view.shape[-2].value()), columns(view.shape[-1].value()) {
+    for (int i = 0; i + 2 < view.shape.rank(); ++i) count *= view.shape[i].value();
+  }
+  std::int64_t rows, columns, count = 1;
+  std::int64_t size() const { return rows * columns; }
+};
+
+/// Calls f(T{}) with the dtype's type.
+template <class F>
+void visit_floating(DType dtype, F&& f) {
+  if (dtype == DType::f64) f(double{});
+  else f(float{});
+}
+
+/// Nanoseconds for `work` multiplications: what decides whether threads are worth it.
+inline double estimated_nanoseconds(double work) { return 30 + work / 2; }
+
+SINTER_DECL std::string matrix_text(std::int64_t number, const Shape& shape) {
+  if (shape.rank() <= 2) return "the matrix";
+  Shape batches(shape.dims().first(as_index(shape.rank() - 2))), index = batches;
+  for (int axis = batches.rank() - 1; axis >= 0; --axis) {
+    const std::int64_t extent = batches[axis].value();
+    index.set(axis, number % extent);
+    number /= extent;
+  }
+  return "matrix " + index.text() + " of " + batches.text();
+}
+
+inline std::string_view name_of(FactorUse use, std::string_view factor) {
+  switch (use) {
+    case FactorUse::unchecked:
+    case FactorUse::factor: return factor;
+    case FactorUse::solve: return "solve";
+    case FactorUse::inv: return "inv";
+  }
+  __builtin_unreachable();
+}
+
+/// The first matrix that has no result, or -1.
+inline std::int64_t first_failed(const HostView& info) {
+  const auto* values = info.as<std::int32_t>();
+  const auto* found = std::find_if(values, values + info.numel, [](std::int32_t value) { return value != 0; });
+  return found == values + info.numel ? -1 : found - values;
+}
+
+// ---- Cholesky
+
+/// The lower factor in place of the lower triangle; gives 0, or the order of the first minor that is not positive.
+template <class T>
+std::int32_t cholesky_of_small(T* a, std::int64_t n, std::int64_t stride) {
+  for (std::int64_t j = 0; j < n; ++j) {
+    T* row = a + j * stride;
+    T square = row[j];
+    for (std::int64_t k = 0; k < j; ++k) square -= row[k] * row[k];
+    if (!(square > 0)) return static_cast<std::int32_t>(j + 1);
+    const T root = row[j] = std::sqrt(square);
+    for (std::int64_t i = j + 1; i < n; ++i) {
+      T* below = a + i * stride;
+      T sum = below[j];
+      for (std::int64_t k = 0; k < j; ++k) sum -= below[k] * row[k];
+      below[j] = sum / root;
+    }
+  }
+  return 0;
+}
+
+template <class T>
+std::int32_t cholesky_in_place(T* a, std::int64_t n) {
+  constexpr std::int64_t block = 48;
+  if (n <= block) return cholesky_of_small(a, n, n);
+  for (std::int64_t k = 0; k < n; k += block) {
+    const std::int64_t width = std::min(block, n - k), rest = n - k - width;
+    T* corner = a + k * n + k;
+    if (const std::int32_t order = cholesky_of_small(corner, width, n); order != 0)
+      return order + static_cast<std::int32_t>(k);
+    if (rest == 0) break;
+    const auto diagonal = block_at(corner, width, width, n);
+    auto below = block_at(corner + width * n, rest, width, n);
+    auto trailing = block_at(corner + width * n + width, rest, rest, n);
+    diagonal.template triangularView<eigen::Lower>().transpose().template solveInPlace<eigen::OnTheRight>(below);
+    trailing.template selfadjointView<eigen::Lower>().rankUpdate(below, T(-1));
+  }
+  return 0;
+}
+
+template <class T>
+void cholesky_of_all(HostCall& call) {
+  const Matrices of(call.in[0]);
+  const std::int64_t n = of.columns;
+  const double cube = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+  parallel_for(of.count, estimated_nanoseconds(cube / 3), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* from = call.in[0].as<T>() + i * of.size();
+      T* to = call.out[0].as<T>() + i * of.size();
+      for (std::int64_t row = 0; row < n; ++row) {
+        std::copy_n(from + row * n, row + 1, to + row * n);
+        std::fill_n(to + row * n + row + 1, n - row - 1, T(0));
+      }
+      call.out[1].as<std::int32_t>()[i] = cholesky_in_place(to, n);
+    }
+  });
+}
+
+// ---- LU
+
+template <class T>
+void exchange_rows(T* a, std::int64_t row, std::int64_t other, std::int64_t columns) {
+  if (row != other) std::swap_ranges(a + row * columns, a + (row + 1) * columns, a + other * columns);
+}
+
+/// Factors columns [k, k + width) of rows from k on, exchanging whole rows.
+template <class T>
+void lu_of_panel(T* a, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t width, std::int32_t* pivots,
+                 std::int32_t& info) {
+  for (std::int64_t j = k; j < k + width; ++j) {
+    std::int64_t pivot = j;
+    for (std::int64_t i = j + 1; i < m; ++i)
+      if (std::abs(a[i * n + j]) > std::abs(a[pivot * n + j])) pivot = i;
+    pivots[j] = static_cast<std::int32_t>(pivot + 1);
+    exchange_rows(a, j, pivot, n);
+    const T* row = a + j * n;
+    if (row[j] == 0) {
+      if (info == 0) info = static_cast<std::int32_t>(j + 1);
+      continue;
+    }
+    for (std::int64_t i = j + 1; i < m; ++i) {
+      T* below = a + i * n;
+      const T factor = below[j] /= row[j];
+      for (std::int64_t column = j + 1; column < k + width; ++column) below[column] -= factor * row[column];
+    }
+  }
+}
+
+/// Gives info: 0, or the first pivot, from 1, that is 0.
+template <class T>
+std::int32_t lu_in_place(T* a, std::int64_t m, std::int64_t n, std::int32_t* pivots) {
+  std::int32_t info = 0;
+  const std::int64_t steps = std::min(m, n), block = steps <= 32 ? steps : 32;
+  for (std::int64_t k = 0; k < steps; k += block) {
+    const std::int64_t width = std::min(block, steps - k), below = m - k - width, beside = n - k - width;
+    lu_of_panel(a, m, n, k, width, pivots, info);
+    if (beside == 0) continue;
+    T* corner = a + k * n + k;
+    auto right = block_at(corner + width, width, beside, n);
+    block_at(corner, width, width, n).template triangularView<eigen::UnitLower>().solveInPlace(right);
+    if (below > 0)
+      block_at(corner + width * n + width, below, beside, n).noalias() -=
+          block_at(corner + width * n, below, width, n) * right;
+  }
+  return info;
+}
+
+template <class T>
+void lu_of_all(HostCall& call) {
+  const Matrices of(call.in[0]);
+  const std::int64_t steps = std::min(of.rows, of.columns);
+  const double work = static_cast<double>(of.size()) * static_cast<double>(steps);
+  parallel_for(of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      T* to = call.out[0].as<T>() + i * of.size();
+      std::copy_n(call.in[0].as<T>() + i * of.size(), of.size(), to);
+      call.out[2].as<std::int32_t>()[i] =
+          lu_in_place(to, of.rows, of.columns, call.out[1].as<std::int32_t>() + i * steps);
+    }
+  });
+}
+
+// ---- triangular systems
+
+/// Small systems: rows of x from the first to the last, or the other way.
+template <class T, class Element>
+void substitute(const Element& a, T* x, std::int64_t n, std::int64_t columns, Triangular kind) {
+  const bool is_forward = kind.upper == kind.transposed;
+  for (std::int64_t step = 0; step < n; ++step) {
+    const std::int64_t i = is_forward ? step : n - 1 - step;
+    T* row = x + i * columns;
+    const std::int64_t first = is_forward ? 0 : i + 1, last = is_forward ? i : n;
+    for (std::int64_t j = first; j < last; ++j) {
+      const T factor = a(i, j);
+      const T* other = x + j * columns;
+      for (std::int64_t c = 0; c < columns; ++c) row[c] -= factor * other[c];
+    }
+    if (kind.unit) continue;
+    const T pivot = a(i, i);
+    for (std::int64_t c = 0; c < columns; ++c) row[c] /= pivot;
+  }
+}
+
+template <unsigned part, class A, class X>
+void solve_triangle(const A& a, X& x) {
+  a.template triangularView<part>().solveInPlace(x);
+}
+template <class A, class X>
+void solve_by_part(const A& a, X& x, bool is_upper, bool is_unit) {
+  if (is_upper) is_unit ? solve_triangle<eigen::UnitUpper>(a, x) : solve_triangle<eigen::Upper>(a, x);
+  else is_unit ? solve_triangle<eigen::UnitLower>(a, x) : solve_triangle<eigen::Lower>(a, x);
+}
+
+template <class T>
+void triangular_solve_in_place(const T* a, T* x, std::int64_t n, std::int64_t columns, Triangular kind) {
+  if (n <= 16) {
+    if (kind.transposed) substitute([&](std::int64_t i, std::int64_t j) { return a[j * n + i]; }, x, n, columns, kind);
+    else substitute([&](std::int64_t i, std::int64_t j) { return a[i * n + j]; }, x, n, columns, kind);
+    return;
+  }
+  auto values = block_at(x, n, columns, columns);
+  if (kind.transposed) {
+    const eigen::Map<const ColumnMatrix<T>> turned(a, n, n);
+    solve_by_part(turned, values, !kind.upper, kind.unit);
+  } else {
+    const eigen::Map<const RowMatrix<T>> straight(a, n, n);
+    solve_by_part(straight, values, kind.upper, kind.unit);
+  }
+}
+
+template <class T>
+void triangular_solve_of_all(HostCall& call, Triangular kind) {
+  const Matrices of(call.in[0]), given(call.in[1]);
+  const double work = static_cast<double>(of.size()) * static_cast<double>(given.columns) / 2;
+  parallel_for(of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      T* x = call.out[0].as<T>() + i * given.size();
+      std::copy_n(call.in[1].as<T>() + i * given.size(), given.size(), x);
+      if (given.size() > 0)
+        triangular_solve_in_place(call.in[0].as<T>() + i * of.size(), x, of.rows, given.columns, kind);
+    }
+  });
+}
+
+// ---- orthogonal decompositions: in double whatever T is, which is exact to the last digits of f32, and half the code
+
+template <class T>
+ColumnMatrix<double> widened(const T* from, std::int64_t rows, std::int64_t columns) {
+  return eigen::Map<const RowMatrix<T>>(from, rows, columns).template cast<double>();
+}
+template <class T, class M>
+void narrow_to(T* to, const M& from) {
+  eigen::Map<RowMatrix<T>>(to, from.rows(), from.cols()) = from.template cast<T>();
+}
+
+template <class T>
+void qr_of_all(HostCall& call, QrMode mode) {
+  const Matrices of(call.in[0]);
+  const bool has_q = mode != QrMode::r;
+  const std::int64_t steps = std::min(of.rows, of.columns), inner = mode == QrMode::complete ? of.rows : steps;
+  const double work =
+      2 * static_cast<double>(of.rows) * static_cast<double>(of.columns + inner) * static_cast<double>(steps);
+  parallel_for(of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    eigen::HouseholderQR<ColumnMatrix<double>> decomposition(of.rows, of.columns);
+    RowMatrix<double> wide(of.rows, inner);
+    for (std::int64_t i = begin; i < end; ++i) {
+      eigen::Map<RowMatrix<T>> r(call.out[has_q ? 1 : 0].template as<T>() + i * inner * of.columns, inner, of.columns);
+      if (steps > 0) {
+        decomposition.compute(widened(call.in[0].as<T>() + i * of.size(), of.rows, of.columns));
+        r.setZero();
+        for (std::int64_t row = 0; row < steps; ++row)
+          for (std::int64_t column = row; column < of.columns; ++column)
+            r(row, column) = static_cast<T>(decomposition.matrixQR()(row, column));
+      } else {
+        r.setZero();
+      }
+      if (!has_q) continue;
+      wide.setIdentity();
+      if (steps > 0) wide.applyOnTheLeft(decomposition.householderQ().setLength(steps));
+      narrow_to(call.out[0].as<T>() + i * of.rows * inner, wide);
+    }
+  });
+}
+
+/// Whether each number is finite; a decomposition that iterates would not end, or give anything, on others.
+template <class T>
+bool is_finite(const T* values, std::int64_t count) {
+  return std::all_of(values, values + count, [](T value) { return std::isfinite(value); });
+}
+/// The first failed matrix among those that threads report.
+class FirstFailed {
+ public:
+  void note(std::int64_t matrix) {
+    std::int64_t known = first_.load();
+    while (matrix < known && !first_.compare_exchange_weak(known, matrix)) {}
+  }
+  bool any() const { return first_.load() != none; }
+  std::int64_t matrix() const { return first_.load(); }
+
+ private:
+  static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+  std::atomic<std::int64_t> first_{none};
+};
+
+[[noreturn]] inline void throw_not_converged(const HostCall& call, std::string_view op, std::int64_t matrix,
+                                             bool finite) {
+  throw LinalgError(
+      op, matrix_text(matrix, call.in[0].shape) + (finite ? " did not converge" : " has elements that are not finite"),
+      call.where, finite ? "scale it" : "nan_to_num replaces NaN and infinities");
+}
+
+template <class T>
+void svd_of_all(HostCall& call, SvdVectors vectors) {
+  const Matrices of(call.in[0]);
+  const bool has_vectors = vectors != SvdVectors::none;
+  const std::int64_t steps = std::min(of.rows, of.columns);
+  const std::int64_t left = vectors == SvdVectors::full ? of.rows : steps;
+  const std::int64_t right = vectors == SvdVectors::full ? of.columns : steps;
+  const unsigned options = !has_vectors                  ? 0U
+                           : vectors == SvdVectors::full ? unsigned{eigen::ComputeFullU} | eigen::ComputeFullV
+                                                         : unsigned{eigen::ComputeThinU} | eigen::ComputeThinV;
+  const double work = 20 * static_cast<double>(of.size()) * static_cast<double>(steps);
+  FirstFailed failed;
+  parallel_for(of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    eigen::BDCSVD<ColumnMatrix<double>> decomposition;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* from = call.in[0].as<T>() + i * of.size();
+      T* u = call.out[0].as<T>() + i * of.rows * left;
+      T* s = call.out[has_vectors ? 1 : 0].template as<T>() + i * steps;
+      if (steps == 0) {
+        if (!has_vectors) continue;
+        eigen::Map<RowMatrix<T>>(u, of.rows, left).setIdentity();
+        eigen::Map<RowMatrix<T>>(call.out[2].as<T>() + i * right * of.columns, right, of.columns).setIdentity();
+        continue;
+      }
+      if (!is_finite(from, of.size())) {
+        failed.note(i);
+        continue;
+      }
+      decomposition.compute(widened(from, of.rows, of.columns), options);
+      if (decomposition.info() != eigen::Success) failed.note(i);
+      narrow_to(s, decomposition.singularValues().transpose());
+      if (!has_vectors) continue;
+      narrow_to(u, decomposition.matrixU());
+      narrow_to(call.out[2].as<T>() + i * right * of.columns, decomposition.matrixV().transpose());
+    }
+  });
+  if (!failed.any()) return;
+  const std::int64_t matrix = failed.matrix();
+  throw_not_converged(call, "svd", matrix, is_finite(call.in[0].as<T>() + matrix * of.size(), of.size()));
+}
+
+template <class T>
+void eigh_of_all(HostCall& call, bool values_only) {
+  const Matrices of(call.in[0]);
+  const std::int64_t n = of.columns;
+  const double work = 10 * static_cast<double>(of.size()) * static_cast<double>(n);
+  FirstFailed failed;
+  const auto is_lower_finite = [&](std::int64_t matrix) {
+    const T* from = call.in[0].as<T>() + matrix * of.size();
+    for (std::int64_t row = 0; row < n; ++row)
+      if (!is_finite(from + row * n, row + 1)) return false;
+    return true;
+  };
+  parallel_for(n == 0 ? 0 : of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    eigen::SelfAdjointEigenSolver<ColumnMatrix<double>> decomposition(n);
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (!is_lower_finite(i)) {
+        failed.note(i);
+        continue;
+      }
+      decomposition.compute(widened(call.in[0].as<T>() + i * of.size(), n, n),
+                            values_only ? eigen::EigenvaluesOnly : eigen::ComputeEigenvectors);
+      if (decomposition.info() != eigen::Success) failed.note(i);
+      narrow_to(call.out[0].as<T>() + i * n, decomposition.eigenvalues().transpose());
+      if (!values_only) narrow_to(call.out[1].as<T>() + i * of.size(), decomposition.eigenvectors());
+    }
+  });
+  if (failed.any()) throw_not_converged(call, "eigh", failed.matrix(), is_lower_finite(failed.matrix()));
+}
+
+// ---- exponential
+
+/// Coefficients of the numerator of the Pade approximant of order 13 (Higham 2005, table 2.3 and (2.3)).
+inline constexpr std::array<double, 14> pade_13{64764752532480000.,
+                                                32382376266240000.,
+                                                7771770303897600.,
+                                                1187353796428800.,
+                                                129060195264000.,
+                                                10559470521600.,
+                                                670442572800.,
+                                                33522128640.,
+                                                1323241920.,
+                                                40840800.,
+                                                960960.,
+                                                16380.,
+                                                182.,
+                                                1.};
+
+/// In double whatever T is: the squarings lose digits.
+template <class T>
+void exponential(const T* from, T* to, std::int64_t n) {
+  using Matrix = RowMatrix<double>;
+  Matrix a = eigen::Map<const RowMatrix<T>>(from, n, n).template cast<double>();
+  const double norm = a.cwiseAbs().colwise().sum().maxCoeff();
+  if (!std::isfinite(norm)) {
+    std::fill_n(to, n * n, std::numeric_limits<T>::quiet_NaN());
+    return;
+  }
+  constexpr double largest = 5.371920351148152;  // theta_13: no scaling is needed below
+  const int halvings = norm > largest ? std::max(0, std::ilogb(norm / largest) + 1) : 0;
+  a *= std::ldexp(1.0, -halvings);
+  const auto& b = pade_13;
+  const Matrix one = Matrix::Identity(n, n), a2 = a * a, a4 = a2 * a2, a6 = a4 * a2;
+  const Matrix high = b[13] * a6 + b[11] * a4 + b[9] * a2;
+  const Matrix odd = a * (a6 * high + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * one);
+  const Matrix even_high = b[12] * a6 + b[10] * a4 + b[8] * a2;
+  const Matrix even = a6 * even_high + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * one;
+  Matrix below = even - odd, result = even + odd;
+  std::vector<std::int32_t> pivots(as_index(n));
+  lu_in_place(below.data(), n, n, pivots.data());
+  for (std::int64_t i = 0; i < n; ++i) exchange_rows(result.data(), i, std::int64_t{pivots[as_index(i)]} - 1, n);
+  triangular_solve_in_place(below.data(), result.data(), n, n, {.unit = true});
+  triangular_solve_in_place(below.data(), result.data(), n, n, {.upper = true});
+  for (int i = 0; i < halvings; ++i) result = (result * result).eval();
+  eigen::Map<RowMatrix<T>>(to, n, n) = result.template cast<T>();
+}
+
+template <class T>
+void exponential_of_all(HostCall& call) {
+  const Matrices of(call.in[0]);
+  const double work = 12 * static_cast<double>(of.size()) * static_cast<double>(of.columns);
+  parallel_for(of.columns == 0 ? 0 : of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      exponential(call.in[0].as<T>() + i * of.size(), call.out[0].as<T>() + i * of.size(), of.columns);
+  });
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+using ops_detail::visit_floating;
+
+SINTER_DECL void Cholesky::run_on_host(HostCall& call) {
+  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::cholesky_of_all<decltype(zero)>(call); });
+  const std::int64_t failed = ops_detail::first_failed(call.out[1]);
+  if (call.attrs[use] == FactorUse::unchecked || failed < 0) return;
+  throw LinalgError(
+      ops_detail::name_of(call.attrs[use], "cholesky"),
+      ops_detail::matrix_text(failed, call.in[0].shape) + " is not positive definite: its leading minor of order " +
+          std::to_string(call.out[1].as<std::int32_t>()[failed]) + " is not positive",
+      call.where, "cholesky_ex tells it by info; where rounding is the cause, add a little to the diagonal");
+}
+
+SINTER_DECL void LuFactor::run_on_host(HostCall& call) {
+  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::lu_of_all<decltype(zero)>(call); });
+  const std::int64_t failed = ops_detail::first_failed(call.out[2]);
+  if (call.attrs[use] == FactorUse::unchecked || failed < 0) return;
+  const std::string name(ops_detail::name_of(call.attrs[use], "lu_factor"));
+  throw LinalgError(name,
+                    ops_detail::matrix_text(failed, call.in[0].shape) + " is singular: pivot " +
+                        std::to_string(call.out[2].as<std::int32_t>()[failed]) + " is 0",
+                    call.where, name + "_ex tells it by info; lstsq and pinv take matrices of any rank");
+}
+
+SINTER_DECL void LuPermutation::run_on_host(HostCall& call) {
+  const std::int64_t steps = call.in[0].shape[-1].value(), length = call.out[0].shape[-1].value();
+  for (std::int64_t i = 0; length > 0 && i < call.out[0].numel / length; ++i) {
+    const std::int32_t* pivots = call.in[0].as<std::int32_t>() + i * steps;
+    std::int64_t* order = call.out[0].as<std::int64_t>() + i * length;
+    for (std::int64_t row = 0; row < length; ++row) order[row] = row;
+    for (std::int64_t step = 0; step < steps; ++step) {
+      const std::int64_t other = pivots[step] - 1;
+      if (step >= length || other < 0 || other >= length)
+        throw IndexError("lu_solve",
+                         "pivot " + std::to_string(pivots[step]) + " names no row of " + std::to_string(length),
+                         call.where, "pivots are those of lu_factor: they count from 1");
+      std::swap(order[step], order[other]);
+    }
+  }
+}
+
+SINTER_DECL void TriangularSolve::run_on_host(HostCall& call) {
+  const ops_detail::Triangular kind{call.attrs[upper], call.attrs[transposed], call.attrs[unit]};
+  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::triangular_solve_of_all<decltype(zero)>(call, kind); });
+}
+
+SINTER_DECL void Qr::run_on_host(HostCall& call) {
+  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::qr_of_all<decltype(zero)>(call, call.attrs[mode]); });
+}
+
+SINTER_DECL void Svd::run_on_host(HostCall& call) {
+  visit_floating(call.in[0].dtype,
+                 [&](auto zero) { ops_detail::svd_of_all<decltype(zero)>(call, call.attrs[vectors]); });
+}
+
+SINTER_DECL void Eigh::run_on_host(HostCall& call) {
+  visit_floating(call.in[0].dtype,
+                 [&](auto zero) { ops_detail::eigh_of_all<decltype(zero)>(call, call.attrs[values_only]); });
+}
+
+SINTER_DECL void MatrixExp::run_on_host(HostCall& call) {
+  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::exponential_of_all<decltype(zero)>(call); });
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+// ---- sinter/src_linalg.hpp
+// Every definition of how factorisations are computed. Included by sinter.hpp when header-only, else by one translation
+// unit: see src.hpp.
+// ops, by Eigen
 #endif
 
 #if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
@@ -22736,6 +25998,68 @@ SINTER_DECL Batched batch_along_axes(const BatchArgs& args) {
 }
 
 }  // namespace ops_detail
+SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
+// ---- sinter/ops/compiled_call.hpp
+// What stands on the tape for a call of compiled code that has run: its results, and how they are differentiated. The
+// code itself is known to the payload alone.
+
+SINTER_NAMESPACE_BEGIN
+
+/// The derivative of one call of compiled code.
+class CallRule : public Payload {
+ public:
+  std::string text() const override { return "compiled_call"; }
+  bool is_a(TypeKey type) const override { return type == type_key<CallRule>(); }
+  /// Gradients of the operands: of inputs that the results depend on, none of saved values.
+  virtual ValList vjp(const VjpArgs& args) const = 0;
+  struct Gradient {
+    std::size_t operand;
+    Ref<TensorImpl> value;
+  };
+  /// The same, computed now: from the operands and the gradients of the results, null where there is none.
+  virtual std::vector<Gradient> run(std::span<const Ref<TensorImpl>> operands, std::span<const Ref<TensorImpl>> douts,
+                                    Location where) const = 0;
+  /// The results from the inputs alone, for derivatives that are differentiated again.
+  virtual std::shared_ptr<const Graph> forward() const = 0;
+};
+
+namespace ops {
+
+/// compiled_call(x..., saved...): results of compiled code that was called on x, of which there are `inputs`. It kept
+/// `saved` for the derivative. Stands on tapes alone and is never run; the types of the results are attrs.types.
+struct CompiledCall {
+  static constexpr OpInfo info{.name = "compiled_call", .arity = -1, .kind = OpKind::structured};
+  static constexpr OpAttr<std::int64_t> inputs{"inputs", 0};
+  static constexpr auto attributes = attribute_list(inputs);
+  static void infer(const InferArgs& args, TypeList& out);
+  static ValList vjp(const VjpArgs& args);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE)
+// ---- sinter/ops/compiled_call.ipp
+// Asks the payload.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+SINTER_DECL void CompiledCall::infer(const InferArgs& args, TypeList& out) {
+  for (const Type& type : args.attrs.types) out.push_back(type);
+}
+
+SINTER_DECL ValList CompiledCall::vjp(const VjpArgs& args) {
+  const auto* rule = payload_cast<CallRule>(args.attrs.payload.get());
+  ensure(rule != nullptr, "a compiled call has lost its derivative");
+  return rule->vjp(args);
+}
+
+}  // namespace ops
 SINTER_NAMESPACE_END
 // ---- sinter/ops/control.ipp
 // Shape rules, runs and pruning of control flow.
@@ -23883,95 +27207,6 @@ SINTER_DECL Batched WindowMax::batch(const BatchArgs& a) {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-// ---- sinter/ops/cumulative.ipp
-// Shape rules and derivatives of scans.
-
-SINTER_NAMESPACE_BEGIN
-namespace ops_detail {
-
-inline Type infer_scan(const InferArgs& args) {
-  first_axis(args);
-  if (args.in[0].dtype == DType::bool_)
-    throw DTypeError(args.op, "the operand is " + args.in[0].text() + ", a number is required", args.where,
-                     "cast it first: cast(x, DType::i64)");
-  return with_shape(args, args.in[0].shape);
-}
-
-/// Another scan along the same axis. `is_opposite`: from the other end.
-inline Val scan_along(const VjpArgs& a, const OpInfo& op, Val x, bool exclusive, bool is_opposite = false) {
-  Attrs attrs{.axes = a.attrs.axes};
-  attrs.set(is_exclusive, exclusive);
-  attrs.set(is_reversed, a.attrs[is_reversed] != is_opposite);
-  return apply(op, {x}, std::move(attrs));
-}
-
-/// Each gradient goes to the element that was the extreme there: the one where the scan last took a new value.
-inline ValList extremum_scan_vjp(const VjpArgs& a) {
-  const Val x = a.in[0];
-  const Shape shape = x.shape();
-  const int axis = static_cast<int>(a.attrs.axes[0]);
-  const Val reached = a.attrs[is_exclusive] ? scan_along(a, *a.out.builder->node(a.out.value).op, x, false) : a.out;
-  const Val is_extreme = logical_or(eq(x, reached), is_nan(x));
-  const Val place = iota(x, shape, axis, DType::i64);
-  // Reversed, later places come first: the extreme is the least one that was met.
-  const bool reversed = a.attrs[is_reversed];
-  const std::int64_t none = reversed ? std::numeric_limits<std::int64_t>::max() : -1;
-  const Val met = where(is_extreme, place, integer_number(place, none));
-  const Val found = scan_along(a, reversed ? op_info<ops::Cummin> : op_info<ops::Cummax>, met, a.attrs[is_exclusive]);
-  const Val is_there = logical_and(ge(found, 0), lt(found, element_count(x, {axis}, DType::i64)));
-  const Val from = where(is_there, found, integer_number(place, 0));
-  // One index over all elements, as gradients are added along one axis.
-  const Shape flat{shape.numel()};
-  const Val own = reshape(iota(x, flat, 0, DType::i64), shape);
-  IntVector inner;
-  for (int i = axis + 1; i < shape.rank(); ++i) inner.push_back(i);
-  const Val stride = element_count(x, inner, DType::i64);
-  const Val index = reshape(own + (from - place) * stride, flat);
-  const Val share = reshape(where(is_there, a.dout, full_like(a.dout, 0)), flat);
-  return {reshape(scatter_add(index, share, flat, 0), shape)};
-}
-
-}  // namespace ops_detail
-
-namespace ops {
-
-SINTER_DECL Type Cumsum::infer(const InferArgs& args) { return ops_detail::infer_scan(args); }
-SINTER_DECL Type Cumprod::infer(const InferArgs& args) { return ops_detail::infer_scan(args); }
-SINTER_DECL Type Cummax::infer(const InferArgs& args) { return ops_detail::infer_scan(args); }
-SINTER_DECL Type Cummin::infer(const InferArgs& args) { return ops_detail::infer_scan(args); }
-
-SINTER_DECL Batched Cumsum::batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
-SINTER_DECL Batched Cumprod::batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
-SINTER_DECL Batched Cummax::batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
-SINTER_DECL Batched Cummin::batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
-
-SINTER_DECL ValList Cumsum::vjp(const VjpArgs& a) {
-  return {ops_detail::scan_along(a, op_info<Cumsum>, a.dout, a.attrs[ops_detail::is_exclusive], true)};
-}
-
-/// An element stands in all products from its own on. Before the first zero they are divided by it; the first zero
-/// itself is left out of them; what stands after it is multiplied by it everywhere.
-SINTER_DECL ValList Cumprod::vjp(const VjpArgs& a) {
-  using ops_detail::scan_along;
-  const Val x = a.in[0];
-  const bool exclusive = a.attrs[ops_detail::is_exclusive];
-  const Val is_zero = eq(x, 0);
-  const Val zeros = scan_along(a, op_info<Cumsum>, cast(is_zero, DType::i64), false);
-  const Val zeros_in_product = exclusive ? scan_along(a, op_info<Cumsum>, cast(is_zero, DType::i64), true) : zeros;
-  const Val is_first = logical_and(is_zero, eq(zeros, 1));
-  const Val others = scan_along(a, op_info<Cumprod>, where(is_first, 1, x), exclusive);
-  const Val share = a.dout * others, none = full_like(share, 0), is_clear = eq(zeros_in_product, 0);
-  const Val before = scan_along(a, op_info<Cumsum>, where(is_clear, share, none), exclusive, true);
-  const Val at_zero = scan_along(a, op_info<Cumsum>, where(is_clear, none, share), exclusive, true);
-  const Val divisor = where(is_zero, 1, x);
-  return {where(eq(zeros, 0), before / divisor, where(is_first, at_zero, none))};
-}
-
-SINTER_DECL ValList Cummax::vjp(const VjpArgs& a) { return ops_detail::extremum_scan_vjp(a); }
-SINTER_DECL ValList Cummin::vjp(const VjpArgs& a) { return ops_detail::extremum_scan_vjp(a); }
-
-}  // namespace ops
-SINTER_NAMESPACE_END
 // ---- sinter/ops/convolution.ipp
 // Windows as rows, grouped.
 
@@ -24158,6 +27393,95 @@ SINTER_DECL Batched SumWindows::batch(const BatchArgs& a) {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+// ---- sinter/ops/cumulative.ipp
+// Shape rules and derivatives of scans.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+inline Type infer_scan(const InferArgs& args) {
+  first_axis(args);
+  if (args.in[0].dtype == DType::bool_)
+    throw DTypeError(args.op, "the operand is " + args.in[0].text() + ", a number is required", args.where,
+                     "cast it first: cast(x, DType::i64)");
+  return with_shape(args, args.in[0].shape);
+}
+
+/// Another scan along the same axis. `is_opposite`: from the other end.
+inline Val scan_along(const VjpArgs& a, const OpInfo& op, Val x, bool exclusive, bool is_opposite = false) {
+  Attrs attrs{.axes = a.attrs.axes};
+  attrs.set(is_exclusive, exclusive);
+  attrs.set(is_reversed, a.attrs[is_reversed] != is_opposite);
+  return apply(op, {x}, std::move(attrs));
+}
+
+/// Each gradient goes to the element that was the extreme there: the one where the scan last took a new value.
+inline ValList extremum_scan_vjp(const VjpArgs& a) {
+  const Val x = a.in[0];
+  const Shape shape = x.shape();
+  const int axis = static_cast<int>(a.attrs.axes[0]);
+  const Val reached = a.attrs[is_exclusive] ? scan_along(a, *a.out.builder->node(a.out.value).op, x, false) : a.out;
+  const Val is_extreme = logical_or(eq(x, reached), is_nan(x));
+  const Val place = iota(x, shape, axis, DType::i64);
+  // Reversed, later places come first: the extreme is the least one that was met.
+  const bool reversed = a.attrs[is_reversed];
+  const std::int64_t none = reversed ? std::numeric_limits<std::int64_t>::max() : -1;
+  const Val met = where(is_extreme, place, integer_number(place, none));
+  const Val found = scan_along(a, reversed ? op_info<ops::Cummin> : op_info<ops::Cummax>, met, a.attrs[is_exclusive]);
+  const Val is_there = logical_and(ge(found, 0), lt(found, element_count(x, {axis}, DType::i64)));
+  const Val from = where(is_there, found, integer_number(place, 0));
+  // One index over all elements, as gradients are added along one axis.
+  const Shape flat{shape.numel()};
+  const Val own = reshape(iota(x, flat, 0, DType::i64), shape);
+  IntVector inner;
+  for (int i = axis + 1; i < shape.rank(); ++i) inner.push_back(i);
+  const Val stride = element_count(x, inner, DType::i64);
+  const Val index = reshape(own + (from - place) * stride, flat);
+  const Val share = reshape(where(is_there, a.dout, full_like(a.dout, 0)), flat);
+  return {reshape(scatter_add(index, share, flat, 0), shape)};
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL Type Cumsum::infer(const InferArgs& args) { return ops_detail::infer_scan(args); }
+SINTER_DECL Type Cumprod::infer(const InferArgs& args) { return ops_detail::infer_scan(args); }
+SINTER_DECL Type Cummax::infer(const InferArgs& args) { return ops_detail::infer_scan(args); }
+SINTER_DECL Type Cummin::infer(const InferArgs& args) { return ops_detail::infer_scan(args); }
+
+SINTER_DECL Batched Cumsum::batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
+SINTER_DECL Batched Cumprod::batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
+SINTER_DECL Batched Cummax::batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
+SINTER_DECL Batched Cummin::batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
+
+SINTER_DECL ValList Cumsum::vjp(const VjpArgs& a) {
+  return {ops_detail::scan_along(a, op_info<Cumsum>, a.dout, a.attrs[ops_detail::is_exclusive], true)};
+}
+
+/// An element stands in all products from its own on. Before the first zero they are divided by it; the first zero
+/// itself is left out of them; what stands after it is multiplied by it everywhere.
+SINTER_DECL ValList Cumprod::vjp(const VjpArgs& a) {
+  using ops_detail::scan_along;
+  const Val x = a.in[0];
+  const bool exclusive = a.attrs[ops_detail::is_exclusive];
+  const Val is_zero = eq(x, 0);
+  const Val zeros = scan_along(a, op_info<Cumsum>, cast(is_zero, DType::i64), false);
+  const Val zeros_in_product = exclusive ? scan_along(a, op_info<Cumsum>, cast(is_zero, DType::i64), true) : zeros;
+  const Val is_first = logical_and(is_zero, eq(zeros, 1));
+  const Val others = scan_along(a, op_info<Cumprod>, where(is_first, 1, x), exclusive);
+  const Val share = a.dout * others, none = full_like(share, 0), is_clear = eq(zeros_in_product, 0);
+  const Val before = scan_along(a, op_info<Cumsum>, where(is_clear, share, none), exclusive, true);
+  const Val at_zero = scan_along(a, op_info<Cumsum>, where(is_clear, none, share), exclusive, true);
+  const Val divisor = where(is_zero, 1, x);
+  return {where(eq(zeros, 0), before / divisor, where(is_first, at_zero, none))};
+}
+
+SINTER_DECL ValList Cummax::vjp(const VjpArgs& a) { return ops_detail::extremum_scan_vjp(a); }
+SINTER_DECL ValList Cummin::vjp(const VjpArgs& a) { return ops_detail::extremum_scan_vjp(a); }
+
+}  // namespace ops
+SINTER_NAMESPACE_END
 // ---- sinter/ops/custom_derivative.ipp
 // Derivative and batching rule of values with a given derivative: both are the sub-graph, inlined or over the batch.
 
@@ -24259,6 +27583,592 @@ SINTER_DECL Val Flip::decompose(const DecomposeArgs& args) {
     x = take(x, last - iota(x, {extent}, 0, DType::i64), axis);
   }
   return x;
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+// ---- sinter/ops/order_keys.hpp
+// What rows are ordered by: unsigned numbers, one for each element, whose order is that of the elements. NaN comes last,
+// all NaN are equal, and so are both zeros. Knows no tensors. Only .ipp files include it.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+inline std::uint32_t order_key(bool x) { return x; }
+inline std::uint32_t order_key(std::int32_t x) { return static_cast<std::uint32_t>(x) ^ 0x8000'0000u; }
+inline std::uint64_t order_key(std::int64_t x) { return static_cast<std::uint64_t>(x) ^ 0x8000'0000'0000'0000u; }
+inline std::uint32_t order_key(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t is_negative = 0u - (bits >> 31), key = bits ^ (is_negative | 0x8000'0000u);
+  const std::uint32_t is_nan = 0u - std::uint32_t{(bits << 1) > 0xFF00'0000u};
+  return (key + std::uint32_t{key == 0x7FFF'FFFFu}) | is_nan;  // that of -0 becomes that of 0
+}
+inline std::uint64_t order_key(double x) {
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  const std::uint64_t is_negative = std::uint64_t{0} - (bits >> 63),
+                      key = bits ^ (is_negative | (std::uint64_t{1} << 63));
+  const std::uint64_t is_nan = std::uint64_t{0} - std::uint64_t{(bits << 1) > 0xFFE0'0000'0000'0000u};
+  return (key + std::uint64_t{key == 0x7FFF'FFFF'FFFF'FFFFu}) | is_nan;
+}
+
+inline std::uint32_t order_key(std::uint32_t x) { return x; }
+/// Of narrow dtypes: as the numbers that they are.
+template <class T>
+  requires(sizeof(T) < 4 && !std::is_same_v<T, bool>)
+std::uint32_t order_key(T x) {
+  if constexpr (FloatingElement<T>) return order_key(static_cast<float>(x));
+  else return order_key(static_cast<std::int32_t>(x));
+}
+
+template <class T>
+bool is_not_a_number(T x) {
+  return x != x;
+}
+
+enum class Direction : bool { ascending, descending };
+
+/// Half of a key over a position: 64 bits that are ordered as one number, so that equal keys keep their order.
+using Packed = std::uint64_t;
+inline constexpr std::int64_t max_packed_row = std::int64_t{1} << 32;  // rows are shorter
+inline Packed packed(std::uint32_t key, std::int64_t position) {
+  return Packed{key} << 32 | static_cast<std::uint32_t>(position);
+}
+inline std::int64_t position_of(Packed entry) { return static_cast<std::uint32_t>(entry); }
+
+/// A row in memory: `stride` elements from one to the next.
+template <class T>
+struct RowView {
+  const T* first;
+  std::int64_t length, stride;
+  Direction direction = Direction::ascending;
+
+  T at(std::int64_t i) const { return first[i * stride]; }
+  auto key(std::int64_t i) const {
+    const auto ascending = order_key(at(i));
+    return direction == Direction::descending ? ~ascending : ascending;
+  }
+};
+
+template <class T>
+using KeyOf = decltype(order_key(T{}));
+
+/// Keys counted from the least one of a row: integers that are close have few digits. The upper part, of 32 bits, is
+/// what is packed; below it are `shift` more bits.
+template <class T>
+struct KeyWindow {
+  KeyOf<T> least = 0, range = 0;
+  int shift = 0;
+
+  std::uint32_t upper(KeyOf<T> key) const { return static_cast<std::uint32_t>((key - least) >> shift); }
+  std::uint32_t lower(KeyOf<T> key) const {
+    return static_cast<std::uint32_t>((key - least) & ((KeyOf<T>{1} << shift) - 1));
+  }
+  int upper_bits() const { return static_cast<int>(std::bit_width(range)) - shift; }
+};
+
+/// What a selection compares: key and position of an element. Those of narrow keys are one number.
+struct WideEntry {
+  std::uint64_t key;
+  std::int64_t position;
+  friend bool operator<(const WideEntry& a, const WideEntry& b) {
+    return a.key < b.key || (a.key == b.key && a.position < b.position);
+  }
+};
+inline std::int64_t position_of(const WideEntry& entry) { return entry.position; }
+inline WideEntry entry_of(std::uint64_t key, std::int64_t position) { return {key, position}; }
+inline Packed entry_of(std::uint32_t key, std::int64_t position) { return packed(key, position); }
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END
+// ---- sinter/ops/order_rows.hpp
+// Orders one row: by insertion where it is short, else by its digits from the least on (LSD radix sort; Knuth 1998, 5.2.5),
+// which is stable and looks at each element as often as keys have digits. Wide keys are ordered by their upper part, and
+// what is equal there by the lower one. A long row is cut into blocks that threads share; the result is the same.
+// Only .ipp files include it.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+inline constexpr std::int64_t insertion_length = 28, comparison_length = 80;  // up to these, measured
+inline constexpr std::int64_t shared_row_length = 1 << 15;                    // from here on threads share a row
+inline constexpr int max_digits = 4, digit_values = 256;                      // of the upper half of Packed
+using DigitCounts = std::array<std::uint32_t, digit_values>;
+
+inline std::uint32_t digit_of(Packed entry, int digit) {
+  return static_cast<std::uint32_t>(entry >> (32 + 8 * digit)) & (digit_values - 1);
+}
+
+inline void insertion_sort(std::span<Packed> row) {
+  for (std::size_t i = 1; i < row.size(); ++i) {
+    const Packed entry = row[i];
+    std::size_t at = i;
+    for (; at > 0 && row[at - 1] > entry; --at) row[at] = row[at - 1];
+    row[at] = entry;
+  }
+}
+
+/// Blocks of a row that threads share; one where they do not.
+struct RowBlocks {
+  std::int64_t length, count;
+  std::int64_t begin(std::int64_t block) const { return length * block / count; }
+  template <class F>
+  void for_each(F&& run) const {
+    if (count == 1) return run(std::int64_t{0}, std::int64_t{0}, length);
+    const double nanoseconds = 2.0 * static_cast<double>(length) / static_cast<double>(count);
+    parallel_for(count, nanoseconds, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t block = first; block < last; ++block) run(block, begin(block), begin(block + 1));
+    });
+  }
+};
+enum class RowThreads : bool { one, all };
+inline RowBlocks blocks_of(std::int64_t length, RowThreads threads) {
+  return {length, threads == RowThreads::all && length >= shared_row_length ? thread_count() : 1};
+}
+
+inline void count_digit(std::span<const Packed> row, int digit, DigitCounts& counts) {
+  counts.fill(0);
+  for (const Packed entry : row) ++counts[digit_of(entry, digit)];
+}
+/// All digits in one walk.
+template <int used_digits>
+void count_digits(std::span<const Packed> row, std::span<DigitCounts> counts) {
+  for (DigitCounts& each : counts) each.fill(0);
+  for (const Packed entry : row)
+    for (int digit = 0; digit < used_digits; ++digit) ++counts[as_index(digit)][digit_of(entry, digit)];
+}
+inline void count_digits(std::span<const Packed> row, std::span<DigitCounts> counts) {
+  switch (counts.size()) {
+    case 1: return count_digits<1>(row, counts);
+    case 2: return count_digits<2>(row, counts);
+    case 3: return count_digits<3>(row, counts);
+    default: return count_digits<4>(row, counts);
+  }
+}
+
+/// From counts to the places where each block writes its entries of each value. False: all entries have one value.
+inline bool place_digits(std::span<DigitCounts> of_blocks, std::int64_t length) {
+  std::uint32_t place = 0;
+  for (std::size_t value = 0; value < digit_values; ++value) {
+    const std::uint32_t before = place;
+    for (DigitCounts& counts : of_blocks) place += std::exchange(counts[value], place);
+    if (place - before == static_cast<std::uint64_t>(length)) return false;
+  }
+  return true;
+}
+inline void move_by_digit(std::span<const Packed> from, Packed* to, int digit, DigitCounts& places) {
+  for (const Packed entry : from) to[places[digit_of(entry, digit)]++] = entry;
+}
+
+inline Packed* radix_sort_alone(Packed* row, Packed* other, std::int64_t length, int used_digits) {
+  std::array<DigitCounts, max_digits> counts;
+  count_digits({row, as_index(length)}, std::span(counts).first(as_index(used_digits)));
+  for (int digit = 0; digit < used_digits; ++digit) {
+    DigitCounts& places = counts[as_index(digit)];
+    if (!place_digits({&places, 1}, length)) continue;
+    move_by_digit({row, as_index(length)}, other, digit, places);
+    std::swap(row, other);
+  }
+  return row;
+}
+inline Packed* radix_sort_shared(Packed* row, Packed* other, const RowBlocks& blocks, int used_digits) {
+  std::vector<DigitCounts> counts(as_index(blocks.count));
+  for (int digit = 0; digit < used_digits; ++digit) {
+    blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+      count_digit({row + begin, as_index(end - begin)}, digit, counts[as_index(block)]);
+    });
+    if (!place_digits(counts, blocks.length)) continue;
+    blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+      move_by_digit({row + begin, as_index(end - begin)}, other, digit, counts[as_index(block)]);
+    });
+    std::swap(row, other);
+  }
+  return row;
+}
+
+/// Orders entries, of whose keys the last `bits` bits differ and whose positions ascend where keys are equal. The result
+/// is in `row` or in `other`, which is as long: where it is, is returned.
+inline Packed* sort_entries(Packed* row, Packed* other, const RowBlocks& blocks, int bits) {
+  const std::int64_t length = blocks.length;
+  const int used_digits = (bits + 7) / 8;
+  if (length <= insertion_length) insertion_sort({row, as_index(length)});
+  else if (length <= comparison_length) std::sort(row, row + length);
+  else if (used_digits == 0) return row;
+  else if (blocks.count == 1) return radix_sort_alone(row, other, length, used_digits);
+  else return radix_sort_shared(row, other, blocks, used_digits);
+  return row;
+}
+
+template <class T>
+KeyWindow<T> key_window(const RowView<T>& view, const RowBlocks& blocks) {
+  std::vector<KeyWindow<T>> parts(as_index(blocks.count));
+  blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+    KeyOf<T> least = view.key(begin), greatest = least;
+    for (std::int64_t i = begin + 1; i < end; ++i) {
+      const KeyOf<T> key = view.key(i);
+      least = std::min(least, key);
+      greatest = std::max(greatest, key);
+    }
+    parts[as_index(block)] = {least, greatest, 0};
+  });
+  KeyOf<T> least = parts[0].least, greatest = parts[0].range;
+  for (const KeyWindow<T>& part : parts) {
+    least = std::min(least, part.least);
+    greatest = std::max(greatest, part.range);
+  }
+  const KeyOf<T> range = greatest - least;
+  return {least, range, std::max(0, static_cast<int>(std::bit_width(range)) - 32)};
+}
+
+/// Orders what is equal in the upper parts of keys by the lower ones.
+template <class T>
+void sort_runs(const RowView<T>& view, const KeyWindow<T>& window, Packed* row, Packed* other, std::int64_t length) {
+  for (std::int64_t begin = 0, end = 1; begin < length; begin = end++) {
+    while (end < length && row[end] >> 32 == row[begin] >> 32) ++end;
+    if (end - begin == 1) continue;
+    for (Packed& entry : std::span(row + begin, row + end))
+      entry = packed(window.lower(view.key(position_of(entry))), position_of(entry));
+    const Packed* sorted = sort_entries(row + begin, other + begin, RowBlocks{end - begin, 1}, window.shift);
+    if (sorted != row + begin) std::copy_n(sorted, end - begin, row + begin);
+  }
+}
+/// The same where threads share the row.
+template <class T>
+void sort_runs_shared(const RowView<T>& view, const KeyWindow<T>& window, Packed* row, Packed* other,
+                      const RowBlocks& blocks) {
+  std::vector<std::int64_t> starts;  // runs reach beyond their block: where the first one of each begins
+  for (std::int64_t block = 0; block < blocks.count; ++block) {
+    std::int64_t start = std::max(blocks.begin(block), starts.empty() ? 0 : starts.back());
+    while (start > 0 && start < view.length && row[start] >> 32 == row[start - 1] >> 32) ++start;
+    starts.push_back(start);
+  }
+  starts.push_back(view.length);
+  blocks.for_each([&](std::int64_t block, std::int64_t, std::int64_t) {
+    const std::int64_t begin = starts[as_index(block)], end = starts[as_index(block) + 1];
+    sort_runs(view, window, row + begin, other + begin, end - begin);
+  });
+}
+
+/// The positions of a row's elements in their order, equal ones in that of their positions. `row` and `other` are as
+/// long as the row, which is not empty; the result is in one of them.
+template <class T>
+const Packed* sort_row(const RowView<T>& view, Packed* row, Packed* other, RowThreads threads) {
+  const RowBlocks blocks = blocks_of(view.length, threads);
+  const bool is_plain = std::is_same_v<T, float> || (sizeof(T) == 4 && view.length <= comparison_length);
+  KeyWindow<T> window{0, std::numeric_limits<KeyOf<T>>::max(), 0};
+  if (!is_plain) window = key_window(view, blocks);
+  blocks.for_each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) row[i] = packed(window.upper(view.key(i)), i);
+  });
+  Packed* sorted = sort_entries(row, other, blocks, window.upper_bits());
+  if (window.shift == 0) return sorted;
+  Packed* free = sorted == row ? other : row;
+  if (blocks.count == 1) sort_runs(view, window, sorted, free, view.length);
+  else sort_runs_shared(view, window, sorted, free, blocks);
+  return sorted;
+}
+
+// ---- selection ------------------------------------------------------------------------------------------------------
+
+template <class T>
+using RowEntry = decltype(entry_of(order_key(T{}), 0));
+
+/// The first `count` of the row's order, in that order. `entries` has room for the whole row.
+template <class T>
+void select_first_of_all(const RowView<T>& view, std::int64_t count, RowEntry<T>* entries) {
+  for (std::int64_t i = 0; i < view.length; ++i) entries[i] = entry_of(view.key(i), i);
+  if (count < view.length) std::nth_element(entries, entries + count, entries + view.length);
+  std::sort(entries, entries + count);
+}
+
+/// Whether one of a block of elements may come before `bound`: never a wrong no.
+inline constexpr std::int64_t filter_block = 16;
+template <class T>
+bool may_precede(const T* block, T bound, Direction direction) {
+  if (is_not_a_number(bound)) return direction == Direction::ascending;
+  unsigned found = 0;
+  if (direction == Direction::ascending)
+    for (std::int64_t i = 0; i < filter_block; ++i) found |= static_cast<unsigned>(block[i] < bound);
+  else
+    for (std::int64_t i = 0; i < filter_block; ++i) found |= static_cast<unsigned>(!(block[i] <= bound));
+  return found != 0;
+}
+
+/// The same where `count` is a small part of a dense row: elements are looked at once, and what does not come before
+/// the last of the best so far is left out. `entries` has room for `room` of them, more than `count`.
+template <class T>
+void select_first_of_many(const RowView<T>& view, std::int64_t count, RowEntry<T>* entries, std::int64_t room) {
+  std::int64_t held = 0, i = 0;
+  for (; held < room; ++held, ++i) entries[held] = entry_of(view.key(i), i);
+  const auto cut = [&] {
+    std::nth_element(entries, entries + (count - 1), entries + held);
+    held = count;
+    return entries[count - 1];
+  };
+  RowEntry<T> last = cut();
+  const auto consider = [&](std::int64_t at) {
+    const RowEntry<T> entry = entry_of(view.key(at), at);
+    if (!(entry < last)) return;
+    entries[held++] = entry;
+    if (held == room) last = cut();
+  };
+  for (; i + filter_block <= view.length; i += filter_block) {
+    if (!may_precede(view.first + i, view.at(position_of(last)), view.direction)) continue;
+    for (std::int64_t at = i; at < i + filter_block; ++at) consider(at);
+  }
+  for (; i < view.length; ++i) consider(i);
+  cut();
+  std::sort(entries, entries + count);
+}
+
+/// How many entries select_first() needs, and the first `count` of the row's order in them.
+inline std::int64_t selection_room(std::int64_t length, std::int64_t count, std::int64_t stride) {
+  const std::int64_t room = 2 * count + 64;
+  return stride == 1 && 4 * room <= length ? room : length;
+}
+template <class T>
+void select_first(const RowView<T>& view, std::int64_t count, RowEntry<T>* entries) {
+  if (count == 0) return;
+  const std::int64_t room = selection_room(view.length, count, view.stride);
+  if (room < view.length) select_first_of_many(view, count, entries, room);
+  else select_first_of_all(view, count, entries);
+}
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END
+// ---- sinter/ops/row_groups.hpp
+// The rows of a tensor along one axis, and a walk over them in which each row is one task with memory of its own: many
+// rows are shared out among threads, and of few long ones each gets all threads. Only .ipp files include it.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// `outer` * `stride` rows of `length` elements, which stand `stride` apart.
+struct RowAxis {
+  std::int64_t outer = 1, length = 1, stride = 1;
+
+  /// Along attrs.axes[0] of a dense tensor of this shape.
+  RowAxis(const HostCall& call, const Shape& shape) {
+    const auto given = static_cast<int>(call.attrs.axes[0]);
+    const int axis = given < 0 ? given + shape.rank() : given;
+    for (int i = 0; i < axis; ++i) outer *= shape[i].value();
+    length = shape[axis].value();
+    for (int i = axis + 1; i < shape.rank(); ++i) stride *= shape[i].value();
+    check(call);
+  }
+  /// Rows of the last axis.
+  RowAxis(const HostCall& call, std::int64_t rows, std::int64_t elements) : outer(rows), length(elements) {
+    check(call);
+  }
+  /// Where the row begins in a tensor whose rows have another length.
+  template <class Place>
+  std::int64_t place_in(const Place& place, std::int64_t other_length) const {
+    return place.row / stride * stride * other_length + place.row % stride;
+  }
+
+ private:
+  void check(const HostCall& call) const {
+    if (length < max_packed_row) return;
+    throw ShapeError("order", "a row has " + std::to_string(length) + " elements", call.where,
+                     "at most 2^32 - 1 are possible");
+  }
+};
+
+struct RowPlace {
+  std::int64_t row, offset;  // offset: of its first element
+  RowThreads threads;        // which it may use
+  void* memory;
+};
+
+/// Calls run(place) for each row. `bytes` of memory for each row that runs at the same time.
+template <class F>
+void for_each_row(HostCall& call, const RowAxis& axis, std::size_t bytes, double nanoseconds, F&& run) {
+  const std::int64_t rows = axis.outer * axis.stride;
+  if (rows == 0 || axis.length == 0) return;
+  const bool shares_rows = axis.length >= shared_row_length && rows < 2 * thread_count();
+  const std::int64_t parts = shares_rows ? 1 : std::min<std::int64_t>(rows, std::int64_t{4} * thread_count());
+  const std::size_t piece = (bytes + 63) / 64 * 64;
+  auto* memory = static_cast<char*>(call.scratch(0, piece * as_index(parts)));
+  const auto run_part = [&](std::int64_t part) {
+    for (std::int64_t row = rows * part / parts; row < rows * (part + 1) / parts; ++row)
+      run(RowPlace{row, row / axis.stride * axis.stride * axis.length + row % axis.stride,
+                   shares_rows ? RowThreads::all : RowThreads::one, memory + piece * as_index(part)});
+  };
+  parallel_for(parts, nanoseconds * static_cast<double>(rows) / static_cast<double>(parts),
+               [&](std::int64_t first, std::int64_t last) {
+                 for (std::int64_t part = first; part < last; ++part) run_part(part);
+               });
+}
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END
+// ---- sinter/ops/found.ipp
+// Shapes of what is found, and the walks that find it.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// The first operand's shape with `size` elements along the last axis.
+inline Shape found_shape(const InferArgs& args, const OpAttr<Dim>& size) {
+  Shape shape = args.in[0].shape;
+  if (shape.rank() == 0) throw ShapeError(args.op, "x is a number", args.where, "it needs an axis: reshape(x, {1})");
+  ensure(args.attrs.has(size), "found: the size is required");
+  if (args.attrs[size].is_static() && args.attrs[size].value() < 0)
+    throw ShapeError(args.op, "the size is " + args.attrs[size].text(), args.where, "at least 0 is required");
+  shape.set(shape.rank() - 1, args.attrs[size]);
+  return shape;
+}
+inline RowAxis last_axis_rows(const HostCall& call) {
+  const Shape& shape = call.in[0].shape;
+  std::int64_t rows = 1;
+  for (int i = 0; i + 1 < shape.rank(); ++i) rows *= shape[i].value();
+  return RowAxis(call, rows, shape[-1].value());
+}
+
+/// Positions of what is not 0 in [begin, end), from `place` on; where the next one would stand.
+template <class T>
+std::int64_t write_nonzero(const T* row, std::int64_t begin, std::int64_t end, std::int64_t* out, std::int64_t place,
+                           std::int64_t last) {
+  for (std::int64_t i = begin; i < end && place < last; ++i) {
+    out[place] = i;
+    place += row[i] != T{};
+  }
+  return place;
+}
+/// Blocks count what they have, so that each knows where it writes.
+template <class T>
+void find_nonzero(const T* row, const RowBlocks& blocks, std::int64_t* out, std::int64_t size) {
+  std::vector<std::int64_t> places(as_index(blocks.count) + 1, 0);
+  blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+    places[as_index(block) + 1] = end - begin - std::count(row + begin, row + end, T{});
+  });
+  for (std::size_t block = 1; block < places.size(); ++block)
+    places[block] = std::min(places[block] + places[block - 1], size);
+  blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+    write_nonzero(row, begin, end, out, places[as_index(block)], places[as_index(block) + 1]);
+  });
+  std::fill(out + places.back(), out + size, -1);
+}
+
+template <class T>
+void run_nonzero(HostCall& call) {
+  const RowAxis axis = last_axis_rows(call);
+  const std::int64_t size = call.value_of(call.attrs[ops::Nonzero::size]);
+  auto* out = call.out[0].as<std::int64_t>();
+  if (axis.length == 0) std::fill_n(out, call.out[0].numel, -1);
+  for_each_row(call, axis, 0, static_cast<double>(axis.length), [&](const RowPlace& place) {
+    const T* row = call.in[0].as<T>() + place.offset;
+    find_nonzero(row, blocks_of(axis.length, place.threads), out + place.row * size, size);
+  });
+}
+
+/// Results of one row of unique().
+struct UniqueRow {
+  std::int64_t *first, *inverse, *counts, size;
+  std::int64_t found = 0;
+
+  void begin(std::int64_t position) {
+    if (found < size) {
+      first[found] = position;
+      counts[found] = 0;
+    }
+    ++found;
+  }
+  void add(std::int64_t position) {
+    inverse[position] = found - 1;
+    if (found <= size) ++counts[found - 1];
+  }
+  void finish() {
+    for (std::int64_t i = found; i < size; ++i) {
+      first[i] = -1;
+      counts[i] = 0;
+    }
+  }
+};
+
+template <class T>
+void find_neighbours(const RowView<T>& row, UniqueRow& out) {
+  for (std::int64_t i = 0; i < row.length; ++i) {
+    if (i == 0 || !(row.at(i) == row.at(i - 1))) out.begin(i);
+    out.add(i);
+  }
+}
+/// Calls run(begin, end) for each run of equals among sorted entries.
+template <class T, class F>
+void for_each_run(const RowView<T>& row, const Packed* sorted, F&& run) {
+  for (std::int64_t begin = 0, end = 1; begin < row.length; begin = end++) {
+    const T value = row.at(position_of(sorted[begin]));
+    while (end < row.length && row.at(position_of(sorted[end])) == value) ++end;
+    run(begin, end);
+  }
+}
+template <class T>
+void find_unique(const RowView<T>& row, const Packed* sorted, ops::UniqueOrder order, UniqueRow& out) {
+  if (order == ops::UniqueOrder::ascending)
+    return for_each_run(row, sorted, [&](std::int64_t begin, std::int64_t end) {
+      out.begin(position_of(sorted[begin]));
+      for (std::int64_t i = begin; i < end; ++i) out.add(position_of(sorted[i]));
+    });
+  struct Run {
+    std::int64_t position, begin, end;  // position: of the first element
+  };
+  std::vector<Run> runs;
+  for_each_run(row, sorted,
+               [&](std::int64_t begin, std::int64_t end) { runs.push_back({position_of(sorted[begin]), begin, end}); });
+  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.position < b.position; });
+  for (const Run& run : runs) {
+    out.begin(run.position);
+    for (std::int64_t i = run.begin; i < run.end; ++i) out.add(position_of(sorted[i]));
+  }
+}
+
+template <class T>
+void run_unique(HostCall& call) {
+  const RowAxis axis = last_axis_rows(call);
+  const std::int64_t size = call.value_of(call.attrs[ops::Unique::size]);
+  const ops::UniqueOrder order = call.attrs[ops::Unique::order];
+  auto *first = call.out[0].as<std::int64_t>(), *inverse = call.out[1].as<std::int64_t>(),
+       *counts = call.out[2].as<std::int64_t>();
+  if (axis.length == 0) {
+    std::fill_n(first, call.out[0].numel, -1);
+    std::fill_n(counts, call.out[2].numel, 0);
+  }
+  const bool sorts = order != ops::UniqueOrder::neighbours;
+  const std::size_t bytes = sorts ? as_index(2 * axis.length) * sizeof(Packed) : 0;
+  for_each_row(call, axis, bytes, 10.0 * static_cast<double>(axis.length) + 20, [&](const RowPlace& place) {
+    const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, 1};
+    UniqueRow out{first + place.row * size, inverse + place.offset, counts + place.row * size, size};
+    auto* entries = static_cast<Packed*>(place.memory);
+    if (sorts) find_unique(row, sort_row(row, entries, entries + axis.length, place.threads), order, out);
+    else find_neighbours(row, out);
+    out.finish();
+  });
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL Type Nonzero::infer(const InferArgs& args) {
+  return ops_detail::with_shape(args, ops_detail::found_shape(args, size), DType::i64);
+}
+SINTER_DECL void Nonzero::run_on_host(HostCall& call) {
+  visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_nonzero<decltype(tag)>(call); });
+}
+/// Rows are independent: a batch is more of them.
+SINTER_DECL Batched Nonzero::batch(const BatchArgs& a) { return apply(a.op, a.in, a.attrs); }
+
+SINTER_DECL void Unique::infer(const InferArgs& args, TypeList& out) {
+  const Shape shape = ops_detail::found_shape(args, size);
+  out.push_back(ops_detail::with_shape(args, shape, DType::i64));
+  out.push_back(ops_detail::with_shape(args, args.in[0].shape, DType::i64));
+  out.push_back(ops_detail::with_shape(args, shape, DType::i64));
+}
+SINTER_DECL void Unique::run_on_host(HostCall& call) {
+  visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_unique<decltype(tag)>(call); });
+}
+SINTER_DECL void Unique::batch(const BatchArgs& a, BatchedList& results) {
+  const Val first = apply(a.op, a.in, a.attrs);
+  for (std::int32_t r = 0; r < 3; ++r) results.push_back(Val{first.builder, Value{first.value.node, r}, first.where});
 }
 
 }  // namespace ops
@@ -24428,7 +28338,7 @@ SINTER_DECL void require_floating(const InferArgs& args, std::size_t operand) {
 SINTER_DECL void require_integer(const InferArgs& args, std::size_t operand) {
   if (is_integer(args.in[operand].dtype)) return;
   throw DTypeError(args.op,
-                   "operand " + std::to_string(operand) + " is " + args.in[operand].text() + ", it must be i32 or i64",
+                   "operand " + std::to_string(operand) + " is " + args.in[operand].text() + ", it must be an integer",
                    args.where, "cast it to an integer dtype first: cast(x, DType::i64)");
 }
 
@@ -24739,6 +28649,514 @@ SINTER_DECL Type Iota::infer(const InferArgs& args) {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+// ---- sinter/ops/linalg.ipp
+// Shape rules, batching, and compositions in terms of factorisations.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// The operand is a batch of matrices of f32 or f64.
+inline void require_matrices(const InferArgs& args, std::size_t operand = 0) {
+  const Type& type = args.in[operand];
+  if (type.dtype != DType::f32 && type.dtype != DType::f64)
+    throw DTypeError(args.op, "the operand is " + type.text() + ", it must be f32 or f64", args.where,
+                     "cast it: cast(x, DType::f32)");
+  if (type.shape.rank() < 2)
+    throw ShapeError(args.op, "the operand is " + type.shape.text() + ", matrices (..., m, n) are required",
+                     args.where);
+}
+inline void require_square(const InferArgs& args) {
+  require_matrices(args);
+  const Shape& shape = args.in[0].shape;
+  if (!(shape[-1] == shape[-2]))
+    throw ShapeError(args.op, "the operand is " + shape.text() + ", square matrices (..., n, n) are required",
+                     args.where);
+}
+/// What the op was recorded with is the lesser extent of its operand. Symbols were compared then.
+inline void require_steps(const InferArgs& args, Dim steps) {
+  const Shape& shape = args.in[0].shape;
+  if (!steps.is_static() || !shape[-1].is_static() || !shape[-2].is_static()) return;
+  if (steps.value() != std::min(shape[-1].value(), shape[-2].value()))
+    throw ShapeError(args.op, "the operand is " + shape.text() + ", steps are " + steps.text(), args.where,
+                     "steps are the lesser extent");
+}
+/// The extents before those of the matrix.
+inline Shape batch_of(const Shape& shape, int matrix_axes = 2) {
+  return Shape(shape.dims().first(as_index(shape.rank() - matrix_axes)));
+}
+inline Shape with_dims(Shape batch, std::initializer_list<Dim> dims) {
+  for (Dim dim : dims) batch.push_back(dim);
+  return batch;
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+using ops_detail::batch_of;
+using ops_detail::require_matrices;
+using ops_detail::require_square;
+using ops_detail::require_steps;
+using ops_detail::with_dims;
+using ops_detail::with_shape;
+
+SINTER_DECL void Cholesky::infer(const InferArgs& args, TypeList& out) {
+  require_square(args);
+  out.push_back(args.in[0]);
+  out.push_back(with_shape(args, batch_of(args.in[0].shape), DType::i32));
+}
+SINTER_DECL void Cholesky::batch(const BatchArgs& args, BatchedList& results) {
+  ops_detail::batch_as_whole(args, args.attrs, results);
+}
+
+SINTER_DECL void LuFactor::infer(const InferArgs& args, TypeList& out) {
+  require_matrices(args);
+  require_steps(args, args.attrs[steps]);
+  const Shape batches = batch_of(args.in[0].shape);
+  out.push_back(args.in[0]);
+  out.push_back(with_shape(args, with_dims(batches, {args.attrs[steps]}), DType::i32));
+  out.push_back(with_shape(args, batches, DType::i32));
+}
+SINTER_DECL void LuFactor::batch(const BatchArgs& args, BatchedList& results) {
+  ops_detail::batch_as_whole(args, args.attrs, results);
+}
+
+SINTER_DECL Type LuPermutation::infer(const InferArgs& args) {
+  const Shape& shape = args.in[0].shape;
+  if (args.in[0].dtype != DType::i32)
+    throw DTypeError(args.op, "the pivots are " + args.in[0].text() + ", i32 is required", args.where);
+  if (shape.rank() == 0)
+    throw ShapeError(args.op, "the pivots are (), a last axis of min(m, n) is required", args.where);
+  return with_shape(args, with_dims(batch_of(shape, 1), {args.attrs[rows]}), DType::i64);
+}
+SINTER_DECL Batched LuPermutation::batch(const BatchArgs& args) { return apply(args.op, args.in, args.attrs); }
+
+SINTER_DECL Type TriangularSolve::infer(const InferArgs& args) {
+  require_square(args);
+  require_matrices(args, 1);
+  ops_detail::require_same_dtype(args);
+  const Shape &a = args.in[0].shape, &b = args.in[1].shape;
+  bool fits = a.rank() == b.rank() && a[-1] == b[-2];
+  for (int i = 0; fits && i + 2 < a.rank(); ++i) fits = a[i] == b[i];
+  if (!fits)
+    throw ShapeError(args.op, "a is " + a.text() + ", b is " + b.text(), args.where,
+                     "b must have as many rows as a, and the same batch axes");
+  return with_shape(args, b);
+}
+SINTER_DECL Batched TriangularSolve::batch(const BatchArgs& args) {
+  return apply(args.op, {ops_detail::with_batch(args, 0), ops_detail::with_batch(args, 1)}, args.attrs);
+}
+
+SINTER_DECL void Qr::infer(const InferArgs& args, TypeList& out) {
+  require_matrices(args);
+  require_steps(args, args.attrs[steps]);
+  const Shape &shape = args.in[0].shape, batches = batch_of(shape);
+  const Dim inner = args.attrs[mode] == QrMode::complete ? shape[-2] : args.attrs[steps];
+  if (args.attrs[mode] != QrMode::r) out.push_back(with_shape(args, with_dims(batches, {shape[-2], inner})));
+  out.push_back(with_shape(args, with_dims(batches, {inner, shape[-1]})));
+}
+SINTER_DECL void Qr::batch(const BatchArgs& args, BatchedList& results) {
+  ops_detail::batch_as_whole(args, args.attrs, results);
+}
+
+SINTER_DECL void Svd::infer(const InferArgs& args, TypeList& out) {
+  require_matrices(args);
+  require_steps(args, args.attrs[steps]);
+  const Shape &shape = args.in[0].shape, batches = batch_of(shape);
+  const SvdVectors made = args.attrs[vectors];
+  const Dim k = args.attrs[steps], rows = shape[-2], columns = shape[-1];
+  const bool is_full = made == SvdVectors::full;
+  if (made != SvdVectors::none) out.push_back(with_shape(args, with_dims(batches, {rows, is_full ? rows : k})));
+  out.push_back(with_shape(args, with_dims(batches, {k})));
+  if (made != SvdVectors::none) out.push_back(with_shape(args, with_dims(batches, {is_full ? columns : k, columns})));
+}
+SINTER_DECL void Svd::batch(const BatchArgs& args, BatchedList& results) {
+  ops_detail::batch_as_whole(args, args.attrs, results);
+}
+
+SINTER_DECL void Eigh::infer(const InferArgs& args, TypeList& out) {
+  require_square(args);
+  const Shape& shape = args.in[0].shape;
+  out.push_back(with_shape(args, with_dims(batch_of(shape), {shape[-1]})));
+  if (!args.attrs[values_only]) out.push_back(args.in[0]);
+}
+SINTER_DECL void Eigh::batch(const BatchArgs& args, BatchedList& results) {
+  ops_detail::batch_as_whole(args, args.attrs, results);
+}
+
+SINTER_DECL Type MatrixExp::infer(const InferArgs& args) {
+  require_square(args);
+  return args.in[0];
+}
+SINTER_DECL Batched MatrixExp::batch(const BatchArgs& args) { return apply(args.op, args.in, args.attrs); }
+
+SINTER_DECL Type Solve::infer(const InferArgs& args) { return TriangularSolve::infer(args); }
+SINTER_DECL Val Solve::decompose(const DecomposeArgs& args) {
+  return ops_detail::solve_by(ops_detail::lu_of(args.in[0], args.attrs[use]), args.in[1], args.attrs[transposed]);
+}
+
+SINTER_DECL Type Pinv::infer(const InferArgs& args) {
+  require_matrices(args);
+  require_steps(args, args.attrs[steps]);
+  for (std::size_t i = 1; i < 3; ++i) {
+    ops_detail::require_same_dtype(args, 0, i);
+    ops_detail::require_rank(args, i, 0);
+  }
+  const Shape& shape = args.in[0].shape;
+  return with_shape(args, with_dims(batch_of(shape), {shape[-1], shape[-2]}));
+}
+SINTER_DECL Val Pinv::decompose(const DecomposeArgs& args) {
+  Attrs attrs;
+  attrs.set(Svd::steps, args.attrs[steps]);
+  const ValList parts = ops_detail::apply_results(op_info<Svd>, args.in[0], std::move(attrs));
+  const Val s = parts[1];
+  const int last = s.rank() - 1;
+  const Val cutoff = maximum(args.in[1], args.in[2] * slice_axis(s, last, 0, 1));
+  const Val kept_values = gt(s, cutoff), inverse = where(kept_values, reciprocal(where(kept_values, s, 1)), 0);
+  Shape row = s.shape();
+  row.insert(last, 1);
+  return matmul(transpose(parts[2]) * reshape(inverse, row), transpose(parts[0]));
+}
+
+SINTER_DECL Type Det::infer(const InferArgs& args) {
+  require_square(args);
+  return with_shape(args, batch_of(args.in[0].shape));
+}
+SINTER_DECL Val Det::decompose(const DecomposeArgs& args) {
+  const ops_detail::Factors lu = ops_detail::lu_of(args.in[0], FactorUse::unchecked);
+  const Val diagonal = ops_detail::diagonal_of(lu.packed);
+  return prod(diagonal, {diagonal.rank() - 1}) * ops_detail::permutation_sign(lu.pivots, diagonal.dtype());
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+// ---- sinter/ops/linalg_gradients.hpp
+// Gradients of orthogonal decompositions, in terms of what the decomposition gave.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// Of a = Q R with as many columns as Q, given the gradients of both.
+Val tall_qr_gradient(Val q, Val r, Val dq, Val dr);
+/// Of a = U diag(S) Vh with thin vectors; gradients that nobody gives are empty. Where two singular values are equal,
+/// those of vectors have no value.
+Val svd_gradient(Val u, Val s, Val vh, Val du, Val ds, Val dvh);
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END
+// ---- sinter/ops/linalg_gradients.ipp
+// Derivatives of factorisations. Those of Cholesky, QR and eigenvectors are in Giles 2008 and Walter and Lehmann 2018.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+inline Val joined(Val a, Val b, int axis) { return apply(op_info<ops::Concat>, {a, b}, Attrs{.axes = {axis}}); }
+/// Rows [top, bottom) and columns [left, right) of matrices.
+inline Val block_of(Val x, Dim top, Dim bottom, Dim left, Dim right) {
+  const int rank = x.rank();
+  return slice_axis(slice_axis(x, rank - 2, top, bottom), rank - 1, left, right);
+}
+/// Vectors as columns (rows) of extent 1.
+inline Val as_column(Val x) {
+  Shape shape = x.shape();
+  shape.push_back(1);
+  return reshape(x, shape);
+}
+inline Val as_row(Val x) {
+  Shape shape = x.shape();
+  shape.insert(shape.rank() - 1, 1);
+  return reshape(x, shape);
+}
+inline Val add_if_there(Val sum, Val x) { return !sum ? x : !x ? sum : sum + x; }
+/// Gradient `dout`, or zeros where nobody asks for the result.
+inline Val gradient_or_zeros(Val dout, Val out) { return dout ? dout : full_like(out, 0); }
+
+/// The lower triangle, and the same above the diagonal.
+inline Val symmetric_from_lower(Val x) {
+  return triangle(x, TrianglePart::lower) + transpose(triangle(x, TrianglePart::strictly_lower));
+}
+
+/// [gQ + Q sym(R gR^T - gQ^T Q)] R^-T.
+SINTER_DECL Val tall_qr_gradient(Val q, Val r, Val dq, Val dr) {
+  const Val mixed = matmul(r, transpose(dr)) - matmul(transpose(dq), q);
+  return triangular_solve_right(r, dq + matmul(q, symmetric_from_lower(mixed)), {.upper = true, .transposed = true});
+}
+
+/// x - x^T, divided by the differences of the squares of singular values.
+inline Val turned_by(Val x, Val s) {
+  const Val rows = as_column(s), columns = as_row(s), diagonal = is_on_diagonal(x);
+  const Val gap = where(diagonal, 1, (columns - rows) * (columns + rows));
+  return (x - transpose(x)) / gap;
+}
+
+SINTER_DECL Val svd_gradient(Val u, Val s, Val vh, Val du, Val ds, Val dvh) {
+  const Val v = transpose(vh);
+  Val core = ds ? where(is_on_diagonal(matmul(vh, v)), as_row(ds), 0) : Val{};
+  if (du) core = add_if_there(core, turned_by(matmul(transpose(u), du), s) * as_row(s));
+  if (dvh) core = add_if_there(core, as_column(s) * turned_by(matmul(vh, transpose(dvh)), s));
+  Val gradient = matmul(matmul(u, core), vh);
+  const Shape rows = u.shape(), columns = vh.shape();
+  if (du && !identical(rows[-1], rows[-2]))
+    gradient = gradient + matmul((du - matmul(u, matmul(transpose(u), du))) / as_row(s), vh);
+  if (dvh && !identical(columns[-1], columns[-2]))
+    gradient = gradient + matmul(u, (dvh - matmul(matmul(dvh, v), vh)) / as_column(s));
+  return gradient;
+}
+
+[[noreturn]] inline void refuse_qr_derivative(const VjpArgs& a) {
+  const bool is_r = a.attrs[ops::Qr::mode] == QrMode::r;
+  throw UserError("qr",
+                  is_r ? "R alone has no derivative, and a gradient is asked for"
+                       : "the complete Q of more rows than columns has no derivative, and a gradient is asked for",
+                  a.where, "QrMode::reduced has one");
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+using ops_detail::TrianglePart;
+
+/// With P the lower triangle of L^T gL and half its diagonal: the symmetric part of L^-T P L^-1.
+SINTER_DECL ValList Cholesky::vjp(const VjpArgs& a) {
+  using namespace ops_detail;
+  const Val l = a.outs[0];
+  if (!a.douts[0]) return {Val{}};
+  const Val inner = triangle(matmul(transpose(l), a.douts[0]), TrianglePart::lower_half_diagonal);
+  const Val whole = triangular_solve_right(l, triangular_solve(l, inner, {.transposed = true}), {});
+  return {(whole + transpose(whole)) * 0.5};
+}
+
+/// Of the square part: L^-T [strictly lower of L^T gL, upper of gU U^T] U^-T; what is below it or beside it follows
+/// from it by a triangular system, and its gradient goes back through that.
+SINTER_DECL ValList LuFactor::vjp(const VjpArgs& a) {
+  using namespace ops_detail;
+  if (!a.douts[0]) return {Val{}};
+  const Val packed = a.outs[0], given = a.douts[0];
+  const Shape shape = packed.shape();
+  const Dim m = shape[-2], n = shape[-1], k = a.attrs[steps];
+  const bool is_tall = !identical(m, k), is_wide = !identical(n, k);
+  const int rank = packed.rank();
+  const Val square = block_of(packed, 0, k, 0, k), d = block_of(given, 0, k, 0, k);
+  Val lower = matmul(transpose(triangle(square, TrianglePart::unit_lower)), triangle(d, TrianglePart::strictly_lower));
+  Val upper = matmul(triangle(d, TrianglePart::upper), transpose(triangle(square, TrianglePart::upper)));
+  Val below, beside;
+  if (is_wide) {
+    const Val d_beside = block_of(given, 0, k, k, n);
+    lower = lower - matmul(d_beside, transpose(block_of(packed, 0, k, k, n)));
+    beside = triangular_solve(square, d_beside, {.transposed = true, .unit = true});
+  }
+  if (is_tall) {
+    const Val d_below = block_of(given, k, m, 0, k);
+    upper = upper - matmul(transpose(block_of(packed, k, m, 0, k)), d_below);
+    below = triangular_solve_right(square, d_below, {.upper = true, .transposed = true});
+  }
+  const Val inner = triangle(lower, TrianglePart::strictly_lower) + triangle(upper, TrianglePart::upper);
+  Val gradient = triangular_solve_right(square, triangular_solve(square, inner, {.transposed = true, .unit = true}),
+                                        {.upper = true, .transposed = true});
+  if (is_wide) gradient = joined(gradient, beside, rank - 1);
+  if (is_tall) gradient = joined(gradient, below, rank - 2);
+  return {rows_put_back(gradient, permutation_of(a.outs[1], m))};
+}
+
+/// gb = op(a)^-T gx; ga = -gb x^T, or its transpose, in the triangle that is read.
+SINTER_DECL ValList TriangularSolve::vjp(const VjpArgs& a) {
+  using namespace ops_detail;
+  const Triangular options{a.attrs[upper], a.attrs[transposed], a.attrs[unit]};
+  const Val db = triangular_solve(a.in[0], a.dout, {options.upper, !options.transposed, options.unit});
+  if (!a.needs(0)) return {Val{}, db};
+  const Val product = options.transposed ? matmul(a.out, transpose(db)) : matmul(db, transpose(a.out));
+  if (options.unit) {
+    const Val strict = options.upper ? transpose(triangle(transpose(product), TrianglePart::strictly_lower))
+                                     : triangle(product, TrianglePart::strictly_lower);
+    return {-strict, db};
+  }
+  return {-triangle(product, options.upper ? TrianglePart::upper : TrianglePart::lower), db};
+}
+
+SINTER_DECL ValList Qr::vjp(const VjpArgs& a) {
+  using namespace ops_detail;
+  const Shape shape = a.in[0].shape();
+  const Dim m = shape[-2], n = shape[-1], k = a.attrs[steps];
+  if (a.attrs[mode] == QrMode::r || (a.attrs[mode] == QrMode::complete && !identical(m, k))) refuse_qr_derivative(a);
+  const Val q = a.outs[0], r = a.outs[1];
+  const Val dq = gradient_or_zeros(a.douts[0], q), dr = gradient_or_zeros(a.douts[1], r);
+  if (identical(n, k)) return {tall_qr_gradient(q, r, dq, dr)};
+  // a = [x y], R = [u v] with x = Q u and v = Q^T y.
+  const Val dv = block_of(dr, 0, k, k, n), y = block_of(a.in[0], 0, m, k, n);
+  const Val dx = tall_qr_gradient(q, block_of(r, 0, k, 0, k), dq + matmul(y, transpose(dv)), block_of(dr, 0, k, 0, k));
+  return {joined(dx, matmul(q, dv), shape.rank() - 1)};
+}
+
+/// The vectors of a full SVD beyond the first ones are any orthonormal ones: no gradient comes through them.
+SINTER_DECL ValList Svd::vjp(const VjpArgs& a) {
+  using namespace ops_detail;
+  const SvdVectors made = a.attrs[vectors];
+  const Dim k = a.attrs[steps];
+  if (made == SvdVectors::none) {
+    Attrs attrs = a.attrs;
+    attrs.set(vectors, SvdVectors::thin);
+    const ValList thin = apply_results(op_info<Svd>, a.in[0], std::move(attrs));
+    return {svd_gradient(thin[0], thin[1], thin[2], Val{}, a.dout, Val{})};
+  }
+  const auto first = [&](Val x, int axis) { return x ? slice_axis(x, x.rank() + axis, 0, k) : x; };
+  return {svd_gradient(first(a.outs[0], -1), a.outs[1], first(a.outs[2], -2), first(a.douts[0], -1), a.douts[1],
+                       first(a.douts[2], -2))};
+}
+
+/// V [gL on the diagonal, V^T gV / (L_j - L_i) beside it] V^T.
+SINTER_DECL ValList Eigh::vjp(const VjpArgs& a) {
+  using namespace ops_detail;
+  ValList full{a.outs[0], a.attrs[values_only] ? Val{} : a.outs[1]};
+  const Val dl = a.douts[0], dv = a.attrs[values_only] ? Val{} : a.douts[1];
+  if (!full[1]) full = apply_results(op_info<Eigh>, a.in[0]);
+  const Val l = full[0], v = full[1];
+  if (!dv) return {matmul(v * as_row(dl), transpose(v))};
+  const Val inner = matmul(transpose(v), dv), diagonal = is_on_diagonal(inner);
+  const Val turned = inner / where(diagonal, 1, as_row(l) - as_column(l));
+  return {matmul(matmul(v, where(diagonal, dl ? as_row(dl) : number(inner, 0), turned)), transpose(v))};
+}
+
+/// The upper right block of exp([a^T g; 0 a^T]) (Mathias 1996).
+SINTER_DECL ValList MatrixExp::vjp(const VjpArgs& a) {
+  using namespace ops_detail;
+  const Val turned = transpose(a.in[0]);
+  const int rank = turned.rank();
+  const Dim n = turned.shape()[-1];
+  const Val top = joined(turned, a.dout, rank - 1), bottom = joined(full_like(turned, 0), turned, rank - 1);
+  return {block_of(apply(op_info<MatrixExp>, {joined(top, bottom, rank - 2)}), 0, n, n, n * 2)};
+}
+
+/// gb = a^-T gx; ga = -gb x^T.
+SINTER_DECL ValList Solve::vjp(const VjpArgs& a) {
+  Attrs attrs = a.attrs;
+  attrs.set(transposed, !a.attrs[transposed]);
+  const Val db = apply(op_info<Solve>, {a.in[0], a.dout}, std::move(attrs));
+  if (!a.needs(0)) return {Val{}, db};
+  return {-(a.attrs[transposed] ? matmul(a.out, transpose(db)) : matmul(db, transpose(a.out))), db};
+}
+
+/// Golub and Pereyra 1973, in the order of products that is smaller.
+SINTER_DECL ValList Pinv::vjp(const VjpArgs& v) {
+  const Val a = v.in[0], p = v.out, pt = transpose(p), d = transpose(v.dout);
+  if (identical(a.shape()[-2], v.attrs[steps])) {
+    const Val k = matmul(d, p), kpt = matmul(k, pt);
+    return {-transpose(matmul(p, k)) + kpt - matmul(matmul(a, p), kpt) + matmul(matmul(pt, p), d - matmul(k, a)), Val{},
+            Val{}};
+  }
+  const Val k = matmul(p, d), ptk = matmul(pt, k);
+  return {-transpose(matmul(k, p)) + matmul(matmul(d - matmul(a, k), p), pt) + ptk - matmul(matmul(ptk, p), a), Val{},
+          Val{}};
+}
+
+/// Cofactors are det(a) a^-T. A pivot that is 0 stands for a small one: the product is right up to rounding.
+SINTER_DECL ValList Det::vjp(const VjpArgs& a) {
+  using namespace ops_detail;
+  Factors lu = lu_of(a.in[0], FactorUse::unchecked);
+  const int rank = lu.packed.rank();
+  const bool is_double = a.in[0].dtype() == DType::f64;
+  const double epsilon = is_double ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  const Val size = sum(abs(a.in[0]), {rank - 2, rank - 1}, kept);  // of no elements too
+  const Val tiny = where(eq(size, 0), 1, size) * epsilon;
+  lu.packed = where(logical_and(is_on_diagonal(lu.packed), eq(lu.packed, 0)), tiny, lu.packed);
+  const Val diagonal = diagonal_of(lu.packed);
+  const Val determinant = prod(diagonal, {rank - 2}) * permutation_sign(lu.pivots, diagonal.dtype());
+  return {as_column(as_column(a.dout * determinant)) * solve_by(lu, identity_like(a.in[0]), true)};
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+// ---- sinter/ops/linalg_vals.ipp
+// Triangles by comparing row and column numbers; permutations by take and scatter.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+SINTER_DECL ValList apply_results(const OpInfo& op, Val x, Attrs attrs) {
+  GraphBuilder& builder = *x.builder;
+  const Value made = builder.add(op, {&x.value, 1}, std::move(attrs), x.where);
+  ValList results;
+  for (std::size_t r = 0; r < builder.node(made).types.size(); ++r)
+    results.push_back({&builder, {made.node, static_cast<std::int32_t>(r)}, x.where});
+  return results;
+}
+
+SINTER_DECL Val triangle(Val x, TrianglePart part) {
+  const Shape shape = x.shape(), matrix{shape[-2], shape[-1]};
+  const Val row = iota(x, matrix, 0, DType::i64), column = iota(x, matrix, 1, DType::i64);
+  switch (part) {
+    case TrianglePart::lower: return where(ge(row, column), x, 0);
+    case TrianglePart::strictly_lower: return where(gt(row, column), x, 0);
+    case TrianglePart::upper: return where(le(row, column), x, 0);
+    case TrianglePart::lower_half_diagonal: return where(gt(row, column), x, where(eq(row, column), x * 0.5, 0));
+    case TrianglePart::diagonal: return where(eq(row, column), x, 0);
+    case TrianglePart::unit_lower: {
+      const Val zero = number(x, 0);
+      return where(gt(row, column), x, where(eq(row, column), number(x, 1), zero));
+    }
+  }
+  __builtin_unreachable();
+}
+
+SINTER_DECL Val is_on_diagonal(Val x) {
+  const Shape shape = x.shape(), matrix{shape[-2], shape[-1]};
+  return eq(iota(x, matrix, 0, DType::i64), iota(x, matrix, 1, DType::i64));
+}
+SINTER_DECL Val diagonal_of(Val x) { return sum(triangle(x, TrianglePart::diagonal), {x.rank() - 1}); }
+SINTER_DECL Val identity_like(Val x) { return expand(cast(is_on_diagonal(x), x.dtype()), x.shape()); }
+
+SINTER_DECL Val triangular_solve(Val a, Val b, Triangular options) {
+  Attrs attrs;
+  attrs.set(ops::TriangularSolve::upper, options.upper);
+  attrs.set(ops::TriangularSolve::transposed, options.transposed);
+  attrs.set(ops::TriangularSolve::unit, options.unit);
+  return apply(op_info<ops::TriangularSolve>, {a, b}, std::move(attrs));
+}
+SINTER_DECL Val triangular_solve_right(Val a, Val b, Triangular options) {
+  options.transposed = !options.transposed;
+  return transpose(triangular_solve(a, transpose(b), options));
+}
+
+SINTER_DECL Factors lu_of(Val a, FactorUse use) {
+  const Shape shape = a.shape();
+  Attrs attrs;
+  attrs.set(ops::LuFactor::use, use);
+  attrs.set(ops::LuFactor::steps, shape[-1]);
+  const ValList results = apply_results(op_info<ops::LuFactor>, a, std::move(attrs));
+  return {results[0], results[1], permutation_of(results[1], shape[-2])};
+}
+SINTER_DECL Val permutation_of(Val pivots, Dim rows) {
+  Attrs attrs;
+  attrs.set(ops::LuPermutation::rows, rows);
+  return apply(op_info<ops::LuPermutation>, {pivots}, std::move(attrs));
+}
+SINTER_DECL Val permuted_rows(Val x, Val permutation) {
+  const int axis = x.rank() - 2;
+  return apply(op_info<ops::Take>, {x, permutation},
+               Attrs{.axes = {axis}}.with(ops::Take::shared, axis).with(ops::Take::inner, 0));
+}
+SINTER_DECL Val rows_put_back(Val x, Val permutation) {
+  const int axis = x.rank() - 2;
+  return apply(op_info<ops::Scatter>, {full_like(x, 0), permutation, x},
+               Attrs{.axes = {axis}}
+                   .with(ops::Scatter::shared, axis)
+                   .with(ops::Scatter::inner, 0)
+                   .with(ops::Scatter::combine, Combine::none));
+}
+SINTER_DECL Val solve_by(const Factors& lu, Val b, bool transposed) {
+  if (!transposed) {
+    const Val y = triangular_solve(lu.packed, permuted_rows(b, lu.permutation), {.unit = true});
+    return triangular_solve(lu.packed, y, {.upper = true});
+  }
+  const Val y = triangular_solve(lu.packed, b, {.upper = true, .transposed = true});
+  return rows_put_back(triangular_solve(lu.packed, y, {.transposed = true, .unit = true}), lu.permutation);
+}
+SINTER_DECL Val permutation_sign(Val pivots, DType dtype) {
+  const Val step = iota(pivots, {pivots.shape()[-1]}, 0, DType::i32);
+  const Val exchanges = sum(cast(ne(pivots, step + 1), DType::i32), {pivots.rank() - 1});
+  return 1 - 2 * cast(apply(op_info<ops::Rem>, {exchanges, integer_number(exchanges, 2)}), dtype);
+}
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END
 // ---- sinter/ops/loss.ipp
 // Shape rules and decompositions of losses.
 
@@ -24937,6 +29355,307 @@ SINTER_DECL Batched Matmul::batch(const BatchArgs& a) {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+// ---- sinter/ops/order.ipp
+// Shapes, derivatives and batching of ops that order, and the walks over rows in which the host runs them.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+// ---- what these ops share -------------------------------------------------------------------------------------------
+
+/// Values of x's dtype and their positions, both of `shape`.
+inline void infer_ordered(const InferArgs& args, const Shape& shape, ops::OrderedPart part, TypeList& out) {
+  if (part != ops::OrderedPart::indices) out.push_back(with_shape(args, shape));
+  if (part != ops::OrderedPart::values) out.push_back(with_shape(args, shape, DType::i64));
+}
+inline void prune_ordered(const PruneArgs& args, const OpAttr<ops::OrderedPart>& part) {
+  if (args.node.types.size() != 2 || (args.used[0] != 0 && args.used[1] != 0)) return;
+  const std::size_t kept = args.used[0] != 0 ? 0 : 1;
+  args.node.edit_attrs(
+      [&](Attrs& attrs) { attrs.set(part, kept == 0 ? ops::OrderedPart::values : ops::OrderedPart::indices); });
+  args.node.types = TypeList{args.node.types[kept]};
+  args.kept_results.push_back(static_cast<std::int32_t>(kept));
+}
+/// All results of a node that has just been added: its first one is given.
+inline void push_results(Val first, std::size_t count, BatchedList& results) {
+  for (std::size_t r = 0; r < count; ++r) {
+    Val result = first;
+    result.value.result = static_cast<std::int32_t>(r);
+    results.push_back(result);
+  }
+}
+inline void batch_ordered(const BatchArgs& a, const OpAttr<ops::OrderedPart>& part, BatchedList& results) {
+  push_results(batch_along_axes(a).value, a.attrs[part] == ops::OrderedPart::both ? 2 : 1, results);
+}
+
+/// The gradient goes to where the values came from.
+inline ValList ordered_vjp(const VjpArgs& a, const OpAttr<ops::OrderedPart>& part, ReducedAxes reduced) {
+  const bool has_values = a.attrs[part] != ops::OrderedPart::indices;
+  if (!has_values || !a.dout) return {Val{}};
+  const Val x = a.in[0];
+  const int axis = normalise_axis(static_cast<int>(a.attrs.axes[0]), x.rank(), "order", a.where);
+  Val indices;
+  if (a.attrs[part] == ops::OrderedPart::both) indices = a.outs[1];
+  else {
+    Attrs attrs = a.attrs;
+    attrs.set(part, ops::OrderedPart::indices);
+    indices = apply(*a.out.builder->node(a.out.value).op, {x}, std::move(attrs));
+  }
+  Val gradient = a.dout;
+  if (reduced == ReducedAxes::dropped) {
+    Shape kept_shape = x.shape();
+    kept_shape.set(axis, 1);
+    indices = reshape(indices, kept_shape);
+    gradient = reshape(gradient, kept_shape);
+  }
+  const Val zeros = full(gradient, x.shape(), gradient.dtype(), 0);
+  return {apply(op_info<ops::Scatter>, {zeros, indices, gradient},
+                Attrs{.axes = {axis}}
+                    .with(ops::Scatter::shared, axis)
+                    .with(ops::Scatter::inner, x.rank() - 1 - axis)
+                    .with(ops::Scatter::combine, Combine::add))};
+}
+
+/// Where the results of a row go: `stride` elements from one to the next; null where nobody reads them.
+template <class T>
+struct RowResults {
+  T* values;
+  std::int64_t* indices;
+  std::int64_t stride;
+
+  RowResults(const HostCall& call, ops::OrderedPart part, std::int64_t offset, std::int64_t step)
+      : values(part == ops::OrderedPart::indices ? nullptr : call.out[0].as<T>() + offset),
+        indices(part == ops::OrderedPart::values ? nullptr : call.out.back().template as<std::int64_t>() + offset),
+        stride(step) {}
+  void put(std::int64_t at, const RowView<T>& row, std::int64_t position) const {
+    if (values != nullptr) values[at * stride] = row.at(position);
+    if (indices != nullptr) indices[at * stride] = position;
+  }
+};
+
+// ---- sort -----------------------------------------------------------------------------------------------------------
+
+inline double sorting_nanoseconds(std::int64_t length) { return 8.0 * static_cast<double>(length) + 20; }
+
+template <class T>
+void run_sort(HostCall& call) {
+  const RowAxis axis(call, call.in[0].shape);
+  const Direction direction = call.attrs[ops::Sort::descending] ? Direction::descending : Direction::ascending;
+  const auto part = call.attrs[ops::Sort::part];
+  const auto bytes = as_index(2 * axis.length) * sizeof(Packed);
+  for_each_row(call, axis, bytes, sorting_nanoseconds(axis.length), [&](const RowPlace& place) {
+    auto* entries = static_cast<Packed*>(place.memory);
+    const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride, direction};
+    const Packed* sorted = sort_row(row, entries, entries + axis.length, place.threads);
+    const RowResults<T> results(call, part, place.offset, axis.stride);
+    blocks_of(axis.length, place.threads).for_each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) results.put(i, row, position_of(sorted[i]));
+    });
+  });
+}
+
+// ---- topk -----------------------------------------------------------------------------------------------------------
+
+template <class T>
+void run_topk(HostCall& call) {
+  const RowAxis axis(call, call.in[0].shape);
+  const std::int64_t count = call.value_of(call.attrs[ops::Topk::count]);
+  if (count > axis.length)
+    throw ShapeError("topk", std::to_string(count) + " elements of " + std::to_string(axis.length) + " are asked for",
+                     call.where);
+  const Direction direction = call.attrs[ops::Topk::smallest] ? Direction::ascending : Direction::descending;
+  const auto part = call.attrs[ops::Topk::part];
+  const bool in_place = call.attrs[ops::Topk::in_place];
+  const auto bytes = as_index(std::max(selection_room(axis.length, count, axis.stride), count)) * sizeof(RowEntry<T>);
+  for_each_row(call, axis, bytes, 0.5 * static_cast<double>(axis.length) + 20, [&](const RowPlace& place) {
+    auto* entries = static_cast<RowEntry<T>*>(place.memory);
+    const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride, direction};
+    select_first(row, count, entries);
+    if (in_place)
+      std::sort(entries, entries + count,
+                [](const RowEntry<T>& a, const RowEntry<T>& b) { return position_of(a) < position_of(b); });
+    const RowResults<T> results(call, part, axis.place_in(place, count), axis.stride);
+    for (std::int64_t i = 0; i < count; ++i) results.put(i, row, position_of(entries[i]));
+  });
+}
+
+// ---- order_statistic ------------------------------------------------------------------------------------------------
+
+/// The position of element number `rank` of the order.
+template <class T>
+std::int64_t position_of_rank(const RowView<T>& row, std::int64_t rank, RowEntry<T>* entries) {
+  for (std::int64_t i = 0; i < row.length; ++i) entries[i] = entry_of(row.key(i), i);
+  std::nth_element(entries, entries + rank, entries + row.length);
+  return position_of(entries[rank]);
+}
+
+/// Of the runs of equal elements the longest, of these the first: the position of its last element.
+template <class T>
+std::int64_t position_of_mode(const RowView<T>& row, void* memory) {
+  auto* entries = static_cast<Packed*>(memory);
+  const Packed* sorted = sort_row(row, entries, entries + row.length, RowThreads::one);
+  std::int64_t longest = 0, position = 0;
+  for (std::int64_t begin = 0, end = 1; begin < row.length; begin = end++) {
+    const auto key = row.key(position_of(sorted[begin]));
+    while (end < row.length && row.key(position_of(sorted[end])) == key) ++end;
+    if (end - begin <= longest) continue;
+    longest = end - begin;
+    position = position_of(sorted[end - 1]);
+  }
+  return position;
+}
+
+template <class T>
+std::int64_t position_of_statistic(const RowView<T>& row, ops::OrderStatisticKind kind, std::int64_t rank,
+                                   void* memory) {
+  using Kind = ops::OrderStatisticKind;
+  if (kind == Kind::mode) return position_of_mode(row, memory);
+  if (kind == Kind::median || kind == Kind::nanmedian) {
+    std::int64_t numbers = 0, first_nan = row.length;
+    for (std::int64_t i = row.length; i-- > 0;) {
+      const bool is_number = !is_not_a_number(row.at(i));
+      numbers += is_number;
+      if (!is_number) first_nan = i;
+    }
+    if (numbers == 0 || (kind == Kind::median && numbers < row.length)) return first_nan;
+    rank = (numbers - 1) / 2;
+  }
+  return position_of_rank(row, rank, static_cast<RowEntry<T>*>(memory));
+}
+
+template <class T>
+void run_order_statistic(HostCall& call) {
+  using Op = ops::OrderStatistic;
+  const RowAxis axis(call, call.in[0].shape);
+  const auto kind = call.attrs[Op::kind];
+  const std::int64_t rank = kind == ops::OrderStatisticKind::rank ? call.value_of(call.attrs[Op::rank]) : 0;
+  if (axis.outer * axis.stride > 0 && rank >= axis.length)
+    throw ShapeError("order_statistic",
+                     "element " + std::to_string(rank) + " of " + std::to_string(axis.length) + " is asked for",
+                     call.where);
+  const auto part = call.attrs[Op::part];
+  const auto bytes = as_index(axis.length) * std::max(sizeof(RowEntry<T>), 2 * sizeof(Packed));
+  for_each_row(call, axis, bytes, 4.0 * static_cast<double>(axis.length) + 20, [&](const RowPlace& place) {
+    const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride};
+    const RowResults<T> results(call, part, axis.place_in(place, 1), 1);
+    results.put(0, row, position_of_statistic(row, kind, rank, place.memory));
+  });
+}
+
+// ---- searchsorted ---------------------------------------------------------------------------------------------------
+
+template <class T>
+std::int64_t count_before(const T* sorted, std::int64_t length, T x, bool or_equal) {
+  const auto key = order_key(x);
+  std::int64_t first = 0;
+  while (length > 0) {
+    const std::int64_t half = length / 2;
+    const auto middle = order_key(sorted[first + half]);
+    const bool is_before = or_equal ? middle <= key : middle < key;
+    first = is_before ? first + half + 1 : first;
+    length = is_before ? length - half - 1 : half;
+  }
+  return first;
+}
+
+template <class T>
+void run_searchsorted(HostCall& call) {
+  const Shape& shape = call.in[0].shape;
+  const std::int64_t length = shape[-1].value(), numbers = call.in[1].numel;
+  const bool is_one_row = shape.rank() == 1, or_equal = call.attrs[ops::Searchsorted::right];
+  const std::int64_t per_row = is_one_row || numbers == 0 ? numbers : call.in[1].shape[-1].value();
+  const double nanoseconds = 3.0 * (std::log2(static_cast<double>(length) + 2) + 1);
+  parallel_for(numbers, nanoseconds, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* row = call.in[0].as<T>() + (is_one_row ? 0 : i / per_row * length);
+      call.out[0].as<std::int64_t>()[i] = count_before(row, length, call.in[1].as<T>()[i], or_equal);
+    }
+  });
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL void Sort::infer(const InferArgs& args, TypeList& out) {
+  ops_detail::first_axis(args);
+  ops_detail::infer_ordered(args, args.in[0].shape, args.attrs[part], out);
+}
+SINTER_DECL void Sort::run_on_host(HostCall& call) {
+  visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_sort<decltype(tag)>(call); });
+}
+SINTER_DECL ValList Sort::vjp(const VjpArgs& a) { return ops_detail::ordered_vjp(a, part, kept); }
+SINTER_DECL void Sort::batch(const BatchArgs& a, BatchedList& results) { ops_detail::batch_ordered(a, part, results); }
+SINTER_DECL void Sort::prune(const PruneArgs& args) { ops_detail::prune_ordered(args, part); }
+
+SINTER_DECL void Topk::infer(const InferArgs& args, TypeList& out) {
+  const int axis = ops_detail::first_axis(args);
+  ensure(args.attrs.has(count), "topk: the number of elements is required");
+  const Dim wanted = args.attrs[count];
+  Shape shape = args.in[0].shape;
+  if (wanted.is_static() && (wanted.value() < 0 || ops_detail::is_shorter(shape[axis], wanted.value())))
+    throw ShapeError(args.op, wanted.text() + " elements along axis " + std::to_string(axis) + " of " + shape.text(),
+                     args.where, "at least 0 and at most all of them are possible");
+  shape.set(axis, wanted);
+  ops_detail::infer_ordered(args, shape, args.attrs[part], out);
+}
+SINTER_DECL void Topk::run_on_host(HostCall& call) {
+  visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_topk<decltype(tag)>(call); });
+}
+SINTER_DECL ValList Topk::vjp(const VjpArgs& a) { return ops_detail::ordered_vjp(a, part, kept); }
+SINTER_DECL void Topk::batch(const BatchArgs& a, BatchedList& results) { ops_detail::batch_ordered(a, part, results); }
+SINTER_DECL void Topk::prune(const PruneArgs& args) { ops_detail::prune_ordered(args, part); }
+
+SINTER_DECL void OrderStatistic::infer(const InferArgs& args, TypeList& out) {
+  const int axis = ops_detail::first_axis(args);
+  const Shape& shape = args.in[0].shape;
+  ops_detail::require_nonempty(args, shape);
+  if (args.attrs[kind] == OrderStatisticKind::rank) {
+    const Dim wanted = args.attrs[rank];
+    if (wanted.is_static() && (wanted.value() < 0 || ops_detail::is_shorter(shape[axis], wanted.value() + 1)))
+      throw ShapeError(args.op,
+                       "element " + wanted.text() + " along axis " + std::to_string(axis) + " of " + shape.text(),
+                       args.where, "they are counted from 0");
+  }
+  ops_detail::infer_ordered(args, ops_detail::reduced_shape(args, shape), args.attrs[part], out);
+}
+SINTER_DECL void OrderStatistic::run_on_host(HostCall& call) {
+  visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_order_statistic<decltype(tag)>(call); });
+}
+SINTER_DECL ValList OrderStatistic::vjp(const VjpArgs& a) {
+  return ops_detail::ordered_vjp(a, part, ReducedAxes::dropped);
+}
+SINTER_DECL void OrderStatistic::batch(const BatchArgs& a, BatchedList& results) {
+  ops_detail::batch_ordered(a, part, results);
+}
+SINTER_DECL void OrderStatistic::prune(const PruneArgs& args) { ops_detail::prune_ordered(args, part); }
+
+SINTER_DECL Type Searchsorted::infer(const InferArgs& args) {
+  ops_detail::require_same_dtype(args);
+  const Shape &sorted = args.in[0].shape, &x = args.in[1].shape;
+  bool fits = sorted.rank() == 1 || (sorted.rank() > 1 && sorted.rank() == x.rank());
+  for (int i = 0; fits && sorted.rank() > 1 && i + 1 < sorted.rank(); ++i) fits = sorted[i] == x[i];
+  if (!fits)
+    throw ShapeError(args.op, "the sorted numbers are " + sorted.text() + ", x is " + x.text(), args.where,
+                     "they are one row, or have a row for each row of x: all axes but the last are the same");
+  return ops_detail::with_shape(args, x, DType::i64);
+}
+SINTER_DECL void Searchsorted::run_on_host(HostCall& call) {
+  visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_searchsorted<decltype(tag)>(call); });
+}
+/// Examples become rows: each has numbers of its own, which are one row of them.
+SINTER_DECL Batched Searchsorted::batch(const BatchArgs& a) {
+  const bool has_one_row = a.in[0].rank() - (a.is_batched(0) ? 1 : 0) == 1;
+  if (has_one_row && !a.is_batched(0)) return apply(a.op, a.in, a.attrs);
+  const Val sorted = ops_detail::with_batch(a, 0), x = ops_detail::with_batch(a, 1);
+  if (!has_one_row) return apply(a.op, {sorted, x}, a.attrs);
+  Shape rows{x.shape()[0], 1};
+  for (int i = 1; i < x.rank(); ++i) rows.set(1, rows[1] * x.shape()[i]);
+  return reshape(apply(a.op, {sorted, reshape(x, rows)}, a.attrs), x.shape());
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END
 // ---- sinter/ops/random.ipp
 // Distributions over random bits.
 
@@ -25128,7 +29847,7 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Input, ops::Constant, ops::Full, ops::Empty, ops::Iota,
     // unary, activation
     ops::Neg, ops::Abs, ops::Sign, ops::Square, ops::Reciprocal, ops::Sqrt, ops::Rsqrt, ops::Exp, ops::Log, ops::Sin,
-    ops::Cos, ops::Tanh, ops::Erf, ops::Floor, ops::Ceil, ops::Round, ops::Trunc, ops::Not, ops::Cast,
+    ops::Cos, ops::Tanh, ops::Erf, ops::Floor, ops::Ceil, ops::Round, ops::Trunc, ops::Not, ops::Cast, ops::Narrow,
     ops::StopGradient, ops::Sigmoid, ops::Relu, ops::Gauss, ops::GeluSlope, ops::Gelu, ops::SiluSlope, ops::Silu,
     // elementary
     ops::Expm1, ops::Exp2, ops::Log1p, ops::Log2, ops::Log10, ops::Tan, ops::Asin, ops::Acos, ops::Atan, ops::Atan2,
@@ -25152,12 +29871,17 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Argmax, ops::Argmin,
     // cumulative
     ops::Cumsum, ops::Cumprod, ops::Cummax, ops::Cummin,
+    // order
+    ops::Sort, ops::Topk, ops::OrderStatistic, ops::Searchsorted, ops::Nonzero, ops::Unique,
     // view, join
     ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
     ops::Flip, ops::Convolution, ops::SumWindows,
     // region, matmul, take, random
     ops::CustomDerivative, ops::Barrier, ops::To, ops::Region, ops::Matmul, ops::Take, ops::Scatter, ops::ScatterAdd,
     ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
+    // linear algebra
+    ops::Cholesky, ops::LuFactor, ops::LuPermutation, ops::TriangularSolve, ops::Qr, ops::Svd, ops::Eigh,
+    ops::MatrixExp, ops::Solve, ops::Pinv, ops::Det,
     // control flow
     ops::Switch, ops::SwitchWithEffects, ops::WhileLoop, ops::WhileLoopWithEffects, ops::WhileGradient, ops::Scan,
     ops::ScanWithEffects,
@@ -25198,15 +29922,16 @@ SINTER_DECL ScalarValue ScalarBuilder::push(Inst inst) {
 
 SINTER_DECL ScalarValue ScalarBuilder::imm(double value, DType dtype) {
   if (!is_floating(dtype)) return imm_int(scalar_meaning::integer_of(value, dtype), dtype);
-  if (dtype == DType::f32) value = static_cast<float>(value);
-  return push({.prim = Prim::immediate, .dtype = dtype, .bits = std::bit_cast<std::uint64_t>(value)});
+  return push({.prim = Prim::immediate,
+               .dtype = computed_in(dtype),
+               .bits = std::bit_cast<std::uint64_t>(tensor_detail::rounded(value, computed_in(dtype)))});
 }
 
 SINTER_DECL ScalarValue ScalarBuilder::imm_int(std::int64_t value, DType dtype) {
   if (is_floating(dtype)) return imm(static_cast<double>(value), dtype);
-  if (dtype == DType::bool_) value = value != 0;
-  if (dtype == DType::i32) value = static_cast<std::int32_t>(value);
-  return push({.prim = Prim::immediate, .dtype = dtype, .bits = static_cast<std::uint64_t>(value)});
+  return push({.prim = Prim::immediate,
+               .dtype = computed_in(dtype),
+               .bits = static_cast<std::uint64_t>(tensor_detail::wrapped(value, dtype))});
 }
 
 SINTER_DECL ScalarValue ScalarBuilder::unary(Prim prim, ScalarValue x) {
@@ -25236,11 +29961,11 @@ SINTER_DECL ScalarValue ScalarBuilder::select(ScalarValue condition, ScalarValue
 
 SINTER_DECL ScalarValue ScalarBuilder::guarded_load(std::uint16_t access, DType dtype, ScalarValue condition,
                                                     ScalarValue fill, Usually usually) {
-  ensure(condition.dtype == DType::bool_ && fill.dtype == dtype, "guarded_load: wrong dtypes");
+  ensure(condition.dtype == DType::bool_ && fill.dtype == computed_in(dtype), "guarded_load: wrong dtypes");
   const Inst& known = body_[condition.id];
   if (known.prim == Prim::immediate) return known.bits != 0 ? load(access, dtype) : fill;
   return push({.prim = Prim::guarded_load,
-               .dtype = dtype,
+               .dtype = fill.dtype,
                .args = {condition.id, fill.id, no_inst},
                .access = access,
                .bits = static_cast<std::uint64_t>(usually)});
@@ -25250,18 +29975,364 @@ SINTER_DECL ScalarValue ScalarBuilder::convert(ScalarValue x, DType to) {
   if (x.dtype == to) return x;
   const Inst& source = body_[x.id];
   if (source.prim == Prim::immediate)
-    return is_floating(x.dtype) ? imm(source.number(), to) : imm_int(source.integer(), to);
+    return is_half(to)            ? imm(tensor_detail::rounded(source.number(), to), to)
+           : is_floating(x.dtype) ? imm(source.number(), to)
+                                  : imm_int(source.integer(), to);
+  if (is_narrow(to)) {
+    const ScalarValue wide = convert(x, computed_in(to));
+    if (is_half(to)) return round_to(wide, to);
+    if (x.dtype == DType::bool_) return wide;
+    return is_floating(x.dtype)
+               ? min(max(wide, imm_int(tensor_detail::lowest(to), to)), imm_int(tensor_detail::greatest(to), to))
+               : wrap(wide, to);
+  }
   return push({.prim = Prim::convert, .dtype = to, .args = {x.id, no_inst, no_inst}});
+}
+
+/// Is it known that the value is a number of the dtype?
+SINTER_DECL bool ScalarBuilder::fits(InstId id, DType narrow) const {
+  const Inst& inst = body_[id];
+  const auto holds = [narrow](std::int64_t value) {
+    return value >= tensor_detail::lowest(narrow) && value <= tensor_detail::greatest(narrow);
+  };
+  const auto is_held = [&](std::size_t k) {
+    const Inst& operand = body_[inst.args[k]];
+    return operand.prim == Prim::immediate && holds(operand.integer());
+  };
+  switch (inst.prim) {
+    case Prim::immediate: return holds(inst.integer());
+    case Prim::load:
+    case Prim::gather:
+      return std::any_of(read_.begin(), read_.end(),
+                         [&](ScalarValue read) { return read.id == id && (read.dtype == narrow); });
+    case Prim::and_:
+      return (!row(narrow).is_signed && (is_held(0) || is_held(1))) ||
+             (fits(inst.args[0], narrow) && fits(inst.args[1], narrow));
+    case Prim::or_:
+    case Prim::xor_: return fits(inst.args[0], narrow) && fits(inst.args[1], narrow);
+    case Prim::min:
+      if (const Inst& lower = body_[inst.args[0]]; is_held(1) && lower.prim == Prim::max) {
+        const Inst& bound = body_[lower.args[1]];
+        if (bound.prim == Prim::immediate && holds(bound.integer())) return true;
+      }
+      return fits(inst.args[0], narrow) && fits(inst.args[1], narrow);
+    case Prim::max: return fits(inst.args[0], narrow) && fits(inst.args[1], narrow);
+    case Prim::select: return fits(inst.args[1], narrow) && fits(inst.args[2], narrow);
+    case Prim::convert: return body_[inst.args[0]].dtype == DType::bool_;
+    case Prim::shift_right: {
+      const Inst &up = body_[inst.args[0]], &count = body_[inst.args[1]];
+      return row(narrow).is_signed && up.prim == Prim::shift_left && up.args[1] == inst.args[1] &&
+             count.prim == Prim::immediate && count.integer() >= 8 * (size_of(inst.dtype) - size_of(narrow));
+    }
+    default: return false;
+  }
+}
+
+SINTER_DECL ScalarValue ScalarBuilder::wrap(ScalarValue x, DType narrow) {
+  const Inst& source = body_[x.id];
+  if (source.prim == Prim::immediate) return imm_int(source.integer(), narrow);
+  if (fits(x.id, narrow)) return x;
+  if (!row(narrow).is_signed) return and_(x, imm_int(tensor_detail::greatest(narrow), x.dtype));
+  const ScalarValue unused = imm_int(8 * (size_of(x.dtype) - size_of(narrow)), x.dtype);
+  return shift_right(shift_left(x, unused), unused);
+}
+
+/// An f32 to the nearest f16 or bf16, ties to even. On the bits: half of the last place, less one where that place is
+/// even, is added before the places behind it are cut off. Subnormal numbers of f16 are multiples of 2^-24, which
+/// adding and taking away 1/2 leaves.
+SINTER_DECL ScalarValue ScalarBuilder::round_to(ScalarValue x, DType half) {
+  const int dropped = half == DType::f16 ? 13 : 16;
+  const auto i32 = [this](std::int64_t value) { return imm_int(value, DType::i32); };
+  const ScalarValue bits = bitcast(x, DType::i32);
+  const ScalarValue is_odd = and_(shift_right(bits, i32(dropped)), i32(1));
+  const ScalarValue up = add(add(bits, i32((1 << (dropped - 1)) - 1)), is_odd);
+  ScalarValue near = bitcast(and_(up, i32(-(1 << dropped))), DType::f32);
+  if (half == DType::f16) {
+    const ScalarValue size = abs(x), offset = imm(0.5, x),
+                      sign = and_(bits, i32(std::numeric_limits<std::int32_t>::min()));
+    const ScalarValue small = bitcast(or_(bitcast(sub(add(size, offset), offset), DType::i32), sign), DType::f32);
+    const ScalarValue infinite = bitcast(or_(i32(0x7f800000), sign), DType::f32);
+    near = select(lt(size, imm(0x1p-14, x)), small, select(le(imm(65520, x), size), infinite, near));
+  }
+  const ScalarValue result = select(eq(x, x), near, x);  // NaN may have no bit to round
+  roundings_.push_back({result.id, x.id, half});
+  return result;
 }
 
 SINTER_DECL ScalarValue ScalarBuilder::bitcast(ScalarValue x, DType to) {
   if (x.dtype == to) return x;
+  if (!is_floating(to) && is_narrow(to))  // u32 has the bits of an i32 or an f32, smaller ones those of each other
+    return wrap(to == DType::u32 ? convert(bitcast(x, DType::i32), DType::i64) : x, to);
+  if (x.dtype == DType::i64 && size_of(to) == 4) return bitcast(convert(x, DType::i32), to);  // of a u32
   ensure(size_of(x.dtype) == size_of(to) && size_of(to) >= 4, "bitcast: dtypes of different sizes");
   return push({.prim = Prim::bitcast, .dtype = to, .args = {x.id, no_inst, no_inst}});
 }
 
 SINTER_DECL ScalarValue ScalarBuilder::random_bits(ScalarValue key, ScalarValue counter, ScalarValue element) {
   return push({.prim = Prim::random_bits, .dtype = DType::i64, .args = {key.id, counter.id, element.id}});
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/ops/scalar_fold.ipp
+// The ready folds, and what holds for every one.
+
+SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL FoldState fold_state(DType dtype, double value) {
+  ScalarBuilder builder;
+  return {dtype, builder.body().at(builder.imm(value, dtype).id).bits};
+}
+
+namespace ops_detail {
+
+enum class Extreme : std::uint8_t { smallest, largest };
+
+/// What nothing is beyond.
+inline FoldState least_extreme(DType dtype, Extreme which) {
+  const bool is_largest = which == Extreme::largest;
+  if (is_floating(dtype))
+    return fold_state(dtype,
+                      is_largest ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+  return visit_computed(dtype, [&](auto tag) -> FoldState {
+    using Limits = std::numeric_limits<decltype(tag)>;
+    return {dtype,
+            static_cast<std::uint64_t>(static_cast<std::int64_t>(is_largest ? Limits::lowest() : Limits::max()))};
+  });
+}
+
+/// Whether `x` is more extreme than `best`: beyond it, or the first NaN.
+inline ScalarValue is_beyond(ScalarBuilder& s, ScalarValue x, ScalarValue best, Extreme which) {
+  if (!is_floating(x.dtype)) return which == Extreme::largest ? s.lt(best, x) : s.lt(x, best);
+  const ScalarValue is_not = which == Extreme::largest ? s.le(x, best) : s.le(best, x);
+  return s.and_(s.not_(is_not), s.eq(best, best));
+}
+
+/// A state that nothing has entered has position 0 and the least extreme: a row of nothing else has its first element
+/// at 0, too.
+inline ScalarFold position_fold(DType value, PositionOrder order, Extreme which) {
+  const auto take = [](ScalarBuilder& s, ScalarValue condition, const ScalarValues& a, const ScalarValues& b) {
+    return ScalarValues{s.select(condition, a[0], b[0]), s.select(condition, a[1], b[1])};
+  };
+  // Lanes are not runs of neighbours: of equals the one with the lower position is the first.
+  const auto merge = [&](ScalarBuilder& s, const ScalarValues& older, const ScalarValues& newer) {
+    ScalarValue is_equal = s.eq(older[0], newer[0]);
+    if (is_floating(value)) is_equal = s.or_(is_equal, s.and_(s.ne(older[0], older[0]), s.ne(newer[0], newer[0])));
+    const ScalarValue is_earlier = s.and_(is_equal, s.lt(newer[1], older[1]));
+    return take(s, s.or_(is_beyond(s, newer[0], older[0], which), is_earlier), newer, older);
+  };
+  const auto step = [&](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& point) {
+    if (order == PositionOrder::any) return merge(s, state, point);
+    return take(s, is_beyond(s, point[0], state[0], which), point, state);
+  };
+  return make_fold({value, DType::i64}, {least_extreme(value, which), fold_state(DType::i64, 0)}, step, merge,
+                   [](ScalarBuilder&, const ScalarValues& state) { return ScalarValues{state[1], state[0]}; });
+}
+
+/// What to take a number's distance from: 0 where all are infinite, or there are none.
+inline ScalarValue finite_or_zero(ScalarBuilder& s, ScalarValue greatest) {
+  const ScalarValue infinity = s.imm(std::numeric_limits<double>::infinity(), greatest);
+  return s.select(s.eq(s.abs(greatest), infinity), s.imm(0, greatest), greatest);
+}
+
+/// Two states (greatest, sums...) as one: sums are scaled to the greater of both. NaN in the greatest goes everywhere.
+inline ScalarValues merge_scaled(ScalarBuilder& s, const ScalarValues& older, const ScalarValues& newer) {
+  const ScalarValue greatest = s.max(older[0], newer[0]), origin = finite_or_zero(s, greatest);
+  const ScalarValue lowest = s.imm(-std::numeric_limits<double>::infinity(), greatest);
+  const auto scale = [&](const ScalarValues& state) { return s.exp(s.sub(state[0], origin)); };
+  const ScalarValue older_scale = scale(older), newer_scale = scale(newer);
+  ScalarValues merged{greatest};
+  for (std::size_t i = 1; i < older.size(); ++i) {
+    const ScalarValue sum = s.add(s.mul(older[i], older_scale), s.mul(newer[i], newer_scale));
+    // Nothing but -infinity entered the one: the other stays as it is.
+    merged.push_back(s.select(s.eq(newer[0], lowest), older[i], s.select(s.eq(older[0], lowest), newer[i], sum)));
+  }
+  return merged;
+}
+
+}  // namespace ops_detail
+
+SINTER_DECL ScalarFold argmax_fold(DType value, PositionOrder order) {
+  return ops_detail::position_fold(value, order, ops_detail::Extreme::largest);
+}
+SINTER_DECL ScalarFold argmin_fold(DType value, PositionOrder order) {
+  return ops_detail::position_fold(value, order, ops_detail::Extreme::smallest);
+}
+
+SINTER_DECL ScalarFold min_max_fold(DType value) {
+  using ops_detail::Extreme;
+  const auto both = [](ScalarBuilder& s, const ScalarValues& a, ScalarValue low, ScalarValue high) {
+    return ScalarValues{s.min(a[0], low), s.max(a[1], high)};
+  };
+  return make_fold(
+      {value},
+      {ops_detail::least_extreme(value, Extreme::smallest), ops_detail::least_extreme(value, Extreme::largest)},
+      [&](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& x) { return both(s, state, x[0], x[0]); },
+      [&](ScalarBuilder& s, const ScalarValues& older, const ScalarValues& newer) {
+        return both(s, older, newer[0], newer[1]);
+      },
+      [](ScalarBuilder&, const ScalarValues& state) { return state; });
+}
+
+SINTER_DECL ScalarFold moments_fold(DType value) {
+  const auto step = [](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& x) {
+    const ScalarValue count = s.add(state[0], s.imm(1, state[0])), distance = s.sub(x[0], state[1]);
+    const ScalarValue mean = s.add(state[1], s.div(distance, count));
+    return ScalarValues{count, mean, s.fma(distance, s.sub(x[0], mean), state[2])};
+  };
+  const auto merge = [](ScalarBuilder& s, const ScalarValues& older, const ScalarValues& newer) {
+    const ScalarValue zero = s.imm(0, older[0]), none_newer = s.eq(newer[0], zero), none_older = s.eq(older[0], zero);
+    const ScalarValue count = s.add(older[0], newer[0]), distance = s.sub(newer[1], older[1]);
+    const ScalarValue shift = s.mul(distance, s.div(newer[0], count));
+    const ScalarValue mean = s.add(older[1], shift);
+    const ScalarValue squares = s.fma(s.mul(distance, shift), older[0], s.add(older[2], newer[2]));
+    const auto pick = [&](std::size_t i, ScalarValue merged) {
+      return s.select(none_newer, older[i], s.select(none_older, newer[i], merged));
+    };
+    return ScalarValues{count, pick(1, mean), pick(2, squares)};
+  };
+  return make_fold({value}, {fold_state(value, 0), fold_state(value, 0), fold_state(value, 0)}, step, merge,
+                   [](ScalarBuilder&, const ScalarValues& state) { return state; });
+}
+
+SINTER_DECL ScalarFold log_sum_exp_fold(DType value) {
+  const double lowest = -std::numeric_limits<double>::infinity();
+  return make_fold(
+      {value}, {fold_state(value, lowest), fold_state(value, 0)},
+      [](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& x) {
+        const ScalarValue greatest = s.max(state[0], x[0]), origin = ops_detail::finite_or_zero(s, greatest);
+        return ScalarValues{greatest, s.fma(state[1], s.exp(s.sub(state[0], origin)), s.exp(s.sub(x[0], origin)))};
+      },
+      ops_detail::merge_scaled,
+      [](ScalarBuilder& s, const ScalarValues& state) {
+        return ScalarValues{s.add(s.log(state[1]), ops_detail::finite_or_zero(s, state[0])), state[0], state[1]};
+      });
+}
+
+SINTER_DECL ScalarFold softmax_mean_fold(DType value) {
+  const double lowest = -std::numeric_limits<double>::infinity();
+  return make_fold(
+      {value, value}, {fold_state(value, lowest), fold_state(value, 0), fold_state(value, 0)},
+      [](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& point) {
+        const ScalarValue greatest = s.max(state[0], point[0]), origin = ops_detail::finite_or_zero(s, greatest);
+        const ScalarValue scale = s.exp(s.sub(state[0], origin)), weight = s.exp(s.sub(point[0], origin));
+        return ScalarValues{greatest, s.fma(state[1], scale, weight), s.fma(state[2], scale, s.mul(weight, point[1]))};
+      },
+      ops_detail::merge_scaled,
+      [](ScalarBuilder& s, const ScalarValues& state) {
+        return ScalarValues{s.div(state[2], state[1]), s.add(s.log(state[1]), ops_detail::finite_or_zero(s, state[0]))};
+      });
+}
+
+SINTER_DECL std::span<const FoldRow> fold_rows() {
+  static constexpr FoldRow rows[] = {
+      {"argmax", [](DType value) { return argmax_fold(value); }, true},
+      {"argmin", [](DType value) { return argmin_fold(value); }, true},
+      {"min_max", min_max_fold, true},
+      {"moments", moments_fold, false},
+      {"log_sum_exp", log_sum_exp_fold, false},
+      {"softmax_mean", softmax_mean_fold, false},
+  };
+  return rows;
+}
+
+// Every fold ---------------------------------------------------------------------------------------------------------
+
+namespace ops_detail {
+inline bool may_stand_in_program(Prim prim) {
+  return prim != Prim::load && prim != Prim::gather && prim != Prim::index && !is_reduction(prim);
+}
+
+inline void verify_program(const ScalarProgram& program, std::span<const DType> arguments) {
+  for (std::size_t i = 0; i < program.body.size(); ++i) {
+    const Inst& inst = program.body[i];
+    ensure(may_stand_in_program(inst.prim), "fold: a program of more than maps");
+    for (int k = 0; k < arity(inst.prim); ++k)
+      ensure(inst.args[as_index(k)] < i, "fold: a value used before it is made");
+    if (inst.prim == Prim::argument)
+      ensure(inst.bits < arguments.size() && arguments[inst.bits] == inst.dtype, "fold: an argument that is not there");
+  }
+  for (const InstId result : program.results) ensure(result < program.body.size(), "fold: a result that is not there");
+}
+
+inline void verify_states(const ScalarFold& fold, const ScalarProgram& program) {
+  ensure(program.results.size() == fold.states.size(), "fold: not one result for each number of the state");
+  for (std::size_t i = 0; i < fold.states.size(); ++i)
+    ensure(program.body[program.results[i]].dtype == fold.states[i].dtype, "fold: a state changes its dtype");
+}
+}  // namespace ops_detail
+
+SINTER_DECL void verify(const ScalarFold& fold) {
+  ensure(!fold.arguments.empty() && fold.arguments.size() <= max_fold_arguments, "fold: one to three arguments");
+  ensure(!fold.states.empty() && fold.states.size() <= max_fold_states, "fold: one to four states");
+  std::vector<DType> state, point, both;
+  for (const FoldState& s : fold.states) {
+    ensure(s.dtype != DType::bool_, "fold: a state of bool");
+    state.push_back(s.dtype);
+  }
+  point = both = state;
+  point.insert(point.end(), fold.arguments.begin(), fold.arguments.end());
+  both.insert(both.end(), state.begin(), state.end());
+  ops_detail::verify_program(fold.step, point);
+  ops_detail::verify_program(fold.merge, both);
+  ops_detail::verify_program(fold.finish, state);
+  ops_detail::verify_states(fold, fold.step);
+  ops_detail::verify_states(fold, fold.merge);
+  ensure(!fold.finish.results.empty(), "fold: no result");
+}
+
+namespace ops_detail {
+inline void add_to_hash(Hasher& h, const ScalarProgram& program) {
+  h.add(program.body.size());
+  for (const Inst& i : program.body) {
+    const std::uint64_t word = static_cast<std::uint64_t>(i.prim) << 56 | static_cast<std::uint64_t>(i.dtype) << 48;
+    h.add(word | std::uint64_t{i.args[0]} << 32 | std::uint64_t{i.args[1]} << 16 | i.args[2]).add(i.bits);
+  }
+  for (const InstId result : program.results) h.add(std::uint64_t{result});
+}
+
+inline std::string number_text(DType dtype, std::uint64_t bits) {
+  const Inst inst{.dtype = dtype, .bits = bits};
+  char number[40];
+  if (is_floating(dtype)) std::snprintf(number, sizeof number, "%.9g", inst.number());
+  else std::snprintf(number, sizeof number, "%lld", static_cast<long long>(inst.integer()));
+  return number;
+}
+
+inline std::string program_text(std::string_view title, const ScalarProgram& program) {
+  std::string text = "    " + std::string(title) + ":\n";
+  for (std::size_t i = 0; i < program.body.size(); ++i) {
+    const Inst& inst = program.body[i];
+    text += "      %" + std::to_string(i) + " = " + std::string(name(inst.dtype)) + " " + std::string(name(inst.prim));
+    if (inst.prim == Prim::immediate) text += " " + number_text(inst.dtype, inst.bits);
+    if (inst.prim == Prim::argument) text += " " + std::to_string(inst.bits);
+    for (int k = 0; k < arity(inst.prim); ++k) text += (k ? ", %" : " %") + std::to_string(inst.args[as_index(k)]);
+    text += "\n";
+  }
+  text += "      give";
+  for (std::size_t i = 0; i < program.results.size(); ++i)
+    text += (i ? ", %" : " %") + std::to_string(program.results[i]);
+  return text + "\n";
+}
+}  // namespace ops_detail
+
+SINTER_DECL void add_to_hash(Hasher& hasher, const ScalarFold& fold) {
+  hasher.add(fold.arguments.size() << 8 | fold.states.size());
+  for (const DType dtype : fold.arguments) hasher.add(static_cast<std::uint64_t>(dtype));
+  for (const FoldState& state : fold.states) hasher.add(static_cast<std::uint64_t>(state.dtype)).add(state.bits);
+  for (const ScalarProgram* program : {&fold.step, &fold.merge, &fold.finish})
+    ops_detail::add_to_hash(hasher, *program);
+}
+
+SINTER_DECL std::string text(const ScalarFold& fold) {
+  std::string text = "of (";
+  for (std::size_t i = 0; i < fold.arguments.size(); ++i)
+    text += (i ? ", " : "") + std::string(name(fold.arguments[i]));
+  text += "), state (";
+  for (std::size_t i = 0; i < fold.states.size(); ++i)
+    text += (i ? ", " : "") + std::string(name(fold.states[i].dtype)) + " " +
+            ops_detail::number_text(fold.states[i].dtype, fold.states[i].bits);
+  return text + ")\n" + ops_detail::program_text("step", fold.step) + ops_detail::program_text("merge", fold.merge) +
+         ops_detail::program_text("finish", fold.finish);
 }
 
 SINTER_NAMESPACE_END
@@ -25798,266 +30869,38 @@ SINTER_DECL SV hypot(SB& s, SV x, SV y) {
 
 }  // namespace ops_detail
 SINTER_NAMESPACE_END
-// ---- sinter/ops/scalar_fold.ipp
-// The ready folds, and what holds for every one.
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_KERNEL)
+// ---- sinter/ops/scalar_op.hpp
+// An elementwise op on scalar values: its own lowering, and what narrow dtypes add to it.
 
 SINTER_NAMESPACE_BEGIN
 
-SINTER_DECL FoldState fold_state(DType dtype, double value) {
-  ScalarBuilder builder;
-  return {dtype, builder.body().at(builder.imm(value, dtype).id).bits};
-}
+/// `op` on operands that are held as ScalarBuilder says, with a result of dtype `result`. A narrow integer wraps, as
+/// one of 32 bits does; f16 and bf16 stay f32 until they are stored.
+ScalarValue lower_elementwise(ScalarBuilder& builder, const OpInfo& op, std::span<const ScalarValue> operands,
+                              const Attrs& attrs, DType result);
 
-namespace ops_detail {
+SINTER_NAMESPACE_END
+#endif
 
-enum class Extreme : std::uint8_t { smallest, largest };
+#if defined(SINTER_IMPLEMENTATION_CORE)
+// ---- sinter/ops/scalar_op.ipp
+// See the header.
 
-/// What nothing is beyond.
-inline FoldState least_extreme(DType dtype, Extreme which) {
-  const bool is_largest = which == Extreme::largest;
-  if (is_floating(dtype))
-    return fold_state(dtype,
-                      is_largest ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
-  return visit_dtype(dtype, [&](auto tag) -> FoldState {
-    using Limits = std::numeric_limits<decltype(tag)>;
-    return {dtype,
-            static_cast<std::uint64_t>(static_cast<std::int64_t>(is_largest ? Limits::lowest() : Limits::max()))};
-  });
-}
+SINTER_NAMESPACE_BEGIN
 
-/// Whether `x` is more extreme than `best`: beyond it, or the first NaN.
-inline ScalarValue is_beyond(ScalarBuilder& s, ScalarValue x, ScalarValue best, Extreme which) {
-  if (!is_floating(x.dtype)) return which == Extreme::largest ? s.lt(best, x) : s.lt(x, best);
-  const ScalarValue is_not = which == Extreme::largest ? s.le(x, best) : s.le(best, x);
-  return s.and_(s.not_(is_not), s.eq(best, best));
-}
-
-/// A state that nothing has entered has position 0 and the least extreme: a row of nothing else has its first element
-/// at 0, too.
-inline ScalarFold position_fold(DType value, PositionOrder order, Extreme which) {
-  const auto take = [](ScalarBuilder& s, ScalarValue condition, const ScalarValues& a, const ScalarValues& b) {
-    return ScalarValues{s.select(condition, a[0], b[0]), s.select(condition, a[1], b[1])};
-  };
-  // Lanes are not runs of neighbours: of equals the one with the lower position is the first.
-  const auto merge = [&](ScalarBuilder& s, const ScalarValues& older, const ScalarValues& newer) {
-    ScalarValue is_equal = s.eq(older[0], newer[0]);
-    if (is_floating(value)) is_equal = s.or_(is_equal, s.and_(s.ne(older[0], older[0]), s.ne(newer[0], newer[0])));
-    const ScalarValue is_earlier = s.and_(is_equal, s.lt(newer[1], older[1]));
-    return take(s, s.or_(is_beyond(s, newer[0], older[0], which), is_earlier), newer, older);
-  };
-  const auto step = [&](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& point) {
-    if (order == PositionOrder::any) return merge(s, state, point);
-    return take(s, is_beyond(s, point[0], state[0], which), point, state);
-  };
-  return make_fold({value, DType::i64}, {least_extreme(value, which), fold_state(DType::i64, 0)}, step, merge,
-                   [](ScalarBuilder&, const ScalarValues& state) { return ScalarValues{state[1], state[0]}; });
-}
-
-/// What to take a number's distance from: 0 where all are infinite, or there are none.
-inline ScalarValue finite_or_zero(ScalarBuilder& s, ScalarValue greatest) {
-  const ScalarValue infinity = s.imm(std::numeric_limits<double>::infinity(), greatest);
-  return s.select(s.eq(s.abs(greatest), infinity), s.imm(0, greatest), greatest);
-}
-
-/// Two states (greatest, sums...) as one: sums are scaled to the greater of both. NaN in the greatest goes everywhere.
-inline ScalarValues merge_scaled(ScalarBuilder& s, const ScalarValues& older, const ScalarValues& newer) {
-  const ScalarValue greatest = s.max(older[0], newer[0]), origin = finite_or_zero(s, greatest);
-  const ScalarValue lowest = s.imm(-std::numeric_limits<double>::infinity(), greatest);
-  const auto scale = [&](const ScalarValues& state) { return s.exp(s.sub(state[0], origin)); };
-  const ScalarValue older_scale = scale(older), newer_scale = scale(newer);
-  ScalarValues merged{greatest};
-  for (std::size_t i = 1; i < older.size(); ++i) {
-    const ScalarValue sum = s.add(s.mul(older[i], older_scale), s.mul(newer[i], newer_scale));
-    // Nothing but -infinity entered the one: the other stays as it is.
-    merged.push_back(s.select(s.eq(newer[0], lowest), older[i], s.select(s.eq(older[0], lowest), newer[i], sum)));
-  }
-  return merged;
-}
-
-}  // namespace ops_detail
-
-SINTER_DECL ScalarFold argmax_fold(DType value, PositionOrder order) {
-  return ops_detail::position_fold(value, order, ops_detail::Extreme::largest);
-}
-SINTER_DECL ScalarFold argmin_fold(DType value, PositionOrder order) {
-  return ops_detail::position_fold(value, order, ops_detail::Extreme::smallest);
-}
-
-SINTER_DECL ScalarFold min_max_fold(DType value) {
-  using ops_detail::Extreme;
-  const auto both = [](ScalarBuilder& s, const ScalarValues& a, ScalarValue low, ScalarValue high) {
-    return ScalarValues{s.min(a[0], low), s.max(a[1], high)};
-  };
-  return make_fold(
-      {value},
-      {ops_detail::least_extreme(value, Extreme::smallest), ops_detail::least_extreme(value, Extreme::largest)},
-      [&](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& x) { return both(s, state, x[0], x[0]); },
-      [&](ScalarBuilder& s, const ScalarValues& older, const ScalarValues& newer) {
-        return both(s, older, newer[0], newer[1]);
-      },
-      [](ScalarBuilder&, const ScalarValues& state) { return state; });
-}
-
-SINTER_DECL ScalarFold moments_fold(DType value) {
-  const auto step = [](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& x) {
-    const ScalarValue count = s.add(state[0], s.imm(1, state[0])), distance = s.sub(x[0], state[1]);
-    const ScalarValue mean = s.add(state[1], s.div(distance, count));
-    return ScalarValues{count, mean, s.fma(distance, s.sub(x[0], mean), state[2])};
-  };
-  const auto merge = [](ScalarBuilder& s, const ScalarValues& older, const ScalarValues& newer) {
-    const ScalarValue zero = s.imm(0, older[0]), none_newer = s.eq(newer[0], zero), none_older = s.eq(older[0], zero);
-    const ScalarValue count = s.add(older[0], newer[0]), distance = s.sub(newer[1], older[1]);
-    const ScalarValue shift = s.mul(distance, s.div(newer[0], count));
-    const ScalarValue mean = s.add(older[1], shift);
-    const ScalarValue squares = s.fma(s.mul(distance, shift), older[0], s.add(older[2], newer[2]));
-    const auto pick = [&](std::size_t i, ScalarValue merged) {
-      return s.select(none_newer, older[i], s.select(none_older, newer[i], merged));
-    };
-    return ScalarValues{count, pick(1, mean), pick(2, squares)};
-  };
-  return make_fold({value}, {fold_state(value, 0), fold_state(value, 0), fold_state(value, 0)}, step, merge,
-                   [](ScalarBuilder&, const ScalarValues& state) { return state; });
-}
-
-SINTER_DECL ScalarFold log_sum_exp_fold(DType value) {
-  const double lowest = -std::numeric_limits<double>::infinity();
-  return make_fold(
-      {value}, {fold_state(value, lowest), fold_state(value, 0)},
-      [](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& x) {
-        const ScalarValue greatest = s.max(state[0], x[0]), origin = ops_detail::finite_or_zero(s, greatest);
-        return ScalarValues{greatest, s.fma(state[1], s.exp(s.sub(state[0], origin)), s.exp(s.sub(x[0], origin)))};
-      },
-      ops_detail::merge_scaled,
-      [](ScalarBuilder& s, const ScalarValues& state) {
-        return ScalarValues{s.add(s.log(state[1]), ops_detail::finite_or_zero(s, state[0])), state[0], state[1]};
-      });
-}
-
-SINTER_DECL ScalarFold softmax_mean_fold(DType value) {
-  const double lowest = -std::numeric_limits<double>::infinity();
-  return make_fold(
-      {value, value}, {fold_state(value, lowest), fold_state(value, 0), fold_state(value, 0)},
-      [](ScalarBuilder& s, const ScalarValues& state, const ScalarValues& point) {
-        const ScalarValue greatest = s.max(state[0], point[0]), origin = ops_detail::finite_or_zero(s, greatest);
-        const ScalarValue scale = s.exp(s.sub(state[0], origin)), weight = s.exp(s.sub(point[0], origin));
-        return ScalarValues{greatest, s.fma(state[1], scale, weight), s.fma(state[2], scale, s.mul(weight, point[1]))};
-      },
-      ops_detail::merge_scaled,
-      [](ScalarBuilder& s, const ScalarValues& state) {
-        return ScalarValues{s.div(state[2], state[1]), s.add(s.log(state[1]), ops_detail::finite_or_zero(s, state[0]))};
-      });
-}
-
-SINTER_DECL std::span<const FoldRow> fold_rows() {
-  static constexpr FoldRow rows[] = {
-      {"argmax", [](DType value) { return argmax_fold(value); }, true},
-      {"argmin", [](DType value) { return argmin_fold(value); }, true},
-      {"min_max", min_max_fold, true},
-      {"moments", moments_fold, false},
-      {"log_sum_exp", log_sum_exp_fold, false},
-      {"softmax_mean", softmax_mean_fold, false},
-  };
-  return rows;
-}
-
-// Every fold ---------------------------------------------------------------------------------------------------------
-
-namespace ops_detail {
-inline bool may_stand_in_program(Prim prim) {
-  return prim != Prim::load && prim != Prim::gather && prim != Prim::index && !is_reduction(prim);
-}
-
-inline void verify_program(const ScalarProgram& program, std::span<const DType> arguments) {
-  for (std::size_t i = 0; i < program.body.size(); ++i) {
-    const Inst& inst = program.body[i];
-    ensure(may_stand_in_program(inst.prim), "fold: a program of more than maps");
-    for (int k = 0; k < arity(inst.prim); ++k)
-      ensure(inst.args[as_index(k)] < i, "fold: a value used before it is made");
-    if (inst.prim == Prim::argument)
-      ensure(inst.bits < arguments.size() && arguments[inst.bits] == inst.dtype, "fold: an argument that is not there");
-  }
-  for (const InstId result : program.results) ensure(result < program.body.size(), "fold: a result that is not there");
-}
-
-inline void verify_states(const ScalarFold& fold, const ScalarProgram& program) {
-  ensure(program.results.size() == fold.states.size(), "fold: not one result for each number of the state");
-  for (std::size_t i = 0; i < fold.states.size(); ++i)
-    ensure(program.body[program.results[i]].dtype == fold.states[i].dtype, "fold: a state changes its dtype");
-}
-}  // namespace ops_detail
-
-SINTER_DECL void verify(const ScalarFold& fold) {
-  ensure(!fold.arguments.empty() && fold.arguments.size() <= max_fold_arguments, "fold: one to three arguments");
-  ensure(!fold.states.empty() && fold.states.size() <= max_fold_states, "fold: one to four states");
-  std::vector<DType> state, point, both;
-  for (const FoldState& s : fold.states) {
-    ensure(s.dtype != DType::bool_, "fold: a state of bool");
-    state.push_back(s.dtype);
-  }
-  point = both = state;
-  point.insert(point.end(), fold.arguments.begin(), fold.arguments.end());
-  both.insert(both.end(), state.begin(), state.end());
-  ops_detail::verify_program(fold.step, point);
-  ops_detail::verify_program(fold.merge, both);
-  ops_detail::verify_program(fold.finish, state);
-  ops_detail::verify_states(fold, fold.step);
-  ops_detail::verify_states(fold, fold.merge);
-  ensure(!fold.finish.results.empty(), "fold: no result");
-}
-
-namespace ops_detail {
-inline void add_to_hash(Hasher& h, const ScalarProgram& program) {
-  h.add(program.body.size());
-  for (const Inst& i : program.body) {
-    const std::uint64_t word = static_cast<std::uint64_t>(i.prim) << 56 | static_cast<std::uint64_t>(i.dtype) << 48;
-    h.add(word | std::uint64_t{i.args[0]} << 32 | std::uint64_t{i.args[1]} << 16 | i.args[2]).add(i.bits);
-  }
-  for (const InstId result : program.results) h.add(std::uint64_t{result});
-}
-
-inline std::string number_text(DType dtype, std::uint64_t bits) {
-  const Inst inst{.dtype = dtype, .bits = bits};
-  char number[40];
-  if (is_floating(dtype)) std::snprintf(number, sizeof number, "%.9g", inst.number());
-  else std::snprintf(number, sizeof number, "%lld", static_cast<long long>(inst.integer()));
-  return number;
-}
-
-inline std::string program_text(std::string_view title, const ScalarProgram& program) {
-  std::string text = "    " + std::string(title) + ":\n";
-  for (std::size_t i = 0; i < program.body.size(); ++i) {
-    const Inst& inst = program.body[i];
-    text += "      %" + std::to_string(i) + " = " + std::string(name(inst.dtype)) + " " + std::string(name(inst.prim));
-    if (inst.prim == Prim::immediate) text += " " + number_text(inst.dtype, inst.bits);
-    if (inst.prim == Prim::argument) text += " " + std::to_string(inst.bits);
-    for (int k = 0; k < arity(inst.prim); ++k) text += (k ? ", %" : " %") + std::to_string(inst.args[as_index(k)]);
-    text += "\n";
-  }
-  text += "      give";
-  for (std::size_t i = 0; i < program.results.size(); ++i)
-    text += (i ? ", %" : " %") + std::to_string(program.results[i]);
-  return text + "\n";
-}
-}  // namespace ops_detail
-
-SINTER_DECL void add_to_hash(Hasher& hasher, const ScalarFold& fold) {
-  hasher.add(fold.arguments.size() << 8 | fold.states.size());
-  for (const DType dtype : fold.arguments) hasher.add(static_cast<std::uint64_t>(dtype));
-  for (const FoldState& state : fold.states) hasher.add(static_cast<std::uint64_t>(state.dtype)).add(state.bits);
-  for (const ScalarProgram* program : {&fold.step, &fold.merge, &fold.finish})
-    ops_detail::add_to_hash(hasher, *program);
-}
-
-SINTER_DECL std::string text(const ScalarFold& fold) {
-  std::string text = "of (";
-  for (std::size_t i = 0; i < fold.arguments.size(); ++i)
-    text += (i ? ", " : "") + std::string(name(fold.arguments[i]));
-  text += "), state (";
-  for (std::size_t i = 0; i < fold.states.size(); ++i)
-    text += (i ? ", " : "") + std::string(name(fold.states[i].dtype)) + " " +
-            ops_detail::number_text(fold.states[i].dtype, fold.states[i].bits);
-  return text + ")\n" + ops_detail::program_text("step", fold.step) + ops_detail::program_text("merge", fold.merge) +
-         ops_detail::program_text("finish", fold.finish);
+SINTER_DECL ScalarValue lower_elementwise(ScalarBuilder& builder, const OpInfo& op,
+                                          std::span<const ScalarValue> operands, const Attrs& attrs, DType result) {
+  if (!is_narrow(result) || is_floating(result)) return op.lower(builder, operands, attrs);
+  SmallVector<ScalarValue, 4> bits;
+  if (op.reads_bits)
+    for (const ScalarValue x : operands)
+      bits.push_back(builder.and_(x, builder.imm_int((std::int64_t{1} << 8 * size_of(result)) - 1, x.dtype)));
+  const ScalarValue value =
+      op.lower(builder, op.reads_bits ? std::span<const ScalarValue>(bits.begin(), bits.size()) : operands, attrs);
+  return builder.held(value, result);
 }
 
 SINTER_NAMESPACE_END
@@ -27101,6 +31944,9 @@ SINTER_NAMESPACE_END
 // ---- sinter/src_ops.hpp
 // Every definition of ops. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
 // ops
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
 // ---- sinter/autodiff/call.hpp
 // Derivatives of calls (regions): the body is differentiated once, however often it is called. The forward body gives
 // what the backward body needs as further results; a minimum cut decides which values are computed again instead. Knows
@@ -27120,8 +31966,15 @@ struct CallDerivative {
 /// `wanted`: operands whose gradients are needed. `given`: results that have one.
 CallDerivative differentiate_call_body(const Graph& body, std::span<const std::uint8_t> wanted,
                                        std::span<const std::uint8_t> given);
+/// As that, of a whole program whose symbols are solved: what has a derivative of its own keeps it, and effects stay in
+/// `forward`.
+CallDerivative differentiate_program(const Graph& program, std::span<const std::uint8_t> wanted,
+                                     std::span<const std::uint8_t> given);
 
 SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE)
 // ---- sinter/autodiff/reverse.hpp
 // Reverse-mode differentiation of graphs. Walks the nodes backwards and asks each op for its derivative; the rules sit
 // with the ops, none is here. Derivatives are ordinary nodes, so what comes out can be differentiated again.
@@ -27138,6 +31991,9 @@ std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> output
 /// outputs, in order; zeros where the loss does not depend on one. Throws ShapeError unless the loss is a scalar (shape
 /// ()), DTypeError unless loss and inputs are floating.
 Graph differentiate(const Graph& forward, std::span<const std::int32_t> wrt_inputs, int loss_output = 0);
+
+/// Throws where an op is left that has a derivative in forward mode alone.
+void refuse_unfinished(const Graph& gradient);
 
 SINTER_NAMESPACE_END
 #endif
@@ -27182,6 +32038,17 @@ struct Decompose {
   Symbols symbols = Symbols::solved;
 
   std::string_view name() const { return "decompose"; }
+  Graph operator()(const Graph& graph) const;
+};
+
+SINTER_NAMESPACE_END
+// ---- sinter/passes/drop_derivatives.hpp
+// Replaces values with a derivative of their own (custom_derivative) by the values: nothing is differentiated any more.
+
+SINTER_NAMESPACE_BEGIN
+
+struct DropDerivatives {
+  std::string_view name() const { return "drop_derivatives"; }
   Graph operator()(const Graph& graph) const;
 };
 
@@ -27263,7 +32130,7 @@ class CallCut {
   void mark_forward() {
     is_forward_.assign(joint_.nodes().size(), false);
     for (std::size_t i = 0; i < results_; ++i) is_forward_[as_index(joint_.outputs()[i].node)] = true;
-    for (std::int32_t id : comparisons_before_gradients()) is_forward_[as_index(id)] = true;
+    for (std::int32_t id : kept_before_gradients()) is_forward_[as_index(id)] = true;
     for (std::size_t id = joint_.nodes().size(); id-- > 0;)
       if (is_forward_[id])
         for (Value v : joint_.nodes()[id].inputs) is_forward_[as_index(v.node)] = true;
@@ -27275,14 +32142,16 @@ class CallCut {
     return (node.op == &op_info<ops::Eq> || node.op == &op_info<ops::Ne>) &&
            is_floating(joint_.type(node.inputs[0]).dtype);
   }
-  std::vector<std::int32_t> comparisons_before_gradients() const {
+  /// Such comparisons, and effects, of the body itself.
+  std::vector<std::int32_t> kept_before_gradients() const {
     std::vector<std::int32_t> found;
     std::vector<bool> is_after(joint_.nodes().size());
     for (Value v : joint_.inputs().subspan(inputs_)) is_after[as_index(v.node)] = true;
     for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
       for (Value v : joint_.nodes()[id].inputs)
         if (is_after[as_index(v.node)]) is_after[id] = true;
-      if (!is_after[id] && compares_bits(id)) found.push_back(static_cast<std::int32_t>(id));
+      if (!is_after[id] && (compares_bits(id) || joint_.nodes()[id].op->kind == OpKind::effect))
+        found.push_back(static_cast<std::int32_t>(id));
     }
     return found;
   }
@@ -27387,10 +32256,11 @@ SINTER_DECL void CallCut::make(CallDerivative& out) const {
 
 }  // namespace reverse_detail
 
-SINTER_DECL CallDerivative differentiate_call_body(const Graph& original, std::span<const std::uint8_t> wanted,
-                                                   std::span<const std::uint8_t> given) {
-  // Composites are opened first, so that their parts are shared between the two halves.
-  const Graph body = Cse{}(Decompose{.symbols = Decompose::Symbols::unsolved}(original));
+namespace reverse_detail {
+/// The graph of a body and its gradient as one, cut in two. `finish` works on it before the cut.
+template <class Finish>
+CallDerivative cut_derivative(const Graph& body, std::span<const std::uint8_t> wanted,
+                              std::span<const std::uint8_t> given, const Finish& finish) {
   GraphBuilder builder(body);
   for (const Node& node : body.nodes()) builder.copy(node, node.inputs);  // ids stay
   std::vector<Value> outputs, douts, wrt;
@@ -27415,10 +32285,26 @@ SINTER_DECL CallDerivative differentiate_call_body(const Graph& original, std::s
     out.forward = std::make_shared<const Graph>(body);
     return out;
   }
-  const Graph joint = Cse{}(builder.finish(joint_outputs));
+  const Graph joint = finish(builder.finish(joint_outputs));
   gradients.assign(joint.outputs().begin() + static_cast<std::ptrdiff_t>(body.outputs().size()), joint.outputs().end());
-  reverse_detail::CallCut(joint, body.outputs().size(), body.inputs().size(), gradients).make(out);
+  CallCut(joint, body.outputs().size(), body.inputs().size(), gradients).make(out);
   return out;
+}
+}  // namespace reverse_detail
+
+SINTER_DECL CallDerivative differentiate_call_body(const Graph& original, std::span<const std::uint8_t> wanted,
+                                                   std::span<const std::uint8_t> given) {
+  // Composites are opened first, so that their parts are shared between the two halves.
+  const Graph body = Cse{}(Decompose{.symbols = Decompose::Symbols::unsolved}(original));
+  return reverse_detail::cut_derivative(body, wanted, given, [](const Graph& joint) { return Cse{}(joint); });
+}
+
+SINTER_DECL CallDerivative differentiate_program(const Graph& program, std::span<const std::uint8_t> wanted,
+                                                 std::span<const std::uint8_t> given) {
+  return reverse_detail::cut_derivative(program, wanted, given, [](const Graph& joint) {
+    refuse_unfinished(Dce{}(joint));
+    return Cse{}(Decompose{}(DropDerivatives{}(joint)));
+  });
 }
 
 SINTER_NAMESPACE_END
@@ -27982,6 +32868,115 @@ SINTER_DECL Graph jacobian_graph(const Graph& traced, std::size_t parameters, Lo
 }
 
 SINTER_NAMESPACE_END
+// ---- sinter/autodiff/parameters.ipp
+// Walks over models.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::autodiff_detail {
+
+SINTER_DECL std::vector<Parameter> parameters_of(tree::View model) {
+  struct Collect final : tree::Reader {
+    std::vector<Parameter> found;
+    std::vector<std::string> path;
+    bool knows_path() const override { return true; }
+    void enter_part(tree::Step::Kind kind, std::uint32_t index, std::string_view fields) override {
+      path.push_back(tree::Step{kind, index, fields, {}}.text());
+    }
+    void enter_key(std::string key) override { path.push_back(tree::Step{tree::Step::Kind::key, 0, {}, key}.text()); }
+    void leave_part() override { path.pop_back(); }
+    void tensor(const Tensor&) override {}
+    void scalar(const Scalar&) override {}
+    void dim(const Dim&) override {}
+    void variable(const Variable& x) override {
+      const auto is_same = [&](const Parameter& known) { return known.variable.slot() == x.slot(); };
+      if (std::any_of(found.begin(), found.end(), is_same)) return;
+      std::string name;
+      for (const std::string& step : path) name += step;
+      if (!name.empty() && name.front() == '.') name.erase(0, 1);
+      found.push_back({std::move(name), x});
+    }
+  } collect;
+  model.read(collect);
+  return std::move(collect.found);
+}
+
+SINTER_DECL Tensor flat_values(tree::View object, Location where) {
+  struct Collect final : tree::Reader {
+    explicit Collect(Location at) : line(at) {}
+    Location line;
+    std::vector<Tensor> parts;
+    void tensor(const Tensor& x) override {
+      if (!parts.empty() && parts.front().dtype() != x.dtype())
+        throw DTypeError(
+            "flatten",
+            "the object holds " + std::string(name(parts.front().dtype())) + " and " + std::string(name(x.dtype())),
+            line, "convert its Tensors to one dtype");
+      parts.push_back(sinter::reshape(In(x, line), Shape{x.numel()}));
+    }
+    void scalar(const Scalar&) override {}
+    void dim(const Dim&) override {}
+    void variable(const Variable& x) override { tensor(x.value()); }
+  } collect(where);
+  object.read(collect);
+  if (collect.parts.empty()) throw UserError("flatten", "the object holds no Tensor", where);
+  return concat(std::span<const Tensor>(collect.parts), 0, where);
+}
+
+SINTER_DECL void fill_from_flat(tree::Part object, const In& vector) {
+  struct Fill final : tree::Editor {
+    Fill(Tensor all, Location at) : values(std::move(all)), line(at) {}
+    Tensor values;
+    Location line;
+    Dim next = 0;
+    using Editor::dim, Editor::scalar, Editor::tensor;
+    void tensor(Tensor& x) override {
+      const Dim end = next + x.numel();
+      x = sinter::reshape(In(values(slice(next, end)), line), x.shape());
+      next = end;
+    }
+    void scalar(Scalar&) override {}
+    void dim(Dim&) override {}
+    void variable(const Variable&) override {}
+  };
+  struct Count final : tree::Reader {
+    Dim count = 0;
+    void tensor(const Tensor& x) override { count = count + x.numel(); }
+    void scalar(const Scalar&) override {}
+    void dim(const Dim&) override {}
+    void variable(const Variable&) override {}
+  } count;
+  tree::View{object.object, object.layout}.read(count);
+  const Tensor values(vector.tensor());
+  if (values.rank() != 1 || !(values.size(0) == count.count))
+    throw ShapeError(
+        "unflatten",
+        "the vector is " + values.impl()->type.text() + ", the object has " + count.count.text() + " elements",
+        vector.where, "give what flatten() made of an object with these shapes");
+  Fill fill(values, vector.where);
+  object.edit(fill);
+}
+
+SINTER_DECL Tensor clip_gradients(tree::View model, double max_norm, Location where) {
+  if (!(max_norm >= 0))
+    throw UserError("clip_grad_norm", "max_norm is " + std::to_string(max_norm), where, "give a number from 0 up");
+  NoGradGuard guard;
+  std::vector<std::pair<std::shared_ptr<VariableSlot>, Tensor>> gradients;
+  for (const Parameter& parameter : parameters_of(model))
+    if (const auto* slot = parameter.variable.slot()->gradient())
+      gradients.emplace_back(*slot, parameter.variable.grad(where));
+  if (gradients.empty())
+    throw UserError("clip_grad_norm", "no Variable of the model requires a gradient", where,
+                    "call jit::requires_grad(model) before the loss is computed");
+  Tensor total = full({}, 0, {.dtype = gradients.front().second.dtype(), .device = gradients.front().second.device()});
+  for (const auto& [slot, gradient] : gradients) total += sum(In(square(gradient), where));
+  const Tensor norm = sqrt(total);
+  const Tensor scale = minimum(max_norm / (norm + 1e-6), 1);
+  for (const auto& [slot, gradient] : gradients) assign_outside(slot, Tensor(gradient * scale).impl());
+  return norm;
+}
+
+}  // namespace jit::autodiff_detail
+SINTER_NAMESPACE_END
 // ---- sinter/autodiff/reverse.ipp
 // The backward walk.
 
@@ -28189,19 +33184,6 @@ inline void check_loss(const Graph& forward, int loss_output) {
                      "cast it to a floating dtype");
 }
 
-/// Throws where an op is left that has a derivative in forward mode alone.
-inline void refuse_unfinished(const Graph& gradient) {
-  std::vector<const Graph*> seen;  // calls share bodies
-  for (const Node& node : gradient.nodes()) {
-    if (node.op->refuse != nullptr) node.op->refuse(node.where);
-    for (const auto& body : node.attrs.bodies) {
-      if (std::find(seen.begin(), seen.end(), body.get()) != seen.end()) continue;
-      seen.push_back(body.get());
-      refuse_unfinished(Dce{}(*body));
-    }
-  }
-}
-
 inline void check_wrt(const Graph& forward, std::span<const std::int32_t> wrt_inputs) {
   for (std::int32_t position : wrt_inputs) {
     ensure(position >= 0 && as_index(position) < forward.inputs().size(), "differentiate: no such input");
@@ -28215,6 +33197,18 @@ inline void check_wrt(const Graph& forward, std::span<const std::int32_t> wrt_in
 }
 
 }  // namespace reverse_detail
+
+SINTER_DECL void refuse_unfinished(const Graph& gradient) {
+  std::vector<const Graph*> seen;  // calls share bodies
+  for (const Node& node : gradient.nodes()) {
+    if (node.op->refuse != nullptr) node.op->refuse(node.where);
+    for (const auto& body : node.attrs.bodies) {
+      if (std::find(seen.begin(), seen.end(), body.get()) != seen.end()) continue;
+      seen.push_back(body.get());
+      refuse_unfinished(Dce{}(*body));
+    }
+  }
+}
 
 SINTER_DECL std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> outputs,
                                         std::span<const Value> douts, std::span<const Value> wrt) {
@@ -28247,18 +33241,60 @@ SINTER_DECL Graph differentiate(const Graph& forward, std::span<const std::int32
     outputs.push_back(gradients[i] ? gradients[i]
                                    : full_like(Val{&builder, wrt[i], builder.node(wrt[i]).where}, 0).value);
   Graph gradient = Dce{}(builder.finish(outputs));
-  reverse_detail::refuse_unfinished(gradient);
+  refuse_unfinished(gradient);
   return gradient;
 }
 
 SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
+// ---- sinter/autodiff/tape_session.hpp
+// TapeSession: one backward() outside of traces, while its graph is differentiated. A derivative rule that has code of its
+// own (a compiled call) computes with it at once, on values of the tape and gradients so far, and adds what it gave to
+// the graph as known values. Knows no rule.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::autodiff_detail {
+
+/// The values of a graph that are there already.
+using KnownValues = std::map<Value, Ref<TensorImpl>>;
+
+/// A ready number, or null where it is not on the host, or no f32 or f64.
+Ref<TensorImpl> ready_number(const Type& type, double value);
+
+class TapeSession {
+ public:
+  TapeSession(GraphBuilder& builder, KnownValues& known) noexcept;
+  ~TapeSession();
+  TapeSession(const TapeSession&) = delete;
+  TapeSession& operator=(const TapeSession&) = delete;
+
+  /// The one of this thread that differentiates into `builder`, or null.
+  static TapeSession* of(const GraphBuilder& builder) noexcept;
+  /// Values of the graph, ready.
+  std::vector<Ref<TensorImpl>> values(std::span<const Value> wanted);
+  /// A new value of the graph that is known.
+  Value add(Ref<TensorImpl> value, Location where);
+
+ private:
+  GraphBuilder& builder_;
+  KnownValues& known_;
+  TapeSession* outer_;
+};
+
+}  // namespace jit::autodiff_detail
+SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE)
 // ---- sinter/autodiff/tape.ipp
 // backward(): the tape is captured as a graph, differentiated, and what it does not have yet is recorded after it.
 
 SINTER_NAMESPACE_BEGIN
 
 /// Where the gradient of a leaf goes. Weak: a value must not keep its Variable's gradient, which may be computed from
-/// it.
+/// it. Without a Variable: an argument of a trace that is on the tape outside.
 struct TapeLeaf {
   std::weak_ptr<VariableSlot> gradient;
   const VariableSlot* variable = nullptr;  // identity only
@@ -28276,6 +33312,18 @@ SINTER_DECL Ref<TensorImpl> tape_leaf(const Ref<TensorImpl>& value, const std::s
   return leaf;
 }
 
+SINTER_DECL void put_on_tape(TensorImpl& placeholder) {
+  placeholder.tape_leaf = new TapeLeaf;
+  placeholder.tape.store(TapeState::leaf, std::memory_order_release);
+}
+
+/// What a Variable's gradient goes through before it is added, in the order of registration.
+struct GradientHooks {
+  ForkSafeMutex mutex;
+  std::vector<std::pair<std::uint64_t, std::shared_ptr<const jit::GradientFunction>>> list;
+  std::uint64_t next = 1;
+};
+
 SINTER_DECL const Variable& Variable::requires_grad(Location where) const {
   const Type type = value().impl()->type;
   if (!is_floating(type.dtype))
@@ -28284,9 +33332,12 @@ SINTER_DECL const Variable& Variable::requires_grad(Location where) const {
   const Tensor zeros = full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where);
   static ForkSafeMutex mutex;
   std::scoped_lock lock(mutex);
-  if (slot_->gradient() == nullptr)
-    slot_->set_gradient(
-        std::make_shared<VariableSlot>(zeros.impl(), slot_->name.empty() ? std::string() : slot_->name + ".grad"));
+  if (slot_->gradient() == nullptr) {
+    auto gradient =
+        std::make_shared<VariableSlot>(zeros.impl(), slot_->name.empty() ? std::string() : slot_->name + ".grad");
+    gradient->hooks = std::make_shared<GradientHooks>();
+    slot_->set_gradient(std::move(gradient));
+  }
   return *this;
 }
 
@@ -28308,7 +33359,7 @@ inline Ref<TensorImpl> read_slot(const std::shared_ptr<VariableSlot>& slot) {
 struct Tape {
   GraphBuilder builder;
   Value loss;
-  std::map<Value, Ref<TensorImpl>> known;
+  KnownValues known;
   std::vector<Value> leaves;
   std::vector<std::shared_ptr<VariableSlot>> gradients;  // of the leaves' Variables
 };
@@ -28329,6 +33380,12 @@ inline Tape read_tape(const Ref<TensorImpl>& loss, Location where) {
       throw UserError("backward", "a part of the graph was used up by an earlier backward()", where,
                       "call that one as backward({.keeps_graph = true}), or add the losses and call it once");
     if (state != TapeState::leaf) continue;
+    if (value->tape_leaf->variable == nullptr)
+      throw UserError(
+          "backward",
+          "the loss depends on an argument, or on what a disabled function gave, that is on the tape outside of "
+          "this function",
+          where, "call backward() outside, on what the function returns, or detach the value");
     auto gradient = value->tape_leaf->gradient.lock();
     if (!gradient) continue;  // nobody could read it
     tape.leaves.push_back(v);
@@ -28337,8 +33394,37 @@ inline Tape read_tape(const Ref<TensorImpl>& loss, Location where) {
   return tape;
 }
 
+/// Compiled calls on the tape become their own operations, so that gradients can be differentiated again.
+inline void open_calls(Tape& tape) {
+  const auto is_compiled = [](const Node& node) { return node.op == &op_info<ops::CompiledCall>; };
+  const auto& nodes = tape.builder.graph().nodes();
+  if (std::none_of(nodes.begin(), nodes.end(), is_compiled)) return;
+  GraphBuilder opened(tape.builder.graph());
+  std::vector<std::int32_t> moved;
+  const auto now = [&](Value v) { return Value{moved[as_index(v.node)], v.result}; };
+  for (const Node& node : nodes) {
+    Values operands;
+    for (Value v : node.inputs) operands.push_back(now(v));
+    if (!is_compiled(node)) {
+      moved.push_back(opened.copy(node, operands).node);
+      continue;
+    }
+    const auto* rule = payload_cast<CallRule>(node.attrs.payload.get());
+    Attrs attrs;
+    attrs.bodies.push_back(rule->forward());
+    const std::span<const Value> inputs(operands.begin(), as_index(node.attrs[ops::CompiledCall::inputs]));
+    moved.push_back(opened.add(op_info<ops::Region>, inputs, std::move(attrs), node.where).node);
+  }
+  KnownValues known;
+  for (auto& [v, value] : tape.known) known.emplace(now(v), std::move(value));
+  tape.known = std::move(known);
+  tape.loss = now(tape.loss);
+  for (Value& leaf : tape.leaves) leaf = now(leaf);
+  tape.builder = std::move(opened);
+}
+
 /// Values of the tape forget what they were computed from.
-inline void use_up(const std::map<Value, Ref<TensorImpl>>& known) {
+inline void use_up(const KnownValues& known) {
   std::vector<PendingNode*> pending_nodes;  // freed outside the lock
   {
     std::scoped_lock lock(evaluation_mutex());
@@ -28388,6 +33474,110 @@ SINTER_DECL const Variable& Variable::zero_grad(Location where) const {
   return *this;
 }
 
+SINTER_DECL std::uint64_t jit::autodiff_detail::add_hook(const Variable& x, GradientFunction hook, Location where) {
+  GradientHooks& hooks = *gradient_slot(x, "register_hook", where)->hooks;
+  auto shared = std::make_shared<const GradientFunction>(std::move(hook));
+  std::scoped_lock lock(hooks.mutex);
+  hooks.list.emplace_back(hooks.next, std::move(shared));
+  return hooks.next++;
+}
+SINTER_DECL void jit::autodiff_detail::remove_hook(VariableSlot& variable, std::uint64_t number) {
+  std::vector<std::pair<std::uint64_t, std::shared_ptr<const GradientFunction>>> removed;  // destroyed without the lock
+  GradientHooks& hooks = *(*variable.gradient())->hooks;
+  std::scoped_lock lock(hooks.mutex);
+  const auto is_other = [&](const auto& hook) { return hook.first != number; };
+  const auto gone = std::stable_partition(hooks.list.begin(), hooks.list.end(), is_other);
+  removed.assign(std::make_move_iterator(gone), std::make_move_iterator(hooks.list.end()));
+  hooks.list.erase(gone, hooks.list.end());
+}
+
+namespace jit::autodiff_detail {
+
+/// What one backward() gave for each Variable, by the slot of its gradient.
+using FoundGradients = std::vector<std::pair<std::shared_ptr<VariableSlot>, Tensor>>;
+inline void add_found(FoundGradients& found, const std::shared_ptr<VariableSlot>& slot, const Tensor& part) {
+  const auto known = std::find_if(found.begin(), found.end(), [&](const auto& other) { return other.first == slot; });
+  if (known == found.end()) found.emplace_back(slot, part);
+  else known->second = known->second + part;
+}
+
+/// The gradient as the Variable's hooks want it.
+inline Tensor through_hooks(const VariableSlot& gradient, Tensor value, Location where) {
+  std::vector<std::shared_ptr<const GradientFunction>> hooks;
+  {
+    std::scoped_lock lock(gradient.hooks->mutex);
+    for (const auto& [number, hook] : gradient.hooks->list) hooks.push_back(hook);
+  }
+  for (const auto& hook : hooks) {
+    const Type type = value.impl()->type;
+    value = (*hook)(value);
+    value = Tensor(checked_derivative(value.impl(), type, "register_hook", "what a hook returned", where));
+  }
+  return value;
+}
+
+/// Zeros that nobody has looked at.
+inline bool is_literal_zero(const TensorImpl& value) {
+  std::scoped_lock lock(evaluation_mutex());  // another thread may be evaluating it
+  if (value.state.load(std::memory_order_acquire) != TensorState::pending) return false;
+  return value.pending_node->op == &op_info<ops::Full> && value.pending_node->attrs->value == 0;
+}
+
+/// Adds what a backward() found to the gradients of the Variables, all or none.
+inline void add_gradients(const FoundGradients& found, Location where) {
+  std::vector<Ref<TensorImpl>> sums;
+  for (const auto& [slot, value] : found) {
+    const Tensor added = through_hooks(*slot, value, where);
+    const Ref<TensorImpl> before = read_slot(slot);
+    sums.push_back(is_literal_zero(*before) ? added.impl() : Tensor(Tensor(before) + added).impl());
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) assign_outside(found[i].first, sums[i]);
+}
+
+/// The compiled call that gave the loss, or null: something else did.
+inline Ref<PendingNode> call_of(const TensorImpl& loss) {
+  std::scoped_lock lock(evaluation_mutex());  // another thread may be evaluating it, or using it up
+  if (loss.tape.load(std::memory_order_acquire) != TapeState::node || !loss.is_ready()) return {};
+  PendingNode* node = loss.pending_node;
+  return node != nullptr && node->op == &op_info<ops::CompiledCall> ? Ref<PendingNode>::share(node)
+                                                                    : Ref<PendingNode>();
+}
+
+/// The usual case: a compiled call of Variables gave the loss itself. Its code is run without a graph around it. False,
+/// and nothing is done, where there is more to it.
+inline bool backward_of_call(const Ref<TensorImpl>& loss, BackwardOptions options, Location where) {
+  const Ref<PendingNode> node = call_of(*loss);
+  if (!node) return false;
+  std::vector<Ref<TensorImpl>> operands, douts(node->results);
+  std::vector<std::shared_ptr<VariableSlot>> slots;  // per operand
+  for (const Leaf& leaf : std::as_const(*node).leaves()) {
+    const TapeState state = leaf.value->tape.load(std::memory_order_acquire);
+    if (state == TapeState::node || state == TapeState::spent) return false;
+    operands.push_back(leaf.value);
+    slots.push_back(state == TapeState::leaf ? leaf.value->tape_leaf->gradient.lock() : nullptr);
+  }
+  if (std::none_of(slots.begin(), slots.end(), [](const auto& slot) { return slot != nullptr; })) return false;
+  douts[loss->result] = ready_number(loss->type, 1);
+  if (!douts[loss->result]) return false;
+  NoGradGuard guard;
+  FoundGradients found;
+  const auto* rule = payload_cast<CallRule>(node->attrs->payload.get());
+  for (const CallRule::Gradient& gradient : rule->run(operands, douts, where))
+    if (slots[gradient.operand]) add_found(found, slots[gradient.operand], Tensor(gradient.value));
+  add_gradients(found, where);
+  if (!options.keeps_graph) use_up({{Value{}, loss}});
+  return true;
+}
+
+}  // namespace jit::autodiff_detail
+
+SINTER_DECL Tensor jit::detach(const In& x) {
+  NoGradGuard guard;
+  Ref<TensorImpl> value = x.tensor();
+  if (Trace::current() != nullptr) return stop_gradient(Tensor(std::move(value)), x.where);
+  return Tensor(value->tape.load(std::memory_order_acquire) == TapeState::none ? value : record_alias(value));
+}
+
 SINTER_DECL void jit::backward(const In& loss, BackwardOptions options) {
   using namespace autodiff_detail;
   const Location where = loss.where;
@@ -28395,13 +33585,21 @@ SINTER_DECL void jit::backward(const In& loss, BackwardOptions options) {
   if (!is_floating(value->type.dtype) || value->type.shape.rank() != 0)
     throw ShapeError("backward", "the loss is " + value->type.text() + "; a floating scalar is required", where,
                      "use sum or mean of it");
-  NoGradGuard guard;  // gradients are values, not parts of the graph
+  if (Trace::current() == nullptr && !options.creates_graph && backward_of_call(value, options, where)) return;
+  std::optional<NoGradGuard> guard;
+  if (!options.creates_graph) guard.emplace();  // gradients are values, not parts of the graph
   Tape tape = read_tape(value, where);
   if (tape.leaves.empty())
     throw UserError("backward", "the loss depends on no Variable that requires a gradient", where,
                     "call requires_grad() of the Variables before the loss is computed");
+  if (options.creates_graph) open_calls(tape);
   const Value seed = number(Val{&tape.builder, tape.loss, where}, 1).value;
-  const std::vector<Value> gradients = sinter::backward(tape.builder, {&tape.loss, 1}, {&seed, 1}, tape.leaves);
+  std::vector<Value> gradients;
+  {
+    std::optional<TapeSession> session;
+    if (Trace::current() == nullptr && !options.creates_graph) session.emplace(tape.builder, tape.known);
+    gradients = sinter::backward(tape.builder, {&tape.loss, 1}, {&seed, 1}, tape.leaves);
+  }
   std::vector<Value> outputs;
   for (Value v : gradients)
     if (v) outputs.push_back(v);
@@ -28410,14 +33608,80 @@ SINTER_DECL void jit::backward(const In& loss, BackwardOptions options) {
   std::vector<Ref<TensorImpl>> operands;
   for (Value v : rest.inputs) operands.push_back(tape.known.at(v));
   const std::vector<Ref<TensorImpl>> values = replay(rest.graph, operands);
+  FoundGradients found;
   for (std::size_t i = 0, at = 0; i < gradients.size(); ++i) {
     if (!gradients[i]) continue;
-    const Tensor sum = Tensor(read_slot(tape.gradients[i])) + Tensor(values[at++]);
-    assign_outside(tape.gradients[i], sum.impl());
+    add_found(found, tape.gradients[i], Tensor(values[at++]));
   }
-  if (!options.keeps_graph) use_up(tape.known);
+  add_gradients(found, where);
+  if (!options.keeps_graph && !options.creates_graph) use_up(tape.known);
 }
 
+SINTER_NAMESPACE_END
+// ---- sinter/autodiff/tape_session.ipp
+// What a rule asks for is cut out of the graph so far, recorded and evaluated.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::autodiff_detail {
+
+inline TapeSession*& innermost_session() noexcept {
+  static thread_local constinit TapeSession* session = nullptr;
+  return session;
+}
+
+SINTER_DECL TapeSession::TapeSession(GraphBuilder& builder, KnownValues& known) noexcept
+    : builder_(builder), known_(known), outer_(std::exchange(innermost_session(), this)) {}
+SINTER_DECL TapeSession::~TapeSession() { innermost_session() = outer_; }
+
+SINTER_DECL TapeSession* TapeSession::of(const GraphBuilder& builder) noexcept {
+  TapeSession* session = innermost_session();
+  return session != nullptr && &session->builder_ == &builder ? session : nullptr;
+}
+
+SINTER_DECL Ref<TensorImpl> ready_number(const Type& type, double value) {
+  const bool is_known = type.dtype == DType::f32 || type.dtype == DType::f64;
+  if (!is_known || type.shape.rank() != 0 || type.device != Device::cpu()) return {};
+  Ref<Storage> storage = Storage::allocate(sizeof(double));
+  if (type.dtype == DType::f32) *static_cast<float*>(storage->data()) = static_cast<float>(value);
+  else *static_cast<double*>(storage->data()) = value;
+  return TensorImpl::make_ready(type, std::move(storage));
+}
+/// The value of a literal number, or null.
+inline Ref<TensorImpl> number_of(const Node& node) {
+  return node.op == &op_info<ops::Full> ? ready_number(node.types[0], node.attrs.value) : Ref<TensorImpl>();
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> TapeSession::values(std::span<const Value> wanted) {
+  std::vector<Value> missing;
+  for (Value v : wanted) {
+    if (known_.contains(v)) continue;
+    if (Ref<TensorImpl> number = number_of(builder_.node(v))) known_.emplace(v, std::move(number));
+    else missing.push_back(v);
+  }
+  if (!missing.empty()) {
+    const CutGraph part = cut_graph(builder_.graph(), missing, {}, [&](Value v) { return known_.contains(v); });
+    std::vector<Ref<TensorImpl>> operands;
+    for (Value v : part.inputs) operands.push_back(known_.at(v));
+    const std::vector<Ref<TensorImpl>> computed = replay(part.graph, operands);
+    for (std::size_t i = 0; i < missing.size(); ++i) known_.emplace(missing[i], computed[i]);
+  }
+  std::vector<Ref<TensorImpl>> values;
+  std::vector<TensorImpl*> pending;
+  for (Value v : wanted) {
+    values.push_back(known_.at(v));
+    if (!values.back()->is_ready()) pending.push_back(values.back().get());
+  }
+  if (!pending.empty()) evaluate(pending, "backward", {});
+  return values;
+}
+
+SINTER_DECL Value TapeSession::add(Ref<TensorImpl> value, Location where) {
+  const Value added = builder_.input(value->type, {}, where);
+  known_.emplace(added, std::move(value));
+  return added;
+}
+
+}  // namespace jit::autodiff_detail
 SINTER_NAMESPACE_END
 // ---- sinter/autodiff/trace.ipp
 // Parameters and results as trees of leaves.
@@ -29093,8 +34357,8 @@ struct Literal {
   std::int64_t integer = 0;
 };
 
-/// The value of `op` on these operands, or nothing when it must be computed at run time.
-std::optional<Literal> evaluate(const OpInfo& op, std::span<const Literal> operands, const Attrs& attrs);
+/// The value of `op`, of dtype `result`, on these operands, or nothing when it must be computed at run time.
+std::optional<Literal> evaluate(const OpInfo& op, std::span<const Literal> operands, const Attrs& attrs, DType result);
 
 SINTER_NAMESPACE_END
 // ---- sinter/passes/pattern.hpp
@@ -29341,7 +34605,7 @@ inline bool is_identity_permutation(const Match& m) {
 }
 
 inline Value add_negated_literal(Match& m) {
-  const auto negated = evaluate(op_info<ops::Neg>, std::array{m.literal(c)}, {});
+  const auto negated = evaluate(op_info<ops::Neg>, std::array{m.literal(c)}, {}, m.literal(c).dtype);
   if (!negated) return {};
   return m.add(op_info<ops::Add>, {m[x], m.add(op_info<ops::Full>, {}, full_attrs(*negated, Shape()))});
 }
@@ -29560,11 +34824,32 @@ inline bool is_decomposed(const Decompose& pass, const Node& node) {
          (pass.keep == nullptr || !pass.keep(node));
 }
 
-/// What the node is made of; no value where that has another type, and may have.
+/// Products are computed in the dtype that kernels compute in, whose blocks back ends know.
+inline bool is_narrow_product(const Node& node) {
+  return node.op == &op_info<ops::Matmul> && is_narrow(node.types[0].dtype);
+}
+inline Val in_dtype(const Val& x, DType dtype) {
+  const OpInfo& op = is_narrow(dtype) ? op_info<ops::Narrow> : op_info<ops::Cast>;
+  return x.dtype() == dtype ? x : apply(op, {x}, {.dtype = dtype, .has_dtype = true});
+}
+inline Value widen_product(GraphBuilder& builder, const Node& node, const Values& inputs) {
+  const DType dtype = computed_in(node.types[0].dtype);
+  const Val product = apply(op_info<ops::Matmul>, {in_dtype(Val{&builder, inputs[0], node.where}, dtype),
+                                                   in_dtype(Val{&builder, inputs[1], node.where}, dtype)});
+  return in_dtype(product, node.types[0].dtype).value;
+}
+
+/// What the node is made of; no value where that has another type, and may have. What has f16 and bf16 is made of f32,
+/// so that a value between two kernels neither overflows nor loses digits.
 inline Value decompose_node(const Decompose& pass, GraphBuilder& builder, const Node& node, const Values& inputs) {
   std::vector<Val> operands;
-  for (Value v : inputs) operands.push_back(Val{&builder, v, node.where});
-  const Val result = node.op->decompose(DecomposeArgs{operands, node.attrs, node.where});
+  const bool widens = is_half(node.types[0].dtype);
+  for (Value v : inputs) {
+    const Val operand{&builder, v, node.where};
+    operands.push_back(widens && is_half(operand.dtype()) ? in_dtype(operand, DType::f32) : operand);
+  }
+  Val result = node.op->decompose(DecomposeArgs{operands, node.attrs, node.where});
+  if (widens && result.dtype() == DType::f32) result = in_dtype(result, node.types[0].dtype);
   if (same_but_device(result.type(), node.types[0]))
     return result.value;  // what is made from nothing may be made anywhere
   if (pass.symbols == Decompose::Symbols::solved)
@@ -29586,7 +34871,9 @@ inline Graph decompose_once(const Decompose& pass, const Graph& graph, bool& has
       const Value to = moved[as_index(v.node)];
       inputs.push_back({to.node, to.result + v.result});
     }
-    const Value made = is_decomposed(pass, node) ? decompose_node(pass, builder, node, inputs) : Value{};
+    const Value made = is_decomposed(pass, node) ? decompose_node(pass, builder, node, inputs)
+                       : is_narrow_product(node) ? widen_product(builder, node, inputs)
+                                                 : Value{};
     has_changed |= static_cast<bool>(made);
     moved[id] = made ? made : builder.copy(node, inputs);
   }
@@ -29601,7 +34888,8 @@ inline Graph decompose_once(const Decompose& pass, const Graph& graph, bool& has
 SINTER_DECL Graph Decompose::operator()(const Graph& graph) const {
   using namespace passes_detail;
   auto has_composite = [&](const Graph& g) {
-    return std::any_of(g.nodes().begin(), g.nodes().end(), [&](const Node& n) { return is_decomposed(*this, n); });
+    return std::any_of(g.nodes().begin(), g.nodes().end(),
+                       [&](const Node& n) { return is_decomposed(*this, n) || is_narrow_product(n); });
   };
   Graph current = graph;
   for (int round = 0; has_composite(current); ++round) {
@@ -29615,23 +34903,6 @@ SINTER_DECL Graph Decompose::operator()(const Graph& graph) const {
 }
 
 SINTER_NAMESPACE_END
-#endif
-
-#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
-// ---- sinter/passes/drop_derivatives.hpp
-// Replaces values with a derivative of their own (custom_derivative) by the values: nothing is differentiated any more.
-
-SINTER_NAMESPACE_BEGIN
-
-struct DropDerivatives {
-  std::string_view name() const { return "drop_derivatives"; }
-  Graph operator()(const Graph& graph) const;
-};
-
-SINTER_NAMESPACE_END
-#endif
-
-#if defined(SINTER_IMPLEMENTATION_CORE)
 // ---- sinter/passes/drop_derivatives.ipp
 // One walk; results of such a node are its first operands.
 
@@ -29667,15 +34938,13 @@ SINTER_NAMESPACE_BEGIN
 
 namespace passes_detail {
 
+/// As kernels hold it: an f16 or a bf16 has f32's digits.
 inline Literal real_literal(DType dtype, double value) {
-  return {dtype, dtype == DType::f32 ? static_cast<double>(static_cast<float>(value)) : value, 0};
+  return {dtype, tensor_detail::rounded(value, computed_in(dtype)), 0};
 }
 /// Wraps to the width of the dtype; bool is 0 or 1.
 inline Literal integer_literal(DType dtype, std::uint64_t bits) {
-  auto value = static_cast<std::int64_t>(bits);
-  if (dtype == DType::i32) value = static_cast<std::int32_t>(bits);
-  if (dtype == DType::bool_) value = bits != 0;
-  return {dtype, 0, value};
+  return {dtype, 0, tensor_detail::wrapped(static_cast<std::int64_t>(bits), dtype)};
 }
 
 /// a + b and the like in the operands' own width: adding two f32 in double and rounding gives the f32 sum (the double
@@ -29879,7 +35148,8 @@ inline std::optional<Literal> evaluate_instruction(const Inst& inst, std::span<c
 
 }  // namespace passes_detail
 
-SINTER_DECL std::optional<Literal> evaluate(const OpInfo& op, std::span<const Literal> operands, const Attrs& attrs) {
+SINTER_DECL std::optional<Literal> evaluate(const OpInfo& op, std::span<const Literal> operands, const Attrs& attrs,
+                                            DType result) {
   if (op.lower == nullptr) return std::nullopt;
   ScalarBuilder builder;
   std::vector<ScalarValue> loads;
@@ -29888,15 +35158,17 @@ SINTER_DECL std::optional<Literal> evaluate(const OpInfo& op, std::span<const Li
     loads.push_back(builder.load(static_cast<std::uint16_t>(i), operands[i].dtype));
     rounded.push_back(is_floating(operands[i].dtype) ? passes_detail::real_literal(operands[i].dtype, operands[i].real)
                                                      : operands[i]);
+    rounded.back().dtype = computed_in(operands[i].dtype);
   }
-  const ScalarValue result = op.lower(builder, loads, attrs);
+  const ScalarValue computed = lower_elementwise(builder, op, loads, attrs, result);
   std::vector<Literal> values;
   for (const Inst& inst : builder.body()) {
     const auto value = passes_detail::evaluate_instruction(inst, values, rounded);
     if (!value) return std::nullopt;
     values.push_back(*value);
   }
-  return values[result.id];
+  const Literal& value = values[computed.id];
+  return is_floating(result) ? passes_detail::real_literal(result, value.real) : Literal{result, 0, value.integer};
 }
 
 SINTER_NAMESPACE_END
@@ -29944,8 +35216,8 @@ inline Value fold_elementwise(Rewriter& rewriter, Value value) {
     if (rewriter.builder().node(v).op != &op_info<ops::Full>) return {};
     operands.push_back(*literal_of(rewriter.builder(), v));
   }
-  const auto result = evaluate(*node.op, operands, node.attrs);
-  if (!result || result->dtype != node.types[0].dtype) return {};
+  const auto result = evaluate(*node.op, operands, node.attrs, node.types[0].dtype);
+  if (!result) return {};
   return full_like(rewriter, *result, value);
 }
 
@@ -31542,14 +36814,14 @@ inline bool has_exact_reciprocal(const Match& m) {
   if (!is_floating(literal.dtype) || literal.real == 0 || !std::isfinite(literal.real)) return false;
   int exponent = 0;
   if (std::fabs(std::frexp(literal.real, &exponent)) != 0.5) return false;
-  const int limit = literal.dtype == DType::f32 ? 126 : 1022;
+  const int limit = -std::ilogb(row(literal.dtype).smallest);
   return exponent - 1 >= -limit && exponent - 1 <= limit;
 }
 
 // Replacements that compute with a literal
 
 inline Value literal_value(Match& m, const OpInfo& op, std::span<const Literal> operands) {
-  const auto result = evaluate(op, operands, {});
+  const auto result = evaluate(op, operands, {}, operands[0].dtype);  // of operands of one dtype, which it keeps
   return result ? m.add(op_info<ops::Full>, {}, full_attrs(*result, Shape())) : Value{};
 }
 inline Value times_reciprocal(Match& m) {
@@ -31806,8 +37078,13 @@ inline constexpr Rule reduction_rules[] = {
 /// Every value of `from` is a value of `to`.
 constexpr bool is_exact_cast(DType from, DType to) {
   if (from == to || from == DType::bool_) return true;
-  if (from == DType::i32) return to == DType::i64 || to == DType::f64;
-  return from == DType::f32 && to == DType::f64;
+  if (is_floating(from))
+    return is_floating(to) && row(to).epsilon <= row(from).epsilon && row(to).largest >= row(from).largest;
+  if (is_integer(to))
+    return tensor_detail::lowest(to) <= tensor_detail::lowest(from) &&
+           tensor_detail::greatest(to) >= tensor_detail::greatest(from);
+  return is_floating(to) && static_cast<double>(tensor_detail::greatest(from)) * row(to).epsilon < 1 &&
+         static_cast<double>(tensor_detail::greatest(from)) <= row(to).largest;
 }
 inline bool has_exact_inner_cast(const Match& m) {
   return is_exact_cast(m.type(m[x]).dtype, m.operand(0).types[0].dtype);
@@ -31982,8 +37259,10 @@ struct Access {
 };
 
 /// A buffer that the kernel touches. A kernel may read and write the same operand (in-place) only at the same point.
+/// Instructions compute in computed_in(dtype): loads widen, and stores of f16 and bf16 round; an integer is stored as
+/// it is, since the body has made it one of the dtype.
 struct Operand {
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  // in memory
   bool written = false;
   friend bool operator==(const Operand&, const Operand&) = default;
 };
@@ -32068,6 +37347,15 @@ void verify(const Kernel& kernel);
 /// How many values an instruction takes; a fold's may be fewer than its arity.
 inline int argument_count(const Kernel& kernel, const Inst& inst) {
   return inst.prim == Prim::fold ? static_cast<int>(kernel.folds[inst.access].arguments.size()) : arity(inst.prim);
+}
+
+/// The dtype of what an access reads or writes, as it lies in memory.
+inline DType dtype_in_memory(const Kernel& kernel, std::uint16_t access) {
+  return kernel.operands[kernel.accesses[access].operand].dtype;
+}
+/// A load that converts nothing.
+inline bool is_plain_load(const Kernel& kernel, const Inst& inst) {
+  return inst.prim == Prim::load && dtype_in_memory(kernel, inst.access) == inst.dtype;
 }
 
 namespace kernel_detail {
@@ -32289,6 +37577,7 @@ SINTER_DECL InstList inner_of(const Kernel& kernel, const KernelFacts& facts, in
 namespace kernel_detail {
 /// An index, or a number of the whole row, which comparisons with an index take as i32 too.
 inline bool is_narrow_i64(const Kernel& kernel, const Inst& inst, int vector_axis) {
+  if (inst.prim == Prim::load && !is_plain_load(kernel, inst)) return false;
   if (inst.prim == Prim::load) return kernel.accesses[inst.access].stride[as_index(vector_axis)] == StrideClass::zero;
   return inst.prim == Prim::index || inst.prim == Prim::immediate || inst.prim == Prim::fold;
 }
@@ -33958,7 +39247,8 @@ SINTER_DECL std::vector<Inst> Fuser::body_of(int node) const {
   SmallVector<ScalarValue, 4> operands;
   for (std::int32_t input : nodes_[node].inputs)
     operands.push_back(builder.load(static_cast<std::uint16_t>(operands.size()), nodes_[input].dtype));
-  nodes_.graph_node(node)->op->lower(builder, operands, nodes_.graph_node(node)->attrs);
+  const Node* graph_node = nodes_.graph_node(node);
+  lower_elementwise(builder, *graph_node->op, operands, graph_node->attrs, nodes_[node].dtype);
   return builder.take();
 }
 
@@ -33980,7 +39270,7 @@ SINTER_DECL const Limits& Fuser::limits_of(const FusionGroup& group) const {
 
 /// Has a back end what the programs of a reduction with state are made of?
 SINTER_DECL bool Fuser::folds(const Limits& limits, int node) const {
-  const DType dtype = nodes_[nodes_.base_of(nodes_[node].inputs[0])].dtype;
+  const DType dtype = computed_in(nodes_[nodes_.base_of(nodes_[node].inputs[0])].dtype);
   const ScalarFold fold =
       nodes_.graph_node(node)->op->fold(dtype == DType::bool_ ? DType::i32 : dtype, PositionOrder::any);
   const bool has_position = fold.arguments.size() > 1;
@@ -35200,7 +40490,7 @@ namespace kernel_detail {
 inline void verify_operands(const Kernel& kernel, const Inst& contract) {
   const std::vector<std::uint32_t> masks = varying_axes(kernel);
   const std::uint32_t m = 1u << (kernel.rank() - 3), n = 1u << (kernel.rank() - 2);
-  const auto is_computed = [&](InstId id) { return kernel.body[id].prim != Prim::load; };
+  const auto is_computed = [&](InstId id) { return !is_plain_load(kernel, kernel.body[id]); };
   const InstId a = contract.args[0], b = contract.args[1];
   for (InstId operand : {a, b}) {
     ensure(kernel.body[operand].dtype == contract.dtype, "kernel: an operand of another dtype");
@@ -35272,7 +40562,7 @@ SINTER_DECL void verify(const Kernel& kernel) {
       ensure(inst.args[as_index(k)] < i, "kernel: argument used before it is made");
     if (reads_memory(inst.prim)) {
       ensure(inst.access < kernel.accesses.size(), "kernel: access out of range");
-      ensure(kernel.operands[kernel.accesses[inst.access].operand].dtype == inst.dtype,
+      ensure(computed_in(kernel.operands[kernel.accesses[inst.access].operand].dtype) == inst.dtype,
              "kernel: load of another dtype");
     }
     if (inst.prim == Prim::guarded_load) {
@@ -35291,7 +40581,8 @@ SINTER_DECL void verify(const Kernel& kernel) {
   for (const Store& store : kernel.stores) {
     ensure(store.access < kernel.accesses.size() && store.value < kernel.body.size(), "kernel: bad store");
     const Operand& operand = kernel.operands[kernel.accesses[store.access].operand];
-    ensure(operand.written && operand.dtype == kernel.body[store.value].dtype, "kernel: store of another dtype");
+    ensure(operand.written && computed_in(operand.dtype) == kernel.body[store.value].dtype,
+           "kernel: store of another dtype");
     ensure(store.index == no_inst || kernel.kind == KernelKind::scatter, "kernel: an index outside a scatter");
   }
   ensure(kernel.precision == MatmulPrecision::f32 || is_product_of_f32(kernel),
@@ -36955,7 +42246,7 @@ struct alignas(16) CellRoom {
 };
 static_assert(sizeof(long double) <= sizeof(CellRoom));
 
-/// Between memory and cells, for one dtype. Strides are in elements.
+/// Between memory and cells, for one dtype in memory. Strides are in elements.
 struct CellMemory {
   std::size_t bytes = 0;  // of a cell
   void (*load)(void* cells, const std::byte* from, std::int64_t stride, std::int64_t count) = nullptr;
@@ -36967,25 +42258,26 @@ struct CellMemory {
 template <class T, bool is_wide>
 struct CellFunctions {
   using Element = Stored<T>;
-  using Cell = CellOf<T, is_wide>;
+  using Value = Stored<tensor_detail::Computed<T>>;
+  using Cell = CellOf<tensor_detail::Computed<T>, is_wide>;
 
   static void load(void* cells, const std::byte* from, std::int64_t stride, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
       Element element;
       std::memcpy(&element, from + i * stride * std::int64_t{sizeof(Element)}, sizeof element);
-      static_cast<Cell*>(cells)[i] = element;
+      static_cast<Cell*>(cells)[i] = static_cast<Value>(element);
     }
   }
   static void store(const void* cells, std::byte* to, std::int64_t stride, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
-      const auto element = static_cast<Element>(static_cast<const Cell*>(cells)[i]);
+      const auto element = static_cast<Element>(static_cast<Value>(static_cast<const Cell*>(cells)[i]));
       std::memcpy(to + i * stride * std::int64_t{sizeof(Element)}, &element, sizeof element);
     }
   }
   static void fill(void* cells, const Inst& immediate, std::int64_t count) {
-    const auto element = static_cast<Element>(is_floating(immediate.dtype) ? static_cast<Element>(immediate.number())
-                                                                           : static_cast<Element>(immediate.integer()));
-    std::fill_n(static_cast<Cell*>(cells), count, static_cast<Cell>(element));
+    const Value value =
+        is_floating(immediate.dtype) ? static_cast<Value>(immediate.number()) : static_cast<Value>(immediate.integer());
+    std::fill_n(static_cast<Cell*>(cells), count, static_cast<Cell>(value));
   }
   static void spread(void* cells, std::int64_t count) {
     std::fill_n(static_cast<Cell*>(cells) + 1, count - 1, *static_cast<Cell*>(cells));
@@ -37003,17 +42295,17 @@ CellMemory cell_memory(DType dtype) {
 /// A primitive on cells; null where it is no map. `from`: the dtype of its arguments (of the choices of a select).
 template <bool is_wide>
 scalar_meaning::VectorFunction cell_map(const Inst& inst, DType from) {
-  return visit_dtype(from, [&](auto tag) -> scalar_meaning::VectorFunction {
+  return visit_computed(from, [&](auto tag) -> scalar_meaning::VectorFunction {
     using From = CellOf<decltype(tag), is_wide>;
     if (inst.prim != Prim::convert && inst.prim != Prim::bitcast) return scalar_meaning::map_of<From>(inst.prim);
     if (inst.prim == Prim::bitcast)
-      return visit_dtype(inst.dtype, [](auto to) -> scalar_meaning::VectorFunction {
+      return visit_computed(inst.dtype, [](auto to) -> scalar_meaning::VectorFunction {
         using F = Stored<decltype(tag)>;
         using T = Stored<decltype(to)>;
         if constexpr (sizeof(F) == sizeof(T)) return scalar_meaning::map_bitcast<T, F, CellOf<T, is_wide>, From>;
         else return nullptr;
       });
-    return visit_dtype(inst.dtype, [](auto to) -> scalar_meaning::VectorFunction {
+    return visit_computed(inst.dtype, [](auto to) -> scalar_meaning::VectorFunction {
       return scalar_meaning::map_convert<CellOf<decltype(to), is_wide>, From>;
     });
   });
@@ -37172,7 +42464,7 @@ class OtherAxisFold final : public CellFold {
 /// `width`: lanes of the vectors that are folded along an axis that is not theirs.
 template <bool is_wide>
 std::unique_ptr<CellFold> make_fold(const Inst& reduction, bool is_vector_axis, std::int64_t width) {
-  return visit_dtype(reduction.dtype, [&](auto tag) -> std::unique_ptr<CellFold> {
+  return visit_computed(reduction.dtype, [&](auto tag) -> std::unique_ptr<CellFold> {
     using Cell = CellOf<decltype(tag), is_wide>;
     if (is_vector_axis) return std::make_unique<VectorAxisFold<Cell>>(reduction.prim, reduction.dtype);
     return std::make_unique<OtherAxisFold<Cell>>(reduction.prim, width);
@@ -37333,7 +42625,7 @@ class OtherAxisScan final : public CellScan {
 /// `width`: lanes of the vectors that are scanned along an axis that is not theirs.
 template <bool is_wide>
 std::unique_ptr<CellScan> make_scan(const Inst& scan, bool is_vector_axis, std::int64_t width) {
-  return visit_dtype(scan.dtype, [&](auto tag) -> std::unique_ptr<CellScan> {
+  return visit_computed(scan.dtype, [&](auto tag) -> std::unique_ptr<CellScan> {
     using Cell = CellOf<decltype(tag), is_wide>;
     if (is_vector_axis) return std::make_unique<VectorAxisScan<Cell>>(scan);
     return std::make_unique<OtherAxisScan<Cell>>(scan, width);
@@ -37911,13 +43203,17 @@ class NestInterpreter {
     const std::uint16_t operand = k_.accesses[access].operand;
     return static_cast<std::byte*>(operands_[operand]) + element * size_of(k_.operands[operand].dtype);
   }
+  CellMemory memory_of(std::uint16_t access) const {
+    const DType dtype = dtype_in_memory(k_, access);
+    return is_wide_ ? cell_memory<true>(dtype) : cell_memory<false>(dtype);
+  }
   std::int64_t lane_stride(std::uint16_t access) const { return strides_[access][as_index(nest_.vector_axis)]; }
 
   void compute(std::size_t place, InstId id) {
     const Inst& inst = k_.body[id];
     const bool is_vector = nest_.places[id].is_vector;
     if (inst.prim == Prim::load) {
-      memory_[id].load(cells(id), address(inst.access, 0), lane_stride(inst.access), is_vector ? count_ : 1);
+      memory_of(inst.access).load(cells(id), address(inst.access, 0), lane_stride(inst.access), is_vector ? count_ : 1);
       if (!is_vector) memory_[id].spread(cells(id), nest_.lanes);
     } else if (inst.prim == Prim::gather) {
       gather(place, id);
@@ -37946,7 +43242,7 @@ class NestInterpreter {
     const std::size_t bytes = memory_[id].bytes;
     for (std::int64_t l = 0; l < (is_vector ? count_ : 1); ++l) {
       std::byte* cell = static_cast<std::byte*>(cells(id)) + as_index(l) * bytes;
-      if (holds[l]) memory_[id].load(cell, address(inst.access, l * lane_stride(inst.access)), 0, 1);
+      if (holds[l]) memory_of(inst.access).load(cell, address(inst.access, l * lane_stride(inst.access)), 0, 1);
       else std::memcpy(cell, fill + as_index(l) * bytes, bytes);
     }
     if (!is_vector) memory_[id].spread(cells(id), nest_.lanes);
@@ -37969,8 +43265,9 @@ class NestInterpreter {
     for (std::int64_t l = 0; l < (is_vector ? count_ : 1); ++l) {
       const std::int64_t index = is_checked ? checked_[id] : checked_index(id, l);
       const std::int64_t element = index * g_.accesses[inst.access].gather_stride + l * lane_stride(inst.access);
-      memory_[id].load(static_cast<std::byte*>(cells(id)) + as_index(l) * memory_[id].bytes,
-                       address(inst.access, element), 0, 1);
+      memory_of(inst.access)
+          .load(static_cast<std::byte*>(cells(id)) + as_index(l) * memory_[id].bytes, address(inst.access, element), 0,
+                1);
     }
     if (!is_vector) memory_[id].spread(cells(id), nest_.lanes);
   }
@@ -37984,7 +43281,7 @@ class NestInterpreter {
   void store(std::size_t place) {
     const Store& s = k_.stores[nest_.nodes[place].first];
     const void* value = read(place, s.value);
-    memory_[s.value].store(value, address(s.access, 0), lane_stride(s.access), count_);
+    memory_of(s.access).store(value, address(s.access, 0), lane_stride(s.access), count_);
   }
 
   // Buffers ----------------------------------------------------------------------------------------------------------
@@ -39478,7 +44775,7 @@ SINTER_DECL ScalarValue BodyEmitter::contract(int node, const IndexMap& map) {
   const ScalarValue a = emit(it.inputs[0], left), b = emit(it.inputs[1], right);
   draft_.row = map[map.rank - 2];
   draft_.column = map[map.rank - 1];
-  return builder_.contract(a, b);
+  return builder_.held(builder_.contract(a, b), it.dtype);
 }
 
 SINTER_DECL ScalarValue BodyEmitter::fold(int node, const IndexMap& map) {
@@ -39548,10 +44845,12 @@ SINTER_DECL ScalarValue BodyEmitter::compute(int node, const IndexMap& map) {
     case NodeKind::scatter: return emit(it.inputs[1], map);
     case NodeKind::reduce:
       if (graph_node->op->fold != nullptr) return fold(node, map);
-      return builder_.reduce(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map));
+      return builder_.held(builder_.reduce(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map)),
+                           it.dtype);
     case NodeKind::scan:
-      return builder_.scan(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map),
-                           graph_node->attrs[ops_detail::is_exclusive]);
+      return builder_.held(builder_.scan(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map),
+                                         graph_node->attrs[ops_detail::is_exclusive]),
+                           it.dtype);
     case NodeKind::take: return take(node, map);
     case NodeKind::patch: return patch(node, map);
     case NodeKind::contract: return contract(node, map);
@@ -39568,7 +44867,7 @@ SINTER_DECL ScalarValue BodyEmitter::compute(int node, const IndexMap& map) {
   SmallVector<ScalarValue, 4> operands;
   for (std::size_t k = 0; k < it.inputs.size(); ++k)
     operands.push_back(emit(it.inputs[k], nodes_.operand_map(node, static_cast<int>(k), map)));
-  return graph_node->op->lower(builder_, operands, graph_node->attrs);
+  return lower_elementwise(builder_, *graph_node->op, operands, graph_node->attrs, it.dtype);
 }
 
 SINTER_DECL void BodyEmitter::scatter(const FusionMember& member) {
@@ -39612,7 +44911,7 @@ SINTER_DECL void BodyEmitter::store(const FusionMember& member) {
     }
     add_scaled(wanted.flat, index, strides[as_index(i)]);
   }
-  const ScalarValue value = emit_member(member);
+  const ScalarValue value = builder_.unrounded(emit_member(member), it.dtype);
   draft_.stores.push_back({access(std::move(wanted)), value.id});
 }
 
@@ -39641,7 +44940,8 @@ SINTER_DECL LoweredKernel lower(const FusionGraph& nodes, const Fusion& fusion, 
 SINTER_DECL bool is_plain_copy(const LoweredKernel& lowered) {
   const Kernel& kernel = lowered.kernel;
   if (kernel.body.size() != 1 || kernel.body[0].prim != Prim::load || kernel.stores.size() != 1 ||
-      kernel.stores[0].index != no_inst || kernel.operands.size() != 2)
+      kernel.stores[0].index != no_inst || kernel.operands.size() != 2 ||
+      kernel.operands[0].dtype != kernel.operands[1].dtype)
     return false;
   const auto &read = lowered.geometry.accesses[kernel.body[0].access],
              &write = lowered.geometry.accesses[kernel.stores[0].access];
@@ -46747,7 +52047,7 @@ namespace cuda_source_detail {
 // -------------------------------------------------------------------------------------------------------
 
 SINTER_DECL bool is_plain(const Nest& nest, const GemmOperand& operand) {
-  return nest.inst(operand.value).prim == Prim::load;
+  return is_plain_load(nest.kernel, nest.inst(operand.value));
 }
 
 SINTER_DECL std::vector<InstId> instructions_of(const Nest& nest, const GemmOperand& operand) {
@@ -47108,7 +52408,7 @@ class EpilogueReader {
     return {};
   }
   bool is_load(InstId id) const {
-    return nest_.inst(id).prim == Prim::load && nest_.inst(id).dtype == nest_.inst(axes_.contract).dtype &&
+    return is_plain_load(nest_.kernel, nest_.inst(id)) && nest_.inst(id).dtype == nest_.inst(axes_.contract).dtype &&
            !nest_.is_inner(id);
   }
   bool is_bias(InstId id) const {
@@ -47150,7 +52450,8 @@ SINTER_DECL std::optional<cuda::LibraryProduct::Matrix> library_matrix(const Nes
 }
 
 SINTER_DECL std::optional<cuda::LibraryProduct::Epilogue> library_epilogue(const Nest& nest, const ProductAxes& axes) {
-  if (nest.kernel.stores.size() != 1) return {};
+  if (nest.kernel.stores.size() != 1 || nest.dtype_of(nest.kernel.stores[0].access) != nest.inst(axes.contract).dtype)
+    return {};
   return EpilogueReader(nest, axes).read(nest.kernel.stores[0].value);
 }
 
@@ -49346,17 +54647,32 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
 SINTER_DECL std::string value_type(DType dtype) {
-  switch (dtype) {
+  switch (computed_in(dtype)) {
     case DType::bool_: return "bool";
     case DType::i32: return "int";
     case DType::i64: return "long long";
     case DType::f32: return "float";
-    case DType::f64: return "double";
+    default: return "double";
+  }
+}
+
+SINTER_DECL std::string memory_type(DType dtype) {
+  switch (dtype) {
+    case DType::bool_:
+    case DType::u8: return "unsigned char";
+    case DType::i8: return "signed char";
+    case DType::u16: return "unsigned short";
+    case DType::i16: return "short";
+    case DType::u32: return "unsigned";
+    case DType::f16: return "Half";
+    case DType::bf16: return "Brain";
+    case DType::i32:
+    case DType::i64:
+    case DType::f32:
+    case DType::f64: return value_type(dtype);
   }
   __builtin_unreachable();
 }
-
-SINTER_DECL std::string memory_type(DType dtype) { return dtype == DType::bool_ ? "unsigned char" : value_type(dtype); }
 
 inline std::string integer_literal(std::int64_t value, DType dtype) {
   if (dtype == DType::bool_) return value != 0 ? "true" : "false";
@@ -49617,6 +54933,22 @@ inline constexpr Helper machine_table[] = {
      ": \"r\"(__float_as_uint(a[0])), \"r\"(__float_as_uint(a[1])), \"r\"(__float_as_uint(a[2])), "
      "\"r\"(__float_as_uint(a[3])), \"r\"(__float_as_uint(b[0])), \"r\"(__float_as_uint(b[1]))); }\n"},
 };
+// f16 and bf16 in memory. A bf16 is the upper half of a float; NaN stays NaN.
+inline constexpr std::string_view half_text =
+    "static __device__ __forceinline__ float half_to_float(unsigned short bits) { float x; asm(\"cvt.f32.f16 %0, %1;\" "
+    ": "
+    "\"=f\"(x) : \"h\"(bits)); return x; }\n"
+    "static __device__ __forceinline__ unsigned short float_to_half(float x) { unsigned short bits; "
+    "asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(bits) : \"f\"(x)); return bits; }\n"
+    "struct Half {\n  unsigned short bits;\n"
+    "  __device__ __forceinline__ operator float() const { return half_to_float(bits); }\n"
+    "  __device__ __forceinline__ Half& operator=(float x) { bits = float_to_half(x); return *this; }\n};\n";
+inline constexpr std::string_view brain_text =
+    "struct Brain {\n  unsigned short bits;\n"
+    "  __device__ __forceinline__ operator float() const { return __uint_as_float((unsigned)bits << 16); }\n"
+    "  __device__ __forceinline__ Brain& operator=(float x) {\n    const unsigned all = __float_as_uint(x);\n"
+    "    bits = (unsigned short)(x != x ? all >> 16 | 0x40u : (all + 0x7fffu + (all >> 16 & 1u)) >> 16);\n"
+    "    return *this;\n  }\n};\n";
 // To nearest: ties away from zero, or (sm_90 has an instruction) to even.
 inline constexpr std::string_view to_tf32_sm80_text =
     "static __device__ __forceinline__ float to_tf32(float x) { unsigned bits; asm(\"cvt.rna.tf32.f32 %0, %1;\" : "
@@ -49674,6 +55006,8 @@ inline constexpr std::string_view greater_f32_text =
 SINTER_DECL std::string helpers(const std::string& text, int sm) {
   std::string found;
   const auto uses = [&](std::string_view called) { return text.find(called) != std::string::npos; };
+  if (uses("Half")) found += half_text;
+  if (uses("Brain")) found += brain_text;
   for (const Helper& helper : helper_table)
     if (uses(helper.called)) found += helper.text;
   for (const Helper& helper : machine_table)
@@ -49746,7 +55080,7 @@ class ScatterWriter {
   bool is_atomic() const {
     const bool has_atomic =
         store_.combine == Combine::add || store_.combine == Combine::min || store_.combine == Combine::max;
-    return has_atomic && (dtype_ == DType::i32 || dtype_ == DType::i64);
+    return has_atomic && nest.dtype_of(store_.access) == dtype_ && (dtype_ == DType::i32 || dtype_ == DType::i64);
   }
   std::int64_t extent() const { return nest.geometry.accesses[store_.access].gather_extent; }
   std::string extent_name() { return w.number("g" + Writer::str(store_.access), extent()); }
@@ -49890,7 +55224,8 @@ class ScatterWriter {
     IndexNames here = at;
     if (!colliding_.empty()) here = joined(at, w.decode("position", colliding_));
     read_index(here);
-    w.line(memory_type(dtype_) + "* const target = " + target() + " + to + (I)found * " + place_stride() + ";");
+    w.line(memory_type(nest.dtype_of(store_.access)) + "* const target = " + target() + " + to + (I)found * " +
+           place_stride() + ";");
     w.open("");
     const std::string value = value_at(store_.value, here);
     w.line("*target = " + combined_with(old_value("*target"), value) + ";");
@@ -50353,7 +55688,7 @@ class TransposeWriter {
     w.line("const I first_column = (rest - batch * " + w.number("ct", column_tiles) + ") * 32;");
     index_ = w.decode("batch", batch_);
     for (InstId id : crossed_)
-      w.line("__shared__ " + memory_type(nest.inst(id).dtype) + " square" + str(id) + "[32][33];");
+      w.line("__shared__ " + memory_type(nest.dtype_of(nest.inst(id).access)) + " square" + str(id) + "[32][33];");
     open_point("first_row + tx", "first_column + ty + i * 8");
     for (InstId id : crossed_)
       w.line("square" + str(id) +
@@ -50487,8 +55822,7 @@ SINTER_DECL LaunchList Writer::finish() {
   list.algorithm = algorithm_;
   list.workspace_bytes = as_index(workspace_bytes_);
   if (launches_.empty()) return list;
-  std::string head = std::string("typedef ") + (is_wide_ ? "long long" : "int") + " I;\n" +
-                     helpers(body_, device.capability) + "\nstruct Arguments {\n";
+  std::string head;  // of the parameter
   std::vector<ParameterPatch> patches;
   std::uint32_t at = 0;
   const auto add = [&](ParameterPatch::Kind kind, std::uint16_t operand = 0, std::int64_t offset = 0) {
@@ -50510,6 +55844,8 @@ SINTER_DECL LaunchList Writer::finish() {
   add(ParameterPatch::Kind::fault);
   add(ParameterPatch::Kind::tag);
   for (const Number& number : numbers_) head += "  I " + number.name + ";\n";
+  head = std::string("typedef ") + (is_wide_ ? "long long" : "int") + " I;\n" +
+         helpers(head + body_, device.capability) + "\nstruct Arguments {\n" + head;
   const std::size_t number_size = is_wide_ ? 8 : 4;
   std::vector<std::uint64_t> parameters((at + number_size * numbers_.size() + 7) / 8);
   for (std::size_t i = 0; i < numbers_.size(); ++i)  // little endian: the low bytes come first
@@ -50628,7 +55964,8 @@ SINTER_DECL std::string Writer::element(std::uint16_t access, const std::string&
 }
 
 SINTER_DECL std::string Writer::loaded(std::uint16_t access, const std::string& place) const {
-  return nest.dtype_of(access) == DType::bool_ ? place + " != 0" : place;
+  const DType dtype = nest.dtype_of(access);
+  return dtype == DType::bool_ ? place + " != 0" : is_narrow(dtype) ? "(" + value_type(dtype) + ")" + place : place;
 }
 
 SINTER_DECL std::string Writer::value_of(InstId id, const IndexNames& index, const std::string& j) {
@@ -50991,6 +56328,7 @@ class Interpreter final : public Launch {
   void note_bad_index(std::int64_t index, std::int64_t extent);
   void spread(const std::vector<InstId>& list);
   void set_loop_offsets();
+  DType dtype_in_memory(std::uint16_t access) const { return sinter::dtype_in_memory(program_->kernel, access); }
   /// Calls visit(first lane, lanes, base address, stride in elements) for each run of the block along its innermost
   /// axis.
   template <class Visit>
@@ -51112,7 +56450,7 @@ SINTER_DECL void Interpreter::fill_immediates() {
   const std::vector<Inst>& body = program_->kernel.body;
   for (std::size_t i = 0; i < body.size(); ++i) {
     if (body[i].prim != Prim::immediate) continue;
-    visit_dtype(body[i].dtype, [&](auto tag) {
+    visit_computed(body[i].dtype, [&](auto tag) {
       using T = Stored<decltype(tag)>;
       T value;
       if constexpr (Floating<T>) value = static_cast<T>(body[i].number());
@@ -51287,16 +56625,18 @@ void Interpreter::for_each_run(std::uint16_t access, const Block& block, Visit&&
 
 SINTER_DECL void Interpreter::load(InstId id, const Block& block) {
   const Inst& inst = program_->kernel.body[id];
-  visit_dtype(inst.dtype, [&](auto tag) {
-    using T = Stored<decltype(tag)>;
+  visit_dtype(dtype_in_memory(inst.access), [&](auto tag) {
+    using E = Stored<decltype(tag)>;
+    using T = Stored<tensor_detail::Computed<decltype(tag)>>;
     T* out = static_cast<T*>(value_[id]);
     for_each_run(inst.access, block,
                  [&](std::int64_t lane, std::int64_t length, const char* base, std::int64_t stride) {
-                   const T* from = reinterpret_cast<const T*>(base);
-                   if (stride == 1) std::copy_n(from, length, out + lane);
-                   else if (stride == 0) std::fill_n(out + lane, length, *from);
+                   const E* from = reinterpret_cast<const E*>(base);
+                   if (stride == 0) std::fill_n(out + lane, length, static_cast<T>(*from));
+                   else if (std::is_same_v<E, T> && stride == 1)
+                     std::memcpy(out + lane, from, as_index(length) * sizeof(T));
                    else
-                     for (std::int64_t i = 0; i < length; ++i) out[lane + i] = from[i * stride];
+                     for (std::int64_t i = 0; i < length; ++i) out[lane + i] = static_cast<T>(from[i * stride]);
                  });
   });
 }
@@ -51305,38 +56645,42 @@ SINTER_DECL void Interpreter::gather(InstId id, const Block& block) {
   const Inst& inst = program_->kernel.body[id];
   const InstId index = inst.args[0];
   const auto& numbers = geometry_.accesses[inst.access];
-  const auto read = [&](auto* out, const auto* indices) {
+  const auto read = [&](auto element, auto* out, const auto* indices) {
+    using E = decltype(element);
     using T = std::remove_pointer_t<decltype(out)>;
     for_each_run(inst.access, block,
                  [&](std::int64_t lane, std::int64_t length, const char* base, std::int64_t stride) {
-                   const T* from = reinterpret_cast<const T*>(base);
+                   const E* from = reinterpret_cast<const E*>(base);
                    for (std::int64_t i = 0; i < length; ++i) {
                      const std::int64_t at = indices[lane + i];
                      const bool is_valid = at >= 0 && at < numbers.gather_extent;
-                     out[lane + i] = is_valid ? from[i * stride + at * numbers.gather_stride] : T{};
+                     out[lane + i] = is_valid ? static_cast<T>(from[i * stride + at * numbers.gather_stride]) : T{};
                      if (!is_valid) note_bad_index(at, numbers.gather_extent);
                    }
                  });
   };
-  visit_dtype(inst.dtype, [&](auto tag) {
-    auto* out = static_cast<Stored<decltype(tag)>*>(value_[id]);
-    if (program_->kernel.body[index].dtype == DType::i32) read(out, static_cast<const std::int32_t*>(value_[index]));
-    else read(out, static_cast<const std::int64_t*>(value_[index]));
+  visit_dtype(dtype_in_memory(inst.access), [&](auto tag) {
+    const Stored<decltype(tag)> element{};
+    auto* out = static_cast<Stored<tensor_detail::Computed<decltype(tag)>>*>(value_[id]);
+    if (program_->kernel.body[index].dtype == DType::i32)
+      read(element, out, static_cast<const std::int32_t*>(value_[index]));
+    else read(element, out, static_cast<const std::int64_t*>(value_[index]));
   });
 }
 
 SINTER_DECL void Interpreter::guarded_load(InstId id, const Block& block) {
   const Inst& inst = program_->kernel.body[id];
   const auto* holds = static_cast<const Stored<bool>*>(value_[inst.args[0]]);
-  visit_dtype(inst.dtype, [&](auto tag) {
-    using T = Stored<decltype(tag)>;
+  visit_dtype(dtype_in_memory(inst.access), [&](auto tag) {
+    using E = Stored<decltype(tag)>;
+    using T = Stored<tensor_detail::Computed<decltype(tag)>>;
     T* out = static_cast<T*>(value_[id]);
     const T* fill = static_cast<const T*>(value_[inst.args[1]]);
     for_each_run(inst.access, block,
                  [&](std::int64_t lane, std::int64_t length, const char* base, std::int64_t stride) {
-                   const T* from = reinterpret_cast<const T*>(base);
+                   const E* from = reinterpret_cast<const E*>(base);
                    for (std::int64_t i = 0; i < length; ++i)
-                     out[lane + i] = holds[lane + i] ? from[i * stride] : fill[lane + i];
+                     out[lane + i] = holds[lane + i] ? static_cast<T>(from[i * stride]) : fill[lane + i];
                  });
   });
 }
@@ -51362,7 +56706,7 @@ SINTER_DECL void Interpreter::read_index(InstId id, const Block& block) {
 SINTER_DECL void Interpreter::start_reductions(const Pass& pass, std::int64_t count) {
   for (InstId id : pass.reductions) {
     if (folds_[id].lanes != nullptr) folds_[id].lanes->start(), folds_[id].is_put_together = false;
-    visit_dtype(program_->kernel.body[id].dtype, [&](auto tag) {
+    visit_computed(program_->kernel.body[id].dtype, [&](auto tag) {
       using T = Stored<decltype(tag)>;
       std::fill_n(static_cast<Accumulator<T>*>(sums_[id]), count, neutral<T>(program_->kernel.body[id].prim));
     });
@@ -51370,7 +56714,7 @@ SINTER_DECL void Interpreter::start_reductions(const Pass& pass, std::int64_t co
   for (InstId id : pass.inner) {
     const Inst& inst = program_->kernel.body[id];
     if (!is_scan(inst.prim)) continue;
-    visit_dtype(inst.dtype, [&](auto tag) {
+    visit_computed(inst.dtype, [&](auto tag) {
       using T = Stored<decltype(tag)>;
       std::fill_n(static_cast<Accumulator<T>*>(sums_[id]), count, neutral<T>(reduction_of(inst.prim)));
     });
@@ -51440,7 +56784,7 @@ SINTER_DECL void Interpreter::finish_fold(InstId id, std::int64_t count) {
 
 SINTER_DECL void Interpreter::finish_reduction(InstId id, std::int64_t count) {
   if (program_->kernel.body[id].prim == Prim::fold) return finish_fold(id, count);
-  visit_dtype(program_->kernel.body[id].dtype, [&](auto tag) {
+  visit_computed(program_->kernel.body[id].dtype, [&](auto tag) {
     using T = Stored<decltype(tag)>;
     const auto* sums = static_cast<const Accumulator<T>*>(sums_[id]);
     T* out = static_cast<T*>(value_[id]);
@@ -51457,24 +56801,26 @@ SINTER_DECL void Interpreter::note_bad_index(std::int64_t index, std::int64_t ex
 
 SINTER_DECL void Interpreter::update(const Store& store, const Block& block) {
   const auto& numbers = geometry_.accesses[store.access];
-  const auto write = [&](const auto* from, const auto* indices) {
+  const auto write = [&](auto element, const auto* from, const auto* indices) {
+    using E = decltype(element);
     using T = std::remove_cvref_t<decltype(*from)>;
     for_each_run(store.access, block, [&](std::int64_t lane, std::int64_t length, char* base, std::int64_t stride) {
       for (std::int64_t i = 0; i < length; ++i) {
         const std::int64_t at = indices[lane + i];
         if (at < 0 || at >= numbers.gather_extent) note_bad_index(at, numbers.gather_extent);
         else if (!only_checks_) {
-          T& to = reinterpret_cast<T*>(base)[i * stride + at * numbers.gather_stride];
-          to = scalar_meaning::combined(store.combine, to, from[lane + i]);
+          E& to = reinterpret_cast<E*>(base)[i * stride + at * numbers.gather_stride];
+          to = static_cast<E>(scalar_meaning::combined(store.combine, static_cast<T>(to), from[lane + i]));
         }
       }
     });
   };
   const Inst& index = program_->kernel.body[store.index];
-  visit_dtype(program_->kernel.body[store.value].dtype, [&](auto tag) {
-    const auto* from = static_cast<const Stored<decltype(tag)>*>(value_[store.value]);
-    if (index.dtype == DType::i32) write(from, static_cast<const std::int32_t*>(value_[store.index]));
-    else write(from, static_cast<const std::int64_t*>(value_[store.index]));
+  visit_dtype(dtype_in_memory(store.access), [&](auto tag) {
+    const Stored<decltype(tag)> element{};
+    const auto* from = static_cast<const Stored<tensor_detail::Computed<decltype(tag)>>*>(value_[store.value]);
+    if (index.dtype == DType::i32) write(element, from, static_cast<const std::int32_t*>(value_[store.index]));
+    else write(element, from, static_cast<const std::int64_t*>(value_[store.index]));
   });
 }
 
@@ -51484,14 +56830,15 @@ SINTER_DECL void Interpreter::store(const std::vector<Store>& stores, const Bloc
       update(store, block);
       continue;
     }
-    visit_dtype(program_->kernel.body[store.value].dtype, [&](auto tag) {
-      using T = Stored<decltype(tag)>;
+    visit_dtype(dtype_in_memory(store.access), [&](auto tag) {
+      using E = Stored<decltype(tag)>;
+      using T = Stored<tensor_detail::Computed<decltype(tag)>>;
       const T* from = static_cast<const T*>(value_[store.value]);
       for_each_run(store.access, block, [&](std::int64_t lane, std::int64_t length, char* base, std::int64_t stride) {
-        T* to = reinterpret_cast<T*>(base);
-        if (stride == 1) std::copy_n(from + lane, length, to);
+        E* to = reinterpret_cast<E*>(base);
+        if (std::is_same_v<E, T> && stride == 1) std::memcpy(to, from + lane, as_index(length) * sizeof(T));
         else
-          for (std::int64_t i = 0; i < length; ++i) to[i * stride] = from[lane + i];
+          for (std::int64_t i = 0; i < length; ++i) to[i * stride] = static_cast<E>(from[lane + i]);
       });
     });
   }
@@ -51501,7 +56848,7 @@ SINTER_DECL void Interpreter::store(const std::vector<Store>& stores, const Bloc
 SINTER_DECL void Interpreter::spread(const std::vector<InstId>& list) {
   const std::int64_t count = std::min(block_size, lanes_.points);
   for (InstId id : list) {
-    visit_dtype(program_->kernel.body[id].dtype, [&](auto tag) {
+    visit_computed(program_->kernel.body[id].dtype, [&](auto tag) {
       auto* values = static_cast<Stored<decltype(tag)>*>(value_[id]);
       std::fill_n(values, count, Stored<decltype(tag)>(values[0]));
     });
@@ -51516,29 +56863,12 @@ SINTER_DECL void Interpreter::set_loop_offsets() {
 }  // namespace reference_detail
 SINTER_NAMESPACE_END
 // ---- sinter/backend/reference/product.ipp
-// Tiles of products. When Sinter is compiled once, Eigen is taken under a name of our own: its inline functions must
-// not be merged by the linker with those of users' files, which may be built for another instruction set.
-
-#if defined(SINTER_SEPARATE_COMPILATION) && !defined(EIGEN_CORE_H)
-#define Eigen sinter_private_eigen
-#include <Eigen/Core>
-SINTER_NAMESPACE_BEGIN
-namespace reference_detail {
-namespace eigen = ::Eigen;
-}
-SINTER_NAMESPACE_END
-#undef Eigen
-#else
-#include <Eigen/Core>
-SINTER_NAMESPACE_BEGIN
-namespace reference_detail {
-namespace eigen = ::Eigen;
-}
-SINTER_NAMESPACE_END
-#endif
+// Tiles of products, by Eigen.
 
 SINTER_NAMESPACE_BEGIN
 namespace reference_detail {
+
+namespace eigen = base_detail::eigen;
 
 template <class T>
 class TypedProduct final : public Product {
@@ -51595,7 +56925,7 @@ SINTER_DECL std::unique_ptr<Product> make_product(const Program& program, const 
     if (kernel.is_reduced(a)) return nullptr;
   const Inst& contract = kernel.body[program.passes[0].reductions[0]];
   const Inst &a = kernel.body[contract.args[0]], &b = kernel.body[contract.args[1]];
-  if (a.prim != Prim::load || b.prim != Prim::load) return nullptr;
+  if (!is_plain_load(kernel, a) || !is_plain_load(kernel, b)) return nullptr;
 
   const auto k = as_index(kernel.rank() - 1);
   const auto stride = [&](const Inst& load, std::size_t axis) {
@@ -51609,7 +56939,7 @@ SINTER_DECL std::unique_ptr<Product> make_product(const Program& program, const 
   const Inst &left = is_swapped ? b : a, &right = is_swapped ? a : b;
 
   std::unique_ptr<Product> product;
-  visit_dtype(contract.dtype, [&](auto tag) { product = std::make_unique<TypedProduct<Stored<decltype(tag)>>>(); });
+  visit_computed(contract.dtype, [&](auto tag) { product = std::make_unique<TypedProduct<Stored<decltype(tag)>>>(); });
   product->left_ = {left.access, stride(left, k - 2), stride(left, k)};
   product->right_ = {right.access, stride(right, k - 1), stride(right, k)};
   product->depth_ = geometry.extent[k];
@@ -51629,7 +56959,7 @@ inline Step step_of(const Kernel& kernel, const Inst& inst) {
     return {};
   const DType from = kernel.body[inst.args[0]].dtype;
   Step step;
-  visit_dtype(inst.prim == Prim::select ? inst.dtype : from, [&](auto tag) {
+  visit_computed(inst.prim == Prim::select ? inst.dtype : from, [&](auto tag) {
     using T = Stored<decltype(tag)>;
     if (is_reduction(inst.prim)) {
       step.reduce_lanes = reduce_of<T, true>(inst.prim);
@@ -51638,9 +56968,9 @@ inline Step step_of(const Kernel& kernel, const Inst& inst) {
       step.scan_lanes = scan_of<T, true>(inst);
       step.scan_all = scan_of<T, false>(inst);
     } else if (inst.prim == Prim::convert) {
-      visit_dtype(inst.dtype, [&](auto to) { step.map = map_convert<Stored<decltype(to)>, T>; });
+      visit_computed(inst.dtype, [&](auto to) { step.map = map_convert<Stored<decltype(to)>, T>; });
     } else if (inst.prim == Prim::bitcast) {
-      visit_dtype(inst.dtype, [&](auto to) {
+      visit_computed(inst.dtype, [&](auto to) {
         if constexpr (sizeof(Stored<decltype(to)>) == sizeof(T)) step.map = map_bitcast<Stored<decltype(to)>, T>;
       });
     } else {
@@ -53911,7 +59241,8 @@ inline bool find_operands(const Kernel& kernel, ContractionParts& parts, InstId&
   if (parts.dtype != DType::f32 && parts.dtype != DType::f64)
     return decline(why, "sums of " + std::string(name(parts.dtype)));
   const Inst &left = kernel.body[found->args[0]], &right = kernel.body[found->args[1]];
-  if (left.prim != Prim::load || right.prim != Prim::load) return decline(why, "an operand is not a plain load");
+  if (!is_plain_load(kernel, left) || !is_plain_load(kernel, right))
+    return decline(why, "an operand is not a plain load");
   const auto m = as_index(kernel.rank() - 3), n = m + 1;
   auto varies = [&](const Inst& load, std::size_t axis) {
     return kernel.accesses[load.access].stride[axis] != StrideClass::zero;
@@ -53998,7 +59329,8 @@ SINTER_DECL std::optional<ContractionParts> split_contraction(const Kernel& kern
   ContractionParts parts;
   InstId contract = no_inst;
   if (!find_operands(kernel, parts, contract, why_declined)) return std::nullopt;
-  parts.is_plain = kernel.stores.size() == 1 && kernel.stores[0].value == contract;
+  parts.is_plain = kernel.stores.size() == 1 && kernel.stores[0].value == contract &&
+                   dtype_in_memory(kernel, kernel.stores[0].access) == parts.dtype;
   if (parts.is_plain) {
     parts.store = kernel.stores[0].access;
     const auto& stride = kernel.accesses[parts.store].stride;
@@ -54697,9 +60029,19 @@ enum class Op : std::uint8_t {
   vpmovqd,
   vpmovzxbd,
   vpmovzxbq,
+  vpmovsxbd,
+  vpmovzxwd,
+  vpmovsxwd,
+  vpmovzxdq,
+  vpmovdb,
+  vpmovdw,
+  vcvtph2ps,
+  vcvtps2ph,
   vpmovm2b,
   vpackssdw,
   vpacksswb,
+  vpackusdw,
+  vpackuswb,
   vextractf128,
   vextractf32x4,
   vextractf64x4,
@@ -55252,9 +60594,19 @@ inline const Encoding& encoding_of(Op op) {
       {F::mr, 0x35, 0x00, P::pF3, M::x0F38, W::no, W::w0, U::half},            // vpmovqd
       {F::rm, 0x31, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::quarter},         // vpmovzxbd
       {F::rm, 0x32, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::eighth},          // vpmovzxbq
+      {F::rm, 0x21, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::quarter},         // vpmovsxbd
+      {F::rm, 0x33, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::half},            // vpmovzxwd
+      {F::rm, 0x23, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::half},            // vpmovsxwd
+      {F::rm, 0x35, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::half},            // vpmovzxdq
+      {F::mr, 0x31, 0x00, P::pF3, M::x0F38, W::no, W::w0, U::quarter},         // vpmovdb
+      {F::mr, 0x33, 0x00, P::pF3, M::x0F38, W::no, W::w0, U::half},            // vpmovdw
+      {F::rm, 0x13, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::half},            // vcvtph2ps
+      {F::mr, 0x1D, 0x00, P::p66, M::x0F3A, W::w0, W::w0, U::half},            // vcvtps2ph
       {F::rm, 0x28, 0x00, P::pF3, M::x0F38, W::no, W::w0},                     // vpmovm2b
       {F::rvm, 0x6B, 0x00, P::p66, M::x0F, W::w0, W::w0},                      // vpackssdw
       {F::rvm, 0x63, 0x00, P::p66, M::x0F, W::w0, W::w0},                      // vpacksswb
+      {F::rvm, 0x2B, 0x00, P::p66, M::x0F38, W::w0, W::w0},                    // vpackusdw
+      {F::rvm, 0x67, 0x00, P::p66, M::x0F, W::w0, W::w0},                      // vpackuswb
       {F::mr, 0x19, 0x00, P::p66, M::x0F3A, W::w0, W::no, U::bytes16},         // vextractf128
       {F::mr, 0x19, 0x00, P::p66, M::x0F3A, W::no, W::w0, U::bytes16},         // vextractf32x4
       {F::mr, 0x1B, 0x00, P::p66, M::x0F3A, W::no, W::w1, U::bytes32},         // vextractf64x4
@@ -55703,10 +61055,9 @@ inline void Assembler::vector_form(const Instruction& i, const Encoding& e) {
 
 inline constexpr unsigned escape = 0x100;  // in an opcode: 0F goes before
 
-/// REX, opcode, and what addresses `rm`. `width` is the operand's size: 1, 4 or 8.
+/// REX, opcode, and what addresses `rm`. `width` is the operand's size: 1, 2, 4 or 8.
 inline void Assembler::general(const Instruction& i, unsigned opcode, unsigned reg, const Operand& rm, int width,
                                int behind) {
-  if (width == 2) return refuse();
   const bool is_memory = rm.kind == Operand::Kind::mem;
   const unsigned b = is_memory ? static_cast<unsigned>(i.mem.base) : rm.id;
   const unsigned x = is_memory ? static_cast<unsigned>(i.mem.index) : 0;
@@ -55714,6 +61065,7 @@ inline void Assembler::general(const Instruction& i, unsigned opcode, unsigned r
   // Without REX the numbers 4 to 7 are ah to bh where a byte is meant.
   const bool is_low_byte = (width == 1 && reg >= 4) || (!is_memory && rm.bytes == 1 && rm.id >= 4);
   std::uint8_t* p = at_;
+  if (width == 2) *p++ = 0x66;
   if (rex != 0 || is_low_byte) *p++ = static_cast<std::uint8_t>(0x40 | rex);
   if ((opcode & escape) != 0) *p++ = 0x0F;
   *p++ = static_cast<std::uint8_t>(opcode);
@@ -55737,6 +61089,7 @@ inline void Assembler::general_move(const Instruction& i) {
     const Operand &reg = stores ? from : to, &rm = stores ? to : from;
     return general(i, (stores ? 0x88u : 0x8Au) + unsigned{reg.bytes > 1}, reg.id, rm, reg.bytes);
   }
+  if (to.bytes == 2) return refuse();
   const bool is_register = to.kind == Kind::gpr;
   if (is_register && (to.bytes == 4 || (to.bytes == 8 && !is_dword(i.imm)))) {
     if (to.bytes == 8 || to.id >= 8) byte(0x40u | static_cast<unsigned>(to.bytes == 8) << 3 | to.id >> 3);
@@ -56595,9 +61948,19 @@ inline aj::InstId asmjit_id(Op op) {
                                        I::kIdVpmovqd,
                                        I::kIdVpmovzxbd,
                                        I::kIdVpmovzxbq,
+                                       I::kIdVpmovsxbd,
+                                       I::kIdVpmovzxwd,
+                                       I::kIdVpmovsxwd,
+                                       I::kIdVpmovzxdq,
+                                       I::kIdVpmovdb,
+                                       I::kIdVpmovdw,
+                                       I::kIdVcvtph2ps,
+                                       I::kIdVcvtps2ph,
                                        I::kIdVpmovm2b,
                                        I::kIdVpackssdw,
                                        I::kIdVpacksswb,
+                                       I::kIdVpackusdw,
+                                       I::kIdVpackuswb,
                                        I::kIdVextractf128,
                                        I::kIdVextractf32x4,
                                        I::kIdVextractf64x4,
@@ -56857,15 +62220,14 @@ namespace x86 {
 enum class Lane : std::uint8_t { i32, i64, f32, f64 };
 constexpr int size_of(Lane lane) { return lane == Lane::i32 || lane == Lane::f32 ? 4 : 8; }
 constexpr bool is_float(Lane lane) { return lane >= Lane::f32; }
+/// What values of a dtype are computed in.
 constexpr Lane lane_of(DType dtype) {
-  switch (dtype) {
-    case DType::bool_:
-    case DType::i32: return Lane::i32;
+  switch (computed_in(dtype)) {
     case DType::i64: return Lane::i64;
     case DType::f32: return Lane::f32;
     case DType::f64: return Lane::f64;
+    default: return Lane::i32;
   }
-  return Lane::i32;
 }
 
 enum class Compare : std::uint8_t { eq, ne, lt, le, unordered };
@@ -56967,11 +62329,12 @@ class VectorBuilder {
   /// slot.
   Tail make_tail(Gpr count, Gpr clobbered, int count_slot, bool wants_count);
 
-  // Memory. bool_ values are canonical masks.
+  // Memory, by the dtype that elements have there: narrow ones are widened and stored as they are. bool_ values are
+  // canonical masks.
   VReg load(DType dtype, Mem m, const Tail& tail);
   VReg load_broadcast(DType dtype, Mem m);
   void store(DType dtype, Mem m, VReg value, const Tail& tail);
-  /// Past the caches; `m` is a multiple of the vector's size. Not for bool_.
+  /// Past the caches; `m` is a multiple of the vector's size. Not for bool_ and narrow dtypes.
   void store_streaming(DType dtype, Mem m, VReg value);
   /// Replaces elements of `remainder` whose x is finite and beyond `limit` in size by sign * (|x| - n pi), n the
   /// nearest integer and sign (-1)^n with the sign of x; for a cosine n - 1/2 is in n's place, and x's sign does not
@@ -57033,7 +62396,14 @@ class VectorBuilder {
   VReg resize_mask(VReg mask, int from, int to);
   VReg convert_by_lane(Lane from, Lane to, VReg a);
   VReg unary(Op op, VReg a, int to_bytes, int from_bytes);
-  void copy_bytes(Mem to, Mem from, int count_slot);
+  void copy_elements(Mem to, Mem from, int count_slot, int size);
+  VReg load_narrow(DType dtype, Mem m, const Tail& tail);
+  VReg load_narrow_broadcast(DType dtype, Mem m);
+  void store_narrow(DType dtype, Mem m, VReg value, const Tail& tail);
+  void store_narrow_scalar(DType dtype, Mem m, VReg value);
+  VReg bf16_bits(VReg value);
+  VReg f16_bits(VReg value);
+  VReg packed(DType dtype, VReg value);
 
   CodeStream& s_;
   int lanes_;
@@ -57436,9 +62806,8 @@ SINTER_DECL std::uint64_t neutral_bits(Prim reduction, DType dtype) {
                                         : mul ? 1
                                         : min ? std::numeric_limits<std::int64_t>::max()
                                               : std::numeric_limits<std::int64_t>::min());
-    case DType::bool_: return mul || min ? 1 : 0;
+    default: return mul || min ? 1 : 0;  // bool_
   }
-  return 0;
 }
 
 SINTER_DECL VReg combine(VectorBuilder& b, Prim reduction, DType dtype, VReg older, VReg newer) {
@@ -58658,12 +64027,13 @@ SINTER_DECL VReg LoopBody::emit_load(InstId i, const Lane0& lane) {
     return load_by_element(inst.access, lane, value(inst.args[0], lane.copy), kernel().body[inst.args[0]].dtype, -1);
   if (is_gather && !nest_.is_checked[i]) check_index(i);
   const StrideClass stride = stride_class(inst.access, nest_.nest.vector_axis);
-  if (!is_gather && is_whole_backward(inst.access, inst.dtype, lane))
-    return b_.reverse(lane_of(inst.dtype), b_.load(inst.dtype, backward_address(inst.access, lane), {}));
+  const DType in_memory = dtype_of_access(inst.access);
+  if (!is_gather && is_whole_backward(inst.access, in_memory, lane))
+    return b_.reverse(lane_of(inst.dtype), b_.load(in_memory, backward_address(inst.access, lane), {}));
   if (stride >= StrideClass::any) return load_by_element(inst.access, lane, no_vreg, inst.dtype, displacement_slot_[i]);
   const Mem m = address(inst.access, nest_.place(i).level, lane, displacement_slot_[i]);
   if (inst.dtype == DType::i64 && nest_.nest.narrow_index) return narrow_number(m);
-  return stride == StrideClass::zero ? b_.load_broadcast(inst.dtype, m) : b_.load(inst.dtype, m, lane.tail);
+  return stride == StrideClass::zero ? b_.load_broadcast(in_memory, m) : b_.load(in_memory, m, lane.tail);
 }
 
 /// A 64-bit number in every lane as i32, for comparisons with indices: clamped to -1 and 2^31 - 1, which no index
@@ -58736,7 +64106,7 @@ SINTER_DECL void LoopBody::element_pointer(std::size_t access, const Lane0& lane
 namespace x86_detail {
 /// Moves one element between memory operands through rax.
 inline void move_element(CodeStream& s, int size, Mem to, Mem from) {
-  if (size == 1) s.emit(Op::movzx, {reg(Gpr::rax, 4), mem(1)}, from);
+  if (size <= 2) s.emit(Op::movzx, {reg(Gpr::rax, 4), mem(size)}, from);
   else s.emit(Op::mov, {reg(Gpr::rax, size), mem(size)}, from);
   s.emit(Op::mov, {mem(size), reg(Gpr::rax, size)}, to).only_reads = true;
 }
@@ -58754,10 +64124,7 @@ SINTER_DECL VReg LoopBody::load_by_element(std::size_t access, const Lane0& lane
   const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), again = s_.new_label();
   const Mem target = CodeStream::at(Gpr::rsp, Gpr::r9, std::countr_zero(static_cast<unsigned>(size)), copy);
   const Mem stride = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride)));
-  auto finish = [&] {
-    return dtype == DType::bool_ ? b_.mask_from_bytes(CodeStream::slot(copy), Tail{})
-                                 : b_.load_whole(lane_of(dtype), CodeStream::slot(copy));
-  };
+  auto finish = [&] { return b_.load(dtype, CodeStream::slot(copy), Tail{}); };
   if (index == no_vreg) {
     element_pointer(access, lane, displacement);
     if (!lane.tail.active()) {
@@ -58811,8 +64178,8 @@ SINTER_DECL void LoopBody::store_by_element(std::size_t access, const Lane0& lan
   const DType dtype = dtype_of_access(access);
   const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), counter = s_.frame(8),
             again = s_.new_label();
-  if (dtype == DType::bool_) b_.mask_to_bytes(CodeStream::slot(copy), value, Tail{});
-  else b_.store_whole(widens ? Lane::i32 : lane_of(dtype), CodeStream::slot(copy), value);
+  if (widens) b_.store_whole(Lane::i32, CodeStream::slot(copy), value);
+  else b_.store(dtype, CodeStream::slot(copy), value, Tail{});
   x86_detail::load_count(s_, b_, lane.tail);
   s_.mov(CodeStream::slot(counter), Gpr::r9);
   element_pointer(access, lane, -1);
@@ -58843,7 +64210,8 @@ SINTER_DECL void LoopBody::store_inner(const Store& store, const Lane0& lane) {
   const Mem m = address(store.access, NestLevel::near, lane, -1);
   if (is_narrow(store.value)) return store_wide(m, v);
   if (stride == StrideClass::zero) b_.store_scalar(dtype, m, v);
-  else if (streams && dtype != DType::bool_ && !lane.tail.active()) b_.store_streaming(dtype, m, v);
+  else if (streams && !sinter::is_narrow(dtype) && dtype != DType::bool_ && !lane.tail.active())
+    b_.store_streaming(dtype, m, v);
   else b_.store(dtype, m, v, lane.tail);
 }
 
@@ -60665,8 +66033,8 @@ SINTER_DECL VReg LoopBody::guarded_by_element(std::uint16_t access, const Lane0&
   const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), wanted = s_.frame(16, 16),
             again = s_.new_label(), next = s_.new_label();
   const Mem target = CodeStream::at(Gpr::rsp, Gpr::r9, std::countr_zero(static_cast<unsigned>(size)), copy);
-  if (dtype == DType::bool_) b_.mask_to_bytes(CodeStream::slot(copy), fill, Tail{});
-  else b_.store_whole(lane_of(dtype), CodeStream::slot(copy), fill);
+  const bool may_round = is_half(dtype);  // the fill is then chosen behind
+  b_.store(dtype, CodeStream::slot(copy), may_round ? b_.imm_float(Lane::f32, 0) : fill, Tail{});
   b_.mask_to_bytes(CodeStream::slot(wanted), holds, Tail{});
   element_pointer(access, lane, -1);
   s_.mov_imm(Gpr::r9, 0);
@@ -60681,8 +66049,8 @@ SINTER_DECL VReg LoopBody::guarded_by_element(std::uint16_t access, const Lane0&
   s_.binary_imm(Op::add, Gpr::r9, 1);
   s_.binary_imm(Op::cmp, Gpr::r9, b_.lanes());
   s_.jump(Op::jl, again);
-  return dtype == DType::bool_ ? b_.mask_from_bytes(CodeStream::slot(copy), Tail{})
-                               : b_.load_whole(lane_of(dtype), CodeStream::slot(copy));
+  const VReg there = b_.load(dtype, CodeStream::slot(copy), Tail{});
+  return may_round ? b_.select(Lane::f32, b_.as_element(holds, 4), there, fill) : there;
 }
 
 SINTER_DECL VReg LoopBody::emit_guarded_load(InstId i, const Lane0& lane) {
@@ -60691,8 +66059,10 @@ SINTER_DECL VReg LoopBody::emit_guarded_load(InstId i, const Lane0& lane) {
   const VReg fill = value(inst.args[1], lane.copy);
   if (nest_.place(i).is_vector && lane.tail.active()) holds = b_.mask_and(holds, lane.tail.mask);
   const StrideClass stride = stride_class(inst.access, nest_.nest.vector_axis);
-  const bool is_bool = inst.dtype == DType::bool_, is_broadcast = stride == StrideClass::zero;
-  if (stride >= StrideClass::any || (is_bool && !is_broadcast && !b_.is_avx512()))
+  const DType in_memory = dtype_of_access(inst.access);
+  const bool is_bool = inst.dtype == DType::bool_, is_broadcast = stride == StrideClass::zero,
+             converts = sinter::is_narrow(in_memory);
+  if (stride >= StrideClass::any || ((is_bool || converts) && !is_broadcast && !b_.is_avx512()))
     return guarded_by_element(inst.access, lane, holds, fill);
   const Lane type = lane_of(inst.dtype);
   const VReg result = is_bool ? b_.mask_or(fill, fill) : b_.copy(type, fill);
@@ -60708,12 +66078,12 @@ SINTER_DECL VReg LoopBody::emit_guarded_load(InstId i, const Lane0& lane) {
       holds = b_.mask_and(holds, lanes);
       where.mask = holds;
     }
-    const VReg there = is_broadcast ? b_.load_broadcast(inst.dtype, m) : b_.load(inst.dtype, m, where);
+    const VReg there = is_broadcast ? b_.load_broadcast(in_memory, m) : b_.load(in_memory, m, where);
     const VReg chosen = b_.mask_or(b_.mask_and(there, holds), b_.mask_and_not(holds, fill));
     if (b_.is_avx512()) s_.emit(Op::korw, {kreg(result), kreg(chosen), kreg(chosen)});
     else b_.assign(b_.mask_element() == 4 ? Lane::f32 : Lane::f64, result, chosen);
-  } else if (is_broadcast || !b_.is_avx512()) {
-    const VReg there = is_broadcast ? b_.load_broadcast(inst.dtype, m) : b_.load(inst.dtype, m, where);
+  } else if (is_broadcast || converts || !b_.is_avx512()) {
+    const VReg there = is_broadcast ? b_.load_broadcast(in_memory, m) : b_.load(in_memory, m, where);
     b_.assign_where(type, result, there, where);
   } else {  // lanes that are not read keep the fill
     const int width = b_.bytes(type);
@@ -60832,6 +66202,138 @@ SINTER_DECL void LoopGenerator::whole_step(std::size_t loop, int copies) {
 
 }  // namespace x86
 SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/nest/narrow_memory.ipp
+// Memory operations of VectorBuilder for dtypes that are computed in wider ones: elements are widened as they are
+// loaded, and stored in as many bytes as they have. Integers are already numbers of their dtype; floats round to nearest
+// even.
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+namespace x86_detail {
+
+/// From elements in memory or in the low part of a register.
+inline Op widening_of(DType dtype) {
+  switch (dtype) {
+    case DType::u8: return Op::vpmovzxbd;
+    case DType::i8: return Op::vpmovsxbd;
+    case DType::i16: return Op::vpmovsxwd;
+    case DType::u32: return Op::vpmovzxdq;
+    case DType::f16: return Op::vcvtph2ps;
+    default: return Op::vpmovzxwd;  // u16; bf16, which is moved up then
+  }
+}
+
+}  // namespace x86_detail
+
+SINTER_DECL VReg VectorBuilder::load_narrow(DType dtype, Mem m, const Tail& tail) {
+  const Lane lane = lane_of(dtype);
+  const int width = bytes(lane), size = static_cast<int>(sinter::size_of(dtype));
+  const bool is_masked = tail.active() && is_avx512();
+  if (tail.active() && !is_masked) {
+    const int copy = s_.frame(32, 32);
+    const VReg none = imm_int(Lane::i32, 0);
+    s_.emit(Op::vmovups, {mem(bytes(Lane::i32)), vec(none, bytes(Lane::i32))}, CodeStream::slot(copy)).only_reads =
+        true;
+    copy_elements(CodeStream::slot(copy), m, tail.count_slot, size);
+    m = CodeStream::slot(copy);
+  }
+  const VReg r = s_.new_vec(width);
+  Instruction& i = s_.emit(x86_detail::widening_of(dtype), {vec(r, width), mem(lanes_ * size)}, m);
+  if (is_masked) {
+    i.mask = tail.mask;
+    i.zeroing = true;
+  }
+  return dtype == DType::bf16 ? shift_left(Lane::i32, r, 16) : r;
+}
+
+SINTER_DECL VReg VectorBuilder::load_narrow_broadcast(DType dtype, Mem m) {
+  const int size = static_cast<int>(sinter::size_of(dtype));
+  if (size == 4) s_.emit(Op::mov, {reg(Gpr::rax, 4), mem(4)}, m);
+  else s_.emit(Op::movzx, {reg(Gpr::rax, 4), mem(size)}, m);
+  const auto shift = [&](Op op, int count) { s_.emit(op, {reg(Gpr::rax, 4), immediate()}, count); };
+  if (dtype == DType::bf16) shift(Op::shl, 16);
+  if (dtype == DType::i8 || dtype == DType::i16) {
+    shift(Op::shl, 32 - 8 * size);
+    shift(Op::sar, 32 - 8 * size);
+  }
+  if (dtype != DType::f16) return broadcast_gpr(lane_of(dtype), Gpr::rax);
+  const VReg half = s_.new_vec(16), first = s_.new_vec(16);
+  s_.emit(Op::vmovd, {vec(half, 16), reg(Gpr::rax, 4)});
+  s_.emit(Op::vcvtph2ps, {vec(first, 16), vec(half, 16)});
+  return broadcast_first(Lane::f32, first);
+}
+
+/// A float vector's bf16 in the low halves of i32 lanes; above them zeros.
+SINTER_DECL VReg VectorBuilder::bf16_bits(VReg value) {
+  const Lane i32 = Lane::i32;
+  const VReg upper = shift_right(i32, value, 16);
+  const VReg half = add(i32, imm_int(i32, 0x7FFF), bit_and(i32, upper, imm_int(i32, 1)));
+  const VReg near = shift_right(i32, add(i32, value, half), 16);
+  const VReg is_nan = compare(Lane::f32, Compare::unordered, value, value);
+  return select(i32, is_nan, bit_or(i32, upper, imm_int(i32, 0x40)), near);
+}
+
+SINTER_DECL VReg VectorBuilder::f16_bits(VReg value) {
+  const int width = bytes(Lane::f32);
+  const VReg r = s_.new_vec(std::max(16, width / 2));
+  s_.emit(Op::vcvtps2ph, {vec(r, std::max(16, width / 2)), vec(value, width), immediate()}, 0);
+  return r;
+}
+
+/// AVX2: the elements of a narrow dtype side by side in 16 bytes.
+SINTER_DECL VReg VectorBuilder::packed(DType dtype, VReg value) {
+  if (dtype == DType::f16) return f16_bits(value);
+  if (dtype == DType::bf16) value = bf16_bits(value);
+  VReg high = value;
+  if (bytes(lane_of(dtype)) == 32) {
+    high = s_.new_vec(16);
+    s_.emit(Op::vextractf128, {vec(high, 16), vec(value, 32), immediate()}, 1);
+  }
+  const VReg words = s_.new_vec(16);
+  if (dtype == DType::u32) {  // the low halves of two and two
+    s_.emit(Op::vshufps, {vec(words, 16), vec(value, 16), vec(high, 16), immediate()}, 0x88);
+    return words;
+  }
+  const bool is_signed = row(dtype).is_signed && !is_floating(dtype);
+  s_.emit(is_signed ? Op::vpackssdw : Op::vpackusdw, {vec(words, 16), vec(value, 16), vec(high, 16)});
+  if (sinter::size_of(dtype) == 2) return words;
+  const VReg packed_bytes = s_.new_vec(16);
+  s_.emit(is_signed ? Op::vpacksswb : Op::vpackuswb, {vec(packed_bytes, 16), vec(words, 16), vec(words, 16)});
+  return packed_bytes;
+}
+
+SINTER_DECL void VectorBuilder::store_narrow(DType dtype, Mem m, VReg value, const Tail& tail) {
+  const int size = static_cast<int>(sinter::size_of(dtype)), width = bytes(lane_of(dtype));
+  if (is_avx512()) {
+    if (dtype == DType::bf16) value = bf16_bits(value);
+    const Op op = dtype == DType::f16 ? Op::vcvtps2ph : size == 1 ? Op::vpmovdb : size == 2 ? Op::vpmovdw : Op::vpmovqd;
+    Instruction& i = dtype == DType::f16 ? s_.emit(op, {mem(lanes_ * size), vec(value, width), immediate()}, m, 0)
+                                         : s_.emit(op, {mem(lanes_ * size), vec(value, width)}, m);
+    i.mask = tail.mask;
+    i.only_reads = true;
+    return;
+  }
+  const int used = lanes_ * size;
+  const Op move = used == 16 ? Op::vmovups : used == 8 ? Op::vmovq : Op::vmovd;
+  const VReg elements = packed(dtype, value);
+  if (!tail.active()) {
+    s_.emit(move, {mem(used), vec(elements, 16)}, m).only_reads = true;
+    return;
+  }
+  const int copy = s_.frame(16, 16);
+  s_.emit(Op::vmovups, {mem(16), vec(elements, 16)}, CodeStream::slot(copy)).only_reads = true;
+  copy_elements(m, CodeStream::slot(copy), tail.count_slot, size);
+}
+
+SINTER_DECL void VectorBuilder::store_narrow_scalar(DType dtype, Mem m, VReg value) {
+  const int size = static_cast<int>(sinter::size_of(dtype));
+  const VReg bits = dtype == DType::f16 ? f16_bits(value) : dtype == DType::bf16 ? bf16_bits(value) : value;
+  s_.emit(Op::vmovd, {reg(Gpr::rax, 4), vec(bits, 16)});
+  s_.emit(Op::mov, {mem(size), reg(Gpr::rax, size)}, m).only_reads = true;
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END
 // ---- sinter/backend/x86/nest/prepare.ipp
 // What the generator takes.
 
@@ -60878,7 +66380,8 @@ inline bool needs_count(const Kernel& kernel) {
   const auto vector_axis = as_index(kernel.rank() - 1);
   return std::any_of(kernel.accesses.begin(), kernel.accesses.end(),
                      [&](const Access& access) {
-                       return kernel.operands[access.operand].dtype == DType::bool_ ||
+                       const DType dtype = kernel.operands[access.operand].dtype;
+                       return dtype == DType::bool_ || is_narrow(dtype) ||
                               access.stride[vector_axis] >= StrideClass::any;
                      }) ||
          stores_positions(kernel) || std::any_of(kernel.body.begin(), kernel.body.end(), [](const Inst& inst) {
@@ -61737,6 +67240,7 @@ SINTER_DECL VReg VectorBuilder::load_whole(Lane lane, Mem m) {
 
 SINTER_DECL VReg VectorBuilder::load(DType dtype, Mem m, const Tail& tail) {
   if (dtype == DType::bool_) return mask_from_bytes(m, tail);
+  if (is_narrow(dtype)) return load_narrow(dtype, m, tail);
   const Lane lane = lane_of(dtype);
   const int width = bytes(lane);
   if (!tail.active()) return load_whole(lane, m);
@@ -61755,6 +67259,7 @@ SINTER_DECL VReg VectorBuilder::load(DType dtype, Mem m, const Tail& tail) {
 
 SINTER_DECL void VectorBuilder::store(DType dtype, Mem m, VReg value, const Tail& tail) {
   if (dtype == DType::bool_) return mask_to_bytes(m, value, tail);
+  if (is_narrow(dtype)) return store_narrow(dtype, m, value, tail);
   const Lane lane = lane_of(dtype);
   const int width = bytes(lane);
   if (!tail.active()) return store_whole(lane, m, value);
@@ -61784,6 +67289,7 @@ SINTER_DECL void VectorBuilder::jump_if_none(VReg mask, int to) {
 }
 
 SINTER_DECL VReg VectorBuilder::load_broadcast(DType dtype, Mem m) {
+  if (is_narrow(dtype)) return load_narrow_broadcast(dtype, m);
   if (dtype == DType::bool_) {
     s_.emit(Op::movzx, {reg(Gpr::rax, 4), mem(1)}, m);
     s_.emit(Op::neg, {reg(Gpr::rax, 4)});
@@ -61801,6 +67307,7 @@ SINTER_DECL VReg VectorBuilder::load_broadcast(DType dtype, Mem m) {
 }
 
 SINTER_DECL void VectorBuilder::store_scalar(DType dtype, Mem m, VReg value) {
+  if (is_narrow(dtype)) return store_narrow_scalar(dtype, m, value);
   if (dtype == DType::bool_) {
     if (is_avx512()) s_.emit(Op::kmovw, {reg(Gpr::rax, 4), kreg(value)});
     else s_.emit(Op::vmovd, {reg(Gpr::rax, 4), vec(value, 16)});
@@ -61860,18 +67367,20 @@ SINTER_DECL VReg VectorBuilder::upper_lanes(Lane lane, VReg a, int lanes) {
   return r;
 }
 
-/// Copies the bytes that exist, one at a time. Clobbers rax, rdx, r9. `from` or `to` may be based on r9.
-SINTER_DECL void VectorBuilder::copy_bytes(Mem to, Mem from, int count_slot) {
+/// Copies the elements of 1, 2 or 4 bytes that exist, one at a time. Clobbers rax, rdx, r9. `from` or `to` may be based
+/// on r9; the other is in the frame.
+SINTER_DECL void VectorBuilder::copy_elements(Mem to, Mem from, int count_slot, int size) {
+  const auto shift = static_cast<std::uint8_t>(std::countr_zero(static_cast<unsigned>(size)));
   const bool to_frame = to.base == Gpr::rsp;
   s_.emit(Op::lea, {reg(Gpr::r9), mem(8)}, to_frame ? from : to);
-  const Mem outside = CodeStream::at(Gpr::r9, Gpr::rdx, 0);
-  const Mem frame = CodeStream::at(Gpr::rsp, Gpr::rdx, 0, to_frame ? to.disp : from.disp);
+  const Mem outside = CodeStream::at(Gpr::r9, Gpr::rdx, shift);
+  const Mem frame = CodeStream::at(Gpr::rsp, Gpr::rdx, shift, to_frame ? to.disp : from.disp);
   s_.mov(Gpr::rdx, CodeStream::slot(count_slot));
   const int again = s_.new_label();
   s_.bind(again);
   s_.binary_imm(Op::sub, Gpr::rdx, 1);
-  s_.emit(Op::movzx, {reg(Gpr::rax, 4), mem(1)}, to_frame ? outside : frame);
-  s_.emit(Op::mov, {mem(1), reg(Gpr::rax, 1)}, to_frame ? frame : outside).only_reads = true;
+  s_.emit(size == 4 ? Op::mov : Op::movzx, {reg(Gpr::rax, 4), mem(size)}, to_frame ? outside : frame);
+  s_.emit(Op::mov, {mem(size), reg(Gpr::rax, size)}, to_frame ? frame : outside).only_reads = true;
   s_.emit(Op::test, {reg(Gpr::rdx), reg(Gpr::rdx)}).only_reads = true;
   s_.jump(Op::jne, again);
 }
@@ -61895,7 +67404,7 @@ SINTER_DECL VReg VectorBuilder::mask_from_bytes(Mem m, const Tail& tail) {
   if (tail.active()) {
     const int copy = s_.frame(16);
     s_.mov_imm(CodeStream::slot(copy), 0);
-    copy_bytes(CodeStream::slot(copy), m, tail.count_slot);
+    copy_elements(CodeStream::slot(copy), m, tail.count_slot, 1);
     m = CodeStream::slot(copy);
   }
   const bool narrow = mask_element() == 4;
@@ -61934,7 +67443,7 @@ SINTER_DECL void VectorBuilder::mask_to_bytes(Mem m, VReg mask, const Tail& tail
   }
   const int copy = s_.frame(16);
   s_.emit(Op::vmovq, {mem(8), vec(ones, 16)}, CodeStream::slot(copy)).only_reads = true;
-  copy_bytes(m, CodeStream::slot(copy), tail.count_slot);
+  copy_elements(m, CodeStream::slot(copy), tail.count_slot, 1);
 }
 
 }  // namespace x86
@@ -62169,7 +67678,7 @@ std::int64_t check_indices(ElementRun index, std::int64_t extent, std::int64_t c
 }  // namespace x86_detail
 
 inline UpdateElements update_function(DType dtype, DType index, Combine combine) {
-  return visit_dtype(dtype, [&](auto tag) {
+  return visit_computed(dtype, [&](auto tag) {
     using T = scalar_meaning::Stored<decltype(tag)>;
     return index == DType::i32 ? x86_detail::update_function<T, std::int32_t>(combine)
                                : x86_detail::update_function<T, std::int64_t>(combine);
@@ -62650,7 +68159,7 @@ class ScatterLaunch final : public Launch {
     const auto& numbers = geometry_.accesses[shape_->store.access];
     char* const target =
         static_cast<char*>(operands_[kernel().accesses[shape_->store.access].operand]) + numbers.offset * size;
-    visit_dtype(dtype(), [&](auto tag) {
+    visit_computed(dtype(), [&](auto tag) {
       using T = scalar_meaning::Stored<decltype(tag)>;
       for (std::int64_t s = 0; s < shares_; ++s) {
         const T* from = reinterpret_cast<const T*>(partials_.data() + s * bytes);
@@ -62670,7 +68179,7 @@ class ScatterLaunch final : public Launch {
                      std::min(width, columns() - column));
   }
   void fill_neutral(char* to, std::int64_t count) const {
-    visit_dtype(dtype(), [&](auto tag) {
+    visit_computed(dtype(), [&](auto tag) {
       using T = scalar_meaning::Stored<decltype(tag)>;
       std::fill_n(reinterpret_cast<T*>(to), count, neutral<T>(shape_->store.combine));
     });
@@ -62755,6 +68264,11 @@ SINTER_DECL std::shared_ptr<const Executable> make_scatter_executable(const Kern
     if (why_declined != nullptr) *why_declined = "x86: too many accesses";
     return nullptr;
   }
+  for (const auto& operand : kernel.operands)
+    if (is_narrow(operand.dtype)) {  // what combines elements computes in their own type
+      if (why_declined != nullptr) *why_declined = "x86: a scatter of " + std::string(name(operand.dtype));
+      return nullptr;
+    }
   auto shape = std::make_shared<ScatterShape>();
   shape->kernel = kernel;
   shape->store = kernel.stores[0];
@@ -63088,6 +68602,7 @@ struct CallEnd {
   std::vector<PlanInput> inputs;        // of the plan, in order
   std::vector<Assignment> assignments;  // outputs of the plan after the results
   std::size_t results = 0;
+  std::size_t saved = 0;  // among them, after those of the function: what its derivative needs
 };
 
 /// What a function holds besides its arguments. Results must not be written over it.
@@ -63127,6 +68642,7 @@ namespace jit {
 SINTER_DECL void ArgList::variable(const Variable& x) {
   VariableSlot* slot = x.slot().get();
   add_value(slot->peek(reading_), LeafKind::variable, slot);
+  reaches_tape_ |= slot->gradient() != nullptr;
 }
 
 SINTER_DECL Tensor* ArgList::donated(const TensorImpl* value) const {
@@ -63140,6 +68656,114 @@ SINTER_DECL Tensor* ArgList::donated(const TensorImpl* value) const {
 
 SINTER_DECL void ArgList::make_ready(TensorImpl* impl) { evaluate({&impl, 1}, "compiled call", {}); }
 
+}  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/call/call_gradient.hpp
+// Gradients through what a compiled function returned: the derivative of an entry, planned together with its forward
+// part, the guards on what is on the tape, and the node that stands on the tape for a call. Knows no tape but by its
+// nodes: backward() finds the node there and asks its rule.
+
+#include <exception>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+struct Entry;
+
+namespace jit_detail {
+
+/// What was on the tape when a function was traced: of the arguments by leaf, of the captured Variables in order. All
+/// empty where nothing was.
+struct TapeGuard {
+  std::vector<std::uint8_t> leaves, captured;
+  bool is_needed = false;  // something was
+};
+/// Would what is computed from this argument be on the tape, if that is on?
+bool is_on_tape(const ArgLeaf& leaf);
+TapeGuard tape_guard_of(std::span<const ArgLeaf> args, std::span<const std::shared_ptr<VariableSlot>> captured);
+/// Is on the tape now what was when the entry was traced?
+bool tape_fits(const Entry& entry, const ArgList& args);
+
+/// How the plans of an entry are made.
+struct PlanChoices {
+  std::string backend;
+  bool fuse = true, as_one = false, allow_fallback = false;
+  MatmulPrecision precision = MatmulPrecision::f32;
+  std::vector<std::uint8_t> is_number{};  // per input: a C++ number of the caller
+};
+
+/// The derivative of an entry's code. Its plan is made when a backward() first asks for it, by whoever asks; the forward
+/// part gives what it needs as further results.
+class CallGradient {
+ public:
+  /// `program`: the traced graph, symbols solved, whose first outputs are the results. Where it has no derivative,
+  /// forward() is the program, and the error comes with the first backward().
+  CallGradient(Graph program, std::span<const std::uint8_t> wanted, std::vector<std::uint8_t> on_tape,
+               PlanChoices choices);
+
+  /// Nothing that is on the tape reaches a result.
+  bool is_empty() const { return !failure_ && derivative_.backward == nullptr; }
+  /// The program with what is saved between the results and what Variables become.
+  const Graph& forward() const { return *forward_; }
+  std::size_t saved_count() const { return saved_count_; }
+  /// Of what a backward() needs: where it is among the results and saved values.
+  std::span<const std::uint32_t> saved() const { return derivative_.saved; }
+  bool is_on_tape(std::size_t result) const { return on_tape_[result] != 0; }
+  std::size_t results() const { return on_tape_.size(); }
+  /// In a call with these sizes.
+  Type result_type(std::size_t result, std::span<const std::int64_t> symbols) const;
+  std::string text() const;
+
+ private:
+  friend class CallGradientRule;
+  friend class TapeAttrs;
+  const Plan& plan() const;
+  void put_saved_before_assigned();
+
+  Graph program_;
+  std::vector<std::uint8_t> on_tape_;  // per result
+  PlanChoices choices_;
+  CallDerivative derivative_;
+  std::exception_ptr failure_;
+  std::shared_ptr<const Graph> forward_;
+  std::size_t saved_count_ = 0;
+  mutable ForkSafeMutex mutex_;  // of the rest
+  mutable std::shared_ptr<const Plan> plan_;
+  mutable std::vector<std::uint8_t> takes_float_;  // per input of the plan: a number that it takes as f32
+  mutable std::atomic<const Plan*> published_{nullptr};
+};
+/// Null: nothing that is on the tape reaches a result.
+std::shared_ptr<const CallGradient> make_gradient(Graph program, std::span<const std::uint8_t> wanted,
+                                                  std::vector<std::uint8_t> on_tape, PlanChoices choices);
+
+/// What the nodes of an entry's calls have in common, for the sizes used last.
+class TapeAttrs {
+ public:
+  SharedAttrs of(const std::shared_ptr<const CallGradient>& gradient, std::span<const std::int64_t> symbols);
+
+ private:
+  ForkSafeMutex mutex_;
+  SharedAttrs attrs_;
+  SmallVector<std::int64_t, 8> symbols_;
+  bool is_made_ = false;
+};
+
+/// The results of one call on the tape. What can fail is done before the code runs.
+class TapedCall {
+ public:
+  TapedCall(const CallGradient& gradient, SharedAttrs attrs, const TapeGuard& guard, const CallEnd& end,
+            const ArgList& args, Frame& frame, Location where);
+  /// `values`: what the code gave.
+  void deliver(std::span<Ref<TensorImpl>> values, Ref<TensorImpl>* results) noexcept;
+
+ private:
+  const CallGradient& gradient_;
+  Ref<PendingNode> node_;
+  std::vector<Ref<TensorImpl>> made_;  // per result; null: not on the tape
+  std::size_t inputs_;
+};
+
+}  // namespace jit_detail
 }  // namespace jit
 SINTER_NAMESPACE_END
 // ---- sinter/jit/call/leaf_names.hpp
@@ -63394,6 +69018,10 @@ struct Entry {
   GraphFunction custom;              // a registered back end's callable, in place of the plan
   std::vector<Type> custom_outputs;  // what it must give
   std::shared_ptr<TraceTree> tree;   // of a function that reads values; then there is no plan
+  jit_detail::TapeGuard tape;
+  std::shared_ptr<const jit_detail::CallGradient> gradient;  // null: no result is on the tape
+  mutable jit_detail::TapeAttrs tape_attrs;
+  bool runs_plain = false;  // its results are on the tape, and no plan has the derivative: calls run the function
   Graph traced, optimised;
   /// What products of f32 matrices may be computed in, and a bit for each default of the process (matmul_precision())
   /// that the entry serves: all, where the function's own option says it or there is no such product.
@@ -63445,6 +69073,10 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   void run_now(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
                const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets);
 
+  /// run_now() for calls whose results are on the tape.
+  void run_on_tape(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
+                   Ref<TensorImpl>* results, Targets targets) const;
+
   /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
   bool runs_plain(Stance stance) const { return context_.is_disabled || is_noop_ || stance == Stance::force_eager; }
   void count_plain_call() { plain_calls_.fetch_add(1, std::memory_order_relaxed); }
@@ -63475,9 +69107,13 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
                     const Entry** unverified = nullptr) const;
   const Entry* make_entry(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
   std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace, GuardSet specs);
+  /// An entry for calls that run the plain function, so that their results are on the tape.
+  void leave_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder) const;
   void trace_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
   /// Passes and code for a traced entry.
-  void generate(Entry& entry, const ArgList& args, Graph traced);
+  void generate(Entry& entry, const ArgList& args, Graph traced, std::vector<std::uint8_t> on_tape);
+  /// Makes the derivative of a program whose results are on the tape; gives the program that is to be run.
+  Graph with_gradient(Entry& entry, const ArgList& args, Graph program, std::vector<std::uint8_t> on_tape) const;
   /// What is decided about a call that no entry fits, under the lock.
   struct Decision {
     const Entry* fitting = nullptr;  // what another thread has made meanwhile; the rest is for where there is none
@@ -63760,7 +69396,7 @@ class CallOutputs {
   void check_places() const {
     if (targets_.empty()) return;
     const auto type_of = [this](std::size_t i) -> const Type& { return call_.frame.outputs()[i].type; };
-    check_targets(targets_, call_.end.results, type_of, call_.args, call_.held, call_.where);
+    check_targets(targets_, call_.end.results - call_.end.saved, type_of, call_.args, call_.held, call_.where);
   }
   /// A result that is copied to its place afterwards leaves its memory to the next call.
   Ref<TensorImpl> memory_for(std::size_t i) {
@@ -64055,10 +69691,26 @@ SINTER_ALWAYS_INLINE void FunctionState::run_now(const Entry& entry, const ArgLi
   count_run(entry, thread, args, trace);
   if (SINTER_UNLIKELY(entry.end.plan == nullptr))
     return jit_detail::run_custom(entry, args, symbols, results, targets, where_);
+  if (SINTER_UNLIKELY(entry.gradient != nullptr)) return run_on_tape(entry, args, symbols, results, targets);
   const FrameLease frame = entry.end.plan->acquire_frame(symbols);
   std::vector<Ref<TensorImpl>> owned;
   jit_detail::place_inputs(entry.end, args, frame->places(), owned);
   jit_detail::run_end({entry.end, entry.held, args, *frame, symbols, thread, options_.mode, where_}, results, targets);
+}
+
+SINTER_DECL void FunctionState::run_on_tape(const Entry& entry, const ArgList& args,
+                                            std::span<const std::int64_t> symbols, Ref<TensorImpl>* results,
+                                            Targets targets) const {
+  const CallEnd& end = entry.end;
+  const FrameLease frame = end.plan->acquire_frame(symbols);
+  std::vector<Ref<TensorImpl>> owned, values(end.results);
+  jit_detail::place_inputs(end, args, frame->places(), owned);
+  const jit_detail::EndingCall call{end, entry.held, args, *frame, symbols, entry.threads.get(), options_.mode, where_};
+  if (!targets.empty()) return jit_detail::run_end(call, values.data(), targets);
+  jit_detail::TapedCall taped(*entry.gradient, entry.tape_attrs.of(entry.gradient, symbols), entry.tape, end, args,
+                              *frame, where_);
+  jit_detail::run_end(call, values.data(), {});
+  taped.deliver(values, results);
 }
 
 SINTER_DECL void FunctionState::run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
@@ -64452,6 +70104,7 @@ SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* resu
   const Entry* entry = function.entry_for(args, trace, symbols);
   if (SINTER_UNLIKELY(entry == nullptr)) uncompiled_tensors(call, results);
   else if (SINTER_LIKELY(!entry->is_tree)) function.run_now(*entry, args, symbols, trace, results, {});
+  else if (entry->runs_plain) uncompiled_tensors(call, results);
   else function.run_tree(*entry, args, symbols, trace, {results, nullptr});
 }
 
@@ -64463,7 +70116,7 @@ SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
   Symbols symbols;
   const TraceFunction trace = tracer(call);
   const Entry* entry = function.entry_for(args, trace, symbols);
-  if (SINTER_UNLIKELY(entry == nullptr)) return uncompiled_into(call, targets, args);
+  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain)) return uncompiled_into(call, targets, args);
   std::array<Ref<TensorImpl>, 8> few;
   std::vector<Ref<TensorImpl>> many;
   if (SINTER_UNLIKELY(entry->is_tree)) {
@@ -64482,7 +70135,7 @@ SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
     add_arguments(call, args_);
     entry = function.entry_for(args_, trace, symbols_);
   }
-  if (SINTER_UNLIKELY(entry == nullptr)) {
+  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain)) {
     owner_ = uncompiled_result(call);
     shape_ = owner_.get();
   } else if (SINTER_UNLIKELY(entry->is_tree)) {
@@ -64535,7 +70188,7 @@ SINTER_DECL void warm_up(const CallRequest& call) {
   add_arguments(call, args);
   Symbols symbols;
   const TraceFunction trace = tracer(call);
-  if (const Entry* entry = call.function.entry_for(args, trace, symbols))
+  if (const Entry* entry = call.function.entry_for(args, trace, symbols); entry != nullptr && !entry->runs_plain)
     call.function.warm_up(*entry, args, trace, symbols);
 }
 SINTER_DECL Explanation explain(const CallRequest& call) {
@@ -64544,12 +70197,361 @@ SINTER_DECL Explanation explain(const CallRequest& call) {
   add_arguments(call, args);
   Symbols symbols;
   const Entry* entry = call.function.entry_for(args, tracer(call), symbols);
-  return explanation_of(entry, symbols);
+  return explanation_of(entry != nullptr && entry->runs_plain ? nullptr : entry, symbols);
 }
 
 }  // namespace jit_detail
 
 }  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/call/specialise.hpp
+// Solving what a trace learned about symbols: equalities become substitutions, so that later passes compare dims by
+// structure alone.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+enum class Divide : bool { no, yes };
+/// For each symbol what it is replaced by (itself, another expression, or a number): equalities that are linear in a
+/// symbol are solved for it. An equality that says no more than that an extent is a multiple of k becomes a divisor of
+/// the symbol (with Divide::yes), so that the graph counts in multiples: reshape(x, {n / 4, 4}) then needs no division.
+std::vector<Dim> solve_symbols(GuardSet& guards, std::span<const ArgLeaf> args, Divide divide);
+/// Run-time numbers enter as f64. Where a graph only ever uses one as f32, its input becomes f32, so that kernels are
+/// not slowed by a wider type; `is_narrowed` tells which inputs are to be given as floats.
+Graph narrow_numbers(const Graph& graph, std::span<const std::uint8_t> is_number,
+                     std::vector<std::uint8_t>& is_narrowed);
+
+/// The graph with its symbols given to all its sub-graphs, which share them.
+Graph share_symbols(const Graph& graph);
+/// The graph with symbols replaced in all types and attributes; symbols with a divisor are told what they are now.
+Graph substitute_symbols(const Graph& graph, std::span<const Dim> replacement, std::span<const SymbolSource> sources);
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/call/call_gradient.ipp
+// The derivative of an entry, and its rule on the tape.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::jit_detail {
+
+// ---- guards ---------------------------------------------------------------------------------------------------------
+
+SINTER_DECL bool is_on_tape(const ArgLeaf& leaf) {
+  if (leaf.slot != nullptr) return leaf.slot->gradient() != nullptr;
+  return leaf.impl != nullptr && leaf.impl->tape.load(std::memory_order_relaxed) != TapeState::none &&
+         is_floating(leaf.type->dtype);
+}
+
+SINTER_DECL TapeGuard tape_guard_of(std::span<const ArgLeaf> args,
+                                    std::span<const std::shared_ptr<VariableSlot>> captured) {
+  TapeGuard guard;
+  const bool is_on = is_tape_on();
+  for (const ArgLeaf& leaf : args) guard.leaves.push_back(is_on && is_on_tape(leaf));
+  for (const auto& slot : captured) guard.captured.push_back(is_on && slot->here()->gradient() != nullptr);
+  const auto is_set = [](std::uint8_t flag) { return flag != 0; };
+  guard.is_needed = std::any_of(guard.leaves.begin(), guard.leaves.end(), is_set) ||
+                    std::any_of(guard.captured.begin(), guard.captured.end(), is_set);
+  return guard;
+}
+
+SINTER_DECL bool tape_fits(const Entry& entry, const ArgList& args) {
+  const TapeGuard& guard = entry.tape;
+  const bool is_on = is_tape_on();
+  for (std::size_t i = 0; i < args.leaves().size(); ++i)
+    if ((is_on && is_on_tape(args.leaves()[i])) != (guard.is_needed && guard.leaves[i] != 0)) return false;
+  for (std::size_t i = 0; i < entry.held.captured.size(); ++i) {
+    const bool is_wanted = is_on && entry.held.captured[i]->here()->gradient() != nullptr;
+    if (is_wanted != (guard.is_needed && guard.captured[i] != 0)) return false;
+  }
+  return true;
+}
+
+// ---- the derivative of an entry -------------------------------------------------------------------------------------
+
+/// The same graph with other outputs, in which symbols are those of other inputs.
+inline Graph with_outputs(const Graph& graph, std::span<const Value> outputs) {
+  GraphBuilder builder(graph);
+  for (const Node& node : graph.nodes()) builder.copy(node, node.inputs);  // ids stay
+  return builder.finish(outputs);
+}
+
+SINTER_DECL std::shared_ptr<const CallGradient> make_gradient(Graph program, std::span<const std::uint8_t> wanted,
+                                                              std::vector<std::uint8_t> on_tape, PlanChoices choices) {
+  auto gradient =
+      std::make_shared<const CallGradient>(std::move(program), wanted, std::move(on_tape), std::move(choices));
+  return gradient->is_empty() ? nullptr : gradient;
+}
+
+SINTER_DECL CallGradient::CallGradient(Graph program, std::span<const std::uint8_t> wanted,
+                                       std::vector<std::uint8_t> on_tape, PlanChoices choices)
+    : program_(std::move(program)), on_tape_(std::move(on_tape)), choices_(std::move(choices)) {
+  std::vector<std::uint8_t> given = on_tape_;
+  given.resize(program_.outputs().size());  // of what Variables become there is no gradient
+  try {
+    derivative_ = differentiate_program(program_, wanted, given);
+  } catch (const Error&) {
+    derivative_ = {};
+    failure_ = std::current_exception();
+  }
+  forward_ = std::make_shared<const Graph>(program_);
+  if (derivative_.backward) put_saved_before_assigned();
+}
+
+SINTER_DECL void CallGradient::put_saved_before_assigned() {
+  const Graph& whole = *derivative_.forward;
+  const std::size_t results = on_tape_.size(), given = program_.outputs().size();
+  std::vector<Value> outputs(whole.outputs().begin(), whole.outputs().begin() + static_cast<std::ptrdiff_t>(results));
+  for (std::uint32_t& saved : derivative_.saved) {
+    if (saved < results) continue;
+    outputs.push_back(whole.outputs()[saved]);
+    saved = static_cast<std::uint32_t>(outputs.size() - 1);
+  }
+  saved_count_ = outputs.size() - results;
+  for (std::size_t i = results; i < given; ++i) outputs.push_back(whole.outputs()[i]);
+  forward_ = std::make_shared<const Graph>(with_outputs(whole, outputs));
+  derivative_.forward = nullptr;
+}
+
+SINTER_DECL const Plan& CallGradient::plan() const {
+  if (const Plan* known = published_.load(std::memory_order_acquire)) return *known;
+  const Graph& graph = *derivative_.backward;
+  Graph optimised = run_passes_for(choices_.backend, graph);
+  std::vector<std::uint8_t> is_number, takes_float(graph.inputs().size());
+  for (std::uint32_t i : derivative_.operands) is_number.push_back(choices_.is_number[i]);
+  is_number.resize(graph.inputs().size());
+  if (choices_.backend != "eager") optimised = narrow_numbers(optimised, is_number, takes_float);
+  PlanOptions options = plan_options(optimised, choices_.backend, {},
+                                     choices_.fuse && !is_unfused_backend(choices_.backend), graph, choices_.precision);
+  options.as_one = choices_.as_one;
+  options.allow_fallback |= choices_.allow_fallback;
+  std::shared_ptr<const Plan> made = build_plan(optimised, options);
+  std::scoped_lock lock(mutex_);
+  if (plan_ == nullptr) {
+    plan_ = std::move(made);
+    takes_float_ = std::move(takes_float);
+  }
+  published_.store(plan_.get(), std::memory_order_release);
+  return *plan_;
+}
+
+SINTER_DECL Type CallGradient::result_type(std::size_t result, std::span<const std::int64_t> symbols) const {
+  Type type = program_.type(program_.outputs()[result]);
+  for (int axis = 0; axis < type.shape.rank(); ++axis) type.shape.set(axis, Dim(type.shape[axis].evaluate(symbols)));
+  return type;
+}
+
+SINTER_DECL std::string CallGradient::text() const {
+  if (failure_) return "gradient: none, which the first backward() says\n";
+  return "gradient: " + std::to_string(derivative_.saved.size()) + " values are kept for\n" +
+         derivative_.backward->text() + "\n";
+}
+
+// ---- the rule -------------------------------------------------------------------------------------------------------
+
+/// The derivative of one call: the code, and the sizes it ran with.
+class CallGradientRule final : public CallRule {
+ public:
+  CallGradientRule(std::shared_ptr<const CallGradient> code, std::span<const std::int64_t> symbols)
+      : code_(std::move(code)) {
+    for (std::int64_t value : symbols) symbols_.push_back(value);
+  }
+  ValList vjp(const VjpArgs& args) const override;
+  std::vector<Gradient> run(std::span<const Ref<TensorImpl>> operands, std::span<const Ref<TensorImpl>> douts,
+                            Location where) const override;
+  std::shared_ptr<const Graph> forward() const override;
+
+ private:
+  /// At the sizes of the call.
+  Graph instance_of(const Graph& graph) const {
+    std::vector<Dim> sizes;
+    for (std::int64_t value : symbols_) sizes.emplace_back(value);
+    return substitute_symbols(graph, sizes, {}).with_symbols({});
+  }
+  /// What the backward code takes: operands and saved values, then gradients of the results; zeros where there is none.
+  std::vector<Val> operands(const VjpArgs& args) const;
+  /// Of these inputs of the backward code.
+  std::vector<Ref<TensorImpl>> execute_on(std::vector<Ref<TensorImpl>> inputs, Location where) const;
+  std::vector<Value> computed(autodiff_detail::TapeSession& session, std::span<const Val> operands,
+                              Location where) const;
+
+  std::shared_ptr<const CallGradient> code_;
+  SmallVector<std::int64_t, 8> symbols_;
+};
+
+SINTER_DECL std::shared_ptr<const Graph> CallGradientRule::forward() const {
+  const Graph& program = code_->program_;
+  const Graph results = with_outputs(program, program.outputs().first(code_->results()));
+  return std::make_shared<const Graph>(instance_of(Dce{.drops_effects = true}(results)));
+}
+
+SINTER_DECL std::vector<Val> CallGradientRule::operands(const VjpArgs& args) const {
+  const auto inputs = as_index(args.attrs[ops::CompiledCall::inputs]);
+  const CallDerivative& derivative = code_->derivative_;
+  std::vector<Val> operands;
+  for (std::uint32_t i : derivative.operands) operands.push_back(args.in[i]);
+  for (std::size_t i = 0; i < derivative.saved.size(); ++i) operands.push_back(args.in[inputs + i]);
+  for (std::size_t r = 0; r < code_->results(); ++r) {
+    if (!code_->is_on_tape(r)) continue;
+    operands.push_back(args.douts[r] ? args.douts[r] : full_like(args.outs[r], 0));
+  }
+  return operands;
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> CallGradientRule::execute_on(std::vector<Ref<TensorImpl>> inputs,
+                                                                      Location where) const {
+  const Plan& plan = code_->plan();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool is_narrowed = code_->takes_float_[i] != 0;
+    if (!is_narrowed && inputs[i]->is_ready() && inputs[i]->is_dense()) continue;
+    Tensor input(inputs[i]);
+    if (is_narrowed) input = cast(input, DType::f32);
+    inputs[i] = dense_value(In(input, where), "backward");
+  }
+  return execute(plan, symbols_, inputs);
+}
+
+SINTER_DECL std::vector<CallRule::Gradient> CallGradientRule::run(std::span<const Ref<TensorImpl>> operands,
+                                                                  std::span<const Ref<TensorImpl>> douts,
+                                                                  Location where) const {
+  if (code_->failure_) std::rethrow_exception(code_->failure_);
+  const CallDerivative& derivative = code_->derivative_;
+  const std::size_t inputs = code_->program_.inputs().size();
+  std::vector<Ref<TensorImpl>> given;
+  for (std::uint32_t i : derivative.operands) given.push_back(operands[i]);
+  for (std::size_t i = 0; i < derivative.saved.size(); ++i) given.push_back(operands[inputs + i]);
+  for (std::size_t r = 0; r < code_->results(); ++r) {
+    if (!code_->is_on_tape(r)) continue;
+    const Type type = code_->result_type(r, symbols_);
+    given.push_back(douts[r] ? douts[r] : full(type.shape, 0, {.dtype = type.dtype, .device = type.device}).impl());
+  }
+  const std::vector<Ref<TensorImpl>> values = execute_on(std::move(given), where);
+  std::vector<Gradient> gradients;
+  for (std::size_t i = 0; i < values.size(); ++i) gradients.push_back({derivative.gradients[i], values[i]});
+  return gradients;
+}
+
+SINTER_DECL std::vector<Value> CallGradientRule::computed(autodiff_detail::TapeSession& session,
+                                                          std::span<const Val> operands, Location where) const {
+  std::vector<Value> wanted;
+  for (const Val& operand : operands) wanted.push_back(operand.value);
+  std::vector<Value> gradients;
+  for (Ref<TensorImpl>& gradient : execute_on(session.values(wanted), where))
+    gradients.push_back(session.add(std::move(gradient), where));
+  return gradients;
+}
+
+SINTER_DECL ValList CallGradientRule::vjp(const VjpArgs& args) const {
+  if (code_->failure_) std::rethrow_exception(code_->failure_);
+  GraphBuilder& builder = *args.in[0].builder;
+  const std::vector<Val> given = operands(args);
+  std::vector<Value> gradients;
+  if (auto* session = autodiff_detail::TapeSession::of(builder)) {
+    gradients = computed(*session, given, args.where);
+  } else {
+    std::vector<Value> values;
+    for (const Val& operand : given) values.push_back(operand.value);
+    Attrs attrs;
+    attrs.bodies.push_back(std::make_shared<const Graph>(instance_of(*code_->derivative_.backward)));
+    const Value call = builder.add(op_info<ops::Region>, values, std::move(attrs), args.where);
+    for (std::size_t i = 0; i < code_->derivative_.gradients.size(); ++i)
+      gradients.push_back({call.node, static_cast<std::int32_t>(i)});
+  }
+  ValList out;
+  for (std::size_t i = 0; i < args.in.size(); ++i) out.push_back(Val{});
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    out[code_->derivative_.gradients[i]] = Val{&builder, gradients[i], args.where};
+  return out;
+}
+
+SINTER_DECL SharedAttrs TapeAttrs::of(const std::shared_ptr<const CallGradient>& gradient,
+                                      std::span<const std::int64_t> symbols) {
+  std::scoped_lock lock(mutex_);
+  if (is_made_ && std::equal(symbols_.begin(), symbols_.end(), symbols.begin(), symbols.end())) return attrs_;
+  const Graph& program = gradient->program_;
+  Attrs attrs;
+  attrs.set(ops::CompiledCall::inputs, static_cast<std::int64_t>(program.inputs().size()));
+  for (std::size_t r = 0; r < gradient->results(); ++r) { attrs.types.push_back(gradient->result_type(r, symbols)); }
+  attrs.payload = std::make_shared<const CallGradientRule>(gradient, symbols);
+  attrs_ = std::move(attrs);
+  symbols_.clear();
+  for (std::int64_t value : symbols) symbols_.push_back(value);
+  is_made_ = true;
+  return attrs_;
+}
+
+// ---- a call on the tape ---------------------------------------------------------------------------------------------
+
+/// A number among the arguments as a value.
+inline Ref<TensorImpl> value_of_number(const ArgLeaf& leaf) {
+  const DType dtype = leaf.number_kind == DTypeClass::floating  ? DType::f64
+                      : leaf.number_kind == DTypeClass::integer ? DType::i64
+                                                                : DType::bool_;
+  Ref<Storage> storage = Storage::allocate(sizeof(std::int64_t));
+  std::memcpy(storage->data(), &leaf.integer, sizeof(std::int64_t));
+  return TensorImpl::make_ready({dtype, Device::cpu(), {}}, std::move(storage));
+}
+
+/// What the tape holds of a Variable that the code reads: a leaf of its own, or just the value.
+inline Ref<TensorImpl> variable_on_tape(VariableSlot& slot, TensorImpl* value, bool is_wanted) {
+  Ref<TensorImpl> held = Ref<TensorImpl>::share(value);
+  if (is_wanted) return tape_leaf(held, slot.shared_from_this());
+  return value->tape.load(std::memory_order_relaxed) == TapeState::none ? held : record_alias(held);
+}
+
+inline Ref<TensorImpl> input_on_tape(const PlanInput& input, TensorImpl* value, const ArgList& args, bool is_wanted) {
+  if (input.source != PlanInput::Source::leaf) return variable_on_tape(*input.slot->here(), value, is_wanted);
+  const ArgLeaf& leaf = args.leaves()[as_index(input.index)];
+  if (leaf.slot != nullptr) return variable_on_tape(*leaf.slot, value, is_wanted);
+  if (leaf.kind == LeafKind::scalar) return value_of_number(leaf);
+  if (leaf.impl == nullptr) return expr_detail::copy_strided(*leaf.type, leaf.data, *leaf.strides).impl();
+  return Ref<TensorImpl>::share(leaf.impl);
+}
+
+SINTER_DECL TapedCall::TapedCall(const CallGradient& gradient, SharedAttrs attrs, const TapeGuard& guard,
+                                 const CallEnd& end, const ArgList& args, Frame& frame, Location where)
+    : gradient_(gradient), inputs_(end.inputs.size()) {
+  std::vector<Leaf> leaves;
+  leaves.reserve(inputs_ + gradient.saved().size());
+  std::size_t captured = 0;
+  for (std::size_t i = 0; i < inputs_; ++i) {
+    const PlanInput& input = end.inputs[i];
+    const bool is_captured = input.source == PlanInput::Source::captured;
+    const bool is_wanted = is_captured ? guard.captured[captured] != 0 : guard.leaves[as_index(input.index)] != 0;
+    captured += is_captured;
+    leaves.emplace_back(input_on_tape(input, frame.places().values[i], args, is_wanted));
+  }
+  leaves.resize(inputs_ + gradient.saved().size());
+  node_ = PendingNode::make(leaves);
+  node_->op = &op_info<ops::CompiledCall>;
+  node_->attrs = std::move(attrs);
+  node_->where = where;
+  node_->results = static_cast<std::uint16_t>(gradient.results());
+  for (std::size_t r = 0; r < gradient.results(); ++r) {
+    made_.emplace_back();
+    if (gradient.is_on_tape(r)) made_.back() = TensorImpl::make(frame.outputs()[r].type);
+  }
+}
+
+SINTER_DECL void TapedCall::deliver(std::span<Ref<TensorImpl>> values, Ref<TensorImpl>* results) noexcept {
+  for (std::size_t i = 0; i < gradient_.saved().size(); ++i)
+    node_->leaves()[inputs_ + i].value = values[gradient_.saved()[i]];
+  for (std::size_t r = 0; r < made_.size(); ++r) {
+    if (!made_[r]) {
+      results[r] = std::move(values[r]);
+      continue;
+    }
+    TensorImpl& made = *made_[r];
+    made.storage = values[r]->storage;
+    made.offset = values[r]->offset;
+    made.strides = values[r]->strides;
+    made.result = static_cast<std::uint16_t>(r);
+    made.tape.store(TapeState::node, std::memory_order_relaxed);
+    made.pending_node = Ref<PendingNode>(node_).detach();
+    results[r] = std::move(made_[r]);
+  }
+}
+
+}  // namespace jit::jit_detail
 SINTER_NAMESPACE_END
 // ---- sinter/jit/call/call_section.ipp
 // The marks of all threads, and what waits for them.
@@ -64825,6 +70827,7 @@ struct TracedGraph {
   std::vector<Type> captured_types;
   std::shared_ptr<const void> result_shape;
   GuardSet guards;
+  std::vector<std::uint8_t> on_tape;  // per result
 };
 
 /// The graph of a trace that read no value.
@@ -64840,30 +70843,6 @@ std::string listings(const Plan& plan);
 void count_regions(const Graph& graph, std::vector<const Graph*>& bodies, std::int64_t& calls);
 
 }  // namespace jit::jit_detail
-SINTER_NAMESPACE_END
-// ---- sinter/jit/call/specialise.hpp
-// Solving what a trace learned about symbols: equalities become substitutions, so that later passes compare dims by
-// structure alone.
-
-SINTER_NAMESPACE_BEGIN
-namespace jit {
-
-enum class Divide : bool { no, yes };
-/// For each symbol what it is replaced by (itself, another expression, or a number): equalities that are linear in a
-/// symbol are solved for it. An equality that says no more than that an extent is a multiple of k becomes a divisor of
-/// the symbol (with Divide::yes), so that the graph counts in multiples: reshape(x, {n / 4, 4}) then needs no division.
-std::vector<Dim> solve_symbols(GuardSet& guards, std::span<const ArgLeaf> args, Divide divide);
-/// Run-time numbers enter as f64. Where a graph only ever uses one as f32, its input becomes f32, so that kernels are
-/// not slowed by a wider type; `is_narrowed` tells which inputs are to be given as floats.
-Graph narrow_numbers(const Graph& graph, std::span<const std::uint8_t> is_number,
-                     std::vector<std::uint8_t>& is_narrowed);
-
-/// The graph with its symbols given to all its sub-graphs, which share them.
-Graph share_symbols(const Graph& graph);
-/// The graph with symbols replaced in all types and attributes; symbols with a divisor are told what they are now.
-Graph substitute_symbols(const Graph& graph, std::span<const Dim> replacement, std::span<const SymbolSource> sources);
-
-}  // namespace jit
 SINTER_NAMESPACE_END
 // ---- sinter/jit/lazy/lazy_run.hpp
 // One run of a graph, as lazy evaluation does it.
@@ -65180,10 +71159,59 @@ inline bool drop_unread(TracedGraph& traced, std::vector<Ref<TensorImpl>>& known
   return true;
 }
 
+inline bool is_value_on_tape(const TensorImpl& value) {
+  const TapeState state = value.tape.load(std::memory_order_relaxed);
+  return is_floating(value.type.dtype) && (state == TapeState::node || state == TapeState::leaf);
+}
+/// Values computed from what would be on the tape while that was off (NoGradGuard).
+inline std::vector<Value> stopped_values(const Capture& captured, FunctionTrace& trace) {
+  std::vector<Value> stops;
+  const auto is_wanted = [&](const TensorImpl& operand) {
+    return is_value_on_tape(operand) ||
+           std::any_of(trace.variables().begin(), trace.variables().end(), [&](const auto& read) {
+             return read.placeholder.get() == &operand && read.slot->gradient() != nullptr;
+           });
+  };
+  for (std::size_t i = 0; i < captured.walked.size(); ++i) {
+    const TensorImpl& value = *captured.walked[i];
+    if (!is_floating(value.type.dtype) || value.tape.load(std::memory_order_relaxed) != TapeState::none) continue;
+    for (const Leaf& leaf : value.pending_node->leaves())
+      if (leaf.value && is_wanted(*leaf.value)) {
+        stops.push_back(captured.walked_values[i]);
+        break;
+      }
+  }
+  return stops;
+}
+/// The graph with no gradient through these values.
+inline Graph with_stops(const Graph& graph, std::span<const Value> stops) {
+  GraphBuilder builder(graph);
+  std::vector<Values> moved(graph.nodes().size());  // by node, per result
+  const auto now = [&](Value v) { return moved[as_index(v.node)][as_index(v.result)]; };
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    Values operands;
+    for (Value v : node.inputs) operands.push_back(now(v));
+    const Value made = builder.copy(node, operands);
+    for (std::size_t r = 0; r < node.types.size(); ++r) {
+      const Value old{static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)};
+      Value result{made.node, old.result};
+      if (std::find(stops.begin(), stops.end(), old) != stops.end())
+        result =
+            builder.add_typed(op_info<ops::StopGradient>, {&result, 1}, {}, TypeList(1, node.types[r]), node.where);
+      moved[id].push_back(result);
+    }
+  }
+  std::vector<Value> outputs;
+  for (Value v : graph.outputs()) outputs.push_back(now(v));
+  return builder.finish(outputs);
+}
+
 /// The graph of a trace that read no value.
 SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where) {
   TracedGraph out;
   out.end.results = result.values.size();
+  for (const auto& value : result.values) out.on_tape.push_back(is_value_on_tape(*value));
   out.result_shape = std::move(result.shape);
   std::vector<Ref<TensorImpl>> outputs = std::move(result.values), known;
   for (std::size_t i = 0; i < trace.placeholders().size(); ++i) {
@@ -65203,7 +71231,9 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
     outputs.push_back(read.assigned);
     out.end.assignments.push_back({read.leaf, read.leaf >= 0 ? nullptr : read.slot});
   }
-  const CaptureOptions options{.trace = trace.id(), .ready = ReadyLeaf::constant, .last_effect = trace.last_effect()};
+  const bool has_tape = std::any_of(out.on_tape.begin(), out.on_tape.end(), [](auto flag) { return flag != 0; });
+  const CaptureOptions options{
+      .trace = trace.id(), .ready = ReadyLeaf::constant, .last_effect = trace.last_effect(), .lists_walked = has_tape};
   Capture captured = capture(outputs, known, options);
   if (captured.inputs.size() >
       known.size()) {  // captured statements that have not run: then they are constants as well
@@ -65214,6 +71244,7 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
     captured = capture(outputs, known, options);
   }
   if (!out.captured.empty() && drop_unread(out, known, captured)) captured = capture(outputs, known, options);
+  const std::vector<Value> stops = stopped_values(captured, trace);
   for (SymbolId id = 0; id < trace.guards().symbols.size(); ++id) {
     SymbolInfo info;
     info.hint = trace.hints()[id];
@@ -65228,7 +71259,8 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
     }
     captured.builder.symbols().push_back(info);
   }
-  out.graph = share_symbols(captured.finish());
+  const Graph graph = captured.finish();
+  out.graph = share_symbols(stops.empty() ? graph : with_stops(graph, stops));
   out.guards = std::move(trace.guards());
   return out;
 }
@@ -65338,6 +71370,36 @@ SINTER_DECL std::int64_t Entry::runs() const {
   return total;
 }
 
+namespace jit_detail {
+/// Is a result computed from what is on the tape?
+inline bool reaches_tape(FunctionTrace& trace, const TracedResult& result, const ArgList& args) {
+  if (std::none_of(result.values.begin(), result.values.end(),
+                   [](const auto& value) { return is_value_on_tape(*value); }))
+    return false;
+  std::vector<std::shared_ptr<VariableSlot>> captured;
+  for (const auto& read : trace.variables())
+    if (read.leaf < 0) captured.push_back(read.slot);
+  return tape_guard_of(args.leaves(), captured).is_needed;
+}
+}  // namespace jit_detail
+
+SINTER_DECL void FunctionState::leave_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder) const {
+  for (const auto& read : recorder.variables()) {
+    if (read.leaf >= 0) continue;
+    entry.held.captured.push_back(read.slot);
+    entry.captured_types.push_back(read.seen->type);
+  }
+  entry.tape = jit_detail::tape_guard_of(args.leaves(), entry.held.captured);
+  entry.guards = std::move(recorder.guards());
+  entry.guards.dims.clear();
+  entry.runs_plain = true;
+  if (is_logged("recompiles"))
+    sinter::note("recompiles",
+                 where_.text() + ": a gradient is wanted, and the function " +
+                     (recorder.reads().empty() ? "is compiled by a registered back end" : "reads values") +
+                     ": it runs uncompiled");
+}
+
 SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, const TraceFunction& trace,
                                                           GuardSet specs) {
   jit_detail::Stopwatch watch;
@@ -65353,6 +71415,11 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   FunctionTrace recorder("compile", args.leaves(), std::move(specs), std::move(policy));
   TracedResult result = trace(recorder);
   entry->trace_ms = watch.lap_ms();
+  const bool is_whole = recorder.reads().empty() && jit_detail::registered_backend(options_.backend) == nullptr;
+  if (!is_whole && jit_detail::reaches_tape(recorder, result, args)) {
+    leave_plain(*entry, args, recorder);
+    return entry;
+  }
   if (recorder.reads().empty()) {
     trace_plain(*entry, args, recorder, std::move(result));
   } else {
@@ -65380,12 +71447,39 @@ SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, F
   entry.captured_types = std::move(traced.captured_types);
   entry.result_shape = std::move(traced.result_shape);
   jit_detail::add_constants(traced.graph, entry.held.constants);
+  entry.tape = jit_detail::tape_guard_of(args.leaves(), entry.held.captured);
   entry.trace_ms += watch.lap_ms();
-  generate(entry, args, std::move(traced.graph));
+  generate(entry, args, std::move(traced.graph), std::move(traced.on_tape));
   entry.codegen_ms = watch.lap_ms() - entry.passes_ms;
 }
 
-SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Graph traced) {
+SINTER_DECL Graph FunctionState::with_gradient(Entry& entry, const ArgList& args, Graph program,
+                                               std::vector<std::uint8_t> on_tape) const {
+  std::vector<std::uint8_t> wanted, is_number;
+  std::size_t captured = 0;
+  for (std::size_t i = 0; i < entry.end.inputs.size(); ++i) {
+    const PlanInput& input = entry.end.inputs[i];
+    const bool is_leaf = input.source == PlanInput::Source::leaf;
+    const std::uint8_t is_on_tape =
+        is_leaf ? entry.tape.leaves[as_index(input.index)] : entry.tape.captured[captured++];
+    wanted.push_back(is_on_tape != 0 && is_floating(program.type(program.inputs()[i]).dtype));
+    is_number.push_back(is_leaf && args.leaves()[as_index(input.index)].kind == LeafKind::scalar);
+  }
+  entry.gradient = jit_detail::make_gradient(program, wanted, std::move(on_tape),
+                                             {.backend = options_.backend,
+                                              .fuse = options_.fuse,
+                                              .as_one = options_.mode == Mode::reduce_overhead,
+                                              .allow_fallback = options_.allow_fallback,
+                                              .precision = entry.precision,
+                                              .is_number = std::move(is_number)});
+  if (entry.gradient == nullptr) return program;
+  entry.end.saved = entry.gradient->saved_count();
+  entry.end.results += entry.end.saved;
+  return entry.gradient->forward();
+}
+
+SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Graph traced,
+                                         std::vector<std::uint8_t> on_tape) {
   jit_detail::Stopwatch watch;
   const BackendFunction* custom = jit_detail::registered_backend(options_.backend);
   const std::vector<Dim> solution =
@@ -65395,6 +71489,8 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
   entry.traced = std::move(traced);
   if (custom != nullptr)
     return jit_detail::compile_custom(entry, *custom, options_.backend, std::move(specialised), args.leaves(), where_);
+  if (std::find(on_tape.begin(), on_tape.end(), 1) != on_tape.end() && entry.tape.is_needed)
+    specialised = with_gradient(entry, args, std::move(specialised), std::move(on_tape));
   entry.optimised = jit_detail::run_passes_for(options_.backend, specialised);
   if (options_.backend != "eager") {
     std::vector<std::uint8_t> is_number, is_narrowed;
@@ -65414,9 +71510,11 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
       layout.push_back(spec->stride_dims[axis].substitute(solution));
     layouts.push_back(std::move(layout));
   }
+  std::vector<std::uint8_t> may_donate = jit_detail::find_donors(entry.end, entry.guards.leaves);
+  if (entry.gradient != nullptr) may_donate.clear();  // the tape holds what the code reads
   PlanOptions wanted = plan_options(entry.optimised, options_.backend, std::move(layouts),
-                                    options_.fuse && !jit_detail::is_unfused_backend(options_.backend), entry.traced,
-                                    entry.precision, jit_detail::find_donors(entry.end, entry.guards.leaves));
+                                    options_.fuse && !jit_detail::is_unfused_backend(options_.backend), specialised,
+                                    entry.precision, std::move(may_donate));
   wanted.as_one = options_.mode == Mode::reduce_overhead;
   wanted.allow_fallback |= options_.allow_fallback;
   entry.optimised = fit_memory(entry.optimised, options_.memory_budget, wanted, where_);
@@ -65512,8 +71610,8 @@ inline std::string ending_text(const Entry& entry, std::span<const std::int64_t>
 SINTER_DECL Explanation explanation_of(const Entry* used, std::span<const std::int64_t> symbols) {
   if (used == nullptr)
     return Explanation(
-        "this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, or past its "
-        "recompile limit\n");
+        "this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, past its "
+        "recompile limit, or because a gradient is wanted of a function that reads values\n");
   const Entry& entry = *used;
   std::string text = "guards:\n" + entry.guards.text();
   if (entry.precision != MatmulPrecision::f32 && (entry.end.plan == nullptr || entry.end.plan->depends_on_precision()))
@@ -65522,6 +71620,7 @@ SINTER_DECL Explanation explanation_of(const Entry* used, std::span<const std::i
         (entry.precisions == all_precisions ? ", by Options::matmul_precision\n" : ", the default of the process\n");
   if (entry.tree != nullptr) return Explanation(text + entry.tree->text() + ending_text(entry, symbols));
   text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
+  if (entry.gradient != nullptr) text += entry.gradient->text();
   if (entry.end.plan) text += "plan:\n" + entry.end.plan->text() + "\n" + listings(*entry.end.plan);
   else text += "plan: a registered back end runs the graph\n";
   return Explanation(text + ending_text(entry, symbols));
@@ -65820,6 +71919,7 @@ SINTER_DECL std::string_view name(GuardKind kind) {
     case GuardKind::alias: return "alias";
     case GuardKind::predicate: return "predicate";
     case GuardKind::precision: return "precision";
+    case GuardKind::gradient: return "gradient";
   }
   __builtin_unreachable();
 }
@@ -66246,9 +72346,13 @@ SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<st
     if (SINTER_UNLIKELY(entry->types != args.types)) continue;
     if (SINTER_UNLIKELY((entry->precisions & precision) == 0)) continue;
     if (!jit_detail::guards_hold(*entry, args.leaves(), symbols)) continue;
-    bool fits = true;
-    for (std::size_t i = 0; i < entry->held.captured.size(); ++i)
-      fits &= identical(entry->held.captured[i]->here()->peek(args.reading())->type, entry->captured_types[i]);
+    bool fits = true, reaches_tape = args.reaches_tape() || entry->tape.is_needed;
+    for (std::size_t i = 0; i < entry->held.captured.size(); ++i) {
+      const VariableSlot& slot = *entry->held.captured[i]->here();
+      fits &= identical(slot.peek(args.reading())->type, entry->captured_types[i]);
+      reaches_tape |= slot.gradient() != nullptr;
+    }
+    if (SINTER_UNLIKELY(reaches_tape) && fits) fits = jit_detail::tape_fits(*entry, args);
     if (fits && entry->guards.has_variables) fits = jit_detail::serves(*entry, args.leaves(), unverified);
     if (fits) return entry;
   }
@@ -66285,8 +72389,8 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
     throw;
   }
   made->guards.prepare();
-  made->results = made->end.results;
-  made->is_tree = made->tree != nullptr;
+  made->results = made->end.results - made->end.saved;
+  made->is_tree = made->tree != nullptr || made->runs_plain;
   const Entry* entry = made.get();
   {
     std::scoped_lock lock(mutex_);
@@ -66317,8 +72421,9 @@ SINTER_DECL const Entry* FunctionState::newest_of(const void* types) const {
 
 namespace jit_detail {
 /// What the entry asks for besides its guards, and these arguments, which the guards take, do not have.
-inline std::optional<Guard> broken_beside_guards(const Entry& entry, std::span<const ArgLeaf> args,
-                                                 ReadSection& reading) {
+inline std::optional<Guard> broken_beside_guards(const Entry& entry, const ArgList& list) {
+  const std::span<const ArgLeaf> args = list.leaves();
+  ReadSection& reading = list.reading();
   for (const auto& slot : entry.held.captured)
     if (is_argument(slot->here(), args))
       return Guard{GuardKind::alias, -1, -1, "a Variable that the function captured is an argument of this call, too"};
@@ -66331,6 +72436,11 @@ inline std::optional<Guard> broken_beside_guards(const Entry& entry, std::span<c
                    "",
                    entry.captured_types[i].text(),
                    now.text()};
+  if (!tape_fits(entry, list))
+    return Guard{GuardKind::gradient, -1, -1,
+                 entry.tape.is_needed
+                     ? "a gradient was wanted by what the function uses, and now by less or by other things"
+                     : "a gradient is wanted by what the function uses, and was by nothing"};
   if (entry.tree != nullptr && entry.guards.has_variables && !are_slots(args, entry.traced_slots))
     return Guard{GuardKind::alias, -1, -1,
                  "other Variables are arguments, and the function reads values: it may have captured one of them"};
@@ -66350,8 +72460,7 @@ SINTER_DECL std::optional<Guard> FunctionState::closest_broken(const ArgList& ar
     if (const MatmulPrecision now = matmul_precision(); (entry->precisions & precision_bit(now)) == 0)
       broken.push_back(broken_precision(entry->precision, now));
     if (broken.empty())
-      if (auto other = jit_detail::broken_beside_guards(*entry, args.leaves(), args.reading()))
-        broken.push_back(*std::move(other));
+      if (auto other = jit_detail::broken_beside_guards(*entry, args)) broken.push_back(*std::move(other));
     if (broken.empty())
       broken.push_back(
           {GuardKind::alias, -1, -1, "other Variables are arguments than those that the function was traced with"});
@@ -66634,6 +72743,9 @@ SINTER_DECL std::string remedy(GuardKind broken) {
     case GuardKind::precision:
       return "say the function's own precision, Options::matmul_precision: then the default of the process does not "
              "concern it";
+    case GuardKind::gradient:
+      return "call it with and without gradients: both are compiled once each. Evaluate under jit::NoGradGuard, call "
+             "requires_grad() before the first call, and detach arguments whose gradient nobody wants";
   }
   __builtin_unreachable();
 }
@@ -69500,6 +75612,7 @@ SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const 
         for (std::size_t axis = 0; axis < spec.rank; ++axis) type.shape.push_back(spec.extents[axis]);
         made = placeholder(type);
         made->strides = spec.strides;
+        if (spec.kind == LeafKind::tensor && is_tape_on() && jit_detail::is_on_tape(args[i])) put_on_tape(*made);
       }
     }
     if (spec.kind == LeafKind::variable && spec.same_slot_as < 0) {
@@ -69612,10 +75725,14 @@ SINTER_DECL EagerResults FunctionTrace::call_eagerly(const std::shared_ptr<const
       if (argument) extents.insert(extents.end(), argument->type.shape.begin(), argument->type.shape.end());
     cut.arrival = std::make_shared<const EagerArrival>(EagerArrival::of(*cut.given, extents, hints_));
   }
+  const bool reaches_tape = is_tape_on() && std::any_of(operands.begin(), operands.end(), [](const auto& operand) {
+                              return operand->tape.load(std::memory_order_relaxed) != TapeState::none;
+                            });
   for (std::size_t i = 0; i < cut.given->values.size(); ++i) {
     Ref<TensorImpl> made = placeholder(cut.arrival->types[i]);
     made->is_weak = cut.arrival->is_weak[i] != 0;
     live_->set(made, cut.given->values[i]);
+    if (reaches_tape && is_floating(made->type.dtype)) put_on_tape(*made);
     cut.placeholders.push_back(std::move(made));
   }
   for (const VariableRead& read : variables_)
