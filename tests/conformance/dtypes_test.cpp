@@ -130,14 +130,14 @@ TEST_CASE("dtypes: every f16 and bf16, and what lies between two of them") {
                                            : as_bf16(static_cast<double>(between)));
       }
     }
-    const Tensor all = copy_of(numbers, {static_cast<std::int64_t>(numbers.size())});
+    const Tensor every = copy_of(numbers, {static_cast<std::int64_t>(numbers.size())});
     for (const Mode& mode : modes()) {
       INFO(name(dtype) << ", " << mode.name);
       const Function there = [dtype](const Inputs& in) { return Tensor(cast(in[0], dtype)); },
                      back = [](const Inputs& in) { return Tensor(cast(in[0], DType::f32)); },
                      both = [dtype](const Inputs& in) { return Tensor(cast(cast(in[0], dtype), DType::f32)); };
-      const Tensor stored = run_in(mode, there, {all});
-      for (const Tensor& result : {run_in(mode, back, {stored}), run_in(mode, both, {all})}) {
+      const Tensor stored = run_in(mode, there, {every});
+      for (const Tensor& result : {run_in(mode, back, {stored}), run_in(mode, both, {every})}) {
         const std::vector<float> got = to_vector<float>(result);
         std::size_t wrong = 0;
         for (std::size_t i = 0; i < got.size(); ++i) {
@@ -243,7 +243,7 @@ TEST_CASE("dtypes: intermediate values of f16 neither overflow nor lose digits")
     CHECK(doubles(jit::compile([](Tensor x) { return mean(x); }, options)(large))[0] == 60000 - 0.0);
     const Tensor soft = jit::compile([](Tensor x) { return softmax(x, 1); }, options)(ones_of_f16);
     CHECK(doubles(soft)[7] == as_f16(1.0 / static_cast<double>(length)));
-    const Tensor normal = jit::compile([](Tensor x) { return logsumexp(x, {1}); }, options)(ones_of_f16);
+    const Tensor normal = jit::compile([](Tensor x) { return logsumexp(x, 1); }, options)(ones_of_f16);
     CHECK(doubles(normal)[0] == as_f16(1 + std::log(static_cast<double>(length))));
   }
 }

@@ -214,7 +214,7 @@ TEST_CASE("op table: searchsorted and isin") {
 }
 
 TEST_CASE("op table: what is found, with a size") {
-  constexpr std::int64_t size = 5;
+  static constexpr std::int64_t size = 5;
   const auto list_of = [](DType dtype, const Numbers& found, double fill) {
     Array out{dtype, {size}, found};
     out.data.resize(size, fill);

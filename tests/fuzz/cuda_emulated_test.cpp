@@ -52,8 +52,7 @@ constexpr const char* scans[] = {
 };
 /// Operands and results in narrow memory: elementwise, rows, columns, scans, products, gathers.
 constexpr const char* narrow_memory[] = {
-    "graph(%x: u8[s0, 300], %y: bf16[300]) { return cast(add(mul(cast(%x) {dtype=f32}, cast(%y) {dtype=f32}), 20)) "
-    "{dtype=u8} }",
+    "graph(%x: u8[s0, 300], %y: bf16[300]) { return cast(mul(cast(%x) {dtype=f32}, cast(%y) {dtype=f32})) {dtype=u8} }",
     "graph(%x: f16[s0, 301], %y: f16[s0, 1]) { return add(mul(%x, 3), %y), amax(%x) {axes=[1]} }",
     "graph(%x: bf16[s0, 1000]) { return softmax(%x) {axes=[1]} }",
     "graph(%x: i8[s0, 77], %y: i8[77]) { return add(%x, %y), mul(%x, %y), amin(%x) {axes=[0]} }",
