@@ -14,6 +14,7 @@
 #include <sinter/ops/custom_derivative.ipp>
 #include <sinter/ops/flip.ipp>
 #include <sinter/ops/found.ipp>
+#include <sinter/ops/host_elementwise.ipp>
 #include <sinter/ops/host_function.ipp>
 #include <sinter/ops/infer.ipp>
 #include <sinter/ops/join.ipp>

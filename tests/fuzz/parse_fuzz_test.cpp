@@ -239,6 +239,7 @@ constexpr std::string_view nodes[] = {
     "searchsorted(%v, %x)",
     "nonzero(%x) {size=3}",
     "unique(%x) {size=3}",
+    "bessel(%x) {function=k0}",
     "window_max(%p) {axes=[2, 3]}",
     "one_hot(%i) {classes=5, dtype=f32}",
     "full {shape=[3], value=2, dtype=f32}",

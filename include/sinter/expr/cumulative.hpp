@@ -20,9 +20,15 @@ Tensor cummax(const In& x, int axis, CumulativeOptions options = {});
 /// The smallest of them, likewise.
 Tensor cummin(const In& x, int axis, CumulativeOptions options = {});
 
+/// log(sum of e^x up to each element), without overflow; floating.
+Tensor logcumsumexp(const In& x, int axis);
+
 /// The differences of neighbours along `axis`, x[i + 1] - x[i], taken `times` over: the axis gets so much shorter. Of
 /// bool: where neighbours differ.
 Tensor diff(const In& x, int axis = -1, int times = 1);
+/// The derivative along `axis` of values `spacing` apart: (x[i + 1] - x[i - 1]) / (2 spacing), at both ends the
+/// difference of the two last ones. x's shape, floating; at least two elements.
+Tensor gradient(const In& x, double spacing = 1, int axis = -1);
 /// The integral along `axis` by the trapezoidal rule, of values `dx` apart, or at the places `at` (of y's shape, or of
 /// one axis as long). Floating; the axis goes.
 Tensor trapezoid(const In& y, double dx = 1, int axis = -1);

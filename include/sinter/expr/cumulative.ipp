@@ -8,6 +8,10 @@
 #include <sinter/expr/shapes.hpp>
 #include <sinter/ops/cumulative.hpp>
 
+#include <limits>
+#include <utility>
+#include <vector>
+
 SINTER_NAMESPACE_BEGIN
 namespace expr_detail {
 
@@ -83,6 +87,33 @@ SINTER_DECL Tensor diff(const In& x, int axis, int times) {
     else out = sides.later - sides.earlier;
   }
   return out;
+}
+
+/// Sums of twice as many elements at each step (Hillis and Steele 1986).
+SINTER_DECL Tensor logcumsumexp(const In& x, int axis) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Tensor out(expr_detail::as_floating(x.tensor(), x.where));
+  axis = normalise_axis(axis, out.rank(), "logcumsumexp", x.where);
+  const Dim extent = out.shape()[axis];
+  for (int step = 1; !expr_detail::is_at_most(extent, step); step *= 2) {
+    std::vector<std::pair<int, int>> widths(as_index(out.rank()));
+    widths[as_index(axis)] = {step, -step};
+    out = logaddexp(out, pad(In(out, x.where), widths, -infinity), x.where);
+  }
+  return out;
+}
+
+SINTER_DECL Tensor gradient(const In& x, double spacing, int axis) {
+  const Tensor values(expr_detail::as_floating(x.tensor(), x.where));
+  axis = normalise_axis(axis, values.rank(), "gradient", x.where);
+  const Dim extent = values.shape()[axis];
+  if (expr_detail::is_at_most(extent, 1))
+    throw ShapeError("gradient", "axis " + std::to_string(axis) + " of " + values.shape().text() + " is too short",
+                     x.where, "it needs two elements");
+  const Tensor steps = diff(In(values, x.where), axis) / spacing;
+  const expr_detail::Neighbours sides = expr_detail::neighbours(steps, axis, x.where);
+  const auto step_at = [&](Dim i) { return narrow(In(steps, x.where), axis, i, 1); };
+  return concat({step_at(0), (sides.earlier + sides.later) * 0.5, step_at(extent - Dim(2))}, axis, x.where);
 }
 
 SINTER_DECL Tensor trapezoid(const In& y, double dx, int axis) {

@@ -62,6 +62,24 @@ SINTER_DECL Tensor bernoulli(const In& p) {
     throw DTypeError("bernoulli", "p is " + std::string(name(t.dtype())), p.where, "convert it: p.to(f32)");
   return cast(expr_detail::Term(rand_like(t), p.where) < t, t.dtype());
 }
+namespace expr_detail {
+/// A number for each parameter, drawn by an op that takes a uniform number to start from.
+template <class Op>
+Tensor drawn_on_host(const In& parameter, std::string_view op) {
+  const Term given(parameter);
+  if (!is_floating(given.dtype()))
+    throw DTypeError(op, "the parameter is " + std::string(name(given.dtype())), parameter.where,
+                     "convert it: x.to(f32)");
+  const Term wide(cast(given, DType::f64), parameter.where);
+  const Term start(rand(given.shape(), {.dtype = DType::f64, .device = given.value.device()}, parameter.where),
+                   parameter.where);
+  return cast(apply<Op>(wide, start), given.dtype());
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor poisson(const In& rate) { return expr_detail::drawn_on_host<ops::PoissonSample>(rate, "poisson"); }
+SINTER_DECL Tensor standard_gamma(const In& alpha) {
+  return expr_detail::drawn_on_host<ops::GammaSample>(alpha, "standard_gamma");
+}
 /// A number below 1 that f64 holds, times at most 2^53, is rounded to no more than the number below the product with 1.
 SINTER_DECL Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options,
                            Location where) {

@@ -164,6 +164,8 @@ Tensor polygamma(int order, const In& x);
 Tensor positive(const In& x);
 /// x less its whole part.
 Tensor frac(const In& x);
+/// true: there are no complex numbers.
+Tensor isreal(const In& x);
 /// x = fraction * 2^exponent with 1/2 <= |fraction| < 1; the exponent is i32.
 struct Frexp {
   Tensor fraction, exponent;

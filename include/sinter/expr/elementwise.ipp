@@ -25,6 +25,11 @@ SINTER_DECL Tensor frac(const In& x) {
   return t - expr_detail::apply<ops::Trunc>(t);
 }
 
+SINTER_DECL Tensor isreal(const In& x) {
+  const Ref<TensorImpl> like = x.tensor();
+  return ones(like->type.shape, {.dtype = DType::bool_, .device = like->type.device}, x.where);
+}
+
 SINTER_DECL Frexp frexp(const In& x) {
   const expr_detail::Term t = expr_detail::floating(x);
   Attrs attrs{.dtype = DType::i32, .has_dtype = true};

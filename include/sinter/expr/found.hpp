@@ -15,9 +15,10 @@ struct FoundOptions {
   Scalar fill{0};             // stands where there are fewer
 };
 
-/// The indices of the elements that are not 0, in row-major order: i64 [number, rank of x]. NaN is not 0. torch.nonzero,
-/// numpy.argwhere.
+/// The indices of the elements that are not 0, in row-major order: i64 [number, rank of x]. NaN is not 0. torch.nonzero.
 Tensor nonzero(const In& x, FoundOptions options = {});
+/// The same, as NumPy and PyTorch also call it.
+Tensor argwhere(const In& x, FoundOptions options = {});
 /// The same counted through all elements: i64 [number]. numpy.flatnonzero.
 Tensor flatnonzero(const In& x, FoundOptions options = {});
 /// The elements of x where `mask` (bool) holds, in row-major order: [number]. They broadcast against each other. x[mask]

@@ -170,6 +170,7 @@ SINTER_DECL Tensor nonzero(const In& x, FoundOptions options) {
   }
   return stack(columns, 1, x.where);
 }
+SINTER_DECL Tensor argwhere(const In& x, FoundOptions options) { return nonzero(x, options); }
 SINTER_DECL Tensor masked_select(const In& x, const In& mask, FoundOptions options) {
   using namespace expr_detail;
   const Term given(x), chosen(Term(mask).value, x.where);

@@ -31,6 +31,7 @@
 #include <sinter/expr/products.hpp>
 #include <sinter/expr/resample.hpp>
 #include <sinter/expr/shapes.hpp>
+#include <sinter/expr/special.hpp>
 #include <sinter/expr/statistics.hpp>
 #include <sinter/expr/windows.hpp>
 #include <sinter/tensor/tensor.hpp>

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -48,6 +50,17 @@ struct IndexPutOptions {
 /// and `values` to what they name. torch.index_put.
 Tensor index_put(const In& x, std::span<const Tensor> indices, const In& values, IndexPutOptions options = {});
 Tensor index_put(const In& x, std::initializer_list<Tensor> indices, const In& values, IndexPutOptions options = {});
+/// `x` with `values` at positions that count through all its elements; shapes of both are the same. torch.put.
+Tensor put(const In& x, const In& indices, const In& values, IndexPutOptions options = {});
+/// `x` with slices along `axis` combined with those of `source` at a list of indices. torch.index_reduce.
+Tensor index_reduce(const In& x, int axis, const In& indices, const In& source, ScatterReduction reduction,
+                    ScatterReduceOptions options = {});
+/// `x` where `mask` (bool, of its shape) is false; where it holds, the elements of `source` in row-major order, which
+/// has no fewer. torch.masked_scatter.
+Tensor masked_scatter(const In& x, const In& mask, const In& source);
+/// The index along each axis of a tensor of this shape of the elements at positions that count through all: one tensor
+/// for each axis. numpy.unravel_index.
+std::vector<Tensor> unravel_index(const In& positions, const Shape& shape);
 /// `x` with `value` where `mask` (bool, broadcast) holds. torch.masked_fill.
 Tensor masked_fill(const In& x, const In& mask, const In& value);
 
@@ -68,6 +81,10 @@ Tensor bincount(const In& x, Dim bins, const In& weights);
 /// How many elements lie in each of `bins` parts of [low, high], which are of equal width; the last one includes
 /// `high`. Elements outside, and NaN, do not count. i64 [bins]. numpy.histogram's counts, torch.histc.
 Tensor histogram(const In& x, Dim bins, double low, double high);
+
+/// Rows of `x` [n, d] counted by where they lie in a grid: bins[i] parts of equal width of ranges[i]. i64, of shape
+/// bins. numpy.histogramdd, torch.histogramdd.
+Tensor histogramdd(const In& x, const Shape& bins, std::initializer_list<std::pair<double, double>> ranges);
 
 /// The part of `x` of shape `sizes` that begins at `starts` (numbers, extents, Scalars or tensors of shape ()), one for
 /// each axis; starts are moved so that the part lies inside. jax.lax.dynamic_slice.

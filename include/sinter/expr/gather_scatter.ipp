@@ -213,6 +213,47 @@ SINTER_DECL Tensor index_put(const In& x, std::initializer_list<Tensor> indices,
                              IndexPutOptions options) {
   return index_put(x, std::span<const Tensor>(indices.begin(), indices.size()), values, options);
 }
+SINTER_DECL Tensor put(const In& x, const In& indices, const In& values, IndexPutOptions options) {
+  const Tensor given(x.tensor());
+  const Tensor flat = reshape(In(given, x.where), Shape{given.shape().numel()});
+  return reshape(In(index_put(In(flat, x.where), {Tensor(indices.tensor())}, values, options), x.where), given.shape());
+}
+SINTER_DECL Tensor index_reduce(const In& x, int axis, const In& indices, const In& source, ScatterReduction reduction,
+                                ScatterReduceOptions options) {
+  const Tensor given(x.tensor()), list(indices.tensor()), slices(source.tensor());
+  axis = normalise_axis(axis, given.rank(), "index_reduce", x.where);
+  if (list.rank() != 1 || slices.rank() != given.rank() || !(list.shape()[0] == slices.shape()[axis]))
+    throw ShapeError("index_reduce",
+                     "x is " + given.shape().text() + ", the indices are " + list.shape().text() + ", source is " +
+                         slices.shape().text(),
+                     x.where, "give one index for each slice of source along axis " + std::to_string(axis));
+  Shape along;
+  for (int i = 0; i < given.rank(); ++i) along.push_back(i == axis ? list.shape()[0] : Dim(1));
+  const Tensor wide = expand(In(reshape(In(list, x.where), along), x.where), slices.shape());
+  return scatter_reduce(In(given, x.where), axis, In(wide, x.where), In(slices, x.where), reduction, options);
+}
+/// What is true for the k-th time takes element k - 1.
+SINTER_DECL Tensor masked_scatter(const In& x, const In& mask, const In& source) {
+  const Tensor given(x.tensor()), chosen(mask.tensor()), elements(source.tensor());
+  if (chosen.dtype() != DType::bool_)
+    throw DTypeError("masked_scatter", "the mask is " + std::string(name(chosen.dtype())), x.where,
+                     "compare first: mask != 0");
+  const Tensor wide = expand(In(chosen, x.where), given.shape());
+  const Tensor count = cumsum(In(reshape(In(wide, x.where), Shape{given.shape().numel()}), x.where), 0);
+  const Tensor at = reshape(In(Tensor(maximum(Tensor(count - 1), 0, x.where)), x.where), given.shape());
+  const Tensor list = cast(In(reshape(In(elements, x.where), Shape{elements.shape().numel()}), x.where), given.dtype());
+  return where(wide, take(In(list, x.where), In(at, x.where), 0), given, x.where);
+}
+SINTER_DECL std::vector<Tensor> unravel_index(const In& positions, const Shape& shape) {
+  std::vector<Tensor> out(as_index(shape.rank()));
+  Tensor rest(positions.tensor());
+  for (int axis = shape.rank(); axis-- > 0;) {
+    const Tensor extent = cast(In(shape[axis], positions.where), rest.dtype());
+    out[as_index(axis)] = axis == 0 ? rest : Tensor(remainder(rest, extent, positions.where));
+    if (axis > 0) rest = floor_divide(rest, extent, positions.where);
+  }
+  return out;
+}
 SINTER_DECL Tensor masked_fill(const In& x, const In& mask, const In& value) {
   const Tensor given(x.tensor());
   const Tensor number = cast(In(Tensor(value.tensor()), x.where), given.dtype());
@@ -251,20 +292,52 @@ SINTER_DECL Tensor bincount(const In& x, Dim bins, const In& weights) {
   return expr_detail::record_scatter(counts, reshape(In(given, x.where), flat), reshape(In(weight, x.where), flat), {},
                                      Combine::add, x.where);
 }
-SINTER_DECL Tensor histogram(const In& x, Dim bins, double low, double high) {
+namespace expr_detail {
+/// The bin of each element of a list, and whether it has one.
+struct BinnedList {
+  Tensor bin, is_inside;
+};
+inline BinnedList binned(const Tensor& list, Dim bins, double low, double high, std::string_view op, Location at) {
   if (!(low < high))
-    throw UserError("histogram", "low is " + std::to_string(low) + ", high is " + std::to_string(high), x.where,
+    throw UserError(op, "low is " + std::to_string(low) + ", high is " + std::to_string(high), at,
                     "low must be below high");
+  const Tensor scaled = (list - low) * (Tensor(cast(In(bins, at), list.dtype())) / (high - low));
+  const Tensor last = cast(In(bins - Dim(1), at), DType::i64);
+  return {minimum(cast(In(Tensor(floor(scaled)), at), DType::i64), last), (list >= low) & (list <= high)};
+}
+/// How often each of `bins` numbers is there; what is outside goes to one more bin.
+inline Tensor counts_inside(const BinnedList& list, Dim bins, Location at) {
+  const Tensor none = cast(In(bins, at), DType::i64);
+  const Tensor counts = bincount(In(Tensor(sinter::where(list.is_inside, list.bin, none, at)), at), bins + Dim(1));
+  const Index inside(Slice{Dim(0), bins, 1}, at);
+  return index(In(counts, at), std::span<const Index>(&inside, 1));
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor histogram(const In& x, Dim bins, double low, double high) {
   const Tensor given(expr_detail::as_floating(x.tensor(), x.where));
   const Tensor flat = reshape(In(given, x.where), Shape{given.shape().numel()});
-  const Tensor scaled = (flat - low) * (Tensor(cast(In(bins, x.where), given.dtype())) / (high - low));
-  const Tensor last = cast(In(bins - Dim(1), x.where), DType::i64);
-  const Tensor bin = minimum(cast(In(Tensor(floor(scaled)), x.where), DType::i64), last);
-  // What is outside goes to one more bin.
-  const Tensor at = sinter::where((flat >= low) & (flat <= high), bin, Tensor(last + 1), x.where);
-  const Tensor counts = bincount(In(at, x.where), bins + Dim(1));
-  const Index inside(Slice{Dim(0), bins, 1}, x.where);
-  return index(In(counts, x.where), std::span<const Index>(&inside, 1));
+  return expr_detail::counts_inside(expr_detail::binned(flat, bins, low, high, "histogram", x.where), bins, x.where);
+}
+SINTER_DECL Tensor histogramdd(const In& x, const Shape& bins,
+                               std::initializer_list<std::pair<double, double>> ranges) {
+  const Tensor rows(expr_detail::as_floating(x.tensor(), x.where));
+  if (rows.rank() != 2 || bins.rank() == 0 || !(rows.shape()[1] == Dim(bins.rank())) ||
+      ranges.size() != as_index(bins.rank()))
+    throw ShapeError("histogramdd",
+                     "x is " + rows.shape().text() + ", with bins " + bins.text() + " and " +
+                         std::to_string(ranges.size()) + " ranges",
+                     x.where, "x must be (n, d), with d numbers of bins and d ranges");
+  expr_detail::BinnedList cell;
+  for (int i = 0; i < bins.rank(); ++i) {
+    const auto& [low, high] = ranges.begin()[i];
+    const Tensor column = select(In(rows, x.where), 1, i);
+    const expr_detail::BinnedList part = expr_detail::binned(column, bins[i], low, high, "histogramdd", x.where);
+    const Tensor extent = cast(In(bins[i], x.where), DType::i64);
+    cell.bin = i == 0 ? part.bin : Tensor(cell.bin * extent + part.bin);
+    cell.is_inside = i == 0 ? part.is_inside : Tensor(cell.is_inside & part.is_inside);
+  }
+  return reshape(In(expr_detail::counts_inside(cell, bins.numel(), x.where), x.where), bins);
 }
 
 namespace expr_detail {

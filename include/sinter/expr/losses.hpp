@@ -87,6 +87,10 @@ struct MultilabelOptions {
 /// The mean over the classes, the last axis, of binary cross entropies with logits.
 Tensor multilabel_soft_margin_loss(const In& x, const In& target, MultilabelOptions options = {});
 
+/// The sum over the classes y that are named and those i that are not of max(0, 1 - x[y] + x[i]), divided by the number
+/// of classes. target [n, c] or [c], as x: classes up to the first negative number.
+Tensor multilabel_margin_loss(const In& x, const In& target, LossReduction reduction = LossReduction::mean);
+
 struct MultiMarginOptions {
   double p = 1;
   double margin = 1;

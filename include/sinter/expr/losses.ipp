@@ -223,6 +223,28 @@ SINTER_DECL Tensor multilabel_soft_margin_loss(const In& x, const In& target, Mu
                               "multilabel_soft_margin_loss");
 }
 
+/// Axes: rows, names, classes.
+SINTER_DECL Tensor multilabel_margin_loss(const In& x, const In& target, LossReduction reduction) {
+  const Term score = expr_detail::floating(x), names(target);
+  if (score.rank() == 0 || score.rank() > 2 || !(score.shape() == names.shape()) || !is_integer(names.dtype()))
+    throw ShapeError(
+        "multilabel_margin_loss",
+        "x is " + score.shape().text() + ", target is " + std::string(name(names.dtype())) + " " + names.shape().text(),
+        x.where, "both must be (n, classes) or (classes,), and the target has integers");
+  const Term counts = Term(cumprod(In(cast(0.0 <= names, DType::i32), x.where), -1), x.where) != 0.0;
+  const Term named = where_of(counts, names, Term(In(0, x.where)));
+  const Term own(take_along_axis(score, named, -1), x.where);
+  const Term columns(arange(score.shape()[-1], {.dtype = names.dtype(), .device = score.value.device()}, x.where),
+                     x.where);
+  const auto wide = [&](const Term& t, int axis) { return Term(unsqueeze(t, axis), x.where); };
+  const Term is_own = both(wide(counts, -1), wide(named, -1) == columns);
+  const Term is_named(any(is_own, -2, Keep::yes), x.where);
+  const Term each = expr_detail::at_least(1.0 - wide(own, -1) + wide(score, -2), 0);
+  const Term pairs = where_of(both(wide(counts, -1), expr_detail::apply<ops::Not>(is_named)), each, 0.0);
+  const Term rows = sum_of(mean_of(pairs, -1), -1);
+  return expr_detail::reduced(rows, reduction, "multilabel_margin_loss");
+}
+
 SINTER_DECL Tensor multi_margin_loss(const In& x, const In& target, MultiMarginOptions options) {
   const Term score = expr_detail::floating(x);
   const auto [is_target, weight] = expr_detail::class_rows(score, target, options.weight, "multi_margin_loss");

@@ -19,6 +19,8 @@ Tensor tril(const In& x, int diagonal = 0);
 Tensor triu(const In& x, int diagonal = 0);
 /// The matrix with this vector on its diagonal; of a matrix its diagonal.
 Tensor diag(const In& x, int diagonal = 0);
+/// diag of all elements in row-major order.
+Tensor diagflat(const In& x, int offset = 0);
 /// Vectors along the last axis as diagonals of matrices in the axes `a` and `b` of the result.
 Tensor diag_embed(const In& x, int offset = 0, int a = -2, int b = -1);
 /// Sum of the diagonal.

@@ -84,6 +84,7 @@ SINTER_DECL Tensor diag(const In& x, int offset) {
   throw ShapeError("diag", "x is " + whole.shape().text() + ", a vector or a matrix is required", x.where,
                    "diagonal and diag_embed take further axes");
 }
+SINTER_DECL Tensor diagflat(const In& x, int offset) { return diag_embed(In(ravel(x), x.where), offset); }
 SINTER_DECL Tensor trace(const In& x, int offset, int a, int b) {
   return sum(In(diagonal(x, offset, a, b), x.where), -1);
 }

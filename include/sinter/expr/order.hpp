@@ -25,6 +25,10 @@ Tensor argsort(const In& x, int axis = -1, SortOptions options = {});
 /// Sorted along the first axis, without positions. numpy.msort, torch.msort.
 Tensor msort(const In& x);
 
+/// cummax and cummin, and where along the axis these elements are: of equal ones the last.
+Ordered cummax_with_indices(const In& x, int axis);
+Ordered cummin_with_indices(const In& x, int axis);
+
 struct TopkOptions {
   bool largest = true;  // false: the least
   bool sorted = true;   // the largest (least) one first; false: in the order of x

@@ -4,6 +4,7 @@
 #include <sinter/expr/order.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/expr/cumulative.hpp>
 #include <sinter/expr/elementwise.hpp>
 #include <sinter/expr/gather_scatter.hpp>
 #include <sinter/expr/recording.hpp>
@@ -202,6 +203,28 @@ SINTER_DECL Ordered nanmedian(const In& x, int axis, Keep keep) {
 SINTER_DECL Tensor nanmedian(const In& x) { return nanmedian(In(expr_detail::flat(x), x.where), 0).values; }
 SINTER_DECL Ordered mode(const In& x, int axis, Keep keep) {
   return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::mode, "mode");
+}
+
+namespace expr_detail {
+/// Where the extreme so far is x itself, its position counts; the last of those so far is the place.
+inline Ordered with_places(const In& x, const Tensor& extremes, int axis) {
+  const Term given(x), so_far(extremes, x.where);
+  const int at = normalise_axis(axis, given.rank(), "cummax_with_indices", x.where);
+  Shape along;
+  for (int i = 0; i < given.rank(); ++i) along.push_back(i == at ? given.shape()[i] : Dim(1));
+  const Tensor positions = arange(given.shape()[at], {.dtype = DType::i64, .device = given.value.device()}, x.where);
+  const Term is_extreme = either(given == so_far, given != given);
+  const Term place = where_of(is_extreme, Term(reshape(In(positions, x.where), along), x.where), Term(In(0, x.where)));
+  return {extremes, cummax(place, at)};
+}
+}  // namespace expr_detail
+SINTER_DECL Ordered cummax_with_indices(const In& x, int axis) {
+  const In given(Tensor(x.tensor()), x.where);
+  return expr_detail::with_places(given, cummax(given, axis), axis);
+}
+SINTER_DECL Ordered cummin_with_indices(const In& x, int axis) {
+  const In given(Tensor(x.tensor()), x.where);
+  return expr_detail::with_places(given, cummin(given, axis), axis);
 }
 
 SINTER_DECL Tensor quantile(const In& x, const In& q, Axes axes, QuantileOptions options) {

@@ -41,6 +41,10 @@ Tensor dstack(std::initializer_list<Tensor> parts, Location where = std::source_
 Tensor column_stack(std::span<const Tensor> parts, Location where = std::source_location::current());
 Tensor column_stack(std::initializer_list<Tensor> parts, Location where = std::source_location::current());
 
+/// concat, as PyTorch calls it.
+Tensor cat(std::span<const Tensor> parts, int axis = 0, Location where = std::source_location::current());
+Tensor cat(std::initializer_list<Tensor> parts, int axis = 0, Location where = std::source_location::current());
+
 /// Which axis the first of the vectors runs along: the first, or the second as in plots.
 enum class GridIndexing : std::uint8_t { ij, xy };
 /// Coordinates of the grid that the vectors span: as many tensors as vectors, each of the grid's shape.
@@ -52,6 +56,12 @@ std::vector<Tensor> meshgrid(std::initializer_list<Tensor> vectors, GridIndexing
 /// Rows [number, vectors] of all choices of one element of each vector, the last one fastest; of one vector itself.
 Tensor cartesian_prod(std::span<const Tensor> vectors, Location where = std::source_location::current());
 Tensor cartesian_prod(std::initializer_list<Tensor> vectors, Location where = std::source_location::current());
+
+struct CombinationsOptions {
+  bool with_replacement = false;  // elements may be chosen again
+};
+/// Rows [number, count] of all choices of `count` elements of a vector, in its order. Its extent is guarded by value.
+Tensor combinations(const In& x, int count = 2, CombinationsOptions options = {});
 
 /// The matrices along the diagonal of a larger one, zeros elsewhere; vectors are rows.
 Tensor block_diag(std::span<const Tensor> blocks, Location where = std::source_location::current());

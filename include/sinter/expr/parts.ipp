@@ -131,7 +131,41 @@ SINTER_DECL Tensor cartesian_prod(std::initializer_list<Tensor> vectors, Locatio
   return cartesian_prod(expr_detail::list_of(vectors), where);
 }
 
+namespace expr_detail {
+/// Positions of all choices, one after the other: the last position that can move goes on, those after it follow it.
+inline std::vector<std::int64_t> choices(std::int64_t extent, std::int64_t count, std::int64_t least_step) {
+  std::vector<std::int64_t> row, out;
+  for (std::int64_t i = 0; i < count; ++i) row.push_back(i * least_step);
+  if (extent <= 0 || row.empty() || row.back() >= extent) return out;
+  for (;;) {
+    out.insert(out.end(), row.begin(), row.end());
+    std::int64_t at = count - 1;
+    while (at >= 0 && row[as_index(at)] == extent - 1 - (count - 1 - at) * least_step) --at;
+    if (at < 0) return out;
+    const std::int64_t moved = row[as_index(at)] + 1;
+    for (std::int64_t i = at; i < count; ++i) row[as_index(i)] = moved + (i - at) * least_step;
+  }
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor combinations(const In& x, int count, CombinationsOptions options) {
+  const Tensor vector(x.tensor());
+  if (vector.rank() != 1 || count < 1)
+    throw ShapeError("combinations", std::to_string(count) + " elements of " + vector.shape().text(), x.where,
+                     "it takes one or more elements of a vector");
+  const auto extent = static_cast<std::int64_t>(vector.shape()[0]);
+  const auto positions = expr_detail::choices(extent, count, options.with_replacement ? 0 : 1);
+  const Dim rows = positions.size() / static_cast<std::size_t>(count);
+  if (positions.empty()) return reshape(narrow(In(vector, x.where), 0, 0, 0), {0, count});
+  return take(In(vector, x.where), In(copy_of(positions, {rows, count}), x.where), 0);
+}
+
 // ---- joins
+
+SINTER_DECL Tensor cat(std::span<const Tensor> parts, int axis, Location where) { return concat(parts, axis, where); }
+SINTER_DECL Tensor cat(std::initializer_list<Tensor> parts, int axis, Location where) {
+  return concat(parts, axis, where);
+}
 
 namespace expr_detail {
 template <class F>

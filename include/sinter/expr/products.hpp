@@ -25,7 +25,8 @@ Tensor vdot(const In& a, const In& b);
 Tensor kron(const In& a, const In& b);
 /// Of vectors of three along `axis`; other axes broadcast.
 Tensor cross(const In& a, const In& b, int axis = -1);
-/// [m, k] by [k]; [b, m, k] by [b, k, n].
+/// [m, k] by [k, n]; [m, k] by [k]; [b, m, k] by [b, k, n].
+Tensor mm(const In& a, const In& b);
 Tensor mv(const In& matrix, const In& vector);
 Tensor bmm(const In& a, const In& b);
 

@@ -148,6 +148,12 @@ SINTER_DECL Tensor cross(const In& a, const In& b, int axis) {
   return concat(parts, axis, a.where);
 }
 
+SINTER_DECL Tensor mm(const In& a, const In& b) {
+  const auto pair = expr_detail::promoted_pair(a, b);
+  expr_detail::require_ranks(pair, 2, 2, "mm", "matrices (m, k) and (k, n) are required; matmul takes batches",
+                             a.where);
+  return matmul(In(pair.a, a.where), In(pair.b, a.where));
+}
 SINTER_DECL Tensor mv(const In& matrix, const In& vector) {
   const auto pair = expr_detail::promoted_pair(matrix, vector);
   expr_detail::require_ranks(pair, 2, 1, "mv", "a matrix (m, k) and a vector (k) are required", matrix.where);

@@ -60,6 +60,11 @@ std::vector<Tensor> broadcast_tensors(std::initializer_list<Tensor> parts,
 Tensor narrow(const In& x, int axis, Dim start, Dim length);
 /// One index of the axis, which is dropped; negative ones count from the end.
 Tensor select(const In& x, int axis, Dim position);
+/// Parts of `size` elements of the axis, each `step` after the one before: their number in the axis' place, and their
+/// elements as a new last axis. Tensor.unfold; numpy's sliding_window_view with step 1.
+Tensor unfold(const In& x, int axis, std::int64_t size, std::int64_t step);
+/// x summed over the axes that broadcasting `shape` to x's would add or stretch. Tensor.sum_to_size.
+Tensor sum_to_size(const In& x, const Shape& shape);
 /// The elements (i, i + offset) of the axes `a` and `b`, as the last axis.
 Tensor diagonal(const In& x, int offset = 0, int a = 0, int b = 1);
 /// Element i, j, ... is that at offset + i * strides[0] + j * strides[1] + ... of x in row-major order; all of them

@@ -128,6 +128,34 @@ SINTER_DECL Tensor narrow(const In& x, int axis, Dim start, Dim length) {
   return expr_detail::part_of(whole, axis, start, start + length, x.where);
 }
 
+SINTER_DECL Tensor unfold(const In& x, int axis, std::int64_t size, std::int64_t step) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "unfold", x.where);
+  if (size < 1 || step < 1 || !expr_detail::is_at_most(size, whole.shape()[axis]))
+    throw ShapeError("unfold",
+                     "parts of " + std::to_string(size) + " elements, each " + std::to_string(step) +
+                         " after the one before, of axis " + std::to_string(axis) + " of " + whole.shape().text(),
+                     x.where, "both must be at least 1, and a part must fit");
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.axes.push_back(axis);
+  attrs.set(ops::Windows::sizes, IntVector{size});
+  attrs.set(ops::Windows::strides, IntVector{step});
+  return expr_detail::record<ops::Windows>({Leaf(whole.impl())}, std::move(shared), x.where);
+}
+SINTER_DECL Tensor sum_to_size(const In& x, const Shape& shape) {
+  const Tensor whole(x.tensor());
+  const Shape from = whole.shape();
+  const int added = from.rank() - shape.rank();
+  if (added < 0 || !(broadcast(from, shape, "sum_to_size", x.where) == from))
+    throw ShapeError("sum_to_size", "x is " + from.text() + ", the shape is " + shape.text(), x.where,
+                     "the shape must broadcast to that of x");
+  std::vector<int> axes;
+  for (int i = 0; i < from.rank(); ++i)
+    if (i < added || !(shape[i - added] == from[i])) axes.push_back(i);
+  return axes.empty() ? whole : reshape(In(sum(In(whole, x.where), axes), x.where), shape);
+}
+
 SINTER_DECL Tensor select(const In& x, int axis, Dim position) {
   const Tensor whole(x.tensor());
   axis = normalise_axis(axis, whole.rank(), "select", x.where);

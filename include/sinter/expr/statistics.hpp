@@ -72,6 +72,8 @@ struct NormalizeOptions {
 Tensor normalize(const In& x, NormalizeOptions options = {});
 /// The cosine of the angle of a and b along an axis; each length counts as at least eps.
 Tensor cosine_similarity(const In& a, const In& b, int axis = 1, double eps = 1e-8);
+/// x with each slice along `axis` whose norm is above `largest` scaled down to it. torch.renorm.
+Tensor renorm(const In& x, double p, int axis, double largest);
 struct PairwiseDistanceOptions {
   double p = 2;
   double eps = 1e-6;

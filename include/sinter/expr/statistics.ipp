@@ -174,6 +174,17 @@ SINTER_DECL Tensor normalize(const In& x, NormalizeOptions options) {
   const expr_detail::Term t = expr_detail::floating(x);
   return t / expr_detail::at_least(expr_detail::norm_of(t, options.axis, options.p, Keep::yes), options.eps);
 }
+SINTER_DECL Tensor renorm(const In& x, double p, int axis, double largest) {
+  using expr_detail::Term;
+  const Term t = expr_detail::floating(x);
+  axis = normalise_axis(axis, t.rank(), "renorm", x.where);
+  std::vector<int> others;
+  for (int i = 0; i < t.rank(); ++i)
+    if (i != axis) others.push_back(i);
+  const Term size = others.empty() ? expr_detail::absolute(t) : expr_detail::norm_of(t, others, p, Keep::yes);
+  const Term is_long = largest < size;
+  return t * where_of(is_long, largest / where_of(is_long, size, 1.0), 1.0);
+}
 SINTER_DECL Tensor cosine_similarity(const In& a, const In& b, int axis, double eps) {
   using expr_detail::Term;
   const Term x = expr_detail::floating(a), y = expr_detail::floating(b);

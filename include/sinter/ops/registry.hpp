@@ -8,12 +8,13 @@
 #include <sinter/ops/comparison.hpp>
 #include <sinter/ops/control.hpp>
 #include <sinter/ops/conv.hpp>
-#include <sinter/ops/cumulative.hpp>
 #include <sinter/ops/convolution.hpp>
+#include <sinter/ops/cumulative.hpp>
 #include <sinter/ops/custom_derivative.hpp>
 #include <sinter/ops/elementary.hpp>
 #include <sinter/ops/flip.hpp>
 #include <sinter/ops/found.hpp>
+#include <sinter/ops/host_elementwise.hpp>
 #include <sinter/ops/join.hpp>
 #include <sinter/ops/layer_norm.hpp>
 #include <sinter/ops/leaf.hpp>

@@ -34,7 +34,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Sinh, ops::Cosh, ops::Asinh, ops::Acosh, ops::Atanh, ops::Cbrt, ops::Hypot, ops::Logaddexp, ops::Logaddexp2,
     ops::Logit, ops::Xlogy, ops::Xlog1py, ops::Lerp,
     // special
-    ops::Erfc, ops::Erfinv, ops::Lgamma, ops::Digamma, ops::Polygamma, ops::Sinc, ops::I0, ops::I0e, ops::I1, ops::I1e,
+    ops::Erfc, ops::Erfcx, ops::Erfinv, ops::Ndtri, ops::Zeta, ops::Lgamma, ops::Digamma, ops::Polygamma, ops::Sinc,
+    ops::I0, ops::I0e, ops::I1, ops::I1e,
     // bits
     ops::IsNan, ops::IsInf, ops::IsFinite, ops::IsPosInf, ops::IsNegInf, ops::Signbit, ops::Copysign, ops::Nextafter,
     ops::Ldexp, ops::FrexpFraction, ops::FrexpExponent, ops::LeftShift, ops::RightShift, ops::Popcount, ops::Bitcast,
@@ -46,6 +47,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Add, ops::Sub, ops::Mul, ops::Div, ops::FloorDivide, ops::Rem, ops::Pow, ops::Maximum, ops::Minimum,
     ops::Clamp, ops::ClampToNumbers, ops::And, ops::Or, ops::Xor, ops::Eq, ops::Ne, ops::Lt, ops::Le, ops::Gt, ops::Ge,
     ops::Where, ops::SelectGradient,
+    // elementwise on the host
+    ops::Gcd, ops::Bessel, ops::PoissonSample, ops::GammaSample,
     // reduction, statistics
     ops::Sum, ops::Prod, ops::Amax, ops::Amin, ops::Extent, ops::ElementCount, ops::Mean, ops::Var, ops::Any, ops::All,
     ops::Argmax, ops::Argmin,

@@ -18,6 +18,29 @@ struct Erfc {
   static ValList vjp(const VjpArgs& a) { return {a.dout * (-2 * std::numbers::inv_sqrtpi * exp(-square(a.in[0])))}; }
 };
 
+/// e^(x^2) erfc(x): what erfc is without its fall.
+struct Erfcx {
+  static constexpr OpInfo info{.name = "erfcx", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::erfcx(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * (2 * (a.in[0] * a.out - std::numbers::inv_sqrtpi))}; }
+};
+
+/// The inverse of the distribution function of the standard normal distribution.
+struct Ndtri {
+  static constexpr OpInfo info{.name = "ndtri", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue p) { return ops_detail::normal_quantile(s, p); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * (exp(square(a.out) / 2) * 2.50662827463100050242)}; }
+};
+
+/// Hurwitz's zeta function, of an order above 1 and q > 0. There is no derivative by the order.
+struct Zeta {
+  static constexpr OpInfo info{.name = "zeta", .arity = 2, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue order, ScalarValue q) { return ops_detail::zeta(s, order, q); }
+  static ValList vjp(const VjpArgs& a) {
+    return {Val{}, -(a.dout * a.in[0] * apply(op_info<Zeta>, {a.in[0] + 1, a.in[1]}))};
+  }
+};
+
 /// The inverse of erf, of numbers in [-1, 1].
 struct Erfinv {
   static constexpr OpInfo info{.name = "erfinv", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};

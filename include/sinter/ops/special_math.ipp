@@ -34,6 +34,24 @@ SINTER_DECL SV erfc(SB& s, SV x) {
   return s.select(is_nan(s, x), x, result);
 }
 
+/// 1 / (a sqrt(pi)) times 1 - z + 3 z^2 - 15 z^3 + ... with z = 1 / (2 a^2), for large a (DLMF 7.12.1).
+inline SV erfcx_far(SB& s, SV a) {
+  static constexpr double series[] = {1, -1, 3, -15, 105, -945, 10395, -135135};
+  const SV inverse = s.div(s.imm(1, a), a), z = times(s, s.mul(inverse, inverse), 0.5);
+  return s.mul(times(s, inverse, 0.56418958354775628695), horner(s, series, z));
+}
+/// Of negative x it is 2 e^(x^2) less that of -x.
+SINTER_DECL SV erfcx(SB& s, SV x) {
+  const double limit = of(x, 9.0, 25.0);
+  const SV a = s.abs(x), is_far = is_above(s, a, limit);
+  const SV near = scaled_erfc(s, s.select(is_far, s.imm(limit, x), a));
+  const SV positive = s.select(is_far, erfcx_far(s, s.select(is_far, a, s.imm(limit, x))), near);
+  const SV mirrored = s.sub(s.div(s.imm(2, x), gauss_of_square(s, s.min(a, s.imm(of(x, 9.5, 27.0), x)))), positive);
+  const SV result =
+      s.select(is_less(s, x, 0), choose(s, is_above(s, a, of(x, 9.4, 26.65)), infinite, mirrored), positive);
+  return s.select(is_nan(s, x), x, result);
+}
+
 /// A polynomial, and steps of Halley: with d = (erf(y) - a) / erf'(y), y - d / (1 + y d). Near 1 with erfc and 1 - a.
 SINTER_DECL SV erf_inverse(SB& s, SV x) {
   namespace f = coefficients_f32;
@@ -55,6 +73,25 @@ SINTER_DECL SV erf_inverse(SB& s, SV x) {
   const SV inside = s.select(is_less(s, a, of(x, 0x1p-100, 0x1p-900)), times(s, a, 0.88622692545275801365), y);
   const SV result = choose(s, is_equal(s, a, 1), infinite, choose(s, is_above(s, a, 1), undefined, inside));
   return s.select(is_nan(s, x), x, copy_sign(s, result, x));
+}
+
+/// sqrt(2) times the y of which erfc is twice the smaller one of p and 1 - p. The first y has e^(-y^2) / (y sqrt(pi)) in
+/// the tail, and is near the middle that of erf_inverse; then steps of Halley.
+SINTER_DECL SV normal_quantile(SB& s, SV p) {
+  const SV one = s.imm(1, p), is_low = is_less(s, p, 0.5), smaller = s.select(is_low, p, s.sub(one, p));
+  const SV is_tail = is_less(s, smaller, 0.02);
+  const SV rest = s.select(s.and_(is_tail, is_above(s, smaller, 0)), s.add(smaller, smaller), s.imm(0.04, p));
+  const SV power = s.neg(s.log(rest)), half_log = times(s, s.log(times(s, power, 3.14159265358979323846)), 0.5);
+  SV y = s.sqrt(s.sub(power, half_log));
+  for (int step = 0; step < of(p, 2, 3); ++step) {
+    const SV above = s.sub(s.div(rest, gauss_of_square(s, y)), scaled_erfc(s, s.min(y, s.imm(27, p))));
+    const SV difference = times(s, above, 0.88622692545275801365);  // sqrt(pi) / 2
+    y = s.sub(y, s.div(difference, s.fma(y, difference, one)));
+  }
+  const SV middle = erf_inverse(s, s.select(is_tail, s.imm(0.5, p), s.sub(one, s.add(smaller, smaller))));
+  const SV size = times(s, s.select(is_tail, y, middle), 1.41421356237309504880);
+  const SV bounded = choose(s, is_equal(s, smaller, 0), infinite, choose(s, is_less(s, smaller, 0), undefined, size));
+  return s.select(is_nan(s, p), p, s.select(is_low, s.neg(bounded), bounded));
 }
 
 // ---- gamma functions ------------------------------------------------------------------------------------------------
@@ -178,6 +215,37 @@ SINTER_DECL SV polygamma(SB& s, SV x, int order) {
   for (int i = 2; i <= order; ++i) scale *= i;
   const SV result = times(s, s.fma(of_y, tail, sum), scale);
   return choose(s, is_less(s, x, 0), undefined, s.select(is_equal(s, x, infinite), s.imm(0, x), result));
+}
+
+/// Ten terms, and the sum of the others by Euler and Maclaurin (DLMF 25.11.5). Factors are paired, so that none
+/// overflows before what it multiplies is 0.
+SINTER_DECL SV zeta(SB& s, SV order, SV q) {
+  static constexpr double coefficients[] = {1.0 / 12,
+                                            -1.0 / 720,
+                                            1.0 / 30240,
+                                            -1.0 / 1209600,
+                                            1.0 / 47900160,
+                                            -691.0 / 1307674368000,
+                                            1.0 / 74724249600,
+                                            -3617.0 / 10670622842880000,
+                                            43867.0 / 5109094217170944000};  // B_2k / (2k)!
+  const SV one = s.imm(1, q), is_inside = s.and_(is_above(s, q, 0), is_above(s, order, 1));
+  const SV exponent = s.neg(s.select(is_inside, order, s.imm(2, q)));
+  SV y = s.select(is_inside, q, one), sum = s.imm(0, q);
+  for (int i = 0; i < 10; ++i) {
+    sum = s.add(sum, s.pow(y, exponent));
+    y = s.add(y, one);
+  }
+  const SV bounded = s.min(s.neg(exponent), s.imm(of(q, 100.0, 400.0), q)), inverse = s.div(one, y);
+  SV rising = s.mul(bounded, inverse), tail = s.add(s.div(y, s.sub(s.neg(exponent), one)), s.imm(0.5, q));
+  for (int k = 0; k < 9; ++k) {
+    tail = s.fma(rising, s.imm(coefficients[k], q), tail);
+    const SV next = s.mul(plus(s, bounded, 2 * k + 1), inverse), after = s.mul(plus(s, bounded, 2 * k + 2), inverse);
+    rising = s.mul(s.mul(rising, next), after);
+  }
+  const SV inside = s.fma(s.pow(y, exponent), tail, sum);
+  const SV is_pole = s.or_(is_equal(s, order, 1), s.and_(is_above(s, order, 1), is_equal(s, q, 0)));
+  return s.select(is_inside, inside, choose(s, is_pole, infinite, s.imm(undefined, q)));
 }
 
 // ---- sinc and Bessel functions --------------------------------------------------------------------------------------

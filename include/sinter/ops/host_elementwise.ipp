@@ -1,0 +1,226 @@
+// The steps: Euclid's, series and integrals of Bessel functions, rejection of random numbers.
+#pragma once
+
+#include <sinter/ops/host_elementwise.hpp>
+
+#include <sinter/base/index.hpp>
+#include <sinter/base/threads.hpp>
+#include <sinter/ops/batch.hpp>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// Operands of one shape and of this dtype, which the result has, too.
+inline Type elements_of(const InferArgs& args, DType dtype) {
+  for (const Type& type : args.in)
+    if (type.dtype != dtype)
+      throw DTypeError(args.op, operands_text(args), args.where, "it takes " + std::string(name(dtype)) + " alone");
+  if (args.in.size() == 2 && !(args.in[0].shape == args.in[1].shape))
+    throw ShapeError(args.op, operands_text(args), args.where, "operands have one shape; expand them first");
+  return args.in[0];
+}
+/// A batch is more elements.
+inline Batched batch_elements(const BatchArgs& a) {
+  std::vector<Val> operands;
+  for (std::size_t i = 0; i < a.in.size(); ++i) operands.push_back(with_batch(a, i));
+  return apply(a.op, operands, a.attrs);
+}
+template <class T, class F>
+void for_each_element(HostCall& call, double nanoseconds, F&& value_at) {
+  T* out = call.out[0].as<T>();
+  parallel_for(call.out[0].numel, nanoseconds, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) out[i] = value_at(i);
+  });
+}
+
+/// Without signs, of which the least i64 has no opposite: the result wraps as the sum of two numbers does.
+inline std::int64_t greatest_common_divisor(std::int64_t a, std::int64_t b) {
+  const auto size = [](std::int64_t x) {
+    return x < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
+  };
+  std::uint64_t x = size(a), y = size(b);
+  while (y != 0) {
+    const std::uint64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return static_cast<std::int64_t>(x);
+}
+
+// ---- Bessel functions of the second kind, modified ------------------------------------------------------------------
+
+/// K_n(x) e^x for x > 2, n of 0 and 1: the integral of e^(-x (cosh t - 1)) cosh(n t) over t > 0 (DLMF 10.32.9) by the
+/// trapezoidal rule, whose error falls exponentially with the step.
+inline double scaled_bessel_k_far(int order, double x) {
+  if (std::isinf(x)) return 0;
+  const double step = std::min(0.125, 0.7 / std::sqrt(x));
+  double sum = 0.5, term = 1;
+  for (int i = 1; term > 1e-18 * sum; ++i) {
+    const double t = step * i, half = std::sinh(t / 2);
+    term = std::exp(-2 * x * half * half) * (order == 0 ? 1 : std::cosh(t));
+    sum += term;
+  }
+  return sum * step;
+}
+/// K_n(x) for 0 < x <= 2: power series with logarithms (DLMF 10.31.1).
+inline double bessel_k_near(int order, double x) {
+  const double z = x * x / 4, log_half = std::log(x / 2);
+  double digamma = -std::numbers::egamma, term = 1, sum = 0;  // digamma(k + 1), z^k / (k! (k + n)!)
+  for (int k = 0; k < 20; ++k) {
+    const double next = digamma + 1.0 / (k + 1);
+    sum += term * (order == 0 ? digamma - log_half : log_half - (digamma + next) / 2);
+    term *= z / ((k + 1.0) * (k + 1.0 + order));
+    digamma = next;
+  }
+  return order == 0 ? sum : 1 / x + x / 2 * sum;
+}
+inline double bessel_k(int order, double x, bool is_scaled) {
+  if (std::isnan(x) || x < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (x == 0) return std::numeric_limits<double>::infinity();
+  if (x <= 2) return bessel_k_near(order, x) * (is_scaled ? std::exp(x) : 1);
+  return scaled_bessel_k_far(order, x) * (is_scaled ? 1 : std::exp(-x));
+}
+/// Of those of the second kind the C library says that negative numbers are poles; they are outside.
+inline double bessel(ops::BesselFunction function, double x) {
+  using enum ops::BesselFunction;
+  switch (function) {
+    case j0: return ::j0(x);
+    case j1: return ::j1(x);
+    case y0: return x < 0 ? std::numeric_limits<double>::quiet_NaN() : ::y0(x);
+    case y1: return x < 0 ? std::numeric_limits<double>::quiet_NaN() : ::y1(x);
+    case k0: return bessel_k(0, x, false);
+    case k1: return bessel_k(1, x, false);
+    case k0e: return bessel_k(0, x, true);
+    case k1e: return bessel_k(1, x, true);
+  }
+  return x;
+}
+
+// ---- random numbers -------------------------------------------------------------------------------------------------
+
+/// SplitMix64 (Steele, Lea and Flood 2014), started by a uniform number.
+class ElementGenerator {
+ public:
+  explicit ElementGenerator(double uniform) : state_(std::bit_cast<std::uint64_t>(uniform)) {}
+  /// In (0, 1).
+  double uniform() {
+    state_ += 0x9e3779b97f4a7c15u;
+    std::uint64_t z = (state_ ^ (state_ >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (static_cast<double>((z ^ (z >> 31)) >> 12) + 0.5) * 0x1p-52;
+  }
+  /// Box and Muller 1958; the second number is not kept.
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log(uniform()));
+    return radius * std::cos(2 * std::numbers::pi * uniform());
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// log(k!) by Stirling's series from 10 on. Not std::lgamma, which writes a variable that threads share.
+inline double log_factorial(double k) {
+  double product = 1;
+  for (; k < 10; k += 1) product *= k + 1;
+  const double x = k + 1, inverse = 1 / (x * x);
+  const double series = (1.0 / 12 - inverse * (1.0 / 360 - inverse * (1.0 / 1260 - inverse / 1680))) / x;
+  return (x - 0.5) * std::log(x) - x + 0.91893853320467274178 + series - std::log(product);
+}
+/// Few are expected: as many as uniform numbers can be multiplied before the product is below e^-rate. Many:
+/// transformed rejection with squeeze (PTRS; Hoermann 1993).
+inline double poisson_sample(double rate, ElementGenerator random) {
+  if (std::isnan(rate) || rate < 0 || std::isinf(rate)) return std::numeric_limits<double>::quiet_NaN();
+  if (rate < 10) {
+    const double limit = std::exp(-rate);
+    double count = 0;
+    for (double product = random.uniform(); product > limit; product *= random.uniform()) count += 1;
+    return count;
+  }
+  const double b = 0.931 + 2.53 * std::sqrt(rate), a = -0.059 + 0.02483 * b, log_rate = std::log(rate);
+  const double log_inverse_alpha = std::log(1.1239 + 1.1328 / (b - 3.4)), squeeze = 0.9277 - 3.6224 / (b - 2);
+  for (;;) {
+    const double u = random.uniform() - 0.5, v = random.uniform(), us = 0.5 - std::abs(u);
+    const double k = std::floor((2 * a / us + b) * u + rate + 0.43);
+    if (us >= 0.07 && v <= squeeze) return k;
+    if (k < 0 || (us < 0.013 && v > us)) continue;
+    if (std::log(v) + log_inverse_alpha - std::log(a / (us * us) + b) <= k * log_rate - rate - log_factorial(k))
+      return k;
+  }
+}
+/// Marsaglia and Tsang 2000; below 1 by way of the next parameter.
+inline double gamma_sample(double alpha, ElementGenerator random) {
+  if (!(alpha > 0) || std::isinf(alpha)) return std::numeric_limits<double>::quiet_NaN();
+  const double boost = alpha < 1 ? std::pow(random.uniform(), 1 / alpha) : 1;
+  const double d = (alpha < 1 ? alpha + 1 : alpha) - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    const double x = random.normal(), root = 1 + c * x, v = root * root * root;
+    if (root > 0 && std::log(random.uniform()) < x * x / 2 + d - d * v + d * std::log(v)) return boost * d * v;
+  }
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL Type Gcd::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::i64); }
+SINTER_DECL void Gcd::run_on_host(HostCall& call) {
+  const auto *a = call.in[0].as<std::int64_t>(), *b = call.in[1].as<std::int64_t>();
+  ops_detail::for_each_element<std::int64_t>(
+      call, 100, [=](std::int64_t i) { return ops_detail::greatest_common_divisor(a[i], b[i]); });
+}
+SINTER_DECL Batched Gcd::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
+
+SINTER_DECL Type Bessel::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
+SINTER_DECL void Bessel::run_on_host(HostCall& call) {
+  const auto* x = call.in[0].as<double>();
+  const BesselFunction which = call.attrs[function];
+  ops_detail::for_each_element<double>(call, 100, [=](std::int64_t i) { return ops_detail::bessel(which, x[i]); });
+}
+/// Those of order 1 by those of order 0 and themselves (DLMF 10.6.2, 10.29.2).
+SINTER_DECL ValList Bessel::vjp(const VjpArgs& a) {
+  using enum BesselFunction;
+  const Val x = a.in[0];
+  const auto of = [&](BesselFunction which) { return apply(op_info<Bessel>, {x}, Attrs{}.with(function, which)); };
+  switch (a.attrs[function]) {
+    case j0: return {-(a.dout * of(j1))};
+    case j1: {
+      const Val is_zero = eq(x, 0);
+      return {a.dout * (of(j0) - where(is_zero, 0.5, a.out / where(is_zero, 1, x)))};
+    }
+    case y0: return {-(a.dout * of(y1))};
+    case y1: return {a.dout * (of(y0) - a.out / x)};
+    case k0: return {-(a.dout * of(k1))};
+    case k1: return {-(a.dout * (of(k0) + a.out / x))};
+    case k0e: return {a.dout * (a.out - of(k1e))};
+    case k1e: return {a.dout * (a.out - of(k0e) - a.out / x)};
+  }
+  return {Val{}};
+}
+SINTER_DECL Batched Bessel::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
+
+SINTER_DECL Type PoissonSample::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
+SINTER_DECL void PoissonSample::run_on_host(HostCall& call) {
+  const auto *rate = call.in[0].as<double>(), *start = call.in[1].as<double>();
+  ops_detail::for_each_element<double>(call, 100, [=](std::int64_t i) {
+    return ops_detail::poisson_sample(rate[i], ops_detail::ElementGenerator(start[i]));
+  });
+}
+SINTER_DECL Batched PoissonSample::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
+
+SINTER_DECL Type GammaSample::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
+SINTER_DECL void GammaSample::run_on_host(HostCall& call) {
+  const auto *alpha = call.in[0].as<double>(), *start = call.in[1].as<double>();
+  ops_detail::for_each_element<double>(call, 100, [=](std::int64_t i) {
+    return ops_detail::gamma_sample(alpha[i], ops_detail::ElementGenerator(start[i]));
+  });
+}
+SINTER_DECL Batched GammaSample::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
+
+}  // namespace ops
+SINTER_NAMESPACE_END
