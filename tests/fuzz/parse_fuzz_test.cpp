@@ -239,7 +239,7 @@ constexpr std::string_view nodes[] = {
     "searchsorted(%v, %x)",
     "nonzero(%x) {size=3}",
     "unique(%x) {size=3}",
-    "bessel(%x) {function=k0}",
+    "bessel(%d) {function=k0}",
     "window_max(%p) {axes=[2, 3]}",
     "one_hot(%i) {classes=5, dtype=f32}",
     "full {shape=[3], value=2, dtype=f32}",
@@ -370,7 +370,7 @@ std::string with_attribute(std::string_view node, std::string_view name, const s
 
 std::string in_graph(const std::string& made) {
   return "graph(%x: f32[3, 4], %y: f32[4, 2], %v: f32[4], %b: bool[3, 4], %i: i64[3], %n: i64[], %p: f32[1, 2, 5, 5], "
-         "%w: f32[3, 2, 2, 2], %q: f32[2, 3, 4], %s: f32[s0], %k: i32[3], %t: f32[]) { return " +
+         "%w: f32[3, 2, 2, 2], %q: f32[2, 3, 4], %s: f32[s0], %k: i32[3], %t: f32[], %d: f64[3]) { return " +
          made + " }";
 }
 
