@@ -57,7 +57,7 @@ class CallCut {
   std::vector<std::int32_t> kept_before_gradients() const {
     std::vector<std::int32_t> found;
     std::vector<bool> is_after(joint_.nodes().size());
-    for (Value v : std::span(joint_.inputs()).subspan(inputs_)) is_after[as_index(v.node)] = true;
+    for (Value v : joint_.inputs().subspan(inputs_)) is_after[as_index(v.node)] = true;
     for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
       for (Value v : joint_.nodes()[id].inputs)
         if (is_after[as_index(v.node)]) is_after[id] = true;

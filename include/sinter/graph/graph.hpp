@@ -79,8 +79,8 @@ class Graph {
   const Node& node(std::int32_t id) const { return (*nodes_)[as_index(id)]; }
   const Node& node(Value v) const { return node(v.node); }
   const Type& type(Value v) const { return node(v).types[as_index(v.result)]; }
-  const std::vector<Value>& inputs() const { return inputs_; }
-  const std::vector<Value>& outputs() const { return outputs_; }
+  std::span<const Value> inputs() const;
+  std::span<const Value> outputs() const;
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
   /// What an extent counts as where costs are weighed: symbols at their hints, or at `unknown_extent` where the graph
   /// knows none, as in sub-graphs whose trace has not ended. No size is computed with it.

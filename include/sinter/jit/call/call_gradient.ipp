@@ -170,7 +170,7 @@ class CallGradientRule final : public CallRule {
 
 SINTER_DECL std::shared_ptr<const Graph> CallGradientRule::forward() const {
   const Graph& program = code_->program_;
-  const Graph results = with_outputs(program, std::span(program.outputs()).first(code_->results()));
+  const Graph results = with_outputs(program, program.outputs().first(code_->results()));
   return std::make_shared<const Graph>(instance_of(Dce{.drops_effects = true}(results)));
 }
 
