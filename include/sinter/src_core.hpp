@@ -26,6 +26,7 @@
 #include <sinter/graph/hash.ipp>
 #include <sinter/graph/instance.ipp>
 #include <sinter/graph/lexer.ipp>
+#include <sinter/graph/op_info.ipp>
 #include <sinter/graph/parse.ipp>
 #include <sinter/graph/pending_node.ipp>
 #include <sinter/graph/print.ipp>

@@ -31,7 +31,7 @@ DEFINED_ABOVE = {
         SlotRef::operator+= SlotRef::operator-= SlotRef::operator*= SlotRef::operator/=
         Variable::Variable Variable::set Variable::value VariableSlot::of_this_thread
         Variable::operator+= Variable::operator-= Variable::operator*= Variable::operator/=
-        In::In In::tensor Index::Index IndexList::IndexList
+        In::In In::tensor Index::Index
         Scalar::number Scalar::of_dim tensor_detail::read_floating tensor_detail::read_integer
         Predicate::operator_bool operator! operator& operator| tensor_detail::compare""",
     ("ops tensor", "expr"): "operator+ operator- operator* operator/",   # of Scalars; ops has those of Vals

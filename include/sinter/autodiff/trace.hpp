@@ -110,7 +110,7 @@ std::vector<Ref<TensorImpl>> values_of(const R& result) {
   return values_in(tree::view_of(result));
 }
 template <class R>
-SINTER_COLD R with_values(R result, std::span<const Ref<TensorImpl>> values) {
+SINTER_COLD R with_values(R result, const std::vector<Ref<TensorImpl>>& values) {
   fill_values(tree::part_of(result), values.data());
   return result;
 }

@@ -22,7 +22,7 @@ class Grads {
  public:
   /// The gradient of `variable`. Throws UserError if the function was not differentiated by it.
   Tensor operator[](const Variable& variable) const;
-  std::size_t size() const { return entries_.size(); }
+  std::size_t size() const;
   void add(std::shared_ptr<VariableSlot> slot, Tensor gradient);
 
  private:
@@ -32,13 +32,15 @@ class Grads {
 /// Numbers of arguments that are chosen at run time. Negative ones count from the end.
 class ArgumentNumbers {
  public:
-  ArgumentNumbers(std::initializer_list<int> numbers) : numbers_(numbers) {}
+  ArgumentNumbers(std::initializer_list<int> numbers);
   template <IntegerList L>
-  ArgumentNumbers(const L& numbers) : numbers_(std::begin(numbers), std::end(numbers)) {}
-  std::span<const int> list() const { return numbers_; }
+  ArgumentNumbers(const L& numbers) {
+    for (auto number : numbers) numbers_.push_back(static_cast<std::int64_t>(number));
+  }
+  const IntVector& list() const { return numbers_; }
 
  private:
-  std::vector<int> numbers_;
+  IntVector numbers_;
 };
 
 namespace autodiff_detail {

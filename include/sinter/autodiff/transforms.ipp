@@ -16,6 +16,10 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
+SINTER_DECL ArgumentNumbers::ArgumentNumbers(std::initializer_list<int> numbers)
+    : numbers_(numbers.begin(), numbers.end()) {}
+
+SINTER_DECL std::size_t Grads::size() const { return entries_.size(); }
 SINTER_DECL void Grads::add(std::shared_ptr<VariableSlot> slot, Tensor gradient) {
   entries_.emplace_back(std::move(slot), std::move(gradient));
 }
@@ -81,8 +85,8 @@ inline void require_parameters(std::string_view op, std::size_t parameters, Loca
 SINTER_DECL std::vector<std::size_t> checked_numbers(const ArgumentNumbers& numbers, std::size_t count,
                                                      Location where) {
   std::vector<std::size_t> out;
-  const int arguments = static_cast<int>(count);
-  for (int number : numbers.list()) {
+  const auto arguments = static_cast<std::int64_t>(count);
+  for (std::int64_t number : numbers.list()) {
     if (number < -arguments || number >= arguments)
       throw IndexError("grad",
                        "there is no argument " + std::to_string(number) + ": the function is called with " +

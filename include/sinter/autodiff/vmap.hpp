@@ -26,13 +26,15 @@ class LeafAxes {
   LeafAxes(int axis);
   LeafAxes(std::initializer_list<int> axes);
   template <IntegerList L>
-  LeafAxes(const L& axes) : axes_(std::begin(axes), std::end(axes)), is_list_(true) {}
+  LeafAxes(const L& axes) : is_list_(true) {
+    for (auto axis : axes) axes_.push_back(static_cast<std::int64_t>(axis));
+  }
   bool is_list() const { return is_list_; }
   std::size_t size() const { return axes_.size(); }
-  int operator[](std::size_t i) const { return is_list_ ? axes_[i] : axes_[0]; }
+  int operator[](std::size_t i) const { return static_cast<int>(is_list_ ? axes_[i] : axes_[0]); }
 
  private:
-  std::vector<int> axes_;
+  IntVector axes_;
   bool is_list_ = false;
 };
 
@@ -45,12 +47,15 @@ class MappedAxes {
   MappedAxes(std::initializer_list<LeafAxes> axes);
   MappedAxes(std::vector<LeafAxes> axes);
   template <IntegerList L>
-  MappedAxes(const L& axes) : axes_(std::begin(axes), std::end(axes)), is_list_(true) {}
+  MappedAxes(const L& axes) : is_list_(true) {
+    for (auto axis : axes) add(static_cast<int>(axis));
+  }
   bool is_list() const { return is_list_; }
-  std::size_t size() const { return axes_.size(); }
-  const LeafAxes& operator[](std::size_t i) const { return is_list_ ? axes_[i] : axes_[0]; }
+  std::size_t size() const;
+  const LeafAxes& operator[](std::size_t i) const;
 
  private:
+  void add(int axis);
   std::vector<LeafAxes> axes_;
   bool is_list_ = false;
 };
@@ -62,8 +67,8 @@ OpenTrace open_map(Location where);
 /// Replaces the leaves of argument number `number` by examples of them along `axes`.
 void map_argument(TransformTrace& trace, tree::Part argument, const LeafAxes& axes, std::size_t number, Location where);
 /// Ends the trace: results with the batch at `axes` (one per result), assignments handed out.
-std::vector<Ref<TensorImpl>> finish_map(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
-                                        std::span<const int> axes);
+std::vector<Ref<TensorImpl>> finish_map(OpenTrace trace, const std::vector<Ref<TensorImpl>>& results,
+                                        const IntVector& axes);
 
 /// How a mapped result is held: a Scalar for each example is a Tensor.
 template <class R>
@@ -96,8 +101,8 @@ void check_leaf_count(const LeafAxes& axes, std::size_t leaves, std::string_view
 
 /// The out axis of each leaf of a result.
 template <class R>
-std::vector<int> axes_of_result(const R& result, const MappedAxes& axes, Location where) {
-  std::vector<int> list;
+IntVector axes_of_result(const R& result, const MappedAxes& axes, Location where) {
+  IntVector list;
   auto add = [&](const auto& part, const LeafAxes& of_part, std::size_t number) {
     const std::size_t leaves = values_of(part).size();
     check_leaf_count(of_part, leaves, "out_axes", number, where);
@@ -146,7 +151,7 @@ struct Vmap {
       auto held = call_held(f, std::as_const(parameters));
       const auto result = Mapped<decltype(held)>::make(std::move(held));
       const std::vector<Ref<TensorImpl>> values = values_of(result);
-      const std::vector<int> axes = axes_of_result(result, out_axes, where);
+      const IntVector axes = axes_of_result(result, out_axes, where);
       return with_values(result, finish_map(std::move(trace), values, axes));
     }
   }

@@ -16,11 +16,14 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 SINTER_DECL LeafAxes::LeafAxes(int axis) : axes_{axis} {}
-SINTER_DECL LeafAxes::LeafAxes(std::initializer_list<int> axes) : axes_(axes), is_list_(true) {}
+SINTER_DECL LeafAxes::LeafAxes(std::initializer_list<int> axes) : axes_(axes.begin(), axes.end()), is_list_(true) {}
 SINTER_DECL MappedAxes::MappedAxes(int axis) : axes_{axis} {}
 SINTER_DECL MappedAxes::MappedAxes(std::initializer_list<int> axes) : axes_(axes.begin(), axes.end()), is_list_(true) {}
 SINTER_DECL MappedAxes::MappedAxes(std::initializer_list<LeafAxes> axes) : axes_(axes), is_list_(true) {}
 SINTER_DECL MappedAxes::MappedAxes(std::vector<LeafAxes> axes) : axes_(std::move(axes)), is_list_(true) {}
+SINTER_DECL std::size_t MappedAxes::size() const { return axes_.size(); }
+SINTER_DECL const LeafAxes& MappedAxes::operator[](std::size_t i) const { return is_list_ ? axes_[i] : axes_[0]; }
+SINTER_DECL void MappedAxes::add(int axis) { axes_.emplace_back(axis); }
 
 namespace autodiff_detail {
 
@@ -33,7 +36,7 @@ class MapTrace : public TransformTrace {
   Ref<TensorImpl> variable_example(const std::shared_ptr<VariableSlot>& slot, int axis, std::size_t argument);
   /// Ends the trace: results with the batch at `axes` (one per result), assignments handed out.
   static std::vector<Ref<TensorImpl>> finish(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
-                                             std::span<const int> axes);
+                                             const IntVector& axes);
 
  private:
   Type without_axis(const Ref<TensorImpl>& value, int& axis, std::size_t argument);
@@ -149,7 +152,7 @@ inline Value placed_batch(const Batched& result, int axis, Dim size, const std::
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(OpenTrace open, std::span<const Ref<TensorImpl>> results,
-                                                          std::span<const int> axes) {
+                                                          const IntVector& axes) {
   auto* trace = static_cast<MapTrace*>(&*open);
   const Location where = trace->where_;
   if (!trace->size_)
@@ -168,7 +171,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(OpenTrace open, std::s
   const std::vector<Batched> outputs = vectorise(builder, call.graph, inputs, size);
   std::vector<Value> placed;
   for (std::size_t i = 0; i < call.results; ++i)
-    placed.push_back(placed_batch(outputs[i], axes[i], size, "result " + std::to_string(i), where));
+    placed.push_back(placed_batch(outputs[i], static_cast<int>(axes[i]), size, "result " + std::to_string(i), where));
   for (std::size_t i = 0; i < call.assigned.size(); ++i) {
     int axis = no_axis;
     for (const auto& [slot, mapped] : mapped_variables)
@@ -182,8 +185,8 @@ SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(OpenTrace open, std::s
   return values;
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> finish_map(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
-                                                    std::span<const int> axes) {
+SINTER_DECL std::vector<Ref<TensorImpl>> finish_map(OpenTrace trace, const std::vector<Ref<TensorImpl>>& results,
+                                                    const IntVector& axes) {
   return MapTrace::finish(std::move(trace), results, axes);
 }
 

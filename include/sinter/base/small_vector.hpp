@@ -34,7 +34,7 @@ class SmallVector {
   SmallVector(It first, It last) {
     assign(first, last);
   }
-  explicit SmallVector(std::span<const T> items) { assign(items.begin(), items.end()); }
+  explicit SmallVector(std::span<const T> items) { copy(items.data(), items.size()); }
   SmallVector(const SmallVector& other) { copy(other.data(), other.size_); }
   SmallVector(SmallVector&& other) noexcept
       : size_(other.size_), capacity_(other.capacity_), heap_(std::exchange(other.heap_, nullptr)) {
@@ -108,8 +108,8 @@ class SmallVector {
   }
   template <class It>
   void assign(It first, It last) {
-    if constexpr (std::contiguous_iterator<It> && std::is_same_v<std::iter_value_t<It>, T>) {
-      copy(std::to_address(first), as_index(last - first));
+    if constexpr (std::is_same_v<It, T*> || std::is_same_v<It, const T*>) {
+      copy(first, as_index(last - first));
     } else {
       size_ = 0;
       for (; first != last; ++first) push_back(static_cast<T>(*first));

@@ -26,9 +26,12 @@ struct Equation {
 /// stretch. Without `->` the result has the letters that stand once, in the order of the alphabet, after `...`.
 Tensor einsum(Equation equation, std::span<const Tensor> operands);
 Tensor einsum(Equation equation, std::initializer_list<Tensor> operands);
+namespace tensor_detail {
+Tensor einsum_of(Equation equation, std::initializer_list<Tensor> operands);
+}  // namespace tensor_detail
 template <TensorLike... T>
 Tensor einsum(Equation equation, const T&... operands) {
-  return einsum(equation, std::initializer_list<Tensor>{Tensor(operands)...});
+  return tensor_detail::einsum_of(equation, {Tensor(operands)...});
 }
 
 SINTER_NAMESPACE_END

@@ -201,5 +201,8 @@ SINTER_DECL Tensor einsum(Equation equation, std::span<const Tensor> operands) {
 SINTER_DECL Tensor einsum(Equation equation, std::initializer_list<Tensor> operands) {
   return einsum(equation, std::span<const Tensor>(operands.begin(), operands.size()));
 }
+SINTER_DECL Tensor tensor_detail::einsum_of(Equation equation, std::initializer_list<Tensor> operands) {
+  return einsum(equation, operands);
+}
 
 SINTER_NAMESPACE_END

@@ -197,7 +197,8 @@ Tensor TensorMethods<Self>::to(Device device, Location where) const {
 template <class Self>
 Tensor TensorMethods<Self>::operator()(const Index& i0, const Index& i1, const Index& i2, const Index& i3,
                                        const Index& i4, const Index& i5, const Index& i6, const Index& i7) const {
-  return index(In(static_cast<const Self&>(*this), i0.where), IndexList{&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}.list);
+  return tensor_detail::part_of(In(static_cast<const Self&>(*this), i0.where),
+                                {&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7});
 }
 
 SINTER_NAMESPACE_END

@@ -54,10 +54,14 @@ struct BorrowedMut {
 };
 
 namespace expr_detail {
-template <EigenLike M>
-std::pair<Type, Strides> eigen_layout(const M& m) {
-  Type type{dtype_of<typename M::Scalar>(), Device::cpu(), {}};
+struct HostLayout {
+  Type type;
   Strides strides{};
+};
+template <EigenLike M>
+HostLayout eigen_layout(const M& m) {
+  HostLayout layout{{dtype_of<typename M::Scalar>(), Device::cpu(), {}}};
+  auto& [type, strides] = layout;
   if constexpr (M::IsVectorAtCompileTime) {
     type.shape.push_back(m.size());
     strides[0] = m.innerStride();
@@ -67,7 +71,7 @@ std::pair<Type, Strides> eigen_layout(const M& m) {
     strides[0] = M::IsRowMajor ? m.outerStride() : m.innerStride();
     strides[1] = M::IsRowMajor ? m.innerStride() : m.outerStride();
   }
-  return {type, strides};
+  return layout;
 }
 Type host_type(DType dtype, const Shape& shape, std::int64_t available, std::string_view function, Location where);
 template <class S>

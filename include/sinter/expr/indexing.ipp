@@ -31,16 +31,22 @@ SINTER_DECL Index::Index(const Scalar& s, Location at) : where(at) {
 }
 SINTER_DECL Index::Index(const Variable& v, Location at) : kind(Kind::gather), indices(v.value().impl()), where(at) {}
 
-SINTER_DECL IndexList::IndexList(std::initializer_list<const Index*> given) {
-  for (const Index* index : given)
-    if (index->kind != Index::Kind::none) list.push_back(*index);
+/// Of up to eight positions, those that were given.
+inline std::vector<Index> given_positions(std::initializer_list<const Index*> positions) {
+  std::vector<Index> given;
+  for (const Index* position : positions)
+    if (position->kind != Index::Kind::none) given.push_back(*position);
+  return given;
+}
+SINTER_DECL Tensor tensor_detail::part_of(const In& x, std::initializer_list<const Index*> positions) {
+  return index(x, given_positions(positions));
 }
 
 SINTER_DECL SlotRef::SlotRef(Tensor& target, std::vector<Index> index) : target_(target), index_(std::move(index)) {}
 
 SINTER_DECL SlotRef Tensor::at(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4,
                                const Index& i5, const Index& i6, const Index& i7) & {
-  return SlotRef(*this, IndexList{&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}.list);
+  return SlotRef(*this, given_positions({&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}));
 }
 
 namespace expr_detail {

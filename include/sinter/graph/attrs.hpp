@@ -130,8 +130,9 @@ class SharedAttrs {
 
  private:
   struct Block : RefCounted<Block> {
-    Block() = default;
-    explicit Block(Attrs&& from) : attrs(std::move(from)) {}
+    Block();
+    explicit Block(Attrs&& from);
+    ~Block();
     static void destroy(Block* block) noexcept;
     Attrs attrs;
   };

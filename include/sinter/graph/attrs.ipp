@@ -151,6 +151,9 @@ SINTER_DECL const Attrs& SharedAttrs::none() {
   const Attrs* const defaults = &process_object<Attrs>();
   return *defaults;
 }
+SINTER_DECL SharedAttrs::Block::Block() = default;
+SINTER_DECL SharedAttrs::Block::Block(Attrs&& from) : attrs(std::move(from)) {}
+SINTER_DECL SharedAttrs::Block::~Block() = default;
 SINTER_DECL SharedAttrs::SharedAttrs(const Attrs& attrs) : SharedAttrs(Attrs(attrs)) {}
 SINTER_DECL SharedAttrs::SharedAttrs(Attrs&& attrs)
     : block_(Ref<Block>::adopt(new(BlockPool<sizeof(Block)>::allocate()) Block(std::move(attrs)))) {}

@@ -79,8 +79,8 @@ class Graph {
   const Node& node(std::int32_t id) const { return (*nodes_)[as_index(id)]; }
   const Node& node(Value v) const { return node(v.node); }
   const Type& type(Value v) const { return node(v).types[as_index(v.result)]; }
-  std::span<const Value> inputs() const { return inputs_; }
-  std::span<const Value> outputs() const { return outputs_; }
+  std::span<const Value> inputs() const;
+  std::span<const Value> outputs() const;
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
   /// What an extent counts as where costs are weighed: symbols at their hints, or at `unknown_extent` where the graph
   /// knows none, as in sub-graphs whose trace has not ended. No size is computed with it.
@@ -90,7 +90,7 @@ class Graph {
   /// The same nodes with other symbols.
   Graph with_symbols(std::vector<SymbolInfo> symbols) const;
   /// Copies of one graph: a pass that changes nothing gives one.
-  bool shares_nodes_with(const Graph& other) const { return nodes_ == other.nodes_; }
+  bool shares_nodes_with(const Graph& other) const { return nodes_.get() == other.nodes_.get(); }
 
   /// Text form; parse_graph() reads it back:
   ///   graph(%0: f32[4, s0], %1: f32[4]) {

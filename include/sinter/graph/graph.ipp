@@ -39,6 +39,8 @@ SINTER_DECL Node& Node::operator=(Node&& other) noexcept {
 SINTER_DECL Node::~Node() = default;
 
 SINTER_DECL Graph::Graph() : nodes_(std::make_shared<std::vector<Node>>()) {}
+SINTER_DECL std::span<const Value> Graph::inputs() const { return inputs_; }
+SINTER_DECL std::span<const Value> Graph::outputs() const { return outputs_; }
 
 SINTER_DECL std::int64_t Graph::estimate(Dim extent) const {
   if (extent.is_static()) return extent.value();

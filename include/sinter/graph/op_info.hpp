@@ -96,17 +96,10 @@ struct OpInfo {
   void (*refuse)(Location where) = nullptr;  // throws: the op only stands for something until a derivative is finished
   void (*prune)(const PruneArgs& args) = nullptr;  // ops with sub-graphs
 
-  const AttrInfo* find_attribute(std::string_view wanted) const {
-    for (const AttrInfo& info : attributes)
-      if (info.name == wanted) return &info;
-    return nullptr;
-  }
+  /// The attribute of that name, or null.
+  const AttrInfo* find_attribute(std::string_view wanted) const;
   /// What sub-graph `i` is called.
-  constexpr std::string_view body_name(std::size_t i) const {
-    std::string_view rest = bodies;
-    for (; i > 0 && rest.find(' ') != std::string_view::npos; --i) rest = rest.substr(rest.find(' ') + 1);
-    return rest.substr(0, rest.find(' '));
-  }
+  std::string_view body_name(std::size_t i) const;
 };
 
 /// The op of that name, or null.

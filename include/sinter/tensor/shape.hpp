@@ -38,7 +38,7 @@ concept IntegerList = requires(const L& list) {
 class Shape {
  public:
   Shape() = default;
-  Shape(std::initializer_list<Dim> dims) : Shape(std::span<const Dim>(dims.begin(), dims.size())) {}
+  Shape(std::initializer_list<Dim> dims);
   explicit Shape(std::span<const Dim> dims, Location where = {});
   Shape(const std::vector<std::int64_t>& dims);
   explicit Shape(std::span<const std::int64_t> dims);
@@ -56,7 +56,7 @@ class Shape {
   }
   const Dim* begin() const { return dims_.data(); }
   const Dim* end() const { return dims_.data() + rank_; }
-  std::span<const Dim> dims() const { return {dims_.data(), as_index(rank_)}; }
+  std::span<const Dim> dims() const;
   void push_back(Dim dim, Location where = {});
   void set(int axis, Dim dim) { dims_[as_index(axis)] = dim; }
   void insert(int axis, Dim dim);

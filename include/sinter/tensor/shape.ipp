@@ -15,10 +15,12 @@ SINTER_DECL Shape::Shape(std::span<const Dim> dims, Location where) {
         "Shape", "rank " + std::to_string(dims.size()) + " is above the limit of " + std::to_string(max_rank), where);
   for (Dim dim : dims) dims_[rank_++] = dim;
 }
+SINTER_DECL Shape::Shape(std::initializer_list<Dim> dims) : Shape(std::span<const Dim>(dims.begin(), dims.size())) {}
 SINTER_DECL Shape::Shape(const std::vector<std::int64_t>& dims) : Shape(std::span<const std::int64_t>(dims)) {}
 SINTER_DECL Shape::Shape(std::span<const std::int64_t> dims) {
   for (std::int64_t dim : dims) push_back(Dim(dim));
 }
+SINTER_DECL std::span<const Dim> Shape::dims() const { return {dims_.data(), as_index(rank_)}; }
 
 SINTER_DECL void Shape::push_back(Dim dim, Location where) {
   if (rank_ == max_rank) throw ShapeError("Shape", "rank is above the limit of " + std::to_string(max_rank), where);

@@ -39,7 +39,7 @@ class Axes {
   Axes(const L& axes) {
     for (auto axis : axes) axes_.push_back(static_cast<std::int64_t>(axis));
   }
-  std::span<const std::int64_t> list() const { return axes_; }
+  const IntVector& list() const { return axes_; }
   bool empty() const { return axes_.empty(); }
 
  private:
@@ -87,11 +87,6 @@ struct Index {
   template <class Op, class... A>
   Index(const Expr<Op, A...>& e, Location at = std::source_location::current())
       : kind(Kind::gather), indices(e.record()), where(at) {}
-};
-/// Up to eight positions, as they are passed to x(...) and x.at(...).
-struct IndexList {
-  IndexList(std::initializer_list<const Index*> given);
-  std::vector<Index> list;
 };
 
 /// The outcome of a comparison of run-time numbers. Its conversion to bool, in `if`, `while`, `&&`, `||`, `?:`, needs

@@ -50,7 +50,7 @@ class ArgList {
   ArgList(const ArgList&) = delete;
   ArgList& operator=(const ArgList&) = delete;
 
-  std::span<const ArgLeaf> leaves() const { return leaves_; }
+  const SmallVector<ArgLeaf, 16>& leaves() const { return leaves_; }
   /// Stands for the C++ types of arguments and result.
   const void* types = nullptr;
   /// What keeps the values of Variables alive that this call reads.

@@ -129,7 +129,7 @@ class OpenCall {
   std::shared_ptr<const void> owner_{};  // of a shape that is in no entry
   Ref<TensorImpl>* values_ = nullptr;    // null: nothing is to be filled in
   std::array<Ref<TensorImpl>, 8> few_;
-  std::unique_ptr<std::vector<Ref<TensorImpl>>> many_{};
+  std::vector<Ref<TensorImpl>> many_{};
 };
 
 /// Compiles, checks purity and makes what calls of this thread with these arguments need besides the entry.

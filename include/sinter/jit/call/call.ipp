@@ -242,16 +242,15 @@ SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
     owner_ = uncompiled_result(call);
     shape_ = owner_.get();
   } else if (SINTER_UNLIKELY(entry->is_tree)) {
-    many_ = std::make_unique<std::vector<Ref<TensorImpl>>>();
-    TreeResult done = function.run_tree(*entry, args_, symbols_, trace, {nullptr, many_.get()});
+    TreeResult done = function.run_tree(*entry, args_, symbols_, trace, {nullptr, &many_});
     shape_ = done.shape;
     owner_ = std::move(done.owner);
-    values_ = many_->empty() ? few_.data() : many_->data();
+    values_ = many_.empty() ? few_.data() : many_.data();
   } else {
     values_ = few_.data();
     if (SINTER_UNLIKELY(entry->results > few_.size())) {
-      many_ = std::make_unique<std::vector<Ref<TensorImpl>>>(entry->results);
-      values_ = many_->data();
+      many_.resize(entry->results);
+      values_ = many_.data();
     }
     function.run_now(*entry, args_, symbols_, trace, values_, {});
     shape_ = entry->result_shape.get();

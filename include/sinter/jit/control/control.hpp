@@ -162,14 +162,13 @@ auto switch_over(std::string_view op, const In& index, const std::tuple<P...>& a
   using R = typename CommonOf<held_t<raw_result_t<F, P...>>...>::type;
   check_structure<R>();
   std::optional<R> shape;
-  std::vector<TracedBody> bodies;
+  TracedBodies bodies;
   AssignedVariables assigned;
   trace_until_settled(assigned, [&] {
     bodies.clear();
-    (bodies.push_back(trace_body<R>(op, index.where, branches, args, shape, assigned)), ...);
+    (bodies.add(trace_body<R>(op, index.where, branches, args, shape, assigned)), ...);
   });
-  const std::vector<Ref<TensorImpl>> results =
-      record_switch(op, index, std::move(bodies), take_values(args).values, assigned);
+  const std::vector<Ref<TensorImpl>> results = record_switch(op, index, bodies, take_values(args), assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }
@@ -206,10 +205,7 @@ auto while_over(Location where, const C& condition, const B& body, const I&... i
     auto parameters = carries;
     insert_all_placeholders(trace, parameters);
     trace.add_variables();
-    BodyValues result;
-    result.values.push_back(
-        condition_value("while_loop", In(std::apply(condition, std::as_const(parameters)), where), where));
-    test = trace.finish_condition(std::move(result));
+    test = trace.finish_condition(In(std::apply(condition, std::as_const(parameters)), where));
   }
   const std::vector<Ref<TensorImpl>> results =
       record_while(where, std::move(test), std::move(iteration), first, assigned);
@@ -248,7 +244,7 @@ auto scan_over(std::string_view op, Location where, const F& f, const H& init, c
     check_carry_structure(op, take_values(shape->first), first, where);
   });
   const std::vector<Ref<TensorImpl>> results =
-      record_scan(op, where, std::move(body), first, slices.values, {length, is_reversed}, assigned);
+      record_scan(op, where, std::move(body), first, slices, {length, is_reversed}, assigned);
   const Ref<TensorImpl>* at = results.data();
   H carry = filled(std::move(shape->first), at);
   return R{std::move(carry), filled(std::move(shape->second), at)};
@@ -280,15 +276,13 @@ auto switch_(const In& index, const std::vector<F>& branches, const A&... args) 
   using R = held_t<raw_result_t<F, held_t<A>...>>;
   if (branches.empty()) throw UserError("switch_", "there is no branch", index.where);
   std::optional<R> shape;
-  std::vector<TracedBody> bodies;
+  TracedBodies bodies;
   AssignedVariables assigned;
   trace_until_settled(assigned, [&] {
     bodies.clear();
-    for (const F& branch : branches)
-      bodies.push_back(trace_body<R>("switch_", index.where, branch, held, shape, assigned));
+    for (const F& branch : branches) bodies.add(trace_body<R>("switch_", index.where, branch, held, shape, assigned));
   });
-  const std::vector<Ref<TensorImpl>> results =
-      record_switch("switch_", index, std::move(bodies), take_values(held).values, assigned);
+  const std::vector<Ref<TensorImpl>> results = record_switch("switch_", index, bodies, take_values(held), assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }
@@ -321,8 +315,12 @@ auto while_loop(const C& condition, const B& body, const I0& first, const I1& se
 }
 
 namespace control_detail {
-/// Where the iterations of a loop are counted. Numbers on the host join work anywhere.
-Device device_of_carries(std::span<const Ref<TensorImpl>> carries);
+/// The numbers of the iterations of a loop between bounds that are Dims, where its carries lie.
+Tensor loop_numbers(const LoopBound& lower, const LoopBound& upper, const BodyValues& carries, Location where);
+/// What a body gets as its number: a Scalar, so that it joins tensors of any dtype.
+Scalar loop_number(const Tensor& number);
+Tensor plus(const Tensor& number, std::int64_t step, Location where);
+Tensor is_before(const Tensor& number, const Tensor& end, Location where);
 }  // namespace control_detail
 
 /// carry = init; for each slice x of xs along axis 0: {carry, y} = f(carry, x). Gives {carry, the ys stacked along a
@@ -346,22 +344,17 @@ auto fori_loop(const LoopBound& lower, const LoopBound& upper, const B& body, co
   using H = held_t<Init>;
   if (lower.is_dim() && upper.is_dim()) {
     const H start = hold<H>(init);
-    Tensor iterations = arange(trip_count(lower.dim(), upper.dim(), where),
-                               {.dtype = DType::i64, .device = device_of_carries(take_values(start).values)}, where);
-    const Dim length = iterations.shape()[0];
-    if (!identical(lower.dim(), Dim(0))) iterations = iterations + Tensor(Scalar(lower.dim()));
+    const Tensor numbers = loop_numbers(lower, upper, take_values(start), where);
     auto iteration = [&](const H& carry, const Tensor& k) {
-      k.impl()->is_weak = true;
-      return std::tuple<H, std::tuple<>>{hold<H>(body(Scalar(k.impl()), carry)), {}};
+      return std::tuple<H, std::tuple<>>{hold<H>(body(loop_number(k), carry)), {}};
     };
-    return scan_over("fori_loop", where, iteration, start, iterations, length, false).first;
+    return scan_over("fori_loop", where, iteration, start, numbers, numbers.shape()[0], false).first;
   }
   const Tensor end = upper.tensor();
-  auto goes_on = [&](const Tensor& k, const H&) { return k < end; };
+  auto goes_on = [&](const Tensor& k, const H&) { return is_before(k, end, where); };
   auto iteration = [&](const Tensor& k, const H& carry) {
-    Ref<TensorImpl> number = Tensor(k + 0).impl();
-    number->is_weak = true;
-    return std::tuple<Tensor, H>{Tensor(k + 1), hold<H>(body(Scalar(number), carry))};
+    const Scalar number = loop_number(plus(k, 0, where));
+    return std::tuple<Tensor, H>{plus(k, 1, where), hold<H>(body(number, carry))};
   };
   return std::get<1>(while_over(where, goes_on, iteration, lower.tensor(), hold<H>(init)));
 }

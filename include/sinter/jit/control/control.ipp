@@ -17,10 +17,29 @@ inline void require_integer_bound(const Type& type, Location where) {
                      "cast it: x.to(DType::i64)");
 }
 
-SINTER_DECL Device device_of_carries(std::span<const Ref<TensorImpl>> carries) {
+/// Where the iterations of a loop are counted. Numbers on the host join work anywhere.
+inline Device device_of_carries(std::span<const Ref<TensorImpl>> carries) {
   for (const auto& value : carries)
     if (value->type.device != Device::cpu() || value->type.shape.rank() > 0) return value->type.device;
   return default_device();
+}
+
+SINTER_DECL Tensor loop_numbers(const LoopBound& lower, const LoopBound& upper, const BodyValues& carries,
+                                Location where) {
+  const Tensor numbers = arange(trip_count(lower.dim(), upper.dim(), where),
+                                {.dtype = DType::i64, .device = device_of_carries(carries.values)}, where);
+  if (identical(lower.dim(), Dim(0))) return numbers;
+  return tensor_detail::make_expr<ops::Add>(where, numbers, Tensor(Scalar(lower.dim())));
+}
+SINTER_DECL Scalar loop_number(const Tensor& number) {
+  number.impl()->is_weak = true;
+  return Scalar(number.impl());
+}
+SINTER_DECL Tensor plus(const Tensor& number, std::int64_t step, Location where) {
+  return tensor_detail::make_expr<ops::Add>(where, number, step);
+}
+SINTER_DECL Tensor is_before(const Tensor& number, const Tensor& end, Location where) {
+  return tensor_detail::make_expr<ops::Lt>(where, number, end);
 }
 }  // namespace control_detail
 

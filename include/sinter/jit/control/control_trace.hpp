@@ -32,6 +32,19 @@ struct TracedBody {
   BodyValues results;
   Ref<TensorImpl> last_effect;
 };
+/// Those of a node with any number of them.
+class TracedBodies {
+ public:
+  TracedBodies();
+  TracedBodies(TracedBodies&&) noexcept;
+  ~TracedBodies();
+  void clear();
+  void add(TracedBody body);
+  const std::vector<TracedBody>& list() const { return list_; }
+
+ private:
+  std::vector<TracedBody> list_;
+};
 
 /// Variables that the bodies of a node assign: they become carries (of a branch: operands and results) after those of
 /// the user. Which ones is known only when a body was traced, so bodies are traced again until none is new.
@@ -58,7 +71,7 @@ class OpenBody {
   /// The traced body; the new values of Variables come after the first `before` results.
   TracedBody finish(BodyValues results, std::size_t before) const;
   /// The traced condition of a loop, which must not assign Variables.
-  TracedBody finish_condition(BodyValues results) const;
+  TracedBody finish_condition(const In& outcome) const;
 
  private:
   BodyTrace* trace_;
@@ -77,8 +90,8 @@ void trace_until_settled(AssignedVariables& assigned, const Trace& trace) {
 }
 
 /// switch_ and cond: the results of the branch that `index` picks.
-std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index, std::vector<TracedBody> branches,
-                                           std::span<const Ref<TensorImpl>> args, const AssignedVariables& assigned);
+std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index, const TracedBodies& branches,
+                                           const BodyValues& args, const AssignedVariables& assigned);
 /// The carries at the end. `condition` gives one value.
 std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody condition, TracedBody body, BodyValues init,
                                           const AssignedVariables& assigned);
@@ -89,8 +102,7 @@ struct ScanSpec {
 };
 /// Carries at the end, then the stacked ys.
 std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body, BodyValues init,
-                                         std::span<const Ref<TensorImpl>> xs, const ScanSpec& scan,
-                                         const AssignedVariables& assigned);
+                                         const BodyValues& xs, const ScanSpec& scan, const AssignedVariables& assigned);
 /// The common length of the first axes. Throws ShapeError where they differ or there is none.
 Dim scan_length(std::span<const Ref<TensorImpl>> xs, std::int64_t given, Location where);
 /// Iterations of a loop with these bounds. Throws UserError for a negative number.

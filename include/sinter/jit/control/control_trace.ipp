@@ -27,7 +27,7 @@ class BodyTrace : public Trace {
   /// The traced body; the new values of Variables come after the first `before` results.
   TracedBody finish(BodyValues results, std::size_t before) const;
   /// The traced condition of a loop, which must not assign Variables.
-  TracedBody finish_condition(BodyValues results) const;
+  TracedBody finish_condition(const In& outcome) const;
 
   void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
   Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
@@ -76,9 +76,13 @@ SINTER_DECL void OpenBody::add_variables() { trace_->add_variables(); }
 SINTER_DECL TracedBody OpenBody::finish(BodyValues results, std::size_t before) const {
   return trace_->finish(std::move(results), before);
 }
-SINTER_DECL TracedBody OpenBody::finish_condition(BodyValues results) const {
-  return trace_->finish_condition(std::move(results));
-}
+SINTER_DECL TracedBody OpenBody::finish_condition(const In& outcome) const { return trace_->finish_condition(outcome); }
+
+SINTER_DECL TracedBodies::TracedBodies() = default;
+SINTER_DECL TracedBodies::TracedBodies(TracedBodies&&) noexcept = default;
+SINTER_DECL TracedBodies::~TracedBodies() = default;
+SINTER_DECL void TracedBodies::clear() { list_.clear(); }
+SINTER_DECL void TracedBodies::add(TracedBody body) { list_.push_back(std::move(body)); }
 
 SINTER_DECL void OpenBody::insert_placeholders(tree::Part part, bool is_slice) {
   struct PlaceholderInserter final : tree::Editor {
@@ -139,7 +143,9 @@ SINTER_DECL TracedBody BodyTrace::finish(BodyValues results, std::size_t before)
   return {id(), parameters_, std::move(results), last_effect()};
 }
 
-SINTER_DECL TracedBody BodyTrace::finish_condition(BodyValues results) const {
+SINTER_DECL TracedBody BodyTrace::finish_condition(const In& outcome) const {
+  BodyValues results;
+  results.values.push_back(condition_value(name(), outcome, where_));
   bool assigns = assigned_.slots.size() > latest_.size();
   for (std::size_t i = 0; i < latest_.size(); ++i)
     assigns = assigns || latest_[i] != parameters_[parameters_.size() - latest_.size() + i];
@@ -300,8 +306,7 @@ SINTER_DECL Ref<TensorImpl> condition_value(std::string_view op, const In& condi
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index,
-                                                       std::vector<TracedBody> branches,
-                                                       std::span<const Ref<TensorImpl>> args,
+                                                       const TracedBodies& branches, const BodyValues& args,
                                                        const AssignedVariables& assigned) {
   const Location where = index.where;
   Ref<TensorImpl> chosen;
@@ -317,9 +322,10 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_switch(std::string_view op, cons
       throw DTypeError(op, "the index is " + chosen->type.text() + "; an integer is required", where,
                        "cast it: index.to(DType::i64)");
   }
-  const BodyValues& first = branches[0].results;
-  for (std::size_t b = 1; b < branches.size(); ++b) {
-    BodyValues& other = branches[b].results;
+  const std::vector<TracedBody>& list = branches.list();
+  const BodyValues& first = list[0].results;
+  for (std::size_t b = 1; b < list.size(); ++b) {
+    const BodyValues& other = list[b].results;
     check_fixed(op, other.fixed, first.fixed, "the results of the branches differ", where);
     ensure(other.values.size() == first.values.size(), "switch: branches of one structure give as many values");
     for (std::size_t r = 0; r < first.values.size(); ++r) {
@@ -335,9 +341,9 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_switch(std::string_view op, cons
       throw ShapeError(op, what, line, "branches give the same types; " + type_fix(a, type));
     }
   }
-  const CapturedBodies bodies = capture_bodies(branches);
+  const CapturedBodies bodies = capture_bodies(list);
   std::vector<Ref<TensorImpl>> operands{chosen};
-  operands.insert(operands.end(), args.begin(), args.end());
+  operands.insert(operands.end(), args.values.begin(), args.values.end());
   const std::vector<Ref<TensorImpl>> variables = assigned.values();
   operands.insert(operands.end(), variables.begin(), variables.end());
   Attrs attrs;
@@ -378,19 +384,19 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body,
-                                                     BodyValues init, std::span<const Ref<TensorImpl>> xs,
-                                                     const ScanSpec& scan, const AssignedVariables& assigned) {
+                                                     BodyValues init, const BodyValues& xs, const ScanSpec& scan,
+                                                     const AssignedVariables& assigned) {
   const std::size_t own_carries = init.values.size();
   add_variables(init, assigned);
   settle_carries(op, body, init, where);
   const std::size_t results = body.results.values.size();
   const CapturedBodies bodies = capture_bodies({&body, 1});
   std::vector<Ref<TensorImpl>> operands = init.values;
-  operands.insert(operands.end(), xs.begin(), xs.end());
+  operands.insert(operands.end(), xs.values.begin(), xs.values.end());
   Attrs attrs;
   attrs.set(ops::Scan::length, scan.length);
   attrs.set(ops::Scan::carries, static_cast<std::int64_t>(init.values.size()));
-  attrs.set(ops::Scan::scanned, static_cast<std::int64_t>(xs.size()));
+  attrs.set(ops::Scan::scanned, static_cast<std::int64_t>(xs.values.size()));
   attrs.set(ops::Scan::is_reversed, scan.is_reversed);
   attrs.bodies = bodies.graphs;
   IntVector saved;

@@ -12,6 +12,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <source_location>
 #include <span>
@@ -133,7 +134,6 @@ struct Definition {
 
 class CustomFunction;
 std::shared_ptr<const CustomFunction> make_custom(Definition definition);
-std::vector<Tensor> apply_custom(const std::shared_ptr<const CustomFunction>& op, std::span<const In> operands);
 
 template <std::size_t N, class X>
 auto as_vector(X&& x) {
@@ -229,6 +229,11 @@ class Operand {
   In in;
   bool is_given;
 };
+/// The results of a call with those that are given, or with all of a list.
+std::vector<Tensor> call_custom(const std::shared_ptr<const CustomFunction>& op,
+                                std::initializer_list<const Operand*> operands);
+std::vector<Tensor> call_custom(const std::shared_ptr<const CustomFunction>& op, std::span<const Tensor> operands,
+                                Location where);
 
 }  // namespace custom_detail
 
@@ -243,20 +248,14 @@ class CustomOpFunction {
   Result operator()(const Operand& a0 = {}, const Operand& a1 = {}, const Operand& a2 = {}, const Operand& a3 = {},
                     const Operand& a4 = {}, const Operand& a5 = {}, const Operand& a6 = {},
                     const Operand& a7 = {}) const {
-    std::vector<In> operands;
-    for (const Operand* operand : {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7})
-      if (operand->is_given) operands.push_back(operand->in);
-    return call(operands);
+    return unpacked(custom_detail::call_custom(op_, {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7}));
   }
   Result operator()(std::span<const Tensor> operands, Location where = std::source_location::current()) const {
-    std::vector<In> list;
-    for (const Tensor& operand : operands) list.emplace_back(operand, where);
-    return call(list);
+    return unpacked(custom_detail::call_custom(op_, operands, where));
   }
 
  private:
-  Result call(std::span<const In> operands) const {
-    std::vector<Tensor> results = custom_detail::apply_custom(op_, operands);
+  static Result unpacked(std::vector<Tensor> results) {
     if constexpr (N == 1) return std::move(results[0]);
     else
       return [&]<std::size_t... I>(std::index_sequence<I...>) {

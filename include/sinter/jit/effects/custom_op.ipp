@@ -378,8 +378,7 @@ inline std::vector<Tensor> apply_decomposition(const std::shared_ptr<const Custo
   return results;
 }
 
-SINTER_DECL std::vector<Tensor> apply_custom(const std::shared_ptr<const CustomFunction>& op,
-                                             std::span<const In> operands) {
+inline std::vector<Tensor> apply_custom(const std::shared_ptr<const CustomFunction>& op, std::span<const In> operands) {
   const Location where = operands.empty() ? op->is.where : operands[0].where;
   std::vector<Leaf> leaves;
   std::vector<Type> types;
@@ -401,6 +400,19 @@ SINTER_DECL std::vector<Tensor> apply_custom(const std::shared_ptr<const CustomF
                                           std::move(attrs), where))
     out.emplace_back(std::move(value));
   return out;
+}
+SINTER_DECL std::vector<Tensor> call_custom(const std::shared_ptr<const CustomFunction>& op,
+                                            std::initializer_list<const Operand*> operands) {
+  std::vector<In> given;
+  for (const Operand* operand : operands)
+    if (operand->is_given) given.push_back(operand->in);
+  return apply_custom(op, given);
+}
+SINTER_DECL std::vector<Tensor> call_custom(const std::shared_ptr<const CustomFunction>& op,
+                                            std::span<const Tensor> operands, Location where) {
+  std::vector<In> given;
+  for (const Tensor& operand : operands) given.emplace_back(operand, where);
+  return apply_custom(op, given);
 }
 
 }  // namespace custom_detail
