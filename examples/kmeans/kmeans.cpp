@@ -53,26 +53,13 @@ Clusters kmeans(Tensor points) {
   return {centres, labels, iterations};
 }
 
-/// The eigenvector of the largest eigenvalue of a symmetric matrix, by power iteration.
-Tensor main_direction(Tensor matrix) {
-  Tensor start = sum(matrix, 1);
-  return jit::fori_loop(
-      0, 200,
-      [matrix](Scalar, Tensor v) {
-        Tensor next = mv(matrix, v);
-        return next / norm(next);
-      },
-      start / norm(start));
-}
-
-/// Points along the two directions of largest variance: [n, 2].
+/// Points along the two directions of largest variance: [n, 2]. Of the two opposite ones a direction is that whose first
+/// coordinate is positive.
 Tensor project(Tensor points) {
   Tensor centred = points - mean(points, 0);
-  Tensor covariance = cov(points.t());
-  Tensor first = main_direction(covariance);
-  Tensor variance = dot(first, mv(covariance, first));
-  Tensor second = main_direction(covariance - variance * outer(first, first));
-  return matmul(centred, stack({first, second}, 1));
+  Tensor directions = linalg::svd(centred, {.full_matrices = false}).vh(slice(0, 2), all);
+  Tensor chosen = directions * sign(directions(all, slice(0, 1)));
+  return matmul(centred, chosen.t());
 }
 
 /// A canvas i64 [rows, columns] with 1 + the label of a point where there is one, else 0.

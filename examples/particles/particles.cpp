@@ -1,5 +1,5 @@
-// Neighbours of particles by a list of cells: a counting sort puts those of one cell side by side, and each looks at
-// the nine cells around it, not at all others. All of it is counts, running sums, gathers and scatters.
+// Neighbours of particles by a list of cells: a sort puts those of one cell side by side, and each looks at the nine
+// cells around it, not at all others. All of it is sorts, counts, running sums, gathers and sums of segments.
 #include <sinter/sinter.hpp>
 
 #include <cstdio>
@@ -25,11 +25,8 @@ CellList sort_by_cell(Tensor positions) {
   Tensor cells = places(all, 1) * side + places(all, 0);
   Tensor counts = bincount(cells, side * side);
   Tensor offsets = cumsum(counts, 0, {.exclusive = true});
-  // How many particles of the same cell stand before each.
-  Tensor before = cumsum(one_hot(cells, side * side, DType::i32), 0, {.exclusive = true});
-  Tensor rank = squeeze(take_along_axis(before, unsqueeze(cells, 1), 1), 1);
-  Tensor slots = take(offsets, cells) + rank;
-  return {index_copy(positions, 0, slots, positions), index_copy(cells, 0, slots, cells), counts, offsets};
+  Tensor order = argsort(cells);
+  return {take(positions, order), take(cells, order), counts, offsets};
 }
 
 /// The number of other particles within the radius, i64 [n]; no cell holds more than `capacity`.
