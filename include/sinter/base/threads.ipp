@@ -7,6 +7,7 @@
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/serial_section.hpp>
 
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
@@ -269,6 +270,13 @@ SINTER_DECL void parallel_run(std::int64_t tasks, double nanoseconds_per_task, C
 }
 
 }  // namespace base_detail
+
+SINTER_DECL SerialSection::SerialSection(bool is_on) noexcept : is_on_(is_on) {
+  if (is_on_) before_ = std::exchange(base_detail::inside_chunk(), true);
+}
+SINTER_DECL SerialSection::~SerialSection() {
+  if (is_on_) base_detail::inside_chunk() = before_;
+}
 
 SINTER_DECL int thread_count() { return base_detail::thread_pool().count.load(std::memory_order_relaxed); }
 SINTER_DECL void set_thread_count(int count) { base_detail::thread_pool().count = std::max(1, count); }

@@ -211,6 +211,12 @@ class Compiled {
     with_request([&](const jit_detail::CallRequest& call) { jit_detail::call_into(call, targets); }, args...);
   }
 
+  /// From here on calls compile, trace and check nothing, and run on the calling thread alone; see docs/calls.md.
+  /// Throws UserError where nothing is compiled yet.
+  void freeze(OnMiss miss = OnMiss::throws) const { jit_detail::freeze(*state_, miss); }
+  void unfreeze() const { jit_detail::unfreeze(*state_); }
+  bool is_frozen() const { return jit_detail::is_frozen(*state_); }
+
   Stats stats() const { return jit_detail::stats_of(*state_); }
   void reset() const { jit_detail::reset(*state_); }
   const F& function() const { return *static_cast<const F*>(f_.get()); }
@@ -293,6 +299,9 @@ class Function<R(P...)> {
   Explanation explain(const P&... args) const { return checked().explain(args...); }
   Stats stats() const { return checked().stats(); }
   void reset() const { checked().reset(); }
+  void freeze(OnMiss miss = OnMiss::throws) const { checked().freeze(miss); }
+  void unfreeze() const { checked().unfreeze(); }
+  bool is_frozen() const { return checked().is_frozen(); }
 
  private:
   template <class T>
@@ -310,6 +319,9 @@ class Function<R(P...)> {
     virtual Explanation explain(const P&...) const = 0;
     virtual Stats stats() const = 0;
     virtual void reset() const = 0;
+    virtual void freeze(OnMiss miss) const = 0;
+    virtual void unfreeze() const = 0;
+    virtual bool is_frozen() const = 0;
   };
   template <class F>
   struct Holder final : Base {
@@ -322,6 +334,9 @@ class Function<R(P...)> {
     Explanation explain(const P&... args) const override { return compiled.explain(args...); }
     Stats stats() const override { return compiled.stats(); }
     void reset() const override { compiled.reset(); }
+    void freeze(OnMiss miss) const override { compiled.freeze(miss); }
+    void unfreeze() const override { compiled.unfreeze(); }
+    bool is_frozen() const override { return compiled.is_frozen(); }
     Compiled<F> compiled;
   };
   const Base& checked() const {

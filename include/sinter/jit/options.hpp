@@ -37,6 +37,9 @@ struct Options {
       false;  // what the back end of a device declines runs on the CPU, and the log says so; else it is an error
 };
 
+/// What a call of a frozen function does that no compiled version fits.
+enum class OnMiss : std::uint8_t { throws, runs_uncompiled };
+
 /// What a compiled version relies on.
 enum class GuardKind : std::uint8_t {
   structure,
@@ -83,8 +86,9 @@ struct Stats {
   std::int64_t peak_bytes =
       // what the newest plan holds between its kernels, at the sizes it was traced with; of a tree: its largest segment
       0;
-  double compile_ms = 0;         // all compiles together: trace, passes, code generation
-  std::int64_t eager_calls = 0;  // calls that ran the function uncompiled: stance, back end noop, recompile limit
+  double compile_ms = 0;           // all compiles together: trace, passes, code generation
+  std::int64_t eager_calls = 0;    // calls that ran the function uncompiled: stance, back end noop, recompile limit
+  std::int64_t frozen_misses = 0;  // calls that no version fitted while the function was frozen
   std::vector<RecompileReason> recompile_reasons{};  // oldest first; those of calls past the limit, too; at most 256
 };
 

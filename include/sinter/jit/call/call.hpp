@@ -137,6 +137,9 @@ void warm_up(const CallRequest& call);
 Explanation explain(const CallRequest& call);
 Stats stats_of(const FunctionState& function);
 void reset(FunctionState& function);
+void freeze(FunctionState& function, OnMiss miss);
+void unfreeze(FunctionState& function);
+bool is_frozen(const FunctionState& function);
 
 /// Names the leaves of the arguments and replaces those of the copies by the trace's placeholders.
 void put_placeholders(FunctionTrace& trace, const CallRequest& call, void* const* copies);

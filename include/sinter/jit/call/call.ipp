@@ -5,6 +5,7 @@
 #include <sinter/jit/call/call.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/base/serial_section.hpp>
 #include <sinter/expr/tree_walk.hpp>
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/jit/call/execute.ipp>  // run_now
@@ -33,6 +34,9 @@ SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, Locati
 SINTER_DECL Location where_of(const FunctionState& function) { return function.where(); }
 SINTER_DECL Stats stats_of(const FunctionState& function) { return function.stats(); }
 SINTER_DECL void reset(FunctionState& function) { function.reset(); }
+SINTER_DECL void freeze(FunctionState& function, OnMiss miss) { function.freeze(miss); }
+SINTER_DECL void unfreeze(FunctionState& function) { function.unfreeze(); }
+SINTER_DECL bool is_frozen(const FunctionState& function) { return function.is_frozen(); }
 SINTER_DECL Tensor owned_copy(const Lent& x) { return x.is_memory ? copy_of(x.memory) : x.value; }
 
 // ---- arguments ------------------------------------------------------------------------------------------------------
@@ -197,9 +201,8 @@ SINTER_NOINLINE SINTER_COLD inline void uncompiled_into(const CallRequest& call,
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
 
-SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
+SINTER_ALWAYS_INLINE void call_compiled(const CallRequest& call, Ref<TensorImpl>* results) {
   FunctionState& function = call.function;
-  if (SINTER_UNLIKELY(is_uncompiled(function))) return uncompiled_tensors(call, results);
   ArgList args;
   add_arguments(call, args);
   Symbols symbols;
@@ -207,8 +210,20 @@ SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* resu
   const Entry* entry = function.entry_for(args, trace, symbols);
   if (SINTER_UNLIKELY(entry == nullptr)) uncompiled_tensors(call, results);
   else if (SINTER_LIKELY(!entry->is_tree)) function.run_now(*entry, args, symbols, trace, results, {});
-  else if (entry->runs_plain) uncompiled_tensors(call, results);
+  else if (entry->runs_plain) function.check_uncompiled(), uncompiled_tensors(call, results);
   else function.run_tree(*entry, args, symbols, trace, {results, nullptr});
+}
+
+/// A call that runs the plain function, or one of a frozen function, which wakes no worker.
+SINTER_NOINLINE inline void call_unusually(const CallRequest& call, Ref<TensorImpl>* results) {
+  if (is_uncompiled(call.function)) return uncompiled_tensors(call, results);
+  const SerialSection alone(call.function.is_frozen());
+  call_compiled(call, results);
+}
+SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
+  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || call.function.is_unusual(stance_of_thread())))
+    return call_unusually(call, results);
+  call_compiled(call, results);
 }
 
 SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
@@ -216,10 +231,14 @@ SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
   ArgList args;
   add_arguments(call, args);
   if (SINTER_UNLIKELY(runs_plain(function))) return uncompiled_into(call, targets, args);
+  const SerialSection alone(function.is_frozen());
   Symbols symbols;
   const TraceFunction trace = tracer(call);
   const Entry* entry = function.entry_for(args, trace, symbols);
-  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain)) return uncompiled_into(call, targets, args);
+  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain)) {
+    function.check_uncompiled();
+    return uncompiled_into(call, targets, args);
+  }
   std::array<Ref<TensorImpl>, 8> few;
   std::vector<Ref<TensorImpl>> many;
   if (SINTER_UNLIKELY(entry->is_tree)) {
@@ -234,11 +253,13 @@ SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
   FunctionState& function = call.function;
   const Entry* entry = nullptr;
   const TraceFunction trace = tracer(call);
+  const SerialSection alone(function.is_frozen() && graph_detail::innermost_trace() == nullptr);
   if (SINTER_LIKELY(!is_uncompiled(function))) {
     add_arguments(call, args_);
     entry = function.entry_for(args_, trace, symbols_);
   }
   if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain)) {
+    if (entry != nullptr) function.check_uncompiled();
     owner_ = uncompiled_result(call);
     shape_ = owner_.get();
   } else if (SINTER_UNLIKELY(entry->is_tree)) {

@@ -160,6 +160,17 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
 
   /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
   bool runs_plain(Stance stance) const { return context_.is_disabled || is_noop_ || stance == Stance::force_eager; }
+  /// Some call of it is not run as usual: one of those, or it is frozen. One load serves the guarded call.
+  bool is_unusual(Stance stance) const {
+    return context_.is_disabled || is_unusual_.load(std::memory_order_relaxed) || stance == Stance::force_eager;
+  }
+  /// From here on nothing is compiled, traced or checked. Throws UserError where nothing is compiled yet.
+  void freeze(OnMiss miss);
+  void unfreeze();
+  bool is_frozen() const { return is_frozen_.load(std::memory_order_relaxed); }
+  /// A frozen function that throws at a miss runs nothing uncompiled.
+  void check_uncompiled() const;
+
   void count_plain_call() { plain_calls_.fetch_add(1, std::memory_order_relaxed); }
   /// As run(), for functions that read values: follows the tree, and traces on where it ends.
   TreeResult run_tree(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
@@ -186,6 +197,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   /// `unverified`: one that would fit if it serves these Variables, which is not known yet.
   const Entry* find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols,
                     const Entry** unverified = nullptr) const;
+  /// Counts a call that nothing fits of a frozen function; throws, or the plain function is to run.
+  void count_miss(const ArgList& args);
   const Entry* make_entry(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
   std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace, GuardSet specs);
   /// An entry for calls that run the plain function, so that their results are on the tape.
@@ -242,6 +255,9 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   MissHistory misses_;
   std::atomic<std::int64_t> plain_calls_{0};
   bool is_noop_ = false;
+  std::atomic<bool> is_unusual_{false}, is_frozen_{false};  // unusual: is_noop_ or frozen
+  std::atomic<OnMiss> on_miss_{OnMiss::throws};
+  std::atomic<std::int64_t> frozen_misses_{0};
   Serves serves_;
 };
 

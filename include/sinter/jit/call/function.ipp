@@ -272,6 +272,7 @@ SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves
     throw UserError("compile", "recompile_limit is " + std::to_string(options_.recompile_limit), where,
                     "0 allows the first compilation only");
   is_noop_ = options_.backend == "noop";
+  is_unusual_ = is_noop_;
   auto& functions = jit_detail::Functions::instance();
   std::scoped_lock lock(functions.mutex);
   functions.list.push_back(this);
@@ -470,6 +471,7 @@ SINTER_DECL Stats FunctionState::stats() const {
   stats.recompiles = recompiles_;
   stats.compile_ms = compile_ms_;
   stats.eager_calls = plain_calls_.load(std::memory_order_relaxed);
+  stats.frozen_misses = frozen_misses_.load(std::memory_order_relaxed);
   stats.recompile_reasons = misses_.reasons();
   const Entry* newest = newest_.load(std::memory_order_acquire);
   if (newest != nullptr && newest->end.plan) {
@@ -484,7 +486,24 @@ SINTER_DECL Stats FunctionState::stats() const {
   return stats;
 }
 
+SINTER_DECL void FunctionState::freeze(OnMiss miss) {
+  if (is_noop_ || context_.is_disabled)
+    throw UserError("freeze", "the function runs uncompiled: by SINTER_DISABLE or its back end noop", where_,
+                    "compile it with a back end of this build");
+  if (newest_.load(std::memory_order_acquire) == nullptr)
+    throw UserError("freeze", "nothing is compiled yet", where_,
+                    "call warm_up(args...) for each kind of arguments first");
+  on_miss_ = miss;
+  is_frozen_ = true;
+  is_unusual_ = true;
+}
+SINTER_DECL void FunctionState::unfreeze() {
+  is_frozen_ = false;
+  is_unusual_ = is_noop_;
+}
+
 SINTER_DECL void FunctionState::reset() {
+  unfreeze();  // no version is left that a call could use
   auto retired = std::make_shared<std::vector<std::unique_ptr<Entry>>>();
   {
     std::scoped_lock lock(mutex_);
@@ -495,6 +514,7 @@ SINTER_DECL void FunctionState::reset() {
     compile_ms_ = 0;
     misses_ = {};
     plain_calls_.store(0, std::memory_order_relaxed);
+    frozen_misses_.store(0, std::memory_order_relaxed);
   }
   destroy_after_calls(std::move(retired));  // with what earlier resets had to leave to calls that have ended since
 }

@@ -166,11 +166,32 @@ SINTER_DECL const Entry* FunctionState::entry_for(const ArgList& args, const Tra
   return SINTER_LIKELY(entry != nullptr) ? entry : make_entry(args, trace, symbols);
 }
 
+SINTER_DECL void FunctionState::check_uncompiled() const {
+  if (is_frozen() && on_miss_.load(std::memory_order_relaxed) == OnMiss::throws)
+    throw RecompileError("compile", "this call would run uncompiled, and the function is frozen", where_,
+                         "freeze(jit::OnMiss::runs_uncompiled) allows it; a function that reads values is compiled "
+                         "where no gradient is wanted (jit::NoGradGuard)");
+}
+SINTER_DECL void FunctionState::count_miss(const ArgList& args) {
+  frozen_misses_.fetch_add(1, std::memory_order_relaxed);
+  if (on_miss_.load(std::memory_order_relaxed) == OnMiss::runs_uncompiled) return;
+  const std::optional<Guard> broken = closest_broken(args);
+  throw RecompileError(
+      "compile",
+      "no compiled version fits this call, and the function is frozen: " +
+          (broken ? failure_text(*broken) : std::string("it was not warmed up for arguments of these C++ types")),
+      where_, "call unfreeze(), warm_up(args...) with such arguments, and freeze() again");
+}
+
 SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const TraceFunction& trace,
                                                    SmallVector<std::int64_t, 8>& symbols) {
   std::unique_ptr<Entry> made;  // destroyed after the lock: it holds objects of the user
   const Entry* unverified = nullptr;
   if (const Entry* entry = find(args, symbols, &unverified)) return entry;
+  if (is_frozen()) {
+    count_miss(args);
+    return nullptr;
+  }
   if (unverified != nullptr) {
     made = compile(args, trace, unverified->guards.specs());
     if (jit_detail::is_same_code(*unverified, *made)) jit_detail::take_slots(*unverified, args.leaves());

@@ -171,14 +171,19 @@ SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, Fun
 SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList& args, const TraceFunction& trace,
                                                TreeCall& call) {
   const Stance stance = current_stance();
+  const bool is_fixed = is_frozen();
   const Location at = call.node().traced->where;
-  if (stance == Stance::fail_on_recompile)
-    throw RecompileError("compile",
-                         (call.node().traced->eager_call ? "what the function called at " + at.text() + " gave"
-                                                         : "the outcome of the read at " + at.text()) +
-                             " was not seen before, and the stance is fail_on_recompile",
-                         where_, "call warm_up(args...) with arguments that take this path before the stance is set");
-  const bool may_grow = stance != Stance::eager_on_recompile && entry.tree->may_grow_at(call.node());
+  if (is_fixed) frozen_misses_.fetch_add(1, std::memory_order_relaxed);
+  if (stance == Stance::fail_on_recompile || (is_fixed && on_miss_.load() == OnMiss::throws))
+    throw RecompileError(
+        "compile",
+        (call.node().traced->eager_call ? "what the function called at " + at.text() + " gave"
+                                        : "the outcome of the read at " + at.text()) +
+            " was not seen before, and " + (is_fixed ? "the function is frozen" : "the stance is fail_on_recompile"),
+        where_,
+        is_fixed ? "call unfreeze(), warm_up(args...) with arguments that take this path, and freeze()"
+                 : "call warm_up(args...) with arguments that take this path before the stance is set");
+  const bool may_grow = !is_fixed && stance != Stance::eager_on_recompile && entry.tree->may_grow_at(call.node());
   ReadPolicy policy;
   policy.precision = entry.precision;
   policy.fallback = fallback();
@@ -259,7 +264,7 @@ SINTER_DECL void FunctionState::check_path(const Entry& entry, const ArgList& ar
                                            const TreeCall& call) {
   const TracedLeaf& leaf = *call.node().leaf;
   std::int64_t due = leaf.next_check.load(std::memory_order_relaxed);
-  if (SINTER_LIKELY(due == std::numeric_limits<std::int64_t>::max())) return;
+  if (SINTER_LIKELY(due == std::numeric_limits<std::int64_t>::max()) || is_frozen()) return;
   const std::int64_t runs =
       leaf.runs.fetch_add(1, std::memory_order_relaxed) + 1;  // the first call of a path is its trace
   if (runs < due || !leaf.next_check.compare_exchange_strong(due, std::numeric_limits<std::int64_t>::max())) return;
