@@ -37,7 +37,8 @@ inline FoldState least_extreme(DType dtype, Extreme which) {
 inline ScalarValue is_beyond(ScalarBuilder& s, ScalarValue x, ScalarValue best, Extreme which) {
   if (!is_floating(x.dtype)) return which == Extreme::largest ? s.lt(best, x) : s.lt(x, best);
   const ScalarValue is_not = which == Extreme::largest ? s.le(x, best) : s.le(best, x);
-  return s.and_(s.not_(is_not), s.eq(best, best));
+  const ScalarValue is_number = s.eq(best, best);  // by itself: compilers differ in which argument comes first
+  return s.and_(s.not_(is_not), is_number);
 }
 
 /// A state that nothing has entered has position 0 and the least extreme: a row of nothing else has its first element
@@ -49,7 +50,10 @@ inline ScalarFold position_fold(DType value, PositionOrder order, Extreme which)
   // Lanes are not runs of neighbours: of equals the one with the lower position is the first.
   const auto merge = [&](ScalarBuilder& s, const ScalarValues& older, const ScalarValues& newer) {
     ScalarValue is_equal = s.eq(older[0], newer[0]);
-    if (is_floating(value)) is_equal = s.or_(is_equal, s.and_(s.ne(older[0], older[0]), s.ne(newer[0], newer[0])));
+    if (is_floating(value)) {
+      const ScalarValue newer_is_nan = s.ne(newer[0], newer[0]);
+      is_equal = s.or_(is_equal, s.and_(s.ne(older[0], older[0]), newer_is_nan));
+    }
     const ScalarValue is_earlier = s.and_(is_equal, s.lt(newer[1], older[1]));
     return take(s, s.or_(is_beyond(s, newer[0], older[0], which), is_earlier), newer, older);
   };
