@@ -409,7 +409,7 @@ class SmallVector {
   SmallVector(It first, It last) {
     assign(first, last);
   }
-  explicit SmallVector(std::span<const T> items) { assign(items.begin(), items.end()); }
+  explicit SmallVector(std::span<const T> items) { copy(items.data(), items.size()); }
   SmallVector(const SmallVector& other) { copy(other.data(), other.size_); }
   SmallVector(SmallVector&& other) noexcept
       : size_(other.size_), capacity_(other.capacity_), heap_(std::exchange(other.heap_, nullptr)) {
@@ -483,8 +483,8 @@ class SmallVector {
   }
   template <class It>
   void assign(It first, It last) {
-    if constexpr (std::contiguous_iterator<It> && std::is_same_v<std::iter_value_t<It>, T>) {
-      copy(std::to_address(first), as_index(last - first));
+    if constexpr (std::is_same_v<It, T*> || std::is_same_v<It, const T*>) {
+      copy(first, as_index(last - first));
     } else {
       size_ = 0;
       for (; first != last; ++first) push_back(static_cast<T>(*first));
@@ -1015,7 +1015,7 @@ concept IntegerList = requires(const L& list) {
 class Shape {
  public:
   Shape() = default;
-  Shape(std::initializer_list<Dim> dims) : Shape(std::span<const Dim>(dims.begin(), dims.size())) {}
+  Shape(std::initializer_list<Dim> dims);
   explicit Shape(std::span<const Dim> dims, Location where = {});
   Shape(const std::vector<std::int64_t>& dims);
   explicit Shape(std::span<const std::int64_t> dims);
@@ -1033,7 +1033,7 @@ class Shape {
   }
   const Dim* begin() const { return dims_.data(); }
   const Dim* end() const { return dims_.data() + rank_; }
-  std::span<const Dim> dims() const { return {dims_.data(), as_index(rank_)}; }
+  std::span<const Dim> dims() const;
   void push_back(Dim dim, Location where = {});
   void set(int axis, Dim dim) { dims_[as_index(axis)] = dim; }
   void insert(int axis, Dim dim);
@@ -1653,7 +1653,7 @@ class Axes {
   Axes(const L& axes) {
     for (auto axis : axes) axes_.push_back(static_cast<std::int64_t>(axis));
   }
-  std::span<const std::int64_t> list() const { return axes_; }
+  const IntVector& list() const { return axes_; }
   bool empty() const { return axes_.empty(); }
 
  private:
@@ -1701,11 +1701,6 @@ struct Index {
   template <class Op, class... A>
   Index(const Expr<Op, A...>& e, Location at = std::source_location::current())
       : kind(Kind::gather), indices(e.record()), where(at) {}
-};
-/// Up to eight positions, as they are passed to x(...) and x.at(...).
-struct IndexList {
-  IndexList(std::initializer_list<const Index*> given);
-  std::vector<Index> list;
 };
 
 /// The outcome of a comparison of run-time numbers. Its conversion to bool, in `if`, `while`, `&&`, `||`, `?:`, needs
@@ -2230,9 +2225,15 @@ Tensor cummax(const In& x, int axis, CumulativeOptions options = {});
 /// The smallest of them, likewise.
 Tensor cummin(const In& x, int axis, CumulativeOptions options = {});
 
+/// log(sum of e^x up to each element), without overflow; floating.
+Tensor logcumsumexp(const In& x, int axis);
+
 /// The differences of neighbours along `axis`, x[i + 1] - x[i], taken `times` over: the axis gets so much shorter. Of
 /// bool: where neighbours differ.
 Tensor diff(const In& x, int axis = -1, int times = 1);
+/// The derivative along `axis` of values `spacing` apart: (x[i + 1] - x[i - 1]) / (2 spacing), at both ends the
+/// difference of the two last ones. x's shape, floating; at least two elements.
+Tensor gradient(const In& x, double spacing = 1, int axis = -1);
 /// The integral along `axis` by the trapezoidal rule, of values `dx` apart, or at the places `at` (of y's shape, or of
 /// one axis as long). Floating; the axis goes.
 Tensor trapezoid(const In& y, double dx = 1, int axis = -1);
@@ -2271,6 +2272,12 @@ Tensor geometric(double p, const Shape& shape, TensorOptions options = {},
 
 /// 1 with the probability p, else 0; of p's shape and (floating) dtype.
 Tensor bernoulli(const In& p);
+/// How many events there are where `rate` are expected; of rate's shape and (floating) dtype. The host draws them.
+Tensor poisson(const In& rate);
+/// The gamma distribution of this shape parameter, with scale 1; of alpha's shape and (floating) dtype. Divided by the
+/// rate it has another scale; of two such numbers a / (a + b) has a beta distribution. The host draws them, and there is
+/// no derivative by alpha.
+Tensor standard_gamma(const In& alpha);
 /// Whole numbers in [low, high), equally likely; at most 2^53 of them.
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options = {.dtype = DType::i64},
                Location where = std::source_location::current());
@@ -2317,9 +2324,12 @@ struct Equation {
 /// stretch. Without `->` the result has the letters that stand once, in the order of the alphabet, after `...`.
 Tensor einsum(Equation equation, std::span<const Tensor> operands);
 Tensor einsum(Equation equation, std::initializer_list<Tensor> operands);
+namespace tensor_detail {
+Tensor einsum_of(Equation equation, std::initializer_list<Tensor> operands);
+}  // namespace tensor_detail
 template <TensorLike... T>
 Tensor einsum(Equation equation, const T&... operands) {
-  return einsum(equation, std::initializer_list<Tensor>{Tensor(operands)...});
+  return tensor_detail::einsum_of(equation, {Tensor(operands)...});
 }
 
 SINTER_NAMESPACE_END
@@ -2772,6 +2782,8 @@ Tensor polygamma(int order, const In& x);
 Tensor positive(const In& x);
 /// x less its whole part.
 Tensor frac(const In& x);
+/// true: there are no complex numbers.
+Tensor isreal(const In& x);
 /// x = fraction * 2^exponent with 1/2 <= |fraction| < 1; the exponent is i32.
 struct Frexp {
   Tensor fraction, exponent;
@@ -2953,9 +2965,10 @@ struct FoundOptions {
   Scalar fill{0};             // stands where there are fewer
 };
 
-/// The indices of the elements that are not 0, in row-major order: i64 [number, rank of x]. NaN is not 0. torch.nonzero,
-/// numpy.argwhere.
+/// The indices of the elements that are not 0, in row-major order: i64 [number, rank of x]. NaN is not 0. torch.nonzero.
 Tensor nonzero(const In& x, FoundOptions options = {});
+/// The same, as NumPy and PyTorch also call it.
+Tensor argwhere(const In& x, FoundOptions options = {});
 /// The same counted through all elements: i64 [number]. numpy.flatnonzero.
 Tensor flatnonzero(const In& x, FoundOptions options = {});
 /// The elements of x where `mask` (bool) holds, in row-major order: [number]. They broadcast against each other. x[mask]
@@ -3005,12 +3018,16 @@ Scalar sqrt(const Scalar& x);
 SINTER_NAMESPACE_END
 // ---- sinter/expr/indexing.hpp
 // Basic indexing: from positions and slices to the region that they read, or that an update replaces. indexing.ipp also
-// defines what tensor.hpp declares of it: Index, IndexList, SlotRef and Tensor::at.
+// defines what tensor.hpp declares of it: Index, SlotRef and Tensor::at.
 
 SINTER_NAMESPACE_BEGIN
 
 /// The part of `x` at `positions`, which may be fewer than its axes.
 Tensor index(const In& x, std::span<const Index> positions);
+namespace tensor_detail {
+/// As they are passed to x(...): those of kind `none` were not given.
+Tensor part_of(const In& x, std::initializer_list<const Index*> positions);
+}  // namespace tensor_detail
 /// `base` with the part at `positions` replaced by `value` (broadcast to that part).
 Tensor update(const In& base, std::span<const Index> positions, const In& value);
 
@@ -3072,6 +3089,8 @@ Tensor tril(const In& x, int diagonal = 0);
 Tensor triu(const In& x, int diagonal = 0);
 /// The matrix with this vector on its diagonal; of a matrix its diagonal.
 Tensor diag(const In& x, int diagonal = 0);
+/// diag of all elements in row-major order.
+Tensor diagflat(const In& x, int offset = 0);
 /// Vectors along the last axis as diagonals of matrices in the axes `a` and `b` of the result.
 Tensor diag_embed(const In& x, int offset = 0, int a = -2, int b = -1);
 /// Sum of the diagonal.
@@ -3122,7 +3141,8 @@ Tensor vdot(const In& a, const In& b);
 Tensor kron(const In& a, const In& b);
 /// Of vectors of three along `axis`; other axes broadcast.
 Tensor cross(const In& a, const In& b, int axis = -1);
-/// [m, k] by [k]; [b, m, k] by [b, k, n].
+/// [m, k] by [k, n]; [m, k] by [k]; [b, m, k] by [b, k, n].
+Tensor mm(const In& a, const In& b);
 Tensor mv(const In& matrix, const In& vector);
 Tensor bmm(const In& a, const In& b);
 
@@ -3417,6 +3437,10 @@ struct MultilabelOptions {
 /// The mean over the classes, the last axis, of binary cross entropies with logits.
 Tensor multilabel_soft_margin_loss(const In& x, const In& target, MultilabelOptions options = {});
 
+/// The sum over the classes y that are named and those i that are not of max(0, 1 - x[y] + x[i]), divided by the number
+/// of classes. target [n, c] or [c], as x: classes up to the first negative number.
+Tensor multilabel_margin_loss(const In& x, const In& target, LossReduction reduction = LossReduction::mean);
+
 struct MultiMarginOptions {
   double p = 1;
   double margin = 1;
@@ -3485,6 +3509,10 @@ Ordered sort(const In& x, int axis = -1, SortOptions options = {});
 Tensor argsort(const In& x, int axis = -1, SortOptions options = {});
 /// Sorted along the first axis, without positions. numpy.msort, torch.msort.
 Tensor msort(const In& x);
+
+/// cummax and cummin, and where along the axis these elements are: of equal ones the last.
+Ordered cummax_with_indices(const In& x, int axis);
+Ordered cummin_with_indices(const In& x, int axis);
 
 struct TopkOptions {
   bool largest = true;  // false: the least
@@ -3606,6 +3634,11 @@ std::vector<Tensor> broadcast_tensors(std::initializer_list<Tensor> parts,
 Tensor narrow(const In& x, int axis, Dim start, Dim length);
 /// One index of the axis, which is dropped; negative ones count from the end.
 Tensor select(const In& x, int axis, Dim position);
+/// Parts of `size` elements of the axis, each `step` after the one before: their number in the axis' place, and their
+/// elements as a new last axis. Tensor.unfold; numpy's sliding_window_view with step 1.
+Tensor unfold(const In& x, int axis, std::int64_t size, std::int64_t step);
+/// x summed over the axes that broadcasting `shape` to x's would add or stretch. Tensor.sum_to_size.
+Tensor sum_to_size(const In& x, const Shape& shape);
 /// The elements (i, i + offset) of the axes `a` and `b`, as the last axis.
 Tensor diagonal(const In& x, int offset = 0, int a = 0, int b = 1);
 /// Element i, j, ... is that at offset + i * strides[0] + j * strides[1] + ... of x in row-major order; all of them
@@ -3664,6 +3697,10 @@ Tensor dstack(std::initializer_list<Tensor> parts, Location where = std::source_
 Tensor column_stack(std::span<const Tensor> parts, Location where = std::source_location::current());
 Tensor column_stack(std::initializer_list<Tensor> parts, Location where = std::source_location::current());
 
+/// concat, as PyTorch calls it.
+Tensor cat(std::span<const Tensor> parts, int axis = 0, Location where = std::source_location::current());
+Tensor cat(std::initializer_list<Tensor> parts, int axis = 0, Location where = std::source_location::current());
+
 /// Which axis the first of the vectors runs along: the first, or the second as in plots.
 enum class GridIndexing : std::uint8_t { ij, xy };
 /// Coordinates of the grid that the vectors span: as many tensors as vectors, each of the grid's shape.
@@ -3675,6 +3712,12 @@ std::vector<Tensor> meshgrid(std::initializer_list<Tensor> vectors, GridIndexing
 /// Rows [number, vectors] of all choices of one element of each vector, the last one fastest; of one vector itself.
 Tensor cartesian_prod(std::span<const Tensor> vectors, Location where = std::source_location::current());
 Tensor cartesian_prod(std::initializer_list<Tensor> vectors, Location where = std::source_location::current());
+
+struct CombinationsOptions {
+  bool with_replacement = false;  // elements may be chosen again
+};
+/// Rows [number, count] of all choices of `count` elements of a vector, in its order. Its extent is guarded by value.
+Tensor combinations(const In& x, int count = 2, CombinationsOptions options = {});
 
 /// The matrices along the diagonal of a larger one, zeros elsewhere; vectors are rows.
 Tensor block_diag(std::span<const Tensor> blocks, Location where = std::source_location::current());
@@ -3714,6 +3757,58 @@ Tensor pixel_shuffle(const In& x, std::int64_t factor);
 Tensor pixel_unshuffle(const In& x, std::int64_t factor);
 /// Channels, axis 1, of each group dealt out in turn.
 Tensor channel_shuffle(const In& x, std::int64_t groups);
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/special.hpp
+// Special functions beyond those of elementwise.hpp: of the normal distribution, zeta, Bessel functions, orthogonal
+// polynomials; and divisors of integers. Elementwise; operands broadcast, and integers become f32 but in gcd and lcm.
+
+SINTER_NAMESPACE_BEGIN
+
+/// The greatest common divisor and the least common multiple of integers; not negative, 0 for two zeros (lcm: for one).
+Tensor gcd(const In& a, const In& b);
+Tensor lcm(const In& a, const In& b);
+
+/// e^(x^2) erfc(x).
+Tensor erfcx(const In& x);
+/// log(ndtr(x)), also where that is no number any more.
+Tensor log_ndtr(const In& x);
+/// The inverse of ndtr.
+Tensor ndtri(const In& p);
+/// Hurwitz's zeta function: the sum of (q + k)^-order, k from 0. NaN for orders below 1 and negative q. Differentiable
+/// by q alone.
+Tensor zeta(const In& order, const In& q);
+/// The logarithm of the multivariate gamma function of so many dimensions; x > (dimensions - 1) / 2.
+Tensor multigammaln(const In& x, int dimensions);
+
+// Bessel functions of the first (j) and second (y) kind, and modified ones of the second kind (k), also times e^x. The
+// host computes them, in f64. NaN of y and k for negative x. i0, i1, i0e and i1e are in elementwise.hpp.
+Tensor bessel_j0(const In& x);
+Tensor bessel_j1(const In& x);
+Tensor bessel_y0(const In& x);
+Tensor bessel_y1(const In& x);
+Tensor bessel_k0(const In& x);
+Tensor bessel_k1(const In& x);
+Tensor bessel_k0e(const In& x);
+Tensor bessel_k1e(const In& x);
+
+/// Chebyshev's of four kinds, and these of 2 x - 1; Hermite's as in physics and in probability; Laguerre's; Legendre's.
+enum class Polynomial : std::uint8_t {
+  chebyshev_t,
+  chebyshev_u,
+  chebyshev_v,
+  chebyshev_w,
+  shifted_chebyshev_t,
+  shifted_chebyshev_u,
+  shifted_chebyshev_v,
+  shifted_chebyshev_w,
+  hermite_h,
+  hermite_he,
+  laguerre_l,
+  legendre_p
+};
+/// The polynomial of this degree, at most 1000, by its recurrence.
+Tensor polynomial(const In& x, Polynomial family, int degree);
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/statistics.hpp
@@ -3782,6 +3877,8 @@ struct NormalizeOptions {
 Tensor normalize(const In& x, NormalizeOptions options = {});
 /// The cosine of the angle of a and b along an axis; each length counts as at least eps.
 Tensor cosine_similarity(const In& a, const In& b, int axis = 1, double eps = 1e-8);
+/// x with each slice along `axis` whose norm is above `largest` scaled down to it. torch.renorm.
+Tensor renorm(const In& x, double p, int axis, double largest);
 struct PairwiseDistanceOptions {
   double p = 2;
   double eps = 1e-6;
@@ -4003,7 +4100,8 @@ Tensor TensorMethods<Self>::to(Device device, Location where) const {
 template <class Self>
 Tensor TensorMethods<Self>::operator()(const Index& i0, const Index& i1, const Index& i2, const Index& i3,
                                        const Index& i4, const Index& i5, const Index& i6, const Index& i7) const {
-  return index(In(static_cast<const Self&>(*this), i0.where), IndexList{&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}.list);
+  return tensor_detail::part_of(In(static_cast<const Self&>(*this), i0.where),
+                                {&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7});
 }
 
 SINTER_NAMESPACE_END
@@ -4636,7 +4734,7 @@ std::vector<Ref<TensorImpl>> values_of(const R& result) {
   return values_in(tree::view_of(result));
 }
 template <class R>
-SINTER_COLD R with_values(R result, std::span<const Ref<TensorImpl>> values) {
+SINTER_COLD R with_values(R result, const std::vector<Ref<TensorImpl>>& values) {
   fill_values(tree::part_of(result), values.data());
   return result;
 }
@@ -4657,7 +4755,7 @@ class Grads {
  public:
   /// The gradient of `variable`. Throws UserError if the function was not differentiated by it.
   Tensor operator[](const Variable& variable) const;
-  std::size_t size() const { return entries_.size(); }
+  std::size_t size() const;
   void add(std::shared_ptr<VariableSlot> slot, Tensor gradient);
 
  private:
@@ -4667,13 +4765,15 @@ class Grads {
 /// Numbers of arguments that are chosen at run time. Negative ones count from the end.
 class ArgumentNumbers {
  public:
-  ArgumentNumbers(std::initializer_list<int> numbers) : numbers_(numbers) {}
+  ArgumentNumbers(std::initializer_list<int> numbers);
   template <IntegerList L>
-  ArgumentNumbers(const L& numbers) : numbers_(std::begin(numbers), std::end(numbers)) {}
-  std::span<const int> list() const { return numbers_; }
+  ArgumentNumbers(const L& numbers) {
+    for (auto number : numbers) numbers_.push_back(static_cast<std::int64_t>(number));
+  }
+  const IntVector& list() const { return numbers_; }
 
  private:
-  std::vector<int> numbers_;
+  IntVector numbers_;
 };
 
 namespace autodiff_detail {
@@ -5262,13 +5362,15 @@ class LeafAxes {
   LeafAxes(int axis);
   LeafAxes(std::initializer_list<int> axes);
   template <IntegerList L>
-  LeafAxes(const L& axes) : axes_(std::begin(axes), std::end(axes)), is_list_(true) {}
+  LeafAxes(const L& axes) : is_list_(true) {
+    for (auto axis : axes) axes_.push_back(static_cast<std::int64_t>(axis));
+  }
   bool is_list() const { return is_list_; }
   std::size_t size() const { return axes_.size(); }
-  int operator[](std::size_t i) const { return is_list_ ? axes_[i] : axes_[0]; }
+  int operator[](std::size_t i) const { return static_cast<int>(is_list_ ? axes_[i] : axes_[0]); }
 
  private:
-  std::vector<int> axes_;
+  IntVector axes_;
   bool is_list_ = false;
 };
 
@@ -5281,12 +5383,15 @@ class MappedAxes {
   MappedAxes(std::initializer_list<LeafAxes> axes);
   MappedAxes(std::vector<LeafAxes> axes);
   template <IntegerList L>
-  MappedAxes(const L& axes) : axes_(std::begin(axes), std::end(axes)), is_list_(true) {}
+  MappedAxes(const L& axes) : is_list_(true) {
+    for (auto axis : axes) add(static_cast<int>(axis));
+  }
   bool is_list() const { return is_list_; }
-  std::size_t size() const { return axes_.size(); }
-  const LeafAxes& operator[](std::size_t i) const { return is_list_ ? axes_[i] : axes_[0]; }
+  std::size_t size() const;
+  const LeafAxes& operator[](std::size_t i) const;
 
  private:
+  void add(int axis);
   std::vector<LeafAxes> axes_;
   bool is_list_ = false;
 };
@@ -5298,8 +5403,8 @@ OpenTrace open_map(Location where);
 /// Replaces the leaves of argument number `number` by examples of them along `axes`.
 void map_argument(TransformTrace& trace, tree::Part argument, const LeafAxes& axes, std::size_t number, Location where);
 /// Ends the trace: results with the batch at `axes` (one per result), assignments handed out.
-std::vector<Ref<TensorImpl>> finish_map(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
-                                        std::span<const int> axes);
+std::vector<Ref<TensorImpl>> finish_map(OpenTrace trace, const std::vector<Ref<TensorImpl>>& results,
+                                        const IntVector& axes);
 
 /// How a mapped result is held: a Scalar for each example is a Tensor.
 template <class R>
@@ -5332,8 +5437,8 @@ void check_leaf_count(const LeafAxes& axes, std::size_t leaves, std::string_view
 
 /// The out axis of each leaf of a result.
 template <class R>
-std::vector<int> axes_of_result(const R& result, const MappedAxes& axes, Location where) {
-  std::vector<int> list;
+IntVector axes_of_result(const R& result, const MappedAxes& axes, Location where) {
+  IntVector list;
   auto add = [&](const auto& part, const LeafAxes& of_part, std::size_t number) {
     const std::size_t leaves = values_of(part).size();
     check_leaf_count(of_part, leaves, "out_axes", number, where);
@@ -5382,7 +5487,7 @@ struct Vmap {
       auto held = call_held(f, std::as_const(parameters));
       const auto result = Mapped<decltype(held)>::make(std::move(held));
       const std::vector<Ref<TensorImpl>> values = values_of(result);
-      const std::vector<int> axes = axes_of_result(result, out_axes, where);
+      const IntVector axes = axes_of_result(result, out_axes, where);
       return with_values(result, finish_map(std::move(trace), values, axes));
     }
   }
@@ -5697,6 +5802,17 @@ struct IndexPutOptions {
 /// and `values` to what they name. torch.index_put.
 Tensor index_put(const In& x, std::span<const Tensor> indices, const In& values, IndexPutOptions options = {});
 Tensor index_put(const In& x, std::initializer_list<Tensor> indices, const In& values, IndexPutOptions options = {});
+/// `x` with `values` at positions that count through all its elements; shapes of both are the same. torch.put.
+Tensor put(const In& x, const In& indices, const In& values, IndexPutOptions options = {});
+/// `x` with slices along `axis` combined with those of `source` at a list of indices. torch.index_reduce.
+Tensor index_reduce(const In& x, int axis, const In& indices, const In& source, ScatterReduction reduction,
+                    ScatterReduceOptions options = {});
+/// `x` where `mask` (bool, of its shape) is false; where it holds, the elements of `source` in row-major order, which
+/// has no fewer. torch.masked_scatter.
+Tensor masked_scatter(const In& x, const In& mask, const In& source);
+/// The index along each axis of a tensor of this shape of the elements at positions that count through all: one tensor
+/// for each axis. numpy.unravel_index.
+std::vector<Tensor> unravel_index(const In& positions, const Shape& shape);
 /// `x` with `value` where `mask` (bool, broadcast) holds. torch.masked_fill.
 Tensor masked_fill(const In& x, const In& mask, const In& value);
 
@@ -5717,6 +5833,10 @@ Tensor bincount(const In& x, Dim bins, const In& weights);
 /// How many elements lie in each of `bins` parts of [low, high], which are of equal width; the last one includes
 /// `high`. Elements outside, and NaN, do not count. i64 [bins]. numpy.histogram's counts, torch.histc.
 Tensor histogram(const In& x, Dim bins, double low, double high);
+
+/// Rows of `x` [n, d] counted by where they lie in a grid: bins[i] parts of equal width of ranges[i]. i64, of shape
+/// bins. numpy.histogramdd, torch.histogramdd.
+Tensor histogramdd(const In& x, const Shape& bins, std::initializer_list<std::pair<double, double>> ranges);
 
 /// The part of `x` of shape `sizes` that begins at `starts` (numbers, extents, Scalars or tensors of shape ()), one for
 /// each axis; starts are moved so that the part lies inside. jax.lax.dynamic_slice.
@@ -5768,10 +5888,14 @@ struct BorrowedMut {
 };
 
 namespace expr_detail {
-template <EigenLike M>
-std::pair<Type, Strides> eigen_layout(const M& m) {
-  Type type{dtype_of<typename M::Scalar>(), Device::cpu(), {}};
+struct HostLayout {
+  Type type;
   Strides strides{};
+};
+template <EigenLike M>
+HostLayout eigen_layout(const M& m) {
+  HostLayout layout{{dtype_of<typename M::Scalar>(), Device::cpu(), {}}};
+  auto& [type, strides] = layout;
   if constexpr (M::IsVectorAtCompileTime) {
     type.shape.push_back(m.size());
     strides[0] = m.innerStride();
@@ -5781,7 +5905,7 @@ std::pair<Type, Strides> eigen_layout(const M& m) {
     strides[0] = M::IsRowMajor ? m.outerStride() : m.innerStride();
     strides[1] = M::IsRowMajor ? m.innerStride() : m.outerStride();
   }
-  return {type, strides};
+  return layout;
 }
 Type host_type(DType dtype, const Shape& shape, std::int64_t available, std::string_view function, Location where);
 template <class S>
@@ -6351,8 +6475,9 @@ class SharedAttrs {
 
  private:
   struct Block : RefCounted<Block> {
-    Block() = default;
-    explicit Block(Attrs&& from) : attrs(std::move(from)) {}
+    Block();
+    explicit Block(Attrs&& from);
+    ~Block();
     static void destroy(Block* block) noexcept;
     Attrs attrs;
   };
@@ -6449,17 +6574,10 @@ struct OpInfo {
   void (*refuse)(Location where) = nullptr;  // throws: the op only stands for something until a derivative is finished
   void (*prune)(const PruneArgs& args) = nullptr;  // ops with sub-graphs
 
-  const AttrInfo* find_attribute(std::string_view wanted) const {
-    for (const AttrInfo& info : attributes)
-      if (info.name == wanted) return &info;
-    return nullptr;
-  }
+  /// The attribute of that name, or null.
+  const AttrInfo* find_attribute(std::string_view wanted) const;
   /// What sub-graph `i` is called.
-  constexpr std::string_view body_name(std::size_t i) const {
-    std::string_view rest = bodies;
-    for (; i > 0 && rest.find(' ') != std::string_view::npos; --i) rest = rest.substr(rest.find(' ') + 1);
-    return rest.substr(0, rest.find(' '));
-  }
+  std::string_view body_name(std::size_t i) const;
 };
 
 /// The op of that name, or null.
@@ -6533,8 +6651,8 @@ class Graph {
   const Node& node(std::int32_t id) const { return (*nodes_)[as_index(id)]; }
   const Node& node(Value v) const { return node(v.node); }
   const Type& type(Value v) const { return node(v).types[as_index(v.result)]; }
-  std::span<const Value> inputs() const { return inputs_; }
-  std::span<const Value> outputs() const { return outputs_; }
+  std::span<const Value> inputs() const;
+  std::span<const Value> outputs() const;
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
   /// What an extent counts as where costs are weighed: symbols at their hints, or at `unknown_extent` where the graph
   /// knows none, as in sub-graphs whose trace has not ended. No size is computed with it.
@@ -6544,7 +6662,7 @@ class Graph {
   /// The same nodes with other symbols.
   Graph with_symbols(std::vector<SymbolInfo> symbols) const;
   /// Copies of one graph: a pass that changes nothing gives one.
-  bool shares_nodes_with(const Graph& other) const { return nodes_ == other.nodes_; }
+  bool shares_nodes_with(const Graph& other) const { return nodes_.get() == other.nodes_.get(); }
 
   /// Text form; parse_graph() reads it back:
   ///   graph(%0: f32[4, s0], %1: f32[4]) {
@@ -7086,7 +7204,7 @@ class ArgList {
   ArgList(const ArgList&) = delete;
   ArgList& operator=(const ArgList&) = delete;
 
-  std::span<const ArgLeaf> leaves() const { return leaves_; }
+  const SmallVector<ArgLeaf, 16>& leaves() const { return leaves_; }
   /// Stands for the C++ types of arguments and result.
   const void* types = nullptr;
   /// What keeps the values of Variables alive that this call reads.
@@ -7341,6 +7459,9 @@ struct Options {
       false;  // what the back end of a device declines runs on the CPU, and the log says so; else it is an error
 };
 
+/// What a call of a frozen function does that no compiled version fits.
+enum class OnMiss : std::uint8_t { throws, runs_uncompiled };
+
 /// What a compiled version relies on.
 enum class GuardKind : std::uint8_t {
   structure,
@@ -7387,8 +7508,9 @@ struct Stats {
   std::int64_t peak_bytes =
       // what the newest plan holds between its kernels, at the sizes it was traced with; of a tree: its largest segment
       0;
-  double compile_ms = 0;         // all compiles together: trace, passes, code generation
-  std::int64_t eager_calls = 0;  // calls that ran the function uncompiled: stance, back end noop, recompile limit
+  double compile_ms = 0;           // all compiles together: trace, passes, code generation
+  std::int64_t eager_calls = 0;    // calls that ran the function uncompiled: stance, back end noop, recompile limit
+  std::int64_t frozen_misses = 0;  // calls that no version fitted while the function was frozen
   std::vector<RecompileReason> recompile_reasons{};  // oldest first; those of calls past the limit, too; at most 256
 };
 
@@ -7510,7 +7632,7 @@ class OpenCall {
   std::shared_ptr<const void> owner_{};  // of a shape that is in no entry
   Ref<TensorImpl>* values_ = nullptr;    // null: nothing is to be filled in
   std::array<Ref<TensorImpl>, 8> few_;
-  std::unique_ptr<std::vector<Ref<TensorImpl>>> many_{};
+  std::vector<Ref<TensorImpl>> many_{};
 };
 
 /// Compiles, checks purity and makes what calls of this thread with these arguments need besides the entry.
@@ -7518,6 +7640,9 @@ void warm_up(const CallRequest& call);
 Explanation explain(const CallRequest& call);
 Stats stats_of(const FunctionState& function);
 void reset(FunctionState& function);
+void freeze(FunctionState& function, OnMiss miss);
+void unfreeze(FunctionState& function);
+bool is_frozen(const FunctionState& function);
 
 /// Names the leaves of the arguments and replaces those of the copies by the trace's placeholders.
 void put_placeholders(FunctionTrace& trace, const CallRequest& call, void* const* copies);
@@ -7734,6 +7859,12 @@ class Compiled {
     with_request([&](const jit_detail::CallRequest& call) { jit_detail::call_into(call, targets); }, args...);
   }
 
+  /// From here on calls compile, trace and check nothing, and run on the calling thread alone; see docs/calls.md.
+  /// Throws UserError where nothing is compiled yet.
+  void freeze(OnMiss miss = OnMiss::throws) const { jit_detail::freeze(*state_, miss); }
+  void unfreeze() const { jit_detail::unfreeze(*state_); }
+  bool is_frozen() const { return jit_detail::is_frozen(*state_); }
+
   Stats stats() const { return jit_detail::stats_of(*state_); }
   void reset() const { jit_detail::reset(*state_); }
   const F& function() const { return *static_cast<const F*>(f_.get()); }
@@ -7816,6 +7947,9 @@ class Function<R(P...)> {
   Explanation explain(const P&... args) const { return checked().explain(args...); }
   Stats stats() const { return checked().stats(); }
   void reset() const { checked().reset(); }
+  void freeze(OnMiss miss = OnMiss::throws) const { checked().freeze(miss); }
+  void unfreeze() const { checked().unfreeze(); }
+  bool is_frozen() const { return checked().is_frozen(); }
 
  private:
   template <class T>
@@ -7833,6 +7967,9 @@ class Function<R(P...)> {
     virtual Explanation explain(const P&...) const = 0;
     virtual Stats stats() const = 0;
     virtual void reset() const = 0;
+    virtual void freeze(OnMiss miss) const = 0;
+    virtual void unfreeze() const = 0;
+    virtual bool is_frozen() const = 0;
   };
   template <class F>
   struct Holder final : Base {
@@ -7845,6 +7982,9 @@ class Function<R(P...)> {
     Explanation explain(const P&... args) const override { return compiled.explain(args...); }
     Stats stats() const override { return compiled.stats(); }
     void reset() const override { compiled.reset(); }
+    void freeze(OnMiss miss) const override { compiled.freeze(miss); }
+    void unfreeze() const override { compiled.unfreeze(); }
+    bool is_frozen() const override { return compiled.is_frozen(); }
     Compiled<F> compiled;
   };
   const Base& checked() const {
@@ -7880,6 +8020,19 @@ struct TracedBody {
   BodyValues results;
   Ref<TensorImpl> last_effect;
 };
+/// Those of a node with any number of them.
+class TracedBodies {
+ public:
+  TracedBodies();
+  TracedBodies(TracedBodies&&) noexcept;
+  ~TracedBodies();
+  void clear();
+  void add(TracedBody body);
+  const std::vector<TracedBody>& list() const { return list_; }
+
+ private:
+  std::vector<TracedBody> list_;
+};
 
 /// Variables that the bodies of a node assign: they become carries (of a branch: operands and results) after those of
 /// the user. Which ones is known only when a body was traced, so bodies are traced again until none is new.
@@ -7906,7 +8059,7 @@ class OpenBody {
   /// The traced body; the new values of Variables come after the first `before` results.
   TracedBody finish(BodyValues results, std::size_t before) const;
   /// The traced condition of a loop, which must not assign Variables.
-  TracedBody finish_condition(BodyValues results) const;
+  TracedBody finish_condition(const In& outcome) const;
 
  private:
   BodyTrace* trace_;
@@ -7925,8 +8078,8 @@ void trace_until_settled(AssignedVariables& assigned, const Trace& trace) {
 }
 
 /// switch_ and cond: the results of the branch that `index` picks.
-std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index, std::vector<TracedBody> branches,
-                                           std::span<const Ref<TensorImpl>> args, const AssignedVariables& assigned);
+std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index, const TracedBodies& branches,
+                                           const BodyValues& args, const AssignedVariables& assigned);
 /// The carries at the end. `condition` gives one value.
 std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody condition, TracedBody body, BodyValues init,
                                           const AssignedVariables& assigned);
@@ -7937,8 +8090,7 @@ struct ScanSpec {
 };
 /// Carries at the end, then the stacked ys.
 std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body, BodyValues init,
-                                         std::span<const Ref<TensorImpl>> xs, const ScanSpec& scan,
-                                         const AssignedVariables& assigned);
+                                         const BodyValues& xs, const ScanSpec& scan, const AssignedVariables& assigned);
 /// The common length of the first axes. Throws ShapeError where they differ or there is none.
 Dim scan_length(std::span<const Ref<TensorImpl>> xs, std::int64_t given, Location where);
 /// Iterations of a loop with these bounds. Throws UserError for a negative number.
@@ -8100,14 +8252,13 @@ auto switch_over(std::string_view op, const In& index, const std::tuple<P...>& a
   using R = typename CommonOf<held_t<raw_result_t<F, P...>>...>::type;
   check_structure<R>();
   std::optional<R> shape;
-  std::vector<TracedBody> bodies;
+  TracedBodies bodies;
   AssignedVariables assigned;
   trace_until_settled(assigned, [&] {
     bodies.clear();
-    (bodies.push_back(trace_body<R>(op, index.where, branches, args, shape, assigned)), ...);
+    (bodies.add(trace_body<R>(op, index.where, branches, args, shape, assigned)), ...);
   });
-  const std::vector<Ref<TensorImpl>> results =
-      record_switch(op, index, std::move(bodies), take_values(args).values, assigned);
+  const std::vector<Ref<TensorImpl>> results = record_switch(op, index, bodies, take_values(args), assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }
@@ -8144,10 +8295,7 @@ auto while_over(Location where, const C& condition, const B& body, const I&... i
     auto parameters = carries;
     insert_all_placeholders(trace, parameters);
     trace.add_variables();
-    BodyValues result;
-    result.values.push_back(
-        condition_value("while_loop", In(std::apply(condition, std::as_const(parameters)), where), where));
-    test = trace.finish_condition(std::move(result));
+    test = trace.finish_condition(In(std::apply(condition, std::as_const(parameters)), where));
   }
   const std::vector<Ref<TensorImpl>> results =
       record_while(where, std::move(test), std::move(iteration), first, assigned);
@@ -8186,7 +8334,7 @@ auto scan_over(std::string_view op, Location where, const F& f, const H& init, c
     check_carry_structure(op, take_values(shape->first), first, where);
   });
   const std::vector<Ref<TensorImpl>> results =
-      record_scan(op, where, std::move(body), first, slices.values, {length, is_reversed}, assigned);
+      record_scan(op, where, std::move(body), first, slices, {length, is_reversed}, assigned);
   const Ref<TensorImpl>* at = results.data();
   H carry = filled(std::move(shape->first), at);
   return R{std::move(carry), filled(std::move(shape->second), at)};
@@ -8218,15 +8366,13 @@ auto switch_(const In& index, const std::vector<F>& branches, const A&... args) 
   using R = held_t<raw_result_t<F, held_t<A>...>>;
   if (branches.empty()) throw UserError("switch_", "there is no branch", index.where);
   std::optional<R> shape;
-  std::vector<TracedBody> bodies;
+  TracedBodies bodies;
   AssignedVariables assigned;
   trace_until_settled(assigned, [&] {
     bodies.clear();
-    for (const F& branch : branches)
-      bodies.push_back(trace_body<R>("switch_", index.where, branch, held, shape, assigned));
+    for (const F& branch : branches) bodies.add(trace_body<R>("switch_", index.where, branch, held, shape, assigned));
   });
-  const std::vector<Ref<TensorImpl>> results =
-      record_switch("switch_", index, std::move(bodies), take_values(held).values, assigned);
+  const std::vector<Ref<TensorImpl>> results = record_switch("switch_", index, bodies, take_values(held), assigned);
   const Ref<TensorImpl>* at = results.data();
   return filled(std::move(*shape), at);
 }
@@ -8259,8 +8405,12 @@ auto while_loop(const C& condition, const B& body, const I0& first, const I1& se
 }
 
 namespace control_detail {
-/// Where the iterations of a loop are counted. Numbers on the host join work anywhere.
-Device device_of_carries(std::span<const Ref<TensorImpl>> carries);
+/// The numbers of the iterations of a loop between bounds that are Dims, where its carries lie.
+Tensor loop_numbers(const LoopBound& lower, const LoopBound& upper, const BodyValues& carries, Location where);
+/// What a body gets as its number: a Scalar, so that it joins tensors of any dtype.
+Scalar loop_number(const Tensor& number);
+Tensor plus(const Tensor& number, std::int64_t step, Location where);
+Tensor is_before(const Tensor& number, const Tensor& end, Location where);
 }  // namespace control_detail
 
 /// carry = init; for each slice x of xs along axis 0: {carry, y} = f(carry, x). Gives {carry, the ys stacked along a
@@ -8284,22 +8434,17 @@ auto fori_loop(const LoopBound& lower, const LoopBound& upper, const B& body, co
   using H = held_t<Init>;
   if (lower.is_dim() && upper.is_dim()) {
     const H start = hold<H>(init);
-    Tensor iterations = arange(trip_count(lower.dim(), upper.dim(), where),
-                               {.dtype = DType::i64, .device = device_of_carries(take_values(start).values)}, where);
-    const Dim length = iterations.shape()[0];
-    if (!identical(lower.dim(), Dim(0))) iterations = iterations + Tensor(Scalar(lower.dim()));
+    const Tensor numbers = loop_numbers(lower, upper, take_values(start), where);
     auto iteration = [&](const H& carry, const Tensor& k) {
-      k.impl()->is_weak = true;
-      return std::tuple<H, std::tuple<>>{hold<H>(body(Scalar(k.impl()), carry)), {}};
+      return std::tuple<H, std::tuple<>>{hold<H>(body(loop_number(k), carry)), {}};
     };
-    return scan_over("fori_loop", where, iteration, start, iterations, length, false).first;
+    return scan_over("fori_loop", where, iteration, start, numbers, numbers.shape()[0], false).first;
   }
   const Tensor end = upper.tensor();
-  auto goes_on = [&](const Tensor& k, const H&) { return k < end; };
+  auto goes_on = [&](const Tensor& k, const H&) { return is_before(k, end, where); };
   auto iteration = [&](const Tensor& k, const H& carry) {
-    Ref<TensorImpl> number = Tensor(k + 0).impl();
-    number->is_weak = true;
-    return std::tuple<Tensor, H>{Tensor(k + 1), hold<H>(body(Scalar(number), carry))};
+    const Scalar number = loop_number(plus(k, 0, where));
+    return std::tuple<Tensor, H>{plus(k, 1, where), hold<H>(body(number, carry))};
   };
   return std::get<1>(while_over(where, goes_on, iteration, lower.tensor(), hold<H>(init)));
 }
@@ -8480,7 +8625,6 @@ struct Definition {
 
 class CustomFunction;
 std::shared_ptr<const CustomFunction> make_custom(Definition definition);
-std::vector<Tensor> apply_custom(const std::shared_ptr<const CustomFunction>& op, std::span<const In> operands);
 
 template <std::size_t N, class X>
 auto as_vector(X&& x) {
@@ -8576,6 +8720,11 @@ class Operand {
   In in;
   bool is_given;
 };
+/// The results of a call with those that are given, or with all of a list.
+std::vector<Tensor> call_custom(const std::shared_ptr<const CustomFunction>& op,
+                                std::initializer_list<const Operand*> operands);
+std::vector<Tensor> call_custom(const std::shared_ptr<const CustomFunction>& op, std::span<const Tensor> operands,
+                                Location where);
 
 }  // namespace custom_detail
 
@@ -8590,20 +8739,14 @@ class CustomOpFunction {
   Result operator()(const Operand& a0 = {}, const Operand& a1 = {}, const Operand& a2 = {}, const Operand& a3 = {},
                     const Operand& a4 = {}, const Operand& a5 = {}, const Operand& a6 = {},
                     const Operand& a7 = {}) const {
-    std::vector<In> operands;
-    for (const Operand* operand : {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7})
-      if (operand->is_given) operands.push_back(operand->in);
-    return call(operands);
+    return unpacked(custom_detail::call_custom(op_, {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7}));
   }
   Result operator()(std::span<const Tensor> operands, Location where = std::source_location::current()) const {
-    std::vector<In> list;
-    for (const Tensor& operand : operands) list.emplace_back(operand, where);
-    return call(list);
+    return unpacked(custom_detail::call_custom(op_, operands, where));
   }
 
  private:
-  Result call(std::span<const In> operands) const {
-    std::vector<Tensor> results = custom_detail::apply_custom(op_, operands);
+  static Result unpacked(std::vector<Tensor> results) {
     if constexpr (N == 1) return std::move(results[0]);
     else
       return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -9604,6 +9747,30 @@ SINTER_DECL int thread_slots_in_use() noexcept {
 }
 
 SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
+// ---- sinter/base/serial_section.hpp
+// SerialSection: a stretch of code that wakes no worker thread. Knows nothing of the pool.
+
+SINTER_NAMESPACE_BEGIN
+
+/// While one that is on lives, parallel_for of this thread runs on the caller alone.
+class [[nodiscard]] SerialSection {
+ public:
+  explicit SerialSection(bool is_on = true) noexcept;
+  ~SerialSection();
+  SerialSection(const SerialSection&) = delete;
+  SerialSection& operator=(const SerialSection&) = delete;
+
+ private:
+  bool is_on_, before_ = false;
+};
+
+SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE)
 // ---- sinter/base/threads.ipp
 // The pool that runs parallel_for. A job sits in one of a few slots; helpers (tasks enqueued into a TBB arena of our
 // own) look for open slots, claim chunks, and spin for a short while before they return their thread to TBB. TBB
@@ -9860,6 +10027,13 @@ SINTER_DECL void parallel_run(std::int64_t tasks, double nanoseconds_per_task, C
 }
 
 }  // namespace base_detail
+
+SINTER_DECL SerialSection::SerialSection(bool is_on) noexcept : is_on_(is_on) {
+  if (is_on_) before_ = std::exchange(base_detail::inside_chunk(), true);
+}
+SINTER_DECL SerialSection::~SerialSection() {
+  if (is_on_) base_detail::inside_chunk() = before_;
+}
 
 SINTER_DECL int thread_count() { return base_detail::thread_pool().count.load(std::memory_order_relaxed); }
 SINTER_DECL void set_thread_count(int count) { base_detail::thread_pool().count = std::max(1, count); }
@@ -10621,10 +10795,12 @@ SINTER_DECL Shape::Shape(std::span<const Dim> dims, Location where) {
         "Shape", "rank " + std::to_string(dims.size()) + " is above the limit of " + std::to_string(max_rank), where);
   for (Dim dim : dims) dims_[rank_++] = dim;
 }
+SINTER_DECL Shape::Shape(std::initializer_list<Dim> dims) : Shape(std::span<const Dim>(dims.begin(), dims.size())) {}
 SINTER_DECL Shape::Shape(const std::vector<std::int64_t>& dims) : Shape(std::span<const std::int64_t>(dims)) {}
 SINTER_DECL Shape::Shape(std::span<const std::int64_t> dims) {
   for (std::int64_t dim : dims) push_back(Dim(dim));
 }
+SINTER_DECL std::span<const Dim> Shape::dims() const { return {dims_.data(), as_index(rank_)}; }
 
 SINTER_DECL void Shape::push_back(Dim dim, Location where) {
   if (rank_ == max_rank) throw ShapeError("Shape", "rank is above the limit of " + std::to_string(max_rank), where);
@@ -11449,6 +11625,9 @@ SINTER_DECL const Attrs& SharedAttrs::none() {
   const Attrs* const defaults = &process_object<Attrs>();
   return *defaults;
 }
+SINTER_DECL SharedAttrs::Block::Block() = default;
+SINTER_DECL SharedAttrs::Block::Block(Attrs&& from) : attrs(std::move(from)) {}
+SINTER_DECL SharedAttrs::Block::~Block() = default;
 SINTER_DECL SharedAttrs::SharedAttrs(const Attrs& attrs) : SharedAttrs(Attrs(attrs)) {}
 SINTER_DECL SharedAttrs::SharedAttrs(Attrs&& attrs)
     : block_(Ref<Block>::adopt(new(BlockPool<sizeof(Block)>::allocate()) Block(std::move(attrs)))) {}
@@ -11841,6 +12020,8 @@ SINTER_DECL Node& Node::operator=(Node&& other) noexcept {
 SINTER_DECL Node::~Node() = default;
 
 SINTER_DECL Graph::Graph() : nodes_(std::make_shared<std::vector<Node>>()) {}
+SINTER_DECL std::span<const Value> Graph::inputs() const { return inputs_; }
+SINTER_DECL std::span<const Value> Graph::outputs() const { return outputs_; }
 
 SINTER_DECL std::int64_t Graph::estimate(Dim extent) const {
   if (extent.is_static()) return extent.value();
@@ -12317,6 +12498,24 @@ SINTER_DECL void Lexer::skip_blank() {
 }
 
 }  // namespace graph_detail
+
+SINTER_NAMESPACE_END
+// ---- sinter/graph/op_info.ipp
+// What an op says of itself by name.
+
+SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL const AttrInfo* OpInfo::find_attribute(std::string_view wanted) const {
+  for (const AttrInfo& info : attributes)
+    if (info.name == wanted) return &info;
+  return nullptr;
+}
+
+SINTER_DECL std::string_view OpInfo::body_name(std::size_t i) const {
+  std::string_view rest = bodies;
+  for (; i > 0 && rest.find(' ') != std::string_view::npos; --i) rest = rest.substr(rest.find(' ') + 1);
+  return rest.substr(0, rest.find(' '));
+}
 
 SINTER_NAMESPACE_END
 // ---- sinter/graph/parse.hpp
@@ -15553,6 +15752,38 @@ struct WindowMax {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+// ---- sinter/ops/convolution.hpp
+// Convolution of one to three axes with any padding, dilation and groups, and the sum of windows that unfolding makes.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// convolution(x [n, c, s...], weight [o, c / groups, k...]) with `low` and `high` zeros around each axis s. One matrix
+/// product for each group over the windows as rows; where each channel is a group, a sum over its windows.
+struct Convolution {
+  static constexpr OpInfo info{.name = "convolution", .arity = 2, .kind = OpKind::composite};
+  static constexpr OpAttr<IntVector> stride{"stride", 0}, dilation{"dilation", 1};
+  static constexpr OpAttr<Shape> low{"low", 0}, high{"high", 1};
+  static constexpr OpAttr<std::int64_t> groups{"groups", 0, 1};
+  static constexpr auto attributes = attribute_list(stride, dilation, low, high, groups);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a);
+};
+
+/// The adjoint of windows: elements [positions..., sizes...] added up where they came from, in attrs.shape.
+struct SumWindows {
+  static constexpr OpInfo info{.name = "sum_windows", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpAttr<IntVector> sizes{"sizes", 0}, strides{"strides", 1};
+  static constexpr auto attributes = attribute_list(attr::axes, attr::shape, sizes, strides);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a) { return {windows(a.dout, a.attrs.axes, a.attrs[sizes], a.attrs[strides])}; }
+  static Batched batch(const BatchArgs& a);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
 #endif
 
 #if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
@@ -15613,44 +15844,6 @@ struct Cummin {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
-#endif
-
-#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
-// ---- sinter/ops/convolution.hpp
-// Convolution of one to three axes with any padding, dilation and groups, and the sum of windows that unfolding makes.
-
-SINTER_NAMESPACE_BEGIN
-namespace ops {
-
-/// convolution(x [n, c, s...], weight [o, c / groups, k...]) with `low` and `high` zeros around each axis s. One matrix
-/// product for each group over the windows as rows; where each channel is a group, a sum over its windows.
-struct Convolution {
-  static constexpr OpInfo info{.name = "convolution", .arity = 2, .kind = OpKind::composite};
-  static constexpr OpAttr<IntVector> stride{"stride", 0}, dilation{"dilation", 1};
-  static constexpr OpAttr<Shape> low{"low", 0}, high{"high", 1};
-  static constexpr OpAttr<std::int64_t> groups{"groups", 0, 1};
-  static constexpr auto attributes = attribute_list(stride, dilation, low, high, groups);
-  static Type infer(const InferArgs& args);
-  static Val decompose(const DecomposeArgs& args);
-  static Batched batch(const BatchArgs& a);
-};
-
-/// The adjoint of windows: elements [positions..., sizes...] added up where they came from, in attrs.shape.
-struct SumWindows {
-  static constexpr OpInfo info{.name = "sum_windows", .arity = 1, .kind = OpKind::composite};
-  static constexpr OpAttr<IntVector> sizes{"sizes", 0}, strides{"strides", 1};
-  static constexpr auto attributes = attribute_list(attr::axes, attr::shape, sizes, strides);
-  static Type infer(const InferArgs& args);
-  static Val decompose(const DecomposeArgs& args);
-  static ValList vjp(const VjpArgs& a) { return {windows(a.dout, a.attrs.axes, a.attrs[sizes], a.attrs[strides])}; }
-  static Batched batch(const BatchArgs& a);
-};
-
-}  // namespace ops
-SINTER_NAMESPACE_END
-#endif
-
-#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/ops/custom_derivative.hpp
 // Values whose derivative is given instead of derived, and the barrier behind which a derivative computes values again.
 
@@ -15948,6 +16141,57 @@ struct Unique {
   static void run_on_host(HostCall& call);
   static ValList vjp(const VjpArgs&) { return {Val{}}; }
   static void batch(const BatchArgs& a, BatchedList& results);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+// ---- sinter/ops/host_elementwise.hpp
+// Elementwise functions that take as many steps as their arguments need, for which kernels have no loop: the host runs
+// them. Operands are of one shape and dtype, f64 (i64 of gcd); functions convert. Numbers of random distributions are
+// made of a uniform number in [0, 1) that each element is given: it starts a generator of its own, so that results do
+// not depend on who runs them.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// The greatest common divisor, not negative; i64.
+struct Gcd {
+  static constexpr OpInfo info{.name = "gcd", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs&) { return {Val{}, Val{}}; }
+  static Batched batch(const BatchArgs& a);
+};
+
+/// Bessel functions of the first and second kind, modified ones of the second kind, and these times e^x.
+enum class BesselFunction : std::uint8_t { j0, j1, y0, y1, k0, k1, k0e, k1e };
+struct Bessel {
+  static constexpr OpInfo info{.name = "bessel", .arity = 1, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpAttr<BesselFunction> function{"function", 0, "j0 j1 y0 y1 k0 k1 k0e k1e"};
+  static constexpr auto attributes = attribute_list(function);
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
+/// How many events there are where `rate` are expected; NaN for rates below 0. Of a rate and a uniform number.
+struct PoissonSample {
+  static constexpr OpInfo info{.name = "poisson_sample", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs&) { return {Val{}, Val{}}; }
+  static Batched batch(const BatchArgs& a);
+};
+
+/// A number of the gamma distribution with this shape parameter and scale 1; NaN for parameters that are not positive.
+/// Of the parameter and a uniform number.
+struct GammaSample {
+  static constexpr OpInfo info{.name = "gamma_sample", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs&) { return {Val{}, Val{}}; }
+  static Batched batch(const BatchArgs& a);
 };
 
 }  // namespace ops
@@ -16641,10 +16885,15 @@ SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
 ScalarValue erfc(ScalarBuilder& s, ScalarValue x);         // 5
+ScalarValue erfcx(ScalarBuilder& s, ScalarValue x);        // 5
 ScalarValue erf_inverse(ScalarBuilder& s, ScalarValue x);  // 4
-ScalarValue lgamma(ScalarBuilder& s, ScalarValue x);       // 5 of the larger of the result and 1
-ScalarValue digamma(ScalarBuilder& s, ScalarValue x);      // 9 of the larger of the result and 1, but near poles
-ScalarValue trigamma(ScalarBuilder& s, ScalarValue x);     // 6, but near poles of negative x
+/// The number below which a standard normal one lies with probability p. 4
+ScalarValue normal_quantile(ScalarBuilder& s, ScalarValue p);
+/// The sum of (q + k)^-order over k >= 0, for order > 1 and q > 0. 5
+ScalarValue zeta(ScalarBuilder& s, ScalarValue order, ScalarValue q);
+ScalarValue lgamma(ScalarBuilder& s, ScalarValue x);    // 5 of the larger of the result and 1
+ScalarValue digamma(ScalarBuilder& s, ScalarValue x);   // 9 of the larger of the result and 1, but near poles
+ScalarValue trigamma(ScalarBuilder& s, ScalarValue x);  // 6, but near poles of negative x
 /// Derivative `order` >= 1 of digamma. 10
 ScalarValue polygamma(ScalarBuilder& s, ScalarValue x, int order);
 ScalarValue sinc(ScalarBuilder& s, ScalarValue x);  // 4
@@ -16667,6 +16916,29 @@ struct Erfc {
   static constexpr OpInfo info{.name = "erfc", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::erfc(s, x); }
   static ValList vjp(const VjpArgs& a) { return {a.dout * (-2 * std::numbers::inv_sqrtpi * exp(-square(a.in[0])))}; }
+};
+
+/// e^(x^2) erfc(x): what erfc is without its fall.
+struct Erfcx {
+  static constexpr OpInfo info{.name = "erfcx", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::erfcx(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * (2 * (a.in[0] * a.out - std::numbers::inv_sqrtpi))}; }
+};
+
+/// The inverse of the distribution function of the standard normal distribution.
+struct Ndtri {
+  static constexpr OpInfo info{.name = "ndtri", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue p) { return ops_detail::normal_quantile(s, p); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * (exp(square(a.out) / 2) * 2.50662827463100050242)}; }
+};
+
+/// Hurwitz's zeta function, of an order above 1 and q > 0. There is no derivative by the order.
+struct Zeta {
+  static constexpr OpInfo info{.name = "zeta", .arity = 2, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue order, ScalarValue q) { return ops_detail::zeta(s, order, q); }
+  static ValList vjp(const VjpArgs& a) {
+    return {Val{}, -(a.dout * a.in[0] * apply(op_info<Zeta>, {a.in[0] + 1, a.in[1]}))};
+  }
 };
 
 /// The inverse of erf, of numbers in [-1, 1].
@@ -18784,251 +19056,6 @@ SINTER_DECL void eval(std::initializer_list<std::reference_wrapper<const Tensor>
 }
 
 SINTER_NAMESPACE_END
-// ---- sinter/expr/term.hpp
-// Algebra on values that are being recorded: functions that are formulas of others are written as such, and every node
-// has the line of the user's call. What Val is to derivatives, for functions of tensors. Included by .ipp files alone.
-
-SINTER_NAMESPACE_BEGIN
-namespace expr_detail {
-
-/// A tensor, and the line on which the user called.
-struct Term {
-  Tensor value;
-  Location where;
-
-  Term(const In& x) : value(x.tensor()), where(x.where) {}
-  Term(Tensor x, Location at) : value(std::move(x)), where(at) {}
-  operator In() const { return In(value, where); }
-  operator Tensor() const { return value; }
-  DType dtype() const { return value.dtype(); }
-  Shape shape() const { return value.shape(); }
-  int rank() const { return value.rank(); }
-};
-
-inline Leaf leaf_of(const Term& x) { return Leaf(x.value.impl()); }
-inline Leaf leaf_of(double x) { return Leaf::of(x); }
-template <class Op, class... Rest>
-Term apply(const Term& first, const Rest&... rest) {
-  return {Tensor(record_op(op_info<Op>, {leaf_of(first), leaf_of(rest)...}, {}, first.where)), first.where};
-}
-template <class Op>
-Term apply_number_first(double a, const Term& b) {
-  return {Tensor(record_op(op_info<Op>, {Leaf::of(a), leaf_of(b)}, {}, b.where)), b.where};
-}
-
-#define SINTER_TERM_OPERATOR(symbol, Op)                                                     \
-  inline Term operator symbol(const Term& a, const Term& b) { return apply<ops::Op>(a, b); } \
-  inline Term operator symbol(const Term& a, double b) { return apply<ops::Op>(a, b); }      \
-  inline Term operator symbol(double a, const Term& b) { return apply_number_first<ops::Op>(a, b); }
-SINTER_TERM_OPERATOR(+, Add)
-SINTER_TERM_OPERATOR(-, Sub)
-SINTER_TERM_OPERATOR(*, Mul)
-SINTER_TERM_OPERATOR(/, Div)
-SINTER_TERM_OPERATOR(<, Lt)
-SINTER_TERM_OPERATOR(<=, Le)
-SINTER_TERM_OPERATOR(==, Eq)
-SINTER_TERM_OPERATOR(!=, Ne)
-#undef SINTER_TERM_OPERATOR
-inline Term operator-(const Term& a) { return apply<ops::Neg>(a); }
-inline Term both(const Term& a, const Term& b) { return apply<ops::And>(a, b); }
-inline Term either(const Term& a, const Term& b) { return apply<ops::Or>(a, b); }
-
-template <class A, class B>
-Term where_of(const Term& condition, const A& a, const B& b) {
-  return apply<ops::Where>(condition, a, b);
-}
-inline Term absolute(const Term& x) { return apply<ops::Abs>(x); }
-inline Term squared(const Term& x) { return apply<ops::Square>(x); }
-/// The larger of x and a number: at the number the derivative is 0.
-inline Term at_least(const Term& x, double low) {
-  return apply<ops::ClampToNumbers>(x, low, std::numeric_limits<double>::infinity());
-}
-inline Term floating(const Term& x) { return {Tensor(as_floating(x.value.impl(), x.where)), x.where}; }
-inline Term sum_of(const Term& x, Axes axes = {}, Keep keep = Keep::no) { return {sum(x, axes, keep), x.where}; }
-inline Term mean_of(const Term& x, Axes axes = {}, Keep keep = Keep::no) { return {mean(x, axes, keep), x.where}; }
-/// The number of elements along `axes`, as a number of x's dtype.
-inline Term count_of(const Term& x, const IntVector& axes) {
-  Attrs attrs{.axes = axes, .dtype = x.dtype(), .has_dtype = true};
-  return {Tensor(record_op(op_info<ops::ElementCount>, {leaf_of(x)}, std::move(attrs), x.where)), x.where};
-}
-
-}  // namespace expr_detail
-SINTER_NAMESPACE_END
-// ---- sinter/expr/elementwise.ipp
-// Functions that are formulas of others.
-
-SINTER_NAMESPACE_BEGIN
-
-SINTER_DECL Tensor polygamma(int order, const In& x) {
-  if (order < 1 || order > 30)
-    throw UserError("polygamma", "the order is " + std::to_string(order), x.where,
-                    "it goes from 1 to 30; digamma is that of order 0");
-  Attrs attrs;
-  attrs.set(ops::Polygamma::order, order);
-  const expr_detail::Term t = expr_detail::floating(x);
-  return Tensor(record_op(op_info<ops::Polygamma>, {expr_detail::leaf_of(t)}, std::move(attrs), x.where));
-}
-
-SINTER_DECL Tensor positive(const In& x) { return Tensor(x.tensor()); }
-
-SINTER_DECL Tensor frac(const In& x) {
-  const expr_detail::Term t(x);
-  return t - expr_detail::apply<ops::Trunc>(t);
-}
-
-SINTER_DECL Frexp frexp(const In& x) {
-  const expr_detail::Term t = expr_detail::floating(x);
-  Attrs attrs{.dtype = DType::i32, .has_dtype = true};
-  return {expr_detail::apply<ops::FrexpFraction>(t),
-          Tensor(record_op(op_info<ops::FrexpExponent>, {expr_detail::leaf_of(t)}, std::move(attrs), x.where))};
-}
-
-SINTER_DECL Tensor bitcast(const In& x, DType dtype) {
-  const Ref<TensorImpl> value = x.tensor();
-  if (value->type.dtype == dtype) return Tensor(value);
-  ops_detail::require_same_bits("bitcast", value->type.dtype, dtype, x.where);
-  Attrs attrs{.dtype = dtype, .has_dtype = true};
-  return Tensor(record_op(op_info<ops::Bitcast>, {Leaf(value)}, std::move(attrs), x.where));
-}
-
-SINTER_DECL DivMod divmod(const In& a, const In& b) {
-  const Leaf x = a.leaf, y = b.leaf;
-  return {Tensor(record_op(op_info<ops::FloorDivide>, {x, y}, {}, a.where)),
-          Tensor(record_op(op_info<ops::Rem>, {x, y}, {}, a.where))};
-}
-
-/// Beyond the threshold the result is x in its dtype anyway; the parameter is there for those who ask for another.
-SINTER_DECL Tensor softplus(const In& x, double beta, double threshold) {
-  const expr_detail::Term t = expr_detail::floating(x), scaled = t * beta;
-  return where_of(threshold < scaled, t, expr_detail::apply<ops::Softplus>(scaled) * (1 / beta));
-}
-
-SINTER_DECL Tensor nan_to_num(const In& x, NanToNumOptions options) {
-  const expr_detail::Term t(x);
-  if (!is_floating(t.dtype())) return t;
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  const double largest = row(t.dtype()).largest;
-  const expr_detail::Term above = where_of(t == infinity, options.posinf.value_or(largest), t);
-  const expr_detail::Term finite = where_of(t == -infinity, options.neginf.value_or(-largest), above);
-  return where_of(t != t, options.nan, finite);
-}
-
-SINTER_DECL Tensor addcmul(const In& x, const In& a, const In& b, double value) {
-  return expr_detail::Term(x) + expr_detail::Term(a) * expr_detail::Term(b) * value;
-}
-SINTER_DECL Tensor addcdiv(const In& x, const In& a, const In& b, double value) {
-  return expr_detail::Term(x) + expr_detail::Term(a) / expr_detail::Term(b) * value;
-}
-
-namespace expr_detail {
-/// An op of operands as they were given: numbers among them decide no dtype.
-template <class Op, class... Rest>
-Term on_operands(const In& first, const Rest&... rest) {
-  return {Tensor(record_op(op_info<Op>, {first.leaf, rest.leaf...}, {}, first.where)), first.where};
-}
-inline Term is_not_zero(const In& x) { return on_operands<ops::Ne>(x, In(0, x.where)); }
-/// An extreme of two numbers, of which only one that is no NaN counts.
-template <class Extreme>
-Term extreme_number(const In& a, const In& b) {
-  const Term either_one = on_operands<Extreme>(a, b);
-  const Term a_counts = on_operands<ops::Where>(In(on_operands<ops::Ne>(b, b)), a, In(either_one));
-  return on_operands<ops::Where>(In(on_operands<ops::Ne>(a, a)), b, In(a_counts));
-}
-/// The bound where x is on or beyond it, or the bound is NaN.
-template <class Beyond>
-Term limited(const In& x, const In& bound) {
-  const Term takes_bound = either(on_operands<Beyond>(x, bound), on_operands<ops::Ne>(bound, bound));
-  return on_operands<ops::Where>(In(takes_bound), bound, x);
-}
-}  // namespace expr_detail
-
-SINTER_DECL Tensor fmax(const In& a, const In& b) { return expr_detail::extreme_number<ops::Maximum>(a, b); }
-SINTER_DECL Tensor fmin(const In& a, const In& b) { return expr_detail::extreme_number<ops::Minimum>(a, b); }
-SINTER_DECL Tensor clamp_min(const In& x, const In& low) { return expr_detail::limited<ops::Le>(x, low); }
-SINTER_DECL Tensor clamp_max(const In& x, const In& high) { return expr_detail::limited<ops::Ge>(x, high); }
-SINTER_DECL Tensor float_power(const In& a, const In& b) {
-  return expr_detail::on_operands<ops::Pow>(In(cast(a, DType::f64), a.where), In(cast(b, DType::f64), a.where));
-}
-SINTER_DECL Tensor true_divide(const In& a, const In& b) { return expr_detail::on_operands<ops::Div>(a, b); }
-SINTER_DECL Tensor rsub(const In& a, const In& b, double alpha) {
-  if (alpha == 1) return expr_detail::on_operands<ops::Sub>(b, a);
-  return expr_detail::on_operands<ops::Sub>(b, In(expr_detail::Term(a) * alpha));
-}
-SINTER_DECL Tensor negative(const In& x) { return expr_detail::on_operands<ops::Neg>(x); }
-SINTER_DECL Tensor sgn(const In& x) { return expr_detail::on_operands<ops::Sign>(x); }
-
-SINTER_DECL Tensor logical_and(const In& a, const In& b) {
-  return both(expr_detail::is_not_zero(a), expr_detail::is_not_zero(b));
-}
-SINTER_DECL Tensor logical_or(const In& a, const In& b) {
-  return either(expr_detail::is_not_zero(a), expr_detail::is_not_zero(b));
-}
-SINTER_DECL Tensor logical_xor(const In& a, const In& b) {
-  return expr_detail::is_not_zero(a) != expr_detail::is_not_zero(b);
-}
-SINTER_DECL Tensor logical_not(const In& x) { return expr_detail::on_operands<ops::Eq>(x, In(0, x.where)); }
-
-/// log is asked for positive numbers alone, so that derivatives elsewhere are no NaN of its own.
-SINTER_DECL Tensor entr(const In& x) {
-  using expr_detail::Term;
-  const Term t = expr_detail::floating(x), is_positive = 0.0 < t, inside = where_of(is_positive, t, 1.0);
-  const Term below = where_of(t < 0.0, -std::numeric_limits<double>::infinity(), t);  // 0 and NaN stay
-  return where_of(is_positive, -(inside * expr_detail::apply<ops::Log>(inside)), below);
-}
-SINTER_DECL Tensor ndtr(const In& x) {
-  const expr_detail::Term t = expr_detail::floating(x);
-  return expr_detail::apply<ops::Erfc>(t * -0.70710678118654752440) * 0.5;
-}
-
-SINTER_DECL Tensor isclose(const In& a, const In& b, CloseOptions options) {
-  using expr_detail::Term;
-  const auto number_of = [](const In& v) {  // f64 has more integers than f32
-    const Term t(v);
-    return is_floating(t.dtype()) ? t : Term(cast(v, DType::f64), v.where);
-  };
-  const Term x = number_of(a), y = number_of(b);
-  const Term is_near =
-      both(absolute(x - y) <= absolute(y) * options.rtol + options.atol, expr_detail::apply<ops::IsFinite>(y));
-  const Term is_close = either(x == y, is_near);
-  return options.equal_nan ? either(is_close, both(x != x, y != y)) : is_close;
-}
-
-SINTER_DECL Tensor glu(const In& x, int axis) {
-  const expr_detail::Term t(x);
-  const int at = normalise_axis(axis, t.rank(), "glu", x.where);
-  const Dim extent = t.shape()[at];
-  if (extent.is_static() && extent.value() % 2 != 0)
-    throw ShapeError("glu", "x is " + t.shape().text() + ", and axis " + std::to_string(at) + " has no halves", x.where,
-                     "its extent must be even");
-  const std::vector<Tensor> halves = split(t, 2, at);
-  const expr_detail::Term a(halves[0], x.where), b(halves[1], x.where);
-  return a * expr_detail::apply<ops::Sigmoid>(b);
-}
-
-SINTER_DECL Tensor prelu(const In& x, const In& weight) {
-  const expr_detail::Term t(x), w(weight);
-  if (w.rank() > 1 || (w.rank() == 1 && t.rank() > 1 && !(w.shape()[0] == t.shape()[1]) &&
-                       !(w.shape()[0].is_static() && w.shape()[0].value() == 1)))
-    throw ShapeError("prelu", "x is " + t.shape().text() + ", weight is " + w.shape().text(), x.where,
-                     "weight must be one number, or one for each channel of axis 1");
-  if (w.rank() == 0 || t.rank() < 2) return expr_detail::apply<ops::LeakyRelu>(t, w);
-  Shape along{w.shape()[0]};
-  for (int i = 2; i < t.rank(); ++i) along.push_back(1);
-  return expr_detail::apply<ops::LeakyRelu>(t, expr_detail::Term(reshape(w, along), x.where));
-}
-
-SINTER_DECL Tensor rrelu(const In& x, double lower, double upper) {
-  return expr_detail::apply<ops::LeakyRelu>(expr_detail::Term(x), (lower + upper) / 2);
-}
-
-SINTER_DECL Tensor threshold(const In& x, double threshold, double value) {
-  const expr_detail::Term t(x);
-  return where_of(t <= threshold, value, t);
-}
-
-SINTER_DECL Tensor softmin(const In& x, int axis) { return softmax(-expr_detail::Term(x), axis); }
-
-SINTER_NAMESPACE_END
 // ---- sinter/expr/functions.ipp
 // Reductions, views, joins and parts: normalises axes and broadcasting, fills Attrs, and leaves shape rules to the ops.
 
@@ -19308,6 +19335,33 @@ SINTER_DECL Tensor diff(const In& x, int axis, int times) {
   return out;
 }
 
+/// Sums of twice as many elements at each step (Hillis and Steele 1986).
+SINTER_DECL Tensor logcumsumexp(const In& x, int axis) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Tensor out(expr_detail::as_floating(x.tensor(), x.where));
+  axis = normalise_axis(axis, out.rank(), "logcumsumexp", x.where);
+  const Dim extent = out.shape()[axis];
+  for (int step = 1; !expr_detail::is_at_most(extent, step); step *= 2) {
+    std::vector<std::pair<int, int>> widths(as_index(out.rank()));
+    widths[as_index(axis)] = {step, -step};
+    out = logaddexp(out, pad(In(out, x.where), widths, -infinity), x.where);
+  }
+  return out;
+}
+
+SINTER_DECL Tensor gradient(const In& x, double spacing, int axis) {
+  const Tensor values(expr_detail::as_floating(x.tensor(), x.where));
+  axis = normalise_axis(axis, values.rank(), "gradient", x.where);
+  const Dim extent = values.shape()[axis];
+  if (expr_detail::is_at_most(extent, 1))
+    throw ShapeError("gradient", "axis " + std::to_string(axis) + " of " + values.shape().text() + " is too short",
+                     x.where, "it needs two elements");
+  const Tensor steps = diff(In(values, x.where), axis) / spacing;
+  const expr_detail::Neighbours sides = expr_detail::neighbours(steps, axis, x.where);
+  const auto step_at = [&](Dim i) { return narrow(In(steps, x.where), axis, i, 1); };
+  return concat({step_at(0), (sides.earlier + sides.later) * 0.5, step_at(extent - Dim(2))}, axis, x.where);
+}
+
 SINTER_DECL Tensor trapezoid(const In& y, double dx, int axis) {
   const Tensor values(y.tensor());
   axis = expr_detail::trapezoid_axis(values, axis, "trapezoid", y.where);
@@ -19344,6 +19398,76 @@ SINTER_DECL Tensor cummin(const In& x, int axis, CumulativeOptions options) {
   return expr_detail::cumulative_extremum<ops::Cummin>(x, axis, options);
 }
 
+SINTER_NAMESPACE_END
+// ---- sinter/expr/term.hpp
+// Algebra on values that are being recorded: functions that are formulas of others are written as such, and every node
+// has the line of the user's call. What Val is to derivatives, for functions of tensors. Included by .ipp files alone.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// A tensor, and the line on which the user called.
+struct Term {
+  Tensor value;
+  Location where;
+
+  Term(const In& x) : value(x.tensor()), where(x.where) {}
+  Term(Tensor x, Location at) : value(std::move(x)), where(at) {}
+  operator In() const { return In(value, where); }
+  operator Tensor() const { return value; }
+  DType dtype() const { return value.dtype(); }
+  Shape shape() const { return value.shape(); }
+  int rank() const { return value.rank(); }
+};
+
+inline Leaf leaf_of(const Term& x) { return Leaf(x.value.impl()); }
+inline Leaf leaf_of(double x) { return Leaf::of(x); }
+template <class Op, class... Rest>
+Term apply(const Term& first, const Rest&... rest) {
+  return {Tensor(record_op(op_info<Op>, {leaf_of(first), leaf_of(rest)...}, {}, first.where)), first.where};
+}
+template <class Op>
+Term apply_number_first(double a, const Term& b) {
+  return {Tensor(record_op(op_info<Op>, {Leaf::of(a), leaf_of(b)}, {}, b.where)), b.where};
+}
+
+#define SINTER_TERM_OPERATOR(symbol, Op)                                                     \
+  inline Term operator symbol(const Term& a, const Term& b) { return apply<ops::Op>(a, b); } \
+  inline Term operator symbol(const Term& a, double b) { return apply<ops::Op>(a, b); }      \
+  inline Term operator symbol(double a, const Term& b) { return apply_number_first<ops::Op>(a, b); }
+SINTER_TERM_OPERATOR(+, Add)
+SINTER_TERM_OPERATOR(-, Sub)
+SINTER_TERM_OPERATOR(*, Mul)
+SINTER_TERM_OPERATOR(/, Div)
+SINTER_TERM_OPERATOR(<, Lt)
+SINTER_TERM_OPERATOR(<=, Le)
+SINTER_TERM_OPERATOR(==, Eq)
+SINTER_TERM_OPERATOR(!=, Ne)
+#undef SINTER_TERM_OPERATOR
+inline Term operator-(const Term& a) { return apply<ops::Neg>(a); }
+inline Term both(const Term& a, const Term& b) { return apply<ops::And>(a, b); }
+inline Term either(const Term& a, const Term& b) { return apply<ops::Or>(a, b); }
+
+template <class A, class B>
+Term where_of(const Term& condition, const A& a, const B& b) {
+  return apply<ops::Where>(condition, a, b);
+}
+inline Term absolute(const Term& x) { return apply<ops::Abs>(x); }
+inline Term squared(const Term& x) { return apply<ops::Square>(x); }
+/// The larger of x and a number: at the number the derivative is 0.
+inline Term at_least(const Term& x, double low) {
+  return apply<ops::ClampToNumbers>(x, low, std::numeric_limits<double>::infinity());
+}
+inline Term floating(const Term& x) { return {Tensor(as_floating(x.value.impl(), x.where)), x.where}; }
+inline Term sum_of(const Term& x, Axes axes = {}, Keep keep = Keep::no) { return {sum(x, axes, keep), x.where}; }
+inline Term mean_of(const Term& x, Axes axes = {}, Keep keep = Keep::no) { return {mean(x, axes, keep), x.where}; }
+/// The number of elements along `axes`, as a number of x's dtype.
+inline Term count_of(const Term& x, const IntVector& axes) {
+  Attrs attrs{.axes = axes, .dtype = x.dtype(), .has_dtype = true};
+  return {Tensor(record_op(op_info<ops::ElementCount>, {leaf_of(x)}, std::move(attrs), x.where)), x.where};
+}
+
+}  // namespace expr_detail
 SINTER_NAMESPACE_END
 // ---- sinter/expr/distributions.ipp
 // Inverse distribution functions of uniform numbers, and races of exponential ones.
@@ -19400,6 +19524,24 @@ SINTER_DECL Tensor bernoulli(const In& p) {
   if (!is_floating(t.dtype()))
     throw DTypeError("bernoulli", "p is " + std::string(name(t.dtype())), p.where, "convert it: p.to(f32)");
   return cast(expr_detail::Term(rand_like(t), p.where) < t, t.dtype());
+}
+namespace expr_detail {
+/// A number for each parameter, drawn by an op that takes a uniform number to start from.
+template <class Op>
+Tensor drawn_on_host(const In& parameter, std::string_view op) {
+  const Term given(parameter);
+  if (!is_floating(given.dtype()))
+    throw DTypeError(op, "the parameter is " + std::string(name(given.dtype())), parameter.where,
+                     "convert it: x.to(f32)");
+  const Term wide(cast(given, DType::f64), parameter.where);
+  const Term start(rand(given.shape(), {.dtype = DType::f64, .device = given.value.device()}, parameter.where),
+                   parameter.where);
+  return cast(apply<Op>(wide, start), given.dtype());
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor poisson(const In& rate) { return expr_detail::drawn_on_host<ops::PoissonSample>(rate, "poisson"); }
+SINTER_DECL Tensor standard_gamma(const In& alpha) {
+  return expr_detail::drawn_on_host<ops::GammaSample>(alpha, "standard_gamma");
 }
 /// A number below 1 that f64 holds, times at most 2^53, is rounded to no more than the number below the product with 1.
 SINTER_DECL Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options,
@@ -19688,6 +19830,189 @@ SINTER_DECL Tensor einsum(Equation equation, std::span<const Tensor> operands) {
 SINTER_DECL Tensor einsum(Equation equation, std::initializer_list<Tensor> operands) {
   return einsum(equation, std::span<const Tensor>(operands.begin(), operands.size()));
 }
+SINTER_DECL Tensor tensor_detail::einsum_of(Equation equation, std::initializer_list<Tensor> operands) {
+  return einsum(equation, operands);
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/elementwise.ipp
+// Functions that are formulas of others.
+
+SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL Tensor polygamma(int order, const In& x) {
+  if (order < 1 || order > 30)
+    throw UserError("polygamma", "the order is " + std::to_string(order), x.where,
+                    "it goes from 1 to 30; digamma is that of order 0");
+  Attrs attrs;
+  attrs.set(ops::Polygamma::order, order);
+  const expr_detail::Term t = expr_detail::floating(x);
+  return Tensor(record_op(op_info<ops::Polygamma>, {expr_detail::leaf_of(t)}, std::move(attrs), x.where));
+}
+
+SINTER_DECL Tensor positive(const In& x) { return Tensor(x.tensor()); }
+
+SINTER_DECL Tensor frac(const In& x) {
+  const expr_detail::Term t(x);
+  return t - expr_detail::apply<ops::Trunc>(t);
+}
+
+SINTER_DECL Tensor isreal(const In& x) {
+  const Ref<TensorImpl> like = x.tensor();
+  return ones(like->type.shape, {.dtype = DType::bool_, .device = like->type.device}, x.where);
+}
+
+SINTER_DECL Frexp frexp(const In& x) {
+  const expr_detail::Term t = expr_detail::floating(x);
+  Attrs attrs{.dtype = DType::i32, .has_dtype = true};
+  return {expr_detail::apply<ops::FrexpFraction>(t),
+          Tensor(record_op(op_info<ops::FrexpExponent>, {expr_detail::leaf_of(t)}, std::move(attrs), x.where))};
+}
+
+SINTER_DECL Tensor bitcast(const In& x, DType dtype) {
+  const Ref<TensorImpl> value = x.tensor();
+  if (value->type.dtype == dtype) return Tensor(value);
+  ops_detail::require_same_bits("bitcast", value->type.dtype, dtype, x.where);
+  Attrs attrs{.dtype = dtype, .has_dtype = true};
+  return Tensor(record_op(op_info<ops::Bitcast>, {Leaf(value)}, std::move(attrs), x.where));
+}
+
+SINTER_DECL DivMod divmod(const In& a, const In& b) {
+  const Leaf x = a.leaf, y = b.leaf;
+  return {Tensor(record_op(op_info<ops::FloorDivide>, {x, y}, {}, a.where)),
+          Tensor(record_op(op_info<ops::Rem>, {x, y}, {}, a.where))};
+}
+
+/// Beyond the threshold the result is x in its dtype anyway; the parameter is there for those who ask for another.
+SINTER_DECL Tensor softplus(const In& x, double beta, double threshold) {
+  const expr_detail::Term t = expr_detail::floating(x), scaled = t * beta;
+  return where_of(threshold < scaled, t, expr_detail::apply<ops::Softplus>(scaled) * (1 / beta));
+}
+
+SINTER_DECL Tensor nan_to_num(const In& x, NanToNumOptions options) {
+  const expr_detail::Term t(x);
+  if (!is_floating(t.dtype())) return t;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const double largest = row(t.dtype()).largest;
+  const expr_detail::Term above = where_of(t == infinity, options.posinf.value_or(largest), t);
+  const expr_detail::Term finite = where_of(t == -infinity, options.neginf.value_or(-largest), above);
+  return where_of(t != t, options.nan, finite);
+}
+
+SINTER_DECL Tensor addcmul(const In& x, const In& a, const In& b, double value) {
+  return expr_detail::Term(x) + expr_detail::Term(a) * expr_detail::Term(b) * value;
+}
+SINTER_DECL Tensor addcdiv(const In& x, const In& a, const In& b, double value) {
+  return expr_detail::Term(x) + expr_detail::Term(a) / expr_detail::Term(b) * value;
+}
+
+namespace expr_detail {
+/// An op of operands as they were given: numbers among them decide no dtype.
+template <class Op, class... Rest>
+Term on_operands(const In& first, const Rest&... rest) {
+  return {Tensor(record_op(op_info<Op>, {first.leaf, rest.leaf...}, {}, first.where)), first.where};
+}
+inline Term is_not_zero(const In& x) { return on_operands<ops::Ne>(x, In(0, x.where)); }
+/// An extreme of two numbers, of which only one that is no NaN counts.
+template <class Extreme>
+Term extreme_number(const In& a, const In& b) {
+  const Term either_one = on_operands<Extreme>(a, b);
+  const Term a_counts = on_operands<ops::Where>(In(on_operands<ops::Ne>(b, b)), a, In(either_one));
+  return on_operands<ops::Where>(In(on_operands<ops::Ne>(a, a)), b, In(a_counts));
+}
+/// The bound where x is on or beyond it, or the bound is NaN.
+template <class Beyond>
+Term limited(const In& x, const In& bound) {
+  const Term takes_bound = either(on_operands<Beyond>(x, bound), on_operands<ops::Ne>(bound, bound));
+  return on_operands<ops::Where>(In(takes_bound), bound, x);
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor fmax(const In& a, const In& b) { return expr_detail::extreme_number<ops::Maximum>(a, b); }
+SINTER_DECL Tensor fmin(const In& a, const In& b) { return expr_detail::extreme_number<ops::Minimum>(a, b); }
+SINTER_DECL Tensor clamp_min(const In& x, const In& low) { return expr_detail::limited<ops::Le>(x, low); }
+SINTER_DECL Tensor clamp_max(const In& x, const In& high) { return expr_detail::limited<ops::Ge>(x, high); }
+SINTER_DECL Tensor float_power(const In& a, const In& b) {
+  return expr_detail::on_operands<ops::Pow>(In(cast(a, DType::f64), a.where), In(cast(b, DType::f64), a.where));
+}
+SINTER_DECL Tensor true_divide(const In& a, const In& b) { return expr_detail::on_operands<ops::Div>(a, b); }
+SINTER_DECL Tensor rsub(const In& a, const In& b, double alpha) {
+  if (alpha == 1) return expr_detail::on_operands<ops::Sub>(b, a);
+  return expr_detail::on_operands<ops::Sub>(b, In(expr_detail::Term(a) * alpha));
+}
+SINTER_DECL Tensor negative(const In& x) { return expr_detail::on_operands<ops::Neg>(x); }
+SINTER_DECL Tensor sgn(const In& x) { return expr_detail::on_operands<ops::Sign>(x); }
+
+SINTER_DECL Tensor logical_and(const In& a, const In& b) {
+  return both(expr_detail::is_not_zero(a), expr_detail::is_not_zero(b));
+}
+SINTER_DECL Tensor logical_or(const In& a, const In& b) {
+  return either(expr_detail::is_not_zero(a), expr_detail::is_not_zero(b));
+}
+SINTER_DECL Tensor logical_xor(const In& a, const In& b) {
+  return expr_detail::is_not_zero(a) != expr_detail::is_not_zero(b);
+}
+SINTER_DECL Tensor logical_not(const In& x) { return expr_detail::on_operands<ops::Eq>(x, In(0, x.where)); }
+
+/// log is asked for positive numbers alone, so that derivatives elsewhere are no NaN of its own.
+SINTER_DECL Tensor entr(const In& x) {
+  using expr_detail::Term;
+  const Term t = expr_detail::floating(x), is_positive = 0.0 < t, inside = where_of(is_positive, t, 1.0);
+  const Term below = where_of(t < 0.0, -std::numeric_limits<double>::infinity(), t);  // 0 and NaN stay
+  return where_of(is_positive, -(inside * expr_detail::apply<ops::Log>(inside)), below);
+}
+SINTER_DECL Tensor ndtr(const In& x) {
+  const expr_detail::Term t = expr_detail::floating(x);
+  return expr_detail::apply<ops::Erfc>(t * -0.70710678118654752440) * 0.5;
+}
+
+SINTER_DECL Tensor isclose(const In& a, const In& b, CloseOptions options) {
+  using expr_detail::Term;
+  const auto number_of = [](const In& v) {  // f64 has more integers than f32
+    const Term t(v);
+    return is_floating(t.dtype()) ? t : Term(cast(v, DType::f64), v.where);
+  };
+  const Term x = number_of(a), y = number_of(b);
+  const Term is_near =
+      both(absolute(x - y) <= absolute(y) * options.rtol + options.atol, expr_detail::apply<ops::IsFinite>(y));
+  const Term is_close = either(x == y, is_near);
+  return options.equal_nan ? either(is_close, both(x != x, y != y)) : is_close;
+}
+
+SINTER_DECL Tensor glu(const In& x, int axis) {
+  const expr_detail::Term t(x);
+  const int at = normalise_axis(axis, t.rank(), "glu", x.where);
+  const Dim extent = t.shape()[at];
+  if (extent.is_static() && extent.value() % 2 != 0)
+    throw ShapeError("glu", "x is " + t.shape().text() + ", and axis " + std::to_string(at) + " has no halves", x.where,
+                     "its extent must be even");
+  const std::vector<Tensor> halves = split(t, 2, at);
+  const expr_detail::Term a(halves[0], x.where), b(halves[1], x.where);
+  return a * expr_detail::apply<ops::Sigmoid>(b);
+}
+
+SINTER_DECL Tensor prelu(const In& x, const In& weight) {
+  const expr_detail::Term t(x), w(weight);
+  if (w.rank() > 1 || (w.rank() == 1 && t.rank() > 1 && !(w.shape()[0] == t.shape()[1]) &&
+                       !(w.shape()[0].is_static() && w.shape()[0].value() == 1)))
+    throw ShapeError("prelu", "x is " + t.shape().text() + ", weight is " + w.shape().text(), x.where,
+                     "weight must be one number, or one for each channel of axis 1");
+  if (w.rank() == 0 || t.rank() < 2) return expr_detail::apply<ops::LeakyRelu>(t, w);
+  Shape along{w.shape()[0]};
+  for (int i = 2; i < t.rank(); ++i) along.push_back(1);
+  return expr_detail::apply<ops::LeakyRelu>(t, expr_detail::Term(reshape(w, along), x.where));
+}
+
+SINTER_DECL Tensor rrelu(const In& x, double lower, double upper) {
+  return expr_detail::apply<ops::LeakyRelu>(expr_detail::Term(x), (lower + upper) / 2);
+}
+
+SINTER_DECL Tensor threshold(const In& x, double threshold, double value) {
+  const expr_detail::Term t(x);
+  return where_of(t <= threshold, value, t);
+}
+
+SINTER_DECL Tensor softmin(const In& x, int axis) { return softmax(-expr_detail::Term(x), axis); }
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/embedding.ipp
@@ -19966,6 +20291,7 @@ SINTER_DECL Tensor nonzero(const In& x, FoundOptions options) {
   }
   return stack(columns, 1, x.where);
 }
+SINTER_DECL Tensor argwhere(const In& x, FoundOptions options) { return nonzero(x, options); }
 SINTER_DECL Tensor masked_select(const In& x, const In& mask, FoundOptions options) {
   using namespace expr_detail;
   const Term given(x), chosen(Term(mask).value, x.where);
@@ -20326,6 +20652,47 @@ SINTER_DECL Tensor index_put(const In& x, std::initializer_list<Tensor> indices,
                              IndexPutOptions options) {
   return index_put(x, std::span<const Tensor>(indices.begin(), indices.size()), values, options);
 }
+SINTER_DECL Tensor put(const In& x, const In& indices, const In& values, IndexPutOptions options) {
+  const Tensor given(x.tensor());
+  const Tensor flat = reshape(In(given, x.where), Shape{given.shape().numel()});
+  return reshape(In(index_put(In(flat, x.where), {Tensor(indices.tensor())}, values, options), x.where), given.shape());
+}
+SINTER_DECL Tensor index_reduce(const In& x, int axis, const In& indices, const In& source, ScatterReduction reduction,
+                                ScatterReduceOptions options) {
+  const Tensor given(x.tensor()), list(indices.tensor()), slices(source.tensor());
+  axis = normalise_axis(axis, given.rank(), "index_reduce", x.where);
+  if (list.rank() != 1 || slices.rank() != given.rank() || !(list.shape()[0] == slices.shape()[axis]))
+    throw ShapeError("index_reduce",
+                     "x is " + given.shape().text() + ", the indices are " + list.shape().text() + ", source is " +
+                         slices.shape().text(),
+                     x.where, "give one index for each slice of source along axis " + std::to_string(axis));
+  Shape along;
+  for (int i = 0; i < given.rank(); ++i) along.push_back(i == axis ? list.shape()[0] : Dim(1));
+  const Tensor wide = expand(In(reshape(In(list, x.where), along), x.where), slices.shape());
+  return scatter_reduce(In(given, x.where), axis, In(wide, x.where), In(slices, x.where), reduction, options);
+}
+/// What is true for the k-th time takes element k - 1.
+SINTER_DECL Tensor masked_scatter(const In& x, const In& mask, const In& source) {
+  const Tensor given(x.tensor()), chosen(mask.tensor()), elements(source.tensor());
+  if (chosen.dtype() != DType::bool_)
+    throw DTypeError("masked_scatter", "the mask is " + std::string(name(chosen.dtype())), x.where,
+                     "compare first: mask != 0");
+  const Tensor wide = expand(In(chosen, x.where), given.shape());
+  const Tensor count = cumsum(In(reshape(In(wide, x.where), Shape{given.shape().numel()}), x.where), 0);
+  const Tensor at = reshape(In(Tensor(maximum(Tensor(count - 1), 0, x.where)), x.where), given.shape());
+  const Tensor list = cast(In(reshape(In(elements, x.where), Shape{elements.shape().numel()}), x.where), given.dtype());
+  return where(wide, take(In(list, x.where), In(at, x.where), 0), given, x.where);
+}
+SINTER_DECL std::vector<Tensor> unravel_index(const In& positions, const Shape& shape) {
+  std::vector<Tensor> out(as_index(shape.rank()));
+  Tensor rest(positions.tensor());
+  for (int axis = shape.rank(); axis-- > 0;) {
+    const Tensor extent = cast(In(shape[axis], positions.where), rest.dtype());
+    out[as_index(axis)] = axis == 0 ? rest : Tensor(remainder(rest, extent, positions.where));
+    if (axis > 0) rest = floor_divide(rest, extent, positions.where);
+  }
+  return out;
+}
 SINTER_DECL Tensor masked_fill(const In& x, const In& mask, const In& value) {
   const Tensor given(x.tensor());
   const Tensor number = cast(In(Tensor(value.tensor()), x.where), given.dtype());
@@ -20364,20 +20731,52 @@ SINTER_DECL Tensor bincount(const In& x, Dim bins, const In& weights) {
   return expr_detail::record_scatter(counts, reshape(In(given, x.where), flat), reshape(In(weight, x.where), flat), {},
                                      Combine::add, x.where);
 }
-SINTER_DECL Tensor histogram(const In& x, Dim bins, double low, double high) {
+namespace expr_detail {
+/// The bin of each element of a list, and whether it has one.
+struct BinnedList {
+  Tensor bin, is_inside;
+};
+inline BinnedList binned(const Tensor& list, Dim bins, double low, double high, std::string_view op, Location at) {
   if (!(low < high))
-    throw UserError("histogram", "low is " + std::to_string(low) + ", high is " + std::to_string(high), x.where,
+    throw UserError(op, "low is " + std::to_string(low) + ", high is " + std::to_string(high), at,
                     "low must be below high");
+  const Tensor scaled = (list - low) * (Tensor(cast(In(bins, at), list.dtype())) / (high - low));
+  const Tensor last = cast(In(bins - Dim(1), at), DType::i64);
+  return {minimum(cast(In(Tensor(floor(scaled)), at), DType::i64), last), (list >= low) & (list <= high)};
+}
+/// How often each of `bins` numbers is there; what is outside goes to one more bin.
+inline Tensor counts_inside(const BinnedList& list, Dim bins, Location at) {
+  const Tensor none = cast(In(bins, at), DType::i64);
+  const Tensor counts = bincount(In(Tensor(sinter::where(list.is_inside, list.bin, none, at)), at), bins + Dim(1));
+  const Index inside(Slice{Dim(0), bins, 1}, at);
+  return index(In(counts, at), std::span<const Index>(&inside, 1));
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor histogram(const In& x, Dim bins, double low, double high) {
   const Tensor given(expr_detail::as_floating(x.tensor(), x.where));
   const Tensor flat = reshape(In(given, x.where), Shape{given.shape().numel()});
-  const Tensor scaled = (flat - low) * (Tensor(cast(In(bins, x.where), given.dtype())) / (high - low));
-  const Tensor last = cast(In(bins - Dim(1), x.where), DType::i64);
-  const Tensor bin = minimum(cast(In(Tensor(floor(scaled)), x.where), DType::i64), last);
-  // What is outside goes to one more bin.
-  const Tensor at = sinter::where((flat >= low) & (flat <= high), bin, Tensor(last + 1), x.where);
-  const Tensor counts = bincount(In(at, x.where), bins + Dim(1));
-  const Index inside(Slice{Dim(0), bins, 1}, x.where);
-  return index(In(counts, x.where), std::span<const Index>(&inside, 1));
+  return expr_detail::counts_inside(expr_detail::binned(flat, bins, low, high, "histogram", x.where), bins, x.where);
+}
+SINTER_DECL Tensor histogramdd(const In& x, const Shape& bins,
+                               std::initializer_list<std::pair<double, double>> ranges) {
+  const Tensor rows(expr_detail::as_floating(x.tensor(), x.where));
+  if (rows.rank() != 2 || bins.rank() == 0 || !(rows.shape()[1] == Dim(bins.rank())) ||
+      ranges.size() != as_index(bins.rank()))
+    throw ShapeError("histogramdd",
+                     "x is " + rows.shape().text() + ", with bins " + bins.text() + " and " +
+                         std::to_string(ranges.size()) + " ranges",
+                     x.where, "x must be (n, d), with d numbers of bins and d ranges");
+  expr_detail::BinnedList cell;
+  for (int i = 0; i < bins.rank(); ++i) {
+    const auto& [low, high] = ranges.begin()[i];
+    const Tensor column = select(In(rows, x.where), 1, i);
+    const expr_detail::BinnedList part = expr_detail::binned(column, bins[i], low, high, "histogramdd", x.where);
+    const Tensor extent = cast(In(bins[i], x.where), DType::i64);
+    cell.bin = i == 0 ? part.bin : Tensor(cell.bin * extent + part.bin);
+    cell.is_inside = i == 0 ? part.is_inside : Tensor(cell.is_inside & part.is_inside);
+  }
+  return reshape(In(expr_detail::counts_inside(cell, bins.numel(), x.where), x.where), bins);
 }
 
 namespace expr_detail {
@@ -21397,16 +21796,22 @@ SINTER_DECL Index::Index(const Scalar& s, Location at) : where(at) {
 }
 SINTER_DECL Index::Index(const Variable& v, Location at) : kind(Kind::gather), indices(v.value().impl()), where(at) {}
 
-SINTER_DECL IndexList::IndexList(std::initializer_list<const Index*> given) {
-  for (const Index* index : given)
-    if (index->kind != Index::Kind::none) list.push_back(*index);
+/// Of up to eight positions, those that were given.
+inline std::vector<Index> given_positions(std::initializer_list<const Index*> positions) {
+  std::vector<Index> given;
+  for (const Index* position : positions)
+    if (position->kind != Index::Kind::none) given.push_back(*position);
+  return given;
+}
+SINTER_DECL Tensor tensor_detail::part_of(const In& x, std::initializer_list<const Index*> positions) {
+  return index(x, given_positions(positions));
 }
 
 SINTER_DECL SlotRef::SlotRef(Tensor& target, std::vector<Index> index) : target_(target), index_(std::move(index)) {}
 
 SINTER_DECL SlotRef Tensor::at(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4,
                                const Index& i5, const Index& i6, const Index& i7) & {
-  return SlotRef(*this, IndexList{&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}.list);
+  return SlotRef(*this, given_positions({&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}));
 }
 
 namespace expr_detail {
@@ -22696,6 +23101,28 @@ SINTER_DECL Tensor multilabel_soft_margin_loss(const In& x, const In& target, Mu
                               "multilabel_soft_margin_loss");
 }
 
+/// Axes: rows, names, classes.
+SINTER_DECL Tensor multilabel_margin_loss(const In& x, const In& target, LossReduction reduction) {
+  const Term score = expr_detail::floating(x), names(target);
+  if (score.rank() == 0 || score.rank() > 2 || !(score.shape() == names.shape()) || !is_integer(names.dtype()))
+    throw ShapeError(
+        "multilabel_margin_loss",
+        "x is " + score.shape().text() + ", target is " + std::string(name(names.dtype())) + " " + names.shape().text(),
+        x.where, "both must be (n, classes) or (classes,), and the target has integers");
+  const Term counts = Term(cumprod(In(cast(0.0 <= names, DType::i32), x.where), -1), x.where) != 0.0;
+  const Term named = where_of(counts, names, Term(In(0, x.where)));
+  const Term own(take_along_axis(score, named, -1), x.where);
+  const Term columns(arange(score.shape()[-1], {.dtype = names.dtype(), .device = score.value.device()}, x.where),
+                     x.where);
+  const auto wide = [&](const Term& t, int axis) { return Term(unsqueeze(t, axis), x.where); };
+  const Term is_own = both(wide(counts, -1), wide(named, -1) == columns);
+  const Term is_named(any(is_own, -2, Keep::yes), x.where);
+  const Term each = expr_detail::at_least(1.0 - wide(own, -1) + wide(score, -2), 0);
+  const Term pairs = where_of(both(wide(counts, -1), expr_detail::apply<ops::Not>(is_named)), each, 0.0);
+  const Term rows = sum_of(mean_of(pairs, -1), -1);
+  return expr_detail::reduced(rows, reduction, "multilabel_margin_loss");
+}
+
 SINTER_DECL Tensor multi_margin_loss(const In& x, const In& target, MultiMarginOptions options) {
   const Term score = expr_detail::floating(x);
   const auto [is_target, weight] = expr_detail::class_rows(score, target, options.weight, "multi_margin_loss");
@@ -22709,254 +23136,279 @@ SINTER_DECL Tensor multi_margin_loss(const In& x, const In& target, MultiMarginO
 }
 
 SINTER_NAMESPACE_END
-// ---- sinter/expr/statistics.ipp
-// Formulas of statistics, and comparisons that read values.
+// ---- sinter/expr/matrices.ipp
+// Triangles by comparing row and column numbers.
 
-#include <cstdio>
+SINTER_NAMESPACE_BEGIN
+
+namespace expr_detail {
+/// Column number minus row number, of a matrix of these extents.
+inline Tensor columns_past_rows(Dim rows, Dim columns, Device device, Location where) {
+  const TensorOptions integers{.dtype = DType::i64, .device = device};
+  const Tensor row = reshape(In(arange(rows, integers, where), where), Shape{rows, 1});
+  return arange(columns, integers, where) - row;
+}
+inline Tensor zero_like(const Tensor& x, Location where) {
+  return zeros({}, {.dtype = x.dtype(), .device = Device::cpu()}, where);
+}
+enum class Triangle : bool { lower, upper };
+inline Tensor triangle(const In& x, int diagonal, Triangle kept, std::string_view op) {
+  const Tensor whole(x.tensor());
+  if (whole.rank() < 2)
+    throw ShapeError(op, "x is " + whole.shape().text() + ", a matrix is required", x.where,
+                     "the last two axes are rows and columns");
+  const Tensor past = columns_past_rows(whole.shape()[-2], whole.shape()[-1], whole.device(), x.where);
+  const Tensor is_kept = kept == Triangle::lower ? Tensor(past <= diagonal) : Tensor(past >= diagonal);
+  return where(is_kept, whole, zero_like(whole, x.where), x.where);
+}
+inline Tensor triangle_indices(std::int64_t rows, std::int64_t columns, int diagonal, Triangle kept,
+                               std::string_view op) {
+  if (rows < 0 || columns < 0)
+    throw ShapeError(op, std::to_string(rows) + " rows and " + std::to_string(columns) + " columns", {});
+  std::vector<std::int64_t> at[2];
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      if (kept == Triangle::lower ? j - i > diagonal : j - i < diagonal) continue;
+      at[0].push_back(i);
+      at[1].push_back(j);
+    }
+  const Dim count = at[0].size();
+  at[0].insert(at[0].end(), at[1].begin(), at[1].end());
+  return copy_of(at[0], {2, count});
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor eye(Dim n, Dim m, int diagonal, TensorOptions options, Location where) {
+  expr_detail::checked_device(options.device, "eye", where);
+  const Tensor past = expr_detail::columns_past_rows(n, m, options.device, where);
+  return cast(In(Tensor(past == diagonal), where), options.dtype);
+}
+SINTER_DECL Tensor tril(const In& x, int diagonal) {
+  return expr_detail::triangle(x, diagonal, expr_detail::Triangle::lower, "tril");
+}
+SINTER_DECL Tensor triu(const In& x, int diagonal) {
+  return expr_detail::triangle(x, diagonal, expr_detail::Triangle::upper, "triu");
+}
+
+SINTER_DECL Tensor diag_embed(const In& x, int offset, int a, int b) {
+  const Tensor vectors(x.tensor());
+  if (vectors.rank() == 0) throw ShapeError("diag_embed", "x is (), a last axis is required", x.where);
+  const int rank = vectors.rank() + 1;
+  a = normalise_axis(a, rank, "diag_embed", x.where);
+  b = normalise_axis(b, rank, "diag_embed", x.where);
+  if (a == b) throw IndexError("diag_embed", "axis " + std::to_string(a) + " is named twice", x.where);
+  const int before = offset > 0 ? offset : 0, after = offset < 0 ? -offset : 0;
+  std::vector<std::pair<int, int>> widths(as_index(rank - 1));
+  widths.back() = {before, after};
+  const Tensor rows = offset == 0 ? vectors : pad(In(vectors, x.where), widths);  // by column
+  const Dim size = rows.shape()[-1];
+  const Tensor past = expr_detail::columns_past_rows(size, size, vectors.device(), x.where);
+  const Tensor matrices =
+      where(past == offset, unsqueeze(In(rows, x.where), -2), expr_detail::zero_like(vectors, x.where), x.where);
+  return movedim(In(matrices, x.where), {-2, -1}, {a, b});
+}
+SINTER_DECL Tensor diag(const In& x, int offset) {
+  const Tensor whole(x.tensor());
+  if (whole.rank() == 1) return diag_embed(In(whole, x.where), offset);
+  if (whole.rank() == 2) return diagonal(In(whole, x.where), offset);
+  throw ShapeError("diag", "x is " + whole.shape().text() + ", a vector or a matrix is required", x.where,
+                   "diagonal and diag_embed take further axes");
+}
+SINTER_DECL Tensor diagflat(const In& x, int offset) { return diag_embed(In(ravel(x), x.where), offset); }
+SINTER_DECL Tensor trace(const In& x, int offset, int a, int b) {
+  return sum(In(diagonal(x, offset, a, b), x.where), -1);
+}
+SINTER_DECL Tensor tril_indices(std::int64_t rows, std::int64_t columns, int diagonal) {
+  return expr_detail::triangle_indices(rows, columns, diagonal, expr_detail::Triangle::lower, "tril_indices");
+}
+SINTER_DECL Tensor triu_indices(std::int64_t rows, std::int64_t columns, int diagonal) {
+  return expr_detail::triangle_indices(rows, columns, diagonal, expr_detail::Triangle::upper, "triu_indices");
+}
+SINTER_DECL Tensor vander(const In& x, int columns, PowerOrder order) {
+  const Tensor vector(x.tensor());
+  if (vector.rank() != 1 || columns < 0)
+    throw ShapeError("vander",
+                     "x is " + vector.shape().text() + " and has " + std::to_string(columns) +
+                         " columns; a vector and "
+                         "a number of columns are required",
+                     x.where);
+  const TensorOptions options{.dtype = DType::i64, .device = vector.device()};
+  Tensor powers = arange(Dim(columns), options, x.where);
+  if (order == PowerOrder::decreasing) powers = columns - 1 - powers;
+  return pow(unsqueeze(In(vector, x.where), 1), cast(In(powers, x.where), vector.dtype()), x.where);
+}
+
+SINTER_DECL Tensor full_like(const In& x, const Scalar& value) {
+  const Ref<TensorImpl> like = x.tensor();
+  return full(like->type.shape, value, {.dtype = like->type.dtype, .device = like->type.device}, x.where);
+}
+SINTER_DECL Tensor rand_like(const In& x) {
+  const Ref<TensorImpl> like = x.tensor();
+  return rand(like->type.shape, {.dtype = like->type.dtype, .device = like->type.device}, x.where);
+}
+SINTER_DECL Tensor randn_like(const In& x) {
+  const Ref<TensorImpl> like = x.tensor();
+  return randn(like->type.shape, {.dtype = like->type.dtype, .device = like->type.device}, x.where);
+}
+SINTER_DECL Tensor logspace(double start, double stop, Dim count, double base, TensorOptions options, Location where) {
+  const Tensor exponent = linspace(start, stop, count, {.dtype = DType::f64, .device = options.device}, where);
+  return cast(In(Tensor(pow(full({}, base, {.dtype = DType::f64, .device = Device::cpu()}, where), exponent)), where),
+              options.dtype);
+}
+
+namespace expr_detail {
+SINTER_DECL Tensor arange_of_numbers(double start, double stop, double step, TensorOptions options, Location where) {
+  if (step == 0) throw ShapeError("arange", "step is 0", where);
+  const double count = std::ceil((stop - start) / step);
+  if (!(std::abs(count) <= 0x1p60) || !std::isfinite(start) || !std::isfinite(step))
+    throw ShapeError("arange",
+                     "from " + std::to_string(start) + " to " + std::to_string(stop) + " by " + std::to_string(step) +
+                         " has no number of elements",
+                     where, "start, stop and step must be finite");
+  const Dim length = static_cast<std::int64_t>(std::max(count, 0.0));
+  const Tensor position = arange(length, {.dtype = DType::f64, .device = options.device}, where);
+  return cast(In(Tensor(position * step + start), where), options.dtype);
+}
+}  // namespace expr_detail
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/normalisation.ipp
+// Statistics over the axes of each, in the two-pass form that does not cancel.
 
 SINTER_NAMESPACE_BEGIN
 namespace expr_detail {
 
-/// The square root, with the derivative 0 at 0.
-inline Term safe_sqrt(const Term& x) {
-  const Term is_zero = x == 0.0;
-  return where_of(is_zero, 0.0, apply<ops::Sqrt>(where_of(is_zero, 1.0, x)));
+inline Tensor floating_operand(const In& x, std::string_view op) {
+  const Tensor value(x.tensor());
+  if (is_floating(value.dtype())) return value;
+  throw DTypeError(op, "x is " + value.impl()->type.text() + ", it must be floating", x.where,
+                   "cast it to a floating dtype first: cast(x, DType::f32)");
 }
-inline Term safe_power(const Term& x, double p) {
-  const Term is_zero = x == 0.0;
-  return where_of(is_zero, 0.0, apply<ops::Pow>(where_of(is_zero, 1.0, x), p));
+
+/// A value for each channel as it broadcasts over x: (channels, 1, ...).
+inline Tensor by_channel(const Tensor& values, const Tensor& x, std::string_view what, std::string_view op,
+                         Location where) {
+  if (values.rank() != 1 || !(values.shape()[0] == x.shape()[1]))
+    throw ShapeError(op, "x is " + x.shape().text() + ", " + std::string(what) + " is " + values.shape().text(), where,
+                     "one number for each channel is required: (" + x.shape()[1].text() + ",)");
+  Shape column{x.shape()[1]};
+  for (int i = 2; i < x.rank(); ++i) column.push_back(1);
+  return reshape(cast(In(values, where), x.dtype()), column);
 }
-inline Term norm_of(const Term& x, const Axes& axes, double p, Keep keep) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  if (p == infinity) return {amax(absolute(x), axes, keep), x.where};
-  if (p == -infinity) return {amin(absolute(x), axes, keep), x.where};
-  if (p == 0) return sum_of(where_of(x != 0.0, Term(ones_like(x), x.where), 0.0), axes, keep);
-  if (p == 1) return sum_of(absolute(x), axes, keep);
-  if (p == 2) return safe_sqrt(sum_of(squared(x), axes, keep));
-  return safe_power(sum_of(safe_power(absolute(x), p), axes, keep), 1 / p);
+inline Tensor with_channels(const In& x, std::string_view op) {
+  const Tensor value = floating_operand(x, op);
+  if (value.rank() < 2)
+    throw ShapeError(op, "x is " + value.shape().text(), x.where, "x must be (batch, channels, ...)");
+  return value;
+}
+inline Tensor scaled_by_channel(Tensor x, const ChannelNormOptions& options, std::string_view op, Location where) {
+  if (options.weight) x = x * by_channel(*options.weight, x, "weight", op, where);
+  if (options.bias) x = x + by_channel(*options.bias, x, "bias", op, where);
+  return x;
+}
+
+struct Statistics {
+  Tensor centred, mean, variance;
+};
+inline Statistics statistics(const Tensor& x, Axes axes, Location where) {
+  const Tensor mean = sinter::mean(In(x, where), axes, keepdim);
+  const Tensor centred = x - mean;
+  return {centred, mean, sinter::mean(In(square(centred), where), axes, keepdim)};
+}
+inline std::vector<int> axes_from(int first, int rank) {
+  std::vector<int> axes;
+  for (int i = first; i < rank; ++i) axes.push_back(i);
+  return axes;
 }
 
 }  // namespace expr_detail
 
-SINTER_DECL Tensor var(const In& x, Axes axes, VarOptions options) {
-  using expr_detail::Term;
-  const Term given(x);
-  const Term t = is_floating(given.dtype()) ? given : Term(cast(given, DType::f64), x.where);
-  Attrs attrs;
-  attrs.axes = expr_detail::reduced_axes(axes, t.rank(), "var", x.where);
-  attrs.keepdim = options.keep == Keep::yes;
-  attrs.set(ops::Var::correction, options.correction);
-  const Tensor result(record_op(op_info<ops::Var>, {expr_detail::leaf_of(t)}, std::move(attrs), x.where));
-  return is_floating(given.dtype()) ? result : cast(In(result, x.where), DType::f32);
-}
-SINTER_DECL Tensor stddev(const In& x, Axes axes, VarOptions options) {
-  return expr_detail::safe_sqrt(expr_detail::Term(var(x, axes, options), x.where));
+SINTER_DECL Tensor rms_norm(const In& x, const Shape& shape, RmsNormOptions options) {
+  const Tensor value = expr_detail::floating_operand(x, "rms_norm");
+  const Shape whole = value.shape();
+  const int first = whole.rank() - shape.rank();
+  bool fits = first >= 0 && shape.rank() > 0;
+  for (int i = 0; fits && i < shape.rank(); ++i) fits = shape[i] == whole[first + i];
+  if (!fits || (options.weight && !(options.weight->shape() == shape)))
+    throw ShapeError("rms_norm",
+                     "x is " + whole.text() + ", its last axes are to be " + shape.text() +
+                         (options.weight ? ", weight is " + options.weight->shape().text() : ""),
+                     x.where, "the shape must be that of the last axes of x, and of the weight");
+  const double smallest = row(value.dtype()).epsilon;
+  const Axes axes(expr_detail::axes_from(first, whole.rank()));
+  const Tensor scale = rsqrt(mean(In(square(value), x.where), axes, keepdim) + options.eps.value_or(smallest));
+  if (!options.weight) return value * scale;
+  return value * scale * cast(In(*options.weight, x.where), value.dtype());
 }
 
-SINTER_DECL Tensor norm(const In& x, Axes axes, NormOptions options) {
-  return expr_detail::norm_of(expr_detail::floating(x), axes, options.p, options.keep);
+SINTER_DECL Tensor batch_norm(const In& x, const In& mean, const In& var, ChannelNormOptions options) {
+  constexpr std::string_view op = "batch_norm";
+  const Tensor value = expr_detail::with_channels(x, op);
+  const Tensor centre = expr_detail::by_channel(Tensor(mean.tensor()), value, "mean", op, x.where);
+  const Tensor spread = expr_detail::by_channel(Tensor(var.tensor()), value, "var", op, x.where);
+  return expr_detail::scaled_by_channel((value - centre) * rsqrt(spread + options.eps), options, op, x.where);
 }
 
-SINTER_DECL Tensor nansum(const In& x, Axes axes, Keep keep) {
-  const expr_detail::Term t(x);
-  return is_floating(t.dtype()) ? sum(where_of(t != t, 0.0, t), axes, keep) : sum(t, axes, keep);
-}
-SINTER_DECL Tensor nanmean(const In& x, Axes axes, Keep keep) {
-  const expr_detail::Term t(x);
-  if (!is_floating(t.dtype())) return mean(t, axes, keep);
-  const expr_detail::Term is_nan = t != t, zeros(zeros_like(t), x.where);
-  return sum_of(where_of(is_nan, 0.0, t), axes, keep) / sum_of(where_of(is_nan, zeros, 1.0), axes, keep);
-}
-namespace expr_detail {
-/// What is infinite where all are NaN becomes NaN again.
-inline Tensor extreme_of_numbers(const In& x, const Axes& axes, Keep keep, double worst) {
-  const Term t(x);
-  const bool is_max = worst < 0;
-  const auto extreme = [&](const Term& of) {
-    return Term(is_max ? amax(of, axes, keep) : amin(of, axes, keep), x.where);
+SINTER_DECL BatchNormResult batch_norm_training(const In& x, const In& running_mean, const In& running_var,
+                                                double momentum, ChannelNormOptions options) {
+  constexpr std::string_view op = "batch_norm_training";
+  const Tensor value = expr_detail::with_channels(x, op);
+  const Tensor old_mean(running_mean.tensor()), old_var(running_var.tensor());
+  expr_detail::by_channel(old_mean, value, "running_mean", op, x.where);
+  expr_detail::by_channel(old_var, value, "running_var", op, x.where);
+  std::vector<int> axes{0};
+  for (int i = 2; i < value.rank(); ++i) axes.push_back(i);
+  const auto of_batch = expr_detail::statistics(value, Axes(axes), x.where);
+  const Tensor normalised = of_batch.centred * rsqrt(of_batch.variance + options.eps);
+  const Dim channels = value.shape()[1];
+  Dim count = 1;
+  for (int axis : axes) count = count * value.shape()[axis];
+  // Of a sample: more by count / (count - 1).
+  const Tensor counted = cast(In(Scalar(count), x.where), value.dtype());
+  const Tensor sample = of_batch.variance * (counted / (counted - 1));
+  auto moved = [&](const Tensor& old, const Tensor& now) {
+    const Tensor next = stop_gradient(reshape(In(now, x.where), Shape{channels}));
+    return cast(In(Tensor(old * (1 - momentum) + next * momentum), x.where), old.dtype());
   };
-  if (!is_floating(t.dtype())) return extreme(t);
-  const Term is_nan = t != t;
-  const Term nothing(all(is_nan, axes, keep), x.where);
-  return where_of(nothing, std::numeric_limits<double>::quiet_NaN(), extreme(where_of(is_nan, worst, t)));
-}
-}  // namespace expr_detail
-SINTER_DECL Tensor nanmax(const In& x, Axes axes, Keep keep) {
-  return expr_detail::extreme_of_numbers(x, axes, keep, -std::numeric_limits<double>::infinity());
-}
-SINTER_DECL Tensor nanmin(const In& x, Axes axes, Keep keep) {
-  return expr_detail::extreme_of_numbers(x, axes, keep, std::numeric_limits<double>::infinity());
+  return {expr_detail::scaled_by_channel(normalised, options, op, x.where), moved(old_mean, of_batch.mean),
+          moved(old_var, sample)};
 }
 
-SINTER_DECL Tensor count_nonzero(const In& x, Axes axes, Keep keep) {
-  const expr_detail::Term t(x);
-  return sum(In(cast(t != expr_detail::Term(In(0, x.where)), DType::i64), x.where), axes, keep);
+SINTER_DECL Tensor instance_norm(const In& x, ChannelNormOptions options) {
+  constexpr std::string_view op = "instance_norm";
+  const Tensor value = expr_detail::with_channels(x, op);
+  if (value.rank() < 3)
+    throw ShapeError(op, "x is " + value.shape().text(), x.where, "x must be (batch, channels, length, ...)");
+  const auto of_each = expr_detail::statistics(value, Axes(expr_detail::axes_from(2, value.rank())), x.where);
+  const Tensor normalised = of_each.centred * rsqrt(of_each.variance + options.eps);
+  return expr_detail::scaled_by_channel(normalised, options, op, x.where);
 }
 
-/// The largest is a constant to derivatives, for it cancels.
-SINTER_DECL Tensor logsumexp(const In& x, Axes axes, Keep keep) {
-  using expr_detail::Term;
-  const Term t = expr_detail::floating(x);
-  const Term largest = expr_detail::apply<ops::StopGradient>(Term(amax(t, axes, Keep::yes), x.where));
-  const Term shift = where_of(expr_detail::apply<ops::IsFinite>(largest), largest, 0.0);
-  const Term total = sum_of(expr_detail::apply<ops::Exp>(t - shift), axes, Keep::yes);
-  const Term result = expr_detail::apply<ops::Log>(total) + shift;
-  return keep == Keep::yes ? Tensor(result) : sum(result, axes);
+SINTER_DECL Tensor group_norm(const In& x, std::int64_t groups, ChannelNormOptions options) {
+  constexpr std::string_view op = "group_norm";
+  const Tensor value = expr_detail::with_channels(x, op);
+  const Shape shape = value.shape();
+  if (groups < 1 || !(shape[1] % Dim(groups) == Dim(0)))
+    throw ShapeError(op, shape[1].text() + " channels in " + std::to_string(groups) + " groups: x is " + shape.text(),
+                     x.where, "the number of channels must be a multiple of the groups");
+  Dim rest = shape[1] / Dim(groups);
+  for (int i = 2; i < shape.rank(); ++i) rest = rest * shape[i];
+  const Tensor grouped = reshape(In(value, x.where), Shape{shape[0], groups, rest});
+  const auto of_group = expr_detail::statistics(grouped, -1, x.where);
+  const Tensor normalised = of_group.centred * rsqrt(of_group.variance + options.eps);
+  return expr_detail::scaled_by_channel(reshape(In(normalised, x.where), shape), options, op, x.where);
 }
 
-SINTER_DECL Tensor ptp(const In& x, Axes axes, Keep keep) {
-  const expr_detail::Term t(x);
-  return expr_detail::Term(amax(t, axes, keep), x.where) - expr_detail::Term(amin(t, axes, keep), x.where);
-}
-
-SINTER_DECL MinMax aminmax(const In& x, Axes axes, Keep keep) { return {amin(x, axes, keep), amax(x, axes, keep)}; }
-SINTER_DECL VarMean var_mean(const In& x, Axes axes, VarOptions options) {
-  return {var(x, axes, options), mean(x, axes, options.keep)};
-}
-SINTER_DECL StdMean std_mean(const In& x, Axes axes, VarOptions options) {
-  return {stddev(x, axes, options), mean(x, axes, options.keep)};
-}
-SINTER_DECL Tensor dist(const In& a, const In& b, double p) {
-  return norm(expr_detail::Term(a) - expr_detail::Term(b), {}, {.p = p});
-}
-SINTER_DECL Tensor pdist(const In& x, double p) {
-  const expr_detail::Term t = expr_detail::floating(x);
-  if (t.rank() != 2) throw ShapeError("pdist", "x is " + t.shape().text() + ", a matrix is required", x.where);
-  const auto rows = static_cast<std::int64_t>(t.shape()[0]);  // of a symbolic extent: a guard
-  const expr_detail::Term pairs(triu_indices(rows, rows, 1), x.where);
-  const auto rows_at = [&](int which) {
-    return expr_detail::Term(index_select(t, 0, In(select(pairs, 0, which), x.where)), x.where);
-  };
-  return norm(rows_at(0) - rows_at(1), 1, {.p = p});
-}
-
-SINTER_DECL Tensor average(const In& x, const In& weights, Axes axes, Keep keep) {
-  using expr_detail::Term;
-  const Term t = expr_detail::floating(x);
-  Term w = expr_detail::floating(weights);
-  if (w.rank() == 1 && t.rank() > 1 && axes.list().size() == 1) {
-    const int axis = normalise_axis(static_cast<int>(axes.list()[0]), t.rank(), "average", x.where);
-    Shape along;
-    for (int i = axis; i < t.rank(); ++i) along.push_back(i == axis ? w.shape()[0] : Dim(1));
-    w = Term(reshape(w, along), x.where);
-  }
-  broadcast(t.shape(), w.shape(), "average", x.where);
-  const Term all_weights = w + Term(zeros_like(t), x.where);
-  return sum_of(t * w, axes, keep) / sum_of(all_weights, axes, keep);
-}
-
-namespace expr_detail {
-inline Term rows_of_variables(const In& x, std::string_view op) {
-  const Term t = floating(x);
-  if (t.rank() > 2)
-    throw ShapeError(op, "x is " + t.shape().text(), x.where, "it must be (variables, observations), or one variable");
-  return t.rank() == 2 ? t : Term(reshape(t, {1, -1}), x.where);
-}
-}  // namespace expr_detail
-SINTER_DECL Tensor cov(const In& x, double correction) {
-  using expr_detail::Term;
-  const bool is_one = x.tensor()->type.shape.rank() < 2;
-  const Term t = expr_detail::rows_of_variables(x, "cov");
-  const Term deviation = t - mean_of(t, 1, Keep::yes);
-  const Term products(matmul(deviation, In(transpose(deviation, 0, 1), x.where)), x.where);
-  const Term result = products / (expr_detail::count_of(t, {1}) - correction);
-  return is_one ? reshape(result, {}) : Tensor(result);
-}
-SINTER_DECL Tensor corrcoef(const In& x) {
-  using expr_detail::Term;
-  const bool is_one = x.tensor()->type.shape.rank() < 2;
-  const Term t = expr_detail::rows_of_variables(x, "corrcoef");
-  const Term deviation = t - mean_of(t, 1, Keep::yes);
-  const Term products(matmul(deviation, In(transpose(deviation, 0, 1), x.where)), x.where);
-  const Term lengths = expr_detail::apply<ops::Sqrt>(sum_of(squared(deviation), 1, Keep::yes));
-  const Term result = products / lengths / Term(transpose(lengths, 0, 1), x.where);
-  const Term bounded = expr_detail::apply<ops::ClampToNumbers>(result, -1.0, 1.0);
-  return is_one ? reshape(bounded, {}) : Tensor(bounded);
-}
-
-SINTER_DECL Tensor normalize(const In& x, NormalizeOptions options) {
-  const expr_detail::Term t = expr_detail::floating(x);
-  return t / expr_detail::at_least(expr_detail::norm_of(t, options.axis, options.p, Keep::yes), options.eps);
-}
-SINTER_DECL Tensor cosine_similarity(const In& a, const In& b, int axis, double eps) {
-  using expr_detail::Term;
-  const Term x = expr_detail::floating(a), y = expr_detail::floating(b);
-  broadcast(x.shape(), y.shape(), "cosine_similarity", a.where);
-  const auto length = [&](const Term& t) {
-    return expr_detail::at_least(expr_detail::norm_of(t, axis, 2, Keep::no), eps);
-  };
-  return sum_of(x * y, axis) / (length(x) * length(y));
-}
-SINTER_DECL Tensor pairwise_distance(const In& a, const In& b, PairwiseDistanceOptions options) {
-  const expr_detail::Term x = expr_detail::floating(a), y = expr_detail::floating(b);
-  broadcast(x.shape(), y.shape(), "pairwise_distance", a.where);
-  return expr_detail::norm_of(x - y + options.eps, -1, options.p, options.keep);
-}
-
-// ---- comparisons ----------------------------------------------------------------------------------------------------
-
-SINTER_DECL std::string Agreement::text() const {
-  if (!problem.empty()) return problem;
-  if (mismatches == 0) return "agree";
-  std::string at;
-  for (std::int64_t i : worst) at += (at.empty() ? "" : ", ") + std::to_string(i);
-  char numbers[96];
-  std::snprintf(numbers, sizeof numbers, "): %.17g and %.17g", a, b);
-  return std::to_string(mismatches) + " of " + std::to_string(elements) + " elements differ, most at (" + at + numbers;
-}
-
-namespace expr_detail {
-inline Agreement agreement(const In& a, const In& b, const Tensor& agrees) {
-  Agreement out;
-  const Term x(a), y(b);
-  const std::vector<bool> is_close = to_vector<bool>(In(agrees, a.where));
-  const std::vector<double> p = to_vector<double>(In(cast(x, DType::f64), a.where)),
-                            q = to_vector<double>(In(cast(y, DType::f64), b.where));
-  out.elements = static_cast<std::int64_t>(p.size());
-  std::size_t worst = 0;
-  double most = -1;
-  for (std::size_t i = 0; i < p.size(); ++i) {
-    if (is_close[i]) continue;
-    ++out.mismatches;
-    const double gap = std::isnan(p[i]) || std::isnan(q[i]) ? std::numeric_limits<double>::infinity()
-                       : p[i] == q[i]                       ? 0
-                                                            : std::fabs(p[i] - q[i]);
-    if (gap > most) {
-      most = gap;
-      worst = i;
-    }
-  }
-  if (out.mismatches == 0) return out;
-  out.a = p[worst];
-  out.b = q[worst];
-  out.difference = most;
-  const Shape shape = x.shape();
-  out.worst.resize(as_index(shape.rank()));
-  for (int axis = shape.rank(); axis-- > 0;) {
-    const auto extent = static_cast<std::size_t>(shape[axis].value());
-    out.worst[as_index(axis)] = static_cast<std::int64_t>(worst % extent);
-    worst /= extent;
-  }
-  return out;
-}
-inline std::string shapes_that_differ(const In& a, const In& b) {
-  const Shape x = Tensor(a.tensor()).shape(), y = Tensor(b.tensor()).shape();
-  return x == y ? std::string() : "shapes " + x.text() + " and " + y.text();
-}
-}  // namespace expr_detail
-
-SINTER_DECL Agreement allclose(const In& a, const In& b, AllcloseOptions options) {
-  Agreement out;
-  out.problem = expr_detail::shapes_that_differ(a, b);
-  if (!out.problem.empty()) return out;
-  return expr_detail::agreement(
-      a, b, isclose(a, b, {.rtol = options.rtol, .atol = options.atol, .equal_nan = options.equal_nan}));
-}
-SINTER_DECL Agreement array_equal(const In& a, const In& b) {
-  Agreement out;
-  out.problem = expr_detail::shapes_that_differ(a, b);
-  if (!out.problem.empty()) return out;
-  return expr_detail::agreement(a, b, expr_detail::Term(a) == expr_detail::Term(b));
+SINTER_DECL Tensor local_response_norm(const In& x, int size, LocalResponseOptions options) {
+  const Tensor value = expr_detail::with_channels(x, "local_response_norm");
+  if (size < 1) throw ShapeError("local_response_norm", "size is " + std::to_string(size) + ", at least 1", x.where);
+  std::vector<std::pair<int, int>> widths(as_index(value.rank()));
+  widths[1] = {size / 2, (size - 1) / 2};
+  const Tensor squares = pad(In(square(value), x.where), widths);
+  const Dim channels = value.shape()[1];
+  Tensor total = expr_detail::part_of(squares, 1, 0, channels, x.where);
+  for (int i = 1; i < size; ++i) total = total + expr_detail::part_of(squares, 1, i, channels + Dim(i), x.where);
+  return value / pow(total * (options.alpha / size) + options.k, options.beta);
 }
 
 SINTER_NAMESPACE_END
@@ -23149,6 +23601,28 @@ SINTER_DECL Ordered nanmedian(const In& x, int axis, Keep keep) {
 SINTER_DECL Tensor nanmedian(const In& x) { return nanmedian(In(expr_detail::flat(x), x.where), 0).values; }
 SINTER_DECL Ordered mode(const In& x, int axis, Keep keep) {
   return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::mode, "mode");
+}
+
+namespace expr_detail {
+/// Where the extreme so far is x itself, its position counts; the last of those so far is the place.
+inline Ordered with_places(const In& x, const Tensor& extremes, int axis) {
+  const Term given(x), so_far(extremes, x.where);
+  const int at = normalise_axis(axis, given.rank(), "cummax_with_indices", x.where);
+  Shape along;
+  for (int i = 0; i < given.rank(); ++i) along.push_back(i == at ? given.shape()[i] : Dim(1));
+  const Tensor positions = arange(given.shape()[at], {.dtype = DType::i64, .device = given.value.device()}, x.where);
+  const Term is_extreme = either(given == so_far, given != given);
+  const Term place = where_of(is_extreme, Term(reshape(In(positions, x.where), along), x.where), Term(In(0, x.where)));
+  return {extremes, cummax(place, at)};
+}
+}  // namespace expr_detail
+SINTER_DECL Ordered cummax_with_indices(const In& x, int axis) {
+  const In given(Tensor(x.tensor()), x.where);
+  return expr_detail::with_places(given, cummax(given, axis), axis);
+}
+SINTER_DECL Ordered cummin_with_indices(const In& x, int axis) {
+  const In given(Tensor(x.tensor()), x.where);
+  return expr_detail::with_places(given, cummin(given, axis), axis);
 }
 
 SINTER_DECL Tensor quantile(const In& x, const In& q, Axes axes, QuantileOptions options) {
@@ -23359,6 +23833,262 @@ SINTER_DECL Tensor roll(const In& x, std::int64_t shift, int axis) {
 }
 
 SINTER_NAMESPACE_END
+// ---- sinter/expr/parts.ipp
+// Parts as slices, stacks as concats.
+
+#include <numeric>
+
+SINTER_NAMESPACE_BEGIN
+
+namespace expr_detail {
+/// The parts of these extents, from the first element on.
+inline std::vector<Tensor> parts_of(const Tensor& x, std::span<const Dim> sizes, int axis, Location where) {
+  std::vector<Tensor> out;
+  Dim start = 0;
+  for (Dim size : sizes) {
+    out.push_back(part_of(x, axis, start, start + size, where));
+    start += size;
+  }
+  return out;
+}
+inline std::span<const Tensor> list_of(std::initializer_list<Tensor> parts) { return {parts.begin(), parts.size()}; }
+}  // namespace expr_detail
+
+SINTER_DECL std::vector<Tensor> chunk(const In& x, int chunks, int axis) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "chunk", x.where);
+  if (chunks <= 0) throw ShapeError("chunk", std::to_string(chunks) + " chunks", x.where);
+  const Dim extent = whole.shape()[axis], size = (extent + Dim(chunks - 1)) / Dim(chunks);
+  std::vector<Dim> sizes;
+  Dim rest = extent;
+  for (int i = 0; i < chunks; ++i) {
+    const bool is_last = !expr_detail::is_at_most(size + Dim(1), rest);
+    sizes.push_back(is_last ? rest : size);
+    rest = rest - sizes.back();
+    if (is_last && !ops_detail::is_zero(size)) break;
+  }
+  return expr_detail::parts_of(whole, sizes, axis, x.where);
+}
+
+SINTER_DECL std::vector<Tensor> split_with_sizes(const In& x, DimList sizes, int axis) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "split_with_sizes", x.where);
+  Dim total = 0;
+  std::string text;
+  for (Dim size : sizes.list()) {
+    if (!expr_detail::is_at_most(0, size))
+      throw ShapeError("split_with_sizes", "the size " + size.text() + " is negative", x.where);
+    total += size;
+    text += (text.empty() ? "" : " + ") + size.text();
+  }
+  if (!(total == whole.shape()[axis]))
+    throw ShapeError("split_with_sizes",
+                     "the sizes are " + (text.empty() ? "none" : text + " = " + total.text()) + ", axis " +
+                         std::to_string(axis) + " of " + whole.shape().text() + " has extent " +
+                         whole.shape()[axis].text(),
+                     x.where, "their sum must be the extent; narrow(x, axis, start, length) takes one part");
+  return expr_detail::parts_of(whole, sizes.list(), axis, x.where);
+}
+
+SINTER_DECL std::vector<Tensor> tensor_split(const In& x, int parts, int axis) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "tensor_split", x.where);
+  if (parts <= 0) throw ShapeError("tensor_split", std::to_string(parts) + " parts", x.where);
+  const Dim extent = whole.shape()[axis];
+  const auto longer = static_cast<std::int64_t>(extent % Dim(parts));  // of a symbolic extent: a guard
+  std::vector<Dim> sizes;
+  for (int i = 0; i < parts; ++i) sizes.push_back(extent / Dim(parts) + Dim(i < longer ? 1 : 0));
+  return expr_detail::parts_of(whole, sizes, axis, x.where);
+}
+SINTER_DECL std::vector<Tensor> tensor_split(const In& x, std::initializer_list<Dim> positions, int axis) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "tensor_split", x.where);
+  std::vector<Tensor> out;
+  Dim start = 0;
+  for (Dim position : positions) {
+    out.push_back(expr_detail::part_of(whole, axis, start, position, x.where));
+    start = position;
+  }
+  out.push_back(expr_detail::part_of(whole, axis, start, Slice{}.stop, x.where));
+  return out;
+}
+
+SINTER_DECL std::vector<Tensor> unstack(const In& x, int axis) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "unstack", x.where);
+  const auto count = static_cast<std::int64_t>(whole.shape()[axis]);  // of a symbolic extent: a guard
+  std::vector<Tensor> out;
+  for (std::int64_t i = 0; i < count; ++i) out.push_back(select(In(whole, x.where), axis, i));
+  return out;
+}
+SINTER_DECL std::vector<Tensor> unbind(const In& x, int axis) { return unstack(x, axis); }
+
+namespace expr_detail {
+/// The axis that hsplit (1), vsplit (0), dsplit (2) cuts.
+inline int cut_axis(const In& x, int axis, std::string_view op) {
+  const Shape shape = x.tensor()->type.shape;
+  const int least = axis == 1 ? 1 : axis == 0 ? 2 : 3;
+  if (shape.rank() < least)
+    throw ShapeError(op, "x is " + shape.text(), x.where, "its rank must be at least " + std::to_string(least));
+  return axis == 1 && shape.rank() == 1 ? 0 : axis;
+}
+}  // namespace expr_detail
+SINTER_DECL std::vector<Tensor> hsplit(const In& x, int parts) {
+  return split(x, parts, expr_detail::cut_axis(x, 1, "hsplit"));
+}
+SINTER_DECL std::vector<Tensor> hsplit(const In& x, std::initializer_list<Dim> positions) {
+  return tensor_split(x, positions, expr_detail::cut_axis(x, 1, "hsplit"));
+}
+SINTER_DECL std::vector<Tensor> vsplit(const In& x, int parts) {
+  return split(x, parts, expr_detail::cut_axis(x, 0, "vsplit"));
+}
+SINTER_DECL std::vector<Tensor> vsplit(const In& x, std::initializer_list<Dim> positions) {
+  return tensor_split(x, positions, expr_detail::cut_axis(x, 0, "vsplit"));
+}
+SINTER_DECL std::vector<Tensor> dsplit(const In& x, int parts) {
+  return split(x, parts, expr_detail::cut_axis(x, 2, "dsplit"));
+}
+SINTER_DECL std::vector<Tensor> dsplit(const In& x, std::initializer_list<Dim> positions) {
+  return tensor_split(x, positions, expr_detail::cut_axis(x, 2, "dsplit"));
+}
+SINTER_DECL Tensor cartesian_prod(std::span<const Tensor> vectors, Location where) {
+  std::vector<Tensor> columns = meshgrid(vectors, GridIndexing::ij, where);
+  if (columns.size() == 1) return columns[0];
+  for (Tensor& column : columns) column = flatten(In(column, where));
+  return stack(columns, 1, where);
+}
+SINTER_DECL Tensor cartesian_prod(std::initializer_list<Tensor> vectors, Location where) {
+  return cartesian_prod(expr_detail::list_of(vectors), where);
+}
+
+namespace expr_detail {
+/// Positions of all choices, one after the other: the last position that can move goes on, those after it follow it.
+inline std::vector<std::int64_t> choices(std::int64_t extent, std::int64_t count, std::int64_t least_step) {
+  std::vector<std::int64_t> row, out;
+  for (std::int64_t i = 0; i < count; ++i) row.push_back(i * least_step);
+  if (extent <= 0 || row.empty() || row.back() >= extent) return out;
+  for (;;) {
+    out.insert(out.end(), row.begin(), row.end());
+    std::int64_t at = count - 1;
+    while (at >= 0 && row[as_index(at)] == extent - 1 - (count - 1 - at) * least_step) --at;
+    if (at < 0) return out;
+    const std::int64_t moved = row[as_index(at)] + 1;
+    for (std::int64_t i = at; i < count; ++i) row[as_index(i)] = moved + (i - at) * least_step;
+  }
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor combinations(const In& x, int count, CombinationsOptions options) {
+  const Tensor vector(x.tensor());
+  if (vector.rank() != 1 || count < 1)
+    throw ShapeError("combinations", std::to_string(count) + " elements of " + vector.shape().text(), x.where,
+                     "it takes one or more elements of a vector");
+  const auto extent = static_cast<std::int64_t>(vector.shape()[0]);
+  const auto positions = expr_detail::choices(extent, count, options.with_replacement ? 0 : 1);
+  const Dim rows = positions.size() / static_cast<std::size_t>(count);
+  if (positions.empty()) return reshape(narrow(In(vector, x.where), 0, 0, 0), {0, count});
+  return take(In(vector, x.where), In(copy_of(positions, {rows, count}), x.where), 0);
+}
+
+// ---- joins
+
+SINTER_DECL Tensor cat(std::span<const Tensor> parts, int axis, Location where) { return concat(parts, axis, where); }
+SINTER_DECL Tensor cat(std::initializer_list<Tensor> parts, int axis, Location where) {
+  return concat(parts, axis, where);
+}
+
+namespace expr_detail {
+template <class F>
+std::vector<Tensor> each_of(std::span<const Tensor> parts, F&& change) {
+  std::vector<Tensor> out;
+  for (const Tensor& part : parts) out.push_back(change(part));
+  return out;
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor hstack(std::span<const Tensor> parts, Location where) {
+  const auto lifted = expr_detail::each_of(parts, [&](const Tensor& part) { return atleast_1d(In(part, where)); });
+  return concat(lifted, !lifted.empty() && lifted[0].rank() == 1 ? 0 : 1, where);
+}
+SINTER_DECL Tensor vstack(std::span<const Tensor> parts, Location where) {
+  return concat(expr_detail::each_of(parts, [&](const Tensor& part) { return atleast_2d(In(part, where)); }), 0, where);
+}
+SINTER_DECL Tensor dstack(std::span<const Tensor> parts, Location where) {
+  return concat(expr_detail::each_of(parts, [&](const Tensor& part) { return atleast_3d(In(part, where)); }), 2, where);
+}
+SINTER_DECL Tensor column_stack(std::span<const Tensor> parts, Location where) {
+  const auto columns = expr_detail::each_of(
+      parts, [&](const Tensor& part) { return part.rank() < 2 ? reshape(In(part, where), Shape{-1, 1}) : part; });
+  return concat(columns, 1, where);
+}
+SINTER_DECL Tensor hstack(std::initializer_list<Tensor> parts, Location where) {
+  return hstack(expr_detail::list_of(parts), where);
+}
+SINTER_DECL Tensor vstack(std::initializer_list<Tensor> parts, Location where) {
+  return vstack(expr_detail::list_of(parts), where);
+}
+SINTER_DECL Tensor dstack(std::initializer_list<Tensor> parts, Location where) {
+  return dstack(expr_detail::list_of(parts), where);
+}
+SINTER_DECL Tensor column_stack(std::initializer_list<Tensor> parts, Location where) {
+  return column_stack(expr_detail::list_of(parts), where);
+}
+
+// ---- grids and blocks
+
+SINTER_DECL std::vector<Tensor> meshgrid(std::span<const Tensor> vectors, GridIndexing indexing, Location where) {
+  const auto count = static_cast<int>(vectors.size());
+  const bool is_exchanged = indexing == GridIndexing::xy && count > 1;
+  auto axis_of = [&](int vector) { return is_exchanged && vector < 2 ? 1 - vector : vector; };
+  Shape grid;
+  for (int i = 0; i < count; ++i) {
+    const Shape shape = vectors[as_index(axis_of(i))].shape();
+    if (shape.rank() > 1)
+      throw ShapeError("meshgrid", "operand " + std::to_string(axis_of(i)) + " is " + shape.text(), where,
+                       "vectors are required; ravel(x) makes one");
+    grid.push_back(shape.rank() == 0 ? Dim(1) : shape[0], where);
+  }
+  std::vector<Tensor> out;
+  for (int i = 0; i < count; ++i) {
+    Shape column;
+    for (int k = 0; k < count; ++k) column.push_back(k == axis_of(i) ? grid[k] : Dim(1));
+    out.push_back(expand(In(reshape(In(vectors[as_index(i)], where), column), where), grid));
+  }
+  return out;
+}
+SINTER_DECL std::vector<Tensor> meshgrid(std::initializer_list<Tensor> vectors, GridIndexing indexing, Location where) {
+  return meshgrid(expr_detail::list_of(vectors), indexing, where);
+}
+
+SINTER_DECL Tensor block_diag(std::span<const Tensor> blocks, Location where) {
+  if (blocks.empty()) throw ShapeError("block_diag", "no tensors were given", where);
+  const auto matrices = expr_detail::each_of(blocks, [&](const Tensor& block) {
+    if (block.rank() > 2)
+      throw ShapeError("block_diag", "a block is " + block.shape().text() + "; at most two axes are possible", where);
+    return atleast_2d(In(block, where));
+  });
+  Dim width = 0;
+  DType dtype = matrices[0].dtype();
+  for (const Tensor& matrix : matrices) {
+    width += matrix.shape()[1];
+    dtype = promote(dtype, matrix.dtype());
+  }
+  std::vector<Tensor> rows;
+  Dim left = 0;
+  for (const Tensor& matrix : matrices) {
+    const Dim height = matrix.shape()[0], right = width - left - matrix.shape()[1];
+    const TensorOptions options{.dtype = dtype, .device = matrix.device()};
+    rows.push_back(
+        concat({zeros({height, left}, options, where), matrix, zeros({height, right}, options, where)}, 1, where));
+    left += matrix.shape()[1];
+  }
+  return concat(rows, 0, where);
+}
+SINTER_DECL Tensor block_diag(std::initializer_list<Tensor> blocks, Location where) {
+  return block_diag(expr_detail::list_of(blocks), where);
+}
+
+SINTER_NAMESPACE_END
 // ---- sinter/expr/pooling.ipp
 // See the header. The shape rules are PyTorch's.
 
@@ -23523,503 +24253,6 @@ SINTER_DECL Tensor avg_pool3d(const In& x, AvgPoolOptions<3> options) {
 }
 
 SINTER_NAMESPACE_END
-// ---- sinter/expr/matrices.ipp
-// Triangles by comparing row and column numbers.
-
-SINTER_NAMESPACE_BEGIN
-
-namespace expr_detail {
-/// Column number minus row number, of a matrix of these extents.
-inline Tensor columns_past_rows(Dim rows, Dim columns, Device device, Location where) {
-  const TensorOptions integers{.dtype = DType::i64, .device = device};
-  const Tensor row = reshape(In(arange(rows, integers, where), where), Shape{rows, 1});
-  return arange(columns, integers, where) - row;
-}
-inline Tensor zero_like(const Tensor& x, Location where) {
-  return zeros({}, {.dtype = x.dtype(), .device = Device::cpu()}, where);
-}
-enum class Triangle : bool { lower, upper };
-inline Tensor triangle(const In& x, int diagonal, Triangle kept, std::string_view op) {
-  const Tensor whole(x.tensor());
-  if (whole.rank() < 2)
-    throw ShapeError(op, "x is " + whole.shape().text() + ", a matrix is required", x.where,
-                     "the last two axes are rows and columns");
-  const Tensor past = columns_past_rows(whole.shape()[-2], whole.shape()[-1], whole.device(), x.where);
-  const Tensor is_kept = kept == Triangle::lower ? Tensor(past <= diagonal) : Tensor(past >= diagonal);
-  return where(is_kept, whole, zero_like(whole, x.where), x.where);
-}
-inline Tensor triangle_indices(std::int64_t rows, std::int64_t columns, int diagonal, Triangle kept,
-                               std::string_view op) {
-  if (rows < 0 || columns < 0)
-    throw ShapeError(op, std::to_string(rows) + " rows and " + std::to_string(columns) + " columns", {});
-  std::vector<std::int64_t> at[2];
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j) {
-      if (kept == Triangle::lower ? j - i > diagonal : j - i < diagonal) continue;
-      at[0].push_back(i);
-      at[1].push_back(j);
-    }
-  const Dim count = at[0].size();
-  at[0].insert(at[0].end(), at[1].begin(), at[1].end());
-  return copy_of(at[0], {2, count});
-}
-}  // namespace expr_detail
-
-SINTER_DECL Tensor eye(Dim n, Dim m, int diagonal, TensorOptions options, Location where) {
-  expr_detail::checked_device(options.device, "eye", where);
-  const Tensor past = expr_detail::columns_past_rows(n, m, options.device, where);
-  return cast(In(Tensor(past == diagonal), where), options.dtype);
-}
-SINTER_DECL Tensor tril(const In& x, int diagonal) {
-  return expr_detail::triangle(x, diagonal, expr_detail::Triangle::lower, "tril");
-}
-SINTER_DECL Tensor triu(const In& x, int diagonal) {
-  return expr_detail::triangle(x, diagonal, expr_detail::Triangle::upper, "triu");
-}
-
-SINTER_DECL Tensor diag_embed(const In& x, int offset, int a, int b) {
-  const Tensor vectors(x.tensor());
-  if (vectors.rank() == 0) throw ShapeError("diag_embed", "x is (), a last axis is required", x.where);
-  const int rank = vectors.rank() + 1;
-  a = normalise_axis(a, rank, "diag_embed", x.where);
-  b = normalise_axis(b, rank, "diag_embed", x.where);
-  if (a == b) throw IndexError("diag_embed", "axis " + std::to_string(a) + " is named twice", x.where);
-  const int before = offset > 0 ? offset : 0, after = offset < 0 ? -offset : 0;
-  std::vector<std::pair<int, int>> widths(as_index(rank - 1));
-  widths.back() = {before, after};
-  const Tensor rows = offset == 0 ? vectors : pad(In(vectors, x.where), widths);  // by column
-  const Dim size = rows.shape()[-1];
-  const Tensor past = expr_detail::columns_past_rows(size, size, vectors.device(), x.where);
-  const Tensor matrices =
-      where(past == offset, unsqueeze(In(rows, x.where), -2), expr_detail::zero_like(vectors, x.where), x.where);
-  return movedim(In(matrices, x.where), {-2, -1}, {a, b});
-}
-SINTER_DECL Tensor diag(const In& x, int offset) {
-  const Tensor whole(x.tensor());
-  if (whole.rank() == 1) return diag_embed(In(whole, x.where), offset);
-  if (whole.rank() == 2) return diagonal(In(whole, x.where), offset);
-  throw ShapeError("diag", "x is " + whole.shape().text() + ", a vector or a matrix is required", x.where,
-                   "diagonal and diag_embed take further axes");
-}
-SINTER_DECL Tensor trace(const In& x, int offset, int a, int b) {
-  return sum(In(diagonal(x, offset, a, b), x.where), -1);
-}
-SINTER_DECL Tensor tril_indices(std::int64_t rows, std::int64_t columns, int diagonal) {
-  return expr_detail::triangle_indices(rows, columns, diagonal, expr_detail::Triangle::lower, "tril_indices");
-}
-SINTER_DECL Tensor triu_indices(std::int64_t rows, std::int64_t columns, int diagonal) {
-  return expr_detail::triangle_indices(rows, columns, diagonal, expr_detail::Triangle::upper, "triu_indices");
-}
-SINTER_DECL Tensor vander(const In& x, int columns, PowerOrder order) {
-  const Tensor vector(x.tensor());
-  if (vector.rank() != 1 || columns < 0)
-    throw ShapeError("vander",
-                     "x is " + vector.shape().text() + " and has " + std::to_string(columns) +
-                         " columns; a vector and "
-                         "a number of columns are required",
-                     x.where);
-  const TensorOptions options{.dtype = DType::i64, .device = vector.device()};
-  Tensor powers = arange(Dim(columns), options, x.where);
-  if (order == PowerOrder::decreasing) powers = columns - 1 - powers;
-  return pow(unsqueeze(In(vector, x.where), 1), cast(In(powers, x.where), vector.dtype()), x.where);
-}
-
-SINTER_DECL Tensor full_like(const In& x, const Scalar& value) {
-  const Ref<TensorImpl> like = x.tensor();
-  return full(like->type.shape, value, {.dtype = like->type.dtype, .device = like->type.device}, x.where);
-}
-SINTER_DECL Tensor rand_like(const In& x) {
-  const Ref<TensorImpl> like = x.tensor();
-  return rand(like->type.shape, {.dtype = like->type.dtype, .device = like->type.device}, x.where);
-}
-SINTER_DECL Tensor randn_like(const In& x) {
-  const Ref<TensorImpl> like = x.tensor();
-  return randn(like->type.shape, {.dtype = like->type.dtype, .device = like->type.device}, x.where);
-}
-SINTER_DECL Tensor logspace(double start, double stop, Dim count, double base, TensorOptions options, Location where) {
-  const Tensor exponent = linspace(start, stop, count, {.dtype = DType::f64, .device = options.device}, where);
-  return cast(In(Tensor(pow(full({}, base, {.dtype = DType::f64, .device = Device::cpu()}, where), exponent)), where),
-              options.dtype);
-}
-
-namespace expr_detail {
-SINTER_DECL Tensor arange_of_numbers(double start, double stop, double step, TensorOptions options, Location where) {
-  if (step == 0) throw ShapeError("arange", "step is 0", where);
-  const double count = std::ceil((stop - start) / step);
-  if (!(std::abs(count) <= 0x1p60) || !std::isfinite(start) || !std::isfinite(step))
-    throw ShapeError("arange",
-                     "from " + std::to_string(start) + " to " + std::to_string(stop) + " by " + std::to_string(step) +
-                         " has no number of elements",
-                     where, "start, stop and step must be finite");
-  const Dim length = static_cast<std::int64_t>(std::max(count, 0.0));
-  const Tensor position = arange(length, {.dtype = DType::f64, .device = options.device}, where);
-  return cast(In(Tensor(position * step + start), where), options.dtype);
-}
-}  // namespace expr_detail
-
-SINTER_NAMESPACE_END
-// ---- sinter/expr/normalisation.ipp
-// Statistics over the axes of each, in the two-pass form that does not cancel.
-
-SINTER_NAMESPACE_BEGIN
-namespace expr_detail {
-
-inline Tensor floating_operand(const In& x, std::string_view op) {
-  const Tensor value(x.tensor());
-  if (is_floating(value.dtype())) return value;
-  throw DTypeError(op, "x is " + value.impl()->type.text() + ", it must be floating", x.where,
-                   "cast it to a floating dtype first: cast(x, DType::f32)");
-}
-
-/// A value for each channel as it broadcasts over x: (channels, 1, ...).
-inline Tensor by_channel(const Tensor& values, const Tensor& x, std::string_view what, std::string_view op,
-                         Location where) {
-  if (values.rank() != 1 || !(values.shape()[0] == x.shape()[1]))
-    throw ShapeError(op, "x is " + x.shape().text() + ", " + std::string(what) + " is " + values.shape().text(), where,
-                     "one number for each channel is required: (" + x.shape()[1].text() + ",)");
-  Shape column{x.shape()[1]};
-  for (int i = 2; i < x.rank(); ++i) column.push_back(1);
-  return reshape(cast(In(values, where), x.dtype()), column);
-}
-inline Tensor with_channels(const In& x, std::string_view op) {
-  const Tensor value = floating_operand(x, op);
-  if (value.rank() < 2)
-    throw ShapeError(op, "x is " + value.shape().text(), x.where, "x must be (batch, channels, ...)");
-  return value;
-}
-inline Tensor scaled_by_channel(Tensor x, const ChannelNormOptions& options, std::string_view op, Location where) {
-  if (options.weight) x = x * by_channel(*options.weight, x, "weight", op, where);
-  if (options.bias) x = x + by_channel(*options.bias, x, "bias", op, where);
-  return x;
-}
-
-struct Statistics {
-  Tensor centred, mean, variance;
-};
-inline Statistics statistics(const Tensor& x, Axes axes, Location where) {
-  const Tensor mean = sinter::mean(In(x, where), axes, keepdim);
-  const Tensor centred = x - mean;
-  return {centred, mean, sinter::mean(In(square(centred), where), axes, keepdim)};
-}
-inline std::vector<int> axes_from(int first, int rank) {
-  std::vector<int> axes;
-  for (int i = first; i < rank; ++i) axes.push_back(i);
-  return axes;
-}
-
-}  // namespace expr_detail
-
-SINTER_DECL Tensor rms_norm(const In& x, const Shape& shape, RmsNormOptions options) {
-  const Tensor value = expr_detail::floating_operand(x, "rms_norm");
-  const Shape whole = value.shape();
-  const int first = whole.rank() - shape.rank();
-  bool fits = first >= 0 && shape.rank() > 0;
-  for (int i = 0; fits && i < shape.rank(); ++i) fits = shape[i] == whole[first + i];
-  if (!fits || (options.weight && !(options.weight->shape() == shape)))
-    throw ShapeError("rms_norm",
-                     "x is " + whole.text() + ", its last axes are to be " + shape.text() +
-                         (options.weight ? ", weight is " + options.weight->shape().text() : ""),
-                     x.where, "the shape must be that of the last axes of x, and of the weight");
-  const double smallest = row(value.dtype()).epsilon;
-  const Axes axes(expr_detail::axes_from(first, whole.rank()));
-  const Tensor scale = rsqrt(mean(In(square(value), x.where), axes, keepdim) + options.eps.value_or(smallest));
-  if (!options.weight) return value * scale;
-  return value * scale * cast(In(*options.weight, x.where), value.dtype());
-}
-
-SINTER_DECL Tensor batch_norm(const In& x, const In& mean, const In& var, ChannelNormOptions options) {
-  constexpr std::string_view op = "batch_norm";
-  const Tensor value = expr_detail::with_channels(x, op);
-  const Tensor centre = expr_detail::by_channel(Tensor(mean.tensor()), value, "mean", op, x.where);
-  const Tensor spread = expr_detail::by_channel(Tensor(var.tensor()), value, "var", op, x.where);
-  return expr_detail::scaled_by_channel((value - centre) * rsqrt(spread + options.eps), options, op, x.where);
-}
-
-SINTER_DECL BatchNormResult batch_norm_training(const In& x, const In& running_mean, const In& running_var,
-                                                double momentum, ChannelNormOptions options) {
-  constexpr std::string_view op = "batch_norm_training";
-  const Tensor value = expr_detail::with_channels(x, op);
-  const Tensor old_mean(running_mean.tensor()), old_var(running_var.tensor());
-  expr_detail::by_channel(old_mean, value, "running_mean", op, x.where);
-  expr_detail::by_channel(old_var, value, "running_var", op, x.where);
-  std::vector<int> axes{0};
-  for (int i = 2; i < value.rank(); ++i) axes.push_back(i);
-  const auto of_batch = expr_detail::statistics(value, Axes(axes), x.where);
-  const Tensor normalised = of_batch.centred * rsqrt(of_batch.variance + options.eps);
-  const Dim channels = value.shape()[1];
-  Dim count = 1;
-  for (int axis : axes) count = count * value.shape()[axis];
-  // Of a sample: more by count / (count - 1).
-  const Tensor counted = cast(In(Scalar(count), x.where), value.dtype());
-  const Tensor sample = of_batch.variance * (counted / (counted - 1));
-  auto moved = [&](const Tensor& old, const Tensor& now) {
-    const Tensor next = stop_gradient(reshape(In(now, x.where), Shape{channels}));
-    return cast(In(Tensor(old * (1 - momentum) + next * momentum), x.where), old.dtype());
-  };
-  return {expr_detail::scaled_by_channel(normalised, options, op, x.where), moved(old_mean, of_batch.mean),
-          moved(old_var, sample)};
-}
-
-SINTER_DECL Tensor instance_norm(const In& x, ChannelNormOptions options) {
-  constexpr std::string_view op = "instance_norm";
-  const Tensor value = expr_detail::with_channels(x, op);
-  if (value.rank() < 3)
-    throw ShapeError(op, "x is " + value.shape().text(), x.where, "x must be (batch, channels, length, ...)");
-  const auto of_each = expr_detail::statistics(value, Axes(expr_detail::axes_from(2, value.rank())), x.where);
-  const Tensor normalised = of_each.centred * rsqrt(of_each.variance + options.eps);
-  return expr_detail::scaled_by_channel(normalised, options, op, x.where);
-}
-
-SINTER_DECL Tensor group_norm(const In& x, std::int64_t groups, ChannelNormOptions options) {
-  constexpr std::string_view op = "group_norm";
-  const Tensor value = expr_detail::with_channels(x, op);
-  const Shape shape = value.shape();
-  if (groups < 1 || !(shape[1] % Dim(groups) == Dim(0)))
-    throw ShapeError(op, shape[1].text() + " channels in " + std::to_string(groups) + " groups: x is " + shape.text(),
-                     x.where, "the number of channels must be a multiple of the groups");
-  Dim rest = shape[1] / Dim(groups);
-  for (int i = 2; i < shape.rank(); ++i) rest = rest * shape[i];
-  const Tensor grouped = reshape(In(value, x.where), Shape{shape[0], groups, rest});
-  const auto of_group = expr_detail::statistics(grouped, -1, x.where);
-  const Tensor normalised = of_group.centred * rsqrt(of_group.variance + options.eps);
-  return expr_detail::scaled_by_channel(reshape(In(normalised, x.where), shape), options, op, x.where);
-}
-
-SINTER_DECL Tensor local_response_norm(const In& x, int size, LocalResponseOptions options) {
-  const Tensor value = expr_detail::with_channels(x, "local_response_norm");
-  if (size < 1) throw ShapeError("local_response_norm", "size is " + std::to_string(size) + ", at least 1", x.where);
-  std::vector<std::pair<int, int>> widths(as_index(value.rank()));
-  widths[1] = {size / 2, (size - 1) / 2};
-  const Tensor squares = pad(In(square(value), x.where), widths);
-  const Dim channels = value.shape()[1];
-  Tensor total = expr_detail::part_of(squares, 1, 0, channels, x.where);
-  for (int i = 1; i < size; ++i) total = total + expr_detail::part_of(squares, 1, i, channels + Dim(i), x.where);
-  return value / pow(total * (options.alpha / size) + options.k, options.beta);
-}
-
-SINTER_NAMESPACE_END
-// ---- sinter/expr/parts.ipp
-// Parts as slices, stacks as concats.
-
-#include <numeric>
-
-SINTER_NAMESPACE_BEGIN
-
-namespace expr_detail {
-/// The parts of these extents, from the first element on.
-inline std::vector<Tensor> parts_of(const Tensor& x, std::span<const Dim> sizes, int axis, Location where) {
-  std::vector<Tensor> out;
-  Dim start = 0;
-  for (Dim size : sizes) {
-    out.push_back(part_of(x, axis, start, start + size, where));
-    start += size;
-  }
-  return out;
-}
-inline std::span<const Tensor> list_of(std::initializer_list<Tensor> parts) { return {parts.begin(), parts.size()}; }
-}  // namespace expr_detail
-
-SINTER_DECL std::vector<Tensor> chunk(const In& x, int chunks, int axis) {
-  const Tensor whole(x.tensor());
-  axis = normalise_axis(axis, whole.rank(), "chunk", x.where);
-  if (chunks <= 0) throw ShapeError("chunk", std::to_string(chunks) + " chunks", x.where);
-  const Dim extent = whole.shape()[axis], size = (extent + Dim(chunks - 1)) / Dim(chunks);
-  std::vector<Dim> sizes;
-  Dim rest = extent;
-  for (int i = 0; i < chunks; ++i) {
-    const bool is_last = !expr_detail::is_at_most(size + Dim(1), rest);
-    sizes.push_back(is_last ? rest : size);
-    rest = rest - sizes.back();
-    if (is_last && !ops_detail::is_zero(size)) break;
-  }
-  return expr_detail::parts_of(whole, sizes, axis, x.where);
-}
-
-SINTER_DECL std::vector<Tensor> split_with_sizes(const In& x, DimList sizes, int axis) {
-  const Tensor whole(x.tensor());
-  axis = normalise_axis(axis, whole.rank(), "split_with_sizes", x.where);
-  Dim total = 0;
-  std::string text;
-  for (Dim size : sizes.list()) {
-    if (!expr_detail::is_at_most(0, size))
-      throw ShapeError("split_with_sizes", "the size " + size.text() + " is negative", x.where);
-    total += size;
-    text += (text.empty() ? "" : " + ") + size.text();
-  }
-  if (!(total == whole.shape()[axis]))
-    throw ShapeError("split_with_sizes",
-                     "the sizes are " + (text.empty() ? "none" : text + " = " + total.text()) + ", axis " +
-                         std::to_string(axis) + " of " + whole.shape().text() + " has extent " +
-                         whole.shape()[axis].text(),
-                     x.where, "their sum must be the extent; narrow(x, axis, start, length) takes one part");
-  return expr_detail::parts_of(whole, sizes.list(), axis, x.where);
-}
-
-SINTER_DECL std::vector<Tensor> tensor_split(const In& x, int parts, int axis) {
-  const Tensor whole(x.tensor());
-  axis = normalise_axis(axis, whole.rank(), "tensor_split", x.where);
-  if (parts <= 0) throw ShapeError("tensor_split", std::to_string(parts) + " parts", x.where);
-  const Dim extent = whole.shape()[axis];
-  const auto longer = static_cast<std::int64_t>(extent % Dim(parts));  // of a symbolic extent: a guard
-  std::vector<Dim> sizes;
-  for (int i = 0; i < parts; ++i) sizes.push_back(extent / Dim(parts) + Dim(i < longer ? 1 : 0));
-  return expr_detail::parts_of(whole, sizes, axis, x.where);
-}
-SINTER_DECL std::vector<Tensor> tensor_split(const In& x, std::initializer_list<Dim> positions, int axis) {
-  const Tensor whole(x.tensor());
-  axis = normalise_axis(axis, whole.rank(), "tensor_split", x.where);
-  std::vector<Tensor> out;
-  Dim start = 0;
-  for (Dim position : positions) {
-    out.push_back(expr_detail::part_of(whole, axis, start, position, x.where));
-    start = position;
-  }
-  out.push_back(expr_detail::part_of(whole, axis, start, Slice{}.stop, x.where));
-  return out;
-}
-
-SINTER_DECL std::vector<Tensor> unstack(const In& x, int axis) {
-  const Tensor whole(x.tensor());
-  axis = normalise_axis(axis, whole.rank(), "unstack", x.where);
-  const auto count = static_cast<std::int64_t>(whole.shape()[axis]);  // of a symbolic extent: a guard
-  std::vector<Tensor> out;
-  for (std::int64_t i = 0; i < count; ++i) out.push_back(select(In(whole, x.where), axis, i));
-  return out;
-}
-SINTER_DECL std::vector<Tensor> unbind(const In& x, int axis) { return unstack(x, axis); }
-
-namespace expr_detail {
-/// The axis that hsplit (1), vsplit (0), dsplit (2) cuts.
-inline int cut_axis(const In& x, int axis, std::string_view op) {
-  const Shape shape = x.tensor()->type.shape;
-  const int least = axis == 1 ? 1 : axis == 0 ? 2 : 3;
-  if (shape.rank() < least)
-    throw ShapeError(op, "x is " + shape.text(), x.where, "its rank must be at least " + std::to_string(least));
-  return axis == 1 && shape.rank() == 1 ? 0 : axis;
-}
-}  // namespace expr_detail
-SINTER_DECL std::vector<Tensor> hsplit(const In& x, int parts) {
-  return split(x, parts, expr_detail::cut_axis(x, 1, "hsplit"));
-}
-SINTER_DECL std::vector<Tensor> hsplit(const In& x, std::initializer_list<Dim> positions) {
-  return tensor_split(x, positions, expr_detail::cut_axis(x, 1, "hsplit"));
-}
-SINTER_DECL std::vector<Tensor> vsplit(const In& x, int parts) {
-  return split(x, parts, expr_detail::cut_axis(x, 0, "vsplit"));
-}
-SINTER_DECL std::vector<Tensor> vsplit(const In& x, std::initializer_list<Dim> positions) {
-  return tensor_split(x, positions, expr_detail::cut_axis(x, 0, "vsplit"));
-}
-SINTER_DECL std::vector<Tensor> dsplit(const In& x, int parts) {
-  return split(x, parts, expr_detail::cut_axis(x, 2, "dsplit"));
-}
-SINTER_DECL std::vector<Tensor> dsplit(const In& x, std::initializer_list<Dim> positions) {
-  return tensor_split(x, positions, expr_detail::cut_axis(x, 2, "dsplit"));
-}
-SINTER_DECL Tensor cartesian_prod(std::span<const Tensor> vectors, Location where) {
-  std::vector<Tensor> columns = meshgrid(vectors, GridIndexing::ij, where);
-  if (columns.size() == 1) return columns[0];
-  for (Tensor& column : columns) column = flatten(In(column, where));
-  return stack(columns, 1, where);
-}
-SINTER_DECL Tensor cartesian_prod(std::initializer_list<Tensor> vectors, Location where) {
-  return cartesian_prod(expr_detail::list_of(vectors), where);
-}
-
-// ---- joins
-
-namespace expr_detail {
-template <class F>
-std::vector<Tensor> each_of(std::span<const Tensor> parts, F&& change) {
-  std::vector<Tensor> out;
-  for (const Tensor& part : parts) out.push_back(change(part));
-  return out;
-}
-}  // namespace expr_detail
-
-SINTER_DECL Tensor hstack(std::span<const Tensor> parts, Location where) {
-  const auto lifted = expr_detail::each_of(parts, [&](const Tensor& part) { return atleast_1d(In(part, where)); });
-  return concat(lifted, !lifted.empty() && lifted[0].rank() == 1 ? 0 : 1, where);
-}
-SINTER_DECL Tensor vstack(std::span<const Tensor> parts, Location where) {
-  return concat(expr_detail::each_of(parts, [&](const Tensor& part) { return atleast_2d(In(part, where)); }), 0, where);
-}
-SINTER_DECL Tensor dstack(std::span<const Tensor> parts, Location where) {
-  return concat(expr_detail::each_of(parts, [&](const Tensor& part) { return atleast_3d(In(part, where)); }), 2, where);
-}
-SINTER_DECL Tensor column_stack(std::span<const Tensor> parts, Location where) {
-  const auto columns = expr_detail::each_of(
-      parts, [&](const Tensor& part) { return part.rank() < 2 ? reshape(In(part, where), Shape{-1, 1}) : part; });
-  return concat(columns, 1, where);
-}
-SINTER_DECL Tensor hstack(std::initializer_list<Tensor> parts, Location where) {
-  return hstack(expr_detail::list_of(parts), where);
-}
-SINTER_DECL Tensor vstack(std::initializer_list<Tensor> parts, Location where) {
-  return vstack(expr_detail::list_of(parts), where);
-}
-SINTER_DECL Tensor dstack(std::initializer_list<Tensor> parts, Location where) {
-  return dstack(expr_detail::list_of(parts), where);
-}
-SINTER_DECL Tensor column_stack(std::initializer_list<Tensor> parts, Location where) {
-  return column_stack(expr_detail::list_of(parts), where);
-}
-
-// ---- grids and blocks
-
-SINTER_DECL std::vector<Tensor> meshgrid(std::span<const Tensor> vectors, GridIndexing indexing, Location where) {
-  const auto count = static_cast<int>(vectors.size());
-  const bool is_exchanged = indexing == GridIndexing::xy && count > 1;
-  auto axis_of = [&](int vector) { return is_exchanged && vector < 2 ? 1 - vector : vector; };
-  Shape grid;
-  for (int i = 0; i < count; ++i) {
-    const Shape shape = vectors[as_index(axis_of(i))].shape();
-    if (shape.rank() > 1)
-      throw ShapeError("meshgrid", "operand " + std::to_string(axis_of(i)) + " is " + shape.text(), where,
-                       "vectors are required; ravel(x) makes one");
-    grid.push_back(shape.rank() == 0 ? Dim(1) : shape[0], where);
-  }
-  std::vector<Tensor> out;
-  for (int i = 0; i < count; ++i) {
-    Shape column;
-    for (int k = 0; k < count; ++k) column.push_back(k == axis_of(i) ? grid[k] : Dim(1));
-    out.push_back(expand(In(reshape(In(vectors[as_index(i)], where), column), where), grid));
-  }
-  return out;
-}
-SINTER_DECL std::vector<Tensor> meshgrid(std::initializer_list<Tensor> vectors, GridIndexing indexing, Location where) {
-  return meshgrid(expr_detail::list_of(vectors), indexing, where);
-}
-
-SINTER_DECL Tensor block_diag(std::span<const Tensor> blocks, Location where) {
-  if (blocks.empty()) throw ShapeError("block_diag", "no tensors were given", where);
-  const auto matrices = expr_detail::each_of(blocks, [&](const Tensor& block) {
-    if (block.rank() > 2)
-      throw ShapeError("block_diag", "a block is " + block.shape().text() + "; at most two axes are possible", where);
-    return atleast_2d(In(block, where));
-  });
-  Dim width = 0;
-  DType dtype = matrices[0].dtype();
-  for (const Tensor& matrix : matrices) {
-    width += matrix.shape()[1];
-    dtype = promote(dtype, matrix.dtype());
-  }
-  std::vector<Tensor> rows;
-  Dim left = 0;
-  for (const Tensor& matrix : matrices) {
-    const Dim height = matrix.shape()[0], right = width - left - matrix.shape()[1];
-    const TensorOptions options{.dtype = dtype, .device = matrix.device()};
-    rows.push_back(
-        concat({zeros({height, left}, options, where), matrix, zeros({height, right}, options, where)}, 1, where));
-    left += matrix.shape()[1];
-  }
-  return concat(rows, 0, where);
-}
-SINTER_DECL Tensor block_diag(std::initializer_list<Tensor> blocks, Location where) {
-  return block_diag(expr_detail::list_of(blocks), where);
-}
-
-SINTER_NAMESPACE_END
 // ---- sinter/expr/products.ipp
 // Contractions of labelled axes, and matmul under other names.
 
@@ -24159,6 +24392,12 @@ SINTER_DECL Tensor cross(const In& a, const In& b, int axis) {
   return concat(parts, axis, a.where);
 }
 
+SINTER_DECL Tensor mm(const In& a, const In& b) {
+  const auto pair = expr_detail::promoted_pair(a, b);
+  expr_detail::require_ranks(pair, 2, 2, "mm", "matrices (m, k) and (k, n) are required; matmul takes batches",
+                             a.where);
+  return matmul(In(pair.a, a.where), In(pair.b, a.where));
+}
 SINTER_DECL Tensor mv(const In& matrix, const In& vector) {
   const auto pair = expr_detail::promoted_pair(matrix, vector);
   expr_detail::require_ranks(pair, 2, 1, "mv", "a matrix (m, k) and a vector (k) are required", matrix.where);
@@ -24677,6 +24916,34 @@ SINTER_DECL Tensor narrow(const In& x, int axis, Dim start, Dim length) {
   return expr_detail::part_of(whole, axis, start, start + length, x.where);
 }
 
+SINTER_DECL Tensor unfold(const In& x, int axis, std::int64_t size, std::int64_t step) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "unfold", x.where);
+  if (size < 1 || step < 1 || !expr_detail::is_at_most(size, whole.shape()[axis]))
+    throw ShapeError("unfold",
+                     "parts of " + std::to_string(size) + " elements, each " + std::to_string(step) +
+                         " after the one before, of axis " + std::to_string(axis) + " of " + whole.shape().text(),
+                     x.where, "both must be at least 1, and a part must fit");
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.axes.push_back(axis);
+  attrs.set(ops::Windows::sizes, IntVector{size});
+  attrs.set(ops::Windows::strides, IntVector{step});
+  return expr_detail::record<ops::Windows>({Leaf(whole.impl())}, std::move(shared), x.where);
+}
+SINTER_DECL Tensor sum_to_size(const In& x, const Shape& shape) {
+  const Tensor whole(x.tensor());
+  const Shape from = whole.shape();
+  const int added = from.rank() - shape.rank();
+  if (added < 0 || !(broadcast(from, shape, "sum_to_size", x.where) == from))
+    throw ShapeError("sum_to_size", "x is " + from.text() + ", the shape is " + shape.text(), x.where,
+                     "the shape must broadcast to that of x");
+  std::vector<int> axes;
+  for (int i = 0; i < from.rank(); ++i)
+    if (i < added || !(shape[i - added] == from[i])) axes.push_back(i);
+  return axes.empty() ? whole : reshape(In(sum(In(whole, x.where), axes), x.where), shape);
+}
+
 SINTER_DECL Tensor select(const In& x, int axis, Dim position) {
   const Tensor whole(x.tensor());
   axis = normalise_axis(axis, whole.rank(), "select", x.where);
@@ -24877,6 +25144,382 @@ SINTER_DECL Tensor repeat_interleave(const In& x, Dim count, int axis) {
 }
 SINTER_DECL Tensor repeat_interleave(const In& x, Dim count) {
   return repeat_interleave(In(flatten(x), x.where), count, 0);
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/special.ipp
+// Formulas, and ops that the host runs in f64 or i64 with conversions around them.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// Two integers of one shape as i64, and the dtype that results have. A number leaves it to the other operand.
+struct IntegerPair {
+  Term a, b;
+  DType dtype;
+};
+inline IntegerPair integer_pair(const In& a, const In& b, std::string_view op) {
+  const Term x(a), y(b);
+  if (!is_integer(x.dtype()) || !is_integer(y.dtype()))
+    throw DTypeError(op, "a is " + std::string(name(x.dtype())) + ", b is " + std::string(name(y.dtype())), a.where,
+                     "it takes integers");
+  const Shape shape = broadcast(x.shape(), y.shape(), op, a.where);
+  const DType dtype = !a.leaf.value ? y.dtype() : !b.leaf.value ? x.dtype() : promote(x.dtype(), y.dtype());
+  const auto wide = [&](const Term& t) { return Term(cast(In(expand(t, shape), a.where), DType::i64), a.where); };
+  return {wide(x), wide(y), dtype};
+}
+
+inline Tensor bessel(const In& x, ops::BesselFunction function) {
+  const Term given = floating(x), wide(cast(given, DType::f64), x.where);
+  Attrs attrs;
+  attrs.set(ops::Bessel::function, function);
+  const Tensor value(record_op(op_info<ops::Bessel>, {leaf_of(wide)}, std::move(attrs), x.where));
+  return cast(In(value, x.where), given.dtype());
+}
+
+/// p_(k+1) of p_k and p_(k-1).
+inline Term next_polynomial(Polynomial family, double k, const Term& x, const Term& last, const Term& before) {
+  switch (family) {
+    case Polynomial::hermite_h: return 2.0 * (x * last) - 2 * k * before;
+    case Polynomial::hermite_he: return x * last - k * before;
+    case Polynomial::laguerre_l: return ((2 * k + 1 - x) * last - k * before) * (1 / (k + 1));
+    case Polynomial::legendre_p: return ((2 * k + 1) * (x * last) - k * before) * (1 / (k + 1));
+    default: return 2.0 * (x * last) - before;
+  }
+}
+inline Term first_polynomial(Polynomial family, const Term& x) {
+  switch (family) {
+    case Polynomial::chebyshev_u:
+    case Polynomial::shifted_chebyshev_u:
+    case Polynomial::hermite_h: return 2.0 * x;
+    case Polynomial::chebyshev_v:
+    case Polynomial::shifted_chebyshev_v: return 2.0 * x - 1.0;
+    case Polynomial::chebyshev_w:
+    case Polynomial::shifted_chebyshev_w: return 2.0 * x + 1.0;
+    case Polynomial::laguerre_l: return 1.0 - x;
+    default: return x;
+  }
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor gcd(const In& a, const In& b) {
+  const auto [x, y, dtype] = expr_detail::integer_pair(a, b, "gcd");
+  return cast(expr_detail::apply<ops::Gcd>(x, y), dtype);
+}
+/// Integers divided by 0 give 0: that of two zeros is 0.
+SINTER_DECL Tensor lcm(const In& a, const In& b) {
+  const auto [x, y, dtype] = expr_detail::integer_pair(a, b, "lcm");
+  const expr_detail::Term divisor = expr_detail::apply<ops::Gcd>(x, y);
+  return cast(absolute(expr_detail::apply<ops::FloorDivide>(x, divisor) * y), dtype);
+}
+
+SINTER_DECL Tensor erfcx(const In& x) { return expr_detail::apply<ops::Erfcx>(expr_detail::floating(x)); }
+/// Each side is given numbers of its own alone, so that derivatives of the other one are finite.
+SINTER_DECL Tensor log_ndtr(const In& x) {
+  using expr_detail::Term;
+  constexpr double root = std::numbers::sqrt2 / 2;
+  const Term t = expr_detail::floating(x), is_low = t < -1.0;
+  const Term low = where_of(is_low, t, -1.0) * root, high = where_of(is_low, 0.0, t) * root;
+  const Term tail = expr_detail::apply<ops::Log>(expr_detail::apply<ops::Erfcx>(-low) * 0.5) - squared(low);
+  return where_of(is_low, tail, expr_detail::apply<ops::Log1p>(expr_detail::apply<ops::Erfc>(high) * -0.5));
+}
+SINTER_DECL Tensor ndtri(const In& p) { return expr_detail::apply<ops::Ndtri>(expr_detail::floating(p)); }
+SINTER_DECL Tensor zeta(const In& order, const In& q) { return expr_detail::on_operands<ops::Zeta>(order, q); }
+SINTER_DECL Tensor multigammaln(const In& x, int dimensions) {
+  if (dimensions < 1)
+    throw UserError("multigammaln", std::to_string(dimensions) + " dimensions", x.where, "there must be 1 or more");
+  const expr_detail::Term t = expr_detail::floating(x);
+  expr_detail::Term sum = expr_detail::apply<ops::Lgamma>(t);
+  for (int i = 1; i < dimensions; ++i) sum = sum + expr_detail::apply<ops::Lgamma>(t - 0.5 * i);
+  return sum + 0.25 * dimensions * (dimensions - 1) * 1.14472988584940017414;  // log(pi)
+}
+
+SINTER_DECL Tensor bessel_j0(const In& x) { return expr_detail::bessel(x, ops::BesselFunction::j0); }
+SINTER_DECL Tensor bessel_j1(const In& x) { return expr_detail::bessel(x, ops::BesselFunction::j1); }
+SINTER_DECL Tensor bessel_y0(const In& x) { return expr_detail::bessel(x, ops::BesselFunction::y0); }
+SINTER_DECL Tensor bessel_y1(const In& x) { return expr_detail::bessel(x, ops::BesselFunction::y1); }
+SINTER_DECL Tensor bessel_k0(const In& x) { return expr_detail::bessel(x, ops::BesselFunction::k0); }
+SINTER_DECL Tensor bessel_k1(const In& x) { return expr_detail::bessel(x, ops::BesselFunction::k1); }
+SINTER_DECL Tensor bessel_k0e(const In& x) { return expr_detail::bessel(x, ops::BesselFunction::k0e); }
+SINTER_DECL Tensor bessel_k1e(const In& x) { return expr_detail::bessel(x, ops::BesselFunction::k1e); }
+
+SINTER_DECL Tensor polynomial(const In& x, Polynomial family, int degree) {
+  using expr_detail::Term;
+  if (degree < 0 || degree > 1000)
+    throw UserError("polynomial", "the degree is " + std::to_string(degree), x.where, "it goes from 0 to 1000");
+  const bool is_shifted = family >= Polynomial::shifted_chebyshev_t && family <= Polynomial::shifted_chebyshev_w;
+  const Term given = expr_detail::floating(x), at = is_shifted ? 2.0 * given - 1.0 : given;
+  Term before(ones_like(given), x.where), last = expr_detail::first_polynomial(family, at);
+  if (degree == 0) return before;
+  for (int k = 1; k < degree; ++k) {
+    const Term next = expr_detail::next_polynomial(family, k, at, last, before);
+    before = last;
+    last = next;
+  }
+  return last;
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/statistics.ipp
+// Formulas of statistics, and comparisons that read values.
+
+#include <cstdio>
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+/// The square root, with the derivative 0 at 0.
+inline Term safe_sqrt(const Term& x) {
+  const Term is_zero = x == 0.0;
+  return where_of(is_zero, 0.0, apply<ops::Sqrt>(where_of(is_zero, 1.0, x)));
+}
+inline Term safe_power(const Term& x, double p) {
+  const Term is_zero = x == 0.0;
+  return where_of(is_zero, 0.0, apply<ops::Pow>(where_of(is_zero, 1.0, x), p));
+}
+inline Term norm_of(const Term& x, const Axes& axes, double p, Keep keep) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (p == infinity) return {amax(absolute(x), axes, keep), x.where};
+  if (p == -infinity) return {amin(absolute(x), axes, keep), x.where};
+  if (p == 0) return sum_of(where_of(x != 0.0, Term(ones_like(x), x.where), 0.0), axes, keep);
+  if (p == 1) return sum_of(absolute(x), axes, keep);
+  if (p == 2) return safe_sqrt(sum_of(squared(x), axes, keep));
+  return safe_power(sum_of(safe_power(absolute(x), p), axes, keep), 1 / p);
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor var(const In& x, Axes axes, VarOptions options) {
+  using expr_detail::Term;
+  const Term given(x);
+  const Term t = is_floating(given.dtype()) ? given : Term(cast(given, DType::f64), x.where);
+  Attrs attrs;
+  attrs.axes = expr_detail::reduced_axes(axes, t.rank(), "var", x.where);
+  attrs.keepdim = options.keep == Keep::yes;
+  attrs.set(ops::Var::correction, options.correction);
+  const Tensor result(record_op(op_info<ops::Var>, {expr_detail::leaf_of(t)}, std::move(attrs), x.where));
+  return is_floating(given.dtype()) ? result : cast(In(result, x.where), DType::f32);
+}
+SINTER_DECL Tensor stddev(const In& x, Axes axes, VarOptions options) {
+  return expr_detail::safe_sqrt(expr_detail::Term(var(x, axes, options), x.where));
+}
+
+SINTER_DECL Tensor norm(const In& x, Axes axes, NormOptions options) {
+  return expr_detail::norm_of(expr_detail::floating(x), axes, options.p, options.keep);
+}
+
+SINTER_DECL Tensor nansum(const In& x, Axes axes, Keep keep) {
+  const expr_detail::Term t(x);
+  return is_floating(t.dtype()) ? sum(where_of(t != t, 0.0, t), axes, keep) : sum(t, axes, keep);
+}
+SINTER_DECL Tensor nanmean(const In& x, Axes axes, Keep keep) {
+  const expr_detail::Term t(x);
+  if (!is_floating(t.dtype())) return mean(t, axes, keep);
+  const expr_detail::Term is_nan = t != t, zeros(zeros_like(t), x.where);
+  return sum_of(where_of(is_nan, 0.0, t), axes, keep) / sum_of(where_of(is_nan, zeros, 1.0), axes, keep);
+}
+namespace expr_detail {
+/// What is infinite where all are NaN becomes NaN again.
+inline Tensor extreme_of_numbers(const In& x, const Axes& axes, Keep keep, double worst) {
+  const Term t(x);
+  const bool is_max = worst < 0;
+  const auto extreme = [&](const Term& of) {
+    return Term(is_max ? amax(of, axes, keep) : amin(of, axes, keep), x.where);
+  };
+  if (!is_floating(t.dtype())) return extreme(t);
+  const Term is_nan = t != t;
+  const Term nothing(all(is_nan, axes, keep), x.where);
+  return where_of(nothing, std::numeric_limits<double>::quiet_NaN(), extreme(where_of(is_nan, worst, t)));
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor nanmax(const In& x, Axes axes, Keep keep) {
+  return expr_detail::extreme_of_numbers(x, axes, keep, -std::numeric_limits<double>::infinity());
+}
+SINTER_DECL Tensor nanmin(const In& x, Axes axes, Keep keep) {
+  return expr_detail::extreme_of_numbers(x, axes, keep, std::numeric_limits<double>::infinity());
+}
+
+SINTER_DECL Tensor count_nonzero(const In& x, Axes axes, Keep keep) {
+  const expr_detail::Term t(x);
+  return sum(In(cast(t != expr_detail::Term(In(0, x.where)), DType::i64), x.where), axes, keep);
+}
+
+/// The largest is a constant to derivatives, for it cancels.
+SINTER_DECL Tensor logsumexp(const In& x, Axes axes, Keep keep) {
+  using expr_detail::Term;
+  const Term t = expr_detail::floating(x);
+  const Term largest = expr_detail::apply<ops::StopGradient>(Term(amax(t, axes, Keep::yes), x.where));
+  const Term shift = where_of(expr_detail::apply<ops::IsFinite>(largest), largest, 0.0);
+  const Term total = sum_of(expr_detail::apply<ops::Exp>(t - shift), axes, Keep::yes);
+  const Term result = expr_detail::apply<ops::Log>(total) + shift;
+  return keep == Keep::yes ? Tensor(result) : sum(result, axes);
+}
+
+SINTER_DECL Tensor ptp(const In& x, Axes axes, Keep keep) {
+  const expr_detail::Term t(x);
+  return expr_detail::Term(amax(t, axes, keep), x.where) - expr_detail::Term(amin(t, axes, keep), x.where);
+}
+
+SINTER_DECL MinMax aminmax(const In& x, Axes axes, Keep keep) { return {amin(x, axes, keep), amax(x, axes, keep)}; }
+SINTER_DECL VarMean var_mean(const In& x, Axes axes, VarOptions options) {
+  return {var(x, axes, options), mean(x, axes, options.keep)};
+}
+SINTER_DECL StdMean std_mean(const In& x, Axes axes, VarOptions options) {
+  return {stddev(x, axes, options), mean(x, axes, options.keep)};
+}
+SINTER_DECL Tensor dist(const In& a, const In& b, double p) {
+  return norm(expr_detail::Term(a) - expr_detail::Term(b), {}, {.p = p});
+}
+SINTER_DECL Tensor pdist(const In& x, double p) {
+  const expr_detail::Term t = expr_detail::floating(x);
+  if (t.rank() != 2) throw ShapeError("pdist", "x is " + t.shape().text() + ", a matrix is required", x.where);
+  const auto rows = static_cast<std::int64_t>(t.shape()[0]);  // of a symbolic extent: a guard
+  const expr_detail::Term pairs(triu_indices(rows, rows, 1), x.where);
+  const auto rows_at = [&](int which) {
+    return expr_detail::Term(index_select(t, 0, In(select(pairs, 0, which), x.where)), x.where);
+  };
+  return norm(rows_at(0) - rows_at(1), 1, {.p = p});
+}
+
+SINTER_DECL Tensor average(const In& x, const In& weights, Axes axes, Keep keep) {
+  using expr_detail::Term;
+  const Term t = expr_detail::floating(x);
+  Term w = expr_detail::floating(weights);
+  if (w.rank() == 1 && t.rank() > 1 && axes.list().size() == 1) {
+    const int axis = normalise_axis(static_cast<int>(axes.list()[0]), t.rank(), "average", x.where);
+    Shape along;
+    for (int i = axis; i < t.rank(); ++i) along.push_back(i == axis ? w.shape()[0] : Dim(1));
+    w = Term(reshape(w, along), x.where);
+  }
+  broadcast(t.shape(), w.shape(), "average", x.where);
+  const Term all_weights = w + Term(zeros_like(t), x.where);
+  return sum_of(t * w, axes, keep) / sum_of(all_weights, axes, keep);
+}
+
+namespace expr_detail {
+inline Term rows_of_variables(const In& x, std::string_view op) {
+  const Term t = floating(x);
+  if (t.rank() > 2)
+    throw ShapeError(op, "x is " + t.shape().text(), x.where, "it must be (variables, observations), or one variable");
+  return t.rank() == 2 ? t : Term(reshape(t, {1, -1}), x.where);
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor cov(const In& x, double correction) {
+  using expr_detail::Term;
+  const bool is_one = x.tensor()->type.shape.rank() < 2;
+  const Term t = expr_detail::rows_of_variables(x, "cov");
+  const Term deviation = t - mean_of(t, 1, Keep::yes);
+  const Term products(matmul(deviation, In(transpose(deviation, 0, 1), x.where)), x.where);
+  const Term result = products / (expr_detail::count_of(t, {1}) - correction);
+  return is_one ? reshape(result, {}) : Tensor(result);
+}
+SINTER_DECL Tensor corrcoef(const In& x) {
+  using expr_detail::Term;
+  const bool is_one = x.tensor()->type.shape.rank() < 2;
+  const Term t = expr_detail::rows_of_variables(x, "corrcoef");
+  const Term deviation = t - mean_of(t, 1, Keep::yes);
+  const Term products(matmul(deviation, In(transpose(deviation, 0, 1), x.where)), x.where);
+  const Term lengths = expr_detail::apply<ops::Sqrt>(sum_of(squared(deviation), 1, Keep::yes));
+  const Term result = products / lengths / Term(transpose(lengths, 0, 1), x.where);
+  const Term bounded = expr_detail::apply<ops::ClampToNumbers>(result, -1.0, 1.0);
+  return is_one ? reshape(bounded, {}) : Tensor(bounded);
+}
+
+SINTER_DECL Tensor normalize(const In& x, NormalizeOptions options) {
+  const expr_detail::Term t = expr_detail::floating(x);
+  return t / expr_detail::at_least(expr_detail::norm_of(t, options.axis, options.p, Keep::yes), options.eps);
+}
+SINTER_DECL Tensor renorm(const In& x, double p, int axis, double largest) {
+  using expr_detail::Term;
+  const Term t = expr_detail::floating(x);
+  axis = normalise_axis(axis, t.rank(), "renorm", x.where);
+  std::vector<int> others;
+  for (int i = 0; i < t.rank(); ++i)
+    if (i != axis) others.push_back(i);
+  const Term size = others.empty() ? expr_detail::absolute(t) : expr_detail::norm_of(t, others, p, Keep::yes);
+  const Term is_long = largest < size;
+  return t * where_of(is_long, largest / where_of(is_long, size, 1.0), 1.0);
+}
+SINTER_DECL Tensor cosine_similarity(const In& a, const In& b, int axis, double eps) {
+  using expr_detail::Term;
+  const Term x = expr_detail::floating(a), y = expr_detail::floating(b);
+  broadcast(x.shape(), y.shape(), "cosine_similarity", a.where);
+  const auto length = [&](const Term& t) {
+    return expr_detail::at_least(expr_detail::norm_of(t, axis, 2, Keep::no), eps);
+  };
+  return sum_of(x * y, axis) / (length(x) * length(y));
+}
+SINTER_DECL Tensor pairwise_distance(const In& a, const In& b, PairwiseDistanceOptions options) {
+  const expr_detail::Term x = expr_detail::floating(a), y = expr_detail::floating(b);
+  broadcast(x.shape(), y.shape(), "pairwise_distance", a.where);
+  return expr_detail::norm_of(x - y + options.eps, -1, options.p, options.keep);
+}
+
+// ---- comparisons ----------------------------------------------------------------------------------------------------
+
+SINTER_DECL std::string Agreement::text() const {
+  if (!problem.empty()) return problem;
+  if (mismatches == 0) return "agree";
+  std::string at;
+  for (std::int64_t i : worst) at += (at.empty() ? "" : ", ") + std::to_string(i);
+  char numbers[96];
+  std::snprintf(numbers, sizeof numbers, "): %.17g and %.17g", a, b);
+  return std::to_string(mismatches) + " of " + std::to_string(elements) + " elements differ, most at (" + at + numbers;
+}
+
+namespace expr_detail {
+inline Agreement agreement(const In& a, const In& b, const Tensor& agrees) {
+  Agreement out;
+  const Term x(a), y(b);
+  const std::vector<bool> is_close = to_vector<bool>(In(agrees, a.where));
+  const std::vector<double> p = to_vector<double>(In(cast(x, DType::f64), a.where)),
+                            q = to_vector<double>(In(cast(y, DType::f64), b.where));
+  out.elements = static_cast<std::int64_t>(p.size());
+  std::size_t worst = 0;
+  double most = -1;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    if (is_close[i]) continue;
+    ++out.mismatches;
+    const double gap = std::isnan(p[i]) || std::isnan(q[i]) ? std::numeric_limits<double>::infinity()
+                       : p[i] == q[i]                       ? 0
+                                                            : std::fabs(p[i] - q[i]);
+    if (gap > most) {
+      most = gap;
+      worst = i;
+    }
+  }
+  if (out.mismatches == 0) return out;
+  out.a = p[worst];
+  out.b = q[worst];
+  out.difference = most;
+  const Shape shape = x.shape();
+  out.worst.resize(as_index(shape.rank()));
+  for (int axis = shape.rank(); axis-- > 0;) {
+    const auto extent = static_cast<std::size_t>(shape[axis].value());
+    out.worst[as_index(axis)] = static_cast<std::int64_t>(worst % extent);
+    worst /= extent;
+  }
+  return out;
+}
+inline std::string shapes_that_differ(const In& a, const In& b) {
+  const Shape x = Tensor(a.tensor()).shape(), y = Tensor(b.tensor()).shape();
+  return x == y ? std::string() : "shapes " + x.text() + " and " + y.text();
+}
+}  // namespace expr_detail
+
+SINTER_DECL Agreement allclose(const In& a, const In& b, AllcloseOptions options) {
+  Agreement out;
+  out.problem = expr_detail::shapes_that_differ(a, b);
+  if (!out.problem.empty()) return out;
+  return expr_detail::agreement(
+      a, b, isclose(a, b, {.rtol = options.rtol, .atol = options.atol, .equal_nan = options.equal_nan}));
+}
+SINTER_DECL Agreement array_equal(const In& a, const In& b) {
+  Agreement out;
+  out.problem = expr_detail::shapes_that_differ(a, b);
+  if (!out.problem.empty()) return out;
+  return expr_detail::agreement(a, b, expr_detail::Term(a) == expr_detail::Term(b));
 }
 
 SINTER_NAMESPACE_END
@@ -28173,6 +28816,221 @@ SINTER_DECL void Unique::batch(const BatchArgs& a, BatchedList& results) {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+// ---- sinter/ops/host_elementwise.ipp
+// The steps: Euclid's, series and integrals of Bessel functions, rejection of random numbers.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// Operands of one shape and of this dtype, which the result has, too.
+inline Type elements_of(const InferArgs& args, DType dtype) {
+  for (const Type& type : args.in)
+    if (type.dtype != dtype)
+      throw DTypeError(args.op, operands_text(args), args.where, "it takes " + std::string(name(dtype)) + " alone");
+  if (args.in.size() == 2 && !(args.in[0].shape == args.in[1].shape))
+    throw ShapeError(args.op, operands_text(args), args.where, "operands have one shape; expand them first");
+  return args.in[0];
+}
+/// A batch is more elements.
+inline Batched batch_elements(const BatchArgs& a) {
+  std::vector<Val> operands;
+  for (std::size_t i = 0; i < a.in.size(); ++i) operands.push_back(with_batch(a, i));
+  return apply(a.op, operands, a.attrs);
+}
+template <class T, class F>
+void for_each_element(HostCall& call, double nanoseconds, F&& value_at) {
+  T* out = call.out[0].as<T>();
+  parallel_for(call.out[0].numel, nanoseconds, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) out[i] = value_at(i);
+  });
+}
+
+/// Without signs, of which the least i64 has no opposite: the result wraps as the sum of two numbers does.
+inline std::int64_t greatest_common_divisor(std::int64_t a, std::int64_t b) {
+  const auto size = [](std::int64_t x) {
+    return x < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x);
+  };
+  std::uint64_t x = size(a), y = size(b);
+  while (y != 0) {
+    const std::uint64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return static_cast<std::int64_t>(x);
+}
+
+// ---- Bessel functions of the second kind, modified ------------------------------------------------------------------
+
+/// K_n(x) e^x for x > 2, n of 0 and 1: the integral of e^(-x (cosh t - 1)) cosh(n t) over t > 0 (DLMF 10.32.9) by the
+/// trapezoidal rule, whose error falls exponentially with the step.
+inline double scaled_bessel_k_far(int order, double x) {
+  if (std::isinf(x)) return 0;
+  const double step = std::min(0.125, 0.7 / std::sqrt(x));
+  double sum = 0.5, term = 1;
+  for (int i = 1; term > 1e-18 * sum; ++i) {
+    const double t = step * i, half = std::sinh(t / 2);
+    term = std::exp(-2 * x * half * half) * (order == 0 ? 1 : std::cosh(t));
+    sum += term;
+  }
+  return sum * step;
+}
+/// K_n(x) for 0 < x <= 2: power series with logarithms (DLMF 10.31.1).
+inline double bessel_k_near(int order, double x) {
+  const double z = x * x / 4, log_half = std::log(x / 2);
+  double digamma = -std::numbers::egamma, term = 1, sum = 0;  // digamma(k + 1), z^k / (k! (k + n)!)
+  for (int k = 0; k < 20; ++k) {
+    const double next = digamma + 1.0 / (k + 1);
+    sum += term * (order == 0 ? digamma - log_half : log_half - (digamma + next) / 2);
+    term *= z / ((k + 1.0) * (k + 1.0 + order));
+    digamma = next;
+  }
+  return order == 0 ? sum : 1 / x + x / 2 * sum;
+}
+inline double bessel_k(int order, double x, bool is_scaled) {
+  if (std::isnan(x) || x < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (x == 0) return std::numeric_limits<double>::infinity();
+  if (x <= 2) return bessel_k_near(order, x) * (is_scaled ? std::exp(x) : 1);
+  return scaled_bessel_k_far(order, x) * (is_scaled ? 1 : std::exp(-x));
+}
+/// Of those of the second kind the C library says that negative numbers are poles; they are outside.
+inline double bessel(ops::BesselFunction function, double x) {
+  using enum ops::BesselFunction;
+  switch (function) {
+    case j0: return ::j0(x);
+    case j1: return ::j1(x);
+    case y0: return x < 0 ? std::numeric_limits<double>::quiet_NaN() : ::y0(x);
+    case y1: return x < 0 ? std::numeric_limits<double>::quiet_NaN() : ::y1(x);
+    case k0: return bessel_k(0, x, false);
+    case k1: return bessel_k(1, x, false);
+    case k0e: return bessel_k(0, x, true);
+    case k1e: return bessel_k(1, x, true);
+  }
+  return x;
+}
+
+// ---- random numbers -------------------------------------------------------------------------------------------------
+
+/// SplitMix64 (Steele, Lea and Flood 2014), started by a uniform number.
+class ElementGenerator {
+ public:
+  explicit ElementGenerator(double uniform) : state_(std::bit_cast<std::uint64_t>(uniform)) {}
+  /// In (0, 1).
+  double uniform() {
+    state_ += 0x9e3779b97f4a7c15u;
+    std::uint64_t z = (state_ ^ (state_ >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (static_cast<double>((z ^ (z >> 31)) >> 12) + 0.5) * 0x1p-52;
+  }
+  /// Box and Muller 1958; the second number is not kept.
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log(uniform()));
+    return radius * std::cos(2 * std::numbers::pi * uniform());
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// log(k!) by Stirling's series from 10 on. Not std::lgamma, which writes a variable that threads share.
+inline double log_factorial(double k) {
+  double product = 1;
+  for (; k < 10; k += 1) product *= k + 1;
+  const double x = k + 1, inverse = 1 / (x * x);
+  const double series = (1.0 / 12 - inverse * (1.0 / 360 - inverse * (1.0 / 1260 - inverse / 1680))) / x;
+  return (x - 0.5) * std::log(x) - x + 0.91893853320467274178 + series - std::log(product);
+}
+/// Few are expected: as many as uniform numbers can be multiplied before the product is below e^-rate. Many:
+/// transformed rejection with squeeze (PTRS; Hoermann 1993).
+inline double poisson_sample(double rate, ElementGenerator random) {
+  if (std::isnan(rate) || rate < 0 || std::isinf(rate)) return std::numeric_limits<double>::quiet_NaN();
+  if (rate < 10) {
+    const double limit = std::exp(-rate);
+    double count = 0;
+    for (double product = random.uniform(); product > limit; product *= random.uniform()) count += 1;
+    return count;
+  }
+  const double b = 0.931 + 2.53 * std::sqrt(rate), a = -0.059 + 0.02483 * b, log_rate = std::log(rate);
+  const double log_inverse_alpha = std::log(1.1239 + 1.1328 / (b - 3.4)), squeeze = 0.9277 - 3.6224 / (b - 2);
+  for (;;) {
+    const double u = random.uniform() - 0.5, v = random.uniform(), us = 0.5 - std::abs(u);
+    const double k = std::floor((2 * a / us + b) * u + rate + 0.43);
+    if (us >= 0.07 && v <= squeeze) return k;
+    if (k < 0 || (us < 0.013 && v > us)) continue;
+    if (std::log(v) + log_inverse_alpha - std::log(a / (us * us) + b) <= k * log_rate - rate - log_factorial(k))
+      return k;
+  }
+}
+/// Marsaglia and Tsang 2000; below 1 by way of the next parameter.
+inline double gamma_sample(double alpha, ElementGenerator random) {
+  if (!(alpha > 0) || std::isinf(alpha)) return std::numeric_limits<double>::quiet_NaN();
+  const double boost = alpha < 1 ? std::pow(random.uniform(), 1 / alpha) : 1;
+  const double d = (alpha < 1 ? alpha + 1 : alpha) - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    const double x = random.normal(), root = 1 + c * x, v = root * root * root;
+    if (root > 0 && std::log(random.uniform()) < x * x / 2 + d - d * v + d * std::log(v)) return boost * d * v;
+  }
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL Type Gcd::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::i64); }
+SINTER_DECL void Gcd::run_on_host(HostCall& call) {
+  const auto *a = call.in[0].as<std::int64_t>(), *b = call.in[1].as<std::int64_t>();
+  ops_detail::for_each_element<std::int64_t>(
+      call, 100, [=](std::int64_t i) { return ops_detail::greatest_common_divisor(a[i], b[i]); });
+}
+SINTER_DECL Batched Gcd::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
+
+SINTER_DECL Type Bessel::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
+SINTER_DECL void Bessel::run_on_host(HostCall& call) {
+  const auto* x = call.in[0].as<double>();
+  const BesselFunction which = call.attrs[function];
+  ops_detail::for_each_element<double>(call, 100, [=](std::int64_t i) { return ops_detail::bessel(which, x[i]); });
+}
+/// Those of order 1 by those of order 0 and themselves (DLMF 10.6.2, 10.29.2).
+SINTER_DECL ValList Bessel::vjp(const VjpArgs& a) {
+  using enum BesselFunction;
+  const Val x = a.in[0];
+  const auto of = [&](BesselFunction which) { return apply(op_info<Bessel>, {x}, Attrs{}.with(function, which)); };
+  switch (a.attrs[function]) {
+    case j0: return {-(a.dout * of(j1))};
+    case j1: {
+      const Val is_zero = eq(x, 0);
+      return {a.dout * (of(j0) - where(is_zero, 0.5, a.out / where(is_zero, 1, x)))};
+    }
+    case y0: return {-(a.dout * of(y1))};
+    case y1: return {a.dout * (of(y0) - a.out / x)};
+    case k0: return {-(a.dout * of(k1))};
+    case k1: return {-(a.dout * (of(k0) + a.out / x))};
+    case k0e: return {a.dout * (a.out - of(k1e))};
+    case k1e: return {a.dout * (a.out - of(k0e) - a.out / x)};
+  }
+  return {Val{}};
+}
+SINTER_DECL Batched Bessel::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
+
+SINTER_DECL Type PoissonSample::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
+SINTER_DECL void PoissonSample::run_on_host(HostCall& call) {
+  const auto *rate = call.in[0].as<double>(), *start = call.in[1].as<double>();
+  ops_detail::for_each_element<double>(call, 100, [=](std::int64_t i) {
+    return ops_detail::poisson_sample(rate[i], ops_detail::ElementGenerator(start[i]));
+  });
+}
+SINTER_DECL Batched PoissonSample::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
+
+SINTER_DECL Type GammaSample::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
+SINTER_DECL void GammaSample::run_on_host(HostCall& call) {
+  const auto *alpha = call.in[0].as<double>(), *start = call.in[1].as<double>();
+  ops_detail::for_each_element<double>(call, 100, [=](std::int64_t i) {
+    return ops_detail::gamma_sample(alpha[i], ops_detail::ElementGenerator(start[i]));
+  });
+}
+SINTER_DECL Batched GammaSample::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
+
+}  // namespace ops
+SINTER_NAMESPACE_END
 // ---- sinter/ops/host_function.ipp
 // Calls of the payload.
 
@@ -29854,7 +30712,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Sinh, ops::Cosh, ops::Asinh, ops::Acosh, ops::Atanh, ops::Cbrt, ops::Hypot, ops::Logaddexp, ops::Logaddexp2,
     ops::Logit, ops::Xlogy, ops::Xlog1py, ops::Lerp,
     // special
-    ops::Erfc, ops::Erfinv, ops::Lgamma, ops::Digamma, ops::Polygamma, ops::Sinc, ops::I0, ops::I0e, ops::I1, ops::I1e,
+    ops::Erfc, ops::Erfcx, ops::Erfinv, ops::Ndtri, ops::Zeta, ops::Lgamma, ops::Digamma, ops::Polygamma, ops::Sinc,
+    ops::I0, ops::I0e, ops::I1, ops::I1e,
     // bits
     ops::IsNan, ops::IsInf, ops::IsFinite, ops::IsPosInf, ops::IsNegInf, ops::Signbit, ops::Copysign, ops::Nextafter,
     ops::Ldexp, ops::FrexpFraction, ops::FrexpExponent, ops::LeftShift, ops::RightShift, ops::Popcount, ops::Bitcast,
@@ -29866,6 +30725,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Add, ops::Sub, ops::Mul, ops::Div, ops::FloorDivide, ops::Rem, ops::Pow, ops::Maximum, ops::Minimum,
     ops::Clamp, ops::ClampToNumbers, ops::And, ops::Or, ops::Xor, ops::Eq, ops::Ne, ops::Lt, ops::Le, ops::Gt, ops::Ge,
     ops::Where, ops::SelectGradient,
+    // elementwise on the host
+    ops::Gcd, ops::Bessel, ops::PoissonSample, ops::GammaSample,
     // reduction, statistics
     ops::Sum, ops::Prod, ops::Amax, ops::Amin, ops::Extent, ops::ElementCount, ops::Mean, ops::Var, ops::Any, ops::All,
     ops::Argmax, ops::Argmin,
@@ -30104,7 +30965,8 @@ inline FoldState least_extreme(DType dtype, Extreme which) {
 inline ScalarValue is_beyond(ScalarBuilder& s, ScalarValue x, ScalarValue best, Extreme which) {
   if (!is_floating(x.dtype)) return which == Extreme::largest ? s.lt(best, x) : s.lt(x, best);
   const ScalarValue is_not = which == Extreme::largest ? s.le(x, best) : s.le(best, x);
-  return s.and_(s.not_(is_not), s.eq(best, best));
+  const ScalarValue is_number = s.eq(best, best);  // by itself: compilers differ in which argument comes first
+  return s.and_(s.not_(is_not), is_number);
 }
 
 /// A state that nothing has entered has position 0 and the least extreme: a row of nothing else has its first element
@@ -30116,7 +30978,10 @@ inline ScalarFold position_fold(DType value, PositionOrder order, Extreme which)
   // Lanes are not runs of neighbours: of equals the one with the lower position is the first.
   const auto merge = [&](ScalarBuilder& s, const ScalarValues& older, const ScalarValues& newer) {
     ScalarValue is_equal = s.eq(older[0], newer[0]);
-    if (is_floating(value)) is_equal = s.or_(is_equal, s.and_(s.ne(older[0], older[0]), s.ne(newer[0], newer[0])));
+    if (is_floating(value)) {
+      const ScalarValue newer_is_nan = s.ne(newer[0], newer[0]);
+      is_equal = s.or_(is_equal, s.and_(s.ne(older[0], older[0]), newer_is_nan));
+    }
     const ScalarValue is_earlier = s.and_(is_equal, s.lt(newer[1], older[1]));
     return take(s, s.or_(is_beyond(s, newer[0], older[0], which), is_earlier), newer, older);
   };
@@ -31003,6 +31868,24 @@ SINTER_DECL SV erfc(SB& s, SV x) {
   return s.select(is_nan(s, x), x, result);
 }
 
+/// 1 / (a sqrt(pi)) times 1 - z + 3 z^2 - 15 z^3 + ... with z = 1 / (2 a^2), for large a (DLMF 7.12.1).
+inline SV erfcx_far(SB& s, SV a) {
+  static constexpr double series[] = {1, -1, 3, -15, 105, -945, 10395, -135135};
+  const SV inverse = s.div(s.imm(1, a), a), z = times(s, s.mul(inverse, inverse), 0.5);
+  return s.mul(times(s, inverse, 0.56418958354775628695), horner(s, series, z));
+}
+/// Of negative x it is 2 e^(x^2) less that of -x.
+SINTER_DECL SV erfcx(SB& s, SV x) {
+  const double limit = of(x, 9.0, 25.0);
+  const SV a = s.abs(x), is_far = is_above(s, a, limit);
+  const SV near = scaled_erfc(s, s.select(is_far, s.imm(limit, x), a));
+  const SV positive = s.select(is_far, erfcx_far(s, s.select(is_far, a, s.imm(limit, x))), near);
+  const SV mirrored = s.sub(s.div(s.imm(2, x), gauss_of_square(s, s.min(a, s.imm(of(x, 9.5, 27.0), x)))), positive);
+  const SV result =
+      s.select(is_less(s, x, 0), choose(s, is_above(s, a, of(x, 9.4, 26.65)), infinite, mirrored), positive);
+  return s.select(is_nan(s, x), x, result);
+}
+
 /// A polynomial, and steps of Halley: with d = (erf(y) - a) / erf'(y), y - d / (1 + y d). Near 1 with erfc and 1 - a.
 SINTER_DECL SV erf_inverse(SB& s, SV x) {
   namespace f = coefficients_f32;
@@ -31024,6 +31907,25 @@ SINTER_DECL SV erf_inverse(SB& s, SV x) {
   const SV inside = s.select(is_less(s, a, of(x, 0x1p-100, 0x1p-900)), times(s, a, 0.88622692545275801365), y);
   const SV result = choose(s, is_equal(s, a, 1), infinite, choose(s, is_above(s, a, 1), undefined, inside));
   return s.select(is_nan(s, x), x, copy_sign(s, result, x));
+}
+
+/// sqrt(2) times the y of which erfc is twice the smaller one of p and 1 - p. The first y has e^(-y^2) / (y sqrt(pi)) in
+/// the tail, and is near the middle that of erf_inverse; then steps of Halley.
+SINTER_DECL SV normal_quantile(SB& s, SV p) {
+  const SV one = s.imm(1, p), is_low = is_less(s, p, 0.5), smaller = s.select(is_low, p, s.sub(one, p));
+  const SV is_tail = is_less(s, smaller, 0.02);
+  const SV rest = s.select(s.and_(is_tail, is_above(s, smaller, 0)), s.add(smaller, smaller), s.imm(0.04, p));
+  const SV power = s.neg(s.log(rest)), half_log = times(s, s.log(times(s, power, 3.14159265358979323846)), 0.5);
+  SV y = s.sqrt(s.sub(power, half_log));
+  for (int step = 0; step < of(p, 2, 3); ++step) {
+    const SV above = s.sub(s.div(rest, gauss_of_square(s, y)), scaled_erfc(s, s.min(y, s.imm(27, p))));
+    const SV difference = times(s, above, 0.88622692545275801365);  // sqrt(pi) / 2
+    y = s.sub(y, s.div(difference, s.fma(y, difference, one)));
+  }
+  const SV middle = erf_inverse(s, s.select(is_tail, s.imm(0.5, p), s.sub(one, s.add(smaller, smaller))));
+  const SV size = times(s, s.select(is_tail, y, middle), 1.41421356237309504880);
+  const SV bounded = choose(s, is_equal(s, smaller, 0), infinite, choose(s, is_less(s, smaller, 0), undefined, size));
+  return s.select(is_nan(s, p), p, s.select(is_low, s.neg(bounded), bounded));
 }
 
 // ---- gamma functions ------------------------------------------------------------------------------------------------
@@ -31147,6 +32049,37 @@ SINTER_DECL SV polygamma(SB& s, SV x, int order) {
   for (int i = 2; i <= order; ++i) scale *= i;
   const SV result = times(s, s.fma(of_y, tail, sum), scale);
   return choose(s, is_less(s, x, 0), undefined, s.select(is_equal(s, x, infinite), s.imm(0, x), result));
+}
+
+/// Ten terms, and the sum of the others by Euler and Maclaurin (DLMF 25.11.5). Factors are paired, so that none
+/// overflows before what it multiplies is 0.
+SINTER_DECL SV zeta(SB& s, SV order, SV q) {
+  static constexpr double coefficients[] = {1.0 / 12,
+                                            -1.0 / 720,
+                                            1.0 / 30240,
+                                            -1.0 / 1209600,
+                                            1.0 / 47900160,
+                                            -691.0 / 1307674368000,
+                                            1.0 / 74724249600,
+                                            -3617.0 / 10670622842880000,
+                                            43867.0 / 5109094217170944000};  // B_2k / (2k)!
+  const SV one = s.imm(1, q), is_inside = s.and_(is_above(s, q, 0), is_above(s, order, 1));
+  const SV exponent = s.neg(s.select(is_inside, order, s.imm(2, q)));
+  SV y = s.select(is_inside, q, one), sum = s.imm(0, q);
+  for (int i = 0; i < 10; ++i) {
+    sum = s.add(sum, s.pow(y, exponent));
+    y = s.add(y, one);
+  }
+  const SV bounded = s.min(s.neg(exponent), s.imm(of(q, 100.0, 400.0), q)), inverse = s.div(one, y);
+  SV rising = s.mul(bounded, inverse), tail = s.add(s.div(y, s.sub(s.neg(exponent), one)), s.imm(0.5, q));
+  for (int k = 0; k < 9; ++k) {
+    tail = s.fma(rising, s.imm(coefficients[k], q), tail);
+    const SV next = s.mul(plus(s, bounded, 2 * k + 1), inverse), after = s.mul(plus(s, bounded, 2 * k + 2), inverse);
+    rising = s.mul(s.mul(rising, next), after);
+  }
+  const SV inside = s.fma(s.pow(y, exponent), tail, sum);
+  const SV is_pole = s.or_(is_equal(s, order, 1), s.and_(is_above(s, order, 1), is_equal(s, q, 0)));
+  return s.select(is_inside, inside, choose(s, is_pole, infinite, s.imm(undefined, q)));
 }
 
 // ---- sinc and Bessel functions --------------------------------------------------------------------------------------
@@ -33885,6 +34818,10 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
+SINTER_DECL ArgumentNumbers::ArgumentNumbers(std::initializer_list<int> numbers)
+    : numbers_(numbers.begin(), numbers.end()) {}
+
+SINTER_DECL std::size_t Grads::size() const { return entries_.size(); }
 SINTER_DECL void Grads::add(std::shared_ptr<VariableSlot> slot, Tensor gradient) {
   entries_.emplace_back(std::move(slot), std::move(gradient));
 }
@@ -33950,8 +34887,8 @@ inline void require_parameters(std::string_view op, std::size_t parameters, Loca
 SINTER_DECL std::vector<std::size_t> checked_numbers(const ArgumentNumbers& numbers, std::size_t count,
                                                      Location where) {
   std::vector<std::size_t> out;
-  const int arguments = static_cast<int>(count);
-  for (int number : numbers.list()) {
+  const auto arguments = static_cast<std::int64_t>(count);
+  for (std::int64_t number : numbers.list()) {
     if (number < -arguments || number >= arguments)
       throw IndexError("grad",
                        "there is no argument " + std::to_string(number) + ": the function is called with " +
@@ -34166,11 +35103,14 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 SINTER_DECL LeafAxes::LeafAxes(int axis) : axes_{axis} {}
-SINTER_DECL LeafAxes::LeafAxes(std::initializer_list<int> axes) : axes_(axes), is_list_(true) {}
+SINTER_DECL LeafAxes::LeafAxes(std::initializer_list<int> axes) : axes_(axes.begin(), axes.end()), is_list_(true) {}
 SINTER_DECL MappedAxes::MappedAxes(int axis) : axes_{axis} {}
 SINTER_DECL MappedAxes::MappedAxes(std::initializer_list<int> axes) : axes_(axes.begin(), axes.end()), is_list_(true) {}
 SINTER_DECL MappedAxes::MappedAxes(std::initializer_list<LeafAxes> axes) : axes_(axes), is_list_(true) {}
 SINTER_DECL MappedAxes::MappedAxes(std::vector<LeafAxes> axes) : axes_(std::move(axes)), is_list_(true) {}
+SINTER_DECL std::size_t MappedAxes::size() const { return axes_.size(); }
+SINTER_DECL const LeafAxes& MappedAxes::operator[](std::size_t i) const { return is_list_ ? axes_[i] : axes_[0]; }
+SINTER_DECL void MappedAxes::add(int axis) { axes_.emplace_back(axis); }
 
 namespace autodiff_detail {
 
@@ -34183,7 +35123,7 @@ class MapTrace : public TransformTrace {
   Ref<TensorImpl> variable_example(const std::shared_ptr<VariableSlot>& slot, int axis, std::size_t argument);
   /// Ends the trace: results with the batch at `axes` (one per result), assignments handed out.
   static std::vector<Ref<TensorImpl>> finish(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
-                                             std::span<const int> axes);
+                                             const IntVector& axes);
 
  private:
   Type without_axis(const Ref<TensorImpl>& value, int& axis, std::size_t argument);
@@ -34299,7 +35239,7 @@ inline Value placed_batch(const Batched& result, int axis, Dim size, const std::
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(OpenTrace open, std::span<const Ref<TensorImpl>> results,
-                                                          std::span<const int> axes) {
+                                                          const IntVector& axes) {
   auto* trace = static_cast<MapTrace*>(&*open);
   const Location where = trace->where_;
   if (!trace->size_)
@@ -34318,7 +35258,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(OpenTrace open, std::s
   const std::vector<Batched> outputs = vectorise(builder, call.graph, inputs, size);
   std::vector<Value> placed;
   for (std::size_t i = 0; i < call.results; ++i)
-    placed.push_back(placed_batch(outputs[i], axes[i], size, "result " + std::to_string(i), where));
+    placed.push_back(placed_batch(outputs[i], static_cast<int>(axes[i]), size, "result " + std::to_string(i), where));
   for (std::size_t i = 0; i < call.assigned.size(); ++i) {
     int axis = no_axis;
     for (const auto& [slot, mapped] : mapped_variables)
@@ -34332,8 +35272,8 @@ SINTER_DECL std::vector<Ref<TensorImpl>> MapTrace::finish(OpenTrace open, std::s
   return values;
 }
 
-SINTER_DECL std::vector<Ref<TensorImpl>> finish_map(OpenTrace trace, std::span<const Ref<TensorImpl>> results,
-                                                    std::span<const int> axes) {
+SINTER_DECL std::vector<Ref<TensorImpl>> finish_map(OpenTrace trace, const std::vector<Ref<TensorImpl>>& results,
+                                                    const IntVector& axes) {
   return MapTrace::finish(std::move(trace), results, axes);
 }
 
@@ -69079,6 +70019,17 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
 
   /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
   bool runs_plain(Stance stance) const { return context_.is_disabled || is_noop_ || stance == Stance::force_eager; }
+  /// Some call of it is not run as usual: one of those, or it is frozen. One load serves the guarded call.
+  bool is_unusual(Stance stance) const {
+    return context_.is_disabled || is_unusual_.load(std::memory_order_relaxed) || stance == Stance::force_eager;
+  }
+  /// From here on nothing is compiled, traced or checked. Throws UserError where nothing is compiled yet.
+  void freeze(OnMiss miss);
+  void unfreeze();
+  bool is_frozen() const { return is_frozen_.load(std::memory_order_relaxed); }
+  /// A frozen function that throws at a miss runs nothing uncompiled.
+  void check_uncompiled() const;
+
   void count_plain_call() { plain_calls_.fetch_add(1, std::memory_order_relaxed); }
   /// As run(), for functions that read values: follows the tree, and traces on where it ends.
   TreeResult run_tree(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
@@ -69105,6 +70056,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   /// `unverified`: one that would fit if it serves these Variables, which is not known yet.
   const Entry* find(const ArgList& args, SmallVector<std::int64_t, 8>& symbols,
                     const Entry** unverified = nullptr) const;
+  /// Counts a call that nothing fits of a frozen function; throws, or the plain function is to run.
+  void count_miss(const ArgList& args);
   const Entry* make_entry(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
   std::unique_ptr<Entry> compile(const ArgList& args, const TraceFunction& trace, GuardSet specs);
   /// An entry for calls that run the plain function, so that their results are on the tape.
@@ -69161,6 +70114,9 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   MissHistory misses_;
   std::atomic<std::int64_t> plain_calls_{0};
   bool is_noop_ = false;
+  std::atomic<bool> is_unusual_{false}, is_frozen_{false};  // unusual: is_noop_ or frozen
+  std::atomic<OnMiss> on_miss_{OnMiss::throws};
+  std::atomic<std::int64_t> frozen_misses_{0};
   Serves serves_;
 };
 
@@ -69930,6 +70886,9 @@ SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, Locati
 SINTER_DECL Location where_of(const FunctionState& function) { return function.where(); }
 SINTER_DECL Stats stats_of(const FunctionState& function) { return function.stats(); }
 SINTER_DECL void reset(FunctionState& function) { function.reset(); }
+SINTER_DECL void freeze(FunctionState& function, OnMiss miss) { function.freeze(miss); }
+SINTER_DECL void unfreeze(FunctionState& function) { function.unfreeze(); }
+SINTER_DECL bool is_frozen(const FunctionState& function) { return function.is_frozen(); }
 SINTER_DECL Tensor owned_copy(const Lent& x) { return x.is_memory ? copy_of(x.memory) : x.value; }
 
 // ---- arguments ------------------------------------------------------------------------------------------------------
@@ -70094,18 +71053,37 @@ SINTER_NOINLINE SINTER_COLD inline void uncompiled_into(const CallRequest& call,
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
 
-SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
+enum class Runs : std::uint8_t { inline_, out_of_line };
+/// Out of line where speed does not tell: another copy of the run would take it out of line for all.
+template <Runs How>
+SINTER_ALWAYS_INLINE void call_compiled(const CallRequest& call, Ref<TensorImpl>* results) {
   FunctionState& function = call.function;
-  if (SINTER_UNLIKELY(is_uncompiled(function))) return uncompiled_tensors(call, results);
   ArgList args;
   add_arguments(call, args);
   Symbols symbols;
   const TraceFunction trace = tracer(call);
   const Entry* entry = function.entry_for(args, trace, symbols);
-  if (SINTER_UNLIKELY(entry == nullptr)) uncompiled_tensors(call, results);
-  else if (SINTER_LIKELY(!entry->is_tree)) function.run_now(*entry, args, symbols, trace, results, {});
-  else if (entry->runs_plain) uncompiled_tensors(call, results);
-  else function.run_tree(*entry, args, symbols, trace, {results, nullptr});
+  if (SINTER_UNLIKELY(entry == nullptr)) return uncompiled_tensors(call, results);
+  if (SINTER_LIKELY(!entry->is_tree)) {
+    if constexpr (How == Runs::inline_) function.run_now(*entry, args, symbols, trace, results, {});
+    else function.run(*entry, args, symbols, trace, results, {});
+  } else if (entry->runs_plain) {
+    function.check_uncompiled();
+    uncompiled_tensors(call, results);
+  } else {
+    function.run_tree(*entry, args, symbols, trace, {results, nullptr});
+  }
+}
+/// A call that runs the plain function, or one of a frozen function, which wakes no worker.
+SINTER_NOINLINE inline void call_unusually(const CallRequest& call, Ref<TensorImpl>* results) {
+  if (is_uncompiled(call.function)) return uncompiled_tensors(call, results);
+  const SerialSection alone(call.function.is_frozen());
+  call_compiled<Runs::out_of_line>(call, results);
+}
+SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
+  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || call.function.is_unusual(stance_of_thread())))
+    return call_unusually(call, results);
+  call_compiled<Runs::inline_>(call, results);
 }
 
 SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
@@ -70113,10 +71091,14 @@ SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
   ArgList args;
   add_arguments(call, args);
   if (SINTER_UNLIKELY(runs_plain(function))) return uncompiled_into(call, targets, args);
+  const SerialSection alone(function.is_frozen());
   Symbols symbols;
   const TraceFunction trace = tracer(call);
   const Entry* entry = function.entry_for(args, trace, symbols);
-  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain)) return uncompiled_into(call, targets, args);
+  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain)) {
+    function.check_uncompiled();
+    return uncompiled_into(call, targets, args);
+  }
   std::array<Ref<TensorImpl>, 8> few;
   std::vector<Ref<TensorImpl>> many;
   if (SINTER_UNLIKELY(entry->is_tree)) {
@@ -70131,24 +71113,25 @@ SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
   FunctionState& function = call.function;
   const Entry* entry = nullptr;
   const TraceFunction trace = tracer(call);
+  const SerialSection alone(function.is_frozen() && graph_detail::innermost_trace() == nullptr);
   if (SINTER_LIKELY(!is_uncompiled(function))) {
     add_arguments(call, args_);
     entry = function.entry_for(args_, trace, symbols_);
   }
   if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain)) {
+    if (entry != nullptr) function.check_uncompiled();
     owner_ = uncompiled_result(call);
     shape_ = owner_.get();
   } else if (SINTER_UNLIKELY(entry->is_tree)) {
-    many_ = std::make_unique<std::vector<Ref<TensorImpl>>>();
-    TreeResult done = function.run_tree(*entry, args_, symbols_, trace, {nullptr, many_.get()});
+    TreeResult done = function.run_tree(*entry, args_, symbols_, trace, {nullptr, &many_});
     shape_ = done.shape;
     owner_ = std::move(done.owner);
-    values_ = many_->empty() ? few_.data() : many_->data();
+    values_ = many_.empty() ? few_.data() : many_.data();
   } else {
     values_ = few_.data();
     if (SINTER_UNLIKELY(entry->results > few_.size())) {
-      many_ = std::make_unique<std::vector<Ref<TensorImpl>>>(entry->results);
-      values_ = many_->data();
+      many_.resize(entry->results);
+      values_ = many_.data();
     }
     function.run_now(*entry, args_, symbols_, trace, values_, {});
     shape_ = entry->result_shape.get();
@@ -71354,6 +72337,7 @@ SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves
     throw UserError("compile", "recompile_limit is " + std::to_string(options_.recompile_limit), where,
                     "0 allows the first compilation only");
   is_noop_ = options_.backend == "noop";
+  is_unusual_ = is_noop_;
   auto& functions = jit_detail::Functions::instance();
   std::scoped_lock lock(functions.mutex);
   functions.list.push_back(this);
@@ -71552,6 +72536,7 @@ SINTER_DECL Stats FunctionState::stats() const {
   stats.recompiles = recompiles_;
   stats.compile_ms = compile_ms_;
   stats.eager_calls = plain_calls_.load(std::memory_order_relaxed);
+  stats.frozen_misses = frozen_misses_.load(std::memory_order_relaxed);
   stats.recompile_reasons = misses_.reasons();
   const Entry* newest = newest_.load(std::memory_order_acquire);
   if (newest != nullptr && newest->end.plan) {
@@ -71566,7 +72551,24 @@ SINTER_DECL Stats FunctionState::stats() const {
   return stats;
 }
 
+SINTER_DECL void FunctionState::freeze(OnMiss miss) {
+  if (is_noop_ || context_.is_disabled)
+    throw UserError("freeze", "the function runs uncompiled: by SINTER_DISABLE or its back end noop", where_,
+                    "compile it with a back end of this build");
+  if (newest_.load(std::memory_order_acquire) == nullptr)
+    throw UserError("freeze", "nothing is compiled yet", where_,
+                    "call warm_up(args...) for each kind of arguments first");
+  on_miss_ = miss;
+  is_frozen_ = true;
+  is_unusual_ = true;
+}
+SINTER_DECL void FunctionState::unfreeze() {
+  is_frozen_ = false;
+  is_unusual_ = is_noop_;
+}
+
 SINTER_DECL void FunctionState::reset() {
+  unfreeze();  // no version is left that a call could use
   auto retired = std::make_shared<std::vector<std::unique_ptr<Entry>>>();
   {
     std::scoped_lock lock(mutex_);
@@ -71577,6 +72579,7 @@ SINTER_DECL void FunctionState::reset() {
     compile_ms_ = 0;
     misses_ = {};
     plain_calls_.store(0, std::memory_order_relaxed);
+    frozen_misses_.store(0, std::memory_order_relaxed);
   }
   destroy_after_calls(std::move(retired));  // with what earlier resets had to leave to calls that have ended since
 }
@@ -72365,11 +73368,32 @@ SINTER_DECL const Entry* FunctionState::entry_for(const ArgList& args, const Tra
   return SINTER_LIKELY(entry != nullptr) ? entry : make_entry(args, trace, symbols);
 }
 
+SINTER_DECL void FunctionState::check_uncompiled() const {
+  if (is_frozen() && on_miss_.load(std::memory_order_relaxed) == OnMiss::throws)
+    throw RecompileError("compile", "this call would run uncompiled, and the function is frozen", where_,
+                         "freeze(jit::OnMiss::runs_uncompiled) allows it; a function that reads values is compiled "
+                         "where no gradient is wanted (jit::NoGradGuard)");
+}
+SINTER_DECL void FunctionState::count_miss(const ArgList& args) {
+  frozen_misses_.fetch_add(1, std::memory_order_relaxed);
+  if (on_miss_.load(std::memory_order_relaxed) == OnMiss::runs_uncompiled) return;
+  const std::optional<Guard> broken = closest_broken(args);
+  throw RecompileError(
+      "compile",
+      "no compiled version fits this call, and the function is frozen: " +
+          (broken ? failure_text(*broken) : std::string("it was not warmed up for arguments of these C++ types")),
+      where_, "call unfreeze(), warm_up(args...) with such arguments, and freeze() again");
+}
+
 SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const TraceFunction& trace,
                                                    SmallVector<std::int64_t, 8>& symbols) {
   std::unique_ptr<Entry> made;  // destroyed after the lock: it holds objects of the user
   const Entry* unverified = nullptr;
   if (const Entry* entry = find(args, symbols, &unverified)) return entry;
+  if (is_frozen()) {
+    count_miss(args);
+    return nullptr;
+  }
   if (unverified != nullptr) {
     made = compile(args, trace, unverified->guards.specs());
     if (jit_detail::is_same_code(*unverified, *made)) jit_detail::take_slots(*unverified, args.leaves());
@@ -72675,7 +73699,7 @@ SINTER_DECL void FunctionState::check_purity(const Entry& entry, EntryThread& th
   const std::int64_t due = thread.next_check;
   // Expressions capture nothing.
   thread.next_check = serves_ == Serves::expression ? jit_detail::never_again : jit_detail::next_purity_check(due);
-  if (serves_ == Serves::expression) return;
+  if (serves_ == Serves::expression || is_frozen()) return;
   // A trace of more than a millisecond is repeated only where that is at most a hundredth of the time since the first.
   constexpr double long_trace_ms = 1, share = 0.01;
   const auto now = std::chrono::steady_clock::now();
@@ -72984,10 +74008,29 @@ inline void require_integer_bound(const Type& type, Location where) {
                      "cast it: x.to(DType::i64)");
 }
 
-SINTER_DECL Device device_of_carries(std::span<const Ref<TensorImpl>> carries) {
+/// Where the iterations of a loop are counted. Numbers on the host join work anywhere.
+inline Device device_of_carries(std::span<const Ref<TensorImpl>> carries) {
   for (const auto& value : carries)
     if (value->type.device != Device::cpu() || value->type.shape.rank() > 0) return value->type.device;
   return default_device();
+}
+
+SINTER_DECL Tensor loop_numbers(const LoopBound& lower, const LoopBound& upper, const BodyValues& carries,
+                                Location where) {
+  const Tensor numbers = arange(trip_count(lower.dim(), upper.dim(), where),
+                                {.dtype = DType::i64, .device = device_of_carries(carries.values)}, where);
+  if (identical(lower.dim(), Dim(0))) return numbers;
+  return tensor_detail::make_expr<ops::Add>(where, numbers, Tensor(Scalar(lower.dim())));
+}
+SINTER_DECL Scalar loop_number(const Tensor& number) {
+  number.impl()->is_weak = true;
+  return Scalar(number.impl());
+}
+SINTER_DECL Tensor plus(const Tensor& number, std::int64_t step, Location where) {
+  return tensor_detail::make_expr<ops::Add>(where, number, step);
+}
+SINTER_DECL Tensor is_before(const Tensor& number, const Tensor& end, Location where) {
+  return tensor_detail::make_expr<ops::Lt>(where, number, end);
 }
 }  // namespace control_detail
 
@@ -73030,7 +74073,7 @@ class BodyTrace : public Trace {
   /// The traced body; the new values of Variables come after the first `before` results.
   TracedBody finish(BodyValues results, std::size_t before) const;
   /// The traced condition of a loop, which must not assign Variables.
-  TracedBody finish_condition(BodyValues results) const;
+  TracedBody finish_condition(const In& outcome) const;
 
   void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
   Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
@@ -73079,9 +74122,13 @@ SINTER_DECL void OpenBody::add_variables() { trace_->add_variables(); }
 SINTER_DECL TracedBody OpenBody::finish(BodyValues results, std::size_t before) const {
   return trace_->finish(std::move(results), before);
 }
-SINTER_DECL TracedBody OpenBody::finish_condition(BodyValues results) const {
-  return trace_->finish_condition(std::move(results));
-}
+SINTER_DECL TracedBody OpenBody::finish_condition(const In& outcome) const { return trace_->finish_condition(outcome); }
+
+SINTER_DECL TracedBodies::TracedBodies() = default;
+SINTER_DECL TracedBodies::TracedBodies(TracedBodies&&) noexcept = default;
+SINTER_DECL TracedBodies::~TracedBodies() = default;
+SINTER_DECL void TracedBodies::clear() { list_.clear(); }
+SINTER_DECL void TracedBodies::add(TracedBody body) { list_.push_back(std::move(body)); }
 
 SINTER_DECL void OpenBody::insert_placeholders(tree::Part part, bool is_slice) {
   struct PlaceholderInserter final : tree::Editor {
@@ -73142,7 +74189,9 @@ SINTER_DECL TracedBody BodyTrace::finish(BodyValues results, std::size_t before)
   return {id(), parameters_, std::move(results), last_effect()};
 }
 
-SINTER_DECL TracedBody BodyTrace::finish_condition(BodyValues results) const {
+SINTER_DECL TracedBody BodyTrace::finish_condition(const In& outcome) const {
+  BodyValues results;
+  results.values.push_back(condition_value(name(), outcome, where_));
   bool assigns = assigned_.slots.size() > latest_.size();
   for (std::size_t i = 0; i < latest_.size(); ++i)
     assigns = assigns || latest_[i] != parameters_[parameters_.size() - latest_.size() + i];
@@ -73303,8 +74352,7 @@ SINTER_DECL Ref<TensorImpl> condition_value(std::string_view op, const In& condi
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> record_switch(std::string_view op, const In& index,
-                                                       std::vector<TracedBody> branches,
-                                                       std::span<const Ref<TensorImpl>> args,
+                                                       const TracedBodies& branches, const BodyValues& args,
                                                        const AssignedVariables& assigned) {
   const Location where = index.where;
   Ref<TensorImpl> chosen;
@@ -73320,9 +74368,10 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_switch(std::string_view op, cons
       throw DTypeError(op, "the index is " + chosen->type.text() + "; an integer is required", where,
                        "cast it: index.to(DType::i64)");
   }
-  const BodyValues& first = branches[0].results;
-  for (std::size_t b = 1; b < branches.size(); ++b) {
-    BodyValues& other = branches[b].results;
+  const std::vector<TracedBody>& list = branches.list();
+  const BodyValues& first = list[0].results;
+  for (std::size_t b = 1; b < list.size(); ++b) {
+    const BodyValues& other = list[b].results;
     check_fixed(op, other.fixed, first.fixed, "the results of the branches differ", where);
     ensure(other.values.size() == first.values.size(), "switch: branches of one structure give as many values");
     for (std::size_t r = 0; r < first.values.size(); ++r) {
@@ -73338,9 +74387,9 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_switch(std::string_view op, cons
       throw ShapeError(op, what, line, "branches give the same types; " + type_fix(a, type));
     }
   }
-  const CapturedBodies bodies = capture_bodies(branches);
+  const CapturedBodies bodies = capture_bodies(list);
   std::vector<Ref<TensorImpl>> operands{chosen};
-  operands.insert(operands.end(), args.begin(), args.end());
+  operands.insert(operands.end(), args.values.begin(), args.values.end());
   const std::vector<Ref<TensorImpl>> variables = assigned.values();
   operands.insert(operands.end(), variables.begin(), variables.end());
   Attrs attrs;
@@ -73381,19 +74430,19 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_while(Location where, TracedBody
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> record_scan(std::string_view op, Location where, TracedBody body,
-                                                     BodyValues init, std::span<const Ref<TensorImpl>> xs,
-                                                     const ScanSpec& scan, const AssignedVariables& assigned) {
+                                                     BodyValues init, const BodyValues& xs, const ScanSpec& scan,
+                                                     const AssignedVariables& assigned) {
   const std::size_t own_carries = init.values.size();
   add_variables(init, assigned);
   settle_carries(op, body, init, where);
   const std::size_t results = body.results.values.size();
   const CapturedBodies bodies = capture_bodies({&body, 1});
   std::vector<Ref<TensorImpl>> operands = init.values;
-  operands.insert(operands.end(), xs.begin(), xs.end());
+  operands.insert(operands.end(), xs.values.begin(), xs.values.end());
   Attrs attrs;
   attrs.set(ops::Scan::length, scan.length);
   attrs.set(ops::Scan::carries, static_cast<std::int64_t>(init.values.size()));
-  attrs.set(ops::Scan::scanned, static_cast<std::int64_t>(xs.size()));
+  attrs.set(ops::Scan::scanned, static_cast<std::int64_t>(xs.values.size()));
   attrs.set(ops::Scan::is_reversed, scan.is_reversed);
   attrs.bodies = bodies.graphs;
   IntVector saved;
@@ -73826,8 +74875,7 @@ inline std::vector<Tensor> apply_decomposition(const std::shared_ptr<const Custo
   return results;
 }
 
-SINTER_DECL std::vector<Tensor> apply_custom(const std::shared_ptr<const CustomFunction>& op,
-                                             std::span<const In> operands) {
+inline std::vector<Tensor> apply_custom(const std::shared_ptr<const CustomFunction>& op, std::span<const In> operands) {
   const Location where = operands.empty() ? op->is.where : operands[0].where;
   std::vector<Leaf> leaves;
   std::vector<Type> types;
@@ -73849,6 +74897,19 @@ SINTER_DECL std::vector<Tensor> apply_custom(const std::shared_ptr<const CustomF
                                           std::move(attrs), where))
     out.emplace_back(std::move(value));
   return out;
+}
+SINTER_DECL std::vector<Tensor> call_custom(const std::shared_ptr<const CustomFunction>& op,
+                                            std::initializer_list<const Operand*> operands) {
+  std::vector<In> given;
+  for (const Operand* operand : operands)
+    if (operand->is_given) given.push_back(operand->in);
+  return apply_custom(op, given);
+}
+SINTER_DECL std::vector<Tensor> call_custom(const std::shared_ptr<const CustomFunction>& op,
+                                            std::span<const Tensor> operands, Location where) {
+  std::vector<In> given;
+  for (const Tensor& operand : operands) given.emplace_back(operand, where);
+  return apply_custom(op, given);
 }
 
 }  // namespace custom_detail
@@ -76633,14 +77694,19 @@ SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, Fun
 SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList& args, const TraceFunction& trace,
                                                TreeCall& call) {
   const Stance stance = current_stance();
+  const bool is_fixed = is_frozen();
   const Location at = call.node().traced->where;
-  if (stance == Stance::fail_on_recompile)
-    throw RecompileError("compile",
-                         (call.node().traced->eager_call ? "what the function called at " + at.text() + " gave"
-                                                         : "the outcome of the read at " + at.text()) +
-                             " was not seen before, and the stance is fail_on_recompile",
-                         where_, "call warm_up(args...) with arguments that take this path before the stance is set");
-  const bool may_grow = stance != Stance::eager_on_recompile && entry.tree->may_grow_at(call.node());
+  if (is_fixed) frozen_misses_.fetch_add(1, std::memory_order_relaxed);
+  if (stance == Stance::fail_on_recompile || (is_fixed && on_miss_.load() == OnMiss::throws))
+    throw RecompileError(
+        "compile",
+        (call.node().traced->eager_call ? "what the function called at " + at.text() + " gave"
+                                        : "the outcome of the read at " + at.text()) +
+            " was not seen before, and " + (is_fixed ? "the function is frozen" : "the stance is fail_on_recompile"),
+        where_,
+        is_fixed ? "call unfreeze(), warm_up(args...) with arguments that take this path, and freeze()"
+                 : "call warm_up(args...) with arguments that take this path before the stance is set");
+  const bool may_grow = !is_fixed && stance != Stance::eager_on_recompile && entry.tree->may_grow_at(call.node());
   ReadPolicy policy;
   policy.precision = entry.precision;
   policy.fallback = fallback();
@@ -76721,7 +77787,7 @@ SINTER_DECL void FunctionState::check_path(const Entry& entry, const ArgList& ar
                                            const TreeCall& call) {
   const TracedLeaf& leaf = *call.node().leaf;
   std::int64_t due = leaf.next_check.load(std::memory_order_relaxed);
-  if (SINTER_LIKELY(due == std::numeric_limits<std::int64_t>::max())) return;
+  if (SINTER_LIKELY(due == std::numeric_limits<std::int64_t>::max()) || is_frozen()) return;
   const std::int64_t runs =
       leaf.runs.fetch_add(1, std::memory_order_relaxed) + 1;  // the first call of a path is its trace
   if (runs < due || !leaf.next_check.compare_exchange_strong(due, std::numeric_limits<std::int64_t>::max())) return;
