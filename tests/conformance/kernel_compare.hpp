@@ -283,7 +283,7 @@ class Shrinker {
     try {
       verify(smaller.kernel);
     } catch (const Error&) { return false; }
-    if (!judge_body(smaller) || !fails_(smaller)) return false;
+    if (!keeps_guards(smaller) || !judge_body(smaller) || !fails_(smaller)) return false;
     current = std::move(smaller);
     return true;
   }
@@ -335,6 +335,36 @@ class Shrinker {
             ((now[smaller.kernel.stores[i].value] ^ before[current.kernel.stores[i].value]) >> a & 1))
           return false;
     return true;
+  }
+  /// What a guarded load is read under must still keep it inside its memory.
+  static bool keeps_guards(const KernelCase& smaller) {
+    const Kernel& kernel = smaller.kernel;
+    for (const Inst& inst : kernel.body) {
+      if (inst.prim != Prim::guarded_load || inst.access >= smaller.guards.size() || !smaller.guards[inst.access])
+        continue;
+      const GuardBox& box = *smaller.guards[inst.access];
+      for (int a = 0; a < kernel.rank(); ++a) {
+        const auto k = static_cast<std::size_t>(a);
+        if ((box.low[k] > 0 && !requires_bound(kernel, inst.args[0], a, Prim::le, box.low[k])) ||
+            (box.high[k] < smaller.geometry.extent[k] &&
+             !requires_bound(kernel, inst.args[0], a, Prim::lt, box.high[k])))
+          return false;
+      }
+    }
+    return true;
+  }
+  /// Whether the condition contains low <= index (le) or index < high (lt), among parts that must all hold.
+  static bool requires_bound(const Kernel& kernel, InstId condition, int axis, Prim relation, std::int64_t bound) {
+    const Inst& inst = kernel.body[condition];
+    if (inst.prim == Prim::and_)
+      return requires_bound(kernel, inst.args[0], axis, relation, bound) ||
+             requires_bound(kernel, inst.args[1], axis, relation, bound);
+    if (inst.prim != relation) return false;
+    const Inst& index = kernel.body[inst.args[relation == Prim::le ? 1 : 0]];
+    const Inst& number = kernel.body[inst.args[relation == Prim::le ? 0 : 1]];
+    if (index.prim != Prim::index || index.bits != static_cast<std::uint64_t>(axis)) return false;
+    const auto value = static_cast<std::int64_t>(number.bits);
+    return number.prim == Prim::immediate && (relation == Prim::le ? value >= bound : value <= bound);
   }
   bool shrink_extents(KernelCase& current) {
     for (int a = 0; a < current.kernel.rank(); ++a) {

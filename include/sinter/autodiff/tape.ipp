@@ -209,13 +209,14 @@ SINTER_DECL std::uint64_t jit::autodiff_detail::add_hook(const Variable& x, Grad
   return hooks.next++;
 }
 SINTER_DECL void jit::autodiff_detail::remove_hook(VariableSlot& variable, std::uint64_t number) {
-  std::vector<std::pair<std::uint64_t, std::shared_ptr<const GradientFunction>>> removed;  // destroyed without the lock
+  std::shared_ptr<const GradientFunction> removed;  // destroyed without the lock
   GradientHooks& hooks = *(*variable.gradient())->hooks;
   std::scoped_lock lock(hooks.mutex);
-  const auto is_other = [&](const auto& hook) { return hook.first != number; };
-  const auto gone = std::stable_partition(hooks.list.begin(), hooks.list.end(), is_other);
-  removed.assign(std::make_move_iterator(gone), std::make_move_iterator(hooks.list.end()));
-  hooks.list.erase(gone, hooks.list.end());
+  const auto is_it = [&](const auto& hook) { return hook.first == number; };
+  const auto found = std::find_if(hooks.list.begin(), hooks.list.end(), is_it);
+  if (found == hooks.list.end()) return;
+  removed = std::move(found->second);
+  hooks.list.erase(found);
 }
 
 namespace jit::autodiff_detail {

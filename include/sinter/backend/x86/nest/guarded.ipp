@@ -24,14 +24,15 @@ SINTER_DECL void LoopBody::jump_if_false(VReg holds, int to) {
   s_.jump(Op::je, to);
 }
 
-/// Strided elements, and bools on AVX2: one by one over the fill, in the frame. Clobbers rax, rdx, r9.
+/// Strided elements, and those of one or two bytes on AVX2: one by one, in the frame. Clobbers rax, rdx, r9.
 SINTER_DECL VReg LoopBody::guarded_by_element(std::uint16_t access, const Lane0& lane, VReg holds, VReg fill) {
   const DType dtype = dtype_of_access(access);
   const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), wanted = s_.frame(16, 16),
             again = s_.new_label(), next = s_.new_label();
   const Mem target = CodeStream::at(Gpr::rsp, Gpr::r9, std::countr_zero(static_cast<unsigned>(size)), copy);
-  const bool may_round = is_half(dtype);  // the fill is then chosen behind
-  b_.store(dtype, CodeStream::slot(copy), may_round ? b_.imm_float(Lane::f32, 0) : fill, Tail{});
+  const Lane lane_type = lane_of(dtype);
+  const bool converts = sinter::is_narrow(dtype);  // the fill may be no number of the dtype, and is chosen behind
+  if (!converts) b_.store(dtype, CodeStream::slot(copy), fill, Tail{});
   b_.mask_to_bytes(CodeStream::slot(wanted), holds, Tail{});
   element_pointer(access, lane, -1);
   s_.mov_imm(Gpr::r9, 0);
@@ -47,7 +48,7 @@ SINTER_DECL VReg LoopBody::guarded_by_element(std::uint16_t access, const Lane0&
   s_.binary_imm(Op::cmp, Gpr::r9, b_.lanes());
   s_.jump(Op::jl, again);
   const VReg there = b_.load(dtype, CodeStream::slot(copy), Tail{});
-  return may_round ? b_.select(Lane::f32, b_.as_element(holds, 4), there, fill) : there;
+  return converts ? b_.select(lane_type, b_.as_element(holds, size_of(lane_type)), there, fill) : there;
 }
 
 SINTER_DECL VReg LoopBody::emit_guarded_load(InstId i, const Lane0& lane) {
