@@ -463,6 +463,29 @@ TEST_CASE("x86 loops: strided operands, broadcast and many axes") {
   }
 }
 
+TEST_CASE("x86 loops: where a guarded load of narrow elements does not hold, its fill has all its digits") {
+  constexpr std::int64_t count = 41, readable = 23;
+  std::vector<std::int8_t> x(2 * readable);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<std::int8_t>(5 * i);
+  for (x86::Isa isa : isas())
+    for (std::int64_t stride : {1, 2})
+      for (Usually usually : {Usually::unknown, Usually::holds, Usually::fails}) {
+        Maker m(KernelKind::pointwise, {{parallel, count}});
+        const auto in = m.operand(DType::i8, 1), fill = m.operand(DType::i32, 1), out = m.operand(DType::i32, 1, true);
+        m.kernel.accesses[in].stride[0] = stride == 1 ? StrideClass::unit : StrideClass::any;
+        m.geometry.accesses[in].stride[0] = stride;
+        const ScalarValue holds = m.s.lt(m.s.index(0), m.s.imm_int(readable, DType::i64));
+        m.store(out, m.s.guarded_load(in, DType::i8, holds, m.load(fill), usually));
+        m.finish();
+        std::vector<std::int32_t> fills(count), found(count);
+        for (std::size_t i = 0; i < count; ++i) fills[i] = static_cast<std::int32_t>(100000 * i + 77);
+        run(m, isa, {x.data(), fills.data(), found.data()});
+        for (std::int64_t i = 0; i < count; ++i)
+          REQUIRE(found[static_cast<std::size_t>(i)] ==
+                  (i < readable ? x[static_cast<std::size_t>(i * stride)] : fills[static_cast<std::size_t>(i)]));
+      }
+}
+
 TEST_CASE("x86 loops: gather by row and by element; an index out of range is an error") {
   constexpr std::int64_t rows = 6, width = 21, table_rows = 9;
   const std::vector<float> table = noise<float>(table_rows * width);

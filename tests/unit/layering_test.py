@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Reads include/sinter and names what does not stand where the order of layers and files wants it: #include lines that
 point upwards or from one back end to another, .ipp files without a header beside them, functions marked SINTER_DECL
-that nothing declares, and those that are defined in another layer than the one that declares them, unless listed.
+that nothing declares, those that are defined in another layer than the one that declares them, unless listed, and
+calls of standard algorithms that newer compilers warn of in users' files.
 
 Usage: layering_test.py PROJECT_FOLDER
 """
@@ -117,6 +118,19 @@ def without_header(texts):
             yield f"{path} does not include {header}"
 
 
+# libstdc++ gives these a temporary buffer, by a function that C++17 deprecated: Clang 19 warns of it in users' files.
+WARNED_OF = re.compile(r"\b(?:stable_sort|stable_partition|inplace_merge|get_temporary_buffer)\s*\(")
+
+
+def warned_of(texts):
+    """Of files by path: lines that call an algorithm with a temporary buffer."""
+    for path in sorted(texts):
+        for number, line in enumerate(texts[path].splitlines(), 1):
+            call = WARNED_OF.search(NOISE.sub(" ", line))
+            if call:
+                yield f"{path}:{number}: {call[0]}...): Clang warns of its temporary buffer; see base/sort_few.hpp"
+
+
 # ---- declarations and definitions
 
 # Comments, texts, characters and lines of the preprocessor.
@@ -186,6 +200,8 @@ def self_test():
     test_edges()
     test_headers()
     test_definitions()
+    code = {"a/x.ipp": "// std::stable_sort(x)\nf();\n  std::stable_partition(a, b, c);\n"}
+    assert [line.split(": ")[0] for line in warned_of(code)] == ["a/x.ipp:3"]
 
 
 def test_headers():
@@ -250,16 +266,17 @@ def main():
     root = pathlib.Path(sys.argv[1]) / "include" / "sinter"
     edges, files = wrong_edges(root)
     texts = {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*.[hi]pp")}
+    warnings = list(warned_of(texts))
     texts = {path: text for path, text in texts.items()
              if path.endswith(".hpp") or not path.startswith(tuple(WITHOUT_HEADER))}
     faults = [*without_header(texts), *wrong_definitions(texts, DEFINED_ABOVE)]
     stale = [f"{a} -> {b}" for a, b in ALLOWED if not (root / a).exists() or not (root / b).exists()]
-    for line in edges + faults:
+    for line in edges + faults + warnings:
         print(line)
     for entry in stale:
         print(f"the allow-list names an edge that is gone: {entry}")
     print(f"{files} files, {len(edges)} includes against the order of layers, {len(faults)} definitions out of place")
-    return 1 if edges or faults or stale or files == 0 else 0
+    return 1 if edges or faults or warnings or stale or files == 0 else 0
 
 
 if __name__ == "__main__":
