@@ -73,8 +73,8 @@ Tensor forward(const Model& model, Tensor tokens) {
   return logits_of(model, x);
 }
 
-/// The same of the tokens from position `first` on, where the cache has those before; it gets these. Each query sees the
-/// keys up to its own position: what stands after it in the cache counts for nothing.
+/// The same of the tokens from position `first` on, where the cache has those before; it gets these. Each query sees
+/// the keys up to its own position: what stands after it in the cache counts for nothing.
 Tensor forward(const Model& model, const Cache& cache, Tensor tokens, Scalar first) {
   Tensor x = embedding(tokens, model.embedding);
   Tensor own = first + unsqueeze(arange(tokens.size(0)), 1);

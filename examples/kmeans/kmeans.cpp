@@ -53,8 +53,8 @@ Clusters kmeans(Tensor points) {
   return {centres, labels, iterations};
 }
 
-/// Points along the two directions of largest variance: [n, 2]. Of the two opposite ones a direction is that whose first
-/// coordinate is positive.
+/// Points along the two directions of largest variance: [n, 2]. Of the two opposite ones a direction is that whose
+/// first coordinate is positive.
 Tensor project(Tensor points) {
   Tensor centred = points - mean(points, 0);
   Tensor directions = linalg::svd(centred, {.full_matrices = false}).vh(slice(0, 2), all);

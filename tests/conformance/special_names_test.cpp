@@ -1,6 +1,6 @@
 // Special functions, and formulas over axes and positions: numbers from PyTorch and SciPy, on every back end, compiled
 // and lazy; slopes, vmap and errors.
-#include "op_table.hpp"
+#include "number_cases.hpp"
 
 #include <cmath>
 #include <vector>
@@ -13,33 +13,6 @@ using Doubles = std::vector<double>;
 using In1 = const Inputs&;
 constexpr double inf = INFINITY, none = NAN;
 
-struct Case {
-  const char* name;
-  Tensor (*run)(const Inputs&);
-  Inputs inputs;
-  Doubles want;
-};
-
-/// Within 1e-13 of the number, or of 1 where that is less but not tiny.
-bool is_near(const Doubles& have, const Doubles& want, double tolerance) {
-  if (have.size() != want.size()) return false;
-  for (std::size_t i = 0; i < have.size(); ++i) {
-    const double scale = std::abs(want[i]) < 1e-3 ? std::abs(want[i]) : std::max(1.0, std::abs(want[i]));
-    if (!(have[i] == want[i] || (std::isnan(have[i]) && std::isnan(want[i])) ||
-          std::abs(have[i] - want[i]) <= tolerance * scale))
-      return false;
-  }
-  return true;
-}
-void check_cases(const std::vector<Case>& cases, double tolerance = 1e-13) {
-  for (const Case& row : cases)
-    for (const Mode& mode : modes()) {
-      INFO(row.name << " " << mode.name);
-      const Doubles have = to_vector<double>(run_in(mode, row.run, row.inputs));
-      INFO(to_string(copy_of(have)) << " should be " << to_string(copy_of(row.want)));
-      CHECK(is_near(have, row.want, tolerance));
-    }
-}
 Doubles slopes(Tensor (*f)(const Tensor&), const Doubles& at) {
   return to_vector<double>(jit::grad([f](Tensor t) { return sum(f(t)); })(copy_of(at)));
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks docs/op_coverage.md: the code of its tables compiles, names of the list are declared, and the counts are those of the rows.
+"""Checks docs/op_coverage.md: the code of its tables compiles, names of the list are declared, and the counts are those
+of the rows.
 
 Usage: op_coverage_test.py PROJECT_FOLDER COMPILER FLAG...
 """
@@ -13,13 +14,13 @@ HEAD = """#include <sinter/sinter.hpp>
 #include <optional>
 #include <vector>
 using namespace sinter;
-void every_line(Tensor x, Tensor y, Tensor z, Tensor a, Tensor v, Tensor w, Tensor u, Tensor i, Tensor mask, Tensor image,
-                Tensor grid, Tensor kernel, Tensor columns, Tensor lines, Tensor taps, Tensor q, Tensor k, Shape shape, Scalar s,
-                std::vector<Tensor> parts) {
+void every_line(Tensor x, Tensor y, Tensor z, Tensor a, Tensor v, Tensor w, Tensor u, Tensor i, Tensor mask,
+                Tensor image, Tensor grid, Tensor kernel, Tensor columns, Tensor lines, Tensor taps, Tensor q, Tensor k,
+                Shape shape, Scalar s, std::vector<Tensor> parts) {
 """
 # Where the names of PyTorch's list are declared that are in a namespace.
 NAMESPACES = {"linalg": "linalg::", "signal": "window::"}
-IN_LINALG = {"cholesky_inverse", "cholesky_solve", "lu", "lu_solve", "matrix_exp", "svd"}   # and PyTorch has them without it
+IN_LINALG = {"cholesky_inverse", "cholesky_solve", "lu", "lu_solve", "matrix_exp", "svd"}   # not in PyTorch
 
 
 def code_of(row):
@@ -76,8 +77,10 @@ def main():
 
     statements = [code for rows in rows_of_torch + rows_of_onnx for row in rows for code in code_of(row)]
     declared = sorted({declaration(name) for name in same})
-    program = HEAD + "".join(f"  {{ {code}; }}\n" for code in statements) + "".join(f"  {{ {use} }}\n" for use in declared) + "}\n"
-    result = subprocess.run([compiler, *flags, "-w", "-fsyntax-only", "-x", "c++", "-"], input=program, capture_output=True, text=True)
+    body = [f"  {{ {code}; }}\n" for code in statements] + [f"  {{ {use} }}\n" for use in declared]
+    program = HEAD + "".join(body) + "}\n"
+    result = subprocess.run([compiler, *flags, "-w", "-fsyntax-only", "-x", "c++", "-"],
+                            input=program, capture_output=True, text=True)
     lines = program.splitlines()
     for number in sorted({int(n) for n in re.findall(r"^<stdin>:(\d+):\d+: error", result.stderr, re.MULTILINE)}):
         problems.append(f"does not compile: {lines[number - 1].strip()}")
