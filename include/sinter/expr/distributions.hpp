@@ -36,8 +36,8 @@ Tensor bernoulli(const In& p);
 /// How many events there are where `rate` are expected; of rate's shape and (floating) dtype. The host draws them.
 Tensor poisson(const In& rate);
 /// The gamma distribution of this shape parameter, with scale 1; of alpha's shape and (floating) dtype. Divided by the
-/// rate it has another scale; of two such numbers a / (a + b) has a beta distribution. The host draws them, and there is
-/// no derivative by alpha.
+/// rate it has another scale; of two such numbers a / (a + b) has a beta distribution. The host draws them, and there
+/// is no derivative by alpha.
 Tensor standard_gamma(const In& alpha);
 /// Whole numbers in [low, high), equally likely; at most 2^53 of them.
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options = {.dtype = DType::i64},

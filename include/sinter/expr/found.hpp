@@ -1,6 +1,6 @@
-// Functions whose results have as many elements as are found: nonzero, masked_select, unique, and what indexing by masks
-// is made of. Outside a trace the data say how many, so x is evaluated. A traced function has to state a `size`: the
-// first so many are given, and `fill` where there are fewer. Names follow PyTorch and NumPy, sizes JAX.
+// Functions whose results have as many elements as are found: nonzero, masked_select, unique, and what indexing by
+// masks is made of. Outside a trace the data say how many, so x is evaluated. A traced function has to state a `size`:
+// the first so many are given, and `fill` where there are fewer. Names follow PyTorch and NumPy, sizes JAX.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -15,14 +15,15 @@ struct FoundOptions {
   Scalar fill{0};             // stands where there are fewer
 };
 
-/// The indices of the elements that are not 0, in row-major order: i64 [number, rank of x]. NaN is not 0. torch.nonzero.
+/// The indices of the elements that are not 0, in row-major order: i64 [number, rank of x]. NaN is not 0.
+/// torch.nonzero.
 Tensor nonzero(const In& x, FoundOptions options = {});
 /// The same, as NumPy and PyTorch also call it.
 Tensor argwhere(const In& x, FoundOptions options = {});
 /// The same counted through all elements: i64 [number]. numpy.flatnonzero.
 Tensor flatnonzero(const In& x, FoundOptions options = {});
-/// The elements of x where `mask` (bool) holds, in row-major order: [number]. They broadcast against each other. x[mask]
-/// of a mask of x's shape.
+/// The elements of x where `mask` (bool) holds, in row-major order: [number]. They broadcast against each other.
+/// x[mask] of a mask of x's shape.
 Tensor masked_select(const In& x, const In& mask, FoundOptions options = {});
 
 struct UniqueOptions {

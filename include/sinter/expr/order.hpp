@@ -1,6 +1,6 @@
-// Functions that order elements along an axis: sort, the k largest, medians and quantiles, and the place of numbers among
-// sorted ones. NaN is greater than every number, equal elements keep the order of their positions, and positions are
-// i64. Names follow PyTorch and NumPy.
+// Functions that order elements along an axis: sort, the k largest, medians and quantiles, and the place of numbers
+// among sorted ones. NaN is greater than every number, equal elements keep the order of their positions, and positions
+// are i64. Names follow PyTorch and NumPy.
 #pragma once
 
 #include <sinter/base/config.hpp>

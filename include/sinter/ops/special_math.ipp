@@ -75,8 +75,8 @@ SINTER_DECL SV erf_inverse(SB& s, SV x) {
   return s.select(is_nan(s, x), x, copy_sign(s, result, x));
 }
 
-/// sqrt(2) times the y of which erfc is twice the smaller one of p and 1 - p. The first y has e^(-y^2) / (y sqrt(pi)) in
-/// the tail, and is near the middle that of erf_inverse; then steps of Halley.
+/// sqrt(2) times the y of which erfc is twice the smaller one of p and 1 - p. The first y has e^(-y^2) / (y sqrt(pi))
+/// in the tail, and is near the middle that of erf_inverse; then steps of Halley.
 SINTER_DECL SV normal_quantile(SB& s, SV p) {
   const SV one = s.imm(1, p), is_low = is_less(s, p, 0.5), smaller = s.select(is_low, p, s.sub(one, p));
   const SV is_tail = is_less(s, smaller, 0.02);

@@ -4,6 +4,7 @@
 #include <sinter/backend/reference/interpreter.hpp>
 
 #include <sinter/backend/reference/product.hpp>
+#include <sinter/base/address.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
 
@@ -228,7 +229,7 @@ void Interpreter::for_each_run(std::uint16_t access, const Block& block, Visit&&
   Position at = block.start;
   for (std::int64_t lane = 0; lane < block.count;) {
     const std::int64_t length = std::min(block.count - lane, lanes_.run_length(at));
-    visit(lane, length, base + (loop_offset_[access] + lanes_.offset(access, at)) * size, stride);
+    visit(lane, length, displaced(base, (loop_offset_[access] + lanes_.offset(access, at)) * size), stride);
     lanes_.advance(at, length);
     lane += length;
   }

@@ -3,6 +3,7 @@
 
 #include <sinter/kernel/loop_nest/interpreter.hpp>
 
+#include <sinter/base/address.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/facts.hpp>
@@ -301,7 +302,7 @@ class NestInterpreter {
     std::int64_t element = g_.accesses[access].offset + displacement;
     for (int a = 0; a < k_.rank(); ++a) element += at_[as_index(a)] * strides_[access][as_index(a)];
     const std::uint16_t operand = k_.accesses[access].operand;
-    return static_cast<std::byte*>(operands_[operand]) + element * size_of(k_.operands[operand].dtype);
+    return displaced(static_cast<std::byte*>(operands_[operand]), element * size_of(k_.operands[operand].dtype));
   }
   CellMemory memory_of(std::uint16_t access) const {
     const DType dtype = dtype_in_memory(k_, access);

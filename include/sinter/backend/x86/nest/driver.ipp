@@ -4,6 +4,7 @@
 
 #include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/backend/x86/nest/loop.ipp>
+#include <sinter/base/address.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/per_thread.hpp>
@@ -83,7 +84,7 @@ class LoopLaunch final : public Launch {
   void run(void* const* operands) override {
     if (is_empty_) return;
     for (std::size_t i = 0; i < sources_.size(); ++i)
-      args_.pointer[i].base = static_cast<char*>(operands[sources_[i].operand]) + sources_[i].offset;
+      args_.pointer[i].base = displaced(static_cast<char*>(operands[sources_[i].operand]), sources_[i].offset);
     if (SINTER_LIKELY(is_simple_)) {
       if (scratch_bytes_ != 0) args_.scratch = thread_scratch(scratch_bytes_);
       function_(&args_, 0, outer_extent_);
@@ -183,7 +184,8 @@ class LoopLaunch final : public Launch {
       const std::int64_t at = rest % axis.extent;
       rest /= axis.extent;
       args.index_origin[axis.axis] = at;
-      for (std::size_t i = 0; i < sources_.size(); ++i) args.pointer[i].base += at * axis.stride[i];
+      for (std::size_t i = 0; i < sources_.size(); ++i)
+        args.pointer[i].base = displaced(args.pointer[i].base, at * axis.stride[i]);
     }
   }
 
@@ -227,7 +229,8 @@ class LoopLaunch final : public Launch {
       place(local, unit / outer_extent_);
       const std::int64_t outer = unit % outer_extent_;
       LoopArgs row = local;
-      for (std::size_t i = 0; i < sources_.size(); ++i) row.pointer[i].base += outer * row.pointer[i].outer_stride;
+      for (std::size_t i = 0; i < sources_.size(); ++i)
+        row.pointer[i].base = displaced(row.pointer[i].base, outer * row.pointer[i].outer_stride);
       for (std::size_t a = 0; a < max_axes; ++a) row.index_origin[a] += outer * row.index_step[a];
       parallel_for(blocks, block_nanoseconds,
                    [&](std::int64_t begin, std::int64_t end) { code_->blocks()(&row, begin, end); });

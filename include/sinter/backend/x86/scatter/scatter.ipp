@@ -8,6 +8,7 @@
 #include <sinter/backend/x86/nest/driver.ipp>
 #include <sinter/backend/x86/scatter/elements.hpp>
 #include <sinter/backend/x86/scatter/parts.hpp>
+#include <sinter/base/address.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/kernel/gather_error.hpp>
@@ -187,7 +188,7 @@ class ScatterLaunch final : public Launch {
     walker.args.columns = column_count;
     LoopArgs::Pointer& to = walker.args.pointer[part.access];
     to.outer_stride = column_count * size;
-    to.base = tile - row * to.outer_stride;
+    to.base = displaced(tile, -row * to.outer_stride);
     part.code->function()(&walker.args, row, row + row_count);
     return {tile, to.outer_stride, is_along ? size : 0};
   }
@@ -202,8 +203,8 @@ class ScatterLaunch final : public Launch {
     args.index_origin[column_] = column;
     for (std::size_t i = 0; i < geometry_.accesses.size(); ++i) {
       const std::uint16_t operand = part.kernel.accesses[i].operand;
-      args.pointer[i].base = static_cast<char*>(operands_[operand]) + offset(walker, part.kernel, i) +
-                             column * args.pointer[i].column_stride;
+      args.pointer[i].base = displaced(static_cast<char*>(operands_[operand]),
+                                       offset(walker, part.kernel, i) + column * args.pointer[i].column_stride);
     }
   }
 
