@@ -403,13 +403,14 @@ inline void put_slice(Array& x, std::int64_t i, const Array& slice) {
   std::copy(slice.data.begin(), slice.data.end(), x.data.begin() + i * static_cast<std::ptrdiff_t>(slice.data.size()));
 }
 
-/// switch, while_loop and scan, as their definitions say.
+/// region, switch, while_loop and scan, as their definitions say.
 inline std::vector<Array> evaluate_control(const sinter::Node& node, const std::vector<Array>& in,
                                            const std::vector<std::int64_t>& symbols) {
   const auto& bodies = node.attrs.bodies;
   auto run = [&](std::size_t body, const std::vector<Array>& inputs) {
     return evaluate(*bodies[body], inputs, symbols);
   };
+  if (node.op == &sinter::op_info<sinter::ops::Region>) return run(0, in);
   if (node.op == &sinter::op_info<sinter::ops::Switch>) {
     const auto last = static_cast<double>(bodies.size() - 1);
     return run(static_cast<std::size_t>(std::min(std::max(static_cast<double>(in[0].data[0]), 0.0), last)),
@@ -450,7 +451,7 @@ inline std::vector<Array> evaluate_control(const sinter::Node& node, const std::
 
 inline bool is_control(const sinter::OpInfo& op) {
   return &op == &sinter::op_info<sinter::ops::Switch> || &op == &sinter::op_info<sinter::ops::WhileLoop> ||
-         &op == &sinter::op_info<sinter::ops::Scan>;
+         &op == &sinter::op_info<sinter::ops::Scan> || &op == &sinter::op_info<sinter::ops::Region>;
 }
 
 /// Whether each node's results are rounded to their dtype, as they are where each is stored.

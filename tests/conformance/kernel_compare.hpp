@@ -62,7 +62,8 @@ inline std::int64_t elements_of(const KernelCase& test_case, std::size_t operand
       if (i < test_case.guards.size() && test_case.guards[i]) {
         first = test_case.guards[i]->low[k];
         last = test_case.guards[i]->high[k] - 1;
-        is_read = is_read && first <= last;
+        // An empty axis guards nothing: loops outside of its own read what does not vary along it.
+        is_read = is_read && (first <= last || test_case.geometry.extent[k] == 0);
       }
       highest += std::max(numbers.stride[k] * first, numbers.stride[k] * last);
     }

@@ -16,6 +16,7 @@
 #include <sinter/backend/reference/reference.hpp>
 #include <sinter/kernel/loop_nest/choices.hpp>
 
+#include <csignal>
 #include <cstdio>
 
 using namespace sinter_test;
@@ -157,6 +158,7 @@ std::string difference_of(const KernelCase& test_case, const LoopNest& changed) 
 
 TEST_CASE("random nests: what the verifier accepts of changed nests is right") {
   int changed = 0, accepted = 0;
+  const auto old_segv = std::signal(SIGSEGV, compare_detail::on_crash);
   fuzz_loop(3'000'000, [&](std::uint64_t seed) {
     KernelCase test_case = random_case(seed);
     if (test_case.points(AxisRole::parallel) * test_case.points(AxisRole::reduced) > 3000) return;
@@ -169,6 +171,9 @@ TEST_CASE("random nests: what the verifier accepts of changed nests is right") {
       ++changed;
       if (!is_accepted(other) || text(other) == before) continue;
       ++accepted;
+      std::snprintf(compare_detail::crash_text, sizeof compare_detail::crash_text,
+                    "seed %llu, change %d\n%s%schanged:\n%s", static_cast<unsigned long long>(seed), i,
+                    describe(test_case).c_str(), before.c_str(), text(other).c_str());
       const std::string error = difference_of(test_case, other);
       if (!error.empty())
         FAIL("seed " << seed << ", change " << i << ": " << error << "\n"
@@ -176,6 +181,7 @@ TEST_CASE("random nests: what the verifier accepts of changed nests is right") {
                      << text(other));
     }
   });
+  std::signal(SIGSEGV, old_segv);
   std::printf("%d changed nests, %d of them changed harmlessly\n", changed, accepted);
 }
 
