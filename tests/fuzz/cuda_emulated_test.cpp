@@ -58,6 +58,10 @@ constexpr const char* narrow_memory[] = {
     "graph(%x: i8[s0, 77], %y: i8[77]) { return add(%x, %y), mul(%x, %y), amin(%x) {axes=[0]} }",
     "graph(%x: u16[s0, 40], %y: i16[s0, 40], %z: u32[40]) { return neg(%x), maximum(%y, 3), mul(%z, %z) }",
     "graph(%x: f16[s0, 64], %w: f16[64, 96], %b: f16[96]) { return relu(add(matmul(%x, %w), %b)) }",
+    // Odd extents: elements one by one.
+    "graph(%x: f16[s0, 45], %w: f16[45, 7]) { return matmul(%x, %w) }",
+    "graph(%x: bf16[s0, 33], %w: bf16[9, 33]) { return matmul(relu(%x), permute(%w) {axes=[1, 0]}) }",
+    "graph(%x: u8[s0, 33], %w: i16[33, 9]) { return matmul(cast(%x) {dtype=f32}, cast(%w) {dtype=f32}) }",
     "graph(%x: f16[40, s0]) { return permute(add(%x, 1)) {axes=[1, 0]} }",
 };
 /// Operands that are computed on the way into the product: each is one kernel (two where the reduced axis is cut).

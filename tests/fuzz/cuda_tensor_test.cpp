@@ -61,6 +61,10 @@ const ProductRow rows[] = {
      132,
      {67, 35, 69}},
     {"graph(%x: f64[s0, s1], %w: f64[s2, s1]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }", f32, 1, {129, 33, 67}},
+    {"graph(%x: f32[s0, s1], %w: f16[s2, s1]) { return matmul(%x, permute(cast(%w) {dtype=f32}) {axes=[1, 0]}) }",
+     tf32x3,
+     2,
+     {25, 145, 9}},
     // Batches; pieces of the reduced axis; what follows; what comes before.
     {"graph(%x: f32[3, s0, s1], %w: f32[3, s1, s2]) { return matmul(%x, %w) }", tf32, 132, {70, 60, 72}},
     {"graph(%x: f64[s0, s1], %w: f64[s1, s2]) { return matmul(%x, %w) }", f32, 132, {40, 700, 40}},

@@ -145,7 +145,10 @@ SINTER_DECL void GemmOperandWriter::read(const Loaded& load) {
     w.line("#pragma unroll");
     w.line("for (int j = 0; j < " + str(operand_.width) + "; ++j) " + target + "[j] = p.v[j];");
   } else {
-    w.line(target + "[0] = " + limit + " ? " + from + "[" + at + "] : 0;");
+    // Beside a 0 a half would become an int.
+    const DType memory = nest.dtype_of(access);
+    const std::string zero = is_half(memory) ? memory_type(memory) + "{}" : "0";
+    w.line(target + "[0] = " + limit + " ? " + from + "[" + at + "] : " + zero + ";");
   }
   w.close();
 }
