@@ -2275,8 +2275,8 @@ Tensor bernoulli(const In& p);
 /// How many events there are where `rate` are expected; of rate's shape and (floating) dtype. The host draws them.
 Tensor poisson(const In& rate);
 /// The gamma distribution of this shape parameter, with scale 1; of alpha's shape and (floating) dtype. Divided by the
-/// rate it has another scale; of two such numbers a / (a + b) has a beta distribution. The host draws them, and there is
-/// no derivative by alpha.
+/// rate it has another scale; of two such numbers a / (a + b) has a beta distribution. The host draws them, and there
+/// is no derivative by alpha.
 Tensor standard_gamma(const In& alpha);
 /// Whole numbers in [low, high), equally likely; at most 2^53 of them.
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options = {.dtype = DType::i64},
@@ -2954,9 +2954,9 @@ SINTER_EQUALITY_OPERATOR(!=, ops::Ne)
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/found.hpp
-// Functions whose results have as many elements as are found: nonzero, masked_select, unique, and what indexing by masks
-// is made of. Outside a trace the data say how many, so x is evaluated. A traced function has to state a `size`: the
-// first so many are given, and `fill` where there are fewer. Names follow PyTorch and NumPy, sizes JAX.
+// Functions whose results have as many elements as are found: nonzero, masked_select, unique, and what indexing by
+// masks is made of. Outside a trace the data say how many, so x is evaluated. A traced function has to state a `size`:
+// the first so many are given, and `fill` where there are fewer. Names follow PyTorch and NumPy, sizes JAX.
 
 SINTER_NAMESPACE_BEGIN
 
@@ -2965,14 +2965,15 @@ struct FoundOptions {
   Scalar fill{0};             // stands where there are fewer
 };
 
-/// The indices of the elements that are not 0, in row-major order: i64 [number, rank of x]. NaN is not 0. torch.nonzero.
+/// The indices of the elements that are not 0, in row-major order: i64 [number, rank of x]. NaN is not 0.
+/// torch.nonzero.
 Tensor nonzero(const In& x, FoundOptions options = {});
 /// The same, as NumPy and PyTorch also call it.
 Tensor argwhere(const In& x, FoundOptions options = {});
 /// The same counted through all elements: i64 [number]. numpy.flatnonzero.
 Tensor flatnonzero(const In& x, FoundOptions options = {});
-/// The elements of x where `mask` (bool) holds, in row-major order: [number]. They broadcast against each other. x[mask]
-/// of a mask of x's shape.
+/// The elements of x where `mask` (bool) holds, in row-major order: [number]. They broadcast against each other.
+/// x[mask] of a mask of x's shape.
 Tensor masked_select(const In& x, const In& mask, FoundOptions options = {});
 
 struct UniqueOptions {
@@ -3489,9 +3490,9 @@ Tensor local_response_norm(const In& x, int size, LocalResponseOptions options =
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/order.hpp
-// Functions that order elements along an axis: sort, the k largest, medians and quantiles, and the place of numbers among
-// sorted ones. NaN is greater than every number, equal elements keep the order of their positions, and positions are
-// i64. Names follow PyTorch and NumPy.
+// Functions that order elements along an axis: sort, the k largest, medians and quantiles, and the place of numbers
+// among sorted ones. NaN is greater than every number, equal elements keep the order of their positions, and positions
+// are i64. Names follow PyTorch and NumPy.
 
 SINTER_NAMESPACE_BEGIN
 
@@ -31909,8 +31910,8 @@ SINTER_DECL SV erf_inverse(SB& s, SV x) {
   return s.select(is_nan(s, x), x, copy_sign(s, result, x));
 }
 
-/// sqrt(2) times the y of which erfc is twice the smaller one of p and 1 - p. The first y has e^(-y^2) / (y sqrt(pi)) in
-/// the tail, and is near the middle that of erf_inverse; then steps of Halley.
+/// sqrt(2) times the y of which erfc is twice the smaller one of p and 1 - p. The first y has e^(-y^2) / (y sqrt(pi))
+/// in the tail, and is near the middle that of erf_inverse; then steps of Halley.
 SINTER_DECL SV normal_quantile(SB& s, SV p) {
   const SV one = s.imm(1, p), is_low = is_less(s, p, 0.5), smaller = s.select(is_low, p, s.sub(one, p));
   const SV is_tail = is_less(s, smaller, 0.02);
@@ -34415,13 +34416,14 @@ SINTER_DECL std::uint64_t jit::autodiff_detail::add_hook(const Variable& x, Grad
   return hooks.next++;
 }
 SINTER_DECL void jit::autodiff_detail::remove_hook(VariableSlot& variable, std::uint64_t number) {
-  std::vector<std::pair<std::uint64_t, std::shared_ptr<const GradientFunction>>> removed;  // destroyed without the lock
+  std::shared_ptr<const GradientFunction> removed;  // destroyed without the lock
   GradientHooks& hooks = *(*variable.gradient())->hooks;
   std::scoped_lock lock(hooks.mutex);
-  const auto is_other = [&](const auto& hook) { return hook.first != number; };
-  const auto gone = std::stable_partition(hooks.list.begin(), hooks.list.end(), is_other);
-  removed.assign(std::make_move_iterator(gone), std::make_move_iterator(hooks.list.end()));
-  hooks.list.erase(gone, hooks.list.end());
+  const auto is_it = [&](const auto& hook) { return hook.first == number; };
+  const auto found = std::find_if(hooks.list.begin(), hooks.list.end(), is_it);
+  if (found == hooks.list.end()) return;
+  removed = std::move(found->second);
+  hooks.list.erase(found);
 }
 
 namespace jit::autodiff_detail {
@@ -42819,6 +42821,22 @@ void interpret(const LoopNest& nest, VariantKind kind, const BoundGeometry& geom
 SINTER_NAMESPACE_END
 #endif
 
+#if defined(SINTER_IMPLEMENTATION_BACKENDS) || defined(SINTER_IMPLEMENTATION_KERNEL)
+// ---- sinter/base/address.hpp
+// Addresses by arithmetic on numbers. What is read under a condition is addressed without asking for it: the address may
+// then lie outside of all memory, or stand behind that of an empty tensor, which arithmetic on pointers must not reach.
+
+SINTER_NAMESPACE_BEGIN
+
+/// The address `bytes` behind `base`.
+template <class T>
+T* displaced(T* base, std::int64_t bytes) {
+  return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(base) + static_cast<std::uintptr_t>(bytes));
+}
+
+SINTER_NAMESPACE_END
+#endif
+
 #if defined(SINTER_IMPLEMENTATION_BACKENDS) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/kernel/gather_error.hpp
 // What a kernel throws that meets an index out of range, whoever runs it.
@@ -44141,7 +44159,7 @@ class NestInterpreter {
     std::int64_t element = g_.accesses[access].offset + displacement;
     for (int a = 0; a < k_.rank(); ++a) element += at_[as_index(a)] * strides_[access][as_index(a)];
     const std::uint16_t operand = k_.accesses[access].operand;
-    return static_cast<std::byte*>(operands_[operand]) + element * size_of(k_.operands[operand].dtype);
+    return displaced(static_cast<std::byte*>(operands_[operand]), element * size_of(k_.operands[operand].dtype));
   }
   CellMemory memory_of(std::uint16_t access) const {
     const DType dtype = dtype_in_memory(k_, access);
@@ -53117,7 +53135,10 @@ SINTER_DECL void GemmOperandWriter::read(const Loaded& load) {
     w.line("#pragma unroll");
     w.line("for (int j = 0; j < " + str(operand_.width) + "; ++j) " + target + "[j] = p.v[j];");
   } else {
-    w.line(target + "[0] = " + limit + " ? " + from + "[" + at + "] : 0;");
+    // Beside a 0 a half would become an int.
+    const DType memory = nest.dtype_of(access);
+    const std::string zero = is_half(memory) ? memory_type(memory) + "{}" : "0";
+    w.line(target + "[0] = " + limit + " ? " + from + "[" + at + "] : " + zero + ";");
   }
   w.close();
 }
@@ -57557,7 +57578,7 @@ void Interpreter::for_each_run(std::uint16_t access, const Block& block, Visit&&
   Position at = block.start;
   for (std::int64_t lane = 0; lane < block.count;) {
     const std::int64_t length = std::min(block.count - lane, lanes_.run_length(at));
-    visit(lane, length, base + (loop_offset_[access] + lanes_.offset(access, at)) * size, stride);
+    visit(lane, length, displaced(base, (loop_offset_[access] + lanes_.offset(access, at)) * size), stride);
     lanes_.advance(at, length);
     lane += length;
   }
@@ -66081,7 +66102,7 @@ class LoopLaunch final : public Launch {
   void run(void* const* operands) override {
     if (is_empty_) return;
     for (std::size_t i = 0; i < sources_.size(); ++i)
-      args_.pointer[i].base = static_cast<char*>(operands[sources_[i].operand]) + sources_[i].offset;
+      args_.pointer[i].base = displaced(static_cast<char*>(operands[sources_[i].operand]), sources_[i].offset);
     if (SINTER_LIKELY(is_simple_)) {
       if (scratch_bytes_ != 0) args_.scratch = thread_scratch(scratch_bytes_);
       function_(&args_, 0, outer_extent_);
@@ -66181,7 +66202,8 @@ class LoopLaunch final : public Launch {
       const std::int64_t at = rest % axis.extent;
       rest /= axis.extent;
       args.index_origin[axis.axis] = at;
-      for (std::size_t i = 0; i < sources_.size(); ++i) args.pointer[i].base += at * axis.stride[i];
+      for (std::size_t i = 0; i < sources_.size(); ++i)
+        args.pointer[i].base = displaced(args.pointer[i].base, at * axis.stride[i]);
     }
   }
 
@@ -66225,7 +66247,8 @@ class LoopLaunch final : public Launch {
       place(local, unit / outer_extent_);
       const std::int64_t outer = unit % outer_extent_;
       LoopArgs row = local;
-      for (std::size_t i = 0; i < sources_.size(); ++i) row.pointer[i].base += outer * row.pointer[i].outer_stride;
+      for (std::size_t i = 0; i < sources_.size(); ++i)
+        row.pointer[i].base = displaced(row.pointer[i].base, outer * row.pointer[i].outer_stride);
       for (std::size_t a = 0; a < max_axes; ++a) row.index_origin[a] += outer * row.index_step[a];
       parallel_for(blocks, block_nanoseconds,
                    [&](std::int64_t begin, std::int64_t end) { code_->blocks()(&row, begin, end); });
@@ -66967,14 +66990,15 @@ SINTER_DECL void LoopBody::jump_if_false(VReg holds, int to) {
   s_.jump(Op::je, to);
 }
 
-/// Strided elements, and bools on AVX2: one by one over the fill, in the frame. Clobbers rax, rdx, r9.
+/// Strided elements, and those of one or two bytes on AVX2: one by one, in the frame. Clobbers rax, rdx, r9.
 SINTER_DECL VReg LoopBody::guarded_by_element(std::uint16_t access, const Lane0& lane, VReg holds, VReg fill) {
   const DType dtype = dtype_of_access(access);
   const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), wanted = s_.frame(16, 16),
             again = s_.new_label(), next = s_.new_label();
   const Mem target = CodeStream::at(Gpr::rsp, Gpr::r9, std::countr_zero(static_cast<unsigned>(size)), copy);
-  const bool may_round = is_half(dtype);  // the fill is then chosen behind
-  b_.store(dtype, CodeStream::slot(copy), may_round ? b_.imm_float(Lane::f32, 0) : fill, Tail{});
+  const Lane lane_type = lane_of(dtype);
+  const bool converts = sinter::is_narrow(dtype);  // the fill may be no number of the dtype, and is chosen behind
+  if (!converts) b_.store(dtype, CodeStream::slot(copy), fill, Tail{});
   b_.mask_to_bytes(CodeStream::slot(wanted), holds, Tail{});
   element_pointer(access, lane, -1);
   s_.mov_imm(Gpr::r9, 0);
@@ -66990,7 +67014,7 @@ SINTER_DECL VReg LoopBody::guarded_by_element(std::uint16_t access, const Lane0&
   s_.binary_imm(Op::cmp, Gpr::r9, b_.lanes());
   s_.jump(Op::jl, again);
   const VReg there = b_.load(dtype, CodeStream::slot(copy), Tail{});
-  return may_round ? b_.select(Lane::f32, b_.as_element(holds, 4), there, fill) : there;
+  return converts ? b_.select(lane_type, b_.as_element(holds, size_of(lane_type)), there, fill) : there;
 }
 
 SINTER_DECL VReg LoopBody::emit_guarded_load(InstId i, const Lane0& lane) {
@@ -68883,7 +68907,7 @@ class ScatterLaunch final : public Launch {
     walker.args.columns = column_count;
     LoopArgs::Pointer& to = walker.args.pointer[part.access];
     to.outer_stride = column_count * size;
-    to.base = tile - row * to.outer_stride;
+    to.base = displaced(tile, -row * to.outer_stride);
     part.code->function()(&walker.args, row, row + row_count);
     return {tile, to.outer_stride, is_along ? size : 0};
   }
@@ -68898,8 +68922,8 @@ class ScatterLaunch final : public Launch {
     args.index_origin[column_] = column;
     for (std::size_t i = 0; i < geometry_.accesses.size(); ++i) {
       const std::uint16_t operand = part.kernel.accesses[i].operand;
-      args.pointer[i].base = static_cast<char*>(operands_[operand]) + offset(walker, part.kernel, i) +
-                             column * args.pointer[i].column_stride;
+      args.pointer[i].base = displaced(static_cast<char*>(operands_[operand]),
+                                       offset(walker, part.kernel, i) + column * args.pointer[i].column_stride);
     }
   }
 
