@@ -44650,8 +44650,6 @@ class NestVerifier {
     kept_.resize(nest_.buffers.size());
     stored_.resize(0);
     stored_.resize(k_.stores.size());
-    written_.resize(0);
-    written_.resize(k_.operands.size());
     folded_.resize(0);
     folded_.resize(k_.body.size());
     nest_.for_each_child(place, [&](std::size_t child) { stage(child); });
@@ -44860,8 +44858,7 @@ class NestVerifier {
               "one number from lanes that differ");
     }
     if (inst.prim == Prim::gather) require(!has_check_[id] || at_.checked[id], place, "an index that is not checked");
-    if (reads_memory(inst.prim))
-      require(!written_[k_.accesses[inst.access].operand], place, "reads an operand after it was written");
+    if (reads_memory(inst.prim)) require(!may_be_written(inst.access), place, "reads an operand after it was written");
     at_.known[id] = Known::yes;
   }
 
@@ -44905,6 +44902,20 @@ class NestVerifier {
     at_.known[buffer.value] = kept.known;
   }
 
+  /// Whether an earlier store wrote the operand, or one that the memory plan may lay in its memory: of equal elements at
+  /// equal strides.
+  bool may_be_written(std::uint16_t access) const {
+    const Access& read = k_.accesses[access];
+    for (std::size_t s = 0; s < stored_.size(); ++s) {
+      if (!stored_[s]) continue;
+      const Access& store = k_.accesses[k_.stores[s].access];
+      const bool shares = size_of(k_.operands[store.operand].dtype) == size_of(k_.operands[read.operand].dtype) &&
+                          store.stride == read.stride;
+      if (store.operand == read.operand || shares) return true;
+    }
+    return false;
+  }
+
   void store(std::size_t place) {
     const std::uint16_t number = nest_.nodes[place].first;
     const Store& s = k_.stores[number];
@@ -44914,7 +44925,6 @@ class NestVerifier {
     require(is_known(s.value), place, "stores a value that is not there yet");
     require(at_.blocks == 0 && at_.points == (is_inner ? all_ : parallel_), place, "not once at each of its points");
     stored_[number] = true;
-    written_[k_.accesses[s.access].operand] = true;
   }
 
   const LoopNest& nest_;
@@ -44927,7 +44937,7 @@ class NestVerifier {
   int stage_ = 0, steps_ = 0;
   std::vector<std::size_t> folds_;  // those around this place
   std::vector<Kept> kept_;
-  SmallVector<bool, 64> stored_, written_;  // stores; operands
+  SmallVector<bool, 64> stored_;  // stores
   SmallVector<bool, 256> folded_;
 };
 
