@@ -6,6 +6,7 @@
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.ipp>
 #include <sinter/backend/x86/contraction/contraction.ipp>
+#include <sinter/backend/x86/contraction/convolution.ipp>
 #include <sinter/backend/x86/contraction/epilogue.ipp>
 #include <sinter/backend/x86/contraction/micro.ipp>
 #include <sinter/backend/x86/contraction/pack.ipp>

@@ -244,7 +244,13 @@ inline Graph decompose_all(const Graph& graph) {
   }));
 }
 SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) {
-  return backend == "eager" ? decompose_all(graph) : run_pipeline(graph);
+  if (backend == "eager") return decompose_all(graph);
+  PipelineOptions options;
+  if (backend != "aot_eager")
+    options.keep = [backends = backends_for(backend, Device::cpu())](const Graph& whole, const Node& node) {
+      return find_intrinsic(whole, node, backends).intrinsic != nullptr;
+    };
+  return run_pipeline(graph, options);
 }
 }  // namespace jit_detail
 

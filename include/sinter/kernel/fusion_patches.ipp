@@ -30,14 +30,12 @@ inline constexpr KindRow kind_rows[] = {
 };
 
 inline NodeKind kind_of(const Node& graph_node) {
-  if (graph_node.op->run_on_host != nullptr) return NodeKind::host;
+  if (graph_node.op->run_on_host != nullptr || graph_node.op->kind == OpKind::composite) return NodeKind::host;
   if (graph_node.op->kind == OpKind::elementwise) return NodeKind::map;
   if (graph_node.op->kind == OpKind::reduction) return NodeKind::reduce;
   for (const KindRow& row : kind_rows)
     if (row.name == graph_node.op->name) return row.kind;
-  throw InternalError("kernels: no rule for the op '" + std::string(graph_node.op->name) +
-                          (graph_node.op->kind == OpKind::composite ? "'; it must be decomposed before" : "'"),
-                      graph_node.where);
+  throw InternalError("kernels: no rule for the op '" + std::string(graph_node.op->name) + "'", graph_node.where);
 }
 
 inline constexpr int max_patch_reads = 48;  // guarded loads that one patch may cause, in all kernels together

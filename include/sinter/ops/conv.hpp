@@ -9,6 +9,8 @@ SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 /// The batch joins the images' own first axis; weights for each example go through the decomposition.
 Batched batch_images(const BatchArgs& args);
+/// Of a conv2d: one product of matrices for each image, with the positions as they lie.
+bool sees_single_elements(const Shape& weight, const Attrs& attrs);
 }  // namespace ops_detail
 
 namespace ops {

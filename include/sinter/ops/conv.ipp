@@ -3,6 +3,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/ops/conv.hpp>
+#include <sinter/ops/convolution.hpp>
 #include <sinter/ops/view.hpp>
 
 SINTER_NAMESPACE_BEGIN
@@ -96,6 +97,13 @@ inline Val conv_image_gradient(Val dout, Val weight, const ConvNumbers& conv, co
   return slice(conv2d(bordered, mirrored(weight)), crop_starts, crop_ends, {1, 1, 1, 1});
 }
 
+SINTER_DECL bool sees_single_elements(const Shape& weight, const Attrs& attrs) {
+  const ConvNumbers conv(weight, attrs);
+  bool is_so = true;
+  for (std::size_t i = 0; i < 2; ++i) is_so &= conv.kernel[i] == 1 && conv.stride[i] == 1 && conv.padding[i] == 0;
+  return is_so;
+}
+
 SINTER_DECL Batched batch_images(const BatchArgs& a) {
   if (a.in.size() > 1 && a.is_batched(1)) return {};
   const Shape shape = a.in[0].shape();  // [batch, n, c, h, w]
@@ -133,6 +141,12 @@ SINTER_DECL Type Conv2d::infer(const InferArgs& args) {
 SINTER_DECL Val Conv2d::decompose(const DecomposeArgs& args) {
   const Val weight = args.in[1];
   const Shape shape = weight.shape();
+  if (ops_detail::sees_single_elements(shape, args.attrs)) {
+    const Shape image = args.in[0].shape();
+    const Val product = matmul(expand(reshape(weight, {1, shape[0], shape[1]}), {image[0], shape[0], shape[1]}),
+                               reshape(args.in[0], {image[0], image[1], image[2] * image[3]}));
+    return reshape(product, {image[0], shape[0], image[2], image[3]});
+  }
   Shape positions;
   const Val rows = ops_detail::window_rows(args.in[0], ops_detail::ConvNumbers(shape, args.attrs), positions);
   const Val product = matmul(rows, transpose(reshape(weight, {shape[0], shape[1] * shape[2] * shape[3]})));
@@ -146,10 +160,11 @@ SINTER_DECL ValList Conv2d::vjp(const VjpArgs& a) {
   Val dx, dweight;
   if (a.needs(0)) dx = ops_detail::conv_image_gradient(a.dout, weight, conv, x.shape());
   if (a.needs(1)) {
-    Shape positions;
-    const Val rows = ops_detail::window_rows(x, conv, positions);
-    const Val outputs = reshape(permute(a.dout, {0, 2, 3, 1}), {positions.numel(), shape[0]});
-    dweight = reshape(matmul(transpose(outputs), rows), shape);
+    using Gradient = ConvolutionWeightGradient;
+    const Shape border{conv.padding[0], conv.padding[1]};
+    dweight = apply(op_info<Gradient>, {x, permute(a.dout, {1, 0, 2, 3})},
+                    Attrs{.shape = shape}.with(Gradient::stride, a.attrs[stride]).with(Gradient::dilation, {1, 1})
+                        .with(Gradient::low, border).with(Gradient::high, border));
   }
   return {dx, dweight};
 }

@@ -7,17 +7,31 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// convolution(x [n, c, s...], weight [o, c / groups, k...]) with `low` and `high` zeros around each axis s. One matrix
-/// product for each group over the windows as rows; where each channel is a group, a sum over its windows.
-struct Convolution {
-  static constexpr OpInfo info{.name = "convolution", .arity = 2, .kind = OpKind::composite};
+/// Of each axis, and how many groups the channels are in.
+struct ConvolutionAttributes {
   static constexpr OpAttr<IntVector> stride{"stride", 0}, dilation{"dilation", 1};
   static constexpr OpAttr<Shape> low{"low", 0}, high{"high", 1};
   static constexpr OpAttr<std::int64_t> groups{"groups", 0, 1};
   static constexpr auto attributes = attribute_list(stride, dilation, low, high, groups);
+};
+
+/// convolution(x [n, c, s...], weight [o, c / groups, k...]) with `low` and `high` zeros around each axis s. One matrix
+/// product for each group over the windows as rows; where each channel is a group, a sum over its windows.
+struct Convolution : ConvolutionAttributes {
+  static constexpr OpInfo info{.name = "convolution", .arity = 2, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);
+};
+
+/// The gradient of a convolution by its weight, which is attrs.shape: of x [n, c, s...] and the result's gradient with
+/// the channels in front, [o, n, positions...]. One matrix product for each group.
+struct ConvolutionWeightGradient : ConvolutionAttributes {
+  static constexpr OpInfo info{.name = "convolution_weight_gradient", .arity = 2, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::shape, stride, dilation, low, high, groups);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
 };
 
 /// The adjoint of windows: elements [positions..., sizes...] added up where they came from, in attrs.shape.

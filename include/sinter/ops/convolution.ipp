@@ -14,7 +14,7 @@ inline std::int64_t kernel_reach(std::int64_t taps, std::int64_t dilation) { ret
 
 /// [n, c, positions..., taps...].
 inline Val convolution_windows(Val x, const Shape& weight, const Attrs& attrs) {
-  using Op = ops::Convolution;
+  using Op = ops::ConvolutionAttributes;
   Shape low{0, 0}, high{0, 0};
   IntVector axes, reach, every(as_index(2 * x.rank() - 2), 1);
   bool is_dilated = false;
@@ -29,6 +29,26 @@ inline Val convolution_windows(Val x, const Shape& weight, const Attrs& attrs) {
   }
   const Val seen = windows(pad(x, low, high, 0), axes, reach, attrs[Op::stride]);
   return is_dilated ? slice(seen, zero_starts(seen.rank()), seen.shape(), every) : seen;
+}
+
+/// The windows as rows, [groups, positions, inputs * taps], positions of all images. `seen` is [n, c, positions...,
+/// taps...].
+inline Val window_rows(Val seen, const Shape& weight, std::int64_t groups) {
+  const int axes = weight.rank() - 2;
+  IntVector order{1, 0};  // [c, n, positions..., taps...]: channels in front, to be cut into groups
+  for (int i = 2; i < seen.rank(); ++i) order.push_back(i);
+  Dim positions = seen.shape()[0], taps = 1;
+  for (int i = 0; i < axes; ++i) {
+    positions = positions * seen.shape()[2 + i];
+    taps = taps * weight[2 + i];
+  }
+  const Val cut = reshape(permute(seen, order), {groups, weight[1], positions, taps});
+  return reshape(permute(cut, {0, 2, 1, 3}), {groups, positions, weight[1] * taps});
+}
+
+/// Is each channel a group, with one output?
+inline bool is_depthwise(const Shape& weight, std::int64_t groups) {
+  return groups > 1 && is_one(weight[1]) && weight[0] == Dim(groups);
 }
 
 /// Each channel by itself: the windows times its weights, summed.
@@ -96,23 +116,12 @@ SINTER_DECL Val Convolution::decompose(const DecomposeArgs& args) {
   const std::int64_t parts = args.attrs[groups];
   const int axes = weight.rank() - 2;
   const Val seen = ops_detail::convolution_windows(args.in[0], shape, args.attrs);
-  if (parts > 1 && ops_detail::is_one(shape[1]) && shape[0] == Dim(parts))
-    return ops_detail::convolve_channels(seen, weight);
-  IntVector order;  // [c, n, positions..., taps...]: channels in front, to be cut into groups
-  order.push_back(1);
-  order.push_back(0);
-  for (int i = 2; i < seen.rank(); ++i) order.push_back(i);
-  Dim positions = seen.shape()[0], taps = 1;
-  for (int i = 0; i < axes; ++i) {
-    positions = positions * seen.shape()[2 + i];
-    taps = taps * shape[2 + i];
-  }
-  const Dim outputs = shape[0] / Dim(parts), inputs = shape[1];
-  const Val cut = reshape(permute(seen, order), {parts, inputs, positions, taps});
-  const Val rows = reshape(permute(cut, {0, 2, 1, 3}), {parts, positions, inputs * taps});
-  const Val columns = transpose(reshape(weight, {parts, outputs, inputs * taps}));
+  if (ops_detail::is_depthwise(shape, parts)) return ops_detail::convolve_channels(seen, weight);
+  const Val rows = ops_detail::window_rows(seen, shape, parts);
+  const Dim positions = rows.shape()[1], inputs_and_taps = rows.shape()[2], outputs = shape[0] / Dim(parts);
+  const Val columns = transpose(reshape(weight, {parts, outputs, inputs_and_taps}));
   const Val product =
-      parts == 1 ? matmul(reshape(rows, {positions, inputs * taps}), reshape(columns, {inputs * taps, outputs}))
+      parts == 1 ? matmul(reshape(rows, {positions, inputs_and_taps}), reshape(columns, {inputs_and_taps, outputs}))
                  : matmul(rows, columns);  // [groups, positions, outputs]
   const Val joined = permute(reshape(product, {parts, positions, outputs}), {1, 0, 2});
   Shape spread{seen.shape()[0]};
@@ -123,6 +132,114 @@ SINTER_DECL Val Convolution::decompose(const DecomposeArgs& args) {
   }
   spread.push_back(shape[0]);
   return permute(reshape(joined, spread), channels_second);
+}
+
+}  // namespace ops
+
+namespace ops_detail {
+
+/// weight [o, c / groups, taps...] of the convolution that takes gradients of the result to those of x: mirrored, with
+/// inputs and outputs of each group exchanged.
+inline Val adjoint_weight(Val weight, std::int64_t groups) {
+  const Shape shape = weight.shape();
+  Shape cut{groups, shape[0] / Dim(groups), shape[1]}, joined{shape[1] * Dim(groups), shape[0] / Dim(groups)};
+  std::int64_t taps = 1;
+  IntVector order{0, 2, 1};
+  for (int i = 2; i < shape.rank(); ++i) {
+    taps *= shape[i].value();
+    cut.push_back(shape[i]);
+    joined.push_back(shape[i]);
+    order.push_back(i + 1);
+  }
+  if (taps > 1) {
+    const Val backwards = static_cast<double>(taps - 1) - iota(weight, {taps}, 0, DType::i64);
+    weight = take(reshape(weight, {shape[0], shape[1], taps}), backwards, 2);
+  }
+  return reshape(permute(reshape(weight, cut), order), joined);
+}
+
+/// The result's gradient spread by the stride and bordered, convolved with the mirrored weight. Padding beyond what the
+/// kernel reaches is cropped away again; one that is no number is first taken for a part of the image.
+inline Val convolution_image_gradient(Val dout, Val weight, const Shape& image, const Attrs& attrs) {
+  using Op = ops::Convolution;
+  const Shape kernel = weight.shape();
+  Shape spread{image[0], kernel[0]}, starts{0, 0}, crop_starts{0, 0}, crop_ends{image[0], image[1]}, none;
+  IntVector steps{1, 1}, ones;
+  for (int i = 2; i < image.rank(); ++i) {
+    const auto k = as_index(i - 2);
+    const Dim low = attrs[Op::low][i - 2], high = attrs[Op::high][i - 2];
+    const bool is_known = low.is_static() && high.is_static();
+    const std::int64_t reach = kernel_reach(kernel[i].value(), attrs[Op::dilation][k]) - 1,
+                       border = reach - (is_known ? low.value() : 0), cropped = std::max<std::int64_t>(-border, 0),
+                       cropped_above = std::max<std::int64_t>((is_known ? high.value() : 0) - reach, 0);
+    const Dim extent = is_known ? image[i] : image[i] + low + high;
+    spread.push_back(extent + Dim(cropped + cropped_above + reach));
+    starts.push_back(border + cropped);
+    steps.push_back(attrs[Op::stride][k]);
+    crop_starts.push_back(is_known ? Dim(cropped) : low);
+    crop_ends.push_back(crop_starts[i] + image[i]);
+    none.push_back(0);
+    ones.push_back(1);
+  }
+  const Val bordered = place(dout, spread, starts, steps);
+  Attrs own = attrs;
+  own.set(Op::stride, ones);
+  own.set(Op::low, none);
+  own.set(Op::high, none);
+  const Val whole = apply(op_info<Op>, {bordered, adjoint_weight(weight, attrs[Op::groups])}, std::move(own));
+  return slice(whole, crop_starts, crop_ends, IntVector(as_index(image.rank()), 1));
+}
+
+/// Sums over the positions of each channel.
+inline Val depthwise_weight_gradient(Val x, Val dout, const Shape& weight, const Attrs& attrs) {
+  const Val seen = convolution_windows(x, weight, attrs);  // [n, c, positions..., taps...]
+  Shape shape = dout.shape();
+  IntVector summed{0};
+  for (int i = 2; i < weight.rank(); ++i) {
+    shape.push_back(1);
+    summed.push_back(i);
+  }
+  return reshape(sum(seen * reshape(dout, shape), summed), weight);
+}
+
+inline Val convolution_weight_gradient(Val x, Val dout, const Shape& weight, const Attrs& attrs) {
+  using Op = ops::ConvolutionAttributes;
+  if (is_depthwise(weight, attrs[Op::groups])) return depthwise_weight_gradient(x, dout, weight, attrs);
+  IntVector channels_first{1, 0};
+  for (int i = 2; i < dout.rank(); ++i) channels_first.push_back(i);
+  Attrs own = attrs;
+  own.shape = weight;
+  return apply(op_info<ops::ConvolutionWeightGradient>, {x, permute(dout, channels_first)}, std::move(own));
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL ValList Convolution::vjp(const VjpArgs& a) {
+  const Val x = a.in[0], weight = a.in[1];
+  return {a.needs(0) ? ops_detail::convolution_image_gradient(a.dout, weight, x.shape(), a.attrs) : Val{},
+          a.needs(1) ? ops_detail::convolution_weight_gradient(x, a.dout, weight.shape(), a.attrs) : Val{}};
+}
+
+SINTER_DECL Type ConvolutionWeightGradient::infer(const InferArgs& args) {
+  ops_detail::require_floating(args);
+  ops_detail::require_same_dtype(args);
+  const Shape &x = args.in[0].shape, &dout = args.in[1].shape, &weight = args.attrs.shape;
+  ensure(x.rank() >= 3 && dout.rank() == x.rank() && weight.rank() == x.rank(),
+         "convolution_weight_gradient: x, gradient and weight have other ranks");
+  return ops_detail::with_shape(args, weight);
+}
+
+SINTER_DECL Val ConvolutionWeightGradient::decompose(const DecomposeArgs& args) {
+  const Shape& weight = args.attrs.shape;
+  const std::int64_t parts = args.attrs[groups];
+  const Val seen = ops_detail::convolution_windows(args.in[0], weight, args.attrs),
+            rows = ops_detail::window_rows(seen, weight, parts);
+  const Dim outputs = weight[0] / Dim(parts), positions = rows.shape()[1], columns = rows.shape()[2];
+  if (parts == 1)
+    return reshape(matmul(reshape(args.in[1], {outputs, positions}), reshape(rows, {positions, columns})), weight);
+  return reshape(matmul(reshape(args.in[1], {parts, outputs, positions}), rows), weight);
 }
 
 /// The batch joins the first axis of x; weights for each example make groups of their own.

@@ -58,7 +58,7 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Sort, ops::Topk, ops::OrderStatistic, ops::Searchsorted, ops::Nonzero, ops::Unique,
     // view, join
     ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
-    ops::Flip, ops::Convolution, ops::SumWindows,
+    ops::Flip, ops::Convolution, ops::ConvolutionWeightGradient, ops::SumWindows,
     // region, matmul, take, random
     ops::CustomDerivative, ops::Barrier, ops::To, ops::Region, ops::Matmul, ops::Take, ops::Scatter, ops::ScatterAdd,
     ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,

@@ -6,12 +6,13 @@
 #include <sinter/graph/graph.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 SINTER_NAMESPACE_BEGIN
 
 struct Decompose {
-  bool (*keep)(const Node& node) = nullptr;  // null: nothing is kept
+  std::function<bool(const Graph& graph, const Node& node)> keep = nullptr;  // null: nothing is kept
   /// Within a trace extents may be equal by a guard only, as s1 and 8; a composite whose parts would then have another
   /// type is kept. Afterwards equal extents are the same, and another type is a fault.
   enum class Symbols : std::uint8_t { solved, unsolved };

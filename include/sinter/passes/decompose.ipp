@@ -16,9 +16,9 @@ namespace passes_detail {
 
 inline constexpr int deepest_decomposition = 16;
 
-inline bool is_decomposed(const Decompose& pass, const Node& node) {
+inline bool is_decomposed(const Decompose& pass, const Graph& graph, const Node& node) {
   return node.op->kind == OpKind::composite && node.op->decompose != nullptr &&
-         (pass.keep == nullptr || !pass.keep(node));
+         (pass.keep == nullptr || !pass.keep(graph, node));
 }
 
 /// Products are computed in the dtype that kernels compute in, whose blocks back ends know.
@@ -68,7 +68,7 @@ inline Graph decompose_once(const Decompose& pass, const Graph& graph, bool& has
       const Value to = moved[as_index(v.node)];
       inputs.push_back({to.node, to.result + v.result});
     }
-    const Value made = is_decomposed(pass, node) ? decompose_node(pass, builder, node, inputs)
+    const Value made = is_decomposed(pass, graph, node) ? decompose_node(pass, builder, node, inputs)
                        : is_narrow_product(node) ? widen_product(builder, node, inputs)
                                                  : Value{};
     has_changed |= static_cast<bool>(made);
@@ -86,7 +86,7 @@ SINTER_DECL Graph Decompose::operator()(const Graph& graph) const {
   using namespace passes_detail;
   auto has_composite = [&](const Graph& g) {
     return std::any_of(g.nodes().begin(), g.nodes().end(),
-                       [&](const Node& n) { return is_decomposed(*this, n) || is_narrow_product(n); });
+                       [&](const Node& n) { return is_decomposed(*this, g, n) || is_narrow_product(n); });
   };
   Graph current = graph;
   for (int round = 0; has_composite(current); ++round) {

@@ -21,7 +21,7 @@ SINTER_NAMESPACE_BEGIN
 
 struct PipelineOptions {
   /// Composites that stay whole because a kernel of their own waits for them; null: none.
-  bool (*keep)(const Node& node) = nullptr;
+  std::function<bool(const Graph& graph, const Node& node)> keep = nullptr;
   /// Verifies the graph before the first pass and after each.
   bool checks = Context::get().checks;
   /// Called with each graph after a pass: the pass that made it and the seconds that it took.

@@ -9,6 +9,7 @@
 #include <sinter/kernel/kernel.hpp>
 #include <sinter/kernel/limits.hpp>
 #include <sinter/tensor/device.hpp>
+#include <sinter/tensor/shape.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -18,6 +19,10 @@
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
+
+class Graph;
+struct Attrs;
+struct Node;
 
 /// A kernel bound to extents. Made once per Frame; not to be run by two threads at once.
 class Launch {
@@ -68,6 +73,10 @@ class Executable {
   virtual std::string listing() const { return {}; }
 };
 
+/// An operation that a back end computes whole, for operands of these types (extents known): the operation's operands,
+/// row-major without gaps, then its results. Null: it does not after all.
+using Intrinsic = std::unique_ptr<Launch> (*)(const Attrs& attrs, std::span<const Type> types);
+
 /// Makes kernels run. Its functions may be called by several threads at once.
 class Backend {
  public:
@@ -84,6 +93,9 @@ class Backend {
   /// Null: declined; `why_declined` (if not null) receives the reason, and the next back end is asked.
   virtual std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                                     std::string* why_declined = nullptr) = 0;
+  /// How it computes the operation of a graph's node whole, where that beats the kernels of what it is made of. Null: it
+  /// does not. Launches throw nothing.
+  virtual Intrinsic intrinsic(const Graph&, const Node&) const { return nullptr; }
   /// Code is made for the extents by Executable::bind, so that binding many at once is worth it.
   virtual bool compiles_when_bound() const { return false; }
   /// May this launch be one of a group?

@@ -17,6 +17,7 @@ class Plan;
 
 struct HostOp {
   void (*run)(HostCall& call) = nullptr;
+  Intrinsic intrinsic = nullptr;  // then it has no `run`
   SharedAttrs attrs;
   Location where;
   std::size_t inputs = 0;    // the operands are these, then the results
@@ -27,7 +28,7 @@ struct HostOp {
   std::vector<std::shared_ptr<const Plan>> bodies;  // of attrs.bodies; outputs in memory of their own
 };
 
-/// What the fusion node does, with the layouts of its operands. Bodies are the caller's to add.
+/// What the fusion node does, with the layouts of its operands. Bodies and an intrinsic are the caller's to add.
 HostOp make_host_op(const FusionGraph& nodes, int node);
 /// run() throws whatever the op throws.
 std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols);

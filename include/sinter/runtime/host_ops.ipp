@@ -71,6 +71,29 @@ class HostLaunch : public Launch, protected HostCall {
   std::vector<Ref<Storage>> scratch_;
   std::vector<FrameLease> frames_;  // of the bodies that this run has called
 };
+
+/// A back end's own launch, given where the operands begin.
+class IntrinsicLaunch final : public Launch {
+ public:
+  IntrinsicLaunch(const HostOp& op, std::span<const std::int64_t> symbols) : operands_(op.types.size()) {
+    std::vector<Type> types = op.types;
+    for (Type& type : types)
+      for (int axis = 0; axis < type.shape.rank(); ++axis) type.shape.set(axis, type.shape[axis].evaluate(symbols));
+    for (std::size_t i = 0; i < op.inputs; ++i)
+      offsets_.push_back(op.offsets[i].evaluate(symbols) * size_of(op.types[i].dtype));
+    offsets_.resize(op.types.size());
+    launch_ = op.intrinsic(*op.attrs, types);
+  }
+  void run(void* const* operands) override {
+    for (std::size_t i = 0; i < operands_.size(); ++i) operands_[i] = static_cast<char*>(operands[i]) + offsets_[i];
+    launch_->run(operands_.data());
+  }
+
+ private:
+  std::vector<std::int64_t> offsets_;  // bytes
+  std::vector<void*> operands_;
+  std::unique_ptr<Launch> launch_;
+};
 }  // namespace runtime_detail
 
 SINTER_DECL HostOp make_host_op(const FusionGraph& nodes, int node) {
@@ -97,6 +120,7 @@ SINTER_DECL HostOp make_host_op(const FusionGraph& nodes, int node) {
 }
 
 SINTER_DECL std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols) {
+  if (op.intrinsic != nullptr) return std::make_unique<runtime_detail::IntrinsicLaunch>(op, symbols);
   return std::make_unique<runtime_detail::HostLaunch>(op, symbols);
 }
 

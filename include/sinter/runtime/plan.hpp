@@ -180,7 +180,15 @@ class Plan {
   PerThread<IdleFrames> idle_;
 };
 
-/// Fuses, lowers and compiles a graph of primitive ops. Throws InternalError for composites.
+/// The first of the back ends that computes the node's operation whole.
+struct IntrinsicOf {
+  Intrinsic intrinsic = nullptr;
+  const Backend* backend = nullptr;
+};
+IntrinsicOf find_intrinsic(const Graph& graph, const Node& node, std::span<Backend* const> backends);
+
+/// Fuses, lowers and compiles a graph of primitive ops, and of composites that a back end computes whole; others are
+/// decomposed.
 std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options);
 /// When the plan of a graph on the host would run its nodes and what it would hold, symbols at their hints. Compiles
 /// nothing.

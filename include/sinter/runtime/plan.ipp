@@ -11,6 +11,7 @@
 #include <sinter/kernel/fusion_node.hpp>
 #include <sinter/kernel/lowering.hpp>
 #include <sinter/ops/take.hpp>
+#include <sinter/passes/decompose.hpp>
 #include <sinter/runtime/graph_devices.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
 #include <sinter/runtime/partition_plan.hpp>
@@ -18,6 +19,23 @@
 #include <algorithm>
 
 SINTER_NAMESPACE_BEGIN
+
+namespace runtime_detail {
+/// A composite that none of the back ends computes whole.
+inline bool has_foreign_composite(const Graph& graph, std::span<Backend* const> backends) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+    return node.op->kind == OpKind::composite && node.op->run_on_host == nullptr &&
+           find_intrinsic(graph, node, backends).intrinsic == nullptr;
+  });
+}
+}  // namespace runtime_detail
+
+SINTER_DECL IntrinsicOf find_intrinsic(const Graph& graph, const Node& node, std::span<Backend* const> backends) {
+  for (const Backend* backend : backends)
+    if (backend->device() == node.types[0].device)
+      if (const Intrinsic intrinsic = backend->intrinsic(graph, node)) return {intrinsic, backend};
+  return {};
+}
 
 class PlanBuilder {
  public:
@@ -176,6 +194,16 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     const int node = group.members[0].node;
     step.host = make_host_op(nodes_, node);
     step.backend = "host";
+    if (step.host->run == nullptr) {
+      const IntrinsicOf found = find_intrinsic(graph_, *nodes_.graph_node(node), options_.backends);
+      if (found.intrinsic == nullptr)
+        throw InternalError("kernels: no rule for the op '" + std::string(nodes_.graph_node(node)->op->name) +
+                                "'; it must be decomposed before",
+                            nodes_.graph_node(node)->where);
+      step.host->intrinsic = found.intrinsic;
+      step.backend = found.backend->name();
+      step.name = nodes_.graph_node(node)->op->name;
+    }
     for (const std::int32_t input : nodes_[node].inputs)
       step.operands.push_back(memory_.buffer_of[as_index(nodes_.layout_of(input)->owner)]);
     for (const FusionMember& member : group.members) step.operands.push_back(memory_.buffer_of[as_index(member.node)]);
@@ -200,7 +228,8 @@ SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
   }
   for (PlanOutput& output : plan_->outputs_) output.outlives_failure = true;
   for (auto step = plan_->steps_.rbegin(); step != plan_->steps_.rend(); ++step) {
-    if (!step->host && !checks_indices(step->kernel)) continue;
+    const bool may_fail = step->host ? step->host->intrinsic == nullptr : checks_indices(step->kernel);
+    if (!may_fail) continue;
     for (auto earlier = step; earlier != plan_->steps_.rend(); ++earlier)
       for (const BufferRef& operand : earlier->operands)
         if (operand.kind == BufferKind::output) plan_->outputs_[as_index(operand.index)].outlives_failure = false;
@@ -265,13 +294,19 @@ SINTER_DECL MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& op
   ensure(first_device_of(graph, options.output_devices) == Device::cpu(), "timeline: plans of the host only");
   PlanOptions measured = options;
   measured.with_code = false;
+  ensure(!runtime_detail::has_foreign_composite(graph, options.backends), "timeline: a composite that is not kept");
   PlanBuilder builder(graph, measured);
   builder.run();
   return builder.timeline();
 }
 
 SINTER_DECL std::shared_ptr<Plan> build_part_plan(const Graph& graph, const PlanOptions& options) {
-  return PlanBuilder(graph, options).run();
+  if (!runtime_detail::has_foreign_composite(graph, options.backends)) return PlanBuilder(graph, options).run();
+  // Kept for the host, and now on another device: the body of a loop, say.
+  const Graph decomposed = Decompose{[&](const Graph& whole, const Node& node) {
+    return find_intrinsic(whole, node, options.backends).intrinsic != nullptr;
+  }}(graph);
+  return PlanBuilder(decomposed, options).run();
 }
 
 SINTER_DECL std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options) {

@@ -30,6 +30,7 @@ class X86Backend final : public Backend {
   std::vector<Schedule> schedules(const Kernel& kernel) const override;
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                             std::string* why_declined = nullptr) override;
+  Intrinsic intrinsic(const Graph& graph, const Node& node) const override;
   std::optional<Isa> isa() const { return isa_; }
 
  private:

@@ -4,6 +4,7 @@
 #include <sinter/backend/x86/backend.hpp>
 
 #include <sinter/backend/x86/contraction/contraction.hpp>
+#include <sinter/backend/x86/contraction/convolution.hpp>
 #include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/backend/x86/nest/prepare.hpp>
 #include <sinter/backend/x86/scatter/scatter.hpp>
@@ -68,6 +69,10 @@ SINTER_DECL std::shared_ptr<const Executable> X86Backend::compile(const Kernel& 
   if (kernel.kind == KernelKind::scatter) return make_scatter_executable(kernel, schedule, *isa_, why_declined);
   return kernel.kind == KernelKind::contraction ? make_contraction_executable(kernel, schedule, *isa_, why_declined)
                                                 : make_loop_executable(kernel, schedule, *isa_, why_declined);
+}
+
+SINTER_DECL Intrinsic X86Backend::intrinsic(const Graph& graph, const Node& node) const {
+  return isa_ ? convolution_intrinsic(graph, node, *isa_) : nullptr;
 }
 
 }  // namespace x86

@@ -20,6 +20,28 @@ namespace x86 {
 /// Schedule: tile_rows and tile_columns bound the register tile, which else follows from the extents.
 std::shared_ptr<const Executable> make_contraction_executable(const Kernel& kernel, const Schedule& schedule, Isa isa,
                                                               std::string* why_declined = nullptr);
+/// Bytes that may be written behind a panel.
+inline constexpr std::size_t panel_slack = 64;
+/// A part of B that a product asks its owner for: rows k to k_end of columns [column, column + columns), `width` of them
+/// side by side in each row of `to`; those beyond `columns` are read and not used.
+struct PanelRequest {
+  std::byte* to;
+  const std::byte* from;  // B's operand, at the batch's beginning
+  std::int64_t column, columns, width, k, k_end;
+};
+/// Makes panels of a B that is not in memory. Called by many threads at once.
+class PanelSource {
+ public:
+  /// Once, before all else: B's columns, and how many of them a panel has.
+  virtual void prepare(std::int64_t columns, std::int64_t width) = 0;
+  virtual void make_panel(const PanelRequest& request) const = 0;
+
+ protected:
+  ~PanelSource() = default;
+};
+/// A plain contraction whose B is made by `source`, which outlives the launch. The sums have the order of all products.
+std::unique_ptr<Launch> make_product_launch(const Kernel& kernel, const BoundGeometry& geometry,
+                                            PanelSource& source, Isa isa);
 /// The default, and other register tiles.
 std::vector<Schedule> contraction_schedules(Isa isa);
 

@@ -140,9 +140,10 @@ class EpilogueCode {
 
 class ContractionLaunch final : public Launch {
  public:
+  /// `source` (null: B is an operand in memory) makes panels of B out of what begins at b_operand's address.
   ContractionLaunch(const Kernel& kernel, const ContractionParts& parts, const ContractionPlan& plan,
-                    const BoundGeometry& geometry, Isa isa, EpilogueCode* code)
-      : plan_(plan) {
+                    const BoundGeometry& geometry, Isa isa, EpilogueCode* code, const PanelSource* source = nullptr)
+      : plan_(plan), source_(source) {
     if (plan_.tiles == 0) return;
     a_operand_ = kernel.accesses[parts.a].operand;
     b_operand_ = kernel.accesses[parts.b].operand;
@@ -165,7 +166,7 @@ class ContractionLaunch final : public Launch {
       // they stay inside a task: unfinished sums have no other place than its scratch.
       pass.k = 0;
       do {
-        pass.k_end = plan_.is_direct ? plan_.end_of_run(pass.k) : plan_.k;
+        pass.k_end = plan_.is_direct && !plan_.keeps_runs_in_task ? plan_.end_of_run(pass.k) : plan_.k;
         const double share = plan_.k == 0 ? 1 : static_cast<double>(pass.k_end - pass.k) / static_cast<double>(plan_.k);
         parallel_for(pass.batches * plan_.blocks * plan_.panels, task_cost() * share,
                      [&](std::int64_t begin, std::int64_t end) { run_tasks(pass, begin, end); });
@@ -273,6 +274,8 @@ class ContractionLaunch final : public Launch {
                 std::int64_t k_end) const {
     const auto* b = static_cast<const std::byte*>(pass.operands[b_operand_]) + plan_.b.offset +
                     batch_offset(plan_.b.batch_stride, index);
+    if (source_ != nullptr)
+      return source_->make_panel({to, b, panel * plan_.width, columns_of(panel), plan_.width, k, k_end});
     pack_panel(to, b + panel * plan_.width * plan_.b.column_stride + k * plan_.b.row_stride, k_end - k,
                columns_of(panel), plan_.width, plan_.b.row_stride, plan_.b.column_stride, plan_.element);
   }
@@ -284,7 +287,7 @@ class ContractionLaunch final : public Launch {
   void run_tasks(const Pass& pass, std::int64_t begin, std::int64_t end) {
     TileScratch& scratch = tile_scratch();
     if (has_scratch_epilogue()) prepare_epilogue(scratch);
-    if (plan_.packs_per_task) scratch.panel.reserve(as_index(plan_.width * plan_.k_run * plan_.element));
+    if (plan_.packs_per_task) scratch.panel.reserve(as_index(plan_.width * plan_.k_run * plan_.element) + panel_slack);
     MicroArgs args;
     args.totals = scratch.totals;
     for (std::size_t i = 0; i < slots_.size(); ++i) args.slot[i].row_stride = slots_[i].view.row_stride;
@@ -468,6 +471,7 @@ class ContractionLaunch final : public Launch {
   }
 
   const ContractionPlan plan_;
+  const PanelSource* const source_;
   std::uint16_t a_operand_ = 0, b_operand_ = 0, c_operand_ = 0;
   int tail_lanes_ = 0;
   MicroFunction functions_[2][2][2] = {};  // [goes on in a group][one row more][last panel]
@@ -511,6 +515,17 @@ class ContractionExecutable final : public Executable {
 };
 
 }  // namespace x86_contraction_detail
+
+SINTER_DECL std::unique_ptr<Launch> make_product_launch(const Kernel& kernel, const BoundGeometry& geometry,
+                                                        PanelSource& source, Isa isa) {
+  using namespace x86_contraction_detail;
+  std::optional<ContractionParts> parts = split_contraction(kernel, nullptr);
+  ensure(parts && parts->is_plain && !parts->needs_epilogue, "product: not a plain one");
+  parts->b_is_made = true;
+  const ContractionPlan plan = plan_contraction(kernel, *parts, geometry, {}, isa, thread_count());
+  if (plan.tiles != 0) source.prepare(plan.n, plan.width);
+  return std::make_unique<ContractionLaunch>(kernel, *parts, plan, geometry, isa, nullptr, &source);
+}
 
 SINTER_DECL std::shared_ptr<const Executable> make_contraction_executable(const Kernel& kernel,
                                                                           const Schedule& schedule, Isa isa,

@@ -19,6 +19,7 @@ namespace x86 {
 struct ContractionParts {
   DType dtype = DType::f32;
   std::uint16_t a = 0, b = 0;  // accesses of the operands
+  bool b_is_made = false;      // B is not in memory: its owner makes panels of it (PanelSource)
   std::uint16_t store = 0;     // access of the only store, when it stores the contract itself
   bool is_plain = false;       // ... which is so
   bool needs_epilogue = true;  // false: every geometry can store straight from the micro-kernel
@@ -60,6 +61,7 @@ struct ContractionPlan {
   bool packs_b = false;
   bool packs_per_task =
       false;  // each task packs its own panel, which then stays in its core's L2; else all are packed before
+  bool keeps_runs_in_task = false;  // a task does all runs of k: making a panel of B costs more than reading sums again
   bool prefetches_a = false, prefetches_b = false;
   bool b_is_shared = false;                                 // B is the same in every batch
   std::int64_t width = 1;                                   // columns of a full panel

@@ -195,7 +195,8 @@ inline void set_tiles(ContractionPlan& p, std::int64_t rows, std::int64_t width)
 }
 
 /// Products with a vector have methods of their own.
-inline void choose_method(ContractionPlan& p) {
+inline void choose_method(ContractionPlan& p, bool b_is_made) {
+  if (b_is_made) return;
   constexpr std::int64_t in_cache_bytes = 1 << 19;
   const bool is_long_dot = p.k >= 2 * product_sum_block && p.b.row_stride == p.element;
   if (p.n == 1 && (p.m > 1 || is_long_dot) && p.a.column_stride == p.element) p.method = ProductMethod::dots_of_a;
@@ -261,13 +262,13 @@ inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
 
 /// B is packed where its columns are not adjacent, or where it is too large for L2 and read for more than a few rows.
 /// Narrow panels (AVX2) use one cache line of each row, so there rows that lie far apart are enough of a reason.
-inline void choose_packing(ContractionPlan& p, Isa isa) {
+inline void choose_packing(ContractionPlan& p, bool b_is_made, Isa isa) {
   constexpr std::int64_t few_rows = 32, many_rows = 96, far_apart = 1024;
   const bool has_unit_columns = p.b.column_stride == p.element || p.n == 1;
   const bool is_large = p.n * p.k * p.element > l2_bytes() / 4 * 5,
              is_scattered = isa == Isa::avx2 && p.b.row_stride > far_apart;
-  p.packs_b = p.method == ProductMethod::tiles &&
-              (!has_unit_columns || (is_large && p.m > few_rows) || (is_scattered && p.m >= many_rows));
+  p.packs_b = b_is_made || (p.method == ProductMethod::tiles && (!has_unit_columns || (is_large && p.m > few_rows) ||
+                                                                 (is_scattered && p.m >= many_rows)));
   p.prefetches_a = p.walk == AWalk::unit_row && p.a.column_stride > far_apart;
   p.prefetches_b = !p.packs_b && p.b.row_stride > far_apart && p.m > 1;
   p.b_is_shared = std::all_of(p.b.batch_stride.begin(), p.b.batch_stride.begin() + p.batch_axes,
@@ -275,12 +276,16 @@ inline void choose_packing(ContractionPlan& p, Isa isa) {
 }
 
 /// Where packed panels go, and for how many batches at once.
-inline void choose_pack_memory(ContractionPlan& p) {
+inline void choose_pack_memory(ContractionPlan& p, bool b_is_made) {
   constexpr std::int64_t elements_at_once = 8 << 20, many_rows = 512;
   p.batches_per_pack = p.batches;
   if (!p.packs_b) return;
   const bool is_packed_once = p.blocks == 1 && (!p.b_is_shared || p.batches == 1);
-  p.packs_per_task = is_packed_once || (p.m / p.blocks >= many_rows);
+  p.packs_per_task = b_is_made || is_packed_once || (p.m / p.blocks >= many_rows);
+  p.keeps_runs_in_task = b_is_made;
+  if (b_is_made && p.k > product_sum_group)  // the sums of groups wait beside those of all batches
+    p.batches_per_pack =
+        std::clamp<std::int64_t>(elements_at_once / std::max<std::int64_t>(p.m * p.panels * p.width, 1), 1, p.batches);
   if (p.packs_per_task) return;
   const std::int64_t one = p.panels * p.panel_bytes();
   if (!p.b_is_shared)
@@ -327,12 +332,12 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
   p.walk = p.a.column_stride == p.element ? AWalk::unit_k
            : p.a.row_stride == p.element  ? AWalk::unit_row
                                           : AWalk::strided;
-  choose_method(p);
-  choose_packing(p, isa);
+  choose_method(p, parts.b_is_made);
+  choose_packing(p, parts.b_is_made, isa);
   choose_tile(p, schedule, isa);
   choose_k_run(p);
   choose_blocks(p, isa, threads);
-  choose_pack_memory(p);
+  choose_pack_memory(p, parts.b_is_made);
   return p;
 }
 

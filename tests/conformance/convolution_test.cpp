@@ -1,0 +1,171 @@
+// Convolutions that the x86 back end computes whole: their bits are those of the products that they are made of,
+// whatever the instruction set, and their values the oracle's. Gradients are adjoint to the convolution.
+#include "../catch.hpp"
+#include "../plan_harness.hpp"
+#include "../sample.hpp"
+
+#include <sinter/graph/builder.hpp>
+#include <sinter/ops/registry.hpp>
+#include <sinter/passes/decompose.hpp>
+
+#ifndef SINTER_NO_X86
+#include <optional>
+#include <random>
+
+using namespace sinter;
+using namespace sinter_test;
+
+namespace {
+
+/// A random convolution of one to three axes.
+struct Problem {
+  DType dtype = DType::f32;
+  Shape x, weight, positions, low, high;
+  IntVector stride, dilation;
+  std::int64_t groups = 1;
+
+  explicit Problem(std::mt19937& random) {
+    const auto draw = [&](int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); };
+    const int axes = draw(1, 3);
+    groups = draw(0, 2) == 0 ? draw(2, 4) : 1;
+    const int channels = draw(0, 19) == 0 ? draw(60, 300) : draw(1, 6), outputs = draw(1, 20);
+    dtype = draw(0, 3) == 0 ? DType::f64 : DType::f32;
+    x = {draw(1, 3), channels * groups};
+    weight = {outputs * groups, channels};
+    for (int i = 0; i < axes; ++i) {
+      const std::int64_t taps = draw(1, 4), apart = draw(1, 2), front = draw(0, 3), back = draw(0, 3), step = draw(1, 3);
+      const std::int64_t reach = (taps - 1) * apart + 1;
+      const std::int64_t extent = std::max<std::int64_t>(1, reach - front - back) + draw(0, i + 1 == axes ? 40 : 9);
+      x.push_back(extent);
+      weight.push_back(taps);
+      low.push_back(front);
+      high.push_back(back);
+      stride.push_back(step);
+      dilation.push_back(apart);
+      positions.push_back((extent + front + back - reach) / step + 1);
+    }
+  }
+
+  Attrs attrs() const {
+    Attrs made;
+    made.set(ops::ConvolutionAttributes::stride, stride);
+    made.set(ops::ConvolutionAttributes::dilation, dilation);
+    made.set(ops::ConvolutionAttributes::low, low);
+    made.set(ops::ConvolutionAttributes::high, high);
+    made.set(ops::ConvolutionAttributes::groups, groups);
+    return made;
+  }
+
+  Graph convolution() const {
+    GraphBuilder builder;
+    const Value image = builder.input({dtype, Device::cpu(), x}), kernel = builder.input({dtype, Device::cpu(), weight});
+    const Val out = apply(op_info<ops::Convolution>, {Val{&builder, image, {}}, Val{&builder, kernel, {}}}, attrs());
+    return builder.finish(std::span(&out.value, 1));
+  }
+
+  Graph weight_gradient() const {
+    GraphBuilder builder;
+    Shape gradient{weight[0], x[0]};
+    for (const Dim extent : positions) gradient.push_back(extent);
+    const Value image = builder.input({dtype, Device::cpu(), x}), dout = builder.input({dtype, Device::cpu(), gradient});
+    Attrs own = attrs();
+    own.shape = weight;
+    const Val out = apply(op_info<ops::ConvolutionWeightGradient>,
+                          {Val{&builder, image, {}}, Val{&builder, dout, {}}}, std::move(own));
+    return builder.finish(std::span(&out.value, 1));
+  }
+};
+
+std::vector<x86::Isa> isas() {
+  const std::optional<x86::Isa> best = x86::detect_isa();
+  if (!best) return {};
+  return *best == x86::Isa::avx512 ? std::vector{x86::Isa::avx2, x86::Isa::avx512} : std::vector{x86::Isa::avx2};
+}
+
+/// The same elements, bit by bit, whole and decomposed; and those of the oracle, for short sums.
+void check_whole(const Graph& graph, x86::X86Backend& backend, bool is_wanted_whole) {
+  const auto inputs = random_inputs(graph);
+  const auto whole = build_plan(graph, fused({&backend, reference()})),
+             apart = build_plan(Decompose{}(graph), fused({&backend, reference()}));
+  INFO(graph.text() << whole->text());
+  const auto found = run(*whole, inputs), wanted = run(*apart, inputs);
+  REQUIRE(found[0].extents == wanted[0].extents);
+  CHECK(found[0].data == wanted[0].data);
+  CHECK(difference(found[0], oracle::evaluate(graph, inputs)[0], 10 * tolerance_of(found[0].dtype)) == "");
+  if (!is_wanted_whole) return;
+  CHECK(kinds(*whole) == "host");
+  CHECK(whole->steps()[0].backend == "x86");
+  CHECK(whole->slots().empty());  // no windows are laid out in memory
+}
+
+}  // namespace
+
+TEST_CASE("convolutions whole have the bits of the products that they are made of") {
+  std::mt19937 random(5);
+  for (std::size_t i = 0; i < 120; ++i) {
+    const Problem problem(random);
+    if (!is_in_sample(i)) continue;
+    for (const x86::Isa isa : isas()) {
+      x86::X86Backend backend(isa);
+      const bool has_one_output = problem.groups > 1 && problem.weight[0] == Dim(problem.groups);
+      check_whole(problem.convolution(), backend, !has_one_output);
+      check_whole(problem.weight_gradient(), backend, true);
+    }
+  }
+}
+
+TEST_CASE("long sums of convolutions have the bits of products") {
+  for (const x86::Isa isa : isas()) {
+    x86::X86Backend backend(isa);
+    std::mt19937 random(1);
+    Problem problem(random);
+    problem.dtype = DType::f32;
+    problem.groups = 1;
+    problem.x = {2, 1030, 5, 4};  // 9270 terms: beyond a group of blocks
+    problem.weight = {17, 1030, 3, 3};
+    problem.low = problem.high = {1, 1};
+    problem.stride = problem.dilation = {1, 1};
+    problem.positions = {5, 4};
+    check_whole(problem.convolution(), backend, true);
+    problem.x = {3, 2, 61, 57};  // 10431 positions
+    problem.weight = {5, 2, 3, 3};
+    problem.positions = {61, 57};
+    check_whole(problem.weight_gradient(), backend, true);
+  }
+}
+
+TEST_CASE("what no back end computes whole is decomposed by the plan") {
+  std::mt19937 random(3);
+  const Graph graph = Problem(random).convolution();
+  const auto plan = build_plan(graph, fused({reference()}));
+  CHECK(kinds(*plan).find("host") == std::string::npos);
+  CHECK(first_difference(*plan, graph, random_inputs(graph)) == "");
+}
+
+TEST_CASE("gradients of convolutions are adjoint to them") {
+  std::mt19937 random(11);
+  for (std::size_t i = 0; i < 60; ++i) {
+    const Problem problem(random);
+    if (!is_in_sample(i)) continue;
+    GraphBuilder builder;
+    const Val x{&builder, builder.input({DType::f64, Device::cpu(), problem.x}), {}},
+        weight{&builder, builder.input({DType::f64, Device::cpu(), problem.weight}), {}};
+    Shape out{problem.x[0], problem.weight[0]};
+    for (const Dim extent : problem.positions) out.push_back(extent);
+    const Val dout{&builder, builder.input({DType::f64, Device::cpu(), out}), {}};
+    const Attrs attrs = problem.attrs();
+    const Val operands[] = {x, weight}, result = apply(op_info<ops::Convolution>, operands, attrs);
+    const ValList gradients = ops::Convolution::vjp(VjpArgs{operands, result, dout, attrs, {}});
+    const Value outputs[] = {sum(result * dout, all_axes(result)).value, sum(gradients[0] * x, all_axes(x)).value,
+                             sum(gradients[1] * weight, all_axes(weight)).value, gradients[0].value};
+    const Graph graph = builder.finish(outputs);
+    const auto inputs = random_inputs(graph, {}, static_cast<unsigned>(i));
+    const auto found = oracle::evaluate(graph, inputs);
+    INFO(graph.text());
+    // It is linear in each operand: <dout, f(x, w)> = <df/dx, x> = <df/dw, w>.
+    CHECK(found[1].data[0] == Approx(static_cast<double>(found[0].data[0])).margin(1e-9));
+    CHECK(found[2].data[0] == Approx(static_cast<double>(found[0].data[0])).margin(1e-9));
+    CHECK(found[3].extents == inputs[0].extents);
+  }
+}
+#endif
