@@ -6,12 +6,13 @@
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.ipp>
 #include <sinter/backend/x86/contraction/contraction.ipp>
-#include <sinter/backend/x86/contraction/convolution.ipp>
 #include <sinter/backend/x86/contraction/epilogue.ipp>
 #include <sinter/backend/x86/contraction/micro.ipp>
 #include <sinter/backend/x86/contraction/pack.ipp>
 #include <sinter/backend/x86/contraction/plan.ipp>
 #include <sinter/backend/x86/contraction/vector.ipp>
+#include <sinter/backend/x86/convolution/convolution.ipp>
+#include <sinter/backend/x86/convolution/depthwise.ipp>
 #include <sinter/backend/x86/machine/assembler.ipp>
 #include <sinter/backend/x86/machine/code_memory.ipp>
 #include <sinter/backend/x86/machine/emitter.ipp>

@@ -4,7 +4,7 @@
 #include <sinter/backend/x86/backend.hpp>
 
 #include <sinter/backend/x86/contraction/contraction.hpp>
-#include <sinter/backend/x86/contraction/convolution.hpp>
+#include <sinter/backend/x86/convolution/convolution.hpp>
 #include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/backend/x86/nest/prepare.hpp>
 #include <sinter/backend/x86/scatter/scatter.hpp>

@@ -11,8 +11,8 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// For conv2d, convolution and its gradient by the weight, of f32 and f64, with the sums of their decompositions, bit by
-/// bit. Null for other nodes, for convolutions where each group has one output, and for those of single elements, which
-/// are products as they are.
+/// bit (but where groups have one channel). Null for other nodes, for convolutions whose groups have several channels and
+/// one output, and for those of single elements, which are products as they are.
 Intrinsic convolution_intrinsic(const Graph& graph, const Node& node, Isa isa);
 
 }  // namespace x86

@@ -2,10 +2,11 @@
 // once for a panel.
 #pragma once
 
-#include <sinter/backend/x86/contraction/convolution.hpp>
+#include <sinter/backend/x86/convolution/convolution.hpp>
 
 #include <sinter/backend/x86/contraction/contraction.hpp>
 #include <sinter/backend/x86/contraction/pack.hpp>
+#include <sinter/backend/x86/convolution/depthwise.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/per_thread.hpp>
 #include <sinter/kernel/kernel.hpp>
@@ -26,22 +27,6 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 namespace x86_convolution_detail {
-
-inline constexpr std::size_t most_axes = 3;
-
-/// The numbers of a convolution, its axes right-aligned: those in front have one position and one tap.
-struct ConvolutionNumbers {
-  std::int64_t images = 1, groups = 1, channels = 1, outputs = 1;  // of a group
-  std::array<std::int64_t, most_axes> extent{1, 1, 1}, positions{1, 1, 1}, taps{1, 1, 1}, stride{1, 1, 1},
-      dilation{1, 1, 1}, low{0, 0, 0};
-  DType dtype = DType::f32;
-
-  std::int64_t element() const { return size_of(dtype); }
-  static std::int64_t product(const std::array<std::int64_t, most_axes>& numbers) {
-    return numbers[0] * numbers[1] * numbers[2];
-  }
-  std::int64_t depth() const { return channels * product(taps); }
-};
 
 /// `out` has the positions in its last axes.
 inline ConvolutionNumbers numbers_of(const Attrs& attrs, const Type& x, const Shape& weight, const Shape& out,
@@ -98,7 +83,7 @@ __attribute__((target("avx2"))) inline void zero_run(std::byte* to, std::int32_t
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_setzero_si256());
 }
 template <class Word>
-inline void copy_every(std::byte* to, const std::byte* from, std::int32_t bytes, std::int64_t step) {
+inline void copy_words(std::byte* to, const std::byte* from, std::int32_t bytes, std::int64_t step) {
   for (std::int32_t at = 0; at < bytes; at += static_cast<std::int32_t>(sizeof(Word)), from += step)
     std::memcpy(to + at, from, sizeof(Word));
 }
@@ -159,8 +144,8 @@ class Windows {
     const std::int64_t step = n_.stride[last] * n_.element();
     if (run.is_zero) zero_run(to, run.bytes);
     else if (step == n_.element()) copy_run(to, channel + run.from, run.bytes);
-    else if (n_.element() == 4) copy_every<float>(to, channel + run.from, run.bytes, step);
-    else copy_every<double>(to, channel + run.from, run.bytes, step);
+    else if (n_.element() == 4) copy_words<float>(to, channel + run.from, run.bytes, step);
+    else copy_words<double>(to, channel + run.from, run.bytes, step);
   }
 
   void find_runs_of_tap(std::int64_t first, std::int64_t count, const Place& tap, std::vector<Run>& runs) const {
@@ -382,6 +367,9 @@ template <Isa isa>
 std::unique_ptr<Launch> launch_convolution(const Attrs& attrs, std::span<const Type> types) {
   return std::make_unique<ConvolutionLaunch>(numbers_of(attrs, types[0], types[1].shape, types[2].shape, false), isa);
 }
+inline std::unique_ptr<Launch> launch_depthwise(const Attrs& attrs, std::span<const Type> types) {
+  return make_depthwise_launch(numbers_of(attrs, types[0], types[1].shape, types[2].shape, false));
+}
 template <Isa isa>
 std::unique_ptr<Launch> launch_weight_gradient(const Attrs& attrs, std::span<const Type> types) {
   return std::make_unique<WeightGradientLaunch>(numbers_of(attrs, types[0], types[2].shape, types[1].shape, false),
@@ -392,11 +380,11 @@ Intrinsic intrinsic_of(const Graph& graph, const Node& node) {
   if (node.op == &op_info<ops::ConvolutionWeightGradient>) return launch_weight_gradient<isa>;
   const bool is_conv2d = node.op == &op_info<ops::Conv2d>;
   if (!is_conv2d && node.op != &op_info<ops::Convolution>) return nullptr;
-  if (!is_conv2d && node.attrs[ops::Convolution::groups] > 1 &&
-      node.types[0].shape[1] == Dim(node.attrs[ops::Convolution::groups]))
-    return nullptr;
-  if (is_conv2d && ops_detail::sees_single_elements(graph.type(node.inputs[1]).shape, node.attrs)) return nullptr;
-  return is_conv2d ? launch_conv2d<isa> : launch_convolution<isa>;
+  const Shape& weight = graph.type(node.inputs[1]).shape;
+  if (is_conv2d) return ops_detail::sees_single_elements(weight, node.attrs) ? nullptr : launch_conv2d<isa>;
+  const std::int64_t groups = node.attrs[ops::Convolution::groups];
+  if (groups > 1 && ops_detail::is_one(weight[1])) return launch_depthwise;
+  return groups > 1 && weight[0] == Dim(groups) ? nullptr : launch_convolution<isa>;
 }
 
 }  // namespace x86_convolution_detail

@@ -1,0 +1,17 @@
+// Convolutions whose groups have one channel: each output is a sum over the taps of its channel's image.
+#pragma once
+
+#include <sinter/backend/x86/convolution/numbers.hpp>
+#include <sinter/base/config.hpp>
+#include <sinter/runtime/backend.hpp>
+
+#include <memory>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// Operands: x, weight, result. Sums are fma in the order of the taps, on every ISA.
+std::unique_ptr<Launch> make_depthwise_launch(const x86_convolution_detail::ConvolutionNumbers& numbers);
+
+}  // namespace x86
+SINTER_NAMESPACE_END
