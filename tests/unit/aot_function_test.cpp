@@ -125,6 +125,10 @@ TEST_CASE("aot_function: what is refused") {
       }});
   Tensor refused = thrower(vec({1, 1}));
   CHECK_THROWS_AS(refused.backward(), std::runtime_error);
+  CHECK(has(message_of<UserError>([&] {
+              jit::aot_function(body, {.forward = empty, .options = {.mode = jit::Mode::reduce_overhead}});
+            }),
+            "contradicts AotOptions::forward"));
   Noted noted;
   auto reads = jit::aot_function([&](Tensor x) { return item(sum(x)) > 0 ? Tensor(sum(w * x)) : Tensor(sum(w)); },
                                  {.forward = noted.function()});

@@ -33,6 +33,11 @@ SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, Locati
 }
 SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, BackendFunction forward,
                                                          BackendFunction backward, Location where) {
+  if (forward && (options.mode == Mode::reduce_overhead || options.memory_budget > 0 || options.matmul_precision))
+    throw UserError("aot_function",
+                    "mode reduce_overhead, memory_budget or matmul_precision contradicts AotOptions::forward, which "
+                    "makes its own results",
+                    where, "leave the option out, or leave forward empty");
   return std::make_shared<FunctionState>(std::move(options), where, FunctionState::Serves::function,
                                          Compilers{std::move(forward), std::move(backward)});
 }
