@@ -76,17 +76,16 @@ TEST_CASE("aot_function: one of the graphs alone, lazy losses, several results, 
       w.zero_grad();
       sum(half(vec({scale, 1})).first * 3).backward();
       const auto found = doubles(w.grad());
-      CHECK(near(found,
-                 {3 * scale * (1 - std::pow(std::tanh(2.0 * scale), 2)), 3 * (1 - std::pow(std::tanh(3.0), 2))}, 2e-6));
+      CHECK(near(found, {3 * scale * (1 - std::pow(std::tanh(2.0 * scale), 2)), 3 * (1 - std::pow(std::tanh(3.0), 2))},
+                 2e-6));
       w.zero_grad();
       sum(other(vec({scale, 1})).first * 3).backward();
       CHECK(near(doubles(w.grad()), found, 1e-6));
     }
   CHECK(noted.graphs.size() == 2);
-  auto sized = jit::aot_function([](const Variable& v, Tensor x) { return sum(v * v * sum(x)); },
-                                 {.forward = noted.function(),
-                                  .backward = noted.function(),
-                                  .options = {.dynamic = jit::Dynamic::always}});
+  auto sized = jit::aot_function(
+      [](const Variable& v, Tensor x) { return sum(v * v * sum(x)); },
+      {.forward = noted.function(), .backward = noted.function(), .options = {.dynamic = jit::Dynamic::always}});
   for (int n : {2, 4, 3}) {
     w.zero_grad();
     sized(w, ones({n})).backward();
@@ -112,22 +111,19 @@ TEST_CASE("aot_function: what is refused") {
   auto no_backward = jit::aot_function(body, {.backward = empty});
   Tensor loss = no_backward(vec({1, 1}));
   CHECK(has(message_of<UserError>([&] { loss.backward(); }), "empty function for the backward graph"));
-  auto wrong = jit::aot_function(
-      body, {.backward = [](const Graph&, std::span<const Tensor>) -> jit::GraphFunction {
-        return [](std::span<const Tensor>) { return std::vector<Tensor>{ones({5})}; };
-      }});
+  auto wrong = jit::aot_function(body, {.backward = [](const Graph&, std::span<const Tensor>) -> jit::GraphFunction {
+                                   return [](std::span<const Tensor>) { return std::vector<Tensor>{ones({5})}; };
+                                 }});
   Tensor value = wrong(vec({1, 1}));
   CHECK(has(message_of<UserError>([&] { value.backward(); }), "the back end gave f32[5] for output 0"));
   CHECK(floats(w.grad()) == std::vector<float>{0, 0});
-  auto thrower = jit::aot_function(
-      body, {.backward = [](const Graph&, std::span<const Tensor>) -> jit::GraphFunction {
-        throw std::runtime_error("not this graph");
-      }});
+  auto thrower = jit::aot_function(body, {.backward = [](const Graph&, std::span<const Tensor>) -> jit::GraphFunction {
+                                     throw std::runtime_error("not this graph");
+                                   }});
   Tensor refused = thrower(vec({1, 1}));
   CHECK_THROWS_AS(refused.backward(), std::runtime_error);
-  CHECK(has(message_of<UserError>([&] {
-              jit::aot_function(body, {.forward = empty, .options = {.mode = jit::Mode::reduce_overhead}});
-            }),
+  CHECK(has(message_of<UserError>(
+                [&] { jit::aot_function(body, {.forward = empty, .options = {.mode = jit::Mode::reduce_overhead}}); }),
             "contradicts AotOptions::forward"));
   Noted noted;
   auto reads = jit::aot_function([&](Tensor x) { return item(sum(x)) > 0 ? Tensor(sum(w * x)) : Tensor(sum(w)); },
@@ -268,8 +264,7 @@ TEST_CASE("grad of a compiled function: parameters of all kinds, equal in bits t
     auto [loss, grads] = jit::value_and_grad(f)(net, batch.x, batch.y);
     auto [expected_loss, expected] = whole(net, batch.x, batch.y);
     CHECK(floats(loss) == floats(expected_loss));
-    for (std::size_t k = 0; k < expected.size(); ++k)
-      CHECK(floats(grads[net.parameters()[k]]) == floats(expected[k]));
+    for (std::size_t k = 0; k < expected.size(); ++k) CHECK(floats(grads[net.parameters()[k]]) == floats(expected[k]));
     for (const Variable& v : net.parameters()) v -= 0.1 * grads[v];
   }
   auto several = jit::compile([](Tensor x, Scalar s, Tensor y) { return std::pair(Tensor(sum(x * s * y)), x + y); });

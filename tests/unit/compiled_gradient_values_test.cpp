@@ -26,7 +26,8 @@ TEST_CASE("gradient values: a write between forward and backward changes nothing
       {"compiled, then lazy", [&] { return Tensor(sum(hidden(x) * w)); }},
       {"a path", [&] { return reads(x); }},
       {"lazy", [&] { return Tensor(sum(w * w * x)); }},
-      {"lazy, by way of the value", [&] {
+      {"lazy, by way of the value",
+       [&] {
          Tensor value = w.value();
          return Tensor(sum(value * value * x));
        }},
@@ -35,12 +36,14 @@ TEST_CASE("gradient values: a write between forward and backward changes nothing
   const std::pair<const char*, std::function<void()>> writes[] = {
       {"-=", [&] { w -= 1; }},
       {"set", [&] { w.set(w * 0); }},
-      {"an element", [&] {
+      {"an element",
+       [&] {
          Tensor value = w.value();
          value.at(0) = 7;
          w.set(value);
        }},
-      {"a compiled update", [&] {
+      {"a compiled update",
+       [&] {
          update();
          update();
        }},
@@ -194,7 +197,8 @@ TEST_CASE("gradient values: what a call keeps is freed by backward(), and with i
     Tensor loss = sum(tanh(matmul(tanh(matmul(in, w)), w)));
     return item(loss) < 1e9 ? loss : Tensor(loss * 2);
   });
-  for (const std::function<Tensor(Tensor)>& call : {std::function<Tensor(Tensor)>(f), std::function<Tensor(Tensor)>(reads)}) {
+  for (const std::function<Tensor(Tensor)>& call :
+       {std::function<Tensor(Tensor)>(f), std::function<Tensor(Tensor)>(reads)}) {
     for (int i = 0; i < 2; ++i) {
       Tensor loss = call(x);
       loss.backward();
@@ -221,9 +225,8 @@ TEST_CASE("gradient values: what a call keeps is freed by backward(), and with i
 }
 
 TEST_CASE("gradient values: paths in several threads") {
-  auto f = jit::compile([](const Variable& v, Tensor x) {
-    return item(sum(x)) > 2 ? Tensor(sum(v * v * x)) : Tensor(sum(v * x));
-  });
+  auto f = jit::compile(
+      [](const Variable& v, Tensor x) { return item(sum(x)) > 2 ? Tensor(sum(v * v * x)) : Tensor(sum(v * x)); });
   std::vector<int> good(3, 0);
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t)

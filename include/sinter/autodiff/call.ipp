@@ -130,7 +130,9 @@ class CallCut {
 SINTER_DECL void CallCut::make_forward(CallDerivative& out, std::span<const Value> saved) const {
   GraphBuilder forward(joint_);
   std::vector<Value> made(joint_.nodes().size());
-  const auto moved = [&](Value v) { return Value{made[as_index(v.node)].node, made[as_index(v.node)].result + v.result}; };
+  const auto moved = [&](Value v) {
+    return Value{made[as_index(v.node)].node, made[as_index(v.node)].result + v.result};
+  };
   if (kept_ == 0)
     for (std::size_t i = 0; i < inputs_; ++i) {
       const Value input = joint_.inputs()[i];
@@ -218,8 +220,8 @@ CallDerivative cut_derivative(const Graph& body, std::span<const std::uint8_t> w
     douts.push_back(builder.input(body.type(body.outputs()[r])));
   }
   wrt.insert(wrt.end(), options.stops.begin(), options.stops.end());  // what they were computed from is not followed
-  const std::vector<Value> found = options.keeps_nodes ? backward_beside(builder, outputs, douts, wrt)
-                                                       : backward(builder, outputs, douts, wrt);
+  const std::vector<Value> found =
+      options.keeps_nodes ? backward_beside(builder, outputs, douts, wrt) : backward(builder, outputs, douts, wrt);
   std::vector<Value> joint_outputs(body.outputs().begin(), body.outputs().end()), gradients;
   for (std::size_t i = 0, at = 0; i < wanted.size(); ++i) {
     if (wanted[i] == 0) continue;
@@ -262,8 +264,7 @@ SINTER_DECL CallDerivative differentiate_path(const Graph& path, std::span<const
     return joint;
   };
   CallDerivative out = reverse_detail::cut_derivative(path, wanted, given, finish, {stops, true});
-  if (out.backward)
-    out.backward = std::make_shared<const Graph>(Cse{}(Decompose{}(DropDerivatives{}(*out.backward))));
+  if (out.backward) out.backward = std::make_shared<const Graph>(Cse{}(Decompose{}(DropDerivatives{}(*out.backward))));
   return out;
 }
 

@@ -46,17 +46,15 @@ struct CompiledGradient<Compiled<F>> {
 
   template <std::size_t... Wrt, class... A>
   static auto value_and_list(const Compiled<F>& f, Location where, std::index_sequence<Wrt...>, const A&... args) {
-    return of<ValueAndGradientList<SharedFunction<F>, Wrt...>>(f, {}, [&] {
-      return ValueAndGradientList<SharedFunction<F>, Wrt...>{{f.f_}, where};
-    })(args...);
+    return of<ValueAndGradientList<SharedFunction<F>, Wrt...>>(
+        f, {}, [&] { return ValueAndGradientList<SharedFunction<F>, Wrt...>{{f.f_}, where}; })(args...);
   }
   template <class... A>
   static auto value_and_listed(const Compiled<F>& f, Location where, const ArgumentNumbers& wrt, const A&... args) {
     std::vector<std::int64_t> numbers;
     for (std::int64_t number : wrt.list()) numbers.push_back(number);
-    return of<ValueAndListedGrad<SharedFunction<F>>>(f, numbers, [&] {
-      return ValueAndListedGrad<SharedFunction<F>>{{f.f_}, wrt, where};
-    })(args...);
+    return of<ValueAndListedGrad<SharedFunction<F>>>(
+        f, numbers, [&] { return ValueAndListedGrad<SharedFunction<F>>{{f.f_}, wrt, where}; })(args...);
   }
 
  private:

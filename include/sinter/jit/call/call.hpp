@@ -4,8 +4,8 @@
 #pragma once
 
 #include <sinter/expr/tree.hpp>
-#include <sinter/jit/call/arguments.hpp>
 #include <sinter/jit/backends.hpp>
+#include <sinter/jit/call/arguments.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/partition.hpp>
 
@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <cstdint>
 #include <iosfwd>
 #include <memory>
 #include <span>
@@ -110,8 +109,7 @@ std::shared_ptr<FunctionState> make_function(Options options, Location where);
 std::shared_ptr<FunctionState> make_function(Options options, BackendFunction forward, BackendFunction backward,
                                              Location where);
 /// An object made of a function, made once for each key and list of numbers.
-std::shared_ptr<const void> derived(FunctionState& function, const void* key,
-                                    const std::vector<std::int64_t>& numbers,
+std::shared_ptr<const void> derived(FunctionState& function, const void* key, const std::vector<std::int64_t>& numbers,
                                     const std::function<std::shared_ptr<const void>()>& make);
 const Options& options_of(const FunctionState& function);
 Partition partition(const CallRequest& call);

@@ -345,8 +345,7 @@ SINTER_DECL Partition partition(const CallRequest& call) {
   add_arguments(call, args);
   Symbols symbols;
   const Location where = call.function.where();
-  const Entry* entry =
-      runs_plain(call.function) ? nullptr : call.function.entry_for(args, tracer(call), symbols);
+  const Entry* entry = runs_plain(call.function) ? nullptr : call.function.entry_for(args, tracer(call), symbols);
   if (entry == nullptr || entry->runs_plain())
     throw UserError("partition", "this call runs the function uncompiled", where,
                     "explain() of the same arguments says why");

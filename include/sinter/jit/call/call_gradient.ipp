@@ -246,7 +246,8 @@ SINTER_DECL std::string Partition::text() const {
   for (const Saved& value : saved)
     text += (value.output < results ? "result " + std::to_string(value.output) + ": " : "saved: ") + value.type.text() +
             ", of " + value.op + at(value.where) + "\n";
-  for (const Repeated& node : repeated) text += "computed again: " + node.type.text() + ", " + node.op + at(node.where) + "\n";
+  for (const Repeated& node : repeated)
+    text += "computed again: " + node.type.text() + ", " + node.op + at(node.where) + "\n";
   return text + "forward: " + forward.text() + "\nbackward: " + backward.text() + "\n";
 }
 }  // namespace jit

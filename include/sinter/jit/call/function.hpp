@@ -136,7 +136,7 @@ Explanation explanation_of(const Entry* entry, std::span<const std::int64_t> sym
 struct TreeResult {
   const void* shape = nullptr;
   std::shared_ptr<const void> owner{};  // of a path that is in no tree
-  bool runs_plain = false;            // nothing was delivered: the plain function is to run
+  bool runs_plain = false;              // nothing was delivered: the plain function is to run
 };
 
 /// What takes the place of plans: a registered back end, or what aot_function() was given. Empty functions: plans.

@@ -376,8 +376,7 @@ SINTER_DECL Graph FunctionState::with_gradient(Entry& entry, const ArgList& args
   }
   jit_detail::PlanChoices choices = gradient_choices(entry);
   choices.is_number = std::move(is_number);
-  entry.gradient = jit_detail::make_gradient(program, wanted, std::move(on_tape),
-                                             std::move(choices));
+  entry.gradient = jit_detail::make_gradient(program, wanted, std::move(on_tape), std::move(choices));
   if (entry.gradient == nullptr) return program;
   entry.end.saved = entry.gradient->saved_count();
   entry.end.results += entry.end.saved;
@@ -388,8 +387,7 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
                                          std::vector<std::uint8_t> on_tape) {
   jit_detail::Stopwatch watch;
   const bool is_custom = compilers_.forward || compilers_.backward;  // they are shown the sizes as they are
-  const std::vector<Dim> solution =
-      solve_symbols(entry.guards, args.leaves(), is_custom ? Divide::no : Divide::yes);
+  const std::vector<Dim> solution = solve_symbols(entry.guards, args.leaves(), is_custom ? Divide::no : Divide::yes);
   check_marks(entry.guards, args.leaves(), solution);
   Graph specialised = substitute_symbols(traced, solution, entry.guards.symbols);
   entry.traced = std::move(traced);

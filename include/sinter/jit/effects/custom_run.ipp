@@ -55,8 +55,7 @@ SINTER_DECL void check_custom_outputs(std::span<const Tensor> outputs, std::span
                     where);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     Type type = wanted[i];
-    for (int axis = 0; axis < type.shape.rank(); ++axis)
-      type.shape.set(axis, Dim(type.shape[axis].evaluate(symbols)));
+    for (int axis = 0; axis < type.shape.rank(); ++axis) type.shape.set(axis, Dim(type.shape[axis].evaluate(symbols)));
     eval(In(outputs[i], where));
     if (!identical(outputs[i].impl()->type, type))
       throw UserError(op,

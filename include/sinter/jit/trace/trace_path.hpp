@@ -76,7 +76,7 @@ struct TracedLeaf {
   std::size_t results = 0;
   std::vector<Assignment> assignments;  // outputs behind the results
   std::shared_ptr<const void> result_shape;
-  std::shared_ptr<const PathTape> tape;  // null: no result is on the tape
+  std::shared_ptr<const PathTape> tape;                      // null: no result is on the tape
   mutable std::atomic<std::int64_t> runs{0}, next_check{1};  // the purity check, as in EntryThread
   CallCount calls;
 };

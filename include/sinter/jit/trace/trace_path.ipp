@@ -159,7 +159,8 @@ SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
     for (const Node& node : segment->nodes) {
       if (node.op != &op_info<ops::Input>) continue;
       const TracedPath::Input& input = path.inputs[as_index(node.attrs[input_position])];
-      if (input.slot) segment->variables.push_back({input.slot, node.types[0], jit_detail::is_wanted_now(*input.slot->here())});
+      if (input.slot)
+        segment->variables.push_back({input.slot, node.types[0], jit_detail::is_wanted_now(*input.slot->here())});
     }
     const std::size_t last_dim = cut == nullptr ? guards_.dims.size() : cut->dims;
     segment->dims.assign(guards_.dims.begin() + static_cast<std::ptrdiff_t>(first_dim),

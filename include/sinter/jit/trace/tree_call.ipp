@@ -125,8 +125,7 @@ SINTER_DECL void TreeCall::run_leaf(EntryThread* thread, Mode mode, Location whe
   const FrameLease frame = node_->end.plan->acquire_frame(symbols_);
   place_inputs(frame->places());
   const std::span<Ref<TensorImpl>> carried{table_.data(), as_index(version_.places)};
-  const jit_detail::EndingCall call{node_->end, version_.held, args_, *frame, symbols_,
-                                    thread,     mode,          where, carried};
+  const jit_detail::EndingCall call{node_->end, version_.held, args_, *frame, symbols_, thread, mode, where, carried};
   if (node_->leaf->tape == nullptr) return jit_detail::run_end(call, results, targets);
   if (targets.empty()) return run_leaf_on_tape(call, results);
   std::vector<Ref<TensorImpl>> values(node_->end.results);
