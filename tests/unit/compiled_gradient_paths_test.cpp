@@ -306,6 +306,23 @@ TEST_CASE("gradient paths: past the bound of the tree, and frozen") {
   CHECK(floats(w.grad()) == std::vector<float>{6});
 }
 
+TEST_CASE("gradient paths: into given memory there is no gradient, and calls after it have one") {
+  Variable w(vec({1, 2}));
+  w.requires_grad();
+  auto f = jit::compile([&](Tensor x) { return item(sum(x)) > 0 ? Tensor(w * x) : Tensor(w * w); });
+  std::vector<float> memory(2);
+  for (int i = 0; i < 2; ++i)
+    for (float sign : {1.f, -1.f}) {
+      f.into(borrow_mut(memory.data(), {2}))(vec({sign, sign}));
+      CHECK(memory == (sign > 0 ? std::vector<float>{1, 2} : std::vector<float>{1, 4}));
+      w.zero_grad();
+      sum(f(vec({sign, sign}))).backward();
+      CHECK(floats(w.grad()) == (sign > 0 ? std::vector<float>{1, 1} : std::vector<float>{2, 4}));
+    }
+  CHECK(f.stats().compiles == 1);
+  CHECK(f.stats().eager_calls == 0);
+}
+
 TEST_CASE("gradient paths: memory is kept for a call's backward alone, and not given to another") {
   Variable w(ones({1000}));
   w.requires_grad();
