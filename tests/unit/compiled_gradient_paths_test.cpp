@@ -250,6 +250,9 @@ TEST_CASE("gradient paths: arguments on the tape, writes in between, Variables t
     w.zero_grad();
     sum(g(g(w * 2))).backward();
     CHECK(floats(w.grad()) == std::vector<float>{4 * 216 * 2, 4 * 8 * 2});
+    w.zero_grad();
+    sum(g(w * -2) * w).backward();  // an argument comes back as it is
+    CHECK(floats(w.grad()) == std::vector<float>{-12, -4});
   }
   CHECK(g.stats().eager_calls == 0);
 }

@@ -80,8 +80,8 @@ TEST_CASE("gradient values: a number that was read is a constant, compiled or no
     body(x).backward();
     return w.grad();
   });
-  const std::function<Tensor(Tensor)> all[] = {body, path, compiled, compiled_path};
-  for (const auto& f : all)
+  const std::function<Tensor(Tensor)> ways[] = {body, path, compiled, compiled_path};
+  for (const auto& f : ways)
     for (int i = 0; i < 2; ++i) {
       w.zero_grad();
       f(vec({2})).backward();
@@ -114,9 +114,9 @@ TEST_CASE("gradient values: callbacks with a derivative, once for each call") {
       Tensor y = cube(w * x);
       return item(sum(y)) > 0 ? Tensor(sum(y * w)) : Tensor(sum(y));
     });
-    const std::pair<const char*, std::function<Tensor(Tensor)>> all[] = {
+    const std::pair<const char*, std::function<Tensor(Tensor)>> ways[] = {
         {"lazy", body}, {"compiled", compiled}, {"a path", reads}};
-    for (const auto& [kind, f] : all)
+    for (const auto& [kind, f] : ways)
       for (int i = 0; i < 3; ++i) {
         INFO(kind << (pure ? ", pure" : ""));
         w.zero_grad();
