@@ -16,6 +16,7 @@
 #include <sinter/expr/gather_scatter.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/expr/pooling.hpp>
+#include <sinter/jit/aot.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/escape.hpp>
 #include <sinter/jit/call/marks.hpp>
@@ -24,9 +25,11 @@
 #include <sinter/jit/control/control.hpp>
 #include <sinter/jit/effects/custom_op.hpp>
 #include <sinter/jit/effects/effects.hpp>
+#include <sinter/jit/gradient_function.hpp>
 #include <sinter/jit/lazy/eval.hpp>
 #include <sinter/jit/lazy/lazy.hpp>
 #include <sinter/jit/options.hpp>
+#include <sinter/jit/partition.hpp>
 #include <sinter/jit/trace/region.hpp>
 #include <sinter/tensor/precision.hpp>
 #include <sinter/tensor/storage.hpp>

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -20,6 +21,13 @@ struct CallDerivative {
   /// have one. Outputs: gradients of the operands named by `gradients`.
   std::shared_ptr<const Graph> backward;  // null: nothing depends on the wanted operands
   std::vector<std::uint32_t> operands, gradients;
+  /// Of the forward part, computed once more in `backward`.
+  struct Repeated {
+    std::string_view op;
+    Type type;  // of its first result
+    Location where;
+  };
+  std::vector<Repeated> repeated;
 };
 
 /// `wanted`: operands whose gradients are needed. `given`: results that have one.
@@ -29,5 +37,9 @@ CallDerivative differentiate_call_body(const Graph& body, std::span<const std::u
 /// `forward`.
 CallDerivative differentiate_program(const Graph& program, std::span<const std::uint8_t> wanted,
                                      std::span<const std::uint8_t> given);
+/// As that, of the path of a program that reads values: the nodes of `forward` are those of `path`, with their ids, and
+/// more after them. No gradient flows through `stops`.
+CallDerivative differentiate_path(const Graph& path, std::span<const std::uint8_t> wanted,
+                                  std::span<const std::uint8_t> given, std::span<const Value> stops);
 
 SINTER_NAMESPACE_END

@@ -13,14 +13,21 @@
 #include <sinter/passes/drop_derivatives.hpp>
 #include <sinter/passes/keep_or_recompute.hpp>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 SINTER_NAMESPACE_BEGIN
 namespace reverse_detail {
 
 /// Cuts the joint graph of a body and its gradient.
 class CallCut {
  public:
-  CallCut(const Graph& joint, std::size_t results, std::size_t inputs, std::span<const Value> gradients)
+  /// The first `kept` nodes stay in the forward part, needed or not.
+  CallCut(const Graph& joint, std::size_t results, std::size_t inputs, std::span<const Value> gradients,
+          std::size_t kept)
       : joint_(joint),
+        kept_(kept),
         results_(results),
         inputs_(inputs),
         gradients_(gradients),
@@ -28,10 +35,12 @@ class CallCut {
     mark_forward();
     mark_backward();
     choose_saved();
+    mark_used();
   }
   void make(CallDerivative& out) const;
 
  private:
+  void make_forward(CallDerivative& out, std::span<const Value> saved) const;
   enum class State : std::uint8_t { forward, saved, again, backward };  // again: computed in both bodies
   State& state(std::int32_t node) { return state_[as_index(node)]; }
   State state(std::int32_t node) const { return state_[as_index(node)]; }
@@ -40,6 +49,7 @@ class CallCut {
   /// Needed for the body's own results, or compared there.
   void mark_forward() {
     is_forward_.assign(joint_.nodes().size(), false);
+    std::fill_n(is_forward_.begin(), kept_, true);
     for (std::size_t i = 0; i < results_; ++i) is_forward_[as_index(joint_.outputs()[i].node)] = true;
     for (std::int32_t id : kept_before_gradients()) is_forward_[as_index(id)] = true;
     for (std::size_t id = joint_.nodes().size(); id-- > 0;)
@@ -99,69 +109,90 @@ class CallCut {
     }
   }
 
+  /// What the backward part reads of nodes whose results are saved.
+  void mark_used() {
+    for (std::size_t id = 0; id < joint_.nodes().size(); ++id)
+      if (state_[id] == State::backward || state_[id] == State::again)
+        for (Value v : joint_.nodes()[id].inputs) used_.insert(v);
+    for (Value v : gradients_)
+      if (v) used_.insert(v);
+  }
+
   const Graph& joint_;
-  std::size_t results_, inputs_;
+  std::size_t kept_, results_, inputs_;
   std::span<const Value> gradients_;
   std::vector<State> state_;
   std::vector<bool> is_forward_, is_needed_;
+  std::set<Value> used_;
 };
 
-SINTER_DECL void CallCut::make(CallDerivative& out) const {
-  // Forward: the joint graph without what is only for the gradients.
-  GraphBuilder forward(joint_), backward(joint_);
-  std::vector<Value> in_forward(joint_.nodes().size()), in_backward(joint_.nodes().size());
-  const auto moved = [](const std::vector<Value>& map, Value v) {
-    return Value{map[as_index(v.node)].node, map[as_index(v.node)].result + v.result};
+/// The joint graph without what is only for the gradients. What is saved and no result follows those.
+SINTER_DECL void CallCut::make_forward(CallDerivative& out, std::span<const Value> saved) const {
+  GraphBuilder forward(joint_);
+  std::vector<Value> made(joint_.nodes().size());
+  const auto moved = [&](Value v) {
+    return Value{made[as_index(v.node)].node, made[as_index(v.node)].result + v.result};
   };
-  for (std::size_t i = 0; i < inputs_; ++i) {
-    const std::int32_t node = joint_.inputs()[i].node;
-    in_forward[as_index(node)] = forward.input(joint_.type(joint_.inputs()[i]));
-    if (!is_needed_[as_index(node)]) continue;
-    in_backward[as_index(node)] = backward.input(joint_.type(joint_.inputs()[i]));
-    out.operands.push_back(static_cast<std::uint32_t>(i));
-  }
-  std::vector<Value> forward_outputs, saved;
+  if (kept_ == 0)
+    for (std::size_t i = 0; i < inputs_; ++i) {
+      const Value input = joint_.inputs()[i];
+      made[as_index(input.node)] = forward.input(joint_.type(input));
+    }
   for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
     const Node& node = joint_.nodes()[id];
-    if (!is_forward_[id] || node.op == &op_info<ops::Input>) continue;
+    if (!is_forward_[id] || (id >= kept_ && node.op == &op_info<ops::Input>)) continue;
     Values inputs;
-    for (Value v : node.inputs) inputs.push_back(moved(in_forward, v));
-    in_forward[id] = forward.copy(node, inputs);
-    if (state_[id] != State::saved) continue;
-    for (std::size_t r = 0; r < node.types.size(); ++r)
-      saved.push_back({static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)});
+    for (Value v : node.inputs) inputs.push_back(moved(v));
+    made[id] = forward.copy(node, inputs);
   }
-  for (std::size_t i = 0; i < results_; ++i) forward_outputs.push_back(moved(in_forward, joint_.outputs()[i]));
-  std::vector<std::vector<Value>> saved_inputs(joint_.nodes().size());
+  std::vector<Value> outputs;
+  for (std::size_t i = 0; i < results_; ++i) outputs.push_back(moved(joint_.outputs()[i]));
   for (Value v : saved) {
     std::size_t at = 0;  // what is a result anyway is not given twice
     while (at < results_ && joint_.outputs()[at] != v) ++at;
     if (at == results_) {
-      at = forward_outputs.size();
-      forward_outputs.push_back(moved(in_forward, v));
+      at = outputs.size();
+      outputs.push_back(moved(v));
     }
     out.saved.push_back(static_cast<std::uint32_t>(at));
-    saved_inputs[as_index(v.node)].push_back(backward.input(joint_.type(v)));
   }
-  out.forward = std::make_shared<const Graph>(Dce{}(forward.finish(forward_outputs)));
-  for (std::size_t i = inputs_; i < joint_.inputs().size(); ++i)  // the gradients of the results
-    in_backward[as_index(joint_.inputs()[i].node)] = backward.input(joint_.type(joint_.inputs()[i]));
-  const auto backward_value = [&](Value v) {
-    const auto& from_saved = saved_inputs[as_index(v.node)];
-    return from_saved.empty() ? moved(in_backward, v) : from_saved[as_index(v.result)];
+  const Graph whole = forward.finish(outputs);
+  out.forward = std::make_shared<const Graph>(kept_ == 0 ? Dce{}(whole) : whole);
+}
+
+SINTER_DECL void CallCut::make(CallDerivative& out) const {
+  GraphBuilder backward(joint_);
+  std::map<Value, Value> made;
+  const auto keep = [&](std::int32_t id, Value first) {
+    for (std::size_t r = 0; r < joint_.node(id).types.size(); ++r)
+      made[{id, static_cast<std::int32_t>(r)}] = {first.node, first.result + static_cast<std::int32_t>(r)};
   };
+  for (std::size_t i = 0; i < inputs_; ++i) {
+    const Value input = joint_.inputs()[i];
+    if (!is_needed_[as_index(input.node)]) continue;
+    made[input] = backward.input(joint_.type(input));
+    out.operands.push_back(static_cast<std::uint32_t>(i));
+  }
+  std::vector<Value> saved;
+  for (Value v : used_)
+    if (state(v.node) == State::saved) saved.push_back(v);
+  make_forward(out, saved);
+  for (Value v : saved) made[v] = backward.input(joint_.type(v));
+  for (Value v : joint_.inputs().subspan(inputs_)) made[v] = backward.input(joint_.type(v));  // the results' gradients
   for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
     const Node& node = joint_.nodes()[id];
     const bool is_leaf = node.op == &op_info<ops::Constant> && is_needed_[id];
     if (node.op == &op_info<ops::Input> || !(is_leaf || state_[id] == State::backward || state_[id] == State::again))
       continue;
+    if (state_[id] == State::again && node.op->kind != OpKind::view && !node.inputs.empty())
+      out.repeated.push_back({node.op->name, node.types[0], node.where});
     Values inputs;
-    for (Value v : node.inputs) inputs.push_back(backward_value(v));
-    in_backward[id] = backward.copy(node, inputs);
+    for (Value v : node.inputs) inputs.push_back(made.at(v));
+    keep(static_cast<std::int32_t>(id), backward.copy(node, inputs));
   }
   std::vector<Value> outputs;
   for (Value v : gradients_)
-    if (v) outputs.push_back(backward_value(v));
+    if (v) outputs.push_back(made.at(v));
   out.backward = std::make_shared<const Graph>(Dce{}(backward.finish(outputs)));
 }
 
@@ -169,9 +200,14 @@ SINTER_DECL void CallCut::make(CallDerivative& out) const {
 
 namespace reverse_detail {
 /// The graph of a body and its gradient as one, cut in two. `finish` works on it before the cut.
+struct CutOptions {
+  std::span<const Value> stops{};  // no gradient flows through them
+  bool keeps_nodes = false;        // the nodes of the body stay in the forward part
+};
 template <class Finish>
 CallDerivative cut_derivative(const Graph& body, std::span<const std::uint8_t> wanted,
-                              std::span<const std::uint8_t> given, const Finish& finish) {
+                              std::span<const std::uint8_t> given, const Finish& finish,
+                              const CutOptions& options = {}) {
   GraphBuilder builder(body);
   for (const Node& node : body.nodes()) builder.copy(node, node.inputs);  // ids stay
   std::vector<Value> outputs, douts, wrt;
@@ -183,7 +219,9 @@ CallDerivative cut_derivative(const Graph& body, std::span<const std::uint8_t> w
     outputs.push_back(body.outputs()[r]);
     douts.push_back(builder.input(body.type(body.outputs()[r])));
   }
-  const std::vector<Value> found = backward(builder, outputs, douts, wrt);
+  wrt.insert(wrt.end(), options.stops.begin(), options.stops.end());  // what they were computed from is not followed
+  const std::vector<Value> found =
+      options.keeps_nodes ? backward_beside(builder, outputs, douts, wrt) : backward(builder, outputs, douts, wrt);
   std::vector<Value> joint_outputs(body.outputs().begin(), body.outputs().end()), gradients;
   for (std::size_t i = 0, at = 0; i < wanted.size(); ++i) {
     if (wanted[i] == 0) continue;
@@ -198,7 +236,8 @@ CallDerivative cut_derivative(const Graph& body, std::span<const std::uint8_t> w
   }
   const Graph joint = finish(builder.finish(joint_outputs));
   gradients.assign(joint.outputs().begin() + static_cast<std::ptrdiff_t>(body.outputs().size()), joint.outputs().end());
-  CallCut(joint, body.outputs().size(), body.inputs().size(), gradients).make(out);
+  const std::size_t kept = options.keeps_nodes ? body.nodes().size() : 0;
+  CallCut(joint, body.outputs().size(), body.inputs().size(), gradients, kept).make(out);
   return out;
 }
 }  // namespace reverse_detail
@@ -216,6 +255,17 @@ SINTER_DECL CallDerivative differentiate_program(const Graph& program, std::span
     refuse_unfinished(Dce{}(joint));
     return Cse{}(Decompose{}(DropDerivatives{}(joint)));
   });
+}
+
+SINTER_DECL CallDerivative differentiate_path(const Graph& path, std::span<const std::uint8_t> wanted,
+                                              std::span<const std::uint8_t> given, std::span<const Value> stops) {
+  const auto finish = [](const Graph& joint) {
+    refuse_unfinished(Dce{}(joint));
+    return joint;
+  };
+  CallDerivative out = reverse_detail::cut_derivative(path, wanted, given, finish, {stops, true});
+  if (out.backward) out.backward = std::make_shared<const Graph>(Cse{}(Decompose{}(DropDerivatives{}(*out.backward))));
+  return out;
 }
 
 SINTER_NAMESPACE_END

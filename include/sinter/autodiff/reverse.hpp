@@ -18,6 +18,11 @@ SINTER_NAMESPACE_BEGIN
 std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> douts,
                             std::span<const Value> wrt);
 
+/// As that; the forward nodes stay as they are. What the derivatives of calls of sub-graphs need is computed by calls of
+/// their own.
+std::vector<Value> backward_beside(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> douts,
+                                   std::span<const Value> wrt);
+
 /// The forward graph with the gradients of output `loss_output` by the inputs `wrt_inputs` (positions) added to its
 /// outputs, in order; zeros where the loss does not depend on one. Throws ShapeError unless the loss is a scalar (shape
 /// ()), DTypeError unless loss and inputs are floating.

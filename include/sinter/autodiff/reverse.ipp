@@ -18,12 +18,20 @@
 SINTER_NAMESPACE_BEGIN
 namespace reverse_detail {
 
+/// A call whose derivative needs more than it gives: its body gives that as well, or another call does.
+enum class ForwardCalls : std::uint8_t { extended, repeated };
+
 /// One walk over the nodes that were in the builder when it began. Nodes before `first` are followed only if they are
 /// among `wrt`: a decomposition depends on older nodes through its operands alone.
 class BackwardWalk {
  public:
-  BackwardWalk(GraphBuilder& builder, std::int32_t first, std::span<const Value> wrt)
-      : builder_(builder), first_(first), last_(static_cast<std::int32_t>(builder.graph().nodes().size())), wrt_(wrt) {
+  BackwardWalk(GraphBuilder& builder, std::int32_t first, std::span<const Value> wrt,
+               ForwardCalls calls = ForwardCalls::extended)
+      : builder_(builder),
+        forward_calls_(calls),
+        first_(first),
+        last_(static_cast<std::int32_t>(builder.graph().nodes().size())),
+        wrt_(wrt) {
     mark_dependent();
   }
 
@@ -157,10 +165,17 @@ class BackwardWalk {
     attrs.set(ops::Region::name, builder_.graph().node(id).attrs[ops::Region::name]);
     attrs.bodies.push_back(derivative.backward);
     const OpInfo& op = *builder_.graph().node(id).op;
-    builder_.extend_call(id, derivative.forward);
+    std::int32_t forward = id;
+    if (forward_calls_ == ForwardCalls::extended) {
+      builder_.extend_call(id, derivative.forward);
+    } else {
+      Attrs repeated = attrs;
+      repeated.bodies[0] = derivative.forward;
+      forward = builder_.add(op, inputs, std::move(repeated), where).node;
+    }
     std::vector<Value> operands;
     for (std::uint32_t i : derivative.operands) operands.push_back(inputs[i]);
-    for (std::uint32_t result : derivative.saved) operands.push_back({id, static_cast<std::int32_t>(result)});
+    for (std::uint32_t result : derivative.saved) operands.push_back({forward, static_cast<std::int32_t>(result)});
     for (Value gradient : result_gradients)
       if (gradient) operands.push_back(gradient);
     const Value call = builder_.add(op, operands, std::move(attrs), where);
@@ -200,6 +215,7 @@ class BackwardWalk {
   };
 
   GraphBuilder& builder_;
+  ForwardCalls forward_calls_;
   std::vector<KnownCall> calls_;
   std::int32_t first_, last_;
   std::span<const Value> wrt_;
@@ -245,16 +261,28 @@ SINTER_DECL void refuse_unfinished(const Graph& gradient) {
   }
 }
 
-SINTER_DECL std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> outputs,
-                                        std::span<const Value> douts, std::span<const Value> wrt) {
+namespace reverse_detail {
+inline std::vector<Value> gradients_by_walk(GraphBuilder& builder, std::span<const Value> outputs,
+                                            std::span<const Value> douts, std::span<const Value> wrt,
+                                            ForwardCalls calls) {
   ensure(outputs.size() == douts.size(), "backward: one gradient for each output is required");
-  reverse_detail::BackwardWalk walk(builder, 0, wrt);
+  BackwardWalk walk(builder, 0, wrt, calls);
   for (std::size_t i = 0; i < outputs.size(); ++i)
     walk.accumulate(outputs[i], Val{&builder, douts[i], builder.node(outputs[i]).where});
   walk.run();
   std::vector<Value> gradients;
   for (Value w : wrt) gradients.push_back(walk.gradient(w));
   return gradients;
+}
+}  // namespace reverse_detail
+
+SINTER_DECL std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> outputs,
+                                        std::span<const Value> douts, std::span<const Value> wrt) {
+  return reverse_detail::gradients_by_walk(builder, outputs, douts, wrt, reverse_detail::ForwardCalls::extended);
+}
+SINTER_DECL std::vector<Value> backward_beside(GraphBuilder& builder, std::span<const Value> outputs,
+                                               std::span<const Value> douts, std::span<const Value> wrt) {
+  return reverse_detail::gradients_by_walk(builder, outputs, douts, wrt, reverse_detail::ForwardCalls::repeated);
 }
 
 SINTER_DECL Graph differentiate(const Graph& forward, std::span<const std::int32_t> wrt_inputs, int loss_output) {

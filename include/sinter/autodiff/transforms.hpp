@@ -146,14 +146,35 @@ auto value_of(GradientCall& call, R& result) {
   else return std::move(result);
 }
 
-template <class F, class... A, std::size_t... Wrt>
-SINTER_COLD auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...>, const A&... args) {
-  parameters_t<F, A...> parameters{args...};  // before the trace: expressions among them belong outside
+/// How the gradient of a function of type F is compiled that is compiled itself (jit/gradient_function.hpp).
+template <class F>
+struct CompiledGradient {
+  static constexpr bool is_known = false;
+};
+
+template <class F, class Parameters, std::size_t... Wrt>
+SINTER_COLD auto traced_gradients(const F& f, Location where, std::index_sequence<Wrt...>, Parameters& parameters) {
   GradientCall call(where);
   (call.open(tree::part_of(std::get<Wrt>(parameters))), ...);
   auto result = call_held(f, parameters);
   auto value = value_of(call, result);
-  return std::pair(std::move(value), gradients_of(call.gradients(), std::get<Wrt>(parameters)...));
+  return std::pair(std::move(value), std::move(call.gradients()));
+}
+/// The value and a list of the gradients of all floating leaves of the parameters Wrt.
+template <class F, class Parameters, std::size_t... Wrt>
+auto value_and_gradient_list(const F& f, Location where, std::index_sequence<Wrt...> wrt, Parameters& parameters) {
+  if constexpr (CompiledGradient<F>::is_known) {
+    if (current_trace() == nullptr)
+      return std::apply(
+          [&](const auto&... each) { return CompiledGradient<F>::value_and_list(f, where, wrt, each...); }, parameters);
+  }
+  return traced_gradients(f, where, wrt, parameters);
+}
+template <class F, class... A, std::size_t... Wrt>
+SINTER_COLD auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...> wrt, const A&... args) {
+  parameters_t<F, A...> parameters{args...};  // before the trace: expressions among them belong outside
+  auto [value, gradients] = value_and_gradient_list(f, where, wrt, parameters);
+  return std::pair(std::move(value), gradients_of(gradients, std::get<Wrt>(parameters)...));
 }
 
 /// Puts a placeholder in the place of argument `number` of a tuple.
@@ -181,6 +202,12 @@ void replace_argument(TransformTrace& trace, Parameters& parameters, std::size_t
 template <class F, class... A>
 auto value_and_listed_gradients(const F& f, Location where, const ArgumentNumbers& wrt, const A&... args) {
   parameters_t<F, A...> parameters{args...};  // before the trace: expressions among them belong outside
+  if constexpr (CompiledGradient<F>::is_known) {
+    if (current_trace() == nullptr)
+      return std::apply(
+          [&](const auto&... each) { return CompiledGradient<F>::value_and_listed(f, where, wrt, each...); },
+          parameters);
+  }
   GradientCall call(where);
   for (std::size_t number : checked_numbers(wrt, sizeof...(A), where))
     replace_argument(call.trace(), parameters, number, where);

@@ -4,6 +4,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/graph/pending_node.hpp>
+#include <sinter/graph/tracing.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/ops/scalar_meaning.hpp>
 
@@ -17,6 +18,7 @@
 #include <cstring>
 #include <limits>
 #include <ostream>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -464,6 +466,13 @@ SINTER_DECL Scalar item(const In& x) {
     if (dtype == DType::bool_) return Scalar(number.bits != 0);
     return Scalar(expr_detail::number_as<std::int64_t>(number));
   }
+  struct OffTape {  // a number outside a trace is on none, either
+    const bool was_on = std::exchange(is_tape_on(), false);
+    OffTape() = default;
+    OffTape(const OffTape&) = delete;
+    OffTape& operator=(const OffTape&) = delete;
+    ~OffTape() { is_tape_on() = was_on; }
+  } off_tape;
   if (value->type.shape.rank() > 0) value = reshape(In(Tensor(value), x.where), Shape{}).impl();
   Ref<TensorImpl> number = record_op(op_info<ops::Cast>, {Leaf(value)}, {.dtype = dtype, .has_dtype = true}, x.where);
   number->is_weak = true;  // a number, as it is outside a trace

@@ -28,6 +28,7 @@ struct EagerResults {
   std::vector<std::int64_t> fixed;     // C++ values and sizes in it, by their bits
   std::shared_ptr<const void> object;  // the result as it was returned
   bool is_opaque = false;              // it cannot be taken apart: compared as a whole
+  bool is_on_tape = false;             // a value was computed from a Variable that requires a gradient
 };
 
 /// A function with its arguments, of which the operands are known only at run time.

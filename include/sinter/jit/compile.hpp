@@ -3,6 +3,7 @@
 // a call of new types costs the compiler little.
 #pragma once
 
+#include <sinter/autodiff/transforms.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/expr/tree.hpp>
 #include <sinter/jit/call/arguments.hpp>
@@ -170,8 +171,13 @@ SINTER_NOINLINE R call_function(const TypedCallee& callee, const A&... args) {
 template <class F>
 class Compiled {
  public:
+  using TakesArgumentsOf = F;
   Compiled(F f, Options options, Location where)
       : f_(jit_detail::share(std::move(f))), state_(jit_detail::make_function(std::move(options), where)) {
+    static_assert(jit_detail::check_function<F>());
+  }
+  /// With back ends of its own: aot_function().
+  Compiled(F f, std::shared_ptr<FunctionState> state) : f_(jit_detail::share(std::move(f))), state_(std::move(state)) {
     static_assert(jit_detail::check_function<F>());
   }
 
@@ -205,6 +211,13 @@ class Compiled {
     return with_request([](const jit_detail::CallRequest& call) { return jit_detail::explain(call); }, args...);
   }
 
+  /// How this call is cut into a forward and a backward part. Throws UserError where no gradient is wanted of it, or the
+  /// function reads values; what differentiating throws, where it has no derivative.
+  template <class... A>
+  Partition partition(const A&... args) const {
+    return with_request([](const jit_detail::CallRequest& call) { return jit_detail::partition(call); }, args...);
+  }
+
   /// As into(), with the targets in a list.
   template <class... A>
   void call_into(Targets targets, const A&... args) const {
@@ -222,6 +235,7 @@ class Compiled {
   const F& function() const { return *static_cast<const F*>(f_.get()); }
 
  private:
+  friend struct autodiff_detail::CompiledGradient<Compiled>;
   template <class... A>
   using arguments_t = jit_detail::traced_arguments_t<F, A...>;
   template <class... A>

@@ -90,6 +90,10 @@ struct Stats {
   std::int64_t eager_calls = 0;    // calls that ran the function uncompiled: stance, back end noop, recompile limit
   std::int64_t frozen_misses = 0;  // calls that no version fitted while the function was frozen
   std::vector<RecompileReason> recompile_reasons{};  // oldest first; those of calls past the limit, too; at most 256
+  /// Of the newest plan, where its results have gradients, at the sizes it was traced with: what a call leaves for
+  /// backward() beside its results, and what the backward plan holds between its kernels, once it is compiled. Of a
+  /// trace tree: of the path that has most.
+  std::int64_t saved_bytes = 0, backward_bytes = 0;
 };
 
 }  // namespace jit

@@ -4,12 +4,15 @@
 #pragma once
 
 #include <sinter/expr/tree.hpp>
+#include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/arguments.hpp>
 #include <sinter/jit/options.hpp>
+#include <sinter/jit/partition.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <span>
@@ -102,6 +105,14 @@ struct CallRequest {
 };
 
 std::shared_ptr<FunctionState> make_function(Options options, Location where);
+/// With functions that take the place of plans, for either graph or both.
+std::shared_ptr<FunctionState> make_function(Options options, BackendFunction forward, BackendFunction backward,
+                                             Location where);
+/// An object made of a function, made once for each key and list of numbers.
+std::shared_ptr<const void> derived(FunctionState& function, const void* key, const std::vector<std::int64_t>& numbers,
+                                    const std::function<std::shared_ptr<const void>()>& make);
+const Options& options_of(const FunctionState& function);
+Partition partition(const CallRequest& call);
 Location where_of(const FunctionState& function);
 
 /// The call of a function that gives nothing but Tensors: finds or makes the entry that fits and runs it, or the plain

@@ -31,6 +31,22 @@ SINTER_DECL std::shared_ptr<const void> share(void* object, void (*destroy)(void
 SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, Location where) {
   return std::make_shared<FunctionState>(std::move(options), where);
 }
+SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, BackendFunction forward,
+                                                         BackendFunction backward, Location where) {
+  if (forward && (options.mode == Mode::reduce_overhead || options.memory_budget > 0 || options.matmul_precision))
+    throw UserError("aot_function",
+                    "mode reduce_overhead, memory_budget or matmul_precision contradicts AotOptions::forward, which "
+                    "makes its own results",
+                    where, "leave the option out, or leave forward empty");
+  return std::make_shared<FunctionState>(std::move(options), where, FunctionState::Serves::function,
+                                         Compilers{std::move(forward), std::move(backward)});
+}
+SINTER_DECL std::shared_ptr<const void> derived(FunctionState& function, const void* key,
+                                                const std::vector<std::int64_t>& numbers,
+                                                const std::function<std::shared_ptr<const void>()>& make) {
+  return function.derived(key, numbers, make);
+}
+SINTER_DECL const Options& options_of(const FunctionState& function) { return function.options(); }
 SINTER_DECL Location where_of(const FunctionState& function) { return function.where(); }
 SINTER_DECL Stats stats_of(const FunctionState& function) { return function.stats(); }
 SINTER_DECL void reset(FunctionState& function) { function.reset(); }
@@ -215,11 +231,11 @@ SINTER_ALWAYS_INLINE void call_compiled(const CallRequest& call, Ref<TensorImpl>
   if (SINTER_LIKELY(!entry->is_tree)) {
     if constexpr (How == Runs::inline_) function.run_now(*entry, args, symbols, trace, results, {});
     else function.run(*entry, args, symbols, trace, results, {});
-  } else if (entry->runs_plain) {
+  } else if (entry->runs_plain()) {
     function.check_uncompiled();
     uncompiled_tensors(call, results);
-  } else {
-    function.run_tree(*entry, args, symbols, trace, {results, nullptr});
+  } else if (function.run_tree(*entry, args, symbols, trace, {results, nullptr}).runs_plain) {
+    uncompiled_tensors(call, results);
   }
 }
 /// A call that runs the plain function, or one of a frozen function, which wakes no worker.
@@ -243,14 +259,15 @@ SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
   Symbols symbols;
   const TraceFunction trace = tracer(call);
   const Entry* entry = function.entry_for(args, trace, symbols);
-  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain)) {
+  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain())) {
     function.check_uncompiled();
     return uncompiled_into(call, targets, args);
   }
   std::array<Ref<TensorImpl>, 8> few;
   std::vector<Ref<TensorImpl>> many;
   if (SINTER_UNLIKELY(entry->is_tree)) {
-    function.run_tree(*entry, args, symbols, trace, {nullptr, &many}, targets);
+    if (function.run_tree(*entry, args, symbols, trace, {nullptr, &many}, targets).runs_plain)
+      uncompiled_into(call, targets, args);
     return;
   }
   if (SINTER_UNLIKELY(entry->results > few.size())) many.resize(entry->results);
@@ -266,15 +283,16 @@ SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
     add_arguments(call, args_);
     entry = function.entry_for(args_, trace, symbols_);
   }
-  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain)) {
+  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain())) {
     if (entry != nullptr) function.check_uncompiled();
     owner_ = uncompiled_result(call);
     shape_ = owner_.get();
   } else if (SINTER_UNLIKELY(entry->is_tree)) {
     TreeResult done = function.run_tree(*entry, args_, symbols_, trace, {nullptr, &many_});
-    shape_ = done.shape;
+    if (done.runs_plain) done.owner = uncompiled_result(call);
+    else values_ = many_.empty() ? few_.data() : many_.data();
+    shape_ = done.runs_plain ? done.owner.get() : done.shape;
     owner_ = std::move(done.owner);
-    values_ = many_.empty() ? few_.data() : many_.data();
   } else {
     values_ = few_.data();
     if (SINTER_UNLIKELY(entry->results > few_.size())) {
@@ -319,8 +337,25 @@ SINTER_DECL void warm_up(const CallRequest& call) {
   add_arguments(call, args);
   Symbols symbols;
   const TraceFunction trace = tracer(call);
-  if (const Entry* entry = call.function.entry_for(args, trace, symbols); entry != nullptr && !entry->runs_plain)
+  if (const Entry* entry = call.function.entry_for(args, trace, symbols); entry != nullptr && !entry->runs_plain())
     call.function.warm_up(*entry, args, trace, symbols);
+}
+SINTER_DECL Partition partition(const CallRequest& call) {
+  ArgList args;
+  add_arguments(call, args);
+  Symbols symbols;
+  const Location where = call.function.where();
+  const Entry* entry = runs_plain(call.function) ? nullptr : call.function.entry_for(args, tracer(call), symbols);
+  if (entry == nullptr || entry->runs_plain())
+    throw UserError("partition", "this call runs the function uncompiled", where,
+                    "explain() of the same arguments says why");
+  if (entry->tree != nullptr)
+    throw UserError("partition", "the function reads values: each path through it has a partition of its own", where,
+                    "stats() has the bytes that the path with most keeps; choose with where() or jit::cond instead");
+  if (entry->gradient == nullptr)
+    throw UserError("partition", "no gradient is wanted of this call", where,
+                    "call requires_grad() of the Variables that it uses, and leave the scope of a jit::NoGradGuard");
+  return entry->gradient->partition();
 }
 SINTER_DECL Explanation explain(const CallRequest& call) {
   if (runs_plain(call.function)) return explanation_of(nullptr, {});
@@ -328,7 +363,7 @@ SINTER_DECL Explanation explain(const CallRequest& call) {
   add_arguments(call, args);
   Symbols symbols;
   const Entry* entry = call.function.entry_for(args, tracer(call), symbols);
-  return explanation_of(entry != nullptr && entry->runs_plain ? nullptr : entry, symbols);
+  return explanation_of(entry != nullptr && entry->runs_plain() ? nullptr : entry, symbols);
 }
 
 }  // namespace jit_detail

@@ -19,6 +19,7 @@ SINTER_NAMESPACE_BEGIN
 class Plan;
 namespace jit {
 class CallCount;
+struct PathTape;
 
 /// Where an input of a plan comes from.
 struct PlanInput {
@@ -63,6 +64,9 @@ struct FinishedCall {
   std::shared_ptr<const void> shape;
   HeldValues held;                           // by the function, on this path
   std::shared_ptr<const CallCount> taken{};  // of a function that reads values: to be told when the call has ended
+  // Of such a function, where results are on the tape:
+  std::shared_ptr<const PathTape> tape{};
+  std::vector<Ref<TensorImpl>> tape_inputs{}, saved{};  // values of the path's inputs, and what the derivative needs
 };
 
 /// Where the values of a call go: a place for each, or a vector that takes what there is.

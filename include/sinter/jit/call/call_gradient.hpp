@@ -8,10 +8,11 @@
 #include <sinter/graph/attrs.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/graph/pending_node.hpp>
+#include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/arguments.hpp>
 #include <sinter/jit/call/call_end.hpp>
 #include <sinter/jit/options.hpp>
-#include <sinter/runtime/frame.hpp>
+#include <sinter/jit/partition.hpp>
 #include <sinter/runtime/plan.hpp>
 
 #include <atomic>
@@ -47,16 +48,21 @@ struct PlanChoices {
   bool fuse = true, as_one = false, allow_fallback = false;
   MatmulPrecision precision = MatmulPrecision::f32;
   std::vector<std::uint8_t> is_number{};  // per input: a C++ number of the caller
+  BackendFunction compile{};              // in place of a plan
 };
 
-/// The derivative of an entry's code. Its plan is made when a backward() first asks for it, by whoever asks; the forward
-/// part gives what it needs as further results.
+/// The derivative of an entry's code, or of a path of a trace tree. Its plan is made when a backward() first asks for
+/// it, by whoever asks; the forward part gives what it needs as further results.
 class CallGradient {
  public:
   /// `program`: the traced graph, symbols solved, whose first outputs are the results. Where it has no derivative,
   /// forward() is the program, and the error comes with the first backward().
   CallGradient(Graph program, std::span<const std::uint8_t> wanted, std::vector<std::uint8_t> on_tape,
                PlanChoices choices);
+  /// Of a path: the nodes of forward() are those of `program`, with their ids, and more after them; its outputs are the
+  /// results, then what is saved. No gradient flows through `stops`.
+  CallGradient(Graph program, std::span<const std::uint8_t> wanted, std::vector<std::uint8_t> on_tape,
+               PlanChoices choices, std::span<const Value> stops);
 
   /// Nothing that is on the tape reaches a result.
   bool is_empty() const { return !failure_ && derivative_.backward == nullptr; }
@@ -66,18 +72,28 @@ class CallGradient {
   /// Of what a backward() needs: where it is among the results and saved values.
   std::span<const std::uint32_t> saved() const { return derivative_.saved; }
   bool is_on_tape(std::size_t result) const { return on_tape_[result] != 0; }
+  bool is_wanted(std::size_t input) const { return wanted_[input] != 0; }
   std::size_t results() const { return on_tape_.size(); }
   /// In a call with these sizes.
   Type result_type(std::size_t result, std::span<const std::int64_t> symbols) const;
+  /// Throws what differentiating threw.
+  Partition partition() const;
+  /// At the sizes that the program was traced with: what a call leaves for its backward(), results apart, and what the
+  /// backward part holds between its kernels, once it is compiled.
+  std::int64_t saved_bytes() const;
+  std::int64_t backward_bytes() const;
   std::string text() const;
 
  private:
   friend class CallGradientRule;
   friend class TapeAttrs;
   const Plan& plan() const;
+  /// What PlanChoices::compile gave; the first call's inputs are its examples.
+  const GraphFunction& function(std::span<const Tensor> inputs) const;
   void put_saved_before_assigned();
 
   Graph program_;
+  std::vector<std::uint8_t> wanted_;   // per input
   std::vector<std::uint8_t> on_tape_;  // per result
   PlanChoices choices_;
   CallDerivative derivative_;
@@ -88,7 +104,10 @@ class CallGradient {
   mutable std::shared_ptr<const Plan> plan_;
   mutable std::vector<std::uint8_t> takes_float_;  // per input of the plan: a number that it takes as f32
   mutable std::atomic<const Plan*> published_{nullptr};
+  mutable std::shared_ptr<const GraphFunction> function_;
 };
+/// The same graph with no gradient through these values.
+Graph with_stops(const Graph& graph, std::span<const Value> stops);
 /// Null: nothing that is on the tape reaches a result.
 std::shared_ptr<const CallGradient> make_gradient(Graph program, std::span<const std::uint8_t> wanted,
                                                   std::vector<std::uint8_t> on_tape, PlanChoices choices);
@@ -105,12 +124,16 @@ class TapeAttrs {
   bool is_made_ = false;
 };
 
+/// What stands on the tape for what a call reads. `values`: by input, of those that are no arguments.
+std::vector<Leaf> inputs_on_tape(const CallGradient& gradient, std::span<const PlanInput> inputs,
+                                 std::span<TensorImpl* const> values, const ArgList& args);
+
 /// The results of one call on the tape. What can fail is done before the code runs.
 class TapedCall {
  public:
-  TapedCall(const CallGradient& gradient, SharedAttrs attrs, const TapeGuard& guard, const CallEnd& end,
-            const ArgList& args, Frame& frame, Location where);
-  /// `values`: what the code gave.
+  /// `inputs`: by inputs_on_tape().
+  TapedCall(const CallGradient& gradient, SharedAttrs attrs, std::vector<Leaf> inputs, Location where);
+  /// `values`: what the code gave, with what it saved after the results.
   void deliver(std::span<Ref<TensorImpl>> values, Ref<TensorImpl>* results) noexcept;
 
  private:

@@ -3,6 +3,7 @@
 
 #include <sinter/jit/call/call_gradient.hpp>
 
+#include <sinter/autodiff/tape.hpp>
 #include <sinter/autodiff/tape_session.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/expr/creation.hpp>
@@ -12,9 +13,11 @@
 #include <sinter/jit/call/execute.hpp>
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/specialise.hpp>
+#include <sinter/jit/effects/custom_run.hpp>
 #include <sinter/ops/compiled_call.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
+#include <sinter/passes/keep_or_recompute.hpp>
 #include <sinter/runtime/executor.hpp>
 
 #include <algorithm>
@@ -74,7 +77,10 @@ SINTER_DECL std::shared_ptr<const CallGradient> make_gradient(Graph program, std
 
 SINTER_DECL CallGradient::CallGradient(Graph program, std::span<const std::uint8_t> wanted,
                                        std::vector<std::uint8_t> on_tape, PlanChoices choices)
-    : program_(std::move(program)), on_tape_(std::move(on_tape)), choices_(std::move(choices)) {
+    : program_(std::move(program)),
+      wanted_(wanted.begin(), wanted.end()),
+      on_tape_(std::move(on_tape)),
+      choices_(std::move(choices)) {
   std::vector<std::uint8_t> given = on_tape_;
   given.resize(program_.outputs().size());  // of what Variables become there is no gradient
   try {
@@ -85,6 +91,45 @@ SINTER_DECL CallGradient::CallGradient(Graph program, std::span<const std::uint8
   }
   forward_ = std::make_shared<const Graph>(program_);
   if (derivative_.backward) put_saved_before_assigned();
+}
+
+SINTER_DECL CallGradient::CallGradient(Graph program, std::span<const std::uint8_t> wanted,
+                                       std::vector<std::uint8_t> on_tape, PlanChoices choices,
+                                       std::span<const Value> stops)
+    : wanted_(wanted.begin(), wanted.end()), on_tape_(std::move(on_tape)), choices_(std::move(choices)) {
+  try {
+    derivative_ = differentiate_path(program, wanted, on_tape_, stops);
+  } catch (const Error&) {
+    derivative_ = {};
+    failure_ = std::current_exception();
+  }
+  forward_ = derivative_.backward ? derivative_.forward : std::make_shared<const Graph>(program);
+  saved_count_ = forward_->outputs().size() - on_tape_.size();
+  program_ = with_stops(program, stops);
+}
+
+SINTER_DECL Graph with_stops(const Graph& graph, std::span<const Value> stops) {
+  if (stops.empty()) return graph;
+  GraphBuilder builder(graph);
+  std::vector<Values> moved(graph.nodes().size());  // by node, per result
+  const auto now = [&](Value v) { return moved[as_index(v.node)][as_index(v.result)]; };
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    Values operands;
+    for (Value v : node.inputs) operands.push_back(now(v));
+    const Value made = builder.copy(node, operands);
+    for (std::size_t r = 0; r < node.types.size(); ++r) {
+      const Value old{static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)};
+      Value result{made.node, old.result};
+      if (std::find(stops.begin(), stops.end(), old) != stops.end())
+        result =
+            builder.add_typed(op_info<ops::StopGradient>, {&result, 1}, {}, TypeList(1, node.types[r]), node.where);
+      moved[id].push_back(result);
+    }
+  }
+  std::vector<Value> outputs;
+  for (Value v : graph.outputs()) outputs.push_back(now(v));
+  return builder.finish(outputs);
 }
 
 SINTER_DECL void CallGradient::put_saved_before_assigned() {
@@ -130,11 +175,84 @@ SINTER_DECL Type CallGradient::result_type(std::size_t result, std::span<const s
   return type;
 }
 
+SINTER_DECL const GraphFunction& CallGradient::function(std::span<const Tensor> inputs) const {
+  std::shared_ptr<const GraphFunction> known;
+  {
+    std::scoped_lock lock(mutex_);
+    if (function_ != nullptr) return *function_;
+  }
+  known = std::make_shared<const GraphFunction>(choices_.compile(*derivative_.backward, inputs));
+  if (!*known)
+    throw UserError("backward", "the back end returned an empty function for the backward graph", {},
+                    "throw an exception to refuse a graph");
+  std::scoped_lock lock(mutex_);
+  if (function_ == nullptr) function_ = std::move(known);
+  return *function_;
+}
+
+SINTER_DECL Partition CallGradient::partition() const {
+  if (failure_) std::rethrow_exception(failure_);
+  Partition out;
+  out.forward = *forward_;
+  out.backward = *derivative_.backward;
+  out.results = on_tape_.size();
+  for (std::uint32_t output : derivative_.saved) {
+    const Value v = forward_->outputs()[output];
+    const Node& node = forward_->node(v);
+    out.saved.push_back({output, std::string(node.op->name), forward_->type(v), bytes_of(*forward_, v), node.where});
+  }
+  for (const CallDerivative::Repeated& node : derivative_.repeated)
+    out.repeated.push_back({std::string(node.op), node.type, node.where});
+  out.operands.assign(derivative_.operands.begin(), derivative_.operands.end());
+  out.gradients.assign(derivative_.gradients.begin(), derivative_.gradients.end());
+  for (std::size_t r = 0; r < on_tape_.size(); ++r)
+    if (on_tape_[r] != 0) out.given.push_back(r);
+  return out;
+}
+
+SINTER_DECL std::int64_t CallGradient::saved_bytes() const {
+  std::int64_t bytes = 0;
+  for (std::uint32_t output : derivative_.saved)
+    if (output >= on_tape_.size()) bytes += bytes_of(*forward_, forward_->outputs()[output]);
+  return bytes;
+}
+SINTER_DECL std::int64_t CallGradient::backward_bytes() const {
+  const Plan* made = published_.load(std::memory_order_acquire);
+  return made != nullptr ? made->held_bytes() : 0;
+}
+
 SINTER_DECL std::string CallGradient::text() const {
   if (failure_) return "gradient: none, which the first backward() says\n";
-  return "gradient: " + std::to_string(derivative_.saved.size()) + " values are kept for\n" +
-         derivative_.backward->text() + "\n";
+  const Plan* made = published_.load(std::memory_order_acquire);
+  return "gradient: a call keeps " + std::to_string(derivative_.saved.size()) + " values, " +
+         std::to_string(saved_bytes()) + " bytes beside its results, for\n" + derivative_.backward->text() + "\n" +
+         (made != nullptr ? "plan of the gradient, which holds " + std::to_string(made->held_bytes()) +
+                                " bytes between its kernels:\n" + made->text() + "\n"
+                          : std::string());
 }
+
+}  // namespace jit::jit_detail
+
+namespace jit {
+SINTER_DECL std::int64_t Partition::saved_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Saved& value : saved)
+    if (value.output >= results) bytes += value.bytes;
+  return bytes;
+}
+SINTER_DECL std::string Partition::text() const {
+  const auto at = [](Location where) { return where.text().empty() ? std::string() : " at " + where.text(); };
+  std::string text;
+  for (const Saved& value : saved)
+    text += (value.output < results ? "result " + std::to_string(value.output) + ": " : "saved: ") + value.type.text() +
+            ", of " + value.op + at(value.where) + "\n";
+  for (const Repeated& node : repeated)
+    text += "computed again: " + node.type.text() + ", " + node.op + at(node.where) + "\n";
+  return text + "forward: " + forward.text() + "\nbackward: " + backward.text() + "\n";
+}
+}  // namespace jit
+
+namespace jit::jit_detail {
 
 // ---- the rule -------------------------------------------------------------------------------------------------------
 
@@ -161,6 +279,8 @@ class CallGradientRule final : public CallRule {
   std::vector<Val> operands(const VjpArgs& args) const;
   /// Of these inputs of the backward code.
   std::vector<Ref<TensorImpl>> execute_on(std::vector<Ref<TensorImpl>> inputs, Location where) const;
+  /// As that, by what PlanChoices::compile gave.
+  std::vector<Ref<TensorImpl>> custom_values(std::span<const Ref<TensorImpl>> inputs, Location where) const;
   std::vector<Value> computed(autodiff_detail::TapeSession& session, std::span<const Val> operands,
                               Location where) const;
 
@@ -189,6 +309,7 @@ SINTER_DECL std::vector<Val> CallGradientRule::operands(const VjpArgs& args) con
 
 SINTER_DECL std::vector<Ref<TensorImpl>> CallGradientRule::execute_on(std::vector<Ref<TensorImpl>> inputs,
                                                                       Location where) const {
+  if (code_->choices_.compile) return custom_values(inputs, where);
   const Plan& plan = code_->plan();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const bool is_narrowed = code_->takes_float_[i] != 0;
@@ -198,6 +319,21 @@ SINTER_DECL std::vector<Ref<TensorImpl>> CallGradientRule::execute_on(std::vecto
     inputs[i] = dense_value(In(input, where), "backward");
   }
   return execute(plan, symbols_, inputs);
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> CallGradientRule::custom_values(std::span<const Ref<TensorImpl>> inputs,
+                                                                         Location where) const {
+  std::vector<Tensor> given;
+  for (const auto& input : inputs) given.emplace_back(input);
+  NoGradGuard no_grad;
+  std::vector<Tensor> outputs = code_->function(given)(given);
+  const Graph& graph = *code_->derivative_.backward;
+  std::vector<Type> wanted;
+  for (Value v : graph.outputs()) wanted.push_back(graph.type(v));
+  check_custom_outputs(outputs, wanted, symbols_, "backward", where);
+  std::vector<Ref<TensorImpl>> values;
+  for (Tensor& output : outputs) values.push_back(std::move(output).take());
+  return values;
 }
 
 SINTER_DECL std::vector<CallRule::Gradient> CallGradientRule::run(std::span<const Ref<TensorImpl>> operands,
@@ -289,36 +425,40 @@ inline Ref<TensorImpl> variable_on_tape(VariableSlot& slot, TensorImpl* value, b
 }
 
 inline Ref<TensorImpl> input_on_tape(const PlanInput& input, TensorImpl* value, const ArgList& args, bool is_wanted) {
-  if (input.source != PlanInput::Source::leaf) return variable_on_tape(*input.slot->here(), value, is_wanted);
+  switch (input.source) {
+    case PlanInput::Source::leaf: break;
+    case PlanInput::Source::captured: return variable_on_tape(*input.slot->here(), value, is_wanted);
+    case PlanInput::Source::carried:
+    case PlanInput::Source::eager: return Ref<TensorImpl>::share(value);
+  }
   const ArgLeaf& leaf = args.leaves()[as_index(input.index)];
-  if (leaf.slot != nullptr) return variable_on_tape(*leaf.slot, value, is_wanted);
+  if (leaf.slot != nullptr) return variable_on_tape(*leaf.slot, leaf.impl, is_wanted);
   if (leaf.kind == LeafKind::scalar) return value_of_number(leaf);
   if (leaf.impl == nullptr) return expr_detail::copy_strided(*leaf.type, leaf.data, *leaf.strides).impl();
   return Ref<TensorImpl>::share(leaf.impl);
 }
 
-SINTER_DECL TapedCall::TapedCall(const CallGradient& gradient, SharedAttrs attrs, const TapeGuard& guard,
-                                 const CallEnd& end, const ArgList& args, Frame& frame, Location where)
-    : gradient_(gradient), inputs_(end.inputs.size()) {
+SINTER_DECL std::vector<Leaf> inputs_on_tape(const CallGradient& gradient, std::span<const PlanInput> inputs,
+                                             std::span<TensorImpl* const> values, const ArgList& args) {
   std::vector<Leaf> leaves;
-  leaves.reserve(inputs_ + gradient.saved().size());
-  std::size_t captured = 0;
-  for (std::size_t i = 0; i < inputs_; ++i) {
-    const PlanInput& input = end.inputs[i];
-    const bool is_captured = input.source == PlanInput::Source::captured;
-    const bool is_wanted = is_captured ? guard.captured[captured] != 0 : guard.leaves[as_index(input.index)] != 0;
-    captured += is_captured;
-    leaves.emplace_back(input_on_tape(input, frame.places().values[i], args, is_wanted));
-  }
-  leaves.resize(inputs_ + gradient.saved().size());
-  node_ = PendingNode::make(leaves);
+  leaves.reserve(inputs.size() + gradient.saved().size());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    leaves.emplace_back(input_on_tape(inputs[i], values[i], args, gradient.is_wanted(i)));
+  return leaves;
+}
+
+SINTER_DECL TapedCall::TapedCall(const CallGradient& gradient, SharedAttrs attrs, std::vector<Leaf> inputs,
+                                 Location where)
+    : gradient_(gradient), inputs_(inputs.size()) {
+  inputs.resize(inputs_ + gradient.saved().size());
+  node_ = PendingNode::make(inputs);
   node_->op = &op_info<ops::CompiledCall>;
   node_->attrs = std::move(attrs);
   node_->where = where;
   node_->results = static_cast<std::uint16_t>(gradient.results());
   for (std::size_t r = 0; r < gradient.results(); ++r) {
     made_.emplace_back();
-    if (gradient.is_on_tape(r)) made_.back() = TensorImpl::make(frame.outputs()[r].type);
+    if (gradient.is_on_tape(r)) made_.back() = TensorImpl::make(node_->attrs->types[r]);
   }
 }
 

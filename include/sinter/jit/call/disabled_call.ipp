@@ -100,8 +100,13 @@ SINTER_DECL void read_result(tree::View result, EagerResults& out, Location wher
     Read(EagerResults& place, Location at) : out(place), where(at) {}
     EagerResults& out;
     Location where;
-    void tensor(const Tensor& x) override { out.values.push_back(eager_result(x.impl(), where)); }
-    void scalar(const Scalar& x) override { out.values.push_back(eager_result(In(x).tensor(), where)); }
+    void tensor(const Tensor& x) override { add(x.impl()); }
+    void scalar(const Scalar& x) override { add(In(x).tensor()); }
+    void add(const Ref<TensorImpl>& value) {
+      const TapeState tape = value->tape.load(std::memory_order_relaxed);
+      out.is_on_tape |= tape == TapeState::node || tape == TapeState::leaf;
+      out.values.push_back(eager_result(value, where));
+    }
     void variable(const Variable&) override {}
     void fixed(std::int64_t value) override { out.fixed.push_back(value); }
   } read(out, where);

@@ -141,8 +141,9 @@ SINTER_DECL void FunctionState::run_on_tape(const Entry& entry, const ArgList& a
   jit_detail::place_inputs(end, args, frame->places(), owned);
   const jit_detail::EndingCall call{end, entry.held, args, *frame, symbols, entry.threads.get(), options_.mode, where_};
   if (!targets.empty()) return jit_detail::run_end(call, values.data(), targets);
-  jit_detail::TapedCall taped(*entry.gradient, entry.tape_attrs.of(entry.gradient, symbols), entry.tape, end, args,
-                              *frame, where_);
+  jit_detail::TapedCall taped(*entry.gradient, entry.tape_attrs.of(entry.gradient, symbols),
+                              jit_detail::inputs_on_tape(*entry.gradient, end.inputs, frame->places().values, args),
+                              where_);
   jit_detail::run_end(call, values.data(), {});
   taped.deliver(values, results);
 }

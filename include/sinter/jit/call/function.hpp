@@ -36,6 +36,7 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 class FunctionTrace;
+struct TracedPath;
 class TraceTree;
 class TreeCall;
 
@@ -102,7 +103,10 @@ struct Entry {
   jit_detail::TapeGuard tape;
   std::shared_ptr<const jit_detail::CallGradient> gradient;  // null: no result is on the tape
   mutable jit_detail::TapeAttrs tape_attrs;
-  bool runs_plain = false;  // its results are on the tape, and no plan has the derivative: calls run the function
+  /// Its results are on the tape, and what a disabled function gave reaches them: calls run the function. Of a tree it
+  /// turns out at a call.
+  mutable std::atomic<bool> is_plain{false};
+  bool runs_plain() const { return is_plain.load(std::memory_order_relaxed) && (tree == nullptr || is_tape_on()); }
   Graph traced, optimised;
   /// What products of f32 matrices may be computed in, and a bit for each default of the process (matmul_precision())
   /// that the entry serves: all, where the function's own option says it or there is no such product.
@@ -131,14 +135,20 @@ Explanation explanation_of(const Entry* entry, std::span<const std::int64_t> sym
 /// The typed half's traced result on the path that was taken.
 struct TreeResult {
   const void* shape = nullptr;
-  std::shared_ptr<const void> owner;  // of a path that is in no tree
+  std::shared_ptr<const void> owner{};  // of a path that is in no tree
+  bool runs_plain = false;              // nothing was delivered: the plain function is to run
+};
+
+/// What takes the place of plans: a registered back end, or what aot_function() was given. Empty functions: plans.
+struct Compilers {
+  BackendFunction forward{}, backward{};
 };
 
 class FunctionState : public std::enable_shared_from_this<FunctionState> {
  public:
   /// Slots of expressions take no stance, and past the limit are evaluated lazily without a message.
   enum class Serves : std::uint8_t { function, expression };
-  FunctionState(Options options, Location where, Serves serves = Serves::function);
+  FunctionState(Options options, Location where, Serves serves = Serves::function, Compilers compilers = {});
   ~FunctionState();
 
   /// The entry that fits, traced and compiled if there is none; null where the call is to run the plain function
@@ -186,6 +196,9 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
 
   Stats stats() const;
   void reset();
+  /// An object made of this function (of its gradient), one for each key and list of numbers; reset() drops it.
+  std::shared_ptr<const void> derived(const void* key, const std::vector<std::int64_t>& numbers,
+                                      const std::function<std::shared_ptr<const void>()>& make);
   Location where() const { return where_; }
   const Options& options() const { return options_; }
 
@@ -237,9 +250,16 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   }
   void check_purity(const Entry& entry, EntryThread& thread, const ArgList& args, const TraceFunction& trace);
   void grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
-  FinishedCall resume(const Entry& entry, const ArgList& args, const TraceFunction& trace, TreeCall& call);
+  /// None: the plain function is to run.
+  std::optional<FinishedCall> resume(const Entry& entry, const ArgList& args, const TraceFunction& trace,
+                                     TreeCall& call);
+  /// How the derivatives of its paths are compiled.
+  jit_detail::PlanChoices gradient_choices(const Entry& entry) const;
+  /// The path of a trace that has ended, with its tape, and the values of its call.
+  TracedPath finished_path(const Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result,
+                           FinishedCall& finished) const;
   /// The whole call, traced and computed on the way: a tree that may hold no segment.
-  FinishedCall run_untreed(const Entry& entry, const ArgList& args, const TraceFunction& trace);
+  std::optional<FinishedCall> run_untreed(const Entry& entry, const ArgList& args, const TraceFunction& trace);
   void check_path(const Entry& entry, const ArgList& args, const TraceFunction& trace, const TreeCall& call);
   void warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace,
                     std::span<const std::int64_t> symbols);
@@ -259,6 +279,13 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::atomic<OnMiss> on_miss_{OnMiss::throws};
   std::atomic<std::int64_t> frozen_misses_{0};
   Serves serves_;
+  Compilers compilers_;
+  struct Derived {
+    const void* key;
+    std::vector<std::int64_t> numbers;
+    std::shared_ptr<const void> object;
+  };
+  std::vector<Derived> derived_;  // under the lock
 };
 
 }  // namespace jit

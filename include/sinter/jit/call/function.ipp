@@ -77,12 +77,12 @@ inline bool drop_unread(TracedGraph& traced, std::vector<Ref<TensorImpl>>& known
   return true;
 }
 
-inline bool is_value_on_tape(const TensorImpl& value) {
+SINTER_DECL bool is_value_on_tape(const TensorImpl& value) {
   const TapeState state = value.tape.load(std::memory_order_relaxed);
   return is_floating(value.type.dtype) && (state == TapeState::node || state == TapeState::leaf);
 }
-/// Values computed from what would be on the tape while that was off (NoGradGuard).
-inline std::vector<Value> stopped_values(const Capture& captured, FunctionTrace& trace) {
+SINTER_DECL std::vector<Value> stopped_values(std::span<TensorImpl* const> walked, std::span<const Value> values,
+                                              FunctionTrace& trace) {
   std::vector<Value> stops;
   const auto is_wanted = [&](const TensorImpl& operand) {
     return is_value_on_tape(operand) ||
@@ -90,41 +90,17 @@ inline std::vector<Value> stopped_values(const Capture& captured, FunctionTrace&
              return read.placeholder.get() == &operand && read.slot->gradient() != nullptr;
            });
   };
-  for (std::size_t i = 0; i < captured.walked.size(); ++i) {
-    const TensorImpl& value = *captured.walked[i];
+  for (std::size_t i = 0; i < walked.size(); ++i) {
+    const TensorImpl& value = *walked[i];
     if (!is_floating(value.type.dtype) || value.tape.load(std::memory_order_relaxed) != TapeState::none) continue;
     for (const Leaf& leaf : value.pending_node->leaves())
       if (leaf.value && is_wanted(*leaf.value)) {
-        stops.push_back(captured.walked_values[i]);
+        stops.push_back(values[i]);
         break;
       }
   }
   return stops;
 }
-/// The graph with no gradient through these values.
-inline Graph with_stops(const Graph& graph, std::span<const Value> stops) {
-  GraphBuilder builder(graph);
-  std::vector<Values> moved(graph.nodes().size());  // by node, per result
-  const auto now = [&](Value v) { return moved[as_index(v.node)][as_index(v.result)]; };
-  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
-    const Node& node = graph.nodes()[id];
-    Values operands;
-    for (Value v : node.inputs) operands.push_back(now(v));
-    const Value made = builder.copy(node, operands);
-    for (std::size_t r = 0; r < node.types.size(); ++r) {
-      const Value old{static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)};
-      Value result{made.node, old.result};
-      if (std::find(stops.begin(), stops.end(), old) != stops.end())
-        result =
-            builder.add_typed(op_info<ops::StopGradient>, {&result, 1}, {}, TypeList(1, node.types[r]), node.where);
-      moved[id].push_back(result);
-    }
-  }
-  std::vector<Value> outputs;
-  for (Value v : graph.outputs()) outputs.push_back(now(v));
-  return builder.finish(outputs);
-}
-
 /// The graph of a trace that read no value.
 SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where) {
   TracedGraph out;
@@ -162,7 +138,7 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
     captured = capture(outputs, known, options);
   }
   if (!out.captured.empty() && drop_unread(out, known, captured)) captured = capture(outputs, known, options);
-  const std::vector<Value> stops = stopped_values(captured, trace);
+  const std::vector<Value> stops = stopped_values(captured.walked, captured.walked_values, trace);
   for (SymbolId id = 0; id < trace.guards().symbols.size(); ++id) {
     SymbolInfo info;
     info.hint = trace.hints()[id];
@@ -178,7 +154,7 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
     captured.builder.symbols().push_back(info);
   }
   const Graph graph = captured.finish();
-  out.graph = share_symbols(stops.empty() ? graph : with_stops(graph, stops));
+  out.graph = share_symbols(with_stops(graph, stops));
   out.guards = std::move(trace.guards());
   return out;
 }
@@ -264,10 +240,12 @@ inline void check_options(const Options& options, Location where) {
 }
 }  // namespace jit_detail
 
-SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves serves)
-    : options_(std::move(options)), where_(where), serves_(serves) {
+SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves serves, Compilers compilers)
+    : options_(std::move(options)), where_(where), serves_(serves), compilers_(std::move(compilers)) {
   check_backend(options_.backend, where);
   jit_detail::check_options(options_, where);
+  if (const BackendFunction* registered = jit_detail::registered_backend(options_.backend))
+    compilers_ = {*registered, *registered};
   if (options_.recompile_limit < 0)
     throw UserError("compile", "recompile_limit is " + std::to_string(options_.recompile_limit), where,
                     "0 allows the first compilation only");
@@ -290,11 +268,12 @@ SINTER_DECL std::int64_t Entry::runs() const {
 }
 
 namespace jit_detail {
-/// Is a result computed from what is on the tape?
-inline bool reaches_tape(FunctionTrace& trace, const TracedResult& result, const ArgList& args) {
-  if (std::none_of(result.values.begin(), result.values.end(),
-                   [](const auto& value) { return is_value_on_tape(*value); }))
-    return false;
+SINTER_DECL bool is_on_tape(const TracedResult& result) {
+  return std::any_of(result.values.begin(), result.values.end(),
+                     [](const auto& value) { return is_value_on_tape(*value); });
+}
+/// Is an argument, or a Variable that the trace read, on the tape?
+inline bool wants_gradient(FunctionTrace& trace, const ArgList& args) {
   std::vector<std::shared_ptr<VariableSlot>> captured;
   for (const auto& read : trace.variables())
     if (read.leaf < 0) captured.push_back(read.slot);
@@ -311,12 +290,11 @@ SINTER_DECL void FunctionState::leave_plain(Entry& entry, const ArgList& args, F
   entry.tape = jit_detail::tape_guard_of(args.leaves(), entry.held.captured);
   entry.guards = std::move(recorder.guards());
   entry.guards.dims.clear();
-  entry.runs_plain = true;
+  entry.is_plain = true;
   if (is_logged("recompiles"))
-    sinter::note("recompiles",
-                 where_.text() + ": a gradient is wanted, and the function " +
-                     (recorder.reads().empty() ? "is compiled by a registered back end" : "reads values") +
-                     ": it runs uncompiled");
+    sinter::note("recompiles", where_.text() +
+                                   ": a gradient is wanted, and flows through a disabled function: the function runs "
+                                   "uncompiled");
 }
 
 SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, const TraceFunction& trace,
@@ -334,18 +312,21 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   FunctionTrace recorder("compile", args.leaves(), std::move(specs), std::move(policy));
   TracedResult result = trace(recorder);
   entry->trace_ms = watch.lap_ms();
-  const bool is_whole = recorder.reads().empty() && jit_detail::registered_backend(options_.backend) == nullptr;
-  if (!is_whole && jit_detail::reaches_tape(recorder, result, args)) {
+  const bool is_plain = recorder.calls_on_tape() && jit_detail::is_on_tape(result);
+  if (is_plain && jit_detail::wants_gradient(recorder, args)) {
     leave_plain(*entry, args, recorder);
     return entry;
   }
+  entry->is_plain = is_plain;  // what reaches the tape there is not seen here: where that is off, the tree serves
   if (recorder.reads().empty()) {
     trace_plain(*entry, args, recorder, std::move(result));
   } else {
-    if (jit_detail::registered_backend(options_.backend) != nullptr)
+    if (compilers_.forward)
       throw TraceError(
           recorder.reads()[0].op,
-          "a value is read, which would cut the graph, and back end '" + options_.backend + "' takes whole graphs",
+          "a value is read, which would cut the graph, and " +
+              (options_.backend.empty() ? std::string("AotOptions::forward") : "back end '" + options_.backend + "'") +
+              " takes whole graphs",
           recorder.reads()[0].where,
           "choose with where(condition, a, b), use jit::cond or jit::while_loop, or return the value and read it "
           "outside");
@@ -372,6 +353,15 @@ SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, F
   entry.codegen_ms = watch.lap_ms() - entry.passes_ms;
 }
 
+SINTER_DECL jit_detail::PlanChoices FunctionState::gradient_choices(const Entry& entry) const {
+  return {.backend = options_.backend,
+          .fuse = options_.fuse,
+          .as_one = options_.mode == Mode::reduce_overhead,
+          .allow_fallback = options_.allow_fallback,
+          .precision = entry.precision,
+          .compile = compilers_.backward};
+}
+
 SINTER_DECL Graph FunctionState::with_gradient(Entry& entry, const ArgList& args, Graph program,
                                                std::vector<std::uint8_t> on_tape) const {
   std::vector<std::uint8_t> wanted, is_number;
@@ -384,13 +374,9 @@ SINTER_DECL Graph FunctionState::with_gradient(Entry& entry, const ArgList& args
     wanted.push_back(is_on_tape != 0 && is_floating(program.type(program.inputs()[i]).dtype));
     is_number.push_back(is_leaf && args.leaves()[as_index(input.index)].kind == LeafKind::scalar);
   }
-  entry.gradient = jit_detail::make_gradient(program, wanted, std::move(on_tape),
-                                             {.backend = options_.backend,
-                                              .fuse = options_.fuse,
-                                              .as_one = options_.mode == Mode::reduce_overhead,
-                                              .allow_fallback = options_.allow_fallback,
-                                              .precision = entry.precision,
-                                              .is_number = std::move(is_number)});
+  jit_detail::PlanChoices choices = gradient_choices(entry);
+  choices.is_number = std::move(is_number);
+  entry.gradient = jit_detail::make_gradient(program, wanted, std::move(on_tape), std::move(choices));
   if (entry.gradient == nullptr) return program;
   entry.end.saved = entry.gradient->saved_count();
   entry.end.results += entry.end.saved;
@@ -400,16 +386,16 @@ SINTER_DECL Graph FunctionState::with_gradient(Entry& entry, const ArgList& args
 SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Graph traced,
                                          std::vector<std::uint8_t> on_tape) {
   jit_detail::Stopwatch watch;
-  const BackendFunction* custom = jit_detail::registered_backend(options_.backend);
-  const std::vector<Dim> solution =
-      solve_symbols(entry.guards, args.leaves(), custom != nullptr ? Divide::no : Divide::yes);
+  const bool is_custom = compilers_.forward || compilers_.backward;  // they are shown the sizes as they are
+  const std::vector<Dim> solution = solve_symbols(entry.guards, args.leaves(), is_custom ? Divide::no : Divide::yes);
   check_marks(entry.guards, args.leaves(), solution);
   Graph specialised = substitute_symbols(traced, solution, entry.guards.symbols);
   entry.traced = std::move(traced);
-  if (custom != nullptr)
-    return jit_detail::compile_custom(entry, *custom, options_.backend, std::move(specialised), args.leaves(), where_);
   if (std::find(on_tape.begin(), on_tape.end(), 1) != on_tape.end() && entry.tape.is_needed)
     specialised = with_gradient(entry, args, std::move(specialised), std::move(on_tape));
+  if (compilers_.forward)
+    return jit_detail::compile_custom(entry, compilers_.forward, options_.backend, std::move(specialised),
+                                      args.leaves(), where_);
   entry.optimised = jit_detail::run_passes_for(options_.backend, specialised);
   if (options_.backend != "eager") {
     std::vector<std::uint8_t> is_number, is_narrowed;
@@ -478,12 +464,35 @@ SINTER_DECL Stats FunctionState::stats() const {
     stats.kernels = static_cast<std::int64_t>(newest->end.plan->kernel_count());
     stats.peak_bytes = newest->end.plan->held_bytes();
   }
+  if (newest != nullptr && newest->gradient != nullptr) {
+    stats.saved_bytes = newest->gradient->saved_bytes();
+    stats.backward_bytes = newest->gradient->backward_bytes();
+  }
   if (newest != nullptr) {
     std::vector<const Graph*> bodies;
     jit_detail::count_regions(newest->optimised, bodies, stats.region_calls);
     stats.regions = static_cast<std::int64_t>(bodies.size());
   }
   return stats;
+}
+
+SINTER_DECL std::shared_ptr<const void> FunctionState::derived(
+    const void* key, const std::vector<std::int64_t>& numbers,
+    const std::function<std::shared_ptr<const void>()>& make) {
+  const auto find_derived = [&]() -> std::shared_ptr<const void> {
+    for (const Derived& known : derived_)
+      if (known.key == key && known.numbers == numbers) return known.object;
+    return nullptr;
+  };
+  {
+    std::scoped_lock lock(mutex_);
+    if (auto known = find_derived()) return known;
+  }
+  std::shared_ptr<const void> made = make();
+  std::scoped_lock lock(mutex_);
+  if (auto known = find_derived()) return known;
+  derived_.push_back({key, numbers, made});
+  return made;
 }
 
 SINTER_DECL void FunctionState::freeze(OnMiss miss) {
@@ -505,6 +514,7 @@ SINTER_DECL void FunctionState::unfreeze() {
 SINTER_DECL void FunctionState::reset() {
   unfreeze();  // no version is left that a call could use
   auto retired = std::make_shared<std::vector<std::unique_ptr<Entry>>>();
+  std::vector<Derived> derived;
   {
     std::scoped_lock lock(mutex_);
     newest_.store(nullptr, std::memory_order_release);
@@ -513,6 +523,7 @@ SINTER_DECL void FunctionState::reset() {
     compiles_ = recompiles_ = 0;
     compile_ms_ = 0;
     misses_ = {};
+    derived.swap(derived_);
     plain_calls_.store(0, std::memory_order_relaxed);
     frozen_misses_.store(0, std::memory_order_relaxed);
   }
@@ -549,7 +560,7 @@ SINTER_DECL Explanation explanation_of(const Entry* used, std::span<const std::i
   if (used == nullptr)
     return Explanation(
         "this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, past its "
-        "recompile limit, or because a gradient is wanted of a function that reads values\n");
+        "recompile limit, or because a gradient is wanted and flows through a disabled function\n");
   const Entry& entry = *used;
   std::string text = "guards:\n" + entry.guards.text();
   if (entry.precision != MatmulPrecision::f32 && (entry.end.plan == nullptr || entry.end.plan->depends_on_precision()))

@@ -169,8 +169,8 @@ SINTER_DECL const Entry* FunctionState::entry_for(const ArgList& args, const Tra
 SINTER_DECL void FunctionState::check_uncompiled() const {
   if (is_frozen() && on_miss_.load(std::memory_order_relaxed) == OnMiss::throws)
     throw RecompileError("compile", "this call would run uncompiled, and the function is frozen", where_,
-                         "freeze(jit::OnMiss::runs_uncompiled) allows it; a function that reads values is compiled "
-                         "where no gradient is wanted (jit::NoGradGuard)");
+                         "freeze(jit::OnMiss::runs_uncompiled) allows it; a function that calls a disabled one is "
+                         "compiled where no gradient is wanted (jit::NoGradGuard)");
 }
 SINTER_DECL void FunctionState::count_miss(const ArgList& args) {
   frozen_misses_.fetch_add(1, std::memory_order_relaxed);
@@ -212,7 +212,7 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
   }
   made->guards.prepare();
   made->results = made->end.results - made->end.saved;
-  made->is_tree = made->tree != nullptr || made->runs_plain;
+  made->is_tree = made->tree != nullptr || made->runs_plain();
   const Entry* entry = made.get();
   {
     std::scoped_lock lock(mutex_);

@@ -41,6 +41,14 @@ struct TracedGraph {
 
 /// The graph of a trace that read no value.
 TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where);
+/// Does a gradient flow through a traced value?
+bool is_value_on_tape(const TensorImpl& value);
+/// Is a result computed from what is on the tape?
+bool is_on_tape(const TracedResult& result);
+/// Of the values of a trace, which are `values` in its graph: those computed from what would be on the tape while that
+/// was off (NoGradGuard).
+std::vector<Value> stopped_values(std::span<TensorImpl* const> walked, std::span<const Value> values,
+                                  FunctionTrace& trace);
 /// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before
 /// donated arguments and what an earlier segment made (1). Notes which inputs are the assigned Variables.
 std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const LeafSpec> leaves);

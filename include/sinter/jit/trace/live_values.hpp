@@ -22,6 +22,8 @@ class LiveValues {
  public:
   LiveValues(std::uint64_t trace, MatmulPrecision precision, Fallback fallback)
       : trace_(trace), precision_(precision), fallback_(fallback) {}
+  /// What effects gave stays to the end: a derivative may need it, and nothing gives it a second time.
+  void keep_effects() { keeps_effects_ = true; }
 
   /// In this call the traced `value` is `concrete`, which may be pending outside any trace.
   void set(const Ref<TensorImpl>& value, Ref<TensorImpl> concrete);
@@ -60,6 +62,7 @@ class LiveValues {
   std::uint64_t trace_;
   MatmulPrecision precision_;
   Fallback fallback_;
+  bool keeps_effects_ = false;
   std::unordered_map<const TensorImpl*, Known> known_;
   std::unordered_map<const TensorImpl*, Used> used_;           // by statements that have run, as operands and results
   std::unordered_map<const PendingNode*, std::uint32_t> ran_;  // and how many of its results are in `used_`

@@ -7,7 +7,9 @@
 #include <sinter/jit/call/specialise.hpp>
 #include <sinter/jit/lazy/lazy.hpp>
 #include <sinter/jit/lazy/lazy_run.hpp>
+#include <sinter/ops/registry.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -97,6 +99,13 @@ SINTER_DECL std::vector<LiveValues::PendingResult> LiveValues::note_run(const Ca
   return others;
 }
 
+namespace live_values {
+/// A statement without an operation is a block of elementwise ones.
+inline bool is_effect(const PendingNode* node) {
+  return node != nullptr && node->op != nullptr && node->op->kind == OpKind::effect;
+}
+}  // namespace live_values
+
 SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, const Ref<TensorImpl>& last_effect,
                                      std::span<const std::int64_t> symbols) {
   std::vector<Ref<TensorImpl>> missing;
@@ -116,6 +125,15 @@ SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, co
   for (std::size_t i = 0; i < captured.kept.size(); ++i) {
     missing.push_back(captured.kept[i]);
     captured.outputs.push_back(captured.kept_values[i]);
+  }
+  for (std::size_t i = 0; keeps_effects_ && i < captured.walked.size(); ++i) {
+    TensorImpl& value = *captured.walked[i];
+    const bool is_token = value.pending_node != nullptr && value.result + 1 == value.pending_node->results;
+    if (!live_values::is_effect(value.pending_node) || is_token) continue;
+    auto gives = Ref<TensorImpl>::share(&value);
+    if (std::find(missing.begin(), missing.end(), gives) != missing.end()) continue;
+    missing.push_back(std::move(gives));
+    captured.outputs.push_back(captured.walked_values[i]);
   }
   const std::vector<PendingResult> others = note_run(captured);
   for (const PendingResult& other : others) captured.outputs.push_back(other.value);
@@ -138,11 +156,15 @@ SINTER_DECL void LiveValues::forget_unused() {
   std::erase_if(known_, [this](const auto& item) {
     const Known& known = item.second;
     if (known.traced->state.load(std::memory_order_relaxed) == TensorState::placeholder) return false;
+    if (keeps_effects_ && live_values::is_effect(known.traced->pending_node)) return false;
     auto used = used_.find(item.first);
     const std::uint32_t ours = used != used_.end() ? used->second.references + 2 : 1;
     return known.traced->use_count() <= ours;
   });
-  std::erase_if(others_, [this](const auto& item) { return item.first->use_count() <= ran_[item.first]; });
+  std::erase_if(others_, [this](const auto& item) {
+    if (keeps_effects_ && live_values::is_effect(item.first)) return false;
+    return item.first->use_count() <= ran_[item.first];
+  });
 }
 
 }  // namespace jit

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -104,6 +105,10 @@ class FunctionTrace : public Trace, public SymbolScope {
   LiveValues& live() { return *live_; }
   /// This call's values of results and Variables, computed now. Not before the function has returned.
   FinishedCall finish(TracedResult result);
+  /// Adds what the derivative of the path needs of this call.
+  void finish_tape(const TracedPath& path, FinishedCall& call);
+  /// Something that a disabled function gave is on the tape.
+  bool calls_on_tape() const { return calls_on_tape_; }
   /// The graph of the path so far, cut at the reads; with a result, the last part gives it and what Variables become.
   TracedPath path(const TracedResult* result);
 
@@ -120,6 +125,11 @@ class FunctionTrace : public Trace, public SymbolScope {
   PathOutputs path_outputs(const TracedResult* result, TracedLeaf& leaf) const;
   /// The graph of it, and what its inputs are. Captured statements that have not run are evaluated.
   Capture capture_path(std::span<const Ref<TensorImpl>> outputs, TracedPath& path) const;
+  /// Another result of a node of this trace.
+  Ref<TensorImpl> other_result(PendingNode& node, Value v, const Type& type);
+  /// Values of a path's graph in this call, from those that are values of the trace.
+  std::vector<Ref<TensorImpl>> values_from(const Graph& graph, std::span<const Value> wanted,
+                                           const std::map<Value, Ref<TensorImpl>>& traced);
 
   std::span<const ArgLeaf> args_;
   ReadPolicy policy_;
@@ -127,6 +137,7 @@ class FunctionTrace : public Trace, public SymbolScope {
   std::unordered_map<const TensorImpl*, std::uint64_t> outcomes_;  // a value read twice is read once
   std::unique_ptr<LiveValues> live_;                               // this call's, while it is traced
   bool has_arguments_ = false;                                     // live_ knows them
+  bool calls_on_tape_ = false;
   std::vector<const Storage*> lent_;
   std::size_t next_ = 0;
   std::vector<Ref<TensorImpl>> placeholders_;  // per argument leaf; null for fixed leaves

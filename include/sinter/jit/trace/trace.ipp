@@ -23,6 +23,7 @@ SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const 
       guards_(std::move(specs)),
       outer_scope_(SymbolScope::current()) {
   SymbolScope::current() = this;
+  if (is_tape_on()) live_->keep_effects();
   for (const SymbolSource& source : guards_.symbols) hints_.push_back(jit::value_of(source, args));
   for (std::size_t i = 0; i < args.size(); ++i) {
     const LeafSpec& spec = guards_.leaves[i];
@@ -157,11 +158,13 @@ SINTER_DECL EagerResults FunctionTrace::call_eagerly(const std::shared_ptr<const
   const bool reaches_tape = is_tape_on() && std::any_of(operands.begin(), operands.end(), [](const auto& operand) {
                               return operand->tape.load(std::memory_order_relaxed) != TapeState::none;
                             });
+  const bool gives_tape = reaches_tape || (is_tape_on() && cut.given->is_on_tape);
+  calls_on_tape_ |= gives_tape;
   for (std::size_t i = 0; i < cut.given->values.size(); ++i) {
     Ref<TensorImpl> made = placeholder(cut.arrival->types[i]);
     made->is_weak = cut.arrival->is_weak[i] != 0;
     live_->set(made, cut.given->values[i]);
-    if (reaches_tape && is_floating(made->type.dtype)) put_on_tape(*made);
+    if (gives_tape && is_floating(made->type.dtype)) put_on_tape(*made);
     cut.placeholders.push_back(std::move(made));
   }
   for (const VariableRead& read : variables_)

@@ -21,6 +21,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
+struct PathTape;  // path_gradient.hpp
+
 /// How many calls went a certain way.
 class CallCount {
  public:
@@ -47,6 +49,7 @@ class CallCount {
 struct VariableUse {
   std::shared_ptr<VariableSlot> slot;
   Type type;
+  bool is_on_tape = false;  // a gradient of it was wanted
 };
 
 /// What lies between two reads of a path, as it was traced. Ids are those of the path's graph; equal for all paths that
@@ -62,6 +65,7 @@ struct TracedSegment {
   Location where;
   DType dtype = DType::f32;                     // of the value read
   std::shared_ptr<const EagerCall> eager_call;  // called at its end
+  bool gives_tape = false;                      // what that gave was on the tape
   std::vector<EagerVariable> eager_variables;   // used before that
   std::shared_ptr<const EagerArrival> arrival;  // of the eager function called before it
   CallCount lazy_calls;                         // that went on lazily behind it
@@ -72,6 +76,7 @@ struct TracedLeaf {
   std::size_t results = 0;
   std::vector<Assignment> assignments;  // outputs behind the results
   std::shared_ptr<const void> result_shape;
+  std::shared_ptr<const PathTape> tape;                      // null: no result is on the tape
   mutable std::atomic<std::int64_t> runs{0}, next_check{1};  // the purity check, as in EntryThread
   CallCount calls;
 };
@@ -87,7 +92,7 @@ struct TracedPath {
   std::vector<std::shared_ptr<const TracedSegment>> segments;
   std::vector<std::uint64_t> outcomes;                             // of the reads
   std::vector<std::shared_ptr<const EagerResults>> eager_results;  // by cut, in this call; null: a read
-  std::shared_ptr<const TracedLeaf> leaf;
+  std::shared_ptr<TracedLeaf> leaf;
   std::vector<TensorImpl*> walked;  // values of the trace and what they are in the graph; valid while the trace is
   std::vector<Value> walked_values;
 };

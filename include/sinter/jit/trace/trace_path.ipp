@@ -50,12 +50,14 @@ inline bool find_eager_result(const std::vector<ReadPoint>& cuts, const Ref<Tens
     }
   return false;
 }
+inline bool is_wanted_now(const VariableSlot& slot) { return slot.gradient() != nullptr && is_tape_on(); }
 /// What ends a segment.
 inline void describe_cut(const ReadPoint& cut, TracedSegment& segment) {
   segment.op = cut.op;
   segment.where = cut.where;
   if (!cut.eager_call) segment.dtype = cut.value->type.dtype;
   segment.eager_call = cut.eager_call;
+  segment.gives_tape = cut.given != nullptr && cut.given->is_on_tape;
   segment.eager_variables = cut.variables;
 }
 }  // namespace jit_detail
@@ -157,7 +159,8 @@ SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
     for (const Node& node : segment->nodes) {
       if (node.op != &op_info<ops::Input>) continue;
       const TracedPath::Input& input = path.inputs[as_index(node.attrs[input_position])];
-      if (input.slot) segment->variables.push_back({input.slot, node.types[0]});
+      if (input.slot)
+        segment->variables.push_back({input.slot, node.types[0], jit_detail::is_wanted_now(*input.slot->here())});
     }
     const std::size_t last_dim = cut == nullptr ? guards_.dims.size() : cut->dims;
     segment->dims.assign(guards_.dims.begin() + static_cast<std::ptrdiff_t>(first_dim),

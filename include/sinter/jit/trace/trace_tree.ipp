@@ -13,6 +13,7 @@
 #include <sinter/jit/call/making.hpp>
 #include <sinter/jit/call/specialise.hpp>
 #include <sinter/jit/trace/memory_budget.hpp>
+#include <sinter/jit/trace/path_gradient.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
@@ -35,7 +36,7 @@ inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64
     // Captured Variables are no arguments, as in the trace: one place is not two.
     if (std::any_of(args.begin(), args.end(), [&](const ArgLeaf& leaf) { return leaf.slot == own; })) return false;
     ReadSection reading;
-    if (!identical(own->peek(reading)->type, use.type)) return false;
+    if (!identical(own->peek(reading)->type, use.type) || is_wanted_now(*own) != use.is_on_tape) return false;
   }
   return true;
 }
@@ -109,6 +110,10 @@ class PathCompiler {
       for (const Node& node : segment(j).nodes)
         for (Value v : node.inputs) for_carried(v, j, need);
       for (Value v : segment(j).outputs) for_carried(v, j, need);
+      if (j + 1 < path_.segments.size()) continue;
+      for (Value v : saved()) for_carried(v, j, need);
+      for (std::int32_t id : added_nodes())
+        for (Value v : path_.graph.node(id).inputs) for_carried(v, j, need);
     }
     // What effects gave cannot be made again when an unseen branch asks for it.
     for (std::size_t i = known_.size(); i < total_; ++i)
@@ -118,6 +123,19 @@ class PathCompiler {
           carry({segment(i).first + static_cast<std::int32_t>(n), static_cast<std::int32_t>(r)}, i, total_);
     for (const auto& live : live_)
       for (const TreeNode::Carried& carried : live) places = std::max(places, carried.place + 1);
+  }
+
+  /// What the last segment gives for backward(), and the nodes that only that needs.
+  std::span<const Value> saved() const {
+    return path_.leaf->tape != nullptr ? std::span<const Value>(path_.leaf->tape->saved) : std::span<const Value>();
+  }
+  std::vector<std::int32_t> added_nodes() const {
+    const TracedSegment& last = *path_.segments.back();
+    std::vector<std::int32_t> ids;
+    const auto count = static_cast<std::int32_t>(path_.graph.nodes().size());
+    for (std::int32_t id = last.first + static_cast<std::int32_t>(last.nodes.size()); id < count; ++id)
+      ids.push_back(id);
+    return ids;
   }
 
   /// Keeps `v`, of segment `from`, until segment `to` has it.
@@ -209,6 +227,14 @@ class PathCompiler {
     }
   };
 
+  /// After the results, before what Variables become.
+  void add_saved(Builder& segment_builder, std::vector<Value>& outputs) const {
+    for (std::int32_t id : added_nodes()) segment_builder.copy(id);
+    std::vector<Value> kept;
+    for (Value v : saved()) kept.push_back(segment_builder.resolve(v));
+    outputs.insert(outputs.begin() + static_cast<std::ptrdiff_t>(path_.leaf->results), kept.begin(), kept.end());
+  }
+
   void compile(TreeNode& node, std::size_t i) {
     if (node.traced == nullptr) node.traced = path_.segments[i];
     const bool is_leaf = i + 1 == path_.segments.size();
@@ -220,6 +246,7 @@ class PathCompiler {
       segment_builder.copy(segment(i).first + static_cast<std::int32_t>(n));
     std::vector<Value> outputs;
     for (Value v : segment(i).outputs) outputs.push_back(segment_builder.resolve(v));
+    if (is_leaf) add_saved(segment_builder, outputs);
     if (node.traced->eager_call && outputs.empty())  // a plan has an output
       outputs.push_back(segment_builder.builder.add(op_info<ops::Full>, {},
                                                     {.integer = 1, .dtype = DType::bool_, .has_dtype = true}));
@@ -253,9 +280,11 @@ class PathCompiler {
     wanted.is_number = std::move(segment_builder.is_number);
     wanted.is_leaf = is_leaf;
     if (is_leaf) {
-      node.end.results = node.leaf->results;
+      node.end.saved = saved().size();
+      node.end.results = node.leaf->results + node.end.saved;
       node.end.assignments = node.leaf->assignments;
       wanted.may_donate = jit_detail::find_donors(node.end, tree_.guards_.leaves);
+      if (node.leaf->tape != nullptr) wanted.may_donate.clear();  // the tape holds what the code reads
     }
     node.code = tree_.code_for(std::move(wanted));
     node.end.plan = node.code->plan;
@@ -405,6 +434,17 @@ SINTER_DECL void TraceTree::count_regions(Stats& stats) const {
   stats.regions += static_cast<std::int64_t>(bodies.size());
 }
 
+namespace jit_detail {
+/// The bytes of the path that keeps most for its gradient.
+inline void add_gradient_bytes(const TreeNode& node, Stats& stats) {
+  if (node.leaf && node.leaf->tape != nullptr) {
+    stats.saved_bytes = std::max(stats.saved_bytes, node.leaf->tape->gradient->saved_bytes());
+    stats.backward_bytes = std::max(stats.backward_bytes, node.leaf->tape->gradient->backward_bytes());
+  }
+  for (const TreeNode::Child& child : node.children) add_gradient_bytes(*child.node, stats);
+}
+}  // namespace jit_detail
+
 SINTER_DECL void jit_detail::add_figures(const TraceTree& tree, Stats& stats) {
   stats.graph_breaks += tree.breaks();
   stats.segments += tree.segments();
@@ -413,6 +453,7 @@ SINTER_DECL void jit_detail::add_figures(const TraceTree& tree, Stats& stats) {
   stats.kernels = tree.kernels();
   stats.peak_bytes = tree.peak_bytes();
   tree.count_regions(stats);
+  if (const TraceTree::Version* version = tree.current()) add_gradient_bytes(*version->root, stats);
 }
 }  // namespace jit
 SINTER_NAMESPACE_END

@@ -16,6 +16,7 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 namespace jit_detail {
+struct EndingCall;
 /// Some values; the first few in place.
 class ValueTable {
  public:
@@ -40,6 +41,8 @@ class TreeCall {
 
   /// Runs the segments up to a leaf, which is not run yet (true), or to an outcome without a child (false).
   bool run();
+  /// What a disabled function gave is on the tape, and was not when the path was traced: the tree does not serve.
+  bool leaves_tree() const { return leaves_tree_; }
   /// Runs the leaf and delivers what it makes.
   void run_leaf(EntryThread* thread, Mode mode, Location where, Ref<TensorImpl>* results, Targets targets);
   /// Runs the leaf for what it makes ready; delivers nothing.
@@ -56,6 +59,9 @@ class TreeCall {
 
  private:
   void place_inputs(CallPlaces& places);
+  /// The value of an input that is no argument.
+  TensorImpl* value_of(const PlanInput& input);
+  void run_leaf_on_tape(const jit_detail::EndingCall& call, Ref<TensorImpl>* results);
   std::uint64_t run_segment();
   /// Runs the function after the segment on its first outputs.
   void run_eager_call(std::span<const Ref<TensorImpl>> made);
@@ -75,6 +81,7 @@ class TreeCall {
   SmallVector<const TreeNode*, 16> nodes_;
   SmallVector<std::uint64_t, 16> outcomes_;
   std::vector<std::shared_ptr<const EagerResults>> eager_results_;  // by cut, as far as eager functions were called
+  bool leaves_tree_ = false;
 };
 
 }  // namespace jit

@@ -13,6 +13,7 @@
 #include <sinter/jit/call/purity.hpp>
 #include <sinter/jit/call/specialise.hpp>
 #include <sinter/jit/trace/live_values.hpp>
+#include <sinter/jit/trace/path_gradient.hpp>
 #include <sinter/jit/trace/trace.hpp>
 #include <sinter/jit/trace/tree_text.hpp>
 
@@ -40,18 +41,26 @@ SINTER_DECL TensorImpl* TreeCall::variable(const std::shared_ptr<VariableSlot>& 
   return variables_.back().value;
 }
 
+SINTER_DECL TensorImpl* TreeCall::value_of(const PlanInput& input) {
+  const auto index = as_index(input.index);
+  switch (input.source) {
+    case PlanInput::Source::leaf: return args_.leaves()[index].impl;
+    case PlanInput::Source::captured: return variable(input.slot);
+    case PlanInput::Source::carried: return table_[index].get();
+    case PlanInput::Source::eager: return eager_results_[index]->values[as_index(input.result)].get();
+  }
+  __builtin_unreachable();
+}
+
 SINTER_DECL void TreeCall::place_inputs(CallPlaces& places) {
   std::span<const PlanInput> inputs = node_->end.inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const PlanInput& input = inputs[i];
-    const auto index = as_index(input.index);
-    TensorImpl* value = nullptr;
-    switch (input.source) {
-      case PlanInput::Source::leaf: jit_detail::place_argument(args_.leaves()[index], input, i, places); continue;
-      case PlanInput::Source::captured: value = variable(input.slot); break;
-      case PlanInput::Source::carried: value = table_[index].get(); break;
-      case PlanInput::Source::eager: value = eager_results_[index]->values[as_index(input.result)].get(); break;
+    if (input.source == PlanInput::Source::leaf) {
+      jit_detail::place_argument(args_.leaves()[as_index(input.index)], input, i, places);
+      continue;
     }
+    TensorImpl* value = value_of(input);
     places.values[i] = value;
     places.inputs[i] = value->data();
   }
@@ -86,6 +95,7 @@ SINTER_DECL void TreeCall::run_eager_call(std::span<const Ref<TensorImpl>> made)
   const EagerCall& eager = *node_->traced->eager_call;
   EagerSection section(uses, eager);
   auto results = std::make_shared<const EagerResults>(eager.run(made, symbols_));
+  leaves_tree_ = is_tape_on() && results->is_on_tape && !node_->traced->gives_tape;
   eager_results_.resize(nodes_.size());
   eager_results_.back() = std::move(results);
 }
@@ -100,6 +110,7 @@ SINTER_DECL bool TreeCall::run() {
   while (node_->leaf == nullptr) {
     nodes_.push_back(node_);
     outcomes_.push_back(run_segment());
+    if (leaves_tree_) return false;
     const EagerResults* given = node_->traced->eager_call ? eager_results_.back().get() : nullptr;
     const auto* next = TraceTree::child(*node_, outcomes_.back(), given, symbols_, args_.leaves());
     if (next == nullptr) return false;
@@ -114,8 +125,22 @@ SINTER_DECL void TreeCall::run_leaf(EntryThread* thread, Mode mode, Location whe
   const FrameLease frame = node_->end.plan->acquire_frame(symbols_);
   place_inputs(frame->places());
   const std::span<Ref<TensorImpl>> carried{table_.data(), as_index(version_.places)};
-  jit_detail::run_end({node_->end, version_.held, args_, *frame, symbols_, thread, mode, where, carried}, results,
-                      targets);
+  const jit_detail::EndingCall call{node_->end, version_.held, args_, *frame, symbols_, thread, mode, where, carried};
+  if (node_->leaf->tape == nullptr) return jit_detail::run_end(call, results, targets);
+  if (targets.empty()) return run_leaf_on_tape(call, results);
+  std::vector<Ref<TensorImpl>> values(node_->end.results);
+  jit_detail::run_end(call, values.data(), targets);
+}
+
+SINTER_DECL void TreeCall::run_leaf_on_tape(const jit_detail::EndingCall& call, Ref<TensorImpl>* results) {
+  const PathTape& tape = *node_->leaf->tape;
+  std::vector<TensorImpl*> inputs;
+  for (const PlanInput& input : tape.inputs) inputs.push_back(value_of(input));
+  jit_detail::TapedCall taped(*tape.gradient, tape.attrs.of(tape.gradient, symbols_),
+                              jit_detail::inputs_on_tape(*tape.gradient, tape.inputs, inputs, args_), call.where);
+  std::vector<Ref<TensorImpl>> values(node_->end.results);
+  jit_detail::run_end(call, values.data(), {});
+  taped.deliver(values, results);
 }
 
 SINTER_DECL void TreeCall::try_leaf() {
@@ -147,12 +172,36 @@ inline void log_breaks(const FunctionTrace& trace, std::size_t seen, Location wh
 
 }  // namespace jit_detail
 
+namespace jit_detail {
+/// The results of a call that was traced, as they stand on the tape.
+inline void put_on_tape(FinishedCall& call, const ArgList& args, std::span<const std::int64_t> symbols,
+                        Location where) {
+  const PathTape& tape = *call.tape;
+  std::vector<TensorImpl*> inputs;
+  for (const auto& input : call.tape_inputs) inputs.push_back(input.get());
+  TapedCall taped(*tape.gradient, tape.attrs.of(tape.gradient, symbols),
+                  inputs_on_tape(*tape.gradient, tape.inputs, inputs, args), where);
+  std::vector<Ref<TensorImpl>> values = call.results;
+  values.insert(values.end(), call.saved.begin(), call.saved.end());
+  taped.deliver(values, call.results.data());
+}
+}  // namespace jit_detail
+
+SINTER_DECL TracedPath FunctionState::finished_path(const Entry& entry, const ArgList& args, FunctionTrace& recorder,
+                                                    TracedResult result, FinishedCall& finished) const {
+  TracedPath path = recorder.path(&result);
+  jit_detail::add_tape(path, recorder, result, args.leaves(), gradient_choices(entry));
+  finished = recorder.finish(std::move(result));
+  if (path.leaf->tape != nullptr) recorder.finish_tape(path, finished);
+  add_held(path, finished.held);
+  return path;
+}
+
 SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder,
                                           TracedResult result) {
-  args.finished = std::make_shared<FinishedCall>(recorder.finish(result));
   entry.result_shape = result.shape;
-  TracedPath path = recorder.path(&result);
-  add_held(path, args.finished->held);
+  args.finished = std::make_shared<FinishedCall>();
+  TracedPath path = finished_path(entry, args, recorder, std::move(result), *args.finished);
   entry.guards = std::move(recorder.guards());
   check_marks(entry.guards, args.leaves(), solve_symbols(entry.guards, args.leaves(), Divide::no));
   entry.guards.dims = path.segments.front()->dims;
@@ -160,6 +209,7 @@ SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, Fun
     entry.held.captured.push_back(use.slot);
     entry.captured_types.push_back(use.type);
   }
+  entry.tape = jit_detail::tape_guard_of(args.leaves(), entry.held.captured);
   entry.tree = std::make_shared<TraceTree>(
       entry.guards, options_.backend, options_.mode, options_.fuse, entry.precision,
       TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget, options_.allow_fallback});
@@ -168,8 +218,8 @@ SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, Fun
   jit_detail::log_breaks(recorder, 0, where_);
 }
 
-SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList& args, const TraceFunction& trace,
-                                               TreeCall& call) {
+SINTER_DECL std::optional<FinishedCall> FunctionState::resume(const Entry& entry, const ArgList& args,
+                                                              const TraceFunction& trace, TreeCall& call) {
   const Stance stance = current_stance();
   const bool is_fixed = is_frozen();
   const Location at = call.node().traced->where;
@@ -218,9 +268,12 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
   TracedResult result = trace(recorder);
   if (recorder.reads().size() < call.outcomes().size())
     throw TraceError("compile", "captured value changed at the number of values read", where_, jit_detail::purity_fix);
-  FinishedCall finished = recorder.finish(result);
-  const TracedPath path = recorder.path(&result);
-  add_held(path, finished.held);
+  if (recorder.calls_on_tape() && jit_detail::is_on_tape(result)) {
+    entry.is_plain = true;
+    return {};
+  }
+  FinishedCall finished;
+  const TracedPath path = finished_path(entry, args, recorder, std::move(result), finished);
   if (may_grow) {
     SmallVector<std::int64_t, 8> symbols(recorder.hints());
     TraceTree::Inserted inserted;
@@ -247,15 +300,19 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
   return finished;
 }
 
-SINTER_DECL FinishedCall FunctionState::run_untreed(const Entry& entry, const ArgList& args,
-                                                    const TraceFunction& trace) {
+SINTER_DECL std::optional<FinishedCall> FunctionState::run_untreed(const Entry& entry, const ArgList& args,
+                                                                   const TraceFunction& trace) {
   ReadPolicy policy;
   policy.precision = entry.precision;
   policy.fallback = fallback();
   FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
   TracedResult result = trace(recorder);
-  FinishedCall finished = recorder.finish(result);
-  add_held(recorder.path(&result), finished.held);
+  if (recorder.calls_on_tape() && jit_detail::is_on_tape(result)) {
+    entry.is_plain = true;
+    return {};
+  }
+  FinishedCall finished;
+  finished_path(entry, args, recorder, std::move(result), finished);
   entry.tree->unbounded_calls.fetch_add(1, std::memory_order_relaxed);
   return finished;
 }
@@ -292,7 +349,10 @@ SINTER_DECL void FunctionState::warm_up_tree(const Entry& entry, const ArgList& 
   const TraceTree::Version* version = entry.tree->current();
   if (version == nullptr) return;
   TreeCall call(*version, args, symbols);
-  if (!call.run()) return static_cast<void>(resume(entry, args, trace, call));
+  if (!call.run()) {
+    if (!call.leaves_tree()) static_cast<void>(resume(entry, args, trace, call));
+    return;
+  }
   check_path(entry, args, trace, call);
   call.node().leaf->next_check.store(std::numeric_limits<std::int64_t>::max(), std::memory_order_relaxed);
   call.try_leaf();
@@ -306,7 +366,10 @@ SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList
     thread->runs.store(thread->runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   else entry.other_runs.fetch_add(1, std::memory_order_relaxed);
   const TraceTree::Version* version = entry.tree->current();
-  const auto delivered = [&](FinishedCall call) -> TreeResult {
+  const auto delivered = [&](std::optional<FinishedCall> finished) -> TreeResult {
+    if (!finished) return {.runs_plain = true};
+    FinishedCall& call = *finished;
+    if (call.tape != nullptr && targets.empty()) jit_detail::put_on_tape(call, args, symbols, where_);
     if (version != nullptr && !targets.empty()) {  // other paths hold values, too
       call.held.constants.insert(call.held.constants.end(), version->held.constants.begin(),
                                  version->held.constants.end());
@@ -320,7 +383,11 @@ SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList
   if (args.finished != nullptr) return delivered(std::move(*std::exchange(args.finished, nullptr)));
   if (version == nullptr) return delivered(run_untreed(entry, args, trace));
   TreeCall call(*version, args, symbols);
-  if (!call.run()) return delivered(resume(entry, args, trace, call));
+  if (!call.run()) {
+    if (!call.leaves_tree()) return delivered(resume(entry, args, trace, call));
+    entry.is_plain = true;
+    return {.runs_plain = true};
+  }
   const TracedLeaf& leaf = *call.node().leaf;
   check_path(entry, args, trace, call);
   call.run_leaf(thread, options_.mode, where_, results.make(leaf.results), targets);

@@ -6,6 +6,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/jit/call/guard_text.hpp>
 #include <sinter/jit/call/making.hpp>
+#include <sinter/jit/trace/path_gradient.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -61,6 +62,9 @@ inline void write_node(std::string& text, const TreeNode& node, const std::strin
     if (!node.leaf->assignments.empty())
       text += " and assigns " + count_text(static_cast<std::int64_t>(node.leaf->assignments.size()), "Variable");
     text += "\n";
+    if (node.leaf->tape != nullptr)
+      text += indent + "keeps " + count_text(static_cast<std::int64_t>(node.leaf->tape->saved.size()), "more value") +
+              " for its gradient, " + std::to_string(node.leaf->tape->gradient->saved_bytes()) + " bytes\n";
     return;
   }
   const std::string place = node.traced->where.text(), inner = node.children.size() > 1 ? indent + "  " : indent;
