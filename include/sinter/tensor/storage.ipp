@@ -26,7 +26,7 @@ inline constexpr std::uint32_t size_classes = 160;
 inline constexpr std::uint32_t foreign_class = 0xFFFFFFFF;
 inline constexpr std::uint32_t device_class = 0xFFFFFFFE;
 inline constexpr std::size_t thread_cache_bytes = std::size_t{64} << 20;
-inline constexpr std::size_t thread_cache_entries = 16;  // per class
+inline constexpr std::size_t thread_cache_entries = 128;  // per class
 
 /// Smallest class that holds `bytes`: 64 * 2^(c/4) rounded to quarters.
 constexpr std::uint32_t class_of(std::size_t bytes) {
@@ -67,7 +67,7 @@ struct OwnCounter {
   void set(std::int64_t now) noexcept { value.store(now, std::memory_order_relaxed); }
 };
 struct ThreadCache {
-  std::array<std::array<Storage*, thread_cache_entries>, size_classes> free;
+  std::array<Storage*, size_classes> free;  // the first of a list
   std::array<std::uint8_t, size_classes> count;
   std::size_t bytes;
   bool is_dead, is_armed;
@@ -146,7 +146,7 @@ struct StorageAccess {
     using namespace tensor_detail;
     ThreadCache& cache = thread_cache();
     for (std::uint32_t c = 0; c < size_classes; ++c)
-      for (; cache.count[c] > 0; --cache.count[c]) free_block(cache.free[c][cache.count[c] - 1u]);
+      while (Storage* storage = take_own(cache, c)) free_block(storage);
     cache.bytes = 0;
   }
   static void flush_global() noexcept {
@@ -158,12 +158,18 @@ struct StorageAccess {
       list.clear();
     }
   }
+  /// Of the thread's own cache, or null.
+  static Storage* take_own(tensor_detail::ThreadCache& cache, std::uint32_t size_class) noexcept {
+    Storage* storage = cache.free[size_class];
+    if (SINTER_UNLIKELY(storage == nullptr)) return nullptr;
+    cache.free[size_class] = static_cast<Storage*>(storage->block_);
+    --cache.count[size_class];
+    cache.bytes -= tensor_detail::class_bytes(size_class);
+    return storage;
+  }
   static Storage* take_cached(tensor_detail::ThreadCache& cache, std::uint32_t size_class) noexcept {
     using namespace tensor_detail;
-    if (SINTER_LIKELY(cache.count[size_class] > 0)) {
-      cache.bytes -= class_bytes(size_class);
-      return cache.free[size_class][--cache.count[size_class]];
-    }
+    if (Storage* own = take_own(cache, size_class); SINTER_LIKELY(own != nullptr)) return own;
     if (class_bytes(size_class) < 4096) return nullptr;  // small blocks are not worth a lock
     Pool& pool = Pool::instance();
     std::scoped_lock lock(pool.mutex);
@@ -256,7 +262,9 @@ struct StorageAccess {
     if (SINTER_LIKELY(cache.is_armed && !cache.is_dead)) {
       count(cache, -static_cast<std::int64_t>(bytes));
       if (SINTER_LIKELY(cache.count[c] < thread_cache_entries && cache.bytes + bytes <= thread_cache_bytes)) {
-        cache.free[c][cache.count[c]++] = storage;
+        storage->block_ = cache.free[c];
+        cache.free[c] = storage;
+        ++cache.count[c];
         cache.bytes += bytes;
         return;
       }

@@ -4,6 +4,7 @@
 
 #include <sinter/jit/call/call.hpp>
 
+#include <sinter/base/block_pool.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/serial_section.hpp>
 #include <sinter/expr/tree_walk.hpp>
@@ -38,6 +39,16 @@ SINTER_DECL void freeze(FunctionState& function, OnMiss miss) { function.freeze(
 SINTER_DECL void unfreeze(FunctionState& function) { function.unfreeze(); }
 SINTER_DECL bool is_frozen(const FunctionState& function) { return function.is_frozen(); }
 SINTER_DECL Tensor owned_copy(const Lent& x) { return x.is_memory ? copy_of(x.memory) : x.value; }
+
+SINTER_DECL Ref<TensorImpl>* make_values(std::size_t count) {
+  auto* values = static_cast<Ref<TensorImpl>*>(allocate_pooled(count * sizeof(Ref<TensorImpl>)));
+  std::uninitialized_default_construct_n(values, count);
+  return values;
+}
+SINTER_DECL void release_values(Ref<TensorImpl>* values, std::size_t count) noexcept {
+  std::destroy_n(values, count);
+  release_pooled(values, count * sizeof(Ref<TensorImpl>));
+}
 
 // ---- arguments ------------------------------------------------------------------------------------------------------
 
@@ -247,14 +258,12 @@ SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
     function.check_uncompiled();
     return uncompiled_into(call, targets, args);
   }
-  std::array<Ref<TensorImpl>, 8> few;
-  std::vector<Ref<TensorImpl>> many;
+  ResultTable results;
   if (SINTER_UNLIKELY(entry->is_tree)) {
-    function.run_tree(*entry, args, symbols, trace, {nullptr, &many}, targets);
+    function.run_tree(*entry, args, symbols, trace, {nullptr, &results}, targets);
     return;
   }
-  if (SINTER_UNLIKELY(entry->results > few.size())) many.resize(entry->results);
-  function.run(*entry, args, symbols, trace, many.empty() ? few.data() : many.data(), targets);
+  function.run(*entry, args, symbols, trace, results.make(entry->results), targets);
 }
 
 SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
@@ -271,16 +280,12 @@ SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
     owner_ = uncompiled_result(call);
     shape_ = owner_.get();
   } else if (SINTER_UNLIKELY(entry->is_tree)) {
-    TreeResult done = function.run_tree(*entry, args_, symbols_, trace, {nullptr, &many_});
+    TreeResult done = function.run_tree(*entry, args_, symbols_, trace, {nullptr, &results_});
     shape_ = done.shape;
     owner_ = std::move(done.owner);
-    values_ = many_.empty() ? few_.data() : many_.data();
+    values_ = results_.data();
   } else {
-    values_ = few_.data();
-    if (SINTER_UNLIKELY(entry->results > few_.size())) {
-      many_.resize(entry->results);
-      values_ = many_.data();
-    }
+    values_ = results_.make(entry->results);
     function.run_now(*entry, args_, symbols_, trace, values_, {});
     shape_ = entry->result_shape.get();
   }
@@ -315,6 +320,7 @@ SINTER_DECL void OpenCall::fill(void* copy) {
 
 SINTER_DECL void warm_up(const CallRequest& call) {
   if (runs_plain(call.function)) return;
+  prepare_pools();
   ArgList args;
   add_arguments(call, args);
   Symbols symbols;

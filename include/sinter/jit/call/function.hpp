@@ -47,7 +47,8 @@ struct CallScratch {
   std::vector<Tensor*> donated;  // arguments whose memory an output took over
   std::vector<VariableSlot*> slots;
   std::vector<TensorImpl*> values;
-  CallScratch(std::size_t outputs, std::size_t inputs) {
+  CallScratch(std::size_t outputs, std::size_t inputs) { reserve(outputs, inputs); }
+  void reserve(std::size_t outputs, std::size_t inputs) {
     assigned.reserve(outputs);
     claim_of.reserve(inputs);
     claims.reserve(outputs);
