@@ -41,6 +41,12 @@ constexpr std::size_t class_bytes(std::uint32_t size_class) {
   std::uint32_t exponent = (size_class - 1) / 4 + 6, quarter = (size_class - 1) % 4;
   return ((std::size_t{1} << exponent) + (std::size_t{quarter + 1} << (exponent - 2)) + 63) / 64 * 64;
 }
+/// The same, looked up.
+inline constexpr std::array<std::size_t, size_classes> bytes_of_class = [] {
+  std::array<std::size_t, size_classes> bytes{};
+  for (std::uint32_t c = 0; c < size_classes; ++c) bytes[c] = class_bytes(c);
+  return bytes;
+}();
 static_assert(class_bytes(class_of(65)) >= 65 && class_bytes(class_of(1000)) >= 1000 &&
               class_bytes(class_of(4096)) == 4096);
 
@@ -164,7 +170,7 @@ struct StorageAccess {
     if (SINTER_UNLIKELY(storage == nullptr)) return nullptr;
     cache.free[size_class] = static_cast<Storage*>(storage->block_);
     --cache.count[size_class];
-    cache.bytes -= tensor_detail::class_bytes(size_class);
+    cache.bytes -= tensor_detail::bytes_of_class[size_class];
     return storage;
   }
   static Storage* take_cached(tensor_detail::ThreadCache& cache, std::uint32_t size_class) noexcept {
@@ -258,7 +264,7 @@ struct StorageAccess {
     using namespace tensor_detail;
     ThreadCache& cache = thread_cache();
     std::uint32_t c = storage->size_class_;
-    std::size_t bytes = class_bytes(c);
+    std::size_t bytes = bytes_of_class[c];
     if (SINTER_LIKELY(cache.is_armed && !cache.is_dead)) {
       count(cache, -static_cast<std::int64_t>(bytes));
       if (SINTER_LIKELY(cache.count[c] < thread_cache_entries && cache.bytes + bytes <= thread_cache_bytes)) {
@@ -296,7 +302,7 @@ SINTER_DECL Ref<Storage> Storage::allocate(std::size_t bytes, Device device) {
   storage->bytes_ = bytes;
   storage->device_ = device;
   cache.allocations.set(cache.allocations.read() + 1);
-  StorageAccess::count(cache, static_cast<std::int64_t>(class_bytes(size_class)));
+  StorageAccess::count(cache, static_cast<std::int64_t>(bytes_of_class[size_class]));
   return Ref<Storage>::adopt(storage);
 }
 

@@ -323,8 +323,28 @@ SINTER_NOINLINE inline void end_with_care(const EndingCall& call, Ref<TensorImpl
   outputs.commit();
 }
 
+/// Whether each result is made in its place, and nothing else is delivered.
+inline bool goes_straight(const EndingCall& call, Targets targets) {
+  if (targets.empty() || targets.size() != call.end.results || !call.end.assignments.empty() || call.end.saved != 0 ||
+      !call.frame.has_only_fresh_outputs())
+    return false;
+  const std::span<const PlanOutput> outputs = call.end.plan->outputs();
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    if (!outputs[i].outlives_failure || !is_dense(targets[i].type.shape, targets[i].strides)) return false;
+  return true;
+}
+SINTER_NOINLINE inline void run_straight(const EndingCall& call, Targets targets) {
+  const std::span<const FrameOutput> outputs = call.frame.outputs();
+  const auto type_of = [&](std::size_t i) -> const Type& { return outputs[i].type; };
+  check_targets(targets, call.end.results, type_of, call.args, call.held, call.where);
+  CallPlaces& places = call.frame.places();
+  for (std::size_t i = 0; i < targets.size(); ++i) places.outputs[i] = targets[i].data;
+  call.frame.run(places.inputs, places.outputs);
+}
+
 /// Runs the plan into memory that is fresh, kept, donated, or the caller's, and gives Variables their values.
 inline void run_end(const EndingCall& call, Ref<TensorImpl>* results, Targets targets) {
+  if (goes_straight(call, targets)) return run_straight(call, targets);
   if (SINTER_UNLIKELY(!targets.empty() || !call.end.assignments.empty() || call.args.has_donations() ||
                       !call.frame.has_only_fresh_outputs()))
     return end_with_care(call, results, targets);
