@@ -192,6 +192,7 @@ TEST_CASE("real time: results of one's own, donated arguments, places") {
   for (const jit::Mode mode : {jit::Mode::default_, jit::Mode::reduce_overhead}) {
     auto f = jit::compile([](Tensor a, Tensor b, Scalar s) { return a * b + s; }, {.mode = mode});
     const Tensor x = ready(ones({16})), y = ready(ones({16}));
+    std::array<float, 16> named_once{};
     const auto warm = [&] {
       f.unfreeze();
       f.warm_up(x, y, 2.f);
@@ -208,12 +209,17 @@ TEST_CASE("real time: results of one's own, donated arguments, places") {
       warm();
       return [=, out = std::array<float, 16>()]() mutable { f.into(borrow_mut(out.data(), {16}))(x, y, 2.f); };
     });
+    check_contract("into places that were named once", [&] {
+      warm();
+      return [run = f.into(borrow_mut(named_once.data(), {16})), x, y] { run(x, y, 2.f); };
+    });
     check_contract("lent", [&] {
       warm();
       return [=, in = std::array<float, 16>(), out = std::array<float, 16>()]() mutable {
         f.into(borrow_mut(out.data(), {16}))(borrow(in.data(), {16}), y, 2.f);
       };
     });
+    CHECK(named_once[15] == 3);
   }
 }
 
@@ -274,9 +280,9 @@ TEST_CASE("real time: structs, Scalars, many results") {
     return [=, s = start]() mutable { s = step(s, 0.01, 1); };
   });
   auto many = jit::compile([](Tensor x) {
-    std::array<Tensor, 20> all;
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = x * static_cast<float>(i);
-    return all;
+    std::array<Tensor, 20> parts;
+    for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = x * static_cast<float>(i);
+    return parts;
   });
   const Tensor x = ready(ones({5}));
   many(x);
@@ -285,18 +291,18 @@ TEST_CASE("real time: structs, Scalars, many results") {
     many.warm_up(x);
     return [=] { many(x); };
   });
-  auto all = jit::compile([](const std::vector<Tensor>& list, const std::vector<Scalar>& factors) {
+  auto weighted = jit::compile([](const std::vector<Tensor>& list, const std::vector<Scalar>& factors) {
     Tensor total = list[0] * factors[0];
     for (std::size_t i = 1; i < list.size(); ++i) total += list[i] * factors[i];
     return total;
   });
   const std::vector<Tensor> list(40, x);
   const std::vector<Scalar> factors(40, Scalar(2.));
-  all(list, factors);
-  all.freeze();
+  weighted(list, factors);
+  weighted.freeze();
   check_contract("eighty arguments", [&] {
-    all.warm_up(list, factors);
-    return [=] { all(list, factors); };
+    weighted.warm_up(list, factors);
+    return [=] { weighted(list, factors); };
   });
 }
 
@@ -463,13 +469,13 @@ TEST_CASE("real time: functions that read values") {
   CHECK(f.stats().frozen_misses == 0);
 
   auto many = jit::compile([](Tensor a) {
-    std::array<Tensor, 30> all;
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = matmul(a, a * static_cast<float>(i));
+    std::array<Tensor, 30> parts;
+    for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = matmul(a, a * static_cast<float>(i));
     Tensor total = zeros({2, 2});
-    for (const Tensor& one : all)
+    for (const Tensor& one : parts)
       if (item(sum(one)) >= 0) total += one;
     std::array<Tensor, 12> results;
-    for (std::size_t i = 0; i < results.size(); ++i) results[i] = total + all[i];
+    for (std::size_t i = 0; i < results.size(); ++i) results[i] = total + parts[i];
     return results;
   });
   const Tensor small = ready(ones({2, 2}));

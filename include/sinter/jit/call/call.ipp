@@ -212,11 +212,11 @@ SINTER_NOINLINE SINTER_COLD inline void uncompiled_into(const CallRequest& call,
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
 
-enum class Runs : std::uint8_t { inline_, out_of_line };
-/// Out of line where speed does not tell: another copy of the run would take it out of line for all.
-template <Runs How>
-SINTER_ALWAYS_INLINE void call_compiled(const CallRequest& call, Ref<TensorImpl>* results) {
+SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
+  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || runs_plain(call.function)))
+    return uncompiled_tensors(call, results);
   FunctionState& function = call.function;
+  const SerialSection alone(function.is_frozen());
   ArgList args;
   add_arguments(call, args);
   Symbols symbols;
@@ -224,25 +224,13 @@ SINTER_ALWAYS_INLINE void call_compiled(const CallRequest& call, Ref<TensorImpl>
   const Entry* entry = function.entry_for(args, trace, symbols);
   if (SINTER_UNLIKELY(entry == nullptr)) return uncompiled_tensors(call, results);
   if (SINTER_LIKELY(!entry->is_tree)) {
-    if constexpr (How == Runs::inline_) function.run_now(*entry, args, symbols, trace, results, {});
-    else function.run(*entry, args, symbols, trace, results, {});
+    function.run_now(*entry, args, symbols, trace, results, {});
   } else if (entry->runs_plain) {
     function.check_uncompiled();
     uncompiled_tensors(call, results);
   } else {
     function.run_tree(*entry, args, symbols, trace, {results, nullptr});
   }
-}
-/// A call that runs the plain function, or one of a frozen function, which wakes no worker.
-SINTER_NOINLINE inline void call_unusually(const CallRequest& call, Ref<TensorImpl>* results) {
-  if (is_uncompiled(call.function)) return uncompiled_tensors(call, results);
-  const SerialSection alone(call.function.is_frozen());
-  call_compiled<Runs::out_of_line>(call, results);
-}
-SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
-  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || call.function.is_unusual(stance_of_thread())))
-    return call_unusually(call, results);
-  call_compiled<Runs::inline_>(call, results);
 }
 
 SINTER_DECL void call_into(const CallRequest& call, Targets targets) {

@@ -66,8 +66,10 @@ void check_targets(Targets targets, std::size_t count, TypeOf&& type_of, const A
     if (const Type& type = type_of(i); SINTER_UNLIKELY(!identical(place.type, type)))
       delivery::refuse_type(type, place.type, i, where);
     const std::size_t bytes = extent_bytes(place.type, place.strides);
-    for (const ArgLeaf& arg : args.leaves())
-      if (arg.data != nullptr && overlaps(place.data, bytes, arg.data, extent_bytes(*arg.type, *arg.strides)))
+    const auto end = reinterpret_cast<std::uintptr_t>(place.data) + bytes;
+    for (const ArgLeaf& arg : args.leaves())  // most need no look at how long they are
+      if (arg.data != nullptr && reinterpret_cast<std::uintptr_t>(arg.data) < end &&
+          overlaps(place.data, bytes, arg.data, extent_bytes(*arg.type, *arg.strides)))
         delivery::refuse_overlap(i, "an argument", where);
     for (const auto& slot : held.captured)
       if (delivery::lies_over(place, bytes, *slot->here()->peek(args.reading())))
