@@ -171,13 +171,12 @@ TEST_CASE("real time: calls outside of the contract are seen") {
   CHECK(cold.first.allocations > 0);
   CHECK(cold.first.locks > 0);
   check_nothing(cold.rest);
-  const Asked compiles =
-      asked_by([&] { return [=, n = 2]() mutable { jit::compile([](Tensor a) { return a + 1; })(x), ++n; }; });
+  const Asked compiles = asked_by([&] { return [=] { jit::compile([](Tensor a) { return a + 1; })(x); }; });
   CHECK(compiles.rest.allocations > 1500);
 
   const int before = thread_count();
   set_thread_count(4);
-  auto g = jit::compile([](Tensor a) { return matmul(a, a); });
+  auto g = jit::compile([](Tensor a) { return sort(a, 1).values; });  // split on every back end
   g.warm_up(large);
   const auto call = [&] { g(large); };
   if (may_trace()) CHECK(hooks::system_calls_in(call) > 0);  // workers are woken
