@@ -85,6 +85,35 @@ TEST_CASE("freeze: functions that read values, on paths that were and were not w
   CHECK(item<float>(f(up)(0)) == 2);
 }
 
+TEST_CASE("freeze: warm_up runs what decides the path, all of it where it is new, and assigns nothing") {
+  int before = 0, after = 0;
+  Variable count(zeros({}));
+  auto f = jit::compile([&, count](Tensor x) -> Tensor {
+    jit::callback([&before](Tensor) { ++before; }, x);
+    count += 1;
+    const bool is_up = bool(item(sum(x)) > 0);
+    jit::callback([&after](Tensor) { ++after; }, x);
+    return is_up ? Tensor(x + 1) : Tensor(x - 1);
+  });
+  const Tensor up = ready(ones({4})), down = ready(ones({4}) * -1);
+  f.warm_up(up);
+  CHECK(after == 1);
+  f.warm_up(down);
+  CHECK(after == 2);
+  const int seen = before;
+  f.warm_up(up);
+  f.warm_up(down);
+  CHECK(before == seen + 2);
+  CHECK(after == 2);
+  CHECK(item<float>(count.value()) == 0);
+  f.freeze();
+  CHECK(item<float>(f(up)(0)) == 2);
+  CHECK(item<float>(f(down)(0)) == -2);
+  CHECK(before == seen + 4);
+  CHECK(after == 4);
+  CHECK(item<float>(count.value()) == 2);
+}
+
 TEST_CASE("freeze: purity is not checked, through copies and jit::Function; structs; other threads") {
   int traces = 0;
   struct State {

@@ -87,4 +87,16 @@ void release_pooled(void* block, std::size_t bytes) noexcept {
                    : release_pooled<Bytes * 4>(block, bytes);
 }
 
+/// Fills the thread's pools with what a few calls inside each other take, so that no first one asks the system.
+template <std::size_t Bytes = 256>
+void prepare_pools() {
+  if constexpr (Bytes <= (std::size_t{64} << 10)) {
+    constexpr std::size_t count = Bytes <= 1024 ? 8 : Bytes <= 4096 ? 4 : 1;
+    void* blocks[count];
+    for (void*& block : blocks) block = allocate_pooled<Bytes>(Bytes);
+    prepare_pools<Bytes * 4>();
+    for (void* block : blocks) release_pooled<Bytes>(block, Bytes);
+  }
+}
+
 SINTER_NAMESPACE_END

@@ -163,12 +163,6 @@ inline ThreadPool& thread_pool() { return *PoolPlace::instance().pool.load(std::
 
 inline void help_from_pool() { thread_pool().help(); }
 
-/// True while this thread runs chunks: a nested parallel_for stays on it.
-inline bool& inside_chunk() {
-  thread_local bool inside = false;
-  return inside;
-}
-
 inline void ThreadPool::help() noexcept {
   const FloatMode own_mode;
   inside_chunk() = true;
@@ -270,13 +264,6 @@ SINTER_DECL void parallel_run(std::int64_t tasks, double nanoseconds_per_task, C
 }
 
 }  // namespace base_detail
-
-SINTER_DECL SerialSection::SerialSection(bool is_on) noexcept : is_on_(is_on) {
-  if (is_on_) before_ = std::exchange(base_detail::inside_chunk(), true);
-}
-SINTER_DECL SerialSection::~SerialSection() {
-  if (is_on_) base_detail::inside_chunk() = before_;
-}
 
 SINTER_DECL int thread_count() { return base_detail::thread_pool().count.load(std::memory_order_relaxed); }
 SINTER_DECL void set_thread_count(int count) { base_detail::thread_pool().count = std::max(1, count); }

@@ -2,6 +2,7 @@
 // types makes comes here: reading, replacing, the arguments and results of calls.
 #pragma once
 
+#include <sinter/base/small_vector.hpp>
 #include <sinter/expr/tree.hpp>
 
 #include <array>
@@ -9,7 +10,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace tree::detail {
@@ -51,7 +51,7 @@ SINTER_ALWAYS_INLINE void walk_fields_at(void* const* fields, const Layout& layo
 }
 template <class V>
 SINTER_NOINLINE void walk_many_fields(void* object, const Layout& layout, V& visitor, bool is_const) {
-  std::vector<void*> fields(layout.count);
+  SmallVector<void*, 64> fields(layout.count);
   layout.fields(object, fields.data());
   walk_fields_at(fields.data(), layout, visitor, is_const);
 }
@@ -64,7 +64,6 @@ SINTER_ALWAYS_INLINE void walk_row(void* object, std::size_t count, V& visitor, 
     visitor.leave();
   }
 }
-/// No allocation for a few of them.
 template <class V>
 SINTER_ALWAYS_INLINE void walk_fields(void* object, const Layout& layout, V& visitor, bool is_const) {
   if (SINTER_LIKELY(layout.is_row)) return walk_row(object, layout.count, visitor, is_const, layout.names);

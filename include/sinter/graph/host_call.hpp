@@ -50,7 +50,8 @@ class HostCall {
   /// The number that an extent of the node's attributes has in this call.
   virtual std::int64_t value_of(Dim extent) const = 0;
   /// Memory of this node, kept between calls: allocated at first use, grown when more is asked for. One piece for each
-  /// `slot` from 0 up. Its content is unspecified at each call.
+  /// `slot` from 0 up. Its content is unspecified at each call. What OpInfo::prepare_on_host asks for is there before
+  /// the first.
   virtual void* scratch(std::size_t slot, std::size_t bytes) = 0;
 
   // Of an op that runs sub-graphs on a device, operands and results are addresses there. Such an op touches values by

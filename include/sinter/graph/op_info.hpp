@@ -92,7 +92,9 @@ struct OpInfo {
   Val (*decompose)(const DecomposeArgs& args) = nullptr;
   void (*batch)(const BatchArgs& args, BatchedList& results) = nullptr;
   void (*run_on_host)(HostCall& call) =
-      nullptr;                               // between kernels; structured ops and effects that no kernel expresses
+      nullptr;  // between kernels; structured ops and effects that no kernel expresses
+  /// Asks for the scratch and places that run_on_host will ask for. Operands and results have shapes, but no data.
+  void (*prepare_on_host)(HostCall& call) = nullptr;
   void (*refuse)(Location where) = nullptr;  // throws: the op only stands for something until a derivative is finished
   void (*prune)(const PruneArgs& args) = nullptr;  // ops with sub-graphs
 

@@ -199,7 +199,7 @@ class Compiled {
   }
 
   /// Compiles for these arguments without running, and makes ready what calls on this thread need: after it, calls with
-  /// arguments like these compile nothing, take no lock and allocate nothing (see docs/calls.md for the exact terms).
+  /// arguments like these compile nothing, take no lock and allocate nothing (see docs/realtime.md for the exact terms).
   template <class... A>
   void warm_up(const A&... args) const {
     with_request([](const jit_detail::CallRequest& call) { jit_detail::warm_up(call); }, args...);
@@ -224,7 +224,7 @@ class Compiled {
     with_request([&](const jit_detail::CallRequest& call) { jit_detail::call_into(call, targets); }, args...);
   }
 
-  /// From here on calls compile, trace and check nothing, and run on the calling thread alone; see docs/calls.md.
+  /// From here on calls compile, trace and check nothing, and run on the calling thread alone; see docs/realtime.md.
   /// Throws UserError where nothing is compiled yet.
   void freeze(OnMiss miss = OnMiss::throws) const { jit_detail::freeze(*state_, miss); }
   void unfreeze() const { jit_detail::unfreeze(*state_); }

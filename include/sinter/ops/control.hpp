@@ -16,14 +16,17 @@ namespace ops_detail {
 
 void infer_switch(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_switch(HostCall& call, Tokens tokens);
+void prepare_switch(HostCall& call, Tokens tokens);
 void prune_switch(const PruneArgs& args, Tokens tokens);
 
 void infer_while(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_while(HostCall& call, Tokens tokens);
+void prepare_while(HostCall& call, Tokens tokens);
 void prune_while(const PruneArgs& args, Tokens tokens);
 
 void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_scan(HostCall& call, Tokens tokens);
+void prepare_scan(HostCall& call, Tokens tokens);
 void prune_scan(const PruneArgs& args, Tokens tokens);
 
 }  // namespace ops_detail
@@ -42,6 +45,7 @@ struct BasicSwitch {
                                .is_cheap = false};
   static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_switch(args, out, tokens); }
   static void run_on_host(HostCall& call) { ops_detail::run_switch(call, tokens); }
+  static void prepare_on_host(HostCall& call) { ops_detail::prepare_switch(call, tokens); }
   static ValList vjp(const VjpArgs& a) { return ops_detail::differentiate_switch(a, tokens); }
   static void prune(const PruneArgs& args) { ops_detail::prune_switch(args, tokens); }
   static void batch(const BatchArgs& args, BatchedList& results) { ops_detail::batch_switch(args, results); }
@@ -61,6 +65,7 @@ struct BasicWhileLoop : WhileAttributes {
                                .is_cheap = false};
   static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_while(args, out, tokens); }
   static void run_on_host(HostCall& call) { ops_detail::run_while(call, tokens); }
+  static void prepare_on_host(HostCall& call) { ops_detail::prepare_while(call, tokens); }
   static ValList vjp(const VjpArgs& a) { return ops_detail::differentiate_while(a, tokens); }
   static void prune(const PruneArgs& args) { ops_detail::prune_while(args, tokens); }
   static void batch(const BatchArgs& args, BatchedList& results) { ops_detail::batch_while(args, results); }
@@ -81,6 +86,7 @@ struct BasicScan : ScanAttributes {
                                .is_cheap = false};
   static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_scan(args, out, tokens); }
   static void run_on_host(HostCall& call) { ops_detail::run_scan(call, tokens); }
+  static void prepare_on_host(HostCall& call) { ops_detail::prepare_scan(call, tokens); }
   static ValList vjp(const VjpArgs& a) { return ops_detail::differentiate_scan(a, tokens); }
   static void prune(const PruneArgs& args) { ops_detail::prune_scan(args, tokens); }
   static void batch(const BatchArgs& args, BatchedList& results) { ops_detail::batch_scan(args, results); }

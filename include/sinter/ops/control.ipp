@@ -52,6 +52,12 @@ SINTER_DECL void infer_switch(const InferArgs& args, TypeList& out, Tokens token
   add_token_type(out, tokens);
 }
 
+inline void** switch_places(HostCall& call, Tokens tokens) {
+  return static_cast<void**>(
+      call.scratch(0, (call.in.size() + call.out.size() - 1 - 2 * as_index(tokens)) * sizeof(void*)));
+}
+SINTER_DECL void prepare_switch(HostCall& call, Tokens tokens) { switch_places(call, tokens); }
+
 SINTER_DECL void run_switch(HostCall& call, Tokens tokens) {
   const HostView& index = call.in[0];
   std::int64_t chosen = 0;
@@ -62,10 +68,13 @@ SINTER_DECL void run_switch(HostCall& call, Tokens tokens) {
       chosen = static_cast<std::int64_t>(*static_cast<const decltype(element)*>(number));
     });
   chosen = std::clamp<std::int64_t>(chosen, 0, static_cast<std::int64_t>(call.attrs.bodies.size()) - 1);
-  SmallVector<void*, 32> inputs, outputs;
-  for (const HostView& view : call.in.subspan(1, call.in.size() - 1 - as_index(tokens))) inputs.push_back(view.data);
-  for (const HostView& view : call.out.first(call.out.size() - as_index(tokens))) outputs.push_back(view.data);
-  call.run_body(as_index(chosen), inputs, outputs);
+  const auto operands = call.in.subspan(1, call.in.size() - 1 - as_index(tokens));
+  const auto results = call.out.first(call.out.size() - as_index(tokens));
+  void** const inputs = switch_places(call, tokens);
+  void** const outputs = inputs + operands.size();
+  for (std::size_t i = 0; i < operands.size(); ++i) inputs[i] = operands[i].data;
+  for (std::size_t r = 0; r < results.size(); ++r) outputs[r] = results[r].data;
+  call.run_body(as_index(chosen), {inputs, operands.size()}, {outputs, results.size()});
 }
 
 SINTER_DECL void prune_switch(const PruneArgs& args, Tokens tokens) {
@@ -105,12 +114,24 @@ SINTER_DECL void infer_while(const InferArgs& args, TypeList& out, Tokens tokens
   add_token_type(out, tokens);
 }
 
+/// Room for the addresses that bodies are given: operands, carries, and the condition.
+inline void** while_places(HostCall& call, Tokens tokens) {
+  const auto carries = as_index(call.attrs[ops::WhileLoop::carries]);
+  return static_cast<void**>(call.scratch(0, (call.in.size() - as_index(tokens) + carries + 1) * sizeof(void*)));
+}
+SINTER_DECL void prepare_while(HostCall& call, Tokens tokens) {
+  const auto carries = as_index(call.attrs[ops::WhileLoop::carries]);
+  while_places(call, tokens);
+  for (std::size_t c = 0; c < carries; ++c) call.place(1 + c, call.out[c].bytes());
+  call.place(1 + carries, sizeof(bool));
+}
+
 /// Carries alternate between two places: the results, and memory of the loop.
 SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
   const auto carries = as_index(call.attrs[ops::WhileLoop::carries]);
   const std::size_t operands = call.in.size() - as_index(tokens);
-  auto** inputs = static_cast<void**>(call.scratch(0, (operands + carries + 1) * sizeof(void*)));
-  void** outputs = inputs + operands;
+  void** const inputs = while_places(call, tokens);
+  void** const outputs = inputs + operands;
   void* condition = call.place(1 + carries, sizeof(bool));
   const auto goes_on = [&] { return *static_cast<const bool*>(call.on_host(condition, sizeof(bool))); };
   for (std::size_t i = 0; i < operands; ++i) inputs[i] = call.in[i].data;
@@ -215,6 +236,21 @@ class CarryPlaces {
   char *result_, *stack_, *other_ = nullptr;
 };
 
+/// Room for the addresses that the body is given, and for where the carries go.
+inline void** scan_places(HostCall& call, const ScanLayout& at) {
+  return static_cast<void**>(
+      call.scratch(0, (at.operands + at.carries + at.ys) * sizeof(void*) + at.carries * sizeof(CarryPlaces)));
+}
+SINTER_DECL void prepare_scan(HostCall& call, Tokens tokens) {
+  const ScanLayout at(call.attrs, call.in.size() - as_index(tokens));
+  const std::int64_t length = call.value_of(call.attrs[ops::Scan::length]);
+  const IntVector& saved = call.attrs[ops::Scan::saved];
+  scan_places(call, at);
+  for (std::size_t c = 0; c < at.carries; ++c)
+    if (length > 1 && std::find(saved.begin(), saved.end(), static_cast<std::int64_t>(c)) == saved.end())
+      call.place(1 + c, call.out[c].bytes());
+}
+
 SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
   const ScanLayout at(call.attrs, call.in.size() - as_index(tokens));
   const std::int64_t length = call.value_of(call.attrs[ops::Scan::length]);
@@ -223,9 +259,8 @@ SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
     return;
   }
   const std::size_t outputs_count = at.carries + at.ys;
-  auto** inputs = static_cast<void**>(
-      call.scratch(0, (at.operands + outputs_count) * sizeof(void*) + at.carries * sizeof(CarryPlaces)));
-  void** outputs = inputs + at.operands;
+  void** const inputs = scan_places(call, at);
+  void** const outputs = inputs + at.operands;
   auto* places = reinterpret_cast<CarryPlaces*>(outputs + outputs_count);
   const IntVector& saved = call.attrs[ops::Scan::saved];
   const std::int64_t first = at.is_reversed ? length - 1 : 0, direction = at.is_reversed ? -1 : 1;

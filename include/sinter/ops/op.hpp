@@ -119,6 +119,7 @@ Batched batch_along_axes(const BatchArgs& args);
 ///   static Batched batch(const BatchArgs&);
 ///                                                              // composites whose parts have it
 ///   static void run_on_host(HostCall&);                        // structured ops and effects that no kernel expresses
+///   static void prepare_on_host(HostCall&);                    // if that takes scratch or places: asks for the same
 ///   static void refuse(Location);                              // see OpInfo
 ///   static void prune(const PruneArgs&);                       // ops with sub-graphs
 template <class Op>
@@ -160,6 +161,7 @@ constexpr OpInfo describe() {
       results.push_back(ops_detail::batch_along_axes(args));
     };
   if constexpr (requires { &Op::run_on_host; }) info.run_on_host = &Op::run_on_host;
+  if constexpr (requires { &Op::prepare_on_host; }) info.prepare_on_host = &Op::prepare_on_host;
   if constexpr (requires { &Op::refuse; }) info.refuse = &Op::refuse;
   if constexpr (requires { &Op::prune; }) info.prune = &Op::prune;
   return info;

@@ -20,6 +20,7 @@ struct Sort {
   static constexpr auto attributes = attribute_list(attr::axes, descending, part);
   static void infer(const InferArgs& args, TypeList& out);
   static void run_on_host(HostCall& call);
+  static void prepare_on_host(HostCall& call);
   static ValList vjp(const VjpArgs& a);
   static void batch(const BatchArgs& a, BatchedList& results);
   static void prune(const PruneArgs& args);
@@ -35,6 +36,7 @@ struct Topk {
   static constexpr auto attributes = attribute_list(attr::axes, count, smallest, in_place, part);
   static void infer(const InferArgs& args, TypeList& out);
   static void run_on_host(HostCall& call);
+  static void prepare_on_host(HostCall& call);
   static ValList vjp(const VjpArgs& a);
   static void batch(const BatchArgs& a, BatchedList& results);
   static void prune(const PruneArgs& args);
@@ -53,6 +55,7 @@ struct OrderStatistic {
   static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim, kind, rank, part);
   static void infer(const InferArgs& args, TypeList& out);
   static void run_on_host(HostCall& call);
+  static void prepare_on_host(HostCall& call);
   static ValList vjp(const VjpArgs& a);
   static void batch(const BatchArgs& a, BatchedList& results);
   static void prune(const PruneArgs& args);

@@ -93,13 +93,14 @@ struct RowResults {
 
 inline double sorting_nanoseconds(std::int64_t length) { return 8.0 * static_cast<double>(length) + 20; }
 
+inline std::size_t sort_bytes(const RowAxis& axis) { return as_index(2 * axis.length) * sizeof(Packed); }
+
 template <class T>
 void run_sort(HostCall& call) {
   const RowAxis axis(call, call.in[0].shape);
   const Direction direction = call.attrs[ops::Sort::descending] ? Direction::descending : Direction::ascending;
   const auto part = call.attrs[ops::Sort::part];
-  const auto bytes = as_index(2 * axis.length) * sizeof(Packed);
-  for_each_row(call, axis, bytes, sorting_nanoseconds(axis.length), [&](const RowPlace& place) {
+  for_each_row(call, axis, sort_bytes(axis), sorting_nanoseconds(axis.length), [&](const RowPlace& place) {
     auto* entries = static_cast<Packed*>(place.memory);
     const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride, direction};
     const Packed* sorted = sort_row(row, entries, entries + axis.length, place.threads);
@@ -113,6 +114,11 @@ void run_sort(HostCall& call) {
 // ---- topk -----------------------------------------------------------------------------------------------------------
 
 template <class T>
+std::size_t topk_bytes(const RowAxis& axis, std::int64_t count) {
+  return as_index(std::max(selection_room(axis.length, count, axis.stride), count)) * sizeof(RowEntry<T>);
+}
+
+template <class T>
 void run_topk(HostCall& call) {
   const RowAxis axis(call, call.in[0].shape);
   const std::int64_t count = call.value_of(call.attrs[ops::Topk::count]);
@@ -122,8 +128,8 @@ void run_topk(HostCall& call) {
   const Direction direction = call.attrs[ops::Topk::smallest] ? Direction::ascending : Direction::descending;
   const auto part = call.attrs[ops::Topk::part];
   const bool in_place = call.attrs[ops::Topk::in_place];
-  const auto bytes = as_index(std::max(selection_room(axis.length, count, axis.stride), count)) * sizeof(RowEntry<T>);
-  for_each_row(call, axis, bytes, 0.5 * static_cast<double>(axis.length) + 20, [&](const RowPlace& place) {
+  const double nanoseconds = 0.5 * static_cast<double>(axis.length) + 20;
+  for_each_row(call, axis, topk_bytes<T>(axis, count), nanoseconds, [&](const RowPlace& place) {
     auto* entries = static_cast<RowEntry<T>*>(place.memory);
     const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride, direction};
     select_first(row, count, entries);
@@ -180,6 +186,11 @@ std::int64_t position_of_statistic(const RowView<T>& row, ops::OrderStatisticKin
 }
 
 template <class T>
+std::size_t order_statistic_bytes(const RowAxis& axis) {
+  return as_index(axis.length) * std::max(sizeof(RowEntry<T>), 2 * sizeof(Packed));
+}
+
+template <class T>
 void run_order_statistic(HostCall& call) {
   using Op = ops::OrderStatistic;
   const RowAxis axis(call, call.in[0].shape);
@@ -190,8 +201,8 @@ void run_order_statistic(HostCall& call) {
                      "element " + std::to_string(rank) + " of " + std::to_string(axis.length) + " is asked for",
                      call.where);
   const auto part = call.attrs[Op::part];
-  const auto bytes = as_index(axis.length) * std::max(sizeof(RowEntry<T>), 2 * sizeof(Packed));
-  for_each_row(call, axis, bytes, 4.0 * static_cast<double>(axis.length) + 20, [&](const RowPlace& place) {
+  const double nanoseconds = 4.0 * static_cast<double>(axis.length) + 20;
+  for_each_row(call, axis, order_statistic_bytes<T>(axis), nanoseconds, [&](const RowPlace& place) {
     const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride};
     const RowResults<T> results(call, part, axis.place_in(place, 1), 1);
     results.put(0, row, position_of_statistic(row, kind, rank, place.memory));
@@ -240,6 +251,10 @@ SINTER_DECL void Sort::infer(const InferArgs& args, TypeList& out) {
 SINTER_DECL void Sort::run_on_host(HostCall& call) {
   visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_sort<decltype(tag)>(call); });
 }
+SINTER_DECL void Sort::prepare_on_host(HostCall& call) {
+  const ops_detail::RowAxis axis(call, call.in[0].shape);
+  ops_detail::prepare_rows(call, axis, ops_detail::sort_bytes(axis));
+}
 SINTER_DECL ValList Sort::vjp(const VjpArgs& a) { return ops_detail::ordered_vjp(a, part, kept); }
 SINTER_DECL void Sort::batch(const BatchArgs& a, BatchedList& results) { ops_detail::batch_ordered(a, part, results); }
 SINTER_DECL void Sort::prune(const PruneArgs& args) { ops_detail::prune_ordered(args, part); }
@@ -257,6 +272,13 @@ SINTER_DECL void Topk::infer(const InferArgs& args, TypeList& out) {
 }
 SINTER_DECL void Topk::run_on_host(HostCall& call) {
   visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_topk<decltype(tag)>(call); });
+}
+SINTER_DECL void Topk::prepare_on_host(HostCall& call) {
+  const ops_detail::RowAxis axis(call, call.in[0].shape);
+  const std::int64_t wanted = std::min(call.value_of(call.attrs[count]), axis.length);  // run_on_host refuses more
+  visit_dtype(call.in[0].dtype, [&](auto tag) {
+    ops_detail::prepare_rows(call, axis, ops_detail::topk_bytes<decltype(tag)>(axis, wanted));
+  });
 }
 SINTER_DECL ValList Topk::vjp(const VjpArgs& a) { return ops_detail::ordered_vjp(a, part, kept); }
 SINTER_DECL void Topk::batch(const BatchArgs& a, BatchedList& results) { ops_detail::batch_ordered(a, part, results); }
@@ -277,6 +299,12 @@ SINTER_DECL void OrderStatistic::infer(const InferArgs& args, TypeList& out) {
 }
 SINTER_DECL void OrderStatistic::run_on_host(HostCall& call) {
   visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_order_statistic<decltype(tag)>(call); });
+}
+SINTER_DECL void OrderStatistic::prepare_on_host(HostCall& call) {
+  const ops_detail::RowAxis axis(call, call.in[0].shape);
+  visit_dtype(call.in[0].dtype, [&](auto tag) {
+    ops_detail::prepare_rows(call, axis, ops_detail::order_statistic_bytes<decltype(tag)>(axis));
+  });
 }
 SINTER_DECL ValList OrderStatistic::vjp(const VjpArgs& a) {
   return ops_detail::ordered_vjp(a, part, ReducedAxes::dropped);

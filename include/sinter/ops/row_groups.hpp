@@ -53,19 +53,34 @@ struct RowPlace {
   void* memory;
 };
 
+/// How rows are shared out, and the memory of those that run at the same time.
+struct RowShares {
+  std::int64_t rows = 0, parts = 0;
+  std::size_t piece = 0;  // bytes of memory for each part
+  bool is_split = false;  // a row is shared by all threads
+
+  RowShares(const RowAxis& axis, std::size_t bytes) : rows(axis.outer * axis.stride), piece((bytes + 63) / 64 * 64) {
+    is_split = axis.length >= shared_row_length && rows < 2 * thread_count();
+    parts = is_split ? 1 : std::min<std::int64_t>(rows, std::int64_t{4} * thread_count());
+  }
+  char* memory(HostCall& call) const { return static_cast<char*>(call.scratch(0, piece * as_index(parts))); }
+};
+/// Asks for the memory that for_each_row will ask for.
+inline void prepare_rows(HostCall& call, const RowAxis& axis, std::size_t bytes) {
+  if (axis.outer * axis.stride > 0 && axis.length > 0) RowShares(axis, bytes).memory(call);
+}
+
 /// Calls run(place) for each row. `bytes` of memory for each row that runs at the same time.
 template <class F>
 void for_each_row(HostCall& call, const RowAxis& axis, std::size_t bytes, double nanoseconds, F&& run) {
-  const std::int64_t rows = axis.outer * axis.stride;
+  const RowShares shares(axis, bytes);
+  const std::int64_t rows = shares.rows, parts = shares.parts;
   if (rows == 0 || axis.length == 0) return;
-  const bool shares_rows = axis.length >= shared_row_length && rows < 2 * thread_count();
-  const std::int64_t parts = shares_rows ? 1 : std::min<std::int64_t>(rows, std::int64_t{4} * thread_count());
-  const std::size_t piece = (bytes + 63) / 64 * 64;
-  auto* memory = static_cast<char*>(call.scratch(0, piece * as_index(parts)));
+  char* const memory = shares.memory(call);
   const auto run_part = [&](std::int64_t part) {
     for (std::int64_t row = rows * part / parts; row < rows * (part + 1) / parts; ++row)
       run(RowPlace{row, row / axis.stride * axis.stride * axis.length + row % axis.stride,
-                   shares_rows ? RowThreads::all : RowThreads::one, memory + piece * as_index(part)});
+                   shares.is_split ? RowThreads::all : RowThreads::one, memory + shares.piece * as_index(part)});
   };
   parallel_for(parts, nanoseconds * static_cast<double>(rows) / static_cast<double>(parts),
                [&](std::int64_t first, std::int64_t last) {

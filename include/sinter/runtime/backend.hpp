@@ -31,6 +31,8 @@ class Launch {
   /// `operands[i]` is the base address of Kernel::operands[i]. Blocks until done (CPU) or enqueues (GPU).
   /// Throws GatherError when an index is out of range; operands it wrote are then unspecified.
   virtual void run(void* const* operands) = 0;
+  /// Makes what runs on this thread need besides, so that none of them allocates.
+  virtual void prepare() {}
   /// Tells a back end its own launches, which it can group, from others.
   virtual TypeKey type() const { return nullptr; }
 };

@@ -101,6 +101,7 @@ class HostRoundTrip final : public Launch {
     for (std::size_t i = inputs_; i + tokens_ < buffers_.size(); ++i)
       memory_.copy(operands[i], device_, places_[i], Device::cpu(), sizes_[i]);
   }
+  void prepare() override { launch_->prepare(); }
 
  private:
   DeviceMemory& memory_;

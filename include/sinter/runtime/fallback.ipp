@@ -63,6 +63,7 @@ class OnCopies final : public Launch {
         memory_.copy(static_cast<char*>(operands[i]) + touched_[i].first, device_, buffers_[i].data(), Device::cpu(),
                      touched_[i].bytes);
   }
+  void prepare() override { launch_->prepare(); }
 
  private:
   bool is_here(std::size_t operand) const { return (host_operands_ >> operand & 1) != 0; }

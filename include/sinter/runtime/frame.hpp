@@ -44,6 +44,9 @@ class Frame {
   /// `inputs`: first element of each input. `outputs`: memory for each output whose source is its own buffer
   /// (row-major); the others are ignored and may be null. An output may be given its donor's pointer.
   void run(std::span<void* const> inputs, std::span<void* const> outputs);
+  /// Makes what runs on this thread need besides: frames of the bodies of control flow, taken or not, and memory of the
+  /// launches.
+  void prepare();
 
   bool is_bound_to(std::span<const std::int64_t> symbols) const {
     return symbols_.size() == symbols.size() && std::equal(symbols.begin(), symbols.end(), symbols_.begin());

@@ -313,6 +313,14 @@ SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const
   run_steps(0, steps_.size());
 }
 
+SINTER_DECL void Frame::prepare() {
+  if (parts_ != nullptr) parts_->prepare();
+  if (host_part_ != nullptr) host_part_->prepare();
+  if (arena_ && plan_->device() == Device::cpu())
+    std::memset(arena_->data(), 0, arena_->bytes());  // so that its pages are there
+  for (const std::unique_ptr<Launch>& launch : launches_) launch->prepare();
+}
+
 SINTER_DECL void Frame::run_segments() {
   for (const Segment& segment : segments_) {
     if (segment.group == nullptr) {
@@ -342,16 +350,16 @@ SINTER_DECL IdleFrames::~IdleFrames() {
 }
 
 SINTER_DECL FrameLease Plan::acquire_frame(std::span<const std::int64_t> symbols) const {
-  if (IdleFrames* idle = idle_.get(); SINTER_LIKELY(idle != nullptr)) {
+  IdleFrames* const idle = idle_.get();
+  if (SINTER_LIKELY(idle != nullptr)) {
     for (Frame*& place : idle->frames)
       if (place != nullptr && SINTER_LIKELY(place->is_bound_to(symbols)))
-        return {std::exchange(place, nullptr), FrameReturn{this}};
+        return {std::exchange(place, nullptr), FrameReturn{idle}};
   }
-  return {new Frame(*this, symbols), FrameReturn{this}};
+  return {new Frame(*this, symbols), FrameReturn{idle}};
 }
 
-SINTER_DECL void Plan::release(Frame* frame) const noexcept {
-  IdleFrames* idle = thread_slot() >= 0 ? idle_.at(thread_slot()) : nullptr;
+SINTER_DECL void FrameReturn::operator()(Frame* frame) const noexcept {
   if (SINTER_LIKELY(idle != nullptr)) {
     for (std::size_t i = 0; i < IdleFrames::capacity && frame != nullptr; ++i) {
       if (i >= 2 && frame->arena_bytes() > runtime_detail::small_arena) break;
@@ -359,10 +367,6 @@ SINTER_DECL void Plan::release(Frame* frame) const noexcept {
     }
   }
   delete frame;
-}
-
-SINTER_DECL void FrameReturn::operator()(Frame* frame) const noexcept {
-  if (frame != nullptr) plan->release(frame);
 }
 
 SINTER_NAMESPACE_END

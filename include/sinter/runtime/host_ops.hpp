@@ -18,6 +18,7 @@ class Plan;
 struct HostOp {
   void (*run)(HostCall& call) = nullptr;
   Intrinsic intrinsic = nullptr;  // then it has no `run`
+  void (*prepare)(HostCall& call) = nullptr;  // or null
   SharedAttrs attrs;
   Location where;
   std::size_t inputs = 0;    // the operands are these, then the results

@@ -17,7 +17,7 @@ namespace runtime_detail {
 class HostLaunch : public Launch, protected HostCall {
  public:
   HostLaunch(const HostOp& op, std::span<const std::int64_t> symbols)
-      : HostCall(*op.attrs, op.where), run_(op.run), bodies_(op.bodies), symbols_(symbols.begin(), symbols.end()) {
+      : HostCall(*op.attrs, op.where), run_(op.run), prepare_(op.prepare), bodies_(op.bodies), symbols_(symbols.begin(), symbols.end()) {
     for (std::size_t i = 0; i < op.types.size(); ++i) {
       HostView view;
       view.dtype = op.types[i].dtype;
@@ -44,6 +44,14 @@ class HostLaunch : public Launch, protected HostCall {
     } back{frames_};
     run_(*this);
   }
+  void prepare() override {
+    if (prepare_ != nullptr) prepare_(*this);
+    std::vector<FrameLease> held;  // until all are bound: bodies may share a plan
+    for (const std::shared_ptr<const Plan>& body : bodies_) {
+      held.push_back(body->acquire_frame(symbols_));
+      held.back()->prepare();
+    }
+  }
 
  private:
   void run_body(std::size_t body, std::span<void* const> inputs, std::span<void* const> outputs) override {
@@ -60,6 +68,7 @@ class HostLaunch : public Launch, protected HostCall {
   }
 
   void (*run_)(HostCall& call);
+  void (*prepare_)(HostCall& call);
   std::vector<std::shared_ptr<const Plan>> bodies_;
   std::vector<std::int64_t> symbols_;
 
@@ -102,6 +111,7 @@ SINTER_DECL HostOp make_host_op(const FusionGraph& nodes, int node) {
   HostOp op;
   ensure(it.kind == NodeKind::host, "host op: not one");
   op.run = graph_node.op->run_on_host;
+  op.prepare = graph_node.op->prepare_on_host;
   op.attrs = graph_node.shared_attrs();
   op.where = graph_node.where;
   op.inputs = it.inputs.size();

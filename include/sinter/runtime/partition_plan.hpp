@@ -45,6 +45,8 @@ class PartitionFrame {
 
   /// As Frame::run.
   void run(std::span<void* const> inputs, std::span<void* const> outputs);
+  /// As Frame::prepare.
+  void prepare();
   std::size_t bytes() const { return held_; }
 
  private:

@@ -260,6 +260,11 @@ SINTER_DECL PartitionFrame::~PartitionFrame() {
     if (SINTER_UNLIKELY(queue.first != queue.last)) queue.memory->drain(queue.device);
 }
 
+SINTER_DECL void PartitionFrame::prepare() {
+  for (const std::unique_ptr<Frame>& frame : frames_)
+    if (frame != nullptr) frame->prepare();
+}
+
 SINTER_DECL void PartitionFrame::follow_queues() {
   for (Queue& queue : queues_) {
     const std::uint64_t now = queue.memory->current_queue(queue.device);

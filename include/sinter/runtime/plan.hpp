@@ -86,9 +86,10 @@ class Frame;
 class Plan;
 struct PartitionPlan;  // partition_plan.hpp
 
-/// Gives the frame back to its plan.
+struct IdleFrames;
+/// Gives the frame back to the idle ones it came from; null: destroys it.
 struct FrameReturn {
-  const Plan* plan = nullptr;
+  IdleFrames* idle = nullptr;
   void operator()(Frame* frame) const noexcept;
 };
 /// A frame in use by the thread that took it; the plan must outlive it.
@@ -157,9 +158,7 @@ class Plan {
   friend std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options);
   friend MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& options);
   friend class PartitionPlanner;
-  friend struct FrameReturn;
   friend class PlanBuilder;
-  void release(Frame* frame) const noexcept;
 
   std::vector<Type> inputs_;
   std::vector<PlanOutput> outputs_;

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -76,7 +77,10 @@ class TensorImpl : public RefCounted<TensorImpl> {
   /// Keeps the copy as long as this value, unless another thread was first. Returns the one that is kept.
   TensorImpl* keep_dense_copy(Ref<TensorImpl> copy) const;
 
-  void* data() const { return static_cast<char*>(storage->data()) + offset * size_of(type.dtype); }
+  void* data() const {
+    void* const first = storage->data();
+    return SINTER_LIKELY(offset == 0) ? first : static_cast<char*>(first) + offset * size_of(type.dtype);
+  }
   bool is_ready() const { return state.load(std::memory_order_acquire) == TensorState::ready; }
   bool is_dense() const;  // ready and row-major without gaps
 
@@ -88,7 +92,9 @@ class TensorImpl : public RefCounted<TensorImpl> {
   static void destroy(TensorImpl* impl) noexcept;
 
  private:
-  TensorImpl() = default;
+  explicit TensorImpl(const Type& its_type) : type(its_type) {}
+  TensorImpl(const Type& its_type, Ref<Storage> its_storage, std::int64_t its_offset, const Strides& its_strides)
+      : type(its_type), storage(std::move(its_storage)), offset(its_offset), strides(its_strides) {}
   ~TensorImpl() = default;
   /// What few values have. Made once, by whichever thread comes first.
   struct Extras {

@@ -12,18 +12,15 @@
 SINTER_NAMESPACE_BEGIN
 
 SINTER_DECL Ref<TensorImpl> TensorImpl::make(const Type& type) {
-  auto* impl = new (BlockPool<sizeof(TensorImpl)>::allocate()) TensorImpl;
-  impl->type = type;
-  return Ref<TensorImpl>::adopt(impl);
+  return Ref<TensorImpl>::adopt(new (BlockPool<sizeof(TensorImpl)>::allocate()) TensorImpl(type));
 }
 
 SINTER_DECL Ref<TensorImpl> TensorImpl::make_ready(const Type& type, Ref<Storage> storage, std::int64_t offset,
                                                    const Strides* strides) {
-  Ref<TensorImpl> impl = make(type);
-  impl->storage = std::move(storage);
-  impl->offset = offset;
-  impl->strides = strides != nullptr ? *strides : dense_strides(type.shape);
-  return impl;
+  void* const block = BlockPool<sizeof(TensorImpl)>::allocate();
+  return Ref<TensorImpl>::adopt(
+      strides != nullptr ? new (block) TensorImpl(type, std::move(storage), offset, *strides)
+                         : new (block) TensorImpl(type, std::move(storage), offset, dense_strides(type.shape)));
 }
 
 SINTER_DECL void TensorImpl::destroy(TensorImpl* impl) noexcept {

@@ -47,7 +47,7 @@ class Storage : public RefCounted<Storage> {
   static Ref<Storage> allocate_listed(std::size_t bytes, Device device, tensor_detail::Maker maker);
   Storage() = default;
   void* data_ = nullptr;
-  void* block_ = nullptr;  // device memory: its allocator's handle
+  void* block_ = nullptr;  // device memory: its allocator's handle; a free block of the host: the next in its list
   std::size_t bytes_ = 0;
   const std::shared_ptr<const void>* owner_ = nullptr;  // owned; set for memory of others
   Device device_;

@@ -26,7 +26,7 @@ inline constexpr std::uint32_t size_classes = 160;
 inline constexpr std::uint32_t foreign_class = 0xFFFFFFFF;
 inline constexpr std::uint32_t device_class = 0xFFFFFFFE;
 inline constexpr std::size_t thread_cache_bytes = std::size_t{64} << 20;
-inline constexpr std::size_t thread_cache_entries = 16;  // per class
+inline constexpr std::size_t thread_cache_entries = 128;  // per class
 
 /// Smallest class that holds `bytes`: 64 * 2^(c/4) rounded to quarters.
 constexpr std::uint32_t class_of(std::size_t bytes) {
@@ -41,6 +41,12 @@ constexpr std::size_t class_bytes(std::uint32_t size_class) {
   std::uint32_t exponent = (size_class - 1) / 4 + 6, quarter = (size_class - 1) % 4;
   return ((std::size_t{1} << exponent) + (std::size_t{quarter + 1} << (exponent - 2)) + 63) / 64 * 64;
 }
+/// The same, looked up.
+inline constexpr std::array<std::size_t, size_classes> bytes_of_class = [] {
+  std::array<std::size_t, size_classes> bytes{};
+  for (std::uint32_t c = 0; c < size_classes; ++c) bytes[c] = class_bytes(c);
+  return bytes;
+}();
 static_assert(class_bytes(class_of(65)) >= 65 && class_bytes(class_of(1000)) >= 1000 &&
               class_bytes(class_of(4096)) == 4096);
 
@@ -67,7 +73,7 @@ struct OwnCounter {
   void set(std::int64_t now) noexcept { value.store(now, std::memory_order_relaxed); }
 };
 struct ThreadCache {
-  std::array<std::array<Storage*, thread_cache_entries>, size_classes> free;
+  std::array<Storage*, size_classes> free;  // the first of a list
   std::array<std::uint8_t, size_classes> count;
   std::size_t bytes;
   bool is_dead, is_armed;
@@ -146,7 +152,7 @@ struct StorageAccess {
     using namespace tensor_detail;
     ThreadCache& cache = thread_cache();
     for (std::uint32_t c = 0; c < size_classes; ++c)
-      for (; cache.count[c] > 0; --cache.count[c]) free_block(cache.free[c][cache.count[c] - 1u]);
+      while (Storage* storage = take_own(cache, c)) free_block(storage);
     cache.bytes = 0;
   }
   static void flush_global() noexcept {
@@ -158,12 +164,18 @@ struct StorageAccess {
       list.clear();
     }
   }
+  /// Of the thread's own cache, or null.
+  static Storage* take_own(tensor_detail::ThreadCache& cache, std::uint32_t size_class) noexcept {
+    Storage* storage = cache.free[size_class];
+    if (SINTER_UNLIKELY(storage == nullptr)) return nullptr;
+    cache.free[size_class] = static_cast<Storage*>(storage->block_);
+    --cache.count[size_class];
+    cache.bytes -= tensor_detail::bytes_of_class[size_class];
+    return storage;
+  }
   static Storage* take_cached(tensor_detail::ThreadCache& cache, std::uint32_t size_class) noexcept {
     using namespace tensor_detail;
-    if (SINTER_LIKELY(cache.count[size_class] > 0)) {
-      cache.bytes -= class_bytes(size_class);
-      return cache.free[size_class][--cache.count[size_class]];
-    }
+    if (Storage* own = take_own(cache, size_class); SINTER_LIKELY(own != nullptr)) return own;
     if (class_bytes(size_class) < 4096) return nullptr;  // small blocks are not worth a lock
     Pool& pool = Pool::instance();
     std::scoped_lock lock(pool.mutex);
@@ -252,11 +264,13 @@ struct StorageAccess {
     using namespace tensor_detail;
     ThreadCache& cache = thread_cache();
     std::uint32_t c = storage->size_class_;
-    std::size_t bytes = class_bytes(c);
+    std::size_t bytes = bytes_of_class[c];
     if (SINTER_LIKELY(cache.is_armed && !cache.is_dead)) {
       count(cache, -static_cast<std::int64_t>(bytes));
       if (SINTER_LIKELY(cache.count[c] < thread_cache_entries && cache.bytes + bytes <= thread_cache_bytes)) {
-        cache.free[c][cache.count[c]++] = storage;
+        storage->block_ = cache.free[c];
+        cache.free[c] = storage;
+        ++cache.count[c];
         cache.bytes += bytes;
         return;
       }
@@ -288,7 +302,7 @@ SINTER_DECL Ref<Storage> Storage::allocate(std::size_t bytes, Device device) {
   storage->bytes_ = bytes;
   storage->device_ = device;
   cache.allocations.set(cache.allocations.read() + 1);
-  StorageAccess::count(cache, static_cast<std::int64_t>(class_bytes(size_class)));
+  StorageAccess::count(cache, static_cast<std::int64_t>(bytes_of_class[size_class]));
   return Ref<Storage>::adopt(storage);
 }
 

@@ -6,6 +6,7 @@
 #include <sinter/expr/tree.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/arguments.hpp>
+#include <sinter/jit/call/value_table.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/partition.hpp>
 
@@ -139,8 +140,7 @@ class OpenCall {
   const void* shape_ = nullptr;
   std::shared_ptr<const void> owner_{};  // of a shape that is in no entry
   Ref<TensorImpl>* values_ = nullptr;    // null: nothing is to be filled in
-  std::array<Ref<TensorImpl>, 8> few_;
-  std::vector<Ref<TensorImpl>> many_{};
+  ResultTable results_{};
 };
 
 /// Compiles, checks purity and makes what calls of this thread with these arguments need besides the entry.

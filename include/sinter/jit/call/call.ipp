@@ -4,6 +4,7 @@
 
 #include <sinter/jit/call/call.hpp>
 
+#include <sinter/base/block_pool.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/serial_section.hpp>
 #include <sinter/expr/tree_walk.hpp>
@@ -54,6 +55,16 @@ SINTER_DECL void freeze(FunctionState& function, OnMiss miss) { function.freeze(
 SINTER_DECL void unfreeze(FunctionState& function) { function.unfreeze(); }
 SINTER_DECL bool is_frozen(const FunctionState& function) { return function.is_frozen(); }
 SINTER_DECL Tensor owned_copy(const Lent& x) { return x.is_memory ? copy_of(x.memory) : x.value; }
+
+SINTER_DECL Ref<TensorImpl>* make_values(std::size_t count) {
+  auto* values = static_cast<Ref<TensorImpl>*>(allocate_pooled(count * sizeof(Ref<TensorImpl>)));
+  std::uninitialized_default_construct_n(values, count);
+  return values;
+}
+SINTER_DECL void release_values(Ref<TensorImpl>* values, std::size_t count) noexcept {
+  std::destroy_n(values, count);
+  release_pooled(values, count * sizeof(Ref<TensorImpl>));
+}
 
 // ---- arguments ------------------------------------------------------------------------------------------------------
 
@@ -217,11 +228,11 @@ SINTER_NOINLINE SINTER_COLD inline void uncompiled_into(const CallRequest& call,
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
 
-enum class Runs : std::uint8_t { inline_, out_of_line };
-/// Out of line where speed does not tell: another copy of the run would take it out of line for all.
-template <Runs How>
-SINTER_ALWAYS_INLINE void call_compiled(const CallRequest& call, Ref<TensorImpl>* results) {
+SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
+  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || runs_plain(call.function)))
+    return uncompiled_tensors(call, results);
   FunctionState& function = call.function;
+  const SerialSection alone(function.is_frozen());
   ArgList args;
   add_arguments(call, args);
   Symbols symbols;
@@ -229,25 +240,13 @@ SINTER_ALWAYS_INLINE void call_compiled(const CallRequest& call, Ref<TensorImpl>
   const Entry* entry = function.entry_for(args, trace, symbols);
   if (SINTER_UNLIKELY(entry == nullptr)) return uncompiled_tensors(call, results);
   if (SINTER_LIKELY(!entry->is_tree)) {
-    if constexpr (How == Runs::inline_) function.run_now(*entry, args, symbols, trace, results, {});
-    else function.run(*entry, args, symbols, trace, results, {});
+    function.run_now(*entry, args, symbols, trace, results, {});
   } else if (entry->runs_plain()) {
     function.check_uncompiled();
     uncompiled_tensors(call, results);
   } else if (function.run_tree(*entry, args, symbols, trace, {results, nullptr}).runs_plain) {
     uncompiled_tensors(call, results);
   }
-}
-/// A call that runs the plain function, or one of a frozen function, which wakes no worker.
-SINTER_NOINLINE inline void call_unusually(const CallRequest& call, Ref<TensorImpl>* results) {
-  if (is_uncompiled(call.function)) return uncompiled_tensors(call, results);
-  const SerialSection alone(call.function.is_frozen());
-  call_compiled<Runs::out_of_line>(call, results);
-}
-SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
-  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || call.function.is_unusual(stance_of_thread())))
-    return call_unusually(call, results);
-  call_compiled<Runs::inline_>(call, results);
 }
 
 SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
@@ -263,15 +262,13 @@ SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
     function.check_uncompiled();
     return uncompiled_into(call, targets, args);
   }
-  std::array<Ref<TensorImpl>, 8> few;
-  std::vector<Ref<TensorImpl>> many;
+  ResultTable results;
   if (SINTER_UNLIKELY(entry->is_tree)) {
-    if (function.run_tree(*entry, args, symbols, trace, {nullptr, &many}, targets).runs_plain)
+    if (function.run_tree(*entry, args, symbols, trace, {nullptr, &results}, targets).runs_plain)
       uncompiled_into(call, targets, args);
     return;
   }
-  if (SINTER_UNLIKELY(entry->results > few.size())) many.resize(entry->results);
-  function.run(*entry, args, symbols, trace, many.empty() ? few.data() : many.data(), targets);
+  function.run(*entry, args, symbols, trace, results.make(entry->results), targets);
 }
 
 SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
@@ -288,17 +285,13 @@ SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
     owner_ = uncompiled_result(call);
     shape_ = owner_.get();
   } else if (SINTER_UNLIKELY(entry->is_tree)) {
-    TreeResult done = function.run_tree(*entry, args_, symbols_, trace, {nullptr, &many_});
+    TreeResult done = function.run_tree(*entry, args_, symbols_, trace, {nullptr, &results_});
     if (done.runs_plain) done.owner = uncompiled_result(call);
-    else values_ = many_.empty() ? few_.data() : many_.data();
+    else values_ = results_.data();
     shape_ = done.runs_plain ? done.owner.get() : done.shape;
     owner_ = std::move(done.owner);
   } else {
-    values_ = few_.data();
-    if (SINTER_UNLIKELY(entry->results > few_.size())) {
-      many_.resize(entry->results);
-      values_ = many_.data();
-    }
+    values_ = results_.make(entry->results);
     function.run_now(*entry, args_, symbols_, trace, values_, {});
     shape_ = entry->result_shape.get();
   }
@@ -333,6 +326,7 @@ SINTER_DECL void OpenCall::fill(void* copy) {
 
 SINTER_DECL void warm_up(const CallRequest& call) {
   if (runs_plain(call.function)) return;
+  prepare_pools();
   ArgList args;
   add_arguments(call, args);
   Symbols symbols;

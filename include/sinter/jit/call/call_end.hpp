@@ -6,6 +6,7 @@
 #include <sinter/base/ref.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/call/call.hpp>
+#include <sinter/jit/call/value_table.hpp>
 #include <sinter/tensor/impl.hpp>
 #include <sinter/tensor/slot.hpp>
 
@@ -69,15 +70,11 @@ struct FinishedCall {
   std::vector<Ref<TensorImpl>> tape_inputs{}, saved{};  // values of the path's inputs, and what the derivative needs
 };
 
-/// Where the values of a call go: a place for each, or a vector that takes what there is.
+/// Where the values of a call go: a place for each, or a table that takes what there is.
 struct ResultPlace {
   Ref<TensorImpl>* fixed = nullptr;
-  std::vector<Ref<TensorImpl>>* list = nullptr;
-  Ref<TensorImpl>* make(std::size_t count) const {
-    if (list == nullptr) return fixed;
-    list->resize(count);
-    return list->data();
-  }
+  jit_detail::ResultTable* table = nullptr;
+  Ref<TensorImpl>* make(std::size_t count) const { return table == nullptr ? fixed : table->make(count); }
 };
 
 }  // namespace jit

@@ -20,6 +20,9 @@ Ref<TensorImpl> fresh_result(const FrameOutput& bound);
 /// Memory for result `i`: in Mode::reduce_overhead that of an earlier call, if nobody holds it any more.
 Ref<TensorImpl> result_memory(EntryThread* thread, Mode mode, std::size_t i, const FrameOutput& bound);
 
+/// Makes what calls of this thread that end so need: memory of results, frames of bodies, and room for the delivery.
+void prepare_end(const CallEnd& end, Frame& frame, EntryThread* thread, Mode mode);
+
 /// A call that is about to run its last plan.
 struct EndingCall {
   const CallEnd& end;

@@ -66,8 +66,10 @@ void check_targets(Targets targets, std::size_t count, TypeOf&& type_of, const A
     if (const Type& type = type_of(i); SINTER_UNLIKELY(!identical(place.type, type)))
       delivery::refuse_type(type, place.type, i, where);
     const std::size_t bytes = extent_bytes(place.type, place.strides);
-    for (const ArgLeaf& arg : args.leaves())
-      if (arg.data != nullptr && overlaps(place.data, bytes, arg.data, extent_bytes(*arg.type, *arg.strides)))
+    const auto end = reinterpret_cast<std::uintptr_t>(place.data) + bytes;
+    for (const ArgLeaf& arg : args.leaves())  // most need no look at how long they are
+      if (arg.data != nullptr && reinterpret_cast<std::uintptr_t>(arg.data) < end &&
+          overlaps(place.data, bytes, arg.data, extent_bytes(*arg.type, *arg.strides)))
         delivery::refuse_overlap(i, "an argument", where);
     for (const auto& slot : held.captured)
       if (delivery::lies_over(place, bytes, *slot->here()->peek(args.reading())))
@@ -323,8 +325,28 @@ SINTER_NOINLINE inline void end_with_care(const EndingCall& call, Ref<TensorImpl
   outputs.commit();
 }
 
+/// Whether each result is made in its place, and nothing else is delivered.
+inline bool goes_straight(const EndingCall& call, Targets targets) {
+  if (targets.empty() || targets.size() != call.end.results || !call.end.assignments.empty() || call.end.saved != 0 ||
+      !call.frame.has_only_fresh_outputs())
+    return false;
+  const std::span<const PlanOutput> outputs = call.end.plan->outputs();
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    if (!outputs[i].outlives_failure || !is_dense(targets[i].type.shape, targets[i].strides)) return false;
+  return true;
+}
+SINTER_NOINLINE inline void run_straight(const EndingCall& call, Targets targets) {
+  const std::span<const FrameOutput> outputs = call.frame.outputs();
+  const auto type_of = [&](std::size_t i) -> const Type& { return outputs[i].type; };
+  check_targets(targets, call.end.results, type_of, call.args, call.held, call.where);
+  CallPlaces& places = call.frame.places();
+  for (std::size_t i = 0; i < targets.size(); ++i) places.outputs[i] = targets[i].data;
+  call.frame.run(places.inputs, places.outputs);
+}
+
 /// Runs the plan into memory that is fresh, kept, donated, or the caller's, and gives Variables their values.
 inline void run_end(const EndingCall& call, Ref<TensorImpl>* results, Targets targets) {
+  if (goes_straight(call, targets)) return run_straight(call, targets);
   if (SINTER_UNLIKELY(!targets.empty() || !call.end.assignments.empty() || call.args.has_donations() ||
                       !call.frame.has_only_fresh_outputs()))
     return end_with_care(call, results, targets);

@@ -14,6 +14,7 @@
 
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -71,20 +72,22 @@ SINTER_DECL void place_argument(const ArgLeaf& leaf, const PlanInput& input, std
   place_leaf(leaf, input, i, places);
 }
 
+/// Values that a call had to lay out anew; most have none.
+using LaidOut = std::unique_ptr<std::vector<Ref<TensorImpl>>>;
 /// Writes the address of a Variable's value into its place. A value that had to be laid out anew ends up in `owned`.
 inline void place_variable(const PlanInput& input, std::size_t i, const ArgList& args, CallPlaces& places,
-                           std::vector<Ref<TensorImpl>>& owned) {
+                           LaidOut& owned) {
   TensorImpl* value = input.slot->here()->peek(args.reading());
   if (SINTER_UNLIKELY(!value->is_ready() || !value->is_dense())) {
-    owned.push_back(dense_value(In(Tensor(Ref<TensorImpl>::share(value)), Location()), "compiled call"));
-    value = owned.back().get();
+    if (owned == nullptr) owned = std::make_unique<std::vector<Ref<TensorImpl>>>();
+    owned->push_back(dense_value(In(Tensor(Ref<TensorImpl>::share(value)), Location()), "compiled call"));
+    value = owned->back().get();
   }
   places.inputs[i] = value->data();
   places.values[i] = value;
 }
 /// Writes the addresses of what a call reads into its places.
-inline void place_inputs(const CallEnd& end, const ArgList& args, CallPlaces& places,
-                         std::vector<Ref<TensorImpl>>& owned) {
+inline void place_inputs(const CallEnd& end, const ArgList& args, CallPlaces& places, LaidOut& owned) {
   const ArgLeaf* const leaves = args.leaves().data();
   const PlanInput* const inputs = end.inputs.data();
   void** const addresses = places.inputs.data();
@@ -127,7 +130,7 @@ SINTER_ALWAYS_INLINE void FunctionState::run_now(const Entry& entry, const ArgLi
     return jit_detail::run_custom(entry, args, symbols, results, targets, where_);
   if (SINTER_UNLIKELY(entry.gradient != nullptr)) return run_on_tape(entry, args, symbols, results, targets);
   const FrameLease frame = entry.end.plan->acquire_frame(symbols);
-  std::vector<Ref<TensorImpl>> owned;
+  jit_detail::LaidOut owned;
   jit_detail::place_inputs(entry.end, args, frame->places(), owned);
   jit_detail::run_end({entry.end, entry.held, args, *frame, symbols, thread, options_.mode, where_}, results, targets);
 }
@@ -137,7 +140,8 @@ SINTER_DECL void FunctionState::run_on_tape(const Entry& entry, const ArgList& a
                                             Targets targets) const {
   const CallEnd& end = entry.end;
   const FrameLease frame = end.plan->acquire_frame(symbols);
-  std::vector<Ref<TensorImpl>> owned, values(end.results);
+  jit_detail::LaidOut owned;
+  std::vector<Ref<TensorImpl>> values(end.results);
   jit_detail::place_inputs(end, args, frame->places(), owned);
   const jit_detail::EndingCall call{end, entry.held, args, *frame, symbols, entry.threads.get(), options_.mode, where_};
   if (!targets.empty()) return jit_detail::run_end(call, values.data(), targets);
@@ -164,9 +168,27 @@ SINTER_DECL void FunctionState::deliver_uncompiled(std::vector<Ref<TensorImpl>> 
     if (!value->is_ready()) pending.push_back(value.get());
   if (!pending.empty()) evaluate(pending, "into", where_);
   call.held.constants.insert(call.held.constants.end(), journal.reads().begin(), journal.reads().end());
-  std::vector<Ref<TensorImpl>> delivered;
+  jit_detail::ResultTable delivered;
   jit_detail::deliver(call, {nullptr, &delivered}, targets, args, call.held, where_);
 }
+
+namespace jit_detail {
+SINTER_DECL void prepare_end(const CallEnd& end, Frame& frame, EntryThread* thread, Mode mode) {
+  frame.prepare();
+  // Two of each result, as where the last one still lives while the next is made. Written to, so that pages are there.
+  std::vector<Ref<TensorImpl>> memory;
+  for (int round = 0; round < 2; ++round)
+    for (std::size_t i = 0; i < frame.outputs().size(); ++i) {
+      const FrameOutput& bound = frame.outputs()[i];
+      memory.push_back(i < end.results ? result_memory(thread, mode, i, bound) : fresh_result(bound));
+      if (bound.type.device == Device::cpu()) std::memset(memory.back()->data(), 0, bound.bytes);
+    }
+  if (thread == nullptr) return;
+  if (thread->rings.size() < end.results) thread->rings.resize(end.results);  // for results copied to strided places
+  if (thread->scratch) thread->scratch->reserve(frame.outputs().size(), end.inputs.size());
+  else thread->scratch = std::make_unique<CallScratch>(frame.outputs().size(), end.inputs.size());
+}
+}  // namespace jit_detail
 
 SINTER_DECL void FunctionState::warm_up(const Entry& entry, const ArgList& args, const TraceFunction& trace,
                                         std::span<const std::int64_t> symbols) {
@@ -181,17 +203,7 @@ SINTER_DECL void FunctionState::warm_up(const Entry& entry, const ArgList& args,
   args.reading().begin();
   if (entry.end.plan == nullptr) return;
   const FrameLease frame = entry.end.plan->acquire_frame(symbols);
-  // Two of each result, as where the last one still lives while the next is made. Written to, so that pages are there.
-  std::vector<Ref<TensorImpl>> memory;
-  for (int round = 0; round < 2; ++round)
-    for (std::size_t i = 0; i < frame->outputs().size(); ++i) {
-      const FrameOutput& bound = frame->outputs()[i];
-      memory.push_back(i < entry.end.results ? jit_detail::result_memory(thread, options_.mode, i, bound)
-                                             : jit_detail::fresh_result(bound));
-      if (bound.type.device == Device::cpu()) std::memset(memory.back()->data(), 0, bound.bytes);
-    }
-  if (thread != nullptr && !thread->scratch)
-    thread->scratch = std::make_unique<CallScratch>(entry.end.plan->outputs().size(), entry.end.inputs.size());
+  jit_detail::prepare_end(entry.end, *frame, thread, options_.mode);
 }
 
 }  // namespace jit

@@ -48,7 +48,8 @@ struct CallScratch {
   std::vector<Tensor*> donated;  // arguments whose memory an output took over
   std::vector<VariableSlot*> slots;
   std::vector<TensorImpl*> values;
-  CallScratch(std::size_t outputs, std::size_t inputs) {
+  CallScratch(std::size_t outputs, std::size_t inputs) { reserve(outputs, inputs); }
+  void reserve(std::size_t outputs, std::size_t inputs) {
     assigned.reserve(outputs);
     claim_of.reserve(inputs);
     claims.reserve(outputs);
@@ -170,10 +171,6 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
 
   /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
   bool runs_plain(Stance stance) const { return context_.is_disabled || is_noop_ || stance == Stance::force_eager; }
-  /// Some call of it is not run as usual: one of those, or it is frozen. One load serves the guarded call.
-  bool is_unusual(Stance stance) const {
-    return context_.is_disabled || is_unusual_.load(std::memory_order_relaxed) || stance == Stance::force_eager;
-  }
   /// From here on nothing is compiled, traced or checked. Throws UserError where nothing is compiled yet.
   void freeze(OnMiss miss);
   void unfreeze();
@@ -275,7 +272,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   MissHistory misses_;
   std::atomic<std::int64_t> plain_calls_{0};
   bool is_noop_ = false;
-  std::atomic<bool> is_unusual_{false}, is_frozen_{false};  // unusual: is_noop_ or frozen
+  std::atomic<bool> is_frozen_{false};
   std::atomic<OnMiss> on_miss_{OnMiss::throws};
   std::atomic<std::int64_t> frozen_misses_{0};
   Serves serves_;

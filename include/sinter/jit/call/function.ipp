@@ -250,7 +250,6 @@ SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves
     throw UserError("compile", "recompile_limit is " + std::to_string(options_.recompile_limit), where,
                     "0 allows the first compilation only");
   is_noop_ = options_.backend == "noop";
-  is_unusual_ = is_noop_;
   auto& functions = jit_detail::Functions::instance();
   std::scoped_lock lock(functions.mutex);
   functions.list.push_back(this);
@@ -504,12 +503,8 @@ SINTER_DECL void FunctionState::freeze(OnMiss miss) {
                     "call warm_up(args...) for each kind of arguments first");
   on_miss_ = miss;
   is_frozen_ = true;
-  is_unusual_ = true;
 }
-SINTER_DECL void FunctionState::unfreeze() {
-  is_frozen_ = false;
-  is_unusual_ = is_noop_;
-}
+SINTER_DECL void FunctionState::unfreeze() { is_frozen_ = false; }
 
 SINTER_DECL void FunctionState::reset() {
   unfreeze();  // no version is left that a call could use

@@ -134,7 +134,7 @@ class FunctionByExample final : public HostFunction {
   }
   void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const override {
     const std::int64_t size = call.value_of(call.attrs[ops::HostFunctionAttributes::examples]);
-    std::vector<HostView> one_in(in.begin(), in.end()), one_out(out.begin(), out.end());
+    SmallVector<HostView, 4> one_in(in), one_out(out);
     const auto first = [size](HostView& view) {
       view.shape.erase(0);
       view.numel /= std::max<std::int64_t>(size, 1);

@@ -1,13 +1,14 @@
 // TreeCall: one call that follows a trace tree: runs a segment, reads its outcome, goes to the child, up to a leaf or
 // to an outcome that was not seen. Holds what is carried between segments. Allocates the carried values and nothing
-// else.
+// else, and those from the thread's caches.
 #pragma once
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/small_vector.hpp>
+#include <sinter/jit/call/value_table.hpp>
 #include <sinter/jit/trace/trace.hpp>
 #include <sinter/jit/trace/trace_tree.hpp>
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,17 +18,6 @@ namespace jit {
 
 namespace jit_detail {
 struct EndingCall;
-/// Some values; the first few in place.
-class ValueTable {
- public:
-  explicit ValueTable(std::size_t count) : many_(count > few_.size() ? count : 0) {}
-  Ref<TensorImpl>* data() { return many_.empty() ? few_.data() : many_.data(); }
-  Ref<TensorImpl>& operator[](std::size_t i) { return data()[i]; }
-
- private:
-  std::array<Ref<TensorImpl>, 16> few_;
-  std::vector<Ref<TensorImpl>> many_;
-};
 }  // namespace jit_detail
 
 class TreeCall {
@@ -45,8 +35,9 @@ class TreeCall {
   bool leaves_tree() const { return leaves_tree_; }
   /// Runs the leaf and delivers what it makes.
   void run_leaf(EntryThread* thread, Mode mode, Location where, Ref<TensorImpl>* results, Targets targets);
-  /// Runs the leaf for what it makes ready; delivers nothing.
-  void try_leaf();
+  /// After run(): makes what calls of this thread that come to this leaf need besides what run() made. The leaf itself
+  /// is not run.
+  void prepare(EntryThread* thread, Mode mode) const;
 
   const TreeNode& node() const { return *node_; }
   std::span<const TreeNode* const> nodes() const { return nodes_; }
@@ -71,13 +62,13 @@ class TreeCall {
   const TreeNode* node_;
   const ArgList& args_;
   std::span<const std::int64_t> symbols_;
-  jit_detail::ValueTable table_;
+  jit_detail::ValueTable<16> table_;
   struct SeenVariable {
     const VariableSlot* slot;
-    TensorImpl* value;      // alive while the call reads Variables
-    Ref<TensorImpl> owned;  // one that was laid out anew
+    TensorImpl* value;  // alive while the call reads Variables, or in `laid_out_`
   };
-  std::vector<SeenVariable> variables_;  // captured ones, as this call sees them
+  SmallVector<SeenVariable, 8> variables_;  // captured ones, as this call sees them
+  std::vector<Ref<TensorImpl>> laid_out_;   // values that had to be laid out anew
   SmallVector<const TreeNode*, 16> nodes_;
   SmallVector<std::uint64_t, 16> outcomes_;
   std::vector<std::shared_ptr<const EagerResults>> eager_results_;  // by cut, as far as eager functions were called

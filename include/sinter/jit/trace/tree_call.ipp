@@ -32,13 +32,13 @@ SINTER_DECL TensorImpl* TreeCall::seen(const VariableSlot* slot) const {
 SINTER_DECL TensorImpl* TreeCall::variable(const std::shared_ptr<VariableSlot>& slot) {
   VariableSlot* own = slot->here();
   if (TensorImpl* known = seen(own)) return known;
-  SeenVariable variable{own, own->peek(args_.reading()), {}};
-  if (!variable.value->is_ready() || !variable.value->is_dense()) {
-    variable.owned = dense_value(In(Tensor(Ref<TensorImpl>::share(variable.value)), Location()), "compiled call");
-    variable.value = variable.owned.get();
+  TensorImpl* value = own->peek(args_.reading());
+  if (!value->is_ready() || !value->is_dense()) {
+    laid_out_.push_back(dense_value(In(Tensor(Ref<TensorImpl>::share(value)), Location()), "compiled call"));
+    value = laid_out_.back().get();
   }
-  variables_.push_back(std::move(variable));
-  return variables_.back().value;
+  variables_.push_back({own, value});
+  return value;
 }
 
 SINTER_DECL TensorImpl* TreeCall::value_of(const PlanInput& input) {
@@ -75,7 +75,7 @@ SINTER_DECL std::uint64_t TreeCall::run_segment() {
   const bool is_on_host =
       eager == nullptr && outputs[0].type.device == Device::cpu();  // then the outcome needs no memory of its own
   std::uint64_t outcome = 0;
-  jit_detail::ValueTable made(outputs.size());
+  jit_detail::ValueTable<16> made(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (i > 0 || !is_on_host) made[i] = jit_detail::fresh_result(outputs[i]);
     places.outputs[i] = made[i] ? made[i]->storage->data() : &outcome;
@@ -143,19 +143,11 @@ SINTER_DECL void TreeCall::run_leaf_on_tape(const jit_detail::EndingCall& call, 
   taped.deliver(values, results);
 }
 
-SINTER_DECL void TreeCall::try_leaf() {
+SINTER_DECL void TreeCall::prepare(EntryThread* thread, Mode mode) const {
+  for (const TreeNode* node : nodes_) node->end.plan->acquire_frame(symbols_)->prepare();
   const FrameLease frame = node_->end.plan->acquire_frame(symbols_);
-  CallPlaces& places = frame->places();
-  place_inputs(places);
-  std::span<const PlanOutput> outputs = node_->end.plan->outputs();
-  jit_detail::ValueTable made(outputs.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    places.outputs[i] = nullptr;
-    if (outputs[i].source != BufferKind::output || outputs[i].index != static_cast<std::int32_t>(i)) continue;
-    made[i] = jit_detail::fresh_result(frame->outputs()[i]);
-    places.outputs[i] = made[i]->storage->data();
-  }
-  frame->run(places.inputs, places.outputs);
+  jit_detail::prepare_end(node_->end, *frame, thread, mode);
+  node_->leaf->calls.prepare();
 }
 
 namespace jit_detail {
@@ -346,16 +338,19 @@ SINTER_DECL void FunctionState::check_path(const Entry& entry, const ArgList& ar
 SINTER_DECL void FunctionState::warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace,
                                              std::span<const std::int64_t> symbols) {
   args.finished.reset();
-  const TraceTree::Version* version = entry.tree->current();
-  if (version == nullptr) return;
-  TreeCall call(*version, args, symbols);
-  if (!call.run()) {
-    if (!call.leaves_tree()) static_cast<void>(resume(entry, args, trace, call));
-    return;
+  for (bool has_grown = false;; has_grown = true) {
+    const TraceTree::Version* version = entry.tree->current();
+    if (version == nullptr) return;
+    TreeCall call(*version, args, symbols);
+    if (!call.run()) {
+      if (has_grown || call.leaves_tree()) return;  // past the bounds of the tree
+      static_cast<void>(resume(entry, args, trace, call));
+      continue;
+    }
+    check_path(entry, args, trace, call);
+    call.node().leaf->next_check.store(std::numeric_limits<std::int64_t>::max(), std::memory_order_relaxed);
+    return call.prepare(entry.threads.get(), options_.mode);
   }
-  check_path(entry, args, trace, call);
-  call.node().leaf->next_check.store(std::numeric_limits<std::int64_t>::max(), std::memory_order_relaxed);
-  call.try_leaf();
 }
 
 SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList& args,

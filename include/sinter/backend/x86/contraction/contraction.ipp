@@ -176,6 +176,9 @@ class ContractionLaunch final : public Launch {
     if (has_bad_index_.exchange(false, std::memory_order_relaxed))
       throw GatherError(bad_index_.load(std::memory_order_relaxed), bad_extent_.load(std::memory_order_relaxed));
   }
+  void prepare() override {
+    if (plan_.tiles != 0) reserve(tile_scratch());
+  }
 
  private:
   /// The batches whose B is packed together, and the run of k.
@@ -286,8 +289,8 @@ class ContractionLaunch final : public Launch {
 
   void run_tasks(const Pass& pass, std::int64_t begin, std::int64_t end) {
     TileScratch& scratch = tile_scratch();
+    reserve(scratch);
     if (has_scratch_epilogue()) prepare_epilogue(scratch);
-    if (plan_.packs_per_task) scratch.panel.reserve(as_index(plan_.width * plan_.k_run * plan_.element) + panel_slack);
     MicroArgs args;
     args.totals = scratch.totals;
     for (std::size_t i = 0; i < slots_.size(); ++i) args.slot[i].row_stride = slots_[i].view.row_stride;
@@ -441,9 +444,13 @@ class ContractionLaunch final : public Launch {
 
   /// The sums that an epilogue takes at once.
   std::size_t tile_bytes() const { return as_index(plan_.tiles_per_epilogue * (plan_.tile_rows + 1)) * row_bytes(); }
-  void prepare_epilogue(TileScratch& scratch) const {
+  void reserve(TileScratch& scratch) const {
+    if (plan_.packs_per_task) scratch.panel.reserve(as_index(plan_.width * plan_.k_run * plan_.element) + panel_slack);
+    if (!has_scratch_epilogue()) return;
     scratch.tile.reserve(tile_bytes() * (keeps_groups() ? 3 : 1));
     scratch.loop.reserve(epilogue_.code->scratch_bytes(plan_.width));
+  }
+  void prepare_epilogue(TileScratch& scratch) const {
     std::memcpy(static_cast<void*>(&scratch.args), &epilogue_.args, epilogue_.args_bytes());
     scratch.args.scratch = scratch.loop.data();
     scratch.args.scratch_stride = epilogue_.code->scratch_stride(plan_.width);

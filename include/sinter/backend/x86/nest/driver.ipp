@@ -93,6 +93,10 @@ class LoopLaunch final : public Launch {
     }
     if (SINTER_UNLIKELY(status_.access != 0)) bad_index();
   }
+  /// A thread may have taken over frames that another one bound.
+  void prepare() override {
+    if (scratch_bytes_ != 0) thread_scratch(scratch_bytes_);
+  }
 
  private:
   struct Source {

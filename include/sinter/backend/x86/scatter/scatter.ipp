@@ -58,6 +58,9 @@ class ScatterLaunch final : public Launch {
     }
     throw_if_bad();
   }
+  void prepare() override {
+    if (!is_empty_) thread_scratch(2 * tile_bytes);
+  }
 
  private:
   struct Axis {
