@@ -90,6 +90,29 @@ TEST_CASE("gradient values: a number that was read is a constant, compiled or no
   CHECK(floats(step(vec({2}))) == std::vector<float>{12});
 }
 
+TEST_CASE("gradient values: loss and backward() in one function are the step with value_and_grad, in bits") {
+  const Batch batch;
+  Net net;
+  auto whole = jit::compile([](const Net& n, Tensor x, Tensor y) {
+    auto [loss, grads] = jit::value_and_grad(loss_of)(n, x, y);
+    std::vector<Tensor> values{loss};
+    for (const Variable& v : n.parameters()) values.push_back(grads[v]);
+    return values;
+  });
+  const std::vector<Tensor> expected = whole(net, batch.x, batch.y);
+  jit::requires_grad(net);
+  auto taped = jit::compile([](const Net& n, Tensor x, Tensor y) {
+    jit::zero_grad(n);
+    Tensor loss = loss_of(n, x, y);
+    loss.backward();
+    return loss;
+  });
+  for (int i = 0; i < 2; ++i) {
+    CHECK(floats(taped(net, batch.x, batch.y)) == floats(expected[0]));
+    for (std::size_t k = 0; k < 4; ++k) CHECK(floats(net.parameters()[k].grad()) == floats(expected[k + 1]));
+  }
+}
+
 TEST_CASE("gradient values: callbacks with a derivative, once for each call") {
   Variable w(vec({1, 2}), "w");
   w.requires_grad();
