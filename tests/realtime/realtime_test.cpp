@@ -8,7 +8,7 @@
 #include <sinter/sinter.hpp>
 
 #include <array>
-#include <chrono>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -498,7 +498,7 @@ TEST_CASE("real time: sizes that change, decompositions, order, work that would 
   });
   auto solve = jit::compile([](Tensor m, Tensor v) {
     const Tensor spd = matmul(m, m.t()) + 3 * eye(4);
-    return std::pair{linalg::solve(spd, v), linalg::cholesky(spd)};
+    return std::tuple{linalg::solve(spd, v), linalg::cholesky(spd), linalg::inv(spd), linalg::det(spd)};
   });
   const Tensor m = ready(ones({4, 4})), v = ready(ones({4}));
   check_contract("linear systems", [&] {
@@ -507,7 +507,11 @@ TEST_CASE("real time: sizes that change, decompositions, order, work that would 
     solve.freeze();
     return [=] { solve(m, v); };
   });
-  auto order = jit::compile([](Tensor x) { return std::tuple{sort(x, 1).values, topk(x, 3).values, median(x)}; });
+  auto order = jit::compile([](Tensor x) {
+    const Tensor wide = x.to(DType::f64);
+    return std::tuple{sort(x, 1).values,      topk(x, 3).values,     median(x),
+                      quantile(wide, 0.3, 0), sort(wide, 1).indices, searchsorted(sort(x, 1).values, x)};
+  });
   check_contract("order", [&] {
     order.unfreeze();
     order.warm_up(b);
@@ -529,6 +533,40 @@ TEST_CASE("real time: sizes that change, decompositions, order, work that would 
     return [=] { large(wide), image(picture); };
   });
   set_thread_count(before);
+}
+
+TEST_CASE("real time: several threads at once, which share the function, its arguments and a Variable") {
+  constexpr std::size_t threads = 4;
+  const Variable gain(ready(full({16}, 3)));
+  const Tensor x = ready(ones({16}));
+  auto f = jit::compile([gain](Tensor a) -> Tensor {
+    if (item(sum(a)) > 0) return a * gain.value();
+    return a;
+  });
+  f(x);
+  f.freeze();
+  std::array<hooks::Counts, threads> counts;
+  std::array<float, threads> last{};
+  std::atomic<std::size_t> is_warm{0};
+  std::vector<std::thread> running;
+  for (std::size_t t = 0; t < threads; ++t)
+    running.emplace_back([&, t] {
+      std::array<float, 16> out{};
+      f.warm_up(x);
+      for (++is_warm; is_warm < threads;) std::this_thread::yield();
+      counts[t] = hooks::counts_in([&] {
+        for (int i = 0; i < 2000; ++i) {
+          f(x);
+          f.into(borrow_mut(out.data(), {16}))(x);
+        }
+      });
+      last[t] = out[15];
+    });
+  for (std::thread& thread : running) thread.join();
+  for (std::size_t t = 0; t < threads; ++t) {
+    check_nothing(counts[t]);
+    CHECK(last[t] == 3);
+  }
 }
 
 TEST_CASE("real time: a miss leaves the contract as it was") {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/small_vector.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/ops/order_keys.hpp>
 
@@ -16,7 +17,6 @@
 #include <span>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
@@ -103,12 +103,12 @@ inline Packed* radix_sort_alone(Packed* row, Packed* other, std::int64_t length,
   return row;
 }
 inline Packed* radix_sort_shared(Packed* row, Packed* other, const RowBlocks& blocks, int used_digits) {
-  std::vector<DigitCounts> counts(as_index(blocks.count));
+  SmallVector<DigitCounts, 1> counts(as_index(blocks.count));
   for (int digit = 0; digit < used_digits; ++digit) {
     blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
       count_digit({row + begin, as_index(end - begin)}, digit, counts[as_index(block)]);
     });
-    if (!place_digits(counts, blocks.length)) continue;
+    if (!place_digits({counts.data(), counts.size()}, blocks.length)) continue;
     blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
       move_by_digit({row + begin, as_index(end - begin)}, other, digit, counts[as_index(block)]);
     });
@@ -132,7 +132,7 @@ inline Packed* sort_entries(Packed* row, Packed* other, const RowBlocks& blocks,
 
 template <class T>
 KeyWindow<T> key_window(const RowView<T>& view, const RowBlocks& blocks) {
-  std::vector<KeyWindow<T>> parts(as_index(blocks.count));
+  SmallVector<KeyWindow<T>, 16> parts(as_index(blocks.count));
   blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
     KeyOf<T> least = view.key(begin), greatest = least;
     for (std::int64_t i = begin + 1; i < end; ++i) {
@@ -167,7 +167,7 @@ void sort_runs(const RowView<T>& view, const KeyWindow<T>& window, Packed* row, 
 template <class T>
 void sort_runs_shared(const RowView<T>& view, const KeyWindow<T>& window, Packed* row, Packed* other,
                       const RowBlocks& blocks) {
-  std::vector<std::int64_t> starts;  // runs reach beyond their block: where the first one of each begins
+  SmallVector<std::int64_t, 32> starts;  // runs reach beyond their block: where the first one of each begins
   for (std::int64_t block = 0; block < blocks.count; ++block) {
     std::int64_t start = std::max(blocks.begin(block), starts.empty() ? 0 : starts.back());
     while (start > 0 && start < view.length && row[start] >> 32 == row[start - 1] >> 32) ++start;
