@@ -97,6 +97,7 @@ class IntrinsicLaunch final : public Launch {
     for (std::size_t i = 0; i < operands_.size(); ++i) operands_[i] = static_cast<char*>(operands[i]) + offsets_[i];
     launch_->run(operands_.data());
   }
+  void prepare() override { launch_->prepare(); }
 
  private:
   std::vector<std::int64_t> offsets_;  // bytes

@@ -32,8 +32,10 @@ struct PanelRequest {
 /// Makes panels of a B that is not in memory. Called by many threads at once.
 class PanelSource {
  public:
-  /// Once, before all else: B's columns, and how many of them a panel has.
-  virtual void prepare(std::int64_t columns, std::int64_t width) = 0;
+  /// Once, before all else: B's columns, how many of them a panel has, and its most rows.
+  virtual void bind(std::int64_t columns, std::int64_t width, std::int64_t rows) = 0;
+  /// As Launch::prepare.
+  virtual void prepare() const = 0;
   virtual void make_panel(const PanelRequest& request) const = 0;
 
  protected:

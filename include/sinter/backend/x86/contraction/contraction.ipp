@@ -177,7 +177,9 @@ class ContractionLaunch final : public Launch {
       throw GatherError(bad_index_.load(std::memory_order_relaxed), bad_extent_.load(std::memory_order_relaxed));
   }
   void prepare() override {
-    if (plan_.tiles != 0) reserve(tile_scratch());
+    if (plan_.tiles == 0) return;
+    reserve(tile_scratch());
+    if (source_ != nullptr) source_->prepare();
   }
 
  private:
@@ -530,7 +532,7 @@ SINTER_DECL std::unique_ptr<Launch> make_product_launch(const Kernel& kernel, co
   ensure(parts && parts->is_plain && !parts->needs_epilogue, "product: not a plain one");
   parts->b_is_made = true;
   const ContractionPlan plan = plan_contraction(kernel, *parts, geometry, {}, isa, thread_count());
-  if (plan.tiles != 0) source.prepare(plan.n, plan.width);
+  if (plan.tiles != 0) source.bind(plan.n, plan.width, plan.k_run);
   return std::make_unique<ContractionLaunch>(kernel, *parts, plan, geometry, isa, nullptr, &source);
 }
 

@@ -102,6 +102,11 @@ class Windows {
   /// At most so many runs for `count` positions.
   std::int64_t most_runs(std::int64_t count) const { return 3 * (count / n_.positions[last] + 2) * taps(); }
 
+  /// Room for those of `count` positions.
+  void reserve(TapRuns& found, std::int64_t count) const {
+    found.runs.reserve(as_index(most_runs(count) + taps()));
+    found.begin.reserve(as_index(taps() + 1));
+  }
   /// For the positions from `first` on, row by row; zeros behind them fill up to `width`.
   void find_runs(std::int64_t first, std::int64_t count, std::int64_t width, TapRuns& found) const {
     found.runs.clear();
@@ -197,13 +202,17 @@ class WindowColumns final : public PanelSource {
   explicit WindowColumns(const ConvolutionNumbers& numbers) : windows_(numbers) {}
 
   /// Panels are the same in every image, and are kept where they do not take much room.
-  void prepare(std::int64_t columns, std::int64_t width) override {
+  void bind(std::int64_t columns, std::int64_t width, std::int64_t) override {
     constexpr std::int64_t most_kept_runs = 1 << 16;
     const std::int64_t panels = (columns + width - 1) / width;
+    width_ = width;
     if (panels * windows_.most_runs(width) > most_kept_runs) return;
     kept_.resize(as_index(panels));
     for (std::int64_t panel = 0; panel < panels; ++panel)
       windows_.find_runs(panel * width, std::min(width, columns - panel * width), width, kept_[as_index(panel)]);
+  }
+  void prepare() const override {
+    if (kept_.empty()) windows_.reserve(tap_runs(), width_);
   }
 
   void make_panel(const PanelRequest& request) const override {
@@ -226,6 +235,7 @@ class WindowColumns final : public PanelSource {
   }
 
   const Windows windows_;
+  std::int64_t width_ = 0;
   std::vector<TapRuns> kept_;
 };
 
@@ -235,26 +245,31 @@ class WindowRows final : public PanelSource {
  public:
   explicit WindowRows(const ConvolutionNumbers& numbers) : windows_(numbers) {}
   /// The runs of a whole image are kept where they do not take much room.
-  void prepare(std::int64_t, std::int64_t) override {
+  void bind(std::int64_t, std::int64_t width, std::int64_t rows) override {
     constexpr std::int64_t most_kept_runs = 1 << 16;
+    width_ = width;
+    rows_ = rows;
     const std::int64_t positions = windows_.positions();
     if (windows_.most_runs(positions) <= most_kept_runs) windows_.find_runs(0, positions, positions, kept_);
+  }
+  void prepare() const override {
+    if (kept_.begin.empty()) windows_.reserve(tap_runs(), rows_);
+    reserve_columns(width_ * stride_of(rows_));
   }
 
   void make_panel(const PanelRequest& request) const override {
     const std::int64_t element = windows_.numbers().element(), rows = request.k_end - request.k,
-                       stride = (rows * element + row_slack + 63) / 64 * 64,
+                       stride = stride_of(rows),
                        image = windows_.numbers().groups * windows_.numbers().channels * windows_.channel_bytes();
-    std::vector<std::byte>& columns = thread_object([] { return new std::vector<std::byte>; });
-    if (std::ssize(columns) < request.columns * stride) columns.resize(as_index(request.columns * stride));
+    std::byte* const columns = reserve_columns(request.columns * stride);
     for (std::int64_t k = request.k; k < request.k_end;) {
       const std::int64_t first = k % windows_.positions(),
                          count = std::min(windows_.positions() - first, request.k_end - k);
-      copy_image(request, columns.data() + (k - request.k) * element, stride,
+      copy_image(request, columns + (k - request.k) * element, stride,
                  request.from + k / windows_.positions() * image, first, count);
       k += count;
     }
-    pack_panel(request.to, columns.data(), rows, request.columns, request.width, element, stride, element);
+    pack_panel(request.to, columns, rows, request.columns, request.width, element, stride, element);
   }
 
  private:
@@ -272,8 +287,16 @@ class WindowRows final : public PanelSource {
     }
   }
 
-  static constexpr std::int64_t row_slack = 32;
+  /// From one column to the next, bytes: a copy may write a vector behind its end.
+  std::int64_t stride_of(std::int64_t rows) const { return (rows * windows_.numbers().element() + 32 + 63) / 64 * 64; }
+  static std::byte* reserve_columns(std::int64_t bytes) {
+    std::vector<std::byte>& columns = thread_object([] { return new std::vector<std::byte>; });
+    if (std::ssize(columns) < bytes) columns.resize(as_index(bytes));
+    return columns.data();
+  }
+
   const Windows windows_;
+  std::int64_t width_ = 0, rows_ = 0;
   TapRuns kept_;
 };
 
@@ -315,6 +338,7 @@ class ConvolutionLaunch final : public Launch {
     void* const places[] = {operands[1], operands[0], operands[2]};
     product_->run(places);
   }
+  void prepare() override { product_->prepare(); }
 
  private:
   static BoundGeometry geometry(const ConvolutionNumbers& n) {
@@ -342,6 +366,7 @@ class WeightGradientLaunch final : public Launch {
     void* const places[] = {operands[1], operands[0], operands[2]};
     product_->run(places);
   }
+  void prepare() override { product_->prepare(); }
 
  private:
   static BoundGeometry geometry(const ConvolutionNumbers& n) {

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -89,7 +90,7 @@ inline DepthwiseScratch& depthwise_scratch() {
 
 /// `vectors` vectors of results from `at` on.
 template <class Lanes, int vectors>
-__attribute__((target("avx2,fma"))) inline void add_taps(const std::vector<const std::byte*>& seen,
+__attribute__((target("avx2,fma"))) inline void add_taps(std::span<const std::byte* const> seen,
                                                          const typename Lanes::Number* weight, std::int64_t at,
                                                          typename Lanes::Number* out) {
   using Number = typename Lanes::Number;
@@ -146,18 +147,25 @@ class DepthwiseLaunch final : public Launch {
     });
   }
 
+  void prepare() override { reserve(depthwise_scratch()); }
+
  private:
   static constexpr std::size_t last = most_axes - 1;
+
+  void reserve(DepthwiseScratch& scratch) const {
+    const std::int64_t lines = plan_.n.extent[0] * plan_.n.extent[1] + 1;
+    const std::size_t bytes = as_index(lines * plan_.line) * sizeof(Number);
+    if (scratch.lines.size() < bytes) scratch.lines.resize(bytes);
+    if (scratch.seen.size() < plan_.taps.size()) scratch.seen.resize(plan_.taps.size());
+  }
 
   /// All lines of an image, and one of zeros behind them.
   Number* lay_out(const Number* image, DepthwiseScratch& scratch) const {
     const ConvolutionNumbers& n = plan_.n;
     const std::int64_t lines = n.extent[0] * n.extent[1], step = n.stride[last], low = n.low[last],
                        extent = n.extent[last];
-    const std::size_t bytes = as_index((lines + 1) * plan_.line) * sizeof(Number);
-    if (scratch.lines.size() < bytes) scratch.lines.resize(bytes);
     auto* const all = reinterpret_cast<Number*>(scratch.lines.data());
-    std::memset(all, 0, bytes);
+    std::memset(all, 0, as_index((lines + 1) * plan_.line) * sizeof(Number));
     for (std::int64_t line = 0; line < lines; ++line, image += extent)
       for (std::int64_t rest = 0; rest < step; ++rest) {
         // Element number `at` of the part is element at * step + rest - low of the line.
@@ -180,9 +188,9 @@ class DepthwiseLaunch final : public Launch {
   void run_channel(const Number* image, const Number* weight, Number* out) const {
     const ConvolutionNumbers& n = plan_.n;
     DepthwiseScratch& scratch = depthwise_scratch();
+    reserve(scratch);
     const Number* all = lay_out(image, scratch);
     const Number* const zeros = all + n.extent[0] * n.extent[1] * plan_.line;
-    scratch.seen.resize(plan_.taps.size());
     for (std::int64_t output = 0; output < n.outputs; ++output, weight += plan_.taps.size())
       for (std::int64_t z = 0; z < n.positions[0]; ++z)
         for (std::int64_t y = 0; y < n.positions[1]; ++y, out += n.positions[last]) {
@@ -200,13 +208,14 @@ class DepthwiseLaunch final : public Launch {
 
   void run_line(const DepthwiseScratch& scratch, const Number* weight, Number* out) const {
     constexpr std::int64_t wide = 4 * Lanes::count;
+    const std::span<const std::byte* const> seen(scratch.seen.data(), plan_.taps.size());
     const std::int64_t count = plan_.n.positions[last];
     std::int64_t at = 0;
-    for (; at + wide <= count; at += wide) add_taps<Lanes, 4>(scratch.seen, weight, at, out + at);
-    for (; at + Lanes::count <= count; at += Lanes::count) add_taps<Lanes, 1>(scratch.seen, weight, at, out + at);
+    for (; at + wide <= count; at += wide) add_taps<Lanes, 4>(seen, weight, at, out + at);
+    for (; at + Lanes::count <= count; at += Lanes::count) add_taps<Lanes, 1>(seen, weight, at, out + at);
     if (at == count) return;
     Number tail[Lanes::count];
-    add_taps<Lanes, 1>(scratch.seen, weight, at, tail);
+    add_taps<Lanes, 1>(seen, weight, at, tail);
     std::memcpy(out + at, tail, as_index(count - at) * sizeof(Number));
   }
 
