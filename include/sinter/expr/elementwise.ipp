@@ -122,8 +122,8 @@ SINTER_DECL Tensor logical_xor(const In& a, const In& b) {
 }
 SINTER_DECL Tensor logical_not(const In& x) { return expr_detail::on_operands<ops::Eq>(x, In(0, x.where)); }
 
-/// log is asked for positive numbers alone, so that derivatives elsewhere are no NaN of its own. At 0 the function rises
-/// as fast as a square root: the derivative is infinite.
+/// log is asked for positive numbers alone, so that derivatives elsewhere are no NaN of its own. At 0 the function
+/// rises as a square root does: the derivative is infinite.
 SINTER_DECL Tensor entr(const In& x) {
   using expr_detail::Term;
   const Term t = expr_detail::floating(x), is_positive = 0.0 < t, inside = where_of(is_positive, t, 1.0);

@@ -39,8 +39,8 @@ struct Div {
   }
 };
 
-/// The quotient rounded down: q with a = q b + rem(a, b). The quotient of floats may round up to the next whole number, so
-/// it is taken of what the remainder leaves. Where rem has no number (a is infinite) there is none.
+/// The quotient rounded down: q with a = q b + rem(a, b). The quotient of floats may round up to the next whole number,
+/// so it is taken of what the remainder leaves. Where rem has no number (a is infinite) there is none.
 struct FloorDivide {
   static constexpr OpInfo info{.name = "floor_divide", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) {
