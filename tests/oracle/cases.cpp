@@ -128,8 +128,12 @@ double rounded_in(DType dtype, double x) {
 double allowed_error(DType dtype, double want, StoredTolerance tolerance, double scale) {
   const bool is_half = dtype == DType::f16 || dtype == DType::bf16;
   // What PyTorch computes in f64 has errors of its own.
-  const double ulps = is_half ? tolerance.half + tolerance.ulp / 64
-                              : dtype == DType::f64 ? 2 * tolerance.ulp + 2 : tolerance.ulp;
+  double ulps = is_half               ? tolerance.half + tolerance.ulp / 64
+                : dtype == DType::f64 ? 2 * tolerance.ulp + 2
+                                      : tolerance.ulp;
+#ifdef SINTER_TEST_ON_GPU
+  ulps *= 2;  // CUDA's own functions have wider bounds; exact stays exact
+#endif
   return ulps * spacing(dtype, want) + (is_half ? tolerance.half : 1) * tolerance.floor * spacing(dtype, scale);
 }
 
@@ -270,8 +274,8 @@ std::string difference_between(const Tensor& got, const Tensor& want, StoredTole
   const std::vector<double> values = to_vector<double>(got), right = to_vector<double>(want);
   if (tolerance.floor > 0) scale = with_largest(with_largest(scale, values), right);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const bool is_right = is_floating(want.dtype()) ? agrees(want.dtype(), values[i], right[i], tolerance, scale)
-                                                    : values[i] == right[i];
+    const bool is_right =
+        is_floating(want.dtype()) ? agrees(want.dtype(), values[i], right[i], tolerance, scale) : values[i] == right[i];
     if (!is_right)
       return "element " + std::to_string(i) + " is " + text_of(values[i]) + ", should be " + text_of(right[i]);
   }

@@ -6,8 +6,7 @@ namespace {
 
 TensorOptions options(const Args& a) { return {.dtype = a.at.dtype("dtype")}; }
 window::Options window_options(const Args& a) {
-  return {.ends = a.at.is("periodic") ? window::Ends::periodic : window::Ends::symmetric,
-          .dtype = a.at.dtype("dtype")};
+  return {.ends = a.at.is("periodic") ? window::Ends::periodic : window::Ends::symmetric, .dtype = a.at.dtype("dtype")};
 }
 
 NamedFunctions constant_functions() {
@@ -57,9 +56,7 @@ NamedFunctions window_functions() {
          return window::exponential(a.at.whole("n"), a.at.number("tau"), {}, window_options(a));
        }},
       {"kaiser",
-       [](const Args& a) -> Tensor {
-         return window::kaiser(a.at.whole("n"), a.at.number("beta"), window_options(a));
-       }},
+       [](const Args& a) -> Tensor { return window::kaiser(a.at.whole("n"), a.at.number("beta"), window_options(a)); }},
       {"general_hamming",
        [](const Args& a) -> Tensor {
          return window::general_hamming(a.at.whole("n"), a.at.number("alpha"), window_options(a));

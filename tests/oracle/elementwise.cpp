@@ -178,16 +178,13 @@ NamedFunctions other_functions() {
       {"where", [](const Args& a) -> Tensor { return where(a[0], a[1], a[2]); }},
       {"nan_to_num with numbers",
        [](const Args& a) -> Tensor {
-         return nan_to_num(a[0], {.nan = a.at.number("nan"),
-                                  .posinf = a.at.number("posinf"),
-                                  .neginf = a.at.number("neginf")});
+         return nan_to_num(
+             a[0], {.nan = a.at.number("nan"), .posinf = a.at.number("posinf"), .neginf = a.at.number("neginf")});
        }},
       {"isclose with tolerances",
        [](const Args& a) -> Tensor {
          return isclose(a[0], a[1],
-                        {.rtol = a.at.number("rtol"),
-                         .atol = a.at.number("atol"),
-                         .equal_nan = a.at.is("equal_nan")});
+                        {.rtol = a.at.number("rtol"), .atol = a.at.number("atol"), .equal_nan = a.at.is("equal_nan")});
        }},
       {"cast", [](const Args& a) -> Tensor { return cast(a[0], a.at.dtype("dtype")); }},
       {"bitcast", [](const Args& a) -> Tensor { return bitcast(a[0], a.at.dtype("dtype")); }},

@@ -86,10 +86,11 @@ Tensor sampled(const Args& a) {
 
 EmbeddingBagOptions bag_options(const Args& a) {
   const std::string mode = a.at.word("mode");
-  return {.mode = mode == "sum" ? BagMode::sum : mode == "mean" ? BagMode::mean : BagMode::max,
+  return {.mode = mode == "sum"    ? BagMode::sum
+                  : mode == "mean" ? BagMode::mean
+                                   : BagMode::max,
           .weights = given(a, 2),
-          .padding_idx =
-              a.at.has("padding") ? std::optional<std::int64_t>(a.at.whole("padding")) : std::nullopt};
+          .padding_idx = a.at.has("padding") ? std::optional<std::int64_t>(a.at.whole("padding")) : std::nullopt};
 }
 
 NamedFunctions norm_functions() {
@@ -129,9 +130,7 @@ NamedFunctions norm_functions() {
       {"embedding_bag", [](const Args& a) -> Tensor { return embedding_bag(a[0], a[1], bag_options(a)); }},
       {"one_hot", [](const Args& a) -> Tensor { return one_hot(a[0], a.at.whole("classes")); }},
       {"scaled_dot_product_attention",
-       [](const Args& a) -> Tensor {
-         return scaled_dot_product_attention(a[0], a[1], a[2], attention_options(a));
-       }},
+       [](const Args& a) -> Tensor { return scaled_dot_product_attention(a[0], a[1], a[2], attention_options(a)); }},
       {"rotary_embedding", [](const Args& a) -> Tensor { return rotary_embedding(a[0], rotary_options(a)); }},
   };
 }
@@ -141,12 +140,9 @@ NamedFunctions window_functions() {
       {"conv1d", [](const Args& a) -> Tensor { return conv1d(a[0], a[1], conv_options(a)); }},
       {"conv2d", [](const Args& a) -> Tensor { return conv2d(a[0], a[1], conv_options(a)); }},
       {"conv3d", [](const Args& a) -> Tensor { return conv3d(a[0], a[1], conv_options(a)); }},
-      {"conv_transpose1d",
-       [](const Args& a) -> Tensor { return conv_transpose1d(a[0], a[1], transposed_options(a)); }},
-      {"conv_transpose2d",
-       [](const Args& a) -> Tensor { return conv_transpose2d(a[0], a[1], transposed_options(a)); }},
-      {"conv_transpose3d",
-       [](const Args& a) -> Tensor { return conv_transpose3d(a[0], a[1], transposed_options(a)); }},
+      {"conv_transpose1d", [](const Args& a) -> Tensor { return conv_transpose1d(a[0], a[1], transposed_options(a)); }},
+      {"conv_transpose2d", [](const Args& a) -> Tensor { return conv_transpose2d(a[0], a[1], transposed_options(a)); }},
+      {"conv_transpose3d", [](const Args& a) -> Tensor { return conv_transpose3d(a[0], a[1], transposed_options(a)); }},
       {"max_pool1d", [](const Args& a) -> Tensor { return max_pool1d(a[0], max_options<1>(a)); }},
       {"max_pool2d", [](const Args& a) -> Tensor { return max_pool2d(a[0], max_options<2>(a)); }},
       {"max_pool3d", [](const Args& a) -> Tensor { return max_pool3d(a[0], max_options<3>(a)); }},
@@ -161,9 +157,7 @@ NamedFunctions window_functions() {
        }},
       {"unfold", [](const Args& a) -> Tensor { return unfold(a[0], a.at.whole("kernel"), unfold_options(a)); }},
       {"fold",
-       [](const Args& a) -> Tensor {
-         return fold(a[0], a.at.shape("size"), a.at.whole("kernel"), unfold_options(a));
-       }},
+       [](const Args& a) -> Tensor { return fold(a[0], a.at.shape("size"), a.at.whole("kernel"), unfold_options(a)); }},
   };
 }
 

@@ -39,8 +39,7 @@ NamedFunctions product_functions() {
       {"addbmm", [](const Args& a) -> Tensor { return addbmm(a[0], a[1], a[2], scales(a)); }},
       {"multi_dot", [](const Args& a) -> Tensor { return multi_dot(a.inputs); }},
       {"matrix_power", [](const Args& a) -> Tensor { return matrix_power(a[0], a.at.axis("power")); }},
-      {"linear",
-       [](const Args& a) -> Tensor { return a.has(2) ? linear(a[0], a[1], a[2]) : linear(a[0], a[1]); }},
+      {"linear", [](const Args& a) -> Tensor { return a.has(2) ? linear(a[0], a[1], a[2]) : linear(a[0], a[1]); }},
   };
 }
 
@@ -54,8 +53,7 @@ NamedFunctions solver_functions() {
        }},
       {"linalg.cholesky_solve",
        [](const Args& a) -> Tensor { return linalg::cholesky_solve(a[1], a[0], triangle(a)); }},
-      {"linalg.cholesky_inverse",
-       [](const Args& a) -> Tensor { return linalg::cholesky_inverse(a[0], triangle(a)); }},
+      {"linalg.cholesky_inverse", [](const Args& a) -> Tensor { return linalg::cholesky_inverse(a[0], triangle(a)); }},
       {"linalg.solve", [](const Args& a) -> Tensor { return linalg::solve(a[0], a[1]); }},
       {"linalg.solve of vectors", [](const Args& a) -> Tensor { return linalg::solve(a[0], a[1]); }},
       {"linalg.solve from the right",
@@ -67,8 +65,7 @@ NamedFunctions solver_functions() {
        }},
       {"linalg.solve_triangular",
        [](const Args& a) -> Tensor {
-         return linalg::solve_triangular(a[0], a[1],
-                                         {.upper = a.at.is("upper"), .unitriangular = a.at.is("ones")});
+         return linalg::solve_triangular(a[0], a[1], {.upper = a.at.is("upper"), .unitriangular = a.at.is("ones")});
        }},
       {"linalg.inv", [](const Args& a) -> Tensor { return linalg::inv(a[0]); }},
       {"linalg.inv_ex",
@@ -138,8 +135,7 @@ NamedFunctions decomposition_functions() {
          const linalg::Eigh found = linalg::eigh((a[0] + a[0].t()) / 2, {.upper = a.at.is("upper")});
          return {found.eigenvalues, square(found.eigenvectors)};
        }},
-      {"linalg.eigvalsh",
-       [](const Args& a) -> Tensor { return linalg::eigvalsh(a[0], {.upper = a.at.is("upper")}); }},
+      {"linalg.eigvalsh", [](const Args& a) -> Tensor { return linalg::eigvalsh(a[0], {.upper = a.at.is("upper")}); }},
       {"linalg.matrix_rank", [](const Args& a) -> Tensor { return linalg::matrix_rank(a[0]); }},
       {"linalg.pinv", [](const Args& a) -> Tensor { return linalg::pinv(a[0]); }},
       {"linalg.polar by svd",

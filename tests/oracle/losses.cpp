@@ -40,23 +40,20 @@ NamedFunctions pair_functions() {
        }},
       {"poisson_nll_loss",
        [](const Args& a) -> Tensor {
-         return poisson_nll_loss(a[0], a[1],
-                                 {.log_input = a.at.is("log"),
-                                  .full = a.at.is("full"),
-                                  .eps = a.at.number("eps"),
-                                  .reduction = how(a)});
+         return poisson_nll_loss(
+             a[0], a[1],
+             {.log_input = a.at.is("log"), .full = a.at.is("full"), .eps = a.at.number("eps"), .reduction = how(a)});
        }},
       {"gaussian_nll_loss",
        [](const Args& a) -> Tensor {
-         return gaussian_nll_loss(
-             a[0], a[1], a[2], {.full = a.at.is("full"), .eps = a.at.number("eps"), .reduction = how(a)});
+         return gaussian_nll_loss(a[0], a[1], a[2],
+                                  {.full = a.at.is("full"), .eps = a.at.number("eps"), .reduction = how(a)});
        }},
       {"hinge_embedding_loss",
        [](const Args& a) -> Tensor {
          return hinge_embedding_loss(a[0], signed_label(a[1]), a.at.number("margin"), how(a));
        }},
-      {"soft_margin_loss",
-       [](const Args& a) -> Tensor { return soft_margin_loss(a[0], signed_label(a[1]), how(a)); }},
+      {"soft_margin_loss", [](const Args& a) -> Tensor { return soft_margin_loss(a[0], signed_label(a[1]), how(a)); }},
       {"margin_ranking_loss",
        [](const Args& a) -> Tensor {
          return margin_ranking_loss(a[0], a[1], signed_label(a[2]), a.at.number("margin"), how(a));
@@ -96,15 +93,12 @@ NamedFunctions class_functions() {
        [](const Args& a) -> Tensor {
          return multilabel_soft_margin_loss(a[0], a[1], {.weight = given(a, 2), .reduction = how(a)});
        }},
-      {"multilabel_margin_loss",
-       [](const Args& a) -> Tensor { return multilabel_margin_loss(a[0], a[1], how(a)); }},
+      {"multilabel_margin_loss", [](const Args& a) -> Tensor { return multilabel_margin_loss(a[0], a[1], how(a)); }},
       {"multi_margin_loss",
        [](const Args& a) -> Tensor {
-         return multi_margin_loss(a[0], a[1],
-                                  {.p = a.at.number("p"),
-                                   .margin = a.at.number("margin"),
-                                   .weight = given(a, 2),
-                                   .reduction = how(a)});
+         return multi_margin_loss(
+             a[0], a[1],
+             {.p = a.at.number("p"), .margin = a.at.number("margin"), .weight = given(a, 2), .reduction = how(a)});
        }},
   };
 }

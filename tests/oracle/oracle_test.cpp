@@ -52,8 +52,7 @@ Tensor weighted_sum(const Tensors& results, const StoredCase& each) {
     if (!is_floating(results[k].dtype())) continue;
     Array weights{DType::f64, each.results[k].shape, {}};
     for (std::int64_t i = 0; i < oracle::count(weights.extents); ++i)
-      weights.data.push_back(
-          0.5 + std::floor(unit_value(99, static_cast<std::uint64_t>(i)) * 0x1p22) * 0x1p-22);
+      weights.data.push_back(0.5 + std::floor(unit_value(99, static_cast<std::uint64_t>(i)) * 0x1p22) * 0x1p-22);
     total = total + sum(results[k] * dense_tensor(weights));
   }
   return total;
@@ -152,8 +151,7 @@ TEST_CASE("oracle: what is wrong is found") {
   // A number that is no sample is seen by the sum.
   const Tensor many = ones({100});
   StoredResult sampled{.dtype = DType::f32, .shape = {100}, .is_sampled = true, .elements = {{1, 1, 1}, {1, 1, 1}}};
-  for (std::uint64_t i = 0; i < 100; ++i)
-    sampled.sum += 0.5 + std::floor(unit_value(3, i) * 0x1p22) * 0x1p-22;
+  for (std::uint64_t i = 0; i < 100; ++i) sampled.sum += 0.5 + std::floor(unit_value(3, i) * 0x1p22) * 0x1p-22;
   sampled.magnitude = sampled.sum;
   CHECK(difference_from(many, sampled, exact, 0) == "");
   Tensor changed = many;

@@ -20,11 +20,7 @@ QuantileOptions quantile_options(const Args& a) {
 ScatterReduction reduction(const Args& a) {
   const std::string how = a.at.word("reduction");
   using R = ScatterReduction;
-  return how == "sum"    ? R::sum
-         : how == "prod" ? R::prod
-         : how == "mean" ? R::mean
-         : how == "amax" ? R::amax
-                         : R::amin;
+  return how == "sum" ? R::sum : how == "prod" ? R::prod : how == "mean" ? R::mean : how == "amax" ? R::amax : R::amin;
 }
 
 Tensor scattered(const Args& a) {
@@ -47,22 +43,16 @@ NamedFunctions order_functions_along_axes() {
          return both(sort(a[0], a.at.axis("axis"), {.descending = a.at.is("descending")}));
        }},
       {"argsort",
-       [](const Args& a) -> Tensor {
-         return argsort(a[0], a.at.axis("axis"), {.descending = a.at.is("descending")});
-       }},
+       [](const Args& a) -> Tensor { return argsort(a[0], a.at.axis("axis"), {.descending = a.at.is("descending")}); }},
       {"msort", [](const Args& a) -> Tensor { return msort(a[0]); }},
       {"topk",
        [](const Args& a) -> Tensors {
          return both(topk(a[0], a.at.whole("count"), a.at.axis("axis"), {.largest = a.at.is("largest")}));
        }},
       {"kthvalue",
-       [](const Args& a) -> Tensors {
-         return both(kthvalue(a[0], a.at.whole("k"), a.at.axis("axis"), a.at.keep()));
-       }},
+       [](const Args& a) -> Tensors { return both(kthvalue(a[0], a.at.whole("k"), a.at.axis("axis"), a.at.keep())); }},
       {"kthvalue of more",
-       [](const Args& a) -> Tensors {
-         return both(kthvalue(a[0], a.at.whole("k"), a.at.axis("axis"), a.at.keep()));
-       }},
+       [](const Args& a) -> Tensors { return both(kthvalue(a[0], a.at.whole("k"), a.at.axis("axis"), a.at.keep())); }},
       {"median", [](const Args& a) -> Tensors { return both(median(a[0], a.at.axis("axis"), a.at.keep())); }},
       {"nanmedian", [](const Args& a) -> Tensors { return both(nanmedian(a[0], a.at.axis("axis"), a.at.keep())); }},
       {"median of all", [](const Args& a) -> Tensor { return median(a[0]); }},
@@ -72,8 +62,7 @@ NamedFunctions order_functions_along_axes() {
        [](const Args& a) -> Tensor { return quantile(a[0], a[1], a.at.axes("axes"), quantile_options(a)); }},
       {"nanquantile",
        [](const Args& a) -> Tensor { return nanquantile(a[0], a[1], a.at.axes("axes"), quantile_options(a)); }},
-      {"searchsorted",
-       [](const Args& a) -> Tensor { return searchsorted(a[0], a[1], {.right = a.at.is("right")}); }},
+      {"searchsorted", [](const Args& a) -> Tensor { return searchsorted(a[0], a[1], {.right = a.at.is("right")}); }},
       {"bucketize", [](const Args& a) -> Tensor { return bucketize(a[0], a[1], {.right = a.at.is("right")}); }},
       {"isin", [](const Args& a) -> Tensor { return isin(a[0], a[1], {.invert = a.at.is("invert")}); }},
   };
@@ -84,8 +73,7 @@ NamedFunctions indexing_functions() {
       {"take", [](const Args& a) -> Tensor { return take(a[0], a[1], a.at.axis("axis")); }},
       {"index_select", [](const Args& a) -> Tensor { return index_select(a[0], a.at.axis("axis"), a[1]); }},
       {"take_along_axis", [](const Args& a) -> Tensor { return take_along_axis(a[0], a[1], a.at.axis("axis")); }},
-      {"put_along_axis",
-       [](const Args& a) -> Tensor { return put_along_axis(a[0], a[1], a[2], a.at.axis("axis")); }},
+      {"put_along_axis", [](const Args& a) -> Tensor { return put_along_axis(a[0], a[1], a[2], a.at.axis("axis")); }},
       {"scatter", [](const Args& a) -> Tensor { return scatter(a[0], a.at.axis("axis"), a[1], a[2]); }},
       {"scatter_add", [](const Args& a) -> Tensor { return scatter_add(a[0], a.at.axis("axis"), a[1], a[2]); }},
       {"scatter_reduce sum", scattered},
@@ -111,16 +99,14 @@ NamedFunctions indexing_functions() {
       {"masked_scatter", [](const Args& a) -> Tensor { return masked_scatter(a[0], a[1], a[2]); }},
       {"unravel_index", [](const Args& a) -> Tensors { return unravel_index(a[0], a.at.shape("shape")); }},
       {"dynamic_slice", [](const Args& a) -> Tensor { return dynamic_slice(a[0], starts(a), a.at.shape("sizes")); }},
-      {"dynamic_update_slice",
-       [](const Args& a) -> Tensor { return dynamic_update_slice(a[0], a[1], starts(a)); }},
+      {"dynamic_update_slice", [](const Args& a) -> Tensor { return dynamic_update_slice(a[0], a[1], starts(a)); }},
   };
 }
 
 /// Those whose results have as many elements as are found: traced functions are told how many.
 NamedFunctions finding_functions() {
   return {
-      {"masked_select",
-       [](const Args& a) -> Tensor { return masked_select(a[0], a[1], {.size = a.size}); }},
+      {"masked_select", [](const Args& a) -> Tensor { return masked_select(a[0], a[1], {.size = a.size}); }},
       {"nonzero", [](const Args& a) -> Tensor { return nonzero(a[0], {.size = a.size}); }},
       {"argwhere", [](const Args& a) -> Tensor { return argwhere(a[0], {.size = a.size}); }},
       {"flatnonzero", [](const Args& a) -> Tensor { return flatnonzero(a[0], {.size = a.size}); }},

@@ -66,17 +66,14 @@ NamedFunctions statistics_functions() {
          return normalize(a[0], {.p = a.at.number("p"), .axis = a.at.axis("axis"), .eps = a.at.number("eps")});
        }},
       {"cosine_similarity",
-       [](const Args& a) -> Tensor {
-         return cosine_similarity(a[0], a[1], a.at.axis("axis"), a.at.number("eps"));
-       }},
+       [](const Args& a) -> Tensor { return cosine_similarity(a[0], a[1], a.at.axis("axis"), a.at.number("eps")); }},
       {"renorm",
        [](const Args& a) -> Tensor {
          return renorm(a[0], a.at.number("p"), a.at.axis("axis"), a.at.number("largest"));
        }},
       {"pairwise_distance",
        [](const Args& a) -> Tensor {
-         return pairwise_distance(a[0], a[1],
-                                  {.p = a.at.number("p"), .eps = a.at.number("eps"), .keep = a.at.keep()});
+         return pairwise_distance(a[0], a[1], {.p = a.at.number("p"), .eps = a.at.number("eps"), .keep = a.at.keep()});
        }},
   };
 }
@@ -104,9 +101,7 @@ NamedFunctions cumulative_functions() {
       {"trapezoid", [](const Args& a) -> Tensor { return trapezoid(a[0], a.at.number("dx"), a.at.axis("axis")); }},
       {"trapezoid at", [](const Args& a) -> Tensor { return trapezoid(a[0], a[1], a.at.axis("axis")); }},
       {"cumulative_trapezoid",
-       [](const Args& a) -> Tensor {
-         return cumulative_trapezoid(a[0], a.at.number("dx"), a.at.axis("axis"));
-       }},
+       [](const Args& a) -> Tensor { return cumulative_trapezoid(a[0], a.at.number("dx"), a.at.axis("axis")); }},
       {"cumulative_trapezoid at",
        [](const Args& a) -> Tensor { return cumulative_trapezoid(a[0], a[1], a.at.axis("axis")); }},
   };

@@ -39,8 +39,7 @@ NamedFunctions axis_functions() {
       {"squeeze", [](const Args& a) -> Tensor { return squeeze(a[0], a.at.axes("axes")); }},
       {"flatten", [](const Args& a) -> Tensor { return flatten(a[0], a.at.axis("first"), a.at.axis("last")); }},
       {"ravel", [](const Args& a) -> Tensor { return ravel(a[0]); }},
-      {"unflatten",
-       [](const Args& a) -> Tensor { return unflatten(a[0], a.at.axis("axis"), a.at.shape("shape")); }},
+      {"unflatten", [](const Args& a) -> Tensor { return unflatten(a[0], a.at.axis("axis"), a.at.shape("shape")); }},
       {"movedim", [](const Args& a) -> Tensor { return movedim(a[0], a.at.axes("from"), a.at.axes("to")); }},
       {"atleast_1d", [](const Args& a) -> Tensor { return atleast_1d(a[0]); }},
       {"atleast_2d", [](const Args& a) -> Tensor { return atleast_2d(a[0]); }},
@@ -55,9 +54,7 @@ NamedFunctions axis_functions() {
        }},
       {"select", [](const Args& a) -> Tensor { return select(a[0], a.at.axis("axis"), a.at.whole("index")); }},
       {"unfold along an axis",
-       [](const Args& a) -> Tensor {
-         return unfold(a[0], a.at.axis("axis"), a.at.whole("size"), a.at.whole("step"));
-       }},
+       [](const Args& a) -> Tensor { return unfold(a[0], a.at.axis("axis"), a.at.whole("size"), a.at.whole("step")); }},
       {"sum_to_size", [](const Args& a) -> Tensor { return sum_to_size(a[0], a.at.shape("shape")); }},
       {"as_strided",
        [](const Args& a) -> Tensor {
@@ -75,8 +72,7 @@ NamedFunctions axis_functions() {
        [](const Args& a) -> Tensor { return repeat_interleave(a[0], a.at.whole("count")); }},
       {"roll",
        [](const Args& a) -> Tensor {
-         return roll(a[0], std::span<const std::int64_t>(a.at.list("shifts")),
-                     std::span<const int>(a.at.axes("axes")));
+         return roll(a[0], std::span<const std::int64_t>(a.at.list("shifts")), std::span<const int>(a.at.axes("axes")));
        }},
       {"pad", padded},
       {"index by slices", indexed},
@@ -125,9 +121,7 @@ NamedFunctions part_functions() {
 NamedFunctions matrix_functions() {
   return {
       {"diagonal",
-       [](const Args& a) -> Tensor {
-         return diagonal(a[0], a.at.axis("offset"), a.at.axis("a"), a.at.axis("b"));
-       }},
+       [](const Args& a) -> Tensor { return diagonal(a[0], a.at.axis("offset"), a.at.axis("a"), a.at.axis("b")); }},
       {"tril", [](const Args& a) -> Tensor { return tril(a[0], a.at.axis("k")); }},
       {"triu", [](const Args& a) -> Tensor { return triu(a[0], a.at.axis("k")); }},
       {"diag", [](const Args& a) -> Tensor { return diag(a[0], a.at.axis("k")); }},

@@ -83,9 +83,7 @@ NamedFunctions masked_functions() {
 NamedFunctions composed_functions() {
   return {
       {"angle",
-       [](const Args& a) -> Tensor {
-         return where(a[0] < 0, 3.141592653589793, where(isnan(a[0]), a[0], 0));
-       }},
+       [](const Args& a) -> Tensor { return where(a[0] < 0, 3.141592653589793, where(isnan(a[0]), a[0], 0)); }},
       {"special.spherical_bessel_j0", [](const Args& a) -> Tensor { return sinc(a[0] / 3.141592653589793); }},
       {"select_scatter",
        [](const Args& a) -> Tensor {
@@ -116,8 +114,6 @@ NamedFunctions composed_functions() {
 
 }  // namespace
 
-NamedFunctions special_functions() {
-  return joined({scalar_functions(), masked_functions(), composed_functions()});
-}
+NamedFunctions special_functions() { return joined({scalar_functions(), masked_functions(), composed_functions()}); }
 
 }  // namespace sinter_test
