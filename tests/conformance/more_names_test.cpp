@@ -65,6 +65,7 @@ TEST_CASE("more names: elementwise") {
   CHECK(slopes([](Tensor t) { return clamp_min(t, 2); }, {1, 2, 3}) == Doubles{0, 0, 1});
   CHECK(is_near(slopes([](Tensor t) { return entr(t); }, {0.5, 2}), {-0.3068528194400547, -1.6931471805599454}, 1e-12,
                 0));
+  CHECK(slopes([](Tensor t) { return entr(t); }, {0.0, -0.0, 1}) == Doubles{inf, inf, -1});
   CHECK(is_near(slopes([](Tensor t) { return ndtr(t); }, {0.5, 2}), {0.35206532676429947, 0.05399096651318802}, 1e-12,
                 0));
 }

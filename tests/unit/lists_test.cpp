@@ -4,7 +4,9 @@
 #include "checks.hpp"
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -84,6 +86,14 @@ TEST_CASE("floor_divide rounds down, and keeps integers", "[lists]") {
   CHECK(i.dtype() == DType::i32);
   CHECK(doubles(i) == std::vector<double>{3, -4, -4, 0});
   CHECK(floats(floor_divide(tensor({7.f, -7.f}), 2)) == std::vector<float>{3, -4});
+  // 0.1 is a little more than a tenth, and the quotient rounds up.
+  const Tensor x = tensor({1.0, -1.0, 6.0, 0.3});
+  CHECK(doubles(floor_divide(x, 0.1)) == std::vector<double>{9, -10, 59, 2});
+  CHECK(doubles(floor_divide(x, 0.1) * 0.1 + x % 0.1 - x < 1e-15) == std::vector<double>{1, 1, 1, 1});
+  const double inf = std::numeric_limits<double>::infinity();
+  CHECK(doubles(floor_divide(tensor({1.0, -1.0, 0.0}), inf)) == std::vector<double>{0, -1, 0});
+  CHECK(doubles(floor_divide(tensor({1.0, -1.0}), 0.0)) == std::vector<double>{inf, -inf});
+  CHECK(std::isnan(item<double>(floor_divide(tensor({inf}), 2)(0))));
 }
 
 TEST_CASE("lists: an index that is known at run time", "[lists]") {

@@ -122,12 +122,15 @@ SINTER_DECL Tensor logical_xor(const In& a, const In& b) {
 }
 SINTER_DECL Tensor logical_not(const In& x) { return expr_detail::on_operands<ops::Eq>(x, In(0, x.where)); }
 
-/// log is asked for positive numbers alone, so that derivatives elsewhere are no NaN of its own.
+/// log is asked for positive numbers alone, so that derivatives elsewhere are no NaN of its own. At 0 the function
+/// rises as a square root does: the derivative is infinite.
 SINTER_DECL Tensor entr(const In& x) {
   using expr_detail::Term;
   const Term t = expr_detail::floating(x), is_positive = 0.0 < t, inside = where_of(is_positive, t, 1.0);
-  const Term below = where_of(t < 0.0, -std::numeric_limits<double>::infinity(), t);  // 0 and NaN stay
-  return where_of(is_positive, -(inside * expr_detail::apply<ops::Log>(inside)), below);
+  const Term is_zero = t == 0.0;
+  const Term at_zero = expr_detail::apply<ops::Sqrt>(where_of(is_zero, t + 0.0, 1.0));  // of -0 too
+  const Term below = where_of(t < 0.0, -std::numeric_limits<double>::infinity(), t);    // NaN stays
+  return where_of(is_positive, -(inside * expr_detail::apply<ops::Log>(inside)), where_of(is_zero, at_zero, below));
 }
 SINTER_DECL Tensor ndtr(const In& x) {
   const expr_detail::Term t = expr_detail::floating(x);

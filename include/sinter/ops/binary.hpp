@@ -39,11 +39,20 @@ struct Div {
   }
 };
 
-/// The quotient rounded down.
+/// The quotient rounded down: q with a = q b + rem(a, b). The quotient of floats may round up to the next whole number,
+/// so it is taken of what the remainder leaves. Where rem has no number (a is infinite) there is none.
 struct FloorDivide {
   static constexpr OpInfo info{.name = "floor_divide", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) {
-    if (is_floating(a.dtype)) return s.floor(s.div(a, b));
+    if (is_floating(a.dtype)) {
+      const ScalarValue none = s.imm(0, a), r = s.rem(a, b), quotient = s.div(a, b);
+      const ScalarValue whole = s.round(s.div(s.sub(a, r), b));
+      // The remainder is infinite where b is, and a has the other sign.
+      const ScalarValue is_below = s.eq(s.abs(r), s.imm(std::numeric_limits<double>::infinity(), a));
+      const ScalarValue signed_whole = s.select(s.eq(whole, none), s.mul(quotient, none), whole);
+      const ScalarValue found = s.select(is_below, s.imm(-1, a), signed_whole);
+      return s.select(s.eq(b, none), quotient, found);
+    }
     if (a.dtype == DType::bool_) return s.div(a, b);
     const ScalarValue zero = s.imm_int(0, a.dtype);  // a quotient below 0 was cut off upwards, unless it is exact
     const ScalarValue is_above = s.and_(s.ne(s.rem(a, b), zero), s.xor_(s.lt(a, zero), s.lt(b, zero)));
@@ -55,15 +64,9 @@ struct FloorDivide {
 struct Rem {
   static constexpr OpInfo info{.name = "rem", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.rem(a, b); }
-  /// By b it is the quotient rounded down, which a / b does not tell where a or b is infinite: NaN there, or 0, or -1
-  /// for an a of the other sign than b.
+  /// By b it is the quotient rounded down.
   static ValList vjp(const VjpArgs& a) {
-    if (!a.needs(1)) return {a.dout, Val{}};
-    constexpr double infinite = std::numeric_limits<double>::infinity();
-    const Val to_far = where(eq(a.out, a.in[0]), 0, where(is_nan(a.out), a.out, full_like(a.out, -1)));
-    const Val from_far = where(ne(a.in[1], 0), a.out, floor_divide(a.in[0], a.in[1]));
-    const Val near = where(eq(abs(a.in[0]), infinite), from_far, floor_divide(a.in[0], a.in[1]));
-    return {a.dout, -(a.dout * where(eq(abs(a.in[1]), infinite), to_far, near))};
+    return {a.dout, a.needs(1) ? -(a.dout * floor_divide(a.in[0], a.in[1])) : Val{}};
   }
 };
 

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Every public function that gives tensors is called by the table of the oracle or stands below with its reason; each row of
+the table has at least 20 cases; each name of PyTorch that docs/op_coverage.md says is there is compared by value, or stands
+below; docs/differences.md names every function that the cases say differs.
+
+Usage: coverage_test.py PROJECT_FOLDER
+"""
+import pathlib
+import re
+import sys
+
+RANDOM = "random: its moments are tested"
+SAME = "another name of one that is in the table"
+READS = "gives no tensor"
+FUNCTIONS = {
+    RANDOM: """rand randn rand_like randn_like uniform normal log_normal cauchy laplace exponential geometric bernoulli poisson standard_gamma
+        randint randperm multinomial dropout feature_dropout alpha_dropout""",
+    SAME: "left_shift right_shift swapaxes swapdims moveaxis unstack cat",
+    READS: "allclose array_equal eval set_default_device manual_seed list_ops",
+    "a value as it is, or a copy on another device": "to_device stop_gradient",
+    "any operation by its name: tests/unit/by_name_test.cpp": "call",
+    "assignment to a part: select_scatter, slice_scatter and diagonal_scatter go through it": "update",
+}
+# Names of docs/op_coverage.md without a row of their own.
+TORCH = {
+    RANDOM: """bernoulli cauchy exponential geometric log_normal multinomial normal uniform rand_like randint randn randn_like
+        nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout2d nn.functional.dropout3d randint_like""",
+    "what they are without _copy, or a value as it is": """H T mH mT t t_copy transpose_copy permute_copy expand_copy squeeze_copy
+        unsqueeze_copy narrow_copy unfold_copy diagonal_copy split_with_sizes_copy unbind_copy as_strided_copy alias_copy clone
+        contiguous resolve_conj resolve_neg real conj conj_physical imag""",
+    "operators and memory of other rows": """__radd__ __rand__ __rdiv__ __rmod__ __rmul__ __ror__ __rpow__ __rsub__ __rxor__ max min
+        std empty empty_like new_empty empty_permuted empty_strided new_empty_strided fill zero_ new_full new_ones new_zeros
+        scalar_tensor resize_ resize_as_ as_strided_scatter""",
+    "gives no tensor": "allclose item equal broadcast_shapes",
+    "given a size: `size=` of the row `nonzero`": "nonzero_static",
+    "a row of its parts": """native_layer_norm _chunk_cat _unsafe_masked_index _unsafe_masked_index_put_accumulate svd_lowrank
+        pca_lowrank _softmax_backward_data native_dropout_backward max_pool2d_with_indices_backward nn.functional.max_unpool1d
+        nn.functional.max_unpool2d nn.functional.max_unpool3d""",
+    "kernels are what functions become": """jiterator_unary jiterator_binary jiterator_binary_return_by_ref
+        jiterator_4inputs_with_extra_args jiterator_2inputs_2outputs""",
+}
+# What moves values between host and tensors, and what expressions are made of.
+NO_OPERATIONS = {"host.hpp", "host_run.hpp", "tree.hpp", "tree_walk.hpp", "capture.hpp", "expr.hpp", "recording.hpp", "term.hpp",
+                 "signature.hpp", "equality.hpp", "handles.hpp", "contract.hpp", "gather_scatter_records.hpp"}
+DECLARATION = re.compile(r"^(?:auto|[A-Z]\w*|std::vector<Tensor>|std::vector<OpSignature>|void|Agreement) (\w+)\(", re.MULTILINE)
+MACRO = re.compile(r"^SINTER_(?:UNARY_FUNCTION|BINARY_FUNCTION|FUNCTION_OF_NUMBER)\((\w+),", re.MULTILINE)
+
+
+def listed(table):
+    return {name for names in table.values() for name in names.split()}
+
+
+def public_functions(folder):
+    """Names of functions that the headers declare; those of linalg and window with their namespace."""
+    found = {}
+    for path in sorted(folder.glob("*.hpp")):
+        if path.name in NO_OPERATIONS:
+            continue
+        text = re.sub(r"namespace (?:expr_detail|tensor_detail) \{.*?\}  // namespace (?:expr_detail|tensor_detail)", "",
+                      path.read_text(), flags=re.DOTALL)
+        prefix = {"linalg.hpp": "linalg::", "windows.hpp": "window::"}.get(path.name, "")
+        for name in DECLARATION.findall(text) + MACRO.findall(text):
+            found.setdefault(prefix + name, path.name)
+    return found
+
+
+def torch_names(page):
+    """Of the part on PyTorch, but for what is not there."""
+    part = page[page.index("## PyTorch"):page.index("Not there:")]
+    names = part[part.index("```text") + 7:part.index("```\n\n")].split()
+    for line in part.splitlines():
+        if line.startswith("|") and not line.startswith(("|---", "| PyTorch")):
+            names += line.split("|")[1].split()
+    return names
+
+
+def main():
+    project = pathlib.Path(sys.argv[1])
+    folder = project / "tests" / "oracle"
+    code = "\n".join(path.read_text() for path in sorted(folder.glob("*.cpp"))
+                     if path.name not in ("oracle_test.cpp", "cases.cpp"))
+    rows = set(re.findall(r'^      \{"([^"]+)",', code, re.MULTILINE))
+    headers, counts = {}, {}
+    for path in sorted((folder / "cases").glob("*.txt")):
+        for line in path.read_text().splitlines():
+            if line.startswith("> "):
+                name = line[2:line.index(" ulp=")]
+                headers[name], counts[name] = line, 0
+            else:
+                counts[name] += 1
+    functions = public_functions(project / "include" / "sinter" / "expr")
+    excused = listed(FUNCTIONS)
+    called = {name for name in functions if re.search(rf"(?<![\w.]){'' if '::' in name else '(?<!::)'}{name}(?:<\w+>)?\(", code)
+              or name == "all"}
+    problems = [f"{name} ({functions[name]}) is not in the oracle's table" for name in sorted(set(functions) - called - excused)]
+    problems += [f"{name} is excused, and is {'called' if name in called else 'no function'}"
+                 for name in sorted(excused) if name in called or name not in functions]
+    problems += [f"{name} has no row in the table" for name in sorted(set(headers) - rows)]
+    problems += [f"{name} has no cases" for name in sorted(rows - set(headers) - {name for name in rows if name in FAMILIES})]
+    problems += [f"{name} has {count} cases" for name, count in counts.items() if count < 20]
+    compared = {name for line in headers.values() for name in line[line.index(" torch=") + 7:].split(",")}
+    names = torch_names((project / "docs" / "op_coverage.md").read_text())
+    problems += [f"{name} of docs/op_coverage.md is not compared" for name in names if name not in compared | listed(TORCH)]
+    differences = (project / "docs" / "differences.md").read_text()
+    problems += [f"{name} is not in docs/differences.md" for name, line in headers.items()
+                 if " differs=1" in line and f"`{name.replace('linalg.', 'linalg::')}`" not in differences]
+    print("\n".join(problems))
+    print(f"{len(functions)} functions, {len(headers)} rows, {sum(counts.values())} cases, "
+          f"{len(set(names) & compared)} of {len(set(names))} names of PyTorch")
+    return 1 if problems or len(functions) < 300 or len(headers) < 300 else 0
+
+
+FAMILIES = {"chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w", "shifted_chebyshev_t", "shifted_chebyshev_u",
+            "shifted_chebyshev_v", "shifted_chebyshev_w", "hermite_h", "hermite_he", "laguerre_l", "legendre_p"}
+
+if __name__ == "__main__":
+    sys.exit(main())
