@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/ops/batch.hpp>
+#include <sinter/ops/incomplete_gamma.hpp>
 
 #include <bit>
 #include <cmath>
@@ -203,6 +204,30 @@ SINTER_DECL ValList Bessel::vjp(const VjpArgs& a) {
   return {Val{}};
 }
 SINTER_DECL Batched Bessel::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
+
+SINTER_DECL Type IncompleteGamma::infer(const InferArgs& args) {
+  return ops_detail::elements_of(args, DType::f64);
+}
+SINTER_DECL void IncompleteGamma::run_on_host(HostCall& call) {
+  const auto *a = call.in[0].as<double>(), *x = call.in[1].as<double>();
+  const IncompleteGammaPart which = call.attrs[part];
+  ops_detail::for_each_element<double>(call, 500, [=](std::int64_t i) {
+    return which == IncompleteGammaPart::slope
+               ? ops_detail::incomplete_gamma_slope(a[i], x[i])
+               : ops_detail::incomplete_gamma(a[i], x[i], which == IncompleteGammaPart::upper);
+  });
+}
+SINTER_DECL ValList IncompleteGamma::vjp(const VjpArgs& v) {
+  if (v.needs(0))
+    throw UserError("igamma", "the derivative by a is asked for", v.where,
+                    "there is none but by x: keep a from being differentiated with stop_gradient(a)");
+  const Val a = v.in[0], x = v.in[1];
+  const IncompleteGammaPart which = v.attrs[part];
+  if (which == IncompleteGammaPart::slope) return {Val{}, v.dout * (v.out * ((a - 1) / x - 1))};
+  const Val slope = apply(op_info<IncompleteGamma>, {a, x}, Attrs{}.with(part, IncompleteGammaPart::slope));
+  return {Val{}, which == IncompleteGammaPart::lower ? v.dout * slope : -(v.dout * slope)};
+}
+SINTER_DECL Batched IncompleteGamma::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
 
 SINTER_DECL Type PoissonSample::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
 SINTER_DECL void PoissonSample::run_on_host(HostCall& call) {

@@ -7,15 +7,27 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
-/// erfc(a) e^(a^2) for a >= 0: twice S(u) / d with b = a sqrt(2), d = 1 + b * slope and u = b / d (see
-/// coefficients.hpp).
-inline SV scaled_erfc(SB& s, SV a) {
+/// S(u) with d = 1 + b * slope and u = b / d (see coefficients.hpp), and d: Phi(-b) e^(b^2/2) is their quotient, b >= 0.
+struct NormalTail {
+  SV sum, divisor;
+};
+inline NormalTail scaled_normal_tail(SB& s, SV b) {
   namespace f = coefficients_f32;
   namespace d = coefficients_f64;
-  const SV b = times(s, a, 1.41421356237309504880), divisor = s.fma(b, s.imm(of(a, 0.25, 1.0 / 6), a), s.imm(1, a));
-  const SV u = plus(s, s.div(b, divisor), -of(a, 2.0, 3.5));
-  const SV tail = horner(s, of(a, Coefficients(f::normal_tail), Coefficients(d::normal_tail)), u);
-  return s.div(s.add(tail, tail), divisor);
+  const SV divisor = s.fma(b, s.imm(of(b, 0.25, 1.0 / 6), b), s.imm(1, b));
+  const SV u = plus(s, s.div(b, divisor), -of(b, 2.0, 3.5));
+  return {horner(s, of(b, Coefficients(f::normal_tail), Coefficients(d::normal_tail)), u), divisor};
+}
+/// erfc(a) e^(a^2) for a >= 0.
+inline SV scaled_erfc(SB& s, SV a) {
+  const NormalTail tail = scaled_normal_tail(s, times(s, a, 1.41421356237309504880));
+  return s.div(s.add(tail.sum, tail.sum), tail.divisor);
+}
+/// Phi(-b) for b >= 0. Not by erfc: the square of a rounded b / sqrt(2) would lose digits.
+inline SV normal_tail(SB& s, SV b) {
+  const SV bounded = s.min(b, s.imm(of(b, 15.0, 39.0), b));
+  const NormalTail tail = scaled_normal_tail(s, bounded);
+  return s.mul(s.gauss(bounded), s.div(tail.sum, tail.divisor));
 }
 /// e^(-a^2): the square is rounded, and what that took off scales the result.
 inline SV gauss_of_square(SB& s, SV a) {
@@ -49,6 +61,18 @@ SINTER_DECL SV erfcx(SB& s, SV x) {
   const SV mirrored = s.sub(s.div(s.imm(2, x), gauss_of_square(s, s.min(a, s.imm(of(x, 9.5, 27.0), x)))), positive);
   const SV result =
       s.select(is_less(s, x, 0), choose(s, is_above(s, a, of(x, 9.4, 26.65)), infinite, mirrored), positive);
+  return s.select(is_nan(s, x), x, result);
+}
+
+SINTER_DECL SV normal_distribution(SB& s, SV x) {
+  const SV tail = normal_tail(s, s.abs(x));
+  const SV result = s.select(is_less(s, x, 0), tail, s.sub(s.imm(1, x), tail));
+  return s.select(is_nan(s, x), x, result);
+}
+SINTER_DECL SV log_normal_distribution(SB& s, SV x) {
+  const SV a = s.abs(x), scaled = erfcx(s, times(s, a, 0.70710678118654752440));
+  const SV low = s.sub(s.log(times(s, scaled, 0.5)), times(s, s.mul(a, a), 0.5));
+  const SV result = s.select(is_less(s, x, 0), low, log1p(s, s.neg(normal_tail(s, a))));
   return s.select(is_nan(s, x), x, result);
 }
 
