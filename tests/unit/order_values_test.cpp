@@ -25,7 +25,8 @@ T drawn(std::mt19937& random, Content content) {
   if constexpr (std::is_floating_point_v<T>)
     if (content == Content::zeros_and_nans) {
       using Limits = std::numeric_limits<T>;
-      const T special[] = {0, -T{0}, Limits::quiet_NaN(), -Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity()};
+      const T special[] = {
+          0, -T{0}, Limits::quiet_NaN(), -Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity()};
       if (kind < 6) return special[kind];
     }
   return static_cast<T>(kind - 4);
@@ -67,10 +68,10 @@ std::vector<T> sorted_by_std(std::vector<T> x, std::int64_t length, std::int64_t
 struct Rows {
   std::int64_t outer, length, stride;
 };
-constexpr Rows row_shapes[] = {{1, 1, 1},    {3, 1, 1},   {8, 2, 1},    {5, 7, 1},    {17, 8, 1},   {9, 9, 1},
-                               {4, 63, 1},   {11, 64, 1}, {3, 100, 1},  {16, 200, 1}, {9, 1000, 1}, {3, 1025, 1},
-                               {1, 33, 8},   {2, 50, 19}, {3, 20, 5},   {1, 40, 3},   {2, 300, 16}, {2, 9000, 1},
-                               {1, 81, 1},   {1, 500, 1}, {1, 9001, 2}, {1, 1, 40},   {2, 130, 1},  {1, 40000, 1}};
+constexpr Rows row_shapes[] = {{1, 1, 1},  {3, 1, 1},   {8, 2, 1},    {5, 7, 1},    {17, 8, 1},   {9, 9, 1},
+                               {4, 63, 1}, {11, 64, 1}, {3, 100, 1},  {16, 200, 1}, {9, 1000, 1}, {3, 1025, 1},
+                               {1, 33, 8}, {2, 50, 19}, {3, 20, 5},   {1, 40, 3},   {2, 300, 16}, {2, 9000, 1},
+                               {1, 81, 1}, {1, 500, 1}, {1, 9001, 2}, {1, 1, 40},   {2, 130, 1},  {1, 40000, 1}};
 
 template <class T>
 void check_sort(Content content) {
@@ -92,7 +93,8 @@ std::vector<T> medians_by_std(const std::vector<T>& x, std::int64_t length, bool
   std::vector<T> out;
   for (std::size_t begin = 0; begin < x.size(); begin += static_cast<std::size_t>(length)) {
     std::int64_t numbers = 0;
-    for (std::int64_t i = 0; i < length; ++i) numbers += sorted[begin + static_cast<std::size_t>(i)] == sorted[begin + static_cast<std::size_t>(i)];
+    for (std::int64_t i = 0; i < length; ++i)
+      numbers += sorted[begin + static_cast<std::size_t>(i)] == sorted[begin + static_cast<std::size_t>(i)];
     const std::int64_t at = numbers == 0 || (!ignores_nan && numbers < length) ? numbers : (numbers - 1) / 2;
     out.push_back(sorted[begin + static_cast<std::size_t>(at)]);
   }
@@ -108,7 +110,8 @@ void check_medians(Content content) {
     INFO(rows.outer << " " << rows.length);
     CHECK(same_bits(to_vector<T>(median(t, 1).values), medians_by_std(x, rows.length, false)));
     CHECK(same_bits(to_vector<T>(nanmedian(t, 1).values), medians_by_std(x, rows.length, true)));
-    const std::vector<T> sorted = sorted_by_std(x, rows.length, 1, false), first = to_vector<T>(kthvalue(t, 1, 1).values);
+    const std::vector<T> sorted = sorted_by_std(x, rows.length, 1, false),
+                         first = to_vector<T>(kthvalue(t, 1, 1).values);
     std::vector<T> least;
     for (std::int64_t r = 0; r < rows.outer; ++r) least.push_back(sorted[static_cast<std::size_t>(r * rows.length)]);
     CHECK(same_bits(first, least));
@@ -150,7 +153,8 @@ TEST_CASE("sorted values alone: the whole range of integers, and the largest and
     CHECK(to_vector<std::int32_t>(sort(copy_of(x, {rows, length})).values) == sorted_by_std(x, length, 1, false));
     std::vector<float> floats;
     for (const std::int32_t bits : x) floats.push_back(std::bit_cast<float>(bits));
-    CHECK(same_bits(to_vector<float>(sort(copy_of(floats, {rows, length})).values), sorted_by_std(floats, length, 1, false)));
+    CHECK(same_bits(to_vector<float>(sort(copy_of(floats, {rows, length})).values),
+                    sorted_by_std(floats, length, 1, false)));
   }
 }
 
@@ -163,6 +167,5 @@ TEST_CASE("sorted values alone: quantiles, msort, gradients") {
   for (std::size_t r = 0; r < 40; ++r) CHECK(middle[r] == sorted[r * 9 + 4]);
   const Tensor slope = jit::grad([](Tensor v) { return sum(sort(v, 1).values * arange(9, {.dtype = DType::f32})); })(t);
   const std::vector<float> places = to_vector<float>(slope);
-  for (std::size_t i = 0; i < x.size(); ++i)
-    CHECK(sorted[i / 9 * 9 + static_cast<std::size_t>(places[i])] == x[i]);
+  for (std::size_t i = 0; i < x.size(); ++i) CHECK(sorted[i / 9 * 9 + static_cast<std::size_t>(places[i])] == x[i]);
 }

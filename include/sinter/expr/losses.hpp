@@ -62,7 +62,7 @@ struct GaussianNllOptions {
 Tensor gaussian_nll_loss(const In& x, const In& target, const In& variance, GaussianNllOptions options = {});
 
 struct CtcLossOptions {
-  std::int64_t blank = 0;  // the class that stands for no label
+  std::int64_t blank = 0;                         // the class that stands for no label
   LossReduction reduction = LossReduction::mean;  // mean: each divided by its number of labels, then their mean
   bool zero_infinity = false;  // 0, with gradient 0, for targets that do not fit their steps; else infinity and NaN
 };

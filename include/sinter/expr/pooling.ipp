@@ -196,8 +196,8 @@ template <int N>
 Ordered max_pool_with_indices(const In& x, const MaxPoolOptions<N>& options, std::string_view op) {
   const Location at = x.where;
   const Tensor image(x.tensor());
-  const std::vector<PoolAxis> axes = pool_axes<N>(image, options.size, options.stride, options.padding,
-                                                  options.dilation, options.ceil_mode, op, at);
+  const std::vector<PoolAxis> axes =
+      pool_axes<N>(image, options.size, options.stride, options.padding, options.dilation, options.ceil_mode, op, at);
   if (N < 3) return pooled_with_places(image, axes, at);
   // The outermost axis comes last, as in over_windows(): its places choose among those of the planes.
   const Ordered planes = pooled_with_places(image, {axes.begin() + 1, axes.end()}, at);
@@ -212,10 +212,9 @@ Tensor max_unpool(const In& x, const In& indices, const MaxUnpoolOptions<N>& opt
   const Term values(x), places(indices);
   const Shape shape = values.shape();
   if (shape.rank() != N + 2 || !(places.shape() == shape) || !is_integer(places.dtype()))
-    throw ShapeError(op,
-                     "x is " + shape.text() + ", indices are " + std::string(name(places.dtype())) + " " +
-                         places.shape().text(),
-                     at, "both must be (n, channels) and " + std::to_string(N) + " axes, indices of i32 or i64");
+    throw ShapeError(
+        op, "x is " + shape.text() + ", indices are " + std::string(name(places.dtype())) + " " + places.shape().text(),
+        at, "both must be (n, channels) and " + std::to_string(N) + " axes, indices of i32 or i64");
   if (options.extents.rank() != 0 && options.extents.rank() != N)
     throw ShapeError(op, "the extents are " + options.extents.text(), at,
                      std::to_string(N) + " of them are required, or none");
@@ -232,7 +231,8 @@ Tensor max_unpool(const In& x, const In& indices, const MaxUnpoolOptions<N>& opt
     seen = seen * shape[i + 2];
   }
   const Shape flat{shape[0], shape[1], seen};
-  const Tensor empty = zeros({shape[0], shape[1], plane}, {.dtype = values.dtype(), .device = values.value.device()}, at);
+  const Tensor empty =
+      zeros({shape[0], shape[1], plane}, {.dtype = values.dtype(), .device = values.value.device()}, at);
   const Tensor filled = scatter(In(empty, at), 2, In(reshape(places, flat), at), In(reshape(values, flat), at));
   return reshape(In(filled, at), out);
 }
@@ -247,7 +247,8 @@ Tensor lp_pool(const In& x, double p, const LpPoolOptions<N>& options, std::stri
   const Term powers = p == 1 ? base : p == 2 ? squared(base) : apply<ops::Pow>(base, p);
   const Term total(over_windows<ops::Sum>(powers, axes, 0, x.where), x.where);
   if (p == 1) return total;
-  const Term is_zero = total == 0.0, nonzero = where_of(is_zero, 1.0, total);  // the derivative of a root at 0 is infinite
+  const Term is_zero = total == 0.0,
+             nonzero = where_of(is_zero, 1.0, total);  // the derivative of a root at 0 is infinite
   return where_of(is_zero, 0.0, p == 2 ? apply<ops::Sqrt>(nonzero) : apply<ops::Pow>(nonzero, 1 / p));
 }
 
@@ -280,15 +281,15 @@ Tensor fractional_max_pool(const In& x, const FractionalMaxPoolOptions<N>& optio
                      "x must be (n, channels) and " + std::to_string(N) + " axes, samples (n, channels, axes)");
   const Term u(samples ? *samples : rand({given[0], given[1], N}, {.device = image.value.device()}, at), at);
   for (int i = 0; i < N; ++i) {
-    const int axis = i + 2, drawn = N == 2 ? 1 - i : (3 - i) % 3;  // PyTorch's order: of the last axis first (2-D)
+    const int axis = i + 2, drawn = N == 2 ? 1 - i : i;  // PyTorch's order: of two axes the last one is first
     const Term of_axis(part_of(u, 2, drawn, drawn + 1, at), at);
     const Term starts = fractional_starts(of_axis, given[axis], options.size[i], options.extent[i]);
     const Term taps(arange(Dim(options.size[i]), {.dtype = DType::i64, .device = image.value.device()}, at), at);
     Shape places{given[0], given[1]};
     for (int k = 2; k < N + 2; ++k) places.push_back(k == axis ? Dim(options.extent[i] * options.size[i]) : Dim(1));
     const Term index(reshape(Term(unsqueeze(starts, -1), at) + taps, places), at);
-    const Term seen(unflatten(In(take_along_axis(image, index, axis), at), axis,
-                              Shape{options.extent[i], options.size[i]}), at);
+    const Term seen(
+        unflatten(In(take_along_axis(image, index, axis), at), axis, Shape{options.extent[i], options.size[i]}), at);
     image = Term(record<ops::WindowMax>({leaf_of(seen)}, Attrs{.axes = {axis + 1}}, at), at);
   }
   return image;

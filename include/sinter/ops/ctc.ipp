@@ -110,13 +110,16 @@ template <class T>
 CtcSequence<T> ctc_sequence(const HostCall& call, std::int64_t i, std::int64_t blank) {
   const Shape &shape = call.in[0].shape, &targets = call.in[1].shape;
   const std::int64_t classes = shape[2].value(), most = targets[1].value();
-  CtcSequence<T> out{call.in[0].as<T>() + i * classes, shape[1].value() * classes,
-                     checked_length(call, 2, i, shape[0].value()), checked_length(call, 3, i, most), blank,
+  CtcSequence<T> out{call.in[0].as<T>() + i * classes,
+                     shape[1].value() * classes,
+                     checked_length(call, 2, i, shape[0].value()),
+                     checked_length(call, 3, i, most),
+                     blank,
                      call.in[1].as<std::int64_t>() + i * most};
   for (std::int64_t k = 0; k < out.labels; ++k)
     if (out.targets[k] < 0 || out.targets[k] >= classes || out.targets[k] == blank)
-      throw IndexError("ctc_loss",
-                       "target " + std::to_string(out.targets[k]) + " of sequence " + std::to_string(i), call.where,
+      throw IndexError("ctc_loss", "target " + std::to_string(out.targets[k]) + " of sequence " + std::to_string(i),
+                       call.where,
                        "it must be a class from 0 to " + std::to_string(classes - 1) + ", and not the blank " +
                            std::to_string(blank));
   return out;
@@ -210,9 +213,8 @@ SINTER_DECL void CtcLoss::run_on_host(HostCall& call) {
   else ops_detail::run_ctc_loss<float>(call);
 }
 SINTER_DECL ValList CtcLoss::vjp(const VjpArgs& a) {
-  const Attrs attrs = Attrs{}
-                          .with(CtcGradient::blank, a.attrs[blank])
-                          .with(CtcGradient::zero_infinity, a.attrs[zero_infinity]);
+  const Attrs attrs =
+      Attrs{}.with(CtcGradient::blank, a.attrs[blank]).with(CtcGradient::zero_infinity, a.attrs[zero_infinity]);
   const Val slopes = apply(op_info<CtcGradient>, {a.in[0], a.in[1], a.in[2], a.in[3]}, attrs);
   return {slopes * reshape(a.dout, {a.dout.shape()[0], 1}), Val{}, Val{}, Val{}};
 }

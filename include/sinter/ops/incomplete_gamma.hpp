@@ -66,7 +66,8 @@ inline Extended gamma_density(Extended a, Extended x) {
   const Extended z = 1 / (a * a);
   const Extended stirling =
       (1.0L / 12 -
-       z * (1.0L / 360 - z * (1.0L / 1260 - z * (1.0L / 1680 - z * (1.0L / 1188 - z * (691.0L / 360360 - z / 156)))))) / a;
+       z * (1.0L / 360 - z * (1.0L / 1260 - z * (1.0L / 1680 - z * (1.0L / 1188 - z * (691.0L / 360360 - z / 156)))))) /
+      a;
   return std::exp(-a * gamma_exponent(a, x) - stirling) / std::sqrt(2 * std::numbers::pi_v<Extended> * a);
 }
 /// log gamma(1 + a) for 0 <= a < 1, with all digits of f64 near 0.

@@ -95,10 +95,11 @@ struct RowResults {
 inline double sorting_nanoseconds(std::int64_t length) { return 8.0 * static_cast<double>(length) + 20; }
 
 #ifndef SINTER_NO_X86
-inline constexpr std::int64_t longest_lane_row = 8192, fewest_lane_rows = 3;  // measured
-/// Whether rows are sorted in the lanes of vectors.
+inline constexpr std::int64_t longest_lane_row = 8192, longest_lane_column = 65536, fewest_lane_rows = 3;  // measured
+/// Whether rows are sorted in the lanes of vectors. Those that stand beside each other are there already.
 inline bool has_lane_rows(const RowAxis& axis) {
-  return axis.length <= longest_lane_row && axis.outer * axis.stride >= fewest_lane_rows && has_lanes();
+  return axis.length <= (axis.stride < 8 ? longest_lane_row : longest_lane_column) &&
+         axis.outer * axis.stride >= fewest_lane_rows && has_lanes();
 }
 
 /// Sorts rows in lanes. Calls use(rows, keys, tied, first, used) for each group: the first row's number, how many rows
@@ -276,11 +277,12 @@ bool find_values(HostCall& call, const RowAxis& axis, ops::OrderStatisticKind ki
 #ifndef SINTER_NO_X86
   if (has_lane_rows(axis)) {
     using Rows = LaneRows<T>;
-    const auto use = [&](const Rows& rows, const typename Rows::Vector* keys, unsigned tied, std::int64_t first, int used) {
+    const auto use = [&](const Rows& rows, const typename Rows::Vector* keys, unsigned tied, std::int64_t first,
+                         int used) {
       for (int lane = 0; lane < used; ++lane)
         if ((tied >> lane & 1u) == 0)
-          out[first + lane] = value_of_statistic([&](std::int64_t i) { return rows.element(keys, i, lane); },
-                                                 axis.length, kind, rank);
+          out[first + lane] =
+              value_of_statistic([&](std::int64_t i) { return rows.element(keys, i, lane); }, axis.length, kind, rank);
       std::vector<RowEntry<T>> entries(tied == 0 ? 0 : as_index(axis.length));
       for (int lane = 0; lane < used; ++lane)
         if ((tied >> lane & 1u) != 0) out[first + lane] = of_tied(rows.rows[lane], entries.data());

@@ -34,8 +34,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Sinh, ops::Cosh, ops::Asinh, ops::Acosh, ops::Atanh, ops::Cbrt, ops::Hypot, ops::Logaddexp, ops::Logaddexp2,
     ops::Logit, ops::Xlogy, ops::Xlog1py, ops::Lerp,
     // special
-    ops::Erfc, ops::Erfcx, ops::Erfinv, ops::Ndtr, ops::LogNdtr, ops::Ndtri, ops::Zeta,
-    ops::Lgamma, ops::Digamma, ops::Polygamma, ops::Sinc, ops::I0, ops::I0e, ops::I1, ops::I1e,
+    ops::Erfc, ops::Erfcx, ops::Erfinv, ops::Ndtr, ops::LogNdtr, ops::Ndtri, ops::Zeta, ops::Lgamma, ops::Digamma,
+    ops::Polygamma, ops::Sinc, ops::I0, ops::I0e, ops::I1, ops::I1e,
     // bits
     ops::IsNan, ops::IsInf, ops::IsFinite, ops::IsPosInf, ops::IsNegInf, ops::Signbit, ops::Copysign, ops::Nextafter,
     ops::Ldexp, ops::FrexpFraction, ops::FrexpExponent, ops::LeftShift, ops::RightShift, ops::Popcount, ops::Bitcast,

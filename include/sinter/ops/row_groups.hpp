@@ -66,8 +66,8 @@ void for_each_row(HostCall& call, const RowAxis& axis, std::size_t bytes, double
   auto* memory = static_cast<char*>(call.scratch(0, piece * as_index(parts)));
   const auto run_part = [&](std::int64_t part) {
     for (std::int64_t row = rows * part / parts; row < rows * (part + 1) / parts; ++row)
-      run(RowPlace{row, axis.offset_of(row),
-                   shares_rows ? RowThreads::all : RowThreads::one, memory + piece * as_index(part)});
+      run(RowPlace{row, axis.offset_of(row), shares_rows ? RowThreads::all : RowThreads::one,
+                   memory + piece * as_index(part)});
   };
   parallel_for(parts, nanoseconds * static_cast<double>(rows) / static_cast<double>(parts),
                [&](std::int64_t first, std::int64_t last) {

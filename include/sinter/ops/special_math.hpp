@@ -8,12 +8,12 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
-ScalarValue erfc(ScalarBuilder& s, ScalarValue x);         // 5
-ScalarValue erfcx(ScalarBuilder& s, ScalarValue x);        // 5
+ScalarValue erfc(ScalarBuilder& s, ScalarValue x);   // 5
+ScalarValue erfcx(ScalarBuilder& s, ScalarValue x);  // 5
 /// Phi, the distribution function of the standard normal distribution. 5
 ScalarValue normal_distribution(ScalarBuilder& s, ScalarValue x);
 ScalarValue log_normal_distribution(ScalarBuilder& s, ScalarValue x);  // 4
-ScalarValue erf_inverse(ScalarBuilder& s, ScalarValue x);  // 4
+ScalarValue erf_inverse(ScalarBuilder& s, ScalarValue x);              // 4
 /// The number below which a standard normal one lies with probability p. 4
 ScalarValue normal_quantile(ScalarBuilder& s, ScalarValue p);
 /// The sum of (q + k)^-order over k >= 0, for order > 1 and q > 0. 5

@@ -71,7 +71,7 @@ SINTER_DECL SV normal_distribution(SB& s, SV x) {
 }
 SINTER_DECL SV log_normal_distribution(SB& s, SV x) {
   const SV a = s.abs(x), scaled = erfcx(s, times(s, a, 0.70710678118654752440));
-  const SV low = s.sub(s.log(times(s, scaled, 0.5)), times(s, s.mul(a, a), 0.5));
+  const SV low = s.sub(s.log(times(s, scaled, 0.5)), s.mul(times(s, a, 0.5), a));
   const SV result = s.select(is_less(s, x, 0), low, log1p(s, s.neg(normal_tail(s, a))));
   return s.select(is_nan(s, x), x, result);
 }
@@ -215,19 +215,19 @@ SINTER_DECL SV polygamma(SB& s, SV x, int order) {
   static constexpr double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
   const int power = order + 1;
   const SV one = s.imm(1, x);
-  const auto raised = [&](SV base) {
+  const auto raised = [&](SV base, int exponent) {
     SV product = base;
-    for (int i = 1; i < power; ++i) product = s.mul(product, base);
+    for (int i = 1; i < exponent; ++i) product = s.mul(product, base);
     return product;
   };
   SV y = x, sum = s.imm(0, x);
-  for (int i = 0; i < 12; ++i) {
-    sum = s.add(sum, raised(s.div(one, y)));
-    y = s.add(y, one);
+  for (int i = 1; i <= 12; ++i) {
+    sum = s.add(sum, raised(s.div(one, y), power));
+    y = plus(s, x, i);  // not y + 1, whose errors would add up where x is large
   }
-  const SV inverse = s.div(one, y), square = s.mul(inverse, inverse), of_y = raised(inverse);
-  // With s = n + 1: y / (s - 1) + 1/2 + sum of B_2k / (2k)! * s (s + 1) ... (s + 2k - 2) / y^(2k - 1), times y^-s.
-  SV tail = s.fma(y, s.imm(1.0 / order, x), s.imm(0.5, x)), step = inverse;
+  const SV inverse = s.div(one, y), square = s.mul(inverse, inverse), of_y = raised(inverse, order);
+  // With s = n + 1: 1 / (s - 1) + 1 / (2 y) + sum of B_2k / (2k)! * s (s + 1) ... (s + 2k - 2) / y^2k, times y^-n.
+  SV tail = s.fma(inverse, s.imm(0.5, x), s.imm(1.0 / order, x)), step = square;
   double rising = power, factorial = 2;
   for (int k = 1; k <= 7; ++k) {
     tail = s.fma(step, s.imm(bernoulli[k - 1] * rising / factorial, x), tail);
@@ -255,10 +255,11 @@ SINTER_DECL SV zeta(SB& s, SV order, SV q) {
                                             43867.0 / 5109094217170944000};  // B_2k / (2k)!
   const SV one = s.imm(1, q), is_inside = s.and_(is_above(s, q, 0), is_above(s, order, 1));
   const SV exponent = s.neg(s.select(is_inside, order, s.imm(2, q)));
-  SV y = s.select(is_inside, q, one), sum = s.imm(0, q);
-  for (int i = 0; i < 10; ++i) {
+  const SV first = s.select(is_inside, q, one);
+  SV y = first, sum = s.imm(0, q);
+  for (int i = 1; i <= 10; ++i) {
     sum = s.add(sum, s.pow(y, exponent));
-    y = s.add(y, one);
+    y = plus(s, first, i);  // not y + 1, whose errors would add up where q is large
   }
   const SV bounded = s.min(s.neg(exponent), s.imm(of(q, 100.0, 400.0), q)), inverse = s.div(one, y);
   SV rising = s.mul(bounded, inverse), tail = s.add(s.div(y, s.sub(s.neg(exponent), one)), s.imm(0.5, q));
@@ -267,7 +268,8 @@ SINTER_DECL SV zeta(SB& s, SV order, SV q) {
     const SV next = s.mul(plus(s, bounded, 2 * k + 1), inverse), after = s.mul(plus(s, bounded, 2 * k + 2), inverse);
     rising = s.mul(s.mul(rising, next), after);
   }
-  const SV inside = s.fma(s.pow(y, exponent), tail, sum);
+  // y^-order may underflow where its product with the tail does not: half of the exponent at a time.
+  const SV half = s.pow(y, times(s, exponent, 0.5)), inside = s.fma(s.mul(half, tail), half, sum);
   const SV is_pole = s.or_(is_equal(s, order, 1), s.and_(is_above(s, order, 1), is_equal(s, q, 0)));
   return s.select(is_inside, inside, choose(s, is_pole, infinite, s.imm(undefined, q)));
 }

@@ -185,7 +185,8 @@ struct LaneSort {
   }
   SINTER_AVX2 static void merge_2(Vector* x, std::int64_t count, std::int64_t step) {
     for (std::int64_t begin = 0; begin < count; begin += 2 * step)
-      for (std::int64_t at = begin; at < std::min(begin + step, count - step); ++at) Lanes::exchange(x[at], x[at + step]);
+      for (std::int64_t at = begin; at < std::min(begin + step, count - step); ++at)
+        Lanes::exchange(x[at], x[at + step]);
   }
   SINTER_AVX2 static void merge_blocks(Vector* x, std::int64_t count, std::int64_t step) {
     std::int64_t begin = 0;
@@ -296,8 +297,7 @@ struct LaneRows {
   SINTER_AVX2 void store(const Vector* keys, T* const* results, int used) const {
     std::int64_t i = 0;
     if (are_adjacent && used == count)
-      for (; i < length; ++i)
-        _mm256_storeu_si256(reinterpret_cast<Vector*>(results[0] + i * stride), bits_of(keys[i]));
+      for (; i < length; ++i) _mm256_storeu_si256(reinterpret_cast<Vector*>(results[0] + i * stride), bits_of(keys[i]));
     else if (stride == 1 && used == count)
       for (; i + count <= length; i += count) {
         Vector square[count];
@@ -313,7 +313,8 @@ struct LaneRows {
   }
   T element(const Vector* keys, std::int64_t i, int lane) const {
     Key key;
-    std::memcpy(&key, reinterpret_cast<const char*>(keys + i) + static_cast<std::size_t>(lane) * sizeof(Key), sizeof(Key));
+    std::memcpy(&key, reinterpret_cast<const char*>(keys + i) + static_cast<std::size_t>(lane) * sizeof(Key),
+                sizeof(Key));
     return value_of_key<T>(direction == Direction::descending ? ~key : key);
   }
 };
@@ -326,6 +327,7 @@ inline bool has_lanes() { return __builtin_cpu_supports("avx2") != 0; }
 
 inline constexpr int value_digit_bits = 11, value_digits = 3;
 using ValueCounts = std::array<std::uint32_t, std::size_t{1} << value_digit_bits>;
+inline constexpr std::uint32_t same_digits = 0xFFFF'FFFFu;  // in place of the first count: all keys have this digit
 
 inline std::uint32_t value_digit(std::uint32_t key, int digit) {
   return (key >> (value_digit_bits * digit)) & ((1u << value_digit_bits) - 1);
@@ -352,38 +354,60 @@ inline bool place_values(std::span<ValueCounts> of_blocks, std::int64_t length) 
   }
   return true;
 }
-/// Keys of the row, and how many there are of each digit, for each block: counts[digit * blocks + block]. Whether there
-/// are ties.
+/// Keys of the row, and how many there are of each value of each digit. Whether there are ties.
 template <class T>
-bool keys_and_counts(const RowView<T>& row, std::uint32_t* keys, const RowBlocks& blocks,
-                     std::vector<ValueCounts>& counts) {
-  std::vector<std::uint8_t> tied(as_index(blocks.count));
-  blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
-    ValueCounts& low = counts[as_index(block)];
-    unsigned found = 0;
-    for (std::int64_t i = begin; i < end; ++i) {
-      const T x = row.at(i);
-      found |= static_cast<unsigned>(has_ties(x));
-      keys[i] = digit_key(x, row.direction);
-      ++low[value_digit(keys[i], 0)];
-    }
-    tied[as_index(block)] = static_cast<std::uint8_t>(found);
-  });
-  return std::any_of(tied.begin(), tied.end(), [](std::uint8_t x) { return x != 0; });
+bool keys_and_counts(const RowView<T>& row, std::uint32_t* keys, std::array<ValueCounts, value_digits>& counts) {
+  unsigned tied = 0;
+  for (ValueCounts& of_digit : counts) of_digit.fill(0);
+  for (std::int64_t i = 0; i < row.length; ++i) {
+    const T x = row.at(i);
+    const std::uint32_t key = digit_key(x, row.direction);
+    tied |= static_cast<unsigned>(has_ties(x));
+    keys[i] = key;
+    for (int digit = 0; digit < value_digits; ++digit) ++counts[as_index(digit)][value_digit(key, digit)];
+  }
+  return tied != 0;
 }
-/// Sorts a row of elements of 4 bytes into `out`, `stride` apart. `keys` and `other` are as long as the row.
+/// Sorts a row of elements of 4 bytes into `out`, as far apart as in the row. `keys` and `other` are as long as it.
 template <class T>
-void sort_long_row(const RowView<T>& row, T* out, std::uint32_t* keys, std::uint32_t* other, RowThreads threads) {
-  const RowBlocks blocks = blocks_of(row.length, threads);
-  std::vector<ValueCounts> counts(as_index(blocks.count), ValueCounts{});
-  const bool is_tied = keys_and_counts(row, keys, blocks, counts);
+void sort_long_row_alone(const RowView<T>& row, T* out, std::uint32_t* keys, std::uint32_t* other) {
+  std::array<ValueCounts, value_digits> counts;
+  const bool is_tied = keys_and_counts(row, keys, counts);
+  int last = value_digits;  // the last digit in which keys differ: its walk writes the result
+  for (int digit = value_digits; digit-- > 0;)
+    if (!place_values({&counts[as_index(digit)], 1}, row.length)) counts[as_index(digit)][0] = same_digits;
+    else if (last == value_digits) last = digit;
+  for (int digit = 0; digit < last && digit < value_digits; ++digit) {
+    ValueCounts& places = counts[as_index(digit)];
+    if (places[0] == same_digits) continue;
+    for (std::int64_t i = 0; i < row.length; ++i) other[places[value_digit(keys[i], digit)]++] = keys[i];
+    std::swap(keys, other);
+  }
+  if (last == value_digits)
+    for (std::int64_t i = 0; i < row.length; ++i) out[i * row.stride] = value_of_digits<T>(keys[i], row.direction);
+  else {
+    ValueCounts& places = counts[as_index(last)];
+    for (std::int64_t i = 0; i < row.length; ++i) {
+      const std::uint32_t key = keys[i];
+      out[places[value_digit(key, last)]++ * row.stride] = value_of_digits<T>(key, row.direction);
+    }
+  }
+  if (is_tied) restore_ties(row.first, out, row.length, row.stride);
+}
+/// The same by all threads.
+template <class T>
+void sort_long_row_shared(const RowView<T>& row, T* out, std::uint32_t* keys, std::uint32_t* other,
+                          const RowBlocks& blocks) {
+  std::vector<ValueCounts> counts(as_index(blocks.count));
+  blocks.for_each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) keys[i] = digit_key(row.at(i), row.direction);
+  });
   for (int digit = 0; digit < value_digits; ++digit) {
-    if (digit != 0)
-      blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
-        ValueCounts& of_block = counts[as_index(block)];
-        of_block.fill(0);
-        for (std::int64_t i = begin; i < end; ++i) ++of_block[value_digit(keys[i], digit)];
-      });
+    blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+      ValueCounts& of_block = counts[as_index(block)];
+      of_block.fill(0);
+      for (std::int64_t i = begin; i < end; ++i) ++of_block[value_digit(keys[i], digit)];
+    });
     if (!place_values(counts, row.length)) continue;
     blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
       ValueCounts& places = counts[as_index(block)];
@@ -394,7 +418,13 @@ void sort_long_row(const RowView<T>& row, T* out, std::uint32_t* keys, std::uint
   blocks.for_each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) out[i * row.stride] = value_of_digits<T>(keys[i], row.direction);
   });
-  if (is_tied) restore_ties(row.first, out, row.length, row.stride);
+  if (row_has_ties(row)) restore_ties(row.first, out, row.length, row.stride);
+}
+template <class T>
+void sort_long_row(const RowView<T>& row, T* out, std::uint32_t* keys, std::uint32_t* other, RowThreads threads) {
+  const RowBlocks blocks = blocks_of(row.length, threads);
+  if (blocks.count == 1) sort_long_row_alone(row, out, keys, other);
+  else sort_long_row_shared(row, out, keys, other, blocks);
 }
 
 /// The element number `rank` of the order of a row without ties. `keys` is as long as the row.
