@@ -198,6 +198,8 @@ R digamma(R x) {
 template <class R>
 R zeta(R order, R q) {
   if (order == 1 || (q == 0 && order > 1)) return infinite<R>();
+  if (order == infinite<R>()) return q < 1 ? infinite<R>() : q == 1 ? R(1) : R(0);
+  if (q == infinite<R>()) return order > 1 ? R(0) : undefined<R>();
   if (!(order > 1) || q < 0) return undefined<R>();
   R sum = 0;
   for (int k = 0; k < 30; ++k) sum += pow(q + R(k), -order);
