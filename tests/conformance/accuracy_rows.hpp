@@ -128,7 +128,7 @@ inline void add_elementary(std::vector<Row>& rows) {
                "acos", 1, 1, [](In2 x, In2) { return Tensor(sinter::acos(x)); },
                [](auto x, auto, auto) { return accuracy::acos(x); }),
            row(
-               "atan", 2, 2, [](In2 x, In2) { return Tensor(sinter::atan(x)); },
+               "atan", 2.5, 2, [](In2 x, In2) { return Tensor(sinter::atan(x)); },
                [](auto x, auto, auto) { return accuracy::atan(x); }),
            row(
                "sinh", 3, 3, [](In2 x, In2) { return Tensor(sinter::sinh(x)); },
@@ -209,10 +209,10 @@ inline void add_special(std::vector<Row>& rows) {
                "ndtri", 6, 6, [](In2 x, In2) { return Tensor(sinter::ndtri(x)); },
                [](auto x, auto, auto got) { return accuracy::ndtri(x, got); }),
            row(
-               "lgamma", 6, 6, [](In2 x, In2) { return Tensor(sinter::lgamma(x)); },
+               "lgamma", 8, 6, [](In2 x, In2) { return Tensor(sinter::lgamma(x)); },
                [](auto x, auto, auto) { return accuracy::lgamma(x); }, Scale::one),
            row(
-               "digamma", 10, 10, [](In2 x, In2) { return Tensor(sinter::digamma(x)); },
+               "digamma", 12, 12, [](In2 x, In2) { return Tensor(sinter::digamma(x)); },
                [](auto x, auto, auto) { return accuracy::digamma(x); }, Scale::logarithm),
            row(
                "trigamma", 6, 6, [](In2 x, In2) { return sinter::polygamma(1, x); },

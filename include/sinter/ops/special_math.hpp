@@ -18,8 +18,8 @@ ScalarValue erf_inverse(ScalarBuilder& s, ScalarValue x);              // 4
 ScalarValue normal_quantile(ScalarBuilder& s, ScalarValue p);
 /// The sum of (q + k)^-order over k >= 0, for order > 1 and q > 0. 5
 ScalarValue zeta(ScalarBuilder& s, ScalarValue order, ScalarValue q);
-ScalarValue lgamma(ScalarBuilder& s, ScalarValue x);    // 5 of the larger of the result and 1
-ScalarValue digamma(ScalarBuilder& s, ScalarValue x);   // 9 of the larger of the result and 1, but near poles
+ScalarValue lgamma(ScalarBuilder& s, ScalarValue x);    // 7 of the larger of the result and 1
+ScalarValue digamma(ScalarBuilder& s, ScalarValue x);   // 11 of the larger of the result and 1, but near poles
 ScalarValue trigamma(ScalarBuilder& s, ScalarValue x);  // 6, but near poles of negative x
 /// Derivative `order` >= 1 of digamma. 10
 ScalarValue polygamma(ScalarBuilder& s, ScalarValue x, int order);

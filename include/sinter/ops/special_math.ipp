@@ -269,7 +269,8 @@ SINTER_DECL SV zeta(SB& s, SV order, SV q) {
     rising = s.mul(s.mul(rising, next), after);
   }
   // y^-order may underflow where its product with the tail does not: half of the exponent at a time.
-  const SV half = s.pow(y, times(s, exponent, 0.5)), inside = s.fma(s.mul(half, tail), half, sum);
+  const SV half = s.pow(y, times(s, exponent, 0.5)), near = s.fma(s.mul(half, tail), half, sum);
+  const SV inside = choose(s, is_equal(s, q, infinite), 0, near);
   const SV is_pole = s.or_(is_equal(s, order, 1), s.and_(is_above(s, order, 1), is_equal(s, q, 0)));
   return s.select(is_inside, inside, choose(s, is_pole, infinite, s.imm(undefined, q)));
 }
