@@ -287,7 +287,7 @@ inline void add_binary(std::vector<Row>& rows) {
                "fmod", 0, 0, [](In2 x, In2 y) { return Tensor(sinter::fmod(x, y)); },
                [](auto x, auto y, auto) { return accuracy::fmod(x, y); }),
            binary_row(
-               "logaddexp", 3, 3, [](In2 x, In2 y) { return Tensor(sinter::logaddexp(x, y)); },
+               "logaddexp", 4, 3, [](In2 x, In2 y) { return Tensor(sinter::logaddexp(x, y)); },
                [](auto x, auto y, auto) { return accuracy::logaddexp(x, y); }, Scale::operands),
            binary_row(
                "xlogy", 2, 2, [](In2 x, In2 y) { return Tensor(sinter::xlogy(x, y)); },
