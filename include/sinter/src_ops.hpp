@@ -10,6 +10,7 @@
 #include <sinter/ops/control_gradient.ipp>
 #include <sinter/ops/conv.ipp>
 #include <sinter/ops/convolution.ipp>
+#include <sinter/ops/ctc.ipp>
 #include <sinter/ops/cumulative.ipp>
 #include <sinter/ops/custom_derivative.ipp>
 #include <sinter/ops/flip.ipp>

@@ -250,6 +250,7 @@ constexpr std::string_view nodes[] = {
     "random_normal(%n, %n) {shape=[6], dtype=f64}",
     "conv2d(%p, %w) {stride=[1, 1], padding=[1, 1]}",
     "convolution(%p, %w) {stride=[1, 1], dilation=[1, 1], low=[1, 1], high=[0, 1], groups=1}",
+    "convolution_weight_gradient(%p, %p) {shape=[2, 3, 3, 3], stride=[1, 1], dilation=[1, 1], low=[1, 1], high=[0, 1]}",
     "sum_windows(%y) {axes=[0], shape=[12], sizes=[2], strides=[3]}",
     "max_pool2d(%p) {window=[2, 2], stride=[2, 2]}",
     "avg_pool2d(%p) {window=[3, 2], stride=[1, 2]}",

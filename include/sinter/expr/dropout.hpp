@@ -13,5 +13,7 @@ Tensor dropout(const In& x, const Scalar& p = 0.5);
 Tensor feature_dropout(const In& x, const Scalar& p = 0.5);
 /// Keeps mean 0 and variance 1 of selu's values: dropped elements get its lower bound. Klambauer et al. 2017.
 Tensor alpha_dropout(const In& x, double p = 0.5);
+/// The same of whole features.
+Tensor feature_alpha_dropout(const In& x, double p = 0.5);
 
 SINTER_NAMESPACE_END

@@ -28,6 +28,21 @@ inline Tensor dropped(const In& x, const Shape& shape, const Scalar& p, std::str
   return where(stays, value * scale, zero, x.where);
 }
 
+/// One draw for everything after the axes (batch, channels).
+inline Shape shape_of_features(const Tensor& x, std::string_view op, Location where) {
+  if (x.rank() < 2) throw ShapeError(op, "x is " + x.shape().text(), where, "x must be (batch, channels, ...)");
+  Shape shape{x.shape()[0], x.shape()[1]};
+  for (int i = 2; i < x.rank(); ++i) shape.push_back(1);
+  return shape;
+}
+inline Tensor alpha_dropped(const Tensor& value, const Shape& shape, double p, std::string_view op, Location at) {
+  constexpr double lower = -1.7580993408473766;  // -scale * alpha of selu
+  const Tensor stays = drawn_to_stay(value, shape, p, op, at);
+  if (p == 1) return zeros(value.shape(), {.dtype = value.dtype(), .device = value.device()}, at);
+  const double a = 1 / std::sqrt((1 - p) * (1 + p * lower * lower)), b = -a * p * lower;
+  return where(stays, value * a + b, a * lower + b, at);
+}
+
 }  // namespace expr_detail
 
 SINTER_DECL Tensor dropout(const In& x, const Scalar& p) {
@@ -36,19 +51,17 @@ SINTER_DECL Tensor dropout(const In& x, const Scalar& p) {
 }
 SINTER_DECL Tensor feature_dropout(const In& x, const Scalar& p) {
   const Tensor value(x.tensor());
-  if (value.rank() < 2)
-    throw ShapeError("feature_dropout", "x is " + value.shape().text(), x.where, "x must be (batch, channels, ...)");
-  Shape shape{value.shape()[0], value.shape()[1]};
-  for (int i = 2; i < value.rank(); ++i) shape.push_back(1);
+  const Shape shape = expr_detail::shape_of_features(value, "feature_dropout", x.where);
   return expr_detail::dropped(In(value, x.where), shape, p, "feature_dropout");
 }
 SINTER_DECL Tensor alpha_dropout(const In& x, double p) {
-  constexpr double lower = -1.7580993408473766;  // -scale * alpha of selu
   const Tensor value(x.tensor());
-  const Tensor stays = expr_detail::drawn_to_stay(value, value.shape(), p, "alpha_dropout", x.where);
-  if (p == 1) return zeros(value.shape(), {.dtype = value.dtype(), .device = value.device()}, x.where);
-  const double a = 1 / std::sqrt((1 - p) * (1 + p * lower * lower)), b = -a * p * lower;
-  return where(stays, value * a + b, a * lower + b, x.where);
+  return expr_detail::alpha_dropped(value, value.shape(), p, "alpha_dropout", x.where);
+}
+SINTER_DECL Tensor feature_alpha_dropout(const In& x, double p) {
+  const Tensor value(x.tensor());
+  const Shape shape = expr_detail::shape_of_features(value, "feature_alpha_dropout", x.where);
+  return expr_detail::alpha_dropped(value, shape, p, "feature_alpha_dropout", x.where);
 }
 
 SINTER_NAMESPACE_END

@@ -132,10 +132,7 @@ SINTER_DECL Tensor entr(const In& x) {
   const Term below = where_of(t < 0.0, -std::numeric_limits<double>::infinity(), t);    // NaN stays
   return where_of(is_positive, -(inside * expr_detail::apply<ops::Log>(inside)), where_of(is_zero, at_zero, below));
 }
-SINTER_DECL Tensor ndtr(const In& x) {
-  const expr_detail::Term t = expr_detail::floating(x);
-  return expr_detail::apply<ops::Erfc>(t * -0.70710678118654752440) * 0.5;
-}
+SINTER_DECL Tensor ndtr(const In& x) { return expr_detail::apply<ops::Ndtr>(expr_detail::floating(x)); }
 
 SINTER_DECL Tensor isclose(const In& a, const In& b, CloseOptions options) {
   using expr_detail::Term;

@@ -61,6 +61,19 @@ struct GaussianNllOptions {
 };
 Tensor gaussian_nll_loss(const In& x, const In& target, const In& variance, GaussianNllOptions options = {});
 
+struct CtcLossOptions {
+  std::int64_t blank = 0;                         // the class that stands for no label
+  LossReduction reduction = LossReduction::mean;  // mean: each divided by its number of labels, then their mean
+  bool zero_infinity = false;  // 0, with gradient 0, for targets that do not fit their steps; else infinity and NaN
+};
+/// Minus the logarithm of the probability of labels that are not aligned with the steps that predict them; Graves et
+/// al. 2006. log_probabilities [t, n, c] (f32 or f64; narrower ones are computed in f32), targets [n, s] or all of them
+/// one after the other in one axis, lengths [n]; or without n. The host computes it. A length that does not fit, a
+/// target that is the blank or no class: IndexError when it runs. The derivative is that by log_probabilities; a
+/// second one is a UserError.
+Tensor ctc_loss(const In& log_probabilities, const In& targets, const In& input_lengths, const In& target_lengths,
+                CtcLossOptions options = {});
+
 // Of scores and labels of 1 and -1.
 Tensor hinge_embedding_loss(const In& x, const In& label, double margin = 1,
                             LossReduction reduction = LossReduction::mean);

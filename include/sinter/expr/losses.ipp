@@ -1,7 +1,9 @@
 // The losses' formulas. Every node has the line of the user's call.
 #pragma once
 
+#include <sinter/expr/cumulative.hpp>
 #include <sinter/expr/losses.hpp>
+#include <sinter/expr/shapes.hpp>
 #include <sinter/expr/statistics.hpp>
 #include <sinter/expr/term.hpp>
 
@@ -53,6 +55,24 @@ inline ClassRows class_rows(const Term& x, const In& target, const std::optional
   const Term columns(arange(x.shape()[1], {.dtype = classes.dtype(), .device = x.value.device()}, x.where), x.where);
   const Term of_row(unsqueeze(classes, 1), x.where);
   return {columns == of_row, Term(take(In(weights, x.where), target, 0), x.where)};
+}
+
+inline Term whole_numbers(const In& x, std::string_view what) {
+  const Term t(x);
+  if (!is_integer(t.dtype()))
+    throw DTypeError("ctc_loss", std::string(what) + " are " + std::string(name(t.dtype())), x.where,
+                     "i32 or i64 is required");
+  return {cast(t, DType::i64), x.where};
+}
+/// Targets one after the other as a row for each sequence; what stands behind its end does not count.
+inline Term targets_as_rows(const Term& joined, const Term& lengths) {
+  const Location at = joined.where;
+  const Dim count = joined.shape()[0];
+  const Term starts(cumsum(lengths, 0, {.exclusive = true}), at);
+  const TensorOptions like{.dtype = DType::i64, .device = joined.value.device()};
+  const Term place = Term(unsqueeze(starts, 1), at) + Term(arange(count, like, at), at);
+  const Term last(cast(In(count - Dim(1), at), DType::i64), at);
+  return {take(joined, apply<ops::Minimum>(place, last), 0), at};
 }
 
 /// [n, c, d...] as rows of classes, [n d..., c].
@@ -221,6 +241,41 @@ SINTER_DECL Tensor multilabel_soft_margin_loss(const In& x, const In& target, Mu
   const Term each = (1.0 - t) * score + expr_detail::apply<ops::Softplus>(-score);
   return expr_detail::reduced(mean_of(expr_detail::weighted(each, options.weight), -1), options.reduction,
                               "multilabel_soft_margin_loss");
+}
+
+SINTER_DECL Tensor ctc_loss(const In& log_probabilities, const In& targets, const In& input_lengths,
+                            const In& target_lengths, CtcLossOptions options) {
+  const Location at = log_probabilities.where;
+  Term x = expr_detail::floating(log_probabilities);
+  Term rows = expr_detail::whole_numbers(targets, "targets");
+  Term steps = expr_detail::whole_numbers(input_lengths, "input lengths");
+  Term labels = expr_detail::whole_numbers(target_lengths, "target lengths");
+  const DType dtype = x.dtype();
+  const bool is_alone = x.rank() == 2;
+  if (is_alone) {
+    x = Term(unsqueeze(x, 1), at);
+    rows = Term(reshape(rows, Shape{1, rows.shape().numel()}), at);
+    steps = Term(reshape(steps, Shape{1}), at);
+    labels = Term(reshape(labels, Shape{1}), at);
+  } else if (rows.rank() == 1 && labels.rank() == 1) {
+    const bool is_empty = rows.shape()[0].is_static() && rows.shape()[0].value() == 0;
+    rows = is_empty ? Term(zeros({labels.shape()[0], 0}, {.dtype = DType::i64}, at), at)
+                    : expr_detail::targets_as_rows(rows, labels);
+  }
+  if (dtype != DType::f64) x = Term(cast(x, DType::f32), at);
+  Attrs attrs;
+  attrs.set(ops::CtcLoss::blank, options.blank);
+  attrs.set(ops::CtcLoss::zero_infinity, options.zero_infinity);
+  Term losses(Tensor(record_op(op_info<ops::CtcLoss>,
+                               {expr_detail::leaf_of(x), expr_detail::leaf_of(rows), expr_detail::leaf_of(steps),
+                                expr_detail::leaf_of(labels)},
+                               std::move(attrs), at)),
+              at);
+  if (options.reduction == LossReduction::mean)
+    losses = losses / expr_detail::at_least(Term(cast(labels, losses.dtype()), at), 1);
+  losses = Term(cast(losses, dtype), at);
+  if (is_alone && options.reduction == LossReduction::none) return reshape(losses, Shape{});
+  return expr_detail::reduced(losses, options.reduction, "ctc_loss");
 }
 
 /// Axes: rows, names, classes.

@@ -4,8 +4,13 @@
 #include <sinter/expr/pooling.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/expr/gather_scatter.hpp>
 #include <sinter/expr/layers.hpp>
 #include <sinter/expr/recording.hpp>
+#include <sinter/expr/shapes.hpp>
+#include <sinter/expr/term.hpp>
+
+#include <algorithm>
 
 #include <limits>
 #include <string>
@@ -151,6 +156,145 @@ Tensor avg_pool(const In& x, const AvgPoolOptions<N>& options, std::string_view 
   return sums / summed(full(ones, 1, {.dtype = image.dtype(), .device = image.device()}), counted);
 }
 
+/// An extent as a number to compute positions with.
+inline Term whole(Dim number, Location at) { return {cast(In(number, at), DType::i64), at}; }
+
+/// Positions along an axis of the image of what is `tap` elements into each window. A window whose elements are all
+/// equal has the first one that is inside.
+inline Term positions_of_taps(const Term& tap, const PoolAxis& along) {
+  const Location at = tap.where;
+  const TensorOptions like{.dtype = DType::i64, .device = tap.value.device()};
+  Shape column{tap.shape()[along.axis]};
+  for (int i = along.axis + 1; i < tap.rank(); ++i) column.push_back(1);
+  const Tensor numbers = arange(column[0], like, at);
+  const Term start = Term(reshape(In(numbers, at), column), at) * whole(along.stride, at) - whole(along.padding, at);
+  const Term dilation = whole(along.dilation, at);
+  const Term first = apply<ops::FloorDivide>(whole(along.dilation - 1, at) - start, dilation);
+  return apply<ops::Maximum>(tap, first) * dilation + start;
+}
+
+/// The largest elements of windows over `axes`, and where they are, counted through these axes.
+inline Ordered pooled_with_places(const Tensor& image, const std::vector<PoolAxis>& axes, Location at) {
+  const Tensor seen = seen_windows(image, axes, -std::numeric_limits<double>::infinity(), at);
+  IntVector reduced;
+  for (int axis = image.rank(); axis < seen.rank(); ++axis) reduced.push_back(axis);
+  const Tensor values = record<ops::WindowMax>({Leaf(seen.impl())}, Attrs{.axes = reduced}, at);
+  Term tap(record<ops::Argmax>({Leaf(seen.impl())}, Attrs{.axes = reduced}, at), at);
+  Term place = whole(0, at);
+  Dim below = 1;
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    const Term size = whole(axes[i].size, at);
+    const Term position = positions_of_taps(i == 0 ? tap : apply<ops::Rem>(tap, size), axes[i]);
+    place = position * whole(below, at) + place;
+    tap = apply<ops::FloorDivide>(tap, size);
+    below = below * axes[i].extent;
+  }
+  return {values, place};
+}
+
+template <int N>
+Ordered max_pool_with_indices(const In& x, const MaxPoolOptions<N>& options, std::string_view op) {
+  const Location at = x.where;
+  const Tensor image(x.tensor());
+  const std::vector<PoolAxis> axes =
+      pool_axes<N>(image, options.size, options.stride, options.padding, options.dilation, options.ceil_mode, op, at);
+  if (N < 3) return pooled_with_places(image, axes, at);
+  // The outermost axis comes last, as in over_windows(): its places choose among those of the planes.
+  const Ordered planes = pooled_with_places(image, {axes.begin() + 1, axes.end()}, at);
+  const Ordered deep = pooled_with_places(planes.values, {axes.front()}, at);
+  const Term in_plane(take_along_axis(In(planes.indices, at), In(deep.indices, at), 2), at);
+  return {deep.values, Term(deep.indices, at) * whole(axes[1].extent * axes.back().extent, at) + in_plane};
+}
+
+template <int N>
+Tensor max_unpool(const In& x, const In& indices, const MaxUnpoolOptions<N>& options, std::string_view op) {
+  const Location at = x.where;
+  const Term values(x), places(indices);
+  const Shape shape = values.shape();
+  if (shape.rank() != N + 2 || !(places.shape() == shape) || !is_integer(places.dtype()))
+    throw ShapeError(
+        op, "x is " + shape.text() + ", indices are " + std::string(name(places.dtype())) + " " + places.shape().text(),
+        at, "both must be (n, channels) and " + std::to_string(N) + " axes, indices of i32 or i64");
+  if (options.extents.rank() != 0 && options.extents.rank() != N)
+    throw ShapeError(op, "the extents are " + options.extents.text(), at,
+                     std::to_string(N) + " of them are required, or none");
+  Shape out{shape[0], shape[1]};
+  Dim plane = 1, seen = 1;
+  for (int i = 0; i < N; ++i) {
+    const std::int64_t stride = options.stride[i] == 0 ? options.size[i] : options.stride[i];
+    if (options.extents.rank() == 0 && (options.size[i] < 1 || stride < 1))
+      throw ShapeError(op, "size and stride must be positive", at);
+    out.push_back(options.extents.rank() != 0
+                      ? options.extents[i]
+                      : (shape[i + 2] - Dim(1)) * Dim(stride) + Dim(options.size[i] - 2 * options.padding[i]));
+    plane = plane * out[i + 2];
+    seen = seen * shape[i + 2];
+  }
+  const Shape flat{shape[0], shape[1], seen};
+  const Tensor empty =
+      zeros({shape[0], shape[1], plane}, {.dtype = values.dtype(), .device = values.value.device()}, at);
+  const Tensor filled = scatter(In(empty, at), 2, In(reshape(places, flat), at), In(reshape(values, flat), at));
+  return reshape(In(filled, at), out);
+}
+
+template <int N>
+Tensor lp_pool(const In& x, double p, const LpPoolOptions<N>& options, std::string_view op) {
+  if (!(p > 0)) throw UserError(op, "p is " + std::to_string(p) + ", it must be positive", x.where);
+  const Tensor image(x.tensor());
+  const std::vector<PoolAxis> axes =
+      pool_axes<N>(image, options.size, options.stride, 0, 1, options.ceil_mode, op, x.where);
+  const Term base(image, x.where);
+  const Term powers = p == 1 ? base : p == 2 ? squared(base) : apply<ops::Pow>(base, p);
+  const Term total(over_windows<ops::Sum>(powers, axes, 0, x.where), x.where);
+  if (p == 1) return total;
+  const Term is_zero = total == 0.0,
+             nonzero = where_of(is_zero, 1.0, total);  // the derivative of a root at 0 is infinite
+  return where_of(is_zero, 0.0, p == 2 ? apply<ops::Sqrt>(nonzero) : apply<ops::Pow>(nonzero, 1 / p));
+}
+
+/// Starts of windows along one axis: floor((i + u) a) - floor(u a) with a = (extent - size) / (windows - 1), and the
+/// last one at the end.
+inline Term fractional_starts(const Term& u, Dim extent, std::int64_t size, std::int64_t windows) {
+  const Location at = u.where;
+  const Term free(cast(In(extent - Dim(size), at), u.dtype()), at);
+  const Term number(arange(Dim(windows), {.dtype = u.dtype(), .device = u.value.device()}, at), at);
+  const Term step = free / static_cast<double>(std::max<std::int64_t>(windows - 1, 1));
+  const Term start = apply<ops::Floor>((number + u) * step) - apply<ops::Floor>(u * step);
+  return {cast(where_of(number == static_cast<double>(windows - 1), free, start), DType::i64), at};
+}
+
+template <int N>
+Tensor fractional_max_pool(const In& x, const FractionalMaxPoolOptions<N>& options,
+                           const std::optional<Tensor>& samples, std::string_view op) {
+  const Location at = x.where;
+  Term image(x);
+  const Shape given = image.shape();
+  for (int i = 0; i < N; ++i)
+    if (given.rank() == N + 2 && (options.size[i] < 1 || options.extent[i] < 1 ||
+                                  !is_at_most(options.size[i] + options.extent[i] - 1, given[i + 2])))
+      throw ShapeError(op,
+                       std::to_string(options.extent[i]) + " windows of " + std::to_string(options.size[i]) +
+                           " along axis " + std::to_string(i + 2) + " of " + given.text(),
+                       at, "at least 1 of each is required, and together at most the extent and 1");
+  if (given.rank() != N + 2 || (samples && !(samples->shape() == Shape{given[0], given[1], N})))
+    throw ShapeError(op, "x is " + given.text() + (samples ? ", samples are " + samples->shape().text() : ""), at,
+                     "x must be (n, channels) and " + std::to_string(N) + " axes, samples (n, channels, axes)");
+  const Term u(samples ? *samples : rand({given[0], given[1], N}, {.device = image.value.device()}, at), at);
+  for (int i = 0; i < N; ++i) {
+    const int axis = i + 2, drawn = N == 2 ? 1 - i : i;  // PyTorch's order: of two axes the last one is first
+    const Term of_axis(part_of(u, 2, drawn, drawn + 1, at), at);
+    const Term starts = fractional_starts(of_axis, given[axis], options.size[i], options.extent[i]);
+    const Term taps(arange(Dim(options.size[i]), {.dtype = DType::i64, .device = image.value.device()}, at), at);
+    Shape places{given[0], given[1]};
+    for (int k = 2; k < N + 2; ++k) places.push_back(k == axis ? Dim(options.extent[i] * options.size[i]) : Dim(1));
+    const Term index(reshape(Term(unsqueeze(starts, -1), at) + taps, places), at);
+    const Term seen(
+        unflatten(In(take_along_axis(image, index, axis), at), axis, Shape{options.extent[i], options.size[i]}), at);
+    image = Term(record<ops::WindowMax>({leaf_of(seen)}, Attrs{.axes = {axis + 1}}, at), at);
+  }
+  return image;
+}
+
 }  // namespace expr_detail
 
 SINTER_DECL Tensor max_pool1d(const In& x, MaxPoolOptions<1> options) {
@@ -170,6 +314,41 @@ SINTER_DECL Tensor avg_pool2d(const In& x, AvgPoolOptions<2> options) {
 }
 SINTER_DECL Tensor avg_pool3d(const In& x, AvgPoolOptions<3> options) {
   return expr_detail::avg_pool<3>(x, options, "avg_pool3d");
+}
+SINTER_DECL Ordered max_pool1d_with_indices(const In& x, MaxPoolOptions<1> options) {
+  return expr_detail::max_pool_with_indices<1>(x, options, "max_pool1d_with_indices");
+}
+SINTER_DECL Ordered max_pool2d_with_indices(const In& x, MaxPoolOptions<2> options) {
+  return expr_detail::max_pool_with_indices<2>(x, options, "max_pool2d_with_indices");
+}
+SINTER_DECL Ordered max_pool3d_with_indices(const In& x, MaxPoolOptions<3> options) {
+  return expr_detail::max_pool_with_indices<3>(x, options, "max_pool3d_with_indices");
+}
+SINTER_DECL Tensor max_unpool1d(const In& x, const In& indices, MaxUnpoolOptions<1> options) {
+  return expr_detail::max_unpool<1>(x, indices, options, "max_unpool1d");
+}
+SINTER_DECL Tensor max_unpool2d(const In& x, const In& indices, MaxUnpoolOptions<2> options) {
+  return expr_detail::max_unpool<2>(x, indices, options, "max_unpool2d");
+}
+SINTER_DECL Tensor max_unpool3d(const In& x, const In& indices, MaxUnpoolOptions<3> options) {
+  return expr_detail::max_unpool<3>(x, indices, options, "max_unpool3d");
+}
+SINTER_DECL Tensor lp_pool1d(const In& x, double p, LpPoolOptions<1> options) {
+  return expr_detail::lp_pool<1>(x, p, options, "lp_pool1d");
+}
+SINTER_DECL Tensor lp_pool2d(const In& x, double p, LpPoolOptions<2> options) {
+  return expr_detail::lp_pool<2>(x, p, options, "lp_pool2d");
+}
+SINTER_DECL Tensor lp_pool3d(const In& x, double p, LpPoolOptions<3> options) {
+  return expr_detail::lp_pool<3>(x, p, options, "lp_pool3d");
+}
+SINTER_DECL Tensor fractional_max_pool2d(const In& x, FractionalMaxPoolOptions<2> options,
+                                         const std::optional<Tensor>& samples) {
+  return expr_detail::fractional_max_pool<2>(x, options, samples, "fractional_max_pool2d");
+}
+SINTER_DECL Tensor fractional_max_pool3d(const In& x, FractionalMaxPoolOptions<3> options,
+                                         const std::optional<Tensor>& samples) {
+  return expr_detail::fractional_max_pool<3>(x, options, samples, "fractional_max_pool3d");
 }
 
 SINTER_NAMESPACE_END

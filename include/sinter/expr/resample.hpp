@@ -20,6 +20,7 @@ struct InterpolateOptions {
   std::vector<double> scale = {};  // factors: extents are rounded down, and the places computed with them
   Interpolation mode = Interpolation::nearest;
   Align align = Align::pixel_corners;  // pixel_centres is PyTorch's align_corners = true
+  bool antialias = false;              // of linear and bicubic: made smaller, all pixels that are covered count
 };
 /// x (batch, channels, 1 to 3 axes) at another size.
 Tensor interpolate(const In& x, InterpolateOptions options);

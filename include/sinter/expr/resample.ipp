@@ -70,7 +70,29 @@ inline Tensor cubic_along(const Tensor& x, const Resampled& axis, Align align, L
   return total;
 }
 
+/// Each new element is a mean of old ones, weighted by a triangle or by Keys's cubic with a = -1/2 that is as much wider
+/// as the axis becomes shorter: a product with the weights.
+inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {
+  const TensorOptions like{.dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32, .device = x.device()};
+  auto number = [&](Dim dim) { return Tensor(cast(In(Scalar(dim), at), like.dtype)); };
+  Tensor per = axis.scale ? Tensor(full({}, 1 / *axis.scale, {.dtype = like.dtype, .device = Device::cpu()}, at))
+                          : Tensor(number(axis.from) / number(axis.to));
+  if (options.align == Align::pixel_centres)
+    per = axis.to.is_static() && axis.to.value() == 1 ? per * 0.0
+                                                      : Tensor((number(axis.from) - 1.0) / (number(axis.to) - 1.0));
+  const Tensor centre = (arange(axis.to, like, at) + 0.5) * per, place = arange(axis.from, like, at) + 0.5;
+  const Tensor t = abs(place - unsqueeze(In(centre, at), 1)) / maximum(per, 1.0);
+  const Tensor near = ((t * 1.5) - 2.5) * t * t + 1, far = (((t * -0.5) + 2.5) * t - 4) * t + 2;
+  const Tensor cubic = where(t < 1, near, where(t < 2, far, 0.0));
+  const Tensor weights = options.mode == Interpolation::linear ? Tensor(maximum(1 - t, 0.0)) : cubic;
+  const Tensor parts = weights / sum(In(weights, at), 1, Keep::yes);
+  const Tensor last = movedim(In(x, at), axis.axis, -1);
+  const Tensor mixed = matmul(In(last, at), In(transpose(In(cast(In(parts, at), x.dtype()), at), 0, 1), at));
+  return movedim(In(mixed, at), -1, axis.axis);
+}
+
 inline Tensor resampled(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {
+  if (options.antialias) return filtered_along(x, axis, options, at);
   switch (options.mode) {
     case Interpolation::nearest:
     case Interpolation::nearest_exact: {
@@ -111,6 +133,9 @@ SINTER_DECL Tensor interpolate(const In& x, InterpolateOptions options) {
   if (options.mode > Interpolation::area || (is_weighted && !is_floating(value.dtype())))
     throw DTypeError(op, "x is " + value.impl()->type.text() + ", it must be floating", at,
                      "cast it to a floating dtype first: cast(x, DType::f32)");
+  if (options.antialias && options.mode != Interpolation::linear && options.mode != Interpolation::bicubic)
+    throw UserError(op, "antialias is for linear and bicubic interpolation", at,
+                    "area takes the mean of the pixels that are covered");
   std::vector<expr_detail::Resampled> changed;
   for (int i = 0; i < axes; ++i) {
     expr_detail::Resampled axis{2 + i, shape[2 + i], 0, {}};

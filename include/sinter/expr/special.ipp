@@ -37,6 +37,18 @@ inline Tensor bessel(const In& x, ops::BesselFunction function) {
   return cast(In(value, x.where), given.dtype());
 }
 
+inline Tensor incomplete_gamma(const In& a, const In& x, ops::IncompleteGammaPart part, std::string_view op) {
+  const Term p = floating(a), q = floating(x);
+  const Shape shape = broadcast(p.shape(), q.shape(), op, a.where);
+  const DType dtype = !a.leaf.value ? q.dtype() : !x.leaf.value ? p.dtype() : promote(p.dtype(), q.dtype());
+  const auto wide = [&](const Term& t) { return Term(cast(In(expand(t, shape), a.where), DType::f64), a.where); };
+  Attrs attrs;
+  attrs.set(ops::IncompleteGamma::part, part);
+  const Tensor value(
+      record_op(op_info<ops::IncompleteGamma>, {leaf_of(wide(p)), leaf_of(wide(q))}, std::move(attrs), a.where));
+  return cast(In(value, a.where), dtype);
+}
+
 /// p_(k+1) of p_k and p_(k-1).
 inline Term next_polynomial(Polynomial family, double k, const Term& x, const Term& last, const Term& before) {
   switch (family) {
@@ -75,15 +87,7 @@ SINTER_DECL Tensor lcm(const In& a, const In& b) {
 }
 
 SINTER_DECL Tensor erfcx(const In& x) { return expr_detail::apply<ops::Erfcx>(expr_detail::floating(x)); }
-/// Each side is given numbers of its own alone, so that derivatives of the other one are finite.
-SINTER_DECL Tensor log_ndtr(const In& x) {
-  using expr_detail::Term;
-  constexpr double root = std::numbers::sqrt2 / 2;
-  const Term t = expr_detail::floating(x), is_low = t < -1.0;
-  const Term low = where_of(is_low, t, -1.0) * root, high = where_of(is_low, 0.0, t) * root;
-  const Term tail = expr_detail::apply<ops::Log>(expr_detail::apply<ops::Erfcx>(-low) * 0.5) - squared(low);
-  return where_of(is_low, tail, expr_detail::apply<ops::Log1p>(expr_detail::apply<ops::Erfc>(high) * -0.5));
-}
+SINTER_DECL Tensor log_ndtr(const In& x) { return expr_detail::apply<ops::LogNdtr>(expr_detail::floating(x)); }
 SINTER_DECL Tensor ndtri(const In& p) { return expr_detail::apply<ops::Ndtri>(expr_detail::floating(p)); }
 SINTER_DECL Tensor zeta(const In& order, const In& q) { return expr_detail::on_operands<ops::Zeta>(order, q); }
 SINTER_DECL Tensor multigammaln(const In& x, int dimensions) {
@@ -93,6 +97,13 @@ SINTER_DECL Tensor multigammaln(const In& x, int dimensions) {
   expr_detail::Term sum = expr_detail::apply<ops::Lgamma>(t);
   for (int i = 1; i < dimensions; ++i) sum = sum + expr_detail::apply<ops::Lgamma>(t - 0.5 * i);
   return sum + 0.25 * dimensions * (dimensions - 1) * 1.14472988584940017414;  // log(pi)
+}
+
+SINTER_DECL Tensor igamma(const In& a, const In& x) {
+  return expr_detail::incomplete_gamma(a, x, ops::IncompleteGammaPart::lower, "igamma");
+}
+SINTER_DECL Tensor igammac(const In& a, const In& x) {
+  return expr_detail::incomplete_gamma(a, x, ops::IncompleteGammaPart::upper, "igammac");
 }
 
 SINTER_DECL Tensor bessel_j0(const In& x) { return expr_detail::bessel(x, ops::BesselFunction::j0); }

@@ -33,6 +33,19 @@ struct Bessel {
   static Batched batch(const BatchArgs& a);
 };
 
+/// The regularised incomplete gamma functions of a and x, the lower one and the upper one, and the derivative of the
+/// lower one by x. There is no derivative by a.
+enum class IncompleteGammaPart : std::uint8_t { lower, upper, slope };
+struct IncompleteGamma {
+  static constexpr OpInfo info{.name = "incomplete_gamma", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpAttr<IncompleteGammaPart> part{"part", 0, "lower upper slope"};
+  static constexpr auto attributes = attribute_list(part);
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
 /// How many events there are where `rate` are expected; NaN for rates below 0. Of a rate and a uniform number.
 struct PoissonSample {
   static constexpr OpInfo info{.name = "poisson_sample", .arity = 2, .kind = OpKind::structured, .is_cheap = false};

@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/ops/batch.hpp>
+#include <sinter/ops/incomplete_gamma.hpp>
 
 #include <bit>
 #include <cmath>
@@ -55,26 +56,26 @@ inline std::int64_t greatest_common_divisor(std::int64_t a, std::int64_t b) {
 // ---- Bessel functions of the second kind, modified ------------------------------------------------------------------
 
 /// K_n(x) e^x for x > 2, n of 0 and 1: the integral of e^(-x (cosh t - 1)) cosh(n t) over t > 0 (DLMF 10.32.9) by the
-/// trapezoidal rule, whose error falls exponentially with the step.
-inline double scaled_bessel_k_far(int order, double x) {
+/// trapezoidal rule, whose error falls exponentially with the step. Sums are longer than their results.
+inline Extended scaled_bessel_k_far(int order, Extended x) {
   if (std::isinf(x)) return 0;
-  const double step = std::min(0.125, 0.7 / std::sqrt(x));
-  double sum = 0.5, term = 1;
-  for (int i = 1; term > 1e-18 * sum; ++i) {
-    const double t = step * i, half = std::sinh(t / 2);
+  const Extended step = std::min(0.125L, 0.7L / std::sqrt(x));
+  Extended sum = 0.5, term = 1;
+  for (int i = 1; term > 1e-20L * sum; ++i) {
+    const Extended t = step * static_cast<Extended>(i), half = std::sinh(t / 2);
     term = std::exp(-2 * x * half * half) * (order == 0 ? 1 : std::cosh(t));
     sum += term;
   }
   return sum * step;
 }
 /// K_n(x) for 0 < x <= 2: power series with logarithms (DLMF 10.31.1).
-inline double bessel_k_near(int order, double x) {
-  const double z = x * x / 4, log_half = std::log(x / 2);
-  double digamma = -std::numbers::egamma, term = 1, sum = 0;  // digamma(k + 1), z^k / (k! (k + n)!)
+inline Extended bessel_k_near(int order, Extended x) {
+  const Extended z = x * x / 4, log_half = std::log(x / 2);
+  Extended digamma = -std::numbers::egamma_v<Extended>, term = 1, sum = 0;  // digamma(k + 1), z^k / (k! (k + n)!)
   for (int k = 0; k < 20; ++k) {
-    const double next = digamma + 1.0 / (k + 1);
+    const Extended count = static_cast<Extended>(k + 1), next = digamma + 1 / count;
     sum += term * (order == 0 ? digamma - log_half : log_half - (digamma + next) / 2);
-    term *= z / ((k + 1.0) * (k + 1.0 + order));
+    term *= z / (count * (count + static_cast<Extended>(order)));
     digamma = next;
   }
   return order == 0 ? sum : 1 / x + x / 2 * sum;
@@ -82,8 +83,10 @@ inline double bessel_k_near(int order, double x) {
 inline double bessel_k(int order, double x, bool is_scaled) {
   if (std::isnan(x) || x < 0) return std::numeric_limits<double>::quiet_NaN();
   if (x == 0) return std::numeric_limits<double>::infinity();
-  if (x <= 2) return bessel_k_near(order, x) * (is_scaled ? std::exp(x) : 1);
-  return scaled_bessel_k_far(order, x) * (is_scaled ? 1 : std::exp(-x));
+  const Extended wide = x;
+  const Extended value = x <= 2 ? bessel_k_near(order, wide) * (is_scaled ? std::exp(wide) : 1)
+                                : scaled_bessel_k_far(order, wide) * (is_scaled ? 1 : std::exp(-wide));
+  return static_cast<double>(value);
 }
 /// Of those of the second kind the C library says that negative numbers are poles; they are outside.
 inline double bessel(ops::BesselFunction function, double x) {
@@ -203,6 +206,28 @@ SINTER_DECL ValList Bessel::vjp(const VjpArgs& a) {
   return {Val{}};
 }
 SINTER_DECL Batched Bessel::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
+
+SINTER_DECL Type IncompleteGamma::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
+SINTER_DECL void IncompleteGamma::run_on_host(HostCall& call) {
+  const auto *a = call.in[0].as<double>(), *x = call.in[1].as<double>();
+  const IncompleteGammaPart which = call.attrs[part];
+  ops_detail::for_each_element<double>(call, 500, [=](std::int64_t i) {
+    return which == IncompleteGammaPart::slope
+               ? ops_detail::incomplete_gamma_slope(a[i], x[i])
+               : ops_detail::incomplete_gamma(a[i], x[i], which == IncompleteGammaPart::upper);
+  });
+}
+SINTER_DECL ValList IncompleteGamma::vjp(const VjpArgs& v) {
+  if (v.needs(0))
+    throw UserError("igamma", "the derivative by a is asked for", v.where,
+                    "there is none but by x: keep a from being differentiated with stop_gradient(a)");
+  const Val a = v.in[0], x = v.in[1];
+  const IncompleteGammaPart which = v.attrs[part];
+  if (which == IncompleteGammaPart::slope) return {Val{}, v.dout * (v.out * ((a - 1) / x - 1))};
+  const Val slope = apply(op_info<IncompleteGamma>, {a, x}, Attrs{}.with(part, IncompleteGammaPart::slope));
+  return {Val{}, which == IncompleteGammaPart::lower ? v.dout * slope : -(v.dout * slope)};
+}
+SINTER_DECL Batched IncompleteGamma::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
 
 SINTER_DECL Type PoissonSample::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
 SINTER_DECL void PoissonSample::run_on_host(HostCall& call) {

@@ -9,6 +9,7 @@
 #include <sinter/ops/order_rows.hpp>
 #include <sinter/ops/row_groups.hpp>
 #include <sinter/ops/take.hpp>
+#include <sinter/ops/value_rows.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -94,12 +95,110 @@ struct RowResults {
 inline double sorting_nanoseconds(std::int64_t length) { return 8.0 * static_cast<double>(length) + 20; }
 
 inline std::size_t sort_bytes(const RowAxis& axis) { return as_index(2 * axis.length) * sizeof(Packed); }
+#ifndef SINTER_NO_X86
+inline constexpr std::int64_t longest_lane_row = 8192, longest_lane_column = 65536, fewest_lane_rows = 3;  // measured
+/// Whether rows are sorted in the lanes of vectors. Those that stand beside each other are there already.
+inline bool has_lane_rows(const RowAxis& axis) {
+  return axis.length <= (axis.stride < 8 ? longest_lane_row : longest_lane_column) &&
+         axis.outer * axis.stride >= fewest_lane_rows && has_lanes();
+}
+
+/// The memory of groups of rows that are sorted in lanes: of each group that runs at the same time keys, and `more` bytes.
+template <class T>
+struct LaneShares {
+  using Rows = LaneRows<T>;
+  std::int64_t rows, groups, parts;
+  std::size_t keys, piece;
+  LaneShares(const RowAxis& axis, std::size_t more)
+      : rows(axis.outer * axis.stride),
+        groups((rows + Rows::count - 1) / Rows::count),
+        parts(std::min<std::int64_t>(groups, std::int64_t{4} * thread_count())),
+        keys(as_index(Rows::padded(axis.length)) * sizeof(typename Rows::Vector)),
+        piece(keys + (more + 63) / 64 * 64) {}
+  char* memory(HostCall& call) const {
+    auto* start = static_cast<char*>(call.scratch(0, piece * as_index(parts) + 64));
+    return start + (64 - reinterpret_cast<std::uintptr_t>(start) % 64) % 64;
+  }
+};
+
+/// Asks for the memory that for_each_lane_group will ask for.
+template <class T>
+void prepare_lane_groups(HostCall& call, const RowAxis& axis, std::size_t more) {
+  if constexpr (has_value_keys<T>)
+    if (has_lane_rows(axis) && axis.length > 0) LaneShares<T>(axis, more).memory(call);
+}
+
+/// Sorts rows in lanes. Calls use(rows, keys, tied, first, used, more) for each group: the first row's number, how many
+/// rows there are, a bit for each that has ties, and so many bytes of memory as `more` says.
+template <class T, class F>
+void for_each_lane_group(HostCall& call, const RowAxis& axis, Direction direction, std::size_t more, F&& use) {
+  using Rows = LaneRows<T>;
+  if (axis.length == 0) return;
+  const LaneShares<T> shares(axis, more);
+  const std::int64_t rows = shares.rows, groups = shares.groups, parts = shares.parts;
+  char* const memory = shares.memory(call);
+  const auto run_group = [&](std::int64_t group, typename Rows::Vector* keys) {
+    const std::int64_t first = group * Rows::count, used = std::min<std::int64_t>(Rows::count, rows - first);
+    Rows view{{}, axis.length, axis.stride, false, direction};
+    for (int lane = 0; lane < Rows::count; ++lane)
+      view.rows[lane] = call.in[0].as<T>() + axis.offset_of(first + std::min<std::int64_t>(lane, used - 1));
+    view.are_adjacent = used == Rows::count && axis.stride > 1 && first % axis.stride + Rows::count <= axis.stride;
+    const unsigned tied = view.load(keys);
+    LaneSort<ValueKey<T>>::sort(keys, Rows::padded(axis.length));
+    use(view, keys, tied, first, static_cast<int>(used), reinterpret_cast<char*>(keys) + shares.keys);
+  };
+  const double nanoseconds = 2.0 * Rows::count * static_cast<double>(axis.length) + 100;
+  parallel_for(parts, nanoseconds * static_cast<double>(groups) / static_cast<double>(parts),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t part = begin; part < end; ++part)
+                   for (std::int64_t group = groups * part / parts; group < groups * (part + 1) / parts; ++group)
+                     run_group(group, reinterpret_cast<typename Rows::Vector*>(memory + shares.piece * as_index(part)));
+               });
+}
+template <class T>
+void sort_lane_rows(HostCall& call, const RowAxis& axis, Direction direction) {
+  for_each_lane_group<T>(call, axis, direction, 0,
+                         [&](const LaneRows<T>& rows, const typename LaneRows<T>::Vector* keys, unsigned tied,
+                             std::int64_t first, int used, void*) {
+                           T* results[LaneRows<T>::count] = {};
+                           for (int lane = 0; lane < used; ++lane)
+                             results[lane] = call.out[0].as<T>() + axis.offset_of(first + lane);
+                           rows.store(keys, results, used);
+                           for (int lane = 0; lane < used; ++lane)
+                             if ((tied >> lane & 1u) != 0)
+                               restore_ties(rows.rows[lane], results[lane], axis.length, axis.stride);
+                         });
+}
+#endif
+
+/// Sorts values alone, if that is quicker than by way of positions.
+template <class T>
+bool sort_values(HostCall& call, const RowAxis& axis, Direction direction) {
+#ifndef SINTER_NO_X86
+  if (has_lane_rows(axis)) {
+    sort_lane_rows<T>(call, axis, direction);
+    return true;
+  }
+#endif
+  if (sizeof(T) != 4 || axis.length <= comparison_length) return false;
+  if constexpr (sizeof(T) == 4) {
+    const std::size_t half = (as_index(axis.length) * sizeof(std::uint32_t) + 63) / 64 * 64;
+    for_each_row(call, axis, 2 * half, sorting_nanoseconds(axis.length), [&](const RowPlace& place) {
+      auto* keys = static_cast<std::uint32_t*>(place.memory);
+      const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride, direction};
+      sort_long_row(row, call.out[0].as<T>() + place.offset, keys, keys + half / sizeof(std::uint32_t), place.threads);
+    });
+  }
+  return true;
+}
 
 template <class T>
 void run_sort(HostCall& call) {
   const RowAxis axis(call, call.in[0].shape);
   const Direction direction = call.attrs[ops::Sort::descending] ? Direction::descending : Direction::ascending;
   const auto part = call.attrs[ops::Sort::part];
+  if constexpr (has_value_keys<T>)
+    if (part == ops::OrderedPart::values && sort_values<T>(call, axis, direction)) return;
   for_each_row(call, axis, sort_bytes(axis), sorting_nanoseconds(axis.length), [&](const RowPlace& place) {
     auto* entries = static_cast<Packed*>(place.memory);
     const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride, direction};
@@ -185,6 +284,54 @@ std::int64_t position_of_statistic(const RowView<T>& row, ops::OrderStatisticKin
   return position_of_rank(row, rank, static_cast<RowEntry<T>*>(memory));
 }
 
+/// The value of a median, or of a rank, of a sorted row; `at(i)` is its element i.
+template <class At>
+auto value_of_statistic(At&& at, std::int64_t length, ops::OrderStatisticKind kind, std::int64_t rank) {
+  using Kind = ops::OrderStatisticKind;
+  if (kind == Kind::rank) return at(rank);
+  std::int64_t numbers = length;
+  while (numbers > 0 && is_not_a_number(at(numbers - 1))) --numbers;
+  return at(numbers == 0 || (kind == Kind::median && numbers < length) ? length - 1 : (numbers - 1) / 2);
+}
+/// Values alone, if that is quicker than by way of positions.
+template <class T>
+bool find_values(HostCall& call, const RowAxis& axis, ops::OrderStatisticKind kind, std::int64_t rank) {
+  if (kind == ops::OrderStatisticKind::mode) return false;
+  T* out = call.out[0].as<T>();
+  const auto of_tied = [&](const T* first, void* memory) {
+    const RowView<T> row{first, axis.length, axis.stride};
+    return row.at(position_of_statistic(row, kind, rank, memory));
+  };
+#ifndef SINTER_NO_X86
+  if (has_lane_rows(axis)) {
+    using Rows = LaneRows<T>;
+    const auto use = [&](const Rows& rows, const typename Rows::Vector* keys, unsigned tied, std::int64_t first,
+                         int used, void* entries) {
+      for (int lane = 0; lane < used; ++lane)
+        if ((tied >> lane & 1u) == 0)
+          out[first + lane] =
+              value_of_statistic([&](std::int64_t i) { return rows.element(keys, i, lane); }, axis.length, kind, rank);
+      for (int lane = 0; lane < used; ++lane)
+        if ((tied >> lane & 1u) != 0) out[first + lane] = of_tied(rows.rows[lane], entries);
+    };
+    for_each_lane_group<T>(call, axis, Direction::ascending, as_index(axis.length) * sizeof(RowEntry<T>), use);
+    return true;
+  }
+#endif
+  if (sizeof(T) != 4 || axis.length <= comparison_length) return false;
+  if constexpr (sizeof(T) == 4)
+    for_each_row(call, axis, as_index(axis.length) * sizeof(RowEntry<T>), 3.0 * static_cast<double>(axis.length) + 20,
+                 [&](const RowPlace& place) {
+                   const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride};
+                   T& result = out[axis.place_in(place, 1)];
+                   if (row_has_ties(row)) result = of_tied(row.first, place.memory);
+                   else
+                     result = element_of_rank(row, kind == ops::OrderStatisticKind::rank ? rank : (axis.length - 1) / 2,
+                                              static_cast<std::uint32_t*>(place.memory));
+                 });
+  return true;
+}
+
 template <class T>
 std::size_t order_statistic_bytes(const RowAxis& axis) {
   return as_index(axis.length) * std::max(sizeof(RowEntry<T>), 2 * sizeof(Packed));
@@ -201,6 +348,8 @@ void run_order_statistic(HostCall& call) {
                      "element " + std::to_string(rank) + " of " + std::to_string(axis.length) + " is asked for",
                      call.where);
   const auto part = call.attrs[Op::part];
+  if constexpr (has_value_keys<T>)
+    if (part == ops::OrderedPart::values && find_values<T>(call, axis, kind, rank)) return;
   const double nanoseconds = 4.0 * static_cast<double>(axis.length) + 20;
   for_each_row(call, axis, order_statistic_bytes<T>(axis), nanoseconds, [&](const RowPlace& place) {
     const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride};
@@ -254,6 +403,10 @@ SINTER_DECL void Sort::run_on_host(HostCall& call) {
 SINTER_DECL void Sort::prepare_on_host(HostCall& call) {
   const ops_detail::RowAxis axis(call, call.in[0].shape);
   ops_detail::prepare_rows(call, axis, ops_detail::sort_bytes(axis));
+#ifndef SINTER_NO_X86
+  visit_dtype(call.in[0].dtype,
+              [&](auto tag) { ops_detail::prepare_lane_groups<decltype(tag)>(call, axis, 0); });
+#endif
 }
 SINTER_DECL ValList Sort::vjp(const VjpArgs& a) { return ops_detail::ordered_vjp(a, part, kept); }
 SINTER_DECL void Sort::batch(const BatchArgs& a, BatchedList& results) { ops_detail::batch_ordered(a, part, results); }
@@ -303,7 +456,11 @@ SINTER_DECL void OrderStatistic::run_on_host(HostCall& call) {
 SINTER_DECL void OrderStatistic::prepare_on_host(HostCall& call) {
   const ops_detail::RowAxis axis(call, call.in[0].shape);
   visit_dtype(call.in[0].dtype, [&](auto tag) {
-    ops_detail::prepare_rows(call, axis, ops_detail::order_statistic_bytes<decltype(tag)>(axis));
+    using T = decltype(tag);
+    ops_detail::prepare_rows(call, axis, ops_detail::order_statistic_bytes<T>(axis));
+#ifndef SINTER_NO_X86
+    ops_detail::prepare_lane_groups<T>(call, axis, as_index(axis.length) * sizeof(ops_detail::RowEntry<T>));
+#endif
   });
 }
 SINTER_DECL ValList OrderStatistic::vjp(const VjpArgs& a) {

@@ -19,6 +19,7 @@
 #include <sinter/ops/layer_norm.hpp>
 #include <sinter/ops/leaf.hpp>
 #include <sinter/ops/linalg.hpp>
+#include <sinter/ops/ctc.hpp>
 #include <sinter/ops/loss.hpp>
 #include <sinter/ops/matmul.hpp>
 #include <sinter/ops/more_activations.hpp>

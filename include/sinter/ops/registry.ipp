@@ -34,8 +34,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Sinh, ops::Cosh, ops::Asinh, ops::Acosh, ops::Atanh, ops::Cbrt, ops::Hypot, ops::Logaddexp, ops::Logaddexp2,
     ops::Logit, ops::Xlogy, ops::Xlog1py, ops::Lerp,
     // special
-    ops::Erfc, ops::Erfcx, ops::Erfinv, ops::Ndtri, ops::Zeta, ops::Lgamma, ops::Digamma, ops::Polygamma, ops::Sinc,
-    ops::I0, ops::I0e, ops::I1, ops::I1e,
+    ops::Erfc, ops::Erfcx, ops::Erfinv, ops::Ndtr, ops::LogNdtr, ops::Ndtri, ops::Zeta, ops::Lgamma, ops::Digamma,
+    ops::Polygamma, ops::Sinc, ops::I0, ops::I0e, ops::I1, ops::I1e,
     // bits
     ops::IsNan, ops::IsInf, ops::IsFinite, ops::IsPosInf, ops::IsNegInf, ops::Signbit, ops::Copysign, ops::Nextafter,
     ops::Ldexp, ops::FrexpFraction, ops::FrexpExponent, ops::LeftShift, ops::RightShift, ops::Popcount, ops::Bitcast,
@@ -48,7 +48,7 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Clamp, ops::ClampToNumbers, ops::And, ops::Or, ops::Xor, ops::Eq, ops::Ne, ops::Lt, ops::Le, ops::Gt, ops::Ge,
     ops::Where, ops::SelectGradient,
     // elementwise on the host
-    ops::Gcd, ops::Bessel, ops::PoissonSample, ops::GammaSample,
+    ops::Gcd, ops::Bessel, ops::IncompleteGamma, ops::PoissonSample, ops::GammaSample,
     // reduction, statistics
     ops::Sum, ops::Prod, ops::Amax, ops::Amin, ops::Extent, ops::ElementCount, ops::Mean, ops::Var, ops::Any, ops::All,
     ops::Argmax, ops::Argmin,
@@ -69,8 +69,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Switch, ops::SwitchWithEffects, ops::WhileLoop, ops::WhileLoopWithEffects, ops::WhileGradient, ops::Scan,
     ops::ScanWithEffects,
     // networks
-    ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::Conv2d,
-    ops::MaxPool2d, ops::AvgPool2d, ops::WindowMax, ops::ScaledDotProductAttention>();
+    ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::CtcLoss,
+    ops::CtcGradient, ops::Conv2d, ops::MaxPool2d, ops::AvgPool2d, ops::WindowMax, ops::ScaledDotProductAttention>();
 
 }  // namespace ops_detail
 

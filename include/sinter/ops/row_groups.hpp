@@ -33,6 +33,8 @@ struct RowAxis {
   RowAxis(const HostCall& call, std::int64_t rows, std::int64_t elements) : outer(rows), length(elements) {
     check(call);
   }
+  /// Of a row's first element.
+  std::int64_t offset_of(std::int64_t row) const { return row / stride * stride * length + row % stride; }
   /// Where the row begins in a tensor whose rows have another length.
   template <class Place>
   std::int64_t place_in(const Place& place, std::int64_t other_length) const {
@@ -79,8 +81,8 @@ void for_each_row(HostCall& call, const RowAxis& axis, std::size_t bytes, double
   char* const memory = shares.memory(call);
   const auto run_part = [&](std::int64_t part) {
     for (std::int64_t row = rows * part / parts; row < rows * (part + 1) / parts; ++row)
-      run(RowPlace{row, row / axis.stride * axis.stride * axis.length + row % axis.stride,
-                   shares.is_split ? RowThreads::all : RowThreads::one, memory + shares.piece * as_index(part)});
+      run(RowPlace{row, axis.offset_of(row), shares.is_split ? RowThreads::all : RowThreads::one,
+                   memory + shares.piece * as_index(part)});
   };
   parallel_for(parts, nanoseconds * static_cast<double>(rows) / static_cast<double>(parts),
                [&](std::int64_t first, std::int64_t last) {

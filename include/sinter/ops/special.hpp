@@ -2,6 +2,7 @@
 // special_math.hpp.
 #pragma once
 
+#include <sinter/ops/activation.hpp>
 #include <sinter/ops/special_math.hpp>
 #include <sinter/ops/val_ops.hpp>
 
@@ -23,6 +24,28 @@ struct Erfcx {
   static constexpr OpInfo info{.name = "erfcx", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::erfcx(s, x); }
   static ValList vjp(const VjpArgs& a) { return {a.dout * (2 * (a.in[0] * a.out - std::numbers::inv_sqrtpi))}; }
+};
+
+/// The distribution function of the standard normal distribution.
+struct Ndtr {
+  static constexpr OpInfo info{.name = "ndtr", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::normal_distribution(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * (apply(op_info<Gauss>, {a.in[0]}) * root_of_half_turn)}; }
+  static constexpr double root_of_half_turn = 0.39894228040143267794;  // 1 / sqrt(2 pi)
+};
+
+/// Its logarithm, also where it is no number any more.
+struct LogNdtr {
+  static constexpr OpInfo info{.name = "log_ndtr", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::log_normal_distribution(s, x); }
+  /// The density divided by the distribution; of negative x both without their fall. Each side is given numbers of its
+  /// own alone, so that its derivatives are finite elsewhere.
+  static ValList vjp(const VjpArgs& a) {
+    const Val x = a.in[0], is_low = lt(x, 0), low = where(is_low, x, 0), high = where(is_low, 0, x);
+    const Val below = 0.79788456080286535588 / apply(op_info<Erfcx>, {low * -0.70710678118654752440});
+    const Val above = apply(op_info<Gauss>, {high}) * Ndtr::root_of_half_turn / apply(op_info<Ndtr>, {high});
+    return {a.dout * where(is_low, below, above)};
+  }
 };
 
 /// The inverse of the distribution function of the standard normal distribution.

@@ -7,15 +7,27 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
-/// erfc(a) e^(a^2) for a >= 0: twice S(u) / d with b = a sqrt(2), d = 1 + b * slope and u = b / d (see
-/// coefficients.hpp).
-inline SV scaled_erfc(SB& s, SV a) {
+/// S(u) with d = 1 + b * slope and u = b / d (see coefficients.hpp), and d: Phi(-b) e^(b^2/2) is their quotient, b >= 0.
+struct NormalTail {
+  SV sum, divisor;
+};
+inline NormalTail scaled_normal_tail(SB& s, SV b) {
   namespace f = coefficients_f32;
   namespace d = coefficients_f64;
-  const SV b = times(s, a, 1.41421356237309504880), divisor = s.fma(b, s.imm(of(a, 0.25, 1.0 / 6), a), s.imm(1, a));
-  const SV u = plus(s, s.div(b, divisor), -of(a, 2.0, 3.5));
-  const SV tail = horner(s, of(a, Coefficients(f::normal_tail), Coefficients(d::normal_tail)), u);
-  return s.div(s.add(tail, tail), divisor);
+  const SV divisor = s.fma(b, s.imm(of(b, 0.25, 1.0 / 6), b), s.imm(1, b));
+  const SV u = plus(s, s.div(b, divisor), -of(b, 2.0, 3.5));
+  return {horner(s, of(b, Coefficients(f::normal_tail), Coefficients(d::normal_tail)), u), divisor};
+}
+/// erfc(a) e^(a^2) for a >= 0.
+inline SV scaled_erfc(SB& s, SV a) {
+  const NormalTail tail = scaled_normal_tail(s, times(s, a, 1.41421356237309504880));
+  return s.div(s.add(tail.sum, tail.sum), tail.divisor);
+}
+/// Phi(-b) for b >= 0. Not by erfc: the square of a rounded b / sqrt(2) would lose digits.
+inline SV normal_tail(SB& s, SV b) {
+  const SV bounded = s.min(b, s.imm(of(b, 15.0, 39.0), b));
+  const NormalTail tail = scaled_normal_tail(s, bounded);
+  return s.mul(s.gauss(bounded), s.div(tail.sum, tail.divisor));
 }
 /// e^(-a^2): the square is rounded, and what that took off scales the result.
 inline SV gauss_of_square(SB& s, SV a) {
@@ -49,6 +61,18 @@ SINTER_DECL SV erfcx(SB& s, SV x) {
   const SV mirrored = s.sub(s.div(s.imm(2, x), gauss_of_square(s, s.min(a, s.imm(of(x, 9.5, 27.0), x)))), positive);
   const SV result =
       s.select(is_less(s, x, 0), choose(s, is_above(s, a, of(x, 9.4, 26.65)), infinite, mirrored), positive);
+  return s.select(is_nan(s, x), x, result);
+}
+
+SINTER_DECL SV normal_distribution(SB& s, SV x) {
+  const SV tail = normal_tail(s, s.abs(x));
+  const SV result = s.select(is_less(s, x, 0), tail, s.sub(s.imm(1, x), tail));
+  return s.select(is_nan(s, x), x, result);
+}
+SINTER_DECL SV log_normal_distribution(SB& s, SV x) {
+  const SV a = s.abs(x), scaled = erfcx(s, times(s, a, 0.70710678118654752440));
+  const SV low = s.sub(s.log(times(s, scaled, 0.5)), s.mul(times(s, a, 0.5), a));
+  const SV result = s.select(is_less(s, x, 0), low, log1p(s, s.neg(normal_tail(s, a))));
   return s.select(is_nan(s, x), x, result);
 }
 
@@ -191,19 +215,19 @@ SINTER_DECL SV polygamma(SB& s, SV x, int order) {
   static constexpr double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
   const int power = order + 1;
   const SV one = s.imm(1, x);
-  const auto raised = [&](SV base) {
+  const auto raised = [&](SV base, int exponent) {
     SV product = base;
-    for (int i = 1; i < power; ++i) product = s.mul(product, base);
+    for (int i = 1; i < exponent; ++i) product = s.mul(product, base);
     return product;
   };
   SV y = x, sum = s.imm(0, x);
-  for (int i = 0; i < 12; ++i) {
-    sum = s.add(sum, raised(s.div(one, y)));
-    y = s.add(y, one);
+  for (int i = 1; i <= 12; ++i) {
+    sum = s.add(sum, raised(s.div(one, y), power));
+    y = plus(s, x, i);  // not y + 1, whose errors would add up where x is large
   }
-  const SV inverse = s.div(one, y), square = s.mul(inverse, inverse), of_y = raised(inverse);
-  // With s = n + 1: y / (s - 1) + 1/2 + sum of B_2k / (2k)! * s (s + 1) ... (s + 2k - 2) / y^(2k - 1), times y^-s.
-  SV tail = s.fma(y, s.imm(1.0 / order, x), s.imm(0.5, x)), step = inverse;
+  const SV inverse = s.div(one, y), square = s.mul(inverse, inverse), of_y = raised(inverse, order);
+  // With s = n + 1: 1 / (s - 1) + 1 / (2 y) + sum of B_2k / (2k)! * s (s + 1) ... (s + 2k - 2) / y^2k, times y^-n.
+  SV tail = s.fma(inverse, s.imm(0.5, x), s.imm(1.0 / order, x)), step = square;
   double rising = power, factorial = 2;
   for (int k = 1; k <= 7; ++k) {
     tail = s.fma(step, s.imm(bernoulli[k - 1] * rising / factorial, x), tail);
@@ -231,10 +255,11 @@ SINTER_DECL SV zeta(SB& s, SV order, SV q) {
                                             43867.0 / 5109094217170944000};  // B_2k / (2k)!
   const SV one = s.imm(1, q), is_inside = s.and_(is_above(s, q, 0), is_above(s, order, 1));
   const SV exponent = s.neg(s.select(is_inside, order, s.imm(2, q)));
-  SV y = s.select(is_inside, q, one), sum = s.imm(0, q);
-  for (int i = 0; i < 10; ++i) {
+  const SV first = s.select(is_inside, q, one);
+  SV y = first, sum = s.imm(0, q);
+  for (int i = 1; i <= 10; ++i) {
     sum = s.add(sum, s.pow(y, exponent));
-    y = s.add(y, one);
+    y = plus(s, first, i);  // not y + 1, whose errors would add up where q is large
   }
   const SV bounded = s.min(s.neg(exponent), s.imm(of(q, 100.0, 400.0), q)), inverse = s.div(one, y);
   SV rising = s.mul(bounded, inverse), tail = s.add(s.div(y, s.sub(s.neg(exponent), one)), s.imm(0.5, q));
@@ -243,7 +268,9 @@ SINTER_DECL SV zeta(SB& s, SV order, SV q) {
     const SV next = s.mul(plus(s, bounded, 2 * k + 1), inverse), after = s.mul(plus(s, bounded, 2 * k + 2), inverse);
     rising = s.mul(s.mul(rising, next), after);
   }
-  const SV inside = s.fma(s.pow(y, exponent), tail, sum);
+  // y^-order may underflow where its product with the tail does not: half of the exponent at a time.
+  const SV half = s.pow(y, times(s, exponent, 0.5)), near = s.fma(s.mul(half, tail), half, sum);
+  const SV inside = choose(s, is_equal(s, q, infinite), 0, near);
   const SV is_pole = s.or_(is_equal(s, order, 1), s.and_(is_above(s, order, 1), is_equal(s, q, 0)));
   return s.select(is_inside, inside, choose(s, is_pole, infinite, s.imm(undefined, q)));
 }

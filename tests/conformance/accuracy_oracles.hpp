@@ -1,0 +1,288 @@
+// What elementwise functions are, in a precision of which the one that is measured is a small part: double for f32, long
+// double or (ACCURACY_QUAD, for tools/accuracy) __float128 for f64. Series, recurrences and Newton's method, written for
+// this; nothing of the library. Not for arguments that are NaN.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#ifdef ACCURACY_QUAD
+#include <quadmath.h>
+#define ORACLE_QUAD_FUNCTION(name) \
+  inline Quad name(Quad x) { return name##q(x); }
+#else
+#define ORACLE_QUAD_FUNCTION(name)
+#endif
+
+namespace accuracy {
+
+#ifdef ACCURACY_QUAD
+using Quad = __float128;
+inline Quad pow(Quad x, Quad y) { return powq(x, y); }
+inline Quad hypot(Quad x, Quad y) { return hypotq(x, y); }
+inline Quad atan2(Quad x, Quad y) { return atan2q(x, y); }
+inline Quad fmod(Quad x, Quad y) { return fmodq(x, y); }
+inline Quad abs(Quad x) { return fabsq(x); }
+inline Quad bessel_j(int n, Quad x) { return n == 0 ? j0q(x) : j1q(x); }
+inline Quad bessel_y(int n, Quad x) { return n == 0 ? y0q(x) : y1q(x); }
+// The C library has them in long double beyond the standard.
+inline long double bessel_j(int n, long double x) { return n == 0 ? ::j0l(x) : ::j1l(x); }
+inline long double bessel_y(int n, long double x) { return n == 0 ? ::y0l(x) : ::y1l(x); }
+inline double bessel_j(int n, double x) { return static_cast<double>(bessel_j(n, static_cast<long double>(x))); }
+inline double bessel_y(int n, double x) { return static_cast<double>(bessel_y(n, static_cast<long double>(x))); }
+#endif
+
+#define ORACLE_FUNCTION(name)                                     \
+  inline double name(double x) { return std::name(x); }           \
+  inline long double name(long double x) { return std::name(x); } \
+  ORACLE_QUAD_FUNCTION(name)
+ORACLE_FUNCTION(exp)
+ORACLE_FUNCTION(exp2)
+ORACLE_FUNCTION(expm1)
+ORACLE_FUNCTION(log)
+ORACLE_FUNCTION(log1p)
+ORACLE_FUNCTION(log2)
+ORACLE_FUNCTION(log10)
+ORACLE_FUNCTION(sqrt)
+ORACLE_FUNCTION(cbrt)
+ORACLE_FUNCTION(sin)
+ORACLE_FUNCTION(cos)
+ORACLE_FUNCTION(tan)
+ORACLE_FUNCTION(asin)
+ORACLE_FUNCTION(acos)
+ORACLE_FUNCTION(atan)
+ORACLE_FUNCTION(sinh)
+ORACLE_FUNCTION(cosh)
+ORACLE_FUNCTION(tanh)
+ORACLE_FUNCTION(asinh)
+ORACLE_FUNCTION(acosh)
+ORACLE_FUNCTION(atanh)
+ORACLE_FUNCTION(erf)
+ORACLE_FUNCTION(erfc)
+ORACLE_FUNCTION(floor)
+ORACLE_FUNCTION(round)
+ORACLE_FUNCTION(lgamma)
+#undef ORACLE_FUNCTION
+#undef ORACLE_QUAD_FUNCTION
+inline double abs(double x) { return std::abs(x); }
+inline long double abs(long double x) { return std::abs(x); }
+inline double pow(double x, double y) { return std::pow(x, y); }
+inline long double pow(long double x, long double y) { return std::pow(x, y); }
+inline double hypot(double x, double y) { return std::hypot(x, y); }
+inline long double hypot(long double x, long double y) { return std::hypot(x, y); }
+inline double atan2(double y, double x) { return std::atan2(y, x); }
+inline long double atan2(long double y, long double x) { return std::atan2(y, x); }
+inline double fmod(double x, double y) { return std::fmod(x, y); }
+inline long double fmod(long double x, long double y) { return std::fmod(x, y); }
+
+/// Constants as sums: three doubles hold what __float128 does.
+template <class R>
+inline const R pi = R(0x1.921fb54442d18p+1) + R(0x1.1a62633145c07p-53) + R(-0x1.f1976b7ed8fbcp-109);
+template <class R>
+inline const R euler = R(0x1.2788cfc6fb619p-1) + R(-0x1.6cb90701fbfabp-58) + R(-0x1.34a95e3133c51p-112);
+template <class R>
+R infinite() {
+  return static_cast<R>(std::numeric_limits<double>::infinity());
+}
+template <class R>
+R undefined() {
+  return static_cast<R>(std::numeric_limits<double>::quiet_NaN());
+}
+/// Bits of the significand.
+template <class R>
+inline constexpr int bits = std::is_same_v<R, double>                          ? 53
+                            : sizeof(R) < 16 || std::is_same_v<R, long double> ? 64
+                                                                               : 113;
+template <class R>
+R tiny() {
+  return R(bits<R> == 53 ? 1e-18 : bits<R> == 64 ? 1e-21 : 1e-36);
+}
+
+// ---- activations ----------------------------------------------------------------------------------------------------
+
+template <class R>
+R sigmoid(R x) {
+  return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
+}
+template <class R>
+R softplus(R x) {
+  return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+}
+template <class R>
+R mish(R x) {
+  return x > 60 ? x : x * tanh(softplus(x));
+}
+template <class R>
+R logit(R x) {
+  return x < R(0.25) ? log(x) - log1p(-x) : log1p((2 * x - 1) / (1 - x));
+}
+template <class R>
+R logaddexp(R a, R b) {
+  const R high = a > b ? a : b;
+  return a == b ? a + log(R(2)) : high + log1p(exp(-abs(a - b)));
+}
+
+// ---- the normal distribution ----------------------------------------------------------------------------------------
+
+/// e^(x^2) erfc(x); far out its asymptotic series.
+template <class R>
+R erfcx(R x) {
+  if (x < (bits<R> == 53 ? 7 : bits<R> == 64 ? 9 : 60)) return exp(x * x) * erfc(x);
+  R sum = 1, term = 1;
+  for (int k = 1; k < 40; ++k) {
+    const R next = term * -R(2 * k - 1) / (2 * x * x);
+    if (abs(next) >= abs(term)) break;
+    sum += term = next;
+  }
+  return sum / (x * sqrt(pi<R>));
+}
+template <class R>
+R ndtr(R x) {
+  return erfc(-x * sqrt(R(0.5))) / 2;
+}
+template <class R>
+R log_ndtr(R x) {
+  return x < -1 ? log(erfcx(-x * sqrt(R(0.5))) / 2) - x * x / 2 : log1p(-ndtr(-x));
+}
+/// Newton's steps from `start`, which is near: each squares its error.
+template <class R>
+R erfinv(R x, R start) {
+  if (abs(x) > 1) return undefined<R>();
+  if (abs(x) == 1) return x * infinite<R>();
+  R y = start;
+  for (int step = 0; step < 2; ++step) {
+    const R above = x > 0.5 ? (1 - x) - erfc(y) : x < -0.5 ? erfc(-y) - (1 + x) : erf(y) - x;
+    y -= above * exp(y * y) * sqrt(pi<R>) / 2;
+  }
+  return y;
+}
+template <class R>
+R ndtri(R p, R start) {
+  if (!(p >= 0 && p <= 1)) return undefined<R>();
+  if (p == 0 || p == 1) return p == 0 ? -infinite<R>() : infinite<R>();
+  R y = start;
+  for (int step = 0; step < 2; ++step) {
+    const R above = p < 0.5 ? ndtr(y) - p : (1 - p) - ndtr(-y);
+    y -= above / (exp(-y * y / 2) / sqrt(2 * pi<R>));
+  }
+  return y;
+}
+
+// ---- gamma ----------------------------------------------------------------------------------------------------------
+
+/// B(2 k), k from 1 to 12.
+template <class R>
+R bernoulli(int k) {
+  constexpr double fractions[][2] = {{1, 6},       {-1, 30},       {1, 42},       {-1, 30},
+                                     {5, 66},      {-691, 2730},   {7, 6},        {-3617, 510},
+                                     {43867, 798}, {-174611, 330}, {854513, 138}, {-236364091, 2730}};
+  return R(fractions[k - 1][0]) / R(fractions[k - 1][1]);
+}
+/// Of positive x by the recurrence to 30, then the asymptotic series; of negative x by reflection.
+template <class R>
+R digamma(R x) {
+  if (x == 0) return std::signbit(static_cast<double>(x)) ? infinite<R>() : -infinite<R>();
+  if (x < 0) {
+    const R rest = x - round(x);
+    return rest == 0 && abs(x) >= 1 ? undefined<R>() : digamma(1 - x) - pi<R> / tan(pi<R> * rest);
+  }
+  R sum = 0;
+  for (; x < 30; x += 1) sum -= 1 / x;
+  sum += log(x) - 1 / (2 * x);
+  R power = 1;
+  for (int k = 1; k <= 12; ++k) sum -= bernoulli<R>(k) * (power /= x * x) / R(2 * k);
+  return sum;
+}
+/// Sum of (q + k)^-order over k, by Euler and Maclaurin from 30 on.
+template <class R>
+R zeta(R order, R q) {
+  if (order == 1 || (q == 0 && order > 1)) return infinite<R>();
+  if (order == infinite<R>()) return q < 1 ? infinite<R>() : q == 1 ? R(1) : R(0);
+  if (q == infinite<R>()) return order > 1 ? R(0) : undefined<R>();
+  if (!(order > 1) || q < 0) return undefined<R>();
+  R sum = 0;
+  for (int k = 0; k < 30; ++k) sum += pow(q + R(k), -order);
+  const R x = q + 30, power = pow(x, -order);
+  sum += x * power / (order - 1) + power / 2;
+  R term = order * power / x / 2;
+  for (int k = 1; k <= 12; ++k) {
+    sum += bernoulli<R>(k) * term;
+    term *= (order + R(2 * k - 1)) * (order + R(2 * k)) / (R(2 * k + 1) * R(2 * k + 2) * x * x);
+  }
+  return order > 1e4 ? sum - sum + 1 : sum;
+}
+template <class R>
+R trigamma(R x) {
+  if (x > 0) return zeta<R>(2, x);
+  if (x == -infinite<R>()) return undefined<R>();
+  const R rest = x - round(x), root = pi<R> / sin(pi<R> * rest);
+  return rest == 0 ? infinite<R>() : root * root - zeta<R>(2, 1 - x);
+}
+template <class R>
+R sinc(R x) {
+  const R whole = round(x), sign = fmod(whole, R(2)) == 0 ? 1 : -1;
+  return x == 0 ? R(1) : abs(x) == infinite<R>() ? R(0) : sign * sin(pi<R> * (x - whole)) / (pi<R> * x);
+}
+
+// ---- Bessel functions -----------------------------------------------------------------------------------------------
+
+/// Sum of (x / 2)^(2 k + n) / (k! (k + n)!).
+template <class R>
+R bessel_i_series(int n, R x) {
+  R term = n == 0 ? R(1) : x / 2, sum = term;
+  for (int k = 1; term > tiny<R>() * sum; ++k) sum += term *= x * x / 4 / (R(k) * R(k + n));
+  return sum;
+}
+/// e^-x I_n(x) for large x: (1 - (m - 1) / (8 x) + ...) / sqrt(2 pi x) with m = 4 n^2.
+template <class R>
+R bessel_i_far(int n, R x) {
+  R term = 1, sum = 1;
+  for (int k = 1; k < 60 && abs(term) > tiny<R>(); ++k)
+    sum += term *= -(R(4 * n * n) - R(2 * k - 1) * R(2 * k - 1)) / (R(8 * k) * x);
+  return sum / sqrt(2 * pi<R> * x);
+}
+template <class R>
+bool is_far(R x) {
+  return x > (bits<R> == 53 ? 25 : bits<R> == 64 ? 40 : 60);
+}
+/// e^-|x| I_n(x).
+template <class R>
+R scaled_bessel_i(int n, R x) {
+  const R a = abs(x), sign = n == 1 && x < 0 ? -1 : 1;
+  if (a == infinite<R>()) return 0;
+  return sign * (is_far(a) ? bessel_i_far(n, a) : exp(-a) * bessel_i_series(n, a));
+}
+template <class R>
+R bessel_i(int n, R x) {
+  const R a = abs(x), sign = n == 1 && x < 0 ? -1 : 1, half = exp(a / 2);
+  if (!is_far(a)) return sign * bessel_i_series(n, a);
+  return a > 1e4 ? sign * infinite<R>() : sign * bessel_i_far(n, a) * half * half;
+}
+/// e^x K_n(x): near 0 the series with logarithms, else the integral over cosh.
+template <class R>
+R scaled_bessel_k(int n, R x) {
+  if (x < 0) return undefined<R>();
+  if (x == 0 || x > 1e30) return x == 0 ? infinite<R>() : sqrt(pi<R> / (2 * x));
+  if (x < 1) {
+    R harmonic = -euler<R>, term = 1, sum = 0;
+    const R half_log = log(x / 2);
+    for (int k = 0; k < 30; ++k) {
+      const R next = harmonic + R(1) / R(k + 1);
+      sum += term * (n == 0 ? harmonic - half_log : half_log - (harmonic + next) / 2);
+      term *= x * x / 4 / (R(k + 1) * R(k + 1 + n));
+      harmonic = next;
+    }
+    return exp(x) * (n == 0 ? sum : 1 / x + x / 2 * sum);
+  }
+  const R wanted = R(bits<R> == 113 ? 0.05 : 0.1), by_size = 1 / (4 * sqrt(x)),
+          step = by_size < wanted ? by_size : wanted;
+  R sum = R(0.5), last = 1;
+  for (int i = 1; last > tiny<R>(); ++i) {
+    const R t = step * R(i), half = sinh(t / 2);
+    sum += last = exp(-2 * x * half * half) * (n == 0 ? R(1) : cosh(t));
+  }
+  return sum * step;
+}
+
+}  // namespace accuracy
