@@ -8,6 +8,8 @@
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/decompose.hpp>
 
+#include <sinter/sinter.hpp>
+
 #ifndef SINTER_NO_X86
 #include <optional>
 #include <random>
@@ -33,7 +35,8 @@ struct Problem {
     x = {draw(1, 3), channels * groups};
     weight = {outputs * groups, channels};
     for (int i = 0; i < axes; ++i) {
-      const std::int64_t taps = draw(1, 4), apart = draw(1, 2), front = draw(0, 3), back = draw(0, 3), step = draw(1, 3);
+      const std::int64_t taps = draw(1, 4), apart = draw(1, 2), front = draw(0, 3), back = draw(0, 3),
+                         step = draw(1, 3);
       const std::int64_t reach = (taps - 1) * apart + 1;
       const std::int64_t extent = std::max<std::int64_t>(1, reach - front - back) + draw(0, i + 1 == axes ? 40 : 9);
       x.push_back(extent);
@@ -58,7 +61,8 @@ struct Problem {
 
   Graph convolution() const {
     GraphBuilder builder;
-    const Value image = builder.input({dtype, Device::cpu(), x}), kernel = builder.input({dtype, Device::cpu(), weight});
+    const Value image = builder.input({dtype, Device::cpu(), x}),
+                kernel = builder.input({dtype, Device::cpu(), weight});
     const Val out = apply(op_info<ops::Convolution>, {Val{&builder, image, {}}, Val{&builder, kernel, {}}}, attrs());
     return builder.finish(std::span(&out.value, 1));
   }
@@ -67,11 +71,12 @@ struct Problem {
     GraphBuilder builder;
     Shape gradient{weight[0], x[0]};
     for (const Dim extent : positions) gradient.push_back(extent);
-    const Value image = builder.input({dtype, Device::cpu(), x}), dout = builder.input({dtype, Device::cpu(), gradient});
+    const Value image = builder.input({dtype, Device::cpu(), x}),
+                dout = builder.input({dtype, Device::cpu(), gradient});
     Attrs own = attrs();
     own.shape = weight;
-    const Val out = apply(op_info<ops::ConvolutionWeightGradient>,
-                          {Val{&builder, image, {}}, Val{&builder, dout, {}}}, std::move(own));
+    const Val out = apply(op_info<ops::ConvolutionWeightGradient>, {Val{&builder, image, {}}, Val{&builder, dout, {}}},
+                          std::move(own));
     return builder.finish(std::span(&out.value, 1));
   }
 };
@@ -172,6 +177,20 @@ TEST_CASE("gradients of convolutions are adjoint to them") {
     CHECK(found[1].data[0] == Approx(static_cast<double>(found[0].data[0])).margin(1e-9));
     CHECK(found[2].data[0] == Approx(static_cast<double>(found[0].data[0])).margin(1e-9));
     CHECK(found[3].extents == inputs[0].extents);
+  }
+}
+
+TEST_CASE("convolutions of many sizes share a plan, whose padding is symbolic") {
+  const auto gradients = [](const std::vector<Tensor>& in) {
+    return jit::grad([](const std::vector<Tensor>& x) {
+      const Tensor y = conv_transpose1d(x[0], x[1], {});  // a convolution padded by the taps less one
+      return sum(y * y);
+    })(in);
+  };
+  const auto wanted = jit::compile(gradients, {.backend = "reference"});
+  for (const int taps : {3, 4, 5, 3, 7}) {
+    const std::vector<Tensor> in{randn({2, 4, 9}), randn({4, 4, taps})}, found = gradients(in), right = wanted(in);
+    for (std::size_t i = 0; i < 2; ++i) CHECK(allclose(found[i], right[i], {.rtol = 1e-4, .atol = 1e-4}));
   }
 }
 #endif

@@ -250,7 +250,11 @@ constexpr std::string_view nodes[] = {
     "random_normal(%n, %n) {shape=[6], dtype=f64}",
     "conv2d(%p, %w) {stride=[1, 1], padding=[1, 1]}",
     "convolution(%p, %w) {stride=[1, 1], dilation=[1, 1], low=[1, 1], high=[0, 1], groups=1}",
-    "convolution_weight_gradient(%p, %p) {shape=[2, 3, 3, 3], stride=[1, 1], dilation=[1, 1], low=[1, 1], high=[0, 1]}",
+    "convolution_weight_gradient(%p, %g) {shape=[2, 2, 3, 3], stride=[1, 1], dilation=[1, 1], low=[1, 1], high=[1, 1], "
+    "groups=1}",
+    "ctc_loss(%q, %l, %i, %i) {blank=0}",
+    "ctc_gradient(%q, %l, %i, %i) {blank=0}",
+    "incomplete_gamma(%d, %d)",
     "sum_windows(%y) {axes=[0], shape=[12], sizes=[2], strides=[3]}",
     "max_pool2d(%p) {window=[2, 2], stride=[2, 2]}",
     "avg_pool2d(%p) {window=[3, 2], stride=[1, 2]}",
@@ -321,6 +325,7 @@ std::vector<std::string_view> values_of(AttrKind kind) {
               "[1, 0]",
               "[3, 4]",
               "[9, 9]",
+              "[2, 2, 3, 3]",
               "[-1, 4]",
               "[1, 2, 3, 4, 5]",
               "[281474976710656, 4]",
@@ -371,7 +376,8 @@ std::string with_attribute(std::string_view node, std::string_view name, const s
 
 std::string in_graph(const std::string& made) {
   return "graph(%x: f32[3, 4], %y: f32[4, 2], %v: f32[4], %b: bool[3, 4], %i: i64[3], %n: i64[], %p: f32[1, 2, 5, 5], "
-         "%w: f32[3, 2, 2, 2], %q: f32[2, 3, 4], %s: f32[s0], %k: i32[3], %t: f32[], %d: f64[3]) { return " +
+         "%w: f32[3, 2, 2, 2], %q: f32[2, 3, 4], %s: f32[s0], %k: i32[3], %t: f32[], %d: f64[3], "
+         "%g: f32[2, 1, 5, 5], %l: i64[3, 2]) { return " +
          made + " }";
 }
 

@@ -14,7 +14,8 @@ SAME = "another name of one that is in the table"
 READS = "gives no tensor"
 FUNCTIONS = {
     RANDOM: """rand randn rand_like randn_like uniform normal log_normal cauchy laplace exponential geometric bernoulli poisson standard_gamma
-        randint randperm multinomial dropout feature_dropout alpha_dropout""",
+        randint randperm multinomial dropout feature_dropout alpha_dropout
+        feature_alpha_dropout""",
     SAME: "left_shift right_shift swapaxes swapdims moveaxis unstack cat",
     READS: "allclose array_equal eval set_default_device manual_seed list_ops",
     "a value as it is, or a copy on another device": "to_device stop_gradient",
@@ -24,7 +25,8 @@ FUNCTIONS = {
 # Names of docs/op_coverage.md without a row of their own.
 TORCH = {
     RANDOM: """bernoulli cauchy exponential geometric log_normal multinomial normal uniform rand_like randint randn randn_like
-        nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout2d nn.functional.dropout3d randint_like""",
+        nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout2d nn.functional.dropout3d
+        nn.functional.feature_alpha_dropout randint_like""",
     "what they are without _copy, or a value as it is": """H T mH mT t t_copy transpose_copy permute_copy expand_copy squeeze_copy
         unsqueeze_copy narrow_copy unfold_copy diagonal_copy split_with_sizes_copy unbind_copy as_strided_copy alias_copy clone
         contiguous resolve_conj resolve_neg real conj conj_physical imag""",

@@ -244,3 +244,50 @@ LAYERS += [
         torch_names=[NN + "grid_sample", "grid_sampler_2d", "grid_sampler_3d"] if mode == "linear" else []) for mode in ("linear", "nearest")
 ]
 ROWS = LAYERS
+
+
+def with_indices(axes):
+    function = getattr(F, f"max_pool{axes}d")
+    return lambda x, a: function(x[0], a["size"], a["stride"] or None, a["padding"], a["dilation"], bool(a["ceil"]), True)
+
+
+def unpooled(axes):
+    function = getattr(F, f"max_unpool{axes}d")
+    return lambda x, a: function(x[0], x[1], a["size"], a["stride"] or None)
+
+
+def lp_pooled(axes):
+    function = getattr(F, f"lp_pool{axes}d")
+    return lambda x, a: function(x[0], a["p"], a["size"], a["stride"] or None)
+
+
+def fractional(axes):
+    function = getattr(F, f"fractional_max_pool{axes}d")
+    return lambda x, a: function(x[0], a["size"], a["extent"], _random_samples=x[1])
+
+
+POOLED = {1: ("2,3,9", "1,2,8"), 2: ("2,3,6,7", "1,2,5,5"), 3: ("1,2,5,4,6", "2,1,4,4,4")}
+PLACES = {1: (("1,2,3", "0 3 5 1 2 4"), ("2,1,2", "1 3 0 2")), 2: (("1,1,2,2", "5 2 8 15"), ("2,1,1,2", "0 7 3 4")),
+          3: (("1,1,1,2,1", "3 12"), ("1,2,1,1,2", "0 13 5 9"))}
+LAYERS += [
+    layer(f"max_pool{n}d_with_indices", with_indices(n), [C(f"* {s} u -3 3", size=size, stride=stride, padding=padding, dilation=dilation, ceil=ceil)
+        for s in POOLED[n] for size, stride, padding, dilation, ceil in ((2, 0, 0, 1, 0), (3, 1, 1, 1, 0), (2, 2, 1, 1, 1), (2, 1, 0, 2, 0))], "f32 f64", ulp=0,
+        first_result_slope=True, torch_names=[])
+    for n in (1, 2, 3)
+] + [
+    layer(f"max_unpool{n}d", unpooled(n), [C(f"* {s} u -3 3", f"i64 {s} v {places}", layout="c", size=2, stride=stride) for s, places in PLACES[n] for stride in (0, 3)],
+        "f32 f64", ulp=0, torch_names=[NN + f"max_unpool{n}d"], vmap=False)
+    for n in (1, 2, 3)
+] + [
+    layer(f"lp_pool{n}d", lp_pooled(n), [C(f"* {s} u 0.1 3", p=p, size=size, stride=stride) for s in POOLED[n] for p, size, stride in ((2, 2, 0), (1, 3, 1), (3, 2, 2))],
+        "f32 f64", ulp=16, torch_names=[])
+    for n in (1, 3)
+] + [
+    layer(f"fractional_max_pool{n}d", fractional(n), [C(f"* {s} u -3 3", f"*c {samples} u 0 1", size=size, extent=extent) for s, samples in cases for size, extent in ((2, 2),
+        (3, 2), (2, 3))], "f32 f64", ulp=0, torch_names=[NN + f"fractional_max_pool{n}d"], vmap=False)
+    for n, cases in ((2, (("2,3,7,8", "2,3,2"), ("1,2,6,6", "1,2,2"))), (3, (("1,2,6,5,7", "1,2,3"), ("2,1,5,5,5", "2,1,3"))))
+] + [
+    layer("interpolate smoothed", lambda x, a: F.interpolate(x[0], size=a["size"], mode="bilinear" if a["mode"] == "linear" else a["mode"], align_corners=False, antialias=True),
+        [C(f"* {s} u -3 3", mode=mode, size=size) for mode in ("linear", "bicubic") for s, size in (("1,2,9,8", [4, 3]), ("2,1,7,7", [5, 9]), ("1,1,12,5", [3, 5]),
+        ("1,2,6,6", [6, 6]))], "f32 f64", ulp=8, floor=32, torch_names=["_upsample_bilinear2d_aa"])
+]

@@ -36,6 +36,11 @@ def nll(x, a):
     return F.nll_loss(x[0], x[1].to(torch.int64), x[2] if len(x) > 2 else None, ignore_index=a["ignore"], reduction=a["reduction"])
 
 
+def ctc(x, a):
+    """Of scores: PyTorch's derivative is right for normalised logarithms only."""
+    return F.ctc_loss(torch.log_softmax(x[0], -1), x[1], x[2], x[3], a["blank"], a["reduction"], a["zero_infinity"])
+
+
 def bce(function):
     def run(x, a):
         return function(x[0], x[1], weight=x[2] if len(x) > 2 else None, reduction=a["reduction"])
@@ -81,6 +86,9 @@ ROWS = [
         "margin": 1.0, "p": 3, "eps": 1e-6, "swap": True}], ulp=16, floor=16),
     loss("multilabel_soft_margin_loss", lambda x, a: F.multilabel_soft_margin_loss(x[0], x[1], x[2] if len(x) > 2 else None, reduction=a["reduction"]), [("3,5", "3,5"), (
         "2,4", "2,4"), ("3,5", "3,5", "5")], ("u -2 2", "i 0 2", "u 0.5 2")),
+    Row("ctc_loss of scores", ctc, [C("* 7,2,5 u -3 3", f"i64 2,3 v {labels}", "i64 2 v 7 6", f"i64 2 v {lengths}", layout="c", blank=blank, reduction=how, zero_infinity=zeroed)
+        for labels, blank in (("1 2 2 4 1 3", 0), ("0 2 1 0 1 0", 4)) for lengths in ("3 2", "1 0", "2 3") for how in HOW for zeroed in (False, True)], "f32 f64", ulp=16,
+        floor=16, torch_names=[NN + "ctc_loss"], vmap=False),
     Row("multilabel_margin_loss", lambda x, a: F.multilabel_margin_loss(x[0], x[1], reduction=a["reduction"]), [C(f"* {s} u -2 2", f"i64 {s} v {labels}", layout="c",
         reduction=how) for s, labels in (("3,4", "1 0 -1 0 3 -1 2 1 -1 0 0 0"), ("2,3", "0 -1 1 2 1 0"), ("4", "2 0 -1 3")) for how in HOW], "f32 f64", ulp=8, floor=8,
         torch_names=[NN + "multilabel_margin_loss"], vmap=False),

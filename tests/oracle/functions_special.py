@@ -49,6 +49,28 @@ class Zeta(torch.autograd.Function):
         return None, slope.sum_to_size(q.shape)
 
 
+class Igamma(torch.autograd.Function):
+    """The regularised incomplete gamma function, or one minus it; by x, not by a."""
+
+    @staticmethod
+    def forward(ctx, a, x, function, sign):
+        ctx.sign = sign
+        ctx.save_for_backward(a, x)
+        return from_numpy(function, *torch.broadcast_tensors(a, x))
+
+    @staticmethod
+    def backward(ctx, grad):
+        a, x = ctx.saved_tensors
+        slope = from_numpy(lambda a, x: np.exp(sp.xlogy(a - 1, x) - x - sp.gammaln(a)), *torch.broadcast_tensors(a, x))
+        return None, (ctx.sign * grad * slope).sum_to_size(x.shape), None, None
+
+
+def incomplete_gamma(name, function, sign):
+    shapes = [("-", "-"), ("7", "7"), ("3,5", "5"), ("2,1,4", "2,3,4"), ("0", "0"), ("33", "33"), ("3,1", "3,4")]
+    return Row(name, lambda x, a: Igamma.apply(x[0], x[1], function, sign), [C(f"*c {s} u 0.2 9", f"* {t} u 0.05 12") for s, t in shapes] + [
+        C("* 4 v 0.5 1 2 30", "* 4 v 0 0 inf 1e-3", grad=False)], "f32 f64", ulp=8, floor=2, slope_ulp=64, torch_names=[name], zeros=False)
+
+
 POLYNOMIALS = {"chebyshev_t": torch.special.chebyshev_polynomial_t, "chebyshev_u": torch.special.chebyshev_polynomial_u,
                "chebyshev_v": torch.special.chebyshev_polynomial_v, "chebyshev_w": torch.special.chebyshev_polynomial_w,
                "shifted_chebyshev_t": torch.special.shifted_chebyshev_polynomial_t,
@@ -98,7 +120,8 @@ check_polynomials()
 K = {"low": 0.05, "high": 9}
 ROWS = [
     special("erfcx", sp.erfcx, -3, 9, lambda x: 2 * x * sp.erfcx(x) - 2 / math.sqrt(math.pi), wide=(-9, 60), ulp=6, slope_floor=64),
-    special("log_ndtr", sp.log_ndtr, -6, 4, lambda x: np.exp(-x * x / 2 - sp.log_ndtr(x)) / SQRT2PI, wide=(-60, 9), ulp=16, slope_ulp=64),
+    incomplete_gamma("igamma", sp.gammainc, 1), incomplete_gamma("igammac", sp.gammaincc, -1),
+    special("log_ndtr", sp.log_ndtr, -6, 4, lambda x: np.exp(-x * x / 2 - sp.log_ndtr(x)) / SQRT2PI, wide=(-60, 5), ulp=16, slope_ulp=64),
     special("ndtri", sp.ndtri, 0.001, 0.999, lambda p: SQRT2PI * np.exp(sp.ndtri(p) ** 2 / 2), ulp=6, slope_ulp=32),
     Row("zeta", lambda x, a: Zeta.apply(x[0], x[1]), [C(f"*c {s} u 1.1 9", f"* {t} u 0.1 9") for s, t in (("7", "7"), ("3,5", "5"), ("-", "4"), ("2,1", "1,3"), (
         "0", "1"))] + [C("*c 6 v 1 0.5 2 3 1.5 60", "* 6 v 1 1 0.25 100 1e4 2", grad=False)], "f32 f64", ulp=8, slope_ulp=64, torch_names=["special.zeta"]),

@@ -35,6 +35,15 @@ MaxPoolOptions<N> max_options(const Args& a) {
           .ceil_mode = a.at.is("ceil")};
 }
 template <int N>
+MaxUnpoolOptions<N> unpool_options(const Args& a) {
+  return {.size = a.at.whole("size"), .stride = a.at.whole("stride")};
+}
+template <int N>
+FractionalMaxPoolOptions<N> fractional_options(const Args& a) {
+  return {.size = a.at.whole("size"), .extent = a.at.whole("extent")};
+}
+Tensors both(const Ordered& found) { return {found.values, found.indices}; }
+template <int N>
 AvgPoolOptions<N> avg_options(const Args& a) {
   return {.size = a.at.whole("size"),
           .stride = a.at.whole("stride"),
@@ -73,6 +82,11 @@ Tensor interpolated(const Args& a) {
                                     : mode == "bicubic"       ? I::bicubic
                                                               : I::area,
                             .align = align(a)});
+}
+Tensor smoothed(const Args& a) {
+  return interpolate(a[0], {.size = a.at.shape("size"),
+                            .mode = a.at.word("mode") == "linear" ? Interpolation::linear : Interpolation::bicubic,
+                            .antialias = true});
 }
 Tensor sampled(const Args& a) {
   const std::string padding = a.at.word("padding");
@@ -145,6 +159,27 @@ NamedFunctions window_functions() {
       {"conv_transpose3d", [](const Args& a) -> Tensor { return conv_transpose3d(a[0], a[1], transposed_options(a)); }},
       {"max_pool1d", [](const Args& a) -> Tensor { return max_pool1d(a[0], max_options<1>(a)); }},
       {"max_pool2d", [](const Args& a) -> Tensor { return max_pool2d(a[0], max_options<2>(a)); }},
+      {"max_pool1d_with_indices",
+       [](const Args& a) -> Tensors { return both(max_pool1d_with_indices(a[0], max_options<1>(a))); }},
+      {"max_pool2d_with_indices",
+       [](const Args& a) -> Tensors { return both(max_pool2d_with_indices(a[0], max_options<2>(a))); }},
+      {"max_pool3d_with_indices",
+       [](const Args& a) -> Tensors { return both(max_pool3d_with_indices(a[0], max_options<3>(a))); }},
+      {"max_unpool1d", [](const Args& a) -> Tensor { return max_unpool1d(a[0], a[1], unpool_options<1>(a)); }},
+      {"max_unpool2d", [](const Args& a) -> Tensor { return max_unpool2d(a[0], a[1], unpool_options<2>(a)); }},
+      {"max_unpool3d", [](const Args& a) -> Tensor { return max_unpool3d(a[0], a[1], unpool_options<3>(a)); }},
+      {"fractional_max_pool2d",
+       [](const Args& a) -> Tensor { return fractional_max_pool2d(a[0], fractional_options<2>(a), a[1]); }},
+      {"fractional_max_pool3d",
+       [](const Args& a) -> Tensor { return fractional_max_pool3d(a[0], fractional_options<3>(a), a[1]); }},
+      {"lp_pool1d",
+       [](const Args& a) -> Tensor {
+         return lp_pool1d(a[0], a.at.number("p"), {.size = a.at.whole("size"), .stride = a.at.whole("stride")});
+       }},
+      {"lp_pool3d",
+       [](const Args& a) -> Tensor {
+         return lp_pool3d(a[0], a.at.number("p"), {.size = a.at.whole("size"), .stride = a.at.whole("stride")});
+       }},
       {"max_pool3d", [](const Args& a) -> Tensor { return max_pool3d(a[0], max_options<3>(a)); }},
       {"avg_pool1d", [](const Args& a) -> Tensor { return avg_pool1d(a[0], avg_options<1>(a)); }},
       {"avg_pool2d", [](const Args& a) -> Tensor { return avg_pool2d(a[0], avg_options<2>(a)); }},
@@ -171,6 +206,7 @@ NamedFunctions image_functions() {
       {"interpolate linear", interpolated},
       {"interpolate bicubic", interpolated},
       {"interpolate area", interpolated},
+      {"interpolate smoothed", smoothed},
       {"grid_sample linear", sampled},
       {"grid_sample nearest", sampled},
   };

@@ -93,6 +93,12 @@ NamedFunctions class_functions() {
        [](const Args& a) -> Tensor {
          return multilabel_soft_margin_loss(a[0], a[1], {.weight = given(a, 2), .reduction = how(a)});
        }},
+      {"ctc_loss of scores",
+       [](const Args& a) -> Tensor {
+         return ctc_loss(
+             log_softmax(a[0], -1), a[1], a[2], a[3],
+             {.blank = a.at.whole("blank"), .reduction = how(a), .zero_infinity = a.at.is("zero_infinity")});
+       }},
       {"multilabel_margin_loss", [](const Args& a) -> Tensor { return multilabel_margin_loss(a[0], a[1], how(a)); }},
       {"multi_margin_loss",
        [](const Args& a) -> Tensor {

@@ -29,6 +29,8 @@ Polynomial family(const Args& a) {
 NamedFunctions scalar_functions() {
   return {
       {"erfcx", [](const Args& a) -> Tensor { return erfcx(a[0]); }},
+      {"igamma", [](const Args& a) -> Tensor { return igamma(stop_gradient(a[0]), a[1]); }},
+      {"igammac", [](const Args& a) -> Tensor { return igammac(stop_gradient(a[0]), a[1]); }},
       {"log_ndtr", [](const Args& a) -> Tensor { return log_ndtr(a[0]); }},
       {"ndtri", [](const Args& a) -> Tensor { return ndtri(a[0]); }},
       {"zeta", [](const Args& a) -> Tensor { return zeta(a[0], a[1]); }},

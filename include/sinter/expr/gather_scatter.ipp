@@ -177,9 +177,10 @@ SINTER_DECL Tensor scatter_reduce(const In& x, int axis, const In& index, const 
     base = scattered(base, In(Tensor(expr_detail::neutral_like(base, {}, combine, x.where)), x.where), Combine::none);
   const Tensor out = scattered(base, src, combine);
   if (reduction != ScatterReduction::mean) return out;
-  Tensor count = ones(base.shape(), {.dtype = DType::i64, .device = base.device()}, x.where);
-  if (!options.include_self) count = scattered(count, In(0, x.where), Combine::none);
-  return expr_detail::divided(out, scattered(count, In(1, x.where), Combine::add), x.where);
+  const TensorOptions counts{.dtype = DType::i64, .device = base.device()};
+  Tensor count = ones(base.shape(), counts, x.where);
+  if (!options.include_self) count = scattered(count, In(zeros({}, counts, x.where), x.where), Combine::none);
+  return expr_detail::divided(out, scattered(count, In(ones({}, counts, x.where), x.where), Combine::add), x.where);
 }
 
 SINTER_DECL Tensor index_add(const In& x, int axis, const In& indices, const In& source, const Scalar& alpha) {

@@ -163,8 +163,11 @@ SINTER_DECL ValList Conv2d::vjp(const VjpArgs& a) {
     using Gradient = ConvolutionWeightGradient;
     const Shape border{conv.padding[0], conv.padding[1]};
     dweight = apply(op_info<Gradient>, {x, permute(a.dout, {1, 0, 2, 3})},
-                    Attrs{.shape = shape}.with(Gradient::stride, a.attrs[stride]).with(Gradient::dilation, {1, 1})
-                        .with(Gradient::low, border).with(Gradient::high, border));
+                    Attrs{.shape = shape}
+                        .with(Gradient::stride, a.attrs[stride])
+                        .with(Gradient::dilation, {1, 1})
+                        .with(Gradient::low, border)
+                        .with(Gradient::high, border));
   }
   return {dx, dweight};
 }

@@ -190,6 +190,9 @@ inline Val convolution_image_gradient(Val dout, Val weight, const Shape& image, 
   return slice(whole, crop_starts, crop_ends, IntVector(as_index(image.rank()), 1));
 }
 
+/// Extents that are known and not the same.
+inline bool differs(Dim a, Dim b) { return a.is_static() && b.is_static() && a.value() != b.value(); }
+
 /// Sums over the positions of each channel.
 inline Val depthwise_weight_gradient(Val x, Val dout, const Shape& weight, const Attrs& attrs) {
   const Val seen = convolution_windows(x, weight, attrs);  // [n, c, positions..., taps...]
@@ -223,11 +226,19 @@ SINTER_DECL ValList Convolution::vjp(const VjpArgs& a) {
 }
 
 SINTER_DECL Type ConvolutionWeightGradient::infer(const InferArgs& args) {
+  ops_detail::require_count(args, 2, 2);
   ops_detail::require_floating(args);
   ops_detail::require_same_dtype(args);
   const Shape &x = args.in[0].shape, &dout = args.in[1].shape, &weight = args.attrs.shape;
-  ensure(x.rank() >= 3 && dout.rank() == x.rank() && weight.rank() == x.rank(),
-         "convolution_weight_gradient: x, gradient and weight have other ranks");
+  const Type convolved[] = {args.in[0], Type{args.in[0].dtype, args.in[0].device, weight}};
+  const Shape out = Convolution::infer({convolved, args.attrs, args.op, args.where}).shape;
+  bool fits = dout.rank() == x.rank() && !ops_detail::differs(dout[0], out[1]) && !ops_detail::differs(dout[1], out[0]);
+  for (int i = 2; fits && i < x.rank(); ++i) fits = !ops_detail::differs(dout[i], out[i]);
+  if (!fits)
+    throw ShapeError(args.op,
+                     "the gradient is " + dout.text() + ", the convolution of " + x.text() + " by " + weight.text() +
+                         " is " + out.text(),
+                     args.where, "the gradient has the channels in front");
   return ops_detail::with_shape(args, weight);
 }
 

@@ -404,8 +404,7 @@ SINTER_DECL void Sort::prepare_on_host(HostCall& call) {
   const ops_detail::RowAxis axis(call, call.in[0].shape);
   ops_detail::prepare_rows(call, axis, ops_detail::sort_bytes(axis));
 #ifndef SINTER_NO_X86
-  visit_dtype(call.in[0].dtype,
-              [&](auto tag) { ops_detail::prepare_lane_groups<decltype(tag)>(call, axis, 0); });
+  visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::prepare_lane_groups<decltype(tag)>(call, axis, 0); });
 #endif
 }
 SINTER_DECL ValList Sort::vjp(const VjpArgs& a) { return ops_detail::ordered_vjp(a, part, kept); }

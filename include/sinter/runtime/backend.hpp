@@ -75,8 +75,8 @@ class Executable {
   virtual std::string listing() const { return {}; }
 };
 
-/// An operation that a back end computes whole, for operands of these types (extents known): the operation's operands,
-/// row-major without gaps, then its results. Null: it does not after all.
+/// An operation that a back end computes whole, for operands of these types (extents are known, in the attributes too):
+/// the operation's operands, row-major without gaps, then its results. Null: it does not after all.
 using Intrinsic = std::unique_ptr<Launch> (*)(const Attrs& attrs, std::span<const Type> types);
 
 /// Makes kernels run. Its functions may be called by several threads at once.

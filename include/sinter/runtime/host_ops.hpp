@@ -17,7 +17,7 @@ class Plan;
 
 struct HostOp {
   void (*run)(HostCall& call) = nullptr;
-  Intrinsic intrinsic = nullptr;  // then it has no `run`
+  Intrinsic intrinsic = nullptr;              // then it has no `run`
   void (*prepare)(HostCall& call) = nullptr;  // or null
   SharedAttrs attrs;
   Location where;

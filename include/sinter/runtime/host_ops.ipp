@@ -17,7 +17,11 @@ namespace runtime_detail {
 class HostLaunch : public Launch, protected HostCall {
  public:
   HostLaunch(const HostOp& op, std::span<const std::int64_t> symbols)
-      : HostCall(*op.attrs, op.where), run_(op.run), prepare_(op.prepare), bodies_(op.bodies), symbols_(symbols.begin(), symbols.end()) {
+      : HostCall(*op.attrs, op.where),
+        run_(op.run),
+        prepare_(op.prepare),
+        bodies_(op.bodies),
+        symbols_(symbols.begin(), symbols.end()) {
     for (std::size_t i = 0; i < op.types.size(); ++i) {
       HostView view;
       view.dtype = op.types[i].dtype;
@@ -85,13 +89,17 @@ class HostLaunch : public Launch, protected HostCall {
 class IntrinsicLaunch final : public Launch {
  public:
   IntrinsicLaunch(const HostOp& op, std::span<const std::int64_t> symbols) : operands_(op.types.size()) {
+    const auto evaluate = [&](Shape& shape) {
+      for (int axis = 0; axis < shape.rank(); ++axis) shape.set(axis, shape[axis].evaluate(symbols));
+    };
     std::vector<Type> types = op.types;
-    for (Type& type : types)
-      for (int axis = 0; axis < type.shape.rank(); ++axis) type.shape.set(axis, type.shape[axis].evaluate(symbols));
+    for (Type& type : types) evaluate(type.shape);
+    Attrs attrs = *op.attrs;
+    for_each_shape(attrs, evaluate);
     for (std::size_t i = 0; i < op.inputs; ++i)
       offsets_.push_back(op.offsets[i].evaluate(symbols) * size_of(op.types[i].dtype));
     offsets_.resize(op.types.size());
-    launch_ = op.intrinsic(*op.attrs, types);
+    launch_ = op.intrinsic(attrs, types);
   }
   void run(void* const* operands) override {
     for (std::size_t i = 0; i < operands_.size(); ++i) operands_[i] = static_cast<char*>(operands[i]) + offsets_[i];

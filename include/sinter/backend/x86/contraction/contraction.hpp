@@ -42,8 +42,8 @@ class PanelSource {
   ~PanelSource() = default;
 };
 /// A plain contraction whose B is made by `source`, which outlives the launch. The sums have the order of all products.
-std::unique_ptr<Launch> make_product_launch(const Kernel& kernel, const BoundGeometry& geometry,
-                                            PanelSource& source, Isa isa);
+std::unique_ptr<Launch> make_product_launch(const Kernel& kernel, const BoundGeometry& geometry, PanelSource& source,
+                                            Isa isa);
 /// The default, and other register tiles.
 std::vector<Schedule> contraction_schedules(Isa isa);
 

@@ -267,8 +267,8 @@ inline void choose_packing(ContractionPlan& p, bool b_is_made, Isa isa) {
   const bool has_unit_columns = p.b.column_stride == p.element || p.n == 1;
   const bool is_large = p.n * p.k * p.element > l2_bytes() / 4 * 5,
              is_scattered = isa == Isa::avx2 && p.b.row_stride > far_apart;
-  p.packs_b = b_is_made || (p.method == ProductMethod::tiles && (!has_unit_columns || (is_large && p.m > few_rows) ||
-                                                                 (is_scattered && p.m >= many_rows)));
+  p.packs_b = b_is_made || (p.method == ProductMethod::tiles &&
+                            (!has_unit_columns || (is_large && p.m > few_rows) || (is_scattered && p.m >= many_rows)));
   p.prefetches_a = p.walk == AWalk::unit_row && p.a.column_stride > far_apart;
   p.prefetches_b = !p.packs_b && p.b.row_stride > far_apart && p.m > 1;
   p.b_is_shared = std::all_of(p.b.batch_stride.begin(), p.b.batch_stride.begin() + p.batch_axes,

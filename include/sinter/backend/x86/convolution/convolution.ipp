@@ -265,8 +265,8 @@ class WindowRows final : public PanelSource {
     for (std::int64_t k = request.k; k < request.k_end;) {
       const std::int64_t first = k % windows_.positions(),
                          count = std::min(windows_.positions() - first, request.k_end - k);
-      copy_image(request, columns + (k - request.k) * element, stride,
-                 request.from + k / windows_.positions() * image, first, count);
+      copy_image(request, columns + (k - request.k) * element, stride, request.from + k / windows_.positions() * image,
+                 first, count);
       k += count;
     }
     pack_panel(request.to, columns, rows, request.columns, request.width, element, stride, element);

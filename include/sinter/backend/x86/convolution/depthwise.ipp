@@ -134,8 +134,7 @@ class DepthwiseLaunch final : public Launch {
 
   void run(void* const* operands) override {
     const ConvolutionNumbers& n = plan_.n;
-    const std::int64_t positions = ConvolutionNumbers::product(n.positions),
-                       taps = ConvolutionNumbers::product(n.taps);
+    const std::int64_t positions = ConvolutionNumbers::product(n.positions), taps = ConvolutionNumbers::product(n.taps);
     if (positions == 0) return;
     const double cost = 0.05 * static_cast<double>(positions * taps * n.outputs) +
                         0.3 * static_cast<double>(ConvolutionNumbers::product(n.extent));
