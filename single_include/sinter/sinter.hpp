@@ -381,6 +381,18 @@ void release_pooled(void* block, std::size_t bytes) noexcept {
                    : release_pooled<Bytes * 4>(block, bytes);
 }
 
+/// Fills the thread's pools with what a few calls inside each other take, so that no first one asks the system.
+template <std::size_t Bytes = 256>
+void prepare_pools() {
+  if constexpr (Bytes <= (std::size_t{64} << 10)) {
+    constexpr std::size_t count = Bytes <= 1024 ? 8 : Bytes <= 4096 ? 4 : 1;
+    void* blocks[count];
+    for (void*& block : blocks) block = allocate_pooled<Bytes>(Bytes);
+    prepare_pools<Bytes * 4>();
+    for (void* block : blocks) release_pooled<Bytes>(block, Bytes);
+  }
+}
+
 SINTER_NAMESPACE_END
 // ---- sinter/base/small_vector.hpp
 // Small containers: SmallVector keeps its first N elements in place, more of them in a thread-local pool's memory; only
@@ -1164,7 +1176,7 @@ class Storage : public RefCounted<Storage> {
   static Ref<Storage> allocate_listed(std::size_t bytes, Device device, tensor_detail::Maker maker);
   Storage() = default;
   void* data_ = nullptr;
-  void* block_ = nullptr;  // device memory: its allocator's handle
+  void* block_ = nullptr;  // device memory: its allocator's handle; a free block of the host: the next in its list
   std::size_t bytes_ = 0;
   const std::shared_ptr<const void>* owner_ = nullptr;  // owned; set for memory of others
   Device device_;
@@ -1259,7 +1271,10 @@ class TensorImpl : public RefCounted<TensorImpl> {
   /// Keeps the copy as long as this value, unless another thread was first. Returns the one that is kept.
   TensorImpl* keep_dense_copy(Ref<TensorImpl> copy) const;
 
-  void* data() const { return static_cast<char*>(storage->data()) + offset * size_of(type.dtype); }
+  void* data() const {
+    void* const first = storage->data();
+    return SINTER_LIKELY(offset == 0) ? first : static_cast<char*>(first) + offset * size_of(type.dtype);
+  }
   bool is_ready() const { return state.load(std::memory_order_acquire) == TensorState::ready; }
   bool is_dense() const;  // ready and row-major without gaps
 
@@ -1271,7 +1286,9 @@ class TensorImpl : public RefCounted<TensorImpl> {
   static void destroy(TensorImpl* impl) noexcept;
 
  private:
-  TensorImpl() = default;
+  explicit TensorImpl(const Type& its_type) : type(its_type) {}
+  TensorImpl(const Type& its_type, Ref<Storage> its_storage, std::int64_t its_offset, const Strides& its_strides)
+      : type(its_type), storage(std::move(its_storage)), offset(its_offset), strides(its_strides) {}
   ~TensorImpl() = default;
   /// What few values have. Made once, by whichever thread comes first.
   struct Extras {
@@ -2303,6 +2320,8 @@ Tensor dropout(const In& x, const Scalar& p = 0.5);
 Tensor feature_dropout(const In& x, const Scalar& p = 0.5);
 /// Keeps mean 0 and variance 1 of selu's values: dropped elements get its lower bound. Klambauer et al. 2017.
 Tensor alpha_dropout(const In& x, double p = 0.5);
+/// The same of whole features.
+Tensor feature_alpha_dropout(const In& x, double p = 0.5);
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/einsum.hpp
@@ -3412,6 +3431,19 @@ struct GaussianNllOptions {
 };
 Tensor gaussian_nll_loss(const In& x, const In& target, const In& variance, GaussianNllOptions options = {});
 
+struct CtcLossOptions {
+  std::int64_t blank = 0;                         // the class that stands for no label
+  LossReduction reduction = LossReduction::mean;  // mean: each divided by its number of labels, then their mean
+  bool zero_infinity = false;  // 0, with gradient 0, for targets that do not fit their steps; else infinity and NaN
+};
+/// Minus the logarithm of the probability of labels that are not aligned with the steps that predict them; Graves et
+/// al. 2006. log_probabilities [t, n, c] (f32 or f64; narrower ones are computed in f32), targets [n, s] or all of them
+/// one after the other in one axis, lengths [n]; or without n. The host computes it. A length that does not fit, a
+/// target that is the blank or no class: IndexError when it runs. The derivative is that by log_probabilities; a
+/// second one is a UserError.
+Tensor ctc_loss(const In& log_probabilities, const In& targets, const In& input_lengths, const In& target_lengths,
+                CtcLossOptions options = {});
+
 // Of scores and labels of 1 and -1.
 Tensor hinge_embedding_loss(const In& x, const In& label, double margin = 1,
                             LossReduction reduction = LossReduction::mean);
@@ -3740,6 +3772,7 @@ struct InterpolateOptions {
   std::vector<double> scale = {};  // factors: extents are rounded down, and the places computed with them
   Interpolation mode = Interpolation::nearest;
   Align align = Align::pixel_corners;  // pixel_centres is PyTorch's align_corners = true
+  bool antialias = false;              // of linear and bicubic: made smaller, all pixels that are covered count
 };
 /// x (batch, channels, 1 to 3 axes) at another size.
 Tensor interpolate(const In& x, InterpolateOptions options);
@@ -3781,6 +3814,12 @@ Tensor ndtri(const In& p);
 Tensor zeta(const In& order, const In& q);
 /// The logarithm of the multivariate gamma function of so many dimensions; x > (dimensions - 1) / 2.
 Tensor multigammaln(const In& x, int dimensions);
+
+/// The regularised incomplete gamma functions, of a >= 0 and x >= 0 (else NaN): the integral of t^(a - 1) e^-t from 0 to
+/// x (igammac: from x on), divided by gamma(a). The host computes them, in f64. Differentiable by x alone: asking for
+/// the derivative by a is a UserError.
+Tensor igamma(const In& a, const In& x);
+Tensor igammac(const In& a, const In& x);
 
 // Bessel functions of the first (j) and second (y) kind, and modified ones of the second kind (k), also times e^x. The
 // host computes them, in f64. NaN of y and k for negative x. i0, i1, i0e and i1e are in elementwise.hpp.
@@ -4880,14 +4919,35 @@ auto value_of(GradientCall& call, R& result) {
   else return std::move(result);
 }
 
-template <class F, class... A, std::size_t... Wrt>
-SINTER_COLD auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...>, const A&... args) {
-  parameters_t<F, A...> parameters{args...};  // before the trace: expressions among them belong outside
+/// How the gradient of a function of type F is compiled that is compiled itself (jit/gradient_function.hpp).
+template <class F>
+struct CompiledGradient {
+  static constexpr bool is_known = false;
+};
+
+template <class F, class Parameters, std::size_t... Wrt>
+SINTER_COLD auto traced_gradients(const F& f, Location where, std::index_sequence<Wrt...>, Parameters& parameters) {
   GradientCall call(where);
   (call.open(tree::part_of(std::get<Wrt>(parameters))), ...);
   auto result = call_held(f, parameters);
   auto value = value_of(call, result);
-  return std::pair(std::move(value), gradients_of(call.gradients(), std::get<Wrt>(parameters)...));
+  return std::pair(std::move(value), std::move(call.gradients()));
+}
+/// The value and a list of the gradients of all floating leaves of the parameters Wrt.
+template <class F, class Parameters, std::size_t... Wrt>
+auto value_and_gradient_list(const F& f, Location where, std::index_sequence<Wrt...> wrt, Parameters& parameters) {
+  if constexpr (CompiledGradient<F>::is_known) {
+    if (current_trace() == nullptr)
+      return std::apply(
+          [&](const auto&... each) { return CompiledGradient<F>::value_and_list(f, where, wrt, each...); }, parameters);
+  }
+  return traced_gradients(f, where, wrt, parameters);
+}
+template <class F, class... A, std::size_t... Wrt>
+SINTER_COLD auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...> wrt, const A&... args) {
+  parameters_t<F, A...> parameters{args...};  // before the trace: expressions among them belong outside
+  auto [value, gradients] = value_and_gradient_list(f, where, wrt, parameters);
+  return std::pair(std::move(value), gradients_of(gradients, std::get<Wrt>(parameters)...));
 }
 
 /// Puts a placeholder in the place of argument `number` of a tuple.
@@ -4915,6 +4975,12 @@ void replace_argument(TransformTrace& trace, Parameters& parameters, std::size_t
 template <class F, class... A>
 auto value_and_listed_gradients(const F& f, Location where, const ArgumentNumbers& wrt, const A&... args) {
   parameters_t<F, A...> parameters{args...};  // before the trace: expressions among them belong outside
+  if constexpr (CompiledGradient<F>::is_known) {
+    if (current_trace() == nullptr)
+      return std::apply(
+          [&](const auto&... each) { return CompiledGradient<F>::value_and_listed(f, where, wrt, each...); },
+          parameters);
+  }
   GradientCall call(where);
   for (std::size_t number : checked_numbers(wrt, sizeof...(A), where))
     replace_argument(call.trace(), parameters, number, where);
@@ -6155,8 +6221,9 @@ struct NumberPerAxis {
   std::array<std::int64_t, as_index(N)> values{};
 
   template <std::convertible_to<std::int64_t>... Numbers>
-    requires(sizeof...(Numbers) == 1 || sizeof...(Numbers) == as_index(N))
-  constexpr NumberPerAxis(Numbers... numbers) {  // NOLINT: a number stands for all axes
+  requires(sizeof...(Numbers) == 1 ||
+           sizeof...(Numbers) ==
+               as_index(N)) constexpr NumberPerAxis(Numbers... numbers) {  // NOLINT: a number stands for all axes
     const std::array<std::int64_t, sizeof...(Numbers)> given{static_cast<std::int64_t>(numbers)...};
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = given[given.size() == 1 ? 0 : i];
   }
@@ -6181,11 +6248,52 @@ struct AvgPoolOptions {
   bool count_include_pad = true;  // padding counts in the mean
 };
 
+template <int N>
+struct LpPoolOptions {
+  NumberPerAxis<N> size = 0;    // of the window: required
+  NumberPerAxis<N> stride = 0;  // 0: the size
+  bool ceil_mode = false;       // a last window may reach beyond the end: less is added up there
+};
+
+template <int N>
+struct MaxUnpoolOptions {
+  NumberPerAxis<N> size = 0;     // of the windows that were pooled: required
+  NumberPerAxis<N> stride = 0;   // 0: the size
+  NumberPerAxis<N> padding = 0;  // at both ends
+  Shape extents = {};            // of the result's last axes; else (n - 1) * stride - 2 * padding + size
+};
+
+template <int N>
+struct FractionalMaxPoolOptions {
+  NumberPerAxis<N> size = 0;    // of the window: required
+  NumberPerAxis<N> extent = 0;  // of the result: required
+};
+
 /// The largest element of each window; x [n, c, ...]. The first of equal elements gets the gradient, and where NaN is
 /// among them, the last NaN.
 Tensor max_pool1d(const In& x, MaxPoolOptions<1> options);
 Tensor max_pool2d(const In& x, MaxPoolOptions<2> options);
 Tensor max_pool3d(const In& x, MaxPoolOptions<3> options);
+/// The same, and where each of them is (i64), counted through the axes after (n, c), as in PyTorch; the first of equal
+/// elements, and of NaN.
+Ordered max_pool1d_with_indices(const In& x, MaxPoolOptions<1> options);
+Ordered max_pool2d_with_indices(const In& x, MaxPoolOptions<2> options);
+Ordered max_pool3d_with_indices(const In& x, MaxPoolOptions<3> options);
+/// Zeros, and x [n, c, ...] at the places `indices` of each plane: what max_pool_with_indices kept. Of several for a
+/// place the last one is taken. A place outside of the plane: IndexError when it runs.
+Tensor max_unpool1d(const In& x, const In& indices, MaxUnpoolOptions<1> options);
+Tensor max_unpool2d(const In& x, const In& indices, MaxUnpoolOptions<2> options);
+Tensor max_unpool3d(const In& x, const In& indices, MaxUnpoolOptions<3> options);
+/// (sum of x^p)^(1/p) of each window; x [n, c, ...], p > 0. Where the sum is 0, so is the derivative.
+Tensor lp_pool1d(const In& x, double p, LpPoolOptions<1> options);
+Tensor lp_pool2d(const In& x, double p, LpPoolOptions<2> options);
+Tensor lp_pool3d(const In& x, double p, LpPoolOptions<3> options);
+/// The largest element of each of so many windows that lie at uneven distances (Graham 2014). `samples` [n, c, axes] in
+/// [0, 1) say where, drawn by rand() where there are none.
+Tensor fractional_max_pool2d(const In& x, FractionalMaxPoolOptions<2> options,
+                             const std::optional<Tensor>& samples = {});
+Tensor fractional_max_pool3d(const In& x, FractionalMaxPoolOptions<3> options,
+                             const std::optional<Tensor>& samples = {});
 /// The mean of each window; x [n, c, ...].
 Tensor avg_pool1d(const In& x, AvgPoolOptions<1> options);
 Tensor avg_pool2d(const In& x, AvgPoolOptions<2> options);
@@ -6571,7 +6679,9 @@ struct OpInfo {
   Val (*decompose)(const DecomposeArgs& args) = nullptr;
   void (*batch)(const BatchArgs& args, BatchedList& results) = nullptr;
   void (*run_on_host)(HostCall& call) =
-      nullptr;                               // between kernels; structured ops and effects that no kernel expresses
+      nullptr;  // between kernels; structured ops and effects that no kernel expresses
+  /// Asks for the scratch and places that run_on_host will ask for. Operands and results have shapes, but no data.
+  void (*prepare_on_host)(HostCall& call) = nullptr;
   void (*refuse)(Location where) = nullptr;  // throws: the op only stands for something until a derivative is finished
   void (*prune)(const PruneArgs& args) = nullptr;  // ops with sub-graphs
 
@@ -6740,6 +6850,1021 @@ void set_fake_device(DeviceKind kind, DeviceMemory& memory, std::span<Backend* c
 
 }  // namespace jit
 SINTER_NAMESPACE_END
+// ---- sinter/jit/call/call_section.hpp
+// What calls of compiled functions may still see is destroyed once they have ended: a call opens a section, and whoever
+// removes versions passes them to this file. A section costs a few plain stores; the other side needs a barrier
+// in all threads. Knows nothing of versions.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+/// Of one thread. `epoch` is odd while its outermost section is open.
+struct alignas(64) CallMark {
+  std::atomic<std::uint64_t> epoch{0};
+  int depth = 0;
+};
+inline CallMark*& own_call_mark() noexcept {
+  static thread_local constinit CallMark* mark = nullptr;
+  return mark;
+}
+CallMark* take_call_mark();
+}  // namespace jit_detail
+
+/// While one is open in a thread, what it finds in compiled functions stays. Sections nest; one belongs to its thread.
+class CallSection {
+ public:
+  CallSection() : mark_(jit_detail::own_call_mark()) {
+    if (SINTER_UNLIKELY(mark_ == nullptr)) mark_ = jit_detail::take_call_mark();
+    if (mark_->depth++ == 0) advance(std::memory_order_relaxed);
+    std::atomic_signal_fence(
+        std::memory_order_seq_cst);  // against the compiler; destroy_after_calls() sees to the processor
+  }
+  CallSection(const CallSection&) = delete;
+  CallSection& operator=(const CallSection&) = delete;
+  ~CallSection() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (--mark_->depth == 0) advance(std::memory_order_release);
+  }
+
+ private:
+  void advance(std::memory_order order) noexcept {
+    mark_->epoch.store(mark_->epoch.load(std::memory_order_relaxed) + 1, order);
+  }
+  jit_detail::CallMark* mark_;
+};
+
+/// Takes over what new calls no longer find; drops it when the calls that are open now have ended: at once, or when
+/// this is called again. Where the system has no barrier for all threads of a process, it is kept.
+void destroy_after_calls(std::shared_ptr<const void> what);
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/call/arguments.hpp
+// Arguments of a call, taken apart: one flat list of leaves, in the order in which the tree visitor meets them. Plain
+// data on the stack.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+enum class LeafKind : std::uint8_t { tensor, scalar, fixed, variable };
+
+/// One leaf of the arguments.
+struct ArgLeaf {
+  LeafKind kind = LeafKind::tensor;
+  DTypeClass number_kind = DTypeClass::floating;  // scalar
+  const Type* type = nullptr;                     // tensor, variable
+  const Strides* strides = nullptr;
+  void* data = nullptr;
+  TensorImpl* impl = nullptr;    // null: borrowed memory
+  VariableSlot* slot = nullptr;  // variable
+  union {
+    std::int64_t integer = 0;  // scalar, fixed
+    double number;
+  };
+};
+
+struct FinishedCall;
+
+/// The leaves of one call. While it lives, the versions that the call finds stay.
+class ArgList {
+  CallSection section_;  // first: it is the last to end
+
+ public:
+  ArgList() = default;
+  ArgList(const ArgList&) = delete;
+  ArgList& operator=(const ArgList&) = delete;
+
+  const SmallVector<ArgLeaf, 16>& leaves() const { return leaves_; }
+  /// Stands for the C++ types of arguments and result.
+  const void* types = nullptr;
+  /// What keeps the values of Variables alive that this call reads.
+  ReadSection& reading() const { return reading_; }
+
+  /// The caller donates these handles: memory that nobody else sees may become a result's, and then they become empty.
+  void donate(Tensor& x) { donated_.push_back(&x); }
+  bool has_donations() const { return !donated_.empty(); }
+  /// The donated handle that holds `value`, if that is the only argument it enters by.
+  Tensor* donated(const TensorImpl* value) const;
+
+  /// Some argument is on the tape, or a Variable that requires a gradient.
+  bool reaches_tape() const { return reaches_tape_; }
+
+  /// What tracing this call has already computed (a function that reads values).
+  mutable std::shared_ptr<FinishedCall> finished;
+
+  SINTER_ALWAYS_INLINE void tensor(const Tensor& x) { add_value(x.impl().get(), LeafKind::tensor, nullptr); }
+  void variable(const Variable& x);
+  void value(TensorImpl* x) { add_value(x, LeafKind::tensor, nullptr); }
+  void scalar(const Scalar& x) { number(x.leaf()); }
+  void number(const Leaf& x) {
+    ArgLeaf& leaf = leaves_.emplace_back();
+    leaf.kind = LeafKind::scalar;
+    leaf.number_kind = x.kind;
+    if (x.kind == DTypeClass::floating) leaf.number = x.number;
+    else leaf.integer = x.integer;
+  }
+  void floating(double value) {
+    ArgLeaf& leaf = leaves_.emplace_back();
+    leaf.kind = LeafKind::scalar;
+    leaf.number = value;
+  }
+  void fixed(std::int64_t value) {
+    ArgLeaf& leaf = leaves_.emplace_back();
+    leaf.kind = LeafKind::fixed;
+    leaf.integer = value;
+  }
+  void borrowed(const Borrowed& b) {
+    ArgLeaf& leaf = leaves_.emplace_back();
+    leaf.type = &b.type;
+    leaf.strides = &b.strides;
+    leaf.data = const_cast<void*>(b.data);
+  }
+
+ private:
+  SINTER_ALWAYS_INLINE void add_value(TensorImpl* impl, LeafKind kind, VariableSlot* slot) {
+    if (SINTER_UNLIKELY(!impl->is_ready())) make_ready(impl);
+    ArgLeaf& leaf = leaves_.emplace_back();
+    leaf.kind = kind;
+    leaf.type = &impl->type;
+    leaf.strides = &impl->strides;
+    leaf.data = impl->data();
+    leaf.impl = impl;
+    leaf.slot = slot;
+    reaches_tape_ |= impl->tape.load(std::memory_order_relaxed) != TapeState::none;
+  }
+  static void make_ready(TensorImpl* impl);
+
+  mutable ReadSection reading_;
+  bool reaches_tape_ = false;
+
+  SmallVector<ArgLeaf, 16> leaves_;
+  SmallVector<Tensor*, 8> donated_;
+};
+
+/// A Tensor or lent memory, decided at run time: the tensor arguments of jit::Function::into.
+struct Lent {
+  Lent(const Tensor& x) : value(x) {}
+  Lent(const Borrowed& b) : memory(b), is_memory(true) {}
+  template <EigenLike M>
+  Lent(const M& m) : memory(borrow(m)), is_memory(true) {}
+  Tensor value;
+  Borrowed memory;
+  bool is_memory = false;
+};
+
+/// How an argument of type A enters: what the caller's object is turned into before it is taken apart.
+template <class A>
+decltype(auto) as_argument(const A& arg) {
+  if constexpr (std::same_as<A, Borrowed>) return arg;
+  else if constexpr (EigenLike<A>) return borrow(arg);
+  else if constexpr (is_expr<A>) return Tensor(arg);
+  else return arg;
+}
+template <class A>
+using argument_t = std::remove_cvref_t<decltype(as_argument(std::declval<const A&>()))>;
+
+/// How the traced function sees an argument. `AsScalar`: C++ numbers become run-time Scalars.
+template <class A, bool AsScalar>
+using traced_t = std::conditional_t<std::same_as<argument_t<A>, Borrowed> || std::same_as<A, Lent>, Tensor,
+                                    std::conditional_t<Arithmetic<A> && AsScalar, Scalar, argument_t<A>>>;
+
+namespace jit_detail {
+
+using expr_detail::Signature;
+using expr_detail::takes_scalar;
+
+template <class P>
+consteval bool check_parameter() {
+  static_assert(!std::is_floating_point_v<std::remove_cvref_t<P>>,
+                "sinter: a float or double parameter would be frozen into the compiled function; declare it Scalar");
+  static_assert(
+      !(std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>),
+      "sinter: a compiled function takes its arguments by value or const reference; return the new value instead");
+  return true;
+}
+template <class Parameters>
+struct CheckParameters;
+template <class... P>
+struct CheckParameters<std::tuple<P...>> {
+  static constexpr bool ok = (check_parameter<P>() && ... && true);
+};
+template <class F>
+consteval bool check_function() {
+  if constexpr (Signature<F>::is_known) return CheckParameters<typename Signature<F>::Parameters>::ok;
+  return true;
+}
+
+template <class F, class I, class... A>
+struct Call;
+template <class F, std::size_t... I, class... A>
+struct Call<F, std::index_sequence<I...>, A...> {
+  static constexpr bool fits = [] {
+    if constexpr (Signature<F>::is_known) return std::tuple_size_v<typename Signature<F>::Parameters> == sizeof...(A);
+    else return true;
+  }();
+  /// A generic lambda: numbers are run-time inputs, unless it only takes them as integers.
+  static constexpr bool takes_all_scalars = [] {
+    if constexpr (Signature<F>::is_known) return false;
+    else return std::is_invocable_v<const F&, const traced_t<A, true>&...>;
+  }();
+  template <std::size_t At, class T>
+  static constexpr bool as_scalar = [] {
+    if constexpr (!Arithmetic<T>) return false;
+    else if constexpr (Signature<F>::is_known) return takes_scalar<F, At>();
+    else return takes_all_scalars || std::is_floating_point_v<T>;
+  }();
+  using Arguments = std::tuple<traced_t<A, as_scalar<I, A>>...>;
+};
+template <class F, class... A>
+using traced_arguments_t = typename Call<F, std::index_sequence_for<A...>, A...>::Arguments;
+
+/// How an argument enters a call: what its type and that of the parameter say.
+struct ArgumentType {
+  enum class Kind : std::uint8_t { tensor, tree, number, borrowed, lent };
+  Kind kind = Kind::tree;
+  bool is_donated = false;  // an rvalue: its memory may become a result's
+  // A C++ number that is a run-time input:
+  bool is_floating = false;
+  bool is_boolean = false;
+  bool is_signed = false;
+  std::uint8_t size = 0;
+  const tree::Layout* layout = nullptr;  // of the argument, if that is a tree
+  const tree::Layout* traced = nullptr;  // of what the traced function gets
+};
+/// `T`: how the traced function sees it; `A`: as it was given, for lvalues a reference.
+template <class T, class A>
+consteval ArgumentType argument_type() {
+  using Given = std::remove_cvref_t<A>;
+  using B = argument_t<Given>;
+  using Kind = ArgumentType::Kind;
+  ArgumentType type{.traced = &tree::LayoutOf<T>::value};
+  if constexpr (std::same_as<B, Borrowed>) {
+    type.kind = Kind::borrowed;
+  } else if constexpr (std::same_as<B, Lent>) {
+    type.kind = Kind::lent;
+  } else if constexpr (std::same_as<T, Scalar> && Arithmetic<B>) {
+    type.kind = Kind::number;
+    type.is_floating = std::is_floating_point_v<B>;
+    type.is_boolean = std::same_as<B, bool>;
+    type.is_signed = std::is_signed_v<B>;
+    type.size = sizeof(B);
+  } else {
+    type.kind = std::same_as<B, Tensor> ? Kind::tensor : Kind::tree;
+    type.layout = &tree::LayoutOf<B>::value;
+    type.is_donated = std::same_as<Given, B> && std::same_as<A, Given> && !Arithmetic<B>;
+  }
+  return type;
+}
+
+}  // namespace jit_detail
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/call/value_table.hpp
+// ValueTable: some values of one call, which allocates nothing for them once the thread's pool is warm. Knows nothing
+// of calls.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::jit_detail {
+
+/// Empty values in memory of the thread's pool.
+Ref<TensorImpl>* make_values(std::size_t count);
+void release_values(Ref<TensorImpl>* values, std::size_t count) noexcept;
+
+/// Values, empty at first; the first N in place. Non-copyable.
+template <std::size_t N>
+class ValueTable {
+ public:
+  ValueTable() = default;
+  explicit ValueTable(std::size_t count) { make(count); }
+  ValueTable(const ValueTable&) = delete;
+  ValueTable& operator=(const ValueTable&) = delete;
+  ~ValueTable() {
+    if (SINTER_UNLIKELY(many_ != nullptr)) release_values(many_, count_);
+  }
+  /// Room for `count`. To be called once.
+  Ref<TensorImpl>* make(std::size_t count) {
+    if (SINTER_UNLIKELY(count > N)) {
+      many_ = make_values(count);
+      count_ = count;
+    }
+    return data();
+  }
+  Ref<TensorImpl>* data() { return SINTER_LIKELY(many_ == nullptr) ? few_.data() : many_; }
+  Ref<TensorImpl>& operator[](std::size_t i) { return data()[i]; }
+
+ private:
+  std::array<Ref<TensorImpl>, N> few_;
+  Ref<TensorImpl>* many_ = nullptr;
+  std::size_t count_ = 0;
+};
+/// Of the results of a call.
+using ResultTable = ValueTable<8>;
+
+}  // namespace jit::jit_detail
+SINTER_NAMESPACE_END
+// ---- sinter/tensor/precision.hpp
+// How precisely products of f32 matrices are computed: a permission, not a demand, for a back end may always compute in
+// full. The default of the process stands here; what a plan or kernel may do is said where those are.
+
+SINTER_NAMESPACE_BEGIN
+
+/// Of products of f32 matrices (matmul, conv2d, attention and their gradients); nothing else is concerned.
+///   f32     full precision
+///   tf32x3  operands in two parts of 10 bits of mantissa each, three products on tensor cores: near full precision
+///   tf32    operands rounded to 10 bits of mantissa, sums in f32: relative error about 1e-3
+enum class MatmulPrecision : std::uint8_t { f32, tf32x3, tf32 };
+
+constexpr std::string_view name(MatmulPrecision precision) {
+  return std::array<std::string_view, 3>{"f32", "tf32x3", "tf32"}[as_index(precision)];
+}
+
+/// Sets of precisions, as bits.
+constexpr std::uint8_t precision_bit(MatmulPrecision precision) {
+  return static_cast<std::uint8_t>(1u << static_cast<unsigned>(precision));
+}
+inline constexpr std::uint8_t all_precisions = 0b111;
+
+namespace tensor_detail {
+/// The default of the process as a bit. Every guarded call reads it: so in the header, and as calls compare it.
+inline constinit std::atomic<std::uint8_t> matmul_precision_bit{precision_bit(MatmulPrecision::f32)};
+/// Throws UserError unless an enumerator stands for it.
+void check_precision(MatmulPrecision precision, std::string_view op, Location where);
+}  // namespace tensor_detail
+
+/// What compiled functions without Options::matmul_precision and lazy evaluation may do. At first f32: full precision.
+inline MatmulPrecision matmul_precision() noexcept {
+  return static_cast<MatmulPrecision>(
+      std::countr_zero(tensor_detail::matmul_precision_bit.load(std::memory_order_relaxed)));
+}
+/// Sets it, for all threads. A compiled function that depends on it compiles once more at its next call; lazy values
+/// take the precision that is in force when they are computed. Throws UserError for a value that is no enumerator.
+void set_matmul_precision(MatmulPrecision precision, Location where = std::source_location::current());
+
+SINTER_NAMESPACE_END
+// ---- sinter/jit/options.hpp
+// Options of compile(), and its statistics.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+/// What to optimise for. `reduce_overhead` keeps memory for results between calls.
+enum class Mode : std::uint8_t { default_, reduce_overhead };
+/// When an extent becomes symbolic: after it changed, from the start, or never.
+enum class Dynamic : std::uint8_t { automatic, always, never };
+
+/// Whether the CPU may run what a device's back end declines. Context::allows_fallback permits it everywhere.
+enum class Fallback : std::uint8_t { refused, allowed };
+
+struct Options {
+  Mode mode = Mode::default_;
+  std::string backend = {};  // "": the best there is; see jit::list_backends() and docs/debugging.md
+  Dynamic dynamic = Dynamic::automatic;
+  bool fullgraph = false;            // reading a value while tracing is an error
+  bool fuse = true;                  // false: one kernel per operation, to find out where a wrong result arises
+  std::int64_t recompile_limit = 8;  // compiled versions beyond the first; then the stance decides (stance.hpp)
+  std::int64_t max_breaks = 256;     // segments of a function that reads values; after them calls go on lazily
+  std::int64_t max_values = 16;      // compiled continuations of one read of an exact value
+  std::int64_t memory_budget = 0;    // bytes that a plan may hold between its kernels (Stats::peak_bytes); 0: any
+  std::optional<MatmulPrecision> matmul_precision =
+      {};  // what products of f32 may be computed in; unset: the default of the process
+  bool allow_fallback =
+      false;  // what the back end of a device declines runs on the CPU, and the log says so; else it is an error
+};
+
+/// What a call of a frozen function does that no compiled version fits.
+enum class OnMiss : std::uint8_t { throws, runs_uncompiled };
+
+/// What a compiled version relies on.
+enum class GuardKind : std::uint8_t {
+  structure,
+  dtype,
+  device,
+  rank,
+  layout,
+  extent,
+  range,
+  relation,
+  divisibility,
+  fixed_value,
+  number_kind,
+  alias,
+  predicate,
+  precision,
+  gradient
+};
+std::string_view name(GuardKind kind);
+
+/// Why calls fitted no compiled version: the guard that they broke of the version that came closest.
+struct RecompileReason {
+  GuardKind guard = GuardKind::structure;
+  std::string argument{};         // "argument 1.weight"; empty: a captured Variable, a relation, or the process
+  int axis = -1;                  // of that argument; -1: not about one axis
+  std::string expected{}, got{};  // "32", "48"
+  std::string text{};             // "guard 'extent' failed: extent of axis 0 of argument 1.weight: expected 32, got 48"
+  std::string remedy{};           // what the caller can do so that it does not fail again
+  std::int64_t count = 1;         // calls that broke it in just this way
+};
+
+/// Figures of one compiled function.
+struct Stats {
+  std::int64_t calls = 0;
+  std::int64_t compiles = 0;  // traces that became plans, the first included
+  std::int64_t recompiles = 0;
+  std::int64_t kernels = 0;       // of the newest plan: its steps; a call of a region is one
+  std::int64_t regions = 0;       // of the newest plan: blocks that are compiled once ...
+  std::int64_t region_calls = 0;  // ... and how often they are called, nested ones included
+  std::int64_t graph_breaks = 0;  // places of the trace trees where a value is read
+  std::int64_t segments = 0;      // compiled parts of those trees
+  std::int64_t retraces = 0;      // paths that were added to a tree by later calls
+  std::int64_t lazy_calls = 0;    // calls that went on lazily because of Options::max_breaks or max_values
+  std::int64_t peak_bytes =
+      // what the newest plan holds between its kernels, at the sizes it was traced with; of a tree: its largest segment
+      0;
+  double compile_ms = 0;           // all compiles together: trace, passes, code generation
+  std::int64_t eager_calls = 0;    // calls that ran the function uncompiled: stance, back end noop, recompile limit
+  std::int64_t frozen_misses = 0;  // calls that no version fitted while the function was frozen
+  std::vector<RecompileReason> recompile_reasons{};  // oldest first; those of calls past the limit, too; at most 256
+  /// Of the newest plan, where its results have gradients, at the sizes it was traced with: what a call leaves for
+  /// backward() beside its results, and what the backward plan holds between its kernels, once it is compiled. Of a
+  /// trace tree: of the path that has most.
+  std::int64_t saved_bytes = 0, backward_bytes = 0;
+};
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/partition.hpp
+// Partition: how a compiled function whose results have gradients was cut in two, as data: the graph of the forward
+// part, that of the backward part, and what passes between them. Knows no plans.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+/// A minimum cut decides what the forward part keeps and what the backward part computes again: whichever moves less
+/// memory. See Compiled::partition().
+struct Partition {
+  /// A value that lives from the call to backward().
+  struct Saved {
+    std::size_t output = 0;  // of `forward`; below `results`: kept as a result anyway
+    std::string op{};        // that gave it
+    Type type{};
+    std::int64_t bytes = 0;  // at the sizes that the function was traced with
+    Location where{};
+  };
+  /// An operation of the forward part that the backward part runs once more.
+  struct Repeated {
+    std::string op{};
+    Type type{};
+    Location where{};
+  };
+  /// Inputs: those of the function, then captured Variables. Outputs: the results, other saved values, and what
+  /// Variables are assigned.
+  Graph forward{};
+  /// Inputs: inputs of `forward` (`operands`), saved values, and gradients of results (`given`). Outputs: gradients of
+  /// inputs of `forward` (`gradients`).
+  Graph backward{};
+  std::size_t results = 0;
+  std::vector<Saved> saved{};
+  std::vector<Repeated> repeated{};
+  std::vector<std::size_t> operands{}, given{}, gradients{};
+
+  /// What all saved values hold that are no results.
+  std::int64_t saved_bytes() const;
+  /// One line for each saved value and each repeated operation, then both graphs.
+  std::string text() const;
+};
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/call/call.hpp
+// What the typed half of a compiled function (compile.hpp) asks of the untyped one (function.hpp), which it knows by
+// name only: to make a call. Of the types a call has, the untyped half knows constants that say how their objects are
+// taken apart, and one function that calls the user's.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+class FunctionState;
+class FunctionTrace;
+
+/// Where the results of a call go instead of fresh memory.
+using Targets = std::span<const BorrowedMut>;
+
+namespace jit_detail {
+/// Its address stands for a list of types. Not const, so that no linker folds two of them into one.
+template <class... T>
+inline char types_tag = 0;
+}  // namespace jit_detail
+
+/// What tracing the user's function once gives.
+struct TracedResult {
+  std::vector<Ref<TensorImpl>> values;
+  std::shared_ptr<const void> shape;
+};
+
+/// A reference to the typed half's tracing code; valid for the call it is passed to.
+struct TraceFunction {
+  void* object;
+  TracedResult (*call)(void* object, FunctionTrace& trace);
+  template <class F>
+  static TraceFunction of(F& f) {
+    return {&f, [](void* function, FunctionTrace& trace) { return (*static_cast<F*>(function))(trace); }};
+  }
+  TracedResult operator()(FunctionTrace& trace) const { return call(object, trace); }
+};
+
+namespace jit_detail {
+/// Shares an object whose type only `destroy` knows: without it each type of lambda and result would bring its own
+/// control block.
+std::shared_ptr<const void> share(void* object, void (*destroy)(void* object));
+template <class T>
+SINTER_COLD void destroy(void* object) {
+  delete static_cast<T*>(object);
+}
+template <class T>
+SINTER_COLD std::shared_ptr<const void> share(T&& value) {
+  using Plain = std::remove_cvref_t<T>;
+  return share(static_cast<void*>(new Plain(std::forward<T>(value))), &destroy<Plain>);
+}
+}  // namespace jit_detail
+
+/// Text of explain(): graph, guards, passes, kernels, memory, code.
+class Explanation {
+ public:
+  explicit Explanation(std::string text) : text_(std::move(text)) {}
+  const std::string& text() const { return text_; }
+  friend std::ostream& operator<<(std::ostream& out, const Explanation& e);
+
+ private:
+  std::string text_;
+};
+using Symbols = SmallVector<std::int64_t, 8>;
+
+namespace jit_detail {
+
+struct CallRequest;
+
+/// What the types of a call say: one constant for the calls that have them in common.
+struct CallTypes {
+  const void* tag;  // stands for the types of arguments and result
+  const ArgumentType* arguments;
+  std::uint32_t count;         // of arguments
+  const tree::Layout* result;  // of the function
+  /// Calls the function on copies of the arguments. With a trace, its placeholders are put into them first; the result
+  /// is a new object, to be destroyed by the function below.
+  void* (*call_on_copies)(const CallRequest& call, FunctionTrace* trace);
+  void (*destroy_result)(void* result);
+};
+/// A call of a compiled function, without types.
+struct CallRequest {
+  FunctionState& function;
+  const CallTypes& types;
+  const void* callee;          // the user's function
+  void (*invoke)();            // calls that: R (*)(const void* callee, const T&... arguments)
+  const void* const* objects;  // the arguments
+};
+
+std::shared_ptr<FunctionState> make_function(Options options, Location where);
+/// With functions that take the place of plans, for either graph or both.
+std::shared_ptr<FunctionState> make_function(Options options, BackendFunction forward, BackendFunction backward,
+                                             Location where);
+/// An object made of a function, made once for each key and list of numbers.
+std::shared_ptr<const void> derived(FunctionState& function, const void* key, const std::vector<std::int64_t>& numbers,
+                                    const std::function<std::shared_ptr<const void>()>& make);
+const Options& options_of(const FunctionState& function);
+Partition partition(const CallRequest& call);
+Location where_of(const FunctionState& function);
+
+/// The call of a function that gives nothing but Tensors: finds or makes the entry that fits and runs it, or the plain
+/// function where nothing compiled may run. Variables are written back last. Throws RecompileError where the stance
+/// says so.
+void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results);
+/// As that, with results in given memory.
+void call_into(const CallRequest& call, Targets targets);
+/// As that, for results of any type: `shape` is a result of the same type and with the same static parts; a copy of it
+/// that is filled is the result of this call.
+class OpenCall {
+ public:
+  explicit OpenCall(const CallRequest& call);
+  OpenCall(const OpenCall&) = delete;
+  OpenCall& operator=(const OpenCall&) = delete;
+  ~OpenCall();
+  const void* shape() const { return shape_; }
+  void fill(void* copy);
+
+ private:
+  const CallRequest& call_;
+  ArgList args_;
+  Symbols symbols_;
+  const void* shape_ = nullptr;
+  std::shared_ptr<const void> owner_{};  // of a shape that is in no entry
+  Ref<TensorImpl>* values_ = nullptr;    // null: nothing is to be filled in
+  ResultTable results_{};
+};
+
+/// Compiles, checks purity and makes what calls of this thread with these arguments need besides the entry.
+void warm_up(const CallRequest& call);
+Explanation explain(const CallRequest& call);
+Stats stats_of(const FunctionState& function);
+void reset(FunctionState& function);
+void freeze(FunctionState& function, OnMiss miss);
+void unfreeze(FunctionState& function);
+bool is_frozen(const FunctionState& function);
+
+/// Names the leaves of the arguments and replaces those of the copies by the trace's placeholders.
+void put_placeholders(FunctionTrace& trace, const CallRequest& call, void* const* copies);
+/// What is lent as a Tensor, for functions that run uncompiled.
+Tensor owned_copy(const Lent& x);
+inline Tensor owned_copy(const Borrowed& x) { return copy_of(x); }
+/// Memory of a Tensor that nobody else sees.
+BorrowedMut as_target(Tensor& x, Location where = {});
+}  // namespace jit_detail
+
+/// Forgets every compiled function, kernel and lazy plan. Functions stay usable and compile again when called.
+void reset();
+/// True while a function is being traced on this thread.
+bool is_compiling();
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/compile.hpp
+// compile(): the one entry point, and the typed half of compiled functions: it says what the types of a call are, calls
+// the user's function on placeholders, and gives results their type. All else is done without types (call.hpp), so that
+// a call of new types costs the compiler little.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+
+/// What a call gives back for a function result of type R: expressions become Tensors, inside tuples too.
+template <class R>
+struct Result {
+  using type = R;
+  static R make(R&& r) { return std::move(r); }
+};
+template <class Op, class... A>
+struct Result<Expr<Op, A...>> {
+  using type = Tensor;
+  static Tensor make(Expr<Op, A...>&& r) { return Tensor(std::move(r)); }
+};
+template <class... R>
+struct Result<std::tuple<R...>> {
+  using type = std::tuple<typename Result<R>::type...>;
+  static type make(std::tuple<R...>&& r) {
+    return std::apply([](R&... parts) { return type{Result<R>::make(std::move(parts))...}; }, r);
+  }
+};
+template <class A, class B>
+struct Result<std::pair<A, B>> {
+  using type = std::pair<typename Result<A>::type, typename Result<B>::type>;
+  static type make(std::pair<A, B>&& r) {
+    return {Result<A>::make(std::move(r.first)), Result<B>::make(std::move(r.second))};
+  }
+};
+template <>
+struct Result<Variable> {
+  using type = Tensor;
+  static Tensor make(Variable&& r) { return r.value(); }
+};
+template <class F, class Arguments>
+struct RawResult;
+template <class F, class... T>
+struct RawResult<F, std::tuple<T...>> {
+  using type = std::remove_cvref_t<std::invoke_result_t<const F&, const T&...>>;
+};
+struct Nothing {};
+template <class R>
+using result_of_t = typename Result<std::conditional_t<std::is_void_v<R>, Nothing, R>>::type;
+
+template <class R>
+inline constexpr bool is_only_tensors = std::same_as<R, Tensor>;
+template <class... R>
+inline constexpr bool is_only_tensors<std::tuple<R...>> = (is_only_tensors<R> && ...);
+template <class A, class B>
+inline constexpr bool is_only_tensors<std::pair<A, B>> = is_only_tensors<A> && is_only_tensors<B>;
+
+template <class R>
+consteval std::size_t tensor_count() {
+  if constexpr (std::same_as<R, Tensor>) return 1;
+  else
+    return []<template <class...> class T, class... P>(std::type_identity<T<P...>>) {
+      return (tensor_count<P>() + ... + 0);
+    }(std::type_identity<R>{});
+}
+template <class R>
+R from_values(Ref<TensorImpl>*& values) {
+  if constexpr (std::same_as<R, Tensor>) return Tensor(std::move(*values++));
+  else
+    return [&]<template <class...> class T, class... P>(std::type_identity<T<P...>>) {
+      return R{from_values<P>(values)...};
+    }(std::type_identity<R>{});
+}
+
+inline BorrowedMut as_target(const BorrowedMut& target, Location = {}) { return target; }
+template <EigenLike M>
+BorrowedMut as_target(M& m, Location = {}) {
+  return borrow_mut(m);
+}
+
+/// What a function that runs on copies of its arguments gets in the place of one of type A.
+template <class T, class A>
+T copy_of_argument(const void* object, bool is_traced) {
+  const A& arg = *static_cast<const A*>(object);
+  if constexpr (std::same_as<A, Borrowed> || std::same_as<A, Lent>) return is_traced ? T() : T(owned_copy(arg));
+  else return T(arg);
+}
+
+/// The function that calls the user's. What is generated depends on the types of arguments and result alone.
+template <class R, class Arguments>
+struct OnCopies;
+template <class R, class... T>
+struct OnCopies<R, std::tuple<T...>> {
+  using Invoke = R (*)(const void* callee, const T&... arguments);
+
+  SINTER_COLD static void* run(const CallRequest& call, FunctionTrace* trace, T... copies) {
+    if (trace != nullptr) {
+      void* const objects[sizeof...(T) + 1] = {std::addressof(copies)..., nullptr};
+      put_placeholders(*trace, call, objects);
+    }
+    return new R(reinterpret_cast<Invoke>(call.invoke)(call.callee, copies...));
+  }
+  template <class... A>
+  SINTER_COLD static void* call(const CallRequest& call, FunctionTrace* trace) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return run(call, trace, copy_of_argument<T, A>(call.objects[I], trace != nullptr)...);
+    }(std::index_sequence_for<A...>{});
+  }
+  /// `A`: as given, for lvalues a reference.
+  template <class... A>
+  struct Types {
+    static constexpr ArgumentType arguments[sizeof...(A) + 1] = {argument_type<T, A>()..., ArgumentType()};
+    static constexpr CallTypes value{&types_tag<R, std::tuple<T...>>,
+                                     arguments,
+                                     sizeof...(A),
+                                     &tree::LayoutOf<R>::value,
+                                     &call<argument_t<std::remove_cvref_t<A>>...>,
+                                     &destroy<R>};
+  };
+};
+
+/// A function and the types of a call of it.
+struct TypedCallee {
+  FunctionState& function;
+  const CallTypes& types;
+  const void* callee;
+  void (*invoke)();
+};
+/// use(the request that these arguments make).
+template <class Use, class... A>
+auto with_request(const TypedCallee& callee, const Use& use, const A&... args) {
+  const void* const objects[sizeof...(A) + 1] = {std::addressof(args)..., nullptr};
+  return use(CallRequest{callee.function, callee.types, callee.callee, callee.invoke, objects});
+}
+/// One call. Functions with the same types share it.
+template <class R, class... A>
+SINTER_NOINLINE R call_function(const TypedCallee& callee, const A&... args) {
+  const void* const objects[sizeof...(A) + 1] = {std::addressof(args)..., nullptr};
+  const CallRequest request{callee.function, callee.types, callee.callee, callee.invoke, objects};
+  if constexpr (is_only_tensors<R>) {
+    std::array<Ref<TensorImpl>, tensor_count<R>()> values;
+    call_for_tensors(request, values.data());
+    Ref<TensorImpl>* at = values.data();
+    return from_values<R>(at);
+  } else {
+    OpenCall call(request);
+    R result = *static_cast<const R*>(call.shape());
+    call.fill(&result);
+    return result;
+  }
+}
+
+}  // namespace jit_detail
+
+/// What compile() returns: call it like the function. Copies share the compiled code.
+template <class F>
+class Compiled {
+ public:
+  using TakesArgumentsOf = F;
+  Compiled(F f, Options options, Location where)
+      : f_(jit_detail::share(std::move(f))), state_(jit_detail::make_function(std::move(options), where)) {
+    static_assert(jit_detail::check_function<F>());
+  }
+  /// With back ends of its own: aot_function().
+  Compiled(F f, std::shared_ptr<FunctionState> state) : f_(jit_detail::share(std::move(f))), state_(std::move(state)) {
+    static_assert(jit_detail::check_function<F>());
+  }
+
+  /// Calls the function. Inside another trace it becomes part of that trace.
+  template <class... A>
+    requires(jit_detail::Call<F, std::index_sequence_for<A...>, std::remove_cvref_t<A>...>::fits)
+  auto operator()(A&&... args) const {
+    using R = result_t<std::remove_cvref_t<A>...>;
+    if constexpr (std::same_as<R, jit_detail::Nothing>)
+      jit_detail::call_function<R>(callee<A...>(), as_argument(std::as_const(args))...);
+    else return jit_detail::call_function<R>(callee<A...>(), as_argument(std::as_const(args))...);
+  }
+
+  /// f.into(out...)(args...): results go into the given memory (BorrowedMut, Eigen objects, Tensors nobody else holds).
+  template <class... O>
+  [[nodiscard]] auto into(O&&... outputs) const {
+    std::array<BorrowedMut, sizeof...(O)> targets{jit_detail::as_target(outputs, jit_detail::where_of(*state_))...};
+    return [self = *this, targets](const auto&... args) { self.call_into(Targets(targets), args...); };
+  }
+
+  /// Compiles for these arguments without running, and makes ready what calls on this thread need: after it, calls with
+  /// arguments like these compile nothing, take no lock and allocate nothing (see docs/realtime.md for the exact terms).
+  template <class... A>
+  void warm_up(const A&... args) const {
+    with_request([](const jit_detail::CallRequest& call) { jit_detail::warm_up(call); }, args...);
+  }
+
+  /// What the call with these arguments compiles to: graph, guards, kernels, memory, code.
+  template <class... A>
+  Explanation explain(const A&... args) const {
+    return with_request([](const jit_detail::CallRequest& call) { return jit_detail::explain(call); }, args...);
+  }
+
+  /// How this call is cut into a forward and a backward part. Throws UserError where no gradient is wanted of it, or the
+  /// function reads values; what differentiating throws, where it has no derivative.
+  template <class... A>
+  Partition partition(const A&... args) const {
+    return with_request([](const jit_detail::CallRequest& call) { return jit_detail::partition(call); }, args...);
+  }
+
+  /// As into(), with the targets in a list.
+  template <class... A>
+  void call_into(Targets targets, const A&... args) const {
+    with_request([&](const jit_detail::CallRequest& call) { jit_detail::call_into(call, targets); }, args...);
+  }
+
+  /// From here on calls compile, trace and check nothing, and run on the calling thread alone; see docs/realtime.md.
+  /// Throws UserError where nothing is compiled yet.
+  void freeze(OnMiss miss = OnMiss::throws) const { jit_detail::freeze(*state_, miss); }
+  void unfreeze() const { jit_detail::unfreeze(*state_); }
+  bool is_frozen() const { return jit_detail::is_frozen(*state_); }
+
+  Stats stats() const { return jit_detail::stats_of(*state_); }
+  void reset() const { jit_detail::reset(*state_); }
+  const F& function() const { return *static_cast<const F*>(f_.get()); }
+
+ private:
+  friend struct autodiff_detail::CompiledGradient<Compiled>;
+  template <class... A>
+  using arguments_t = jit_detail::traced_arguments_t<F, A...>;
+  template <class... A>
+  using raw_t = typename jit_detail::RawResult<F, arguments_t<A...>>::type;
+  template <class... A>
+  using result_t = jit_detail::result_of_t<raw_t<A...>>;
+
+  /// For arguments as they are given: lvalues are references.
+  template <class... A>
+  jit_detail::TypedCallee callee() const {
+    using Invoked = Invoke<raw_t<std::remove_cvref_t<A>...>, arguments_t<std::remove_cvref_t<A>...>>;
+    return {*state_, Invoked::OnCopies::template Types<A...>::value, f_.get(),
+            reinterpret_cast<void (*)()>(&Invoked::call)};
+  }
+  template <class Raw, class Arguments>
+  struct Invoke;
+  template <class Raw, class... T>
+  struct Invoke<Raw, std::tuple<T...>> {
+    using R = jit_detail::result_of_t<Raw>;
+    using OnCopies = jit_detail::OnCopies<R, std::tuple<T...>>;
+    SINTER_COLD static R call(const void* function, const T&... arguments) {
+      const F& f = *static_cast<const F*>(function);
+      if constexpr (std::is_void_v<Raw>) {
+        f(arguments...);
+        return R();
+      } else if constexpr (std::same_as<R, Raw>) {
+        return f(arguments...);
+      } else {
+        return jit_detail::Result<Raw>::make(f(arguments...));
+      }
+    }
+  };
+  template <class Use, class... A>
+  auto with_request(const Use& use, const A&... args) const {
+    return jit_detail::with_request(callee<const A&...>(), use, as_argument(args)...);
+  }
+  std::shared_ptr<const void> f_;  // an F
+  std::shared_ptr<FunctionState> state_;
+};
+
+/// Compiles `f` for the arguments it is called with: traced once per kind of arguments, guarded, fused, and run as
+/// machine code. f takes Tensors, Scalars, structs, containers and static values by value or const reference and
+/// returns Tensors, tuples, containers or structs of them. It may run several times while it is traced, so keep host
+/// effects out.
+template <class F>
+Compiled<std::decay_t<F>> compile(F&& f, Options options = {}, Location where = std::source_location::current()) {
+  return Compiled<std::decay_t<F>>(std::forward<F>(f), std::move(options), where);
+}
+
+template <class Signature>
+class Function;
+
+/// A nameable type for compiled functions, to be stored in classes and declared in headers.
+template <class R, class... P>
+class Function<R(P...)> {
+ public:
+  Function() = default;
+  template <class F>
+  Function(const Compiled<F>& compiled) : call_(std::make_shared<Holder<F>>(compiled)) {}
+
+  explicit operator bool() const { return call_ != nullptr; }
+  R operator()(const std::conditional_t<std::same_as<P, Tensor>, Tensor, P>&... args) const {
+    return checked().call(args...);
+  }
+  /// As Compiled::into; arguments are Tensors, Scalars, ... as in the signature, or lent memory for Tensors.
+  template <class... O>
+  [[nodiscard]] auto into(O&&... outputs) const {
+    std::array<BorrowedMut, sizeof...(O)> targets{jit_detail::as_target(outputs)...};
+    return [self = *this, targets](const auto&... args) {
+      self.checked().call_into(Targets(targets), convert<P>(args)...);
+    };
+  }
+  /// These as those of what compile() returns.
+  void warm_up(const P&... args) const { checked().warm_up(args...); }
+  Explanation explain(const P&... args) const { return checked().explain(args...); }
+  Stats stats() const { return checked().stats(); }
+  void reset() const { checked().reset(); }
+  void freeze(OnMiss miss = OnMiss::throws) const { checked().freeze(miss); }
+  void unfreeze() const { checked().unfreeze(); }
+  bool is_frozen() const { return checked().is_frozen(); }
+
+ private:
+  template <class T>
+  using lent_t = std::conditional_t<std::same_as<T, Tensor>, Lent, T>;
+  template <class T, class A>
+  static decltype(auto) convert(const A& arg) {
+    if constexpr (std::same_as<T, Tensor>) return Lent(arg);
+    else return static_cast<T>(arg);
+  }
+  struct Base {
+    virtual ~Base() = default;
+    virtual R call(const P&...) const = 0;
+    virtual void call_into(std::span<const BorrowedMut>, const lent_t<P>&...) const = 0;
+    virtual void warm_up(const P&...) const = 0;
+    virtual Explanation explain(const P&...) const = 0;
+    virtual Stats stats() const = 0;
+    virtual void reset() const = 0;
+    virtual void freeze(OnMiss miss) const = 0;
+    virtual void unfreeze() const = 0;
+    virtual bool is_frozen() const = 0;
+  };
+  template <class F>
+  struct Holder final : Base {
+    explicit Holder(const Compiled<F>& c) : compiled(c) {}
+    R call(const P&... args) const override { return compiled(args...); }
+    void call_into(std::span<const BorrowedMut> targets, const lent_t<P>&... args) const override {
+      compiled.call_into(targets, args...);
+    }
+    void warm_up(const P&... args) const override { compiled.warm_up(args...); }
+    Explanation explain(const P&... args) const override { return compiled.explain(args...); }
+    Stats stats() const override { return compiled.stats(); }
+    void reset() const override { compiled.reset(); }
+    void freeze(OnMiss miss) const override { compiled.freeze(miss); }
+    void unfreeze() const override { compiled.unfreeze(); }
+    bool is_frozen() const override { return compiled.is_frozen(); }
+    Compiled<F> compiled;
+  };
+  const Base& checked() const {
+    if (call_ == nullptr)
+      throw UserError("jit::Function", "the function is empty", {}, "assign the result of jit::compile to it");
+    return *call_;
+  }
+  std::shared_ptr<const Base> call_;
+};
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/aot.hpp
+// aot_function(): a function whose forward and backward graphs are compiled by functions of the user.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+/// Who compiles which graph; empty: the back end that `options` names. See BackendFunction.
+struct AotOptions {
+  /// The forward graph: where a gradient is wanted, with the values that are saved for it after the results.
+  BackendFunction forward = {};
+  /// The backward graph. It is called at the first backward(), with the inputs of that as examples.
+  BackendFunction backward = {};
+  Options options = {};
+};
+
+/// As compile(); the graphs of forward and backward part go to functions of the user. partition(args...) of the result
+/// shows how they were cut.
+template <class F>
+Compiled<std::decay_t<F>> aot_function(F&& f, AotOptions options = {},
+                                       Location where = std::source_location::current()) {
+  return Compiled<std::decay_t<F>>(std::forward<F>(f),
+                                   jit_detail::make_function(std::move(options.options), std::move(options.forward),
+                                                             std::move(options.backward), where));
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END
 // ---- sinter/graph/eager_call.hpp
 // EagerCall: a call of a C++ function that no trace sees into (jit::disable). The trace is cut there: the function runs
 // on values at each call, and what it gives are inputs of what follows. Also EagerSection: the Variables of the
@@ -6756,6 +7881,7 @@ struct EagerResults {
   std::vector<std::int64_t> fixed;     // C++ values and sizes in it, by their bits
   std::shared_ptr<const void> object;  // the result as it was returned
   bool is_opaque = false;              // it cannot be taken apart: compared as a whole
+  bool is_on_tape = false;             // a value was computed from a Variable that requires a gradient
 };
 
 /// A function with its arguments, of which the operands are known only at run time.
@@ -7118,884 +8244,6 @@ struct ExtentRange {
 void mark_dynamic(Tensor& x, int axis, ExtentRange range = {}, Location where = std::source_location::current());
 /// The extent of `axis` stays a number in compiled code: another extent compiles again.
 void mark_static(Tensor& x, int axis, Location where = std::source_location::current());
-}  // namespace jit
-SINTER_NAMESPACE_END
-// ---- sinter/jit/call/call_section.hpp
-// What calls of compiled functions may still see is destroyed once they have ended: a call opens a section, and whoever
-// removes versions passes them to this file. A section costs a few plain stores; the other side needs a barrier
-// in all threads. Knows nothing of versions.
-
-SINTER_NAMESPACE_BEGIN
-namespace jit {
-
-namespace jit_detail {
-/// Of one thread. `epoch` is odd while its outermost section is open.
-struct alignas(64) CallMark {
-  std::atomic<std::uint64_t> epoch{0};
-  int depth = 0;
-};
-inline CallMark*& own_call_mark() noexcept {
-  static thread_local constinit CallMark* mark = nullptr;
-  return mark;
-}
-CallMark* take_call_mark();
-}  // namespace jit_detail
-
-/// While one is open in a thread, what it finds in compiled functions stays. Sections nest; one belongs to its thread.
-class CallSection {
- public:
-  CallSection() : mark_(jit_detail::own_call_mark()) {
-    if (SINTER_UNLIKELY(mark_ == nullptr)) mark_ = jit_detail::take_call_mark();
-    if (mark_->depth++ == 0) advance(std::memory_order_relaxed);
-    std::atomic_signal_fence(
-        std::memory_order_seq_cst);  // against the compiler; destroy_after_calls() sees to the processor
-  }
-  CallSection(const CallSection&) = delete;
-  CallSection& operator=(const CallSection&) = delete;
-  ~CallSection() {
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (--mark_->depth == 0) advance(std::memory_order_release);
-  }
-
- private:
-  void advance(std::memory_order order) noexcept {
-    mark_->epoch.store(mark_->epoch.load(std::memory_order_relaxed) + 1, order);
-  }
-  jit_detail::CallMark* mark_;
-};
-
-/// Takes over what new calls no longer find; drops it when the calls that are open now have ended: at once, or when
-/// this is called again. Where the system has no barrier for all threads of a process, it is kept.
-void destroy_after_calls(std::shared_ptr<const void> what);
-
-}  // namespace jit
-SINTER_NAMESPACE_END
-// ---- sinter/jit/call/arguments.hpp
-// Arguments of a call, taken apart: one flat list of leaves, in the order in which the tree visitor meets them. Plain
-// data on the stack.
-
-SINTER_NAMESPACE_BEGIN
-namespace jit {
-
-enum class LeafKind : std::uint8_t { tensor, scalar, fixed, variable };
-
-/// One leaf of the arguments.
-struct ArgLeaf {
-  LeafKind kind = LeafKind::tensor;
-  DTypeClass number_kind = DTypeClass::floating;  // scalar
-  const Type* type = nullptr;                     // tensor, variable
-  const Strides* strides = nullptr;
-  void* data = nullptr;
-  TensorImpl* impl = nullptr;    // null: borrowed memory
-  VariableSlot* slot = nullptr;  // variable
-  union {
-    std::int64_t integer = 0;  // scalar, fixed
-    double number;
-  };
-};
-
-struct FinishedCall;
-
-/// The leaves of one call. While it lives, the versions that the call finds stay.
-class ArgList {
-  CallSection section_;  // first: it is the last to end
-
- public:
-  ArgList() = default;
-  ArgList(const ArgList&) = delete;
-  ArgList& operator=(const ArgList&) = delete;
-
-  const SmallVector<ArgLeaf, 16>& leaves() const { return leaves_; }
-  /// Stands for the C++ types of arguments and result.
-  const void* types = nullptr;
-  /// What keeps the values of Variables alive that this call reads.
-  ReadSection& reading() const { return reading_; }
-
-  /// The caller donates these handles: memory that nobody else sees may become a result's, and then they become empty.
-  void donate(Tensor& x) { donated_.push_back(&x); }
-  bool has_donations() const { return !donated_.empty(); }
-  /// The donated handle that holds `value`, if that is the only argument it enters by.
-  Tensor* donated(const TensorImpl* value) const;
-
-  /// Some argument is on the tape, or a Variable that requires a gradient.
-  bool reaches_tape() const { return reaches_tape_; }
-
-  /// What tracing this call has already computed (a function that reads values).
-  mutable std::shared_ptr<FinishedCall> finished;
-
-  SINTER_ALWAYS_INLINE void tensor(const Tensor& x) { add_value(x.impl().get(), LeafKind::tensor, nullptr); }
-  void variable(const Variable& x);
-  void value(TensorImpl* x) { add_value(x, LeafKind::tensor, nullptr); }
-  void scalar(const Scalar& x) { number(x.leaf()); }
-  void number(const Leaf& x) {
-    ArgLeaf& leaf = leaves_.emplace_back();
-    leaf.kind = LeafKind::scalar;
-    leaf.number_kind = x.kind;
-    if (x.kind == DTypeClass::floating) leaf.number = x.number;
-    else leaf.integer = x.integer;
-  }
-  void floating(double value) {
-    ArgLeaf& leaf = leaves_.emplace_back();
-    leaf.kind = LeafKind::scalar;
-    leaf.number = value;
-  }
-  void fixed(std::int64_t value) {
-    ArgLeaf& leaf = leaves_.emplace_back();
-    leaf.kind = LeafKind::fixed;
-    leaf.integer = value;
-  }
-  void borrowed(const Borrowed& b) {
-    ArgLeaf& leaf = leaves_.emplace_back();
-    leaf.type = &b.type;
-    leaf.strides = &b.strides;
-    leaf.data = const_cast<void*>(b.data);
-  }
-
- private:
-  SINTER_ALWAYS_INLINE void add_value(TensorImpl* impl, LeafKind kind, VariableSlot* slot) {
-    if (SINTER_UNLIKELY(!impl->is_ready())) make_ready(impl);
-    ArgLeaf& leaf = leaves_.emplace_back();
-    leaf.kind = kind;
-    leaf.type = &impl->type;
-    leaf.strides = &impl->strides;
-    leaf.data = impl->data();
-    leaf.impl = impl;
-    leaf.slot = slot;
-    reaches_tape_ |= impl->tape.load(std::memory_order_relaxed) != TapeState::none;
-  }
-  static void make_ready(TensorImpl* impl);
-
-  mutable ReadSection reading_;
-  bool reaches_tape_ = false;
-
-  SmallVector<ArgLeaf, 16> leaves_;
-  SmallVector<Tensor*, 8> donated_;
-};
-
-/// A Tensor or lent memory, decided at run time: the tensor arguments of jit::Function::into.
-struct Lent {
-  Lent(const Tensor& x) : value(x) {}
-  Lent(const Borrowed& b) : memory(b), is_memory(true) {}
-  template <EigenLike M>
-  Lent(const M& m) : memory(borrow(m)), is_memory(true) {}
-  Tensor value;
-  Borrowed memory;
-  bool is_memory = false;
-};
-
-/// How an argument of type A enters: what the caller's object is turned into before it is taken apart.
-template <class A>
-decltype(auto) as_argument(const A& arg) {
-  if constexpr (std::same_as<A, Borrowed>) return arg;
-  else if constexpr (EigenLike<A>) return borrow(arg);
-  else if constexpr (is_expr<A>) return Tensor(arg);
-  else return arg;
-}
-template <class A>
-using argument_t = std::remove_cvref_t<decltype(as_argument(std::declval<const A&>()))>;
-
-/// How the traced function sees an argument. `AsScalar`: C++ numbers become run-time Scalars.
-template <class A, bool AsScalar>
-using traced_t = std::conditional_t<std::same_as<argument_t<A>, Borrowed> || std::same_as<A, Lent>, Tensor,
-                                    std::conditional_t<Arithmetic<A> && AsScalar, Scalar, argument_t<A>>>;
-
-namespace jit_detail {
-
-using expr_detail::Signature;
-using expr_detail::takes_scalar;
-
-template <class P>
-consteval bool check_parameter() {
-  static_assert(!std::is_floating_point_v<std::remove_cvref_t<P>>,
-                "sinter: a float or double parameter would be frozen into the compiled function; declare it Scalar");
-  static_assert(
-      !(std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>),
-      "sinter: a compiled function takes its arguments by value or const reference; return the new value instead");
-  return true;
-}
-template <class Parameters>
-struct CheckParameters;
-template <class... P>
-struct CheckParameters<std::tuple<P...>> {
-  static constexpr bool ok = (check_parameter<P>() && ... && true);
-};
-template <class F>
-consteval bool check_function() {
-  if constexpr (Signature<F>::is_known) return CheckParameters<typename Signature<F>::Parameters>::ok;
-  return true;
-}
-
-template <class F, class I, class... A>
-struct Call;
-template <class F, std::size_t... I, class... A>
-struct Call<F, std::index_sequence<I...>, A...> {
-  static constexpr bool fits = [] {
-    if constexpr (Signature<F>::is_known) return std::tuple_size_v<typename Signature<F>::Parameters> == sizeof...(A);
-    else return true;
-  }();
-  /// A generic lambda: numbers are run-time inputs, unless it only takes them as integers.
-  static constexpr bool takes_all_scalars = [] {
-    if constexpr (Signature<F>::is_known) return false;
-    else return std::is_invocable_v<const F&, const traced_t<A, true>&...>;
-  }();
-  template <std::size_t At, class T>
-  static constexpr bool as_scalar = [] {
-    if constexpr (!Arithmetic<T>) return false;
-    else if constexpr (Signature<F>::is_known) return takes_scalar<F, At>();
-    else return takes_all_scalars || std::is_floating_point_v<T>;
-  }();
-  using Arguments = std::tuple<traced_t<A, as_scalar<I, A>>...>;
-};
-template <class F, class... A>
-using traced_arguments_t = typename Call<F, std::index_sequence_for<A...>, A...>::Arguments;
-
-/// How an argument enters a call: what its type and that of the parameter say.
-struct ArgumentType {
-  enum class Kind : std::uint8_t { tensor, tree, number, borrowed, lent };
-  Kind kind = Kind::tree;
-  bool is_donated = false;  // an rvalue: its memory may become a result's
-  // A C++ number that is a run-time input:
-  bool is_floating = false;
-  bool is_boolean = false;
-  bool is_signed = false;
-  std::uint8_t size = 0;
-  const tree::Layout* layout = nullptr;  // of the argument, if that is a tree
-  const tree::Layout* traced = nullptr;  // of what the traced function gets
-};
-/// `T`: how the traced function sees it; `A`: as it was given, for lvalues a reference.
-template <class T, class A>
-consteval ArgumentType argument_type() {
-  using Given = std::remove_cvref_t<A>;
-  using B = argument_t<Given>;
-  using Kind = ArgumentType::Kind;
-  ArgumentType type{.traced = &tree::LayoutOf<T>::value};
-  if constexpr (std::same_as<B, Borrowed>) {
-    type.kind = Kind::borrowed;
-  } else if constexpr (std::same_as<B, Lent>) {
-    type.kind = Kind::lent;
-  } else if constexpr (std::same_as<T, Scalar> && Arithmetic<B>) {
-    type.kind = Kind::number;
-    type.is_floating = std::is_floating_point_v<B>;
-    type.is_boolean = std::same_as<B, bool>;
-    type.is_signed = std::is_signed_v<B>;
-    type.size = sizeof(B);
-  } else {
-    type.kind = std::same_as<B, Tensor> ? Kind::tensor : Kind::tree;
-    type.layout = &tree::LayoutOf<B>::value;
-    type.is_donated = std::same_as<Given, B> && std::same_as<A, Given> && !Arithmetic<B>;
-  }
-  return type;
-}
-
-}  // namespace jit_detail
-
-}  // namespace jit
-SINTER_NAMESPACE_END
-// ---- sinter/tensor/precision.hpp
-// How precisely products of f32 matrices are computed: a permission, not a demand, for a back end may always compute in
-// full. The default of the process stands here; what a plan or kernel may do is said where those are.
-
-SINTER_NAMESPACE_BEGIN
-
-/// Of products of f32 matrices (matmul, conv2d, attention and their gradients); nothing else is concerned.
-///   f32     full precision
-///   tf32x3  operands in two parts of 10 bits of mantissa each, three products on tensor cores: near full precision
-///   tf32    operands rounded to 10 bits of mantissa, sums in f32: relative error about 1e-3
-enum class MatmulPrecision : std::uint8_t { f32, tf32x3, tf32 };
-
-constexpr std::string_view name(MatmulPrecision precision) {
-  return std::array<std::string_view, 3>{"f32", "tf32x3", "tf32"}[as_index(precision)];
-}
-
-/// Sets of precisions, as bits.
-constexpr std::uint8_t precision_bit(MatmulPrecision precision) {
-  return static_cast<std::uint8_t>(1u << static_cast<unsigned>(precision));
-}
-inline constexpr std::uint8_t all_precisions = 0b111;
-
-namespace tensor_detail {
-/// The default of the process as a bit. Every guarded call reads it: so in the header, and as calls compare it.
-inline constinit std::atomic<std::uint8_t> matmul_precision_bit{precision_bit(MatmulPrecision::f32)};
-/// Throws UserError unless an enumerator stands for it.
-void check_precision(MatmulPrecision precision, std::string_view op, Location where);
-}  // namespace tensor_detail
-
-/// What compiled functions without Options::matmul_precision and lazy evaluation may do. At first f32: full precision.
-inline MatmulPrecision matmul_precision() noexcept {
-  return static_cast<MatmulPrecision>(
-      std::countr_zero(tensor_detail::matmul_precision_bit.load(std::memory_order_relaxed)));
-}
-/// Sets it, for all threads. A compiled function that depends on it compiles once more at its next call; lazy values
-/// take the precision that is in force when they are computed. Throws UserError for a value that is no enumerator.
-void set_matmul_precision(MatmulPrecision precision, Location where = std::source_location::current());
-
-SINTER_NAMESPACE_END
-// ---- sinter/jit/options.hpp
-// Options of compile(), and its statistics.
-
-SINTER_NAMESPACE_BEGIN
-namespace jit {
-
-/// What to optimise for. `reduce_overhead` keeps memory for results between calls.
-enum class Mode : std::uint8_t { default_, reduce_overhead };
-/// When an extent becomes symbolic: after it changed, from the start, or never.
-enum class Dynamic : std::uint8_t { automatic, always, never };
-
-/// Whether the CPU may run what a device's back end declines. Context::allows_fallback permits it everywhere.
-enum class Fallback : std::uint8_t { refused, allowed };
-
-struct Options {
-  Mode mode = Mode::default_;
-  std::string backend = {};  // "": the best there is; see jit::list_backends() and docs/debugging.md
-  Dynamic dynamic = Dynamic::automatic;
-  bool fullgraph = false;            // reading a value while tracing is an error
-  bool fuse = true;                  // false: one kernel per operation, to find out where a wrong result arises
-  std::int64_t recompile_limit = 8;  // compiled versions beyond the first; then the stance decides (stance.hpp)
-  std::int64_t max_breaks = 256;     // segments of a function that reads values; after them calls go on lazily
-  std::int64_t max_values = 16;      // compiled continuations of one read of an exact value
-  std::int64_t memory_budget = 0;    // bytes that a plan may hold between its kernels (Stats::peak_bytes); 0: any
-  std::optional<MatmulPrecision> matmul_precision =
-      {};  // what products of f32 may be computed in; unset: the default of the process
-  bool allow_fallback =
-      false;  // what the back end of a device declines runs on the CPU, and the log says so; else it is an error
-};
-
-/// What a call of a frozen function does that no compiled version fits.
-enum class OnMiss : std::uint8_t { throws, runs_uncompiled };
-
-/// What a compiled version relies on.
-enum class GuardKind : std::uint8_t {
-  structure,
-  dtype,
-  device,
-  rank,
-  layout,
-  extent,
-  range,
-  relation,
-  divisibility,
-  fixed_value,
-  number_kind,
-  alias,
-  predicate,
-  precision,
-  gradient
-};
-std::string_view name(GuardKind kind);
-
-/// Why calls fitted no compiled version: the guard that they broke of the version that came closest.
-struct RecompileReason {
-  GuardKind guard = GuardKind::structure;
-  std::string argument{};         // "argument 1.weight"; empty: a captured Variable, a relation, or the process
-  int axis = -1;                  // of that argument; -1: not about one axis
-  std::string expected{}, got{};  // "32", "48"
-  std::string text{};             // "guard 'extent' failed: extent of axis 0 of argument 1.weight: expected 32, got 48"
-  std::string remedy{};           // what the caller can do so that it does not fail again
-  std::int64_t count = 1;         // calls that broke it in just this way
-};
-
-/// Figures of one compiled function.
-struct Stats {
-  std::int64_t calls = 0;
-  std::int64_t compiles = 0;  // traces that became plans, the first included
-  std::int64_t recompiles = 0;
-  std::int64_t kernels = 0;       // of the newest plan: its steps; a call of a region is one
-  std::int64_t regions = 0;       // of the newest plan: blocks that are compiled once ...
-  std::int64_t region_calls = 0;  // ... and how often they are called, nested ones included
-  std::int64_t graph_breaks = 0;  // places of the trace trees where a value is read
-  std::int64_t segments = 0;      // compiled parts of those trees
-  std::int64_t retraces = 0;      // paths that were added to a tree by later calls
-  std::int64_t lazy_calls = 0;    // calls that went on lazily because of Options::max_breaks or max_values
-  std::int64_t peak_bytes =
-      // what the newest plan holds between its kernels, at the sizes it was traced with; of a tree: its largest segment
-      0;
-  double compile_ms = 0;           // all compiles together: trace, passes, code generation
-  std::int64_t eager_calls = 0;    // calls that ran the function uncompiled: stance, back end noop, recompile limit
-  std::int64_t frozen_misses = 0;  // calls that no version fitted while the function was frozen
-  std::vector<RecompileReason> recompile_reasons{};  // oldest first; those of calls past the limit, too; at most 256
-};
-
-}  // namespace jit
-SINTER_NAMESPACE_END
-// ---- sinter/jit/call/call.hpp
-// What the typed half of a compiled function (compile.hpp) asks of the untyped one (function.hpp), which it knows by
-// name only: to make a call. Of the types a call has, the untyped half knows constants that say how their objects are
-// taken apart, and one function that calls the user's.
-
-SINTER_NAMESPACE_BEGIN
-namespace jit {
-
-class FunctionState;
-class FunctionTrace;
-
-/// Where the results of a call go instead of fresh memory.
-using Targets = std::span<const BorrowedMut>;
-
-namespace jit_detail {
-/// Its address stands for a list of types. Not const, so that no linker folds two of them into one.
-template <class... T>
-inline char types_tag = 0;
-}  // namespace jit_detail
-
-/// What tracing the user's function once gives.
-struct TracedResult {
-  std::vector<Ref<TensorImpl>> values;
-  std::shared_ptr<const void> shape;
-};
-
-/// A reference to the typed half's tracing code; valid for the call it is passed to.
-struct TraceFunction {
-  void* object;
-  TracedResult (*call)(void* object, FunctionTrace& trace);
-  template <class F>
-  static TraceFunction of(F& f) {
-    return {&f, [](void* function, FunctionTrace& trace) { return (*static_cast<F*>(function))(trace); }};
-  }
-  TracedResult operator()(FunctionTrace& trace) const { return call(object, trace); }
-};
-
-namespace jit_detail {
-/// Shares an object whose type only `destroy` knows: without it each type of lambda and result would bring its own
-/// control block.
-std::shared_ptr<const void> share(void* object, void (*destroy)(void* object));
-template <class T>
-SINTER_COLD void destroy(void* object) {
-  delete static_cast<T*>(object);
-}
-template <class T>
-SINTER_COLD std::shared_ptr<const void> share(T&& value) {
-  using Plain = std::remove_cvref_t<T>;
-  return share(static_cast<void*>(new Plain(std::forward<T>(value))), &destroy<Plain>);
-}
-}  // namespace jit_detail
-
-/// Text of explain(): graph, guards, passes, kernels, memory, code.
-class Explanation {
- public:
-  explicit Explanation(std::string text) : text_(std::move(text)) {}
-  const std::string& text() const { return text_; }
-  friend std::ostream& operator<<(std::ostream& out, const Explanation& e);
-
- private:
-  std::string text_;
-};
-using Symbols = SmallVector<std::int64_t, 8>;
-
-namespace jit_detail {
-
-struct CallRequest;
-
-/// What the types of a call say: one constant for the calls that have them in common.
-struct CallTypes {
-  const void* tag;  // stands for the types of arguments and result
-  const ArgumentType* arguments;
-  std::uint32_t count;         // of arguments
-  const tree::Layout* result;  // of the function
-  /// Calls the function on copies of the arguments. With a trace, its placeholders are put into them first; the result
-  /// is a new object, to be destroyed by the function below.
-  void* (*call_on_copies)(const CallRequest& call, FunctionTrace* trace);
-  void (*destroy_result)(void* result);
-};
-/// A call of a compiled function, without types.
-struct CallRequest {
-  FunctionState& function;
-  const CallTypes& types;
-  const void* callee;          // the user's function
-  void (*invoke)();            // calls that: R (*)(const void* callee, const T&... arguments)
-  const void* const* objects;  // the arguments
-};
-
-std::shared_ptr<FunctionState> make_function(Options options, Location where);
-Location where_of(const FunctionState& function);
-
-/// The call of a function that gives nothing but Tensors: finds or makes the entry that fits and runs it, or the plain
-/// function where nothing compiled may run. Variables are written back last. Throws RecompileError where the stance
-/// says so.
-void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results);
-/// As that, with results in given memory.
-void call_into(const CallRequest& call, Targets targets);
-/// As that, for results of any type: `shape` is a result of the same type and with the same static parts; a copy of it
-/// that is filled is the result of this call.
-class OpenCall {
- public:
-  explicit OpenCall(const CallRequest& call);
-  OpenCall(const OpenCall&) = delete;
-  OpenCall& operator=(const OpenCall&) = delete;
-  ~OpenCall();
-  const void* shape() const { return shape_; }
-  void fill(void* copy);
-
- private:
-  const CallRequest& call_;
-  ArgList args_;
-  Symbols symbols_;
-  const void* shape_ = nullptr;
-  std::shared_ptr<const void> owner_{};  // of a shape that is in no entry
-  Ref<TensorImpl>* values_ = nullptr;    // null: nothing is to be filled in
-  std::array<Ref<TensorImpl>, 8> few_;
-  std::vector<Ref<TensorImpl>> many_{};
-};
-
-/// Compiles, checks purity and makes what calls of this thread with these arguments need besides the entry.
-void warm_up(const CallRequest& call);
-Explanation explain(const CallRequest& call);
-Stats stats_of(const FunctionState& function);
-void reset(FunctionState& function);
-void freeze(FunctionState& function, OnMiss miss);
-void unfreeze(FunctionState& function);
-bool is_frozen(const FunctionState& function);
-
-/// Names the leaves of the arguments and replaces those of the copies by the trace's placeholders.
-void put_placeholders(FunctionTrace& trace, const CallRequest& call, void* const* copies);
-/// What is lent as a Tensor, for functions that run uncompiled.
-Tensor owned_copy(const Lent& x);
-inline Tensor owned_copy(const Borrowed& x) { return copy_of(x); }
-/// Memory of a Tensor that nobody else sees.
-BorrowedMut as_target(Tensor& x, Location where = {});
-}  // namespace jit_detail
-
-/// Forgets every compiled function, kernel and lazy plan. Functions stay usable and compile again when called.
-void reset();
-/// True while a function is being traced on this thread.
-bool is_compiling();
-
-}  // namespace jit
-SINTER_NAMESPACE_END
-// ---- sinter/jit/compile.hpp
-// compile(): the one entry point, and the typed half of compiled functions: it says what the types of a call are, calls
-// the user's function on placeholders, and gives results their type. All else is done without types (call.hpp), so that
-// a call of new types costs the compiler little.
-
-SINTER_NAMESPACE_BEGIN
-namespace jit {
-
-namespace jit_detail {
-
-/// What a call gives back for a function result of type R: expressions become Tensors, inside tuples too.
-template <class R>
-struct Result {
-  using type = R;
-  static R make(R&& r) { return std::move(r); }
-};
-template <class Op, class... A>
-struct Result<Expr<Op, A...>> {
-  using type = Tensor;
-  static Tensor make(Expr<Op, A...>&& r) { return Tensor(std::move(r)); }
-};
-template <class... R>
-struct Result<std::tuple<R...>> {
-  using type = std::tuple<typename Result<R>::type...>;
-  static type make(std::tuple<R...>&& r) {
-    return std::apply([](R&... parts) { return type{Result<R>::make(std::move(parts))...}; }, r);
-  }
-};
-template <class A, class B>
-struct Result<std::pair<A, B>> {
-  using type = std::pair<typename Result<A>::type, typename Result<B>::type>;
-  static type make(std::pair<A, B>&& r) {
-    return {Result<A>::make(std::move(r.first)), Result<B>::make(std::move(r.second))};
-  }
-};
-template <>
-struct Result<Variable> {
-  using type = Tensor;
-  static Tensor make(Variable&& r) { return r.value(); }
-};
-template <class F, class Arguments>
-struct RawResult;
-template <class F, class... T>
-struct RawResult<F, std::tuple<T...>> {
-  using type = std::remove_cvref_t<std::invoke_result_t<const F&, const T&...>>;
-};
-struct Nothing {};
-template <class R>
-using result_of_t = typename Result<std::conditional_t<std::is_void_v<R>, Nothing, R>>::type;
-
-template <class R>
-inline constexpr bool is_only_tensors = std::same_as<R, Tensor>;
-template <class... R>
-inline constexpr bool is_only_tensors<std::tuple<R...>> = (is_only_tensors<R> && ...);
-template <class A, class B>
-inline constexpr bool is_only_tensors<std::pair<A, B>> = is_only_tensors<A> && is_only_tensors<B>;
-
-template <class R>
-consteval std::size_t tensor_count() {
-  if constexpr (std::same_as<R, Tensor>) return 1;
-  else
-    return []<template <class...> class T, class... P>(std::type_identity<T<P...>>) {
-      return (tensor_count<P>() + ... + 0);
-    }(std::type_identity<R>{});
-}
-template <class R>
-R from_values(Ref<TensorImpl>*& values) {
-  if constexpr (std::same_as<R, Tensor>) return Tensor(std::move(*values++));
-  else
-    return [&]<template <class...> class T, class... P>(std::type_identity<T<P...>>) {
-      return R{from_values<P>(values)...};
-    }(std::type_identity<R>{});
-}
-
-inline BorrowedMut as_target(const BorrowedMut& target, Location = {}) { return target; }
-template <EigenLike M>
-BorrowedMut as_target(M& m, Location = {}) {
-  return borrow_mut(m);
-}
-
-/// What a function that runs on copies of its arguments gets in the place of one of type A.
-template <class T, class A>
-T copy_of_argument(const void* object, bool is_traced) {
-  const A& arg = *static_cast<const A*>(object);
-  if constexpr (std::same_as<A, Borrowed> || std::same_as<A, Lent>) return is_traced ? T() : T(owned_copy(arg));
-  else return T(arg);
-}
-
-/// The function that calls the user's. What is generated depends on the types of arguments and result alone.
-template <class R, class Arguments>
-struct OnCopies;
-template <class R, class... T>
-struct OnCopies<R, std::tuple<T...>> {
-  using Invoke = R (*)(const void* callee, const T&... arguments);
-
-  SINTER_COLD static void* run(const CallRequest& call, FunctionTrace* trace, T... copies) {
-    if (trace != nullptr) {
-      void* const objects[sizeof...(T) + 1] = {std::addressof(copies)..., nullptr};
-      put_placeholders(*trace, call, objects);
-    }
-    return new R(reinterpret_cast<Invoke>(call.invoke)(call.callee, copies...));
-  }
-  template <class... A>
-  SINTER_COLD static void* call(const CallRequest& call, FunctionTrace* trace) {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return run(call, trace, copy_of_argument<T, A>(call.objects[I], trace != nullptr)...);
-    }(std::index_sequence_for<A...>{});
-  }
-  /// `A`: as given, for lvalues a reference.
-  template <class... A>
-  struct Types {
-    static constexpr ArgumentType arguments[sizeof...(A) + 1] = {argument_type<T, A>()..., ArgumentType()};
-    static constexpr CallTypes value{&types_tag<R, std::tuple<T...>>,
-                                     arguments,
-                                     sizeof...(A),
-                                     &tree::LayoutOf<R>::value,
-                                     &call<argument_t<std::remove_cvref_t<A>>...>,
-                                     &destroy<R>};
-  };
-};
-
-/// A function and the types of a call of it.
-struct TypedCallee {
-  FunctionState& function;
-  const CallTypes& types;
-  const void* callee;
-  void (*invoke)();
-};
-/// use(the request that these arguments make).
-template <class Use, class... A>
-auto with_request(const TypedCallee& callee, const Use& use, const A&... args) {
-  const void* const objects[sizeof...(A) + 1] = {std::addressof(args)..., nullptr};
-  return use(CallRequest{callee.function, callee.types, callee.callee, callee.invoke, objects});
-}
-/// One call. Functions with the same types share it.
-template <class R, class... A>
-SINTER_NOINLINE R call_function(const TypedCallee& callee, const A&... args) {
-  const void* const objects[sizeof...(A) + 1] = {std::addressof(args)..., nullptr};
-  const CallRequest request{callee.function, callee.types, callee.callee, callee.invoke, objects};
-  if constexpr (is_only_tensors<R>) {
-    std::array<Ref<TensorImpl>, tensor_count<R>()> values;
-    call_for_tensors(request, values.data());
-    Ref<TensorImpl>* at = values.data();
-    return from_values<R>(at);
-  } else {
-    OpenCall call(request);
-    R result = *static_cast<const R*>(call.shape());
-    call.fill(&result);
-    return result;
-  }
-}
-
-}  // namespace jit_detail
-
-/// What compile() returns: call it like the function. Copies share the compiled code.
-template <class F>
-class Compiled {
- public:
-  Compiled(F f, Options options, Location where)
-      : f_(jit_detail::share(std::move(f))), state_(jit_detail::make_function(std::move(options), where)) {
-    static_assert(jit_detail::check_function<F>());
-  }
-
-  /// Calls the function. Inside another trace it becomes part of that trace.
-  template <class... A>
-    requires(jit_detail::Call<F, std::index_sequence_for<A...>, std::remove_cvref_t<A>...>::fits)
-  auto operator()(A&&... args) const {
-    using R = result_t<std::remove_cvref_t<A>...>;
-    if constexpr (std::same_as<R, jit_detail::Nothing>)
-      jit_detail::call_function<R>(callee<A...>(), as_argument(std::as_const(args))...);
-    else return jit_detail::call_function<R>(callee<A...>(), as_argument(std::as_const(args))...);
-  }
-
-  /// f.into(out...)(args...): results go into the given memory (BorrowedMut, Eigen objects, Tensors nobody else holds).
-  template <class... O>
-  [[nodiscard]] auto into(O&&... outputs) const {
-    std::array<BorrowedMut, sizeof...(O)> targets{jit_detail::as_target(outputs, jit_detail::where_of(*state_))...};
-    return [self = *this, targets](const auto&... args) { self.call_into(Targets(targets), args...); };
-  }
-
-  /// Compiles for these arguments without running, and makes ready what calls on this thread need: after it, calls with
-  /// arguments like these compile nothing, take no lock and allocate nothing (see docs/calls.md for the exact terms).
-  template <class... A>
-  void warm_up(const A&... args) const {
-    with_request([](const jit_detail::CallRequest& call) { jit_detail::warm_up(call); }, args...);
-  }
-
-  /// What the call with these arguments compiles to: graph, guards, kernels, memory, code.
-  template <class... A>
-  Explanation explain(const A&... args) const {
-    return with_request([](const jit_detail::CallRequest& call) { return jit_detail::explain(call); }, args...);
-  }
-
-  /// As into(), with the targets in a list.
-  template <class... A>
-  void call_into(Targets targets, const A&... args) const {
-    with_request([&](const jit_detail::CallRequest& call) { jit_detail::call_into(call, targets); }, args...);
-  }
-
-  /// From here on calls compile, trace and check nothing, and run on the calling thread alone; see docs/calls.md.
-  /// Throws UserError where nothing is compiled yet.
-  void freeze(OnMiss miss = OnMiss::throws) const { jit_detail::freeze(*state_, miss); }
-  void unfreeze() const { jit_detail::unfreeze(*state_); }
-  bool is_frozen() const { return jit_detail::is_frozen(*state_); }
-
-  Stats stats() const { return jit_detail::stats_of(*state_); }
-  void reset() const { jit_detail::reset(*state_); }
-  const F& function() const { return *static_cast<const F*>(f_.get()); }
-
- private:
-  template <class... A>
-  using arguments_t = jit_detail::traced_arguments_t<F, A...>;
-  template <class... A>
-  using raw_t = typename jit_detail::RawResult<F, arguments_t<A...>>::type;
-  template <class... A>
-  using result_t = jit_detail::result_of_t<raw_t<A...>>;
-
-  /// For arguments as they are given: lvalues are references.
-  template <class... A>
-  jit_detail::TypedCallee callee() const {
-    using Invoked = Invoke<raw_t<std::remove_cvref_t<A>...>, arguments_t<std::remove_cvref_t<A>...>>;
-    return {*state_, Invoked::OnCopies::template Types<A...>::value, f_.get(),
-            reinterpret_cast<void (*)()>(&Invoked::call)};
-  }
-  template <class Raw, class Arguments>
-  struct Invoke;
-  template <class Raw, class... T>
-  struct Invoke<Raw, std::tuple<T...>> {
-    using R = jit_detail::result_of_t<Raw>;
-    using OnCopies = jit_detail::OnCopies<R, std::tuple<T...>>;
-    SINTER_COLD static R call(const void* function, const T&... arguments) {
-      const F& f = *static_cast<const F*>(function);
-      if constexpr (std::is_void_v<Raw>) {
-        f(arguments...);
-        return R();
-      } else if constexpr (std::same_as<R, Raw>) {
-        return f(arguments...);
-      } else {
-        return jit_detail::Result<Raw>::make(f(arguments...));
-      }
-    }
-  };
-  template <class Use, class... A>
-  auto with_request(const Use& use, const A&... args) const {
-    return jit_detail::with_request(callee<const A&...>(), use, as_argument(args)...);
-  }
-  std::shared_ptr<const void> f_;  // an F
-  std::shared_ptr<FunctionState> state_;
-};
-
-/// Compiles `f` for the arguments it is called with: traced once per kind of arguments, guarded, fused, and run as
-/// machine code. f takes Tensors, Scalars, structs, containers and static values by value or const reference and
-/// returns Tensors, tuples, containers or structs of them. It may run several times while it is traced, so keep host
-/// effects out.
-template <class F>
-Compiled<std::decay_t<F>> compile(F&& f, Options options = {}, Location where = std::source_location::current()) {
-  return Compiled<std::decay_t<F>>(std::forward<F>(f), std::move(options), where);
-}
-
-template <class Signature>
-class Function;
-
-/// A nameable type for compiled functions, to be stored in classes and declared in headers.
-template <class R, class... P>
-class Function<R(P...)> {
- public:
-  Function() = default;
-  template <class F>
-  Function(const Compiled<F>& compiled) : call_(std::make_shared<Holder<F>>(compiled)) {}
-
-  explicit operator bool() const { return call_ != nullptr; }
-  R operator()(const std::conditional_t<std::same_as<P, Tensor>, Tensor, P>&... args) const {
-    return checked().call(args...);
-  }
-  /// As Compiled::into; arguments are Tensors, Scalars, ... as in the signature, or lent memory for Tensors.
-  template <class... O>
-  [[nodiscard]] auto into(O&&... outputs) const {
-    std::array<BorrowedMut, sizeof...(O)> targets{jit_detail::as_target(outputs)...};
-    return [self = *this, targets](const auto&... args) {
-      self.checked().call_into(Targets(targets), convert<P>(args)...);
-    };
-  }
-  /// These as those of what compile() returns.
-  void warm_up(const P&... args) const { checked().warm_up(args...); }
-  Explanation explain(const P&... args) const { return checked().explain(args...); }
-  Stats stats() const { return checked().stats(); }
-  void reset() const { checked().reset(); }
-  void freeze(OnMiss miss = OnMiss::throws) const { checked().freeze(miss); }
-  void unfreeze() const { checked().unfreeze(); }
-  bool is_frozen() const { return checked().is_frozen(); }
-
- private:
-  template <class T>
-  using lent_t = std::conditional_t<std::same_as<T, Tensor>, Lent, T>;
-  template <class T, class A>
-  static decltype(auto) convert(const A& arg) {
-    if constexpr (std::same_as<T, Tensor>) return Lent(arg);
-    else return static_cast<T>(arg);
-  }
-  struct Base {
-    virtual ~Base() = default;
-    virtual R call(const P&...) const = 0;
-    virtual void call_into(std::span<const BorrowedMut>, const lent_t<P>&...) const = 0;
-    virtual void warm_up(const P&...) const = 0;
-    virtual Explanation explain(const P&...) const = 0;
-    virtual Stats stats() const = 0;
-    virtual void reset() const = 0;
-    virtual void freeze(OnMiss miss) const = 0;
-    virtual void unfreeze() const = 0;
-    virtual bool is_frozen() const = 0;
-  };
-  template <class F>
-  struct Holder final : Base {
-    explicit Holder(const Compiled<F>& c) : compiled(c) {}
-    R call(const P&... args) const override { return compiled(args...); }
-    void call_into(std::span<const BorrowedMut> targets, const lent_t<P>&... args) const override {
-      compiled.call_into(targets, args...);
-    }
-    void warm_up(const P&... args) const override { compiled.warm_up(args...); }
-    Explanation explain(const P&... args) const override { return compiled.explain(args...); }
-    Stats stats() const override { return compiled.stats(); }
-    void reset() const override { compiled.reset(); }
-    void freeze(OnMiss miss) const override { compiled.freeze(miss); }
-    void unfreeze() const override { compiled.unfreeze(); }
-    bool is_frozen() const override { return compiled.is_frozen(); }
-    Compiled<F> compiled;
-  };
-  const Base& checked() const {
-    if (call_ == nullptr)
-      throw UserError("jit::Function", "the function is empty", {}, "assign the result of jit::compile to it");
-    return *call_;
-  }
-  std::shared_ptr<const Base> call_;
-};
-
 }  // namespace jit
 SINTER_NAMESPACE_END
 // ---- sinter/jit/control/control_trace.hpp
@@ -8493,7 +8741,8 @@ class HostCall {
   /// The number that an extent of the node's attributes has in this call.
   virtual std::int64_t value_of(Dim extent) const = 0;
   /// Memory of this node, kept between calls: allocated at first use, grown when more is asked for. One piece for each
-  /// `slot` from 0 up. Its content is unspecified at each call.
+  /// `slot` from 0 up. Its content is unspecified at each call. What OpInfo::prepare_on_host asks for is there before
+  /// the first.
   virtual void* scratch(std::size_t slot, std::size_t bytes) = 0;
 
   // Of an op that runs sub-graphs on a device, operands and results are addresses there. Such an op touches values by
@@ -8996,6 +9245,70 @@ std::array<Tensor, R> callback(F fn, const std::array<ResultSpec, R>& results, c
 }
 
 }  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/gradient_function.hpp
+// jit::grad and value_and_grad of a compiled function, called outside of traces: the gradient is compiled as the function
+// is, once, and kept with it. Inside a trace the function becomes part of that, as any compiled function does.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::autodiff_detail {
+
+/// The user's function, without the compiled code that keeps what is made of it.
+template <class F>
+struct SharedFunction {
+  using TakesArgumentsOf = F;
+  std::shared_ptr<const void> f;
+  template <class... A>
+    requires std::invocable<const F&, const A&...>
+  auto operator()(const A&... args) const {
+    return (*static_cast<const F*>(f.get()))(args...);
+  }
+};
+
+/// The value and a list of gradients: what compiled code can give.
+template <class F, std::size_t... Wrt>
+struct ValueAndGradientList {
+  using TakesArgumentsOf = F;
+  F f;
+  Location where;
+  template <class... A>
+  auto operator()(const A&... args) const {
+    parameters_t<F, A...> parameters{args...};
+    return traced_gradients(f, where, std::index_sequence<Wrt...>{}, parameters);
+  }
+};
+
+template <class F>
+struct CompiledGradient<Compiled<F>> {
+  static constexpr bool is_known = true;
+
+  template <std::size_t... Wrt, class... A>
+  static auto value_and_list(const Compiled<F>& f, Location where, std::index_sequence<Wrt...>, const A&... args) {
+    return of<ValueAndGradientList<SharedFunction<F>, Wrt...>>(
+        f, {}, [&] { return ValueAndGradientList<SharedFunction<F>, Wrt...>{{f.f_}, where}; })(args...);
+  }
+  template <class... A>
+  static auto value_and_listed(const Compiled<F>& f, Location where, const ArgumentNumbers& wrt, const A&... args) {
+    std::vector<std::int64_t> numbers;
+    for (std::int64_t number : wrt.list()) numbers.push_back(number);
+    return of<ValueAndListedGrad<SharedFunction<F>>>(
+        f, numbers, [&] { return ValueAndListedGrad<SharedFunction<F>>{{f.f_}, wrt, where}; })(args...);
+  }
+
+ private:
+  /// The compiled function of type G that this one keeps.
+  template <class G, class Make>
+  static Compiled<G> of(const Compiled<F>& f, const std::vector<std::int64_t>& numbers, const Make& make) {
+    const std::shared_ptr<const void> made =
+        jit_detail::derived(*f.state_, &jit_detail::types_tag<G>, numbers, [&]() -> std::shared_ptr<const void> {
+          return std::make_shared<const Compiled<G>>(make(), jit_detail::options_of(*f.state_),
+                                                     jit_detail::where_of(*f.state_));
+        });
+    return *static_cast<const Compiled<G>*>(made.get());
+  }
+};
+
+}  // namespace jit::autodiff_detail
 SINTER_NAMESPACE_END
 // ---- sinter/jit/lazy/eval.hpp
 // eval(expression): a whole expression, run at once through the slot of its type. No graph is built on the way: the
@@ -9756,11 +10069,23 @@ SINTER_NAMESPACE_END
 
 SINTER_NAMESPACE_BEGIN
 
+namespace base_detail {
+/// True while this thread runs chunks: a nested parallel_for stays on it.
+inline bool& inside_chunk() noexcept {
+  static thread_local constinit bool inside = false;
+  return inside;
+}
+}  // namespace base_detail
+
 /// While one that is on lives, parallel_for of this thread runs on the caller alone.
 class [[nodiscard]] SerialSection {
  public:
-  explicit SerialSection(bool is_on = true) noexcept;
-  ~SerialSection();
+  explicit SerialSection(bool is_on = true) noexcept : is_on_(is_on) {
+    if (is_on_) before_ = std::exchange(base_detail::inside_chunk(), true);
+  }
+  ~SerialSection() {
+    if (is_on_) base_detail::inside_chunk() = before_;
+  }
   SerialSection(const SerialSection&) = delete;
   SerialSection& operator=(const SerialSection&) = delete;
 
@@ -9921,12 +10246,6 @@ inline ThreadPool& thread_pool() { return *PoolPlace::instance().pool.load(std::
 
 inline void help_from_pool() { thread_pool().help(); }
 
-/// True while this thread runs chunks: a nested parallel_for stays on it.
-inline bool& inside_chunk() {
-  thread_local bool inside = false;
-  return inside;
-}
-
 inline void ThreadPool::help() noexcept {
   const FloatMode own_mode;
   inside_chunk() = true;
@@ -10028,13 +10347,6 @@ SINTER_DECL void parallel_run(std::int64_t tasks, double nanoseconds_per_task, C
 }
 
 }  // namespace base_detail
-
-SINTER_DECL SerialSection::SerialSection(bool is_on) noexcept : is_on_(is_on) {
-  if (is_on_) before_ = std::exchange(base_detail::inside_chunk(), true);
-}
-SINTER_DECL SerialSection::~SerialSection() {
-  if (is_on_) base_detail::inside_chunk() = before_;
-}
 
 SINTER_DECL int thread_count() { return base_detail::thread_pool().count.load(std::memory_order_relaxed); }
 SINTER_DECL void set_thread_count(int count) { base_detail::thread_pool().count = std::max(1, count); }
@@ -10625,18 +10937,15 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 
 SINTER_DECL Ref<TensorImpl> TensorImpl::make(const Type& type) {
-  auto* impl = new (BlockPool<sizeof(TensorImpl)>::allocate()) TensorImpl;
-  impl->type = type;
-  return Ref<TensorImpl>::adopt(impl);
+  return Ref<TensorImpl>::adopt(new (BlockPool<sizeof(TensorImpl)>::allocate()) TensorImpl(type));
 }
 
 SINTER_DECL Ref<TensorImpl> TensorImpl::make_ready(const Type& type, Ref<Storage> storage, std::int64_t offset,
                                                    const Strides* strides) {
-  Ref<TensorImpl> impl = make(type);
-  impl->storage = std::move(storage);
-  impl->offset = offset;
-  impl->strides = strides != nullptr ? *strides : dense_strides(type.shape);
-  return impl;
+  void* const block = BlockPool<sizeof(TensorImpl)>::allocate();
+  return Ref<TensorImpl>::adopt(
+      strides != nullptr ? new (block) TensorImpl(type, std::move(storage), offset, *strides)
+                         : new (block) TensorImpl(type, std::move(storage), offset, dense_strides(type.shape)));
 }
 
 SINTER_DECL void TensorImpl::destroy(TensorImpl* impl) noexcept {
@@ -11155,7 +11464,7 @@ inline constexpr std::uint32_t size_classes = 160;
 inline constexpr std::uint32_t foreign_class = 0xFFFFFFFF;
 inline constexpr std::uint32_t device_class = 0xFFFFFFFE;
 inline constexpr std::size_t thread_cache_bytes = std::size_t{64} << 20;
-inline constexpr std::size_t thread_cache_entries = 16;  // per class
+inline constexpr std::size_t thread_cache_entries = 128;  // per class
 
 /// Smallest class that holds `bytes`: 64 * 2^(c/4) rounded to quarters.
 constexpr std::uint32_t class_of(std::size_t bytes) {
@@ -11170,6 +11479,12 @@ constexpr std::size_t class_bytes(std::uint32_t size_class) {
   std::uint32_t exponent = (size_class - 1) / 4 + 6, quarter = (size_class - 1) % 4;
   return ((std::size_t{1} << exponent) + (std::size_t{quarter + 1} << (exponent - 2)) + 63) / 64 * 64;
 }
+/// The same, looked up.
+inline constexpr std::array<std::size_t, size_classes> bytes_of_class = [] {
+  std::array<std::size_t, size_classes> bytes{};
+  for (std::uint32_t c = 0; c < size_classes; ++c) bytes[c] = class_bytes(c);
+  return bytes;
+}();
 static_assert(class_bytes(class_of(65)) >= 65 && class_bytes(class_of(1000)) >= 1000 &&
               class_bytes(class_of(4096)) == 4096);
 
@@ -11196,7 +11511,7 @@ struct OwnCounter {
   void set(std::int64_t now) noexcept { value.store(now, std::memory_order_relaxed); }
 };
 struct ThreadCache {
-  std::array<std::array<Storage*, thread_cache_entries>, size_classes> free;
+  std::array<Storage*, size_classes> free;  // the first of a list
   std::array<std::uint8_t, size_classes> count;
   std::size_t bytes;
   bool is_dead, is_armed;
@@ -11275,7 +11590,7 @@ struct StorageAccess {
     using namespace tensor_detail;
     ThreadCache& cache = thread_cache();
     for (std::uint32_t c = 0; c < size_classes; ++c)
-      for (; cache.count[c] > 0; --cache.count[c]) free_block(cache.free[c][cache.count[c] - 1u]);
+      while (Storage* storage = take_own(cache, c)) free_block(storage);
     cache.bytes = 0;
   }
   static void flush_global() noexcept {
@@ -11287,12 +11602,18 @@ struct StorageAccess {
       list.clear();
     }
   }
+  /// Of the thread's own cache, or null.
+  static Storage* take_own(tensor_detail::ThreadCache& cache, std::uint32_t size_class) noexcept {
+    Storage* storage = cache.free[size_class];
+    if (SINTER_UNLIKELY(storage == nullptr)) return nullptr;
+    cache.free[size_class] = static_cast<Storage*>(storage->block_);
+    --cache.count[size_class];
+    cache.bytes -= tensor_detail::bytes_of_class[size_class];
+    return storage;
+  }
   static Storage* take_cached(tensor_detail::ThreadCache& cache, std::uint32_t size_class) noexcept {
     using namespace tensor_detail;
-    if (SINTER_LIKELY(cache.count[size_class] > 0)) {
-      cache.bytes -= class_bytes(size_class);
-      return cache.free[size_class][--cache.count[size_class]];
-    }
+    if (Storage* own = take_own(cache, size_class); SINTER_LIKELY(own != nullptr)) return own;
     if (class_bytes(size_class) < 4096) return nullptr;  // small blocks are not worth a lock
     Pool& pool = Pool::instance();
     std::scoped_lock lock(pool.mutex);
@@ -11381,11 +11702,13 @@ struct StorageAccess {
     using namespace tensor_detail;
     ThreadCache& cache = thread_cache();
     std::uint32_t c = storage->size_class_;
-    std::size_t bytes = class_bytes(c);
+    std::size_t bytes = bytes_of_class[c];
     if (SINTER_LIKELY(cache.is_armed && !cache.is_dead)) {
       count(cache, -static_cast<std::int64_t>(bytes));
       if (SINTER_LIKELY(cache.count[c] < thread_cache_entries && cache.bytes + bytes <= thread_cache_bytes)) {
-        cache.free[c][cache.count[c]++] = storage;
+        storage->block_ = cache.free[c];
+        cache.free[c] = storage;
+        ++cache.count[c];
         cache.bytes += bytes;
         return;
       }
@@ -11417,7 +11740,7 @@ SINTER_DECL Ref<Storage> Storage::allocate(std::size_t bytes, Device device) {
   storage->bytes_ = bytes;
   storage->device_ = device;
   cache.allocations.set(cache.allocations.read() + 1);
-  StorageAccess::count(cache, static_cast<std::int64_t>(class_bytes(size_class)));
+  StorageAccess::count(cache, static_cast<std::int64_t>(bytes_of_class[size_class]));
   return Ref<Storage>::adopt(storage);
 }
 
@@ -11645,7 +11968,7 @@ SINTER_DECL Attrs& SharedAttrs::edit() {
 SINTER_NAMESPACE_END
 #endif
 
-#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
+#if (!defined(SINTER_NO_X86) && defined(SINTER_IMPLEMENTATION_BACKENDS)) || defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/graph/builder.hpp
 // GraphBuilder: makes a graph node by node, inferring and checking types. Everything that makes or changes graphs goes
 // through it. A mistake of the caller's program (shapes, dtypes) is a UserError from the op's own rule; a mistake of
@@ -14450,7 +14773,7 @@ class ScalarBuilder {
 SINTER_NAMESPACE_END
 #endif
 
-#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
+#if (!defined(SINTER_NO_X86) && defined(SINTER_IMPLEMENTATION_BACKENDS)) || defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/ops/op.hpp
 // How an op is written down: a struct with `info` and the functions it has; describe<Op>() turns it into the OpInfo
 // that all other code asks. Also Val, the handle in whose terms derivatives and decompositions are written as algebra.
@@ -14558,6 +14881,7 @@ Batched batch_along_axes(const BatchArgs& args);
 ///   static Batched batch(const BatchArgs&);
 ///                                                              // composites whose parts have it
 ///   static void run_on_host(HostCall&);                        // structured ops and effects that no kernel expresses
+///   static void prepare_on_host(HostCall&);                    // if that takes scratch or places: asks for the same
 ///   static void refuse(Location);                              // see OpInfo
 ///   static void prune(const PruneArgs&);                       // ops with sub-graphs
 template <class Op>
@@ -14599,6 +14923,7 @@ constexpr OpInfo describe() {
       results.push_back(ops_detail::batch_along_axes(args));
     };
   if constexpr (requires { &Op::run_on_host; }) info.run_on_host = &Op::run_on_host;
+  if constexpr (requires { &Op::prepare_on_host; }) info.prepare_on_host = &Op::prepare_on_host;
   if constexpr (requires { &Op::refuse; }) info.refuse = &Op::refuse;
   if constexpr (requires { &Op::prune; }) info.prune = &Op::prune;
   return info;
@@ -14982,7 +15307,7 @@ struct Silu {
 SINTER_NAMESPACE_END
 #endif
 
-#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
+#if (!defined(SINTER_NO_X86) && defined(SINTER_IMPLEMENTATION_BACKENDS)) || defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/ops/infer.hpp
 // What shape rules share: checks of operands that throw the caller's errors (op, what was given, what is required, the
 // user's line, the fix), and shapes of reductions and joins. Knows no particular op.
@@ -15096,11 +15421,20 @@ struct Div {
   }
 };
 
-/// The quotient rounded down.
+/// The quotient rounded down: q with a = q b + rem(a, b). The quotient of floats may round up to the next whole number,
+/// so it is taken of what the remainder leaves. Where rem has no number (a is infinite) there is none.
 struct FloorDivide {
   static constexpr OpInfo info{.name = "floor_divide", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) {
-    if (is_floating(a.dtype)) return s.floor(s.div(a, b));
+    if (is_floating(a.dtype)) {
+      const ScalarValue none = s.imm(0, a), r = s.rem(a, b), quotient = s.div(a, b);
+      const ScalarValue whole = s.round(s.div(s.sub(a, r), b));
+      // The remainder is infinite where b is, and a has the other sign.
+      const ScalarValue is_below = s.eq(s.abs(r), s.imm(std::numeric_limits<double>::infinity(), a));
+      const ScalarValue signed_whole = s.select(s.eq(whole, none), s.mul(quotient, none), whole);
+      const ScalarValue found = s.select(is_below, s.imm(-1, a), signed_whole);
+      return s.select(s.eq(b, none), quotient, found);
+    }
     if (a.dtype == DType::bool_) return s.div(a, b);
     const ScalarValue zero = s.imm_int(0, a.dtype);  // a quotient below 0 was cut off upwards, unless it is exact
     const ScalarValue is_above = s.and_(s.ne(s.rem(a, b), zero), s.xor_(s.lt(a, zero), s.lt(b, zero)));
@@ -15112,15 +15446,9 @@ struct FloorDivide {
 struct Rem {
   static constexpr OpInfo info{.name = "rem", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) { return s.rem(a, b); }
-  /// By b it is the quotient rounded down, which a / b does not tell where a or b is infinite: NaN there, or 0, or -1
-  /// for an a of the other sign than b.
+  /// By b it is the quotient rounded down.
   static ValList vjp(const VjpArgs& a) {
-    if (!a.needs(1)) return {a.dout, Val{}};
-    constexpr double infinite = std::numeric_limits<double>::infinity();
-    const Val to_far = where(eq(a.out, a.in[0]), 0, where(is_nan(a.out), a.out, full_like(a.out, -1)));
-    const Val from_far = where(ne(a.in[1], 0), a.out, floor_divide(a.in[0], a.in[1]));
-    const Val near = where(eq(abs(a.in[0]), infinite), from_far, floor_divide(a.in[0], a.in[1]));
-    return {a.dout, -(a.dout * where(eq(abs(a.in[1]), infinite), to_far, near))};
+    return {a.dout, a.needs(1) ? -(a.dout * floor_divide(a.in[0], a.in[1])) : Val{}};
   }
 };
 
@@ -15618,14 +15946,17 @@ namespace ops_detail {
 
 void infer_switch(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_switch(HostCall& call, Tokens tokens);
+void prepare_switch(HostCall& call, Tokens tokens);
 void prune_switch(const PruneArgs& args, Tokens tokens);
 
 void infer_while(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_while(HostCall& call, Tokens tokens);
+void prepare_while(HostCall& call, Tokens tokens);
 void prune_while(const PruneArgs& args, Tokens tokens);
 
 void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_scan(HostCall& call, Tokens tokens);
+void prepare_scan(HostCall& call, Tokens tokens);
 void prune_scan(const PruneArgs& args, Tokens tokens);
 
 }  // namespace ops_detail
@@ -15644,6 +15975,7 @@ struct BasicSwitch {
                                .is_cheap = false};
   static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_switch(args, out, tokens); }
   static void run_on_host(HostCall& call) { ops_detail::run_switch(call, tokens); }
+  static void prepare_on_host(HostCall& call) { ops_detail::prepare_switch(call, tokens); }
   static ValList vjp(const VjpArgs& a) { return ops_detail::differentiate_switch(a, tokens); }
   static void prune(const PruneArgs& args) { ops_detail::prune_switch(args, tokens); }
   static void batch(const BatchArgs& args, BatchedList& results) { ops_detail::batch_switch(args, results); }
@@ -15663,6 +15995,7 @@ struct BasicWhileLoop : WhileAttributes {
                                .is_cheap = false};
   static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_while(args, out, tokens); }
   static void run_on_host(HostCall& call) { ops_detail::run_while(call, tokens); }
+  static void prepare_on_host(HostCall& call) { ops_detail::prepare_while(call, tokens); }
   static ValList vjp(const VjpArgs& a) { return ops_detail::differentiate_while(a, tokens); }
   static void prune(const PruneArgs& args) { ops_detail::prune_while(args, tokens); }
   static void batch(const BatchArgs& args, BatchedList& results) { ops_detail::batch_while(args, results); }
@@ -15683,6 +16016,7 @@ struct BasicScan : ScanAttributes {
                                .is_cheap = false};
   static void infer(const InferArgs& args, TypeList& out) { ops_detail::infer_scan(args, out, tokens); }
   static void run_on_host(HostCall& call) { ops_detail::run_scan(call, tokens); }
+  static void prepare_on_host(HostCall& call) { ops_detail::prepare_scan(call, tokens); }
   static ValList vjp(const VjpArgs& a) { return ops_detail::differentiate_scan(a, tokens); }
   static void prune(const PruneArgs& args) { ops_detail::prune_scan(args, tokens); }
   static void batch(const BatchArgs& args, BatchedList& results) { ops_detail::batch_scan(args, results); }
@@ -15692,6 +16026,9 @@ using ScanWithEffects = BasicScan<ops_detail::Tokens::one>;
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+#endif
+
+#if (!defined(SINTER_NO_X86) && defined(SINTER_IMPLEMENTATION_BACKENDS)) || defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
 // ---- sinter/ops/conv.hpp
 // Convolution and pooling of images [n, channels, height, width], through sliding windows.
 
@@ -15700,6 +16037,8 @@ SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 /// The batch joins the images' own first axis; weights for each example go through the decomposition.
 Batched batch_images(const BatchArgs& args);
+/// Of a conv2d: one product of matrices for each image, with the positions as they lie.
+bool sees_single_elements(const Shape& weight, const Attrs& attrs);
 }  // namespace ops_detail
 
 namespace ops {
@@ -15759,17 +16098,31 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// convolution(x [n, c, s...], weight [o, c / groups, k...]) with `low` and `high` zeros around each axis s. One matrix
-/// product for each group over the windows as rows; where each channel is a group, a sum over its windows.
-struct Convolution {
-  static constexpr OpInfo info{.name = "convolution", .arity = 2, .kind = OpKind::composite};
+/// Of each axis, and how many groups the channels are in.
+struct ConvolutionAttributes {
   static constexpr OpAttr<IntVector> stride{"stride", 0}, dilation{"dilation", 1};
   static constexpr OpAttr<Shape> low{"low", 0}, high{"high", 1};
   static constexpr OpAttr<std::int64_t> groups{"groups", 0, 1};
   static constexpr auto attributes = attribute_list(stride, dilation, low, high, groups);
+};
+
+/// convolution(x [n, c, s...], weight [o, c / groups, k...]) with `low` and `high` zeros around each axis s. One matrix
+/// product for each group over the windows as rows; where each channel is a group, a sum over its windows.
+struct Convolution : ConvolutionAttributes {
+  static constexpr OpInfo info{.name = "convolution", .arity = 2, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);
+};
+
+/// The gradient of a convolution by its weight, which is attrs.shape: of x [n, c, s...] and the result's gradient with
+/// the channels in front, [o, n, positions...]. One matrix product for each group.
+struct ConvolutionWeightGradient : ConvolutionAttributes {
+  static constexpr OpInfo info{.name = "convolution_weight_gradient", .arity = 2, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::shape, stride, dilation, low, high, groups);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
 };
 
 /// The adjoint of windows: elements [positions..., sizes...] added up where they came from, in attrs.shape.
@@ -16176,6 +16529,19 @@ struct Bessel {
   static Batched batch(const BatchArgs& a);
 };
 
+/// The regularised incomplete gamma functions of a and x, the lower one and the upper one, and the derivative of the
+/// lower one by x. There is no derivative by a.
+enum class IncompleteGammaPart : std::uint8_t { lower, upper, slope };
+struct IncompleteGamma {
+  static constexpr OpInfo info{.name = "incomplete_gamma", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpAttr<IncompleteGammaPart> part{"part", 0, "lower upper slope"};
+  static constexpr auto attributes = attribute_list(part);
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
 /// How many events there are where `rate` are expected; NaN for rates below 0. Of a rate and a uniform number.
 struct PoissonSample {
   static constexpr OpInfo info{.name = "poisson_sample", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
@@ -16458,6 +16824,42 @@ struct Det {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+// ---- sinter/ops/ctc.hpp
+// Connectionist temporal classification (Graves et al. 2006): the loss of a sequence of labels that is not aligned with
+// the steps that predict it. The host runs it, each sequence by itself, in f64.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops {
+
+/// ctc_loss(log_probabilities [t, n, c], targets [n, s], steps [n], labels [n]): of each sequence minus the logarithm of
+/// the probability of its first labels[i] targets in its first steps[i] steps; the integers are i64. Infinite where they
+/// do not fit, or 0 (`zero_infinity`).
+struct CtcLoss {
+  static constexpr OpInfo info{.name = "ctc_loss", .arity = 4, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpAttr<std::int64_t> blank{"blank", 0};
+  static constexpr OpAttr<bool> zero_infinity{"zero_infinity", 1};
+  static constexpr auto attributes = attribute_list(blank, zero_infinity);
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
+/// The derivatives of the losses by the logarithms, [t, n, c]: minus the probability, given the labels, that a step is
+/// in each class. Of an infinite loss NaN, or 0 (`zero_infinity`).
+struct CtcGradient {
+  static constexpr OpInfo info{.name = "ctc_gradient", .arity = 4, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpAttr<std::int64_t> blank{"blank", 0};
+  static constexpr OpAttr<bool> zero_infinity{"zero_infinity", 1};
+  static constexpr auto attributes = attribute_list(blank, zero_infinity);
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
+}  // namespace ops
+SINTER_NAMESPACE_END
 // ---- sinter/ops/loss.hpp
 // Losses: scalars to minimise.
 
@@ -16676,6 +17078,7 @@ struct Sort {
   static constexpr auto attributes = attribute_list(attr::axes, descending, part);
   static void infer(const InferArgs& args, TypeList& out);
   static void run_on_host(HostCall& call);
+  static void prepare_on_host(HostCall& call);
   static ValList vjp(const VjpArgs& a);
   static void batch(const BatchArgs& a, BatchedList& results);
   static void prune(const PruneArgs& args);
@@ -16691,6 +17094,7 @@ struct Topk {
   static constexpr auto attributes = attribute_list(attr::axes, count, smallest, in_place, part);
   static void infer(const InferArgs& args, TypeList& out);
   static void run_on_host(HostCall& call);
+  static void prepare_on_host(HostCall& call);
   static ValList vjp(const VjpArgs& a);
   static void batch(const BatchArgs& a, BatchedList& results);
   static void prune(const PruneArgs& args);
@@ -16709,6 +17113,7 @@ struct OrderStatistic {
   static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim, kind, rank, part);
   static void infer(const InferArgs& args, TypeList& out);
   static void run_on_host(HostCall& call);
+  static void prepare_on_host(HostCall& call);
   static ValList vjp(const VjpArgs& a);
   static void batch(const BatchArgs& a, BatchedList& results);
   static void prune(const PruneArgs& args);
@@ -16885,15 +17290,18 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
-ScalarValue erfc(ScalarBuilder& s, ScalarValue x);         // 5
-ScalarValue erfcx(ScalarBuilder& s, ScalarValue x);        // 5
-ScalarValue erf_inverse(ScalarBuilder& s, ScalarValue x);  // 4
+ScalarValue erfc(ScalarBuilder& s, ScalarValue x);   // 5
+ScalarValue erfcx(ScalarBuilder& s, ScalarValue x);  // 5
+/// Phi, the distribution function of the standard normal distribution. 5
+ScalarValue normal_distribution(ScalarBuilder& s, ScalarValue x);
+ScalarValue log_normal_distribution(ScalarBuilder& s, ScalarValue x);  // 4
+ScalarValue erf_inverse(ScalarBuilder& s, ScalarValue x);              // 4
 /// The number below which a standard normal one lies with probability p. 4
 ScalarValue normal_quantile(ScalarBuilder& s, ScalarValue p);
 /// The sum of (q + k)^-order over k >= 0, for order > 1 and q > 0. 5
 ScalarValue zeta(ScalarBuilder& s, ScalarValue order, ScalarValue q);
-ScalarValue lgamma(ScalarBuilder& s, ScalarValue x);    // 5 of the larger of the result and 1
-ScalarValue digamma(ScalarBuilder& s, ScalarValue x);   // 9 of the larger of the result and 1, but near poles
+ScalarValue lgamma(ScalarBuilder& s, ScalarValue x);    // 7 of the larger of the result and 1
+ScalarValue digamma(ScalarBuilder& s, ScalarValue x);   // 11 of the larger of the result and 1, but near poles
 ScalarValue trigamma(ScalarBuilder& s, ScalarValue x);  // 6, but near poles of negative x
 /// Derivative `order` >= 1 of digamma. 10
 ScalarValue polygamma(ScalarBuilder& s, ScalarValue x, int order);
@@ -16924,6 +17332,28 @@ struct Erfcx {
   static constexpr OpInfo info{.name = "erfcx", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::erfcx(s, x); }
   static ValList vjp(const VjpArgs& a) { return {a.dout * (2 * (a.in[0] * a.out - std::numbers::inv_sqrtpi))}; }
+};
+
+/// The distribution function of the standard normal distribution.
+struct Ndtr {
+  static constexpr OpInfo info{.name = "ndtr", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::normal_distribution(s, x); }
+  static ValList vjp(const VjpArgs& a) { return {a.dout * (apply(op_info<Gauss>, {a.in[0]}) * root_of_half_turn)}; }
+  static constexpr double root_of_half_turn = 0.39894228040143267794;  // 1 / sqrt(2 pi)
+};
+
+/// Its logarithm, also where it is no number any more.
+struct LogNdtr {
+  static constexpr OpInfo info{.name = "log_ndtr", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
+  static ScalarValue lower(ScalarBuilder& s, ScalarValue x) { return ops_detail::log_normal_distribution(s, x); }
+  /// The density divided by the distribution; of negative x both without their fall. Each side is given numbers of its
+  /// own alone, so that its derivatives are finite elsewhere.
+  static ValList vjp(const VjpArgs& a) {
+    const Val x = a.in[0], is_low = lt(x, 0), low = where(is_low, x, 0), high = where(is_low, 0, x);
+    const Val below = 0.79788456080286535588 / apply(op_info<Erfcx>, {low * -0.70710678118654752440});
+    const Val above = apply(op_info<Gauss>, {high}) * Ndtr::root_of_half_turn / apply(op_info<Ndtr>, {high});
+    return {a.dout * where(is_low, below, above)};
+  }
 };
 
 /// The inverse of the distribution function of the standard normal distribution.
@@ -19613,6 +20043,21 @@ inline Tensor dropped(const In& x, const Shape& shape, const Scalar& p, std::str
   return where(stays, value * scale, zero, x.where);
 }
 
+/// One draw for everything after the axes (batch, channels).
+inline Shape shape_of_features(const Tensor& x, std::string_view op, Location where) {
+  if (x.rank() < 2) throw ShapeError(op, "x is " + x.shape().text(), where, "x must be (batch, channels, ...)");
+  Shape shape{x.shape()[0], x.shape()[1]};
+  for (int i = 2; i < x.rank(); ++i) shape.push_back(1);
+  return shape;
+}
+inline Tensor alpha_dropped(const Tensor& value, const Shape& shape, double p, std::string_view op, Location at) {
+  constexpr double lower = -1.7580993408473766;  // -scale * alpha of selu
+  const Tensor stays = drawn_to_stay(value, shape, p, op, at);
+  if (p == 1) return zeros(value.shape(), {.dtype = value.dtype(), .device = value.device()}, at);
+  const double a = 1 / std::sqrt((1 - p) * (1 + p * lower * lower)), b = -a * p * lower;
+  return where(stays, value * a + b, a * lower + b, at);
+}
+
 }  // namespace expr_detail
 
 SINTER_DECL Tensor dropout(const In& x, const Scalar& p) {
@@ -19621,19 +20066,17 @@ SINTER_DECL Tensor dropout(const In& x, const Scalar& p) {
 }
 SINTER_DECL Tensor feature_dropout(const In& x, const Scalar& p) {
   const Tensor value(x.tensor());
-  if (value.rank() < 2)
-    throw ShapeError("feature_dropout", "x is " + value.shape().text(), x.where, "x must be (batch, channels, ...)");
-  Shape shape{value.shape()[0], value.shape()[1]};
-  for (int i = 2; i < value.rank(); ++i) shape.push_back(1);
+  const Shape shape = expr_detail::shape_of_features(value, "feature_dropout", x.where);
   return expr_detail::dropped(In(value, x.where), shape, p, "feature_dropout");
 }
 SINTER_DECL Tensor alpha_dropout(const In& x, double p) {
-  constexpr double lower = -1.7580993408473766;  // -scale * alpha of selu
   const Tensor value(x.tensor());
-  const Tensor stays = expr_detail::drawn_to_stay(value, value.shape(), p, "alpha_dropout", x.where);
-  if (p == 1) return zeros(value.shape(), {.dtype = value.dtype(), .device = value.device()}, x.where);
-  const double a = 1 / std::sqrt((1 - p) * (1 + p * lower * lower)), b = -a * p * lower;
-  return where(stays, value * a + b, a * lower + b, x.where);
+  return expr_detail::alpha_dropped(value, value.shape(), p, "alpha_dropout", x.where);
+}
+SINTER_DECL Tensor feature_alpha_dropout(const In& x, double p) {
+  const Tensor value(x.tensor());
+  const Shape shape = expr_detail::shape_of_features(value, "feature_alpha_dropout", x.where);
+  return expr_detail::alpha_dropped(value, shape, p, "feature_alpha_dropout", x.where);
 }
 
 SINTER_NAMESPACE_END
@@ -19955,17 +20398,17 @@ SINTER_DECL Tensor logical_xor(const In& a, const In& b) {
 }
 SINTER_DECL Tensor logical_not(const In& x) { return expr_detail::on_operands<ops::Eq>(x, In(0, x.where)); }
 
-/// log is asked for positive numbers alone, so that derivatives elsewhere are no NaN of its own.
+/// log is asked for positive numbers alone, so that derivatives elsewhere are no NaN of its own. At 0 the function
+/// rises as a square root does: the derivative is infinite.
 SINTER_DECL Tensor entr(const In& x) {
   using expr_detail::Term;
   const Term t = expr_detail::floating(x), is_positive = 0.0 < t, inside = where_of(is_positive, t, 1.0);
-  const Term below = where_of(t < 0.0, -std::numeric_limits<double>::infinity(), t);  // 0 and NaN stay
-  return where_of(is_positive, -(inside * expr_detail::apply<ops::Log>(inside)), below);
+  const Term is_zero = t == 0.0;
+  const Term at_zero = expr_detail::apply<ops::Sqrt>(where_of(is_zero, t + 0.0, 1.0));  // of -0 too
+  const Term below = where_of(t < 0.0, -std::numeric_limits<double>::infinity(), t);    // NaN stays
+  return where_of(is_positive, -(inside * expr_detail::apply<ops::Log>(inside)), where_of(is_zero, at_zero, below));
 }
-SINTER_DECL Tensor ndtr(const In& x) {
-  const expr_detail::Term t = expr_detail::floating(x);
-  return expr_detail::apply<ops::Erfc>(t * -0.70710678118654752440) * 0.5;
-}
+SINTER_DECL Tensor ndtr(const In& x) { return expr_detail::apply<ops::Ndtr>(expr_detail::floating(x)); }
 
 SINTER_DECL Tensor isclose(const In& a, const In& b, CloseOptions options) {
   using expr_detail::Term;
@@ -20494,10 +20937,16 @@ inline Tensor first_elements(const Tensor& x, const Shape& shape, std::string_vi
   return is_whole ? x : index(In(x, where), positions);
 }
 
+/// A number joins operands on any device.
+inline Tensor beside(const Tensor& base, const Tensor& value) {
+  const bool is_elsewhere = value.rank() == 0 && value.device() == Device::cpu() && base.device() != Device::cpu();
+  return is_elsewhere ? value.to(base.device()) : value;
+}
+
 inline Tensor scatter_along(const In& x, int axis, const In& index, const In& src, Combine combine,
                             std::string_view op) {
   const Location where = x.where;
-  const Tensor base(x.tensor()), at(index.tensor()), given(src.tensor());
+  const Tensor base(x.tensor()), at(index.tensor()), given = beside(base, Tensor(src.tensor()));
   const int rank = base.rank();
   if (at.rank() != rank || rank == 0 || (given.rank() != rank && given.rank() != 0))
     throw ShapeError(
@@ -20521,7 +20970,7 @@ inline Tensor scatter_along(const In& x, int axis, const In& index, const In& sr
 inline Tensor scatter_list(const In& x, int axis, const In& indices, const In& source, Combine combine,
                            std::string_view op) {
   const Location where = x.where;
-  const Tensor base(x.tensor()), list(indices.tensor()), given(source.tensor());
+  const Tensor base(x.tensor()), list(indices.tensor()), given = beside(base, Tensor(source.tensor()));
   axis = normalise_axis(axis, base.rank(), op, where);
   if (list.rank() > 1) throw ShapeError(op, "the indices are " + list.shape().text(), where, "a list is required");
   const Tensor at = reshape(In(list, where), Shape{list.shape().numel()});
@@ -20617,9 +21066,10 @@ SINTER_DECL Tensor scatter_reduce(const In& x, int axis, const In& index, const 
     base = scattered(base, In(Tensor(expr_detail::neutral_like(base, {}, combine, x.where)), x.where), Combine::none);
   const Tensor out = scattered(base, src, combine);
   if (reduction != ScatterReduction::mean) return out;
-  Tensor count = ones(base.shape(), {.dtype = DType::i64, .device = base.device()}, x.where);
-  if (!options.include_self) count = scattered(count, In(0, x.where), Combine::none);
-  return expr_detail::divided(out, scattered(count, In(1, x.where), Combine::add), x.where);
+  const TensorOptions counts{.dtype = DType::i64, .device = base.device()};
+  Tensor count = ones(base.shape(), counts, x.where);
+  if (!options.include_self) count = scattered(count, In(zeros({}, counts, x.where), x.where), Combine::none);
+  return expr_detail::divided(out, scattered(count, In(ones({}, counts, x.where), x.where), Combine::add), x.where);
 }
 
 SINTER_DECL Tensor index_add(const In& x, int axis, const In& indices, const In& source, const Scalar& alpha) {
@@ -20644,7 +21094,7 @@ SINTER_DECL Tensor index_put(const In& x, std::span<const Tensor> indices, const
   Shape shape = joined.index.shape();
   for (int i = joined.count; i < base.rank(); ++i) shape.push_back(base.shape()[i]);
   const Tensor table = reshape(In(base, x.where), joined.joined(base.shape()));
-  const Tensor value = expand(In(Tensor(values.tensor()), x.where), shape);
+  const Tensor value = expand(In(expr_detail::beside(base, Tensor(values.tensor())), x.where), shape);
   const Combine combine = options.accumulate ? Combine::add : Combine::none;
   return reshape(In(expr_detail::record_scatter(table, joined.index, value, {}, combine, x.where), x.where),
                  base.shape());
@@ -21517,6 +21967,13 @@ SINTER_DECL Scalar item(const In& x) {
     if (dtype == DType::bool_) return Scalar(number.bits != 0);
     return Scalar(expr_detail::number_as<std::int64_t>(number));
   }
+  struct OffTape {  // a number outside a trace is on none, either
+    const bool was_on = std::exchange(is_tape_on(), false);
+    OffTape() = default;
+    OffTape(const OffTape&) = delete;
+    OffTape& operator=(const OffTape&) = delete;
+    ~OffTape() { is_tape_on() = was_on; }
+  } off_tape;
   if (value->type.shape.rank() > 0) value = reshape(In(Tensor(value), x.where), Shape{}).impl();
   Ref<TensorImpl> number = record_op(op_info<ops::Cast>, {Leaf(value)}, {.dtype = dtype, .has_dtype = true}, x.where);
   number->is_weak = true;  // a number, as it is outside a trace
@@ -22934,6 +23391,24 @@ inline ClassRows class_rows(const Term& x, const In& target, const std::optional
   return {columns == of_row, Term(take(In(weights, x.where), target, 0), x.where)};
 }
 
+inline Term whole_numbers(const In& x, std::string_view what) {
+  const Term t(x);
+  if (!is_integer(t.dtype()))
+    throw DTypeError("ctc_loss", std::string(what) + " are " + std::string(name(t.dtype())), x.where,
+                     "i32 or i64 is required");
+  return {cast(t, DType::i64), x.where};
+}
+/// Targets one after the other as a row for each sequence; what stands behind its end does not count.
+inline Term targets_as_rows(const Term& joined, const Term& lengths) {
+  const Location at = joined.where;
+  const Dim count = joined.shape()[0];
+  const Term starts(cumsum(lengths, 0, {.exclusive = true}), at);
+  const TensorOptions like{.dtype = DType::i64, .device = joined.value.device()};
+  const Term place = Term(unsqueeze(starts, 1), at) + Term(arange(count, like, at), at);
+  const Term last(cast(In(count - Dim(1), at), DType::i64), at);
+  return {take(joined, apply<ops::Minimum>(place, last), 0), at};
+}
+
 /// [n, c, d...] as rows of classes, [n d..., c].
 inline Tensor rows_of_classes(const In& x) {
   const Term t(x);
@@ -23100,6 +23575,41 @@ SINTER_DECL Tensor multilabel_soft_margin_loss(const In& x, const In& target, Mu
   const Term each = (1.0 - t) * score + expr_detail::apply<ops::Softplus>(-score);
   return expr_detail::reduced(mean_of(expr_detail::weighted(each, options.weight), -1), options.reduction,
                               "multilabel_soft_margin_loss");
+}
+
+SINTER_DECL Tensor ctc_loss(const In& log_probabilities, const In& targets, const In& input_lengths,
+                            const In& target_lengths, CtcLossOptions options) {
+  const Location at = log_probabilities.where;
+  Term x = expr_detail::floating(log_probabilities);
+  Term rows = expr_detail::whole_numbers(targets, "targets");
+  Term steps = expr_detail::whole_numbers(input_lengths, "input lengths");
+  Term labels = expr_detail::whole_numbers(target_lengths, "target lengths");
+  const DType dtype = x.dtype();
+  const bool is_alone = x.rank() == 2;
+  if (is_alone) {
+    x = Term(unsqueeze(x, 1), at);
+    rows = Term(reshape(rows, Shape{1, rows.shape().numel()}), at);
+    steps = Term(reshape(steps, Shape{1}), at);
+    labels = Term(reshape(labels, Shape{1}), at);
+  } else if (rows.rank() == 1 && labels.rank() == 1) {
+    const bool is_empty = rows.shape()[0].is_static() && rows.shape()[0].value() == 0;
+    rows = is_empty ? Term(zeros({labels.shape()[0], 0}, {.dtype = DType::i64}, at), at)
+                    : expr_detail::targets_as_rows(rows, labels);
+  }
+  if (dtype != DType::f64) x = Term(cast(x, DType::f32), at);
+  Attrs attrs;
+  attrs.set(ops::CtcLoss::blank, options.blank);
+  attrs.set(ops::CtcLoss::zero_infinity, options.zero_infinity);
+  Term losses(Tensor(record_op(op_info<ops::CtcLoss>,
+                               {expr_detail::leaf_of(x), expr_detail::leaf_of(rows), expr_detail::leaf_of(steps),
+                                expr_detail::leaf_of(labels)},
+                               std::move(attrs), at)),
+              at);
+  if (options.reduction == LossReduction::mean)
+    losses = losses / expr_detail::at_least(Term(cast(labels, losses.dtype()), at), 1);
+  losses = Term(cast(losses, dtype), at);
+  if (is_alone && options.reduction == LossReduction::none) return reshape(losses, Shape{});
+  return expr_detail::reduced(losses, options.reduction, "ctc_loss");
 }
 
 /// Axes: rows, names, classes.
@@ -24232,6 +24742,145 @@ Tensor avg_pool(const In& x, const AvgPoolOptions<N>& options, std::string_view 
   return sums / summed(full(ones, 1, {.dtype = image.dtype(), .device = image.device()}), counted);
 }
 
+/// An extent as a number to compute positions with.
+inline Term whole(Dim number, Location at) { return {cast(In(number, at), DType::i64), at}; }
+
+/// Positions along an axis of the image of what is `tap` elements into each window. A window whose elements are all
+/// equal has the first one that is inside.
+inline Term positions_of_taps(const Term& tap, const PoolAxis& along) {
+  const Location at = tap.where;
+  const TensorOptions like{.dtype = DType::i64, .device = tap.value.device()};
+  Shape column{tap.shape()[along.axis]};
+  for (int i = along.axis + 1; i < tap.rank(); ++i) column.push_back(1);
+  const Tensor numbers = arange(column[0], like, at);
+  const Term start = Term(reshape(In(numbers, at), column), at) * whole(along.stride, at) - whole(along.padding, at);
+  const Term dilation = whole(along.dilation, at);
+  const Term first = apply<ops::FloorDivide>(whole(along.dilation - 1, at) - start, dilation);
+  return apply<ops::Maximum>(tap, first) * dilation + start;
+}
+
+/// The largest elements of windows over `axes`, and where they are, counted through these axes.
+inline Ordered pooled_with_places(const Tensor& image, const std::vector<PoolAxis>& axes, Location at) {
+  const Tensor seen = seen_windows(image, axes, -std::numeric_limits<double>::infinity(), at);
+  IntVector reduced;
+  for (int axis = image.rank(); axis < seen.rank(); ++axis) reduced.push_back(axis);
+  const Tensor values = record<ops::WindowMax>({Leaf(seen.impl())}, Attrs{.axes = reduced}, at);
+  Term tap(record<ops::Argmax>({Leaf(seen.impl())}, Attrs{.axes = reduced}, at), at);
+  Term place = whole(0, at);
+  Dim below = 1;
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    const Term size = whole(axes[i].size, at);
+    const Term position = positions_of_taps(i == 0 ? tap : apply<ops::Rem>(tap, size), axes[i]);
+    place = position * whole(below, at) + place;
+    tap = apply<ops::FloorDivide>(tap, size);
+    below = below * axes[i].extent;
+  }
+  return {values, place};
+}
+
+template <int N>
+Ordered max_pool_with_indices(const In& x, const MaxPoolOptions<N>& options, std::string_view op) {
+  const Location at = x.where;
+  const Tensor image(x.tensor());
+  const std::vector<PoolAxis> axes =
+      pool_axes<N>(image, options.size, options.stride, options.padding, options.dilation, options.ceil_mode, op, at);
+  if (N < 3) return pooled_with_places(image, axes, at);
+  // The outermost axis comes last, as in over_windows(): its places choose among those of the planes.
+  const Ordered planes = pooled_with_places(image, {axes.begin() + 1, axes.end()}, at);
+  const Ordered deep = pooled_with_places(planes.values, {axes.front()}, at);
+  const Term in_plane(take_along_axis(In(planes.indices, at), In(deep.indices, at), 2), at);
+  return {deep.values, Term(deep.indices, at) * whole(axes[1].extent * axes.back().extent, at) + in_plane};
+}
+
+template <int N>
+Tensor max_unpool(const In& x, const In& indices, const MaxUnpoolOptions<N>& options, std::string_view op) {
+  const Location at = x.where;
+  const Term values(x), places(indices);
+  const Shape shape = values.shape();
+  if (shape.rank() != N + 2 || !(places.shape() == shape) || !is_integer(places.dtype()))
+    throw ShapeError(
+        op, "x is " + shape.text() + ", indices are " + std::string(name(places.dtype())) + " " + places.shape().text(),
+        at, "both must be (n, channels) and " + std::to_string(N) + " axes, indices of i32 or i64");
+  if (options.extents.rank() != 0 && options.extents.rank() != N)
+    throw ShapeError(op, "the extents are " + options.extents.text(), at,
+                     std::to_string(N) + " of them are required, or none");
+  Shape out{shape[0], shape[1]};
+  Dim plane = 1, seen = 1;
+  for (int i = 0; i < N; ++i) {
+    const std::int64_t stride = options.stride[i] == 0 ? options.size[i] : options.stride[i];
+    if (options.extents.rank() == 0 && (options.size[i] < 1 || stride < 1))
+      throw ShapeError(op, "size and stride must be positive", at);
+    out.push_back(options.extents.rank() != 0
+                      ? options.extents[i]
+                      : (shape[i + 2] - Dim(1)) * Dim(stride) + Dim(options.size[i] - 2 * options.padding[i]));
+    plane = plane * out[i + 2];
+    seen = seen * shape[i + 2];
+  }
+  const Shape flat{shape[0], shape[1], seen};
+  const Tensor empty =
+      zeros({shape[0], shape[1], plane}, {.dtype = values.dtype(), .device = values.value.device()}, at);
+  const Tensor filled = scatter(In(empty, at), 2, In(reshape(places, flat), at), In(reshape(values, flat), at));
+  return reshape(In(filled, at), out);
+}
+
+template <int N>
+Tensor lp_pool(const In& x, double p, const LpPoolOptions<N>& options, std::string_view op) {
+  if (!(p > 0)) throw UserError(op, "p is " + std::to_string(p) + ", it must be positive", x.where);
+  const Tensor image(x.tensor());
+  const std::vector<PoolAxis> axes =
+      pool_axes<N>(image, options.size, options.stride, 0, 1, options.ceil_mode, op, x.where);
+  const Term base(image, x.where);
+  const Term powers = p == 1 ? base : p == 2 ? squared(base) : apply<ops::Pow>(base, p);
+  const Term total(over_windows<ops::Sum>(powers, axes, 0, x.where), x.where);
+  if (p == 1) return total;
+  const Term is_zero = total == 0.0,
+             nonzero = where_of(is_zero, 1.0, total);  // the derivative of a root at 0 is infinite
+  return where_of(is_zero, 0.0, p == 2 ? apply<ops::Sqrt>(nonzero) : apply<ops::Pow>(nonzero, 1 / p));
+}
+
+/// Starts of windows along one axis: floor((i + u) a) - floor(u a) with a = (extent - size) / (windows - 1), and the
+/// last one at the end.
+inline Term fractional_starts(const Term& u, Dim extent, std::int64_t size, std::int64_t windows) {
+  const Location at = u.where;
+  const Term free(cast(In(extent - Dim(size), at), u.dtype()), at);
+  const Term number(arange(Dim(windows), {.dtype = u.dtype(), .device = u.value.device()}, at), at);
+  const Term step = free / static_cast<double>(std::max<std::int64_t>(windows - 1, 1));
+  const Term start = apply<ops::Floor>((number + u) * step) - apply<ops::Floor>(u * step);
+  return {cast(where_of(number == static_cast<double>(windows - 1), free, start), DType::i64), at};
+}
+
+template <int N>
+Tensor fractional_max_pool(const In& x, const FractionalMaxPoolOptions<N>& options,
+                           const std::optional<Tensor>& samples, std::string_view op) {
+  const Location at = x.where;
+  Term image(x);
+  const Shape given = image.shape();
+  for (int i = 0; i < N; ++i)
+    if (given.rank() == N + 2 && (options.size[i] < 1 || options.extent[i] < 1 ||
+                                  !is_at_most(options.size[i] + options.extent[i] - 1, given[i + 2])))
+      throw ShapeError(op,
+                       std::to_string(options.extent[i]) + " windows of " + std::to_string(options.size[i]) +
+                           " along axis " + std::to_string(i + 2) + " of " + given.text(),
+                       at, "at least 1 of each is required, and together at most the extent and 1");
+  if (given.rank() != N + 2 || (samples && !(samples->shape() == Shape{given[0], given[1], N})))
+    throw ShapeError(op, "x is " + given.text() + (samples ? ", samples are " + samples->shape().text() : ""), at,
+                     "x must be (n, channels) and " + std::to_string(N) + " axes, samples (n, channels, axes)");
+  const Term u(samples ? *samples : rand({given[0], given[1], N}, {.device = image.value.device()}, at), at);
+  for (int i = 0; i < N; ++i) {
+    const int axis = i + 2, drawn = N == 2 ? 1 - i : i;  // PyTorch's order: of two axes the last one is first
+    const Term of_axis(part_of(u, 2, drawn, drawn + 1, at), at);
+    const Term starts = fractional_starts(of_axis, given[axis], options.size[i], options.extent[i]);
+    const Term taps(arange(Dim(options.size[i]), {.dtype = DType::i64, .device = image.value.device()}, at), at);
+    Shape places{given[0], given[1]};
+    for (int k = 2; k < N + 2; ++k) places.push_back(k == axis ? Dim(options.extent[i] * options.size[i]) : Dim(1));
+    const Term index(reshape(Term(unsqueeze(starts, -1), at) + taps, places), at);
+    const Term seen(
+        unflatten(In(take_along_axis(image, index, axis), at), axis, Shape{options.extent[i], options.size[i]}), at);
+    image = Term(record<ops::WindowMax>({leaf_of(seen)}, Attrs{.axes = {axis + 1}}, at), at);
+  }
+  return image;
+}
+
 }  // namespace expr_detail
 
 SINTER_DECL Tensor max_pool1d(const In& x, MaxPoolOptions<1> options) {
@@ -24251,6 +24900,41 @@ SINTER_DECL Tensor avg_pool2d(const In& x, AvgPoolOptions<2> options) {
 }
 SINTER_DECL Tensor avg_pool3d(const In& x, AvgPoolOptions<3> options) {
   return expr_detail::avg_pool<3>(x, options, "avg_pool3d");
+}
+SINTER_DECL Ordered max_pool1d_with_indices(const In& x, MaxPoolOptions<1> options) {
+  return expr_detail::max_pool_with_indices<1>(x, options, "max_pool1d_with_indices");
+}
+SINTER_DECL Ordered max_pool2d_with_indices(const In& x, MaxPoolOptions<2> options) {
+  return expr_detail::max_pool_with_indices<2>(x, options, "max_pool2d_with_indices");
+}
+SINTER_DECL Ordered max_pool3d_with_indices(const In& x, MaxPoolOptions<3> options) {
+  return expr_detail::max_pool_with_indices<3>(x, options, "max_pool3d_with_indices");
+}
+SINTER_DECL Tensor max_unpool1d(const In& x, const In& indices, MaxUnpoolOptions<1> options) {
+  return expr_detail::max_unpool<1>(x, indices, options, "max_unpool1d");
+}
+SINTER_DECL Tensor max_unpool2d(const In& x, const In& indices, MaxUnpoolOptions<2> options) {
+  return expr_detail::max_unpool<2>(x, indices, options, "max_unpool2d");
+}
+SINTER_DECL Tensor max_unpool3d(const In& x, const In& indices, MaxUnpoolOptions<3> options) {
+  return expr_detail::max_unpool<3>(x, indices, options, "max_unpool3d");
+}
+SINTER_DECL Tensor lp_pool1d(const In& x, double p, LpPoolOptions<1> options) {
+  return expr_detail::lp_pool<1>(x, p, options, "lp_pool1d");
+}
+SINTER_DECL Tensor lp_pool2d(const In& x, double p, LpPoolOptions<2> options) {
+  return expr_detail::lp_pool<2>(x, p, options, "lp_pool2d");
+}
+SINTER_DECL Tensor lp_pool3d(const In& x, double p, LpPoolOptions<3> options) {
+  return expr_detail::lp_pool<3>(x, p, options, "lp_pool3d");
+}
+SINTER_DECL Tensor fractional_max_pool2d(const In& x, FractionalMaxPoolOptions<2> options,
+                                         const std::optional<Tensor>& samples) {
+  return expr_detail::fractional_max_pool<2>(x, options, samples, "fractional_max_pool2d");
+}
+SINTER_DECL Tensor fractional_max_pool3d(const In& x, FractionalMaxPoolOptions<3> options,
+                                         const std::optional<Tensor>& samples) {
+  return expr_detail::fractional_max_pool<3>(x, options, samples, "fractional_max_pool3d");
 }
 
 SINTER_NAMESPACE_END
@@ -24589,7 +25273,29 @@ inline Tensor cubic_along(const Tensor& x, const Resampled& axis, Align align, L
   return total;
 }
 
+/// Each new element is a mean of old ones, weighted by a triangle or by Keys's cubic with a = -1/2 that is as much wider
+/// as the axis becomes shorter: a product with the weights.
+inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {
+  const TensorOptions like{.dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32, .device = x.device()};
+  auto number = [&](Dim dim) { return Tensor(cast(In(Scalar(dim), at), like.dtype)); };
+  Tensor per = axis.scale ? Tensor(full({}, 1 / *axis.scale, {.dtype = like.dtype, .device = Device::cpu()}, at))
+                          : Tensor(number(axis.from) / number(axis.to));
+  if (options.align == Align::pixel_centres)
+    per = axis.to.is_static() && axis.to.value() == 1 ? per * 0.0
+                                                      : Tensor((number(axis.from) - 1.0) / (number(axis.to) - 1.0));
+  const Tensor centre = (arange(axis.to, like, at) + 0.5) * per, place = arange(axis.from, like, at) + 0.5;
+  const Tensor t = abs(place - unsqueeze(In(centre, at), 1)) / maximum(per, 1.0);
+  const Tensor near = ((t * 1.5) - 2.5) * t * t + 1, far = (((t * -0.5) + 2.5) * t - 4) * t + 2;
+  const Tensor cubic = where(t < 1, near, where(t < 2, far, 0.0));
+  const Tensor weights = options.mode == Interpolation::linear ? Tensor(maximum(1 - t, 0.0)) : cubic;
+  const Tensor parts = weights / sum(In(weights, at), 1, Keep::yes);
+  const Tensor last = movedim(In(x, at), axis.axis, -1);
+  const Tensor mixed = matmul(In(last, at), In(transpose(In(cast(In(parts, at), x.dtype()), at), 0, 1), at));
+  return movedim(In(mixed, at), -1, axis.axis);
+}
+
 inline Tensor resampled(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {
+  if (options.antialias) return filtered_along(x, axis, options, at);
   switch (options.mode) {
     case Interpolation::nearest:
     case Interpolation::nearest_exact: {
@@ -24630,6 +25336,9 @@ SINTER_DECL Tensor interpolate(const In& x, InterpolateOptions options) {
   if (options.mode > Interpolation::area || (is_weighted && !is_floating(value.dtype())))
     throw DTypeError(op, "x is " + value.impl()->type.text() + ", it must be floating", at,
                      "cast it to a floating dtype first: cast(x, DType::f32)");
+  if (options.antialias && options.mode != Interpolation::linear && options.mode != Interpolation::bicubic)
+    throw UserError(op, "antialias is for linear and bicubic interpolation", at,
+                    "area takes the mean of the pixels that are covered");
   std::vector<expr_detail::Resampled> changed;
   for (int i = 0; i < axes; ++i) {
     expr_detail::Resampled axis{2 + i, shape[2 + i], 0, {}};
@@ -25178,6 +25887,18 @@ inline Tensor bessel(const In& x, ops::BesselFunction function) {
   return cast(In(value, x.where), given.dtype());
 }
 
+inline Tensor incomplete_gamma(const In& a, const In& x, ops::IncompleteGammaPart part, std::string_view op) {
+  const Term p = floating(a), q = floating(x);
+  const Shape shape = broadcast(p.shape(), q.shape(), op, a.where);
+  const DType dtype = !a.leaf.value ? q.dtype() : !x.leaf.value ? p.dtype() : promote(p.dtype(), q.dtype());
+  const auto wide = [&](const Term& t) { return Term(cast(In(expand(t, shape), a.where), DType::f64), a.where); };
+  Attrs attrs;
+  attrs.set(ops::IncompleteGamma::part, part);
+  const Tensor value(
+      record_op(op_info<ops::IncompleteGamma>, {leaf_of(wide(p)), leaf_of(wide(q))}, std::move(attrs), a.where));
+  return cast(In(value, a.where), dtype);
+}
+
 /// p_(k+1) of p_k and p_(k-1).
 inline Term next_polynomial(Polynomial family, double k, const Term& x, const Term& last, const Term& before) {
   switch (family) {
@@ -25216,15 +25937,7 @@ SINTER_DECL Tensor lcm(const In& a, const In& b) {
 }
 
 SINTER_DECL Tensor erfcx(const In& x) { return expr_detail::apply<ops::Erfcx>(expr_detail::floating(x)); }
-/// Each side is given numbers of its own alone, so that derivatives of the other one are finite.
-SINTER_DECL Tensor log_ndtr(const In& x) {
-  using expr_detail::Term;
-  constexpr double root = std::numbers::sqrt2 / 2;
-  const Term t = expr_detail::floating(x), is_low = t < -1.0;
-  const Term low = where_of(is_low, t, -1.0) * root, high = where_of(is_low, 0.0, t) * root;
-  const Term tail = expr_detail::apply<ops::Log>(expr_detail::apply<ops::Erfcx>(-low) * 0.5) - squared(low);
-  return where_of(is_low, tail, expr_detail::apply<ops::Log1p>(expr_detail::apply<ops::Erfc>(high) * -0.5));
-}
+SINTER_DECL Tensor log_ndtr(const In& x) { return expr_detail::apply<ops::LogNdtr>(expr_detail::floating(x)); }
 SINTER_DECL Tensor ndtri(const In& p) { return expr_detail::apply<ops::Ndtri>(expr_detail::floating(p)); }
 SINTER_DECL Tensor zeta(const In& order, const In& q) { return expr_detail::on_operands<ops::Zeta>(order, q); }
 SINTER_DECL Tensor multigammaln(const In& x, int dimensions) {
@@ -25234,6 +25947,13 @@ SINTER_DECL Tensor multigammaln(const In& x, int dimensions) {
   expr_detail::Term sum = expr_detail::apply<ops::Lgamma>(t);
   for (int i = 1; i < dimensions; ++i) sum = sum + expr_detail::apply<ops::Lgamma>(t - 0.5 * i);
   return sum + 0.25 * dimensions * (dimensions - 1) * 1.14472988584940017414;  // log(pi)
+}
+
+SINTER_DECL Tensor igamma(const In& a, const In& x) {
+  return expr_detail::incomplete_gamma(a, x, ops::IncompleteGammaPart::lower, "igamma");
+}
+SINTER_DECL Tensor igammac(const In& a, const In& x) {
+  return expr_detail::incomplete_gamma(a, x, ops::IncompleteGammaPart::upper, "igammac");
 }
 
 SINTER_DECL Tensor bessel_j0(const In& x) { return expr_detail::bessel(x, ops::BesselFunction::j0); }
@@ -25571,7 +26291,7 @@ SINTER_ALWAYS_INLINE void walk_fields_at(void* const* fields, const Layout& layo
 }
 template <class V>
 SINTER_NOINLINE void walk_many_fields(void* object, const Layout& layout, V& visitor, bool is_const) {
-  std::vector<void*> fields(layout.count);
+  SmallVector<void*, 64> fields(layout.count);
   layout.fields(object, fields.data());
   walk_fields_at(fields.data(), layout, visitor, is_const);
 }
@@ -25584,7 +26304,6 @@ SINTER_ALWAYS_INLINE void walk_row(void* object, std::size_t count, V& visitor, 
     visitor.leave();
   }
 }
-/// No allocation for a few of them.
 template <class V>
 SINTER_ALWAYS_INLINE void walk_fields(void* object, const Layout& layout, V& visitor, bool is_const) {
   if (SINTER_LIKELY(layout.is_row)) return walk_row(object, layout.count, visitor, is_const, layout.names);
@@ -26751,6 +27470,12 @@ SINTER_DECL void infer_switch(const InferArgs& args, TypeList& out, Tokens token
   add_token_type(out, tokens);
 }
 
+inline void** switch_places(HostCall& call, Tokens tokens) {
+  return static_cast<void**>(
+      call.scratch(0, (call.in.size() + call.out.size() - 1 - 2 * as_index(tokens)) * sizeof(void*)));
+}
+SINTER_DECL void prepare_switch(HostCall& call, Tokens tokens) { switch_places(call, tokens); }
+
 SINTER_DECL void run_switch(HostCall& call, Tokens tokens) {
   const HostView& index = call.in[0];
   std::int64_t chosen = 0;
@@ -26761,10 +27486,13 @@ SINTER_DECL void run_switch(HostCall& call, Tokens tokens) {
       chosen = static_cast<std::int64_t>(*static_cast<const decltype(element)*>(number));
     });
   chosen = std::clamp<std::int64_t>(chosen, 0, static_cast<std::int64_t>(call.attrs.bodies.size()) - 1);
-  SmallVector<void*, 32> inputs, outputs;
-  for (const HostView& view : call.in.subspan(1, call.in.size() - 1 - as_index(tokens))) inputs.push_back(view.data);
-  for (const HostView& view : call.out.first(call.out.size() - as_index(tokens))) outputs.push_back(view.data);
-  call.run_body(as_index(chosen), inputs, outputs);
+  const auto operands = call.in.subspan(1, call.in.size() - 1 - as_index(tokens));
+  const auto results = call.out.first(call.out.size() - as_index(tokens));
+  void** const inputs = switch_places(call, tokens);
+  void** const outputs = inputs + operands.size();
+  for (std::size_t i = 0; i < operands.size(); ++i) inputs[i] = operands[i].data;
+  for (std::size_t r = 0; r < results.size(); ++r) outputs[r] = results[r].data;
+  call.run_body(as_index(chosen), {inputs, operands.size()}, {outputs, results.size()});
 }
 
 SINTER_DECL void prune_switch(const PruneArgs& args, Tokens tokens) {
@@ -26804,12 +27532,24 @@ SINTER_DECL void infer_while(const InferArgs& args, TypeList& out, Tokens tokens
   add_token_type(out, tokens);
 }
 
+/// Room for the addresses that bodies are given: operands, carries, and the condition.
+inline void** while_places(HostCall& call, Tokens tokens) {
+  const auto carries = as_index(call.attrs[ops::WhileLoop::carries]);
+  return static_cast<void**>(call.scratch(0, (call.in.size() - as_index(tokens) + carries + 1) * sizeof(void*)));
+}
+SINTER_DECL void prepare_while(HostCall& call, Tokens tokens) {
+  const auto carries = as_index(call.attrs[ops::WhileLoop::carries]);
+  while_places(call, tokens);
+  for (std::size_t c = 0; c < carries; ++c) call.place(1 + c, call.out[c].bytes());
+  call.place(1 + carries, sizeof(bool));
+}
+
 /// Carries alternate between two places: the results, and memory of the loop.
 SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
   const auto carries = as_index(call.attrs[ops::WhileLoop::carries]);
   const std::size_t operands = call.in.size() - as_index(tokens);
-  auto** inputs = static_cast<void**>(call.scratch(0, (operands + carries + 1) * sizeof(void*)));
-  void** outputs = inputs + operands;
+  void** const inputs = while_places(call, tokens);
+  void** const outputs = inputs + operands;
   void* condition = call.place(1 + carries, sizeof(bool));
   const auto goes_on = [&] { return *static_cast<const bool*>(call.on_host(condition, sizeof(bool))); };
   for (std::size_t i = 0; i < operands; ++i) inputs[i] = call.in[i].data;
@@ -26914,6 +27654,21 @@ class CarryPlaces {
   char *result_, *stack_, *other_ = nullptr;
 };
 
+/// Room for the addresses that the body is given, and for where the carries go.
+inline void** scan_places(HostCall& call, const ScanLayout& at) {
+  return static_cast<void**>(
+      call.scratch(0, (at.operands + at.carries + at.ys) * sizeof(void*) + at.carries * sizeof(CarryPlaces)));
+}
+SINTER_DECL void prepare_scan(HostCall& call, Tokens tokens) {
+  const ScanLayout at(call.attrs, call.in.size() - as_index(tokens));
+  const std::int64_t length = call.value_of(call.attrs[ops::Scan::length]);
+  const IntVector& saved = call.attrs[ops::Scan::saved];
+  scan_places(call, at);
+  for (std::size_t c = 0; c < at.carries; ++c)
+    if (length > 1 && std::find(saved.begin(), saved.end(), static_cast<std::int64_t>(c)) == saved.end())
+      call.place(1 + c, call.out[c].bytes());
+}
+
 SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
   const ScanLayout at(call.attrs, call.in.size() - as_index(tokens));
   const std::int64_t length = call.value_of(call.attrs[ops::Scan::length]);
@@ -26922,9 +27677,8 @@ SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
     return;
   }
   const std::size_t outputs_count = at.carries + at.ys;
-  auto** inputs = static_cast<void**>(
-      call.scratch(0, (at.operands + outputs_count) * sizeof(void*) + at.carries * sizeof(CarryPlaces)));
-  void** outputs = inputs + at.operands;
+  void** const inputs = scan_places(call, at);
+  void** const outputs = inputs + at.operands;
   auto* places = reinterpret_cast<CarryPlaces*>(outputs + outputs_count);
   const IntVector& saved = call.attrs[ops::Scan::saved];
   const std::int64_t first = at.is_reversed ? length - 1 : 0, direction = at.is_reversed ? -1 : 1;
@@ -27737,6 +28491,13 @@ inline Val conv_image_gradient(Val dout, Val weight, const ConvNumbers& conv, co
   return slice(conv2d(bordered, mirrored(weight)), crop_starts, crop_ends, {1, 1, 1, 1});
 }
 
+SINTER_DECL bool sees_single_elements(const Shape& weight, const Attrs& attrs) {
+  const ConvNumbers conv(weight, attrs);
+  bool is_so = true;
+  for (std::size_t i = 0; i < 2; ++i) is_so &= conv.kernel[i] == 1 && conv.stride[i] == 1 && conv.padding[i] == 0;
+  return is_so;
+}
+
 SINTER_DECL Batched batch_images(const BatchArgs& a) {
   if (a.in.size() > 1 && a.is_batched(1)) return {};
   const Shape shape = a.in[0].shape();  // [batch, n, c, h, w]
@@ -27774,6 +28535,12 @@ SINTER_DECL Type Conv2d::infer(const InferArgs& args) {
 SINTER_DECL Val Conv2d::decompose(const DecomposeArgs& args) {
   const Val weight = args.in[1];
   const Shape shape = weight.shape();
+  if (ops_detail::sees_single_elements(shape, args.attrs)) {
+    const Shape image = args.in[0].shape();
+    const Val product = matmul(expand(reshape(weight, {1, shape[0], shape[1]}), {image[0], shape[0], shape[1]}),
+                               reshape(args.in[0], {image[0], image[1], image[2] * image[3]}));
+    return reshape(product, {image[0], shape[0], image[2], image[3]});
+  }
   Shape positions;
   const Val rows = ops_detail::window_rows(args.in[0], ops_detail::ConvNumbers(shape, args.attrs), positions);
   const Val product = matmul(rows, transpose(reshape(weight, {shape[0], shape[1] * shape[2] * shape[3]})));
@@ -27787,10 +28554,14 @@ SINTER_DECL ValList Conv2d::vjp(const VjpArgs& a) {
   Val dx, dweight;
   if (a.needs(0)) dx = ops_detail::conv_image_gradient(a.dout, weight, conv, x.shape());
   if (a.needs(1)) {
-    Shape positions;
-    const Val rows = ops_detail::window_rows(x, conv, positions);
-    const Val outputs = reshape(permute(a.dout, {0, 2, 3, 1}), {positions.numel(), shape[0]});
-    dweight = reshape(matmul(transpose(outputs), rows), shape);
+    using Gradient = ConvolutionWeightGradient;
+    const Shape border{conv.padding[0], conv.padding[1]};
+    dweight = apply(op_info<Gradient>, {x, permute(a.dout, {1, 0, 2, 3})},
+                    Attrs{.shape = shape}
+                        .with(Gradient::stride, a.attrs[stride])
+                        .with(Gradient::dilation, {1, 1})
+                        .with(Gradient::low, border)
+                        .with(Gradient::high, border));
   }
   return {dx, dweight};
 }
@@ -27862,7 +28633,7 @@ inline std::int64_t kernel_reach(std::int64_t taps, std::int64_t dilation) { ret
 
 /// [n, c, positions..., taps...].
 inline Val convolution_windows(Val x, const Shape& weight, const Attrs& attrs) {
-  using Op = ops::Convolution;
+  using Op = ops::ConvolutionAttributes;
   Shape low{0, 0}, high{0, 0};
   IntVector axes, reach, every(as_index(2 * x.rank() - 2), 1);
   bool is_dilated = false;
@@ -27877,6 +28648,26 @@ inline Val convolution_windows(Val x, const Shape& weight, const Attrs& attrs) {
   }
   const Val seen = windows(pad(x, low, high, 0), axes, reach, attrs[Op::stride]);
   return is_dilated ? slice(seen, zero_starts(seen.rank()), seen.shape(), every) : seen;
+}
+
+/// The windows as rows, [groups, positions, inputs * taps], positions of all images. `seen` is [n, c, positions...,
+/// taps...].
+inline Val window_rows(Val seen, const Shape& weight, std::int64_t groups) {
+  const int axes = weight.rank() - 2;
+  IntVector order{1, 0};  // [c, n, positions..., taps...]: channels in front, to be cut into groups
+  for (int i = 2; i < seen.rank(); ++i) order.push_back(i);
+  Dim positions = seen.shape()[0], taps = 1;
+  for (int i = 0; i < axes; ++i) {
+    positions = positions * seen.shape()[2 + i];
+    taps = taps * weight[2 + i];
+  }
+  const Val cut = reshape(permute(seen, order), {groups, weight[1], positions, taps});
+  return reshape(permute(cut, {0, 2, 1, 3}), {groups, positions, weight[1] * taps});
+}
+
+/// Is each channel a group, with one output?
+inline bool is_depthwise(const Shape& weight, std::int64_t groups) {
+  return groups > 1 && is_one(weight[1]) && weight[0] == Dim(groups);
 }
 
 /// Each channel by itself: the windows times its weights, summed.
@@ -27944,23 +28735,12 @@ SINTER_DECL Val Convolution::decompose(const DecomposeArgs& args) {
   const std::int64_t parts = args.attrs[groups];
   const int axes = weight.rank() - 2;
   const Val seen = ops_detail::convolution_windows(args.in[0], shape, args.attrs);
-  if (parts > 1 && ops_detail::is_one(shape[1]) && shape[0] == Dim(parts))
-    return ops_detail::convolve_channels(seen, weight);
-  IntVector order;  // [c, n, positions..., taps...]: channels in front, to be cut into groups
-  order.push_back(1);
-  order.push_back(0);
-  for (int i = 2; i < seen.rank(); ++i) order.push_back(i);
-  Dim positions = seen.shape()[0], taps = 1;
-  for (int i = 0; i < axes; ++i) {
-    positions = positions * seen.shape()[2 + i];
-    taps = taps * shape[2 + i];
-  }
-  const Dim outputs = shape[0] / Dim(parts), inputs = shape[1];
-  const Val cut = reshape(permute(seen, order), {parts, inputs, positions, taps});
-  const Val rows = reshape(permute(cut, {0, 2, 1, 3}), {parts, positions, inputs * taps});
-  const Val columns = transpose(reshape(weight, {parts, outputs, inputs * taps}));
+  if (ops_detail::is_depthwise(shape, parts)) return ops_detail::convolve_channels(seen, weight);
+  const Val rows = ops_detail::window_rows(seen, shape, parts);
+  const Dim positions = rows.shape()[1], inputs_and_taps = rows.shape()[2], outputs = shape[0] / Dim(parts);
+  const Val columns = transpose(reshape(weight, {parts, outputs, inputs_and_taps}));
   const Val product =
-      parts == 1 ? matmul(reshape(rows, {positions, inputs * taps}), reshape(columns, {inputs * taps, outputs}))
+      parts == 1 ? matmul(reshape(rows, {positions, inputs_and_taps}), reshape(columns, {inputs_and_taps, outputs}))
                  : matmul(rows, columns);  // [groups, positions, outputs]
   const Val joined = permute(reshape(product, {parts, positions, outputs}), {1, 0, 2});
   Shape spread{seen.shape()[0]};
@@ -27971,6 +28751,125 @@ SINTER_DECL Val Convolution::decompose(const DecomposeArgs& args) {
   }
   spread.push_back(shape[0]);
   return permute(reshape(joined, spread), channels_second);
+}
+
+}  // namespace ops
+
+namespace ops_detail {
+
+/// weight [o, c / groups, taps...] of the convolution that takes gradients of the result to those of x: mirrored, with
+/// inputs and outputs of each group exchanged.
+inline Val adjoint_weight(Val weight, std::int64_t groups) {
+  const Shape shape = weight.shape();
+  Shape cut{groups, shape[0] / Dim(groups), shape[1]}, joined{shape[1] * Dim(groups), shape[0] / Dim(groups)};
+  std::int64_t taps = 1;
+  IntVector order{0, 2, 1};
+  for (int i = 2; i < shape.rank(); ++i) {
+    taps *= shape[i].value();
+    cut.push_back(shape[i]);
+    joined.push_back(shape[i]);
+    order.push_back(i + 1);
+  }
+  if (taps > 1) {
+    const Val backwards = static_cast<double>(taps - 1) - iota(weight, {taps}, 0, DType::i64);
+    weight = take(reshape(weight, {shape[0], shape[1], taps}), backwards, 2);
+  }
+  return reshape(permute(reshape(weight, cut), order), joined);
+}
+
+/// The result's gradient spread by the stride and bordered, convolved with the mirrored weight. Padding beyond what the
+/// kernel reaches is cropped away again; one that is no number is first taken for a part of the image.
+inline Val convolution_image_gradient(Val dout, Val weight, const Shape& image, const Attrs& attrs) {
+  using Op = ops::Convolution;
+  const Shape kernel = weight.shape();
+  Shape spread{image[0], kernel[0]}, starts{0, 0}, crop_starts{0, 0}, crop_ends{image[0], image[1]}, none;
+  IntVector steps{1, 1}, ones;
+  for (int i = 2; i < image.rank(); ++i) {
+    const auto k = as_index(i - 2);
+    const Dim low = attrs[Op::low][i - 2], high = attrs[Op::high][i - 2];
+    const bool is_known = low.is_static() && high.is_static();
+    const std::int64_t reach = kernel_reach(kernel[i].value(), attrs[Op::dilation][k]) - 1,
+                       border = reach - (is_known ? low.value() : 0), cropped = std::max<std::int64_t>(-border, 0),
+                       cropped_above = std::max<std::int64_t>((is_known ? high.value() : 0) - reach, 0);
+    const Dim extent = is_known ? image[i] : image[i] + low + high;
+    spread.push_back(extent + Dim(cropped + cropped_above + reach));
+    starts.push_back(border + cropped);
+    steps.push_back(attrs[Op::stride][k]);
+    crop_starts.push_back(is_known ? Dim(cropped) : low);
+    crop_ends.push_back(crop_starts[i] + image[i]);
+    none.push_back(0);
+    ones.push_back(1);
+  }
+  const Val bordered = place(dout, spread, starts, steps);
+  Attrs own = attrs;
+  own.set(Op::stride, ones);
+  own.set(Op::low, none);
+  own.set(Op::high, none);
+  const Val whole = apply(op_info<Op>, {bordered, adjoint_weight(weight, attrs[Op::groups])}, std::move(own));
+  return slice(whole, crop_starts, crop_ends, IntVector(as_index(image.rank()), 1));
+}
+
+/// Extents that are known and not the same.
+inline bool differs(Dim a, Dim b) { return a.is_static() && b.is_static() && a.value() != b.value(); }
+
+/// Sums over the positions of each channel.
+inline Val depthwise_weight_gradient(Val x, Val dout, const Shape& weight, const Attrs& attrs) {
+  const Val seen = convolution_windows(x, weight, attrs);  // [n, c, positions..., taps...]
+  Shape shape = dout.shape();
+  IntVector summed{0};
+  for (int i = 2; i < weight.rank(); ++i) {
+    shape.push_back(1);
+    summed.push_back(i);
+  }
+  return reshape(sum(seen * reshape(dout, shape), summed), weight);
+}
+
+inline Val convolution_weight_gradient(Val x, Val dout, const Shape& weight, const Attrs& attrs) {
+  using Op = ops::ConvolutionAttributes;
+  if (is_depthwise(weight, attrs[Op::groups])) return depthwise_weight_gradient(x, dout, weight, attrs);
+  IntVector channels_first{1, 0};
+  for (int i = 2; i < dout.rank(); ++i) channels_first.push_back(i);
+  Attrs own = attrs;
+  own.shape = weight;
+  return apply(op_info<ops::ConvolutionWeightGradient>, {x, permute(dout, channels_first)}, std::move(own));
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL ValList Convolution::vjp(const VjpArgs& a) {
+  const Val x = a.in[0], weight = a.in[1];
+  return {a.needs(0) ? ops_detail::convolution_image_gradient(a.dout, weight, x.shape(), a.attrs) : Val{},
+          a.needs(1) ? ops_detail::convolution_weight_gradient(x, a.dout, weight.shape(), a.attrs) : Val{}};
+}
+
+SINTER_DECL Type ConvolutionWeightGradient::infer(const InferArgs& args) {
+  ops_detail::require_count(args, 2, 2);
+  ops_detail::require_floating(args);
+  ops_detail::require_same_dtype(args);
+  const Shape &x = args.in[0].shape, &dout = args.in[1].shape, &weight = args.attrs.shape;
+  const Type convolved[] = {args.in[0], Type{args.in[0].dtype, args.in[0].device, weight}};
+  const Shape out = Convolution::infer({convolved, args.attrs, args.op, args.where}).shape;
+  bool fits = dout.rank() == x.rank() && !ops_detail::differs(dout[0], out[1]) && !ops_detail::differs(dout[1], out[0]);
+  for (int i = 2; fits && i < x.rank(); ++i) fits = !ops_detail::differs(dout[i], out[i]);
+  if (!fits)
+    throw ShapeError(args.op,
+                     "the gradient is " + dout.text() + ", the convolution of " + x.text() + " by " + weight.text() +
+                         " is " + out.text(),
+                     args.where, "the gradient has the channels in front");
+  return ops_detail::with_shape(args, weight);
+}
+
+SINTER_DECL Val ConvolutionWeightGradient::decompose(const DecomposeArgs& args) {
+  const Shape& weight = args.attrs.shape;
+  const std::int64_t parts = args.attrs[groups];
+  const Val seen = ops_detail::convolution_windows(args.in[0], weight, args.attrs),
+            rows = ops_detail::window_rows(seen, weight, parts);
+  const Dim outputs = weight[0] / Dim(parts), positions = rows.shape()[1], columns = rows.shape()[2];
+  if (parts == 1)
+    return reshape(matmul(reshape(args.in[1], {outputs, positions}), reshape(rows, {positions, columns})), weight);
+  return reshape(matmul(reshape(args.in[1], {parts, outputs, positions}), rows), weight);
 }
 
 /// The batch joins the first axis of x; weights for each example make groups of their own.
@@ -28033,6 +28932,240 @@ SINTER_DECL Batched SumWindows::batch(const BatchArgs& a) {
   attrs.shape = ops_detail::batched_shape(a.size, a.attrs.shape);
   attrs.axes = ops_detail::axes_past_batch(a.attrs.axes, attrs.shape.rank());
   return apply(a.op, a.in, std::move(attrs));
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END
+// ---- sinter/ops/ctc.ipp
+// The recursions over steps, in logarithms.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+inline constexpr double impossible = -std::numeric_limits<double>::infinity();
+
+/// log(e^a + e^b).
+inline double log_of_sum(double a, double b) {
+  const double high = std::max(a, b), low = std::min(a, b);
+  return low == impossible ? high : high + std::log1p(std::exp(low - high));
+}
+
+/// One sequence: the states are its labels with blanks between them and at both ends.
+template <class T>
+struct CtcSequence {
+  const T* log_probabilities;  // of the first step
+  std::int64_t step_stride, steps, labels, blank;
+  const std::int64_t* targets;
+
+  std::int64_t states() const { return 2 * labels + 1; }
+  std::int64_t label(std::int64_t state) const { return state % 2 == 0 ? blank : targets[state / 2]; }
+  double emitted(std::int64_t step, std::int64_t state) const {
+    return static_cast<double>(log_probabilities[step * step_stride + label(state)]);
+  }
+  /// A label may follow the one before it without a blank if they differ.
+  bool may_skip_to(std::int64_t state) const {
+    return state >= 2 && state % 2 == 1 && label(state) != label(state - 2);
+  }
+
+  /// The logarithms of the probability of being in each state after `step`, from those before it.
+  void advance(const double* before, double* after, std::int64_t step) const {
+    for (std::int64_t state = states(); state-- > 0;) {
+      double sum = before[state];
+      if (state >= 1) sum = log_of_sum(sum, before[state - 1]);
+      if (may_skip_to(state)) sum = log_of_sum(sum, before[state - 2]);
+      after[state] = sum + emitted(step, state);
+    }
+  }
+  void begin(double* first) const {
+    std::fill_n(first, states(), impossible);
+    first[0] = emitted(0, 0);
+    if (labels > 0) first[1] = emitted(0, 1);
+  }
+  double log_likelihood(const double* last) const {
+    return labels == 0 ? last[0] : log_of_sum(last[states() - 1], last[states() - 2]);
+  }
+  /// `row` has room for all states.
+  double loss(double* row) const {
+    if (steps == 0) return labels == 0 ? 0 : std::numeric_limits<double>::infinity();
+    begin(row);
+    for (std::int64_t step = 1; step < steps; ++step) advance(row, row, step);
+    return -log_likelihood(row);
+  }
+  /// Of the rest of the sequence after a step, from each state.
+  void step_back(double* later, std::int64_t step) const {
+    for (std::int64_t state = 0; state < states(); ++state) {
+      double sum = later[state] + emitted(step, state);
+      if (state + 1 < states()) sum = log_of_sum(sum, later[state + 1] + emitted(step, state + 1));
+      if (state + 2 < states() && may_skip_to(state + 2))
+        sum = log_of_sum(sum, later[state + 2] + emitted(step, state + 2));
+      later[state] = sum;
+    }
+  }
+  /// Subtracts the probability of each state at each step, given the labels. `rows` has room for all states of all
+  /// steps, `later` for those of one. Returns the loss.
+  double subtract_posterior(double* rows, double* later, T* gradient) const {
+    if (steps == 0) return labels == 0 ? 0 : std::numeric_limits<double>::infinity();
+    begin(rows);
+    for (std::int64_t step = 1; step < steps; ++step)
+      advance(rows + (step - 1) * states(), rows + step * states(), step);
+    const double total = log_likelihood(rows + (steps - 1) * states());
+    if (total == impossible) return -total;
+    std::fill_n(later, states(), impossible);
+    later[states() - 1] = 0;
+    if (labels > 0) later[states() - 2] = 0;
+    for (std::int64_t step = steps; step-- > 0;) {
+      for (std::int64_t state = 0; state < states(); ++state) {
+        T& to = gradient[step * step_stride + label(state)];
+        to = static_cast<T>(static_cast<double>(to) - std::exp(rows[step * states() + state] + later[state] - total));
+      }
+      if (step > 0) step_back(later, step);
+    }
+    return -total;
+  }
+};
+
+inline std::int64_t checked_length(const HostCall& call, std::size_t operand, std::int64_t sequence,
+                                   std::int64_t most) {
+  const std::int64_t length = call.in[operand].as<std::int64_t>()[sequence];
+  if (length >= 0 && length <= most) return length;
+  const std::string what = operand == 2 ? "input length " : "target length ";
+  throw IndexError("ctc_loss", what + std::to_string(length) + " of sequence " + std::to_string(sequence), call.where,
+                   "it must be from 0 to " + std::to_string(most));
+}
+template <class T>
+CtcSequence<T> ctc_sequence(const HostCall& call, std::int64_t i, std::int64_t blank) {
+  const Shape &shape = call.in[0].shape, &targets = call.in[1].shape;
+  const std::int64_t classes = shape[2].value(), most = targets[1].value();
+  CtcSequence<T> out{call.in[0].as<T>() + i * classes,
+                     shape[1].value() * classes,
+                     checked_length(call, 2, i, shape[0].value()),
+                     checked_length(call, 3, i, most),
+                     blank,
+                     call.in[1].as<std::int64_t>() + i * most};
+  for (std::int64_t k = 0; k < out.labels; ++k)
+    if (out.targets[k] < 0 || out.targets[k] >= classes || out.targets[k] == blank)
+      throw IndexError("ctc_loss", "target " + std::to_string(out.targets[k]) + " of sequence " + std::to_string(i),
+                       call.where,
+                       "it must be a class from 0 to " + std::to_string(classes - 1) + ", and not the blank " +
+                           std::to_string(blank));
+  return out;
+}
+/// All sequences, with memory of its own for those that run at the same time.
+template <class F>
+void for_each_sequence(HostCall& call, std::size_t numbers, F&& run) {
+  const std::int64_t count = call.in[0].shape[1].value(), parts = std::min<std::int64_t>(count, thread_count());
+  if (count == 0) return;
+  const std::size_t piece = (numbers + 7) / 8 * 8;
+  auto* memory = static_cast<double*>(call.scratch(0, piece * sizeof(double) * as_index(parts)));
+  const double nanoseconds = 20.0 * static_cast<double>(call.in[0].shape[0].value()) *
+                             static_cast<double>(2 * call.in[1].shape[1].value() + 1);
+  parallel_for(parts, nanoseconds * static_cast<double>(count) / static_cast<double>(parts),
+               [&](std::int64_t first, std::int64_t last) {
+                 for (std::int64_t part = first; part < last; ++part)
+                   for (std::int64_t i = count * part / parts; i < count * (part + 1) / parts; ++i)
+                     run(i, memory + piece * as_index(part));
+               });
+}
+inline std::size_t ctc_states(const HostCall& call) { return as_index(2 * call.in[1].shape[1].value() + 1); }
+
+template <class T>
+void run_ctc_loss(HostCall& call) {
+  const std::int64_t blank = call.attrs[ops::CtcLoss::blank];
+  const bool zero_infinity = call.attrs[ops::CtcLoss::zero_infinity];
+  for_each_sequence(call, ctc_states(call), [&](std::int64_t i, double* row) {
+    const double loss = ctc_sequence<T>(call, i, blank).loss(row);
+    call.out[0].as<T>()[i] = static_cast<T>(zero_infinity && std::isinf(loss) ? 0 : loss);
+  });
+}
+template <class T>
+void run_ctc_gradient(HostCall& call) {
+  const std::int64_t blank = call.attrs[ops::CtcGradient::blank];
+  const std::int64_t steps = call.in[0].shape[0].value(), classes = call.in[0].shape[2].value();
+  const bool zero_infinity = call.attrs[ops::CtcGradient::zero_infinity];
+  T* out = call.out[0].as<T>();
+  std::fill_n(out, call.out[0].numel, T{0});
+  const std::size_t states = ctc_states(call);
+  for_each_sequence(call, states * as_index(steps + 1), [&](std::int64_t i, double* memory) {
+    const CtcSequence<T> sequence = ctc_sequence<T>(call, i, blank);
+    T* gradient = out + i * classes;
+    if (!std::isinf(sequence.subtract_posterior(memory + states, memory, gradient)) || zero_infinity) return;
+    for (std::int64_t step = 0; step < sequence.steps; ++step)
+      std::fill_n(gradient + step * sequence.step_stride, classes, std::numeric_limits<T>::quiet_NaN());
+  });
+}
+
+inline void check_ctc(const InferArgs& args, std::int64_t blank) {
+  const Type &x = args.in[0], &targets = args.in[1];
+  if (x.dtype != DType::f32 && x.dtype != DType::f64)
+    throw DTypeError(args.op, "the logarithms are " + std::string(name(x.dtype)), args.where, "f32 or f64 is required");
+  bool fits = x.shape.rank() == 3 && targets.shape.rank() == 2 && targets.shape[0] == x.shape[1];
+  for (std::size_t i = 1; i < 4; ++i) {
+    if (args.in[i].dtype != DType::i64) throw DTypeError(args.op, operands_text(args), args.where, "integers are i64");
+    if (i > 1) fits = fits && args.in[i].shape.rank() == 1 && args.in[i].shape[0] == x.shape[1];
+  }
+  if (!fits)
+    throw ShapeError(args.op, operands_text(args), args.where,
+                     "logarithms (steps, n, classes), targets (n, labels) and two lengths (n,) are required");
+  const Dim classes = x.shape[2];
+  if (blank < 0 || (classes.is_static() && blank >= classes.value()))
+    throw IndexError(args.op, "the blank is class " + std::to_string(blank) + " of " + classes.text(), args.where);
+}
+/// The examples' sequences as one list of sequences, and the operands' batch with them.
+inline std::vector<Val> joined_sequences(const BatchArgs& a) {
+  std::vector<Val> out;
+  for (std::size_t i = 0; i < 4; ++i) {
+    Val x = with_batch(a, i);
+    if (i == 0) x = move_axis(x, 0, 1);  // [t, b, n, c]
+    Shape joined;
+    const int at = i == 0 ? 1 : 0;
+    for (int axis = 0; axis < x.rank(); ++axis)
+      if (axis == at + 1) joined.set(at, joined[at] * x.shape()[axis]);
+      else joined.push_back(x.shape()[axis]);
+    out.push_back(reshape(x, joined));
+  }
+  return out;
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL Type CtcLoss::infer(const InferArgs& args) {
+  ops_detail::check_ctc(args, args.attrs[blank]);
+  return ops_detail::with_shape(args, Shape{args.in[0].shape[1]});
+}
+SINTER_DECL void CtcLoss::run_on_host(HostCall& call) {
+  if (call.in[0].dtype == DType::f64) ops_detail::run_ctc_loss<double>(call);
+  else ops_detail::run_ctc_loss<float>(call);
+}
+SINTER_DECL ValList CtcLoss::vjp(const VjpArgs& a) {
+  const Attrs attrs =
+      Attrs{}.with(CtcGradient::blank, a.attrs[blank]).with(CtcGradient::zero_infinity, a.attrs[zero_infinity]);
+  const Val slopes = apply(op_info<CtcGradient>, {a.in[0], a.in[1], a.in[2], a.in[3]}, attrs);
+  return {slopes * reshape(a.dout, {a.dout.shape()[0], 1}), Val{}, Val{}, Val{}};
+}
+SINTER_DECL Batched CtcLoss::batch(const BatchArgs& a) {
+  const Dim examples = ops_detail::with_batch(a, 2).shape()[0];
+  const Val losses = apply(a.op, ops_detail::joined_sequences(a), a.attrs);
+  return reshape(losses, {examples, losses.shape()[0] / examples});
+}
+
+SINTER_DECL Type CtcGradient::infer(const InferArgs& args) {
+  ops_detail::check_ctc(args, args.attrs[blank]);
+  return args.in[0];
+}
+SINTER_DECL void CtcGradient::run_on_host(HostCall& call) {
+  if (call.in[0].dtype == DType::f64) ops_detail::run_ctc_gradient<double>(call);
+  else ops_detail::run_ctc_gradient<float>(call);
+}
+SINTER_DECL ValList CtcGradient::vjp(const VjpArgs& a) {
+  throw UserError("ctc_loss", "a second derivative is asked for", a.where, "there is only the first one");
+}
+SINTER_DECL Batched CtcGradient::batch(const BatchArgs& a) {
+  const Val x = ops_detail::with_batch(a, 0);  // [b, t, n, c]
+  const Val joined = apply(a.op, ops_detail::joined_sequences(a), a.attrs);
+  const Shape shape{x.shape()[1], x.shape()[0], x.shape()[2], x.shape()[3]};
+  return ops_detail::move_axis(reshape(joined, shape), 1, 0);
 }
 
 }  // namespace ops
@@ -28415,12 +29548,12 @@ inline Packed* radix_sort_alone(Packed* row, Packed* other, std::int64_t length,
   return row;
 }
 inline Packed* radix_sort_shared(Packed* row, Packed* other, const RowBlocks& blocks, int used_digits) {
-  std::vector<DigitCounts> counts(as_index(blocks.count));
+  SmallVector<DigitCounts, 1> counts(as_index(blocks.count));
   for (int digit = 0; digit < used_digits; ++digit) {
     blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
       count_digit({row + begin, as_index(end - begin)}, digit, counts[as_index(block)]);
     });
-    if (!place_digits(counts, blocks.length)) continue;
+    if (!place_digits({counts.data(), counts.size()}, blocks.length)) continue;
     blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
       move_by_digit({row + begin, as_index(end - begin)}, other, digit, counts[as_index(block)]);
     });
@@ -28444,7 +29577,7 @@ inline Packed* sort_entries(Packed* row, Packed* other, const RowBlocks& blocks,
 
 template <class T>
 KeyWindow<T> key_window(const RowView<T>& view, const RowBlocks& blocks) {
-  std::vector<KeyWindow<T>> parts(as_index(blocks.count));
+  SmallVector<KeyWindow<T>, 16> parts(as_index(blocks.count));
   blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
     KeyOf<T> least = view.key(begin), greatest = least;
     for (std::int64_t i = begin + 1; i < end; ++i) {
@@ -28479,7 +29612,7 @@ void sort_runs(const RowView<T>& view, const KeyWindow<T>& window, Packed* row, 
 template <class T>
 void sort_runs_shared(const RowView<T>& view, const KeyWindow<T>& window, Packed* row, Packed* other,
                       const RowBlocks& blocks) {
-  std::vector<std::int64_t> starts;  // runs reach beyond their block: where the first one of each begins
+  SmallVector<std::int64_t, 32> starts;  // runs reach beyond their block: where the first one of each begins
   for (std::int64_t block = 0; block < blocks.count; ++block) {
     std::int64_t start = std::max(blocks.begin(block), starts.empty() ? 0 : starts.back());
     while (start > 0 && start < view.length && row[start] >> 32 == row[start - 1] >> 32) ++start;
@@ -28603,6 +29736,8 @@ struct RowAxis {
   RowAxis(const HostCall& call, std::int64_t rows, std::int64_t elements) : outer(rows), length(elements) {
     check(call);
   }
+  /// Of a row's first element.
+  std::int64_t offset_of(std::int64_t row) const { return row / stride * stride * length + row % stride; }
   /// Where the row begins in a tensor whose rows have another length.
   template <class Place>
   std::int64_t place_in(const Place& place, std::int64_t other_length) const {
@@ -28623,19 +29758,34 @@ struct RowPlace {
   void* memory;
 };
 
+/// How rows are shared out, and the memory of those that run at the same time.
+struct RowShares {
+  std::int64_t rows = 0, parts = 0;
+  std::size_t piece = 0;  // bytes of memory for each part
+  bool is_split = false;  // a row is shared by all threads
+
+  RowShares(const RowAxis& axis, std::size_t bytes) : rows(axis.outer * axis.stride), piece((bytes + 63) / 64 * 64) {
+    is_split = axis.length >= shared_row_length && rows < 2 * thread_count();
+    parts = is_split ? 1 : std::min<std::int64_t>(rows, std::int64_t{4} * thread_count());
+  }
+  char* memory(HostCall& call) const { return static_cast<char*>(call.scratch(0, piece * as_index(parts))); }
+};
+/// Asks for the memory that for_each_row will ask for.
+inline void prepare_rows(HostCall& call, const RowAxis& axis, std::size_t bytes) {
+  if (axis.outer * axis.stride > 0 && axis.length > 0) RowShares(axis, bytes).memory(call);
+}
+
 /// Calls run(place) for each row. `bytes` of memory for each row that runs at the same time.
 template <class F>
 void for_each_row(HostCall& call, const RowAxis& axis, std::size_t bytes, double nanoseconds, F&& run) {
-  const std::int64_t rows = axis.outer * axis.stride;
+  const RowShares shares(axis, bytes);
+  const std::int64_t rows = shares.rows, parts = shares.parts;
   if (rows == 0 || axis.length == 0) return;
-  const bool shares_rows = axis.length >= shared_row_length && rows < 2 * thread_count();
-  const std::int64_t parts = shares_rows ? 1 : std::min<std::int64_t>(rows, std::int64_t{4} * thread_count());
-  const std::size_t piece = (bytes + 63) / 64 * 64;
-  auto* memory = static_cast<char*>(call.scratch(0, piece * as_index(parts)));
+  char* const memory = shares.memory(call);
   const auto run_part = [&](std::int64_t part) {
     for (std::int64_t row = rows * part / parts; row < rows * (part + 1) / parts; ++row)
-      run(RowPlace{row, row / axis.stride * axis.stride * axis.length + row % axis.stride,
-                   shares_rows ? RowThreads::all : RowThreads::one, memory + piece * as_index(part)});
+      run(RowPlace{row, axis.offset_of(row), shares.is_split ? RowThreads::all : RowThreads::one,
+                   memory + shares.piece * as_index(part)});
   };
   parallel_for(parts, nanoseconds * static_cast<double>(rows) / static_cast<double>(parts),
                [&](std::int64_t first, std::int64_t last) {
@@ -28817,6 +29967,313 @@ SINTER_DECL void Unique::batch(const BatchArgs& a, BatchedList& results) {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+// ---- sinter/ops/coefficients.hpp
+// Coefficients of the functions that ops are made of. Made by tools/minimax.py, not by hand: edit that and run it
+// again.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail::coefficients_f32 {
+
+// (e^r - 1 - r) / r^2, |r| <= ln(2)/2. Relative error 2^-26.1.
+inline constexpr double expm1[] = {
+    0x1.fffffe0000000p-2, 0x1.5554b40000000p-3, 0x1.5556f20000000p-5, 0x1.1225460000000p-7, 0x1.6b9c6e0000000p-10,
+};
+// (atan(r)/r - 1) / z in z = r^2, r <= tan(pi/8). Relative error 2^-25.5.
+inline constexpr double atan[] = {
+    -0x1.5554540000000p-2,
+    0x1.9924d80000000p-3,
+    -0x1.1c37ea0000000p-3,
+    0x1.49e63a0000000p-4,
+};
+// (asin(r)/r - 1) / z in z = r^2, r <= 1/2. Relative error 2^-27.6.
+inline constexpr double asin[] = {
+    0x1.5555c80000000p-3, 0x1.3302040000000p-4, 0x1.747bc00000000p-5, 0x1.8c3da80000000p-6, 0x1.595d360000000p-5,
+};
+// Phi(-a) e^(a^2/2) (1 + a/4) in a / (1 + a/4) - 2, a <= 15 (f32), or a/6 and - 3.5, a <= 39 (f64). Relative error
+// 2^-25.7.
+inline constexpr double normal_tail[] = {
+    0x1.82b4bc0000000p-3,  -0x1.373e3a0000000p-4,  0x1.8c6d7a0000000p-6,   -0x1.7dff6c0000000p-8,
+    0x1.eedeb80000000p-11, -0x1.ed86b00000000p-15, -0x1.ceb5a40000000p-17, 0x1.9c64300000000p-19,
+    0x1.a543c00000000p-23, -0x1.00dd6e0000000p-24,
+};
+// lgamma(2 + t) / t, |t| <= 1/2. Relative error 2^-25.9.
+inline constexpr double gamma_middle[] = {
+    0x1.b0ee600000000p-2, 0x1.4a34cc0000000p-2,   -0x1.13df240000000p-4, 0x1.51346a0000000p-6,   -0x1.e516280000000p-8,
+    0x1.798d720000000p-9, -0x1.1d54ce0000000p-10, 0x1.29c2300000000p-11, -0x1.d0c7dc0000000p-12,
+};
+// x (lgamma(x) - ((x - 1/2) log(x) - x + log(2 pi) / 2)) in z = 1/x^2, x >= 8. Relative error 2^-33.6.
+inline constexpr double stirling[] = {
+    0x1.5555560000000p-4,
+    -0x1.6c3f080000000p-9,
+    0x1.c39b560000000p-11,
+};
+// erfinv(a) / a in a^2, a <= 0.81. Relative error 2^-17.2.
+inline constexpr double erf_inverse_near[] = {
+    0x1.c5c0480000000p-1, 0x1.d990f60000000p-3,  0x1.289b360000000p-3, -0x1.b91e560000000p-5,
+    0x1.2d0d400000000p-1, -0x1.bf7f480000000p-1, 0x1.697f2e0000000p-1,
+};
+// erfinv(a) in t = sqrt(-log(1 - a)) - 3.5, a >= 0.8. Relative error 2^-16.8.
+inline constexpr double erf_inverse_far[] = {
+    0x1.9dfe4c0000000p+1,  0x1.095c8a0000000p+0,   -0x1.4e1cf60000000p-8,  0x1.1520320000000p-12, 0x1.66561a0000000p-13,
+    0x1.6ae9300000000p-15, -0x1.92162a0000000p-17, -0x1.d875860000000p-16, 0x1.127dba0000000p-17,
+};
+// I0(x) in x^2, x <= 8. Relative error 2^-35.4.
+inline constexpr double i0_near[] = {
+    0x1.0000000000000p+0,  0x1.0000000000000p-2,  0x1.0000000000000p-6,  0x1.c71c720000000p-12,
+    0x1.c71c6a0000000p-18, 0x1.2345c80000000p-24, 0x1.02e3ac0000000p-31, 0x1.526d480000000p-39,
+    0x1.4fe24c0000000p-47, 0x1.1776680000000p-55, 0x1.0731420000000p-64, 0x1.3b90c80000000p-72,
+};
+// sqrt(x) e^-x I0(x) in 16/x - 1, x >= 8. Relative error 2^-25.2.
+inline constexpr double i0_far[] = {
+    0x1.9bd4280000000p-2,  0x1.b8796a0000000p-9,  0x1.1e08a60000000p-13, 0x1.75a4dc0000000p-17,
+    0x1.140c6c0000000p-20, 0x1.6ac0c20000000p-22, 0x1.a9ad1c0000000p-22,
+};
+// I1(x) / x in x^2, x <= 8. Relative error 2^-32.9.
+inline constexpr double i1_near[] = {
+    0x1.0000000000000p-1,  0x1.0000000000000p-4,  0x1.5555560000000p-9,  0x1.c71c5a0000000p-15,
+    0x1.6c17fc0000000p-21, 0x1.844c100000000p-28, 0x1.2863cc0000000p-35, 0x1.4d89a60000000p-43,
+    0x1.472afc0000000p-51, 0x1.eaac0e0000000p-61, 0x1.24477e0000000p-67, -0x1.c951480000000p-78,
+};
+// sqrt(x) e^-x I1(x) in 16/x - 1, x >= 8. Relative error 2^-26.8.
+inline constexpr double i1_far[] = {
+    0x1.8ebe780000000p-2,   -0x1.3f79620000000p-7,  -0x1.cba9a80000000p-13, -0x1.f839cc0000000p-17,
+    -0x1.058cf60000000p-19, -0x1.ac6f620000000p-22, -0x1.a6e2600000000p-25,
+};
+
+}  // namespace ops_detail::coefficients_f32
+namespace ops_detail::coefficients_f64 {
+
+// (e^r - 1 - r) / r^2, |r| <= ln(2)/2. Relative error 2^-55.6.
+inline constexpr double expm1[] = {
+    0x1.0000000000005p-1,  0x1.555555555554ep-3,  0x1.555555555225bp-5,  0x1.111111111513bp-7,  0x1.6c16c17ecfab4p-10,
+    0x1.a01a0185f8a6dp-13, 0x1.a019a7b47508dp-16, 0x1.71de68ca71da1p-19, 0x1.28a1918cd45e5p-22, 0x1.ae95aa3a910e1p-26,
+};
+// (atan(r)/r - 1) / z in z = r^2, r <= tan(pi/8). Relative error 2^-54.7.
+inline constexpr double atan[] = {
+    -0x1.5555555555318p-2, 0x1.9999999949745p-3,  -0x1.249249057cc0bp-3, 0x1.c71c65cf71f17p-4,  -0x1.745bc32c6338ap-4,
+    0x1.3afc3526d2a9fp-4,  -0x1.10052cfaa6f7dp-4, 0x1.d254e5cf425afp-5,  -0x1.6517f70002e30p-5, 0x1.5c50045f6f869p-6,
+};
+// (asin(r)/r - 1) / z in z = r^2, r <= 1/2. Relative error 2^-55.9.
+inline constexpr double asin[] = {
+    0x1.5555555555390p-3, 0x1.333333336e836p-4, 0x1.6db6db4277e36p-5,  0x1.f1c72c39f2821p-6,
+    0x1.6e89f42587bfap-6, 0x1.1c6be36139525p-6, 0x1.c6fd9cbe900d2p-7,  0x1.8ec3fee7c2374p-7,
+    0x1.abc6291c5486fp-8, 0x1.3ffb407f8a5d7p-6, -0x1.09ddeb131ed64p-6, 0x1.05713eaf03e63p-5,
+};
+// Phi(-a) e^(a^2/2) (1 + a/4) in a / (1 + a/4) - 2, a <= 15 (f32), or a/6 and - 3.5, a <= 39 (f64). Relative error
+// 2^-54.2.
+inline constexpr double normal_tail[] = {
+    0x1.cc85dabf38064p-4,   -0x1.eccf736e4eed3p-6,  0x1.e5f0e6424b32ep-8,   -0x1.b74a69be90e5bp-10,
+    0x1.697f7721e6852p-12,  -0x1.0c13a7e4c18e9p-14, 0x1.60f3ce1f10f5fp-17,  -0x1.92b6384d5134dp-20,
+    0x1.7d3371ae0b3f0p-23,  -0x1.0f1819c1a7e49p-26, 0x1.87ec9ded4870dp-31,  0x1.071b1acd72340p-34,
+    -0x1.1081f25445f58p-36, 0x1.47510374c9944p-40,  0x1.19bec1c6badb2p-44,  -0x1.861781600d81dp-46,
+    0x1.613815ce42847p-50,  0x1.f9f3e6dc7ad2dp-53,  -0x1.6902beec38787p-55, -0x1.8e84b47928430p-59,
+    0x1.466483f872ae3p-61,  0x1.d4582ceb8f7bep-65,
+};
+// lgamma(2 + t) / t, |t| <= 1/2. Relative error 2^-56.2.
+inline constexpr double gamma_middle[] = {
+    0x1.b0ee6072093cep-2,   0x1.4a34cc4a60fa6p-2,  -0x1.13e001a557538p-4,  0x1.51322ac7d88f9p-6,
+    -0x1.e404fc21dc6f7p-8,  0x1.7add6ead2a1d4p-9,  -0x1.38ac5bffa1e1ep-10, 0x1.0b36afbc793a8p-11,
+    -0x1.d3fd66044866ep-13, 0x1.a1279e832a326p-14, -0x1.78da3c013fbfep-15, 0x1.580ed66303757p-16,
+    -0x1.3d1fed604292fp-17, 0x1.25adef201a457p-18, -0x1.0c5a9e448304bp-19, 0x1.f8fdb6c297256p-21,
+    -0x1.16c78ee285f93p-21, 0x1.1592f604a8bf0p-22, -0x1.08e00529a750ap-24,
+};
+// x (lgamma(x) - ((x - 1/2) log(x) - x + log(2 pi) / 2)) in z = 1/x^2, x >= 8. Relative error 2^-62.6.
+inline constexpr double stirling[] = {
+    0x1.5555555555555p-4,  -0x1.6c16c16c09cf8p-9,  0x1.a01a00fc5137ap-11, -0x1.3812c06050624p-11,
+    0x1.b8e72a3ef056dp-11, -0x1.e7c8580d72c87p-10, 0x1.221e58336e757p-8,
+};
+// erfinv(a) / a in a^2, a <= 0.81. Relative error 2^-17.3.
+inline constexpr double erf_inverse_near[] = {
+    0x1.c5c047a383312p-1, 0x1.d991a9139fd35p-3,  0x1.288d607b5a318p-3, -0x1.b792378a5b4bbp-5,
+    0x1.2cbde06d243fap-1, -0x1.bf0ad715300dfp-1, 0x1.693f85f552b7dp-1,
+};
+// erfinv(a) in t = sqrt(-log(1 - a)) - 3.5, a >= 0.8. Relative error 2^-16.8.
+inline constexpr double erf_inverse_far[] = {
+    0x1.9dfe4c589d95fp+1,  0x1.095c8a2ea528ep+0,   -0x1.4e1ea9e2a097ap-8,  0x1.15170c9c90ca0p-12, 0x1.66720e7c660e0p-13,
+    0x1.6b0540296f28bp-15, -0x1.926c89dbe7822p-17, -0x1.d87b2e04ff5edp-16, 0x1.12839eea8911cp-17,
+};
+// I0(x) in x^2, x <= 8. Relative error 2^-67.3.
+inline constexpr double i0_near[] = {
+    0x1.0000000000000p+0,   0x1.0000000000000p-2,    0x1.0000000000000p-6,   0x1.c71c71c71c71cp-12,
+    0x1.c71c71c71c740p-18,  0x1.23456789ab84cp-24,   0x1.02e85c08a33e4p-31,  0x1.522a43f466c41p-39,
+    0x1.522a443443421p-47,  0x1.0b312cf904537p-55,   0x1.5602455840ec8p-64,  0x1.69b7c0903423dp-73,
+    0x1.43067e0c81069p-82,  0x1.bc808eab22754p-92,   0x1.917048a8043a1p-100, -0x1.f3089f8ef7953p-107,
+    0x1.a30125a6c71cdp-113, -0x1.e1758d2e40173p-120, 0x1.79fe3b5335f6fp-127, -0x1.693e7b16b33f8p-135,
+    0x1.3d30288e86a45p-144,
+};
+// sqrt(x) e^-x I0(x) in 16/x - 1, x >= 8. Relative error 2^-53.8.
+inline constexpr double i0_far[] = {
+    0x1.9bd428ad249a5p-2,   0x1.b87969bb93bd5p-9,  0x1.1daa72b5a462dp-13,  0x1.75e5ee6f879b3p-17,
+    0x1.8e51403b876cbp-20,  0x1.3f49af98d0b50p-22, 0x1.7d085a4b85c8ep-24,  0x1.51cb2353f8e31p-25,
+    0x1.73355f38c3583p-26,  0x1.03f6117426179p-27, -0x1.e68f88bfc46bep-28, -0x1.ce7230369c375p-27,
+    -0x1.2172242d17472p-28, 0x1.0864c7f68785fp-27, 0x1.3d4b043328815p-28,  -0x1.02fe71998a4e4p-28,
+    -0x1.a4501962b561cp-30, 0x1.f84157fd29587p-30, -0x1.06fcc754677efp-30, -0x1.bb3a3bcadc7e5p-31,
+    0x1.82887bc5169b9p-30,  0x1.152fc1648bcd9p-32, -0x1.794d4f96944f6p-31, -0x1.523e2cde0bbc4p-35,
+    0x1.1abe3431d3b5bp-33,
+};
+// I1(x) / x in x^2, x <= 8. Relative error 2^-64.8.
+inline constexpr double i1_near[] = {
+    0x1.0000000000000p-1,    0x1.0000000000000p-4,   0x1.5555555555555p-9,    0x1.c71c71c71c741p-15,
+    0x1.6c16c16c165eep-21,   0x1.845c8a0cf7152p-28,  0x1.27e4fb757c71fp-35,   0x1.522a444733a45p-43,
+    0x1.2c97500536efcp-51,   0x1.ab83555005b56p-60,  0x1.f14adc334cf49p-69,   0x1.e6688dace2530p-78,
+    0x1.430a7393cfbaep-87,   0x1.43a6c9f79aa61p-94,  -0x1.4fe1c8ac6dc22p-100, 0x1.5d62ea0961dd5p-106,
+    -0x1.0ae36f08e0dd2p-112, 0x1.274e8ff413695p-119, -0x1.be46d4d89573ep-127, 0x1.9bf83055eb6a7p-135,
+    -0x1.5e5d12d08e165p-144,
+};
+// sqrt(x) e^-x I1(x) in 16/x - 1, x >= 8. Relative error 2^-56.3.
+inline constexpr double i1_far[] = {
+    0x1.8ebe783a84030p-2,   -0x1.3f796198ee63fp-7,  -0x1.cbc54df1f5f04p-13, -0x1.f89c23044fa30p-17,
+    -0x1.ec8e0f6481e98p-20, -0x1.76138598f59afp-22, -0x1.ad8e692b48bd7p-24, -0x1.7277abbd211b7p-25,
+    -0x1.916994fd06285p-26, -0x1.21d568e7bc317p-27, 0x1.cbac8f220e85ap-28,  0x1.e34b0cda98776p-27,
+    0x1.a4fe8889a515cp-28,  -0x1.097d1519adbf2p-27, -0x1.1a9e5a3974ddfp-27, 0x1.eb3a63c7d9091p-29,
+    0x1.cf713a0e3d61ap-28,  -0x1.b9e03b6bb8d0fp-30, -0x1.26bf2f2e708fbp-28, 0x1.6585f75dfa31bp-31,
+    0x1.123921f314ff3p-29,  -0x1.a0446e5b6effcp-33, -0x1.434c8fa3d976fp-31, 0x1.deb970472437ap-36,
+    0x1.6390e9844978dp-34,
+};
+
+}  // namespace ops_detail::coefficients_f64
+SINTER_NAMESPACE_END
+// ---- sinter/ops/incomplete_gamma.hpp
+// The regularised incomplete gamma functions of numbers, in extended precision, so that results of f64 keep their digits.
+// A series below a + 1, a continued fraction above (DLMF 8.11.4, 8.9.2), Temme's uniform expansion where a is large
+// (DLMF 8.12). Only .ipp files include it.
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+using Extended = long double;
+
+/// Coefficients of Temme's expansion: of a^-k eta^n.
+inline constexpr std::size_t temme_orders = 8, temme_terms = 28;
+using TemmeTable = std::array<std::array<Extended, temme_terms>, temme_orders>;
+/// DLMF 8.12.9 to 8.12.12: x / a - 1 as a series in eta gives them all.
+constexpr TemmeTable temme_table() {
+  constexpr std::size_t count = temme_terms + 2 * temme_orders + 2;
+  std::array<Extended, count> alpha{}, row{};
+  alpha[1] = 1;
+  for (std::size_t n = 2; n < count; ++n) {
+    Extended sum = alpha[n - 1];
+    for (std::size_t j = 2; j < n; ++j) sum -= static_cast<Extended>(j) * alpha[j] * alpha[n - j + 1];
+    alpha[n] = sum / static_cast<Extended>(n + 1);
+  }
+  for (std::size_t n = 0; n + 2 < count; ++n) row[n] = static_cast<Extended>(n + 2) * alpha[n + 2];
+  row[0] = -1.0L / 3;
+  const std::array<Extended, count> first = row;
+  TemmeTable table{};
+  Extended factor = 1;  // (2 k + 1)!! (-1)^k: with alpha[2 k + 1] Stirling's coefficients
+  for (std::size_t k = 0; k < temme_orders; ++k) {
+    if (k > 0) {
+      factor *= -static_cast<Extended>(2 * k + 1);
+      const std::size_t known = count - 2 * k - 2;
+      for (std::size_t n = 0; n < known; ++n)
+        row[n] = factor * alpha[2 * k + 1] * first[n] + static_cast<Extended>(n + 2) * row[n + 2];
+    }
+    for (std::size_t n = 0; n < temme_terms; ++n) table[k][n] = row[n];
+  }
+  return table;
+}
+
+/// t - log(1 + t) for t > -1.
+inline Extended less_log1p(Extended t) {
+  if (std::abs(t) > 0.1L) return t - std::log1p(t);
+  Extended sum = 0, power = t * t;
+  for (int k = 2; k < 40 && std::abs(power) > 1e-21L * std::abs(sum); ++k, power *= -t)
+    sum += power / static_cast<Extended>(k);
+  return sum;
+}
+/// (x - a) / a - log(x / a), whose product with a is the exponent of what follows.
+inline Extended gamma_exponent(Extended a, Extended x) {
+  const Extended t = (x - a) / a;
+  return t < -0.5L ? t - std::log(x / a) : less_log1p(t);
+}
+/// x^a e^-x / gamma(a + 1).
+inline Extended gamma_density(Extended a, Extended x) {
+  if (a < 10) return std::pow(x, a) * std::exp(-x) / std::tgamma(a + 1);
+  const Extended z = 1 / (a * a);
+  const Extended stirling =
+      (1.0L / 12 -
+       z * (1.0L / 360 - z * (1.0L / 1260 - z * (1.0L / 1680 - z * (1.0L / 1188 - z * (691.0L / 360360 - z / 156)))))) /
+      a;
+  return std::exp(-a * gamma_exponent(a, x) - stirling) / std::sqrt(2 * std::numbers::pi_v<Extended> * a);
+}
+/// log gamma(1 + a) for 0 <= a < 1, with all digits of f64 near 0.
+inline Extended log_gamma_above_1(Extended a) {
+  if (a >= 0.5L) return std::log(std::tgamma(1 + a));
+  Extended sum = 0;
+  for (std::size_t i = std::size(coefficients_f64::gamma_middle); i-- > 0;)
+    sum = sum * a + static_cast<Extended>(coefficients_f64::gamma_middle[i]);
+  return a * sum - std::log1p(a);
+}
+
+/// The lower function below a + 1.
+inline Extended lower_gamma_series(Extended a, Extended x) {
+  Extended sum = 1, term = 1;
+  for (Extended n = a + 1; term > 1e-20L * sum; n += 1) sum += term *= x / n;
+  return sum * gamma_density(a, x);
+}
+/// The upper function above a + 1: Lentz's way through the fraction.
+inline Extended upper_gamma_fraction(Extended a, Extended x) {
+  Extended b = x + 1 - a, c = std::numeric_limits<Extended>::max(), d = 1 / b, value = d;
+  for (int i = 1; i < 100000; ++i) {
+    const Extended numerator = static_cast<Extended>(-i) * (static_cast<Extended>(i) - a);
+    b += 2;
+    d = 1 / (numerator * d + b);
+    c = b + numerator / c;
+    value *= c * d;
+    if (std::abs(c * d - 1) < 1e-19L) break;
+  }
+  return value * a * gamma_density(a, x);
+}
+/// The upper function for small a and x: 1 less the lower one would cancel.
+inline Extended upper_gamma_near_0(Extended a, Extended x) {
+  const Extended power = a * std::log(x) - log_gamma_above_1(a);
+  Extended sum = 0, term = 1;
+  for (int k = 1; k < 60 && std::abs(term) > 1e-21L; ++k) {
+    term *= -x / static_cast<Extended>(k);
+    sum += term / (a + static_cast<Extended>(k));
+  }
+  return -std::expm1(power) - std::exp(power) * a * sum;
+}
+/// For large a: half of erfc, and a series. `is_upper` says which of the two functions.
+inline Extended temme_gamma(Extended a, Extended x, bool is_upper) {
+  static constexpr TemmeTable table = temme_table();
+  const Extended exponent = gamma_exponent(a, x), size = std::sqrt(2 * exponent), eta = x < a ? -size : size;
+  Extended series = 0;
+  for (std::size_t k = temme_orders; k-- > 0;) {
+    Extended sum = 0;
+    for (std::size_t n = temme_terms; n-- > 0;) sum = sum * eta + table[k][n];
+    series = series / a + sum;
+  }
+  const Extended rest = series * std::exp(-a * exponent) / std::sqrt(2 * std::numbers::pi_v<Extended> * a);
+  const Extended side = is_upper ? eta : -eta;
+  return std::erfc(side * std::sqrt(a / 2)) / 2 + (is_upper ? rest : -rest);
+}
+
+/// P(a, x), or Q(a, x) = 1 - P(a, x).
+inline double incomplete_gamma(double a, double x, bool is_upper) {
+  if (std::isnan(a) || std::isnan(x) || a < 0 || x < 0 || (a == 0 && x == 0) || (std::isinf(a) && std::isinf(x)))
+    return std::numeric_limits<double>::quiet_NaN();
+  if (x == 0 || std::isinf(a)) return is_upper ? 1 : 0;
+  if (a == 0 || std::isinf(x)) return is_upper ? 0 : 1;
+  const Extended wide = a, at = x;
+  if (a > 200 && x > 0.35 * a && x < 2.3 * a) return static_cast<double>(temme_gamma(wide, at, is_upper));
+  if (a < 1 && x < 1.1)
+    return static_cast<double>(is_upper ? upper_gamma_near_0(wide, at) : lower_gamma_series(wide, at));
+  const bool is_low = at < wide + 1;
+  const Extended value = is_low ? lower_gamma_series(wide, at) : upper_gamma_fraction(wide, at);
+  return static_cast<double>(is_low == is_upper ? 1 - value : value);
+}
+/// The derivative of P by x: x^(a - 1) e^-x / gamma(a).
+inline double incomplete_gamma_slope(double a, double x) {
+  if (std::isnan(a) || std::isnan(x) || a < 0 || x < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (a == 0 || std::isinf(a) || std::isinf(x)) return 0;
+  if (x == 0) return a < 1 ? std::numeric_limits<double>::infinity() : a == 1 ? 1 : 0;
+  const Extended wide = a, at = x;
+  return static_cast<double>(gamma_density(wide, at) * wide / at);
+}
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END
 // ---- sinter/ops/host_elementwise.ipp
 // The steps: Euclid's, series and integrals of Bessel functions, rejection of random numbers.
 
@@ -28863,26 +30320,26 @@ inline std::int64_t greatest_common_divisor(std::int64_t a, std::int64_t b) {
 // ---- Bessel functions of the second kind, modified ------------------------------------------------------------------
 
 /// K_n(x) e^x for x > 2, n of 0 and 1: the integral of e^(-x (cosh t - 1)) cosh(n t) over t > 0 (DLMF 10.32.9) by the
-/// trapezoidal rule, whose error falls exponentially with the step.
-inline double scaled_bessel_k_far(int order, double x) {
+/// trapezoidal rule, whose error falls exponentially with the step. Sums are longer than their results.
+inline Extended scaled_bessel_k_far(int order, Extended x) {
   if (std::isinf(x)) return 0;
-  const double step = std::min(0.125, 0.7 / std::sqrt(x));
-  double sum = 0.5, term = 1;
-  for (int i = 1; term > 1e-18 * sum; ++i) {
-    const double t = step * i, half = std::sinh(t / 2);
+  const Extended step = std::min(0.125L, 0.7L / std::sqrt(x));
+  Extended sum = 0.5, term = 1;
+  for (int i = 1; term > 1e-20L * sum; ++i) {
+    const Extended t = step * static_cast<Extended>(i), half = std::sinh(t / 2);
     term = std::exp(-2 * x * half * half) * (order == 0 ? 1 : std::cosh(t));
     sum += term;
   }
   return sum * step;
 }
 /// K_n(x) for 0 < x <= 2: power series with logarithms (DLMF 10.31.1).
-inline double bessel_k_near(int order, double x) {
-  const double z = x * x / 4, log_half = std::log(x / 2);
-  double digamma = -std::numbers::egamma, term = 1, sum = 0;  // digamma(k + 1), z^k / (k! (k + n)!)
+inline Extended bessel_k_near(int order, Extended x) {
+  const Extended z = x * x / 4, log_half = std::log(x / 2);
+  Extended digamma = -std::numbers::egamma_v<Extended>, term = 1, sum = 0;  // digamma(k + 1), z^k / (k! (k + n)!)
   for (int k = 0; k < 20; ++k) {
-    const double next = digamma + 1.0 / (k + 1);
+    const Extended count = static_cast<Extended>(k + 1), next = digamma + 1 / count;
     sum += term * (order == 0 ? digamma - log_half : log_half - (digamma + next) / 2);
-    term *= z / ((k + 1.0) * (k + 1.0 + order));
+    term *= z / (count * (count + static_cast<Extended>(order)));
     digamma = next;
   }
   return order == 0 ? sum : 1 / x + x / 2 * sum;
@@ -28890,8 +30347,10 @@ inline double bessel_k_near(int order, double x) {
 inline double bessel_k(int order, double x, bool is_scaled) {
   if (std::isnan(x) || x < 0) return std::numeric_limits<double>::quiet_NaN();
   if (x == 0) return std::numeric_limits<double>::infinity();
-  if (x <= 2) return bessel_k_near(order, x) * (is_scaled ? std::exp(x) : 1);
-  return scaled_bessel_k_far(order, x) * (is_scaled ? 1 : std::exp(-x));
+  const Extended wide = x;
+  const Extended value = x <= 2 ? bessel_k_near(order, wide) * (is_scaled ? std::exp(wide) : 1)
+                                : scaled_bessel_k_far(order, wide) * (is_scaled ? 1 : std::exp(-wide));
+  return static_cast<double>(value);
 }
 /// Of those of the second kind the C library says that negative numbers are poles; they are outside.
 inline double bessel(ops::BesselFunction function, double x) {
@@ -29011,6 +30470,28 @@ SINTER_DECL ValList Bessel::vjp(const VjpArgs& a) {
   return {Val{}};
 }
 SINTER_DECL Batched Bessel::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
+
+SINTER_DECL Type IncompleteGamma::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
+SINTER_DECL void IncompleteGamma::run_on_host(HostCall& call) {
+  const auto *a = call.in[0].as<double>(), *x = call.in[1].as<double>();
+  const IncompleteGammaPart which = call.attrs[part];
+  ops_detail::for_each_element<double>(call, 500, [=](std::int64_t i) {
+    return which == IncompleteGammaPart::slope
+               ? ops_detail::incomplete_gamma_slope(a[i], x[i])
+               : ops_detail::incomplete_gamma(a[i], x[i], which == IncompleteGammaPart::upper);
+  });
+}
+SINTER_DECL ValList IncompleteGamma::vjp(const VjpArgs& v) {
+  if (v.needs(0))
+    throw UserError("igamma", "the derivative by a is asked for", v.where,
+                    "there is none but by x: keep a from being differentiated with stop_gradient(a)");
+  const Val a = v.in[0], x = v.in[1];
+  const IncompleteGammaPart which = v.attrs[part];
+  if (which == IncompleteGammaPart::slope) return {Val{}, v.dout * (v.out * ((a - 1) / x - 1))};
+  const Val slope = apply(op_info<IncompleteGamma>, {a, x}, Attrs{}.with(part, IncompleteGammaPart::slope));
+  return {Val{}, which == IncompleteGammaPart::lower ? v.dout * slope : -(v.dout * slope)};
+}
+SINTER_DECL Batched IncompleteGamma::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
 
 SINTER_DECL Type PoissonSample::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
 SINTER_DECL void PoissonSample::run_on_host(HostCall& call) {
@@ -30214,6 +31695,449 @@ SINTER_DECL Batched Matmul::batch(const BatchArgs& a) {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+// ---- sinter/ops/value_rows.hpp
+// Rows in order where nobody asks for positions: keys alone are sorted. Several rows stand side by side in the lanes of
+// vectors, and a bitonic network (Batcher 1968) runs over the vectors; a long row is sorted by its keys' digits (11 bits
+// each). Elements that are equal but not the same, zeros of both signs and NaN, are put back in the order of their
+// positions, so that values do not depend on whether positions are read. Only .ipp files include it.
+
+#ifndef SINTER_NO_X86
+#include <immintrin.h>
+#endif
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// Signed numbers whose order is that of the elements, from which the elements come back but for NaN.
+template <class T>
+using ValueKey = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+template <class T>
+inline constexpr bool has_value_keys = std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                                       std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>;
+
+/// The key of bits, and the bits of a key: those of negative numbers are turned round.
+template <class Key>
+Key turned(Key bits) {
+  constexpr Key rest = std::numeric_limits<Key>::max();
+  return bits ^ ((bits >> (8 * sizeof(Key) - 1)) & rest);
+}
+template <class T>
+ValueKey<T> value_key(T x) {
+  using Key = ValueKey<T>;
+  if constexpr (std::is_integral_v<T>) return x;
+  else return is_not_a_number(x) ? std::numeric_limits<Key>::max() : turned(std::bit_cast<Key>(x));
+}
+template <class T>
+T value_of_key(ValueKey<T> key) {
+  if constexpr (std::is_integral_v<T>) return key;
+  else return std::bit_cast<T>(turned(key));
+}
+/// Whether elements of this kind may be equal to others without being the same.
+template <class T>
+bool has_ties(T x) {
+  if constexpr (std::is_integral_v<T>) return false;
+  else return is_not_a_number(x) || std::bit_cast<ValueKey<T>>(x) == std::numeric_limits<ValueKey<T>>::min();
+}
+template <class T>
+bool row_has_ties(const RowView<T>& row) {
+  unsigned found = 0;
+  for (std::int64_t i = 0; i < row.length; ++i) found |= static_cast<unsigned>(has_ties(row.at(i)));
+  return found != 0;
+}
+/// Zeros and NaN of a sorted row as they follow one another in the row that it was.
+template <class T>
+void restore_ties(const T* from, T* sorted, std::int64_t length, std::int64_t stride) {
+  T *zero = sorted, *not_a_number = sorted;
+  for (const T* end = sorted + length * stride; zero != end && *zero != 0;) zero += stride;
+  for (const T* end = sorted + length * stride; not_a_number != end && !is_not_a_number(*not_a_number);)
+    not_a_number += stride;
+  for (std::int64_t i = 0; i < length; ++i, from += stride) {
+    if (*from == 0) zero = (*zero = *from, zero + stride);
+    else if (is_not_a_number(*from)) not_a_number = (*not_a_number = *from, not_a_number + stride);
+  }
+}
+
+// ---- side by side ---------------------------------------------------------------------------------------------------
+
+#ifndef SINTER_NO_X86
+#define SINTER_AVX2 __attribute__((target("avx2")))
+
+/// Keys of as many rows as a vector has lanes.
+template <class Key>
+struct KeyLanes;
+
+template <>
+struct KeyLanes<std::int32_t> {
+  using Vector = __m256i;
+  static constexpr int count = 8;
+  SINTER_AVX2 static void exchange(Vector& a, Vector& b) {
+    const Vector low = _mm256_min_epi32(a, b);
+    b = _mm256_max_epi32(a, b);
+    a = low;
+  }
+  SINTER_AVX2 static Vector all_of(std::int32_t x) { return _mm256_set1_epi32(x); }
+  SINTER_AVX2 static Vector sign(const Vector& x) { return _mm256_srai_epi32(x, 31); }
+  SINTER_AVX2 static Vector is_equal(const Vector& a, const Vector& b) { return _mm256_cmpeq_epi32(a, b); }
+  SINTER_AVX2 static Vector is_above(const Vector& a, const Vector& b) { return _mm256_cmpgt_epi32(a, b); }
+  /// Bit i is set where lane i is not 0.
+  SINTER_AVX2 static unsigned bits_of(const Vector& mask) {
+    return static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(mask)));
+  }
+  /// Eight vectors as the rows of a square become its columns.
+  SINTER_AVX2 static void transpose(Vector* v) {
+    Vector pairs[8], fours[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      pairs[2 * i] = _mm256_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
+      pairs[2 * i + 1] = _mm256_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4) {
+      fours[i] = _mm256_unpacklo_epi64(pairs[i], pairs[i + 2]);
+      fours[i + 1] = _mm256_unpackhi_epi64(pairs[i], pairs[i + 2]);
+      fours[i + 2] = _mm256_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+      fours[i + 3] = _mm256_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      v[i] = _mm256_permute2x128_si256(fours[i], fours[i + 4], 0x20);
+      v[i + 4] = _mm256_permute2x128_si256(fours[i], fours[i + 4], 0x31);
+    }
+  }
+};
+
+template <>
+struct KeyLanes<std::int64_t> {
+  using Vector = __m256i;
+  static constexpr int count = 4;
+  SINTER_AVX2 static void exchange(Vector& a, Vector& b) {
+    const Vector is_greater = _mm256_cmpgt_epi64(a, b), low = _mm256_blendv_epi8(a, b, is_greater);
+    b = _mm256_blendv_epi8(b, a, is_greater);
+    a = low;
+  }
+  SINTER_AVX2 static Vector all_of(std::int64_t x) { return _mm256_set1_epi64x(x); }
+  SINTER_AVX2 static Vector sign(const Vector& x) { return _mm256_cmpgt_epi64(_mm256_setzero_si256(), x); }
+  SINTER_AVX2 static Vector is_equal(const Vector& a, const Vector& b) { return _mm256_cmpeq_epi64(a, b); }
+  SINTER_AVX2 static Vector is_above(const Vector& a, const Vector& b) { return _mm256_cmpgt_epi64(a, b); }
+  SINTER_AVX2 static unsigned bits_of(const Vector& mask) {
+    return static_cast<unsigned>(_mm256_movemask_pd(_mm256_castsi256_pd(mask)));
+  }
+  SINTER_AVX2 static void transpose(Vector* v) {
+    const Vector a = _mm256_unpacklo_epi64(v[0], v[1]), b = _mm256_unpackhi_epi64(v[0], v[1]);
+    const Vector c = _mm256_unpacklo_epi64(v[2], v[3]), d = _mm256_unpackhi_epi64(v[2], v[3]);
+    v[0] = _mm256_permute2x128_si256(a, c, 0x20);
+    v[1] = _mm256_permute2x128_si256(b, d, 0x20);
+    v[2] = _mm256_permute2x128_si256(a, c, 0x31);
+    v[3] = _mm256_permute2x128_si256(b, d, 0x31);
+  }
+};
+
+/// Sorts the lanes of `count` vectors. Beyond them are, in thought, vectors of the greatest key: exchanges with those
+/// change nothing and are left out.
+template <class Key>
+struct LaneSort {
+  using Lanes = KeyLanes<Key>;
+  using Vector = typename Lanes::Vector;
+
+  /// Nineteen exchanges (Knuth, volume 3, 5.3.4).
+  SINTER_AVX2 static void sort_8(Vector* x) {
+    constexpr int pairs[][2] = {{0, 2}, {1, 3}, {4, 6}, {5, 7}, {0, 4}, {1, 5}, {2, 6}, {3, 7}, {0, 1}, {2, 3},
+                                {4, 5}, {6, 7}, {2, 4}, {3, 5}, {1, 4}, {3, 6}, {1, 2}, {3, 4}, {5, 6}};
+    Vector v[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) v[i] = x[i];
+#pragma GCC unroll 19
+    for (int i = 0; i < 19; ++i) Lanes::exchange(v[pairs[i][0]], v[pairs[i][1]]);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) x[i] = v[i];
+  }
+  /// Exchanges at distances 4 step, 2 step and step in one walk.
+  SINTER_AVX2 static void merge_8(Vector* x, std::int64_t step) {
+    for (std::int64_t at = 0; at < step; ++at) {
+      Vector v[8];
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) v[i] = x[at + i * step];
+#pragma GCC unroll 3
+      for (int distance = 4; distance > 0; distance /= 2)
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i)
+          if ((i & distance) == 0) Lanes::exchange(v[i], v[i + distance]);
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) x[at + i * step] = v[i];
+    }
+  }
+  SINTER_AVX2 static void merge_2(Vector* x, std::int64_t count, std::int64_t step) {
+    for (std::int64_t begin = 0; begin < count; begin += 2 * step)
+      for (std::int64_t at = begin; at < std::min(begin + step, count - step); ++at)
+        Lanes::exchange(x[at], x[at + step]);
+  }
+  SINTER_AVX2 static void merge_blocks(Vector* x, std::int64_t count, std::int64_t step) {
+    std::int64_t begin = 0;
+    for (; begin + 8 * step <= count; begin += 8 * step) merge_8(x + begin, step);
+    for (std::int64_t distance = 4 * step; begin < count && distance >= step; distance /= 2)
+      merge_2(x + begin, count - begin, distance);
+  }
+  /// Two sorted halves of each block: the second is read from its end.
+  SINTER_AVX2 static void flip(Vector* x, std::int64_t count, std::int64_t block) {
+    for (std::int64_t begin = 0; begin < count; begin += block) {
+      const std::int64_t last = begin + block - 1;
+      for (std::int64_t at = std::max(begin, begin + last + 1 - count); at < begin + block / 2; ++at)
+        Lanes::exchange(x[at], x[begin + last - at]);
+    }
+  }
+  /// `count` is a multiple of 8.
+  SINTER_AVX2 static void sort(Vector* x, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; i += 8) sort_8(x + i);
+    for (std::int64_t block = 16; block < 2 * count; block *= 2) {
+      flip(x, count, block);
+      std::int64_t step = block / 4;
+      for (; step >= 4; step /= 8) merge_blocks(x, count, step / 4);
+      for (; step >= 1; step /= 2) merge_2(x, count, step);
+    }
+  }
+};
+
+/// Rows of T beside each other as vectors of keys.
+template <class T>
+struct LaneRows {
+  using Key = ValueKey<T>;
+  using Lanes = KeyLanes<Key>;
+  using Vector = typename Lanes::Vector;
+  static constexpr int count = Lanes::count;
+  static constexpr Key last_key = std::numeric_limits<Key>::max();
+
+  const T* rows[count];  // where each begins; the last ones may be the same
+  std::int64_t length, stride;
+  bool are_adjacent;  // rows[i] is rows[0] + i
+  Direction direction;
+
+  /// The number of vectors.
+  static std::int64_t padded(std::int64_t length) { return (length + 7) / 8 * 8; }
+
+  SINTER_AVX2 static Vector turned_lanes(const Vector& bits) {
+    return _mm256_xor_si256(bits, _mm256_and_si256(Lanes::sign(bits), Lanes::all_of(last_key)));
+  }
+  /// Keys of bits; a lane of `ties` is set where has_ties().
+  SINTER_AVX2 Vector keys_of(const Vector& bits, Vector& ties) const {
+    Vector key = bits;
+    if constexpr (!std::is_integral_v<T>) {
+      const Vector infinite = Lanes::all_of(std::bit_cast<Key>(std::numeric_limits<T>::infinity()));
+      const Vector is_nan = Lanes::is_above(_mm256_and_si256(bits, Lanes::all_of(last_key)), infinite);
+      const Vector is_minus_zero = Lanes::is_equal(bits, Lanes::all_of(std::numeric_limits<Key>::min()));
+      ties = _mm256_or_si256(ties, _mm256_or_si256(is_nan, is_minus_zero));
+      key = _mm256_blendv_epi8(turned_lanes(bits), Lanes::all_of(last_key), is_nan);
+    }
+    return direction == Direction::descending ? _mm256_xor_si256(key, Lanes::all_of(-1)) : key;
+  }
+  SINTER_AVX2 Vector bits_of(Vector key) const {
+    if (direction == Direction::descending) key = _mm256_xor_si256(key, Lanes::all_of(-1));
+    return std::is_integral_v<T> ? key : turned_lanes(key);
+  }
+  SINTER_AVX2 Vector gathered(std::int64_t i) const {
+    alignas(32) T elements[count];
+    for (int lane = 0; lane < count; ++lane) elements[lane] = rows[lane][i * stride];
+    return _mm256_load_si256(reinterpret_cast<const Vector*>(elements));
+  }
+  SINTER_AVX2 static Vector at(const T* from) { return _mm256_loadu_si256(reinterpret_cast<const Vector*>(from)); }
+
+  /// The keys, and a bit for each row that has ties.
+  SINTER_AVX2 unsigned load(Vector* keys) const {
+    Vector ties = _mm256_setzero_si256();
+    std::int64_t i = 0;
+    if (are_adjacent)
+      for (; i < length; ++i) keys[i] = keys_of(at(rows[0] + i * stride), ties);
+    else if (stride == 1)
+      for (; i + count <= length; i += count) {
+        Vector square[count];
+#pragma GCC unroll 8
+        for (int lane = 0; lane < count; ++lane) square[lane] = keys_of(at(rows[lane] + i), ties);
+        transpose_to(keys + i, square);
+      }
+    unsigned found = stride == 1 && !are_adjacent ? transposed_ties(ties, i) : Lanes::bits_of(ties);
+    Vector more = _mm256_setzero_si256();
+    for (; i < length; ++i) keys[i] = keys_of(gathered(i), more);
+    for (; i < padded(length); ++i) keys[i] = Lanes::all_of(last_key);
+    return found | Lanes::bits_of(more);
+  }
+  /// Of squares the lanes of `ties` are places in rows: any row may have them.
+  SINTER_AVX2 unsigned transposed_ties(const Vector& ties, std::int64_t seen) const {
+    if (Lanes::bits_of(ties) == 0) return 0;
+    unsigned found = 0;
+    for (int lane = 0; lane < count; ++lane)
+      for (std::int64_t i = 0; i < seen; ++i)
+        if (has_ties(rows[lane][i])) {
+          found |= 1u << lane;
+          break;
+        }
+    return found;
+  }
+  SINTER_AVX2 static void transpose_to(Vector* to, Vector* square) {
+    Lanes::transpose(square);
+#pragma GCC unroll 8
+    for (int lane = 0; lane < count; ++lane) to[lane] = square[lane];
+  }
+  /// The elements of the first `used` rows to where `results` begin.
+  SINTER_AVX2 void store(const Vector* keys, T* const* results, int used) const {
+    std::int64_t i = 0;
+    if (are_adjacent && used == count)
+      for (; i < length; ++i) _mm256_storeu_si256(reinterpret_cast<Vector*>(results[0] + i * stride), bits_of(keys[i]));
+    else if (stride == 1 && used == count)
+      for (; i + count <= length; i += count) {
+        Vector square[count];
+#pragma GCC unroll 8
+        for (int lane = 0; lane < count; ++lane) square[lane] = bits_of(keys[i + lane]);
+        Lanes::transpose(square);
+#pragma GCC unroll 8
+        for (int lane = 0; lane < count; ++lane)
+          _mm256_storeu_si256(reinterpret_cast<Vector*>(results[lane] + i), square[lane]);
+      }
+    for (; i < length; ++i)
+      for (int lane = 0; lane < used; ++lane) results[lane][i * stride] = element(keys, i, lane);
+  }
+  T element(const Vector* keys, std::int64_t i, int lane) const {
+    Key key;
+    std::memcpy(&key, reinterpret_cast<const char*>(keys + i) + static_cast<std::size_t>(lane) * sizeof(Key),
+                sizeof(Key));
+    return value_of_key<T>(direction == Direction::descending ? ~key : key);
+  }
+};
+#undef SINTER_AVX2
+
+inline bool has_lanes() { return __builtin_cpu_supports("avx2") != 0; }
+#endif
+
+// ---- one long row ---------------------------------------------------------------------------------------------------
+
+inline constexpr int value_digit_bits = 11, value_digits = 3;
+using ValueCounts = std::array<std::uint32_t, std::size_t{1} << value_digit_bits>;
+inline constexpr std::uint32_t same_digits = 0xFFFF'FFFFu;  // in place of the first count: all keys have this digit
+
+inline std::uint32_t value_digit(std::uint32_t key, int digit) {
+  return (key >> (value_digit_bits * digit)) & ((1u << value_digit_bits) - 1);
+}
+/// The key of an element of 4 bytes as an unsigned number.
+template <class T>
+std::uint32_t digit_key(T x, Direction direction) {
+  const std::int32_t key = value_key(x);
+  return static_cast<std::uint32_t>(direction == Direction::descending ? ~key : key) ^ 0x8000'0000u;
+}
+template <class T>
+T value_of_digits(std::uint32_t digits, Direction direction) {
+  const auto key = static_cast<std::int32_t>(digits ^ 0x8000'0000u);
+  return value_of_key<T>(direction == Direction::descending ? ~key : key);
+}
+
+/// From counts to places, as place_digits().
+inline bool place_values(std::span<ValueCounts> of_blocks, std::int64_t length) {
+  std::uint32_t place = 0;
+  for (std::size_t value = 0; value < std::tuple_size_v<ValueCounts>; ++value) {
+    const std::uint32_t before = place;
+    for (ValueCounts& counts : of_blocks) place += std::exchange(counts[value], place);
+    if (place - before == static_cast<std::uint64_t>(length)) return false;
+  }
+  return true;
+}
+/// Keys of the row, and how many there are of each value of each digit. Whether there are ties.
+template <class T>
+bool keys_and_counts(const RowView<T>& row, std::uint32_t* keys, std::array<ValueCounts, value_digits>& counts) {
+  unsigned tied = 0;
+  for (ValueCounts& of_digit : counts) of_digit.fill(0);
+  for (std::int64_t i = 0; i < row.length; ++i) {
+    const T x = row.at(i);
+    const std::uint32_t key = digit_key(x, row.direction);
+    tied |= static_cast<unsigned>(has_ties(x));
+    keys[i] = key;
+    for (int digit = 0; digit < value_digits; ++digit) ++counts[as_index(digit)][value_digit(key, digit)];
+  }
+  return tied != 0;
+}
+/// Sorts a row of elements of 4 bytes into `out`, as far apart as in the row. `keys` and `other` are as long as it.
+template <class T>
+void sort_long_row_alone(const RowView<T>& row, T* out, std::uint32_t* keys, std::uint32_t* other) {
+  std::array<ValueCounts, value_digits> counts;
+  const bool is_tied = keys_and_counts(row, keys, counts);
+  int last = value_digits;  // the last digit in which keys differ: its walk writes the result
+  for (int digit = value_digits; digit-- > 0;)
+    if (!place_values({&counts[as_index(digit)], 1}, row.length)) counts[as_index(digit)][0] = same_digits;
+    else if (last == value_digits) last = digit;
+  for (int digit = 0; digit < last && digit < value_digits; ++digit) {
+    ValueCounts& places = counts[as_index(digit)];
+    if (places[0] == same_digits) continue;
+    for (std::int64_t i = 0; i < row.length; ++i) other[places[value_digit(keys[i], digit)]++] = keys[i];
+    std::swap(keys, other);
+  }
+  if (last == value_digits)
+    for (std::int64_t i = 0; i < row.length; ++i) out[i * row.stride] = value_of_digits<T>(keys[i], row.direction);
+  else {
+    ValueCounts& places = counts[as_index(last)];
+    for (std::int64_t i = 0; i < row.length; ++i) {
+      const std::uint32_t key = keys[i];
+      out[places[value_digit(key, last)]++ * row.stride] = value_of_digits<T>(key, row.direction);
+    }
+  }
+  if (is_tied) restore_ties(row.first, out, row.length, row.stride);
+}
+/// The same by all threads.
+template <class T>
+void sort_long_row_shared(const RowView<T>& row, T* out, std::uint32_t* keys, std::uint32_t* other,
+                          const RowBlocks& blocks) {
+  std::vector<ValueCounts> counts(as_index(blocks.count));
+  blocks.for_each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) keys[i] = digit_key(row.at(i), row.direction);
+  });
+  for (int digit = 0; digit < value_digits; ++digit) {
+    blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+      ValueCounts& of_block = counts[as_index(block)];
+      of_block.fill(0);
+      for (std::int64_t i = begin; i < end; ++i) ++of_block[value_digit(keys[i], digit)];
+    });
+    if (!place_values(counts, row.length)) continue;
+    blocks.for_each([&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+      ValueCounts& places = counts[as_index(block)];
+      for (std::int64_t i = begin; i < end; ++i) other[places[value_digit(keys[i], digit)]++] = keys[i];
+    });
+    std::swap(keys, other);
+  }
+  blocks.for_each([&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) out[i * row.stride] = value_of_digits<T>(keys[i], row.direction);
+  });
+  if (row_has_ties(row)) restore_ties(row.first, out, row.length, row.stride);
+}
+template <class T>
+void sort_long_row(const RowView<T>& row, T* out, std::uint32_t* keys, std::uint32_t* other, RowThreads threads) {
+  const RowBlocks blocks = blocks_of(row.length, threads);
+  if (blocks.count == 1) sort_long_row_alone(row, out, keys, other);
+  else sort_long_row_shared(row, out, keys, other, blocks);
+}
+
+/// The element number `rank` of the order of a row without ties. `keys` is as long as the row.
+template <class T>
+T element_of_rank(const RowView<T>& row, std::int64_t rank, std::uint32_t* keys) {
+  for (std::int64_t i = 0; i < row.length; ++i) keys[i] = digit_key(row.at(i), row.direction);
+  std::int64_t length = row.length;
+  for (int digit = value_digits - 1; digit >= 0; --digit) {
+    ValueCounts counts{}, odd{};
+    for (std::int64_t i = 0; i + 1 < length; i += 2) {
+      ++counts[value_digit(keys[i], digit)];
+      ++odd[value_digit(keys[i + 1], digit)];
+    }
+    if (length % 2 != 0) ++counts[value_digit(keys[length - 1], digit)];
+    std::uint32_t wanted = 0;
+    for (; rank >= static_cast<std::int64_t>(counts[wanted]) + odd[wanted]; ++wanted)
+      rank -= static_cast<std::int64_t>(counts[wanted]) + odd[wanted];
+    std::int64_t kept = 0;
+    for (std::int64_t i = 0; i < length; ++i) {
+      const std::uint32_t key = keys[i];
+      keys[kept] = key;
+      kept += value_digit(key, digit) == wanted ? 1 : 0;
+    }
+    length = kept;
+  }
+  return value_of_digits<T>(keys[0], row.direction);
+}
+
+}  // namespace ops_detail
+SINTER_NAMESPACE_END
 // ---- sinter/ops/order.ipp
 // Shapes, derivatives and batching of ops that order, and the walks over rows in which the host runs them.
 
@@ -30296,13 +32220,112 @@ struct RowResults {
 
 inline double sorting_nanoseconds(std::int64_t length) { return 8.0 * static_cast<double>(length) + 20; }
 
+inline std::size_t sort_bytes(const RowAxis& axis) { return as_index(2 * axis.length) * sizeof(Packed); }
+#ifndef SINTER_NO_X86
+inline constexpr std::int64_t longest_lane_row = 8192, longest_lane_column = 65536, fewest_lane_rows = 3;  // measured
+/// Whether rows are sorted in the lanes of vectors. Those that stand beside each other are there already.
+inline bool has_lane_rows(const RowAxis& axis) {
+  return axis.length <= (axis.stride < 8 ? longest_lane_row : longest_lane_column) &&
+         axis.outer * axis.stride >= fewest_lane_rows && has_lanes();
+}
+
+/// The memory of groups of rows that are sorted in lanes: of each group that runs at the same time keys, and `more` bytes.
+template <class T>
+struct LaneShares {
+  using Rows = LaneRows<T>;
+  std::int64_t rows, groups, parts;
+  std::size_t keys, piece;
+  LaneShares(const RowAxis& axis, std::size_t more)
+      : rows(axis.outer * axis.stride),
+        groups((rows + Rows::count - 1) / Rows::count),
+        parts(std::min<std::int64_t>(groups, std::int64_t{4} * thread_count())),
+        keys(as_index(Rows::padded(axis.length)) * sizeof(typename Rows::Vector)),
+        piece(keys + (more + 63) / 64 * 64) {}
+  char* memory(HostCall& call) const {
+    auto* start = static_cast<char*>(call.scratch(0, piece * as_index(parts) + 64));
+    return start + (64 - reinterpret_cast<std::uintptr_t>(start) % 64) % 64;
+  }
+};
+
+/// Asks for the memory that for_each_lane_group will ask for.
+template <class T>
+void prepare_lane_groups(HostCall& call, const RowAxis& axis, std::size_t more) {
+  if constexpr (has_value_keys<T>)
+    if (has_lane_rows(axis) && axis.length > 0) LaneShares<T>(axis, more).memory(call);
+}
+
+/// Sorts rows in lanes. Calls use(rows, keys, tied, first, used, more) for each group: the first row's number, how many
+/// rows there are, a bit for each that has ties, and so many bytes of memory as `more` says.
+template <class T, class F>
+void for_each_lane_group(HostCall& call, const RowAxis& axis, Direction direction, std::size_t more, F&& use) {
+  using Rows = LaneRows<T>;
+  if (axis.length == 0) return;
+  const LaneShares<T> shares(axis, more);
+  const std::int64_t rows = shares.rows, groups = shares.groups, parts = shares.parts;
+  char* const memory = shares.memory(call);
+  const auto run_group = [&](std::int64_t group, typename Rows::Vector* keys) {
+    const std::int64_t first = group * Rows::count, used = std::min<std::int64_t>(Rows::count, rows - first);
+    Rows view{{}, axis.length, axis.stride, false, direction};
+    for (int lane = 0; lane < Rows::count; ++lane)
+      view.rows[lane] = call.in[0].as<T>() + axis.offset_of(first + std::min<std::int64_t>(lane, used - 1));
+    view.are_adjacent = used == Rows::count && axis.stride > 1 && first % axis.stride + Rows::count <= axis.stride;
+    const unsigned tied = view.load(keys);
+    LaneSort<ValueKey<T>>::sort(keys, Rows::padded(axis.length));
+    use(view, keys, tied, first, static_cast<int>(used), reinterpret_cast<char*>(keys) + shares.keys);
+  };
+  const double nanoseconds = 2.0 * Rows::count * static_cast<double>(axis.length) + 100;
+  parallel_for(parts, nanoseconds * static_cast<double>(groups) / static_cast<double>(parts),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t part = begin; part < end; ++part)
+                   for (std::int64_t group = groups * part / parts; group < groups * (part + 1) / parts; ++group)
+                     run_group(group, reinterpret_cast<typename Rows::Vector*>(memory + shares.piece * as_index(part)));
+               });
+}
+template <class T>
+void sort_lane_rows(HostCall& call, const RowAxis& axis, Direction direction) {
+  for_each_lane_group<T>(call, axis, direction, 0,
+                         [&](const LaneRows<T>& rows, const typename LaneRows<T>::Vector* keys, unsigned tied,
+                             std::int64_t first, int used, void*) {
+                           T* results[LaneRows<T>::count] = {};
+                           for (int lane = 0; lane < used; ++lane)
+                             results[lane] = call.out[0].as<T>() + axis.offset_of(first + lane);
+                           rows.store(keys, results, used);
+                           for (int lane = 0; lane < used; ++lane)
+                             if ((tied >> lane & 1u) != 0)
+                               restore_ties(rows.rows[lane], results[lane], axis.length, axis.stride);
+                         });
+}
+#endif
+
+/// Sorts values alone, if that is quicker than by way of positions.
+template <class T>
+bool sort_values(HostCall& call, const RowAxis& axis, Direction direction) {
+#ifndef SINTER_NO_X86
+  if (has_lane_rows(axis)) {
+    sort_lane_rows<T>(call, axis, direction);
+    return true;
+  }
+#endif
+  if (sizeof(T) != 4 || axis.length <= comparison_length) return false;
+  if constexpr (sizeof(T) == 4) {
+    const std::size_t half = (as_index(axis.length) * sizeof(std::uint32_t) + 63) / 64 * 64;
+    for_each_row(call, axis, 2 * half, sorting_nanoseconds(axis.length), [&](const RowPlace& place) {
+      auto* keys = static_cast<std::uint32_t*>(place.memory);
+      const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride, direction};
+      sort_long_row(row, call.out[0].as<T>() + place.offset, keys, keys + half / sizeof(std::uint32_t), place.threads);
+    });
+  }
+  return true;
+}
+
 template <class T>
 void run_sort(HostCall& call) {
   const RowAxis axis(call, call.in[0].shape);
   const Direction direction = call.attrs[ops::Sort::descending] ? Direction::descending : Direction::ascending;
   const auto part = call.attrs[ops::Sort::part];
-  const auto bytes = as_index(2 * axis.length) * sizeof(Packed);
-  for_each_row(call, axis, bytes, sorting_nanoseconds(axis.length), [&](const RowPlace& place) {
+  if constexpr (has_value_keys<T>)
+    if (part == ops::OrderedPart::values && sort_values<T>(call, axis, direction)) return;
+  for_each_row(call, axis, sort_bytes(axis), sorting_nanoseconds(axis.length), [&](const RowPlace& place) {
     auto* entries = static_cast<Packed*>(place.memory);
     const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride, direction};
     const Packed* sorted = sort_row(row, entries, entries + axis.length, place.threads);
@@ -30316,6 +32339,11 @@ void run_sort(HostCall& call) {
 // ---- topk -----------------------------------------------------------------------------------------------------------
 
 template <class T>
+std::size_t topk_bytes(const RowAxis& axis, std::int64_t count) {
+  return as_index(std::max(selection_room(axis.length, count, axis.stride), count)) * sizeof(RowEntry<T>);
+}
+
+template <class T>
 void run_topk(HostCall& call) {
   const RowAxis axis(call, call.in[0].shape);
   const std::int64_t count = call.value_of(call.attrs[ops::Topk::count]);
@@ -30325,8 +32353,8 @@ void run_topk(HostCall& call) {
   const Direction direction = call.attrs[ops::Topk::smallest] ? Direction::ascending : Direction::descending;
   const auto part = call.attrs[ops::Topk::part];
   const bool in_place = call.attrs[ops::Topk::in_place];
-  const auto bytes = as_index(std::max(selection_room(axis.length, count, axis.stride), count)) * sizeof(RowEntry<T>);
-  for_each_row(call, axis, bytes, 0.5 * static_cast<double>(axis.length) + 20, [&](const RowPlace& place) {
+  const double nanoseconds = 0.5 * static_cast<double>(axis.length) + 20;
+  for_each_row(call, axis, topk_bytes<T>(axis, count), nanoseconds, [&](const RowPlace& place) {
     auto* entries = static_cast<RowEntry<T>*>(place.memory);
     const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride, direction};
     select_first(row, count, entries);
@@ -30382,6 +32410,59 @@ std::int64_t position_of_statistic(const RowView<T>& row, ops::OrderStatisticKin
   return position_of_rank(row, rank, static_cast<RowEntry<T>*>(memory));
 }
 
+/// The value of a median, or of a rank, of a sorted row; `at(i)` is its element i.
+template <class At>
+auto value_of_statistic(At&& at, std::int64_t length, ops::OrderStatisticKind kind, std::int64_t rank) {
+  using Kind = ops::OrderStatisticKind;
+  if (kind == Kind::rank) return at(rank);
+  std::int64_t numbers = length;
+  while (numbers > 0 && is_not_a_number(at(numbers - 1))) --numbers;
+  return at(numbers == 0 || (kind == Kind::median && numbers < length) ? length - 1 : (numbers - 1) / 2);
+}
+/// Values alone, if that is quicker than by way of positions.
+template <class T>
+bool find_values(HostCall& call, const RowAxis& axis, ops::OrderStatisticKind kind, std::int64_t rank) {
+  if (kind == ops::OrderStatisticKind::mode) return false;
+  T* out = call.out[0].as<T>();
+  const auto of_tied = [&](const T* first, void* memory) {
+    const RowView<T> row{first, axis.length, axis.stride};
+    return row.at(position_of_statistic(row, kind, rank, memory));
+  };
+#ifndef SINTER_NO_X86
+  if (has_lane_rows(axis)) {
+    using Rows = LaneRows<T>;
+    const auto use = [&](const Rows& rows, const typename Rows::Vector* keys, unsigned tied, std::int64_t first,
+                         int used, void* entries) {
+      for (int lane = 0; lane < used; ++lane)
+        if ((tied >> lane & 1u) == 0)
+          out[first + lane] =
+              value_of_statistic([&](std::int64_t i) { return rows.element(keys, i, lane); }, axis.length, kind, rank);
+      for (int lane = 0; lane < used; ++lane)
+        if ((tied >> lane & 1u) != 0) out[first + lane] = of_tied(rows.rows[lane], entries);
+    };
+    for_each_lane_group<T>(call, axis, Direction::ascending, as_index(axis.length) * sizeof(RowEntry<T>), use);
+    return true;
+  }
+#endif
+  if (sizeof(T) != 4 || axis.length <= comparison_length) return false;
+  if constexpr (sizeof(T) == 4)
+    for_each_row(call, axis, as_index(axis.length) * sizeof(RowEntry<T>), 3.0 * static_cast<double>(axis.length) + 20,
+                 [&](const RowPlace& place) {
+                   const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride};
+                   T& result = out[axis.place_in(place, 1)];
+                   if (row_has_ties(row)) result = of_tied(row.first, place.memory);
+                   else
+                     result = element_of_rank(row, kind == ops::OrderStatisticKind::rank ? rank : (axis.length - 1) / 2,
+                                              static_cast<std::uint32_t*>(place.memory));
+                 });
+  return true;
+}
+
+template <class T>
+std::size_t order_statistic_bytes(const RowAxis& axis) {
+  return as_index(axis.length) * std::max(sizeof(RowEntry<T>), 2 * sizeof(Packed));
+}
+
 template <class T>
 void run_order_statistic(HostCall& call) {
   using Op = ops::OrderStatistic;
@@ -30393,8 +32474,10 @@ void run_order_statistic(HostCall& call) {
                      "element " + std::to_string(rank) + " of " + std::to_string(axis.length) + " is asked for",
                      call.where);
   const auto part = call.attrs[Op::part];
-  const auto bytes = as_index(axis.length) * std::max(sizeof(RowEntry<T>), 2 * sizeof(Packed));
-  for_each_row(call, axis, bytes, 4.0 * static_cast<double>(axis.length) + 20, [&](const RowPlace& place) {
+  if constexpr (has_value_keys<T>)
+    if (part == ops::OrderedPart::values && find_values<T>(call, axis, kind, rank)) return;
+  const double nanoseconds = 4.0 * static_cast<double>(axis.length) + 20;
+  for_each_row(call, axis, order_statistic_bytes<T>(axis), nanoseconds, [&](const RowPlace& place) {
     const RowView<T> row{call.in[0].as<T>() + place.offset, axis.length, axis.stride};
     const RowResults<T> results(call, part, axis.place_in(place, 1), 1);
     results.put(0, row, position_of_statistic(row, kind, rank, place.memory));
@@ -30443,6 +32526,13 @@ SINTER_DECL void Sort::infer(const InferArgs& args, TypeList& out) {
 SINTER_DECL void Sort::run_on_host(HostCall& call) {
   visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_sort<decltype(tag)>(call); });
 }
+SINTER_DECL void Sort::prepare_on_host(HostCall& call) {
+  const ops_detail::RowAxis axis(call, call.in[0].shape);
+  ops_detail::prepare_rows(call, axis, ops_detail::sort_bytes(axis));
+#ifndef SINTER_NO_X86
+  visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::prepare_lane_groups<decltype(tag)>(call, axis, 0); });
+#endif
+}
 SINTER_DECL ValList Sort::vjp(const VjpArgs& a) { return ops_detail::ordered_vjp(a, part, kept); }
 SINTER_DECL void Sort::batch(const BatchArgs& a, BatchedList& results) { ops_detail::batch_ordered(a, part, results); }
 SINTER_DECL void Sort::prune(const PruneArgs& args) { ops_detail::prune_ordered(args, part); }
@@ -30460,6 +32550,13 @@ SINTER_DECL void Topk::infer(const InferArgs& args, TypeList& out) {
 }
 SINTER_DECL void Topk::run_on_host(HostCall& call) {
   visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_topk<decltype(tag)>(call); });
+}
+SINTER_DECL void Topk::prepare_on_host(HostCall& call) {
+  const ops_detail::RowAxis axis(call, call.in[0].shape);
+  const std::int64_t wanted = std::min(call.value_of(call.attrs[count]), axis.length);  // run_on_host refuses more
+  visit_dtype(call.in[0].dtype, [&](auto tag) {
+    ops_detail::prepare_rows(call, axis, ops_detail::topk_bytes<decltype(tag)>(axis, wanted));
+  });
 }
 SINTER_DECL ValList Topk::vjp(const VjpArgs& a) { return ops_detail::ordered_vjp(a, part, kept); }
 SINTER_DECL void Topk::batch(const BatchArgs& a, BatchedList& results) { ops_detail::batch_ordered(a, part, results); }
@@ -30480,6 +32577,16 @@ SINTER_DECL void OrderStatistic::infer(const InferArgs& args, TypeList& out) {
 }
 SINTER_DECL void OrderStatistic::run_on_host(HostCall& call) {
   visit_dtype(call.in[0].dtype, [&](auto tag) { ops_detail::run_order_statistic<decltype(tag)>(call); });
+}
+SINTER_DECL void OrderStatistic::prepare_on_host(HostCall& call) {
+  const ops_detail::RowAxis axis(call, call.in[0].shape);
+  visit_dtype(call.in[0].dtype, [&](auto tag) {
+    using T = decltype(tag);
+    ops_detail::prepare_rows(call, axis, ops_detail::order_statistic_bytes<T>(axis));
+#ifndef SINTER_NO_X86
+    ops_detail::prepare_lane_groups<T>(call, axis, as_index(axis.length) * sizeof(ops_detail::RowEntry<T>));
+#endif
+  });
 }
 SINTER_DECL ValList OrderStatistic::vjp(const VjpArgs& a) {
   return ops_detail::ordered_vjp(a, part, ReducedAxes::dropped);
@@ -30713,8 +32820,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Sinh, ops::Cosh, ops::Asinh, ops::Acosh, ops::Atanh, ops::Cbrt, ops::Hypot, ops::Logaddexp, ops::Logaddexp2,
     ops::Logit, ops::Xlogy, ops::Xlog1py, ops::Lerp,
     // special
-    ops::Erfc, ops::Erfcx, ops::Erfinv, ops::Ndtri, ops::Zeta, ops::Lgamma, ops::Digamma, ops::Polygamma, ops::Sinc,
-    ops::I0, ops::I0e, ops::I1, ops::I1e,
+    ops::Erfc, ops::Erfcx, ops::Erfinv, ops::Ndtr, ops::LogNdtr, ops::Ndtri, ops::Zeta, ops::Lgamma, ops::Digamma,
+    ops::Polygamma, ops::Sinc, ops::I0, ops::I0e, ops::I1, ops::I1e,
     // bits
     ops::IsNan, ops::IsInf, ops::IsFinite, ops::IsPosInf, ops::IsNegInf, ops::Signbit, ops::Copysign, ops::Nextafter,
     ops::Ldexp, ops::FrexpFraction, ops::FrexpExponent, ops::LeftShift, ops::RightShift, ops::Popcount, ops::Bitcast,
@@ -30727,7 +32834,7 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Clamp, ops::ClampToNumbers, ops::And, ops::Or, ops::Xor, ops::Eq, ops::Ne, ops::Lt, ops::Le, ops::Gt, ops::Ge,
     ops::Where, ops::SelectGradient,
     // elementwise on the host
-    ops::Gcd, ops::Bessel, ops::PoissonSample, ops::GammaSample,
+    ops::Gcd, ops::Bessel, ops::IncompleteGamma, ops::PoissonSample, ops::GammaSample,
     // reduction, statistics
     ops::Sum, ops::Prod, ops::Amax, ops::Amin, ops::Extent, ops::ElementCount, ops::Mean, ops::Var, ops::Any, ops::All,
     ops::Argmax, ops::Argmin,
@@ -30737,7 +32844,7 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Sort, ops::Topk, ops::OrderStatistic, ops::Searchsorted, ops::Nonzero, ops::Unique,
     // view, join
     ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
-    ops::Flip, ops::Convolution, ops::SumWindows,
+    ops::Flip, ops::Convolution, ops::ConvolutionWeightGradient, ops::SumWindows,
     // region, matmul, take, random
     ops::CustomDerivative, ops::Barrier, ops::To, ops::Region, ops::Matmul, ops::Take, ops::Scatter, ops::ScatterAdd,
     ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
@@ -30748,8 +32855,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Switch, ops::SwitchWithEffects, ops::WhileLoop, ops::WhileLoopWithEffects, ops::WhileGradient, ops::Scan,
     ops::ScanWithEffects,
     // networks
-    ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::Conv2d,
-    ops::MaxPool2d, ops::AvgPool2d, ops::WindowMax, ops::ScaledDotProductAttention>();
+    ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::CtcLoss,
+    ops::CtcGradient, ops::Conv2d, ops::MaxPool2d, ops::AvgPool2d, ops::WindowMax, ops::ScaledDotProductAttention>();
 
 }  // namespace ops_detail
 
@@ -31201,172 +33308,6 @@ SINTER_DECL std::string text(const ScalarFold& fold) {
          ops_detail::program_text("finish", fold.finish);
 }
 
-SINTER_NAMESPACE_END
-// ---- sinter/ops/coefficients.hpp
-// Coefficients of the functions that ops are made of. Made by tools/minimax.py, not by hand: edit that and run it
-// again.
-
-SINTER_NAMESPACE_BEGIN
-namespace ops_detail::coefficients_f32 {
-
-// (e^r - 1 - r) / r^2, |r| <= ln(2)/2. Relative error 2^-26.1.
-inline constexpr double expm1[] = {
-    0x1.fffffe0000000p-2, 0x1.5554b40000000p-3, 0x1.5556f20000000p-5, 0x1.1225460000000p-7, 0x1.6b9c6e0000000p-10,
-};
-// (atan(r)/r - 1) / z in z = r^2, r <= tan(pi/8). Relative error 2^-25.5.
-inline constexpr double atan[] = {
-    -0x1.5554540000000p-2,
-    0x1.9924d80000000p-3,
-    -0x1.1c37ea0000000p-3,
-    0x1.49e63a0000000p-4,
-};
-// (asin(r)/r - 1) / z in z = r^2, r <= 1/2. Relative error 2^-27.6.
-inline constexpr double asin[] = {
-    0x1.5555c80000000p-3, 0x1.3302040000000p-4, 0x1.747bc00000000p-5, 0x1.8c3da80000000p-6, 0x1.595d360000000p-5,
-};
-// Phi(-a) e^(a^2/2) (1 + a/4) in a / (1 + a/4) - 2, a <= 15 (f32), or a/6 and - 3.5, a <= 39 (f64). Relative error
-// 2^-25.7.
-inline constexpr double normal_tail[] = {
-    0x1.82b4bc0000000p-3,  -0x1.373e3a0000000p-4,  0x1.8c6d7a0000000p-6,   -0x1.7dff6c0000000p-8,
-    0x1.eedeb80000000p-11, -0x1.ed86b00000000p-15, -0x1.ceb5a40000000p-17, 0x1.9c64300000000p-19,
-    0x1.a543c00000000p-23, -0x1.00dd6e0000000p-24,
-};
-// lgamma(2 + t) / t, |t| <= 1/2. Relative error 2^-25.9.
-inline constexpr double gamma_middle[] = {
-    0x1.b0ee600000000p-2, 0x1.4a34cc0000000p-2,   -0x1.13df240000000p-4, 0x1.51346a0000000p-6,   -0x1.e516280000000p-8,
-    0x1.798d720000000p-9, -0x1.1d54ce0000000p-10, 0x1.29c2300000000p-11, -0x1.d0c7dc0000000p-12,
-};
-// x (lgamma(x) - ((x - 1/2) log(x) - x + log(2 pi) / 2)) in z = 1/x^2, x >= 8. Relative error 2^-33.6.
-inline constexpr double stirling[] = {
-    0x1.5555560000000p-4,
-    -0x1.6c3f080000000p-9,
-    0x1.c39b560000000p-11,
-};
-// erfinv(a) / a in a^2, a <= 0.81. Relative error 2^-17.2.
-inline constexpr double erf_inverse_near[] = {
-    0x1.c5c0480000000p-1, 0x1.d990f60000000p-3,  0x1.289b360000000p-3, -0x1.b91e560000000p-5,
-    0x1.2d0d400000000p-1, -0x1.bf7f480000000p-1, 0x1.697f2e0000000p-1,
-};
-// erfinv(a) in t = sqrt(-log(1 - a)) - 3.5, a >= 0.8. Relative error 2^-16.8.
-inline constexpr double erf_inverse_far[] = {
-    0x1.9dfe4c0000000p+1,  0x1.095c8a0000000p+0,   -0x1.4e1cf60000000p-8,  0x1.1520320000000p-12, 0x1.66561a0000000p-13,
-    0x1.6ae9300000000p-15, -0x1.92162a0000000p-17, -0x1.d875860000000p-16, 0x1.127dba0000000p-17,
-};
-// I0(x) in x^2, x <= 8. Relative error 2^-35.4.
-inline constexpr double i0_near[] = {
-    0x1.0000000000000p+0,  0x1.0000000000000p-2,  0x1.0000000000000p-6,  0x1.c71c720000000p-12,
-    0x1.c71c6a0000000p-18, 0x1.2345c80000000p-24, 0x1.02e3ac0000000p-31, 0x1.526d480000000p-39,
-    0x1.4fe24c0000000p-47, 0x1.1776680000000p-55, 0x1.0731420000000p-64, 0x1.3b90c80000000p-72,
-};
-// sqrt(x) e^-x I0(x) in 16/x - 1, x >= 8. Relative error 2^-25.2.
-inline constexpr double i0_far[] = {
-    0x1.9bd4280000000p-2,  0x1.b8796a0000000p-9,  0x1.1e08a60000000p-13, 0x1.75a4dc0000000p-17,
-    0x1.140c6c0000000p-20, 0x1.6ac0c20000000p-22, 0x1.a9ad1c0000000p-22,
-};
-// I1(x) / x in x^2, x <= 8. Relative error 2^-32.9.
-inline constexpr double i1_near[] = {
-    0x1.0000000000000p-1,  0x1.0000000000000p-4,  0x1.5555560000000p-9,  0x1.c71c5a0000000p-15,
-    0x1.6c17fc0000000p-21, 0x1.844c100000000p-28, 0x1.2863cc0000000p-35, 0x1.4d89a60000000p-43,
-    0x1.472afc0000000p-51, 0x1.eaac0e0000000p-61, 0x1.24477e0000000p-67, -0x1.c951480000000p-78,
-};
-// sqrt(x) e^-x I1(x) in 16/x - 1, x >= 8. Relative error 2^-26.8.
-inline constexpr double i1_far[] = {
-    0x1.8ebe780000000p-2,   -0x1.3f79620000000p-7,  -0x1.cba9a80000000p-13, -0x1.f839cc0000000p-17,
-    -0x1.058cf60000000p-19, -0x1.ac6f620000000p-22, -0x1.a6e2600000000p-25,
-};
-
-}  // namespace ops_detail::coefficients_f32
-namespace ops_detail::coefficients_f64 {
-
-// (e^r - 1 - r) / r^2, |r| <= ln(2)/2. Relative error 2^-55.6.
-inline constexpr double expm1[] = {
-    0x1.0000000000005p-1,  0x1.555555555554ep-3,  0x1.555555555225bp-5,  0x1.111111111513bp-7,  0x1.6c16c17ecfab4p-10,
-    0x1.a01a0185f8a6dp-13, 0x1.a019a7b47508dp-16, 0x1.71de68ca71da1p-19, 0x1.28a1918cd45e5p-22, 0x1.ae95aa3a910e1p-26,
-};
-// (atan(r)/r - 1) / z in z = r^2, r <= tan(pi/8). Relative error 2^-54.7.
-inline constexpr double atan[] = {
-    -0x1.5555555555318p-2, 0x1.9999999949745p-3,  -0x1.249249057cc0bp-3, 0x1.c71c65cf71f17p-4,  -0x1.745bc32c6338ap-4,
-    0x1.3afc3526d2a9fp-4,  -0x1.10052cfaa6f7dp-4, 0x1.d254e5cf425afp-5,  -0x1.6517f70002e30p-5, 0x1.5c50045f6f869p-6,
-};
-// (asin(r)/r - 1) / z in z = r^2, r <= 1/2. Relative error 2^-55.9.
-inline constexpr double asin[] = {
-    0x1.5555555555390p-3, 0x1.333333336e836p-4, 0x1.6db6db4277e36p-5,  0x1.f1c72c39f2821p-6,
-    0x1.6e89f42587bfap-6, 0x1.1c6be36139525p-6, 0x1.c6fd9cbe900d2p-7,  0x1.8ec3fee7c2374p-7,
-    0x1.abc6291c5486fp-8, 0x1.3ffb407f8a5d7p-6, -0x1.09ddeb131ed64p-6, 0x1.05713eaf03e63p-5,
-};
-// Phi(-a) e^(a^2/2) (1 + a/4) in a / (1 + a/4) - 2, a <= 15 (f32), or a/6 and - 3.5, a <= 39 (f64). Relative error
-// 2^-54.2.
-inline constexpr double normal_tail[] = {
-    0x1.cc85dabf38064p-4,   -0x1.eccf736e4eed3p-6,  0x1.e5f0e6424b32ep-8,   -0x1.b74a69be90e5bp-10,
-    0x1.697f7721e6852p-12,  -0x1.0c13a7e4c18e9p-14, 0x1.60f3ce1f10f5fp-17,  -0x1.92b6384d5134dp-20,
-    0x1.7d3371ae0b3f0p-23,  -0x1.0f1819c1a7e49p-26, 0x1.87ec9ded4870dp-31,  0x1.071b1acd72340p-34,
-    -0x1.1081f25445f58p-36, 0x1.47510374c9944p-40,  0x1.19bec1c6badb2p-44,  -0x1.861781600d81dp-46,
-    0x1.613815ce42847p-50,  0x1.f9f3e6dc7ad2dp-53,  -0x1.6902beec38787p-55, -0x1.8e84b47928430p-59,
-    0x1.466483f872ae3p-61,  0x1.d4582ceb8f7bep-65,
-};
-// lgamma(2 + t) / t, |t| <= 1/2. Relative error 2^-56.2.
-inline constexpr double gamma_middle[] = {
-    0x1.b0ee6072093cep-2,   0x1.4a34cc4a60fa6p-2,  -0x1.13e001a557538p-4,  0x1.51322ac7d88f9p-6,
-    -0x1.e404fc21dc6f7p-8,  0x1.7add6ead2a1d4p-9,  -0x1.38ac5bffa1e1ep-10, 0x1.0b36afbc793a8p-11,
-    -0x1.d3fd66044866ep-13, 0x1.a1279e832a326p-14, -0x1.78da3c013fbfep-15, 0x1.580ed66303757p-16,
-    -0x1.3d1fed604292fp-17, 0x1.25adef201a457p-18, -0x1.0c5a9e448304bp-19, 0x1.f8fdb6c297256p-21,
-    -0x1.16c78ee285f93p-21, 0x1.1592f604a8bf0p-22, -0x1.08e00529a750ap-24,
-};
-// x (lgamma(x) - ((x - 1/2) log(x) - x + log(2 pi) / 2)) in z = 1/x^2, x >= 8. Relative error 2^-62.6.
-inline constexpr double stirling[] = {
-    0x1.5555555555555p-4,  -0x1.6c16c16c09cf8p-9,  0x1.a01a00fc5137ap-11, -0x1.3812c06050624p-11,
-    0x1.b8e72a3ef056dp-11, -0x1.e7c8580d72c87p-10, 0x1.221e58336e757p-8,
-};
-// erfinv(a) / a in a^2, a <= 0.81. Relative error 2^-17.3.
-inline constexpr double erf_inverse_near[] = {
-    0x1.c5c047a383312p-1, 0x1.d991a9139fd35p-3,  0x1.288d607b5a318p-3, -0x1.b792378a5b4bbp-5,
-    0x1.2cbde06d243fap-1, -0x1.bf0ad715300dfp-1, 0x1.693f85f552b7dp-1,
-};
-// erfinv(a) in t = sqrt(-log(1 - a)) - 3.5, a >= 0.8. Relative error 2^-16.8.
-inline constexpr double erf_inverse_far[] = {
-    0x1.9dfe4c589d95fp+1,  0x1.095c8a2ea528ep+0,   -0x1.4e1ea9e2a097ap-8,  0x1.15170c9c90ca0p-12, 0x1.66720e7c660e0p-13,
-    0x1.6b0540296f28bp-15, -0x1.926c89dbe7822p-17, -0x1.d87b2e04ff5edp-16, 0x1.12839eea8911cp-17,
-};
-// I0(x) in x^2, x <= 8. Relative error 2^-67.3.
-inline constexpr double i0_near[] = {
-    0x1.0000000000000p+0,   0x1.0000000000000p-2,    0x1.0000000000000p-6,   0x1.c71c71c71c71cp-12,
-    0x1.c71c71c71c740p-18,  0x1.23456789ab84cp-24,   0x1.02e85c08a33e4p-31,  0x1.522a43f466c41p-39,
-    0x1.522a443443421p-47,  0x1.0b312cf904537p-55,   0x1.5602455840ec8p-64,  0x1.69b7c0903423dp-73,
-    0x1.43067e0c81069p-82,  0x1.bc808eab22754p-92,   0x1.917048a8043a1p-100, -0x1.f3089f8ef7953p-107,
-    0x1.a30125a6c71cdp-113, -0x1.e1758d2e40173p-120, 0x1.79fe3b5335f6fp-127, -0x1.693e7b16b33f8p-135,
-    0x1.3d30288e86a45p-144,
-};
-// sqrt(x) e^-x I0(x) in 16/x - 1, x >= 8. Relative error 2^-53.8.
-inline constexpr double i0_far[] = {
-    0x1.9bd428ad249a5p-2,   0x1.b87969bb93bd5p-9,  0x1.1daa72b5a462dp-13,  0x1.75e5ee6f879b3p-17,
-    0x1.8e51403b876cbp-20,  0x1.3f49af98d0b50p-22, 0x1.7d085a4b85c8ep-24,  0x1.51cb2353f8e31p-25,
-    0x1.73355f38c3583p-26,  0x1.03f6117426179p-27, -0x1.e68f88bfc46bep-28, -0x1.ce7230369c375p-27,
-    -0x1.2172242d17472p-28, 0x1.0864c7f68785fp-27, 0x1.3d4b043328815p-28,  -0x1.02fe71998a4e4p-28,
-    -0x1.a4501962b561cp-30, 0x1.f84157fd29587p-30, -0x1.06fcc754677efp-30, -0x1.bb3a3bcadc7e5p-31,
-    0x1.82887bc5169b9p-30,  0x1.152fc1648bcd9p-32, -0x1.794d4f96944f6p-31, -0x1.523e2cde0bbc4p-35,
-    0x1.1abe3431d3b5bp-33,
-};
-// I1(x) / x in x^2, x <= 8. Relative error 2^-64.8.
-inline constexpr double i1_near[] = {
-    0x1.0000000000000p-1,    0x1.0000000000000p-4,   0x1.5555555555555p-9,    0x1.c71c71c71c741p-15,
-    0x1.6c16c16c165eep-21,   0x1.845c8a0cf7152p-28,  0x1.27e4fb757c71fp-35,   0x1.522a444733a45p-43,
-    0x1.2c97500536efcp-51,   0x1.ab83555005b56p-60,  0x1.f14adc334cf49p-69,   0x1.e6688dace2530p-78,
-    0x1.430a7393cfbaep-87,   0x1.43a6c9f79aa61p-94,  -0x1.4fe1c8ac6dc22p-100, 0x1.5d62ea0961dd5p-106,
-    -0x1.0ae36f08e0dd2p-112, 0x1.274e8ff413695p-119, -0x1.be46d4d89573ep-127, 0x1.9bf83055eb6a7p-135,
-    -0x1.5e5d12d08e165p-144,
-};
-// sqrt(x) e^-x I1(x) in 16/x - 1, x >= 8. Relative error 2^-56.3.
-inline constexpr double i1_far[] = {
-    0x1.8ebe783a84030p-2,   -0x1.3f796198ee63fp-7,  -0x1.cbc54df1f5f04p-13, -0x1.f89c23044fa30p-17,
-    -0x1.ec8e0f6481e98p-20, -0x1.76138598f59afp-22, -0x1.ad8e692b48bd7p-24, -0x1.7277abbd211b7p-25,
-    -0x1.916994fd06285p-26, -0x1.21d568e7bc317p-27, 0x1.cbac8f220e85ap-28,  0x1.e34b0cda98776p-27,
-    0x1.a4fe8889a515cp-28,  -0x1.097d1519adbf2p-27, -0x1.1a9e5a3974ddfp-27, 0x1.eb3a63c7d9091p-29,
-    0x1.cf713a0e3d61ap-28,  -0x1.b9e03b6bb8d0fp-30, -0x1.26bf2f2e708fbp-28, 0x1.6585f75dfa31bp-31,
-    0x1.123921f314ff3p-29,  -0x1.a0446e5b6effcp-33, -0x1.434c8fa3d976fp-31, 0x1.deb970472437ap-36,
-    0x1.6390e9844978dp-34,
-};
-
-}  // namespace ops_detail::coefficients_f64
 SINTER_NAMESPACE_END
 // ---- sinter/ops/scalar_math.ipp
 // The formulas. Coefficients and their errors are in coefficients.hpp.
@@ -31842,15 +33783,27 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
-/// erfc(a) e^(a^2) for a >= 0: twice S(u) / d with b = a sqrt(2), d = 1 + b * slope and u = b / d (see
-/// coefficients.hpp).
-inline SV scaled_erfc(SB& s, SV a) {
+/// S(u) with d = 1 + b * slope and u = b / d (see coefficients.hpp), and d: Phi(-b) e^(b^2/2) is their quotient, b >= 0.
+struct NormalTail {
+  SV sum, divisor;
+};
+inline NormalTail scaled_normal_tail(SB& s, SV b) {
   namespace f = coefficients_f32;
   namespace d = coefficients_f64;
-  const SV b = times(s, a, 1.41421356237309504880), divisor = s.fma(b, s.imm(of(a, 0.25, 1.0 / 6), a), s.imm(1, a));
-  const SV u = plus(s, s.div(b, divisor), -of(a, 2.0, 3.5));
-  const SV tail = horner(s, of(a, Coefficients(f::normal_tail), Coefficients(d::normal_tail)), u);
-  return s.div(s.add(tail, tail), divisor);
+  const SV divisor = s.fma(b, s.imm(of(b, 0.25, 1.0 / 6), b), s.imm(1, b));
+  const SV u = plus(s, s.div(b, divisor), -of(b, 2.0, 3.5));
+  return {horner(s, of(b, Coefficients(f::normal_tail), Coefficients(d::normal_tail)), u), divisor};
+}
+/// erfc(a) e^(a^2) for a >= 0.
+inline SV scaled_erfc(SB& s, SV a) {
+  const NormalTail tail = scaled_normal_tail(s, times(s, a, 1.41421356237309504880));
+  return s.div(s.add(tail.sum, tail.sum), tail.divisor);
+}
+/// Phi(-b) for b >= 0. Not by erfc: the square of a rounded b / sqrt(2) would lose digits.
+inline SV normal_tail(SB& s, SV b) {
+  const SV bounded = s.min(b, s.imm(of(b, 15.0, 39.0), b));
+  const NormalTail tail = scaled_normal_tail(s, bounded);
+  return s.mul(s.gauss(bounded), s.div(tail.sum, tail.divisor));
 }
 /// e^(-a^2): the square is rounded, and what that took off scales the result.
 inline SV gauss_of_square(SB& s, SV a) {
@@ -31884,6 +33837,18 @@ SINTER_DECL SV erfcx(SB& s, SV x) {
   const SV mirrored = s.sub(s.div(s.imm(2, x), gauss_of_square(s, s.min(a, s.imm(of(x, 9.5, 27.0), x)))), positive);
   const SV result =
       s.select(is_less(s, x, 0), choose(s, is_above(s, a, of(x, 9.4, 26.65)), infinite, mirrored), positive);
+  return s.select(is_nan(s, x), x, result);
+}
+
+SINTER_DECL SV normal_distribution(SB& s, SV x) {
+  const SV tail = normal_tail(s, s.abs(x));
+  const SV result = s.select(is_less(s, x, 0), tail, s.sub(s.imm(1, x), tail));
+  return s.select(is_nan(s, x), x, result);
+}
+SINTER_DECL SV log_normal_distribution(SB& s, SV x) {
+  const SV a = s.abs(x), scaled = erfcx(s, times(s, a, 0.70710678118654752440));
+  const SV low = s.sub(s.log(times(s, scaled, 0.5)), s.mul(times(s, a, 0.5), a));
+  const SV result = s.select(is_less(s, x, 0), low, log1p(s, s.neg(normal_tail(s, a))));
   return s.select(is_nan(s, x), x, result);
 }
 
@@ -32026,19 +33991,19 @@ SINTER_DECL SV polygamma(SB& s, SV x, int order) {
   static constexpr double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
   const int power = order + 1;
   const SV one = s.imm(1, x);
-  const auto raised = [&](SV base) {
+  const auto raised = [&](SV base, int exponent) {
     SV product = base;
-    for (int i = 1; i < power; ++i) product = s.mul(product, base);
+    for (int i = 1; i < exponent; ++i) product = s.mul(product, base);
     return product;
   };
   SV y = x, sum = s.imm(0, x);
-  for (int i = 0; i < 12; ++i) {
-    sum = s.add(sum, raised(s.div(one, y)));
-    y = s.add(y, one);
+  for (int i = 1; i <= 12; ++i) {
+    sum = s.add(sum, raised(s.div(one, y), power));
+    y = plus(s, x, i);  // not y + 1, whose errors would add up where x is large
   }
-  const SV inverse = s.div(one, y), square = s.mul(inverse, inverse), of_y = raised(inverse);
-  // With s = n + 1: y / (s - 1) + 1/2 + sum of B_2k / (2k)! * s (s + 1) ... (s + 2k - 2) / y^(2k - 1), times y^-s.
-  SV tail = s.fma(y, s.imm(1.0 / order, x), s.imm(0.5, x)), step = inverse;
+  const SV inverse = s.div(one, y), square = s.mul(inverse, inverse), of_y = raised(inverse, order);
+  // With s = n + 1: 1 / (s - 1) + 1 / (2 y) + sum of B_2k / (2k)! * s (s + 1) ... (s + 2k - 2) / y^2k, times y^-n.
+  SV tail = s.fma(inverse, s.imm(0.5, x), s.imm(1.0 / order, x)), step = square;
   double rising = power, factorial = 2;
   for (int k = 1; k <= 7; ++k) {
     tail = s.fma(step, s.imm(bernoulli[k - 1] * rising / factorial, x), tail);
@@ -32066,10 +34031,11 @@ SINTER_DECL SV zeta(SB& s, SV order, SV q) {
                                             43867.0 / 5109094217170944000};  // B_2k / (2k)!
   const SV one = s.imm(1, q), is_inside = s.and_(is_above(s, q, 0), is_above(s, order, 1));
   const SV exponent = s.neg(s.select(is_inside, order, s.imm(2, q)));
-  SV y = s.select(is_inside, q, one), sum = s.imm(0, q);
-  for (int i = 0; i < 10; ++i) {
+  const SV first = s.select(is_inside, q, one);
+  SV y = first, sum = s.imm(0, q);
+  for (int i = 1; i <= 10; ++i) {
     sum = s.add(sum, s.pow(y, exponent));
-    y = s.add(y, one);
+    y = plus(s, first, i);  // not y + 1, whose errors would add up where q is large
   }
   const SV bounded = s.min(s.neg(exponent), s.imm(of(q, 100.0, 400.0), q)), inverse = s.div(one, y);
   SV rising = s.mul(bounded, inverse), tail = s.add(s.div(y, s.sub(s.neg(exponent), one)), s.imm(0.5, q));
@@ -32078,7 +34044,9 @@ SINTER_DECL SV zeta(SB& s, SV order, SV q) {
     const SV next = s.mul(plus(s, bounded, 2 * k + 1), inverse), after = s.mul(plus(s, bounded, 2 * k + 2), inverse);
     rising = s.mul(s.mul(rising, next), after);
   }
-  const SV inside = s.fma(s.pow(y, exponent), tail, sum);
+  // y^-order may underflow where its product with the tail does not: half of the exponent at a time.
+  const SV half = s.pow(y, times(s, exponent, 0.5)), near = s.fma(s.mul(half, tail), half, sum);
+  const SV inside = choose(s, is_equal(s, q, infinite), 0, near);
   const SV is_pole = s.or_(is_equal(s, order, 1), s.and_(is_above(s, order, 1), is_equal(s, q, 0)));
   return s.select(is_inside, inside, choose(s, is_pole, infinite, s.imm(undefined, q)));
 }
@@ -32895,6 +34863,13 @@ struct CallDerivative {
   /// have one. Outputs: gradients of the operands named by `gradients`.
   std::shared_ptr<const Graph> backward;  // null: nothing depends on the wanted operands
   std::vector<std::uint32_t> operands, gradients;
+  /// Of the forward part, computed once more in `backward`.
+  struct Repeated {
+    std::string_view op;
+    Type type;  // of its first result
+    Location where;
+  };
+  std::vector<Repeated> repeated;
 };
 
 /// `wanted`: operands whose gradients are needed. `given`: results that have one.
@@ -32904,6 +34879,10 @@ CallDerivative differentiate_call_body(const Graph& body, std::span<const std::u
 /// `forward`.
 CallDerivative differentiate_program(const Graph& program, std::span<const std::uint8_t> wanted,
                                      std::span<const std::uint8_t> given);
+/// As that, of the path of a program that reads values: the nodes of `forward` are those of `path`, with their ids, and
+/// more after them. No gradient flows through `stops`.
+CallDerivative differentiate_path(const Graph& path, std::span<const std::uint8_t> wanted,
+                                  std::span<const std::uint8_t> given, std::span<const Value> stops);
 
 SINTER_NAMESPACE_END
 #endif
@@ -32920,6 +34899,11 @@ SINTER_NAMESPACE_BEGIN
 /// depends on one (or it is no floating value); otherwise the gradient has the type of its value.
 std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> douts,
                             std::span<const Value> wrt);
+
+/// As that; the forward nodes stay as they are. What the derivatives of calls of sub-graphs need is computed by calls of
+/// their own.
+std::vector<Value> backward_beside(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> douts,
+                                   std::span<const Value> wrt);
 
 /// The forward graph with the gradients of output `loss_output` by the inputs `wrt_inputs` (positions) added to its
 /// outputs, in order; zeros where the loss does not depend on one. Throws ShapeError unless the loss is a scalar (shape
@@ -32958,6 +34942,9 @@ struct Dce {
 };
 
 SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/passes/decompose.hpp
 // Replaces composite ops by what they are made of, until none is left. What wants a composite whole (a kernel of its
 // own) says so in `keep`.
@@ -32965,7 +34952,7 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 
 struct Decompose {
-  bool (*keep)(const Node& node) = nullptr;  // null: nothing is kept
+  std::function<bool(const Graph& graph, const Node& node)> keep = nullptr;  // null: nothing is kept
   /// Within a trace extents may be equal by a guard only, as s1 and 8; a composite whose parts would then have another
   /// type is kept. Afterwards equal extents are the same, and another type is a fault.
   enum class Symbols : std::uint8_t { solved, unsolved };
@@ -32976,6 +34963,9 @@ struct Decompose {
 };
 
 SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
 // ---- sinter/passes/drop_derivatives.hpp
 // Replaces values with a derivative of their own (custom_derivative) by the values: nothing is differentiated any more.
 
@@ -33036,14 +35026,19 @@ SINTER_NAMESPACE_END
 // ---- sinter/autodiff/call.ipp
 // The body and its gradient are built as one graph, which is then cut in two.
 
+#include <set>
+
 SINTER_NAMESPACE_BEGIN
 namespace reverse_detail {
 
 /// Cuts the joint graph of a body and its gradient.
 class CallCut {
  public:
-  CallCut(const Graph& joint, std::size_t results, std::size_t inputs, std::span<const Value> gradients)
+  /// The first `kept` nodes stay in the forward part, needed or not.
+  CallCut(const Graph& joint, std::size_t results, std::size_t inputs, std::span<const Value> gradients,
+          std::size_t kept)
       : joint_(joint),
+        kept_(kept),
         results_(results),
         inputs_(inputs),
         gradients_(gradients),
@@ -33051,10 +35046,12 @@ class CallCut {
     mark_forward();
     mark_backward();
     choose_saved();
+    mark_used();
   }
   void make(CallDerivative& out) const;
 
  private:
+  void make_forward(CallDerivative& out, std::span<const Value> saved) const;
   enum class State : std::uint8_t { forward, saved, again, backward };  // again: computed in both bodies
   State& state(std::int32_t node) { return state_[as_index(node)]; }
   State state(std::int32_t node) const { return state_[as_index(node)]; }
@@ -33063,6 +35060,7 @@ class CallCut {
   /// Needed for the body's own results, or compared there.
   void mark_forward() {
     is_forward_.assign(joint_.nodes().size(), false);
+    std::fill_n(is_forward_.begin(), kept_, true);
     for (std::size_t i = 0; i < results_; ++i) is_forward_[as_index(joint_.outputs()[i].node)] = true;
     for (std::int32_t id : kept_before_gradients()) is_forward_[as_index(id)] = true;
     for (std::size_t id = joint_.nodes().size(); id-- > 0;)
@@ -33122,69 +35120,90 @@ class CallCut {
     }
   }
 
+  /// What the backward part reads of nodes whose results are saved.
+  void mark_used() {
+    for (std::size_t id = 0; id < joint_.nodes().size(); ++id)
+      if (state_[id] == State::backward || state_[id] == State::again)
+        for (Value v : joint_.nodes()[id].inputs) used_.insert(v);
+    for (Value v : gradients_)
+      if (v) used_.insert(v);
+  }
+
   const Graph& joint_;
-  std::size_t results_, inputs_;
+  std::size_t kept_, results_, inputs_;
   std::span<const Value> gradients_;
   std::vector<State> state_;
   std::vector<bool> is_forward_, is_needed_;
+  std::set<Value> used_;
 };
 
-SINTER_DECL void CallCut::make(CallDerivative& out) const {
-  // Forward: the joint graph without what is only for the gradients.
-  GraphBuilder forward(joint_), backward(joint_);
-  std::vector<Value> in_forward(joint_.nodes().size()), in_backward(joint_.nodes().size());
-  const auto moved = [](const std::vector<Value>& map, Value v) {
-    return Value{map[as_index(v.node)].node, map[as_index(v.node)].result + v.result};
+/// The joint graph without what is only for the gradients. What is saved and no result follows those.
+SINTER_DECL void CallCut::make_forward(CallDerivative& out, std::span<const Value> saved) const {
+  GraphBuilder forward(joint_);
+  std::vector<Value> made(joint_.nodes().size());
+  const auto moved = [&](Value v) {
+    return Value{made[as_index(v.node)].node, made[as_index(v.node)].result + v.result};
   };
-  for (std::size_t i = 0; i < inputs_; ++i) {
-    const std::int32_t node = joint_.inputs()[i].node;
-    in_forward[as_index(node)] = forward.input(joint_.type(joint_.inputs()[i]));
-    if (!is_needed_[as_index(node)]) continue;
-    in_backward[as_index(node)] = backward.input(joint_.type(joint_.inputs()[i]));
-    out.operands.push_back(static_cast<std::uint32_t>(i));
-  }
-  std::vector<Value> forward_outputs, saved;
+  if (kept_ == 0)
+    for (std::size_t i = 0; i < inputs_; ++i) {
+      const Value input = joint_.inputs()[i];
+      made[as_index(input.node)] = forward.input(joint_.type(input));
+    }
   for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
     const Node& node = joint_.nodes()[id];
-    if (!is_forward_[id] || node.op == &op_info<ops::Input>) continue;
+    if (!is_forward_[id] || (id >= kept_ && node.op == &op_info<ops::Input>)) continue;
     Values inputs;
-    for (Value v : node.inputs) inputs.push_back(moved(in_forward, v));
-    in_forward[id] = forward.copy(node, inputs);
-    if (state_[id] != State::saved) continue;
-    for (std::size_t r = 0; r < node.types.size(); ++r)
-      saved.push_back({static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)});
+    for (Value v : node.inputs) inputs.push_back(moved(v));
+    made[id] = forward.copy(node, inputs);
   }
-  for (std::size_t i = 0; i < results_; ++i) forward_outputs.push_back(moved(in_forward, joint_.outputs()[i]));
-  std::vector<std::vector<Value>> saved_inputs(joint_.nodes().size());
+  std::vector<Value> outputs;
+  for (std::size_t i = 0; i < results_; ++i) outputs.push_back(moved(joint_.outputs()[i]));
   for (Value v : saved) {
     std::size_t at = 0;  // what is a result anyway is not given twice
     while (at < results_ && joint_.outputs()[at] != v) ++at;
     if (at == results_) {
-      at = forward_outputs.size();
-      forward_outputs.push_back(moved(in_forward, v));
+      at = outputs.size();
+      outputs.push_back(moved(v));
     }
     out.saved.push_back(static_cast<std::uint32_t>(at));
-    saved_inputs[as_index(v.node)].push_back(backward.input(joint_.type(v)));
   }
-  out.forward = std::make_shared<const Graph>(Dce{}(forward.finish(forward_outputs)));
-  for (std::size_t i = inputs_; i < joint_.inputs().size(); ++i)  // the gradients of the results
-    in_backward[as_index(joint_.inputs()[i].node)] = backward.input(joint_.type(joint_.inputs()[i]));
-  const auto backward_value = [&](Value v) {
-    const auto& from_saved = saved_inputs[as_index(v.node)];
-    return from_saved.empty() ? moved(in_backward, v) : from_saved[as_index(v.result)];
+  const Graph whole = forward.finish(outputs);
+  out.forward = std::make_shared<const Graph>(kept_ == 0 ? Dce{}(whole) : whole);
+}
+
+SINTER_DECL void CallCut::make(CallDerivative& out) const {
+  GraphBuilder backward(joint_);
+  std::map<Value, Value> made;
+  const auto keep = [&](std::int32_t id, Value first) {
+    for (std::size_t r = 0; r < joint_.node(id).types.size(); ++r)
+      made[{id, static_cast<std::int32_t>(r)}] = {first.node, first.result + static_cast<std::int32_t>(r)};
   };
+  for (std::size_t i = 0; i < inputs_; ++i) {
+    const Value input = joint_.inputs()[i];
+    if (!is_needed_[as_index(input.node)]) continue;
+    made[input] = backward.input(joint_.type(input));
+    out.operands.push_back(static_cast<std::uint32_t>(i));
+  }
+  std::vector<Value> saved;
+  for (Value v : used_)
+    if (state(v.node) == State::saved) saved.push_back(v);
+  make_forward(out, saved);
+  for (Value v : saved) made[v] = backward.input(joint_.type(v));
+  for (Value v : joint_.inputs().subspan(inputs_)) made[v] = backward.input(joint_.type(v));  // the results' gradients
   for (std::size_t id = 0; id < joint_.nodes().size(); ++id) {
     const Node& node = joint_.nodes()[id];
     const bool is_leaf = node.op == &op_info<ops::Constant> && is_needed_[id];
     if (node.op == &op_info<ops::Input> || !(is_leaf || state_[id] == State::backward || state_[id] == State::again))
       continue;
+    if (state_[id] == State::again && node.op->kind != OpKind::view && !node.inputs.empty())
+      out.repeated.push_back({node.op->name, node.types[0], node.where});
     Values inputs;
-    for (Value v : node.inputs) inputs.push_back(backward_value(v));
-    in_backward[id] = backward.copy(node, inputs);
+    for (Value v : node.inputs) inputs.push_back(made.at(v));
+    keep(static_cast<std::int32_t>(id), backward.copy(node, inputs));
   }
   std::vector<Value> outputs;
   for (Value v : gradients_)
-    if (v) outputs.push_back(backward_value(v));
+    if (v) outputs.push_back(made.at(v));
   out.backward = std::make_shared<const Graph>(Dce{}(backward.finish(outputs)));
 }
 
@@ -33192,9 +35211,14 @@ SINTER_DECL void CallCut::make(CallDerivative& out) const {
 
 namespace reverse_detail {
 /// The graph of a body and its gradient as one, cut in two. `finish` works on it before the cut.
+struct CutOptions {
+  std::span<const Value> stops{};  // no gradient flows through them
+  bool keeps_nodes = false;        // the nodes of the body stay in the forward part
+};
 template <class Finish>
 CallDerivative cut_derivative(const Graph& body, std::span<const std::uint8_t> wanted,
-                              std::span<const std::uint8_t> given, const Finish& finish) {
+                              std::span<const std::uint8_t> given, const Finish& finish,
+                              const CutOptions& options = {}) {
   GraphBuilder builder(body);
   for (const Node& node : body.nodes()) builder.copy(node, node.inputs);  // ids stay
   std::vector<Value> outputs, douts, wrt;
@@ -33206,7 +35230,9 @@ CallDerivative cut_derivative(const Graph& body, std::span<const std::uint8_t> w
     outputs.push_back(body.outputs()[r]);
     douts.push_back(builder.input(body.type(body.outputs()[r])));
   }
-  const std::vector<Value> found = backward(builder, outputs, douts, wrt);
+  wrt.insert(wrt.end(), options.stops.begin(), options.stops.end());  // what they were computed from is not followed
+  const std::vector<Value> found =
+      options.keeps_nodes ? backward_beside(builder, outputs, douts, wrt) : backward(builder, outputs, douts, wrt);
   std::vector<Value> joint_outputs(body.outputs().begin(), body.outputs().end()), gradients;
   for (std::size_t i = 0, at = 0; i < wanted.size(); ++i) {
     if (wanted[i] == 0) continue;
@@ -33221,7 +35247,8 @@ CallDerivative cut_derivative(const Graph& body, std::span<const std::uint8_t> w
   }
   const Graph joint = finish(builder.finish(joint_outputs));
   gradients.assign(joint.outputs().begin() + static_cast<std::ptrdiff_t>(body.outputs().size()), joint.outputs().end());
-  CallCut(joint, body.outputs().size(), body.inputs().size(), gradients).make(out);
+  const std::size_t kept = options.keeps_nodes ? body.nodes().size() : 0;
+  CallCut(joint, body.outputs().size(), body.inputs().size(), gradients, kept).make(out);
   return out;
 }
 }  // namespace reverse_detail
@@ -33239,6 +35266,17 @@ SINTER_DECL CallDerivative differentiate_program(const Graph& program, std::span
     refuse_unfinished(Dce{}(joint));
     return Cse{}(Decompose{}(DropDerivatives{}(joint)));
   });
+}
+
+SINTER_DECL CallDerivative differentiate_path(const Graph& path, std::span<const std::uint8_t> wanted,
+                                              std::span<const std::uint8_t> given, std::span<const Value> stops) {
+  const auto finish = [](const Graph& joint) {
+    refuse_unfinished(Dce{}(joint));
+    return joint;
+  };
+  CallDerivative out = reverse_detail::cut_derivative(path, wanted, given, finish, {stops, true});
+  if (out.backward) out.backward = std::make_shared<const Graph>(Cse{}(Decompose{}(DropDerivatives{}(*out.backward))));
+  return out;
 }
 
 SINTER_NAMESPACE_END
@@ -33446,6 +35484,9 @@ SINTER_DECL std::vector<Ref<TensorImpl>> custom_call(OpenTrace rule, std::size_t
 
 }  // namespace jit::autodiff_detail
 SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT)
 // ---- sinter/autodiff/cut.hpp
 // Cutting a graph in two: the part after given values becomes a graph of its own, with those values as inputs.
 
@@ -33464,6 +35505,9 @@ CutGraph cut_graph(const Graph& graph, std::span<const Value> outputs, std::span
                    const std::function<bool(std::int32_t node)>& keeps_effect = {});
 
 SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE)
 // ---- sinter/autodiff/cut.ipp
 // Walks back from the outputs to what is given, then copies what it met.
 
@@ -33917,12 +35961,20 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace reverse_detail {
 
+/// A call whose derivative needs more than it gives: its body gives that as well, or another call does.
+enum class ForwardCalls : std::uint8_t { extended, repeated };
+
 /// One walk over the nodes that were in the builder when it began. Nodes before `first` are followed only if they are
 /// among `wrt`: a decomposition depends on older nodes through its operands alone.
 class BackwardWalk {
  public:
-  BackwardWalk(GraphBuilder& builder, std::int32_t first, std::span<const Value> wrt)
-      : builder_(builder), first_(first), last_(static_cast<std::int32_t>(builder.graph().nodes().size())), wrt_(wrt) {
+  BackwardWalk(GraphBuilder& builder, std::int32_t first, std::span<const Value> wrt,
+               ForwardCalls calls = ForwardCalls::extended)
+      : builder_(builder),
+        forward_calls_(calls),
+        first_(first),
+        last_(static_cast<std::int32_t>(builder.graph().nodes().size())),
+        wrt_(wrt) {
     mark_dependent();
   }
 
@@ -34056,10 +36108,17 @@ class BackwardWalk {
     attrs.set(ops::Region::name, builder_.graph().node(id).attrs[ops::Region::name]);
     attrs.bodies.push_back(derivative.backward);
     const OpInfo& op = *builder_.graph().node(id).op;
-    builder_.extend_call(id, derivative.forward);
+    std::int32_t forward = id;
+    if (forward_calls_ == ForwardCalls::extended) {
+      builder_.extend_call(id, derivative.forward);
+    } else {
+      Attrs repeated = attrs;
+      repeated.bodies[0] = derivative.forward;
+      forward = builder_.add(op, inputs, std::move(repeated), where).node;
+    }
     std::vector<Value> operands;
     for (std::uint32_t i : derivative.operands) operands.push_back(inputs[i]);
-    for (std::uint32_t result : derivative.saved) operands.push_back({id, static_cast<std::int32_t>(result)});
+    for (std::uint32_t result : derivative.saved) operands.push_back({forward, static_cast<std::int32_t>(result)});
     for (Value gradient : result_gradients)
       if (gradient) operands.push_back(gradient);
     const Value call = builder_.add(op, operands, std::move(attrs), where);
@@ -34099,6 +36158,7 @@ class BackwardWalk {
   };
 
   GraphBuilder& builder_;
+  ForwardCalls forward_calls_;
   std::vector<KnownCall> calls_;
   std::int32_t first_, last_;
   std::span<const Value> wrt_;
@@ -34144,16 +36204,28 @@ SINTER_DECL void refuse_unfinished(const Graph& gradient) {
   }
 }
 
-SINTER_DECL std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> outputs,
-                                        std::span<const Value> douts, std::span<const Value> wrt) {
+namespace reverse_detail {
+inline std::vector<Value> gradients_by_walk(GraphBuilder& builder, std::span<const Value> outputs,
+                                            std::span<const Value> douts, std::span<const Value> wrt,
+                                            ForwardCalls calls) {
   ensure(outputs.size() == douts.size(), "backward: one gradient for each output is required");
-  reverse_detail::BackwardWalk walk(builder, 0, wrt);
+  BackwardWalk walk(builder, 0, wrt, calls);
   for (std::size_t i = 0; i < outputs.size(); ++i)
     walk.accumulate(outputs[i], Val{&builder, douts[i], builder.node(outputs[i]).where});
   walk.run();
   std::vector<Value> gradients;
   for (Value w : wrt) gradients.push_back(walk.gradient(w));
   return gradients;
+}
+}  // namespace reverse_detail
+
+SINTER_DECL std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> outputs,
+                                        std::span<const Value> douts, std::span<const Value> wrt) {
+  return reverse_detail::gradients_by_walk(builder, outputs, douts, wrt, reverse_detail::ForwardCalls::extended);
+}
+SINTER_DECL std::vector<Value> backward_beside(GraphBuilder& builder, std::span<const Value> outputs,
+                                               std::span<const Value> douts, std::span<const Value> wrt) {
+  return reverse_detail::gradients_by_walk(builder, outputs, douts, wrt, reverse_detail::ForwardCalls::repeated);
 }
 
 SINTER_DECL Graph differentiate(const Graph& forward, std::span<const std::int32_t> wrt_inputs, int loss_output) {
@@ -35761,9 +37833,9 @@ namespace passes_detail {
 
 inline constexpr int deepest_decomposition = 16;
 
-inline bool is_decomposed(const Decompose& pass, const Node& node) {
+inline bool is_decomposed(const Decompose& pass, const Graph& graph, const Node& node) {
   return node.op->kind == OpKind::composite && node.op->decompose != nullptr &&
-         (pass.keep == nullptr || !pass.keep(node));
+         (pass.keep == nullptr || !pass.keep(graph, node));
 }
 
 /// Products are computed in the dtype that kernels compute in, whose blocks back ends know.
@@ -35813,9 +37885,9 @@ inline Graph decompose_once(const Decompose& pass, const Graph& graph, bool& has
       const Value to = moved[as_index(v.node)];
       inputs.push_back({to.node, to.result + v.result});
     }
-    const Value made = is_decomposed(pass, node) ? decompose_node(pass, builder, node, inputs)
-                       : is_narrow_product(node) ? widen_product(builder, node, inputs)
-                                                 : Value{};
+    const Value made = is_decomposed(pass, graph, node) ? decompose_node(pass, builder, node, inputs)
+                       : is_narrow_product(node)        ? widen_product(builder, node, inputs)
+                                                        : Value{};
     has_changed |= static_cast<bool>(made);
     moved[id] = made ? made : builder.copy(node, inputs);
   }
@@ -35831,7 +37903,7 @@ SINTER_DECL Graph Decompose::operator()(const Graph& graph) const {
   using namespace passes_detail;
   auto has_composite = [&](const Graph& g) {
     return std::any_of(g.nodes().begin(), g.nodes().end(),
-                       [&](const Node& n) { return is_decomposed(*this, n) || is_narrow_product(n); });
+                       [&](const Node& n) { return is_decomposed(*this, g, n) || is_narrow_product(n); });
   };
   Graph current = graph;
   for (int round = 0; has_composite(current); ++round) {
@@ -36904,7 +38976,7 @@ SINTER_NAMESPACE_BEGIN
 
 struct PipelineOptions {
   /// Composites that stay whole because a kernel of their own waits for them; null: none.
-  bool (*keep)(const Node& node) = nullptr;
+  std::function<bool(const Graph& graph, const Node& node)> keep = nullptr;
   /// Verifies the graph before the first pass and after each.
   bool checks = Context::get().checks;
   /// Called with each graph after a pass: the pass that made it and the seconds that it took.
@@ -40372,14 +42444,12 @@ inline constexpr KindRow kind_rows[] = {
 };
 
 inline NodeKind kind_of(const Node& graph_node) {
-  if (graph_node.op->run_on_host != nullptr) return NodeKind::host;
+  if (graph_node.op->run_on_host != nullptr || graph_node.op->kind == OpKind::composite) return NodeKind::host;
   if (graph_node.op->kind == OpKind::elementwise) return NodeKind::map;
   if (graph_node.op->kind == OpKind::reduction) return NodeKind::reduce;
   for (const KindRow& row : kind_rows)
     if (row.name == graph_node.op->name) return row.kind;
-  throw InternalError("kernels: no rule for the op '" + std::string(graph_node.op->name) +
-                          (graph_node.op->kind == OpKind::composite ? "'; it must be decomposed before" : "'"),
-                      graph_node.where);
+  throw InternalError("kernels: no rule for the op '" + std::string(graph_node.op->name) + "'", graph_node.where);
 }
 
 inline constexpr int max_patch_reads = 48;  // guarded loads that one patch may cause, in all kernels together
@@ -46621,6 +48691,10 @@ SINTER_NAMESPACE_END
 
 SINTER_NAMESPACE_BEGIN
 
+class Graph;
+struct Attrs;
+struct Node;
+
 /// A kernel bound to extents. Made once per Frame; not to be run by two threads at once.
 class Launch {
  public:
@@ -46628,6 +48702,8 @@ class Launch {
   /// `operands[i]` is the base address of Kernel::operands[i]. Blocks until done (CPU) or enqueues (GPU).
   /// Throws GatherError when an index is out of range; operands it wrote are then unspecified.
   virtual void run(void* const* operands) = 0;
+  /// Makes what runs on this thread need besides, so that none of them allocates.
+  virtual void prepare() {}
   /// Tells a back end its own launches, which it can group, from others.
   virtual TypeKey type() const { return nullptr; }
 };
@@ -46670,6 +48746,10 @@ class Executable {
   virtual std::string listing() const { return {}; }
 };
 
+/// An operation that a back end computes whole, for operands of these types (extents are known, in the attributes too):
+/// the operation's operands, row-major without gaps, then its results. Null: it does not after all.
+using Intrinsic = std::unique_ptr<Launch> (*)(const Attrs& attrs, std::span<const Type> types);
+
 /// Makes kernels run. Its functions may be called by several threads at once.
 class Backend {
  public:
@@ -46686,6 +48766,9 @@ class Backend {
   /// Null: declined; `why_declined` (if not null) receives the reason, and the next back end is asked.
   virtual std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                                     std::string* why_declined = nullptr) = 0;
+  /// How it computes the operation of a graph's node whole, where that beats the kernels of what it is made of. Null: it
+  /// does not. Launches throw nothing.
+  virtual Intrinsic intrinsic(const Graph&, const Node&) const { return nullptr; }
   /// Code is made for the extents by Executable::bind, so that binding many at once is worth it.
   virtual bool compiles_when_bound() const { return false; }
   /// May this launch be one of a group?
@@ -46708,6 +48791,8 @@ class Plan;
 
 struct HostOp {
   void (*run)(HostCall& call) = nullptr;
+  Intrinsic intrinsic = nullptr;              // then it has no `run`
+  void (*prepare)(HostCall& call) = nullptr;  // or null
   SharedAttrs attrs;
   Location where;
   std::size_t inputs = 0;    // the operands are these, then the results
@@ -46718,7 +48803,7 @@ struct HostOp {
   std::vector<std::shared_ptr<const Plan>> bodies;  // of attrs.bodies; outputs in memory of their own
 };
 
-/// What the fusion node does, with the layouts of its operands. Bodies are the caller's to add.
+/// What the fusion node does, with the layouts of its operands. Bodies and an intrinsic are the caller's to add.
 HostOp make_host_op(const FusionGraph& nodes, int node);
 /// run() throws whatever the op throws.
 std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols);
@@ -46812,9 +48897,10 @@ class Frame;
 class Plan;
 struct PartitionPlan;  // partition_plan.hpp
 
-/// Gives the frame back to its plan.
+struct IdleFrames;
+/// Gives the frame back to the idle ones it came from; null: destroys it.
 struct FrameReturn {
-  const Plan* plan = nullptr;
+  IdleFrames* idle = nullptr;
   void operator()(Frame* frame) const noexcept;
 };
 /// A frame in use by the thread that took it; the plan must outlive it.
@@ -46883,9 +48969,7 @@ class Plan {
   friend std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options);
   friend MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& options);
   friend class PartitionPlanner;
-  friend struct FrameReturn;
   friend class PlanBuilder;
-  void release(Frame* frame) const noexcept;
 
   std::vector<Type> inputs_;
   std::vector<PlanOutput> outputs_;
@@ -46906,7 +48990,15 @@ class Plan {
   PerThread<IdleFrames> idle_;
 };
 
-/// Fuses, lowers and compiles a graph of primitive ops. Throws InternalError for composites.
+/// The first of the back ends that computes the node's operation whole.
+struct IntrinsicOf {
+  Intrinsic intrinsic = nullptr;
+  const Backend* backend = nullptr;
+};
+IntrinsicOf find_intrinsic(const Graph& graph, const Node& node, std::span<Backend* const> backends);
+
+/// Fuses, lowers and compiles a graph of primitive ops, and of composites that a back end computes whole; others are
+/// decomposed.
 std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options);
 /// When the plan of a graph on the host would run its nodes and what it would hold, symbols at their hints. Compiles
 /// nothing.
@@ -46948,6 +49040,9 @@ class Frame {
   /// `inputs`: first element of each input. `outputs`: memory for each output whose source is its own buffer
   /// (row-major); the others are ignored and may be null. An output may be given its donor's pointer.
   void run(std::span<void* const> inputs, std::span<void* const> outputs);
+  /// Makes what runs on this thread need besides: frames of the bodies of control flow, taken or not, and memory of the
+  /// launches.
+  void prepare();
 
   bool is_bound_to(std::span<const std::int64_t> symbols) const {
     return symbols_.size() == symbols.size() && std::equal(symbols.begin(), symbols.end(), symbols_.begin());
@@ -47029,7 +49124,11 @@ namespace runtime_detail {
 class HostLaunch : public Launch, protected HostCall {
  public:
   HostLaunch(const HostOp& op, std::span<const std::int64_t> symbols)
-      : HostCall(*op.attrs, op.where), run_(op.run), bodies_(op.bodies), symbols_(symbols.begin(), symbols.end()) {
+      : HostCall(*op.attrs, op.where),
+        run_(op.run),
+        prepare_(op.prepare),
+        bodies_(op.bodies),
+        symbols_(symbols.begin(), symbols.end()) {
     for (std::size_t i = 0; i < op.types.size(); ++i) {
       HostView view;
       view.dtype = op.types[i].dtype;
@@ -47056,6 +49155,14 @@ class HostLaunch : public Launch, protected HostCall {
     } back{frames_};
     run_(*this);
   }
+  void prepare() override {
+    if (prepare_ != nullptr) prepare_(*this);
+    std::vector<FrameLease> held;  // until all are bound: bodies may share a plan
+    for (const std::shared_ptr<const Plan>& body : bodies_) {
+      held.push_back(body->acquire_frame(symbols_));
+      held.back()->prepare();
+    }
+  }
 
  private:
   void run_body(std::size_t body, std::span<void* const> inputs, std::span<void* const> outputs) override {
@@ -47072,6 +49179,7 @@ class HostLaunch : public Launch, protected HostCall {
   }
 
   void (*run_)(HostCall& call);
+  void (*prepare_)(HostCall& call);
   std::vector<std::shared_ptr<const Plan>> bodies_;
   std::vector<std::int64_t> symbols_;
 
@@ -47083,6 +49191,34 @@ class HostLaunch : public Launch, protected HostCall {
   std::vector<Ref<Storage>> scratch_;
   std::vector<FrameLease> frames_;  // of the bodies that this run has called
 };
+
+/// A back end's own launch, given where the operands begin.
+class IntrinsicLaunch final : public Launch {
+ public:
+  IntrinsicLaunch(const HostOp& op, std::span<const std::int64_t> symbols) : operands_(op.types.size()) {
+    const auto evaluate = [&](Shape& shape) {
+      for (int axis = 0; axis < shape.rank(); ++axis) shape.set(axis, shape[axis].evaluate(symbols));
+    };
+    std::vector<Type> types = op.types;
+    for (Type& type : types) evaluate(type.shape);
+    Attrs attrs = *op.attrs;
+    for_each_shape(attrs, evaluate);
+    for (std::size_t i = 0; i < op.inputs; ++i)
+      offsets_.push_back(op.offsets[i].evaluate(symbols) * size_of(op.types[i].dtype));
+    offsets_.resize(op.types.size());
+    launch_ = op.intrinsic(attrs, types);
+  }
+  void run(void* const* operands) override {
+    for (std::size_t i = 0; i < operands_.size(); ++i) operands_[i] = static_cast<char*>(operands[i]) + offsets_[i];
+    launch_->run(operands_.data());
+  }
+  void prepare() override { launch_->prepare(); }
+
+ private:
+  std::vector<std::int64_t> offsets_;  // bytes
+  std::vector<void*> operands_;
+  std::unique_ptr<Launch> launch_;
+};
 }  // namespace runtime_detail
 
 SINTER_DECL HostOp make_host_op(const FusionGraph& nodes, int node) {
@@ -47091,6 +49227,7 @@ SINTER_DECL HostOp make_host_op(const FusionGraph& nodes, int node) {
   HostOp op;
   ensure(it.kind == NodeKind::host, "host op: not one");
   op.run = graph_node.op->run_on_host;
+  op.prepare = graph_node.op->prepare_on_host;
   op.attrs = graph_node.shared_attrs();
   op.where = graph_node.where;
   op.inputs = it.inputs.size();
@@ -47109,6 +49246,7 @@ SINTER_DECL HostOp make_host_op(const FusionGraph& nodes, int node) {
 }
 
 SINTER_DECL std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols) {
+  if (op.intrinsic != nullptr) return std::make_unique<runtime_detail::IntrinsicLaunch>(op, symbols);
   return std::make_unique<runtime_detail::HostLaunch>(op, symbols);
 }
 
@@ -47206,6 +49344,7 @@ class HostRoundTrip final : public Launch {
     for (std::size_t i = inputs_; i + tokens_ < buffers_.size(); ++i)
       memory_.copy(operands[i], device_, places_[i], Device::cpu(), sizes_[i]);
   }
+  void prepare() override { launch_->prepare(); }
 
  private:
   DeviceMemory& memory_;
@@ -47605,6 +49744,7 @@ class OnCopies final : public Launch {
         memory_.copy(static_cast<char*>(operands[i]) + touched_[i].first, device_, buffers_[i].data(), Device::cpu(),
                      touched_[i].bytes);
   }
+  void prepare() override { launch_->prepare(); }
 
  private:
   bool is_here(std::size_t operand) const { return (host_operands_ >> operand & 1) != 0; }
@@ -47736,6 +49876,8 @@ class PartitionFrame {
 
   /// As Frame::run.
   void run(std::span<void* const> inputs, std::span<void* const> outputs);
+  /// As Frame::prepare.
+  void prepare();
   std::size_t bytes() const { return held_; }
 
  private:
@@ -48071,6 +50213,14 @@ SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const
   run_steps(0, steps_.size());
 }
 
+SINTER_DECL void Frame::prepare() {
+  if (parts_ != nullptr) parts_->prepare();
+  if (host_part_ != nullptr) host_part_->prepare();
+  if (arena_ && plan_->device() == Device::cpu())
+    std::memset(arena_->data(), 0, arena_->bytes());  // so that its pages are there
+  for (const std::unique_ptr<Launch>& launch : launches_) launch->prepare();
+}
+
 SINTER_DECL void Frame::run_segments() {
   for (const Segment& segment : segments_) {
     if (segment.group == nullptr) {
@@ -48100,16 +50250,16 @@ SINTER_DECL IdleFrames::~IdleFrames() {
 }
 
 SINTER_DECL FrameLease Plan::acquire_frame(std::span<const std::int64_t> symbols) const {
-  if (IdleFrames* idle = idle_.get(); SINTER_LIKELY(idle != nullptr)) {
+  IdleFrames* const idle = idle_.get();
+  if (SINTER_LIKELY(idle != nullptr)) {
     for (Frame*& place : idle->frames)
       if (place != nullptr && SINTER_LIKELY(place->is_bound_to(symbols)))
-        return {std::exchange(place, nullptr), FrameReturn{this}};
+        return {std::exchange(place, nullptr), FrameReturn{idle}};
   }
-  return {new Frame(*this, symbols), FrameReturn{this}};
+  return {new Frame(*this, symbols), FrameReturn{idle}};
 }
 
-SINTER_DECL void Plan::release(Frame* frame) const noexcept {
-  IdleFrames* idle = thread_slot() >= 0 ? idle_.at(thread_slot()) : nullptr;
+SINTER_DECL void FrameReturn::operator()(Frame* frame) const noexcept {
   if (SINTER_LIKELY(idle != nullptr)) {
     for (std::size_t i = 0; i < IdleFrames::capacity && frame != nullptr; ++i) {
       if (i >= 2 && frame->arena_bytes() > runtime_detail::small_arena) break;
@@ -48117,10 +50267,6 @@ SINTER_DECL void Plan::release(Frame* frame) const noexcept {
     }
   }
   delete frame;
-}
-
-SINTER_DECL void FrameReturn::operator()(Frame* frame) const noexcept {
-  if (frame != nullptr) plan->release(frame);
 }
 
 SINTER_NAMESPACE_END
@@ -49189,6 +51335,11 @@ SINTER_DECL PartitionFrame::~PartitionFrame() {
     if (SINTER_UNLIKELY(queue.first != queue.last)) queue.memory->drain(queue.device);
 }
 
+SINTER_DECL void PartitionFrame::prepare() {
+  for (const std::unique_ptr<Frame>& frame : frames_)
+    if (frame != nullptr) frame->prepare();
+}
+
 SINTER_DECL void PartitionFrame::follow_queues() {
   for (Queue& queue : queues_) {
     const std::uint64_t now = queue.memory->current_queue(queue.device);
@@ -49240,6 +51391,23 @@ SINTER_NAMESPACE_END
 // takes it.
 
 SINTER_NAMESPACE_BEGIN
+
+namespace runtime_detail {
+/// A composite that none of the back ends computes whole.
+inline bool has_foreign_composite(const Graph& graph, std::span<Backend* const> backends) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+    return node.op->kind == OpKind::composite && node.op->run_on_host == nullptr &&
+           find_intrinsic(graph, node, backends).intrinsic == nullptr;
+  });
+}
+}  // namespace runtime_detail
+
+SINTER_DECL IntrinsicOf find_intrinsic(const Graph& graph, const Node& node, std::span<Backend* const> backends) {
+  for (const Backend* backend : backends)
+    if (backend->device() == node.types[0].device)
+      if (const Intrinsic intrinsic = backend->intrinsic(graph, node)) return {intrinsic, backend};
+  return {};
+}
 
 class PlanBuilder {
  public:
@@ -49398,6 +51566,16 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     const int node = group.members[0].node;
     step.host = make_host_op(nodes_, node);
     step.backend = "host";
+    if (step.host->run == nullptr) {
+      const IntrinsicOf found = find_intrinsic(graph_, *nodes_.graph_node(node), options_.backends);
+      if (found.intrinsic == nullptr)
+        throw InternalError("kernels: no rule for the op '" + std::string(nodes_.graph_node(node)->op->name) +
+                                "'; it must be decomposed before",
+                            nodes_.graph_node(node)->where);
+      step.host->intrinsic = found.intrinsic;
+      step.backend = found.backend->name();
+      step.name = nodes_.graph_node(node)->op->name;
+    }
     for (const std::int32_t input : nodes_[node].inputs)
       step.operands.push_back(memory_.buffer_of[as_index(nodes_.layout_of(input)->owner)]);
     for (const FusionMember& member : group.members) step.operands.push_back(memory_.buffer_of[as_index(member.node)]);
@@ -49422,7 +51600,8 @@ SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
   }
   for (PlanOutput& output : plan_->outputs_) output.outlives_failure = true;
   for (auto step = plan_->steps_.rbegin(); step != plan_->steps_.rend(); ++step) {
-    if (!step->host && !checks_indices(step->kernel)) continue;
+    const bool may_fail = step->host ? step->host->intrinsic == nullptr : checks_indices(step->kernel);
+    if (!may_fail) continue;
     for (auto earlier = step; earlier != plan_->steps_.rend(); ++earlier)
       for (const BufferRef& operand : earlier->operands)
         if (operand.kind == BufferKind::output) plan_->outputs_[as_index(operand.index)].outlives_failure = false;
@@ -49487,13 +51666,19 @@ SINTER_DECL MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& op
   ensure(first_device_of(graph, options.output_devices) == Device::cpu(), "timeline: plans of the host only");
   PlanOptions measured = options;
   measured.with_code = false;
+  ensure(!runtime_detail::has_foreign_composite(graph, options.backends), "timeline: a composite that is not kept");
   PlanBuilder builder(graph, measured);
   builder.run();
   return builder.timeline();
 }
 
 SINTER_DECL std::shared_ptr<Plan> build_part_plan(const Graph& graph, const PlanOptions& options) {
-  return PlanBuilder(graph, options).run();
+  if (!runtime_detail::has_foreign_composite(graph, options.backends)) return PlanBuilder(graph, options).run();
+  // Kept for the host, and now on another device: the body of a loop, say.
+  const Graph decomposed = Decompose{[&](const Graph& whole, const Node& node) {
+    return find_intrinsic(whole, node, options.backends).intrinsic != nullptr;
+  }}(graph);
+  return PlanBuilder(decomposed, options).run();
 }
 
 SINTER_DECL std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options) {
@@ -58108,6 +60293,7 @@ class X86Backend final : public Backend {
   std::vector<Schedule> schedules(const Kernel& kernel) const override;
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                             std::string* why_declined = nullptr) override;
+  Intrinsic intrinsic(const Graph& graph, const Node& node) const override;
   std::optional<Isa> isa() const { return isa_; }
 
  private:
@@ -58136,8 +60322,46 @@ namespace x86 {
 /// Schedule: tile_rows and tile_columns bound the register tile, which else follows from the extents.
 std::shared_ptr<const Executable> make_contraction_executable(const Kernel& kernel, const Schedule& schedule, Isa isa,
                                                               std::string* why_declined = nullptr);
+/// Bytes that may be written behind a panel.
+inline constexpr std::size_t panel_slack = 64;
+/// A part of B that a product asks its owner for: rows k to k_end of columns [column, column + columns), `width` of them
+/// side by side in each row of `to`; those beyond `columns` are read and not used.
+struct PanelRequest {
+  std::byte* to;
+  const std::byte* from;  // B's operand, at the batch's beginning
+  std::int64_t column, columns, width, k, k_end;
+};
+/// Makes panels of a B that is not in memory. Called by many threads at once.
+class PanelSource {
+ public:
+  /// Once, before all else: B's columns, how many of them a panel has, and its most rows.
+  virtual void bind(std::int64_t columns, std::int64_t width, std::int64_t rows) = 0;
+  /// As Launch::prepare.
+  virtual void prepare() const = 0;
+  virtual void make_panel(const PanelRequest& request) const = 0;
+
+ protected:
+  ~PanelSource() = default;
+};
+/// A plain contraction whose B is made by `source`, which outlives the launch. The sums have the order of all products.
+std::unique_ptr<Launch> make_product_launch(const Kernel& kernel, const BoundGeometry& geometry, PanelSource& source,
+                                            Isa isa);
 /// The default, and other register tiles.
 std::vector<Schedule> contraction_schedules(Isa isa);
+
+}  // namespace x86
+SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/convolution/convolution.hpp
+// Convolutions whole: one matrix product for each image and group, of the weight with the image's windows as columns,
+// which are laid out a panel at a time where the product needs them. Nothing else is stored.
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// For conv2d, convolution and its gradient by the weight, of f32 and f64, with the sums of their decompositions, bit by
+/// bit (but where groups have one channel). Null for other nodes, for convolutions whose groups have several channels and
+/// one output, and for those of single elements, which are products as they are.
+Intrinsic convolution_intrinsic(const Graph& graph, const Node& node, Isa isa);
 
 }  // namespace x86
 SINTER_NAMESPACE_END
@@ -58336,6 +60560,10 @@ SINTER_DECL std::shared_ptr<const Executable> X86Backend::compile(const Kernel& 
   if (kernel.kind == KernelKind::scatter) return make_scatter_executable(kernel, schedule, *isa_, why_declined);
   return kernel.kind == KernelKind::contraction ? make_contraction_executable(kernel, schedule, *isa_, why_declined)
                                                 : make_loop_executable(kernel, schedule, *isa_, why_declined);
+}
+
+SINTER_DECL Intrinsic X86Backend::intrinsic(const Graph& graph, const Node& node) const {
+  return isa_ ? convolution_intrinsic(graph, node, *isa_) : nullptr;
 }
 
 }  // namespace x86
@@ -58553,6 +60781,7 @@ namespace x86 {
 struct ContractionParts {
   DType dtype = DType::f32;
   std::uint16_t a = 0, b = 0;  // accesses of the operands
+  bool b_is_made = false;      // B is not in memory: its owner makes panels of it (PanelSource)
   std::uint16_t store = 0;     // access of the only store, when it stores the contract itself
   bool is_plain = false;       // ... which is so
   bool needs_epilogue = true;  // false: every geometry can store straight from the micro-kernel
@@ -58594,6 +60823,7 @@ struct ContractionPlan {
   bool packs_b = false;
   bool packs_per_task =
       false;  // each task packs its own panel, which then stays in its core's L2; else all are packed before
+  bool keeps_runs_in_task = false;  // a task does all runs of k: making a panel of B costs more than reading sums again
   bool prefetches_a = false, prefetches_b = false;
   bool b_is_shared = false;                                 // B is the same in every batch
   std::int64_t width = 1;                                   // columns of a full panel
@@ -58784,9 +61014,10 @@ class EpilogueCode {
 
 class ContractionLaunch final : public Launch {
  public:
+  /// `source` (null: B is an operand in memory) makes panels of B out of what begins at b_operand's address.
   ContractionLaunch(const Kernel& kernel, const ContractionParts& parts, const ContractionPlan& plan,
-                    const BoundGeometry& geometry, Isa isa, EpilogueCode* code)
-      : plan_(plan) {
+                    const BoundGeometry& geometry, Isa isa, EpilogueCode* code, const PanelSource* source = nullptr)
+      : plan_(plan), source_(source) {
     if (plan_.tiles == 0) return;
     a_operand_ = kernel.accesses[parts.a].operand;
     b_operand_ = kernel.accesses[parts.b].operand;
@@ -58809,7 +61040,7 @@ class ContractionLaunch final : public Launch {
       // they stay inside a task: unfinished sums have no other place than its scratch.
       pass.k = 0;
       do {
-        pass.k_end = plan_.is_direct ? plan_.end_of_run(pass.k) : plan_.k;
+        pass.k_end = plan_.is_direct && !plan_.keeps_runs_in_task ? plan_.end_of_run(pass.k) : plan_.k;
         const double share = plan_.k == 0 ? 1 : static_cast<double>(pass.k_end - pass.k) / static_cast<double>(plan_.k);
         parallel_for(pass.batches * plan_.blocks * plan_.panels, task_cost() * share,
                      [&](std::int64_t begin, std::int64_t end) { run_tasks(pass, begin, end); });
@@ -58818,6 +61049,11 @@ class ContractionLaunch final : public Launch {
     }
     if (has_bad_index_.exchange(false, std::memory_order_relaxed))
       throw GatherError(bad_index_.load(std::memory_order_relaxed), bad_extent_.load(std::memory_order_relaxed));
+  }
+  void prepare() override {
+    if (plan_.tiles == 0) return;
+    reserve(tile_scratch());
+    if (source_ != nullptr) source_->prepare();
   }
 
  private:
@@ -58917,6 +61153,8 @@ class ContractionLaunch final : public Launch {
                 std::int64_t k_end) const {
     const auto* b = static_cast<const std::byte*>(pass.operands[b_operand_]) + plan_.b.offset +
                     batch_offset(plan_.b.batch_stride, index);
+    if (source_ != nullptr)
+      return source_->make_panel({to, b, panel * plan_.width, columns_of(panel), plan_.width, k, k_end});
     pack_panel(to, b + panel * plan_.width * plan_.b.column_stride + k * plan_.b.row_stride, k_end - k,
                columns_of(panel), plan_.width, plan_.b.row_stride, plan_.b.column_stride, plan_.element);
   }
@@ -58927,8 +61165,8 @@ class ContractionLaunch final : public Launch {
 
   void run_tasks(const Pass& pass, std::int64_t begin, std::int64_t end) {
     TileScratch& scratch = tile_scratch();
+    reserve(scratch);
     if (has_scratch_epilogue()) prepare_epilogue(scratch);
-    if (plan_.packs_per_task) scratch.panel.reserve(as_index(plan_.width * plan_.k_run * plan_.element));
     MicroArgs args;
     args.totals = scratch.totals;
     for (std::size_t i = 0; i < slots_.size(); ++i) args.slot[i].row_stride = slots_[i].view.row_stride;
@@ -59082,9 +61320,13 @@ class ContractionLaunch final : public Launch {
 
   /// The sums that an epilogue takes at once.
   std::size_t tile_bytes() const { return as_index(plan_.tiles_per_epilogue * (plan_.tile_rows + 1)) * row_bytes(); }
-  void prepare_epilogue(TileScratch& scratch) const {
+  void reserve(TileScratch& scratch) const {
+    if (plan_.packs_per_task) scratch.panel.reserve(as_index(plan_.width * plan_.k_run * plan_.element) + panel_slack);
+    if (!has_scratch_epilogue()) return;
     scratch.tile.reserve(tile_bytes() * (keeps_groups() ? 3 : 1));
     scratch.loop.reserve(epilogue_.code->scratch_bytes(plan_.width));
+  }
+  void prepare_epilogue(TileScratch& scratch) const {
     std::memcpy(static_cast<void*>(&scratch.args), &epilogue_.args, epilogue_.args_bytes());
     scratch.args.scratch = scratch.loop.data();
     scratch.args.scratch_stride = epilogue_.code->scratch_stride(plan_.width);
@@ -59112,6 +61354,7 @@ class ContractionLaunch final : public Launch {
   }
 
   const ContractionPlan plan_;
+  const PanelSource* const source_;
   std::uint16_t a_operand_ = 0, b_operand_ = 0, c_operand_ = 0;
   int tail_lanes_ = 0;
   MicroFunction functions_[2][2][2] = {};  // [goes on in a group][one row more][last panel]
@@ -59155,6 +61398,17 @@ class ContractionExecutable final : public Executable {
 };
 
 }  // namespace x86_contraction_detail
+
+SINTER_DECL std::unique_ptr<Launch> make_product_launch(const Kernel& kernel, const BoundGeometry& geometry,
+                                                        PanelSource& source, Isa isa) {
+  using namespace x86_contraction_detail;
+  std::optional<ContractionParts> parts = split_contraction(kernel, nullptr);
+  ensure(parts && parts->is_plain && !parts->needs_epilogue, "product: not a plain one");
+  parts->b_is_made = true;
+  const ContractionPlan plan = plan_contraction(kernel, *parts, geometry, {}, isa, thread_count());
+  if (plan.tiles != 0) source.bind(plan.n, plan.width, plan.k_run);
+  return std::make_unique<ContractionLaunch>(kernel, *parts, plan, geometry, isa, nullptr, &source);
+}
 
 SINTER_DECL std::shared_ptr<const Executable> make_contraction_executable(const Kernel& kernel,
                                                                           const Schedule& schedule, Isa isa,
@@ -60374,7 +62628,8 @@ inline void set_tiles(ContractionPlan& p, std::int64_t rows, std::int64_t width)
 }
 
 /// Products with a vector have methods of their own.
-inline void choose_method(ContractionPlan& p) {
+inline void choose_method(ContractionPlan& p, bool b_is_made) {
+  if (b_is_made) return;
   constexpr std::int64_t in_cache_bytes = 1 << 19;
   const bool is_long_dot = p.k >= 2 * product_sum_block && p.b.row_stride == p.element;
   if (p.n == 1 && (p.m > 1 || is_long_dot) && p.a.column_stride == p.element) p.method = ProductMethod::dots_of_a;
@@ -60440,13 +62695,13 @@ inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
 
 /// B is packed where its columns are not adjacent, or where it is too large for L2 and read for more than a few rows.
 /// Narrow panels (AVX2) use one cache line of each row, so there rows that lie far apart are enough of a reason.
-inline void choose_packing(ContractionPlan& p, Isa isa) {
+inline void choose_packing(ContractionPlan& p, bool b_is_made, Isa isa) {
   constexpr std::int64_t few_rows = 32, many_rows = 96, far_apart = 1024;
   const bool has_unit_columns = p.b.column_stride == p.element || p.n == 1;
   const bool is_large = p.n * p.k * p.element > l2_bytes() / 4 * 5,
              is_scattered = isa == Isa::avx2 && p.b.row_stride > far_apart;
-  p.packs_b = p.method == ProductMethod::tiles &&
-              (!has_unit_columns || (is_large && p.m > few_rows) || (is_scattered && p.m >= many_rows));
+  p.packs_b = b_is_made || (p.method == ProductMethod::tiles &&
+                            (!has_unit_columns || (is_large && p.m > few_rows) || (is_scattered && p.m >= many_rows)));
   p.prefetches_a = p.walk == AWalk::unit_row && p.a.column_stride > far_apart;
   p.prefetches_b = !p.packs_b && p.b.row_stride > far_apart && p.m > 1;
   p.b_is_shared = std::all_of(p.b.batch_stride.begin(), p.b.batch_stride.begin() + p.batch_axes,
@@ -60454,12 +62709,16 @@ inline void choose_packing(ContractionPlan& p, Isa isa) {
 }
 
 /// Where packed panels go, and for how many batches at once.
-inline void choose_pack_memory(ContractionPlan& p) {
+inline void choose_pack_memory(ContractionPlan& p, bool b_is_made) {
   constexpr std::int64_t elements_at_once = 8 << 20, many_rows = 512;
   p.batches_per_pack = p.batches;
   if (!p.packs_b) return;
   const bool is_packed_once = p.blocks == 1 && (!p.b_is_shared || p.batches == 1);
-  p.packs_per_task = is_packed_once || (p.m / p.blocks >= many_rows);
+  p.packs_per_task = b_is_made || is_packed_once || (p.m / p.blocks >= many_rows);
+  p.keeps_runs_in_task = b_is_made;
+  if (b_is_made && p.k > product_sum_group)  // the sums of groups wait beside those of all batches
+    p.batches_per_pack =
+        std::clamp<std::int64_t>(elements_at_once / std::max<std::int64_t>(p.m * p.panels * p.width, 1), 1, p.batches);
   if (p.packs_per_task) return;
   const std::int64_t one = p.panels * p.panel_bytes();
   if (!p.b_is_shared)
@@ -60506,12 +62765,12 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
   p.walk = p.a.column_stride == p.element ? AWalk::unit_k
            : p.a.row_stride == p.element  ? AWalk::unit_row
                                           : AWalk::strided;
-  choose_method(p);
-  choose_packing(p, isa);
+  choose_method(p, parts.b_is_made);
+  choose_packing(p, parts.b_is_made, isa);
   choose_tile(p, schedule, isa);
   choose_k_run(p);
   choose_blocks(p, isa, threads);
-  choose_pack_memory(p);
+  choose_pack_memory(p, parts.b_is_made);
   return p;
 }
 
@@ -60826,6 +63085,661 @@ SINTER_DECL void add_group(const AddGroup& w) {
   };
   if (w.dtype == DType::f64) add(static_cast<double*>(w.total));
   else add(static_cast<float*>(w.total));
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/convolution/numbers.hpp
+// The numbers of a convolution, whatever its number of axes.
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+namespace x86_convolution_detail {
+
+inline constexpr std::size_t most_axes = 3;
+
+/// The numbers of a convolution, its axes right-aligned: those in front have one position and one tap.
+struct ConvolutionNumbers {
+  std::int64_t images = 1, groups = 1, channels = 1, outputs = 1;  // of a group
+  std::array<std::int64_t, most_axes> extent{1, 1, 1}, positions{1, 1, 1}, taps{1, 1, 1}, stride{1, 1, 1},
+      dilation{1, 1, 1}, low{0, 0, 0};
+  DType dtype = DType::f32;
+
+  std::int64_t element() const { return size_of(dtype); }
+  static std::int64_t product(const std::array<std::int64_t, most_axes>& numbers) {
+    return numbers[0] * numbers[1] * numbers[2];
+  }
+  std::int64_t depth() const { return channels * product(taps); }
+};
+
+}  // namespace x86_convolution_detail
+}  // namespace x86
+SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/convolution/depthwise.hpp
+// Convolutions whose groups have one channel: each output is a sum over the taps of its channel's image.
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// Operands: x, weight, result. Sums are fma in the order of the taps, on every ISA.
+std::unique_ptr<Launch> make_depthwise_launch(const x86_convolution_detail::ConvolutionNumbers& numbers);
+
+}  // namespace x86
+SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/convolution/convolution.ipp
+// What a tap of the kernel sees from successive positions are runs of an image's rows, the same in every channel: found
+// once for a panel.
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+namespace x86_convolution_detail {
+
+/// `out` has the positions in its last axes.
+inline ConvolutionNumbers numbers_of(const Attrs& attrs, const Type& x, const Shape& weight, const Shape& out,
+                                     bool is_conv2d) {
+  using Any = ops::ConvolutionAttributes;
+  ConvolutionNumbers n;
+  n.dtype = x.dtype;
+  n.groups = is_conv2d ? 1 : attrs[Any::groups];
+  n.images = x.shape[0].value();
+  n.channels = weight[1].value();
+  n.outputs = weight[0].value() / n.groups;
+  const int axes = x.shape.rank() - 2;
+  for (int axis = 0; axis < axes; ++axis) {
+    const std::size_t from = as_index(axis), to = most_axes - as_index(axes) + from;
+    n.extent[to] = x.shape[2 + axis].value();
+    n.positions[to] = out[2 + axis].value();
+    n.taps[to] = weight[2 + axis].value();
+    n.stride[to] = is_conv2d ? attrs[ops::Conv2d::stride][from] : attrs[Any::stride][from];
+    n.dilation[to] = is_conv2d ? 1 : attrs[Any::dilation][from];
+    n.low[to] = is_conv2d ? attrs[ops::Conv2d::padding][from] : attrs[Any::low][axis].value();
+  }
+  return n;
+}
+
+/// What one tap sees from some positions, a part of it: zeros, or elements of one row of the image.
+struct Run {
+  std::int64_t from = 0;   // bytes from the channel's beginning
+  std::int32_t to = 0;     // bytes from where the first position's element is put
+  std::int32_t bytes = 0;  // there
+  bool is_zero = false;
+};
+/// Of successive positions: the runs of each tap, one after the other.
+struct TapRuns {
+  std::vector<Run> runs;
+  std::vector<std::uint32_t> begin;  // of each tap, and the end
+};
+inline TapRuns& tap_runs() {
+  return thread_object([] { return new TapRuns; });
+}
+
+// What is behind a run may be overwritten, up to a vector: a later run, or the next row, is put there.
+__attribute__((target("avx2"))) inline void copy_run(std::byte* to, const std::byte* from, std::int32_t bytes) {
+  constexpr std::int32_t vector = 32;
+  for (; bytes >= vector; bytes -= vector, to += vector, from += vector)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  if (bytes == 0) return;
+  const __m256i lane = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+  const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(bytes), lane);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskload_epi32(reinterpret_cast<const int*>(from), mask));
+}
+__attribute__((target("avx2"))) inline void zero_run(std::byte* to, std::int32_t bytes) {
+  constexpr std::int32_t vector = 32;
+  for (; bytes > 0; bytes -= vector, to += vector)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_setzero_si256());
+}
+template <class Word>
+inline void copy_words(std::byte* to, const std::byte* from, std::int32_t bytes, std::int64_t step) {
+  for (std::int32_t at = 0; at < bytes; at += static_cast<std::int32_t>(sizeof(Word)), from += step)
+    std::memcpy(to + at, from, sizeof(Word));
+}
+
+/// An image as taps see it.
+class Windows {
+  using Place = std::array<std::int64_t, most_axes>;
+  static constexpr std::size_t last = most_axes - 1;
+
+ public:
+  explicit Windows(const ConvolutionNumbers& numbers) : n_(numbers) {}
+  const ConvolutionNumbers& numbers() const { return n_; }
+  std::int64_t taps() const { return ConvolutionNumbers::product(n_.taps); }
+  std::int64_t positions() const { return ConvolutionNumbers::product(n_.positions); }
+  std::int64_t channel_bytes() const { return ConvolutionNumbers::product(n_.extent) * n_.element(); }
+  /// At most so many runs for `count` positions.
+  std::int64_t most_runs(std::int64_t count) const { return 3 * (count / n_.positions[last] + 2) * taps(); }
+
+  /// Room for those of `count` positions.
+  void reserve(TapRuns& found, std::int64_t count) const {
+    found.runs.reserve(as_index(most_runs(count) + taps()));
+    found.begin.reserve(as_index(taps() + 1));
+  }
+  /// For the positions from `first` on, row by row; zeros behind them fill up to `width`.
+  void find_runs(std::int64_t first, std::int64_t count, std::int64_t width, TapRuns& found) const {
+    found.runs.clear();
+    found.begin.clear();
+    Place tap{};
+    for (tap[0] = 0; tap[0] < n_.taps[0]; ++tap[0])
+      for (tap[1] = 0; tap[1] < n_.taps[1]; ++tap[1])
+        for (tap[2] = 0; tap[2] < n_.taps[2]; ++tap[2]) {
+          found.begin.push_back(static_cast<std::uint32_t>(found.runs.size()));
+          find_runs_of_tap(first, count, tap, found.runs);
+          add({0, 0, 0, true}, count, width - count, found.runs);
+        }
+    found.begin.push_back(static_cast<std::uint32_t>(found.runs.size()));
+  }
+
+  /// What a tap sees in a channel.
+  void copy(std::byte* to, const std::byte* channel, const TapRuns& found, std::int64_t tap) const {
+    const Run* const end = found.runs.data() + found.begin[as_index(tap) + 1];
+    for (const Run* run = found.runs.data() + found.begin[as_index(tap)]; run != end; ++run)
+      copy(to + run->to, channel, *run);
+  }
+  /// The same from `count` of the positions that were asked for, `first` and those behind it.
+  void copy_some(std::byte* to, const std::byte* channel, const TapRuns& found, std::int64_t tap, std::int64_t first,
+                 std::int64_t count) const {
+    const std::int64_t begin = first * n_.element(), end = (first + count) * n_.element();
+    const Run* const last_run = found.runs.data() + found.begin[as_index(tap) + 1];
+    const Run* run = std::partition_point(found.runs.data() + found.begin[as_index(tap)], last_run,
+                                          [&](const Run& each) { return each.to + each.bytes <= begin; });
+    for (; run != last_run && run->to < end; ++run) {
+      const std::int64_t skipped = std::max<std::int64_t>(begin - run->to, 0);
+      Run part = *run;
+      part.from += skipped * n_.stride[last];
+      part.bytes = static_cast<std::int32_t>(std::min<std::int64_t>(end, run->to + run->bytes) - run->to - skipped);
+      copy(to + run->to + skipped - begin, channel, part);
+    }
+  }
+
+ private:
+  void copy(std::byte* to, const std::byte* channel, const Run& run) const {
+    const std::int64_t step = n_.stride[last] * n_.element();
+    if (run.is_zero) zero_run(to, run.bytes);
+    else if (step == n_.element()) copy_run(to, channel + run.from, run.bytes);
+    else if (n_.element() == 4) copy_words<float>(to, channel + run.from, run.bytes, step);
+    else copy_words<double>(to, channel + run.from, run.bytes, step);
+  }
+
+  void find_runs_of_tap(std::int64_t first, std::int64_t count, const Place& tap, std::vector<Run>& runs) const {
+    Place position = {first / (n_.positions[1] * n_.positions[2]), first / n_.positions[2] % n_.positions[1],
+                      first % n_.positions[2]};
+    for (std::int64_t at = 0; at < count;) {
+      const std::int64_t in_row = std::min(n_.positions[last] - position[last], count - at);
+      add_row(position, tap, at, in_row, runs);
+      at += in_row;
+      position[2] = 0;
+      if (++position[1] == n_.positions[1]) position[1] = 0, ++position[0];
+    }
+  }
+
+  /// The element that a tap sees from a position; outside of the image there are zeros.
+  std::int64_t seen(const Place& position, const Place& tap, std::size_t axis) const {
+    return position[axis] * n_.stride[axis] + tap[axis] * n_.dilation[axis] - n_.low[axis];
+  }
+
+  void add_row(const Place& position, const Place& tap, std::int64_t at, std::int64_t count,
+               std::vector<Run>& runs) const {
+    std::int64_t row = 0;
+    for (std::size_t axis = 0; axis < last; ++axis) {
+      const std::int64_t element = seen(position, tap, axis);
+      if (element < 0 || element >= n_.extent[axis]) return add({0, 0, 0, true}, at, count, runs);
+      row = row * n_.extent[axis] + element;
+    }
+    const std::int64_t first = seen(position, tap, last), step = n_.stride[last], extent = n_.extent[last];
+    const std::int64_t before = std::clamp<std::int64_t>((step - 1 - first) / step, 0, count);
+    const std::int64_t inside = std::clamp<std::int64_t>((extent - first + step - 1) / step, before, count);
+    add({0, 0, 0, true}, at, before, runs);
+    add({(row * extent + first + before * step) * n_.element(), 0, 0, false}, at + before, inside - before, runs);
+    add({0, 0, 0, true}, at + inside, count - inside, runs);
+  }
+
+  void add(Run run, std::int64_t at, std::int64_t count, std::vector<Run>& runs) const {
+    if (count <= 0) return;
+    run.to = static_cast<std::int32_t>(at * n_.element());
+    run.bytes = static_cast<std::int32_t>(count * n_.element());
+    runs.push_back(run);
+  }
+
+  const ConvolutionNumbers n_;
+};
+
+/// The windows of an image as columns: B[(channel, tap), position].
+class WindowColumns final : public PanelSource {
+ public:
+  explicit WindowColumns(const ConvolutionNumbers& numbers) : windows_(numbers) {}
+
+  /// Panels are the same in every image, and are kept where they do not take much room.
+  void bind(std::int64_t columns, std::int64_t width, std::int64_t) override {
+    constexpr std::int64_t most_kept_runs = 1 << 16;
+    const std::int64_t panels = (columns + width - 1) / width;
+    width_ = width;
+    if (panels * windows_.most_runs(width) > most_kept_runs) return;
+    kept_.resize(as_index(panels));
+    for (std::int64_t panel = 0; panel < panels; ++panel)
+      windows_.find_runs(panel * width, std::min(width, columns - panel * width), width, kept_[as_index(panel)]);
+  }
+  void prepare() const override {
+    if (kept_.empty()) windows_.reserve(tap_runs(), width_);
+  }
+
+  void make_panel(const PanelRequest& request) const override {
+    if (!kept_.empty()) return copy(request, kept_[as_index(request.column / request.width)]);
+    TapRuns& found = tap_runs();
+    windows_.find_runs(request.column, request.columns, request.width, found);
+    copy(request, found);
+  }
+
+ private:
+  void copy(const PanelRequest& request, const TapRuns& panel) const {
+    const std::int64_t taps = windows_.taps(), row = request.width * windows_.numbers().element();
+    const std::byte* channel = request.from + request.k / taps * windows_.channel_bytes();
+    std::int64_t tap = request.k % taps;
+    std::byte* to = request.to;
+    for (std::int64_t k = request.k; k < request.k_end; ++k, to += row) {
+      windows_.copy(to, channel, panel, tap);
+      if (++tap == taps) tap = 0, channel += windows_.channel_bytes();
+    }
+  }
+
+  const Windows windows_;
+  std::int64_t width_ = 0;
+  std::vector<TapRuns> kept_;
+};
+
+/// The windows of all images as rows: B[(image, position), (channel, tap)]. A column lies in memory by runs, so columns
+/// are laid out one after the other and then transposed.
+class WindowRows final : public PanelSource {
+ public:
+  explicit WindowRows(const ConvolutionNumbers& numbers) : windows_(numbers) {}
+  /// The runs of a whole image are kept where they do not take much room.
+  void bind(std::int64_t, std::int64_t width, std::int64_t rows) override {
+    constexpr std::int64_t most_kept_runs = 1 << 16;
+    width_ = width;
+    rows_ = rows;
+    const std::int64_t positions = windows_.positions();
+    if (windows_.most_runs(positions) <= most_kept_runs) windows_.find_runs(0, positions, positions, kept_);
+  }
+  void prepare() const override {
+    if (kept_.begin.empty()) windows_.reserve(tap_runs(), rows_);
+    reserve_columns(width_ * stride_of(rows_));
+  }
+
+  void make_panel(const PanelRequest& request) const override {
+    const std::int64_t element = windows_.numbers().element(), rows = request.k_end - request.k,
+                       stride = stride_of(rows),
+                       image = windows_.numbers().groups * windows_.numbers().channels * windows_.channel_bytes();
+    std::byte* const columns = reserve_columns(request.columns * stride);
+    for (std::int64_t k = request.k; k < request.k_end;) {
+      const std::int64_t first = k % windows_.positions(),
+                         count = std::min(windows_.positions() - first, request.k_end - k);
+      copy_image(request, columns + (k - request.k) * element, stride, request.from + k / windows_.positions() * image,
+                 first, count);
+      k += count;
+    }
+    pack_panel(request.to, columns, rows, request.columns, request.width, element, stride, element);
+  }
+
+ private:
+  /// What all columns of a panel have of `count` positions of an image, from `first` on.
+  void copy_image(const PanelRequest& request, std::byte* to, std::int64_t stride, const std::byte* image,
+                  std::int64_t first, std::int64_t count) const {
+    const std::int64_t taps = windows_.taps();
+    const bool is_kept = !kept_.begin.empty();
+    TapRuns& found = tap_runs();
+    if (!is_kept) windows_.find_runs(first, count, count, found);
+    for (std::int64_t at = request.column; at < request.column + request.columns; ++at, to += stride) {
+      const std::byte* channel = image + at / taps * windows_.channel_bytes();
+      if (is_kept) windows_.copy_some(to, channel, kept_, at % taps, first, count);
+      else windows_.copy(to, channel, found, at % taps);
+    }
+  }
+
+  /// From one column to the next, bytes: a copy may write a vector behind its end.
+  std::int64_t stride_of(std::int64_t rows) const { return (rows * windows_.numbers().element() + 32 + 63) / 64 * 64; }
+  static std::byte* reserve_columns(std::int64_t bytes) {
+    std::vector<std::byte>& columns = thread_object([] { return new std::vector<std::byte>; });
+    if (std::ssize(columns) < bytes) columns.resize(as_index(bytes));
+    return columns.data();
+  }
+
+  const Windows windows_;
+  std::int64_t width_ = 0, rows_ = 0;
+  TapRuns kept_;
+};
+
+/// A product for each index of its batch axes, which come first; then output, column and k.
+inline Kernel product_kernel(DType dtype, std::size_t batch_axes, bool a_is_shared) {
+  using enum StrideClass;
+  Kernel kernel;
+  kernel.kind = KernelKind::contraction;
+  kernel.operands = {{dtype, false}, {dtype, false}, {dtype, true}};
+  kernel.accesses.resize(3);
+  for (std::size_t i = 0; i < batch_axes; ++i) {
+    kernel.axes.push_back(AxisRole::parallel);
+    for (Access& access : kernel.accesses) access.stride[i] = any;
+  }
+  if (a_is_shared) kernel.accesses[0].stride[0] = zero;
+  const std::size_t m = batch_axes;
+  for (AxisRole role : {AxisRole::parallel, AxisRole::parallel, AxisRole::reduced}) kernel.axes.push_back(role);
+  const StrideClass strides[3][3] = {{any, zero, unit}, {zero, unit, any}, {any, unit, zero}};
+  Inst load{.prim = Prim::load, .dtype = dtype};
+  for (std::size_t i = 0; i < 3; ++i) {
+    Access& access = kernel.accesses[i];
+    access.operand = static_cast<std::uint16_t>(i);
+    for (std::size_t axis = 0; axis < 3; ++axis) access.stride[m + axis] = strides[i][axis];
+    load.access = static_cast<std::uint16_t>(i);
+    if (i < 2) kernel.body.push_back(load);
+  }
+  kernel.body.push_back({.prim = Prim::contract, .dtype = dtype, .args = {0, 1, no_inst}});
+  kernel.stores = {{.access = 2, .value = 2}};
+  return kernel;
+}
+
+/// One product for each image and group: the weight by the image's windows.
+class ConvolutionLaunch final : public Launch {
+ public:
+  ConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa)
+      : columns_(numbers),
+        product_(make_product_launch(product_kernel(numbers.dtype, 2, true), geometry(numbers), columns_, isa)) {}
+  void run(void* const* operands) override {
+    void* const places[] = {operands[1], operands[0], operands[2]};
+    product_->run(places);
+  }
+  void prepare() override { product_->prepare(); }
+
+ private:
+  static BoundGeometry geometry(const ConvolutionNumbers& n) {
+    const std::int64_t positions = ConvolutionNumbers::product(n.positions), depth = n.depth(),
+                       image = n.channels * ConvolutionNumbers::product(n.extent);
+    BoundGeometry geometry;
+    geometry.extent = {n.images, n.groups, n.outputs, positions, depth};
+    geometry.accesses.resize(3);
+    geometry.accesses[0].stride = {0, n.outputs * depth, depth, 0, 1};
+    geometry.accesses[1].stride = {n.groups * image, image, 0, 1, 1};  // positions and k are the source's
+    geometry.accesses[2].stride = {n.groups * n.outputs * positions, n.outputs * positions, positions, 1, 0};
+    return geometry;
+  }
+  WindowColumns columns_;
+  std::unique_ptr<Launch> product_;
+};
+
+/// One product for each group: the result's gradient, channels in front, by the windows of all images.
+class WeightGradientLaunch final : public Launch {
+ public:
+  WeightGradientLaunch(const ConvolutionNumbers& numbers, Isa isa)
+      : rows_(numbers),
+        product_(make_product_launch(product_kernel(numbers.dtype, 1, false), geometry(numbers), rows_, isa)) {}
+  void run(void* const* operands) override {
+    void* const places[] = {operands[1], operands[0], operands[2]};
+    product_->run(places);
+  }
+  void prepare() override { product_->prepare(); }
+
+ private:
+  static BoundGeometry geometry(const ConvolutionNumbers& n) {
+    const std::int64_t positions = n.images * ConvolutionNumbers::product(n.positions), columns = n.depth(),
+                       image = n.channels * ConvolutionNumbers::product(n.extent);
+    BoundGeometry geometry;
+    geometry.extent = {n.groups, n.outputs, columns, positions};
+    geometry.accesses.resize(3);
+    geometry.accesses[0].stride = {n.outputs * positions, positions, 0, 1};
+    geometry.accesses[1].stride = {image, 0, 1, 1};  // columns and k are the source's
+    geometry.accesses[2].stride = {n.outputs * columns, columns, 1, 0};
+    return geometry;
+  }
+  WindowRows rows_;
+  std::unique_ptr<Launch> product_;
+};
+
+template <Isa isa>
+std::unique_ptr<Launch> launch_conv2d(const Attrs& attrs, std::span<const Type> types) {
+  return std::make_unique<ConvolutionLaunch>(numbers_of(attrs, types[0], types[1].shape, types[2].shape, true), isa);
+}
+template <Isa isa>
+std::unique_ptr<Launch> launch_convolution(const Attrs& attrs, std::span<const Type> types) {
+  return std::make_unique<ConvolutionLaunch>(numbers_of(attrs, types[0], types[1].shape, types[2].shape, false), isa);
+}
+inline std::unique_ptr<Launch> launch_depthwise(const Attrs& attrs, std::span<const Type> types) {
+  return make_depthwise_launch(numbers_of(attrs, types[0], types[1].shape, types[2].shape, false));
+}
+template <Isa isa>
+std::unique_ptr<Launch> launch_weight_gradient(const Attrs& attrs, std::span<const Type> types) {
+  return std::make_unique<WeightGradientLaunch>(numbers_of(attrs, types[0], types[2].shape, types[1].shape, false),
+                                                isa);
+}
+template <Isa isa>
+Intrinsic intrinsic_of(const Graph& graph, const Node& node) {
+  if (node.op == &op_info<ops::ConvolutionWeightGradient>) return launch_weight_gradient<isa>;
+  const bool is_conv2d = node.op == &op_info<ops::Conv2d>;
+  if (!is_conv2d && node.op != &op_info<ops::Convolution>) return nullptr;
+  const Shape& weight = graph.type(node.inputs[1]).shape;
+  if (is_conv2d) return ops_detail::sees_single_elements(weight, node.attrs) ? nullptr : launch_conv2d<isa>;
+  const std::int64_t groups = node.attrs[ops::Convolution::groups];
+  if (groups > 1 && ops_detail::is_one(weight[1])) return launch_depthwise;
+  return groups > 1 && weight[0] == Dim(groups) ? nullptr : launch_convolution<isa>;
+}
+
+}  // namespace x86_convolution_detail
+
+SINTER_DECL Intrinsic convolution_intrinsic(const Graph& graph, const Node& node, Isa isa) {
+  if (node.types.empty() || (node.types[0].dtype != DType::f32 && node.types[0].dtype != DType::f64)) return nullptr;
+  return isa == Isa::avx512 ? x86_convolution_detail::intrinsic_of<Isa::avx512>(graph, node)
+                            : x86_convolution_detail::intrinsic_of<Isa::avx2>(graph, node);
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END
+// ---- sinter/backend/x86/convolution/depthwise.ipp
+// An image's lines (along the last axis) are laid out with their borders, and apart by the remainder of the stride: what
+// a tap sees from successive positions is then adjacent, whatever stride and dilation are.
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+namespace x86_convolution_detail {
+
+/// A tap of a position in the first column: where its element is, behind its line's beginning.
+struct TapPlace {
+  std::array<std::int64_t, most_axes - 1> line{};  // taps of the axes in front, times the dilation
+  std::int64_t offset = 0;                         // elements
+};
+
+struct DepthwisePlan {
+  explicit DepthwisePlan(const ConvolutionNumbers& numbers) : n(numbers) {
+    constexpr std::int64_t vector = 32;  // elements that a line may be read beyond its end
+    const std::size_t last = most_axes - 1;
+    const std::int64_t step = n.stride[last], reach = (n.taps[last] - 1) * n.dilation[last];
+    part = (reach / step + n.positions[last] + vector - 1) / 16 * 16 + 16;
+    line = part * step;
+    for (std::int64_t z = 0; z < n.taps[0]; ++z)
+      for (std::int64_t y = 0; y < n.taps[1]; ++y)
+        for (std::int64_t x = 0; x < n.taps[2]; ++x) {
+          const std::int64_t seen = x * n.dilation[last];
+          taps.push_back({{z * n.dilation[0], y * n.dilation[1]}, seen % step * part + seen / step});
+        }
+  }
+  ConvolutionNumbers n;
+  std::int64_t part = 0, line = 0;  // elements of the positions of one remainder, and of all
+  std::vector<TapPlace> taps;
+};
+
+struct FloatLanes {
+  using Number = float;
+  using Vector = __m256;
+  static constexpr std::int64_t count = 8;
+  __attribute__((target("avx2,fma"), always_inline)) static inline Vector broadcast(float x) {
+    return _mm256_set1_ps(x);
+  }
+  __attribute__((target("avx2,fma"), always_inline)) static inline Vector zero() { return _mm256_setzero_ps(); }
+  __attribute__((target("avx2,fma"), always_inline)) static inline Vector fma(Vector a, const float* b, Vector c) {
+    return _mm256_fmadd_ps(a, _mm256_loadu_ps(b), c);
+  }
+  __attribute__((target("avx2,fma"), always_inline)) static inline void store(float* to, Vector x) {
+    _mm256_storeu_ps(to, x);
+  }
+};
+struct DoubleLanes {
+  using Number = double;
+  using Vector = __m256d;
+  static constexpr std::int64_t count = 4;
+  __attribute__((target("avx2,fma"), always_inline)) static inline Vector broadcast(double x) {
+    return _mm256_set1_pd(x);
+  }
+  __attribute__((target("avx2,fma"), always_inline)) static inline Vector zero() { return _mm256_setzero_pd(); }
+  __attribute__((target("avx2,fma"), always_inline)) static inline Vector fma(Vector a, const double* b, Vector c) {
+    return _mm256_fmadd_pd(a, _mm256_loadu_pd(b), c);
+  }
+  __attribute__((target("avx2,fma"), always_inline)) static inline void store(double* to, Vector x) {
+    _mm256_storeu_pd(to, x);
+  }
+};
+
+/// What one thread has at hand.
+struct DepthwiseScratch {
+  std::vector<std::byte> lines;
+  std::vector<const std::byte*> seen;  // by each tap from the first position of a line
+};
+inline DepthwiseScratch& depthwise_scratch() {
+  return thread_object([] { return new DepthwiseScratch; });
+}
+
+/// `vectors` vectors of results from `at` on.
+template <class Lanes, int vectors>
+__attribute__((target("avx2,fma"))) inline void add_taps(std::span<const std::byte* const> seen,
+                                                         const typename Lanes::Number* weight, std::int64_t at,
+                                                         typename Lanes::Number* out) {
+  using Number = typename Lanes::Number;
+  typename Lanes::Vector sum[vectors];
+#pragma GCC unroll 4
+  for (int i = 0; i < vectors; ++i) sum[i] = Lanes::zero();
+  for (std::size_t tap = 0; tap < seen.size(); ++tap) {
+    const auto factor = Lanes::broadcast(weight[tap]);
+    const Number* from = reinterpret_cast<const Number*>(seen[tap]) + at;
+#pragma GCC unroll 4
+    for (int i = 0; i < vectors; ++i) sum[i] = Lanes::fma(factor, from + i * Lanes::count, sum[i]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < vectors; ++i) Lanes::store(out + i * Lanes::count, sum[i]);
+}
+
+/// to[i] = from[i * step] for i < count.
+template <class Number>
+inline void copy_every(Number* to, const Number* from, std::int64_t count, std::int64_t step) {
+  if (step == 1) {
+    std::memcpy(to, from, as_index(count) * sizeof(Number));
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * step];
+}
+__attribute__((target("avx2"))) inline void copy_every_second(float* to, const float* from, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + 8 < count; i += 8) {  // reads 16, the last of them before from[2 * count - 2]
+    const __m256 even = _mm256_shuffle_ps(_mm256_loadu_ps(from + 2 * i), _mm256_loadu_ps(from + 2 * i + 8), 0x88);
+    _mm256_storeu_pd(reinterpret_cast<double*>(to + i), _mm256_permute4x64_pd(_mm256_castps_pd(even), 0xD8));
+  }
+  for (; i < count; ++i) to[i] = from[2 * i];
+}
+
+template <class Lanes>
+class DepthwiseLaunch final : public Launch {
+  using Number = typename Lanes::Number;
+
+ public:
+  explicit DepthwiseLaunch(const ConvolutionNumbers& numbers) : plan_(numbers) {}
+
+  void run(void* const* operands) override {
+    const ConvolutionNumbers& n = plan_.n;
+    const std::int64_t positions = ConvolutionNumbers::product(n.positions), taps = ConvolutionNumbers::product(n.taps);
+    if (positions == 0) return;
+    const double cost = 0.05 * static_cast<double>(positions * taps * n.outputs) +
+                        0.3 * static_cast<double>(ConvolutionNumbers::product(n.extent));
+    parallel_for(n.images * n.groups, cost, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        run_channel(static_cast<const Number*>(operands[0]) + i * ConvolutionNumbers::product(n.extent),
+                    static_cast<const Number*>(operands[1]) + i % n.groups * n.outputs * taps,
+                    static_cast<Number*>(operands[2]) + i * n.outputs * positions);
+    });
+  }
+
+  void prepare() override { reserve(depthwise_scratch()); }
+
+ private:
+  static constexpr std::size_t last = most_axes - 1;
+
+  void reserve(DepthwiseScratch& scratch) const {
+    const std::int64_t lines = plan_.n.extent[0] * plan_.n.extent[1] + 1;
+    const std::size_t bytes = as_index(lines * plan_.line) * sizeof(Number);
+    if (scratch.lines.size() < bytes) scratch.lines.resize(bytes);
+    if (scratch.seen.size() < plan_.taps.size()) scratch.seen.resize(plan_.taps.size());
+  }
+
+  /// All lines of an image, and one of zeros behind them.
+  Number* lay_out(const Number* image, DepthwiseScratch& scratch) const {
+    const ConvolutionNumbers& n = plan_.n;
+    const std::int64_t lines = n.extent[0] * n.extent[1], step = n.stride[last], low = n.low[last],
+                       extent = n.extent[last];
+    auto* const all = reinterpret_cast<Number*>(scratch.lines.data());
+    std::memset(all, 0, as_index((lines + 1) * plan_.line) * sizeof(Number));
+    for (std::int64_t line = 0; line < lines; ++line, image += extent)
+      for (std::int64_t rest = 0; rest < step; ++rest) {
+        // Element number `at` of the part is element at * step + rest - low of the line.
+        const std::int64_t first = std::max<std::int64_t>((low - rest + step - 1) / step, 0),
+                           end = std::min((extent + low - rest + step - 1) / step, plan_.part);
+        Number* part = all + line * plan_.line + rest * plan_.part;
+        if (first >= end) continue;
+        const Number* from = image + first * step + rest - low;
+        if constexpr (std::same_as<Number, float>) {
+          if (step == 2) {
+            copy_every_second(part + first, from, end - first);
+            continue;
+          }
+        }
+        copy_every(part + first, from, end - first, step);
+      }
+    return all;
+  }
+
+  void run_channel(const Number* image, const Number* weight, Number* out) const {
+    const ConvolutionNumbers& n = plan_.n;
+    DepthwiseScratch& scratch = depthwise_scratch();
+    reserve(scratch);
+    const Number* all = lay_out(image, scratch);
+    const Number* const zeros = all + n.extent[0] * n.extent[1] * plan_.line;
+    for (std::int64_t output = 0; output < n.outputs; ++output, weight += plan_.taps.size())
+      for (std::int64_t z = 0; z < n.positions[0]; ++z)
+        for (std::int64_t y = 0; y < n.positions[1]; ++y, out += n.positions[last]) {
+          for (std::size_t tap = 0; tap < plan_.taps.size(); ++tap) {
+            const TapPlace& place = plan_.taps[tap];
+            const std::int64_t a = z * n.stride[0] + place.line[0] - n.low[0],
+                               b = y * n.stride[1] + place.line[1] - n.low[1];
+            const bool is_inside = a >= 0 && a < n.extent[0] && b >= 0 && b < n.extent[1];
+            const Number* line = is_inside ? all + (a * n.extent[1] + b) * plan_.line : zeros;
+            scratch.seen[tap] = reinterpret_cast<const std::byte*>(line + place.offset);
+          }
+          run_line(scratch, weight, out);
+        }
+  }
+
+  void run_line(const DepthwiseScratch& scratch, const Number* weight, Number* out) const {
+    constexpr std::int64_t wide = 4 * Lanes::count;
+    const std::span<const std::byte* const> seen(scratch.seen.data(), plan_.taps.size());
+    const std::int64_t count = plan_.n.positions[last];
+    std::int64_t at = 0;
+    for (; at + wide <= count; at += wide) add_taps<Lanes, 4>(seen, weight, at, out + at);
+    for (; at + Lanes::count <= count; at += Lanes::count) add_taps<Lanes, 1>(seen, weight, at, out + at);
+    if (at == count) return;
+    Number tail[Lanes::count];
+    add_taps<Lanes, 1>(seen, weight, at, tail);
+    std::memcpy(out + at, tail, as_index(count - at) * sizeof(Number));
+  }
+
+  const DepthwisePlan plan_;
+};
+
+}  // namespace x86_convolution_detail
+
+SINTER_DECL std::unique_ptr<Launch> make_depthwise_launch(const x86_convolution_detail::ConvolutionNumbers& numbers) {
+  using namespace x86_convolution_detail;
+  if (numbers.dtype == DType::f64) return std::make_unique<DepthwiseLaunch<DoubleLanes>>(numbers);
+  return std::make_unique<DepthwiseLaunch<FloatLanes>>(numbers);
 }
 
 }  // namespace x86
@@ -66121,6 +69035,10 @@ class LoopLaunch final : public Launch {
     }
     if (SINTER_UNLIKELY(status_.access != 0)) bad_index();
   }
+  /// A thread may have taken over frames that another one bound.
+  void prepare() override {
+    if (scratch_bytes_ != 0) thread_scratch(scratch_bytes_);
+  }
 
  private:
   struct Source {
@@ -68787,6 +71705,9 @@ class ScatterLaunch final : public Launch {
     }
     throw_if_bad();
   }
+  void prepare() override {
+    if (!is_empty_) thread_scratch(2 * tile_bytes);
+  }
 
  private:
   struct Axis {
@@ -69523,7 +72444,13 @@ inline Graph decompose_all(const Graph& graph) {
   }));
 }
 SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) {
-  return backend == "eager" ? decompose_all(graph) : run_pipeline(graph);
+  if (backend == "eager") return decompose_all(graph);
+  PipelineOptions options;
+  if (backend != "aot_eager")
+    options.keep = [backends = backends_for(backend, Device::cpu())](const Graph& whole, const Node& node) {
+      return find_intrinsic(whole, node, backends).intrinsic != nullptr;
+    };
+  return run_pipeline(graph, options);
 }
 }  // namespace jit_detail
 
@@ -69548,6 +72475,7 @@ SINTER_NAMESPACE_BEGIN
 class Plan;
 namespace jit {
 class CallCount;
+struct PathTape;
 
 /// Where an input of a plan comes from.
 struct PlanInput {
@@ -69592,17 +72520,16 @@ struct FinishedCall {
   std::shared_ptr<const void> shape;
   HeldValues held;                           // by the function, on this path
   std::shared_ptr<const CallCount> taken{};  // of a function that reads values: to be told when the call has ended
+  // Of such a function, where results are on the tape:
+  std::shared_ptr<const PathTape> tape{};
+  std::vector<Ref<TensorImpl>> tape_inputs{}, saved{};  // values of the path's inputs, and what the derivative needs
 };
 
-/// Where the values of a call go: a place for each, or a vector that takes what there is.
+/// Where the values of a call go: a place for each, or a table that takes what there is.
 struct ResultPlace {
   Ref<TensorImpl>* fixed = nullptr;
-  std::vector<Ref<TensorImpl>>* list = nullptr;
-  Ref<TensorImpl>* make(std::size_t count) const {
-    if (list == nullptr) return fixed;
-    list->resize(count);
-    return list->data();
-  }
+  jit_detail::ResultTable* table = nullptr;
+  Ref<TensorImpl>* make(std::size_t count) const { return table == nullptr ? fixed : table->make(count); }
 };
 
 }  // namespace jit
@@ -69664,16 +72591,21 @@ struct PlanChoices {
   bool fuse = true, as_one = false, allow_fallback = false;
   MatmulPrecision precision = MatmulPrecision::f32;
   std::vector<std::uint8_t> is_number{};  // per input: a C++ number of the caller
+  BackendFunction compile{};              // in place of a plan
 };
 
-/// The derivative of an entry's code. Its plan is made when a backward() first asks for it, by whoever asks; the forward
-/// part gives what it needs as further results.
+/// The derivative of an entry's code, or of a path of a trace tree. Its plan is made when a backward() first asks for
+/// it, by whoever asks; the forward part gives what it needs as further results.
 class CallGradient {
  public:
   /// `program`: the traced graph, symbols solved, whose first outputs are the results. Where it has no derivative,
   /// forward() is the program, and the error comes with the first backward().
   CallGradient(Graph program, std::span<const std::uint8_t> wanted, std::vector<std::uint8_t> on_tape,
                PlanChoices choices);
+  /// Of a path: the nodes of forward() are those of `program`, with their ids, and more after them; its outputs are the
+  /// results, then what is saved. No gradient flows through `stops`.
+  CallGradient(Graph program, std::span<const std::uint8_t> wanted, std::vector<std::uint8_t> on_tape,
+               PlanChoices choices, std::span<const Value> stops);
 
   /// Nothing that is on the tape reaches a result.
   bool is_empty() const { return !failure_ && derivative_.backward == nullptr; }
@@ -69683,18 +72615,28 @@ class CallGradient {
   /// Of what a backward() needs: where it is among the results and saved values.
   std::span<const std::uint32_t> saved() const { return derivative_.saved; }
   bool is_on_tape(std::size_t result) const { return on_tape_[result] != 0; }
+  bool is_wanted(std::size_t input) const { return wanted_[input] != 0; }
   std::size_t results() const { return on_tape_.size(); }
   /// In a call with these sizes.
   Type result_type(std::size_t result, std::span<const std::int64_t> symbols) const;
+  /// Throws what differentiating threw.
+  Partition partition() const;
+  /// At the sizes that the program was traced with: what a call leaves for its backward(), results apart, and what the
+  /// backward part holds between its kernels, once it is compiled.
+  std::int64_t saved_bytes() const;
+  std::int64_t backward_bytes() const;
   std::string text() const;
 
  private:
   friend class CallGradientRule;
   friend class TapeAttrs;
   const Plan& plan() const;
+  /// What PlanChoices::compile gave; the first call's inputs are its examples.
+  const GraphFunction& function(std::span<const Tensor> inputs) const;
   void put_saved_before_assigned();
 
   Graph program_;
+  std::vector<std::uint8_t> wanted_;   // per input
   std::vector<std::uint8_t> on_tape_;  // per result
   PlanChoices choices_;
   CallDerivative derivative_;
@@ -69705,7 +72647,10 @@ class CallGradient {
   mutable std::shared_ptr<const Plan> plan_;
   mutable std::vector<std::uint8_t> takes_float_;  // per input of the plan: a number that it takes as f32
   mutable std::atomic<const Plan*> published_{nullptr};
+  mutable std::shared_ptr<const GraphFunction> function_;
 };
+/// The same graph with no gradient through these values.
+Graph with_stops(const Graph& graph, std::span<const Value> stops);
 /// Null: nothing that is on the tape reaches a result.
 std::shared_ptr<const CallGradient> make_gradient(Graph program, std::span<const std::uint8_t> wanted,
                                                   std::vector<std::uint8_t> on_tape, PlanChoices choices);
@@ -69722,12 +72667,16 @@ class TapeAttrs {
   bool is_made_ = false;
 };
 
+/// What stands on the tape for what a call reads. `values`: by input, of those that are no arguments.
+std::vector<Leaf> inputs_on_tape(const CallGradient& gradient, std::span<const PlanInput> inputs,
+                                 std::span<TensorImpl* const> values, const ArgList& args);
+
 /// The results of one call on the tape. What can fail is done before the code runs.
 class TapedCall {
  public:
-  TapedCall(const CallGradient& gradient, SharedAttrs attrs, const TapeGuard& guard, const CallEnd& end,
-            const ArgList& args, Frame& frame, Location where);
-  /// `values`: what the code gave.
+  /// `inputs`: by inputs_on_tape().
+  TapedCall(const CallGradient& gradient, SharedAttrs attrs, std::vector<Leaf> inputs, Location where);
+  /// `values`: what the code gave, with what it saved after the results.
   void deliver(std::span<Ref<TensorImpl>> values, Ref<TensorImpl>* results) noexcept;
 
  private:
@@ -69929,6 +72878,7 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 class FunctionTrace;
+struct TracedPath;
 class TraceTree;
 class TreeCall;
 
@@ -69940,7 +72890,8 @@ struct CallScratch {
   std::vector<Tensor*> donated;  // arguments whose memory an output took over
   std::vector<VariableSlot*> slots;
   std::vector<TensorImpl*> values;
-  CallScratch(std::size_t outputs, std::size_t inputs) {
+  CallScratch(std::size_t outputs, std::size_t inputs) { reserve(outputs, inputs); }
+  void reserve(std::size_t outputs, std::size_t inputs) {
     assigned.reserve(outputs);
     claim_of.reserve(inputs);
     claims.reserve(outputs);
@@ -69995,7 +72946,10 @@ struct Entry {
   jit_detail::TapeGuard tape;
   std::shared_ptr<const jit_detail::CallGradient> gradient;  // null: no result is on the tape
   mutable jit_detail::TapeAttrs tape_attrs;
-  bool runs_plain = false;  // its results are on the tape, and no plan has the derivative: calls run the function
+  /// Its results are on the tape, and what a disabled function gave reaches them: calls run the function. Of a tree it
+  /// turns out at a call.
+  mutable std::atomic<bool> is_plain{false};
+  bool runs_plain() const { return is_plain.load(std::memory_order_relaxed) && (tree == nullptr || is_tape_on()); }
   Graph traced, optimised;
   /// What products of f32 matrices may be computed in, and a bit for each default of the process (matmul_precision())
   /// that the entry serves: all, where the function's own option says it or there is no such product.
@@ -70024,14 +72978,20 @@ Explanation explanation_of(const Entry* entry, std::span<const std::int64_t> sym
 /// The typed half's traced result on the path that was taken.
 struct TreeResult {
   const void* shape = nullptr;
-  std::shared_ptr<const void> owner;  // of a path that is in no tree
+  std::shared_ptr<const void> owner{};  // of a path that is in no tree
+  bool runs_plain = false;              // nothing was delivered: the plain function is to run
+};
+
+/// What takes the place of plans: a registered back end, or what aot_function() was given. Empty functions: plans.
+struct Compilers {
+  BackendFunction forward{}, backward{};
 };
 
 class FunctionState : public std::enable_shared_from_this<FunctionState> {
  public:
   /// Slots of expressions take no stance, and past the limit are evaluated lazily without a message.
   enum class Serves : std::uint8_t { function, expression };
-  FunctionState(Options options, Location where, Serves serves = Serves::function);
+  FunctionState(Options options, Location where, Serves serves = Serves::function, Compilers compilers = {});
   ~FunctionState();
 
   /// The entry that fits, traced and compiled if there is none; null where the call is to run the plain function
@@ -70053,10 +73013,6 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
 
   /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
   bool runs_plain(Stance stance) const { return context_.is_disabled || is_noop_ || stance == Stance::force_eager; }
-  /// Some call of it is not run as usual: one of those, or it is frozen. One load serves the guarded call.
-  bool is_unusual(Stance stance) const {
-    return context_.is_disabled || is_unusual_.load(std::memory_order_relaxed) || stance == Stance::force_eager;
-  }
   /// From here on nothing is compiled, traced or checked. Throws UserError where nothing is compiled yet.
   void freeze(OnMiss miss);
   void unfreeze();
@@ -70079,6 +73035,9 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
 
   Stats stats() const;
   void reset();
+  /// An object made of this function (of its gradient), one for each key and list of numbers; reset() drops it.
+  std::shared_ptr<const void> derived(const void* key, const std::vector<std::int64_t>& numbers,
+                                      const std::function<std::shared_ptr<const void>()>& make);
   Location where() const { return where_; }
   const Options& options() const { return options_; }
 
@@ -70130,9 +73089,16 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   }
   void check_purity(const Entry& entry, EntryThread& thread, const ArgList& args, const TraceFunction& trace);
   void grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
-  FinishedCall resume(const Entry& entry, const ArgList& args, const TraceFunction& trace, TreeCall& call);
+  /// None: the plain function is to run.
+  std::optional<FinishedCall> resume(const Entry& entry, const ArgList& args, const TraceFunction& trace,
+                                     TreeCall& call);
+  /// How the derivatives of its paths are compiled.
+  jit_detail::PlanChoices gradient_choices(const Entry& entry) const;
+  /// The path of a trace that has ended, with its tape, and the values of its call.
+  TracedPath finished_path(const Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result,
+                           FinishedCall& finished) const;
   /// The whole call, traced and computed on the way: a tree that may hold no segment.
-  FinishedCall run_untreed(const Entry& entry, const ArgList& args, const TraceFunction& trace);
+  std::optional<FinishedCall> run_untreed(const Entry& entry, const ArgList& args, const TraceFunction& trace);
   void check_path(const Entry& entry, const ArgList& args, const TraceFunction& trace, const TreeCall& call);
   void warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace,
                     std::span<const std::int64_t> symbols);
@@ -70148,10 +73114,17 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   MissHistory misses_;
   std::atomic<std::int64_t> plain_calls_{0};
   bool is_noop_ = false;
-  std::atomic<bool> is_unusual_{false}, is_frozen_{false};  // unusual: is_noop_ or frozen
+  std::atomic<bool> is_frozen_{false};
   std::atomic<OnMiss> on_miss_{OnMiss::throws};
   std::atomic<std::int64_t> frozen_misses_{0};
   Serves serves_;
+  Compilers compilers_;
+  struct Derived {
+    const void* key;
+    std::vector<std::int64_t> numbers;
+    std::shared_ptr<const void> object;
+  };
+  std::vector<Derived> derived_;  // under the lock
 };
 
 }  // namespace jit
@@ -70169,6 +73142,9 @@ void add_constants(const Graph& graph, std::vector<Ref<TensorImpl>>& constants);
 Ref<TensorImpl> fresh_result(const FrameOutput& bound);
 /// Memory for result `i`: in Mode::reduce_overhead that of an earlier call, if nobody holds it any more.
 Ref<TensorImpl> result_memory(EntryThread* thread, Mode mode, std::size_t i, const FrameOutput& bound);
+
+/// Makes what calls of this thread that end so need: memory of results, frames of bodies, and room for the delivery.
+void prepare_end(const CallEnd& end, Frame& frame, EntryThread* thread, Mode mode);
 
 /// A call that is about to run its last plan.
 struct EndingCall {
@@ -70244,8 +73220,10 @@ void check_targets(Targets targets, std::size_t count, TypeOf&& type_of, const A
     if (const Type& type = type_of(i); SINTER_UNLIKELY(!identical(place.type, type)))
       delivery::refuse_type(type, place.type, i, where);
     const std::size_t bytes = extent_bytes(place.type, place.strides);
-    for (const ArgLeaf& arg : args.leaves())
-      if (arg.data != nullptr && overlaps(place.data, bytes, arg.data, extent_bytes(*arg.type, *arg.strides)))
+    const auto end = reinterpret_cast<std::uintptr_t>(place.data) + bytes;
+    for (const ArgLeaf& arg : args.leaves())  // most need no look at how long they are
+      if (arg.data != nullptr && reinterpret_cast<std::uintptr_t>(arg.data) < end &&
+          overlaps(place.data, bytes, arg.data, extent_bytes(*arg.type, *arg.strides)))
         delivery::refuse_overlap(i, "an argument", where);
     for (const auto& slot : held.captured)
       if (delivery::lies_over(place, bytes, *slot->here()->peek(args.reading())))
@@ -70501,8 +73479,28 @@ SINTER_NOINLINE inline void end_with_care(const EndingCall& call, Ref<TensorImpl
   outputs.commit();
 }
 
+/// Whether each result is made in its place, and nothing else is delivered.
+inline bool goes_straight(const EndingCall& call, Targets targets) {
+  if (targets.empty() || targets.size() != call.end.results || !call.end.assignments.empty() || call.end.saved != 0 ||
+      !call.frame.has_only_fresh_outputs())
+    return false;
+  const std::span<const PlanOutput> outputs = call.end.plan->outputs();
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    if (!outputs[i].outlives_failure || !is_dense(targets[i].type.shape, targets[i].strides)) return false;
+  return true;
+}
+SINTER_NOINLINE inline void run_straight(const EndingCall& call, Targets targets) {
+  const std::span<const FrameOutput> outputs = call.frame.outputs();
+  const auto type_of = [&](std::size_t i) -> const Type& { return outputs[i].type; };
+  check_targets(targets, call.end.results, type_of, call.args, call.held, call.where);
+  CallPlaces& places = call.frame.places();
+  for (std::size_t i = 0; i < targets.size(); ++i) places.outputs[i] = targets[i].data;
+  call.frame.run(places.inputs, places.outputs);
+}
+
 /// Runs the plan into memory that is fresh, kept, donated, or the caller's, and gives Variables their values.
 inline void run_end(const EndingCall& call, Ref<TensorImpl>* results, Targets targets) {
+  if (goes_straight(call, targets)) return run_straight(call, targets);
   if (SINTER_UNLIKELY(!targets.empty() || !call.end.assignments.empty() || call.args.has_donations() ||
                       !call.frame.has_only_fresh_outputs()))
     return end_with_care(call, results, targets);
@@ -70563,6 +73561,9 @@ namespace jit_detail {
 /// Hands the graph and the values of this call to the back end, and keeps what it returns in the entry.
 void compile_custom(Entry& entry, const BackendFunction& backend, std::string_view name, Graph graph,
                     std::span<const ArgLeaf> args, Location where);
+/// Throws UserError unless these are what a graph with such outputs gives at these sizes; evaluates them.
+void check_custom_outputs(std::span<const Tensor> outputs, std::span<const Type> wanted,
+                          std::span<const std::int64_t> symbols, std::string_view op, Location where);
 /// Runs the entry; what the callable gives is checked against the graph's outputs before anything is written.
 void run_custom(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
                 Ref<TensorImpl>* results, Targets targets, Location where);
@@ -70627,20 +73628,22 @@ SINTER_DECL void place_argument(const ArgLeaf& leaf, const PlanInput& input, std
   place_leaf(leaf, input, i, places);
 }
 
+/// Values that a call had to lay out anew; most have none.
+using LaidOut = std::unique_ptr<std::vector<Ref<TensorImpl>>>;
 /// Writes the address of a Variable's value into its place. A value that had to be laid out anew ends up in `owned`.
 inline void place_variable(const PlanInput& input, std::size_t i, const ArgList& args, CallPlaces& places,
-                           std::vector<Ref<TensorImpl>>& owned) {
+                           LaidOut& owned) {
   TensorImpl* value = input.slot->here()->peek(args.reading());
   if (SINTER_UNLIKELY(!value->is_ready() || !value->is_dense())) {
-    owned.push_back(dense_value(In(Tensor(Ref<TensorImpl>::share(value)), Location()), "compiled call"));
-    value = owned.back().get();
+    if (owned == nullptr) owned = std::make_unique<std::vector<Ref<TensorImpl>>>();
+    owned->push_back(dense_value(In(Tensor(Ref<TensorImpl>::share(value)), Location()), "compiled call"));
+    value = owned->back().get();
   }
   places.inputs[i] = value->data();
   places.values[i] = value;
 }
 /// Writes the addresses of what a call reads into its places.
-inline void place_inputs(const CallEnd& end, const ArgList& args, CallPlaces& places,
-                         std::vector<Ref<TensorImpl>>& owned) {
+inline void place_inputs(const CallEnd& end, const ArgList& args, CallPlaces& places, LaidOut& owned) {
   const ArgLeaf* const leaves = args.leaves().data();
   const PlanInput* const inputs = end.inputs.data();
   void** const addresses = places.inputs.data();
@@ -70683,7 +73686,7 @@ SINTER_ALWAYS_INLINE void FunctionState::run_now(const Entry& entry, const ArgLi
     return jit_detail::run_custom(entry, args, symbols, results, targets, where_);
   if (SINTER_UNLIKELY(entry.gradient != nullptr)) return run_on_tape(entry, args, symbols, results, targets);
   const FrameLease frame = entry.end.plan->acquire_frame(symbols);
-  std::vector<Ref<TensorImpl>> owned;
+  jit_detail::LaidOut owned;
   jit_detail::place_inputs(entry.end, args, frame->places(), owned);
   jit_detail::run_end({entry.end, entry.held, args, *frame, symbols, thread, options_.mode, where_}, results, targets);
 }
@@ -70693,12 +73696,14 @@ SINTER_DECL void FunctionState::run_on_tape(const Entry& entry, const ArgList& a
                                             Targets targets) const {
   const CallEnd& end = entry.end;
   const FrameLease frame = end.plan->acquire_frame(symbols);
-  std::vector<Ref<TensorImpl>> owned, values(end.results);
+  jit_detail::LaidOut owned;
+  std::vector<Ref<TensorImpl>> values(end.results);
   jit_detail::place_inputs(end, args, frame->places(), owned);
   const jit_detail::EndingCall call{end, entry.held, args, *frame, symbols, entry.threads.get(), options_.mode, where_};
   if (!targets.empty()) return jit_detail::run_end(call, values.data(), targets);
-  jit_detail::TapedCall taped(*entry.gradient, entry.tape_attrs.of(entry.gradient, symbols), entry.tape, end, args,
-                              *frame, where_);
+  jit_detail::TapedCall taped(*entry.gradient, entry.tape_attrs.of(entry.gradient, symbols),
+                              jit_detail::inputs_on_tape(*entry.gradient, end.inputs, frame->places().values, args),
+                              where_);
   jit_detail::run_end(call, values.data(), {});
   taped.deliver(values, results);
 }
@@ -70719,9 +73724,27 @@ SINTER_DECL void FunctionState::deliver_uncompiled(std::vector<Ref<TensorImpl>> 
     if (!value->is_ready()) pending.push_back(value.get());
   if (!pending.empty()) evaluate(pending, "into", where_);
   call.held.constants.insert(call.held.constants.end(), journal.reads().begin(), journal.reads().end());
-  std::vector<Ref<TensorImpl>> delivered;
+  jit_detail::ResultTable delivered;
   jit_detail::deliver(call, {nullptr, &delivered}, targets, args, call.held, where_);
 }
+
+namespace jit_detail {
+SINTER_DECL void prepare_end(const CallEnd& end, Frame& frame, EntryThread* thread, Mode mode) {
+  frame.prepare();
+  // Two of each result, as where the last one still lives while the next is made. Written to, so that pages are there.
+  std::vector<Ref<TensorImpl>> memory;
+  for (int round = 0; round < 2; ++round)
+    for (std::size_t i = 0; i < frame.outputs().size(); ++i) {
+      const FrameOutput& bound = frame.outputs()[i];
+      memory.push_back(i < end.results ? result_memory(thread, mode, i, bound) : fresh_result(bound));
+      if (bound.type.device == Device::cpu()) std::memset(memory.back()->data(), 0, bound.bytes);
+    }
+  if (thread == nullptr) return;
+  if (thread->rings.size() < end.results) thread->rings.resize(end.results);  // for results copied to strided places
+  if (thread->scratch) thread->scratch->reserve(frame.outputs().size(), end.inputs.size());
+  else thread->scratch = std::make_unique<CallScratch>(frame.outputs().size(), end.inputs.size());
+}
+}  // namespace jit_detail
 
 SINTER_DECL void FunctionState::warm_up(const Entry& entry, const ArgList& args, const TraceFunction& trace,
                                         std::span<const std::int64_t> symbols) {
@@ -70736,17 +73759,7 @@ SINTER_DECL void FunctionState::warm_up(const Entry& entry, const ArgList& args,
   args.reading().begin();
   if (entry.end.plan == nullptr) return;
   const FrameLease frame = entry.end.plan->acquire_frame(symbols);
-  // Two of each result, as where the last one still lives while the next is made. Written to, so that pages are there.
-  std::vector<Ref<TensorImpl>> memory;
-  for (int round = 0; round < 2; ++round)
-    for (std::size_t i = 0; i < frame->outputs().size(); ++i) {
-      const FrameOutput& bound = frame->outputs()[i];
-      memory.push_back(i < entry.end.results ? jit_detail::result_memory(thread, options_.mode, i, bound)
-                                             : jit_detail::fresh_result(bound));
-      if (bound.type.device == Device::cpu()) std::memset(memory.back()->data(), 0, bound.bytes);
-    }
-  if (thread != nullptr && !thread->scratch)
-    thread->scratch = std::make_unique<CallScratch>(entry.end.plan->outputs().size(), entry.end.inputs.size());
+  jit_detail::prepare_end(entry.end, *frame, thread, options_.mode);
 }
 
 }  // namespace jit
@@ -70867,6 +73880,10 @@ class FunctionTrace : public Trace, public SymbolScope {
   LiveValues& live() { return *live_; }
   /// This call's values of results and Variables, computed now. Not before the function has returned.
   FinishedCall finish(TracedResult result);
+  /// Adds what the derivative of the path needs of this call.
+  void finish_tape(const TracedPath& path, FinishedCall& call);
+  /// Something that a disabled function gave is on the tape.
+  bool calls_on_tape() const { return calls_on_tape_; }
   /// The graph of the path so far, cut at the reads; with a result, the last part gives it and what Variables become.
   TracedPath path(const TracedResult* result);
 
@@ -70883,6 +73900,11 @@ class FunctionTrace : public Trace, public SymbolScope {
   PathOutputs path_outputs(const TracedResult* result, TracedLeaf& leaf) const;
   /// The graph of it, and what its inputs are. Captured statements that have not run are evaluated.
   Capture capture_path(std::span<const Ref<TensorImpl>> outputs, TracedPath& path) const;
+  /// Another result of a node of this trace.
+  Ref<TensorImpl> other_result(PendingNode& node, Value v, const Type& type);
+  /// Values of a path's graph in this call, from those that are values of the trace.
+  std::vector<Ref<TensorImpl>> values_from(const Graph& graph, std::span<const Value> wanted,
+                                           const std::map<Value, Ref<TensorImpl>>& traced);
 
   std::span<const ArgLeaf> args_;
   ReadPolicy policy_;
@@ -70890,6 +73912,7 @@ class FunctionTrace : public Trace, public SymbolScope {
   std::unordered_map<const TensorImpl*, std::uint64_t> outcomes_;  // a value read twice is read once
   std::unique_ptr<LiveValues> live_;                               // this call's, while it is traced
   bool has_arguments_ = false;                                     // live_ knows them
+  bool calls_on_tape_ = false;
   std::vector<const Storage*> lent_;
   std::size_t next_ = 0;
   std::vector<Ref<TensorImpl>> placeholders_;  // per argument leaf; null for fixed leaves
@@ -70917,6 +73940,22 @@ SINTER_DECL std::shared_ptr<const void> share(void* object, void (*destroy)(void
 SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, Location where) {
   return std::make_shared<FunctionState>(std::move(options), where);
 }
+SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, BackendFunction forward,
+                                                         BackendFunction backward, Location where) {
+  if (forward && (options.mode == Mode::reduce_overhead || options.memory_budget > 0 || options.matmul_precision))
+    throw UserError("aot_function",
+                    "mode reduce_overhead, memory_budget or matmul_precision contradicts AotOptions::forward, which "
+                    "makes its own results",
+                    where, "leave the option out, or leave forward empty");
+  return std::make_shared<FunctionState>(std::move(options), where, FunctionState::Serves::function,
+                                         Compilers{std::move(forward), std::move(backward)});
+}
+SINTER_DECL std::shared_ptr<const void> derived(FunctionState& function, const void* key,
+                                                const std::vector<std::int64_t>& numbers,
+                                                const std::function<std::shared_ptr<const void>()>& make) {
+  return function.derived(key, numbers, make);
+}
+SINTER_DECL const Options& options_of(const FunctionState& function) { return function.options(); }
 SINTER_DECL Location where_of(const FunctionState& function) { return function.where(); }
 SINTER_DECL Stats stats_of(const FunctionState& function) { return function.stats(); }
 SINTER_DECL void reset(FunctionState& function) { function.reset(); }
@@ -70924,6 +73963,16 @@ SINTER_DECL void freeze(FunctionState& function, OnMiss miss) { function.freeze(
 SINTER_DECL void unfreeze(FunctionState& function) { function.unfreeze(); }
 SINTER_DECL bool is_frozen(const FunctionState& function) { return function.is_frozen(); }
 SINTER_DECL Tensor owned_copy(const Lent& x) { return x.is_memory ? copy_of(x.memory) : x.value; }
+
+SINTER_DECL Ref<TensorImpl>* make_values(std::size_t count) {
+  auto* values = static_cast<Ref<TensorImpl>*>(allocate_pooled(count * sizeof(Ref<TensorImpl>)));
+  std::uninitialized_default_construct_n(values, count);
+  return values;
+}
+SINTER_DECL void release_values(Ref<TensorImpl>* values, std::size_t count) noexcept {
+  std::destroy_n(values, count);
+  release_pooled(values, count * sizeof(Ref<TensorImpl>));
+}
 
 // ---- arguments ------------------------------------------------------------------------------------------------------
 
@@ -71087,11 +74136,11 @@ SINTER_NOINLINE SINTER_COLD inline void uncompiled_into(const CallRequest& call,
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
 
-enum class Runs : std::uint8_t { inline_, out_of_line };
-/// Out of line where speed does not tell: another copy of the run would take it out of line for all.
-template <Runs How>
-SINTER_ALWAYS_INLINE void call_compiled(const CallRequest& call, Ref<TensorImpl>* results) {
+SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
+  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || runs_plain(call.function)))
+    return uncompiled_tensors(call, results);
   FunctionState& function = call.function;
+  const SerialSection alone(function.is_frozen());
   ArgList args;
   add_arguments(call, args);
   Symbols symbols;
@@ -71099,25 +74148,13 @@ SINTER_ALWAYS_INLINE void call_compiled(const CallRequest& call, Ref<TensorImpl>
   const Entry* entry = function.entry_for(args, trace, symbols);
   if (SINTER_UNLIKELY(entry == nullptr)) return uncompiled_tensors(call, results);
   if (SINTER_LIKELY(!entry->is_tree)) {
-    if constexpr (How == Runs::inline_) function.run_now(*entry, args, symbols, trace, results, {});
-    else function.run(*entry, args, symbols, trace, results, {});
-  } else if (entry->runs_plain) {
+    function.run_now(*entry, args, symbols, trace, results, {});
+  } else if (entry->runs_plain()) {
     function.check_uncompiled();
     uncompiled_tensors(call, results);
-  } else {
-    function.run_tree(*entry, args, symbols, trace, {results, nullptr});
+  } else if (function.run_tree(*entry, args, symbols, trace, {results, nullptr}).runs_plain) {
+    uncompiled_tensors(call, results);
   }
-}
-/// A call that runs the plain function, or one of a frozen function, which wakes no worker.
-SINTER_NOINLINE inline void call_unusually(const CallRequest& call, Ref<TensorImpl>* results) {
-  if (is_uncompiled(call.function)) return uncompiled_tensors(call, results);
-  const SerialSection alone(call.function.is_frozen());
-  call_compiled<Runs::out_of_line>(call, results);
-}
-SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
-  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || call.function.is_unusual(stance_of_thread())))
-    return call_unusually(call, results);
-  call_compiled<Runs::inline_>(call, results);
 }
 
 SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
@@ -71129,18 +74166,17 @@ SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
   Symbols symbols;
   const TraceFunction trace = tracer(call);
   const Entry* entry = function.entry_for(args, trace, symbols);
-  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain)) {
+  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain())) {
     function.check_uncompiled();
     return uncompiled_into(call, targets, args);
   }
-  std::array<Ref<TensorImpl>, 8> few;
-  std::vector<Ref<TensorImpl>> many;
+  ResultTable results;
   if (SINTER_UNLIKELY(entry->is_tree)) {
-    function.run_tree(*entry, args, symbols, trace, {nullptr, &many}, targets);
+    if (function.run_tree(*entry, args, symbols, trace, {nullptr, &results}, targets).runs_plain)
+      uncompiled_into(call, targets, args);
     return;
   }
-  if (SINTER_UNLIKELY(entry->results > few.size())) many.resize(entry->results);
-  function.run(*entry, args, symbols, trace, many.empty() ? few.data() : many.data(), targets);
+  function.run(*entry, args, symbols, trace, results.make(entry->results), targets);
 }
 
 SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
@@ -71152,21 +74188,18 @@ SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
     add_arguments(call, args_);
     entry = function.entry_for(args_, trace, symbols_);
   }
-  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain)) {
+  if (SINTER_UNLIKELY(entry == nullptr || entry->runs_plain())) {
     if (entry != nullptr) function.check_uncompiled();
     owner_ = uncompiled_result(call);
     shape_ = owner_.get();
   } else if (SINTER_UNLIKELY(entry->is_tree)) {
-    TreeResult done = function.run_tree(*entry, args_, symbols_, trace, {nullptr, &many_});
-    shape_ = done.shape;
+    TreeResult done = function.run_tree(*entry, args_, symbols_, trace, {nullptr, &results_});
+    if (done.runs_plain) done.owner = uncompiled_result(call);
+    else values_ = results_.data();
+    shape_ = done.runs_plain ? done.owner.get() : done.shape;
     owner_ = std::move(done.owner);
-    values_ = many_.empty() ? few_.data() : many_.data();
   } else {
-    values_ = few_.data();
-    if (SINTER_UNLIKELY(entry->results > few_.size())) {
-      many_.resize(entry->results);
-      values_ = many_.data();
-    }
+    values_ = results_.make(entry->results);
     function.run_now(*entry, args_, symbols_, trace, values_, {});
     shape_ = entry->result_shape.get();
   }
@@ -71201,12 +74234,30 @@ SINTER_DECL void OpenCall::fill(void* copy) {
 
 SINTER_DECL void warm_up(const CallRequest& call) {
   if (runs_plain(call.function)) return;
+  prepare_pools();
   ArgList args;
   add_arguments(call, args);
   Symbols symbols;
   const TraceFunction trace = tracer(call);
-  if (const Entry* entry = call.function.entry_for(args, trace, symbols); entry != nullptr && !entry->runs_plain)
+  if (const Entry* entry = call.function.entry_for(args, trace, symbols); entry != nullptr && !entry->runs_plain())
     call.function.warm_up(*entry, args, trace, symbols);
+}
+SINTER_DECL Partition partition(const CallRequest& call) {
+  ArgList args;
+  add_arguments(call, args);
+  Symbols symbols;
+  const Location where = call.function.where();
+  const Entry* entry = runs_plain(call.function) ? nullptr : call.function.entry_for(args, tracer(call), symbols);
+  if (entry == nullptr || entry->runs_plain())
+    throw UserError("partition", "this call runs the function uncompiled", where,
+                    "explain() of the same arguments says why");
+  if (entry->tree != nullptr)
+    throw UserError("partition", "the function reads values: each path through it has a partition of its own", where,
+                    "stats() has the bytes that the path with most keeps; choose with where() or jit::cond instead");
+  if (entry->gradient == nullptr)
+    throw UserError("partition", "no gradient is wanted of this call", where,
+                    "call requires_grad() of the Variables that it uses, and leave the scope of a jit::NoGradGuard");
+  return entry->gradient->partition();
 }
 SINTER_DECL Explanation explain(const CallRequest& call) {
   if (runs_plain(call.function)) return explanation_of(nullptr, {});
@@ -71214,7 +74265,7 @@ SINTER_DECL Explanation explain(const CallRequest& call) {
   add_arguments(call, args);
   Symbols symbols;
   const Entry* entry = call.function.entry_for(args, tracer(call), symbols);
-  return explanation_of(entry != nullptr && entry->runs_plain ? nullptr : entry, symbols);
+  return explanation_of(entry != nullptr && entry->runs_plain() ? nullptr : entry, symbols);
 }
 
 }  // namespace jit_detail
@@ -71301,7 +74352,10 @@ SINTER_DECL std::shared_ptr<const CallGradient> make_gradient(Graph program, std
 
 SINTER_DECL CallGradient::CallGradient(Graph program, std::span<const std::uint8_t> wanted,
                                        std::vector<std::uint8_t> on_tape, PlanChoices choices)
-    : program_(std::move(program)), on_tape_(std::move(on_tape)), choices_(std::move(choices)) {
+    : program_(std::move(program)),
+      wanted_(wanted.begin(), wanted.end()),
+      on_tape_(std::move(on_tape)),
+      choices_(std::move(choices)) {
   std::vector<std::uint8_t> given = on_tape_;
   given.resize(program_.outputs().size());  // of what Variables become there is no gradient
   try {
@@ -71312,6 +74366,45 @@ SINTER_DECL CallGradient::CallGradient(Graph program, std::span<const std::uint8
   }
   forward_ = std::make_shared<const Graph>(program_);
   if (derivative_.backward) put_saved_before_assigned();
+}
+
+SINTER_DECL CallGradient::CallGradient(Graph program, std::span<const std::uint8_t> wanted,
+                                       std::vector<std::uint8_t> on_tape, PlanChoices choices,
+                                       std::span<const Value> stops)
+    : wanted_(wanted.begin(), wanted.end()), on_tape_(std::move(on_tape)), choices_(std::move(choices)) {
+  try {
+    derivative_ = differentiate_path(program, wanted, on_tape_, stops);
+  } catch (const Error&) {
+    derivative_ = {};
+    failure_ = std::current_exception();
+  }
+  forward_ = derivative_.backward ? derivative_.forward : std::make_shared<const Graph>(program);
+  saved_count_ = forward_->outputs().size() - on_tape_.size();
+  program_ = with_stops(program, stops);
+}
+
+SINTER_DECL Graph with_stops(const Graph& graph, std::span<const Value> stops) {
+  if (stops.empty()) return graph;
+  GraphBuilder builder(graph);
+  std::vector<Values> moved(graph.nodes().size());  // by node, per result
+  const auto now = [&](Value v) { return moved[as_index(v.node)][as_index(v.result)]; };
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    Values operands;
+    for (Value v : node.inputs) operands.push_back(now(v));
+    const Value made = builder.copy(node, operands);
+    for (std::size_t r = 0; r < node.types.size(); ++r) {
+      const Value old{static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)};
+      Value result{made.node, old.result};
+      if (std::find(stops.begin(), stops.end(), old) != stops.end())
+        result =
+            builder.add_typed(op_info<ops::StopGradient>, {&result, 1}, {}, TypeList(1, node.types[r]), node.where);
+      moved[id].push_back(result);
+    }
+  }
+  std::vector<Value> outputs;
+  for (Value v : graph.outputs()) outputs.push_back(now(v));
+  return builder.finish(outputs);
 }
 
 SINTER_DECL void CallGradient::put_saved_before_assigned() {
@@ -71357,11 +74450,84 @@ SINTER_DECL Type CallGradient::result_type(std::size_t result, std::span<const s
   return type;
 }
 
+SINTER_DECL const GraphFunction& CallGradient::function(std::span<const Tensor> inputs) const {
+  std::shared_ptr<const GraphFunction> known;
+  {
+    std::scoped_lock lock(mutex_);
+    if (function_ != nullptr) return *function_;
+  }
+  known = std::make_shared<const GraphFunction>(choices_.compile(*derivative_.backward, inputs));
+  if (!*known)
+    throw UserError("backward", "the back end returned an empty function for the backward graph", {},
+                    "throw an exception to refuse a graph");
+  std::scoped_lock lock(mutex_);
+  if (function_ == nullptr) function_ = std::move(known);
+  return *function_;
+}
+
+SINTER_DECL Partition CallGradient::partition() const {
+  if (failure_) std::rethrow_exception(failure_);
+  Partition out;
+  out.forward = *forward_;
+  out.backward = *derivative_.backward;
+  out.results = on_tape_.size();
+  for (std::uint32_t output : derivative_.saved) {
+    const Value v = forward_->outputs()[output];
+    const Node& node = forward_->node(v);
+    out.saved.push_back({output, std::string(node.op->name), forward_->type(v), bytes_of(*forward_, v), node.where});
+  }
+  for (const CallDerivative::Repeated& node : derivative_.repeated)
+    out.repeated.push_back({std::string(node.op), node.type, node.where});
+  out.operands.assign(derivative_.operands.begin(), derivative_.operands.end());
+  out.gradients.assign(derivative_.gradients.begin(), derivative_.gradients.end());
+  for (std::size_t r = 0; r < on_tape_.size(); ++r)
+    if (on_tape_[r] != 0) out.given.push_back(r);
+  return out;
+}
+
+SINTER_DECL std::int64_t CallGradient::saved_bytes() const {
+  std::int64_t bytes = 0;
+  for (std::uint32_t output : derivative_.saved)
+    if (output >= on_tape_.size()) bytes += bytes_of(*forward_, forward_->outputs()[output]);
+  return bytes;
+}
+SINTER_DECL std::int64_t CallGradient::backward_bytes() const {
+  const Plan* made = published_.load(std::memory_order_acquire);
+  return made != nullptr ? made->held_bytes() : 0;
+}
+
 SINTER_DECL std::string CallGradient::text() const {
   if (failure_) return "gradient: none, which the first backward() says\n";
-  return "gradient: " + std::to_string(derivative_.saved.size()) + " values are kept for\n" +
-         derivative_.backward->text() + "\n";
+  const Plan* made = published_.load(std::memory_order_acquire);
+  return "gradient: a call keeps " + std::to_string(derivative_.saved.size()) + " values, " +
+         std::to_string(saved_bytes()) + " bytes beside its results, for\n" + derivative_.backward->text() + "\n" +
+         (made != nullptr ? "plan of the gradient, which holds " + std::to_string(made->held_bytes()) +
+                                " bytes between its kernels:\n" + made->text() + "\n"
+                          : std::string());
 }
+
+}  // namespace jit::jit_detail
+
+namespace jit {
+SINTER_DECL std::int64_t Partition::saved_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Saved& value : saved)
+    if (value.output >= results) bytes += value.bytes;
+  return bytes;
+}
+SINTER_DECL std::string Partition::text() const {
+  const auto at = [](Location where) { return where.text().empty() ? std::string() : " at " + where.text(); };
+  std::string text;
+  for (const Saved& value : saved)
+    text += (value.output < results ? "result " + std::to_string(value.output) + ": " : "saved: ") + value.type.text() +
+            ", of " + value.op + at(value.where) + "\n";
+  for (const Repeated& node : repeated)
+    text += "computed again: " + node.type.text() + ", " + node.op + at(node.where) + "\n";
+  return text + "forward: " + forward.text() + "\nbackward: " + backward.text() + "\n";
+}
+}  // namespace jit
+
+namespace jit::jit_detail {
 
 // ---- the rule -------------------------------------------------------------------------------------------------------
 
@@ -71388,6 +74554,8 @@ class CallGradientRule final : public CallRule {
   std::vector<Val> operands(const VjpArgs& args) const;
   /// Of these inputs of the backward code.
   std::vector<Ref<TensorImpl>> execute_on(std::vector<Ref<TensorImpl>> inputs, Location where) const;
+  /// As that, by what PlanChoices::compile gave.
+  std::vector<Ref<TensorImpl>> custom_values(std::span<const Ref<TensorImpl>> inputs, Location where) const;
   std::vector<Value> computed(autodiff_detail::TapeSession& session, std::span<const Val> operands,
                               Location where) const;
 
@@ -71416,6 +74584,7 @@ SINTER_DECL std::vector<Val> CallGradientRule::operands(const VjpArgs& args) con
 
 SINTER_DECL std::vector<Ref<TensorImpl>> CallGradientRule::execute_on(std::vector<Ref<TensorImpl>> inputs,
                                                                       Location where) const {
+  if (code_->choices_.compile) return custom_values(inputs, where);
   const Plan& plan = code_->plan();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const bool is_narrowed = code_->takes_float_[i] != 0;
@@ -71425,6 +74594,21 @@ SINTER_DECL std::vector<Ref<TensorImpl>> CallGradientRule::execute_on(std::vecto
     inputs[i] = dense_value(In(input, where), "backward");
   }
   return execute(plan, symbols_, inputs);
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> CallGradientRule::custom_values(std::span<const Ref<TensorImpl>> inputs,
+                                                                         Location where) const {
+  std::vector<Tensor> given;
+  for (const auto& input : inputs) given.emplace_back(input);
+  NoGradGuard no_grad;
+  std::vector<Tensor> outputs = code_->function(given)(given);
+  const Graph& graph = *code_->derivative_.backward;
+  std::vector<Type> wanted;
+  for (Value v : graph.outputs()) wanted.push_back(graph.type(v));
+  check_custom_outputs(outputs, wanted, symbols_, "backward", where);
+  std::vector<Ref<TensorImpl>> values;
+  for (Tensor& output : outputs) values.push_back(std::move(output).take());
+  return values;
 }
 
 SINTER_DECL std::vector<CallRule::Gradient> CallGradientRule::run(std::span<const Ref<TensorImpl>> operands,
@@ -71516,36 +74700,40 @@ inline Ref<TensorImpl> variable_on_tape(VariableSlot& slot, TensorImpl* value, b
 }
 
 inline Ref<TensorImpl> input_on_tape(const PlanInput& input, TensorImpl* value, const ArgList& args, bool is_wanted) {
-  if (input.source != PlanInput::Source::leaf) return variable_on_tape(*input.slot->here(), value, is_wanted);
+  switch (input.source) {
+    case PlanInput::Source::leaf: break;
+    case PlanInput::Source::captured: return variable_on_tape(*input.slot->here(), value, is_wanted);
+    case PlanInput::Source::carried:
+    case PlanInput::Source::eager: return Ref<TensorImpl>::share(value);
+  }
   const ArgLeaf& leaf = args.leaves()[as_index(input.index)];
-  if (leaf.slot != nullptr) return variable_on_tape(*leaf.slot, value, is_wanted);
+  if (leaf.slot != nullptr) return variable_on_tape(*leaf.slot, leaf.impl, is_wanted);
   if (leaf.kind == LeafKind::scalar) return value_of_number(leaf);
   if (leaf.impl == nullptr) return expr_detail::copy_strided(*leaf.type, leaf.data, *leaf.strides).impl();
   return Ref<TensorImpl>::share(leaf.impl);
 }
 
-SINTER_DECL TapedCall::TapedCall(const CallGradient& gradient, SharedAttrs attrs, const TapeGuard& guard,
-                                 const CallEnd& end, const ArgList& args, Frame& frame, Location where)
-    : gradient_(gradient), inputs_(end.inputs.size()) {
+SINTER_DECL std::vector<Leaf> inputs_on_tape(const CallGradient& gradient, std::span<const PlanInput> inputs,
+                                             std::span<TensorImpl* const> values, const ArgList& args) {
   std::vector<Leaf> leaves;
-  leaves.reserve(inputs_ + gradient.saved().size());
-  std::size_t captured = 0;
-  for (std::size_t i = 0; i < inputs_; ++i) {
-    const PlanInput& input = end.inputs[i];
-    const bool is_captured = input.source == PlanInput::Source::captured;
-    const bool is_wanted = is_captured ? guard.captured[captured] != 0 : guard.leaves[as_index(input.index)] != 0;
-    captured += is_captured;
-    leaves.emplace_back(input_on_tape(input, frame.places().values[i], args, is_wanted));
-  }
-  leaves.resize(inputs_ + gradient.saved().size());
-  node_ = PendingNode::make(leaves);
+  leaves.reserve(inputs.size() + gradient.saved().size());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    leaves.emplace_back(input_on_tape(inputs[i], values[i], args, gradient.is_wanted(i)));
+  return leaves;
+}
+
+SINTER_DECL TapedCall::TapedCall(const CallGradient& gradient, SharedAttrs attrs, std::vector<Leaf> inputs,
+                                 Location where)
+    : gradient_(gradient), inputs_(inputs.size()) {
+  inputs.resize(inputs_ + gradient.saved().size());
+  node_ = PendingNode::make(inputs);
   node_->op = &op_info<ops::CompiledCall>;
   node_->attrs = std::move(attrs);
   node_->where = where;
   node_->results = static_cast<std::uint16_t>(gradient.results());
   for (std::size_t r = 0; r < gradient.results(); ++r) {
     made_.emplace_back();
-    if (gradient.is_on_tape(r)) made_.back() = TensorImpl::make(frame.outputs()[r].type);
+    if (gradient.is_on_tape(r)) made_.back() = TensorImpl::make(node_->attrs->types[r]);
   }
 }
 
@@ -71763,8 +74951,13 @@ SINTER_DECL void read_result(tree::View result, EagerResults& out, Location wher
     Read(EagerResults& place, Location at) : out(place), where(at) {}
     EagerResults& out;
     Location where;
-    void tensor(const Tensor& x) override { out.values.push_back(eager_result(x.impl(), where)); }
-    void scalar(const Scalar& x) override { out.values.push_back(eager_result(In(x).tensor(), where)); }
+    void tensor(const Tensor& x) override { add(x.impl()); }
+    void scalar(const Scalar& x) override { add(In(x).tensor()); }
+    void add(const Ref<TensorImpl>& value) {
+      const TapeState tape = value->tape.load(std::memory_order_relaxed);
+      out.is_on_tape |= tape == TapeState::node || tape == TapeState::leaf;
+      out.values.push_back(eager_result(value, where));
+    }
     void variable(const Variable&) override {}
     void fixed(std::int64_t value) override { out.fixed.push_back(value); }
   } read(out, where);
@@ -71849,6 +75042,14 @@ struct TracedGraph {
 
 /// The graph of a trace that read no value.
 TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where);
+/// Does a gradient flow through a traced value?
+bool is_value_on_tape(const TensorImpl& value);
+/// Is a result computed from what is on the tape?
+bool is_on_tape(const TracedResult& result);
+/// Of the values of a trace, which are `values` in its graph: those computed from what would be on the tape while that
+/// was off (NoGradGuard).
+std::vector<Value> stopped_values(std::span<TensorImpl* const> walked, std::span<const Value> values,
+                                  FunctionTrace& trace);
 /// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before
 /// donated arguments and what an earlier segment made (1). Notes which inputs are the assigned Variables.
 std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const LeafSpec> leaves);
@@ -71896,6 +75097,8 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
+struct PathTape;  // path_gradient.hpp
+
 /// How many calls went a certain way.
 class CallCount {
  public:
@@ -71904,6 +75107,8 @@ class CallCount {
       own->calls.store(own->calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     else others_.fetch_add(1, std::memory_order_relaxed);
   }
+  /// So that this thread's next add() allocates nothing.
+  void prepare() const { own_.get(); }
   std::int64_t total() const {
     std::int64_t total = others_.load(std::memory_order_relaxed);
     own_.for_each([&](const Own& own) { total += own.calls.load(std::memory_order_relaxed); });
@@ -71922,6 +75127,7 @@ class CallCount {
 struct VariableUse {
   std::shared_ptr<VariableSlot> slot;
   Type type;
+  bool is_on_tape = false;  // a gradient of it was wanted
 };
 
 /// What lies between two reads of a path, as it was traced. Ids are those of the path's graph; equal for all paths that
@@ -71937,6 +75143,7 @@ struct TracedSegment {
   Location where;
   DType dtype = DType::f32;                     // of the value read
   std::shared_ptr<const EagerCall> eager_call;  // called at its end
+  bool gives_tape = false;                      // what that gave was on the tape
   std::vector<EagerVariable> eager_variables;   // used before that
   std::shared_ptr<const EagerArrival> arrival;  // of the eager function called before it
   CallCount lazy_calls;                         // that went on lazily behind it
@@ -71947,6 +75154,7 @@ struct TracedLeaf {
   std::size_t results = 0;
   std::vector<Assignment> assignments;  // outputs behind the results
   std::shared_ptr<const void> result_shape;
+  std::shared_ptr<const PathTape> tape;                      // null: no result is on the tape
   mutable std::atomic<std::int64_t> runs{0}, next_check{1};  // the purity check, as in EntryThread
   CallCount calls;
 };
@@ -71962,7 +75170,7 @@ struct TracedPath {
   std::vector<std::shared_ptr<const TracedSegment>> segments;
   std::vector<std::uint64_t> outcomes;                             // of the reads
   std::vector<std::shared_ptr<const EagerResults>> eager_results;  // by cut, in this call; null: a read
-  std::shared_ptr<const TracedLeaf> leaf;
+  std::shared_ptr<TracedLeaf> leaf;
   std::vector<TensorImpl*> walked;  // values of the trace and what they are in the graph; valid while the trace is
   std::vector<Value> walked_values;
 };
@@ -72176,12 +75384,12 @@ inline bool drop_unread(TracedGraph& traced, std::vector<Ref<TensorImpl>>& known
   return true;
 }
 
-inline bool is_value_on_tape(const TensorImpl& value) {
+SINTER_DECL bool is_value_on_tape(const TensorImpl& value) {
   const TapeState state = value.tape.load(std::memory_order_relaxed);
   return is_floating(value.type.dtype) && (state == TapeState::node || state == TapeState::leaf);
 }
-/// Values computed from what would be on the tape while that was off (NoGradGuard).
-inline std::vector<Value> stopped_values(const Capture& captured, FunctionTrace& trace) {
+SINTER_DECL std::vector<Value> stopped_values(std::span<TensorImpl* const> walked, std::span<const Value> values,
+                                              FunctionTrace& trace) {
   std::vector<Value> stops;
   const auto is_wanted = [&](const TensorImpl& operand) {
     return is_value_on_tape(operand) ||
@@ -72189,41 +75397,17 @@ inline std::vector<Value> stopped_values(const Capture& captured, FunctionTrace&
              return read.placeholder.get() == &operand && read.slot->gradient() != nullptr;
            });
   };
-  for (std::size_t i = 0; i < captured.walked.size(); ++i) {
-    const TensorImpl& value = *captured.walked[i];
+  for (std::size_t i = 0; i < walked.size(); ++i) {
+    const TensorImpl& value = *walked[i];
     if (!is_floating(value.type.dtype) || value.tape.load(std::memory_order_relaxed) != TapeState::none) continue;
     for (const Leaf& leaf : value.pending_node->leaves())
       if (leaf.value && is_wanted(*leaf.value)) {
-        stops.push_back(captured.walked_values[i]);
+        stops.push_back(values[i]);
         break;
       }
   }
   return stops;
 }
-/// The graph with no gradient through these values.
-inline Graph with_stops(const Graph& graph, std::span<const Value> stops) {
-  GraphBuilder builder(graph);
-  std::vector<Values> moved(graph.nodes().size());  // by node, per result
-  const auto now = [&](Value v) { return moved[as_index(v.node)][as_index(v.result)]; };
-  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
-    const Node& node = graph.nodes()[id];
-    Values operands;
-    for (Value v : node.inputs) operands.push_back(now(v));
-    const Value made = builder.copy(node, operands);
-    for (std::size_t r = 0; r < node.types.size(); ++r) {
-      const Value old{static_cast<std::int32_t>(id), static_cast<std::int32_t>(r)};
-      Value result{made.node, old.result};
-      if (std::find(stops.begin(), stops.end(), old) != stops.end())
-        result =
-            builder.add_typed(op_info<ops::StopGradient>, {&result, 1}, {}, TypeList(1, node.types[r]), node.where);
-      moved[id].push_back(result);
-    }
-  }
-  std::vector<Value> outputs;
-  for (Value v : graph.outputs()) outputs.push_back(now(v));
-  return builder.finish(outputs);
-}
-
 /// The graph of a trace that read no value.
 SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where) {
   TracedGraph out;
@@ -72261,7 +75445,7 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
     captured = capture(outputs, known, options);
   }
   if (!out.captured.empty() && drop_unread(out, known, captured)) captured = capture(outputs, known, options);
-  const std::vector<Value> stops = stopped_values(captured, trace);
+  const std::vector<Value> stops = stopped_values(captured.walked, captured.walked_values, trace);
   for (SymbolId id = 0; id < trace.guards().symbols.size(); ++id) {
     SymbolInfo info;
     info.hint = trace.hints()[id];
@@ -72277,7 +75461,7 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
     captured.builder.symbols().push_back(info);
   }
   const Graph graph = captured.finish();
-  out.graph = share_symbols(stops.empty() ? graph : with_stops(graph, stops));
+  out.graph = share_symbols(with_stops(graph, stops));
   out.guards = std::move(trace.guards());
   return out;
 }
@@ -72363,15 +75547,16 @@ inline void check_options(const Options& options, Location where) {
 }
 }  // namespace jit_detail
 
-SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves serves)
-    : options_(std::move(options)), where_(where), serves_(serves) {
+SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves serves, Compilers compilers)
+    : options_(std::move(options)), where_(where), serves_(serves), compilers_(std::move(compilers)) {
   check_backend(options_.backend, where);
   jit_detail::check_options(options_, where);
+  if (const BackendFunction* registered = jit_detail::registered_backend(options_.backend))
+    compilers_ = {*registered, *registered};
   if (options_.recompile_limit < 0)
     throw UserError("compile", "recompile_limit is " + std::to_string(options_.recompile_limit), where,
                     "0 allows the first compilation only");
   is_noop_ = options_.backend == "noop";
-  is_unusual_ = is_noop_;
   auto& functions = jit_detail::Functions::instance();
   std::scoped_lock lock(functions.mutex);
   functions.list.push_back(this);
@@ -72389,11 +75574,12 @@ SINTER_DECL std::int64_t Entry::runs() const {
 }
 
 namespace jit_detail {
-/// Is a result computed from what is on the tape?
-inline bool reaches_tape(FunctionTrace& trace, const TracedResult& result, const ArgList& args) {
-  if (std::none_of(result.values.begin(), result.values.end(),
-                   [](const auto& value) { return is_value_on_tape(*value); }))
-    return false;
+SINTER_DECL bool is_on_tape(const TracedResult& result) {
+  return std::any_of(result.values.begin(), result.values.end(),
+                     [](const auto& value) { return is_value_on_tape(*value); });
+}
+/// Is an argument, or a Variable that the trace read, on the tape?
+inline bool wants_gradient(FunctionTrace& trace, const ArgList& args) {
   std::vector<std::shared_ptr<VariableSlot>> captured;
   for (const auto& read : trace.variables())
     if (read.leaf < 0) captured.push_back(read.slot);
@@ -72410,12 +75596,11 @@ SINTER_DECL void FunctionState::leave_plain(Entry& entry, const ArgList& args, F
   entry.tape = jit_detail::tape_guard_of(args.leaves(), entry.held.captured);
   entry.guards = std::move(recorder.guards());
   entry.guards.dims.clear();
-  entry.runs_plain = true;
+  entry.is_plain = true;
   if (is_logged("recompiles"))
-    sinter::note("recompiles",
-                 where_.text() + ": a gradient is wanted, and the function " +
-                     (recorder.reads().empty() ? "is compiled by a registered back end" : "reads values") +
-                     ": it runs uncompiled");
+    sinter::note("recompiles", where_.text() +
+                                   ": a gradient is wanted, and flows through a disabled function: the function runs "
+                                   "uncompiled");
 }
 
 SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, const TraceFunction& trace,
@@ -72433,18 +75618,21 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   FunctionTrace recorder("compile", args.leaves(), std::move(specs), std::move(policy));
   TracedResult result = trace(recorder);
   entry->trace_ms = watch.lap_ms();
-  const bool is_whole = recorder.reads().empty() && jit_detail::registered_backend(options_.backend) == nullptr;
-  if (!is_whole && jit_detail::reaches_tape(recorder, result, args)) {
+  const bool is_plain = recorder.calls_on_tape() && jit_detail::is_on_tape(result);
+  if (is_plain && jit_detail::wants_gradient(recorder, args)) {
     leave_plain(*entry, args, recorder);
     return entry;
   }
+  entry->is_plain = is_plain;  // what reaches the tape there is not seen here: where that is off, the tree serves
   if (recorder.reads().empty()) {
     trace_plain(*entry, args, recorder, std::move(result));
   } else {
-    if (jit_detail::registered_backend(options_.backend) != nullptr)
+    if (compilers_.forward)
       throw TraceError(
           recorder.reads()[0].op,
-          "a value is read, which would cut the graph, and back end '" + options_.backend + "' takes whole graphs",
+          "a value is read, which would cut the graph, and " +
+              (options_.backend.empty() ? std::string("AotOptions::forward") : "back end '" + options_.backend + "'") +
+              " takes whole graphs",
           recorder.reads()[0].where,
           "choose with where(condition, a, b), use jit::cond or jit::while_loop, or return the value and read it "
           "outside");
@@ -72471,6 +75659,15 @@ SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, F
   entry.codegen_ms = watch.lap_ms() - entry.passes_ms;
 }
 
+SINTER_DECL jit_detail::PlanChoices FunctionState::gradient_choices(const Entry& entry) const {
+  return {.backend = options_.backend,
+          .fuse = options_.fuse,
+          .as_one = options_.mode == Mode::reduce_overhead,
+          .allow_fallback = options_.allow_fallback,
+          .precision = entry.precision,
+          .compile = compilers_.backward};
+}
+
 SINTER_DECL Graph FunctionState::with_gradient(Entry& entry, const ArgList& args, Graph program,
                                                std::vector<std::uint8_t> on_tape) const {
   std::vector<std::uint8_t> wanted, is_number;
@@ -72483,13 +75680,9 @@ SINTER_DECL Graph FunctionState::with_gradient(Entry& entry, const ArgList& args
     wanted.push_back(is_on_tape != 0 && is_floating(program.type(program.inputs()[i]).dtype));
     is_number.push_back(is_leaf && args.leaves()[as_index(input.index)].kind == LeafKind::scalar);
   }
-  entry.gradient = jit_detail::make_gradient(program, wanted, std::move(on_tape),
-                                             {.backend = options_.backend,
-                                              .fuse = options_.fuse,
-                                              .as_one = options_.mode == Mode::reduce_overhead,
-                                              .allow_fallback = options_.allow_fallback,
-                                              .precision = entry.precision,
-                                              .is_number = std::move(is_number)});
+  jit_detail::PlanChoices choices = gradient_choices(entry);
+  choices.is_number = std::move(is_number);
+  entry.gradient = jit_detail::make_gradient(program, wanted, std::move(on_tape), std::move(choices));
   if (entry.gradient == nullptr) return program;
   entry.end.saved = entry.gradient->saved_count();
   entry.end.results += entry.end.saved;
@@ -72499,16 +75692,16 @@ SINTER_DECL Graph FunctionState::with_gradient(Entry& entry, const ArgList& args
 SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Graph traced,
                                          std::vector<std::uint8_t> on_tape) {
   jit_detail::Stopwatch watch;
-  const BackendFunction* custom = jit_detail::registered_backend(options_.backend);
-  const std::vector<Dim> solution =
-      solve_symbols(entry.guards, args.leaves(), custom != nullptr ? Divide::no : Divide::yes);
+  const bool is_custom = compilers_.forward || compilers_.backward;  // they are shown the sizes as they are
+  const std::vector<Dim> solution = solve_symbols(entry.guards, args.leaves(), is_custom ? Divide::no : Divide::yes);
   check_marks(entry.guards, args.leaves(), solution);
   Graph specialised = substitute_symbols(traced, solution, entry.guards.symbols);
   entry.traced = std::move(traced);
-  if (custom != nullptr)
-    return jit_detail::compile_custom(entry, *custom, options_.backend, std::move(specialised), args.leaves(), where_);
   if (std::find(on_tape.begin(), on_tape.end(), 1) != on_tape.end() && entry.tape.is_needed)
     specialised = with_gradient(entry, args, std::move(specialised), std::move(on_tape));
+  if (compilers_.forward)
+    return jit_detail::compile_custom(entry, compilers_.forward, options_.backend, std::move(specialised),
+                                      args.leaves(), where_);
   entry.optimised = jit_detail::run_passes_for(options_.backend, specialised);
   if (options_.backend != "eager") {
     std::vector<std::uint8_t> is_number, is_narrowed;
@@ -72577,12 +75770,35 @@ SINTER_DECL Stats FunctionState::stats() const {
     stats.kernels = static_cast<std::int64_t>(newest->end.plan->kernel_count());
     stats.peak_bytes = newest->end.plan->held_bytes();
   }
+  if (newest != nullptr && newest->gradient != nullptr) {
+    stats.saved_bytes = newest->gradient->saved_bytes();
+    stats.backward_bytes = newest->gradient->backward_bytes();
+  }
   if (newest != nullptr) {
     std::vector<const Graph*> bodies;
     jit_detail::count_regions(newest->optimised, bodies, stats.region_calls);
     stats.regions = static_cast<std::int64_t>(bodies.size());
   }
   return stats;
+}
+
+SINTER_DECL std::shared_ptr<const void> FunctionState::derived(
+    const void* key, const std::vector<std::int64_t>& numbers,
+    const std::function<std::shared_ptr<const void>()>& make) {
+  const auto find_derived = [&]() -> std::shared_ptr<const void> {
+    for (const Derived& known : derived_)
+      if (known.key == key && known.numbers == numbers) return known.object;
+    return nullptr;
+  };
+  {
+    std::scoped_lock lock(mutex_);
+    if (auto known = find_derived()) return known;
+  }
+  std::shared_ptr<const void> made = make();
+  std::scoped_lock lock(mutex_);
+  if (auto known = find_derived()) return known;
+  derived_.push_back({key, numbers, made});
+  return made;
 }
 
 SINTER_DECL void FunctionState::freeze(OnMiss miss) {
@@ -72594,16 +75810,13 @@ SINTER_DECL void FunctionState::freeze(OnMiss miss) {
                     "call warm_up(args...) for each kind of arguments first");
   on_miss_ = miss;
   is_frozen_ = true;
-  is_unusual_ = true;
 }
-SINTER_DECL void FunctionState::unfreeze() {
-  is_frozen_ = false;
-  is_unusual_ = is_noop_;
-}
+SINTER_DECL void FunctionState::unfreeze() { is_frozen_ = false; }
 
 SINTER_DECL void FunctionState::reset() {
   unfreeze();  // no version is left that a call could use
   auto retired = std::make_shared<std::vector<std::unique_ptr<Entry>>>();
+  std::vector<Derived> derived;
   {
     std::scoped_lock lock(mutex_);
     newest_.store(nullptr, std::memory_order_release);
@@ -72612,6 +75825,7 @@ SINTER_DECL void FunctionState::reset() {
     compiles_ = recompiles_ = 0;
     compile_ms_ = 0;
     misses_ = {};
+    derived.swap(derived_);
     plain_calls_.store(0, std::memory_order_relaxed);
     frozen_misses_.store(0, std::memory_order_relaxed);
   }
@@ -72648,7 +75862,7 @@ SINTER_DECL Explanation explanation_of(const Entry* used, std::span<const std::i
   if (used == nullptr)
     return Explanation(
         "this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, past its "
-        "recompile limit, or because a gradient is wanted of a function that reads values\n");
+        "recompile limit, or because a gradient is wanted and flows through a disabled function\n");
   const Entry& entry = *used;
   std::string text = "guards:\n" + entry.guards.text();
   if (entry.precision != MatmulPrecision::f32 && (entry.end.plan == nullptr || entry.end.plan->depends_on_precision()))
@@ -73405,8 +76619,8 @@ SINTER_DECL const Entry* FunctionState::entry_for(const ArgList& args, const Tra
 SINTER_DECL void FunctionState::check_uncompiled() const {
   if (is_frozen() && on_miss_.load(std::memory_order_relaxed) == OnMiss::throws)
     throw RecompileError("compile", "this call would run uncompiled, and the function is frozen", where_,
-                         "freeze(jit::OnMiss::runs_uncompiled) allows it; a function that reads values is compiled "
-                         "where no gradient is wanted (jit::NoGradGuard)");
+                         "freeze(jit::OnMiss::runs_uncompiled) allows it; a function that calls a disabled one is "
+                         "compiled where no gradient is wanted (jit::NoGradGuard)");
 }
 SINTER_DECL void FunctionState::count_miss(const ArgList& args) {
   frozen_misses_.fetch_add(1, std::memory_order_relaxed);
@@ -73448,7 +76662,7 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
   }
   made->guards.prepare();
   made->results = made->end.results - made->end.saved;
-  made->is_tree = made->tree != nullptr || made->runs_plain;
+  made->is_tree = made->tree != nullptr || made->runs_plain();
   const Entry* entry = made.get();
   {
     std::scoped_lock lock(mutex_);
@@ -74665,7 +77879,7 @@ class FunctionByExample final : public HostFunction {
   }
   void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const override {
     const std::int64_t size = call.value_of(call.attrs[ops::HostFunctionAttributes::examples]);
-    std::vector<HostView> one_in(in.begin(), in.end()), one_out(out.begin(), out.end());
+    SmallVector<HostView, 4> one_in(in), one_out(out);
     const auto first = [size](HostView& view) {
       view.shape.erase(0);
       view.numel /= std::max<std::int64_t>(size, 1);
@@ -74985,26 +78199,46 @@ SINTER_DECL void compile_custom(Entry& entry, const BackendFunction& backend, st
   entry.optimised = std::move(graph);
 }
 
+SINTER_DECL void check_custom_outputs(std::span<const Tensor> outputs, std::span<const Type> wanted,
+                                      std::span<const std::int64_t> symbols, std::string_view op, Location where) {
+  if (outputs.size() != wanted.size())
+    throw UserError(op,
+                    "the back end gave " + std::to_string(outputs.size()) + " values for the " +
+                        std::to_string(wanted.size()) + " outputs of the graph",
+                    where);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    Type type = wanted[i];
+    for (int axis = 0; axis < type.shape.rank(); ++axis) type.shape.set(axis, Dim(type.shape[axis].evaluate(symbols)));
+    eval(In(outputs[i], where));
+    if (!identical(outputs[i].impl()->type, type))
+      throw UserError(op,
+                      "the back end gave " + outputs[i].impl()->type.text() + " for output " + std::to_string(i) +
+                          " of the graph, which is " + type.text(),
+                      where);
+  }
+}
+
+/// The results as they stand on the tape; what is saved goes there.
+inline void put_results_on_tape(const Entry& entry, std::span<const Tensor> inputs, const ArgList& args,
+                                std::span<const std::int64_t> symbols, std::vector<Ref<TensorImpl>>& results,
+                                Location where) {
+  std::vector<TensorImpl*> values;
+  for (const Tensor& input : inputs) values.push_back(input.impl().get());
+  TapedCall taped(*entry.gradient, entry.tape_attrs.of(entry.gradient, symbols),
+                  inputs_on_tape(*entry.gradient, entry.end.inputs, values, args), where);
+  std::vector<Ref<TensorImpl>> made = std::move(results);
+  results = std::vector<Ref<TensorImpl>>(entry.gradient->results());
+  taped.deliver(made, results.data());
+}
+
 SINTER_DECL void run_custom(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
                             Ref<TensorImpl>* results, Targets targets, Location where) {
   const std::vector<Tensor> inputs = input_values(entry, args.leaves());
-  std::vector<Tensor> outputs = entry.custom(inputs);
-  if (outputs.size() != entry.custom_outputs.size())
-    throw UserError("compile",
-                    "the back end gave " + std::to_string(outputs.size()) + " values for the " +
-                        std::to_string(entry.custom_outputs.size()) + " outputs of the graph",
-                    where);
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    Type wanted = entry.custom_outputs[i];
-    for (int axis = 0; axis < wanted.shape.rank(); ++axis)
-      wanted.shape.set(axis, Dim(wanted.shape[axis].evaluate(symbols)));
-    eval(In(outputs[i], where));
-    if (!identical(outputs[i].impl()->type, wanted))
-      throw UserError("compile",
-                      "the back end gave " + outputs[i].impl()->type.text() + " for output " + std::to_string(i) +
-                          " of the graph, which is " + wanted.text(),
-                      where);
-  }
+  std::vector<Tensor> outputs = [&] {
+    NoGradGuard no_grad;  // the tape gets the call as a whole
+    return entry.custom(inputs);
+  }();
+  check_custom_outputs(outputs, entry.custom_outputs, symbols, "compile", where);
   FinishedCall call;
   for (std::size_t i = 0; i < entry.end.results; ++i) call.results.push_back(std::move(outputs[i]).take());
   for (std::size_t i = 0; i < entry.end.assignments.size(); ++i) {
@@ -75012,6 +78246,9 @@ SINTER_DECL void run_custom(const Entry& entry, const ArgList& args, std::span<c
     VariableSlot* slot = assignment.leaf >= 0 ? args.leaves()[as_index(assignment.leaf)].slot : assignment.slot->here();
     call.assigned.emplace_back(slot->shared_from_this(), std::move(outputs[entry.end.results + i]).take());
   }
+  if (entry.gradient != nullptr && targets.empty())
+    put_results_on_tape(entry, inputs, args, symbols, call.results, where);
+  call.results.resize(entry.end.results - entry.end.saved);
   deliver(call, {results, nullptr}, targets, args, entry.held, where);
 }
 
@@ -75635,7 +78872,7 @@ class LazyLookup {
   }
 
   void compile(LazyPlan& made, bool fuses) const {
-    const Graph optimised = run_pipeline(made.key.graph);
+    const Graph optimised = run_passes_for("", made.key.graph);
     PlanOptions how = plan_options(optimised, {}, made.key.layouts, fuses, made.key.graph, precision_);
     how.allow_fallback |= fallback_ == Fallback::allowed;
     made.plan = build_plan(optimised, how);
@@ -75702,7 +78939,7 @@ SINTER_NOINLINE inline void run_with_own_lines(std::span<const Ref<TensorImpl>> 
   const std::vector<Ref<TensorImpl>> inputs = std::move(captured.inputs);
   const LazyGraph own = lazy_graph(captured.finish(), inputs);
   lock.unlock();
-  const Graph optimised = run_pipeline(own.graph);
+  const Graph optimised = run_passes_for("", own.graph);
   execute(*build_plan(optimised, plan_options(optimised, {}, own.layouts, false, own.graph, matmul_precision())),
           inputs);
 }
@@ -76089,6 +79326,8 @@ class LiveValues {
  public:
   LiveValues(std::uint64_t trace, MatmulPrecision precision, Fallback fallback)
       : trace_(trace), precision_(precision), fallback_(fallback) {}
+  /// What effects gave stays to the end: a derivative may need it, and nothing gives it a second time.
+  void keep_effects() { keeps_effects_ = true; }
 
   /// In this call the traced `value` is `concrete`, which may be pending outside any trace.
   void set(const Ref<TensorImpl>& value, Ref<TensorImpl> concrete);
@@ -76127,6 +79366,7 @@ class LiveValues {
   std::uint64_t trace_;
   MatmulPrecision precision_;
   Fallback fallback_;
+  bool keeps_effects_ = false;
   std::unordered_map<const TensorImpl*, Known> known_;
   std::unordered_map<const TensorImpl*, Used> used_;           // by statements that have run, as operands and results
   std::unordered_map<const PendingNode*, std::uint32_t> ran_;  // and how many of its results are in `used_`
@@ -76224,6 +79464,13 @@ SINTER_DECL std::vector<LiveValues::PendingResult> LiveValues::note_run(const Ca
   return others;
 }
 
+namespace live_values {
+/// A statement without an operation is a block of elementwise ones.
+inline bool is_effect(const PendingNode* node) {
+  return node != nullptr && node->op != nullptr && node->op->kind == OpKind::effect;
+}
+}  // namespace live_values
+
 SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, const Ref<TensorImpl>& last_effect,
                                      std::span<const std::int64_t> symbols) {
   std::vector<Ref<TensorImpl>> missing;
@@ -76243,6 +79490,15 @@ SINTER_DECL void LiveValues::compute(std::span<const Ref<TensorImpl>> wanted, co
   for (std::size_t i = 0; i < captured.kept.size(); ++i) {
     missing.push_back(captured.kept[i]);
     captured.outputs.push_back(captured.kept_values[i]);
+  }
+  for (std::size_t i = 0; keeps_effects_ && i < captured.walked.size(); ++i) {
+    TensorImpl& value = *captured.walked[i];
+    const bool is_token = value.pending_node != nullptr && value.result + 1 == value.pending_node->results;
+    if (!live_values::is_effect(value.pending_node) || is_token) continue;
+    auto gives = Ref<TensorImpl>::share(&value);
+    if (std::find(missing.begin(), missing.end(), gives) != missing.end()) continue;
+    missing.push_back(std::move(gives));
+    captured.outputs.push_back(captured.walked_values[i]);
   }
   const std::vector<PendingResult> others = note_run(captured);
   for (const PendingResult& other : others) captured.outputs.push_back(other.value);
@@ -76265,11 +79521,15 @@ SINTER_DECL void LiveValues::forget_unused() {
   std::erase_if(known_, [this](const auto& item) {
     const Known& known = item.second;
     if (known.traced->state.load(std::memory_order_relaxed) == TensorState::placeholder) return false;
+    if (keeps_effects_ && live_values::is_effect(known.traced->pending_node)) return false;
     auto used = used_.find(item.first);
     const std::uint32_t ours = used != used_.end() ? used->second.references + 2 : 1;
     return known.traced->use_count() <= ours;
   });
-  std::erase_if(others_, [this](const auto& item) { return item.first->use_count() <= ran_[item.first]; });
+  std::erase_if(others_, [this](const auto& item) {
+    if (keeps_effects_ && live_values::is_effect(item.first)) return false;
+    return item.first->use_count() <= ran_[item.first];
+  });
 }
 
 }  // namespace jit
@@ -76368,6 +79628,178 @@ SINTER_DECL Graph fit_memory(const Graph& graph, std::int64_t budget, const Plan
                   where,
                   "give at least " + std::to_string(lowest) +
                       ", or make the batch smaller; arguments, results and Variables are not counted");
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/trace/path_gradient.hpp
+// PathTape: what a path of a trace tree needs so that its results are on the tape: its derivative, where the path's
+// inputs come from, and which of its values are kept for backward(). Made once for each path, of the path's graph alone.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+struct PathTape {
+  std::shared_ptr<const jit_detail::CallGradient> gradient;
+  mutable jit_detail::TapeAttrs attrs;
+  std::vector<PlanInput> inputs;  // of the path
+  std::vector<Value> saved;       // in the path's graph: what the last segment gives after the results
+};
+
+namespace jit_detail {
+
+/// Gives the end of the path a tape where a result of it is on one; then the path's graph has more nodes at its end,
+/// which compute what is saved.
+void add_tape(TracedPath& path, FunctionTrace& trace, const TracedResult& result, std::span<const ArgLeaf> args,
+              PlanChoices choices);
+
+}  // namespace jit_detail
+}  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/trace/path_gradient.ipp
+// The derivative of a path, and the values that its first call keeps for it.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace jit_detail {
+
+/// Where the inputs of a path come from, as inputs of a plan.
+inline std::vector<PlanInput> plan_inputs(const TracedPath& path) {
+  std::vector<PlanInput> inputs;
+  for (const TracedPath::Input& input : path.inputs) {
+    if (input.leaf >= 0) inputs.push_back({.source = PlanInput::Source::leaf, .index = input.leaf});
+    else if (input.slot) inputs.push_back({.source = PlanInput::Source::captured, .slot = input.slot});
+    else inputs.push_back({.source = PlanInput::Source::eager, .index = input.cut, .result = input.result});
+  }
+  return inputs;
+}
+/// Which of them a gradient is wanted of.
+inline std::vector<std::uint8_t> wanted_inputs(const TracedPath& path, std::span<const ArgLeaf> args) {
+  std::vector<std::uint8_t> wanted;
+  for (std::size_t i = 0; i < path.inputs.size(); ++i) {
+    const TracedPath::Input& input = path.inputs[i];
+    const bool is_on = input.leaf >= 0 ? is_on_tape(args[as_index(input.leaf)])
+                                       : input.slot && input.slot->here()->gradient() != nullptr;
+    wanted.push_back(is_tape_on() && is_on && is_floating(path.graph.type(path.graph.inputs()[i]).dtype));
+  }
+  return wanted;
+}
+
+/// The path as a program that gives the results, its symbols solved; ids stay.
+inline Graph program_of(const TracedPath& path, FunctionTrace& trace) {
+  GuardSet guards;
+  guards.symbols = trace.guards().symbols;
+  for (const auto& segment : path.segments)
+    guards.dims.insert(guards.dims.end(), segment->dims.begin(), segment->dims.end());
+  GraphBuilder builder(path.graph);
+  for (const Node& node : path.graph.nodes()) builder.copy(node, node.inputs);
+  builder.symbols().clear();
+  for (SymbolId id = 0; id < guards.symbols.size(); ++id) {
+    const SymbolSource& source = guards.symbols[id];
+    SymbolInfo info;
+    info.hint = trace.hints()[id];
+    info.min = source.min;
+    info.max = source.max;
+    info.axis = source.is_stride ? -1 : source.axis;
+    for (std::size_t i = 0; i < path.inputs.size(); ++i)
+      if (!source.is_stride && path.inputs[i].leaf == source.leaf) info.input = static_cast<std::int32_t>(i);
+    builder.symbols().push_back(info);
+  }
+  const std::span<const Value> results(path.segments.back()->outputs.data(), path.leaf->results);
+  const std::vector<Dim> solution = solve_symbols(guards, {}, Divide::no);
+  return substitute_symbols(share_symbols(builder.finish(results)), solution, guards.symbols);
+}
+
+SINTER_DECL void add_tape(TracedPath& path, FunctionTrace& trace, const TracedResult& result,
+                          std::span<const ArgLeaf> args, PlanChoices choices) {
+  std::vector<std::uint8_t> on_tape;
+  for (const auto& value : result.values) on_tape.push_back(is_value_on_tape(*value));
+  const std::vector<std::uint8_t> wanted = wanted_inputs(path, args);
+  const auto is_set = [](std::uint8_t flag) { return flag != 0; };
+  if (std::none_of(on_tape.begin(), on_tape.end(), is_set) || std::none_of(wanted.begin(), wanted.end(), is_set))
+    return;
+  for (const TracedPath::Input& input : path.inputs)
+    choices.is_number.push_back(input.leaf >= 0 && args[as_index(input.leaf)].kind == LeafKind::scalar);
+  const std::vector<Value> stops = stopped_values(path.walked, path.walked_values, trace);
+  auto tape = std::make_shared<PathTape>();
+  auto gradient = std::make_shared<const CallGradient>(program_of(path, trace), wanted, std::move(on_tape),
+                                                       std::move(choices), stops);
+  if (gradient->is_empty()) return;
+  const Graph& forward = gradient->forward();
+  const std::span<const Value> outputs = forward.outputs();
+  tape->saved.assign(outputs.begin() + static_cast<std::ptrdiff_t>(gradient->results()), outputs.end());
+  GraphBuilder builder(path.graph);
+  for (const Node& node : path.graph.nodes()) builder.copy(node, node.inputs);
+  for (std::size_t id = path.graph.nodes().size(); id < forward.nodes().size(); ++id)
+    builder.copy(forward.nodes()[id], forward.nodes()[id].inputs);
+  path.graph = builder.finish(path.graph.outputs());
+  tape->inputs = plan_inputs(path);
+  tape->gradient = std::move(gradient);
+  path.leaf->tape = std::move(tape);
+}
+
+}  // namespace jit_detail
+
+SINTER_DECL void FunctionTrace::finish_tape(const TracedPath& path, FinishedCall& call) {
+  const PathTape& tape = *path.leaf->tape;
+  call.tape = path.leaf->tape;
+  std::map<Value, Ref<TensorImpl>> traced;
+  for (std::size_t i = 0; i < path.inputs.size(); ++i) {
+    const TracedPath::Input& input = path.inputs[i];
+    Ref<TensorImpl> placeholder;
+    if (input.leaf >= 0) placeholder = placeholders_[as_index(input.leaf)];
+    else if (input.cut >= 0) placeholder = reads_[as_index(input.cut)].placeholders[as_index(input.result)];
+    for (const VariableRead& read : variables_)
+      if (input.slot && read.slot == input.slot) placeholder = read.placeholder;
+    call.tape_inputs.push_back(own_value(placeholder));
+    traced.emplace(path.graph.inputs()[i], std::move(placeholder));
+  }
+  std::map<std::int32_t, PendingNode*> nodes;
+  for (std::size_t i = 0; i < path.walked.size(); ++i) {
+    traced.emplace(path.walked_values[i], Ref<TensorImpl>::share(path.walked[i]));
+    nodes.emplace(path.walked_values[i].node, path.walked[i]->pending_node);
+  }
+  for (const Value v : tape.saved)  // results that no statement used have no object yet
+    if (const auto node = nodes.find(v.node); node != nodes.end() && !traced.contains(v))
+      traced.emplace(v, other_result(*node->second, v, path.graph.type(v)));
+  std::vector<Ref<TensorImpl>> known;
+  std::vector<Value> others;  // in the graph alone
+  for (const Value v : tape.saved) {
+    if (const auto value = traced.find(v); value != traced.end()) known.push_back(value->second);
+    else others.push_back(v);
+  }
+  live_->compute(known, last_effect(), hints_);
+  std::vector<Ref<TensorImpl>> computed;
+  if (!others.empty()) computed = values_from(path.graph, others, traced);
+  std::size_t next = 0;
+  for (const Value v : tape.saved) {
+    const auto value = traced.find(v);
+    call.saved.push_back(value != traced.end() ? own_value(value->second) : computed[next++]);
+  }
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> FunctionTrace::values_from(const Graph& graph, std::span<const Value> wanted,
+                                                                    const std::map<Value, Ref<TensorImpl>>& traced) {
+  const CutGraph rest = cut_graph(graph, wanted, {}, [&](Value v) { return traced.contains(v); });
+  std::vector<Ref<TensorImpl>> given;
+  for (Value v : rest.inputs) given.push_back(traced.at(v));
+  live_->compute(given, last_effect(), hints_);
+  for (Ref<TensorImpl>& value : given) value = own_value(value);
+  std::vector<Dim> numbers;
+  for (std::int64_t symbol : hints_) numbers.emplace_back(symbol);
+  TracePause pause;
+  return run_lazily(substitute_symbols(share_symbols(rest.graph), numbers, {}), given, policy_.precision,
+                    policy_.fallback);
+}
+
+SINTER_DECL Ref<TensorImpl> FunctionTrace::other_result(PendingNode& node, Value v, const Type& type) {
+  Ref<TensorImpl> made = TensorImpl::make(type);
+  made->trace = id();
+  made->result = static_cast<std::uint16_t>(v.result);
+  made->state.store(TensorState::pending, std::memory_order_relaxed);
+  made->pending_node = Ref<PendingNode>::share(&node).detach();
+  return made;
 }
 
 }  // namespace jit
@@ -76689,6 +80121,7 @@ SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const 
       guards_(std::move(specs)),
       outer_scope_(SymbolScope::current()) {
   SymbolScope::current() = this;
+  if (is_tape_on()) live_->keep_effects();
   for (const SymbolSource& source : guards_.symbols) hints_.push_back(jit::value_of(source, args));
   for (std::size_t i = 0; i < args.size(); ++i) {
     const LeafSpec& spec = guards_.leaves[i];
@@ -76823,11 +80256,13 @@ SINTER_DECL EagerResults FunctionTrace::call_eagerly(const std::shared_ptr<const
   const bool reaches_tape = is_tape_on() && std::any_of(operands.begin(), operands.end(), [](const auto& operand) {
                               return operand->tape.load(std::memory_order_relaxed) != TapeState::none;
                             });
+  const bool gives_tape = reaches_tape || (is_tape_on() && cut.given->is_on_tape);
+  calls_on_tape_ |= gives_tape;
   for (std::size_t i = 0; i < cut.given->values.size(); ++i) {
     Ref<TensorImpl> made = placeholder(cut.arrival->types[i]);
     made->is_weak = cut.arrival->is_weak[i] != 0;
     live_->set(made, cut.given->values[i]);
-    if (reaches_tape && is_floating(made->type.dtype)) put_on_tape(*made);
+    if (gives_tape && is_floating(made->type.dtype)) put_on_tape(*made);
     cut.placeholders.push_back(std::move(made));
   }
   for (const VariableRead& read : variables_)
@@ -76910,12 +80345,14 @@ inline bool find_eager_result(const std::vector<ReadPoint>& cuts, const Ref<Tens
     }
   return false;
 }
+inline bool is_wanted_now(const VariableSlot& slot) { return slot.gradient() != nullptr && is_tape_on(); }
 /// What ends a segment.
 inline void describe_cut(const ReadPoint& cut, TracedSegment& segment) {
   segment.op = cut.op;
   segment.where = cut.where;
   if (!cut.eager_call) segment.dtype = cut.value->type.dtype;
   segment.eager_call = cut.eager_call;
+  segment.gives_tape = cut.given != nullptr && cut.given->is_on_tape;
   segment.eager_variables = cut.variables;
 }
 }  // namespace jit_detail
@@ -77017,7 +80454,8 @@ SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
     for (const Node& node : segment->nodes) {
       if (node.op != &op_info<ops::Input>) continue;
       const TracedPath::Input& input = path.inputs[as_index(node.attrs[input_position])];
-      if (input.slot) segment->variables.push_back({input.slot, node.types[0]});
+      if (input.slot)
+        segment->variables.push_back({input.slot, node.types[0], jit_detail::is_wanted_now(*input.slot->here())});
     }
     const std::size_t last_dim = cut == nullptr ? guards_.dims.size() : cut->dims;
     segment->dims.assign(guards_.dims.begin() + static_cast<std::ptrdiff_t>(first_dim),
@@ -77120,7 +80558,7 @@ inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64
     // Captured Variables are no arguments, as in the trace: one place is not two.
     if (std::any_of(args.begin(), args.end(), [&](const ArgLeaf& leaf) { return leaf.slot == own; })) return false;
     ReadSection reading;
-    if (!identical(own->peek(reading)->type, use.type)) return false;
+    if (!identical(own->peek(reading)->type, use.type) || is_wanted_now(*own) != use.is_on_tape) return false;
   }
   return true;
 }
@@ -77194,6 +80632,10 @@ class PathCompiler {
       for (const Node& node : segment(j).nodes)
         for (Value v : node.inputs) for_carried(v, j, need);
       for (Value v : segment(j).outputs) for_carried(v, j, need);
+      if (j + 1 < path_.segments.size()) continue;
+      for (Value v : saved()) for_carried(v, j, need);
+      for (std::int32_t id : added_nodes())
+        for (Value v : path_.graph.node(id).inputs) for_carried(v, j, need);
     }
     // What effects gave cannot be made again when an unseen branch asks for it.
     for (std::size_t i = known_.size(); i < total_; ++i)
@@ -77203,6 +80645,19 @@ class PathCompiler {
           carry({segment(i).first + static_cast<std::int32_t>(n), static_cast<std::int32_t>(r)}, i, total_);
     for (const auto& live : live_)
       for (const TreeNode::Carried& carried : live) places = std::max(places, carried.place + 1);
+  }
+
+  /// What the last segment gives for backward(), and the nodes that only that needs.
+  std::span<const Value> saved() const {
+    return path_.leaf->tape != nullptr ? std::span<const Value>(path_.leaf->tape->saved) : std::span<const Value>();
+  }
+  std::vector<std::int32_t> added_nodes() const {
+    const TracedSegment& last = *path_.segments.back();
+    std::vector<std::int32_t> ids;
+    const auto count = static_cast<std::int32_t>(path_.graph.nodes().size());
+    for (std::int32_t id = last.first + static_cast<std::int32_t>(last.nodes.size()); id < count; ++id)
+      ids.push_back(id);
+    return ids;
   }
 
   /// Keeps `v`, of segment `from`, until segment `to` has it.
@@ -77294,6 +80749,14 @@ class PathCompiler {
     }
   };
 
+  /// After the results, before what Variables become.
+  void add_saved(Builder& segment_builder, std::vector<Value>& outputs) const {
+    for (std::int32_t id : added_nodes()) segment_builder.copy(id);
+    std::vector<Value> kept;
+    for (Value v : saved()) kept.push_back(segment_builder.resolve(v));
+    outputs.insert(outputs.begin() + static_cast<std::ptrdiff_t>(path_.leaf->results), kept.begin(), kept.end());
+  }
+
   void compile(TreeNode& node, std::size_t i) {
     if (node.traced == nullptr) node.traced = path_.segments[i];
     const bool is_leaf = i + 1 == path_.segments.size();
@@ -77305,6 +80768,7 @@ class PathCompiler {
       segment_builder.copy(segment(i).first + static_cast<std::int32_t>(n));
     std::vector<Value> outputs;
     for (Value v : segment(i).outputs) outputs.push_back(segment_builder.resolve(v));
+    if (is_leaf) add_saved(segment_builder, outputs);
     if (node.traced->eager_call && outputs.empty())  // a plan has an output
       outputs.push_back(segment_builder.builder.add(op_info<ops::Full>, {},
                                                     {.integer = 1, .dtype = DType::bool_, .has_dtype = true}));
@@ -77338,9 +80802,11 @@ class PathCompiler {
     wanted.is_number = std::move(segment_builder.is_number);
     wanted.is_leaf = is_leaf;
     if (is_leaf) {
-      node.end.results = node.leaf->results;
+      node.end.saved = saved().size();
+      node.end.results = node.leaf->results + node.end.saved;
       node.end.assignments = node.leaf->assignments;
       wanted.may_donate = jit_detail::find_donors(node.end, tree_.guards_.leaves);
+      if (node.leaf->tape != nullptr) wanted.may_donate.clear();  // the tape holds what the code reads
     }
     node.code = tree_.code_for(std::move(wanted));
     node.end.plan = node.code->plan;
@@ -77490,6 +80956,17 @@ SINTER_DECL void TraceTree::count_regions(Stats& stats) const {
   stats.regions += static_cast<std::int64_t>(bodies.size());
 }
 
+namespace jit_detail {
+/// The bytes of the path that keeps most for its gradient.
+inline void add_gradient_bytes(const TreeNode& node, Stats& stats) {
+  if (node.leaf && node.leaf->tape != nullptr) {
+    stats.saved_bytes = std::max(stats.saved_bytes, node.leaf->tape->gradient->saved_bytes());
+    stats.backward_bytes = std::max(stats.backward_bytes, node.leaf->tape->gradient->backward_bytes());
+  }
+  for (const TreeNode::Child& child : node.children) add_gradient_bytes(*child.node, stats);
+}
+}  // namespace jit_detail
+
 SINTER_DECL void jit_detail::add_figures(const TraceTree& tree, Stats& stats) {
   stats.graph_breaks += tree.breaks();
   stats.segments += tree.segments();
@@ -77498,29 +80975,20 @@ SINTER_DECL void jit_detail::add_figures(const TraceTree& tree, Stats& stats) {
   stats.kernels = tree.kernels();
   stats.peak_bytes = tree.peak_bytes();
   tree.count_regions(stats);
+  if (const TraceTree::Version* version = tree.current()) add_gradient_bytes(*version->root, stats);
 }
 }  // namespace jit
 SINTER_NAMESPACE_END
 // ---- sinter/jit/trace/tree_call.hpp
 // TreeCall: one call that follows a trace tree: runs a segment, reads its outcome, goes to the child, up to a leaf or
 // to an outcome that was not seen. Holds what is carried between segments. Allocates the carried values and nothing
-// else.
+// else, and those from the thread's caches.
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 namespace jit_detail {
-/// Some values; the first few in place.
-class ValueTable {
- public:
-  explicit ValueTable(std::size_t count) : many_(count > few_.size() ? count : 0) {}
-  Ref<TensorImpl>* data() { return many_.empty() ? few_.data() : many_.data(); }
-  Ref<TensorImpl>& operator[](std::size_t i) { return data()[i]; }
-
- private:
-  std::array<Ref<TensorImpl>, 16> few_;
-  std::vector<Ref<TensorImpl>> many_;
-};
+struct EndingCall;
 }  // namespace jit_detail
 
 class TreeCall {
@@ -77534,10 +81002,13 @@ class TreeCall {
 
   /// Runs the segments up to a leaf, which is not run yet (true), or to an outcome without a child (false).
   bool run();
+  /// What a disabled function gave is on the tape, and was not when the path was traced: the tree does not serve.
+  bool leaves_tree() const { return leaves_tree_; }
   /// Runs the leaf and delivers what it makes.
   void run_leaf(EntryThread* thread, Mode mode, Location where, Ref<TensorImpl>* results, Targets targets);
-  /// Runs the leaf for what it makes ready; delivers nothing.
-  void try_leaf();
+  /// After run(): makes what calls of this thread that come to this leaf need besides what run() made. The leaf itself
+  /// is not run.
+  void prepare(EntryThread* thread, Mode mode) const;
 
   const TreeNode& node() const { return *node_; }
   std::span<const TreeNode* const> nodes() const { return nodes_; }
@@ -77550,6 +81021,9 @@ class TreeCall {
 
  private:
   void place_inputs(CallPlaces& places);
+  /// The value of an input that is no argument.
+  TensorImpl* value_of(const PlanInput& input);
+  void run_leaf_on_tape(const jit_detail::EndingCall& call, Ref<TensorImpl>* results);
   std::uint64_t run_segment();
   /// Runs the function after the segment on its first outputs.
   void run_eager_call(std::span<const Ref<TensorImpl>> made);
@@ -77559,16 +81033,17 @@ class TreeCall {
   const TreeNode* node_;
   const ArgList& args_;
   std::span<const std::int64_t> symbols_;
-  jit_detail::ValueTable table_;
+  jit_detail::ValueTable<16> table_;
   struct SeenVariable {
     const VariableSlot* slot;
-    TensorImpl* value;      // alive while the call reads Variables
-    Ref<TensorImpl> owned;  // one that was laid out anew
+    TensorImpl* value;  // alive while the call reads Variables, or in `laid_out_`
   };
-  std::vector<SeenVariable> variables_;  // captured ones, as this call sees them
+  SmallVector<SeenVariable, 8> variables_;  // captured ones, as this call sees them
+  std::vector<Ref<TensorImpl>> laid_out_;   // values that had to be laid out anew
   SmallVector<const TreeNode*, 16> nodes_;
   SmallVector<std::uint64_t, 16> outcomes_;
   std::vector<std::shared_ptr<const EagerResults>> eager_results_;  // by cut, as far as eager functions were called
+  bool leaves_tree_ = false;
 };
 
 }  // namespace jit
@@ -77588,27 +81063,35 @@ SINTER_DECL TensorImpl* TreeCall::seen(const VariableSlot* slot) const {
 SINTER_DECL TensorImpl* TreeCall::variable(const std::shared_ptr<VariableSlot>& slot) {
   VariableSlot* own = slot->here();
   if (TensorImpl* known = seen(own)) return known;
-  SeenVariable variable{own, own->peek(args_.reading()), {}};
-  if (!variable.value->is_ready() || !variable.value->is_dense()) {
-    variable.owned = dense_value(In(Tensor(Ref<TensorImpl>::share(variable.value)), Location()), "compiled call");
-    variable.value = variable.owned.get();
+  TensorImpl* value = own->peek(args_.reading());
+  if (!value->is_ready() || !value->is_dense()) {
+    laid_out_.push_back(dense_value(In(Tensor(Ref<TensorImpl>::share(value)), Location()), "compiled call"));
+    value = laid_out_.back().get();
   }
-  variables_.push_back(std::move(variable));
-  return variables_.back().value;
+  variables_.push_back({own, value});
+  return value;
+}
+
+SINTER_DECL TensorImpl* TreeCall::value_of(const PlanInput& input) {
+  const auto index = as_index(input.index);
+  switch (input.source) {
+    case PlanInput::Source::leaf: return args_.leaves()[index].impl;
+    case PlanInput::Source::captured: return variable(input.slot);
+    case PlanInput::Source::carried: return table_[index].get();
+    case PlanInput::Source::eager: return eager_results_[index]->values[as_index(input.result)].get();
+  }
+  __builtin_unreachable();
 }
 
 SINTER_DECL void TreeCall::place_inputs(CallPlaces& places) {
   std::span<const PlanInput> inputs = node_->end.inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const PlanInput& input = inputs[i];
-    const auto index = as_index(input.index);
-    TensorImpl* value = nullptr;
-    switch (input.source) {
-      case PlanInput::Source::leaf: jit_detail::place_argument(args_.leaves()[index], input, i, places); continue;
-      case PlanInput::Source::captured: value = variable(input.slot); break;
-      case PlanInput::Source::carried: value = table_[index].get(); break;
-      case PlanInput::Source::eager: value = eager_results_[index]->values[as_index(input.result)].get(); break;
+    if (input.source == PlanInput::Source::leaf) {
+      jit_detail::place_argument(args_.leaves()[as_index(input.index)], input, i, places);
+      continue;
     }
+    TensorImpl* value = value_of(input);
     places.values[i] = value;
     places.inputs[i] = value->data();
   }
@@ -77623,7 +81106,7 @@ SINTER_DECL std::uint64_t TreeCall::run_segment() {
   const bool is_on_host =
       eager == nullptr && outputs[0].type.device == Device::cpu();  // then the outcome needs no memory of its own
   std::uint64_t outcome = 0;
-  jit_detail::ValueTable made(outputs.size());
+  jit_detail::ValueTable<16> made(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (i > 0 || !is_on_host) made[i] = jit_detail::fresh_result(outputs[i]);
     places.outputs[i] = made[i] ? made[i]->storage->data() : &outcome;
@@ -77643,6 +81126,7 @@ SINTER_DECL void TreeCall::run_eager_call(std::span<const Ref<TensorImpl>> made)
   const EagerCall& eager = *node_->traced->eager_call;
   EagerSection section(uses, eager);
   auto results = std::make_shared<const EagerResults>(eager.run(made, symbols_));
+  leaves_tree_ = is_tape_on() && results->is_on_tape && !node_->traced->gives_tape;
   eager_results_.resize(nodes_.size());
   eager_results_.back() = std::move(results);
 }
@@ -77657,6 +81141,7 @@ SINTER_DECL bool TreeCall::run() {
   while (node_->leaf == nullptr) {
     nodes_.push_back(node_);
     outcomes_.push_back(run_segment());
+    if (leaves_tree_) return false;
     const EagerResults* given = node_->traced->eager_call ? eager_results_.back().get() : nullptr;
     const auto* next = TraceTree::child(*node_, outcomes_.back(), given, symbols_, args_.leaves());
     if (next == nullptr) return false;
@@ -77671,23 +81156,29 @@ SINTER_DECL void TreeCall::run_leaf(EntryThread* thread, Mode mode, Location whe
   const FrameLease frame = node_->end.plan->acquire_frame(symbols_);
   place_inputs(frame->places());
   const std::span<Ref<TensorImpl>> carried{table_.data(), as_index(version_.places)};
-  jit_detail::run_end({node_->end, version_.held, args_, *frame, symbols_, thread, mode, where, carried}, results,
-                      targets);
+  const jit_detail::EndingCall call{node_->end, version_.held, args_, *frame, symbols_, thread, mode, where, carried};
+  if (node_->leaf->tape == nullptr) return jit_detail::run_end(call, results, targets);
+  if (targets.empty()) return run_leaf_on_tape(call, results);
+  std::vector<Ref<TensorImpl>> values(node_->end.results);
+  jit_detail::run_end(call, values.data(), targets);
 }
 
-SINTER_DECL void TreeCall::try_leaf() {
+SINTER_DECL void TreeCall::run_leaf_on_tape(const jit_detail::EndingCall& call, Ref<TensorImpl>* results) {
+  const PathTape& tape = *node_->leaf->tape;
+  std::vector<TensorImpl*> inputs;
+  for (const PlanInput& input : tape.inputs) inputs.push_back(value_of(input));
+  jit_detail::TapedCall taped(*tape.gradient, tape.attrs.of(tape.gradient, symbols_),
+                              jit_detail::inputs_on_tape(*tape.gradient, tape.inputs, inputs, args_), call.where);
+  std::vector<Ref<TensorImpl>> values(node_->end.results);
+  jit_detail::run_end(call, values.data(), {});
+  taped.deliver(values, results);
+}
+
+SINTER_DECL void TreeCall::prepare(EntryThread* thread, Mode mode) const {
+  for (const TreeNode* node : nodes_) node->end.plan->acquire_frame(symbols_)->prepare();
   const FrameLease frame = node_->end.plan->acquire_frame(symbols_);
-  CallPlaces& places = frame->places();
-  place_inputs(places);
-  std::span<const PlanOutput> outputs = node_->end.plan->outputs();
-  jit_detail::ValueTable made(outputs.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    places.outputs[i] = nullptr;
-    if (outputs[i].source != BufferKind::output || outputs[i].index != static_cast<std::int32_t>(i)) continue;
-    made[i] = jit_detail::fresh_result(frame->outputs()[i]);
-    places.outputs[i] = made[i]->storage->data();
-  }
-  frame->run(places.inputs, places.outputs);
+  jit_detail::prepare_end(node_->end, *frame, thread, mode);
+  node_->leaf->calls.prepare();
 }
 
 namespace jit_detail {
@@ -77704,12 +81195,36 @@ inline void log_breaks(const FunctionTrace& trace, std::size_t seen, Location wh
 
 }  // namespace jit_detail
 
+namespace jit_detail {
+/// The results of a call that was traced, as they stand on the tape.
+inline void put_on_tape(FinishedCall& call, const ArgList& args, std::span<const std::int64_t> symbols,
+                        Location where) {
+  const PathTape& tape = *call.tape;
+  std::vector<TensorImpl*> inputs;
+  for (const auto& input : call.tape_inputs) inputs.push_back(input.get());
+  TapedCall taped(*tape.gradient, tape.attrs.of(tape.gradient, symbols),
+                  inputs_on_tape(*tape.gradient, tape.inputs, inputs, args), where);
+  std::vector<Ref<TensorImpl>> values = call.results;
+  values.insert(values.end(), call.saved.begin(), call.saved.end());
+  taped.deliver(values, call.results.data());
+}
+}  // namespace jit_detail
+
+SINTER_DECL TracedPath FunctionState::finished_path(const Entry& entry, const ArgList& args, FunctionTrace& recorder,
+                                                    TracedResult result, FinishedCall& finished) const {
+  TracedPath path = recorder.path(&result);
+  jit_detail::add_tape(path, recorder, result, args.leaves(), gradient_choices(entry));
+  finished = recorder.finish(std::move(result));
+  if (path.leaf->tape != nullptr) recorder.finish_tape(path, finished);
+  add_held(path, finished.held);
+  return path;
+}
+
 SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder,
                                           TracedResult result) {
-  args.finished = std::make_shared<FinishedCall>(recorder.finish(result));
   entry.result_shape = result.shape;
-  TracedPath path = recorder.path(&result);
-  add_held(path, args.finished->held);
+  args.finished = std::make_shared<FinishedCall>();
+  TracedPath path = finished_path(entry, args, recorder, std::move(result), *args.finished);
   entry.guards = std::move(recorder.guards());
   check_marks(entry.guards, args.leaves(), solve_symbols(entry.guards, args.leaves(), Divide::no));
   entry.guards.dims = path.segments.front()->dims;
@@ -77717,6 +81232,7 @@ SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, Fun
     entry.held.captured.push_back(use.slot);
     entry.captured_types.push_back(use.type);
   }
+  entry.tape = jit_detail::tape_guard_of(args.leaves(), entry.held.captured);
   entry.tree = std::make_shared<TraceTree>(
       entry.guards, options_.backend, options_.mode, options_.fuse, entry.precision,
       TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget, options_.allow_fallback});
@@ -77725,8 +81241,8 @@ SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, Fun
   jit_detail::log_breaks(recorder, 0, where_);
 }
 
-SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList& args, const TraceFunction& trace,
-                                               TreeCall& call) {
+SINTER_DECL std::optional<FinishedCall> FunctionState::resume(const Entry& entry, const ArgList& args,
+                                                              const TraceFunction& trace, TreeCall& call) {
   const Stance stance = current_stance();
   const bool is_fixed = is_frozen();
   const Location at = call.node().traced->where;
@@ -77775,9 +81291,12 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
   TracedResult result = trace(recorder);
   if (recorder.reads().size() < call.outcomes().size())
     throw TraceError("compile", "captured value changed at the number of values read", where_, jit_detail::purity_fix);
-  FinishedCall finished = recorder.finish(result);
-  const TracedPath path = recorder.path(&result);
-  add_held(path, finished.held);
+  if (recorder.calls_on_tape() && jit_detail::is_on_tape(result)) {
+    entry.is_plain = true;
+    return {};
+  }
+  FinishedCall finished;
+  const TracedPath path = finished_path(entry, args, recorder, std::move(result), finished);
   if (may_grow) {
     SmallVector<std::int64_t, 8> symbols(recorder.hints());
     TraceTree::Inserted inserted;
@@ -77804,15 +81323,19 @@ SINTER_DECL FinishedCall FunctionState::resume(const Entry& entry, const ArgList
   return finished;
 }
 
-SINTER_DECL FinishedCall FunctionState::run_untreed(const Entry& entry, const ArgList& args,
-                                                    const TraceFunction& trace) {
+SINTER_DECL std::optional<FinishedCall> FunctionState::run_untreed(const Entry& entry, const ArgList& args,
+                                                                   const TraceFunction& trace) {
   ReadPolicy policy;
   policy.precision = entry.precision;
   policy.fallback = fallback();
   FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
   TracedResult result = trace(recorder);
-  FinishedCall finished = recorder.finish(result);
-  add_held(recorder.path(&result), finished.held);
+  if (recorder.calls_on_tape() && jit_detail::is_on_tape(result)) {
+    entry.is_plain = true;
+    return {};
+  }
+  FinishedCall finished;
+  finished_path(entry, args, recorder, std::move(result), finished);
   entry.tree->unbounded_calls.fetch_add(1, std::memory_order_relaxed);
   return finished;
 }
@@ -77846,13 +81369,19 @@ SINTER_DECL void FunctionState::check_path(const Entry& entry, const ArgList& ar
 SINTER_DECL void FunctionState::warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace,
                                              std::span<const std::int64_t> symbols) {
   args.finished.reset();
-  const TraceTree::Version* version = entry.tree->current();
-  if (version == nullptr) return;
-  TreeCall call(*version, args, symbols);
-  if (!call.run()) return static_cast<void>(resume(entry, args, trace, call));
-  check_path(entry, args, trace, call);
-  call.node().leaf->next_check.store(std::numeric_limits<std::int64_t>::max(), std::memory_order_relaxed);
-  call.try_leaf();
+  for (bool has_grown = false;; has_grown = true) {
+    const TraceTree::Version* version = entry.tree->current();
+    if (version == nullptr) return;
+    TreeCall call(*version, args, symbols);
+    if (!call.run()) {
+      if (has_grown || call.leaves_tree()) return;  // past the bounds of the tree
+      static_cast<void>(resume(entry, args, trace, call));
+      continue;
+    }
+    check_path(entry, args, trace, call);
+    call.node().leaf->next_check.store(std::numeric_limits<std::int64_t>::max(), std::memory_order_relaxed);
+    return call.prepare(entry.threads.get(), options_.mode);
+  }
 }
 
 SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList& args,
@@ -77863,7 +81392,10 @@ SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList
     thread->runs.store(thread->runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   else entry.other_runs.fetch_add(1, std::memory_order_relaxed);
   const TraceTree::Version* version = entry.tree->current();
-  const auto delivered = [&](FinishedCall call) -> TreeResult {
+  const auto delivered = [&](std::optional<FinishedCall> finished) -> TreeResult {
+    if (!finished) return {.runs_plain = true};
+    FinishedCall& call = *finished;
+    if (call.tape != nullptr && targets.empty()) jit_detail::put_on_tape(call, args, symbols, where_);
     if (version != nullptr && !targets.empty()) {  // other paths hold values, too
       call.held.constants.insert(call.held.constants.end(), version->held.constants.begin(),
                                  version->held.constants.end());
@@ -77877,7 +81409,11 @@ SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList
   if (args.finished != nullptr) return delivered(std::move(*std::exchange(args.finished, nullptr)));
   if (version == nullptr) return delivered(run_untreed(entry, args, trace));
   TreeCall call(*version, args, symbols);
-  if (!call.run()) return delivered(resume(entry, args, trace, call));
+  if (!call.run()) {
+    if (!call.leaves_tree()) return delivered(resume(entry, args, trace, call));
+    entry.is_plain = true;
+    return {.runs_plain = true};
+  }
   const TracedLeaf& leaf = *call.node().leaf;
   check_path(entry, args, trace, call);
   call.run_leaf(thread, options_.mode, where_, results.make(leaf.results), targets);
@@ -77937,6 +81473,9 @@ inline void write_node(std::string& text, const TreeNode& node, const std::strin
     if (!node.leaf->assignments.empty())
       text += " and assigns " + count_text(static_cast<std::int64_t>(node.leaf->assignments.size()), "Variable");
     text += "\n";
+    if (node.leaf->tape != nullptr)
+      text += indent + "keeps " + count_text(static_cast<std::int64_t>(node.leaf->tape->saved.size()), "more value") +
+              " for its gradient, " + std::to_string(node.leaf->tape->gradient->saved_bytes()) + " bytes\n";
     return;
   }
   const std::string place = node.traced->where.text(), inner = node.children.size() > 1 ? indent + "  " : indent;

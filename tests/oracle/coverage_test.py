@@ -18,7 +18,7 @@ FUNCTIONS = {
         feature_alpha_dropout""",
     SAME: "left_shift right_shift swapaxes swapdims moveaxis unstack cat",
     READS: "allclose array_equal eval set_default_device manual_seed list_ops",
-    "a value as it is, or a copy on another device": "to_device stop_gradient",
+    "a value as it is, or a copy on another device": "to_device",
     "any operation by its name: tests/unit/by_name_test.cpp": "call",
     "assignment to a part: select_scatter, slice_scatter and diagonal_scatter go through it": "update",
 }

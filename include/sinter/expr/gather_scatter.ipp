@@ -54,10 +54,16 @@ inline Tensor first_elements(const Tensor& x, const Shape& shape, std::string_vi
   return is_whole ? x : index(In(x, where), positions);
 }
 
+/// A number joins operands on any device.
+inline Tensor beside(const Tensor& base, const Tensor& value) {
+  const bool is_elsewhere = value.rank() == 0 && value.device() == Device::cpu() && base.device() != Device::cpu();
+  return is_elsewhere ? value.to(base.device()) : value;
+}
+
 inline Tensor scatter_along(const In& x, int axis, const In& index, const In& src, Combine combine,
                             std::string_view op) {
   const Location where = x.where;
-  const Tensor base(x.tensor()), at(index.tensor()), given(src.tensor());
+  const Tensor base(x.tensor()), at(index.tensor()), given = beside(base, Tensor(src.tensor()));
   const int rank = base.rank();
   if (at.rank() != rank || rank == 0 || (given.rank() != rank && given.rank() != 0))
     throw ShapeError(
@@ -81,7 +87,7 @@ inline Tensor scatter_along(const In& x, int axis, const In& index, const In& sr
 inline Tensor scatter_list(const In& x, int axis, const In& indices, const In& source, Combine combine,
                            std::string_view op) {
   const Location where = x.where;
-  const Tensor base(x.tensor()), list(indices.tensor()), given(source.tensor());
+  const Tensor base(x.tensor()), list(indices.tensor()), given = beside(base, Tensor(source.tensor()));
   axis = normalise_axis(axis, base.rank(), op, where);
   if (list.rank() > 1) throw ShapeError(op, "the indices are " + list.shape().text(), where, "a list is required");
   const Tensor at = reshape(In(list, where), Shape{list.shape().numel()});
@@ -205,7 +211,7 @@ SINTER_DECL Tensor index_put(const In& x, std::span<const Tensor> indices, const
   Shape shape = joined.index.shape();
   for (int i = joined.count; i < base.rank(); ++i) shape.push_back(base.shape()[i]);
   const Tensor table = reshape(In(base, x.where), joined.joined(base.shape()));
-  const Tensor value = expand(In(Tensor(values.tensor()), x.where), shape);
+  const Tensor value = expand(In(expr_detail::beside(base, Tensor(values.tensor())), x.where), shape);
   const Combine combine = options.accumulate ? Combine::add : Combine::none;
   return reshape(In(expr_detail::record_scatter(table, joined.index, value, {}, combine, x.where), x.where),
                  base.shape());
