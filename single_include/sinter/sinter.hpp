@@ -31906,7 +31906,7 @@ struct LaneRows {
   static constexpr int count = Lanes::count;
   static constexpr Key last_key = std::numeric_limits<Key>::max();
 
-  const T* rows[count];  // where each begins; the last ones may be the same
+  const T* rows[as_index(count)];  // where each begins; the last ones may be the same
   std::int64_t length, stride;
   bool are_adjacent;  // rows[i] is rows[0] + i
   Direction direction;
@@ -31934,7 +31934,7 @@ struct LaneRows {
     return std::is_integral_v<T> ? key : turned_lanes(key);
   }
   SINTER_AVX2 Vector gathered(std::int64_t i) const {
-    alignas(32) T elements[count];
+    alignas(32) T elements[as_index(count)];
     for (int lane = 0; lane < count; ++lane) elements[lane] = rows[lane][i * stride];
     return _mm256_load_si256(reinterpret_cast<const Vector*>(elements));
   }
@@ -31948,7 +31948,7 @@ struct LaneRows {
       for (; i < length; ++i) keys[i] = keys_of(at(rows[0] + i * stride), ties);
     else if (stride == 1)
       for (; i + count <= length; i += count) {
-        Vector square[count];
+        Vector square[as_index(count)];
 #pragma GCC unroll 8
         for (int lane = 0; lane < count; ++lane) square[lane] = keys_of(at(rows[lane] + i), ties);
         transpose_to(keys + i, square);
@@ -31983,7 +31983,7 @@ struct LaneRows {
       for (; i < length; ++i) _mm256_storeu_si256(reinterpret_cast<Vector*>(results[0] + i * stride), bits_of(keys[i]));
     else if (stride == 1 && used == count)
       for (; i + count <= length; i += count) {
-        Vector square[count];
+        Vector square[as_index(count)];
 #pragma GCC unroll 8
         for (int lane = 0; lane < count; ++lane) square[lane] = bits_of(keys[i + lane]);
         Lanes::transpose(square);
@@ -32286,7 +32286,7 @@ void sort_lane_rows(HostCall& call, const RowAxis& axis, Direction direction) {
   for_each_lane_group<T>(call, axis, direction, 0,
                          [&](const LaneRows<T>& rows, const typename LaneRows<T>::Vector* keys, unsigned tied,
                              std::int64_t first, int used, void*) {
-                           T* results[LaneRows<T>::count] = {};
+                           T* results[as_index(LaneRows<T>::count)] = {};
                            for (int lane = 0; lane < used; ++lane)
                              results[lane] = call.out[0].as<T>() + axis.offset_of(first + lane);
                            rows.store(keys, results, used);
@@ -63564,7 +63564,7 @@ struct DepthwisePlan {
 struct FloatLanes {
   using Number = float;
   using Vector = __m256;
-  static constexpr std::int64_t count = 8;
+  static constexpr std::size_t count = 8;
   __attribute__((target("avx2,fma"), always_inline)) static inline Vector broadcast(float x) {
     return _mm256_set1_ps(x);
   }
@@ -63579,7 +63579,7 @@ struct FloatLanes {
 struct DoubleLanes {
   using Number = double;
   using Vector = __m256d;
-  static constexpr std::int64_t count = 4;
+  static constexpr std::size_t count = 4;
   __attribute__((target("avx2,fma"), always_inline)) static inline Vector broadcast(double x) {
     return _mm256_set1_pd(x);
   }
@@ -63602,22 +63602,22 @@ inline DepthwiseScratch& depthwise_scratch() {
 }
 
 /// `vectors` vectors of results from `at` on.
-template <class Lanes, int vectors>
+template <class Lanes, std::size_t vectors>
 __attribute__((target("avx2,fma"))) inline void add_taps(std::span<const std::byte* const> seen,
                                                          const typename Lanes::Number* weight, std::int64_t at,
                                                          typename Lanes::Number* out) {
   using Number = typename Lanes::Number;
   typename Lanes::Vector sum[vectors];
 #pragma GCC unroll 4
-  for (int i = 0; i < vectors; ++i) sum[i] = Lanes::zero();
+  for (std::size_t i = 0; i < vectors; ++i) sum[i] = Lanes::zero();
   for (std::size_t tap = 0; tap < seen.size(); ++tap) {
     const auto factor = Lanes::broadcast(weight[tap]);
     const Number* from = reinterpret_cast<const Number*>(seen[tap]) + at;
 #pragma GCC unroll 4
-    for (int i = 0; i < vectors; ++i) sum[i] = Lanes::fma(factor, from + i * Lanes::count, sum[i]);
+    for (std::size_t i = 0; i < vectors; ++i) sum[i] = Lanes::fma(factor, from + i * Lanes::count, sum[i]);
   }
 #pragma GCC unroll 4
-  for (int i = 0; i < vectors; ++i) Lanes::store(out + i * Lanes::count, sum[i]);
+  for (std::size_t i = 0; i < vectors; ++i) Lanes::store(out + i * Lanes::count, sum[i]);
 }
 
 /// to[i] = from[i * step] for i < count.
@@ -63719,12 +63719,12 @@ class DepthwiseLaunch final : public Launch {
   }
 
   void run_line(const DepthwiseScratch& scratch, const Number* weight, Number* out) const {
-    constexpr std::int64_t wide = 4 * Lanes::count;
+    constexpr auto one = static_cast<std::int64_t>(Lanes::count), wide = 4 * one;
     const std::span<const std::byte* const> seen(scratch.seen.data(), plan_.taps.size());
     const std::int64_t count = plan_.n.positions[last];
     std::int64_t at = 0;
     for (; at + wide <= count; at += wide) add_taps<Lanes, 4>(seen, weight, at, out + at);
-    for (; at + Lanes::count <= count; at += Lanes::count) add_taps<Lanes, 1>(seen, weight, at, out + at);
+    for (; at + one <= count; at += one) add_taps<Lanes, 1>(seen, weight, at, out + at);
     if (at == count) return;
     Number tail[Lanes::count];
     add_taps<Lanes, 1>(seen, weight, at, tail);

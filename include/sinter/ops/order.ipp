@@ -160,7 +160,7 @@ void sort_lane_rows(HostCall& call, const RowAxis& axis, Direction direction) {
   for_each_lane_group<T>(call, axis, direction, 0,
                          [&](const LaneRows<T>& rows, const typename LaneRows<T>::Vector* keys, unsigned tied,
                              std::int64_t first, int used, void*) {
-                           T* results[LaneRows<T>::count] = {};
+                           T* results[as_index(LaneRows<T>::count)] = {};
                            for (int lane = 0; lane < used; ++lane)
                              results[lane] = call.out[0].as<T>() + axis.offset_of(first + lane);
                            rows.store(keys, results, used);

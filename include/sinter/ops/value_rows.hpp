@@ -4,6 +4,7 @@
 // positions, so that values do not depend on whether positions are read. Only .ipp files include it.
 #pragma once
 
+#include <sinter/base/index.hpp>
 #include <sinter/ops/order_rows.hpp>
 
 #include <algorithm>
@@ -223,7 +224,7 @@ struct LaneRows {
   static constexpr int count = Lanes::count;
   static constexpr Key last_key = std::numeric_limits<Key>::max();
 
-  const T* rows[count];  // where each begins; the last ones may be the same
+  const T* rows[as_index(count)];  // where each begins; the last ones may be the same
   std::int64_t length, stride;
   bool are_adjacent;  // rows[i] is rows[0] + i
   Direction direction;
@@ -251,7 +252,7 @@ struct LaneRows {
     return std::is_integral_v<T> ? key : turned_lanes(key);
   }
   SINTER_AVX2 Vector gathered(std::int64_t i) const {
-    alignas(32) T elements[count];
+    alignas(32) T elements[as_index(count)];
     for (int lane = 0; lane < count; ++lane) elements[lane] = rows[lane][i * stride];
     return _mm256_load_si256(reinterpret_cast<const Vector*>(elements));
   }
@@ -265,7 +266,7 @@ struct LaneRows {
       for (; i < length; ++i) keys[i] = keys_of(at(rows[0] + i * stride), ties);
     else if (stride == 1)
       for (; i + count <= length; i += count) {
-        Vector square[count];
+        Vector square[as_index(count)];
 #pragma GCC unroll 8
         for (int lane = 0; lane < count; ++lane) square[lane] = keys_of(at(rows[lane] + i), ties);
         transpose_to(keys + i, square);
@@ -300,7 +301,7 @@ struct LaneRows {
       for (; i < length; ++i) _mm256_storeu_si256(reinterpret_cast<Vector*>(results[0] + i * stride), bits_of(keys[i]));
     else if (stride == 1 && used == count)
       for (; i + count <= length; i += count) {
-        Vector square[count];
+        Vector square[as_index(count)];
 #pragma GCC unroll 8
         for (int lane = 0; lane < count; ++lane) square[lane] = bits_of(keys[i + lane]);
         Lanes::transpose(square);

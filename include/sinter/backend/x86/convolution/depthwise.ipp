@@ -51,7 +51,7 @@ struct DepthwisePlan {
 struct FloatLanes {
   using Number = float;
   using Vector = __m256;
-  static constexpr std::int64_t count = 8;
+  static constexpr std::size_t count = 8;
   __attribute__((target("avx2,fma"), always_inline)) static inline Vector broadcast(float x) {
     return _mm256_set1_ps(x);
   }
@@ -66,7 +66,7 @@ struct FloatLanes {
 struct DoubleLanes {
   using Number = double;
   using Vector = __m256d;
-  static constexpr std::int64_t count = 4;
+  static constexpr std::size_t count = 4;
   __attribute__((target("avx2,fma"), always_inline)) static inline Vector broadcast(double x) {
     return _mm256_set1_pd(x);
   }
@@ -89,22 +89,22 @@ inline DepthwiseScratch& depthwise_scratch() {
 }
 
 /// `vectors` vectors of results from `at` on.
-template <class Lanes, int vectors>
+template <class Lanes, std::size_t vectors>
 __attribute__((target("avx2,fma"))) inline void add_taps(std::span<const std::byte* const> seen,
                                                          const typename Lanes::Number* weight, std::int64_t at,
                                                          typename Lanes::Number* out) {
   using Number = typename Lanes::Number;
   typename Lanes::Vector sum[vectors];
 #pragma GCC unroll 4
-  for (int i = 0; i < vectors; ++i) sum[i] = Lanes::zero();
+  for (std::size_t i = 0; i < vectors; ++i) sum[i] = Lanes::zero();
   for (std::size_t tap = 0; tap < seen.size(); ++tap) {
     const auto factor = Lanes::broadcast(weight[tap]);
     const Number* from = reinterpret_cast<const Number*>(seen[tap]) + at;
 #pragma GCC unroll 4
-    for (int i = 0; i < vectors; ++i) sum[i] = Lanes::fma(factor, from + i * Lanes::count, sum[i]);
+    for (std::size_t i = 0; i < vectors; ++i) sum[i] = Lanes::fma(factor, from + i * Lanes::count, sum[i]);
   }
 #pragma GCC unroll 4
-  for (int i = 0; i < vectors; ++i) Lanes::store(out + i * Lanes::count, sum[i]);
+  for (std::size_t i = 0; i < vectors; ++i) Lanes::store(out + i * Lanes::count, sum[i]);
 }
 
 /// to[i] = from[i * step] for i < count.
@@ -206,12 +206,12 @@ class DepthwiseLaunch final : public Launch {
   }
 
   void run_line(const DepthwiseScratch& scratch, const Number* weight, Number* out) const {
-    constexpr std::int64_t wide = 4 * Lanes::count;
+    constexpr auto one = static_cast<std::int64_t>(Lanes::count), wide = 4 * one;
     const std::span<const std::byte* const> seen(scratch.seen.data(), plan_.taps.size());
     const std::int64_t count = plan_.n.positions[last];
     std::int64_t at = 0;
     for (; at + wide <= count; at += wide) add_taps<Lanes, 4>(seen, weight, at, out + at);
-    for (; at + Lanes::count <= count; at += Lanes::count) add_taps<Lanes, 1>(seen, weight, at, out + at);
+    for (; at + one <= count; at += one) add_taps<Lanes, 1>(seen, weight, at, out + at);
     if (at == count) return;
     Number tail[Lanes::count];
     add_taps<Lanes, 1>(seen, weight, at, tail);
