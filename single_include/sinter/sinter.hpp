@@ -16831,14 +16831,18 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
-/// ctc_loss(log_probabilities [t, n, c], targets [n, s], steps [n], labels [n]): of each sequence minus the logarithm of
-/// the probability of its first labels[i] targets in its first steps[i] steps; the integers are i64. Infinite where they
-/// do not fit, or 0 (`zero_infinity`).
-struct CtcLoss {
-  static constexpr OpInfo info{.name = "ctc_loss", .arity = 4, .kind = OpKind::structured, .is_cheap = false};
+/// The class that stands for no label, and whether a sequence that does not fit counts as nothing.
+struct CtcAttributes {
   static constexpr OpAttr<std::int64_t> blank{"blank", 0};
   static constexpr OpAttr<bool> zero_infinity{"zero_infinity", 1};
   static constexpr auto attributes = attribute_list(blank, zero_infinity);
+};
+
+/// ctc_loss(log_probabilities [t, n, c], targets [n, s], steps [n], labels [n]): of each sequence minus the logarithm of
+/// the probability of its first labels[i] targets in its first steps[i] steps; the integers are i64. Infinite where they
+/// do not fit, or 0 (`zero_infinity`).
+struct CtcLoss : CtcAttributes {
+  static constexpr OpInfo info{.name = "ctc_loss", .arity = 4, .kind = OpKind::structured, .is_cheap = false};
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
   static ValList vjp(const VjpArgs& a);
@@ -16847,11 +16851,8 @@ struct CtcLoss {
 
 /// The derivatives of the losses by the logarithms, [t, n, c]: minus the probability, given the labels, that a step is
 /// in each class. Of an infinite loss NaN, or 0 (`zero_infinity`).
-struct CtcGradient {
+struct CtcGradient : CtcAttributes {
   static constexpr OpInfo info{.name = "ctc_gradient", .arity = 4, .kind = OpKind::structured, .is_cheap = false};
-  static constexpr OpAttr<std::int64_t> blank{"blank", 0};
-  static constexpr OpAttr<bool> zero_infinity{"zero_infinity", 1};
-  static constexpr auto attributes = attribute_list(blank, zero_infinity);
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
   static ValList vjp(const VjpArgs& a);

@@ -593,7 +593,6 @@ TEST_CASE("real time: a miss leaves the contract as it was") {
 }
 
 #else
-
 TEST_CASE("real time: the contract") {
   SINTER_SKIP("the allocator of a sanitizer or another C library cannot be counted");
 }
