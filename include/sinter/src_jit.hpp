@@ -17,6 +17,7 @@
 #include <sinter/jit/call/lookup.ipp>
 #include <sinter/jit/call/marks.ipp>
 #include <sinter/jit/call/purity.ipp>
+#include <sinter/jit/call/quick_call.ipp>
 #include <sinter/jit/call/recompile.ipp>
 #include <sinter/jit/call/specialise.ipp>
 #include <sinter/jit/call/stance.ipp>

@@ -128,6 +128,7 @@ struct OnCopies<R, std::tuple<T...>> {
     static constexpr CallTypes value{&types_tag<R, std::tuple<T...>>,
                                      arguments,
                                      sizeof...(A),
+                                     is_plain(arguments),
                                      &tree::LayoutOf<R>::value,
                                      &call<argument_t<std::remove_cvref_t<A>>...>,
                                      &destroy<R>};

@@ -300,6 +300,16 @@ SINTER_DECL void Frame::follow_queue() {
 
 SINTER_DECL std::size_t Frame::arena_bytes() const { return parts_ ? parts_->bytes() : arena_ ? arena_->bytes() : 0; }
 
+SINTER_ALWAYS_INLINE void Frame::run_steps(std::size_t first, std::size_t end) {
+  for (const Step& step : std::span(steps_).subspan(first, end - first)) {
+    void* const* operands = pointers_.data() + step.first_operand;
+    if (step.skips_same_memory && operands[0] == operands[1]) continue;
+    try {
+      step.launch->run(operands);
+    } catch (const GatherError& error) { runtime_detail::throw_index_error(*step.planned, error); }
+  }
+}
+
 SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const> outputs) {
   if (SINTER_UNLIKELY(parts_ != nullptr)) return parts_->run(inputs, outputs);
   if (SINTER_UNLIKELY(memory_ != nullptr)) {
@@ -332,16 +342,6 @@ SINTER_DECL void Frame::run_segments() {
       group_operands_[i] = steps_[i].skips_same_memory && operands[0] == operands[1] ? nullptr : operands;
     }
     segment.group->run(std::span(group_operands_).subspan(segment.first, segment.end - segment.first));
-  }
-}
-
-SINTER_DECL void Frame::run_steps(std::size_t first, std::size_t end) {
-  for (const Step& step : std::span(steps_).subspan(first, end - first)) {
-    void* const* operands = pointers_.data() + step.first_operand;
-    if (step.skips_same_memory && operands[0] == operands[1]) continue;
-    try {
-      step.launch->run(operands);
-    } catch (const GatherError& error) { runtime_detail::throw_index_error(*step.planned, error); }
   }
 }
 

@@ -146,6 +146,8 @@ class Plan {
 
   /// A frame bound to these symbol values (one per symbol of the graph), from this thread's idle ones if there is one.
   FrameLease acquire_frame(std::span<const std::int64_t> symbols) const;
+  /// This thread's idle ones; null for a thread without a number.
+  IdleFrames* idle_frames() const { return idle_.get(); }
 
   /// Whether it has a product of f32 matrices, in its parts and the sub-graphs that it runs too: then
   /// PlanOptions::precision matters.

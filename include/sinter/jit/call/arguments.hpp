@@ -231,6 +231,13 @@ consteval ArgumentType argument_type() {
   }
   return type;
 }
+/// Whether all arguments of a call are Tensors that keep their memory. The list ends with one that stands for nothing.
+template <std::size_t N>
+consteval bool is_plain(const ArgumentType (&types)[N]) {
+  for (std::size_t i = 0; i + 1 < N; ++i)
+    if (types[i].kind != ArgumentType::Kind::tensor || types[i].is_donated) return false;
+  return true;
+}
 
 }  // namespace jit_detail
 

@@ -90,6 +90,7 @@ struct CallTypes {
   const void* tag;  // stands for the types of arguments and result
   const ArgumentType* arguments;
   std::uint32_t count;         // of arguments
+  bool is_plain;               // all of them are Tensors, and none is donated
   const tree::Layout* result;  // of the function
   /// Calls the function on copies of the arguments. With a trace, its placeholders are put into them first; the result
   /// is a new object, to be destroyed by the function below.

@@ -12,6 +12,7 @@
 #include <sinter/jit/call/execute.ipp>  // run_now
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/leaf_names.hpp>
+#include <sinter/jit/call/quick_call.ipp>  // call_quickly
 #include <sinter/jit/call/stance.ipp>  // stance_of_thread
 #include <sinter/jit/trace/trace.hpp>
 #include <sinter/tensor/call_journal.hpp>
@@ -231,6 +232,7 @@ SINTER_NOINLINE SINTER_COLD inline void uncompiled_into(const CallRequest& call,
 SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
   if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || runs_plain(call.function)))
     return uncompiled_tensors(call, results);
+  if (SINTER_LIKELY(call_quickly(call, results))) return;
   FunctionState& function = call.function;
   const SerialSection alone(function.is_frozen());
   ArgList args;

@@ -86,13 +86,18 @@ struct alignas(64) EntryThread {
   SmallVector<std::int64_t, 8> last_symbols;
   std::unique_ptr<CallScratch> scratch;
   std::vector<ResultRing> rings;  // per result
+  IdleFrames* idle = nullptr;     // this thread's, of the plan
+
+  bool is_check_due() const { return runs.load(std::memory_order_relaxed) >= next_check; }
+  void count() { runs.store(runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 };
 
 /// One compiled version of a function.
 struct Entry {
   std::shared_ptr<const void> result_shape;  // the traced result, for its static parts
   std::size_t results = 0;
-  bool is_tree = false;  // of a function that reads values
+  bool is_tree = false;   // of a function that reads values
+  bool is_quick = false;  // see quick_call.hpp
   GuardSet guards;
   CallEnd end;                       // of a function that reads no value
   HeldValues held;                   // by the traced graph; of a tree by its first segment
@@ -152,6 +157,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   FunctionState(Options options, Location where, Serves serves = Serves::function, Compilers compilers = {});
   ~FunctionState();
 
+  /// The entry made last, or null.
+  const Entry* newest() const { return newest_.load(std::memory_order_acquire); }
   /// The entry that fits, traced and compiled if there is none; null where the call is to run the plain function
   /// (stance, recompile limit). No lock is held and nobody is waited for while the user's function runs: of threads
   /// that compile the same at once, one publishes its entry and the others drop theirs. Throws RecompileError where the
@@ -241,9 +248,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
       entry.other_runs.fetch_add(1, std::memory_order_relaxed);
       return;
     }
-    const std::int64_t runs = thread->runs.load(std::memory_order_relaxed);
-    if (SINTER_UNLIKELY(runs >= thread->next_check)) check_purity(entry, *thread, args, trace);
-    thread->runs.store(runs + 1, std::memory_order_relaxed);
+    if (SINTER_UNLIKELY(thread->is_check_due())) check_purity(entry, *thread, args, trace);
+    thread->count();
   }
   void check_purity(const Entry& entry, EntryThread& thread, const ArgList& args, const TraceFunction& trace);
   void grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);

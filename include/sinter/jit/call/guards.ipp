@@ -64,12 +64,15 @@ inline bool is_dense_of_size(const LeafSpec& spec, const Type& type, const Strid
   }
   return fits != 0;
 }
+inline bool is_type_as_traced(const LeafSpec& spec, const Type& type) {
+  return type.dtype == spec.dtype && type.device == spec.device && type.shape.rank() == spec.rank;
+}
 inline bool leaf_fits(const LeafSpec& spec, const ArgLeaf& arg) {
   if (spec.kind != arg.kind) return false;
   if (spec.kind == LeafKind::fixed) return spec.fixed == arg.integer;
   if (spec.kind == LeafKind::scalar) return spec.number_kind == arg.number_kind;
   const Type& type = *arg.type;
-  if (type.dtype != spec.dtype || !(type.device == spec.device) || type.shape.rank() != spec.rank) return false;
+  if (!is_type_as_traced(spec, type)) return false;
   if (SINTER_LIKELY(spec.is_sized ? is_as_traced(spec, type, *arg.strides)
                                   : is_dense_of_size(spec, type, *arg.strides)))
     return true;

@@ -9,6 +9,7 @@
 #include <sinter/jit/call/guard_text.hpp>
 #include <sinter/jit/call/making.hpp>
 #include <sinter/jit/call/marks.hpp>
+#include <sinter/jit/call/quick_call.hpp>
 #include <sinter/jit/trace/trace_tree.hpp>
 
 #include <algorithm>
@@ -213,6 +214,7 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
   made->guards.prepare();
   made->results = made->end.results - made->end.saved;
   made->is_tree = made->tree != nullptr || made->runs_plain();
+  made->is_quick = jit_detail::is_quick(*made);
   const Entry* entry = made.get();
   {
     std::scoped_lock lock(mutex_);
