@@ -1,6 +1,7 @@
 // Convolutions that the x86 back end computes whole: their bits are those of the products that they are made of,
 // whatever the instruction set, and their values the oracle's. Gradients are adjoint to the convolution.
 #include "../catch.hpp"
+#include "../checks.hpp"
 #include "../plan_harness.hpp"
 #include "../sample.hpp"
 
@@ -144,6 +145,67 @@ TEST_CASE("long sums of convolutions have the bits of products") {
     problem.positions = {61, 57};
     check_whole(problem.weight_gradient(), backend, Wanted::same_bits);
   }
+}
+
+TEST_CASE("convolutions with strides beyond the image, or wide ones of a channel each") {
+  std::mt19937 random(1);
+  Problem problem(random);
+  problem.dtype = DType::f32;
+  problem.low = problem.high = {1};
+  problem.dilation = {2};
+  const auto with = [&](Shape x, Shape weight, std::int64_t stride) {
+    problem.x = x;
+    problem.weight = weight;
+    problem.stride = {stride};
+    problem.groups = x[1].value() / weight[1].value();
+    problem.positions = {(x[2].value() + 2 - 5) / stride + 1};
+  };
+  for (const x86::Isa isa : isas()) {
+    x86::X86Backend backend(isa);
+    for (const std::int64_t stride : {std::int64_t{64}, std::int64_t{1} << 30}) {
+      with({2, 3, 60}, {4, 3, 3}, stride);
+      check_whole(problem.convolution(), backend, Wanted::same_bits);
+      check_whole(problem.weight_gradient(), backend, Wanted::same_bits);
+      with({2, 3, 60}, {6, 1, 3}, stride);
+      check_whole(problem.convolution(), backend, Wanted::whole);
+      check_whole(problem.weight_gradient(), backend, Wanted::same_bits);
+    }
+    with({2, 3, 60}, {6, 1, 3}, 20);  // three positions
+    check_whole(problem.convolution(), backend, Wanted::whole);
+    with({2, 3, 60}, {3, 1, 3}, 20);  // as products and a sum
+    check_whole(problem.convolution(), backend, Wanted::anything);
+    CHECK(kinds(*build_plan(problem.convolution(), fused({&backend, reference()}))).find("host") == std::string::npos);
+    with({2, 3, 60}, {3, 1, 3}, 16);
+    check_whole(problem.convolution(), backend, Wanted::whole);
+  }
+}
+
+TEST_CASE("convolutions say which number is out of bounds") {
+  const Tensor x = ones({1, 2, 9}), weight = ones({2, 2, 3});
+  constexpr std::int64_t many = std::int64_t{1} << 31;
+  const auto message = [&](ConvOptions options) { return message_of<ShapeError>([&] { conv1d(x, weight, options); }); };
+  CHECK(has(message({.stride = many}), "stride is 2147483648"));
+  CHECK(has(message({.stride = many}), "it must be from 1 to 1073741824"));
+  CHECK(has(message({.padding = many}), "padding is 2147483648"));
+  CHECK(has(message({.padding = many}), "it must be from 0 to 1073741824"));
+  CHECK(has(message({.dilation = many}), "dilation is 2147483648"));
+  CHECK(has(message({.stride = 0}), "stride is 0"));
+  const auto of_op = [](const Attrs& attrs) {
+    GraphBuilder builder;
+    const Val image{&builder, builder.input({DType::f32, Device::cpu(), {1, 1, 9}}), {}},
+        kernel{&builder, builder.input({DType::f32, Device::cpu(), {1, 1, 3}}), {}};
+    return message_of<ShapeError>([&] { apply(op_info<ops::Convolution>, {image, kernel}, attrs); });
+  };
+  std::mt19937 random(1);
+  Problem problem(random);
+  problem.low = problem.high = {0};
+  problem.stride = problem.dilation = {1};
+  problem.groups = 1;
+  problem.stride = {std::int64_t{1} << 62};
+  CHECK(has(of_op(problem.attrs()), "stride is 4611686018427387904"));
+  problem.stride = {1};
+  problem.low = {many};
+  CHECK(has(of_op(problem.attrs()), "padding is 2147483648"));
 }
 
 TEST_CASE("what no back end computes whole is decomposed by the plan") {

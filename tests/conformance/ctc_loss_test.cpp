@@ -2,6 +2,8 @@
 #include "../checks.hpp"
 #include "number_cases.hpp"
 
+#include <sinter/graphs.hpp>
+
 #include <cmath>
 #include <vector>
 
@@ -196,6 +198,17 @@ TEST_CASE("ctc_loss: the gradient, of scores, is PyTorch's") {
   }
 }
 
+TEST_CASE("ctc_loss: NaN stays") {
+  std::vector<double> logarithms = to_vector<double>(log_probabilities());
+  logarithms[0] = NAN;  // of the blank of the first sequence, at the first step
+  const Tensor x = copy_of(logarithms, {6, 3, 4});
+  const Tensor loss = loss_of(x, {.reduction = LossReduction::none, .zero_infinity = true});
+  CHECK(is_near(to_vector<double>(loss), {NAN, 1.825759280577335, 0}, 1e-13));
+  const Tensor slope = jit::grad([](Tensor t) { return loss_of(t, {.zero_infinity = true}); })(x);
+  CHECK(std::isnan(item<double>(slope(0, 0, 1))));
+  CHECK(!std::isnan(item<double>(sum(slope(all, 1)))));
+}
+
 TEST_CASE("ctc_loss: vmap over examples, and the gradient in it") {
   const Tensor x = log_probabilities(), both = stack({x, log_softmax(x * 0.5, 2)}, 0);
   const auto of_one = [](Tensor t) { return loss_of(t, {.reduction = LossReduction::none, .zero_infinity = true}); };
@@ -231,7 +244,29 @@ TEST_CASE("ctc_loss: what is wrong is said") {
   CHECK_THROWS_AS(ctc_loss(x, tensor({{1, 2}}), steps(), labels()), ShapeError);
   CHECK_THROWS_AS(ctc_loss(x, tensor({{1.f}, {2.f}, {1.f}}), steps(), labels()), DTypeError);
   CHECK_THROWS_AS(ctc_loss(x, targets(), steps(), labels(), {.blank = 4}), IndexError);
+  CHECK(has(message_of([&] {
+              eval(ctc_loss(x, tensor({1, 2, 2, 3, 1, 2, 2}), steps(), labels()));
+            }),
+            "the targets end before those of sequence 2"));
   const auto slope = jit::grad([](Tensor t) { return loss_of(t, {.zero_infinity = true}); });
   CHECK(has(message_of([&] { eval(jit::grad([&](Tensor t) { return sum(square(slope(t))); })(x)); }),
             "second derivative"));
+}
+
+TEST_CASE("ctc_loss: the blank is a class, of any number of them") {
+  const auto last = [](Tensor x) {
+    return ctc_loss(x, tensor({{0, 1}, {0, 2}, {1, 0}}), steps(), tensor({2, 2, 1}), {.blank = 3});
+  };
+  const Tensor x = log_probabilities(), few = log_softmax(x(all, all, slice(0, 3)), 2);
+  auto f = jit::compile(last, {.dynamic = jit::Dynamic::always});
+  CHECK(is_near(to_vector<double>(f(x)), to_vector<double>(last(x)), 1e-14));
+  CHECK(has(message_of<IndexError>([&] { eval(f(few)); }), "the blank is class 3 of s"));
+  CHECK(has(message_of<IndexError>([&] { eval(jit::compile(last, {.dynamic = jit::Dynamic::always})(few)); }),
+            "the blank is class 3 of s"));
+  const Graph graph = parse_graph(
+      "graph(%0: f64[2, 1, s0], %1: i64[1, 1], %2: i64[1], %3: i64[1]) {\n"
+      "  %4: f64[1] = ctc_loss(%0, %1, %2, %3) {blank=5}\n  return %4\n}");
+  const Tensor one = full({1}, 1, {.dtype = DType::i64});
+  const std::vector<Tensor> inputs{zeros({2, 1, 3}, {.dtype = DType::f64}), reshape(one, {1, 1}), one, one};
+  CHECK(has(message_of<IndexError>([&] { jit::compile_graph(graph)(inputs); }), "the blank is class 5 of 3"));
 }

@@ -305,3 +305,44 @@ TEST_CASE("interpolation without aliasing has PyTorch's values") {
   });
   CHECK_THROWS_AS(interpolate(image(), {.size = {2, 3}, .antialias = true}), UserError);
 }
+
+TEST_CASE("interpolation without aliasing: what is in no window has no part in it") {
+  std::vector<double> row(16);
+  for (std::size_t i = 0; i < row.size(); ++i) row[i] = static_cast<double>(i);
+  const auto smaller = [](const Tensor& x, Dim size, Interpolation mode) {
+    return interpolate(x, {.size = {1, size}, .mode = mode, .antialias = true});
+  };
+  for (const double odd : {NAN, INFINITY}) {
+    row[15] = odd;
+    const Tensor x = copy_of(row, {1, 1, 1, 16});
+    for (const Mode& mode : modes()) {
+      INFO(mode.name);
+      const auto linear =
+          to_vector<double>(run_in(mode, [=](In1 in) { return smaller(in[0], 4, Interpolation::linear); }, {x}));
+      CHECK(is_near(linear, {1.8928571428571428, 5.5, 9.5, odd}, 1e-14));
+      const auto cubic =
+          to_vector<double>(run_in(mode, [=](In1 in) { return smaller(in[0], 4, Interpolation::bicubic); }, {x}));
+      for (std::size_t i = 0; i < 4; ++i) CHECK(std::isfinite(cubic[i]) == (i < 2));
+    }
+  }
+  // The gradient of each result goes to its window.
+  const auto slope = jit::vjp([&](Tensor x) { return smaller(x, 4, Interpolation::linear); },
+                              reshape(arange(16, {.dtype = DType::f64}), {1, 1, 1, 16}));
+  const auto gradient = to_vector<double>(slope.second(reshape(tensor({1.0, 1.0, 1.0, double{NAN}}), {1, 1, 1, 4})));
+  for (std::size_t i = 0; i < 16; ++i) CHECK(std::isnan(gradient[i]) == (i >= 10));
+}
+
+TEST_CASE("interpolation without aliasing: any sizes, one version") {
+  for (const Align align : {Align::pixel_corners, Align::pixel_centres})
+    for (const Interpolation mode : {Interpolation::linear, Interpolation::bicubic}) {
+      const auto resized = [=](Tensor x, Tensor like) {
+        return interpolate(x, {.size = {3, like.size(0)}, .mode = mode, .align = align, .antialias = true});
+      };
+      auto f = jit::compile(resized, {.dynamic = jit::Dynamic::always});
+      for (const auto& [from, to] : {std::pair{9, 4}, {31, 2}, {5, 17}, {64, 63}, {8, 8}}) {
+        const Tensor x = sin(reshape(arange(2 * from, {.dtype = DType::f64}), {1, 1, 2, from}));
+        CHECK(is_near(to_vector<double>(f(x, ones({to}))), to_vector<double>(resized(x, ones({to}))), 1e-12));
+      }
+      CHECK(f.stats().compiles == 1);
+    }
+}

@@ -101,13 +101,43 @@ TEST_CASE("aot_function: one of the graphs alone, lazy losses, several results, 
   CHECK(floats(w.grad()) == std::vector<float>{4, 4});
 }
 
+TEST_CASE("aot_function: its compilers come before the back end of the options, and serve gradients") {
+  static Noted registered;
+  jit::register_backend("noted_beside_aot", registered.function());
+  Noted forward, backward;
+  Variable w(vec({2, 3}), "w");
+  w.requires_grad();
+  auto body = [&](Tensor x) { return sum(w * w * x); };
+  for (const bool is_forward : {true, false}) {
+    registered.graphs.clear();
+    auto f =
+        is_forward
+            ? jit::aot_function(body, {.forward = forward.function(), .options = {.backend = "noted_beside_aot"}})
+            : jit::aot_function(body, {.backward = backward.function(), .options = {.backend = "noted_beside_aot"}});
+    w.zero_grad();
+    f(vec({1, 2})).backward();
+    CHECK(floats(w.grad()) == std::vector<float>{4, 12});
+    CHECK(forward.graphs.size() == 1);
+    CHECK(backward.graphs.size() == (is_forward ? 0U : 1U));
+    CHECK(registered.graphs.size() == 1);  // the other half
+  }
+  auto cubes = jit::aot_function([](Tensor x) { return sum(x * x * x); }, {.forward = forward.function()});
+  CHECK(floats(jit::grad(cubes)(vec({1, 2}))) == std::vector<float>{3, 12});
+  CHECK(forward.graphs.size() == 2);
+  auto reads = jit::aot_function([](Tensor x) { return item(sum(x)) > 0 ? Tensor(x * 2) : x; },
+                                 {.forward = forward.function(), .options = {.backend = "noted_beside_aot"}});
+  CHECK(has(message_of<TraceError>([&] { reads(vec({1, 1})); }), "AotOptions::forward takes whole graphs"));
+}
+
 TEST_CASE("aot_function: what is refused") {
   Variable w(vec({2, 3}), "w");
   w.requires_grad();
   const jit::BackendFunction empty = [](const Graph&, std::span<const Tensor>) { return jit::GraphFunction(); };
   auto body = [&](Tensor x) { return sum(w * x); };
-  CHECK(has(message_of<UserError>([&] { jit::aot_function(body, {.forward = empty})(vec({1, 1})); }),
-            "returned an empty function"));
+  CHECK(has(message_of<UserError>([&] {
+              jit::aot_function(body, {.forward = empty})(vec({1, 1}));
+            }),
+            "AotOptions::forward returned an empty function"));
   auto no_backward = jit::aot_function(body, {.backward = empty});
   Tensor loss = no_backward(vec({1, 1}));
   CHECK(has(message_of<UserError>([&] { loss.backward(); }), "empty function for the backward graph"));

@@ -96,6 +96,21 @@ TEST_CASE("floor_divide rounds down, and keeps integers", "[lists]") {
   CHECK(std::isnan(item<double>(floor_divide(tensor({inf}), 2)(0))));
 }
 
+TEST_CASE("floor_divide: what the remainder leaves does not overflow", "[lists]") {
+  const auto quotient = [](Tensor a, Tensor b) { return floor_divide(a, b); };
+  const auto remainder_of = [](Tensor a, Tensor b) { return sum(a % b); };
+  const auto check = [&](const Tensor& a, const Tensor& b) {
+    const std::vector<double> want{-2, -2, 1, 1, -1, -1};
+    CHECK(doubles(quotient(a, b)) == want);
+    CHECK(doubles(jit::compile(quotient)(a, b)) == want);
+    CHECK(doubles(jit::compile(quotient, {.backend = "reference"})(a, b)) == want);
+    CHECK(doubles(-jit::grad<1>(remainder_of)(a, b)) == want);
+  };
+  check(tensor({3e38f, -3e38f, 3e38f, -3e38f, 1e-30f, -2e38f}), tensor({-2e38f, 2e38f, 2e38f, -2e38f, -3e38f, 3e38f}));
+  check(tensor({1.7e308, -1.7e308, 1.7e308, -1.7e308, 1e-300, -1e308}),
+        tensor({-1e308, 1e308, 1e308, -1e308, -1.7e308, 1.7e308}));
+}
+
 TEST_CASE("lists: an index that is known at run time", "[lists]") {
   const Tensor x = reshape(arange(12), {3, 4});
   const Tensor row = tensor<std::int64_t>({0})(0) + 2;

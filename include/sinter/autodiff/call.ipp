@@ -199,11 +199,11 @@ SINTER_DECL void CallCut::make(CallDerivative& out) const {
 }  // namespace reverse_detail
 
 namespace reverse_detail {
-/// The graph of a body and its gradient as one, cut in two. `finish` works on it before the cut.
 struct CutOptions {
-  std::span<const Value> stops{};  // no gradient flows through them
   bool keeps_nodes = false;        // the nodes of the body stay in the forward part
+  std::span<const Value> stops{};  // with it: no gradient flows through them
 };
+/// The graph of a body and its gradient as one, cut in two. `finish` works on it before the cut.
 template <class Finish>
 CallDerivative cut_derivative(const Graph& body, std::span<const std::uint8_t> wanted,
                               std::span<const std::uint8_t> given, const Finish& finish,
@@ -219,9 +219,8 @@ CallDerivative cut_derivative(const Graph& body, std::span<const std::uint8_t> w
     outputs.push_back(body.outputs()[r]);
     douts.push_back(builder.input(body.type(body.outputs()[r])));
   }
-  wrt.insert(wrt.end(), options.stops.begin(), options.stops.end());  // what they were computed from is not followed
-  const std::vector<Value> found =
-      options.keeps_nodes ? backward_beside(builder, outputs, douts, wrt) : backward(builder, outputs, douts, wrt);
+  const std::vector<Value> found = options.keeps_nodes ? backward_beside(builder, outputs, douts, wrt, options.stops)
+                                                       : backward(builder, outputs, douts, wrt);
   std::vector<Value> joint_outputs(body.outputs().begin(), body.outputs().end()), gradients;
   for (std::size_t i = 0, at = 0; i < wanted.size(); ++i) {
     if (wanted[i] == 0) continue;
@@ -263,7 +262,7 @@ SINTER_DECL CallDerivative differentiate_path(const Graph& path, std::span<const
     refuse_unfinished(Dce{}(joint));
     return joint;
   };
-  CallDerivative out = reverse_detail::cut_derivative(path, wanted, given, finish, {stops, true});
+  CallDerivative out = reverse_detail::cut_derivative(path, wanted, given, finish, {true, stops});
   if (out.backward) out.backward = std::make_shared<const Graph>(Cse{}(Decompose{}(DropDerivatives{}(*out.backward))));
   return out;
 }

@@ -19,9 +19,9 @@ std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> output
                             std::span<const Value> wrt);
 
 /// As that; the forward nodes stay as they are. What the derivatives of calls of sub-graphs need is computed by calls of
-/// their own.
+/// their own. Values that are `blocked` depend on nothing.
 std::vector<Value> backward_beside(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> douts,
-                                   std::span<const Value> wrt);
+                                   std::span<const Value> wrt, std::span<const Value> blocked = {});
 
 /// The forward graph with the gradients of output `loss_output` by the inputs `wrt_inputs` (positions) added to its
 /// outputs, in order; zeros where the loss does not depend on one. Throws ShapeError unless the loss is a scalar (shape

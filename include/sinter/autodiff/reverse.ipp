@@ -22,16 +22,17 @@ namespace reverse_detail {
 enum class ForwardCalls : std::uint8_t { extended, repeated };
 
 /// One walk over the nodes that were in the builder when it began. Nodes before `first` are followed only if they are
-/// among `wrt`: a decomposition depends on older nodes through its operands alone.
+/// among `wrt`: a decomposition depends on older nodes through its operands alone. Blocked values depend on nothing.
 class BackwardWalk {
  public:
   BackwardWalk(GraphBuilder& builder, std::int32_t first, std::span<const Value> wrt,
-               ForwardCalls calls = ForwardCalls::extended)
+               ForwardCalls calls = ForwardCalls::extended, std::span<const Value> blocked = {})
       : builder_(builder),
         forward_calls_(calls),
         first_(first),
         last_(static_cast<std::int32_t>(builder.graph().nodes().size())),
-        wrt_(wrt) {
+        wrt_(wrt),
+        blocked_(blocked) {
     mark_dependent();
   }
 
@@ -75,13 +76,14 @@ class BackwardWalk {
 
   bool is_independent(Value v) const {
     if (v.node >= first_ && !is_of_wrt_[slot(v.node)]) return false;
-    for (Value w : wrt_)
-      if (w == v) return true;
-    return false;
+    return std::find(wrt_.begin(), wrt_.end(), v) != wrt_.end();
   }
 
+  bool is_blocked(Value v) const { return std::find(blocked_.begin(), blocked_.end(), v) != blocked_.end(); }
+
   bool depends(Value v) const {
-    return v.node >= first_ ? v.node < last_ && depends_[slot(v.node)] : is_independent(v);
+    if (v.node < first_) return is_independent(v);
+    return v.node < last_ && depends_[slot(v.node)] && !is_blocked(v);
   }
 
   void mark_dependent() {
@@ -187,7 +189,10 @@ class BackwardWalk {
                              Location where, Val dout) {
     const auto begin = static_cast<std::int32_t>(builder_.graph().nodes().size());
     const Val decomposed = op.decompose(DecomposeArgs{operands, attrs, where});
-    BackwardWalk inner(builder_, begin, inputs);
+    Values wanted;
+    for (Value in : inputs)
+      if (depends(in)) wanted.push_back(in);
+    BackwardWalk inner(builder_, begin, wanted);
     inner.accumulate(decomposed.value, dout);
     inner.run();
     // The same value may be several operands; its gradient is their sum already.
@@ -218,7 +223,7 @@ class BackwardWalk {
   ForwardCalls forward_calls_;
   std::vector<KnownCall> calls_;
   std::int32_t first_, last_;
-  std::span<const Value> wrt_;
+  std::span<const Value> wrt_, blocked_;
   std::vector<bool> depends_, is_of_wrt_;  // node first_ + i on a value of wrt_; it has such a value
   std::unordered_map<Value, Value, ValueHash> gradients_;
 };
@@ -264,9 +269,9 @@ SINTER_DECL void refuse_unfinished(const Graph& gradient) {
 namespace reverse_detail {
 inline std::vector<Value> gradients_by_walk(GraphBuilder& builder, std::span<const Value> outputs,
                                             std::span<const Value> douts, std::span<const Value> wrt,
-                                            ForwardCalls calls) {
+                                            ForwardCalls calls, std::span<const Value> blocked = {}) {
   ensure(outputs.size() == douts.size(), "backward: one gradient for each output is required");
-  BackwardWalk walk(builder, 0, wrt, calls);
+  BackwardWalk walk(builder, 0, wrt, calls, blocked);
   for (std::size_t i = 0; i < outputs.size(); ++i)
     walk.accumulate(outputs[i], Val{&builder, douts[i], builder.node(outputs[i]).where});
   walk.run();
@@ -281,8 +286,10 @@ SINTER_DECL std::vector<Value> backward(GraphBuilder& builder, std::span<const V
   return reverse_detail::gradients_by_walk(builder, outputs, douts, wrt, reverse_detail::ForwardCalls::extended);
 }
 SINTER_DECL std::vector<Value> backward_beside(GraphBuilder& builder, std::span<const Value> outputs,
-                                               std::span<const Value> douts, std::span<const Value> wrt) {
-  return reverse_detail::gradients_by_walk(builder, outputs, douts, wrt, reverse_detail::ForwardCalls::repeated);
+                                               std::span<const Value> douts, std::span<const Value> wrt,
+                                               std::span<const Value> blocked) {
+  return reverse_detail::gradients_by_walk(builder, outputs, douts, wrt, reverse_detail::ForwardCalls::repeated,
+                                           blocked);
 }
 
 SINTER_DECL Graph differentiate(const Graph& forward, std::span<const std::int32_t> wrt_inputs, int loss_output) {

@@ -73,3 +73,7 @@
 // Runs once for many calls, as tracing does: made small instead of fast, which also takes the compiler much less time.
 #define SINTER_COLD __attribute__((cold))
 #define SINTER_ALWAYS_INLINE inline __attribute__((always_inline))
+// May be compiled for AVX2, whatever the file is: called where the processor has it.
+#ifndef SINTER_NO_X86
+#define SINTER_AVX2 __attribute__((target("avx2")))
+#endif

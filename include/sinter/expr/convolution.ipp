@@ -40,6 +40,15 @@ inline Tensor with_known_kernel(const In& weight, int axes, std::int64_t groups,
   return reshape(In(kernel, where), shape);
 }
 
+/// The op's bounds, said by the function that was called.
+inline void require_number(std::int64_t number, std::string_view what, std::int64_t least, std::string_view op,
+                           Location where) {
+  constexpr std::int64_t most = std::int64_t{1} << 30;
+  if (number >= least && number <= most) return;
+  throw ShapeError(op, std::string(what) + " is " + std::to_string(number), where,
+                   "it must be from " + std::to_string(least) + " to " + std::to_string(most));
+}
+
 inline ConvNumbers conv_numbers(const ConvOptions& options, const Shape& kernel, std::string_view op, Location where) {
   const int axes = kernel.rank() - 2;
   ConvNumbers out{numbers_for(options.stride, axes, "stride", op, where),
@@ -50,6 +59,8 @@ inline ConvNumbers conv_numbers(const ConvOptions& options, const Shape& kernel,
     out.low = numbers_for(options.padding.each(), axes, "padding", op, where);
   for (int i = 0; i < axes; ++i) {
     const auto k = as_index(i);
+    require_number(out.stride[k], "stride", 1, op, where);
+    require_number(out.dilation[k], "dilation", 1, op, where);
     if (options.padding.kind() == ConvPadding::valid) out.low.push_back(0);
     if (options.padding.kind() == ConvPadding::same)
       out.low.push_back(out.dilation[k] * (kernel[2 + i].value() - 1) / 2);
@@ -58,11 +69,7 @@ inline ConvNumbers conv_numbers(const ConvOptions& options, const Shape& kernel,
     if (is_same && out.stride[k] != 1)
       throw ShapeError(op, "the padding is same, and the stride is " + std::to_string(out.stride[k]), where,
                        "stride 1 is required; name the padding in numbers");
-    if (out.stride[k] < 1 || out.dilation[k] < 1 || out.low[k] < 0)
-      throw ShapeError(op,
-                       "stride " + std::to_string(out.stride[k]) + " and dilation " + std::to_string(out.dilation[k]) +
-                           " must be positive and padding " + std::to_string(out.low[k]) + " not negative",
-                       where);
+    require_number(out.low[k], "padding", 0, op, where);
   }
   return out;
 }

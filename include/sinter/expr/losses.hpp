@@ -69,8 +69,8 @@ struct CtcLossOptions {
 /// Minus the logarithm of the probability of labels that are not aligned with the steps that predict them; Graves et
 /// al. 2006. log_probabilities [t, n, c] (f32 or f64; narrower ones are computed in f32), targets [n, s] or all of them
 /// one after the other in one axis, lengths [n]; or without n. The host computes it. A length that does not fit, a
-/// target that is the blank or no class: IndexError when it runs. The derivative is that by log_probabilities; a
-/// second one is a UserError.
+/// target that is the blank or no class, fewer targets one after the other than the lengths say: IndexError when it
+/// runs. The derivative is that by log_probabilities; a second one is a UserError.
 Tensor ctc_loss(const In& log_probabilities, const In& targets, const In& input_lengths, const In& target_lengths,
                 CtcLossOptions options = {});
 

@@ -64,7 +64,8 @@ inline Term whole_numbers(const In& x, std::string_view what) {
                      "i32 or i64 is required");
   return {cast(t, DType::i64), x.where};
 }
-/// Targets one after the other as a row for each sequence; what stands behind its end does not count.
+/// Targets one after the other as a row for each sequence; what stands behind its end does not count. Where there are
+/// no more of them the op is told so.
 inline Term targets_as_rows(const Term& joined, const Term& lengths) {
   const Location at = joined.where;
   const Dim count = joined.shape()[0];
@@ -72,7 +73,9 @@ inline Term targets_as_rows(const Term& joined, const Term& lengths) {
   const TensorOptions like{.dtype = DType::i64, .device = joined.value.device()};
   const Term place = Term(unsqueeze(starts, 1), at) + Term(arange(count, like, at), at);
   const Term last(cast(In(count - Dim(1), at), DType::i64), at);
-  return {take(joined, apply<ops::Minimum>(place, last), 0), at};
+  const Term none(cast(In(Scalar(ops::no_ctc_target), at), DType::i64), at);
+  const Tensor known = clamp(place.value, Scalar(0), Scalar(count - Dim(1)));
+  return where_of(place <= last, Term(take(joined, In(known, at), 0), at), none);
 }
 
 /// [n, c, d...] as rows of classes, [n d..., c].

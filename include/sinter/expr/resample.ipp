@@ -70,8 +70,15 @@ inline Tensor cubic_along(const Tensor& x, const Resampled& axis, Align align, L
   return total;
 }
 
+/// At most so many old elements lie on each side of a place for each unit of the filter's radius.
+inline Dim filter_reach(const Resampled& axis, Align align) {
+  if (align == Align::pixel_corners) return (axis.from + axis.to - Dim(1)) / axis.to;
+  if (axis.to.is_static() && axis.to.value() == 1) return 1;
+  return (axis.from + axis.to - Dim(2)) / (axis.to - Dim(1));
+}
+
 /// Each new element is a mean of old ones, weighted by a triangle or by Keys's cubic with a = -1/2 that is as much wider
-/// as the axis becomes shorter: a product with the weights.
+/// as the axis becomes shorter. Those of its window alone are seen, so that no other has part in it, be it NaN.
 inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {
   const TensorOptions like{.dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32, .device = x.device()};
   auto number = [&](Dim dim) { return Tensor(cast(In(Scalar(dim), at), like.dtype)); };
@@ -80,15 +87,23 @@ inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const Inter
   if (options.align == Align::pixel_centres)
     per = axis.to.is_static() && axis.to.value() == 1 ? per * 0.0
                                                       : Tensor((number(axis.from) - 1.0) / (number(axis.to) - 1.0));
-  const Tensor centre = (arange(axis.to, like, at) + 0.5) * per, place = arange(axis.from, like, at) + 0.5;
-  const Tensor t = abs(place - unsqueeze(In(centre, at), 1)) / maximum(per, 1.0);
+  const std::int64_t radius = options.mode == Interpolation::linear ? 1 : 2;
+  const Dim taps = filter_reach(axis, options.align) * Dim(2 * radius);
+  const Tensor centre = (arange(axis.to, like, at) + 0.5) * per, width = maximum(per, 1.0);
+  const Tensor first = floor(centre - width * static_cast<double>(radius) + 0.5);
+  const Tensor place = unsqueeze(In(first, at), 1) + arange(taps, like, at);
+  const Tensor t = abs(place + 0.5 - unsqueeze(In(centre, at), 1)) / width;
   const Tensor near = ((t * 1.5) - 2.5) * t * t + 1, far = (((t * -0.5) + 2.5) * t - 4) * t + 2;
   const Tensor cubic = where(t < 1, near, where(t < 2, far, 0.0));
-  const Tensor weights = options.mode == Interpolation::linear ? Tensor(maximum(1 - t, 0.0)) : cubic;
-  const Tensor parts = weights / sum(In(weights, at), 1, Keep::yes);
-  const Tensor last = movedim(In(x, at), axis.axis, -1);
-  const Tensor mixed = matmul(In(last, at), In(transpose(In(cast(In(parts, at), x.dtype()), at), 0, 1), at));
-  return movedim(In(mixed, at), -1, axis.axis);
+  const Tensor filter = options.mode == Interpolation::linear ? Tensor(maximum(1 - t, 0.0)) : cubic;
+  const Tensor is_inside = (place >= 0) & (place <= Scalar(axis.from - Dim(1)));
+  const Tensor weights = where(is_inside, filter, 0.0);
+  Shape column{axis.to, taps};
+  for (int i = axis.axis + 1; i < x.rank(); ++i) column.push_back(1);
+  const Tensor parts = reshape(In(Tensor(weights / sum(In(weights, at), 1, Keep::yes)), at), column);
+  const Tensor seen = taken_at(cast(In(x, at), like.dtype), axis, place, at);
+  const Tensor mixed = sum(In(Tensor(where(parts != 0.0, seen * parts, 0.0)), at), axis.axis + 1);
+  return cast(In(mixed, at), x.dtype());
 }
 
 inline Tensor resampled(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {

@@ -63,8 +63,7 @@ struct CompiledGradient<Compiled<F>> {
   static Compiled<G> of(const Compiled<F>& f, const std::vector<std::int64_t>& numbers, const Make& make) {
     const std::shared_ptr<const void> made =
         jit_detail::derived(*f.state_, &jit_detail::types_tag<G>, numbers, [&]() -> std::shared_ptr<const void> {
-          return std::make_shared<const Compiled<G>>(make(), jit_detail::options_of(*f.state_),
-                                                     jit_detail::where_of(*f.state_));
+          return std::make_shared<const Compiled<G>>(make(), jit_detail::another(*f.state_));
         });
     return *static_cast<const Compiled<G>*>(made.get());
   }

@@ -3,8 +3,6 @@
 
 #include <sinter/ops/val_ops.hpp>
 
-#include <limits>
-
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
@@ -40,18 +38,18 @@ struct Div {
 };
 
 /// The quotient rounded down: q with a = q b + rem(a, b). The quotient of floats may round up to the next whole number,
-/// so it is taken of what the remainder leaves. Where rem has no number (a is infinite) there is none.
+/// so it is taken of what the remainder of the absolute values leaves, which is exact and overflows nowhere. Where rem
+/// has no number (a is infinite) there is none.
 struct FloorDivide {
   static constexpr OpInfo info{.name = "floor_divide", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) {
     if (is_floating(a.dtype)) {
-      const ScalarValue none = s.imm(0, a), r = s.rem(a, b), quotient = s.div(a, b);
-      const ScalarValue whole = s.round(s.div(s.sub(a, r), b));
-      // The remainder is infinite where b is, and a has the other sign.
-      const ScalarValue is_below = s.eq(s.abs(r), s.imm(std::numeric_limits<double>::infinity(), a));
-      const ScalarValue signed_whole = s.select(s.eq(whole, none), s.mul(quotient, none), whole);
-      const ScalarValue found = s.select(is_below, s.imm(-1, a), signed_whole);
-      return s.select(s.eq(b, none), quotient, found);
+      const ScalarValue none = s.imm(0, a), quotient = s.div(a, b), size = s.abs(a), by = s.abs(b);
+      const ScalarValue rest = s.rem(size, by), whole = s.round(s.div(s.sub(size, rest), by));
+      const ScalarValue below = s.sub(s.neg(whole), s.convert(s.ne(rest, none), a.dtype));
+      const ScalarValue found = s.select(s.xor_(s.lt(a, none), s.lt(b, none)), below, whole);
+      const ScalarValue signed_found = s.select(s.eq(found, none), s.mul(quotient, none), found);
+      return s.select(s.eq(b, none), quotient, signed_found);
     }
     if (a.dtype == DType::bool_) return s.div(a, b);
     const ScalarValue zero = s.imm_int(0, a.dtype);  // a quotient below 0 was cut off upwards, unless it is exact

@@ -15,8 +15,9 @@ inline Shape window_positions(const InferArgs& args, const Shape& image, std::sp
   Shape out;
   for (int i = 0; i < 2; ++i) {
     const auto k = as_index(i);
-    if (size[k] <= 0 || stride[k] <= 0 || padding[k] < 0)
-      throw ShapeError(args.op, "window size and stride must be positive and padding not negative", args.where);
+    require_window_number(args, "the window", size[k], 1);
+    require_window_number(args, "stride", stride[k], 1);
+    require_window_number(args, "padding", padding[k], 0);
     const Dim extent = image[2 + i] + Dim(2 * padding[k]);
     if (is_shorter(extent, size[k]))
       throw ShapeError(args.op,

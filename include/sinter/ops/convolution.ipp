@@ -74,9 +74,9 @@ SINTER_DECL Type Convolution::infer(const InferArgs& args) {
   const Shape &x = args.in[0].shape, &weight = args.in[1].shape;
   const int axes = x.rank() - 2;
   const std::int64_t parts = args.attrs[groups];
-  constexpr std::int64_t most_parts = std::int64_t{1} << 30;
-  const bool fits = axes >= 1 && axes <= 3 && weight.rank() == x.rank() && parts >= 1 && parts <= most_parts &&
-                    x[1] == weight[1] * Dim(parts) && weight[0] % Dim(parts) == Dim(0);
+  const bool fits = axes >= 1 && axes <= 3 && weight.rank() == x.rank() && parts >= 1 &&
+                    parts <= ops_detail::most_window_number && x[1] == weight[1] * Dim(parts) &&
+                    weight[0] % Dim(parts) == Dim(0);
   if (!fits)
     throw ShapeError(args.op,
                      "x is " + x.text() + ", weight is " + weight.text() + ", groups are " + std::to_string(parts),
@@ -92,12 +92,11 @@ SINTER_DECL Type Convolution::infer(const InferArgs& args) {
       throw ShapeError(args.op, "the kernel's extents must be known: weight is " + weight.text(), args.where,
                        "do not mark them dynamic");
     const std::int64_t step = args.attrs[stride][as_index(i)], apart = args.attrs[dilation][as_index(i)];
-    constexpr std::int64_t most = std::int64_t{1} << 30;
-    if (step < 1 || apart < 1 || apart > most || weight[2 + i].value() < 1 || weight[2 + i].value() > most)
-      throw ShapeError(args.op, "kernel, stride and dilation must be positive", args.where);
+    ops_detail::require_window_number(args, "the kernel", weight[2 + i].value(), 1);
+    ops_detail::require_window_number(args, "stride", step, 1);
+    ops_detail::require_window_number(args, "dilation", apart, 1);
     for (Dim border : {args.attrs[low][i], args.attrs[high][i]})
-      if (border.is_static() && (border.value() < 0 || border.value() > most))
-        throw ShapeError(args.op, "padding is " + border.text() + ", it must not be negative", args.where);
+      if (border.is_static()) ops_detail::require_window_number(args, "padding", border.value(), 0);
     const std::int64_t reach = ops_detail::kernel_reach(weight[2 + i].value(), apart);
     const Dim extent = x[2 + i] + args.attrs[low][i] + args.attrs[high][i];
     if (ops_detail::is_shorter(extent, reach))

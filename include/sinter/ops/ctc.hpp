@@ -10,6 +10,9 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
+/// In place of a target that there is none of: an IndexError where a sequence has it among its labels.
+inline constexpr std::int64_t no_ctc_target = -(std::int64_t{1} << 62);
+
 /// The class that stands for no label, and whether a sequence that does not fit counts as nothing.
 struct CtcAttributes {
   static constexpr OpAttr<std::int64_t> blank{"blank", 0};

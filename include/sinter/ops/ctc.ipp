@@ -18,10 +18,11 @@ namespace ops_detail {
 
 inline constexpr double impossible = -std::numeric_limits<double>::infinity();
 
-/// log(e^a + e^b).
+/// log(e^a + e^b). NaN where one of them is.
 inline double log_of_sum(double a, double b) {
-  const double high = std::max(a, b), low = std::min(a, b);
-  return low == impossible ? high : high + std::log1p(std::exp(low - high));
+  if (a == impossible) return b;
+  if (b == impossible) return a;
+  return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
 }
 
 /// One sequence: the states are its labels with blanks between them and at both ends.
@@ -106,22 +107,30 @@ inline std::int64_t checked_length(const HostCall& call, std::size_t operand, st
   throw IndexError("ctc_loss", what + std::to_string(length) + " of sequence " + std::to_string(sequence), call.where,
                    "it must be from 0 to " + std::to_string(most));
 }
+inline IndexError blank_error(std::string_view op, std::int64_t blank, Dim classes, Location where) {
+  return {op, "the blank is class " + std::to_string(blank) + " of " + classes.text(), where};
+}
 template <class T>
 CtcSequence<T> ctc_sequence(const HostCall& call, std::int64_t i, std::int64_t blank) {
   const Shape &shape = call.in[0].shape, &targets = call.in[1].shape;
   const std::int64_t classes = shape[2].value(), most = targets[1].value();
+  if (blank >= classes) throw blank_error("ctc_loss", blank, shape[2], call.where);
   CtcSequence<T> out{call.in[0].as<T>() + i * classes,
                      shape[1].value() * classes,
                      checked_length(call, 2, i, shape[0].value()),
                      checked_length(call, 3, i, most),
                      blank,
                      call.in[1].as<std::int64_t>() + i * most};
-  for (std::int64_t k = 0; k < out.labels; ++k)
+  for (std::int64_t k = 0; k < out.labels; ++k) {
+    if (out.targets[k] == ops::no_ctc_target)
+      throw IndexError("ctc_loss", "the targets end before those of sequence " + std::to_string(i) + " do", call.where,
+                       "their number must be the sum of the target lengths");
     if (out.targets[k] < 0 || out.targets[k] >= classes || out.targets[k] == blank)
       throw IndexError("ctc_loss", "target " + std::to_string(out.targets[k]) + " of sequence " + std::to_string(i),
                        call.where,
                        "it must be a class from 0 to " + std::to_string(classes - 1) + ", and not the blank " +
                            std::to_string(blank));
+  }
   return out;
 }
 /// All sequences, with memory of its own for those that run at the same time.
@@ -181,8 +190,7 @@ inline void check_ctc(const InferArgs& args, std::int64_t blank) {
     throw ShapeError(args.op, operands_text(args), args.where,
                      "logarithms (steps, n, classes), targets (n, labels) and two lengths (n,) are required");
   const Dim classes = x.shape[2];
-  if (blank < 0 || (classes.is_static() && blank >= classes.value()))
-    throw IndexError(args.op, "the blank is class " + std::to_string(blank) + " of " + classes.text(), args.where);
+  if (blank < 0 || is_shorter(classes - Dim(blank), 1)) throw blank_error(args.op, blank, classes, args.where);
 }
 /// The examples' sequences as one list of sequences, and the operands' batch with them.
 inline std::vector<Val> joined_sequences(const BatchArgs& a) {

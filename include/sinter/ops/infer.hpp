@@ -31,6 +31,10 @@ Shape reduced_shape(const InferArgs& args, const Shape& shape);
 /// Is the extent below `least`? While tracing, an extent that may be on either side is asked for, which becomes a
 /// guard; where nobody can answer, it is taken to be long enough.
 bool is_shorter(Dim extent, std::int64_t least);
+/// What sizes, strides and paddings of windows are at most, so that no product of two overflows.
+inline constexpr std::int64_t most_window_number = std::int64_t{1} << 30;
+/// Throws ShapeError unless such a number, called `what`, is from `least` to that.
+void require_window_number(const InferArgs& args, std::string_view what, std::int64_t number, std::int64_t least);
 /// Reductions without a neutral element refuse empty axes.
 void require_nonempty(const InferArgs& args, const Shape& shape);
 

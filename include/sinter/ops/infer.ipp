@@ -89,6 +89,13 @@ SINTER_DECL bool is_shorter(Dim extent, std::int64_t least) {
   return extent < Dim(least);
 }
 
+SINTER_DECL void require_window_number(const InferArgs& args, std::string_view what, std::int64_t number,
+                                       std::int64_t least) {
+  if (number >= least && number <= most_window_number) return;
+  throw ShapeError(args.op, std::string(what) + " is " + std::to_string(number), args.where,
+                   "it must be from " + std::to_string(least) + " to " + std::to_string(most_window_number));
+}
+
 SINTER_DECL void require_nonempty(const InferArgs& args, const Shape& shape) {
   for (std::int64_t axis : args.attrs.axes)
     if (is_shorter(shape[checked_axis(args, axis, shape.rank())], 1))

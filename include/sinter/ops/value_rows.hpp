@@ -65,20 +65,19 @@ bool row_has_ties(const RowView<T>& row) {
 /// Zeros and NaN of a sorted row as they follow one another in the row that it was.
 template <class T>
 void restore_ties(const T* from, T* sorted, std::int64_t length, std::int64_t stride) {
-  T *zero = sorted, *not_a_number = sorted;
-  for (const T* end = sorted + length * stride; zero != end && *zero != 0;) zero += stride;
-  for (const T* end = sorted + length * stride; not_a_number != end && !is_not_a_number(*not_a_number);)
-    not_a_number += stride;
-  for (std::int64_t i = 0; i < length; ++i, from += stride) {
-    if (*from == 0) zero = (*zero = *from, zero + stride);
-    else if (is_not_a_number(*from)) not_a_number = (*not_a_number = *from, not_a_number + stride);
+  std::int64_t zero = 0, not_a_number = 0;
+  while (zero < length && sorted[zero * stride] != 0) ++zero;
+  while (not_a_number < length && !is_not_a_number(sorted[not_a_number * stride])) ++not_a_number;
+  for (std::int64_t i = 0; i < length; ++i) {
+    const T x = from[i * stride];
+    if (x == 0) sorted[zero++ * stride] = x;
+    else if (is_not_a_number(x)) sorted[not_a_number++ * stride] = x;
   }
 }
 
 // ---- side by side ---------------------------------------------------------------------------------------------------
 
 #ifndef SINTER_NO_X86
-#define SINTER_AVX2 __attribute__((target("avx2")))
 
 /// Keys of as many rows as a vector has lanes.
 template <class Key>
@@ -319,7 +318,6 @@ struct LaneRows {
     return value_of_key<T>(direction == Direction::descending ? ~key : key);
   }
 };
-#undef SINTER_AVX2
 
 inline bool has_lanes() { return __builtin_cpu_supports("avx2") != 0; }
 #endif

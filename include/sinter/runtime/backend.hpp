@@ -76,7 +76,8 @@ class Executable {
 };
 
 /// An operation that a back end computes whole, for operands of these types (extents are known, in the attributes too):
-/// the operation's operands, row-major without gaps, then its results. Null: it does not after all.
+/// the operation's operands, row-major without gaps, then its results. It gives a launch for all of them: whether it
+/// can is decided before, by Backend::intrinsic().
 using Intrinsic = std::unique_ptr<Launch> (*)(const Attrs& attrs, std::span<const Type> types);
 
 /// Makes kernels run. Its functions may be called by several threads at once.

@@ -100,6 +100,7 @@ class IntrinsicLaunch final : public Launch {
       offsets_.push_back(op.offsets[i].evaluate(symbols) * size_of(op.types[i].dtype));
     offsets_.resize(op.types.size());
     launch_ = op.intrinsic(attrs, types);
+    ensure(launch_ != nullptr, "an intrinsic of a back end gave no launch");
   }
   void run(void* const* operands) override {
     for (std::size_t i = 0; i < operands_.size(); ++i) operands_[i] = static_cast<char*>(operands[i]) + offsets_[i];

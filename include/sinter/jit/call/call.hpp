@@ -113,7 +113,8 @@ std::shared_ptr<FunctionState> make_function(Options options, BackendFunction fo
 /// An object made of a function, made once for each key and list of numbers.
 std::shared_ptr<const void> derived(FunctionState& function, const void* key, const std::vector<std::int64_t>& numbers,
                                     const std::function<std::shared_ptr<const void>()>& make);
-const Options& options_of(const FunctionState& function);
+/// A function with the same options and compilers, and nothing compiled.
+std::shared_ptr<FunctionState> another(const FunctionState& function);
 Partition partition(const CallRequest& call);
 Location where_of(const FunctionState& function);
 

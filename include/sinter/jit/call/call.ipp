@@ -48,7 +48,7 @@ SINTER_DECL std::shared_ptr<const void> derived(FunctionState& function, const v
                                                 const std::function<std::shared_ptr<const void>()>& make) {
   return function.derived(key, numbers, make);
 }
-SINTER_DECL const Options& options_of(const FunctionState& function) { return function.options(); }
+SINTER_DECL std::shared_ptr<FunctionState> another(const FunctionState& function) { return function.another(); }
 SINTER_DECL Location where_of(const FunctionState& function) { return function.where(); }
 SINTER_DECL Stats stats_of(const FunctionState& function) { return function.stats(); }
 SINTER_DECL void reset(FunctionState& function) { function.reset(); }

@@ -148,6 +148,7 @@ struct TreeResult {
 /// What takes the place of plans: a registered back end, or what aot_function() was given. Empty functions: plans.
 struct Compilers {
   BackendFunction forward{}, backward{};
+  std::string name{};  // of `forward`, in messages
 };
 
 class FunctionState : public std::enable_shared_from_this<FunctionState> {
@@ -204,7 +205,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::shared_ptr<const void> derived(const void* key, const std::vector<std::int64_t>& numbers,
                                       const std::function<std::shared_ptr<const void>()>& make);
   Location where() const { return where_; }
-  const Options& options() const { return options_; }
+  /// A function of its own with the same options and compilers.
+  std::shared_ptr<FunctionState> another() const;
 
  private:
   Fallback fallback() const { return options_.allow_fallback ? Fallback::allowed : Fallback::refused; }
@@ -282,7 +284,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::atomic<OnMiss> on_miss_{OnMiss::throws};
   std::atomic<std::int64_t> frozen_misses_{0};
   Serves serves_;
-  Compilers compilers_;
+  Compilers given_, compilers_;  // those of aot_function(), and with a registered back end for the others
   struct Derived {
     const void* key;
     std::vector<std::int64_t> numbers;

@@ -241,11 +241,17 @@ inline void check_options(const Options& options, Location where) {
 }  // namespace jit_detail
 
 SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves serves, Compilers compilers)
-    : options_(std::move(options)), where_(where), serves_(serves), compilers_(std::move(compilers)) {
+    : options_(std::move(options)),
+      where_(where),
+      serves_(serves),
+      given_(std::move(compilers)),
+      compilers_{given_.forward, given_.backward, "AotOptions::forward"} {
   check_backend(options_.backend, where);
   jit_detail::check_options(options_, where);
-  if (const BackendFunction* registered = jit_detail::registered_backend(options_.backend))
-    compilers_ = {*registered, *registered};
+  if (const BackendFunction* registered = jit_detail::registered_backend(options_.backend)) {
+    if (!given_.forward) compilers_ = {*registered, given_.backward, "back end '" + options_.backend + "'"};
+    if (!given_.backward) compilers_.backward = *registered;
+  }
   if (options_.recompile_limit < 0)
     throw UserError("compile", "recompile_limit is " + std::to_string(options_.recompile_limit), where,
                     "0 allows the first compilation only");
@@ -253,6 +259,9 @@ SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves
   auto& functions = jit_detail::Functions::instance();
   std::scoped_lock lock(functions.mutex);
   functions.list.push_back(this);
+}
+SINTER_DECL std::shared_ptr<FunctionState> FunctionState::another() const {
+  return std::make_shared<FunctionState>(options_, where_, serves_, given_);
 }
 SINTER_DECL FunctionState::~FunctionState() {
   auto& functions = jit_detail::Functions::instance();
@@ -323,9 +332,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
     if (compilers_.forward)
       throw TraceError(
           recorder.reads()[0].op,
-          "a value is read, which would cut the graph, and " +
-              (options_.backend.empty() ? std::string("AotOptions::forward") : "back end '" + options_.backend + "'") +
-              " takes whole graphs",
+          "a value is read, which would cut the graph, and " + compilers_.name + " takes whole graphs",
           recorder.reads()[0].where,
           "choose with where(condition, a, b), use jit::cond or jit::while_loop, or return the value and read it "
           "outside");
@@ -393,8 +400,8 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
   if (std::find(on_tape.begin(), on_tape.end(), 1) != on_tape.end() && entry.tape.is_needed)
     specialised = with_gradient(entry, args, std::move(specialised), std::move(on_tape));
   if (compilers_.forward)
-    return jit_detail::compile_custom(entry, compilers_.forward, options_.backend, std::move(specialised),
-                                      args.leaves(), where_);
+    return jit_detail::compile_custom(entry, compilers_.forward, compilers_.name, std::move(specialised), args.leaves(),
+                                      where_);
   entry.optimised = jit_detail::run_passes_for(options_.backend, specialised);
   if (options_.backend != "eager") {
     std::vector<std::uint8_t> is_number, is_narrowed;

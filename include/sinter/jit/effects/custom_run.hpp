@@ -13,7 +13,8 @@ namespace jit {
 struct Entry;
 namespace jit_detail {
 
-/// Hands the graph and the values of this call to the back end, and keeps what it returns in the entry.
+/// Hands the graph and the values of this call to the back end, and keeps what it returns in the entry. Messages call
+/// it `name`.
 void compile_custom(Entry& entry, const BackendFunction& backend, std::string_view name, Graph graph,
                     std::span<const ArgLeaf> args, Location where);
 /// Throws UserError unless these are what a graph with such outputs gives at these sizes; evaluates them.

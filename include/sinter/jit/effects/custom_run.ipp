@@ -41,7 +41,7 @@ SINTER_DECL void compile_custom(Entry& entry, const BackendFunction& backend, st
   const std::vector<Tensor> examples = input_values(entry, args);
   entry.custom = backend(graph, examples);
   if (!entry.custom)
-    throw UserError("compile", "back end '" + std::string(name) + "' returned an empty function", where,
+    throw UserError("compile", std::string(name) + " returned an empty function", where,
                     "throw an exception to refuse a graph");
   entry.optimised = std::move(graph);
 }

@@ -182,6 +182,7 @@ inline void put_on_tape(FinishedCall& call, const ArgList& args, std::span<const
 SINTER_DECL TracedPath FunctionState::finished_path(const Entry& entry, const ArgList& args, FunctionTrace& recorder,
                                                     TracedResult result, FinishedCall& finished) const {
   TracedPath path = recorder.path(&result);
+  const std::vector<Ref<TensorImpl>> walked = result.values;  // the path has no references of its own to what it walked
   jit_detail::add_tape(path, recorder, result, args.leaves(), gradient_choices(entry));
   finished = recorder.finish(std::move(result));
   if (path.leaf->tape != nullptr) recorder.finish_tape(path, finished);

@@ -22,7 +22,7 @@ struct Panel {
 };
 
 /// Unit column stride. Rows lie far apart, where the processor does not prefetch by itself.
-__attribute__((target("avx2"))) inline void copy_rows(const Panel& p, std::int64_t element) {
+SINTER_AVX2 inline void copy_rows(const Panel& p, std::int64_t element) {
   constexpr std::int64_t vector = 32, line = 64, rows_ahead = 16;
   const std::int64_t used = p.columns * element, all = p.width * element;
   for (std::int64_t k = 0; k < p.k_extent; ++k) {
@@ -55,8 +55,7 @@ inline void copy_elements(const Panel& p, std::int64_t k_begin, std::int64_t k_e
 }
 
 /// Eight columns by eight k of floats. Halves of two columns are joined while loading, which leaves in-lane shuffles.
-__attribute__((target("avx2"))) inline void transpose_block(const float* from, std::int64_t column_stride, float* to,
-                                                            std::int64_t width) {
+SINTER_AVX2 inline void transpose_block(const float* from, std::int64_t column_stride, float* to, std::int64_t width) {
   __m256 low[4], high[4];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
@@ -78,8 +77,8 @@ __attribute__((target("avx2"))) inline void transpose_block(const float* from, s
 }
 
 /// Four columns by four k of doubles.
-__attribute__((target("avx2"))) inline void transpose_block(const double* from, std::int64_t column_stride, double* to,
-                                                            std::int64_t width) {
+SINTER_AVX2 inline void transpose_block(const double* from, std::int64_t column_stride, double* to,
+                                        std::int64_t width) {
 #pragma GCC unroll 4
   for (int half = 0; half < 2; ++half) {
     __m256d even = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(from + half * 2)),

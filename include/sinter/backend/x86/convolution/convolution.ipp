@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -44,7 +45,8 @@ inline ConvolutionNumbers numbers_of(const Attrs& attrs, const Type& x, const Sh
     n.extent[to] = x.shape[2 + axis].value();
     n.positions[to] = out[2 + axis].value();
     n.taps[to] = weight[2 + axis].value();
-    n.stride[to] = is_conv2d ? attrs[ops::Conv2d::stride][from] : attrs[Any::stride][from];
+    const std::int64_t stride = is_conv2d ? attrs[ops::Conv2d::stride][from] : attrs[Any::stride][from];
+    n.stride[to] = n.positions[to] > 1 ? stride : 1;  // it may reach beyond the image where nothing follows
     n.dilation[to] = is_conv2d ? 1 : attrs[Any::dilation][from];
     n.low[to] = is_conv2d ? attrs[ops::Conv2d::padding][from] : attrs[Any::low][axis].value();
   }
@@ -68,7 +70,7 @@ inline TapRuns& tap_runs() {
 }
 
 // What is behind a run may be overwritten, up to a vector: a later run, or the next row, is put there.
-__attribute__((target("avx2"))) inline void copy_run(std::byte* to, const std::byte* from, std::int32_t bytes) {
+SINTER_AVX2 inline void copy_run(std::byte* to, const std::byte* from, std::int32_t bytes) {
   constexpr std::int32_t vector = 32;
   for (; bytes >= vector; bytes -= vector, to += vector, from += vector)
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
@@ -77,7 +79,7 @@ __attribute__((target("avx2"))) inline void copy_run(std::byte* to, const std::b
   const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(bytes), lane);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskload_epi32(reinterpret_cast<const int*>(from), mask));
 }
-__attribute__((target("avx2"))) inline void zero_run(std::byte* to, std::int32_t bytes) {
+SINTER_AVX2 inline void zero_run(std::byte* to, std::int32_t bytes) {
   constexpr std::int32_t vector = 32;
   for (; bytes > 0; bytes -= vector, to += vector)
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_setzero_si256());
@@ -161,7 +163,9 @@ class Windows {
       add_row(position, tap, at, in_row, runs);
       at += in_row;
       position[2] = 0;
-      if (++position[1] == n_.positions[1]) position[1] = 0, ++position[0];
+      if (++position[1] < n_.positions[1]) continue;
+      position[1] = 0;
+      ++position[0];
     }
   }
 
@@ -230,7 +234,9 @@ class WindowColumns final : public PanelSource {
     std::byte* to = request.to;
     for (std::int64_t k = request.k; k < request.k_end; ++k, to += row) {
       windows_.copy(to, channel, panel, tap);
-      if (++tap == taps) tap = 0, channel += windows_.channel_bytes();
+      if (++tap < taps) continue;
+      tap = 0;
+      channel += windows_.channel_bytes();
     }
   }
 
@@ -246,11 +252,12 @@ class WindowRows final : public PanelSource {
   explicit WindowRows(const ConvolutionNumbers& numbers) : windows_(numbers) {}
   /// The runs of a whole image are kept where they do not take much room.
   void bind(std::int64_t, std::int64_t width, std::int64_t rows) override {
-    constexpr std::int64_t most_kept_runs = 1 << 16;
+    constexpr std::int64_t most_kept_runs = 1 << 16, most_bytes = std::numeric_limits<std::int32_t>::max();  // of a Run
     width_ = width;
     rows_ = rows;
     const std::int64_t positions = windows_.positions();
-    if (windows_.most_runs(positions) <= most_kept_runs) windows_.find_runs(0, positions, positions, kept_);
+    if (windows_.most_runs(positions) <= most_kept_runs && positions <= most_bytes / windows_.numbers().element())
+      windows_.find_runs(0, positions, positions, kept_);
   }
   void prepare() const override {
     if (kept_.begin.empty()) windows_.reserve(tap_runs(), rows_);
@@ -400,6 +407,11 @@ std::unique_ptr<Launch> launch_weight_gradient(const Attrs& attrs, std::span<con
   return std::make_unique<WeightGradientLaunch>(numbers_of(attrs, types[0], types[2].shape, types[1].shape, false),
                                                 isa);
 }
+/// A channel's lines are laid out by the remainder of the stride: each has its borders.
+inline bool takes_much_memory(const Node& node) {
+  constexpr std::int64_t most_parts = 16;
+  return node.attrs[ops::Convolution::stride].back() > most_parts && !ops_detail::is_one(node.types[0].shape[-1]);
+}
 template <Isa isa>
 Intrinsic intrinsic_of(const Graph& graph, const Node& node) {
   if (node.op == &op_info<ops::ConvolutionWeightGradient>) return launch_weight_gradient<isa>;
@@ -408,7 +420,7 @@ Intrinsic intrinsic_of(const Graph& graph, const Node& node) {
   const Shape& weight = graph.type(node.inputs[1]).shape;
   if (is_conv2d) return ops_detail::sees_single_elements(weight, node.attrs) ? nullptr : launch_conv2d<isa>;
   const std::int64_t groups = node.attrs[ops::Convolution::groups];
-  if (groups > 1 && ops_detail::is_one(weight[1])) return launch_depthwise;
+  if (groups > 1 && ops_detail::is_one(weight[1]) && !takes_much_memory(node)) return launch_depthwise;
   return groups > 1 && weight[0] == Dim(groups) ? nullptr : launch_convolution<isa>;
 }
 

@@ -116,7 +116,7 @@ inline void copy_every(Number* to, const Number* from, std::int64_t count, std::
   }
   for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * step];
 }
-__attribute__((target("avx2"))) inline void copy_every_second(float* to, const float* from, std::int64_t count) {
+SINTER_AVX2 inline void copy_every_second(float* to, const float* from, std::int64_t count) {
   std::int64_t i = 0;
   for (; i + 8 < count; i += 8) {  // reads 16, the last of them before from[2 * count - 2]
     const __m256 even = _mm256_shuffle_ps(_mm256_loadu_ps(from + 2 * i), _mm256_loadu_ps(from + 2 * i + 8), 0x88);
