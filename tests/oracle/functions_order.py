@@ -4,7 +4,7 @@ import math
 import numpy as np
 import torch
 
-from rows import LAYOUTS, Config as C
+from rows import Config as C
 from rows import Row
 
 FLOAT = "f32 f64 f16 bf16"
@@ -179,16 +179,27 @@ def with_attributes(configs, **more):
               **{**c.attributes, **more}) for c in configs]
 
 
+def reduced_into(x, a, index, src):
+    """Where the old elements do not count, PyTorch still gives them a share of an extremum's gradient, and drops it: they are
+    set to the other end first."""
+    old, how = x, a["reduction"]
+    if not a["include_self"] and how in ("amax", "amin"):
+        is_hit = torch.zeros_like(x, dtype=torch.bool).scatter(a["axis"], index, torch.ones_like(src, dtype=torch.bool))
+        worst = torch.finfo(x.dtype) if x.is_floating_point() else torch.iinfo(x.dtype)
+        old = torch.where(is_hit, worst.min if how == "amax" else worst.max, x)
+    return torch.scatter_reduce(old, a["axis"], index, src, how, include_self=a["include_self"])
+
+
 def scatter_reduce(x, a):
     index = x[1].to(torch.int64)
     src = x[2][tuple(slice(0, n) for n in index.shape)]   # whose gradient PyTorch refuses where it is larger
-    return torch.scatter_reduce(x[0], a["axis"], index, src, a["reduction"], include_self=a["include_self"])
+    return reduced_into(x[0], a, index, src)
 
 
 def index_reduce(x, a):
     shape = [-1 if d == a["axis"] % x[0].dim() else 1 for d in range(x[0].dim())]
     index = x[1].to(torch.int64).reshape(shape).expand(x[2].shape)
-    return torch.scatter_reduce(x[0], a["axis"], index, x[2], a["reduction"], include_self=a["include_self"])
+    return reduced_into(x[0], a, index, x[2])
 
 
 SLICES = [C(f"* {s} u -3 3", f"{d} {i} i 0 {n}", f"* {t} u -3 3", axis=axis) for s, i, t, axis, n in (
@@ -222,6 +233,13 @@ def in_rows(run):
     return lambda x, a: run(x[0].reshape(-1), x, a).reshape(x[0].shape)
 
 
+# Equal elements share the gradient of an extremum; with a zero a product's goes to it, with two to none.
+TIES = [C(f"* {s} i -1 3", f"i64 {i} i 0 {n}", f"* {i} i -1 3", axis=axis) for s, i, axis, n in (
+    ("5", "12", 0, 5), ("3,5", "3,9", 1, 5), ("4,2", "9,2", 0, 4))]
+SLICE_TIES = [C(f"* {s} i -1 3", f"i64 {i} i 0 {n}", f"* {t} i -1 3", axis=axis) for s, i, t, axis, n in (
+    ("5", "12", "12", 0, 5), ("3,5", "9", "3,9", 1, 5), ("4,2", "9", "9,2", 0, 4))]
+OLD_ONES = ("an old element that does not count (`include_self` false) takes no share of the gradient; PyTorch counts it among equal "
+            "ones, and drops its share")
 REDUCTIONS = ["sum", "prod", "mean", "amax", "amin"]
 ROWS += [
     Row("put_along_axis", scatter_last, SCATTERS[:6], "f32 f64 i32 bf16", ulp=0, torch_names=[]),
@@ -232,12 +250,13 @@ ROWS += [
         FLOAT + " i32 i64", floor=4, half=4),
 ] + [
     Row(f"scatter_reduce {how}", scatter_reduce, [c for k, keep in enumerate((True, False)) for c in with_attributes(
-        SCATTERS[k % 2:-2:2], reduction=how, include_self=keep)], "f32 f64 i32" if how != "mean" else "f32 f64", ulp=8,
-        floor=4, torch_names=["scatter_reduce"], layouts=LAYOUTS if how in ("sum", "mean") else "cts")
+        SCATTERS[k % 2:-2:2] + TIES, reduction=how, include_self=keep)], "f32 f64 i32" if how != "mean" else "f32 f64", ulp=8,
+        floor=4, torch_names=["scatter_reduce"], differs=OLD_ONES if how in ("amax", "amin") else None)
     for how in REDUCTIONS
 ] + [
     Row(f"index_reduce {how}", index_reduce, [c for k, keep in enumerate((True, False)) for c in with_attributes(
-        SLICES[k::2][:4], reduction=how, include_self=keep)], "f32 f64", ulp=8, floor=4, torch_names=["index_reduce"])
+        SLICES[k::2][:4] + SLICE_TIES, reduction=how, include_self=keep)], "f32 f64", ulp=8, floor=4, torch_names=["index_reduce"],
+        differs=OLD_ONES if how in ("amax", "amin") else None)
     for how in ("prod", "mean", "amax", "amin")
 ] + [
     Row("index_add", lambda x, a: torch.index_add(x[0], a["axis"], x[1].to(torch.int64), x[2], alpha=a["alpha"]),
