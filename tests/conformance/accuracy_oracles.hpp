@@ -267,8 +267,8 @@ R incomplete_gamma_factor(R a, R x) {
   }
   return exp(-a * (apart - log1p(apart)) - sum) / sqrt(2 * pi<R> * a);
 }
-/// The regularised incomplete gamma function from 0 to x (`is_upper`: from x on), by Kummer's series below a + 1 and the
-/// continued fraction of Legendre above it. Of a up to 1000.
+/// The regularised incomplete gamma function from 0 to x (`is_upper`: from x on), of a up to 1000: by Kummer's series
+/// below a + 1, by the continued fraction of Legendre above it.
 template <class R>
 R incomplete_gamma(bool is_upper, R a, R x) {
   if (a < 0 || x < 0 || (a == 0 && x == 0)) return undefined<R>();

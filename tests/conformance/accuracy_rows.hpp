@@ -497,9 +497,16 @@ double error_in_ulps(T got, Wide expected, double floor) {
   if (got != got || expected != expected) return got != got && expected != expected ? 0 : infinite<double>();
   const T nearest = static_cast<T>(expected);
   if (std::isinf(got) || std::isinf(nearest)) return got == nearest ? 0 : infinite<double>();
-  using Size = std::conditional_t<std::is_same_v<Wide, double>, double, long double>;
+  if constexpr (std::is_same_v<Wide, double>) {  // f32, of which tools/accuracy takes all: by the bits
+    const auto exponent =
+        static_cast<int>(std::bit_cast<std::uint64_t>(std::max(std::abs(expected), floor)) >> 52) - 1022;
+    const int unit = std::max(exponent, Limits::min_exponent) - Limits::digits;
+    return std::abs(static_cast<double>(got) - expected) *
+           std::bit_cast<double>(static_cast<std::uint64_t>(1023 - unit) << 52);
+  }
   int exponent = 0;
-  std::frexp(std::max(std::abs(static_cast<Size>(expected)), static_cast<Size>(floor)), &exponent);
+  const auto size = std::max(std::abs(static_cast<long double>(expected)), static_cast<long double>(floor));
+  std::frexp(std::max(size, static_cast<long double>(Limits::denorm_min())), &exponent);  // of 0 it gives 0
   const int unit = std::max(exponent, Limits::min_exponent) - Limits::digits;
   const Wide difference = (static_cast<Wide>(got) - expected) * (unit < -600 ? Wide(0x1p900) : Wide(1));
   return std::fabs(std::ldexp(static_cast<double>(difference), unit < -600 ? -unit - 900 : -unit));
