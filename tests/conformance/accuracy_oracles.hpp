@@ -117,6 +117,22 @@ template <class R>
 R logit(R x) {
   return x < R(0.25) ? log(x) - log1p(-x) : log1p((2 * x - 1) / (1 - x));
 }
+/// What gelu_tanh is.
+template <class R>
+R gelu_tanh(R x) {
+  const R inner = sqrt(8 / pi<R>) * (x + R(44715) / 1000000 * x * x * x);
+  return x < -100 ? R(0) : x * sigmoid(inner);
+}
+/// x where x > 0, else alpha (e^(x / width) - 1).
+template <class R>
+R elu(R x, R alpha, R width) {
+  return x > 0 ? x : alpha * expm1(x / width);
+}
+template <class R>
+R logaddexp2(R a, R b) {
+  const R high = a > b ? a : b;
+  return a == b ? a + 1 : high + log1p(exp2(-abs(a - b))) / log(R(2));
+}
 template <class R>
 R logaddexp(R a, R b) {
   const R high = a > b ? a : b;
@@ -201,16 +217,85 @@ R zeta(R order, R q) {
   if (order == infinite<R>()) return q < 1 ? infinite<R>() : q == 1 ? R(1) : R(0);
   if (q == infinite<R>()) return order > 1 ? R(0) : undefined<R>();
   if (!(order > 1) || q < 0) return undefined<R>();
-  R sum = 0;
+  R sum = 0, last = 1;
+  if (order > (q + 30) / 2) {  // Euler and Maclaurin's terms would not fall; those of the sum do
+    for (int k = 0; last > tiny<R>() * sum || k == 0; ++k) sum += last = pow(q + R(k), -order);
+    return sum;
+  }
   for (int k = 0; k < 30; ++k) sum += pow(q + R(k), -order);
   const R x = q + 30, power = pow(x, -order);
+  if (power == 0) return sum;
   sum += x * power / (order - 1) + power / 2;
   R term = order * power / x / 2;
   for (int k = 1; k <= 12; ++k) {
     sum += bernoulli<R>(k) * term;
     term *= (order + R(2 * k - 1)) * (order + R(2 * k)) / (R(2 * k + 1) * R(2 * k + 2) * x * x);
   }
-  return order > 1e4 ? sum - sum + 1 : sum;
+  return sum;
+}
+/// Derivative `order` >= 1 of digamma; of positive x.
+template <class R>
+R polygamma(int order, R x) {
+  R factorial = order % 2 == 0 ? -1 : 1;
+  for (int k = 2; k <= order; ++k) factorial *= R(k);
+  return factorial * zeta<R>(R(order + 1), x);
+}
+/// Of positive x, more than (dimensions - 1) / 2.
+template <class R>
+R multigammaln(R x, int dimensions) {
+  R sum = R(dimensions) * R(dimensions - 1) / 4 * log(pi<R>);
+  for (int i = 0; i < dimensions; ++i) sum += lgamma(x - R(i) / 2);
+  return sum;
+}
+/// log(gamma(1 + a)), which keeps its digits near 0.
+template <class R>
+R lgamma_of_1_and(R a) {
+  if (a > 0.25) return lgamma(1 + a);
+  R sum = -euler<R> * a, power = -a;
+  for (int k = 2; k < 70; ++k) sum += (power *= -a) * zeta<R>(R(k), 1) / R(k);
+  return sum;
+}
+/// x^a e^-x / gamma(a + 1). Where a is large x is near it, and a log x - x cancels: Stirling's series.
+template <class R>
+R incomplete_gamma_factor(R a, R x) {
+  if (a < 30) return exp(a * log(x) - x - lgamma_of_1_and(a));
+  const R apart = (x - a) / a;
+  R sum = 0, power = a;
+  for (int k = 1; k <= 12; ++k) {
+    sum += bernoulli<R>(k) / (R(2 * k) * R(2 * k - 1) * power);
+    power *= a * a;
+  }
+  return exp(-a * (apart - log1p(apart)) - sum) / sqrt(2 * pi<R> * a);
+}
+/// The regularised incomplete gamma function from 0 to x (`is_upper`: from x on), of a up to 1000: by Kummer's series
+/// below a + 1, by the continued fraction of Legendre above it.
+template <class R>
+R incomplete_gamma(bool is_upper, R a, R x) {
+  if (a < 0 || x < 0 || (a == 0 && x == 0)) return undefined<R>();
+  if (x == 0 || a == 0) return is_upper == (x == 0) ? 1 : 0;
+  if (x == infinite<R>()) return is_upper ? 0 : 1;
+  if (is_upper && x < 1.5 && a < 1) {  // 1 less the lower part would cancel
+    R term = 1, sum = 0;
+    for (int k = 1; k < 60; ++k) sum += (term *= -x / R(k)) / (a + R(k));
+    const R log_power = a * log(x) - lgamma_of_1_and(a);
+    return -expm1(log_power) - exp(log_power) * a * sum;
+  }
+  const R factor = incomplete_gamma_factor(a, x);
+  if (x < a + 1) {
+    R term = 1, sum = 1;
+    for (int k = 1; term > tiny<R>() * sum; ++k) sum += term *= x / (a + R(k));
+    return is_upper ? 1 - factor * sum : factor * sum;
+  }
+  R b = x + 1 - a, c = infinite<R>(), d = 1 / b, fraction = d, change = 0;
+  for (int k = 1; abs(change - 1) > tiny<R>() && k < 20000; ++k) {
+    const R term = -R(k) * (R(k) - a);
+    b += 2;
+    d = 1 / (term * d + b);
+    c = b + term / c;
+    fraction *= change = c * d;
+  }
+  const R upper = factor * a * fraction;
+  return is_upper ? upper : 1 - upper;
 }
 template <class R>
 R trigamma(R x) {

@@ -19,8 +19,8 @@ namespace accuracy {
 using sinter::Tensor;
 
 /// What errors are relative to at least: nothing but the result, 1, also the logarithm of |x| where x is negative, the
-/// larger operand, or the height of the waves.
-enum class Scale { result, one, logarithm, operands, waves };
+/// larger operand, the height of the waves, or the row's `terms`.
+enum class Scale { result, one, logarithm, operands, waves, terms };
 
 struct Row {
   const char* name;
@@ -33,7 +33,8 @@ struct Row {
 #endif
   Scale scale;
   bool is_binary;
-  bool is_of_subnormal;  // false: the bounds are of normal arguments
+  bool is_of_subnormal;                           // false: the bounds are of normal arguments
+  double (*terms)(double x, double y) = nullptr;  // the sum of the magnitudes of what is added up, for Scale::terms
 
   template <class T>
   bool covers(T x) const {
@@ -47,6 +48,7 @@ struct Row {
       case Scale::logarithm: return x < -3 ? std::log(-x) : 1;
       case Scale::operands: return std::max(std::abs(x), std::abs(y));
       case Scale::waves: return std::min(1.0, std::sqrt(0.63661977236758134 / std::abs(x)));
+      case Scale::terms: return terms(x, y);
     }
     return 0;
   }
@@ -78,7 +80,22 @@ Row binary_row(const char* name, double f32, double f64, Run run, Formula formul
   return out;
 }
 
+template <class Run, class Formula>
+Row row_of_terms(const char* name, double f32, double f64, Run run, Formula formula, double (*terms)(double, double)) {
+  Row out = row(name, f32, f64, run, formula, Scale::terms);
+  out.terms = terms;
+  return out;
+}
+
 using In2 = const Tensor&;
+
+/// The largest and the least normal number of the dtype whose oracle computes in R.
+template <class R>
+inline constexpr double largest = std::is_same_v<R, double> ? std::numeric_limits<float>::max()
+                                                            : std::numeric_limits<double>::max();
+template <class R>
+inline constexpr double least_normal = std::is_same_v<R, double> ? std::numeric_limits<float>::min()
+                                                                 : std::numeric_limits<double>::min();
 
 inline void add_elementary(std::vector<Row>& rows) {
   for (const Row& each : {
@@ -178,6 +195,50 @@ inline void add_activations(std::vector<Row>& rows) {
            row(
                "mish", 5, 5, [](In2 x, In2) { return Tensor(sinter::mish(x)); },
                [](auto x, auto, auto) { return x == -infinite<decltype(x)>() ? 0 : accuracy::mish(x); }),
+           row_of_terms(
+               "gelu_tanh", 4, 4, [](In2 x, In2) { return Tensor(sinter::gelu_tanh(x)); },
+               [](auto x, auto, auto got) {
+                 const auto y = accuracy::gelu_tanh(x);
+                 return x < 0 && y > x * least_normal<decltype(x)> ? got : y;
+               },
+               [](double x, double) {  // the rounding of the exponent counts as often as the exponent is large
+                 return std::abs(accuracy::gelu_tanh(x)) * std::max(1.0, -1.6 * x * (1 + 0.044715 * x * x));
+               }),
+           row(
+               "elu", 3, 3, [](In2 x, In2) { return Tensor(sinter::elu(x)); },
+               [](auto x, auto, auto) { return accuracy::elu<decltype(x)>(x, 1, 1); }),
+           row(
+               "celu(x,1.5)", 3, 3, [](In2 x, In2) { return Tensor(sinter::celu(x, 1.5)); },
+               [](auto x, auto, auto) { return accuracy::elu<decltype(x)>(x, 1.5, 1.5); }),
+           row(
+               "selu", 3, 3, [](In2 x, In2) { return Tensor(sinter::selu(x)); },
+               [](auto x, auto, auto) {
+                 return 1.0507009873554804934 * accuracy::elu<decltype(x)>(x, 1.6732632423543772848, 1);
+               }),
+           row(
+               "softsign", 2, 2, [](In2 x, In2) { return Tensor(sinter::softsign(x)); },
+               [](auto x, auto, auto) {
+                 return abs(x) == infinite<decltype(x)>() ? undefined<decltype(x)>() : x / (1 + abs(x));
+               }),
+           row(
+               "hardsigmoid", 1.5, 1.5, [](In2 x, In2) { return Tensor(sinter::hardsigmoid(x)); },
+               [](auto x, auto, auto) { return x <= -3  ? 0
+                                               : x >= 3 ? 1
+                                                        : (x + 3) / 6; }),
+           row(
+               "hardswish", 2.5, 2.5, [](In2 x, In2) { return Tensor(sinter::hardswish(x)); },
+               [](auto x, auto, auto) { return x <= -3  ? 0
+                                               : x >= 3 ? x
+                                                        : x * (x + 3) / 6; }),
+           row(
+               "tanhshrink", 2.5, 2.5, [](In2 x, In2) { return Tensor(sinter::tanhshrink(x)); },
+               [](auto x, auto, auto) { return x - accuracy::tanh(x); }, Scale::operands),
+           row(
+               "entr", 2, 2, [](In2 x, In2) { return sinter::entr(x); },
+               [](auto x, auto, auto) {
+                 using R = decltype(x);
+                 return x < 0 ? -infinite<R>() : x == 0 ? R(0) : -x * accuracy::log(x);
+               }),
            row(
                "logit", 4, 4, [](In2 x, In2) { return Tensor(sinter::logit(x)); },
                [](auto x, auto, auto) { return accuracy::logit(x); }),
@@ -223,6 +284,21 @@ inline void add_special(std::vector<Row>& rows) {
            row(
                "zeta(3,x)", 6, 6, [](In2 x, In2) { return sinter::zeta(3, x); },
                [](auto x, auto, auto) { return accuracy::zeta<decltype(x)>(3, x); }),
+           row(
+               "zeta(1.5,x)", 6, 6, [](In2 x, In2) { return sinter::zeta(1.5, x); },
+               [](auto x, auto, auto) { return accuracy::zeta<decltype(x)>(1.5, x); }),
+           row(
+               "zeta(10,x)", 14, 14, [](In2 x, In2) { return sinter::zeta(10, x); },
+               [](auto x, auto, auto) { return accuracy::zeta<decltype(x)>(10, x); }),
+           row(
+               "polygamma(2,x)", 8, 8, [](In2 x, In2) { return sinter::polygamma(2, x); },
+               [](auto x, auto, auto got) { return x > 0 ? accuracy::polygamma(2, x) : got; }),
+           row(
+               "polygamma(5,x)", 14, 14, [](In2 x, In2) { return sinter::polygamma(5, x); },
+               [](auto x, auto, auto got) { return x > 0 ? accuracy::polygamma(5, x) : got; }),
+           row(
+               "multigammaln(x,3)", 6, 6, [](In2 x, In2) { return sinter::multigammaln(x, 3); },
+               [](auto x, auto, auto got) { return x > 1 ? accuracy::multigammaln(x, 3) : got; }, Scale::one),
            row(
                "sinc", 5, 5, [](In2 x, In2) { return Tensor(sinter::sinc(x)); },
                [](auto x, auto, auto) { return accuracy::sinc(x); }),
@@ -299,6 +375,102 @@ inline void add_binary(std::vector<Row>& rows) {
     rows.push_back(each);
 }
 
+/// Polynomials of degree 5. Where a power overflows nothing is promised.
+inline void add_polynomials(std::vector<Row>& rows) {
+  for (const Row& each : {
+           row_of_terms(
+               "chebyshev_t(5,x)", 6, 6,
+               [](In2 x, In2) { return sinter::polynomial(x, sinter::Polynomial::chebyshev_t, 5); },
+               [](auto x, auto, auto got) {
+                 const auto y = ((16 * x * x - 20) * x * x + 5) * x;
+                 return abs(y) < largest<decltype(x)> / 16 ? y : got;
+               },
+               [](double x, double) { return std::abs(((16 * x * x + 20) * x * x + 5) * x); }),
+           row_of_terms(
+               "legendre_p(5,x)", 9, 9,
+               [](In2 x, In2) { return sinter::polynomial(x, sinter::Polynomial::legendre_p, 5); },
+               [](auto x, auto, auto got) {
+                 const auto y = ((63 * x * x - 70) * x * x + 15) * x / 8;
+                 return abs(y) < largest<decltype(x)> / 16 ? y : got;
+               },
+               [](double x, double) { return std::abs(((63 * x * x + 70) * x * x + 15) * x / 8); }),
+           row_of_terms(
+               "hermite_h(5,x)", 6, 6,
+               [](In2 x, In2) { return sinter::polynomial(x, sinter::Polynomial::hermite_h, 5); },
+               [](auto x, auto, auto got) {
+                 const auto y = ((32 * x * x - 160) * x * x + 120) * x;
+                 return abs(y) < largest<decltype(x)> / 16 ? y : got;
+               },
+               [](double x, double) { return std::abs(((32 * x * x + 160) * x * x + 120) * x); }),
+           row_of_terms(
+               "laguerre_l(3,x)", 8, 8,
+               [](In2 x, In2) { return sinter::polynomial(x, sinter::Polynomial::laguerre_l, 3); },
+               [](auto x, auto, auto got) {
+                 const auto y = ((9 - x) * x - 18) * x / 6 + 1;
+                 return abs(y) < largest<decltype(x)> / 16 ? y : got;
+               },
+               [](double x, double) { return ((9 + std::abs(x)) * std::abs(x) + 18) * std::abs(x) / 6 + 1; }),
+       })
+    rows.push_back(each);
+}
+
+/// What takes operands of its own: `got` is given back where nothing is promised.
+inline void add_more_binary(std::vector<Row>& rows) {
+  for (const Row& each : {
+           binary_row(
+               "pow", 2, 2, [](In2 x, In2 y) { return Tensor(sinter::pow(x, y)); },
+               [](auto x, auto y, auto) { return accuracy::pow(x, y); }),
+           row(
+               "pow(1+2^-16,x)", 2, 2, [](In2 x, In2) { return Tensor(sinter::pow(0x1.0001p0, x)); },
+               [](auto x, auto, auto) { return accuracy::pow(decltype(x)(0x1.0001p0), x); }),
+           binary_row(
+               "float_power", 0.6, 2, [](In2 x, In2 y) { return sinter::cast(sinter::float_power(x, y), x.dtype()); },
+               [](auto x, auto y, auto) { return accuracy::pow(x, y); }),
+           binary_row(
+               "logaddexp2", 4, 3, [](In2 x, In2 y) { return Tensor(sinter::logaddexp2(x, y)); },
+               [](auto x, auto y, auto) { return accuracy::logaddexp2(x, y); }, Scale::operands),
+           binary_row(
+               "glu", 4, 4,
+               [](In2 x, In2 y) {
+                 return sinter::glu(sinter::stack({x, y}, 0), 0)(0);
+               },
+               [](auto x, auto y, auto got) {
+                 const auto share = accuracy::sigmoid(y);
+                 return share < least_normal<decltype(x)> ? got : x * share;
+               }),
+           binary_row(
+               "prelu", 0.501, 0.501, [](In2 x, In2 y) { return sinter::prelu(sinter::unsqueeze(x, 0), y)(0); },
+               [](auto x, auto y, auto) { return x > 0 ? x : x * y; }),
+           binary_row(
+               "lerp(x,y,0.3)", 1.5, 1.5, [](In2 x, In2 y) { return Tensor(sinter::lerp(x, y, 0.3125)); },
+               [](auto x, auto y, auto got) { return abs(y - x) < largest<decltype(x)> ? x + (y - x) * 0.3125 : got; },
+               Scale::operands),
+           binary_row(
+               "addcmul(x,y,0.8)", 1, 1, [](In2 x, In2 y) { return sinter::addcmul(x, y, 0.8125); },
+               [](auto x, auto y, auto) { return x + y * 0.8125; }, Scale::operands),
+           binary_row(
+               "addcdiv(x,y,3)", 1, 1, [](In2 x, In2 y) { return sinter::addcdiv(x, y, 3); },
+               [](auto x, auto y, auto) { return x + y / 3; }, Scale::operands),
+           binary_row(
+               "ldexp", 0.501, 0.501,
+               [](In2 x, In2 y) { return Tensor(sinter::ldexp(x, sinter::floor(sinter::clamp(y, -400, 400)))); },
+               [](auto x, auto y, auto) {
+                 using R = decltype(x);
+                 return x * accuracy::exp2(accuracy::floor(y < -400 ? R(-400) : y > 400 ? R(400) : y));
+               }),
+           binary_row(
+               "zeta", 16, 16, [](In2 x, In2 y) { return sinter::zeta(x, y); },
+               [](auto x, auto y, auto) { return accuracy::zeta(x, y); }),
+           binary_row(
+               "igamma", 2, 4, [](In2 x, In2 y) { return sinter::igamma(x, y); },
+               [](auto x, auto y, auto got) { return x > 1000 ? got : incomplete_gamma(false, x, y); }),
+           binary_row(
+               "igammac", 2, 4, [](In2 x, In2 y) { return sinter::igammac(x, y); },
+               [](auto x, auto y, auto got) { return x > 1000 ? got : incomplete_gamma(true, x, y); }),
+       })
+    rows.push_back(each);
+}
+
 inline const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> made;
@@ -308,7 +480,9 @@ inline const std::vector<Row>& rows() {
 #ifdef ACCURACY_QUAD
     add_bessel(made);
 #endif
+    add_polynomials(made);
     add_binary(made);
+    add_more_binary(made);
     return made;
   }();
   return all;
@@ -323,8 +497,16 @@ double error_in_ulps(T got, Wide expected, double floor) {
   if (got != got || expected != expected) return got != got && expected != expected ? 0 : infinite<double>();
   const T nearest = static_cast<T>(expected);
   if (std::isinf(got) || std::isinf(nearest)) return got == nearest ? 0 : infinite<double>();
+  if constexpr (std::is_same_v<Wide, double>) {  // f32, of which tools/accuracy takes all: by the bits
+    const auto exponent =
+        static_cast<int>(std::bit_cast<std::uint64_t>(std::max(std::abs(expected), floor)) >> 52) - 1022;
+    const int unit = std::max(exponent, Limits::min_exponent) - Limits::digits;
+    return std::abs(static_cast<double>(got) - expected) *
+           std::bit_cast<double>(static_cast<std::uint64_t>(1023 - unit) << 52);
+  }
   int exponent = 0;
-  std::frexp(std::max(std::abs(static_cast<long double>(expected)), static_cast<long double>(floor)), &exponent);
+  const auto size = std::max(std::abs(static_cast<long double>(expected)), static_cast<long double>(floor));
+  std::frexp(std::max(size, static_cast<long double>(Limits::denorm_min())), &exponent);  // of 0 it gives 0
   const int unit = std::max(exponent, Limits::min_exponent) - Limits::digits;
   const Wide difference = (static_cast<Wide>(got) - expected) * (unit < -600 ? Wide(0x1p900) : Wide(1));
   return std::fabs(std::ldexp(static_cast<double>(difference), unit < -600 ? -unit - 900 : -unit));

@@ -76,6 +76,18 @@ TEST_CASE("elementwise functions keep their bounds: a sample of all numbers") {
     }
 }
 
+TEST_CASE("errors are counted in units of the last place") {
+  CHECK(accuracy::error_in_ulps(std::nextafter(1.0f, 2.0f), 1.0, 0.0) == 1);
+  CHECK(accuracy::error_in_ulps(std::nextafter(1.0f, 0.0f), 1.0, 0.0) == 0.5);
+  CHECK(accuracy::error_in_ulps(1.0f, 1.0, 4.0) == 0);
+  CHECK(accuracy::error_in_ulps(std::nextafter(1.0f, 2.0f), 1.0, 4.0) == 0.25);
+  CHECK(accuracy::error_in_ulps(3e-45f, 0.0, 0.0) == 2);
+  CHECK(accuracy::error_in_ulps(3.4028235e38f, 3.4028234663852886e38, 1e190) == 0);
+  CHECK(accuracy::error_in_ulps(INFINITY, 3.4e38, 0.0) == INFINITY);
+  CHECK(accuracy::error_in_ulps(std::nextafter(2.0, 3.0), 2.0L, 0.0) == 1);
+  CHECK(accuracy::error_in_ulps(1e-323, 0.0L, 0.0) == 2);
+}
+
 TEST_CASE("the oracles are right: numbers of mpmath, of 20 digits") {
   using R = long double;
   const auto near = [](R have, R want) { return std::abs(have - want) <= 2e-18L * std::abs(want); };
@@ -89,4 +101,18 @@ TEST_CASE("the oracles are right: numbers of mpmath, of 20 digits") {
   CHECK(near(accuracy::erfcx<R>(12), 0.0468542210148937626195884133994L));
   CHECK(near(accuracy::erfinv<R>(0.75L, 0.81341984L), 0.813419847597618541690289359893L));
   CHECK(near(accuracy::log_ndtr<R>(-10), -53.2312851505124705783470273541L));
+  CHECK(near(accuracy::zeta<R>(10, 0.5L), 1024.01745035575790130L));
+  CHECK(near(accuracy::zeta<R>(40, 3), 8.22534606903382727761949e-20L));
+  CHECK(near(accuracy::zeta<R>(1.5L, 1000), 0.0632613685445149272905866L));
+  CHECK(near(accuracy::polygamma<R>(5, 0.75L), 678.753342874579713608368L));
+  CHECK(near(accuracy::polygamma<R>(2, 300), -1.11482098763145887313418e-5L));
+  CHECK(near(accuracy::multigammaln<R>(3.25L, 3), 3.25298314169015934408915L));
+  CHECK(near(accuracy::incomplete_gamma<R>(false, 2.5L, 1), 0.150854963915390363774107L));
+  CHECK(near(accuracy::incomplete_gamma<R>(true, 0x1p-9L, 0.5L), 0.00109442458766170174178677L));
+  const auto close = [](R have, R want) { return std::abs(have - want) <= 1e-16L * std::abs(want); };
+  CHECK(close(accuracy::incomplete_gamma<R>(true, 20, 50), 4.7913573003381011448736e-7L));
+  CHECK(close(accuracy::incomplete_gamma<R>(false, 800, 750), 0.0363945091152560459168439L));
+  CHECK(close(accuracy::incomplete_gamma<R>(true, 800, 900), 3.25081307917822545062114e-4L));
+  CHECK(near(accuracy::logaddexp2<R>(3, 2.5L), 3.77155330316361197264361L));
+  CHECK(near(accuracy::gelu_tanh<R>(-3), -0.00363739208177301883781647L));
 }

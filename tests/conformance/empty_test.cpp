@@ -60,6 +60,7 @@ const Row rows[] = {
     {"softmax of columns", {"nm"}, [](const Inputs& in) -> Tensor { return softmax(in[0], 0); }},
     {"log_softmax", {"nm"}, [](const Inputs& in) -> Tensor { return log_softmax(in[0], 1); }},
     {"logsumexp", {"nm"}, [](const Inputs& in) -> Tensor { return logsumexp(in[0], 1); }},
+    {"logsumexp over two axes", {"nmk"}, [](const Inputs& in) -> Tensor { return logsumexp(in[0], {0, 2}); }},
     {"layer_norm", {"nm", "m", "m"},
      [](const Inputs& in) -> Tensor { return layer_norm(in[0], {in[0].size(1)}, in[1], in[2]); }},
     {"mse_loss", {"nm", "nm"}, [](const Inputs& in) -> Tensor { return mse_loss(in[0], in[1]); }},

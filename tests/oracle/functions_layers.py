@@ -92,7 +92,7 @@ NORMS = [
     layer("embedding_bag", lambda x, a: F.embedding_bag(x[0].to(torch.int64), x[1], mode=a["mode"], per_sample_weights=x[2] if len(x) > 2 else None,
         padding_idx=a.get("padding")), [C(f"{d} {i} i 0 5", f"* {t} u -3 3", mode=mode, padding=p, layout="c") for d in ("i64", "i32") for i, t in (("2,3",
         "5,4"), ("3,1", "5,2")) for mode in ("sum", "mean", "max") for p in (None, 2)] + [C("i64 2,3 i 0 5", "* 5,4 u -3 3", "* 2,3 u -1 1", mode="sum",
-        layout="c")], "f32 f64", vmap=False),
+        layout="c")], "f32 f64"),
     layer("one_hot", lambda x, a: F.one_hot(x[0].to(torch.int64), a["classes"]).to(torch.float32), [C(f"{d} {i} i 0 5", classes=n) for d in ("i64", "i32")
         for i in ("4", "2,3", "0", "-") for n in (5, 7, 9)], ulp=0, slope=False, differs="f32 unless told otherwise (PyTorch: i64)"),
 ]
@@ -115,6 +115,21 @@ def attention(x, a):
     scores = torch.where(seen, scores, -math.inf)
     empty = torch.isneginf(scores).all(-1, keepdim=True)
     return torch.where(empty, 0, torch.softmax(torch.where(empty, 0, scores), -1)) @ v
+
+
+def attention_of_torch(x, a):
+    return F.scaled_dot_product_attention(x[0], x[1], x[2], x[3] if len(x) > 3 else None, is_causal="causal" in a,
+                                          scale=a.get("scale"), enable_gqa=bool(a.get("grouped")))
+
+
+# Queries, keys and values; masks under which each query sees something.
+HEADS = [("4,3,5", "2,6,5", "2,6,3"), ("2,6,3,4", "2,2,5,4", "2,2,5,4"), ("3,4,2", "1,4,2", "1,4,2")]
+SOME = "v 1 0 1 1 0 1 1"
+ATTENTIONS = [C(*[f"* {s} u -2 2" for s in qkv], *([mask] if mask else []), grouped=True, scale=scale)
+              for qkv, masks in ((HEADS[0], ("", "* 3,6 u -3 3", f"bool 3,6 {SOME}", "* 4,3,6 u -3 3", f"bool 4,3,6 {SOME}")),
+                                 (HEADS[1], ("* 3,5 u -3 3", f"bool 2,6,3,5 {SOME}", f"bool 3,5 {SOME}", "* 2,1,3,5 u -2 2")),
+                                 (HEADS[2], ("* 4,4 u -3 3", f"bool 4,4 {SOME}")))
+              for mask, scale in zip(masks, (None, 0.3, None, 1.0, 0.5))]
 
 
 def rope(x, a):
@@ -140,6 +155,9 @@ NORMS += [
         "f32 f64", floor=16, torch_names=[NN + "scaled_dot_product_attention", "torch.ops.aten._safe_softmax.default",
         "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu", "torch.ops.aten._flash_attention_forward",
         "torch.ops.aten._efficient_attention_forward", NN + "multi_head_attention_forward"]),
+    layer("scaled_dot_product_attention of heads", attention_of_torch, ATTENTIONS + [
+        C(*[f"* {s} u -2 2" for s in ("4,5,3", "2,5,3", "2,5,3")], grouped=True, causal="equal"), C(*[f"* {s} u -2 2" for s in QKV])],
+        "f32 f64", floor=16, torch_names=[NN + "scaled_dot_product_attention"]),
     layer("rotary_embedding", rope, [C(f"* {s} u -2 2", **{"features": f, "base": 10000, "scale": scale, "offset": offset, "how": how}) for s, f in (("3,4", 0), ("2,5,8", 4), ("7,2", 0)) for how in ("halves",
         "interleaved") for scale, offset in ((1.0, 0), (0.5, 3))], "f32 f64", floor=16, torch_names=[]),
 ]
@@ -172,6 +190,24 @@ def conv(n, transposed=False):
     return layer(f"conv{'_transpose' if transposed else ''}{n}d", run, configs, "f32 f64", floor=24, slope_floor=48)
 
 
+def conv_per_axis(n):
+    """With a number for each axis, and paddings that keep the extents."""
+    function = getattr(F, f"conv{n}d")
+
+    def run(x, a):
+        padding = a["padding"] if "padding" in a else "same"
+        return function(x[0], x[1], x[2] if len(x) > 2 else None, stride=a["stride"], padding=padding, dilation=a["dilation"],
+                        groups=a["groups"])
+    shapes = {1: [("2,4,9", "3"), ("1,4,8", "4")], 2: [("2,4,7,9", "3,2"), ("1,4,6,7", "2,3")], 3: [("1,4,4,5,6", "2,1,3")]}[n]
+    strides, paddings, dilations = ([k[:n] for k in each] for each in (
+        ([2, 1, 3], [1, 3, 2]), ([1, 0, 2], [0, 2, 1]), ([1, 2, 1], [2, 1, 1])))
+    settings = [{"stride": s, "padding": p, "dilation": d} for s in strides for p, d in zip(paddings, dilations)]
+    settings += [{"stride": [1] * n, "dilation": d} for d in dilations]
+    return layer(f"conv{n}d per axis", run, [C(f"* {shape} u -2 2", f"* 4,{4 // groups},{kernel} u -1 1", *(["* 4 u -1 1"] if groups == 1 else []),
+        groups=groups, **each) for shape, kernel in shapes for groups, each in zip((1, 2, 4, 1, 2, 1), settings)], "f32 f64", floor=24,
+        slope_floor=48, torch_names=[])
+
+
 def pool(n, largest):
     function = getattr(F, f"{'max' if largest else 'avg'}_pool{n}d")
     settings = [{"size": 2, "stride": 2, "padding": 0}, {"size": 3, "stride": 2, "padding": 1}, {"size": 3, "stride": 1, "padding": 0},
@@ -200,7 +236,7 @@ def adaptive(largest):
         f"{NN}adaptive_{kind}_pool{n}d" for n in (1, 2, 3)])
 
 
-LAYERS = NORMS + [conv(n, t) for t in (False, True) for n in (1, 2, 3)] + [pool(n, largest) for largest in (True, False) for n in (1, 2, 3)] + [
+LAYERS = NORMS + [conv_per_axis(n) for n in (1, 2, 3)] + [conv(n, t) for t in (False, True) for n in (1, 2, 3)] + [pool(n, largest) for largest in (True, False) for n in (1, 2, 3)] + [
     adaptive(True), adaptive(False),
     layer("lp_pool2d", lambda x, a: F.lp_pool2d(x[0], a["p"], a["size"], a["stride"] or None), [C(f"* {s} u 0.1 3", p=p, size=size, stride=stride)
         for s in ("2,3,6,7", "1,2,5,5") for p, size, stride in ((2, 2, 0), (1, 3, 1), (3, 2, 2))], "f32 f64", ulp=16, torch_names=[]),

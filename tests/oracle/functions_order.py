@@ -4,7 +4,7 @@ import math
 import numpy as np
 import torch
 
-from rows import LAYOUTS, Config as C
+from rows import Config as C
 from rows import Row
 
 FLOAT = "f32 f64 f16 bf16"
@@ -72,7 +72,13 @@ def quantile(function):
     def run(x, a):
         y = x[0].reshape(-1) if a.get("axes") is None else x[0]
         axis = None if a.get("axes") is None else a["axes"][0]
-        return function(y, x[1], axis, a["keepdim"] and axis is not None, interpolation=a["interpolation"])
+        if len(a.get("axes") or []) < 2:
+            return function(y, x[1], axis, a["keepdim"] and axis is not None, interpolation=a["interpolation"])
+        chosen = sorted(d % y.dim() for d in a["axes"])
+        others = [d for d in range(y.dim()) if d not in chosen]
+        found = function(y.permute(others + chosen).flatten(len(others)), x[1], -1, interpolation=a["interpolation"])
+        kept = [1 if d in chosen else n for d, n in enumerate(y.shape)]
+        return found.reshape([*x[1].shape, *kept]) if a["keepdim"] else found
     return run
 
 
@@ -84,7 +90,10 @@ QUANTILES = [C(f"* {s} {fill}", f"* {q}", axes=axes, keepdim=keep, interpolation
     [("- v 0.3", "linear"), ("3 v 0 0.5 1", "linear"), ("2 v 0.21 0.77", "lower"), ("2 v 0.21 0.77", "higher"),
      ("2 v 0.4 0.13", "nearest"), ("- v 0.61", "midpoint"), ("2 v 0.9 0.1", "midpoint"), ("- v 0.5", "linear"),
      ("3 v 0.33 0.66 1", "linear"), ("- v 0.25", "nearest")])]
-NAN_QUANTILES = [C(f"* 3,4 v 1 nan -2 0.5 3 2 nan nan -1", f"* {q}", axes=axes, keepdim=False, interpolation="linear",
+QUANTILES += [C("* 2,3,4 u -3 3", f"* {q}", axes=axes, keepdim=keep, interpolation=how, layout="t") for axes, keep, q, how in (
+    ([0, 2], False, "- v 0.3", "linear"), ([1, -1], True, "2 v 0.2 0.9", "linear"), ([1, 0], False, "2 v 0.5 1", "lower"))]
+NAN_QUANTILES = [C("* 2,2,3 v 1 nan -2 0.5 3 nan 2 4 nan -1 7 0", "* 2 v 0.3 0.75", axes=[2, 0], keepdim=False,
+                   interpolation="linear", grad=False)] + [C(f"* 3,4 v 1 nan -2 0.5 3 2 nan nan -1", f"* {q}", axes=axes, keepdim=False, interpolation="linear",
                    grad=False) for q in ("- v 0.3", "2 v 0 0.75") for axes in ([0], [1], None)]
 
 
@@ -113,10 +122,10 @@ ROWS = [
     Row("searchsorted", lambda x, a: torch.searchsorted(x[0].contiguous(), x[1].contiguous(), right=a["right"]), [
         C(f"* {s} a -3 3", f"* {t} u -4 4", right=right) for s, t in (("7", "5"), ("7", "3,4"), ("2,5", "2,3"), ("1", "4"),
         ("33", "-"), ("0", "3")) for right in (False, True)] + [C("* 5 v 1 1 2 2 3", "* 4 v 1 2 3 nan", right=r, dtypes=
-        "f32 f64", layout="c") for r in (False, True)], "f32 f64 i32 i64", ulp=0, slope=False, vmap=False),
+        "f32 f64", layout="c") for r in (False, True)], "f32 f64 i32 i64", ulp=0, slope=False),
     Row("bucketize", lambda x, a: torch.bucketize(x[0], x[1].contiguous(), right=a["right"]), [
         C(f"* {t} u -4 4", f"* {s} a -3 3", right=right, layout="c") for s, t in (("7", "5"), ("7", "3,4"), ("4", "-"), (
-            "33", "0")) for right in (False, True)], "f32 f64 i32 i64", ulp=0, slope=False, vmap=False),
+            "33", "0")) for right in (False, True)], "f32 f64 i32 i64", ulp=0, slope=False),
     Row("isin", lambda x, a: torch.isin(x[0], x[1], invert=a["invert"]), [C(f"* {s} i 0 6", f"* {t} i 0 6", invert=v)
         for s, t in (("7", "3"), ("3,5", "2,2"), ("0", "2"), ("4", "0"), ("-", "5")) for v in (False, True)],
         "f32 f64 i32 i64 u8", ulp=0, slope=False),
@@ -170,16 +179,27 @@ def with_attributes(configs, **more):
               **{**c.attributes, **more}) for c in configs]
 
 
+def reduced_into(x, a, index, src):
+    """Where the old elements do not count, PyTorch still gives them a share of an extremum's gradient, and drops it: they are
+    set to the other end first."""
+    old, how = x, a["reduction"]
+    if not a["include_self"] and how in ("amax", "amin"):
+        is_hit = torch.zeros_like(x, dtype=torch.bool).scatter(a["axis"], index, torch.ones_like(src, dtype=torch.bool))
+        worst = torch.finfo(x.dtype) if x.is_floating_point() else torch.iinfo(x.dtype)
+        old = torch.where(is_hit, worst.min if how == "amax" else worst.max, x)
+    return torch.scatter_reduce(old, a["axis"], index, src, how, include_self=a["include_self"])
+
+
 def scatter_reduce(x, a):
     index = x[1].to(torch.int64)
     src = x[2][tuple(slice(0, n) for n in index.shape)]   # whose gradient PyTorch refuses where it is larger
-    return torch.scatter_reduce(x[0], a["axis"], index, src, a["reduction"], include_self=a["include_self"])
+    return reduced_into(x[0], a, index, src)
 
 
 def index_reduce(x, a):
     shape = [-1 if d == a["axis"] % x[0].dim() else 1 for d in range(x[0].dim())]
     index = x[1].to(torch.int64).reshape(shape).expand(x[2].shape)
-    return torch.scatter_reduce(x[0], a["axis"], index, x[2], a["reduction"], include_self=a["include_self"])
+    return reduced_into(x[0], a, index, x[2])
 
 
 SLICES = [C(f"* {s} u -3 3", f"{d} {i} i 0 {n}", f"* {t} u -3 3", axis=axis) for s, i, t, axis, n in (
@@ -213,47 +233,56 @@ def in_rows(run):
     return lambda x, a: run(x[0].reshape(-1), x, a).reshape(x[0].shape)
 
 
+# Equal elements share the gradient of an extremum; with a zero a product's goes to it, with two to none.
+TIES = [C(f"* {s} i -1 3", f"i64 {i} i 0 {n}", f"* {i} i -1 3", axis=axis) for s, i, axis, n in (
+    ("5", "12", 0, 5), ("3,5", "3,9", 1, 5), ("4,2", "9,2", 0, 4))]
+SLICE_TIES = [C(f"* {s} i -1 3", f"i64 {i} i 0 {n}", f"* {t} i -1 3", axis=axis) for s, i, t, axis, n in (
+    ("5", "12", "12", 0, 5), ("3,5", "9", "3,9", 1, 5), ("4,2", "9", "9,2", 0, 4))]
+OLD_ONES = ("an old element that does not count (`include_self` false) takes no share of the gradient; PyTorch counts it among equal "
+            "ones, and drops its share")
 REDUCTIONS = ["sum", "prod", "mean", "amax", "amin"]
 ROWS += [
-    Row("put_along_axis", scatter_last, SCATTERS[:6], "f32 f64 i32 bf16", ulp=0, torch_names=[], vmap=False),
-    Row("scatter", scatter_last, SCATTERS, ANY, ulp=0, vmap=False,
+    Row("put_along_axis", scatter_last, SCATTERS[:6], "f32 f64 i32 bf16", ulp=0, torch_names=[]),
+    Row("scatter", scatter_last, SCATTERS, ANY, ulp=0,
         differs="of several values for a place the last one; PyTorch's choice is not specified"),
     Row("scatter_add", lambda x, a: torch.scatter_add(
         x[0], a["axis"], x[1].to(torch.int64), x[2][tuple(slice(0, n) for n in x[1].shape)]), SCATTERS,
-        FLOAT + " i32 i64", floor=4, half=4, vmap=False),
+        FLOAT + " i32 i64", floor=4, half=4),
 ] + [
     Row(f"scatter_reduce {how}", scatter_reduce, [c for k, keep in enumerate((True, False)) for c in with_attributes(
-        SCATTERS[k % 2:-2:2], reduction=how, include_self=keep)], "f32 f64 i32" if how != "mean" else "f32 f64", ulp=8,
-        floor=4, torch_names=["scatter_reduce"], vmap=False, slope=how in ("sum", "mean"), layouts=LAYOUTS if how in ("sum", "mean") else "cts")
+        SCATTERS[k % 2:-2:2] + TIES, reduction=how, include_self=keep)], "f32 f64 i32" if how != "mean" else "f32 f64", ulp=8,
+        floor=4, torch_names=["scatter_reduce"], differs=OLD_ONES if how in ("amax", "amin") else None)
     for how in REDUCTIONS
 ] + [
     Row(f"index_reduce {how}", index_reduce, [c for k, keep in enumerate((True, False)) for c in with_attributes(
-        SLICES[k::2][:4], reduction=how, include_self=keep)], "f32 f64", ulp=8, floor=4, torch_names=["index_reduce"],
-        vmap=False, slope=how in ("mean",)) for how in ("prod", "mean", "amax", "amin")
+        SLICES[k::2][:4] + SLICE_TIES, reduction=how, include_self=keep)], "f32 f64", ulp=8, floor=4, torch_names=["index_reduce"],
+        differs=OLD_ONES if how in ("amax", "amin") else None)
+    for how in ("prod", "mean", "amax", "amin")
 ] + [
     Row("index_add", lambda x, a: torch.index_add(x[0], a["axis"], x[1].to(torch.int64), x[2], alpha=a["alpha"]),
-        with_attributes(SLICES, alpha=1) + with_attributes(SLICES[:5], alpha=-2), FLOAT + " i32 i64", floor=4, half=4,
-        vmap=False),
-    Row("index_copy", index_copy, SLICES, ANY, ulp=0, vmap=False),
+        with_attributes(SLICES, alpha=1) + with_attributes(SLICES[:5], alpha=-2), FLOAT + " i32 i64", floor=4, half=4),
+    Row("index_copy", index_copy, SLICES, ANY, ulp=0),
     Row("index_fill", lambda x, a: torch.index_fill(x[0], a["axis"], x[1].to(torch.int64), a["value"]), [
         C(f"* {s} u -3 3", f"{d} {i} i 0 {n}", axis=axis, value=2) for s, i, axis, n in (("7", "4", 0, 7), (
-            "3,5", "2", 1, 5), ("2,3,4", "2", 1, 3), ("4,3", "0", 0, 4)) for d in ("i64", "i32")], ANY, ulp=0, vmap=False),
+            "3,5", "2", 1, 5), ("2,3,4", "2", 1, 3), ("4,3", "0", 0, 4)) for d in ("i64", "i32")], ANY, ulp=0),
     Row("index_put", lambda x, a: torch.index_put(x[0], [x[1].to(torch.int64), x[2].to(torch.int64)], x[3], accumulate=a[
         "accumulate"]), [C("* 4,5 u -3 3", f"{d} 6 v 0 1 2 3 0 1", f"{d} 6 v 0 1 2 3 4 0", "* 6 u -3 3", accumulate=add, layout="t")
         for d in ("i64", "i32") for add in (False, True)] + [C("* 4,5,2 u -3 3", "i64 3 v 0 -1 2", "i64 3 v 1 0 -2",
         "* 2 u -3 3", accumulate=add, layout="s") for add in (False, True)] + [C("* 4,5 u -3 3", "i64 2,1 v 1 3", "i64 3 v 0 2 4",
-        "* 2,3 u -3 3", accumulate=add, layout="c") for add in (False, True)], "f32 f64 i32 bf16", floor=2, half=2, vmap=False),
+        "* 2,3 u -3 3", accumulate=add, layout="c") for add in (False, True)] + [C("* 4,5 u -3 3", f"{d} 7 v 0 1 0 3 0 1 -4",
+        f"{d} 7 v 2 1 2 4 2 -4 2", "* 7 u -3 3", accumulate=True) for d in ("i64", "i32")] + [C("* 3,4,2 u -3 3",
+        "i64 5 v 2 0 2 -1 2", "i64 5 v 1 0 1 1 3", "* 5,2 u -3 3", accumulate=True)], "f32 f64 i32 bf16", floor=2, half=2),
     Row("put", lambda x, a: torch.put(x[0], x[1].to(torch.int64), x[2], accumulate=a["accumulate"]), [
         C(f"* {s} u -3 3", f"{d} 4 v 0 3 -1 1", "* 4 u -3 3", accumulate=add, layout="s") for s in ("7", "3,5", "2,3,4")
-        for d in ("i64", "i32") for add in (False, True)], "f32 f64 i32", floor=2, vmap=False),
+        for d in ("i64", "i32") for add in (False, True)] + [C(f"* {s} u -3 3", f"{d} 6 v 0 3 0 -1 3 3", "* 6 u -3 3",
+        accumulate=True) for s in ("7", "3,5", "2,2") for d in ("i64", "i32")], "f32 f64 i32", floor=2),
     Row("masked_fill", lambda x, a: torch.masked_fill(x[0], x[1], a["value"]), [C(f"* {s} u -3 3", f"bool {m} u 0 1",
         value=2) for s, m in (("7", "7"), ("3,5", "5"), ("2,3,4", "3,1"), ("0", "0"), ("-", "-"), ("4,3", "4,3"))], ANY,
         ulp=0),
     Row("masked_scatter", lambda x, a: torch.masked_scatter(x[0], x[1], x[2].contiguous()), [C(f"* {s} u -3 3",
-        f"bool {s} u 0 1", f"* {n} u -3 3") for s, n in (("7", 7), ("3,5", 15), ("2,3,4", 30), ("4", 4))], ANY, ulp=0,
-        vmap=False),
+        f"bool {s} u 0 1", f"* {n} u -3 3") for s, n in (("7", 7), ("3,5", 15), ("2,3,4", 30), ("4", 4))], ANY, ulp=0),
     Row("masked_select", lambda x, a: torch.masked_select(x[0], x[1]), [C(f"* {s} u -3 3", f"bool {m} u 0 1")
-        for s, m in (("7", "7"), ("3,5", "5"), ("2,3,4", "2,3,4"), ("3,1", "4"))], ANY, ulp=0, slope=False, vmap=False),
+        for s, m in (("7", "7"), ("3,5", "5"), ("2,3,4", "2,3,4"), ("3,1", "4"))], ANY, ulp=0, vmap=False),
     Row("nonzero", lambda x, a: torch.nonzero(x[0]), [C(f"* {s} i -1 2") for s in ("7", "3,5", "2,3,4", "0", "33", "-")] + [
         C(f"* 8 {SPECIAL}", dtypes=FLOAT)], ANY, ulp=0, slope=False, vmap=False),
     Row("argwhere", lambda x, a: torch.argwhere(x[0]), [C(f"* {s} i -1 2") for s in ("7", "3,5", "2,3,4", "0")], ANY, ulp=0,

@@ -24,12 +24,12 @@ def dims(x, axes):
     return tuple(range(x.dim())) if axes is None else tuple(axes)
 
 
-def reduction(name, run, fill="u -3 3", dtypes=REAL, empty=True, special=True, several=True, attributes=({},),
+def reduction(name, run, fill="u -3 3", dtypes=REAL, empty=True, special=True, attributes=({},),
               torch_names=None, more=(), **options):
     """`run` of a tensor, axes, whether they are kept, and attributes."""
     def over_axes(x, a):
         return run(x[0], dims(x[0], a.get("axes")), a["keepdim"], a)
-    shapes = [each for each in REDUCED + (EMPTY if empty else []) if several or each[1] is None or len(each[1]) == 1]
+    shapes = REDUCED + (EMPTY if empty else [])
     configs = [C(f"* {s} {fill}", axes=axes, keepdim=keep, **attributes[k % len(attributes)])
                for k, (s, axes, keep) in enumerate(shapes)]
     if special:
@@ -48,7 +48,13 @@ def product(x, axes, keep):
 
 
 def arg(function):
+    """Over several axes the position counts through them, the last one fastest."""
     def run(x, axes, keep, a):
+        if 1 < len(axes) < x.dim():
+            chosen = sorted(d % x.dim() for d in axes)
+            others = [d for d in range(x.dim()) if d not in chosen]
+            found = function(x.permute(others + chosen).flatten(len(others)), -1)
+            return found.reshape([1 if d in chosen else n for d, n in enumerate(x.shape)]) if keep else found
         if len(axes) == x.dim() and x.dim() != 1:
             found = function(x.reshape(-1), 0) if x.dim() else function(x)
             return found.reshape([1] * x.dim()) if keep else found
@@ -105,6 +111,8 @@ def renormed(x, p, axis, largest):
 CORRECTIONS = [{"correction": 0}, {"correction": 1}, {"correction": 0.5}]
 ORDERS = [{"p": p} for p in (2, 1, 3, 0, math.inf, -math.inf, 0.5, 2.5)]
 
+TIES = [C("* 3,2,5 i 0 3", axes=axes, keepdim=keep) for axes, keep in (([0, 1], False), ([2, 0], True), ([-1, 1], False))]
+
 ROWS = [
     reduction("sum", lambda x, axes, keep, a: torch.sum(x, axes, keepdim=keep), dtypes=ANY, floor=4),
     reduction("prod", lambda x, axes, keep, a: product(x, axes, keep), fill="u 0.5 1.5", dtypes=REAL, ulp=40, floor=2),
@@ -117,8 +125,8 @@ ROWS = [
               dtypes=ANY, ulp=0, differs=OF_BYTES),
     reduction("all", lambda x, axes, keep, a: torch.all(x, axes, keepdim=keep).to(torch.bool), fill="u -1 3",
               dtypes=ANY, ulp=0, differs=OF_BYTES),
-    reduction("argmax", arg(torch.argmax), empty=False, several=False, dtypes=REAL, ulp=0),
-    reduction("argmin", arg(torch.argmin), empty=False, several=False, dtypes=REAL, ulp=0),
+    reduction("argmax", arg(torch.argmax), empty=False, more=TIES, dtypes=REAL, ulp=0),
+    reduction("argmin", arg(torch.argmin), empty=False, more=TIES, dtypes=REAL, ulp=0),
     reduction("var", variance(torch.var), more=[C("* 3,1 u -3 3", axes=[1], keepdim=False, correction=c) for c in (0, 1)],
               empty=False, special=False, dtypes=FLOAT, attributes=CORRECTIONS, ulp=8,
               floor=8),
@@ -141,7 +149,7 @@ ROWS = [
     reduction("count_nonzero", lambda x, axes, keep, a: torch.count_nonzero(x, axes) if not keep else torch.sum(
         (x != 0).to(torch.int64), axes, keepdim=True), fill="i -1 2", dtypes=ANY, ulp=0),
     reduction("logsumexp", more=[C("* 2,3 v -inf -inf -inf 1 -inf 100", axes=[1], keepdim=False, dtypes="f32 f64")], run=lambda x, axes, keep, a: torch.logsumexp(x, axes, keepdim=keep), dtypes=FLOAT, ulp=4,
-              floor=4, empty=False, differs="of no elements an error (PyTorch: -inf)"),
+              floor=4),
     reduction("ptp", lambda x, axes, keep, a: torch.amax(x, axes, keepdim=keep) - torch.amin(x, axes, keepdim=keep),
               empty=False, special=False, dtypes="f32 f64 f16 i32 i64", ulp=1, torch_names=[]),
     reduction("aminmax", lambda x, axes, keep, a: (torch.amin(x, axes, keepdim=keep), torch.amax(
@@ -265,7 +273,7 @@ def extreme(is_largest):
 def segment_row(name, reduce, empty, **options):
     return Row(name, segments(reduce, empty), [C(f"* {s} u -3 3", f"{index} {s.split(',')[0]} i 0 {n}", segments=n)
         for s, n in (("7", 3), ("9,2", 4), ("5,2,3", 6), ("12", 1)) for index in ("i64", "i32")], "f32 f64 i32 i64",
-        torch_names=["_segment_reduce"], vmap=False, **options)
+        torch_names=["_segment_reduce"], **options)
 
 
 ROWS += [
@@ -276,15 +284,15 @@ ROWS += [
     segment_row("segment_min", "amin", extreme(True), ulp=0),
     Row("bincount", lambda x, a: torch.bincount(x[0].to(torch.int64), minlength=a["bins"]), [
         C(f"{d} {s} i 0 5", bins=n) for d in ("i64", "i32") for s in ("7", "0", "33", "1") for n in (5, 9)], "f32", ulp=0,
-        slope=False, vmap=False),
-    Row("bincount with weights", lambda x, a: torch.bincount(x[0].to(torch.int64), x[1].to(torch.float64), minlength=a[
-        "bins"]).to(x[1].dtype), [C(f"i64 {s} i 0 5", f"* {s} u -1 3", bins=n) for s in ("7", "33") for n in (5, 9)],
-        "f32 f64", floor=4, slope=False, torch_names=[], vmap=False),
+        slope=False),
+    Row("bincount with weights", lambda x, a: torch.zeros(a["bins"], dtype=x[1].dtype).index_add(
+        0, x[0].to(torch.int64), x[1]), [C(f"i64 {s} i 0 5", f"* {s} u -1 3", bins=n) for s in ("7", "33") for n in (5, 9)],
+        "f32 f64", floor=4, torch_names=[]),
     Row("histogram", lambda x, a: torch.histc(x[0], a["bins"], a["low"], a["high"]).to(torch.int64), [
         C(f"* {s} u -3 3", bins=n, low=low, high=high) for s in ("7", "33", "4,5", "0") for n, low, high in (
             (4, -2, 2), (5, -3, 3), (1, 0, 1))] + [C("* 9 v -2 -1 0 1 2 inf nan -inf 2.5", bins=4, low=-2, high=2)],
-        "f32 f64", ulp=0, slope=False, torch_names=["histc", "histogram"], vmap=False),
+        "f32 f64", ulp=0, slope=False, torch_names=["histc", "histogram"]),
     Row("histogramdd", lambda x, a: torch.histogramdd(x[0].to(torch.float64), a["bins"], range=a["ranges"]).hist.to(
         torch.int64), [C(f"* {s},2 u -3 3", bins=[b, c], ranges=[-2.0, 2.0, -3.0, 1.0]) for s in (7, 33, 1)
-                       for b, c in ((2, 3), (4, 1), (5, 5))], "f32 f64", ulp=0, slope=False, vmap=False),
+                       for b, c in ((2, 3), (4, 1), (5, 5))], "f32 f64", ulp=0, slope=False),
 ]

@@ -18,6 +18,14 @@ ConvOptions conv_options(const Args& a) {
           .groups = a.at.whole("groups"),
           .bias = given(a, 2)};
 }
+/// With a number for each axis; no padding stands for `same`.
+ConvOptions conv_options_per_axis(const Args& a) {
+  return {.stride = a.at.list("stride"),
+          .padding = a.at.has("padding") ? ConvPadding(a.at.list("padding")) : ConvPadding(ConvPadding::same),
+          .dilation = a.at.list("dilation"),
+          .groups = a.at.whole("groups"),
+          .bias = given(a, 2)};
+}
 ConvTransposeOptions transposed_options(const Args& a) {
   return {.stride = a.at.whole("stride"),
           .padding = a.at.whole("padding"),
@@ -143,6 +151,8 @@ NamedFunctions norm_functions() {
        }},
       {"embedding_bag", [](const Args& a) -> Tensor { return embedding_bag(a[0], a[1], bag_options(a)); }},
       {"one_hot", [](const Args& a) -> Tensor { return one_hot(a[0], a.at.whole("classes")); }},
+      {"scaled_dot_product_attention of heads",
+       [](const Args& a) -> Tensor { return scaled_dot_product_attention(a[0], a[1], a[2], attention_options(a)); }},
       {"scaled_dot_product_attention",
        [](const Args& a) -> Tensor { return scaled_dot_product_attention(a[0], a[1], a[2], attention_options(a)); }},
       {"rotary_embedding", [](const Args& a) -> Tensor { return rotary_embedding(a[0], rotary_options(a)); }},
@@ -154,6 +164,9 @@ NamedFunctions window_functions() {
       {"conv1d", [](const Args& a) -> Tensor { return conv1d(a[0], a[1], conv_options(a)); }},
       {"conv2d", [](const Args& a) -> Tensor { return conv2d(a[0], a[1], conv_options(a)); }},
       {"conv3d", [](const Args& a) -> Tensor { return conv3d(a[0], a[1], conv_options(a)); }},
+      {"conv1d per axis", [](const Args& a) -> Tensor { return conv1d(a[0], a[1], conv_options_per_axis(a)); }},
+      {"conv2d per axis", [](const Args& a) -> Tensor { return conv2d(a[0], a[1], conv_options_per_axis(a)); }},
+      {"conv3d per axis", [](const Args& a) -> Tensor { return conv3d(a[0], a[1], conv_options_per_axis(a)); }},
       {"conv_transpose1d", [](const Args& a) -> Tensor { return conv_transpose1d(a[0], a[1], transposed_options(a)); }},
       {"conv_transpose2d", [](const Args& a) -> Tensor { return conv_transpose2d(a[0], a[1], transposed_options(a)); }},
       {"conv_transpose3d", [](const Args& a) -> Tensor { return conv_transpose3d(a[0], a[1], transposed_options(a)); }},

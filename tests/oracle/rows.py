@@ -1,6 +1,11 @@
 """What a function's cases are made of, and how they are computed: a row has the function of PyTorch (or of NumPy, SciPy),
 configurations of inputs and attributes, and a tolerance. Knows no function."""
+import pathlib
+import sys
+
 import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from case_format import (DTYPES, FLOATS, NAMES, make_input, text_of_attributes, text_of_input, text_of_result,
                          unit_values)
@@ -39,6 +44,7 @@ class Row:
         self.in_dtype = in_dtype   # what is right depends on the dtype: it is computed in that
         self.zeros = zeros   # whether the sign of a zero counts
         self.first_result_slope = first_result_slope
+        self.called = set()
 
 
 class WithSlope(torch.autograd.Function):
@@ -68,6 +74,52 @@ def of_scipy(function, slope=None):
     return lambda x, a: WithSlope.apply(x[0] if x[0].is_floating_point() else x[0].to(torch.float32), function, slope)
 
 
+class Functions(TorchFunctionMode):
+    """Notes the functions of PyTorch that are called while it is entered, by their last names."""
+
+    def __init__(self, names):
+        super().__init__()
+        self.names = names
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        self.names.add(getattr(function, "__name__", ""))
+        return function(*args, **(kwargs or {}))
+
+
+class Operators(TorchDispatchMode):
+    """And the operators that these are made of."""
+
+    def __init__(self, names):
+        super().__init__()
+        self.names = names
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.add(function.overloadpacket.__name__)
+        return function(*args, **(kwargs or {}))
+
+
+TORCH = str(pathlib.Path(torch.__file__).parent)
+
+
+def run_of(row, values, attributes):
+    """What the row's function gives; names of what it calls are added to row.called."""
+    def note(frame, event, arg):   # functions of PyTorch that are written in Python
+        if event == "call" and frame.f_code.co_filename.startswith(TORCH):
+            row.called.add(frame.f_code.co_name)
+    sys.setprofile(note)
+    try:
+        with Functions(row.called), Operators(row.called):
+            return as_list(row.run(values, attributes))
+    finally:
+        sys.setprofile(None)
+
+
+def is_called(row, name):
+    """Whether PyTorch's function of that name, or the operator behind it, computed the row's results."""
+    last = name.removeprefix("torch.ops.aten.").removesuffix(".default").split(".")[-1]
+    return any(each in row.called for each in (last, last.strip("_"), f"_{last}", f"{last}_", f"special_{last}", f"linalg_{last}", f"fft_{last}"))
+
+
 def as_list(results):
     return list(results) if isinstance(results, (list, tuple)) else [results]
 
@@ -93,7 +145,7 @@ def slopes(row, results, inputs):
 def native_results(row, values, attributes):
     """In the dtypes of the inputs; None where PyTorch does not compute in them."""
     try:
-        return as_list(row.run([v.clone() for v in values], attributes))
+        return run_of(row, [v.clone() for v in values], attributes)
     except (RuntimeError, NotImplementedError, TypeError, ValueError):
         return None
 
@@ -111,7 +163,7 @@ def case_of(row, config, dtype, layout, seed):
     has_slope = row.slope and config.grad and dtype in ("f32", "f64")
     for value, x, is_constant in zip(values, inputs, config.constants):
         x.requires_grad_(has_slope and value.is_floating_point() and not is_constant)
-    exact = native if row.in_dtype else as_list(row.run(list(inputs), config.attributes))
+    exact = native if row.in_dtype else run_of(row, list(inputs), config.attributes)
     texts = []
     for k, result in enumerate(exact):
         kept = None if native is None else native[k]
@@ -128,9 +180,6 @@ def case_of(row, config, dtype, layout, seed):
 
 def text_of_row(row):
     """The row's cases: each configuration in several dtypes and layouts, at least AT_LEAST of them."""
-    header = (f"> {row.name} ulp={row.ulp:g} floor={row.floor:g} slope_ulp={row.slope_ulp:g} "
-              f"slope_floor={row.slope_floor:g} half={row.half:g} zeros={int(row.zeros)} vmap={int(row.vmap)} "
-              f"differs={int(row.differs is not None)} torch={','.join(row.torch_names) or '-'}")
     lines, tried = [], 0
     while len(lines) < max(AT_LEAST, len(row.configs) + 4) and tried < 40 * len(row.configs) + 200:
         turn, at = divmod(tried, len(row.configs))
@@ -147,4 +196,8 @@ def text_of_row(row):
         if line is not None and line not in lines:
             lines.append(line)
     assert len(lines) >= AT_LEAST, f"{row.name} has {len(lines)} cases"
+    names = [name if is_called(row, name) else f"~{name}" for name in row.torch_names]
+    header = (f"> {row.name} ulp={row.ulp:g} floor={row.floor:g} slope_ulp={row.slope_ulp:g} "
+              f"slope_floor={row.slope_floor:g} half={row.half:g} zeros={int(row.zeros)} vmap={int(row.vmap)} "
+              f"differs={int(row.differs is not None)} torch={','.join(names) or '-'}")
     return "\n".join([header] + lines)

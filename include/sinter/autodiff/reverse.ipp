@@ -93,7 +93,8 @@ class BackwardWalk {
     is_of_wrt_ = depends_;
     for (std::int32_t id = first_; id < last_; ++id) {
       const OpInfo& op = *builder_.graph().node(id).op;
-      if (op.vjp == nullptr && op.decompose == nullptr && !op.is_call) continue;  // no gradient passes
+      const bool has_parts = op.decompose != nullptr && op.has_gradient;
+      if (op.vjp == nullptr && !has_parts && !op.is_call) continue;  // no gradient passes
       for (Value in : builder_.graph().node(id).inputs)
         if (depends(in)) depends_[slot(id)] = true;
     }

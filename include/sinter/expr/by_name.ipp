@@ -100,7 +100,7 @@ SINTER_DECL std::vector<OpSignature> list_ops() {
     signature.kind = expr_detail::kind_name(op->kind);
     signature.dtype = expr_detail::rule_name(*op);
     signature.inputs = op->arity;
-    signature.is_differentiable = op->vjp != nullptr || op->decompose != nullptr;
+    signature.is_differentiable = op->has_gradient && (op->vjp != nullptr || op->decompose != nullptr);
     for (const AttrInfo& info : op->attributes)
       signature.attributes.push_back({info.name, attribute_description(info)});
   }

@@ -34,7 +34,7 @@ Tensor nanmax(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor nanmin(const In& x, Axes axes = {}, Keep keep = Keep::no);
 /// How many elements are not 0 (i64).
 Tensor count_nonzero(const In& x, Axes axes = {}, Keep keep = Keep::no);
-/// log(sum of e^x).
+/// log(sum of e^x); of no elements -infinity.
 Tensor logsumexp(const In& x, Axes axes, Keep keep = Keep::no);
 /// The largest less the smallest.
 Tensor ptp(const In& x, Axes axes = {}, Keep keep = Keep::no);

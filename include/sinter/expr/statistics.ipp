@@ -93,6 +93,12 @@ SINTER_DECL Tensor count_nonzero(const In& x, Axes axes, Keep keep) {
 SINTER_DECL Tensor logsumexp(const In& x, Axes axes, Keep keep) {
   using expr_detail::Term;
   const Term t = expr_detail::floating(x);
+  const Shape shape = t.shape();
+  bool is_empty = false;
+  for (std::int64_t axis : expr_detail::reduced_axes(axes, shape.rank(), "logsumexp", x.where))
+    is_empty |= ops_detail::is_shorter(shape[static_cast<int>(axis)], 1);
+  if (is_empty)  // there is no largest element
+    return expr_detail::apply<ops::Log>(sum_of(expr_detail::apply<ops::Exp>(t), axes, keep));
   const Term largest = expr_detail::apply<ops::StopGradient>(Term(amax(t, axes, Keep::yes), x.where));
   const Term shift = where_of(expr_detail::apply<ops::IsFinite>(largest), largest, 0.0);
   const Term total = sum_of(expr_detail::apply<ops::Exp>(t - shift), axes, Keep::yes);

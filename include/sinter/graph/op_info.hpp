@@ -77,6 +77,7 @@ struct OpInfo {
   bool takes_bool = true;      // elementwise: has a meaning where all operands are bool
   bool reads_bits = false;     // elementwise on integers: a narrow one comes without copies of its sign in front
 
+  bool has_gradient = true;  // false: none passes through its parts, or its vjp is an error
   bool is_random = false;    // draws numbers: under vmap each example has its own
   bool is_transfer = false;  // the result lies on attrs.device, wherever the operand does
 

@@ -34,7 +34,8 @@ struct CtcLoss : CtcAttributes {
 /// The derivatives of the losses by the logarithms, [t, n, c]: minus the probability, given the labels, that a step is
 /// in each class. Of an infinite loss NaN, or 0 (`zero_infinity`).
 struct CtcGradient : CtcAttributes {
-  static constexpr OpInfo info{.name = "ctc_gradient", .arity = 4, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpInfo info{
+      .name = "ctc_gradient", .arity = 4, .kind = OpKind::structured, .is_cheap = false, .has_gradient = false};
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
   static ValList vjp(const VjpArgs& a);

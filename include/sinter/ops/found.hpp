@@ -17,7 +17,6 @@ struct Nonzero {
   static constexpr auto attributes = attribute_list(size);
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
-  static ValList vjp(const VjpArgs&) { return {Val{}}; }
   static Batched batch(const BatchArgs& a);
 };
 
@@ -35,7 +34,6 @@ struct Unique {
   static constexpr auto attributes = attribute_list(size, order);
   static void infer(const InferArgs& args, TypeList& out);
   static void run_on_host(HostCall& call);
-  static ValList vjp(const VjpArgs&) { return {Val{}}; }
   static void batch(const BatchArgs& a, BatchedList& results);
 };
 

@@ -17,7 +17,6 @@ struct Gcd {
   static constexpr OpInfo info{.name = "gcd", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
-  static ValList vjp(const VjpArgs&) { return {Val{}, Val{}}; }
   static Batched batch(const BatchArgs& a);
 };
 
@@ -51,7 +50,6 @@ struct PoissonSample {
   static constexpr OpInfo info{.name = "poisson_sample", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
-  static ValList vjp(const VjpArgs&) { return {Val{}, Val{}}; }
   static Batched batch(const BatchArgs& a);
 };
 
@@ -61,7 +59,6 @@ struct GammaSample {
   static constexpr OpInfo info{.name = "gamma_sample", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
-  static ValList vjp(const VjpArgs&) { return {Val{}, Val{}}; }
   static Batched batch(const BatchArgs& a);
 };
 

@@ -69,7 +69,6 @@ struct Searchsorted {
   static constexpr auto attributes = attribute_list(right);
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
-  static ValList vjp(const VjpArgs&) { return {Val{}, Val{}}; }
   static Batched batch(const BatchArgs& a);
 };
 

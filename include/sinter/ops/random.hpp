@@ -26,7 +26,8 @@ struct RandomBits {
 
 /// Uniform in [0, 1): multiples of 2^-24 (f32) or 2^-53 (f64).
 struct RandomUniform {
-  static constexpr OpInfo info{.name = "random_uniform", .arity = 2, .kind = OpKind::composite, .is_random = true};
+  static constexpr OpInfo info{
+      .name = "random_uniform", .arity = 2, .kind = OpKind::composite, .has_gradient = false, .is_random = true};
   static constexpr auto attributes = attribute_list(attr::shape, attr::dtype, attr::device);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
@@ -35,7 +36,8 @@ struct RandomUniform {
 
 /// Standard normal: sqrt(-2 log u) cos(2 pi v), Box and Muller 1958, with a u and a v for each element.
 struct RandomNormal {
-  static constexpr OpInfo info{.name = "random_normal", .arity = 2, .kind = OpKind::composite, .is_random = true};
+  static constexpr OpInfo info{
+      .name = "random_normal", .arity = 2, .kind = OpKind::composite, .has_gradient = false, .is_random = true};
   static constexpr auto attributes = attribute_list(attr::shape, attr::dtype, attr::device);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);

@@ -32,7 +32,8 @@ struct LogSoftmax {
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
-/// log(sum(e^x)) along attrs.axes[0], which is dropped unless attrs.keepdim. A row of -inf gives -inf.
+/// log(sum(e^x)) along attrs.axes[0], which is dropped unless attrs.keepdim. A row of -inf gives -inf, as one
+/// without elements does.
 struct Logsumexp {
   static constexpr OpInfo info{.name = "logsumexp", .arity = 1, .kind = OpKind::composite};
   static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);

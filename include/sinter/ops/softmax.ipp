@@ -51,18 +51,20 @@ SINTER_DECL Val LogSoftmax::decompose(const DecomposeArgs& args) {
 
 SINTER_DECL Type Logsumexp::infer(const InferArgs& args) {
   ops_detail::infer_along_axis(args);
-  ops_detail::require_nonempty(args, args.in[0].shape);
   return ops_detail::with_shape(args, ops_detail::reduced_shape(args, args.in[0].shape));
 }
 SINTER_DECL Val Logsumexp::decompose(const DecomposeArgs& args) {
   const Val x = args.in[0];
   const IntVector& axes = args.attrs.axes;
+  Shape out = x.shape();
+  const int axis = normalise_axis(static_cast<int>(axes[0]), out.rank(), "logsumexp", x.where);
+  if (ops_detail::is_shorter(out[axis], 1))  // there is no largest element
+    return log(sum(exp(x), axes, args.attrs.keepdim ? ReducedAxes::kept : ReducedAxes::dropped));
   const Val largest = amax(x, axes, kept);
   // An infinite largest element would give inf - inf.
   const Val shift = where(eq(abs(largest), std::numeric_limits<double>::infinity()), 0, largest);
   const Val total = log(sum(exp(x - shift), axes, kept)) + shift;
-  Shape out = x.shape();
-  if (!args.attrs.keepdim) out.erase(normalise_axis(static_cast<int>(axes[0]), out.rank(), "logsumexp", x.where));
+  out.erase(axis);
   return args.attrs.keepdim ? total : reshape(total, out);
 }
 

@@ -214,9 +214,12 @@ SINTER_DECL SV polygamma(SB& s, SV x, int order) {
   if (order <= 1) return trigamma(s, x);
   static constexpr double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
   const int power = order + 1;
+  double factorial_of_order = order % 2 == 0 ? -1 : 1;
+  for (int i = 2; i <= order; ++i) factorial_of_order *= i;
   const SV one = s.imm(1, x);
+  // The factor comes first: a power alone would be subnormal where its product is not.
   const auto raised = [&](SV base, int exponent) {
-    SV product = base;
+    SV product = times(s, base, factorial_of_order);
     for (int i = 1; i < exponent; ++i) product = s.mul(product, base);
     return product;
   };
@@ -235,9 +238,7 @@ SINTER_DECL SV polygamma(SB& s, SV x, int order) {
     rising *= (power + 2.0 * k - 1) * (power + 2.0 * k);
     factorial *= (2.0 * k + 1) * (2.0 * k + 2);
   }
-  double scale = order % 2 == 0 ? -1 : 1;
-  for (int i = 2; i <= order; ++i) scale *= i;
-  const SV result = times(s, s.fma(of_y, tail, sum), scale);
+  const SV result = s.fma(of_y, tail, sum);
   return choose(s, is_less(s, x, 0), undefined, s.select(is_equal(s, x, infinite), s.imm(0, x), result));
 }
 
@@ -262,14 +263,19 @@ SINTER_DECL SV zeta(SB& s, SV order, SV q) {
     y = plus(s, first, i);  // not y + 1, whose errors would add up where q is large
   }
   const SV bounded = s.min(s.neg(exponent), s.imm(of(q, 100.0, 400.0), q)), inverse = s.div(one, y);
-  SV rising = s.mul(bounded, inverse), tail = s.add(s.div(y, s.sub(s.neg(exponent), one)), s.imm(0.5, q));
+  SV rising = s.mul(bounded, inverse), tail = s.imm(0.5, q);
   for (int k = 0; k < 9; ++k) {
     tail = s.fma(rising, s.imm(coefficients[k], q), tail);
     const SV next = s.mul(plus(s, bounded, 2 * k + 1), inverse), after = s.mul(plus(s, bounded, 2 * k + 2), inverse);
     rising = s.mul(s.mul(rising, next), after);
   }
+  // The integral's part is y / (order - 1), which overflows where y is large and the order below 2: there all is
+  // multiplied by order - 1.
+  const SV above_one = s.sub(s.neg(exponent), one), scale = s.min(above_one, one);
+  tail = s.fma(tail, scale, s.mul(y, s.div(scale, above_one)));
   // y^-order may underflow where its product with the tail does not: half of the exponent at a time.
-  const SV half = s.pow(y, times(s, exponent, 0.5)), near = s.fma(s.mul(half, tail), half, sum);
+  const SV half = s.pow(y, times(s, exponent, 0.5)), rest = s.mul(s.mul(half, tail), half);
+  const SV near = s.add(s.div(rest, scale), sum);
   const SV inside = choose(s, is_equal(s, q, infinite), 0, near);
   const SV is_pole = s.or_(is_equal(s, order, 1), s.and_(is_above(s, order, 1), is_equal(s, q, 0)));
   return s.select(is_inside, inside, choose(s, is_pole, infinite, s.imm(undefined, q)));

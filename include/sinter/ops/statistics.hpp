@@ -11,7 +11,7 @@ namespace ops {
 /// The extent as a number, i64 of rank 0: what an extent becomes where it is computed with. The operand may be any
 /// value; it says where the number is.
 struct Extent {
-  static constexpr OpInfo info{.name = "extent", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "extent", .arity = 1, .kind = OpKind::composite, .has_gradient = false};
   static constexpr OpAttr<Dim> extent{"extent", 0};
   static constexpr auto attributes = attribute_list(extent);
   static Type infer(const InferArgs& args);
@@ -20,11 +20,10 @@ struct Extent {
 
 /// The product of the operand's extents along attrs.axes, as a scalar of attrs.dtype. Known extents become a `full`.
 struct ElementCount {
-  static constexpr OpInfo info{.name = "element_count", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "element_count", .arity = 1, .kind = OpKind::composite, .has_gradient = false};
   static constexpr auto attributes = attribute_list(attr::axes, attr::dtype);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
-  static ValList vjp(const VjpArgs&) { return {Val{}}; }
   static Batched batch(const BatchArgs& a) { return {ops_detail::batch_along_axes(a).value, false}; }
 };
 
@@ -51,7 +50,7 @@ struct Var {
 
 /// Whether some element is not zero.
 struct Any {
-  static constexpr OpInfo info{.name = "any", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "any", .arity = 1, .kind = OpKind::composite, .has_gradient = false};
   static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
@@ -60,7 +59,7 @@ struct Any {
 
 /// Whether no element is zero.
 struct All {
-  static constexpr OpInfo info{.name = "all", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "all", .arity = 1, .kind = OpKind::composite, .has_gradient = false};
   static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);

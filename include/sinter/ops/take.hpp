@@ -46,7 +46,7 @@ struct ScatterAdd {
 /// 1 at each index, 0 elsewhere, along a new last axis of `classes`; attrs.dtype. Run with an index that
 /// is no class it throws IndexError.
 struct OneHot {
-  static constexpr OpInfo info{.name = "one_hot", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "one_hot", .arity = 1, .kind = OpKind::composite, .has_gradient = false};
   static constexpr OpAttr<Dim> classes{"classes", 0};
   static constexpr auto attributes = attribute_list(classes, attr::dtype);
   static Type infer(const InferArgs& args);
