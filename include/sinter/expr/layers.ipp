@@ -125,6 +125,8 @@ Tensor pool2d(const In& x, std::int64_t size, std::int64_t stride) {
   if (stride == 0) stride = size;
   if (size < 1 || stride < 1) throw ShapeError(Op::info.name, "size and stride must be positive", x.where);
   const Tensor image(x.tensor());
+  if (image.rank() == 3)  // one example
+    return squeeze(In(pool2d<Op>(In(unsqueeze(x, 0), x.where), size, stride), x.where), 0);
   for (int axis : {2, 3}) require_window(image.shape(), axis, size, 0, Op::info.name, x.where);
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
