@@ -1,6 +1,6 @@
 // Losses, statistics, norms and distances against loops written out here, their derivatives against finite differences
 // of those loops, in every mode; and what tells whether tensors agree.
-#include "op_table.hpp"
+#include "loop_cases.hpp"
 
 #include <cmath>
 #include <functional>
@@ -15,54 +15,6 @@ namespace {
 
 using oracle::infinite;
 using oracle::not_a_number;
-using Doubles = std::vector<double>;
-using Loop = std::function<Doubles(const Doubles&)>;
-using Call = std::function<Tensor(const Tensor&)>;
-
-struct Case {
-  const char* name;
-  Call call;
-  Loop loop;
-  Extents extents;
-  Doubles x;
-};
-
-double total(const Doubles& v) {
-  double sum = 0;
-  for (double e : v) sum += e;
-  return sum;
-}
-double mean_of(const Doubles& v) { return total(v) / static_cast<double>(v.size()); }
-Doubles each(const Doubles& x, const std::function<double(double, std::size_t)>& f) {
-  Doubles out;
-  for (std::size_t i = 0; i < x.size(); ++i) out.push_back(f(x[i], i));
-  return out;
-}
-Tensor array(const Doubles& x, const Extents& extents) { return copy_of(x, Shape(extents)); }
-
-/// Values in every mode, and the derivative of their sum.
-void check_case(const Case& row) {
-  const Doubles want = row.loop(row.x);
-  const Tensor x = array(row.x, row.extents);
-  for (const Mode& mode : modes()) {
-    INFO(row.name << ", " << mode.name);
-    const Doubles got = to_vector<double>(run_in(mode, [&](const Inputs& in) { return row.call(in[0]); }, {x}));
-    REQUIRE(got.size() == want.size());
-    for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(want[i]).epsilon(1e-10).margin(1e-12));
-    const Doubles slopes = to_vector<double>(run_in(
-        mode, [&](const Inputs& in) { return jit::grad([&](Tensor t) { return sum(row.call(t)); })(in[0]); }, {x}));
-    for (std::size_t i = 0; i < row.x.size(); ++i) {
-      constexpr double h = 1e-5;
-      Doubles above = row.x, below = row.x;
-      above[i] += h;
-      below[i] -= h;
-      INFO("derivative by element " << i);
-      CHECK(slopes[i] ==
-            Approx((total(row.loop(above)) - total(row.loop(below))) / (2 * h)).epsilon(1e-5).margin(1e-7));
-    }
-  }
-}
-
 const Doubles scores{0.3, -1.2, 2.1, 0.7, -0.4, 1.6}, others{0.1, 0.4, -0.6, 1.9, -1.1, 0.2},
     ones_and_less{1, -1, 1, -1, -1, 1}, chances{0.2, 0.7, 0.9, 0.35, 0.5, 0.05}, bits{1, 0, 1, 0, 1, 1};
 const Extents two_by_three{2, 3};

@@ -45,6 +45,12 @@ def batch_norm_training(x, a):
     return value, (mean * (1 - m) + m * batch_mean).detach(), (var * (1 - m) + m * batch_var).detach()
 
 
+def instance_norm_training(x, a):
+    mean, var = x[1].clone(), x[2].clone()
+    value = F.instance_norm(x[0], mean, var, x[3] if len(x) > 3 else None, x[4] if len(x) > 4 else None, use_input_stats=True, momentum=a["momentum"], eps=a["eps"])
+    return value, mean.detach(), var.detach()
+
+
 def batch_norm(x, a):
     """By the formula, which can be differentiated by the statistics too."""
     shape = [1, -1] + [1] * (x[0].dim() - 2)
@@ -81,6 +87,10 @@ NORMS = [
         C(f"* {s} u -3 3", f"*c {c} u -1 1", f"*c {c} u 0.2 2", *([f"* {c} u 0.5 2", f"* {c} u -1 1"] if w else []), eps=eps, momentum=m)
         for s, c in (("4,3", 3), ("2,3,4", 3), ("3,2,2,2", 2)) for w, eps, m in ((False, 1e-5, 0.1), (True, 0.1, 0.3))], "f32 f64", floor=24,
         slope_floor=128, first_result_slope=True, vmap=False, torch_names=["_native_batch_norm_legit", "native_batch_norm", "_batch_norm_with_update"]),
+    layer("instance_norm_training", instance_norm_training, [
+        C(f"* {s} u -3 3", f"*c {c} u -1 1", f"*c {c} u 0.2 2", *([f"* {c} u 0.5 2", f"* {c} u -1 1"] if w else []), eps=eps, momentum=m)
+        for s, c in (("4,3,5", 3), ("2,3,4", 3), ("3,2,2,2", 2)) for w, eps, m in ((False, 1e-5, 0.1), (True, 0.1, 0.3))], "f32 f64", floor=24,
+        slope_floor=128, first_result_slope=True, vmap=False, torch_names=[]),
     layer("instance_norm", weighted(lambda x, w, b, a: F.instance_norm(x, weight=w, bias=b, eps=a["eps"])), channels(
         ("2,3,4", "1,2,3,3", "2,2,2,2,2"), eps=1e-5) + channels(("2,3,5",), eps=0.1), "f32 f64", floor=24, slope_floor=128),
     layer("group_norm", weighted(lambda x, w, b, a: F.group_norm(x, a["groups"], w, b, a["eps"])), [c for g in (1, 2, 4) for c in channels(
@@ -93,6 +103,10 @@ NORMS = [
         padding_idx=a.get("padding")), [C(f"{d} {i} i 0 5", f"* {t} u -3 3", mode=mode, padding=p, layout="c") for d in ("i64", "i32") for i, t in (("2,3",
         "5,4"), ("3,1", "5,2")) for mode in ("sum", "mean", "max") for p in (None, 2)] + [C("i64 2,3 i 0 5", "* 5,4 u -3 3", "* 2,3 u -1 1", mode="sum",
         layout="c")], "f32 f64"),
+    layer("embedding_bag of offsets", lambda x, a: F.embedding_bag(x[0].to(torch.int64), x[1], x[2].to(torch.int64), mode=a["mode"], include_last_offset=a["last"],
+        per_sample_weights=x[3] if len(x) > 3 else None, padding_idx=a.get("padding")), [C(f"{d} 9 i 0 5", "* 5,4 u -3 3", f"{d} 4 v {offsets}", mode=mode, last=last,
+        padding=p, layout="c") for d in ("i64", "i32") for mode in ("sum", "mean", "max") for offsets, last in (("0 2 2 5", False), ("0 3 4 9", True)) for p in (None, 2)] + [
+        C("i64 9 i 0 5", "* 5,4 u -3 3", "i64 4 v 0 2 2 5", "* 9 u -1 1", mode="sum", last=False, layout="c")], "f32 f64", torch_names=[], vmap=False),
     layer("one_hot", lambda x, a: F.one_hot(x[0].to(torch.int64), a["classes"]).to(torch.float32), [C(f"{d} {i} i 0 5", classes=n) for d in ("i64", "i32")
         for i in ("4", "2,3", "0", "-") for n in (5, 7, 9)], ulp=0, slope=False, differs="f32 unless told otherwise (PyTorch: i64)"),
 ]
@@ -132,6 +146,13 @@ ATTENTIONS = [C(*[f"* {s} u -2 2" for s in qkv], *([mask] if mask else []), grou
               for mask, scale in zip(masks, (None, 0.3, None, 1.0, 0.5))]
 
 
+def multi_head(x, a):
+    """Queries, keys (which are the values too), and weight and bias of each projection: (batch, length, features)."""
+    q, k = (t.transpose(0, 1) for t in x[:2])
+    return F.multi_head_attention_forward(q, k, k, q.shape[-1], a["heads"], torch.cat([x[2], x[4], x[6]]), torch.cat([x[3], x[5], x[7]]), None, None, False, 0.0, x[8],
+                                          x[9], training=False, need_weights=False)[0].transpose(0, 1)
+
+
 def rope(x, a):
     y = x[0]
     features = a["features"] or y.shape[-1]
@@ -154,10 +175,12 @@ NORMS += [
         "bool 2,3,5 u -1 1"), C(*[f"* {s} u -2 2" for s in ("4,3,2", "2,3,2", "2,3,2")], grouped=True), C(*[f"* {s} u -2 2" for s in ("17,8", "33,8", "33,5")]), C(*[f"* {s} u -2 2" for s in ("2,3,70,16", "2,3,130,16", "2,3,130,16")], causal="to_end")],
         "f32 f64", floor=16, torch_names=[NN + "scaled_dot_product_attention", "torch.ops.aten._safe_softmax.default",
         "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu", "torch.ops.aten._flash_attention_forward",
-        "torch.ops.aten._efficient_attention_forward", NN + "multi_head_attention_forward"]),
+        "torch.ops.aten._efficient_attention_forward"]),
     layer("scaled_dot_product_attention of heads", attention_of_torch, ATTENTIONS + [
         C(*[f"* {s} u -2 2" for s in ("4,5,3", "2,5,3", "2,5,3")], grouped=True, causal="equal"), C(*[f"* {s} u -2 2" for s in QKV])],
         "f32 f64", floor=16, torch_names=[NN + "scaled_dot_product_attention"]),
+    layer("multi-head attention", multi_head, [C(f"* 2,{n},8 u -1 1", f"* 2,{m},8 u -1 1", *["* 8,8 u -1 1", "* 8 u -1 1"] * 4, heads=h) for n, m in ((3, 5), (4, 4))
+        for h in (1, 2, 4)], "f32 f64", floor=64, slope_floor=128, torch_names=[NN + "multi_head_attention_forward"]),
     layer("rotary_embedding", rope, [C(f"* {s} u -2 2", **{"features": f, "base": 10000, "scale": scale, "offset": offset, "how": how}) for s, f in (("3,4", 0), ("2,5,8", 4), ("7,2", 0)) for how in ("halves",
         "interleaved") for scale, offset in ((1.0, 0), (0.5, 3))], "f32 f64", floor=16, torch_names=[]),
 ]
@@ -264,7 +287,7 @@ def interpolate(x, a):
 
 
 def grid_sample(x, a):
-    return F.grid_sample(x[0], x[1], mode="nearest" if a["mode"] == "nearest" else "bilinear", padding_mode=a["padding"], align_corners=a["centres"])
+    return F.grid_sample(x[0], x[1], mode="bilinear" if a["mode"] == "linear" else a["mode"], padding_mode=a["padding"], align_corners=a["centres"])
 
 
 LAYERS += [
@@ -277,7 +300,20 @@ LAYERS += [
 ] + [
     layer(f"grid_sample {mode}", grid_sample, [C(f"* {s} u -3 3", f"* {g} u -1.5 1.5", mode=mode, padding=padding, centres=centres) for s, g in (("1,2,4,5", "1,3,3,2"),
         ("2,1,3,3", "2,2,4,2")) for padding in ("zeros", "border", "reflection") for centres in (False, True)], "f32 f64", ulp=8, floor=32, slope_floor=64,
-        torch_names=[NN + "grid_sample", "grid_sampler_2d", "grid_sampler_3d"] if mode == "linear" else []) for mode in ("linear", "nearest")
+        torch_names=[NN + "grid_sample", "grid_sampler_2d"] if mode == "linear" else []) for mode in ("linear", "nearest", "bicubic")
+] + [
+    layer("grid_sample of volumes", grid_sample, [C("* 2,1,2,3,4 u -3 3", "* 2,1,2,2,3 u -1.5 1.5", mode=mode, padding=padding, centres=centres)
+        for mode in ("linear", "nearest") for padding in ("zeros", "border", "reflection") for centres in (False, True)], "f32 f64", ulp=8, floor=32, slope_floor=64,
+        torch_names=["grid_sampler_3d"])
+]
+LAYERS += [
+    layer("adaptive_max_pool_with_indices", lambda x, a: getattr(F, f"adaptive_max_pool{len(a['size'])}d")(x[0], a["size"], return_indices=True), [
+        C(f"* {s} u -3 3", size=size) for s, size in (("2,3,7", [3]), ("2,1,4", [6]), ("2,3,6,7", [2, 3]), ("1,1,4,4", [4, 4]), ("1,1,4,5,3", [2, 2, 2]),
+        ("1,2,3,3", [5, 4]))], "f32 f64", ulp=0, torch_names=[], vmap=False),
+    layer("avg_pool2d with a divisor", lambda x, a: F.avg_pool2d(x[0], 2, 2, 1, ceil_mode=True, divisor_override=a["divisor"]), [C(f"* {s} u -3 3", divisor=d)
+        for s in ("2,3,6,7", "2,5,5") for d in (1, 3, -2)], "f32 f64", ulp=2, floor=4, slope_floor=4, torch_names=[]),
+    layer("conv2d of one example", lambda x, a: F.conv2d(x[0], x[1], x[2], padding=1), [C(f"* {s} u -2 2", "* 3,2,3,3 u -1 1", "* 3 u -1 1") for s in ("2,5,6", "2,4,4")],
+        "f32 f64", floor=24, slope_floor=48, torch_names=[]),
 ]
 ROWS = LAYERS
 

@@ -32,6 +32,10 @@ def cross_entropy(x, a):
     return F.cross_entropy(x[0], x[1].to(torch.int64), weight, ignore_index=a["ignore"], label_smoothing=a["smoothing"], reduction=a["reduction"])
 
 
+def taxi(a, b):
+    return (a - b).abs().sum(-1)
+
+
 def nll(x, a):
     return F.nll_loss(x[0], x[1].to(torch.int64), x[2] if len(x) > 2 else None, ignore_index=a["ignore"], reduction=a["reduction"])
 
@@ -53,12 +57,21 @@ ROWS = [
     loss("smooth_l1_loss", lambda x, a: F.smooth_l1_loss(x[0], x[1], beta=a["beta"], reduction=a["reduction"]), PAIRS, attributes=[{"beta": 1.0}, {"beta":
         0.5}, {"beta": 0.0}]),
     loss("huber_loss", lambda x, a: F.huber_loss(x[0], x[1], delta=a["delta"], reduction=a["reduction"]), PAIRS, attributes=[{"delta": 1.0}, {"delta": 0.5}]),
+    *[loss(f"{name} with weights", lambda x, a, f=function: f(x[0], x[1], weight=x[2], reduction=a["reduction"]), [(s, s, s) for s, _ in SIGNED], ("u -2 2",
+        "u -2 2", "u 0.2 2"), torch_names=[]) for name, function in (("mse_loss", F.mse_loss), ("l1_loss", F.l1_loss), ("huber_loss", F.huber_loss))],
     Row("cross_entropy", cross_entropy, [C(f"* {s} u -3 3", f"{d} {t} i 0 {c}", *([f"*c {c} u 0.5 2"] if w else []), ignore=ignore, smoothing=smooth, reduction=how)
-        for k, (s, t, c) in enumerate((("3,5", "3", 5), ("7,2", "7", 2), ("1,4", "1", 4))) for j, how in enumerate(HOW) for d, w, ignore, smooth in (
+        for k, (s, t, c) in enumerate((("3,5", "3", 5), ("7,2", "7", 2), ("1,4", "1", 4), ("2,3,4", "2,4", 3), ("2,2,2,3", "2,2,3", 2), ("5", "-", 5))) for j, how in enumerate(HOW) for d, w, ignore, smooth in (
             ("i64", False, -100, 0.0), ("i32", True, 1, 0.0), ("i64", True, 1, 0.25), ("i64", False, 0, 0.1))[(k + j) % 2::2]], "f32 f64", ulp=8, floor=8,
-        torch_names=[NN + "cross_entropy", NN + "linear_cross_entropy"]),
+        torch_names=[NN + "cross_entropy"]),
+    Row("cross_entropy of probabilities", lambda x, a: F.cross_entropy(x[0], x[1], x[2] if len(x) > 2 else None, label_smoothing=a["smoothing"],
+        reduction=a["reduction"]), [C(f"* {s} u -3 3", f"* {s} u 0 1", *([f"*c {c} u 0.5 2"] if w else []), smoothing=smooth, reduction=how)
+        for s, c in (("3,5", 5), ("2,3,4", 3), ("2,2,2,3", 2), ("5", 5)) for how in HOW for w, smooth in ((False, 0.0), (True, 0.25))], "f32 f64", ulp=8, floor=8,
+        torch_names=[]),
+    Row("cross_entropy of linear", lambda x, a: F.linear_cross_entropy(x[0], x[1], x[2].to(torch.int64), linear_bias=x[3] if len(x) > 3 else None,
+        reduction=a["reduction"]), [C(f"* {n},4 u -2 2", "* 5,4 u -1 1", f"i64 {n} i 0 5", *(["* 5 u -1 1"] if b else []), reduction=how) for n in (3, 7) for how in HOW
+        for b in (False, True)], "f32 f64", ulp=8, floor=16, torch_names=[NN + "linear_cross_entropy"]),
     Row("nll_loss", nll, [C(f"* {s} u -3 0", f"{d} {t} i 0 {c}", *([f"*c {c} u 0.5 2"] if w else []), ignore=ignore, reduction=how)
-        for k, (s, t, c) in enumerate((("3,5", "3", 5), ("7,2", "7", 2), ("2,3,4", "2,4", 3), ("2,2,2,3", "2,2,3", 2))) for how in HOW for d, w, ignore in (
+        for k, (s, t, c) in enumerate((("3,5", "3", 5), ("7,2", "7", 2), ("2,3,4", "2,4", 3), ("2,2,2,3", "2,2,3", 2), ("5", "-", 5))) for how in HOW for d, w, ignore in (
             ("i64", False, -100), ("i32", True, 1))], "f32 f64", ulp=8, floor=8, torch_names=[NN + "nll_loss"]),
     loss("binary_cross_entropy", bce(F.binary_cross_entropy), PAIRS, ("u 0.05 0.95", "u 0 1"), extra=[C("* 5 u 0.1 0.9", "* 5 u 0 1", "*c 5 u 0.5 2",
         reduction=how) for how in HOW] + [C("* 4 v 0 1 0 1", "* 4 v 0 1 1 0.5", reduction="none", grad=False)]),
@@ -84,6 +97,8 @@ ROWS = [
     loss("triplet_margin_loss", lambda x, a: F.triplet_margin_loss(x[0], x[1], x[2], a["margin"], a["p"], a["eps"], a["swap"], reduction=a["reduction"]), [(s, s, s) for s in
         ("4,5", "2,3", "7")], ("u -2 2",) * 3, attributes=[{"margin": 1.0, "p": 2, "eps": 1e-6, "swap": False}, {"margin": 2.0, "p": 1, "eps": 0.1, "swap": True}, {
         "margin": 1.0, "p": 3, "eps": 1e-6, "swap": True}], ulp=16, floor=16),
+    loss("triplet_margin_with_distance_loss", lambda x, a: F.triplet_margin_with_distance_loss(x[0], x[1], x[2], distance_function=taxi, margin=a["margin"], swap=a["swap"],
+        reduction=a["reduction"]), [(s, s, s) for s in ("4,5", "2,3", "7")], ("u -2 2",) * 3, attributes=[{"margin": 1.0, "swap": False}, {"margin": 2.0, "swap": True}]),
     loss("multilabel_soft_margin_loss", lambda x, a: F.multilabel_soft_margin_loss(x[0], x[1], x[2] if len(x) > 2 else None, reduction=a["reduction"]), [("3,5", "3,5"), (
         "2,4", "2,4"), ("3,5", "3,5", "5")], ("u -2 2", "i 0 2", "u 0.5 2")),
     Row("ctc_loss of scores", ctc, [C("* 7,2,5 u -3 3", f"i64 2,3 v {labels}", "i64 2 v 7 6", f"i64 2 v {lengths}", layout="c", blank=blank, reduction=how, zero_infinity=zeroed)

@@ -99,7 +99,9 @@ Tensor smoothed(const Args& a) {
 Tensor sampled(const Args& a) {
   const std::string padding = a.at.word("padding");
   return grid_sample(a[0], a[1],
-                     {.mode = a.at.word("mode") == "nearest" ? Interpolation::nearest : Interpolation::linear,
+                     {.mode = a.at.word("mode") == "nearest"   ? Interpolation::nearest
+                              : a.at.word("mode") == "bicubic" ? Interpolation::bicubic
+                                                               : Interpolation::linear,
                       .padding = padding == "zeros"    ? GridPadding::zeros
                                  : padding == "border" ? GridPadding::border
                                                        : GridPadding::reflection,
@@ -113,6 +115,24 @@ EmbeddingBagOptions bag_options(const Args& a) {
                                    : BagMode::max,
           .weights = given(a, 2),
           .padding_idx = a.at.has("padding") ? std::optional<std::int64_t>(a.at.whole("padding")) : std::nullopt};
+}
+
+EmbeddingBagOptions offset_options(const Args& a) {
+  EmbeddingBagOptions options = bag_options(a);
+  options.offsets = a[2];
+  options.weights = given(a, 3);
+  options.include_last_offset = a.at.is("last");
+  return options;
+}
+/// Queries, keys and values by their projections, cut into heads.
+Tensor multi_head(const Args& a) {
+  const auto projected = [&](std::size_t of, std::size_t weight) {
+    const Tensor whole = linear(a[of], a[weight], a[weight + 1]);
+    const Dim heads = a.at.whole("heads");
+    return transpose(unflatten(whole, -1, {heads, whole.shape()[-1] / heads}), 1, 2);
+  };
+  const Tensor seen = scaled_dot_product_attention(projected(0, 2), projected(1, 4), projected(1, 6));
+  return linear(flatten(transpose(seen, 1, 2), 2), a[8], a[9]);
 }
 
 NamedFunctions norm_functions() {
@@ -135,6 +155,12 @@ NamedFunctions norm_functions() {
              batch_norm_training(a[0], a[1], a[2], a.at.number("momentum"), channel_options(a, 3));
          return {found.value, found.running_mean, found.running_var};
        }},
+      {"instance_norm_training",
+       [](const Args& a) -> Tensors {
+         const BatchNormResult found =
+             instance_norm_training(a[0], a[1], a[2], a.at.number("momentum"), channel_options(a, 3));
+         return {found.value, found.running_mean, found.running_var};
+       }},
       {"instance_norm", [](const Args& a) -> Tensor { return instance_norm(a[0], channel_options(a, 1)); }},
       {"group_norm",
        [](const Args& a) -> Tensor { return group_norm(a[0], a.at.whole("groups"), channel_options(a, 1)); }},
@@ -150,11 +176,14 @@ NamedFunctions norm_functions() {
                                     : embedding(a[0], a[1]);
        }},
       {"embedding_bag", [](const Args& a) -> Tensor { return embedding_bag(a[0], a[1], bag_options(a)); }},
+      {"embedding_bag of offsets",
+       [](const Args& a) -> Tensor { return embedding_bag(a[0], a[1], offset_options(a)); }},
       {"one_hot", [](const Args& a) -> Tensor { return one_hot(a[0], a.at.whole("classes")); }},
       {"scaled_dot_product_attention of heads",
        [](const Args& a) -> Tensor { return scaled_dot_product_attention(a[0], a[1], a[2], attention_options(a)); }},
       {"scaled_dot_product_attention",
        [](const Args& a) -> Tensor { return scaled_dot_product_attention(a[0], a[1], a[2], attention_options(a)); }},
+      {"multi-head attention", [](const Args& a) -> Tensor { return multi_head(a); }},
       {"rotary_embedding", [](const Args& a) -> Tensor { return rotary_embedding(a[0], rotary_options(a)); }},
   };
 }
@@ -198,6 +227,15 @@ NamedFunctions window_functions() {
       {"avg_pool2d", [](const Args& a) -> Tensor { return avg_pool2d(a[0], avg_options<2>(a)); }},
       {"avg_pool3d", [](const Args& a) -> Tensor { return avg_pool3d(a[0], avg_options<3>(a)); }},
       {"adaptive_max_pool", [](const Args& a) -> Tensor { return adaptive_max_pool(a[0], a.at.shape("size")); }},
+      {"adaptive_max_pool_with_indices",
+       [](const Args& a) { return both(adaptive_max_pool_with_indices(a[0], a.at.shape("size"))); }},
+      {"avg_pool2d with a divisor",
+       [](const Args& a) -> Tensor {
+         return avg_pool2d(a[0],
+                           {.size = 2, .stride = 2, .padding = 1, .ceil_mode = true, .divisor = a.at.whole("divisor")});
+       }},
+      {"conv2d of one example",
+       [](const Args& a) -> Tensor { return conv2d(a[0], a[1], {.padding = 1, .bias = a[2]}); }},
       {"adaptive_avg_pool", [](const Args& a) -> Tensor { return adaptive_avg_pool(a[0], a.at.shape("size")); }},
       {"lp_pool2d",
        [](const Args& a) -> Tensor {
@@ -222,6 +260,8 @@ NamedFunctions image_functions() {
       {"interpolate smoothed", smoothed},
       {"grid_sample linear", sampled},
       {"grid_sample nearest", sampled},
+      {"grid_sample bicubic", sampled},
+      {"grid_sample of volumes", sampled},
   };
 }
 

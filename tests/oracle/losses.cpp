@@ -74,8 +74,35 @@ NamedFunctions pair_functions() {
   };
 }
 
+NamedFunctions weighted_functions() {
+  return {
+      {"mse_loss with weights",
+       [](const Args& a) -> Tensor { return mse_loss(a[0], a[1], {.weight = a[2], .reduction = how(a)}); }},
+      {"l1_loss with weights",
+       [](const Args& a) -> Tensor { return l1_loss(a[0], a[1], {.weight = a[2], .reduction = how(a)}); }},
+      {"huber_loss with weights",
+       [](const Args& a) -> Tensor { return huber_loss(a[0], a[1], {.weight = a[2], .reduction = how(a)}); }},
+      {"triplet_margin_with_distance_loss",
+       [](const Args& a) -> Tensor {
+         return triplet_margin_with_distance_loss(
+             a[0], a[1], a[2], [](const Tensor& from, const Tensor& to) { return sum(abs(from - to), -1); },
+             {.margin = a.at.number("margin"), .swap = a.at.is("swap"), .reduction = how(a)});
+       }},
+  };
+}
+
 NamedFunctions class_functions() {
   return {
+      {"cross_entropy of probabilities",
+       [](const Args& a) -> Tensor {
+         return cross_entropy(
+             a[0], a[1], {.weight = given(a, 2), .label_smoothing = a.at.number("smoothing"), .reduction = how(a)});
+       }},
+      {"cross_entropy of linear",
+       [](const Args& a) -> Tensor {
+         const Tensor logits = a.has(3) ? linear(a[0], a[1], a[3]) : linear(a[0], a[1]);
+         return cross_entropy(logits, a[2], {.reduction = how(a)});
+       }},
       {"cross_entropy",
        [](const Args& a) -> Tensor {
          return cross_entropy(a[0], a[1],
@@ -111,6 +138,6 @@ NamedFunctions class_functions() {
 
 }  // namespace
 
-NamedFunctions losses_functions() { return joined({pair_functions(), class_functions()}); }
+NamedFunctions losses_functions() { return joined({pair_functions(), weighted_functions(), class_functions()}); }
 
 }  // namespace sinter_test

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/expr/order.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
@@ -11,6 +12,9 @@ SINTER_NAMESPACE_BEGIN
 /// The last axes of x at the extents `size`: mean (maximum) of elements floor(i n / m) to before ceil((i + 1) n / m).
 Tensor adaptive_avg_pool(const In& x, const Shape& size);
 Tensor adaptive_max_pool(const In& x, const Shape& size);
+/// The maximum, and where it is (i64), counted through the axes of `size`, as max_unpool takes it; the first of equal
+/// elements, which gets the gradient, and of NaN.
+Ordered adaptive_max_pool_with_indices(const In& x, const Shape& size);
 /// (sum of x^p)^(1/p) of each window of an image.
 Tensor lp_pool2d(const In& x, double p, std::int64_t size, std::int64_t stride = 0);  // stride 0: the size
 

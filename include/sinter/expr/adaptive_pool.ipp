@@ -4,6 +4,7 @@
 #include <sinter/expr/adaptive_pool.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/expr/gather_scatter.hpp>
 #include <sinter/expr/recording.hpp>
 
 #include <limits>
@@ -55,9 +56,22 @@ inline Tensor adaptive_max_along(const Tensor& x, int axis, Dim size, Location a
   return amax(In(Tensor(where(seen.counts, seen.elements, least, at)), at), axis + 1);
 }
 
-template <class F>
-Tensor adaptive_pool(const In& x, const Shape& size, std::string_view op, F&& along) {
-  Tensor value(x.tensor());
+/// Where along the axis the largest element of each window is.
+inline Tensor places_of_largest(const Tensor& x, int axis, Dim size, Location at) {
+  const TensorOptions integers{.dtype = DType::i64, .device = x.device()};
+  Shape column{size};
+  for (int i = axis + 1; i < x.rank(); ++i) column.push_back(1);
+  const Tensor window = reshape(In(arange(size, integers, at), at), column);
+  const Tensor start = floor_divide(Tensor(window * x.shape()[axis]), size);
+  if (is_multiple(x.shape()[axis], size)) return argmax(In(equal_windows(x, axis, size, at), at), axis + 1) + start;
+  const UnequalWindows seen = unequal_windows(x, axis, size, at);
+  constexpr double least = -std::numeric_limits<double>::infinity();
+  return argmax(In(Tensor(where(seen.counts, seen.elements, least, at)), at), axis + 1) + start;
+}
+
+/// The size with -1 as what the axis has; checked.
+inline Shape adaptive_size(const In& x, const Shape& size, std::string_view op) {
+  const Tensor value(x.tensor());
   const Shape shape = value.shape();
   if (size.rank() < 1 || size.rank() >= shape.rank())
     throw ShapeError(op, "x is " + shape.text() + ", the size is " + size.text(), x.where,
@@ -65,6 +79,7 @@ Tensor adaptive_pool(const In& x, const Shape& size, std::string_view op, F&& al
   if (!is_floating(value.dtype()))
     throw DTypeError(op, "x is " + value.impl()->type.text() + ", it must be floating", x.where,
                      "cast it to a floating dtype first: cast(x, DType::f32)");
+  Shape out;
   for (int i = 0; i < size.rank(); ++i) {
     const int axis = shape.rank() - size.rank() + i;
     const Dim wanted = size[i].is_static() && size[i].value() == -1 ? shape[axis] : size[i];
@@ -72,8 +87,16 @@ Tensor adaptive_pool(const In& x, const Shape& size, std::string_view op, F&& al
       throw ShapeError(op,
                        "axis " + std::to_string(axis) + " of " + shape.text() + " is to have extent " + wanted.text(),
                        x.where, "both must be at least 1");
-    value = along(value, axis, wanted, x.where);
+    out.push_back(wanted);
   }
+  return out;
+}
+template <class F>
+Tensor adaptive_pool(const In& x, const Shape& size, std::string_view op, F&& along) {
+  const Shape wanted = adaptive_size(x, size, op);
+  Tensor value(x.tensor());
+  const int first = value.rank() - wanted.rank();
+  for (int i = 0; i < wanted.rank(); ++i) value = along(value, first + i, wanted[i], x.where);
   return value;
 }
 
@@ -84,6 +107,23 @@ SINTER_DECL Tensor adaptive_avg_pool(const In& x, const Shape& size) {
 }
 SINTER_DECL Tensor adaptive_max_pool(const In& x, const Shape& size) {
   return expr_detail::adaptive_pool(x, size, "adaptive_max_pool", expr_detail::adaptive_max_along);
+}
+/// The last axis comes first: of equal elements the first in row-major order is found.
+SINTER_DECL Ordered adaptive_max_pool_with_indices(const In& x, const Shape& size) {
+  const Location at = x.where;
+  const Shape wanted = expr_detail::adaptive_size(x, size, "adaptive_max_pool_with_indices");
+  Tensor value(x.tensor()), index;
+  const Shape shape = value.shape();
+  Dim below = 1;  // elements in a step along the axis
+  for (int axis = shape.rank() - 1; axis >= shape.rank() - wanted.rank(); --axis) {
+    const Dim extent = wanted[axis - shape.rank() + wanted.rank()];
+    const Tensor place = expr_detail::places_of_largest(value, axis, extent, at);
+    value = take_along_axis(In(value, at), In(place, at), axis);
+    const Tensor steps = place * below;
+    index = axis + 1 == shape.rank() ? steps : Tensor(steps + take_along_axis(In(index, at), In(place, at), axis));
+    below = below * shape[axis];
+  }
+  return {value, index};
 }
 SINTER_DECL Tensor lp_pool2d(const In& x, double p, std::int64_t size, std::int64_t stride) {
   if (!(p > 0)) throw UserError("lp_pool2d", "p is " + std::to_string(p) + ", it must be positive", x.where);

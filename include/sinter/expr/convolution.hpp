@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -14,8 +15,7 @@ SINTER_NAMESPACE_BEGIN
 class PerAxis {
  public:
   template <std::integral I>
-    requires(!std::same_as<I, bool>)
-  PerAxis(I number) : numbers_{static_cast<std::int64_t>(number)} {}
+  requires(!std::same_as<I, bool>) PerAxis(I number) : numbers_{static_cast<std::int64_t>(number)} {}
   PerAxis(std::initializer_list<std::int64_t> numbers) {
     for (std::int64_t number : numbers) numbers_.push_back(number);
   }
@@ -29,21 +29,24 @@ class PerAxis {
   IntVector numbers_;
 };
 
-/// Zeros at both ends of each axis: numbers; or valid, none, or same, so that the result is as long as x (stride 1).
+/// Zeros at both ends of each axis: numbers, or a pair for each axis, {before, after}; or valid, none, or same, so that
+/// the result is as long as x (stride 1).
 class ConvPadding {
  public:
   enum Kind : std::uint8_t { numbers, valid, same };
-  ConvPadding(Kind kind) : kind_(kind), numbers_(0) {}
+  ConvPadding(Kind kind) : kind_(kind), before_(0), after_(0) {}
   template <class N>
-    requires std::is_convertible_v<const N&, PerAxis>
-  ConvPadding(const N& given) : kind_(Kind::numbers), numbers_(given) {}
-  ConvPadding(std::initializer_list<std::int64_t> given) : kind_(Kind::numbers), numbers_(given) {}
+  requires std::is_convertible_v<const N&, PerAxis> ConvPadding(const N& given)
+      : kind_(Kind::numbers), before_(given), after_(given) {}
+  ConvPadding(std::initializer_list<std::int64_t> given) : kind_(Kind::numbers), before_(given), after_(given) {}
+  ConvPadding(std::initializer_list<std::pair<std::int64_t, std::int64_t>> pairs);
   Kind kind() const { return kind_; }
-  const PerAxis& each() const { return numbers_; }
+  const PerAxis& before() const { return before_; }
+  const PerAxis& after() const { return after_; }
 
  private:
   Kind kind_;
-  PerAxis numbers_;
+  PerAxis before_, after_;
 };
 
 struct ConvOptions {
@@ -54,7 +57,7 @@ struct ConvOptions {
   std::optional<Tensor> bias = {};  // (o)
 };
 using Conv2dOptions = ConvOptions;
-/// x [n, c, s...], weight [o, c / groups, k...] to [n, o, s'...].
+/// x [n, c, s...], weight [o, c / groups, k...] to [n, o, s'...]; or one example, [c, s...] to [o, s'...].
 Tensor conv1d(const In& x, const In& weight, ConvOptions options = {});
 Tensor conv2d(const In& x, const In& weight, ConvOptions options = {});
 Tensor conv3d(const In& x, const In& weight, ConvOptions options = {});
@@ -68,7 +71,7 @@ struct ConvTransposeOptions {
   std::optional<Tensor> bias = {};
 };
 /// The adjoint of the convolution: x [n, c, s...], weight [c, o / groups, k...] to [n, o, (s - 1) stride - 2 padding +
-/// dilation (k - 1) + output_padding + 1...].
+/// dilation (k - 1) + output_padding + 1...]; or one example, [c, s...].
 Tensor conv_transpose1d(const In& x, const In& weight, ConvTransposeOptions options = {});
 Tensor conv_transpose2d(const In& x, const In& weight, ConvTransposeOptions options = {});
 Tensor conv_transpose3d(const In& x, const In& weight, ConvTransposeOptions options = {});

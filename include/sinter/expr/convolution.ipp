@@ -55,21 +55,25 @@ inline ConvNumbers conv_numbers(const ConvOptions& options, const Shape& kernel,
                   numbers_for(options.dilation, axes, "dilation", op, where),
                   {},
                   {}};
-  if (options.padding.kind() == ConvPadding::numbers)
-    out.low = numbers_for(options.padding.each(), axes, "padding", op, where);
+  if (options.padding.kind() == ConvPadding::numbers) {
+    out.low = numbers_for(options.padding.before(), axes, "padding", op, where);
+    out.high = numbers_for(options.padding.after(), axes, "padding", op, where);
+  }
   for (int i = 0; i < axes; ++i) {
     const auto k = as_index(i);
     require_number(out.stride[k], "stride", 1, op, where);
     require_number(out.dilation[k], "dilation", 1, op, where);
-    if (options.padding.kind() == ConvPadding::valid) out.low.push_back(0);
-    if (options.padding.kind() == ConvPadding::same)
-      out.low.push_back(out.dilation[k] * (kernel[2 + i].value() - 1) / 2);
     const bool is_same = options.padding.kind() == ConvPadding::same;
-    out.high.push_back(is_same ? out.dilation[k] * (kernel[2 + i].value() - 1) - out.low[k] : out.low[k]);
+    if (options.padding.kind() != ConvPadding::numbers) {
+      const std::int64_t zeros = is_same ? out.dilation[k] * (kernel[2 + i].value() - 1) : 0;
+      out.low.push_back(zeros / 2);
+      out.high.push_back(zeros - zeros / 2);
+    }
     if (is_same && out.stride[k] != 1)
       throw ShapeError(op, "the padding is same, and the stride is " + std::to_string(out.stride[k]), where,
                        "stride 1 is required; name the padding in numbers");
     require_number(out.low[k], "padding", 0, op, where);
+    require_number(out.high[k], "padding", 0, op, where);
   }
   return out;
 }
@@ -108,8 +112,15 @@ inline Tensor with_bias(const Tensor& x, const std::optional<Tensor>& bias, std:
   return x + reshape(In(*bias, where), column);
 }
 
+/// Whether x is [c, s...] and stands for a batch of one.
+inline bool is_one_example(const In& x, const In& weight, int axes) {
+  return x.tensor()->type.shape.rank() == axes + 1 && weight.tensor()->type.shape.rank() == axes + 2;
+}
+
 inline Tensor conv(const In& given, const In& weight, const ConvOptions& options, int axes, std::string_view op) {
   const Location where = given.where;
+  if (is_one_example(given, weight, axes))
+    return squeeze(In(conv(In(unsqueeze(given, 0), where), weight, options, axes, op), where), 0);
   const Tensor x(given.tensor());
   const Tensor kernel = with_known_kernel(weight, axes, options.groups, x, op, where);
   const ConvNumbers numbers = conv_numbers(options, kernel.shape(), op, where);
@@ -162,6 +173,8 @@ inline Tensor spread_by(const Tensor& x, const IntVector& stride, Location where
 inline Tensor conv_transpose(const In& given, const In& weight, const ConvTransposeOptions& options, int axes,
                              std::string_view op) {
   const Location where = given.where;
+  if (is_one_example(given, weight, axes))
+    return squeeze(In(conv_transpose(In(unsqueeze(given, 0), where), weight, options, axes, op), where), 0);
   Tensor x(given.tensor());
   const Tensor kernel = with_known_kernel(weight, axes, options.groups, x, op, where);
   const Shape shape = kernel.shape();
@@ -207,6 +220,17 @@ inline Tensor conv_transpose(const In& given, const In& weight, const ConvTransp
 }
 
 }  // namespace expr_detail
+
+SINTER_DECL ConvPadding::ConvPadding(std::initializer_list<std::pair<std::int64_t, std::int64_t>> pairs)
+    : kind_(Kind::numbers), before_(0), after_(0) {
+  std::vector<std::int64_t> before, after;
+  for (const auto& [low, high] : pairs) {
+    before.push_back(low);
+    after.push_back(high);
+  }
+  before_ = PerAxis(before);
+  after_ = PerAxis(after);
+}
 
 SINTER_DECL Tensor conv1d(const In& x, const In& weight, ConvOptions options) {
   return expr_detail::conv(x, weight, options, 1, "conv1d");

@@ -228,9 +228,21 @@ Tensor glu(const In& x, int axis = -1);
 Tensor prelu(const In& x, const In& weight);
 /// leaky_relu with the mean of the slopes: what a randomised one is outside training.
 Tensor rrelu(const In& x, double lower = 1.0 / 8, double upper = 1.0 / 3);
+/// x where x > 0, else x times a slope that is drawn for each element, uniform in [lower, upper), from this thread's
+/// generator (manual_seed): for training. Xu et al. 2015.
+Tensor rrelu_training(const In& x, double lower = 1.0 / 8, double upper = 1.0 / 3);
 /// x where x > threshold, else value.
 Tensor threshold(const In& x, double threshold, double value);
 /// softmax(-x).
 Tensor softmin(const In& x, int axis);
+
+struct GumbelSoftmaxOptions {
+  double tau = 1;     // the temperature: positive
+  bool hard = false;  // 1 for the largest and 0 for the others, with the derivative of what is not
+  int axis = -1;
+};
+/// softmax((logits + g) / tau) with g drawn from Gumbel's distribution by this thread's generator (manual_seed): a draw
+/// from the classes whose probabilities are softmax(logits), with a derivative. Jang, Gu and Poole 2017.
+Tensor gumbel_softmax(const In& logits, GumbelSoftmaxOptions options = {});
 
 SINTER_NAMESPACE_END

@@ -175,11 +175,49 @@ SINTER_DECL Tensor rrelu(const In& x, double lower, double upper) {
   return expr_detail::apply<ops::LeakyRelu>(expr_detail::Term(x), (lower + upper) / 2);
 }
 
+namespace expr_detail {
+/// Uniform in [0, 1), one for each element of x, of the dtype in which x is computed.
+inline Term drawn_like(const Term& x) {
+  const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  return {rand(x.shape(), {.dtype = dtype, .device = x.value.device()}, x.where), x.where};
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor rrelu_training(const In& x, double lower, double upper) {
+  const expr_detail::Term t = expr_detail::floating(x);
+  if (!(lower <= upper))
+    throw UserError("rrelu_training", "lower is " + std::to_string(lower) + ", upper is " + std::to_string(upper),
+                    x.where, "lower must be at most upper");
+  const expr_detail::Term slope = expr_detail::drawn_like(t) * (upper - lower) + lower;
+  return where_of(t <= 0.0, t * expr_detail::Term(cast(slope, t.dtype()), x.where), t);
+}
+
 SINTER_DECL Tensor threshold(const In& x, double threshold, double value) {
   const expr_detail::Term t(x);
   return where_of(t <= threshold, value, t);
 }
 
 SINTER_DECL Tensor softmin(const In& x, int axis) { return softmax(-expr_detail::Term(x), axis); }
+
+/// Gumbel's numbers are -log of exponential ones. Hard ones are exact: what is added for the derivative is 0.
+SINTER_DECL Tensor gumbel_softmax(const In& logits, GumbelSoftmaxOptions options) {
+  using expr_detail::Term;
+  constexpr std::string_view op = "gumbel_softmax";
+  const Term x = expr_detail::floating(logits);
+  const Location at = x.where;
+  if (!(options.tau > 0)) throw UserError(op, "tau is " + std::to_string(options.tau), at, "it must be positive");
+  const int axis = normalise_axis(options.axis, x.rank(), op, at);
+  const Term waiting = -expr_detail::apply<ops::Log1p>(-expr_detail::drawn_like(x));
+  // 0 is drawn once in 2^24 times: half of the next number, for a finite logarithm.
+  const Term noise = -expr_detail::apply<ops::Log>(where_of(waiting == 0.0, 0x1p-25, waiting));
+  const Term soft(softmax((x + Term(cast(noise, x.dtype()), at)) / options.tau, axis), at);
+  if (!options.hard) return soft;
+  Shape column{x.shape()[axis]};
+  for (int i = axis + 1; i < x.rank(); ++i) column.push_back(1);
+  const Term places(reshape(arange(x.shape()[axis], {.dtype = DType::i64, .device = x.value.device()}, at), column),
+                    at);
+  const Term is_largest = places == Term(argmax(soft, axis, Keep::yes), at);
+  return Term(cast(is_largest, x.dtype()), at) + (soft - Term(stop_gradient(soft.value), at));
+}
 
 SINTER_NAMESPACE_END

@@ -3,7 +3,10 @@
 
 #include <sinter/expr/embedding.hpp>
 
+#include <sinter/expr/gather_scatter.hpp>
+#include <sinter/expr/order.hpp>
 #include <sinter/expr/recording.hpp>
+#include <sinter/expr/statistics.hpp>
 
 #include <limits>
 
@@ -16,6 +19,60 @@ inline Tensor is_padding(const In& indices, const Tensor& table, std::int64_t ro
   if (!is_at_most(0, place) || !is_at_most(place + Dim(1), rows))
     throw IndexError(op, "padding_idx " + std::to_string(row) + " is no row of " + table.shape().text(), indices.where);
   return unsqueeze(In(Tensor(Tensor(indices.tensor()) == place), indices.where), -1);
+}
+
+/// Rows of the table; of a largest norm those that are longer, times max_norm / (norm + 1e-7), as PyTorch has it.
+inline Tensor rows_at(const In& indices, const Tensor& table, const std::optional<double>& max_norm, double order,
+                      std::string_view op) {
+  const Location at = indices.where;
+  const Tensor found = take(In(table, at), indices, 0);
+  if (!max_norm) return found;
+  if (!(*max_norm >= 0) || !(order > 0))
+    throw UserError(op, "max_norm is " + std::to_string(*max_norm) + ", norm_type is " + std::to_string(order), at,
+                    "max_norm must not be negative, and the order of the norm must be positive");
+  const Tensor length = norm(In(found, at), -1, {.p = order, .keep = Keep::yes});
+  return found * where(length > *max_norm, *max_norm / (length + 1e-7), 1.0, at);
+}
+
+/// What becomes of the rows of each bag: those of axis 1, or those that have the number of the bag.
+struct Bags {
+  std::optional<Tensor> numbers;
+  Dim count, segments;  // more segments than bags: what follows the last bag
+  Location at;
+
+  Tensor total(const Tensor& x) const {
+    if (!numbers) return sum(In(x, at), 1);
+    return part_of(segment_sum(In(x, at), In(*numbers, at), segments), 0, 0, count, at);
+  }
+  Tensor largest(const Tensor& x) const {
+    if (!numbers) return amax(In(x, at), 1);
+    return part_of(segment_max(In(x, at), In(*numbers, at), segments), 0, 0, count, at);
+  }
+};
+inline Bags bags_of(const Tensor& indices, const EmbeddingBagOptions& options, const Shape& table, std::string_view op,
+                    Location at) {
+  const int axes = options.offsets ? 1 : 2;
+  if (indices.rank() != axes || table.rank() != 2 || (options.offsets && options.offsets->rank() != 1))
+    throw ShapeError(op,
+                     "indices are " + indices.shape().text() + ", table is " + table.text() +
+                         (options.offsets ? ", offsets are " + options.offsets->shape().text() : ""),
+                     at, "indices must be (bags, length), or (length) with offsets (bags,), and the table (n, d)");
+  if (!options.offsets) {
+    if (options.include_last_offset)
+      throw UserError(op, "include_last_offset is set, and there are no offsets", at, "give .offsets");
+    return {{}, indices.shape()[0], indices.shape()[0], at};
+  }
+  const Tensor& offsets = *options.offsets;
+  if (!is_integer(offsets.dtype()))
+    throw DTypeError(op, "offsets are " + std::string(name(offsets.dtype())), at, "i32 or i64 is required");
+  const Dim given = offsets.shape()[0];
+  if (options.include_last_offset && !is_at_most(1, given))
+    throw ShapeError(op, "offsets are " + offsets.shape().text(), at, "the last one is required");
+  const Tensor places = arange(indices.shape()[0], {.dtype = offsets.dtype(), .device = indices.device()}, at);
+  const Tensor begun = searchsorted(In(offsets, at), In(places, at), {.right = true});
+  // What stands before the first bag has no number; -1 would count from the end.
+  return {where(begun == 0, Scalar(given), begun - 1, at), options.include_last_offset ? given - Dim(1) : given, given,
+          at};
 }
 }  // namespace expr_detail
 
@@ -38,7 +95,7 @@ SINTER_DECL Tensor linear(const In& x, const In& weight, const In& bias) {
 
 SINTER_DECL Tensor embedding(const In& indices, const In& table, EmbeddingOptions options) {
   const Tensor rows(table.tensor());
-  const Tensor found = take(In(rows, indices.where), indices, 0);
+  const Tensor found = expr_detail::rows_at(indices, rows, options.max_norm, options.norm_type, "embedding");
   if (!options.padding_idx) return found;
   const Tensor is_padding = expr_detail::is_padding(indices, rows, *options.padding_idx, "embedding");
   return where(is_padding, stop_gradient(found), found, indices.where);
@@ -48,13 +105,12 @@ SINTER_DECL Tensor embedding_bag(const In& indices, const In& table, EmbeddingBa
   constexpr std::string_view op = "embedding_bag";
   const Location at = indices.where;
   const Tensor places(indices.tensor()), rows(table.tensor());
-  if (places.rank() != 2 || rows.rank() != 2)
-    throw ShapeError(op, "indices are " + places.shape().text() + ", table is " + rows.shape().text(), at,
-                     "indices must be (bags, length) and the table (n, d)");
+  const expr_detail::Bags bags = expr_detail::bags_of(places, options, rows.shape(), op, at);
   if (options.mode > BagMode::max)
     throw UserError(
         op, "mode has the value " + std::to_string(static_cast<int>(options.mode)) + ", which is no BagMode", at);
-  Tensor found = take(In(rows, at), In(places, at), 0);  // (bags, length, d)
+  // (bags, length, d) or (length, d)
+  Tensor found = expr_detail::rows_at(In(places, at), rows, options.max_norm, options.norm_type, op);
   if (options.weights) {
     if (options.mode != BagMode::sum)
       throw UserError(op, "weights are given, and the mode is not sum", at, "weights are those of a sum: BagMode::sum");
@@ -63,21 +119,22 @@ SINTER_DECL Tensor embedding_bag(const In& indices, const In& table, EmbeddingBa
                        at, "one weight for each index is required");
     found = found * unsqueeze(In(*options.weights, at), -1);
   }
-  Tensor counts = ones({places.shape()[0], places.shape()[1], 1}, {.dtype = DType::bool_, .device = rows.device()}, at);
+  Shape column = places.shape();
+  column.push_back(1);
+  Tensor counts = ones(column, {.dtype = DType::bool_, .device = rows.device()}, at);
   if (options.padding_idx) counts = !expr_detail::is_padding(In(places, at), rows, *options.padding_idx, op);
   const bool is_max = options.mode == BagMode::max;
   const double neutral = is_max ? -std::numeric_limits<double>::infinity() : 0;
-  const bool is_masked = options.padding_idx.has_value();
-  const Tensor masked = is_masked ? Tensor(where(counts, found, neutral, at)) : found;
+  if (options.padding_idx) found = where(counts, found, neutral, at);
+  const Tensor number = bags.total(cast(In(counts, at), DType::i64));
   if (is_max) {
-    const Tensor largest = amax(In(masked, at), 1);
-    if (!is_masked) return largest;
-    return where(any(In(counts, at), 1), largest, 0.0, at);
+    const Tensor largest = bags.largest(found);
+    // A row of indices has one that counts.
+    return options.padding_idx || options.offsets ? Tensor(where(number > 0, largest, 0.0, at)) : largest;
   }
-  const Tensor total = sum(In(masked, at), 1);
+  const Tensor total = bags.total(found);
   if (options.mode == BagMode::sum) return total;
-  const Tensor number = cast(In(sum(In(counts, at), 1), at), total.dtype());
-  return total / maximum(number, 1.0);
+  return total / maximum(cast(In(number, at), total.dtype()), 1.0);
 }
 
 SINTER_NAMESPACE_END

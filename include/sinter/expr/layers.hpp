@@ -19,22 +19,15 @@ Tensor one_hot(const In& indices, Dim classes, DType dtype = DType::f32);
 Tensor softmax(const In& x, int axis);
 Tensor log_softmax(const In& x, int axis);
 struct LayerNormOptions {
+  std::optional<Tensor> weight = {}, bias = {};
   double eps = 1e-5;
 };
-/// Normalises over the last axes, whose extents are `shape`, then scales and shifts by `weight` and `bias` of that
-/// shape.
+/// (x - mean) / sqrt(var + eps) * weight + bias over the last axes, whose extents are `shape`, which weight and bias
+/// have. Ba, Kiros and Hinton 2016.
+Tensor layer_norm(const In& x, const Shape& shape, LayerNormOptions options = {});
 Tensor layer_norm(const In& x, const Shape& shape, const In& weight, const In& bias, LayerNormOptions options = {});
 /// What becomes of the losses of single rows.
 enum class LossReduction : std::uint8_t { mean, sum, none };
-struct CrossEntropyOptions {
-  std::optional<Tensor> weight = {};  // [c]: of each class; the mean is divided by the sum of the targets' weights
-  std::int64_t ignore_index = -100;   // rows with this target do not count
-  double label_smoothing = 0;         // in [0, 1]: so much of the target is spread over all classes
-  LossReduction reduction = LossReduction::mean;  // of no row that counts: NaN
-};
-/// -log softmax(logits)[target] of each row; logits [n, c], target [n] (i32 or i64). A target that is neither a class
-/// nor ignored: IndexError when it runs.
-Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options = {});
 Tensor mse_loss(const In& prediction, const In& target);
 Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);  // stride 0: the size
 Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);

@@ -81,8 +81,7 @@ SINTER_DECL Tensor log_softmax(const In& x, int axis) {
   return expr_detail::along_axis<ops::LogSoftmax>(In(Tensor(expr_detail::as_floating(x.tensor(), x.where)), x.where),
                                                   axis);
 }
-SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, const In& weight, const In& bias,
-                              LayerNormOptions options) {
+SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, LayerNormOptions options) {
   Ref<TensorImpl> value = x.tensor();
   const Shape& whole = value->type.shape;
   bool fits = shape.rank() <= whole.rank() && shape.rank() > 0;
@@ -93,24 +92,20 @@ SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, const In& weight,
   Attrs& attrs = shared.edit();
   for (int i = whole.rank() - shape.rank(); i < whole.rank(); ++i) attrs.axes.push_back(i);
   attrs.set(ops::LayerNorm::eps, options.eps);
-  return expr_detail::record<ops::LayerNorm>({Leaf(std::move(value)), Leaf(weight.tensor()), Leaf(bias.tensor())},
+  // Constants, which are part of the kernel.
+  const TensorOptions like{.dtype = value->type.dtype, .device = value->type.device};
+  const Tensor weight = options.weight ? *options.weight : ones(shape, like, x.where);
+  const Tensor bias = options.bias ? *options.bias : zeros(shape, like, x.where);
+  return expr_detail::record<ops::LayerNorm>({Leaf(std::move(value)), Leaf(weight.impl()), Leaf(bias.impl())},
                                              std::move(shared), x.where);
 }
-SINTER_DECL Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options) {
-  const Ref<TensorImpl> rows = logits.tensor(), classes = target.tensor();
-  if (options.reduction > LossReduction::none)
-    throw UserError("cross_entropy",
-                    "reduction has the value " + std::to_string(static_cast<int>(options.reduction)) +
-                        ", which is no LossReduction",
-                    logits.where);
-  SharedAttrs shared;
-  Attrs& attrs = shared.edit();
-  attrs.set(ops::CrossEntropy::reduction, static_cast<ops::CrossEntropy::Reduction>(options.reduction));
-  attrs.set(ops::CrossEntropy::ignore_index, options.ignore_index);
-  attrs.set(ops::CrossEntropy::label_smoothing, options.label_smoothing);
-  std::vector<Leaf> leaves{Leaf(rows), Leaf(classes)};
-  if (options.weight) leaves.emplace_back(cast(In(*options.weight, logits.where), rows->type.dtype).impl());
-  return Tensor(record_shared(op_info<ops::CrossEntropy>, leaves, std::move(shared), logits.where));
+SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, const In& weight, const In& bias,
+                              LayerNormOptions options) {
+  if (options.weight || options.bias)
+    throw UserError("layer_norm", "weight or bias is given twice", x.where, "leave it out of the options");
+  options.weight = Tensor(weight.tensor());
+  options.bias = Tensor(bias.tensor());
+  return layer_norm(x, shape, std::move(options));
 }
 SINTER_DECL Tensor mse_loss(const In& prediction, const In& target) {
   return expr_detail::record<ops::MseLoss>({Leaf(prediction.tensor()), Leaf(target.tensor())}, {}, prediction.where);
@@ -130,6 +125,8 @@ Tensor pool2d(const In& x, std::int64_t size, std::int64_t stride) {
   if (stride == 0) stride = size;
   if (size < 1 || stride < 1) throw ShapeError(Op::info.name, "size and stride must be positive", x.where);
   const Tensor image(x.tensor());
+  if (image.rank() == 3)  // one example
+    return squeeze(In(pool2d<Op>(In(unsqueeze(x, 0), x.where), size, stride), x.where), 0);
   for (int axis : {2, 3}) require_window(image.shape(), axis, size, 0, Op::info.name, x.where);
   SharedAttrs shared;
   Attrs& attrs = shared.edit();

@@ -1,4 +1,4 @@
-// Losses beyond cross_entropy: numbers to minimise. Names and defaults follow PyTorch's torch.nn.functional; operands
+// Losses: numbers to minimise. Names and defaults follow PyTorch's torch.nn.functional; operands
 // broadcast, integers become f32, and `reduction` says what becomes of the single losses.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 SINTER_NAMESPACE_BEGIN
@@ -14,12 +15,31 @@ SINTER_NAMESPACE_BEGIN
 // Of a prediction and a target.
 Tensor mse_loss(const In& prediction, const In& target, LossReduction reduction);
 Tensor l1_loss(const In& prediction, const In& target, LossReduction reduction = LossReduction::mean);
+struct WeightedLossOptions {
+  std::optional<Tensor> weight = {};  // of each element: the mean is divided by their sum
+  LossReduction reduction = LossReduction::mean;
+};
+Tensor mse_loss(const In& prediction, const In& target, WeightedLossOptions options);
+Tensor l1_loss(const In& prediction, const In& target, WeightedLossOptions options);
+
 /// d^2 / (2 beta) where d = |prediction - target| < beta, else d - beta / 2.
 Tensor smooth_l1_loss(const In& prediction, const In& target, double beta = 1,
                       LossReduction reduction = LossReduction::mean);
+struct SmoothL1Options {
+  std::optional<Tensor> weight = {};  // of each element; the mean is divided by their number
+  double beta = 1;
+  LossReduction reduction = LossReduction::mean;
+};
+Tensor smooth_l1_loss(const In& prediction, const In& target, SmoothL1Options options);
 /// d^2 / 2 where d < delta, else delta (d - delta / 2).
 Tensor huber_loss(const In& prediction, const In& target, double delta = 1,
                   LossReduction reduction = LossReduction::mean);
+struct HuberOptions {
+  std::optional<Tensor> weight = {};  // of each element; the mean is divided by their number
+  double delta = 1;
+  LossReduction reduction = LossReduction::mean;
+};
+Tensor huber_loss(const In& prediction, const In& target, HuberOptions options);
 
 struct BinaryCrossEntropyOptions {
   std::optional<Tensor> weight = {};      // of each element
@@ -31,12 +51,23 @@ Tensor binary_cross_entropy(const In& probability, const In& target, BinaryCross
 /// The same of sigmoid(logits), without overflow or cancellation.
 Tensor binary_cross_entropy_with_logits(const In& logits, const In& target, BinaryCrossEntropyOptions options = {});
 
+struct CrossEntropyOptions {
+  std::optional<Tensor> weight = {};  // [c]: of each class; the mean is divided by the sum of the targets' weights
+  std::int64_t ignore_index = -100;   // rows with this target do not count
+  double label_smoothing = 0;         // in [0, 1]: so much of the target is spread over all classes
+  LossReduction reduction = LossReduction::mean;  // of no row that counts: NaN
+};
+/// -log softmax(logits)[target] of each row: logits [n, c], [n, c, d...] or [c], target (i32 or i64) [n], [n, d...] or
+/// (). A target that is neither a class nor ignored: IndexError when it runs. Or, for a floating target of the logits'
+/// shape, which has a probability for each class, -sum(target * log softmax(logits)); the mean is that of all rows.
+Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options = {});
+
 struct NllLossOptions {
   std::optional<Tensor> weight = {};
   std::int64_t ignore_index = -100;
   LossReduction reduction = LossReduction::mean;
 };
-/// -log_probabilities[target] of each row: [n, c] and [n], or [n, c, d...] and [n, d...].
+/// -log_probabilities[target] of each row: [n, c] and [n], [n, c, d...] and [n, d...], or [c] and ().
 Tensor nll_loss(const In& log_probabilities, const In& target, NllLossOptions options = {});
 
 struct KlDivOptions {
@@ -92,6 +123,16 @@ struct TripletMarginOptions {
 };
 /// max(0, distance(anchor, positive) - distance(anchor, negative) + margin).
 Tensor triplet_margin_loss(const In& anchor, const In& positive, const In& negative, TripletMarginOptions options = {});
+
+struct TripletDistanceOptions {
+  double margin = 1;
+  bool swap = false;  // the nearer of anchor and positive keeps the negative away
+  LossReduction reduction = LossReduction::mean;
+};
+/// The same with another distance, which is called with two tensors and gives one number for each pair.
+Tensor triplet_margin_with_distance_loss(const In& anchor, const In& positive, const In& negative,
+                                         const std::function<Tensor(const Tensor&, const Tensor&)>& distance,
+                                         TripletDistanceOptions options = {});
 
 struct MultilabelOptions {
   std::optional<Tensor> weight = {};  // [c]

@@ -36,6 +36,26 @@ inline LossOperands loss_operands(const In& x, const In& target, std::string_vie
 inline Term weighted(const Term& losses, const std::optional<Tensor>& weight) {
   return weight ? losses * Term(*weight, losses.where) : losses;
 }
+/// The same with a weight for each of them.
+inline Term weighted_each(const Term& losses, const std::optional<Tensor>& weight, std::string_view op) {
+  if (weight && !(weight->shape() == losses.shape()))
+    throw ShapeError(op, "the losses are " + losses.shape().text() + ", weight is " + weight->shape().text(),
+                     losses.where, "one weight for each of them is required");
+  return weighted(losses, weight);
+}
+
+/// That there is one target for each row of classes: (classes,) and (), or (n, classes, d...) and (n, d...).
+inline void require_targets(const Shape& x, const Shape& target, const char* name, std::string_view op,
+                            Location where) {
+  const int first = x.rank() == 1 ? 0 : 1;  // the axis of classes
+  bool fits = x.rank() >= 1 && target.rank() == x.rank() - 1;
+  for (int i = 0; fits && i < target.rank(); ++i) fits = target[i] == x[i < first ? i : i + 1];
+  if (fits) return;
+  const char* sizes = x.rank() > 2 ? " must be (n, classes, ...) and target (n, ...)"
+                                   : " must be (n, classes) and target (n,), or (classes,) and ()";
+  throw ShapeError(op, std::string(name) + " " + x.text() + ", target is " + target.text(), where,
+                   std::string(name, std::string_view(name).find(' ')) + sizes);
+}
 
 /// Targets of rows of classes, checked by taking each row's weight.
 struct ClassRows {
@@ -78,14 +98,77 @@ inline Term targets_as_rows(const Term& joined, const Term& lengths) {
   return where_of(place <= last, Term(take(joined, In(known, at), 0), at), none);
 }
 
-/// [n, c, d...] as rows of classes, [n d..., c].
+/// [n, c, d...] as rows of classes, [n d..., c]; [c] as one.
 inline Tensor rows_of_classes(const In& x) {
   const Term t(x);
   if (t.rank() <= 2) return t.rank() == 1 ? unsqueeze(x, 0) : Tensor(t);
   std::vector<int> order{0};
-  for (int i = 2; i < t.rank(); ++i) order.push_back(i);
+  Dim rows = t.shape()[0];
+  for (int i = 2; i < t.rank(); ++i) {
+    order.push_back(i);
+    rows = rows * t.shape()[i];
+  }
   order.push_back(1);
-  return reshape(In(permute(x, order), x.where), {-1, t.shape()[1]});
+  return reshape(In(permute(x, order), x.where), {rows, t.shape()[1]});
+}
+/// A target for each of those rows.
+inline Tensor targets_of_rows(const In& target) {
+  const Tensor classes(target.tensor());
+  return classes.rank() == 1 ? classes : reshape(In(classes, target.where), {classes.shape().numel()});
+}
+
+/// The op, of rows of logits and classes.
+inline Tensor cross_entropy_of_rows(const Tensor& rows, const Tensor& classes, const CrossEntropyOptions& options,
+                                    Location at) {
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::CrossEntropy::reduction, static_cast<ops::CrossEntropy::Reduction>(options.reduction));
+  attrs.set(ops::CrossEntropy::ignore_index, options.ignore_index);
+  attrs.set(ops::CrossEntropy::label_smoothing, options.label_smoothing);
+  std::vector<Leaf> leaves{Leaf(rows.impl()), Leaf(classes.impl())};
+  if (options.weight) leaves.emplace_back(cast(In(*options.weight, at), rows.dtype()).impl());
+  return Tensor(record_shared(op_info<ops::CrossEntropy>, leaves, std::move(shared), at));
+}
+
+/// Of a probability for each class: -sum of target * weight * log softmax(logits) over the classes.
+inline Tensor cross_entropy_of_probabilities(const Term& logits, Term target, const CrossEntropyOptions& options) {
+  constexpr std::string_view op = "cross_entropy";
+  const Location at = logits.where;
+  const int axis = logits.rank() == 1 ? 0 : 1;
+  const Shape shape = logits.shape();
+  if (shape.rank() == 0 || !(shape == target.shape()))
+    throw ShapeError(op, "logits are " + shape.text() + ", target is " + target.shape().text(), at,
+                     "probabilities have the shape of the logits; classes are i32 or i64");
+  if (options.ignore_index >= 0)
+    throw UserError(op,
+                    "ignore_index is " + std::to_string(options.ignore_index) + ", and the target has probabilities",
+                    at, "it is for targets that are classes");
+  if (!is_floating(logits.dtype()))
+    throw DTypeError(op, "logits are " + logits.value.impl()->type.text() + ", they must be floating", at,
+                     "x.to(DType::f32)");
+  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
+    throw UserError(op, "label_smoothing is " + std::to_string(options.label_smoothing), at, "it goes from 0 to 1");
+  const double smoothing = options.label_smoothing;
+  if (smoothing != 0) target = target * (1 - smoothing) + smoothing / count_of(logits, {axis});
+  Term each = target * Term(log_softmax(logits, axis), at);
+  if (options.weight) {
+    const Tensor weight = cast(In(*options.weight, at), logits.dtype());
+    if (weight.rank() != 1 || !(weight.shape()[0] == shape[axis]))
+      throw ShapeError(op, "logits are " + shape.text() + ", weight is " + weight.shape().text(), at,
+                       "weight must be (classes,)");
+    Shape column{shape[axis]};
+    for (int i = axis + 1; i < shape.rank(); ++i) column.push_back(1);
+    each = each * Term(reshape(In(weight, at), column), at);
+  }
+  return reduced(-sum_of(each, axis), options.reduction, op);
+}
+
+/// With weights the mean is divided by their sum.
+inline Tensor reduced_by_weight(const Term& losses, const WeightedLossOptions& options, std::string_view op) {
+  const Term each = weighted_each(losses, options.weight, op);
+  if (options.weight && options.reduction == LossReduction::mean)
+    return sum_of(each) / sum_of(Term(*options.weight, losses.where));
+  return reduced(each, options.reduction, op);
 }
 
 /// The differences of a quadratic part: 0 where they are far, whose squares would have derivatives 0 * infinity. NaN is
@@ -100,32 +183,51 @@ inline Term length_with(const Term& x, double eps) { return apply<ops::Sqrt>(sum
 using expr_detail::Term;
 
 SINTER_DECL Tensor mse_loss(const In& prediction, const In& target, LossReduction reduction) {
-  const auto [x, t] = expr_detail::loss_operands(prediction, target, "mse_loss");
-  return expr_detail::reduced(squared(x - t), reduction, "mse_loss");
+  return mse_loss(prediction, target, WeightedLossOptions{.reduction = reduction});
 }
-
 SINTER_DECL Tensor l1_loss(const In& prediction, const In& target, LossReduction reduction) {
+  return l1_loss(prediction, target, WeightedLossOptions{.reduction = reduction});
+}
+SINTER_DECL Tensor mse_loss(const In& prediction, const In& target, WeightedLossOptions options) {
+  const auto [x, t] = expr_detail::loss_operands(prediction, target, "mse_loss");
+  return expr_detail::reduced_by_weight(squared(x - t), options, "mse_loss");
+}
+SINTER_DECL Tensor l1_loss(const In& prediction, const In& target, WeightedLossOptions options) {
   const auto [x, t] = expr_detail::loss_operands(prediction, target, "l1_loss");
-  return expr_detail::reduced(absolute(x - t), reduction, "l1_loss");
+  return expr_detail::reduced_by_weight(absolute(x - t), options, "l1_loss");
 }
 
 SINTER_DECL Tensor huber_loss(const In& prediction, const In& target, double delta, LossReduction reduction) {
+  return huber_loss(prediction, target, HuberOptions{.delta = delta, .reduction = reduction});
+}
+SINTER_DECL Tensor huber_loss(const In& prediction, const In& target, HuberOptions options) {
+  const double delta = options.delta;
   if (!(delta > 0))
     throw UserError("huber_loss", "delta is " + std::to_string(delta), prediction.where, "it must be positive");
   const auto [x, t] = expr_detail::loss_operands(prediction, target, "huber_loss");
   const Term d = absolute(x - t), is_far = delta <= d;
   const Term near = squared(expr_detail::near_part(is_far, x - t)) * 0.5;
-  return expr_detail::reduced(where_of(is_far, (d - 0.5 * delta) * delta, near), reduction, "huber_loss");
+  const Term losses = where_of(is_far, (d - 0.5 * delta) * delta, near);
+  return expr_detail::reduced(expr_detail::weighted_each(losses, options.weight, "huber_loss"), options.reduction,
+                              "huber_loss");
 }
 
 SINTER_DECL Tensor smooth_l1_loss(const In& prediction, const In& target, double beta, LossReduction reduction) {
+  return smooth_l1_loss(prediction, target, SmoothL1Options{.beta = beta, .reduction = reduction});
+}
+SINTER_DECL Tensor smooth_l1_loss(const In& prediction, const In& target, SmoothL1Options options) {
+  const double beta = options.beta;
   if (!(beta >= 0))
     throw UserError("smooth_l1_loss", "beta is " + std::to_string(beta), prediction.where, "it must not be negative");
-  if (beta == 0) return l1_loss(prediction, target, reduction);
   const auto [x, t] = expr_detail::loss_operands(prediction, target, "smooth_l1_loss");
-  const Term d = absolute(x - t), is_far = beta <= d;
-  const Term near = squared(expr_detail::near_part(is_far, x - t)) * (0.5 / beta);
-  return expr_detail::reduced(where_of(is_far, d - 0.5 * beta, near), reduction, "smooth_l1_loss");
+  const Term d = absolute(x - t);
+  Term losses = d;
+  if (beta != 0) {
+    const Term is_far = beta <= d, near = squared(expr_detail::near_part(is_far, x - t)) * (0.5 / beta);
+    losses = where_of(is_far, d - 0.5 * beta, near);
+  }
+  return expr_detail::reduced(expr_detail::weighted_each(losses, options.weight, "smooth_l1_loss"), options.reduction,
+                              "smooth_l1_loss");
 }
 
 SINTER_DECL Tensor binary_cross_entropy(const In& probability, const In& target, BinaryCrossEntropyOptions options) {
@@ -152,10 +254,30 @@ SINTER_DECL Tensor binary_cross_entropy_with_logits(const In& logits, const In& 
                               "binary_cross_entropy_with_logits");
 }
 
+SINTER_DECL Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options) {
+  constexpr std::string_view op = "cross_entropy";
+  const Tensor given(logits.tensor()), classes(target.tensor());
+  const Location at = logits.where;
+  if (options.reduction > LossReduction::none)
+    throw UserError(op,
+                    "reduction has the value " + std::to_string(static_cast<int>(options.reduction)) +
+                        ", which is no LossReduction",
+                    at);
+  if (is_floating(classes.dtype()))
+    return expr_detail::cross_entropy_of_probabilities(Term(given, at), Term(classes, at), options);
+  expr_detail::require_targets(given.shape(), classes.shape(), "logits are", op, at);
+  const Tensor rows = expr_detail::rows_of_classes(In(given, at));
+  const Tensor flat = expr_detail::targets_of_rows(In(classes, at));
+  const Tensor loss = expr_detail::cross_entropy_of_rows(rows, flat, options, at);
+  if (given.rank() == 2 || options.reduction != LossReduction::none) return loss;
+  return reshape(In(loss, at), classes.shape());
+}
+
 SINTER_DECL Tensor nll_loss(const In& log_probabilities, const In& target, NllLossOptions options) {
   const Term given = expr_detail::floating(log_probabilities), classes(target);
+  expr_detail::require_targets(given.shape(), classes.shape(), "x is", "nll_loss", given.where);
   const Term x(expr_detail::rows_of_classes(given), given.where);
-  const Term flat(reshape(classes, {-1}), given.where);
+  const Term flat(expr_detail::targets_of_rows(classes), given.where);
   const Term counts = flat != static_cast<double>(options.ignore_index);
   const Term checked = where_of(counts, flat, Term(In(0, given.where)));
   const auto [is_target, weight] = expr_detail::class_rows(x, checked, options.weight, "nll_loss");
@@ -237,6 +359,20 @@ SINTER_DECL Tensor triplet_margin_loss(const In& anchor, const In& positive, con
   if (options.swap) away = expr_detail::apply<ops::Minimum>(away, distance(p, n));
   return expr_detail::reduced(expr_detail::at_least(distance(a, p) - away + options.margin, 0), options.reduction,
                               "triplet_margin_loss");
+}
+
+SINTER_DECL Tensor triplet_margin_with_distance_loss(
+    const In& anchor, const In& positive, const In& negative,
+    const std::function<Tensor(const Tensor&, const Tensor&)>& distance, TripletDistanceOptions options) {
+  constexpr std::string_view op = "triplet_margin_with_distance_loss";
+  const Location at = anchor.where;
+  if (!distance) throw UserError(op, "the distance is empty", at, "give a function of two tensors");
+  const Tensor a(anchor.tensor()), p(positive.tensor()), n(negative.tensor());
+  const Term near(distance(a, p), at);
+  Term away(distance(a, n), at);
+  if (options.swap) away = expr_detail::apply<ops::Minimum>(away, Term(distance(p, n), at));
+  broadcast(near.shape(), away.shape(), op, at);
+  return expr_detail::reduced(expr_detail::at_least(near - away + options.margin, 0), options.reduction, op);
 }
 
 SINTER_DECL Tensor multilabel_soft_margin_loss(const In& x, const In& target, MultilabelOptions options) {

@@ -30,8 +30,15 @@ struct BatchNormResult {
 /// differentiation. The running variance is that of a sample. Ioffe and Szegedy 2015.
 BatchNormResult batch_norm_training(const In& x, const In& running_mean, const In& running_var, double momentum = 0.1,
                                     ChannelNormOptions options = {});
-/// With the statistics of each example and channel; of each example and group of channels.
+/// With the statistics of each example and channel. Ulyanov, Vedaldi and Lempitsky 2016.
 Tensor instance_norm(const In& x, ChannelNormOptions options = {});
+/// With statistics that are given, (channels,) each: inference with what `instance_norm_training` has gathered.
+Tensor instance_norm(const In& x, const In& mean, const In& var, ChannelNormOptions options = {});
+/// With those of each example and channel; running ones move by `momentum` towards their means over the batch,
+/// constants for differentiation. The running variance is that of a sample.
+BatchNormResult instance_norm_training(const In& x, const In& running_mean, const In& running_var,
+                                       double momentum = 0.1, ChannelNormOptions options = {});
+/// With the statistics of each example and group of channels.
 Tensor group_norm(const In& x, std::int64_t groups, ChannelNormOptions options = {});
 
 struct LocalResponseOptions {

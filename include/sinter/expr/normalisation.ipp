@@ -74,47 +74,78 @@ SINTER_DECL Tensor rms_norm(const In& x, const Shape& shape, RmsNormOptions opti
   return value * scale * cast(In(*options.weight, x.where), value.dtype());
 }
 
-SINTER_DECL Tensor batch_norm(const In& x, const In& mean, const In& var, ChannelNormOptions options) {
-  constexpr std::string_view op = "batch_norm";
-  const Tensor value = expr_detail::with_channels(x, op);
-  const Tensor centre = expr_detail::by_channel(Tensor(mean.tensor()), value, "mean", op, x.where);
-  const Tensor spread = expr_detail::by_channel(Tensor(var.tensor()), value, "var", op, x.where);
-  return expr_detail::scaled_by_channel((value - centre) * rsqrt(spread + options.eps), options, op, x.where);
+namespace expr_detail {
+inline Tensor normalised_by(const In& x, const In& mean, const In& var, const ChannelNormOptions& options,
+                            std::string_view op) {
+  const Tensor value = with_channels(x, op);
+  const Tensor centre = by_channel(Tensor(mean.tensor()), value, "mean", op, x.where);
+  const Tensor spread = by_channel(Tensor(var.tensor()), value, "var", op, x.where);
+  return scaled_by_channel((value - centre) * rsqrt(spread + options.eps), options, op, x.where);
 }
 
-SINTER_DECL BatchNormResult batch_norm_training(const In& x, const In& running_mean, const In& running_var,
-                                                double momentum, ChannelNormOptions options) {
-  constexpr std::string_view op = "batch_norm_training";
-  const Tensor value = expr_detail::with_channels(x, op);
+/// With the statistics along `axes`; running ones, by channel, move towards their means over what is left.
+inline BatchNormResult normalised_in_training(const In& x, const In& running_mean, const In& running_var,
+                                              double momentum, const ChannelNormOptions& options,
+                                              const std::vector<int>& axes, std::string_view op) {
+  const Tensor value(x.tensor());
   const Tensor old_mean(running_mean.tensor()), old_var(running_var.tensor());
-  expr_detail::by_channel(old_mean, value, "running_mean", op, x.where);
-  expr_detail::by_channel(old_var, value, "running_var", op, x.where);
-  std::vector<int> axes{0};
-  for (int i = 2; i < value.rank(); ++i) axes.push_back(i);
-  const auto of_batch = expr_detail::statistics(value, Axes(axes), x.where);
-  const Tensor normalised = of_batch.centred * rsqrt(of_batch.variance + options.eps);
-  const Dim channels = value.shape()[1];
+  by_channel(old_mean, value, "running_mean", op, x.where);
+  by_channel(old_var, value, "running_var", op, x.where);
+  const Statistics found = statistics(value, Axes(axes), x.where);
+  const Tensor normalised = found.centred * rsqrt(found.variance + options.eps);
   Dim count = 1;
   for (int axis : axes) count = count * value.shape()[axis];
   // Of a sample: more by count / (count - 1).
   const Tensor counted = cast(In(Scalar(count), x.where), value.dtype());
-  const Tensor sample = of_batch.variance * (counted / (counted - 1));
+  const Tensor sample = found.variance * (counted / (counted - 1));
   auto moved = [&](const Tensor& old, const Tensor& now) {
-    const Tensor next = stop_gradient(reshape(In(now, x.where), Shape{channels}));
+    const Dim channels = value.shape()[1];
+    const bool is_one = identical(now.shape()[0], Dim(1));  // what a batch has
+    const Tensor each = reshape(In(now, x.where), is_one ? Shape{channels} : Shape{now.shape()[0], channels});
+    const Tensor next = stop_gradient(is_one ? Tensor(each) : mean(In(each, x.where), 0));
     return cast(In(Tensor(old * (1 - momentum) + next * momentum), x.where), old.dtype());
   };
-  return {expr_detail::scaled_by_channel(normalised, options, op, x.where), moved(old_mean, of_batch.mean),
-          moved(old_var, sample)};
+  return {scaled_by_channel(normalised, options, op, x.where), moved(old_mean, found.mean), moved(old_var, sample)};
+}
+
+inline Tensor with_length(const In& x, std::string_view op) {
+  const Tensor value = with_channels(x, op);
+  if (value.rank() < 3)
+    throw ShapeError(op, "x is " + value.shape().text(), x.where, "x must be (batch, channels, length, ...)");
+  return value;
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor batch_norm(const In& x, const In& mean, const In& var, ChannelNormOptions options) {
+  return expr_detail::normalised_by(x, mean, var, options, "batch_norm");
+}
+SINTER_DECL BatchNormResult batch_norm_training(const In& x, const In& running_mean, const In& running_var,
+                                                double momentum, ChannelNormOptions options) {
+  constexpr std::string_view op = "batch_norm_training";
+  const Tensor value = expr_detail::with_channels(x, op);
+  std::vector<int> axes{0};
+  for (int i = 2; i < value.rank(); ++i) axes.push_back(i);
+  return expr_detail::normalised_in_training(In(value, x.where), running_mean, running_var, momentum, options, axes,
+                                             op);
 }
 
 SINTER_DECL Tensor instance_norm(const In& x, ChannelNormOptions options) {
   constexpr std::string_view op = "instance_norm";
-  const Tensor value = expr_detail::with_channels(x, op);
-  if (value.rank() < 3)
-    throw ShapeError(op, "x is " + value.shape().text(), x.where, "x must be (batch, channels, length, ...)");
+  const Tensor value = expr_detail::with_length(x, op);
   const auto of_each = expr_detail::statistics(value, Axes(expr_detail::axes_from(2, value.rank())), x.where);
   const Tensor normalised = of_each.centred * rsqrt(of_each.variance + options.eps);
   return expr_detail::scaled_by_channel(normalised, options, op, x.where);
+}
+SINTER_DECL Tensor instance_norm(const In& x, const In& mean, const In& var, ChannelNormOptions options) {
+  const Tensor value = expr_detail::with_length(x, "instance_norm");
+  return expr_detail::normalised_by(In(value, x.where), mean, var, options, "instance_norm");
+}
+SINTER_DECL BatchNormResult instance_norm_training(const In& x, const In& running_mean, const In& running_var,
+                                                   double momentum, ChannelNormOptions options) {
+  constexpr std::string_view op = "instance_norm_training";
+  const Tensor value = expr_detail::with_length(x, op);
+  return expr_detail::normalised_in_training(In(value, x.where), running_mean, running_var, momentum, options,
+                                             expr_detail::axes_from(2, value.rank()), op);
 }
 
 SINTER_DECL Tensor group_norm(const In& x, std::int64_t groups, ChannelNormOptions options) {

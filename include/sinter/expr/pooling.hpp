@@ -1,5 +1,5 @@
-// Pooling over one, two or three axes with padding, stride and dilation. Recorded as padding, sliding windows and a
-// reduction of each window.
+// Pooling over one, two or three axes with padding, stride and dilation, of [n, c, ...] or of one example, [c, ...].
+// Recorded as padding, sliding windows and a reduction of each window.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -40,11 +40,12 @@ struct MaxPoolOptions {
 
 template <int N>
 struct AvgPoolOptions {
-  NumberPerAxis<N> size = 0;      // of the window: required
-  NumberPerAxis<N> stride = 0;    // 0: the size
-  NumberPerAxis<N> padding = 0;   // zeros at both ends, at most half of the size
-  bool ceil_mode = false;         // a last window may reach beyond the end
-  bool count_include_pad = true;  // padding counts in the mean
+  NumberPerAxis<N> size = 0;                 // of the window: required
+  NumberPerAxis<N> stride = 0;               // 0: the size
+  NumberPerAxis<N> padding = 0;              // zeros at both ends, at most half of the size
+  bool ceil_mode = false;                    // a last window may reach beyond the end
+  bool count_include_pad = true;             // padding counts in the mean
+  std::optional<std::int64_t> divisor = {};  // of each sum, in place of the number of elements; not 0
 };
 
 template <int N>

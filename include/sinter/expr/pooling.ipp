@@ -119,8 +119,17 @@ Tensor over_windows(Tensor image, const std::vector<PoolAxis>& axes, double fill
   return image;
 }
 
+/// One example as a batch of one, and back: [c, ...] for N axes of windows.
+template <int N>
+bool is_example(const In& x) {
+  return x.tensor()->type.shape.rank() == N + 1;
+}
+inline In as_batch(const In& x) { return In(unsqueeze(x, 0), x.where); }
+inline Tensor without_batch(const Tensor& x, Location at) { return squeeze(In(x, at), 0); }
+
 template <int N>
 Tensor max_pool(const In& x, const MaxPoolOptions<N>& options, std::string_view op) {
+  if (is_example<N>(x)) return without_batch(max_pool<N>(as_batch(x), options, op), x.where);
   const Tensor image(x.tensor());
   const std::vector<PoolAxis> axes = pool_axes<N>(image, options.size, options.stride, options.padding,
                                                   options.dilation, options.ceil_mode, op, x.where);
@@ -130,6 +139,9 @@ Tensor max_pool(const In& x, const MaxPoolOptions<N>& options, std::string_view 
 /// The sum of each window; with its elements' number where that is not the same everywhere.
 template <int N>
 Tensor avg_pool(const In& x, const AvgPoolOptions<N>& options, std::string_view op) {
+  if (is_example<N>(x)) return without_batch(avg_pool<N>(as_batch(x), options, op), x.where);
+  if (options.divisor && *options.divisor == 0)
+    throw UserError(op, "divisor is 0", x.where, "leave it out to divide by the number of elements");
   const Tensor image(x.tensor());
   const std::vector<PoolAxis> axes =
       pool_axes<N>(image, options.size, options.stride, options.padding, 1, options.ceil_mode, op, x.where);
@@ -152,6 +164,7 @@ Tensor avg_pool(const In& x, const AvgPoolOptions<N>& options, std::string_view 
     ones.push_back(along.extent);
   }
   const Tensor sums = summed(image, axes);
+  if (options.divisor) return sums / static_cast<double>(*options.divisor);
   if (is_same) return sums / static_cast<double>(count);
   return sums / summed(full(ones, 1, {.dtype = image.dtype(), .device = image.device()}), counted);
 }
@@ -195,6 +208,10 @@ inline Ordered pooled_with_places(const Tensor& image, const std::vector<PoolAxi
 template <int N>
 Ordered max_pool_with_indices(const In& x, const MaxPoolOptions<N>& options, std::string_view op) {
   const Location at = x.where;
+  if (is_example<N>(x)) {
+    const Ordered pooled = max_pool_with_indices<N>(as_batch(x), options, op);
+    return {without_batch(pooled.values, at), without_batch(pooled.indices, at)};
+  }
   const Tensor image(x.tensor());
   const std::vector<PoolAxis> axes =
       pool_axes<N>(image, options.size, options.stride, options.padding, options.dilation, options.ceil_mode, op, at);
@@ -209,6 +226,8 @@ Ordered max_pool_with_indices(const In& x, const MaxPoolOptions<N>& options, std
 template <int N>
 Tensor max_unpool(const In& x, const In& indices, const MaxUnpoolOptions<N>& options, std::string_view op) {
   const Location at = x.where;
+  if (is_example<N>(x) && is_example<N>(indices))
+    return without_batch(max_unpool<N>(as_batch(x), as_batch(indices), options, op), at);
   const Term values(x), places(indices);
   const Shape shape = values.shape();
   if (shape.rank() != N + 2 || !(places.shape() == shape) || !is_integer(places.dtype()))
@@ -239,6 +258,7 @@ Tensor max_unpool(const In& x, const In& indices, const MaxUnpoolOptions<N>& opt
 
 template <int N>
 Tensor lp_pool(const In& x, double p, const LpPoolOptions<N>& options, std::string_view op) {
+  if (is_example<N>(x)) return without_batch(lp_pool<N>(as_batch(x), p, options, op), x.where);
   if (!(p > 0)) throw UserError(op, "p is " + std::to_string(p) + ", it must be positive", x.where);
   const Tensor image(x.tensor());
   const std::vector<PoolAxis> axes =
@@ -267,6 +287,7 @@ template <int N>
 Tensor fractional_max_pool(const In& x, const FractionalMaxPoolOptions<N>& options,
                            const std::optional<Tensor>& samples, std::string_view op) {
   const Location at = x.where;
+  if (is_example<N>(x)) return without_batch(fractional_max_pool<N>(as_batch(x), options, samples, op), at);
   Term image(x);
   const Shape given = image.shape();
   for (int i = 0; i < N; ++i)

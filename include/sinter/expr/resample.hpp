@@ -27,11 +27,12 @@ Tensor interpolate(const In& x, InterpolateOptions options);
 
 enum class GridPadding : std::uint8_t { zeros, border, reflection };
 struct GridSampleOptions {
-  Interpolation mode = Interpolation::linear;  // or nearest
+  Interpolation mode = Interpolation::linear;  // or nearest, or bicubic (of images)
   GridPadding padding = GridPadding::zeros;    // what lies outside
   Align align = Align::pixel_corners;
 };
-/// x (n, c, h, w) at the places of grid (n, h', w', 2), whose (x, y) run from -1 to 1: (n, c, h', w').
+/// x (n, c, h, w) at the places of grid (n, h', w', 2), whose (x, y) run from -1 to 1: (n, c, h', w'). Volumes
+/// (n, c, d, h, w) at (x, y, z) of (n, d', h', w', 3): (n, c, d', h', w').
 Tensor grid_sample(const In& x, const In& grid, GridSampleOptions options = {});
 
 /// (..., c r^2, h, w) to (..., c, h r, w r), and back.

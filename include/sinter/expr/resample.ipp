@@ -190,27 +190,41 @@ inline Tensor reflected(const Tensor& place, const Tensor& size, Align align) {
   return where(span > 0, mirrored, 0.0);
 }
 
-/// Coordinates of -1 to 1 as places of pixels, treated as the padding says.
-inline Tensor pixel_places(const Tensor& given, Dim extent, const GridSampleOptions& options, Location at) {
-  const Tensor size = cast(In(Scalar(extent), at), given.dtype());
-  Tensor place;
-  if (options.align == Align::pixel_centres) place = (given + 1) * (size - 1) * 0.5;
-  else place = ((given + 1) * size - 1) * 0.5;
+/// A length as a number to compute places with.
+inline Tensor length_of(Dim extent, const Tensor& like, Location at) {
+  return cast(In(Scalar(extent), at), like.dtype());
+}
+/// Coordinates of -1 to 1 as places of pixels.
+inline Tensor pixel_places(const Tensor& given, Dim extent, Align align, Location at) {
+  const Tensor size = length_of(extent, given, at);
+  if (align == Align::pixel_centres) return (given + 1) * (size - 1) * 0.5;
+  return ((given + 1) * size - 1) * 0.5;
+}
+/// Places as the padding moves them.
+inline Tensor padded_places(Tensor place, Dim extent, const GridSampleOptions& options, Location at) {
+  const Tensor size = length_of(extent, place, at);
   if (options.padding == GridPadding::reflection) place = reflected(place, size, options.align);
   if (options.padding != GridPadding::zeros) place = clamp(place, 0.0, size - 1);
   return place;
 }
 
-/// The pixels (y, x), which are whole numbers, of each image: (n, places, c), zeros outside.
+/// The pixels at places, which are whole numbers, one tensor for each axis, of each image: (n, places, c), zeros
+/// outside.
 struct PixelReader {
-  Tensor rows;  // (n, h * w, c)
-  Dim height, width;
+  Tensor rows;  // (n, pixels, c)
+  std::vector<Dim> extents;
   Location at;
-  Tensor operator()(const Tensor& y, const Tensor& x) const {
-    const Tensor is_inside = (y >= 0) & (y <= Scalar(height - Dim(1))) & (x >= 0) & (x <= Scalar(width - Dim(1)));
-    const Tensor row = cast(In(Tensor(where(is_inside, y, 0.0)), at), DType::i64);
-    const Tensor column = cast(In(Tensor(where(is_inside, x, 0.0)), at), DType::i64);
-    const Tensor index = row * width + column;
+  Tensor operator()(const std::vector<Tensor>& place) const {
+    Tensor is_inside;
+    for (std::size_t k = 0; k < place.size(); ++k) {
+      const Tensor fits = (place[k] >= 0) & (place[k] <= Scalar(extents[k] - Dim(1)));
+      is_inside = k == 0 ? fits : Tensor(is_inside & fits);
+    }
+    Tensor index;
+    for (std::size_t k = 0; k < place.size(); ++k) {
+      const Tensor whole = cast(In(Tensor(where(is_inside, place[k], 0.0)), at), DType::i64);
+      index = k == 0 ? whole : Tensor(index * extents[k] + whole);
+    }
     SharedAttrs shared;
     Attrs& attrs = shared.edit();
     attrs.axes.push_back(1);
@@ -220,39 +234,102 @@ struct PixelReader {
   }
 };
 
+/// Between the pixels below and above along each axis. `chosen` are the places along the first axes.
+inline Tensor linear_at(const PixelReader& pixels, const std::vector<Tensor>& places, std::vector<Tensor> chosen = {}) {
+  const std::size_t axis = chosen.size();
+  if (axis == places.size()) return pixels(chosen);
+  const Tensor below = floor(places[axis]);
+  const Tensor weight = unsqueeze(In(Tensor(places[axis] - below), pixels.at), -1);
+  chosen.push_back(below);
+  const Tensor low = linear_at(pixels, places, chosen);
+  chosen.back() = below + 1;
+  return low * (1 - weight) + linear_at(pixels, places, std::move(chosen)) * weight;
+}
+
+/// The pixels around a place along one axis, moved as the padding says, and their weights.
+struct CubicTaps {
+  Tensor places[4], weights[4];
+};
+inline CubicTaps cubic_taps(const Tensor& place, Dim extent, const GridSampleOptions& options, Location at) {
+  const Tensor below = floor(place), t = place - below;
+  const Tensor weights[] = {cubic_far(t + 1), cubic_near(t), cubic_near(1 - t), cubic_far(2 - t)};
+  CubicTaps taps;
+  for (int i = 0; i < 4; ++i) {
+    taps.places[i] = padded_places(below + (i - 1), extent, options, at);
+    taps.weights[i] = unsqueeze(In(weights[i], at), -1);
+  }
+  return taps;
+}
+inline Tensor cubic_at(const PixelReader& pixels, const std::vector<Tensor>& places, const GridSampleOptions& options) {
+  const CubicTaps down = cubic_taps(places[0], pixels.extents[0], options, pixels.at),
+                  right = cubic_taps(places[1], pixels.extents[1], options, pixels.at);
+  Tensor total;
+  for (int i = 0; i < 4; ++i) {
+    Tensor row;
+    for (int j = 0; j < 4; ++j) {
+      const Tensor part = pixels({down.places[i], right.places[j]}) * right.weights[j];
+      row = j == 0 ? part : Tensor(row + part);
+    }
+    total = i == 0 ? Tensor(row * down.weights[i]) : Tensor(total + row * down.weights[i]);
+  }
+  return total;
+}
+
+inline void check_grid(const Tensor& image, const Tensor& grid, const GridSampleOptions& options, Location at) {
+  constexpr std::string_view op = "grid_sample";
+  const Shape shape = image.shape(), places = grid.shape();
+  const int axes = shape.rank() - 2;
+  if ((axes != 2 && axes != 3) || places.rank() != axes + 2 || !(shape[0] == places[0]) || !(places[-1] == Dim(axes)))
+    throw ShapeError(op, "x is " + shape.text() + ", grid is " + places.text(), at,
+                     axes == 3 ? "x must be (n, c, d, h, w) and grid (n, d', h', w', 3)"
+                               : "x must be (n, c, h, w) and grid (n, h', w', 2)");
+  if (!is_floating(image.dtype()) || image.dtype() != grid.dtype())
+    throw DTypeError(op, "x is " + image.impl()->type.text() + ", grid is " + grid.impl()->type.text(), at,
+                     "both must have one floating dtype");
+  const bool is_cubic = options.mode == Interpolation::bicubic;
+  if (options.mode != Interpolation::linear && options.mode != Interpolation::nearest && !is_cubic)
+    throw UserError(op, "the mode is neither linear, nearest nor bicubic", at);
+  if (is_cubic && axes == 3)
+    throw UserError(op, "the mode is bicubic, and x is " + shape.text(), at, "volumes are sampled linear or nearest");
+}
+
 }  // namespace expr_detail
 
 SINTER_DECL Tensor grid_sample(const In& x, const In& grid, GridSampleOptions options) {
-  constexpr std::string_view op = "grid_sample";
   const Location at = x.where;
   const Tensor image(x.tensor()), given(grid.tensor());
+  expr_detail::check_grid(image, given, options, at);
   const Shape shape = image.shape(), places = given.shape();
-  if (shape.rank() != 4 || places.rank() != 4 || !(shape[0] == places[0]) || !(places[3] == Dim(2)))
-    throw ShapeError(op, "x is " + shape.text() + ", grid is " + places.text(), at,
-                     "x must be (n, c, h, w) and grid (n, h', w', 2)");
-  if (!is_floating(image.dtype()) || image.dtype() != given.dtype())
-    throw DTypeError(op, "x is " + image.impl()->type.text() + ", grid is " + given.impl()->type.text(), at,
-                     "both must have one floating dtype");
-  if (options.mode != Interpolation::linear && options.mode != Interpolation::nearest)
-    throw UserError(op, "the mode is neither linear nor nearest", at);
-  const Dim count = places[1] * places[2];
-  const Tensor flat = reshape(In(given, at), Shape{places[0], count, 2});
-  const Tensor px = expr_detail::pixel_places(select(In(flat, at), -1, 0), shape[3], options, at);
-  const Tensor py = expr_detail::pixel_places(select(In(flat, at), -1, 1), shape[2], options, at);
-  const Tensor rows =
-      reshape(In(permute(In(image, at), {0, 2, 3, 1}), at), Shape{shape[0], shape[2] * shape[3], shape[1]});
-  const expr_detail::PixelReader pixels{rows, shape[2], shape[3], at};
-  Tensor value;
-  if (options.mode == Interpolation::nearest) {
-    value = pixels(round(py), round(px));
-  } else {
-    const Tensor x0 = floor(px), y0 = floor(py);
-    const Tensor right = unsqueeze(In(Tensor(px - x0), at), -1), down = unsqueeze(In(Tensor(py - y0), at), -1);
-    const Tensor upper = pixels(y0, x0) * (1 - right) + pixels(y0, x0 + 1) * right;
-    const Tensor lower = pixels(y0 + 1, x0) * (1 - right) + pixels(y0 + 1, x0 + 1) * right;
-    value = upper * (1 - down) + lower * down;
+  const int axes = shape.rank() - 2;
+  Dim count = 1, pixels = 1;
+  std::vector<int> channels_last{0}, channels_first{0, axes + 1};
+  std::vector<Dim> extents;
+  Shape result{shape[0]};
+  for (int i = 0; i < axes; ++i) {
+    count = count * places[1 + i];
+    pixels = pixels * shape[2 + i];
+    extents.push_back(shape[2 + i]);
+    channels_last.push_back(2 + i);
+    channels_first.push_back(1 + i);
+    result.push_back(places[1 + i]);
   }
-  return permute(In(reshape(In(value, at), Shape{shape[0], places[1], places[2], shape[1]}), at), {0, 3, 1, 2});
+  channels_last.push_back(1);
+  result.push_back(shape[1]);
+  const Tensor flat = reshape(In(given, at), Shape{places[0], count, axes});
+  const Tensor rows = reshape(In(permute(In(image, at), channels_last), at), Shape{shape[0], pixels, shape[1]});
+  std::vector<Tensor> at_axis;  // coordinates come in the reverse order of the axes
+  for (int i = 0; i < axes; ++i) {
+    const Tensor coordinate = select(In(flat, at), -1, axes - 1 - i);
+    const Tensor place = expr_detail::pixel_places(coordinate, shape[2 + i], options.align, at);
+    const bool is_cubic = options.mode == Interpolation::bicubic;  // there the padding moves pixels, not the place
+    Tensor moved = is_cubic ? place : expr_detail::padded_places(place, shape[2 + i], options, at);
+    at_axis.push_back(options.mode == Interpolation::nearest ? Tensor(round(moved)) : moved);
+  }
+  const expr_detail::PixelReader reader{rows, extents, at};
+  const Tensor value = options.mode == Interpolation::nearest  ? reader(at_axis)
+                       : options.mode == Interpolation::linear ? expr_detail::linear_at(reader, at_axis)
+                                                               : expr_detail::cubic_at(reader, at_axis, options);
+  return permute(In(reshape(In(value, at), result), at), channels_first);
 }
 
 // ---- channels and pixels
