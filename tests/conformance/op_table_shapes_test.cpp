@@ -151,6 +151,22 @@ TEST_CASE("op table: views") {
        },
        {{n, 3}},
        Empty::untested},
+      {"slice backwards",
+       [](const Inputs& in) { return in[0](slice({}, {}, -1)); },
+       [](const Arrays& in) {
+         return gathered(in[0], in[0].extents,
+                         [k = size(in[0], 0)](Extents at) { return Extents{k - 1 - at[0], at[1]}; });
+       },
+       {{n, 3}}},
+      {"slice backwards of a dynamic axis with a step",
+       [](const Inputs& in) { return in[0](slice(-2, {}, -2), slice(3, 0, -2)); },
+       [](const Arrays& in) {
+         return gathered(in[0], {size(in[0], 0) / 2, 2}, [k = size(in[0], 0)](Extents at) {
+           return Extents{k - 2 - 2 * at[0], 3 - 2 * at[1]};
+         });
+       },
+       {{n, 5}},
+       Empty::untested},
       {"position",
        [](const Inputs& in) { return in[0](all, 2); },
        [](const Arrays& in) { return gathered(in[0], {size(in[0], 0)}, [](Extents at) { return Extents{at[0], 2}; }); },
@@ -198,6 +214,17 @@ TEST_CASE("op table: updates") {
          return u;
        },
        [](const Arrays& in) { return placed(in[0], in[1], [](Extents at) { return Extents{at[0], 1 + 3 * at[1]}; }); },
+       {{n, 9}, {n, 3}}},
+      {"update backwards",
+       [](const Inputs& in) {
+         Tensor u = in[0];
+         u.at(slice({}, {}, -1), slice(7, {}, -3)) = in[1];
+         return u;
+       },
+       [](const Arrays& in) {
+         return placed(in[0], in[1],
+                       [k = size(in[0], 0)](Extents at) { return Extents{k - 1 - at[0], 7 - 3 * at[1]}; });
+       },
        {{n, 9}, {n, 3}}},
       {"update by a broadcast value",
        [](const Inputs& in) {

@@ -30,7 +30,8 @@ DEFINED_ABOVE = {
         Tensor::operator+= Tensor::operator-= Tensor::operator*= Tensor::operator/=
         SlotRef::SlotRef SlotRef::operator=
         SlotRef::operator+= SlotRef::operator-= SlotRef::operator*= SlotRef::operator/=
-        Variable::Variable Variable::set Variable::value VariableSlot::of_this_thread
+        SlotRef::maximum SlotRef::minimum SlotRef::now SlotRef::become
+        Variable::Variable Variable::set Variable::value Variable::at VariableSlot::of_this_thread
         Variable::operator+= Variable::operator-= Variable::operator*= Variable::operator/=
         In::In In::tensor Index::Index
         Scalar::number Scalar::of_dim tensor_detail::read_floating tensor_detail::read_integer

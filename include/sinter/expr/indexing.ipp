@@ -7,6 +7,7 @@
 #include <sinter/expr/found.hpp>
 #include <sinter/expr/gather_scatter_records.hpp>
 #include <sinter/expr/recording.hpp>
+#include <sinter/expr/shapes.hpp>
 
 #include <algorithm>
 #include <span>
@@ -42,10 +43,21 @@ SINTER_DECL Tensor tensor_detail::part_of(const In& x, std::initializer_list<con
   return index(x, given_positions(positions));
 }
 
-SINTER_DECL SlotRef::SlotRef(Tensor& target, std::vector<Index> index) : target_(target), index_(std::move(index)) {}
+SINTER_DECL SlotRef::SlotRef(Tensor& target, std::vector<Index> index) : tensor_(&target), index_(std::move(index)) {}
+SINTER_DECL SlotRef::SlotRef(const Variable& target, std::vector<Index> index)
+    : variable_(&target), index_(std::move(index)) {}
+SINTER_DECL Tensor SlotRef::now() const { return variable_ != nullptr ? variable_->value() : *tensor_; }
+SINTER_DECL void SlotRef::become(Tensor value, Location where) const {
+  if (variable_ != nullptr) variable_->set(In(std::move(value), where));
+  else *tensor_ = std::move(value);
+}
 
 SINTER_DECL SlotRef Tensor::at(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4,
                                const Index& i5, const Index& i6, const Index& i7) & {
+  return SlotRef(*this, given_positions({&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}));
+}
+SINTER_DECL SlotRef Variable::at(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4,
+                                 const Index& i5, const Index& i6, const Index& i7) const {
   return SlotRef(*this, given_positions({&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}));
 }
 
@@ -54,9 +66,38 @@ namespace expr_detail {
 /// A slice bound against an extent: negative counts from the end, beyond is clipped.
 inline Dim resolve_bound(Dim bound, Dim extent) {
   if (bound.is_static() && bound.value() == 0) return bound;
-  if (identical(bound, extent) || (bound.is_static() && bound.value() == (std::int64_t{1} << 60))) return extent;
+  if (identical(bound, extent)) return extent;
   if (is_at_most(0, bound)) return is_at_most(bound, extent) ? bound : extent;
   return is_at_most(0, extent + bound) ? extent + bound : Dim(0);
+}
+/// How many elements there are up to a bound of a slice that runs backwards, this one included.
+inline Dim resolve_bound_backwards(Dim bound, Dim extent) {
+  if (is_at_most(0, bound)) return is_at_most(bound + Dim(1), extent) ? bound + Dim(1) : extent;
+  const Dim count = extent + bound + Dim(1);
+  return is_at_most(0, count) ? count : Dim(0);
+}
+
+/// The elements of a slice in ascending order.
+struct AscendingSlice {
+  Dim start = 0, limit;
+  std::int64_t step = 1;
+};
+inline AscendingSlice ascending(const Slice& slice, Dim extent) {
+  AscendingSlice out{.limit = extent, .step = slice.step};
+  if (slice.step > 0) {
+    if (slice.start) out.start = resolve_bound(*slice.start, extent);
+    if (slice.stop) out.limit = resolve_bound(*slice.stop, extent);
+    if (!identical(out.start, Dim(0)) && !is_at_most(out.start, out.limit)) out.limit = out.start;
+    return out;
+  }
+  out.step = -slice.step;
+  if (slice.start) out.limit = resolve_bound_backwards(*slice.start, extent);
+  if (slice.stop) out.start = resolve_bound_backwards(*slice.stop, extent);
+  if (!identical(out.start, Dim(0)) && !is_at_most(out.start, out.limit)) out.start = out.limit;
+  if (out.step == 1 || is_at_most(out.limit, out.start)) return out;
+  const Dim count = (out.limit - out.start + Dim(out.step - 1)) / Dim(out.step);
+  out.start = out.limit - Dim(1) - (count - Dim(1)) * Dim(out.step);
+  return out;
 }
 
 /// The one index of a position: negative counts from the end, beyond is an error.
@@ -69,10 +110,11 @@ inline Dim resolve_position(Dim position, const Shape& shape, int axis, std::str
   return start;
 }
 
-/// A basic index (no gathers) against a shape: the sliced region, and which axes it drops.
+/// A basic index (no gathers) against a shape: the sliced region, along which axes it runs backwards, and which ones it
+/// drops.
 struct Region {
   Shape starts, limits;
-  IntVector steps;
+  IntVector steps, backwards;
   SmallVector<std::uint8_t, max_rank> dropped;
   Shape kept(const Shape& whole) const {
     Shape shape;
@@ -98,32 +140,34 @@ inline Region region_of(const Shape& shape, std::span<const Index> positions, st
                      "at most " + std::to_string(shape.rank()) + " are possible");
   Region region;
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    Dim extent = shape[axis], start = 0, limit = extent;
-    std::int64_t step = 1;
+    const Dim extent = shape[axis];
+    AscendingSlice part{.limit = extent};
     bool drops = false;
     if (axis < static_cast<int>(positions.size())) {
       const Index& position = positions[as_index(axis)];
       if (position.kind == Index::Kind::slice) {
-        step = position.part.step;
-        if (step <= 0)
-          throw IndexError(
-              op, "slice step " + std::to_string(step) + " of axis " + std::to_string(axis) + " must be positive",
-              where);
-        start = resolve_bound(position.part.start, extent);
-        limit = resolve_bound(position.part.stop, extent);
-        if (!identical(start, Dim(0)) && !is_at_most(start, limit)) limit = start;
+        if (position.part.step == 0)
+          throw IndexError(op, "the slice step of axis " + std::to_string(axis) + " is 0", where,
+                           "a positive step runs forwards, a negative one backwards");
+        part = ascending(position.part, extent);
+        if (position.part.step < 0) region.backwards.push_back(axis);
       } else if (position.kind == Index::Kind::position) {
-        start = resolve_position(position.position, shape, axis, op, where);
-        limit = start + Dim(1);
+        part.start = resolve_position(position.position, shape, axis, op, where);
+        part.limit = part.start + Dim(1);
         drops = true;
       }
     }
-    region.starts.push_back(start);
-    region.limits.push_back(limit);
-    region.steps.push_back(step);
+    region.starts.push_back(part.start);
+    region.limits.push_back(part.limit);
+    region.steps.push_back(part.step);
     region.dropped.push_back(drops ? 1 : 0);
   }
   return region;
+}
+
+/// What is read in a region in ascending order, in its own order, and the other way around.
+inline Tensor turned(const Tensor& part, const Region& region, Location where) {
+  return region.backwards.empty() ? part : flip(In(part, where), Axes(region.backwards));
 }
 
 /// The axes from the first to the last index tensor of `positions`, counted in what is left once the region is cut out.
@@ -166,7 +210,7 @@ SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
     attrs.set(ops::Slice::steps, region.steps);
     part = expr_detail::record<ops::Slice>({Leaf(std::move(value))}, std::move(shared), x.where);
   }
-  part = reshape(In(part, x.where), kept);
+  part = reshape(In(expr_detail::turned(part, region, x.where), x.where), kept);
   const expr_detail::Gathers gathers = expr_detail::gathers_of(region, positions);
   if (gathers.is_none()) return part;
   if (std::none_of(gathers.entries.begin(), gathers.entries.end(),
@@ -229,6 +273,18 @@ inline Tensor scatter_into(const Tensor& part, const Gathers& gathers, const Ten
   return reshape(In(record_scatter(table, joined.index, wide, {.axis = joined.axis}, combine, where), where), whole);
 }
 
+/// How two numbers are combined; null: the other one replaces the first.
+inline const OpInfo* info_of(Combine combine) {
+  switch (combine) {
+    case Combine::none: return nullptr;
+    case Combine::add: return &op_info<ops::Add>;
+    case Combine::mul: return &op_info<ops::Mul>;
+    case Combine::min: return &op_info<ops::Minimum>;
+    case Combine::max: return &op_info<ops::Maximum>;
+  }
+  return nullptr;
+}
+
 inline Tensor combine_at(const In& base, std::span<const Index> positions, const In& value, Combine combine);
 /// The same where there are masks among the positions. A number is chosen where a single mask holds, so that nobody has
 /// to know where that is.
@@ -237,9 +293,9 @@ inline Tensor combine_at_masks(const In& base, std::span<const Index> positions,
   const bool is_number = !value.leaf.value || value.leaf.value->type.shape.rank() == 0;
   if (const auto mask = is_number ? only_mask(target.shape(), positions, value.where) : std::nullopt) {
     const Tensor number = cast(In(number_beside(value, *target.impl()), value.where), target.dtype());
-    Tensor changed = number;
-    if (combine == Combine::add) changed = target + number;
-    if (combine == Combine::mul) changed = target * number;
+    const OpInfo* const op = info_of(combine);
+    const Tensor changed =
+        op == nullptr ? number : Tensor(record_op(*op, {Leaf(target.impl()), Leaf(number.impl())}, {}, value.where));
     return where(*mask, changed, target, value.where);
   }
   const UnmaskedIndex plain = without_masks(In(target, value.where), positions, "at");
@@ -260,15 +316,15 @@ inline Tensor combine_at(const In& base, std::span<const Index> positions, const
     std::vector<Index> basic(positions.begin(), positions.end());
     for (Index& position : basic)
       if (position.kind == Index::Kind::gather) position = Index(all, value.where);
-    const Tensor before = identical(region.full(), whole) && identical(kept, whole)
-                              ? Tensor(target)
-                              : index(In(Tensor(target), value.where), basic);
+    const bool is_whole = identical(kept, whole) && region.backwards.empty();
+    const Tensor before = is_whole ? Tensor(target) : index(In(Tensor(target), value.where), basic);
     part = scatter_into(before, gathers, part, combine, value.where);
-    if (identical(part.shape(), whole)) return part;
+    if (is_whole) return part;
   }
   if (part.rank() > kept.rank())
     throw ShapeError("at", "the value has shape " + part.shape().text() + ", the place " + kept.text(), value.where);
   part = reshape(In(expand(In(part, value.where), kept), value.where), region.full());
+  part = turned(part, region, value.where);
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
   attrs.set(ops::UpdateSlice::starts, region.starts);
@@ -286,34 +342,40 @@ SINTER_DECL Tensor update(const In& base, std::span<const Index> positions, cons
   return expr_detail::combine_at(base, positions, value, Combine::none);
 }
 
-SINTER_DECL void SlotRef::operator=(const In& value) && { target_ = update(target_, index_, value); }
 namespace expr_detail {
-/// target.at(positions) op= value; where index tensors name an element several times, all values come in (`combine`).
+/// base.at(positions) op= value; where index tensors name an element several times, all values come in (`combine`).
 template <class Op>
-void compound_at(Tensor& target, std::span<const Index> positions, const In& value, Combine combine) {
-  if (combine != Combine::none && has_gather(positions)) {
-    target = combine_at(In(target, value.where), positions, value, combine);
-    return;
-  }
-  const Tensor now = index(In(target, value.where), positions);
-  target = update(In(target, value.where), positions, In(compound<Op>(now, value), value.where));
+Tensor compound_at(const Tensor& base, std::span<const Index> positions, const In& value, Combine combine) {
+  if (combine != Combine::none && has_gather(positions))
+    return combine_at(In(base, value.where), positions, value, combine);
+  const Tensor now = index(In(base, value.where), positions);
+  return update(In(base, value.where), positions, In(compound<Op>(now, value), value.where));
 }
 }  // namespace expr_detail
 
+SINTER_DECL void SlotRef::operator=(const In& value) && {
+  become(update(In(now(), value.where), index_, value), value.where);
+}
 SINTER_DECL void SlotRef::operator+=(const In& value) && {
-  expr_detail::compound_at<ops::Add>(target_, index_, value, Combine::add);
+  become(expr_detail::compound_at<ops::Add>(now(), index_, value, Combine::add), value.where);
 }
 SINTER_DECL void SlotRef::operator-=(const In& value) && {
   if (!expr_detail::has_gather(index_))
-    return expr_detail::compound_at<ops::Sub>(target_, index_, value, Combine::none);
+    return become(expr_detail::compound_at<ops::Sub>(now(), index_, value, Combine::none), value.where);
   const Tensor negated(tensor_detail::make_expr<ops::Neg>(value.where, Tensor(value.tensor())));
-  expr_detail::compound_at<ops::Sub>(target_, index_, In(negated, value.where), Combine::add);
+  become(expr_detail::compound_at<ops::Sub>(now(), index_, In(negated, value.where), Combine::add), value.where);
 }
 SINTER_DECL void SlotRef::operator*=(const In& value) && {
-  expr_detail::compound_at<ops::Mul>(target_, index_, value, Combine::mul);
+  become(expr_detail::compound_at<ops::Mul>(now(), index_, value, Combine::mul), value.where);
 }
 SINTER_DECL void SlotRef::operator/=(const In& value) && {
-  expr_detail::compound_at<ops::Div>(target_, index_, value, Combine::none);
+  become(expr_detail::compound_at<ops::Div>(now(), index_, value, Combine::none), value.where);
+}
+SINTER_DECL void SlotRef::maximum(const In& value) && {
+  become(expr_detail::compound_at<ops::Maximum>(now(), index_, value, Combine::max), value.where);
+}
+SINTER_DECL void SlotRef::minimum(const In& value) && {
+  become(expr_detail::compound_at<ops::Minimum>(now(), index_, value, Combine::min), value.where);
 }
 
 SINTER_NAMESPACE_END

@@ -79,7 +79,7 @@ SINTER_DECL std::vector<Tensor> tensor_split(const In& x, std::initializer_list<
     out.push_back(expr_detail::part_of(whole, axis, start, position, x.where));
     start = position;
   }
-  out.push_back(expr_detail::part_of(whole, axis, start, Slice{}.stop, x.where));
+  out.push_back(expr_detail::part_of(whole, axis, start, whole.shape()[axis], x.where));
   return out;
 }
 

@@ -14,6 +14,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -54,13 +55,13 @@ struct TensorOptions {
 
 struct All;
 
-/// Part of an axis: from `start` up to but not including `stop`, each `step`-th. Negative bounds count from the end.
+/// Part of an axis: from `start` up to but not including `stop`, each `step`-th. Negative bounds count from the end; a
+/// negative step runs backwards. Bounds that are not given are the ends: slice({}, {}, -1) is a whole axis, backwards.
 struct Slice {
-  Dim start = 0;
-  Dim stop = Dim(std::int64_t{1} << 60);
+  std::optional<Dim> start{}, stop{};
   std::int64_t step = 1;
 };
-constexpr Slice slice(Dim start, Dim stop = Dim(std::int64_t{1} << 60), std::int64_t step = 1) {
+constexpr Slice slice(std::optional<Dim> start, std::optional<Dim> stop = {}, std::int64_t step = 1) {
   return {start, stop, step};
 }
 
@@ -79,8 +80,8 @@ struct Index {
   Index(Slice s, Location at = std::source_location::current()) : kind(Kind::slice), part(s), where(at) {}
   Index(Dim i, Location at = std::source_location::current()) : kind(Kind::position), position(i), where(at) {}
   template <std::integral I>
-    requires(!std::same_as<I, bool>)
-  Index(I i, Location at = std::source_location::current()) : kind(Kind::position), position(i), where(at) {}
+  requires(!std::same_as<I, bool>) Index(I i, Location at = std::source_location::current())
+      : kind(Kind::position), position(i), where(at) {}
   Index(const Tensor& t, Location at = std::source_location::current());
   Index(const Scalar& s, Location at = std::source_location::current());
   Index(const Variable& v, Location at = std::source_location::current());
@@ -135,8 +136,7 @@ class Scalar {
   double number(Location where = std::source_location::current()) const;
   /// As number(), for `static_cast<int>(s)`; `if (s)` is not possible: compare it.
   template <Arithmetic T>
-    requires(!std::same_as<T, bool>)
-  explicit operator T() const;
+  requires(!std::same_as<T, bool>) explicit operator T() const;
 
   friend Scalar operator+(const Scalar& a, const Scalar& b);
   friend Scalar operator-(const Scalar& a, const Scalar& b);
@@ -172,8 +172,7 @@ struct ConvertedNumber {
 struct ConvertedConstant {
   Scalar value;
   template <ScalarLike S>
-    requires(!std::same_as<S, Scalar>)
-  ConvertedConstant(const S& operand) : value(operand) {}
+  requires(!std::same_as<S, Scalar>) ConvertedConstant(const S& operand) : value(operand) {}
 };
 }  // namespace tensor_detail
 inline Predicate operator==(const tensor_detail::LocatedScalar& a, const tensor_detail::ConvertedNumber& b) {
@@ -190,8 +189,7 @@ inline Predicate operator!=(const tensor_detail::ConvertedConstant& a, const ten
 }
 
 template <Arithmetic T>
-  requires(!std::same_as<T, bool>)
-Scalar::operator T() const {
+requires(!std::same_as<T, bool>) Scalar::operator T() const {
   if constexpr (std::is_floating_point_v<T>)
     return static_cast<T>(tensor_detail::read_floating(*this, sizeof(T) == sizeof(float) ? DType::f32 : DType::f64));
   else return static_cast<T>(tensor_detail::read_integer(*this, DType::i64));
@@ -301,8 +299,13 @@ class Variable : public TensorMethods<Variable> {
   const Variable& operator*=(const In& value) const;
   const Variable& operator/=(const In& value) const;
   template <class T>
-    requires(is_expr<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, Tensor>)
-  const Variable& operator=(T&& value) const;
+  requires(is_expr<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, Tensor>) const Variable& operator=(
+      T&& value) const;
+
+  /// A place in its value: `v.at(all, 0) = y` sets the updated value.
+  [[nodiscard]] SlotRef at(const Index& i0, const Index& i1 = {}, const Index& i2 = {}, const Index& i3 = {},
+                           const Index& i4 = {}, const Index& i5 = {}, const Index& i6 = {},
+                           const Index& i7 = {}) const;
 
   /// The value now: the one assigned last in this trace, or the slot's.
   Tensor value() const;
@@ -348,7 +351,8 @@ class In {
   Location where;
 };
 
-/// What `u.at(...)` gives: assigning through it gives `u` an updated value. Not to be stored.
+/// What `u.at(...)` gives: assigning through it gives `u` an updated value. Where index tensors name an element several
+/// times, the last value assigned stays, and all combine with what is there in the other forms. Not to be stored.
 class SlotRef {
  public:
   void operator=(const In& value) &&;
@@ -356,19 +360,28 @@ class SlotRef {
   void operator-=(const In& value) &&;
   void operator*=(const In& value) &&;
   void operator/=(const In& value) &&;
+  /// The larger one of what is there and `value`.
+  void maximum(const In& value) &&;
+  /// The smaller one.
+  void minimum(const In& value) &&;
 
  private:
   friend class Tensor;
+  friend class Variable;
   SlotRef(Tensor& target, std::vector<Index> index);
-  Tensor& target_;
+  SlotRef(const Variable& target, std::vector<Index> index);
+  Tensor now() const;
+  void become(Tensor value, Location where) const;
+  Tensor* tensor_ = nullptr;  // one of them is the target
+  const Variable* variable_ = nullptr;
   std::vector<Index> index_;
 };
 
 inline Index::Index(const Tensor& t, Location at) : kind(Kind::gather), indices(t.impl()), where(at) {}
 
 template <class T>
-  requires(is_expr<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, Tensor>)
-const Variable& Variable::operator=(T&& value) const {
+requires(is_expr<std::remove_cvref_t<T>> ||
+         std::same_as<std::remove_cvref_t<T>, Tensor>) const Variable& Variable::operator=(T&& value) const {
   return set(In(std::forward<T>(value)));
 }
 
