@@ -58,6 +58,16 @@ inline bool near(const std::vector<double>& a, const std::vector<double>& b, dou
   return true;
 }
 
+/// Equal to a tolerance relative to the largest of the expected elements, `b`.
+inline bool near_relative(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
+  double largest = 0;
+  for (double element : b) largest = std::abs(element) > largest ? std::abs(element) : largest;
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!(std::abs(a[i] - b[i]) <= tolerance * largest)) return false;
+  return true;
+}
+
 /// Collects log lines of some topics while it lives.
 class LogCapture {
  public:

@@ -1,6 +1,6 @@
 // A training loop in PyTorch's style: the loss is compiled, loss.backward() runs the backward part that was planned with
-// it; optimiser, scheduler, hooks and evaluation are ordinary C++. training_loop.py is the Python original; both print
-// the same losses.
+// it; optimiser, scheduler, hooks and evaluation are ordinary C++. training_loop.py is the Python original, and
+// training_loop.py.txt what that printed: this program prints the same lines, and then how often it compiled.
 #include <cmath>
 #include <cstdio>
 #include <sinter/sinter.hpp>

@@ -1,4 +1,5 @@
-# The program that training_loop.cpp is, as it is written with PyTorch. Both print the same lines.
+# The program that training_loop.cpp is, as it is written with PyTorch. What it prints is stored in training_loop.py.txt;
+# the C++ program prints the same lines, and a last one on how often it compiled.
 import torch
 
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs an example and compares what it prints with its expected text.
 
-Usage: run_example.py EXPECTED WORK_FOLDER PROGRAM [ARGUMENT...]
+Usage: run_example.py [--begins] EXPECTED WORK_FOLDER PROGRAM [ARGUMENT...]
+
+With --begins, the program may print more lines after those.
 
 Lines are compared without trailing blanks. In the expected text `{{REGEX}}` stands for what varies (a time, an address),
 and a line that holds nothing but `{{...}}` for any number of lines.
@@ -38,7 +40,10 @@ def first_difference(expected, actual):
 
 
 def main():
-    expected_path, folder, command = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
+    arguments = sys.argv[1:]
+    more = f"\n{ANY_LINES}" if arguments[0] == "--begins" else ""
+    expected_path, folder, *command = arguments[1:] if more else arguments
+    expected_path, folder = pathlib.Path(expected_path), pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     result = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False, stdin=subprocess.DEVNULL,
                             env={**os.environ, "LC_ALL": "C"})
@@ -49,7 +54,7 @@ def main():
     if not expected_path.exists():
         print(f"{expected_path} is missing; the example printed:\n{actual}")
         return 1
-    expected = expected_path.read_text()
+    expected = expected_path.read_text().rstrip() + more
     if re.fullmatch(text_pattern(expected), actual):
         return 0
     print(f"{command[0]} does not print {expected_path}: {first_difference(expected, actual)}\nit printed:\n{actual}")

@@ -42,10 +42,10 @@ class InFolder(unittest.TestCase):
 
 
 class Examples(InFolder):
-    def outcome(self, printed, expected):
+    def outcome(self, printed, expected, *options):
         self.write("expected.txt", expected)
-        result = self.run_script("tests/examples/run_example.py", self.folder / "expected.txt", self.folder / "work",
-                                 "/bin/printf", printed)
+        result = self.run_script("tests/examples/run_example.py", *options, self.folder / "expected.txt",
+                                 self.folder / "work", "/bin/printf", printed)
         return result.returncode, result.stdout
 
     def test_same(self):
@@ -63,6 +63,12 @@ class Examples(InFolder):
     def test_missing_and_surplus_lines(self):
         self.assertEqual(self.outcome(r"a\n", "a\nb\n")[0], 1)
         self.assertEqual(self.outcome(r"a\nb\n", "a\n")[0], 1)
+
+    def test_first_lines(self):
+        self.assertEqual(self.outcome(r"a\nb\nc\n", "a\nb\n", "--begins")[0], 0)
+        self.assertEqual(self.outcome(r"a\nb\n", "a\nb\n", "--begins")[0], 0)
+        self.assertEqual(self.outcome(r"a\nc\nb\n", "a\nb\n", "--begins")[0], 1)
+        self.assertEqual(self.outcome(r"a\n", "a\nb\n", "--begins")[0], 1)
 
     def test_failing_program(self):
         self.write("expected.txt", "")

@@ -349,6 +349,36 @@ TEST_CASE("real time: Variables, captured and as arguments; random numbers") {
   });
 }
 
+TEST_CASE("real time: Variables that require a gradient, which places do not give") {
+  const Tensor x = ready(ones({16}));
+  for (const bool is_guarded : {false, true}) {
+    INFO(is_guarded);
+    Variable w(ones({16}));
+    eval(w);
+    w.requires_grad();
+    auto f = jit::compile([=](Tensor a) { return exp(w * a); });
+    auto reads = jit::compile([=](Tensor a) { return item(sum(a)) > 0 ? Tensor(w * a) : Tensor(w - a); });
+    auto given = jit::compile([](const Variable& v, Tensor a) { return tanh(v * a); });
+    const auto contract = [&](const char* name, const auto& function, const auto&... arguments) {
+      check_contract(name, [&] {
+        auto guard = is_guarded ? std::make_unique<jit::NoGradGuard>() : nullptr;
+        function.unfreeze();
+        function.warm_up(arguments...);
+        function.freeze();
+        return [=, out = std::array<float, 16>()]() mutable {
+          const auto call = [&] { function.into(borrow_mut(out.data(), {16}))(arguments...); };
+          if (!is_guarded) return call();
+          const jit::NoGradGuard no_grad;
+          call();
+        };
+      });
+    };
+    contract("captured", f, x);
+    contract("of a function that reads values", reads, x);
+    contract("as an argument", given, w, x);
+  }
+}
+
 TEST_CASE("real time: custom ops") {
   using View = jit::ArrayView<double>;
   auto twice = jit::custom_op<double>({.name = "real_time_twice",

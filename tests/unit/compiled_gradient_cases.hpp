@@ -43,10 +43,11 @@ inline std::vector<std::vector<double>> grads_of(const Net& net) {
   for (const Variable& v : net.parameters()) grads.push_back(doubles(v.grad()));
   return grads;
 }
+/// Each list, relative to its largest expected element.
 inline bool near_all(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b,
                      double tolerance) {
   for (std::size_t i = 0; i < a.size(); ++i)
-    if (!near(a[i], b[i], tolerance)) return false;
+    if (!near_relative(a[i], b[i], tolerance)) return false;
   return a.size() == b.size();
 }
 

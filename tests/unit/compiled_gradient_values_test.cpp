@@ -146,7 +146,7 @@ TEST_CASE("gradient values: callbacks with a derivative, once for each call") {
         const int before = runs;
         Tensor loss = f(vec({2, 0.5f}));
         loss.backward();
-        CHECK(near(doubles(w.grad()), {32, 4}, 1e-6));  // of x^3 w^4
+        CHECK(near_relative(doubles(w.grad()), {32, 4}, 1e-6));  // of x^3 w^4
         if (!pure) CHECK(runs == before + 1);
       }
   }
@@ -189,7 +189,7 @@ TEST_CASE("gradient values: by inputs") {
       const double t = std::tanh(w * (w - 2));
       expected.push_back(2 * w * t * (1 - t * t) * w);
     }
-    CHECK(near(doubles(x.grad()), expected, 2e-6));
+    CHECK(near_relative(doubles(x.grad()), expected, 2e-5));  // 1 - t^2 loses digits in f32
   }
   CHECK(f.stats().compiles <= 2);
   CHECK(layer.stats().eager_calls == 0);

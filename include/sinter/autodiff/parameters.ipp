@@ -96,6 +96,8 @@ SINTER_DECL void fill_from_flat(tree::Part object, const In& vector) {
   object.edit(fill);
 }
 
+inline Tensor as_dtype(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : cast(x, dtype); }
+
 SINTER_DECL Tensor clip_gradients(tree::View model, double max_norm, Location where) {
   if (!(max_norm >= 0))
     throw UserError("clip_grad_norm", "max_norm is " + std::to_string(max_norm), where, "give a number from 0 up");
@@ -107,11 +109,15 @@ SINTER_DECL Tensor clip_gradients(tree::View model, double max_norm, Location wh
   if (gradients.empty())
     throw UserError("clip_grad_norm", "no Variable of the model requires a gradient", where,
                     "call jit::requires_grad(model) before the loss is computed");
-  Tensor total = full({}, 0, {.dtype = gradients.front().second.dtype(), .device = gradients.front().second.device()});
-  for (const auto& [slot, gradient] : gradients) total += sum(In(square(gradient), where));
+  const bool has_double = std::any_of(gradients.begin(), gradients.end(),
+                                      [](const auto& entry) { return entry.second.dtype() == DType::f64; });
+  const DType dtype = has_double ? DType::f64 : DType::f32;  // squares of f16 overflow
+  Tensor total = full({}, 0, {.dtype = dtype, .device = gradients.front().second.device()});
+  for (const auto& [slot, gradient] : gradients) total += sum(In(square(as_dtype(gradient, dtype)), where));
   const Tensor norm = sqrt(total);
   const Tensor scale = minimum(max_norm / (norm + 1e-6), 1);
-  for (const auto& [slot, gradient] : gradients) assign_outside(slot, Tensor(gradient * scale).impl());
+  for (const auto& [slot, gradient] : gradients)
+    assign_outside(slot, as_dtype(as_dtype(gradient, dtype) * scale, gradient.dtype()).impl());
   return norm;
 }
 

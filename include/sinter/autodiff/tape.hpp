@@ -17,11 +17,15 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
-/// While it lives, what this thread computes is not put on the tape.
+/// While it lives, what this thread computes is not put on the tape, and inside functions that are traced (compiled,
+/// given to jit::grad and its like, bodies of regions and of control flow) is a constant of their gradients.
 class NoGradGuard {
  public:
-  NoGradGuard() : before_(is_tape_on()) { is_tape_on() = false; }
-  ~NoGradGuard() { is_tape_on() = before_; }
+  NoGradGuard() : before_(std::exchange(is_tape_on(), false)) { ++no_grad_depth(); }
+  ~NoGradGuard() {
+    is_tape_on() = before_;
+    --no_grad_depth();
+  }
   NoGradGuard(const NoGradGuard&) = delete;
   NoGradGuard& operator=(const NoGradGuard&) = delete;
 
@@ -52,17 +56,22 @@ Tensor detach(const In& x);
 void backward(const In& loss, BackwardOptions options = {});
 
 namespace autodiff_detail {
-void require_gradients(tree::View model);
+void require_gradients(tree::View model, bool is_required);
 void zero_gradients(tree::View model);
 std::uint64_t add_hook(const Variable& x, GradientFunction hook, Location where);
 void remove_hook(VariableSlot& variable, std::uint64_t number);
+/// Where a value on the tape was written, as far as that is known.
+Location recorded_at(const TensorImpl& value);
+/// Stands for the hooks that the gradient in this slot goes through now; 0: none.
+std::uint64_t hooks_revision(const VariableSlot& gradient);
 }  // namespace autodiff_detail
 
 /// For all floating Variables in a model: a struct or container of them.
 template <class Model>
-void requires_grad(const Model& model) {
-  autodiff_detail::require_gradients(tree::view_of(model));
+void requires_grad(const Model& model, bool is_required = true) {
+  autodiff_detail::require_gradients(tree::view_of(model), is_required);
 }
+/// For all that require a gradient.
 template <class Model>
 void zero_grad(const Model& model) {
   autodiff_detail::zero_gradients(tree::view_of(model));

@@ -14,6 +14,7 @@
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -49,22 +50,36 @@ struct GradientHooks {
   ForkSafeMutex mutex;
   std::vector<std::pair<std::uint64_t, std::shared_ptr<const jit::GradientFunction>>> list;
   std::uint64_t next = 1;
+  std::atomic<std::uint64_t> revision{0};  // of the list, the same for no other list; 0: it is empty
+  std::atomic<bool> is_required{true};     // false: the Variable requires none any more, and nothing is added
+
+  /// After each change, under the mutex.
+  void renew() {
+    static constinit std::atomic<std::uint64_t> last{0};
+    revision.store(list.empty() ? 0 : last.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
 };
 
-SINTER_DECL const Variable& Variable::requires_grad(Location where) const {
-  const Type type = value().impl()->type;
-  if (!is_floating(type.dtype))
+SINTER_DECL const Variable& Variable::requires_grad(bool is_required, Location where) const {
+  const TracePause pause;  // it is about the Variable, not about its value in a trace
+  const Type type = slot_->value()->type;
+  if (is_required && !is_floating(type.dtype))
     throw DTypeError("requires_grad", "the Variable is " + type.text() + ", it must be floating", where,
                      "make it of a floating dtype");
-  const Tensor zeros = full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where);
   static ForkSafeMutex mutex;
   std::scoped_lock lock(mutex);
-  if (slot_->gradient() == nullptr) {
-    auto gradient =
+  if ((slot_->gradient() != nullptr) == is_required) return *this;
+  const Tensor zeros = full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where);
+  if (slot_->gradient_once_required() == nullptr) {
+    auto made =
         std::make_shared<VariableSlot>(zeros.impl(), slot_->name.empty() ? std::string() : slot_->name + ".grad");
-    gradient->hooks = std::make_shared<GradientHooks>();
-    slot_->set_gradient(std::move(gradient));
+    made->hooks = std::make_shared<GradientHooks>();
+    slot_->make_gradient(std::move(made));
   }
+  const auto& gradient = slot_->gradient_once_required();
+  gradient->hooks->is_required.store(is_required, std::memory_order_release);
+  gradient->set(zeros.impl());
+  slot_->require_gradient(is_required);
   return *this;
 }
 
@@ -80,6 +95,12 @@ inline const std::shared_ptr<VariableSlot>& gradient_slot(const Variable& x, std
 inline Ref<TensorImpl> read_slot(const std::shared_ptr<VariableSlot>& slot) {
   Trace* trace = Trace::current();
   return trace != nullptr ? trace->read_variable(slot) : slot->value();
+}
+
+/// Where the gradient of a leaf is to be added; null: nobody could read it, or the Variable requires none any more.
+inline std::shared_ptr<VariableSlot> wanted_gradient(const TapeLeaf& leaf) {
+  auto gradient = leaf.gradient.lock();
+  return gradient && gradient->hooks->is_required.load(std::memory_order_acquire) ? gradient : nullptr;
 }
 
 /// What the loss was computed from: a graph, and for each of its values that is one of the program the value itself.
@@ -103,7 +124,7 @@ inline Tape read_tape(const Ref<TensorImpl>& loss, Location where) {
     const Ref<TensorImpl>& value = captured.inputs[i];
     tape.known.emplace(v, value);
     const TapeState state = value->tape.load(std::memory_order_acquire);
-    if (state == TapeState::spent)
+    if (state == TapeState::spent || state == TapeState::node)  // or a result of a call that is spent
       throw UserError("backward", "a part of the graph was used up by an earlier backward()", where,
                       "call that one as backward({.keeps_graph = true}), or add the losses and call it once");
     if (state != TapeState::leaf) continue;
@@ -113,8 +134,8 @@ inline Tape read_tape(const Ref<TensorImpl>& loss, Location where) {
           "the loss depends on an argument, or on what a disabled function gave, that is on the tape outside of "
           "this function",
           where, "call backward() outside, on what the function returns, or detach the value");
-    auto gradient = value->tape_leaf->gradient.lock();
-    if (!gradient) continue;  // nobody could read it
+    auto gradient = wanted_gradient(*value->tape_leaf);
+    if (!gradient) continue;
     tape.leaves.push_back(v);
     tape.gradients.push_back(std::move(gradient));
   }
@@ -150,16 +171,20 @@ inline void open_calls(Tape& tape) {
   tape.builder = std::move(opened);
 }
 
-/// Values of the tape forget what they were computed from.
+/// Values of the tape forget what they were computed from. A compiled call forgets it for all of its results.
 inline void use_up(const KnownValues& known) {
   std::vector<PendingNode*> pending_nodes;  // freed outside the lock
+  std::vector<Ref<TensorImpl>> saved;       // likewise
   {
     std::scoped_lock lock(evaluation_mutex());
     for (const auto& [v, value] : known) {
       TapeState node = TapeState::node;
       if (!value->tape.compare_exchange_strong(node, TapeState::spent)) continue;
-      if (value->is_ready() && value->pending_node != nullptr)
-        pending_nodes.push_back(std::exchange(value->pending_node, nullptr));
+      if (!value->is_ready() || value->pending_node == nullptr) continue;
+      PendingNode* pending_node = std::exchange(value->pending_node, nullptr);
+      pending_nodes.push_back(pending_node);
+      if (pending_node->op != &op_info<ops::CompiledCall> || std::exchange(pending_node->is_spent, true)) continue;
+      for (Leaf& leaf : pending_node->leaves()) saved.push_back(std::move(leaf.value));
     }
   }
   for (PendingNode* pending_node : pending_nodes) release_pending_node(pending_node);
@@ -167,14 +192,16 @@ inline void use_up(const KnownValues& known) {
 
 }  // namespace jit::autodiff_detail
 
-SINTER_DECL void jit::autodiff_detail::require_gradients(tree::View model) {
+SINTER_DECL void jit::autodiff_detail::require_gradients(tree::View model, bool is_required) {
   struct Visit final : tree::Reader {
     void tensor(const Tensor&) override {}
     void scalar(const Scalar&) override {}
     void variable(const Variable& x) override {
-      if (is_floating(x.dtype())) x.requires_grad();
+      if (is_floating(x.dtype())) x.requires_grad(is_required);
     }
+    bool is_required = true;
   } visit;
+  visit.is_required = is_required;
   model.read(visit);
 }
 
@@ -183,7 +210,7 @@ SINTER_DECL void jit::autodiff_detail::zero_gradients(tree::View model) {
     void tensor(const Tensor&) override {}
     void scalar(const Scalar&) override {}
     void variable(const Variable& x) override {
-      if (is_floating(x.dtype())) x.zero_grad();
+      if (x.slot()->gradient() != nullptr) x.zero_grad();
     }
   } visit;
   model.read(visit);
@@ -206,17 +233,26 @@ SINTER_DECL std::uint64_t jit::autodiff_detail::add_hook(const Variable& x, Grad
   auto shared = std::make_shared<const GradientFunction>(std::move(hook));
   std::scoped_lock lock(hooks.mutex);
   hooks.list.emplace_back(hooks.next, std::move(shared));
+  hooks.renew();
   return hooks.next++;
 }
 SINTER_DECL void jit::autodiff_detail::remove_hook(VariableSlot& variable, std::uint64_t number) {
   std::shared_ptr<const GradientFunction> removed;  // destroyed without the lock
-  GradientHooks& hooks = *(*variable.gradient())->hooks;
+  GradientHooks& hooks = *variable.gradient_once_required()->hooks;
   std::scoped_lock lock(hooks.mutex);
   const auto is_it = [&](const auto& hook) { return hook.first == number; };
   const auto found = std::find_if(hooks.list.begin(), hooks.list.end(), is_it);
   if (found == hooks.list.end()) return;
   removed = std::move(found->second);
   hooks.list.erase(found);
+  hooks.renew();
+}
+SINTER_DECL Location jit::autodiff_detail::recorded_at(const TensorImpl& value) {
+  std::scoped_lock lock(evaluation_mutex());
+  return value.pending_node != nullptr ? value.pending_node->where : Location{};
+}
+SINTER_DECL std::uint64_t jit::autodiff_detail::hooks_revision(const VariableSlot& gradient) {
+  return gradient.hooks->revision.load(std::memory_order_acquire);
 }
 
 namespace jit::autodiff_detail {
@@ -230,12 +266,15 @@ inline void add_found(FoundGradients& found, const std::shared_ptr<VariableSlot>
 }
 
 /// The gradient as the Variable's hooks want it.
-inline Tensor through_hooks(const VariableSlot& gradient, Tensor value, Location where) {
+inline Tensor through_hooks(const std::shared_ptr<VariableSlot>& gradient, Tensor value, Location where) {
   std::vector<std::shared_ptr<const GradientFunction>> hooks;
+  std::uint64_t revision = 0;
   {
-    std::scoped_lock lock(gradient.hooks->mutex);
-    for (const auto& [number, hook] : gradient.hooks->list) hooks.push_back(hook);
+    std::scoped_lock lock(gradient->hooks->mutex);
+    for (const auto& [number, hook] : gradient->hooks->list) hooks.push_back(hook);
+    revision = hooks_revision(*gradient);
   }
+  if (Trace* trace = Trace::current()) trace->note_hooks(gradient, revision);
   for (const auto& hook : hooks) {
     const Type type = value.impl()->type;
     value = (*hook)(value);
@@ -251,38 +290,55 @@ inline bool is_literal_zero(const TensorImpl& value) {
   return value.pending_node->op == &op_info<ops::Full> && value.pending_node->attrs->value == 0;
 }
 
-/// Adds what a backward() found to the gradients of the Variables, all or none.
-inline void add_gradients(const FoundGradients& found, Location where) {
-  std::vector<Ref<TensorImpl>> sums;
-  for (const auto& [slot, value] : found) {
-    const Tensor added = through_hooks(*slot, value, where);
-    const Ref<TensorImpl> before = read_slot(slot);
-    sums.push_back(is_literal_zero(*before) ? added.impl() : Tensor(Tensor(before) + added).impl());
-  }
-  for (std::size_t i = 0; i < found.size(); ++i) assign_outside(found[i].first, sums[i]);
+inline Ref<TensorImpl> sum_of(const Ref<TensorImpl>& before, const Tensor& added) {
+  return is_literal_zero(*before) ? added.impl() : Tensor(Tensor(before) + added).impl();
 }
 
-/// The compiled call that gave the loss, or null: something else did.
-inline Ref<PendingNode> call_of(const TensorImpl& loss) {
+/// Adds what a backward() found to the gradients of the Variables, all or none. Of threads that add to one gradient at
+/// once, each adds to what the others gave.
+inline void add_gradients(const FoundGradients& found, Location where) {
+  std::vector<Tensor> added;
+  std::vector<Ref<TensorImpl>> before, sums;
+  for (const auto& [slot, value] : found) {
+    added.push_back(through_hooks(slot, value, where));
+    before.push_back(read_slot(slot));
+    sums.push_back(sum_of(before.back(), added.back()));
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::shared_ptr<VariableSlot>& slot = found[i].first;
+    if (Trace* trace = Trace::current()) {
+      trace->note_assignment(slot, sums[i]);
+      continue;
+    }
+    while (!slot->set_if(*before[i], sums[i])) {
+      before[i] = slot->value();
+      sums[i] = sum_of(before[i], added[i]);
+    }
+  }
+}
+
+/// The compiled call that gave the loss, and what it holds, or null: something else did, or it is spent.
+inline Ref<PendingNode> call_of(const TensorImpl& loss, std::vector<Ref<TensorImpl>>& operands) {
   std::scoped_lock lock(evaluation_mutex());  // another thread may be evaluating it, or using it up
   if (loss.tape.load(std::memory_order_acquire) != TapeState::node || !loss.is_ready()) return {};
   PendingNode* node = loss.pending_node;
-  return node != nullptr && node->op == &op_info<ops::CompiledCall> ? Ref<PendingNode>::share(node)
-                                                                    : Ref<PendingNode>();
+  if (node == nullptr || node->op != &op_info<ops::CompiledCall> || node->is_spent) return {};
+  for (const Leaf& leaf : std::as_const(*node).leaves()) operands.push_back(leaf.value);
+  return Ref<PendingNode>::share(node);
 }
 
 /// The usual case: a compiled call of Variables gave the loss itself. Its code is run without a graph around it. False,
 /// and nothing is done, where there is more to it.
 inline bool backward_of_call(const Ref<TensorImpl>& loss, BackwardOptions options, Location where) {
-  const Ref<PendingNode> node = call_of(*loss);
+  std::vector<Ref<TensorImpl>> operands;
+  const Ref<PendingNode> node = call_of(*loss, operands);
   if (!node) return false;
-  std::vector<Ref<TensorImpl>> operands, douts(node->results);
+  std::vector<Ref<TensorImpl>> douts(node->results);
   std::vector<std::shared_ptr<VariableSlot>> slots;  // per operand
-  for (const Leaf& leaf : std::as_const(*node).leaves()) {
-    const TapeState state = leaf.value->tape.load(std::memory_order_acquire);
+  for (const auto& operand : operands) {
+    const TapeState state = operand->tape.load(std::memory_order_acquire);
     if (state == TapeState::node || state == TapeState::spent) return false;
-    operands.push_back(leaf.value);
-    slots.push_back(state == TapeState::leaf ? leaf.value->tape_leaf->gradient.lock() : nullptr);
+    slots.push_back(state == TapeState::leaf ? wanted_gradient(*operand->tape_leaf) : nullptr);
   }
   if (std::none_of(slots.begin(), slots.end(), [](const auto& slot) { return slot != nullptr; })) return false;
   douts[loss->result] = ready_number(loss->type, 1);

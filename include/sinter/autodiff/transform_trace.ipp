@@ -52,11 +52,12 @@ SINTER_DECL std::uint64_t TransformTrace::read_value(const Ref<TensorImpl>& valu
   for (std::size_t i = 0; i < values_.size(); ++i)
     if (!identical(placeholders_[i]->type, values_[i]->type)) return Trace::read_value(value, op, where);
   std::vector<Ref<TensorImpl>> outputs{value};
-  Capture captured = capture(
-      outputs, placeholders_,
-      {.trace = id(), .ready = ReadyLeaf::input, .finds_kept = true, .is_leaf = [this](const TensorImpl& known) {
-         return outside_.contains(&known);
-       }});
+  Capture captured = capture(outputs, placeholders_,
+                             {.trace = id(),
+                              .ready = ReadyLeaf::input,
+                              .finds_kept = true,
+                              .is_leaf = [this](const TensorImpl& known) { return outside_.contains(&known); },
+                              .stops_gradients = true});
   for (std::size_t i = 0; i < captured.kept.size(); ++i) {
     outputs.push_back(captured.kept[i]);
     captured.outputs.push_back(captured.kept_values[i]);
@@ -94,8 +95,9 @@ SINTER_DECL TracedCall TransformTrace::end(OpenTrace trace, std::span<const Ref<
     call.assigned.push_back(slot);
     outputs.push_back(value);
   }
-  Capture captured = capture(outputs, trace->placeholders_,
-                             {.trace = trace->id(), .ready = ReadyLeaf::input, .last_effect = trace->last_effect()});
+  Capture captured = capture(
+      outputs, trace->placeholders_,
+      {.trace = trace->id(), .ready = ReadyLeaf::input, .last_effect = trace->last_effect(), .stops_gradients = true});
   call.graph = captured.finish();
   call.operands = std::move(captured.inputs);
   std::copy(trace->values_.begin(), trace->values_.end(), call.operands.begin());
@@ -109,7 +111,7 @@ SINTER_DECL void assign_outside(const std::shared_ptr<VariableSlot>& slot, const
     outside->note_assignment(slot, value);
     return;
   }
-  slot->set(value);
+  slot->set(value_to_store(*slot, value));
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> replay_call(const TracedCall& call, const Graph& graph,

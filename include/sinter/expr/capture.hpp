@@ -38,6 +38,7 @@ struct CaptureOptions {
   bool along_tape = false;    // walk instead what is on the tape, evaluated or not, of any trace; all of it is `kept`
   bool lists_walked = false;  // fill `walked`
   std::function<bool(const TensorImpl&)> is_leaf{};  // recorded values at which the walk stops
+  bool stops_gradients = false;  // what was recorded under a NoGradGuard inside the trace becomes stop_gradient of it
 };
 
 /// Graph that computes `outputs`. `known` become the inputs 0, 1, ...; further leaves become inputs after them, or

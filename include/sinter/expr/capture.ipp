@@ -47,7 +47,7 @@ class Capturer {
       }
       if (const Value* known = top->pending_node->results > 1 ? pending_nodes_.find(top->pending_node)
                                                               : nullptr) {  // another result of it
-        values_[top] = {known->node, top->result};
+        values_[top] = stopped(*top, {known->node, top->result});
         order_.push_back(top);
         stack.pop_back();
         continue;
@@ -56,7 +56,7 @@ class Capturer {
       for (const Leaf& leaf : top->pending_node->leaves())
         if (leaf.value && !values_.contains(leaf.value.get())) stack.push_back(leaf.value.get());
       if (stack.size() > before) continue;
-      const Value opened = open(*top);
+      const Value opened = stopped(*top, open(*top));
       values_[top] = opened;
       order_.push_back(top);
       stack.pop_back();
@@ -88,10 +88,18 @@ class Capturer {
 
  private:
   bool is_leaf(const TensorImpl& value) const {
-    if (options_.along_tape) return value.tape.load(std::memory_order_acquire) != TapeState::node;
+    if (options_.along_tape)
+      return value.tape.load(std::memory_order_acquire) != TapeState::node || value.pending_node->is_spent;
     if (value.state.load(std::memory_order_acquire) != TensorState::pending || value.trace != options_.trace)
       return true;
     return options_.is_leaf && options_.is_leaf(value);
+  }
+
+  /// `opened`, or where no gradient may flow through the value that it is, a node that says so.
+  Value stopped(const TensorImpl& value, Value opened) {
+    if (!options_.stops_gradients || !value.pending_node->is_off_tape || !is_floating(value.type.dtype)) return opened;
+    return out_.builder.add_typed(op_info<ops::StopGradient>, {&opened, 1}, {}, TypeList(1, out_.builder.type(opened)),
+                                  value.pending_node->where);
   }
 
   Value add_input(const Ref<TensorImpl>& value) {

@@ -76,7 +76,7 @@ SINTER_DECL const Variable& Variable::set(const In& value) const {
     return *this;
   }
   EagerSection::check_assign(*slot_);
-  slot_->set(std::move(next));
+  slot_->set(value_to_store(*slot_, std::move(next)));
   return *this;
 }
 SINTER_DECL const Variable& Variable::operator+=(const In& value) const {

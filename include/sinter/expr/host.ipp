@@ -468,10 +468,13 @@ SINTER_DECL Scalar item(const In& x) {
   }
   struct OffTape {  // a number outside a trace is on none, either
     const bool was_on = std::exchange(is_tape_on(), false);
-    OffTape() = default;
+    OffTape() { ++no_grad_depth(); }
     OffTape(const OffTape&) = delete;
     OffTape& operator=(const OffTape&) = delete;
-    ~OffTape() { is_tape_on() = was_on; }
+    ~OffTape() {
+      is_tape_on() = was_on;
+      --no_grad_depth();
+    }
   } off_tape;
   if (value->type.shape.rank() > 0) value = reshape(In(Tensor(value), x.where), Shape{}).impl();
   Ref<TensorImpl> number = record_op(op_info<ops::Cast>, {Leaf(value)}, {.dtype = dtype, .has_dtype = true}, x.where);

@@ -37,7 +37,9 @@ class PendingNode : public RefCounted<PendingNode> {
   std::uint64_t trace = 0;
   std::uint16_t results = 1;
   std::uint16_t leaf_count = 0;
-  std::uint32_t mark = 0;  // scratch of graph walks (under the walker's lock or inside its trace)
+  std::uint32_t mark = 0;    // scratch of graph walks (under the walker's lock or inside its trace)
+  bool is_off_tape = false;  // recorded under a NoGradGuard that was opened inside its trace
+  bool is_spent = false;     // a compiled call whose saved values a backward() has used up; leaves are gone
 
   std::span<Leaf> leaves() { return {reinterpret_cast<Leaf*>(this + 1), leaf_count}; }
   std::span<const Leaf> leaves() const { return {reinterpret_cast<const Leaf*>(this + 1), leaf_count}; }
@@ -88,6 +90,10 @@ std::vector<Ref<TensorImpl>> run_host_op(const OpInfo& op, std::span<const Leaf>
 inline Type token_type() { return {DType::bool_, Device::cpu(), {}}; }
 /// The same value as an object of its own, of the trace that `value` belongs to.
 Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value);
+
+/// `value` as a Variable holds it. One that requires a gradient begins a tape of its own where it is read: its value is
+/// off the tape, so that it keeps nothing alive that it was computed from.
+Ref<TensorImpl> value_to_store(const VariableSlot& slot, Ref<TensorImpl> value);
 
 /// How much weight an operand has for the dtype of a result: a number (also a Scalar) less than a tensor of rank 0,
 /// and that less than one with axes. What has less weight only lifts the class: it never widens within it.
@@ -156,6 +162,11 @@ class Trace {
   virtual std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where);
   /// The function needs the number in a value of an enclosing trace.
   virtual void note_outer_read() {}
+  /// The function ran a backward() that asked which hooks the gradient in this slot goes through (hooks_revision()). The
+  /// default tells the enclosing trace.
+  virtual void note_hooks(const std::shared_ptr<VariableSlot>& gradient, std::uint64_t revision);
+  /// A NoGradGuard lives that was opened inside the traced function: no gradient flows through what is recorded now.
+  bool stops_gradients() const { return no_grad_depth() > no_grad_depth_; }
   /// The function calls another one that no trace sees into, on `operands`: what it gave, as values of this trace.
   /// The default refuses.
   virtual EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call,
@@ -177,6 +188,7 @@ class Trace {
   std::uint64_t id_;
   Trace* outer_;
   std::string_view name_;
+  int no_grad_depth_;  // when the trace was opened
   Ref<TensorImpl> last_effect_;
   std::map<std::pair<const void*, const void*>, std::shared_ptr<void>> attachments_;
 };

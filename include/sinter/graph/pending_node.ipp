@@ -9,6 +9,7 @@
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/tensor/device_memory.hpp>
+#include <sinter/tensor/slot.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -33,12 +34,12 @@ inline constexpr std::size_t large_bytes = sizeof(PendingNode) + large_leaves * 
 inline void* allocate_pending_node(std::size_t leaves) {
   if (leaves <= small_leaves) return BlockPool<small_bytes>::allocate();
   if (leaves <= large_leaves) return BlockPool<large_bytes>::allocate();
-  return ::operator new(sizeof(PendingNode) + leaves * sizeof(Leaf), std::align_val_t{16});
+  return ::operator new (sizeof(PendingNode) + leaves * sizeof(Leaf), std::align_val_t{16});
 }
 inline void free_pending_node(void* block, std::size_t leaves) noexcept {
   if (leaves <= small_leaves) BlockPool<small_bytes>::release(block);
   else if (leaves <= large_leaves) BlockPool<large_bytes>::release(block);
-  else ::operator delete(block, std::align_val_t{16});
+  else ::operator delete (block, std::align_val_t{16});
 }
 
 inline std::string dtype_list(std::span<const DType> dtypes) {
@@ -181,6 +182,11 @@ SINTER_DECL bool& is_tape_on() noexcept {
   return is_on;
 }
 
+SINTER_DECL int& no_grad_depth() noexcept {
+  static thread_local constinit int depth = 0;
+  return depth;
+}
+
 SINTER_DECL void retain_pending_node(const PendingNode* pending_node) noexcept { pending_node->retain(); }
 SINTER_DECL void release_pending_node(const PendingNode* pending_node) noexcept { pending_node->release(); }
 
@@ -310,12 +316,20 @@ inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, con
   return types;
 }
 
+/// What a new statement knows of the trace that records it.
+inline void belong_to_trace(PendingNode& pending_node) {
+  const Trace* trace = Trace::current();
+  if (trace == nullptr) return;
+  pending_node.trace = trace->id();
+  pending_node.is_off_tape = trace->stops_gradients();
+}
+
 inline Ref<PendingNode> make_pending_node(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where) {
   Ref<PendingNode> pending_node = PendingNode::make(leaves);
   pending_node->op = &op;
   pending_node->where = where;
   pending_node->attrs = std::move(attrs);
-  pending_node->trace = Trace::current() != nullptr ? Trace::current()->id() : 0;
+  belong_to_trace(*pending_node);
   return pending_node;
 }
 
@@ -413,7 +427,7 @@ SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, st
   Ref<PendingNode> pending_node = PendingNode::make(leaves);
   pending_node->structure = &structure;
   pending_node->where = where;
-  pending_node->trace = Trace::current() != nullptr ? Trace::current()->id() : 0;
+  graph_detail::belong_to_trace(*pending_node);
   Ref<TensorImpl> value = graph_detail::make_pending(type, std::move(pending_node), 0);
   value->is_weak = is_weak;
   graph_detail::after_recording(value, op, where);
@@ -436,7 +450,21 @@ SINTER_DECL Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value) {
   return alias;
 }
 
-SINTER_DECL Trace::Trace(std::string_view name) : outer_(graph_detail::innermost_trace()), name_(name) {
+SINTER_DECL Ref<TensorImpl> value_to_store(const VariableSlot& slot, Ref<TensorImpl> value) {
+  if (slot.gradient() == nullptr || value->tape.load(std::memory_order_acquire) == TapeState::none) return value;
+  const bool was_on = std::exchange(is_tape_on(), false);
+  try {
+    value = record_alias(value);
+  } catch (...) {
+    is_tape_on() = was_on;
+    throw;
+  }
+  is_tape_on() = was_on;
+  return value;
+}
+
+SINTER_DECL Trace::Trace(std::string_view name)
+    : outer_(graph_detail::innermost_trace()), name_(name), no_grad_depth_(no_grad_depth()) {
   static constinit std::atomic<std::uint64_t> next{1};
   id_ = next.fetch_add(1, std::memory_order_relaxed);
   graph_detail::innermost_trace() = this;
@@ -472,6 +500,10 @@ SINTER_DECL std::uint64_t Trace::read_value(const Ref<TensorImpl>&, std::string_
                    "'" + std::string(name_) +
                        "' needs the whole function as one graph: choose with where(condition, a, b), or return the "
                        "value and read it outside");
+}
+
+SINTER_DECL void Trace::note_hooks(const std::shared_ptr<VariableSlot>& gradient, std::uint64_t revision) {
+  if (outer_ != nullptr) outer_->note_hooks(gradient, revision);
 }
 
 SINTER_DECL EagerResults Trace::call_eagerly(const std::shared_ptr<const EagerCall>& call,

@@ -39,6 +39,8 @@ Ref<TensorImpl> record_expression(const ExprStructure& structure, std::span<Leaf
 Trace* current_trace() noexcept;
 /// Whether this thread puts what it records on the tape.
 bool& is_tape_on() noexcept;
+/// How many NoGradGuards live on this thread.
+int& no_grad_depth() noexcept;
 
 namespace graph_detail {
 bool is_traced_value_usable(const TensorImpl& value) noexcept;

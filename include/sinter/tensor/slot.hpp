@@ -62,17 +62,18 @@ struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
     return load();
   }
   void set(Ref<TensorImpl> next);
+  /// As that, where the value is still `expected`, of which the caller holds a count.
+  bool set_if(const TensorImpl& expected, Ref<TensorImpl> next);
 
   /// The slot of the gradient in tape style, or null: none is required (autodiff/tape.hpp).
   const std::shared_ptr<VariableSlot>* gradient() const {
     return has_gradient_.load(std::memory_order_acquire) ? &gradient_ : nullptr;
   }
-  /// Gives it one, unless it has one. Calls of one slot must not overlap.
-  void set_gradient(std::shared_ptr<VariableSlot> slot) {
-    if (gradient() != nullptr) return;
-    gradient_ = std::move(slot);
-    has_gradient_.store(true, std::memory_order_release);
-  }
+  /// As gradient(), also where none is required any more. Like what follows, not for calls that overlap.
+  const std::shared_ptr<VariableSlot>& gradient_once_required() const { return gradient_; }
+  /// Gives it a slot for its gradient, the only one that it ever has.
+  void make_gradient(std::shared_ptr<VariableSlot> slot) { gradient_ = std::move(slot); }
+  void require_gradient(bool is_required) { has_gradient_.store(is_required, std::memory_order_release); }
 
   /// What code that met this Variable in one thread uses in the calling thread: itself, or the caller's of the same
   /// role.
@@ -102,7 +103,7 @@ struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
 
   mutable std::atomic<std::uintptr_t> word_;  // the value, owned; lowest bit: claimed
   std::atomic<bool> has_gradient_{false};
-  std::shared_ptr<VariableSlot> gradient_;  // written once, before the flag
+  std::shared_ptr<VariableSlot> gradient_;  // written once, before the flag is first set
 };
 
 /// Gives each slot its value, whose count it takes over.

@@ -165,6 +165,17 @@ SINTER_DECL void VariableSlot::set(Ref<TensorImpl> next) {
   tensor_detail::retire({&old, 1});
 }
 
+SINTER_DECL bool VariableSlot::set_if(const TensorImpl& expected, Ref<TensorImpl> next) {
+  auto* old = const_cast<TensorImpl*>(&expected);
+  if ((word_.load() & claimed) != 0) wait();
+  auto word = reinterpret_cast<std::uintptr_t>(old);
+  if (!word_.compare_exchange_strong(word, reinterpret_cast<std::uintptr_t>(next.get()))) return false;
+  static_cast<void>(next.detach());
+  if (CallJournal* journal = CallJournal::current()) journal->note_assigned(*this, Ref<TensorImpl>::share(old));
+  tensor_detail::retire({&old, 1});
+  return true;
+}
+
 SINTER_DECL void set_slots(std::span<VariableSlot* const> slots, std::span<TensorImpl*> values) noexcept {
   CallJournal* journal = slots.empty() ? nullptr : CallJournal::current();
   for (std::size_t i = 0; i < slots.size(); ++i) {

@@ -310,8 +310,9 @@ class Variable : public TensorMethods<Variable> {
   /// The value now: the one assigned last in this trace, or the slot's.
   Tensor value() const;
 
-  /// From now on what is computed from this Variable can be differentiated tape-style, by backward().
-  const Variable& requires_grad(Location where = std::source_location::current()) const;
+  /// From now on what is computed from this Variable can be differentiated tape-style, by backward(). With false, from
+  /// now on not: the gradient is dropped, hooks stay for when it is required again.
+  const Variable& requires_grad(bool is_required = true, Location where = std::source_location::current()) const;
   /// The sum of what backward() has added since zero_grad(); zeros at first. Throws UserError without requires_grad().
   Tensor grad(Location where = std::source_location::current()) const;
   const Variable& zero_grad(Location where = std::source_location::current()) const;

@@ -62,6 +62,8 @@ class ArgList {
   /// The donated handle that holds `value`, if that is the only argument it enters by.
   Tensor* donated(const TensorImpl* value) const;
 
+  /// Results go into given memory: no gradient is wanted of them.
+  bool has_places = false;
   /// Some argument is on the tape, or a Variable that requires a gradient.
   bool reaches_tape() const { return reaches_tape_; }
 

@@ -254,6 +254,7 @@ SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* resu
 SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
   FunctionState& function = call.function;
   ArgList args;
+  args.has_places = true;
   add_arguments(call, args);
   if (SINTER_UNLIKELY(runs_plain(function))) return uncompiled_into(call, targets, args);
   const SerialSection alone(function.is_frozen());
@@ -331,10 +332,16 @@ SINTER_DECL void warm_up(const CallRequest& call) {
   prepare_pools();
   ArgList args;
   add_arguments(call, args);
-  Symbols symbols;
   const TraceFunction trace = tracer(call);
-  if (const Entry* entry = call.function.entry_for(args, trace, symbols); entry != nullptr && !entry->runs_plain())
-    call.function.warm_up(*entry, args, trace, symbols);
+  for (const bool has_places : {false, true}) {  // with places another version runs where a gradient is wanted
+    args.has_places = has_places;
+    Symbols symbols;
+    const bool may_miss = has_places && call.function.is_frozen();
+    const Entry* entry =
+        may_miss ? call.function.compiled_for(args, symbols) : call.function.entry_for(args, trace, symbols);
+    if (entry != nullptr && !entry->runs_plain()) call.function.warm_up(*entry, args, trace, symbols);
+    if (entry != nullptr && !entry->gives_tape()) return;
+  }
 }
 SINTER_DECL Partition partition(const CallRequest& call) {
   ArgList args;

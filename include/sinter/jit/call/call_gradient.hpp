@@ -30,14 +30,28 @@ struct Entry;
 
 namespace jit_detail {
 
+/// The hooks that a backward() inside the function went through: part of its code.
+struct HookGuard {
+  std::shared_ptr<VariableSlot> gradient;
+  std::uint64_t revision;  // hooks_revision()
+};
+/// Are they what they were?
+bool hooks_hold(std::span<const HookGuard> hooks);
+
 /// What was on the tape when a function was traced: of the arguments by leaf, of the captured Variables in order. All
 /// empty where nothing was.
 struct TapeGuard {
   std::vector<std::uint8_t> leaves, captured;
-  bool is_needed = false;  // something was
+  std::vector<HookGuard> hooks;
+  bool is_needed = false;   // something was
+  bool serves_off = false;  // the tape was off, and captured Tensors are on it: no version for when it is on
+  /// Is there more to compare than that nothing is on the tape?
+  bool is_checked() const { return is_needed || serves_off || !hooks.empty(); }
 };
-/// Would what is computed from this argument be on the tape, if that is on?
+/// Would what is computed from this argument, from a value, or from what a Variable holds be on the tape, if that is on?
 bool is_on_tape(const ArgLeaf& leaf);
+bool is_on_tape(const TensorImpl& value);
+bool is_on_tape(const VariableSlot& slot);
 TapeGuard tape_guard_of(std::span<const ArgLeaf> args, std::span<const std::shared_ptr<VariableSlot>> captured);
 /// Is on the tape now what was when the entry was traced?
 bool tape_fits(const Entry& entry, const ArgList& args);

@@ -29,10 +29,22 @@ namespace jit::jit_detail {
 
 // ---- guards ---------------------------------------------------------------------------------------------------------
 
+SINTER_DECL bool is_on_tape(const TensorImpl& value) {
+  return value.tape.load(std::memory_order_relaxed) != TapeState::none && is_floating(value.type.dtype);
+}
+SINTER_DECL bool is_on_tape(const VariableSlot& slot) {
+  ReadSection reading;
+  return slot.gradient() != nullptr || is_on_tape(*slot.peek(reading));
+}
 SINTER_DECL bool is_on_tape(const ArgLeaf& leaf) {
-  if (leaf.slot != nullptr) return leaf.slot->gradient() != nullptr;
-  return leaf.impl != nullptr && leaf.impl->tape.load(std::memory_order_relaxed) != TapeState::none &&
-         is_floating(leaf.type->dtype);
+  if (leaf.slot != nullptr && leaf.slot->gradient() != nullptr) return true;
+  return leaf.impl != nullptr && is_on_tape(*leaf.impl);
+}
+
+SINTER_DECL bool hooks_hold(std::span<const HookGuard> hooks) {
+  return std::all_of(hooks.begin(), hooks.end(), [](const HookGuard& guard) {
+    return autodiff_detail::hooks_revision(*guard.gradient) == guard.revision;
+  });
 }
 
 SINTER_DECL TapeGuard tape_guard_of(std::span<const ArgLeaf> args,
@@ -40,7 +52,7 @@ SINTER_DECL TapeGuard tape_guard_of(std::span<const ArgLeaf> args,
   TapeGuard guard;
   const bool is_on = is_tape_on();
   for (const ArgLeaf& leaf : args) guard.leaves.push_back(is_on && is_on_tape(leaf));
-  for (const auto& slot : captured) guard.captured.push_back(is_on && slot->here()->gradient() != nullptr);
+  for (const auto& slot : captured) guard.captured.push_back(is_on && is_on_tape(*slot->here()));
   const auto is_set = [](std::uint8_t flag) { return flag != 0; };
   guard.is_needed = std::any_of(guard.leaves.begin(), guard.leaves.end(), is_set) ||
                     std::any_of(guard.captured.begin(), guard.captured.end(), is_set);
@@ -50,10 +62,12 @@ SINTER_DECL TapeGuard tape_guard_of(std::span<const ArgLeaf> args,
 SINTER_DECL bool tape_fits(const Entry& entry, const ArgList& args) {
   const TapeGuard& guard = entry.tape;
   const bool is_on = is_tape_on();
+  if ((is_on && guard.serves_off) || !hooks_hold(guard.hooks)) return false;
+  if (is_on && (args.has_places ? entry.gives_tape() : entry.drops_tape.load(std::memory_order_relaxed))) return false;
   for (std::size_t i = 0; i < args.leaves().size(); ++i)
     if ((is_on && is_on_tape(args.leaves()[i])) != (guard.is_needed && guard.leaves[i] != 0)) return false;
   for (std::size_t i = 0; i < entry.held.captured.size(); ++i) {
-    const bool is_wanted = is_on && entry.held.captured[i]->here()->gradient() != nullptr;
+    const bool is_wanted = is_on && is_on_tape(*entry.held.captured[i]->here());
     if (is_wanted != (guard.is_needed && guard.captured[i] != 0)) return false;
   }
   return true;
@@ -420,7 +434,7 @@ inline Ref<TensorImpl> value_of_number(const ArgLeaf& leaf) {
 /// What the tape holds of a Variable that the code reads: a leaf of its own, or just the value.
 inline Ref<TensorImpl> variable_on_tape(VariableSlot& slot, TensorImpl* value, bool is_wanted) {
   Ref<TensorImpl> held = Ref<TensorImpl>::share(value);
-  if (is_wanted) return tape_leaf(held, slot.shared_from_this());
+  if (is_wanted) return slot.gradient() != nullptr ? tape_leaf(held, slot.shared_from_this()) : held;
   return value->tape.load(std::memory_order_relaxed) == TapeState::none ? held : record_alias(held);
 }
 

@@ -128,7 +128,7 @@ SINTER_ALWAYS_INLINE void FunctionState::run_now(const Entry& entry, const ArgLi
   count_run(entry, thread, args, trace);
   if (SINTER_UNLIKELY(entry.end.plan == nullptr))
     return jit_detail::run_custom(entry, args, symbols, results, targets, where_);
-  if (SINTER_UNLIKELY(entry.gradient != nullptr)) return run_on_tape(entry, args, symbols, results, targets);
+  if (SINTER_UNLIKELY(entry.gradient != nullptr)) return run_on_tape(entry, args, symbols, results);
   const FrameLease frame = entry.end.plan->acquire_frame(symbols);
   jit_detail::LaidOut owned;
   jit_detail::place_inputs(entry.end, args, frame->places(), owned);
@@ -136,15 +136,13 @@ SINTER_ALWAYS_INLINE void FunctionState::run_now(const Entry& entry, const ArgLi
 }
 
 SINTER_DECL void FunctionState::run_on_tape(const Entry& entry, const ArgList& args,
-                                            std::span<const std::int64_t> symbols, Ref<TensorImpl>* results,
-                                            Targets targets) const {
+                                            std::span<const std::int64_t> symbols, Ref<TensorImpl>* results) const {
   const CallEnd& end = entry.end;
   const FrameLease frame = end.plan->acquire_frame(symbols);
   jit_detail::LaidOut owned;
   std::vector<Ref<TensorImpl>> values(end.results);
   jit_detail::place_inputs(end, args, frame->places(), owned);
   const jit_detail::EndingCall call{end, entry.held, args, *frame, symbols, entry.threads.get(), options_.mode, where_};
-  if (!targets.empty()) return jit_detail::run_end(call, values.data(), targets);
   jit_detail::TapedCall taped(*entry.gradient, entry.tape_attrs.of(entry.gradient, symbols),
                               jit_detail::inputs_on_tape(*entry.gradient, end.inputs, frame->places().values, args),
                               where_);

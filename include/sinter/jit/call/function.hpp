@@ -112,6 +112,12 @@ struct Entry {
   /// Its results are on the tape, and what a disabled function gave reaches them: calls run the function. Of a tree it
   /// turns out at a call.
   mutable std::atomic<bool> is_plain{false};
+  /// A path of a tree puts results on the tape. Or would have, but for the places that they went into: then the entry
+  /// serves no calls without. Of a tree it turns out at a call.
+  mutable std::atomic<bool> has_taped_path{false}, drops_tape{false};
+  bool gives_tape() const {
+    return gradient != nullptr || has_taped_path.load(std::memory_order_relaxed) || runs_plain();
+  }
   bool runs_plain() const { return is_plain.load(std::memory_order_relaxed) && (tree == nullptr || is_tape_on()); }
   Graph traced, optimised;
   /// What products of f32 matrices may be computed in, and a bit for each default of the process (matmul_precision())
@@ -165,6 +171,10 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   /// that compile the same at once, one publishes its entry and the others drop theirs. Throws RecompileError where the
   /// stance says so.
   const Entry* entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
+  /// The entry that fits, or null: as entry_for() where nothing is compiled any more.
+  const Entry* compiled_for(const ArgList& args, SmallVector<std::int64_t, 8>& symbols) const {
+    return find(args, symbols);
+  }
   /// Runs it; `results` receives the values. Variables are written back last.
   void run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace,
            Ref<TensorImpl>* results, Targets targets = {});
@@ -173,9 +183,9 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   void run_now(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
                const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets);
 
-  /// run_now() for calls whose results are on the tape.
+  /// run_now() for calls whose results are on the tape. With places another entry runs.
   void run_on_tape(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
-                   Ref<TensorImpl>* results, Targets targets) const;
+                   Ref<TensorImpl>* results) const;
 
   /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
   bool runs_plain(Stance stance) const { return context_.is_disabled || is_noop_ || stance == Stance::force_eager; }
@@ -239,6 +249,11 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   bool may_compile(const ArgList& args, Decision& decision);
   /// Has no version been compiled for arguments with this pattern of extents 0, 1 and more?
   bool is_first_of_its_sizes(const ArgList& args) const;
+  /// Where versions of a function that reads values for calls with places, and for those without, have become two, a
+  /// new one is for the call that it was made for alone, whatever paths it comes to have.
+  void keep_places_apart(const Entry& made, const ArgList& args) const;
+  /// Has no version been compiled for calls with places, or for such without, as this is one?
+  bool is_first_of_its_places(const ArgList& args) const;
   /// The newest entry for these C++ types, or null.
   const Entry* newest_of(const void* types) const;
   /// The first guard that these arguments break of the entry that they break fewest of, the newest among equals.

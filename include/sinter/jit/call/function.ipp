@@ -77,37 +77,13 @@ inline bool drop_unread(TracedGraph& traced, std::vector<Ref<TensorImpl>>& known
   return true;
 }
 
-SINTER_DECL bool is_value_on_tape(const TensorImpl& value) {
-  const TapeState state = value.tape.load(std::memory_order_relaxed);
-  return is_floating(value.type.dtype) && (state == TapeState::node || state == TapeState::leaf);
-}
-SINTER_DECL std::vector<Value> stopped_values(std::span<TensorImpl* const> walked, std::span<const Value> values,
-                                              FunctionTrace& trace) {
-  std::vector<Value> stops;
-  const auto is_wanted = [&](const TensorImpl& operand) {
-    return is_value_on_tape(operand) ||
-           std::any_of(trace.variables().begin(), trace.variables().end(), [&](const auto& read) {
-             return read.placeholder.get() == &operand && read.slot->gradient() != nullptr;
-           });
-  };
-  for (std::size_t i = 0; i < walked.size(); ++i) {
-    const TensorImpl& value = *walked[i];
-    if (!is_floating(value.type.dtype) || value.tape.load(std::memory_order_relaxed) != TapeState::none) continue;
-    for (const Leaf& leaf : value.pending_node->leaves())
-      if (leaf.value && is_wanted(*leaf.value)) {
-        stops.push_back(values[i]);
-        break;
-      }
-  }
-  return stops;
-}
 /// The graph of a trace that read no value.
-SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where) {
+SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, const TracedResult& result, Location where) {
   TracedGraph out;
   out.end.results = result.values.size();
   for (const auto& value : result.values) out.on_tape.push_back(is_value_on_tape(*value));
-  out.result_shape = std::move(result.shape);
-  std::vector<Ref<TensorImpl>> outputs = std::move(result.values), known;
+  out.result_shape = result.shape;
+  std::vector<Ref<TensorImpl>> outputs = result.values, known;
   for (std::size_t i = 0; i < trace.placeholders().size(); ++i) {
     const auto& placeholder = trace.placeholders()[i];
     if (!placeholder || trace.guards().leaves[i].same_slot_as >= 0) continue;
@@ -139,6 +115,8 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
   }
   if (!out.captured.empty() && drop_unread(out, known, captured)) captured = capture(outputs, known, options);
   const std::vector<Value> stops = stopped_values(captured.walked, captured.walked_values, trace);
+  refuse_captured_on_tape(captured.builder.graph(), result, std::span(captured.outputs).first(out.end.results),
+                          {captured.walked, captured.walked_values}, where);
   for (SymbolId id = 0; id < trace.guards().symbols.size(); ++id) {
     SymbolInfo info;
     info.hint = trace.hints()[id];
@@ -320,7 +298,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   FunctionTrace recorder("compile", args.leaves(), std::move(specs), std::move(policy));
   TracedResult result = trace(recorder);
   entry->trace_ms = watch.lap_ms();
-  const bool is_plain = recorder.calls_on_tape() && jit_detail::is_on_tape(result);
+  const bool is_plain = !args.has_places && recorder.calls_on_tape() && jit_detail::is_on_tape(result);
   if (is_plain && jit_detail::wants_gradient(recorder, args)) {
     leave_plain(*entry, args, recorder);
     return entry;
@@ -346,7 +324,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
 SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder,
                                             TracedResult result) {
   jit_detail::Stopwatch watch;
-  jit_detail::TracedGraph traced = jit_detail::traced_graph(recorder, std::move(result), where_);
+  jit_detail::TracedGraph traced = jit_detail::traced_graph(recorder, result, where_);
   entry.guards = std::move(traced.guards);
   entry.end = std::move(traced.end);
   entry.held.captured = std::move(traced.captured);
@@ -354,6 +332,8 @@ SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, F
   entry.result_shape = std::move(traced.result_shape);
   jit_detail::add_constants(traced.graph, entry.held.constants);
   entry.tape = jit_detail::tape_guard_of(args.leaves(), entry.held.captured);
+  entry.tape.hooks = recorder.hooks();
+  entry.tape.serves_off = !is_tape_on() && jit_detail::captures_tape(traced.graph);
   entry.trace_ms += watch.lap_ms();
   generate(entry, args, std::move(traced.graph), std::move(traced.on_tape));
   entry.codegen_ms = watch.lap_ms() - entry.passes_ms;
@@ -397,7 +377,9 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
   check_marks(entry.guards, args.leaves(), solution);
   Graph specialised = substitute_symbols(traced, solution, entry.guards.symbols);
   entry.traced = std::move(traced);
-  if (std::find(on_tape.begin(), on_tape.end(), 1) != on_tape.end() && entry.tape.is_needed)
+  const bool gives_tape = std::find(on_tape.begin(), on_tape.end(), 1) != on_tape.end() && entry.tape.is_needed;
+  entry.drops_tape = gives_tape && args.has_places;
+  if (gives_tape && !args.has_places)
     specialised = with_gradient(entry, args, std::move(specialised), std::move(on_tape));
   if (compilers_.forward)
     return jit_detail::compile_custom(entry, compilers_.forward, compilers_.name, std::move(specialised), args.leaves(),

@@ -148,11 +148,13 @@ SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<st
     if (SINTER_UNLIKELY(entry->types != args.types)) continue;
     if (SINTER_UNLIKELY((entry->precisions & precision) == 0)) continue;
     if (!jit_detail::guards_hold(*entry, args.leaves(), symbols)) continue;
-    bool fits = true, reaches_tape = args.reaches_tape() || entry->tape.is_needed;
+    bool fits = true, reaches_tape = args.reaches_tape() || entry->tape.is_checked() || entry->gives_tape() ||
+                                     entry->drops_tape.load(std::memory_order_relaxed);
     for (std::size_t i = 0; i < entry->held.captured.size(); ++i) {
       const VariableSlot& slot = *entry->held.captured[i]->here();
-      fits &= identical(slot.peek(args.reading())->type, entry->captured_types[i]);
-      reaches_tape |= slot.gradient() != nullptr;
+      const TensorImpl& value = *slot.peek(args.reading());
+      fits &= identical(value.type, entry->captured_types[i]);
+      reaches_tape |= slot.gradient() != nullptr || value.tape.load(std::memory_order_relaxed) != TapeState::none;
     }
     if (SINTER_UNLIKELY(reaches_tape) && fits) fits = jit_detail::tape_fits(*entry, args);
     if (fits && entry->guards.has_variables) fits = jit_detail::serves(*entry, args.leaves(), unverified);
@@ -182,6 +184,15 @@ SINTER_DECL void FunctionState::count_miss(const ArgList& args) {
       "no compiled version fits this call, and the function is frozen: " +
           (broken ? failure_text(*broken) : std::string("it was not warmed up for arguments of these C++ types")),
       where_, "call unfreeze(), warm_up(args...) with such arguments, and freeze() again");
+}
+
+SINTER_DECL void FunctionState::keep_places_apart(const Entry& made, const ArgList& args) const {
+  if (!is_tape_on() || made.tree == nullptr) return;
+  for (const Entry* entry = newest_of(args.types); entry != nullptr; entry = entry->next) {
+    if (entry->types != args.types) continue;
+    if (args.has_places && entry->gives_tape()) made.drops_tape = true;
+    if (!args.has_places && entry->drops_tape.load()) made.has_taped_path = true;
+  }
 }
 
 SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const TraceFunction& trace,
@@ -223,6 +234,7 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
       recompiles_ -= decision.is_recompile;
       return other;
     }
+    keep_places_apart(*made, args);
     made->next = newest_.load(std::memory_order_acquire);
     ++compiles_;
     compile_ms_ += made->trace_ms + made->passes_ms + made->codegen_ms;
@@ -244,6 +256,8 @@ SINTER_DECL const Entry* FunctionState::newest_of(const void* types) const {
 }
 
 namespace jit_detail {
+inline constexpr std::string_view places_reason =
+    "a gradient is wanted of results, and of none that goes into given memory";
 /// What the entry asks for besides its guards, and these arguments, which the guards take, do not have.
 inline std::optional<Guard> broken_beside_guards(const Entry& entry, const ArgList& list) {
   const std::span<const ArgLeaf> args = list.leaves();
@@ -260,11 +274,15 @@ inline std::optional<Guard> broken_beside_guards(const Entry& entry, const ArgLi
                    "",
                    entry.captured_types[i].text(),
                    now.text()};
-  if (!tape_fits(entry, list))
+  if (!hooks_hold(entry.tape.hooks))
     return Guard{GuardKind::gradient, -1, -1,
-                 entry.tape.is_needed
-                     ? "a gradient was wanted by what the function uses, and now by less or by other things"
-                     : "a gradient is wanted by what the function uses, and was by nothing"};
+                 "a hook was registered or removed of a gradient that the function computes itself"};
+  if (!tape_fits(entry, list))
+    return Guard{
+        GuardKind::gradient, -1, -1,
+        is_tape_on() && (list.has_places ? entry.gives_tape() : entry.drops_tape.load()) ? std::string(places_reason)
+        : entry.tape.is_needed ? "a gradient was wanted by what the function uses, and now by less or by other things"
+                               : "a gradient is wanted by what the function uses, and was by nothing"};
   if (entry.tree != nullptr && entry.guards.has_variables && !are_slots(args, entry.traced_slots))
     return Guard{GuardKind::alias, -1, -1,
                  "other Variables are arguments, and the function reads values: it may have captured one of them"};
@@ -313,6 +331,12 @@ SINTER_DECL bool FunctionState::is_first_of_its_sizes(const ArgList& list) const
   return true;
 }
 
+SINTER_DECL bool FunctionState::is_first_of_its_places(const ArgList& args) const {
+  for (const Entry* entry = newest_of(args.types); entry != nullptr; entry = entry->next)
+    if (entry->types == args.types && (args.has_places ? entry->drops_tape.load() : entry->gives_tape())) return false;
+  return true;
+}
+
 SINTER_DECL FunctionState::Decision FunctionState::decide(const ArgList& args, Symbols& symbols) {
   std::scoped_lock lock(mutex_);
   Decision decision;
@@ -326,6 +350,7 @@ SINTER_DECL FunctionState::Decision FunctionState::decide(const ArgList& args, S
 
 SINTER_DECL bool FunctionState::may_compile(const ArgList& args, Decision& decision) {
   std::optional<Guard> broken = closest_broken(args);
+  if (broken && broken->reason == jit_detail::places_reason && is_first_of_its_places(args)) broken.reset();
   if (serves_ == Serves::expression) return compiles_ - 1 < options_.recompile_limit;
   // A first version is no recompile; nor is that for extents of 0 or 1 where all others are symbols from the start.
   const bool is_first = !broken || (options_.dynamic == Dynamic::always &&

@@ -188,7 +188,8 @@ struct CapturedBodies {
 inline CapturedBodies capture_bodies(std::span<const TracedBody> bodies) {
   CapturedBodies out;
   auto options_of = [](const TracedBody& body) {
-    return CaptureOptions{.trace = body.trace, .ready = ReadyLeaf::input, .last_effect = body.last_effect};
+    return CaptureOptions{
+        .trace = body.trace, .ready = ReadyLeaf::input, .last_effect = body.last_effect, .stops_gradients = true};
   };
   for (const TracedBody& body : bodies) {
     const Capture first = capture(body.results.values, body.parameters, options_of(body));

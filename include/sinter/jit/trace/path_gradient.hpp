@@ -23,6 +23,8 @@ struct PathTape {
 
 namespace jit_detail {
 
+/// Is a result of the path on the tape, by an input of which a gradient is wanted?
+bool wants_tape(const TracedPath& path, const TracedResult& result, std::span<const ArgLeaf> args);
 /// Gives the end of the path a tape where a result of it is on one; then the path's graph has more nodes at its end,
 /// which compute what is saved.
 void add_tape(TracedPath& path, FunctionTrace& trace, const TracedResult& result, std::span<const ArgLeaf> args,

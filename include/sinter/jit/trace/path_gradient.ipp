@@ -36,8 +36,8 @@ inline std::vector<std::uint8_t> wanted_inputs(const TracedPath& path, std::span
   std::vector<std::uint8_t> wanted;
   for (std::size_t i = 0; i < path.inputs.size(); ++i) {
     const TracedPath::Input& input = path.inputs[i];
-    const bool is_on = input.leaf >= 0 ? is_on_tape(args[as_index(input.leaf)])
-                                       : input.slot && input.slot->here()->gradient() != nullptr;
+    const bool is_on =
+        input.leaf >= 0 ? is_on_tape(args[as_index(input.leaf)]) : input.slot && is_on_tape(*input.slot->here());
     wanted.push_back(is_tape_on() && is_on && is_floating(path.graph.type(path.graph.inputs()[i]).dtype));
   }
   return wanted;
@@ -68,14 +68,18 @@ inline Graph program_of(const TracedPath& path, FunctionTrace& trace) {
   return substitute_symbols(share_symbols(builder.finish(results)), solution, guards.symbols);
 }
 
+SINTER_DECL bool wants_tape(const TracedPath& path, const TracedResult& result, std::span<const ArgLeaf> args) {
+  const std::vector<std::uint8_t> wanted = wanted_inputs(path, args);
+  return is_on_tape(result) &&
+         std::any_of(wanted.begin(), wanted.end(), [](std::uint8_t is_wanted) { return is_wanted != 0; });
+}
+
 SINTER_DECL void add_tape(TracedPath& path, FunctionTrace& trace, const TracedResult& result,
                           std::span<const ArgLeaf> args, PlanChoices choices) {
+  if (!wants_tape(path, result, args)) return;
   std::vector<std::uint8_t> on_tape;
   for (const auto& value : result.values) on_tape.push_back(is_value_on_tape(*value));
   const std::vector<std::uint8_t> wanted = wanted_inputs(path, args);
-  const auto is_set = [](std::uint8_t flag) { return flag != 0; };
-  if (std::none_of(on_tape.begin(), on_tape.end(), is_set) || std::none_of(wanted.begin(), wanted.end(), is_set))
-    return;
   for (const TracedPath::Input& input : path.inputs)
     choices.is_number.push_back(input.leaf >= 0 && args[as_index(input.leaf)].kind == LeafKind::scalar);
   const std::vector<Value> stops = stopped_values(path.walked, path.walked_values, trace);

@@ -10,6 +10,7 @@
 #include <sinter/jit/call/arguments.hpp>
 #include <sinter/jit/call/call.hpp>
 #include <sinter/jit/call/call_end.hpp>
+#include <sinter/jit/call/call_gradient.hpp>
 #include <sinter/jit/call/guards.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/runtime/plan.hpp>
@@ -84,6 +85,7 @@ class FunctionTrace : public Trace, public SymbolScope {
 
   Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
   void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
+  void note_hooks(const std::shared_ptr<VariableSlot>& gradient, std::uint64_t revision) override;
   std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
   EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call,
                             std::span<const Ref<TensorImpl>> operands) override;
@@ -102,6 +104,9 @@ class FunctionTrace : public Trace, public SymbolScope {
   GuardSet& guards() { return guards_; }
   std::span<const std::int64_t> hints() const { return hints_; }
   const std::vector<ReadPoint>& reads() const { return reads_; }
+  /// The hooks that a backward() inside asked for between this read and the one before, or all.
+  std::vector<jit_detail::HookGuard> hooks(std::size_t read) const;
+  std::vector<jit_detail::HookGuard> hooks() const;
   LiveValues& live() { return *live_; }
   /// This call's values of results and Variables, computed now. Not before the function has returned.
   FinishedCall finish(TracedResult result);
@@ -134,9 +139,10 @@ class FunctionTrace : public Trace, public SymbolScope {
   std::span<const ArgLeaf> args_;
   ReadPolicy policy_;
   std::vector<ReadPoint> reads_;
-  std::unordered_map<const TensorImpl*, std::uint64_t> outcomes_;  // a value read twice is read once
-  std::unique_ptr<LiveValues> live_;                               // this call's, while it is traced
-  bool has_arguments_ = false;                                     // live_ knows them
+  std::vector<std::pair<std::size_t, jit_detail::HookGuard>> hooks_;  // with the number of reads before
+  std::unordered_map<const TensorImpl*, std::uint64_t> outcomes_;     // a value read twice is read once
+  std::unique_ptr<LiveValues> live_;                                  // this call's, while it is traced
+  bool has_arguments_ = false;                                        // live_ knows them
   bool calls_on_tape_ = false;
   std::vector<const Storage*> lent_;
   std::size_t next_ = 0;

@@ -42,7 +42,8 @@ SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const 
         for (std::size_t axis = 0; axis < spec.rank; ++axis) type.shape.push_back(spec.extents[axis]);
         made = placeholder(type);
         made->strides = spec.strides;
-        if (spec.kind == LeafKind::tensor && is_tape_on() && jit_detail::is_on_tape(args[i])) put_on_tape(*made);
+        const bool begins_tape = args[i].slot != nullptr && args[i].slot->gradient() != nullptr;
+        if (!begins_tape && is_tape_on() && jit_detail::is_on_tape(args[i])) put_on_tape(*made);
       }
     }
     if (spec.kind == LeafKind::variable && spec.same_slot_as < 0) {
@@ -68,6 +69,7 @@ SINTER_DECL Ref<TensorImpl> FunctionTrace::read_variable(const std::shared_ptr<V
   read.slot = slot;
   read.seen = slot->value();
   read.placeholder = placeholder(read.seen->type);
+  if (slot->gradient() == nullptr && is_tape_on() && jit_detail::is_on_tape(*read.seen)) put_on_tape(*read.placeholder);
   variables_.push_back(read);
   return read.placeholder;
 }
@@ -77,6 +79,21 @@ SINTER_DECL void FunctionTrace::note_assignment(const std::shared_ptr<VariableSl
   static_cast<void>(read_variable(slot));
   for (VariableRead& read : variables_)
     if (read.slot.get() == slot.get()) read.assigned = value;
+}
+
+SINTER_DECL void FunctionTrace::note_hooks(const std::shared_ptr<VariableSlot>& gradient, std::uint64_t revision) {
+  hooks_.push_back({reads_.size(), {gradient, revision}});
+}
+SINTER_DECL std::vector<jit_detail::HookGuard> FunctionTrace::hooks(std::size_t read) const {
+  std::vector<jit_detail::HookGuard> found;
+  for (const auto& [reads, guard] : hooks_)
+    if (reads == read) found.push_back(guard);
+  return found;
+}
+SINTER_DECL std::vector<jit_detail::HookGuard> FunctionTrace::hooks() const {
+  std::vector<jit_detail::HookGuard> found;
+  for (const auto& [reads, guard] : hooks_) found.push_back(guard);
+  return found;
 }
 
 SINTER_DECL std::uint64_t FunctionTrace::read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) {

@@ -61,9 +61,10 @@ struct TracedSegment {
   std::vector<Node> nodes;
   std::vector<Value>
       outputs;  // the value read, or operands of the eager function; at a leaf, results and then what Variables become
-  std::vector<DimGuard> dims;          // asked in it
-  std::vector<VariableUse> variables;  // met first in it
-  std::string op;                      // that read
+  std::vector<DimGuard> dims;                // asked in it
+  std::vector<VariableUse> variables;        // met first in it
+  std::vector<jit_detail::HookGuard> hooks;  // of gradients computed in it
+  std::string op;                            // that read
   Location where;
   DType dtype = DType::f32;                     // of the value read
   std::shared_ptr<const EagerCall> eager_call;  // called at its end
@@ -79,6 +80,7 @@ struct TracedLeaf {
   std::vector<Assignment> assignments;  // outputs behind the results
   std::shared_ptr<const void> result_shape;
   std::shared_ptr<const PathTape> tape;                      // null: no result is on the tape
+  bool drops_tape = false;                                   // results would be, but for the places that they go into
   mutable std::atomic<std::int64_t> runs{0}, next_check{1};  // the purity check, as in EntryThread
   CallCount calls;
 };

@@ -50,7 +50,7 @@ inline bool find_eager_result(const std::vector<ReadPoint>& cuts, const Ref<Tens
     }
   return false;
 }
-inline bool is_wanted_now(const VariableSlot& slot) { return slot.gradient() != nullptr && is_tape_on(); }
+inline bool is_wanted_now(const VariableSlot& slot) { return is_tape_on() && is_on_tape(slot); }
 /// What ends a segment.
 inline void describe_cut(const ReadPoint& cut, TracedSegment& segment) {
   segment.op = cut.op;
@@ -162,6 +162,7 @@ SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
       if (input.slot)
         segment->variables.push_back({input.slot, node.types[0], jit_detail::is_wanted_now(*input.slot->here())});
     }
+    segment->hooks = hooks(i);
     const std::size_t last_dim = cut == nullptr ? guards_.dims.size() : cut->dims;
     segment->dims.assign(guards_.dims.begin() + static_cast<std::ptrdiff_t>(first_dim),
                          guards_.dims.begin() + static_cast<std::ptrdiff_t>(last_dim));

@@ -38,7 +38,7 @@ inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64
     ReadSection reading;
     if (!identical(own->peek(reading)->type, use.type) || is_wanted_now(*own) != use.is_on_tape) return false;
   }
-  return true;
+  return hooks_hold(segment.hooks);
 }
 
 /// Made again in each segment that needs it, instead of carried: numbers, constants, and views.

@@ -95,7 +95,7 @@ SINTER_DECL void TreeCall::run_eager_call(std::span<const Ref<TensorImpl>> made)
   const EagerCall& eager = *node_->traced->eager_call;
   EagerSection section(uses, eager);
   auto results = std::make_shared<const EagerResults>(eager.run(made, symbols_));
-  leaves_tree_ = is_tape_on() && results->is_on_tape && !node_->traced->gives_tape;
+  leaves_tree_ = is_tape_on() && !args_.has_places && results->is_on_tape && !node_->traced->gives_tape;
   eager_results_.resize(nodes_.size());
   eager_results_.back() = std::move(results);
 }
@@ -128,7 +128,8 @@ SINTER_DECL void TreeCall::run_leaf(EntryThread* thread, Mode mode, Location whe
   const jit_detail::EndingCall call{node_->end, version_.held, args_, *frame, symbols_, thread, mode, where, carried};
   if (node_->leaf->tape == nullptr) return jit_detail::run_end(call, results, targets);
   if (targets.empty()) return run_leaf_on_tape(call, results);
-  std::vector<Ref<TensorImpl>> values(node_->end.results);
+  std::vector<Ref<TensorImpl>> values(
+      node_->end.results);  // another thread has made this path since the entry was found
   jit_detail::run_end(call, values.data(), targets);
 }
 
@@ -183,7 +184,14 @@ SINTER_DECL TracedPath FunctionState::finished_path(const Entry& entry, const Ar
                                                     TracedResult result, FinishedCall& finished) const {
   TracedPath path = recorder.path(&result);
   const std::vector<Ref<TensorImpl>> walked = result.values;  // the path has no references of its own to what it walked
-  jit_detail::add_tape(path, recorder, result, args.leaves(), gradient_choices(entry));
+  const std::span<const Value> results(path.segments.back()->outputs.data(), path.leaf->results);
+  jit_detail::refuse_captured_on_tape(path.graph, result, results, {path.walked, path.walked_values}, where_);
+  if (jit_detail::wants_tape(path, result, args.leaves()) || recorder.calls_on_tape()) {
+    if (!args.has_places) jit_detail::add_tape(path, recorder, result, args.leaves(), gradient_choices(entry));
+    path.leaf->drops_tape = args.has_places;
+    if (path.leaf->drops_tape) entry.drops_tape = true;
+    if (path.leaf->tape != nullptr) entry.has_taped_path = true;
+  }
   finished = recorder.finish(std::move(result));
   if (path.leaf->tape != nullptr) recorder.finish_tape(path, finished);
   add_held(path, finished.held);
@@ -203,6 +211,8 @@ SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, Fun
     entry.captured_types.push_back(use.type);
   }
   entry.tape = jit_detail::tape_guard_of(args.leaves(), entry.held.captured);
+  entry.tape.hooks = path.segments.front()->hooks;
+  entry.tape.serves_off = !is_tape_on() && jit_detail::captures_tape(path.graph);
   entry.tree = std::make_shared<TraceTree>(
       entry.guards, options_.backend, options_.mode, options_.fuse, entry.precision,
       TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget, options_.allow_fallback});
@@ -261,7 +271,7 @@ SINTER_DECL std::optional<FinishedCall> FunctionState::resume(const Entry& entry
   TracedResult result = trace(recorder);
   if (recorder.reads().size() < call.outcomes().size())
     throw TraceError("compile", "captured value changed at the number of values read", where_, jit_detail::purity_fix);
-  if (recorder.calls_on_tape() && jit_detail::is_on_tape(result)) {
+  if (!args.has_places && recorder.calls_on_tape() && jit_detail::is_on_tape(result)) {
     entry.is_plain = true;
     return {};
   }
@@ -300,7 +310,7 @@ SINTER_DECL std::optional<FinishedCall> FunctionState::run_untreed(const Entry& 
   policy.fallback = fallback();
   FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
   TracedResult result = trace(recorder);
-  if (recorder.calls_on_tape() && jit_detail::is_on_tape(result)) {
+  if (!args.has_places && recorder.calls_on_tape() && jit_detail::is_on_tape(result)) {
     entry.is_plain = true;
     return {};
   }
@@ -385,6 +395,8 @@ SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList
     return {.runs_plain = true};
   }
   const TracedLeaf& leaf = *call.node().leaf;
+  if (SINTER_UNLIKELY(leaf.drops_tape) && targets.empty())
+    return {.runs_plain = true};  // made since the entry was found
   check_path(entry, args, trace, call);
   call.run_leaf(thread, options_.mode, where_, results.make(leaf.results), targets);
   leaf.calls.add();
