@@ -29,8 +29,8 @@ class PerAxis {
   IntVector numbers_;
 };
 
-/// Zeros at both ends of each axis: numbers, or a pair for each axis, {before, after}; or valid, none, or same, so that
-/// the result is as long as x (stride 1).
+/// Zeros at both ends of each axis: numbers, or pairs {before, after}, one for all axes or one for each; or valid, none,
+/// or same, so that the result is as long as x (stride 1).
 class ConvPadding {
  public:
   enum Kind : std::uint8_t { numbers, valid, same };
