@@ -204,6 +204,10 @@ TEST_CASE("convolutions with unequal padding are those of padded images") {
   CHECK(near(doubles(conv3d(volume, cube, {.padding = {{0, 1}, {1, 0}, {2, 1}}})),
              doubles(conv3d(pad(volume, {{0, 0}, {0, 0}, {0, 1}, {1, 0}, {2, 1}}), cube))));
   CHECK(array_equal(conv1d(line, taps, {.padding = {{1, 1}}}), conv1d(line, taps, {.padding = 1})));
+  const Tensor image = array(x, {1, 2, 5, 4}), kernel = array(w, {2, 2, 3, 2});
+  CHECK(
+      array_equal(conv2d(image, kernel, {.padding = {{1, 2}}}), conv2d(image, kernel, {.padding = {{1, 2}, {1, 2}}})));
+  CHECK(array_equal(conv2d(image, kernel, {.padding = {1, 2}}), conv2d(image, kernel, {.padding = {{1, 1}, {2, 2}}})));
   CHECK(has(message_of<ShapeError>([&] {
               conv2d(array(x, {1, 2, 5, 4}), array(w, {2, 2, 3, 2}), {.padding = {{1, 2}, {1, 1}, {0, 0}}});
             }),

@@ -135,6 +135,9 @@ TEST_CASE("layer_norm with and without weight and bias") {
                   },
                   two_by_three, scores});
     }
+  const auto alone = jit::compile([](Tensor x) { return layer_norm(x, {3}); });
+  alone(matrix(scores));
+  CHECK(alone.stats().kernels == 1);
   CHECK(layer_norm(ones({2, 3}, {.dtype = DType::f16}), {3}).dtype() == DType::f16);
   CHECK(layer_norm(ones({0, 3}), {3}).shape() == Shape{0, 3});
   CHECK(near(doubles(layer_norm(matrix(scores), {2, 3})),

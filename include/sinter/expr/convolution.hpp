@@ -15,7 +15,8 @@ SINTER_NAMESPACE_BEGIN
 class PerAxis {
  public:
   template <std::integral I>
-  requires(!std::same_as<I, bool>) PerAxis(I number) : numbers_{static_cast<std::int64_t>(number)} {}
+    requires(!std::same_as<I, bool>)
+  PerAxis(I number) : numbers_{static_cast<std::int64_t>(number)} {}
   PerAxis(std::initializer_list<std::int64_t> numbers) {
     for (std::int64_t number : numbers) numbers_.push_back(number);
   }
@@ -29,15 +30,15 @@ class PerAxis {
   IntVector numbers_;
 };
 
-/// Zeros at both ends of each axis: numbers, or a pair for each axis, {before, after}; or valid, none, or same, so that
-/// the result is as long as x (stride 1).
+/// Zeros at both ends of each axis: numbers, or pairs {before, after}, one for all axes or one for each; or valid,
+/// none, or same, so that the result is as long as x (stride 1).
 class ConvPadding {
  public:
   enum Kind : std::uint8_t { numbers, valid, same };
   ConvPadding(Kind kind) : kind_(kind), before_(0), after_(0) {}
   template <class N>
-  requires std::is_convertible_v<const N&, PerAxis> ConvPadding(const N& given)
-      : kind_(Kind::numbers), before_(given), after_(given) {}
+    requires std::is_convertible_v<const N&, PerAxis>
+  ConvPadding(const N& given) : kind_(Kind::numbers), before_(given), after_(given) {}
   ConvPadding(std::initializer_list<std::int64_t> given) : kind_(Kind::numbers), before_(given), after_(given) {}
   ConvPadding(std::initializer_list<std::pair<std::int64_t, std::int64_t>> pairs);
   Kind kind() const { return kind_; }

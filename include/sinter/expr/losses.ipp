@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/expr/cumulative.hpp>
+#include <sinter/expr/gather_scatter.hpp>
 #include <sinter/expr/losses.hpp>
 #include <sinter/expr/shapes.hpp>
 #include <sinter/expr/statistics.hpp>
