@@ -242,7 +242,8 @@ TEST_CASE("diff joins elements at the ends first") {
   const Tensor x = tensor({{1, 4, 9}, {2, 3, 5}});
   CHECK(whole(diff(x, {.prepend = 0})) == Whole{1, 3, 5, 2, 1, 2});
   CHECK(whole(diff(x, {.append = 10})) == Whole{3, 5, 1, 1, 2, 5});
-  CHECK(whole(diff(x, {.axis = 0, .prepend = 0, .append = x(slice(0, 1)) * 0})) == Whole{1, 4, 9, 1, -1, -4, -2, -3, -5});
+  CHECK(whole(diff(x, {.axis = 0, .prepend = 0, .append = x(slice(0, 1)) * 0})) ==
+        Whole{1, 4, 9, 1, -1, -4, -2, -3, -5});
   CHECK(whole(diff(x, {.times = 2, .prepend = tensor({{0, 0}, {1, 1}})})) == Whole{1, 2, 2, 1, 0, 1});
   CHECK(diff(x, {.prepend = 0.5}).dtype() == DType::f32);
   CHECK(doubles(diff(x, {.prepend = 0.5}))[0] == 0.5);
