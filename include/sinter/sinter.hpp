@@ -14,6 +14,7 @@
 #include <sinter/expr/expr.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/gather_scatter.hpp>
+#include <sinter/expr/histogram.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/expr/pooling.hpp>
 #include <sinter/jit/aot.hpp>

@@ -19,6 +19,7 @@
 #include <sinter/expr/functions.ipp>
 #include <sinter/expr/gather_scatter.ipp>
 #include <sinter/expr/handles.ipp>
+#include <sinter/expr/histogram.ipp>
 #include <sinter/expr/host.ipp>
 #include <sinter/expr/host_run.ipp>
 #include <sinter/expr/indexing.ipp>

@@ -106,6 +106,49 @@ TEST_CASE("calls: structs and containers can be donated", "[calls]") {
   CHECK(to_vector<float>(n["a"]) == filled(8, 2));
 }
 
+TEST_CASE("calls: a cache that is written at a run-time place keeps its memory", "[calls]") {
+  const Variable cache(zeros({2, 64, 8}));
+  const Tensor row = ones({2, 1, 8});
+  eval(cache);
+  const auto check = [&](auto step) {
+    step(row, 0);
+    const void* before = address(cache);
+    for (int i = 1; i < 6; ++i) {
+      const Tensor seen = step(row, i);
+      CHECK(address(cache) == before);
+      CHECK(to_vector<float>(seen)[static_cast<std::size_t>(i)] == 16);
+    }
+    CHECK(item<float>(sum(cache)) == 6 * 16);
+  };
+  SECTION("dynamic_update_slice") {
+    check(jit::compile([=](Tensor key, Scalar at) {
+      cache = dynamic_update_slice(cache, key, {0, at, 0});
+      return sum(cache, {0, 2});  // which reads what was written
+    }));
+  }
+  SECTION("at") {
+    check(jit::compile([=](Tensor key, Scalar at) {
+      cache.at(all, at) = key(all, 0);
+      return sum(cache, {0, 2});
+    }));
+  }
+}
+
+TEST_CASE("calls: a donated argument that is written at a run-time place keeps its memory", "[calls]") {
+  auto write = jit::compile([](Tensor u, Scalar k) {
+    u.at(k) = k;
+    return u;
+  });
+  Tensor u = zeros({64, 32});
+  eval(u);
+  const void* before = address(u);
+  for (int i = 0; i < 5; ++i) {
+    u = write(std::move(u), i);
+    CHECK(address(u) == before);
+  }
+  CHECK(item<float>(sum(u)) == 10 * 32);
+}
+
 TEST_CASE("calls: a Variable is updated in its own memory", "[calls]") {
   Variable w(ones({64})), m(zeros({64}));
   eval(w);

@@ -200,3 +200,91 @@ TEST_CASE("found: a trace without a size is an error that says so, on the user's
   const Tensor outside = x > 0;  // what is no value of the trace may be looked at
   CHECK(jit::compile([&](Tensor y) { return y + sum(flatnonzero(outside)); })(x).shape() == Shape{3});
 }
+
+TEST_CASE("unique slices along an axis") {
+  const Tensor x = tensor({{3, 1, 2}, {0, 5, 5}, {3, 1, 2}, {3, 0, 9}, {0, 5, 5}});
+  const auto [values, inverse, counts] = unique(x, {.axis = 0});
+  CHECK(whole(values) == Whole{0, 5, 5, 3, 0, 9, 3, 1, 2});
+  CHECK(values.shape() == Shape{3, 3});
+  CHECK(whole(inverse) == Whole{2, 0, 2, 1, 0});
+  CHECK(whole(counts) == Whole{2, 1, 2});
+  CHECK(array_equal(unique(x.t(), {.axis = -1}).values, values.t()));
+  CHECK(whole(unique(x, {.sorted = false, .axis = 0}).values) == Whole{3, 1, 2, 0, 5, 5, 3, 0, 9});
+  CHECK(whole(unique(tensor({{1, 1, 0, 1}, {2, 2, 2, 2}}), {.axis = 1}).values) == Whole{0, 1, 2, 2});
+  const auto runs = unique_consecutive(tensor({{1, 2}, {1, 2}, {0, 0}, {1, 2}}), {.axis = 0});
+  CHECK(whole(runs.values) == Whole{1, 2, 0, 0, 1, 2});
+  CHECK(whole(runs.inverse) == Whole{0, 0, 1, 2});
+  CHECK(whole(runs.counts) == Whole{2, 1, 1});
+  CHECK(whole(unique(tensor({2, 1, 2}), {.axis = 0}).values) == Whole{1, 2});
+  CHECK(unique(zeros({0, 3}), {.axis = 0}).values.shape() == Shape{0, 3});
+  CHECK(unique(zeros({4, 0}), {.axis = 0}).values.shape() == Shape{1, 0});
+  CHECK(whole(unique(zeros({4, 0}), {.axis = 0}).counts) == Whole{4});
+  CHECK(unique(zeros({4, 0}), {.axis = 1}).values.shape() == Shape{4, 0});
+  CHECK(whole(unique(tensor({{not_a_number, 1.}, {not_a_number, 1.}}), {.axis = 0}).counts) == Whole{1, 1});
+  const auto sized = unique(x, {.axis = 0, .size = 4, .fill = -1});
+  CHECK(whole(sized.values) == Whole{0, 5, 5, 3, 0, 9, 3, 1, 2, -1, -1, -1});
+  CHECK(whole(sized.counts) == Whole{2, 1, 2, 0});
+
+  const Tensor many = cast(rand({300, 5}) * 2, DType::i64);  // of 32 rows
+  std::map<Whole, std::int64_t> rows;
+  const Whole all_of = whole(many);
+  for (std::size_t i = 0; i < 300; ++i)
+    ++rows[Whole(all_of.begin() + static_cast<std::ptrdiff_t>(5 * i),
+                 all_of.begin() + static_cast<std::ptrdiff_t>(5 * i + 5))];
+  Whole keys, times;
+  for (const auto& [row, count] : rows) {
+    keys.insert(keys.end(), row.begin(), row.end());
+    times.push_back(count);
+  }
+  const auto found = unique(many, {.axis = 0});
+  CHECK(whole(found.values) == keys);
+  CHECK(whole(found.counts) == times);
+  CHECK(array_equal(take(found.values, found.inverse), many));
+
+  const auto f = jit::compile([](Tensor y) { return unique(y, {.axis = 0, .size = 2}).values; });
+  CHECK(whole(f(x)) == Whole{0, 5, 5, 3, 0, 9});
+  const auto weighted = [](Tensor y) {
+    return sum(unique(y, {.axis = 0, .size = 2}).values * tensor({{1., 2.}, {3., 4.}}));
+  };
+  CHECK(doubles(jit::grad(weighted)(tensor({{5., 1.}, {0., 2.}}))) == std::vector<double>{3, 4, 1, 2});
+  const Tensor batch = jit::vmap([](Tensor y) { return unique(y, {.axis = 0, .size = 2}).counts; })(
+      tensor({1, 2, 1, 2, 3, 4, 5, 6}).reshape({2, 2, 2}));
+  CHECK(whole(batch) == Whole{2, 0, 1, 1});
+  CHECK(blame_of<TraceError>([&] { jit::compile([](Tensor y) { return unique(y, {.axis = 0}).values; })(x); }) ==
+        blame("unique"));
+  CHECK(blame_of<IndexError>([&] { unique(x, {.axis = 2}); }) == blame("unique"));
+}
+
+TEST_CASE("repeat_interleave with a count for each slice") {
+  const Tensor x = tensor({{1, 2}, {3, 4}, {5, 6}}), counts = tensor({2, 0, 1});
+  CHECK(whole(repeat_interleave(x, counts, 0)) == Whole{1, 2, 1, 2, 5, 6});
+  CHECK(whole(repeat_interleave(x, cast(counts, DType::i32), 0)) == Whole{1, 2, 1, 2, 5, 6});
+  CHECK(whole(repeat_interleave(x, tensor({1, 3}), -1)) == Whole{1, 2, 2, 2, 3, 4, 4, 4, 5, 6, 6, 6});
+  CHECK(whole(repeat_interleave(tensor({7, 8}), tensor({2, 1}))) == Whole{7, 7, 8});
+  CHECK(whole(repeat_interleave(x, tensor({0, 1, 0, 2, 0, 0}))) == Whole{2, 4, 4});
+  CHECK(array_equal(repeat_interleave(x, tensor({2}), 0), repeat_interleave(x, 2, 0)));
+  CHECK(array_equal(repeat_interleave(x, full({}, 2, {.dtype = DType::i64}), 1), repeat_interleave(x, 2, 1)));
+  CHECK(repeat_interleave(x, counts * 0, 0).shape() == Shape{0, 2});
+  CHECK(repeat_interleave(zeros({0, 2}), zeros({0}, {.dtype = DType::i64}), 0).shape() == Shape{0, 2});
+  CHECK(whole(repeat_interleave(x, counts, 0, {.size = 4, .fill = -1})) == Whole{1, 2, 1, 2, 5, 6, -1, -1});
+  CHECK(whole(repeat_interleave(x, counts, 0, {.size = 1})) == Whole{1, 2});
+  CHECK(whole(repeat_interleave(zeros({0}), zeros({0}, {.dtype = DType::i64}), {.size = 2, .fill = 5})) == Whole{5, 5});
+  CHECK(whole(repeat_interleave(x, tensor({1, -2, 1}), 0, {.size = 2})) == Whole{1, 2, 5, 6});
+
+  const auto f = jit::compile([](Tensor y, Tensor n) { return repeat_interleave(y, n, 0, {.size = 3}); },
+                              {.dynamic = jit::Dynamic::always});
+  CHECK(whole(f(x, counts)) == Whole{1, 2, 1, 2, 5, 6});
+  CHECK(whole(f(tensor({{1}, {2}}), tensor({1, 5}))) == Whole{1, 2, 2});
+  CHECK(doubles(jit::grad([&](Tensor y) { return sum(square(repeat_interleave(y, counts, 0))); })(
+            tensor({1., 2., 3.}))) == std::vector<double>{4, 0, 6});
+  const Tensor rows = jit::vmap([](Tensor y, Tensor n) { return repeat_interleave(y, n, {.size = 3}); })(
+      x, tensor({{2, 1}, {0, 3}, {1, 1}}));
+  CHECK(whole(rows) == Whole{1, 1, 2, 4, 4, 4, 5, 6, 0});
+
+  CHECK(blame_of<ShapeError>([&] { repeat_interleave(x, tensor({1, 2}), 0); }) == blame("repeat_interleave"));
+  CHECK(blame_of<ShapeError>([&] { repeat_interleave(x, tensor({1, 2, -1}), 0); }) == blame("repeat_interleave"));
+  CHECK(blame_of<DTypeError>([&] { repeat_interleave(x, ones({3}), 0); }) == blame("repeat_interleave"));
+  CHECK(blame_of<TraceError>([&] {
+          jit::compile([](Tensor y, Tensor n) { return repeat_interleave(y, n, 0); })(x, counts);
+        }) == blame("repeat_interleave"));
+}

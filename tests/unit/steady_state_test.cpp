@@ -286,6 +286,35 @@ TEST_CASE("steady state: loops of any length allocate nothing") {
         }) == 0);
 }
 
+TEST_CASE("steady state: a cache and a loop that write at run-time places allocate nothing") {
+  const Variable cache(zeros({64, 16}));
+  eval(cache);
+  auto step = jit::compile([=](Tensor row, Scalar at) { cache = dynamic_update_slice(cache, row, {at, 0}); });
+  Tensor row = ones({1, 16});
+  eval(row);
+  step.warm_up(row, 1);
+  for (int i = 0; i < 5; ++i) step(row, i);
+  CHECK(allocations_in([&] {
+          for (int i = 0; i < 20; ++i) step(row, i);
+        }) == 0);
+
+  auto fill = jit::compile([](Tensor u, Tensor y) {
+    return jit::fori_loop(
+        0, 1000,
+        [&](Scalar k, Tensor t) {
+          t.at(k) = y + k;
+          return t;
+        },
+        u);
+  });
+  Tensor u = zeros({1000, 16}), y = ones({16});
+  eval(u);
+  eval(y);
+  fill.warm_up(u, y);
+  for (int i = 0; i < 5; ++i) u = fill(std::move(u), y);
+  CHECK(allocations_in([&] { u = fill(std::move(u), y); }) == 0);
+}
+
 TEST_CASE("steady state: results into Eigen objects and strided places") {
   auto f = jit::compile([](Tensor a) { return a * 2 + a.t(); });
   auto pair =

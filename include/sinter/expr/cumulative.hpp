@@ -4,6 +4,9 @@
 #include <sinter/base/config.hpp>
 #include <sinter/tensor/tensor.hpp>
 
+#include <optional>
+#include <vector>
+
 SINTER_NAMESPACE_BEGIN
 
 struct CumulativeOptions {
@@ -26,9 +29,20 @@ Tensor logcumsumexp(const In& x, int axis);
 /// The differences of neighbours along `axis`, x[i + 1] - x[i], taken `times` over: the axis gets so much shorter. Of
 /// bool: where neighbours differ.
 Tensor diff(const In& x, int axis = -1, int times = 1);
+struct DiffOptions {
+  int axis = -1;
+  int times = 1;
+  std::optional<In> prepend{}, append{};  // joined with x along the axis first; a number is one element
+};
+/// The same with more elements at the ends: diff(x, {.prepend = 0}) is as long as x.
+Tensor diff(const In& x, DiffOptions options);
 /// The derivative along `axis` of values `spacing` apart: (x[i + 1] - x[i - 1]) / (2 spacing), at both ends the
 /// difference of the two last ones. x's shape, floating; at least two elements.
 Tensor gradient(const In& x, double spacing = 1, int axis = -1);
+/// The same of values at the places `at`, one for each element of the axis: of second order, as numpy.gradient has it.
+Tensor gradient(const In& x, const In& at, int axis = -1);
+/// The derivatives along several axes (none given: all), of values `spacings` apart: one for each, or one for all.
+std::vector<Tensor> gradient(const In& x, Axes axes, std::vector<double> spacings = {});
 /// The integral along `axis` by the trapezoidal rule, of values `dx` apart, or at the places `at` (of y's shape, or of
 /// one axis as long). Floating; the axis goes.
 Tensor trapezoid(const In& y, double dx = 1, int axis = -1);

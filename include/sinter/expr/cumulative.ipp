@@ -89,6 +89,27 @@ SINTER_DECL Tensor diff(const In& x, int axis, int times) {
   return out;
 }
 
+namespace expr_detail {
+/// What is joined with x along an axis; a number is one element.
+inline Tensor end_of(const Tensor& x, const In& given, int axis, Location where) {
+  Tensor end(given.tensor());
+  if (!given.leaf.value) end = cast(In(end, where), promote_weak(x.dtype(), given.leaf.kind));
+  if (end.rank() > 0) return end;
+  Shape one = x.shape();
+  one.set(axis, 1);
+  return expand(In(end, where), one);
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor diff(const In& x, DiffOptions options) {
+  const Tensor given(x.tensor());
+  const int axis = normalise_axis(options.axis, given.rank(), "diff", x.where);
+  std::vector<Tensor> parts;
+  if (options.prepend) parts.push_back(expr_detail::end_of(given, *options.prepend, axis, x.where));
+  parts.push_back(given);
+  if (options.append) parts.push_back(expr_detail::end_of(given, *options.append, axis, x.where));
+  return diff(In(parts.size() == 1 ? given : concat(parts, axis, x.where), x.where), axis, options.times);
+}
+
 /// Sums of twice as many elements at each step (Hillis and Steele 1986).
 SINTER_DECL Tensor logcumsumexp(const In& x, int axis) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -103,17 +124,60 @@ SINTER_DECL Tensor logcumsumexp(const In& x, int axis) {
   return out;
 }
 
+namespace expr_detail {
+inline int gradient_axis(const Tensor& values, int axis, Location where) {
+  axis = normalise_axis(axis, values.rank(), "gradient", where);
+  if (is_at_most(values.shape()[axis], 1))
+    throw ShapeError("gradient", "axis " + std::to_string(axis) + " of " + values.shape().text() + " is too short",
+                     where, "it needs two elements");
+  return axis;
+}
+/// The derivatives between neighbours, with those inside given: at both ends there is one neighbour.
+inline Tensor with_ends(const Tensor& slopes, const Tensor& inside, int axis, Location where) {
+  const auto slope_at = [&](Dim i) { return narrow(In(slopes, where), axis, i, 1); };
+  return concat({slope_at(0), inside, slope_at(slopes.shape()[axis] - Dim(1))}, axis, where);
+}
+}  // namespace expr_detail
 SINTER_DECL Tensor gradient(const In& x, double spacing, int axis) {
   const Tensor values(expr_detail::as_floating(x.tensor(), x.where));
-  axis = normalise_axis(axis, values.rank(), "gradient", x.where);
-  const Dim extent = values.shape()[axis];
-  if (expr_detail::is_at_most(extent, 1))
-    throw ShapeError("gradient", "axis " + std::to_string(axis) + " of " + values.shape().text() + " is too short",
-                     x.where, "it needs two elements");
-  const Tensor steps = diff(In(values, x.where), axis) / spacing;
-  const expr_detail::Neighbours sides = expr_detail::neighbours(steps, axis, x.where);
-  const auto step_at = [&](Dim i) { return narrow(In(steps, x.where), axis, i, 1); };
-  return concat({step_at(0), (sides.earlier + sides.later) * 0.5, step_at(extent - Dim(2))}, axis, x.where);
+  axis = expr_detail::gradient_axis(values, axis, x.where);
+  const Tensor slopes = diff(In(values, x.where), axis) / spacing;
+  const expr_detail::Neighbours sides = expr_detail::neighbours(slopes, axis, x.where);
+  return expr_detail::with_ends(slopes, (sides.earlier + sides.later) * 0.5, axis, x.where);
+}
+/// The slope of the parabola through three places: each neighbour's slope weighted by the distance of the other one.
+SINTER_DECL Tensor gradient(const In& x, const In& at, int axis) {
+  const Tensor values(expr_detail::as_floating(x.tensor(), x.where)), places(at.tensor());
+  axis = expr_detail::gradient_axis(values, axis, x.where);
+  if (places.rank() == 0) {
+    const Tensor slopes = gradient(In(values, x.where), 1, axis) / places;
+    return cast(In(slopes, x.where), values.dtype());
+  }
+  if (places.rank() != 1)
+    throw ShapeError("gradient", "x is " + values.shape().text() + ", its places are " + places.shape().text(), x.where,
+                     "give a place for each element of axis " + std::to_string(axis));
+  const Tensor widths = expr_detail::widths_of(places, values, axis, "gradient", x.where);
+  const Tensor slopes = diff(In(values, x.where), axis) / widths;
+  const expr_detail::Neighbours slope = expr_detail::neighbours(slopes, axis, x.where);
+  const expr_detail::Neighbours width = expr_detail::neighbours(widths, axis, x.where);
+  const Tensor inside = (slope.earlier * width.later + slope.later * width.earlier) / (width.earlier + width.later);
+  return expr_detail::with_ends(slopes, inside, axis, x.where);
+}
+SINTER_DECL std::vector<Tensor> gradient(const In& x, Axes axes, std::vector<double> spacings) {
+  const Tensor values(x.tensor());
+  const In given(values, x.where);
+  const IntVector all_axes = expr_detail::reduced_axes({}, values.rank(), "gradient", x.where);
+  const IntVector& list = axes.empty() ? all_axes : axes.list();
+  if (spacings.size() > 1 && spacings.size() != list.size())
+    throw UserError("gradient",
+                    std::to_string(spacings.size()) + " spacings for " + std::to_string(list.size()) + " axes", x.where,
+                    "one for each axis, or one for all");
+  std::vector<Tensor> out;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const double spacing = spacings.empty() ? 1 : spacings[spacings.size() == 1 ? 0 : i];
+    out.push_back(gradient(given, spacing, static_cast<int>(list[i])));
+  }
+  return out;
 }
 
 SINTER_DECL Tensor trapezoid(const In& y, double dx, int axis) {

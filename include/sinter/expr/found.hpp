@@ -28,18 +28,26 @@ Tensor masked_select(const In& x, const In& mask, FoundOptions options = {});
 
 struct UniqueOptions {
   bool sorted = true;         // ascending; false: in the order in which they are there first
+  std::optional<int> axis{};  // of which slices are compared, element by element; not given: elements are
   std::optional<Dim> size{};  // of values and counts
   Scalar fill{0};             // among the values where there are fewer
 };
 struct Unique {
-  Tensor values;   // [number]
-  Tensor inverse;  // of x's shape, i64: the place of each element among the values
+  Tensor values;   // [number]; slices: x's shape, with the number of distinct ones along the axis
+  Tensor inverse;  // of x's shape, i64: the place of each element among the values; of slices: a list
   Tensor counts;   // [number], i64: how often each is there; 0 where there are no more
 };
-/// The distinct elements of x: `auto [values, inverse, counts] = unique(x);`. No NaN equals another one.
+/// The distinct elements of x: `auto [values, inverse, counts] = unique(x);`. No NaN equals another one. Slices ascend
+/// by their first element that differs.
 Unique unique(const In& x, UniqueOptions options = {});
 /// The same where only neighbours (in row-major order) that are equal count as one; `sorted` means nothing.
 Unique unique_consecutive(const In& x, UniqueOptions options = {});
+
+/// The slices of x along `axis`, each as often in a row as `counts` (i32 or i64) says: a list with one count for each
+/// slice, or one for all. With a stated size, a negative count is as 0. numpy.repeat, torch.repeat_interleave.
+Tensor repeat_interleave(const In& x, const Tensor& counts, int axis, FoundOptions options = {});
+/// The same of all elements in row-major order.
+Tensor repeat_interleave(const In& x, const Tensor& counts, FoundOptions options = {});
 
 namespace expr_detail {
 /// Are there masks among the positions of an index?

@@ -4,7 +4,9 @@
 #include <sinter/expr/found.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/expr/cumulative.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/expr/order.hpp>
 #include <sinter/expr/recording.hpp>
 #include <sinter/expr/shapes.hpp>
 #include <sinter/expr/statistics.hpp>
@@ -55,28 +57,79 @@ inline Term taken(const Term& list, const Term& positions) {
   return {take(list, apply<ops::Maximum>(positions, whole_number(0, list.where)), 0), list.where};
 }
 
+/// Where distinct elements of rows are for the first time, the number of the one that each equals, and counts.
+struct Distinct {
+  Term first, inverse, counts;
+};
+inline Distinct distinct(const Term& rows, Dim size, ops::UniqueOrder order) {
+  Attrs attrs;
+  attrs.set(ops::Unique::size, size);
+  attrs.set(ops::Unique::order, order);
+  Leaf leaves[] = {leaf_of(rows)};
+  const auto results = record_results(op_info<ops::Unique>, leaves, std::move(attrs), rows.where);
+  const auto result = [&](std::size_t i) { return Term(Tensor(results[i]), rows.where); };
+  return {result(0), result(1), result(2)};
+}
+/// The same of a list, as many as are found or stated.
+inline Distinct distinct_of_list(const Term& list, const std::optional<Dim>& size, ops::UniqueOrder order) {
+  Distinct out = distinct(list, size ? *size : list.shape()[0], order);
+  if (size) return out;
+  eval({out.first.value, out.inverse.value, out.counts.value}, list.where);
+  const Dim found(item<std::int64_t>(In(count_nonzero(out.counts), list.where)));
+  out.first = Term(narrow(out.first, 0, 0, found), list.where);
+  out.counts = Term(narrow(out.counts, 0, 0, found), list.where);
+  return out;
+}
+
+/// Numbers that compare as the columns [m, n] of x do, element by element from the first row on: i64 [n]. Rows are
+/// ranked, and two neighbours' ranks are one number, until one row is left.
+inline Term ranks_of_columns(const Term& x) {
+  const Dim columns = x.shape()[1];
+  auto rows = static_cast<std::int64_t>(x.shape()[0]);  // of a symbolic extent: a guard
+  const auto ranked = [&](const Term& numbers) {
+    return distinct(numbers, columns, ops::UniqueOrder::ascending).inverse;
+  };
+  if (rows == 0) return {zeros(Shape{columns}, {.dtype = DType::i64, .device = x.value.device()}, x.where), x.where};
+  Term ranks = ranked(x);
+  for (; rows > 1; rows = (rows + 1) / 2) {
+    const std::int64_t pairs = rows / 2;
+    const Term pair(reshape(In(narrow(ranks, 0, 0, 2 * pairs), x.where), Shape{pairs, 2, columns}), x.where);
+    const auto member = [&](int which) { return Term(select(pair, 1, which), x.where); };
+    const Term joined = ranked(member(0) * whole_number(columns, x.where) + member(1));
+    ranks = rows % 2 == 0 ? joined : Term(concat({joined.value, narrow(ranks, 0, rows - 1, 1)}, 0, x.where), x.where);
+  }
+  return {reshape(ranks, Shape{columns}), x.where};
+}
+
+inline Unique unique_slices(const Term& x, const UniqueOptions& options, ops::UniqueOrder order, std::string_view op) {
+  const int axis = normalise_axis(*options.axis, x.rank(), op, x.where);
+  const Dim count = x.shape()[axis];
+  Dim others = 1;
+  for (int i = 0; i < x.rank(); ++i) others *= i == axis ? Dim(1) : x.shape()[i];
+  const Term slices(movedim(x, axis, -1), x.where);
+  const Term ranks = ranks_of_columns(Term(reshape(slices, Shape{others, count}), x.where));
+  const auto [first, inverse, counts] = distinct_of_list(ranks, options.size, order);
+  Shape shape = x.shape(), along(IntVector(as_index(x.rank()), 1));
+  shape.set(axis, first.shape()[0]);
+  along.set(axis, first.shape()[0]);
+  Term values(zeros(shape, {.dtype = x.dtype(), .device = x.value.device()}, x.where), x.where);
+  if (!is_at_most(count, 0))
+    values = Term(take(x, apply<ops::Maximum>(first, whole_number(0, x.where)), axis), x.where);
+  const FoundOptions found{.size = options.size, .fill = options.fill};
+  return {filled(values, Term(reshape(first, along), x.where), found), inverse, counts};
+}
+
 inline Unique unique_of(const In& given, const UniqueOptions& options, ops::UniqueOrder order, std::string_view op) {
   const Term x(given);
   const std::string call = std::string(op) + "(x, {.size = n})";
   if (!options.size) require_size(x.value, op, call, given.where);
   if (options.size && !is_at_most(0, *options.size))
     throw ShapeError(op, "the size is " + options.size->text(), given.where);
-  const Dim elements = x.shape().numel();
-  const Term flat(reshape(given, Shape{elements}), given.where);
-  Attrs attrs;
-  attrs.set(ops::Unique::size, options.size ? *options.size : elements);
-  attrs.set(ops::Unique::order, order);
-  Leaf leaves[] = {leaf_of(flat)};
-  const auto results = record_results(op_info<ops::Unique>, leaves, std::move(attrs), given.where);
-  Term first = Term(Tensor(results[0]), given.where), counts = Term(Tensor(results[2]), given.where);
-  const Tensor inverse = reshape(In(Tensor(results[1]), given.where), x.shape());
-  if (!options.size) {
-    eval({first.value, inverse, counts.value}, given.where);
-    const Dim found(item<std::int64_t>(In(count_nonzero(counts), given.where)));
-    first = Term(narrow(first, 0, 0, found), given.where);
-    counts = Term(narrow(counts, 0, 0, found), given.where);
-  }
-  return {filled(taken(flat, first), first, {.size = options.size, .fill = options.fill}), inverse, counts};
+  if (options.axis) return unique_slices(x, options, order, op);
+  const Term flat(reshape(given, Shape{x.shape().numel()}), given.where);
+  const auto [first, inverse, counts] = distinct_of_list(flat, options.size, order);
+  return {filled(taken(flat, first), first, {.size = options.size, .fill = options.fill}), reshape(inverse, x.shape()),
+          counts};
 }
 
 // ---- masks as indices -----------------------------------------------------------------------------------------------
@@ -190,6 +243,52 @@ SINTER_DECL Unique unique(const In& x, UniqueOptions options) {
 }
 SINTER_DECL Unique unique_consecutive(const In& x, UniqueOptions options) {
   return expr_detail::unique_of(x, options, ops::UniqueOrder::neighbours, "unique_consecutive");
+}
+
+namespace expr_detail {
+/// A count for each of `extent` slices, i64; outside of traces none is negative.
+inline Term slice_counts(const Tensor& given, Dim extent, const FoundOptions& options, Location where) {
+  constexpr std::string_view op = "repeat_interleave";
+  if (given.dtype() != DType::i32 && given.dtype() != DType::i64)
+    throw DTypeError(op, "the counts are " + std::string(name(given.dtype())), where, "i32 or i64 is required");
+  const bool is_one = given.rank() == 0 || (given.rank() == 1 && identical(given.shape()[0], Dim(1)));
+  if (!is_one && (given.rank() != 1 || !(given.shape()[0] == extent)))
+    throw ShapeError(op, "the counts are " + given.shape().text() + " for " + extent.text() + " slices", where,
+                     "one for each, or one for all");
+  const Term counts(cast(In(expand(In(given, where), Shape{extent}), where), DType::i64), where);
+  if (!options.size) {
+    require_size(given, op, "repeat_interleave(x, counts, axis, {.size = n})", where);
+    const bool has_some = !is_at_most(extent, 0);
+    const std::int64_t least = has_some ? item<std::int64_t>(In(amin(counts), where)) : 0;
+    if (least < 0) throw ShapeError(op, "the count " + std::to_string(least) + " is negative", where);
+  }
+  return apply<ops::Maximum>(counts, whole_number(0, where));
+}
+}  // namespace expr_detail
+/// The slice of a place is how many of them end at it or before.
+SINTER_DECL Tensor repeat_interleave(const In& x, const Tensor& counts, int axis, FoundOptions options) {
+  using namespace expr_detail;
+  const Term given(x);
+  axis = normalise_axis(axis, given.rank(), "repeat_interleave", x.where);
+  const Dim extent = given.shape()[axis];
+  if (options.size && !is_at_most(0, *options.size))
+    throw ShapeError("repeat_interleave", "the size is " + options.size->text(), x.where);
+  const Term each = slice_counts(counts, extent, options, x.where);
+  const Dim size = options.size ? *options.size : Dim(item<std::int64_t>(In(sum(each), x.where)));
+  Shape shape = given.shape(), along(IntVector(as_index(given.rank()), 1));
+  shape.set(axis, size);
+  along.set(axis, size);
+  if (is_at_most(extent, 0)) return expand(number_for(given, options.fill), shape);
+  const Term ends(cumsum(each, 0), x.where);
+  const Term places(arange(size, {.dtype = DType::i64, .device = given.value.device()}, x.where), x.where);
+  const Term slice_of(searchsorted(ends, places, {.right = true, .sorter = {}}), x.where);
+  const Term last = whole_number(extent - Dim(1), x.where);
+  const Term values(take(x, apply<ops::Minimum>(slice_of, last), axis), x.where);
+  if (!options.size) return values;
+  return where_of(Term(reshape(slice_of <= last, along), x.where), values, number_for(given, options.fill));
+}
+SINTER_DECL Tensor repeat_interleave(const In& x, const Tensor& counts, FoundOptions options) {
+  return repeat_interleave(In(flatten(x), x.where), counts, 0, options);
 }
 
 SINTER_NAMESPACE_END

@@ -9,8 +9,8 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -73,18 +73,17 @@ Tensor segment_mean(const In& x, const In& ids, Dim segments);
 Tensor segment_min(const In& x, const In& ids, Dim segments);
 Tensor segment_max(const In& x, const In& ids, Dim segments);
 
-/// How often each of 0 to bins - 1 occurs among the integers of `x`: i64 [bins]. Others: IndexError. numpy.bincount
-/// with minlength, where nothing is larger.
+/// How often each of 0 to bins - 1 occurs among the integers of `x`: i64 [bins]. Others: IndexError. jax.numpy.bincount
+/// with a length.
 Tensor bincount(const In& x, Dim bins);
 /// The sum of the weights of each, in their dtype.
 Tensor bincount(const In& x, Dim bins, const In& weights);
-/// How many elements lie in each of `bins` parts of [low, high], which are of equal width; the last one includes
-/// `high`. Elements outside, and NaN, do not count. i64 [bins]. numpy.histogram's counts, torch.histc.
-Tensor histogram(const In& x, Dim bins, double low, double high);
-
-/// Rows of `x` [n, d] counted by where they lie in a grid: bins[i] parts of equal width of ranges[i]. i64, of shape
-/// bins. numpy.histogramdd, torch.histogramdd.
-Tensor histogramdd(const In& x, const Shape& bins, std::initializer_list<std::pair<double, double>> ranges);
+struct BincountOptions {
+  std::optional<Tensor> weights{};  // of x's shape
+  Dim minlength = 0;                // at least so many numbers are counted
+};
+/// The same of 0 to the largest number there is. Outside of traces alone, for x is evaluated. numpy.bincount.
+Tensor bincount(const In& x, BincountOptions options = {});
 
 /// The part of `x` of shape `sizes` that begins at `starts` (numbers, extents, Scalars or tensors of shape ()), one for
 /// each axis; starts are moved so that the part lies inside. jax.lax.dynamic_slice.

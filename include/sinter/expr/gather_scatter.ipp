@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/expr/creation.hpp>
 #include <sinter/expr/gather_scatter_records.hpp>
+#include <sinter/expr/host.hpp>
 #include <sinter/expr/indexing.hpp>
 
 #include <algorithm>
@@ -300,51 +301,23 @@ SINTER_DECL Tensor bincount(const In& x, Dim bins, const In& weights) {
                                      Combine::add, x.where);
 }
 namespace expr_detail {
-/// The bin of each element of a list, and whether it has one.
-struct BinnedList {
-  Tensor bin, is_inside;
-};
-inline BinnedList binned(const Tensor& list, Dim bins, double low, double high, std::string_view op, Location at) {
-  if (!(low < high))
-    throw UserError(op, "low is " + std::to_string(low) + ", high is " + std::to_string(high), at,
-                    "low must be below high");
-  const Tensor scaled = (list - low) * (Tensor(cast(In(bins, at), list.dtype())) / (high - low));
-  const Tensor last = cast(In(bins - Dim(1), at), DType::i64);
-  return {minimum(cast(In(Tensor(floor(scaled)), at), DType::i64), last), (list >= low) & (list <= high)};
-}
-/// How often each of `bins` numbers is there; what is outside goes to one more bin.
-inline Tensor counts_inside(const BinnedList& list, Dim bins, Location at) {
-  const Tensor none = cast(In(bins, at), DType::i64);
-  const Tensor counts = bincount(In(Tensor(sinter::where(list.is_inside, list.bin, none, at)), at), bins + Dim(1));
-  const Index inside(Slice{Dim(0), bins, 1}, at);
-  return index(In(counts, at), std::span<const Index>(&inside, 1));
+/// One more than the largest of these numbers, and at least `least`; 1 where all are negative, for the error.
+inline Dim counted_numbers(const Tensor& numbers, Dim least, Location where) {
+  if (numbers.impl()->trace != 0)
+    throw TraceError("bincount", "the largest number is data, and the function is traced", where,
+                     "state how many numbers are counted: bincount(x, bins)");
+  if (is_at_most(numbers.numel(), 0)) return least;
+  const auto largest = item<std::int64_t>(In(amax(cast(In(numbers, where), DType::i64)), where));
+  const Dim most(std::max<std::int64_t>(largest, 0) + 1);
+  return is_at_most(least, most) ? most : least;
 }
 }  // namespace expr_detail
-
-SINTER_DECL Tensor histogram(const In& x, Dim bins, double low, double high) {
-  const Tensor given(expr_detail::as_floating(x.tensor(), x.where));
-  const Tensor flat = reshape(In(given, x.where), Shape{given.shape().numel()});
-  return expr_detail::counts_inside(expr_detail::binned(flat, bins, low, high, "histogram", x.where), bins, x.where);
-}
-SINTER_DECL Tensor histogramdd(const In& x, const Shape& bins,
-                               std::initializer_list<std::pair<double, double>> ranges) {
-  const Tensor rows(expr_detail::as_floating(x.tensor(), x.where));
-  if (rows.rank() != 2 || bins.rank() == 0 || !(rows.shape()[1] == Dim(bins.rank())) ||
-      ranges.size() != as_index(bins.rank()))
-    throw ShapeError("histogramdd",
-                     "x is " + rows.shape().text() + ", with bins " + bins.text() + " and " +
-                         std::to_string(ranges.size()) + " ranges",
-                     x.where, "x must be (n, d), with d numbers of bins and d ranges");
-  expr_detail::BinnedList cell;
-  for (int i = 0; i < bins.rank(); ++i) {
-    const auto& [low, high] = ranges.begin()[i];
-    const Tensor column = select(In(rows, x.where), 1, i);
-    const expr_detail::BinnedList part = expr_detail::binned(column, bins[i], low, high, "histogramdd", x.where);
-    const Tensor extent = cast(In(bins[i], x.where), DType::i64);
-    cell.bin = i == 0 ? part.bin : Tensor(cell.bin * extent + part.bin);
-    cell.is_inside = i == 0 ? part.is_inside : Tensor(cell.is_inside & part.is_inside);
-  }
-  return reshape(In(expr_detail::counts_inside(cell, bins.numel(), x.where), x.where), bins);
+SINTER_DECL Tensor bincount(const In& x, BincountOptions options) {
+  const Tensor given(x.tensor());
+  expr_detail::require_numbers(given, "bincount", "x", x.where);
+  const Dim bins = expr_detail::counted_numbers(given, options.minlength, x.where);
+  const In numbers(given, x.where);
+  return options.weights ? bincount(numbers, bins, In(*options.weights, x.where)) : bincount(numbers, bins);
 }
 
 namespace expr_detail {

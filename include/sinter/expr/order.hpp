@@ -7,6 +7,7 @@
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
+#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -39,11 +40,13 @@ Ordered topk(const In& x, Dim count, int axis = -1, TopkOptions options = {});
 Ordered kthvalue(const In& x, Dim k, int axis = -1, Keep keep = Keep::no);
 /// The element in the middle, of an even number the lower one; NaN where there is one, which is then the first.
 Ordered median(const In& x, int axis, Keep keep = Keep::no);
-/// Of all elements.
+/// Of all elements, and of those along several axes, without their positions.
 Tensor median(const In& x);
+Tensor median(const In& x, Axes axes, Keep keep = Keep::no);
 /// The same of the elements that are not NaN; NaN where there are none.
 Ordered nanmedian(const In& x, int axis, Keep keep = Keep::no);
 Tensor nanmedian(const In& x);
+Tensor nanmedian(const In& x, Axes axes, Keep keep = Keep::no);
 /// The element that is there most often, of several the least, and where it is for the last time.
 Ordered mode(const In& x, int axis = -1, Keep keep = Keep::no);
 
@@ -62,10 +65,11 @@ Tensor quantile(const In& x, const In& q, Axes axes = {}, QuantileOptions option
 Tensor nanquantile(const In& x, const In& q, Axes axes = {}, QuantileOptions options = {});
 
 struct SearchOptions {
-  bool right = false;  // after equal elements, not before them
+  bool right = false;              // after equal elements, not before them
+  std::optional<Tensor> sorter{};  // the positions of the elements in order, of the shape of `sorted`: argsort(sorted)
 };
 /// For each element of x how many of the last axis of `sorted`, which ascends, come before it (i64): where it would be
-/// put in. `sorted` is one row for all, or has a row for each row of x.
+/// put in. `sorted` is one row for all, or has a row for each row of x; with a `sorter` it needs no order.
 Tensor searchsorted(const In& sorted, const In& x, SearchOptions options = {});
 /// The same, as torch.bucketize has it: the boundaries are one row.
 Tensor bucketize(const In& x, const In& boundaries, SearchOptions options = {});

@@ -60,16 +60,17 @@ inline Tensor flat(const In& x) { return reshape(x, Shape{Tensor(x.tensor()).sha
 /// x with `axes` (none: all) joined as the last one.
 struct JoinedRows {
   Tensor x;
-  Shape kept;  // x's shape with 1 for those axes
+  Shape kept;        // x's shape with 1 for those axes
+  IntVector joined;  // them
 
-  JoinedRows(const Term& given, const Axes& axes, std::string_view op) {
-    const IntVector joined = reduced_axes(axes, given.rank(), op, given.where);
+  JoinedRows(const Term& given, const Axes& axes, std::string_view op)
+      : joined(reduced_axes(axes, given.rank(), op, given.where)) {
     IntVector order;
     kept = given.shape();
     Shape rows;
     Dim length = 1;
     for (int i = 0; i < given.rank(); ++i) {
-      if (std::find(joined.begin(), joined.end(), i) != joined.end()) continue;
+      if (is_joined(i)) continue;
       order.push_back(i);
       rows.push_back(kept[i]);
     }
@@ -83,7 +84,20 @@ struct JoinedRows {
     if (is_at_most(length, 0))
       throw ShapeError(op, "x is " + given.shape().text() + " and has no elements along the axes", given.where);
   }
+  bool is_joined(int axis) const { return std::find(joined.begin(), joined.end(), axis) != joined.end(); }
+  /// `shape` with the axes of what there is one of for each row.
+  void append_to(Shape& shape, Keep keep, Location where) const {
+    for (int i = 0; i < kept.rank(); ++i)
+      if (keep == Keep::yes || !is_joined(i)) shape.push_back(kept[i], where);
+  }
 };
+
+inline Tensor median_over(const In& x, const Axes& axes, Keep keep, ops::OrderStatisticKind kind, std::string_view op) {
+  const JoinedRows rows(Term(x), axes, op);
+  Shape shape;
+  rows.append_to(shape, keep, x.where);
+  return reshape(In(statistic(In(rows.x, x.where), -1, Keep::no, kind, op).values, x.where), shape);
+}
 
 inline Term at_place(const Term& sorted, const Term& place) {
   return {take_along_axis(sorted, In(cast(place, DType::i64), sorted.where), -1), sorted.where};
@@ -152,11 +166,7 @@ inline Tensor quantile(const In& given, const In& q, const Axes& axes, QuantileO
   }
   Shape shape;
   if (levels.rank() == 1) shape.push_back(levels.shape()[0]);
-  const IntVector joined = reduced_axes(axes, x.rank(), op, given.where);
-  for (int i = 0; i < x.rank(); ++i) {
-    const bool is_joined = std::find(joined.begin(), joined.end(), i) != joined.end();
-    if (!is_joined || options.keep == Keep::yes) shape.push_back(rows.kept[i], given.where);
-  }
+  rows.append_to(shape, options.keep, given.where);
   return reshape(In(movedim(out, -1, 0), given.where), shape);
 }
 
@@ -197,10 +207,16 @@ SINTER_DECL Ordered median(const In& x, int axis, Keep keep) {
   return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::median, "median");
 }
 SINTER_DECL Tensor median(const In& x) { return median(In(expr_detail::flat(x), x.where), 0).values; }
+SINTER_DECL Tensor median(const In& x, Axes axes, Keep keep) {
+  return expr_detail::median_over(x, axes, keep, ops::OrderStatisticKind::median, "median");
+}
 SINTER_DECL Ordered nanmedian(const In& x, int axis, Keep keep) {
   return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::nanmedian, "nanmedian");
 }
 SINTER_DECL Tensor nanmedian(const In& x) { return nanmedian(In(expr_detail::flat(x), x.where), 0).values; }
+SINTER_DECL Tensor nanmedian(const In& x, Axes axes, Keep keep) {
+  return expr_detail::median_over(x, axes, keep, ops::OrderStatisticKind::nanmedian, "nanmedian");
+}
 SINTER_DECL Ordered mode(const In& x, int axis, Keep keep) {
   return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::mode, "mode");
 }
@@ -236,6 +252,13 @@ SINTER_DECL Tensor nanquantile(const In& x, const In& q, Axes axes, QuantileOpti
 
 SINTER_DECL Tensor searchsorted(const In& sorted, const In& x, SearchOptions options) {
   Tensor row(sorted.tensor()), numbers(x.tensor());
+  if (options.sorter) {
+    if (!(options.sorter->shape() == row.shape()))
+      throw ShapeError("searchsorted",
+                       "the sorter is " + options.sorter->shape().text() + ", the numbers are " + row.shape().text(),
+                       sorted.where, "it has a position for each of them: argsort(sorted)");
+    row = take_along_axis(In(row, sorted.where), In(*options.sorter, sorted.where), -1);
+  }
   const DType dtype = promote(row.dtype(), x.leaf.value ? numbers.dtype() : promote_weak(row.dtype(), x.leaf.kind));
   row = cast(In(row, sorted.where), dtype);
   numbers = cast(In(numbers, sorted.where), dtype);

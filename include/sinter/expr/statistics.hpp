@@ -30,6 +30,9 @@ Tensor norm(const In& x, Axes axes = {}, NormOptions options = {});
 // Without NaN. Of nothing else the mean and the extremes are NaN, the sum is 0.
 Tensor nansum(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor nanmean(const In& x, Axes axes = {}, Keep keep = Keep::no);
+/// NaN where there are no more numbers than the correction.
+Tensor nanvar(const In& x, Axes axes = {}, VarOptions options = {});
+Tensor nanstddev(const In& x, Axes axes = {}, VarOptions options = {});
 Tensor nanmax(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor nanmin(const In& x, Axes axes = {}, Keep keep = Keep::no);
 /// How many elements are not 0 (i64).
@@ -60,6 +63,13 @@ Tensor average(const In& x, const In& weights, Axes axes = {}, Keep keep = Keep:
 
 /// Covariances of the rows of x [variables, observations]; of rank 1 it is one variable.
 Tensor cov(const In& x, double correction = 1);
+struct CovOptions {
+  double correction = 1;
+  std::optional<Tensor> fweights{};  // how often each observation counts: whole numbers
+  std::optional<Tensor> aweights{};  // how important each observation is
+};
+/// The same of weighted observations. numpy.cov, torch.cov.
+Tensor cov(const In& x, CovOptions options);
 /// Correlations of the rows of x, in [-1, 1].
 Tensor corrcoef(const In& x);
 

@@ -63,6 +63,20 @@ SINTER_DECL Tensor nanmean(const In& x, Axes axes, Keep keep) {
   const expr_detail::Term is_nan = t != t, zeros(zeros_like(t), x.where);
   return sum_of(where_of(is_nan, 0.0, t), axes, keep) / sum_of(where_of(is_nan, zeros, 1.0), axes, keep);
 }
+SINTER_DECL Tensor nanvar(const In& x, Axes axes, VarOptions options) {
+  using expr_detail::Term;
+  const Term t(x);
+  if (!is_floating(t.dtype())) return var(x, axes, options);
+  const Term is_nan = t != t, is_number = where_of(is_nan, Term(zeros_like(t), x.where), 1.0);
+  const Term centre = sum_of(where_of(is_nan, 0.0, t), axes, Keep::yes) / sum_of(is_number, axes, Keep::yes);
+  const Term deviation = where_of(is_nan, 0.0, t - centre);
+  const Term freedom = sum_of(is_number, axes, options.keep) - options.correction;
+  return where_of(freedom <= 0.0, std::numeric_limits<double>::quiet_NaN(),
+                  sum_of(squared(deviation), axes, options.keep) / freedom);
+}
+SINTER_DECL Tensor nanstddev(const In& x, Axes axes, VarOptions options) {
+  return expr_detail::safe_sqrt(expr_detail::Term(nanvar(x, axes, options), x.where));
+}
 namespace expr_detail {
 /// What is infinite where all are NaN becomes NaN again.
 inline Tensor extreme_of_numbers(const In& x, const Axes& axes, Keep keep, double worst) {
@@ -156,12 +170,40 @@ inline Term rows_of_variables(const In& x, std::string_view op) {
 }
 }  // namespace expr_detail
 SINTER_DECL Tensor cov(const In& x, double correction) {
+  return cov(x, {.correction = correction, .fweights = {}, .aweights = {}});
+}
+namespace expr_detail {
+/// A weight for each observation, beside x.
+inline Term observation_weights(const Term& x, const Tensor& given, std::string_view name) {
+  if (given.rank() != 1 || !(given.shape()[0] == x.shape()[1]))
+    throw ShapeError("cov", std::string(name) + " are " + given.shape().text() + ", x is " + x.shape().text(), x.where,
+                     "one weight for each observation");
+  return {cast(In(given, x.where), x.dtype()), x.where};
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor cov(const In& x, CovOptions options) {
   using expr_detail::Term;
   const bool is_one = x.tensor()->type.shape.rank() < 2;
   const Term t = expr_detail::rows_of_variables(x, "cov");
-  const Term deviation = t - mean_of(t, 1, Keep::yes);
-  const Term products(matmul(deviation, In(transpose(deviation, 0, 1), x.where)), x.where);
-  const Term result = products / (expr_detail::count_of(t, {1}) - correction);
+  std::optional<Term> weights;
+  if (options.fweights) {
+    if (!is_integer(options.fweights->dtype()))
+      throw DTypeError("cov", "fweights are " + std::string(name(options.fweights->dtype())), x.where,
+                       "they count observations; other weights are aweights");
+    weights = expr_detail::observation_weights(t, *options.fweights, "fweights");
+  }
+  Term freedom = expr_detail::count_of(t, {1}) - options.correction;
+  if (weights) freedom = sum_of(*weights) - options.correction;
+  if (options.aweights) {
+    const Term importance = expr_detail::observation_weights(t, *options.aweights, "aweights");
+    weights = weights ? *weights * importance : importance;
+    const Term total = sum_of(*weights);
+    freedom = total - sum_of(*weights * importance) / total * options.correction;
+  }
+  const Term centre = weights ? sum_of(t * *weights, 1, Keep::yes) / sum_of(*weights) : mean_of(t, 1, Keep::yes);
+  const Term deviation = t - centre, weighted = weights ? deviation * *weights : deviation;
+  const Term products(matmul(weighted, In(transpose(deviation, 0, 1), x.where)), x.where);
+  const Term result = products / freedom;
   return is_one ? reshape(result, {}) : Tensor(result);
 }
 SINTER_DECL Tensor corrcoef(const In& x) {
