@@ -76,8 +76,8 @@ TEST_CASE("aot_function: one of the graphs alone, lazy losses, several results, 
       w.zero_grad();
       sum(half(vec({scale, 1})).first * 3).backward();
       const auto found = doubles(w.grad());
-      CHECK(near_relative(found, {3 * scale * (1 - std::pow(std::tanh(2.0 * scale), 2)), 3 * (1 - std::pow(std::tanh(3.0), 2))},
-                 2e-6));
+      CHECK(near_relative(
+          found, {3 * scale * (1 - std::pow(std::tanh(2.0 * scale), 2)), 3 * (1 - std::pow(std::tanh(3.0), 2))}, 2e-6));
       w.zero_grad();
       sum(other(vec({scale, 1})).first * 3).backward();
       CHECK(near_relative(doubles(w.grad()), found, 1e-6));

@@ -1,5 +1,5 @@
-// What the tape sees of compiled functions and of bodies: guards against gradients inside them, captured values, results
-// that outlive a backward(), hooks of compiled steps, gradients that are switched off and on, threads.
+// What the tape sees of compiled functions and of bodies: guards against gradients inside them, captured values,
+// results that outlive a backward(), hooks of compiled steps, gradients that are switched off and on, threads.
 #include "compiled_gradient_cases.hpp"
 
 #include <string>
@@ -281,10 +281,10 @@ TEST_CASE("gradient tape: layers are frozen, and two models trained in turns") {
   f(net, batch.x, batch.y).backward();
   CHECK_THROWS_AS(net.first.w.grad(), UserError);
   const std::vector<double> of_second = doubles(net.second.w.grad());
-  Net all;
-  jit::requires_grad(all);
-  loss_of(all, batch.x, batch.y).backward();
-  CHECK(near_relative(of_second, doubles(all.second.w.grad()), 1e-6));
+  Net entire;
+  jit::requires_grad(entire);
+  loss_of(entire, batch.x, batch.y).backward();
+  CHECK(near_relative(of_second, doubles(entire.second.w.grad()), 1e-6));
 
   Variable g(vec({1}), "g"), d(vec({2}), "d");
   auto loss = jit::compile([&](Tensor z) { return sum(g * d * d * z); });

@@ -124,10 +124,10 @@ TEST_CASE("compiled gradient: what a gradient flows through") {
   SECTION("some of several results") {
     CHECK(grad([&] { return sum(both(x).first); }) == std::vector<float>{2, -1, 0.5f});
     CHECK(near_relative(doubles(copy_of(grad([&] { return sum(both(x).second); }))),
-               {0.5 * std::exp(1), 0.5 * std::exp(2), 0.5 * std::exp(3)}, 1e-6));
+                        {0.5 * std::exp(1), 0.5 * std::exp(2), 0.5 * std::exp(3)}, 1e-6));
     auto [a, b] = both(x);
-    CHECK(near_relative(doubles(copy_of(grad([&] { return sum(a * b); }))), {std::exp(1) * 2, -1.5 * std::exp(2), std::exp(3)},
-               1e-5));
+    CHECK(near_relative(doubles(copy_of(grad([&] { return sum(a * b); }))),
+                        {std::exp(1) * 2, -1.5 * std::exp(2), std::exp(3)}, 1e-5));
   }
   SECTION("results of which only some have a gradient") {
     CHECK(grad([&] { return sum(std::get<0>(mixed(x))); }) == std::vector<float>{2, -1, 0.5f});

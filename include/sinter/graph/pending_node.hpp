@@ -162,7 +162,7 @@ class Trace {
   virtual std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where);
   /// The function needs the number in a value of an enclosing trace.
   virtual void note_outer_read() {}
-  /// The function ran a backward() that asked which hooks the gradient in this slot goes through (hooks_revision()). The
+  /// A backward() inside the function asked which hooks the gradient in this slot goes through (hooks_revision()). The
   /// default tells the enclosing trace.
   virtual void note_hooks(const std::shared_ptr<VariableSlot>& gradient, std::uint64_t revision);
   /// A NoGradGuard lives that was opened inside the traced function: no gradient flows through what is recorded now.

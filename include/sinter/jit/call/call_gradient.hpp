@@ -48,7 +48,7 @@ struct TapeGuard {
   /// Is there more to compare than that nothing is on the tape?
   bool is_checked() const { return is_needed || serves_off || !hooks.empty(); }
 };
-/// Would what is computed from this argument, from a value, or from what a Variable holds be on the tape, if that is on?
+/// Would what is computed from an argument, a value, or what a Variable holds be on the tape, if that is on?
 bool is_on_tape(const ArgLeaf& leaf);
 bool is_on_tape(const TensorImpl& value);
 bool is_on_tape(const VariableSlot& slot);

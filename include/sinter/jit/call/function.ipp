@@ -12,6 +12,7 @@
 #include <sinter/jit/call/making.hpp>
 #include <sinter/jit/call/marks.hpp>
 #include <sinter/jit/call/specialise.hpp>
+#include <sinter/jit/call/traced_tape.hpp>
 #include <sinter/jit/effects/custom_run.hpp>
 #include <sinter/jit/lazy/lazy.hpp>
 #include <sinter/jit/lazy/lazy_run.hpp>
@@ -254,10 +255,6 @@ SINTER_DECL std::int64_t Entry::runs() const {
 }
 
 namespace jit_detail {
-SINTER_DECL bool is_on_tape(const TracedResult& result) {
-  return std::any_of(result.values.begin(), result.values.end(),
-                     [](const auto& value) { return is_value_on_tape(*value); });
-}
 /// Is an argument, or a Variable that the trace read, on the tape?
 inline bool wants_gradient(FunctionTrace& trace, const ArgList& args) {
   std::vector<std::shared_ptr<VariableSlot>> captured;

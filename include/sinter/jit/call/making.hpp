@@ -41,24 +41,6 @@ struct TracedGraph {
 
 /// The graph of a trace that read no value.
 TracedGraph traced_graph(FunctionTrace& trace, const TracedResult& result, Location where);
-/// Does a gradient flow through a traced value?
-bool is_value_on_tape(const TensorImpl& value);
-/// Is a result computed from what is on the tape?
-bool is_on_tape(const TracedResult& result);
-/// Of the values of a trace, which are `values` in its graph: those computed from what would be on the tape while that
-/// was off (NoGradGuard).
-std::vector<Value> stopped_values(std::span<TensorImpl* const> walked, std::span<const Value> values,
-                                  FunctionTrace& trace);
-/// Values that a trace recorded, and what they are in its graph.
-struct WalkedValues {
-  std::span<TensorImpl* const> objects;
-  std::span<const Value> values;
-};
-/// Is a captured Tensor, which is a constant of the graph, on the tape?
-bool captures_tape(const Graph& graph);
-/// Throws where one is that a gradient of a result would flow to. `results`: in the graph.
-void refuse_captured_on_tape(const Graph& graph, const TracedResult& result, std::span<const Value> results,
-                             const WalkedValues& walked, Location where);
 /// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before
 /// donated arguments and what an earlier segment made (1). Notes which inputs are the assigned Variables.
 std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const LeafSpec> leaves);

@@ -1,7 +1,7 @@
-// What of a trace is on the tape: its values, what stops gradients in it, captured Tensors whose gradient it would lose.
+// Walks over the values and the graph of a trace.
 #pragma once
 
-#include <sinter/jit/call/making.hpp>
+#include <sinter/jit/call/traced_tape.hpp>
 
 #include <sinter/autodiff/tape.hpp>
 #include <sinter/base/index.hpp>
@@ -72,6 +72,11 @@ SINTER_DECL std::vector<Value> stopped_values(std::span<TensorImpl* const> walke
       }
   }
   return stops;
+}
+
+SINTER_DECL bool is_on_tape(const TracedResult& result) {
+  return std::any_of(result.values.begin(), result.values.end(),
+                     [](const auto& value) { return is_value_on_tape(*value); });
 }
 
 }  // namespace jit::jit_detail

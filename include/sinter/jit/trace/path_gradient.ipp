@@ -8,6 +8,7 @@
 #include <sinter/graph/builder.hpp>
 #include <sinter/jit/call/making.hpp>
 #include <sinter/jit/call/specialise.hpp>
+#include <sinter/jit/call/traced_tape.hpp>
 #include <sinter/jit/lazy/lazy_run.hpp>
 #include <sinter/jit/trace/live_values.hpp>
 #include <sinter/ops/registry.hpp>

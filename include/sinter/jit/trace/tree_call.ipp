@@ -12,6 +12,7 @@
 #include <sinter/jit/call/marks.hpp>
 #include <sinter/jit/call/purity.hpp>
 #include <sinter/jit/call/specialise.hpp>
+#include <sinter/jit/call/traced_tape.hpp>
 #include <sinter/jit/trace/live_values.hpp>
 #include <sinter/jit/trace/path_gradient.hpp>
 #include <sinter/jit/trace/trace.hpp>
