@@ -91,11 +91,11 @@ using In2 = const Tensor&;
 
 /// The largest and the least normal number of the dtype whose oracle computes in R.
 template <class R>
-inline constexpr double largest = std::is_same_v<R, double> ? std::numeric_limits<float>::max()
-                                                            : std::numeric_limits<double>::max();
+inline constexpr double largest =
+    std::is_same_v<R, double> ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
 template <class R>
-inline constexpr double least_normal = std::is_same_v<R, double> ? std::numeric_limits<float>::min()
-                                                                 : std::numeric_limits<double>::min();
+inline constexpr double least_normal =
+    std::is_same_v<R, double> ? std::numeric_limits<float>::min() : std::numeric_limits<double>::min();
 
 inline void add_elementary(std::vector<Row>& rows) {
   for (const Row& each : {
@@ -430,10 +430,7 @@ inline void add_more_binary(std::vector<Row>& rows) {
                "logaddexp2", 4, 3, [](In2 x, In2 y) { return Tensor(sinter::logaddexp2(x, y)); },
                [](auto x, auto y, auto) { return accuracy::logaddexp2(x, y); }, Scale::operands),
            binary_row(
-               "glu", 4, 4,
-               [](In2 x, In2 y) {
-                 return sinter::glu(sinter::stack({x, y}, 0), 0)(0);
-               },
+               "glu", 4, 4, [](In2 x, In2 y) { return sinter::glu(sinter::stack({x, y}, 0), 0)(0); },
                [](auto x, auto y, auto got) {
                  const auto share = accuracy::sigmoid(y);
                  return share < least_normal<decltype(x)> ? got : x * share;

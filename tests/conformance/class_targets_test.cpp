@@ -179,9 +179,7 @@ TEST_CASE("cross_entropy and nll_loss: targets that do not fit") {
   CHECK(has(text, "cross_entropy: logits are (2, 3, 4), target is (2, 3) [class_targets_test.cpp:" +
                       std::to_string(line) + "]"));
   CHECK(has(text, "logits must be (n, classes, ...) and target (n, ...)"));
-  CHECK(has(message_of<ShapeError>([&] {
-              nll_loss(x, zeros({4, 2}, {.dtype = DType::i64}));
-            }),
+  CHECK(has(message_of<ShapeError>([&] { nll_loss(x, zeros({4, 2}, {.dtype = DType::i64})); }),
             "nll_loss: x is (2, 3, 4), target is (4, 2)"));
   CHECK(has(message_of<ShapeError>([] { cross_entropy(ones({3}), tensor({1})); }), "or (classes,) and ()"));
   CHECK(has(message_of<ShapeError>([&] { cross_entropy(x, ones({2, 4})); }), "probabilities have the shape"));
@@ -189,8 +187,6 @@ TEST_CASE("cross_entropy and nll_loss: targets that do not fit") {
   CHECK(has(message_of<UserError>([&] { cross_entropy(x, x, {.label_smoothing = 2}); }), "label_smoothing is 2"));
   CHECK(has(message_of<ShapeError>([&] { cross_entropy(x, x, {.weight = ones({4})}); }), "weight is (4,)"));
   CHECK(has(message_of<DTypeError>([&] { cross_entropy(cast(x, DType::i32), x); }), "must be floating"));
-  CHECK(has(message_of<IndexError>([&] {
-              eval(cross_entropy(x, full({2, 4}, 3, {.dtype = DType::i64})));
-            }),
+  CHECK(has(message_of<IndexError>([&] { eval(cross_entropy(x, full({2, 4}, 3, {.dtype = DType::i64}))); }),
             "index 3 is out of range for an axis of extent 3"));
 }

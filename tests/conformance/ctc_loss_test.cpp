@@ -69,9 +69,7 @@ TEST_CASE("ctc_loss has PyTorch's values") {
        {x},
        {5.256610750947827, 1.825759280577335, inf}},
       {"one sequence",
-       [](In1 in) {
-         return ctc_loss(in[0](all, 0), tensor({1, 2, 2}), 6, 3, {.reduction = LossReduction::none});
-       },
+       [](In1 in) { return ctc_loss(in[0](all, 0), tensor({1, 2, 2}), 6, 3, {.reduction = LossReduction::none}); },
        {x},
        {5.256610750947827}},
       {"no labels: blanks alone",
@@ -225,28 +223,20 @@ TEST_CASE("ctc_loss: vmap over examples, and the gradient in it") {
 TEST_CASE("ctc_loss: what is wrong is said") {
   const Tensor x = log_probabilities();
   const auto none = LossReduction::none;
-  CHECK(has(message_of([&] {
-              eval(ctc_loss(x, tensor({{1}, {9}, {1}}), steps(), tensor({1, 1, 1}), {.reduction = none}));
-            }),
-            "target 9 of sequence 1"));
-  CHECK(has(message_of([&] {
-              eval(ctc_loss(x, tensor({{1}, {0}, {1}}), steps(), tensor({1, 1, 1}), {.reduction = none}));
-            }),
-            "not the blank 0"));
-  CHECK(has(message_of([&] {
-              eval(ctc_loss(x, targets(), tensor({7, 4, 4}), labels()));
-            }),
+  CHECK(has(
+      message_of([&] { eval(ctc_loss(x, tensor({{1}, {9}, {1}}), steps(), tensor({1, 1, 1}), {.reduction = none})); }),
+      "target 9 of sequence 1"));
+  CHECK(has(
+      message_of([&] { eval(ctc_loss(x, tensor({{1}, {0}, {1}}), steps(), tensor({1, 1, 1}), {.reduction = none})); }),
+      "not the blank 0"));
+  CHECK(has(message_of([&] { eval(ctc_loss(x, targets(), tensor({7, 4, 4}), labels())); }),
             "input length 7 of sequence 0"));
-  CHECK(has(message_of([&] {
-              eval(ctc_loss(x, targets(), steps(), tensor({1, 4, 1})));
-            }),
+  CHECK(has(message_of([&] { eval(ctc_loss(x, targets(), steps(), tensor({1, 4, 1}))); }),
             "target length 4 of sequence 1"));
   CHECK_THROWS_AS(ctc_loss(x, tensor({{1, 2}}), steps(), labels()), ShapeError);
   CHECK_THROWS_AS(ctc_loss(x, tensor({{1.f}, {2.f}, {1.f}}), steps(), labels()), DTypeError);
   CHECK_THROWS_AS(ctc_loss(x, targets(), steps(), labels(), {.blank = 4}), IndexError);
-  CHECK(has(message_of([&] {
-              eval(ctc_loss(x, tensor({1, 2, 2, 3, 1, 2, 2}), steps(), labels()));
-            }),
+  CHECK(has(message_of([&] { eval(ctc_loss(x, tensor({1, 2, 2, 3, 1, 2, 2}), steps(), labels())); }),
             "the targets end before those of sequence 2"));
   const auto slope = jit::grad([](Tensor t) { return loss_of(t, {.zero_infinity = true}); });
   CHECK(has(message_of([&] { eval(jit::grad([&](Tensor t) { return sum(square(slope(t))); })(x)); }),

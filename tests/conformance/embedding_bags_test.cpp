@@ -152,9 +152,7 @@ TEST_CASE("embedding_bag: offsets that do not fit") {
   CHECK(has(message_of<DTypeError>([&] { embedding_bag(list, table, {.offsets = ones({2})}); }), "offsets are f32"));
   CHECK(has(message_of<UserError>([&] { embedding_bag(unsqueeze(list, 0), table, {.include_last_offset = true}); }),
             "there are no offsets"));
-  CHECK(has(message_of<IndexError>([&] {
-              eval(embedding_bag(list, table, {.offsets = tensor({1, 3})}));
-            }),
+  CHECK(has(message_of<IndexError>([&] { eval(embedding_bag(list, table, {.offsets = tensor({1, 3})})); }),
             "index 2 is out of range"));
   CHECK(has(message_of<UserError>([&] { embedding(list, table, {.max_norm = -1}); }), "max_norm is -1"));
   CHECK(has(message_of<IndexError>([&] { eval(embedding_bag(tensor({4}), table, {.offsets = tensor({0})})); }),

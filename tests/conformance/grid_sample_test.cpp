@@ -139,16 +139,12 @@ TEST_CASE("grid_sample: what does not fit") {
   const Tensor volume = ones({1, 1, 2, 2, 2});
   CHECK(has(message_of<ShapeError>([&] { grid_sample(volume, ones({1, 2, 2, 2, 2})); }), "grid (n, d', h', w', 3)"));
   CHECK(has(message_of<ShapeError>([&] { grid_sample(ones({1, 1, 2}), ones({1, 2, 2})); }), "grid (n, h', w', 2)"));
-  CHECK(has(message_of<UserError>([&] {
-              grid_sample(volume, ones({1, 2, 2, 2, 3}), {.mode = Interpolation::bicubic});
-            }),
-            "the mode is bicubic, and x is (1, 1, 2, 2, 2)"));
-  CHECK(has(message_of<UserError>([] {
-              grid_sample(ones({1, 1, 2, 2}), ones({1, 2, 2, 2}), {.mode = Interpolation::area});
-            }),
-            "the mode is neither"));
-  CHECK(has(message_of<DTypeError>([&] {
-              grid_sample(volume, ones({1, 2, 2, 2, 3}, {.dtype = DType::f64}));
-            }),
+  CHECK(
+      has(message_of<UserError>([&] { grid_sample(volume, ones({1, 2, 2, 2, 3}), {.mode = Interpolation::bicubic}); }),
+          "the mode is bicubic, and x is (1, 1, 2, 2, 2)"));
+  CHECK(has(
+      message_of<UserError>([] { grid_sample(ones({1, 1, 2, 2}), ones({1, 2, 2, 2}), {.mode = Interpolation::area}); }),
+      "the mode is neither"));
+  CHECK(has(message_of<DTypeError>([&] { grid_sample(volume, ones({1, 2, 2, 2, 3}, {.dtype = DType::f64})); }),
             "one floating dtype"));
 }

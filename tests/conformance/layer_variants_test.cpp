@@ -74,11 +74,8 @@ TEST_CASE("adaptive_max_pool_with_indices: values, places and derivatives") {
   const Ordered deep = adaptive_max_pool_with_indices(volume, {2, 3, -1});
   CHECK(array_equal(deep.values, adaptive_max_pool(volume, {2, 3, -1})));
   CHECK(array_equal(take(ravel(volume), ravel(deep.indices)), ravel(deep.values)));
-  const auto dynamic = jit::compile(
-      [](Tensor t) {
-        return both(adaptive_max_pool_with_indices(t, {2, 3}));
-      },
-      {.dynamic = jit::Dynamic::always});
+  const auto dynamic = jit::compile([](Tensor t) { return both(adaptive_max_pool_with_indices(t, {2, 3})); },
+                                    {.dynamic = jit::Dynamic::always});
   CHECK(doubles(dynamic(array(x, shape))) == adaptive_maxima(x, shape, {2, 3}, true));
   const auto mapped = jit::vmap([](Tensor t) { return both(adaptive_max_pool_with_indices(t, {2, 3})); });
   CHECK(doubles(mapped(array(x, {2, 1, 1, 5, 6}))(0)) ==
@@ -116,9 +113,7 @@ TEST_CASE("avg_pool with a divisor") {
               },
               {1, 1, 30},
               x});
-  CHECK(has(message_of<UserError>([] {
-              avg_pool2d(ones({1, 1, 2, 2}), {.size = 2, .divisor = 0});
-            }),
+  CHECK(has(message_of<UserError>([] { avg_pool2d(ones({1, 1, 2, 2}), {.size = 2, .divisor = 0}); }),
             "avg_pool2d: divisor is 0"));
 }
 
@@ -189,9 +184,7 @@ TEST_CASE("convolutions with unequal padding are those of padded images") {
     return out;
   };
   check_case({"2-D",
-              [=](const Tensor& t) {
-                return conv2d(t, array(w, {2, 2, 3, 2}), {.padding = {{1, 2}, {0, 3}}});
-              },
+              [=](const Tensor& t) { return conv2d(t, array(w, {2, 2, 3, 2}), {.padding = {{1, 2}, {0, 3}}}); },
               loop,
               {1, 2, 5, 4},
               x});
@@ -208,9 +201,8 @@ TEST_CASE("convolutions with unequal padding are those of padded images") {
   CHECK(
       array_equal(conv2d(image, kernel, {.padding = {{1, 2}}}), conv2d(image, kernel, {.padding = {{1, 2}, {1, 2}}})));
   CHECK(array_equal(conv2d(image, kernel, {.padding = {1, 2}}), conv2d(image, kernel, {.padding = {{1, 1}, {2, 2}}})));
-  CHECK(has(message_of<ShapeError>([&] {
-              conv2d(array(x, {1, 2, 5, 4}), array(w, {2, 2, 3, 2}), {.padding = {{1, 2}, {1, 1}, {0, 0}}});
-            }),
+  CHECK(has(message_of<ShapeError>(
+                [&] { conv2d(array(x, {1, 2, 5, 4}), array(w, {2, 2, 3, 2}), {.padding = {{1, 2}, {1, 1}, {0, 0}}}); }),
             "3 numbers for padding"));
   CHECK(has(message_of<ShapeError>([&] { conv1d(line, taps, {.padding = {{1, -1}}}); }), "padding -1 not negative"));
 }
@@ -276,9 +268,7 @@ TEST_CASE("instance_norm with statistics that run or are given") {
   });
   const Tensor images = array(x, shape);
   CHECK(near(doubles(alone(stack({images, images}, 0))(1)), means));
-  CHECK(has(message_of<ShapeError>([] {
-              instance_norm_training(ones({2, 3}), ones({3}), ones({3}));
-            }),
+  CHECK(has(message_of<ShapeError>([] { instance_norm_training(ones({2, 3}), ones({3}), ones({3})); }),
             "instance_norm_training: x is (2, 3)"));
   CHECK(has(message_of<ShapeError>([] { instance_norm(ones({2, 3, 4}), ones({3}), ones({2})); }), "var is (2,)"));
 }

@@ -67,9 +67,7 @@ TEST_CASE("losses with a weight for each element") {
       Mean::of_numbers, [](double d) { return std::abs(d) < 0.9 ? d * d / 1.8 : std::abs(d) - 0.45; });
   CHECK(item<double>(smooth_l1_loss(matrix(scores), matrix(others), {.beta = 0})) ==
         Approx(item<double>(l1_loss(matrix(scores), matrix(others)))));
-  CHECK(has(message_of<ShapeError>([] {
-              mse_loss(ones({2, 3}), ones({2, 3}), {.weight = ones({3})});
-            }),
+  CHECK(has(message_of<ShapeError>([] { mse_loss(ones({2, 3}), ones({2, 3}), {.weight = ones({3})}); }),
             "mse_loss: the losses are (2, 3), weight is (3,)"));
   CHECK(has(message_of<ShapeError>([] { huber_loss(ones({2}), ones({2}), {.weight = ones({3})}); }),
             "one weight for each of them"));

@@ -161,9 +161,8 @@ TEST_CASE("op table: views") {
       {"slice backwards of a dynamic axis with a step",
        [](const Inputs& in) { return in[0](slice(-2, {}, -2), slice(3, 0, -2)); },
        [](const Arrays& in) {
-         return gathered(in[0], {size(in[0], 0) / 2, 2}, [k = size(in[0], 0)](Extents at) {
-           return Extents{k - 2 - 2 * at[0], 3 - 2 * at[1]};
-         });
+         return gathered(in[0], {size(in[0], 0) / 2, 2},
+                         [k = size(in[0], 0)](Extents at) { return Extents{k - 2 - 2 * at[0], 3 - 2 * at[1]}; });
        },
        {{n, 5}},
        Empty::untested},

@@ -74,9 +74,7 @@ TEST_CASE("max_unpool puts elements back") {
        {0, 4, 2, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         4, 0, 0, 0, 0, 4, 0, 0, 0, 2, 0, 0, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
       {"1-D",
-       [](In1 in) {
-         return max_unpool1d(in[0], reshape(tensor({1, 2}), {1, 1, 2}), {.size = 2});
-       },
+       [](In1 in) { return max_unpool1d(in[0], reshape(tensor({1, 2}), {1, 1, 2}), {.size = 2}); },
        {reshape(tensor({5.0, 7.0}), {1, 1, 2})},
        {0, 5, 7, 0}},
       {"3-D and back",
@@ -118,9 +116,7 @@ TEST_CASE("pooling with places: gradients go to the places") {
 TEST_CASE("LP and fractional pooling have PyTorch's values") {
   check_cases({
       {"lp_pool2d",
-       [](In1 in) {
-         return lp_pool2d(abs(in[0]) / 4, 3, {.size = {2, 3}, .stride = {1, 2}});
-       },
+       [](In1 in) { return lp_pool2d(abs(in[0]) / 4, 3, {.size = {2, 3}, .stride = {1, 2}}); },
        {image()},
        {1.368425918699607, 1.3600304563536993, 1.368425918699607, 1.3042758615690417, 1.3876247757278868,
         1.2824819600075228, 1.4397413051231003, 1.3400271027413408, 1.3400271027413408, 1.4397413051231003,
@@ -229,9 +225,7 @@ TEST_CASE("LP and fractional pooling have PyTorch's values") {
 TEST_CASE("interpolation without aliasing has PyTorch's values") {
   check_cases({
       {"linear, smaller",
-       [](In1 in) {
-         return interpolate(in[0], {.size = {2, 3}, .mode = Interpolation::linear, .antialias = true});
-       },
+       [](In1 in) { return interpolate(in[0], {.size = {2, 3}, .mode = Interpolation::linear, .antialias = true}); },
        {image()},
        {0.7857142857142856, -0.8011363636363635, 0.7077922077922079, -0.707792207792208, 0.8011363636363635,
         -0.7857142857142855, -0.32467532467532473, -0.3352272727272727, 0.9545454545454543, 0.6363636363636362,
@@ -270,9 +264,7 @@ TEST_CASE("interpolation without aliasing has PyTorch's values") {
         -2.1111111111111107,
         -1.4999999999999998}},
       {"cubic, smaller",
-       [](In1 in) {
-         return interpolate(in[0], {.size = {2, 3}, .mode = Interpolation::bicubic, .antialias = true});
-       },
+       [](In1 in) { return interpolate(in[0], {.size = {2, 3}, .mode = Interpolation::bicubic, .antialias = true}); },
        {image()},
        {0.9706747897042101, -1.1335658553305963, 0.9391680416290829, -0.9391680416290832, 1.1335658553305958,
         -0.97067478970421, -0.41794435030688404, -0.4302588336969535, 1.1432994289713558, 0.7107405563900804,

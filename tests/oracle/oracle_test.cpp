@@ -35,8 +35,7 @@ void check_values(const NamedFunction& function, const StoredFunction& row, cons
                   const Tensors& inputs, double scale) {
   for (const Mode& mode : modes())
     report(mode.name, [&]() -> std::string {
-      const Tensors got = in_mode(
-          mode, [&](const Tensors& in) { return call(function, in, each); }, inputs);
+      const Tensors got = in_mode(mode, [&](const Tensors& in) { return call(function, in, each); }, inputs);
       if (got.size() != each.results.size()) return std::to_string(got.size()) + " results";
       for (std::size_t k = 0; k < got.size(); ++k)
         if (auto problem = difference_from(got[k], each.results[k], row.value, scale); !problem.empty())

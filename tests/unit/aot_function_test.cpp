@@ -134,9 +134,7 @@ TEST_CASE("aot_function: what is refused") {
   w.requires_grad();
   const jit::BackendFunction empty = [](const Graph&, std::span<const Tensor>) { return jit::GraphFunction(); };
   auto body = [&](Tensor x) { return sum(w * x); };
-  CHECK(has(message_of<UserError>([&] {
-              jit::aot_function(body, {.forward = empty})(vec({1, 1}));
-            }),
+  CHECK(has(message_of<UserError>([&] { jit::aot_function(body, {.forward = empty})(vec({1, 1})); }),
             "AotOptions::forward returned an empty function"));
   auto no_backward = jit::aot_function(body, {.backward = empty});
   Tensor loss = no_backward(vec({1, 1}));

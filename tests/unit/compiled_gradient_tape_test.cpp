@@ -30,16 +30,13 @@ TEST_CASE("gradient tape: NoGradGuard in bodies") {
   const auto region = jit::region([](Tensor t) { return Tensor(sum(guarded(t))); });
   const auto kept = jit::checkpoint([](Tensor t) { return Tensor(sum(guarded(t))); });
   const auto taken = [](const Tensor& t) {
-    return jit::cond(
-        sum(t) > 0, [](Tensor u) { return Tensor(sum(guarded(u))); }, [](Tensor u) { return sum(u); }, t);
+    return jit::cond(sum(t) > 0, [](Tensor u) { return Tensor(sum(guarded(u))); }, [](Tensor u) { return sum(u); }, t);
   };
   const auto captures = [](const Tensor& t) {
-    return jit::cond(
-        sum(t) > 0, [&] { return Tensor(sum(guarded(t))); }, [&] { return Tensor(sum(t)); });
+    return jit::cond(sum(t) > 0, [&] { return Tensor(sum(guarded(t))); }, [&] { return Tensor(sum(t)); });
   };
   const auto loops = [](const Tensor& t) {
-    return jit::fori_loop(
-        0, 1, [&](Scalar, Tensor s) { return Tensor(s + sum(guarded(t))); }, zeros({}));
+    return jit::fori_loop(0, 1, [&](Scalar, Tensor s) { return Tensor(s + sum(guarded(t))); }, zeros({}));
   };
   const auto scans = [](const Tensor& t) {
     auto [carry, ys] = jit::scan([](Tensor c, Tensor e) { return std::tuple{c + guarded(e), c}; }, zeros({}), t);

@@ -123,9 +123,7 @@ TEST_CASE("kernel back ends: an intrinsic gives a launch") {
   absent->of_conv2d = [](const Attrs&, std::span<const Type>) { return std::unique_ptr<Launch>(); };
   jit::register_kernel_backend(std::move(absent));
   auto f = jit::compile([](Tensor x, Tensor w) { return conv2d(x, w); }, {.backend = "absent"});
-  CHECK(has(message_of<InternalError>([&] {
-              eval(f(ones({1, 1, 4, 4}), ones({1, 1, 2, 2})));
-            }),
+  CHECK(has(message_of<InternalError>([&] { eval(f(ones({1, 1, 4, 4}), ones({1, 1, 2, 2}))); }),
             "an intrinsic of a back end gave no launch"));
 }
 
@@ -135,8 +133,7 @@ TEST_CASE("kernel back ends: in gradients, loops and compile_graph, too") {
       std::make_unique<Counting>("everywhere", Limits{.kinds = {KernelKind::pointwise}}, &compiled));
   auto descend = [](Tensor x) {
     auto loss = [](Tensor y) { return sum(tanh(y) * tanh(y)); };
-    return jit::fori_loop(
-        0, 3, [loss](Scalar, Tensor y) -> Tensor { return y - jit::grad(loss)(y) * 0.5f; }, x);
+    return jit::fori_loop(0, 3, [loss](Scalar, Tensor y) -> Tensor { return y - jit::grad(loss)(y) * 0.5f; }, x);
   };
   auto f = jit::compile(descend, {.backend = "everywhere"}), same = jit::compile(descend, {.backend = "reference"});
   CHECK(floats(f(ones({5}))) == floats(same(ones({5}))));

@@ -20,9 +20,8 @@ struct NumberPerAxis {
   std::array<std::int64_t, as_index(N)> values{};
 
   template <std::convertible_to<std::int64_t>... Numbers>
-  requires(sizeof...(Numbers) == 1 ||
-           sizeof...(Numbers) ==
-               as_index(N)) constexpr NumberPerAxis(Numbers... numbers) {  // NOLINT: a number stands for all axes
+    requires(sizeof...(Numbers) == 1 || sizeof...(Numbers) == as_index(N))
+  constexpr NumberPerAxis(Numbers... numbers) {  // NOLINT: a number stands for all axes
     const std::array<std::int64_t, sizeof...(Numbers)> given{static_cast<std::int64_t>(numbers)...};
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = given[given.size() == 1 ? 0 : i];
   }

@@ -34,12 +34,12 @@ inline constexpr std::size_t large_bytes = sizeof(PendingNode) + large_leaves * 
 inline void* allocate_pending_node(std::size_t leaves) {
   if (leaves <= small_leaves) return BlockPool<small_bytes>::allocate();
   if (leaves <= large_leaves) return BlockPool<large_bytes>::allocate();
-  return ::operator new (sizeof(PendingNode) + leaves * sizeof(Leaf), std::align_val_t{16});
+  return ::operator new(sizeof(PendingNode) + leaves * sizeof(Leaf), std::align_val_t{16});
 }
 inline void free_pending_node(void* block, std::size_t leaves) noexcept {
   if (leaves <= small_leaves) BlockPool<small_bytes>::release(block);
   else if (leaves <= large_leaves) BlockPool<large_bytes>::release(block);
-  else ::operator delete (block, std::align_val_t{16});
+  else ::operator delete(block, std::align_val_t{16});
 }
 
 inline std::string dtype_list(std::span<const DType> dtypes) {

@@ -80,8 +80,8 @@ struct Index {
   Index(Slice s, Location at = std::source_location::current()) : kind(Kind::slice), part(s), where(at) {}
   Index(Dim i, Location at = std::source_location::current()) : kind(Kind::position), position(i), where(at) {}
   template <std::integral I>
-  requires(!std::same_as<I, bool>) Index(I i, Location at = std::source_location::current())
-      : kind(Kind::position), position(i), where(at) {}
+    requires(!std::same_as<I, bool>)
+  Index(I i, Location at = std::source_location::current()) : kind(Kind::position), position(i), where(at) {}
   Index(const Tensor& t, Location at = std::source_location::current());
   Index(const Scalar& s, Location at = std::source_location::current());
   Index(const Variable& v, Location at = std::source_location::current());
@@ -136,7 +136,8 @@ class Scalar {
   double number(Location where = std::source_location::current()) const;
   /// As number(), for `static_cast<int>(s)`; `if (s)` is not possible: compare it.
   template <Arithmetic T>
-  requires(!std::same_as<T, bool>) explicit operator T() const;
+    requires(!std::same_as<T, bool>)
+  explicit operator T() const;
 
   friend Scalar operator+(const Scalar& a, const Scalar& b);
   friend Scalar operator-(const Scalar& a, const Scalar& b);
@@ -172,7 +173,8 @@ struct ConvertedNumber {
 struct ConvertedConstant {
   Scalar value;
   template <ScalarLike S>
-  requires(!std::same_as<S, Scalar>) ConvertedConstant(const S& operand) : value(operand) {}
+    requires(!std::same_as<S, Scalar>)
+  ConvertedConstant(const S& operand) : value(operand) {}
 };
 }  // namespace tensor_detail
 inline Predicate operator==(const tensor_detail::LocatedScalar& a, const tensor_detail::ConvertedNumber& b) {
@@ -189,7 +191,8 @@ inline Predicate operator!=(const tensor_detail::ConvertedConstant& a, const ten
 }
 
 template <Arithmetic T>
-requires(!std::same_as<T, bool>) Scalar::operator T() const {
+  requires(!std::same_as<T, bool>)
+Scalar::operator T() const {
   if constexpr (std::is_floating_point_v<T>)
     return static_cast<T>(tensor_detail::read_floating(*this, sizeof(T) == sizeof(float) ? DType::f32 : DType::f64));
   else return static_cast<T>(tensor_detail::read_integer(*this, DType::i64));
@@ -299,8 +302,8 @@ class Variable : public TensorMethods<Variable> {
   const Variable& operator*=(const In& value) const;
   const Variable& operator/=(const In& value) const;
   template <class T>
-  requires(is_expr<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, Tensor>) const Variable& operator=(
-      T&& value) const;
+    requires(is_expr<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, Tensor>)
+  const Variable& operator=(T&& value) const;
 
   /// A place in its value: `v.at(all, 0) = y` sets the updated value.
   [[nodiscard]] SlotRef at(const Index& i0, const Index& i1 = {}, const Index& i2 = {}, const Index& i3 = {},
@@ -381,8 +384,8 @@ class SlotRef {
 inline Index::Index(const Tensor& t, Location at) : kind(Kind::gather), indices(t.impl()), where(at) {}
 
 template <class T>
-requires(is_expr<std::remove_cvref_t<T>> ||
-         std::same_as<std::remove_cvref_t<T>, Tensor>) const Variable& Variable::operator=(T&& value) const {
+  requires(is_expr<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, Tensor>)
+const Variable& Variable::operator=(T&& value) const {
   return set(In(std::forward<T>(value)));
 }
 

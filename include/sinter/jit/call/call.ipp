@@ -13,7 +13,7 @@
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/leaf_names.hpp>
 #include <sinter/jit/call/quick_call.ipp>  // call_quickly
-#include <sinter/jit/call/stance.ipp>  // stance_of_thread
+#include <sinter/jit/call/stance.ipp>      // stance_of_thread
 #include <sinter/jit/trace/trace.hpp>
 #include <sinter/tensor/call_journal.hpp>
 
