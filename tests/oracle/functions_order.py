@@ -52,6 +52,12 @@ def kth(x, a):
     return (picked, index) if a["keepdim"] else (picked.squeeze(a["axis"]), index.squeeze(a["axis"]))
 
 
+def median_of_axes(x, axes, keep):
+    others = [d for d in range(x.dim()) if d not in axes]
+    rows = x.permute(others + axes).reshape([x.shape[d] for d in others] + [-1])
+    return torch.median(rows, -1).values.reshape([1 if d in axes else x.shape[d] for d in range(x.dim()) if keep or d not in axes])
+
+
 def median_of(x, a, ignore_nan=False):
     """Of an even number the lower one; of NaN the first, or of the others; of equal elements the first."""
     axis = a["axis"]
@@ -115,6 +121,9 @@ ROWS = [
         [C(f"* 5 {SPECIAL}", grad=False)], FLOAT + " i32", ulp=0, torch_names=[]),
     Row("nanmedian of all", lambda x, a: torch.nanmedian(x[0]), [C(f"* {s} u -3 3", layout="t") for s in ("7", "4,3", "2,3,4", "1")] +
         [C(f"* 5 {SPECIAL}", grad=False)], FLOAT, ulp=0, torch_names=[]),
+    Row("median of axes", lambda x, a: median_of_axes(x[0], a["axes"], a["keepdim"]), [C(f"* {s} u -3 3", axes=axes, keepdim=keep)
+        for s, axes, keep in (("3,5", [0, 1], False), ("2,3,4", [0, 2], True), ("2,3,4", [1, 2], False), ("2,2,2,3", [0, 3], False))],
+        FLOAT + " i32", ulp=0, torch_names=[]),
     ordered("mode", lambda x, a: mode_of(x[0], a["axis"], a["keepdim"]), fill="i -2 3", special=False, attributes=[
         {"keepdim": False}, {"keepdim": True}]),
     Row("quantile", quantile(torch.quantile), QUANTILES + NAN_QUANTILES, "f32 f64", ulp=2, floor=2, first_result_slope=True),
@@ -123,6 +132,9 @@ ROWS = [
         C(f"* {s} a -3 3", f"* {t} u -4 4", right=right) for s, t in (("7", "5"), ("7", "3,4"), ("2,5", "2,3"), ("1", "4"),
         ("33", "-"), ("0", "3")) for right in (False, True)] + [C("* 5 v 1 1 2 2 3", "* 4 v 1 2 3 nan", right=r, dtypes=
         "f32 f64", layout="c") for r in (False, True)], "f32 f64 i32 i64", ulp=0, slope=False),
+    Row("searchsorted by a sorter", lambda x, a: torch.searchsorted(x[0].contiguous(), x[1].contiguous(), right=a["right"],
+        sorter=torch.argsort(x[0])), [C(f"* {s} u -3 3", f"* {t} u -4 4", right=right) for s, t in (("7", "5"), ("7", "3,4"), ("2,5", "2,3"),
+        ("1", "4"), ("33", "-")) for right in (False, True)], "f32 f64 i32 i64", ulp=0, slope=False, vmap=False, torch_names=[]),
     Row("bucketize", lambda x, a: torch.bucketize(x[0], x[1].contiguous(), right=a["right"]), [
         C(f"* {t} u -4 4", f"* {s} a -3 3", right=right, layout="c") for s, t in (("7", "5"), ("7", "3,4"), ("4", "-"), (
             "33", "0")) for right in (False, True)], "f32 f64 i32 i64", ulp=0, slope=False),

@@ -77,6 +77,19 @@ def without_nan(run, fill):
     return reduced
 
 
+def variance_of_numbers(x, axes, keep, a):
+    nan = torch.isnan(x)
+    n = (~nan).to(x.dtype).sum(axes, keepdim=True)
+    mean = torch.nansum(x, axes, keepdim=True) / n
+    total = torch.where(nan, 0, x - mean).square().sum(axes, keepdim=keep)
+    freedom = (~nan).to(x.dtype).sum(axes, keepdim=keep) - a["correction"]
+    return torch.where(freedom > 0, total / freedom, math.nan)
+
+
+def safe_root(x):
+    return torch.where(x == 0, 0, torch.sqrt(torch.where(x == 0, 1, x)))
+
+
 def variance(function):
     return lambda x, axes, keep, a: function(x, axes, correction=a["correction"], keepdim=keep)
 
@@ -142,6 +155,10 @@ ROWS = [
               dtypes=FLOAT, attributes=ORDERS, empty=False, ulp=24, floor=4),
     reduction("nansum", lambda x, axes, keep, a: torch.nansum(x, axes, keepdim=keep), dtypes=FLOAT, floor=4),
     reduction("nanmean", lambda x, axes, keep, a: torch.nanmean(x, axes, keepdim=keep), dtypes=FLOAT, floor=4),
+    reduction("nanvar", variance_of_numbers, more=[C("* 2,3 v 1 nan 4 nan nan 3", axes=[1], keepdim=False, correction=c) for c in (0, 1)],
+              dtypes=FLOAT, attributes=CORRECTIONS, ulp=8, floor=8, torch_names=[]),
+    reduction("nanstddev", lambda *x: safe_root(variance_of_numbers(*x)), empty=False, special=False, dtypes=FLOAT,
+              attributes=CORRECTIONS[:1], ulp=8, floor=8, torch_names=[]),
     reduction("nanmax", without_nan(torch.amax, -math.inf), empty=False, dtypes=FLOAT, ulp=0, zeros=False,
               torch_names=[]),
     reduction("nanmin", without_nan(torch.amin, math.inf), empty=False, dtypes=FLOAT, ulp=0, zeros=False,
@@ -169,6 +186,9 @@ ROWS = [
     Row("cov", lambda x, a: torch.cov(x[0], correction=a["correction"]).reshape([x[0].shape[0]] * 2 if x[0].dim() == 2 else []), [C(f"* {s} u -3 3", correction=c)
         for s in ("3,7", "2,5", "9", "1,4") for c in (0, 1)], "f32 f64", ulp=8, floor=16,
         differs="of a matrix of one row a matrix (PyTorch and NumPy: a number)"),
+    Row("cov of weights", lambda x, a: torch.cov(x[0], correction=a["correction"], fweights=x[1], aweights=x[2]), [
+        C(f"* {s} u -3 3", f"i64 {w} i 1 4", f"* {w} u 0.5 2", correction=c) for s, w in (("3,7", "7"), ("2,5", "5"), ("9", "9"))
+        for c in (0, 1)], "f32 f64", ulp=8, floor=16, torch_names=[]),
     Row("corrcoef", lambda x, a: torch.corrcoef(x[0]), [C(f"* {s} u -3 3") for s in ("3,7", "2,5", "5,9")], "f32 f64",
         ulp=8, floor=16),
     Row("normalize", lambda x, a: torch.nn.functional.normalize(x[0], a["p"], a["axis"], a["eps"]), [
@@ -236,6 +256,10 @@ ROWS += [
     Row("gradient", lambda x, a: torch.gradient(x[0], spacing=a["spacing"], dim=a["axis"])[0], [
         C(f"* {s} u -3 3", spacing=h, axis=axis) for s, axis in (("7", 0), ("3,5", 1), ("3,5", 0), ("2,2,3", 1))
         for h in (1.0, 0.25)], "f32 f64", ulp=2, floor=2),
+    Row("gradient at", lambda x, a: torch.gradient(x[0], spacing=(x[1],), dim=a["axis"])[0], [
+        C(f"* {s} u -3 3", f"*c {n} v {v}", axis=axis) for s, axis, n, v in (("5", 0, "5", "0 1 1.5 3.5 4"),
+        ("3,4", 1, "4", "-1 0.25 2 2.5"), ("3,4", 0, "3", "-2 0 0.5"), ("2,2,3", -1, "3", "1 2 4"))], "f32 f64", ulp=8, floor=8,
+        torch_names=[]),
     cumulative("trapezoid", lambda x, a: torch.trapezoid(x[0], dx=a["dx"], dim=a["axis"]), dtypes=FLOAT, floor=8,
                special=False, half=3, attributes=[{"dx": 1.0}, {"dx": 0.25}], torch_names=["trapezoid", "trapz"], shapes=CUT_SHAPES,
                differs="an axis without elements is an error (PyTorch: 0)"),

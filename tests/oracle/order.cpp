@@ -55,6 +55,11 @@ NamedFunctions order_functions_along_axes() {
        [](const Args& a) -> Tensors { return both(kthvalue(a[0], a.at.whole("k"), a.at.axis("axis"), a.at.keep())); }},
       {"median", [](const Args& a) -> Tensors { return both(median(a[0], a.at.axis("axis"), a.at.keep())); }},
       {"nanmedian", [](const Args& a) -> Tensors { return both(nanmedian(a[0], a.at.axis("axis"), a.at.keep())); }},
+      {"median of axes", [](const Args& a) -> Tensor { return median(a[0], Axes(a.at.axes("axes")), a.at.keep()); }},
+      {"searchsorted by a sorter",
+       [](const Args& a) -> Tensor {
+         return searchsorted(a[0], a[1], {.right = a.at.is("right"), .sorter = argsort(a[0])});
+       }},
       {"median of all", [](const Args& a) -> Tensor { return median(a[0]); }},
       {"nanmedian of all", [](const Args& a) -> Tensor { return nanmedian(a[0]); }},
       {"mode", [](const Args& a) -> Tensors { return both(mode(a[0], a.at.axis("axis"), a.at.keep())); }},

@@ -40,6 +40,8 @@ NamedFunctions reduction_functions() {
        }},
       {"nansum", [](const Args& a) -> Tensor { return nansum(a[0], a.at.axes("axes"), a.at.keep()); }},
       {"nanmean", [](const Args& a) -> Tensor { return nanmean(a[0], a.at.axes("axes"), a.at.keep()); }},
+      {"nanvar", [](const Args& a) -> Tensor { return nanvar(a[0], a.at.axes("axes"), var_options(a)); }},
+      {"nanstddev", [](const Args& a) -> Tensor { return nanstddev(a[0], a.at.axes("axes"), var_options(a)); }},
       {"nanmax", [](const Args& a) -> Tensor { return nanmax(a[0], a.at.axes("axes"), a.at.keep()); }},
       {"nanmin", [](const Args& a) -> Tensor { return nanmin(a[0], a.at.axes("axes"), a.at.keep()); }},
       {"count_nonzero", [](const Args& a) -> Tensor { return count_nonzero(a[0], a.at.axes("axes"), a.at.keep()); }},
@@ -60,6 +62,10 @@ NamedFunctions statistics_functions() {
       {"pdist", [](const Args& a) -> Tensor { return pdist(a[0], a.at.number("p")); }},
       {"cdist", [](const Args& a) -> Tensor { return cdist(a[0], a[1], a.at.number("p")); }},
       {"cov", [](const Args& a) -> Tensor { return cov(a[0], a.at.number("correction")); }},
+      {"cov of weights",
+       [](const Args& a) -> Tensor {
+         return cov(a[0], {.correction = a.at.number("correction"), .fweights = a[1], .aweights = a[2]});
+       }},
       {"corrcoef", [](const Args& a) -> Tensor { return corrcoef(a[0]); }},
       {"normalize",
        [](const Args& a) -> Tensor {
@@ -97,6 +103,7 @@ NamedFunctions cumulative_functions() {
        }},
       {"logcumsumexp", [](const Args& a) -> Tensor { return logcumsumexp(a[0], a.at.axis("axis")); }},
       {"diff", [](const Args& a) -> Tensor { return diff(a[0], a.at.axis("axis"), a.at.axis("times")); }},
+      {"gradient at", [](const Args& a) -> Tensor { return gradient(a[0], a[1], a.at.axis("axis")); }},
       {"gradient", [](const Args& a) -> Tensor { return gradient(a[0], a.at.number("spacing"), a.at.axis("axis")); }},
       {"trapezoid", [](const Args& a) -> Tensor { return trapezoid(a[0], a.at.number("dx"), a.at.axis("axis")); }},
       {"trapezoid at", [](const Args& a) -> Tensor { return trapezoid(a[0], a[1], a.at.axis("axis")); }},
