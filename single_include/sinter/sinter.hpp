@@ -98,6 +98,10 @@
 // Runs once for many calls, as tracing does: made small instead of fast, which also takes the compiler much less time.
 #define SINTER_COLD __attribute__((cold))
 #define SINTER_ALWAYS_INLINE inline __attribute__((always_inline))
+// May be compiled for AVX2, whatever the file is: called where the processor has it.
+#ifndef SINTER_NO_X86
+#define SINTER_AVX2 __attribute__((target("avx2")))
+#endif
 // ---- sinter/base/error.hpp
 // Errors that say who must act. Every exception Sinter throws is one of these; each says which op, what was given, what
 // is required and the user's line. Must not know tensors.
@@ -1560,17 +1564,18 @@ struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
     return load();
   }
   void set(Ref<TensorImpl> next);
+  /// As that, where the value is still `expected`, of which the caller holds a count.
+  bool set_if(const TensorImpl& expected, Ref<TensorImpl> next);
 
   /// The slot of the gradient in tape style, or null: none is required (autodiff/tape.hpp).
   const std::shared_ptr<VariableSlot>* gradient() const {
     return has_gradient_.load(std::memory_order_acquire) ? &gradient_ : nullptr;
   }
-  /// Gives it one, unless it has one. Calls of one slot must not overlap.
-  void set_gradient(std::shared_ptr<VariableSlot> slot) {
-    if (gradient() != nullptr) return;
-    gradient_ = std::move(slot);
-    has_gradient_.store(true, std::memory_order_release);
-  }
+  /// As gradient(), also where none is required any more. Like what follows, not for calls that overlap.
+  const std::shared_ptr<VariableSlot>& gradient_once_required() const { return gradient_; }
+  /// Gives it a slot for its gradient, the only one that it ever has.
+  void make_gradient(std::shared_ptr<VariableSlot> slot) { gradient_ = std::move(slot); }
+  void require_gradient(bool is_required) { has_gradient_.store(is_required, std::memory_order_release); }
 
   /// What code that met this Variable in one thread uses in the calling thread: itself, or the caller's of the same
   /// role.
@@ -1600,7 +1605,7 @@ struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
 
   mutable std::atomic<std::uintptr_t> word_;  // the value, owned; lowest bit: claimed
   std::atomic<bool> has_gradient_{false};
-  std::shared_ptr<VariableSlot> gradient_;  // written once, before the flag
+  std::shared_ptr<VariableSlot> gradient_;  // written once, before the flag is first set
 };
 
 /// Gives each slot its value, whose count it takes over.
@@ -1651,6 +1656,8 @@ SINTER_NAMESPACE_END
 // In, the parameter type of functions that take any of them. Members that record or evaluate are defined by the expr
 // layer. Data are immutable; `x += y` gives the handle a new value.
 
+#include <optional>
+
 SINTER_NAMESPACE_BEGIN
 
 /// Whether a reduction keeps its axes with extent 1.
@@ -1685,13 +1692,13 @@ struct TensorOptions {
 
 struct All;
 
-/// Part of an axis: from `start` up to but not including `stop`, each `step`-th. Negative bounds count from the end.
+/// Part of an axis: from `start` up to but not including `stop`, each `step`-th. Negative bounds count from the end; a
+/// negative step runs backwards. Bounds that are not given are the ends: slice({}, {}, -1) is a whole axis, backwards.
 struct Slice {
-  Dim start = 0;
-  Dim stop = Dim(std::int64_t{1} << 60);
+  std::optional<Dim> start{}, stop{};
   std::int64_t step = 1;
 };
-constexpr Slice slice(Dim start, Dim stop = Dim(std::int64_t{1} << 60), std::int64_t step = 1) {
+constexpr Slice slice(std::optional<Dim> start, std::optional<Dim> stop = {}, std::int64_t step = 1) {
   return {start, stop, step};
 }
 
@@ -1935,11 +1942,17 @@ class Variable : public TensorMethods<Variable> {
     requires(is_expr<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, Tensor>)
   const Variable& operator=(T&& value) const;
 
+  /// A place in its value: `v.at(all, 0) = y` sets the updated value.
+  [[nodiscard]] SlotRef at(const Index& i0, const Index& i1 = {}, const Index& i2 = {}, const Index& i3 = {},
+                           const Index& i4 = {}, const Index& i5 = {}, const Index& i6 = {},
+                           const Index& i7 = {}) const;
+
   /// The value now: the one assigned last in this trace, or the slot's.
   Tensor value() const;
 
-  /// From now on what is computed from this Variable can be differentiated tape-style, by backward().
-  const Variable& requires_grad(Location where = std::source_location::current()) const;
+  /// From now on what is computed from this Variable can be differentiated tape-style, by backward(). With false, from
+  /// now on not: the gradient is dropped, hooks stay for when it is required again.
+  const Variable& requires_grad(bool is_required = true, Location where = std::source_location::current()) const;
   /// The sum of what backward() has added since zero_grad(); zeros at first. Throws UserError without requires_grad().
   Tensor grad(Location where = std::source_location::current()) const;
   const Variable& zero_grad(Location where = std::source_location::current()) const;
@@ -1979,7 +1992,8 @@ class In {
   Location where;
 };
 
-/// What `u.at(...)` gives: assigning through it gives `u` an updated value. Not to be stored.
+/// What `u.at(...)` gives: assigning through it gives `u` an updated value. Where index tensors name an element several
+/// times, the last value assigned stays, and all combine with what is there in the other forms. Not to be stored.
 class SlotRef {
  public:
   void operator=(const In& value) &&;
@@ -1987,11 +2001,20 @@ class SlotRef {
   void operator-=(const In& value) &&;
   void operator*=(const In& value) &&;
   void operator/=(const In& value) &&;
+  /// The larger one of what is there and `value`.
+  void maximum(const In& value) &&;
+  /// The smaller one.
+  void minimum(const In& value) &&;
 
  private:
   friend class Tensor;
+  friend class Variable;
   SlotRef(Tensor& target, std::vector<Index> index);
-  Tensor& target_;
+  SlotRef(const Variable& target, std::vector<Index> index);
+  Tensor now() const;
+  void become(Tensor value, Location where) const;
+  Tensor* tensor_ = nullptr;  // one of them is the target
+  const Variable* variable_ = nullptr;
   std::vector<Index> index_;
 };
 
@@ -2004,6 +2027,83 @@ const Variable& Variable::operator=(T&& value) const {
 }
 
 SINTER_NAMESPACE_END
+// ---- sinter/expr/order.hpp
+// Functions that order elements along an axis: sort, the k largest, medians and quantiles, and the place of numbers
+// among sorted ones. NaN is greater than every number, equal elements keep the order of their positions, and positions
+// are i64. Names follow PyTorch and NumPy.
+
+SINTER_NAMESPACE_BEGIN
+
+/// Elements in an order, and where each of them was along the axis: `auto [values, indices] = sort(x);`
+struct Ordered {
+  Tensor values, indices;
+};
+
+struct SortOptions {
+  bool descending = false;  // NaN first, then from the largest to the least
+  bool stable = true;       // every sort is; there is nothing faster to choose
+};
+Ordered sort(const In& x, int axis = -1, SortOptions options = {});
+/// The positions alone.
+Tensor argsort(const In& x, int axis = -1, SortOptions options = {});
+/// Sorted along the first axis, without positions. numpy.msort, torch.msort.
+Tensor msort(const In& x);
+
+/// cummax and cummin, and where along the axis these elements are: of equal ones the last.
+Ordered cummax_with_indices(const In& x, int axis);
+Ordered cummin_with_indices(const In& x, int axis);
+
+struct TopkOptions {
+  bool largest = true;  // false: the least
+  bool sorted = true;   // the largest (least) one first; false: in the order of x
+};
+/// The `count` largest elements along an axis. Of equal ones those that come first.
+Ordered topk(const In& x, Dim count, int axis = -1, TopkOptions options = {});
+/// The element that has `k` - 1 elements before it in ascending order: k counts from 1. torch.kthvalue.
+Ordered kthvalue(const In& x, Dim k, int axis = -1, Keep keep = Keep::no);
+/// The element in the middle, of an even number the lower one; NaN where there is one, which is then the first.
+Ordered median(const In& x, int axis, Keep keep = Keep::no);
+/// Of all elements, and of those along several axes, without their positions.
+Tensor median(const In& x);
+Tensor median(const In& x, Axes axes, Keep keep = Keep::no);
+/// The same of the elements that are not NaN; NaN where there are none.
+Ordered nanmedian(const In& x, int axis, Keep keep = Keep::no);
+Tensor nanmedian(const In& x);
+Tensor nanmedian(const In& x, Axes axes, Keep keep = Keep::no);
+/// The element that is there most often, of several the least, and where it is for the last time.
+Ordered mode(const In& x, int axis = -1, Keep keep = Keep::no);
+
+/// What a quantile is between two elements: on the line between them, either one, the nearer one (of equally near ones
+/// that of even number), the middle.
+enum class QuantileInterpolation : std::uint8_t { linear, lower, higher, nearest, midpoint };
+struct QuantileOptions {
+  QuantileInterpolation interpolation = QuantileInterpolation::linear;
+  Keep keep = Keep::no;
+};
+/// The element at q (from 0 to 1) times the way through the sorted elements along `axes` (none given: all). q is a
+/// number or a tensor of shape () or [n]: then the results for each q stand along a new first axis. NaN where there is
+/// one.
+Tensor quantile(const In& x, const In& q, Axes axes = {}, QuantileOptions options = {});
+/// The same of the elements that are not NaN; NaN where there are none.
+Tensor nanquantile(const In& x, const In& q, Axes axes = {}, QuantileOptions options = {});
+
+struct SearchOptions {
+  bool right = false;              // after equal elements, not before them
+  std::optional<Tensor> sorter{};  // the positions of the elements in order, of the shape of `sorted`: argsort(sorted)
+};
+/// For each element of x how many of the last axis of `sorted`, which ascends, come before it (i64): where it would be
+/// put in. `sorted` is one row for all, or has a row for each row of x; with a `sorter` it needs no order.
+Tensor searchsorted(const In& sorted, const In& x, SearchOptions options = {});
+/// The same, as torch.bucketize has it: the boundaries are one row.
+Tensor bucketize(const In& x, const In& boundaries, SearchOptions options = {});
+
+struct IsinOptions {
+  bool invert = false;  // true where it is not among them
+};
+/// Whether each element of x is among the elements of `test`. NaN never is.
+Tensor isin(const In& x, const In& test, IsinOptions options = {});
+
+SINTER_NAMESPACE_END
 // ---- sinter/expr/adaptive_pool.hpp
 // Pooling to a given size, and by other norms than mean and maximum.
 
@@ -2012,6 +2112,9 @@ SINTER_NAMESPACE_BEGIN
 /// The last axes of x at the extents `size`: mean (maximum) of elements floor(i n / m) to before ceil((i + 1) n / m).
 Tensor adaptive_avg_pool(const In& x, const Shape& size);
 Tensor adaptive_max_pool(const In& x, const Shape& size);
+/// The maximum, and where it is (i64), counted through the axes of `size`, as max_unpool takes it; the first of equal
+/// elements, which gets the gradient, and of NaN.
+Ordered adaptive_max_pool_with_indices(const In& x, const Shape& size);
 /// (sum of x^p)^(1/p) of each window of an image.
 Tensor lp_pool2d(const In& x, double p, std::int64_t size, std::int64_t stride = 0);  // stride 0: the size
 
@@ -2022,8 +2125,6 @@ Tensor adaptive_mean_along(const Tensor& x, int axis, Dim size, Location where);
 SINTER_NAMESPACE_END
 // ---- sinter/expr/attention.hpp
 // Attention and rotary positions.
-
-#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -2128,21 +2229,24 @@ class PerAxis {
   IntVector numbers_;
 };
 
-/// Zeros at both ends of each axis: numbers; or valid, none, or same, so that the result is as long as x (stride 1).
+/// Zeros at both ends of each axis: numbers, or pairs {before, after}, one for all axes or one for each; or valid,
+/// none, or same, so that the result is as long as x (stride 1).
 class ConvPadding {
  public:
   enum Kind : std::uint8_t { numbers, valid, same };
-  ConvPadding(Kind kind) : kind_(kind), numbers_(0) {}
+  ConvPadding(Kind kind) : kind_(kind), before_(0), after_(0) {}
   template <class N>
     requires std::is_convertible_v<const N&, PerAxis>
-  ConvPadding(const N& given) : kind_(Kind::numbers), numbers_(given) {}
-  ConvPadding(std::initializer_list<std::int64_t> given) : kind_(Kind::numbers), numbers_(given) {}
+  ConvPadding(const N& given) : kind_(Kind::numbers), before_(given), after_(given) {}
+  ConvPadding(std::initializer_list<std::int64_t> given) : kind_(Kind::numbers), before_(given), after_(given) {}
+  ConvPadding(std::initializer_list<std::pair<std::int64_t, std::int64_t>> pairs);
   Kind kind() const { return kind_; }
-  const PerAxis& each() const { return numbers_; }
+  const PerAxis& before() const { return before_; }
+  const PerAxis& after() const { return after_; }
 
  private:
   Kind kind_;
-  PerAxis numbers_;
+  PerAxis before_, after_;
 };
 
 struct ConvOptions {
@@ -2153,7 +2257,7 @@ struct ConvOptions {
   std::optional<Tensor> bias = {};  // (o)
 };
 using Conv2dOptions = ConvOptions;
-/// x [n, c, s...], weight [o, c / groups, k...] to [n, o, s'...].
+/// x [n, c, s...], weight [o, c / groups, k...] to [n, o, s'...]; or one example, [c, s...] to [o, s'...].
 Tensor conv1d(const In& x, const In& weight, ConvOptions options = {});
 Tensor conv2d(const In& x, const In& weight, ConvOptions options = {});
 Tensor conv3d(const In& x, const In& weight, ConvOptions options = {});
@@ -2167,7 +2271,7 @@ struct ConvTransposeOptions {
   std::optional<Tensor> bias = {};
 };
 /// The adjoint of the convolution: x [n, c, s...], weight [c, o / groups, k...] to [n, o, (s - 1) stride - 2 padding +
-/// dilation (k - 1) + output_padding + 1...].
+/// dilation (k - 1) + output_padding + 1...]; or one example, [c, s...].
 Tensor conv_transpose1d(const In& x, const In& weight, ConvTransposeOptions options = {});
 Tensor conv_transpose2d(const In& x, const In& weight, ConvTransposeOptions options = {});
 Tensor conv_transpose3d(const In& x, const In& weight, ConvTransposeOptions options = {});
@@ -2248,9 +2352,20 @@ Tensor logcumsumexp(const In& x, int axis);
 /// The differences of neighbours along `axis`, x[i + 1] - x[i], taken `times` over: the axis gets so much shorter. Of
 /// bool: where neighbours differ.
 Tensor diff(const In& x, int axis = -1, int times = 1);
+struct DiffOptions {
+  int axis = -1;
+  int times = 1;
+  std::optional<In> prepend{}, append{};  // joined with x along the axis first; a number is one element
+};
+/// The same with more elements at the ends: diff(x, {.prepend = 0}) is as long as x.
+Tensor diff(const In& x, DiffOptions options);
 /// The derivative along `axis` of values `spacing` apart: (x[i + 1] - x[i - 1]) / (2 spacing), at both ends the
 /// difference of the two last ones. x's shape, floating; at least two elements.
 Tensor gradient(const In& x, double spacing = 1, int axis = -1);
+/// The same of values at the places `at`, one for each element of the axis: of second order, as numpy.gradient has it.
+Tensor gradient(const In& x, const In& at, int axis = -1);
+/// The derivatives along several axes (none given: all), of values `spacings` apart: one for each, or one for all.
+std::vector<Tensor> gradient(const In& x, Axes axes, std::vector<double> spacings = {});
 /// The integral along `axis` by the trapezoidal rule, of values `dx` apart, or at the places `at` (of y's shape, or of
 /// one axis as long). Floating; the axis goes.
 Tensor trapezoid(const In& y, double dx = 1, int axis = -1);
@@ -2384,6 +2499,8 @@ Ref<TensorImpl> record_expression(const ExprStructure& structure, std::span<Leaf
 Trace* current_trace() noexcept;
 /// Whether this thread puts what it records on the tape.
 bool& is_tape_on() noexcept;
+/// How many NoGradGuards live on this thread.
+int& no_grad_depth() noexcept;
 
 namespace graph_detail {
 bool is_traced_value_usable(const TensorImpl& value) noexcept;
@@ -2865,10 +2982,22 @@ Tensor glu(const In& x, int axis = -1);
 Tensor prelu(const In& x, const In& weight);
 /// leaky_relu with the mean of the slopes: what a randomised one is outside training.
 Tensor rrelu(const In& x, double lower = 1.0 / 8, double upper = 1.0 / 3);
+/// x where x > 0, else x times a slope that is drawn for each element, uniform in [lower, upper), from this thread's
+/// generator (manual_seed): for training. Xu et al. 2015.
+Tensor rrelu_training(const In& x, double lower = 1.0 / 8, double upper = 1.0 / 3);
 /// x where x > threshold, else value.
 Tensor threshold(const In& x, double threshold, double value);
 /// softmax(-x).
 Tensor softmin(const In& x, int axis);
+
+struct GumbelSoftmaxOptions {
+  double tau = 1;     // the temperature: positive
+  bool hard = false;  // 1 for the largest and 0 for the others, with the derivative of what is not
+  int axis = -1;
+};
+/// softmax((logits + g) / tau) with g drawn from Gumbel's distribution by this thread's generator (manual_seed): a draw
+/// from the classes whose probabilities are softmax(logits), with a derivative. Jang, Gu and Poole 2017.
+Tensor gumbel_softmax(const In& logits, GumbelSoftmaxOptions options = {});
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/embedding.hpp
@@ -2882,6 +3011,8 @@ Tensor linear(const In& x, const In& weight, const In& bias);
 
 struct EmbeddingOptions {
   std::optional<std::int64_t> padding_idx = {};  // the row of the table that gets no gradient; negative: from the end
+  std::optional<double> max_norm = {};           // rows that are longer are scaled down to it; the table stays as it is
+  double norm_type = 2;                          // the order of that norm
 };
 /// Rows of `table` [n, d] at `indices`.
 Tensor embedding(const In& indices, const In& table, EmbeddingOptions options = {});
@@ -2889,11 +3020,16 @@ Tensor embedding(const In& indices, const In& table, EmbeddingOptions options = 
 enum class BagMode : std::uint8_t { sum, mean, max };
 struct EmbeddingBagOptions {
   BagMode mode = BagMode::mean;
+  std::optional<Tensor> offsets = {};            // (bags): where in a list of indices each bag begins, ascending from 0
+  bool include_last_offset = false;              // one more offset says where the last bag ends
   std::optional<Tensor> weights = {};            // of each index, as `indices`; for sums
   std::optional<std::int64_t> padding_idx = {};  // indices that do not count
+  std::optional<double> max_norm = {};           // as in EmbeddingOptions
+  double norm_type = 2;
 };
-/// Sum, mean or maximum of the rows of each bag: indices [bags, length], table [n, d] to [bags, d]. A bag in which none
-/// counts gives 0.
+/// Sum, mean or maximum of the rows of each bag: table [n, d], indices [bags, length], or a list of them, [length], and
+/// offsets (i32 or i64), to [bags, d]. A bag in which none counts gives 0. A first offset that is not 0: IndexError
+/// when it runs.
 Tensor embedding_bag(const In& indices, const In& table, EmbeddingBagOptions options = {});
 
 SINTER_NAMESPACE_END
@@ -2997,18 +3133,26 @@ Tensor masked_select(const In& x, const In& mask, FoundOptions options = {});
 
 struct UniqueOptions {
   bool sorted = true;         // ascending; false: in the order in which they are there first
+  std::optional<int> axis{};  // of which slices are compared, element by element; not given: elements are
   std::optional<Dim> size{};  // of values and counts
   Scalar fill{0};             // among the values where there are fewer
 };
 struct Unique {
-  Tensor values;   // [number]
-  Tensor inverse;  // of x's shape, i64: the place of each element among the values
+  Tensor values;   // [number]; slices: x's shape, with the number of distinct ones along the axis
+  Tensor inverse;  // of x's shape, i64: the place of each element among the values; of slices: a list
   Tensor counts;   // [number], i64: how often each is there; 0 where there are no more
 };
-/// The distinct elements of x: `auto [values, inverse, counts] = unique(x);`. No NaN equals another one.
+/// The distinct elements of x: `auto [values, inverse, counts] = unique(x);`. No NaN equals another one. Slices ascend
+/// by their first element that differs.
 Unique unique(const In& x, UniqueOptions options = {});
 /// The same where only neighbours (in row-major order) that are equal count as one; `sorted` means nothing.
 Unique unique_consecutive(const In& x, UniqueOptions options = {});
+
+/// The slices of x along `axis`, each as often in a row as `counts` (i32 or i64) says: a list with one count for each
+/// slice, or one for all. With a stated size, a negative count is as 0. numpy.repeat, torch.repeat_interleave.
+Tensor repeat_interleave(const In& x, const Tensor& counts, int axis, FoundOptions options = {});
+/// The same of all elements in row-major order.
+Tensor repeat_interleave(const In& x, const Tensor& counts, FoundOptions options = {});
 
 namespace expr_detail {
 /// Are there masks among the positions of an index?
@@ -3065,22 +3209,15 @@ Tensor one_hot(const In& indices, Dim classes, DType dtype = DType::f32);
 Tensor softmax(const In& x, int axis);
 Tensor log_softmax(const In& x, int axis);
 struct LayerNormOptions {
+  std::optional<Tensor> weight = {}, bias = {};
   double eps = 1e-5;
 };
-/// Normalises over the last axes, whose extents are `shape`, then scales and shifts by `weight` and `bias` of that
-/// shape.
+/// (x - mean) / sqrt(var + eps) * weight + bias over the last axes, whose extents are `shape`, which weight and bias
+/// have. Ba, Kiros and Hinton 2016.
+Tensor layer_norm(const In& x, const Shape& shape, LayerNormOptions options = {});
 Tensor layer_norm(const In& x, const Shape& shape, const In& weight, const In& bias, LayerNormOptions options = {});
 /// What becomes of the losses of single rows.
 enum class LossReduction : std::uint8_t { mean, sum, none };
-struct CrossEntropyOptions {
-  std::optional<Tensor> weight = {};  // [c]: of each class; the mean is divided by the sum of the targets' weights
-  std::int64_t ignore_index = -100;   // rows with this target do not count
-  double label_smoothing = 0;         // in [0, 1]: so much of the target is spread over all classes
-  LossReduction reduction = LossReduction::mean;  // of no row that counts: NaN
-};
-/// -log softmax(logits)[target] of each row; logits [n, c], target [n] (i32 or i64). A target that is neither a class
-/// nor ignored: IndexError when it runs.
-Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options = {});
 Tensor mse_loss(const In& prediction, const In& target);
 Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);  // stride 0: the size
 Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);
@@ -3376,7 +3513,7 @@ Tensor tensorsolve(const In& a, const In& b, Axes axes = {});
 }  // namespace linalg
 SINTER_NAMESPACE_END
 // ---- sinter/expr/losses.hpp
-// Losses beyond cross_entropy: numbers to minimise. Names and defaults follow PyTorch's torch.nn.functional; operands
+// Losses: numbers to minimise. Names and defaults follow PyTorch's torch.nn.functional; operands
 // broadcast, integers become f32, and `reduction` says what becomes of the single losses.
 
 SINTER_NAMESPACE_BEGIN
@@ -3384,12 +3521,31 @@ SINTER_NAMESPACE_BEGIN
 // Of a prediction and a target.
 Tensor mse_loss(const In& prediction, const In& target, LossReduction reduction);
 Tensor l1_loss(const In& prediction, const In& target, LossReduction reduction = LossReduction::mean);
+struct WeightedLossOptions {
+  std::optional<Tensor> weight = {};  // of each element: the mean is divided by their sum
+  LossReduction reduction = LossReduction::mean;
+};
+Tensor mse_loss(const In& prediction, const In& target, WeightedLossOptions options);
+Tensor l1_loss(const In& prediction, const In& target, WeightedLossOptions options);
+
 /// d^2 / (2 beta) where d = |prediction - target| < beta, else d - beta / 2.
 Tensor smooth_l1_loss(const In& prediction, const In& target, double beta = 1,
                       LossReduction reduction = LossReduction::mean);
+struct SmoothL1Options {
+  std::optional<Tensor> weight = {};  // of each element; the mean is divided by their number
+  double beta = 1;
+  LossReduction reduction = LossReduction::mean;
+};
+Tensor smooth_l1_loss(const In& prediction, const In& target, SmoothL1Options options);
 /// d^2 / 2 where d < delta, else delta (d - delta / 2).
 Tensor huber_loss(const In& prediction, const In& target, double delta = 1,
                   LossReduction reduction = LossReduction::mean);
+struct HuberOptions {
+  std::optional<Tensor> weight = {};  // of each element; the mean is divided by their number
+  double delta = 1;
+  LossReduction reduction = LossReduction::mean;
+};
+Tensor huber_loss(const In& prediction, const In& target, HuberOptions options);
 
 struct BinaryCrossEntropyOptions {
   std::optional<Tensor> weight = {};      // of each element
@@ -3401,12 +3557,23 @@ Tensor binary_cross_entropy(const In& probability, const In& target, BinaryCross
 /// The same of sigmoid(logits), without overflow or cancellation.
 Tensor binary_cross_entropy_with_logits(const In& logits, const In& target, BinaryCrossEntropyOptions options = {});
 
+struct CrossEntropyOptions {
+  std::optional<Tensor> weight = {};  // [c]: of each class; the mean is divided by the sum of the targets' weights
+  std::int64_t ignore_index = -100;   // rows with this target do not count
+  double label_smoothing = 0;         // in [0, 1]: so much of the target is spread over all classes
+  LossReduction reduction = LossReduction::mean;  // of no row that counts: NaN
+};
+/// -log softmax(logits)[target] of each row: logits [n, c], [n, c, d...] or [c], target (i32 or i64) [n], [n, d...] or
+/// (). A target that is neither a class nor ignored: IndexError when it runs. Or, for a floating target of the logits'
+/// shape, which has a probability for each class, -sum(target * log softmax(logits)); the mean is that of all rows.
+Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options = {});
+
 struct NllLossOptions {
   std::optional<Tensor> weight = {};
   std::int64_t ignore_index = -100;
   LossReduction reduction = LossReduction::mean;
 };
-/// -log_probabilities[target] of each row: [n, c] and [n], or [n, c, d...] and [n, d...].
+/// -log_probabilities[target] of each row: [n, c] and [n], [n, c, d...] and [n, d...], or [c] and ().
 Tensor nll_loss(const In& log_probabilities, const In& target, NllLossOptions options = {});
 
 struct KlDivOptions {
@@ -3439,8 +3606,8 @@ struct CtcLossOptions {
 /// Minus the logarithm of the probability of labels that are not aligned with the steps that predict them; Graves et
 /// al. 2006. log_probabilities [t, n, c] (f32 or f64; narrower ones are computed in f32), targets [n, s] or all of them
 /// one after the other in one axis, lengths [n]; or without n. The host computes it. A length that does not fit, a
-/// target that is the blank or no class: IndexError when it runs. The derivative is that by log_probabilities; a
-/// second one is a UserError.
+/// target that is the blank or no class, fewer targets one after the other than the lengths say: IndexError when it
+/// runs. The derivative is that by log_probabilities; a second one is a UserError.
 Tensor ctc_loss(const In& log_probabilities, const In& targets, const In& input_lengths, const In& target_lengths,
                 CtcLossOptions options = {});
 
@@ -3462,6 +3629,16 @@ struct TripletMarginOptions {
 };
 /// max(0, distance(anchor, positive) - distance(anchor, negative) + margin).
 Tensor triplet_margin_loss(const In& anchor, const In& positive, const In& negative, TripletMarginOptions options = {});
+
+struct TripletDistanceOptions {
+  double margin = 1;
+  bool swap = false;  // the nearer of anchor and positive keeps the negative away
+  LossReduction reduction = LossReduction::mean;
+};
+/// The same with another distance, which is called with two tensors and gives one number for each pair.
+Tensor triplet_margin_with_distance_loss(const In& anchor, const In& positive, const In& negative,
+                                         const std::function<Tensor(const Tensor&, const Tensor&)>& distance,
+                                         TripletDistanceOptions options = {});
 
 struct MultilabelOptions {
   std::optional<Tensor> weight = {};  // [c]
@@ -3510,8 +3687,15 @@ struct BatchNormResult {
 /// differentiation. The running variance is that of a sample. Ioffe and Szegedy 2015.
 BatchNormResult batch_norm_training(const In& x, const In& running_mean, const In& running_var, double momentum = 0.1,
                                     ChannelNormOptions options = {});
-/// With the statistics of each example and channel; of each example and group of channels.
+/// With the statistics of each example and channel. Ulyanov, Vedaldi and Lempitsky 2016.
 Tensor instance_norm(const In& x, ChannelNormOptions options = {});
+/// With statistics that are given, (channels,) each: inference with what `instance_norm_training` has gathered.
+Tensor instance_norm(const In& x, const In& mean, const In& var, ChannelNormOptions options = {});
+/// With those of each example and channel; running ones move by `momentum` towards their means over the batch,
+/// constants for differentiation. The running variance is that of a sample.
+BatchNormResult instance_norm_training(const In& x, const In& running_mean, const In& running_var,
+                                       double momentum = 0.1, ChannelNormOptions options = {});
+/// With the statistics of each example and group of channels.
 Tensor group_norm(const In& x, std::int64_t groups, ChannelNormOptions options = {});
 
 struct LocalResponseOptions {
@@ -3519,80 +3703,6 @@ struct LocalResponseOptions {
 };
 /// x / (k + alpha * mean of x^2 over `size` channels around)^beta; channels beyond the ends count as 0.
 Tensor local_response_norm(const In& x, int size, LocalResponseOptions options = {});
-
-SINTER_NAMESPACE_END
-// ---- sinter/expr/order.hpp
-// Functions that order elements along an axis: sort, the k largest, medians and quantiles, and the place of numbers
-// among sorted ones. NaN is greater than every number, equal elements keep the order of their positions, and positions
-// are i64. Names follow PyTorch and NumPy.
-
-SINTER_NAMESPACE_BEGIN
-
-/// Elements in an order, and where each of them was along the axis: `auto [values, indices] = sort(x);`
-struct Ordered {
-  Tensor values, indices;
-};
-
-struct SortOptions {
-  bool descending = false;  // NaN first, then from the largest to the least
-  bool stable = true;       // every sort is; there is nothing faster to choose
-};
-Ordered sort(const In& x, int axis = -1, SortOptions options = {});
-/// The positions alone.
-Tensor argsort(const In& x, int axis = -1, SortOptions options = {});
-/// Sorted along the first axis, without positions. numpy.msort, torch.msort.
-Tensor msort(const In& x);
-
-/// cummax and cummin, and where along the axis these elements are: of equal ones the last.
-Ordered cummax_with_indices(const In& x, int axis);
-Ordered cummin_with_indices(const In& x, int axis);
-
-struct TopkOptions {
-  bool largest = true;  // false: the least
-  bool sorted = true;   // the largest (least) one first; false: in the order of x
-};
-/// The `count` largest elements along an axis. Of equal ones those that come first.
-Ordered topk(const In& x, Dim count, int axis = -1, TopkOptions options = {});
-/// The element that has `k` - 1 elements before it in ascending order: k counts from 1. torch.kthvalue.
-Ordered kthvalue(const In& x, Dim k, int axis = -1, Keep keep = Keep::no);
-/// The element in the middle, of an even number the lower one; NaN where there is one, which is then the first.
-Ordered median(const In& x, int axis, Keep keep = Keep::no);
-/// Of all elements.
-Tensor median(const In& x);
-/// The same of the elements that are not NaN; NaN where there are none.
-Ordered nanmedian(const In& x, int axis, Keep keep = Keep::no);
-Tensor nanmedian(const In& x);
-/// The element that is there most often, of several the least, and where it is for the last time.
-Ordered mode(const In& x, int axis = -1, Keep keep = Keep::no);
-
-/// What a quantile is between two elements: on the line between them, either one, the nearer one (of equally near ones
-/// that of even number), the middle.
-enum class QuantileInterpolation : std::uint8_t { linear, lower, higher, nearest, midpoint };
-struct QuantileOptions {
-  QuantileInterpolation interpolation = QuantileInterpolation::linear;
-  Keep keep = Keep::no;
-};
-/// The element at q (from 0 to 1) times the way through the sorted elements along `axes` (none given: all). q is a
-/// number or a tensor of shape () or [n]: then the results for each q stand along a new first axis. NaN where there is
-/// one.
-Tensor quantile(const In& x, const In& q, Axes axes = {}, QuantileOptions options = {});
-/// The same of the elements that are not NaN; NaN where there are none.
-Tensor nanquantile(const In& x, const In& q, Axes axes = {}, QuantileOptions options = {});
-
-struct SearchOptions {
-  bool right = false;  // after equal elements, not before them
-};
-/// For each element of x how many of the last axis of `sorted`, which ascends, come before it (i64): where it would be
-/// put in. `sorted` is one row for all, or has a row for each row of x.
-Tensor searchsorted(const In& sorted, const In& x, SearchOptions options = {});
-/// The same, as torch.bucketize has it: the boundaries are one row.
-Tensor bucketize(const In& x, const In& boundaries, SearchOptions options = {});
-
-struct IsinOptions {
-  bool invert = false;  // true where it is not among them
-};
-/// Whether each element of x is among the elements of `test`. NaN never is.
-Tensor isin(const In& x, const In& test, IsinOptions options = {});
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/padding.hpp
@@ -3779,11 +3889,12 @@ Tensor interpolate(const In& x, InterpolateOptions options);
 
 enum class GridPadding : std::uint8_t { zeros, border, reflection };
 struct GridSampleOptions {
-  Interpolation mode = Interpolation::linear;  // or nearest
+  Interpolation mode = Interpolation::linear;  // or nearest, or bicubic (of images)
   GridPadding padding = GridPadding::zeros;    // what lies outside
   Align align = Align::pixel_corners;
 };
-/// x (n, c, h, w) at the places of grid (n, h', w', 2), whose (x, y) run from -1 to 1: (n, c, h', w').
+/// x (n, c, h, w) at the places of grid (n, h', w', 2), whose (x, y) run from -1 to 1: (n, c, h', w'). Volumes
+/// (n, c, d, h, w) at (x, y, z) of (n, d', h', w', 3): (n, c, d', h', w').
 Tensor grid_sample(const In& x, const In& grid, GridSampleOptions options = {});
 
 /// (..., c r^2, h, w) to (..., c, h r, w r), and back.
@@ -3875,11 +3986,14 @@ Tensor norm(const In& x, Axes axes = {}, NormOptions options = {});
 // Without NaN. Of nothing else the mean and the extremes are NaN, the sum is 0.
 Tensor nansum(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor nanmean(const In& x, Axes axes = {}, Keep keep = Keep::no);
+/// NaN where there are no more numbers than the correction.
+Tensor nanvar(const In& x, Axes axes = {}, VarOptions options = {});
+Tensor nanstddev(const In& x, Axes axes = {}, VarOptions options = {});
 Tensor nanmax(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor nanmin(const In& x, Axes axes = {}, Keep keep = Keep::no);
 /// How many elements are not 0 (i64).
 Tensor count_nonzero(const In& x, Axes axes = {}, Keep keep = Keep::no);
-/// log(sum of e^x).
+/// log(sum of e^x); of no elements -infinity.
 Tensor logsumexp(const In& x, Axes axes, Keep keep = Keep::no);
 /// The largest less the smallest.
 Tensor ptp(const In& x, Axes axes = {}, Keep keep = Keep::no);
@@ -3905,6 +4019,13 @@ Tensor average(const In& x, const In& weights, Axes axes = {}, Keep keep = Keep:
 
 /// Covariances of the rows of x [variables, observations]; of rank 1 it is one variable.
 Tensor cov(const In& x, double correction = 1);
+struct CovOptions {
+  double correction = 1;
+  std::optional<Tensor> fweights{};  // how often each observation counts: whole numbers
+  std::optional<Tensor> aweights{};  // how important each observation is
+};
+/// The same of weighted observations. numpy.cov, torch.cov.
+Tensor cov(const In& x, CovOptions options);
 /// Correlations of the rows of x, in [-1, 1].
 Tensor corrcoef(const In& x);
 
@@ -5287,11 +5408,15 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
-/// While it lives, what this thread computes is not put on the tape.
+/// While it lives, what this thread computes is not put on the tape, and inside functions that are traced (compiled,
+/// given to jit::grad and its like, bodies of regions and of control flow) is a constant of their gradients.
 class NoGradGuard {
  public:
-  NoGradGuard() : before_(is_tape_on()) { is_tape_on() = false; }
-  ~NoGradGuard() { is_tape_on() = before_; }
+  NoGradGuard() : before_(std::exchange(is_tape_on(), false)) { ++no_grad_depth(); }
+  ~NoGradGuard() {
+    is_tape_on() = before_;
+    --no_grad_depth();
+  }
   NoGradGuard(const NoGradGuard&) = delete;
   NoGradGuard& operator=(const NoGradGuard&) = delete;
 
@@ -5322,17 +5447,22 @@ Tensor detach(const In& x);
 void backward(const In& loss, BackwardOptions options = {});
 
 namespace autodiff_detail {
-void require_gradients(tree::View model);
+void require_gradients(tree::View model, bool is_required);
 void zero_gradients(tree::View model);
 std::uint64_t add_hook(const Variable& x, GradientFunction hook, Location where);
 void remove_hook(VariableSlot& variable, std::uint64_t number);
+/// Where a value on the tape was written, as far as that is known.
+Location recorded_at(const TensorImpl& value);
+/// Stands for the hooks that the gradient in this slot goes through now; 0: none.
+std::uint64_t hooks_revision(const VariableSlot& gradient);
 }  // namespace autodiff_detail
 
 /// For all floating Variables in a model: a struct or container of them.
 template <class Model>
-void requires_grad(const Model& model) {
-  autodiff_detail::require_gradients(tree::view_of(model));
+void requires_grad(const Model& model, bool is_required = true) {
+  autodiff_detail::require_gradients(tree::view_of(model), is_required);
 }
+/// For all that require a gradient.
 template <class Model>
 void zero_grad(const Model& model) {
   autodiff_detail::zero_gradients(tree::view_of(model));
@@ -5892,18 +6022,17 @@ Tensor segment_mean(const In& x, const In& ids, Dim segments);
 Tensor segment_min(const In& x, const In& ids, Dim segments);
 Tensor segment_max(const In& x, const In& ids, Dim segments);
 
-/// How often each of 0 to bins - 1 occurs among the integers of `x`: i64 [bins]. Others: IndexError. numpy.bincount
-/// with minlength, where nothing is larger.
+/// How often each of 0 to bins - 1 occurs among the integers of `x`: i64 [bins]. Others: IndexError. jax.numpy.bincount
+/// with a length.
 Tensor bincount(const In& x, Dim bins);
 /// The sum of the weights of each, in their dtype.
 Tensor bincount(const In& x, Dim bins, const In& weights);
-/// How many elements lie in each of `bins` parts of [low, high], which are of equal width; the last one includes
-/// `high`. Elements outside, and NaN, do not count. i64 [bins]. numpy.histogram's counts, torch.histc.
-Tensor histogram(const In& x, Dim bins, double low, double high);
-
-/// Rows of `x` [n, d] counted by where they lie in a grid: bins[i] parts of equal width of ranges[i]. i64, of shape
-/// bins. numpy.histogramdd, torch.histogramdd.
-Tensor histogramdd(const In& x, const Shape& bins, std::initializer_list<std::pair<double, double>> ranges);
+struct BincountOptions {
+  std::optional<Tensor> weights{};  // of x's shape
+  Dim minlength = 0;                // at least so many numbers are counted
+};
+/// The same of 0 to the largest number there is. Outside of traces alone, for x is evaluated. numpy.bincount.
+Tensor bincount(const In& x, BincountOptions options = {});
 
 /// The part of `x` of shape `sizes` that begins at `starts` (numbers, extents, Scalars or tensors of shape ()), one for
 /// each axis; starts are moved so that the part lies inside. jax.lax.dynamic_slice.
@@ -5912,6 +6041,50 @@ Tensor dynamic_slice(const In& x, std::span<const Index> starts, const Shape& si
 /// `x` with such a part replaced by `update`. jax.lax.dynamic_update_slice.
 Tensor dynamic_update_slice(const In& x, const In& update, std::initializer_list<Index> starts);
 Tensor dynamic_update_slice(const In& x, const In& update, std::span<const Index> starts);
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/histogram.hpp
+// Histograms: how many elements lie in each part of a range, of equal parts or between edges, along one axis or in a
+// grid. Names follow NumPy and PyTorch.
+
+SINTER_NAMESPACE_BEGIN
+
+/// How many elements lie in each of `bins` parts of [low, high], which are of equal width; the last one includes
+/// `high`. Elements outside, and NaN, do not count. i64 [bins]. numpy.histogram's counts, torch.histc.
+Tensor histogram(const In& x, Dim bins, double low, double high);
+
+struct HistogramOptions {
+  std::optional<std::pair<double, double>> range{};  // not given: from the least to the largest element
+  std::optional<Tensor> weights{};                   // of x's shape: what each element counts
+  bool density = false;                              // counts divided by their sum and the widths: the integral is 1
+};
+struct Histogram {
+  Tensor counts;  // [bins]; i64, of the weights' dtype, or floating
+  Tensor edges;   // [bins + 1]
+};
+/// The same with weights, of a range that may be that of the elements: 0.5 more at both ends where all are equal, [0, 1]
+/// of none; nothing counts where it is not finite. numpy.histogram, torch.histogram.
+Histogram histogram(const In& x, Dim bins, HistogramOptions options = {});
+/// The same between `edges`, a list that ascends: from each up to before the next one, the last part includes both.
+Histogram histogram(const In& x, const Tensor& edges, HistogramOptions options = {});
+
+/// Rows of `x` [n, d] counted by where they lie in a grid: bins[i] parts of equal width of ranges[i]. i64, of shape
+/// bins. numpy.histogramdd, torch.histogramdd.
+Tensor histogramdd(const In& x, const Shape& bins, std::initializer_list<std::pair<double, double>> ranges);
+
+struct HistogramddOptions {
+  std::vector<std::pair<double, double>> ranges{};  // for each column; not given: from its least to its largest element
+  std::optional<Tensor> weights{};                  // [n]
+  bool density = false;
+};
+struct Histogramdd {
+  Tensor counts;
+  std::vector<Tensor> edges;  // for each column
+};
+Histogramdd histogramdd(const In& x, const Shape& bins, HistogramddOptions options = {});
+/// The same between edges, a list for each column.
+Histogramdd histogramdd(const In& x, std::span<const Tensor> edges, HistogramddOptions options = {});
+Histogramdd histogramdd(const In& x, std::initializer_list<Tensor> edges, HistogramddOptions options = {});
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/host.hpp
@@ -6210,8 +6383,8 @@ std::span<const T> Tensor::data(Location where) const {
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/pooling.hpp
-// Pooling over one, two or three axes with padding, stride and dilation. Recorded as padding, sliding windows and a
-// reduction of each window.
+// Pooling over one, two or three axes with padding, stride and dilation, of [n, c, ...] or of one example, [c, ...].
+// Recorded as padding, sliding windows and a reduction of each window.
 
 SINTER_NAMESPACE_BEGIN
 
@@ -6221,9 +6394,8 @@ struct NumberPerAxis {
   std::array<std::int64_t, as_index(N)> values{};
 
   template <std::convertible_to<std::int64_t>... Numbers>
-  requires(sizeof...(Numbers) == 1 ||
-           sizeof...(Numbers) ==
-               as_index(N)) constexpr NumberPerAxis(Numbers... numbers) {  // NOLINT: a number stands for all axes
+    requires(sizeof...(Numbers) == 1 || sizeof...(Numbers) == as_index(N))
+  constexpr NumberPerAxis(Numbers... numbers) {  // NOLINT: a number stands for all axes
     const std::array<std::int64_t, sizeof...(Numbers)> given{static_cast<std::int64_t>(numbers)...};
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = given[given.size() == 1 ? 0 : i];
   }
@@ -6241,11 +6413,12 @@ struct MaxPoolOptions {
 
 template <int N>
 struct AvgPoolOptions {
-  NumberPerAxis<N> size = 0;      // of the window: required
-  NumberPerAxis<N> stride = 0;    // 0: the size
-  NumberPerAxis<N> padding = 0;   // zeros at both ends, at most half of the size
-  bool ceil_mode = false;         // a last window may reach beyond the end
-  bool count_include_pad = true;  // padding counts in the mean
+  NumberPerAxis<N> size = 0;                 // of the window: required
+  NumberPerAxis<N> stride = 0;               // 0: the size
+  NumberPerAxis<N> padding = 0;              // zeros at both ends, at most half of the size
+  bool ceil_mode = false;                    // a last window may reach beyond the end
+  bool count_include_pad = true;             // padding counts in the mean
+  std::optional<std::int64_t> divisor = {};  // of each sum, in place of the number of elements; not 0
 };
 
 template <int N>
@@ -6664,6 +6837,7 @@ struct OpInfo {
   bool takes_bool = true;      // elementwise: has a meaning where all operands are bool
   bool reads_bits = false;     // elementwise on integers: a narrow one comes without copies of its sign in front
 
+  bool has_gradient = true;  // false: none passes through its parts, or its vjp is an error
   bool is_random = false;    // draws numbers: under vmap each example has its own
   bool is_transfer = false;  // the result lies on attrs.device, wherever the operand does
 
@@ -6947,6 +7121,8 @@ class ArgList {
   /// The donated handle that holds `value`, if that is the only argument it enters by.
   Tensor* donated(const TensorImpl* value) const;
 
+  /// Results go into given memory: no gradient is wanted of them.
+  bool has_places = false;
   /// Some argument is on the tape, or a Variable that requires a gradient.
   bool reaches_tape() const { return reaches_tape_; }
 
@@ -7115,6 +7291,13 @@ consteval ArgumentType argument_type() {
     type.is_donated = std::same_as<Given, B> && std::same_as<A, Given> && !Arithmetic<B>;
   }
   return type;
+}
+/// Whether all arguments of a call are Tensors that keep their memory. The list ends with one that stands for nothing.
+template <std::size_t N>
+consteval bool is_plain(const ArgumentType (&types)[N]) {
+  for (std::size_t i = 0; i + 1 < N; ++i)
+    if (types[i].kind != ArgumentType::Kind::tensor || types[i].is_donated) return false;
+  return true;
 }
 
 }  // namespace jit_detail
@@ -7410,6 +7593,7 @@ struct CallTypes {
   const void* tag;  // stands for the types of arguments and result
   const ArgumentType* arguments;
   std::uint32_t count;         // of arguments
+  bool is_plain;               // all of them are Tensors, and none is donated
   const tree::Layout* result;  // of the function
   /// Calls the function on copies of the arguments. With a trace, its placeholders are put into them first; the result
   /// is a new object, to be destroyed by the function below.
@@ -7432,7 +7616,8 @@ std::shared_ptr<FunctionState> make_function(Options options, BackendFunction fo
 /// An object made of a function, made once for each key and list of numbers.
 std::shared_ptr<const void> derived(FunctionState& function, const void* key, const std::vector<std::int64_t>& numbers,
                                     const std::function<std::shared_ptr<const void>()>& make);
-const Options& options_of(const FunctionState& function);
+/// A function with the same options and compilers, and nothing compiled.
+std::shared_ptr<FunctionState> another(const FunctionState& function);
 Partition partition(const CallRequest& call);
 Location where_of(const FunctionState& function);
 
@@ -7603,6 +7788,7 @@ struct OnCopies<R, std::tuple<T...>> {
     static constexpr CallTypes value{&types_tag<R, std::tuple<T...>>,
                                      arguments,
                                      sizeof...(A),
+                                     is_plain(arguments),
                                      &tree::LayoutOf<R>::value,
                                      &call<argument_t<std::remove_cvref_t<A>>...>,
                                      &destroy<R>};
@@ -8736,8 +8922,10 @@ class HostCall {
   Location where;  // the user's line
 
   /// Runs sub-graph number `body`. Inputs and outputs are addresses of row-major values of the types that the sub-graph
-  /// states; outputs must not overlap inputs or each other.
+  /// states; outputs must not overlap inputs or each other, but where updates_in_place() allows it.
   virtual void run_body(std::size_t body, std::span<void* const> inputs, std::span<void* const> outputs) = 0;
+  /// May output `i` of the sub-graph be written where its input `i` lies, which nobody reads afterwards?
+  virtual bool updates_in_place(std::size_t /*body*/, std::size_t /*i*/) const { return false; }
   /// The number that an extent of the node's attributes has in this call.
   virtual std::int64_t value_of(Dim extent) const = 0;
   /// Memory of this node, kept between calls: allocated at first use, grown when more is asked for. One piece for each
@@ -9301,8 +9489,7 @@ struct CompiledGradient<Compiled<F>> {
   static Compiled<G> of(const Compiled<F>& f, const std::vector<std::int64_t>& numbers, const Make& make) {
     const std::shared_ptr<const void> made =
         jit_detail::derived(*f.state_, &jit_detail::types_tag<G>, numbers, [&]() -> std::shared_ptr<const void> {
-          return std::make_shared<const Compiled<G>>(make(), jit_detail::options_of(*f.state_),
-                                                     jit_detail::where_of(*f.state_));
+          return std::make_shared<const Compiled<G>>(make(), jit_detail::another(*f.state_));
         });
     return *static_cast<const Compiled<G>*>(made.get());
   }
@@ -11378,6 +11565,17 @@ SINTER_DECL void VariableSlot::set(Ref<TensorImpl> next) {
   TensorImpl* old = exchange(next.detach());
   if (CallJournal* journal = CallJournal::current()) journal->note_assigned(*this, Ref<TensorImpl>::share(old));
   tensor_detail::retire({&old, 1});
+}
+
+SINTER_DECL bool VariableSlot::set_if(const TensorImpl& expected, Ref<TensorImpl> next) {
+  auto* old = const_cast<TensorImpl*>(&expected);
+  if ((word_.load() & claimed) != 0) wait();
+  auto word = reinterpret_cast<std::uintptr_t>(old);
+  if (!word_.compare_exchange_strong(word, reinterpret_cast<std::uintptr_t>(next.get()))) return false;
+  static_cast<void>(next.detach());
+  if (CallJournal* journal = CallJournal::current()) journal->note_assigned(*this, Ref<TensorImpl>::share(old));
+  tensor_detail::retire({&old, 1});
+  return true;
 }
 
 SINTER_DECL void set_slots(std::span<VariableSlot* const> slots, std::span<TensorImpl*> values) noexcept {
@@ -13468,7 +13666,9 @@ class PendingNode : public RefCounted<PendingNode> {
   std::uint64_t trace = 0;
   std::uint16_t results = 1;
   std::uint16_t leaf_count = 0;
-  std::uint32_t mark = 0;  // scratch of graph walks (under the walker's lock or inside its trace)
+  std::uint32_t mark = 0;    // scratch of graph walks (under the walker's lock or inside its trace)
+  bool is_off_tape = false;  // recorded under a NoGradGuard that was opened inside its trace
+  bool is_spent = false;     // a compiled call whose saved values a backward() has used up; leaves are gone
 
   std::span<Leaf> leaves() { return {reinterpret_cast<Leaf*>(this + 1), leaf_count}; }
   std::span<const Leaf> leaves() const { return {reinterpret_cast<const Leaf*>(this + 1), leaf_count}; }
@@ -13519,6 +13719,10 @@ std::vector<Ref<TensorImpl>> run_host_op(const OpInfo& op, std::span<const Leaf>
 inline Type token_type() { return {DType::bool_, Device::cpu(), {}}; }
 /// The same value as an object of its own, of the trace that `value` belongs to.
 Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value);
+
+/// `value` as a Variable holds it. One that requires a gradient begins a tape of its own where it is read: its value is
+/// off the tape, so that it keeps nothing alive that it was computed from.
+Ref<TensorImpl> value_to_store(const VariableSlot& slot, Ref<TensorImpl> value);
 
 /// How much weight an operand has for the dtype of a result: a number (also a Scalar) less than a tensor of rank 0,
 /// and that less than one with axes. What has less weight only lifts the class: it never widens within it.
@@ -13587,6 +13791,11 @@ class Trace {
   virtual std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where);
   /// The function needs the number in a value of an enclosing trace.
   virtual void note_outer_read() {}
+  /// A backward() inside the function asked which hooks the gradient in this slot goes through (hooks_revision()). The
+  /// default tells the enclosing trace.
+  virtual void note_hooks(const std::shared_ptr<VariableSlot>& gradient, std::uint64_t revision);
+  /// A NoGradGuard lives that was opened inside the traced function: no gradient flows through what is recorded now.
+  bool stops_gradients() const { return no_grad_depth() > no_grad_depth_; }
   /// The function calls another one that no trace sees into, on `operands`: what it gave, as values of this trace.
   /// The default refuses.
   virtual EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call,
@@ -13608,6 +13817,7 @@ class Trace {
   std::uint64_t id_;
   Trace* outer_;
   std::string_view name_;
+  int no_grad_depth_;  // when the trace was opened
   Ref<TensorImpl> last_effect_;
   std::map<std::pair<const void*, const void*>, std::shared_ptr<void>> attachments_;
 };
@@ -13798,6 +14008,11 @@ SINTER_DECL bool& is_tape_on() noexcept {
   return is_on;
 }
 
+SINTER_DECL int& no_grad_depth() noexcept {
+  static thread_local constinit int depth = 0;
+  return depth;
+}
+
 SINTER_DECL void retain_pending_node(const PendingNode* pending_node) noexcept { pending_node->retain(); }
 SINTER_DECL void release_pending_node(const PendingNode* pending_node) noexcept { pending_node->release(); }
 
@@ -13927,12 +14142,20 @@ inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, con
   return types;
 }
 
+/// What a new statement knows of the trace that records it.
+inline void belong_to_trace(PendingNode& pending_node) {
+  const Trace* trace = Trace::current();
+  if (trace == nullptr) return;
+  pending_node.trace = trace->id();
+  pending_node.is_off_tape = trace->stops_gradients();
+}
+
 inline Ref<PendingNode> make_pending_node(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where) {
   Ref<PendingNode> pending_node = PendingNode::make(leaves);
   pending_node->op = &op;
   pending_node->where = where;
   pending_node->attrs = std::move(attrs);
-  pending_node->trace = Trace::current() != nullptr ? Trace::current()->id() : 0;
+  belong_to_trace(*pending_node);
   return pending_node;
 }
 
@@ -14030,7 +14253,7 @@ SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, st
   Ref<PendingNode> pending_node = PendingNode::make(leaves);
   pending_node->structure = &structure;
   pending_node->where = where;
-  pending_node->trace = Trace::current() != nullptr ? Trace::current()->id() : 0;
+  graph_detail::belong_to_trace(*pending_node);
   Ref<TensorImpl> value = graph_detail::make_pending(type, std::move(pending_node), 0);
   value->is_weak = is_weak;
   graph_detail::after_recording(value, op, where);
@@ -14053,7 +14276,21 @@ SINTER_DECL Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value) {
   return alias;
 }
 
-SINTER_DECL Trace::Trace(std::string_view name) : outer_(graph_detail::innermost_trace()), name_(name) {
+SINTER_DECL Ref<TensorImpl> value_to_store(const VariableSlot& slot, Ref<TensorImpl> value) {
+  if (slot.gradient() == nullptr || value->tape.load(std::memory_order_acquire) == TapeState::none) return value;
+  const bool was_on = std::exchange(is_tape_on(), false);
+  try {
+    value = record_alias(value);
+  } catch (...) {
+    is_tape_on() = was_on;
+    throw;
+  }
+  is_tape_on() = was_on;
+  return value;
+}
+
+SINTER_DECL Trace::Trace(std::string_view name)
+    : outer_(graph_detail::innermost_trace()), name_(name), no_grad_depth_(no_grad_depth()) {
   static constinit std::atomic<std::uint64_t> next{1};
   id_ = next.fetch_add(1, std::memory_order_relaxed);
   graph_detail::innermost_trace() = this;
@@ -14089,6 +14326,10 @@ SINTER_DECL std::uint64_t Trace::read_value(const Ref<TensorImpl>&, std::string_
                    "'" + std::string(name_) +
                        "' needs the whole function as one graph: choose with where(condition, a, b), or return the "
                        "value and read it outside");
+}
+
+SINTER_DECL void Trace::note_hooks(const std::shared_ptr<VariableSlot>& gradient, std::uint64_t revision) {
+  if (outer_ != nullptr) outer_->note_hooks(gradient, revision);
 }
 
 SINTER_DECL EagerResults Trace::call_eagerly(const std::shared_ptr<const EagerCall>& call,
@@ -15335,6 +15576,10 @@ Shape reduced_shape(const InferArgs& args, const Shape& shape);
 /// Is the extent below `least`? While tracing, an extent that may be on either side is asked for, which becomes a
 /// guard; where nobody can answer, it is taken to be long enough.
 bool is_shorter(Dim extent, std::int64_t least);
+/// What sizes, strides and paddings of windows are at most, so that no product of two overflows.
+inline constexpr std::int64_t most_window_number = std::int64_t{1} << 30;
+/// Throws ShapeError unless such a number, called `what`, is from `least` to that.
+void require_window_number(const InferArgs& args, std::string_view what, std::int64_t number, std::int64_t least);
 /// Reductions without a neutral element refuse empty axes.
 void require_nonempty(const InferArgs& args, const Shape& shape);
 
@@ -15422,18 +15667,18 @@ struct Div {
 };
 
 /// The quotient rounded down: q with a = q b + rem(a, b). The quotient of floats may round up to the next whole number,
-/// so it is taken of what the remainder leaves. Where rem has no number (a is infinite) there is none.
+/// so it is taken of what the remainder of the absolute values leaves, which is exact and overflows nowhere. Where rem
+/// has no number (a is infinite) there is none.
 struct FloorDivide {
   static constexpr OpInfo info{.name = "floor_divide", .arity = 2};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue a, ScalarValue b) {
     if (is_floating(a.dtype)) {
-      const ScalarValue none = s.imm(0, a), r = s.rem(a, b), quotient = s.div(a, b);
-      const ScalarValue whole = s.round(s.div(s.sub(a, r), b));
-      // The remainder is infinite where b is, and a has the other sign.
-      const ScalarValue is_below = s.eq(s.abs(r), s.imm(std::numeric_limits<double>::infinity(), a));
-      const ScalarValue signed_whole = s.select(s.eq(whole, none), s.mul(quotient, none), whole);
-      const ScalarValue found = s.select(is_below, s.imm(-1, a), signed_whole);
-      return s.select(s.eq(b, none), quotient, found);
+      const ScalarValue none = s.imm(0, a), quotient = s.div(a, b), size = s.abs(a), by = s.abs(b);
+      const ScalarValue rest = s.rem(size, by), whole = s.round(s.div(s.sub(size, rest), by));
+      const ScalarValue below = s.sub(s.neg(whole), s.convert(s.ne(rest, none), a.dtype));
+      const ScalarValue found = s.select(s.xor_(s.lt(a, none), s.lt(b, none)), below, whole);
+      const ScalarValue signed_found = s.select(s.eq(found, none), s.mul(quotient, none), found);
+      return s.select(s.eq(b, none), quotient, signed_found);
     }
     if (a.dtype == DType::bool_) return s.div(a, b);
     const ScalarValue zero = s.imm_int(0, a.dtype);  // a quotient below 0 was cut off upwards, unless it is exact
@@ -15831,6 +16076,9 @@ struct SelectGradient {
 
 }  // namespace ops
 SINTER_NAMESPACE_END
+#endif
+
+#if defined(SINTER_IMPLEMENTATION_CORE) || defined(SINTER_IMPLEMENTATION_JIT) || defined(SINTER_IMPLEMENTATION_KERNEL)
 // ---- sinter/ops/control_batch.hpp
 // Control flow over a batch: the same nodes on batched bodies. Where examples go different ways, all branches are
 // computed and chosen from, and a loop goes on until the last example is done.
@@ -15953,6 +16201,10 @@ void infer_while(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_while(HostCall& call, Tokens tokens);
 void prepare_while(HostCall& call, Tokens tokens);
 void prune_while(const PruneArgs& args, Tokens tokens);
+
+/// How many first operands of each body come from the iteration before, so that it may write over them: those of loops
+/// without effects, which might keep them.
+std::size_t carries_of(const Node& node);
 
 void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_scan(HostCall& call, Tokens tokens);
@@ -16475,7 +16727,6 @@ struct Nonzero {
   static constexpr auto attributes = attribute_list(size);
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
-  static ValList vjp(const VjpArgs&) { return {Val{}}; }
   static Batched batch(const BatchArgs& a);
 };
 
@@ -16493,7 +16744,6 @@ struct Unique {
   static constexpr auto attributes = attribute_list(size, order);
   static void infer(const InferArgs& args, TypeList& out);
   static void run_on_host(HostCall& call);
-  static ValList vjp(const VjpArgs&) { return {Val{}}; }
   static void batch(const BatchArgs& a, BatchedList& results);
 };
 
@@ -16513,7 +16763,6 @@ struct Gcd {
   static constexpr OpInfo info{.name = "gcd", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
-  static ValList vjp(const VjpArgs&) { return {Val{}, Val{}}; }
   static Batched batch(const BatchArgs& a);
 };
 
@@ -16547,7 +16796,6 @@ struct PoissonSample {
   static constexpr OpInfo info{.name = "poisson_sample", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
-  static ValList vjp(const VjpArgs&) { return {Val{}, Val{}}; }
   static Batched batch(const BatchArgs& a);
 };
 
@@ -16557,7 +16805,6 @@ struct GammaSample {
   static constexpr OpInfo info{.name = "gamma_sample", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
-  static ValList vjp(const VjpArgs&) { return {Val{}, Val{}}; }
   static Batched batch(const BatchArgs& a);
 };
 
@@ -16831,6 +17078,9 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
+/// In place of a target that there is none of: an IndexError where a sequence has it among its labels.
+inline constexpr std::int64_t no_ctc_target = -(std::int64_t{1} << 62);
+
 /// The class that stands for no label, and whether a sequence that does not fit counts as nothing.
 struct CtcAttributes {
   static constexpr OpAttr<std::int64_t> blank{"blank", 0};
@@ -16852,7 +17102,8 @@ struct CtcLoss : CtcAttributes {
 /// The derivatives of the losses by the logarithms, [t, n, c]: minus the probability, given the labels, that a step is
 /// in each class. Of an infinite loss NaN, or 0 (`zero_infinity`).
 struct CtcGradient : CtcAttributes {
-  static constexpr OpInfo info{.name = "ctc_gradient", .arity = 4, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpInfo info{
+      .name = "ctc_gradient", .arity = 4, .kind = OpKind::structured, .is_cheap = false, .has_gradient = false};
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
   static ValList vjp(const VjpArgs& a);
@@ -17128,7 +17379,6 @@ struct Searchsorted {
   static constexpr auto attributes = attribute_list(right);
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
-  static ValList vjp(const VjpArgs&) { return {Val{}, Val{}}; }
   static Batched batch(const BatchArgs& a);
 };
 
@@ -17159,7 +17409,8 @@ struct RandomBits {
 
 /// Uniform in [0, 1): multiples of 2^-24 (f32) or 2^-53 (f64).
 struct RandomUniform {
-  static constexpr OpInfo info{.name = "random_uniform", .arity = 2, .kind = OpKind::composite, .is_random = true};
+  static constexpr OpInfo info{
+      .name = "random_uniform", .arity = 2, .kind = OpKind::composite, .has_gradient = false, .is_random = true};
   static constexpr auto attributes = attribute_list(attr::shape, attr::dtype, attr::device);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
@@ -17168,7 +17419,8 @@ struct RandomUniform {
 
 /// Standard normal: sqrt(-2 log u) cos(2 pi v), Box and Muller 1958, with a u and a v for each element.
 struct RandomNormal {
-  static constexpr OpInfo info{.name = "random_normal", .arity = 2, .kind = OpKind::composite, .is_random = true};
+  static constexpr OpInfo info{
+      .name = "random_normal", .arity = 2, .kind = OpKind::composite, .has_gradient = false, .is_random = true};
   static constexpr auto attributes = attribute_list(attr::shape, attr::dtype, attr::device);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
@@ -17269,7 +17521,8 @@ struct LogSoftmax {
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_along_axes(a); }
 };
 
-/// log(sum(e^x)) along attrs.axes[0], which is dropped unless attrs.keepdim. A row of -inf gives -inf.
+/// log(sum(e^x)) along attrs.axes[0], which is dropped unless attrs.keepdim. A row of -inf gives -inf, as one
+/// without elements does.
 struct Logsumexp {
   static constexpr OpInfo info{.name = "logsumexp", .arity = 1, .kind = OpKind::composite};
   static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
@@ -17593,7 +17846,7 @@ namespace ops {
 /// The extent as a number, i64 of rank 0: what an extent becomes where it is computed with. The operand may be any
 /// value; it says where the number is.
 struct Extent {
-  static constexpr OpInfo info{.name = "extent", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "extent", .arity = 1, .kind = OpKind::composite, .has_gradient = false};
   static constexpr OpAttr<Dim> extent{"extent", 0};
   static constexpr auto attributes = attribute_list(extent);
   static Type infer(const InferArgs& args);
@@ -17602,11 +17855,10 @@ struct Extent {
 
 /// The product of the operand's extents along attrs.axes, as a scalar of attrs.dtype. Known extents become a `full`.
 struct ElementCount {
-  static constexpr OpInfo info{.name = "element_count", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "element_count", .arity = 1, .kind = OpKind::composite, .has_gradient = false};
   static constexpr auto attributes = attribute_list(attr::axes, attr::dtype);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
-  static ValList vjp(const VjpArgs&) { return {Val{}}; }
   static Batched batch(const BatchArgs& a) { return {ops_detail::batch_along_axes(a).value, false}; }
 };
 
@@ -17633,7 +17885,7 @@ struct Var {
 
 /// Whether some element is not zero.
 struct Any {
-  static constexpr OpInfo info{.name = "any", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "any", .arity = 1, .kind = OpKind::composite, .has_gradient = false};
   static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
@@ -17642,7 +17894,7 @@ struct Any {
 
 /// Whether no element is zero.
 struct All {
-  static constexpr OpInfo info{.name = "all", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "all", .arity = 1, .kind = OpKind::composite, .has_gradient = false};
   static constexpr auto attributes = attribute_list(attr::axes, attr::keepdim);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
@@ -17683,7 +17935,8 @@ namespace ops {
 struct Take {
   static constexpr OpInfo info{.name = "take", .arity = 2, .kind = OpKind::structured};
   static constexpr OpAttr<std::int64_t> shared{"shared", 0}, inner{"inner", 1};
-  static constexpr auto attributes = attribute_list(attr::axes, shared, inner);
+  static constexpr OpAttr<bool> in_range{"in_range", 3};  // no index is out of range, whatever the operands are
+  static constexpr auto attributes = attribute_list(attr::axes, shared, inner, in_range);
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);
@@ -17696,7 +17949,8 @@ struct Scatter {
   static constexpr OpInfo info{.name = "scatter", .arity = 3, .kind = OpKind::structured, .is_cheap = false};
   static constexpr OpAttr<std::int64_t> shared{"shared", 0}, inner{"inner", 1};
   static constexpr OpAttr<Combine> combine{"combine", 2, "none add mul min max"};
-  static constexpr auto attributes = attribute_list(attr::axes, shared, inner, combine);
+  static constexpr OpAttr<bool> in_range{"in_range", 3};  // as of Take
+  static constexpr auto attributes = attribute_list(attr::axes, shared, inner, combine, in_range);
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);
@@ -17715,7 +17969,7 @@ struct ScatterAdd {
 /// 1 at each index, 0 elsewhere, along a new last axis of `classes`; attrs.dtype. Run with an index that
 /// is no class it throws IndexError.
 struct OneHot {
-  static constexpr OpInfo info{.name = "one_hot", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "one_hot", .arity = 1, .kind = OpKind::composite, .has_gradient = false};
   static constexpr OpAttr<Dim> classes{"classes", 0};
   static constexpr auto attributes = attribute_list(classes, attr::dtype);
   static Type infer(const InferArgs& args);
@@ -17995,9 +18249,22 @@ inline Tensor adaptive_max_along(const Tensor& x, int axis, Dim size, Location a
   return amax(In(Tensor(where(seen.counts, seen.elements, least, at)), at), axis + 1);
 }
 
-template <class F>
-Tensor adaptive_pool(const In& x, const Shape& size, std::string_view op, F&& along) {
-  Tensor value(x.tensor());
+/// Where along the axis the largest element of each window is.
+inline Tensor places_of_largest(const Tensor& x, int axis, Dim size, Location at) {
+  const TensorOptions integers{.dtype = DType::i64, .device = x.device()};
+  Shape column{size};
+  for (int i = axis + 1; i < x.rank(); ++i) column.push_back(1);
+  const Tensor window = reshape(In(arange(size, integers, at), at), column);
+  const Tensor start = floor_divide(Tensor(window * x.shape()[axis]), size);
+  if (is_multiple(x.shape()[axis], size)) return argmax(In(equal_windows(x, axis, size, at), at), axis + 1) + start;
+  const UnequalWindows seen = unequal_windows(x, axis, size, at);
+  constexpr double least = -std::numeric_limits<double>::infinity();
+  return argmax(In(Tensor(where(seen.counts, seen.elements, least, at)), at), axis + 1) + start;
+}
+
+/// The size with -1 as what the axis has; checked.
+inline Shape adaptive_size(const In& x, const Shape& size, std::string_view op) {
+  const Tensor value(x.tensor());
   const Shape shape = value.shape();
   if (size.rank() < 1 || size.rank() >= shape.rank())
     throw ShapeError(op, "x is " + shape.text() + ", the size is " + size.text(), x.where,
@@ -18005,6 +18272,7 @@ Tensor adaptive_pool(const In& x, const Shape& size, std::string_view op, F&& al
   if (!is_floating(value.dtype()))
     throw DTypeError(op, "x is " + value.impl()->type.text() + ", it must be floating", x.where,
                      "cast it to a floating dtype first: cast(x, DType::f32)");
+  Shape out;
   for (int i = 0; i < size.rank(); ++i) {
     const int axis = shape.rank() - size.rank() + i;
     const Dim wanted = size[i].is_static() && size[i].value() == -1 ? shape[axis] : size[i];
@@ -18012,8 +18280,16 @@ Tensor adaptive_pool(const In& x, const Shape& size, std::string_view op, F&& al
       throw ShapeError(op,
                        "axis " + std::to_string(axis) + " of " + shape.text() + " is to have extent " + wanted.text(),
                        x.where, "both must be at least 1");
-    value = along(value, axis, wanted, x.where);
+    out.push_back(wanted);
   }
+  return out;
+}
+template <class F>
+Tensor adaptive_pool(const In& x, const Shape& size, std::string_view op, F&& along) {
+  const Shape wanted = adaptive_size(x, size, op);
+  Tensor value(x.tensor());
+  const int first = value.rank() - wanted.rank();
+  for (int i = 0; i < wanted.rank(); ++i) value = along(value, first + i, wanted[i], x.where);
   return value;
 }
 
@@ -18024,6 +18300,23 @@ SINTER_DECL Tensor adaptive_avg_pool(const In& x, const Shape& size) {
 }
 SINTER_DECL Tensor adaptive_max_pool(const In& x, const Shape& size) {
   return expr_detail::adaptive_pool(x, size, "adaptive_max_pool", expr_detail::adaptive_max_along);
+}
+/// The last axis comes first: of equal elements the first in row-major order is found.
+SINTER_DECL Ordered adaptive_max_pool_with_indices(const In& x, const Shape& size) {
+  const Location at = x.where;
+  const Shape wanted = expr_detail::adaptive_size(x, size, "adaptive_max_pool_with_indices");
+  Tensor value(x.tensor()), index;
+  const Shape shape = value.shape();
+  Dim below = 1;  // elements in a step along the axis
+  for (int axis = shape.rank() - 1; axis >= shape.rank() - wanted.rank(); --axis) {
+    const Dim extent = wanted[axis - shape.rank() + wanted.rank()];
+    const Tensor place = expr_detail::places_of_largest(value, axis, extent, at);
+    value = take_along_axis(In(value, at), In(place, at), axis);
+    const Tensor steps = place * below;
+    index = axis + 1 == shape.rank() ? steps : Tensor(steps + take_along_axis(In(index, at), In(place, at), axis));
+    below = below * shape[axis];
+  }
+  return {value, index};
 }
 SINTER_DECL Tensor lp_pool2d(const In& x, double p, std::int64_t size, std::int64_t stride) {
   if (!(p > 0)) throw UserError("lp_pool2d", "p is " + std::to_string(p) + ", it must be positive", x.where);
@@ -18267,7 +18560,7 @@ SINTER_DECL std::vector<OpSignature> list_ops() {
     signature.kind = expr_detail::kind_name(op->kind);
     signature.dtype = expr_detail::rule_name(*op);
     signature.inputs = op->arity;
-    signature.is_differentiable = op->vjp != nullptr || op->decompose != nullptr;
+    signature.is_differentiable = op->has_gradient && (op->vjp != nullptr || op->decompose != nullptr);
     for (const AttrInfo& info : op->attributes)
       signature.attributes.push_back({info.name, attribute_description(info)});
   }
@@ -18329,6 +18622,7 @@ struct CaptureOptions {
   bool along_tape = false;    // walk instead what is on the tape, evaluated or not, of any trace; all of it is `kept`
   bool lists_walked = false;  // fill `walked`
   std::function<bool(const TensorImpl&)> is_leaf{};  // recorded values at which the walk stops
+  bool stops_gradients = false;  // what was recorded under a NoGradGuard inside the trace becomes stop_gradient of it
 };
 
 /// Graph that computes `outputs`. `known` become the inputs 0, 1, ...; further leaves become inputs after them, or
@@ -18545,7 +18839,7 @@ class Capturer {
       }
       if (const Value* known = top->pending_node->results > 1 ? pending_nodes_.find(top->pending_node)
                                                               : nullptr) {  // another result of it
-        values_[top] = {known->node, top->result};
+        values_[top] = stopped(*top, {known->node, top->result});
         order_.push_back(top);
         stack.pop_back();
         continue;
@@ -18554,7 +18848,7 @@ class Capturer {
       for (const Leaf& leaf : top->pending_node->leaves())
         if (leaf.value && !values_.contains(leaf.value.get())) stack.push_back(leaf.value.get());
       if (stack.size() > before) continue;
-      const Value opened = open(*top);
+      const Value opened = stopped(*top, open(*top));
       values_[top] = opened;
       order_.push_back(top);
       stack.pop_back();
@@ -18586,10 +18880,18 @@ class Capturer {
 
  private:
   bool is_leaf(const TensorImpl& value) const {
-    if (options_.along_tape) return value.tape.load(std::memory_order_acquire) != TapeState::node;
+    if (options_.along_tape)
+      return value.tape.load(std::memory_order_acquire) != TapeState::node || value.pending_node->is_spent;
     if (value.state.load(std::memory_order_acquire) != TensorState::pending || value.trace != options_.trace)
       return true;
     return options_.is_leaf && options_.is_leaf(value);
+  }
+
+  /// `opened`, or where no gradient may flow through the value that it is, a node that says so.
+  Value stopped(const TensorImpl& value, Value opened) {
+    if (!options_.stops_gradients || !value.pending_node->is_off_tape || !is_floating(value.type.dtype)) return opened;
+    return out_.builder.add_typed(op_info<ops::StopGradient>, {&opened, 1}, {}, TypeList(1, out_.builder.type(opened)),
+                                  value.pending_node->where);
   }
 
   Value add_input(const Ref<TensorImpl>& value) {
@@ -19077,29 +19379,40 @@ inline Tensor with_known_kernel(const In& weight, int axes, std::int64_t groups,
   return reshape(In(kernel, where), shape);
 }
 
+/// The op's bounds, said by the function that was called.
+inline void require_number(std::int64_t number, std::string_view what, std::int64_t least, std::string_view op,
+                           Location where) {
+  constexpr std::int64_t most = std::int64_t{1} << 30;
+  if (number >= least && number <= most) return;
+  throw ShapeError(op, std::string(what) + " is " + std::to_string(number), where,
+                   "it must be from " + std::to_string(least) + " to " + std::to_string(most));
+}
+
 inline ConvNumbers conv_numbers(const ConvOptions& options, const Shape& kernel, std::string_view op, Location where) {
   const int axes = kernel.rank() - 2;
   ConvNumbers out{numbers_for(options.stride, axes, "stride", op, where),
                   numbers_for(options.dilation, axes, "dilation", op, where),
                   {},
                   {}};
-  if (options.padding.kind() == ConvPadding::numbers)
-    out.low = numbers_for(options.padding.each(), axes, "padding", op, where);
+  if (options.padding.kind() == ConvPadding::numbers) {
+    out.low = numbers_for(options.padding.before(), axes, "padding", op, where);
+    out.high = numbers_for(options.padding.after(), axes, "padding", op, where);
+  }
   for (int i = 0; i < axes; ++i) {
     const auto k = as_index(i);
-    if (options.padding.kind() == ConvPadding::valid) out.low.push_back(0);
-    if (options.padding.kind() == ConvPadding::same)
-      out.low.push_back(out.dilation[k] * (kernel[2 + i].value() - 1) / 2);
+    require_number(out.stride[k], "stride", 1, op, where);
+    require_number(out.dilation[k], "dilation", 1, op, where);
     const bool is_same = options.padding.kind() == ConvPadding::same;
-    out.high.push_back(is_same ? out.dilation[k] * (kernel[2 + i].value() - 1) - out.low[k] : out.low[k]);
+    if (options.padding.kind() != ConvPadding::numbers) {
+      const std::int64_t zeros = is_same ? out.dilation[k] * (kernel[2 + i].value() - 1) : 0;
+      out.low.push_back(zeros / 2);
+      out.high.push_back(zeros - zeros / 2);
+    }
     if (is_same && out.stride[k] != 1)
       throw ShapeError(op, "the padding is same, and the stride is " + std::to_string(out.stride[k]), where,
                        "stride 1 is required; name the padding in numbers");
-    if (out.stride[k] < 1 || out.dilation[k] < 1 || out.low[k] < 0)
-      throw ShapeError(op,
-                       "stride " + std::to_string(out.stride[k]) + " and dilation " + std::to_string(out.dilation[k]) +
-                           " must be positive and padding " + std::to_string(out.low[k]) + " not negative",
-                       where);
+    require_number(out.low[k], "padding", 0, op, where);
+    require_number(out.high[k], "padding", 0, op, where);
   }
   return out;
 }
@@ -19138,8 +19451,15 @@ inline Tensor with_bias(const Tensor& x, const std::optional<Tensor>& bias, std:
   return x + reshape(In(*bias, where), column);
 }
 
+/// Whether x is [c, s...] and stands for a batch of one.
+inline bool is_one_example(const In& x, const In& weight, int axes) {
+  return x.tensor()->type.shape.rank() == axes + 1 && weight.tensor()->type.shape.rank() == axes + 2;
+}
+
 inline Tensor conv(const In& given, const In& weight, const ConvOptions& options, int axes, std::string_view op) {
   const Location where = given.where;
+  if (is_one_example(given, weight, axes))
+    return squeeze(In(conv(In(unsqueeze(given, 0), where), weight, options, axes, op), where), 0);
   const Tensor x(given.tensor());
   const Tensor kernel = with_known_kernel(weight, axes, options.groups, x, op, where);
   const ConvNumbers numbers = conv_numbers(options, kernel.shape(), op, where);
@@ -19192,6 +19512,8 @@ inline Tensor spread_by(const Tensor& x, const IntVector& stride, Location where
 inline Tensor conv_transpose(const In& given, const In& weight, const ConvTransposeOptions& options, int axes,
                              std::string_view op) {
   const Location where = given.where;
+  if (is_one_example(given, weight, axes))
+    return squeeze(In(conv_transpose(In(unsqueeze(given, 0), where), weight, options, axes, op), where), 0);
   Tensor x(given.tensor());
   const Tensor kernel = with_known_kernel(weight, axes, options.groups, x, op, where);
   const Shape shape = kernel.shape();
@@ -19237,6 +19559,17 @@ inline Tensor conv_transpose(const In& given, const In& weight, const ConvTransp
 }
 
 }  // namespace expr_detail
+
+SINTER_DECL ConvPadding::ConvPadding(std::initializer_list<std::pair<std::int64_t, std::int64_t>> pairs)
+    : kind_(Kind::numbers), before_(0), after_(0) {
+  std::vector<std::int64_t> before, after;
+  for (const auto& [low, high] : pairs) {
+    before.push_back(low);
+    after.push_back(high);
+  }
+  before_ = PerAxis(before);
+  after_ = PerAxis(after);
+}
 
 SINTER_DECL Tensor conv1d(const In& x, const In& weight, ConvOptions options) {
   return expr_detail::conv(x, weight, options, 1, "conv1d");
@@ -19767,6 +20100,27 @@ SINTER_DECL Tensor diff(const In& x, int axis, int times) {
   return out;
 }
 
+namespace expr_detail {
+/// What is joined with x along an axis; a number is one element.
+inline Tensor end_of(const Tensor& x, const In& given, int axis, Location where) {
+  Tensor end(given.tensor());
+  if (!given.leaf.value) end = cast(In(end, where), promote_weak(x.dtype(), given.leaf.kind));
+  if (end.rank() > 0) return end;
+  Shape one = x.shape();
+  one.set(axis, 1);
+  return expand(In(end, where), one);
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor diff(const In& x, DiffOptions options) {
+  const Tensor given(x.tensor());
+  const int axis = normalise_axis(options.axis, given.rank(), "diff", x.where);
+  std::vector<Tensor> parts;
+  if (options.prepend) parts.push_back(expr_detail::end_of(given, *options.prepend, axis, x.where));
+  parts.push_back(given);
+  if (options.append) parts.push_back(expr_detail::end_of(given, *options.append, axis, x.where));
+  return diff(In(parts.size() == 1 ? given : concat(parts, axis, x.where), x.where), axis, options.times);
+}
+
 /// Sums of twice as many elements at each step (Hillis and Steele 1986).
 SINTER_DECL Tensor logcumsumexp(const In& x, int axis) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -19781,17 +20135,60 @@ SINTER_DECL Tensor logcumsumexp(const In& x, int axis) {
   return out;
 }
 
+namespace expr_detail {
+inline int gradient_axis(const Tensor& values, int axis, Location where) {
+  axis = normalise_axis(axis, values.rank(), "gradient", where);
+  if (is_at_most(values.shape()[axis], 1))
+    throw ShapeError("gradient", "axis " + std::to_string(axis) + " of " + values.shape().text() + " is too short",
+                     where, "it needs two elements");
+  return axis;
+}
+/// The derivatives between neighbours, with those inside given: at both ends there is one neighbour.
+inline Tensor with_ends(const Tensor& slopes, const Tensor& inside, int axis, Location where) {
+  const auto slope_at = [&](Dim i) { return narrow(In(slopes, where), axis, i, 1); };
+  return concat({slope_at(0), inside, slope_at(slopes.shape()[axis] - Dim(1))}, axis, where);
+}
+}  // namespace expr_detail
 SINTER_DECL Tensor gradient(const In& x, double spacing, int axis) {
   const Tensor values(expr_detail::as_floating(x.tensor(), x.where));
-  axis = normalise_axis(axis, values.rank(), "gradient", x.where);
-  const Dim extent = values.shape()[axis];
-  if (expr_detail::is_at_most(extent, 1))
-    throw ShapeError("gradient", "axis " + std::to_string(axis) + " of " + values.shape().text() + " is too short",
-                     x.where, "it needs two elements");
-  const Tensor steps = diff(In(values, x.where), axis) / spacing;
-  const expr_detail::Neighbours sides = expr_detail::neighbours(steps, axis, x.where);
-  const auto step_at = [&](Dim i) { return narrow(In(steps, x.where), axis, i, 1); };
-  return concat({step_at(0), (sides.earlier + sides.later) * 0.5, step_at(extent - Dim(2))}, axis, x.where);
+  axis = expr_detail::gradient_axis(values, axis, x.where);
+  const Tensor slopes = diff(In(values, x.where), axis) / spacing;
+  const expr_detail::Neighbours sides = expr_detail::neighbours(slopes, axis, x.where);
+  return expr_detail::with_ends(slopes, (sides.earlier + sides.later) * 0.5, axis, x.where);
+}
+/// The slope of the parabola through three places: each neighbour's slope weighted by the distance of the other one.
+SINTER_DECL Tensor gradient(const In& x, const In& at, int axis) {
+  const Tensor values(expr_detail::as_floating(x.tensor(), x.where)), places(at.tensor());
+  axis = expr_detail::gradient_axis(values, axis, x.where);
+  if (places.rank() == 0) {
+    const Tensor slopes = gradient(In(values, x.where), 1, axis) / places;
+    return cast(In(slopes, x.where), values.dtype());
+  }
+  if (places.rank() != 1)
+    throw ShapeError("gradient", "x is " + values.shape().text() + ", its places are " + places.shape().text(), x.where,
+                     "give a place for each element of axis " + std::to_string(axis));
+  const Tensor widths = expr_detail::widths_of(places, values, axis, "gradient", x.where);
+  const Tensor slopes = diff(In(values, x.where), axis) / widths;
+  const expr_detail::Neighbours slope = expr_detail::neighbours(slopes, axis, x.where);
+  const expr_detail::Neighbours width = expr_detail::neighbours(widths, axis, x.where);
+  const Tensor inside = (slope.earlier * width.later + slope.later * width.earlier) / (width.earlier + width.later);
+  return expr_detail::with_ends(slopes, inside, axis, x.where);
+}
+SINTER_DECL std::vector<Tensor> gradient(const In& x, Axes axes, std::vector<double> spacings) {
+  const Tensor values(x.tensor());
+  const In given(values, x.where);
+  const IntVector all_axes = expr_detail::reduced_axes({}, values.rank(), "gradient", x.where);
+  const IntVector& list = axes.empty() ? all_axes : axes.list();
+  if (spacings.size() > 1 && spacings.size() != list.size())
+    throw UserError("gradient",
+                    std::to_string(spacings.size()) + " spacings for " + std::to_string(list.size()) + " axes", x.where,
+                    "one for each axis, or one for all");
+  std::vector<Tensor> out;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const double spacing = spacings.empty() ? 1 : spacings[spacings.size() == 1 ? 0 : i];
+    out.push_back(gradient(given, spacing, static_cast<int>(list[i])));
+  }
+  return out;
 }
 
 SINTER_DECL Tensor trapezoid(const In& y, double dx, int axis) {
@@ -20452,12 +20849,50 @@ SINTER_DECL Tensor rrelu(const In& x, double lower, double upper) {
   return expr_detail::apply<ops::LeakyRelu>(expr_detail::Term(x), (lower + upper) / 2);
 }
 
+namespace expr_detail {
+/// Uniform in [0, 1), one for each element of x, of the dtype in which x is computed.
+inline Term drawn_like(const Term& x) {
+  const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  return {rand(x.shape(), {.dtype = dtype, .device = x.value.device()}, x.where), x.where};
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor rrelu_training(const In& x, double lower, double upper) {
+  const expr_detail::Term t = expr_detail::floating(x);
+  if (!(lower <= upper))
+    throw UserError("rrelu_training", "lower is " + std::to_string(lower) + ", upper is " + std::to_string(upper),
+                    x.where, "lower must be at most upper");
+  const expr_detail::Term slope = expr_detail::drawn_like(t) * (upper - lower) + lower;
+  return where_of(t <= 0.0, t * expr_detail::Term(cast(slope, t.dtype()), x.where), t);
+}
+
 SINTER_DECL Tensor threshold(const In& x, double threshold, double value) {
   const expr_detail::Term t(x);
   return where_of(t <= threshold, value, t);
 }
 
 SINTER_DECL Tensor softmin(const In& x, int axis) { return softmax(-expr_detail::Term(x), axis); }
+
+/// Gumbel's numbers are -log of exponential ones. Hard ones are exact: what is added for the derivative is 0.
+SINTER_DECL Tensor gumbel_softmax(const In& logits, GumbelSoftmaxOptions options) {
+  using expr_detail::Term;
+  constexpr std::string_view op = "gumbel_softmax";
+  const Term x = expr_detail::floating(logits);
+  const Location at = x.where;
+  if (!(options.tau > 0)) throw UserError(op, "tau is " + std::to_string(options.tau), at, "it must be positive");
+  const int axis = normalise_axis(options.axis, x.rank(), op, at);
+  const Term waiting = -expr_detail::apply<ops::Log1p>(-expr_detail::drawn_like(x));
+  // 0 is drawn once in 2^24 times: half of the next number, for a finite logarithm.
+  const Term noise = -expr_detail::apply<ops::Log>(where_of(waiting == 0.0, 0x1p-25, waiting));
+  const Term soft(softmax((x + Term(cast(noise, x.dtype()), at)) / options.tau, axis), at);
+  if (!options.hard) return soft;
+  Shape column{x.shape()[axis]};
+  for (int i = axis + 1; i < x.rank(); ++i) column.push_back(1);
+  const Term places(reshape(arange(x.shape()[axis], {.dtype = DType::i64, .device = x.value.device()}, at), column),
+                    at);
+  const Term is_largest = places == Term(argmax(soft, axis, Keep::yes), at);
+  return Term(cast(is_largest, x.dtype()), at) + (soft - Term(stop_gradient(soft.value), at));
+}
 
 SINTER_NAMESPACE_END
 // ---- sinter/expr/embedding.ipp
@@ -20472,6 +20907,60 @@ inline Tensor is_padding(const In& indices, const Tensor& table, std::int64_t ro
   if (!is_at_most(0, place) || !is_at_most(place + Dim(1), rows))
     throw IndexError(op, "padding_idx " + std::to_string(row) + " is no row of " + table.shape().text(), indices.where);
   return unsqueeze(In(Tensor(Tensor(indices.tensor()) == place), indices.where), -1);
+}
+
+/// Rows of the table; of a largest norm those that are longer, times max_norm / (norm + 1e-7), as PyTorch has it.
+inline Tensor rows_at(const In& indices, const Tensor& table, const std::optional<double>& max_norm, double order,
+                      std::string_view op) {
+  const Location at = indices.where;
+  const Tensor found = take(In(table, at), indices, 0);
+  if (!max_norm) return found;
+  if (!(*max_norm >= 0) || !(order > 0))
+    throw UserError(op, "max_norm is " + std::to_string(*max_norm) + ", norm_type is " + std::to_string(order), at,
+                    "max_norm must not be negative, and the order of the norm must be positive");
+  const Tensor length = norm(In(found, at), -1, {.p = order, .keep = Keep::yes});
+  return found * where(length > *max_norm, *max_norm / (length + 1e-7), 1.0, at);
+}
+
+/// What becomes of the rows of each bag: those of axis 1, or those that have the number of the bag.
+struct Bags {
+  std::optional<Tensor> numbers;
+  Dim count, segments;  // more segments than bags: what follows the last bag
+  Location at;
+
+  Tensor total(const Tensor& x) const {
+    if (!numbers) return sum(In(x, at), 1);
+    return part_of(segment_sum(In(x, at), In(*numbers, at), segments), 0, 0, count, at);
+  }
+  Tensor largest(const Tensor& x) const {
+    if (!numbers) return amax(In(x, at), 1);
+    return part_of(segment_max(In(x, at), In(*numbers, at), segments), 0, 0, count, at);
+  }
+};
+inline Bags bags_of(const Tensor& indices, const EmbeddingBagOptions& options, const Shape& table, std::string_view op,
+                    Location at) {
+  const int axes = options.offsets ? 1 : 2;
+  if (indices.rank() != axes || table.rank() != 2 || (options.offsets && options.offsets->rank() != 1))
+    throw ShapeError(op,
+                     "indices are " + indices.shape().text() + ", table is " + table.text() +
+                         (options.offsets ? ", offsets are " + options.offsets->shape().text() : ""),
+                     at, "indices must be (bags, length), or (length) with offsets (bags,), and the table (n, d)");
+  if (!options.offsets) {
+    if (options.include_last_offset)
+      throw UserError(op, "include_last_offset is set, and there are no offsets", at, "give .offsets");
+    return {{}, indices.shape()[0], indices.shape()[0], at};
+  }
+  const Tensor& offsets = *options.offsets;
+  if (!is_integer(offsets.dtype()))
+    throw DTypeError(op, "offsets are " + std::string(name(offsets.dtype())), at, "i32 or i64 is required");
+  const Dim given = offsets.shape()[0];
+  if (options.include_last_offset && !is_at_most(1, given))
+    throw ShapeError(op, "offsets are " + offsets.shape().text(), at, "the last one is required");
+  const Tensor places = arange(indices.shape()[0], {.dtype = offsets.dtype(), .device = indices.device()}, at);
+  const Tensor begun = searchsorted(In(offsets, at), In(places, at), {.right = true});
+  // What stands before the first bag has no number; -1 would count from the end.
+  return {where(begun == 0, Scalar(given), begun - 1, at), options.include_last_offset ? given - Dim(1) : given, given,
+          at};
 }
 }  // namespace expr_detail
 
@@ -20494,7 +20983,7 @@ SINTER_DECL Tensor linear(const In& x, const In& weight, const In& bias) {
 
 SINTER_DECL Tensor embedding(const In& indices, const In& table, EmbeddingOptions options) {
   const Tensor rows(table.tensor());
-  const Tensor found = take(In(rows, indices.where), indices, 0);
+  const Tensor found = expr_detail::rows_at(indices, rows, options.max_norm, options.norm_type, "embedding");
   if (!options.padding_idx) return found;
   const Tensor is_padding = expr_detail::is_padding(indices, rows, *options.padding_idx, "embedding");
   return where(is_padding, stop_gradient(found), found, indices.where);
@@ -20504,13 +20993,12 @@ SINTER_DECL Tensor embedding_bag(const In& indices, const In& table, EmbeddingBa
   constexpr std::string_view op = "embedding_bag";
   const Location at = indices.where;
   const Tensor places(indices.tensor()), rows(table.tensor());
-  if (places.rank() != 2 || rows.rank() != 2)
-    throw ShapeError(op, "indices are " + places.shape().text() + ", table is " + rows.shape().text(), at,
-                     "indices must be (bags, length) and the table (n, d)");
+  const expr_detail::Bags bags = expr_detail::bags_of(places, options, rows.shape(), op, at);
   if (options.mode > BagMode::max)
     throw UserError(
         op, "mode has the value " + std::to_string(static_cast<int>(options.mode)) + ", which is no BagMode", at);
-  Tensor found = take(In(rows, at), In(places, at), 0);  // (bags, length, d)
+  // (bags, length, d) or (length, d)
+  Tensor found = expr_detail::rows_at(In(places, at), rows, options.max_norm, options.norm_type, op);
   if (options.weights) {
     if (options.mode != BagMode::sum)
       throw UserError(op, "weights are given, and the mode is not sum", at, "weights are those of a sum: BagMode::sum");
@@ -20519,21 +21007,22 @@ SINTER_DECL Tensor embedding_bag(const In& indices, const In& table, EmbeddingBa
                        at, "one weight for each index is required");
     found = found * unsqueeze(In(*options.weights, at), -1);
   }
-  Tensor counts = ones({places.shape()[0], places.shape()[1], 1}, {.dtype = DType::bool_, .device = rows.device()}, at);
+  Shape column = places.shape();
+  column.push_back(1);
+  Tensor counts = ones(column, {.dtype = DType::bool_, .device = rows.device()}, at);
   if (options.padding_idx) counts = !expr_detail::is_padding(In(places, at), rows, *options.padding_idx, op);
   const bool is_max = options.mode == BagMode::max;
   const double neutral = is_max ? -std::numeric_limits<double>::infinity() : 0;
-  const bool is_masked = options.padding_idx.has_value();
-  const Tensor masked = is_masked ? Tensor(where(counts, found, neutral, at)) : found;
+  if (options.padding_idx) found = where(counts, found, neutral, at);
+  const Tensor number = bags.total(cast(In(counts, at), DType::i64));
   if (is_max) {
-    const Tensor largest = amax(In(masked, at), 1);
-    if (!is_masked) return largest;
-    return where(any(In(counts, at), 1), largest, 0.0, at);
+    const Tensor largest = bags.largest(found);
+    // A row of indices has one that counts.
+    return options.padding_idx || options.offsets ? Tensor(where(number > 0, largest, 0.0, at)) : largest;
   }
-  const Tensor total = sum(In(masked, at), 1);
+  const Tensor total = bags.total(found);
   if (options.mode == BagMode::sum) return total;
-  const Tensor number = cast(In(sum(In(counts, at), 1), at), total.dtype());
-  return total / maximum(number, 1.0);
+  return total / maximum(cast(In(number, at), total.dtype()), 1.0);
 }
 
 SINTER_NAMESPACE_END
@@ -20621,28 +21110,79 @@ inline Term taken(const Term& list, const Term& positions) {
   return {take(list, apply<ops::Maximum>(positions, whole_number(0, list.where)), 0), list.where};
 }
 
+/// Where distinct elements of rows are for the first time, the number of the one that each equals, and counts.
+struct Distinct {
+  Term first, inverse, counts;
+};
+inline Distinct distinct(const Term& rows, Dim size, ops::UniqueOrder order) {
+  Attrs attrs;
+  attrs.set(ops::Unique::size, size);
+  attrs.set(ops::Unique::order, order);
+  Leaf leaves[] = {leaf_of(rows)};
+  const auto results = record_results(op_info<ops::Unique>, leaves, std::move(attrs), rows.where);
+  const auto result = [&](std::size_t i) { return Term(Tensor(results[i]), rows.where); };
+  return {result(0), result(1), result(2)};
+}
+/// The same of a list, as many as are found or stated.
+inline Distinct distinct_of_list(const Term& list, const std::optional<Dim>& size, ops::UniqueOrder order) {
+  Distinct out = distinct(list, size ? *size : list.shape()[0], order);
+  if (size) return out;
+  eval({out.first.value, out.inverse.value, out.counts.value}, list.where);
+  const Dim found(item<std::int64_t>(In(count_nonzero(out.counts), list.where)));
+  out.first = Term(narrow(out.first, 0, 0, found), list.where);
+  out.counts = Term(narrow(out.counts, 0, 0, found), list.where);
+  return out;
+}
+
+/// Numbers that compare as the columns [m, n] of x do, element by element from the first row on: i64 [n]. Rows are
+/// ranked, and two neighbours' ranks are one number, until one row is left.
+inline Term ranks_of_columns(const Term& x) {
+  const Dim columns = x.shape()[1];
+  auto rows = static_cast<std::int64_t>(x.shape()[0]);  // of a symbolic extent: a guard
+  const auto ranked = [&](const Term& numbers) {
+    return distinct(numbers, columns, ops::UniqueOrder::ascending).inverse;
+  };
+  if (rows == 0) return {zeros(Shape{columns}, {.dtype = DType::i64, .device = x.value.device()}, x.where), x.where};
+  Term ranks = ranked(x);
+  for (; rows > 1; rows = (rows + 1) / 2) {
+    const std::int64_t pairs = rows / 2;
+    const Term pair(reshape(In(narrow(ranks, 0, 0, 2 * pairs), x.where), Shape{pairs, 2, columns}), x.where);
+    const auto member = [&](int which) { return Term(select(pair, 1, which), x.where); };
+    const Term joined = ranked(member(0) * whole_number(columns, x.where) + member(1));
+    ranks = rows % 2 == 0 ? joined : Term(concat({joined.value, narrow(ranks, 0, rows - 1, 1)}, 0, x.where), x.where);
+  }
+  return {reshape(ranks, Shape{columns}), x.where};
+}
+
+inline Unique unique_slices(const Term& x, const UniqueOptions& options, ops::UniqueOrder order, std::string_view op) {
+  const int axis = normalise_axis(*options.axis, x.rank(), op, x.where);
+  const Dim count = x.shape()[axis];
+  Dim others = 1;
+  for (int i = 0; i < x.rank(); ++i) others *= i == axis ? Dim(1) : x.shape()[i];
+  const Term slices(movedim(x, axis, -1), x.where);
+  const Term ranks = ranks_of_columns(Term(reshape(slices, Shape{others, count}), x.where));
+  const auto [first, inverse, counts] = distinct_of_list(ranks, options.size, order);
+  Shape shape = x.shape(), along(IntVector(as_index(x.rank()), 1));
+  shape.set(axis, first.shape()[0]);
+  along.set(axis, first.shape()[0]);
+  Term values(zeros(shape, {.dtype = x.dtype(), .device = x.value.device()}, x.where), x.where);
+  if (!is_at_most(count, 0))
+    values = Term(take(x, apply<ops::Maximum>(first, whole_number(0, x.where)), axis), x.where);
+  const FoundOptions found{.size = options.size, .fill = options.fill};
+  return {filled(values, Term(reshape(first, along), x.where), found), inverse, counts};
+}
+
 inline Unique unique_of(const In& given, const UniqueOptions& options, ops::UniqueOrder order, std::string_view op) {
   const Term x(given);
   const std::string call = std::string(op) + "(x, {.size = n})";
   if (!options.size) require_size(x.value, op, call, given.where);
   if (options.size && !is_at_most(0, *options.size))
     throw ShapeError(op, "the size is " + options.size->text(), given.where);
-  const Dim elements = x.shape().numel();
-  const Term flat(reshape(given, Shape{elements}), given.where);
-  Attrs attrs;
-  attrs.set(ops::Unique::size, options.size ? *options.size : elements);
-  attrs.set(ops::Unique::order, order);
-  Leaf leaves[] = {leaf_of(flat)};
-  const auto results = record_results(op_info<ops::Unique>, leaves, std::move(attrs), given.where);
-  Term first = Term(Tensor(results[0]), given.where), counts = Term(Tensor(results[2]), given.where);
-  const Tensor inverse = reshape(In(Tensor(results[1]), given.where), x.shape());
-  if (!options.size) {
-    eval({first.value, inverse, counts.value}, given.where);
-    const Dim found(item<std::int64_t>(In(count_nonzero(counts), given.where)));
-    first = Term(narrow(first, 0, 0, found), given.where);
-    counts = Term(narrow(counts, 0, 0, found), given.where);
-  }
-  return {filled(taken(flat, first), first, {.size = options.size, .fill = options.fill}), inverse, counts};
+  if (options.axis) return unique_slices(x, options, order, op);
+  const Term flat(reshape(given, Shape{x.shape().numel()}), given.where);
+  const auto [first, inverse, counts] = distinct_of_list(flat, options.size, order);
+  return {filled(taken(flat, first), first, {.size = options.size, .fill = options.fill}), reshape(inverse, x.shape()),
+          counts};
 }
 
 // ---- masks as indices -----------------------------------------------------------------------------------------------
@@ -20758,6 +21298,52 @@ SINTER_DECL Unique unique_consecutive(const In& x, UniqueOptions options) {
   return expr_detail::unique_of(x, options, ops::UniqueOrder::neighbours, "unique_consecutive");
 }
 
+namespace expr_detail {
+/// A count for each of `extent` slices, i64; outside of traces none is negative.
+inline Term slice_counts(const Tensor& given, Dim extent, const FoundOptions& options, Location where) {
+  constexpr std::string_view op = "repeat_interleave";
+  if (given.dtype() != DType::i32 && given.dtype() != DType::i64)
+    throw DTypeError(op, "the counts are " + std::string(name(given.dtype())), where, "i32 or i64 is required");
+  const bool is_one = given.rank() == 0 || (given.rank() == 1 && identical(given.shape()[0], Dim(1)));
+  if (!is_one && (given.rank() != 1 || !(given.shape()[0] == extent)))
+    throw ShapeError(op, "the counts are " + given.shape().text() + " for " + extent.text() + " slices", where,
+                     "one for each, or one for all");
+  const Term counts(cast(In(expand(In(given, where), Shape{extent}), where), DType::i64), where);
+  if (!options.size) {
+    require_size(given, op, "repeat_interleave(x, counts, axis, {.size = n})", where);
+    const bool has_some = !is_at_most(extent, 0);
+    const std::int64_t least = has_some ? item<std::int64_t>(In(amin(counts), where)) : 0;
+    if (least < 0) throw ShapeError(op, "the count " + std::to_string(least) + " is negative", where);
+  }
+  return apply<ops::Maximum>(counts, whole_number(0, where));
+}
+}  // namespace expr_detail
+/// The slice of a place is how many of them end at it or before.
+SINTER_DECL Tensor repeat_interleave(const In& x, const Tensor& counts, int axis, FoundOptions options) {
+  using namespace expr_detail;
+  const Term given(x);
+  axis = normalise_axis(axis, given.rank(), "repeat_interleave", x.where);
+  const Dim extent = given.shape()[axis];
+  if (options.size && !is_at_most(0, *options.size))
+    throw ShapeError("repeat_interleave", "the size is " + options.size->text(), x.where);
+  const Term each = slice_counts(counts, extent, options, x.where);
+  const Dim size = options.size ? *options.size : Dim(item<std::int64_t>(In(sum(each), x.where)));
+  Shape shape = given.shape(), along(IntVector(as_index(given.rank()), 1));
+  shape.set(axis, size);
+  along.set(axis, size);
+  if (is_at_most(extent, 0)) return expand(number_for(given, options.fill), shape);
+  const Term ends(cumsum(each, 0), x.where);
+  const Term places(arange(size, {.dtype = DType::i64, .device = given.value.device()}, x.where), x.where);
+  const Term slice_of(searchsorted(ends, places, {.right = true, .sorter = {}}), x.where);
+  const Term last = whole_number(extent - Dim(1), x.where);
+  const Term values(take(x, apply<ops::Minimum>(slice_of, last), axis), x.where);
+  if (!options.size) return values;
+  return where_of(Term(reshape(slice_of <= last, along), x.where), values, number_for(given, options.fill));
+}
+SINTER_DECL Tensor repeat_interleave(const In& x, const Tensor& counts, FoundOptions options) {
+  return repeat_interleave(In(flatten(x), x.where), counts, 0, options);
+}
+
 SINTER_NAMESPACE_END
 // ---- sinter/expr/gather_scatter_records.hpp
 // How takes and scatters are recorded, and indices of several axes joined into one. Only .ipp files include it.
@@ -20768,6 +21354,7 @@ namespace expr_detail {
 /// How an index lies to a table: see ops::Take.
 struct GatherAxes {
   int axis = 0, shared = 0, inner = 0;
+  bool in_range = false;  // no index can be out of range
 };
 
 inline Tensor record_take(const Tensor& x, const Tensor& index, GatherAxes axes, Location where) {
@@ -20776,6 +21363,7 @@ inline Tensor record_take(const Tensor& x, const Tensor& index, GatherAxes axes,
   attrs.axes.push_back(axes.axis);
   attrs.set(ops::Take::shared, axes.shared);
   attrs.set(ops::Take::inner, axes.inner);
+  if (axes.in_range) attrs.set(ops::Take::in_range, true);
   return record<ops::Take>({Leaf(x.impl()), Leaf(index.impl())}, std::move(shared), where);
 }
 
@@ -20786,6 +21374,7 @@ inline Tensor record_scatter(const Tensor& x, const Tensor& index, const Tensor&
   attrs.axes.push_back(axes.axis);
   attrs.set(ops::Scatter::shared, axes.shared);
   attrs.set(ops::Scatter::inner, axes.inner);
+  if (axes.in_range) attrs.set(ops::Scatter::in_range, true);
   attrs.set(ops::Scatter::combine, combine);
   const Tensor values = cast(In(value, where), x.dtype());
   return record<ops::Scatter>({Leaf(x.impl()), Leaf(index.impl()), Leaf(values.impl())}, std::move(shared), where);
@@ -21184,51 +21773,23 @@ SINTER_DECL Tensor bincount(const In& x, Dim bins, const In& weights) {
                                      Combine::add, x.where);
 }
 namespace expr_detail {
-/// The bin of each element of a list, and whether it has one.
-struct BinnedList {
-  Tensor bin, is_inside;
-};
-inline BinnedList binned(const Tensor& list, Dim bins, double low, double high, std::string_view op, Location at) {
-  if (!(low < high))
-    throw UserError(op, "low is " + std::to_string(low) + ", high is " + std::to_string(high), at,
-                    "low must be below high");
-  const Tensor scaled = (list - low) * (Tensor(cast(In(bins, at), list.dtype())) / (high - low));
-  const Tensor last = cast(In(bins - Dim(1), at), DType::i64);
-  return {minimum(cast(In(Tensor(floor(scaled)), at), DType::i64), last), (list >= low) & (list <= high)};
-}
-/// How often each of `bins` numbers is there; what is outside goes to one more bin.
-inline Tensor counts_inside(const BinnedList& list, Dim bins, Location at) {
-  const Tensor none = cast(In(bins, at), DType::i64);
-  const Tensor counts = bincount(In(Tensor(sinter::where(list.is_inside, list.bin, none, at)), at), bins + Dim(1));
-  const Index inside(Slice{Dim(0), bins, 1}, at);
-  return index(In(counts, at), std::span<const Index>(&inside, 1));
+/// One more than the largest of these numbers, and at least `least`; 1 where all are negative, for the error.
+inline Dim counted_numbers(const Tensor& numbers, Dim least, Location where) {
+  if (numbers.impl()->trace != 0)
+    throw TraceError("bincount", "the largest number is data, and the function is traced", where,
+                     "state how many numbers are counted: bincount(x, bins)");
+  if (is_at_most(numbers.numel(), 0)) return least;
+  const auto largest = item<std::int64_t>(In(amax(cast(In(numbers, where), DType::i64)), where));
+  const Dim most(std::max<std::int64_t>(largest, 0) + 1);
+  return is_at_most(least, most) ? most : least;
 }
 }  // namespace expr_detail
-
-SINTER_DECL Tensor histogram(const In& x, Dim bins, double low, double high) {
-  const Tensor given(expr_detail::as_floating(x.tensor(), x.where));
-  const Tensor flat = reshape(In(given, x.where), Shape{given.shape().numel()});
-  return expr_detail::counts_inside(expr_detail::binned(flat, bins, low, high, "histogram", x.where), bins, x.where);
-}
-SINTER_DECL Tensor histogramdd(const In& x, const Shape& bins,
-                               std::initializer_list<std::pair<double, double>> ranges) {
-  const Tensor rows(expr_detail::as_floating(x.tensor(), x.where));
-  if (rows.rank() != 2 || bins.rank() == 0 || !(rows.shape()[1] == Dim(bins.rank())) ||
-      ranges.size() != as_index(bins.rank()))
-    throw ShapeError("histogramdd",
-                     "x is " + rows.shape().text() + ", with bins " + bins.text() + " and " +
-                         std::to_string(ranges.size()) + " ranges",
-                     x.where, "x must be (n, d), with d numbers of bins and d ranges");
-  expr_detail::BinnedList cell;
-  for (int i = 0; i < bins.rank(); ++i) {
-    const auto& [low, high] = ranges.begin()[i];
-    const Tensor column = select(In(rows, x.where), 1, i);
-    const expr_detail::BinnedList part = expr_detail::binned(column, bins[i], low, high, "histogramdd", x.where);
-    const Tensor extent = cast(In(bins[i], x.where), DType::i64);
-    cell.bin = i == 0 ? part.bin : Tensor(cell.bin * extent + part.bin);
-    cell.is_inside = i == 0 ? part.is_inside : Tensor(cell.is_inside & part.is_inside);
-  }
-  return reshape(In(expr_detail::counts_inside(cell, bins.numel(), x.where), x.where), bins);
+SINTER_DECL Tensor bincount(const In& x, BincountOptions options) {
+  const Tensor given(x.tensor());
+  expr_detail::require_numbers(given, "bincount", "x", x.where);
+  const Dim bins = expr_detail::counted_numbers(given, options.minlength, x.where);
+  const In numbers(given, x.where);
+  return options.weights ? bincount(numbers, bins, In(*options.weights, x.where)) : bincount(numbers, bins);
 }
 
 namespace expr_detail {
@@ -21238,6 +21799,7 @@ struct PartIndex {
   Tensor index;             // of these axes joined; i64, of their extents in `sizes`
 };
 
+/// What the index of a part is: starts are moved to where the part fits, so that none is out of range.
 inline PartIndex part_index(const Shape& whole, std::span<const Index> starts, const Shape& sizes, std::string_view op,
                             Location where, Device device) {
   if (static_cast<int>(starts.size()) != whole.rank() || sizes.rank() != whole.rank())
@@ -21290,7 +21852,8 @@ SINTER_DECL Tensor dynamic_slice(const In& x, std::span<const Index> starts, con
   const auto part = expr_detail::part_index(table.shape(), starts, sizes, "dynamic_slice", x.where, table.device());
   if (part.count <= 0) return table;
   const Shape joined = expr_detail::joined_axes(part).joined(table.shape());
-  return take(In(reshape(In(table, x.where), joined), x.where), In(part.index, x.where), part.axis);
+  return expr_detail::record_take(reshape(In(table, x.where), joined), part.index,
+                                  {.axis = part.axis, .in_range = true}, x.where);
 }
 SINTER_DECL Tensor dynamic_slice(const In& x, std::initializer_list<Index> starts, const Shape& sizes) {
   return dynamic_slice(x, std::span<const Index>(starts.begin(), starts.size()), sizes);
@@ -21302,7 +21865,7 @@ SINTER_DECL Tensor dynamic_update_slice(const In& x, const In& update, std::span
   if (part.count <= 0) return cast(In(value, x.where), table.dtype());
   const Shape joined = expr_detail::joined_axes(part).joined(table.shape());
   const Tensor changed = expr_detail::record_scatter(reshape(In(table, x.where), joined), part.index, value,
-                                                     {.axis = part.axis}, Combine::none, x.where);
+                                                     {.axis = part.axis, .in_range = true}, Combine::none, x.where);
   return reshape(In(changed, x.where), table.shape());
 }
 SINTER_DECL Tensor dynamic_update_slice(const In& x, const In& update, std::initializer_list<Index> starts) {
@@ -21381,7 +21944,7 @@ SINTER_DECL const Variable& Variable::set(const In& value) const {
     return *this;
   }
   EagerSection::check_assign(*slot_);
-  slot_->set(std::move(next));
+  slot_->set(value_to_store(*slot_, std::move(next)));
   return *this;
 }
 SINTER_DECL const Variable& Variable::operator+=(const In& value) const {
@@ -21516,6 +22079,188 @@ SINTER_DECL Leaf Scalar::of_dim(Dim dim) {
       record_op(op_info<ops::Extent>, {Leaf::of_integer(0)}, Attrs{}.with(ops::Extent::extent, dim), Location());
   value->is_weak = true;
   return Leaf(std::move(value));
+}
+
+SINTER_NAMESPACE_END
+// ---- sinter/expr/histogram.ipp
+// A histogram is a bincount of the parts in which elements lie; what lies in none goes to one more part.
+
+SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+
+inline Term extent_as(Dim extent, DType dtype, Location where) { return {cast(In(extent, where), dtype), where}; }
+
+/// Along one axis: the part of each element of a list, whether it lies in one, and the edges of the parts.
+struct Parts {
+  Term part, is_inside, edges;
+  Dim count;
+};
+
+/// Parts of equal width; `low` and `high` are numbers or terms. Rounding must not give a part that is not there.
+template <class Number>
+Parts equal_parts(const Term& list, Dim count, const Number& low, const Number& high) {
+  const DType dtype = list.dtype();
+  const Term parts = extent_as(count, dtype, list.where);
+  const Term place = apply<ops::Floor>((list - low) * (parts / (high - low)));
+  const Term last = extent_as(count - Dim(1), DType::i64, list.where);
+  const Term part = apply<ops::Minimum>(Term(cast(place, DType::i64), list.where), last);
+  const Term numbers(arange(count + Dim(1), {.dtype = dtype, .device = list.value.device()}, list.where), list.where);
+  const Term edges = where_of(numbers == parts, high, low + numbers * ((high - low) / parts));
+  const Term first = extent_as(0, DType::i64, list.where);
+  return {apply<ops::Maximum>(part, first), both(low <= list, list <= high), edges, count};
+}
+/// From the least to the largest element.
+inline Parts parts_of_data(const Term& list, Dim count) {
+  if (is_at_most(list.shape()[0], 0)) return equal_parts(list, count, 0.0, 1.0);
+  const Term least(amin(list), list.where), most(amax(list), list.where);
+  const Term margin = where_of(least == most, Term(full_like(least, 0.5), list.where), 0.0);
+  const Term low = least - margin, high = most + margin;
+  Parts out = equal_parts(list, count, low, high);
+  out.is_inside = both(out.is_inside, apply<ops::IsFinite>(high - low));
+  return out;
+}
+inline Parts parts_of_range(const Term& list, Dim count, std::pair<double, double> range, std::string_view op) {
+  if (!(range.first < range.second))
+    throw UserError(op, "low is " + std::to_string(range.first) + ", high is " + std::to_string(range.second),
+                    list.where, "low must be below high");
+  return equal_parts(list, count, range.first, range.second);
+}
+inline Parts parts_between(const Term& given, const Tensor& edges, std::string_view op) {
+  if (edges.rank() != 1 || is_at_most(edges.shape()[0], 1))
+    throw ShapeError(op, "the edges are " + edges.shape().text(), given.where, "a list of two or more is required");
+  const DType dtype = promote(given.dtype(), edges.dtype());
+  const Term list(cast(given, dtype), given.where), bounds(cast(In(edges, given.where), dtype), given.where);
+  const Dim count = edges.shape()[0] - Dim(1);
+  const Term before(searchsorted(bounds, list, {.right = true, .sorter = {}}), given.where);
+  const Term part = before - extent_as(1, DType::i64, given.where);
+  const Term last = extent_as(count - Dim(1), DType::i64, given.where);
+  const Term low(select(bounds, 0, 0), given.where), high(select(bounds, 0, count), given.where);
+  return {apply<ops::Minimum>(part, last), both(low <= list, list <= high), bounds, count};
+}
+
+/// The sum of the weights in each of `parts`, or how many elements are there.
+inline Term counted_parts(const Parts& parts, const std::optional<Tensor>& weights, std::string_view op) {
+  const Location where = parts.part.where;
+  const Shape shape = parts.part.shape();
+  if (weights && !(weights->shape() == shape))
+    throw ShapeError(op, "the weights are " + weights->shape().text() + " for " + shape.text() + " elements", where,
+                     "one weight for each");
+  const Term none = extent_as(parts.count, DType::i64, where);
+  const Term part = where_of(parts.is_inside, parts.part, none);
+  const Dim with_none = parts.count + Dim(1);
+  const Tensor counts = weights ? bincount(part, with_none, In(*weights, where)) : bincount(part, with_none);
+  return {narrow(In(counts, where), 0, 0, parts.count), where};
+}
+inline Term divided_by_widths(const Term& counts, const Term& edges, int axis) {
+  Shape along(IntVector(as_index(counts.rank()), 1));
+  along.set(axis, counts.shape()[axis]);
+  return counts / Term(reshape(In(diff(edges), edges.where), along), edges.where);
+}
+inline Term as_fractions(const Term& counts, DType dtype) {
+  const Term numbers = is_floating(counts.dtype()) ? counts : Term(cast(counts, dtype), counts.where);
+  return numbers / sum_of(numbers);
+}
+inline DType density_dtype(const Term& edges) { return is_floating(edges.dtype()) ? edges.dtype() : DType::f32; }
+
+inline Histogram histogram_of(const Parts& parts, const Shape& shape, const HistogramOptions& options, Location where) {
+  std::optional<Tensor> weights;
+  if (options.weights) {
+    if (!(options.weights->shape() == shape))
+      throw ShapeError("histogram", "the weights are " + options.weights->shape().text() + ", x is " + shape.text(),
+                       where, "one weight for each element");
+    weights = reshape(In(*options.weights, where), parts.part.shape());
+  }
+  const Term counts = counted_parts(parts, weights, "histogram");
+  if (!options.density) return {counts, parts.edges};
+  return {divided_by_widths(as_fractions(counts, density_dtype(parts.edges)), parts.edges, 0), parts.edges};
+}
+inline Term flat_list(const Term& x) { return {reshape(x, Shape{x.shape().numel()}), x.where}; }
+
+/// Parts along several axes as parts of a grid.
+inline Histogramdd histogram_of_grid(const std::vector<Parts>& axes, const HistogramddOptions& options,
+                                     Location where) {
+  Shape shape;
+  Parts cell = axes[0];
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    shape.push_back(axes[i].count);
+    if (i == 0) continue;
+    cell.part = cell.part * extent_as(axes[i].count, DType::i64, where) + axes[i].part;
+    cell.is_inside = both(cell.is_inside, axes[i].is_inside);
+  }
+  cell.count = shape.numel();
+  Term counts(reshape(counted_parts(cell, options.weights, "histogramdd"), shape), where);
+  Histogramdd out;
+  if (options.density) counts = as_fractions(counts, density_dtype(axes[0].edges));
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (options.density) counts = divided_by_widths(counts, axes[i].edges, static_cast<int>(i));
+    out.edges.push_back(axes[i].edges);
+  }
+  out.counts = counts;
+  return out;
+}
+inline Histogramdd histogram_of_columns(const In& x, const Shape& bins,
+                                        std::span<const std::pair<double, double>> ranges,
+                                        const HistogramddOptions& options) {
+  const Term rows = floating(x);
+  const auto columns = as_index(bins.rank());
+  if (rows.rank() != 2 || bins.rank() == 0 || !(rows.shape()[1] == Dim(bins.rank())) ||
+      (!ranges.empty() && ranges.size() != columns))
+    throw ShapeError("histogramdd",
+                     "x is " + rows.shape().text() + ", with bins " + bins.text() + " and " +
+                         std::to_string(ranges.size()) + " ranges",
+                     x.where, "x must be (n, d), with d numbers of bins and d ranges");
+  std::vector<Parts> axes;
+  for (int i = 0; i < bins.rank(); ++i) {
+    const Term column(select(rows, 1, i), x.where);
+    axes.push_back(ranges.empty() ? parts_of_data(column, bins[i])
+                                  : parts_of_range(column, bins[i], ranges[as_index(i)], "histogramdd"));
+  }
+  return histogram_of_grid(axes, options, x.where);
+}
+
+}  // namespace expr_detail
+
+SINTER_DECL Tensor histogram(const In& x, Dim bins, double low, double high) {
+  return histogram(x, bins, {.range = std::pair(low, high), .weights = {}}).counts;
+}
+SINTER_DECL Histogram histogram(const In& x, Dim bins, HistogramOptions options) {
+  const expr_detail::Term given = expr_detail::floating(x), list = expr_detail::flat_list(given);
+  return expr_detail::histogram_of(options.range ? expr_detail::parts_of_range(list, bins, *options.range, "histogram")
+                                                 : expr_detail::parts_of_data(list, bins),
+                                   given.shape(), options, x.where);
+}
+SINTER_DECL Histogram histogram(const In& x, const Tensor& edges, HistogramOptions options) {
+  if (options.range) throw UserError("histogram", "a range is given beside edges", x.where, "leave it out");
+  const expr_detail::Term given(x);
+  return expr_detail::histogram_of(expr_detail::parts_between(expr_detail::flat_list(given), edges, "histogram"),
+                                   given.shape(), options, x.where);
+}
+
+SINTER_DECL Tensor histogramdd(const In& x, const Shape& bins,
+                               std::initializer_list<std::pair<double, double>> ranges) {
+  return histogramdd(x, bins, {.ranges = ranges, .weights = {}}).counts;
+}
+SINTER_DECL Histogramdd histogramdd(const In& x, const Shape& bins, HistogramddOptions options) {
+  return expr_detail::histogram_of_columns(x, bins, options.ranges, options);
+}
+SINTER_DECL Histogramdd histogramdd(const In& x, std::span<const Tensor> edges, HistogramddOptions options) {
+  using expr_detail::Term;
+  if (!options.ranges.empty())
+    throw UserError("histogramdd", "ranges are given beside edges", x.where, "leave them out");
+  const Term rows(x);
+  if (rows.rank() != 2 || edges.empty() || !(rows.shape()[1] == Dim(static_cast<std::int64_t>(edges.size()))))
+    throw ShapeError("histogramdd",
+                     "x is " + rows.shape().text() + ", with " + std::to_string(edges.size()) + " lists of edges",
+                     x.where, "x must be (n, d), with d lists");
+  std::vector<expr_detail::Parts> axes;
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    const Term column(select(rows, 1, static_cast<std::int64_t>(i)), x.where);
+    axes.push_back(expr_detail::parts_between(column, edges[i], "histogramdd"));
+  }
+  return expr_detail::histogram_of_grid(axes, options, x.where);
+}
+SINTER_DECL Histogramdd histogramdd(const In& x, std::initializer_list<Tensor> edges, HistogramddOptions options) {
+  return histogramdd(x, std::span<const Tensor>(edges.begin(), edges.size()), std::move(options));
 }
 
 SINTER_NAMESPACE_END
@@ -21970,10 +22715,13 @@ SINTER_DECL Scalar item(const In& x) {
   }
   struct OffTape {  // a number outside a trace is on none, either
     const bool was_on = std::exchange(is_tape_on(), false);
-    OffTape() = default;
+    OffTape() { ++no_grad_depth(); }
     OffTape(const OffTape&) = delete;
     OffTape& operator=(const OffTape&) = delete;
-    ~OffTape() { is_tape_on() = was_on; }
+    ~OffTape() {
+      is_tape_on() = was_on;
+      --no_grad_depth();
+    }
   } off_tape;
   if (value->type.shape.rank() > 0) value = reshape(In(Tensor(value), x.where), Shape{}).impl();
   Ref<TensorImpl> number = record_op(op_info<ops::Cast>, {Leaf(value)}, {.dtype = dtype, .has_dtype = true}, x.where);
@@ -22266,10 +23014,21 @@ SINTER_DECL Tensor tensor_detail::part_of(const In& x, std::initializer_list<con
   return index(x, given_positions(positions));
 }
 
-SINTER_DECL SlotRef::SlotRef(Tensor& target, std::vector<Index> index) : target_(target), index_(std::move(index)) {}
+SINTER_DECL SlotRef::SlotRef(Tensor& target, std::vector<Index> index) : tensor_(&target), index_(std::move(index)) {}
+SINTER_DECL SlotRef::SlotRef(const Variable& target, std::vector<Index> index)
+    : variable_(&target), index_(std::move(index)) {}
+SINTER_DECL Tensor SlotRef::now() const { return variable_ != nullptr ? variable_->value() : *tensor_; }
+SINTER_DECL void SlotRef::become(Tensor value, Location where) const {
+  if (variable_ != nullptr) variable_->set(In(std::move(value), where));
+  else *tensor_ = std::move(value);
+}
 
 SINTER_DECL SlotRef Tensor::at(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4,
                                const Index& i5, const Index& i6, const Index& i7) & {
+  return SlotRef(*this, given_positions({&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}));
+}
+SINTER_DECL SlotRef Variable::at(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4,
+                                 const Index& i5, const Index& i6, const Index& i7) const {
   return SlotRef(*this, given_positions({&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}));
 }
 
@@ -22278,9 +23037,38 @@ namespace expr_detail {
 /// A slice bound against an extent: negative counts from the end, beyond is clipped.
 inline Dim resolve_bound(Dim bound, Dim extent) {
   if (bound.is_static() && bound.value() == 0) return bound;
-  if (identical(bound, extent) || (bound.is_static() && bound.value() == (std::int64_t{1} << 60))) return extent;
+  if (identical(bound, extent)) return extent;
   if (is_at_most(0, bound)) return is_at_most(bound, extent) ? bound : extent;
   return is_at_most(0, extent + bound) ? extent + bound : Dim(0);
+}
+/// How many elements there are up to a bound of a slice that runs backwards, this one included.
+inline Dim resolve_bound_backwards(Dim bound, Dim extent) {
+  if (is_at_most(0, bound)) return is_at_most(bound + Dim(1), extent) ? bound + Dim(1) : extent;
+  const Dim count = extent + bound + Dim(1);
+  return is_at_most(0, count) ? count : Dim(0);
+}
+
+/// The elements of a slice in ascending order.
+struct AscendingSlice {
+  Dim start = 0, limit;
+  std::int64_t step = 1;
+};
+inline AscendingSlice ascending(const Slice& slice, Dim extent) {
+  AscendingSlice out{.limit = extent, .step = slice.step};
+  if (slice.step > 0) {
+    if (slice.start) out.start = resolve_bound(*slice.start, extent);
+    if (slice.stop) out.limit = resolve_bound(*slice.stop, extent);
+    if (!identical(out.start, Dim(0)) && !is_at_most(out.start, out.limit)) out.limit = out.start;
+    return out;
+  }
+  out.step = -slice.step;
+  if (slice.start) out.limit = resolve_bound_backwards(*slice.start, extent);
+  if (slice.stop) out.start = resolve_bound_backwards(*slice.stop, extent);
+  if (!identical(out.start, Dim(0)) && !is_at_most(out.start, out.limit)) out.start = out.limit;
+  if (out.step == 1 || is_at_most(out.limit, out.start)) return out;
+  const Dim count = (out.limit - out.start + Dim(out.step - 1)) / Dim(out.step);
+  out.start = out.limit - Dim(1) - (count - Dim(1)) * Dim(out.step);
+  return out;
 }
 
 /// The one index of a position: negative counts from the end, beyond is an error.
@@ -22293,10 +23081,11 @@ inline Dim resolve_position(Dim position, const Shape& shape, int axis, std::str
   return start;
 }
 
-/// A basic index (no gathers) against a shape: the sliced region, and which axes it drops.
+/// A basic index (no gathers) against a shape: the sliced region, along which axes it runs backwards, and which ones it
+/// drops.
 struct Region {
   Shape starts, limits;
-  IntVector steps;
+  IntVector steps, backwards;
   SmallVector<std::uint8_t, max_rank> dropped;
   Shape kept(const Shape& whole) const {
     Shape shape;
@@ -22322,32 +23111,34 @@ inline Region region_of(const Shape& shape, std::span<const Index> positions, st
                      "at most " + std::to_string(shape.rank()) + " are possible");
   Region region;
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    Dim extent = shape[axis], start = 0, limit = extent;
-    std::int64_t step = 1;
+    const Dim extent = shape[axis];
+    AscendingSlice part{.limit = extent};
     bool drops = false;
     if (axis < static_cast<int>(positions.size())) {
       const Index& position = positions[as_index(axis)];
       if (position.kind == Index::Kind::slice) {
-        step = position.part.step;
-        if (step <= 0)
-          throw IndexError(
-              op, "slice step " + std::to_string(step) + " of axis " + std::to_string(axis) + " must be positive",
-              where);
-        start = resolve_bound(position.part.start, extent);
-        limit = resolve_bound(position.part.stop, extent);
-        if (!identical(start, Dim(0)) && !is_at_most(start, limit)) limit = start;
+        if (position.part.step == 0)
+          throw IndexError(op, "the slice step of axis " + std::to_string(axis) + " is 0", where,
+                           "a positive step runs forwards, a negative one backwards");
+        part = ascending(position.part, extent);
+        if (position.part.step < 0) region.backwards.push_back(axis);
       } else if (position.kind == Index::Kind::position) {
-        start = resolve_position(position.position, shape, axis, op, where);
-        limit = start + Dim(1);
+        part.start = resolve_position(position.position, shape, axis, op, where);
+        part.limit = part.start + Dim(1);
         drops = true;
       }
     }
-    region.starts.push_back(start);
-    region.limits.push_back(limit);
-    region.steps.push_back(step);
+    region.starts.push_back(part.start);
+    region.limits.push_back(part.limit);
+    region.steps.push_back(part.step);
     region.dropped.push_back(drops ? 1 : 0);
   }
   return region;
+}
+
+/// What is read in a region in ascending order, in its own order, and the other way around.
+inline Tensor turned(const Tensor& part, const Region& region, Location where) {
+  return region.backwards.empty() ? part : flip(In(part, where), Axes(region.backwards));
 }
 
 /// The axes from the first to the last index tensor of `positions`, counted in what is left once the region is cut out.
@@ -22390,7 +23181,7 @@ SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
     attrs.set(ops::Slice::steps, region.steps);
     part = expr_detail::record<ops::Slice>({Leaf(std::move(value))}, std::move(shared), x.where);
   }
-  part = reshape(In(part, x.where), kept);
+  part = reshape(In(expr_detail::turned(part, region, x.where), x.where), kept);
   const expr_detail::Gathers gathers = expr_detail::gathers_of(region, positions);
   if (gathers.is_none()) return part;
   if (std::none_of(gathers.entries.begin(), gathers.entries.end(),
@@ -22453,6 +23244,18 @@ inline Tensor scatter_into(const Tensor& part, const Gathers& gathers, const Ten
   return reshape(In(record_scatter(table, joined.index, wide, {.axis = joined.axis}, combine, where), where), whole);
 }
 
+/// How two numbers are combined; null: the other one replaces the first.
+inline const OpInfo* info_of(Combine combine) {
+  switch (combine) {
+    case Combine::none: return nullptr;
+    case Combine::add: return &op_info<ops::Add>;
+    case Combine::mul: return &op_info<ops::Mul>;
+    case Combine::min: return &op_info<ops::Minimum>;
+    case Combine::max: return &op_info<ops::Maximum>;
+  }
+  return nullptr;
+}
+
 inline Tensor combine_at(const In& base, std::span<const Index> positions, const In& value, Combine combine);
 /// The same where there are masks among the positions. A number is chosen where a single mask holds, so that nobody has
 /// to know where that is.
@@ -22461,9 +23264,9 @@ inline Tensor combine_at_masks(const In& base, std::span<const Index> positions,
   const bool is_number = !value.leaf.value || value.leaf.value->type.shape.rank() == 0;
   if (const auto mask = is_number ? only_mask(target.shape(), positions, value.where) : std::nullopt) {
     const Tensor number = cast(In(number_beside(value, *target.impl()), value.where), target.dtype());
-    Tensor changed = number;
-    if (combine == Combine::add) changed = target + number;
-    if (combine == Combine::mul) changed = target * number;
+    const OpInfo* const op = info_of(combine);
+    const Tensor changed =
+        op == nullptr ? number : Tensor(record_op(*op, {Leaf(target.impl()), Leaf(number.impl())}, {}, value.where));
     return where(*mask, changed, target, value.where);
   }
   const UnmaskedIndex plain = without_masks(In(target, value.where), positions, "at");
@@ -22484,15 +23287,15 @@ inline Tensor combine_at(const In& base, std::span<const Index> positions, const
     std::vector<Index> basic(positions.begin(), positions.end());
     for (Index& position : basic)
       if (position.kind == Index::Kind::gather) position = Index(all, value.where);
-    const Tensor before = identical(region.full(), whole) && identical(kept, whole)
-                              ? Tensor(target)
-                              : index(In(Tensor(target), value.where), basic);
+    const bool is_whole = identical(kept, whole) && region.backwards.empty();
+    const Tensor before = is_whole ? Tensor(target) : index(In(Tensor(target), value.where), basic);
     part = scatter_into(before, gathers, part, combine, value.where);
-    if (identical(part.shape(), whole)) return part;
+    if (is_whole) return part;
   }
   if (part.rank() > kept.rank())
     throw ShapeError("at", "the value has shape " + part.shape().text() + ", the place " + kept.text(), value.where);
   part = reshape(In(expand(In(part, value.where), kept), value.where), region.full());
+  part = turned(part, region, value.where);
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
   attrs.set(ops::UpdateSlice::starts, region.starts);
@@ -22510,34 +23313,40 @@ SINTER_DECL Tensor update(const In& base, std::span<const Index> positions, cons
   return expr_detail::combine_at(base, positions, value, Combine::none);
 }
 
-SINTER_DECL void SlotRef::operator=(const In& value) && { target_ = update(target_, index_, value); }
 namespace expr_detail {
-/// target.at(positions) op= value; where index tensors name an element several times, all values come in (`combine`).
+/// base.at(positions) op= value; where index tensors name an element several times, all values come in (`combine`).
 template <class Op>
-void compound_at(Tensor& target, std::span<const Index> positions, const In& value, Combine combine) {
-  if (combine != Combine::none && has_gather(positions)) {
-    target = combine_at(In(target, value.where), positions, value, combine);
-    return;
-  }
-  const Tensor now = index(In(target, value.where), positions);
-  target = update(In(target, value.where), positions, In(compound<Op>(now, value), value.where));
+Tensor compound_at(const Tensor& base, std::span<const Index> positions, const In& value, Combine combine) {
+  if (combine != Combine::none && has_gather(positions))
+    return combine_at(In(base, value.where), positions, value, combine);
+  const Tensor now = index(In(base, value.where), positions);
+  return update(In(base, value.where), positions, In(compound<Op>(now, value), value.where));
 }
 }  // namespace expr_detail
 
+SINTER_DECL void SlotRef::operator=(const In& value) && {
+  become(update(In(now(), value.where), index_, value), value.where);
+}
 SINTER_DECL void SlotRef::operator+=(const In& value) && {
-  expr_detail::compound_at<ops::Add>(target_, index_, value, Combine::add);
+  become(expr_detail::compound_at<ops::Add>(now(), index_, value, Combine::add), value.where);
 }
 SINTER_DECL void SlotRef::operator-=(const In& value) && {
   if (!expr_detail::has_gather(index_))
-    return expr_detail::compound_at<ops::Sub>(target_, index_, value, Combine::none);
+    return become(expr_detail::compound_at<ops::Sub>(now(), index_, value, Combine::none), value.where);
   const Tensor negated(tensor_detail::make_expr<ops::Neg>(value.where, Tensor(value.tensor())));
-  expr_detail::compound_at<ops::Sub>(target_, index_, In(negated, value.where), Combine::add);
+  become(expr_detail::compound_at<ops::Sub>(now(), index_, In(negated, value.where), Combine::add), value.where);
 }
 SINTER_DECL void SlotRef::operator*=(const In& value) && {
-  expr_detail::compound_at<ops::Mul>(target_, index_, value, Combine::mul);
+  become(expr_detail::compound_at<ops::Mul>(now(), index_, value, Combine::mul), value.where);
 }
 SINTER_DECL void SlotRef::operator/=(const In& value) && {
-  expr_detail::compound_at<ops::Div>(target_, index_, value, Combine::none);
+  become(expr_detail::compound_at<ops::Div>(now(), index_, value, Combine::none), value.where);
+}
+SINTER_DECL void SlotRef::maximum(const In& value) && {
+  become(expr_detail::compound_at<ops::Maximum>(now(), index_, value, Combine::max), value.where);
+}
+SINTER_DECL void SlotRef::minimum(const In& value) && {
+  become(expr_detail::compound_at<ops::Minimum>(now(), index_, value, Combine::min), value.where);
 }
 
 SINTER_NAMESPACE_END
@@ -22618,8 +23427,7 @@ SINTER_DECL Tensor log_softmax(const In& x, int axis) {
   return expr_detail::along_axis<ops::LogSoftmax>(In(Tensor(expr_detail::as_floating(x.tensor(), x.where)), x.where),
                                                   axis);
 }
-SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, const In& weight, const In& bias,
-                              LayerNormOptions options) {
+SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, LayerNormOptions options) {
   Ref<TensorImpl> value = x.tensor();
   const Shape& whole = value->type.shape;
   bool fits = shape.rank() <= whole.rank() && shape.rank() > 0;
@@ -22630,24 +23438,20 @@ SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, const In& weight,
   Attrs& attrs = shared.edit();
   for (int i = whole.rank() - shape.rank(); i < whole.rank(); ++i) attrs.axes.push_back(i);
   attrs.set(ops::LayerNorm::eps, options.eps);
-  return expr_detail::record<ops::LayerNorm>({Leaf(std::move(value)), Leaf(weight.tensor()), Leaf(bias.tensor())},
+  // Constants, which are part of the kernel.
+  const TensorOptions like{.dtype = value->type.dtype, .device = value->type.device};
+  const Tensor weight = options.weight ? *options.weight : ones(shape, like, x.where);
+  const Tensor bias = options.bias ? *options.bias : zeros(shape, like, x.where);
+  return expr_detail::record<ops::LayerNorm>({Leaf(std::move(value)), Leaf(weight.impl()), Leaf(bias.impl())},
                                              std::move(shared), x.where);
 }
-SINTER_DECL Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options) {
-  const Ref<TensorImpl> rows = logits.tensor(), classes = target.tensor();
-  if (options.reduction > LossReduction::none)
-    throw UserError("cross_entropy",
-                    "reduction has the value " + std::to_string(static_cast<int>(options.reduction)) +
-                        ", which is no LossReduction",
-                    logits.where);
-  SharedAttrs shared;
-  Attrs& attrs = shared.edit();
-  attrs.set(ops::CrossEntropy::reduction, static_cast<ops::CrossEntropy::Reduction>(options.reduction));
-  attrs.set(ops::CrossEntropy::ignore_index, options.ignore_index);
-  attrs.set(ops::CrossEntropy::label_smoothing, options.label_smoothing);
-  std::vector<Leaf> leaves{Leaf(rows), Leaf(classes)};
-  if (options.weight) leaves.emplace_back(cast(In(*options.weight, logits.where), rows->type.dtype).impl());
-  return Tensor(record_shared(op_info<ops::CrossEntropy>, leaves, std::move(shared), logits.where));
+SINTER_DECL Tensor layer_norm(const In& x, const Shape& shape, const In& weight, const In& bias,
+                              LayerNormOptions options) {
+  if (options.weight || options.bias)
+    throw UserError("layer_norm", "weight or bias is given twice", x.where, "leave it out of the options");
+  options.weight = Tensor(weight.tensor());
+  options.bias = Tensor(bias.tensor());
+  return layer_norm(x, shape, std::move(options));
 }
 SINTER_DECL Tensor mse_loss(const In& prediction, const In& target) {
   return expr_detail::record<ops::MseLoss>({Leaf(prediction.tensor()), Leaf(target.tensor())}, {}, prediction.where);
@@ -22667,6 +23471,8 @@ Tensor pool2d(const In& x, std::int64_t size, std::int64_t stride) {
   if (stride == 0) stride = size;
   if (size < 1 || stride < 1) throw ShapeError(Op::info.name, "size and stride must be positive", x.where);
   const Tensor image(x.tensor());
+  if (image.rank() == 3)  // one example
+    return squeeze(In(pool2d<Op>(In(unsqueeze(x, 0), x.where), size, stride), x.where), 0);
   for (int axis : {2, 3}) require_window(image.shape(), axis, size, 0, Op::info.name, x.where);
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
@@ -23371,6 +24177,26 @@ inline LossOperands loss_operands(const In& x, const In& target, std::string_vie
 inline Term weighted(const Term& losses, const std::optional<Tensor>& weight) {
   return weight ? losses * Term(*weight, losses.where) : losses;
 }
+/// The same with a weight for each of them.
+inline Term weighted_each(const Term& losses, const std::optional<Tensor>& weight, std::string_view op) {
+  if (weight && !(weight->shape() == losses.shape()))
+    throw ShapeError(op, "the losses are " + losses.shape().text() + ", weight is " + weight->shape().text(),
+                     losses.where, "one weight for each of them is required");
+  return weighted(losses, weight);
+}
+
+/// That there is one target for each row of classes: (classes,) and (), or (n, classes, d...) and (n, d...).
+inline void require_targets(const Shape& x, const Shape& target, const char* name, std::string_view op,
+                            Location where) {
+  const int first = x.rank() == 1 ? 0 : 1;  // the axis of classes
+  bool fits = x.rank() >= 1 && target.rank() == x.rank() - 1;
+  for (int i = 0; fits && i < target.rank(); ++i) fits = target[i] == x[i < first ? i : i + 1];
+  if (fits) return;
+  const char* sizes = x.rank() > 2 ? " must be (n, classes, ...) and target (n, ...)"
+                                   : " must be (n, classes) and target (n,), or (classes,) and ()";
+  throw ShapeError(op, std::string(name) + " " + x.text() + ", target is " + target.text(), where,
+                   std::string(name, std::string_view(name).find(' ')) + sizes);
+}
 
 /// Targets of rows of classes, checked by taking each row's weight.
 struct ClassRows {
@@ -23399,7 +24225,8 @@ inline Term whole_numbers(const In& x, std::string_view what) {
                      "i32 or i64 is required");
   return {cast(t, DType::i64), x.where};
 }
-/// Targets one after the other as a row for each sequence; what stands behind its end does not count.
+/// Targets one after the other as a row for each sequence; what stands behind its end does not count. Where there are
+/// no more of them the op is told so.
 inline Term targets_as_rows(const Term& joined, const Term& lengths) {
   const Location at = joined.where;
   const Dim count = joined.shape()[0];
@@ -23407,17 +24234,82 @@ inline Term targets_as_rows(const Term& joined, const Term& lengths) {
   const TensorOptions like{.dtype = DType::i64, .device = joined.value.device()};
   const Term place = Term(unsqueeze(starts, 1), at) + Term(arange(count, like, at), at);
   const Term last(cast(In(count - Dim(1), at), DType::i64), at);
-  return {take(joined, apply<ops::Minimum>(place, last), 0), at};
+  const Term none(cast(In(Scalar(ops::no_ctc_target), at), DType::i64), at);
+  const Tensor known = clamp(place.value, Scalar(0), Scalar(count - Dim(1)));
+  return where_of(place <= last, Term(take(joined, In(known, at), 0), at), none);
 }
 
-/// [n, c, d...] as rows of classes, [n d..., c].
+/// [n, c, d...] as rows of classes, [n d..., c]; [c] as one.
 inline Tensor rows_of_classes(const In& x) {
   const Term t(x);
   if (t.rank() <= 2) return t.rank() == 1 ? unsqueeze(x, 0) : Tensor(t);
   std::vector<int> order{0};
-  for (int i = 2; i < t.rank(); ++i) order.push_back(i);
+  Dim rows = t.shape()[0];
+  for (int i = 2; i < t.rank(); ++i) {
+    order.push_back(i);
+    rows = rows * t.shape()[i];
+  }
   order.push_back(1);
-  return reshape(In(permute(x, order), x.where), {-1, t.shape()[1]});
+  return reshape(In(permute(x, order), x.where), {rows, t.shape()[1]});
+}
+/// A target for each of those rows.
+inline Tensor targets_of_rows(const In& target) {
+  const Tensor classes(target.tensor());
+  return classes.rank() == 1 ? classes : reshape(In(classes, target.where), {classes.shape().numel()});
+}
+
+/// The op, of rows of logits and classes.
+inline Tensor cross_entropy_of_rows(const Tensor& rows, const Tensor& classes, const CrossEntropyOptions& options,
+                                    Location at) {
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::CrossEntropy::reduction, static_cast<ops::CrossEntropy::Reduction>(options.reduction));
+  attrs.set(ops::CrossEntropy::ignore_index, options.ignore_index);
+  attrs.set(ops::CrossEntropy::label_smoothing, options.label_smoothing);
+  std::vector<Leaf> leaves{Leaf(rows.impl()), Leaf(classes.impl())};
+  if (options.weight) leaves.emplace_back(cast(In(*options.weight, at), rows.dtype()).impl());
+  return Tensor(record_shared(op_info<ops::CrossEntropy>, leaves, std::move(shared), at));
+}
+
+/// Of a probability for each class: -sum of target * weight * log softmax(logits) over the classes.
+inline Tensor cross_entropy_of_probabilities(const Term& logits, Term target, const CrossEntropyOptions& options) {
+  constexpr std::string_view op = "cross_entropy";
+  const Location at = logits.where;
+  const int axis = logits.rank() == 1 ? 0 : 1;
+  const Shape shape = logits.shape();
+  if (shape.rank() == 0 || !(shape == target.shape()))
+    throw ShapeError(op, "logits are " + shape.text() + ", target is " + target.shape().text(), at,
+                     "probabilities have the shape of the logits; classes are i32 or i64");
+  if (options.ignore_index >= 0)
+    throw UserError(op,
+                    "ignore_index is " + std::to_string(options.ignore_index) + ", and the target has probabilities",
+                    at, "it is for targets that are classes");
+  if (!is_floating(logits.dtype()))
+    throw DTypeError(op, "logits are " + logits.value.impl()->type.text() + ", they must be floating", at,
+                     "x.to(DType::f32)");
+  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
+    throw UserError(op, "label_smoothing is " + std::to_string(options.label_smoothing), at, "it goes from 0 to 1");
+  const double smoothing = options.label_smoothing;
+  if (smoothing != 0) target = target * (1 - smoothing) + smoothing / count_of(logits, {axis});
+  Term each = target * Term(log_softmax(logits, axis), at);
+  if (options.weight) {
+    const Tensor weight = cast(In(*options.weight, at), logits.dtype());
+    if (weight.rank() != 1 || !(weight.shape()[0] == shape[axis]))
+      throw ShapeError(op, "logits are " + shape.text() + ", weight is " + weight.shape().text(), at,
+                       "weight must be (classes,)");
+    Shape column{shape[axis]};
+    for (int i = axis + 1; i < shape.rank(); ++i) column.push_back(1);
+    each = each * Term(reshape(In(weight, at), column), at);
+  }
+  return reduced(-sum_of(each, axis), options.reduction, op);
+}
+
+/// With weights the mean is divided by their sum.
+inline Tensor reduced_by_weight(const Term& losses, const WeightedLossOptions& options, std::string_view op) {
+  const Term each = weighted_each(losses, options.weight, op);
+  if (options.weight && options.reduction == LossReduction::mean)
+    return sum_of(each) / sum_of(Term(*options.weight, losses.where));
+  return reduced(each, options.reduction, op);
 }
 
 /// The differences of a quadratic part: 0 where they are far, whose squares would have derivatives 0 * infinity. NaN is
@@ -23432,32 +24324,51 @@ inline Term length_with(const Term& x, double eps) { return apply<ops::Sqrt>(sum
 using expr_detail::Term;
 
 SINTER_DECL Tensor mse_loss(const In& prediction, const In& target, LossReduction reduction) {
-  const auto [x, t] = expr_detail::loss_operands(prediction, target, "mse_loss");
-  return expr_detail::reduced(squared(x - t), reduction, "mse_loss");
+  return mse_loss(prediction, target, WeightedLossOptions{.reduction = reduction});
 }
-
 SINTER_DECL Tensor l1_loss(const In& prediction, const In& target, LossReduction reduction) {
+  return l1_loss(prediction, target, WeightedLossOptions{.reduction = reduction});
+}
+SINTER_DECL Tensor mse_loss(const In& prediction, const In& target, WeightedLossOptions options) {
+  const auto [x, t] = expr_detail::loss_operands(prediction, target, "mse_loss");
+  return expr_detail::reduced_by_weight(squared(x - t), options, "mse_loss");
+}
+SINTER_DECL Tensor l1_loss(const In& prediction, const In& target, WeightedLossOptions options) {
   const auto [x, t] = expr_detail::loss_operands(prediction, target, "l1_loss");
-  return expr_detail::reduced(absolute(x - t), reduction, "l1_loss");
+  return expr_detail::reduced_by_weight(absolute(x - t), options, "l1_loss");
 }
 
 SINTER_DECL Tensor huber_loss(const In& prediction, const In& target, double delta, LossReduction reduction) {
+  return huber_loss(prediction, target, HuberOptions{.delta = delta, .reduction = reduction});
+}
+SINTER_DECL Tensor huber_loss(const In& prediction, const In& target, HuberOptions options) {
+  const double delta = options.delta;
   if (!(delta > 0))
     throw UserError("huber_loss", "delta is " + std::to_string(delta), prediction.where, "it must be positive");
   const auto [x, t] = expr_detail::loss_operands(prediction, target, "huber_loss");
   const Term d = absolute(x - t), is_far = delta <= d;
   const Term near = squared(expr_detail::near_part(is_far, x - t)) * 0.5;
-  return expr_detail::reduced(where_of(is_far, (d - 0.5 * delta) * delta, near), reduction, "huber_loss");
+  const Term losses = where_of(is_far, (d - 0.5 * delta) * delta, near);
+  return expr_detail::reduced(expr_detail::weighted_each(losses, options.weight, "huber_loss"), options.reduction,
+                              "huber_loss");
 }
 
 SINTER_DECL Tensor smooth_l1_loss(const In& prediction, const In& target, double beta, LossReduction reduction) {
+  return smooth_l1_loss(prediction, target, SmoothL1Options{.beta = beta, .reduction = reduction});
+}
+SINTER_DECL Tensor smooth_l1_loss(const In& prediction, const In& target, SmoothL1Options options) {
+  const double beta = options.beta;
   if (!(beta >= 0))
     throw UserError("smooth_l1_loss", "beta is " + std::to_string(beta), prediction.where, "it must not be negative");
-  if (beta == 0) return l1_loss(prediction, target, reduction);
   const auto [x, t] = expr_detail::loss_operands(prediction, target, "smooth_l1_loss");
-  const Term d = absolute(x - t), is_far = beta <= d;
-  const Term near = squared(expr_detail::near_part(is_far, x - t)) * (0.5 / beta);
-  return expr_detail::reduced(where_of(is_far, d - 0.5 * beta, near), reduction, "smooth_l1_loss");
+  const Term d = absolute(x - t);
+  Term losses = d;
+  if (beta != 0) {
+    const Term is_far = beta <= d, near = squared(expr_detail::near_part(is_far, x - t)) * (0.5 / beta);
+    losses = where_of(is_far, d - 0.5 * beta, near);
+  }
+  return expr_detail::reduced(expr_detail::weighted_each(losses, options.weight, "smooth_l1_loss"), options.reduction,
+                              "smooth_l1_loss");
 }
 
 SINTER_DECL Tensor binary_cross_entropy(const In& probability, const In& target, BinaryCrossEntropyOptions options) {
@@ -23484,10 +24395,30 @@ SINTER_DECL Tensor binary_cross_entropy_with_logits(const In& logits, const In& 
                               "binary_cross_entropy_with_logits");
 }
 
+SINTER_DECL Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options) {
+  constexpr std::string_view op = "cross_entropy";
+  const Tensor given(logits.tensor()), classes(target.tensor());
+  const Location at = logits.where;
+  if (options.reduction > LossReduction::none)
+    throw UserError(op,
+                    "reduction has the value " + std::to_string(static_cast<int>(options.reduction)) +
+                        ", which is no LossReduction",
+                    at);
+  if (is_floating(classes.dtype()))
+    return expr_detail::cross_entropy_of_probabilities(Term(given, at), Term(classes, at), options);
+  expr_detail::require_targets(given.shape(), classes.shape(), "logits are", op, at);
+  const Tensor rows = expr_detail::rows_of_classes(In(given, at));
+  const Tensor flat = expr_detail::targets_of_rows(In(classes, at));
+  const Tensor loss = expr_detail::cross_entropy_of_rows(rows, flat, options, at);
+  if (given.rank() == 2 || options.reduction != LossReduction::none) return loss;
+  return reshape(In(loss, at), classes.shape());
+}
+
 SINTER_DECL Tensor nll_loss(const In& log_probabilities, const In& target, NllLossOptions options) {
   const Term given = expr_detail::floating(log_probabilities), classes(target);
+  expr_detail::require_targets(given.shape(), classes.shape(), "x is", "nll_loss", given.where);
   const Term x(expr_detail::rows_of_classes(given), given.where);
-  const Term flat(reshape(classes, {-1}), given.where);
+  const Term flat(expr_detail::targets_of_rows(classes), given.where);
   const Term counts = flat != static_cast<double>(options.ignore_index);
   const Term checked = where_of(counts, flat, Term(In(0, given.where)));
   const auto [is_target, weight] = expr_detail::class_rows(x, checked, options.weight, "nll_loss");
@@ -23569,6 +24500,20 @@ SINTER_DECL Tensor triplet_margin_loss(const In& anchor, const In& positive, con
   if (options.swap) away = expr_detail::apply<ops::Minimum>(away, distance(p, n));
   return expr_detail::reduced(expr_detail::at_least(distance(a, p) - away + options.margin, 0), options.reduction,
                               "triplet_margin_loss");
+}
+
+SINTER_DECL Tensor triplet_margin_with_distance_loss(
+    const In& anchor, const In& positive, const In& negative,
+    const std::function<Tensor(const Tensor&, const Tensor&)>& distance, TripletDistanceOptions options) {
+  constexpr std::string_view op = "triplet_margin_with_distance_loss";
+  const Location at = anchor.where;
+  if (!distance) throw UserError(op, "the distance is empty", at, "give a function of two tensors");
+  const Tensor a(anchor.tensor()), p(positive.tensor()), n(negative.tensor());
+  const Term near(distance(a, p), at);
+  Term away(distance(a, n), at);
+  if (options.swap) away = expr_detail::apply<ops::Minimum>(away, Term(distance(p, n), at));
+  broadcast(near.shape(), away.shape(), op, at);
+  return expr_detail::reduced(expr_detail::at_least(near - away + options.margin, 0), options.reduction, op);
 }
 
 SINTER_DECL Tensor multilabel_soft_margin_loss(const In& x, const In& target, MultilabelOptions options) {
@@ -23853,47 +24798,78 @@ SINTER_DECL Tensor rms_norm(const In& x, const Shape& shape, RmsNormOptions opti
   return value * scale * cast(In(*options.weight, x.where), value.dtype());
 }
 
-SINTER_DECL Tensor batch_norm(const In& x, const In& mean, const In& var, ChannelNormOptions options) {
-  constexpr std::string_view op = "batch_norm";
-  const Tensor value = expr_detail::with_channels(x, op);
-  const Tensor centre = expr_detail::by_channel(Tensor(mean.tensor()), value, "mean", op, x.where);
-  const Tensor spread = expr_detail::by_channel(Tensor(var.tensor()), value, "var", op, x.where);
-  return expr_detail::scaled_by_channel((value - centre) * rsqrt(spread + options.eps), options, op, x.where);
+namespace expr_detail {
+inline Tensor normalised_by(const In& x, const In& mean, const In& var, const ChannelNormOptions& options,
+                            std::string_view op) {
+  const Tensor value = with_channels(x, op);
+  const Tensor centre = by_channel(Tensor(mean.tensor()), value, "mean", op, x.where);
+  const Tensor spread = by_channel(Tensor(var.tensor()), value, "var", op, x.where);
+  return scaled_by_channel((value - centre) * rsqrt(spread + options.eps), options, op, x.where);
 }
 
-SINTER_DECL BatchNormResult batch_norm_training(const In& x, const In& running_mean, const In& running_var,
-                                                double momentum, ChannelNormOptions options) {
-  constexpr std::string_view op = "batch_norm_training";
-  const Tensor value = expr_detail::with_channels(x, op);
+/// With the statistics along `axes`; running ones, by channel, move towards their means over what is left.
+inline BatchNormResult normalised_in_training(const In& x, const In& running_mean, const In& running_var,
+                                              double momentum, const ChannelNormOptions& options,
+                                              const std::vector<int>& axes, std::string_view op) {
+  const Tensor value(x.tensor());
   const Tensor old_mean(running_mean.tensor()), old_var(running_var.tensor());
-  expr_detail::by_channel(old_mean, value, "running_mean", op, x.where);
-  expr_detail::by_channel(old_var, value, "running_var", op, x.where);
-  std::vector<int> axes{0};
-  for (int i = 2; i < value.rank(); ++i) axes.push_back(i);
-  const auto of_batch = expr_detail::statistics(value, Axes(axes), x.where);
-  const Tensor normalised = of_batch.centred * rsqrt(of_batch.variance + options.eps);
-  const Dim channels = value.shape()[1];
+  by_channel(old_mean, value, "running_mean", op, x.where);
+  by_channel(old_var, value, "running_var", op, x.where);
+  const Statistics found = statistics(value, Axes(axes), x.where);
+  const Tensor normalised = found.centred * rsqrt(found.variance + options.eps);
   Dim count = 1;
   for (int axis : axes) count = count * value.shape()[axis];
   // Of a sample: more by count / (count - 1).
   const Tensor counted = cast(In(Scalar(count), x.where), value.dtype());
-  const Tensor sample = of_batch.variance * (counted / (counted - 1));
+  const Tensor sample = found.variance * (counted / (counted - 1));
   auto moved = [&](const Tensor& old, const Tensor& now) {
-    const Tensor next = stop_gradient(reshape(In(now, x.where), Shape{channels}));
+    const Dim channels = value.shape()[1];
+    const bool is_one = identical(now.shape()[0], Dim(1));  // what a batch has
+    const Tensor each = reshape(In(now, x.where), is_one ? Shape{channels} : Shape{now.shape()[0], channels});
+    const Tensor next = stop_gradient(is_one ? Tensor(each) : mean(In(each, x.where), 0));
     return cast(In(Tensor(old * (1 - momentum) + next * momentum), x.where), old.dtype());
   };
-  return {expr_detail::scaled_by_channel(normalised, options, op, x.where), moved(old_mean, of_batch.mean),
-          moved(old_var, sample)};
+  return {scaled_by_channel(normalised, options, op, x.where), moved(old_mean, found.mean), moved(old_var, sample)};
+}
+
+inline Tensor with_length(const In& x, std::string_view op) {
+  const Tensor value = with_channels(x, op);
+  if (value.rank() < 3)
+    throw ShapeError(op, "x is " + value.shape().text(), x.where, "x must be (batch, channels, length, ...)");
+  return value;
+}
+}  // namespace expr_detail
+
+SINTER_DECL Tensor batch_norm(const In& x, const In& mean, const In& var, ChannelNormOptions options) {
+  return expr_detail::normalised_by(x, mean, var, options, "batch_norm");
+}
+SINTER_DECL BatchNormResult batch_norm_training(const In& x, const In& running_mean, const In& running_var,
+                                                double momentum, ChannelNormOptions options) {
+  constexpr std::string_view op = "batch_norm_training";
+  const Tensor value = expr_detail::with_channels(x, op);
+  std::vector<int> axes{0};
+  for (int i = 2; i < value.rank(); ++i) axes.push_back(i);
+  return expr_detail::normalised_in_training(In(value, x.where), running_mean, running_var, momentum, options, axes,
+                                             op);
 }
 
 SINTER_DECL Tensor instance_norm(const In& x, ChannelNormOptions options) {
   constexpr std::string_view op = "instance_norm";
-  const Tensor value = expr_detail::with_channels(x, op);
-  if (value.rank() < 3)
-    throw ShapeError(op, "x is " + value.shape().text(), x.where, "x must be (batch, channels, length, ...)");
+  const Tensor value = expr_detail::with_length(x, op);
   const auto of_each = expr_detail::statistics(value, Axes(expr_detail::axes_from(2, value.rank())), x.where);
   const Tensor normalised = of_each.centred * rsqrt(of_each.variance + options.eps);
   return expr_detail::scaled_by_channel(normalised, options, op, x.where);
+}
+SINTER_DECL Tensor instance_norm(const In& x, const In& mean, const In& var, ChannelNormOptions options) {
+  const Tensor value = expr_detail::with_length(x, "instance_norm");
+  return expr_detail::normalised_by(In(value, x.where), mean, var, options, "instance_norm");
+}
+SINTER_DECL BatchNormResult instance_norm_training(const In& x, const In& running_mean, const In& running_var,
+                                                   double momentum, ChannelNormOptions options) {
+  constexpr std::string_view op = "instance_norm_training";
+  const Tensor value = expr_detail::with_length(x, op);
+  return expr_detail::normalised_in_training(In(value, x.where), running_mean, running_var, momentum, options,
+                                             expr_detail::axes_from(2, value.rank()), op);
 }
 
 SINTER_DECL Tensor group_norm(const In& x, std::int64_t groups, ChannelNormOptions options) {
@@ -23970,16 +24946,17 @@ inline Tensor flat(const In& x) { return reshape(x, Shape{Tensor(x.tensor()).sha
 /// x with `axes` (none: all) joined as the last one.
 struct JoinedRows {
   Tensor x;
-  Shape kept;  // x's shape with 1 for those axes
+  Shape kept;        // x's shape with 1 for those axes
+  IntVector joined;  // them
 
-  JoinedRows(const Term& given, const Axes& axes, std::string_view op) {
-    const IntVector joined = reduced_axes(axes, given.rank(), op, given.where);
+  JoinedRows(const Term& given, const Axes& axes, std::string_view op)
+      : joined(reduced_axes(axes, given.rank(), op, given.where)) {
     IntVector order;
     kept = given.shape();
     Shape rows;
     Dim length = 1;
     for (int i = 0; i < given.rank(); ++i) {
-      if (std::find(joined.begin(), joined.end(), i) != joined.end()) continue;
+      if (is_joined(i)) continue;
       order.push_back(i);
       rows.push_back(kept[i]);
     }
@@ -23993,7 +24970,20 @@ struct JoinedRows {
     if (is_at_most(length, 0))
       throw ShapeError(op, "x is " + given.shape().text() + " and has no elements along the axes", given.where);
   }
+  bool is_joined(int axis) const { return std::find(joined.begin(), joined.end(), axis) != joined.end(); }
+  /// `shape` with the axes of what there is one of for each row.
+  void append_to(Shape& shape, Keep keep, Location where) const {
+    for (int i = 0; i < kept.rank(); ++i)
+      if (keep == Keep::yes || !is_joined(i)) shape.push_back(kept[i], where);
+  }
 };
+
+inline Tensor median_over(const In& x, const Axes& axes, Keep keep, ops::OrderStatisticKind kind, std::string_view op) {
+  const JoinedRows rows(Term(x), axes, op);
+  Shape shape;
+  rows.append_to(shape, keep, x.where);
+  return reshape(In(statistic(In(rows.x, x.where), -1, Keep::no, kind, op).values, x.where), shape);
+}
 
 inline Term at_place(const Term& sorted, const Term& place) {
   return {take_along_axis(sorted, In(cast(place, DType::i64), sorted.where), -1), sorted.where};
@@ -24062,11 +25052,7 @@ inline Tensor quantile(const In& given, const In& q, const Axes& axes, QuantileO
   }
   Shape shape;
   if (levels.rank() == 1) shape.push_back(levels.shape()[0]);
-  const IntVector joined = reduced_axes(axes, x.rank(), op, given.where);
-  for (int i = 0; i < x.rank(); ++i) {
-    const bool is_joined = std::find(joined.begin(), joined.end(), i) != joined.end();
-    if (!is_joined || options.keep == Keep::yes) shape.push_back(rows.kept[i], given.where);
-  }
+  rows.append_to(shape, options.keep, given.where);
   return reshape(In(movedim(out, -1, 0), given.where), shape);
 }
 
@@ -24107,10 +25093,16 @@ SINTER_DECL Ordered median(const In& x, int axis, Keep keep) {
   return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::median, "median");
 }
 SINTER_DECL Tensor median(const In& x) { return median(In(expr_detail::flat(x), x.where), 0).values; }
+SINTER_DECL Tensor median(const In& x, Axes axes, Keep keep) {
+  return expr_detail::median_over(x, axes, keep, ops::OrderStatisticKind::median, "median");
+}
 SINTER_DECL Ordered nanmedian(const In& x, int axis, Keep keep) {
   return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::nanmedian, "nanmedian");
 }
 SINTER_DECL Tensor nanmedian(const In& x) { return nanmedian(In(expr_detail::flat(x), x.where), 0).values; }
+SINTER_DECL Tensor nanmedian(const In& x, Axes axes, Keep keep) {
+  return expr_detail::median_over(x, axes, keep, ops::OrderStatisticKind::nanmedian, "nanmedian");
+}
 SINTER_DECL Ordered mode(const In& x, int axis, Keep keep) {
   return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::mode, "mode");
 }
@@ -24146,6 +25138,13 @@ SINTER_DECL Tensor nanquantile(const In& x, const In& q, Axes axes, QuantileOpti
 
 SINTER_DECL Tensor searchsorted(const In& sorted, const In& x, SearchOptions options) {
   Tensor row(sorted.tensor()), numbers(x.tensor());
+  if (options.sorter) {
+    if (!(options.sorter->shape() == row.shape()))
+      throw ShapeError("searchsorted",
+                       "the sorter is " + options.sorter->shape().text() + ", the numbers are " + row.shape().text(),
+                       sorted.where, "it has a position for each of them: argsort(sorted)");
+    row = take_along_axis(In(row, sorted.where), In(*options.sorter, sorted.where), -1);
+  }
   const DType dtype = promote(row.dtype(), x.leaf.value ? numbers.dtype() : promote_weak(row.dtype(), x.leaf.kind));
   row = cast(In(row, sorted.where), dtype);
   numbers = cast(In(numbers, sorted.where), dtype);
@@ -24421,7 +25420,7 @@ SINTER_DECL std::vector<Tensor> tensor_split(const In& x, std::initializer_list<
     out.push_back(expr_detail::part_of(whole, axis, start, position, x.where));
     start = position;
   }
-  out.push_back(expr_detail::part_of(whole, axis, start, Slice{}.stop, x.where));
+  out.push_back(expr_detail::part_of(whole, axis, start, whole.shape()[axis], x.where));
   return out;
 }
 
@@ -24706,8 +25705,17 @@ Tensor over_windows(Tensor image, const std::vector<PoolAxis>& axes, double fill
   return image;
 }
 
+/// One example as a batch of one, and back: [c, ...] for N axes of windows.
+template <int N>
+bool is_example(const In& x) {
+  return x.tensor()->type.shape.rank() == N + 1;
+}
+inline In as_batch(const In& x) { return In(unsqueeze(x, 0), x.where); }
+inline Tensor without_batch(const Tensor& x, Location at) { return squeeze(In(x, at), 0); }
+
 template <int N>
 Tensor max_pool(const In& x, const MaxPoolOptions<N>& options, std::string_view op) {
+  if (is_example<N>(x)) return without_batch(max_pool<N>(as_batch(x), options, op), x.where);
   const Tensor image(x.tensor());
   const std::vector<PoolAxis> axes = pool_axes<N>(image, options.size, options.stride, options.padding,
                                                   options.dilation, options.ceil_mode, op, x.where);
@@ -24717,6 +25725,9 @@ Tensor max_pool(const In& x, const MaxPoolOptions<N>& options, std::string_view 
 /// The sum of each window; with its elements' number where that is not the same everywhere.
 template <int N>
 Tensor avg_pool(const In& x, const AvgPoolOptions<N>& options, std::string_view op) {
+  if (is_example<N>(x)) return without_batch(avg_pool<N>(as_batch(x), options, op), x.where);
+  if (options.divisor && *options.divisor == 0)
+    throw UserError(op, "divisor is 0", x.where, "leave it out to divide by the number of elements");
   const Tensor image(x.tensor());
   const std::vector<PoolAxis> axes =
       pool_axes<N>(image, options.size, options.stride, options.padding, 1, options.ceil_mode, op, x.where);
@@ -24739,6 +25750,7 @@ Tensor avg_pool(const In& x, const AvgPoolOptions<N>& options, std::string_view 
     ones.push_back(along.extent);
   }
   const Tensor sums = summed(image, axes);
+  if (options.divisor) return sums / static_cast<double>(*options.divisor);
   if (is_same) return sums / static_cast<double>(count);
   return sums / summed(full(ones, 1, {.dtype = image.dtype(), .device = image.device()}), counted);
 }
@@ -24782,6 +25794,10 @@ inline Ordered pooled_with_places(const Tensor& image, const std::vector<PoolAxi
 template <int N>
 Ordered max_pool_with_indices(const In& x, const MaxPoolOptions<N>& options, std::string_view op) {
   const Location at = x.where;
+  if (is_example<N>(x)) {
+    const Ordered pooled = max_pool_with_indices<N>(as_batch(x), options, op);
+    return {without_batch(pooled.values, at), without_batch(pooled.indices, at)};
+  }
   const Tensor image(x.tensor());
   const std::vector<PoolAxis> axes =
       pool_axes<N>(image, options.size, options.stride, options.padding, options.dilation, options.ceil_mode, op, at);
@@ -24796,6 +25812,8 @@ Ordered max_pool_with_indices(const In& x, const MaxPoolOptions<N>& options, std
 template <int N>
 Tensor max_unpool(const In& x, const In& indices, const MaxUnpoolOptions<N>& options, std::string_view op) {
   const Location at = x.where;
+  if (is_example<N>(x) && is_example<N>(indices))
+    return without_batch(max_unpool<N>(as_batch(x), as_batch(indices), options, op), at);
   const Term values(x), places(indices);
   const Shape shape = values.shape();
   if (shape.rank() != N + 2 || !(places.shape() == shape) || !is_integer(places.dtype()))
@@ -24826,6 +25844,7 @@ Tensor max_unpool(const In& x, const In& indices, const MaxUnpoolOptions<N>& opt
 
 template <int N>
 Tensor lp_pool(const In& x, double p, const LpPoolOptions<N>& options, std::string_view op) {
+  if (is_example<N>(x)) return without_batch(lp_pool<N>(as_batch(x), p, options, op), x.where);
   if (!(p > 0)) throw UserError(op, "p is " + std::to_string(p) + ", it must be positive", x.where);
   const Tensor image(x.tensor());
   const std::vector<PoolAxis> axes =
@@ -24854,6 +25873,7 @@ template <int N>
 Tensor fractional_max_pool(const In& x, const FractionalMaxPoolOptions<N>& options,
                            const std::optional<Tensor>& samples, std::string_view op) {
   const Location at = x.where;
+  if (is_example<N>(x)) return without_batch(fractional_max_pool<N>(as_batch(x), options, samples, op), at);
   Term image(x);
   const Shape given = image.shape();
   for (int i = 0; i < N; ++i)
@@ -25274,8 +26294,15 @@ inline Tensor cubic_along(const Tensor& x, const Resampled& axis, Align align, L
   return total;
 }
 
+/// At most so many old elements lie on each side of a place for each unit of the filter's radius.
+inline Dim filter_reach(const Resampled& axis, Align align) {
+  if (align == Align::pixel_corners) return (axis.from + axis.to - Dim(1)) / axis.to;
+  if (axis.to.is_static() && axis.to.value() == 1) return 1;
+  return (axis.from + axis.to - Dim(2)) / (axis.to - Dim(1));
+}
+
 /// Each new element is a mean of old ones, weighted by a triangle or by Keys's cubic with a = -1/2 that is as much wider
-/// as the axis becomes shorter: a product with the weights.
+/// as the axis becomes shorter. Those of its window alone are seen, so that no other has part in it, be it NaN.
 inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {
   const TensorOptions like{.dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32, .device = x.device()};
   auto number = [&](Dim dim) { return Tensor(cast(In(Scalar(dim), at), like.dtype)); };
@@ -25284,15 +26311,23 @@ inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const Inter
   if (options.align == Align::pixel_centres)
     per = axis.to.is_static() && axis.to.value() == 1 ? per * 0.0
                                                       : Tensor((number(axis.from) - 1.0) / (number(axis.to) - 1.0));
-  const Tensor centre = (arange(axis.to, like, at) + 0.5) * per, place = arange(axis.from, like, at) + 0.5;
-  const Tensor t = abs(place - unsqueeze(In(centre, at), 1)) / maximum(per, 1.0);
+  const std::int64_t radius = options.mode == Interpolation::linear ? 1 : 2;
+  const Dim taps = filter_reach(axis, options.align) * Dim(2 * radius);
+  const Tensor centre = (arange(axis.to, like, at) + 0.5) * per, width = maximum(per, 1.0);
+  const Tensor first = floor(centre - width * static_cast<double>(radius) + 0.5);
+  const Tensor place = unsqueeze(In(first, at), 1) + arange(taps, like, at);
+  const Tensor t = abs(place + 0.5 - unsqueeze(In(centre, at), 1)) / width;
   const Tensor near = ((t * 1.5) - 2.5) * t * t + 1, far = (((t * -0.5) + 2.5) * t - 4) * t + 2;
   const Tensor cubic = where(t < 1, near, where(t < 2, far, 0.0));
-  const Tensor weights = options.mode == Interpolation::linear ? Tensor(maximum(1 - t, 0.0)) : cubic;
-  const Tensor parts = weights / sum(In(weights, at), 1, Keep::yes);
-  const Tensor last = movedim(In(x, at), axis.axis, -1);
-  const Tensor mixed = matmul(In(last, at), In(transpose(In(cast(In(parts, at), x.dtype()), at), 0, 1), at));
-  return movedim(In(mixed, at), -1, axis.axis);
+  const Tensor filter = options.mode == Interpolation::linear ? Tensor(maximum(1 - t, 0.0)) : cubic;
+  const Tensor is_inside = (place >= 0) & (place <= Scalar(axis.from - Dim(1)));
+  const Tensor weights = where(is_inside, filter, 0.0);
+  Shape column{axis.to, taps};
+  for (int i = axis.axis + 1; i < x.rank(); ++i) column.push_back(1);
+  const Tensor parts = reshape(In(Tensor(weights / sum(In(weights, at), 1, Keep::yes)), at), column);
+  const Tensor seen = taken_at(cast(In(x, at), like.dtype), axis, place, at);
+  const Tensor mixed = sum(In(Tensor(where(parts != 0.0, seen * parts, 0.0)), at), axis.axis + 1);
+  return cast(In(mixed, at), x.dtype());
 }
 
 inline Tensor resampled(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {
@@ -25379,27 +26414,41 @@ inline Tensor reflected(const Tensor& place, const Tensor& size, Align align) {
   return where(span > 0, mirrored, 0.0);
 }
 
-/// Coordinates of -1 to 1 as places of pixels, treated as the padding says.
-inline Tensor pixel_places(const Tensor& given, Dim extent, const GridSampleOptions& options, Location at) {
-  const Tensor size = cast(In(Scalar(extent), at), given.dtype());
-  Tensor place;
-  if (options.align == Align::pixel_centres) place = (given + 1) * (size - 1) * 0.5;
-  else place = ((given + 1) * size - 1) * 0.5;
+/// A length as a number to compute places with.
+inline Tensor length_of(Dim extent, const Tensor& like, Location at) {
+  return cast(In(Scalar(extent), at), like.dtype());
+}
+/// Coordinates of -1 to 1 as places of pixels.
+inline Tensor pixel_places(const Tensor& given, Dim extent, Align align, Location at) {
+  const Tensor size = length_of(extent, given, at);
+  if (align == Align::pixel_centres) return (given + 1) * (size - 1) * 0.5;
+  return ((given + 1) * size - 1) * 0.5;
+}
+/// Places as the padding moves them.
+inline Tensor padded_places(Tensor place, Dim extent, const GridSampleOptions& options, Location at) {
+  const Tensor size = length_of(extent, place, at);
   if (options.padding == GridPadding::reflection) place = reflected(place, size, options.align);
   if (options.padding != GridPadding::zeros) place = clamp(place, 0.0, size - 1);
   return place;
 }
 
-/// The pixels (y, x), which are whole numbers, of each image: (n, places, c), zeros outside.
+/// The pixels at places, which are whole numbers, one tensor for each axis, of each image: (n, places, c), zeros
+/// outside.
 struct PixelReader {
-  Tensor rows;  // (n, h * w, c)
-  Dim height, width;
+  Tensor rows;  // (n, pixels, c)
+  std::vector<Dim> extents;
   Location at;
-  Tensor operator()(const Tensor& y, const Tensor& x) const {
-    const Tensor is_inside = (y >= 0) & (y <= Scalar(height - Dim(1))) & (x >= 0) & (x <= Scalar(width - Dim(1)));
-    const Tensor row = cast(In(Tensor(where(is_inside, y, 0.0)), at), DType::i64);
-    const Tensor column = cast(In(Tensor(where(is_inside, x, 0.0)), at), DType::i64);
-    const Tensor index = row * width + column;
+  Tensor operator()(const std::vector<Tensor>& place) const {
+    Tensor is_inside;
+    for (std::size_t k = 0; k < place.size(); ++k) {
+      const Tensor fits = (place[k] >= 0) & (place[k] <= Scalar(extents[k] - Dim(1)));
+      is_inside = k == 0 ? fits : Tensor(is_inside & fits);
+    }
+    Tensor index;
+    for (std::size_t k = 0; k < place.size(); ++k) {
+      const Tensor whole = cast(In(Tensor(where(is_inside, place[k], 0.0)), at), DType::i64);
+      index = k == 0 ? whole : Tensor(index * extents[k] + whole);
+    }
     SharedAttrs shared;
     Attrs& attrs = shared.edit();
     attrs.axes.push_back(1);
@@ -25409,39 +26458,102 @@ struct PixelReader {
   }
 };
 
+/// Between the pixels below and above along each axis. `chosen` are the places along the first axes.
+inline Tensor linear_at(const PixelReader& pixels, const std::vector<Tensor>& places, std::vector<Tensor> chosen = {}) {
+  const std::size_t axis = chosen.size();
+  if (axis == places.size()) return pixels(chosen);
+  const Tensor below = floor(places[axis]);
+  const Tensor weight = unsqueeze(In(Tensor(places[axis] - below), pixels.at), -1);
+  chosen.push_back(below);
+  const Tensor low = linear_at(pixels, places, chosen);
+  chosen.back() = below + 1;
+  return low * (1 - weight) + linear_at(pixels, places, std::move(chosen)) * weight;
+}
+
+/// The pixels around a place along one axis, moved as the padding says, and their weights.
+struct CubicTaps {
+  Tensor places[4], weights[4];
+};
+inline CubicTaps cubic_taps(const Tensor& place, Dim extent, const GridSampleOptions& options, Location at) {
+  const Tensor below = floor(place), t = place - below;
+  const Tensor weights[] = {cubic_far(t + 1), cubic_near(t), cubic_near(1 - t), cubic_far(2 - t)};
+  CubicTaps taps;
+  for (int i = 0; i < 4; ++i) {
+    taps.places[i] = padded_places(below + (i - 1), extent, options, at);
+    taps.weights[i] = unsqueeze(In(weights[i], at), -1);
+  }
+  return taps;
+}
+inline Tensor cubic_at(const PixelReader& pixels, const std::vector<Tensor>& places, const GridSampleOptions& options) {
+  const CubicTaps down = cubic_taps(places[0], pixels.extents[0], options, pixels.at),
+                  right = cubic_taps(places[1], pixels.extents[1], options, pixels.at);
+  Tensor total;
+  for (int i = 0; i < 4; ++i) {
+    Tensor row;
+    for (int j = 0; j < 4; ++j) {
+      const Tensor part = pixels({down.places[i], right.places[j]}) * right.weights[j];
+      row = j == 0 ? part : Tensor(row + part);
+    }
+    total = i == 0 ? Tensor(row * down.weights[i]) : Tensor(total + row * down.weights[i]);
+  }
+  return total;
+}
+
+inline void check_grid(const Tensor& image, const Tensor& grid, const GridSampleOptions& options, Location at) {
+  constexpr std::string_view op = "grid_sample";
+  const Shape shape = image.shape(), places = grid.shape();
+  const int axes = shape.rank() - 2;
+  if ((axes != 2 && axes != 3) || places.rank() != axes + 2 || !(shape[0] == places[0]) || !(places[-1] == Dim(axes)))
+    throw ShapeError(op, "x is " + shape.text() + ", grid is " + places.text(), at,
+                     axes == 3 ? "x must be (n, c, d, h, w) and grid (n, d', h', w', 3)"
+                               : "x must be (n, c, h, w) and grid (n, h', w', 2)");
+  if (!is_floating(image.dtype()) || image.dtype() != grid.dtype())
+    throw DTypeError(op, "x is " + image.impl()->type.text() + ", grid is " + grid.impl()->type.text(), at,
+                     "both must have one floating dtype");
+  const bool is_cubic = options.mode == Interpolation::bicubic;
+  if (options.mode != Interpolation::linear && options.mode != Interpolation::nearest && !is_cubic)
+    throw UserError(op, "the mode is neither linear, nearest nor bicubic", at);
+  if (is_cubic && axes == 3)
+    throw UserError(op, "the mode is bicubic, and x is " + shape.text(), at, "volumes are sampled linear or nearest");
+}
+
 }  // namespace expr_detail
 
 SINTER_DECL Tensor grid_sample(const In& x, const In& grid, GridSampleOptions options) {
-  constexpr std::string_view op = "grid_sample";
   const Location at = x.where;
   const Tensor image(x.tensor()), given(grid.tensor());
+  expr_detail::check_grid(image, given, options, at);
   const Shape shape = image.shape(), places = given.shape();
-  if (shape.rank() != 4 || places.rank() != 4 || !(shape[0] == places[0]) || !(places[3] == Dim(2)))
-    throw ShapeError(op, "x is " + shape.text() + ", grid is " + places.text(), at,
-                     "x must be (n, c, h, w) and grid (n, h', w', 2)");
-  if (!is_floating(image.dtype()) || image.dtype() != given.dtype())
-    throw DTypeError(op, "x is " + image.impl()->type.text() + ", grid is " + given.impl()->type.text(), at,
-                     "both must have one floating dtype");
-  if (options.mode != Interpolation::linear && options.mode != Interpolation::nearest)
-    throw UserError(op, "the mode is neither linear nor nearest", at);
-  const Dim count = places[1] * places[2];
-  const Tensor flat = reshape(In(given, at), Shape{places[0], count, 2});
-  const Tensor px = expr_detail::pixel_places(select(In(flat, at), -1, 0), shape[3], options, at);
-  const Tensor py = expr_detail::pixel_places(select(In(flat, at), -1, 1), shape[2], options, at);
-  const Tensor rows =
-      reshape(In(permute(In(image, at), {0, 2, 3, 1}), at), Shape{shape[0], shape[2] * shape[3], shape[1]});
-  const expr_detail::PixelReader pixels{rows, shape[2], shape[3], at};
-  Tensor value;
-  if (options.mode == Interpolation::nearest) {
-    value = pixels(round(py), round(px));
-  } else {
-    const Tensor x0 = floor(px), y0 = floor(py);
-    const Tensor right = unsqueeze(In(Tensor(px - x0), at), -1), down = unsqueeze(In(Tensor(py - y0), at), -1);
-    const Tensor upper = pixels(y0, x0) * (1 - right) + pixels(y0, x0 + 1) * right;
-    const Tensor lower = pixels(y0 + 1, x0) * (1 - right) + pixels(y0 + 1, x0 + 1) * right;
-    value = upper * (1 - down) + lower * down;
+  const int axes = shape.rank() - 2;
+  Dim count = 1, pixels = 1;
+  std::vector<int> channels_last{0}, channels_first{0, axes + 1};
+  std::vector<Dim> extents;
+  Shape result{shape[0]};
+  for (int i = 0; i < axes; ++i) {
+    count = count * places[1 + i];
+    pixels = pixels * shape[2 + i];
+    extents.push_back(shape[2 + i]);
+    channels_last.push_back(2 + i);
+    channels_first.push_back(1 + i);
+    result.push_back(places[1 + i]);
   }
-  return permute(In(reshape(In(value, at), Shape{shape[0], places[1], places[2], shape[1]}), at), {0, 3, 1, 2});
+  channels_last.push_back(1);
+  result.push_back(shape[1]);
+  const Tensor flat = reshape(In(given, at), Shape{places[0], count, axes});
+  const Tensor rows = reshape(In(permute(In(image, at), channels_last), at), Shape{shape[0], pixels, shape[1]});
+  std::vector<Tensor> at_axis;  // coordinates come in the reverse order of the axes
+  for (int i = 0; i < axes; ++i) {
+    const Tensor coordinate = select(In(flat, at), -1, axes - 1 - i);
+    const Tensor place = expr_detail::pixel_places(coordinate, shape[2 + i], options.align, at);
+    const bool is_cubic = options.mode == Interpolation::bicubic;  // there the padding moves pixels, not the place
+    Tensor moved = is_cubic ? place : expr_detail::padded_places(place, shape[2 + i], options, at);
+    at_axis.push_back(options.mode == Interpolation::nearest ? Tensor(round(moved)) : moved);
+  }
+  const expr_detail::PixelReader reader{rows, extents, at};
+  const Tensor value = options.mode == Interpolation::nearest  ? reader(at_axis)
+                       : options.mode == Interpolation::linear ? expr_detail::linear_at(reader, at_axis)
+                                                               : expr_detail::cubic_at(reader, at_axis, options);
+  return permute(In(reshape(In(value, at), result), at), channels_first);
 }
 
 // ---- channels and pixels
@@ -26041,6 +27153,20 @@ SINTER_DECL Tensor nanmean(const In& x, Axes axes, Keep keep) {
   const expr_detail::Term is_nan = t != t, zeros(zeros_like(t), x.where);
   return sum_of(where_of(is_nan, 0.0, t), axes, keep) / sum_of(where_of(is_nan, zeros, 1.0), axes, keep);
 }
+SINTER_DECL Tensor nanvar(const In& x, Axes axes, VarOptions options) {
+  using expr_detail::Term;
+  const Term t(x);
+  if (!is_floating(t.dtype())) return var(x, axes, options);
+  const Term is_nan = t != t, is_number = where_of(is_nan, Term(zeros_like(t), x.where), 1.0);
+  const Term centre = sum_of(where_of(is_nan, 0.0, t), axes, Keep::yes) / sum_of(is_number, axes, Keep::yes);
+  const Term deviation = where_of(is_nan, 0.0, t - centre);
+  const Term freedom = sum_of(is_number, axes, options.keep) - options.correction;
+  return where_of(freedom <= 0.0, std::numeric_limits<double>::quiet_NaN(),
+                  sum_of(squared(deviation), axes, options.keep) / freedom);
+}
+SINTER_DECL Tensor nanstddev(const In& x, Axes axes, VarOptions options) {
+  return expr_detail::safe_sqrt(expr_detail::Term(nanvar(x, axes, options), x.where));
+}
 namespace expr_detail {
 /// What is infinite where all are NaN becomes NaN again.
 inline Tensor extreme_of_numbers(const In& x, const Axes& axes, Keep keep, double worst) {
@@ -26071,6 +27197,12 @@ SINTER_DECL Tensor count_nonzero(const In& x, Axes axes, Keep keep) {
 SINTER_DECL Tensor logsumexp(const In& x, Axes axes, Keep keep) {
   using expr_detail::Term;
   const Term t = expr_detail::floating(x);
+  const Shape shape = t.shape();
+  bool is_empty = false;
+  for (std::int64_t axis : expr_detail::reduced_axes(axes, shape.rank(), "logsumexp", x.where))
+    is_empty |= ops_detail::is_shorter(shape[static_cast<int>(axis)], 1);
+  if (is_empty)  // there is no largest element
+    return expr_detail::apply<ops::Log>(sum_of(expr_detail::apply<ops::Exp>(t), axes, keep));
   const Term largest = expr_detail::apply<ops::StopGradient>(Term(amax(t, axes, Keep::yes), x.where));
   const Term shift = where_of(expr_detail::apply<ops::IsFinite>(largest), largest, 0.0);
   const Term total = sum_of(expr_detail::apply<ops::Exp>(t - shift), axes, Keep::yes);
@@ -26128,12 +27260,40 @@ inline Term rows_of_variables(const In& x, std::string_view op) {
 }
 }  // namespace expr_detail
 SINTER_DECL Tensor cov(const In& x, double correction) {
+  return cov(x, {.correction = correction, .fweights = {}, .aweights = {}});
+}
+namespace expr_detail {
+/// A weight for each observation, beside x.
+inline Term observation_weights(const Term& x, const Tensor& given, std::string_view name) {
+  if (given.rank() != 1 || !(given.shape()[0] == x.shape()[1]))
+    throw ShapeError("cov", std::string(name) + " are " + given.shape().text() + ", x is " + x.shape().text(), x.where,
+                     "one weight for each observation");
+  return {cast(In(given, x.where), x.dtype()), x.where};
+}
+}  // namespace expr_detail
+SINTER_DECL Tensor cov(const In& x, CovOptions options) {
   using expr_detail::Term;
   const bool is_one = x.tensor()->type.shape.rank() < 2;
   const Term t = expr_detail::rows_of_variables(x, "cov");
-  const Term deviation = t - mean_of(t, 1, Keep::yes);
-  const Term products(matmul(deviation, In(transpose(deviation, 0, 1), x.where)), x.where);
-  const Term result = products / (expr_detail::count_of(t, {1}) - correction);
+  std::optional<Term> weights;
+  if (options.fweights) {
+    if (!is_integer(options.fweights->dtype()))
+      throw DTypeError("cov", "fweights are " + std::string(name(options.fweights->dtype())), x.where,
+                       "they count observations; other weights are aweights");
+    weights = expr_detail::observation_weights(t, *options.fweights, "fweights");
+  }
+  Term freedom = expr_detail::count_of(t, {1}) - options.correction;
+  if (weights) freedom = sum_of(*weights) - options.correction;
+  if (options.aweights) {
+    const Term importance = expr_detail::observation_weights(t, *options.aweights, "aweights");
+    weights = weights ? *weights * importance : importance;
+    const Term total = sum_of(*weights);
+    freedom = total - sum_of(*weights * importance) / total * options.correction;
+  }
+  const Term centre = weights ? sum_of(t * *weights, 1, Keep::yes) / sum_of(*weights) : mean_of(t, 1, Keep::yes);
+  const Term deviation = t - centre, weighted = weights ? deviation * *weights : deviation;
+  const Term products(matmul(weighted, In(transpose(deviation, 0, 1), x.where)), x.where);
+  const Term result = products / freedom;
   return is_one ? reshape(result, {}) : Tensor(result);
 }
 SINTER_DECL Tensor corrcoef(const In& x) {
@@ -27511,6 +28671,12 @@ SINTER_DECL void prune_switch(const PruneArgs& args, Tokens tokens) {
 
 // ---- while_loop
 
+SINTER_DECL std::size_t carries_of(const Node& node) {
+  if (node.op == &op_info<ops::Scan>) return as_index(node.attrs[ops::Scan::carries]);
+  if (node.op == &op_info<ops::WhileLoop>) return as_index(node.attrs[ops::WhileLoop::carries]);
+  return 0;
+}
+
 SINTER_DECL void infer_while(const InferArgs& args, TypeList& out, Tokens tokens) {
   const std::int64_t count = args.attrs[ops::WhileLoop::carries];
   const auto carries = as_index(count);
@@ -27541,11 +28707,13 @@ inline void** while_places(HostCall& call, Tokens tokens) {
 SINTER_DECL void prepare_while(HostCall& call, Tokens tokens) {
   const auto carries = as_index(call.attrs[ops::WhileLoop::carries]);
   while_places(call, tokens);
-  for (std::size_t c = 0; c < carries; ++c) call.place(1 + c, call.out[c].bytes());
+  for (std::size_t c = 0; c < carries; ++c)
+    if (!call.updates_in_place(1, c)) call.place(1 + c, call.out[c].bytes());
   call.place(1 + carries, sizeof(bool));
 }
 
-/// Carries alternate between two places: the results, and memory of the loop.
+/// Carries alternate between two places: the results, and memory of the loop. Those that the body updates in place stay
+/// in the results.
 SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
   const auto carries = as_index(call.attrs[ops::WhileLoop::carries]);
   const std::size_t operands = call.in.size() - as_index(tokens);
@@ -27555,7 +28723,6 @@ SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
   const auto goes_on = [&] { return *static_cast<const bool*>(call.on_host(condition, sizeof(bool))); };
   for (std::size_t i = 0; i < operands; ++i) inputs[i] = call.in[i].data;
   call.run_body(0, {inputs, operands}, {&condition, 1});
-  bool in_results = false;  // where the carries are, once there was an iteration
   bool continues = goes_on();
   if (continues)
     for (std::size_t c = 0; c < carries; ++c) outputs[c] = call.out[c].data;
@@ -27564,14 +28731,14 @@ SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
     call.run_body(1, {inputs, operands}, {outputs, carries + 1});  // the last output is the condition
     for (std::size_t c = 0; c < carries; ++c) {
       std::swap(inputs[c], outputs[c]);
-      if (is_first) outputs[c] = call.place(1 + c, call.out[c].bytes());
+      if (!is_first) continue;
+      outputs[c] = call.updates_in_place(1, c) ? inputs[c] : call.place(1 + c, call.out[c].bytes());
     }
     is_first = false;
-    in_results = !in_results;
   }
-  if (in_results) return;
   for (std::size_t c = 0; c < carries; ++c)
-    if (call.out[c].numel > 0) call.copy(call.out[c].data, inputs[c], call.out[c].bytes());
+    if (call.out[c].numel > 0 && inputs[c] != call.out[c].data)
+      call.copy(call.out[c].data, inputs[c], call.out[c].bytes());
 }
 
 SINTER_DECL void prune_while(const PruneArgs& args, Tokens tokens) {
@@ -27630,7 +28797,8 @@ SINTER_DECL void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens)
 }
 
 /// The memory that a carry of a scan goes through: a stack of all its values if one is wanted, else the result and
-/// memory of the loop in turn, such that the last iteration writes the result.
+/// memory of the loop in turn, such that the last iteration writes the result. What the body updates in place is in the
+/// result after the first.
 class CarryPlaces {
  public:
   CarryPlaces(HostCall& call, std::size_t carry, std::int64_t length, void* stack)
@@ -27638,7 +28806,9 @@ class CarryPlaces {
         length_(length),
         result_(static_cast<char*>(call.out[carry].data)),
         stack_(static_cast<char*>(stack)) {
-    if (stack_ == nullptr && length > 1) other_ = static_cast<char*>(call.place(1 + carry, call.out[carry].bytes()));
+    if (stack_ == nullptr && length > 1)
+      other_ = call.updates_in_place(0, carry) ? result_
+                                               : static_cast<char*>(call.place(1 + carry, call.out[carry].bytes()));
   }
   /// Where iteration number `iteration`, which is not the first, reads it; `slice` is the number of its slice.
   void* input(std::int64_t iteration, std::int64_t slice) const {
@@ -27666,7 +28836,8 @@ SINTER_DECL void prepare_scan(HostCall& call, Tokens tokens) {
   const IntVector& saved = call.attrs[ops::Scan::saved];
   scan_places(call, at);
   for (std::size_t c = 0; c < at.carries; ++c)
-    if (length > 1 && std::find(saved.begin(), saved.end(), static_cast<std::int64_t>(c)) == saved.end())
+    if (length > 1 && !call.updates_in_place(0, c) &&
+        std::find(saved.begin(), saved.end(), static_cast<std::int64_t>(c)) == saved.end())
       call.place(1 + c, call.out[c].bytes());
 }
 
@@ -28410,8 +29581,9 @@ inline Shape window_positions(const InferArgs& args, const Shape& image, std::sp
   Shape out;
   for (int i = 0; i < 2; ++i) {
     const auto k = as_index(i);
-    if (size[k] <= 0 || stride[k] <= 0 || padding[k] < 0)
-      throw ShapeError(args.op, "window size and stride must be positive and padding not negative", args.where);
+    require_window_number(args, "the window", size[k], 1);
+    require_window_number(args, "stride", stride[k], 1);
+    require_window_number(args, "padding", padding[k], 0);
     const Dim extent = image[2 + i] + Dim(2 * padding[k]);
     if (is_shorter(extent, size[k]))
       throw ShapeError(args.op,
@@ -28694,9 +29866,9 @@ SINTER_DECL Type Convolution::infer(const InferArgs& args) {
   const Shape &x = args.in[0].shape, &weight = args.in[1].shape;
   const int axes = x.rank() - 2;
   const std::int64_t parts = args.attrs[groups];
-  constexpr std::int64_t most_parts = std::int64_t{1} << 30;
-  const bool fits = axes >= 1 && axes <= 3 && weight.rank() == x.rank() && parts >= 1 && parts <= most_parts &&
-                    x[1] == weight[1] * Dim(parts) && weight[0] % Dim(parts) == Dim(0);
+  const bool fits = axes >= 1 && axes <= 3 && weight.rank() == x.rank() && parts >= 1 &&
+                    parts <= ops_detail::most_window_number && x[1] == weight[1] * Dim(parts) &&
+                    weight[0] % Dim(parts) == Dim(0);
   if (!fits)
     throw ShapeError(args.op,
                      "x is " + x.text() + ", weight is " + weight.text() + ", groups are " + std::to_string(parts),
@@ -28712,12 +29884,11 @@ SINTER_DECL Type Convolution::infer(const InferArgs& args) {
       throw ShapeError(args.op, "the kernel's extents must be known: weight is " + weight.text(), args.where,
                        "do not mark them dynamic");
     const std::int64_t step = args.attrs[stride][as_index(i)], apart = args.attrs[dilation][as_index(i)];
-    constexpr std::int64_t most = std::int64_t{1} << 30;
-    if (step < 1 || apart < 1 || apart > most || weight[2 + i].value() < 1 || weight[2 + i].value() > most)
-      throw ShapeError(args.op, "kernel, stride and dilation must be positive", args.where);
+    ops_detail::require_window_number(args, "the kernel", weight[2 + i].value(), 1);
+    ops_detail::require_window_number(args, "stride", step, 1);
+    ops_detail::require_window_number(args, "dilation", apart, 1);
     for (Dim border : {args.attrs[low][i], args.attrs[high][i]})
-      if (border.is_static() && (border.value() < 0 || border.value() > most))
-        throw ShapeError(args.op, "padding is " + border.text() + ", it must not be negative", args.where);
+      if (border.is_static()) ops_detail::require_window_number(args, "padding", border.value(), 0);
     const std::int64_t reach = ops_detail::kernel_reach(weight[2 + i].value(), apart);
     const Dim extent = x[2 + i] + args.attrs[low][i] + args.attrs[high][i];
     if (ops_detail::is_shorter(extent, reach))
@@ -28945,10 +30116,11 @@ namespace ops_detail {
 
 inline constexpr double impossible = -std::numeric_limits<double>::infinity();
 
-/// log(e^a + e^b).
+/// log(e^a + e^b). NaN where one of them is.
 inline double log_of_sum(double a, double b) {
-  const double high = std::max(a, b), low = std::min(a, b);
-  return low == impossible ? high : high + std::log1p(std::exp(low - high));
+  if (a == impossible) return b;
+  if (b == impossible) return a;
+  return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
 }
 
 /// One sequence: the states are its labels with blanks between them and at both ends.
@@ -29033,22 +30205,30 @@ inline std::int64_t checked_length(const HostCall& call, std::size_t operand, st
   throw IndexError("ctc_loss", what + std::to_string(length) + " of sequence " + std::to_string(sequence), call.where,
                    "it must be from 0 to " + std::to_string(most));
 }
+inline IndexError blank_error(std::string_view op, std::int64_t blank, Dim classes, Location where) {
+  return {op, "the blank is class " + std::to_string(blank) + " of " + classes.text(), where};
+}
 template <class T>
 CtcSequence<T> ctc_sequence(const HostCall& call, std::int64_t i, std::int64_t blank) {
   const Shape &shape = call.in[0].shape, &targets = call.in[1].shape;
   const std::int64_t classes = shape[2].value(), most = targets[1].value();
+  if (blank >= classes) throw blank_error("ctc_loss", blank, shape[2], call.where);
   CtcSequence<T> out{call.in[0].as<T>() + i * classes,
                      shape[1].value() * classes,
                      checked_length(call, 2, i, shape[0].value()),
                      checked_length(call, 3, i, most),
                      blank,
                      call.in[1].as<std::int64_t>() + i * most};
-  for (std::int64_t k = 0; k < out.labels; ++k)
+  for (std::int64_t k = 0; k < out.labels; ++k) {
+    if (out.targets[k] == ops::no_ctc_target)
+      throw IndexError("ctc_loss", "the targets end before those of sequence " + std::to_string(i) + " do", call.where,
+                       "their number must be the sum of the target lengths");
     if (out.targets[k] < 0 || out.targets[k] >= classes || out.targets[k] == blank)
       throw IndexError("ctc_loss", "target " + std::to_string(out.targets[k]) + " of sequence " + std::to_string(i),
                        call.where,
                        "it must be a class from 0 to " + std::to_string(classes - 1) + ", and not the blank " +
                            std::to_string(blank));
+  }
   return out;
 }
 /// All sequences, with memory of its own for those that run at the same time.
@@ -29108,8 +30288,7 @@ inline void check_ctc(const InferArgs& args, std::int64_t blank) {
     throw ShapeError(args.op, operands_text(args), args.where,
                      "logarithms (steps, n, classes), targets (n, labels) and two lengths (n,) are required");
   const Dim classes = x.shape[2];
-  if (blank < 0 || (classes.is_static() && blank >= classes.value()))
-    throw IndexError(args.op, "the blank is class " + std::to_string(blank) + " of " + classes.text(), args.where);
+  if (blank < 0 || is_shorter(classes - Dim(blank), 1)) throw blank_error(args.op, blank, classes, args.where);
 }
 /// The examples' sequences as one list of sequences, and the operands' batch with them.
 inline std::vector<Val> joined_sequences(const BatchArgs& a) {
@@ -30712,6 +31891,13 @@ SINTER_DECL bool is_shorter(Dim extent, std::int64_t least) {
   return extent < Dim(least);
 }
 
+SINTER_DECL void require_window_number(const InferArgs& args, std::string_view what, std::int64_t number,
+                                       std::int64_t least) {
+  if (number >= least && number <= most_window_number) return;
+  throw ShapeError(args.op, std::string(what) + " is " + std::to_string(number), args.where,
+                   "it must be from " + std::to_string(least) + " to " + std::to_string(most_window_number));
+}
+
 SINTER_DECL void require_nonempty(const InferArgs& args, const Shape& shape) {
   for (std::int64_t axis : args.attrs.axes)
     if (is_shorter(shape[checked_axis(args, axis, shape.rank())], 1))
@@ -31748,20 +32934,19 @@ bool row_has_ties(const RowView<T>& row) {
 /// Zeros and NaN of a sorted row as they follow one another in the row that it was.
 template <class T>
 void restore_ties(const T* from, T* sorted, std::int64_t length, std::int64_t stride) {
-  T *zero = sorted, *not_a_number = sorted;
-  for (const T* end = sorted + length * stride; zero != end && *zero != 0;) zero += stride;
-  for (const T* end = sorted + length * stride; not_a_number != end && !is_not_a_number(*not_a_number);)
-    not_a_number += stride;
-  for (std::int64_t i = 0; i < length; ++i, from += stride) {
-    if (*from == 0) zero = (*zero = *from, zero + stride);
-    else if (is_not_a_number(*from)) not_a_number = (*not_a_number = *from, not_a_number + stride);
+  std::int64_t zero = 0, not_a_number = 0;
+  while (zero < length && sorted[zero * stride] != 0) ++zero;
+  while (not_a_number < length && !is_not_a_number(sorted[not_a_number * stride])) ++not_a_number;
+  for (std::int64_t i = 0; i < length; ++i) {
+    const T x = from[i * stride];
+    if (x == 0) sorted[zero++ * stride] = x;
+    else if (is_not_a_number(x)) sorted[not_a_number++ * stride] = x;
   }
 }
 
 // ---- side by side ---------------------------------------------------------------------------------------------------
 
 #ifndef SINTER_NO_X86
-#define SINTER_AVX2 __attribute__((target("avx2")))
 
 /// Keys of as many rows as a vector has lanes.
 template <class Key>
@@ -32002,7 +33187,6 @@ struct LaneRows {
     return value_of_key<T>(direction == Direction::descending ? ~key : key);
   }
 };
-#undef SINTER_AVX2
 
 inline bool has_lanes() { return __builtin_cpu_supports("avx2") != 0; }
 #endif
@@ -33761,18 +34945,20 @@ SINTER_DECL Val LogSoftmax::decompose(const DecomposeArgs& args) {
 
 SINTER_DECL Type Logsumexp::infer(const InferArgs& args) {
   ops_detail::infer_along_axis(args);
-  ops_detail::require_nonempty(args, args.in[0].shape);
   return ops_detail::with_shape(args, ops_detail::reduced_shape(args, args.in[0].shape));
 }
 SINTER_DECL Val Logsumexp::decompose(const DecomposeArgs& args) {
   const Val x = args.in[0];
   const IntVector& axes = args.attrs.axes;
+  Shape out = x.shape();
+  const int axis = normalise_axis(static_cast<int>(axes[0]), out.rank(), "logsumexp", x.where);
+  if (ops_detail::is_shorter(out[axis], 1))  // there is no largest element
+    return log(sum(exp(x), axes, args.attrs.keepdim ? ReducedAxes::kept : ReducedAxes::dropped));
   const Val largest = amax(x, axes, kept);
   // An infinite largest element would give inf - inf.
   const Val shift = where(eq(abs(largest), std::numeric_limits<double>::infinity()), 0, largest);
   const Val total = log(sum(exp(x - shift), axes, kept)) + shift;
-  Shape out = x.shape();
-  if (!args.attrs.keepdim) out.erase(normalise_axis(static_cast<int>(axes[0]), out.rank(), "logsumexp", x.where));
+  out.erase(axis);
   return args.attrs.keepdim ? total : reshape(total, out);
 }
 
@@ -33991,9 +35177,12 @@ SINTER_DECL SV polygamma(SB& s, SV x, int order) {
   if (order <= 1) return trigamma(s, x);
   static constexpr double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
   const int power = order + 1;
+  double factorial_of_order = order % 2 == 0 ? -1 : 1;
+  for (int i = 2; i <= order; ++i) factorial_of_order *= i;
   const SV one = s.imm(1, x);
+  // The factor comes first: a power alone would be subnormal where its product is not.
   const auto raised = [&](SV base, int exponent) {
-    SV product = base;
+    SV product = times(s, base, factorial_of_order);
     for (int i = 1; i < exponent; ++i) product = s.mul(product, base);
     return product;
   };
@@ -34012,9 +35201,7 @@ SINTER_DECL SV polygamma(SB& s, SV x, int order) {
     rising *= (power + 2.0 * k - 1) * (power + 2.0 * k);
     factorial *= (2.0 * k + 1) * (2.0 * k + 2);
   }
-  double scale = order % 2 == 0 ? -1 : 1;
-  for (int i = 2; i <= order; ++i) scale *= i;
-  const SV result = times(s, s.fma(of_y, tail, sum), scale);
+  const SV result = s.fma(of_y, tail, sum);
   return choose(s, is_less(s, x, 0), undefined, s.select(is_equal(s, x, infinite), s.imm(0, x), result));
 }
 
@@ -34039,14 +35226,19 @@ SINTER_DECL SV zeta(SB& s, SV order, SV q) {
     y = plus(s, first, i);  // not y + 1, whose errors would add up where q is large
   }
   const SV bounded = s.min(s.neg(exponent), s.imm(of(q, 100.0, 400.0), q)), inverse = s.div(one, y);
-  SV rising = s.mul(bounded, inverse), tail = s.add(s.div(y, s.sub(s.neg(exponent), one)), s.imm(0.5, q));
+  SV rising = s.mul(bounded, inverse), tail = s.imm(0.5, q);
   for (int k = 0; k < 9; ++k) {
     tail = s.fma(rising, s.imm(coefficients[k], q), tail);
     const SV next = s.mul(plus(s, bounded, 2 * k + 1), inverse), after = s.mul(plus(s, bounded, 2 * k + 2), inverse);
     rising = s.mul(s.mul(rising, next), after);
   }
+  // The integral's part is y / (order - 1), which overflows where y is large and the order below 2: there all is
+  // multiplied by order - 1.
+  const SV above_one = s.sub(s.neg(exponent), one), scale = s.min(above_one, one);
+  tail = s.fma(tail, scale, s.mul(y, s.div(scale, above_one)));
   // y^-order may underflow where its product with the tail does not: half of the exponent at a time.
-  const SV half = s.pow(y, times(s, exponent, 0.5)), near = s.fma(s.mul(half, tail), half, sum);
+  const SV half = s.pow(y, times(s, exponent, 0.5)), rest = s.mul(s.mul(half, tail), half);
+  const SV near = s.add(s.div(rest, scale), sum);
   const SV inside = choose(s, is_equal(s, q, infinite), 0, near);
   const SV is_pole = s.or_(is_equal(s, order, 1), s.and_(is_above(s, order, 1), is_equal(s, q, 0)));
   return s.select(is_inside, inside, choose(s, is_pole, infinite, s.imm(undefined, q)));
@@ -34902,9 +36094,9 @@ std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> output
                             std::span<const Value> wrt);
 
 /// As that; the forward nodes stay as they are. What the derivatives of calls of sub-graphs need is computed by calls of
-/// their own.
+/// their own. Values that are `blocked` depend on nothing.
 std::vector<Value> backward_beside(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> douts,
-                                   std::span<const Value> wrt);
+                                   std::span<const Value> wrt, std::span<const Value> blocked = {});
 
 /// The forward graph with the gradients of output `loss_output` by the inputs `wrt_inputs` (positions) added to its
 /// outputs, in order; zeros where the loss does not depend on one. Throws ShapeError unless the loss is a scalar (shape
@@ -35211,11 +36403,11 @@ SINTER_DECL void CallCut::make(CallDerivative& out) const {
 }  // namespace reverse_detail
 
 namespace reverse_detail {
-/// The graph of a body and its gradient as one, cut in two. `finish` works on it before the cut.
 struct CutOptions {
-  std::span<const Value> stops{};  // no gradient flows through them
   bool keeps_nodes = false;        // the nodes of the body stay in the forward part
+  std::span<const Value> stops{};  // with it: no gradient flows through them
 };
+/// The graph of a body and its gradient as one, cut in two. `finish` works on it before the cut.
 template <class Finish>
 CallDerivative cut_derivative(const Graph& body, std::span<const std::uint8_t> wanted,
                               std::span<const std::uint8_t> given, const Finish& finish,
@@ -35231,9 +36423,8 @@ CallDerivative cut_derivative(const Graph& body, std::span<const std::uint8_t> w
     outputs.push_back(body.outputs()[r]);
     douts.push_back(builder.input(body.type(body.outputs()[r])));
   }
-  wrt.insert(wrt.end(), options.stops.begin(), options.stops.end());  // what they were computed from is not followed
-  const std::vector<Value> found =
-      options.keeps_nodes ? backward_beside(builder, outputs, douts, wrt) : backward(builder, outputs, douts, wrt);
+  const std::vector<Value> found = options.keeps_nodes ? backward_beside(builder, outputs, douts, wrt, options.stops)
+                                                       : backward(builder, outputs, douts, wrt);
   std::vector<Value> joint_outputs(body.outputs().begin(), body.outputs().end()), gradients;
   for (std::size_t i = 0, at = 0; i < wanted.size(); ++i) {
     if (wanted[i] == 0) continue;
@@ -35275,7 +36466,7 @@ SINTER_DECL CallDerivative differentiate_path(const Graph& path, std::span<const
     refuse_unfinished(Dce{}(joint));
     return joint;
   };
-  CallDerivative out = reverse_detail::cut_derivative(path, wanted, given, finish, {stops, true});
+  CallDerivative out = reverse_detail::cut_derivative(path, wanted, given, finish, {true, stops});
   if (out.backward) out.backward = std::make_shared<const Graph>(Cse{}(Decompose{}(DropDerivatives{}(*out.backward))));
   return out;
 }
@@ -35935,6 +37126,8 @@ SINTER_DECL void fill_from_flat(tree::Part object, const In& vector) {
   object.edit(fill);
 }
 
+inline Tensor as_dtype(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : cast(x, dtype); }
+
 SINTER_DECL Tensor clip_gradients(tree::View model, double max_norm, Location where) {
   if (!(max_norm >= 0))
     throw UserError("clip_grad_norm", "max_norm is " + std::to_string(max_norm), where, "give a number from 0 up");
@@ -35946,11 +37139,15 @@ SINTER_DECL Tensor clip_gradients(tree::View model, double max_norm, Location wh
   if (gradients.empty())
     throw UserError("clip_grad_norm", "no Variable of the model requires a gradient", where,
                     "call jit::requires_grad(model) before the loss is computed");
-  Tensor total = full({}, 0, {.dtype = gradients.front().second.dtype(), .device = gradients.front().second.device()});
-  for (const auto& [slot, gradient] : gradients) total += sum(In(square(gradient), where));
+  const bool has_double = std::any_of(gradients.begin(), gradients.end(),
+                                      [](const auto& entry) { return entry.second.dtype() == DType::f64; });
+  const DType dtype = has_double ? DType::f64 : DType::f32;  // squares of f16 overflow
+  Tensor total = full({}, 0, {.dtype = dtype, .device = gradients.front().second.device()});
+  for (const auto& [slot, gradient] : gradients) total += sum(In(square(as_dtype(gradient, dtype)), where));
   const Tensor norm = sqrt(total);
   const Tensor scale = minimum(max_norm / (norm + 1e-6), 1);
-  for (const auto& [slot, gradient] : gradients) assign_outside(slot, Tensor(gradient * scale).impl());
+  for (const auto& [slot, gradient] : gradients)
+    assign_outside(slot, as_dtype(as_dtype(gradient, dtype) * scale, gradient.dtype()).impl());
   return norm;
 }
 
@@ -35966,16 +37163,17 @@ namespace reverse_detail {
 enum class ForwardCalls : std::uint8_t { extended, repeated };
 
 /// One walk over the nodes that were in the builder when it began. Nodes before `first` are followed only if they are
-/// among `wrt`: a decomposition depends on older nodes through its operands alone.
+/// among `wrt`: a decomposition depends on older nodes through its operands alone. Blocked values depend on nothing.
 class BackwardWalk {
  public:
   BackwardWalk(GraphBuilder& builder, std::int32_t first, std::span<const Value> wrt,
-               ForwardCalls calls = ForwardCalls::extended)
+               ForwardCalls calls = ForwardCalls::extended, std::span<const Value> blocked = {})
       : builder_(builder),
         forward_calls_(calls),
         first_(first),
         last_(static_cast<std::int32_t>(builder.graph().nodes().size())),
-        wrt_(wrt) {
+        wrt_(wrt),
+        blocked_(blocked) {
     mark_dependent();
   }
 
@@ -36019,13 +37217,14 @@ class BackwardWalk {
 
   bool is_independent(Value v) const {
     if (v.node >= first_ && !is_of_wrt_[slot(v.node)]) return false;
-    for (Value w : wrt_)
-      if (w == v) return true;
-    return false;
+    return std::find(wrt_.begin(), wrt_.end(), v) != wrt_.end();
   }
 
+  bool is_blocked(Value v) const { return std::find(blocked_.begin(), blocked_.end(), v) != blocked_.end(); }
+
   bool depends(Value v) const {
-    return v.node >= first_ ? v.node < last_ && depends_[slot(v.node)] : is_independent(v);
+    if (v.node < first_) return is_independent(v);
+    return v.node < last_ && depends_[slot(v.node)] && !is_blocked(v);
   }
 
   void mark_dependent() {
@@ -36035,7 +37234,8 @@ class BackwardWalk {
     is_of_wrt_ = depends_;
     for (std::int32_t id = first_; id < last_; ++id) {
       const OpInfo& op = *builder_.graph().node(id).op;
-      if (op.vjp == nullptr && op.decompose == nullptr && !op.is_call) continue;  // no gradient passes
+      const bool has_parts = op.decompose != nullptr && op.has_gradient;
+      if (op.vjp == nullptr && !has_parts && !op.is_call) continue;  // no gradient passes
       for (Value in : builder_.graph().node(id).inputs)
         if (depends(in)) depends_[slot(id)] = true;
     }
@@ -36131,7 +37331,10 @@ class BackwardWalk {
                              Location where, Val dout) {
     const auto begin = static_cast<std::int32_t>(builder_.graph().nodes().size());
     const Val decomposed = op.decompose(DecomposeArgs{operands, attrs, where});
-    BackwardWalk inner(builder_, begin, inputs);
+    Values wanted;
+    for (Value in : inputs)
+      if (depends(in)) wanted.push_back(in);
+    BackwardWalk inner(builder_, begin, wanted);
     inner.accumulate(decomposed.value, dout);
     inner.run();
     // The same value may be several operands; its gradient is their sum already.
@@ -36162,7 +37365,7 @@ class BackwardWalk {
   ForwardCalls forward_calls_;
   std::vector<KnownCall> calls_;
   std::int32_t first_, last_;
-  std::span<const Value> wrt_;
+  std::span<const Value> wrt_, blocked_;
   std::vector<bool> depends_, is_of_wrt_;  // node first_ + i on a value of wrt_; it has such a value
   std::unordered_map<Value, Value, ValueHash> gradients_;
 };
@@ -36208,9 +37411,9 @@ SINTER_DECL void refuse_unfinished(const Graph& gradient) {
 namespace reverse_detail {
 inline std::vector<Value> gradients_by_walk(GraphBuilder& builder, std::span<const Value> outputs,
                                             std::span<const Value> douts, std::span<const Value> wrt,
-                                            ForwardCalls calls) {
+                                            ForwardCalls calls, std::span<const Value> blocked = {}) {
   ensure(outputs.size() == douts.size(), "backward: one gradient for each output is required");
-  BackwardWalk walk(builder, 0, wrt, calls);
+  BackwardWalk walk(builder, 0, wrt, calls, blocked);
   for (std::size_t i = 0; i < outputs.size(); ++i)
     walk.accumulate(outputs[i], Val{&builder, douts[i], builder.node(outputs[i]).where});
   walk.run();
@@ -36225,8 +37428,10 @@ SINTER_DECL std::vector<Value> backward(GraphBuilder& builder, std::span<const V
   return reverse_detail::gradients_by_walk(builder, outputs, douts, wrt, reverse_detail::ForwardCalls::extended);
 }
 SINTER_DECL std::vector<Value> backward_beside(GraphBuilder& builder, std::span<const Value> outputs,
-                                               std::span<const Value> douts, std::span<const Value> wrt) {
-  return reverse_detail::gradients_by_walk(builder, outputs, douts, wrt, reverse_detail::ForwardCalls::repeated);
+                                               std::span<const Value> douts, std::span<const Value> wrt,
+                                               std::span<const Value> blocked) {
+  return reverse_detail::gradients_by_walk(builder, outputs, douts, wrt, reverse_detail::ForwardCalls::repeated,
+                                           blocked);
 }
 
 SINTER_DECL Graph differentiate(const Graph& forward, std::span<const std::int32_t> wrt_inputs, int loss_output) {
@@ -36329,22 +37534,36 @@ struct GradientHooks {
   ForkSafeMutex mutex;
   std::vector<std::pair<std::uint64_t, std::shared_ptr<const jit::GradientFunction>>> list;
   std::uint64_t next = 1;
+  std::atomic<std::uint64_t> revision{0};  // of the list, the same for no other list; 0: it is empty
+  std::atomic<bool> is_required{true};     // false: the Variable requires none any more, and nothing is added
+
+  /// After each change, under the mutex.
+  void renew() {
+    static constinit std::atomic<std::uint64_t> last{0};
+    revision.store(list.empty() ? 0 : last.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
 };
 
-SINTER_DECL const Variable& Variable::requires_grad(Location where) const {
-  const Type type = value().impl()->type;
-  if (!is_floating(type.dtype))
+SINTER_DECL const Variable& Variable::requires_grad(bool is_required, Location where) const {
+  const TracePause pause;  // it is about the Variable, not about its value in a trace
+  const Type type = slot_->value()->type;
+  if (is_required && !is_floating(type.dtype))
     throw DTypeError("requires_grad", "the Variable is " + type.text() + ", it must be floating", where,
                      "make it of a floating dtype");
-  const Tensor zeros = full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where);
   static ForkSafeMutex mutex;
   std::scoped_lock lock(mutex);
-  if (slot_->gradient() == nullptr) {
-    auto gradient =
+  if ((slot_->gradient() != nullptr) == is_required) return *this;
+  const Tensor zeros = full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where);
+  if (slot_->gradient_once_required() == nullptr) {
+    auto made =
         std::make_shared<VariableSlot>(zeros.impl(), slot_->name.empty() ? std::string() : slot_->name + ".grad");
-    gradient->hooks = std::make_shared<GradientHooks>();
-    slot_->set_gradient(std::move(gradient));
+    made->hooks = std::make_shared<GradientHooks>();
+    slot_->make_gradient(std::move(made));
   }
+  const auto& gradient = slot_->gradient_once_required();
+  gradient->hooks->is_required.store(is_required, std::memory_order_release);
+  gradient->set(zeros.impl());
+  slot_->require_gradient(is_required);
   return *this;
 }
 
@@ -36360,6 +37579,12 @@ inline const std::shared_ptr<VariableSlot>& gradient_slot(const Variable& x, std
 inline Ref<TensorImpl> read_slot(const std::shared_ptr<VariableSlot>& slot) {
   Trace* trace = Trace::current();
   return trace != nullptr ? trace->read_variable(slot) : slot->value();
+}
+
+/// Where the gradient of a leaf is to be added; null: nobody could read it, or the Variable requires none any more.
+inline std::shared_ptr<VariableSlot> wanted_gradient(const TapeLeaf& leaf) {
+  auto gradient = leaf.gradient.lock();
+  return gradient && gradient->hooks->is_required.load(std::memory_order_acquire) ? gradient : nullptr;
 }
 
 /// What the loss was computed from: a graph, and for each of its values that is one of the program the value itself.
@@ -36383,7 +37608,7 @@ inline Tape read_tape(const Ref<TensorImpl>& loss, Location where) {
     const Ref<TensorImpl>& value = captured.inputs[i];
     tape.known.emplace(v, value);
     const TapeState state = value->tape.load(std::memory_order_acquire);
-    if (state == TapeState::spent)
+    if (state == TapeState::spent || state == TapeState::node)  // or a result of a call that is spent
       throw UserError("backward", "a part of the graph was used up by an earlier backward()", where,
                       "call that one as backward({.keeps_graph = true}), or add the losses and call it once");
     if (state != TapeState::leaf) continue;
@@ -36393,8 +37618,8 @@ inline Tape read_tape(const Ref<TensorImpl>& loss, Location where) {
           "the loss depends on an argument, or on what a disabled function gave, that is on the tape outside of "
           "this function",
           where, "call backward() outside, on what the function returns, or detach the value");
-    auto gradient = value->tape_leaf->gradient.lock();
-    if (!gradient) continue;  // nobody could read it
+    auto gradient = wanted_gradient(*value->tape_leaf);
+    if (!gradient) continue;
     tape.leaves.push_back(v);
     tape.gradients.push_back(std::move(gradient));
   }
@@ -36430,16 +37655,20 @@ inline void open_calls(Tape& tape) {
   tape.builder = std::move(opened);
 }
 
-/// Values of the tape forget what they were computed from.
+/// Values of the tape forget what they were computed from. A compiled call forgets it for all of its results.
 inline void use_up(const KnownValues& known) {
   std::vector<PendingNode*> pending_nodes;  // freed outside the lock
+  std::vector<Ref<TensorImpl>> saved;       // likewise
   {
     std::scoped_lock lock(evaluation_mutex());
     for (const auto& [v, value] : known) {
       TapeState node = TapeState::node;
       if (!value->tape.compare_exchange_strong(node, TapeState::spent)) continue;
-      if (value->is_ready() && value->pending_node != nullptr)
-        pending_nodes.push_back(std::exchange(value->pending_node, nullptr));
+      if (!value->is_ready() || value->pending_node == nullptr) continue;
+      PendingNode* pending_node = std::exchange(value->pending_node, nullptr);
+      pending_nodes.push_back(pending_node);
+      if (pending_node->op != &op_info<ops::CompiledCall> || std::exchange(pending_node->is_spent, true)) continue;
+      for (Leaf& leaf : pending_node->leaves()) saved.push_back(std::move(leaf.value));
     }
   }
   for (PendingNode* pending_node : pending_nodes) release_pending_node(pending_node);
@@ -36447,14 +37676,16 @@ inline void use_up(const KnownValues& known) {
 
 }  // namespace jit::autodiff_detail
 
-SINTER_DECL void jit::autodiff_detail::require_gradients(tree::View model) {
+SINTER_DECL void jit::autodiff_detail::require_gradients(tree::View model, bool is_required) {
   struct Visit final : tree::Reader {
     void tensor(const Tensor&) override {}
     void scalar(const Scalar&) override {}
     void variable(const Variable& x) override {
-      if (is_floating(x.dtype())) x.requires_grad();
+      if (is_floating(x.dtype())) x.requires_grad(is_required);
     }
+    bool is_required = true;
   } visit;
+  visit.is_required = is_required;
   model.read(visit);
 }
 
@@ -36463,7 +37694,7 @@ SINTER_DECL void jit::autodiff_detail::zero_gradients(tree::View model) {
     void tensor(const Tensor&) override {}
     void scalar(const Scalar&) override {}
     void variable(const Variable& x) override {
-      if (is_floating(x.dtype())) x.zero_grad();
+      if (x.slot()->gradient() != nullptr) x.zero_grad();
     }
   } visit;
   model.read(visit);
@@ -36486,17 +37717,26 @@ SINTER_DECL std::uint64_t jit::autodiff_detail::add_hook(const Variable& x, Grad
   auto shared = std::make_shared<const GradientFunction>(std::move(hook));
   std::scoped_lock lock(hooks.mutex);
   hooks.list.emplace_back(hooks.next, std::move(shared));
+  hooks.renew();
   return hooks.next++;
 }
 SINTER_DECL void jit::autodiff_detail::remove_hook(VariableSlot& variable, std::uint64_t number) {
   std::shared_ptr<const GradientFunction> removed;  // destroyed without the lock
-  GradientHooks& hooks = *(*variable.gradient())->hooks;
+  GradientHooks& hooks = *variable.gradient_once_required()->hooks;
   std::scoped_lock lock(hooks.mutex);
   const auto is_it = [&](const auto& hook) { return hook.first == number; };
   const auto found = std::find_if(hooks.list.begin(), hooks.list.end(), is_it);
   if (found == hooks.list.end()) return;
   removed = std::move(found->second);
   hooks.list.erase(found);
+  hooks.renew();
+}
+SINTER_DECL Location jit::autodiff_detail::recorded_at(const TensorImpl& value) {
+  std::scoped_lock lock(evaluation_mutex());
+  return value.pending_node != nullptr ? value.pending_node->where : Location{};
+}
+SINTER_DECL std::uint64_t jit::autodiff_detail::hooks_revision(const VariableSlot& gradient) {
+  return gradient.hooks->revision.load(std::memory_order_acquire);
 }
 
 namespace jit::autodiff_detail {
@@ -36510,12 +37750,15 @@ inline void add_found(FoundGradients& found, const std::shared_ptr<VariableSlot>
 }
 
 /// The gradient as the Variable's hooks want it.
-inline Tensor through_hooks(const VariableSlot& gradient, Tensor value, Location where) {
+inline Tensor through_hooks(const std::shared_ptr<VariableSlot>& gradient, Tensor value, Location where) {
   std::vector<std::shared_ptr<const GradientFunction>> hooks;
+  std::uint64_t revision = 0;
   {
-    std::scoped_lock lock(gradient.hooks->mutex);
-    for (const auto& [number, hook] : gradient.hooks->list) hooks.push_back(hook);
+    std::scoped_lock lock(gradient->hooks->mutex);
+    for (const auto& [number, hook] : gradient->hooks->list) hooks.push_back(hook);
+    revision = hooks_revision(*gradient);
   }
+  if (Trace* trace = Trace::current()) trace->note_hooks(gradient, revision);
   for (const auto& hook : hooks) {
     const Type type = value.impl()->type;
     value = (*hook)(value);
@@ -36531,38 +37774,55 @@ inline bool is_literal_zero(const TensorImpl& value) {
   return value.pending_node->op == &op_info<ops::Full> && value.pending_node->attrs->value == 0;
 }
 
-/// Adds what a backward() found to the gradients of the Variables, all or none.
-inline void add_gradients(const FoundGradients& found, Location where) {
-  std::vector<Ref<TensorImpl>> sums;
-  for (const auto& [slot, value] : found) {
-    const Tensor added = through_hooks(*slot, value, where);
-    const Ref<TensorImpl> before = read_slot(slot);
-    sums.push_back(is_literal_zero(*before) ? added.impl() : Tensor(Tensor(before) + added).impl());
-  }
-  for (std::size_t i = 0; i < found.size(); ++i) assign_outside(found[i].first, sums[i]);
+inline Ref<TensorImpl> sum_of(const Ref<TensorImpl>& before, const Tensor& added) {
+  return is_literal_zero(*before) ? added.impl() : Tensor(Tensor(before) + added).impl();
 }
 
-/// The compiled call that gave the loss, or null: something else did.
-inline Ref<PendingNode> call_of(const TensorImpl& loss) {
+/// Adds what a backward() found to the gradients of the Variables, all or none. Of threads that add to one gradient at
+/// once, each adds to what the others gave.
+inline void add_gradients(const FoundGradients& found, Location where) {
+  std::vector<Tensor> added;
+  std::vector<Ref<TensorImpl>> before, sums;
+  for (const auto& [slot, value] : found) {
+    added.push_back(through_hooks(slot, value, where));
+    before.push_back(read_slot(slot));
+    sums.push_back(sum_of(before.back(), added.back()));
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::shared_ptr<VariableSlot>& slot = found[i].first;
+    if (Trace* trace = Trace::current()) {
+      trace->note_assignment(slot, sums[i]);
+      continue;
+    }
+    while (!slot->set_if(*before[i], sums[i])) {
+      before[i] = slot->value();
+      sums[i] = sum_of(before[i], added[i]);
+    }
+  }
+}
+
+/// The compiled call that gave the loss, and what it holds, or null: something else did, or it is spent.
+inline Ref<PendingNode> call_of(const TensorImpl& loss, std::vector<Ref<TensorImpl>>& operands) {
   std::scoped_lock lock(evaluation_mutex());  // another thread may be evaluating it, or using it up
   if (loss.tape.load(std::memory_order_acquire) != TapeState::node || !loss.is_ready()) return {};
   PendingNode* node = loss.pending_node;
-  return node != nullptr && node->op == &op_info<ops::CompiledCall> ? Ref<PendingNode>::share(node)
-                                                                    : Ref<PendingNode>();
+  if (node == nullptr || node->op != &op_info<ops::CompiledCall> || node->is_spent) return {};
+  for (const Leaf& leaf : std::as_const(*node).leaves()) operands.push_back(leaf.value);
+  return Ref<PendingNode>::share(node);
 }
 
 /// The usual case: a compiled call of Variables gave the loss itself. Its code is run without a graph around it. False,
 /// and nothing is done, where there is more to it.
 inline bool backward_of_call(const Ref<TensorImpl>& loss, BackwardOptions options, Location where) {
-  const Ref<PendingNode> node = call_of(*loss);
+  std::vector<Ref<TensorImpl>> operands;
+  const Ref<PendingNode> node = call_of(*loss, operands);
   if (!node) return false;
-  std::vector<Ref<TensorImpl>> operands, douts(node->results);
+  std::vector<Ref<TensorImpl>> douts(node->results);
   std::vector<std::shared_ptr<VariableSlot>> slots;  // per operand
-  for (const Leaf& leaf : std::as_const(*node).leaves()) {
-    const TapeState state = leaf.value->tape.load(std::memory_order_acquire);
+  for (const auto& operand : operands) {
+    const TapeState state = operand->tape.load(std::memory_order_acquire);
     if (state == TapeState::node || state == TapeState::spent) return false;
-    operands.push_back(leaf.value);
-    slots.push_back(state == TapeState::leaf ? leaf.value->tape_leaf->gradient.lock() : nullptr);
+    slots.push_back(state == TapeState::leaf ? wanted_gradient(*operand->tape_leaf) : nullptr);
   }
   if (std::none_of(slots.begin(), slots.end(), [](const auto& slot) { return slot != nullptr; })) return false;
   douts[loss->result] = ready_number(loss->type, 1);
@@ -36805,11 +38065,12 @@ SINTER_DECL std::uint64_t TransformTrace::read_value(const Ref<TensorImpl>& valu
   for (std::size_t i = 0; i < values_.size(); ++i)
     if (!identical(placeholders_[i]->type, values_[i]->type)) return Trace::read_value(value, op, where);
   std::vector<Ref<TensorImpl>> outputs{value};
-  Capture captured = capture(
-      outputs, placeholders_,
-      {.trace = id(), .ready = ReadyLeaf::input, .finds_kept = true, .is_leaf = [this](const TensorImpl& known) {
-         return outside_.contains(&known);
-       }});
+  Capture captured = capture(outputs, placeholders_,
+                             {.trace = id(),
+                              .ready = ReadyLeaf::input,
+                              .finds_kept = true,
+                              .is_leaf = [this](const TensorImpl& known) { return outside_.contains(&known); },
+                              .stops_gradients = true});
   for (std::size_t i = 0; i < captured.kept.size(); ++i) {
     outputs.push_back(captured.kept[i]);
     captured.outputs.push_back(captured.kept_values[i]);
@@ -36847,8 +38108,9 @@ SINTER_DECL TracedCall TransformTrace::end(OpenTrace trace, std::span<const Ref<
     call.assigned.push_back(slot);
     outputs.push_back(value);
   }
-  Capture captured = capture(outputs, trace->placeholders_,
-                             {.trace = trace->id(), .ready = ReadyLeaf::input, .last_effect = trace->last_effect()});
+  Capture captured = capture(
+      outputs, trace->placeholders_,
+      {.trace = trace->id(), .ready = ReadyLeaf::input, .last_effect = trace->last_effect(), .stops_gradients = true});
   call.graph = captured.finish();
   call.operands = std::move(captured.inputs);
   std::copy(trace->values_.begin(), trace->values_.end(), call.operands.begin());
@@ -36862,7 +38124,7 @@ SINTER_DECL void assign_outside(const std::shared_ptr<VariableSlot>& slot, const
     outside->note_assignment(slot, value);
     return;
   }
-  slot->set(value);
+  slot->set(value_to_store(*slot, value));
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> replay_call(const TracedCall& call, const Graph& graph,
@@ -48060,6 +49322,10 @@ struct MemoryPlan {
 MemoryPlan plan_memory(const FusionGraph& nodes, const Fusion& fusion, std::span<const LoweredKernel> kernels,
                        std::span<const std::uint8_t> may_donate);
 
+/// Whether the kernel of a group may meet an index that is out of range. False only where each of its indices comes
+/// from an operation that says so (ops::Take::in_range).
+bool may_fail(const FusionGraph& nodes, const FusionGroup& group, const Kernel& kernel);
+
 inline constexpr std::int64_t arena_alignment = 64;
 /// Offsets of slots of the given sizes such that slots alive together never overlap (first fit); returns the arena's
 /// size.
@@ -48077,6 +49343,21 @@ SINTER_NAMESPACE_END
 #include <unordered_map>
 
 SINTER_NAMESPACE_BEGIN
+SINTER_DECL bool may_fail(const FusionGraph& nodes, const FusionGroup& group, const Kernel& kernel) {
+  if (!checks_indices(kernel)) return false;
+  auto checks =
+      std::count_if(kernel.body.begin(), kernel.body.end(), [](const Inst& inst) { return inst.prim == Prim::gather; });
+  if (kernel.kind == KernelKind::scatter) ++checks;
+  for (const FusionMember& member : group.members) {  // a kernel may have indices of other nodes, too: those count
+    const Node* const node = nodes.graph_node(member.node);
+    if (node == nullptr) continue;
+    const bool is_in_range = (node->op == &op_info<ops::Take> && node->attrs[ops::Take::in_range]) ||
+                             (node->op == &op_info<ops::Scatter> && node->attrs[ops::Scatter::in_range]);
+    if (is_in_range) --checks;
+  }
+  return checks > 0;
+}
+
 namespace kernel_detail {
 
 /// What a group reads and writes, as fusion nodes that own memory.
@@ -48193,7 +49474,7 @@ SINTER_DECL void MemoryPlanner::collect_uses() {
       if (lowered.operands[o].node < 0) continue;
       (lowered.kernel.operands[o].written ? use.writes : use.reads).push_back(lowered.operands[o].node);
     }
-    use.may_fail = checks_indices(lowered.kernel);
+    use.may_fail = may_fail(nodes_, fusion_.groups[g], lowered.kernel);
     use.is_scatter = lowered.kernel.kind == KernelKind::scatter;
   }
 }
@@ -48748,7 +50029,8 @@ class Executable {
 };
 
 /// An operation that a back end computes whole, for operands of these types (extents are known, in the attributes too):
-/// the operation's operands, row-major without gaps, then its results. Null: it does not after all.
+/// the operation's operands, row-major without gaps, then its results. It gives a launch for all of them: whether it
+/// can is decided before, by Backend::intrinsic().
 using Intrinsic = std::unique_ptr<Launch> (*)(const Attrs& attrs, std::span<const Type> types);
 
 /// Makes kernels run. Its functions may be called by several threads at once.
@@ -48892,6 +50174,7 @@ struct PlanStep {
   SmallVector<BufferRef, 8> operands;
   std::size_t host_inputs() const { return host->inputs; }
   bool is_plain_copy = false;  // moves elements to the same places: nothing to do in the same memory
+  bool may_fail = false;       // an index may be out of range
 };
 
 class Frame;
@@ -48958,6 +50241,8 @@ class Plan {
 
   /// A frame bound to these symbol values (one per symbol of the graph), from this thread's idle ones if there is one.
   FrameLease acquire_frame(std::span<const std::int64_t> symbols) const;
+  /// This thread's idle ones; null for a thread without a number.
+  IdleFrames* idle_frames() const { return idle_.get(); }
 
   /// Whether it has a product of f32 matrices, in its parts and the sub-graphs that it runs too: then
   /// PlanOptions::precision matters.
@@ -49171,6 +50456,11 @@ class HostLaunch : public Launch, protected HostCall {
     if (SINTER_UNLIKELY(!frame)) frame = bodies_[body]->acquire_frame(symbols_);
     frame->run(inputs, outputs);
   }
+  bool updates_in_place(std::size_t body, std::size_t i) const override {
+    const Plan& plan = *bodies_[body];
+    return plan.backend() == nullptr && plan.parts() == nullptr &&
+           plan.outputs()[i].donor == static_cast<std::int32_t>(i);
+  }
   std::int64_t value_of(Dim extent) const override { return extent.evaluate(symbols_); }
   void* scratch(std::size_t slot, std::size_t bytes) override {
     if (scratch_.size() <= slot) scratch_.resize(slot + 1);
@@ -49208,6 +50498,7 @@ class IntrinsicLaunch final : public Launch {
       offsets_.push_back(op.offsets[i].evaluate(symbols) * size_of(op.types[i].dtype));
     offsets_.resize(op.types.size());
     launch_ = op.intrinsic(attrs, types);
+    ensure(launch_ != nullptr, "an intrinsic of a back end gave no launch");
   }
   void run(void* const* operands) override {
     for (std::size_t i = 0; i < operands_.size(); ++i) operands_[i] = static_cast<char*>(operands[i]) + offsets_[i];
@@ -50201,6 +51492,16 @@ SINTER_DECL void Frame::follow_queue() {
 
 SINTER_DECL std::size_t Frame::arena_bytes() const { return parts_ ? parts_->bytes() : arena_ ? arena_->bytes() : 0; }
 
+SINTER_ALWAYS_INLINE void Frame::run_steps(std::size_t first, std::size_t end) {
+  for (const Step& step : std::span(steps_).subspan(first, end - first)) {
+    void* const* operands = pointers_.data() + step.first_operand;
+    if (step.skips_same_memory && operands[0] == operands[1]) continue;
+    try {
+      step.launch->run(operands);
+    } catch (const GatherError& error) { runtime_detail::throw_index_error(*step.planned, error); }
+  }
+}
+
 SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const> outputs) {
   if (SINTER_UNLIKELY(parts_ != nullptr)) return parts_->run(inputs, outputs);
   if (SINTER_UNLIKELY(memory_ != nullptr)) {
@@ -50233,16 +51534,6 @@ SINTER_DECL void Frame::run_segments() {
       group_operands_[i] = steps_[i].skips_same_memory && operands[0] == operands[1] ? nullptr : operands;
     }
     segment.group->run(std::span(group_operands_).subspan(segment.first, segment.end - segment.first));
-  }
-}
-
-SINTER_DECL void Frame::run_steps(std::size_t first, std::size_t end) {
-  for (const Step& step : std::span(steps_).subspan(first, end - first)) {
-    void* const* operands = pointers_.data() + step.first_operand;
-    if (step.skips_same_memory && operands[0] == operands[1]) continue;
-    try {
-      step.launch->run(operands);
-    } catch (const GatherError& error) { runtime_detail::throw_index_error(*step.planned, error); }
   }
 }
 
@@ -51441,7 +52732,7 @@ class PlanBuilder {
   void compile(PlanStep& step);
   /// False: all declined.
   bool compile_by(PlanStep& step, std::span<Backend* const> backends);
-  std::shared_ptr<const Plan> body_plan(const std::shared_ptr<const Graph>& body);
+  std::shared_ptr<const Plan> body_plan(const std::shared_ptr<const Graph>& body, std::size_t carries);
   BufferRef buffer_of(const OperandRef& operand) const {
     if (operand.node < 0) return {BufferKind::number, operand.number};
     return memory_.buffer_of[as_index(operand.node)];
@@ -51525,8 +52816,10 @@ SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
                        step.backend + "), its operands are copied there and back: " + step.declined);
 }
 
-/// The plan of a sub-graph; steps with the same one share it.
-SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared_ptr<const Graph>& body) {
+/// The plan of a sub-graph; steps with the same one share it. `carries`: as many first inputs come from the iteration
+/// before, and nobody reads them afterwards.
+SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared_ptr<const Graph>& body,
+                                                               std::size_t carries) {
   for (const auto& [known, plan] : bodies_)
     if (known == body) return plan;
   PlanOptions options;
@@ -51540,8 +52833,10 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
   options.host_backends = options_.host_backends;
   options.allow_fallback = options_.allow_fallback;
   const Device device = options_.backends.front()->device();
-  if (device == Device::cpu() && is_on_host(*body, {}))
+  if (device == Device::cpu() && is_on_host(*body, {})) {
+    options.may_donate.assign(carries, 1);
     return bodies_.emplace_back(body, build_plan(*body, options)).second;
+  }
   options.output_devices.assign(body->outputs().size(), device);
   return bodies_.emplace_back(body, build_plan(with_inputs_on(*body, device), options)).second;
 }
@@ -51580,10 +52875,12 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     for (const std::int32_t input : nodes_[node].inputs)
       step.operands.push_back(memory_.buffer_of[as_index(nodes_.layout_of(input)->owner)]);
     for (const FusionMember& member : group.members) step.operands.push_back(memory_.buffer_of[as_index(member.node)]);
-    for (const auto& body : step.host->attrs->bodies) step.host->bodies.push_back(body_plan(body));
+    const std::size_t carries = ops_detail::carries_of(*nodes_.graph_node(node));
+    for (const auto& body : step.host->attrs->bodies) step.host->bodies.push_back(body_plan(body, carries));
   } else {
     LoweredKernel& lowered = kernels_[as_index(id)];
     step.is_plain_copy = is_plain_copy(lowered);
+    step.may_fail = may_fail(nodes_, group, lowered.kernel);
     for (const OperandRef& operand : lowered.operands) step.operands.push_back(buffer_of(operand));
     step.kernel = std::move(lowered.kernel);
     step.geometry = std::move(lowered.geometry);
@@ -51601,8 +52898,7 @@ SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
   }
   for (PlanOutput& output : plan_->outputs_) output.outlives_failure = true;
   for (auto step = plan_->steps_.rbegin(); step != plan_->steps_.rend(); ++step) {
-    const bool may_fail = step->host ? step->host->intrinsic == nullptr : checks_indices(step->kernel);
-    if (!may_fail) continue;
+    if (step->host ? step->host->intrinsic != nullptr : !step->may_fail) continue;
     for (auto earlier = step; earlier != plan_->steps_.rend(); ++earlier)
       for (const BufferRef& operand : earlier->operands)
         if (operand.kind == BufferKind::output) plan_->outputs_[as_index(operand.index)].outlives_failure = false;
@@ -62335,7 +63631,7 @@ struct Panel {
 };
 
 /// Unit column stride. Rows lie far apart, where the processor does not prefetch by itself.
-__attribute__((target("avx2"))) inline void copy_rows(const Panel& p, std::int64_t element) {
+SINTER_AVX2 inline void copy_rows(const Panel& p, std::int64_t element) {
   constexpr std::int64_t vector = 32, line = 64, rows_ahead = 16;
   const std::int64_t used = p.columns * element, all = p.width * element;
   for (std::int64_t k = 0; k < p.k_extent; ++k) {
@@ -62368,8 +63664,7 @@ inline void copy_elements(const Panel& p, std::int64_t k_begin, std::int64_t k_e
 }
 
 /// Eight columns by eight k of floats. Halves of two columns are joined while loading, which leaves in-lane shuffles.
-__attribute__((target("avx2"))) inline void transpose_block(const float* from, std::int64_t column_stride, float* to,
-                                                            std::int64_t width) {
+SINTER_AVX2 inline void transpose_block(const float* from, std::int64_t column_stride, float* to, std::int64_t width) {
   __m256 low[4], high[4];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
@@ -62391,8 +63686,8 @@ __attribute__((target("avx2"))) inline void transpose_block(const float* from, s
 }
 
 /// Four columns by four k of doubles.
-__attribute__((target("avx2"))) inline void transpose_block(const double* from, std::int64_t column_stride, double* to,
-                                                            std::int64_t width) {
+SINTER_AVX2 inline void transpose_block(const double* from, std::int64_t column_stride, double* to,
+                                        std::int64_t width) {
 #pragma GCC unroll 4
   for (int half = 0; half < 2; ++half) {
     __m256d even = _mm256_insertf128_pd(_mm256_castpd128_pd256(_mm_loadu_pd(from + half * 2)),
@@ -63151,7 +64446,8 @@ inline ConvolutionNumbers numbers_of(const Attrs& attrs, const Type& x, const Sh
     n.extent[to] = x.shape[2 + axis].value();
     n.positions[to] = out[2 + axis].value();
     n.taps[to] = weight[2 + axis].value();
-    n.stride[to] = is_conv2d ? attrs[ops::Conv2d::stride][from] : attrs[Any::stride][from];
+    const std::int64_t stride = is_conv2d ? attrs[ops::Conv2d::stride][from] : attrs[Any::stride][from];
+    n.stride[to] = n.positions[to] > 1 ? stride : 1;  // it may reach beyond the image where nothing follows
     n.dilation[to] = is_conv2d ? 1 : attrs[Any::dilation][from];
     n.low[to] = is_conv2d ? attrs[ops::Conv2d::padding][from] : attrs[Any::low][axis].value();
   }
@@ -63175,7 +64471,7 @@ inline TapRuns& tap_runs() {
 }
 
 // What is behind a run may be overwritten, up to a vector: a later run, or the next row, is put there.
-__attribute__((target("avx2"))) inline void copy_run(std::byte* to, const std::byte* from, std::int32_t bytes) {
+SINTER_AVX2 inline void copy_run(std::byte* to, const std::byte* from, std::int32_t bytes) {
   constexpr std::int32_t vector = 32;
   for (; bytes >= vector; bytes -= vector, to += vector, from += vector)
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
@@ -63184,7 +64480,7 @@ __attribute__((target("avx2"))) inline void copy_run(std::byte* to, const std::b
   const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(bytes), lane);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskload_epi32(reinterpret_cast<const int*>(from), mask));
 }
-__attribute__((target("avx2"))) inline void zero_run(std::byte* to, std::int32_t bytes) {
+SINTER_AVX2 inline void zero_run(std::byte* to, std::int32_t bytes) {
   constexpr std::int32_t vector = 32;
   for (; bytes > 0; bytes -= vector, to += vector)
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_setzero_si256());
@@ -63268,7 +64564,9 @@ class Windows {
       add_row(position, tap, at, in_row, runs);
       at += in_row;
       position[2] = 0;
-      if (++position[1] == n_.positions[1]) position[1] = 0, ++position[0];
+      if (++position[1] < n_.positions[1]) continue;
+      position[1] = 0;
+      ++position[0];
     }
   }
 
@@ -63337,7 +64635,9 @@ class WindowColumns final : public PanelSource {
     std::byte* to = request.to;
     for (std::int64_t k = request.k; k < request.k_end; ++k, to += row) {
       windows_.copy(to, channel, panel, tap);
-      if (++tap == taps) tap = 0, channel += windows_.channel_bytes();
+      if (++tap < taps) continue;
+      tap = 0;
+      channel += windows_.channel_bytes();
     }
   }
 
@@ -63353,11 +64653,12 @@ class WindowRows final : public PanelSource {
   explicit WindowRows(const ConvolutionNumbers& numbers) : windows_(numbers) {}
   /// The runs of a whole image are kept where they do not take much room.
   void bind(std::int64_t, std::int64_t width, std::int64_t rows) override {
-    constexpr std::int64_t most_kept_runs = 1 << 16;
+    constexpr std::int64_t most_kept_runs = 1 << 16, most_bytes = std::numeric_limits<std::int32_t>::max();  // of a Run
     width_ = width;
     rows_ = rows;
     const std::int64_t positions = windows_.positions();
-    if (windows_.most_runs(positions) <= most_kept_runs) windows_.find_runs(0, positions, positions, kept_);
+    if (windows_.most_runs(positions) <= most_kept_runs && positions <= most_bytes / windows_.numbers().element())
+      windows_.find_runs(0, positions, positions, kept_);
   }
   void prepare() const override {
     if (kept_.begin.empty()) windows_.reserve(tap_runs(), rows_);
@@ -63507,6 +64808,11 @@ std::unique_ptr<Launch> launch_weight_gradient(const Attrs& attrs, std::span<con
   return std::make_unique<WeightGradientLaunch>(numbers_of(attrs, types[0], types[2].shape, types[1].shape, false),
                                                 isa);
 }
+/// A channel's lines are laid out by the remainder of the stride: each has its borders.
+inline bool takes_much_memory(const Node& node) {
+  constexpr std::int64_t most_parts = 16;
+  return node.attrs[ops::Convolution::stride].back() > most_parts && !ops_detail::is_one(node.types[0].shape[-1]);
+}
 template <Isa isa>
 Intrinsic intrinsic_of(const Graph& graph, const Node& node) {
   if (node.op == &op_info<ops::ConvolutionWeightGradient>) return launch_weight_gradient<isa>;
@@ -63515,7 +64821,7 @@ Intrinsic intrinsic_of(const Graph& graph, const Node& node) {
   const Shape& weight = graph.type(node.inputs[1]).shape;
   if (is_conv2d) return ops_detail::sees_single_elements(weight, node.attrs) ? nullptr : launch_conv2d<isa>;
   const std::int64_t groups = node.attrs[ops::Convolution::groups];
-  if (groups > 1 && ops_detail::is_one(weight[1])) return launch_depthwise;
+  if (groups > 1 && ops_detail::is_one(weight[1]) && !takes_much_memory(node)) return launch_depthwise;
   return groups > 1 && weight[0] == Dim(groups) ? nullptr : launch_convolution<isa>;
 }
 
@@ -63630,7 +64936,7 @@ inline void copy_every(Number* to, const Number* from, std::int64_t count, std::
   }
   for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * step];
 }
-__attribute__((target("avx2"))) inline void copy_every_second(float* to, const float* from, std::int64_t count) {
+SINTER_AVX2 inline void copy_every_second(float* to, const float* from, std::int64_t count) {
   std::int64_t i = 0;
   for (; i + 8 < count; i += 8) {  // reads 16, the last of them before from[2 * count - 2]
     const __m256 even = _mm256_shuffle_ps(_mm256_loadu_ps(from + 2 * i), _mm256_loadu_ps(from + 2 * i + 8), 0x88);
@@ -72574,14 +73880,28 @@ struct Entry;
 
 namespace jit_detail {
 
+/// The hooks that a backward() inside the function went through: part of its code.
+struct HookGuard {
+  std::shared_ptr<VariableSlot> gradient;
+  std::uint64_t revision;  // hooks_revision()
+};
+/// Are they what they were?
+bool hooks_hold(std::span<const HookGuard> hooks);
+
 /// What was on the tape when a function was traced: of the arguments by leaf, of the captured Variables in order. All
 /// empty where nothing was.
 struct TapeGuard {
   std::vector<std::uint8_t> leaves, captured;
-  bool is_needed = false;  // something was
+  std::vector<HookGuard> hooks;
+  bool is_needed = false;   // something was
+  bool serves_off = false;  // the tape was off, and captured Tensors are on it: no version for when it is on
+  /// Is there more to compare than that nothing is on the tape?
+  bool is_checked() const { return is_needed || serves_off || !hooks.empty(); }
 };
-/// Would what is computed from this argument be on the tape, if that is on?
+/// Would what is computed from an argument, a value, or what a Variable holds be on the tape, if that is on?
 bool is_on_tape(const ArgLeaf& leaf);
+bool is_on_tape(const TensorImpl& value);
+bool is_on_tape(const VariableSlot& slot);
 TapeGuard tape_guard_of(std::span<const ArgLeaf> args, std::span<const std::shared_ptr<VariableSlot>> captured);
 /// Is on the tape now what was when the entry was traced?
 bool tape_fits(const Entry& entry, const ArgList& args);
@@ -72929,13 +74249,18 @@ struct alignas(64) EntryThread {
   SmallVector<std::int64_t, 8> last_symbols;
   std::unique_ptr<CallScratch> scratch;
   std::vector<ResultRing> rings;  // per result
+  IdleFrames* idle = nullptr;     // this thread's, of the plan
+
+  bool is_check_due() const { return runs.load(std::memory_order_relaxed) >= next_check; }
+  void count() { runs.store(runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 };
 
 /// One compiled version of a function.
 struct Entry {
   std::shared_ptr<const void> result_shape;  // the traced result, for its static parts
   std::size_t results = 0;
-  bool is_tree = false;  // of a function that reads values
+  bool is_tree = false;   // of a function that reads values
+  bool is_quick = false;  // see quick_call.hpp
   GuardSet guards;
   CallEnd end;                       // of a function that reads no value
   HeldValues held;                   // by the traced graph; of a tree by its first segment
@@ -72950,6 +74275,12 @@ struct Entry {
   /// Its results are on the tape, and what a disabled function gave reaches them: calls run the function. Of a tree it
   /// turns out at a call.
   mutable std::atomic<bool> is_plain{false};
+  /// A path of a tree puts results on the tape. Or would have, but for the places that they went into: then the entry
+  /// serves no calls without. Of a tree it turns out at a call.
+  mutable std::atomic<bool> has_taped_path{false}, drops_tape{false};
+  bool gives_tape() const {
+    return gradient != nullptr || has_taped_path.load(std::memory_order_relaxed) || runs_plain();
+  }
   bool runs_plain() const { return is_plain.load(std::memory_order_relaxed) && (tree == nullptr || is_tape_on()); }
   Graph traced, optimised;
   /// What products of f32 matrices may be computed in, and a bit for each default of the process (matmul_precision())
@@ -72986,6 +74317,7 @@ struct TreeResult {
 /// What takes the place of plans: a registered back end, or what aot_function() was given. Empty functions: plans.
 struct Compilers {
   BackendFunction forward{}, backward{};
+  std::string name{};  // of `forward`, in messages
 };
 
 class FunctionState : public std::enable_shared_from_this<FunctionState> {
@@ -72995,11 +74327,17 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   FunctionState(Options options, Location where, Serves serves = Serves::function, Compilers compilers = {});
   ~FunctionState();
 
+  /// The entry made last, or null.
+  const Entry* newest() const { return newest_.load(std::memory_order_acquire); }
   /// The entry that fits, traced and compiled if there is none; null where the call is to run the plain function
   /// (stance, recompile limit). No lock is held and nobody is waited for while the user's function runs: of threads
   /// that compile the same at once, one publishes its entry and the others drop theirs. Throws RecompileError where the
   /// stance says so.
   const Entry* entry_for(const ArgList& args, const TraceFunction& trace, SmallVector<std::int64_t, 8>& symbols);
+  /// The entry that fits, or null: as entry_for() where nothing is compiled any more.
+  const Entry* compiled_for(const ArgList& args, SmallVector<std::int64_t, 8>& symbols) const {
+    return find(args, symbols);
+  }
   /// Runs it; `results` receives the values. Variables are written back last.
   void run(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols, const TraceFunction& trace,
            Ref<TensorImpl>* results, Targets targets = {});
@@ -73008,9 +74346,9 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   void run_now(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
                const TraceFunction& trace, Ref<TensorImpl>* results, Targets targets);
 
-  /// run_now() for calls whose results are on the tape.
+  /// run_now() for calls whose results are on the tape. With places another entry runs.
   void run_on_tape(const Entry& entry, const ArgList& args, std::span<const std::int64_t> symbols,
-                   Ref<TensorImpl>* results, Targets targets) const;
+                   Ref<TensorImpl>* results) const;
 
   /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
   bool runs_plain(Stance stance) const { return context_.is_disabled || is_noop_ || stance == Stance::force_eager; }
@@ -73040,7 +74378,9 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::shared_ptr<const void> derived(const void* key, const std::vector<std::int64_t>& numbers,
                                       const std::function<std::shared_ptr<const void>()>& make);
   Location where() const { return where_; }
-  const Options& options() const { return options_; }
+  Mode mode() const { return options_.mode; }
+  /// A function of its own with the same options and compilers.
+  std::shared_ptr<FunctionState> another() const;
 
  private:
   Fallback fallback() const { return options_.allow_fallback ? Fallback::allowed : Fallback::refused; }
@@ -73073,6 +74413,11 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   bool may_compile(const ArgList& args, Decision& decision);
   /// Has no version been compiled for arguments with this pattern of extents 0, 1 and more?
   bool is_first_of_its_sizes(const ArgList& args) const;
+  /// Where versions of a function that reads values for calls with places, and for those without, have become two, a
+  /// new one is for the call that it was made for alone, whatever paths it comes to have.
+  void keep_places_apart(const Entry& made, const ArgList& args) const;
+  /// Has no version been compiled for calls with places, or for such without, as this is one?
+  bool is_first_of_its_places(const ArgList& args) const;
   /// The newest entry for these C++ types, or null.
   const Entry* newest_of(const void* types) const;
   /// The first guard that these arguments break of the entry that they break fewest of, the newest among equals.
@@ -73084,9 +74429,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
       entry.other_runs.fetch_add(1, std::memory_order_relaxed);
       return;
     }
-    const std::int64_t runs = thread->runs.load(std::memory_order_relaxed);
-    if (SINTER_UNLIKELY(runs >= thread->next_check)) check_purity(entry, *thread, args, trace);
-    thread->runs.store(runs + 1, std::memory_order_relaxed);
+    if (SINTER_UNLIKELY(thread->is_check_due())) check_purity(entry, *thread, args, trace);
+    thread->count();
   }
   void check_purity(const Entry& entry, EntryThread& thread, const ArgList& args, const TraceFunction& trace);
   void grow_tree(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
@@ -73119,7 +74463,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::atomic<OnMiss> on_miss_{OnMiss::throws};
   std::atomic<std::int64_t> frozen_misses_{0};
   Serves serves_;
-  Compilers compilers_;
+  Compilers given_, compilers_;  // those of aot_function(), and with a registered back end for the others
   struct Derived {
     const void* key;
     std::vector<std::int64_t> numbers;
@@ -73559,7 +74903,8 @@ namespace jit {
 struct Entry;
 namespace jit_detail {
 
-/// Hands the graph and the values of this call to the back end, and keeps what it returns in the entry.
+/// Hands the graph and the values of this call to the back end, and keeps what it returns in the entry. Messages call
+/// it `name`.
 void compile_custom(Entry& entry, const BackendFunction& backend, std::string_view name, Graph graph,
                     std::span<const ArgLeaf> args, Location where);
 /// Throws UserError unless these are what a graph with such outputs gives at these sizes; evaluates them.
@@ -73685,7 +75030,7 @@ SINTER_ALWAYS_INLINE void FunctionState::run_now(const Entry& entry, const ArgLi
   count_run(entry, thread, args, trace);
   if (SINTER_UNLIKELY(entry.end.plan == nullptr))
     return jit_detail::run_custom(entry, args, symbols, results, targets, where_);
-  if (SINTER_UNLIKELY(entry.gradient != nullptr)) return run_on_tape(entry, args, symbols, results, targets);
+  if (SINTER_UNLIKELY(entry.gradient != nullptr)) return run_on_tape(entry, args, symbols, results);
   const FrameLease frame = entry.end.plan->acquire_frame(symbols);
   jit_detail::LaidOut owned;
   jit_detail::place_inputs(entry.end, args, frame->places(), owned);
@@ -73693,15 +75038,13 @@ SINTER_ALWAYS_INLINE void FunctionState::run_now(const Entry& entry, const ArgLi
 }
 
 SINTER_DECL void FunctionState::run_on_tape(const Entry& entry, const ArgList& args,
-                                            std::span<const std::int64_t> symbols, Ref<TensorImpl>* results,
-                                            Targets targets) const {
+                                            std::span<const std::int64_t> symbols, Ref<TensorImpl>* results) const {
   const CallEnd& end = entry.end;
   const FrameLease frame = end.plan->acquire_frame(symbols);
   jit_detail::LaidOut owned;
   std::vector<Ref<TensorImpl>> values(end.results);
   jit_detail::place_inputs(end, args, frame->places(), owned);
   const jit_detail::EndingCall call{end, entry.held, args, *frame, symbols, entry.threads.get(), options_.mode, where_};
-  if (!targets.empty()) return jit_detail::run_end(call, values.data(), targets);
   jit_detail::TapedCall taped(*entry.gradient, entry.tape_attrs.of(entry.gradient, symbols),
                               jit_detail::inputs_on_tape(*entry.gradient, end.inputs, frame->places().values, args),
                               where_);
@@ -73764,6 +75107,376 @@ SINTER_DECL void FunctionState::warm_up(const Entry& entry, const ArgList& args,
 }
 
 }  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/call/quick_call.hpp
+// The shortest way of a guarded call: Tensors as they were traced go through kernels of the host into fresh results.
+// What any other call needs (numbers, Variables, symbols, places, donated memory, gradients, effects) this file does not
+// know: it leaves such calls to call.ipp, before anything has happened.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+struct Entry;
+
+namespace jit_detail {
+/// Whether calls of a complete entry may go that way.
+bool is_quick(const Entry& entry);
+}  // namespace jit_detail
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/call/guards.ipp
+// Comparing arguments with specs, quickly.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+SINTER_DECL bool is_dense(const Shape& shape, const Strides& strides) {
+  std::int64_t step = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    std::int64_t extent = shape[i].value();
+    if (extent == 0) return true;
+    if (extent != 1 && strides[as_index(i)] != step) return false;
+    step *= extent;
+  }
+  return true;
+}
+
+namespace jit_detail {
+/// Strides that are numbers; those with symbols wait until the symbols are known. A strided spec takes no dense tensor:
+/// its kernels are slower, and the dense version may only come later.
+inline bool layout_fits(const LeafSpec& spec, const ArgLeaf& arg) {
+  const bool is_dense_now = is_dense(arg.type->shape, *arg.strides);
+  if (spec.is_dense || is_dense_now) return spec.is_dense == is_dense_now;
+  for (std::size_t i = 0; i < spec.rank; ++i)
+    if (spec.stride_dims[i].is_static() && (*arg.strides)[i] != spec.stride_dims[i].value() &&
+        arg.type->shape.begin()[i].value() != 1)
+      return false;
+  return true;
+}
+inline bool strides_fit(const LeafSpec& spec, const ArgLeaf& arg, std::span<const std::int64_t> symbols) {
+  for (std::size_t i = 0; i < spec.rank; ++i)
+    if (!spec.stride_dims[i].is_static() && (*arg.strides)[i] != spec.stride_dims[i].evaluate(symbols)) return false;
+  return true;
+}
+inline bool all_strides_fit(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args,
+                            std::span<const std::int64_t> symbols) {
+  for (std::size_t i = 0; i < args.size(); ++i)
+    if (!specs[i].is_dense && !strides_fit(specs[i], args[i], symbols)) return false;
+  return true;
+}
+/// Same extents and same strides as in the trace: what most calls are, and quicker to see than that a layout is dense.
+inline bool is_as_traced(const LeafSpec& spec, const Type& type, const Strides& strides) {
+  int is_same = 1;  // without branches
+  for (std::size_t i = 0; i < spec.rank; ++i)
+    is_same &= int{identical(spec.extents[i], type.shape.begin()[i])} & int{spec.strides[i] == strides[i]};
+  return is_same != 0;
+}
+/// A dense tensor whose extents are those that numbers ask for; false also says that it is not so simple (extents 0 and
+/// 1).
+inline bool is_dense_of_size(const LeafSpec& spec, const Type& type, const Strides& strides) {
+  int fits = spec.is_dense;
+  std::int64_t step = 1;
+  for (std::size_t i = spec.rank; i-- > 0;) {
+    const Dim expected = spec.extents[i], extent = type.shape.begin()[i];
+    fits &= (int{!expected.is_static()} | int{identical(expected, extent)}) & int{strides[i] == step};
+    step *= extent.value();
+  }
+  return fits != 0;
+}
+inline bool is_type_as_traced(const LeafSpec& spec, const Type& type) {
+  return type.dtype == spec.dtype && type.device == spec.device && type.shape.rank() == spec.rank;
+}
+inline bool leaf_fits(const LeafSpec& spec, const ArgLeaf& arg) {
+  if (spec.kind != arg.kind) return false;
+  if (spec.kind == LeafKind::fixed) return spec.fixed == arg.integer;
+  if (spec.kind == LeafKind::scalar) return spec.number_kind == arg.number_kind;
+  const Type& type = *arg.type;
+  if (!is_type_as_traced(spec, type)) return false;
+  if (SINTER_LIKELY(spec.is_sized ? is_as_traced(spec, type, *arg.strides)
+                                  : is_dense_of_size(spec, type, *arg.strides)))
+    return true;
+  for (int i = 0; i < spec.rank; ++i) {
+    Dim expected = spec.extents[as_index(i)];
+    if (expected.is_static() && !identical(expected, type.shape.begin()[i])) return false;
+  }
+  return layout_fits(spec, arg);
+}
+/// The first leaf before `leaf` that is the same Variable, or -1.
+inline std::int32_t earlier_alias(std::span<const ArgLeaf> args, std::size_t leaf) {
+  for (std::size_t i = 0; i < leaf; ++i)
+    if (args[i].slot == args[leaf].slot) return static_cast<std::int32_t>(i);
+  return -1;
+}
+/// Variables are the same ones, and different ones, as in the trace. Slots that fall on a bit of their own are new.
+inline bool aliases_fit(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args) {
+  std::array<std::uint64_t, 16> seen{};
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (specs[i].kind != LeafKind::variable) continue;
+    std::uint64_t place = (reinterpret_cast<std::uintptr_t>(args[i].slot) >> 4) * 0x9E3779B97F4A7C15ULL >> 54;
+    std::uint64_t& word = seen[place / 64];
+    bool may_be_known = (word >> (place % 64) & 1) != 0;
+    word |= std::uint64_t{1} << (place % 64);
+    if ((may_be_known ? earlier_alias(args, i) : std::int32_t{-1}) != specs[i].same_slot_as) return false;
+  }
+  return true;
+}
+inline bool relation_holds(const DimGuard& guard, std::span<const std::int64_t> symbols) {
+  if (guard.left >= 0) return symbols[as_index(guard.left)] == symbols[as_index(guard.right)];
+  std::int64_t a = guard.lhs.evaluate(symbols), b = guard.rhs.evaluate(symbols);
+  return (guard.relation == DimRelation::less ? a < b : a == b) == guard.outcome;
+}
+inline bool is_in_range(const SymbolSource& source, std::int64_t value) {
+  return value >= source.least() && value <= source.max && (source.divisor == 1 || value % source.divisor == 0);
+}
+/// Whether a strided spec has strides that symbols decide.
+inline bool has_symbolic_strides(const LeafSpec& spec) {
+  return !spec.is_dense && std::any_of(spec.stride_dims.begin(), spec.stride_dims.begin() + spec.rank,
+                                       [](Dim d) { return !d.is_static(); });
+}
+}  // namespace jit_detail
+
+SINTER_DECL bool GuardSet::holds(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbol_values) const {
+  if (args.size() != leaves.size()) return false;
+  bool has_strided = false;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!jit_detail::leaf_fits(leaves[i], args[i])) return false;
+    has_strided |= !leaves[i].is_dense;
+  }
+  if (has_variables && !jit_detail::aliases_fit(leaves, args)) return false;
+  symbol_values.clear();
+  if (symbols.empty()) return !has_strided || jit_detail::all_strides_fit(leaves, args, {});
+  symbol_values.resize(symbols.size());
+  std::int64_t* values = symbol_values.data();
+  int fits = 1;  // without branches
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    const SymbolSource& source = symbols[i];
+    const std::int64_t value = values[i] = value_of(source, args);
+    const std::size_t equal = source.equal_to >= 0 ? as_index(source.equal_to) : i;
+    fits &= int{value >= source.min} & int{value <= source.max} & int{value == values[equal]};
+  }
+  if (fits == 0) return false;
+  if (has_divisors)
+    for (std::size_t i = 0; i < symbols.size(); ++i)
+      if (!jit_detail::is_in_range(symbols[i], values[i])) return false;
+  if (has_other_relations)
+    for (const DimGuard& guard : dims)
+      if (!jit_detail::relation_holds(guard, symbol_values)) return false;
+  if (has_strided && !jit_detail::all_strides_fit(leaves, args, symbol_values)) return false;
+  if (has_divisors)
+    for (std::size_t i = 0; i < symbols.size(); ++i) symbol_values[i] /= symbols[i].divisor;
+  return true;
+}
+
+SINTER_DECL void GuardSet::prepare() {
+  has_other_relations = false;
+  for (const DimGuard& guard : dims) {
+    const auto [first, second] = std::minmax(guard.left, guard.right);
+    const bool is_known = first >= 0 && first != second && symbols[as_index(second)].equal_to < 0;
+    if (is_known) symbols[as_index(second)].equal_to = static_cast<std::int32_t>(first);
+    else has_other_relations = true;
+  }
+}
+
+SINTER_DECL GuardSet GuardSet::specs() const {
+  GuardSet specs;
+  specs.leaves = leaves;
+  specs.symbols = symbols;
+  for (SymbolSource& source : specs.symbols) {
+    source.divisor = 1;
+    source.equal_to = -1;
+  }
+  specs.has_variables = has_variables;
+  return specs;
+}
+
+namespace jit_detail {
+/// Strides of a strided tensor, innermost first: a number if it is 0 or 1, else what the extents inside it make, else
+/// (where asked for) a symbol, else a number.
+inline void choose_strides(LeafSpec& spec, std::int32_t leaf, const ArgLeaf& arg, std::uint32_t symbolic,
+                           std::vector<SymbolSource>& symbols) {
+  std::array<std::size_t, max_rank> order{};
+  for (std::size_t i = 0; i < spec.rank; ++i) order[i] = spec.rank - 1 - i;
+  sort_few(order.begin(), order.begin() + spec.rank,
+           [&](std::size_t a, std::size_t b) { return spec.strides[a] < spec.strides[b]; });
+  std::int64_t step = 1;
+  Dim step_dim = 1;
+  for (std::size_t k = 0; k < spec.rank; ++k) {
+    const std::size_t axis = order[k];
+    const std::int64_t stride = spec.strides[axis], extent = arg.type->shape.begin()[axis].value();
+    spec.stride_dims[axis] = stride;
+    if (stride == 0 || extent == 1) continue;
+    if (stride == step) {
+      spec.stride_dims[axis] = step_dim;
+    } else if ((symbolic >> (max_rank + axis) & 1) != 0 && stride >= 2) {
+      spec.stride_dims[axis] = Dim::symbol(static_cast<SymbolId>(symbols.size()));
+      symbols.push_back({leaf, static_cast<std::int8_t>(axis), true});
+    }
+    step = stride * extent;
+    step_dim = spec.stride_dims[axis] * spec.extents[axis];
+  }
+}
+
+inline LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, std::uint32_t symbolic,
+                        std::vector<SymbolSource>& symbols) {
+  const ArgLeaf& arg = args[leaf];
+  LeafSpec spec;
+  spec.kind = arg.kind;
+  if (arg.kind == LeafKind::fixed) spec.fixed = arg.integer;
+  if (arg.kind == LeafKind::scalar) spec.number_kind = arg.number_kind;
+  if (arg.kind != LeafKind::tensor && arg.kind != LeafKind::variable) return spec;
+  spec.dtype = arg.type->dtype;
+  spec.device = arg.type->device;
+  spec.rank = static_cast<std::uint8_t>(arg.type->shape.rank());
+  spec.is_dense = is_dense(arg.type->shape, *arg.strides);
+  spec.strides = *arg.strides;
+  const AxisMarks* marks = arg.impl != nullptr ? arg.impl->marks() : nullptr;
+  for (std::size_t axis = 0; axis < spec.rank; ++axis) {
+    const Dim extent = arg.type->shape.begin()[axis];
+    const AxisMarks::Mark mark = marks != nullptr ? marks->axes[axis] : AxisMarks::Mark{};
+    bool becomes_symbol =
+        mark.kind == AxisMarks::Kind::none ? (symbolic >> axis & 1) != 0 : mark.kind == AxisMarks::Kind::dynamic;
+    spec.extents[axis] = extent;
+    if (!becomes_symbol || extent.value() < 2) continue;
+    spec.is_sized = false;
+    spec.extents[axis] = Dim::symbol(static_cast<SymbolId>(symbols.size()));
+    symbols.push_back({static_cast<std::int32_t>(leaf), static_cast<std::int8_t>(axis)});
+    if (mark.kind == AxisMarks::Kind::dynamic) {
+      symbols.back().min = std::max<std::int64_t>(2, mark.min);
+      symbols.back().max = mark.max;
+    }
+  }
+  if (!spec.is_dense) choose_strides(spec, static_cast<std::int32_t>(leaf), arg, symbolic, symbols);
+  if (arg.slot != nullptr) spec.same_slot_as = earlier_alias(args, leaf);
+  return spec;
+}
+}  // namespace jit_detail
+
+SINTER_DECL GuardSet specs_of(std::span<const ArgLeaf> args, std::span<const std::uint32_t> symbolic) {
+  GuardSet specs;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    specs.leaves.push_back(jit_detail::spec_of(args, i, symbolic.empty() ? 0 : symbolic[i], specs.symbols));
+    specs.has_variables |= args[i].kind == LeafKind::variable;
+  }
+  return specs;
+}
+
+SINTER_DECL void mark_changed(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args,
+                              std::span<std::uint32_t> symbolic) {
+  if (specs.size() != args.size()) return;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (specs[i].kind != args[i].kind) return;
+    if (args[i].type != nullptr &&
+        (specs[i].dtype != args[i].type->dtype || specs[i].rank != args[i].type->shape.rank()))
+      return;
+  }
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (args[i].type == nullptr) continue;
+    const bool are_strided = !specs[i].is_dense && !is_dense(args[i].type->shape, *args[i].strides);
+    for (std::size_t axis = 0; axis < specs[i].rank; ++axis) {
+      if (!identical(specs[i].extents[axis], args[i].type->shape.begin()[axis])) symbolic[i] |= 1u << axis;
+      if (are_strided && !identical(specs[i].stride_dims[axis], Dim((*args[i].strides)[axis])))
+        symbolic[i] |= 1u << (max_rank + axis);
+    }
+  }
+}
+
+}  // namespace jit
+SINTER_NAMESPACE_END
+// ---- sinter/jit/call/quick_call.ipp
+// See the header. All that a call does in call.ipp and execute.ipp and that could matter here is either asked once, of
+// the entry, or asked again of each call; the tests run both ways (quick_call_test.cpp).
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::jit_detail {
+
+SINTER_DECL bool is_quick(const Entry& entry) {
+  const CallEnd& end = entry.end;
+  if (entry.is_tree || entry.gives_tape() || entry.drops_tape || entry.tape.is_checked() || end.plan == nullptr ||
+      !entry.guards.symbols.empty() || !entry.held.captured.empty() || !end.assignments.empty() || end.saved != 0)
+    return false;
+  const Plan& plan = *end.plan;
+  if (plan.backend() != nullptr || plan.parts() != nullptr) return false;
+  for (const PlanStep& step : plan.steps())  // what runs on the host may call
+    if (step.host || step.runs_on_host) return false;
+  for (std::size_t i = 0; i < plan.outputs().size(); ++i)
+    if (plan.outputs()[i].source != BufferKind::output || as_index(plan.outputs()[i].index) != i) return false;
+  const auto is_tensor = [](const LeafSpec& spec) { return spec.kind == LeafKind::tensor && spec.is_sized; };
+  const auto is_leaf = [](const PlanInput& input) { return input.source == PlanInput::Source::leaf; };
+  return std::all_of(entry.guards.leaves.begin(), entry.guards.leaves.end(), is_tensor) &&
+         std::all_of(end.inputs.begin(), end.inputs.end(), is_leaf);
+}
+
+inline const TensorImpl& argument(const CallRequest& call, std::size_t i) {
+  return *static_cast<const Tensor*>(call.objects[i])->impl();
+}
+/// Computed, not on the tape, and of the type and layout of the trace.
+inline bool is_as_traced(const LeafSpec& spec, const TensorImpl& value) {
+  return value.is_ready() && value.tape.load(std::memory_order_relaxed) == TapeState::none &&
+         is_type_as_traced(spec, value.type) && is_as_traced(spec, value.type, value.strides);
+}
+inline bool serves_quickly(const Entry& entry, const CallRequest& call) {
+  const std::uint8_t precision = tensor_detail::matmul_precision_bit.load(std::memory_order_relaxed);
+  if (!entry.is_quick || entry.types != call.types.tag || (entry.precisions & precision) == 0) return false;
+  const LeafSpec* spec = entry.guards.leaves.data();
+  for (std::uint32_t i = 0, count = call.types.count; i < count; ++i, ++spec)
+    if (SINTER_UNLIKELY(!is_as_traced(*spec, argument(call, i)))) return false;
+  return true;
+}
+
+/// A frame of a plan without symbols, which any idle one is; given back at the end.
+class QuickFrame {
+ public:
+  QuickFrame(const Plan& plan, EntryThread& thread) {
+    if (SINTER_UNLIKELY(thread.idle == nullptr)) thread.idle = plan.idle_frames();
+    idle_ = thread.idle;
+    frame_ = idle_ == nullptr ? nullptr : std::exchange(idle_->frames[0], nullptr);
+    if (SINTER_UNLIKELY(frame_ == nullptr)) frame_ = plan.acquire_frame({}).release();
+  }
+  ~QuickFrame() {
+    if (SINTER_LIKELY(idle_ != nullptr && idle_->frames[0] == nullptr)) idle_->frames[0] = frame_;
+    else FrameReturn{idle_}(frame_);
+  }
+  QuickFrame(const QuickFrame&) = delete;
+  QuickFrame& operator=(const QuickFrame&) = delete;
+  Frame& operator*() const { return *frame_; }
+
+ private:
+  IdleFrames* idle_;
+  Frame* frame_;
+};
+
+inline void run_quickly(const CallEnd& end, Frame& frame, const CallRequest& call, EntryThread& thread,
+                        Ref<TensorImpl>* results) {
+  CallPlaces& places = frame.places();
+  void** place = places.inputs.data();
+  for (const PlanInput& input : end.inputs) *place++ = argument(call, as_index(input.index)).data();
+  const Mode mode = call.function.mode();
+  place = places.outputs.data();
+  std::size_t i = 0;
+  for (const FrameOutput& output : frame.outputs()) {
+    *results = memory_for(&thread, mode, i++, output);
+    *place++ = (*results++)->data();
+  }
+  frame.run(places.inputs, places.outputs);
+}
+
+/// Runs the newest entry if the call may go the short way and the entry serves it. False: nothing has happened.
+SINTER_ALWAYS_INLINE bool call_quickly(const CallRequest& call, Ref<TensorImpl>* results) {
+  if (!call.types.is_plain) return false;
+  const CallSection section;
+  const Entry* entry = call.function.newest();
+  if (SINTER_UNLIKELY(entry == nullptr) || !serves_quickly(*entry, call)) return false;
+  EntryThread* thread = entry->threads.get();
+  if (SINTER_UNLIKELY(thread == nullptr || thread->is_check_due())) return false;
+  const SerialSection alone(call.function.is_frozen());
+  const QuickFrame frame(*entry->end.plan, *thread);
+  thread->count();
+  run_quickly(entry->end, *frame, call, *thread, results);
+  return true;
+}
+
+}  // namespace jit::jit_detail
 SINTER_NAMESPACE_END
 // ---- sinter/jit/call/stance.ipp
 // The stance of each thread.
@@ -73860,6 +75573,7 @@ class FunctionTrace : public Trace, public SymbolScope {
 
   Ref<TensorImpl> read_variable(const std::shared_ptr<VariableSlot>& slot) override;
   void note_assignment(const std::shared_ptr<VariableSlot>& slot, const Ref<TensorImpl>& value) override;
+  void note_hooks(const std::shared_ptr<VariableSlot>& gradient, std::uint64_t revision) override;
   std::uint64_t read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) override;
   EagerResults call_eagerly(const std::shared_ptr<const EagerCall>& call,
                             std::span<const Ref<TensorImpl>> operands) override;
@@ -73878,6 +75592,9 @@ class FunctionTrace : public Trace, public SymbolScope {
   GuardSet& guards() { return guards_; }
   std::span<const std::int64_t> hints() const { return hints_; }
   const std::vector<ReadPoint>& reads() const { return reads_; }
+  /// The hooks that a backward() inside asked for between this read and the one before, or all.
+  std::vector<jit_detail::HookGuard> hooks(std::size_t read) const;
+  std::vector<jit_detail::HookGuard> hooks() const;
   LiveValues& live() { return *live_; }
   /// This call's values of results and Variables, computed now. Not before the function has returned.
   FinishedCall finish(TracedResult result);
@@ -73910,9 +75627,10 @@ class FunctionTrace : public Trace, public SymbolScope {
   std::span<const ArgLeaf> args_;
   ReadPolicy policy_;
   std::vector<ReadPoint> reads_;
-  std::unordered_map<const TensorImpl*, std::uint64_t> outcomes_;  // a value read twice is read once
-  std::unique_ptr<LiveValues> live_;                               // this call's, while it is traced
-  bool has_arguments_ = false;                                     // live_ knows them
+  std::vector<std::pair<std::size_t, jit_detail::HookGuard>> hooks_;  // with the number of reads before
+  std::unordered_map<const TensorImpl*, std::uint64_t> outcomes_;     // a value read twice is read once
+  std::unique_ptr<LiveValues> live_;                                  // this call's, while it is traced
+  bool has_arguments_ = false;                                        // live_ knows them
   bool calls_on_tape_ = false;
   std::vector<const Storage*> lent_;
   std::size_t next_ = 0;
@@ -73956,7 +75674,7 @@ SINTER_DECL std::shared_ptr<const void> derived(FunctionState& function, const v
                                                 const std::function<std::shared_ptr<const void>()>& make) {
   return function.derived(key, numbers, make);
 }
-SINTER_DECL const Options& options_of(const FunctionState& function) { return function.options(); }
+SINTER_DECL std::shared_ptr<FunctionState> another(const FunctionState& function) { return function.another(); }
 SINTER_DECL Location where_of(const FunctionState& function) { return function.where(); }
 SINTER_DECL Stats stats_of(const FunctionState& function) { return function.stats(); }
 SINTER_DECL void reset(FunctionState& function) { function.reset(); }
@@ -74140,6 +75858,7 @@ SINTER_NOINLINE SINTER_COLD inline void uncompiled_into(const CallRequest& call,
 SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
   if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || runs_plain(call.function)))
     return uncompiled_tensors(call, results);
+  if (SINTER_LIKELY(call_quickly(call, results))) return;
   FunctionState& function = call.function;
   const SerialSection alone(function.is_frozen());
   ArgList args;
@@ -74161,6 +75880,7 @@ SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* resu
 SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
   FunctionState& function = call.function;
   ArgList args;
+  args.has_places = true;
   add_arguments(call, args);
   if (SINTER_UNLIKELY(runs_plain(function))) return uncompiled_into(call, targets, args);
   const SerialSection alone(function.is_frozen());
@@ -74238,10 +75958,16 @@ SINTER_DECL void warm_up(const CallRequest& call) {
   prepare_pools();
   ArgList args;
   add_arguments(call, args);
-  Symbols symbols;
   const TraceFunction trace = tracer(call);
-  if (const Entry* entry = call.function.entry_for(args, trace, symbols); entry != nullptr && !entry->runs_plain())
-    call.function.warm_up(*entry, args, trace, symbols);
+  for (const bool has_places : {false, true}) {  // with places another version runs where a gradient is wanted
+    args.has_places = has_places;
+    Symbols symbols;
+    const bool may_miss = has_places && call.function.is_frozen();
+    const Entry* entry =
+        may_miss ? call.function.compiled_for(args, symbols) : call.function.entry_for(args, trace, symbols);
+    if (entry != nullptr && !entry->runs_plain()) call.function.warm_up(*entry, args, trace, symbols);
+    if (entry != nullptr && !entry->gives_tape()) return;
+  }
 }
 SINTER_DECL Partition partition(const CallRequest& call) {
   ArgList args;
@@ -74305,10 +76031,22 @@ namespace jit::jit_detail {
 
 // ---- guards ---------------------------------------------------------------------------------------------------------
 
+SINTER_DECL bool is_on_tape(const TensorImpl& value) {
+  return value.tape.load(std::memory_order_relaxed) != TapeState::none && is_floating(value.type.dtype);
+}
+SINTER_DECL bool is_on_tape(const VariableSlot& slot) {
+  ReadSection reading;
+  return slot.gradient() != nullptr || is_on_tape(*slot.peek(reading));
+}
 SINTER_DECL bool is_on_tape(const ArgLeaf& leaf) {
-  if (leaf.slot != nullptr) return leaf.slot->gradient() != nullptr;
-  return leaf.impl != nullptr && leaf.impl->tape.load(std::memory_order_relaxed) != TapeState::none &&
-         is_floating(leaf.type->dtype);
+  if (leaf.slot != nullptr && leaf.slot->gradient() != nullptr) return true;
+  return leaf.impl != nullptr && is_on_tape(*leaf.impl);
+}
+
+SINTER_DECL bool hooks_hold(std::span<const HookGuard> hooks) {
+  return std::all_of(hooks.begin(), hooks.end(), [](const HookGuard& guard) {
+    return autodiff_detail::hooks_revision(*guard.gradient) == guard.revision;
+  });
 }
 
 SINTER_DECL TapeGuard tape_guard_of(std::span<const ArgLeaf> args,
@@ -74316,7 +76054,7 @@ SINTER_DECL TapeGuard tape_guard_of(std::span<const ArgLeaf> args,
   TapeGuard guard;
   const bool is_on = is_tape_on();
   for (const ArgLeaf& leaf : args) guard.leaves.push_back(is_on && is_on_tape(leaf));
-  for (const auto& slot : captured) guard.captured.push_back(is_on && slot->here()->gradient() != nullptr);
+  for (const auto& slot : captured) guard.captured.push_back(is_on && is_on_tape(*slot->here()));
   const auto is_set = [](std::uint8_t flag) { return flag != 0; };
   guard.is_needed = std::any_of(guard.leaves.begin(), guard.leaves.end(), is_set) ||
                     std::any_of(guard.captured.begin(), guard.captured.end(), is_set);
@@ -74326,10 +76064,12 @@ SINTER_DECL TapeGuard tape_guard_of(std::span<const ArgLeaf> args,
 SINTER_DECL bool tape_fits(const Entry& entry, const ArgList& args) {
   const TapeGuard& guard = entry.tape;
   const bool is_on = is_tape_on();
+  if ((is_on && guard.serves_off) || !hooks_hold(guard.hooks)) return false;
+  if (is_on && (args.has_places ? entry.gives_tape() : entry.drops_tape.load(std::memory_order_relaxed))) return false;
   for (std::size_t i = 0; i < args.leaves().size(); ++i)
     if ((is_on && is_on_tape(args.leaves()[i])) != (guard.is_needed && guard.leaves[i] != 0)) return false;
   for (std::size_t i = 0; i < entry.held.captured.size(); ++i) {
-    const bool is_wanted = is_on && entry.held.captured[i]->here()->gradient() != nullptr;
+    const bool is_wanted = is_on && is_on_tape(*entry.held.captured[i]->here());
     if (is_wanted != (guard.is_needed && guard.captured[i] != 0)) return false;
   }
   return true;
@@ -74696,7 +76436,7 @@ inline Ref<TensorImpl> value_of_number(const ArgLeaf& leaf) {
 /// What the tape holds of a Variable that the code reads: a leaf of its own, or just the value.
 inline Ref<TensorImpl> variable_on_tape(VariableSlot& slot, TensorImpl* value, bool is_wanted) {
   Ref<TensorImpl> held = Ref<TensorImpl>::share(value);
-  if (is_wanted) return tape_leaf(held, slot.shared_from_this());
+  if (is_wanted) return slot.gradient() != nullptr ? tape_leaf(held, slot.shared_from_this()) : held;
   return value->tape.load(std::memory_order_relaxed) == TapeState::none ? held : record_alias(held);
 }
 
@@ -75042,15 +76782,7 @@ struct TracedGraph {
 };
 
 /// The graph of a trace that read no value.
-TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where);
-/// Does a gradient flow through a traced value?
-bool is_value_on_tape(const TensorImpl& value);
-/// Is a result computed from what is on the tape?
-bool is_on_tape(const TracedResult& result);
-/// Of the values of a trace, which are `values` in its graph: those computed from what would be on the tape while that
-/// was off (NoGradGuard).
-std::vector<Value> stopped_values(std::span<TensorImpl* const> walked, std::span<const Value> values,
-                                  FunctionTrace& trace);
+TracedGraph traced_graph(FunctionTrace& trace, const TracedResult& result, Location where);
 /// Which inputs an output may take over: Variables that the call gives a new value anyway (2), before
 /// donated arguments and what an earlier segment made (1). Notes which inputs are the assigned Variables.
 std::vector<std::uint8_t> find_donors(CallEnd& end, std::span<const LeafSpec> leaves);
@@ -75062,6 +76794,39 @@ std::string listings(const Plan& plan);
 void count_regions(const Graph& graph, std::vector<const Graph*>& bodies, std::int64_t& calls);
 
 }  // namespace jit::jit_detail
+SINTER_NAMESPACE_END
+// ---- sinter/jit/call/traced_tape.hpp
+// What of a trace is on the tape: its values, what stops gradients in it, and captured Tensors, which are constants of the
+// trace and whose gradient would be lost. Knows no entries and no derivatives.
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+class FunctionTrace;
+
+namespace jit_detail {
+
+/// Does a gradient flow through a traced value?
+bool is_value_on_tape(const TensorImpl& value);
+/// Is a result computed from what is on the tape?
+bool is_on_tape(const TracedResult& result);
+/// Of the values of a trace, which are `values` in its graph: those computed from what would be on the tape while that
+/// was off (NoGradGuard).
+std::vector<Value> stopped_values(std::span<TensorImpl* const> walked, std::span<const Value> values,
+                                  FunctionTrace& trace);
+/// Values that a trace recorded, and what they are in its graph.
+struct WalkedValues {
+  std::span<TensorImpl* const> objects;
+  std::span<const Value> values;
+};
+/// Is a captured Tensor, which is a constant of the graph, on the tape?
+bool captures_tape(const Graph& graph);
+/// Throws where one is that a gradient of a result would flow to. `results`: in the graph.
+void refuse_captured_on_tape(const Graph& graph, const TracedResult& result, std::span<const Value> results,
+                             const WalkedValues& walked, Location where);
+
+}  // namespace jit_detail
+}  // namespace jit
 SINTER_NAMESPACE_END
 // ---- sinter/jit/lazy/lazy_run.hpp
 // One run of a graph, as lazy evaluation does it.
@@ -75138,9 +76903,10 @@ struct TracedSegment {
   std::vector<Node> nodes;
   std::vector<Value>
       outputs;  // the value read, or operands of the eager function; at a leaf, results and then what Variables become
-  std::vector<DimGuard> dims;          // asked in it
-  std::vector<VariableUse> variables;  // met first in it
-  std::string op;                      // that read
+  std::vector<DimGuard> dims;                // asked in it
+  std::vector<VariableUse> variables;        // met first in it
+  std::vector<jit_detail::HookGuard> hooks;  // of gradients computed in it
+  std::string op;                            // that read
   Location where;
   DType dtype = DType::f32;                     // of the value read
   std::shared_ptr<const EagerCall> eager_call;  // called at its end
@@ -75156,6 +76922,7 @@ struct TracedLeaf {
   std::vector<Assignment> assignments;  // outputs behind the results
   std::shared_ptr<const void> result_shape;
   std::shared_ptr<const PathTape> tape;                      // null: no result is on the tape
+  bool drops_tape = false;                                   // results would be, but for the places that they go into
   mutable std::atomic<std::int64_t> runs{0}, next_check{1};  // the purity check, as in EntryThread
   CallCount calls;
 };
@@ -75385,37 +77152,13 @@ inline bool drop_unread(TracedGraph& traced, std::vector<Ref<TensorImpl>>& known
   return true;
 }
 
-SINTER_DECL bool is_value_on_tape(const TensorImpl& value) {
-  const TapeState state = value.tape.load(std::memory_order_relaxed);
-  return is_floating(value.type.dtype) && (state == TapeState::node || state == TapeState::leaf);
-}
-SINTER_DECL std::vector<Value> stopped_values(std::span<TensorImpl* const> walked, std::span<const Value> values,
-                                              FunctionTrace& trace) {
-  std::vector<Value> stops;
-  const auto is_wanted = [&](const TensorImpl& operand) {
-    return is_value_on_tape(operand) ||
-           std::any_of(trace.variables().begin(), trace.variables().end(), [&](const auto& read) {
-             return read.placeholder.get() == &operand && read.slot->gradient() != nullptr;
-           });
-  };
-  for (std::size_t i = 0; i < walked.size(); ++i) {
-    const TensorImpl& value = *walked[i];
-    if (!is_floating(value.type.dtype) || value.tape.load(std::memory_order_relaxed) != TapeState::none) continue;
-    for (const Leaf& leaf : value.pending_node->leaves())
-      if (leaf.value && is_wanted(*leaf.value)) {
-        stops.push_back(values[i]);
-        break;
-      }
-  }
-  return stops;
-}
 /// The graph of a trace that read no value.
-SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, Location where) {
+SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, const TracedResult& result, Location where) {
   TracedGraph out;
   out.end.results = result.values.size();
   for (const auto& value : result.values) out.on_tape.push_back(is_value_on_tape(*value));
-  out.result_shape = std::move(result.shape);
-  std::vector<Ref<TensorImpl>> outputs = std::move(result.values), known;
+  out.result_shape = result.shape;
+  std::vector<Ref<TensorImpl>> outputs = result.values, known;
   for (std::size_t i = 0; i < trace.placeholders().size(); ++i) {
     const auto& placeholder = trace.placeholders()[i];
     if (!placeholder || trace.guards().leaves[i].same_slot_as >= 0) continue;
@@ -75447,6 +77190,8 @@ SINTER_DECL TracedGraph traced_graph(FunctionTrace& trace, TracedResult result, 
   }
   if (!out.captured.empty() && drop_unread(out, known, captured)) captured = capture(outputs, known, options);
   const std::vector<Value> stops = stopped_values(captured.walked, captured.walked_values, trace);
+  refuse_captured_on_tape(captured.builder.graph(), result, std::span(captured.outputs).first(out.end.results),
+                          {captured.walked, captured.walked_values}, where);
   for (SymbolId id = 0; id < trace.guards().symbols.size(); ++id) {
     SymbolInfo info;
     info.hint = trace.hints()[id];
@@ -75549,11 +77294,17 @@ inline void check_options(const Options& options, Location where) {
 }  // namespace jit_detail
 
 SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves serves, Compilers compilers)
-    : options_(std::move(options)), where_(where), serves_(serves), compilers_(std::move(compilers)) {
+    : options_(std::move(options)),
+      where_(where),
+      serves_(serves),
+      given_(std::move(compilers)),
+      compilers_{given_.forward, given_.backward, "AotOptions::forward"} {
   check_backend(options_.backend, where);
   jit_detail::check_options(options_, where);
-  if (const BackendFunction* registered = jit_detail::registered_backend(options_.backend))
-    compilers_ = {*registered, *registered};
+  if (const BackendFunction* registered = jit_detail::registered_backend(options_.backend)) {
+    if (!given_.forward) compilers_ = {*registered, given_.backward, "back end '" + options_.backend + "'"};
+    if (!given_.backward) compilers_.backward = *registered;
+  }
   if (options_.recompile_limit < 0)
     throw UserError("compile", "recompile_limit is " + std::to_string(options_.recompile_limit), where,
                     "0 allows the first compilation only");
@@ -75561,6 +77312,9 @@ SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves
   auto& functions = jit_detail::Functions::instance();
   std::scoped_lock lock(functions.mutex);
   functions.list.push_back(this);
+}
+SINTER_DECL std::shared_ptr<FunctionState> FunctionState::another() const {
+  return std::make_shared<FunctionState>(options_, where_, serves_, given_);
 }
 SINTER_DECL FunctionState::~FunctionState() {
   auto& functions = jit_detail::Functions::instance();
@@ -75575,10 +77329,6 @@ SINTER_DECL std::int64_t Entry::runs() const {
 }
 
 namespace jit_detail {
-SINTER_DECL bool is_on_tape(const TracedResult& result) {
-  return std::any_of(result.values.begin(), result.values.end(),
-                     [](const auto& value) { return is_value_on_tape(*value); });
-}
 /// Is an argument, or a Variable that the trace read, on the tape?
 inline bool wants_gradient(FunctionTrace& trace, const ArgList& args) {
   std::vector<std::shared_ptr<VariableSlot>> captured;
@@ -75619,7 +77369,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   FunctionTrace recorder("compile", args.leaves(), std::move(specs), std::move(policy));
   TracedResult result = trace(recorder);
   entry->trace_ms = watch.lap_ms();
-  const bool is_plain = recorder.calls_on_tape() && jit_detail::is_on_tape(result);
+  const bool is_plain = !args.has_places && recorder.calls_on_tape() && jit_detail::is_on_tape(result);
   if (is_plain && jit_detail::wants_gradient(recorder, args)) {
     leave_plain(*entry, args, recorder);
     return entry;
@@ -75631,9 +77381,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
     if (compilers_.forward)
       throw TraceError(
           recorder.reads()[0].op,
-          "a value is read, which would cut the graph, and " +
-              (options_.backend.empty() ? std::string("AotOptions::forward") : "back end '" + options_.backend + "'") +
-              " takes whole graphs",
+          "a value is read, which would cut the graph, and " + compilers_.name + " takes whole graphs",
           recorder.reads()[0].where,
           "choose with where(condition, a, b), use jit::cond or jit::while_loop, or return the value and read it "
           "outside");
@@ -75647,7 +77395,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
 SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder,
                                             TracedResult result) {
   jit_detail::Stopwatch watch;
-  jit_detail::TracedGraph traced = jit_detail::traced_graph(recorder, std::move(result), where_);
+  jit_detail::TracedGraph traced = jit_detail::traced_graph(recorder, result, where_);
   entry.guards = std::move(traced.guards);
   entry.end = std::move(traced.end);
   entry.held.captured = std::move(traced.captured);
@@ -75655,6 +77403,8 @@ SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, F
   entry.result_shape = std::move(traced.result_shape);
   jit_detail::add_constants(traced.graph, entry.held.constants);
   entry.tape = jit_detail::tape_guard_of(args.leaves(), entry.held.captured);
+  entry.tape.hooks = recorder.hooks();
+  entry.tape.serves_off = !is_tape_on() && jit_detail::captures_tape(traced.graph);
   entry.trace_ms += watch.lap_ms();
   generate(entry, args, std::move(traced.graph), std::move(traced.on_tape));
   entry.codegen_ms = watch.lap_ms() - entry.passes_ms;
@@ -75698,11 +77448,13 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
   check_marks(entry.guards, args.leaves(), solution);
   Graph specialised = substitute_symbols(traced, solution, entry.guards.symbols);
   entry.traced = std::move(traced);
-  if (std::find(on_tape.begin(), on_tape.end(), 1) != on_tape.end() && entry.tape.is_needed)
+  const bool gives_tape = std::find(on_tape.begin(), on_tape.end(), 1) != on_tape.end() && entry.tape.is_needed;
+  entry.drops_tape = gives_tape && args.has_places;
+  if (gives_tape && !args.has_places)
     specialised = with_gradient(entry, args, std::move(specialised), std::move(on_tape));
   if (compilers_.forward)
-    return jit_detail::compile_custom(entry, compilers_.forward, options_.backend, std::move(specialised),
-                                      args.leaves(), where_);
+    return jit_detail::compile_custom(entry, compilers_.forward, compilers_.name, std::move(specialised), args.leaves(),
+                                      where_);
   entry.optimised = jit_detail::run_passes_for(options_.backend, specialised);
   if (options_.backend != "eager") {
     std::vector<std::uint8_t> is_number, is_narrowed;
@@ -75890,261 +77642,6 @@ SINTER_DECL void reset() {
   for (const auto& function : living) function->reset();
   clear_lazy_cache();
   clear_kernel_cache();
-}
-
-}  // namespace jit
-SINTER_NAMESPACE_END
-// ---- sinter/jit/call/guards.ipp
-// Comparing arguments with specs, quickly.
-
-SINTER_NAMESPACE_BEGIN
-namespace jit {
-
-SINTER_DECL bool is_dense(const Shape& shape, const Strides& strides) {
-  std::int64_t step = 1;
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    std::int64_t extent = shape[i].value();
-    if (extent == 0) return true;
-    if (extent != 1 && strides[as_index(i)] != step) return false;
-    step *= extent;
-  }
-  return true;
-}
-
-namespace jit_detail {
-/// Strides that are numbers; those with symbols wait until the symbols are known. A strided spec takes no dense tensor:
-/// its kernels are slower, and the dense version may only come later.
-inline bool layout_fits(const LeafSpec& spec, const ArgLeaf& arg) {
-  const bool is_dense_now = is_dense(arg.type->shape, *arg.strides);
-  if (spec.is_dense || is_dense_now) return spec.is_dense == is_dense_now;
-  for (std::size_t i = 0; i < spec.rank; ++i)
-    if (spec.stride_dims[i].is_static() && (*arg.strides)[i] != spec.stride_dims[i].value() &&
-        arg.type->shape.begin()[i].value() != 1)
-      return false;
-  return true;
-}
-inline bool strides_fit(const LeafSpec& spec, const ArgLeaf& arg, std::span<const std::int64_t> symbols) {
-  for (std::size_t i = 0; i < spec.rank; ++i)
-    if (!spec.stride_dims[i].is_static() && (*arg.strides)[i] != spec.stride_dims[i].evaluate(symbols)) return false;
-  return true;
-}
-inline bool all_strides_fit(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args,
-                            std::span<const std::int64_t> symbols) {
-  for (std::size_t i = 0; i < args.size(); ++i)
-    if (!specs[i].is_dense && !strides_fit(specs[i], args[i], symbols)) return false;
-  return true;
-}
-/// Same extents and same strides as in the trace: what most calls are, and quicker to see than that a layout is dense.
-inline bool is_as_traced(const LeafSpec& spec, const Type& type, const Strides& strides) {
-  int is_same = 1;  // without branches
-  for (std::size_t i = 0; i < spec.rank; ++i)
-    is_same &= int{identical(spec.extents[i], type.shape.begin()[i])} & int{spec.strides[i] == strides[i]};
-  return is_same != 0;
-}
-/// A dense tensor whose extents are those that numbers ask for; false also says that it is not so simple (extents 0 and
-/// 1).
-inline bool is_dense_of_size(const LeafSpec& spec, const Type& type, const Strides& strides) {
-  int fits = spec.is_dense;
-  std::int64_t step = 1;
-  for (std::size_t i = spec.rank; i-- > 0;) {
-    const Dim expected = spec.extents[i], extent = type.shape.begin()[i];
-    fits &= (int{!expected.is_static()} | int{identical(expected, extent)}) & int{strides[i] == step};
-    step *= extent.value();
-  }
-  return fits != 0;
-}
-inline bool leaf_fits(const LeafSpec& spec, const ArgLeaf& arg) {
-  if (spec.kind != arg.kind) return false;
-  if (spec.kind == LeafKind::fixed) return spec.fixed == arg.integer;
-  if (spec.kind == LeafKind::scalar) return spec.number_kind == arg.number_kind;
-  const Type& type = *arg.type;
-  if (type.dtype != spec.dtype || !(type.device == spec.device) || type.shape.rank() != spec.rank) return false;
-  if (SINTER_LIKELY(spec.is_sized ? is_as_traced(spec, type, *arg.strides)
-                                  : is_dense_of_size(spec, type, *arg.strides)))
-    return true;
-  for (int i = 0; i < spec.rank; ++i) {
-    Dim expected = spec.extents[as_index(i)];
-    if (expected.is_static() && !identical(expected, type.shape.begin()[i])) return false;
-  }
-  return layout_fits(spec, arg);
-}
-/// The first leaf before `leaf` that is the same Variable, or -1.
-inline std::int32_t earlier_alias(std::span<const ArgLeaf> args, std::size_t leaf) {
-  for (std::size_t i = 0; i < leaf; ++i)
-    if (args[i].slot == args[leaf].slot) return static_cast<std::int32_t>(i);
-  return -1;
-}
-/// Variables are the same ones, and different ones, as in the trace. Slots that fall on a bit of their own are new.
-inline bool aliases_fit(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args) {
-  std::array<std::uint64_t, 16> seen{};
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (specs[i].kind != LeafKind::variable) continue;
-    std::uint64_t place = (reinterpret_cast<std::uintptr_t>(args[i].slot) >> 4) * 0x9E3779B97F4A7C15ULL >> 54;
-    std::uint64_t& word = seen[place / 64];
-    bool may_be_known = (word >> (place % 64) & 1) != 0;
-    word |= std::uint64_t{1} << (place % 64);
-    if ((may_be_known ? earlier_alias(args, i) : std::int32_t{-1}) != specs[i].same_slot_as) return false;
-  }
-  return true;
-}
-inline bool relation_holds(const DimGuard& guard, std::span<const std::int64_t> symbols) {
-  if (guard.left >= 0) return symbols[as_index(guard.left)] == symbols[as_index(guard.right)];
-  std::int64_t a = guard.lhs.evaluate(symbols), b = guard.rhs.evaluate(symbols);
-  return (guard.relation == DimRelation::less ? a < b : a == b) == guard.outcome;
-}
-inline bool is_in_range(const SymbolSource& source, std::int64_t value) {
-  return value >= source.least() && value <= source.max && (source.divisor == 1 || value % source.divisor == 0);
-}
-/// Whether a strided spec has strides that symbols decide.
-inline bool has_symbolic_strides(const LeafSpec& spec) {
-  return !spec.is_dense && std::any_of(spec.stride_dims.begin(), spec.stride_dims.begin() + spec.rank,
-                                       [](Dim d) { return !d.is_static(); });
-}
-}  // namespace jit_detail
-
-SINTER_DECL bool GuardSet::holds(std::span<const ArgLeaf> args, SmallVector<std::int64_t, 8>& symbol_values) const {
-  if (args.size() != leaves.size()) return false;
-  bool has_strided = false;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (!jit_detail::leaf_fits(leaves[i], args[i])) return false;
-    has_strided |= !leaves[i].is_dense;
-  }
-  if (has_variables && !jit_detail::aliases_fit(leaves, args)) return false;
-  symbol_values.clear();
-  if (symbols.empty()) return !has_strided || jit_detail::all_strides_fit(leaves, args, {});
-  symbol_values.resize(symbols.size());
-  std::int64_t* values = symbol_values.data();
-  int fits = 1;  // without branches
-  for (std::size_t i = 0; i < symbols.size(); ++i) {
-    const SymbolSource& source = symbols[i];
-    const std::int64_t value = values[i] = value_of(source, args);
-    const std::size_t equal = source.equal_to >= 0 ? as_index(source.equal_to) : i;
-    fits &= int{value >= source.min} & int{value <= source.max} & int{value == values[equal]};
-  }
-  if (fits == 0) return false;
-  if (has_divisors)
-    for (std::size_t i = 0; i < symbols.size(); ++i)
-      if (!jit_detail::is_in_range(symbols[i], values[i])) return false;
-  if (has_other_relations)
-    for (const DimGuard& guard : dims)
-      if (!jit_detail::relation_holds(guard, symbol_values)) return false;
-  if (has_strided && !jit_detail::all_strides_fit(leaves, args, symbol_values)) return false;
-  if (has_divisors)
-    for (std::size_t i = 0; i < symbols.size(); ++i) symbol_values[i] /= symbols[i].divisor;
-  return true;
-}
-
-SINTER_DECL void GuardSet::prepare() {
-  has_other_relations = false;
-  for (const DimGuard& guard : dims) {
-    const auto [first, second] = std::minmax(guard.left, guard.right);
-    const bool is_known = first >= 0 && first != second && symbols[as_index(second)].equal_to < 0;
-    if (is_known) symbols[as_index(second)].equal_to = static_cast<std::int32_t>(first);
-    else has_other_relations = true;
-  }
-}
-
-SINTER_DECL GuardSet GuardSet::specs() const {
-  GuardSet specs;
-  specs.leaves = leaves;
-  specs.symbols = symbols;
-  for (SymbolSource& source : specs.symbols) {
-    source.divisor = 1;
-    source.equal_to = -1;
-  }
-  specs.has_variables = has_variables;
-  return specs;
-}
-
-namespace jit_detail {
-/// Strides of a strided tensor, innermost first: a number if it is 0 or 1, else what the extents inside it make, else
-/// (where asked for) a symbol, else a number.
-inline void choose_strides(LeafSpec& spec, std::int32_t leaf, const ArgLeaf& arg, std::uint32_t symbolic,
-                           std::vector<SymbolSource>& symbols) {
-  std::array<std::size_t, max_rank> order{};
-  for (std::size_t i = 0; i < spec.rank; ++i) order[i] = spec.rank - 1 - i;
-  sort_few(order.begin(), order.begin() + spec.rank,
-           [&](std::size_t a, std::size_t b) { return spec.strides[a] < spec.strides[b]; });
-  std::int64_t step = 1;
-  Dim step_dim = 1;
-  for (std::size_t k = 0; k < spec.rank; ++k) {
-    const std::size_t axis = order[k];
-    const std::int64_t stride = spec.strides[axis], extent = arg.type->shape.begin()[axis].value();
-    spec.stride_dims[axis] = stride;
-    if (stride == 0 || extent == 1) continue;
-    if (stride == step) {
-      spec.stride_dims[axis] = step_dim;
-    } else if ((symbolic >> (max_rank + axis) & 1) != 0 && stride >= 2) {
-      spec.stride_dims[axis] = Dim::symbol(static_cast<SymbolId>(symbols.size()));
-      symbols.push_back({leaf, static_cast<std::int8_t>(axis), true});
-    }
-    step = stride * extent;
-    step_dim = spec.stride_dims[axis] * spec.extents[axis];
-  }
-}
-
-inline LeafSpec spec_of(std::span<const ArgLeaf> args, std::size_t leaf, std::uint32_t symbolic,
-                        std::vector<SymbolSource>& symbols) {
-  const ArgLeaf& arg = args[leaf];
-  LeafSpec spec;
-  spec.kind = arg.kind;
-  if (arg.kind == LeafKind::fixed) spec.fixed = arg.integer;
-  if (arg.kind == LeafKind::scalar) spec.number_kind = arg.number_kind;
-  if (arg.kind != LeafKind::tensor && arg.kind != LeafKind::variable) return spec;
-  spec.dtype = arg.type->dtype;
-  spec.device = arg.type->device;
-  spec.rank = static_cast<std::uint8_t>(arg.type->shape.rank());
-  spec.is_dense = is_dense(arg.type->shape, *arg.strides);
-  spec.strides = *arg.strides;
-  const AxisMarks* marks = arg.impl != nullptr ? arg.impl->marks() : nullptr;
-  for (std::size_t axis = 0; axis < spec.rank; ++axis) {
-    const Dim extent = arg.type->shape.begin()[axis];
-    const AxisMarks::Mark mark = marks != nullptr ? marks->axes[axis] : AxisMarks::Mark{};
-    bool becomes_symbol =
-        mark.kind == AxisMarks::Kind::none ? (symbolic >> axis & 1) != 0 : mark.kind == AxisMarks::Kind::dynamic;
-    spec.extents[axis] = extent;
-    if (!becomes_symbol || extent.value() < 2) continue;
-    spec.is_sized = false;
-    spec.extents[axis] = Dim::symbol(static_cast<SymbolId>(symbols.size()));
-    symbols.push_back({static_cast<std::int32_t>(leaf), static_cast<std::int8_t>(axis)});
-    if (mark.kind == AxisMarks::Kind::dynamic) {
-      symbols.back().min = std::max<std::int64_t>(2, mark.min);
-      symbols.back().max = mark.max;
-    }
-  }
-  if (!spec.is_dense) choose_strides(spec, static_cast<std::int32_t>(leaf), arg, symbolic, symbols);
-  if (arg.slot != nullptr) spec.same_slot_as = earlier_alias(args, leaf);
-  return spec;
-}
-}  // namespace jit_detail
-
-SINTER_DECL GuardSet specs_of(std::span<const ArgLeaf> args, std::span<const std::uint32_t> symbolic) {
-  GuardSet specs;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    specs.leaves.push_back(jit_detail::spec_of(args, i, symbolic.empty() ? 0 : symbolic[i], specs.symbols));
-    specs.has_variables |= args[i].kind == LeafKind::variable;
-  }
-  return specs;
-}
-
-SINTER_DECL void mark_changed(std::span<const LeafSpec> specs, std::span<const ArgLeaf> args,
-                              std::span<std::uint32_t> symbolic) {
-  if (specs.size() != args.size()) return;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (specs[i].kind != args[i].kind) return;
-    if (args[i].type != nullptr &&
-        (specs[i].dtype != args[i].type->dtype || specs[i].rank != args[i].type->shape.rank()))
-      return;
-  }
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (args[i].type == nullptr) continue;
-    const bool are_strided = !specs[i].is_dense && !is_dense(args[i].type->shape, *args[i].strides);
-    for (std::size_t axis = 0; axis < specs[i].rank; ++axis) {
-      if (!identical(specs[i].extents[axis], args[i].type->shape.begin()[axis])) symbolic[i] |= 1u << axis;
-      if (are_strided && !identical(specs[i].stride_dims[axis], Dim((*args[i].strides)[axis])))
-        symbolic[i] |= 1u << (max_rank + axis);
-    }
-  }
 }
 
 }  // namespace jit
@@ -76598,11 +78095,13 @@ SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<st
     if (SINTER_UNLIKELY(entry->types != args.types)) continue;
     if (SINTER_UNLIKELY((entry->precisions & precision) == 0)) continue;
     if (!jit_detail::guards_hold(*entry, args.leaves(), symbols)) continue;
-    bool fits = true, reaches_tape = args.reaches_tape() || entry->tape.is_needed;
+    bool fits = true, reaches_tape = args.reaches_tape() || entry->tape.is_checked() || entry->gives_tape() ||
+                                     entry->drops_tape.load(std::memory_order_relaxed);
     for (std::size_t i = 0; i < entry->held.captured.size(); ++i) {
       const VariableSlot& slot = *entry->held.captured[i]->here();
-      fits &= identical(slot.peek(args.reading())->type, entry->captured_types[i]);
-      reaches_tape |= slot.gradient() != nullptr;
+      const TensorImpl& value = *slot.peek(args.reading());
+      fits &= identical(value.type, entry->captured_types[i]);
+      reaches_tape |= slot.gradient() != nullptr || value.tape.load(std::memory_order_relaxed) != TapeState::none;
     }
     if (SINTER_UNLIKELY(reaches_tape) && fits) fits = jit_detail::tape_fits(*entry, args);
     if (fits && entry->guards.has_variables) fits = jit_detail::serves(*entry, args.leaves(), unverified);
@@ -76632,6 +78131,15 @@ SINTER_DECL void FunctionState::count_miss(const ArgList& args) {
       "no compiled version fits this call, and the function is frozen: " +
           (broken ? failure_text(*broken) : std::string("it was not warmed up for arguments of these C++ types")),
       where_, "call unfreeze(), warm_up(args...) with such arguments, and freeze() again");
+}
+
+SINTER_DECL void FunctionState::keep_places_apart(const Entry& made, const ArgList& args) const {
+  if (!is_tape_on() || made.tree == nullptr) return;
+  for (const Entry* entry = newest_of(args.types); entry != nullptr; entry = entry->next) {
+    if (entry->types != args.types) continue;
+    if (args.has_places && entry->gives_tape()) made.drops_tape = true;
+    if (!args.has_places && entry->drops_tape.load()) made.has_taped_path = true;
+  }
 }
 
 SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const TraceFunction& trace,
@@ -76664,6 +78172,7 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
   made->guards.prepare();
   made->results = made->end.results - made->end.saved;
   made->is_tree = made->tree != nullptr || made->runs_plain();
+  made->is_quick = jit_detail::is_quick(*made);
   const Entry* entry = made.get();
   {
     std::scoped_lock lock(mutex_);
@@ -76672,6 +78181,7 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
       recompiles_ -= decision.is_recompile;
       return other;
     }
+    keep_places_apart(*made, args);
     made->next = newest_.load(std::memory_order_acquire);
     ++compiles_;
     compile_ms_ += made->trace_ms + made->passes_ms + made->codegen_ms;
@@ -76693,6 +78203,8 @@ SINTER_DECL const Entry* FunctionState::newest_of(const void* types) const {
 }
 
 namespace jit_detail {
+inline constexpr std::string_view places_reason =
+    "a gradient is wanted of results, and of none that goes into given memory";
 /// What the entry asks for besides its guards, and these arguments, which the guards take, do not have.
 inline std::optional<Guard> broken_beside_guards(const Entry& entry, const ArgList& list) {
   const std::span<const ArgLeaf> args = list.leaves();
@@ -76709,11 +78221,15 @@ inline std::optional<Guard> broken_beside_guards(const Entry& entry, const ArgLi
                    "",
                    entry.captured_types[i].text(),
                    now.text()};
-  if (!tape_fits(entry, list))
+  if (!hooks_hold(entry.tape.hooks))
     return Guard{GuardKind::gradient, -1, -1,
-                 entry.tape.is_needed
-                     ? "a gradient was wanted by what the function uses, and now by less or by other things"
-                     : "a gradient is wanted by what the function uses, and was by nothing"};
+                 "a hook was registered or removed of a gradient that the function computes itself"};
+  if (!tape_fits(entry, list))
+    return Guard{
+        GuardKind::gradient, -1, -1,
+        is_tape_on() && (list.has_places ? entry.gives_tape() : entry.drops_tape.load()) ? std::string(places_reason)
+        : entry.tape.is_needed ? "a gradient was wanted by what the function uses, and now by less or by other things"
+                               : "a gradient is wanted by what the function uses, and was by nothing"};
   if (entry.tree != nullptr && entry.guards.has_variables && !are_slots(args, entry.traced_slots))
     return Guard{GuardKind::alias, -1, -1,
                  "other Variables are arguments, and the function reads values: it may have captured one of them"};
@@ -76762,6 +78278,12 @@ SINTER_DECL bool FunctionState::is_first_of_its_sizes(const ArgList& list) const
   return true;
 }
 
+SINTER_DECL bool FunctionState::is_first_of_its_places(const ArgList& args) const {
+  for (const Entry* entry = newest_of(args.types); entry != nullptr; entry = entry->next)
+    if (entry->types == args.types && (args.has_places ? entry->drops_tape.load() : entry->gives_tape())) return false;
+  return true;
+}
+
 SINTER_DECL FunctionState::Decision FunctionState::decide(const ArgList& args, Symbols& symbols) {
   std::scoped_lock lock(mutex_);
   Decision decision;
@@ -76775,6 +78297,7 @@ SINTER_DECL FunctionState::Decision FunctionState::decide(const ArgList& args, S
 
 SINTER_DECL bool FunctionState::may_compile(const ArgList& args, Decision& decision) {
   std::optional<Guard> broken = closest_broken(args);
+  if (broken && broken->reason == jit_detail::places_reason && is_first_of_its_places(args)) broken.reset();
   if (serves_ == Serves::expression) return compiles_ - 1 < options_.recompile_limit;
   // A first version is no recompile; nor is that for extents of 0 or 1 where all others are symbols from the start.
   const bool is_first = !broken || (options_.dynamic == Dynamic::always &&
@@ -77242,6 +78765,79 @@ SINTER_DECL Graph narrow_numbers(const Graph& graph, std::span<const std::uint8_
 
 }  // namespace jit
 SINTER_NAMESPACE_END
+// ---- sinter/jit/call/traced_tape.ipp
+// Walks over the values and the graph of a trace.
+
+#include <set>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::jit_detail {
+
+SINTER_DECL bool is_value_on_tape(const TensorImpl& value) {
+  const TapeState state = value.tape.load(std::memory_order_relaxed);
+  return is_floating(value.type.dtype) && (state == TapeState::node || state == TapeState::leaf);
+}
+
+/// A captured Tensor that is on the tape.
+inline bool holds_tape(const Node& node) {
+  return node.op == &op_info<ops::Constant> && is_on_tape(*node.attrs.constant);
+}
+SINTER_DECL bool captures_tape(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), holds_tape);
+}
+SINTER_DECL void refuse_captured_on_tape(const Graph& graph, const TracedResult& result, std::span<const Value> results,
+                                         const WalkedValues& walked, Location where) {
+  if (!is_tape_on() || !captures_tape(graph)) return;
+  std::set<Value> seen;
+  for (std::size_t i = 0; i < walked.objects.size(); ++i)  // constants of gradients are not followed
+    if (!is_value_on_tape(*walked.objects[i])) seen.insert(walked.values[i]);
+  std::vector<std::pair<Value, const Node*>> next;  // with the operation that uses it
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (is_value_on_tape(*result.values[i])) next.emplace_back(results[i], nullptr);
+  while (!next.empty()) {
+    const auto [v, user] = next.back();
+    next.pop_back();
+    if (!seen.insert(v).second) continue;
+    const Node& node = graph.node(v);
+    for (Value operand : node.inputs) next.emplace_back(operand, &node);
+    if (!holds_tape(node)) continue;
+    const Location made = autodiff_detail::recorded_at(*node.attrs.constant);
+    throw TraceError(
+        user != nullptr ? user->op->name : "compile",
+        "a captured Tensor, " + node.types[0].text() + (made.line != 0 ? ", computed at " + made.text() + "," : "") +
+            " is on the tape, and captured Tensors are constants of a compiled function: its gradient would be lost",
+        user != nullptr ? user->where : where,
+        "pass it as an argument, or capture jit::detach(x) where no gradient is wanted");
+  }
+}
+
+SINTER_DECL std::vector<Value> stopped_values(std::span<TensorImpl* const> walked, std::span<const Value> values,
+                                              FunctionTrace& trace) {
+  std::vector<Value> stops;
+  const auto is_wanted = [&](const TensorImpl& operand) {
+    return is_value_on_tape(operand) ||
+           std::any_of(trace.variables().begin(), trace.variables().end(),
+                       [&](const auto& read) { return read.placeholder.get() == &operand && is_on_tape(*read.slot); });
+  };
+  for (std::size_t i = 0; i < walked.size(); ++i) {
+    const TensorImpl& value = *walked[i];
+    if (!is_floating(value.type.dtype) || value.tape.load(std::memory_order_relaxed) != TapeState::none) continue;
+    for (const Leaf& leaf : value.pending_node->leaves())
+      if (leaf.value && is_wanted(*leaf.value)) {
+        stops.push_back(values[i]);
+        break;
+      }
+  }
+  return stops;
+}
+
+SINTER_DECL bool is_on_tape(const TracedResult& result) {
+  return std::any_of(result.values.begin(), result.values.end(),
+                     [](const auto& value) { return is_value_on_tape(*value); });
+}
+
+}  // namespace jit::jit_detail
+SINTER_NAMESPACE_END
 // ---- sinter/jit/control/control.ipp
 // Bounds of loops.
 
@@ -77483,7 +79079,8 @@ struct CapturedBodies {
 inline CapturedBodies capture_bodies(std::span<const TracedBody> bodies) {
   CapturedBodies out;
   auto options_of = [](const TracedBody& body) {
-    return CaptureOptions{.trace = body.trace, .ready = ReadyLeaf::input, .last_effect = body.last_effect};
+    return CaptureOptions{
+        .trace = body.trace, .ready = ReadyLeaf::input, .last_effect = body.last_effect, .stops_gradients = true};
   };
   for (const TracedBody& body : bodies) {
     const Capture first = capture(body.results.values, body.parameters, options_of(body));
@@ -78195,7 +79792,7 @@ SINTER_DECL void compile_custom(Entry& entry, const BackendFunction& backend, st
   const std::vector<Tensor> examples = input_values(entry, args);
   entry.custom = backend(graph, examples);
   if (!entry.custom)
-    throw UserError("compile", "back end '" + std::string(name) + "' returned an empty function", where,
+    throw UserError("compile", std::string(name) + " returned an empty function", where,
                     "throw an exception to refuse a graph");
   entry.optimised = std::move(graph);
 }
@@ -79379,7 +80976,6 @@ SINTER_NAMESPACE_END
 // ---- sinter/jit/trace/live_values.ipp
 // Slices of a trace, captured back to what is known and run by lazy plans.
 
-#include <set>
 #include <unordered_set>
 
 SINTER_NAMESPACE_BEGIN
@@ -79649,6 +81245,8 @@ struct PathTape {
 
 namespace jit_detail {
 
+/// Is a result of the path on the tape, by an input of which a gradient is wanted?
+bool wants_tape(const TracedPath& path, const TracedResult& result, std::span<const ArgLeaf> args);
 /// Gives the end of the path a tape where a result of it is on one; then the path's graph has more nodes at its end,
 /// which compute what is saved.
 void add_tape(TracedPath& path, FunctionTrace& trace, const TracedResult& result, std::span<const ArgLeaf> args,
@@ -79680,8 +81278,8 @@ inline std::vector<std::uint8_t> wanted_inputs(const TracedPath& path, std::span
   std::vector<std::uint8_t> wanted;
   for (std::size_t i = 0; i < path.inputs.size(); ++i) {
     const TracedPath::Input& input = path.inputs[i];
-    const bool is_on = input.leaf >= 0 ? is_on_tape(args[as_index(input.leaf)])
-                                       : input.slot && input.slot->here()->gradient() != nullptr;
+    const bool is_on =
+        input.leaf >= 0 ? is_on_tape(args[as_index(input.leaf)]) : input.slot && is_on_tape(*input.slot->here());
     wanted.push_back(is_tape_on() && is_on && is_floating(path.graph.type(path.graph.inputs()[i]).dtype));
   }
   return wanted;
@@ -79712,14 +81310,18 @@ inline Graph program_of(const TracedPath& path, FunctionTrace& trace) {
   return substitute_symbols(share_symbols(builder.finish(results)), solution, guards.symbols);
 }
 
+SINTER_DECL bool wants_tape(const TracedPath& path, const TracedResult& result, std::span<const ArgLeaf> args) {
+  const std::vector<std::uint8_t> wanted = wanted_inputs(path, args);
+  return is_on_tape(result) &&
+         std::any_of(wanted.begin(), wanted.end(), [](std::uint8_t is_wanted) { return is_wanted != 0; });
+}
+
 SINTER_DECL void add_tape(TracedPath& path, FunctionTrace& trace, const TracedResult& result,
                           std::span<const ArgLeaf> args, PlanChoices choices) {
+  if (!wants_tape(path, result, args)) return;
   std::vector<std::uint8_t> on_tape;
   for (const auto& value : result.values) on_tape.push_back(is_value_on_tape(*value));
   const std::vector<std::uint8_t> wanted = wanted_inputs(path, args);
-  const auto is_set = [](std::uint8_t flag) { return flag != 0; };
-  if (std::none_of(on_tape.begin(), on_tape.end(), is_set) || std::none_of(wanted.begin(), wanted.end(), is_set))
-    return;
   for (const TracedPath::Input& input : path.inputs)
     choices.is_number.push_back(input.leaf >= 0 && args[as_index(input.leaf)].kind == LeafKind::scalar);
   const std::vector<Value> stops = stopped_values(path.walked, path.walked_values, trace);
@@ -80141,7 +81743,8 @@ SINTER_DECL FunctionTrace::FunctionTrace(std::string_view name, std::span<const 
         for (std::size_t axis = 0; axis < spec.rank; ++axis) type.shape.push_back(spec.extents[axis]);
         made = placeholder(type);
         made->strides = spec.strides;
-        if (spec.kind == LeafKind::tensor && is_tape_on() && jit_detail::is_on_tape(args[i])) put_on_tape(*made);
+        const bool begins_tape = args[i].slot != nullptr && args[i].slot->gradient() != nullptr;
+        if (!begins_tape && is_tape_on() && jit_detail::is_on_tape(args[i])) put_on_tape(*made);
       }
     }
     if (spec.kind == LeafKind::variable && spec.same_slot_as < 0) {
@@ -80167,6 +81770,7 @@ SINTER_DECL Ref<TensorImpl> FunctionTrace::read_variable(const std::shared_ptr<V
   read.slot = slot;
   read.seen = slot->value();
   read.placeholder = placeholder(read.seen->type);
+  if (slot->gradient() == nullptr && is_tape_on() && jit_detail::is_on_tape(*read.seen)) put_on_tape(*read.placeholder);
   variables_.push_back(read);
   return read.placeholder;
 }
@@ -80176,6 +81780,21 @@ SINTER_DECL void FunctionTrace::note_assignment(const std::shared_ptr<VariableSl
   static_cast<void>(read_variable(slot));
   for (VariableRead& read : variables_)
     if (read.slot.get() == slot.get()) read.assigned = value;
+}
+
+SINTER_DECL void FunctionTrace::note_hooks(const std::shared_ptr<VariableSlot>& gradient, std::uint64_t revision) {
+  hooks_.push_back({reads_.size(), {gradient, revision}});
+}
+SINTER_DECL std::vector<jit_detail::HookGuard> FunctionTrace::hooks(std::size_t read) const {
+  std::vector<jit_detail::HookGuard> found;
+  for (const auto& [reads, guard] : hooks_)
+    if (reads == read) found.push_back(guard);
+  return found;
+}
+SINTER_DECL std::vector<jit_detail::HookGuard> FunctionTrace::hooks() const {
+  std::vector<jit_detail::HookGuard> found;
+  for (const auto& [reads, guard] : hooks_) found.push_back(guard);
+  return found;
 }
 
 SINTER_DECL std::uint64_t FunctionTrace::read_value(const Ref<TensorImpl>& value, std::string_view op, Location where) {
@@ -80346,7 +81965,7 @@ inline bool find_eager_result(const std::vector<ReadPoint>& cuts, const Ref<Tens
     }
   return false;
 }
-inline bool is_wanted_now(const VariableSlot& slot) { return slot.gradient() != nullptr && is_tape_on(); }
+inline bool is_wanted_now(const VariableSlot& slot) { return is_tape_on() && is_on_tape(slot); }
 /// What ends a segment.
 inline void describe_cut(const ReadPoint& cut, TracedSegment& segment) {
   segment.op = cut.op;
@@ -80458,6 +82077,7 @@ SINTER_DECL TracedPath FunctionTrace::path(const TracedResult* result) {
       if (input.slot)
         segment->variables.push_back({input.slot, node.types[0], jit_detail::is_wanted_now(*input.slot->here())});
     }
+    segment->hooks = hooks(i);
     const std::size_t last_dim = cut == nullptr ? guards_.dims.size() : cut->dims;
     segment->dims.assign(guards_.dims.begin() + static_cast<std::ptrdiff_t>(first_dim),
                          guards_.dims.begin() + static_cast<std::ptrdiff_t>(last_dim));
@@ -80561,7 +82181,7 @@ inline bool guards_hold(const TracedSegment& segment, std::span<const std::int64
     ReadSection reading;
     if (!identical(own->peek(reading)->type, use.type) || is_wanted_now(*own) != use.is_on_tape) return false;
   }
-  return true;
+  return hooks_hold(segment.hooks);
 }
 
 /// Made again in each segment that needs it, instead of carried: numbers, constants, and views.
@@ -81127,7 +82747,7 @@ SINTER_DECL void TreeCall::run_eager_call(std::span<const Ref<TensorImpl>> made)
   const EagerCall& eager = *node_->traced->eager_call;
   EagerSection section(uses, eager);
   auto results = std::make_shared<const EagerResults>(eager.run(made, symbols_));
-  leaves_tree_ = is_tape_on() && results->is_on_tape && !node_->traced->gives_tape;
+  leaves_tree_ = is_tape_on() && !args_.has_places && results->is_on_tape && !node_->traced->gives_tape;
   eager_results_.resize(nodes_.size());
   eager_results_.back() = std::move(results);
 }
@@ -81160,7 +82780,8 @@ SINTER_DECL void TreeCall::run_leaf(EntryThread* thread, Mode mode, Location whe
   const jit_detail::EndingCall call{node_->end, version_.held, args_, *frame, symbols_, thread, mode, where, carried};
   if (node_->leaf->tape == nullptr) return jit_detail::run_end(call, results, targets);
   if (targets.empty()) return run_leaf_on_tape(call, results);
-  std::vector<Ref<TensorImpl>> values(node_->end.results);
+  std::vector<Ref<TensorImpl>> values(
+      node_->end.results);  // another thread has made this path since the entry was found
   jit_detail::run_end(call, values.data(), targets);
 }
 
@@ -81214,7 +82835,15 @@ inline void put_on_tape(FinishedCall& call, const ArgList& args, std::span<const
 SINTER_DECL TracedPath FunctionState::finished_path(const Entry& entry, const ArgList& args, FunctionTrace& recorder,
                                                     TracedResult result, FinishedCall& finished) const {
   TracedPath path = recorder.path(&result);
-  jit_detail::add_tape(path, recorder, result, args.leaves(), gradient_choices(entry));
+  const std::vector<Ref<TensorImpl>> walked = result.values;  // the path has no references of its own to what it walked
+  const std::span<const Value> results(path.segments.back()->outputs.data(), path.leaf->results);
+  jit_detail::refuse_captured_on_tape(path.graph, result, results, {path.walked, path.walked_values}, where_);
+  if (jit_detail::wants_tape(path, result, args.leaves()) || recorder.calls_on_tape()) {
+    if (!args.has_places) jit_detail::add_tape(path, recorder, result, args.leaves(), gradient_choices(entry));
+    path.leaf->drops_tape = args.has_places;
+    if (path.leaf->drops_tape) entry.drops_tape = true;
+    if (path.leaf->tape != nullptr) entry.has_taped_path = true;
+  }
   finished = recorder.finish(std::move(result));
   if (path.leaf->tape != nullptr) recorder.finish_tape(path, finished);
   add_held(path, finished.held);
@@ -81234,6 +82863,8 @@ SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, Fun
     entry.captured_types.push_back(use.type);
   }
   entry.tape = jit_detail::tape_guard_of(args.leaves(), entry.held.captured);
+  entry.tape.hooks = path.segments.front()->hooks;
+  entry.tape.serves_off = !is_tape_on() && jit_detail::captures_tape(path.graph);
   entry.tree = std::make_shared<TraceTree>(
       entry.guards, options_.backend, options_.mode, options_.fuse, entry.precision,
       TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget, options_.allow_fallback});
@@ -81292,7 +82923,7 @@ SINTER_DECL std::optional<FinishedCall> FunctionState::resume(const Entry& entry
   TracedResult result = trace(recorder);
   if (recorder.reads().size() < call.outcomes().size())
     throw TraceError("compile", "captured value changed at the number of values read", where_, jit_detail::purity_fix);
-  if (recorder.calls_on_tape() && jit_detail::is_on_tape(result)) {
+  if (!args.has_places && recorder.calls_on_tape() && jit_detail::is_on_tape(result)) {
     entry.is_plain = true;
     return {};
   }
@@ -81331,7 +82962,7 @@ SINTER_DECL std::optional<FinishedCall> FunctionState::run_untreed(const Entry& 
   policy.fallback = fallback();
   FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
   TracedResult result = trace(recorder);
-  if (recorder.calls_on_tape() && jit_detail::is_on_tape(result)) {
+  if (!args.has_places && recorder.calls_on_tape() && jit_detail::is_on_tape(result)) {
     entry.is_plain = true;
     return {};
   }
@@ -81416,6 +83047,8 @@ SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList
     return {.runs_plain = true};
   }
   const TracedLeaf& leaf = *call.node().leaf;
+  if (SINTER_UNLIKELY(leaf.drops_tape) && targets.empty())
+    return {.runs_plain = true};  // made since the entry was found
   check_path(entry, args, trace, call);
   call.run_leaf(thread, options_.mode, where_, results.make(leaf.results), targets);
   leaf.calls.add();

@@ -134,6 +134,27 @@ TEST_CASE("calls: a cache that is written at a run-time place keeps its memory",
   }
 }
 
+TEST_CASE("calls: several caches that are written at run-time places keep their memory", "[calls]") {
+  const Variable keys(zeros({2, 64, 8})), values(zeros({2, 64, 8}));
+  const Tensor key = ones({2, 1, 8}), value = full({2, 1, 8}, 2);
+  eval(keys);
+  eval(values);
+  auto step = jit::compile([=](Tensor k, Tensor v, Scalar at) {
+    keys = dynamic_update_slice(keys, k, {0, at, 0});
+    values = dynamic_update_slice(values, v, {0, at, 0});
+    return sum(dynamic_slice(keys, {0, at, 0}, {2, 1, 8}) * dynamic_slice(values, {0, at, 0}, {2, 1, 8}));
+  });
+  step(key, value, 0);
+  const void *const keys_at = address(keys), *const values_at = address(values);
+  for (int i = 1; i < 6; ++i) {
+    CHECK(item<float>(step(key, value, i)) == 32);
+    CHECK(address(keys) == keys_at);
+    CHECK(address(values) == values_at);
+  }
+  CHECK(item<float>(sum(keys)) == 6 * 16);
+  CHECK(item<float>(sum(values)) == 6 * 32);
+}
+
 TEST_CASE("calls: a donated argument that is written at a run-time place keeps its memory", "[calls]") {
   auto write = jit::compile([](Tensor u, Scalar k) {
     u.at(k) = k;

@@ -327,6 +327,7 @@ struct PartIndex {
   Tensor index;             // of these axes joined; i64, of their extents in `sizes`
 };
 
+/// What the index of a part is: starts are moved to where the part fits, so that none is out of range.
 inline PartIndex part_index(const Shape& whole, std::span<const Index> starts, const Shape& sizes, std::string_view op,
                             Location where, Device device) {
   if (static_cast<int>(starts.size()) != whole.rank() || sizes.rank() != whole.rank())
@@ -379,7 +380,8 @@ SINTER_DECL Tensor dynamic_slice(const In& x, std::span<const Index> starts, con
   const auto part = expr_detail::part_index(table.shape(), starts, sizes, "dynamic_slice", x.where, table.device());
   if (part.count <= 0) return table;
   const Shape joined = expr_detail::joined_axes(part).joined(table.shape());
-  return take(In(reshape(In(table, x.where), joined), x.where), In(part.index, x.where), part.axis);
+  return expr_detail::record_take(reshape(In(table, x.where), joined), part.index,
+                                  {.axis = part.axis, .in_range = true}, x.where);
 }
 SINTER_DECL Tensor dynamic_slice(const In& x, std::initializer_list<Index> starts, const Shape& sizes) {
   return dynamic_slice(x, std::span<const Index>(starts.begin(), starts.size()), sizes);
@@ -391,7 +393,7 @@ SINTER_DECL Tensor dynamic_update_slice(const In& x, const In& update, std::span
   if (part.count <= 0) return cast(In(value, x.where), table.dtype());
   const Shape joined = expr_detail::joined_axes(part).joined(table.shape());
   const Tensor changed = expr_detail::record_scatter(reshape(In(table, x.where), joined), part.index, value,
-                                                     {.axis = part.axis}, Combine::none, x.where);
+                                                     {.axis = part.axis, .in_range = true}, Combine::none, x.where);
   return reshape(In(changed, x.where), table.shape());
 }
 SINTER_DECL Tensor dynamic_update_slice(const In& x, const In& update, std::initializer_list<Index> starts) {

@@ -17,6 +17,7 @@ namespace expr_detail {
 /// How an index lies to a table: see ops::Take.
 struct GatherAxes {
   int axis = 0, shared = 0, inner = 0;
+  bool in_range = false;  // no index can be out of range
 };
 
 inline Tensor record_take(const Tensor& x, const Tensor& index, GatherAxes axes, Location where) {
@@ -25,6 +26,7 @@ inline Tensor record_take(const Tensor& x, const Tensor& index, GatherAxes axes,
   attrs.axes.push_back(axes.axis);
   attrs.set(ops::Take::shared, axes.shared);
   attrs.set(ops::Take::inner, axes.inner);
+  if (axes.in_range) attrs.set(ops::Take::in_range, true);
   return record<ops::Take>({Leaf(x.impl()), Leaf(index.impl())}, std::move(shared), where);
 }
 
@@ -35,6 +37,7 @@ inline Tensor record_scatter(const Tensor& x, const Tensor& index, const Tensor&
   attrs.axes.push_back(axes.axis);
   attrs.set(ops::Scatter::shared, axes.shared);
   attrs.set(ops::Scatter::inner, axes.inner);
+  if (axes.in_range) attrs.set(ops::Scatter::in_range, true);
   attrs.set(ops::Scatter::combine, combine);
   const Tensor values = cast(In(value, where), x.dtype());
   return record<ops::Scatter>({Leaf(x.impl()), Leaf(index.impl()), Leaf(values.impl())}, std::move(shared), where);

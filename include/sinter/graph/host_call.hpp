@@ -45,8 +45,10 @@ class HostCall {
   Location where;  // the user's line
 
   /// Runs sub-graph number `body`. Inputs and outputs are addresses of row-major values of the types that the sub-graph
-  /// states; outputs must not overlap inputs or each other.
+  /// states; outputs must not overlap inputs or each other, but where updates_in_place() allows it.
   virtual void run_body(std::size_t body, std::span<void* const> inputs, std::span<void* const> outputs) = 0;
+  /// May output `i` of the sub-graph be written where its input `i` lies, which nobody reads afterwards?
+  virtual bool updates_in_place(std::size_t /*body*/, std::size_t /*i*/) const { return false; }
   /// The number that an extent of the node's attributes has in this call.
   virtual std::int64_t value_of(Dim extent) const = 0;
   /// Memory of this node, kept between calls: allocated at first use, grown when more is asked for. One piece for each

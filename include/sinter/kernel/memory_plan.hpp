@@ -39,6 +39,10 @@ struct MemoryPlan {
 MemoryPlan plan_memory(const FusionGraph& nodes, const Fusion& fusion, std::span<const LoweredKernel> kernels,
                        std::span<const std::uint8_t> may_donate);
 
+/// Whether the kernel of a group may meet an index that is out of range. False only where each of its indices comes
+/// from an operation that says so (ops::Take::in_range).
+bool may_fail(const FusionGraph& nodes, const FusionGroup& group, const Kernel& kernel);
+
 inline constexpr std::int64_t arena_alignment = 64;
 /// Offsets of slots of the given sizes such that slots alive together never overlap (first fit); returns the arena's
 /// size.

@@ -4,6 +4,7 @@
 #include <sinter/kernel/memory_plan.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/ops/take.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -11,6 +12,21 @@
 #include <unordered_map>
 
 SINTER_NAMESPACE_BEGIN
+SINTER_DECL bool may_fail(const FusionGraph& nodes, const FusionGroup& group, const Kernel& kernel) {
+  if (!checks_indices(kernel)) return false;
+  auto checks =
+      std::count_if(kernel.body.begin(), kernel.body.end(), [](const Inst& inst) { return inst.prim == Prim::gather; });
+  if (kernel.kind == KernelKind::scatter) ++checks;
+  for (const FusionMember& member : group.members) {  // a kernel may have indices of other nodes, too: those count
+    const Node* const node = nodes.graph_node(member.node);
+    if (node == nullptr) continue;
+    const bool is_in_range = (node->op == &op_info<ops::Take> && node->attrs[ops::Take::in_range]) ||
+                             (node->op == &op_info<ops::Scatter> && node->attrs[ops::Scatter::in_range]);
+    if (is_in_range) --checks;
+  }
+  return checks > 0;
+}
+
 namespace kernel_detail {
 
 /// What a group reads and writes, as fusion nodes that own memory.
@@ -127,7 +143,7 @@ SINTER_DECL void MemoryPlanner::collect_uses() {
       if (lowered.operands[o].node < 0) continue;
       (lowered.kernel.operands[o].written ? use.writes : use.reads).push_back(lowered.operands[o].node);
     }
-    use.may_fail = checks_indices(lowered.kernel);
+    use.may_fail = may_fail(nodes_, fusion_.groups[g], lowered.kernel);
     use.is_scatter = lowered.kernel.kind == KernelKind::scatter;
   }
 }

@@ -24,6 +24,10 @@ void run_while(HostCall& call, Tokens tokens);
 void prepare_while(HostCall& call, Tokens tokens);
 void prune_while(const PruneArgs& args, Tokens tokens);
 
+/// How many first operands of each body come from the iteration before, so that it may write over them: those of loops
+/// without effects, which might keep them.
+std::size_t carries_of(const Node& node);
+
 void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens);
 void run_scan(HostCall& call, Tokens tokens);
 void prepare_scan(HostCall& call, Tokens tokens);

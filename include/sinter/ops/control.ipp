@@ -92,6 +92,12 @@ SINTER_DECL void prune_switch(const PruneArgs& args, Tokens tokens) {
 
 // ---- while_loop
 
+SINTER_DECL std::size_t carries_of(const Node& node) {
+  if (node.op == &op_info<ops::Scan>) return as_index(node.attrs[ops::Scan::carries]);
+  if (node.op == &op_info<ops::WhileLoop>) return as_index(node.attrs[ops::WhileLoop::carries]);
+  return 0;
+}
+
 SINTER_DECL void infer_while(const InferArgs& args, TypeList& out, Tokens tokens) {
   const std::int64_t count = args.attrs[ops::WhileLoop::carries];
   const auto carries = as_index(count);
@@ -122,11 +128,13 @@ inline void** while_places(HostCall& call, Tokens tokens) {
 SINTER_DECL void prepare_while(HostCall& call, Tokens tokens) {
   const auto carries = as_index(call.attrs[ops::WhileLoop::carries]);
   while_places(call, tokens);
-  for (std::size_t c = 0; c < carries; ++c) call.place(1 + c, call.out[c].bytes());
+  for (std::size_t c = 0; c < carries; ++c)
+    if (!call.updates_in_place(1, c)) call.place(1 + c, call.out[c].bytes());
   call.place(1 + carries, sizeof(bool));
 }
 
-/// Carries alternate between two places: the results, and memory of the loop.
+/// Carries alternate between two places: the results, and memory of the loop. Those that the body updates in place stay
+/// in the results.
 SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
   const auto carries = as_index(call.attrs[ops::WhileLoop::carries]);
   const std::size_t operands = call.in.size() - as_index(tokens);
@@ -136,7 +144,6 @@ SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
   const auto goes_on = [&] { return *static_cast<const bool*>(call.on_host(condition, sizeof(bool))); };
   for (std::size_t i = 0; i < operands; ++i) inputs[i] = call.in[i].data;
   call.run_body(0, {inputs, operands}, {&condition, 1});
-  bool in_results = false;  // where the carries are, once there was an iteration
   bool continues = goes_on();
   if (continues)
     for (std::size_t c = 0; c < carries; ++c) outputs[c] = call.out[c].data;
@@ -145,14 +152,14 @@ SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
     call.run_body(1, {inputs, operands}, {outputs, carries + 1});  // the last output is the condition
     for (std::size_t c = 0; c < carries; ++c) {
       std::swap(inputs[c], outputs[c]);
-      if (is_first) outputs[c] = call.place(1 + c, call.out[c].bytes());
+      if (!is_first) continue;
+      outputs[c] = call.updates_in_place(1, c) ? inputs[c] : call.place(1 + c, call.out[c].bytes());
     }
     is_first = false;
-    in_results = !in_results;
   }
-  if (in_results) return;
   for (std::size_t c = 0; c < carries; ++c)
-    if (call.out[c].numel > 0) call.copy(call.out[c].data, inputs[c], call.out[c].bytes());
+    if (call.out[c].numel > 0 && inputs[c] != call.out[c].data)
+      call.copy(call.out[c].data, inputs[c], call.out[c].bytes());
 }
 
 SINTER_DECL void prune_while(const PruneArgs& args, Tokens tokens) {
@@ -211,7 +218,8 @@ SINTER_DECL void infer_scan(const InferArgs& args, TypeList& out, Tokens tokens)
 }
 
 /// The memory that a carry of a scan goes through: a stack of all its values if one is wanted, else the result and
-/// memory of the loop in turn, such that the last iteration writes the result.
+/// memory of the loop in turn, such that the last iteration writes the result. What the body updates in place is in the
+/// result after the first.
 class CarryPlaces {
  public:
   CarryPlaces(HostCall& call, std::size_t carry, std::int64_t length, void* stack)
@@ -219,7 +227,9 @@ class CarryPlaces {
         length_(length),
         result_(static_cast<char*>(call.out[carry].data)),
         stack_(static_cast<char*>(stack)) {
-    if (stack_ == nullptr && length > 1) other_ = static_cast<char*>(call.place(1 + carry, call.out[carry].bytes()));
+    if (stack_ == nullptr && length > 1)
+      other_ = call.updates_in_place(0, carry) ? result_
+                                               : static_cast<char*>(call.place(1 + carry, call.out[carry].bytes()));
   }
   /// Where iteration number `iteration`, which is not the first, reads it; `slice` is the number of its slice.
   void* input(std::int64_t iteration, std::int64_t slice) const {
@@ -247,7 +257,8 @@ SINTER_DECL void prepare_scan(HostCall& call, Tokens tokens) {
   const IntVector& saved = call.attrs[ops::Scan::saved];
   scan_places(call, at);
   for (std::size_t c = 0; c < at.carries; ++c)
-    if (length > 1 && std::find(saved.begin(), saved.end(), static_cast<std::int64_t>(c)) == saved.end())
+    if (length > 1 && !call.updates_in_place(0, c) &&
+        std::find(saved.begin(), saved.end(), static_cast<std::int64_t>(c)) == saved.end())
       call.place(1 + c, call.out[c].bytes());
 }
 

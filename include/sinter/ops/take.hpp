@@ -14,7 +14,8 @@ namespace ops {
 struct Take {
   static constexpr OpInfo info{.name = "take", .arity = 2, .kind = OpKind::structured};
   static constexpr OpAttr<std::int64_t> shared{"shared", 0}, inner{"inner", 1};
-  static constexpr auto attributes = attribute_list(attr::axes, shared, inner);
+  static constexpr OpAttr<bool> in_range{"in_range", 3};  // no index is out of range, whatever the operands are
+  static constexpr auto attributes = attribute_list(attr::axes, shared, inner, in_range);
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);
@@ -27,7 +28,8 @@ struct Scatter {
   static constexpr OpInfo info{.name = "scatter", .arity = 3, .kind = OpKind::structured, .is_cheap = false};
   static constexpr OpAttr<std::int64_t> shared{"shared", 0}, inner{"inner", 1};
   static constexpr OpAttr<Combine> combine{"combine", 2, "none add mul min max"};
-  static constexpr auto attributes = attribute_list(attr::axes, shared, inner, combine);
+  static constexpr OpAttr<bool> in_range{"in_range", 3};  // as of Take
+  static constexpr auto attributes = attribute_list(attr::axes, shared, inner, combine, in_range);
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);

@@ -63,6 +63,11 @@ class HostLaunch : public Launch, protected HostCall {
     if (SINTER_UNLIKELY(!frame)) frame = bodies_[body]->acquire_frame(symbols_);
     frame->run(inputs, outputs);
   }
+  bool updates_in_place(std::size_t body, std::size_t i) const override {
+    const Plan& plan = *bodies_[body];
+    return plan.backend() == nullptr && plan.parts() == nullptr &&
+           plan.outputs()[i].donor == static_cast<std::int32_t>(i);
+  }
   std::int64_t value_of(Dim extent) const override { return extent.evaluate(symbols_); }
   void* scratch(std::size_t slot, std::size_t bytes) override {
     if (scratch_.size() <= slot) scratch_.resize(slot + 1);

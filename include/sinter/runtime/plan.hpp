@@ -80,6 +80,7 @@ struct PlanStep {
   SmallVector<BufferRef, 8> operands;
   std::size_t host_inputs() const { return host->inputs; }
   bool is_plain_copy = false;  // moves elements to the same places: nothing to do in the same memory
+  bool may_fail = false;       // an index may be out of range
 };
 
 class Frame;

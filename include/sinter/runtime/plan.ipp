@@ -10,6 +10,7 @@
 #include <sinter/kernel/fusion.hpp>
 #include <sinter/kernel/fusion_node.hpp>
 #include <sinter/kernel/lowering.hpp>
+#include <sinter/ops/control.hpp>
 #include <sinter/ops/take.hpp>
 #include <sinter/passes/decompose.hpp>
 #include <sinter/runtime/graph_devices.hpp>
@@ -68,7 +69,7 @@ class PlanBuilder {
   void compile(PlanStep& step);
   /// False: all declined.
   bool compile_by(PlanStep& step, std::span<Backend* const> backends);
-  std::shared_ptr<const Plan> body_plan(const std::shared_ptr<const Graph>& body);
+  std::shared_ptr<const Plan> body_plan(const std::shared_ptr<const Graph>& body, std::size_t carries);
   BufferRef buffer_of(const OperandRef& operand) const {
     if (operand.node < 0) return {BufferKind::number, operand.number};
     return memory_.buffer_of[as_index(operand.node)];
@@ -152,8 +153,10 @@ SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
                        step.backend + "), its operands are copied there and back: " + step.declined);
 }
 
-/// The plan of a sub-graph; steps with the same one share it.
-SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared_ptr<const Graph>& body) {
+/// The plan of a sub-graph; steps with the same one share it. `carries`: as many first inputs come from the iteration
+/// before, and nobody reads them afterwards.
+SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared_ptr<const Graph>& body,
+                                                               std::size_t carries) {
   for (const auto& [known, plan] : bodies_)
     if (known == body) return plan;
   PlanOptions options;
@@ -167,8 +170,10 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
   options.host_backends = options_.host_backends;
   options.allow_fallback = options_.allow_fallback;
   const Device device = options_.backends.front()->device();
-  if (device == Device::cpu() && is_on_host(*body, {}))
+  if (device == Device::cpu() && is_on_host(*body, {})) {
+    options.may_donate.assign(carries, 1);
     return bodies_.emplace_back(body, build_plan(*body, options)).second;
+  }
   options.output_devices.assign(body->outputs().size(), device);
   return bodies_.emplace_back(body, build_plan(with_inputs_on(*body, device), options)).second;
 }
@@ -207,10 +212,12 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     for (const std::int32_t input : nodes_[node].inputs)
       step.operands.push_back(memory_.buffer_of[as_index(nodes_.layout_of(input)->owner)]);
     for (const FusionMember& member : group.members) step.operands.push_back(memory_.buffer_of[as_index(member.node)]);
-    for (const auto& body : step.host->attrs->bodies) step.host->bodies.push_back(body_plan(body));
+    const std::size_t carries = ops_detail::carries_of(*nodes_.graph_node(node));
+    for (const auto& body : step.host->attrs->bodies) step.host->bodies.push_back(body_plan(body, carries));
   } else {
     LoweredKernel& lowered = kernels_[as_index(id)];
     step.is_plain_copy = is_plain_copy(lowered);
+    step.may_fail = may_fail(nodes_, group, lowered.kernel);
     for (const OperandRef& operand : lowered.operands) step.operands.push_back(buffer_of(operand));
     step.kernel = std::move(lowered.kernel);
     step.geometry = std::move(lowered.geometry);
@@ -228,8 +235,7 @@ SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
   }
   for (PlanOutput& output : plan_->outputs_) output.outlives_failure = true;
   for (auto step = plan_->steps_.rbegin(); step != plan_->steps_.rend(); ++step) {
-    const bool may_fail = step->host ? step->host->intrinsic == nullptr : checks_indices(step->kernel);
-    if (!may_fail) continue;
+    if (step->host ? step->host->intrinsic != nullptr : !step->may_fail) continue;
     for (auto earlier = step; earlier != plan_->steps_.rend(); ++earlier)
       for (const BufferRef& operand : earlier->operands)
         if (operand.kind == BufferKind::output) plan_->outputs_[as_index(operand.index)].outlives_failure = false;

@@ -215,6 +215,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::shared_ptr<const void> derived(const void* key, const std::vector<std::int64_t>& numbers,
                                       const std::function<std::shared_ptr<const void>()>& make);
   Location where() const { return where_; }
+  Mode mode() const { return options_.mode; }
   /// A function of its own with the same options and compilers.
   std::shared_ptr<FunctionState> another() const;
 

@@ -78,7 +78,7 @@ inline void run_quickly(const CallEnd& end, Frame& frame, const CallRequest& cal
   CallPlaces& places = frame.places();
   void** place = places.inputs.data();
   for (const PlanInput& input : end.inputs) *place++ = argument(call, as_index(input.index)).data();
-  const Mode mode = call.function.options().mode;
+  const Mode mode = call.function.mode();
   place = places.outputs.data();
   std::size_t i = 0;
   for (const FrameOutput& output : frame.outputs()) {
