@@ -6,6 +6,7 @@
 #include <sinter/sinter.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -220,4 +221,17 @@ TEST_CASE("indexing: places in Variables") {
   const Variable f(ones({2}));
   f.at(0) /= 4;
   CHECK(floats(f) == std::vector<float>{0.25f, 1});
+}
+
+TEST_CASE("slices: bounds and steps as large as numbers can be") {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max(),
+                         least = std::numeric_limits<std::int64_t>::min();
+  const Tensor x = arange(5, {.dtype = DType::f32});
+  const auto part = [&](Slice s) { return to_vector<float>(x(s)); };
+  CHECK(part(slice(0, most)) == std::vector<float>{0, 1, 2, 3, 4});
+  CHECK(part(slice(least, most, 2)) == std::vector<float>{0, 2, 4});
+  CHECK(part(slice(most, least, -2)) == std::vector<float>{4, 2, 0});
+  CHECK(part(slice({}, {}, least)) == std::vector<float>{4});
+  CHECK(part(slice({}, {}, -most)) == std::vector<float>{4});
+  CHECK(part(slice({}, {}, most)) == std::vector<float>{0});
 }

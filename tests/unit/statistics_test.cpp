@@ -266,20 +266,21 @@ TEST_CASE("gradient at places and over several axes") {
   CHECK(gradient(tensor({1.f, 2.f}), tensor({0.f, 2.f})).dtype() == DType::f32);
   CHECK(doubles(gradient(tensor({1., 2.}), tensor({0., 2.}))) == Doubles{0.5, 0.5});
 
-  const std::vector<Tensor> both = gradient(x, {1, 0}, {2, 3});
+  const std::vector<Tensor> both = gradients(x, {1, 0}, {2, 3});
   CHECK(doubles(both[0]) == doubles(gradient(x, 2, 1)));
   CHECK(doubles(both[1]) == doubles(gradient(x, 3, 0)));
-  const std::vector<Tensor> every = gradient(x, Axes{}, {0.5});
+  CHECK(doubles(gradients(x, {1}, {2})[0]) == doubles(gradient(x, 2, 1)));
+  const std::vector<Tensor> every = gradients(x, {}, {0.5});
   CHECK(every.size() == 2);
   CHECK(doubles(every[0]) == doubles(gradient(x, 0.5, 0)));
-  CHECK(doubles(gradient(x, Axes{-1})[0]) == doubles(gradient(x)));
+  CHECK(doubles(gradients(x, {-1})[0]) == doubles(gradient(x)));
 
   check_gradient([&](Tensor t) { return gradient(t, tensor({0., 1., 1.5, 3.}), 1); }, x);
   check_gradient([&](Tensor t) { return gradient(x(0), t); }, tensor({0., 1., 1.5, 3.}));
   CHECK(blame_of<ShapeError>([&] { gradient(x, ones({3})); }) == blame("gradient"));
   CHECK(blame_of<ShapeError>([&] { gradient(x, ones({3, 4})); }) == blame("gradient"));
   CHECK(blame_of<ShapeError>([&] { gradient(ones({1}), ones({1})); }) == blame("gradient"));
-  CHECK(blame_of<UserError>([&] { gradient(x, {0, 1}, {1, 2, 3}); }) == blame("gradient"));
+  CHECK(blame_of<UserError>([&] { gradients(x, {0, 1}, {1, 2, 3}); }) == blame("gradients"));
 }
 
 TEST_CASE("searchsorted with a sorter") {
@@ -289,4 +290,18 @@ TEST_CASE("searchsorted with a sorter") {
   const Tensor rows = tensor({{5., 1., 3.}, {0., 9., 4.}}), queries = tensor({{2., 3.}, {4., 10.}});
   CHECK(whole(searchsorted(rows, queries, {.sorter = argsort(rows)})) == Whole{1, 1, 1, 3});
   CHECK(blame_of<ShapeError>([&] { searchsorted(list, x, {.sorter = argsort(x)}); }) == blame("searchsorted"));
+}
+
+TEST_CASE("options in empty braces are the defaults, not the number 0") {
+  const Tensor x = tensor({{1., 2., 4.}, {2., 0., 5.}}), y = x * 0.5 + 1;
+  CHECK(doubles(cov(x, {})) == doubles(cov(x)));
+  CHECK(doubles(huber_loss(x, y, {})) == doubles(huber_loss(x, y, 1)));
+  CHECK(doubles(smooth_l1_loss(x, y, {})) == doubles(smooth_l1_loss(x, y, 1)));
+  CHECK(doubles(mse_loss(x, y, {})) == doubles(mse_loss(x, y)));
+  CHECK(doubles(l1_loss(x, y, {})) == doubles(l1_loss(x, y)));
+  const Tensor places = tensor({{0.1, 0.9}, {0.6, 0.2}});
+  CHECK(doubles(histogramdd(places, {2, 2}, {.ranges = {{0, 1}, {0, 1}}}).counts) ==
+        doubles(histogramdd(places, {2, 2}, {{0, 1}, {0, 1}})));
+  CHECK(doubles(cov(tensor({{1., 2.}}), 2))[0] == std::numeric_limits<double>::infinity());  // as numpy.cov
+  CHECK(blame_of<UserError>([] { bincount(tensor({std::numeric_limits<std::int64_t>::max()})); }) == blame("bincount"));
 }

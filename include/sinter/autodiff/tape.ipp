@@ -35,7 +35,7 @@ SINTER_DECL Ref<TensorImpl> tape_leaf(const Ref<TensorImpl>& value, const std::s
     return value;
   if (!is_tape_on()) return value;
   Ref<TensorImpl> leaf = record_alias(value);
-  leaf->tape_leaf = new TapeLeaf{*slot->gradient(), slot.get()};
+  leaf->tape_leaf = new TapeLeaf{slot->gradient_once_required(), slot.get()};  // another thread may require none now
   leaf->tape.store(TapeState::leaf, std::memory_order_release);
   return leaf;
 }
@@ -66,10 +66,11 @@ SINTER_DECL const Variable& Variable::requires_grad(bool is_required, Location w
   if (is_required && !is_floating(type.dtype))
     throw DTypeError("requires_grad", "the Variable is " + type.text() + ", it must be floating", where,
                      "make it of a floating dtype");
+  if ((slot_->gradient() != nullptr) == is_required) return *this;
+  const Tensor zeros = full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where);
   static ForkSafeMutex mutex;
   std::scoped_lock lock(mutex);
   if ((slot_->gradient() != nullptr) == is_required) return *this;
-  const Tensor zeros = full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where);
   if (slot_->gradient_once_required() == nullptr) {
     auto made =
         std::make_shared<VariableSlot>(zeros.impl(), slot_->name.empty() ? std::string() : slot_->name + ".grad");

@@ -35,6 +35,7 @@ class PerAxis {
 class ConvPadding {
  public:
   enum Kind : std::uint8_t { numbers, valid, same };
+  ConvPadding() : ConvPadding(Kind::valid) {}
   ConvPadding(Kind kind) : kind_(kind), before_(0), after_(0) {}
   template <class N>
     requires std::is_convertible_v<const N&, PerAxis>

@@ -42,7 +42,7 @@ Tensor gradient(const In& x, double spacing = 1, int axis = -1);
 /// The same of values at the places `at`, one for each element of the axis: of second order, as numpy.gradient has it.
 Tensor gradient(const In& x, const In& at, int axis = -1);
 /// The derivatives along several axes (none given: all), of values `spacings` apart: one for each, or one for all.
-std::vector<Tensor> gradient(const In& x, Axes axes, std::vector<double> spacings = {});
+std::vector<Tensor> gradients(const In& x, Axes axes = {}, std::vector<double> spacings = {});
 /// The integral along `axis` by the trapezoidal rule, of values `dx` apart, or at the places `at` (of y's shape, or of
 /// one axis as long). Floating; the axis goes.
 Tensor trapezoid(const In& y, double dx = 1, int axis = -1);

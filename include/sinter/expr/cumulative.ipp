@@ -163,13 +163,13 @@ SINTER_DECL Tensor gradient(const In& x, const In& at, int axis) {
   const Tensor inside = (slope.earlier * width.later + slope.later * width.earlier) / (width.earlier + width.later);
   return expr_detail::with_ends(slopes, inside, axis, x.where);
 }
-SINTER_DECL std::vector<Tensor> gradient(const In& x, Axes axes, std::vector<double> spacings) {
+SINTER_DECL std::vector<Tensor> gradients(const In& x, Axes axes, std::vector<double> spacings) {
   const Tensor values(x.tensor());
   const In given(values, x.where);
-  const IntVector all_axes = expr_detail::reduced_axes({}, values.rank(), "gradient", x.where);
+  const IntVector all_axes = expr_detail::reduced_axes({}, values.rank(), "gradients", x.where);
   const IntVector& list = axes.empty() ? all_axes : axes.list();
   if (spacings.size() > 1 && spacings.size() != list.size())
-    throw UserError("gradient",
+    throw UserError("gradients",
                     std::to_string(spacings.size()) + " spacings for " + std::to_string(list.size()) + " axes", x.where,
                     "one for each axis, or one for all");
   std::vector<Tensor> out;

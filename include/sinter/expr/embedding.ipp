@@ -128,6 +128,8 @@ SINTER_DECL Tensor embedding_bag(const In& indices, const In& table, EmbeddingBa
   if (options.padding_idx) found = where(counts, found, neutral, at);
   const Tensor number = bags.total(cast(In(counts, at), DType::i64));
   if (is_max) {
+    if (!options.offsets && expr_detail::is_at_most(places.shape()[1], 0))
+      return zeros({places.shape()[0], rows.shape()[1]}, {.dtype = rows.dtype(), .device = rows.device()}, at);
     const Tensor largest = bags.largest(found);
     // A row of indices has one that counts.
     return options.padding_idx || options.offsets ? Tensor(where(number > 0, largest, 0.0, at)) : largest;

@@ -308,6 +308,9 @@ inline Dim counted_numbers(const Tensor& numbers, Dim least, Location where) {
                      "state how many numbers are counted: bincount(x, bins)");
   if (is_at_most(numbers.numel(), 0)) return least;
   const auto largest = item<std::int64_t>(In(amax(cast(In(numbers, where), DType::i64)), where));
+  if (largest >= std::int64_t{1} << 40)
+    throw UserError("bincount", "the largest number is " + std::to_string(largest), where,
+                    "count them with unique(x), or state how many numbers are counted: bincount(x, bins)");
   const Dim most(std::max<std::int64_t>(largest, 0) + 1);
   return is_at_most(least, most) ? most : least;
 }

@@ -32,10 +32,6 @@ Histogram histogram(const In& x, Dim bins, HistogramOptions options = {});
 /// The same between `edges`, a list that ascends: from each up to before the next one, the last part includes both.
 Histogram histogram(const In& x, const Tensor& edges, HistogramOptions options = {});
 
-/// Rows of `x` [n, d] counted by where they lie in a grid: bins[i] parts of equal width of ranges[i]. i64, of shape
-/// bins. numpy.histogramdd, torch.histogramdd.
-Tensor histogramdd(const In& x, const Shape& bins, std::initializer_list<std::pair<double, double>> ranges);
-
 struct HistogramddOptions {
   std::vector<std::pair<double, double>> ranges{};  // for each column; not given: from its least to its largest element
   std::optional<Tensor> weights{};                  // [n]
@@ -45,7 +41,14 @@ struct Histogramdd {
   Tensor counts;
   std::vector<Tensor> edges;  // for each column
 };
+/// Rows of `x` [n, d] counted by where they lie in a grid: bins[i] parts of equal width of ranges[i]. numpy.histogramdd,
+/// torch.histogramdd.
 Histogramdd histogramdd(const In& x, const Shape& bins, HistogramddOptions options = {});
+/// The counts alone, i64 of shape bins.
+template <std::same_as<std::pair<double, double>> Range = std::pair<double, double>>
+Tensor histogramdd(const In& x, const Shape& bins, std::initializer_list<Range> ranges) {
+  return histogramdd(x, bins, HistogramddOptions{.ranges = ranges, .weights = {}}).counts;
+}
 /// The same between edges, a list for each column.
 Histogramdd histogramdd(const In& x, std::span<const Tensor> edges, HistogramddOptions options = {});
 Histogramdd histogramdd(const In& x, std::initializer_list<Tensor> edges, HistogramddOptions options = {});

@@ -167,10 +167,6 @@ SINTER_DECL Histogram histogram(const In& x, const Tensor& edges, HistogramOptio
                                    given.shape(), options, x.where);
 }
 
-SINTER_DECL Tensor histogramdd(const In& x, const Shape& bins,
-                               std::initializer_list<std::pair<double, double>> ranges) {
-  return histogramdd(x, bins, {.ranges = ranges, .weights = {}}).counts;
-}
 SINTER_DECL Histogramdd histogramdd(const In& x, const Shape& bins, HistogramddOptions options) {
   return expr_detail::histogram_of_columns(x, bins, options.ranges, options);
 }

@@ -83,14 +83,15 @@ struct AscendingSlice {
   std::int64_t step = 1;
 };
 inline AscendingSlice ascending(const Slice& slice, Dim extent) {
-  AscendingSlice out{.limit = extent, .step = slice.step};
+  constexpr std::int64_t most = std::int64_t{1} << 60;  // beyond any extent
+  AscendingSlice out{.limit = extent, .step = std::min(slice.step, most)};
   if (slice.step > 0) {
     if (slice.start) out.start = resolve_bound(*slice.start, extent);
     if (slice.stop) out.limit = resolve_bound(*slice.stop, extent);
     if (!identical(out.start, Dim(0)) && !is_at_most(out.start, out.limit)) out.limit = out.start;
     return out;
   }
-  out.step = -slice.step;
+  out.step = -std::max(slice.step, -most);
   if (slice.start) out.limit = resolve_bound_backwards(*slice.start, extent);
   if (slice.stop) out.start = resolve_bound_backwards(*slice.stop, extent);
   if (!identical(out.start, Dim(0)) && !is_at_most(out.start, out.limit)) out.start = out.limit;

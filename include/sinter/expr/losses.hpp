@@ -6,6 +6,7 @@
 #include <sinter/expr/layers.hpp>
 #include <sinter/tensor/tensor.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,33 +14,45 @@
 SINTER_NAMESPACE_BEGIN
 
 // Of a prediction and a target.
-Tensor mse_loss(const In& prediction, const In& target, LossReduction reduction);
-Tensor l1_loss(const In& prediction, const In& target, LossReduction reduction = LossReduction::mean);
 struct WeightedLossOptions {
   std::optional<Tensor> weight = {};  // of each element: the mean is divided by their sum
   LossReduction reduction = LossReduction::mean;
 };
 Tensor mse_loss(const In& prediction, const In& target, WeightedLossOptions options);
-Tensor l1_loss(const In& prediction, const In& target, WeightedLossOptions options);
+Tensor l1_loss(const In& prediction, const In& target, WeightedLossOptions options = {});
+template <std::same_as<LossReduction> R>
+Tensor mse_loss(const In& prediction, const In& target, R reduction) {
+  return mse_loss(prediction, target, WeightedLossOptions{.weight = {}, .reduction = reduction});
+}
+template <std::same_as<LossReduction> R>
+Tensor l1_loss(const In& prediction, const In& target, R reduction) {
+  return l1_loss(prediction, target, WeightedLossOptions{.weight = {}, .reduction = reduction});
+}
 
-/// d^2 / (2 beta) where d = |prediction - target| < beta, else d - beta / 2.
-Tensor smooth_l1_loss(const In& prediction, const In& target, double beta = 1,
-                      LossReduction reduction = LossReduction::mean);
 struct SmoothL1Options {
   std::optional<Tensor> weight = {};  // of each element; the mean is divided by their number
   double beta = 1;
   LossReduction reduction = LossReduction::mean;
 };
-Tensor smooth_l1_loss(const In& prediction, const In& target, SmoothL1Options options);
-/// d^2 / 2 where d < delta, else delta (d - delta / 2).
-Tensor huber_loss(const In& prediction, const In& target, double delta = 1,
-                  LossReduction reduction = LossReduction::mean);
+/// d^2 / (2 beta) where d = |prediction - target| < beta, else d - beta / 2.
+Tensor smooth_l1_loss(const In& prediction, const In& target, SmoothL1Options options = {});
+template <Arithmetic N>
+Tensor smooth_l1_loss(const In& prediction, const In& target, N beta, LossReduction reduction = LossReduction::mean) {
+  return smooth_l1_loss(prediction, target,
+                        SmoothL1Options{.weight = {}, .beta = static_cast<double>(beta), .reduction = reduction});
+}
 struct HuberOptions {
   std::optional<Tensor> weight = {};  // of each element; the mean is divided by their number
   double delta = 1;
   LossReduction reduction = LossReduction::mean;
 };
-Tensor huber_loss(const In& prediction, const In& target, HuberOptions options);
+/// d^2 / 2 where d < delta, else delta (d - delta / 2).
+Tensor huber_loss(const In& prediction, const In& target, HuberOptions options = {});
+template <Arithmetic N>
+Tensor huber_loss(const In& prediction, const In& target, N delta, LossReduction reduction = LossReduction::mean) {
+  return huber_loss(prediction, target,
+                    HuberOptions{.weight = {}, .delta = static_cast<double>(delta), .reduction = reduction});
+}
 
 struct BinaryCrossEntropyOptions {
   std::optional<Tensor> weight = {};      // of each element

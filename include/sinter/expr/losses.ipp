@@ -183,12 +183,6 @@ inline Term length_with(const Term& x, double eps) { return apply<ops::Sqrt>(sum
 
 using expr_detail::Term;
 
-SINTER_DECL Tensor mse_loss(const In& prediction, const In& target, LossReduction reduction) {
-  return mse_loss(prediction, target, WeightedLossOptions{.reduction = reduction});
-}
-SINTER_DECL Tensor l1_loss(const In& prediction, const In& target, LossReduction reduction) {
-  return l1_loss(prediction, target, WeightedLossOptions{.reduction = reduction});
-}
 SINTER_DECL Tensor mse_loss(const In& prediction, const In& target, WeightedLossOptions options) {
   const auto [x, t] = expr_detail::loss_operands(prediction, target, "mse_loss");
   return expr_detail::reduced_by_weight(squared(x - t), options, "mse_loss");
@@ -198,9 +192,6 @@ SINTER_DECL Tensor l1_loss(const In& prediction, const In& target, WeightedLossO
   return expr_detail::reduced_by_weight(absolute(x - t), options, "l1_loss");
 }
 
-SINTER_DECL Tensor huber_loss(const In& prediction, const In& target, double delta, LossReduction reduction) {
-  return huber_loss(prediction, target, HuberOptions{.delta = delta, .reduction = reduction});
-}
 SINTER_DECL Tensor huber_loss(const In& prediction, const In& target, HuberOptions options) {
   const double delta = options.delta;
   if (!(delta > 0))
@@ -213,9 +204,6 @@ SINTER_DECL Tensor huber_loss(const In& prediction, const In& target, HuberOptio
                               "huber_loss");
 }
 
-SINTER_DECL Tensor smooth_l1_loss(const In& prediction, const In& target, double beta, LossReduction reduction) {
-  return smooth_l1_loss(prediction, target, SmoothL1Options{.beta = beta, .reduction = reduction});
-}
 SINTER_DECL Tensor smooth_l1_loss(const In& prediction, const In& target, SmoothL1Options options) {
   const double beta = options.beta;
   if (!(beta >= 0))

@@ -25,7 +25,7 @@ inline Tensor source_places(const Resampled& axis, Interpolation mode, Align ali
   const Tensor position = arange(axis.to, {.dtype = dtype, .device = device}, at);
   auto number = [&](Dim dim) { return Tensor(cast(In(Scalar(dim), at), dtype)); };
   if (align == Align::pixel_centres) {
-    if (axis.to.is_static() && axis.to.value() == 1) return position * 0.0;
+    if (is_at_most(axis.to, 1)) return position * 0.0;
     return position * Tensor((number(axis.from) - 1.0) / (number(axis.to) - 1.0));
   }
   const Tensor per = axis.scale ? Tensor(full({}, 1 / *axis.scale, {.dtype = dtype, .device = Device::cpu()}, at))
@@ -73,7 +73,7 @@ inline Tensor cubic_along(const Tensor& x, const Resampled& axis, Align align, L
 /// At most so many old elements lie on each side of a place for each unit of the filter's radius.
 inline Dim filter_reach(const Resampled& axis, Align align) {
   if (align == Align::pixel_corners) return (axis.from + axis.to - Dim(1)) / axis.to;
-  if (axis.to.is_static() && axis.to.value() == 1) return 1;
+  if (is_at_most(axis.to, 1)) return 1;
   return (axis.from + axis.to - Dim(2)) / (axis.to - Dim(1));
 }
 
@@ -85,8 +85,7 @@ inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const Inter
   Tensor per = axis.scale ? Tensor(full({}, 1 / *axis.scale, {.dtype = like.dtype, .device = Device::cpu()}, at))
                           : Tensor(number(axis.from) / number(axis.to));
   if (options.align == Align::pixel_centres)
-    per = axis.to.is_static() && axis.to.value() == 1 ? per * 0.0
-                                                      : Tensor((number(axis.from) - 1.0) / (number(axis.to) - 1.0));
+    per = is_at_most(axis.to, 1) ? per * 0.0 : Tensor((number(axis.from) - 1.0) / (number(axis.to) - 1.0));
   const std::int64_t radius = options.mode == Interpolation::linear ? 1 : 2;
   const Dim taps = filter_reach(axis, options.align) * Dim(2 * radius);
   const Tensor centre = (arange(axis.to, like, at) + 0.5) * per, width = maximum(per, 1.0);

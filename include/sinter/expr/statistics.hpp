@@ -61,15 +61,17 @@ Tensor pdist(const In& x, double p = 2);
 /// sum(x * weights) / sum(weights). Weights broadcast to x; of rank 1 and one axis they lie along that.
 Tensor average(const In& x, const In& weights, Axes axes = {}, Keep keep = Keep::no);
 
-/// Covariances of the rows of x [variables, observations]; of rank 1 it is one variable.
-Tensor cov(const In& x, double correction = 1);
 struct CovOptions {
   double correction = 1;
   std::optional<Tensor> fweights{};  // how often each observation counts: whole numbers
   std::optional<Tensor> aweights{};  // how important each observation is
 };
-/// The same of weighted observations. numpy.cov, torch.cov.
-Tensor cov(const In& x, CovOptions options);
+/// Covariances of the rows of x [variables, observations]; of rank 1 it is one variable. numpy.cov, torch.cov.
+Tensor cov(const In& x, CovOptions options = {});
+template <Arithmetic N>
+Tensor cov(const In& x, N correction) {
+  return cov(x, CovOptions{.correction = static_cast<double>(correction), .fweights = {}, .aweights = {}});
+}
 /// Correlations of the rows of x, in [-1, 1].
 Tensor corrcoef(const In& x);
 

@@ -169,9 +169,6 @@ inline Term rows_of_variables(const In& x, std::string_view op) {
   return t.rank() == 2 ? t : Term(reshape(t, {1, -1}), x.where);
 }
 }  // namespace expr_detail
-SINTER_DECL Tensor cov(const In& x, double correction) {
-  return cov(x, {.correction = correction, .fweights = {}, .aweights = {}});
-}
 namespace expr_detail {
 /// A weight for each observation, beside x.
 inline Term observation_weights(const Term& x, const Tensor& given, std::string_view name) {
@@ -203,7 +200,7 @@ SINTER_DECL Tensor cov(const In& x, CovOptions options) {
   const Term centre = weights ? sum_of(t * *weights, 1, Keep::yes) / sum_of(*weights) : mean_of(t, 1, Keep::yes);
   const Term deviation = t - centre, weighted = weights ? deviation * *weights : deviation;
   const Term products(matmul(weighted, In(transpose(deviation, 0, 1), x.where)), x.where);
-  const Term result = products / freedom;
+  const Term result = products / expr_detail::apply<ops::Maximum>(freedom, 0.0);
   return is_one ? reshape(result, {}) : Tensor(result);
 }
 SINTER_DECL Tensor corrcoef(const In& x) {

@@ -20,9 +20,11 @@ SINTER_DECL bool may_fail(const FusionGraph& nodes, const FusionGroup& group, co
   for (const FusionMember& member : group.members) {  // a kernel may have indices of other nodes, too: those count
     const Node* const node = nodes.graph_node(member.node);
     if (node == nullptr) continue;
-    const bool is_in_range = (node->op == &op_info<ops::Take> && node->attrs[ops::Take::in_range]) ||
-                             (node->op == &op_info<ops::Scatter> && node->attrs[ops::Scatter::in_range]);
+    const bool is_take = node->op == &op_info<ops::Take>, is_scatter = node->op == &op_info<ops::Scatter>;
+    const bool is_in_range =
+        (is_take && node->attrs[ops::Take::in_range]) || (is_scatter && node->attrs[ops::Scatter::in_range]);
     if (is_in_range) --checks;
+    else if (is_take || is_scatter || node->op == &op_info<ops::ScatterAdd>) return true;
   }
   return checks > 0;
 }

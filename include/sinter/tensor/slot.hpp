@@ -69,9 +69,9 @@ struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
   const std::shared_ptr<VariableSlot>* gradient() const {
     return has_gradient_.load(std::memory_order_acquire) ? &gradient_ : nullptr;
   }
-  /// As gradient(), also where none is required any more. Like what follows, not for calls that overlap.
+  /// As gradient(), also where none is required any more: for who saw it, or overlaps nobody who gives it one.
   const std::shared_ptr<VariableSlot>& gradient_once_required() const { return gradient_; }
-  /// Gives it a slot for its gradient, the only one that it ever has.
+  /// Gives it a slot for its gradient, the only one that it ever has. Not for calls that overlap, as what follows.
   void make_gradient(std::shared_ptr<VariableSlot> slot) { gradient_ = std::move(slot); }
   void require_gradient(bool is_required) { has_gradient_.store(is_required, std::memory_order_release); }
 

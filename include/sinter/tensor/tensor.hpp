@@ -356,7 +356,8 @@ class In {
 };
 
 /// What `u.at(...)` gives: assigning through it gives `u` an updated value. Where index tensors name an element several
-/// times, the last value assigned stays, and all combine with what is there in the other forms. Not to be stored.
+/// times, the last value assigned (or quotient) stays, and all combine with what is there in the other forms. Not to be
+/// stored.
 class SlotRef {
  public:
   void operator=(const In& value) &&;

@@ -333,15 +333,21 @@ SINTER_DECL void warm_up(const CallRequest& call) {
   ArgList args;
   add_arguments(call, args);
   const TraceFunction trace = tracer(call);
+  const bool is_frozen = call.function.is_frozen();
+  bool has_any = false;
   for (const bool has_places : {false, true}) {  // with places another version runs where a gradient is wanted
     args.has_places = has_places;
     Symbols symbols;
-    const bool may_miss = has_places && call.function.is_frozen();
     const Entry* entry =
-        may_miss ? call.function.compiled_for(args, symbols) : call.function.entry_for(args, trace, symbols);
+        is_frozen ? call.function.compiled_for(args, symbols) : call.function.entry_for(args, trace, symbols);
     if (entry != nullptr && !entry->runs_plain()) call.function.warm_up(*entry, args, trace, symbols);
     if (entry != nullptr && !entry->gives_tape()) return;
+    has_any |= entry != nullptr;
   }
+  if (has_any || !is_frozen) return;
+  args.has_places = false;
+  Symbols symbols;
+  call.function.entry_for(args, trace, symbols);  // a miss, which says what fits not
 }
 SINTER_DECL Partition partition(const CallRequest& call) {
   ArgList args;

@@ -332,8 +332,11 @@ SINTER_DECL bool FunctionState::is_first_of_its_sizes(const ArgList& list) const
 }
 
 SINTER_DECL bool FunctionState::is_first_of_its_places(const ArgList& args) const {
+  Symbols symbols;
   for (const Entry* entry = newest_of(args.types); entry != nullptr; entry = entry->next)
-    if (entry->types == args.types && (args.has_places ? entry->drops_tape.load() : entry->gives_tape())) return false;
+    if (entry->types == args.types && (args.has_places ? entry->drops_tape.load() : entry->gives_tape()) &&
+        entry->guards.holds(args.leaves(), symbols))
+      return false;
   return true;
 }
 

@@ -104,7 +104,8 @@ class FunctionTrace : public Trace, public SymbolScope {
   GuardSet& guards() { return guards_; }
   std::span<const std::int64_t> hints() const { return hints_; }
   const std::vector<ReadPoint>& reads() const { return reads_; }
-  /// The hooks that a backward() inside asked for between this read and the one before, or all.
+  /// The hooks that a backward() inside asked for between this read and the one before, or all; without those that the
+  /// function itself has registered or removed.
   std::vector<jit_detail::HookGuard> hooks(std::size_t read) const;
   std::vector<jit_detail::HookGuard> hooks() const;
   LiveValues& live() { return *live_; }

@@ -87,12 +87,13 @@ SINTER_DECL void FunctionTrace::note_hooks(const std::shared_ptr<VariableSlot>& 
 SINTER_DECL std::vector<jit_detail::HookGuard> FunctionTrace::hooks(std::size_t read) const {
   std::vector<jit_detail::HookGuard> found;
   for (const auto& [reads, guard] : hooks_)
-    if (reads == read) found.push_back(guard);
+    if (reads == read && jit_detail::hooks_hold({&guard, 1})) found.push_back(guard);
   return found;
 }
 SINTER_DECL std::vector<jit_detail::HookGuard> FunctionTrace::hooks() const {
   std::vector<jit_detail::HookGuard> found;
-  for (const auto& [reads, guard] : hooks_) found.push_back(guard);
+  for (const auto& [reads, guard] : hooks_)
+    if (jit_detail::hooks_hold({&guard, 1})) found.push_back(guard);
   return found;
 }
 

@@ -396,8 +396,10 @@ SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList
     return {.runs_plain = true};
   }
   const TracedLeaf& leaf = *call.node().leaf;
-  if (SINTER_UNLIKELY(leaf.drops_tape) && targets.empty())
-    return {.runs_plain = true};  // made since the entry was found
+  if (SINTER_UNLIKELY(leaf.drops_tape) && targets.empty() && is_tape_on()) {  // made since the entry was found
+    check_uncompiled();
+    return {.runs_plain = true};
+  }
   check_path(entry, args, trace, call);
   call.run_leaf(thread, options_.mode, where_, results.make(leaf.results), targets);
   leaf.calls.add();
