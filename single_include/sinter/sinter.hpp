@@ -659,7 +659,7 @@ class Dim {
   constexpr Dim() = default;
   template <std::integral I>
     requires(!std::same_as<I, bool>)
-  constexpr Dim(I value) : bits_(static_cast<std::int64_t>(value) * 2) {}
+  constexpr Dim(I value) : bits_(within_bounds(value) * 2) {}
 
   static Dim symbol(SymbolId id);
 
@@ -725,6 +725,14 @@ class Dim {
 
  private:
   friend struct tensor_detail::DimNode;
+  /// Numbers beyond any extent, as bounds that mean "to the end", stay beyond.
+  template <std::integral I>
+  static constexpr std::int64_t within_bounds(I value) {
+    if constexpr (sizeof(I) < sizeof(std::int64_t)) return static_cast<std::int64_t>(value);
+    constexpr std::int64_t most = (std::int64_t{1} << 62) - 1;
+    if (std::cmp_greater(value, most)) return most;
+    return std::cmp_less(value, -most) ? -most : static_cast<std::int64_t>(value);
+  }
   static Dim add(Dim a, Dim b);
   static Dim multiply(Dim a, Dim b);
   static Dim floor_divide(Dim a, Dim b);
@@ -1571,9 +1579,9 @@ struct VariableSlot : public std::enable_shared_from_this<VariableSlot> {
   const std::shared_ptr<VariableSlot>* gradient() const {
     return has_gradient_.load(std::memory_order_acquire) ? &gradient_ : nullptr;
   }
-  /// As gradient(), also where none is required any more. Like what follows, not for calls that overlap.
+  /// As gradient(), also where none is required any more: for who saw it, or overlaps nobody who gives it one.
   const std::shared_ptr<VariableSlot>& gradient_once_required() const { return gradient_; }
-  /// Gives it a slot for its gradient, the only one that it ever has.
+  /// Gives it a slot for its gradient, the only one that it ever has. Not for calls that overlap, as what follows.
   void make_gradient(std::shared_ptr<VariableSlot> slot) { gradient_ = std::move(slot); }
   void require_gradient(bool is_required) { has_gradient_.store(is_required, std::memory_order_release); }
 
@@ -1993,7 +2001,8 @@ class In {
 };
 
 /// What `u.at(...)` gives: assigning through it gives `u` an updated value. Where index tensors name an element several
-/// times, the last value assigned stays, and all combine with what is there in the other forms. Not to be stored.
+/// times, the last value assigned (or quotient) stays, and all combine with what is there in the other forms. Not to be
+/// stored.
 class SlotRef {
  public:
   void operator=(const In& value) &&;
@@ -2234,6 +2243,7 @@ class PerAxis {
 class ConvPadding {
  public:
   enum Kind : std::uint8_t { numbers, valid, same };
+  ConvPadding() : ConvPadding(Kind::valid) {}
   ConvPadding(Kind kind) : kind_(kind), before_(0), after_(0) {}
   template <class N>
     requires std::is_convertible_v<const N&, PerAxis>
@@ -2365,7 +2375,7 @@ Tensor gradient(const In& x, double spacing = 1, int axis = -1);
 /// The same of values at the places `at`, one for each element of the axis: of second order, as numpy.gradient has it.
 Tensor gradient(const In& x, const In& at, int axis = -1);
 /// The derivatives along several axes (none given: all), of values `spacings` apart: one for each, or one for all.
-std::vector<Tensor> gradient(const In& x, Axes axes, std::vector<double> spacings = {});
+std::vector<Tensor> gradients(const In& x, Axes axes = {}, std::vector<double> spacings = {});
 /// The integral along `axis` by the trapezoidal rule, of values `dx` apart, or at the places `at` (of y's shape, or of
 /// one axis as long). Floating; the axis goes.
 Tensor trapezoid(const In& y, double dx = 1, int axis = -1);
@@ -3519,33 +3529,45 @@ SINTER_NAMESPACE_END
 SINTER_NAMESPACE_BEGIN
 
 // Of a prediction and a target.
-Tensor mse_loss(const In& prediction, const In& target, LossReduction reduction);
-Tensor l1_loss(const In& prediction, const In& target, LossReduction reduction = LossReduction::mean);
 struct WeightedLossOptions {
   std::optional<Tensor> weight = {};  // of each element: the mean is divided by their sum
   LossReduction reduction = LossReduction::mean;
 };
 Tensor mse_loss(const In& prediction, const In& target, WeightedLossOptions options);
-Tensor l1_loss(const In& prediction, const In& target, WeightedLossOptions options);
+Tensor l1_loss(const In& prediction, const In& target, WeightedLossOptions options = {});
+template <std::same_as<LossReduction> R>
+Tensor mse_loss(const In& prediction, const In& target, R reduction) {
+  return mse_loss(prediction, target, WeightedLossOptions{.weight = {}, .reduction = reduction});
+}
+template <std::same_as<LossReduction> R>
+Tensor l1_loss(const In& prediction, const In& target, R reduction) {
+  return l1_loss(prediction, target, WeightedLossOptions{.weight = {}, .reduction = reduction});
+}
 
-/// d^2 / (2 beta) where d = |prediction - target| < beta, else d - beta / 2.
-Tensor smooth_l1_loss(const In& prediction, const In& target, double beta = 1,
-                      LossReduction reduction = LossReduction::mean);
 struct SmoothL1Options {
   std::optional<Tensor> weight = {};  // of each element; the mean is divided by their number
   double beta = 1;
   LossReduction reduction = LossReduction::mean;
 };
-Tensor smooth_l1_loss(const In& prediction, const In& target, SmoothL1Options options);
-/// d^2 / 2 where d < delta, else delta (d - delta / 2).
-Tensor huber_loss(const In& prediction, const In& target, double delta = 1,
-                  LossReduction reduction = LossReduction::mean);
+/// d^2 / (2 beta) where d = |prediction - target| < beta, else d - beta / 2.
+Tensor smooth_l1_loss(const In& prediction, const In& target, SmoothL1Options options = {});
+template <Arithmetic N>
+Tensor smooth_l1_loss(const In& prediction, const In& target, N beta, LossReduction reduction = LossReduction::mean) {
+  return smooth_l1_loss(prediction, target,
+                        SmoothL1Options{.weight = {}, .beta = static_cast<double>(beta), .reduction = reduction});
+}
 struct HuberOptions {
   std::optional<Tensor> weight = {};  // of each element; the mean is divided by their number
   double delta = 1;
   LossReduction reduction = LossReduction::mean;
 };
-Tensor huber_loss(const In& prediction, const In& target, HuberOptions options);
+/// d^2 / 2 where d < delta, else delta (d - delta / 2).
+Tensor huber_loss(const In& prediction, const In& target, HuberOptions options = {});
+template <Arithmetic N>
+Tensor huber_loss(const In& prediction, const In& target, N delta, LossReduction reduction = LossReduction::mean) {
+  return huber_loss(prediction, target,
+                    HuberOptions{.weight = {}, .delta = static_cast<double>(delta), .reduction = reduction});
+}
 
 struct BinaryCrossEntropyOptions {
   std::optional<Tensor> weight = {};      // of each element
@@ -4017,15 +4039,17 @@ Tensor pdist(const In& x, double p = 2);
 /// sum(x * weights) / sum(weights). Weights broadcast to x; of rank 1 and one axis they lie along that.
 Tensor average(const In& x, const In& weights, Axes axes = {}, Keep keep = Keep::no);
 
-/// Covariances of the rows of x [variables, observations]; of rank 1 it is one variable.
-Tensor cov(const In& x, double correction = 1);
 struct CovOptions {
   double correction = 1;
   std::optional<Tensor> fweights{};  // how often each observation counts: whole numbers
   std::optional<Tensor> aweights{};  // how important each observation is
 };
-/// The same of weighted observations. numpy.cov, torch.cov.
-Tensor cov(const In& x, CovOptions options);
+/// Covariances of the rows of x [variables, observations]; of rank 1 it is one variable. numpy.cov, torch.cov.
+Tensor cov(const In& x, CovOptions options = {});
+template <Arithmetic N>
+Tensor cov(const In& x, N correction) {
+  return cov(x, CovOptions{.correction = static_cast<double>(correction), .fweights = {}, .aweights = {}});
+}
 /// Correlations of the rows of x, in [-1, 1].
 Tensor corrcoef(const In& x);
 
@@ -6068,10 +6092,6 @@ Histogram histogram(const In& x, Dim bins, HistogramOptions options = {});
 /// The same between `edges`, a list that ascends: from each up to before the next one, the last part includes both.
 Histogram histogram(const In& x, const Tensor& edges, HistogramOptions options = {});
 
-/// Rows of `x` [n, d] counted by where they lie in a grid: bins[i] parts of equal width of ranges[i]. i64, of shape
-/// bins. numpy.histogramdd, torch.histogramdd.
-Tensor histogramdd(const In& x, const Shape& bins, std::initializer_list<std::pair<double, double>> ranges);
-
 struct HistogramddOptions {
   std::vector<std::pair<double, double>> ranges{};  // for each column; not given: from its least to its largest element
   std::optional<Tensor> weights{};                  // [n]
@@ -6081,7 +6101,14 @@ struct Histogramdd {
   Tensor counts;
   std::vector<Tensor> edges;  // for each column
 };
+/// Rows of `x` [n, d] counted by where they lie in a grid: bins[i] parts of equal width of ranges[i]. numpy.histogramdd,
+/// torch.histogramdd.
 Histogramdd histogramdd(const In& x, const Shape& bins, HistogramddOptions options = {});
+/// The counts alone, i64 of shape bins.
+template <std::same_as<std::pair<double, double>> Range = std::pair<double, double>>
+Tensor histogramdd(const In& x, const Shape& bins, std::initializer_list<Range> ranges) {
+  return histogramdd(x, bins, HistogramddOptions{.ranges = ranges, .weights = {}}).counts;
+}
 /// The same between edges, a list for each column.
 Histogramdd histogramdd(const In& x, std::span<const Tensor> edges, HistogramddOptions options = {});
 Histogramdd histogramdd(const In& x, std::initializer_list<Tensor> edges, HistogramddOptions options = {});
@@ -20174,13 +20201,13 @@ SINTER_DECL Tensor gradient(const In& x, const In& at, int axis) {
   const Tensor inside = (slope.earlier * width.later + slope.later * width.earlier) / (width.earlier + width.later);
   return expr_detail::with_ends(slopes, inside, axis, x.where);
 }
-SINTER_DECL std::vector<Tensor> gradient(const In& x, Axes axes, std::vector<double> spacings) {
+SINTER_DECL std::vector<Tensor> gradients(const In& x, Axes axes, std::vector<double> spacings) {
   const Tensor values(x.tensor());
   const In given(values, x.where);
-  const IntVector all_axes = expr_detail::reduced_axes({}, values.rank(), "gradient", x.where);
+  const IntVector all_axes = expr_detail::reduced_axes({}, values.rank(), "gradients", x.where);
   const IntVector& list = axes.empty() ? all_axes : axes.list();
   if (spacings.size() > 1 && spacings.size() != list.size())
-    throw UserError("gradient",
+    throw UserError("gradients",
                     std::to_string(spacings.size()) + " spacings for " + std::to_string(list.size()) + " axes", x.where,
                     "one for each axis, or one for all");
   std::vector<Tensor> out;
@@ -21016,6 +21043,8 @@ SINTER_DECL Tensor embedding_bag(const In& indices, const In& table, EmbeddingBa
   if (options.padding_idx) found = where(counts, found, neutral, at);
   const Tensor number = bags.total(cast(In(counts, at), DType::i64));
   if (is_max) {
+    if (!options.offsets && expr_detail::is_at_most(places.shape()[1], 0))
+      return zeros({places.shape()[0], rows.shape()[1]}, {.dtype = rows.dtype(), .device = rows.device()}, at);
     const Tensor largest = bags.largest(found);
     // A row of indices has one that counts.
     return options.padding_idx || options.offsets ? Tensor(where(number > 0, largest, 0.0, at)) : largest;
@@ -21780,6 +21809,9 @@ inline Dim counted_numbers(const Tensor& numbers, Dim least, Location where) {
                      "state how many numbers are counted: bincount(x, bins)");
   if (is_at_most(numbers.numel(), 0)) return least;
   const auto largest = item<std::int64_t>(In(amax(cast(In(numbers, where), DType::i64)), where));
+  if (largest >= std::int64_t{1} << 40)
+    throw UserError("bincount", "the largest number is " + std::to_string(largest), where,
+                    "count them with unique(x), or state how many numbers are counted: bincount(x, bins)");
   const Dim most(std::max<std::int64_t>(largest, 0) + 1);
   return is_at_most(least, most) ? most : least;
 }
@@ -22236,10 +22268,6 @@ SINTER_DECL Histogram histogram(const In& x, const Tensor& edges, HistogramOptio
                                    given.shape(), options, x.where);
 }
 
-SINTER_DECL Tensor histogramdd(const In& x, const Shape& bins,
-                               std::initializer_list<std::pair<double, double>> ranges) {
-  return histogramdd(x, bins, {.ranges = ranges, .weights = {}}).counts;
-}
 SINTER_DECL Histogramdd histogramdd(const In& x, const Shape& bins, HistogramddOptions options) {
   return expr_detail::histogram_of_columns(x, bins, options.ranges, options);
 }
@@ -23054,14 +23082,15 @@ struct AscendingSlice {
   std::int64_t step = 1;
 };
 inline AscendingSlice ascending(const Slice& slice, Dim extent) {
-  AscendingSlice out{.limit = extent, .step = slice.step};
+  constexpr std::int64_t most = std::int64_t{1} << 60;  // beyond any extent
+  AscendingSlice out{.limit = extent, .step = std::min(slice.step, most)};
   if (slice.step > 0) {
     if (slice.start) out.start = resolve_bound(*slice.start, extent);
     if (slice.stop) out.limit = resolve_bound(*slice.stop, extent);
     if (!identical(out.start, Dim(0)) && !is_at_most(out.start, out.limit)) out.limit = out.start;
     return out;
   }
-  out.step = -slice.step;
+  out.step = -std::max(slice.step, -most);
   if (slice.start) out.limit = resolve_bound_backwards(*slice.start, extent);
   if (slice.stop) out.start = resolve_bound_backwards(*slice.stop, extent);
   if (!identical(out.start, Dim(0)) && !is_at_most(out.start, out.limit)) out.start = out.limit;
@@ -24323,12 +24352,6 @@ inline Term length_with(const Term& x, double eps) { return apply<ops::Sqrt>(sum
 
 using expr_detail::Term;
 
-SINTER_DECL Tensor mse_loss(const In& prediction, const In& target, LossReduction reduction) {
-  return mse_loss(prediction, target, WeightedLossOptions{.reduction = reduction});
-}
-SINTER_DECL Tensor l1_loss(const In& prediction, const In& target, LossReduction reduction) {
-  return l1_loss(prediction, target, WeightedLossOptions{.reduction = reduction});
-}
 SINTER_DECL Tensor mse_loss(const In& prediction, const In& target, WeightedLossOptions options) {
   const auto [x, t] = expr_detail::loss_operands(prediction, target, "mse_loss");
   return expr_detail::reduced_by_weight(squared(x - t), options, "mse_loss");
@@ -24338,9 +24361,6 @@ SINTER_DECL Tensor l1_loss(const In& prediction, const In& target, WeightedLossO
   return expr_detail::reduced_by_weight(absolute(x - t), options, "l1_loss");
 }
 
-SINTER_DECL Tensor huber_loss(const In& prediction, const In& target, double delta, LossReduction reduction) {
-  return huber_loss(prediction, target, HuberOptions{.delta = delta, .reduction = reduction});
-}
 SINTER_DECL Tensor huber_loss(const In& prediction, const In& target, HuberOptions options) {
   const double delta = options.delta;
   if (!(delta > 0))
@@ -24353,9 +24373,6 @@ SINTER_DECL Tensor huber_loss(const In& prediction, const In& target, HuberOptio
                               "huber_loss");
 }
 
-SINTER_DECL Tensor smooth_l1_loss(const In& prediction, const In& target, double beta, LossReduction reduction) {
-  return smooth_l1_loss(prediction, target, SmoothL1Options{.beta = beta, .reduction = reduction});
-}
 SINTER_DECL Tensor smooth_l1_loss(const In& prediction, const In& target, SmoothL1Options options) {
   const double beta = options.beta;
   if (!(beta >= 0))
@@ -26249,7 +26266,7 @@ inline Tensor source_places(const Resampled& axis, Interpolation mode, Align ali
   const Tensor position = arange(axis.to, {.dtype = dtype, .device = device}, at);
   auto number = [&](Dim dim) { return Tensor(cast(In(Scalar(dim), at), dtype)); };
   if (align == Align::pixel_centres) {
-    if (axis.to.is_static() && axis.to.value() == 1) return position * 0.0;
+    if (is_at_most(axis.to, 1)) return position * 0.0;
     return position * Tensor((number(axis.from) - 1.0) / (number(axis.to) - 1.0));
   }
   const Tensor per = axis.scale ? Tensor(full({}, 1 / *axis.scale, {.dtype = dtype, .device = Device::cpu()}, at))
@@ -26297,7 +26314,7 @@ inline Tensor cubic_along(const Tensor& x, const Resampled& axis, Align align, L
 /// At most so many old elements lie on each side of a place for each unit of the filter's radius.
 inline Dim filter_reach(const Resampled& axis, Align align) {
   if (align == Align::pixel_corners) return (axis.from + axis.to - Dim(1)) / axis.to;
-  if (axis.to.is_static() && axis.to.value() == 1) return 1;
+  if (is_at_most(axis.to, 1)) return 1;
   return (axis.from + axis.to - Dim(2)) / (axis.to - Dim(1));
 }
 
@@ -26309,8 +26326,7 @@ inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const Inter
   Tensor per = axis.scale ? Tensor(full({}, 1 / *axis.scale, {.dtype = like.dtype, .device = Device::cpu()}, at))
                           : Tensor(number(axis.from) / number(axis.to));
   if (options.align == Align::pixel_centres)
-    per = axis.to.is_static() && axis.to.value() == 1 ? per * 0.0
-                                                      : Tensor((number(axis.from) - 1.0) / (number(axis.to) - 1.0));
+    per = is_at_most(axis.to, 1) ? per * 0.0 : Tensor((number(axis.from) - 1.0) / (number(axis.to) - 1.0));
   const std::int64_t radius = options.mode == Interpolation::linear ? 1 : 2;
   const Dim taps = filter_reach(axis, options.align) * Dim(2 * radius);
   const Tensor centre = (arange(axis.to, like, at) + 0.5) * per, width = maximum(per, 1.0);
@@ -27259,9 +27275,6 @@ inline Term rows_of_variables(const In& x, std::string_view op) {
   return t.rank() == 2 ? t : Term(reshape(t, {1, -1}), x.where);
 }
 }  // namespace expr_detail
-SINTER_DECL Tensor cov(const In& x, double correction) {
-  return cov(x, {.correction = correction, .fweights = {}, .aweights = {}});
-}
 namespace expr_detail {
 /// A weight for each observation, beside x.
 inline Term observation_weights(const Term& x, const Tensor& given, std::string_view name) {
@@ -27293,7 +27306,7 @@ SINTER_DECL Tensor cov(const In& x, CovOptions options) {
   const Term centre = weights ? sum_of(t * *weights, 1, Keep::yes) / sum_of(*weights) : mean_of(t, 1, Keep::yes);
   const Term deviation = t - centre, weighted = weights ? deviation * *weights : deviation;
   const Term products(matmul(weighted, In(transpose(deviation, 0, 1), x.where)), x.where);
-  const Term result = products / freedom;
+  const Term result = products / expr_detail::apply<ops::Maximum>(freedom, 0.0);
   return is_one ? reshape(result, {}) : Tensor(result);
 }
 SINTER_DECL Tensor corrcoef(const In& x) {
@@ -37519,7 +37532,7 @@ SINTER_DECL Ref<TensorImpl> tape_leaf(const Ref<TensorImpl>& value, const std::s
     return value;
   if (!is_tape_on()) return value;
   Ref<TensorImpl> leaf = record_alias(value);
-  leaf->tape_leaf = new TapeLeaf{*slot->gradient(), slot.get()};
+  leaf->tape_leaf = new TapeLeaf{slot->gradient_once_required(), slot.get()};  // another thread may require none now
   leaf->tape.store(TapeState::leaf, std::memory_order_release);
   return leaf;
 }
@@ -37550,10 +37563,11 @@ SINTER_DECL const Variable& Variable::requires_grad(bool is_required, Location w
   if (is_required && !is_floating(type.dtype))
     throw DTypeError("requires_grad", "the Variable is " + type.text() + ", it must be floating", where,
                      "make it of a floating dtype");
+  if ((slot_->gradient() != nullptr) == is_required) return *this;
+  const Tensor zeros = full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where);
   static ForkSafeMutex mutex;
   std::scoped_lock lock(mutex);
   if ((slot_->gradient() != nullptr) == is_required) return *this;
-  const Tensor zeros = full(type.shape, 0, {.dtype = type.dtype, .device = type.device}, where);
   if (slot_->gradient_once_required() == nullptr) {
     auto made =
         std::make_shared<VariableSlot>(zeros.impl(), slot_->name.empty() ? std::string() : slot_->name + ".grad");
@@ -49351,9 +49365,11 @@ SINTER_DECL bool may_fail(const FusionGraph& nodes, const FusionGroup& group, co
   for (const FusionMember& member : group.members) {  // a kernel may have indices of other nodes, too: those count
     const Node* const node = nodes.graph_node(member.node);
     if (node == nullptr) continue;
-    const bool is_in_range = (node->op == &op_info<ops::Take> && node->attrs[ops::Take::in_range]) ||
-                             (node->op == &op_info<ops::Scatter> && node->attrs[ops::Scatter::in_range]);
+    const bool is_take = node->op == &op_info<ops::Take>, is_scatter = node->op == &op_info<ops::Scatter>;
+    const bool is_in_range =
+        (is_take && node->attrs[ops::Take::in_range]) || (is_scatter && node->attrs[ops::Scatter::in_range]);
     if (is_in_range) --checks;
+    else if (is_take || is_scatter || node->op == &op_info<ops::ScatterAdd>) return true;
   }
   return checks > 0;
 }
@@ -75592,7 +75608,8 @@ class FunctionTrace : public Trace, public SymbolScope {
   GuardSet& guards() { return guards_; }
   std::span<const std::int64_t> hints() const { return hints_; }
   const std::vector<ReadPoint>& reads() const { return reads_; }
-  /// The hooks that a backward() inside asked for between this read and the one before, or all.
+  /// The hooks that a backward() inside asked for between this read and the one before, or all; without those that the
+  /// function itself has registered or removed.
   std::vector<jit_detail::HookGuard> hooks(std::size_t read) const;
   std::vector<jit_detail::HookGuard> hooks() const;
   LiveValues& live() { return *live_; }
@@ -75959,15 +75976,21 @@ SINTER_DECL void warm_up(const CallRequest& call) {
   ArgList args;
   add_arguments(call, args);
   const TraceFunction trace = tracer(call);
+  const bool is_frozen = call.function.is_frozen();
+  bool has_any = false;
   for (const bool has_places : {false, true}) {  // with places another version runs where a gradient is wanted
     args.has_places = has_places;
     Symbols symbols;
-    const bool may_miss = has_places && call.function.is_frozen();
     const Entry* entry =
-        may_miss ? call.function.compiled_for(args, symbols) : call.function.entry_for(args, trace, symbols);
+        is_frozen ? call.function.compiled_for(args, symbols) : call.function.entry_for(args, trace, symbols);
     if (entry != nullptr && !entry->runs_plain()) call.function.warm_up(*entry, args, trace, symbols);
     if (entry != nullptr && !entry->gives_tape()) return;
+    has_any |= entry != nullptr;
   }
+  if (has_any || !is_frozen) return;
+  args.has_places = false;
+  Symbols symbols;
+  call.function.entry_for(args, trace, symbols);  // a miss, which says what fits not
 }
 SINTER_DECL Partition partition(const CallRequest& call) {
   ArgList args;
@@ -78279,8 +78302,11 @@ SINTER_DECL bool FunctionState::is_first_of_its_sizes(const ArgList& list) const
 }
 
 SINTER_DECL bool FunctionState::is_first_of_its_places(const ArgList& args) const {
+  Symbols symbols;
   for (const Entry* entry = newest_of(args.types); entry != nullptr; entry = entry->next)
-    if (entry->types == args.types && (args.has_places ? entry->drops_tape.load() : entry->gives_tape())) return false;
+    if (entry->types == args.types && (args.has_places ? entry->drops_tape.load() : entry->gives_tape()) &&
+        entry->guards.holds(args.leaves(), symbols))
+      return false;
   return true;
 }
 
@@ -81788,12 +81814,13 @@ SINTER_DECL void FunctionTrace::note_hooks(const std::shared_ptr<VariableSlot>& 
 SINTER_DECL std::vector<jit_detail::HookGuard> FunctionTrace::hooks(std::size_t read) const {
   std::vector<jit_detail::HookGuard> found;
   for (const auto& [reads, guard] : hooks_)
-    if (reads == read) found.push_back(guard);
+    if (reads == read && jit_detail::hooks_hold({&guard, 1})) found.push_back(guard);
   return found;
 }
 SINTER_DECL std::vector<jit_detail::HookGuard> FunctionTrace::hooks() const {
   std::vector<jit_detail::HookGuard> found;
-  for (const auto& [reads, guard] : hooks_) found.push_back(guard);
+  for (const auto& [reads, guard] : hooks_)
+    if (jit_detail::hooks_hold({&guard, 1})) found.push_back(guard);
   return found;
 }
 
@@ -83047,8 +83074,10 @@ SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList
     return {.runs_plain = true};
   }
   const TracedLeaf& leaf = *call.node().leaf;
-  if (SINTER_UNLIKELY(leaf.drops_tape) && targets.empty())
-    return {.runs_plain = true};  // made since the entry was found
+  if (SINTER_UNLIKELY(leaf.drops_tape) && targets.empty() && is_tape_on()) {  // made since the entry was found
+    check_uncompiled();
+    return {.runs_plain = true};
+  }
   check_path(entry, args, trace, call);
   call.run_leaf(thread, options_.mode, where_, results.make(leaf.results), targets);
   leaf.calls.add();
