@@ -65,8 +65,7 @@ OTHERWISE = {
         _batch_norm_with_update""",
     "kernels of attention, and what is made of it": """torch.ops.aten._efficient_attention_forward
         torch.ops.aten._flash_attention_forward torch.ops.aten._safe_softmax.default
-        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu nn.functional.multi_head_attention_forward""",
-    "a product before what is called": "nn.functional.linear_cross_entropy",
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu""",
 }
 # What moves values between host and tensors, and what expressions are made of.
 NO_OPERATIONS = {"host.hpp", "host_run.hpp", "tree.hpp", "tree_walk.hpp", "capture.hpp", "expr.hpp", "recording.hpp", "term.hpp",

@@ -256,6 +256,9 @@ ROWS += [
     Row("gradient", lambda x, a: torch.gradient(x[0], spacing=a["spacing"], dim=a["axis"])[0], [
         C(f"* {s} u -3 3", spacing=h, axis=axis) for s, axis in (("7", 0), ("3,5", 1), ("3,5", 0), ("2,2,3", 1))
         for h in (1.0, 0.25)], "f32 f64", ulp=2, floor=2),
+    Row("gradients", lambda x, a: list(torch.gradient(x[0], spacing=a["spacings"], dim=a["axes"])), [
+        C(f"* {s} u -3 3", spacings=h, axes=axes) for s, axes, h in (("3,5", [0, 1], [1.0, 0.5]), ("3,5", [1, 0], [2.0, 0.25]), ("2,2,3", [0, 2], [1.0, 3.0]),
+        ("4,2,3", [2, 1, 0], [0.5, 1.0, 2.0]), ("7", [0], [0.5]))], "f32 f64", ulp=2, floor=2, torch_names=[]),
     Row("gradient at", lambda x, a: torch.gradient(x[0], spacing=(x[1],), dim=a["axis"])[0], [
         C(f"* {s} u -3 3", f"*c {n} v {v}", axis=axis) for s, axis, n, v in (("5", 0, "5", "0 1 1.5 3.5 4"),
         ("3,4", 1, "4", "-1 0.25 2 2.5"), ("3,4", 0, "3", "-2 0 0.5"), ("2,2,3", -1, "3", "1 2 4"))], "f32 f64", ulp=8, floor=8,

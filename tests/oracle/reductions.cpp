@@ -103,6 +103,8 @@ NamedFunctions cumulative_functions() {
        }},
       {"logcumsumexp", [](const Args& a) -> Tensor { return logcumsumexp(a[0], a.at.axis("axis")); }},
       {"diff", [](const Args& a) -> Tensor { return diff(a[0], a.at.axis("axis"), a.at.axis("times")); }},
+      {"gradients",
+       [](const Args& a) -> Tensors { return gradients(a[0], a.at.axes("axes"), a.at.numbers("spacings")); }},
       {"gradient at", [](const Args& a) -> Tensor { return gradient(a[0], a[1], a.at.axis("axis")); }},
       {"gradient", [](const Args& a) -> Tensor { return gradient(a[0], a.at.number("spacing"), a.at.axis("axis")); }},
       {"trapezoid", [](const Args& a) -> Tensor { return trapezoid(a[0], a.at.number("dx"), a.at.axis("axis")); }},

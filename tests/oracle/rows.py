@@ -102,14 +102,20 @@ TORCH = str(pathlib.Path(torch.__file__).parent)
 
 
 def run_of(row, values, attributes):
-    """What the row's function gives; names of what it calls are added to row.called."""
+    """What the row's function gives; names of what it calls are added to row.called. It is run once more to be watched: some functions of
+    PyTorch lose an argument under a mode (l1_loss its weight)."""
+    watch(row, [value.detach().clone() for value in values], attributes)
+    return as_list(row.run(values, attributes))
+
+
+def watch(row, values, attributes):
     def note(frame, event, arg):   # functions of PyTorch that are written in Python
         if event == "call" and frame.f_code.co_filename.startswith(TORCH):
             row.called.add(frame.f_code.co_name)
     sys.setprofile(note)
     try:
-        with Functions(row.called), Operators(row.called):
-            return as_list(row.run(values, attributes))
+        with torch.no_grad(), Functions(row.called), Operators(row.called):
+            row.run(values, attributes)
     finally:
         sys.setprofile(None)
 
