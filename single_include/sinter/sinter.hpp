@@ -6086,8 +6086,8 @@ struct Histogram {
   Tensor counts;  // [bins]; i64, of the weights' dtype, or floating
   Tensor edges;   // [bins + 1]
 };
-/// The same with weights, of a range that may be that of the elements: 0.5 more at both ends where all are equal, [0, 1]
-/// of none; nothing counts where it is not finite. numpy.histogram, torch.histogram.
+/// The same with weights, of a range that may be that of the elements: 0.5 more at both ends where all are equal,
+/// [0, 1] of none; nothing counts where it is not finite. numpy.histogram, torch.histogram.
 Histogram histogram(const In& x, Dim bins, HistogramOptions options = {});
 /// The same between `edges`, a list that ascends: from each up to before the next one, the last part includes both.
 Histogram histogram(const In& x, const Tensor& edges, HistogramOptions options = {});
@@ -6101,8 +6101,8 @@ struct Histogramdd {
   Tensor counts;
   std::vector<Tensor> edges;  // for each column
 };
-/// Rows of `x` [n, d] counted by where they lie in a grid: bins[i] parts of equal width of ranges[i]. numpy.histogramdd,
-/// torch.histogramdd.
+/// Rows of `x` [n, d] counted by where they lie in a grid: bins[i] parts of equal width of ranges[i].
+/// numpy.histogramdd, torch.histogramdd.
 Histogramdd histogramdd(const In& x, const Shape& bins, HistogramddOptions options = {});
 /// The counts alone, i64 of shape bins.
 template <std::same_as<std::pair<double, double>> Range = std::pair<double, double>>
@@ -74859,19 +74859,24 @@ SINTER_NOINLINE inline void run_straight(const EndingCall& call, Targets targets
   call.frame.run(places.inputs, places.outputs);
 }
 
+/// Runs the plan into memory that is fresh or kept. The frame's places hold the inputs.
+inline void run_fresh(EntryThread* thread, Mode mode, Frame& frame, Ref<TensorImpl>* results) {
+  CallPlaces& places = frame.places();
+  const std::span<const FrameOutput> outputs = frame.outputs();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    results[i] = memory_for(thread, mode, i, outputs[i]);
+    places.outputs[i] = results[i]->data();
+  }
+  frame.run(places.inputs, places.outputs);
+}
+
 /// Runs the plan into memory that is fresh, kept, donated, or the caller's, and gives Variables their values.
 inline void run_end(const EndingCall& call, Ref<TensorImpl>* results, Targets targets) {
   if (goes_straight(call, targets)) return run_straight(call, targets);
   if (SINTER_UNLIKELY(!targets.empty() || !call.end.assignments.empty() || call.args.has_donations() ||
                       !call.frame.has_only_fresh_outputs()))
     return end_with_care(call, results, targets);
-  CallPlaces& places = call.frame.places();
-  std::span<const FrameOutput> outputs = call.frame.outputs();
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    results[i] = memory_for(call.thread, call.mode, i, outputs[i]);
-    places.outputs[i] = results[i]->data();
-  }
-  call.frame.run(places.inputs, places.outputs);
+  run_fresh(call.thread, call.mode, call.frame, results);
 }
 
 SINTER_DECL void deliver(FinishedCall& call, const ResultPlace& place, Targets targets, const ArgList& args,
@@ -75464,17 +75469,9 @@ class QuickFrame {
 
 inline void run_quickly(const CallEnd& end, Frame& frame, const CallRequest& call, EntryThread& thread,
                         Ref<TensorImpl>* results) {
-  CallPlaces& places = frame.places();
-  void** place = places.inputs.data();
+  void** place = frame.places().inputs.data();
   for (const PlanInput& input : end.inputs) *place++ = argument(call, as_index(input.index)).data();
-  const Mode mode = call.function.mode();
-  place = places.outputs.data();
-  std::size_t i = 0;
-  for (const FrameOutput& output : frame.outputs()) {
-    *results = memory_for(&thread, mode, i++, output);
-    *place++ = (*results++)->data();
-  }
-  frame.run(places.inputs, places.outputs);
+  run_fresh(&thread, call.function.mode(), frame, results);
 }
 
 /// Runs the newest entry if the call may go the short way and the entry serves it. False: nothing has happened.
@@ -76819,8 +76816,8 @@ void count_regions(const Graph& graph, std::vector<const Graph*>& bodies, std::i
 }  // namespace jit::jit_detail
 SINTER_NAMESPACE_END
 // ---- sinter/jit/call/traced_tape.hpp
-// What of a trace is on the tape: its values, what stops gradients in it, and captured Tensors, which are constants of the
-// trace and whose gradient would be lost. Knows no entries and no derivatives.
+// What of a trace is on the tape: its values, what stops gradients in it, and captured Tensors, which are constants of
+// the trace and whose gradient would be lost. Knows no entries and no derivatives.
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {

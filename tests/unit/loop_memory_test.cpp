@@ -1,4 +1,4 @@
-// Loops whose bodies update a carry in place: the memory they take, and that whoever reads the old value reads it first.
+// Loops whose bodies update a carry in place: the memory they take, and that whoever reads the old value does so first.
 #include "../catch.hpp"
 #include "../checks.hpp"
 

@@ -1,5 +1,5 @@
-// Calls of Tensors alone take a short way (jit/call/quick_call.hpp). It must be left for whatever the long way asks, and
-// nobody may see which of the two a call took.
+// Calls of Tensors alone take a short way (jit/call/quick_call.hpp). It must be left for whatever the long way asks,
+// and nobody may see which of the two a call took.
 #include "../catch.hpp"
 #include "../checks.hpp"
 

@@ -26,8 +26,8 @@ struct Histogram {
   Tensor counts;  // [bins]; i64, of the weights' dtype, or floating
   Tensor edges;   // [bins + 1]
 };
-/// The same with weights, of a range that may be that of the elements: 0.5 more at both ends where all are equal, [0, 1]
-/// of none; nothing counts where it is not finite. numpy.histogram, torch.histogram.
+/// The same with weights, of a range that may be that of the elements: 0.5 more at both ends where all are equal,
+/// [0, 1] of none; nothing counts where it is not finite. numpy.histogram, torch.histogram.
 Histogram histogram(const In& x, Dim bins, HistogramOptions options = {});
 /// The same between `edges`, a list that ascends: from each up to before the next one, the last part includes both.
 Histogram histogram(const In& x, const Tensor& edges, HistogramOptions options = {});
@@ -41,8 +41,8 @@ struct Histogramdd {
   Tensor counts;
   std::vector<Tensor> edges;  // for each column
 };
-/// Rows of `x` [n, d] counted by where they lie in a grid: bins[i] parts of equal width of ranges[i]. numpy.histogramdd,
-/// torch.histogramdd.
+/// Rows of `x` [n, d] counted by where they lie in a grid: bins[i] parts of equal width of ranges[i].
+/// numpy.histogramdd, torch.histogramdd.
 Histogramdd histogramdd(const In& x, const Shape& bins, HistogramddOptions options = {});
 /// The counts alone, i64 of shape bins.
 template <std::same_as<std::pair<double, double>> Range = std::pair<double, double>>

@@ -344,19 +344,24 @@ SINTER_NOINLINE inline void run_straight(const EndingCall& call, Targets targets
   call.frame.run(places.inputs, places.outputs);
 }
 
+/// Runs the plan into memory that is fresh or kept. The frame's places hold the inputs.
+inline void run_fresh(EntryThread* thread, Mode mode, Frame& frame, Ref<TensorImpl>* results) {
+  CallPlaces& places = frame.places();
+  const std::span<const FrameOutput> outputs = frame.outputs();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    results[i] = memory_for(thread, mode, i, outputs[i]);
+    places.outputs[i] = results[i]->data();
+  }
+  frame.run(places.inputs, places.outputs);
+}
+
 /// Runs the plan into memory that is fresh, kept, donated, or the caller's, and gives Variables their values.
 inline void run_end(const EndingCall& call, Ref<TensorImpl>* results, Targets targets) {
   if (goes_straight(call, targets)) return run_straight(call, targets);
   if (SINTER_UNLIKELY(!targets.empty() || !call.end.assignments.empty() || call.args.has_donations() ||
                       !call.frame.has_only_fresh_outputs()))
     return end_with_care(call, results, targets);
-  CallPlaces& places = call.frame.places();
-  std::span<const FrameOutput> outputs = call.frame.outputs();
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    results[i] = memory_for(call.thread, call.mode, i, outputs[i]);
-    places.outputs[i] = results[i]->data();
-  }
-  call.frame.run(places.inputs, places.outputs);
+  run_fresh(call.thread, call.mode, call.frame, results);
 }
 
 SINTER_DECL void deliver(FinishedCall& call, const ResultPlace& place, Targets targets, const ArgList& args,

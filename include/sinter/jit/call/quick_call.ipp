@@ -7,7 +7,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/base/serial_section.hpp>
 #include <sinter/jit/call/call_section.hpp>
-#include <sinter/jit/call/delivery.ipp>  // memory_for
+#include <sinter/jit/call/delivery.ipp>  // run_fresh
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/guards.ipp>  // is_type_as_traced
 
@@ -75,17 +75,9 @@ class QuickFrame {
 
 inline void run_quickly(const CallEnd& end, Frame& frame, const CallRequest& call, EntryThread& thread,
                         Ref<TensorImpl>* results) {
-  CallPlaces& places = frame.places();
-  void** place = places.inputs.data();
+  void** place = frame.places().inputs.data();
   for (const PlanInput& input : end.inputs) *place++ = argument(call, as_index(input.index)).data();
-  const Mode mode = call.function.mode();
-  place = places.outputs.data();
-  std::size_t i = 0;
-  for (const FrameOutput& output : frame.outputs()) {
-    *results = memory_for(&thread, mode, i++, output);
-    *place++ = (*results++)->data();
-  }
-  frame.run(places.inputs, places.outputs);
+  run_fresh(&thread, call.function.mode(), frame, results);
 }
 
 /// Runs the newest entry if the call may go the short way and the entry serves it. False: nothing has happened.

@@ -1,5 +1,5 @@
-// What of a trace is on the tape: its values, what stops gradients in it, and captured Tensors, which are constants of the
-// trace and whose gradient would be lost. Knows no entries and no derivatives.
+// What of a trace is on the tape: its values, what stops gradients in it, and captured Tensors, which are constants of
+// the trace and whose gradient would be lost. Knows no entries and no derivatives.
 #pragma once
 
 #include <sinter/graph/graph.hpp>
