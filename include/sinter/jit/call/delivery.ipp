@@ -345,12 +345,13 @@ SINTER_NOINLINE inline void run_straight(const EndingCall& call, Targets targets
 }
 
 /// Runs the plan into memory that is fresh or kept. The frame's places hold the inputs.
-inline void run_fresh(EntryThread* thread, Mode mode, Frame& frame, Ref<TensorImpl>* results) {
+SINTER_ALWAYS_INLINE void run_fresh(EntryThread* thread, Mode mode, Frame& frame, Ref<TensorImpl>* results) {
   CallPlaces& places = frame.places();
-  const std::span<const FrameOutput> outputs = frame.outputs();
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    results[i] = memory_for(thread, mode, i, outputs[i]);
-    places.outputs[i] = results[i]->data();
+  void** place = places.outputs.data();
+  std::size_t i = 0;
+  for (const FrameOutput& output : frame.outputs()) {
+    *results = memory_for(thread, mode, i++, output);
+    *place++ = (*results++)->data();
   }
   frame.run(places.inputs, places.outputs);
 }
