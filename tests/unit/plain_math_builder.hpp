@@ -125,7 +125,11 @@ class PlainMathBuilder final : public sinter::x86::MathBuilder {
     return map([](T x) { return std::trunc(x); }, a);
   }
   Vec scale(Vec a, Vec n) override {
-    return map([](T x, T y) { return std::isnan(y) ? y : std::ldexp(x, static_cast<int>(y)); }, a, n);
+    constexpr T lowest = sizeof(T) == 4 ? -150 : -1075;
+    return map([](T x, T y) { return std::isnan(y) ? y
+                                     : y < lowest  ? T(0)
+                                                   : std::ldexp(x, static_cast<int>(y)); }, a,
+               n);
   }
   Vec bit_and(Vec a, Vec b) override {
     return map_bits([](Bits x, Bits y) { return x & y; }, a, b);

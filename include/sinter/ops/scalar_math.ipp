@@ -149,11 +149,14 @@ SINTER_DECL SV expm1(SB& s, SV x) {
   return s.select(is_equal(s, x, 0), x, result);  // the sign of -0
 }
 
+/// What is 0 in the end is not computed: processors take long to multiply to subnormal numbers.
 SINTER_DECL SV exp2(SB& s, SV x) {
-  const SV bounded = s.min(s.imm(of(x, 130, 1030), x), s.max(s.imm(of(x, -152, -1080), x), x));
+  const SV vanishes = is_less(s, x, of(x, -150, -1075)), zero = s.imm(0, x);
+  const SV bounded = s.select(vanishes, zero, s.min(s.imm(of(x, 130, 1030), x), x));
   const SV n = s.round(bounded), half = s.floor(times(s, n, 0.5));
   const SV fraction = s.exp(times(s, s.sub(bounded, n), static_cast<double>(ln_2)));
-  return s.mul(s.mul(fraction, power_of_two(s, half)), power_of_two(s, s.sub(n, half)));
+  const SV power = s.mul(s.mul(fraction, power_of_two(s, half)), power_of_two(s, s.sub(n, half)));
+  return s.select(vanishes, zero, power);
 }
 
 /// u = 1 + x is rounded; log(1 + x) = log(u) + (x - (u - 1)) / u to first order.
@@ -308,13 +311,14 @@ SINTER_DECL SV sinh(SB& s, SV x) {
   const SV is_small = is_less(s, a, of(x, 0x1p-12, 0x1p-26));
   return s.select(is_nan(s, x), x, copy_sign(s, s.select(is_small, a, s.add(half, half)), x));
 }
-/// (e^a + e^-a) / 2 from e^a / 4.
+/// (e^a + e^-a) / 2 from e^a / 4. Beside a large one e^-a is nothing, and is kept from getting subnormal.
 SINTER_DECL SV cosh(SB& s, SV x) {
   const SV a = s.min(s.abs(x), s.imm(of(x, 89.6, 710.6), x));
   const ExpParts e = exp_parts(s, a);
   const SV power = power_of_two(s, plus(s, e.n, -2));
   const SV quarter = s.fma(power, e.p, power);
-  return s.add(s.add(quarter, quarter), s.div(s.imm(0.125, x), quarter));
+  const SV divisor = s.min(quarter, s.imm(of(x, 0x1p60, 0x1p200), x));
+  return s.add(s.add(quarter, quarter), s.div(s.imm(0.125, x), divisor));
 }
 
 /// log1p(a + a^2 / (1 + sqrt(a^2 + 1))), of large numbers log(a) + log(2).

@@ -445,7 +445,7 @@ class CodeStream {
     std::uint8_t element, bytes;
   };
   Isa isa_;
-  Records<Instruction> code_{512};
+  Records<Instruction> code_{768};  // a softmax has 580
   Records<VRegInfo> vregs_{256};
   std::vector<LoopRange> loops_;
   std::vector<std::uint8_t> pool_;

@@ -18,11 +18,11 @@ namespace math_detail {
 /// What differs between f32 and f64.
 struct Format {
   int mantissa_bits;
-  int min_exponent;  // of the least normal number
-  double magic;      // 1.5 * 2^mantissa_bits: adding it rounds to an integer, which is then in the low bits
-  double exp_lowest, exp_highest;                // outside, exp is 0 or infinite
-  double tanh_end, erf_end;                      // from here on the function is 1
-  double gauss_end;                              // from here on e^(-x^2/2) is 0
+  int min_exponent;          // of the least normal number
+  double magic;              // 1.5 * 2^mantissa_bits: adding it rounds to an integer, which is then in the low bits
+  double exp_highest;        // beyond, exp is infinite
+  double tanh_end, erf_end;  // from here on the function is 1
+  double gauss_end;          // from here on e^(-x^2/2) is 0
   double tail_slope, tail_centre;                // normal_tail is in a / (1 + a * slope) - centre
   double sin_end;                                // beyond, the quotient by pi is not right to 0.06 any more
   std::uint64_t one, sqrt_half, infinity, sign;  // bits
@@ -36,14 +36,13 @@ struct Format {
 inline const Format& format(const MathBuilder& b) {
   namespace s = coefficients_f32;
   namespace d = coefficients_f64;
-  static constexpr Format f32{
-      23,     -126,     0x1.8p23,       -104,       89,           10,         3.93,          15,        1.0 / 4,
-      2,      5e5,      0x3F800000,     0x3F3504F3, 0x7F800000,   0x80000000, s::expm1,      s::log,    s::sin,
-      s::erf, s::atanh, s::normal_tail, s::ln2,     s::ln2_short, s::pi,      s::two_thirds, s::log2_e, s::inverse_pi};
+  static constexpr Format f32{23,           -126,   0x1.8p23,      89,         10,           3.93,           15,
+                              1.0 / 4,      2,      5e5,           0x3F800000, 0x3F3504F3,   0x7F800000,     0x80000000,
+                              s::expm1,     s::log, s::sin,        s::erf,     s::atanh,     s::normal_tail, s::ln2,
+                              s::ln2_short, s::pi,  s::two_thirds, s::log2_e,  s::inverse_pi};
   static constexpr Format f64{52,
                               -1022,
                               0x1.8p52,
-                              -746,
                               710,
                               20,
                               5.95,
@@ -195,7 +194,7 @@ inline Pair extended_log(MathBuilder& b, Decomposed x) {
 /// e^(high + low) for any high, infinite or NaN too; low is small beside high, and finite.
 inline Vec extended_exp(MathBuilder& b, Vec high, Vec low) {
   const Format& f = format(b);
-  high = clamp(b, high, f.exp_lowest, f.exp_highest);
+  high = b.min_raw(b.imm(f.exp_highest), high);  // scale() makes 0 of what is far below
   Rounded n = round_product(b, high, f.log2_e);
   Vec r = b.fnma(n.value, b.imm(f.ln2[0]), high);
   r = b.add(r, b.fnma(n.value, b.imm(f.ln2[1]), low));
@@ -254,7 +253,7 @@ inline Vec exact_quotient(MathBuilder& b, Vec a, Vec divisor) {
 SINTER_DECL Vec expand_exp(MathBuilder& b, Vec x) {
   using namespace math_detail;
   const Format& f = format(b);
-  x = clamp(b, x, f.exp_lowest, f.exp_highest);
+  x = b.min_raw(b.imm(f.exp_highest), x);  // scale() makes 0 of what is far below
   Rounded n = round_product(b, x, f.log2_e);
   Vec r = b.fnma(n.value, b.imm(f.ln2[0]), x);
   r = b.fnma(n.value, b.imm(f.ln2[1]), r);
@@ -348,7 +347,8 @@ SINTER_DECL Vec expand_gelu_slope(MathBuilder& b, Vec x) {
   Vec tail = b.div(normal_tail(b, b.div(a, divisor)), divisor);
   Vec difference = b.fnma(a, b.imm(0.39894228040143267794), tail);  // 1 / sqrt(2 pi)
   Scaled gauss = gauss_of(b, a);
-  Vec d = b.scale(b.mul(gauss.fraction, difference), gauss.exponent);
+  Vec eighth = b.mul(b.mul(gauss.fraction, b.imm(0.125)), difference);  // below 1, where the difference goes to -6
+  Vec d = with_sign(b, b.scale(magnitude(b, eighth), b.add(gauss.exponent, b.imm(3))), eighth);
   d = b.select(b.less(b.imm(0), x), b.sub(b.imm(1), d), d);
   return b.select(b.is_nan(x), x, d);
 }

@@ -44,8 +44,8 @@ class MathBuilder {
   virtual Vec round_even(Vec a) = 0;
   virtual Vec floor(Vec a) = 0;
   virtual Vec trunc(Vec a) = 0;
-  /// x * 2^n for integral n, |n| < 2200 (f64) or 300 (f32), rounded once (subnormal results are right; inf on
-  /// overflow).
+  /// x * 2^n for integral n below 2200 (f64) or 300 (f32), rounded once (subnormal results are right; inf on overflow).
+  /// 0 <= x < 1.5, but anything where n is below that of every number (to -infinity): there it is +0.
   virtual Vec scale(Vec x, Vec n) = 0;
   // Bits of the lanes as integers of the same width.
   virtual Vec bit_and(Vec a, Vec b) = 0;

@@ -28,7 +28,8 @@ constexpr Lane lane_of(DType dtype) {
   }
 }
 
-enum class Compare : std::uint8_t { eq, ne, lt, le, unordered };
+/// `unordered` and `not_lt`, which NaN fulfils, are for floats.
+enum class Compare : std::uint8_t { eq, ne, lt, le, unordered, not_lt };
 
 /// Which elements of a step exist. `mask` is no_vreg when all do; `count` is the frame slot with their number.
 struct Tail {
@@ -81,6 +82,7 @@ class VectorBuilder {
   VReg abs(Lane lane, VReg a);
   enum class Rounding : std::uint8_t { even = 8, floor = 9, ceil = 10, trunc = 11 };
   VReg round(Lane lane, VReg a, Rounding mode);
+  /// MathBuilder::scale. Clobbers rax.
   VReg scale(Lane lane, VReg x, VReg n);
 
   // Bits of any lane type.
@@ -138,8 +140,9 @@ class VectorBuilder {
   /// nearest integer and sign (-1)^n with the sign of x; for a cosine n - 1/2 is in n's place, and x's sign does not
   /// matter. Exact but for the last rounding, by a routine inside the stream (Payne and Hanek). Clobbers rax, rdx, r9.
   void remainder_by_pi(Lane lane, VReg remainder, VReg x, double limit, bool is_cosine);
-  /// Jumps to `to` if no element of a mask made by compare is set. Clobbers rax.
+  /// Jump to `to` if no element of a mask made by compare is set, or if all are. Clobber rax.
   void jump_if_none(VReg mask, int to);
+  void jump_if_all(Lane lane, VReg mask, int to);
   /// Element 0 only.
   void store_scalar(DType dtype, Mem m, VReg value);
   VReg broadcast_gpr(Lane lane, Gpr r);
@@ -184,6 +187,8 @@ class VectorBuilder {
     return r;
   }
   VReg shift(Op op, Lane lane, VReg a, int count);
+  VReg scale_normal(Lane lane, VReg is_normal, VReg x, VReg n);
+  void scale_subnormal(Lane lane, VReg result, VReg is_subnormal, VReg x, VReg n);
   VReg extremum(Lane lane, VReg a, VReg b, bool minimum);
   VReg extremum_with(Lane lane, VReg constant, VReg x, bool minimum);
   VReg saturate(Lane from, Lane to, VReg a);

@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 
 #include <bit>
+#include <cmath>
 #include <limits>
 
 SINTER_NAMESPACE_BEGIN
@@ -152,18 +153,65 @@ SINTER_DECL VReg VectorBuilder::round(Lane lane, VReg a, Rounding mode) {
   return r;
 }
 
-/// AVX2 has no vscalef: two factors 2^h and 2^(n-h) made by adding to a number whose unit is its last bit, so that the
-/// exponent field falls out of a shift. With x near 1 the first product is exact and the second rounds once.
+namespace x86_detail {
+/// What scaling by powers of two takes of a float's format.
+struct Exponents {
+  int mantissa, bias;
+  explicit Exponents(Lane lane) : mantissa(lane == Lane::f32 ? 23 : 52), bias(lane == Lane::f32 ? 127 : 1023) {}
+  int lowest() const { return 1 - bias; }  // of a normal number
+  int least() const { return lowest() - mantissa; }
+  double unit() const { return std::ldexp(1.0, mantissa); }  // from here on to its double the last bit is 1
+  double field() const { return unit() + bias; }             // plus n: the exponent field of 2^n in the low bits
+};
+}  // namespace x86_detail
+
+/// Where the result is normal, or not finite; 0 elsewhere, without the hundreds of cycles that a machine takes to make a
+/// subnormal number. AVX2 has no vscalef: two factors 2^h and 2^(n-h) made by adding to a number whose unit is its last
+/// bit, so that the exponent field falls out of a shift. With x near 1 both products are exact.
+SINTER_DECL VReg VectorBuilder::scale_normal(Lane lane, VReg is_normal, VReg x, VReg n) {
+  if (is_avx512()) {
+    VReg r = out(lane, lane == Lane::f32 ? Op::vscalefps : Op::vscalefpd, {x, n});
+    s_.last().mask = is_normal;
+    s_.last().zeroing = true;
+    return r;
+  }
+  const x86_detail::Exponents of(lane);
+  VReg bounded = min_raw(lane, imm_float(lane, 2 * of.bias - 2), bit_and(lane, n, is_normal));
+  VReg half = fma(lane, bounded, imm_float(lane, 0.5), imm_float(lane, of.field()));
+  VReg rest = add(lane, sub(lane, bounded, sub(lane, half, imm_float(lane, of.field()))), imm_float(lane, of.field()));
+  VReg first = mul(lane, x, shift_left(lane, half, of.mantissa));
+  return bit_and(lane, mul(lane, first, shift_left(lane, rest, of.mantissa)), is_normal);
+}
+
+/// Puts x * 2^n into `result` there. The bits of a subnormal number are how many of the least one it is: added to a
+/// number whose last bit is 1 that count is rounded, and lies in the low bits.
+SINTER_DECL void VectorBuilder::scale_subnormal(Lane lane, VReg result, VReg is_subnormal, VReg x, VReg n) {
+  const x86_detail::Exponents of(lane);
+  VReg unit = imm_float(lane, of.unit()), places = add(lane, n, imm_float(lane, -of.least()));
+  if (!is_avx512()) {
+    VReg exponent = add(lane, bit_and(lane, places, is_subnormal), imm_float(lane, of.field()));
+    VReg sum = add(lane, mul(lane, x, shift_left(lane, exponent, of.mantissa)), unit);
+    return assign(lane, result, select(lane, is_subnormal, bit_xor(lane, sum, unit), result));
+  }
+  VReg count = out(lane, lane == Lane::f32 ? Op::vscalefps : Op::vscalefpd, {x, places});
+  s_.last().mask = is_subnormal;
+  s_.last().zeroing = true;
+  Instruction& i =
+      s_.emit_vectors(lane == Lane::f32 ? Op::vxorps : Op::vxorpd, bytes(lane), result, {add(lane, count, unit), unit});
+  i.mask = is_subnormal;
+  i.reads_first = true;
+}
+
 SINTER_DECL VReg VectorBuilder::scale(Lane lane, VReg x, VReg n) {
-  if (is_avx512()) return out(lane, lane == Lane::f32 ? Op::vscalefps : Op::vscalefpd, {x, n});
-  const bool single = lane == Lane::f32;
-  const int mantissa = single ? 23 : 52;
-  const double unit = (single ? 8388608.0 + 127 : 4503599627370496.0 + 1023), limit = single ? 252 : 2044;
-  VReg bounded = min_raw(lane, imm_float(lane, limit), max_raw(lane, imm_float(lane, -limit), n));
-  VReg half = fma(lane, bounded, imm_float(lane, 0.5), imm_float(lane, unit));
-  VReg rest = add(lane, sub(lane, bounded, sub(lane, half, imm_float(lane, unit))), imm_float(lane, unit));
-  VReg first = mul(lane, x, shift_left(lane, half, mantissa));
-  return mul(lane, first, shift_left(lane, rest, mantissa));
+  const x86_detail::Exponents of(lane);
+  const int is_done = s_.new_label();
+  VReg is_normal = compare(lane, Compare::not_lt, n, imm_float(lane, of.lowest()));
+  VReg result = scale_normal(lane, is_normal, x, n);
+  jump_if_all(lane, is_normal, is_done);
+  VReg is_subnormal = mask_and_not(is_normal, compare(lane, Compare::le, imm_float(lane, of.least() - 1), n));
+  scale_subnormal(lane, result, is_subnormal, x, n);
+  s_.bind(is_done);
+  return result;
 }
 
 // Conversions ------------------------------------------------------------------------------------------------------
@@ -249,7 +297,7 @@ SINTER_DECL VReg VectorBuilder::from_int(Lane lane, VReg a) {
 SINTER_DECL VReg VectorBuilder::compare(Lane lane, Compare relation, VReg a, VReg b) {
   const int width = bytes(lane);
   if (is_float(lane)) {
-    constexpr int predicates[] = {0, 4, 17, 18, 3};  // EQ_OQ, NEQ_UQ, LT_OQ, LE_OQ, UNORD_Q
+    constexpr int predicates[] = {0, 4, 17, 18, 3, 21};  // EQ_OQ, NEQ_UQ, LT_OQ, LE_OQ, UNORD_Q, NLT_UQ
     VReg r = is_avx512() ? s_.new_mask() : s_.new_vec(width);
     s_.emit(lane == Lane::f32 ? Op::vcmpps : Op::vcmppd,
             {is_avx512() ? kreg(r) : vec(r, width), vec(a, width), vec(b, width), immediate()},
@@ -257,7 +305,7 @@ SINTER_DECL VReg VectorBuilder::compare(Lane lane, Compare relation, VReg a, VRe
     return r;
   }
   if (is_avx512()) {
-    constexpr int predicates[] = {0, 4, 1, 2, 3};
+    constexpr int predicates[] = {0, 4, 1, 2, 3, 5};
     VReg r = s_.new_mask();
     s_.emit(lane == Lane::i32 ? Op::vpcmpd : Op::vpcmpq, {kreg(r), vec(a, width), vec(b, width), immediate()},
             predicates[as_index(relation)]);
@@ -270,9 +318,10 @@ SINTER_DECL VReg VectorBuilder::compare(Lane lane, Compare relation, VReg a, VRe
     case Compare::ne: return bit_not(lane, out(lane, equal, {a, b}));
     case Compare::lt: return out(lane, greater, {b, a});
     case Compare::le: return bit_not(lane, out(lane, greater, {a, b}));
-    case Compare::unordered: break;
+    case Compare::unordered: return mask_constant(false);
+    case Compare::not_lt: break;
   }
-  return mask_constant(false);
+  return bit_not(lane, out(lane, greater, {b, a}));
 }
 
 SINTER_DECL VReg VectorBuilder::select(Lane lane, VReg mask, VReg a, VReg b) {

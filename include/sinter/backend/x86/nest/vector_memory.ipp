@@ -83,6 +83,14 @@ SINTER_DECL void VectorBuilder::jump_if_none(VReg mask, int to) {
   s_.jump(Op::je, to);
 }
 
+SINTER_DECL void VectorBuilder::jump_if_all(Lane lane, VReg mask, int to) {
+  const int width = bytes(lane), elements = width / (is_avx512() ? size_of(lane) : 4);
+  if (is_avx512()) s_.emit(Op::kmovw, {reg(Gpr::rax, 4), kreg(mask)});
+  else s_.emit(Op::vmovmskps, {reg(Gpr::rax, 4), vec(mask, width)});
+  s_.binary_imm(Op::cmp, Gpr::rax, (1 << elements) - 1);
+  s_.jump(Op::je, to);
+}
+
 SINTER_DECL VReg VectorBuilder::load_broadcast(DType dtype, Mem m) {
   if (is_narrow(dtype)) return load_narrow_broadcast(dtype, m);
   if (dtype == DType::bool_) {
