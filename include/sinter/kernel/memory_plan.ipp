@@ -45,6 +45,16 @@ inline bool reads(const Kernel& kernel, InstId value, std::size_t access) {
   return false;
 }
 
+/// Is every reduction of the kernel in what store `s` stores, the only one? Then all of them are done when it begins, and
+/// who reads a row again afterwards reads the element that is stored next (a nest's verifier holds it to that).
+inline bool is_last_pass(const Kernel& kernel, const Store& s) {
+  if (kernel.stores.size() != 1 || kernel.kind == KernelKind::contraction) return false;
+  const std::vector<bool> under = instructions_under(kernel.body, s.value);
+  for (std::size_t i = 0; i < under.size(); ++i)
+    if (is_reduction(kernel.body[i].prim) && !under[i]) return false;
+  return true;
+}
+
 /// Do store `s` and some load of operand `operand` touch the same element at each point, and does nothing else of the
 /// kernel read that operand? Then the store may go to the operand's own memory.
 inline bool may_overwrite(const LoweredKernel& lowered, const Store& s, std::size_t operand) {
@@ -63,7 +73,7 @@ inline bool may_overwrite(const LoweredKernel& lowered, const Store& s, std::siz
     if (!identical(read.stride[a], write.stride[a])) return false;
   if (!identical(read.offset, write.offset)) return false;
   if (s.index != no_inst) return false;
-  if (kernel.kind != KernelKind::pointwise && !kernel.has_scan()) {
+  if (kernel.kind != KernelKind::pointwise && !kernel.has_scan() && !is_last_pass(kernel, s)) {
     // Rows are read several times; only what is used once per row may be overwritten there.
     std::uint32_t reduced = 0, walked = 0;
     for (int a = 0; a < kernel.rank(); ++a) {

@@ -21,6 +21,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -119,15 +120,20 @@ class EpilogueCode {
       body_ = std::make_unique<BodyMicroKernels>(std::move(*tile_body));
   }
   const std::unique_ptr<BodyMicroKernels>& registers() const { return body_; }
-  /// Null where declined.
-  const std::shared_ptr<const LoopCode>& loop(std::string* why_declined = nullptr) {
+  /// Null where declined. With i32 indices where there are some and the extents allow it: twice as many to a vector.
+  const std::shared_ptr<const LoopCode>& loop(IndexWidth width, std::string* why_declined = nullptr) {
     const std::lock_guard lock(mutex_);
-    if (loop_ == nullptr) loop_ = compile_loop(kernel_, {}, isa_, why_declined);
-    return loop_;
+    if (loop_ == nullptr) loop_ = compile_loop(kernel_, {}, isa_, why_declined, IndexWidth::narrow_if_possible);
+    if (width == IndexWidth::narrow_if_possible || loop_ == nullptr || !loop_->has_narrow_index()) return loop_;
+    if (wide_loop_ == nullptr) wide_loop_ = compile_loop(kernel_, {}, isa_);
+    return wide_loop_;
   }
   std::size_t code_bytes() const {
     const std::lock_guard lock(mutex_);
-    return (body_ != nullptr ? body_->code_bytes() : 0) + (loop_ != nullptr ? loop_->code_bytes() : 0);
+    std::size_t bytes = body_ != nullptr ? body_->code_bytes() : 0;
+    for (const auto* loop : {&loop_, &wide_loop_})
+      if (*loop != nullptr) bytes += (*loop)->code_bytes();
+    return bytes;
   }
 
  private:
@@ -135,8 +141,15 @@ class EpilogueCode {
   const Isa isa_;
   std::unique_ptr<BodyMicroKernels> body_;
   mutable ForkSafeMutex mutex_;
-  std::shared_ptr<const LoopCode> loop_;
+  std::shared_ptr<const LoopCode> loop_, wide_loop_;
 };
+
+inline IndexWidth index_width(const Kernel& kernel, const BoundGeometry& geometry) {
+  const auto* const begin = geometry.extent.data();
+  const bool fits = std::all_of(begin, begin + kernel.rank(),
+                                [](std::int64_t extent) { return extent <= std::numeric_limits<std::int32_t>::max(); });
+  return fits ? IndexWidth::narrow_if_possible : IndexWidth::wide;
+}
 
 class ContractionLaunch final : public Launch {
  public:
@@ -150,7 +163,7 @@ class ContractionLaunch final : public Launch {
     if (plan_.is_swapped) std::swap(a_operand_, b_operand_);
     if (plan_.is_direct) c_operand_ = kernel.accesses[parts.store].operand;
     else if (!bind_body(kernel, parts, geometry, isa, code->registers().get()))
-      bind_loop(kernel, parts, geometry, code->loop());
+      bind_loop(kernel, parts, geometry, code->loop(index_width(kernel, geometry)));
     packed_.reserve(as_index(plan_.pack_bytes));
     if (plan_.is_direct && keeps_groups()) groups_.reserve(2 * group_bytes());
     if (plan_.method == ProductMethod::tiles && !is_in_registers_) find_functions(isa, nullptr);
@@ -512,7 +525,7 @@ class ContractionExecutable final : public Executable {
     if (epilogue_ == nullptr) return text;
     if (epilogue_->registers() != nullptr)
       text += "; epilogue: in registers, at the end of the micro-kernels\n; where these do not serve\n";
-    return text + "; epilogue\n" + epilogue_->loop()->listing();
+    return text + "; epilogue\n" + epilogue_->loop(IndexWidth::narrow_if_possible)->listing();
   }
 
  private:
@@ -550,7 +563,8 @@ SINTER_DECL std::shared_ptr<const Executable> make_contraction_executable(const 
   std::unique_ptr<EpilogueCode> epilogue;
   if (parts->needs_epilogue) {
     epilogue = std::make_unique<EpilogueCode>(*parts, isa);
-    if (epilogue->registers() == nullptr && epilogue->loop(why_declined) == nullptr) return nullptr;
+    if (epilogue->registers() == nullptr && epilogue->loop(IndexWidth::narrow_if_possible, why_declined) == nullptr)
+      return nullptr;
   }
   return std::make_shared<ContractionExecutable>(kernel, schedule, isa, std::move(*parts), std::move(epilogue));
 }

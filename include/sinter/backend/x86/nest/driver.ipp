@@ -296,7 +296,7 @@ class LoopExecutable final : public Executable {
 SINTER_DECL std::shared_ptr<const Executable> make_loop_executable(const Kernel& kernel, const Schedule& schedule,
                                                                    Isa isa, std::string* why_declined) {
   std::shared_ptr<const LoopCode> code =
-      x86_detail::compile_loop_with(IndexWidth::narrow_if_possible, kernel, schedule, isa, why_declined);
+      compile_loop(kernel, schedule, isa, why_declined, IndexWidth::narrow_if_possible);
   if (code == nullptr) return nullptr;
   return std::make_shared<x86_detail::LoopExecutable>(std::move(code), kernel, schedule, isa);
 }

@@ -7,6 +7,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/kernel.hpp>
+#include <sinter/kernel/loop_nest/builder.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -86,9 +87,10 @@ class LoopCode {
   double nanoseconds_per_element_ = 0.1;
 };
 
-/// Null where the generator declines; `why_declined` (if given) then says why. Contractions are always declined.
+/// Null where the generator declines; `why_declined` (if given) then says why. Contractions are always declined. Narrow
+/// indices are for extents that fit i32: see LoopCode::has_narrow_index().
 std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
-                                             std::string* why_declined = nullptr);
+                                             std::string* why_declined = nullptr, IndexWidth width = IndexWidth::wide);
 
 /// Fills everything but `base`, `scratch` and `status` for `outer_axis` as the outer axis (-1: none, one outer step).
 /// base[i] is then operand address + offset_bytes(kernel, geometry, i), moved along the axes that the caller walks.

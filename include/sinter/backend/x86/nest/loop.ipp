@@ -144,22 +144,17 @@ class CompiledLoop final : public LoopCode {
   mutable std::shared_ptr<const CodeBlock> later_block_;
 };
 
-inline std::shared_ptr<const LoopCode> compile_loop_with(IndexWidth width, const Kernel& kernel,
-                                                         const Schedule& schedule, Isa isa, std::string* why_declined) {
+}  // namespace x86_detail
+
+SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
+                                                         std::string* why_declined, IndexWidth width) {
   std::string why;
   const std::optional<PreparedNest> nest = prepare_nest(kernel, schedule, isa, width, why);
   if (!nest) {
     if (why_declined != nullptr) *why_declined = "x86: " + why;
     return nullptr;
   }
-  return std::make_shared<CompiledLoop>(kernel, schedule, *nest);
-}
-
-}  // namespace x86_detail
-
-SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
-                                                         std::string* why_declined) {
-  return x86_detail::compile_loop_with(IndexWidth::wide, kernel, schedule, isa, why_declined);
+  return std::make_shared<x86_detail::CompiledLoop>(kernel, schedule, *nest);
 }
 
 SINTER_DECL std::int64_t offset_bytes(const Kernel& kernel, const BoundGeometry& geometry, std::size_t access) {
