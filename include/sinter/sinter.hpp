@@ -35,6 +35,7 @@
 #include <sinter/jit/trace/region.hpp>
 #include <sinter/solvers/linear.hpp>
 #include <sinter/solvers/minimize.hpp>
+#include <sinter/solvers/ode.hpp>
 #include <sinter/solvers/root.hpp>
 #include <sinter/tensor/precision.hpp>
 #include <sinter/tensor/storage.hpp>

@@ -3,4 +3,5 @@
 // solvers
 #include <sinter/solvers/linear.ipp>
 #include <sinter/solvers/minimize.ipp>
+#include <sinter/solvers/ode.ipp>
 #include <sinter/solvers/root.ipp>

@@ -29,7 +29,21 @@ def fit():
     return scipy.optimize.least_squares(model, np.ones(3), method="lm", xtol=1e-15, ftol=1e-15, gtol=1e-15).x
 
 
-VALUES = {"logistic": logistic, "fit": fit}
+def predators():
+    rate = lambda t, y: np.array([1.5 * y[0] - y[0] * y[1], y[0] * y[1] - 3 * y[1]]) + 0.1 * np.sin(t)
+    return scipy.integrate.solve_ivp(rate, (0, 8), [10, 5], method="DOP853", rtol=1e-12, atol=1e-13,
+                                     t_eval=np.linspace(0, 8, 9)).y.T
+
+
+def robertson():
+    def rate(t, y):
+        a, b, c = 0.04 * y[0], 1e4 * y[1] * y[2], 3e7 * y[1] * y[1]
+        return [b - a, a - b - c, c]
+    return scipy.integrate.solve_ivp(rate, (0, 1e4), [1, 0, 0], method="Radau", rtol=1e-10, atol=1e-13,
+                                     t_eval=[0, 1, 100, 1e4]).y.T
+
+
+VALUES = {"logistic": logistic, "fit": fit, "predators": predators, "robertson": robertson}
 
 
 def main():
