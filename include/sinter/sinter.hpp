@@ -33,9 +33,11 @@
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/partition.hpp>
 #include <sinter/jit/trace/region.hpp>
+#include <sinter/solvers/interpolate.hpp>
 #include <sinter/solvers/linear.hpp>
 #include <sinter/solvers/minimize.hpp>
 #include <sinter/solvers/ode.hpp>
+#include <sinter/solvers/quad.hpp>
 #include <sinter/solvers/root.hpp>
 #include <sinter/tensor/precision.hpp>
 #include <sinter/tensor/storage.hpp>

@@ -43,7 +43,23 @@ def robertson():
                                      t_eval=[0, 1, 100, 1e4]).y.T
 
 
-VALUES = {"logistic": logistic, "fit": fit, "predators": predators, "robertson": robertson}
+X, Y = [0, 0.4, 1.1, 1.5, 2.6, 3, 4.2], [1, 2, 0.5, -1, 0.3, 2.5, 2]
+AT = [-0.5, 0.2, 1.1, 2, 4.5]
+
+
+def spline(ends):
+    s = scipy.interpolate.CubicSpline(X, Y, bc_type=ends)
+    return [*s(AT), *s(AT, 1), *s(AT, 2), *s(AT, 3), s.integrate(0.3, 3.7)]
+
+
+VALUES = {
+    "logistic": logistic, "fit": fit, "predators": predators, "robertson": robertson,
+    "interp": lambda: np.interp([-1, 0, 0.2, 1.1, 2, 4.2, 9, 3.7], X, Y),
+    "not_a_knot": lambda: spline("not-a-knot"), "natural": lambda: spline("natural"),
+    "clamped": lambda: spline("clamped"),
+    "two_points": lambda: scipy.interpolate.CubicSpline(X[:2], Y[:2])(AT),
+    "three_points": lambda: scipy.interpolate.CubicSpline(X[:3], Y[:3])(AT),
+}
 
 
 def main():

@@ -55,6 +55,19 @@ inline Tensors pulled_back_to_captured(const Function& f, const Tensor& x, std::
   return jit::vjp([&](const Tensors& c) { return f(x, c); }, values).second(vector);
 }
 
+/// A scalar argument; C++ numbers in full, however narrow the dtype is that they get beside nothing else.
+inline Tensor scalar_of(std::string_view op, std::string_view what, const In& x, DType dtype, Device device) {
+  if (!x.leaf.value) {
+    const bool is_whole = x.leaf.kind != DTypeClass::floating;
+    const double number = is_whole ? static_cast<double>(x.leaf.integer) : x.leaf.number;
+    return full({}, number, {.dtype = dtype, .device = device}, x.where);
+  }
+  const Tensor t(x.tensor());
+  if (t.rank() != 0)
+    throw ShapeError(op, std::string(what) + " is " + t.impl()->type.text(), x.where,
+                     "it must be a scalar; use vmap for many");
+  return cast(In(t, x.where), dtype).to(device);
+}
 inline void require_real(std::string_view op, std::string_view what, const Tensor& x, Location where) {
   if (x.dtype() != DType::f32 && x.dtype() != DType::f64)
     throw DTypeError(op, std::string(what) + " is " + x.impl()->type.text() + ", it must be f32 or f64", where,
