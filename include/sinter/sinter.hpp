@@ -1,6 +1,7 @@
 // Sinter: torch.compile for C++. The only header users include.
 #pragma once
 
+#include <sinter/autodiff/closure.hpp>
 #include <sinter/autodiff/custom.hpp>
 #include <sinter/autodiff/parameters.hpp>
 #include <sinter/autodiff/tape.hpp>
@@ -32,6 +33,12 @@
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/partition.hpp>
 #include <sinter/jit/trace/region.hpp>
+#include <sinter/solvers/interpolate.hpp>
+#include <sinter/solvers/linear.hpp>
+#include <sinter/solvers/minimize.hpp>
+#include <sinter/solvers/ode.hpp>
+#include <sinter/solvers/quad.hpp>
+#include <sinter/solvers/root.hpp>
 #include <sinter/tensor/precision.hpp>
 #include <sinter/tensor/storage.hpp>
 #include <sinter/tensor/tensor.hpp>
@@ -55,4 +62,5 @@
 #endif
 #ifdef SINTER_IMPLEMENTATION_JIT
 #include <sinter/src_jit.hpp>
+#include <sinter/src_solvers.hpp>
 #endif

@@ -16,4 +16,5 @@
 #include <sinter/src_passes.hpp>
 #include <sinter/src_reference.hpp>
 #include <sinter/src_runtime.hpp>
+#include <sinter/src_solvers.hpp>
 #include <sinter/src_x86.hpp>

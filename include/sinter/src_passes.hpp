@@ -3,6 +3,7 @@
 #pragma once
 // autodiff
 #include <sinter/autodiff/call.ipp>
+#include <sinter/autodiff/closure.ipp>
 #include <sinter/autodiff/custom.ipp>
 #include <sinter/autodiff/cut.ipp>
 #include <sinter/autodiff/forward.ipp>

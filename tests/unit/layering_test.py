@@ -14,7 +14,7 @@ import sys
 # Lowest first; a layer may include what stands in its own row or before it. Back ends alone never include each other.
 LAYERS = [
     ["base"], ["tensor"], ["graph"], ["ops"], ["expr"], ["autodiff", "passes"], ["kernel"], ["runtime"],
-    ["backend/reference", "backend/x86", "backend/cuda"], ["jit"], ["nn", "optim", "io", "dist"],
+    ["backend/reference", "backend/x86", "backend/cuda"], ["jit"], ["solvers", "nn", "optim", "io", "dist"],
 ]
 RANK = {layer: rank for rank, row in enumerate(LAYERS) for layer in row}
 
