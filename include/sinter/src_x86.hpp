@@ -32,6 +32,7 @@
 #include <sinter/backend/x86/nest/prepare.ipp>
 #include <sinter/backend/x86/nest/scans.ipp>
 #include <sinter/backend/x86/nest/short_rows.ipp>
+#include <sinter/backend/x86/nest/tiled.ipp>
 #include <sinter/backend/x86/nest/vector_builder.ipp>
 #include <sinter/backend/x86/nest/vector_lanes.ipp>
 #include <sinter/backend/x86/nest/vector_memory.ipp>

@@ -3,6 +3,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/expr/copy_elements.hpp>
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/graph/tracing.hpp>
 #include <sinter/ops/registry.hpp>
@@ -73,69 +74,6 @@ SINTER_DECL Type host_type(DType dtype, const Shape& shape, std::int64_t availab
                          std::to_string(available) + " are there",
                      where);
   return {dtype, Device::cpu(), shape};
-}
-
-/// Calls `visit(first, second)` with the offsets in two layouts of the start of each innermost run, in row-major order.
-template <class F>
-void for_each_row(const Shape& shape, const Strides& first_strides, const Strides& second_strides, F&& visit) {
-  if (shape.numel().value() == 0) return;
-  std::array<std::int64_t, max_rank> at{};
-  int outer = shape.rank() - 1;
-  std::int64_t first = 0, second = 0;
-  while (true) {
-    visit(first, second);
-    int axis = outer - 1;
-    for (; axis >= 0; --axis) {
-      auto a = as_index(axis);
-      first += first_strides[a];
-      second += second_strides[a];
-      if (++at[a] < shape[axis].value()) break;
-      first -= at[a] * first_strides[a];
-      second -= at[a] * second_strides[a];
-      at[a] = 0;
-    }
-    if (axis < 0) return;
-  }
-}
-
-/// Allocates nothing: results of a warm call enter strided places by it.
-template <class T>
-void copy_elements(const Shape& shape, const T* from, const Strides& from_strides, T* to, const Strides& to_strides) {
-  if (shape.rank() == 0) {
-    *to = *from;
-    return;
-  }
-  auto last = as_index(shape.rank() - 1);
-  std::int64_t n = shape[-1].value(), from_step = from_strides[last], to_step = to_strides[last];
-  for_each_row(shape, from_strides, to_strides, [&](std::int64_t from_offset, std::int64_t to_offset) {
-    const T* source = from + from_offset;
-    T* target = to + to_offset;
-    if (from_step == 1 && to_step == 1) std::memcpy(target, source, as_index(n) * sizeof(T));
-    else
-      for (std::int64_t i = 0; i < n; ++i) target[i * to_step] = source[i * from_step];
-  });
-}
-
-inline void copy_between(const Type& type, const void* from, const Strides& from_strides, void* to,
-                         const Strides& to_strides) {
-  switch (size_of(type.dtype)) {
-    case 1:
-      copy_elements(type.shape, static_cast<const std::uint8_t*>(from), from_strides, static_cast<std::uint8_t*>(to),
-                    to_strides);
-      break;
-    case 2:
-      copy_elements(type.shape, static_cast<const std::uint16_t*>(from), from_strides, static_cast<std::uint16_t*>(to),
-                    to_strides);
-      break;
-    case 4:
-      copy_elements(type.shape, static_cast<const std::uint32_t*>(from), from_strides, static_cast<std::uint32_t*>(to),
-                    to_strides);
-      break;
-    default:
-      copy_elements(type.shape, static_cast<const std::uint64_t*>(from), from_strides, static_cast<std::uint64_t*>(to),
-                    to_strides);
-      break;
-  }
 }
 
 SINTER_DECL Tensor copy_strided(const Type& type, const void* data, const Strides& strides) {

@@ -4,10 +4,11 @@
 
 #include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/backend/x86/nest/loop.ipp>
+#include <sinter/backend/x86/nest/scratch.hpp>
+#include <sinter/backend/x86/nest/tiled.hpp>
 #include <sinter/base/address.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
-#include <sinter/base/per_thread.hpp>
 #include <sinter/kernel/loop_nest/binding.hpp>
 
 #include <sinter/base/error.hpp>
@@ -19,30 +20,11 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
-#include <new>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 namespace x86_detail {
-
-/// This thread's scratch rows; grows, and lives as long as the thread.
-inline void* thread_scratch(std::size_t bytes) {
-  struct Buffer {
-    void* data = nullptr;
-    std::size_t size = 0;
-    ~Buffer() { ::operator delete(data, std::align_val_t{64}); }
-  };
-  Buffer& buffer = thread_object([] { return new Buffer; });
-  if (buffer.size < bytes) {
-    ::operator delete(buffer.data, std::align_val_t{64});
-    buffer.data = nullptr;
-    buffer.size = 0;
-    buffer.data = ::operator new(bytes, std::align_val_t{64});
-    buffer.size = bytes;
-  }
-  return buffer.data;
-}
 
 /// What of a kernel the launches need.
 struct LoopShape {
@@ -265,22 +247,44 @@ class LoopExecutable final : public Executable {
   LoopExecutable(std::shared_ptr<const LoopCode> code, const Kernel& kernel, const Schedule& schedule, Isa isa)
       : code_(std::move(code)), shape_(std::make_shared<LoopShape>(kernel)), schedule_(schedule), isa_(isa) {}
   std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
+    if (const auto plan = plan_tiles(shape_->binder, geometry, code_->nanoseconds_per_element()))
+      if (auto code = tile_code(*plan, geometry))
+        return make_tiled_launch(std::move(code), shape_->kernel, *plan, geometry);
     return std::make_unique<LoopLaunch>(code_for(geometry), shape_, geometry);
   }
   std::size_t code_bytes() const override { return code_->code_bytes(); }
   std::string listing() const override { return code_->listing(); }
 
  private:
+  struct TileCode {
+    std::uint64_t packed = 0;
+    bool has_narrow_index = false;
+    std::shared_ptr<const LoopCode> code;
+  };
+  bool fits_narrow_index(const BoundGeometry& g) const {
+    for (int a = 0; a < shape_->kernel.rank(); ++a)
+      if ((shape_->binder.indexed >> a & 1) != 0 && g.extent[as_index(a)] > std::numeric_limits<std::int32_t>::max())
+        return false;
+    return true;
+  }
   /// Where an index may not fit i32, code with 64-bit indices.
   std::shared_ptr<const LoopCode> code_for(const BoundGeometry& g) const {
-    bool fits = true;
-    for (int a = 0; a < shape_->kernel.rank(); ++a)
-      fits &=
-          (shape_->binder.indexed >> a & 1) == 0 || g.extent[as_index(a)] <= std::numeric_limits<std::int32_t>::max();
-    if (SINTER_LIKELY(fits || !code_->has_narrow_index())) return code_;
+    if (SINTER_LIKELY(!code_->has_narrow_index() || fits_narrow_index(g))) return code_;
     const ForkSection section;
     std::call_once(wide_once_, [this] { wide_ = compile_loop(shape_->kernel, schedule_, isa_); });
     return wide_;
+  }
+  /// The code for tiles, made when these accesses are first packed.
+  std::shared_ptr<const LoopCode> tile_code(const TilePlan& plan, const BoundGeometry& g) const {
+    const bool is_narrow = fits_narrow_index(g);
+    const ForkSection section;
+    const std::lock_guard lock(tile_mutex_);
+    for (const TileCode& known : tile_codes_)
+      if (known.packed == plan.packed && known.has_narrow_index == is_narrow) return known.code;
+    const IndexWidth width = is_narrow ? IndexWidth::narrow_if_possible : IndexWidth::wide;
+    tile_codes_.push_back({plan.packed, is_narrow,
+                           compile_loop_with(width, kernel_of_tile(shape_->kernel, plan), schedule_, isa_, nullptr)});
+    return tile_codes_.back().code;
   }
 
   std::shared_ptr<const LoopCode> code_;
@@ -289,6 +293,8 @@ class LoopExecutable final : public Executable {
   Isa isa_;
   mutable std::once_flag wide_once_;
   mutable std::shared_ptr<const LoopCode> wide_;
+  mutable std::mutex tile_mutex_;
+  mutable std::vector<TileCode> tile_codes_;
 };
 
 }  // namespace x86_detail

@@ -1,0 +1,261 @@
+// The plan of tiles, and the launch that packs and runs them.
+#pragma once
+
+#include <sinter/backend/x86/nest/tiled.hpp>
+
+#include <sinter/backend/x86/nest/scratch.hpp>
+#include <sinter/base/address.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/base/pack_tile.hpp>
+#include <sinter/base/threads.hpp>
+#include <sinter/kernel/facts.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+namespace x86_detail {
+
+/// A tile has so many bytes of each packed row and, at least, so many columns: a tile stays in the first cache, and its
+/// columns, each on a page of its own, in the table of pages.
+inline constexpr std::int64_t tile_row_bytes = 256, least_tile_columns = 32, line_bytes = 64;
+
+/// Accesses that only plain loads use: those may be read at any point, in any order.
+inline std::uint64_t packable(const Kernel& kernel) {
+  std::uint64_t plain = 0, other = 0;
+  for (const Inst& inst : kernel.body)
+    if (reads_memory(inst.prim)) (inst.prim == Prim::load ? plain : other) |= std::uint64_t{1} << inst.access;
+  for (const Store& store : kernel.stores) other |= std::uint64_t{1} << store.access;
+  for (std::size_t i = 0; i < kernel.accesses.size(); ++i)
+    if (kernel.accesses[i].stride[as_index(kernel.rank() - 1)] != StrideClass::any) other |= std::uint64_t{1} << i;
+  return plain & ~other;
+}
+
+inline std::int64_t bytes_of(const Kernel& kernel, std::size_t access) {
+  return size_of(kernel.operands[kernel.accesses[access].operand].dtype);
+}
+
+/// Chooses the axis along which most bytes of packable accesses are neighbours, and takes it out of `axes`.
+inline bool choose_rows(TilePlan& plan, SmallVector<NestBinding::Axis, max_axes>& axes, const Kernel& kernel,
+                        const BoundGeometry& geometry) {
+  const std::uint64_t candidates = packable(kernel);
+  std::int64_t most = 0;
+  for (const NestBinding::Axis& axis : axes) {
+    std::int64_t bytes = 0;
+    std::uint64_t packed = 0;
+    for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
+      const auto& stride = geometry.accesses[i].stride;
+      if ((candidates >> i & 1) == 0 || stride[as_index(axis.axis)] != 1) continue;
+      if (const std::int64_t across = stride[as_index(kernel.rank() - 1)]; across == 0 || across == 1) continue;
+      packed |= std::uint64_t{1} << i;
+      bytes += bytes_of(kernel, i);
+    }
+    if (bytes <= most) continue;
+    most = bytes;
+    plan.packed = packed;
+    plan.rows = axis;
+  }
+  for (const NestBinding::Axis& axis : axes)
+    if (axis.axis != plan.rows.axis) plan.rest.push_back(axis);
+  return most > 0;
+}
+
+/// Axes join the rows where every access runs on through them.
+inline void merge_into_rows(TilePlan& plan, AxisMask indexed, const BoundGeometry& geometry) {
+  const auto joins = [&](const NestBinding::Axis& axis) {
+    return ((indexed >> axis.axis | indexed >> plan.rows.axis) & 1) == 0 &&
+           std::all_of(geometry.accesses.begin(), geometry.accesses.end(), [&](const auto& access) {
+             return access.stride[as_index(axis.axis)] == access.stride[as_index(plan.rows.axis)] * plan.rows.extent;
+           });
+  };
+  for (std::size_t i = plan.rest.size(); i-- > 0;) {
+    if (!joins(plan.rest[i])) continue;
+    plan.rows.extent *= plan.rest[i].extent;
+    plan.rest.erase(i);
+    i = plan.rest.size();
+  }
+}
+
+inline void choose_extents(TilePlan& plan, const Kernel& kernel) {
+  std::int64_t widest = 1, narrowest = 8;
+  for (std::size_t i = 0; i < kernel.accesses.size(); ++i)
+    if ((plan.packed >> i & 1) != 0) widest = std::max(widest, bytes_of(kernel, i));
+  for (const Store& store : kernel.stores) narrowest = std::min(narrowest, bytes_of(kernel, store.access));
+  plan.tile_columns = std::min(plan.columns, std::max(least_tile_columns, line_bytes / narrowest));
+  plan.tile_rows = tile_row_bytes / widest * std::max<std::int64_t>(1, least_tile_columns / plan.tile_columns);
+  plan.tile_rows = std::min(plan.tile_rows, plan.rows.extent);
+}
+
+class TiledLaunch final : public Launch {
+ public:
+  TiledLaunch(std::shared_ptr<const LoopCode> code, const Kernel& kernel, const TilePlan& plan,
+              const BoundGeometry& geometry)
+      : code_(std::move(code)), plan_(plan), vector_axis_(kernel.rank() - 1), count_(kernel.accesses.size()) {
+    fill_loop_args(args_, kernel, geometry, plan.rows.axis);
+    args_.status = &status_;
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < count_; ++i) {
+      Source& source = sources_.emplace_back();
+      source.operand = kernel.accesses[i].operand;
+      source.offset = offset_bytes(kernel, geometry, i);
+      source.size = bytes_of(kernel, i);
+      for (const NestBinding::Axis& axis : plan.rest)
+        source.stride.push_back(geometry.accesses[i].stride[as_index(axis.axis)] * source.size);
+      if (!is_packed(i)) continue;
+      source.row_bytes = (plan.tile_columns * source.size + line_bytes - 1) / line_bytes * line_bytes;
+      source.scratch = at;
+      at += source.row_bytes * plan.tile_rows;
+    }
+    scratch_bytes_ = as_index(at);
+    row_tiles_ = (plan.rows.extent + plan.tile_rows - 1) / plan.tile_rows;
+    column_tiles_ = (plan.columns + plan.tile_columns - 1) / plan.tile_columns;
+    tiles_ = row_tiles_ * column_tiles_;
+    for (const NestBinding::Axis& axis : plan.rest) tiles_ *= axis.extent;
+    plan_streaming(kernel);
+    prepare();
+  }
+
+  void run(void* const* operands) override {
+    for (std::size_t i = 0; i < count_; ++i)
+      args_.pointer[i].base = displaced(static_cast<char*>(operands[sources_[i].operand]), sources_[i].offset);
+    const LoopFunction function = choose_function();
+    if (tiles_ == 1) return run_range(function, 0, 1);
+    parallel_for(tiles_, plan_.nanoseconds / static_cast<double>(tiles_),
+                 [&](std::int64_t begin, std::int64_t end) { run_range(function, begin, end); });
+  }
+  /// A thread may have taken over frames that another one bound.
+  void prepare() override { thread_scratch(scratch_bytes_); }
+
+ private:
+  struct Source {
+    std::uint16_t operand = 0;
+    std::int64_t offset = 0, size = 4;
+    SmallVector<std::int64_t, max_axes> stride;  // bytes, per axis of the rest
+    std::int64_t scratch = 0, row_bytes = 0;     // packed: its place in the scratch memory, and from row to row
+  };
+  bool is_packed(std::size_t access) const { return (plan_.packed >> access & 1) != 0; }
+
+  /// Output larger than the caches goes past them.
+  void plan_streaming(const Kernel& kernel) {
+    constexpr double cache_bytes = 24e6;
+    double written = 0;
+    for (const Store& store : kernel.stores) {
+      const LoopArgs::Pointer& p = args_.pointer[store.access];
+      const Source& source = sources_[store.access];
+      bool is_aligned = p.column_stride == source.size && p.outer_stride % line_bytes == 0 &&
+                        plan_.tile_columns * source.size % line_bytes == 0;
+      for (const std::int64_t stride : source.stride) is_aligned = is_aligned && stride % line_bytes == 0;
+      if (!is_aligned) return;
+      written += static_cast<double>(tiles_ * plan_.tile_rows * plan_.tile_columns * source.size);
+      stored_.push_back(store.access);
+    }
+    if (written > cache_bytes) streaming_ = code_->streaming();
+  }
+  LoopFunction choose_function() const {
+    if (streaming_ == nullptr) return code_->function();
+    for (const std::uint16_t access : stored_)
+      if (reinterpret_cast<std::uintptr_t>(args_.pointer[access].base) % line_bytes != 0) return code_->function();
+    return streaming_;
+  }
+
+  void run_range(LoopFunction function, std::int64_t begin, std::int64_t end) const {
+    LoopArgs local;
+    std::memcpy(static_cast<void*>(&local), &args_, offsetof(LoopArgs, pointer) + count_ * sizeof(LoopArgs::Pointer));
+    char* const scratch = static_cast<char*>(thread_scratch(scratch_bytes_));
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (!is_packed(i)) continue;
+      local.pointer[i].column_stride = sources_[i].size;
+      local.pointer[i].outer_stride = sources_[i].row_bytes;
+    }
+    for (std::int64_t tile = begin; tile < end; ++tile) run_tile(function, local, scratch, tile);
+  }
+
+  /// Tiles that follow each other go on along the rows' axis, where what is packed has its neighbours.
+  void run_tile(LoopFunction function, LoopArgs& local, char* scratch, std::int64_t tile) const {
+    const std::int64_t row = tile % row_tiles_ * plan_.tile_rows;
+    tile /= row_tiles_;
+    const std::int64_t column = tile % column_tiles_ * plan_.tile_columns;
+    tile /= column_tiles_;
+    const std::int64_t rows = std::min(plan_.tile_rows, plan_.rows.extent - row);
+    local.columns = std::min(plan_.tile_columns, plan_.columns - column);
+    local.index_origin[vector_axis_] = column;
+    for (std::size_t i = 0; i < count_; ++i)
+      local.pointer[i].base = displaced(args_.pointer[i].base, column * args_.pointer[i].column_stride);
+    for (std::size_t r = plan_.rest.size(); r-- > 0;) {
+      const std::int64_t at = tile % plan_.rest[r].extent;
+      tile /= plan_.rest[r].extent;
+      local.index_origin[plan_.rest[r].axis] = at;
+      for (std::size_t i = 0; i < count_; ++i)
+        local.pointer[i].base = displaced(local.pointer[i].base, at * sources_[i].stride[r]);
+    }
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (!is_packed(i)) continue;
+      const Source& source = sources_[i];
+      char* const to = scratch + source.scratch;
+      pack_tile(to, source.row_bytes,
+                {.from = displaced(local.pointer[i].base, row * source.size),
+                 .column_stride = args_.pointer[i].column_stride,
+                 .rows = rows,
+                 .columns = local.columns,
+                 .size = static_cast<int>(source.size)});
+      local.pointer[i].base = displaced(to, -row * source.row_bytes);
+    }
+    function(&local, row, row + rows);
+  }
+
+  std::shared_ptr<const LoopCode> code_;
+  TilePlan plan_;
+  int vector_axis_;
+  std::size_t count_;
+  std::vector<Source> sources_;
+  std::vector<std::uint16_t> stored_;
+  LoopFunction streaming_ = nullptr;
+  std::size_t scratch_bytes_ = 0;
+  std::int64_t row_tiles_ = 1, column_tiles_ = 1, tiles_ = 1;
+  LoopArgs::Status status_;
+  LoopArgs args_;
+};
+
+}  // namespace x86_detail
+
+SINTER_DECL std::optional<TilePlan> plan_tiles(const NestBinder& binder, const BoundGeometry& geometry,
+                                               double nanoseconds_per_element) {
+  const Kernel& kernel = *binder.kernel;
+  constexpr std::int64_t least_extent = 4, least_points = 256;
+  if (kernel.kind != KernelKind::pointwise || x86_detail::packable(kernel) == 0) return std::nullopt;
+  for (const Inst& inst : kernel.body)
+    if (inst.prim == Prim::gather) return std::nullopt;
+  const NestBinding binding = binder.bind(geometry, {.nanoseconds_per_element = nanoseconds_per_element});
+  if (binding.is_empty || binding.outer.axis < 0) return std::nullopt;
+  SmallVector<NestBinding::Axis, max_axes> axes = binding.rest;
+  axes.push_back(binding.outer);
+  std::sort(axes.begin(), axes.end(), [](const auto& a, const auto& b) { return a.axis < b.axis; });
+  TilePlan plan;
+  plan.columns = binding.columns;
+  plan.nanoseconds = 2 * binding.nanoseconds;
+  if (!x86_detail::choose_rows(plan, axes, kernel, geometry)) return std::nullopt;
+  x86_detail::merge_into_rows(plan, binder.indexed, geometry);
+  if (plan.rows.extent < least_extent || plan.columns < least_extent || plan.rows.extent * plan.columns < least_points)
+    return std::nullopt;
+  x86_detail::choose_extents(plan, kernel);
+  return plan;
+}
+
+SINTER_DECL Kernel kernel_of_tile(const Kernel& kernel, const TilePlan& plan) {
+  Kernel tile = kernel;
+  for (std::size_t i = 0; i < tile.accesses.size(); ++i)
+    if ((plan.packed >> i & 1) != 0) tile.accesses[i].stride[as_index(tile.rank() - 1)] = StrideClass::unit;
+  return tile;
+}
+
+SINTER_DECL std::unique_ptr<Launch> make_tiled_launch(std::shared_ptr<const LoopCode> code, const Kernel& kernel,
+                                                      const TilePlan& plan, const BoundGeometry& geometry) {
+  return std::make_unique<x86_detail::TiledLaunch>(std::move(code), kernel, plan, geometry);
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END
