@@ -282,8 +282,8 @@ class LoopExecutable final : public Executable {
     for (const TileCode& known : tile_codes_)
       if (known.packed == plan.packed && known.has_narrow_index == is_narrow) return known.code;
     const IndexWidth width = is_narrow ? IndexWidth::narrow_if_possible : IndexWidth::wide;
-    tile_codes_.push_back({plan.packed, is_narrow,
-                           compile_loop_with(width, kernel_of_tile(shape_->kernel, plan), schedule_, isa_, nullptr)});
+    tile_codes_.push_back(
+        {plan.packed, is_narrow, compile_loop(kernel_of_tile(shape_->kernel, plan), schedule_, isa_, nullptr, width)});
     return tile_codes_.back().code;
   }
 
