@@ -187,13 +187,13 @@ inline void add_activations(std::vector<Row>& rows) {
                "softplus", 3, 3, [](In2 x, In2) { return Tensor(sinter::softplus(x)); },
                [](auto x, auto, auto) { return accuracy::softplus(x); }),
            row(
-               "silu", 4.5, 4, [](In2 x, In2) { return Tensor(sinter::silu(x)); },
+               "silu", 5, 4, [](In2 x, In2) { return Tensor(sinter::silu(x)); },
                [](auto x, auto, auto) { return x == -infinite<decltype(x)>() ? 0 : x * accuracy::sigmoid(x); }),
            row(
-               "gelu", 4, 4, [](In2 x, In2) { return Tensor(sinter::gelu(x)); },
+               "gelu", 4.5, 4, [](In2 x, In2) { return Tensor(sinter::gelu(x)); },
                [](auto x, auto, auto) { return x == -infinite<decltype(x)>() ? 0 : x * accuracy::ndtr(x); }),
            row(
-               "mish", 5, 5, [](In2 x, In2) { return Tensor(sinter::mish(x)); },
+               "mish", 6, 5, [](In2 x, In2) { return Tensor(sinter::mish(x)); },
                [](auto x, auto, auto) { return x == -infinite<decltype(x)>() ? 0 : accuracy::mish(x); }),
            row_of_terms(
                "gelu_tanh", 4, 4, [](In2 x, In2) { return Tensor(sinter::gelu_tanh(x)); },
@@ -258,7 +258,7 @@ inline void add_special(std::vector<Row>& rows) {
                "erfcx", 6, 6, [](In2 x, In2) { return Tensor(sinter::erfcx(x)); },
                [](auto x, auto, auto) { return accuracy::erfcx(x); }),
            row(
-               "erfinv", 5, 5, [](In2 x, In2) { return Tensor(sinter::erfinv(x)); },
+               "erfinv", 5.5, 5, [](In2 x, In2) { return Tensor(sinter::erfinv(x)); },
                [](auto x, auto, auto got) { return accuracy::erfinv(x, got); }),
            row(
                "ndtr", 6, 6, [](In2 x, In2) { return Tensor(sinter::ndtr(x)); },
