@@ -103,7 +103,7 @@ class LoopBody {
   VReg emit_guarded_load(InstId i, const Lane0& lane);
   VReg guarded_by_element(std::uint16_t access, const Lane0& lane, VReg holds, VReg fill);
   void jump_if_false(VReg holds, int to);
-  VReg emit_index(const Inst& inst, const Lane0& lane);
+  VReg emit_index(InstId i, const Lane0& lane);
   VReg narrow_number(Mem m);
   int copy_of(InstId i, int copy) const;
   void report_bad_index(std::size_t access, Gpr status);

@@ -254,7 +254,7 @@ SINTER_DECL void LoopBody::emit(InstId i, const Lane0& lane) {
   } else if (inst.prim == Prim::guarded_load) {
     result = emit_guarded_load(i, lane);
   } else if (inst.prim == Prim::index) {
-    result = emit_index(inst, lane);
+    result = emit_index(i, lane);
   } else {
     std::array<VReg, 3> args{};
     const int count = arity(inst.prim);
@@ -363,9 +363,9 @@ SINTER_DECL VReg LoopBody::narrow_number(Mem m) {
   return b_.broadcast_gpr(Lane::i32, Gpr::rax);
 }
 
-SINTER_DECL VReg LoopBody::emit_index(const Inst& inst, const Lane0& lane) {
+SINTER_DECL VReg LoopBody::emit_index(InstId i, const Lane0& lane) {
   const Lane type = nest_.nest.narrow_index ? Lane::i32 : Lane::i64;
-  const int axis = static_cast<int>(inst.bits);
+  const int axis = static_cast<int>(kernel().body[i].bits);
   if (axis == nest_.nest.near_axis) return b_.broadcast_gpr(type, loop_reg::near);
   if (axis == nest_.nest.far_axis) {
     s_.mov(Gpr::rax, CodeStream::slot(far_slot));
@@ -373,6 +373,8 @@ SINTER_DECL VReg LoopBody::emit_index(const Inst& inst, const Lane0& lane) {
   }
   const auto at = static_cast<std::int32_t>(as_index(axis) * sizeof(std::int64_t));
   const bool is_column = axis == nest_.nest.vector_axis;
+  if (is_column && rows_ == 0 && lane.column_offset > 0)  // the vectors of a step, from the first one's
+    return b_.add(type, value(i, 0), b_.imm_int(type, lane.column_offset));
   if (is_column && nest_.is_row() && !kernel().folds.empty()) {  // a position inside a fold: the row starts at 0
     s_.emit(Op::lea, {reg(Gpr::rax), mem(8)}, CodeStream::at(loop_reg::column, lane.column_offset));
     return b_.add(type, b_.broadcast_gpr(type, Gpr::rax), b_.iota(type));
