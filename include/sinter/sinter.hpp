@@ -17,6 +17,7 @@
 #include <sinter/expr/gather_scatter.hpp>
 #include <sinter/expr/histogram.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/expr/keys.hpp>
 #include <sinter/expr/pooling.hpp>
 #include <sinter/jit/aot.hpp>
 #include <sinter/jit/backends.hpp>

@@ -23,6 +23,7 @@
 #include <sinter/expr/host.ipp>
 #include <sinter/expr/host_run.ipp>
 #include <sinter/expr/indexing.ipp>
+#include <sinter/expr/keys.ipp>
 #include <sinter/expr/layers.ipp>
 #include <sinter/expr/linalg.ipp>
 #include <sinter/expr/linalg_norms.ipp>

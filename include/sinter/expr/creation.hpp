@@ -42,6 +42,27 @@ Tensor rand(const Shape& shape, TensorOptions options = {}, Location where = std
 /// Standard normal.
 Tensor randn(const Shape& shape, TensorOptions options = {}, Location where = std::source_location::current());
 
+namespace expr_detail {
+/// While it lives, what this thread draws comes from this key (i64, rank 0), with counters from 0 on, and no generator
+/// moves.
+class DrawsFrom {
+ public:
+  explicit DrawsFrom(Tensor key);
+  DrawsFrom(const DrawsFrom&) = delete;
+  DrawsFrom& operator=(const DrawsFrom&) = delete;
+  ~DrawsFrom();
+  const Tensor& key() const { return key_; }
+  std::int64_t next_counter() { return counter_++; }
+  /// The innermost one of this thread, or null.
+  static DrawsFrom*& current();
+
+ private:
+  Tensor key_;
+  std::int64_t counter_ = 0;
+  DrawsFrom* outer_;
+};
+}  // namespace expr_detail
+
 /// Runs whatever these values need.
 void eval(const In& x);
 void eval(std::initializer_list<std::reference_wrapper<const Tensor>> values,

@@ -102,12 +102,20 @@ SINTER_DECL void manual_seed(std::int64_t seed) {
   generator.counter.set(expr_detail::ready_integer(0));
 }
 namespace expr_detail {
+SINTER_DECL DrawsFrom::DrawsFrom(Tensor key) : key_(std::move(key)), outer_(std::exchange(current(), this)) {}
+SINTER_DECL DrawsFrom::~DrawsFrom() { current() = outer_; }
+SINTER_DECL DrawsFrom*& DrawsFrom::current() {
+  static thread_local constinit DrawsFrom* source = nullptr;
+  return source;
+}
 template <class Op>
 Tensor random(const Shape& shape, TensorOptions options, Location where) {
   if (!is_floating(options.dtype))
     throw DTypeError(Op::info.name, "dtype " + std::string(name(options.dtype)) + " is not floating", where);
+  DrawsFrom* const source = DrawsFrom::current();
   Generator& generator = Generator::current();
-  Tensor key = generator.key.value(), counter = generator.counter.value();
+  Tensor key = source != nullptr ? source->key() : generator.key.value();
+  Tensor counter = source != nullptr ? ready_integer(source->next_counter()) : generator.counter.value();
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
   attrs.shape = shape;
@@ -115,6 +123,7 @@ Tensor random(const Shape& shape, TensorOptions options, Location where) {
   attrs.has_dtype = true;
   attrs.device = checked_device(options.device, Op::info.name, where);
   Tensor out = record<Op>({Leaf(key.impl()), Leaf(counter.impl())}, std::move(shared), where);
+  if (source != nullptr) return out;
   // Outside a trace the counter stays a plain value: a chain of pending additions would grow for ever.
   if (Trace::current() == nullptr) sinter::eval(In(counter));
   generator.counter.set(In(Tensor(counter + 1), where));

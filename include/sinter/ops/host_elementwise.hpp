@@ -53,6 +53,15 @@ struct PoissonSample {
   static Batched batch(const BatchArgs& a);
 };
 
+/// How many of n trials succeed, each with the probability p; NaN for n that are not whole or below 0, and for p out of
+/// [0, 1]. Of n, p and a uniform number.
+struct BinomialSample {
+  static constexpr OpInfo info{.name = "binomial_sample", .arity = 3, .kind = OpKind::structured, .is_cheap = false};
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static Batched batch(const BatchArgs& a);
+};
+
 /// A number of the gamma distribution with this shape parameter and scale 1; NaN for parameters that are not positive.
 /// Of the parameter and a uniform number.
 struct GammaSample {

@@ -21,8 +21,9 @@ inline Type elements_of(const InferArgs& args, DType dtype) {
   for (const Type& type : args.in)
     if (type.dtype != dtype)
       throw DTypeError(args.op, operands_text(args), args.where, "it takes " + std::string(name(dtype)) + " alone");
-  if (args.in.size() == 2 && !(args.in[0].shape == args.in[1].shape))
-    throw ShapeError(args.op, operands_text(args), args.where, "operands have one shape; expand them first");
+  for (const Type& type : args.in)
+    if (!(type.shape == args.in[0].shape))
+      throw ShapeError(args.op, operands_text(args), args.where, "operands have one shape; expand them first");
   return args.in[0];
 }
 /// A batch is more elements.
@@ -156,6 +157,35 @@ inline double poisson_sample(double rate, ElementGenerator random) {
       return k;
   }
 }
+/// Few successes are expected: by the trials between them. Many: transformed rejection with squeeze (BTRS; Hoermann
+/// 1993), for p up to 1/2.
+inline double binomial_sample_of_half(double n, double p, ElementGenerator random) {
+  if (n * p < 10) {
+    if (p == 0) return 0;
+    double count = 0;
+    for (double trials = 0;; count += 1) {
+      trials += std::ceil(std::log(random.uniform()) / std::log1p(-p));
+      if (trials > n) return count;
+    }
+  }
+  const double spread = std::sqrt(n * p * (1 - p)), b = 1.15 + 2.53 * spread, a = -0.0873 + 0.0248 * b + 0.01 * p;
+  const double alpha = (2.83 + 5.1 / b) * spread, log_odds = std::log(p / (1 - p)), mode = std::floor((n + 1) * p);
+  const double at_mode = log_factorial(mode) + log_factorial(n - mode);
+  for (;;) {
+    const double u = random.uniform() - 0.5, v = random.uniform(), us = 0.5 - std::abs(u);
+    const double k = std::floor((2 * a / us + b) * u + n * p + 0.5);
+    if (us >= 0.07 && v <= 0.92 - 4.2 / b) return k;
+    if (k < 0 || k > n) continue;
+    if (std::log(v * alpha / (a / (us * us) + b)) <=
+        at_mode - log_factorial(k) - log_factorial(n - k) + (k - mode) * log_odds)
+      return k;
+  }
+}
+inline double binomial_sample(double n, double p, ElementGenerator random) {
+  if (!(n >= 0) || std::isinf(n) || n != std::floor(n) || !(p >= 0 && p <= 1))
+    return std::numeric_limits<double>::quiet_NaN();
+  return p <= 0.5 ? binomial_sample_of_half(n, p, random) : n - binomial_sample_of_half(n, 1 - p, random);
+}
 /// Marsaglia and Tsang 2000; below 1 by way of the next parameter.
 inline double gamma_sample(double alpha, ElementGenerator random) {
   if (!(alpha > 0) || std::isinf(alpha)) return std::numeric_limits<double>::quiet_NaN();
@@ -237,6 +267,15 @@ SINTER_DECL void PoissonSample::run_on_host(HostCall& call) {
   });
 }
 SINTER_DECL Batched PoissonSample::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
+
+SINTER_DECL Type BinomialSample::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
+SINTER_DECL void BinomialSample::run_on_host(HostCall& call) {
+  const auto *n = call.in[0].as<double>(), *p = call.in[1].as<double>(), *start = call.in[2].as<double>();
+  ops_detail::for_each_element<double>(call, 200, [=](std::int64_t i) {
+    return ops_detail::binomial_sample(n[i], p[i], ops_detail::ElementGenerator(start[i]));
+  });
+}
+SINTER_DECL Batched BinomialSample::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
 
 SINTER_DECL Type GammaSample::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
 SINTER_DECL void GammaSample::run_on_host(HostCall& call) {

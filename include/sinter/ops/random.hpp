@@ -9,7 +9,7 @@
 SINTER_NAMESPACE_BEGIN
 
 namespace ops_detail {
-/// One draw for the whole batch, so that each example has numbers of its own.
+/// One draw for the whole batch, so that each example has numbers of its own; those of its key, where keys differ.
 Batched batch_draw(const BatchArgs& args);
 }  // namespace ops_detail
 
