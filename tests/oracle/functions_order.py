@@ -303,6 +303,12 @@ ROWS += [
         "7", "3,5", "2,3,4", "0")], ANY, ulp=0, slope=False, torch_names=[], vmap=False),
     Row("unique", lambda x, a: tuple(torch.unique(x[0], sorted=True, return_inverse=True, return_counts=True)), [
         C(f"* {s} i -3 4") for s in ("7", "3,5", "2,3,4", "33", "1")], REAL, ulp=0, slope=False, vmap=False, zeros=False),
+    Row("unique along an axis", lambda x, a: tuple(reversed(torch.unique(x[0], sorted=True, return_inverse=True,
+        return_counts=True, dim=a["axis"]))), [C(f"* {s} i 0 2", axis=axis) for s, axis in (("7", 0), ("9,2", 0), ("2,9", 1),
+        ("5,2,2", 0), ("2,7,2", 1), ("2,1,8", -1), ("1,3", 0))], REAL, ulp=0, slope=False, torch_names=[], vmap=False, zeros=False),
+    Row("unique_consecutive along an axis", lambda x, a: tuple(reversed(torch.unique_consecutive(x[0], return_inverse=True,
+        return_counts=True, dim=a["axis"]))), [C(f"* {s} i 0 2", axis=axis) for s, axis in (("7", 0), ("9,2", 0), ("2,9", 1),
+        ("2,7,2", 1), ("1,3", 0))], REAL, ulp=0, slope=False, torch_names=[], vmap=False, zeros=False),
     Row("unique_consecutive", lambda x, a: tuple(torch.unique_consecutive(x[0], return_inverse=True, return_counts=True)),
         [C(f"* {s} i 0 2") for s in ("7", "3,5", "33", "1")], REAL, ulp=0, slope=False, vmap=False, zeros=False),
     Row("unravel_index", lambda x, a: tuple(torch.unravel_index(x[0].to(torch.int64), a["shape"])), [

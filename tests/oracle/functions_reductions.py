@@ -253,6 +253,10 @@ ROWS += [
     cumulative("logcumsumexp", lambda x, a: torch.logcumsumexp(x[0], a["axis"]), dtypes=FLOAT, ulp=8, floor=4),
     cumulative("diff", lambda x, a: torch.diff(x[0], a["times"], a["axis"]), dtypes=ANY, ulp=1, floor=2, half=2,
                attributes=[{"times": 1}, {"times": 2}, {"times": 0}]),
+    Row("diff with ends", lambda x, a: torch.diff(x[0], a["times"], a["axis"], prepend=x[1], append=x[2]), [
+        C(f"* {s} u -3 3", f"* {p} u -3 3", f"* {q} u -3 3", axis=axis, times=n) for s, p, q, axis in (
+            ("7", "1", "2", 0), ("3,5", "3,2", "3,1", 1), ("3,5", "1,5", "4,5", 0), ("2,3,4", "2,1,4", "2,2,4", -2))
+        for n in (1, 2)], "f32 f64 i32 i64", ulp=1, floor=4, torch_names=[]),
     Row("gradient", lambda x, a: torch.gradient(x[0], spacing=a["spacing"], dim=a["axis"])[0], [
         C(f"* {s} u -3 3", spacing=h, axis=axis) for s, axis in (("7", 0), ("3,5", 1), ("3,5", 0), ("2,2,3", 1))
         for h in (1.0, 0.25)], "f32 f64", ulp=2, floor=2),
@@ -303,6 +307,15 @@ def segment_row(name, reduce, empty, **options):
         torch_names=["_segment_reduce"], **options)
 
 
+def histogram_row(name, arguments, configs):
+    """Counts (of elements alone i64) and edges, by torch.histogram of what `arguments` gives."""
+    def run(x, a):
+        bins, options = arguments(x, a)
+        counts, edges = torch.histogram(x[0].contiguous(), bins, density=bool(a["density"]), **options)
+        return counts if a["density"] or "weight" in options else counts.to(torch.int64), edges
+    return Row(name, run, configs, "f32 f64", ulp=4, floor=4, slope=False, torch_names=[], zeros=False, vmap=False)
+
+
 ROWS += [
     segment_row("segment_sum", "sum", lambda d: torch.tensor(0, dtype=d), floor=4),
     segment_row("segment_mean", "mean", lambda d: torch.tensor(math.nan if d.is_floating_point else 0, dtype=d),
@@ -319,6 +332,21 @@ ROWS += [
         C(f"* {s} u -3 3", bins=n, low=low, high=high) for s in ("7", "33", "4,5", "0") for n, low, high in (
             (4, -2, 2), (5, -3, 3), (1, 0, 1))] + [C("* 9 v -2 -1 0 1 2 inf nan -inf 2.5", bins=4, low=-2, high=2)],
         "f32 f64", ulp=0, slope=False, torch_names=["histc", "histogram"]),
+    histogram_row("histogram by range", lambda x, a: (a["bins"], {"range": (a["low"], a["high"])}), [
+        C(f"* {s} u -3 3", bins=n, low=low, high=high, density=d) for s in ("7", "33", "4,5")
+        for n, low, high in ((4, -2, 2), (5, -3, 3), (1, 0, 1)) for d in (0, 1)]),
+    histogram_row("histogram of the elements' range", lambda x, a: (a["bins"], {}), [
+        C(f"* {s} {fill}", bins=n, density=d) for s, fill in (("7", "u -3 3"), ("33", "u -3 3"), ("4,5", "u 0 1"))
+        for n in (4, 1, 7) for d in (0, 1)] + [C("* 5 v 2", bins=n, density=0) for n in (4, 7)]),
+    histogram_row("histogram with weights", lambda x, a: (a["bins"], {"range": (a["low"], a["high"]), "weight": x[1]}), [
+        C(f"* {s} u -3 3", f"* {s} u 0.1 2", bins=n, low=low, high=high, density=d) for s in ("7", "33", "4,5")
+        for n, low, high in ((4, -2, 2), (5, -3, 3)) for d in (0, 1)]),
+    histogram_row("histogram of edges", lambda x, a: (x[1], {}), [
+        C(f"* {s} u -3 3", f"* {len(e.split())} v {e}", density=d) for s in ("7", "33", "4,5")
+        for e in ("-2 -1 0.5 2", "-3 3", "-1 0 0.25 0.5 4") for d in (0, 1)]),
+    histogram_row("histogram of edges with weights", lambda x, a: (x[1], {"weight": x[2]}), [
+        C(f"* {s} u -3 3", f"* {len(e.split())} v {e}", f"* {s} u 0.1 2", density=d) for s in ("7", "33", "4,5")
+        for e in ("-2 -1 0.5 2", "-3 3") for d in (0, 1)]),
     Row("histogramdd", lambda x, a: torch.histogramdd(x[0].to(torch.float64), a["bins"], range=a["ranges"]).hist.to(
         torch.int64), [C(f"* {s},2 u -3 3", bins=[b, c], ranges=[-2.0, 2.0, -3.0, 1.0]) for s in (7, 33, 1)
                        for b, c in ((2, 3), (4, 1), (5, 5))], "f32 f64", ulp=0, slope=False),

@@ -119,6 +119,14 @@ ROWS = [
         "count": 3, "axis": 1}), ("2,3,4", {"count": 2, "axis": -2}), ("3", {"count": 0, "axis": 0}), slope_floor=4),
     arranged("repeat_interleave of all", lambda x, a: torch.repeat_interleave(x[0], a["count"]), ("7", {"count": 2}), ("3,5", {"count": 3}), ("-", {
         "count": 2}), torch_names=[], slope_floor=4),
+    Row("repeat_interleave by counts", lambda x, a: torch.repeat_interleave(x[0], x[1].to(torch.int64), a["axis"]), [
+        C(f"* {s} u -3 3", f"{d} {len(n.split())} v {n}", axis=axis, total=sum(map(int, n.split()))) for d in ("i64", "i32")
+        for s, axis, n in (("4", 0, "2 0 1 3"), ("3,5", 0, "1 2 0"), ("3,5", 1, "0 1 2 1 1"), ("2,3,4", -2, "2 2 1"))],
+        "f32 f64 f16 i32 i64 bool", ulp=0, slope_floor=4, torch_names=[], vmap=False, layouts="cts"),
+    Row("repeat_interleave of all by counts", lambda x, a: torch.repeat_interleave(x[0], x[1].to(torch.int64)), [
+        C(f"* {s} u -3 3", f"{d} {len(n.split())} v {n}") for d in ("i64", "i32")
+        for s, n in (("4", "2 0 1 3"), ("2,3", "1 2 0 1 0 2"), ("2,2", "3 0 0 1"))],
+        "f32 f64 f16 i32 i64 bool", ulp=0, slope_floor=4, torch_names=[], vmap=False),
     arranged("concat", lambda x, a: torch.cat(x, a["axis"]), (("7", "3"), {"axis": 0}), (("3,5", "3,2", "3,1"), {"axis": 1}), (("2,3", "0,3"), {
         "axis": 0}), (("70,33", "65,33"), {"axis": 0}), (("2,3,4", "2,1,4"), {"axis": -2}), torch_names=["cat"]),
     arranged("stack", lambda x, a: torch.stack(x, a["axis"]), (("7", "7"), {"axis": 0}), (("3,5", "3,5", "3,5"), {"axis": 1}), (("2,3", "2,3"), {

@@ -151,6 +151,12 @@ def masked(name, run, configs=M, **options):
     return Row(f"masked.{name}", lambda x, a: run(*x), configs, "f32 f64", **{"ulp": 8, "floor": 8} | options)
 
 
+def masked_spread(name):
+    """The variance or its root, of all elements and of a sample."""
+    return Row(f"masked.{name}", lambda x, a: getattr(torch.masked, name)(x[0], 1, unbiased=a["correction"] == 1, mask=x[1]), [
+        C(f"* {s} u -3 3", f"bool {s} u -0.2 1.3", correction=c) for s in ("3,5", "4,3", "2,7") for c in (0, 1)], "f32 f64", ulp=8, floor=8)
+
+
 def masked_average(function):
     return lambda x, m: function(x, 1, mask=m)
 
@@ -162,8 +168,7 @@ ROWS += [
     masked("argmax", lambda x, m: torch.masked.argmax(x, 1, mask=m).to(torch.int64), ulp=0), masked("argmin", lambda x, m: torch.masked.argmin(x, 1, mask=m).to(torch.int64), ulp=0),
     masked("cumsum", lambda x, m: torch.masked.cumsum(x, 1, mask=m)), masked("cumprod", lambda x, m: torch.where(m, x, 1).cumprod(1)),
     masked("mean", masked_average(torch.masked.mean)),
-    masked("var", lambda x, m: torch.masked.var(x, 1, unbiased=False, mask=m)), masked("std", lambda x, m: torch.masked.std(x, 1, unbiased=False, mask=m),
-        slope=False, differs="no derivative where one element is left (PyTorch: 0)"),
+    masked_spread("var"), masked_spread("std"),
     masked("median", lambda x, m: torch.nanmedian(torch.where(m, x, math.nan), 1).values, ulp=0),
     masked("norm", lambda x, m: torch.linalg.vector_norm(torch.where(m, x, 0), 3, 1), ulp=24),
     masked("normalize", lambda x, m: torch.nn.functional.normalize(torch.where(m, x, 0), 3, 1), ulp=24),

@@ -120,6 +120,16 @@ NamedFunctions finding_functions() {
          const Unique found = unique(a[0], {.size = a.size});
          return {found.values, found.inverse, found.counts};
        }},
+      {"unique along an axis",  // the counts come first: their extent is what a traced function is told
+       [](const Args& a) -> Tensors {
+         const Unique found = unique(a[0], {.axis = a.at.axis("axis"), .size = a.size});
+         return {found.counts, found.inverse, found.values};
+       }},
+      {"unique_consecutive along an axis",
+       [](const Args& a) -> Tensors {
+         const Unique found = unique_consecutive(a[0], {.axis = a.at.axis("axis"), .size = a.size});
+         return {found.counts, found.inverse, found.values};
+       }},
       {"unique_consecutive",
        [](const Args& a) -> Tensors {
          const Unique found = unique_consecutive(a[0], {.size = a.size});

@@ -103,6 +103,10 @@ NamedFunctions cumulative_functions() {
        }},
       {"logcumsumexp", [](const Args& a) -> Tensor { return logcumsumexp(a[0], a.at.axis("axis")); }},
       {"diff", [](const Args& a) -> Tensor { return diff(a[0], a.at.axis("axis"), a.at.axis("times")); }},
+      {"diff with ends",
+       [](const Args& a) -> Tensor {
+         return diff(a[0], {.axis = a.at.axis("axis"), .times = a.at.axis("times"), .prepend = a[1], .append = a[2]});
+       }},
       {"gradients",
        [](const Args& a) -> Tensors { return gradients(a[0], a.at.axes("axes"), a.at.numbers("spacings")); }},
       {"gradient at", [](const Args& a) -> Tensor { return gradient(a[0], a[1], a.at.axis("axis")); }},
@@ -114,6 +118,15 @@ NamedFunctions cumulative_functions() {
       {"cumulative_trapezoid at",
        [](const Args& a) -> Tensor { return cumulative_trapezoid(a[0], a[1], a.at.axis("axis")); }},
   };
+}
+
+Tensors both(const Histogram& found) { return {found.counts, found.edges}; }
+/// Options of a histogram, with the input `weights` (none: 0).
+HistogramOptions options_of(const Args& a, std::size_t weights = 0) {
+  HistogramOptions options{.density = a.at.is("density")};
+  if (a.at.has("low")) options.range = {a.at.number("low"), a.at.number("high")};
+  if (weights > 0) options.weights = a[weights];
+  return options;
 }
 
 NamedFunctions segment_functions() {
@@ -128,6 +141,15 @@ NamedFunctions segment_functions() {
        [](const Args& a) -> Tensor {
          return histogram(a[0], a.at.whole("bins"), a.at.number("low"), a.at.number("high"));
        }},
+      {"histogram by range",
+       [](const Args& a) -> Tensors { return both(histogram(a[0], a.at.whole("bins"), options_of(a))); }},
+      {"histogram of the elements' range",
+       [](const Args& a) -> Tensors { return both(histogram(a[0], a.at.whole("bins"), options_of(a))); }},
+      {"histogram with weights",
+       [](const Args& a) -> Tensors { return both(histogram(a[0], a.at.whole("bins"), options_of(a, 1))); }},
+      {"histogram of edges", [](const Args& a) -> Tensors { return both(histogram(a[0], a[1], options_of(a))); }},
+      {"histogram of edges with weights",
+       [](const Args& a) -> Tensors { return both(histogram(a[0], a[1], options_of(a, 2))); }},
       {"histogramdd",
        [](const Args& a) -> Tensor {
          const std::vector<double> r = a.at.numbers("ranges");

@@ -70,6 +70,13 @@ NamedFunctions axis_functions() {
        [](const Args& a) -> Tensor { return repeat_interleave(a[0], a.at.whole("count"), a.at.axis("axis")); }},
       {"repeat_interleave of all",
        [](const Args& a) -> Tensor { return repeat_interleave(a[0], a.at.whole("count")); }},
+      {"repeat_interleave by counts",
+       [](const Args& a) -> Tensor {
+         const std::optional<Dim> size = a.size ? std::optional<Dim>(a.at.whole("total")) : std::nullopt;
+         return repeat_interleave(a[0], a[1], a.at.axis("axis"), {.size = size});
+       }},
+      {"repeat_interleave of all by counts",
+       [](const Args& a) -> Tensor { return repeat_interleave(a[0], a[1], {.size = a.size}); }},
       {"roll",
        [](const Args& a) -> Tensor {
          return roll(a[0], std::span<const std::int64_t>(a.at.list("shifts")), std::span<const int>(a.at.axes("axes")));

@@ -51,11 +51,6 @@ NamedFunctions scalar_functions() {
 }
 
 /// The variance of what the mask takes, along axis 1.
-Tensor masked_variance(const Args& a) {
-  const Tensor w = cast(a[1], a[0].dtype());
-  return average(square(a[0] - average(a[0], w, 1, Keep::yes)), w, 1);
-}
-
 NamedFunctions masked_functions() {
   return {
       {"masked.sum", [](const Args& a) -> Tensor { return sum(where(a[1], a[0], 0), 1); }},
@@ -67,8 +62,14 @@ NamedFunctions masked_functions() {
       {"masked.cumsum", [](const Args& a) -> Tensor { return cumsum(where(a[1], a[0], 0), 1); }},
       {"masked.cumprod", [](const Args& a) -> Tensor { return cumprod(where(a[1], a[0], 1), 1); }},
       {"masked.mean", [](const Args& a) -> Tensor { return nanmean(where(a[1], a[0], NAN), 1); }},
-      {"masked.var", masked_variance},
-      {"masked.std", [](const Args& a) -> Tensor { return sqrt(masked_variance(a)); }},
+      {"masked.var",
+       [](const Args& a) -> Tensor {
+         return nanvar(where(a[1], a[0], NAN), 1, {.correction = a.at.number("correction")});
+       }},
+      {"masked.std",
+       [](const Args& a) -> Tensor {
+         return nanstddev(where(a[1], a[0], NAN), 1, {.correction = a.at.number("correction")});
+       }},
       {"masked.median", [](const Args& a) -> Tensor { return nanmedian(where(a[1], a[0], NAN), 1).values; }},
       {"masked.norm", [](const Args& a) -> Tensor { return norm(where(a[1], a[0], 0), 1, {.p = 3}); }},
       {"masked.normalize",

@@ -5,6 +5,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/tensor/tensor.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -19,9 +20,15 @@ Tensor full(const Shape& shape, const Scalar& value, TensorOptions options = {},
             Location where = std::source_location::current());
 Tensor zeros_like(const In& x);
 Tensor ones_like(const In& x);
+namespace expr_detail {
+Tensor range(Dim start, Dim stop, Dim step, TensorOptions options, Location where);
+}  // namespace expr_detail
 /// start, start + step, ... below stop (above it where step is negative). All three may be symbolic extents.
-Tensor arange(Dim start, Dim stop, Dim step = 1, TensorOptions options = {.dtype = DType::i64},
-              Location where = std::source_location::current());
+template <std::convertible_to<Dim> N = Dim>  // a template, for `{}` in its place to mean the options below
+Tensor arange(Dim start, N stop, Dim step = 1, TensorOptions options = {.dtype = DType::i64},
+              Location where = std::source_location::current()) {
+  return expr_detail::range(start, stop, step, options, where);
+}
 Tensor arange(Dim count, TensorOptions options = {.dtype = DType::i64},
               Location where = std::source_location::current());
 Tensor linspace(double start, double stop, Dim count, TensorOptions options = {},

@@ -51,7 +51,7 @@ SINTER_DECL Tensor arange(Dim count, TensorOptions options, Location where) {
   attrs.has_dtype = true;
   return expr_detail::record<ops::Iota>({}, std::move(shared), where);
 }
-SINTER_DECL Tensor arange(Dim start, Dim stop, Dim step, TensorOptions options, Location where) {
+SINTER_DECL Tensor expr_detail::range(Dim start, Dim stop, Dim step, TensorOptions options, Location where) {
   if (step == Dim(0)) throw ShapeError("arange", "step is 0", where);
   const bool rises = step > Dim(0);
   const Dim span = rises ? stop - start : start - stop, size = rises ? step : Dim(0) - step;

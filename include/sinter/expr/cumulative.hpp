@@ -4,6 +4,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/tensor/tensor.hpp>
 
+#include <concepts>
 #include <optional>
 #include <vector>
 
@@ -26,16 +27,18 @@ Tensor cummin(const In& x, int axis, CumulativeOptions options = {});
 /// log(sum of e^x up to each element), without overflow; floating.
 Tensor logcumsumexp(const In& x, int axis);
 
-/// The differences of neighbours along `axis`, x[i + 1] - x[i], taken `times` over: the axis gets so much shorter. Of
-/// bool: where neighbours differ.
-Tensor diff(const In& x, int axis = -1, int times = 1);
 struct DiffOptions {
   int axis = -1;
   int times = 1;
   std::optional<In> prepend{}, append{};  // joined with x along the axis first; a number is one element
 };
-/// The same with more elements at the ends: diff(x, {.prepend = 0}) is as long as x.
-Tensor diff(const In& x, DiffOptions options);
+/// The differences of neighbours along `axis`, x[i + 1] - x[i], taken `times` over: the axis gets so much shorter. Of
+/// bool: where neighbours differ. With more elements at the ends: diff(x, {.prepend = 0}) is as long as x.
+Tensor diff(const In& x, DiffOptions options = {});
+template <std::integral I>
+Tensor diff(const In& x, I axis, int times = 1) {
+  return diff(x, DiffOptions{.axis = static_cast<int>(axis), .times = times});
+}
 /// The derivative along `axis` of values `spacing` apart: (x[i + 1] - x[i - 1]) / (2 spacing), at both ends the
 /// difference of the two last ones. x's shape, floating; at least two elements.
 Tensor gradient(const In& x, double spacing = 1, int axis = -1);

@@ -75,21 +75,16 @@ inline Tensor widths_of(const Tensor& places, const Tensor& y, int axis, std::st
   return widths.reshape(along);
 }
 
-}  // namespace expr_detail
-
-SINTER_DECL Tensor diff(const In& x, int axis, int times) {
-  Tensor out(x.tensor());
-  if (times < 0) throw UserError("diff", "differences are taken " + std::to_string(times) + " times", x.where);
-  axis = normalise_axis(axis, out.rank(), "diff", x.where);
-  for (; times > 0 && !expr_detail::is_at_most(out.shape()[axis], 0); --times) {
-    const expr_detail::Neighbours sides = expr_detail::neighbours(out, axis, x.where);
-    if (out.dtype() == DType::bool_) out = sides.later != sides.earlier;
-    else out = sides.later - sides.earlier;
+/// Differences taken over and over, until no element is left.
+inline Tensor differences(Tensor x, int axis, int times, Location where) {
+  for (; times > 0 && !is_at_most(x.shape()[axis], 0); --times) {
+    const Neighbours sides = neighbours(x, axis, where);
+    if (x.dtype() == DType::bool_) x = sides.later != sides.earlier;
+    else x = sides.later - sides.earlier;
   }
-  return out;
+  return x;
 }
 
-namespace expr_detail {
 /// What is joined with x along an axis; a number is one element.
 inline Tensor end_of(const Tensor& x, const In& given, int axis, Location where) {
   Tensor end(given.tensor());
@@ -102,12 +97,15 @@ inline Tensor end_of(const Tensor& x, const In& given, int axis, Location where)
 }  // namespace expr_detail
 SINTER_DECL Tensor diff(const In& x, DiffOptions options) {
   const Tensor given(x.tensor());
+  if (options.times < 0)
+    throw UserError("diff", "differences are taken " + std::to_string(options.times) + " times", x.where);
   const int axis = normalise_axis(options.axis, given.rank(), "diff", x.where);
   std::vector<Tensor> parts;
   if (options.prepend) parts.push_back(expr_detail::end_of(given, *options.prepend, axis, x.where));
   parts.push_back(given);
   if (options.append) parts.push_back(expr_detail::end_of(given, *options.append, axis, x.where));
-  return diff(In(parts.size() == 1 ? given : concat(parts, axis, x.where), x.where), axis, options.times);
+  return expr_detail::differences(parts.size() == 1 ? given : concat(parts, axis, x.where), axis, options.times,
+                                  x.where);
 }
 
 /// Sums of twice as many elements at each step (Hillis and Steele 1986).

@@ -6,6 +6,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/tensor/tensor.hpp>
 
+#include <concepts>
 #include <optional>
 
 SINTER_NAMESPACE_BEGIN
@@ -43,9 +44,15 @@ Unique unique(const In& x, UniqueOptions options = {});
 /// The same where only neighbours (in row-major order) that are equal count as one; `sorted` means nothing.
 Unique unique_consecutive(const In& x, UniqueOptions options = {});
 
+namespace expr_detail {
+Tensor repeat_slices(const In& x, const Tensor& counts, int axis, FoundOptions options);
+}  // namespace expr_detail
 /// The slices of x along `axis`, each as often in a row as `counts` (i32 or i64) says: a list with one count for each
 /// slice, or one for all. With a stated size, a negative count is as 0. numpy.repeat, torch.repeat_interleave.
-Tensor repeat_interleave(const In& x, const Tensor& counts, int axis, FoundOptions options = {});
+template <std::integral I>
+Tensor repeat_interleave(const In& x, const Tensor& counts, I axis, FoundOptions options = {}) {
+  return expr_detail::repeat_slices(x, counts, static_cast<int>(axis), options);
+}
 /// The same of all elements in row-major order.
 Tensor repeat_interleave(const In& x, const Tensor& counts, FoundOptions options = {});
 

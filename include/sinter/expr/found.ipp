@@ -266,7 +266,7 @@ inline Term slice_counts(const Tensor& given, Dim extent, const FoundOptions& op
 }
 }  // namespace expr_detail
 /// The slice of a place is how many of them end at it or before.
-SINTER_DECL Tensor repeat_interleave(const In& x, const Tensor& counts, int axis, FoundOptions options) {
+SINTER_DECL Tensor expr_detail::repeat_slices(const In& x, const Tensor& counts, int axis, FoundOptions options) {
   using namespace expr_detail;
   const Term given(x);
   axis = normalise_axis(axis, given.rank(), "repeat_interleave", x.where);

@@ -114,7 +114,6 @@ Tensor any(const In& x, Axes axes = {}, Keep keep = Keep::no);
 /// counts through them, the last one fastest.
 Tensor argmax(const In& x, Axes axes = {}, Keep keep = Keep::no);
 Tensor argmin(const In& x, Axes axes = {}, Keep keep = Keep::no);
-Tensor logsumexp(const In& x, int axis, Keep keep = Keep::no);
 
 /// `all` is the slice token of x(all, 0) and the reduction all(x).
 struct All {

@@ -41,9 +41,6 @@ SINTER_DECL Tensor All::operator()(const In& x, Axes axes, Keep keep) const {
 }
 SINTER_DECL Tensor argmax(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Argmax>(x, axes, keep); }
 SINTER_DECL Tensor argmin(const In& x, Axes axes, Keep keep) { return expr_detail::reduce<ops::Argmin>(x, axes, keep); }
-SINTER_DECL Tensor logsumexp(const In& x, int axis, Keep keep) {
-  return expr_detail::along_axis<ops::Logsumexp>(x, axis, keep);
-}
 
 // ---- views
 

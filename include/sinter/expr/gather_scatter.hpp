@@ -7,6 +7,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/tensor/tensor.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -73,9 +74,15 @@ Tensor segment_mean(const In& x, const In& ids, Dim segments);
 Tensor segment_min(const In& x, const In& ids, Dim segments);
 Tensor segment_max(const In& x, const In& ids, Dim segments);
 
+namespace expr_detail {
+Tensor occurrences(const In& x, Dim bins);
+}  // namespace expr_detail
 /// How often each of 0 to bins - 1 occurs among the integers of `x`: i64 [bins]. Others: IndexError. jax.numpy.bincount
 /// with a length.
-Tensor bincount(const In& x, Dim bins);
+template <std::convertible_to<Dim> N = Dim>  // a template, for `{}` to mean the options below
+Tensor bincount(const In& x, N bins) {
+  return expr_detail::occurrences(x, bins);
+}
 /// The sum of the weights of each, in their dtype.
 Tensor bincount(const In& x, Dim bins, const In& weights);
 struct BincountOptions {

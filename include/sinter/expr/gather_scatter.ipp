@@ -284,7 +284,7 @@ SINTER_DECL Tensor segment_max(const In& x, const In& ids, Dim segments) {
   return expr_detail::reduce_segments(x, ids, segments, Combine::max, "segment_max");
 }
 
-SINTER_DECL Tensor bincount(const In& x, Dim bins) {
+SINTER_DECL Tensor expr_detail::occurrences(const In& x, Dim bins) {
   const Tensor given(x.tensor());
   return bincount(x, bins,
                   In(full(given.shape(), 1, {.dtype = DType::i64, .device = given.device()}, x.where), x.where));

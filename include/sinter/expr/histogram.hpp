@@ -5,6 +5,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/tensor/tensor.hpp>
 
+#include <cstddef>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -45,9 +46,9 @@ struct Histogramdd {
 /// numpy.histogramdd, torch.histogramdd.
 Histogramdd histogramdd(const In& x, const Shape& bins, HistogramddOptions options = {});
 /// The counts alone, i64 of shape bins.
-template <std::same_as<std::pair<double, double>> Range = std::pair<double, double>>
-Tensor histogramdd(const In& x, const Shape& bins, std::initializer_list<Range> ranges) {
-  return histogramdd(x, bins, HistogramddOptions{.ranges = ranges, .weights = {}}).counts;
+template <std::size_t count>
+Tensor histogramdd(const In& x, const Shape& bins, const std::pair<double, double> (&ranges)[count]) {
+  return histogramdd(x, bins, HistogramddOptions{.ranges = {ranges, ranges + count}, .weights = {}}).counts;
 }
 /// The same between edges, a list for each column.
 Histogramdd histogramdd(const In& x, std::span<const Tensor> edges, HistogramddOptions options = {});

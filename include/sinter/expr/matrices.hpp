@@ -11,9 +11,14 @@
 
 SINTER_NAMESPACE_BEGIN
 
+namespace expr_detail {
+Tensor ones_on_diagonal(Dim n, Dim m, int diagonal, TensorOptions options, Location where);
+}  // namespace expr_detail
 /// Ones at (i, i + diagonal) of n rows and m columns.
-Tensor eye(Dim n, Dim m, int diagonal = 0, TensorOptions options = {},
-           Location where = std::source_location::current());
+template <std::convertible_to<Dim> N = Dim>  // a template, for `{}` in its place to mean the options of a square one
+Tensor eye(Dim n, N m, int diagonal = 0, TensorOptions options = {}, Location where = std::source_location::current()) {
+  return expr_detail::ones_on_diagonal(n, m, diagonal, options, where);
+}
 /// x with zeros above (below) the diagonal (i, i + diagonal) of its last two axes.
 Tensor tril(const In& x, int diagonal = 0);
 Tensor triu(const In& x, int diagonal = 0);

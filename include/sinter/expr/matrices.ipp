@@ -48,7 +48,7 @@ inline Tensor triangle_indices(std::int64_t rows, std::int64_t columns, int diag
 }
 }  // namespace expr_detail
 
-SINTER_DECL Tensor eye(Dim n, Dim m, int diagonal, TensorOptions options, Location where) {
+SINTER_DECL Tensor expr_detail::ones_on_diagonal(Dim n, Dim m, int diagonal, TensorOptions options, Location where) {
   expr_detail::checked_device(options.device, "eye", where);
   const Tensor past = expr_detail::columns_past_rows(n, m, options.device, where);
   return cast(In(Tensor(past == diagonal), where), options.dtype);

@@ -6,6 +6,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/tensor/tensor.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 
@@ -38,13 +39,23 @@ struct TopkOptions {
 Ordered topk(const In& x, Dim count, int axis = -1, TopkOptions options = {});
 /// The element that has `k` - 1 elements before it in ascending order: k counts from 1. torch.kthvalue.
 Ordered kthvalue(const In& x, Dim k, int axis = -1, Keep keep = Keep::no);
+namespace expr_detail {
+Ordered median_along(const In& x, int axis, Keep keep);
+Ordered nanmedian_along(const In& x, int axis, Keep keep);
+}  // namespace expr_detail
 /// The element in the middle, of an even number the lower one; NaN where there is one, which is then the first.
-Ordered median(const In& x, int axis, Keep keep = Keep::no);
-/// Of all elements, and of those along several axes, without their positions.
+template <std::integral I>
+Ordered median(const In& x, I axis, Keep keep = Keep::no) {
+  return expr_detail::median_along(x, static_cast<int>(axis), keep);
+}
+/// Of all elements, and of those along a list of axes (`{0}`, `{0, 1}`; `{}`: all), without their positions.
 Tensor median(const In& x);
 Tensor median(const In& x, Axes axes, Keep keep = Keep::no);
 /// The same of the elements that are not NaN; NaN where there are none.
-Ordered nanmedian(const In& x, int axis, Keep keep = Keep::no);
+template <std::integral I>
+Ordered nanmedian(const In& x, I axis, Keep keep = Keep::no) {
+  return expr_detail::nanmedian_along(x, static_cast<int>(axis), keep);
+}
 Tensor nanmedian(const In& x);
 Tensor nanmedian(const In& x, Axes axes, Keep keep = Keep::no);
 /// The element that is there most often, of several the least, and where it is for the last time.

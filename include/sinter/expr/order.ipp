@@ -203,14 +203,14 @@ SINTER_DECL Ordered kthvalue(const In& x, Dim k, int axis, Keep keep) {
   expr_detail::require_count(k, rows.x.shape()[rows.axis], 1, "kthvalue", x.where);
   return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::rank, "kthvalue", k - Dim(1));
 }
-SINTER_DECL Ordered median(const In& x, int axis, Keep keep) {
+SINTER_DECL Ordered expr_detail::median_along(const In& x, int axis, Keep keep) {
   return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::median, "median");
 }
 SINTER_DECL Tensor median(const In& x) { return median(In(expr_detail::flat(x), x.where), 0).values; }
 SINTER_DECL Tensor median(const In& x, Axes axes, Keep keep) {
   return expr_detail::median_over(x, axes, keep, ops::OrderStatisticKind::median, "median");
 }
-SINTER_DECL Ordered nanmedian(const In& x, int axis, Keep keep) {
+SINTER_DECL Ordered expr_detail::nanmedian_along(const In& x, int axis, Keep keep) {
   return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::nanmedian, "nanmedian");
 }
 SINTER_DECL Tensor nanmedian(const In& x) { return nanmedian(In(expr_detail::flat(x), x.where), 0).values; }

@@ -4,6 +4,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/expr/handles.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -14,11 +15,20 @@ SINTER_NAMESPACE_BEGIN
 /// What stands beyond the ends of an axis: a value; the elements next to the end, mirrored at the last one, which is
 /// not repeated; the last one over and over; those of the other end.
 enum class PadMode : std::uint8_t { constant, reflect, replicate, circular };
+namespace expr_detail {
+Tensor padded(const In& x, std::span<const std::pair<int, int>> widths, PadMode mode);
+}  // namespace expr_detail
 /// Padding per axis {low, high}. Negative widths cut off; that comes first.
 Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, double value = 0);
 Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, double value = 0);
-Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, PadMode mode);
-Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, PadMode mode);
+template <std::same_as<PadMode> M>
+Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, M mode) {
+  return expr_detail::padded(x, widths, mode);
+}
+template <std::same_as<PadMode> M>
+Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, M mode) {
+  return expr_detail::padded(x, {widths.begin(), widths.size()}, mode);
+}
 Tensor roll(const In& x, std::int64_t shift, int axis);
 /// One shift per axis.
 Tensor roll(const In& x, std::initializer_list<std::int64_t> shifts, std::initializer_list<int> axes);

@@ -121,10 +121,7 @@ SINTER_DECL Tensor pad(const In& x, std::span<const std::pair<int, int>> widths,
   attrs.set(ops::Pad::high, above);
   return expr_detail::record<ops::Pad>({Leaf(input.impl())}, std::move(attrs), x.where);
 }
-SINTER_DECL Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, PadMode mode) {
-  return pad(x, std::span<const std::pair<int, int>>(widths.begin(), widths.size()), mode);
-}
-SINTER_DECL Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, PadMode mode) {
+SINTER_DECL Tensor expr_detail::padded(const In& x, std::span<const std::pair<int, int>> widths, PadMode mode) {
   if (mode == PadMode::constant) return pad(x, widths, 0.0);
   Tensor padded(x.tensor());
   expr_detail::require_widths(padded, widths.size(), x.where);

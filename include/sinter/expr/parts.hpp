@@ -5,6 +5,7 @@
 #include <sinter/expr/shapes.hpp>
 #include <sinter/tensor/tensor.hpp>
 
+#include <concepts>
 #include <initializer_list>
 #include <source_location>
 #include <span>
@@ -16,19 +17,37 @@ SINTER_NAMESPACE_BEGIN
 std::vector<Tensor> chunk(const In& x, int chunks, int axis = 0);
 /// Parts of these extents, which together are the axis.
 std::vector<Tensor> split_with_sizes(const In& x, DimList sizes, int axis = 0);
+namespace expr_detail {
+std::vector<Tensor> near_equal_parts(const In& x, int parts, int axis);
+std::vector<Tensor> equal_columns(const In& x, int parts);
+std::vector<Tensor> equal_rows(const In& x, int parts);
+std::vector<Tensor> equal_layers(const In& x, int parts);
+}  // namespace expr_detail
 /// `parts` parts whose extents differ by at most 1, the longer ones first.
-std::vector<Tensor> tensor_split(const In& x, int parts, int axis = 0);
+template <std::integral I>
+std::vector<Tensor> tensor_split(const In& x, I parts, int axis = 0) {
+  return expr_detail::near_equal_parts(x, static_cast<int>(parts), axis);
+}
 /// The parts before, between and after these positions; negative ones count from the end.
 std::vector<Tensor> tensor_split(const In& x, std::initializer_list<Dim> positions, int axis = 0);
 /// Each index of the axis, which is dropped.
 std::vector<Tensor> unstack(const In& x, int axis = 0);
 std::vector<Tensor> unbind(const In& x, int axis = 0);
 // tensor_split along axis 1 (axis 0 of a vector), 0 and 2; number of parts or positions. The parts must be equal.
-std::vector<Tensor> hsplit(const In& x, int parts);
+template <std::integral I>
+std::vector<Tensor> hsplit(const In& x, I parts) {
+  return expr_detail::equal_columns(x, static_cast<int>(parts));
+}
 std::vector<Tensor> hsplit(const In& x, std::initializer_list<Dim> positions);
-std::vector<Tensor> vsplit(const In& x, int parts);
+template <std::integral I>
+std::vector<Tensor> vsplit(const In& x, I parts) {
+  return expr_detail::equal_rows(x, static_cast<int>(parts));
+}
 std::vector<Tensor> vsplit(const In& x, std::initializer_list<Dim> positions);
-std::vector<Tensor> dsplit(const In& x, int parts);
+template <std::integral I>
+std::vector<Tensor> dsplit(const In& x, I parts) {
+  return expr_detail::equal_layers(x, static_cast<int>(parts));
+}
 std::vector<Tensor> dsplit(const In& x, std::initializer_list<Dim> positions);
 
 // Joined along axis 1 (axis 0 of vectors), along axis 0 of matrices, along axis 2, and with vectors as columns.

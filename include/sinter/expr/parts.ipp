@@ -60,7 +60,7 @@ SINTER_DECL std::vector<Tensor> split_with_sizes(const In& x, DimList sizes, int
   return expr_detail::parts_of(whole, sizes.list(), axis, x.where);
 }
 
-SINTER_DECL std::vector<Tensor> tensor_split(const In& x, int parts, int axis) {
+SINTER_DECL std::vector<Tensor> expr_detail::near_equal_parts(const In& x, int parts, int axis) {
   const Tensor whole(x.tensor());
   axis = normalise_axis(axis, whole.rank(), "tensor_split", x.where);
   if (parts <= 0) throw ShapeError("tensor_split", std::to_string(parts) + " parts", x.where);
@@ -103,19 +103,19 @@ inline int cut_axis(const In& x, int axis, std::string_view op) {
   return axis == 1 && shape.rank() == 1 ? 0 : axis;
 }
 }  // namespace expr_detail
-SINTER_DECL std::vector<Tensor> hsplit(const In& x, int parts) {
+SINTER_DECL std::vector<Tensor> expr_detail::equal_columns(const In& x, int parts) {
   return split(x, parts, expr_detail::cut_axis(x, 1, "hsplit"));
 }
 SINTER_DECL std::vector<Tensor> hsplit(const In& x, std::initializer_list<Dim> positions) {
   return tensor_split(x, positions, expr_detail::cut_axis(x, 1, "hsplit"));
 }
-SINTER_DECL std::vector<Tensor> vsplit(const In& x, int parts) {
+SINTER_DECL std::vector<Tensor> expr_detail::equal_rows(const In& x, int parts) {
   return split(x, parts, expr_detail::cut_axis(x, 0, "vsplit"));
 }
 SINTER_DECL std::vector<Tensor> vsplit(const In& x, std::initializer_list<Dim> positions) {
   return tensor_split(x, positions, expr_detail::cut_axis(x, 0, "vsplit"));
 }
-SINTER_DECL std::vector<Tensor> dsplit(const In& x, int parts) {
+SINTER_DECL std::vector<Tensor> expr_detail::equal_layers(const In& x, int parts) {
   return split(x, parts, expr_detail::cut_axis(x, 2, "dsplit"));
 }
 SINTER_DECL std::vector<Tensor> dsplit(const In& x, std::initializer_list<Dim> positions) {

@@ -107,6 +107,8 @@ SINTER_DECL Tensor count_nonzero(const In& x, Axes axes, Keep keep) {
 SINTER_DECL Tensor logsumexp(const In& x, Axes axes, Keep keep) {
   using expr_detail::Term;
   const Term t = expr_detail::floating(x);
+  if (axes.list().size() == 1)
+    return expr_detail::along_axis<ops::Logsumexp>(t, static_cast<int>(axes.list()[0]), keep);
   const Shape shape = t.shape();
   bool is_empty = false;
   for (std::int64_t axis : expr_detail::reduced_axes(axes, shape.rank(), "logsumexp", x.where))
