@@ -16,7 +16,9 @@ READS = "gives no tensor"
 FUNCTIONS = {
     RANDOM: """rand randn rand_like randn_like uniform normal log_normal cauchy laplace exponential geometric bernoulli poisson standard_gamma
         randint randperm multinomial dropout feature_dropout alpha_dropout
-        feature_alpha_dropout gumbel_softmax rrelu_training""",
+        feature_alpha_dropout gumbel_softmax rrelu_training truncated_normal student_t beta dirichlet binomial
+        multivariate_normal permutation choice""",
+    "keys of random numbers: tests/unit/random_keys_test.cpp": "key split_many fold_in with_key",
     SAME: "left_shift right_shift swapaxes swapdims moveaxis unstack cat",
     READS: "allclose array_equal eval set_default_device manual_seed list_ops",
     "a value as it is, or a copy on another device": "to_device",
