@@ -6,8 +6,10 @@
 #include <sinter/sinter.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -149,4 +151,85 @@ TEST_CASE("transposed copies: parts of matrices, indices and results beyond the 
       wrong += copied[at] != wanted || moved.data<float>()[at] != wanted - 1;
     }
   CHECK(wrong == 0);
+}
+
+namespace {
+
+template <class T>
+void check_steps() {
+  for (const std::int64_t step : {2, 3, -2}) {
+    const std::int64_t rows = 40, columns = 151;
+    const std::vector<T> values = numbers<T>(rows * columns);
+    const Tensor x = reshape(copy_of(values), {rows, columns});
+    const Tensor seen = jit::compile([&](Tensor t) {
+      const Tensor part = t(all, slice({}, {}, step));
+      return part + part;
+    })(x);
+    INFO("steps of " << step << ", " << sizeof(T) << " bytes");
+    const std::int64_t kept = seen.size(1).value();
+    CHECK(kept == (columns + std::abs(step) - 1) / std::abs(step));
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < kept; ++j) {
+        const std::int64_t from = step > 0 ? j * step : columns - 1 + j * step;
+        const T value = values[static_cast<std::size_t>(i * columns + from)];
+        wrong += seen.data<T>()[static_cast<std::size_t>(i * kept + j)] != static_cast<T>(value + value);
+      }
+    CHECK(wrong == 0);
+  }
+}
+
+/// One window's maximum, element by element: NaN wins.
+float largest(const std::vector<float>& image, std::int64_t width, std::int64_t at, std::int64_t window) {
+  float most = -std::numeric_limits<float>::infinity();
+  for (std::int64_t i = 0; i < window; ++i)
+    for (std::int64_t j = 0; j < window; ++j) {
+      const float x = image[static_cast<std::size_t>(at + i * width + j)];
+      if (std::isnan(x) || std::isnan(most)) most = std::numeric_limits<float>::quiet_NaN();
+      else most = std::max(most, x);
+    }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("strided operands: parts with steps, for elements of each size") {
+  check_steps<std::int8_t>();
+  check_steps<std::uint16_t>();
+  check_steps<float>();
+  check_steps<double>();
+  const Tensor line = arange(100'003, {.dtype = DType::f32});
+  eval(line);
+  const Tensor seen = jit::compile([](Tensor t) { return t(slice(1, {}, 2)) * 2; })(line);
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < 50'001; ++i)
+    wrong += seen.data<float>()[static_cast<std::size_t>(i)] != static_cast<float>(2 * (2 * i + 1));
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("max pooling: windows place by place, with NaN, infinities and both zeros") {
+  const std::int64_t planes = 3, height = 33, width = 70;
+  std::vector<float> values = numbers<float>(planes * height * width);
+  for (std::size_t i = 0; i < values.size(); i += 7) values[i] = -values[i];
+  values[40] = std::numeric_limits<float>::quiet_NaN();
+  values[300] = std::numeric_limits<float>::infinity();
+  std::fill(values.begin() + 700, values.begin() + 704, -0.f);
+  const Tensor x = reshape(copy_of(values), {1, planes, height, width});
+  for (const std::int64_t window : {1, 2, 3, 5})
+    for (const std::int64_t stride : {1, 2, 3}) {
+      INFO("window " << window << ", stride " << stride);
+      const auto pool = [=](Tensor t) { return max_pool2d(t, window, stride); };
+      const Tensor seen = jit::compile(pool)(x);
+      const std::int64_t rows = (height - window) / stride + 1, columns = (width - window) / stride + 1;
+      std::int64_t wrong = 0;
+      for (std::int64_t p = 0; p < planes; ++p)
+        for (std::int64_t i = 0; i < rows; ++i)
+          for (std::int64_t j = 0; j < columns; ++j) {
+            const std::int64_t at = (p * height + i * stride) * width + j * stride;
+            const float wanted = largest(values, width, at, window);
+            const float is = seen.data<float>()[static_cast<std::size_t>((p * rows + i) * columns + j)];
+            wrong += std::isnan(wanted) ? !std::isnan(is) : is != wanted;
+          }
+      CHECK(wrong == 0);
+    }
 }

@@ -1,5 +1,5 @@
-// Transposes a block of elements into memory of its own: squares of 16 bytes go through registers; and copies its rows
-// from there. Knows bytes and strides; no tensors.
+// Packs a block of elements into rows of its own: transposed, squares of 16 bytes go through registers; and copies such
+// rows. Knows bytes and strides; no tensors.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -7,17 +7,16 @@
 #include <cstdint>
 
 SINTER_NAMESPACE_BEGIN
-/// A block of elements of 1, 2, 4 or 8 bytes that are neighbours along its rows' axis: row r, column c lies at
-/// `from + c * column_stride + r * size`.
+/// A block of elements of 1, 2, 4 or 8 bytes: row r, column c lies at `from + r * row_stride + c * column_stride`.
 struct TileSource {
   const char* from = nullptr;
-  std::int64_t column_stride = 0;  // bytes
+  std::int64_t row_stride = 0, column_stride = 0;  // bytes
   std::int64_t rows = 0, columns = 0;
   int size = 4;
 };
 
-/// Writes row r, column c to `to + r * row_stride + c * size`.
-void pack_tile(char* to, std::int64_t row_stride, const TileSource& source);
+/// Writes row r, column c to `to + r * pitch + c * size`.
+void pack_tile(char* to, std::int64_t pitch, const TileSource& source);
 
 /// Where rows are copied: what nobody reads soon goes past the caches.
 enum class CopyTarget : std::uint8_t { caches, memory };

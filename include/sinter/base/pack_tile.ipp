@@ -1,4 +1,4 @@
-// Squares of 16 bytes, and what is left of a block at its edges.
+// Squares of 16 bytes, pairs of vectors, and what is left of a block at its edges.
 #pragma once
 
 #include <sinter/base/pack_tile.hpp>
@@ -53,15 +53,19 @@ void pack_square(char* to, std::int64_t row_stride, const char* from, std::int64
 #endif
 
 template <int size>
-void pack_elements(char* to, std::int64_t row_stride, const TileSource& source, std::int64_t first_row,
+void pack_elements(char* to, std::int64_t pitch, const TileSource& source, std::int64_t first_row,
                    std::int64_t first_column) {
-  for (std::int64_t c = first_column; c < source.columns; ++c)
-    for (std::int64_t r = first_row; r < source.rows; ++r)
-      std::memcpy(to + r * row_stride + c * size, source.from + c * source.column_stride + r * size, size);
+  for (std::int64_t r = first_row; r < source.rows; ++r) {
+    char* const row = to + r * pitch;
+    const char* const from = source.from + r * source.row_stride;
+    for (std::int64_t c = first_column; c < source.columns; ++c)
+      std::memcpy(row + c * size, from + c * source.column_stride, size);
+  }
 }
 
+/// Neighbours along its rows' axis.
 template <int size>
-void pack_tile_of(char* to, std::int64_t row_stride, const TileSource& source) {
+void pack_transposed(char* to, std::int64_t pitch, const TileSource& source) {
   std::int64_t rows = 0, columns = 0;  // of whole squares
 #ifdef __SSE2__
   constexpr int count = 16 / size;
@@ -69,22 +73,48 @@ void pack_tile_of(char* to, std::int64_t row_stride, const TileSource& source) {
   columns = source.columns / count * count;
   for (std::int64_t c = 0; c < columns; c += count)
     for (std::int64_t r = 0; r < rows; r += count)
-      pack_square<size>(to + r * row_stride + c * size, row_stride, source.from + c * source.column_stride + r * size,
+      pack_square<size>(to + r * pitch + c * size, pitch, source.from + c * source.column_stride + r * size,
                         source.column_stride);
 #endif
-  pack_elements<size>(to, row_stride, source, 0, columns);
+  pack_elements<size>(to, pitch, source, 0, columns);
   TileSource left = source;
   left.columns = columns;
-  pack_elements<size>(to, row_stride, left, rows, 0);
+  pack_elements<size>(to, pitch, left, rows, 0);
+}
+
+/// Every second element of rows of 4-byte elements. Reads nothing behind the last of them.
+inline void pack_every_second(char* to, std::int64_t pitch, const TileSource& source) {
+  std::int64_t columns = 0;
+#ifdef __SSE2__
+  columns = source.columns > 0 ? (source.columns - 1) / 4 * 4 : 0;
+  for (std::int64_t r = 0; r < source.rows; ++r) {
+    char* const row = to + r * pitch;
+    const char* const from = source.from + r * source.row_stride;
+    for (std::int64_t c = 0; c < columns; c += 4) {
+      const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + c * 8));
+      const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + c * 8 + 16));
+      const __m128 even = _mm_shuffle_ps(_mm_castsi128_ps(low), _mm_castsi128_ps(high), 0x88);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(row + c * 4), _mm_castps_si128(even));
+    }
+  }
+#endif
+  pack_elements<4>(to, pitch, source, 0, columns);
+}
+
+template <int size>
+void pack_tile_of(char* to, std::int64_t pitch, const TileSource& source) {
+  if (source.row_stride == size && source.column_stride != size) pack_transposed<size>(to, pitch, source);
+  else if (size == 4 && source.column_stride == 8) pack_every_second(to, pitch, source);
+  else pack_elements<size>(to, pitch, source, 0, 0);
 }
 
 }  // namespace base_detail
 
-SINTER_DECL void pack_tile(char* to, std::int64_t row_stride, const TileSource& source) {
-  if (source.size == 1) base_detail::pack_tile_of<1>(to, row_stride, source);
-  else if (source.size == 2) base_detail::pack_tile_of<2>(to, row_stride, source);
-  else if (source.size == 4) base_detail::pack_tile_of<4>(to, row_stride, source);
-  else base_detail::pack_tile_of<8>(to, row_stride, source);
+SINTER_DECL void pack_tile(char* to, std::int64_t pitch, const TileSource& source) {
+  if (source.size == 1) base_detail::pack_tile_of<1>(to, pitch, source);
+  else if (source.size == 2) base_detail::pack_tile_of<2>(to, pitch, source);
+  else if (source.size == 4) base_detail::pack_tile_of<4>(to, pitch, source);
+  else base_detail::pack_tile_of<8>(to, pitch, source);
 }
 
 SINTER_DECL void copy_row(char* to, const char* from, std::int64_t bytes, CopyTarget target) {

@@ -59,6 +59,7 @@ struct TransposedPlane {
         const std::int64_t tall = std::min(tile_rows, rows - r), wide = std::min(tile_columns, columns - c);
         pack_tile(tile, tile_columns * size,
                   {.from = reinterpret_cast<const char*>(from + c * from_stride + r),
+                   .row_stride = size,
                    .column_stride = from_stride * size,
                    .rows = tall,
                    .columns = wide,

@@ -6,6 +6,8 @@
 #include <sinter/ops/convolution.hpp>
 #include <sinter/ops/view.hpp>
 
+#include <algorithm>
+
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
@@ -117,6 +119,35 @@ SINTER_DECL Batched batch_images(const BatchArgs& a) {
   return reshape(joined, out);
 }
 
+/// The maximum over `axes`. Small windows go place by place, so that neighbouring windows lie in the lanes of a vector:
+/// the maximum is the same in any order.
+inline Val largest_in_windows(Val seen, const IntVector& axes) {
+  constexpr std::int64_t most_places = 16;
+  const Shape shape = seen.shape();
+  std::int64_t places = 1;
+  for (const std::int64_t axis : axes) places *= shape[static_cast<int>(axis)].value();
+  if (places == 0 || places > most_places) return amax(seen, axes);
+  Shape result;
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) result.push_back(shape[axis]);
+  Val largest;
+  for (std::int64_t place = 0; place < places; ++place) {
+    Shape starts, ends = shape;
+    for (int axis = 0; axis < shape.rank(); ++axis) starts.push_back(0);
+    std::int64_t left = place;
+    for (std::size_t i = axes.size(); i-- > 0;) {
+      const int axis = static_cast<int>(axes[i]);
+      const std::int64_t at = left % shape[axis].value();
+      left /= shape[axis].value();
+      starts.set(axis, at);
+      ends.set(axis, at + 1);
+    }
+    const Val here = reshape(slice(seen, starts, ends, IntVector(as_index(shape.rank()), 1)), result);
+    largest = place == 0 ? here : maximum(largest, here);
+  }
+  return largest;
+}
+
 }  // namespace ops_detail
 
 namespace ops {
@@ -175,7 +206,7 @@ SINTER_DECL ValList Conv2d::vjp(const VjpArgs& a) {
 
 SINTER_DECL Type MaxPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
 SINTER_DECL Val MaxPool2d::decompose(const DecomposeArgs& args) {
-  return amax(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5});
+  return ops_detail::largest_in_windows(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5});
 }
 /// Each element of a window gets a rank of its own, the smallest for the one that the window's result is.
 SINTER_DECL ValList MaxPool2d::vjp(const VjpArgs& a) {
@@ -205,7 +236,9 @@ SINTER_DECL Type WindowMax::infer(const InferArgs& args) {
       throw ShapeError(args.op, "the window's extents must be known: the operand is " + from.text(), args.where);
   return ops_detail::with_shape(args, out);
 }
-SINTER_DECL Val WindowMax::decompose(const DecomposeArgs& args) { return amax(args.in[0], args.attrs.axes); }
+SINTER_DECL Val WindowMax::decompose(const DecomposeArgs& args) {
+  return ops_detail::largest_in_windows(args.in[0], args.attrs.axes);
+}
 /// As in MaxPool2d, over any number of axes.
 SINTER_DECL ValList WindowMax::vjp(const VjpArgs& a) {
   const Val seen = a.in[0];

@@ -1,6 +1,7 @@
-// Pointwise kernels that read an operand across its rows (a transposed one): the work is cut into tiles, and of each
-// tile such operands are first packed into rows, so that the compiled loop reads all of them in whole vectors. What is
-// decided here follows from extents and strides alone, and changes no value.
+// Pointwise kernels that read an operand across its rows (a transposed one), or every second element of them (a window
+// with a stride): the work is cut into tiles, and of each tile such operands are first packed into rows, so that the
+// compiled loop reads all of them in whole vectors. What is decided here follows from extents and strides alone, and
+// changes no value.
 #pragma once
 
 #include <sinter/backend/x86/nest/loop.hpp>
@@ -16,7 +17,8 @@ namespace x86 {
 
 /// How the parallel axes of a kernel are cut.
 struct TilePlan {
-  std::uint64_t packed = 0;                       // accesses, one bit each, whose elements are neighbours along `rows`
+  std::uint64_t packed = 0;                       // accesses, one bit each
+  bool is_transposed = false;                     // some of them have their neighbours along `rows`
   NestBinding::Axis rows;                         // the axis that a tile's rows count, with those that joined it
   std::int64_t columns = 1;                       // points of the vector axis, with those that joined it
   SmallVector<NestBinding::Axis, max_axes> rest;  // outermost first
@@ -24,7 +26,7 @@ struct TilePlan {
   double nanoseconds = 0;                         // all of it, by one thread
 };
 
-/// Nothing where no operand is read across its rows, or too little is to gain.
+/// Nothing where there is no such operand, or too little to gain.
 std::optional<TilePlan> plan_tiles(const NestBinder& binder, const BoundGeometry& geometry,
                                    double nanoseconds_per_element);
 

@@ -20,9 +20,10 @@ namespace x86 {
 
 namespace x86_detail {
 
-/// A tile has so many bytes of each packed row and, at least, so many columns: a tile stays in the first cache, and its
-/// columns, each on a page of its own, in the table of pages.
-inline constexpr std::int64_t tile_row_bytes = 256, least_tile_columns = 32, line_bytes = 64;
+/// Squares of fewer elements a side are no gain.
+inline constexpr std::int64_t least_extent = 4;
+/// Columns of a transposed tile are few: each is on a page of its own. Others go on in memory.
+inline constexpr std::int64_t packed_bytes = 8192, least_tile_columns = 32, most_tile_columns = 512, line_bytes = 64;
 
 /// Accesses that only plain loads use: those may be read at any point, in any order.
 inline std::uint64_t packable(const Kernel& kernel) {
@@ -39,29 +40,34 @@ inline std::int64_t bytes_of(const Kernel& kernel, std::size_t access) {
   return size_of(kernel.operands[kernel.accesses[access].operand].dtype);
 }
 
-/// Chooses the axis along which most bytes of packable accesses are neighbours, and takes it out of `axes`.
-inline bool choose_rows(TilePlan& plan, SmallVector<NestBinding::Axis, max_axes>& axes, const Kernel& kernel,
+/// Those that read across their rows, or leave elements out along them.
+inline std::uint64_t strided_accesses(const Kernel& kernel, const BoundGeometry& geometry) {
+  std::uint64_t strided = packable(kernel);
+  for (std::size_t i = 0; i < kernel.accesses.size(); ++i)
+    if (const std::int64_t stride = geometry.accesses[i].stride[as_index(kernel.rank() - 1)];
+        stride == 0 || stride == 1)
+      strided &= ~(std::uint64_t{1} << i);
+  return strided;
+}
+
+/// The axis along which most bytes of packed accesses are neighbours becomes the rows, else the innermost; it is taken
+/// out of `axes`.
+inline void choose_rows(TilePlan& plan, const SmallVector<NestBinding::Axis, max_axes>& axes, const Kernel& kernel,
                         const BoundGeometry& geometry) {
-  const std::uint64_t candidates = packable(kernel);
   std::int64_t most = 0;
+  if (!axes.empty()) plan.rows = axes.back();
   for (const NestBinding::Axis& axis : axes) {
     std::int64_t bytes = 0;
-    std::uint64_t packed = 0;
-    for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
-      const auto& stride = geometry.accesses[i].stride;
-      if ((candidates >> i & 1) == 0 || stride[as_index(axis.axis)] != 1) continue;
-      if (const std::int64_t across = stride[as_index(kernel.rank() - 1)]; across == 0 || across == 1) continue;
-      packed |= std::uint64_t{1} << i;
-      bytes += bytes_of(kernel, i);
-    }
+    for (std::size_t i = 0; i < kernel.accesses.size(); ++i)
+      if ((plan.packed >> i & 1) != 0 && geometry.accesses[i].stride[as_index(axis.axis)] == 1)
+        bytes += bytes_of(kernel, i);
     if (bytes <= most) continue;
     most = bytes;
-    plan.packed = packed;
     plan.rows = axis;
   }
   for (const NestBinding::Axis& axis : axes)
     if (axis.axis != plan.rows.axis) plan.rest.push_back(axis);
-  return most > 0;
+  plan.is_transposed = most > 0;
 }
 
 /// Axes join the rows where every access runs on through them.
@@ -80,13 +86,18 @@ inline void merge_into_rows(TilePlan& plan, AxisMask indexed, const BoundGeometr
   }
 }
 
+/// The packed part of a tile fills a quarter of a small first cache, and no row less than a line of what it reads.
 inline void choose_extents(TilePlan& plan, const Kernel& kernel) {
-  std::int64_t widest = 1, narrowest = 8;
-  for (std::size_t i = 0; i < kernel.accesses.size(); ++i)
-    if ((plan.packed >> i & 1) != 0) widest = std::max(widest, bytes_of(kernel, i));
+  std::int64_t widest = 1, narrowest = 8, bytes = 0;
+  for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
+    if ((plan.packed >> i & 1) == 0) continue;
+    widest = std::max(widest, bytes_of(kernel, i));
+    bytes += bytes_of(kernel, i);
+  }
   for (const Store& store : kernel.stores) narrowest = std::min(narrowest, bytes_of(kernel, store.access));
-  plan.tile_columns = std::min(plan.columns, std::max(least_tile_columns, line_bytes / narrowest));
-  plan.tile_rows = tile_row_bytes / widest * std::max<std::int64_t>(1, least_tile_columns / plan.tile_columns);
+  const std::int64_t wanted = plan.is_transposed ? least_tile_columns : most_tile_columns;
+  plan.tile_columns = std::min(plan.columns, std::max(wanted, line_bytes / narrowest));
+  plan.tile_rows = std::max(packed_bytes / (bytes * plan.tile_columns), plan.is_transposed ? line_bytes / widest : 1);
   plan.tile_rows = std::min(plan.tile_rows, plan.rows.extent);
 }
 
@@ -197,7 +208,8 @@ class TiledLaunch final : public Launch {
       const Source& source = sources_[i];
       char* const to = scratch + source.scratch;
       pack_tile(to, source.row_bytes,
-                {.from = displaced(local.pointer[i].base, row * source.size),
+                {.from = displaced(local.pointer[i].base, row * args_.pointer[i].outer_stride),
+                 .row_stride = args_.pointer[i].outer_stride,
                  .column_stride = args_.pointer[i].column_stride,
                  .rows = rows,
                  .columns = local.columns,
@@ -225,22 +237,24 @@ class TiledLaunch final : public Launch {
 SINTER_DECL std::optional<TilePlan> plan_tiles(const NestBinder& binder, const BoundGeometry& geometry,
                                                double nanoseconds_per_element) {
   const Kernel& kernel = *binder.kernel;
-  constexpr std::int64_t least_extent = 4, least_points = 256;
-  if (kernel.kind != KernelKind::pointwise || x86_detail::packable(kernel) == 0) return std::nullopt;
+  constexpr std::int64_t least_points = 256;
+  if (kernel.kind != KernelKind::pointwise) return std::nullopt;
+  TilePlan plan;
+  plan.packed = x86_detail::strided_accesses(kernel, geometry);
+  if (plan.packed == 0) return std::nullopt;
   for (const Inst& inst : kernel.body)
     if (inst.prim == Prim::gather) return std::nullopt;
   const NestBinding binding = binder.bind(geometry, {.nanoseconds_per_element = nanoseconds_per_element});
-  if (binding.is_empty || binding.outer.axis < 0) return std::nullopt;
+  if (binding.is_empty) return std::nullopt;
   SmallVector<NestBinding::Axis, max_axes> axes = binding.rest;
-  axes.push_back(binding.outer);
+  if (binding.outer.axis >= 0) axes.push_back(binding.outer);
   std::sort(axes.begin(), axes.end(), [](const auto& a, const auto& b) { return a.axis < b.axis; });
-  TilePlan plan;
   plan.columns = binding.columns;
   plan.nanoseconds = 2 * binding.nanoseconds;
-  if (!x86_detail::choose_rows(plan, axes, kernel, geometry)) return std::nullopt;
+  x86_detail::choose_rows(plan, axes, kernel, geometry);
   x86_detail::merge_into_rows(plan, binder.indexed, geometry);
-  if (plan.rows.extent < least_extent || plan.columns < least_extent || plan.rows.extent * plan.columns < least_points)
-    return std::nullopt;
+  plan.is_transposed &= plan.rows.extent >= x86_detail::least_extent;
+  if (plan.columns < x86_detail::least_extent || plan.rows.extent * plan.columns < least_points) return std::nullopt;
   x86_detail::choose_extents(plan, kernel);
   return plan;
 }
