@@ -19,6 +19,10 @@
 #include <sinter/expr/host.hpp>
 #include <sinter/expr/keys.hpp>
 #include <sinter/expr/pooling.hpp>
+#include <sinter/io/checkpoint.hpp>
+#include <sinter/io/npy.hpp>
+#include <sinter/io/safetensors.hpp>
+#include <sinter/io/state.hpp>
 #include <sinter/jit/aot.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/escape.hpp>
@@ -62,6 +66,7 @@
 #include <sinter/src_x86.hpp>
 #endif
 #ifdef SINTER_IMPLEMENTATION_JIT
+#include <sinter/src_io.hpp>
 #include <sinter/src_jit.hpp>
 #include <sinter/src_solvers.hpp>
 #endif

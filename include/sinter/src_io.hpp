@@ -1,0 +1,11 @@
+// Every definition of io. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+#pragma once
+// io
+#include <sinter/io/checkpoint.ipp>
+#include <sinter/io/file.ipp>
+#include <sinter/io/json.ipp>
+#include <sinter/io/npy.ipp>
+#include <sinter/io/safetensors.ipp>
+#include <sinter/io/state.ipp>
+#include <sinter/io/tensors.ipp>
+#include <sinter/io/zip.ipp>

@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+"""Writes the files of this folder, which tests/unit/io_test.cpp reads: each holds 0, 1, 2, ... in the shape (2, 3).
+
+Usage: make.py     (needs NumPy, PyTorch and safetensors)
+"""
+import pathlib
+
+import numpy as np
+import torch
+from numpy.lib import format as npy_format
+from safetensors.torch import save_file
+
+folder = pathlib.Path(__file__).parent
+counts = np.arange(6).reshape(2, 3)
+for code in "u1 i1 u2 i2 u4 i4 i8 f2 f4 f8".split():
+    np.save(folder / f"{code}.npy", counts.astype(code))
+np.save(folder / "b1.npy", counts % 2 == 1)
+np.save(folder / "fortran.npy", np.asfortranarray(counts.astype("f4")))
+np.save(folder / "big_endian.npy", counts.astype(">f4"))
+for version in (2, 3):
+    with open(folder / f"version{version}.npy", "wb") as file:
+        npy_format.write_array(file, counts.astype("f4"), version=(version, 0))
+np.savez(folder / "arrays.npz", first=counts.astype("f4"), second=counts)
+np.savez_compressed(folder / "compressed.npz", first=counts)
+dtypes = [torch.uint8, torch.int8, torch.uint16, torch.int16, torch.uint32, torch.int32, torch.int64,
+          torch.float16, torch.bfloat16, torch.float32, torch.float64]
+tensors = {str(dtype).split(".")[1]: torch.from_numpy(counts).to(dtype) for dtype in dtypes}
+save_file(tensors, folder / "dtypes.safetensors", metadata={"made by": "PyTorch"})

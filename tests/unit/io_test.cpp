@@ -1,0 +1,389 @@
+// Files of tensors: what NumPy and PyTorch wrote is read, what is written is read back bit by bit, damaged files are
+// errors that name the file, and checkpoints survive being killed.
+#include "catch.hpp"
+
+#include <sinter/sinter.hpp>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace sinter;
+
+namespace {
+/// A folder that goes with the test.
+struct Folder {
+  std::string path;
+  Folder() {
+    path = (std::filesystem::temp_directory_path() / "sinter_io_XXXXXX").string();
+    REQUIRE(::mkdtemp(path.data()) != nullptr);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string operator/(const std::string& name) const { return path + "/" + name; }
+};
+
+const std::string stored = std::string(SINTER_SOURCE_DIR) + "/tests/unit/io_files/";
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+void write_file(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+/// 0, 1, ..., of shape (2, 3), as the stored files hold them.
+Tensor counts(DType dtype) { return arange(6).reshape({2, 3}).to(dtype); }
+
+void require_same(const Tensor& found, const Tensor& wanted) {
+  REQUIRE(found.dtype() == wanted.dtype());
+  REQUIRE(found.shape().text() == wanted.shape().text());
+  REQUIRE(to_vector<double>(found) == to_vector<double>(wanted));
+}
+
+io::TensorMap all_dtypes() {
+  io::TensorMap map;
+  for (int i = 0; i < dtype_count; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    map.emplace(std::string(name(dtype)), dtype == DType::bool_ ? (arange(6) % 2 == 1).reshape({2, 3}) : counts(dtype));
+  }
+  map.emplace("number", full({}, 7));
+  map.emplace("nothing", zeros({0, 4}));
+  map.emplace("a \"name\"\n\\", ones({1}));
+  return map;
+}
+
+void require_same(const io::TensorMap& found, const io::TensorMap& wanted) {
+  REQUIRE(found.size() == wanted.size());
+  for (const auto& [name, x] : wanted) {
+    INFO(name);
+    REQUIRE(found.count(name) == 1);
+    require_same(found.at(name), x);
+  }
+}
+
+template <class F>
+std::string message_of(F&& call) {
+  try {
+    call();
+  } catch (const IoError& error) { return error.what(); }
+  return "no error";
+}
+
+std::string safetensors_file(const std::string& header, std::size_t data) {
+  std::string out;
+  for (int i = 0; i < 8; ++i) out += static_cast<char>(header.size() >> (8 * i) & 0xff);
+  return out + header + std::string(data, '\0');
+}
+
+struct Linear {
+  Variable weight, bias;
+  SINTER_FIELDS(weight, bias)
+};
+struct Net {
+  std::vector<Linear> layers;
+  Tensor mean = zeros({3});
+  SINTER_FIELDS(layers, mean)
+};
+Net make_net(float value) {
+  Net net;
+  for (int i = 0; i < 2; ++i)
+    net.layers.push_back({Variable(full({3, 3}, value + static_cast<float>(i))), Variable(full({3}, value))});
+  return net;
+}
+}  // namespace
+
+TEST_CASE("npy files of NumPy are read", "[io]") {
+  for (const auto& [file, dtype] :
+       {std::pair("u1", DType::u8), std::pair("i1", DType::i8), std::pair("u2", DType::u16),
+        std::pair("i2", DType::i16), std::pair("u4", DType::u32), std::pair("i4", DType::i32),
+        std::pair("i8", DType::i64), std::pair("f2", DType::f16), std::pair("f4", DType::f32),
+        std::pair("f8", DType::f64), std::pair("fortran", DType::f32), std::pair("big_endian", DType::f32),
+        std::pair("version2", DType::f32), std::pair("version3", DType::f32)}) {
+    INFO(file);
+    require_same(io::load_npy(stored + file + ".npy"), counts(dtype));
+  }
+  require_same(io::load_npy(stored + "b1.npy"), (arange(6) % 2 == 1).reshape({2, 3}));
+}
+
+TEST_CASE("npz files of NumPy are read, compressed ones are an error", "[io]") {
+  require_same(io::load_npz(stored + "arrays.npz"), {{"first", counts(DType::f32)}, {"second", counts(DType::i64)}});
+  const std::string text = message_of([] { io::load_npz(stored + "compressed.npz"); });
+  CHECK(text.find("compressed.npz") != std::string::npos);
+  CHECK(text.find("numpy.savez,") != std::string::npos);
+}
+
+TEST_CASE("safetensors of PyTorch are read", "[io]") {
+  const io::SafeTensors file = io::read_safetensors(stored + "dtypes.safetensors");
+  CHECK(file.metadata == std::map<std::string, std::string>{{"made by", "PyTorch"}});
+  CHECK(file.tensors.size() == 11);
+  require_same(file.tensors.at("bfloat16"), counts(DType::bf16));
+  require_same(file.tensors.at("uint8"), counts(DType::u8));
+  require_same(file.tensors.at("float64"), counts(DType::f64));
+  require_same(file.tensors.at("uint32"), counts(DType::u32));
+}
+
+TEST_CASE("what is written is read back", "[io]") {
+  const Folder folder;
+  const io::TensorMap all = all_dtypes();
+  for (const auto& [name, x] : all) {
+    io::save_npy(folder / "x.npy", x);
+    require_same(io::load_npy(folder / "x.npy"), x);
+  }
+  io::save_npz(folder / "x.npz", all);
+  require_same(io::load_npz(folder / "x.npz"), all);
+  io::save_safetensors(folder / "x.safetensors", all, {{"k", "v\t\u00e9"}});
+  const io::SafeTensors back = io::read_safetensors(folder / "x.safetensors");
+  require_same(back.tensors, all);
+  CHECK(back.metadata.at("k") == "v\t\u00e9");
+  io::save_safetensors(folder / "none.safetensors", {});
+  CHECK(io::load_safetensors(folder / "none.safetensors").empty());
+  io::save_npz(folder / "none.npz", {});
+  CHECK(io::load_npz(folder / "none.npz").empty());
+}
+
+TEST_CASE("a Tensor keeps its file, also when another takes its name", "[io]") {
+  const Folder folder;
+  io::save_safetensors(folder / "x.safetensors", {{"x", ones({1000})}});
+  const Tensor x = io::load_safetensors(folder / "x.safetensors").at("x");
+  io::save_safetensors(folder / "x.safetensors", {{"x", zeros({1000})}});
+  CHECK(item<float>(sum(x)) == 1000);
+  std::filesystem::remove(folder / "x.safetensors");
+  CHECK(item<float>(sum(x)) == 1000);
+  CHECK(std::filesystem::is_empty(folder.path));
+}
+
+TEST_CASE("safetensors in several files", "[io]") {
+  const Folder folder;
+  const io::TensorMap all = all_dtypes();
+  const std::string index = io::save_safetensors_sharded(folder / "model", all, {.max_bytes = 50});
+  CHECK(index == folder / "model.safetensors.index.json");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) > 4);
+  require_same(io::load_safetensors(index), all);
+  write_file(index, R"({"weight_map": {"x": "../other.safetensors"}})");
+  CHECK(message_of([&] { io::load_safetensors(index); }).find("names no file beside") != std::string::npos);
+}
+
+TEST_CASE("safetensors that lie are errors that name the file and the place", "[io]") {
+  const Folder folder;
+  const std::string path = folder / "x.safetensors";
+  const auto message = [&](const std::string& header, std::size_t data) {
+    write_file(path, safetensors_file(header, data));
+    return message_of([&] { io::load_safetensors(path); });
+  };
+  const auto tensor = [](const char* dtype, const char* shape, const char* offsets) {
+    return std::string(R"({"dtype":")") + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
+  };
+  const auto has = [&](const std::string& text, const std::string& part) {
+    INFO(text);
+    CHECK(text.find(part) != std::string::npos);
+    CHECK(text.find("x.safetensors: byte ") != std::string::npos);
+  };
+  CHECK(message("{\"a\":" + tensor("F32", "[1]", "[0,4]") + "}", 4) == "no error");
+  has(message("{\"a\":" + tensor("F32", "[1]", "[0,8]") + "}", 8), "has 4 bytes");
+  has(message("{\"a\":" + tensor("F32", "[2]", "[0,8]") + "}", 4), "has 4");
+  has(message("{\"a\":" + tensor("F32", "[1]", "[4,8]") + "}", 8), "hole");
+  has(message("{\"a\":" + tensor("F32", "[2]", "[0,8]") + ",\"b\":" + tensor("F32", "[1]", "[4,8]") + "}", 8),
+      "overlaps");
+  has(message("{\"a\":" + tensor("F8_E4M3", "[1]", "[0,1]") + "}", 1), "F8_E4M3");
+  has(message("{\"a\":" + tensor("F32", "[4294967296,4294967296]", "[0,0]") + "}", 0), "2^60");
+  has(message("{\"a\":" + tensor("F32", "[-1]", "[0,4]") + "}", 4), "no list of whole numbers");
+  has(message("{\"a\":" + tensor("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") + "}", 4), "rank 9");
+  has(message("{\"a\":" + tensor("F32", "[99999999999999999999]", "[0,4]") + "}", 4), "no list of whole numbers");
+  has(message("{\"a\":1,\"a\":1}", 0), "stands twice");
+  has(message(std::string(100000, '['), 0), "32 levels");
+  has(message("{} x", 0), "after the end");
+  has(message("[]", 0), "no object");
+  write_file(path, safetensors_file("{\"a\":" + tensor("BOOL", "[1]", "[0,1]") + "}", 0) + '\x02');
+  has(message_of([&] { io::load_safetensors(path); }), "neither 0 nor 1");
+  write_file(path, std::string(8, '\xff'));
+  has(message_of([&] { io::load_safetensors(path); }), "a header of");
+  CHECK(message_of([&] { io::load_safetensors(folder / "none"); }).find("cannot be opened") != std::string::npos);
+  CHECK(message_of([&] { io::load_safetensors(folder.path); }).find("no regular file") != std::string::npos);
+  CHECK(message_of([&] { io::save_npy(folder / "a/b.npy", ones({1})); }).find("make its folder") != std::string::npos);
+}
+
+TEST_CASE("damaged files of tensors are read or are errors, nothing else", "[io]") {
+  const Folder folder;
+  const unsigned seed = 20240607;
+  std::mt19937 random(seed);
+  const io::TensorMap all = all_dtypes();
+  io::save_safetensors(folder / "a.safetensors", all);
+  io::save_npz(folder / "a.npz", all);
+  io::save_npy(folder / "a.npy", all.at("f32"));
+  const std::pair<const char*, std::function<void(const std::string&)>> kinds[] = {
+      {"a.safetensors",
+       [](const std::string& path) {
+         for (auto& entry : io::load_safetensors(path)) to_string(entry.second);
+       }},
+      {"a.npz",
+       [](const std::string& path) {
+         for (auto& entry : io::load_npz(path)) to_string(entry.second);
+       }},
+      {"a.npy", [](const std::string& path) { to_string(io::load_npy(path)); }}};
+  for (const auto& [file, load] : kinds) {
+    const std::string whole = read_file(folder / file);
+    int errors = 0;
+    for (int round = 0; round < 400; ++round) {
+      std::string bytes = whole;
+      if (random() % 4 == 0) bytes.resize(random() % bytes.size());
+      for (unsigned edits = random() % 4; edits > 0 && !bytes.empty(); --edits) {
+        const bool is_early = random() % 2 == 0;
+        const std::size_t at = random() % (is_early ? std::min<std::size_t>(bytes.size(), 80) : bytes.size());
+        bytes[at] = random() % 2 == 0 ? static_cast<char>(random()) : static_cast<char>(0xff);
+      }
+      INFO(file << ", seed " << seed << ", round " << round);
+      write_file(folder / "damaged", bytes);
+      try {
+        load(folder / "damaged");
+      } catch (const IoError& error) {
+        CHECK(std::string(error.what()).find("damaged: byte") != std::string::npos);
+        ++errors;
+      }
+    }
+    CHECK(errors > 50);
+  }
+}
+
+TEST_CASE("state_dict names what is in a model, load_state_dict puts it back", "[io]") {
+  const Net net = make_net(1);
+  const io::TensorMap state = io::state_dict(net);
+  CHECK(state.size() == 5);
+  CHECK(to_vector<float>(state.at("layers.1.weight"))[0] == 2);
+  CHECK(state.count("layers.0.bias") == 1);
+  CHECK(state.count("mean") == 1);
+  Net other = make_net(5);
+  other.mean = ones({3});
+  const io::LoadReport report = io::load_state_dict(other, state);
+  CHECK(report.loaded.size() == 5);
+  CHECK(report.is_complete());
+  CHECK(report.text().empty());
+  CHECK(to_vector<float>(other.layers[1].weight.value())[0] == 2);
+  CHECK(item<float>(sum(other.mean)) == 0);
+  struct Pair {
+    Tensor a, b;
+  };
+  const io::TensorMap numbered = io::state_dict(Pair{ones({1}), ones({2})});
+  CHECK(numbered.count("0") + numbered.count("1") == 2);
+  std::map<std::string, Tensor> by_key{{"w", ones({1})}};
+  CHECK(io::state_dict(by_key).count("w") == 1);
+}
+
+TEST_CASE("load_state_dict says what did not fit, and changes nothing then", "[io]") {
+  Net net = make_net(1);
+  io::TensorMap state = io::state_dict(make_net(5));
+  state.erase("layers.0.bias");
+  state.insert_or_assign("mean", ones({4}));
+  state.emplace("other", ones({1}));
+  try {
+    io::load_state_dict(net, state);
+    FAIL("no error");
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    CHECK(text.find("missing: layers.0.bias\n") != std::string::npos);
+    CHECK(text.find("unexpected: other\n") != std::string::npos);
+    CHECK(text.find("mean: the model has (3,), the state (4,)") != std::string::npos);
+    CHECK(text.find("io_test.cpp:") != std::string::npos);
+  }
+  CHECK(to_vector<float>(net.layers[0].weight.value())[0] == 1);
+  const io::LoadReport report = io::load_state_dict(net, state, {.strict = io::Strict::no});
+  CHECK(report.loaded.size() == 3);
+  CHECK(report.missing == std::vector<std::string>{"layers.0.bias"});
+  CHECK(report.unexpected == std::vector<std::string>{"other"});
+  CHECK(report.wrong.size() == 1);
+  CHECK(to_vector<float>(net.layers[0].weight.value())[0] == 5);
+}
+
+TEST_CASE("renames, and values of other dtypes", "[io]") {
+  io::TensorMap state;
+  for (auto& [name, value] : io::state_dict(make_net(5))) state.emplace("model." + name, value.to(DType::f64));
+  Net net = make_net(1);
+  CHECK(io::load_state_dict(net, state, {.renames = {{"model.", ""}}}).is_complete());
+  CHECK(net.layers[0].weight.dtype() == DType::f32);
+  CHECK(to_vector<float>(net.layers[1].weight.value())[0] == 6);
+}
+
+TEST_CASE("training goes on from a checkpoint with the same bits", "[io]") {
+  const Folder folder;
+  struct Training {
+    Variable weight{zeros({4, 4})}, momentum{zeros({4, 4})};
+  };
+  const auto run = [](Training& state, int steps) {
+    for (int i = 0; i < steps; ++i) {
+      const Tensor noise = randn({4, 4});
+      state.momentum = 0.9f * state.momentum + noise;
+      state.weight -= 0.1f * state.momentum;
+    }
+  };
+  manual_seed(3);
+  Training straight;
+  run(straight, 10);
+  manual_seed(3);
+  Training first;
+  run(first, 4);
+  io::save_checkpoint(folder / "run", 4, first, {.notes = {{"position", "128"}}});
+  manual_seed(99);
+  Training second;
+  const auto found = io::load_checkpoint(folder / "run", second);
+  REQUIRE(found);
+  CHECK(found->step == 4);
+  CHECK(found->notes.at("position") == "128");
+  run(second, 6);
+  CHECK(to_vector<float>(second.weight.value()) == to_vector<float>(straight.weight.value()));
+  CHECK(to_vector<float>(second.momentum.value()) == to_vector<float>(straight.momentum.value()));
+}
+
+TEST_CASE("the newest checkpoints stay", "[io]") {
+  const Folder folder;
+  std::vector<Tensor> state{ones({2})};
+  CHECK_FALSE(io::load_checkpoint(folder / "none", state));
+  for (const int step : {5, 10, 100, 20}) io::save_checkpoint(folder.path, step, state, {.keep = 3});
+  CHECK(io::list_checkpoints(folder.path) == std::vector<std::int64_t>{10, 20, 100});
+  CHECK(io::load_checkpoint(folder.path, state)->step == 100);
+  CHECK(io::load_checkpoint(folder.path, state, 20)->step == 20);
+  CHECK(message_of([&] { io::load_checkpoint(folder.path, state, 5); }).find("cannot be opened") != std::string::npos);
+  CHECK_THROWS_AS(io::save_checkpoint(folder.path, -1, state), UserError);
+  std::vector<Tensor> other{ones({3})};
+  CHECK_THROWS_AS(io::load_checkpoint(folder.path, other), UserError);
+}
+
+TEST_CASE("a run that is killed leaves whole checkpoints", "[io]") {
+  const Folder folder;
+  std::mt19937 random(7);
+  std::int64_t before = -1;
+  for (int round = 0; round < 12; ++round) {
+    const ::pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      for (std::int64_t step = before + 1;; ++step)
+        io::save_checkpoint(folder.path, step, std::vector<Tensor>{full({20000}, static_cast<double>(step))});
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5 + random() % 60));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    for (const std::int64_t step : io::list_checkpoints(folder.path)) {
+      std::vector<Tensor> state{zeros({20000})};
+      REQUIRE(io::load_checkpoint(folder.path, state, step));
+      REQUIRE(to_vector<float>(state[0]) == std::vector<float>(20000, static_cast<float>(step)));
+      REQUIRE(step + 4 > before);
+      before = std::max(before, step);
+    }
+  }
+  CHECK(before >= 0);
+  io::save_checkpoint(folder.path, before + 1, std::vector<Tensor>{zeros({1})}, {.keep = 1});
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1);
+}
