@@ -1,5 +1,5 @@
-// cg, bicgstab and gmres: solutions, tolerances, what does not converge, derivatives by what functions capture, vmap and
-// compile; against SciPy and linalg::solve.
+// cg, bicgstab and gmres: solutions, tolerances, what does not converge, derivatives by what functions capture, vmap
+// and compile; against SciPy and linalg::solve.
 #include "../checks.hpp"
 #include "catch.hpp"
 

@@ -1,4 +1,4 @@
-// odeint (rk45, dopri8, radau): values against closed forms and SciPy, flags, gradients of both kinds, vmap and compile.
+// odeint (rk45, dopri8, radau): values against closed forms and SciPy, flags, gradients of both kinds, vmap, compile.
 #include "../checks.hpp"
 #include "catch.hpp"
 #include "solver_values.hpp"

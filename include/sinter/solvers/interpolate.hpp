@@ -1,4 +1,5 @@
-// Interpolation of values at points of one axis: linear, and by cubic splines. Names and defaults follow NumPy and SciPy.
+// Interpolation of values at points of one axis: linear, and by cubic splines. Names and defaults follow NumPy and
+// SciPy.
 #pragma once
 
 #include <sinter/expr/functions.hpp>
@@ -13,11 +14,11 @@ namespace solvers {
 struct InterpOptions {
   std::optional<double> left{}, right{};  // beyond the ends; not given: the first and the last value
 };
-/// y at x, of which the values fp at the ascending points xp are known, linear between them. Of x's shape. numpy.interp.
+/// y at x, of which the values fp at the ascending points xp are known, linear between them. numpy.interp.
 Tensor interp(const In& x, const In& xp, const In& fp, InterpOptions options = {});
 
-/// not_a_knot: the first two pieces are one polynomial, and the last two. natural: second derivatives are 0 at the ends.
-/// clamped: first ones are.
+/// not_a_knot: the first two pieces are one polynomial, and the last two. natural: second derivatives are 0 at the
+/// ends. clamped: first ones are.
 enum class SplineEnds : std::uint8_t { not_a_knot, natural, clamped };
 
 /// A piecewise cubic with two continuous derivatives. An aggregate: it may be an argument of compiled functions.

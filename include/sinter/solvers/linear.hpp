@@ -1,6 +1,6 @@
 // Iterative solvers of linear systems a(x) = b, where a is a function of tensors: cg, bicgstab, gmres. Each is one
-// while_loop in the graph, and its derivative that of the solution, by another solve with the transposed function. Names
-// and defaults follow scipy.sparse.linalg. Knows no factorisation.
+// while_loop in the graph, and its derivative that of the solution, by another solve with the transposed function.
+// Names and defaults follow scipy.sparse.linalg. Knows no factorisation.
 #pragma once
 
 #include <sinter/autodiff/closure.hpp>

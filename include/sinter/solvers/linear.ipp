@@ -168,8 +168,8 @@ SINTER_DECL Tensor or_nan(const LinearSolution& found) {
   return where(found.converged, found.x, std::numeric_limits<double>::quiet_NaN());
 }
 
-/// From a(x) = b: a(dx) = db - (da)(x). So a gradient g of x gives u with a^T u = g to b, and to what a captured that of
-/// -u a(x).
+/// From a(x) = b: a(dx) = db - (da)(x). So a gradient g of x gives u with a^T u = g to b, and to what a captured that
+/// of -u a(x).
 inline LinearSolution solve_with_rule(const Problem& problem, const Arguments& args, int orders) {
   auto forward = [problem](const Arguments& given) { return run(problem, given); };
   if (orders == 0) return forward(args);

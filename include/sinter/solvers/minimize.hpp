@@ -44,7 +44,7 @@ Minimum minimize(const jit::Closure& f, const In& x0, const MinimizeOptions& opt
 Minimum least_squares(const jit::Closure& residuals, const In& x0, const LeastSquaresOptions& options);
 }  // namespace minimize_detail
 
-/// A local minimum of f from x0. f takes a Tensor of x0's shape and dtype (f32 or f64) and gives a scalar of that dtype.
+/// A local minimum of f from x0. f takes a Tensor of x0's shape and dtype (f32 or f64) and gives a scalar of it.
 template <class F>
 Minimum minimize(const F& f, const In& x0, MinimizeOptions options = {}) {
   return minimize_detail::minimize(jit::closure_convert("minimize", x0.where, f, Tensor(x0.tensor())), x0, options);

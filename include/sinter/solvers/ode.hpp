@@ -14,11 +14,11 @@ SINTER_NAMESPACE_BEGIN
 namespace solvers {
 
 /// rk45: Dormand and Prince, order 5; values between steps by its interpolant of order 4. dopri8: Dormand and Prince,
-/// order 8 (DOP853). radau: Radau IIA, three stages, order 5, L-stable: for stiff equations; each step factors a matrix.
+/// order 8 (DOP853). radau: Radau IIA, three stages, order 5, L-stable: for stiff equations; a step factors matrices.
 /// The last two take steps that end where values are wanted.
 enum class OdeMethod : std::uint8_t { rk45, dopri8, radau };
-/// adjoint: the adjoint equation is integrated backwards, and nothing is kept but what odeint gives. discrete: the steps
-/// are differentiated; a loop of max_steps keeps them all.
+/// adjoint: the adjoint equation is integrated backwards, and nothing is kept but what odeint gives. discrete: the
+/// steps are differentiated; a loop of max_steps keeps them all.
 enum class OdeGradient : std::uint8_t { adjoint, discrete };
 struct OdeOptions {
   OdeMethod method = OdeMethod::rk45;

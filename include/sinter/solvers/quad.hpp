@@ -1,5 +1,5 @@
-// Integrals of functions of one variable: adaptive Gauss-Kronrod quadrature. Its loop halves the interval of the largest
-// error; the derivative is that of the rule on the intervals that were found.
+// Integrals of functions of one variable: adaptive Gauss-Kronrod quadrature. Its loop halves the interval of the
+// largest error; the derivative is that of the rule on the intervals that were found.
 #pragma once
 
 #include <sinter/autodiff/closure.hpp>
