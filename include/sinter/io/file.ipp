@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -64,12 +65,13 @@ SINTER_DECL std::shared_ptr<const MappedFile> MappedFile::open(const std::string
 }
 
 SINTER_DECL AtomicFile::AtomicFile(std::string path, std::string_view function, Location where)
-    : path_(std::move(path)), temporary_(path_ + ".XXXXXX"), function_(function), where_(where) {
-  handle_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
+    : path_(std::move(path)), function_(function), where_(where) {
+  static std::atomic<unsigned> made{0};
+  do {  // mkstemp would leave the file to its owner alone
+    temporary_ = path_ + "." + std::to_string(::getpid()) + "-" + std::to_string(made++);
+    handle_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (handle_ < 0 && errno == EEXIST);
   if (handle_ < 0) fail("cannot be written");
-  const mode_t mask = ::umask(0);  // mkostemp leaves the file to its owner alone; give it what open() would
-  ::umask(mask);
-  ::fchmod(handle_, 0666 & ~mask);
 }
 
 SINTER_DECL AtomicFile::~AtomicFile() {
