@@ -7,6 +7,9 @@
 #include <sinter/ops/view.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
@@ -119,33 +122,66 @@ SINTER_DECL Batched batch_images(const BatchArgs& a) {
   return reshape(joined, out);
 }
 
-/// The maximum over `axes`. Small windows go place by place, so that neighbouring windows lie in the lanes of a vector:
-/// the maximum is the same in any order.
-inline Val largest_in_windows(Val seen, const IntVector& axes) {
+/// Windows of more places are reduced as any other axes are.
+inline bool has_few_places(Val seen, const IntVector& axes) {
   constexpr std::int64_t most_places = 16;
+  std::int64_t places = 1;
+  for (const std::int64_t axis : axes) places *= seen.shape()[static_cast<int>(axis)].value();
+  return places > 0 && places <= most_places;
+}
+
+/// The elements at one place of each window: `place` counts through `axes`, the last one fastest.
+inline Val at_place(Val seen, const IntVector& axes, std::int64_t place) {
+  const Shape shape = seen.shape();
+  Shape starts, ends = shape, result;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    starts.push_back(0);
+    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) result.push_back(shape[axis]);
+  }
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    const int axis = static_cast<int>(axes[i]);
+    const std::int64_t at = place % shape[axis].value();
+    place /= shape[axis].value();
+    starts.set(axis, at);
+    ends.set(axis, at + 1);
+  }
+  return reshape(slice(seen, starts, ends, IntVector(as_index(shape.rank()), 1)), result);
+}
+
+/// Combines the places of small windows, so that neighbouring windows lie in the lanes of a vector: the last axis
+/// first, each in halves, as a row is reduced.
+template <class Combine>
+Val over_places(Val seen, const IntVector& axes, Combine combine) {
   const Shape shape = seen.shape();
   std::int64_t places = 1;
   for (const std::int64_t axis : axes) places *= shape[static_cast<int>(axis)].value();
-  if (places == 0 || places > most_places) return amax(seen, axes);
-  Shape result;
-  for (int axis = 0; axis < shape.rank(); ++axis)
-    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) result.push_back(shape[axis]);
-  Val largest;
-  for (std::int64_t place = 0; place < places; ++place) {
-    Shape starts, ends = shape;
-    for (int axis = 0; axis < shape.rank(); ++axis) starts.push_back(0);
-    std::int64_t left = place;
-    for (std::size_t i = axes.size(); i-- > 0;) {
-      const int axis = static_cast<int>(axes[i]);
-      const std::int64_t at = left % shape[axis].value();
-      left /= shape[axis].value();
-      starts.set(axis, at);
-      ends.set(axis, at + 1);
+  std::vector<Val> values;
+  for (std::int64_t place = 0; place < places; ++place) values.push_back(at_place(seen, axes, place));
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    const auto length = as_index(shape[static_cast<int>(axes[i])].value());
+    std::vector<Val> shorter;
+    for (std::size_t first = 0; first < values.size(); first += length) {
+      for (std::size_t half = std::bit_ceil(length) / 2; half > 0; half /= 2)
+        for (std::size_t k = 0; k < half && k + half < length; ++k)
+          values[first + k] = combine(values[first + k], values[first + k + half]);
+      shorter.push_back(values[first]);
     }
-    const Val here = reshape(slice(seen, starts, ends, IntVector(as_index(shape.rank()), 1)), result);
-    largest = place == 0 ? here : maximum(largest, here);
+    values = std::move(shorter);
   }
-  return largest;
+  return values.front();
+}
+
+/// The maximum is the same in any order.
+inline Val largest_in_windows(Val seen, const IntVector& axes) {
+  return has_few_places(seen, axes) ? over_places(seen, axes, [](Val a, Val b) { return maximum(a, b); })
+                                    : amax(seen, axes);
+}
+
+/// Halves would round narrow floats each time.
+inline Val mean_of_windows(Val seen, const IntVector& axes) {
+  const bool is_wide = seen.dtype() == DType::f32 || seen.dtype() == DType::f64;
+  if (!is_wide || !has_few_places(seen, axes)) return mean(seen, axes);
+  return over_places(seen, axes, [](Val a, Val b) { return a + b; }) / element_count(seen, axes, seen.dtype());
 }
 
 }  // namespace ops_detail
@@ -225,7 +261,7 @@ SINTER_DECL ValList MaxPool2d::vjp(const VjpArgs& a) {
 
 SINTER_DECL Type AvgPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
 SINTER_DECL Val AvgPool2d::decompose(const DecomposeArgs& args) {
-  return mean(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5});
+  return ops_detail::mean_of_windows(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5});
 }
 
 SINTER_DECL Type WindowMax::infer(const InferArgs& args) {
