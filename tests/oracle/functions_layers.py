@@ -361,5 +361,5 @@ LAYERS += [
 ] + [
     layer("interpolate smoothed", lambda x, a: F.interpolate(x[0], size=a["size"], mode="bilinear" if a["mode"] == "linear" else a["mode"], align_corners=False, antialias=True),
         [C(f"* {s} u -3 3", mode=mode, size=size) for mode in ("linear", "bicubic") for s, size in (("1,2,9,8", [4, 3]), ("2,1,7,7", [5, 9]), ("1,1,12,5", [3, 5]),
-        ("1,2,6,6", [6, 6]))], "f32 f64", ulp=8, floor=32, torch_names=["_upsample_bilinear2d_aa"])
+        ("1,2,6,6", [6, 6]), ("1,2,5,4", [10, 8]), ("1,1,2,3", [6, 12]))], "f32 f64", ulp=8, floor=32, torch_names=["_upsample_bilinear2d_aa"])
 ]

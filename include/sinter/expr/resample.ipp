@@ -5,9 +5,13 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/adaptive_pool.hpp>
+#include <sinter/expr/padding.hpp>
 #include <sinter/expr/recording.hpp>
 
 #include <cmath>
+#include <span>
+#include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace expr_detail {
@@ -105,7 +109,73 @@ inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const Inter
   return cast(In(mixed, at), x.dtype());
 }
 
+/// How often an axis of known extents becomes longer, where the new elements lie alike between all the old ones; else 0.
+inline std::int64_t whole_times(const Resampled& axis, Align align) {
+  constexpr std::int64_t most = 4;  // each has code of its own
+  if (align == Align::pixel_centres || !axis.from.is_static() || !axis.to.is_static()) return 0;
+  const std::int64_t from = axis.from.value(), times = axis.to.value() / from;
+  const bool is_whole = times * from == axis.to.value() && (!axis.scale || *axis.scale == static_cast<double>(times));
+  return is_whole && times <= most ? times : 0;
+}
+inline double filter_at(double t, Interpolation mode) {
+  if (mode == Interpolation::linear) return t < 1 ? 1 - t : 0;
+  return t < 1 ? (t * 1.5 - 2.5) * t * t + 1 : t < 2 ? ((t * -0.5 + 2.5) * t - 4) * t + 2 : 0;
+}
+
+/// The new elements after `phase` / `times` of each old one: taps are neighbours at constant distances, so that their
+/// weights are constants, and those of weight 0 are not there. `padded` has `radius` elements more at both ends.
+inline Tensor phase_of(const Tensor& padded, const Resampled& axis, std::int64_t times, std::int64_t phase,
+                       Interpolation mode, Location at) {
+  const std::int64_t radius = mode == Interpolation::linear ? 1 : 2;
+  const double centre = (static_cast<double>(phase) + 0.5) / static_cast<double>(times);
+  Tensor total;
+  bool is_first = true;
+  for (std::int64_t tap = -radius; tap <= radius; ++tap) {
+    const double weight = filter_at(std::abs(static_cast<double>(tap) + 0.5 - centre), mode);
+    if (weight == 0) continue;
+    const Tensor part = narrow(In(padded, at), axis.axis, radius + tap, axis.from) * weight;
+    total = is_first ? part : Tensor(total + part);
+    is_first = false;
+  }
+  return total;
+}
+inline Tensor with_ends(const Tensor& x, int axis, int count, PadMode mode, Location at) {
+  std::vector<std::pair<int, int>> widths(as_index(x.rank()));
+  widths[as_index(axis)] = {count, count};
+  return pad(In(x, at), std::span<const std::pair<int, int>>(widths), mode);
+}
+
+/// filtered_along of an axis that becomes `times` as long. A linear filter has two taps: at an end both see the same
+/// element. Of a cubic one those beyond the ends are left out, and the others weigh more.
+inline Tensor filtered_by_phases(const Tensor& x, const Resampled& axis, std::int64_t times, Interpolation mode,
+                                 Location at) {
+  const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const bool is_linear = mode == Interpolation::linear;
+  const int radius = is_linear ? 1 : 2;
+  const PadMode ends = is_linear ? PadMode::replicate : PadMode::constant;
+  const Tensor padded = with_ends(cast(In(x, at), dtype), axis.axis, radius, ends, at);
+  const Tensor present =
+      is_linear ? Tensor()
+                : with_ends(ones({axis.from}, {.dtype = dtype, .device = x.device()}, at), 0, radius, ends, at);
+  std::vector<Tensor> phases;
+  for (std::int64_t phase = 0; phase < times; ++phase) {
+    Tensor mixed = phase_of(padded, axis, times, phase, mode, at);
+    if (!is_linear) {
+      const Resampled alone{0, axis.from, axis.to, axis.scale};
+      mixed = mixed * along_axis_of(1 / phase_of(present, alone, times, phase, mode, at), mixed, axis.axis, at);
+    }
+    phases.push_back(mixed);
+  }
+  Shape shape = x.shape();
+  shape.set(axis.axis, axis.to);
+  const Tensor joined = stack(std::span<const Tensor>(phases), axis.axis + 1, at);
+  return cast(In(reshape(In(joined, at), shape), at), x.dtype());
+}
+
 inline Tensor resampled(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {
+  if (options.antialias)
+    if (const std::int64_t times = whole_times(axis, options.align); times > 0)
+      return filtered_by_phases(x, axis, times, options.mode, at);
   if (options.antialias) return filtered_along(x, axis, options, at);
   switch (options.mode) {
     case Interpolation::nearest:
