@@ -5,6 +5,8 @@
 #include <sinter/io/file.ipp>
 #include <sinter/io/json.ipp>
 #include <sinter/io/npy.ipp>
+#include <sinter/io/pickle.ipp>
+#include <sinter/io/pytorch.ipp>
 #include <sinter/io/safetensors.ipp>
 #include <sinter/io/state.ipp>
 #include <sinter/io/tensors.ipp>

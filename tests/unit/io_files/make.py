@@ -26,3 +26,22 @@ dtypes = [torch.uint8, torch.int8, torch.uint16, torch.int16, torch.uint32, torc
           torch.float16, torch.bfloat16, torch.float32, torch.float64]
 tensors = {str(dtype).split(".")[1]: torch.from_numpy(counts).to(dtype) for dtype in dtypes}
 save_file(tensors, folder / "dtypes.safetensors", metadata={"made by": "PyTorch"})
+
+
+class Call:
+    """An object whose pickle calls a function."""
+
+    def __reduce__(self):
+        return print, ("this must not run",)
+
+
+floats = torch.from_numpy(counts).to(torch.float32)
+linear = torch.nn.Linear(3, 2)
+with torch.no_grad():
+    linear.weight.copy_(floats)
+    linear.bias.zero_()
+torch.save({"model": linear.state_dict(), "list": [floats.to(torch.bfloat16), linear.weight], "step": 7, "rate": 0.5,
+            "name": "net", "none": None, "transposed": floats.t().contiguous().t(), "large": 2**40,
+            "part": torch.arange(10)[4:6], "expanded": torch.ones(3, 1).expand(3, 2), "flags": floats > 2},
+           folder / "nested.pt")
+torch.save({"weight": floats, "other": Call()}, folder / "calls.pt")
