@@ -18,6 +18,7 @@
 #include <sinter/expr/host.hpp>
 #include <sinter/expr/pooling.hpp>
 #include <sinter/io/checkpoint.hpp>
+#include <sinter/io/gguf.hpp>
 #include <sinter/io/npy.hpp>
 #include <sinter/io/pytorch.hpp>
 #include <sinter/io/safetensors.hpp>

@@ -3,6 +3,7 @@
 // io
 #include <sinter/io/checkpoint.ipp>
 #include <sinter/io/file.ipp>
+#include <sinter/io/gguf.ipp>
 #include <sinter/io/json.ipp>
 #include <sinter/io/npy.ipp>
 #include <sinter/io/pickle.ipp>

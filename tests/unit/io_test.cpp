@@ -156,6 +156,21 @@ TEST_CASE("tensors of PyTorch's checkpoints are read, and nothing is called", "[
   CHECK(message_of([] { io::load_pytorch(stored + "arrays.npz"); }).find("holds no") != std::string::npos);
 }
 
+TEST_CASE("gguf files are read", "[io]") {
+  const io::GgufFile file = io::load_gguf(stored + "model.gguf");
+  CHECK(file.metadata.at("general.architecture") == "test");
+  CHECK(file.metadata.at("count") == "7");
+  CHECK(file.metadata.at("half") == "0.5");
+  CHECK(file.metadata.at("words") == R"(["a","b\"c"])");
+  for (const auto& [name, dtype] :
+       {std::pair("i1", DType::i8), std::pair("i2", DType::i16), std::pair("i4", DType::i32),
+        std::pair("i8", DType::i64), std::pair("f2", DType::f16), std::pair("f4", DType::f32),
+        std::pair("f8", DType::f64)})
+    require_same(file.tensors.at(name), counts(dtype));
+  for (const char* name : {"Q8_0", "Q4_0"}) require_same(file.tensors.at(name), io::load_npy(stored + name + ".npy"));
+  CHECK(message_of([] { io::load_gguf(stored + "f4.npy"); }).find("no GGUF file") != std::string::npos);
+}
+
 TEST_CASE("what is written is read back", "[io]") {
   const Folder folder;
   const io::TensorMap all = all_dtypes();
@@ -245,6 +260,7 @@ TEST_CASE("damaged files of tensors are read or are errors, nothing else", "[io]
   io::save_npz(folder / "a.npz", all);
   io::save_npy(folder / "a.npy", all.at("f32"));
   std::filesystem::copy_file(stored + "nested.pt", folder / "a.pt");
+  std::filesystem::copy_file(stored + "model.gguf", folder / "a.gguf");
   const std::pair<const char*, std::function<void(const std::string&)>> kinds[] = {
       {"a.safetensors",
        [](const std::string& path) {
@@ -253,6 +269,10 @@ TEST_CASE("damaged files of tensors are read or are errors, nothing else", "[io]
       {"a.pt",
        [](const std::string& path) {
          for (auto& entry : io::load_pytorch(path)) to_string(entry.second);
+       }},
+      {"a.gguf",
+       [](const std::string& path) {
+         for (auto& entry : io::load_gguf(path).tensors) to_string(entry.second);
        }},
       {"a.npz",
        [](const std::string& path) {

@@ -45,3 +45,22 @@ torch.save({"model": linear.state_dict(), "list": [floats.to(torch.bfloat16), li
             "part": torch.arange(10)[4:6], "expanded": torch.ones(3, 1).expand(3, 2), "flags": floats > 2},
            folder / "nested.pt")
 torch.save({"weight": floats, "other": Call()}, folder / "calls.pt")
+
+import gguf  # noqa: E402
+from gguf import quants  # noqa: E402
+
+writer = gguf.GGUFWriter(folder / "model.gguf", "test")
+writer.add_uint32("count", 7)
+writer.add_float32("half", 0.5)
+writer.add_array("words", ["a", "b\"c"])
+for code in "i1 i2 i4 i8 f2 f4 f8".split():
+    writer.add_tensor(code, counts.astype(code))
+blocks = np.linspace(-2, 2, 128, dtype="f4").reshape(2, 64)
+for kind in (gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.Q4_0):
+    packed = quants.quantize(blocks, kind)
+    writer.add_tensor(kind.name, packed, raw_dtype=kind)
+    np.save(folder / f"{kind.name}.npy", quants.dequantize(packed, kind))
+writer.write_header_to_file()
+writer.write_kv_data_to_file()
+writer.write_tensors_to_file()
+writer.close()
