@@ -20,7 +20,9 @@
 #include <sinter/expr/keys.hpp>
 #include <sinter/expr/pooling.hpp>
 #include <sinter/io/checkpoint.hpp>
+#include <sinter/io/gguf.hpp>
 #include <sinter/io/npy.hpp>
+#include <sinter/io/pytorch.hpp>
 #include <sinter/io/safetensors.hpp>
 #include <sinter/io/state.hpp>
 #include <sinter/jit/aot.hpp>

@@ -3,8 +3,11 @@
 // io
 #include <sinter/io/checkpoint.ipp>
 #include <sinter/io/file.ipp>
+#include <sinter/io/gguf.ipp>
 #include <sinter/io/json.ipp>
 #include <sinter/io/npy.ipp>
+#include <sinter/io/pickle.ipp>
+#include <sinter/io/pytorch.ipp>
 #include <sinter/io/safetensors.ipp>
 #include <sinter/io/state.ipp>
 #include <sinter/io/tensors.ipp>

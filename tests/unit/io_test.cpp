@@ -137,6 +137,40 @@ TEST_CASE("safetensors of PyTorch are read", "[io]") {
   require_same(file.tensors.at("uint32"), counts(DType::u32));
 }
 
+TEST_CASE("tensors of PyTorch's checkpoints are read, and nothing is called", "[io]") {
+  const io::TensorMap tensors = io::load_pytorch(stored + "nested.pt");
+  CHECK(tensors.size() == 8);
+  require_same(tensors.at("model.weight"), counts(DType::f32));
+  require_same(tensors.at("model.bias"), zeros({2}));
+  require_same(tensors.at("list.0"), counts(DType::bf16));
+  require_same(tensors.at("list.1"), counts(DType::f32));
+  require_same(tensors.at("transposed"), counts(DType::f32));
+  require_same(tensors.at("part"), tensor({std::int64_t{4}, std::int64_t{5}}));
+  require_same(tensors.at("expanded"), ones({3, 2}));
+  require_same(tensors.at("flags"), counts(DType::f32) > 2);
+  const std::string text = message_of([] { io::load_pytorch(stored + "calls.pt"); });
+  INFO(text);
+  CHECK(text.find("calls.pt: byte ") != std::string::npos);
+  CHECK(text.find("print, which makes no tensor") != std::string::npos);
+  CHECK(message_of([] { io::load_pytorch(stored + "f4.npy"); }).find("no zip archive") != std::string::npos);
+  CHECK(message_of([] { io::load_pytorch(stored + "arrays.npz"); }).find("holds no") != std::string::npos);
+}
+
+TEST_CASE("gguf files are read", "[io]") {
+  const io::GgufFile file = io::load_gguf(stored + "model.gguf");
+  CHECK(file.metadata.at("general.architecture") == "test");
+  CHECK(file.metadata.at("count") == "7");
+  CHECK(file.metadata.at("half") == "0.5");
+  CHECK(file.metadata.at("words") == R"(["a","b\"c"])");
+  for (const auto& [name, dtype] :
+       {std::pair("i1", DType::i8), std::pair("i2", DType::i16), std::pair("i4", DType::i32),
+        std::pair("i8", DType::i64), std::pair("f2", DType::f16), std::pair("f4", DType::f32),
+        std::pair("f8", DType::f64)})
+    require_same(file.tensors.at(name), counts(dtype));
+  for (const char* name : {"Q8_0", "Q4_0"}) require_same(file.tensors.at(name), io::load_npy(stored + name + ".npy"));
+  CHECK(message_of([] { io::load_gguf(stored + "f4.npy"); }).find("no GGUF file") != std::string::npos);
+}
+
 TEST_CASE("what is written is read back", "[io]") {
   const Folder folder;
   const io::TensorMap all = all_dtypes();
@@ -225,10 +259,20 @@ TEST_CASE("damaged files of tensors are read or are errors, nothing else", "[io]
   io::save_safetensors(folder / "a.safetensors", all);
   io::save_npz(folder / "a.npz", all);
   io::save_npy(folder / "a.npy", all.at("f32"));
+  std::filesystem::copy_file(stored + "nested.pt", folder / "a.pt");
+  std::filesystem::copy_file(stored + "model.gguf", folder / "a.gguf");
   const std::pair<const char*, std::function<void(const std::string&)>> kinds[] = {
       {"a.safetensors",
        [](const std::string& path) {
          for (auto& entry : io::load_safetensors(path)) to_string(entry.second);
+       }},
+      {"a.pt",
+       [](const std::string& path) {
+         for (auto& entry : io::load_pytorch(path)) to_string(entry.second);
+       }},
+      {"a.gguf",
+       [](const std::string& path) {
+         for (auto& entry : io::load_gguf(path).tensors) to_string(entry.second);
        }},
       {"a.npz",
        [](const std::string& path) {

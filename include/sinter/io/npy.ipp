@@ -7,12 +7,10 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/functions.hpp>
-#include <sinter/expr/host.hpp>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -150,12 +148,7 @@ inline Tensor swapped(const Source& source, std::uint64_t offset, const NpyHeade
   std::string to(from);
   const auto width = as_index(size_of(header.dtype));
   for (std::size_t i = 0; i < to.size(); i += width) std::reverse(to.data() + i, to.data() + i + width);
-  return visit_dtype(header.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    auto elements = std::make_unique<T[]>(to.size() / sizeof(T) + 1);
-    std::memcpy(static_cast<void*>(elements.get()), to.data(), to.size());
-    return copy_of(static_cast<const T*>(elements.get()), Shape(shape), source.where);
-  });
+  return copied_tensor(source, to, header.dtype, shape);
 }
 
 /// The array of `bytes` bytes at `offset`.

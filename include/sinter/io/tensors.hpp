@@ -37,6 +37,8 @@ std::uint64_t bytes_of(const Source& source, std::uint64_t offset, DType dtype, 
 /// The Tensor that lies at `offset`, row-major and in this machine's byte order. It shares the mapped file where its
 /// elements are aligned, and is a copy elsewhere. Goes to the default device.
 Tensor tensor_at(const Source& source, std::uint64_t offset, DType dtype, const std::vector<std::int64_t>& shape);
+/// A Tensor of its own memory with these bytes.
+Tensor copied_tensor(const Source& source, std::string_view bytes, DType dtype, const std::vector<std::int64_t>& shape);
 
 /// A Tensor in host memory, row-major.
 struct HostBytes {

@@ -7,8 +7,9 @@
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/host.hpp>
 
+#include <algorithm>
 #include <bit>
-#include <limits>
+#include <cstddef>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -53,6 +54,14 @@ SINTER_DECL std::uint64_t bytes_of(const Source& source, std::uint64_t offset, D
   return is_empty ? 0 : bytes;
 }
 
+inline Tensor shared_tensor(const Source& source, std::shared_ptr<const void> owner, const void* first, DType dtype,
+                            const std::vector<std::int64_t>& extents) {
+  const Shape shape(extents);
+  if (shape.numel().value() == 0) return zeros(shape, {.dtype = dtype}, source.where);
+  const Tensor here = from_blob(std::move(owner), first, shape, dtype, source.where);
+  return default_device() == Device::cpu() ? here : here.to(default_device(), source.where);
+}
+
 SINTER_DECL Tensor tensor_at(const Source& source, std::uint64_t offset, DType dtype,
                              const std::vector<std::int64_t>& shape) {
   const std::uint64_t bytes = bytes_of(source, offset, dtype, shape);
@@ -60,17 +69,17 @@ SINTER_DECL Tensor tensor_at(const Source& source, std::uint64_t offset, DType d
   if (dtype == DType::bool_)
     for (std::size_t i = 0; i < data.size(); ++i)
       if (static_cast<unsigned char>(data[i]) > 1) source.fail(offset + i, "a bool that is neither 0 nor 1");
-  std::shared_ptr<const void> owner = source.file;
-  const void* first = data.data();
-  if (reinterpret_cast<std::uintptr_t>(first) % as_index(size_of(dtype)) != 0) {
-    auto copy = std::make_shared<std::vector<std::max_align_t>>(data.size() / sizeof(std::max_align_t) + 1);
-    std::memcpy(copy->data(), data.data(), data.size());
-    first = copy->data();
-    owner = std::move(copy);
-  }
-  if (bytes == 0) return zeros(Shape(shape), {.dtype = dtype}, source.where);
-  const Tensor here = from_blob(std::move(owner), first, Shape(shape), dtype, source.where);
-  return default_device() == Device::cpu() ? here : here.to(default_device(), source.where);
+  if (reinterpret_cast<std::uintptr_t>(data.data()) % as_index(size_of(dtype)) != 0)
+    return copied_tensor(source, data, dtype, shape);
+  return shared_tensor(source, source.file, data.data(), dtype, shape);
+}
+
+SINTER_DECL Tensor copied_tensor(const Source& source, std::string_view bytes, DType dtype,
+                                 const std::vector<std::int64_t>& shape) {
+  auto memory = std::make_shared<std::vector<std::max_align_t>>(bytes.size() / sizeof(std::max_align_t) + 1);
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(memory->data()));
+  const void* first = memory->data();
+  return shared_tensor(source, std::move(memory), first, dtype, shape);
 }
 
 SINTER_DECL const void* HostBytes::data() const { return value->data(); }

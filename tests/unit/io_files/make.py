@@ -26,3 +26,41 @@ dtypes = [torch.uint8, torch.int8, torch.uint16, torch.int16, torch.uint32, torc
           torch.float16, torch.bfloat16, torch.float32, torch.float64]
 tensors = {str(dtype).split(".")[1]: torch.from_numpy(counts).to(dtype) for dtype in dtypes}
 save_file(tensors, folder / "dtypes.safetensors", metadata={"made by": "PyTorch"})
+
+
+class Call:
+    """An object whose pickle calls a function."""
+
+    def __reduce__(self):
+        return print, ("this must not run",)
+
+
+floats = torch.from_numpy(counts).to(torch.float32)
+linear = torch.nn.Linear(3, 2)
+with torch.no_grad():
+    linear.weight.copy_(floats)
+    linear.bias.zero_()
+torch.save({"model": linear.state_dict(), "list": [floats.to(torch.bfloat16), linear.weight], "step": 7, "rate": 0.5,
+            "name": "net", "none": None, "transposed": floats.t().contiguous().t(), "large": 2**40,
+            "part": torch.arange(10)[4:6], "expanded": torch.ones(3, 1).expand(3, 2), "flags": floats > 2},
+           folder / "nested.pt")
+torch.save({"weight": floats, "other": Call()}, folder / "calls.pt")
+
+import gguf  # noqa: E402
+from gguf import quants  # noqa: E402
+
+writer = gguf.GGUFWriter(folder / "model.gguf", "test")
+writer.add_uint32("count", 7)
+writer.add_float32("half", 0.5)
+writer.add_array("words", ["a", "b\"c"])
+for code in "i1 i2 i4 i8 f2 f4 f8".split():
+    writer.add_tensor(code, counts.astype(code))
+blocks = np.linspace(-2, 2, 128, dtype="f4").reshape(2, 64)
+for kind in (gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.Q4_0):
+    packed = quants.quantize(blocks, kind)
+    writer.add_tensor(kind.name, packed, raw_dtype=kind)
+    np.save(folder / f"{kind.name}.npy", quants.dequantize(packed, kind))
+writer.write_header_to_file()
+writer.write_kv_data_to_file()
+writer.write_tensors_to_file()
+writer.close()

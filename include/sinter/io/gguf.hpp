@@ -1,0 +1,20 @@
+// GGUF files (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md), versions 2 and 3: read as mapped memory.
+#pragma once
+
+#include <sinter/io/tensors.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace io {
+
+/// What a file holds. Metadata are text: numbers in decimal, arrays as JSON.
+struct GgufFile {
+  TensorMap tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+/// Reads a GGUF file. Shapes are row-major, the last axis contiguous: reversed as against the file. f16, bf16, f32, f64
+/// and integers share the mapped file; Q8_0 and Q4_0 become f32. Other quantised types are an IoError.
+GgufFile load_gguf(const std::string& path, Location where = std::source_location::current());
+
+}  // namespace io
+SINTER_NAMESPACE_END
