@@ -2,8 +2,8 @@
 #pragma once
 
 #include <sinter/base/index.hpp>
-#include <sinter/expr/host.hpp>
 #include <sinter/expr/copy_elements.hpp>
+#include <sinter/expr/host.hpp>
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/graph/tracing.hpp>
 #include <sinter/ops/registry.hpp>
