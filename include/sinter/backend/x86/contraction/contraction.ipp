@@ -16,6 +16,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/base/per_thread.hpp>
 #include <sinter/base/threads.hpp>
+#include <sinter/kernel/loop_nest/builder.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -123,7 +124,7 @@ class EpilogueCode {
   /// Null where declined. With i32 indices where there are some and the extents allow it: twice as many to a vector.
   const std::shared_ptr<const LoopCode>& loop(IndexWidth width, std::string* why_declined = nullptr) {
     const std::lock_guard lock(mutex_);
-    if (loop_ == nullptr) loop_ = compile_loop(kernel_, {}, isa_, why_declined, IndexWidth::narrow_if_possible);
+    if (loop_ == nullptr) loop_ = compile_loop(kernel_, {}, isa_, IndexWidth::narrow_if_possible, why_declined);
     if (width == IndexWidth::narrow_if_possible || loop_ == nullptr || !loop_->has_narrow_index()) return loop_;
     if (wide_loop_ == nullptr) wide_loop_ = compile_loop(kernel_, {}, isa_);
     return wide_loop_;

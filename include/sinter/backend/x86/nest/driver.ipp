@@ -283,7 +283,7 @@ class LoopExecutable final : public Executable {
       if (known.packed == plan.packed && known.has_narrow_index == is_narrow) return known.code;
     const IndexWidth width = is_narrow ? IndexWidth::narrow_if_possible : IndexWidth::wide;
     tile_codes_.push_back(
-        {plan.packed, is_narrow, compile_loop(kernel_of_tile(shape_->kernel, plan), schedule_, isa_, nullptr, width)});
+        {plan.packed, is_narrow, compile_loop(kernel_of_tile(shape_->kernel, plan), schedule_, isa_, width)});
     return tile_codes_.back().code;
   }
 
@@ -302,7 +302,7 @@ class LoopExecutable final : public Executable {
 SINTER_DECL std::shared_ptr<const Executable> make_loop_executable(const Kernel& kernel, const Schedule& schedule,
                                                                    Isa isa, std::string* why_declined) {
   std::shared_ptr<const LoopCode> code =
-      compile_loop(kernel, schedule, isa, why_declined, IndexWidth::narrow_if_possible);
+      compile_loop(kernel, schedule, isa, IndexWidth::narrow_if_possible, why_declined);
   if (code == nullptr) return nullptr;
   return std::make_shared<x86_detail::LoopExecutable>(std::move(code), kernel, schedule, isa);
 }

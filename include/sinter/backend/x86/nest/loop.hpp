@@ -7,7 +7,6 @@
 #include <sinter/base/config.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/kernel.hpp>
-#include <sinter/kernel/loop_nest/builder.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include <string>
 
 SINTER_NAMESPACE_BEGIN
+enum class IndexWidth : std::uint8_t;  // kernel/loop_nest/builder.hpp
 class Executable;
 
 namespace x86 {
@@ -89,8 +89,11 @@ class LoopCode {
 
 /// Null where the generator declines; `why_declined` (if given) then says why. Contractions are always declined. Narrow
 /// indices are for extents that fit i32: see LoopCode::has_narrow_index().
+std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa, IndexWidth width,
+                                             std::string* why_declined = nullptr);
+/// With indices of 64 bits.
 std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
-                                             std::string* why_declined = nullptr, IndexWidth width = IndexWidth::wide);
+                                             std::string* why_declined = nullptr);
 
 /// Fills everything but `base`, `scratch` and `status` for `outer_axis` as the outer axis (-1: none, one outer step).
 /// base[i] is then operand address + offset_bytes(kernel, geometry, i), moved along the axes that the caller walks.

@@ -147,7 +147,7 @@ class CompiledLoop final : public LoopCode {
 }  // namespace x86_detail
 
 SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
-                                                         std::string* why_declined, IndexWidth width) {
+                                                         IndexWidth width, std::string* why_declined) {
   std::string why;
   const std::optional<PreparedNest> nest = prepare_nest(kernel, schedule, isa, width, why);
   if (!nest) {
@@ -155,6 +155,10 @@ SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, c
     return nullptr;
   }
   return std::make_shared<x86_detail::CompiledLoop>(kernel, schedule, *nest);
+}
+SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
+                                                         std::string* why_declined) {
+  return compile_loop(kernel, schedule, isa, IndexWidth::wide, why_declined);
 }
 
 SINTER_DECL std::int64_t offset_bytes(const Kernel& kernel, const BoundGeometry& geometry, std::size_t access) {
