@@ -45,7 +45,7 @@ std::vector<float> train(const std::string& folder, std::int64_t most) {
 }  // namespace
 
 int main() {
-  const auto folder = std::filesystem::temp_directory_path() / "sinter_example_checkpoint";
+  const auto folder = std::filesystem::path("checkpoint_example");
   std::filesystem::remove_all(folder);
   const std::vector<float> at_once = train((folder / "at_once").string(), last_step);
   std::vector<float> in_parts;

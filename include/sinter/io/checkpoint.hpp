@@ -15,7 +15,7 @@ SINTER_NAMESPACE_BEGIN
 namespace io {
 
 struct CheckpointOptions {
-  int keep = 3;                                // how many of the newest stay; 0: all
+  int keep = 3;                                // how many of the highest steps stay; 0: all
   std::map<std::string, std::string> notes{};  // anything else: the position in the data, the learning rate
 };
 
@@ -29,8 +29,7 @@ struct Checkpoint {
 namespace io_detail {
 std::string save_state(const std::string& folder, std::int64_t step, TensorMap state, const CheckpointOptions& options,
                        Location where);
-std::pair<Checkpoint, TensorMap> read_state(const std::string& folder, std::optional<std::int64_t> step,
-                                            Location where);
+std::pair<Checkpoint, TensorMap> read_state(const std::string& folder, std::int64_t step, Location where);
 /// What a checkpoint says of the generator: taken out of its Tensors and checked; and put into this thread's.
 TensorMap take_generator(TensorMap& tensors, const std::string& path, Location where);
 void restore_generator(const TensorMap& state);
@@ -54,8 +53,12 @@ template <class State>
 std::optional<Checkpoint> load_checkpoint(const std::string& folder, State& state,
                                           std::optional<std::int64_t> step = {},
                                           Location where = std::source_location::current()) {
-  if (!step && list_checkpoints(folder).empty()) return {};
-  auto [found, tensors] = io_detail::read_state(folder, step, where);
+  if (!step) {
+    const std::vector<std::int64_t> steps = list_checkpoints(folder);
+    if (steps.empty()) return {};
+    step = steps.back();
+  }
+  auto [found, tensors] = io_detail::read_state(folder, *step, where);
   const TensorMap generator = io_detail::take_generator(tensors, found.path, where);
   load_state_dict(state, tensors, {}, where);
   io_detail::restore_generator(generator);

@@ -27,30 +27,46 @@ inline std::string checkpoint_path(const std::string& folder, std::int64_t step)
   return folder + "/" + std::string(checkpoint_prefix) + digits + std::string(checkpoint_suffix);
 }
 
-/// The number in a file's name, or -1.
+/// The number in a file's name as checkpoint_path() makes it, or -1.
 inline std::int64_t step_of_name(std::string_view name) {
+  constexpr std::size_t digits = 10;
   if (!name.starts_with(checkpoint_prefix) || !name.ends_with(checkpoint_suffix)) return -1;
   name.remove_prefix(checkpoint_prefix.size());
   name.remove_suffix(checkpoint_suffix.size());
+  if (name.size() < digits || (name.size() > digits && name.front() == '0')) return -1;
   std::int64_t step = -1;
   const auto [stop, status] = std::from_chars(name.data(), name.data() + name.size(), step);
   return status == std::errc() && stop == name.data() + name.size() ? step : -1;
 }
 
-/// Files that a killed run had not finished, and checkpoints beyond the newest `keep`.
-inline void remove_old(const std::string& folder, int keep) {
+/// Is it what AtomicFile writes until a checkpoint is whole: its name, a dot, a process, a dash, a number?
+inline bool is_unfinished(std::string_view name) {
+  const auto dot = name.rfind('.');
+  if (dot == std::string_view::npos || step_of_name(name.substr(0, dot)) < 0) return false;
+  const std::string_view mark = name.substr(dot + 1);
+  const auto dash = mark.find('-');
+  return dash != std::string_view::npos && dash > 0 && dash + 1 < mark.size() &&
+         mark.find_first_not_of("0123456789-") == std::string_view::npos;
+}
+
+/// The names in a folder, or why there are none.
+inline std::vector<std::string> names_in(const std::string& folder, std::error_code& error) {
+  std::vector<std::string> names;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  return names;
+}
+
+/// Files that a killed run had not finished, and checkpoints beyond the newest `keep`, but not the one just written.
+inline void remove_old(const std::string& folder, int keep, std::int64_t written) {
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    const auto end = name.rfind('.');
-    if (name.starts_with(checkpoint_prefix) && end != std::string::npos && name.size() - end == 7 &&
-        step_of_name(std::string_view(name).substr(0, end)) >= 0)
-      std::filesystem::remove(entry.path(), ignored);
-  }
+  for (const std::string& name : names_in(folder, ignored))
+    if (is_unfinished(name)) std::filesystem::remove(folder + "/" + name, ignored);
   if (keep == 0) return;
   const std::vector<std::int64_t> steps = list_checkpoints(folder);
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < steps.size(); ++i)
-    std::filesystem::remove(checkpoint_path(folder, steps[i]), ignored);
+    if (steps[i] != written) std::filesystem::remove(checkpoint_path(folder, steps[i]), ignored);
 }
 
 SINTER_DECL std::string save_state(const std::string& folder, std::int64_t step, TensorMap state,
@@ -69,14 +85,13 @@ SINTER_DECL std::string save_state(const std::string& folder, std::int64_t step,
   for (const auto& [key, value] : options.notes) metadata[note_prefix + key] = value;
   std::string path = checkpoint_path(folder, step);
   save_safetensors(path, state, metadata, where);
-  remove_old(folder, options.keep);
+  remove_old(folder, options.keep, step);
   return path;
 }
 
-SINTER_DECL std::pair<Checkpoint, TensorMap> read_state(const std::string& folder, std::optional<std::int64_t> step,
-                                                        Location where) {
+SINTER_DECL std::pair<Checkpoint, TensorMap> read_state(const std::string& folder, std::int64_t step, Location where) {
   Checkpoint found;
-  found.step = step ? *step : list_checkpoints(folder).back();
+  found.step = step;
   found.path = checkpoint_path(folder, found.step);
   SafeTensors file = read_safetensors(found.path, where);
   if (const auto written = file.metadata.find("sinter.step");
@@ -103,8 +118,9 @@ SINTER_DECL TensorMap take_generator(TensorMap& tensors, const std::string& path
 
 SINTER_DECL void restore_generator(const TensorMap& state) {
   const Generator& generator = Generator::current();
-  generator.key.set(state.at(generator_key));
-  generator.counter.set(state.at(generator_counter));
+  for (const auto& [name, to] :
+       {std::pair(generator_key, generator.key), std::pair(generator_counter, generator.counter)})
+    to.set(state.at(name).to(to.value().device()));
 }
 
 }  // namespace io_detail
@@ -112,9 +128,10 @@ SINTER_DECL void restore_generator(const TensorMap& state) {
 SINTER_DECL std::vector<std::int64_t> list_checkpoints(const std::string& folder) {
   std::vector<std::int64_t> steps;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    if (const std::int64_t step = io_detail::step_of_name(entry.path().filename().string()); step >= 0)
-      steps.push_back(step);
+  for (const std::string& name : io_detail::names_in(folder, error))
+    if (const std::int64_t step = io_detail::step_of_name(name); step >= 0) steps.push_back(step);
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw IoError("list_checkpoints", folder, "cannot be listed: " + error.message());
   std::sort(steps.begin(), steps.end());
   return steps;
 }

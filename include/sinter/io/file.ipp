@@ -49,7 +49,7 @@ SINTER_DECL MappedFile::~MappedFile() {
 
 SINTER_DECL std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, std::string_view function,
                                                                Location where) {
-  const io_detail::OpenFile file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const io_detail::OpenFile file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.handle < 0) throw IoError(function, path, io_detail::system_text("cannot be opened", errno), where);
   struct stat status{};
   if (::fstat(file.handle, &status) != 0)
@@ -101,7 +101,9 @@ SINTER_DECL void AtomicFile::commit() {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be put in its place");
   ::close(std::exchange(handle_, -1));
   const io_detail::OpenFile folder{::open(io_detail::folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (folder.handle < 0 || ::fsync(folder.handle) != 0) fail("its folder cannot be brought to the disk");
+  // The file is there; folders that cannot be read, or systems that know no such thing, are no failure of it.
+  if (folder.handle >= 0 && ::fsync(folder.handle) != 0 && errno != EINVAL && errno != ENOTSUP)
+    fail("its folder cannot be brought to the disk");
 }
 
 }  // namespace io

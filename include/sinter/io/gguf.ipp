@@ -144,6 +144,8 @@ class GgufReader {
     const bool is_q8 = info.type == gguf_q8_0;
     const std::size_t block_bytes = 2 + (is_q8 ? block_elements : block_elements / 2);
     const std::string_view from = source_.text(at, count / block_elements * block_bytes);
+    read_ += from.size();  // many may name one place
+    if (read_ > source_.size()) source_.fail(info.at, "more quantised tensors than the file has bytes for");
     std::vector<float> to(static_cast<std::size_t>(count));
     for (std::size_t block = 0; block < to.size() / block_elements; ++block) {
       const std::string_view bytes = from.substr(block * block_bytes, block_bytes);
@@ -161,6 +163,7 @@ class GgufReader {
 
   const Source& source_;
   std::uint64_t at_ = 0;
+  mutable std::uint64_t read_ = 0;
   GgufFile out_;
 };
 

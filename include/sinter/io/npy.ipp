@@ -51,23 +51,24 @@ class NpyHeaderReader {
 
   NpyHeader read() {
     NpyHeader header;
-    int entries = 0;
+    unsigned entries = 0;  // a bit for each
     expect('{');
     while (!take('}')) {
       const std::string_view key = read_string();
       expect(':');
-      if (key == "descr") read_descr(header);
-      else if (key == "fortran_order") header.is_fortran = read_bool();
-      else if (key == "shape") header.shape = read_shape();
-      else fail("an unknown entry '" + std::string(key) + "'");
-      ++entries;
+      const unsigned bit = key == "descr" ? 1 : key == "fortran_order" ? 2 : key == "shape" ? 4 : 0;
+      if (bit == 0 || (entries & bit) != 0) fail("an unknown entry '" + std::string(key) + "', or one again");
+      if (bit == 1) read_descr(header);
+      else if (bit == 2) header.is_fortran = read_bool();
+      else header.shape = read_shape();
+      entries |= bit;
       if (!take(',')) {
         expect('}');
         break;
       }
     }
     skip_blanks();
-    if (entries != 3 || at_ != text_.size()) fail("the header does not hold descr, fortran_order and shape");
+    if (entries != 7 || at_ != text_.size()) fail("the header does not hold descr, fortran_order and shape");
     return header;
   }
 

@@ -139,6 +139,8 @@ class TorchReader {
       dense *= static_cast<std::uint64_t>(shape[i]);
     }
     if (is_dense) return tensor_at(source_, data.offset + first * width, dtype, shape);
+    copied_ += count * width;  // one view may be named again and again
+    if (copied_ > largest_expanded + 4 * source_.size()) fail("views of more than four times the file");
     return gathered(data, dtype, first, count, shape, strides);
   }
   /// A copy, row-major. All of its elements lie in the storage.
@@ -153,6 +155,7 @@ class TorchReader {
     for (std::uint64_t i = 0; i < count; ++i) {
       to.append(from.substr(as_index(at) * width, width));
       for (std::size_t axis = shape.size(); axis-- > 0;) {
+        if (shape[axis] == 1) continue;
         at += strides[axis];
         if (++place[axis] < shape[axis]) break;
         at -= strides[axis] * shape[axis];
@@ -172,6 +175,7 @@ class TorchReader {
   Pickle pickle_;
   TensorMap tensors_;
   int visits_ = 0;
+  mutable std::uint64_t copied_ = 0;
 };
 
 }  // namespace io_detail

@@ -107,6 +107,7 @@ inline void check_cover(const Source& source, std::vector<Entry> entries, std::u
 }
 
 inline void read_metadata(const Source& source, const Json& object, std::map<std::string, std::string>& to) {
+  if (object.kind != Json::Kind::object) source.fail(length_bytes, "__metadata__ is no object");
   for (const auto& [key, value] : object.parts) {
     if (value.kind != Json::Kind::string) source.fail(length_bytes, "__metadata__: \"" + key + "\" is no string");
     to[key] = value.text;
@@ -128,12 +129,12 @@ inline void read_one_file(const std::string& path, Location where, SafeTensors& 
   const std::uint64_t data = length_bytes + header;
   check_cover(source, entries, data);
   for (const Entry& entry : entries)
-    if (!to.tensors.emplace(entry.name, tensor_at(source, data + entry.begin, entry.dtype, entry.shape)).second)
-      source.fail(length_bytes, "\"" + entry.name + "\" stands in another file of the index as well");
+    to.tensors.emplace(entry.name, tensor_at(source, data + entry.begin, entry.dtype, entry.shape));
 }
 
 inline void read_index(const std::string& path, Location where, SafeTensors& to) {
   const Source source{MappedFile::open(path, "load_safetensors", where), "load_safetensors", where};
+  if (source.size() > largest_header) source.fail(0, "an index of " + std::to_string(source.size()) + " bytes");
   const Json json = parse_header(source, 0, source.size());
   const Json* map = json.find("weight_map");
   if (map == nullptr || map->kind != Json::Kind::object) source.fail(0, "the index has no weight_map");
@@ -144,9 +145,14 @@ inline void read_index(const std::string& path, Location where, SafeTensors& to)
     names_of_file[file.text].push_back(name);
   }
   for (const auto& [file, names] : names_of_file) {
-    read_one_file(folder_of(path) + "/" + file, where, to);
+    SafeTensors part;
+    read_one_file(folder_of(path) + "/" + file, where, part);
     for (const std::string& name : names)
-      if (to.tensors.find(name) == to.tensors.end()) source.fail(0, "\"" + name + "\" is not in " + file);
+      if (part.tensors.find(name) == part.tensors.end()) source.fail(0, "\"" + name + "\" is not in " + file);
+    to.metadata.merge(part.metadata);
+    to.tensors.merge(part.tensors);
+    if (!part.tensors.empty())
+      source.fail(0, "\"" + part.tensors.begin()->first + "\" stands in " + file + " and in another file as well");
   }
 }
 

@@ -84,7 +84,7 @@ inline std::vector<std::optional<Tensor>> match_leaves(const NamedLeaves& leaves
   std::vector<std::optional<Tensor>> values;
   for (const auto& [name, there] : leaves.found) {
     std::optional<Tensor>& value = values.emplace_back();
-    used.insert(name);
+    if (!used.insert(name).second) report.wrong.push_back(name + ": two Tensors of the model have this name");
     const auto given = by_name.find(name);
     if (given == by_name.end()) {
       report.missing.push_back(name);
@@ -102,6 +102,18 @@ inline std::vector<std::optional<Tensor>> match_leaves(const NamedLeaves& leaves
     if (used.find(entry.first) == used.end()) report.unexpected.push_back(entry.first);
   return values;
 }
+
+/// The leaves that cannot be assigned, by number.
+struct ConstLeaves final : tree::Editor {
+  using Editor::dim, Editor::scalar;
+  std::vector<std::size_t> found;
+  std::size_t next = 0;
+  void tensor(Tensor&) override { ++next; }
+  void tensor(const Tensor&) override { found.push_back(next++); }
+  void scalar(Scalar&) override {}
+  void dim(Dim&) override {}
+  void variable(const Variable&) override { ++next; }
+};
 
 SINTER_DECL LoadReport load_state(tree::View shown, tree::Part object, const TensorMap& state,
                                   const LoadOptions& options, Location where) {
@@ -123,7 +135,15 @@ SINTER_DECL LoadReport load_state(tree::View shown, tree::Part object, const Ten
   NamedLeaves leaves;
   shown.read(leaves);
   LoadReport report;
-  const std::vector<std::optional<Tensor>> values = match_leaves(leaves, state, options, report, where);
+  std::vector<std::optional<Tensor>> values = match_leaves(leaves, state, options, report, where);
+  ConstLeaves fixed;
+  object.edit(fixed);
+  for (const std::size_t i : fixed.found) {
+    if (!values[i]) continue;
+    values[i].reset();
+    std::erase(report.loaded, leaves.found[i].first);
+    report.wrong.push_back(leaves.found[i].first + ": is const in the model");
+  }
   if (options.strict == Strict::yes && !report.is_complete())
     throw UserError("load_state_dict", "the state does not fit the model\n" + report.text(), where,
                     "give renames, or Strict::no to load what fits");
