@@ -50,7 +50,11 @@ NamedFunctions scalar_functions() {
   };
 }
 
-/// The variance of what the mask takes, along axis 1.
+/// What the mask takes along axis 1, the first two in any case; NaN for the rest.
+Tensor taken_with_two(const Args& a) {
+  return where(logical_or(a[1], arange(a[1].shape()[1].value()) < 2), a[0], NAN);
+}
+
 NamedFunctions masked_functions() {
   return {
       {"masked.sum", [](const Args& a) -> Tensor { return sum(where(a[1], a[0], 0), 1); }},
@@ -64,11 +68,11 @@ NamedFunctions masked_functions() {
       {"masked.mean", [](const Args& a) -> Tensor { return nanmean(where(a[1], a[0], NAN), 1); }},
       {"masked.var",
        [](const Args& a) -> Tensor {
-         return nanvar(where(a[1], a[0], NAN), 1, {.correction = a.at.number("correction")});
+         return nanvar(taken_with_two(a), 1, {.correction = a.at.number("correction")});
        }},
       {"masked.std",
        [](const Args& a) -> Tensor {
-         return nanstddev(where(a[1], a[0], NAN), 1, {.correction = a.at.number("correction")});
+         return nanstddev(taken_with_two(a), 1, {.correction = a.at.number("correction")});
        }},
       {"masked.median", [](const Args& a) -> Tensor { return nanmedian(where(a[1], a[0], NAN), 1).values; }},
       {"masked.norm", [](const Args& a) -> Tensor { return norm(where(a[1], a[0], 0), 1, {.p = 3}); }},
