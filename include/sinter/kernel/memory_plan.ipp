@@ -84,6 +84,9 @@ inline bool may_overwrite(const LoweredKernel& lowered, const Store& s, std::siz
   }
   for (const Inst& inst : kernel.body) {
     if (inst.prim == Prim::gather && inst.access == found) return false;
+    // A device's threads beyond the last row repeat it while others store it: nothing they read may address memory.
+    const bool addresses = inst.prim == Prim::gather || inst.prim == Prim::guarded_load;
+    if (addresses && kernel.kind != KernelKind::pointwise && reads(kernel, inst.args[0], found)) return false;
     if (inst.prim == Prim::contract && (reads(kernel, inst.args[0], found) || reads(kernel, inst.args[1], found)))
       return false;
   }

@@ -48,6 +48,7 @@ struct AvgPool2d : PoolAttributes {
   static constexpr OpInfo info{.name = "avg_pool2d", .arity = 1, .kind = OpKind::composite};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a) { return ops_detail::batch_images(a); }
 };
 

@@ -122,6 +122,15 @@ SINTER_DECL Batched batch_images(const BatchArgs& a) {
   return reshape(joined, out);
 }
 
+/// From the gradient of what pool_windows() gave.
+inline ValList gradient_of_windows(const VjpArgs& a, Val seen, Val gradient) {
+  using Pool = ops::PoolAttributes;
+  const Attrs windowed = Attrs{.axes = {2, 3}}
+                             .with(ops::Windows::sizes, a.attrs[Pool::window])
+                             .with(ops::Windows::strides, a.attrs[Pool::stride]);
+  return ops::Windows::vjp(VjpArgs{a.in, seen, gradient, windowed, a.where});
+}
+
 /// Windows of more places are reduced as any other axes are.
 inline bool has_few_places(Val seen, const IntVector& axes) {
   constexpr std::int64_t most_places = 16;
@@ -180,7 +189,11 @@ inline Val largest_in_windows(Val seen, const IntVector& axes) {
 /// Halves would round narrow floats each time.
 inline Val mean_of_windows(Val seen, const IntVector& axes) {
   const bool is_wide = seen.dtype() == DType::f32 || seen.dtype() == DType::f64;
-  if (!is_wide || !has_few_places(seen, axes)) return mean(seen, axes);
+  // Along an outer axis two lanes take turns in a sum: of up to four places that is the order of halves.
+  const bool is_in_order = std::all_of(axes.begin(), axes.end() - 1, [&](std::int64_t axis) {
+    return seen.shape()[static_cast<int>(axis)].value() <= 4;
+  });
+  if (!is_wide || !is_in_order || !has_few_places(seen, axes)) return mean(seen, axes);
   return over_places(seen, axes, [](Val a, Val b) { return a + b; }) / element_count(seen, axes, seen.dtype());
 }
 
@@ -254,14 +267,17 @@ SINTER_DECL ValList MaxPool2d::vjp(const VjpArgs& a) {
   const Val is_largest = eq(seen, unreduce(a.out, {4, 5}, shape));
   const Val rank = where(is_nan(seen), -1 - place, where(is_largest, place, static_cast<double>(height * width)));
   const Val is_chosen = eq(rank, amin(rank, {4, 5}, kept));
-  const Attrs windowed =
-      Attrs{.axes = {2, 3}}.with(Windows::sizes, a.attrs[window]).with(Windows::strides, a.attrs[stride]);
-  return Windows::vjp(VjpArgs{a.in, seen, where(is_chosen, unreduce(a.dout, {4, 5}, shape), 0), windowed, a.where});
+  return ops_detail::gradient_of_windows(a, seen, where(is_chosen, unreduce(a.dout, {4, 5}, shape), 0));
 }
 
 SINTER_DECL Type AvgPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
 SINTER_DECL Val AvgPool2d::decompose(const DecomposeArgs& args) {
   return ops_detail::mean_of_windows(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5});
+}
+SINTER_DECL ValList AvgPool2d::vjp(const VjpArgs& a) {
+  const Val seen = ops_detail::pool_windows(a.in[0], a.attrs);
+  const Val share = a.dout / static_cast<double>(a.attrs[window][0] * a.attrs[window][1]);
+  return ops_detail::gradient_of_windows(a, seen, unreduce(share, {4, 5}, seen.shape()));
 }
 
 SINTER_DECL Type WindowMax::infer(const InferArgs& args) {
@@ -273,7 +289,10 @@ SINTER_DECL Type WindowMax::infer(const InferArgs& args) {
   return ops_detail::with_shape(args, out);
 }
 SINTER_DECL Val WindowMax::decompose(const DecomposeArgs& args) {
-  return ops_detail::largest_in_windows(args.in[0], args.attrs.axes);
+  IntVector axes;  // counted from the front, ascending
+  for (const std::int64_t axis : args.attrs.axes) axes.push_back(axis < 0 ? axis + args.in[0].rank() : axis);
+  std::sort(axes.begin(), axes.end());
+  return ops_detail::largest_in_windows(args.in[0], axes);
 }
 /// As in MaxPool2d, over any number of axes.
 SINTER_DECL ValList WindowMax::vjp(const VjpArgs& a) {
