@@ -7,6 +7,7 @@
 #include <sinter/sinter.hpp>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <set>
 
@@ -182,4 +183,29 @@ TEST_CASE("random keys: errors name the user's line") {
   CHECK(has(message_of([&] { random::truncated_normal(key, 1, 1, {2}); }), "low must be less"));
   CHECK(has(message_of([&] { random::choice(key, arange(3), 2, {.weights = ones({2})}); }), "one for each of the 3"));
   CHECK(has(message_of([&] { random::multivariate_normal(key, ones({2}), ones({3, 3})); }), "(k) and (k, k)"));
+}
+
+TEST_CASE("with_key reaches into compiled functions, and leaves nothing behind", "[random]") {
+  auto noisy = jit::compile([](Tensor x) { return x + rand({3}); });
+  const Tensor x = zeros({3});
+  manual_seed(5);
+  const std::vector<float> plain = to_vector<float>(noisy(x)), next = to_vector<float>(noisy(x));
+  const random::Key first = random::key(1), second = random::key(2);
+  manual_seed(5);
+  for (const random::Key& key : {first, second, first}) {
+    const Tensor drawn = random::with_key(key, [&] { return noisy(x); });
+    CHECK(to_vector<float>(drawn) == to_vector<float>(random::with_key(key, [] { return rand({3}); })));
+  }
+  CHECK(to_vector<float>(noisy(x)) == plain);
+  CHECK(to_vector<float>(noisy(x)) == next);
+}
+
+TEST_CASE("truncated_normal far out stays near its nearer bound", "[random]") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const auto& [low, high] : {std::pair(40., 41.), std::pair(40., infinity), std::pair(-infinity, -40.)}) {
+    const Tensor drawn = abs(random::truncated_normal(random::key(3), low, high, {1000}, {.dtype = DType::f64}));
+    CHECK(item<double>(amin(drawn)) >= 40);
+    CHECK(item<double>(amax(drawn)) < 40.3);  // the excess is near an exponential number of mean 1 / 40
+    CHECK(std::abs(item<double>(mean(drawn)) - 40.025) < 0.003);
+  }
 }

@@ -5,6 +5,7 @@
 
 #include <sinter/sinter.hpp>
 
+#include <limits>
 #include <string>
 
 using namespace sinter;
@@ -138,4 +139,17 @@ TEST_CASE("linear solvers: errors name the user's line") {
                   ones({3}));
             }),
             "Variable 'count'"));
+}
+
+TEST_CASE("right hand sides of any size are solved", "[solvers]") {
+  const Tensor a = eye(3) * 2;
+  for (const float size : {1e25f, 1e-25f, 1e-38f, 1.f}) {
+    const Tensor b = full({3}, size);
+    for (const auto& found : {solvers::cg(a, b), solvers::bicgstab(a, b), solvers::gmres(a, b)}) {
+      CHECK(item<bool>(found.converged));
+      CHECK(allclose(found.x, b / 2.f, {.rtol = 1e-5, .atol = 0}));
+    }
+  }
+  const auto none = solvers::cg(a, full({3}, std::numeric_limits<float>::infinity()));
+  CHECK_FALSE(item<bool>(none.converged));
 }

@@ -111,3 +111,13 @@ TEST_CASE("bisect: each element by itself, with derivatives") {
   CHECK(has(message_of([] { solvers::bisect([](Tensor x) { return x; }, zeros({2}), zeros({3})); }),
             "both ends must have one shape"));
 }
+
+TEST_CASE("elements that bisect cannot solve do not spoil the others", "[solvers]") {
+  auto first = [](Tensor v) {
+    auto cube = [&](Tensor x) { return x * x * x - v * tensor({1.f, 0.f}); };
+    return solvers::bisect(cube, full({2}, -3.f), full({2}, 3.f)).x(0);
+  };
+  CHECK(std::abs(item<float>(jit::grad(first)(full({}, 8.f))) - 1.f / 12) < 1e-4);
+  const auto found = solvers::bisect([](Tensor x) { return log(x); }, full({1}, -3.f), full({1}, 2.f));
+  CHECK_FALSE(item<bool>(found.converged(0)));
+}

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <source_location>
 #include <span>
 
@@ -66,6 +67,21 @@ class DrawsFrom {
  private:
   Tensor key_;
   std::int64_t counter_ = 0;
+  DrawsFrom* outer_;
+};
+
+/// While it lives this thread's generator is that of a key: compiled functions that draw read it, too. In a trace, where
+/// generators are those of the call, what is recorded draws from the key.
+class LentKey {
+ public:
+  explicit LentKey(const Tensor& key);
+  LentKey(const LentKey&) = delete;
+  LentKey& operator=(const LentKey&) = delete;
+  ~LentKey();
+
+ private:
+  std::optional<DrawsFrom> source_;
+  std::optional<Tensor> old_key_, old_counter_;
   DrawsFrom* outer_;
 };
 }  // namespace expr_detail

@@ -108,6 +108,25 @@ SINTER_DECL DrawsFrom*& DrawsFrom::current() {
   static thread_local constinit DrawsFrom* source = nullptr;
   return source;
 }
+SINTER_DECL LentKey::LentKey(const Tensor& key) : outer_(DrawsFrom::current()) {
+  if (Trace::current() != nullptr) {
+    source_.emplace(key);
+    return;
+  }
+  Generator& generator = Generator::current();
+  old_key_ = generator.key.value();
+  old_counter_ = generator.counter.value();
+  generator.key.set(In(key));
+  generator.counter.set(ready_integer(0));
+  DrawsFrom::current() = nullptr;
+}
+SINTER_DECL LentKey::~LentKey() {
+  if (!old_key_) return;
+  Generator& generator = Generator::current();
+  generator.key.set(In(*old_key_));
+  generator.counter.set(In(*old_counter_));
+  DrawsFrom::current() = outer_;
+}
 template <class Op>
 Tensor random(const Shape& shape, TensorOptions options, Location where) {
   if (!is_floating(options.dtype))

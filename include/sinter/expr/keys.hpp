@@ -44,7 +44,7 @@ Key fold_in(const Key& key, const In& number);
 /// What `draw()` gives when all that it draws comes from the key: random::with_key(key, [] { return rand({3}); }).
 template <std::invocable F>
 auto with_key(const Key& key, const F& draw) {
-  const expr_detail::DrawsFrom source(key.data);
+  const expr_detail::LentKey source(key.data);
   return draw();
 }
 
@@ -87,7 +87,7 @@ Tensor truncated_normal(const Key& key, double low, double high, const Shape& sh
 /// Student's t with these degrees of freedom; of their shape and floating dtype.
 Tensor student_t(const In& freedom);
 Tensor student_t(const Key& key, const In& freedom);
-/// In (0, 1), with the density x^(a - 1) (1 - x)^(b - 1); a and b broadcast.
+/// In [0, 1], with the density x^(a - 1) (1 - x)^(b - 1); a and b broadcast. Rounding gives the ends, too.
 Tensor beta(const In& a, const In& b);
 Tensor beta(const Key& key, const In& a, const In& b);
 /// Numbers along the last axis that are not negative and whose sum is 1.

@@ -163,6 +163,13 @@ SINTER_DECL Tensor truncated_normal(double low, double high, const Shape& shape,
   auto distribution = [](double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); };
   const double start = distribution(from), width = distribution(to) - start;
   const detail::Term u(sinter::rand(shape, {.dtype = DType::f64, .device = options.device}, where), where);
+  if (to <
+      -37) {  // the distribution function underflows; the density there is near that of sqrt(near^2 + 2 exponential)
+    const double near = -to, far = -from;
+    const double rest = std::expm1(0.5 * (near - far) * (near + far));
+    const Tensor size = clamp(sqrt(log1p(Tensor(u * rest)) * -2.0 + near * near), near, far, where);
+    return cast(In(is_mirrored ? size : Tensor(-size), where), options.dtype);
+  }
   const Tensor x = clamp(ndtri(u * width + start), from, to, where);
   return cast(In(is_mirrored ? Tensor(-x) : x, where), options.dtype);
 }

@@ -132,12 +132,16 @@ inline LinearSolution run(const Problem& problem, const Arguments& args) {
   const LinearOptions& options = problem.options;
   const Tensor limit = options.max_iterations > 0 ? zero_count(args.b) + options.max_iterations
                                                   : zero_count(args.b) + args.b.numel() * Dim(10);
+  // A power of two keeps squares of large and small numbers numbers; a is linear.
+  const Tensor largest = largest_of(args.b);
+  const Tensor size = where(largest > 0, exp2(floor(log2(where(largest > 0, largest, 1)))), 1);
+  const Tensor b = args.b / size;
   const System s{
       [&](const Tensor& x) { return problem.a(x, args.a); },
       [&](const Tensor& x) { return problem.preconditioner ? problem.preconditioner(x, args.preconditioner) : x; },
-      args.b,
-      args.x0,
-      maximum(norm_of(args.b) * options.rtol, options.atol),
+      b,
+      args.x0 / size,
+      maximum(norm_of(b) * options.rtol, options.atol / size),
       limit,
       problem.where};
   std::pair<Tensor, Tensor> found;
@@ -147,7 +151,7 @@ inline LinearSolution run(const Problem& problem, const Arguments& args) {
     case Method::gmres: found = run_gmres(s, options.restart); break;
   }
   const Tensor residual = norm_of(s.b - s.a(found.first));
-  return {found.first, residual <= s.target, found.second, residual};
+  return {found.first * size, residual <= s.target, found.second, residual * size};
 }
 
 /// The problem with the transposed function. That of cg is its own.

@@ -7,6 +7,7 @@
 #include <sinter/solvers/ode.hpp>
 #include <sinter/solvers/ode_tableaux.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 SINTER_NAMESPACE_BEGIN
@@ -126,7 +127,10 @@ inline std::pair<Tensor, Tensor> solve_stages(const Equation& e, std::span<const
     return linalg::lu_solve(lu.lu, lu.pivots, stage_equations(e, captured, at, z));
   };
   const Tensor scale = flat(expand(unsqueeze(scale_of(e, at.y, at.y), 0), {3, n}));
-  auto goes_on = [&](const NewtonState& s) { return logical_and(s.change > 1e-3, s.iterations < newton_iterations); };
+  // Of the tolerance; where that is near the rounding of y, what rounding leaves of it.
+  const double rounding = at.y.dtype() == DType::f64 ? 2.2e-16 : 1.2e-7;
+  const double enough = e.rtol > 0 ? std::clamp(10 * rounding / e.rtol, 1e-3, 0.1) : 1e-3;
+  auto goes_on = [&](const NewtonState& s) { return logical_and(s.change > enough, s.iterations < newton_iterations); };
   auto iterate = [&](const NewtonState& s) {
     const Tensor dz = correction(s.z);
     return NewtonState{s.z - dz, root_mean_square(dz / scale), s.iterations + 1};
@@ -134,7 +138,7 @@ inline std::pair<Tensor, Tensor> solve_stages(const Equation& e, std::span<const
   const Tensor zero = zeros_like(scale);
   const NewtonState end =
       jit::while_loop(goes_on, iterate, NewtonState{zero, sum(zero) + 1, zero_count(at.y)}, e.where);
-  const Tensor is_solved = logical_and(lu.info == 0, end.change <= 1e-3);
+  const Tensor is_solved = logical_and(lu.info == 0, end.change <= enough);
   if (e.gradient == OdeGradient::adjoint) return {end.z, is_solved};
   const Tensor z = stop_gradient(end.z);
   auto equations = [&](const Tensor& v) { return stage_equations(e, captured, at, v); };

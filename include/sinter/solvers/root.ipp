@@ -123,7 +123,9 @@ inline BisectSolution run_bisection(const Function& f, double tolerance, std::in
   const Tensor low = where(f_high == 0, args.high, args.low), f_start = where(f_high == 0, f_high, f_low);
   const Bracket end = jit::while_loop(goes_on, halve, Bracket{low, args.high, f_start, zero_count(args.low)}, at_line);
   const Tensor x = where(end.f_low == 0, end.low, end.low + 0.5 * (end.high - end.low));
-  return {x, logical_and(is_bracket, width_of(end) <= tolerance), end.iterations, abs(f(x, args.captured))};
+  const Tensor residual = abs(f(x, args.captured));
+  const Tensor converged = logical_and(is_bracket, logical_and(width_of(end) <= tolerance, isfinite(residual)));
+  return {x, converged, end.iterations, residual};
 }
 
 SINTER_DECL BisectSolution bisect(const jit::Closure& closure, const In& low, const In& high,
@@ -142,8 +144,10 @@ SINTER_DECL BisectSolution bisect(const jit::Closure& closure, const In& low, co
   };
   auto backward = [f](const BracketArguments& args, const BisectSolution& found, const BisectSolution& gradient) {
     const Tensor slope = pulled_back(f, found.x, args.captured, ones_like(found.x));
+    // Elements that nobody uses may have no slope.
+    const Tensor is_used = gradient.x != 0, share = where(is_used, -gradient.x / where(is_used, slope, 1), 0);
     return BracketArguments{zeros_like(args.low), zeros_like(args.high),
-                            pulled_back_to_captured(f, found.x, args.captured, -gradient.x / slope)};
+                            pulled_back_to_captured(f, found.x, args.captured, share)};
   };
   return jit::custom_vjp(forward, backward, at_line)(BracketArguments{left, right, closure.captured()});
 }
