@@ -129,7 +129,8 @@ SINTER_DECL Tensor CubicSpline::operator()(const In& at, int derivative) const {
     y = y * distance + factor * c(3 - power);
   }
   std::vector<Dim> extents;
-  for (Dim extent : given.shape().dims()) extents.push_back(extent);
+  const Shape shape = given.shape();
+  for (Dim extent : shape.dims()) extents.push_back(extent);
   for (int axis = 2; axis < coefficients.rank(); ++axis) extents.push_back(coefficients.size(axis));
   return reshape(y, Shape(extents));
 }

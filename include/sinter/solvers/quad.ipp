@@ -134,7 +134,8 @@ inline QuadResult run(const Integrand& q, const QuadArguments& args) {
   const TensorOptions like{.dtype = args.a.dtype(), .device = args.a.device()};
   const Panel whole = panel_of(q, args, zeros({}, like), ones({}, like));
   std::vector<Dim> extents{Dim(q.max_intervals)};
-  for (Dim extent : whole.value.shape().dims()) extents.push_back(extent);
+  const Shape shape = whole.value.shape();
+  for (Dim extent : shape.dims()) extents.push_back(extent);
   const Tensor none = zeros({q.max_intervals}, like);
   QuadState start{none, none, zeros(Shape(extents), like), none, zero_count(args.a)};
   start.width.at(0) = 1;
