@@ -4,6 +4,8 @@
 #include <sinter/base/config.hpp>  // knows whether this is an x86-64 processor
 // backend/x86
 #ifndef SINTER_NO_X86
+#include <sinter/backend/x86/attention/attention.ipp>
+#include <sinter/backend/x86/attention/kernels.ipp>
 #include <sinter/backend/x86/backend.ipp>
 #include <sinter/backend/x86/contraction/contraction.ipp>
 #include <sinter/backend/x86/contraction/epilogue.ipp>

@@ -29,7 +29,124 @@ std::vector<Tensor> all_of(const Tensor& q, const Tensor& k, const Tensor& v, co
   return {value.second, dq, dk, dv};
 }
 
+double at(const std::vector<double>& values, std::int64_t i) { return values[static_cast<std::size_t>(i)]; }
+double& at(std::vector<double>& values, std::int64_t i) { return values[static_cast<std::size_t>(i)]; }
+
+/// Attention as it is defined, in double, of operands without batch axes: [l, e], [s, e], [s, f].
+struct PlainAttention {
+  std::int64_t queries, keys, features, value_features;
+  std::vector<double> q, k, v, mask = {};  // mask: added to the scores, [l, s]
+  double scale;
+  std::int64_t last_seen_by_first = std::numeric_limits<std::int64_t>::max() / 2;
+
+  std::vector<double> run() const {
+    std::vector<double> out(static_cast<std::size_t>(queries * value_features)), weight(static_cast<std::size_t>(keys));
+    for (std::int64_t i = 0; i < queries; ++i) {
+      double greatest = -infinite, sum = 0;
+      for (std::int64_t j = 0; j < keys; ++j) greatest = std::max(greatest, score(i, j));
+      for (std::int64_t j = 0; j < keys; ++j)
+        sum += at(weight, j) = greatest == -infinite ? 0 : std::exp(score(i, j) - greatest);
+      for (std::int64_t j = 0; j < keys; ++j)
+        for (std::int64_t c = 0; c < value_features && sum != 0; ++c)
+          at(out, i * value_features + c) += at(weight, j) / sum * at(v, j * value_features + c);
+    }
+    return out;
+  }
+
+ private:
+  double score(std::int64_t i, std::int64_t j) const {
+    if (j > last_seen_by_first + i) return -infinite;
+    double dot = 0;
+    for (std::int64_t c = 0; c < features; ++c) dot += at(q, i * features + c) * at(k, j * features + c);
+    return dot * scale + (mask.empty() ? 0 : at(mask, i * keys + j));
+  }
+};
+
+/// q, k and v of these extents, the same at each call.
+std::vector<Tensor> operands(std::int64_t batches, std::int64_t l, std::int64_t s, std::int64_t e, std::int64_t f,
+                             DType dtype) {
+  manual_seed(7);
+  const TensorOptions options{.dtype = dtype};
+  // Queries and keys lie across: what is computed whole wants them in order.
+  std::vector<Tensor> all_of_them{transpose(randn({batches, e, l}, options), 1, 2),
+                                  transpose(randn({batches, e, s}, options), 1, 2), randn({batches, s, f}, options)};
+  for (const Tensor& each : all_of_them) eval(each);
+  return all_of_them;
+}
+
 }  // namespace
+
+TEST_CASE("attention: steps, segments, blocks of queries and their ends, against its definition in double") {
+  struct Case {
+    std::int64_t l, s, e, f;
+  };
+  // Blocks have 24 queries, steps 256 keys, segments 1024; register tiles 6 rows and 16 to 64 columns.
+  const Case cases[] = {{1, 1, 3, 5},      {2, 300, 8, 64},   {5, 257, 20, 33},   {7, 64, 64, 64},  {25, 1025, 5, 7},
+                        {49, 256, 16, 16}, {1, 2600, 64, 70}, {30, 3100, 4, 130}, {100, 90, 300, 9}};
+  int number = 0;
+  for (const Case& c : cases)
+    for (const DType dtype : {DType::f32, DType::f64})
+      for (int kind = 0; kind < 4; ++kind) {
+        const std::vector<Tensor> in = operands(2, c.l, c.s, c.e, c.f, dtype);
+        AttentionOptions options;
+        options.scale = (++number % 2 == 0 ? 0.6 : -0.4) / std::sqrt(static_cast<double>(c.e));
+        if (kind == 1) options.causal = Causal::to_end;
+        if (kind == 2) options.mask = randn({c.l, c.s}, {.dtype = dtype});
+        if (kind == 3) options.mask = randn({2, 1, c.s}) > 0.5f;
+        if (options.mask) eval(*options.mask);
+        const auto f =
+            jit::compile([&](Tensor q, Tensor k, Tensor v) { return scaled_dot_product_attention(q, k, v, options); });
+        const Tensor out = f(in[0], in[1], in[2]);
+        const auto plane = [](const Tensor& x, int batch) { return doubles(x(batch)); };
+        for (int batch = 0; batch < 2; ++batch) {
+          PlainAttention plain{
+              c.l, c.s, c.e, c.f, plane(in[0], batch), plane(in[1], batch), plane(in[2], batch), {}, *options.scale};
+          if (kind == 1) plain.last_seen_by_first = c.s - c.l;
+          if (kind == 2) plain.mask = doubles(*options.mask);
+          if (kind == 3) plain.mask = doubles(expand(where((*options.mask)(batch), 0.0, -infinite), Shape{c.l, c.s}));
+          INFO(c.l << " queries, " << c.s << " keys, " << c.e << " and " << c.f << " features, kind " << kind);
+          CHECK(near(doubles(out(batch)), plain.run(), dtype == DType::f64 ? 1e-13 : 4e-6));
+        }
+      }
+}
+
+TEST_CASE("attention: threads, batches and other queries change no bit") {
+  const std::vector<Tensor> in = operands(1, 50, 3000, 16, 24, DType::f32);
+  const auto run = [&](Tensor q, int threads) {
+    const int before = thread_count();
+    set_thread_count(threads);
+    const auto f = jit::compile([](Tensor a, Tensor b, Tensor c) { return scaled_dot_product_attention(a, b, c); });
+    const Tensor out = f(q, in[1], in[2]);
+    eval(out);
+    set_thread_count(before);
+    return out;
+  };
+  // One task on one thread; on seven its three blocks and three segments are tasks of their own.
+  const Tensor alone = run(in[0], 1), divided = run(in[0], 7);
+  CHECK(floats(alone) == floats(divided));
+  // Two queries go another way than fifty, a few thousand keys at a time.
+  CHECK(floats(run(in[0](all, slice(48, 50)), 1)) == floats(alone(all, slice(48, 50))));
+  CHECK(floats(run(in[0](all, slice(48, 50)), 7)) == floats(alone(all, slice(48, 50))));
+}
+
+TEST_CASE("attention: what is not a number, and what is hidden from all queries of a block") {
+  const auto f = jit::compile(
+      [](Tensor q, Tensor k, Tensor v) { return scaled_dot_product_attention(q, k, v, {.causal = true}); });
+  Tensor q = zeros({300, 4}), k = zeros({300, 4}), v = zeros({300, 2}) + 1;
+  q.at(7, 1) = std::numeric_limits<float>::quiet_NaN();
+  v.at(299, 0) = infinite;
+  const std::vector<double> out = doubles(f(q, k, v));
+  for (std::size_t i = 0; i < 300; ++i) {
+    CHECK(std::isnan(out[2 * i + 1]) == (i == 7));
+    if (i < 200 && i != 7) CHECK(out[2 * i] == 1);
+  }
+  CHECK(out[2 * 299] == infinite);
+  // A scale that rounds to zero hides what comes later all the same.
+  const auto tiny = jit::compile([](Tensor a, Tensor b, Tensor c) {
+    return scaled_dot_product_attention(a, b, c, {.causal = true, .scale = 1e-60});
+  });
+  CHECK(floats(tiny(ones({2, 4}), ones({2, 4}), tensor<float>({{1, 2}, {3, 4}}))) == std::vector<float>{1, 2, 2, 3});
+}
 
 TEST_CASE("attention: a query that sees nothing gets zeros, and so do gradients, whatever the mask is made of") {
   const Tensor q = rows(3, -1), k = rows(4, 0), v = rows(4, 1);
