@@ -29,6 +29,7 @@
 #include <sinter/passes/outline.ipp>
 #include <sinter/passes/pipeline.ipp>
 #include <sinter/passes/prune.ipp>
+#include <sinter/passes/recognise_attention.ipp>
 #include <sinter/passes/rematerialise.ipp>
 #include <sinter/passes/rewrite.ipp>
 #include <sinter/passes/simplify.ipp>

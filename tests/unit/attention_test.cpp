@@ -4,7 +4,9 @@
 
 #include <sinter/sinter.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 using namespace sinter;
@@ -223,4 +225,50 @@ TEST_CASE("attention: causal with unequal lengths asks how queries and keys are 
   const Tensor whole = scaled_dot_product_attention(four, k, v, {.causal = true});
   CHECK(near(doubles(scaled_dot_product_attention(four(all, slice(3, 4)), k, v, {.causal = Causal::to_end})),
              doubles(whole(all, slice(3, 4))), 1e-6));
+}
+
+TEST_CASE("attention: written out it is the operation, where that means the same") {
+  const std::vector<Tensor> in = operands(2, 30, 40, 8, 5, DType::f32);
+  const Tensor bias = randn({30, 40}), seen = randn({2, 1, 40}) > 0;
+  eval({bias, seen});
+  using Scores = std::function<Tensor(const Tensor&)>;
+  struct Form {
+    const char* name;
+    Scores scores;
+    bool is_found;
+  };
+  const Form forms[] = {
+      {"plain", [](const Tensor& s) { return s; }, true},
+      {"scaled", [](const Tensor& s) { return Tensor(s * 0.3); }, true},
+      {"divided, then a bias", [&](const Tensor& s) { return Tensor(s / std::sqrt(8.0) + bias); }, true},
+      {"a bias in front", [&](const Tensor& s) { return Tensor(bias + 0.2 * s); }, true},
+      {"seen", [&](const Tensor& s) { return where(seen, s * 0.3, -infinite); }, true},
+      {"hidden, then scaled", [&](const Tensor& s) { return Tensor(where(!seen, -infinite, s) * 0.3); }, true},
+      {"a bias that is scaled", [&](const Tensor& s) { return Tensor((s + bias) * 0.3); }, false},
+      {"hidden, then turned", [&](const Tensor& s) { return Tensor(where(seen, s, -infinite) * -0.3); }, false},
+      {"hidden by a number", [&](const Tensor& s) { return where(seen, s, -5.0); }, false},
+      {"two biases", [&](const Tensor& s) { return Tensor(s + bias + bias); }, false},
+      {"scaled by an operand", [&](const Tensor& s) { return Tensor(s * bias); }, false},
+  };
+  for (const Form& form : forms) {
+    const auto body = [&](Tensor q, Tensor k, Tensor v) {
+      return matmul(softmax(form.scores(matmul(q, transpose(k, -2, -1))), -1), v);
+    };
+    auto f = jit::compile(body), plain = jit::compile(body, {.backend = "aot_eager"});
+    INFO(form.name);
+    CHECK(
+        allclose(f(in[0], in[1], in[2]), plain(in[0], in[1], in[2]), {.rtol = 1e-5, .atol = 1e-5, .equal_nan = true}));
+    CHECK(has(f.explain(in[0], in[1], in[2]).text(), "scaled_dot_product_attention") == form.is_found);
+  }
+  // Weights that are a result, or scores, are there; a row that sees nothing is NaN, as it is written.
+  auto both = jit::compile([](Tensor q, Tensor k, Tensor v) {
+    Tensor weights = softmax(matmul(q, transpose(k, -2, -1)), -1);
+    return std::pair(Tensor(matmul(weights, v)), weights);
+  });
+  CHECK(!has(both.explain(in[0], in[1], in[2]).text(), "scaled_dot_product_attention"));
+  auto nothing = jit::compile([](Tensor q, Tensor k, Tensor v, Tensor mask) {
+    return matmul(softmax(where(mask, matmul(q, transpose(k, -2, -1)), -infinite), -1), v);
+  });
+  const std::vector<double> empty = doubles(nothing(in[0], in[1], in[2], zeros({1, 1, 40}) > 0));
+  CHECK(std::all_of(empty.begin(), empty.end(), [](double x) { return std::isnan(x); }));
 }

@@ -16,7 +16,14 @@ struct ScaledDotProductAttention {
   enum class Causal : std::uint8_t { no, equal_lengths, from_start, to_end };
   static constexpr OpAttr<Causal> causal{"causal", 0, "no equal_lengths from_start to_end"};
   static constexpr OpAttr<double> scale{"scale", 1};  // 0: 1 / sqrt(e)
-  static constexpr auto attributes = attribute_list(causal, scale);
+  /// What a query gives that a mask lets see nothing.
+  enum class EmptyRows : std::uint8_t { zeros, nan };
+  static constexpr OpAttr<EmptyRows> empty_rows{"empty_rows", 2, "zeros nan"};
+  static constexpr auto attributes = attribute_list(causal, scale, empty_rows);
+  /// Whether there may be such queries, and they give zeros.
+  static bool gives_zeros(const Attrs& attrs, bool has_mask) {
+    return attrs[empty_rows] == EmptyRows::zeros && (has_mask || attrs[causal] == Causal::to_end);
+  }
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static Batched batch(const BatchArgs& a);

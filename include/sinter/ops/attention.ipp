@@ -67,7 +67,7 @@ SINTER_DECL Val ScaledDotProductAttention::decompose(const DecomposeArgs& args) 
   Val scores = matmul(q, transpose(k)) * factor;
   const Shape shape = scores.shape();
   constexpr double unseen = -std::numeric_limits<double>::infinity();
-  const bool is_to_end = args.attrs[causal] == Causal::to_end, may_see_nothing = args.in.size() == 4 || is_to_end;
+  const bool is_to_end = args.attrs[causal] == Causal::to_end;
   if (args.attrs[causal] != Causal::no) {
     const Shape plane{shape[-2], shape[-1]};
     Val last_seen = iota(q, plane, 0, DType::i64);
@@ -79,7 +79,8 @@ SINTER_DECL Val ScaledDotProductAttention::decompose(const DecomposeArgs& args) 
     const Val mask = args.in[3];
     scores = mask.dtype() == DType::bool_ ? where(mask, scores, unseen) : scores + mask;
   }
-  return matmul(may_see_nothing ? softmax_or_zeros(scores, last) : softmax(scores, last), v);
+  return matmul(gives_zeros(args.attrs, args.in.size() == 4) ? softmax_or_zeros(scores, last) : softmax(scores, last),
+                v);
 }
 
 SINTER_DECL Batched ScaledDotProductAttention::batch(const BatchArgs& a) {

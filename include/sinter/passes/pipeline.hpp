@@ -12,6 +12,7 @@
 #include <sinter/passes/fold.hpp>
 #include <sinter/passes/outline.hpp>
 #include <sinter/passes/prune.hpp>
+#include <sinter/passes/recognise_attention.hpp>
 #include <sinter/passes/simplify.hpp>
 
 #include <functional>
@@ -42,6 +43,8 @@ Graph run_pass(const Graph& graph, const PipelineOptions&) {
 }
 /// Sub-graphs go through the same passes. One that several nodes share is still shared afterwards.
 Graph run_on_bodies(const Graph& graph, const PipelineOptions& options);
+/// Where the operation would be taken apart again, the graph stays as it is.
+Graph run_recognise_attention(const Graph& graph, const PipelineOptions& options);
 inline Graph run_outline(const Graph& graph, const PipelineOptions&) {
   return Context::get().outlines ? Outline{}(graph) : inline_calls(graph);
 }
@@ -60,6 +63,8 @@ inline constexpr PipelinePass pipeline[] = {
     {"outline", passes_detail::run_outline,
      "what repeats is found while the user's operations are whole; every later pass works on one block", false},
     {"bodies", passes_detail::run_on_bodies, "sub-graphs are graphs; whoever comes next sees them finished", false},
+    {"recognise attention", passes_detail::run_recognise_attention,
+     "only while softmax is an operation can it be told from what it is made of"},
     {"decompose", passes_detail::run_decompose, "composites hide structure that every later pass wants to see"},
     {"canonicalise", passes_detail::run_pass<Canonicalise>,
      "decompositions and users spell one thing in many ways; equal values must look equal before cse"},

@@ -6,6 +6,7 @@
 #include <sinter/graph/builder.hpp>
 #include <sinter/graph/hash.hpp>
 #include <sinter/graph/verify.hpp>
+#include <sinter/ops/registry.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +26,16 @@ inline void verify_after(std::string_view pass, const Graph& graph) {
 }  // namespace passes_detail
 
 namespace passes_detail {
+SINTER_DECL Graph run_recognise_attention(const Graph& graph, const PipelineOptions& options) {
+  if (options.keep == nullptr) return graph;
+  Graph changed = RecogniseAttention{}(graph);
+  if (changed.shares_nodes_with(graph)) return graph;
+  const bool is_kept = std::any_of(changed.nodes().begin(), changed.nodes().end(), [&](const Node& node) {
+    return node.op == &op_info<ops::ScaledDotProductAttention> && options.keep(changed, node);
+  });
+  return is_kept ? changed : graph;
+}
+
 SINTER_DECL Graph run_on_bodies(const Graph& graph, const PipelineOptions& options) {
   std::vector<std::pair<std::shared_ptr<const Graph>, std::shared_ptr<const Graph>>> done;
   return map_bodies(graph, [&](const std::shared_ptr<const Graph>& body) {

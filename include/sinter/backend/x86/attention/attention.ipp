@@ -37,7 +37,7 @@ struct AttentionNumbers {
   DType dtype = DType::f32;
   std::vector<std::int64_t> batch_extent, mask_batch_stride;
   std::int64_t batches = 1, queries = 0, keys = 0, features = 0, value_features = 0;
-  bool is_causal = false, may_see_nothing = false;
+  bool is_causal = false, gives_zeros = false;
   std::int64_t ahead = 0;  // causal: query i sees keys up to i + ahead
   double scale = 1;
   MaskKind mask = MaskKind::none;
@@ -100,7 +100,7 @@ inline AttentionNumbers numbers_of(const Attrs& attrs, std::span<const Type> typ
   if (n.scale == 0) n.scale = 1 / std::sqrt(static_cast<double>(n.features));
   const bool has_mask = types.size() == 5;
   if (has_mask) take_mask(n, types[3], q.rank());
-  n.may_see_nothing = has_mask || attrs[Op::causal] == Op::Causal::to_end;
+  n.gives_zeros = Op::gives_zeros(attrs, has_mask);
   return n;
 }
 
@@ -127,7 +127,7 @@ class AttentionLaunch final : public Launch {
         isa_(isa),
         softmax_(softmax_loop(n_.dtype, isa, n_.mask, attention_step, n_.mask_row_stride)),
         rescale_(scale_loop(n_.dtype, isa, n_.value_features)),
-        divide_(divide_loop(n_.dtype, isa, n_.value_features, n_.may_see_nothing)) {
+        divide_(divide_loop(n_.dtype, isa, n_.value_features, n_.gives_zeros)) {
     const std::int64_t tail = n_.keys % attention_step;
     scores_ = TileProduct(n_.dtype, isa, n_.queries, attention_step, tail, n_.features, MicroSum::one_block);
     first_values_ = TileProduct(n_.dtype, isa, n_.queries, n_.value_features, 0, attention_step, MicroSum::one_block);
