@@ -52,11 +52,11 @@ inline constexpr std::string_view normal_tail_text =
 inline constexpr std::string_view gelu_text =
     "static __device__ __forceinline__ float gelu_of(float x) {\n"
     "  const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, divisor = fmaf(a, 0.25f, 1.0f), u = a / divisor;\n"
-    "  return x != x ? x : fmaf(-(u * normal_tail(u)), gauss_of(a), x > 0 ? x : -0.0f);\n"
+    "  return x != x ? x : fmaf(-(u * normal_tail(u)), gauss_of(a), x >= 0 ? x : -0.0f);\n"
     "}\n"
     "static __device__ __forceinline__ double gelu_of(double x) {\n"
     "  const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, divisor = fma(a, 0.16666666666666666, 1.0), u = a / divisor;\n"
-    "  return x != x ? x : fma(-(u * normal_tail(u)), gauss_of(a), x > 0 ? x : -0.0);\n"
+    "  return x != x ? x : fma(-(u * normal_tail(u)), gauss_of(a), x >= 0 ? x : -0.0);\n"
     "}\n";
 inline constexpr std::string_view gelu_slope_text =
     "static __device__ __forceinline__ float gelu_slope_of(float x) {\n"
