@@ -11,6 +11,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/base/one_mode.hpp>
 #include <sinter/base/threads.hpp>
+#include <sinter/expr/complex.hpp>
 #include <sinter/expr/equality.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/expr/fft.hpp>

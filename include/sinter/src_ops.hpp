@@ -4,6 +4,7 @@
 #include <sinter/ops/attention.ipp>
 #include <sinter/ops/batch.ipp>
 #include <sinter/ops/compiled_call.ipp>
+#include <sinter/ops/complex.ipp>
 #include <sinter/ops/control.ipp>
 #include <sinter/ops/control_batch.ipp>
 #include <sinter/ops/control_bodies.ipp>

@@ -61,7 +61,7 @@ class CallCut {
   bool compares_bits(std::size_t id) const {
     const Node& node = joint_.nodes()[id];
     return (node.op == &op_info<ops::Eq> || node.op == &op_info<ops::Ne>) &&
-           is_floating(joint_.type(node.inputs[0]).dtype);
+           is_differentiable(joint_.type(node.inputs[0]).dtype);
   }
   /// Such comparisons, and effects, of the body itself.
   std::vector<std::int32_t> kept_before_gradients() const {

@@ -37,7 +37,7 @@ SINTER_DECL std::shared_ptr<const ClosureGraph> end_closure(OpenTrace trace, con
 }
 
 SINTER_DECL Tensor closure_parameter(TransformTrace& trace, const Tensor& like, std::string_view op, Location where) {
-  if (!is_floating(like.dtype()))
+  if (!is_differentiable(like.dtype()))
     throw DTypeError(op, "an argument of the function is " + like.impl()->type.text() + ", it must be floating", where,
                      "convert it: x.to(DType::f64)");
   return Tensor(trace.parameter(like.impl()));

@@ -24,7 +24,7 @@ inline std::vector<Ref<TensorImpl>> record_derivative(std::vector<Ref<TensorImpl
   std::vector<Leaf> leaves;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (!is_floating(results[i]->type.dtype)) continue;
+    if (!is_differentiable(results[i]->type.dtype)) continue;
     places.push_back(i);
     leaves.emplace_back(results[i]);
   }
@@ -65,7 +65,7 @@ inline Graph recomputing_derivative(const Graph& graph, std::span<const std::siz
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Val x{&builder, inputs[i], builder.node(inputs[i]).where};
     again.push_back(apply(op_info<ops::Barrier>, {x, token_of(Val{&builder, douts[0], x.where}, x.dtype())}).value);
-    if (!is_floating(x.dtype())) continue;
+    if (!is_differentiable(x.dtype())) continue;
     floating.push_back(i);
     wrt.push_back(again.back());
   }
@@ -93,7 +93,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> checkpoint_call(OpenTrace trace, std::s
   values.resize(call.results);
   std::vector<std::size_t> floating;
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (is_floating(values[i]->type.dtype)) floating.push_back(i);
+    if (is_differentiable(values[i]->type.dtype)) floating.push_back(i);
   if (floating.empty()) return values;
   IntVector with_gradient;
   Graph body = recomputing_derivative(call.graph, floating, with_gradient);
@@ -108,7 +108,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> custom_forward(OpenTrace trace, std::sp
     const Trace* owner = captured.trace != 0 && !captured.is_ready() ? Trace::find(captured.trace) : nullptr;
     const bool is_differentiated = owner != nullptr && (owner->name() == "grad" || owner->name() == "vjp" ||
                                                         owner->name() == "jvp" || owner->name() == "jacobian");
-    if (is_floating(captured.type.dtype) && (is_differentiated || captured.tape != TapeState::none))
+    if (is_differentiable(captured.type.dtype) && (is_differentiated || captured.tape != TapeState::none))
       throw UserError(
           "custom_vjp", "the function captures " + captured.type.text() + ", which is being differentiated", where,
           "make it an argument, so that the backward function can give its gradient, or stop_gradient it before");

@@ -142,7 +142,7 @@ SINTER_DECL std::vector<Value> push_forward(GraphBuilder& builder, std::span<con
   // Gradients by these do not depend on their values, so zeros do.
   std::vector<Value> probed, probes, positions(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (!is_floating(builder.type(outputs[i]).dtype)) continue;
+    if (!is_differentiable(builder.type(outputs[i]).dtype)) continue;
     probed.push_back(outputs[i]);
     probes.push_back(
         full(val(builder, outputs[i]), builder.type(outputs[i]).shape, builder.type(outputs[i]).dtype, 0).value);

@@ -38,7 +38,7 @@ class BackwardWalk {
 
   /// Adds to the gradient of `v`, brought to its type.
   void accumulate(Value v, Val gradient) {
-    if (!depends(v) || !is_floating(builder_.type(v).dtype)) return;
+    if (!depends(v) || !is_differentiable(builder_.type(v).dtype)) return;
     const Type type = builder_.type(v);
     gradient = expand(sum_to_shape(cast(gradient, type.dtype), type.shape), type.shape);
     Value& sum = gradients_[v];
@@ -103,7 +103,7 @@ class BackwardWalk {
   std::uint32_t needed_operands(std::span<const Value> inputs) const {
     std::uint32_t needed = 0;
     for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (depends(inputs[i]) && is_floating(builder_.type(inputs[i]).dtype))
+      if (depends(inputs[i]) && is_differentiable(builder_.type(inputs[i]).dtype))
         needed |= std::uint32_t{1} << (i < 31 ? i : 31);
     return needed;
   }
@@ -154,7 +154,7 @@ class BackwardWalk {
     const Values inputs = node.inputs;
     const Location where = node.where;
     KnownCall key{node.attrs.bodies[0], {}, {}, {}};
-    for (Value in : inputs) key.wanted.push_back(depends(in) && is_floating(builder_.type(in).dtype));
+    for (Value in : inputs) key.wanted.push_back(depends(in) && is_differentiable(builder_.type(in).dtype));
     for (Value gradient : result_gradients) key.given.push_back(static_cast<bool>(gradient));
     auto known = std::find_if(calls_.begin(), calls_.end(), [&](const KnownCall& k) { return k.serves(key); });
     if (known == calls_.end()) {
@@ -245,7 +245,7 @@ inline void check_wrt(const Graph& forward, std::span<const std::int32_t> wrt_in
   for (std::int32_t position : wrt_inputs) {
     ensure(position >= 0 && as_index(position) < forward.inputs().size(), "differentiate: no such input");
     const Value input = forward.inputs()[as_index(position)];
-    if (!is_floating(forward.type(input).dtype))
+    if (!is_differentiable(forward.type(input).dtype))
       throw DTypeError(
           "grad",
           "argument " + std::to_string(position) + " is " + forward.type(input).text() + ", it must be floating",

@@ -63,7 +63,7 @@ struct GradientHooks {
 SINTER_DECL const Variable& Variable::requires_grad(bool is_required, Location where) const {
   const TracePause pause;  // it is about the Variable, not about its value in a trace
   const Type type = slot_->value()->type;
-  if (is_required && !is_floating(type.dtype))
+  if (is_required && !is_differentiable(type.dtype))
     throw DTypeError("requires_grad", "the Variable is " + type.text() + ", it must be floating", where,
                      "make it of a floating dtype");
   if ((slot_->gradient() != nullptr) == is_required) return *this;
@@ -198,7 +198,7 @@ SINTER_DECL void jit::autodiff_detail::require_gradients(tree::View model, bool 
     void tensor(const Tensor&) override {}
     void scalar(const Scalar&) override {}
     void variable(const Variable& x) override {
-      if (is_floating(x.dtype())) x.requires_grad(is_required);
+      if (is_differentiable(x.dtype())) x.requires_grad(is_required);
     }
     bool is_required = true;
   } visit;
@@ -367,6 +367,9 @@ SINTER_DECL void jit::backward(const In& loss, BackwardOptions options) {
   using namespace autodiff_detail;
   const Location where = loss.where;
   const Ref<TensorImpl> value = loss.tensor();
+  if (is_complex(value->type.dtype))
+    throw DTypeError("backward", "the loss is " + value->type.text() + "; a loss is a real number", where,
+                     "use real(z), or abs(z) of it");
   if (!is_floating(value->type.dtype) || value->type.shape.rank() != 0)
     throw ShapeError("backward", "the loss is " + value->type.text() + "; a floating scalar is required", where,
                      "use sum or mean of it");

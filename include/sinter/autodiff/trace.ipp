@@ -56,11 +56,11 @@ SINTER_DECL void insert_placeholders(TransformTrace& trace, tree::Part parameter
     TransformTrace& trace;
     using Editor::scalar, Editor::tensor;
     void tensor(Tensor& x) override {
-      if (is_floating(x.dtype())) x = Tensor(trace.parameter(x.impl()));
+      if (is_differentiable(x.dtype())) x = Tensor(trace.parameter(x.impl()));
     }
     void scalar(Scalar& x) override { x = Scalar(trace.parameter(as_value(x.leaf()))); }
     void variable(const Variable& x) override {
-      if (!is_floating(x.dtype())) return;
+      if (!is_differentiable(x.dtype())) return;
       const Ref<TensorImpl> value = trace.read_outside(x.slot());
       trace.variable_parameter(x.slot(), value, value->type);
     }

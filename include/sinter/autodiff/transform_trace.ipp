@@ -128,7 +128,7 @@ SINTER_DECL Ref<TensorImpl> checked_derivative(Ref<TensorImpl> value, const Type
   if (!(value->type.shape == type.shape))
     throw ShapeError(op, what + " is " + value->type.text() + ", it must have the shape of " + type.text(), where);
   if (value->type.dtype == type.dtype) return value;
-  if (!is_floating(value->type.dtype) && !value->is_weak)
+  if (!is_differentiable(value->type.dtype) && !value->is_weak)
     throw DTypeError(op, what + " is " + value->type.text() + ", it must be floating as " + type.text() + " is", where,
                      "cast it to a floating dtype");
   return cast(In(Tensor(std::move(value)), where), type.dtype).impl();

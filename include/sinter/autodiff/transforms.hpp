@@ -185,7 +185,7 @@ void replace_argument(TransformTrace& trace, Parameters& parameters, std::size_t
     if (i != number) return;
     if constexpr (is_single<P> || std::same_as<P, Variable>) {
       if constexpr (!std::same_as<P, Scalar>)
-        if (const Type type{parameter.dtype(), parameter.device(), parameter.shape()}; !is_floating(type.dtype))
+        if (const Type type{parameter.dtype(), parameter.device(), parameter.shape()}; !is_differentiable(type.dtype))
           refuse_number(i, &type, where);
       insert_placeholders(trace, tree::part_of(parameter));
     } else {

@@ -51,11 +51,11 @@ SINTER_DECL void put_gradients(tree::Part parameter, const Tensor*& gradients, G
     Grads* by_variable;
     using Editor::scalar, Editor::tensor;
     void tensor(Tensor& x) override {
-      if (is_floating(x.dtype())) x = *next++;
+      if (is_differentiable(x.dtype())) x = *next++;
     }
     void scalar(Scalar& x) override { x = Scalar((next++)->impl()); }
     void variable(const Variable& x) override {
-      if (!is_floating(x.dtype())) return;
+      if (!is_differentiable(x.dtype())) return;
       if (by_variable != nullptr) by_variable->add(x.slot(), *next);
       ++next;
     }
@@ -67,7 +67,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> directions_in(tree::View tangents) {
   struct Collect final : tree::Reader {
     std::vector<Ref<TensorImpl>> values;
     void tensor(const Tensor& x) override {
-      if (is_floating(x.dtype())) values.push_back(x.impl());
+      if (is_differentiable(x.dtype())) values.push_back(x.impl());
     }
     void scalar(const Scalar& x) override { values.push_back(as_value(x.leaf())); }
     void variable(const Variable&) override {}
@@ -126,6 +126,9 @@ SINTER_DECL void GradientCall::close(tree::Part result) {
   require_parameters("grad", trace_->parameters(), where_);
   const std::vector<Ref<TensorImpl>> results = values_in({result.object, result.layout});
   const Type& loss = results[0]->type;
+  if (is_complex(loss.dtype))
+    throw DTypeError("grad", "the function returned " + loss.text() + "; a loss is a real number", where_,
+                     "use real(z), or abs(z) of it");
   if (!is_floating(loss.dtype) || loss.shape.rank() != 0)
     throw ShapeError("grad", "the function returned " + loss.text() + "; a floating scalar is required", where_,
                      "use sum or mean of it");
@@ -198,8 +201,9 @@ SINTER_DECL std::vector<Tensor> pull_back(const BackwardCall& call, std::vector<
     const Type& type = call.result_types[i];
     const std::string what = gradients.size() == 1 ? std::string("the gradient") : "gradient " + std::to_string(i);
     // A result that is not floating has no gradient; what is given in its place is not looked at.
-    operands.push_back(is_floating(type.dtype) ? checked_derivative(std::move(gradients[i]), type, "vjp", what, where)
-                                               : call.results[i]);
+    operands.push_back(is_differentiable(type.dtype)
+                           ? checked_derivative(std::move(gradients[i]), type, "vjp", what, where)
+                           : call.results[i]);
   }
   std::vector<Tensor> pulled;
   for (const auto& value : replay(call.backward, operands)) pulled.emplace_back(value);

@@ -97,7 +97,8 @@ class Capturer {
 
   /// `opened`, or where no gradient may flow through the value that it is, a node that says so.
   Value stopped(const TensorImpl& value, Value opened) {
-    if (!options_.stops_gradients || !value.pending_node->is_off_tape || !is_floating(value.type.dtype)) return opened;
+    if (!options_.stops_gradients || !value.pending_node->is_off_tape || !is_differentiable(value.type.dtype))
+      return opened;
     return out_.builder.add_typed(op_info<ops::StopGradient>, {&opened, 1}, {}, TypeList(1, out_.builder.type(opened)),
                                   value.pending_node->where);
   }

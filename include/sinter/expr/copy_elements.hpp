@@ -39,6 +39,10 @@ void for_each_row(const Shape& shape, const Strides& first_strides, const Stride
   }
 }
 
+struct SixteenBytes {
+  std::uint64_t first, second;
+};
+
 /// A plane of two axes: `rows` has the neighbours of `from`, `columns` those of `to`; strides are of the other axis.
 template <class T>
 struct TransposedPlane {
@@ -118,7 +122,8 @@ void copy_elements(const Shape& shape, const T* from, const Strides& from_stride
     *to = *from;
     return;
   }
-  if (copy_transposed(shape, from, from_strides, to, to_strides)) return;
+  if constexpr (sizeof(T) <= sizeof(std::uint64_t))
+    if (copy_transposed(shape, from, from_strides, to, to_strides)) return;
   auto last = as_index(shape.rank() - 1);
   std::int64_t n = shape[-1].value(), from_step = from_strides[last], to_step = to_strides[last];
   for_each_row(shape, from_strides, to_strides, [&](std::int64_t from_offset, std::int64_t to_offset) {
@@ -143,6 +148,10 @@ inline void copy_between(const Type& type, const void* from, const Strides& from
       break;
     case 4:
       copy_elements(type.shape, static_cast<const std::uint32_t*>(from), from_strides, static_cast<std::uint32_t*>(to),
+                    to_strides);
+      break;
+    case 16:
+      copy_elements(type.shape, static_cast<const SixteenBytes*>(from), from_strides, static_cast<SixteenBytes*>(to),
                     to_strides);
       break;
     default:

@@ -4,10 +4,13 @@
 #include <sinter/expr/creation.hpp>
 
 #include <sinter/base/per_thread.hpp>
+#include <sinter/expr/complex.hpp>
 #include <sinter/expr/recording.hpp>
 #include <sinter/ops/scalar_meaning.hpp>
 
 #include <atomic>
+#include <numbers>
+#include <type_traits>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -129,6 +132,12 @@ SINTER_DECL LentKey::~LentKey() {
 }
 template <class Op>
 Tensor random(const Shape& shape, TensorOptions options, Location where) {
+  if (is_complex(options.dtype)) {  // parts with half of the variance each, where there is one
+    const TensorOptions part{.dtype = real_part_of(options.dtype), .device = options.device};
+    const Tensor re = random<Op>(shape, part, where), im = random<Op>(shape, part, where);
+    const double scale = std::is_same_v<Op, ops::RandomNormal> ? std::numbers::sqrt2 / 2 : 1;
+    return complex(In(re * scale, where), In(im * scale, where));
+  }
   if (!is_floating(options.dtype))
     throw DTypeError(Op::info.name, "dtype " + std::string(name(options.dtype)) + " is not floating", where);
   DrawsFrom* const source = DrawsFrom::current();

@@ -164,7 +164,7 @@ Tensor polygamma(int order, const In& x);
 Tensor positive(const In& x);
 /// x less its whole part.
 Tensor frac(const In& x);
-/// true: there are no complex numbers.
+/// Is the imaginary part 0? true of real tensors.
 Tensor isreal(const In& x);
 /// x = fraction * 2^exponent with 1/2 <= |fraction| < 1; the exponent is i32.
 struct Frexp {
@@ -201,7 +201,7 @@ Tensor float_power(const In& a, const In& b);
 Tensor true_divide(const In& a, const In& b);
 /// b - alpha * a.
 Tensor rsub(const In& a, const In& b, double alpha = 1);
-/// -x; sign(x).
+/// -x; sign(x), of complex numbers x / abs(x), 0 at 0.
 Tensor negative(const In& x);
 Tensor sgn(const In& x);
 // What is not 0 counts as true: bool of any dtype. NaN is true.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <sinter/expr/elementwise.hpp>
+
+#include <sinter/expr/complex.hpp>
 #include <sinter/expr/term.hpp>
 
 #include <limits>
@@ -27,6 +29,7 @@ SINTER_DECL Tensor frac(const In& x) {
 
 SINTER_DECL Tensor isreal(const In& x) {
   const Ref<TensorImpl> like = x.tensor();
+  if (is_complex(like->type.dtype)) return imag(x) == 0;
   return ones(like->type.shape, {.dtype = DType::bool_, .device = like->type.device}, x.where);
 }
 
@@ -59,6 +62,7 @@ SINTER_DECL Tensor softplus(const In& x, double beta, double threshold) {
 
 SINTER_DECL Tensor nan_to_num(const In& x, NanToNumOptions options) {
   const expr_detail::Term t(x);
+  if (is_complex(t.dtype())) return view_as_complex(In(nan_to_num(In(view_as_real(t), x.where), options), x.where));
   if (!is_floating(t.dtype())) return t;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const double largest = row(t.dtype()).largest;
@@ -109,7 +113,11 @@ SINTER_DECL Tensor rsub(const In& a, const In& b, double alpha) {
   return expr_detail::on_operands<ops::Sub>(b, In(expr_detail::Term(a) * alpha));
 }
 SINTER_DECL Tensor negative(const In& x) { return expr_detail::on_operands<ops::Neg>(x); }
-SINTER_DECL Tensor sgn(const In& x) { return expr_detail::on_operands<ops::Sign>(x); }
+SINTER_DECL Tensor sgn(const In& x) {
+  if (!is_complex(x)) return expr_detail::on_operands<ops::Sign>(x);
+  const expr_detail::Term z(x), size = expr_detail::absolute(z);
+  return z / where_of(size == 0.0, 1.0, size);
+}
 
 SINTER_DECL Tensor logical_and(const In& a, const In& b) {
   return both(expr_detail::is_not_zero(a), expr_detail::is_not_zero(b));
@@ -138,7 +146,7 @@ SINTER_DECL Tensor isclose(const In& a, const In& b, CloseOptions options) {
   using expr_detail::Term;
   const auto number_of = [](const In& v) {  // f64 has more integers than f32
     const Term t(v);
-    return is_floating(t.dtype()) ? t : Term(cast(v, DType::f64), v.where);
+    return is_differentiable(t.dtype()) ? t : Term(cast(v, DType::f64), v.where);
   };
   const Term x = number_of(a), y = number_of(b);
   const Term is_near =

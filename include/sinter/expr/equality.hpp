@@ -30,11 +30,11 @@ struct LocatedTensor {
   LocatedTensor(T&& operand, Location at = std::source_location::current())
       : leaf(tensor_detail::hold<T>(std::forward<T>(operand), at)), where(at) {}
 };
-/// A number or a Dim, with the place it was written.
+/// A number, a Dim or a std::complex, with the place it was written.
 struct LocatedNumber {
   Leaf leaf;
   Location where;
-  template <ScalarLike T>
+  template <NumberLike T>
   LocatedNumber(T&& operand, Location at = std::source_location::current())
       : leaf(tensor_detail::hold<T>(std::forward<T>(operand), at)), where(at) {}
 };

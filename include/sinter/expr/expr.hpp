@@ -171,6 +171,8 @@ template <class T>
 held_t<T> hold(T&& operand, [[maybe_unused]] Location where) {
   using Plain = std::remove_cvref_t<T>;
   if constexpr (Arithmetic<Plain>) return Leaf::of_number(operand, where);
+  else if constexpr (ComplexNumber<T>)
+    return complex_number(static_cast<double>(operand.real()), static_cast<double>(operand.imag()), where);
   else if constexpr (std::same_as<Plain, Dim>) return Scalar(operand).leaf();
   else if constexpr (std::same_as<Plain, Scalar>) return operand.leaf();
   else if constexpr (std::same_as<Plain, Variable>) return Leaf(operand.value().impl());

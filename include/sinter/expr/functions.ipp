@@ -15,13 +15,14 @@ namespace expr_detail {
 /// What sums and products are made of: bool and i32 as i64, which holds more of them.
 inline In counted(const In& x) {
   const Ref<TensorImpl> value = x.tensor();
-  return In(is_floating(value->type.dtype) ? Tensor(value) : cast(In(Tensor(value), x.where), DType::i64), x.where);
+  return In(is_differentiable(value->type.dtype) ? Tensor(value) : cast(In(Tensor(value), x.where), DType::i64),
+            x.where);
 }
 /// A mean or variance. That of integers is computed in f64, which holds them, and given as f32.
 template <class Op>
 Tensor statistic(const In& x, Axes axes, Keep keep) {
   const Tensor given(x.tensor());
-  if (is_floating(given.dtype())) return reduce<Op>(In(given, x.where), axes, keep);
+  if (is_differentiable(given.dtype())) return reduce<Op>(In(given, x.where), axes, keep);
   return cast(In(reduce<Op>(In(cast(In(given, x.where), DType::f64), x.where), axes, keep), x.where), DType::f32);
 }
 }  // namespace expr_detail

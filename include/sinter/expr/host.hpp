@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/base/index.hpp>
+#include <sinter/expr/complex.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/tensor/tensor.hpp>
 
@@ -84,9 +85,10 @@ template <class Lent, class S>
 Lent lend(S& source, const Shape& shape, std::string_view function, Location where) {
   auto* first = first_element(source);
   using T = std::remove_cv_t<std::remove_pointer_t<decltype(first)>>;
-  static_assert(
-      Element<T>,
-      "sinter: elements are float, double, float16, bfloat16, integers of 8 to 64 bits or bool; convert others first");
+  static_assert(Element<T>,
+                "sinter: elements are float, double, float16, bfloat16, std::complex of float and double, integers of "
+                "8 to 64 bits "
+                "or bool; convert others first");
   std::int64_t available = -1;  // not checked
   if constexpr (!std::is_pointer_v<S>) available = static_cast<std::int64_t>(std::size(source));
   if (std::is_array_v<S> && available > shape.numel(where).value()) available = -1;  // a buffer may be longer
@@ -198,6 +200,8 @@ struct Number {
 /// Reads the only element of x. While x is traced this cuts the trace, and the value becomes a guard: `as`, if given,
 /// is the dtype in which it is compared.
 Number read_number(const In& x, std::string_view function, const DType* as);
+/// Throws DTypeError for complex elements that are to be real.
+void require_convertible(DType from, DType to, std::string_view function, Location where);
 /// Writes `count` elements at `from`, converted, to `to`.
 void convert_elements(DType from_dtype, const void* from, DType to_dtype, void* to, std::size_t count);
 }  // namespace expr_detail
@@ -206,7 +210,7 @@ void convert_elements(DType from_dtype, const void* from, DType to_dtype, void* 
 /// compared in an `if` or converted.
 Scalar item(const In& x);
 /// The only element, converted to T. Evaluates; inside a trace its exact value is read and becomes a guard.
-template <Element T>
+template <RealElement T>
 T item(const In& x) {
   constexpr DType dtype = dtype_of<T>();
   const expr_detail::Number number = expr_detail::read_number(x, "item", &dtype);
@@ -214,10 +218,17 @@ T item(const In& x) {
   expr_detail::convert_elements(number.dtype, &number.bits, dtype, &out, 1);
   return out;
 }
+template <ComplexElement T>
+T item(const In& x) {
+  using Part = typename T::value_type;
+  return is_complex(x) ? T(item<Part>(In(real(x), x.where)), item<Part>(In(imag(x), x.where)))
+                       : T(item<Part>(x), Part(0));
+}
 /// All elements, row-major, converted to T. Evaluates.
 template <Element T>
 std::vector<T> to_vector(const In& x) {
   Ref<TensorImpl> value = host_value(x, "to_vector");
+  expr_detail::require_convertible(value->type.dtype, dtype_of<T>(), "to_vector", x.where);
   const auto count = as_index(value->type.shape.numel().value());
   if constexpr (std::same_as<T, bool>) {  // whose elements have no addresses
     std::vector<unsigned char> bytes(count);

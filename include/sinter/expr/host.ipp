@@ -18,6 +18,7 @@
 #include <concepts>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <ostream>
 #include <utility>
 
@@ -33,11 +34,33 @@ T number_as(Number number) {
   });
 }
 
+SINTER_DECL void require_convertible(DType from, DType to, std::string_view function, Location where) {
+  if (!is_complex(from) || is_complex(to)) return;
+  throw DTypeError(function,
+                   "the elements are " + std::string(name(from)) + ", and " + std::string(name(to)) +
+                       " has no place for "
+                       "imaginary parts",
+                   where, "read real(z) or imag(z), or std::complex numbers");
+}
+
+/// Parts of complex numbers of the other width, or of real numbers beside zeros.
+inline void convert_to_complex(DType from_dtype, const char* from, DType to_dtype, char* to, std::size_t count) {
+  const DType from_part = real_part_of(from_dtype), to_part = real_part_of(to_dtype);
+  if (is_complex(from_dtype)) return convert_elements(from_part, from, to_part, to, 2 * count);
+  const auto from_size = as_index(size_of(from_dtype)), to_size = as_index(size_of(to_dtype));
+  std::memset(to, 0, count * to_size);
+  for (std::size_t i = 0; i < count; ++i)
+    convert_elements(from_dtype, from + i * from_size, to_part, to + i * to_size, 1);
+}
+
 SINTER_DECL void convert_elements(DType from_dtype, const void* from, DType to_dtype, void* to, std::size_t count) {
   if (from_dtype == to_dtype && from_dtype != DType::bool_) {
     if (count != 0) std::memcpy(to, from, count * as_index(size_of(to_dtype)));
     return;
   }
+  ensure(!is_complex(from_dtype) || is_complex(to_dtype), "complex elements as real ones");
+  if (is_complex(to_dtype))
+    return convert_to_complex(from_dtype, static_cast<const char*>(from), to_dtype, static_cast<char*>(to), count);
   visit_dtype(from_dtype, [&](auto source) {
     visit_dtype(to_dtype, [&](auto target) {
       const auto* in = static_cast<const char*>(from);
@@ -125,9 +148,38 @@ float printed(Half x) {
   return value;
 }
 
+/// A complex number, to be printed.
+template <class T>
+struct Pair {
+  T re, im;
+};
+
 /// How the numbers of one tensor are written, so that they stand in columns: NumPy's rules.
 class NumberFormat {
  public:
+  template <class T>
+  void look_at(Pair<T> z) {
+    look_at(z.re);
+    if (!imaginary_) imaginary_ = std::make_shared<NumberFormat>();
+    imaginary_->look_at(std::abs(z.im));
+  }
+  /// "1.5-2.j": the sign stands before the digits, and blanks for fewer digits behind the j.
+  template <class T>
+  std::string text(Pair<T> z) const {
+    std::string im = imaginary_->text(std::abs(z.im)), re = text(z.re);
+    const std::size_t blank = im.find_first_not_of(' '), end = im.find_last_not_of(' ') + 1;
+    const std::string sign = std::signbit(z.im) ? "-" : "+";
+    return re + im.substr(0, blank) + sign + im.substr(blank, end - blank) + "j" + im.substr(end);
+  }
+  template <class T>
+  static std::string alone(Pair<T> z) {
+    const auto part = [](T x) {
+      std::string text = alone(x);
+      return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+    };
+    if (z.re == 0 && !std::signbit(z.re)) return part(z.im) + "j";
+    return "(" + part(z.re) + (std::signbit(z.im) ? "-" : "+") + part(std::abs(z.im)) + "j)";
+  }
   void look_at(bool) { width_ = 5; }  // "False"
   void look_at(float16 x) { look_at(printed(x)); }
   void look_at(bfloat16 x) { look_at(printed(x)); }
@@ -211,6 +263,7 @@ class NumberFormat {
   std::size_t width_ = 0, odd_width_ = 0;
   double largest_ = 0, smallest_ = std::numeric_limits<double>::infinity();
   Columns fixed_, scientific_;
+  std::shared_ptr<NumberFormat> imaginary_;  // of complex numbers
 };
 
 /// Prints like numpy.array2string(x, separator=", "): numbers in columns, lines of at most 75 characters, more than
@@ -219,15 +272,18 @@ class Printer {
  public:
   explicit Printer(const TensorImpl& value) : value_(value), is_short_(value.type.shape.numel().value() > 1000) {}
   std::string text() {
-    return visit_dtype(value_.type.dtype, [&](auto element) {
-      using T = decltype(element);
-      if (value_.type.shape.rank() == 0) return NumberFormat::alone(at<T>(0));
-      measure<T>(0, 0);
-      return write<T>(0, 0);
-    });
+    if (value_.type.dtype == DType::c64) return text_of<Pair<float>>();
+    if (value_.type.dtype == DType::c128) return text_of<Pair<double>>();
+    return visit_dtype(value_.type.dtype, [&](auto element) { return text_of<decltype(element)>(); });
   }
 
  private:
+  template <class T>
+  std::string text_of() {
+    if (value_.type.shape.rank() == 0) return NumberFormat::alone(at<T>(0));
+    measure<T>(0, 0);
+    return write<T>(0, 0);
+  }
   static constexpr std::int64_t edge = 3;
   static constexpr std::size_t line_width = 75;
   template <class T>

@@ -248,7 +248,7 @@ inline Tensor number_beside(const In& value, const TensorImpl& target) {
   Attrs attrs{.has_dtype = true, .device = device};
   const double number =
       value.leaf.kind == DTypeClass::floating ? value.leaf.number : static_cast<double>(value.leaf.integer);
-  if (is_floating(target.type.dtype)) {
+  if (is_differentiable(target.type.dtype)) {
     attrs.dtype = target.type.dtype;
     attrs.value = number;
   } else if (value.leaf.kind == DTypeClass::floating) {

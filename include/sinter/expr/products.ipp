@@ -4,6 +4,7 @@
 #include <sinter/expr/products.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/expr/complex.hpp>
 #include <sinter/expr/contract.hpp>
 #include <sinter/expr/einsum.hpp>
 #include <sinter/expr/linalg.hpp>
@@ -110,7 +111,9 @@ SINTER_DECL Tensor dot(const In& a, const In& b) {
                              a.where);
   return expr_detail::contract_axes(pair, {0}, {0}, "dot", a.where);
 }
-SINTER_DECL Tensor vdot(const In& a, const In& b) { return dot(In(flatten(a), a.where), In(flatten(b), a.where)); }
+SINTER_DECL Tensor vdot(const In& a, const In& b) {
+  return dot(In(flatten(In(conj(a), a.where)), a.where), In(flatten(b), a.where));
+}
 SINTER_DECL Tensor kron(const In& a, const In& b) {
   const auto pair = expr_detail::promoted_pair(a, b);
   const int rank = std::max(pair.a.rank(), pair.b.rank());

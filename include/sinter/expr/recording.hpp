@@ -54,8 +54,9 @@ Tensor along_axis(const In& x, int axis, Keep keep = Keep::no) {
   return record<Op>({Leaf(std::move(value))}, std::move(shared), x.where);
 }
 
+/// Floating as it is, and so complex.
 inline Ref<TensorImpl> as_floating(Ref<TensorImpl> value, Location where) {
-  if (is_floating(value->type.dtype)) return value;
+  if (is_differentiable(value->type.dtype)) return value;
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
   attrs.dtype = DType::f32;
@@ -73,7 +74,7 @@ inline bool is_at_most(Dim a, Dim b) {
 /// integer dtype cannot hold is refused; fractions are cut off.
 inline void fill_with(Attrs& attrs, const Scalar& value, DType dtype, std::string_view op, Location where) {
   const Leaf& leaf = value.leaf();
-  if (is_floating(dtype)) {
+  if (is_differentiable(dtype)) {
     attrs.value = leaf.kind == DTypeClass::floating ? leaf.number : static_cast<double>(leaf.integer);
     return;
   }

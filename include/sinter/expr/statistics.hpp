@@ -100,7 +100,9 @@ struct Agreement {
   std::int64_t mismatches = 0;  // elements that are too far apart
   std::int64_t elements = 0;
   std::vector<std::int64_t> worst;  // the index of the element with the largest difference, of a NaN alone first
-  double a = 0, b = 0;              // there
+  double a = 0, b = 0;              // there; of complex numbers the real parts
+  double a_imag = 0, b_imag = 0;
+  bool is_complex = false;
   double difference = 0;
   explicit operator bool() const { return problem.empty() && mismatches == 0; }
   /// "3 of 12 elements differ, most at (1, 2): 0.5 and 0.25", or "agree".

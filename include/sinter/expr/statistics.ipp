@@ -3,6 +3,7 @@
 
 #include <sinter/expr/statistics.hpp>
 
+#include <sinter/expr/complex.hpp>
 #include <sinter/expr/elementwise.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/expr/term.hpp>
@@ -22,6 +23,11 @@ inline Term safe_power(const Term& x, double p) {
   const Term is_zero = x == 0.0;
   return where_of(is_zero, 0.0, apply<ops::Pow>(where_of(is_zero, 1.0, x), p));
 }
+inline void require_real(const Term& x, std::string_view op) {
+  if (!is_complex(x.dtype())) return;
+  throw DTypeError(op, "x is " + x.value.impl()->type.text() + ", a real tensor is required", x.where,
+                   "apply it to real(z) and imag(z), or to abs(z)");
+}
 inline Term norm_of(const Term& x, const Axes& axes, double p, Keep keep) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (p == infinity) return {amax(absolute(x), axes, keep), x.where};
@@ -37,28 +43,31 @@ inline Term norm_of(const Term& x, const Axes& axes, double p, Keep keep) {
 SINTER_DECL Tensor var(const In& x, Axes axes, VarOptions options) {
   using expr_detail::Term;
   const Term given(x);
-  const Term t = is_floating(given.dtype()) ? given : Term(cast(given, DType::f64), x.where);
+  const Term t = is_differentiable(given.dtype()) ? given : Term(cast(given, DType::f64), x.where);
   Attrs attrs;
   attrs.axes = expr_detail::reduced_axes(axes, t.rank(), "var", x.where);
   attrs.keepdim = options.keep == Keep::yes;
   attrs.set(ops::Var::correction, options.correction);
   const Tensor result(record_op(op_info<ops::Var>, {expr_detail::leaf_of(t)}, std::move(attrs), x.where));
-  return is_floating(given.dtype()) ? result : cast(In(result, x.where), DType::f32);
+  return is_differentiable(given.dtype()) ? result : cast(In(result, x.where), DType::f32);
 }
 SINTER_DECL Tensor stddev(const In& x, Axes axes, VarOptions options) {
   return expr_detail::safe_sqrt(expr_detail::Term(var(x, axes, options), x.where));
 }
 
 SINTER_DECL Tensor norm(const In& x, Axes axes, NormOptions options) {
-  return expr_detail::norm_of(expr_detail::floating(x), axes, options.p, options.keep);
+  const expr_detail::Term t = expr_detail::floating(x);
+  return expr_detail::norm_of(is_complex(t.dtype()) ? expr_detail::absolute(t) : t, axes, options.p, options.keep);
 }
 
 SINTER_DECL Tensor nansum(const In& x, Axes axes, Keep keep) {
   const expr_detail::Term t(x);
+  expr_detail::require_real(t, "nansum");
   return is_floating(t.dtype()) ? sum(where_of(t != t, 0.0, t), axes, keep) : sum(t, axes, keep);
 }
 SINTER_DECL Tensor nanmean(const In& x, Axes axes, Keep keep) {
   const expr_detail::Term t(x);
+  expr_detail::require_real(t, "nanmean");
   if (!is_floating(t.dtype())) return mean(t, axes, keep);
   const expr_detail::Term is_nan = t != t, zeros(zeros_like(t), x.where);
   return sum_of(where_of(is_nan, 0.0, t), axes, keep) / sum_of(where_of(is_nan, zeros, 1.0), axes, keep);
@@ -66,6 +75,7 @@ SINTER_DECL Tensor nanmean(const In& x, Axes axes, Keep keep) {
 SINTER_DECL Tensor nanvar(const In& x, Axes axes, VarOptions options) {
   using expr_detail::Term;
   const Term t(x);
+  expr_detail::require_real(t, "nanvar");
   if (!is_floating(t.dtype())) return var(x, axes, options);
   const Term is_nan = t != t, is_number = where_of(is_nan, Term(zeros_like(t), x.where), 1.0);
   const Term centre = sum_of(where_of(is_nan, 0.0, t), axes, Keep::yes) / sum_of(is_number, axes, Keep::yes);
@@ -254,8 +264,9 @@ SINTER_DECL std::string Agreement::text() const {
   if (mismatches == 0) return "agree";
   std::string at;
   for (std::int64_t i : worst) at += (at.empty() ? "" : ", ") + std::to_string(i);
-  char numbers[96];
-  std::snprintf(numbers, sizeof numbers, "): %.17g and %.17g", a, b);
+  char numbers[200];
+  if (is_complex) std::snprintf(numbers, sizeof numbers, "): %.17g%+.17gj and %.17g%+.17gj", a, a_imag, b, b_imag);
+  else std::snprintf(numbers, sizeof numbers, "): %.17g and %.17g", a, b);
   return std::to_string(mismatches) + " of " + std::to_string(elements) + " elements differ, most at (" + at + numbers;
 }
 
@@ -264,25 +275,37 @@ inline Agreement agreement(const In& a, const In& b, const Tensor& agrees) {
   Agreement out;
   const Term x(a), y(b);
   const std::vector<bool> is_close = to_vector<bool>(In(agrees, a.where));
-  const std::vector<double> p = to_vector<double>(In(cast(x, DType::f64), a.where)),
-                            q = to_vector<double>(In(cast(y, DType::f64), b.where));
-  out.elements = static_cast<std::int64_t>(p.size());
+  out.is_complex = is_complex(x.dtype()) || is_complex(y.dtype());
+  const auto read = [&](const Term& v) {  // of complex numbers the parts, one after the other
+    if (!out.is_complex) return to_vector<double>(In(cast(v, DType::f64), v.where));
+    return to_vector<double>(In(view_as_real(In(cast(v, DType::c128), v.where)), v.where));
+  };
+  const std::vector<double> p = read(x), q = read(y);
+  const auto gap_at = [&](std::size_t i) {
+    return std::isnan(p[i]) || std::isnan(q[i]) ? std::numeric_limits<double>::infinity()
+           : p[i] == q[i]                       ? 0
+                                                : std::fabs(p[i] - q[i]);
+  };
+  out.elements = static_cast<std::int64_t>(is_close.size());
   std::size_t worst = 0;
   double most = -1;
-  for (std::size_t i = 0; i < p.size(); ++i) {
+  for (std::size_t i = 0; i < is_close.size(); ++i) {
     if (is_close[i]) continue;
     ++out.mismatches;
-    const double gap = std::isnan(p[i]) || std::isnan(q[i]) ? std::numeric_limits<double>::infinity()
-                       : p[i] == q[i]                       ? 0
-                                                            : std::fabs(p[i] - q[i]);
+    const double gap = out.is_complex ? std::hypot(gap_at(2 * i), gap_at(2 * i + 1)) : gap_at(i);
     if (gap > most) {
       most = gap;
       worst = i;
     }
   }
   if (out.mismatches == 0) return out;
-  out.a = p[worst];
-  out.b = q[worst];
+  const std::size_t at = out.is_complex ? 2 * worst : worst;
+  out.a = p[at];
+  out.b = q[at];
+  if (out.is_complex) {
+    out.a_imag = p[at + 1];
+    out.b_imag = q[at + 1];
+  }
   out.difference = most;
   const Shape shape = x.shape();
   out.worst.resize(as_index(shape.rank()));

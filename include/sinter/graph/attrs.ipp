@@ -24,7 +24,7 @@ inline bool is_content_compared(const Type& type) {
          type.shape.numel().value() <= content_compared_elements;
 }
 
-/// Calls `visit(address)` for each element of a ready value, in row-major order.
+/// Calls `visit(address)` for each element of a ready value, in row-major order; of complex ones for each part.
 template <class F>
 void for_each_element(const TensorImpl& value, F&& visit) {
   const Shape& shape = value.type.shape;
@@ -34,6 +34,7 @@ void for_each_element(const TensorImpl& value, F&& visit) {
   std::int64_t offset = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     visit(base + offset * size);
+    if (is_complex(value.type.dtype)) visit(base + offset * size + size / 2);
     for (int axis = shape.rank() - 1; axis >= 0; --axis) {
       const auto a = as_index(axis);
       offset += value.strides[a];
@@ -56,7 +57,7 @@ inline bool same_constant(const TensorImpl& a, const TensorImpl& b) {
   if (!identical(a.type, b.type) || !a.is_ready() || !b.is_ready()) return false;
   if (a.storage.get() == b.storage.get() && a.offset == b.offset && a.strides == b.strides) return true;
   if (!is_content_compared(a.type)) return false;
-  const std::int64_t size = size_of(a.type.dtype);
+  const std::int64_t size = size_of(real_part_of(a.type.dtype));
   std::vector<std::uint64_t> bits;
   for_each_element(a, [&](const char* p) { bits.push_back(element_bits(p, size)); });
   bool same = true;
@@ -75,7 +76,7 @@ inline void hash_type(Hasher& hasher, const Type& type) {
 inline void hash_constant(Hasher& hasher, const TensorImpl& value) {
   hash_type(hasher, value.type);
   if (!value.is_ready() || !is_content_compared(value.type)) return;
-  const std::int64_t size = size_of(value.type.dtype);
+  const std::int64_t size = size_of(real_part_of(value.type.dtype));
   for_each_element(value, [&](const char* p) { hasher.add(element_bits(p, size)); });
 }
 

@@ -62,6 +62,11 @@ SINTER_DECL TypeList infer_types(const OpInfo& op, std::span<const Type> in, con
   if (op.kind == OpKind::leaf || op.infer == nullptr)
     throw InternalError(std::string(op.name) + " has no rule for its type");
   check_operand_dtypes(op, in, where);
+  if (!op.may_take_complex(attrs))
+    for (const Type& type : in)
+      if (is_complex(type.dtype))
+        throw DTypeError(op.name, "an operand is " + type.text() + ": in a graph operations work on real parts", where,
+                         "use real(z) and imag(z), which are nodes of their own");
   TypeList types;
   op.infer(InferArgs{in, attrs, op.name, where}, types);
   return types;

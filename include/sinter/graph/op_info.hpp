@@ -75,6 +75,7 @@ struct OpInfo {
   bool is_call = false;        // attrs.bodies[0] is run on the operands: see through it
   bool is_cheap = true;        // elementwise: recomputing it costs less than a round trip to memory
   bool takes_bool = true;      // elementwise: has a meaning where all operands are bool
+  bool takes_complex = false;  // its operands may be complex; other ops see their real and imaginary parts
   bool reads_bits = false;     // elementwise on integers: a narrow one comes without copies of its sign in front
 
   bool has_gradient = true;  // false: none passes through its parts, or its vjp is an error
@@ -99,6 +100,8 @@ struct OpInfo {
   void (*refuse)(Location where) = nullptr;  // throws: the op only stands for something until a derivative is finished
   void (*prune)(const PruneArgs& args) = nullptr;  // ops with sub-graphs
 
+  /// May operands of a node with these attributes be complex? Sub-graphs see to theirs themselves.
+  bool may_take_complex(const Attrs& attrs) const;
   /// The attribute of that name, or null.
   const AttrInfo* find_attribute(std::string_view wanted) const;
   /// What sub-graph `i` is called.

@@ -373,13 +373,14 @@ class GraphParser {
 
   Ref<TensorImpl> constant_of(const Type& type, std::size_t position) {
     if (!has_data_) lexer_.fail_at(position, "the data of the constant were left out of the text");
-    if (!type.shape.is_static() || type.shape.numel().value() != static_cast<std::int64_t>(data_.size()))
+    const std::int64_t parts = is_complex(type.dtype) ? 2 : 1;  // real and imaginary ones follow each other
+    if (!type.shape.is_static() || type.shape.numel().value() * parts != static_cast<std::int64_t>(data_.size()))
       lexer_.fail_at(position, type.text() + " does not have " + std::to_string(data_.size()) + " elements");
     if (type.device != Device::cpu()) lexer_.fail_at(position, "a constant of a text is on the CPU");
-    auto storage = Storage::allocate(data_.size() * as_index(size_of(type.dtype)));
+    auto storage = Storage::allocate(data_.size() * as_index(size_of(real_part_of(type.dtype))));
     auto* bytes = static_cast<char*>(storage->data());
     for (const Operand& element : data_)
-      visit_dtype(type.dtype, [&](auto zero) {
+      visit_dtype(real_part_of(type.dtype), [&](auto zero) {
         using T = decltype(zero);
         if (element.is_real && !FloatingElement<T>)
           lexer_.fail_at(position, "an element of " + type.text() + " is not whole");

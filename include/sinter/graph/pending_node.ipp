@@ -71,6 +71,7 @@ inline StepType leaf_type(const Leaf& leaf) {
     case DTypeClass::boolean: return {DType::bool_, true, {}};
     case DTypeClass::integer: return {DType::i64, true, {}};
     case DTypeClass::floating: return {DType::f64, true, {}};
+    case DTypeClass::complex: break;  // such a number is a value
   }
   __builtin_unreachable();
 }
@@ -136,7 +137,7 @@ inline bool agree(std::span<const Leaf> leaves, const Type*& out) {
 
 /// Does a gradient flow through a value of this type made of these leaves?
 inline bool is_on_tape(const Type& type, std::span<const Leaf> leaves) {
-  if (!is_floating(type.dtype)) return false;
+  if (!is_differentiable(type.dtype)) return false;
   for (const Leaf& leaf : leaves)
     if (leaf.value && leaf.value->tape.load(std::memory_order_relaxed) != TapeState::none) return is_tape_on();
   return false;
@@ -235,7 +236,10 @@ inline DType promoted_dtype(std::span<const DType> dtypes, std::span<const Promo
              tensors = as_index(PromotionRank::tensor);
   if (!is_there[tensors] && !is_there[singles]) return by_rank[numbers];
   DType result = is_there[tensors] ? by_rank[tensors] : by_rank[singles];
-  if (is_there[singles] && row(by_rank[singles]).kind > row(result).kind) result = by_rank[singles];
+  if (is_there[singles] && row(by_rank[singles]).kind > row(result).kind) {
+    const bool keeps_width = is_complex(by_rank[singles]) && is_floating(result);  // f32 with axes, c128 without: c64
+    result = keeps_width ? complex_of(result) : by_rank[singles];
+  }
   return is_there[numbers] ? promote_weak(result, row(by_rank[numbers]).kind) : result;
 }
 }  // namespace graph_detail
@@ -265,9 +269,9 @@ SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dty
       return all_numbers && ranks[0] != PromotionRank::number && is_floating(result) ? DType::f32 : result;
     }
     case DTypeRule::compare: return DType::bool_;
-    case DTypeRule::floating: return is_floating(result) ? result : DType::f32;
+    case DTypeRule::floating: return is_differentiable(result) ? result : DType::f32;
     case DTypeRule::logical:
-      if (is_floating(result))
+      if (is_differentiable(result))
         throw DTypeError(op.name,
                          "operands have dtype " + graph_detail::dtype_list(dtypes) + "; integers or bool are required",
                          where);
@@ -316,6 +320,30 @@ inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, con
   return types;
 }
 
+/// Is there a complex value that the operation does not take as it is?
+inline bool needs_parts(const OpInfo& op, std::span<const Leaf> leaves, const Attrs& attrs) {
+  if (SINTER_UNLIKELY(attrs.has_dtype && is_complex(attrs.dtype)) && !op.may_take_complex(attrs)) return true;
+  for (const Leaf& leaf : leaves)
+    if (leaf.value && SINTER_UNLIKELY(is_complex(leaf.value->type.dtype))) return !op.may_take_complex(attrs);
+  return false;
+}
+
+/// An expression with a complex leaf, step by step.
+inline Ref<TensorImpl> record_steps(const ExprStructure& structure, std::span<const Leaf> leaves, Location where) {
+  std::vector<Leaf> stack;
+  for (const ExprStep& step : structure.steps) {
+    if (step.op == nullptr) {
+      stack.push_back(leaves[step.leaf]);
+      continue;
+    }
+    const std::size_t first = stack.size() - step.arity;
+    Leaf result(record_shared(*step.op, std::span<Leaf>(stack).subspan(first), {}, where));
+    stack.resize(first);
+    stack.push_back(std::move(result));
+  }
+  return std::move(stack[0].value);
+}
+
 /// What a new statement knows of the trace that records it.
 inline void belong_to_trace(PendingNode& pending_node) {
   const Trace* trace = Trace::current();
@@ -347,6 +375,7 @@ inline std::vector<Ref<TensorImpl>> record_all(const OpInfo& op, std::span<Leaf>
 }  // namespace graph_detail
 
 SINTER_DECL Ref<TensorImpl> record_shared(const OpInfo& op, std::span<Leaf> leaves, SharedAttrs attrs, Location where) {
+  if (SINTER_UNLIKELY(graph_detail::needs_parts(op, leaves, *attrs))) return record_complex(op, leaves, attrs, where);
   bool is_weak = false;
   TypeList types = graph_detail::result_types(op, leaves, *attrs, where, is_weak);
   Ref<TensorImpl> value =
@@ -358,6 +387,8 @@ SINTER_DECL Ref<TensorImpl> record_shared(const OpInfo& op, std::span<Leaf> leav
 
 SINTER_DECL std::vector<Ref<TensorImpl>> record_shared_results(const OpInfo& op, std::span<Leaf> leaves,
                                                                SharedAttrs attrs, Location where) {
+  if (SINTER_UNLIKELY(graph_detail::needs_parts(op, leaves, *attrs)))  // no op with several results has a rule
+    return {record_complex(op, leaves, attrs, where)};
   std::vector<Ref<TensorImpl>> values = graph_detail::record_all(op, leaves, std::move(attrs), where);
   graph_detail::after_recording(values[0], op.name, where);
   return values;
@@ -399,6 +430,9 @@ SINTER_DECL bool keeps_float_type(const ExprStructure& structure) noexcept {
 }
 
 SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, std::span<Leaf> leaves, Location where) {
+  for (const Leaf& leaf : leaves)
+    if (leaf.value && SINTER_UNLIKELY(is_complex(leaf.value->type.dtype)))
+      return graph_detail::record_steps(structure, leaves, where);
   const Type* common = nullptr;
   Type type;
   bool is_weak = false;
@@ -548,6 +582,9 @@ SINTER_DECL Location written_at(const TensorImpl& value) {
 }
 
 SINTER_DECL std::uint64_t read_bits(const Ref<TensorImpl>& value, std::string_view op, Location where) {
+  if (is_complex(value->type.dtype))
+    throw DTypeError(op, "the value is " + value->type.text() + ", and a real number is read", where,
+                     "read real(z) and imag(z), or item<std::complex<float>>(z)");
   if (!value->is_ready()) {
     if (where.line == 0) where = written_at(*value);
     Trace* trace = value->trace != 0 ? Trace::find(value->trace) : nullptr;

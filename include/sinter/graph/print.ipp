@@ -45,7 +45,7 @@ inline std::string data_text(const TensorImpl& value) {
   std::string out = "[";
   for_each_element(value, [&](const char* p) {
     if (out.size() > 1) out += ", ";
-    visit_dtype(value.type.dtype, [&](auto zero) {
+    visit_dtype(real_part_of(value.type.dtype), [&](auto zero) {
       using T = decltype(zero);
       T element;
       std::memcpy(&element, p, sizeof element);

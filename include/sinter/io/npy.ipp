@@ -34,6 +34,8 @@ inline constexpr std::array<NpyDType, dtype_count> npy_dtypes{{
     {"V2", DType::bf16},
     {"f4", DType::f32},
     {"f8", DType::f64},
+    {"c8", DType::c64},
+    {"c16", DType::c128},
 }};
 inline constexpr std::string_view npy_magic = "\x93NUMPY";
 inline constexpr std::uint64_t npy_alignment = 64;
@@ -147,7 +149,7 @@ inline Tensor swapped(const Source& source, std::uint64_t offset, const NpyHeade
                       const std::vector<std::int64_t>& shape) {
   const std::string_view from = source.text(offset, bytes_of(source, offset, header.dtype, shape));
   std::string to(from);
-  const auto width = as_index(size_of(header.dtype));
+  const auto width = as_index(size_of(real_part_of(header.dtype)));
   for (std::size_t i = 0; i < to.size(); i += width) std::reverse(to.data() + i, to.data() + i + width);
   return copied_tensor(source, to, header.dtype, shape);
 }

@@ -32,6 +32,8 @@ inline constexpr std::array<SafeTensorsDType, dtype_count> safetensors_dtypes{{
     {"BF16", DType::bf16},
     {"F32", DType::f32},
     {"F64", DType::f64},
+    {"C64", DType::c64},
+    {"C128", DType::c128},
 }};
 inline constexpr std::uint64_t largest_header = 100'000'000;  // the format's own bound
 inline constexpr std::uint64_t length_bytes = 8;

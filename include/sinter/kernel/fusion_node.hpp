@@ -69,6 +69,11 @@ struct Layout {
   SmallVector<Dim, max_rank> strides;
 };
 
+namespace kernel_detail {
+/// Is it the layout of pairs: with neighbours along the last axis, and an even number of elements between them?
+bool holds_pairs(const Layout& layout);
+}  // namespace kernel_detail
+
 /// Where a group finds the elements of a value: flat element number in the owner's memory.
 struct MemoryIndex {
   std::int32_t owner = -1;
@@ -132,11 +137,13 @@ class FusionGraph {
   void build(const FusionGraphOptions& options);
   void build_node(std::int32_t graph_node, const FusionGraphOptions& options, std::span<const std::int32_t> uses);
   void build_host(std::int32_t graph_node);
+  int pairs_of(const Node& graph_node);
   void build_place(std::int32_t graph_node, std::span<const std::int32_t> uses);
   void build_patch(std::int32_t graph_node);
   void build_scatter(std::int32_t graph_node, std::span<const std::int32_t> uses);
   int buffer_to_change(Value base, std::span<const std::int32_t> uses);
   void build_outputs(const FusionGraphOptions& options);
+  bool is_given(int node) const;
   int add(FusionNode node);
   int add_copy(int of);
   int copy_of(int node);

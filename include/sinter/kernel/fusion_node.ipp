@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/fusion_node_views.ipp>
 #include <sinter/kernel/fusion_patches.ipp>
+#include <sinter/ops/complex.hpp>
 #include <sinter/ops/custom_derivative.hpp>
 
 #include <algorithm>
@@ -205,9 +206,21 @@ SINTER_DECL bool FusionGraph::may_inline_scalar(const FusionNode& node) const {
   return true;
 }
 
+/// The memory of pairs is that of complex numbers, as long as strides between pairs are whole.
+SINTER_DECL int FusionGraph::pairs_of(const Node& graph_node) {
+  const int pairs = node_of(graph_node.inputs[0]);
+  if (graph_node.op == &op_info<ops::ViewAsReal> || !is_view((*this)[pairs].kind)) return pairs;
+  const Layout* layout = layout_of(pairs);
+  return layout != nullptr && kernel_detail::holds_pairs(*layout) ? pairs : copy_of(make_readable(pairs));
+}
+
 SINTER_DECL void FusionGraph::build_node(std::int32_t id, const FusionGraphOptions& options,
                                          std::span<const std::int32_t> uses) {
   const Node& graph_node = graph_->node(id);
+  if (graph_node.op == &op_info<ops::ViewAsReal> || graph_node.op == &op_info<ops::ViewAsComplex>) {
+    fusion_node_of_[as_index(id)] = pairs_of(graph_node);
+    return;
+  }
   FusionNode node;
   node.kind = kernel_detail::kind_of(graph_node);
   if (node.kind == NodeKind::place && options.fuse && is_patch_[as_index(id)]) return build_patch(id);
@@ -215,8 +228,9 @@ SINTER_DECL void FusionGraph::build_node(std::int32_t id, const FusionGraphOptio
   if (node.kind == NodeKind::scatter) return build_scatter(id, uses);
   if (node.kind == NodeKind::host) return build_host(id);
   node.graph_node = id;
-  node.dtype = graph_node.types[0].dtype;
-  node.shape = graph_node.types[0].shape;
+  const Type type = pair_type(graph_node.types[0]);
+  node.dtype = type.dtype;
+  node.shape = type.shape;
   for (Value v : graph_node.inputs) node.inputs.push_back(node_of(v));
   switch (node.kind) {
     case NodeKind::map:
@@ -248,9 +262,10 @@ SINTER_DECL void FusionGraph::build_host(std::int32_t id) {
   node.is_in_memory = true;
   for (Value v : graph_node.inputs) node.inputs.push_back(make_dense(node_of(v)));
   for (std::size_t r = 0; r < graph_node.types.size(); ++r) {
+    const Type type = pair_type(graph_node.types[r]);
     node.result = static_cast<std::int32_t>(r);
-    node.dtype = graph_node.types[r].dtype;
-    node.shape = graph_node.types[r].shape;
+    node.dtype = type.dtype;
+    node.shape = type.shape;
     const int made = add(node);
     if (r > 0) continue;
     fusion_node_of_[as_index(id)] = made;
@@ -325,6 +340,11 @@ SINTER_DECL void FusionGraph::build_scatter(std::int32_t id, std::span<const std
   fusion_node_of_[as_index(id)] = add(std::move(node));
 }
 
+SINTER_DECL bool FusionGraph::is_given(int node) const {
+  return std::any_of(outputs_.begin(), outputs_.end(),
+                     [&](const OutputSource& output) { return !output.is_alias && output.node == node; });
+}
+
 SINTER_DECL void FusionGraph::build_outputs(const FusionGraphOptions& options) {
   std::span<const Value> values = graph_->outputs();
   std::vector<std::int32_t> last(graph_->nodes().size(), -1),
@@ -338,17 +358,22 @@ SINTER_DECL void FusionGraph::build_outputs(const FusionGraphOptions& options) {
     int node = node_of(values[j]);
     const NodeKind base = (*this)[base_of(node)].kind;
     const bool is_outside = base == NodeKind::input || base == NodeKind::constant;
+    // Of complex numbers and of their parts: offsets of views count elements of the value that they are views of.
+    const bool is_other_element = is_outside && is_complex(graph_->type(values[j]).dtype) !=
+                                                    is_complex(graph_node(base_of(node))->types[0].dtype);
     if (options.own_outputs) {
       if (is_outside || source.same_as >= 0 || is_view((*this)[node].kind) || is_generator(base))
         node = add_copy(make_readable(node));
       source.same_as = -1;
     } else if (source.same_as >= 0) {
       node = outputs_[as_index(source.same_as)].node;
-    } else if (is_outside && layout_of(node) != nullptr) {
+    } else if (is_outside && !is_other_element && layout_of(node) != nullptr) {
       source.is_alias = true;
     } else if (is_outside || is_view((*this)[node].kind) || is_generator(base)) {
       node = copy_of(make_readable(node));
     }
+    // A complex value and its pairs are one node, of which each output wants memory of its own.
+    if (source.same_as < 0 && !source.is_alias && is_given(node)) node = add_copy(node);
     (*this)[node].is_in_memory = true;
     // What is stored for the caller is also read from there; a scalar keeps being recomputed.
     source.node = node;

@@ -36,6 +36,18 @@ inline bool reshape_strides(const Layout& from, const Shape& shape, const Shape&
   return true;
 }
 
+/// Strides of complex numbers, which were counted in these, as strides of their parts.
+inline void pair_strides(const Type& type, Layout& layout) {
+  if (!is_complex(type.dtype)) return;
+  for (Dim& stride : layout.strides) stride *= Dim(2);
+  layout.strides.push_back(1);
+}
+inline bool is_even(Dim dim) { return identical(dim, dim / Dim(2) * Dim(2)); }
+SINTER_DECL bool holds_pairs(const Layout& layout) {
+  return !layout.strides.empty() && identical(layout.strides.back(), Dim(1)) && is_even(layout.offset) &&
+         std::all_of(layout.strides.begin(), layout.strides.end() - 1, is_even);
+}
+
 inline bool is_reduced_axis(const Attrs& attrs, int axis) {
   return std::find(attrs.axes.begin(), attrs.axes.end(), std::int64_t{axis}) != attrs.axes.end();
 }
@@ -64,9 +76,11 @@ SINTER_DECL const Layout* FusionGraph::layout_of(int id) const {
     if (node.kind == NodeKind::input && !options_.input_strides.empty() &&
         !options_.input_strides[as_index(from->attrs[input_position])].empty()) {
       for (Dim stride : options_.input_strides[as_index(from->attrs[input_position])]) out.strides.push_back(stride);
+      kernel_detail::pair_strides(from->types[0], out);
     } else if (node.kind == NodeKind::constant) {
-      for (int a = 0; a < node.shape.rank(); ++a)
+      for (int a = 0; a < from->types[0].shape.rank(); ++a)
         out.strides.push_back(Dim(from->attrs.constant->strides[as_index(a)]));
+      kernel_detail::pair_strides(from->types[0], out);
     } else {
       out.strides = dense_dim_strides(node.shape);
     }

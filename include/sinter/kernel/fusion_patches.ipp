@@ -6,6 +6,7 @@
 #include <sinter/kernel/fusion_node.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/ops/complex.hpp>
 #include <sinter/ops/custom_derivative.hpp>
 #include <sinter/ops/join.hpp>
 #include <sinter/ops/view.hpp>
@@ -30,6 +31,8 @@ inline constexpr KindRow kind_rows[] = {
 };
 
 inline NodeKind kind_of(const Node& graph_node) {
+  if (graph_node.op == &op_info<ops::ViewAsReal> || graph_node.op == &op_info<ops::ViewAsComplex>)
+    return NodeKind::reshape;  // of the same pairs
   if (graph_node.op->run_on_host != nullptr || graph_node.op->kind == OpKind::composite) return NodeKind::host;
   if (graph_node.op->kind == OpKind::elementwise) return NodeKind::map;
   if (graph_node.op->kind == OpKind::reduction) return NodeKind::reduce;
@@ -121,7 +124,8 @@ class PatchChooser {
           ++input.reads;
           break;
         case NodeKind::reshape:
-          input.all_walk &= differ_in_ones(node(i).types[0].shape, node(as_index(v.node)).types[0].shape);
+          input.all_walk &=
+              differ_in_ones(pair_type(node(i).types[0]).shape, pair_type(node(as_index(v.node)).types[0]).shape);
           [[fallthrough]];
         case NodeKind::permute:
         case NodeKind::expand:

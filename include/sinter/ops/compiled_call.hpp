@@ -34,7 +34,7 @@ namespace ops {
 /// compiled_call(x..., saved...): results of compiled code that was called on x, of which there are `inputs`. It kept
 /// `saved` for the derivative. Stands on tapes alone and is never run; the types of the results are attrs.types.
 struct CompiledCall {
-  static constexpr OpInfo info{.name = "compiled_call", .arity = -1, .kind = OpKind::structured};
+  static constexpr OpInfo info{.name = "compiled_call", .arity = -1, .kind = OpKind::structured, .takes_complex = true};
   static constexpr OpAttr<std::int64_t> inputs{"inputs", 0};
   static constexpr auto attributes = attribute_list(inputs);
   static void infer(const InferArgs& args, TypeList& out);

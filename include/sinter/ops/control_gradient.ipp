@@ -27,7 +27,7 @@ struct GradientBody {
   Location where;
 };
 
-inline bool is_floating_operand(const VjpArgs& a, std::size_t i) { return is_floating(a.in[i].dtype()); }
+inline bool is_floating_operand(const VjpArgs& a, std::size_t i) { return is_differentiable(a.in[i].dtype()); }
 
 /// The node's results as Vals.
 inline std::vector<Val> results_of(const VjpArgs& a, Value node) {
@@ -80,7 +80,7 @@ SINTER_DECL ValList differentiate_switch(const VjpArgs& a, Tokens tokens) {
 inline std::vector<std::size_t> floating_carries(const Graph& iteration, std::size_t carries) {
   std::vector<std::size_t> floating;
   for (std::size_t c = 0; c < carries; ++c)
-    if (is_floating(iteration.type(iteration.inputs()[c]).dtype)) floating.push_back(c);
+    if (is_differentiable(iteration.type(iteration.inputs()[c]).dtype)) floating.push_back(c);
   return floating;
 }
 

@@ -12,7 +12,8 @@ namespace ops {
 /// results and captured values, and gives the gradients of x[differentiated[i]] in order. Means nothing once all
 /// derivatives have been taken; a pass drops it then.
 struct CustomDerivative {
-  static constexpr OpInfo info{.name = "custom_derivative", .arity = -1, .kind = OpKind::structured};
+  static constexpr OpInfo info{
+      .name = "custom_derivative", .arity = -1, .kind = OpKind::structured, .takes_complex = true};
   static constexpr OpAttr<std::int64_t> results{"results", 0}, parameters{"parameters", 1};
   static constexpr OpAttr<IntVector> differentiated{"differentiated", 0};
   static constexpr auto attributes = attribute_list(results, parameters, differentiated);
@@ -25,7 +26,7 @@ struct CustomDerivative {
 /// barrier(x, token) = x, not before the token (a scalar) is known, and not the same value as x: what is computed of it
 /// is computed anew.
 struct Barrier {
-  static constexpr OpInfo info{.name = "barrier", .arity = 2, .dtypes = DTypeRule::first};
+  static constexpr OpInfo info{.name = "barrier", .arity = 2, .dtypes = DTypeRule::first, .takes_complex = true};
   static ScalarValue lower(ScalarBuilder&, ScalarValue x, ScalarValue) { return x; }
   static ValList vjp(const VjpArgs& a) { return {a.dout, Val{}}; }
   static Batched batch(const BatchArgs& a);

@@ -6,9 +6,11 @@
 #include <sinter/ops/binary.hpp>
 #include <sinter/ops/bits.hpp>
 #include <sinter/ops/comparison.hpp>
+#include <sinter/ops/complex.hpp>
 #include <sinter/ops/control.hpp>
 #include <sinter/ops/conv.hpp>
 #include <sinter/ops/convolution.hpp>
+#include <sinter/ops/ctc.hpp>
 #include <sinter/ops/cumulative.hpp>
 #include <sinter/ops/custom_derivative.hpp>
 #include <sinter/ops/elementary.hpp>
@@ -20,7 +22,6 @@
 #include <sinter/ops/layer_norm.hpp>
 #include <sinter/ops/leaf.hpp>
 #include <sinter/ops/linalg.hpp>
-#include <sinter/ops/ctc.hpp>
 #include <sinter/ops/loss.hpp>
 #include <sinter/ops/matmul.hpp>
 #include <sinter/ops/more_activations.hpp>

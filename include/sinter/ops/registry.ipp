@@ -56,6 +56,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Cumsum, ops::Cumprod, ops::Cummax, ops::Cummin,
     // order
     ops::Sort, ops::Topk, ops::OrderStatistic, ops::Searchsorted, ops::Nonzero, ops::Unique,
+    // complex
+    ops::Complex, ops::Real, ops::Imag, ops::ViewAsReal, ops::ViewAsComplex,
     // view, join
     ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
     ops::Flip, ops::Convolution, ops::ConvolutionWeightGradient, ops::SumWindows,

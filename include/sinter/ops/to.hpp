@@ -11,8 +11,12 @@ namespace ops {
 
 /// The operand on attrs.device.
 struct To {
-  static constexpr OpInfo info{
-      .name = "to", .arity = 1, .kind = OpKind::structured, .is_cheap = false, .is_transfer = true};
+  static constexpr OpInfo info{.name = "to",
+                               .arity = 1,
+                               .kind = OpKind::structured,
+                               .is_cheap = false,
+                               .takes_complex = true,
+                               .is_transfer = true};
   static constexpr auto attributes = attribute_list(attr::device);
   static Type infer(const InferArgs& args) { return Type{args.in[0].dtype, args.attrs.device, args.in[0].shape}; }
   static ValList vjp(const VjpArgs& a);

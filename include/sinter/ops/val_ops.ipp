@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/base/index.hpp>
+#include <sinter/ops/complex.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/ops/scalar_meaning.hpp>
 #include <sinter/ops/val_ops.hpp>
@@ -27,6 +28,8 @@ inline Val make(Val context, const OpInfo& op, Attrs attrs) {
 
 inline Val reduce(const OpInfo& op, Val x, const IntVector& axes, ReducedAxes reduced) {
   if (axes.empty()) return x;
+  if (is_complex(x.dtype()) && &op == &op_info<ops::Sum>)
+    return complex(sum(real(x), axes, reduced), sum(imag(x), axes, reduced));
   return apply(op, {x}, Attrs{.axes = axes, .keepdim = reduced == ReducedAxes::kept});
 }
 
@@ -46,6 +49,10 @@ SINTER_DECL Val apply(const OpInfo& op, std::span<const Val> in, Attrs attrs) {
 }
 
 SINTER_DECL Val full(Val context, const Shape& shape, DType dtype, double value) {
+  if (is_complex(dtype)) {
+    const DType part = real_part_of(dtype);
+    return complex(full(context, shape, part, value), full(context, shape, part, 0));
+  }
   Attrs attrs{.shape = shape, .dtype = dtype, .has_dtype = true, .device = context.type().device};
   if (is_floating(dtype)) attrs.value = value;
   else attrs.integer = scalar_meaning::integer_of(value, dtype);
@@ -64,7 +71,10 @@ SINTER_DECL Val iota(Val context, const Shape& shape, int axis, DType dtype) {
       Attrs{.axes = {axis}, .shape = shape, .dtype = dtype, .has_dtype = true, .device = context.type().device});
 }
 
-SINTER_DECL Val operator+(Val a, Val b) { return apply(op_info<ops::Add>, {a, b}); }
+SINTER_DECL Val operator+(Val a, Val b) {
+  if (is_complex(a.dtype()) || is_complex(b.dtype())) return complex(real(a) + real(b), imag(a) + imag(b));
+  return apply(op_info<ops::Add>, {a, b});
+}
 SINTER_DECL Val operator-(Val a, Val b) { return apply(op_info<ops::Sub>, {a, b}); }
 SINTER_DECL Val operator*(Val a, Val b) { return apply(op_info<ops::Mul>, {a, b}); }
 SINTER_DECL Val operator/(Val a, Val b) { return apply(op_info<ops::Div>, {a, b}); }
@@ -100,7 +110,10 @@ SINTER_DECL Val square(Val x) { return apply(op_info<ops::Square>, {x}); }
 SINTER_DECL Val reciprocal(Val x) { return apply(op_info<ops::Reciprocal>, {x}); }
 SINTER_DECL Val sigmoid(Val x) { return apply(op_info<ops::Sigmoid>, {x}); }
 SINTER_DECL Val cast(Val x, DType dtype) {
-  return x.dtype() == dtype ? x : apply(op_info<ops::Cast>, {x}, Attrs{.dtype = dtype, .has_dtype = true});
+  if (x.dtype() == dtype) return x;
+  if (is_complex(dtype)) return complex(cast(real(x), real_part_of(dtype)), cast(imag(x), real_part_of(dtype)));
+  if (is_complex(x.dtype())) return cast(real(x), dtype);
+  return apply(op_info<ops::Cast>, {x}, Attrs{.dtype = dtype, .has_dtype = true});
 }
 
 SINTER_DECL Val sum(Val x, const IntVector& axes, ReducedAxes reduced) {
@@ -209,6 +222,9 @@ SINTER_DECL Val pad(Val x, const Shape& low, const Shape& high, double value) {
 SINTER_DECL Val update_slice(Val base, Val value, const Shape& starts, const IntVector& steps) {
   bool covers = identical(base.shape(), value.shape());
   for (int i = 0; i < starts.rank(); ++i) covers = covers && ops_detail::is_zero(starts[i]) && steps[as_index(i)] == 1;
+  if (!covers && is_complex(base.dtype()))
+    return complex(update_slice(real(base), real(value), starts, steps),
+                   update_slice(imag(base), imag(value), starts, steps));
   return covers ? value
                 : apply(op_info<ops::UpdateSlice>, {base, value},
                         Attrs{}.with(ops::UpdateSlice::starts, starts).with(ops::UpdateSlice::steps, steps));

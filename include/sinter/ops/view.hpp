@@ -9,7 +9,7 @@ namespace ops {
 
 /// The same elements in row-major order, as attrs.shape.
 struct Reshape {
-  static constexpr OpInfo info{.name = "reshape", .arity = 1, .kind = OpKind::view};
+  static constexpr OpInfo info{.name = "reshape", .arity = 1, .kind = OpKind::view, .takes_complex = true};
   static constexpr auto attributes = attribute_list(attr::shape);
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a) { return {reshape(a.dout, a.in[0].shape())}; }
@@ -18,7 +18,7 @@ struct Reshape {
 
 /// Result axis i is operand axis attrs.axes[i].
 struct Permute {
-  static constexpr OpInfo info{.name = "permute", .arity = 1, .kind = OpKind::view};
+  static constexpr OpInfo info{.name = "permute", .arity = 1, .kind = OpKind::view, .takes_complex = true};
   static constexpr auto attributes = attribute_list(attr::axes);
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a);
@@ -27,7 +27,7 @@ struct Permute {
 
 /// Extents of 1 stretch to attrs.shape, to which the operand's shape is right-aligned.
 struct Expand {
-  static constexpr OpInfo info{.name = "expand", .arity = 1, .kind = OpKind::view};
+  static constexpr OpInfo info{.name = "expand", .arity = 1, .kind = OpKind::view, .takes_complex = true};
   static constexpr auto attributes = attribute_list(attr::shape);
   static Type infer(const InferArgs& args);
   static ValList vjp(const VjpArgs& a) { return {sum_to_shape(a.dout, a.in[0].shape())}; }
@@ -36,7 +36,7 @@ struct Expand {
 
 /// Elements from `starts` to before `ends`, every `steps`, on each axis.
 struct Slice {
-  static constexpr OpInfo info{.name = "slice", .arity = 1, .kind = OpKind::view};
+  static constexpr OpInfo info{.name = "slice", .arity = 1, .kind = OpKind::view, .takes_complex = true};
   static constexpr OpAttr<Shape> starts{"starts", 0}, ends{"ends", 1};
   static constexpr OpAttr<IntVector> steps{"steps", 0};
   static constexpr auto attributes = attribute_list(starts, ends, steps);

@@ -51,7 +51,7 @@ inline Value fold_empty(Rewriter& rewriter, Value value) {
   if (op.kind == OpKind::leaf || op.kind == OpKind::effect || op.is_transfer || op.run_on_host != nullptr ||
       !node.attrs.bodies.empty())
     return {};
-  if (&op == &op_info<ops::Full> || node.types.size() != 1) return {};
+  if (&op == &op_info<ops::Full> || node.types.size() != 1 || is_complex(node.types[0].dtype)) return {};
   const bool sums_nothing = &op == &op_info<ops::Matmul> && is_empty(rewriter.builder().type(node.inputs[0]).shape);
   if (!sums_nothing && !is_empty(node.types[0].shape)) return {};
   Attrs attrs = full_attrs(Literal{.dtype = node.types[0].dtype}, node.types[0].shape);
@@ -91,7 +91,9 @@ inline Value fold_constant(Rewriter& rewriter, Value value) {
   const Node& node = rewriter.builder().node(value);
   if (node.op != &op_info<ops::Constant>) return {};
   const Type& type = node.types[0];
-  if (type.device != Device::cpu() || !type.shape.is_static() || type.shape.numel().value() != 1) return {};
+  if (is_complex(type.dtype) || type.device != Device::cpu() || !type.shape.is_static() ||
+      type.shape.numel().value() != 1)
+    return {};
   Literal literal;
   literal.dtype = type.dtype;
   visit_dtype(type.dtype, [&](auto zero) {

@@ -5,6 +5,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/passes/canonicalise.hpp>
+#include <sinter/passes/complex.hpp>
 #include <sinter/passes/cse.hpp>
 #include <sinter/passes/dce.hpp>
 #include <sinter/passes/decompose.hpp>
@@ -57,6 +58,8 @@ inline constexpr PipelinePass pipeline[] = {
      "a trace and its gradient leave dead nodes; no later pass spends time on them", false},
     {"prune", passes_detail::run_pass<Prune>,
      "what nobody reads of a loop or branch goes before its sub-graph is worked on"},
+    {"complex to pairs", passes_detail::run_pass<ComplexToPairs>,
+     "no pass or kernel but this one knows complex numbers, and all that follow find real operations that fuse"},
     {"outline", passes_detail::run_outline,
      "what repeats is found while the user's operations are whole; every later pass works on one block", false},
     {"bodies", passes_detail::run_on_bodies, "sub-graphs are graphs; whoever comes next sees them finished", false},

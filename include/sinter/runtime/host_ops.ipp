@@ -137,8 +137,10 @@ SINTER_DECL HostOp make_host_op(const FusionGraph& nodes, int node) {
   for (std::int32_t input : it.inputs) {
     const Layout* layout = nodes.layout_of(input);
     ensure(layout != nullptr, "host op: an operand is not in memory");
-    op.types.push_back({nodes[input].dtype, Device::cpu(), nodes[input].shape});
-    op.offsets.push_back(layout->offset);
+    const Type& type = nodes.graph().type(graph_node.inputs[op.types.size()]);
+    const bool is_pair = is_complex(type.dtype);
+    op.types.push_back({type.dtype, Device::cpu(), type.shape});
+    op.offsets.push_back(is_pair ? layout->offset / Dim(2) : layout->offset);
   }
   for (const Type& type : graph_node.types) op.types.push_back(type);
   return op;

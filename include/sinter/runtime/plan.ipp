@@ -29,6 +29,12 @@ inline bool has_foreign_composite(const Graph& graph, std::span<Backend* const> 
            find_intrinsic(graph, node, backends).intrinsic == nullptr;
   });
 }
+/// From elements of pairs to complex numbers.
+inline void count_in_pairs(PlanOutput& output) {
+  output.strides.pop_back();
+  for (Dim& stride : output.strides) stride = stride / Dim(2);
+  output.offset = output.offset / Dim(2);
+}
 }  // namespace runtime_detail
 
 SINTER_DECL IntrinsicOf find_intrinsic(const Graph& graph, const Node& node, std::span<Backend* const> backends) {
@@ -102,6 +108,9 @@ SINTER_DECL void PlanBuilder::add_outputs() {
     output.type = graph_.type(values[j]);
     output.strides = dense_dim_strides(output.type.shape);
     output.donor = memory_.donor[j];
+    const bool is_pair = is_complex(output.type.dtype);
+    if (output.donor >= 0 && is_complex(plan_->inputs_[as_index(output.donor)].dtype) != is_pair)
+      output.donor = -1;  // whose offset counts other elements
     const int same_as = source.same_as;
     if (same_as >= 0) {
       output = plan_->outputs_[as_index(same_as)];
@@ -112,6 +121,7 @@ SINTER_DECL void PlanBuilder::add_outputs() {
       output.index = buffer.index;
       output.offset = layout.offset;
       output.strides = layout.strides;
+      if (is_complex(output.type.dtype)) runtime_detail::count_in_pairs(output);
     } else {
       output.index = static_cast<std::int32_t>(j);
       output.maker = tensor_detail::maker_of(graph_.node(values[j]).op->name, graph_.node(values[j]).where);

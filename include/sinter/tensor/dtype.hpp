@@ -1,6 +1,7 @@
 // Element types: one table row per dtype and the promotion rule. A tensor's elements lie in memory in its dtype;
 // kernels compute in the dtype that the row names, five in all, and loads and stores convert. A new dtype of fewer bits
-// is a row here and a load and a store in each back end.
+// is a row here and a load and a store in each back end. Complex numbers are pairs of real ones in memory, and no kernel
+// knows them.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -17,11 +18,12 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// Element type of a tensor. `bool_` is stored as one byte, 0 or 1.
-enum class DType : std::uint8_t { bool_, u8, i8, u16, i16, u32, i32, i64, f16, bf16, f32, f64 };
-inline constexpr int dtype_count = 12;
+/// Element type of a tensor. `bool_` is stored as one byte, 0 or 1; c64 and c128 as the real part and the imaginary part
+/// behind it, as std::complex.
+enum class DType : std::uint8_t { bool_, u8, i8, u16, i16, u32, i32, i64, f16, bf16, f32, f64, c64, c128 };
+inline constexpr int dtype_count = 14;
 
-enum class DTypeClass : std::uint8_t { boolean, integer, floating };
+enum class DTypeClass : std::uint8_t { boolean, integer, floating, complex };
 
 struct DTypeRow {
   std::string_view name;
@@ -46,6 +48,8 @@ inline constexpr std::array<DTypeRow, dtype_count> dtype_rows{{
     {"bf16", 2, DTypeClass::floating, DType::f32, true, 0x1p-7, 0x1.fep127, 0x1p-126},
     {"f32", 4, DTypeClass::floating, DType::f32, true, 0x1p-23, 0x1.fffffep127, 0x1p-126},
     {"f64", 8, DTypeClass::floating, DType::f64, true, 0x1p-52, 0x1.fffffffffffffp1023, 0x1p-1022},
+    {"c64", 8, DTypeClass::complex, DType::c64, true, 0x1p-23, 0x1.fffffep127, 0x1p-126},
+    {"c128", 16, DTypeClass::complex, DType::c128, true, 0x1p-52, 0x1.fffffffffffffp1023, 0x1p-1022},
 }};
 
 constexpr const DTypeRow& row(DType dtype) { return dtype_rows[as_index(dtype)]; }
@@ -53,7 +57,16 @@ constexpr std::string_view name(DType dtype) { return row(dtype).name; }
 constexpr std::int64_t size_of(DType dtype) { return row(dtype).size; }
 constexpr bool is_floating(DType dtype) { return row(dtype).kind == DTypeClass::floating; }
 constexpr bool is_integer(DType dtype) { return row(dtype).kind == DTypeClass::integer; }
-/// What kernels compute values of `dtype` in.
+constexpr bool is_complex(DType dtype) { return row(dtype).kind == DTypeClass::complex; }
+/// Does a gradient flow through values of `dtype`?
+constexpr bool is_differentiable(DType dtype) { return row(dtype).kind >= DTypeClass::floating; }
+/// The dtype of the real and the imaginary part; a dtype that is not complex stays.
+constexpr DType real_part_of(DType dtype) {
+  return dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
+}
+/// The complex dtype that holds numbers of `dtype` beside an imaginary part: c128 for f64, else c64.
+constexpr DType complex_of(DType dtype) { return real_part_of(dtype) == DType::f64 ? DType::c128 : DType::c64; }
+/// What kernels compute values of `dtype` in. Of a complex dtype they compute none.
 constexpr DType computed_in(DType dtype) { return row(dtype).computed; }
 /// Is it computed in a wider dtype?
 constexpr bool is_narrow(DType dtype) { return computed_in(dtype) != dtype; }
@@ -68,10 +81,13 @@ constexpr DType signed_integer(std::int64_t bytes) {
 }  // namespace tensor_detail
 
 /// The higher class wins; of two integers the smallest that holds all values of both, of two floats the wider, and f32
-/// for f16 with bf16. These are PyTorch's pairs, and NumPy's for u16 and u32, which PyTorch does not mix.
+/// for f16 with bf16; f64 with c64 gives c128. These are PyTorch's pairs, and NumPy's for u16 and u32, which PyTorch does
+/// not mix.
 constexpr DType promote(DType a, DType b) {
   if (a == b) return a;
   const DTypeRow &x = row(a), &y = row(b);
+  if (x.kind == DTypeClass::complex || y.kind == DTypeClass::complex)
+    return real_part_of(a) == DType::f64 || real_part_of(b) == DType::f64 ? DType::c128 : DType::c64;
   if (x.kind != y.kind) return x.kind > y.kind ? a : b;
   if (x.kind == DTypeClass::floating && x.size == y.size) return DType::f32;
   if (x.is_signed == y.is_signed) return x.size > y.size ? a : b;
@@ -81,6 +97,7 @@ constexpr DType promote(DType a, DType b) {
 /// A scalar literal of class `kind` never widens a tensor: it only lifts the class, to that class's default dtype.
 constexpr DType promote_weak(DType tensor, DTypeClass kind) {
   if (kind <= row(tensor).kind) return tensor;
+  if (kind == DTypeClass::complex) return complex_of(tensor);
   return kind == DTypeClass::integer ? DType::i64 : DType::f32;
 }
 
@@ -118,21 +135,44 @@ concept Half = sizeof(T) == 2 && std::numeric_limits<T>::is_specialized && !std:
                std::numeric_limits<T>::digits == digits;
 }  // namespace tensor_detail
 
+namespace tensor_detail {
+/// A complex number of two parts of type T and nothing else: std::complex<T>, or another class with its members.
+template <class C, class T>
+concept ComplexOf =
+    std::is_class_v<C> && sizeof(C) == 2 * sizeof(T) && std::is_trivially_copyable_v<C> && requires(const C& z) {
+      typename C::value_type;
+      requires std::same_as<typename C::value_type, T>;
+      { z.real() } -> std::convertible_to<T>;
+      { z.imag() } -> std::convertible_to<T>;
+      C(z.real(), z.imag());
+    };
+}  // namespace tensor_detail
+
+/// The C++ types of c64 and c128: std::complex<float> and std::complex<double>, known by their members.
+template <class T>
+concept ComplexElement = tensor_detail::ComplexOf<T, float> || tensor_detail::ComplexOf<T, double>;
+
 /// The C++ types of floating dtypes.
 template <class T>
 concept FloatingElement =
     std::same_as<T, float> || std::same_as<T, double> || tensor_detail::Half<T, 11> || tensor_detail::Half<T, 8>;
 
-/// The C++ types that have a dtype.
+/// The C++ types that have a real dtype.
 template <class T>
-concept Element =
+concept RealElement =
     FloatingElement<T> || std::same_as<T, bool> || std::same_as<T, std::uint8_t> || std::same_as<T, std::int8_t> ||
     std::same_as<T, std::uint16_t> || std::same_as<T, std::int16_t> || std::same_as<T, std::uint32_t> ||
     std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, long long>;
 
+/// The C++ types that have a dtype.
+template <class T>
+concept Element = RealElement<T> || ComplexElement<T>;
+
 template <class T>
 constexpr DType dtype_of() {
   if constexpr (std::same_as<T, bool>) return DType::bool_;
+  else if constexpr (tensor_detail::ComplexOf<T, float>) return DType::c64;
+  else if constexpr (tensor_detail::ComplexOf<T, double>) return DType::c128;
   else if constexpr (tensor_detail::Half<T, 11>) return DType::f16;
   else if constexpr (tensor_detail::Half<T, 8>) return DType::bf16;
   else if constexpr (std::same_as<T, float>) return DType::f32;
@@ -143,7 +183,7 @@ constexpr DType dtype_of() {
 
 namespace tensor_detail {
 /// The C++ type that kernels compute in.
-template <Element T>
+template <RealElement T>
 using Computed =
     std::conditional_t<FloatingElement<T>, std::conditional_t<std::same_as<T, double>, double, float>,
                        std::conditional_t<std::same_as<T, bool>, bool,
@@ -151,7 +191,7 @@ using Computed =
                                                              std::int64_t, std::int32_t>>>;
 }  // namespace tensor_detail
 
-/// Calls `visit(T{})` with the C++ type of `dtype`.
+/// Calls `visit(T{})` with the C++ type of `dtype`, which is not complex: whoever gets here has seen to that.
 template <class F>
 constexpr decltype(auto) visit_dtype(DType dtype, F&& visit) {
   switch (dtype) {
@@ -167,6 +207,8 @@ constexpr decltype(auto) visit_dtype(DType dtype, F&& visit) {
     case DType::bf16: return visit(bfloat16{});
     case DType::f32: return visit(float{});
     case DType::f64: return visit(double{});
+    case DType::c64:
+    case DType::c128: break;
   }
   __builtin_unreachable();
 }

@@ -33,12 +33,16 @@ concept TensorLike = std::same_as<std::remove_cvref_t<T>, Tensor> || std::same_a
                      is_expr<std::remove_cvref_t<T>>;
 template <class T>
 concept Arithmetic = std::is_arithmetic_v<std::remove_cvref_t<T>>;
-/// What may stand beside a tensor: a C++ number, a Scalar, or a Dim.
+/// What may stand beside a tensor: a C++ number, a Scalar, or a Dim; and a std::complex.
 template <class T>
 concept ScalarLike =
     Arithmetic<T> || std::same_as<std::remove_cvref_t<T>, Scalar> || std::same_as<std::remove_cvref_t<T>, Dim>;
 template <class T>
-concept TensorOperand = TensorLike<T> || ScalarLike<T>;
+concept ComplexNumber = ComplexElement<std::remove_cvref_t<T>>;
+template <class T>
+concept NumberLike = ScalarLike<T> || ComplexNumber<T>;
+template <class T>
+concept TensorOperand = TensorLike<T> || NumberLike<T>;
 
 namespace tensor_detail {
 /// How an operand is held: a temporary Expr by its type, everything else as a Leaf (a named Expr is recorded once).
@@ -105,12 +109,12 @@ auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...>;
       ->Expr<Op, tensor_detail::held_t<Self>, tensor_detail::held_t<Other>> {                            \
     return tensor_detail::make_expr<Op>(self.where, std::move(self.object), std::forward<Other>(other)); \
   }                                                                                                      \
-  template <ScalarLike Other>                                                                            \
+  template <NumberLike Other>                                                                            \
   friend auto operator symbol(const Other& other, LocatedLvalue<Self> self)                              \
       ->Expr<Op, tensor_detail::held_t<const Other&>, tensor_detail::held_t<const Self&>> {              \
     return tensor_detail::make_expr<Op>(self.where, other, self.object);                                 \
   }                                                                                                      \
-  template <ScalarLike Other>                                                                            \
+  template <NumberLike Other>                                                                            \
   friend auto operator symbol(const Other& other, LocatedRvalue<Self> self)                              \
       ->Expr<Op, tensor_detail::held_t<const Other&>, tensor_detail::held_t<Self>> {                     \
     return tensor_detail::make_expr<Op>(self.where, other, std::move(self.object));                      \

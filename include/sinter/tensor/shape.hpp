@@ -112,6 +112,9 @@ struct Type {
   }
 };
 
+/// How a kernel sees a value in memory: complex numbers as pairs of real ones, along a last axis of 2.
+Type pair_type(const Type& type);
+
 using Strides = std::array<std::int64_t, max_rank>;
 /// Row-major strides, in elements, of a static shape.
 Strides dense_strides(const Shape& shape);

@@ -124,6 +124,14 @@ SINTER_DECL std::string Type::text() const {
   return device.kind == DeviceKind::cpu ? text : text + "@" + device.text();
 }
 
+SINTER_DECL Type pair_type(const Type& type) {
+  if (!is_complex(type.dtype)) return type;
+  Type pairs = type;
+  pairs.dtype = real_part_of(type.dtype);
+  pairs.shape.push_back(2);
+  return pairs;
+}
+
 SINTER_DECL Strides dense_strides(const Shape& shape) {
   Strides strides{};
   std::int64_t step = 1;

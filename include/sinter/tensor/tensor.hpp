@@ -330,6 +330,11 @@ class Variable : public TensorMethods<Variable> {
   std::shared_ptr<VariableSlot> slot_;
 };
 
+namespace tensor_detail {
+/// A std::complex beside tensors: a value that widens none of them, as a number. Defined by the expr layer.
+Leaf complex_number(double re, double im, Location where);
+}  // namespace tensor_detail
+
 /// A tensor-like argument with the place it was written. Converts from Tensor, Variable, Scalar, Dim, numbers and
 /// expressions.
 class In {
@@ -343,6 +348,10 @@ class In {
   In(const Dim& d, Location at = std::source_location::current());
   template <Arithmetic S>
   In(S value, Location at = std::source_location::current()) : leaf(Leaf::of_number(value, at)), where(at) {}
+  template <ComplexNumber C>
+  In(const C& value, Location at = std::source_location::current())
+      : leaf(tensor_detail::complex_number(static_cast<double>(value.real()), static_cast<double>(value.imag()), at)),
+        where(at) {}
   template <class Op, class... A>
   In(const Expr<Op, A...>& e, Location at = std::source_location::current()) : leaf(e.record()), where(at) {}
   template <class Op, class... A>

@@ -30,7 +30,7 @@ namespace jit::jit_detail {
 // ---- guards ---------------------------------------------------------------------------------------------------------
 
 SINTER_DECL bool is_on_tape(const TensorImpl& value) {
-  return value.tape.load(std::memory_order_relaxed) != TapeState::none && is_floating(value.type.dtype);
+  return value.tape.load(std::memory_order_relaxed) != TapeState::none && is_differentiable(value.type.dtype);
 }
 SINTER_DECL bool is_on_tape(const VariableSlot& slot) {
   ReadSection reading;

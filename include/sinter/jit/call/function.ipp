@@ -354,7 +354,7 @@ SINTER_DECL Graph FunctionState::with_gradient(Entry& entry, const ArgList& args
     const bool is_leaf = input.source == PlanInput::Source::leaf;
     const std::uint8_t is_on_tape =
         is_leaf ? entry.tape.leaves[as_index(input.index)] : entry.tape.captured[captured++];
-    wanted.push_back(is_on_tape != 0 && is_floating(program.type(program.inputs()[i]).dtype));
+    wanted.push_back(is_on_tape != 0 && is_differentiable(program.type(program.inputs()[i]).dtype));
     is_number.push_back(is_leaf && args.leaves()[as_index(input.index)].kind == LeafKind::scalar);
   }
   jit_detail::PlanChoices choices = gradient_choices(entry);

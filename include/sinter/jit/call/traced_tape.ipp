@@ -18,7 +18,7 @@ namespace jit::jit_detail {
 
 SINTER_DECL bool is_value_on_tape(const TensorImpl& value) {
   const TapeState state = value.tape.load(std::memory_order_relaxed);
-  return is_floating(value.type.dtype) && (state == TapeState::node || state == TapeState::leaf);
+  return is_differentiable(value.type.dtype) && (state == TapeState::node || state == TapeState::leaf);
 }
 
 /// A captured Tensor that is on the tape.
@@ -64,7 +64,7 @@ SINTER_DECL std::vector<Value> stopped_values(std::span<TensorImpl* const> walke
   };
   for (std::size_t i = 0; i < walked.size(); ++i) {
     const TensorImpl& value = *walked[i];
-    if (!is_floating(value.type.dtype) || value.tape.load(std::memory_order_relaxed) != TapeState::none) continue;
+    if (!is_differentiable(value.type.dtype) || value.tape.load(std::memory_order_relaxed) != TapeState::none) continue;
     for (const Leaf& leaf : value.pending_node->leaves())
       if (leaf.value && is_wanted(*leaf.value)) {
         stops.push_back(values[i]);

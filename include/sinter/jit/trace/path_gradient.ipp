@@ -39,7 +39,7 @@ inline std::vector<std::uint8_t> wanted_inputs(const TracedPath& path, std::span
     const TracedPath::Input& input = path.inputs[i];
     const bool is_on =
         input.leaf >= 0 ? is_on_tape(args[as_index(input.leaf)]) : input.slot && is_on_tape(*input.slot->here());
-    wanted.push_back(is_tape_on() && is_on && is_floating(path.graph.type(path.graph.inputs()[i]).dtype));
+    wanted.push_back(is_tape_on() && is_on && is_differentiable(path.graph.type(path.graph.inputs()[i]).dtype));
   }
   return wanted;
 }

@@ -182,7 +182,7 @@ SINTER_DECL EagerResults FunctionTrace::call_eagerly(const std::shared_ptr<const
     Ref<TensorImpl> made = placeholder(cut.arrival->types[i]);
     made->is_weak = cut.arrival->is_weak[i] != 0;
     live_->set(made, cut.given->values[i]);
-    if (gives_tape && is_floating(made->type.dtype)) put_on_tape(*made);
+    if (gives_tape && is_differentiable(made->type.dtype)) put_on_tape(*made);
     cut.placeholders.push_back(std::move(made));
   }
   for (const VariableRead& read : variables_)
