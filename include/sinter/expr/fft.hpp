@@ -55,6 +55,11 @@ Tensor irfftn(const In& x, ManyOptions options = {});
 Tensor hfft(const In& x, Options options = {});
 /// The other way: of a real spectrum the first half of that signal.
 Tensor ihfft(const In& x, Options options = {});
+/// The last axis of `dim` is the half one.
+Tensor hfft2(const In& x, ManyOptions options = {});
+Tensor ihfft2(const In& x, ManyOptions options = {});
+Tensor hfftn(const In& x, ManyOptions options = {});
+Tensor ihfftn(const In& x, ManyOptions options = {});
 
 /// Frequency 0 from the first place to the middle one (n / 2), along `dim`, or all axes.
 Tensor fftshift(const In& x, Axes dim = {});
@@ -66,11 +71,9 @@ struct FrequencyOptions {
   Device device = default_device();
 };
 /// The frequencies of a transform of n samples at distance d: 0, 1, ..., -2, -1, divided by n d.
-Tensor fftfreq(Dim n, double d = 1, FrequencyOptions options = {},
-               Location where = std::source_location::current());
+Tensor fftfreq(Dim n, double d = 1, FrequencyOptions options = {}, Location where = std::source_location::current());
 /// Those of a half spectrum: 0, 1, ..., n / 2, divided by n d.
-Tensor rfftfreq(Dim n, double d = 1, FrequencyOptions options = {},
-                Location where = std::source_location::current());
+Tensor rfftfreq(Dim n, double d = 1, FrequencyOptions options = {}, Location where = std::source_location::current());
 
 /// full: everything that overlaps; same: as long as the first operand, from the middle; valid: where the shorter one
 /// lies within the longer one.
@@ -90,7 +93,7 @@ struct StftOptions {
   std::optional<Tensor> window{};            // ones
   bool center = true;                        // frame t is centred at t hop_length: the signal is padded
   PadMode pad_mode = PadMode::reflect;
-  bool normalized = false;          // divided by sqrt(n_fft)
+  bool normalized = false;         // divided by sqrt(n_fft)
   std::optional<bool> onesided{};  // the first n_fft / 2 + 1 frequencies; so for real signals
 };
 /// The spectra of frames of n_fft samples of (samples) or (batch, samples), as (..., frequencies, frames), complex.

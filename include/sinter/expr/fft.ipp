@@ -46,8 +46,7 @@ inline Term pairs_of(const In& x, std::string_view op) {
 }
 inline Tensor from_pairs(const Term& pairs) { return view_as_complex(pairs); }
 inline int axis_of(int axis, int rank, std::string_view op, Location where) {
-  if (rank == 0)
-    throw ShapeError(op, "x is (), at least one axis is required", where, "give it one: reshape(x, {1})");
+  if (rank == 0) throw ShapeError(op, "x is (), at least one axis is required", where, "give it one: reshape(x, {1})");
   return normalise_axis(axis, rank, op, where);
 }
 inline void require_length(Dim n, std::string_view op, Location where) {
@@ -77,6 +76,9 @@ inline FourierScale scale_of(Norm norm, Direction direction) {
   const bool is_scaled = (norm == Norm::forward) == (direction == Direction::forward);
   return is_scaled ? FourierScale::full : FourierScale::none;
 }
+inline FourierSign sign_of(Direction direction) {
+  return direction == Direction::forward ? FourierSign::minus : FourierSign::plus;
+}
 inline Attrs attrs_of(FourierSign sign, FourierScale scale) {
   Attrs attrs;
   attrs.set(ops_detail::fourier_sign, sign);
@@ -85,8 +87,7 @@ inline Attrs attrs_of(FourierSign sign, FourierScale scale) {
 }
 inline Term complex_transform(const Term& pairs, const IntVector& axes, Norm norm, Direction direction) {
   if (axes.empty()) return pairs;
-  Attrs attrs = attrs_of(direction == Direction::forward ? FourierSign::minus : FourierSign::plus,
-                         scale_of(norm, direction));
+  Attrs attrs = attrs_of(sign_of(direction), scale_of(norm, direction));
   attrs.axes = axes;
   return {expr_detail::record<ops::Fourier>({Leaf(pairs.value.impl())}, std::move(attrs), pairs.where), pairs.where};
 }
@@ -94,8 +95,8 @@ inline Term complex_transform(const Term& pairs, const IntVector& axes, Norm nor
 inline Term real_transform(const Term& x, int axis, FourierSign sign, FourierScale scale) {
   const int last = x.rank() - 1;
   const Term rows = axis == last ? x : Term(movedim(x, axis, last), x.where);
-  const Term pairs(
-      expr_detail::record<ops::FourierOfReal>({Leaf(rows.value.impl())}, attrs_of(sign, scale), x.where), x.where);
+  const Term pairs(expr_detail::record<ops::FourierOfReal>({Leaf(rows.value.impl())}, attrs_of(sign, scale), x.where),
+                   x.where);
   return axis == last ? pairs : Term(movedim(pairs, last, axis), x.where);
 }
 /// Pairs of a half spectrum of n / 2 + 1 numbers to n real numbers.
@@ -124,15 +125,14 @@ inline Tensor real_along_one(const In& x, const Options& options, Direction dire
   const int axis = axis_of(options.dim, t.rank(), op, x.where);
   const Dim n = options.n.value_or(t.shape()[axis]);
   require_length(n, op, x.where);
-  const FourierSign sign = direction == Direction::forward ? FourierSign::minus : FourierSign::plus;
-  return from_pairs(real_transform(resized(t, axis, n), axis, sign, scale_of(options.norm, direction)));
+  return from_pairs(real_transform(resized(t, axis, n), axis, sign_of(direction), scale_of(options.norm, direction)));
 }
 inline Term half_to_real(const Term& pairs, int axis, std::optional<Dim> wanted, Norm norm, Direction direction,
                          std::string_view op) {
   const Dim n = wanted.value_or((pairs.shape()[axis] - Dim(1)) * Dim(2));
   require_length(n, op, pairs.where);
-  const FourierSign sign = direction == Direction::forward ? FourierSign::minus : FourierSign::plus;
-  return transform_to_real(resized(pairs, axis, n / Dim(2) + Dim(1)), axis, n, sign, scale_of(norm, direction));
+  return transform_to_real(resized(pairs, axis, n / Dim(2) + Dim(1)), axis, n, sign_of(direction),
+                           scale_of(norm, direction));
 }
 inline Tensor to_real_along_one(const In& x, const Options& options, Direction direction, std::string_view op) {
   const Term pairs = pairs_of(x, op);
@@ -191,30 +191,30 @@ inline void require_axes(const Lengths& lengths, std::string_view op, Location w
     throw ShapeError(op, "no axis is transformed", where, "x needs at least one axis: reshape(x, {1})");
 }
 
-inline Tensor along_many(const In& x, const ManyOptions& options, int count, Direction direction,
-                         std::string_view op) {
+inline Tensor along_many(const In& x, const ManyOptions& options, int count, Direction direction, std::string_view op) {
   const Term pairs = pairs_of(x, op);
   const Lengths lengths = lengths_of(options, pairs.rank() - 1, count, op, x.where);
-  return from_pairs(complex_transform(all_resized(pairs, lengths, lengths.axes.size(), op), lengths.axes, options.norm,
-                                      direction));
+  return from_pairs(
+      complex_transform(all_resized(pairs, lengths, lengths.axes.size(), op), lengths.axes, options.norm, direction));
 }
-inline Tensor real_along_many(const In& x, const ManyOptions& options, int count, std::string_view op) {
-  const Term t = real_numbers(x, op, "fft::fftn");
+inline Tensor real_along_many(const In& x, const ManyOptions& options, int count, Direction direction,
+                              std::string_view op) {
+  const Term t = real_numbers(x, op, direction == Direction::forward ? "fft::fftn" : "fft::ifftn");
   const Lengths lengths = lengths_of(options, t.rank(), count, op, x.where);
   require_axes(lengths, op, x.where);
-  const Term half = real_transform(all_resized(t, lengths, lengths.axes.size(), op),
-                                   static_cast<int>(lengths.axes.back()), FourierSign::minus,
-                                   scale_of(options.norm, Direction::forward));
-  return from_pairs(complex_transform(half, without_last(lengths.axes), options.norm, Direction::forward));
+  const Term half =
+      real_transform(all_resized(t, lengths, lengths.axes.size(), op), static_cast<int>(lengths.axes.back()),
+                     sign_of(direction), scale_of(options.norm, direction));
+  return from_pairs(complex_transform(half, without_last(lengths.axes), options.norm, direction));
 }
-inline Tensor to_real_along_many(const In& x, const ManyOptions& options, int count, std::string_view op) {
+inline Tensor to_real_along_many(const In& x, const ManyOptions& options, int count, Direction direction,
+                                 std::string_view op) {
   const Term pairs = pairs_of(x, op);
   const Lengths lengths = lengths_of(options, pairs.rank() - 1, count, op, x.where);
   require_axes(lengths, op, x.where);
   const Term rest = complex_transform(all_resized(pairs, lengths, lengths.axes.size() - 1, op),
-                                      without_last(lengths.axes), options.norm, Direction::inverse);
-  return half_to_real(rest, static_cast<int>(lengths.axes.back()), lengths.n.back(), options.norm, Direction::inverse,
-                      op);
+                                      without_last(lengths.axes), options.norm, direction);
+  return half_to_real(rest, static_cast<int>(lengths.axes.back()), lengths.n.back(), options.norm, direction, op);
 }
 
 /// Along each axis the elements from the cut on, and then those before it.
@@ -276,22 +276,34 @@ SINTER_DECL Tensor irfft(const In& x, Options options) {
   return detail::to_real_along_one(x, options, Direction::inverse, "fft::irfft");
 }
 SINTER_DECL Tensor rfft2(const In& x, ManyOptions options) {
-  return detail::real_along_many(x, options, 2, "fft::rfft2");
+  return detail::real_along_many(x, options, 2, Direction::forward, "fft::rfft2");
 }
 SINTER_DECL Tensor irfft2(const In& x, ManyOptions options) {
-  return detail::to_real_along_many(x, options, 2, "fft::irfft2");
+  return detail::to_real_along_many(x, options, 2, Direction::inverse, "fft::irfft2");
 }
 SINTER_DECL Tensor rfftn(const In& x, ManyOptions options) {
-  return detail::real_along_many(x, options, 0, "fft::rfftn");
+  return detail::real_along_many(x, options, 0, Direction::forward, "fft::rfftn");
 }
 SINTER_DECL Tensor irfftn(const In& x, ManyOptions options) {
-  return detail::to_real_along_many(x, options, 0, "fft::irfftn");
+  return detail::to_real_along_many(x, options, 0, Direction::inverse, "fft::irfftn");
 }
 SINTER_DECL Tensor hfft(const In& x, Options options) {
   return detail::to_real_along_one(x, options, Direction::forward, "fft::hfft");
 }
 SINTER_DECL Tensor ihfft(const In& x, Options options) {
   return detail::real_along_one(x, options, Direction::inverse, "fft::ihfft");
+}
+SINTER_DECL Tensor hfft2(const In& x, ManyOptions options) {
+  return detail::to_real_along_many(x, options, 2, Direction::forward, "fft::hfft2");
+}
+SINTER_DECL Tensor ihfft2(const In& x, ManyOptions options) {
+  return detail::real_along_many(x, options, 2, Direction::inverse, "fft::ihfft2");
+}
+SINTER_DECL Tensor hfftn(const In& x, ManyOptions options) {
+  return detail::to_real_along_many(x, options, 0, Direction::forward, "fft::hfftn");
+}
+SINTER_DECL Tensor ihfftn(const In& x, ManyOptions options) {
+  return detail::real_along_many(x, options, 0, Direction::inverse, "fft::ihfftn");
 }
 
 SINTER_DECL Tensor fftshift(const In& x, Axes dim) {

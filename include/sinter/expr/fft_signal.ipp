@@ -81,7 +81,8 @@ inline Frames frames_of(std::int64_t n_fft, std::optional<std::int64_t> hop, std
                         std::string_view op, Location where) {
   const Frames out{n_fft, hop.value_or(n_fft / 4), window.value_or(n_fft)};
   const auto refuse = [&](std::string_view what, std::int64_t value, std::string_view need) {
-    throw UserError(op, std::string(what) + " is " + std::to_string(value) + ", it must be " + std::string(need), where);
+    throw UserError(op, std::string(what) + " is " + std::to_string(value) + ", it must be " + std::string(need),
+                    where);
   };
   if (n_fft < 1) refuse("n_fft", n_fft, "at least 1");
   if (out.hop < 1) refuse("hop_length", out.hop, "at least 1");
@@ -94,8 +95,9 @@ inline std::optional<Term> window_of(const std::optional<Tensor>& window, const 
                                      std::string_view op) {
   if (!window && frames.window == frames.length) return std::nullopt;
   const DType dtype = like.dtype();
-  const Term given(window ? *window : ones(Shape{frames.window}, {.dtype = dtype, .device = like.value.device()}, like.where),
-                   like.where);
+  const Term given(
+      window ? *window : ones(Shape{frames.window}, {.dtype = dtype, .device = like.value.device()}, like.where),
+      like.where);
   if (given.rank() != 1 || !(given.shape()[0] == Dim(frames.window)))
     throw ShapeError(op, "the window is " + given.shape().text() + ", win_length is " + std::to_string(frames.window),
                      like.where, "the window must have win_length elements");
@@ -206,15 +208,16 @@ SINTER_DECL Tensor istft(const In& x, std::int64_t n_fft, IstftOptions options) 
   const Dim frequencies = pairs.shape()[frequency_axis], count = pairs.shape()[frame_axis];
   const Dim half(n_fft / 2 + 1);
   if (!(frequencies == half) && !(frequencies == Dim(n_fft)))
-    throw ShapeError("istft", "x has " + frequencies.text() + " frequencies, n_fft is " + std::to_string(n_fft), x.where,
-                     "n_fft / 2 + 1 = " + half.text() + " (one-sided) or n_fft are required");
+    throw ShapeError("istft", "x has " + frequencies.text() + " frequencies, n_fft is " + std::to_string(n_fft),
+                     x.where, "n_fft / 2 + 1 = " + half.text() + " (one-sided) or n_fft are required");
   if (!expr_detail::is_at_most(Dim(1), count)) throw ShapeError("istft", "x has no frames", x.where);
   pairs = resized(pairs, frequency_axis, half);
   pairs = {transpose(pairs, frequency_axis, frame_axis), x.where};
   const fft::Norm norm = options.normalized ? fft::Norm::ortho : fft::Norm::backward;
   Term cut = half_to_real(pairs, frame_axis, Dim(n_fft), norm, Direction::inverse, "istft");
   const std::optional<Term> given = window_of(options.window, frames, cut, "istft");
-  const Term window = given ? *given : Term(ones(Shape{n_fft}, {.dtype = cut.dtype(), .device = cut.value.device()}, x.where), x.where);
+  const Term window =
+      given ? *given : Term(ones(Shape{n_fft}, {.dtype = cut.dtype(), .device = cut.value.device()}, x.where), x.where);
   const Dim samples = (count - Dim(1)) * Dim(frames.hop) + Dim(n_fft);
   const Term weights(expand(expr_detail::squared(window), Shape{count, Dim(n_fft)}), x.where);
   const Term whole = summed_frames(cut * window, samples, frames), envelope = summed_frames(weights, samples, frames);

@@ -35,7 +35,8 @@ struct Fourier {
 /// Rows (the last axis) of n real numbers to the first n / 2 + 1 numbers of their transform, as pairs.
 struct FourierOfReal {
   static constexpr OpInfo info{.name = "fourier_of_real", .arity = 1, .kind = OpKind::structured};
-  static constexpr auto attributes = attribute_list(ops_detail::fourier_sign, ops_detail::fourier_scale, ops_detail::is_half_doubled);
+  static constexpr auto attributes =
+      attribute_list(ops_detail::fourier_sign, ops_detail::fourier_scale, ops_detail::is_half_doubled);
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
   static ValList vjp(const VjpArgs& a);

@@ -33,9 +33,8 @@ inline Parts parts_of(bool is_inverse) { return is_inverse ? Parts::exchanged : 
 
 SINTER_DECL void transform_in_double(std::vector<double>& line) {
   const auto length = static_cast<std::int64_t>(line.size() / 2);
-  with_machine<double>([&](auto machine) {
-    Transformer<decltype(machine), double>::run(line.data(), line.data(), {1, length, 1}, {});
-  });
+  with_machine<double>(
+      [&](auto machine) { Transformer<decltype(machine), double>::run(line.data(), line.data(), {1, length, 1}, {}); });
 }
 
 /// Rows of real numbers and their half spectra, either way.
@@ -119,8 +118,7 @@ class RealTransformer {
     const std::int64_t parts = (rows.rows + most - 1) / most;
     parallel_for(parts, estimated_nanoseconds(rows.length) * most, [&](std::int64_t i, std::int64_t end) {
       const Ref<Storage> memory = room_for<T>(std::min(most, rows.rows) * rows.length);
-      for (; i < end; ++i)
-        f(i * most, std::min(most, rows.rows - i * most), static_cast<T*>(memory->data()));
+      for (; i < end; ++i) f(i * most, std::min(most, rows.rows - i * most), static_cast<T*>(memory->data()));
     });
   }
   static void odd_forward(const T* in, T* out, const RealRows& rows, HalfSpectrum<T> kind, T scale) {
@@ -187,7 +185,8 @@ SINTER_DECL void Fourier::run_on_host(HostCall& call) {
       Block block{1, x.shape[axis].value(), 1};
       for (int other = 0; other < axis; ++other) block.outer *= x.shape[other].value();
       for (int other = axis + 1; other + 1 < x.shape.rank(); ++other) block.inner *= x.shape[other].value();
-      const Ends<T> ends{parts_of(is_inverse), scale_of<T>(call.attrs[ops_detail::fourier_scale], static_cast<double>(block.length))};
+      const Ends<T> ends{parts_of(is_inverse),
+                         scale_of<T>(call.attrs[ops_detail::fourier_scale], static_cast<double>(block.length))};
       with_machine<T>([&](auto machine) { Transformer<decltype(machine), T>::run(from, to, block, ends); });
     }
   });
@@ -197,7 +196,8 @@ SINTER_DECL void FourierOfReal::run_on_host(HostCall& call) {
   using namespace fft_detail;
   const HostView& x = call.in[0];
   const std::int64_t length = x.shape[-1].value();
-  const RealRows rows{x.numel / length, length, call.attrs[ops_detail::fourier_sign], call.attrs[ops_detail::is_half_doubled]};
+  const RealRows rows{x.numel / length, length, call.attrs[ops_detail::fourier_sign],
+                      call.attrs[ops_detail::is_half_doubled]};
   visit_number_type(x.dtype, [&](auto number) {
     using T = decltype(number);
     const T factor = scale_of<T>(call.attrs[ops_detail::fourier_scale], static_cast<double>(length));
@@ -211,7 +211,8 @@ SINTER_DECL void FourierToReal::run_on_host(HostCall& call) {
   using namespace fft_detail;
   const HostView& y = call.out[0];
   const std::int64_t wanted = y.shape[-1].value();
-  const RealRows rows{y.numel / wanted, wanted, call.attrs[ops_detail::fourier_sign], call.attrs[ops_detail::is_half_doubled]};
+  const RealRows rows{y.numel / wanted, wanted, call.attrs[ops_detail::fourier_sign],
+                      call.attrs[ops_detail::is_half_doubled]};
   visit_number_type(y.dtype, [&](auto number) {
     using T = decltype(number);
     const T factor = scale_of<T>(call.attrs[ops_detail::fourier_scale], static_cast<double>(wanted));

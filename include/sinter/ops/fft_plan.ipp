@@ -126,9 +126,7 @@ class Tables {
   std::map<std::pair<int, std::int64_t>, std::list<Entry>::iterator> places_;
   std::size_t bytes_ = 0;
 };
-inline Tables& all_tables() {
-  return process_object<Tables>();
-}
+inline Tables& all_tables() { return process_object<Tables>(); }
 template <class T>
 int kind_of(int table) {
   return 2 * table + (std::is_same_v<T, double> ? 1 : 0);

@@ -136,16 +136,17 @@ class Transformer {
     T* middle = static_cast<T*>(memory->data());
     const auto column_plan = line_plan<T>(rows);
     const double cost = static_cast<double>(lanes);
-    parallel_for((columns + lanes - 1) / lanes, cost * estimated_nanoseconds(rows), [&](std::int64_t i, std::int64_t end) {
-      const auto [a, b] = lane_buffers().pair<P>(column_plan->room);
-      for (; i < end; ++i) {
-        const int used = static_cast<int>(std::min(lanes, columns - i * lanes));
-        Machine::load(a, columns_of(in, columns, i * lanes, used, ends.parts), rows);
-        P* done = Machine::transform(*column_plan, a, b);
-        Machine::twiddle(done, rows, plan.twiddles.data() + i * rows * 2 * lanes);
-        Machine::store(columns_of(middle, columns, i * lanes, used, Parts::as_they_are), done, rows, T(1));
-      }
-    });
+    parallel_for((columns + lanes - 1) / lanes, cost * estimated_nanoseconds(rows),
+                 [&](std::int64_t i, std::int64_t end) {
+                   const auto [a, b] = lane_buffers().pair<P>(column_plan->room);
+                   for (; i < end; ++i) {
+                     const int used = static_cast<int>(std::min(lanes, columns - i * lanes));
+                     Machine::load(a, columns_of(in, columns, i * lanes, used, ends.parts), rows);
+                     P* done = Machine::transform(*column_plan, a, b);
+                     Machine::twiddle(done, rows, plan.twiddles.data() + i * rows * 2 * lanes);
+                     Machine::store(columns_of(middle, columns, i * lanes, used, Parts::as_they_are), done, rows, T(1));
+                   }
+                 });
     if (columns > longest_side_by_side) {
       const Ref<Storage> more = room_for<T>(plan.length);
       T* done = static_cast<T*>(more->data());
@@ -154,15 +155,16 @@ class Transformer {
     }
     const auto rest_plan = line_plan<T>(columns);
     const Block as_rows{rows, columns, 1};
-    parallel_for((rows + lanes - 1) / lanes, cost * estimated_nanoseconds(columns), [&](std::int64_t i, std::int64_t end) {
-      const auto [a, b] = lane_buffers().pair<P>(rest_plan->room);
-      for (; i < end; ++i) {
-        const int used = static_cast<int>(std::min(lanes, rows - i * lanes));
-        Machine::load(a, lines_of<const T>(middle, as_rows, i * lanes, used, Parts::as_they_are), columns);
-        Machine::store(columns_of(out, rows, i * lanes, used, ends.parts), Machine::transform(*rest_plan, a, b),
-                       columns, ends.scale);
-      }
-    });
+    parallel_for((rows + lanes - 1) / lanes, cost * estimated_nanoseconds(columns),
+                 [&](std::int64_t i, std::int64_t end) {
+                   const auto [a, b] = lane_buffers().pair<P>(rest_plan->room);
+                   for (; i < end; ++i) {
+                     const int used = static_cast<int>(std::min(lanes, rows - i * lanes));
+                     Machine::load(a, lines_of<const T>(middle, as_rows, i * lanes, used, Parts::as_they_are), columns);
+                     Machine::store(columns_of(out, rows, i * lanes, used, ends.parts),
+                                    Machine::transform(*rest_plan, a, b), columns, ends.scale);
+                   }
+                 });
   }
   /// Columns `first` to first + used of a matrix of so many columns.
   template <class Number>
