@@ -15,6 +15,7 @@
 #include <sinter/expr/equality.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/expr/fft.hpp>
+#include <sinter/expr/fft_signal.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/gather_scatter.hpp>
 #include <sinter/expr/histogram.hpp>

@@ -94,7 +94,7 @@ def public_functions(folder):
             continue
         text = re.sub(r"namespace (?:expr_detail|tensor_detail) \{.*?\}  // namespace (?:expr_detail|tensor_detail)", "",
                       path.read_text(), flags=re.DOTALL)
-        prefix = {"linalg.hpp": "linalg::", "windows.hpp": "window::", "fft.hpp": "fft::"}.get(path.name, "")
+        prefix = {"linalg.hpp": "linalg::", "windows.hpp": "window::", "fft.hpp": "fft::", "fft_signal.hpp": "fft::"}.get(path.name, "")
         for name in DECLARATION.findall(text) + MACRO.findall(text):
             found.setdefault(prefix + name, path.name)
     return found

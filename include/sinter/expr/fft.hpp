@@ -1,11 +1,10 @@
-// Discrete Fourier transforms under the names of torch.fft, short-time transforms, and convolutions by transforms.
+// Discrete Fourier transforms under the names of torch.fft. What is made of them is in fft_signal.hpp.
 // f32 and c64, f64 and c128; integers become f32. Any length from 1 on: prime ones too take n log n steps. Transforms
 // run on the host, lines side by side on threads, and what stands around them fuses as elsewhere. They are linear, so
 // derivatives are transforms again, of any order; under vmap they take the batch as further lines.
 #pragma once
 
 #include <sinter/base/config.hpp>
-#include <sinter/expr/padding.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
@@ -75,40 +74,5 @@ Tensor fftfreq(Dim n, double d = 1, FrequencyOptions options = {}, Location wher
 /// Those of a half spectrum: 0, 1, ..., n / 2, divided by n d.
 Tensor rfftfreq(Dim n, double d = 1, FrequencyOptions options = {}, Location where = std::source_location::current());
 
-/// full: everything that overlaps; same: as long as the first operand, from the middle; valid: where the shorter one
-/// lies within the longer one.
-enum class ConvolveMode : std::uint8_t { full, same, valid };
-struct ConvolveOptions {
-  ConvolveMode mode = ConvolveMode::full;
-  Axes axes{};  // all
-};
-/// The convolution of x and y along `axes`, by transforms; other axes broadcast. scipy.signal.fftconvolve.
-Tensor fftconvolve(const In& x, const In& y, ConvolveOptions options = {});
-
 }  // namespace fft
-
-struct StftOptions {
-  std::optional<std::int64_t> hop_length{};  // from one frame to the next; n_fft / 4
-  std::optional<std::int64_t> win_length{};  // n_fft; a shorter window stands in the middle of a frame
-  std::optional<Tensor> window{};            // ones
-  bool center = true;                        // frame t is centred at t hop_length: the signal is padded
-  PadMode pad_mode = PadMode::reflect;
-  bool normalized = false;         // divided by sqrt(n_fft)
-  std::optional<bool> onesided{};  // the first n_fft / 2 + 1 frequencies; so for real signals
-};
-/// The spectra of frames of n_fft samples of (samples) or (batch, samples), as (..., frequencies, frames), complex.
-/// torch.stft.
-Tensor stft(const In& x, std::int64_t n_fft, StftOptions options = {});
-
-struct IstftOptions {
-  std::optional<std::int64_t> hop_length{}, win_length{};
-  std::optional<Tensor> window{};
-  bool center = true;
-  bool normalized = false;
-  std::optional<std::int64_t> length{};  // of the result; what all frames cover
-};
-/// The signal whose stft is x, of real signals and one-sided spectra; of other spectra the one that is nearest in the
-/// least squares. torch.istft. Where windows add up to nothing the result is not defined (NaN or infinite).
-Tensor istft(const In& x, std::int64_t n_fft, IstftOptions options = {});
-
 SINTER_NAMESPACE_END

@@ -1,8 +1,9 @@
 // What is made of transforms: convolutions, and spectra of overlapping frames.
 #pragma once
 
-#include <sinter/expr/fft.ipp>
+#include <sinter/expr/fft_signal.hpp>
 
+#include <sinter/expr/fft.ipp>
 #include <sinter/ops/convolution.hpp>
 #include <sinter/ops/fft_plan.hpp>
 

@@ -1,11 +1,12 @@
 // The ops of ops/fft.hpp on memory: axes one after the other, real rows by complex ones of half the length.
 #pragma once
 
+#include <sinter/ops/fft_host.hpp>
+
+#include <sinter/graph/host_call.hpp>
 #include <sinter/ops/fft.hpp>
 #include <sinter/ops/fft_plan.ipp>
 #include <sinter/ops/fft_rows.hpp>
-
-#include <sinter/graph/host_call.hpp>
 
 #include <vector>
 

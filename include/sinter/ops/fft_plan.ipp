@@ -5,6 +5,7 @@
 
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/ops/fft_host.hpp>
 #include <sinter/ops/fft_lanes.hpp>
 
 #include <cmath>
@@ -168,9 +169,6 @@ void add_chirp(std::vector<T>& chirp, std::vector<double>& kernel, std::int64_t 
     }
   }
 }
-
-/// The transform of one line of doubles, for tables. In transform.
-void transform_in_double(std::vector<double>& line);
 
 template <class T>
 std::vector<T> spectrum_of(std::vector<double> kernel) {
