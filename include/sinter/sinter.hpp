@@ -14,6 +14,8 @@
 #include <sinter/expr/complex.hpp>
 #include <sinter/expr/equality.hpp>
 #include <sinter/expr/expr.hpp>
+#include <sinter/expr/fft.hpp>
+#include <sinter/expr/fft_signal.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/gather_scatter.hpp>
 #include <sinter/expr/histogram.hpp>
@@ -55,6 +57,7 @@
 #ifdef SINTER_IMPLEMENTATION_CORE
 #include <sinter/src_core.hpp>
 #include <sinter/src_expr.hpp>
+#include <sinter/src_fft.hpp>
 #include <sinter/src_linalg.hpp>
 #include <sinter/src_ops.hpp>
 #include <sinter/src_passes.hpp>

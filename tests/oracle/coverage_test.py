@@ -13,6 +13,7 @@ import sys
 RANDOM = "random: its moments are tested"
 SAME = "another name of one that is in the table"
 READS = "gives no tensor"
+FOURIER = "compared with PyTorch, gradients too, by tests/unit/fft_test.cpp"
 FUNCTIONS = {
     RANDOM: """rand randn rand_like randn_like uniform normal log_normal cauchy laplace exponential geometric bernoulli poisson standard_gamma
         randint randperm multinomial dropout feature_dropout alpha_dropout
@@ -23,6 +24,9 @@ FUNCTIONS = {
     READS: "allclose array_equal eval set_default_device manual_seed list_ops",
     "a value as it is, or a copy on another device": "to_device",
     "any operation by its name: tests/unit/by_name_test.cpp": "call",
+    FOURIER: """fft::fft fft::fft2 fft::fftn fft::fftshift fft::hfft fft::hfft2 fft::hfftn fft::ifft fft::ifft2 fft::ifftn
+        fft::ifftshift fft::ihfft fft::ihfft2 fft::ihfftn fft::irfft fft::irfft2 fft::irfftn fft::rfft fft::rfft2 fft::rfftn fft::fftfreq
+        fft::rfftfreq fft::fftconvolve fft::stft fft::istft""",
     "assignment to a part: select_scatter, slice_scatter and diagonal_scatter go through it": "update",
 }
 # Names of docs/op_coverage.md without a row of their own.
@@ -36,6 +40,8 @@ TORCH = {
     "operators and memory of other rows": """__radd__ __rand__ __rdiv__ __rmod__ __rmul__ __ror__ __rpow__ __rsub__ __rxor__ max min
         std empty empty_like new_empty empty_permuted empty_strided new_empty_strided fill zero_ new_full new_ones new_zeros
         scalar_tensor resize_ resize_as_ as_strided_scatter""",
+    FOURIER: """fft.fft fft.fft2 fft.fftn fft.hfft fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.ihfft2 fft.ihfftn
+        fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn istft stft""",
     "gives no tensor": "allclose item equal broadcast_shapes",
     "given a size: `size=` of the row `nonzero`": "nonzero_static",
     "a row of its parts": """native_layer_norm _chunk_cat _unsafe_masked_index _unsafe_masked_index_put_accumulate svd_lowrank
@@ -88,7 +94,7 @@ def public_functions(folder):
             continue
         text = re.sub(r"namespace (?:expr_detail|tensor_detail) \{.*?\}  // namespace (?:expr_detail|tensor_detail)", "",
                       path.read_text(), flags=re.DOTALL)
-        prefix = {"linalg.hpp": "linalg::", "windows.hpp": "window::"}.get(path.name, "")
+        prefix = {"linalg.hpp": "linalg::", "windows.hpp": "window::", "fft.hpp": "fft::", "fft_signal.hpp": "fft::"}.get(path.name, "")
         for name in DECLARATION.findall(text) + MACRO.findall(text):
             found.setdefault(prefix + name, path.name)
     return found

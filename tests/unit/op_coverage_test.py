@@ -19,7 +19,7 @@ void every_line(Tensor x, Tensor y, Tensor z, Tensor a, Tensor v, Tensor w, Tens
                 Shape shape, Scalar s, std::vector<Tensor> parts) {
 """
 # Where the names of PyTorch's list are declared that are in a namespace.
-NAMESPACES = {"linalg": "linalg::", "signal": "window::"}
+NAMESPACES = {"linalg": "linalg::", "signal": "window::", "fft": "fft::"}
 IN_LINALG = {"cholesky_inverse", "cholesky_solve", "lu", "lu_solve", "matrix_exp", "svd"}   # not in PyTorch
 
 

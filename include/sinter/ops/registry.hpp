@@ -14,6 +14,7 @@
 #include <sinter/ops/cumulative.hpp>
 #include <sinter/ops/custom_derivative.hpp>
 #include <sinter/ops/elementary.hpp>
+#include <sinter/ops/fft.hpp>
 #include <sinter/ops/flip.hpp>
 #include <sinter/ops/found.hpp>
 #include <sinter/ops/host_elementwise.hpp>

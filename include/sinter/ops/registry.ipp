@@ -67,6 +67,8 @@ inline constexpr auto op_table = sorted_by_name<
     // linear algebra
     ops::Cholesky, ops::LuFactor, ops::LuPermutation, ops::TriangularSolve, ops::Qr, ops::Svd, ops::Eigh,
     ops::MatrixExp, ops::Solve, ops::Pinv, ops::Det,
+    // Fourier transforms
+    ops::Fourier, ops::FourierOfReal, ops::FourierToReal,
     // control flow
     ops::Switch, ops::SwitchWithEffects, ops::WhileLoop, ops::WhileLoopWithEffects, ops::WhileGradient, ops::Scan,
     ops::ScanWithEffects,

@@ -1,0 +1,227 @@
+// The ops of ops/fft.hpp on memory: axes one after the other, real rows by complex ones of half the length.
+#pragma once
+
+#include <sinter/ops/fft_host.hpp>
+
+#include <sinter/graph/host_call.hpp>
+#include <sinter/ops/fft.hpp>
+#include <sinter/ops/fft_plan.ipp>
+#include <sinter/ops/fft_rows.hpp>
+
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace fft_detail {
+
+/// Calls f(machine) with the widest vectors that the processor has.
+template <class T, class F>
+void with_machine(F&& f) {
+#ifndef SINTER_NO_X86
+  if (__builtin_cpu_supports("avx2")) return f(WideMachine<T>{});
+#endif
+  f(NarrowMachine<T>{});
+}
+template <class T>
+T scale_of(FourierScale scale, double length) {
+  switch (scale) {
+    case FourierScale::none: return 1;
+    case FourierScale::root: return static_cast<T>(1 / std::sqrt(length));
+    case FourierScale::full: return static_cast<T>(1 / length);
+  }
+  __builtin_unreachable();
+}
+inline Parts parts_of(bool is_inverse) { return is_inverse ? Parts::exchanged : Parts::as_they_are; }
+
+SINTER_DECL void transform_in_double(std::vector<double>& line) {
+  const auto length = static_cast<std::int64_t>(line.size() / 2);
+  with_machine<double>(
+      [&](auto machine) { Transformer<decltype(machine), double>::run(line.data(), line.data(), {1, length, 1}, {}); });
+}
+
+/// Rows of real numbers and their half spectra, either way.
+struct RealRows {
+  std::int64_t rows = 0, length = 0;
+  FourierSign sign = FourierSign::minus;
+  bool is_doubled = false;
+  bool is_even() const { return length % 2 == 0; }
+  std::int64_t numbers() const { return length / 2 + 1; }
+};
+
+template <class Machine, class T>
+class RealTransformer {
+  using L = typename Machine::L;
+  using P = Pair<L>;
+  using Complex = Transformer<Machine, T>;
+  static constexpr std::int64_t lanes = L::count;
+
+ public:
+  static void forward(const T* in, T* out, const RealRows& rows, T scale) {
+    const HalfSpectrum<T> kind{rows.is_doubled ? T(2) : T(1), rows.sign == FourierSign::plus};
+    if (!rows.is_even()) return odd_forward(in, out, rows, kind, scale);
+    const std::int64_t half = rows.length / 2;
+    const auto table = real_table<T>(rows.length);
+    if (Complex::is_cut(rows.rows, half)) {
+      for (std::int64_t row = 0; row < rows.rows; ++row) {
+        T* to = out + 2 * row * rows.numbers();
+        Complex::run(in + row * rows.length, to, {1, half, 1}, {Parts::as_they_are, scale});
+        run_finish(reinterpret_cast<Pair<Lanes<T, 1>>*>(to), half, table->roots.data(), kind);
+      }
+      return;
+    }
+    const auto plan = line_plan<T>(half);
+    for_groups(rows, std::max(plan->room, half + 1), [&](std::int64_t first, int used, P* a, P* b) {
+      Machine::load(a, Complex::lines_of(in, {rows.rows, half, 1}, first, used, Parts::as_they_are), half);
+      P* done = Machine::transform(*plan, a, b);
+      Machine::finish(done, half, table->roots.data(), kind);
+      Machine::store(Complex::lines_of(out, {rows.rows, half + 1, 1}, first, used, Parts::as_they_are), done, half + 1,
+                     scale);
+    });
+  }
+  static void backward(const T* in, T* out, const RealRows& rows, T scale) {
+    const HalfSpectrum<T> kind{rows.is_doubled ? T(1) : T(0.5), rows.sign == FourierSign::minus};
+    if (!rows.is_even()) return odd_backward(in, out, rows, kind, scale);
+    const std::int64_t half = rows.length / 2;
+    const auto table = real_table<T>(rows.length);
+    if (Complex::is_cut(rows.rows, half)) {
+      const Ref<Storage> memory = room_for<T>(half + 1);
+      T* line = static_cast<T*>(memory->data());
+      for (std::int64_t row = 0; row < rows.rows; ++row) {
+        std::copy_n(in + 2 * row * rows.numbers(), 2 * rows.numbers(), line);
+        run_begin(reinterpret_cast<Pair<Lanes<T, 1>>*>(line), half, table->roots.data(), kind);
+        Complex::run(line, out + row * rows.length, {1, half, 1}, {Parts::exchanged, scale});
+      }
+      return;
+    }
+    const auto plan = line_plan<T>(half);
+    for_groups(rows, std::max(plan->room, half + 1), [&](std::int64_t first, int used, P* a, P* b) {
+      Machine::load(a, Complex::lines_of(in, {rows.rows, half + 1, 1}, first, used, Parts::as_they_are), half + 1);
+      Machine::begin(a, half, table->roots.data(), kind);
+      for (std::int64_t k = 0; k < half; ++k) std::swap(a[k].re, a[k].im);
+      Machine::store(Complex::lines_of(out, {rows.rows, half, 1}, first, used, Parts::exchanged),
+                     Machine::transform(*plan, a, b), half, scale);
+    });
+  }
+
+ private:
+  /// f(first row, how many, two buffers) for each group of rows.
+  template <class F>
+  static void for_groups(const RealRows& rows, std::int64_t room, const F& f) {
+    const double cost = estimated_nanoseconds(rows.length) * static_cast<double>(lanes) / 2;
+    parallel_for((rows.rows + lanes - 1) / lanes, cost, [&](std::int64_t i, std::int64_t end) {
+      const auto [a, b] = lane_buffers().pair<P>(room);
+      for (; i < end; ++i) f(i * lanes, static_cast<int>(std::min(lanes, rows.rows - i * lanes)), a, b);
+    });
+  }
+  /// Odd lengths as complex numbers, a group of rows at a time.
+  template <class F>
+  static void in_parts(const RealRows& rows, const F& f) {
+    constexpr std::int64_t most = 64;  // rows
+    const std::int64_t parts = (rows.rows + most - 1) / most;
+    parallel_for(parts, estimated_nanoseconds(rows.length) * most, [&](std::int64_t i, std::int64_t end) {
+      const Ref<Storage> memory = room_for<T>(std::min(most, rows.rows) * rows.length);
+      for (; i < end; ++i) f(i * most, std::min(most, rows.rows - i * most), static_cast<T*>(memory->data()));
+    });
+  }
+  static void odd_forward(const T* in, T* out, const RealRows& rows, HalfSpectrum<T> kind, T scale) {
+    in_parts(rows, [&](std::int64_t first, std::int64_t count, T* x) {
+      for (std::int64_t i = 0; i < count * rows.length; ++i) {
+        x[2 * i] = in[first * rows.length + i];
+        x[2 * i + 1] = 0;
+      }
+      Complex::run(x, x, {count, rows.length, 1}, {Parts::as_they_are, scale});
+      for (std::int64_t row = 0; row < count; ++row) {
+        const T* from = x + 2 * row * rows.length;
+        T* to = out + 2 * (first + row) * rows.numbers();
+        to[0] = from[0];
+        to[1] = 0;
+        for (std::int64_t k = 1; k < rows.numbers(); ++k) {
+          to[2 * k] = from[2 * k] * kind.interior;
+          to[2 * k + 1] = from[2 * k + 1] * (kind.is_conjugate ? -kind.interior : kind.interior);
+        }
+      }
+    });
+  }
+  static void odd_backward(const T* in, T* out, const RealRows& rows, HalfSpectrum<T> kind, T scale) {
+    in_parts(rows, [&](std::int64_t first, std::int64_t count, T* x) {
+      for (std::int64_t row = 0; row < count; ++row) {
+        const T* from = in + 2 * (first + row) * rows.numbers();
+        T* to = x + 2 * row * rows.length;
+        to[0] = from[0];
+        to[1] = 0;
+        for (std::int64_t k = 1; k < rows.numbers(); ++k) {
+          const std::int64_t mirror = rows.length - k;
+          to[2 * k] = to[2 * mirror] = from[2 * k] * kind.interior;
+          to[2 * k + 1] = from[2 * k + 1] * (kind.is_conjugate ? -kind.interior : kind.interior);
+          to[2 * mirror + 1] = -to[2 * k + 1];
+        }
+      }
+      Complex::run(x, x, {count, rows.length, 1}, {Parts::exchanged, scale});
+      for (std::int64_t i = 0; i < count * rows.length; ++i) out[first * rows.length + i] = x[2 * i];
+    });
+  }
+};
+
+template <class F>
+void visit_number_type(DType dtype, F&& f) {
+  if (dtype == DType::f64) f(double{});
+  else f(float{});
+}
+
+}  // namespace fft_detail
+
+namespace ops {
+
+SINTER_DECL void Fourier::run_on_host(HostCall& call) {
+  using namespace fft_detail;
+  const HostView& x = call.in[0];
+  const bool is_inverse = call.attrs[ops_detail::fourier_sign] == FourierSign::plus;
+  visit_number_type(x.dtype, [&](auto number) {
+    using T = decltype(number);
+    const T* from = x.as<T>();
+    T* to = call.out[0].as<T>();
+    const IntVector& axes = call.attrs.axes;
+    if (axes.empty()) std::copy_n(from, x.numel, to);
+    for (std::size_t i = axes.size(); i-- > 0; from = to) {
+      const auto axis = static_cast<int>(axes[i]);
+      Block block{1, x.shape[axis].value(), 1};
+      for (int other = 0; other < axis; ++other) block.outer *= x.shape[other].value();
+      for (int other = axis + 1; other + 1 < x.shape.rank(); ++other) block.inner *= x.shape[other].value();
+      const Ends<T> ends{parts_of(is_inverse),
+                         scale_of<T>(call.attrs[ops_detail::fourier_scale], static_cast<double>(block.length))};
+      with_machine<T>([&](auto machine) { Transformer<decltype(machine), T>::run(from, to, block, ends); });
+    }
+  });
+}
+
+SINTER_DECL void FourierOfReal::run_on_host(HostCall& call) {
+  using namespace fft_detail;
+  const HostView& x = call.in[0];
+  const std::int64_t length = x.shape[-1].value();
+  const RealRows rows{x.numel / length, length, call.attrs[ops_detail::fourier_sign],
+                      call.attrs[ops_detail::is_half_doubled]};
+  visit_number_type(x.dtype, [&](auto number) {
+    using T = decltype(number);
+    const T factor = scale_of<T>(call.attrs[ops_detail::fourier_scale], static_cast<double>(length));
+    with_machine<T>([&](auto machine) {
+      RealTransformer<decltype(machine), T>::forward(x.as<T>(), call.out[0].as<T>(), rows, factor);
+    });
+  });
+}
+
+SINTER_DECL void FourierToReal::run_on_host(HostCall& call) {
+  using namespace fft_detail;
+  const HostView& y = call.out[0];
+  const std::int64_t wanted = y.shape[-1].value();
+  const RealRows rows{y.numel / wanted, wanted, call.attrs[ops_detail::fourier_sign],
+                      call.attrs[ops_detail::is_half_doubled]};
+  visit_number_type(y.dtype, [&](auto number) {
+    using T = decltype(number);
+    const T factor = scale_of<T>(call.attrs[ops_detail::fourier_scale], static_cast<double>(wanted));
+    with_machine<T>([&](auto machine) {
+      RealTransformer<decltype(machine), T>::backward(call.in[0].as<T>(), y.as<T>(), rows, factor);
+    });
+  });
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END

@@ -1,0 +1,243 @@
+// Tables are computed in double from angles in the first eighth of the circle, and rounded once.
+#pragma once
+
+#include <sinter/ops/fft_plan.hpp>
+
+#include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/ops/fft_host.hpp>
+#include <sinter/ops/fft_lanes.hpp>
+
+#include <cmath>
+#include <iterator>
+#include <list>
+#include <map>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+namespace fft_detail {
+
+struct Root {
+  double re = 1, im = 0;
+};
+/// e^(-2 pi i k / n) for 0 <= k < n.
+inline Root root_of(std::int64_t k, std::int64_t n) {
+  // 8 k = octant n + rest
+  const std::int64_t octant = 8 * k / n, rest = 8 * k % n;
+  const bool is_odd = octant % 2 != 0;
+  const double angle = 0.78539816339744830962 * static_cast<double>(is_odd ? n - rest : rest) / static_cast<double>(n);
+  const double c = std::cos(angle), s = std::sin(angle);
+  const double x = octant % 4 == 0 || octant % 4 == 3 ? c : s, y = octant % 4 == 0 || octant % 4 == 3 ? s : c;
+  const bool is_left = octant >= 2 && octant < 6, is_below = octant >= 4;
+  return {is_left ? -x : x, is_below ? y : -y};
+}
+template <class T>
+void add_root(std::vector<T>& to, std::int64_t k, std::int64_t n) {
+  const Root root = root_of(k, n);
+  to.push_back(static_cast<T>(root.re));
+  to.push_back(static_cast<T>(root.im));
+}
+/// e^(-pi i k^2 / n).
+inline Root chirp_of(std::int64_t k, std::int64_t n) {
+  return root_of(static_cast<std::int64_t>(static_cast<unsigned __int128>(k) * static_cast<unsigned __int128>(k) %
+                                           static_cast<unsigned __int128>(2 * n)),
+                 2 * n);
+}
+
+/// The radices of a length in the order of stages; empty where a prime factor is too large for one.
+inline std::vector<int> radices_of(std::int64_t length) {
+  std::vector<int> radices;
+  while (length % 4 == 0) {
+    radices.push_back(4);
+    length /= 4;
+  }
+  for (int radix = 2; radix <= largest_radix && length > 1; ++radix)
+    while (length % radix == 0) {
+      radices.push_back(radix);
+      length /= radix;
+    }
+  if (length > 1) radices.clear();
+  return radices;
+}
+
+template <class T>
+void add_stages(LinePlan<T>& plan) {
+  std::int64_t rest = plan.length, stride = 1;
+  for (const int radix : radices_of(plan.length)) {
+    StageTable stage{radix, rest / radix, stride, plan.tables.size(), 0};
+    for (std::int64_t p = 0; p < stage.parts; ++p)
+      for (std::int64_t j = 1; j < radix; ++j) add_root(plan.tables, p * j % rest, rest);
+    stage.roots = plan.tables.size();
+    if (radix > 5)
+      for (int k = 0; k < radix; ++k) {
+        const Root root = root_of(k, radix);
+        plan.tables.push_back(static_cast<T>(root.re));
+        plan.tables.push_back(static_cast<T>(-root.im));
+      }
+    plan.stages.push_back(stage);
+    rest = stage.parts;
+    stride *= radix;
+  }
+}
+
+// ---- the cache
+
+class Tables {
+ public:
+  template <class Plan, class Make>
+  std::shared_ptr<const Plan> get(int kind, std::int64_t length, const Make& make) {
+    const std::pair<int, std::int64_t> key(kind, length);
+    {
+      std::scoped_lock lock(mutex_);
+      if (const auto found = places_.find(key); found != places_.end()) {
+        entries_.splice(entries_.begin(), entries_, found->second);
+        return std::static_pointer_cast<const Plan>(found->second->plan);
+      }
+    }
+    std::shared_ptr<const Plan> made = make();  // takes others from here
+    std::list<Entry> dropped;                   // freed after the lock
+    std::scoped_lock lock(mutex_);
+    if (places_.contains(key)) return made;
+    entries_.push_front({key, made, made->bytes()});
+    places_[key] = entries_.begin();
+    bytes_ += made->bytes();
+    while (entries_.size() > most_entries || (bytes_ > most_bytes && entries_.size() > 1)) {
+      bytes_ -= entries_.back().bytes;
+      places_.erase(entries_.back().key);
+      dropped.splice(dropped.begin(), entries_, std::prev(entries_.end()));
+    }
+    return made;
+  }
+  std::size_t size() {
+    std::scoped_lock lock(mutex_);
+    return entries_.size();
+  }
+
+ private:
+  static constexpr std::size_t most_entries = 64, most_bytes = std::size_t{256} << 20;
+  struct Entry {
+    std::pair<int, std::int64_t> key;
+    std::shared_ptr<const void> plan;
+    std::size_t bytes = 0;
+  };
+  ForkSafeMutex mutex_;
+  std::list<Entry> entries_;  // the last one used stands first
+  std::map<std::pair<int, std::int64_t>, std::list<Entry>::iterator> places_;
+  std::size_t bytes_ = 0;
+};
+inline Tables& all_tables() { return process_object<Tables>(); }
+template <class T>
+int kind_of(int table) {
+  return 2 * table + (std::is_same_v<T, double> ? 1 : 0);
+}
+SINTER_DECL std::size_t cached_plans() { return all_tables().size(); }
+
+// ---- plans
+
+SINTER_DECL std::int64_t middle_divisor(std::int64_t length) {
+  std::int64_t divisor = 1;
+  for (std::int64_t i = 2; i * i <= length; ++i)
+    if (length % i == 0) divisor = i;
+  return divisor;
+}
+SINTER_DECL std::int64_t smooth_length(std::int64_t least) {
+  std::int64_t best = 1;
+  while (best < least) best *= 2;
+  for (std::int64_t fives = 1; fives < best; fives *= 5)
+    for (std::int64_t threes = fives; threes < best; threes *= 3) {
+      std::int64_t candidate = threes;
+      while (candidate < least) candidate *= 2;
+      if (candidate < best) best = candidate;
+    }
+  return best;
+}
+
+/// The chirp, and the numbers of its convolution in their order, divided by the length of that.
+template <class T>
+void add_chirp(std::vector<T>& chirp, std::vector<double>& kernel, std::int64_t length, std::int64_t inner) {
+  kernel.assign(as_index(2 * inner), 0);
+  const double scale = 1 / static_cast<double>(inner);
+  for (std::int64_t k = 0; k < length; ++k) {
+    const Root root = chirp_of(k, length);
+    chirp.push_back(static_cast<T>(root.re));
+    chirp.push_back(static_cast<T>(root.im));
+    for (const std::int64_t at : {k, (inner - k) % inner}) {
+      kernel[as_index(2 * at)] = root.re * scale;
+      kernel[as_index(2 * at + 1)] = -root.im * scale;
+    }
+  }
+}
+
+template <class T>
+std::vector<T> spectrum_of(std::vector<double> kernel) {
+  transform_in_double(kernel);
+  return std::vector<T>(kernel.begin(), kernel.end());
+}
+template <>
+inline std::vector<float> spectrum_of(std::vector<double> kernel) {
+  transform_in_double(kernel);
+  std::vector<float> out;
+  out.reserve(kernel.size());
+  for (const double x : kernel) out.push_back(static_cast<float>(x));
+  return out;
+}
+
+template <class T>
+std::shared_ptr<const LinePlan<T>> line_plan(std::int64_t length) {
+  return all_tables().get<LinePlan<T>>(kind_of<T>(0), length, [&] {
+    auto plan = std::make_shared<LinePlan<T>>();
+    plan->length = plan->room = length;
+    if (length == 1) return plan;
+    add_stages(*plan);
+    if (!plan->stages.empty()) return plan;
+    const std::int64_t inner = smooth_length(2 * length - 1);
+    std::vector<double> kernel;
+    plan->inner = line_plan<T>(inner);
+    plan->room = inner;
+    add_chirp(plan->chirp, kernel, length, inner);
+    plan->spectrum = spectrum_of<T>(std::move(kernel));
+    return plan;
+  });
+}
+
+template <class T>
+std::shared_ptr<const RowPlan<T>> row_plan(std::int64_t length, int lanes) {
+  return all_tables().get<RowPlan<T>>(kind_of<T>(1 + 2 * lanes), length, [&] {
+    auto plan = std::make_shared<RowPlan<T>>();
+    plan->length = length;
+    plan->rows = middle_divisor(length);
+    plan->columns = length / plan->rows;
+    if (plan->rows == 1) {
+      std::vector<double> kernel;
+      add_chirp(plan->chirp, kernel, length, smooth_length(2 * length - 1));
+      plan->spectrum = spectrum_of<T>(std::move(kernel));
+      return plan;
+    }
+    const std::int64_t groups = (plan->columns + lanes - 1) / lanes;
+    plan->twiddles.resize(as_index(groups * plan->rows * 2 * lanes));
+    T* to = plan->twiddles.data();
+    for (std::int64_t group = 0; group < groups; ++group)
+      for (std::int64_t row = 0; row < plan->rows; ++row, to += 2 * lanes)
+        for (std::int64_t lane = 0; lane < lanes; ++lane) {
+          const std::int64_t column = group * lanes + lane;
+          const Root root = column < plan->columns ? root_of(row * column % length, length) : Root{};
+          to[lane] = static_cast<T>(root.re);
+          to[lanes + lane] = static_cast<T>(root.im);
+        }
+    return plan;
+  });
+}
+
+template <class T>
+std::shared_ptr<const RealTable<T>> real_table(std::int64_t length) {
+  return all_tables().get<RealTable<T>>(kind_of<T>(2), length, [&] {
+    auto table = std::make_shared<RealTable<T>>();
+    for (std::int64_t k = 0; 4 * k <= length; ++k) add_root(table->roots, k, length);
+    return table;
+  });
+}
+
+}  // namespace fft_detail
+SINTER_NAMESPACE_END

@@ -1,0 +1,221 @@
+// Lines of complex numbers in memory: which of them are transformed side by side, and how long ones are cut into rows
+// and columns. Knows a machine (fft_steps.hpp) by its functions alone.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/base/per_thread.hpp>
+#include <sinter/base/threads.hpp>
+#include <sinter/ops/fft_plan.hpp>
+#include <sinter/ops/fft_steps.hpp>
+#include <sinter/tensor/storage.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+SINTER_NAMESPACE_BEGIN
+namespace fft_detail {
+
+/// Two buffers of lanes for this thread, kept.
+struct LaneBuffers {
+  Ref<Storage> memory;
+  template <class P>
+  std::pair<P*, P*> pair(std::int64_t numbers) {
+    const std::size_t bytes = 2 * as_index(numbers) * sizeof(P);
+    if (!memory || memory->bytes() < bytes) memory = Storage::allocate(bytes);
+    auto* first = static_cast<P*>(memory->data());
+    return {first, first + numbers};
+  }
+};
+inline LaneBuffers& lane_buffers() {
+  return thread_object([] { return new LaneBuffers; });
+}
+/// Nanoseconds of one transform: what decides whether threads are worth it.
+inline double estimated_nanoseconds(std::int64_t length) {
+  const auto n = static_cast<double>(length);
+  return 20 + 0.25 * n * (4 + std::log2(n));
+}
+template <class T>
+Ref<Storage> room_for(std::int64_t complex_numbers) {
+  return Storage::allocate(2 * as_index(complex_numbers) * sizeof(T));
+}
+
+template <class T>
+struct Ends {
+  Parts parts = Parts::as_they_are;
+  T scale = 1;
+};
+
+/// Complex lines along the middle one of the axes (outer, length, inner).
+struct Block {
+  std::int64_t outer = 1, length = 1, inner = 1;
+  std::int64_t lines() const { return outer * inner; }
+};
+
+template <class Machine, class T>
+class Transformer {
+  using L = typename Machine::L;
+  using P = Pair<L>;
+  static constexpr std::int64_t lanes = L::count;
+
+ public:
+  /// `out` may be `in`.
+  static void run(const T* in, T* out, const Block& block, Ends<T> ends) {
+    if (block.lines() == 0) return;
+    if (block.length > longest_side_by_side || (block.inner == 1 && is_cut(block.lines(), block.length)))
+      return run_one_by_one(in, out, block, ends);
+    const auto plan = line_plan<T>(block.length);
+    // Groups of columns end where the columns do; columns fewer than lanes, and rows, make groups across.
+    const bool are_columns = block.inner >= lanes;
+    const std::int64_t line_set = are_columns ? block.inner : block.lines();
+    const std::int64_t groups = (line_set + lanes - 1) / lanes, sets = are_columns ? block.outer : 1;
+    const double cost = estimated_nanoseconds(block.length) * static_cast<double>(lanes);
+    parallel_for(groups * sets, cost, [&](std::int64_t begin, std::int64_t end) {
+      const auto [a, b] = lane_buffers().pair<P>(plan->room);
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t first = i / groups * line_set + i % groups * lanes;
+        const int used = static_cast<int>(std::min(lanes, line_set - i % groups * lanes));
+        Machine::load(a, lines_of(in, block, first, used, ends.parts), block.length);
+        Machine::store(lines_of(out, block, first, used, ends.parts), Machine::transform(*plan, a, b), block.length,
+                       ends.scale);
+      }
+    });
+  }
+  /// Are rows this few cut into rows and columns of their own, so that lanes are used?
+  static bool is_cut(std::int64_t rows, std::int64_t length) {
+    if (length > longest_side_by_side) return true;
+    return rows * 2 <= lanes && length >= 4 * lanes && middle_divisor(length) * 2 >= lanes;
+  }
+  /// Lines `first` to first + used of a block, from `data` on.
+  template <class Number>
+  static Lines<L, Number*> lines_of(Number* data, const Block& block, std::int64_t first, int used, Parts parts) {
+    Lines<L, Number*> lines;
+    lines.step = 2 * block.inner;
+    lines.used = used;
+    lines.parts = parts;
+    lines.side = block.inner == 1 ? Side::rows : block.inner >= lanes ? Side::columns : Side::apart;
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      const std::int64_t line = first + (lane < used ? lane : 0);
+      lines.at[lane] = data + 2 * (line / block.inner * block.length * block.inner + line % block.inner);
+    }
+    return lines;
+  }
+
+ private:
+  static void run_one_by_one(const T* in, T* out, const Block& block, Ends<T> ends) {
+    if (block.inner == 1) {
+      for (std::int64_t i = 0; i < block.outer; ++i)
+        run_row(in + 2 * i * block.length, out + 2 * i * block.length, block.length, ends);
+      return;
+    }
+    const Ref<Storage> memory = room_for<T>(block.length);
+    T* row = static_cast<T*>(memory->data());
+    for (std::int64_t line = 0; line < block.lines(); ++line) {
+      const std::int64_t at = 2 * (line / block.inner * block.length * block.inner + line % block.inner);
+      copy_every(in + at, 2 * block.inner, row, 2, block.length);
+      run_row(row, row, block.length, ends);
+      copy_every(row, 2, out + at, 2 * block.inner, block.length);
+    }
+  }
+  static void copy_every(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i)
+      for (int part = 0; part < 2; ++part) to[i * to_step + part] = from[i * from_step + part];
+  }
+
+  static void run_row(const T* in, T* out, std::int64_t length, Ends<T> ends) {
+    const auto plan = row_plan<T>(length, static_cast<int>(lanes));
+    plan->rows == 1 ? run_chirp_row(*plan, in, out, ends) : run_cut_row(*plan, in, out, ends);
+  }
+
+  /// With j = columns j1 + j2 and k = k1 + rows k2: columns are transformed, multiplied by e^(-2 pi i k1 j2 / length),
+  /// and then rows, which are written as columns.
+  static void run_cut_row(const RowPlan<T>& plan, const T* in, T* out, Ends<T> ends) {
+    const std::int64_t rows = plan.rows, columns = plan.columns;
+    const Ref<Storage> memory = room_for<T>(plan.length);
+    T* middle = static_cast<T*>(memory->data());
+    const auto column_plan = line_plan<T>(rows);
+    const double cost = static_cast<double>(lanes);
+    parallel_for((columns + lanes - 1) / lanes, cost * estimated_nanoseconds(rows),
+                 [&](std::int64_t i, std::int64_t end) {
+                   const auto [a, b] = lane_buffers().pair<P>(column_plan->room);
+                   for (; i < end; ++i) {
+                     const int used = static_cast<int>(std::min(lanes, columns - i * lanes));
+                     Machine::load(a, columns_of(in, columns, i * lanes, used, ends.parts), rows);
+                     P* done = Machine::transform(*column_plan, a, b);
+                     Machine::twiddle(done, rows, plan.twiddles.data() + i * rows * 2 * lanes);
+                     Machine::store(columns_of(middle, columns, i * lanes, used, Parts::as_they_are), done, rows, T(1));
+                   }
+                 });
+    if (columns > longest_side_by_side) {
+      const Ref<Storage> more = room_for<T>(plan.length);
+      T* done = static_cast<T*>(more->data());
+      run(middle, done, {rows, columns, 1}, {});
+      return store_transposed(done, out, rows, columns, ends);
+    }
+    const auto rest_plan = line_plan<T>(columns);
+    const Block as_rows{rows, columns, 1};
+    parallel_for((rows + lanes - 1) / lanes, cost * estimated_nanoseconds(columns),
+                 [&](std::int64_t i, std::int64_t end) {
+                   const auto [a, b] = lane_buffers().pair<P>(rest_plan->room);
+                   for (; i < end; ++i) {
+                     const int used = static_cast<int>(std::min(lanes, rows - i * lanes));
+                     Machine::load(a, lines_of<const T>(middle, as_rows, i * lanes, used, Parts::as_they_are), columns);
+                     Machine::store(columns_of(out, rows, i * lanes, used, ends.parts),
+                                    Machine::transform(*rest_plan, a, b), columns, ends.scale);
+                   }
+                 });
+  }
+  /// Columns `first` to first + used of a matrix of so many columns.
+  template <class Number>
+  static Lines<L, Number*> columns_of(Number* data, std::int64_t columns, std::int64_t first, int used, Parts parts) {
+    Lines<L, Number*> lines;
+    lines.step = 2 * columns;
+    lines.used = used;
+    lines.parts = parts;
+    lines.side = Side::columns;
+    for (std::int64_t lane = 0; lane < lanes; ++lane) lines.at[lane] = data + 2 * (first + (lane < used ? lane : 0));
+    return lines;
+  }
+  static void store_transposed(const T* from, T* to, std::int64_t rows, std::int64_t columns, Ends<T> ends) {
+    const int re = ends.parts == Parts::exchanged ? 1 : 0;
+    parallel_for(columns, static_cast<double>(rows) * 2, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = 0; row < rows; ++row)
+        for (std::int64_t column = begin; column < end; ++column) {
+          const T* number = from + 2 * (row * columns + column);
+          T* place = to + 2 * (column * rows + row);
+          place[0] = number[re] * ends.scale;
+          place[1] = number[1 - re] * ends.scale;
+        }
+    });
+  }
+
+  /// As run_chirp, of one row.
+  static void run_chirp_row(const RowPlan<T>& plan, const T* in, T* out, Ends<T> ends) {
+    const auto inner = static_cast<std::int64_t>(plan.spectrum.size() / 2);
+    const Ref<Storage> memory = room_for<T>(2 * inner);
+    T *x = static_cast<T*>(memory->data()), *y = x + 2 * inner;
+    const int re = ends.parts == Parts::exchanged ? 1 : 0;
+    const auto multiply = [](const T* a, const T* w, T* to, int to_re, T sign, T scale) {
+      const T real = a[0] * w[0] - sign * a[1] * w[1], imaginary = a[0] * w[1] + sign * a[1] * w[0];
+      to[to_re] = real * scale;
+      to[1 - to_re] = imaginary * scale;
+    };
+    for (std::int64_t j = 0; j < plan.length; ++j) {
+      const T number[2] = {in[2 * j + re], in[2 * j + 1 - re]};
+      multiply(number, plan.chirp.data() + 2 * j, x + 2 * j, 0, T(1), T(1));
+    }
+    std::fill(x + 2 * plan.length, x + 2 * inner, T(0));
+    run(x, y, {1, inner, 1}, {});
+    for (std::int64_t j = 0; j < inner; ++j) {
+      multiply(y + 2 * j, plan.spectrum.data() + 2 * j, x + 2 * j, 0, T(1), T(1));
+      x[2 * j + 1] = -x[2 * j + 1];
+    }
+    run(x, y, {1, inner, 1}, {});
+    for (std::int64_t j = 0; j < plan.length; ++j)
+      multiply(y + 2 * j, plan.chirp.data() + 2 * j, out + 2 * j, re, T(-1), ends.scale);
+  }
+};
+
+}  // namespace fft_detail
+SINTER_NAMESPACE_END
