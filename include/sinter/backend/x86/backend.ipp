@@ -4,6 +4,7 @@
 #include <sinter/backend/x86/backend.hpp>
 
 #include <sinter/backend/x86/contraction/contraction.hpp>
+#include <sinter/backend/x86/contraction/quantized.hpp>
 #include <sinter/backend/x86/convolution/convolution.hpp>
 #include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/backend/x86/nest/prepare.hpp>
@@ -72,7 +73,9 @@ SINTER_DECL std::shared_ptr<const Executable> X86Backend::compile(const Kernel& 
 }
 
 SINTER_DECL Intrinsic X86Backend::intrinsic(const Graph& graph, const Node& node) const {
-  return isa_ ? convolution_intrinsic(graph, node, *isa_) : nullptr;
+  if (!isa_) return nullptr;
+  const Intrinsic product = quantized_intrinsic(graph, node, *isa_);
+  return product != nullptr ? product : convolution_intrinsic(graph, node, *isa_);
 }
 
 }  // namespace x86
