@@ -272,7 +272,7 @@ constexpr std::string_view nodes[] = {
     "svd(%x) {vectors=full, steps=3}",
     "eigh(%p)",
     "solve(%p, %p) {use=inv}",
-    "small_solve(%p, %p) {transposed}",
+    "small_solve(%p, %p) {use=solve}",
     "quantized_matmul(%x, %m, %h, %z) {group=2}",
     "fake_quantize(%x, %v, %v) {low=1, high=3}",
     "pinv(%x, %t, %t) {steps=3}",

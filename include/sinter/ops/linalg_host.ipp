@@ -123,16 +123,6 @@ std::int32_t cholesky_in_place(T* a, std::int64_t n) {
   return 0;
 }
 
-/// Many small matrices, side by side.
-template <class T>
-void compute_small_of_all(const SmallMatrices<T>& work, std::int64_t count) {
-  constexpr std::int64_t together = 64;  // whole vectors of either dtype
-  const double n = static_cast<double>(work.n), operations = n * n * (n + static_cast<double>(work.columns));
-  parallel_for((count + together - 1) / together, together * (5 + operations / 8),
-               [&](std::int64_t begin, std::int64_t end) {
-                 compute_small(work, begin * together, std::min(count, end * together));
-               });
-}
 /// From so many on, lanes are worth it.
 inline bool is_small_batch(const Matrices& of, std::int64_t columns = 1) {
   constexpr std::int64_t least_count = 8;
@@ -145,12 +135,12 @@ void cholesky_of_all(HostCall& call) {
   const Matrices of(call.in[0]);
   const std::int64_t n = of.columns;
   if (is_small_batch(of))
-    return compute_small_of_all<T>({.use = SmallUse::cholesky,
-                                    .a = call.in[0].as<T>(),
-                                    .out = call.out[0].as<T>(),
-                                    .info = call.out[1].as<std::int32_t>(),
-                                    .n = n},
-                                   of.count);
+    return compute_small_batch<T>({.use = SmallUse::cholesky,
+                                   .a = call.in[0].as<T>(),
+                                   .out = call.out[0].as<T>(),
+                                   .info = call.out[1].as<std::int32_t>(),
+                                   .n = n},
+                                  of.count);
   const double cube = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
   parallel_for(of.count, estimated_nanoseconds(cube / 3), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -281,16 +271,16 @@ template <class T>
 void triangular_solve_of_all(HostCall& call, Triangular kind) {
   const Matrices of(call.in[0]), given(call.in[1]);
   if (is_small_batch(of, given.columns))
-    return compute_small_of_all<T>({.use = SmallUse::triangular,
-                                    .a = call.in[0].as<T>(),
-                                    .b = call.in[1].as<T>(),
-                                    .out = call.out[0].as<T>(),
-                                    .n = of.rows,
-                                    .columns = given.columns,
-                                    .transposed = kind.transposed,
-                                    .upper = kind.upper,
-                                    .unit = kind.unit},
-                                   of.count);
+    return compute_small_batch<T>({.use = SmallUse::triangular,
+                                   .a = call.in[0].as<T>(),
+                                   .b = call.in[1].as<T>(),
+                                   .out = call.out[0].as<T>(),
+                                   .n = of.rows,
+                                   .columns = given.columns,
+                                   .transposed = kind.transposed,
+                                   .upper = kind.upper,
+                                   .unit = kind.unit},
+                                  of.count);
   const double work = static_cast<double>(of.size()) * static_cast<double>(given.columns) / 2;
   parallel_for(of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -310,17 +300,17 @@ void small_solve_of_all(HostCall& call, std::int32_t* info) {
   const Matrices of(call.in[0]);
   const ops::SmallResult made = call.attrs[Op::made];
   const bool has_right_side = made == ops::SmallResult::solution;
-  compute_small_of_all<T>({.use = has_right_side                      ? SmallUse::solve
-                                  : made == ops::SmallResult::inverse ? SmallUse::inverse
-                                                                      : SmallUse::determinant,
-                           .a = call.in[0].as<T>(),
-                           .b = has_right_side ? call.in[1].as<T>() : nullptr,
-                           .out = call.out[0].as<T>(),
-                           .info = info,
-                           .n = of.rows,
-                           .columns = has_right_side ? call.in[1].shape[-1].value() : 0,
-                           .transposed = call.attrs[Op::transposed]},
-                          of.count);
+  compute_small_batch<T>({.use = has_right_side                      ? SmallUse::solve
+                                 : made == ops::SmallResult::inverse ? SmallUse::inverse
+                                                                     : SmallUse::determinant,
+                          .a = call.in[0].as<T>(),
+                          .b = has_right_side ? call.in[1].as<T>() : nullptr,
+                          .out = call.out[0].as<T>(),
+                          .info = info,
+                          .n = of.rows,
+                          .columns = has_right_side ? call.in[1].shape[-1].value() : 0,
+                          .transposed = call.attrs[Op::transposed]},
+                         of.count);
 }
 
 // ---- orthogonal decompositions: in double whatever T is, which is exact to the last digits of f32, and half the code

@@ -24,9 +24,9 @@ struct SmallMatrices {
   std::int64_t n = 0, columns = 0;                       // at most most_small_rows, most_small_columns
   bool transposed = false, upper = false, unit = false;  // a^T x = b; triangular: which part, and ones on the diagonal
 };
-/// Matrices [begin, end). The results are the same however a batch is divided.
+/// Matrices 0 to before `count`, on threads. f32 and f64.
 template <class T>
-void compute_small(const SmallMatrices<T>& work, std::int64_t begin, std::int64_t end);
+void compute_small_batch(const SmallMatrices<T>& work, std::int64_t count);
 
 }  // namespace ops_detail
 SINTER_NAMESPACE_END

@@ -5,6 +5,7 @@
 #include <sinter/ops/linalg_small.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/threads.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -205,6 +206,7 @@ __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl"))) void compute_small
 }
 #endif
 
+/// Matrices [begin, end). The results are the same however a batch is divided.
 template <class T>
 void compute_small(const SmallMatrices<T>& work, std::int64_t begin, std::int64_t end) {
 #ifndef SINTER_NO_X86
@@ -215,6 +217,16 @@ void compute_small(const SmallMatrices<T>& work, std::int64_t begin, std::int64_
   }
 #endif
   compute_small_plain(work, begin, end);
+}
+
+template <class T>
+void compute_small_batch(const SmallMatrices<T>& work, std::int64_t count) {
+  constexpr std::int64_t together = 64;  // whole vectors of either dtype
+  const double n = static_cast<double>(work.n), operations = n * n * (n + static_cast<double>(work.columns));
+  parallel_for((count + together - 1) / together, together * (5 + operations / 8),
+               [&](std::int64_t begin, std::int64_t end) {
+                 compute_small(work, begin * together, std::min(count, end * together));
+               });
 }
 
 }  // namespace ops_detail

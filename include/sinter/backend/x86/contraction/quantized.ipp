@@ -44,6 +44,8 @@ struct PackedWeight {
   std::int64_t padded() const { return groups * group; }
   std::int64_t row_bytes() const { return padded() * bits / 8; }
   std::int64_t group_bytes() const { return group * bits / 8; }
+  /// Null where they are of another dtype.
+  const float* f32_scales() const { return scale_dtype == DType::f32 ? static_cast<const float*>(scales) : nullptr; }
   int zero_point(std::int64_t column, std::int64_t at) const {
     if (zero_points == nullptr) return bits == 4 ? 8 : 0;
     const std::uint8_t byte = zero_points[column * groups + at];
@@ -76,16 +78,23 @@ __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"))) void
                                                                                              std::int64_t begin,
                                                                                              std::int64_t end) {
   const __m512 table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  __m512 centred = _mm512_sub_ps(table, _mm512_set1_ps(8));
+  __m512i zero = _mm512_setzero_si512();
+  const float* const scales = w.f32_scales();
   const std::uint8_t* at = w.values + begin * w.row_bytes();
   for (std::int64_t column = begin; column < end; ++column) {
     __m512 total[as_index(Count)];
+#pragma GCC unroll 4
     for (int r = 0; r < Count; ++r) total[r] = _mm512_setzero_ps();
     const float* x = rows.x;
     for (std::int64_t group = 0; group < w.groups; ++group, x += w.group) {
-      const int zero_point = w.zero_point(column, group);
-      const __m512 centred = _mm512_sub_ps(table, _mm512_set1_ps(static_cast<float>(zero_point)));
-      const __m512i zero = _mm512_set1_epi32(zero_point);
+      if (w.zero_points != nullptr) {
+        const int zero_point = w.zero_point(column, group);
+        centred = _mm512_sub_ps(table, _mm512_set1_ps(static_cast<float>(zero_point)));
+        zero = _mm512_set1_epi32(zero_point);
+      }
       __m512 even[as_index(Count)], odd[as_index(Count)];
+#pragma GCC unroll 4
       for (int r = 0; r < Count; ++r) even[r] = odd[r] = _mm512_setzero_ps();
       for (std::int64_t k = 0; k < w.group; k += step, at += step * bits / 8) {
         _mm_prefetch(reinterpret_cast<const char*>(at + 1024), _MM_HINT_T0);
@@ -101,14 +110,18 @@ __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"))) void
           first = _mm512_maskz_cvtepi32_ps(0xFFFF, _mm512_sub_epi32(low, zero));
           second = _mm512_maskz_cvtepi32_ps(0xFFFF, _mm512_sub_epi32(high, zero));
         }
+#pragma GCC unroll 4
         for (int r = 0; r < Count; ++r) {
           even[r] = _mm512_fmadd_ps(first, _mm512_loadu_ps(x + r * rows.stride + k), even[r]);
           odd[r] = _mm512_fmadd_ps(second, _mm512_loadu_ps(x + r * rows.stride + k + 16), odd[r]);
         }
       }
-      const __m512 scale = _mm512_set1_ps(scale_at(w, column * w.groups + group));
+      const std::int64_t index = column * w.groups + group;
+      const __m512 scale = _mm512_set1_ps(scales != nullptr ? scales[index] : scale_at(w, index));
+#pragma GCC unroll 4
       for (int r = 0; r < Count; ++r) total[r] = _mm512_fmadd_ps(_mm512_add_ps(even[r], odd[r]), scale, total[r]);
     }
+#pragma GCC unroll 4
     for (int r = 0; r < Count; ++r) {
       float lane[16];
       _mm512_storeu_ps(lane, total[r]);
@@ -126,12 +139,15 @@ __attribute__((target("avx2,fma,f16c"))) void dots_avx2(const PackedWeight& w, c
   const std::uint8_t* at = w.values + begin * w.row_bytes();
   for (std::int64_t column = begin; column < end; ++column) {
     __m256 total[as_index(Count)][2];
+#pragma GCC unroll 4
     for (int r = 0; r < Count; ++r) total[r][0] = total[r][1] = _mm256_setzero_ps();
     const float* x = rows.x;
     for (std::int64_t group = 0; group < w.groups; ++group, x += w.group) {
       const __m256i zero = _mm256_set1_epi32(w.zero_point(column, group));
       __m256 sum[as_index(Count)][4];  // even, even, odd, odd
+#pragma GCC unroll 4
       for (int r = 0; r < Count; ++r)
+#pragma GCC unroll 4
         for (__m256& part : sum[r]) part = _mm256_setzero_ps();
       for (std::int64_t k = 0; k < w.group; k += step, at += step * bits / 8) {
 #pragma GCC unroll 4
@@ -145,15 +161,19 @@ __attribute__((target("avx2,fma,f16c"))) void dots_avx2(const PackedWeight& w, c
             q = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at + 8 * part)));
           }
           const __m256 value = _mm256_cvtepi32_ps(_mm256_sub_epi32(q, zero));
+#pragma GCC unroll 4
           for (int r = 0; r < Count; ++r)
             sum[r][part] = _mm256_fmadd_ps(value, _mm256_loadu_ps(x + r * rows.stride + k + 8 * part), sum[r][part]);
         }
       }
       const __m256 scale = _mm256_set1_ps(scale_at(w, column * w.groups + group));
+#pragma GCC unroll 4
       for (int r = 0; r < Count; ++r)
+#pragma GCC unroll 4
         for (int i = 0; i < 2; ++i)
           total[r][i] = _mm256_fmadd_ps(_mm256_add_ps(sum[r][i], sum[r][i + 2]), scale, total[r][i]);
     }
+#pragma GCC unroll 4
     for (int r = 0; r < Count; ++r) {
       float lane[8];
       _mm256_storeu_ps(lane, _mm256_add_ps(total[r][0], total[r][1]));
@@ -202,6 +222,7 @@ template <int Count, int bits>
 __attribute__((target("avx2,avx512f,avx512bw,avx512vl,avx512vnni"))) void integer_dots_vnni(
     const std::uint8_t* at, const std::int8_t* x, std::int64_t stride, std::int64_t steps, std::int32_t* sums) {
   __m256i sum[as_index(Count)];
+#pragma GCC unroll 4
   for (int r = 0; r < Count; ++r) sum[r] = _mm256_setzero_si256();
   for (std::int64_t i = 0; i < steps; ++i, at += step * bits / 8, x += step) {
     __m256i q;
@@ -212,9 +233,11 @@ __attribute__((target("avx2,avx512f,avx512bw,avx512vl,avx512vnni"))) void intege
     } else {
       q = _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)), _mm256_set1_epi8(-128));
     }
+#pragma GCC unroll 4
     for (int r = 0; r < Count; ++r)
       sum[r] = _mm256_dpbusd_epi32(sum[r], q, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + r * stride)));
   }
+#pragma GCC unroll 4
   for (int r = 0; r < Count; ++r) {
     const __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum[r]), _mm256_extracti128_si256(sum[r], 1));
     const __m128i pair = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4E));
@@ -226,6 +249,7 @@ template <int Count, int bits>
 SINTER_AVX2 void integer_dots_avx2(const std::uint8_t* at, const std::int8_t* x, std::int64_t stride,
                                    std::int64_t steps, std::int32_t* sums) {
   __m256i sum[as_index(Count)];
+#pragma GCC unroll 4
   for (int r = 0; r < Count; ++r) sum[r] = _mm256_setzero_si256();
   for (std::int64_t i = 0; i < steps; ++i, at += step * bits / 8, x += step) {
     __m128i q[2];
@@ -234,15 +258,19 @@ SINTER_AVX2 void integer_dots_avx2(const std::uint8_t* at, const std::int8_t* x,
       q[0] = _mm_and_si128(v, low);
       q[1] = _mm_and_si128(_mm_srli_epi16(v, 4), low);
     } else {
+#pragma GCC unroll 4
       for (int half = 0; half < 2; ++half)
         q[half] = _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at + 16 * half)), _mm_set1_epi8(-128));
     }
+#pragma GCC unroll 4
     for (int r = 0; r < Count; ++r)
+#pragma GCC unroll 4
       for (int half = 0; half < 2; ++half) {
         const __m128i y = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + r * stride + 16 * half));
         sum[r] = _mm256_add_epi32(sum[r], _mm256_madd_epi16(_mm256_cvtepu8_epi16(q[half]), _mm256_cvtepi8_epi16(y)));
       }
   }
+#pragma GCC unroll 4
   for (int r = 0; r < Count; ++r) {
     const __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum[r]), _mm256_extracti128_si256(sum[r], 1));
     const __m128i pair = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4E));
