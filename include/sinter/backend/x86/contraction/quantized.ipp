@@ -217,67 +217,79 @@ void put_in_steps(T* to, const T* from, std::int64_t k, std::int64_t padded, int
 
 // ---- rows rounded to i8
 
-/// sums[r] = products of `steps` steps of a column, plus `offset` of 8 bits to make them unsigned, by i8 rows.
+/// Some groups of a column, and i8 rows beside them.
+struct IntegerGroups {
+  const std::uint8_t* values;
+  const std::int8_t* x;
+  std::int64_t x_stride, steps, groups;  // steps of one group
+  std::int32_t* sums;                    // [groups][max_block]
+};
+__attribute__((target("avx2"))) inline std::int32_t sum_of_lanes(const __m256i& sum) {
+  const __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+  const __m128i pair = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4E));
+  return _mm_cvtsi128_si32(_mm_add_epi32(pair, _mm_shuffle_epi32(pair, 0xB1)));
+}
+/// The products of each group by each row; values of 8 bits have 128 added, which makes them unsigned.
 template <int Count, int bits>
-__attribute__((target("avx2,avx512f,avx512bw,avx512vl,avx512vnni"))) void integer_dots_vnni(
-    const std::uint8_t* at, const std::int8_t* x, std::int64_t stride, std::int64_t steps, std::int32_t* sums) {
-  __m256i sum[as_index(Count)];
+__attribute__((target("avx2,avx512f,avx512bw,avx512vl,avx512vnni"))) void integer_dots_vnni(const IntegerGroups& w) {
+  const std::uint8_t* at = w.values;
+  const std::int8_t* x = w.x;
+  for (std::int64_t group = 0; group < w.groups; ++group) {
+    __m256i sum[as_index(Count)];
 #pragma GCC unroll 4
-  for (int r = 0; r < Count; ++r) sum[r] = _mm256_setzero_si256();
-  for (std::int64_t i = 0; i < steps; ++i, at += step * bits / 8, x += step) {
-    __m256i q;
-    if constexpr (bits == 4) {
-      const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)), low = _mm_set1_epi8(15);
-      q = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_and_si128(v, low)),
-                                  _mm_and_si128(_mm_srli_epi16(v, 4), low), 1);
-    } else {
-      q = _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)), _mm256_set1_epi8(-128));
+    for (int r = 0; r < Count; ++r) sum[r] = _mm256_setzero_si256();
+    for (std::int64_t i = 0; i < w.steps; ++i, at += step * bits / 8, x += step) {
+      __m256i q;
+      if constexpr (bits == 4) {
+        const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)), low = _mm_set1_epi8(15);
+        q = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_and_si128(v, low)),
+                                    _mm_and_si128(_mm_srli_epi16(v, 4), low), 1);
+      } else {
+        q = _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)), _mm256_set1_epi8(-128));
+      }
+#pragma GCC unroll 4
+      for (int r = 0; r < Count; ++r)
+        sum[r] =
+            _mm256_dpbusd_epi32(sum[r], q, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + r * w.x_stride)));
     }
 #pragma GCC unroll 4
-    for (int r = 0; r < Count; ++r)
-      sum[r] = _mm256_dpbusd_epi32(sum[r], q, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + r * stride)));
-  }
-#pragma GCC unroll 4
-  for (int r = 0; r < Count; ++r) {
-    const __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum[r]), _mm256_extracti128_si256(sum[r], 1));
-    const __m128i pair = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4E));
-    sums[r] = _mm_cvtsi128_si32(_mm_add_epi32(pair, _mm_shuffle_epi32(pair, 0xB1)));
+    for (int r = 0; r < Count; ++r) w.sums[group * max_block + r] = sum_of_lanes(sum[r]);
   }
 }
 /// The same by products of 16 bits.
 template <int Count, int bits>
-SINTER_AVX2 void integer_dots_avx2(const std::uint8_t* at, const std::int8_t* x, std::int64_t stride,
-                                   std::int64_t steps, std::int32_t* sums) {
-  __m256i sum[as_index(Count)];
+SINTER_AVX2 void integer_dots_avx2(const IntegerGroups& w) {
+  const std::uint8_t* at = w.values;
+  const std::int8_t* x = w.x;
+  for (std::int64_t group = 0; group < w.groups; ++group) {
+    __m256i sum[as_index(Count)];
 #pragma GCC unroll 4
-  for (int r = 0; r < Count; ++r) sum[r] = _mm256_setzero_si256();
-  for (std::int64_t i = 0; i < steps; ++i, at += step * bits / 8, x += step) {
-    __m128i q[2];
-    if constexpr (bits == 4) {
-      const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)), low = _mm_set1_epi8(15);
-      q[0] = _mm_and_si128(v, low);
-      q[1] = _mm_and_si128(_mm_srli_epi16(v, 4), low);
-    } else {
+    for (int r = 0; r < Count; ++r) sum[r] = _mm256_setzero_si256();
+    for (std::int64_t i = 0; i < w.steps; ++i, at += step * bits / 8, x += step) {
+      __m128i q[2];
+      if constexpr (bits == 4) {
+        const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)), low = _mm_set1_epi8(15);
+        q[0] = _mm_and_si128(v, low);
+        q[1] = _mm_and_si128(_mm_srli_epi16(v, 4), low);
+      } else {
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; ++half)
+          q[half] =
+              _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at + 16 * half)), _mm_set1_epi8(-128));
+      }
 #pragma GCC unroll 4
-      for (int half = 0; half < 2; ++half)
-        q[half] = _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at + 16 * half)), _mm_set1_epi8(-128));
+      for (int r = 0; r < Count; ++r)
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; ++half) {
+          const __m128i y = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + r * w.x_stride + 16 * half));
+          sum[r] = _mm256_add_epi32(sum[r], _mm256_madd_epi16(_mm256_cvtepu8_epi16(q[half]), _mm256_cvtepi8_epi16(y)));
+        }
     }
 #pragma GCC unroll 4
-    for (int r = 0; r < Count; ++r)
-#pragma GCC unroll 4
-      for (int half = 0; half < 2; ++half) {
-        const __m128i y = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + r * stride + 16 * half));
-        sum[r] = _mm256_add_epi32(sum[r], _mm256_madd_epi16(_mm256_cvtepu8_epi16(q[half]), _mm256_cvtepi8_epi16(y)));
-      }
-  }
-#pragma GCC unroll 4
-  for (int r = 0; r < Count; ++r) {
-    const __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum[r]), _mm256_extracti128_si256(sum[r], 1));
-    const __m128i pair = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4E));
-    sums[r] = _mm_cvtsi128_si32(_mm_add_epi32(pair, _mm_shuffle_epi32(pair, 0xB1)));
+    for (int r = 0; r < Count; ++r) w.sums[group * max_block + r] = sum_of_lanes(sum[r]);
   }
 }
-using IntegerDots = void (*)(const std::uint8_t*, const std::int8_t*, std::int64_t, std::int64_t, std::int32_t*);
+using IntegerDots = void (*)(const IntegerGroups&);
 template <int bits>
 IntegerDots integer_dots(std::int64_t rows, bool has_vnni) {
   switch (rows) {
@@ -322,18 +334,24 @@ __attribute__((target("avx2,fma,f16c"))) inline void integer_columns(const Packe
                                                                      IntegerDots dots, std::int64_t row,
                                                                      std::int64_t count, std::int64_t begin,
                                                                      std::int64_t end, float* out) {
+  constexpr std::int64_t groups_at_once = 64;
   const std::int32_t offset = w.bits == 8 ? 128 : 0;
   for (std::int64_t column = begin; column < end; ++column) {
     float total[max_block] = {};
-    for (std::int64_t group = 0; group < w.groups; ++group) {
-      std::int32_t sums[max_block];
-      dots(w.values + column * w.row_bytes() + group * w.group_bytes(),
-           rows.x.data() + row * w.padded() + group * w.group, w.padded(), w.group / step, sums);
-      const float scale = scale_at(w, column * w.groups + group);
-      const std::int32_t zero = offset + w.zero_point(column, group);
-      for (std::int64_t r = 0; r < count; ++r) {
-        const std::int32_t exact = sums[r] - zero * rows.group_sum[as_index((row + r) * w.groups + group)];
-        total[r] = __builtin_fmaf(static_cast<float>(exact), scale, total[r]);
+    for (std::int64_t first = 0; first < w.groups; first += groups_at_once) {
+      const std::int64_t groups = std::min(groups_at_once, w.groups - first);
+      std::int32_t sums[groups_at_once * max_block];
+      dots({w.values + column * w.row_bytes() + first * w.group_bytes(),
+            rows.x.data() + row * w.padded() + first * w.group, w.padded(), w.group / step, groups, sums});
+      for (std::int64_t at = 0; at < groups; ++at) {
+        const std::int64_t group = first + at;
+        const float scale = scale_at(w, column * w.groups + group);
+        const std::int32_t zero = offset + w.zero_point(column, group);
+        for (std::int64_t r = 0; r < count; ++r) {
+          const std::int32_t exact =
+              sums[at * max_block + r] - zero * rows.group_sum[as_index((row + r) * w.groups + group)];
+          total[r] = __builtin_fmaf(static_cast<float>(exact), scale, total[r]);
+        }
       }
     }
     for (std::int64_t r = 0; r < count; ++r) out[r * w.n + column] = total[r] * rows.scale[as_index(row + r)];
