@@ -22,6 +22,7 @@
 #include <sinter/expr/host.hpp>
 #include <sinter/expr/keys.hpp>
 #include <sinter/expr/pooling.hpp>
+#include <sinter/expr/quantization.hpp>
 #include <sinter/io/checkpoint.hpp>
 #include <sinter/io/gguf.hpp>
 #include <sinter/io/npy.hpp>
@@ -45,6 +46,7 @@
 #include <sinter/jit/trace/region.hpp>
 #include <sinter/solvers/interpolate.hpp>
 #include <sinter/solvers/linear.hpp>
+#include <sinter/solvers/lobpcg.hpp>
 #include <sinter/solvers/minimize.hpp>
 #include <sinter/solvers/ode.hpp>
 #include <sinter/solvers/quad.hpp>

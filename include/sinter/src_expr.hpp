@@ -36,6 +36,7 @@
 #include <sinter/expr/parts.ipp>
 #include <sinter/expr/pooling.ipp>
 #include <sinter/expr/products.ipp>
+#include <sinter/expr/quantization.ipp>
 #include <sinter/expr/resample.ipp>
 #include <sinter/expr/shapes.ipp>
 #include <sinter/expr/special.ipp>

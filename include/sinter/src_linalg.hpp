@@ -3,3 +3,4 @@
 #pragma once
 // ops, by Eigen
 #include <sinter/ops/linalg_host.ipp>
+#include <sinter/ops/linalg_small.ipp>

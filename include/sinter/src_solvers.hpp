@@ -3,6 +3,7 @@
 // solvers
 #include <sinter/solvers/interpolate.ipp>
 #include <sinter/solvers/linear.ipp>
+#include <sinter/solvers/lobpcg.ipp>
 #include <sinter/solvers/minimize.ipp>
 #include <sinter/solvers/ode.ipp>
 #include <sinter/solvers/quad.ipp>

@@ -275,6 +275,9 @@ constexpr std::string_view nodes[] = {
     "svd(%x) {vectors=full, steps=3}",
     "eigh(%p)",
     "solve(%p, %p) {use=inv}",
+    "small_solve(%p, %p) {use=solve}",
+    "quantized_matmul(%x, %m, %h, %z) {group=2}",
+    "fake_quantize(%x, %v, %v) {low=1, high=3}",
     "pinv(%x, %t, %t) {steps=3}",
     "to(%x) {device=cpu}",
     "region(%v) {name=\"b\"} graph(%0: f32[4]) { return exp(%0) }",
@@ -380,7 +383,8 @@ std::string with_attribute(std::string_view node, std::string_view name, const s
 std::string in_graph(const std::string& made) {
   return "graph(%x: f32[3, 4], %y: f32[4, 2], %v: f32[4], %b: bool[3, 4], %i: i64[3], %n: i64[], %p: f32[1, 2, 5, 5], "
          "%w: f32[3, 2, 2, 2], %q: f32[2, 3, 4], %s: f32[s0], %k: i32[3], %t: f32[], %d: f64[3], "
-         "%g: f32[2, 1, 5, 5], %l: i64[3, 2]) { return " +
+         "%g: f32[2, 1, 5, 5], %l: i64[3, 2], %m: i8[2, 4], %h: f32[2, 2], "
+         "%z: i8[2, 2]) { return " +
          made + " }";
 }
 

@@ -182,6 +182,19 @@ TEST_CASE("gguf files are read", "[io]") {
     require_same(file.tensors.at(name), counts(dtype));
   for (const char* name : {"Q8_0", "Q4_0"}) require_same(file.tensors.at(name), io::load_npy(stored + name + ".npy"));
   CHECK(message_of([] { io::load_gguf(stored + "f4.npy"); }).find("no GGUF file") != std::string::npos);
+
+  // As weights of products: [n, k] of the file is the weight [k, n].
+  const io::GgufFile kept = io::load_gguf(stored + "model.gguf", {.keep_quantized = true});
+  CHECK(kept.tensors.size() + 2 == file.tensors.size());
+  for (const char* name : {"Q8_0", "Q4_0"}) {
+    const QuantizedWeight& weight = kept.weights.at(name);
+    CHECK((weight.bits == (std::string(name) == "Q8_0" ? 8 : 4) && weight.group == 32 && weight.k == 64));
+    CHECK(weight.scales.dtype() == DType::f16);
+    const Tensor wide = dequantize(
+        QuantizedWeight{weight.values, weight.scales.to(DType::f32), weight.zero_points, weight.bits, 32, 64});
+    require_same(transpose(wide, 0, 1) + 0, io::load_npy(stored + name + ".npy"));
+    CHECK(allclose(quantized_matmul(ones({64}), weight), sum(io::load_npy(stored + name + ".npy"), 1)));
+  }
 }
 
 TEST_CASE("what is written is read back", "[io]") {

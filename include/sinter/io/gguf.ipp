@@ -35,7 +35,7 @@ inline constexpr std::size_t block_elements = 32;  // of both: an f16 scale, the
 
 class GgufReader {
  public:
-  explicit GgufReader(const Source& source) : source_(source) {}
+  GgufReader(const Source& source, GgufOptions options) : source_(source), options_(options) {}
 
   GgufFile read() {
     if (take(4) != "GGUF") source_.fail(0, "no GGUF file");
@@ -52,8 +52,11 @@ class GgufReader {
     for (const Info& info : infos) {
       if (info.offset > source_.size() || info.offset % alignment != 0)
         source_.fail(info.at, "\"" + info.name + "\" lies at " + std::to_string(info.offset));
-      if (!out_.tensors.emplace(info.name, tensor_of(info, data + info.offset)).second)
-        source_.fail(info.at, "\"" + info.name + "\" stands twice");
+      const bool is_weight = options_.keep_quantized && info.shape.size() == 2 && is_quantised(info);
+      const bool is_new = !out_.tensors.contains(info.name) && !out_.weights.contains(info.name);
+      if (!is_new) source_.fail(info.at, "\"" + info.name + "\" stands twice");
+      if (is_weight) out_.weights.emplace(info.name, weight_of(info, data + info.offset));
+      else out_.tensors.emplace(info.name, tensor_of(info, data + info.offset));
     }
     return std::move(out_);
   }
@@ -133,19 +136,54 @@ class GgufReader {
   Tensor tensor_of(const Info& info, std::uint64_t at) const {
     for (const GgufDType& known : gguf_dtypes)
       if (known.code == info.type) return tensor_at(source_, at, known.dtype, info.shape);
-    if (info.type == gguf_q4_0 || info.type == gguf_q8_0) return dequantised(info, at);
+    if (is_quantised(info)) return dequantised(info, at);
     source_.fail(info.at, "\"" + info.name + "\" is of the quantised type " + std::to_string(info.type),
                  "convert it to F16, BF16, Q8_0 or Q4_0");
   }
-  Tensor dequantised(const Info& info, std::uint64_t at) const {
-    const std::uint64_t count = bytes_of(source_, info.at, DType::f32, info.shape) / sizeof(float);
+  static bool is_quantised(const Info& info) { return info.type == gguf_q4_0 || info.type == gguf_q8_0; }
+  /// The bytes of whole blocks.
+  std::string_view blocks_of(const Info& info, std::uint64_t at, std::uint64_t count, std::size_t block_bytes) const {
     if (info.shape.empty() || info.shape.back() % static_cast<std::int64_t>(block_elements) != 0)
       source_.fail(info.at, "\"" + info.name + "\" has rows that are no whole number of blocks of 32");
-    const bool is_q8 = info.type == gguf_q8_0;
-    const std::size_t block_bytes = 2 + (is_q8 ? block_elements : block_elements / 2);
     const std::string_view from = source_.text(at, count / block_elements * block_bytes);
     read_ += from.size();  // many may name one place
     if (read_ > source_.size()) source_.fail(info.at, "more quantised tensors than the file has bytes for");
+    return from;
+  }
+  /// Scales and elements apart; of 4 bits neighbours share a byte, where a block has elements 16 apart in one.
+  QuantizedWeight weight_of(const Info& info, std::uint64_t at) const {
+    const std::uint64_t count = bytes_of(source_, info.at, DType::f32, info.shape) / sizeof(float);
+    const bool is_q8 = info.type == gguf_q8_0;
+    const std::size_t packed = is_q8 ? block_elements : block_elements / 2;
+    const std::string_view from = blocks_of(info, at, count, 2 + packed);
+    const std::size_t blocks = static_cast<std::size_t>(count) / block_elements;
+    std::string scales(2 * blocks, 0), values(packed * blocks, 0);
+    for (std::size_t block = 0; block < blocks; ++block) {
+      const std::string_view bytes = from.substr(block * (2 + packed), 2 + packed);
+      bytes.copy(scales.data() + 2 * block, 2);
+      char* const to = values.data() + block * packed;
+      if (is_q8) bytes.copy(to, packed, 2);
+      const auto element = [&](std::size_t i) {
+        const auto byte = static_cast<unsigned char>(bytes[2 + i % 16]);
+        return i < 16 ? byte & 15 : byte >> 4;
+      };
+      for (std::size_t i = 0; !is_q8 && i < packed; ++i)
+        to[i] = static_cast<char>(element(2 * i) | element(2 * i + 1) << 4);
+    }
+    const std::int64_t n = info.shape[0], k = info.shape[1], group = static_cast<std::int64_t>(block_elements);
+    const DType stored = is_q8 ? DType::i8 : DType::u8;
+    return {.values = copied_tensor(source_, values, stored, {n, is_q8 ? k : k / 2}),
+            .scales = copied_tensor(source_, scales, DType::f16, {n, k / group}),
+            .zero_points = copied_tensor(source_, {}, stored, {n, 0}),
+            .bits = is_q8 ? 8 : 4,
+            .group = group,
+            .k = k};
+  }
+  Tensor dequantised(const Info& info, std::uint64_t at) const {
+    const std::uint64_t count = bytes_of(source_, info.at, DType::f32, info.shape) / sizeof(float);
+    const bool is_q8 = info.type == gguf_q8_0;
+    const std::size_t block_bytes = 2 + (is_q8 ? block_elements : block_elements / 2);
+    const std::string_view from = blocks_of(info, at, count, block_bytes);
     std::vector<float> to(static_cast<std::size_t>(count));
     for (std::size_t block = 0; block < to.size() / block_elements; ++block) {
       const std::string_view bytes = from.substr(block * block_bytes, block_bytes);
@@ -162,6 +200,7 @@ class GgufReader {
   }
 
   const Source& source_;
+  const GgufOptions options_;
   std::uint64_t at_ = 0;
   mutable std::uint64_t read_ = 0;
   GgufFile out_;
@@ -169,9 +208,10 @@ class GgufReader {
 
 }  // namespace io_detail
 
-SINTER_DECL GgufFile load_gguf(const std::string& path, Location where) {
+SINTER_DECL GgufFile load_gguf(const std::string& path, Location where) { return load_gguf(path, {}, where); }
+SINTER_DECL GgufFile load_gguf(const std::string& path, GgufOptions options, Location where) {
   const io_detail::Source source{MappedFile::open(path, "load_gguf", where), "load_gguf", where};
-  return io_detail::GgufReader(source).read();
+  return io_detail::GgufReader(source, options).read();
 }
 
 }  // namespace io

@@ -109,7 +109,24 @@ struct MatrixExp {
   static Batched batch(const BatchArgs& args);
 };
 
-/// x with a x = b (a^T x = b), by lu_factor: gradients use the same factorisation.
+/// What is made of small square matrices by elimination with partial pivoting, many side by side (linalg_small.hpp):
+/// x with a x = b (a^T x = b), the inverse of a, or its determinant. Solve and Det decompose into it.
+enum class SmallResult : std::uint8_t { solution, inverse, determinant };
+struct SmallSolve {
+  static constexpr OpInfo info{.name = "small_solve", .arity = -1, .kind = OpKind::structured};
+  static constexpr OpAttr<SmallResult> made{"made", 0, "solution inverse determinant"};
+  static constexpr OpAttr<bool> transposed{"transposed", 1};
+  static constexpr OpAttr<FactorUse> use{"use", 2, "unchecked factor solve inv"};
+  static constexpr auto attributes = attribute_list(made, transposed, use);
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static void prepare_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& args);
+};
+
+/// x with a x = b (a^T x = b), by lu_factor: gradients use the same factorisation. With FactorUse::inv b is the
+/// identity.
 struct Solve {
   static constexpr OpInfo info{.name = "solve", .arity = 2, .kind = OpKind::composite};
   static constexpr OpAttr<bool> transposed{"transposed", 0};
@@ -118,6 +135,7 @@ struct Solve {
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& args);
 };
 
 /// pinv(a, atol, rtol): the inverse of Moore and Penrose, of singular values above atol and rtol times the largest

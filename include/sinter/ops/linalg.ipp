@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/ops/batch.hpp>
 #include <sinter/ops/host_function.hpp>
+#include <sinter/ops/linalg_small.hpp>
 #include <sinter/ops/linalg_vals.hpp>
 
 #include <algorithm>
@@ -38,6 +39,10 @@ inline void require_steps(const InferArgs& args, Dim steps) {
     throw ShapeError(args.op, "the operand is " + shape.text() + ", steps are " + steps.text(), args.where,
                      "steps are the lesser extent");
 }
+/// A known extent from 1 to `most`.
+inline bool is_small(Dim extent, std::int64_t most) {
+  return extent.is_static() && extent.value() >= 1 && extent.value() <= most;
+}
 /// The extents before those of the matrix.
 inline Shape batch_of(const Shape& shape, int matrix_axes = 2) {
   return Shape(shape.dims().first(as_index(shape.rank() - matrix_axes)));
@@ -51,6 +56,8 @@ inline Shape with_dims(Shape batch, std::initializer_list<Dim> dims) {
 
 namespace ops {
 using ops_detail::batch_of;
+using ops_detail::most_small_columns;
+using ops_detail::most_small_rows;
 using ops_detail::require_matrices;
 using ops_detail::require_square;
 using ops_detail::require_steps;
@@ -147,8 +154,36 @@ SINTER_DECL Type MatrixExp::infer(const InferArgs& args) {
 }
 SINTER_DECL Batched MatrixExp::batch(const BatchArgs& args) { return apply(args.op, args.in, args.attrs); }
 
+SINTER_DECL Type SmallSolve::infer(const InferArgs& args) {
+  const SmallResult result = args.attrs[made];
+  const std::size_t operands = result == SmallResult::solution ? 2 : 1;
+  ops_detail::require_count(args, operands, operands);
+  require_square(args);
+  if (result == SmallResult::determinant) return with_shape(args, batch_of(args.in[0].shape));
+  return operands == 2 ? TriangularSolve::infer(args) : args.in[0];
+}
+SINTER_DECL Batched SmallSolve::batch(const BatchArgs& args) {
+  if (args.in.size() == 1) return apply(args.op, {args.in[0]}, args.attrs);
+  return apply(args.op, {ops_detail::with_batch(args, 0), ops_detail::with_batch(args, 1)}, args.attrs);
+}
+
 SINTER_DECL Type Solve::infer(const InferArgs& args) { return TriangularSolve::infer(args); }
+/// Matrices of all examples are one batch; one matrix for all is factored once.
+SINTER_DECL Batched Solve::batch(const BatchArgs& args) {
+  if (!args.is_batched(0)) return {};
+  return apply(args.op, {args.in[0], ops_detail::with_batch(args, 1)}, args.attrs);
+}
 SINTER_DECL Val Solve::decompose(const DecomposeArgs& args) {
+  if (ops_detail::is_small(args.in[0].shape()[-1], most_small_rows) &&
+      ops_detail::is_small(args.in[1].shape()[-1], most_small_columns)) {
+    const bool is_inverse = args.attrs[use] == FactorUse::inv;
+    Attrs attrs;
+    attrs.set(SmallSolve::made, is_inverse ? SmallResult::inverse : SmallResult::solution);
+    attrs.set(SmallSolve::transposed, args.attrs[transposed]);
+    attrs.set(SmallSolve::use, args.attrs[use]);
+    if (is_inverse) return apply(op_info<SmallSolve>, {args.in[0]}, std::move(attrs));
+    return apply(op_info<SmallSolve>, {args.in[0], args.in[1]}, std::move(attrs));
+  }
   return ops_detail::solve_by(ops_detail::lu_of(args.in[0], args.attrs[use]), args.in[1], args.attrs[transposed]);
 }
 
@@ -180,6 +215,11 @@ SINTER_DECL Type Det::infer(const InferArgs& args) {
   return with_shape(args, batch_of(args.in[0].shape));
 }
 SINTER_DECL Val Det::decompose(const DecomposeArgs& args) {
+  if (ops_detail::is_small(args.in[0].shape()[-1], most_small_rows)) {
+    Attrs attrs;
+    attrs.set(SmallSolve::made, SmallResult::determinant);
+    return apply(op_info<SmallSolve>, {args.in[0]}, std::move(attrs));
+  }
   const ops_detail::Factors lu = ops_detail::lu_of(args.in[0], FactorUse::unchecked);
   const Val diagonal = ops_detail::diagonal_of(lu.packed);
   return prod(diagonal, {diagonal.rank() - 1}) * ops_detail::permutation_sign(lu.pivots, diagonal.dtype());

@@ -191,9 +191,22 @@ SINTER_DECL ValList MatrixExp::vjp(const VjpArgs& a) {
 SINTER_DECL ValList Solve::vjp(const VjpArgs& a) {
   Attrs attrs = a.attrs;
   attrs.set(transposed, !a.attrs[transposed]);
+  if (a.attrs[use] == FactorUse::inv) attrs.set(use, FactorUse::solve);  // of other right sides than the identity
   const Val db = apply(op_info<Solve>, {a.in[0], a.dout}, std::move(attrs));
   if (!a.needs(0)) return {Val{}, db};
   return {-(a.attrs[transposed] ? matmul(a.out, transpose(db)) : matmul(db, transpose(a.out))), db};
+}
+
+/// Those of solve, inv and det.
+SINTER_DECL ValList SmallSolve::vjp(const VjpArgs& a) {
+  Attrs attrs = a.attrs;
+  attrs.set(made, SmallResult::solution);
+  attrs.set(transposed, !a.attrs[transposed]);
+  if (a.attrs[made] == SmallResult::determinant) return Det::vjp(a);
+  const Val db = apply(op_info<SmallSolve>, {a.in[0], a.dout}, std::move(attrs));
+  const Val da = -(a.attrs[transposed] ? matmul(a.out, transpose(db)) : matmul(db, transpose(a.out)));
+  if (a.attrs[made] == SmallResult::inverse) return {da};
+  return {a.needs(0) ? da : Val{}, db};
 }
 
 /// Golub and Pereyra 1973, in the order of products that is smaller.

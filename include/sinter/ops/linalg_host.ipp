@@ -8,6 +8,7 @@
 #include <sinter/base/threads.hpp>
 #include <sinter/graph/attrs.hpp>
 #include <sinter/ops/linalg.hpp>
+#include <sinter/ops/linalg_small.hpp>
 #include <sinter/ops/linalg_vals.hpp>
 
 #include <algorithm>
@@ -122,10 +123,24 @@ std::int32_t cholesky_in_place(T* a, std::int64_t n) {
   return 0;
 }
 
+/// From so many on, lanes are worth it.
+inline bool is_small_batch(const Matrices& of, std::int64_t columns = 1) {
+  constexpr std::int64_t least_count = 8;
+  return of.count >= least_count && of.rows >= 1 && of.rows <= most_small_rows && columns >= 1 &&
+         columns <= most_small_columns;
+}
+
 template <class T>
 void cholesky_of_all(HostCall& call) {
   const Matrices of(call.in[0]);
   const std::int64_t n = of.columns;
+  if (is_small_batch(of))
+    return compute_small_batch<T>({.use = SmallUse::cholesky,
+                                   .a = call.in[0].as<T>(),
+                                   .out = call.out[0].as<T>(),
+                                   .info = call.out[1].as<std::int32_t>(),
+                                   .n = n},
+                                  of.count);
   const double cube = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
   parallel_for(of.count, estimated_nanoseconds(cube / 3), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -255,6 +270,17 @@ void triangular_solve_in_place(const T* a, T* x, std::int64_t n, std::int64_t co
 template <class T>
 void triangular_solve_of_all(HostCall& call, Triangular kind) {
   const Matrices of(call.in[0]), given(call.in[1]);
+  if (is_small_batch(of, given.columns))
+    return compute_small_batch<T>({.use = SmallUse::triangular,
+                                   .a = call.in[0].as<T>(),
+                                   .b = call.in[1].as<T>(),
+                                   .out = call.out[0].as<T>(),
+                                   .n = of.rows,
+                                   .columns = given.columns,
+                                   .transposed = kind.transposed,
+                                   .upper = kind.upper,
+                                   .unit = kind.unit},
+                                  of.count);
   const double work = static_cast<double>(of.size()) * static_cast<double>(given.columns) / 2;
   parallel_for(of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -264,6 +290,27 @@ void triangular_solve_of_all(HostCall& call, Triangular kind) {
         triangular_solve_in_place(call.in[0].as<T>() + i * of.size(), x, of.rows, given.columns, kind);
     }
   });
+}
+
+// ---- small systems
+
+template <class T>
+void small_solve_of_all(HostCall& call, std::int32_t* info) {
+  using Op = ops::SmallSolve;
+  const Matrices of(call.in[0]);
+  const ops::SmallResult made = call.attrs[Op::made];
+  const bool has_right_side = made == ops::SmallResult::solution;
+  compute_small_batch<T>({.use = has_right_side                      ? SmallUse::solve
+                                 : made == ops::SmallResult::inverse ? SmallUse::inverse
+                                                                     : SmallUse::determinant,
+                          .a = call.in[0].as<T>(),
+                          .b = has_right_side ? call.in[1].as<T>() : nullptr,
+                          .out = call.out[0].as<T>(),
+                          .info = info,
+                          .n = of.rows,
+                          .columns = has_right_side ? call.in[1].shape[-1].value() : 0,
+                          .transposed = call.attrs[Op::transposed]},
+                         of.count);
 }
 
 // ---- orthogonal decompositions: in double whatever T is, which is exact to the last digits of f32, and half the code
@@ -465,6 +512,31 @@ void exponential_of_all(HostCall& call) {
 namespace ops {
 using ops_detail::visit_floating;
 
+namespace linalg_host_detail {
+[[noreturn]] inline void throw_singular(const HostCall& call, FactorUse use, std::int64_t matrix, std::int32_t pivot) {
+  const std::string name(ops_detail::name_of(use, "lu_factor"));
+  throw LinalgError(
+      name,
+      ops_detail::matrix_text(matrix, call.in[0].shape) + " is singular: pivot " + std::to_string(pivot) + " is 0",
+      call.where, name + "_ex tells it by info; lstsq and pinv take matrices of any rank");
+}
+}  // namespace linalg_host_detail
+
+SINTER_DECL void SmallSolve::run_on_host(HostCall& call) {
+  const std::int64_t count = ops_detail::Matrices(call.in[0]).count;
+  const bool is_checked = call.attrs[use] != FactorUse::unchecked;
+  auto* info =
+      is_checked ? static_cast<std::int32_t*>(call.scratch(0, as_index(count) * sizeof(std::int32_t))) : nullptr;
+  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::small_solve_of_all<decltype(zero)>(call, info); });
+  if (!is_checked) return;
+  const std::int32_t* const failed = std::find_if(info, info + count, [](std::int32_t i) { return i != 0; });
+  if (failed != info + count) linalg_host_detail::throw_singular(call, call.attrs[use], failed - info, *failed);
+}
+SINTER_DECL void SmallSolve::prepare_on_host(HostCall& call) {
+  if (call.attrs[use] != FactorUse::unchecked)
+    call.scratch(0, as_index(ops_detail::Matrices(call.in[0]).count) * sizeof(std::int32_t));
+}
+
 SINTER_DECL void Cholesky::run_on_host(HostCall& call) {
   visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::cholesky_of_all<decltype(zero)>(call); });
   const std::int64_t failed = ops_detail::first_failed(call.out[1]);
@@ -480,11 +552,7 @@ SINTER_DECL void LuFactor::run_on_host(HostCall& call) {
   visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::lu_of_all<decltype(zero)>(call); });
   const std::int64_t failed = ops_detail::first_failed(call.out[2]);
   if (call.attrs[use] == FactorUse::unchecked || failed < 0) return;
-  const std::string name(ops_detail::name_of(call.attrs[use], "lu_factor"));
-  throw LinalgError(name,
-                    ops_detail::matrix_text(failed, call.in[0].shape) + " is singular: pivot " +
-                        std::to_string(call.out[2].as<std::int32_t>()[failed]) + " is 0",
-                    call.where, name + "_ex tells it by info; lstsq and pinv take matrices of any rank");
+  linalg_host_detail::throw_singular(call, call.attrs[use], failed, call.out[2].as<std::int32_t>()[failed]);
 }
 
 SINTER_DECL void LuPermutation::run_on_host(HostCall& call) {

@@ -26,6 +26,7 @@
 #include <sinter/ops/matmul.hpp>
 #include <sinter/ops/more_activations.hpp>
 #include <sinter/ops/order.hpp>
+#include <sinter/ops/quantized.hpp>
 #include <sinter/ops/random.hpp>
 #include <sinter/ops/reduction.hpp>
 #include <sinter/ops/region.hpp>

@@ -66,7 +66,7 @@ inline constexpr auto op_table = sorted_by_name<
     ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
     // linear algebra
     ops::Cholesky, ops::LuFactor, ops::LuPermutation, ops::TriangularSolve, ops::Qr, ops::Svd, ops::Eigh,
-    ops::MatrixExp, ops::Solve, ops::Pinv, ops::Det,
+    ops::MatrixExp, ops::SmallSolve, ops::Solve, ops::Pinv, ops::Det,
     // Fourier transforms
     ops::Fourier, ops::FourierOfReal, ops::FourierToReal,
     // control flow
@@ -74,7 +74,9 @@ inline constexpr auto op_table = sorted_by_name<
     ops::ScanWithEffects,
     // networks
     ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::CtcLoss,
-    ops::CtcGradient, ops::Conv2d, ops::MaxPool2d, ops::AvgPool2d, ops::WindowMax, ops::ScaledDotProductAttention>();
+    ops::CtcGradient, ops::Conv2d, ops::MaxPool2d, ops::AvgPool2d, ops::WindowMax, ops::ScaledDotProductAttention,
+    // quantised numbers
+    ops::QuantizedMatmul, ops::FakeQuantize>();
 
 }  // namespace ops_detail
 

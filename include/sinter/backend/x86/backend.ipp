@@ -5,6 +5,7 @@
 
 #include <sinter/backend/x86/attention/attention.hpp>
 #include <sinter/backend/x86/contraction/contraction.hpp>
+#include <sinter/backend/x86/contraction/quantized.hpp>
 #include <sinter/backend/x86/convolution/convolution.hpp>
 #include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/backend/x86/nest/prepare.hpp>
@@ -74,8 +75,9 @@ SINTER_DECL std::shared_ptr<const Executable> X86Backend::compile(const Kernel& 
 
 SINTER_DECL Intrinsic X86Backend::intrinsic(const Graph& graph, const Node& node) const {
   if (!isa_) return nullptr;
-  const Intrinsic attention = attention_intrinsic(graph, node, *isa_);
-  return attention != nullptr ? attention : convolution_intrinsic(graph, node, *isa_);
+  if (const Intrinsic attention = attention_intrinsic(graph, node, *isa_)) return attention;
+  if (const Intrinsic product = quantized_intrinsic(graph, node, *isa_)) return product;
+  return convolution_intrinsic(graph, node, *isa_);
 }
 
 }  // namespace x86

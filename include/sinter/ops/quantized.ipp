@@ -1,0 +1,154 @@
+// The parts of quantised products: integers out of bytes, groups with their scales, and the gradients.
+#pragma once
+
+#include <sinter/ops/quantized.hpp>
+
+#include <sinter/ops/registry.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace ops_detail {
+
+/// The weight of a quantised product.
+struct QuantizedOperand {
+  Val values, scales, zero_points;
+  bool has_four_bits;
+  std::int64_t group;
+  Dim k;
+};
+inline QuantizedOperand quantized_operand(std::span<const Val> in, const Attrs& attrs) {
+  using Op = ops::QuantizedMatmul;
+  return {in[1], in[2], in[3], attrs[Op::bits] == WeightBits::four, attrs[Op::group], in[0].shape()[1]};
+}
+inline Val rounded(Val x) { return apply(op_info<ops::Round>, {x}); }
+
+/// value - zero point, in groups: [n, groups, group]. An integer dtype, or a floating one: both are exact.
+inline Val centred_groups(const QuantizedOperand& w, DType dtype) {
+  const Shape scales = w.scales.shape();
+  const Shape in_groups{scales[0], scales[1], Dim(w.group)};
+  Val values = w.values;
+  if (w.has_four_bits) {
+    const Shape bytes = values.shape();
+    const Val wide = expand(reshape(cast(values, DType::i32), {bytes[0], bytes[1], 1}), {bytes[0], bytes[1], 2});
+    const Val shift = iota(values, {2}, 0, DType::i32) * 4;
+    values = logical_and(apply(op_info<ops::RightShift>, {wide, shift}), integer_number(wide, 15));
+  }
+  const Val groups = cast(reshape(values, in_groups), dtype);
+  if (!is_zero(w.zero_points.shape()[1]))
+    return groups - cast(reshape(w.zero_points, {scales[0], scales[1], 1}), dtype);
+  return w.has_four_bits ? groups - 8 : groups;
+}
+/// [n, k].
+inline Val dequantized_rows(const QuantizedOperand& w, DType dtype) {
+  const Shape scales = w.scales.shape();
+  const Val groups = centred_groups(w, dtype) * cast(reshape(w.scales, {scales[0], scales[1], 1}), dtype);
+  return slice_axis(reshape(groups, {scales[0], scales[1] * Dim(w.group)}), 1, 0, w.k);
+}
+/// The product of rows that are rounded to i8, each by its own scale: integers in each group, then the scales.
+inline Val dynamic_product(Val x, const QuantizedOperand& w) {
+  const Shape scales = w.scales.shape();
+  const Dim m = x.shape()[0], n = scales[0], groups = scales[1], padded = groups * Dim(w.group);
+  const Val largest = amax(abs(x), {1}, ReducedAxes::kept), step = largest / 127;
+  const Val safe = where(gt(step, 0), step, 1);
+  const Val q = cast(maximum(minimum(rounded(x / safe), number(x, 127)), number(x, -127)), DType::i32);
+  const Val filled = pad(q, {0, 0}, {Dim(0), padded - w.k}, 0);
+  const Val left = permute(reshape(filled, {m, groups, Dim(w.group)}), {1, 0, 2});  // [groups, m, group]
+  const Val right = permute(centred_groups(w, DType::i32), {1, 2, 0});              // [groups, group, n]
+  const Val sums = cast(matmul(left, right), x.dtype());                            // [groups, m, n]
+  const Val scaled = sums * cast(reshape(permute(w.scales, {1, 0}), {groups, 1, n}), x.dtype());
+  return sum(scaled, {0}) * safe;
+}
+
+}  // namespace ops_detail
+
+namespace ops {
+
+SINTER_DECL Type QuantizedMatmul::infer(const InferArgs& args) {
+  ops_detail::require_floating(args);
+  ops_detail::require_floating(args, 2);
+  for (std::size_t i = 0; i < 4; ++i) ops_detail::require_rank(args, i, 2);
+  const Type &x = args.in[0], &values = args.in[1], &scales = args.in[2], &zero_points = args.in[3];
+  const bool has_four_bits = args.attrs[bits] == WeightBits::four;
+  const std::int64_t size = args.attrs[group];
+  const DType stored = has_four_bits ? DType::u8 : DType::i8;
+  if (size < 1 || size > ops_detail::most_window_number || (has_four_bits && size % 2 != 0))
+    throw UserError(args.op, "the group is " + std::to_string(size), args.where,
+                    "a group is from 1 to 2^30, and of 4 bits even");
+  if (values.dtype != stored || zero_points.dtype != stored)
+    throw DTypeError(args.op, ops_detail::operands_text(args), args.where,
+                     "values and zero points are " + std::string(name(stored)));
+  const Dim padded = scales.shape[1] * Dim(size), row = values.shape[1] * Dim(has_four_bits ? 2 : 1);
+  const bool fits = values.shape[0] == scales.shape[0] && row == padded && zero_points.shape[0] == scales.shape[0] &&
+                    (ops_detail::is_zero(zero_points.shape[1]) || zero_points.shape[1] == scales.shape[1]) &&
+                    !(padded < x.shape[1]);
+  if (!fits)
+    throw ShapeError(args.op, ops_detail::operands_text(args) + ", groups are of " + std::to_string(size), args.where,
+                     "make the weight by quantize_weight; it must have as many rows as x has columns");
+  return ops_detail::with_shape(args, {x.shape[0], scales.shape[0]});
+}
+SINTER_DECL Val QuantizedMatmul::decompose(const DecomposeArgs& args) {
+  const ops_detail::QuantizedOperand w = ops_detail::quantized_operand(args.in, args.attrs);
+  const Val x = args.in[0];
+  if (args.attrs[activations] == ActivationUse::dynamic_i8) return ops_detail::dynamic_product(x, w);
+  return matmul(x, transpose(ops_detail::dequantized_rows(w, x.dtype())));
+}
+/// To x through the dequantised weight, also where x is rounded (straight through), and to the scales.
+SINTER_DECL ValList QuantizedMatmul::vjp(const VjpArgs& a) {
+  const ops_detail::QuantizedOperand w = ops_detail::quantized_operand(a.in, a.attrs);
+  const Val x = a.in[0];
+  Val by_x, by_scales;
+  if (a.needs(0)) by_x = matmul(a.dout, ops_detail::dequantized_rows(w, x.dtype()));
+  if (a.needs(2)) {
+    const Shape scales = w.scales.shape();
+    const Dim padded = scales[1] * Dim(w.group);
+    const Val by_weight = pad(matmul(transpose(a.dout), x), {0, 0}, {Dim(0), padded - w.k}, 0);
+    const Val in_groups = reshape(by_weight, {scales[0], scales[1], Dim(w.group)});
+    by_scales = cast(sum(in_groups * ops_detail::centred_groups(w, x.dtype()), {2}), w.scales.dtype());
+  }
+  return {by_x, Val{}, by_scales, Val{}};
+}
+/// Rows of all examples are rows of one product; weights for each example go through the decomposition.
+SINTER_DECL Batched QuantizedMatmul::batch(const BatchArgs& a) {
+  if (a.is_batched(1) || a.is_batched(2) || a.is_batched(3)) return {};
+  const Shape x = a.in[0].shape();
+  const Val rows = reshape(a.in[0], {x[0] * x[1], x[2]});
+  const Val out = apply(a.op, {rows, a.in[1], a.in[2], a.in[3]}, a.attrs);
+  return reshape(out, {x[0], x[1], out.shape()[1]});
+}
+
+SINTER_DECL Type FakeQuantize::infer(const InferArgs& args) {
+  ops_detail::require_floating(args);
+  ops_detail::require_same_dtype(args, 0, 1);
+  ops_detail::require_same_dtype(args, 0, 2);
+  if (args.attrs[low] >= args.attrs[high])
+    throw UserError(args.op,
+                    "the integers are " + std::to_string(args.attrs[low]) + " to " + std::to_string(args.attrs[high]),
+                    args.where, "the least must be below the greatest");
+  Shape shape = args.in[0].shape;
+  for (std::size_t i = 1; i < 3; ++i) shape = broadcast(shape, args.in[i].shape, args.op, args.where);
+  if (!(shape == args.in[0].shape))
+    throw ShapeError(args.op, ops_detail::operands_text(args), args.where, "scale and zero point broadcast to x");
+  return args.in[0];
+}
+SINTER_DECL Val FakeQuantize::decompose(const DecomposeArgs& args) {
+  const Val x = args.in[0], scale = args.in[1], zero_point = args.in[2];
+  const Val q = ops_detail::rounded(x / scale) + zero_point;
+  const Val least = number(x, static_cast<double>(args.attrs[low])),
+            greatest = number(x, static_cast<double>(args.attrs[high]));
+  return (minimum(maximum(q, least), greatest) - zero_point) * scale;
+}
+SINTER_DECL ValList FakeQuantize::vjp(const VjpArgs& a) {
+  const Val x = a.in[0], scale = a.in[1], zero_point = a.in[2];
+  const double least = static_cast<double>(a.attrs[low]), greatest = static_cast<double>(a.attrs[high]);
+  const Val steps = x / scale, q = ops_detail::rounded(steps) + zero_point;
+  const Val is_below = lt(q, least), is_above = gt(q, greatest), is_limited = logical_or(is_below, is_above);
+  Val by_scale, by_zero_point;
+  if (a.needs(1)) {
+    const Val limit = where(is_below, number(x, least), number(x, greatest)) - zero_point;
+    by_scale = a.dout * where(is_limited, limit, ops_detail::rounded(steps) - steps);
+  }
+  if (a.needs(2)) by_zero_point = where(is_limited, -a.dout * scale, 0);
+  return {where(is_limited, 0, a.dout), by_scale, by_zero_point};
+}
+
+}  // namespace ops
+SINTER_NAMESPACE_END

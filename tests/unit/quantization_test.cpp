@@ -1,0 +1,273 @@
+// Quantised numbers: rounding, scales, gradients of fake_quantize against PyTorch; products with weights of 8 and 4 bits
+// against the dequantised weight in double, on all back ends, lazily, compiled, mapped and differentiated.
+#include "../checks.hpp"
+#include "catch.hpp"
+
+#include <sinter/sinter.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+using namespace sinter;
+
+namespace {
+
+Tensor some(const Shape& shape, int seed, DType dtype = DType::f32) {
+  const Tensor k = arange(shape.numel(), {.dtype = DType::f64});
+  return sin(k * k * 0.37 + k + static_cast<double>(seed)).reshape(shape).to(dtype);
+}
+std::vector<std::int64_t> integers(const Tensor& x) { return to_vector<std::int64_t>(x.to(DType::i64)); }
+using Integers = std::vector<std::int64_t>;
+
+/// The weight in double, from the parts as they are documented.
+std::vector<double> weight_of(const QuantizedWeight& w) {
+  const auto n = static_cast<std::int64_t>(w.values.size(0)), groups = static_cast<std::int64_t>(w.scales.size(1));
+  const Integers values = integers(w.values), zero_points = integers(w.zero_points);
+  const std::vector<double> scales = doubles(w.scales);
+  std::vector<double> out(static_cast<std::size_t>(w.k * n));
+  for (std::int64_t j = 0; j < n; ++j)
+    for (std::int64_t i = 0; i < w.k; ++i) {
+      const std::int64_t at = j * groups * w.group + i, group = j * groups + i / w.group;
+      std::int64_t q = values[static_cast<std::size_t>(w.bits == 4 ? at / 2 : at)];
+      if (w.bits == 4) q = q >> 4 * (at % 2) & 15;
+      const std::int64_t zero = !zero_points.empty() ? zero_points[static_cast<std::size_t>(group)]
+                                : w.bits == 4        ? 8
+                                                     : 0;
+      out[static_cast<std::size_t>(i * n + j)] =
+          static_cast<double>(q - zero) * scales[static_cast<std::size_t>(group)];
+    }
+  return out;
+}
+std::vector<double> product(const std::vector<double>& a, const std::vector<double>& b, std::int64_t m, std::int64_t k,
+                            std::int64_t n) {
+  std::vector<double> out(static_cast<std::size_t>(m * n));
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j)
+      for (std::int64_t l = 0; l < k; ++l)
+        out[static_cast<std::size_t>(i * n + j)] +=
+            a[static_cast<std::size_t>(i * k + l)] * b[static_cast<std::size_t>(l * n + j)];
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("quantize, dequantize: numbers of PyTorch, axes, groups, limits") {
+  const Tensor x = tensor({-1.F, -0.37F, -0.06F, 0.F, 0.11F, 0.249F, 0.5F, 3.F});
+  CHECK(integers(quantize(x, 0.1F, 1)) == Integers{-9, -3, 0, 1, 2, 3, 6, 31});
+  CHECK(integers(quantize(x, 0.1F, 1, {.bits = 4})) == Integers{-8, -3, 0, 1, 2, 3, 6, 7});
+  CHECK(integers(quantize(x, 0.1F, 1, {.dtype = DType::u8})) == Integers{0, 0, 0, 1, 2, 3, 6, 31});
+  CHECK(quantize(x, 0.1F, 1).dtype() == DType::i8);
+  const Tensor rows = tensor({{-1.F, 0.3F, 2.F}, {0.5F, -0.26F, 0.74F}});
+  const Tensor scale = tensor({0.1F, 0.02F}), zero = tensor({0, -3});
+  const Tensor q = quantize(rows, scale, zero, {.axis = 0});
+  CHECK(integers(q) == Integers{-10, 3, 20, 22, -16, 34});
+  CHECK(near(doubles(dequantize(q, scale, zero, {.axis = 0})), {-1, 0.3, 2, 0.5, -0.26, 0.74}, 1e-6));
+  // Strided, and along the last axis.
+  CHECK(integers(quantize(transpose(rows, 0, 1), scale, zero, {.axis = -1})) == Integers{-10, 22, 3, -16, 20, 34});
+  // Groups: their scales stand in a tensor of the shape of x.
+  const Tensor wide = tensor({{1.F, 2.F, 30.F, 40.F}});
+  const Tensor grouped = quantize(wide, tensor({{1.F, 10.F}}), 0, {.axis = 1, .group = 2});
+  CHECK(integers(grouped) == Integers{1, 2, 3, 4});
+  CHECK(doubles(dequantize(grouped, tensor({{1.F, 10.F}}), 0, {.axis = 1, .group = 2})) ==
+        std::vector<double>{1, 2, 30, 40});
+  CHECK(quantize(zeros({0, 3}), 0.1F, 0).shape() == Shape{0, 3});
+  CHECK(dequantize(quantize(x.to(DType::f16), Tensor(scale.to(DType::f16))(0), 0), Tensor(scale.to(DType::f16))(0), 0)
+            .dtype() == DType::f16);
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(integers(quantize(tensor({infinity, -infinity, 12.5, 11.5}), 1.0, 0)) == Integers{127, -128, 12, 12});
+  auto compiled = jit::compile([](Tensor v, Tensor s) { return dequantize(quantize(v, s, 1), s, 1); });
+  CHECK(near(doubles(compiled(x, full({}, 0.1F))), {-1, -0.4, -0.1, 0, 0.1, 0.2, 0.5, 3}, 1e-6));
+}
+
+TEST_CASE("choose_quantization: ranges of PyTorch's observers, axes, groups, quantiles, nothing but zeros") {
+  const Tensor x = tensor({{-1.F, 0.3F, 2.F}, {0.5F, -0.26F, 0.74F}});
+  const auto symmetric = choose_quantization(x);
+  CHECK(near(doubles(symmetric.scale), {2.0 / 127}, 1e-6));
+  CHECK(integers(symmetric.zero_point) == Integers{0});
+  const auto affine = choose_quantization(x, {.dtype = DType::u8, .scheme = QuantizationScheme::affine});
+  CHECK(near(doubles(affine.scale), {3.0 / 255}, 1e-6));
+  CHECK(integers(affine.zero_point) == Integers{85});
+  const auto rows = choose_quantization(x, {.axis = 0});
+  CHECK(near(doubles(rows.scale), {2.0 / 127, 0.74 / 127}, 1e-6));
+  const auto groups = choose_quantization(tensor({{1.F, -2.F, 30.F, 0.F}}), {.axis = 1, .group = 2, .bits = 4});
+  CHECK(near(doubles(groups.scale), {2.0 / 7, 30.0 / 7}, 1e-6));
+  CHECK(groups.scale.shape() == Shape{1, 2});
+  const auto zero = choose_quantization(zeros({4}));
+  CHECK(doubles(zero.scale) == std::vector<double>{1});
+  const Tensor outlier = concat({linspace(-1.F, 1.F, 101), tensor({100.F})}, 0);
+  CHECK(item<float>(choose_quantization(outlier, {.quantile = 0.99}).scale) < 0.011F);
+  CHECK(item<float>(choose_quantization(outlier).scale) > 0.7F);
+}
+
+TEST_CASE("fake_quantize: values and gradients of torch._fake_quantize_learnable_per_tensor_affine") {
+  const Tensor x = tensor({-1.F, -0.37F, -0.06F, 0.F, 0.11F, 0.249F, 0.5F, 3.F});
+  const FakeQuantizeOptions four{.quant_min = -8, .quant_max = 7};
+  auto loss = [=](Tensor v, Tensor s, Tensor z) {
+    return sum(fake_quantize(v, s, z, four) * arange(1, 9, 1, {.dtype = DType::f32}));
+  };
+  CHECK(near(doubles(fake_quantize(x, 0.1F, 1, four)), {-0.9, -0.4, -0.1, 0, 0.1, 0.2, 0.5, 0.6}, 1e-6));
+  for (bool is_compiled : {false, true}) {
+    auto gradients = jit::grad<0, 1, 2>(loss);
+    auto [gx, gs, gz] = is_compiled ? jit::compile(gradients)(x, full({}, 0.1F), full({}, 1.F))
+                                    : gradients(x, full({}, 0.1F), full({}, 1.F));
+    CHECK(doubles(gx) == std::vector<double>{0, 2, 3, 4, 5, 6, 7, 0});
+    CHECK(near(doubles(gs), {33.76}, 1e-5));
+    CHECK(near(doubles(gz), {-0.9}, 1e-5));
+  }
+  const Tensor rows = tensor({{-1.F, 0.3F}, {0.5F, -0.26F}});
+  auto by_row = jit::grad<1>([=](Tensor v, Tensor s) { return sum(fake_quantize(v, s, 0, {.axis = 0})); });
+  CHECK(by_row(rows, tensor({0.1F, 0.02F})).shape() == Shape{2});
+  auto mapped = jit::vmap([](Tensor v) { return fake_quantize(v, 0.1F, 0); });
+  CHECK(near(doubles(mapped(rows)), {-1, 0.3, 0.5, -0.3}, 1e-6));
+}
+
+TEST_CASE("pack_int4, unpack_int4: the first in the low half") {
+  const Tensor q = tensor({{-8, 7, -1, 0}, {1, 2, 3, 4}}).to(DType::i8);
+  CHECK(integers(pack_int4(q)) == Integers{0x78, 0x0F, 0x21, 0x43});
+  CHECK(integers(unpack_int4(pack_int4(q), DType::i8)) == integers(q));
+  CHECK(integers(unpack_int4(pack_int4(q))) == Integers{8, 7, 15, 0, 1, 2, 3, 4});
+  CHECK(pack_int4(zeros({2, 0}, {.dtype = DType::i8})).shape() == Shape{2, 0});
+}
+
+TEST_CASE("quantize_weight, dequantize: within half a step, the last group shorter, transposed, affine") {
+  for (int bits : {4, 8})
+    for (std::int64_t group : {0, 32, 24})
+      for (const auto scheme : {QuantizationScheme::symmetric, QuantizationScheme::affine}) {
+        const Tensor w = some({100, 6}, bits);
+        const QuantizedWeight q = quantize_weight(w, {.bits = bits, .group = group, .scheme = scheme});
+        const Tensor back = dequantize(q);
+        CAPTURE(bits, group);
+        CHECK(back.shape() == w.shape());
+        CHECK(near(doubles(back), weight_of(q), 1e-6));
+        const double step = item<float>(amax(q.scales));
+        CHECK(item<float>(amax(abs(back - w))) <= step * 0.501);
+        const QuantizedWeight t =
+            quantize_weight(transpose(w, 0, 1), {.bits = bits, .group = group, .scheme = scheme, .transposed = true});
+        CHECK(integers(t.values) == integers(q.values));
+      }
+  const QuantizedWeight same = quantized_weight(tensor({{1, 2, 3, 4}}).to(DType::i8), tensor({{0.5F, 2.F}}));
+  CHECK(doubles(dequantize(same)) == std::vector<double>{0.5, 1, 6, 8});
+  const QuantizedWeight four =
+      quantized_weight(tensor({{1, 2, 15, 0}}).to(DType::u8), tensor({{0.5F, 2.F}}), tensor({{1, 2}}), 4);
+  CHECK(doubles(dequantize(four)) == std::vector<double>{0, 0.5, 26, -4});
+}
+
+TEST_CASE("quantized_matmul: the product with the weight in double, by shape, bits, group, scheme and scales") {
+  struct Row {
+    std::int64_t m, k, n;
+    int bits;
+    std::int64_t group;
+    QuantizationScheme scheme;
+    DType scales;
+  };
+  constexpr auto symmetric = QuantizationScheme::symmetric, affine = QuantizationScheme::affine;
+  for (const Row& row : {Row{1, 256, 33, 4, 64, symmetric, DType::f32}, Row{1, 100, 5, 4, 32, affine, DType::f16},
+                         Row{3, 77, 18, 8, 32, symmetric, DType::bf16}, Row{5, 128, 40, 8, 0, affine, DType::f32},
+                         Row{8, 96, 17, 4, 32, affine, DType::f32}, Row{9, 70, 19, 4, 64, affine, DType::f16},
+                         Row{33, 600, 70, 8, 64, symmetric, DType::f32}, Row{4, 60, 7, 4, 12, affine, DType::f32},
+                         Row{2, 1, 3, 8, 0, symmetric, DType::f32}}) {
+    CAPTURE(row.m, row.k, row.n, row.bits, row.group);
+    const Tensor x = some({row.m, row.k}, 3), w = some({row.k, row.n}, 4);
+    const QuantizedWeight q =
+        quantize_weight(w, {.bits = row.bits, .group = row.group, .scheme = row.scheme, .scale_dtype = row.scales});
+    const std::vector<double> want = product(doubles(x), weight_of(q), row.m, row.k, row.n);
+    CHECK(near_relative(doubles(quantized_matmul(x, q)), want, 1e-6));
+    for (const char* backend : {"x86", "reference"}) {
+      auto f = jit::compile([](Tensor v, QuantizedWeight weight) { return quantized_matmul(v, weight); },
+                            {.backend = backend});
+      CHECK(near_relative(doubles(f(x, q)), want, 1e-6));
+    }
+    auto captured = jit::compile([q](Tensor v) { return Tensor(relu(quantized_matmul(v, q) + 1)); });
+    std::vector<double> more = want;
+    for (double& each : more) each = std::max(each + 1, 0.0);
+    CHECK(near_relative(doubles(captured(x)), more, 1e-6));
+    // Rounded rows: as far from it as the rounding.
+    const QuantizedMatmulOptions dynamic{.activations = Activations::dynamic_i8};
+    const std::vector<double> rounded = doubles(quantized_matmul(x, q, dynamic));
+    CHECK(near_relative(rounded, want, 0.05));
+    auto plain = jit::compile([=](Tensor v) { return quantized_matmul(v, q, dynamic); }, {.backend = "reference"});
+    CHECK(near_relative(doubles(plain(x)), rounded, 1e-5));
+  }
+}
+
+TEST_CASE("quantized_matmul: dtypes of x, batches, strides, no rows, threads") {
+  const Tensor w = some({64, 40}, 5);
+  const QuantizedWeight q = quantize_weight(w, {.bits = 4, .group = 32});
+  const std::vector<double> weight = weight_of(q);
+  const Tensor x = some({2, 3, 64}, 6);
+  const std::vector<double> want = product(doubles(x), weight, 6, 64, 40);
+  CHECK(quantized_matmul(x, q).shape() == Shape{2, 3, 40});
+  CHECK(near_relative(doubles(quantized_matmul(x, q)), want, 1e-6));
+  CHECK(near_relative(doubles(quantized_matmul(x.to(DType::f64), q)),
+                      product(doubles(x.to(DType::f64)), weight, 6, 64, 40), 1e-12));
+  CHECK(quantized_matmul(x.to(DType::bf16), q).dtype() == DType::bf16);
+  CHECK(near_relative(doubles(quantized_matmul(x.to(DType::f16), q)), want, 2e-3));
+  CHECK(quantized_matmul(x(0, 0), q).shape() == Shape{40});
+  CHECK(quantized_matmul(zeros({0, 64}), q).shape() == Shape{0, 40});
+  CHECK(
+      near_relative(doubles(quantized_matmul(transpose(transpose(x, 1, 2).reshape({2, 64, 3}), 1, 2), q)), want, 1e-6));
+  auto mapped = jit::vmap([=](Tensor v) { return quantized_matmul(v, q); });
+  CHECK(near_relative(doubles(mapped(x)), want, 1e-6));
+
+  const int before = thread_count();
+  const QuantizedWeight large = quantize_weight(some({512, 777}, 1), {.bits = 4, .group = 64});
+  for (std::int64_t m : {1, 7, 40}) {
+    const Tensor rows = some({m, 512}, 2);
+    set_thread_count(1);
+    const std::vector<float> one = floats(quantized_matmul(rows, large));
+    const std::vector<float> one_dynamic =
+        floats(quantized_matmul(rows, large, {.activations = Activations::dynamic_i8}));
+    set_thread_count(4);
+    CHECK(floats(quantized_matmul(rows, large)) == one);
+    CHECK(floats(quantized_matmul(rows, large, {.activations = Activations::dynamic_i8})) == one_dynamic);
+  }
+  set_thread_count(before);
+}
+
+TEST_CASE("quantized_matmul: gradients by x and by the scales; a weight per example under vmap") {
+  const QuantizedWeight q =
+      quantize_weight(some({64, 6}, 5), {.bits = 8, .group = 32, .scheme = QuantizationScheme::affine});
+  const Tensor x = some({3, 64}, 6), weight = dequantize(q);
+  const Tensor by_x = jit::grad([=](Tensor v) { return sum(square(quantized_matmul(v, q))); })(x);
+  const Tensor want = jit::grad([=](Tensor v) { return sum(square(matmul(v, weight))); })(x);
+  CHECK(near_relative(doubles(by_x), doubles(want), 1e-5));
+  auto with_scales = [=](Tensor scales) {
+    QuantizedWeight other = q;
+    other.scales = scales;
+    return other;
+  };
+  const Tensor by_scales =
+      jit::compile(jit::grad([=](Tensor s) { return sum(square(quantized_matmul(x, with_scales(s)))); }))(q.scales);
+  const Tensor scales_want =
+      jit::grad([=](Tensor s) { return sum(square(matmul(x, dequantize(with_scales(s))))); })(q.scales);
+  CHECK(near_relative(doubles(by_scales), doubles(scales_want), 1e-5));
+  const Tensor two = stack({q.scales, q.scales * 2}, 0);
+  const Tensor both = jit::vmap([=](Tensor s) { return quantized_matmul(x, with_scales(s)); })(two);
+  CHECK(near_relative(doubles(both(1)), doubles(quantized_matmul(x, q) * 2), 1e-5));
+}
+
+TEST_CASE("quantisation: what is wrong is said") {
+  const Tensor x = some({2, 6}, 1);
+  CHECK(has(message_of<DTypeError>([&] { quantize(x, 0.1F, 0, {.dtype = DType::f16}); }),
+            "quantize: the dtype is f16 [quantization_test.cpp:"));
+  CHECK(has(message_of<UserError>([&] { quantize(x, 0.1F, 0, {.bits = 9}); }), "bits are 9"));
+  CHECK(has(message_of<ShapeError>([&] { quantize(x, tensor({1.F, 2.F, 3.F}), 0, {.axis = 1}); }),
+            "x is (2, 6), scale is (3,)"));
+  CHECK(has(message_of<ShapeError>([&] { quantize(x, tensor({1.F, 2.F}), 0); }), "an axis be named"));
+  CHECK(has(message_of<ShapeError>([&] { choose_quantization(x, {.axis = 1, .group = 4}); }),
+            "groups of 4 are asked for along axis 1"));
+  CHECK(has(message_of<UserError>([&] { choose_quantization(x, {.group = 4}); }), "without an axis"));
+  CHECK(has(message_of<DTypeError>([&] { dequantize(x, 0.1F, 0); }), "quantised numbers are integers"));
+  CHECK(has(message_of<UserError>([&] { fake_quantize(x, 0.1F, 0, {.quant_min = 3, .quant_max = 3}); }), "3 to 3"));
+  CHECK(has(message_of<UserError>([&] { quantize_weight(x, {.bits = 3}); }), "bits are 3"));
+  CHECK(has(message_of<UserError>([&] { quantize_weight(x, {.bits = 4, .group = 5}); }), "the group is 5"));
+  CHECK(has(message_of<ShapeError>([&] { quantize_weight(x(0)); }), "a matrix is required"));
+  const QuantizedWeight q = quantize_weight(x);
+  CHECK(has(message_of<ShapeError>([&] { quantized_matmul(x, q); }), "x is (2, 6), the weight is (2, 6)"));
+  CHECK(has(message_of<UserError>([&] { quantized_matmul(x, QuantizedWeight{}); }), "make it by quantize_weight"));
+  CHECK(has(message_of<ShapeError>([&] { pack_int4(tensor({1, 2, 3}).to(DType::i8)); }), "the last axis must be even"));
+  CHECK(has(message_of<ShapeError>([&] { quantized_weight(x.to(DType::i8), tensor({{1.F}})); }), "scales are (1, 1)"));
+}
