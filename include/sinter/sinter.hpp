@@ -20,6 +20,7 @@
 #include <sinter/expr/keys.hpp>
 #include <sinter/expr/pooling.hpp>
 #include <sinter/io/checkpoint.hpp>
+#include <sinter/io/function_file.hpp>
 #include <sinter/io/gguf.hpp>
 #include <sinter/io/npy.hpp>
 #include <sinter/io/pytorch.hpp>
