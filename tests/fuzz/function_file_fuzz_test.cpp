@@ -159,7 +159,9 @@ class Mutator {
 }  // namespace
 
 TEST_CASE("fuzz: files of functions") {
+  const jit::PrintSink sink = jit::set_print_sink([](std::string_view) {});
   const Seeds seeds;
+  jit::set_print_sink(sink);
   const std::string path = seeds.folder + "/mutant";
   std::uint64_t whole = 0;
   const std::uint64_t runs = fuzz_loop(1, [&](std::uint64_t seed) {
