@@ -489,6 +489,72 @@ TEST_CASE("save: weights in a file of safetensors") {
   CHECK_THROWS_AS(jit::load<Tensor(Tensor)>(folder / "g"), IoError);
 }
 
+TEST_CASE("save: functions without arguments or results, nameable ones, and versions of several types") {
+  const Folder folder;
+  const Variable count(zeros({}), "count");
+  auto tick = jit::compile([&] { count += 1.f; });
+  tick();
+  jit::save(tick, folder / "tick");
+  auto loaded = jit::load<void()>(folder / "tick");
+  loaded();
+  loaded();
+  CHECK(item<float>(loaded.variables().at("count").value()) == 3.f);
+
+  auto any = jit::compile([](const auto& x) {
+    if constexpr (requires { x.first; }) return x.first + x.second;
+    else return x * 2.f;
+  });
+  any(ones({2}));
+  any(std::pair(ones({2}), ones({2})));
+  jit::save(any, folder / "any");
+  CHECK(floats(jit::load<Tensor(Tensor)>(folder / "any")(ones({2}))) == std::vector<float>{2, 2});
+  const jit::Function<Tensor(std::pair<Tensor, Tensor>)> named =
+      jit::load<Tensor(std::pair<Tensor, Tensor>)>(folder / "any");
+  CHECK(floats(named(std::pair(ones({2}), ones({2})))) == std::vector<float>{2, 2});
+  jit::save(named, folder / "again");
+  CHECK_CONTAINS(error_of<UserError>([&] { jit::load<Tensor(Tensor)>(folder / "again"); }),
+                 "is ((Tensor, Tensor)) -> Tensor");
+  CHECK_THROWS_AS(jit::save(jit::Function<Tensor(Tensor)>(), folder / "empty"), UserError);
+}
+
+TEST_CASE("save: operations of every kind keep their attributes") {
+  const Folder folder;
+  manual_seed(5);
+  const Tensor w = randn({6, 3, 3, 3}), index = tensor({2, 0, 1});
+  auto f = jit::compile([&](const Tensor& image, const Tensor& m) {
+    std::vector<Tensor> out;
+    out.push_back(max_pool2d(conv2d(image, w, {.stride = {2, 1}, .padding = {{1, 1}, {0, 1}}}), {.size = 2}));
+    out.push_back(interpolate(image, {.scale = {2, 2}, .mode = Interpolation::linear}));
+    out.push_back(scaled_dot_product_attention(image, image, image, {.causal = true}));
+    out.push_back(layer_norm(m, {m.size(1)}));
+    out.push_back(cumsum(m, 1));
+    out.push_back(flip(sort(m, 1).values, {0}));
+    out.push_back(topk(m, 2, 1).values);
+    out.push_back(take(m, index, 0));
+    out.push_back(index_add(m, 0, index, m(slice(0, 3))));
+    out.push_back(where(m > 0.f, m, -1.5f));
+    out.push_back(pad(m, {{1, 0}, {0, 2}}, 7.f));
+    out.push_back(linalg::solve(matmul(m, m.t()) + eye(m.size(0)), m));
+    out.push_back(argmax(m, 1).to(DType::f32) + amax(one_hot(index, 4).to(DType::f32)));
+    out.push_back(jit::grad([](const Tensor& x) { return sum(logsumexp(x * x, 1)); })(m));
+    out.push_back(jit::grad(
+        [](const Tensor& x) { return sum(jit::checkpoint([](const Tensor& y) { return tanh(y) * y; })(x)); })(m));
+    out.push_back(jit::vmap([](const Tensor& row) { return softmax(row, 0); })(m));
+    out.push_back(maximum(m.to(DType::f16).to(DType::f32), -0.5f));
+    out.push_back(linalg::svd(m).s);
+    return out;
+  });
+  const Tensor image = randn({2, 3, 8, 8}), m = randn({5, 4});
+  const auto expected = f(image, m);
+  jit::save(f, folder / "f");
+  const auto found = jit::load<std::vector<Tensor>(Tensor, Tensor)>(folder / "f")(image, m);
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    INFO("result " << i);
+    CHECK(bits(found[i]) == bits(expected[i]));
+  }
+}
+
 TEST_CASE("save: stances, freezing, options and calls before anything is compiled") {
   const Folder folder;
   auto f = jit::compile([](const Tensor& x) { return x * 2.f; }, {.fuse = false, .recompile_limit = 1});

@@ -73,7 +73,8 @@ SINTER_DECL void ByteWriter::type(const Type& value) {
 SINTER_DECL void ByteWriter::where(Location value) {
   byte(value.file != nullptr ? 1 : 0);
   if (value.file == nullptr) return;
-  text(value.file);
+  const std::string_view file(value.file);
+  text(file.substr(file.find_last_of('/') + 1));  // as errors show it: folders are nobody else's business
   number(value.line);
 }
 SINTER_DECL std::string ByteWriter::finish() {

@@ -5,6 +5,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/graph/builder.hpp>
+#include <sinter/graph/hash.hpp>
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/effects/named_functions.hpp>
 #include <sinter/jit/saved/replay.hpp>
@@ -310,6 +311,12 @@ SINTER_DECL SavedVersion Snapshot::version_of(const Entry& entry) {
   return version;
 }
 
+/// Entries with and without gradients have one graph before their derivatives are taken.
+inline bool is_same_version(const SavedVersion& a, const SavedVersion& b) {
+  return a.steps.size() == 1 && b.steps.size() == 1 && a.signature == b.signature &&
+         a.guards.text() == b.guards.text() && structurally_equal(a.steps[0].graph, b.steps[0].graph);
+}
+
 /// What came from a file goes into the next one as it is; versions that were compiled since follow from it.
 SINTER_DECL void Snapshot::add_loaded(const SavedProgram& program, SavedFunction saved) {
   saved.versions = program.function.versions;
@@ -342,7 +349,10 @@ SINTER_DECL void Snapshot::add(std::string name, const FunctionState& function) 
                       "a gradient is wanted of '" + saved.name +
                           "' and flows through a disabled function: it runs uncompiled, and no graph of it is there",
                       where_, "call it where no gradient is wanted (jit::NoGradGuard), or without jit::disable");
-    saved.versions.push_back(version_of(*entry));
+    SavedVersion version = version_of(*entry);
+    if (std::none_of(saved.versions.begin(), saved.versions.end(),
+                     [&](const SavedVersion& other) { return is_same_version(version, other); }))
+      saved.versions.push_back(std::move(version));
   }
   if (saved.versions.empty())
     throw UserError("save", "nothing is compiled of '" + saved.name + "' yet", where_,
