@@ -24,6 +24,7 @@
 #include <sinter/expr/pooling.hpp>
 #include <sinter/expr/quantization.hpp>
 #include <sinter/io/checkpoint.hpp>
+#include <sinter/io/function_file.hpp>
 #include <sinter/io/gguf.hpp>
 #include <sinter/io/npy.hpp>
 #include <sinter/io/pytorch.hpp>

@@ -3,6 +3,10 @@
 // io
 #include <sinter/io/checkpoint.ipp>
 #include <sinter/io/file.ipp>
+#include <sinter/io/function_bytes.ipp>
+#include <sinter/io/function_file.ipp>
+#include <sinter/io/function_reader.ipp>
+#include <sinter/io/function_writer.ipp>
 #include <sinter/io/gguf.ipp>
 #include <sinter/io/json.ipp>
 #include <sinter/io/npy.ipp>

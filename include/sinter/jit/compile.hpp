@@ -168,6 +168,16 @@ SINTER_NOINLINE R call_function(const TypedCallee& callee, const A&... args) {
 
 }  // namespace jit_detail
 
+namespace jit_detail {
+/// The state of a compiled function of any type.
+struct StateAccess {
+  template <class C>
+  static const std::shared_ptr<FunctionState>& of(const C& compiled) {
+    return compiled.state_;
+  }
+};
+}  // namespace jit_detail
+
 /// What compile() returns: call it like the function. Copies share the compiled code.
 template <class F>
 class Compiled {
@@ -237,6 +247,7 @@ class Compiled {
 
  private:
   friend struct autodiff_detail::CompiledGradient<Compiled>;
+  friend struct jit_detail::StateAccess;
   template <class... A>
   using arguments_t = jit_detail::traced_arguments_t<F, A...>;
   template <class... A>
@@ -317,6 +328,8 @@ class Function<R(P...)> {
   void freeze(OnMiss miss = OnMiss::throws) const { checked().freeze(miss); }
   void unfreeze() const { checked().unfreeze(); }
   bool is_frozen() const { return checked().is_frozen(); }
+  /// The same without its type, for jit::save.
+  std::shared_ptr<FunctionState> state() const { return checked().state(); }
 
  private:
   template <class T>
@@ -337,6 +350,7 @@ class Function<R(P...)> {
     virtual void freeze(OnMiss miss) const = 0;
     virtual void unfreeze() const = 0;
     virtual bool is_frozen() const = 0;
+    virtual std::shared_ptr<FunctionState> state() const = 0;
   };
   template <class F>
   struct Holder final : Base {
@@ -352,6 +366,7 @@ class Function<R(P...)> {
     void freeze(OnMiss miss) const override { compiled.freeze(miss); }
     void unfreeze() const override { compiled.unfreeze(); }
     bool is_frozen() const override { return compiled.is_frozen(); }
+    std::shared_ptr<FunctionState> state() const override { return jit_detail::StateAccess::of(compiled); }
     Compiled<F> compiled;
   };
   const Base& checked() const {

@@ -40,6 +40,9 @@ struct ArgLeaf {
 };
 
 struct FinishedCall;
+namespace jit_detail {
+struct CallTypes;
+}
 
 /// The leaves of one call. While it lives, the versions that the call finds stay.
 class ArgList {
@@ -53,6 +56,8 @@ class ArgList {
   const SmallVector<ArgLeaf, 16>& leaves() const { return leaves_; }
   /// Stands for the C++ types of arguments and result.
   const void* types = nullptr;
+  /// How objects of these types are taken apart, or null.
+  const jit_detail::CallTypes* call_types = nullptr;
   /// What keeps the values of Variables alive that this call reads.
   ReadSection& reading() const { return reading_; }
 

@@ -120,6 +120,7 @@ inline void add_argument(const void* object, const ArgumentType& type, ArgList& 
 SINTER_ALWAYS_INLINE void add_arguments(const CallRequest& call, ArgList& list) {
   const CallTypes& types = call.types;
   list.types = types.tag;
+  list.call_types = &types;
   for (std::uint32_t i = 0; i < types.count; ++i) {
     const ArgumentType& type = types.arguments[i];
     if (SINTER_LIKELY(type.kind == ArgumentType::Kind::tensor && !type.is_donated))

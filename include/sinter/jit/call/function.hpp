@@ -39,6 +39,10 @@ class FunctionTrace;
 struct TracedPath;
 class TraceTree;
 class TreeCall;
+struct SavedProgram;
+namespace jit_detail {
+class Snapshot;
+}
 
 /// Room for a call with Variables, places or donated memory, so that it allocates nothing.
 struct CallScratch {
@@ -99,13 +103,14 @@ struct Entry {
   bool is_tree = false;   // of a function that reads values
   bool is_quick = false;  // see quick_call.hpp
   GuardSet guards;
-  CallEnd end;                       // of a function that reads no value
-  HeldValues held;                   // by the traced graph; of a tree by its first segment
-  std::vector<Type> captured_types;  // what the captured Variables must still be
-  const void* types = nullptr;       // C++ types of arguments and result (types_tag)
-  GraphFunction custom;              // a registered back end's callable, in place of the plan
-  std::vector<Type> custom_outputs;  // what it must give
-  std::shared_ptr<TraceTree> tree;   // of a function that reads values; then there is no plan
+  CallEnd end;                                        // of a function that reads no value
+  HeldValues held;                                    // by the traced graph; of a tree by its first segment
+  std::vector<Type> captured_types;                   // what the captured Variables must still be
+  const void* types = nullptr;                        // C++ types of arguments and result (types_tag)
+  const jit_detail::CallTypes* call_types = nullptr;  // the same, as they are taken apart; null: of an expression
+  GraphFunction custom;                               // a registered back end's callable, in place of the plan
+  std::vector<Type> custom_outputs;                   // what it must give
+  std::shared_ptr<TraceTree> tree;                    // of a function that reads values; then there is no plan
   jit_detail::TapeGuard tape;
   std::shared_ptr<const jit_detail::CallGradient> gradient;  // null: no result is on the tape
   mutable jit_detail::TapeAttrs tape_attrs;
@@ -215,6 +220,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::shared_ptr<const void> derived(const void* key, const std::vector<std::int64_t>& numbers,
                                       const std::function<std::shared_ptr<const void>()>& make);
   Location where() const { return where_; }
+  /// From here on entries are made as the versions of a saved function say. To be called before the first call.
+  void use_saved(std::shared_ptr<const SavedProgram> saved) { saved_ = std::move(saved); }
   Mode mode() const { return options_.mode; }
   /// A function of its own with the same options and compilers.
   std::shared_ptr<FunctionState> another() const;
@@ -260,6 +267,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   /// The first guard that these arguments break of the entry that they break fewest of, the newest among equals.
   std::optional<Guard> closest_broken(const ArgList& args) const;
   GuardSet choose_specs(const ArgList& args) const;
+  /// The specs of the saved version that takes these arguments, if there is one.
+  std::optional<GuardSet> saved_specs(const ArgList& args) const;
   /// Counts a call; purity is checked when it is due.
   void count_run(const Entry& entry, EntryThread* thread, const ArgList& args, const TraceFunction& trace) {
     if (SINTER_UNLIKELY(thread == nullptr)) {
@@ -307,6 +316,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
     std::shared_ptr<const void> object;
   };
   std::vector<Derived> derived_;  // under the lock
+  friend class jit_detail::Snapshot;
+  std::shared_ptr<const SavedProgram> saved_;  // null: not of a file
 };
 
 }  // namespace jit

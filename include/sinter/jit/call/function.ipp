@@ -287,6 +287,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   if (options_.fullgraph) policy.beyond = ReadPolicy::Beyond::refuse;
   auto entry = std::make_unique<Entry>();
   entry->types = args.types;
+  entry->call_types = args.call_types;
   for (const ArgLeaf& leaf : args.leaves())
     if (leaf.slot != nullptr) entry->traced_slots.push_back(leaf.slot);
   entry->takes_any_slot = std::vector<std::atomic<bool>>(entry->traced_slots.size());

@@ -354,6 +354,7 @@ SINTER_DECL FunctionState::Decision FunctionState::decide(const ArgList& args, S
 SINTER_DECL bool FunctionState::may_compile(const ArgList& args, Decision& decision) {
   std::optional<Guard> broken = closest_broken(args);
   if (broken && broken->reason == jit_detail::places_reason && is_first_of_its_places(args)) broken.reset();
+  if (saved_ != nullptr && saved_specs(args)) broken.reset();  // it was compiled before: by who saved it
   if (serves_ == Serves::expression) return compiles_ - 1 < options_.recompile_limit;
   // A first version is no recompile; nor is that for extents of 0 or 1 where all others are symbols from the start.
   const bool is_first = !broken || (options_.dynamic == Dynamic::always &&
@@ -387,6 +388,8 @@ SINTER_DECL bool FunctionState::may_compile(const ArgList& args, Decision& decis
 }
 
 SINTER_DECL GuardSet FunctionState::choose_specs(const ArgList& list) const {
+  if (saved_ != nullptr)
+    if (std::optional<GuardSet> saved = saved_specs(list)) return *std::move(saved);
   std::span<const ArgLeaf> args = list.leaves();
   std::vector<std::uint32_t> symbolic(args.size(), options_.dynamic == Dynamic::always ? 0xFFFFu : 0u);
   if (options_.dynamic == Dynamic::automatic) {

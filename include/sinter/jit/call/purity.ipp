@@ -47,8 +47,9 @@ SINTER_DECL void FunctionState::check_purity(const Entry& entry, EntryThread& th
                                              const TraceFunction& trace) {
   const std::int64_t due = thread.next_check;
   // Expressions capture nothing.
-  thread.next_check = serves_ == Serves::expression ? jit_detail::never_again : jit_detail::next_purity_check(due);
-  if (serves_ == Serves::expression || is_frozen()) return;
+  thread.next_check =
+      serves_ == Serves::expression || saved_ != nullptr ? jit_detail::never_again : jit_detail::next_purity_check(due);
+  if (serves_ == Serves::expression || saved_ != nullptr || is_frozen()) return;  // a file does not change
   // A trace of more than a millisecond is repeated only where that is at most a hundredth of the time since the first.
   constexpr double long_trace_ms = 1, share = 0.01;
   const auto now = std::chrono::steady_clock::now();

@@ -3,6 +3,7 @@
 
 #include <sinter/jit/effects/custom_op.hpp>
 #include <sinter/jit/effects/host_functions.hpp>
+#include <sinter/jit/effects/named_functions.hpp>
 
 #include <sinter/autodiff/vectorise.hpp>
 #include <sinter/base/fork.hpp>
@@ -219,7 +220,7 @@ SINTER_DECL void batch_by_example(const BatchArgs& args, BatchedList& results) {
 
 // ---- custom ops
 
-class CustomFunction final : public HostFunction {
+class CustomFunction final : public HostFunction, public std::enable_shared_from_this<CustomFunction> {
  public:
   explicit CustomFunction(Definition definition) : is(std::move(definition)) {}
   ~CustomFunction() override;
@@ -329,6 +330,19 @@ SINTER_DECL std::shared_ptr<const CustomFunction> make_custom(Definition definit
     throw UserError("custom_op", "the name '" + op->is.name + "' is taken by another op, made at " + other.text(),
                     where, "choose another");
   return op;
+}
+
+SINTER_DECL std::string name_of_custom(const Payload& payload) {
+  const auto* op = payload_cast<CustomFunction>(&payload);
+  return op == nullptr ? std::string() : op->is.name;
+}
+SINTER_DECL std::shared_ptr<const Payload> custom_of(std::string_view name) {
+  CustomOps& ops = CustomOps::instance();
+  std::scoped_lock lock(ops.mutex);
+  for (const CustomFunction* op : ops.list)
+    if (op->is.name == name)
+      if (auto living = op->weak_from_this().lock()) return living;
+  return nullptr;
 }
 
 /// What the rule and the decomposition say of the results must agree.

@@ -166,7 +166,40 @@ template <class F, std::size_t N>
 void call_back(F fn, const std::array<In, N>& args, Location where) {
   call_back(std::move(fn), std::array<ResultSpec, 0>{}, args, where);
 }
+
+/// A registered callback for each number of arguments that it takes.
+using CallbackRuns = std::array<std::function<void(std::span<const Tensor> in, std::vector<Returned>& out)>, 7>;
+void register_callback(std::string name, TypeKey kind, CallbackRuns runs, Location where);
+template <class F, std::size_t N>
+consteval bool takes_arguments() {
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    if constexpr (std::invocable<const F&, decltype((static_cast<void>(I), std::declval<const Tensor&>()))...>)
+      return true;
+    else return std::invocable<const F&, decltype((static_cast<void>(I), std::declval<CallbackArgument>()))...>;
+  }(std::make_index_sequence<N>{});
+}
 }  // namespace effects_detail
+
+/// Gives the function of a jit::callback a name, under which saved functions find it: the program that saves and the
+/// one that loads register it. A name stands for one function.
+template <class F>
+void register_callback(std::string name, F fn, Location where = std::source_location::current()) {
+  effects_detail::CallbackRuns runs;
+  [&]<std::size_t... N>(std::index_sequence<N...>) {
+    const auto add = [&]<std::size_t Count>(std::integral_constant<std::size_t, Count>) {
+      if constexpr (effects_detail::takes_arguments<F, Count>())
+        runs[Count] = [fn](std::span<const Tensor> in, std::vector<effects_detail::Returned>& out) {
+          using Result = decltype(effects_detail::invoke(fn, in, std::make_index_sequence<Count>{}));
+          if constexpr (std::is_void_v<Result>) effects_detail::invoke(fn, in, std::make_index_sequence<Count>{});
+          else
+            effects_detail::collect(
+                out, std::remove_cvref_t<Result>(effects_detail::invoke(fn, in, std::make_index_sequence<Count>{})));
+        };
+    };
+    (add(std::integral_constant<std::size_t, N>{}), ...);
+  }(std::make_index_sequence<7>{});
+  effects_detail::register_callback(std::move(name), type_key<F>(), std::move(runs), where);
+}
 
 /// Calls a function of the host with the values of up to six arguments: once for each call, in order with other
 /// effects, on the calling thread. It gets ready Tensors, or what its parameters say: numbers, std::vector<float>. What

@@ -5,6 +5,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/jit/effects/effects.hpp>
 #include <sinter/jit/effects/host_functions.hpp>
+#include <sinter/jit/effects/named_functions.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -274,6 +275,9 @@ class CallbackFunction final : public HostFunction {
         });
   }
 
+  TypeKey kind() const { return spec_.kind; }
+  bool has_derivative() const { return derivative_ != nullptr; }
+
  private:
   bool is_plain() const { return spec_.is_stateless && !derivative_; }
 
@@ -294,6 +298,40 @@ class CallbackFunction final : public HostFunction {
   CallbackSpec spec_;
   std::function<std::vector<Tensor>(std::span<const Tensor>, const Tensor&, const Tensor&)> derivative_;
 };
+
+// ---- names
+
+/// Callbacks with names.
+struct NamedCallbacks {
+  struct Callback {
+    std::string name;
+    TypeKey kind;
+    CallbackRuns runs;
+    Location where;
+  };
+  ForkSafeMutex mutex;
+  std::vector<Callback> list;
+  static NamedCallbacks& instance() { return process_object<NamedCallbacks>(); }
+};
+
+SINTER_DECL void register_callback(std::string name, TypeKey kind, CallbackRuns runs, Location where) {
+  if (name.empty()) throw UserError("register_callback", "the callback has no name", where, "give it one");
+  NamedCallbacks& known = NamedCallbacks::instance();
+  std::scoped_lock lock(known.mutex);
+  for (NamedCallbacks::Callback& callback : known.list) {
+    if (callback.name != name && callback.kind != kind) continue;
+    if (callback.name != name || callback.kind != kind)
+      throw UserError(
+          "register_callback",
+          callback.name == name
+              ? "the name '" + name + "' is that of another function, registered at " + callback.where.text()
+              : "the function of '" + name + "' is registered as '" + callback.name + "' at " + callback.where.text(),
+          where, "give each function one name");
+    callback.runs = std::move(runs);  // the same again: the newer object counts
+    return;
+  }
+  known.list.push_back({std::move(name), kind, std::move(runs), where});
+}
 
 SINTER_DECL std::vector<Tensor> callback(CallbackSpec spec, std::span<const ResultSpec> results,
                                          std::span<const In> args, Location where) {
@@ -318,7 +356,82 @@ SINTER_DECL std::vector<Tensor> callback(CallbackSpec spec, std::span<const Resu
   return out;
 }
 
+/// The registered callback for so many arguments, or null.
+inline std::shared_ptr<const Payload> named_callback(std::string_view name, std::size_t arguments) {
+  NamedCallbacks& known = NamedCallbacks::instance();
+  std::scoped_lock lock(known.mutex);
+  for (const NamedCallbacks::Callback& callback : known.list) {
+    if (callback.name != name || arguments >= callback.runs.size() || !callback.runs[arguments]) continue;
+    CallbackSpec spec{callback.runs[arguments], callback.kind, false};
+    return std::make_shared<CallbackFunction>(std::move(spec), nullptr);
+  }
+  return nullptr;
+}
+inline std::string name_of_callback(const CallbackFunction& function) {
+  if (function.has_derivative()) return {};
+  NamedCallbacks& known = NamedCallbacks::instance();
+  std::scoped_lock lock(known.mutex);
+  for (const NamedCallbacks::Callback& callback : known.list)
+    if (callback.kind == function.kind()) return callback.name;
+  return {};
+}
+
 }  // namespace effects_detail
+
+namespace jit_detail {
+SINTER_DECL std::string payload_name(const Payload& payload) {
+  using namespace effects_detail;
+  if (payload.is_a(type_key<PrintFunction>())) return "print";
+  if (payload.is_a(type_key<CheckFunction>())) return "check";
+  if (const auto* callback = payload_cast<CallbackFunction>(&payload)) {
+    const std::string name = name_of_callback(*callback);
+    return name.empty() ? name : "callback " + name;
+  }
+  const std::string name = custom_detail::name_of_custom(payload);
+  return name.empty() ? name : "custom " + name;
+}
+
+inline constexpr std::array<const OpInfo*, 7> host_ops{
+    &op_info<ops::Print>,  &op_info<ops::Check>,        &op_info<ops::Callback>,       &op_info<ops::PureCallback>,
+    &op_info<ops::Custom>, &op_info<ops::CustomEffect>, &op_info<ops::CustomComposite>};
+
+SINTER_DECL const OpInfo* op_named(std::string_view name) {
+  for (const OpInfo* op : host_ops)
+    if (op->name == name) return op;
+  return find_op(name);
+}
+SINTER_DECL bool takes_payload(const OpInfo& op) {
+  return std::find(host_ops.begin(), host_ops.end(), &op) != host_ops.end();
+}
+
+SINTER_DECL std::shared_ptr<const Payload> payload_of(const OpInfo& op, std::string_view name, std::size_t operands) {
+  using namespace effects_detail;
+  if (&op == &op_info<ops::Print>) return name == "print" ? std::make_shared<PrintFunction>() : nullptr;
+  if (&op == &op_info<ops::Check>) return name == "check" ? std::make_shared<CheckFunction>() : nullptr;
+  const bool is_callback = &op == &op_info<ops::Callback> || &op == &op_info<ops::PureCallback>;
+  const std::string_view kind = is_callback ? "callback " : "custom ";
+  if (!takes_payload(op) || !name.starts_with(kind)) return nullptr;
+  name.remove_prefix(kind.size());
+  return is_callback ? named_callback(name, operands) : custom_detail::custom_of(name);
+}
+
+SINTER_DECL bool is_message_whole(const OpInfo& op, const Attrs& attrs, std::span<const Type> operands) {
+  const bool is_check = &op == &op_info<ops::Check>;
+  if (&op != &op_info<ops::Print> && !is_check) return true;
+  const std::size_t others = is_check ? 2 : 1;  // the token, and the condition
+  if (operands.size() < others || (is_check && operands[0].dtype != DType::bool_)) return false;
+  std::size_t places = 0;
+  bool is_whole = true;
+  effects_detail::for_each_piece(
+      attrs[ops::MessageAttributes::format], [](std::string_view) {},
+      [&](std::string_view place) {
+        if (place.empty()) return static_cast<void>(++places);
+        const int extents = attrs[ops::MessageAttributes::extents].rank();
+        is_whole = is_whole && place.size() == 1 && place[0] >= '0' && place[0] - '0' < extents;
+      });
+  return is_whole && places == operands.size() - others;
+}
+}  // namespace jit_detail
 
 SINTER_DECL PrintSink set_print_sink(PrintSink sink) {
   auto& state = effects_detail::Sink::instance();

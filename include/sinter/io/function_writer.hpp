@@ -1,0 +1,18 @@
+// Writes compiled functions: a head of 64 bytes, one part with everything but weights, and the weights.
+// function_reader.hpp reads it; docs/saving.md says what users may rely on.
+#pragma once
+
+#include <sinter/base/error.hpp>
+#include <sinter/jit/saved/saved_function.hpp>
+
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+namespace io::io_detail {
+
+/// Writes the file, and the file of its weights where they are to be outside of it and it is not there.
+void write_functions(const jit::SavedBundle& bundle, const std::string& path, const std::string& weights,
+                     Location where);
+
+}  // namespace io::io_detail
+SINTER_NAMESPACE_END
