@@ -40,6 +40,7 @@
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/partition.hpp>
 #include <sinter/jit/trace/region.hpp>
+#include <sinter/runtime/code_stats.hpp>
 #include <sinter/solvers/interpolate.hpp>
 #include <sinter/solvers/linear.hpp>
 #include <sinter/solvers/minimize.hpp>

@@ -18,6 +18,7 @@
 #include <sinter/jit/call/recompile.hpp>
 #include <sinter/jit/call/stance.hpp>
 #include <sinter/jit/options.hpp>
+#include <sinter/runtime/code_stats.hpp>
 #include <sinter/runtime/plan.hpp>
 #include <sinter/tensor/call_journal.hpp>
 
@@ -36,6 +37,7 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 class FunctionTrace;
+class Stages;
 struct TracedPath;
 class TraceTree;
 class TreeCall;
@@ -119,7 +121,7 @@ struct Entry {
     return gradient != nullptr || has_taped_path.load(std::memory_order_relaxed) || runs_plain();
   }
   bool runs_plain() const { return is_plain.load(std::memory_order_relaxed) && (tree == nullptr || is_tape_on()); }
-  Graph traced, optimised;
+  Graph traced, specialised, optimised;  // as traced; what the passes began with, and what they gave
   /// What products of f32 matrices may be computed in, and a bit for each default of the process (matmul_precision())
   /// that the entry serves: all, where the function's own option says it or there is no such product.
   MatmulPrecision precision = MatmulPrecision::f32;
@@ -210,6 +212,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
                std::span<const std::int64_t> symbols);
 
   Stats stats() const;
+  /// What an entry was made of.
+  Stages stages(const Entry& entry, std::span<const std::int64_t> symbols) const;
   void reset();
   /// An object made of this function (of its gradient), one for each key and list of numbers; reset() drops it.
   std::shared_ptr<const void> derived(const void* key, const std::vector<std::int64_t>& numbers,
@@ -285,6 +289,13 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   void warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace,
                     std::span<const std::int64_t> symbols);
 
+  /// Of compiles that end up in an entry.
+  void count_code(const runtime_detail::CodeCounting& counting) {
+    const runtime_detail::CodeCount made = counting.so_far();
+    code_.generated += made.generated;
+    code_.loaded += made.loaded;
+  }
+
   const Context& context_ = Context::get();
   Options options_;
   Location where_;
@@ -293,6 +304,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::vector<std::unique_ptr<Entry>> entries_;  // owned; reset() hands them on, for callers may still run them
   std::int64_t compiles_ = 0, recompiles_ = 0, past_calls_ = 0;  // the last: of versions that reset() has dropped
   double compile_ms_ = 0;
+  runtime_detail::CodeCount code_;
   MissHistory misses_;
   std::atomic<std::int64_t> plain_calls_{0};
   bool is_noop_ = false;
