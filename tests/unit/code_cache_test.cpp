@@ -465,6 +465,29 @@ TEST_CASE("a second start of a program compiles nothing, and gives the same bits
   CHECK(fourth.bits == first.bits);
 }
 
+TEST_CASE("two processes generate the same bytes: code holds no address") {
+  // Each process has its program, libraries and heap at other addresses.
+  std::vector<std::vector<std::pair<Hash128, Hash128>>> codes;
+  for (int i = 0; i < 2; ++i) {
+    const Folder folder;
+    run_program(folder);
+    const int open = ::open(folder.cpu().c_str(), O_RDONLY | O_DIRECTORY);
+    std::shared_ptr<const runtime_detail::CodePack> pack;
+    std::string why;
+    using Opened = runtime_detail::CodePack::Opened;
+    const std::string name =
+        std::filesystem::path(CodeCache(folder.cpu(), runtime_detail::program_version(), megabyte).path()).filename();
+    CHECK(runtime_detail::CodePack::open(open, name, "another", pack, why) == Opened::refused);
+    CHECK(why == "of another version");
+    REQUIRE(runtime_detail::CodePack::open(open, name, runtime_detail::program_version(), pack, why) == Opened::whole);
+    ::close(open);
+    auto& code = codes.emplace_back();
+    for (const auto& entry : pack->entries()) code.emplace_back(entry.hash, entry.check);
+  }
+  CHECK(codes[0].size() > 15);
+  CHECK(codes[0] == codes[1]);
+}
+
 TEST_CASE("code for another instruction set is not taken") {
   const Folder folder;
   if (!__builtin_cpu_supports("avx512f")) SINTER_SKIP("this processor has one instruction set only");
