@@ -8,6 +8,7 @@
 #include <sinter/autodiff/transforms.hpp>
 #include <sinter/autodiff/vmap.hpp>
 #include <sinter/backend/cuda/cuda.hpp>
+#include <sinter/base/code_stats.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/one_mode.hpp>
 #include <sinter/base/threads.hpp>
@@ -40,7 +41,6 @@
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/partition.hpp>
 #include <sinter/jit/trace/region.hpp>
-#include <sinter/runtime/code_stats.hpp>
 #include <sinter/solvers/interpolate.hpp>
 #include <sinter/solvers/linear.hpp>
 #include <sinter/solvers/minimize.hpp>

@@ -30,6 +30,7 @@
 #include <sinter/jit/lazy/eval.ipp>
 #include <sinter/jit/lazy/lazy.ipp>
 #include <sinter/jit/lazy/lazy_extents.ipp>
+#include <sinter/jit/plan_cost.ipp>
 #include <sinter/jit/stages.ipp>
 #include <sinter/jit/trace/live_values.ipp>
 #include <sinter/jit/trace/memory_budget.ipp>

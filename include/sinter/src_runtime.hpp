@@ -16,5 +16,4 @@
 #include <sinter/runtime/partition.ipp>
 #include <sinter/runtime/partition_plan.ipp>
 #include <sinter/runtime/plan.ipp>
-#include <sinter/runtime/plan_cost.ipp>
 #include <sinter/runtime/program_code.ipp>

@@ -5,7 +5,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/expr/creation.hpp>
 #include <sinter/graph/graph.hpp>
-#include <sinter/runtime/plan_cost.hpp>
+#include <sinter/jit/cost.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>

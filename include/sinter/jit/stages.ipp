@@ -7,8 +7,8 @@
 #include <sinter/graph/hash.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/function.hpp>
+#include <sinter/jit/plan_cost.hpp>
 #include <sinter/runtime/partition_plan.hpp>
-#include <sinter/runtime/plan_cost.hpp>
 
 #include <algorithm>
 

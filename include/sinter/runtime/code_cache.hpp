@@ -7,7 +7,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/runtime/code_pack.hpp>
-#include <sinter/runtime/code_stats.hpp>
+#include <sinter/base/code_stats.hpp>
 
 #include <atomic>
 #include <cstdint>

@@ -5,7 +5,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/runtime/code_cache.hpp>
-#include <sinter/runtime/code_stats.hpp>
+#include <sinter/base/code_stats.hpp>
 
 #include <optional>
 #include <string>

@@ -4,6 +4,7 @@
 // them, trace/tree_call.ipp does the same for functions that read values.
 #pragma once
 
+#include <sinter/base/code_stats.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/per_thread.hpp>
@@ -18,7 +19,6 @@
 #include <sinter/jit/call/recompile.hpp>
 #include <sinter/jit/call/stance.hpp>
 #include <sinter/jit/options.hpp>
-#include <sinter/runtime/code_stats.hpp>
 #include <sinter/runtime/plan.hpp>
 #include <sinter/tensor/call_journal.hpp>
 

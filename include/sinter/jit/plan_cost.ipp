@@ -1,7 +1,7 @@
 // Counting.
 #pragma once
 
-#include <sinter/runtime/plan_cost.hpp>
+#include <sinter/jit/plan_cost.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/runtime/plan.hpp>
@@ -10,6 +10,7 @@
 #include <cstdio>
 
 SINTER_NAMESPACE_BEGIN
+namespace jit {
 
 SINTER_DECL double Cost::seconds(const MachineRates& rates) const {
   return std::max(flops / rates.flops + special / rates.special, bytes() / rates.bytes);
@@ -31,7 +32,7 @@ SINTER_DECL std::string Cost::text() const {
   return text + std::string(is_incomplete ? ", some of it not counted" : "");
 }
 
-namespace runtime_detail {
+namespace jit_detail {
 
 /// What one instruction does at each point.
 struct PrimCost {
@@ -167,21 +168,22 @@ inline Cost cost_of_host(const HostOp& host, std::span<const std::int64_t> symbo
   return cost;
 }
 
-}  // namespace runtime_detail
+}  // namespace jit_detail
 
 SINTER_DECL Cost cost_of(const Kernel& kernel, const BoundGeometry& geometry) {
   Cost cost;
-  runtime_detail::add_instructions(cost, kernel, geometry);
-  runtime_detail::add_memory(cost, kernel, geometry);
+  jit_detail::add_instructions(cost, kernel, geometry);
+  jit_detail::add_memory(cost, kernel, geometry);
   return cost;
 }
 
 SINTER_DECL std::vector<Cost> costs_of(const Plan& plan, std::span<const std::int64_t> symbols) {
   std::vector<Cost> costs;
   for (const PlanStep& step : plan.steps())
-    costs.push_back(step.host ? runtime_detail::cost_of_host(*step.host, symbols)
+    costs.push_back(step.host ? jit_detail::cost_of_host(*step.host, symbols)
                               : cost_of(step.kernel, bind(step.geometry, symbols)));
   return costs;
 }
 
+}  // namespace jit
 SINTER_NAMESPACE_END

@@ -1,18 +1,12 @@
-// What the steps of a plan cost, counted from their kernels and the extents of a call: operations and bytes that have to
-// move. Knows kernels and geometries; no machines and no back ends.
+// Cost: operations and bytes, as numbers. Knows nothing of what they are counted from.
 #pragma once
 
 #include <sinter/base/config.hpp>
-#include <sinter/kernel/kernel.hpp>
 
-#include <cstdint>
-#include <span>
 #include <string>
-#include <vector>
 
 SINTER_NAMESPACE_BEGIN
-
-class Plan;
+namespace jit {
 
 /// How fast a machine is, in operations and bytes per second; by default one thread of a processor with AVX2 at 3 GHz.
 struct MachineRates {
@@ -38,9 +32,5 @@ struct Cost {
   std::string text() const;
 };
 
-/// Of one run of a kernel.
-Cost cost_of(const Kernel& kernel, const BoundGeometry& geometry);
-/// Of each step of a plan, with the bodies that it runs.
-std::vector<Cost> costs_of(const Plan& plan, std::span<const std::int64_t> symbols);
-
+}  // namespace jit
 SINTER_NAMESPACE_END
