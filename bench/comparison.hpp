@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <initializer_list>
 #include <span>
@@ -188,6 +189,7 @@ inline std::string compiler_name() {
 
 /// The rest of `main`: the flags are Google Benchmark's.
 inline int run(int argc, char** argv) {
+  ::setenv("SINTER_CACHE_MB", "0", 0);  // compilations are what rows of compile times measure
   benchmark::AddCustomContext("processor", processor_name());
   benchmark::AddCustomContext("compiler", compiler_name());
   benchmark::Initialize(&argc, argv);

@@ -8,6 +8,7 @@
 #include <sinter/autodiff/transforms.hpp>
 #include <sinter/autodiff/vmap.hpp>
 #include <sinter/backend/cuda/cuda.hpp>
+#include <sinter/base/code_stats.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/one_mode.hpp>
 #include <sinter/base/threads.hpp>

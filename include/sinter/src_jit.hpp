@@ -32,6 +32,8 @@
 #include <sinter/jit/lazy/lazy_extents.ipp>
 #include <sinter/jit/saved/replay.ipp>
 #include <sinter/jit/saved/saved_function.ipp>
+#include <sinter/jit/plan_cost.ipp>
+#include <sinter/jit/stages.ipp>
 #include <sinter/jit/trace/live_values.ipp>
 #include <sinter/jit/trace/memory_budget.ipp>
 #include <sinter/jit/trace/path_gradient.ipp>

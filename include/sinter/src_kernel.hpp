@@ -11,6 +11,7 @@
 #include <sinter/kernel/fusion_prologue.ipp>
 #include <sinter/kernel/index_map.ipp>
 #include <sinter/kernel/kernel.ipp>
+#include <sinter/kernel/kernel_key.ipp>
 #include <sinter/kernel/kernel_simplify.ipp>
 #include <sinter/kernel/limits.ipp>
 #include <sinter/kernel/loop_nest/binding.ipp>

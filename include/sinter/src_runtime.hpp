@@ -1,6 +1,8 @@
 // Every definition of runtime. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
 #pragma once
 // runtime
+#include <sinter/runtime/code_cache.ipp>
+#include <sinter/runtime/code_pack.ipp>
 #include <sinter/runtime/dependences.ipp>
 #include <sinter/runtime/device_ops.ipp>
 #include <sinter/runtime/disk_cache.ipp>
@@ -14,3 +16,4 @@
 #include <sinter/runtime/partition.ipp>
 #include <sinter/runtime/partition_plan.ipp>
 #include <sinter/runtime/plan.ipp>
+#include <sinter/runtime/program_code.ipp>

@@ -37,6 +37,8 @@ DEFINED_ABOVE = {
         Scalar::number Scalar::of_dim tensor_detail::read_floating tensor_detail::read_integer
         Predicate::operator_bool operator! operator& operator| tensor_detail::compare tensor_detail::complex_number""",
     ("ops tensor", "expr"): "operator+ operator- operator* operator/",   # of Scalars; ops has those of Vals
+    # Users see figures of the code cache; what files it has is the runtime's business.
+    ("base", "runtime"): "code_cache_stats write_code_cache",
     ("tensor", "autodiff"): "Variable::grad Variable::requires_grad Variable::zero_grad release_tape_leaf",
     ("tensor", "graph"): "retain_pending_node release_pending_node",   # which a value holds
     ("tensor", "jit"): "find_device_memory",               # the table of back ends is the uppermost

@@ -243,9 +243,10 @@ inline Graph decompose_all(const Graph& graph) {
     return std::make_shared<const Graph>(decompose_all(*body));
   }));
 }
-SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph) {
+SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph, PassObserver observe) {
   if (backend == "eager") return decompose_all(graph);
   PipelineOptions options;
+  options.observe = std::move(observe);
   if (backend != "aot_eager")
     options.keep = [backends = backends_for(backend, Device::cpu())](const Graph& whole, const Node& node) {
       return find_intrinsic(whole, node, backends).intrinsic != nullptr;

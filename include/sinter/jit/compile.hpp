@@ -222,6 +222,15 @@ class Compiled {
     return with_request([](const jit_detail::CallRequest& call) { return jit_detail::explain(call); }, args...);
   }
 
+  /// What the call with these arguments compiles to, as values: graph, passes, kernels, schedules, code, costs. Its
+  /// compile() gives this function, with nothing left to do at its first call. jit::spec(shape) stands for a Tensor. Throws
+  /// UserError where the call runs uncompiled, or the function reads values.
+  template <class... A>
+  Lowering<Compiled, A...> lower(const A&... args) const {
+    return {with_request([](const jit_detail::CallRequest& call) { return jit_detail::lower(call); }, args...), *this,
+            args...};
+  }
+
   /// How this call is cut into a forward and a backward part. Throws UserError where no gradient is wanted of it, or the
   /// function reads values; what differentiating throws, where it has no derivative.
   template <class... A>

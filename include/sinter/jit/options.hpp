@@ -94,6 +94,9 @@ struct Stats {
   /// backward() beside its results, and what the backward plan holds between its kernels, once it is compiled. Of a
   /// trace tree: of the path that has most.
   std::int64_t saved_bytes = 0, backward_bytes = 0;
+  /// Pieces of machine code that its compiles generated, and those that they took from disk (docs/code_cache.md). What
+  /// another function has compiled is neither; products' code is made, or found, when sizes are first called with.
+  std::int64_t code_generated = 0, code_loaded = 0;
 };
 
 }  // namespace jit

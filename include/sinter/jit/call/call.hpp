@@ -9,6 +9,7 @@
 #include <sinter/jit/call/value_table.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/partition.hpp>
+#include <sinter/jit/stages.hpp>
 
 #include <array>
 #include <cstddef>
@@ -148,6 +149,7 @@ class OpenCall {
 /// Compiles, checks purity and makes what calls of this thread with these arguments need besides the entry.
 void warm_up(const CallRequest& call);
 Explanation explain(const CallRequest& call);
+Stages lower(const CallRequest& call);
 Stats stats_of(const FunctionState& function);
 void reset(FunctionState& function);
 void freeze(FunctionState& function, OnMiss miss);

@@ -350,15 +350,31 @@ SINTER_DECL void warm_up(const CallRequest& call) {
   Symbols symbols;
   call.function.entry_for(args, trace, symbols);  // a miss, which says what fits not
 }
+/// The entry of a call that is to be shown.
+inline const Entry& shown_entry(const CallRequest& call, const ArgList& args, Symbols& symbols, const char* what) {
+  const Entry* entry = runs_plain(call.function) ? nullptr : call.function.entry_for(args, tracer(call), symbols);
+  if (entry == nullptr || entry->runs_plain())
+    throw UserError(what, "this call runs the function uncompiled", call.function.where(),
+                    "explain() of the same arguments says why");
+  return *entry;
+}
+SINTER_DECL Stages lower(const CallRequest& call) {
+  ArgList args;
+  add_arguments(call, args);
+  Symbols symbols;
+  const Entry& entry = shown_entry(call, args, symbols, "lower");
+  if (entry.tree != nullptr)
+    throw UserError("lower", "the function reads values: each path through it is compiled when a call takes it",
+                    call.function.where(),
+                    "explain() shows the paths taken so far; choose with where() or jit::cond instead");
+  return call.function.stages(entry, symbols);
+}
 SINTER_DECL Partition partition(const CallRequest& call) {
   ArgList args;
   add_arguments(call, args);
   Symbols symbols;
   const Location where = call.function.where();
-  const Entry* entry = runs_plain(call.function) ? nullptr : call.function.entry_for(args, tracer(call), symbols);
-  if (entry == nullptr || entry->runs_plain())
-    throw UserError("partition", "this call runs the function uncompiled", where,
-                    "explain() of the same arguments says why");
+  const Entry* entry = &shown_entry(call, args, symbols, "partition");
   if (entry->tree != nullptr)
     throw UserError("partition", "the function reads values: each path through it has a partition of its own", where,
                     "stats() has the bytes that the path with most keeps; choose with where() or jit::cond instead");

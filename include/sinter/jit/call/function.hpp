@@ -4,6 +4,7 @@
 // them, trace/tree_call.ipp does the same for functions that read values.
 #pragma once
 
+#include <sinter/base/code_stats.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/per_thread.hpp>
@@ -36,6 +37,7 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 class FunctionTrace;
+class Stages;
 struct TracedPath;
 class TraceTree;
 class TreeCall;
@@ -124,7 +126,7 @@ struct Entry {
     return gradient != nullptr || has_taped_path.load(std::memory_order_relaxed) || runs_plain();
   }
   bool runs_plain() const { return is_plain.load(std::memory_order_relaxed) && (tree == nullptr || is_tape_on()); }
-  Graph traced, optimised;
+  Graph traced, specialised, optimised;  // as traced; what the passes began with, and what they gave
   /// What products of f32 matrices may be computed in, and a bit for each default of the process (matmul_precision())
   /// that the entry serves: all, where the function's own option says it or there is no such product.
   MatmulPrecision precision = MatmulPrecision::f32;
@@ -215,6 +217,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
                std::span<const std::int64_t> symbols);
 
   Stats stats() const;
+  /// What an entry was made of.
+  Stages stages(const Entry& entry, std::span<const std::int64_t> symbols) const;
   void reset();
   /// An object made of this function (of its gradient), one for each key and list of numbers; reset() drops it.
   std::shared_ptr<const void> derived(const void* key, const std::vector<std::int64_t>& numbers,
@@ -294,6 +298,13 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   void warm_up_tree(const Entry& entry, const ArgList& args, const TraceFunction& trace,
                     std::span<const std::int64_t> symbols);
 
+  /// Of compiles that end up in an entry.
+  void count_code(const runtime_detail::CodeCounting& counting) {
+    const runtime_detail::CodeCount made = counting.so_far();
+    code_.generated += made.generated;
+    code_.loaded += made.loaded;
+  }
+
   const Context& context_ = Context::get();
   Options options_;
   Location where_;
@@ -302,6 +313,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::vector<std::unique_ptr<Entry>> entries_;  // owned; reset() hands them on, for callers may still run them
   std::int64_t compiles_ = 0, recompiles_ = 0, past_calls_ = 0;  // the last: of versions that reset() has dropped
   double compile_ms_ = 0;
+  runtime_detail::CodeCount code_;
   MissHistory misses_;
   std::atomic<std::int64_t> plain_calls_{0};
   bool is_noop_ = false;

@@ -410,6 +410,7 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
   wanted.allow_fallback |= options_.allow_fallback;
   entry.optimised = fit_memory(entry.optimised, options_.memory_budget, wanted, where_);
   entry.end.plan = build_plan(entry.optimised, wanted);
+  entry.specialised = std::move(specialised);
 }
 
 SINTER_DECL void FunctionState::guard_precision(Entry& entry) const {
@@ -442,6 +443,8 @@ SINTER_DECL Stats FunctionState::stats() const {
   stats.compiles = compiles_;
   stats.recompiles = recompiles_;
   stats.compile_ms = compile_ms_;
+  stats.code_generated = code_.generated;
+  stats.code_loaded = code_.loaded;
   stats.eager_calls = plain_calls_.load(std::memory_order_relaxed);
   stats.frozen_misses = frozen_misses_.load(std::memory_order_relaxed);
   stats.recompile_reasons = misses_.reasons();
@@ -504,6 +507,7 @@ SINTER_DECL void FunctionState::reset() {
     retired->swap(entries_);
     compiles_ = recompiles_ = 0;
     compile_ms_ = 0;
+    code_ = {};
     misses_ = {};
     derived.swap(derived_);
     plain_calls_.store(0, std::memory_order_relaxed);

@@ -198,6 +198,7 @@ SINTER_DECL void FunctionState::keep_places_apart(const Entry& made, const ArgLi
 SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const TraceFunction& trace,
                                                    SmallVector<std::int64_t, 8>& symbols) {
   std::unique_ptr<Entry> made;  // destroyed after the lock: it holds objects of the user
+  const runtime_detail::CodeCounting counting;
   const Entry* unverified = nullptr;
   if (const Entry* entry = find(args, symbols, &unverified)) return entry;
   if (is_frozen()) {
@@ -237,6 +238,7 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
     keep_places_apart(*made, args);
     made->next = newest_.load(std::memory_order_acquire);
     ++compiles_;
+    count_code(counting);
     compile_ms_ += made->trace_ms + made->passes_ms + made->codegen_ms;
     entries_.push_back(std::move(made));
     newest_.store(entry, std::memory_order_release);

@@ -284,7 +284,9 @@ SINTER_DECL std::optional<FinishedCall> FunctionState::resume(const Entry& entry
     {
       std::scoped_lock lock(mutex_);
       jit_detail::Stopwatch watch;
+      const runtime_detail::CodeCounting counting;
       inserted = entry.tree->insert(path, symbols, args.leaves());
+      count_code(counting);
       compile_ms_ += watch.lap_ms();
     }
     finished.taken = std::move(inserted.taken);

@@ -9,7 +9,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -425,6 +429,25 @@ class BodyEmitter : public MicroEmitter {
 
 }  // namespace x86_micro_detail
 
+namespace x86_micro_detail {
+inline std::string key_of(const TileBody& body, const MicroShape& shape) {
+  KeyWriter key;
+  add_to_key(key.add('b'), shape);
+  const auto& [insts, last_use, slots, outputs] = body;
+  key.add_list(insts, [&](const Inst& inst) { key.add(inst); });
+  key.add_list(last_use, [&](InstId last) { key.add(last); });
+  key.add_list(slots, [&](const TileBody::Slot& slot) {
+    const auto& [access, moves_by_row, moves_by_column, is_read, is_written] = slot;
+    key.add(access).add(moves_by_row).add(moves_by_column).add(is_read).add(is_written);
+  });
+  key.add_list(outputs, [&](const TileBody::Output& output) {
+    const auto& [slot, value] = output;
+    key.add(slot).add(value);
+  });
+  return std::move(key).bytes();
+}
+}  // namespace x86_micro_detail
+
 SINTER_DECL std::optional<TileBody> make_tile_body(const Kernel& epilogue, std::uint16_t sum, DType dtype) {
   constexpr std::size_t most_insts = 24;
   const auto m = as_index(epilogue.rank() - 2), n = m + 1;
@@ -487,30 +510,27 @@ SINTER_DECL bool BodyMicroKernels::find(std::span<const MicroShape> shapes, std:
   using namespace x86_micro_detail;
   const std::lock_guard lock(mutex_);
   std::vector<std::pair<MicroShape, std::size_t>> made;
-  ThrowOnError on_error;
-  aj::CodeHolder code;
-  aj::x86::Assembler as;
+  std::optional<FunctionEmitter> emitter;  // it is not made where all of them are stored
+  CodeBatch batch;
   for (const MicroShape& shape : shapes) {
     if (known(shape) != nullptr ||
         std::any_of(made.begin(), made.end(), [&](const auto& m) { return m.first == shape; }))
       continue;
-    if (!code.isInitialized()) {
-      code.init(aj::Environment::host());
-      code.setErrorHandler(&on_error);
-      code.attach(&as);
+    const std::string key = key_of(body_, shape);
+    if (const std::optional<StoredCode> stored = find_stored_code(key, 1)) {
+      made.emplace_back(shape, stored->number(0) != 0 ? batch.append(stored->code()) : SIZE_MAX);
+      continue;
     }
-    as.align(aj::AlignMode::kCode, 64);
-    made.emplace_back(shape, as.offset());
-    if (!BodyEmitter(as, shape, body_).emit_whole()) made.back().second = SIZE_MAX;
+    if (!emitter) emitter.emplace();
+    bool fits = false;
+    const auto code =
+        emitter->function([&](aj::x86::Assembler& as) { fits = BodyEmitter(as, shape, body_).emit_whole(); });
+    store_code(key, {as_index(fits)}, fits ? code : std::span<const std::byte>());
+    made.emplace_back(shape, fits ? batch.append(code) : SIZE_MAX);
   }
-  if (!made.empty()) {
-    ensure(code.unresolvedLinkCount() == 0, "micro-kernel with an unbound label");
-    const aj::CodeBuffer& buffer = code.textSection()->buffer();
-    blocks_.push_back(
-        publish_code({reinterpret_cast<const std::byte*>(buffer.data()), buffer.size()}, "contraction_body"));
-    for (const auto& [shape, entry] : made)
-      known_.push_back({shape, entry == SIZE_MAX ? nullptr : blocks_.back()->entry<MicroFunction>(entry)});
-  }
+  if (!batch.bytes().empty()) blocks_.push_back(publish_code(batch.bytes(), "contraction_body"));
+  for (const auto& [shape, entry] : made)
+    known_.push_back({shape, entry == SIZE_MAX ? nullptr : blocks_.back()->entry<MicroFunction>(entry)});
   for (std::size_t i = 0; i < shapes.size(); ++i) functions[i] = known(shapes[i])->function;
   return std::find(functions.begin(), functions.end(), nullptr) == functions.end();
 }

@@ -6,9 +6,11 @@
 #include <sinter/backend/x86/contraction/micro.hpp>
 
 #include <sinter/backend/x86/machine/code_memory.hpp>
+#include <sinter/backend/x86/machine/stored_code.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/kernel.hpp>
+#include <sinter/kernel/kernel_key.hpp>
 
 #include <asmjit/x86.h>
 
@@ -16,7 +18,10 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -313,25 +318,58 @@ class ThrowOnError : public aj::ErrorHandler {
   }
 };
 
-/// Emits all shapes into one block; entries[i] is where shapes[i] starts.
-inline std::shared_ptr<const CodeBlock> emit_micro_kernels(std::span<const MicroShape> shapes,
-                                                           std::vector<std::size_t>& entries) {
+inline void add_to_key(KeyWriter& key, const MicroShape& shape) {
+  const auto& [dtype, isa, rows, vectors, is_masked, walk, sum, prefetches_a, prefetches_b] = shape;
+  key.add(dtype).add(isa).add(rows).add(vectors).add(is_masked).add(walk).add(sum).add(prefetches_a).add(prefetches_b);
+}
+inline std::string key_of(const MicroShape& shape) {
+  KeyWriter key;
+  add_to_key(key.add('m'), shape);
+  return std::move(key).bytes();
+}
+
+/// AsmJit, ready for functions one behind the other.
+struct FunctionEmitter {
   ThrowOnError on_error;
   aj::CodeHolder code;
-  code.init(aj::Environment::host());
-  code.setErrorHandler(&on_error);
-  aj::x86::Assembler as(&code);
+  aj::x86::Assembler as;
+  FunctionEmitter() {
+    code.init(aj::Environment::host());
+    code.setErrorHandler(&on_error);
+    code.attach(&as);
+  }
+  /// Emits a function by emit(assembler). It refers to nothing outside of it.
+  template <class Emit>
+  std::span<const std::byte> function(Emit&& emit) {
+    as.align(aj::AlignMode::kCode, 64);
+    const std::size_t start = as.offset();
+    emit(as);
+    ensure(code.unresolvedLinkCount() == 0, "micro-kernel with an unbound label");
+    const aj::CodeBuffer& buffer = code.textSection()->buffer();
+    return {reinterpret_cast<const std::byte*>(buffer.data()) + start, buffer.size() - start};
+  }
+};
+
+/// Puts all shapes into one block; entries[i] is where shapes[i] starts.
+inline std::shared_ptr<const CodeBlock> make_micro_kernels(std::span<const MicroShape> shapes,
+                                                           std::vector<std::size_t>& entries) {
+  std::optional<FunctionEmitter> emitter;  // it is not made where all of them are stored
+  CodeBatch batch;
   std::string name = "contraction";
   for (const MicroShape& shape : shapes) {
     ensure(fits_registers(shape.isa, shape.rows, shape.vectors), "micro-kernel does not fit the registers");
-    as.align(aj::AlignMode::kCode, 64);
-    entries.push_back(as.offset());
-    MicroEmitter(as, shape).emit();
     name += "_" + std::to_string(shape.rows) + "x" + std::to_string(shape.vectors * lanes(shape.isa, shape.dtype));
+    const std::string key = key_of(shape);
+    if (const std::optional<StoredCode> stored = find_stored_code(key, 0)) {
+      entries.push_back(batch.append(stored->code()));
+      continue;
+    }
+    if (!emitter) emitter.emplace();
+    const auto code = emitter->function([&](aj::x86::Assembler& as) { MicroEmitter(as, shape).emit(); });
+    store_code(key, {}, code);
+    entries.push_back(batch.append(code));
   }
-  ensure(code.unresolvedLinkCount() == 0, "micro-kernel with an unbound label");
-  const aj::CodeBuffer& buffer = code.textSection()->buffer();
-  return publish_code({reinterpret_cast<const std::byte*>(buffer.data()), buffer.size()}, name);
+  return publish_code(batch.bytes(), name);
 }
 
 }  // namespace x86_micro_detail
@@ -356,7 +394,7 @@ SINTER_DECL void find_micro_kernels(std::span<const MicroShape> shapes, std::spa
   }
   if (missing.empty()) return;
   std::vector<std::size_t> entries;
-  std::shared_ptr<const CodeBlock> block = emit_micro_kernels(missing, entries);
+  std::shared_ptr<const CodeBlock> block = make_micro_kernels(missing, entries);
   table.keep(block);
   // Two threads may emit the same shape at once: either function may be used.
   for (std::size_t i = 0; i < missing.size(); ++i)

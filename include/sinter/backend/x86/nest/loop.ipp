@@ -1,4 +1,4 @@
-// compile_loop: plan, generate, allocate, encode, publish.
+// compile_loop: code from the cache, or else plan, generate, allocate, encode, store; publish.
 #pragma once
 
 #include <sinter/backend/x86/nest/loop.hpp>
@@ -6,13 +6,16 @@
 #include <sinter/backend/x86/machine/code_memory.hpp>
 #include <sinter/backend/x86/machine/emitter.hpp>
 #include <sinter/backend/x86/machine/lower.hpp>
+#include <sinter/backend/x86/machine/stored_code.hpp>
 #include <sinter/backend/x86/nest/generator.hpp>
 #include <sinter/backend/x86/nest/prepare.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/kernel/kernel_key.hpp>
 #include <sinter/kernel/loop_nest/text.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -42,9 +45,14 @@ inline std::string as_comment(std::string_view text) {
   return lines;
 }
 
+/// What the code of a part follows from, together with the build.
+inline std::string loop_key(const Kernel& kernel, const Schedule& schedule, Isa isa, IndexWidth width, LoopPart part) {
+  return KeyWriter{}.add('l').add(isa).add(width).add(part).add(schedule).add(kernel).bytes();
+}
+
 class CompiledLoop final : public LoopCode {
  public:
-  CompiledLoop(const Kernel& kernel, const Schedule& schedule, const PreparedNest& nest)
+  CompiledLoop(const Kernel& kernel, const Schedule& schedule, const PreparedNest& nest, std::string_view key)
       : kernel_(kernel), schedule_(schedule), isa_(nest.isa) {
     std::vector<std::byte> bytes;
     bytes.reserve(8192);
@@ -55,17 +63,26 @@ class CompiledLoop final : public LoopCode {
       blocks = generate_part(nest, LoopPart::blocks, bytes, nullptr);
       finish = generate_part(nest, LoopPart::finish, bytes, nullptr);
     }
-    block_ = publish_code(bytes, "sinter_loop");
-    code_bytes_ = bytes.size();
-    function_ = block_->entry<LoopFunction>(whole);
-    if (splits) {
-      blocks_ = block_->entry<LoopFunction>(blocks);
-      finish_ = block_->entry<LoopFunction>(finish);
-    }
     if (nest.nest.has(VariantKind::short_rows)) short_columns_ = nest.nest.lanes;
     has_narrow_index_ = nest.nest.narrow_index;
     tiles_ = nest.tiles;
     estimate(nest);
+    publish(bytes, whole, blocks, finish);
+    store_code(key,
+               {whole, blocks, finish, as_index(short_columns_), as_index(has_narrow_index_), as_index(tiles_),
+                as_index(reductions_), std::bit_cast<std::uint64_t>(nanoseconds_per_element_)},
+               bytes);
+  }
+  static constexpr std::size_t stored_numbers = 8;
+  /// The same from what was stored.
+  CompiledLoop(const Kernel& kernel, const Schedule& schedule, Isa isa, const StoredCode& stored)
+      : kernel_(kernel), schedule_(schedule), isa_(isa) {
+    short_columns_ = static_cast<int>(stored.number(3));
+    has_narrow_index_ = stored.number(4) != 0;
+    tiles_ = static_cast<int>(stored.number(5));
+    reductions_ = static_cast<int>(stored.number(6));
+    nanoseconds_per_element_ = std::bit_cast<double>(stored.number(7));
+    publish(stored.code(), stored.number(0), stored.number(1), stored.number(2));
   }
 
   LoopFunction streaming() const override {
@@ -93,12 +110,24 @@ class CompiledLoop final : public LoopCode {
   }
 
  private:
+  /// No blocks: the second and third function begin where the first does.
+  void publish(std::span<const std::byte> code, std::size_t whole, std::size_t blocks, std::size_t finish) {
+    block_ = publish_code(code, "sinter_loop");
+    code_bytes_ = code.size();
+    function_ = block_->entry<LoopFunction>(whole);
+    if (blocks == whole) return;
+    blocks_ = block_->entry<LoopFunction>(blocks);
+    finish_ = block_->entry<LoopFunction>(finish);
+  }
   IndexWidth index_width() const { return has_narrow_index_ ? IndexWidth::narrow_if_possible : IndexWidth::wide; }
   std::shared_ptr<const CodeBlock> generate_later(LoopPart part, std::string_view name) const {
+    const std::string key = loop_key(kernel_, schedule_, isa_, index_width(), part);
+    if (const std::optional<StoredCode> stored = find_stored_code(key, 0)) return publish_code(stored->code(), name);
     std::string why;
     const std::optional<PreparedNest> nest = prepare_nest(kernel_, schedule_, isa_, index_width(), why);
     std::vector<std::byte> bytes;
     generate_part(*nest, part, bytes, nullptr);
+    store_code(key, {}, bytes);
     return publish_code(bytes, name);
   }
 
@@ -148,13 +177,16 @@ class CompiledLoop final : public LoopCode {
 
 SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
                                                          IndexWidth width, std::string* why_declined) {
+  const std::string key = x86_detail::loop_key(kernel, schedule, isa, width, LoopPart::whole);
+  if (const std::optional<StoredCode> stored = find_stored_code(key, x86_detail::CompiledLoop::stored_numbers))
+    return std::make_shared<x86_detail::CompiledLoop>(kernel, schedule, isa, *stored);
   std::string why;
   const std::optional<PreparedNest> nest = prepare_nest(kernel, schedule, isa, width, why);
   if (!nest) {
     if (why_declined != nullptr) *why_declined = "x86: " + why;
     return nullptr;
   }
-  return std::make_shared<x86_detail::CompiledLoop>(kernel, schedule, *nest);
+  return std::make_shared<x86_detail::CompiledLoop>(kernel, schedule, *nest, key);
 }
 SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
                                                          std::string* why_declined) {
