@@ -1,5 +1,5 @@
-// Programs of several ranks: collectives, meshes, data parallel training, work divided over workers. An include of its
-// own, beside sinter.hpp.
+// Programs of several ranks: collectives, meshes, data parallel training, work divided over workers. In the header-only
+// library and the single header these names come with sinter.hpp.
 #pragma once
 
 #include <sinter/dist/collectives.hpp>
@@ -8,7 +8,3 @@
 #include <sinter/dist/shard_map.hpp>
 #include <sinter/dist/world.hpp>
 #include <sinter/sinter.hpp>
-
-#ifdef SINTER_IMPLEMENTATION_JIT
-#include <sinter/src_dist.hpp>
-#endif
