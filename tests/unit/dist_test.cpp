@@ -198,6 +198,102 @@ TEST_CASE("dist: vmap") {
   });
 }
 
+namespace {
+/// A step of a random program: on Tensors of one rank, and on the values of all ranks.
+struct Step {
+  int kind = 0;
+  int number = 0;
+
+  Tensor operator()(const Tensor& x) const {
+    const int n = dist::size();
+    switch (kind) {
+      case 0: return dist::all_reduce(x) * 0.25;
+      case 1: return dist::all_reduce(x, dist::Reduce::maximum) - 1;
+      case 2: return dist::ring_shift(x, number);
+      case 3: return dist::broadcast(x, number % n) + dist::axis_index();
+      case 4: return dist::all_to_all(x, 0, 0);
+      case 5: return dist::all_gather(dist::reduce_scatter(x)) * 0.5;
+      case 6: return dist::all_gather(dist::shard(x, {0}));
+      case 7: return x * 0.5 + dist::axis_index();
+      default: return dist::permute(x, {{number % n, (number + 1) % n}}) + 3;
+    }
+  }
+  /// values[r][i] is element i on rank r.
+  std::vector<Doubles> operator()(const std::vector<Doubles>& x) const {
+    const int n = static_cast<int>(x.size()), size = static_cast<int>(x[0].size()), part = size / n;
+    std::vector<Doubles> out = x;
+    const auto at = [&](int rank, int place) {
+      return x[static_cast<std::size_t>(rank)][static_cast<std::size_t>(place)];
+    };
+    for (int r = 0; r < n; ++r)
+      for (int i = 0; i < size; ++i) {
+        double sum = at(0, i), most = at(0, i);
+        for (int k = 1; k < n; ++k) {
+          sum += at(k, i);
+          most = std::max(most, at(k, i));
+        }
+        const std::vector<double> results = {sum * 0.25,
+                                             most - 1,
+                                             at(((r - number) % n + n) % n, i),
+                                             at(number % n, i) + r,
+                                             at(i / part, r * part + i % part),
+                                             sum * 0.5,
+                                             at(i / part, i),
+                                             at(r, i) * 0.5 + r,
+                                             (r == (number + 1) % n ? at(number % n, i) : 0) + 3};
+        out[static_cast<std::size_t>(r)][static_cast<std::size_t>(i)] = results[static_cast<std::size_t>(kind)];
+      }
+    return out;
+  }
+};
+}  // namespace
+
+TEST_CASE("dist: random programs, bit for bit, lazy and compiled") {
+  unsigned state = 12345;
+  const auto draw = [&](unsigned below) {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<int>((state >> 8) % below);
+  };
+  for (int program = 0; program < 12; ++program) {
+    const int n = 2 + program % 3;
+    std::vector<Step> steps(12);
+    for (Step& step : steps) step = {draw(9), draw(5)};
+    std::vector<Doubles> start(static_cast<std::size_t>(n)), values;
+    for (int r = 0; r < n; ++r)
+      for (const float v : numbers(3 * n, static_cast<unsigned>(100 * program + r)))
+        start[static_cast<std::size_t>(r)].push_back(static_cast<double>(v));
+    values = start;
+    for (const Step& step : steps) values = step(values);
+    INFO("program " << program);
+    auto run_steps = [&steps](Tensor x) {
+      for (const Step& step : steps) x = step(x);
+      return x;
+    };
+    auto compiled = jit::compile(run_steps);
+    on_ranks(n, [&](dist::World world) {
+      const auto r = static_cast<std::size_t>(world.rank());
+      const Tensor x = copy_of(start[r], {3 * n});
+      expect_values(run_steps(x), values[r], "lazy");
+      for (int i = 0; i < 3; ++i) expect_values(compiled(x), values[r], "compiled");
+    });
+  }
+}
+
+TEST_CASE("dist: many collectives in a row, in two kinds of groups") {
+  std::string problem;
+  try {
+    dist::run(dist::Mesh({{"a", 2}, {"b", 2}}), [](dist::World world) {
+      for (int i = 0; i < 500; ++i) {
+        expect(item<float>(dist::all_reduce(full({}, world.rank()), i % 3 == 0 ? "a" : "b")) ==
+                   static_cast<float>(i % 3 == 0 ? 2 * (world.rank() % 2) + 2 : 4 * (world.rank() / 2) + 1),
+               "round " + std::to_string(i));
+        if (i % 50 == 0) dist::barrier();
+      }
+    });
+  } catch (const std::exception& error) { problem = error.what(); }
+  CHECK(problem == "");
+}
+
 TEST_CASE("dist: meshes") {
   const dist::Mesh mesh({{"data", 2}, {"model", 3}});
   CHECK(mesh.size() == 6);
