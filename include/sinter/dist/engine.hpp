@@ -106,6 +106,8 @@ class Engine {
 };
 
 namespace dist_detail {
+/// "10 s", "0.25 s".
+std::string seconds_text(std::chrono::milliseconds time);
 /// Puts `count` elements of each source together, in order, into `to`. Narrow types are computed in wider ones and
 /// rounded once.
 void reduce_in_order(Reduce reduce, DType dtype, std::span<const void* const> sources, void* to, std::int64_t count);

@@ -68,6 +68,13 @@ SINTER_DECL bool agree(const Request& a, const Request& b) {
 
 namespace dist_detail {
 
+SINTER_DECL std::string seconds_text(std::chrono::milliseconds time) {
+  std::string text = std::to_string(static_cast<double>(time.count()) / 1000);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text + " s";
+}
+
 /// One step of a reduction, in the type that kernels compute in.
 template <class T>
 T combine(Reduce reduce, T a, T b) {

@@ -112,7 +112,7 @@ class MpiCommunicator final : public Communicator {
     if (error == sinter_mpi_timeout)
       throw DistError(DistError::Kind::timeout, op,
                       "not all of the " + std::to_string(size()) + " ranks came to " + what + " within " +
-                          std::to_string(seconds_) + " s",
+                          seconds_text(std::chrono::milliseconds(static_cast<std::int64_t>(seconds_ * 1000))),
                       where, "a longer wait is RunOptions::timeout, or SINTER_DIST_TIMEOUT");
     if (error == sinter_mpi_too_large)
       throw DistError(DistError::Kind::engine, op, "a part has more than 2^31 - 1 elements, which MPI does not take",

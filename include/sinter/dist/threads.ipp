@@ -14,14 +14,6 @@ namespace dist::dist_detail {
 
 inline constexpr std::string_view same_calls = "every rank of a group makes the same collectives in the same order";
 
-/// "10 s", "0.25 s".
-inline std::string seconds_text(std::chrono::milliseconds time) {
-  std::string text = std::to_string(static_cast<double>(time.count()) / 1000);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text + " s";
-}
-
 SINTER_DECL std::shared_ptr<ThreadWorld::Meeting> ThreadWorld::meeting(const std::vector<int>& ranks) {
   std::scoped_lock lock(mutex_);
   std::shared_ptr<Meeting>& place = meetings_[ranks];
