@@ -9,6 +9,9 @@ endif()
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/sinter" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(TARGETS sinter sinter_compiled EXPORT sinterTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+if(sinter_has_mpi)
+  install(TARGETS sinter_mpi LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 install(EXPORT sinterTargets NAMESPACE sinter:: DESTINATION "${sinter_package_dir}")
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/sinterConfig.cmake.in"

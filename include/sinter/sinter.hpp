@@ -76,6 +76,7 @@
 #include <sinter/src_x86.hpp>
 #endif
 #ifdef SINTER_IMPLEMENTATION_JIT
+#include <sinter/src_dist.hpp>
 #include <sinter/src_io.hpp>
 #include <sinter/src_jit.hpp>
 #include <sinter/src_solvers.hpp>

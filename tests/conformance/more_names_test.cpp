@@ -80,7 +80,7 @@ TEST_CASE("more names: statistics and arrangements") {
            {3, 4}},
           {"var_mean", [](const Inputs& in) { return var_mean(in[0], 1, {.correction = 1}).var; }, {rows}, {0, 0.5, 0}},
           {"std_mean", [](const Inputs& in) { return std_mean(in[0], 1).mean; }, {rows}, {0, 3.5, 1}},
-          {"dist", [](const Inputs& in) { return dist(in[0], 0, 3); }, {tensor({3.0, 4.0})}, {4.497941445275415}},
+          {"vector_distance", [](const Inputs& in) { return vector_distance(in[0], 0, 3); }, {tensor({3.0, 4.0})}, {4.497941445275415}},
           {"pdist", [](const Inputs& in) { return pdist(in[0]); }, {rows}, {5, std::sqrt(2), std::sqrt(13)}},
           {"unbind", [](const Inputs& in) { return unbind(in[0], 1)[1]; }, {rows}, {0, 4, 1}},
           {"hsplit", [](const Inputs& in) { return hsplit(in[0], 3)[1]; }, {grid}, {2, 3, 8, 9}},

@@ -175,9 +175,9 @@ ROWS = [
         ("7", "7", None, False), ("3,5", "5", [1], False), ("3,5", "3,5", [0], True), ("2,3,4", "3", [1], False),
         ("4,3", "4,3", None, False), ("2,3,4", "2,3,4", [0, 2], False))], FLOAT, ulp=8, floor=8, half=3,
         torch_names=[]),
-    Row("dist", lambda x, a: torch.linalg.vector_norm(x[0] - x[1], a["p"]), [C(f"* {s} u -3 3", f"* {t} u -3 3", p=p) for s, t, p in (
+    Row("vector_distance", lambda x, a: torch.linalg.vector_norm(x[0] - x[1], a["p"]), [C(f"* {s} u -3 3", f"* {t} u -3 3", p=p) for s, t, p in (
         ("7", "7", 2), ("3,5", "5", 1), ("2,3", "2,3", 3), ("4", "4", math.inf), ("-", "-", 2), ("5", "5", 0))], FLOAT,
-        ulp=24, floor=4, half=3),
+        ulp=24, floor=4, half=3, torch_names=["dist"]),
     Row("pdist", lambda x, a: torch.pdist(x[0], a["p"]), [C(f"* {s} u -3 3", p=p) for s in ("4,3", "2,5", "6,1", "1,3")
         for p in (2, 1, 3, math.inf)], "f32 f64", ulp=24, floor=4, torch_names=["nn.functional.pdist"]),
     Row("cdist", lambda x, a: torch.cdist(x[0], x[1], a["p"], compute_mode="donot_use_mm_for_euclid_dist"), [

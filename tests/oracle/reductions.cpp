@@ -58,7 +58,7 @@ NamedFunctions reduction_functions() {
 NamedFunctions statistics_functions() {
   return {
       {"average", [](const Args& a) -> Tensor { return average(a[0], a[1], a.at.axes("axes"), a.at.keep()); }},
-      {"dist", [](const Args& a) -> Tensor { return dist(a[0], a[1], a.at.number("p")); }},
+      {"vector_distance", [](const Args& a) -> Tensor { return vector_distance(a[0], a[1], a.at.number("p")); }},
       {"pdist", [](const Args& a) -> Tensor { return pdist(a[0], a.at.number("p")); }},
       {"cdist", [](const Args& a) -> Tensor { return cdist(a[0], a[1], a.at.number("p")); }},
       {"cov", [](const Args& a) -> Tensor { return cov(a[0], a.at.number("correction")); }},

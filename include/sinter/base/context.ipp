@@ -26,9 +26,9 @@ inline bool is_set(const char* name) {
   return !text.empty() && text != "0";
 }
 /// What Sinter logs, as docs/environment.md lists it.
-inline constexpr std::string_view log_topics[] = {"recompiles", "guards",  "graphs",   "graph_breaks",
-                                                  "fusion",     "kernels", "asm",      "memory",
-                                                  "fallback",   "cuda",    "autotune", "cache"};
+inline constexpr std::string_view log_topics[] = {"recompiles", "guards", "graphs", "graph_breaks", "fusion",
+                                                  "kernels",    "asm",    "memory", "fallback",     "cuda",
+                                                  "autotune",   "cache",  "dist"};
 /// Calls `visit(name)` for each name of a comma-separated list, without the blanks around it.
 template <class F>
 void for_each_name(std::string_view list, F&& visit) {

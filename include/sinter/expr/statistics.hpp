@@ -55,7 +55,7 @@ struct StdMean {
 };
 StdMean std_mean(const In& x, Axes axes = {}, VarOptions options = {});
 /// norm(a - b) over all elements.
-Tensor dist(const In& a, const In& b, double p = 2);
+Tensor vector_distance(const In& a, const In& b, double p = 2);
 /// The distances norm(x[i] - x[j]) of the rows i < j of a matrix, in row-major order.
 Tensor pdist(const In& x, double p = 2);
 /// sum(x * weights) / sum(weights). Weights broadcast to x; of rank 1 and one axis they lie along that.

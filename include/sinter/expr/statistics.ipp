@@ -144,7 +144,7 @@ SINTER_DECL VarMean var_mean(const In& x, Axes axes, VarOptions options) {
 SINTER_DECL StdMean std_mean(const In& x, Axes axes, VarOptions options) {
   return {stddev(x, axes, options), mean(x, axes, options.keep)};
 }
-SINTER_DECL Tensor dist(const In& a, const In& b, double p) {
+SINTER_DECL Tensor vector_distance(const In& a, const In& b, double p) {
   return norm(expr_detail::Term(a) - expr_detail::Term(b), {}, {.p = p});
 }
 SINTER_DECL Tensor pdist(const In& x, double p) {

@@ -1,0 +1,10 @@
+// Programs of several ranks: collectives, meshes, data parallel training, work divided over workers. In the header-only
+// library and the single header these names come with sinter.hpp.
+#pragma once
+
+#include <sinter/dist/collectives.hpp>
+#include <sinter/dist/data_parallel.hpp>
+#include <sinter/dist/map_shards.hpp>
+#include <sinter/dist/shard_map.hpp>
+#include <sinter/dist/world.hpp>
+#include <sinter/sinter.hpp>

@@ -1,0 +1,296 @@
+// Opening the library, and collectives as exchanges of bytes.
+#pragma once
+
+#include <sinter/dist/mpi.hpp>
+
+#include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/dist/mpi_table.hpp>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+namespace dist::dist_detail {
+
+/// The library around MPI, as far as this process has found it.
+struct Mpi {
+  const SinterMpiTable* table = nullptr;
+  std::string tried;
+  std::atomic<bool> has_failed{false};
+
+  Mpi() {
+    std::vector<std::string> places;
+    if (const char* chosen = std::getenv("SINTER_MPI"); chosen != nullptr && *chosen != '\0') places = {chosen};
+    else places = usual_places();
+    for (const std::string& place : places) {
+      if (table != nullptr) break;
+      void* library = dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);  // MPI opens parts of its own, which look for it
+      void* function = library != nullptr ? dlsym(library, "sinter_mpi_table") : nullptr;
+      if (function != nullptr) table = reinterpret_cast<const SinterMpiTable* (*)()>(function)();
+      const char* problem = function == nullptr ? dlerror() : nullptr;
+      if (table != nullptr && table->version != sinter_mpi_version) {
+        table = nullptr;
+        problem = "it belongs to another version of Sinter";
+      }
+      if (problem != nullptr) tried += (tried.empty() ? "" : "; ") + place + ": " + problem;
+    }
+    if (table != nullptr) std::atexit([] { instance().table->stop(instance().has_failed.load() ? 1 : 0); });
+  }
+  static Mpi& instance() { return process_object<Mpi>(); }
+
+ private:
+  /// Beside the program and above it, as in a build folder; where Sinter was installed; where the loader looks.
+  static std::vector<std::string> usual_places() {
+    std::vector<std::string> places;
+    std::array<char, 4096> path{};
+    const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
+    std::string folder(path.data(), size > 0 ? as_index(size) : 0);
+    folder.erase(std::min(folder.rfind('/'), folder.size()));
+    for (const char* inside : {"/", "/../", "/../../", "/../lib/"}) {
+      std::string place = folder + inside + "libsinter_mpi.so";
+      if (!folder.empty() && ::access(place.c_str(), R_OK) == 0) places.push_back(std::move(place));
+    }
+#ifdef SINTER_MPI_LIBRARY
+    if (::access(SINTER_MPI_LIBRARY, R_OK) == 0) places.emplace_back(SINTER_MPI_LIBRARY);
+#endif
+    places.emplace_back("libsinter_mpi.so");
+    return places;
+  }
+};
+
+SINTER_DECL void note_mpi_failure() noexcept { Mpi::instance().has_failed = true; }
+
+/// What ranks compare before each collective.
+struct MpiSignature {
+  std::uint64_t hash = 0;
+  std::array<char, 248> text{};
+};
+
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator(std::vector<int> ranks, int index, double seconds, Location where)
+      : Communicator(std::move(ranks), index), seconds_(seconds) {
+    check(mpi_.group(this->ranks().data(), size(), &group_, seconds_), "group", where, "the making of a group");
+  }
+  ~MpiCommunicator() override {
+    if (group_ != nullptr && !Mpi::instance().has_failed) mpi_.free_group(group_);
+  }
+
+  void run(const Request& request) override {
+    if (Mpi::instance().has_failed)
+      throw DistError(DistError::Kind::failed, dist::name(request.what.kind), "an earlier collective has failed",
+                      request.where, "end this process: the others cannot go on either");
+    request_ = &request;
+    compare();
+    if (request.in == nullptr) return;
+    switch (request.what.kind) {
+      case CollectiveKind::all_reduce: return all_reduce();
+      case CollectiveKind::reduce: return reduce();
+      case CollectiveKind::reduce_scatter: return reduce_scatter();
+      case CollectiveKind::all_gather: return all_gather();
+      case CollectiveKind::all_to_all: return all_to_all();
+      case CollectiveKind::broadcast: return broadcast();
+      case CollectiveKind::permute: return permute();
+      default: return;
+    }
+  }
+
+ private:
+  using Counts = std::vector<std::int64_t>;
+
+  void check(int error, std::string_view op, Location where, const std::string& what) const {
+    if (error == 0) return;
+    Mpi::instance().has_failed = true;
+    if (error == sinter_mpi_timeout)
+      throw DistError(DistError::Kind::timeout, op,
+                      "not all of the " + std::to_string(size()) + " ranks came to " + what + " within " +
+                          seconds_text(std::chrono::milliseconds(static_cast<std::int64_t>(seconds_ * 1000))),
+                      where, "a longer wait is RunOptions::timeout, or SINTER_DIST_TIMEOUT");
+    if (error == sinter_mpi_too_large)
+      throw DistError(DistError::Kind::engine, op, "a part has more than 2^31 - 1 elements, which MPI does not take",
+                      where, "divide the tensor");
+    throw DistError(DistError::Kind::engine, op, "MPI reports error " + std::to_string(error), where);
+  }
+  void check(int error) const {
+    check(error, dist::name(request_->what.kind), request_->where, request_->text_with_line());
+  }
+
+  void compare() {
+    const std::string own = request_->text(), shown = request_->text_with_line();
+    MpiSignature mine;
+    mine.hash = 14695981039346656037u;  // FNV-1a
+    for (const char c : own) mine.hash = (mine.hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+    shown.copy(mine.text.data(), mine.text.size() - 1);
+    std::vector<MpiSignature> all(ranks().size());
+    const Counts counts(ranks().size(), 1);
+    Counts places;
+    for (int r = 0; r < size(); ++r) places.push_back(r);
+    check(mpi_.gather(group_, sizeof(MpiSignature), &mine, 1, all.data(), counts.data(), places.data(), seconds_));
+    for (std::size_t r = 1; r < all.size(); ++r) {
+      if (all[r].hash == all[0].hash) continue;
+      Mpi::instance().has_failed = true;
+      throw DistError(DistError::Kind::mismatch, dist::name(request_->what.kind),
+                      "the calls of the ranks differ: rank " + std::to_string(ranks()[0]) + " is in " +
+                          all[0].text.data() + ", rank " + std::to_string(ranks()[r]) + " is in " + all[r].text.data(),
+                      request_->where, "every rank of a group makes the same collectives in the same order");
+    }
+  }
+
+  const HostView& in() const { return *request_->in; }
+  const HostView& out() const { return *request_->out; }
+  int unit() const { return static_cast<int>(size_of(in().dtype)); }
+  static Counts places_of(const Counts& counts) {
+    Counts places;
+    std::int64_t next = 0;
+    for (const std::int64_t count : counts) {
+      places.push_back(next);
+      next += count;
+    }
+    return places;
+  }
+  static std::int64_t sum_of(const Counts& counts) {
+    std::int64_t sum = 0;
+    for (const std::int64_t count : counts) sum += count;
+    return sum;
+  }
+  /// Parts that lie one after the other, to and from all ranks.
+  void exchange(const void* send, const Counts& to, void* receive, const Counts& from) {
+    const Counts send_places = places_of(to), receive_places = places_of(from);
+    check(mpi_.exchange(group_, unit(), send, to.data(), send_places.data(), receive, from.data(),
+                        receive_places.data(), seconds_));
+  }
+  void gather(const void* send, void* receive, const Counts& counts) {
+    const Counts places = places_of(counts);
+    check(
+        mpi_.gather(group_, unit(), send, counts[as_index(index())], receive, counts.data(), places.data(), seconds_));
+  }
+  std::vector<char> memory(std::int64_t elements) const {
+    return std::vector<char>(as_index(std::max<std::int64_t>(elements * unit(), 1)));
+  }
+  void add_up(const std::vector<char>& parts, std::int64_t count, void* to) const {
+    std::vector<const void*> sources;
+    for (int r = 0; r < size(); ++r) sources.push_back(parts.data() + r * count * unit());
+    if (count > 0) reduce_in_order(request_->what.reduce, in().dtype, sources, to, count);
+  }
+
+  /// Each rank adds up its share of the elements, then all get all shares.
+  void all_reduce() {
+    Counts shares;
+    for (int r = 0; r < size(); ++r) shares.push_back(out().numel * (r + 1) / size() - out().numel * r / size());
+    const std::int64_t own = shares[as_index(index())];
+    std::vector<char> parts = memory(own * size()), sum = memory(own);
+    exchange(in().data, shares, parts.data(), Counts(ranks().size(), own));
+    add_up(parts, own, sum.data());
+    gather(sum.data(), out().data, shares);
+  }
+  void reduce() {
+    const bool is_root = index() == request_->what.root;
+    Counts to(ranks().size(), 0), from(ranks().size(), is_root ? in().numel : 0);
+    to[as_index(request_->what.root)] = in().numel;
+    std::vector<char> parts = memory(sum_of(from));
+    exchange(in().data, to, parts.data(), from);
+    if (is_root) add_up(parts, in().numel, out().data);
+    else if (out().bytes() > 0) std::memset(out().data, 0, out().bytes());
+  }
+  /// The parts of `in` along an axis, one after the other.
+  std::vector<char> divided(int axis, const Shape& part) const {
+    std::vector<char> packed = memory(in().numel);
+    for (int r = 0; r < size(); ++r)
+      copy_region(part, {in().data, &in().shape, axis, r * part[axis].value()},
+                  {packed.data() + r * part.numel().value() * unit(), &part, axis, 0}, unit());
+    return packed;
+  }
+  void join(std::vector<char>& parts, int axis, const Shape& part) const {
+    for (int r = 0; r < size(); ++r)
+      copy_region(part, {parts.data() + r * part.numel().value() * unit(), &part, axis, 0},
+                  {out().data, &out().shape, axis, r * part[axis].value()}, unit());
+  }
+  void reduce_scatter() {
+    const Counts counts(ranks().size(), out().numel);
+    const std::vector<char> packed = divided(request_->what.axis, out().shape);
+    std::vector<char> parts = memory(in().numel);
+    exchange(packed.data(), counts, parts.data(), counts);
+    add_up(parts, out().numel, out().data);
+  }
+  void all_gather() {
+    std::vector<char> parts = memory(out().numel);
+    gather(in().data, parts.data(), Counts(ranks().size(), in().numel));
+    join(parts, request_->what.axis, in().shape);
+  }
+  void all_to_all() {
+    Shape part = in().shape;
+    part.set(request_->what.split_axis, part[request_->what.split_axis].value() / size());
+    const Counts counts(ranks().size(), part.numel().value());
+    const std::vector<char> packed = divided(request_->what.split_axis, part);
+    std::vector<char> parts = memory(in().numel);
+    exchange(packed.data(), counts, parts.data(), counts);
+    join(parts, request_->what.axis, part);
+  }
+  void broadcast() {
+    if (out().bytes() > 0 && index() == request_->what.root) std::memcpy(out().data, in().data, out().bytes());
+    check(mpi_.broadcast(group_, unit(), out().data, out().numel, request_->what.root, seconds_));
+  }
+  void permute() {
+    Counts to(ranks().size(), 0), from(ranks().size(), 0);
+    for (const auto& [source, target] : request_->what.pairs) {
+      if (source == index()) to[as_index(target)] = in().numel;
+      if (target == index()) from[as_index(source)] = in().numel;
+    }
+    if (sum_of(from) == 0 && out().bytes() > 0) std::memset(out().data, 0, out().bytes());
+    exchange(in().data, to, out().data, from);
+  }
+
+  const SinterMpiTable& mpi_ = *Mpi::instance().table;
+  const Request* request_ = nullptr;
+  double seconds_;
+  void* group_ = nullptr;
+};
+
+class MpiEngine final : public Engine {
+ public:
+  MpiEngine(int rank, int size, double seconds) : rank_(rank), size_(size), seconds_(seconds) {}
+  std::string_view name() const override { return "mpi"; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::unique_ptr<Communicator> group(std::vector<int> ranks, Location where) override {
+    const auto place = std::find(ranks.begin(), ranks.end(), rank_);
+    const int index = static_cast<int>(place - ranks.begin());
+    return std::make_unique<MpiCommunicator>(std::move(ranks), index, seconds_, where);
+  }
+
+ private:
+  int rank_, size_;
+  double seconds_;
+};
+
+SINTER_DECL std::unique_ptr<Engine> make_mpi_engine(const Launch& launch, std::chrono::milliseconds timeout,
+                                                    Location where) {
+  const Mpi& mpi = Mpi::instance();
+  const std::string started = launch.variable.empty() ? std::string("no launcher set a number of processes")
+                                                      : std::string(launch.variable) + " says that there are " +
+                                                            std::to_string(launch.size) + " processes";
+  if (mpi.table == nullptr)
+    throw DistError(DistError::Kind::engine, "run", started + ", and MPI is not to be had: " + mpi.tried, where,
+                    "install libopenmpi-dev or libmpich-dev and build Sinter again; or name the library in SINTER_MPI; "
+                    "or take ranks that are threads: RunOptions::engine");
+  int rank = 0, size = 1;
+  if (const int error = mpi.table->start(&rank, &size); error != 0)
+    throw DistError(DistError::Kind::engine, "run", "MPI does not start: error " + std::to_string(error), where);
+  if (size != launch.size)
+    throw DistError(DistError::Kind::engine, "run",
+                    started + ", and MPI (" + std::string(mpi.table->library()).substr(0, 60) + ") knows of " +
+                        std::to_string(size),
+                    where, "start them with the mpirun of that library, or with tools/launch");
+  return std::make_unique<MpiEngine>(rank, size, static_cast<double>(timeout.count()) / 1000);
+}
+
+}  // namespace dist::dist_detail
+SINTER_NAMESPACE_END

@@ -1,0 +1,69 @@
+// The thread's rank.
+#pragma once
+
+#include <sinter/dist/rank_state.hpp>
+
+#include <algorithm>
+
+SINTER_NAMESPACE_BEGIN
+namespace dist {
+namespace dist_detail {
+
+inline RankState*& rank_of_thread() noexcept {
+  static thread_local constinit RankState* state = nullptr;
+  return state;
+}
+
+SINTER_DECL RankState& current_rank() {
+  if (RankState* state = rank_of_thread(); state != nullptr) return *state;
+  static thread_local RankState alone(nullptr, Mesh());
+  return alone;
+}
+
+SINTER_DECL RankScope::RankScope(RankState& state) : before_(std::exchange(rank_of_thread(), &state)) {}
+SINTER_DECL RankScope::~RankScope() { rank_of_thread() = before_; }
+
+SINTER_DECL int RankState::size_along(const Mesh& along, const Axis& axis, Location where) const {
+  return axis.names.empty() ? size() : along.size(axis, where);
+}
+SINTER_DECL int RankState::index_along(const Mesh& along, const Axis& axis, Location where) const {
+  return axis.names.empty() ? rank() : along.index(rank(), axis, where);
+}
+
+SINTER_DECL Communicator& RankState::group_along(const Mesh& along, const Axis& axis, Location where) {
+  std::vector<int> ranks;
+  if (axis.names.empty())
+    for (int r = 0; r < size(); ++r) ranks.push_back(r);
+  else ranks = along.group(rank(), axis, where);
+  std::unique_ptr<Communicator>& place = groups[ranks];
+  if (place == nullptr) place = engine->group(std::move(ranks), where);
+  return *place;
+}
+
+}  // namespace dist_detail
+
+SINTER_DECL int rank() { return dist_detail::current_rank().rank(); }
+SINTER_DECL int size() { return dist_detail::current_rank().size(); }
+SINTER_DECL const Mesh& mesh() { return dist_detail::current_rank().mesh; }
+SINTER_DECL int axis_size(const Axis& axis, Location where) {
+  const dist_detail::RankState& state = dist_detail::current_rank();
+  return state.size_along(state.mesh, axis, where);
+}
+SINTER_DECL std::string_view engine_name() {
+  const auto& engine = dist_detail::current_rank().engine;
+  return engine ? engine->name() : "none";
+}
+
+SINTER_DECL MeshScope::MeshScope(Mesh mesh, Location where) {
+  dist_detail::RankState& state = dist_detail::current_rank();
+  if (mesh.has_axes() && mesh.size() != state.size())
+    throw UserError("MeshScope",
+                    "the mesh " + mesh.text() + " has " + std::to_string(mesh.size()) + " ranks, the program " +
+                        std::to_string(state.size()),
+                    where, "the product of its axes must be the number of ranks");
+  before_ = std::exchange(state.mesh, std::move(mesh));
+}
+SINTER_DECL MeshScope::~MeshScope() { dist_detail::current_rank().mesh = std::move(before_); }
+
+}  // namespace dist
+SINTER_NAMESPACE_END

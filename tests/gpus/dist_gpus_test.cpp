@@ -1,0 +1,171 @@
+// NCCL: ranks that are threads with a GPU each. Every collective against the same on threads of the host, lazy and
+// compiled, and data parallel training against one GPU. Skipped, and counted, where there are fewer than two GPUs.
+#include "catch.hpp"
+
+#include <sinter/dist.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace sinter;
+using namespace std::chrono_literals;
+using Floats = std::vector<float>;
+
+namespace {
+int ranks() { return std::min(4, cuda::device_count()); }
+bool has_gpus() { return cuda::device_count() >= 2; }
+std::string problem_of(const dist::RunOptions& options, const std::function<void(dist::World)>& fn) {
+  try {
+    dist::run(options, fn);
+  } catch (const std::exception& error) { return error.what(); }
+  return "";
+}
+void expect(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error("rank " + std::to_string(dist::rank()) + ": " + what);
+}
+Tensor values(std::int64_t rows, std::int64_t columns) {
+  return reshape(sin(arange(rows * columns, {.dtype = DType::f32, .device = Device::cpu()}) * 0.37f), {rows, columns}) +
+         dist::rank();
+}
+struct Row {
+  const char* name;
+  std::function<Tensor(Tensor)> map;
+};
+std::vector<Row> rows() {
+  using dist::Reduce;
+  return {{"all_reduce", [](Tensor x) { return dist::all_reduce(x); }},
+          {"mean", [](Tensor x) { return dist::all_reduce(x, Reduce::mean); }},
+          {"maximum", [](Tensor x) { return dist::all_reduce(x, Reduce::maximum); }},
+          {"all_gather", [](Tensor x) { return dist::all_gather(x); }},
+          {"all_gather of axis 1", [](Tensor x) { return dist::all_gather(x, 1); }},
+          {"reduce_scatter", [](Tensor x) { return dist::reduce_scatter(x); }},
+          {"reduce_scatter of axis 1", [](Tensor x) { return dist::reduce_scatter(x, 1); }},
+          {"all_to_all", [](Tensor x) { return dist::all_to_all(x, 0, 0); }},
+          {"all_to_all of axes 1, 0", [](Tensor x) { return dist::all_to_all(x, 1, 0); }},
+          {"broadcast", [](Tensor x) { return dist::broadcast(x, 1); }},
+          {"reduce", [](Tensor x) { return dist::reduce(x, 1); }},
+          {"permute", [](Tensor x) { return dist::permute(x, {{0, 1}}); }},
+          {"ring_shift", [](Tensor x) { return dist::ring_shift(x); }},
+          {"shard", [](Tensor x) { return dist::shard(x, {1}); }}};
+}
+}  // namespace
+
+TEST_CASE("gpus: collectives and gradients are those of threads") {
+  if (!has_gpus()) SINTER_SKIP("needs two GPUs");
+  for (const Row& row : rows()) {
+    INFO(row.name);
+    const auto n = static_cast<std::size_t>(ranks());
+    std::vector<Floats> want(n), slopes(n);
+    const auto slope = jit::grad([&](Tensor x) { return sum(square(row.map(x))); });
+    CHECK(problem_of({.ranks = ranks(), .engine = dist::EngineKind::threads}, [&](dist::World world) {
+            const Tensor x = values(24, 36).to(Device::cpu());
+            const auto r = static_cast<std::size_t>(world.rank());
+            want[r] = to_vector<float>(row.map(x));
+            slopes[r] = to_vector<float>(slope(x));
+          }) == "");
+    CHECK(problem_of({.ranks = ranks(), .engine = dist::EngineKind::nccl}, [&](dist::World world) {
+            const Tensor x = values(24, 36).to(dist::device());
+            const auto r = static_cast<std::size_t>(world.rank());
+            const auto check = [&](const Tensor& got, const Floats& wanted, const char* what) {
+              expect(got.device() == dist::device(), std::string(what) + " is on " + got.device().text());
+              const Floats found = to_vector<float>(got);
+              expect(found.size() == wanted.size(), std::string(what) + " has another size");
+              for (std::size_t i = 0; i < found.size(); ++i)
+                expect(std::abs(found[i] - wanted[i]) <= 2e-4f * (1 + std::abs(wanted[i])),
+                       std::string(what) + " differs at " + std::to_string(i));
+            };
+            check(row.map(x), want[r], "lazy");
+            const auto compiled = jit::compile([&](Tensor v) { return row.map(v * 1); });
+            for (int i = 0; i < 3; ++i) check(compiled(x), want[r], "compiled");
+            check(slope(x), slopes[r], "gradient");
+            check(jit::compile(slope)(x), slopes[r], "compiled gradient");
+          }) == "");
+  }
+}
+
+TEST_CASE("gpus: data parallel training gives the losses of one GPU") {
+  if (!has_gpus()) SINTER_SKIP("needs two GPUs");
+  const auto train = [](int size) {
+    std::vector<float> losses;
+    const std::string problem = problem_of({.ranks = size, .engine = dist::EngineKind::nccl}, [&](dist::World world) {
+      const Device device = dist::device();
+      const auto wave = [&](const Shape& shape) {
+        return (reshape(sin(arange(shape.numel(), {.dtype = DType::f32, .device = Device::cpu()})), shape) * 0.1f)
+            .to(device);
+      };
+      const std::vector<Variable> model{Variable(wave({64, 256})), Variable(wave({256, 1}))};
+      jit::requires_grad(model);
+      const auto parallel = dist::data_parallel(model);
+      const auto step = jit::compile([&](Tensor x) {
+        jit::zero_grad(model);
+        Tensor loss = parallel.backward(mean(square(matmul(tanh(matmul(x, model[0])), model[1]) - sum(x, 1, keepdim))));
+        for (const Variable& v : model) v -= 0.01f * v.grad();
+        return loss;
+      });
+      const Tensor x = wave({128, 64});
+      const Tensor part = dist::shard(x, {0});
+      for (int i = 0; i < 10; ++i) {
+        const float loss = item<float>(step(part));
+        if (world.rank() == 0) losses.push_back(loss);
+      }
+    });
+    CHECK(problem == "");
+    return losses;
+  };
+  const std::vector<float> one = train(1);
+  REQUIRE(one.size() == 10);
+  for (int size = 2; size <= ranks(); size *= 2) {
+    const std::vector<float> losses = train(size);
+    REQUIRE(losses.size() == one.size());
+    for (std::size_t i = 0; i < one.size(); ++i) CHECK(losses[i] == Approx(one[i]).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("gpus: calls that differ, and ranks that fail or stall") {
+  if (!has_gpus()) SINTER_SKIP("needs two GPUs");
+  const dist::RunOptions options{.ranks = 2, .engine = dist::EngineKind::nccl, .timeout = 500ms};
+  const auto x = [] { return ones({4}, {.device = dist::device()}); };
+  CHECK_THAT(
+      problem_of(options, [&](dist::World world) { dist::all_reduce(world.rank() == 0 ? x() : x()(slice(0, 2))); }),
+      Catch::Contains("the calls of the ranks differ"));
+  CHECK_THAT(problem_of(options,
+                        [&](dist::World world) {
+                          dist::all_reduce(x());
+                          if (world.rank() == 1) throw std::runtime_error("disk full");
+                          dist::all_reduce(x());
+                        }),
+             Catch::Contains("disk full"));
+  CHECK_THAT(problem_of(options,
+                        [&](dist::World world) {
+                          dist::all_reduce(x());
+                          if (world.rank() == 1) std::this_thread::sleep_for(1s);
+                          dist::all_reduce(x());
+                        }),
+             Catch::Contains("rank 1"));
+  CHECK(problem_of(options, [&](dist::World) { expect(item<float>(sum(dist::all_reduce(x()))) == 8, "the sum"); }) ==
+        "");
+}
+
+TEST_CASE("gpus: bandwidth of all_reduce") {
+  if (!has_gpus()) SINTER_SKIP("needs two GPUs");
+  CHECK(problem_of({.ranks = ranks(), .engine = dist::EngineKind::nccl}, [&](dist::World world) {
+          const std::int64_t size = 64 << 20;  // 256 MB
+          const Tensor x = full({size}, 1, {.device = dist::device()});
+          const auto f = jit::compile([](Tensor v) { return dist::all_reduce(v); });
+          for (int i = 0; i < 3; ++i) eval(f(x));
+          cuda::synchronize(dist::device());
+          const auto start = std::chrono::steady_clock::now();
+          for (int i = 0; i < 20; ++i) eval(f(x));
+          cuda::synchronize(dist::device());
+          const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+          if (world.rank() == 0)
+            std::printf("all_reduce of 256 MB on %d GPUs: %.3f ms, %.1f GB/s of the algorithm\n", world.size(),
+                        time.count() * 50, 20 * 4e-9 * static_cast<double>(size) / time.count());
+        }) == "");
+}

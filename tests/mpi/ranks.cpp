@@ -1,0 +1,115 @@
+// What each of several processes runs, started by mpirun: collectives against values by hand, training against one
+// rank's, and, as the argument says, a call that differs, a rank that throws, stalls or dies. Prints "ok" or what is
+// wrong; tests/mpi/mpi_test.py looks at that.
+#include <sinter/dist.hpp>
+
+#include <chrono>
+#include <csignal>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace sinter;
+using namespace std::chrono_literals;
+using Floats = std::vector<float>;
+
+namespace {
+void expect(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error("rank " + std::to_string(dist::rank()) + ": " + what + " is wrong");
+}
+void expect_values(const Tensor& got, const Floats& want, const std::string& what) {
+  std::string text = what + " = ";
+  const Floats values = to_vector<float>(got);
+  for (const float value : values) text += std::to_string(value) + " ";
+  expect(values == want, text);
+}
+
+/// Every collective, with what each rank gets of it.
+void check_collectives(dist::World world) {
+  const int r = world.rank(), n = world.size();
+  const auto f = [](int value) { return static_cast<float>(value); };
+  const auto total = f(n * (n + 1) / 2);
+  const Tensor x = (arange(5, {.dtype = DType::f32}) + 1) * (r + 1);
+  expect_values(dist::all_reduce(x), {total, 2 * total, 3 * total, 4 * total, 5 * total}, "all_reduce");
+  expect_values(dist::all_reduce(x(slice(0, 1)), dist::Reduce::maximum), {f(n)}, "maximum");
+  expect_values(dist::all_reduce(zeros({0})), {}, "all_reduce of nothing");
+  expect_values(dist::broadcast(x(slice(0, 2)), n - 1), {f(n), f(2 * n)}, "broadcast");
+  expect_values(dist::reduce(x(slice(0, 1)), 1), {r == 1 ? total : 0.f}, "reduce");
+  expect_values(dist::ring_shift(x(slice(0, 1))), {f((r + n - 1) % n + 1)}, "ring_shift");
+  expect_values(dist::permute(x(slice(0, 1)), {{0, 1}}), {r == 1 ? 1.f : 0.f}, "permute");
+  const Tensor wide = reshape(arange(4 * n, {.dtype = DType::f32}), {2, 2 * n}) + 100 * r;
+  expect(static_cast<bool>(array_equal(dist::all_to_all(dist::all_to_all(wide, 1, 0), 0, 1), wide)), "all_to_all");
+  const Tensor gathered = dist::all_gather(wide, 1);
+  for (int rank = 0; rank < n; ++rank)
+    expect(
+        static_cast<bool>(array_equal(gathered(all, slice(2 * n * rank, 2 * n * (rank + 1))), wide + 100 * (rank - r))),
+        "all_gather");
+  expect(static_cast<bool>(array_equal(dist::reduce_scatter(wide, 1), dist::shard(dist::all_reduce(wide), {1}))),
+         "reduce_scatter");
+  const auto slope = jit::compile(jit::grad([](Tensor v) { return sum(square(dist::all_reduce(v))); }));
+  expect_values(slope(ones({2})), {f(2 * n * n), f(2 * n * n)}, "gradient");
+  const dist::MeshScope scope(dist::Mesh({{"one", 1}, {"all", n}}));
+  expect_values(dist::all_reduce(x(slice(0, 1)), "one"), {f(r + 1)}, "all_reduce over one");
+  expect_values(dist::all_reduce(x(slice(0, 1)), "all"), {total}, "all_reduce over the mesh");
+  dist::barrier();
+}
+
+/// Losses of data parallel training, which must be those of one rank.
+void check_training(dist::World world) {
+  const Tensor x = reshape(sin(arange(24, {.dtype = DType::f64})), {8, 3});
+  const auto train = [&](bool is_parallel) {
+    Variable w(full({3, 1}, 0.5, {.dtype = DType::f64}));
+    w.requires_grad();
+    const std::vector<Variable> model{w};
+    const auto parallel = dist::data_parallel(model);
+    const std::int64_t size = 8, begin = is_parallel ? size * world.rank() / world.size() : 0;
+    const std::int64_t end = is_parallel ? size * (world.rank() + 1) / world.size() : size;
+    std::vector<double> losses;
+    for (int i = 0; i < 5; ++i) {
+      w.zero_grad();
+      const Tensor part = x(slice(begin, end));
+      Tensor loss = mean(square(matmul(part, w) - sum(part, 1, keepdim)));
+      if (is_parallel) loss = parallel.backward(loss, static_cast<double>(end - begin));
+      else loss.backward();
+      const jit::NoGradGuard guard;
+      losses.push_back(item<double>(loss));
+      w -= 0.1 * w.grad();
+    }
+    return losses;
+  };
+  const std::vector<double> alone = train(false), together = train(true);
+  for (std::size_t i = 0; i < alone.size(); ++i)
+    expect(std::abs(alone[i] - together[i]) < 1e-13, "loss " + std::to_string(i));
+}
+
+void go_wrong(const std::string& how, dist::World world) {
+  const bool is_last = world.rank() == world.size() - 1;
+  dist::all_reduce(ones({2}));
+  if (how == "mismatch") dist::all_reduce(ones({is_last ? 3 : 2}));
+  if (is_last && how == "throw") throw std::runtime_error("disk full");
+  if (is_last && how == "die") std::raise(SIGKILL);
+  if (is_last && how == "stall") std::this_thread::sleep_for(60s);
+  if (is_last && how == "stop") std::raise(SIGSTOP);
+  if (is_last && how == "leave") return;
+  dist::all_reduce(ones({2}));
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string how = argc > 1 ? argv[1] : "check";
+  try {
+    dist::run([&](dist::World world) {
+      if (how == "check") {
+        check_collectives(world);
+        check_training(world);
+      } else go_wrong(how, world);
+      if (world.rank() == 0) std::cout << "ok with " << world.size() << " ranks of " << dist::engine_name() << "\n";
+    });
+  } catch (const std::exception& error) {
+    std::cout << error.what() << std::endl;
+    return 1;
+  }
+  return 0;
+}
