@@ -14,3 +14,4 @@
 #include <sinter/runtime/partition.ipp>
 #include <sinter/runtime/partition_plan.ipp>
 #include <sinter/runtime/plan.ipp>
+#include <sinter/runtime/watch.ipp>
