@@ -234,7 +234,22 @@ inline void name_call(TimelineSpan& span, const CallRequest& call) {
   if (span.is_on()) span.fields().add("line", call.function.where().text());
 }
 
-SINTER_ALWAYS_INLINE void call_for_tensors_now(const CallRequest& call, Ref<TensorImpl>* results) {
+/// A call whose span is open already.
+inline bool& has_call_span() noexcept {
+  static thread_local constinit bool has_span = false;
+  return has_span;
+}
+SINTER_NOINLINE SINTER_COLD inline void call_on_timeline(const CallRequest& call, Ref<TensorImpl>* results) {
+  TimelineSpan span("call", "call");
+  name_call(span, call);
+  has_call_span() = true;
+  call_for_tensors(call, results);
+}
+
+SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
+  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || runs_plain(call.function)))
+    return uncompiled_tensors(call, results);
+  if (SINTER_UNLIKELY(has_timeline()) && !std::exchange(has_call_span(), false)) return call_on_timeline(call, results);
   if (SINTER_LIKELY(call_quickly(call, results))) return;
   FunctionState& function = call.function;
   const SerialSection alone(function.is_frozen());
@@ -252,18 +267,6 @@ SINTER_ALWAYS_INLINE void call_for_tensors_now(const CallRequest& call, Ref<Tens
   } else if (function.run_tree(*entry, args, symbols, trace, {results, nullptr}).runs_plain) {
     uncompiled_tensors(call, results);
   }
-}
-
-SINTER_NOINLINE SINTER_COLD inline void call_on_timeline(const CallRequest& call, Ref<TensorImpl>* results) {
-  TimelineSpan span("call", "call");
-  name_call(span, call);
-  call_for_tensors_now(call, results);
-}
-SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
-  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || runs_plain(call.function)))
-    return uncompiled_tensors(call, results);
-  if (SINTER_UNLIKELY(has_timeline())) return call_on_timeline(call, results);
-  call_for_tensors_now(call, results);
 }
 
 SINTER_DECL void call_into(const CallRequest& call, Targets targets) {

@@ -17,7 +17,7 @@ table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:3px 8px;
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}tr.row{cursor:pointer}tr.row:hover,tr.on{background:var(--soft)}
 .swatch{display:inline-block;width:10px;height:10px;border-radius:2px;margin-right:6px;background:hsl(var(--h) 55% 60%)}
 .tools{display:flex;gap:8px;flex-wrap:wrap;align-items:center;margin:6px 0}input,select,button{font:inherit}
-.picture{border:1px solid var(--line);height:430px;overflow:hidden;display:none;touch-action:none}.picture.on{display:block}
+.picture{border:1px solid var(--line);height:300px;overflow:hidden;display:none;touch-action:none}.picture.on{display:block}
 .picture svg{width:100%;height:100%;cursor:grab}.two{display:grid;grid-template-columns:minmax(0,2fr) minmax(0,3fr);gap:10px}
 .charts{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:16px}@media(max-width:800px){.two,.charts{grid-template-columns:1fr}}
 .chart text{font:11px system-ui,sans-serif;fill:var(--fg)}.chart .axis{stroke:var(--line);fill:none}.chart .roof{stroke:var(--accent);fill:none;stroke-width:2}
@@ -55,8 +55,9 @@ function overview(){
 }
 function setBox(svg,v){svg.setAttribute('viewBox',`${v.x} ${v.y} ${v.w} ${v.h}`)}
 function current(){return document.querySelector('.picture.on svg')}
-function fit(){const svg=current();if(!svg)return;const b=svg.dataset.box.split(' ').map(Number),r=svg.getBoundingClientRect(),a=r.width/Math.max(1,r.height);
-  let w=b[2],h=b[3];if(w/h<a)w=h*a;else h=w/a;view={x:(b[2]-w)/2,y:(b[3]-h)/2,w,h};setBox(svg,view)}
+function fit(readable){const svg=current();if(!svg)return;const b=svg.dataset.box.split(' ').map(Number),r=svg.getBoundingClientRect(),a=r.width/Math.max(1,r.height);
+  let w=b[2],h=b[3];if(w/h<a)w=h*a;else h=w/a;view={x:(b[2]-w)/2,y:(b[3]-h)/2,w,h};
+  if(readable===true&&w>r.width*1.4){view={x:0,y:(b[3]-h*r.width*1.4/w)/2,w:r.width*1.4,h:h*r.width*1.4/w}}setBox(svg,view)}
 function zoom(f,cx,cy){const svg=current();if(!svg)return;cx=cx??.5;cy=cy??.5;
   view.x+=view.w*(1-f)*cx;view.y+=view.h*(1-f)*cy;view.w*=f;view.h*=f;setBox(svg,view)}
 function pictures(){
@@ -127,12 +128,12 @@ function roof(){
 }
 function show(i){
   part=i;document.querySelectorAll('.picture').forEach((p,j)=>p.classList.toggle('on',i==j));
-  fit();kernels();borders();memory();roof();search();
+  fit(true);kernels();borders();memory();roof();search();
   const ks=data.parts[i].kernels;if(ks.length)detail(ks.reduce((b,k,j)=>(k.ns||0)*(k.runs||1)>(ks[b].ns||0)*(ks[b].runs||1)?j:b,0));else $('detail').innerHTML='';
 }
 overview();pictures();
 $('part').innerHTML=data.parts.map((p,i)=>`<option value="${i}">${esc(p.title)}</option>`).join('');
-$('part').onchange=()=>show(+$('part').value);$('search').oninput=search;$('fit').onclick=fit;$('in').onclick=()=>zoom(1/1.3);$('out').onclick=()=>zoom(1.3);
+$('part').onchange=()=>show(+$('part').value);$('search').oninput=search;$('fit').onclick=()=>fit();$('in').onclick=()=>zoom(1/1.3);$('out').onclick=()=>zoom(1.3);
 if(data.parts.length)show(0);
 document.body.dataset.ready='yes';
 )js";

@@ -1,4 +1,4 @@
-// Measures calls: first whole ones that nobody watches, then ones whose steps are timed, then ones whose instructions
+// Measures calls: in turn whole ones that nobody watches and ones whose steps are timed, then ones whose instructions
 // are counted. Medians throughout: a machine that does other things besides slows a few calls, not the middle one.
 #pragma once
 
@@ -119,19 +119,24 @@ inline double stream_speed(Device device, std::int64_t bytes) {
   const Tensor a = ones({count}, {.dtype = DType::f32, .device = device}),
                b = ones({count}, {.dtype = DType::f32, .device = device});
   const auto add = compile([](Tensor x, Tensor y) { return x + y; });
-  const int calls = bytes > (8 << 20) ? 5 : 40;
+  const int calls = bytes > (8 << 20) ? 8 : 60;
   add(a, b);
   const double spent = shortest_kernel(calls, [&] { add(a, b); });
   return spent > 0 ? static_cast<double>(count) * 12 / spent : 0;
 }
+/// Of products that are done within a time slice, and of larger ones, which keep more threads busy: the best.
 inline double product_speed(Device device, DType dtype) {
-  const std::int64_t n = device == Device::cpu() ? (dtype == DType::f64 ? 512 : 768) : 4096;
-  const Tensor a = ones({n, n}, {.dtype = dtype, .device = device}),
-               b = ones({n, n}, {.dtype = dtype, .device = device});
   const auto product = compile([](Tensor x, Tensor y) { return matmul(x, y); });
-  product(a, b);
-  const double spent = shortest_kernel(4, [&] { product(a, b); });
-  return spent > 0 ? 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / spent : 0;
+  double best = 0;
+  for (const std::int64_t n : {std::int64_t{384}, std::int64_t{device == Device::cpu() ? 1024 : 4096}}) {
+    const TensorOptions options{.dtype = dtype, .device = device};
+    const Tensor a = ones({n, n}, options), b = ones({n, n}, options);
+    product(a, b);
+    const double spent = shortest_kernel(n < 1000 ? 30 : 4, [&] { product(a, b); });
+    const double flops = 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+    if (spent > 0) best = std::max(best, flops / spent);
+  }
+  return best;
 }
 inline MachineLimits measured_limits(Device device) {
   MachineLimits limits;
@@ -215,13 +220,11 @@ SINTER_DECL Profile profile_calls(void (*call)(const void* object), const void* 
 #endif
   for (int i = 0; i < 2; ++i) call(object);  // compiles, and checks what first calls check
   std::vector<double> whole;
-  call_for(options.seconds / 3, options.max_calls, [&] {
+  StepTimes times(nullptr);
+  call_for(options.seconds, options.max_calls, [&] {  // one after the other, so that both see the same machine
     const auto start = ProfileClock::now();
     call(object);
     whole.push_back(nanoseconds_since(start));
-  });
-  StepTimes times(nullptr);
-  call_for(options.seconds / 2, options.max_calls, [&] {
     {
       const ListenToSteps listening(times);
       call(object);
