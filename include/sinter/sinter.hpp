@@ -43,6 +43,8 @@
 #include <sinter/jit/gradient_function.hpp>
 #include <sinter/jit/lazy/eval.hpp>
 #include <sinter/jit/lazy/lazy.hpp>
+#include <sinter/jit/observe/profile.hpp>
+#include <sinter/jit/observe/timeline.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/partition.hpp>
 #include <sinter/jit/trace/region.hpp>
@@ -79,5 +81,6 @@
 #include <sinter/src_dist.hpp>
 #include <sinter/src_io.hpp>
 #include <sinter/src_jit.hpp>
+#include <sinter/src_observe.hpp>
 #include <sinter/src_solvers.hpp>
 #endif

@@ -8,6 +8,7 @@
 #include <sinter/base/pack_tile.ipp>
 #include <sinter/base/per_thread.ipp>
 #include <sinter/base/threads.ipp>
+#include <sinter/base/timeline.ipp>
 // tensor
 #include <sinter/tensor/call_journal.ipp>
 #include <sinter/tensor/device.ipp>

@@ -3,6 +3,7 @@
 // kernel
 #include <sinter/kernel/facts.ipp>
 #include <sinter/kernel/fusion.ipp>
+#include <sinter/kernel/fusion_borders.ipp>
 #include <sinter/kernel/fusion_limits.ipp>
 #include <sinter/kernel/fusion_merge.ipp>
 #include <sinter/kernel/fusion_node.ipp>

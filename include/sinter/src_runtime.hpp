@@ -17,3 +17,4 @@
 #include <sinter/runtime/partition_plan.ipp>
 #include <sinter/runtime/plan.ipp>
 #include <sinter/runtime/program_code.ipp>
+#include <sinter/runtime/watch.ipp>

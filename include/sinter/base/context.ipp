@@ -5,6 +5,7 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/timeline.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -28,7 +29,7 @@ inline bool is_set(const char* name) {
 /// What Sinter logs, as docs/environment.md lists it.
 inline constexpr std::string_view log_topics[] = {"recompiles", "guards", "graphs", "graph_breaks", "fusion",
                                                   "kernels",    "asm",    "memory", "fallback",     "cuda",
-                                                  "autotune",   "cache",  "dist"};
+                                                  "autotune",   "cache",  "dist",   "trace"};
 /// Calls `visit(name)` for each name of a comma-separated list, without the blanks around it.
 template <class F>
 void for_each_name(std::string_view list, F&& visit) {
@@ -75,6 +76,10 @@ inline Context* make_context() {
   context->sink = [](std::string_view topic, std::string_view line) {
     std::clog << "[sinter:" << topic << "] " << line << "\n";
   };
+#ifndef SINTER_NO_TIMELINE
+  if (const std::string path = environment("SINTER_TRACE"); !path.empty()) start_timeline(path, "SINTER_TRACE");
+  if (is_set("SINTER_NVTX")) start_ranges(environment("SINTER_NVTX"));
+#endif
   return context.release();
 }
 }  // namespace base_detail

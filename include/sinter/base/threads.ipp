@@ -8,6 +8,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/serial_section.hpp>
+#include <sinter/base/timeline.hpp>
 
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
@@ -246,6 +247,23 @@ inline std::exception_ptr run_in_slot(ThreadPool& pool, JobSlot& slot, int threa
   return error;
 }
 
+/// A parallel loop whose chunks are spans of the timeline, under the name of the kernel that they are of.
+struct WatchedChunks {
+  ChunkFunction function;
+  void* context;
+  timeline::Task task;
+
+  static void run(void* object, std::int64_t begin, std::int64_t end) {
+    auto& chunks = *static_cast<WatchedChunks*>(object);
+    const std::int64_t start = timeline_now();
+    chunks.function(chunks.context, begin, end);
+    timeline::complete(
+        "chunk", chunks.task.name.empty() ? "parallel loop" : chunks.task.name, start, timeline_now(),
+        JsonFields().add("begin", static_cast<long long>(begin)).add("end", static_cast<long long>(end)));
+    if (chunks.task.thread >= 0 && chunks.task.thread != timeline::thread_number()) timeline::arrow(chunks.task, start);
+  }
+};
+
 SINTER_DECL void parallel_run(std::int64_t tasks, double nanoseconds_per_task, ChunkFunction function, void* context) {
   ThreadPool& pool = thread_pool();
   int threads = pool.count.load(std::memory_order_relaxed);
@@ -254,6 +272,11 @@ SINTER_DECL void parallel_run(std::int64_t tasks, double nanoseconds_per_task, C
   if (slot == nullptr) {
     function(context, 0, tasks);
     return;
+  }
+  WatchedChunks watched{function, context, timeline::current_task()};
+  if (SINTER_UNLIKELY(has_timeline())) {
+    function = &WatchedChunks::run;
+    context = &watched;
   }
   slot->tasks = tasks;
   slot->chunk = chunk_size(tasks, nanoseconds_per_task, threads);

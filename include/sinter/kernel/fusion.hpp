@@ -50,6 +50,15 @@ struct Fusion {
   std::string text(const FusionGraph& nodes) const;
 };
 
+/// A value that one group stores and another one reads, and why the two are not one.
+struct FusionBorder {
+  std::int32_t from = -1, to = -1;  // groups
+  std::int32_t node = -1;           // the value
+  std::string why;
+};
+/// The borders of what fuse() gave for these nodes.
+std::vector<FusionBorder> borders_of(FusionGraph& nodes, const Fusion& fusion, const FusionOptions& options);
+
 /// Groups the nodes. Marks those that consumers recompute (FusionNode::is_inlined).
 Fusion fuse(FusionGraph& nodes, const FusionOptions& options);
 

@@ -3,7 +3,7 @@
 //   2. elementwise groups that products read go into these, where that pays (fusion_prologue.ipp);
 //   3. cheap values that another group reads are recomputed there when that moves fewer bytes;
 //   4. groups that walk the same domain and read the same value merge (horizontal fusion).
-// Every merge is checked for cycles and for the back end's limits.
+// Every merge is checked for cycles and the back end's limits.
 #pragma once
 
 #include <sinter/kernel/fusion.hpp>
@@ -33,8 +33,11 @@ class Fuser {
     result_.group_of.assign(as_index(nodes.size()), -1);
   }
   Fusion run();
+  std::vector<FusionBorder> borders(const Fusion& fusion);  // this and two more: fusion_borders.ipp
 
  private:
+  std::string why_refused(FusionGroup& group) const;
+  std::string why_apart(int a, int b);
   void join_producers(int node);
   bool join(int a, int b, const SharedRead* shared);
   bool is_acceptable(FusionGroup& group) const;
@@ -212,7 +215,6 @@ SINTER_DECL bool Fuser::row_pays(FusionGroup& group) const {
   return along_row >= across;
 }
 
-/// is_read_outside(), for a group that is not formed yet.
 SINTER_DECL bool Fuser::is_read_outside(int node, const FusionGroup& merged) const {
   for (const UseEdge& edge : merger_.users(node)) {
     if (find_member(merged, edge.user) != nullptr) continue;
@@ -259,8 +261,6 @@ SINTER_DECL bool Fuser::is_acceptable(FusionGroup& group) const {
   if (group.has_reduction && reduced_axes(group) > limits_of(group).max_reduced_axes) return false;
   return !group.is_multipass || row_pays(group);
 }
-
-// ---- cycles ---------------------------------------------------------------------------------------------------------
 
 /// Does anything outside that `merged` (made of groups a and b) reads depend on a member of it?
 SINTER_DECL bool Fuser::depends_on(const FusionGroup& merged, int a, int b) {

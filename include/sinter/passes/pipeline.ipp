@@ -3,6 +3,7 @@
 
 #include <sinter/passes/pipeline.hpp>
 
+#include <sinter/base/timeline.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/graph/hash.hpp>
 #include <sinter/graph/verify.hpp>
@@ -61,7 +62,11 @@ SINTER_DECL Graph run_pipeline(const Graph& graph, const PipelineOptions& option
   for (const PipelinePass& pass : pipeline) {
     if (pass.works_on_maths && passes_detail::is_only_calls(current)) continue;
     const auto start = Clock::now();
-    current = pass.run(current, options);
+    {
+      TimelineSpan span("pass", pass.name);
+      current = pass.run(current, options);
+      if (span.is_on()) span.fields().add("nodes", static_cast<long long>(current.nodes().size()));
+    }
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (options.checks) passes_detail::verify_after(pass.name, current);
     if (options.observe) options.observe(pass.name, current, seconds);

@@ -88,6 +88,8 @@ class Frame {
   void follow_queue();
   void make_segments();
   void run_steps(std::size_t first, std::size_t end);
+  /// As that, seen by who watches (watch.hpp).
+  void run_steps_watched(std::size_t first, std::size_t end);
   void run_segments();
   MemoryUse use_of(const BufferRef& operand, bool is_written) const;
   std::vector<MemoryUse> uses_of(const PlanStep& step) const;
@@ -108,6 +110,7 @@ class Frame {
   const Plan* plan_;
   std::vector<std::unique_ptr<Launch>> launches_;
   std::vector<Step> steps_;
+  std::vector<StepCost> costs_;               // of the steps, once somebody watches
   std::vector<Segment> segments_;             // none: no group
   std::vector<void* const*> group_operands_;  // of each step
   std::vector<void*> pointers_;

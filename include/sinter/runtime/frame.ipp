@@ -9,6 +9,7 @@
 #include <sinter/runtime/device_ops.hpp>
 #include <sinter/runtime/fallback.hpp>
 #include <sinter/runtime/partition_plan.hpp>
+#include <sinter/runtime/watch.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -310,6 +311,15 @@ SINTER_ALWAYS_INLINE void Frame::run_steps(std::size_t first, std::size_t end) {
   }
 }
 
+SINTER_DECL SINTER_NOINLINE SINTER_COLD void Frame::run_steps_watched(std::size_t first, std::size_t end) {
+  if (costs_.empty())
+    for (const Step& step : steps_) costs_.push_back(cost_of(*step.planned, symbols_));
+  for (std::size_t i = first; i < end; ++i) {
+    const runtime_detail::WatchedStep watched(*steps_[i].planned, costs_[i], plan_->device(), memory_);
+    run_steps(i, i + 1);
+  }
+}
+
 SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const> outputs) {
   if (SINTER_UNLIKELY(parts_ != nullptr)) return parts_->run(inputs, outputs);
   if (SINTER_UNLIKELY(memory_ != nullptr)) {
@@ -320,6 +330,7 @@ SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const
   for (const Patch& patch : output_patches_) pointers_[patch.place] = outputs[patch.source];
   const runtime_detail::FloatingEnvironment environment;
   if (SINTER_UNLIKELY(!segments_.empty())) return run_segments();
+  if (SINTER_UNLIKELY(is_watched())) return run_steps_watched(0, steps_.size());
   run_steps(0, steps_.size());
 }
 
@@ -332,15 +343,18 @@ SINTER_DECL void Frame::prepare() {
 }
 
 SINTER_DECL void Frame::run_segments() {
+  if (is_watched() && runtime_detail::step_listener() != nullptr) return run_steps_watched(0, steps_.size());
   for (const Segment& segment : segments_) {
     if (segment.group == nullptr) {
-      run_steps(segment.first, segment.end);
+      if (is_watched()) run_steps_watched(segment.first, segment.end);
+      else run_steps(segment.first, segment.end);
       continue;
     }
     for (std::size_t i = segment.first; i < segment.end; ++i) {
       void* const* operands = pointers_.data() + steps_[i].first_operand;
       group_operands_[i] = steps_[i].skips_same_memory && operands[0] == operands[1] ? nullptr : operands;
     }
+    const TimelineSpan span("launch", "launches as one");
     segment.group->run(std::span(group_operands_).subspan(segment.first, segment.end - segment.first));
   }
 }

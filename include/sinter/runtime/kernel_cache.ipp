@@ -4,6 +4,7 @@
 #include <sinter/runtime/kernel_cache.hpp>
 
 #include <sinter/base/fork.hpp>
+#include <sinter/base/timeline.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -100,7 +101,13 @@ class KernelCache {
   /// caller tries again.
   void compile(Backend& backend, CachedKernel& entry) {
     const auto start = std::chrono::steady_clock::now();
+    TimelineSpan span("compile", "compile a kernel");
     std::shared_ptr<const Executable> made = backend.compile(entry.kernel, entry.schedule, &entry.why_declined);
+    if (span.is_on()) {
+      span.fields().add("kernel", name(entry.kernel.kind)).add("backend", backend.name());
+      if (made != nullptr) span.fields().add("code_bytes", static_cast<long long>(made->code_bytes()));
+      else span.fields().add("declined", entry.why_declined);
+    }
     entry.is_declined = made == nullptr;
     if (entry.is_declined && entry.why_declined.empty()) entry.why_declined = "declined";
     const auto spent = std::chrono::steady_clock::now() - start;

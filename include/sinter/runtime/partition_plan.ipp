@@ -283,6 +283,11 @@ SINTER_DECL void PartitionFrame::copy(const PartitionValue& value, std::size_t i
     std::memcpy(places_[index], places_[from], bytes);
     return;
   }
+  TimelineSpan span("copy", "copy to another device");
+  if (span.is_on()) {
+    span.fields().add("from", from_device.text()).add("to", to_device.text());
+    span.fields().add("bytes", static_cast<long long>(bytes)).add("line", value.where.text());
+  }
   device_memory(to_device == Device::cpu() ? from_device : to_device, "to", value.where)
       .copy(places_[index], to_device, places_[from], from_device, bytes);
 }

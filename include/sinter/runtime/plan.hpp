@@ -83,6 +83,19 @@ struct PlanStep {
   bool may_fail = false;       // an index may be out of range
 };
 
+/// What a plan was made of, for explain(): the graph whose nodes PlanStep::nodes numbers, and how it was to be planned.
+struct PlanOrigin {
+  Graph graph;
+  PlanOptions options;
+};
+
+/// What a kernel must at least do, whatever code it becomes: `bytes` has each element that it reads or writes once
+/// (views of one operand count as the largest of them), `flops` each arithmetic operation on floating-point numbers
+/// once, and two for each multiply-add; exp and its like count as one.
+struct StepCost {
+  std::int64_t bytes = 0, flops = 0;
+};
+
 class Frame;
 class Plan;
 struct PartitionPlan;  // partition_plan.hpp
@@ -154,6 +167,8 @@ class Plan {
   /// PlanOptions::precision matters.
   bool depends_on_precision() const;
 
+  /// Null: it was made in another way than from a graph.
+  const PlanOrigin* origin() const { return origin_.get(); }
   /// Steps, their kernels and buffers, for explain().
   std::string text() const;
 
@@ -179,6 +194,7 @@ class Plan {
   std::vector<std::int32_t> host_outputs_;
   std::vector<std::int32_t> device_outputs_;  // numbers of the graph's outputs
   std::size_t host_numbers_ = 0;
+  std::shared_ptr<const PlanOrigin> origin_;
   PerThread<IdleFrames> idle_;
 };
 
@@ -192,6 +208,13 @@ IntrinsicOf find_intrinsic(const Graph& graph, const Node& node, std::span<Backe
 /// Fuses, lowers and compiles a graph of primitive ops, and of composites that a back end computes whole; others are
 /// decomposed.
 std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options);
+/// Two steps of a plan that a value goes between, and why fusion left them apart.
+struct PlanBorder {
+  std::int32_t from = -1, to = -1;  // steps
+  std::string value, why;           // "exp at train.cpp:41"
+};
+/// Those of the plan's own steps. Fuses its graph once more; none where the origin is not known.
+std::vector<PlanBorder> borders_of(const Plan& plan);
 /// When the plan of a graph on the host would run its nodes and what it would hold, symbols at their hints. Compiles
 /// nothing.
 MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& options);

@@ -6,6 +6,7 @@
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/timeline.hpp>
 #include <sinter/graph/pending_node.hpp>  // constants are values, whose counts it defines
 #include <sinter/kernel/fusion.hpp>
 #include <sinter/kernel/fusion_node.hpp>
@@ -58,6 +59,7 @@ class PlanBuilder {
   std::shared_ptr<Plan> run();
   /// After run().
   MemoryTimeline timeline() const;
+  std::vector<PlanBorder> borders();
 
  private:
   static std::vector<Limits> limits_of(const PlanOptions& options) {
@@ -259,6 +261,7 @@ SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
   for (const FusionGroup& group : fusion_.groups)
     kernels_.push_back(group.is_host ? LoweredKernel{}
                                      : lower(nodes_, fusion_, group, plan_->numbers_, options_.precision));
+  plan_->origin_ = std::make_shared<const PlanOrigin>(graph_, options_);
   memory_ = plan_memory(nodes_, fusion_, kernels_, options_.may_donate);
   plan_->symbols_ = graph_.symbols();
   plan_->slots_ = memory_.slots;
@@ -272,6 +275,30 @@ SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
     plan_->allows_fallback_ = options_.allow_fallback;
   }
   return plan_;
+}
+
+SINTER_DECL std::vector<PlanBorder> PlanBuilder::borders() {
+  std::vector<std::int32_t> step_of(fusion_.groups.size(), -1);
+  for (std::size_t step = 0; step < memory_.order.size(); ++step)
+    step_of[as_index(memory_.order[step])] = static_cast<std::int32_t>(step);
+  std::vector<PlanBorder> borders;
+  for (FusionBorder& border : borders_of(nodes_, fusion_, {options_.fuse, limits_})) {
+    std::string value(nodes_.name(border.node));
+    const Node* node = nodes_.graph_node(border.node);
+    if (node != nullptr && node->where.file != nullptr) value += " at " + node->where.text();
+    borders.push_back(
+        {step_of[as_index(border.from)], step_of[as_index(border.to)], std::move(value), std::move(border.why)});
+  }
+  return borders;
+}
+
+SINTER_DECL std::vector<PlanBorder> borders_of(const Plan& plan) {
+  if (plan.origin() == nullptr || plan.parts() != nullptr) return {};
+  PlanOptions options = plan.origin()->options;
+  options.with_code = false;
+  PlanBuilder builder(plan.origin()->graph, options);
+  builder.run();
+  return builder.borders();
 }
 
 SINTER_DECL MemoryTimeline PlanBuilder::timeline() const {
@@ -326,6 +353,7 @@ SINTER_DECL std::shared_ptr<Plan> build_part_plan(const Graph& graph, const Plan
 }
 
 SINTER_DECL std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options) {
+  const TimelineSpan span("compile", "fusion, lowering and code");
   if (is_on_host(graph, options.output_devices)) return build_part_plan(graph, options);
   return build_partition_plan(graph, options);
 }

@@ -7,6 +7,7 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/timeline.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
 #include <algorithm>
@@ -313,6 +314,14 @@ SINTER_DECL Ref<Storage> Storage::allocate_listed(std::size_t bytes, Device devi
   } wanted(maker);
   Ref<Storage> storage = allocate(bytes, device);
   storage->maker_.store(maker, std::memory_order_relaxed);
+  if (SINTER_UNLIKELY(has_timeline())) {
+    timeline::instant("memory", "allocate",
+                      JsonFields()
+                          .add("bytes", static_cast<long long>(bytes))
+                          .add("device", device.text())
+                          .add("for", tensor_detail::text_of(maker)));
+    timeline::counter("memory in use on " + device.text(), "bytes", memory_stats(device).in_use);
+  }
   return storage;
 }
 

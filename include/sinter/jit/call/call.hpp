@@ -70,16 +70,39 @@ SINTER_COLD std::shared_ptr<const void> share(T&& value) {
 }
 }  // namespace jit_detail
 
-/// Text of explain(): graph, guards, passes, kernels, memory, code.
+class Profile;
+namespace jit_detail {
+struct Explained;
+}  // namespace jit_detail
+
+/// What explain() gives: graph, guards, passes, kernels, memory, code. It keeps what it explains alive.
 class Explanation {
  public:
-  explicit Explanation(std::string text) : text_(std::move(text)) {}
+  explicit Explanation(std::string text, std::shared_ptr<const jit_detail::Explained> parts = nullptr)
+      : text_(std::move(text)), parts_(std::move(parts)) {}
   const std::string& text() const { return text_; }
+  /// The same as one page of HTML that needs nothing else (docs/observing.md); with the measured times of a profile of
+  /// the same function, if one is given.
+  std::string html() const;
+  std::string html(const Profile& profile) const;
+  /// Writes the page into a file. Throws UserError where that cannot be written.
+  void save_html(const std::string& path, Location where = std::source_location::current()) const;
+  void save_html(const std::string& path, const Profile& profile,
+                 Location where = std::source_location::current()) const;
+  /// The optimised graphs, with a box for each kernel: for Graphviz, and as a picture that needs no program.
+  std::string dot() const;
+  std::string svg() const;
+  /// Null: the call runs uncompiled.
+  const jit_detail::Explained* parts() const { return parts_.get(); }
   friend std::ostream& operator<<(std::ostream& out, const Explanation& e);
 
  private:
   std::string text_;
+  std::shared_ptr<const jit_detail::Explained> parts_;
 };
+/// What differs between two explanations, of two versions of a function say: lines of guards, graphs and kernels that
+/// one has and the other has not, "-" before those of `before`, "+" before those of `after`; "" where nothing does.
+std::string diff(const Explanation& before, const Explanation& after);
 using Symbols = SmallVector<std::int64_t, 8>;
 
 namespace jit_detail {

@@ -7,6 +7,7 @@
 #include <sinter/base/block_pool.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/serial_section.hpp>
+#include <sinter/base/timeline.hpp>
 #include <sinter/expr/tree_walk.hpp>
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/jit/call/execute.ipp>  // run_now
@@ -230,9 +231,26 @@ SINTER_NOINLINE SINTER_COLD inline void uncompiled_into(const CallRequest& call,
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
 
+inline void name_call(TimelineSpan& span, const CallRequest& call) {
+  if (span.is_on()) span.fields().add("line", call.function.where().text());
+}
+
+/// A call whose span is open already.
+inline bool& has_call_span() noexcept {
+  static thread_local constinit bool has_span = false;
+  return has_span;
+}
+SINTER_NOINLINE SINTER_COLD inline void call_on_timeline(const CallRequest& call, Ref<TensorImpl>* results) {
+  TimelineSpan span("call", "call");
+  name_call(span, call);
+  has_call_span() = true;
+  call_for_tensors(call, results);
+}
+
 SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
   if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || runs_plain(call.function)))
     return uncompiled_tensors(call, results);
+  if (SINTER_UNLIKELY(has_timeline()) && !std::exchange(has_call_span(), false)) return call_on_timeline(call, results);
   if (SINTER_LIKELY(call_quickly(call, results))) return;
   FunctionState& function = call.function;
   const SerialSection alone(function.is_frozen());
@@ -253,6 +271,8 @@ SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* resu
 }
 
 SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
+  TimelineSpan span("call", "call");
+  name_call(span, call);
   FunctionState& function = call.function;
   ArgList args;
   args.has_places = true;
@@ -277,6 +297,8 @@ SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
 
 SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
   FunctionState& function = call.function;
+  TimelineSpan span("call", "call");
+  name_call(span, call);
   const Entry* entry = nullptr;
   const TraceFunction trace = tracer(call);
   const SerialSection alone(function.is_frozen() && graph_detail::innermost_trace() == nullptr);
@@ -384,12 +406,12 @@ SINTER_DECL Partition partition(const CallRequest& call) {
   return entry->gradient->partition();
 }
 SINTER_DECL Explanation explain(const CallRequest& call) {
-  if (runs_plain(call.function)) return explanation_of(nullptr, {});
+  if (runs_plain(call.function)) return explanation_of(nullptr, {}, call.function.where());
   ArgList args;
   add_arguments(call, args);
   Symbols symbols;
   const Entry* entry = call.function.entry_for(args, tracer(call), symbols);
-  return explanation_of(entry != nullptr && entry->runs_plain() ? nullptr : entry, symbols);
+  return explanation_of(entry != nullptr && entry->runs_plain() ? nullptr : entry, symbols, call.function.where());
 }
 
 }  // namespace jit_detail

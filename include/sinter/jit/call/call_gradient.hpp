@@ -97,6 +97,9 @@ class CallGradient {
   std::int64_t saved_bytes() const;
   std::int64_t backward_bytes() const;
   std::string text() const;
+  /// For explain(): the backward graph, and its plan once it is compiled. Null: there is none.
+  const Graph* backward() const { return derivative_.backward.get(); }
+  std::shared_ptr<const Plan> compiled_plan() const;
 
  private:
   friend class CallGradientRule;

@@ -235,6 +235,10 @@ SINTER_DECL std::int64_t CallGradient::backward_bytes() const {
   return made != nullptr ? made->held_bytes() : 0;
 }
 
+SINTER_DECL std::shared_ptr<const Plan> CallGradient::compiled_plan() const {
+  const std::scoped_lock lock(mutex_);
+  return plan_;
+}
 SINTER_DECL std::string CallGradient::text() const {
   if (failure_) return "gradient: none, which the first backward() says\n";
   const Plan* made = published_.load(std::memory_order_acquire);

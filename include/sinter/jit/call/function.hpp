@@ -148,7 +148,7 @@ struct Entry {
 
 namespace jit_detail {
 /// What explain() says of the entry that a call uses; null: the call runs uncompiled.
-Explanation explanation_of(const Entry* entry, std::span<const std::int64_t> symbols);
+Explanation explanation_of(const Entry* entry, std::span<const std::int64_t> symbols, Location where);
 }  // namespace jit_detail
 
 /// The typed half's traced result on the path that was taken.

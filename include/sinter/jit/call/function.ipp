@@ -4,6 +4,7 @@
 #include <sinter/jit/call/function.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/timeline.hpp>
 #include <sinter/expr/capture.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/delivery.hpp>
@@ -16,6 +17,7 @@
 #include <sinter/jit/effects/custom_run.hpp>
 #include <sinter/jit/lazy/lazy.hpp>
 #include <sinter/jit/lazy/lazy_run.hpp>
+#include <sinter/jit/observe/explained.hpp>
 #include <sinter/jit/trace/memory_budget.hpp>
 #include <sinter/jit/trace/trace.hpp>
 #include <sinter/jit/trace/trace_tree.hpp>
@@ -293,8 +295,13 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   entry->takes_any_slot = std::vector<std::atomic<bool>>(entry->traced_slots.size());
   entry->precision = policy.precision = precision_now();
   policy.fallback = fallback();
+  TimelineSpan whole("compile", "compile");
+  if (whole.is_on()) whole.fields().add("line", where_.text());
   FunctionTrace recorder("compile", args.leaves(), std::move(specs), std::move(policy));
-  TracedResult result = trace(recorder);
+  TracedResult result = [&] {
+    const TimelineSpan span("trace", "trace");
+    return trace(recorder);
+  }();
   entry->trace_ms = watch.lap_ms();
   const bool is_plain = !args.has_places && recorder.calls_on_tape() && jit_detail::is_on_tape(result);
   if (is_plain && jit_detail::wants_gradient(recorder, args)) {
@@ -542,7 +549,28 @@ inline std::string ending_text(const Entry& entry, std::span<const std::int64_t>
   return text + times;
 }
 
-SINTER_DECL Explanation explanation_of(const Entry* used, std::span<const std::int64_t> symbols) {
+inline void add_backward(std::vector<ExplainedPart>& parts, std::string title, const CallGradient& gradient) {
+  if (gradient.backward() != nullptr)
+    parts.push_back({std::move(title), *gradient.backward(), *gradient.backward(), gradient.compiled_plan()});
+}
+inline std::shared_ptr<const Explained> explained(const Entry& entry, std::span<const std::int64_t> symbols,
+                                                  Location where) {
+  auto made = std::make_shared<Explained>();
+  made->line = where.text();
+  made->guards = entry.guards.text();
+  made->symbols.assign(symbols.begin(), symbols.end());
+  made->times = ending_text(entry, symbols);
+  if (entry.tree != nullptr) {
+    add_segments(*made, *entry.tree);
+  } else {
+    made->parts.push_back(
+        {entry.gradient != nullptr ? "forward" : "function", entry.traced, entry.optimised, entry.end.plan});
+    if (entry.gradient != nullptr) add_backward(made->parts, "backward", *entry.gradient);
+  }
+  return made;
+}
+
+SINTER_DECL Explanation explanation_of(const Entry* used, std::span<const std::int64_t> symbols, Location where) {
   if (used == nullptr)
     return Explanation(
         "this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, past its "
@@ -553,12 +581,13 @@ SINTER_DECL Explanation explanation_of(const Entry* used, std::span<const std::i
     text +=
         "  products of f32 matrices in " + std::string(sinter::name(entry.precision)) +
         (entry.precisions == all_precisions ? ", by Options::matmul_precision\n" : ", the default of the process\n");
-  if (entry.tree != nullptr) return Explanation(text + entry.tree->text() + ending_text(entry, symbols));
+  if (entry.tree != nullptr)
+    return Explanation(text + entry.tree->text() + ending_text(entry, symbols), explained(entry, symbols, where));
   text += "traced graph:\n" + entry.traced.text() + "\noptimised graph:\n" + entry.optimised.text() + "\n";
   if (entry.gradient != nullptr) text += entry.gradient->text();
   if (entry.end.plan) text += "plan:\n" + entry.end.plan->text() + "\n" + listings(*entry.end.plan);
   else text += "plan: a registered back end runs the graph\n";
-  return Explanation(text + ending_text(entry, symbols));
+  return Explanation(text + ending_text(entry, symbols), explained(entry, symbols, where));
 }
 }  // namespace jit_detail
 

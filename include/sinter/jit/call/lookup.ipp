@@ -4,6 +4,7 @@
 #include <sinter/jit/call/lookup.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/base/timeline.hpp>
 #include <sinter/graph/hash.hpp>
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/guard_text.hpp>
@@ -214,6 +215,8 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
   Decision decision = decide(args, symbols);
   if (decision.fitting != nullptr) return decision.fitting;
   if (!decision.note.empty()) sinter::note("recompiles", decision.note);
+  if (decision.is_recompile && has_timeline())
+    timeline::instant("recompile", "recompile", JsonFields().add("why", decision.note).add("line", where_.text()));
   if (!decision.warning.empty()) warn("recompiles", decision.warning);
   if (!decision.compiles) return nullptr;
   try {
@@ -380,7 +383,7 @@ SINTER_DECL bool FunctionState::may_compile(const ArgList& args, Decision& decis
     case Stance::default_: break;
   }
   if (!broken) return true;
-  if (is_logged("recompiles")) decision.note = where_.text() + ": " + reason;
+  if (is_logged("recompiles") || has_timeline()) decision.note = where_.text() + ": " + reason;
   misses_.add(*broken);
   decision.is_recompile = recompiles_ < options_.recompile_limit;
   recompiles_ += decision.is_recompile;

@@ -5,6 +5,7 @@
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/timeline.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/call/delivery.ipp>  // run_end
 #include <sinter/jit/call/execute.hpp>
@@ -155,12 +156,13 @@ SINTER_DECL void TreeCall::prepare(EntryThread* thread, Mode mode) const {
 namespace jit_detail {
 
 inline void log_breaks(const FunctionTrace& trace, std::size_t seen, Location where) {
-  if (!is_logged("graph_breaks")) return;
+  if (!is_logged("graph_breaks") && !has_timeline()) return;
   for (std::size_t i = seen; i < trace.reads().size(); ++i) {
     const ReadPoint& read = trace.reads()[i];
-    note("graph_breaks", where.text() + ": the trace is cut where " +
-                             cut_text(read.op, !read.eager_call && read.value->type.dtype == DType::bool_,
-                                      read.eager_call.get(), read.where));
+    const std::string cut = cut_text(read.op, !read.eager_call && read.value->type.dtype == DType::bool_,
+                                     read.eager_call.get(), read.where);
+    note("graph_breaks", where.text() + ": the trace is cut where " + cut);
+    timeline::instant("break", "graph break", JsonFields().add("why", cut).add("line", read.where.text()));
   }
 }
 

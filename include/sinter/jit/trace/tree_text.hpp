@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/jit/call/guards.hpp>
+#include <sinter/jit/observe/explained.hpp>
 #include <sinter/jit/trace/trace_tree.hpp>
 
 #include <memory>
@@ -21,6 +22,8 @@ std::string cut_text(std::string_view op, bool is_outcome, const EagerCall* eage
 void log_segments(std::span<const std::shared_ptr<const TreeNode>> nodes, const GuardSet& guards, Location where);
 /// All segments of the tree, as far as there is one, a segment before those behind it.
 std::vector<std::shared_ptr<const TreeNode>> nodes_of(const TraceTree& tree);
+/// Its breaks and segments, with the backward passes of its paths.
+void add_segments(Explained& explained, const TraceTree& tree);
 
 }  // namespace jit::jit_detail
 SINTER_NAMESPACE_END

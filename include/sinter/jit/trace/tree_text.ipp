@@ -124,6 +124,19 @@ inline std::string title_of(const TreeNode& node) {
   return "segment " + std::to_string(node.number) +
          (node.leaf ? ", to the end of a call" : ", up to where " + cut_text(node));
 }
+SINTER_DECL void add_segments(Explained& explained, const TraceTree& tree) {
+  const auto nodes = nodes_of(tree);
+  explained.breaks = breaks_text(nodes);
+  for (const auto& node : nodes) {
+    const SegmentCode& code = *node->code;
+    explained.parts.push_back({title_of(*node), code.key, code.optimised, code.plan, node->calls()});
+    if (!node->leaf || node->leaf->tape == nullptr) continue;
+    const CallGradient& gradient = *node->leaf->tape->gradient;
+    if (gradient.backward() != nullptr)
+      explained.parts.push_back({"backward of the path that ends with segment " + std::to_string(node->number),
+                                 *gradient.backward(), *gradient.backward(), gradient.compiled_plan()});
+  }
+}
 inline std::string graphs_text(const SegmentCode& code) {
   return "traced graph:\n" + code.key.text() + "\noptimised graph:\n" + code.optimised.text() + "\n";
 }

@@ -7,6 +7,7 @@
 #include <sinter/backend/cuda/device/driver.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/timeline.hpp>
 
 #include <map>
 #include <string>
@@ -264,6 +265,11 @@ class Memory final : public DeviceMemory {
   }
   void copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes) override {
     if (bytes == 0) return;
+    TimelineSpan span("copy", "copy");
+    if (span.is_on()) {
+      span.fields().add("from", from_device.text()).add("to", to_device.text());
+      span.fields().add("bytes", static_cast<long long>(bytes));
+    }
     const bool is_upload = from_device == Device::cpu(), is_download = to_device == Device::cpu();
     Gpu& gpu = Gpu::get(is_download ? from_device : to_device, "copy");
     gpu.enter();
@@ -276,6 +282,7 @@ class Memory final : public DeviceMemory {
     copy_between(gpu, to, from, from_device, bytes);
   }
   void synchronise(Device device) override {
+    const TimelineSpan span("wait", "wait for the device");
     Gpu& gpu = Gpu::get(device, "synchronise");
     gpu.synchronise(gpu.stream());
   }

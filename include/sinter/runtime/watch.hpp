@@ -1,0 +1,73 @@
+// Watching the steps of plans run: for the timeline, and for whoever listens to the steps of its own thread, as
+// profiles do. Also what a step costs at given sizes: the memory it must move and the operations it does. Knows plans;
+// no device but by its memory.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/timeline.hpp>
+#include <sinter/runtime/plan.hpp>
+#include <sinter/tensor/device_memory.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+
+StepCost cost_of(const Kernel& kernel, const BoundGeometry& geometry);
+/// Of host operations: their operands' bytes.
+StepCost cost_of(const PlanStep& step, std::span<const std::int64_t> symbols);
+
+/// The users' lines of a step, "train.cpp:41, train.cpp:43": each once.
+std::string lines_of(const PlanStep& step);
+
+/// Is told of the steps that its thread runs, those that steps of control flow run inside them included.
+class StepListener {
+ public:
+  virtual ~StepListener() = default;
+  virtual void begin(const PlanStep& step) = 0;
+  virtual void end(const PlanStep& step, Device device, const StepCost& cost, std::int64_t nanoseconds) = 0;
+};
+/// While it lives, `listener` is told of this thread's steps. The steps of a GPU are waited for, one by one.
+class ListenToSteps {
+ public:
+  explicit ListenToSteps(StepListener& listener);
+  ~ListenToSteps();
+  ListenToSteps(const ListenToSteps&) = delete;
+  ListenToSteps& operator=(const ListenToSteps&) = delete;
+
+ private:
+  StepListener* before_;
+};
+
+namespace runtime_detail {
+inline StepListener*& step_listener() noexcept {
+  static thread_local constinit StepListener* listener = nullptr;
+  return listener;
+}
+
+/// One run of one step, seen by who watches.
+class WatchedStep {
+ public:
+  /// `memory`: of the device that runs it; null: the host.
+  WatchedStep(const PlanStep& step, const StepCost& cost, Device device, DeviceMemory* memory);
+  ~WatchedStep();
+  WatchedStep(const WatchedStep&) = delete;
+  WatchedStep& operator=(const WatchedStep&) = delete;
+
+ private:
+  void record(std::int64_t end) const;
+  const PlanStep& step_;
+  const StepCost& cost_;
+  Device device_;
+  DeviceMemory* memory_;
+  StepListener* listener_;
+  timeline::Task before_;
+  int exceptions_;
+  bool has_range_ = false;
+  std::int64_t begin_;
+};
+}  // namespace runtime_detail
+
+SINTER_NAMESPACE_END
