@@ -63,7 +63,7 @@ template <class T>
 std::shared_ptr<const RealTable<T>> real_table(std::int64_t length);
 /// The largest divisor up to the square root.
 std::int64_t middle_divisor(std::int64_t length);
-/// The shortest length from `least` on whose prime factors are 2, 3 and 5.
+/// A length from `least` on, of prime factors 2, 3 and 5, whose transform takes least.
 std::int64_t smooth_length(std::int64_t least);
 
 /// Plans held now: for tests.

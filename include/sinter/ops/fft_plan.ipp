@@ -142,15 +142,29 @@ SINTER_DECL std::int64_t middle_divisor(std::int64_t length) {
     if (length % i == 0) divisor = i;
   return divisor;
 }
+/// About what a transform of 2^twos 3^threes 5^fives numbers takes, in stages of radix 4.
+inline double cost_of(std::int64_t length, int twos, int threes, int fives) {
+  return static_cast<double>(length) * (twos / 2 + 0.75 * (twos % 2) + threes + 1.5 * fives);
+}
 SINTER_DECL std::int64_t smooth_length(std::int64_t least) {
   std::int64_t best = 1;
-  while (best < least) best *= 2;
-  for (std::int64_t fives = 1; fives < best; fives *= 5)
-    for (std::int64_t threes = fives; threes < best; threes *= 3) {
-      std::int64_t candidate = threes;
-      while (candidate < least) candidate *= 2;
-      if (candidate < best) best = candidate;
+  int twos_of_best = 0;
+  for (; best < least; ++twos_of_best) best *= 2;
+  double least_cost = cost_of(best, twos_of_best, 0, 0);
+  const std::int64_t most = best;
+  int fives = 0;
+  for (std::int64_t of_fives = 1; of_fives < most; of_fives *= 5, ++fives) {
+    int threes = 0;
+    for (std::int64_t candidate = of_fives; candidate < most; candidate *= 3, ++threes) {
+      std::int64_t length = candidate;
+      int twos = 0;
+      for (; length < least; ++twos) length *= 2;
+      if (const double cost = cost_of(length, twos, threes, fives); cost < least_cost) {
+        least_cost = cost;
+        best = length;
+      }
     }
+  }
   return best;
 }
 
