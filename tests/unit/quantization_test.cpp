@@ -1,5 +1,5 @@
-// Quantised numbers: rounding, scales, gradients of fake_quantize against PyTorch; products with weights of 8 and 4 bits
-// against the dequantised weight in double, on all back ends, lazily, compiled, mapped and differentiated.
+// Quantised numbers: rounding, scales, gradients of fake_quantize against PyTorch; products with weights of 8 and 4
+// bits against the dequantised weight in double, on all back ends, lazily, compiled, mapped and differentiated.
 #include "../checks.hpp"
 #include "catch.hpp"
 
@@ -211,6 +211,12 @@ TEST_CASE("quantized_matmul: dtypes of x, batches, strides, no rows, threads") {
       near_relative(doubles(quantized_matmul(transpose(transpose(x, 1, 2).reshape({2, 64, 3}), 1, 2), q)), want, 1e-6));
   auto mapped = jit::vmap([=](Tensor v) { return quantized_matmul(v, q); });
   CHECK(near_relative(doubles(mapped(x)), want, 1e-6));
+
+  auto dynamic = jit::compile([q](Tensor v) { return quantized_matmul(v, q); }, {.dynamic = jit::Dynamic::always});
+  for (std::int64_t m : {1, 8, 9, 3, 17}) {
+    const Tensor rows = some({m, 64}, 7);
+    CHECK(near_relative(doubles(dynamic(rows)), product(doubles(rows), weight, m, 64, 40), 1e-6));
+  }
 
   const int before = thread_count();
   const QuantizedWeight large = quantize_weight(some({512, 777}, 1), {.bits = 4, .group = 64});

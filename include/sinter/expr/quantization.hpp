@@ -1,6 +1,6 @@
-// Quantised numbers, x = scale * (q - zero_point) with small integers q: to them and back, rounding to them in training,
-// scales from what a tensor holds, and matrix products with weights of 8 or 4 bits, which are dequantised inside the
-// product. Names follow torch.ao.quantization.
+// Quantised numbers, x = scale * (q - zero_point) with small integers q: to them and back, rounding to them in
+// training, scales from what a tensor holds, and matrix products with weights of 8 or 4 bits, which are dequantised
+// inside the product. Names follow torch.ao.quantization.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -34,8 +34,8 @@ struct FakeQuantizeOptions {
   std::optional<int> axis{};
   std::int64_t quant_min = -128, quant_max = 127;
 };
-/// dequantize(quantize(x)), floating, with gradients: to x as if nothing were rounded, where it is not limited; to scale
-/// and zero point as torch._fake_quantize_learnable_per_tensor_affine has them.
+/// dequantize(quantize(x)), floating, with gradients: to x as if nothing were rounded, where it is not limited; to
+/// scale and zero point as torch._fake_quantize_learnable_per_tensor_affine has them.
 Tensor fake_quantize(const In& x, const In& scale, const In& zero_point, FakeQuantizeOptions options = {});
 
 struct QuantizationParameters {
@@ -83,8 +83,8 @@ struct QuantizeWeightOptions {
 /// Rounds a weight [k, n]. The last group may be shorter. Values of 4 symmetric bits are -8 to 7 times the scale, of 8
 /// bits -127 to 127 times.
 QuantizedWeight quantize_weight(const In& w, QuantizeWeightOptions options = {});
-/// From integers that exist: q [n, k] i8 (or u8 with values to 15 for 4 bits), scales [n, k / group], zero points of the
-/// same shape, or none.
+/// From integers that exist: q [n, k] i8 (or u8 with values to 15 for 4 bits), scales [n, k / group], zero points of
+/// the same shape, or none.
 QuantizedWeight quantized_weight(const In& q, const In& scales, std::optional<Tensor> zero_points = {}, int bits = 8);
 /// The weight as [k, n], of the scales' dtype.
 Tensor dequantize(const QuantizedWeight& w, Location where = std::source_location::current());

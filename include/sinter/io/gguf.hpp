@@ -14,8 +14,8 @@ struct GgufFile {
   std::map<std::string, QuantizedWeight> weights{};  // matrices that stay quantised
 };
 struct GgufOptions {
-  /// Matrices of Q8_0 and Q4_0 become `weights` of quantized_matmul, in groups of 32 with f16 scales: a matrix [n, k] of
-  /// the file is the weight [k, n].
+  /// Matrices of Q8_0 and Q4_0 become `weights` of quantized_matmul, in groups of 32 with f16 scales: a matrix [n, k]
+  /// of the file is the weight [k, n].
   bool keep_quantized = false;
 };
 

@@ -132,10 +132,11 @@ template <class T>
 SINTER_ALWAYS_INLINE void factor_small(SmallBlock<T>& block, std::int64_t n) {
   using Vector = typename SmallBlock<T>::Vector;
   for (std::int64_t j = 0; j < n; ++j) {
-    Vector square = block.at[j][j], root;
+    Vector square = block.at[j][j];
     for (std::int64_t k = 0; k < j; ++k) square -= block.at[j][k] * block.at[j][k];
     const auto is_positive = square > 0;
     note_small(block, ~is_positive, j);
+    Vector root = square;
     for (std::int64_t lane = 0; lane < block.lanes; ++lane) root[lane] = std::sqrt(std::max(square[lane], T(0)));
     block.at[j][j] = is_positive ? root : square;
     for (std::int64_t i = j + 1; i < n; ++i) {

@@ -20,10 +20,10 @@ enum class WeightBits : std::uint8_t { eight, four };
 
 namespace ops {
 
-/// quantized_matmul(x [m, k], values, scales [n, groups], zero points), m rows by n columns. Row j of `values` is column
-/// j of the weight, of groups * `group` elements, those behind k unused: i8 [n, ..], or (`bits` are four) u8 of two elements
-/// each, the first in the low half. The weight is scale * (value - zero point). Zero points are [n, groups] of the
-/// values' dtype, or [n, 0]: 0, or 8 of 4 bits.
+/// quantized_matmul(x [m, k], values, scales [n, groups], zero points), m rows by n columns. Row j of `values` is
+/// column j of the weight, of groups * `group` elements, those behind k unused: i8 [n, ..], or (`bits` are four) u8 of
+/// two elements each, the first in the low half. The weight is scale * (value - zero point). Zero points are [n,
+/// groups] of the values' dtype, or [n, 0]: 0, or 8 of 4 bits.
 struct QuantizedMatmul {
   static constexpr OpInfo info{.name = "quantized_matmul", .arity = 4, .kind = OpKind::composite};
   static constexpr OpAttr<WeightBits> bits{"bits", 0, "eight four"};

@@ -44,10 +44,10 @@ jit::Closure linear_function(const A& a, const In& x0) {
 }
 }  // namespace lobpcg_detail
 
-/// The k largest (smallest) eigenvalues of a and their vectors, from the guess x0 [n, k] of linearly independent columns,
-/// 3 k <= n: locally optimal block preconditioned conjugate gradients (Knyazev 2001). a is a symmetric matrix, or a
-/// linear function of columns [n, m] that gives the same shape. The values have gradients by what a captures; the vectors
-/// are constants to them.
+/// The k largest (smallest) eigenvalues of a and their vectors, from the guess x0 [n, k] of linearly independent
+/// columns, 3 k <= n: locally optimal block preconditioned conjugate gradients (Knyazev 2001). a is a symmetric matrix,
+/// or a linear function of columns [n, m] that gives the same shape. The values have gradients by what a captures; the
+/// vectors are constants to them.
 template <class A>
 LobpcgSolution lobpcg(const A& a, const In& x0, LobpcgOptions options = {}) {
   return lobpcg_detail::solve(lobpcg_detail::linear_function(a, x0), std::nullopt, x0, options);

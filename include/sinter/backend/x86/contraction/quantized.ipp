@@ -514,7 +514,9 @@ class QuantizedLaunch final : public Launch {
                  });
   }
   void run_dots(const float* x, float* out) {
-    const std::int64_t padded = weight_.padded(), block = isa_ == Isa::avx512 ? max_block : 2;
+    constexpr std::int64_t l1_bytes = 40 << 10;  // rows that leave the first cache cost more than decoding again
+    const std::int64_t padded = weight_.padded(), most = isa_ == Isa::avx512 ? max_block : 2;
+    const std::int64_t block = std::clamp<std::int64_t>(l1_bytes / (padded * std::int64_t{sizeof(float)}), 1, most);
     for (std::int64_t row = 0; row < m_; ++row)
       put_in_steps(x_.data() + row * padded, x + row * k_, k_, padded, weight_.bits);
     by_columns(static_cast<double>(m_), [&](std::int64_t begin, std::int64_t end) {
