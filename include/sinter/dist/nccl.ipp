@@ -1,5 +1,5 @@
-// NCCL's functions, declared here by hand (nccl.h of version 2), and collectives made of them. Calls are enqueued on the
-// stream of the thread that works on the operands.
+// NCCL's functions, declared here by hand (nccl.h of version 2), and collectives made of them. Calls are enqueued on
+// the stream of the thread that works on the operands.
 #pragma once
 
 #include <sinter/dist/nccl.hpp>
@@ -121,8 +121,8 @@ SINTER_DECL void require_nccl(int ranks, Location where) {
                     "install libnccl2, or let LD_LIBRARY_PATH name its folder");
 }
 
-/// One rank's communicator of NCCL. A failure of the world aborts it, from another thread, so that work which waits for a
-/// rank that will not come ends, and with it whoever waits for that work.
+/// One rank's communicator of NCCL. A failure of the world aborts it, from another thread, so that work which waits for
+/// a rank that will not come ends, and with it whoever waits for that work.
 struct NcclHandle {
   std::atomic<NcclComm> comm{nullptr};
 
