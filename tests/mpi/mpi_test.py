@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Starts tests/mpi/ranks.cpp as two processes, through tools/launch: collectives and training, and ranks that differ, throw,
-stall, stop, leave or die. Nothing may hang.
+"""Starts tests/mpi/ranks.cpp as two processes, through tools/launch: collectives and training, and ranks that differ,
+throw, stall, stop, leave or die. Nothing may hang.
 
 Usage: mpi_test.py PROJECT_FOLDER PROGRAM ("" where Sinter was built without MPI)
 """
@@ -16,7 +16,8 @@ import time
 TIMEOUT = 3   # seconds that ranks wait
 # How a rank goes wrong: what the other one says, or None where the launcher ends it first.
 FAULTS = {
-    "mismatch": r"the calls of the ranks differ: rank 0 is in all_reduce\(sum\) of f32\[2\] .*rank 1 is in all_reduce\(sum\) of f32\[3\]",
+    "mismatch": r"the calls of the ranks differ: rank 0 is in all_reduce\(sum\) of f32\[2\] .*"
+                r"rank 1 is in all_reduce\(sum\) of f32\[3\]",
     "throw": r"disk full",
     "stall": r"not all of the 2 ranks came to all_reduce\(sum\) of f32\[2\]",
     "stop": r"not all of the 2 ranks came to all_reduce\(sum\) of f32\[2\]",

@@ -1,6 +1,6 @@
-// Collectives as operations of the graph: effects, ordered with all others, so that every rank makes them in the order in
-// which they are written, however the function is compiled. They have shape rules, derivatives and batching rules, and
-// are over the ranks of a mesh axis. What carries them out is found when they run: one compiled function serves all
+// Collectives as operations of the graph: effects, ordered with all others, so that every rank makes them in the order
+// in which they are written, however the function is compiled. They have shape rules, derivatives and batching rules,
+// and are over the ranks of a mesh axis. What carries them out is found when they run: one compiled function serves all
 // ranks.
 #pragma once
 
@@ -20,7 +20,8 @@ namespace dist {
 /// all_reduce of the gradients; that of maximum and minimum goes to the ranks that have the value, in equal parts.
 Tensor all_reduce(const In& x, Reduce reduce = Reduce::sum, const Axis& over = {});
 inline Tensor all_reduce(const In& x, const Axis& over) { return all_reduce(x, Reduce::sum, over); }
-/// Each rank gets its part, along `axis`, of the sum over the ranks: x's extent there must be a multiple of their number.
+/// Each rank gets its part, along `axis`, of the sum over the ranks: x's extent there must be a multiple of their
+/// number.
 Tensor reduce_scatter(const In& x, int axis = 0, Reduce reduce = Reduce::sum, const Axis& over = {});
 /// The tensors of all ranks, joined along `axis` in the order of the ranks.
 Tensor all_gather(const In& x, int axis = 0, const Axis& over = {});

@@ -172,8 +172,8 @@ auto map_shards(const std::vector<T>& inputs, const F& fn, WorkerOptions options
   return dist_detail::map_count<R>(inputs.size(), [&](std::size_t i) -> R { return fn(inputs[i]); }, options, where);
 }
 
-/// fn of parts of x along an axis, joined along it: fn(x), where fn treats each position for itself. Parts may differ by
-/// one in size.
+/// fn of parts of x along an axis, joined along it: fn(x), where fn treats each position for itself. Parts may differ
+/// by one in size.
 template <class F>
 Tensor map_shards(const Tensor& x, DividedAxis divided_axis, const F& fn, WorkerOptions options = {},
                   Location where = std::source_location::current()) {

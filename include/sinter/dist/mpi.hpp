@@ -1,6 +1,6 @@
 // The engine of ranks that are processes: MPI, through a small library (cmake/mpi/sinter_mpi.cpp) that is compiled with
-// the MPI of the system and opened at run time, for the binary interfaces of MPI libraries differ. Sums are made here, in
-// the order of the ranks.
+// the MPI of the system and opened at run time, for the binary interfaces of MPI libraries differ. Sums are made here,
+// in the order of the ranks.
 #pragma once
 
 #include <sinter/dist/engine.hpp>

@@ -1,5 +1,5 @@
-// NCCL's functions, declared here by hand (nccl.h of version 2), and collectives made of them. Calls are enqueued on the
-// stream of the thread that works on the operands.
+// NCCL's functions, declared here by hand (nccl.h of version 2), and collectives made of them. Calls are enqueued on
+// the stream of the thread that works on the operands.
 #pragma once
 
 #include <sinter/dist/nccl.hpp>
@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -56,6 +57,7 @@ struct Nccl {
   int (*get_unique_id)(NcclId*) = nullptr;
   int (*comm_init_rank)(NcclComm*, int size, NcclId, int rank) = nullptr;
   int (*comm_destroy)(NcclComm) = nullptr;
+  int (*comm_abort)(NcclComm) = nullptr;
   const char* (*error_string)(int) = nullptr;
   int (*all_reduce)(const void*, void*, std::size_t, int dtype, int operation, NcclComm, void* stream) = nullptr;
   int (*reduce)(const void*, void*, std::size_t, int dtype, int operation, int root, NcclComm, void* stream) = nullptr;
@@ -81,6 +83,7 @@ struct Nccl {
     find(library, "ncclGetUniqueId", get_unique_id);
     find(library, "ncclCommInitRank", comm_init_rank);
     find(library, "ncclCommDestroy", comm_destroy);
+    find(library, "ncclCommAbort", comm_abort);
     find(library, "ncclGetErrorString", error_string);
     find(library, "ncclAllReduce", all_reduce);
     find(library, "ncclReduce", reduce);
@@ -118,6 +121,19 @@ SINTER_DECL void require_nccl(int ranks, Location where) {
                     "install libnccl2, or let LD_LIBRARY_PATH name its folder");
 }
 
+/// One rank's communicator of NCCL. A failure of the world aborts it, from another thread, so that work which waits for
+/// a rank that will not come ends, and with it whoever waits for that work.
+struct NcclHandle {
+  std::atomic<NcclComm> comm{nullptr};
+
+  void abort() noexcept {
+    if (NcclComm open = comm.exchange(nullptr); open != nullptr) Nccl::instance().comm_abort(open);
+  }
+  void destroy() noexcept {
+    if (NcclComm open = comm.exchange(nullptr); open != nullptr) Nccl::instance().comm_destroy(open);
+  }
+};
+
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(std::shared_ptr<ThreadWorld> world, std::vector<int> ranks, int index, Location where)
@@ -126,7 +142,8 @@ class NcclCommunicator final : public Communicator {
     host_ = make_thread_engine(world_, this->ranks()[as_index(index)])->group(this->ranks(), where);
   }
   ~NcclCommunicator() override {
-    if (comm_ != nullptr && !world_->has_failed()) nccl_.comm_destroy(comm_);
+    if (world_->has_failed()) handle_->abort();
+    else handle_->destroy();
   }
 
   void run(const Request& request) override {
@@ -156,8 +173,12 @@ class NcclCommunicator final : public Communicator {
     }
     world_->arrive(*meeting_, ranks(), index(), request);
     const auto id = std::static_pointer_cast<NcclId>(meeting_->shared);
-    check(nccl_.comm_init_rank(&comm_, size(), *id, index()), "ncclCommInitRank", where);
+    NcclComm made = nullptr;
+    const int error = nccl_.comm_init_rank(&made, size(), *id, index());
     world_->meet_inside(*meeting_);
+    check(error, "ncclCommInitRank", where);
+    handle_->comm = made;
+    world_->on_failure([handle = handle_] { handle->abort(); });
   }
 
   void check(int error, std::string_view call, Location where) const {
@@ -185,19 +206,21 @@ class NcclCommunicator final : public Communicator {
     const auto count = [&](const HostView& view) { return is_reduction ? as_index(view.numel) : view.bytes(); };
     const int operation = nccl_operation(what.reduce);
     const auto done = [&](int error) { check(error, name(what.kind), request.where); };
+    const NcclComm comm = handle_->comm.load();
+    if (comm == nullptr)
+      throw DistError(DistError::Kind::failed, name(what.kind), "an earlier collective has failed", request.where);
     switch (what.kind) {
       case all_reduce:
-        return done(nccl_.all_reduce(in.data, out.data, count(in), dtype, operation, comm_, request.queue));
+        return done(nccl_.all_reduce(in.data, out.data, count(in), dtype, operation, comm, request.queue));
       case reduce:
         if (index() != what.root) fill_zero(out, request);
         return done(nccl_.reduce(in.data, index() == what.root ? out.data : nullptr, count(in), dtype, operation,
-                                 what.root, comm_, request.queue));
+                                 what.root, comm, request.queue));
       case reduce_scatter:
-        return done(nccl_.reduce_scatter(in.data, out.data, count(out), dtype, operation, comm_, request.queue));
-      case all_gather: return done(nccl_.all_gather(in.data, out.data, count(in), dtype, comm_, request.queue));
-      case broadcast:
-        return done(nccl_.broadcast(in.data, out.data, count(in), dtype, what.root, comm_, request.queue));
-      default: return exchange(request, done);
+        return done(nccl_.reduce_scatter(in.data, out.data, count(out), dtype, operation, comm, request.queue));
+      case all_gather: return done(nccl_.all_gather(in.data, out.data, count(in), dtype, comm, request.queue));
+      case broadcast: return done(nccl_.broadcast(in.data, out.data, count(in), dtype, what.root, comm, request.queue));
+      default: return exchange(request, comm, done);
     }
   }
   void fill_zero(const HostView& out, const Request& request) const {
@@ -207,15 +230,15 @@ class NcclCommunicator final : public Communicator {
 
   /// all_to_all and permute: messages of a group, which run together.
   template <class F>
-  void exchange(const Request& request, const F& done) const {
+  void exchange(const Request& request, NcclComm comm, const F& done) const {
     const HostView &in = *request.in, &out = *request.out;
     const Collective& what = request.what;
     const std::size_t part = in.bytes() / (what.kind == CollectiveKind::all_to_all ? as_index(size()) : 1);
     const auto send = [&](std::size_t place, int to) {
-      done(nccl_.send(in.as<const char>() + place, part, 1, to, comm_, request.queue));
+      done(nccl_.send(in.as<const char>() + place, part, 1, to, comm, request.queue));
     };
     const auto receive = [&](std::size_t place, int from) {
-      done(nccl_.receive(out.as<char>() + place, part, 1, from, comm_, request.queue));
+      done(nccl_.receive(out.as<char>() + place, part, 1, from, comm, request.queue));
     };
     if (part == 0) return;
     const bool is_sent_to =
@@ -238,7 +261,7 @@ class NcclCommunicator final : public Communicator {
   std::shared_ptr<ThreadWorld::Meeting> meeting_;
   std::unique_ptr<Communicator> host_;
   const Nccl& nccl_ = Nccl::instance();
-  NcclComm comm_ = nullptr;
+  std::shared_ptr<NcclHandle> handle_ = std::make_shared<NcclHandle>();
 };
 
 class NcclEngine final : public Engine {

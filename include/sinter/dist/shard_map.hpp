@@ -1,5 +1,5 @@
-// One rank's program as a function of whole tensors: shard_map divides its arguments over a mesh, calls it on the parts,
-// and joins the results.
+// One rank's program as a function of whole tensors: shard_map divides its arguments over a mesh, calls it on the
+// parts, and joins the results.
 #pragma once
 
 #include <sinter/autodiff/trace.hpp>
@@ -91,8 +91,8 @@ class ShardMap {
 };
 }  // namespace dist_detail
 
-/// A function of whole Tensors that calls `fn` on each rank with its parts of them. Results that are not divided must be
-/// equal on all ranks; rank 0's is taken. Inside of run(), of as many ranks, it is called by all of them with equal
+/// A function of whole Tensors that calls `fn` on each rank with its parts of them. Results that are not divided must
+/// be equal on all ranks; rank 0's is taken. Inside of run(), of as many ranks, it is called by all of them with equal
 /// arguments, and is traced, compiled and differentiated as what it is made of; outside it starts a thread for each
 /// rank. On a mesh of one it calls `fn`.
 ///   auto f = dist::shard_map([](Tensor x, Tensor w) { return dist::all_reduce(matmul(x, w), "model"); },

@@ -45,7 +45,8 @@ class ThreadWorld {
   /// Everybody who waits, and who comes later, gets this.
   void fail(DistError::Kind kind, std::string what, std::string fix = {});
   bool has_failed();
-  /// What engines call when a rank has failed that others wait for outside of meet().
+  /// Runs `call` in another thread once a rank has failed: it ends what ranks wait for outside of arrive(). It must not
+  /// refer to this object.
   void on_failure(std::function<void()> call);
 
  private:

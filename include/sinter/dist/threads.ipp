@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -33,7 +35,12 @@ SINTER_DECL void ThreadWorld::fail_locked(DistError::Kind kind, std::string what
   if (failure_) return;
   failure_ = Failure{kind, std::move(what), std::move(fix)};
   changed_.notify_all();
-  for (const auto& call : on_failure_) call();
+  if (on_failure_.empty()) return;
+  try {  // by a thread of its own: what engines do then may wait for the ranks, which want the lock
+    std::thread([calls = std::move(on_failure_)] {
+      for (const auto& call : calls) call();
+    }).detach();
+  } catch (const std::system_error&) {}  // no thread is left: ranks that wait in a device go on waiting
 }
 SINTER_DECL void ThreadWorld::fail(DistError::Kind kind, std::string what, std::string fix) {
   std::scoped_lock lock(mutex_);
@@ -44,8 +51,10 @@ SINTER_DECL bool ThreadWorld::has_failed() {
   return failure_.has_value();
 }
 SINTER_DECL void ThreadWorld::on_failure(std::function<void()> call) {
-  std::scoped_lock lock(mutex_);
-  on_failure_.push_back(std::move(call));
+  std::unique_lock lock(mutex_);
+  if (!failure_) return on_failure_.push_back(std::move(call));
+  lock.unlock();
+  call();
 }
 
 SINTER_DECL void ThreadWorld::end_rank(int rank, const std::string* error) {
