@@ -1,6 +1,7 @@
 // Every definition of kernel. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
 #pragma once
 // kernel
+#include <sinter/kernel/cost.ipp>
 #include <sinter/kernel/facts.ipp>
 #include <sinter/kernel/fusion.ipp>
 #include <sinter/kernel/fusion_borders.ipp>

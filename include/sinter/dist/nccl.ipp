@@ -37,7 +37,9 @@ inline int nccl_dtype(DType dtype) {
     case DType::f64: return 8;
     case DType::bf16: return 9;
     case DType::i16:
-    case DType::u16: return -1;
+    case DType::u16:
+    case DType::c64:
+    case DType::c128: return -1;
   }
   return -1;
 }

@@ -15,8 +15,8 @@ struct MachineRates {
   double bytes = 12e9;
 };
 
-/// Counted, not measured. A sum, difference, product, comparison or extremum is one operation, an fma two; functions
-/// such as exp and tanh are `special`, one each. Of memory each operand counts once, by the elements that are touched:
+/// Counted, not measured. Of numbers with a point a sum, difference, product or extremum is one operation, an fma two;
+/// functions such as exp and tanh are `special`, one each. Of memory each operand counts once, by the elements that are touched:
 /// what the caches make of it is another matter.
 struct Cost {
   double flops = 0, special = 0, bytes_read = 0, bytes_written = 0;

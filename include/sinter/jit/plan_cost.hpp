@@ -4,7 +4,6 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/jit/cost.hpp>
-#include <sinter/kernel/kernel.hpp>
 
 #include <cstdint>
 #include <span>
@@ -15,8 +14,6 @@ class Plan;
 
 namespace jit {
 
-/// Of one run of a kernel.
-Cost cost_of(const Kernel& kernel, const BoundGeometry& geometry);
 /// Of each step of a plan, with the bodies that it runs.
 std::vector<Cost> costs_of(const Plan& plan, std::span<const std::int64_t> symbols);
 

@@ -15,8 +15,7 @@
 
 SINTER_NAMESPACE_BEGIN
 
-StepCost cost_of(const Kernel& kernel, const BoundGeometry& geometry);
-/// Of host operations: their operands' bytes.
+/// Of a kernel all operations, whatever they are; of host operations the bytes of their operands.
 StepCost cost_of(const PlanStep& step, std::span<const std::int64_t> symbols);
 
 /// The users' lines of a step, "train.cpp:41, train.cpp:43": each once.
