@@ -313,7 +313,7 @@ class FunctionReader {
     if (values != step.results) from_.fail("a result with more or fewer values than its graph gives");
   }
 
-  /// Where effects are recorded again there are no tokens but those that recording makes: nothing may use one as a value.
+  /// Where effects are recorded again there are no tokens but those that recording makes: none may be used as a value.
   void check_tokens(const Graph& graph) {
     const auto is_token = [&](Value v) {
       const Node& node = graph.node(v);
