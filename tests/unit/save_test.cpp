@@ -11,7 +11,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -19,6 +18,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -577,6 +577,28 @@ TEST_CASE("save: stances, freezing, options and calls before anything is compile
   CHECK_CONTAINS(g.explain(ones({2})).text(), "save_test.cpp");
   auto plain = jit::load<Tensor(Tensor)>(folder / "f", {.options = jit::Options{.backend = "eager"}});
   CHECK(floats(plain(ones({2}))) == std::vector<float>{2, 2});
+}
+
+TEST_CASE("save: threads call a loaded function for the first time at once, each with its generator") {
+  const Folder folder;
+  const Tensor w = randn({8, 8});
+  auto f = jit::compile([&](const Tensor& x) { return tanh(matmul(x, w)) + randn({2, 8}); });
+  f(ones({2, 8}));
+  jit::save(f, folder / "f");
+  const auto g = jit::load<Tensor(Tensor)>(folder / "f");
+  const Tensor x = randn({2, 8});
+  manual_seed(9);
+  const auto expected = bits(f(x));
+  std::array<std::vector<std::uint32_t>, 4> found;
+  std::vector<std::thread> threads;
+  for (auto& result : found)
+    threads.emplace_back([&] {
+      manual_seed(9);
+      result = bits(g(x));
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& result : found) CHECK(result == expected);
+  CHECK(g.stats().compiles == 1);
 }
 
 TEST_CASE("save: damaged files are errors that name the byte") {

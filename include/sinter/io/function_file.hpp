@@ -39,8 +39,8 @@ struct NamedFunction {
 };
 
 struct SaveOptions {
-  /// A file of safetensors for the weights. Where it exists, what it holds with the same bits is not written again; else
-  /// it is made, with Variables by name. Empty: weights are in the file of the function.
+  /// A file of safetensors for the weights. Where it exists, what it holds with the same bits is not written again;
+  /// else it is made, with Variables by name. Empty: weights are in the file of the function.
   std::string weights = {};
 };
 

@@ -258,6 +258,7 @@ class FunctionReader {
   void step(jit::SavedVersion& version, std::size_t number, std::size_t steps) {
     jit::SavedStep& step = version.steps[number];
     step.graph = graphs();
+    check_tokens(step.graph);
     step.inputs.resize(from_.count());
     if (step.inputs.size() != step.graph.inputs().size()) from_.fail("a graph with inputs that come from nowhere");
     const auto& leaves = version.guards.leaves;
@@ -310,6 +311,21 @@ class FunctionReader {
       values += part.kind == jit::SavedPart::Kind::value;
     }
     if (values != step.results) from_.fail("a result with more or fewer values than its graph gives");
+  }
+
+  /// Where effects are recorded again there are no tokens but those that recording makes: none may be used as a value.
+  void check_tokens(const Graph& graph) {
+    const auto is_token = [&](Value v) {
+      const Node& node = graph.node(v);
+      return node.op->kind == OpKind::effect && as_index(v.result) + 1 == node.types.size();
+    };
+    for (const Node& node : graph.nodes()) {
+      const std::size_t values = node.inputs.size() - (node.op->kind == OpKind::effect && !node.inputs.empty() ? 1 : 0);
+      for (std::size_t i = 0; i < values; ++i)
+        if (is_token(node.inputs[i])) from_.fail("the token of an effect is used as a value");
+    }
+    for (Value v : graph.outputs())
+      if (is_token(v)) from_.fail("the token of an effect is used as a value");
   }
 
   /// Each step but the first comes after one other, and what is carried to it was made on the way.

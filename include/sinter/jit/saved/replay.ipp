@@ -207,9 +207,7 @@ class SavedCall {
     const SavedStep* step = &version_->steps.front();
     while (true) {
       ask.relations(step->dims);
-      const Graph graph = substitute_symbols(step->graph, symbols_, {});
-      check_bodies(graph);
-      std::vector<Ref<TensorImpl>> values = replay(graph, inputs_of(*step));
+      std::vector<Ref<TensorImpl>> values = record(*step);
       if (step->is_end) return finish(*step, std::move(values), results, parts);
       for (std::size_t i = 0; i < step->places.size(); ++i) carried_[step->places[i]] = values[i + 1];
       step = next_step(*step, read_bits(values[0], step->op, step->where));
@@ -217,6 +215,18 @@ class SavedCall {
   }
 
  private:
+  /// A rule of an op that the file breaks is no bug of this program.
+  std::vector<Ref<TensorImpl>> record(const SavedStep& step) {
+    try {
+      const Graph graph = substitute_symbols(step.graph, symbols_, {});
+      check_bodies(graph);
+      return replay(graph, inputs_of(step));
+    } catch (const InternalError& error) {
+      throw UserError("load", "the saved function breaks a rule: " + std::string(error.what()), program_.function.where,
+                      "the file is damaged: save it again");
+    }
+  }
+
   const SavedVersion* find_version() const {
     std::optional<Guard> closest;
     std::size_t fewest = 0;
