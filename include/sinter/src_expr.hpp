@@ -6,7 +6,6 @@
 #include <sinter/expr/by_name.ipp>
 #include <sinter/expr/capture.ipp>
 #include <sinter/expr/complex.ipp>
-#include <sinter/expr/complex_functions.ipp>
 #include <sinter/expr/contract.ipp>
 #include <sinter/expr/convolution.ipp>
 #include <sinter/expr/creation.ipp>

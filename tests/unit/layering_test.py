@@ -35,14 +35,14 @@ DEFINED_ABOVE = {
         Variable::operator+= Variable::operator-= Variable::operator*= Variable::operator/=
         In::In In::tensor Index::Index
         Scalar::number Scalar::of_dim tensor_detail::read_floating tensor_detail::read_integer
-        Predicate::operator_bool operator! operator& operator| tensor_detail::compare""",
+        Predicate::operator_bool operator! operator& operator| tensor_detail::compare tensor_detail::complex_number""",
     ("ops tensor", "expr"): "operator+ operator- operator* operator/",   # of Scalars; ops has those of Vals
     ("tensor", "autodiff"): "Variable::grad Variable::requires_grad Variable::zero_grad release_tape_leaf",
     ("tensor", "graph"): "retain_pending_node release_pending_node",   # which a value holds
     ("tensor", "jit"): "find_device_memory",               # the table of back ends is the uppermost
     # What recording calls: the table of ops, host operations, the tape.
     ("graph", "ops"): "find_op",
-    ("graph", "expr"): "run_host_op",
+    ("graph", "expr"): "run_host_op record_complex",
     ("graph", "autodiff"): "tape_leaf put_on_tape",
     # Evaluation compiles.
     ("graph", "jit"): "evaluation_mutex",

@@ -112,7 +112,9 @@ void check_row(DType dtype, std::int64_t length, Spread spread) {
 TEST_CASE("sort and topk: rows of every length and dtype") {
   for (const DTypeRow& each : dtype_rows)
     for (const std::int64_t length : {0, 1, 2, 3, 27, 28, 29, 79, 80, 81, 300, 1000, 5000})
-      for (const Spread spread : spreads) check_row(static_cast<DType>(&each - dtype_rows.data()), length, spread);
+      for (const Spread spread : spreads)
+        if (each.kind != DTypeClass::complex)  // they have no order
+          check_row(static_cast<DType>(&each - dtype_rows.data()), length, spread);
 }
 
 TEST_CASE("sort: threads share long rows, and the result is the same") {

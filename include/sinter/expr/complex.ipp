@@ -1,11 +1,11 @@
 // Operations on complex tensors, as real operations on their parts: a table with a rule for each op that has a meaning
 // for them. An op without one is refused, so that none takes a complex tensor for a real one. Elementary functions are
-// in expr/complex_functions.ipp.
+// in expr/complex_functions.hpp.
 #pragma once
 
 #include <sinter/expr/complex.hpp>
 
-#include <sinter/expr/complex_functions.ipp>
+#include <sinter/expr/complex_functions.hpp>
 #include <sinter/expr/term.hpp>
 #include <sinter/ops/complex.hpp>
 

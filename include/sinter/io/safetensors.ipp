@@ -19,7 +19,7 @@ struct SafeTensorsDType {
   std::string_view name;
   DType dtype;
 };
-inline constexpr std::array<SafeTensorsDType, dtype_count> safetensors_dtypes{{
+inline constexpr std::array<SafeTensorsDType, dtype_count - 1> safetensors_dtypes{{
     {"BOOL", DType::bool_},
     {"U8", DType::u8},
     {"I8", DType::i8},
@@ -33,7 +33,6 @@ inline constexpr std::array<SafeTensorsDType, dtype_count> safetensors_dtypes{{
     {"F32", DType::f32},
     {"F64", DType::f64},
     {"C64", DType::c64},
-    {"C128", DType::c128},
 }};
 inline constexpr std::uint64_t largest_header = 100'000'000;  // the format's own bound
 inline constexpr std::uint64_t length_bytes = 8;
@@ -196,6 +195,9 @@ inline std::vector<std::pair<std::string, HostBytes>> in_order(const TensorMap& 
       if (name == "__metadata__")
         throw IoError("save_safetensors", path, "a Tensor has the name __metadata__, which the format keeps", where,
                       "give it another name");
+      if (x.dtype() == DType::c128)
+        throw DTypeError("save_safetensors", "\"" + name + "\" is c128, for which the format has no dtype", where,
+                         "cast it with .to(DType::c64), or write .npz");
       if (size_of(x.dtype()) == width) out.emplace_back(name, host_bytes(x, "save_safetensors", where));
     }
   return out;

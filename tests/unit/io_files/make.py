@@ -14,6 +14,8 @@ folder = pathlib.Path(__file__).parent
 counts = np.arange(6).reshape(2, 3)
 for code in "u1 i1 u2 i2 u4 i4 i8 f2 f4 f8".split():
     np.save(folder / f"{code}.npy", counts.astype(code))
+for code in "c8 c16 >c8".split():
+    np.save(folder / f"{code.replace('>', 'big_endian_')}.npy", (counts * (1 + 2j)).astype(code))
 np.save(folder / "b1.npy", counts % 2 == 1)
 np.save(folder / "fortran.npy", np.asfortranarray(counts.astype("f4")))
 np.save(folder / "big_endian.npy", counts.astype(">f4"))

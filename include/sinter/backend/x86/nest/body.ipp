@@ -433,6 +433,39 @@ inline void load_count(CodeStream& s, const VectorBuilder& b, const Tail& tail) 
 }
 }  // namespace x86_detail
 
+SINTER_DECL bool LoopBody::may_be_every_second(std::size_t access) const {
+  const DType dtype = dtype_of_access(access);
+  return !sinter::is_narrow(dtype) && dtype != DType::bool_ && b_.takes_every_second(lane_of(dtype));
+}
+/// Goes to the label unless the elements lie two apart: the parts of complex numbers.
+SINTER_DECL void LoopBody::jump_unless_every_second(std::size_t access, int to) {
+  s_.mov(Gpr::rax, CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride))));
+  s_.binary_imm(Op::cmp, Gpr::rax, 2 * static_cast<int>(size_of(dtype_of_access(access))));
+  s_.jump(Op::jne, to);
+}
+
+/// A whole vector of elements that are some bytes apart, from rdx on. Clobbers rax, rdx.
+SINTER_DECL VReg LoopBody::load_apart(std::size_t access) {
+  const DType dtype = dtype_of_access(access);
+  const Lane type = lane_of(dtype);
+  const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), other = s_.new_label(),
+            done = s_.new_label();
+  const VReg result = b_.load(dtype, CodeStream::slot(copy), Tail{});  // anything
+  jump_unless_every_second(access, other);
+  b_.assign(type, result, b_.load_every_second(type, Gpr::rdx));
+  s_.jump(Op::jmp, done);
+  s_.bind(other);
+  for (int l = 0; l < b_.lanes(); ++l) {
+    x86_detail::move_element(s_, size, CodeStream::slot(copy + l * size), CodeStream::at(Gpr::rdx));
+    if (l + 1 < b_.lanes())
+      s_.binary(Op::add, Gpr::rdx,
+                CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride))));
+  }
+  b_.assign(type, result, b_.load(dtype, CodeStream::slot(copy), Tail{}));
+  s_.bind(done);
+  return result;
+}
+
 /// A vector put together in the frame from strided or indexed elements. Clobbers rax, rdx, r9.
 SINTER_DECL VReg LoopBody::load_by_element(std::size_t access, const Lane0& lane, VReg index, DType index_dtype,
                                            int displacement) {
@@ -443,6 +476,7 @@ SINTER_DECL VReg LoopBody::load_by_element(std::size_t access, const Lane0& lane
   auto finish = [&] { return b_.load(dtype, CodeStream::slot(copy), Tail{}); };
   if (index == no_vreg) {
     element_pointer(access, lane, displacement);
+    if (!lane.tail.active() && may_be_every_second(access)) return load_apart(access);
     if (!lane.tail.active()) {
       for (int l = 0; l < b_.lanes(); ++l) {
         x86_detail::move_element(s_, size, CodeStream::slot(copy + l * size), CodeStream::at(Gpr::rdx));
@@ -492,8 +526,16 @@ SINTER_DECL VReg LoopBody::load_by_element(std::size_t access, const Lane0& lane
 /// `widens`: the vector has i32 where memory has i64.
 SINTER_DECL void LoopBody::store_by_element(std::size_t access, const Lane0& lane, VReg value, bool widens) {
   const DType dtype = dtype_of_access(access);
+  const bool may_be_quick = !widens && !lane.tail.active() && may_be_every_second(access);
   const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), counter = s_.frame(8),
-            again = s_.new_label();
+            again = s_.new_label(), other = may_be_quick ? s_.new_label() : -1, done = may_be_quick ? s_.new_label() : -1;
+  if (may_be_quick) {
+    element_pointer(access, lane, -1);
+    jump_unless_every_second(access, other);
+    b_.store_every_second(lane_of(dtype), Gpr::rdx, value);
+    s_.jump(Op::jmp, done);
+    s_.bind(other);
+  }
   if (widens) b_.store_whole(Lane::i32, CodeStream::slot(copy), value);
   else b_.store(dtype, CodeStream::slot(copy), value, Tail{});
   x86_detail::load_count(s_, b_, lane.tail);
@@ -513,6 +555,7 @@ SINTER_DECL void LoopBody::store_by_element(std::size_t access, const Lane0& lan
   s_.binary_imm(Op::add, Gpr::r9, 1);
   s_.binary(Op::cmp, Gpr::r9, CodeStream::slot(counter));
   s_.jump(Op::jl, again);
+  if (may_be_quick) s_.bind(done);
 }
 
 SINTER_DECL void LoopBody::store_inner(const Store& store, const Lane0& lane) {

@@ -40,12 +40,18 @@ inline std::int64_t bytes_of(const Kernel& kernel, std::size_t access) {
   return size_of(kernel.operands[kernel.accesses[access].operand].dtype);
 }
 
+/// Every second element of 4 or 8 bytes is taken from memory as it is: LoopBody::load_apart.
+inline bool is_loaded_apart(const Kernel& kernel, std::size_t access, std::int64_t stride) {
+  const DType dtype = kernel.operands[kernel.accesses[access].operand].dtype;
+  return stride == 2 && !is_narrow(dtype) && dtype != DType::bool_;
+}
+
 /// Those that read across their rows, or leave elements out along them.
 inline std::uint64_t strided_accesses(const Kernel& kernel, const BoundGeometry& geometry) {
   std::uint64_t strided = packable(kernel);
   for (std::size_t i = 0; i < kernel.accesses.size(); ++i)
     if (const std::int64_t stride = geometry.accesses[i].stride[as_index(kernel.rank() - 1)];
-        stride == 0 || stride == 1)
+        stride == 0 || stride == 1 || is_loaded_apart(kernel, i, stride))
       strided &= ~(std::uint64_t{1} << i);
   return strided;
 }

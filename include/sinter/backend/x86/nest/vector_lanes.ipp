@@ -82,6 +82,48 @@ SINTER_DECL VReg VectorBuilder::reverse(Lane lane, VReg a) {
   return permute(lane, a, from);
 }
 
+/// The second vector begins one element early, so that it ends with the last element that is wanted.
+SINTER_DECL VReg VectorBuilder::load_every_second(Lane lane, Gpr first) {
+  const int half = lanes_ / 2;
+  LaneOrder from_low{}, from_high{};
+  for (int i = 0; i < lanes_; ++i) {
+    if (i < half) from_low[as_index(i)] = static_cast<std::uint8_t>(2 * i);
+    else from_high[as_index(i)] = static_cast<std::uint8_t>(2 * i - (lanes_ - 1));
+  }
+  const VReg low = permute(lane, load_whole(lane, CodeStream::at(first)), from_low);
+  const VReg high =
+      permute(lane, load_whole(lane, CodeStream::at(first, (lanes_ - 1) * size_of(lane))), from_high);
+  const unsigned lows = (1u << half) - 1;
+  return blend(lane, lows, is_avx512() ? lane_mask(lows) : no_vreg, low, high);
+}
+
+SINTER_DECL void VectorBuilder::store_every_second(Lane lane, Gpr first, VReg value) {
+  const int half = lanes_ / 2, width = bytes(lane);
+  const bool is_narrow = size_of(lane) == 4;
+  VReg evens = no_vreg;
+  if (is_avx512()) {
+    evens = lane_mask(0x5555u & ((1u << lanes_) - 1));
+  } else {
+    constexpr std::array<std::int32_t, 8> narrow{-1, 0, -1, 0, -1, 0, -1, 0};
+    constexpr std::array<std::int64_t, 4> wide{-1, 0, -1, 0};
+    evens = is_narrow ? s_.constant_vector(narrow.data(), width) : s_.constant_vector(wide.data(), width);
+  }
+  for (const int part : {0, 1}) {
+    LaneOrder from{};
+    for (int i = 0; i < lanes_; ++i) from[as_index(i)] = static_cast<std::uint8_t>(part * half + i / 2);
+    const VReg spread = permute(lane, value, from);
+    const Mem to = CodeStream::at(first, part * lanes_ * size_of(lane));
+    if (is_avx512()) {
+      Instruction& i = s_.emit(is_narrow ? Op::vmovups : Op::vmovupd, {mem(width), vec(spread, width)}, to);
+      i.mask = evens;
+      i.only_reads = true;
+    } else {
+      s_.emit(is_narrow ? Op::vmaskmovps : Op::vmaskmovpd, {mem(width), vec(evens, width), vec(spread, width)}, to)
+          .only_reads = true;
+    }
+  }
+}
+
 SINTER_DECL VReg VectorBuilder::lane_mask(unsigned bits) {
   const VReg r = s_.new_mask();
   s_.mov_imm(Gpr::rax, bits);
