@@ -38,7 +38,8 @@ SECTIONS = {
 ONE, TWO = "auto f = [](Tensor p) { return p * 2; };", "auto f = [](Tensor p, Tensor o) { return sum(p * o); };"
 INSTEAD = [
     (r"^f[.(]", "auto f = jit::compile([](Tensor p) { return p * 2; });"),
-    (r"^f\(m\)|borrow\(m\)|into\(m\)", "Eigen::MatrixXf m;"),
+    (r"^f\(m\)|borrow\(m\)|into\(m\)|copy_of\(m\)", "Eigen::MatrixXf m;"),
+    (r"MatrixXcf", "using Eigen::MatrixXcf; Tensor z;"),
     (r"grad(<.*>)?\(f", TWO), (r"no_axis", "auto f = [](Tensor p, Layer o) { return p * o.w + o.b; };"),
     (r"(compile|vmap|disable|allow_in_graph)\(f\)|aot_function\(f,", ONE), (r"\(fn\)", ONE.replace("f", "fn", 1)),
     (r"(root|bisect|least_squares|quad)\(f", ONE), (r"minimize\(f", "auto f = [](Tensor p) { return sum(p * p); };"),

@@ -457,6 +457,7 @@ TEST_CASE("complex: what has no meaning for complex numbers is refused, with the
   CHECK(has(text([&] { return relu(z); }), "no such operation"));
   CHECK(has(text([&] { return z % 2; }), "no such operation"));
   CHECK(has(text([&] { return nansum(z); }), "a real tensor is required"));
+  CHECK(has(text([&] { return cov(reshape(z, {1, 7})); }), "a real tensor is required"));
   CHECK(has(text([&] { return z.to(DType::f32); }), "would lose its imaginary part as f32"));
   CHECK(has(text([&] { return arange(3, {.dtype = DType::c64}); }), "iota"));
   CHECK(has(text([&] { return imag(real(z)); }), "c64 or c128 is required"));

@@ -191,6 +191,7 @@ inline Term observation_weights(const Term& x, const Tensor& given, std::string_
 }
 }  // namespace expr_detail
 SINTER_DECL Tensor cov(const In& x, CovOptions options) {
+  expr_detail::require_real(expr_detail::Term(x), "cov");
   using expr_detail::Term;
   const bool is_one = x.tensor()->type.shape.rank() < 2;
   const Term t = expr_detail::rows_of_variables(x, "cov");
@@ -216,6 +217,7 @@ SINTER_DECL Tensor cov(const In& x, CovOptions options) {
   return is_one ? reshape(result, {}) : Tensor(result);
 }
 SINTER_DECL Tensor corrcoef(const In& x) {
+  expr_detail::require_real(expr_detail::Term(x), "corrcoef");
   using expr_detail::Term;
   const bool is_one = x.tensor()->type.shape.rank() < 2;
   const Term t = expr_detail::rows_of_variables(x, "corrcoef");

@@ -39,13 +39,6 @@ void add_root(std::vector<T>& to, std::int64_t k, std::int64_t n) {
   to.push_back(static_cast<T>(root.re));
   to.push_back(static_cast<T>(root.im));
 }
-/// e^(-pi i k^2 / n).
-inline Root chirp_of(std::int64_t k, std::int64_t n) {
-  return root_of(static_cast<std::int64_t>(static_cast<unsigned __int128>(k) * static_cast<unsigned __int128>(k) %
-                                           static_cast<unsigned __int128>(2 * n)),
-                 2 * n);
-}
-
 /// The radices of a length in the order of stages; empty where a prime factor is too large for one.
 inline std::vector<int> radices_of(std::int64_t length) {
   std::vector<int> radices;
@@ -173,8 +166,9 @@ template <class T>
 void add_chirp(std::vector<T>& chirp, std::vector<double>& kernel, std::int64_t length, std::int64_t inner) {
   kernel.assign(as_index(2 * inner), 0);
   const double scale = 1 / static_cast<double>(inner);
-  for (std::int64_t k = 0; k < length; ++k) {
-    const Root root = chirp_of(k, length);
+  std::int64_t square = 0;  // of k, modulo 2 length
+  for (std::int64_t k = 0; k < length; square = (square + 2 * k + 1) % (2 * length), ++k) {
+    const Root root = root_of(square, 2 * length);  // e^(-pi i k^2 / length)
     chirp.push_back(static_cast<T>(root.re));
     chirp.push_back(static_cast<T>(root.im));
     for (const std::int64_t at : {k, (inner - k) % inner}) {
