@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <vector>
 
 using namespace sinter;
@@ -438,6 +439,46 @@ TEST_CASE("complex: compiled functions fuse, and follow dtypes and sizes") {
   auto guarded = jit::compile([](Tensor z) { return item<C128>(sum(z)).real() > 0 ? Tensor(z * 2) : Tensor(-z); });
   CHECK(numbers(guarded(of({{1, 1}}))) == Numbers{{2, 2}});
   CHECK(numbers(guarded(of({{-1, 1}}))) == Numbers{{1, -1}});
+}
+
+TEST_CASE("complex: layouts, donated arguments, sub-graphs and forward derivatives") {
+  const Tensor z = of({{1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 10}, {11, 12}});
+  auto twice = jit::compile([](Tensor a) { return a * 2; });
+  Tensor turned = reshape(z, {3, 2}).t();
+  eval(turned);
+  CHECK(numbers(turned)[1] == C128(5, 6));
+  CHECK(numbers(twice(turned))[1] == C128(10, 12));
+  CHECK(numbers(twice(turned(all, slice(0, 3, 2))))[1] == C128(18, 20));
+  // Memory may be taken over by results of the same kind of elements only: offsets count them.
+  const auto part_of = [](const Tensor& x) {
+    Tensor part = x(slice(1, x.size(0)));
+    eval(part);
+    return part;
+  };
+  auto to_real = jit::compile([](Tensor a) { return view_as_real(a) + 1; });
+  auto to_complex = jit::compile([](Tensor a) { return view_as_complex(a + 1); });
+  auto kept = jit::compile([](Tensor a) { return a * C128(0, 1); });
+  CHECK(doubles(to_real(part_of(of(Numbers(9, {3, 4})))))[0] == 4);
+  CHECK(numbers(to_complex(part_of(zeros({9, 2}))))[7] == C128(1, 1));
+  CHECK(numbers(kept(part_of(of(Numbers(9, {3, 4})))))[7] == C128(-4, 3));
+
+  const Tensor i = of({{0, 1}, {0, 1}}), one = of({{1, 2}});
+  auto block = jit::region([](Tensor a) { return Tensor(a * a); });
+  CHECK(close(numbers(jit::compile([&](Tensor a) { return block(block(a)); })(i)), {1.0, 1.0}));
+  auto chosen = jit::compile([](Tensor a) {
+    return jit::cond(real(sum(a)) > 0, [](Tensor b) { return Tensor(b * 2); }, [](Tensor b) { return Tensor(-b); }, a);
+  });
+  CHECK(numbers(chosen(one)) == Numbers{{2, 4}});
+  CHECK(numbers(chosen(-one)) == Numbers{{1, 2}});
+  const C128 slope = std::conj(3.0 * C128(1, 2) * C128(1, 2)), power = std::conj(8.0 * std::pow(C128(0.5, 0.5), 7));
+  const auto cube = [](Tensor a) { return Tensor(a * a * a); };
+  CHECK(close(numbers(jit::grad([&](Tensor a) { return sum(real(jit::checkpoint(cube)(a))); })(one)), {slope}));
+  const auto repeated = [](Tensor a) {
+    return sum(real(jit::fori_loop(0, 3, [](Scalar, Tensor b) { return Tensor(b * b); }, a)));
+  };
+  CHECK(close(numbers(jit::grad(repeated)(of({{0.5, 0.5}}))), {power}));
+  const auto along = jit::jvp([](Tensor a) { return Tensor(a * a); }, one, of({{0, 1}}));
+  CHECK(close(numbers(std::get<1>(along)), {C128(0, 1) * C128(2, 4)}));
 }
 
 TEST_CASE("complex: what has no meaning for complex numbers is refused, with the line and another way") {

@@ -93,9 +93,8 @@ class ComplexWalk {
       result.pair = known(node.inputs[0]).value;
     } else if (node.op->kind == OpKind::view && is_complex(node.types[0].dtype)) {
       rewrite_view(node, result);
-    } else if (node.op == &op_info<ops::Barrier> && is_complex(node.types[0].dtype)) {
-      const Value operands[] = {pair(node.inputs[0]), known(node.inputs[1]).value};
-      result.pair = builder_.add(*node.op, operands, node.attrs, node.where);
+    } else if (node.op == &op_info<ops::Barrier>) {
+      rewrite_barrier(node, result);
     } else {
       Values operands;
       for (Value v : node.inputs) operands.push_back(whole(v));
@@ -103,6 +102,14 @@ class ComplexWalk {
       for (std::size_t r = 0; r < node.types.size(); ++r)
         known_[as_index(id)][r].value = {copied, static_cast<std::int32_t>(r)};
     }
+  }
+
+  /// Its operands are what is passed on, and a number that is waited for.
+  void rewrite_barrier(const Node& node, Known& result) {
+    const bool is_pair = is_complex(node.types[0].dtype);
+    const Value token = node.inputs[1], x = is_pair ? pair(node.inputs[0]) : known(node.inputs[0]).value;
+    const Value waited_for = is_complex(graph_.type(token).dtype) ? part(token, 0) : known(token).value;
+    (is_pair ? result.pair : result.value) = builder_.add(*node.op, {x, waited_for}, node.attrs, node.where);
   }
 
   /// Of parts, where there are parts; a view of memory stays one, of pairs.
