@@ -153,3 +153,19 @@ TEST_CASE("what waits for nothing as kernels waits for nothing as groups, and an
   CHECK(fake_device().waits == waits);
   CHECK(to_vector<float>(y).size() == 1);
 }
+
+TEST_CASE("groups: a profile has each kernel by itself, and the page its plan") {
+  const auto f = jit::compile([](Tensor x) { return softmax(matmul(x, x), 1); }, {.mode = jit::Mode::reduce_overhead});
+  const Tensor x = ones({8, 8});
+  const std::vector<float> expected = to_vector<float>(f(x));
+  const jit::Profile profile = jit::profile({.seconds = 0.01, .limits = false, .counters = false}, f, x);
+  INFO(profile.text());
+  REQUIRE(profile.rows.size() >= 2);
+  for (const jit::ProfileRow& row : profile.rows) {
+    CHECK(row.device == default_device());
+    CHECK(row.runs == 1);
+    CHECK(row.bytes > 0);
+  }
+  CHECK(to_vector<float>(f(x)) == expected);
+  CHECK(f.explain(x).html(profile).find("\"device\":\"" + default_device().text() + "\"") != std::string::npos);
+}

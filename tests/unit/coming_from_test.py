@@ -41,7 +41,7 @@ INSTEAD = [
     (r"^f\(m\)|borrow\(m\)|into\(m\)|copy_of\(m\)", "Eigen::MatrixXf m;"),
     (r"MatrixXcf", "using Eigen::MatrixXcf; Tensor z;"),
     (r"grad(<.*>)?\(f", TWO), (r"no_axis", "auto f = [](Tensor p, Layer o) { return p * o.w + o.b; };"),
-    (r"(compile|vmap|disable|allow_in_graph)\(f\)|aot_function\(f,", ONE), (r"\(fn\)", ONE.replace("f", "fn", 1)),
+    (r"(compile|vmap|disable|allow_in_graph)\(f\)|(aot_function|profile)\(f,", ONE), (r"\(fn\)", ONE.replace("f", "fn", 1)),
     (r"(root|bisect|least_squares|quad)\(f", ONE), (r"minimize\(f", "auto f = [](Tensor p) { return sum(p * p); };"),
     (r"odeint\(f", "auto f = [](Tensor t, Tensor p) { return p * t; };"),
     (r"aot_function", "jit::BackendFunction compiler;"),

@@ -74,7 +74,7 @@ TEST_CASE("page: kernels with costs and code, borders with reasons, memory, and 
   const Json& first = part.find("kernels")->parts[0].second;
   CHECK(text_at(first, "kind") == "contraction");
   CHECK(has(text_at(first, "lines"), "explain_page_test.cpp:" + std::to_string(line)));
-  CHECK(has(text_at(first, "source"), "Tensor y = matmul(x, w);");
+  CHECK(has(text_at(first, "source"), "Tensor y = matmul(x, w);"));
   CHECK_FALSE(text_at(first, "code").empty());
   CHECK(first.find("ns") == nullptr);
   REQUIRE(count_of(part, "borders") == 1);
@@ -111,8 +111,8 @@ TEST_CASE("page: trace trees, gradients, control flow and calls that run uncompi
   CHECK(text_at(part_of(gradient, 1), "title") == "backward");
   CHECK(count_of(part_of(gradient, 1), "kernels") > 0);
 
-  auto loop =
-      jit::compile([](Tensor x) { return jit::fori_loop(0, 3, [](Scalar, Tensor y) { return Tensor(tanh(y) * 2); }, x); });
+  auto loop = jit::compile(
+      [](Tensor x) { return jit::fori_loop(0, 3, [](Scalar, Tensor y) { return Tensor(tanh(y) * 2); }, x); });
   const Json looped = data_of(loop.explain(ones({8})).html());
   REQUIRE(count_of(looped, "parts") == 2);
   CHECK(has(text_at(part_of(looped, 1), "title"), ", body of "));

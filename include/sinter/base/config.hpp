@@ -55,10 +55,17 @@
 #else
 #define SINTER_ABI_CUDA
 #endif
-#define SINTER_ABI_JOIN_(major, minor, b, c, d) v##major##_##minor##b##c##d
-#define SINTER_ABI_JOIN(major, minor, b, c, d) SINTER_ABI_JOIN_(major, minor, b, c, d)
-#define SINTER_ABI \
-  SINTER_ABI_JOIN(SINTER_VERSION_MAJOR, SINTER_VERSION_MINOR, SINTER_ABI_BACKENDS, SINTER_ABI_CUDA, SINTER_ABI_MODE)
+// nothing asks whether a timeline is recorded
+#ifdef SINTER_NO_TIMELINE
+#define SINTER_ABI_TIMELINE _untimed
+#else
+#define SINTER_ABI_TIMELINE
+#endif
+#define SINTER_ABI_JOIN_(major, minor, b, c, d, e) v##major##_##minor##b##c##d##e
+#define SINTER_ABI_JOIN(major, minor, b, c, d, e) SINTER_ABI_JOIN_(major, minor, b, c, d, e)
+#define SINTER_ABI                                                                                                   \
+  SINTER_ABI_JOIN(SINTER_VERSION_MAJOR, SINTER_VERSION_MINOR, SINTER_ABI_BACKENDS, SINTER_ABI_CUDA, SINTER_ABI_MODE, \
+                  SINTER_ABI_TIMELINE)
 
 #define SINTER_NAMESPACE_BEGIN \
   namespace sinter {           \

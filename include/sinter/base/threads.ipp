@@ -7,6 +7,7 @@
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/json_text.hpp>
 #include <sinter/base/serial_section.hpp>
 #include <sinter/base/timeline.hpp>
 

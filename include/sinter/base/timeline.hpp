@@ -5,7 +5,6 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
-#include <sinter/base/json_text.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -13,6 +12,8 @@
 #include <string_view>
 
 SINTER_NAMESPACE_BEGIN
+
+class JsonFields;  // json_text.hpp
 
 namespace base_detail {
 /// Who watches what runs: `timeline_watches` while a timeline is recorded, `ranges_watch` while NVTX is told of spans, and
@@ -62,8 +63,8 @@ std::int64_t timeline_now() noexcept;
 namespace timeline {
 /// Events of this thread; without a timeline they are dropped. `fields` are shown as the event's arguments.
 void complete(std::string_view category, std::string_view name, std::int64_t begin, std::int64_t end,
-              const JsonFields& fields = {});
-void instant(std::string_view category, std::string_view name, const JsonFields& fields = {});
+              const JsonFields& fields);
+void instant(std::string_view category, std::string_view name, const JsonFields& fields);
 /// A value over time, as a curve of the process.
 void counter(std::string_view name, std::string_view series, std::int64_t value);
 /// What this thread's parallel loops are named after while a kernel runs, and the span of the kernel.
@@ -95,14 +96,12 @@ class [[nodiscard]] TimelineSpan {
   }
   /// Whether the span is recorded; only then it has fields().
   bool is_on() const noexcept { return open_ != nullptr; }
-  JsonFields& fields() noexcept { return open_->fields; }
+  JsonFields& fields() noexcept;
+  /// Adds the line of the user.
+  void add_line(Location where);
 
  private:
-  struct Open {
-    std::string category, name;
-    JsonFields fields;
-    std::int64_t begin = 0;
-  };
+  struct Open;
   void begin(std::string_view category, std::string_view name);
   void end() noexcept;
   Open* open_ = nullptr;

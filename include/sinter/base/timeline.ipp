@@ -6,6 +6,7 @@
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/json_text.hpp>
 #include <sinter/base/per_thread.hpp>
 
 #include <algorithm>
@@ -290,6 +291,13 @@ SINTER_DECL void arrow(const Task& from, std::int64_t at) {
 SINTER_DECL long thread_number() noexcept { return base_detail::timeline_thread(); }
 }  // namespace timeline
 
+struct TimelineSpan::Open {
+  std::string category, name;
+  JsonFields fields;
+  std::int64_t begin = 0;
+};
+SINTER_DECL JsonFields& TimelineSpan::fields() noexcept { return open_->fields; }
+SINTER_DECL void TimelineSpan::add_line(Location where) { open_->fields.add("line", where.text()); }
 SINTER_DECL SINTER_COLD void TimelineSpan::begin(std::string_view category, std::string_view name) {
   open_ = new Open{std::string(category), std::string(name), {}, timeline_now()};
   timeline::begin_range(name);

@@ -3,6 +3,7 @@
 
 #include <sinter/passes/pipeline.hpp>
 
+#include <sinter/base/json_text.hpp>
 #include <sinter/base/timeline.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/graph/hash.hpp>

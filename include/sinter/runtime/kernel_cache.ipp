@@ -4,6 +4,7 @@
 #include <sinter/runtime/kernel_cache.hpp>
 
 #include <sinter/base/fork.hpp>
+#include <sinter/base/json_text.hpp>
 #include <sinter/base/timeline.hpp>
 
 #include <algorithm>

@@ -3,6 +3,9 @@
 
 #include <sinter/runtime/partition_plan.hpp>
 
+#include <sinter/base/json_text.hpp>
+#include <sinter/base/timeline.hpp>
+
 #include <sinter/base/index.hpp>
 #include <sinter/runtime/frame.hpp>
 

@@ -57,9 +57,10 @@ class WatchedStep {
 
  private:
   void record(std::int64_t end) const;
+  Device runs_on() const { return step_.runs_on_host ? Device::cpu() : device_; }
   const PlanStep& step_;
   const StepCost& cost_;
-  Device device_;
+  Device device_;  // of the plan
   DeviceMemory* memory_;
   StepListener* listener_;
   timeline::Task before_;

@@ -4,6 +4,7 @@
 #include <sinter/runtime/watch.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/json_text.hpp>
 #include <sinter/kernel/cost.hpp>
 
 #include <algorithm>
@@ -52,7 +53,7 @@ namespace runtime_detail {
 SINTER_DECL WatchedStep::WatchedStep(const PlanStep& step, const StepCost& cost, Device device, DeviceMemory* memory)
     : step_(step),
       cost_(cost),
-      device_(step.runs_on_host ? Device::cpu() : device),
+      device_(device),
       memory_(memory),
       listener_(step_listener()),
       before_(timeline::current_task()),
@@ -72,7 +73,7 @@ SINTER_DECL WatchedStep::~WatchedStep() {
   const std::int64_t end = timeline_now();
   if (has_range_) timeline::end_range();
   try {
-    if (listener_ != nullptr) listener_->end(step_, device_, cost_, end - begin_);
+    if (listener_ != nullptr) listener_->end(step_, runs_on(), cost_, end - begin_);
     if (has_timeline()) record(end);
   } catch (...) {
     // no memory for the record: it is lost
@@ -82,7 +83,7 @@ SINTER_DECL WatchedStep::~WatchedStep() {
 SINTER_DECL void WatchedStep::record(std::int64_t end) const {
   JsonFields fields;
   fields.add("kernel", step_.host ? std::string_view("host operation") : name(step_.kernel.kind));
-  fields.add("backend", step_.backend).add("device", device_.text());
+  fields.add("backend", step_.backend).add("device", runs_on().text());
   fields.add("bytes", static_cast<long long>(cost_.bytes)).add("flops", static_cast<long long>(cost_.flops));
   fields.add("line", lines_of(step_));
   if (std::uncaught_exceptions() > exceptions_) fields.add("failed", true);

@@ -7,6 +7,7 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/json_text.hpp>
 #include <sinter/base/timeline.hpp>
 #include <sinter/tensor/device_memory.hpp>
 

@@ -6,6 +6,7 @@
 
 #include <sinter/base/block_pool.hpp>
 #include <sinter/base/context.hpp>
+#include <sinter/base/json_text.hpp>
 #include <sinter/base/serial_section.hpp>
 #include <sinter/base/timeline.hpp>
 #include <sinter/expr/tree_walk.hpp>

@@ -296,7 +296,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   entry->precision = policy.precision = precision_now();
   policy.fallback = fallback();
   TimelineSpan whole("compile", "compile");
-  if (whole.is_on()) whole.fields().add("line", where_.text());
+  if (whole.is_on()) whole.add_line(where_);
   FunctionTrace recorder("compile", args.leaves(), std::move(specs), std::move(policy));
   TracedResult result = [&] {
     const TimelineSpan span("trace", "trace");

@@ -4,6 +4,7 @@
 #include <sinter/jit/call/lookup.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/base/json_text.hpp>
 #include <sinter/base/timeline.hpp>
 #include <sinter/graph/hash.hpp>
 #include <sinter/jit/call/function.hpp>

@@ -362,7 +362,7 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
   if (std::all_of(values.begin(), values.end(), [](const TensorImpl* value) { return value->is_ready(); })) return;
   if (jit::jit_detail::evaluated_by_device(values, what, where)) return;
   TimelineSpan span("lazy", what);
-  if (span.is_on()) span.fields().add("line", where.text());
+  if (span.is_on()) span.add_line(where);
   // The trace of the caller, if any, must not see what happens here.
   SymbolScope* scope = std::exchange(SymbolScope::current(), nullptr);
   struct Restore {

@@ -13,15 +13,22 @@ inline constexpr const char* page_style = R"css(
 body{font:14px/1.45 system-ui,sans-serif;color:var(--fg);background:var(--bg);margin:0 auto;max-width:1240px;padding:12px 20px}
 h1{font-size:20px;margin:6px 0}h2{font-size:16px;margin:22px 0 6px;border-bottom:1px solid var(--line)}
 pre{background:var(--soft);padding:8px;overflow:auto;max-height:420px;font:12px/1.4 ui-monospace,monospace;margin:4px 0}
-table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:3px 8px;border-bottom:1px solid var(--line);vertical-align:top}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}tr.row{cursor:pointer}tr.row:hover,tr.on{background:var(--soft)}
+table{border-collapse:collapse;width:100%}
+th,td{text-align:left;padding:3px 8px;border-bottom:1px solid var(--line);vertical-align:top}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}tr.row{cursor:pointer}
+tr.row:hover,tr.on{background:var(--soft)}
 .swatch{display:inline-block;width:10px;height:10px;border-radius:2px;margin-right:6px;background:hsl(var(--h) 55% 60%)}
 .tools{display:flex;gap:8px;flex-wrap:wrap;align-items:center;margin:6px 0}input,select,button{font:inherit}
-.picture{border:1px solid var(--line);height:300px;overflow:hidden;display:none;touch-action:none}.picture.on{display:block}
-.picture svg{width:100%;height:100%;cursor:grab}.two{display:grid;grid-template-columns:minmax(0,2fr) minmax(0,3fr);gap:10px}
-.charts{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:16px}@media(max-width:800px){.two,.charts{grid-template-columns:1fr}}
-.chart text{font:11px system-ui,sans-serif;fill:var(--fg)}.chart .axis{stroke:var(--line);fill:none}.chart .roof{stroke:var(--accent);fill:none;stroke-width:2}
-.chart .cache{stroke:var(--accent);fill:none;stroke-dasharray:3 4;opacity:.55}.note{opacity:.75}.bar{background:var(--accent);height:8px;border-radius:2px}
+.picture{border:1px solid var(--line);height:300px;overflow:hidden;display:none;touch-action:none}
+.picture.on{display:block}
+.picture svg{width:100%;height:100%;cursor:grab}
+.two{display:grid;grid-template-columns:minmax(0,2fr) minmax(0,3fr);gap:10px}
+.charts{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:16px}
+@media(max-width:800px){.two,.charts{grid-template-columns:1fr}}
+.chart text{font:11px system-ui,sans-serif;fill:var(--fg)}.chart .axis{stroke:var(--line);fill:none}
+.chart .roof{stroke:var(--accent);fill:none;stroke-width:2}
+.chart .cache{stroke:var(--accent);fill:none;stroke-dasharray:3 4;opacity:.55}.note{opacity:.75}
+.bar{background:var(--accent);height:8px;border-radius:2px}
 )css";
 
 inline constexpr const char* page_body = R"html(
@@ -40,7 +47,8 @@ inline constexpr const char* page_script = R"js(
 const data=JSON.parse(document.getElementById('data').textContent),$=id=>document.getElementById(id);
 const esc=s=>String(s).replace(/[&<>"]/g,c=>({'&':'&amp;','<':'&lt;','>':'&gt;','"':'&quot;'}[c]));
 const hue=k=>k*67%360,swatch=k=>`<span class="swatch" style="--h:${hue(k)}"></span>`;
-const unit=(v,names)=>{let i=0;while(v>=1000&&i<names.length-1){v/=1000;i++}return (v>=100||v==Math.round(v)?v.toFixed(0):v.toFixed(2))+' '+names[i]};
+const unit=(v,names)=>{let i=0;while(v>=1000&&i<names.length-1){v/=1000;
+  i++}return (v>=100||v==Math.round(v)?v.toFixed(0):v.toFixed(2))+' '+names[i]};
 const bytes=v=>unit(v,['B','kB','MB','GB','TB']),flops=v=>v?unit(v,['','k','M','G','T']):'0',time=v=>unit(v,['ns','us','ms','s']);
 let part=0,view={};
 function lines(text){return text.split('\n').filter(l=>l.trim())}
@@ -55,22 +63,28 @@ function overview(){
 }
 function setBox(svg,v){svg.setAttribute('viewBox',`${v.x} ${v.y} ${v.w} ${v.h}`)}
 function current(){return document.querySelector('.picture.on svg')}
-function fit(readable){const svg=current();if(!svg)return;const b=svg.dataset.box.split(' ').map(Number),r=svg.getBoundingClientRect(),a=r.width/Math.max(1,r.height);
+function fit(readable){const svg=current();if(!svg)return;
+  const b=svg.dataset.box.split(' ').map(Number),r=svg.getBoundingClientRect(),a=r.width/Math.max(1,r.height);
   let w=b[2],h=b[3];if(w/h<a)w=h*a;else h=w/a;view={x:(b[2]-w)/2,y:(b[3]-h)/2,w,h};
   if(readable===true&&w>r.width*1.4){view={x:0,y:(b[3]-h*r.width*1.4/w)/2,w:r.width*1.4,h:h*r.width*1.4/w}}setBox(svg,view)}
 function zoom(f,cx,cy){const svg=current();if(!svg)return;cx=cx??.5;cy=cy??.5;
   view.x+=view.w*(1-f)*cx;view.y+=view.h*(1-f)*cy;view.w*=f;view.h*=f;setBox(svg,view)}
 function pictures(){
   document.querySelectorAll('.picture').forEach((p,i)=>{
-    const svg=p.querySelector('svg');if(!svg){p.innerHTML='<p class="note">The graph is too large to be drawn: see the text.</p>';return}
+    const svg=p.querySelector('svg');
+      if(!svg){p.innerHTML='<p class="note">The graph is too large to be drawn: see the text.</p>';return}
     svg.dataset.box=svg.getAttribute('viewBox');svg.removeAttribute('width');svg.removeAttribute('height');
     svg.setAttribute('preserveAspectRatio','xMidYMid meet');
-    svg.addEventListener('wheel',e=>{e.preventDefault();const r=svg.getBoundingClientRect();zoom(e.deltaY>0?1.15:1/1.15,(e.clientX-r.left)/r.width,(e.clientY-r.top)/r.height)},{passive:false});
+    svg.addEventListener('wheel',e=>{e.preventDefault();const r=svg.getBoundingClientRect();
+      zoom(e.deltaY>0?1.15:1/1.15,(e.clientX-r.left)/r.width,(e.clientY-r.top)/r.height)},{passive:false});
     let last=null;svg.addEventListener('pointerdown',e=>{last=[e.clientX,e.clientY]});
     addEventListener('pointerup',()=>last=null);
-    addEventListener('pointermove',e=>{if(!last||!p.classList.contains('on'))return;const r=svg.getBoundingClientRect();
-      view.x-=(e.clientX-last[0])*view.w/r.width;view.y-=(e.clientY-last[1])*view.h/r.height;last=[e.clientX,e.clientY];setBox(svg,view)});
-    svg.addEventListener('click',e=>{const g=e.target.closest('.box');if(g&&g.dataset.group>=0)detail(+g.dataset.group)});
+    addEventListener('pointermove',e=>{if(!last||!p.classList.contains('on'))return;
+      const r=svg.getBoundingClientRect();
+      view.x-=(e.clientX-last[0])*view.w/r.width;view.y-=(e.clientY-last[1])*view.h/r.height;
+        last=[e.clientX,e.clientY];setBox(svg,view)});
+    svg.addEventListener('click',e=>{const g=e.target.closest('.box');
+      if(g&&g.dataset.group>=0)detail(+g.dataset.group)});
   });
   $('here').append($('pictures'));
 }
@@ -102,21 +116,25 @@ function borders(){
 }
 function memory(){
   const p=data.parts[part],m=p.memory,n=p.kernels.length;
-  if(!m||!m.slots.length){$('memory').innerHTML='<p class="note">Nothing lies in memory between its kernels.</p>';return}
+  if(!m||!m.slots.length){$('memory').innerHTML='<p class="note">Nothing lies in memory between its kernels.</p>';
+    return}
   const W=560,H=250,L=70,B=24,x=s=>L+(W-L-8)*s/n,y=b=>H-B-(H-B-10)*b/m.total;
   let s=`<svg class="chart" viewBox="0 0 ${W} ${H}" width="100%"><path class="axis" d="M${L} 10V${H-B}H${W-8}"/><text x="${L-6}" y="16" text-anchor="end">${bytes(m.total)}</text><text x="${L-6}" y="${H-B}" text-anchor="end">0</text>`;
-  for(let i=0;i<n;i+=Math.max(1,Math.ceil(n/16)))s+=`<text x="${(x(i)+x(i+1))/2}" y="${H-8}" text-anchor="middle">${i}</text>`;
+  for(let i=0;i<n;
+    i+=Math.max(1,Math.ceil(n/16)))s+=`<text x="${(x(i)+x(i+1))/2}" y="${H-8}" text-anchor="middle">${i}</text>`;
   for(const e of m.slots)s+=`<rect x="${x(e.first)+1}" y="${y(e.at+e.bytes)}" width="${Math.max(2,x(e.last+1)-x(e.first)-2)}" height="${Math.max(1,y(e.at)-y(e.at+e.bytes)-1)}" style="fill:hsl(${hue(Math.max(0,e.first))} 50% 55%)"><title>${esc(bytes(e.bytes)+', kernels '+e.first+' to '+e.last+': made by '+(e.by||'?')+(e.line?' from '+e.line:''))}</title></rect>`;
   $('memory').innerHTML=s+'</svg><p class="note">across: kernels in order; up: the arena. Point at a block for its line.</p>';
 }
 function roof(){
   const p=data.parts[part],lim=data.limits.find(l=>l.device==p.device)||data.limits[0],pts=p.kernels.map((k,i)=>({k,i})).filter(e=>e.k.ns&&e.k.flops&&e.k.bytes);
-  if(!lim||!pts.length){$('roof').innerHTML='<p class="note">'+(data.limits.length?'No measured kernel computes with floating-point numbers.':'Give a profile to html(): kernels are placed by their measured times.')+'</p>';return}
+  if(!lim||!pts.length){$('roof').innerHTML='<p class="note">'+(data.limits.length?'No measured kernel computes with floating-point numbers.':'Give a profile to html(): kernels are placed by their measured times.')+'</p>';
+    return}
   const W=560,H=250,L=56,B=34,lg=Math.log10,peak=Math.max(lim.f32,lim.f64),mem=lim.streams[lim.streams.length-1].gbs;
   const xs=pts.map(e=>e.k.flops/e.k.bytes),ys=pts.map(e=>e.k.flops/e.k.ns);
   const x0=Math.floor(lg(Math.min(.05,...xs))),x1=Math.ceil(lg(Math.max(100,...xs))),y0=Math.floor(lg(Math.min(.1,...ys))),y1=Math.ceil(lg(Math.max(peak,...ys)*1.1));
   const X=v=>L+(W-L-10)*(lg(v)-x0)/(x1-x0),Y=v=>H-B-(H-B-8)*(lg(v)-y0)/(y1-y0);
-  const line=(bw,c)=>{const knee=peak/bw,start=Math.max(10**x0,10**y0/bw);return knee>start?`<path class="${c}" d="M${X(start)} ${Y(start*bw)}L${X(knee)} ${Y(peak)}H${W-10}"/>`:''};
+  const line=(bw,c)=>{const knee=peak/bw,start=Math.max(10**x0,10**y0/bw);
+    return knee>start?`<path class="${c}" d="M${X(start)} ${Y(start*bw)}L${X(knee)} ${Y(peak)}H${W-10}"/>`:''};
   let s=`<svg class="chart" viewBox="0 0 ${W} ${H}" width="100%"><path class="axis" d="M${L} 8V${H-B}H${W-10}"/>`;
   for(let e=x0;e<=x1;e++)s+=`<text x="${X(10**e)}" y="${H-B+14}" text-anchor="middle">${10**e}</text>`;
   for(let e=y0;e<=y1;e++)s+=`<text x="${L-5}" y="${Y(10**e)+4}" text-anchor="end">${10**e}</text>`;
@@ -129,11 +147,14 @@ function roof(){
 function show(i){
   part=i;document.querySelectorAll('.picture').forEach((p,j)=>p.classList.toggle('on',i==j));
   fit(true);kernels();borders();memory();roof();search();
-  const ks=data.parts[i].kernels;if(ks.length)detail(ks.reduce((b,k,j)=>(k.ns||0)*(k.runs||1)>(ks[b].ns||0)*(ks[b].runs||1)?j:b,0));else $('detail').innerHTML='';
+  const ks=data.parts[i].kernels;
+    if(ks.length)detail(ks.reduce((b,k,j)=>(k.ns||0)*(k.runs||1)>(ks[b].ns||0)*(ks[b].runs||1)?j:b,0));
+    else $('detail').innerHTML='';
 }
 overview();pictures();
 $('part').innerHTML=data.parts.map((p,i)=>`<option value="${i}">${esc(p.title)}</option>`).join('');
-$('part').onchange=()=>show(+$('part').value);$('search').oninput=search;$('fit').onclick=()=>fit();$('in').onclick=()=>zoom(1/1.3);$('out').onclick=()=>zoom(1.3);
+$('part').onchange=()=>show(+$('part').value);$('search').oninput=search;$('fit').onclick=()=>fit();
+  $('in').onclick=()=>zoom(1/1.3);$('out').onclick=()=>zoom(1.3);
 if(data.parts.length)show(0);
 document.body.dataset.ready='yes';
 )js";

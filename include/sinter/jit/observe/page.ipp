@@ -281,7 +281,7 @@ inline std::string limits_json(const Profile* profile) {
 }
 
 inline std::string page_of(const Explanation& explanation, const Profile* profile) {
-  static const Explained nothing;
+  const Explained nothing;
   const Explained& explained = explanation.parts() != nullptr ? *explanation.parts() : nothing;
   SourceFiles files;
   std::vector<std::string> parts;

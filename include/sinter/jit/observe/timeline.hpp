@@ -35,7 +35,7 @@ inline void stop_trace() {
 class [[nodiscard]] Annotation {
  public:
   explicit Annotation(std::string_view name, Location where = std::source_location::current()) : span_("user", name) {
-    if (SINTER_UNLIKELY(span_.is_on())) span_.fields().add("line", where.text());
+    if (SINTER_UNLIKELY(span_.is_on())) span_.add_line(where);
   }
 
  private:

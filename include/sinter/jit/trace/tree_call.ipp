@@ -5,6 +5,7 @@
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/json_text.hpp>
 #include <sinter/base/timeline.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/call/delivery.ipp>  // run_end

@@ -7,6 +7,7 @@
 #include <sinter/backend/cuda/device/driver.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/json_text.hpp>
 #include <sinter/base/timeline.hpp>
 
 #include <map>
