@@ -9,6 +9,7 @@
 #include <sinter/autodiff/vmap.hpp>
 #include <sinter/backend/cuda/cuda.hpp>
 #include <sinter/base/context.hpp>
+#include <sinter/base/log.hpp>
 #include <sinter/base/one_mode.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/expr/equality.hpp>
@@ -31,7 +32,13 @@
 #include <sinter/jit/call/marks.hpp>
 #include <sinter/jit/call/stance.hpp>
 #include <sinter/jit/compile.hpp>
+#include <sinter/jit/config/configure.hpp>
+#include <sinter/jit/config/scope.hpp>
+#include <sinter/jit/config/scoped.hpp>
+#include <sinter/jit/config/settings.hpp>
 #include <sinter/jit/control/control.hpp>
+#include <sinter/jit/debug/hot_paths.hpp>
+#include <sinter/jit/debug/nans.hpp>
 #include <sinter/jit/effects/custom_op.hpp>
 #include <sinter/jit/effects/effects.hpp>
 #include <sinter/jit/gradient_function.hpp>
@@ -39,6 +46,7 @@
 #include <sinter/jit/lazy/lazy.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/partition.hpp>
+#include <sinter/jit/trace/model_regions.hpp>
 #include <sinter/jit/trace/region.hpp>
 #include <sinter/solvers/interpolate.hpp>
 #include <sinter/solvers/linear.hpp>
@@ -68,6 +76,7 @@
 #include <sinter/src_x86.hpp>
 #endif
 #ifdef SINTER_IMPLEMENTATION_JIT
+#include <sinter/src_debug.hpp>
 #include <sinter/src_io.hpp>
 #include <sinter/src_jit.hpp>
 #include <sinter/src_solvers.hpp>

@@ -8,6 +8,7 @@
 
 #include <sinter/src_core.hpp>
 #include <sinter/src_cuda.hpp>
+#include <sinter/src_debug.hpp>
 #include <sinter/src_expr.hpp>
 #include <sinter/src_io.hpp>
 #include <sinter/src_jit.hpp>

@@ -13,7 +13,9 @@
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/leaf_names.hpp>
 #include <sinter/jit/call/quick_call.ipp>  // call_quickly
-#include <sinter/jit/call/stance.ipp>      // stance_of_thread
+#include <sinter/jit/call/stance.hpp>
+#include <sinter/jit/config/configure.hpp>
+#include <sinter/jit/config/scope.hpp>
 #include <sinter/jit/trace/trace.hpp>
 #include <sinter/tensor/call_journal.hpp>
 
@@ -30,8 +32,22 @@ SINTER_DECL std::shared_ptr<const void> share(void* object, void (*destroy)(void
   return std::shared_ptr<void>(object, destroy);
 }
 
+/// The version of the function that the settings of this thread's scopes ask for; null: the function itself.
+inline std::shared_ptr<FunctionState> function_of_scope(FunctionState& function) {
+  if (SINTER_LIKELY(!mode_of_thread().is_scoped())) return nullptr;
+  if (function.is_frozen() || graph_detail::innermost_trace() != nullptr) return nullptr;
+  return function.in_scope(*settings_of_thread());
+}
+/// use(the call, of the function that these scopes ask for).
+template <class Use>
+auto in_this_scope(const CallRequest& call, const Use& use) {
+  const std::shared_ptr<FunctionState> scoped = function_of_scope(call.function);
+  if (SINTER_LIKELY(scoped == nullptr)) return use(call);
+  return use(CallRequest{*scoped, call.types, call.callee, call.invoke, call.objects});
+}
+
 SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, Location where) {
-  return std::make_shared<FunctionState>(std::move(options), where);
+  return std::make_shared<FunctionState>(configured(std::move(options), where), where);
 }
 SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, BackendFunction forward,
                                                          BackendFunction backward, Location where) {
@@ -50,7 +66,10 @@ SINTER_DECL std::shared_ptr<const void> derived(FunctionState& function, const v
 }
 SINTER_DECL std::shared_ptr<FunctionState> another(const FunctionState& function) { return function.another(); }
 SINTER_DECL Location where_of(const FunctionState& function) { return function.where(); }
-SINTER_DECL Stats stats_of(const FunctionState& function) { return function.stats(); }
+SINTER_DECL Stats stats_of(const FunctionState& function) {
+  const auto scoped = function_of_scope(const_cast<FunctionState&>(function));
+  return scoped != nullptr ? scoped->stats() : function.stats();
+}
 SINTER_DECL void reset(FunctionState& function) { function.reset(); }
 SINTER_DECL void freeze(FunctionState& function, OnMiss miss) { function.freeze(miss); }
 SINTER_DECL void unfreeze(FunctionState& function) { function.unfreeze(); }
@@ -198,7 +217,7 @@ inline TraceFunction tracer(const CallRequest& call) {
 
 // ---- calls that run the plain function ------------------------------------------------------------------------------
 
-inline bool runs_plain(const FunctionState& function) { return function.runs_plain(stance_of_thread()); }
+inline bool runs_plain(const FunctionState& function) { return function.runs_plain(mode_of_thread()); }
 /// Whether a call is part of a trace that encloses it, or must not use compiled code.
 inline bool is_uncompiled(const FunctionState& function) {
   return graph_detail::innermost_trace() != nullptr || runs_plain(function);
@@ -229,9 +248,8 @@ SINTER_NOINLINE SINTER_COLD inline void uncompiled_into(const CallRequest& call,
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
 
-SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
-  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || runs_plain(call.function)))
-    return uncompiled_tensors(call, results);
+/// A call that may use compiled code.
+SINTER_ALWAYS_INLINE void compiled_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
   if (SINTER_LIKELY(call_quickly(call, results))) return;
   FunctionState& function = call.function;
   const SerialSection alone(function.is_frozen());
@@ -251,7 +269,20 @@ SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* resu
   }
 }
 
-SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
+SINTER_NOINLINE SINTER_COLD inline void special_tensors(const CallRequest& given, Ref<TensorImpl>* results) {
+  in_this_scope(given, [&](const CallRequest& call) {
+    if (is_uncompiled(call.function)) uncompiled_tensors(call, results);
+    else compiled_tensors(call, results);
+  });
+}
+
+SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
+  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || call.function.is_special(mode_of_thread())))
+    return special_tensors(call, results);
+  compiled_tensors(call, results);
+}
+
+inline void into_here(const CallRequest& call, Targets targets) {
   FunctionState& function = call.function;
   ArgList args;
   args.has_places = true;
@@ -273,9 +304,13 @@ SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
   }
   function.run(*entry, args, symbols, trace, results.make(entry->results), targets);
 }
+SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
+  in_this_scope(call, [&](const CallRequest& here) { into_here(here, targets); });
+}
 
 SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
-  FunctionState& function = call.function;
+  std::shared_ptr<FunctionState> scoped = function_of_scope(call.function);
+  FunctionState& function = SINTER_UNLIKELY(scoped != nullptr) ? *scoped : call.function;
   const Entry* entry = nullptr;
   const TraceFunction trace = tracer(call);
   const SerialSection alone(function.is_frozen() && graph_detail::innermost_trace() == nullptr);
@@ -298,6 +333,7 @@ SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
     function.run_now(*entry, args_, symbols_, trace, values_, {});
     shape_ = entry->result_shape.get();
   }
+  if (SINTER_UNLIKELY(scoped != nullptr) && owner_ == nullptr) owner_ = std::move(scoped);
 }
 SINTER_DECL OpenCall::~OpenCall() = default;
 
@@ -327,7 +363,7 @@ SINTER_DECL void OpenCall::fill(void* copy) {
   tree::detail::walk(copy, *call_.types.result, fill);
 }
 
-SINTER_DECL void warm_up(const CallRequest& call) {
+inline void warm_up_here(const CallRequest& call) {
   if (runs_plain(call.function)) return;
   prepare_pools();
   ArgList args;
@@ -349,7 +385,7 @@ SINTER_DECL void warm_up(const CallRequest& call) {
   Symbols symbols;
   call.function.entry_for(args, trace, symbols);  // a miss, which says what fits not
 }
-SINTER_DECL Partition partition(const CallRequest& call) {
+inline Partition partition_here(const CallRequest& call) {
   ArgList args;
   add_arguments(call, args);
   Symbols symbols;
@@ -366,7 +402,7 @@ SINTER_DECL Partition partition(const CallRequest& call) {
                     "call requires_grad() of the Variables that it uses, and leave the scope of a jit::NoGradGuard");
   return entry->gradient->partition();
 }
-SINTER_DECL Explanation explain(const CallRequest& call) {
+inline Explanation explain_here(const CallRequest& call) {
   if (runs_plain(call.function)) return explanation_of(nullptr, {});
   ArgList args;
   add_arguments(call, args);
@@ -374,6 +410,10 @@ SINTER_DECL Explanation explain(const CallRequest& call) {
   const Entry* entry = call.function.entry_for(args, tracer(call), symbols);
   return explanation_of(entry != nullptr && entry->runs_plain() ? nullptr : entry, symbols);
 }
+
+SINTER_DECL void warm_up(const CallRequest& call) { in_this_scope(call, warm_up_here); }
+SINTER_DECL Partition partition(const CallRequest& call) { return in_this_scope(call, partition_here); }
+SINTER_DECL Explanation explain(const CallRequest& call) { return in_this_scope(call, explain_here); }
 
 }  // namespace jit_detail
 
