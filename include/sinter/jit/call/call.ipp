@@ -33,17 +33,30 @@ SINTER_DECL std::shared_ptr<const void> share(void* object, void (*destroy)(void
 }
 
 /// The version of the function that the settings of this thread's scopes ask for; null: the function itself.
-inline std::shared_ptr<FunctionState> function_of_scope(FunctionState& function) {
-  if (SINTER_LIKELY(!mode_of_thread().is_scoped())) return nullptr;
-  if (function.is_frozen() || graph_detail::innermost_trace() != nullptr) return nullptr;
+SINTER_NOINLINE SINTER_COLD inline std::shared_ptr<FunctionState> function_of_scope(FunctionState& function) {
+  if (!mode_of_thread().is_scoped() || function.is_frozen() || graph_detail::innermost_trace() != nullptr)
+    return nullptr;
   return function.in_scope(*settings_of_thread());
 }
-/// use(the call, of the function that these scopes ask for).
+/// Sets whether calls of this thread look for scopes, while it lives.
+class LooksForScopes {
+ public:
+  explicit LooksForScopes(bool is_on) noexcept : before_(mode_of_thread().is_scoped()) {
+    mode_of_thread().set_scoped(is_on);
+  }
+  ~LooksForScopes() { mode_of_thread().set_scoped(before_); }
+  LooksForScopes(const LooksForScopes&) = delete;
+  LooksForScopes& operator=(const LooksForScopes&) = delete;
+
+ private:
+  bool before_;
+};
+/// use(the call, of the function that these scopes ask for), which looks for no further one.
 template <class Use>
-auto in_this_scope(const CallRequest& call, const Use& use) {
+SINTER_NOINLINE SINTER_COLD auto in_this_scope(const CallRequest& call, const Use& use) {
   const std::shared_ptr<FunctionState> scoped = function_of_scope(call.function);
-  if (SINTER_LIKELY(scoped == nullptr)) return use(call);
-  return use(CallRequest{*scoped, call.types, call.callee, call.invoke, call.objects});
+  const LooksForScopes found(false);
+  return use(scoped == nullptr ? call : CallRequest{*scoped, call.types, call.callee, call.invoke, call.objects});
 }
 
 SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, Location where) {
@@ -226,6 +239,7 @@ inline bool is_uncompiled(const FunctionState& function) {
 /// The function's own result. Outside a trace Variables are as before unless the function returns.
 SINTER_NOINLINE SINTER_COLD inline std::shared_ptr<const void> uncompiled_result(const CallRequest& call) {
   if (graph_detail::innermost_trace() != nullptr) return result_of_function(call, nullptr);
+  const LooksForScopes again(settings_of_thread() != nullptr && !settings_of_thread()->key().empty());
   CallJournal journal(CallJournal::Reads::ignored);
   call.function.count_plain_call();
   std::shared_ptr<const void> result = result_of_function(call, nullptr);
@@ -248,8 +262,15 @@ SINTER_NOINLINE SINTER_COLD inline void uncompiled_into(const CallRequest& call,
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
 
-/// A call that may use compiled code.
-SINTER_ALWAYS_INLINE void compiled_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
+/// A call in a trace, of a function that runs uncompiled, or in a scope.
+SINTER_NOINLINE SINTER_COLD inline void special_tensors(const CallRequest& given, Ref<TensorImpl>* results) {
+  if (is_uncompiled(given.function)) return uncompiled_tensors(given, results);
+  in_this_scope(given, [&](const CallRequest& call) { call_for_tensors(call, results); });
+}
+
+SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
+  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || call.function.is_special(mode_of_thread())))
+    return special_tensors(call, results);
   if (SINTER_LIKELY(call_quickly(call, results))) return;
   FunctionState& function = call.function;
   const SerialSection alone(function.is_frozen());
@@ -269,20 +290,9 @@ SINTER_ALWAYS_INLINE void compiled_tensors(const CallRequest& call, Ref<TensorIm
   }
 }
 
-SINTER_NOINLINE SINTER_COLD inline void special_tensors(const CallRequest& given, Ref<TensorImpl>* results) {
-  in_this_scope(given, [&](const CallRequest& call) {
-    if (is_uncompiled(call.function)) uncompiled_tensors(call, results);
-    else compiled_tensors(call, results);
-  });
-}
-
-SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
-  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || call.function.is_special(mode_of_thread())))
-    return special_tensors(call, results);
-  compiled_tensors(call, results);
-}
-
-inline void into_here(const CallRequest& call, Targets targets) {
+SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
+  if (SINTER_UNLIKELY(mode_of_thread().is_scoped()))
+    return in_this_scope(call, [&](const CallRequest& here) { call_into(here, targets); });
   FunctionState& function = call.function;
   ArgList args;
   args.has_places = true;
@@ -304,13 +314,15 @@ inline void into_here(const CallRequest& call, Targets targets) {
   }
   function.run(*entry, args, symbols, trace, results.make(entry->results), targets);
 }
-SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
-  in_this_scope(call, [&](const CallRequest& here) { into_here(here, targets); });
-}
 
 SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
-  std::shared_ptr<FunctionState> scoped = function_of_scope(call.function);
-  FunctionState& function = SINTER_UNLIKELY(scoped != nullptr) ? *scoped : call.function;
+  FunctionState* found = &call.function;
+  if (SINTER_UNLIKELY(mode_of_thread().is_scoped()))
+    if (std::shared_ptr<FunctionState> scoped = function_of_scope(call.function)) {
+      found = scoped.get();
+      owner_ = std::move(scoped);
+    }
+  FunctionState& function = *found;
   const Entry* entry = nullptr;
   const TraceFunction trace = tracer(call);
   const SerialSection alone(function.is_frozen() && graph_detail::innermost_trace() == nullptr);
@@ -327,13 +339,12 @@ SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
     if (done.runs_plain) done.owner = uncompiled_result(call);
     else values_ = results_.data();
     shape_ = done.runs_plain ? done.owner.get() : done.shape;
-    owner_ = std::move(done.owner);
+    if (done.owner != nullptr) owner_ = std::move(done.owner);
   } else {
     values_ = results_.make(entry->results);
     function.run_now(*entry, args_, symbols_, trace, values_, {});
     shape_ = entry->result_shape.get();
   }
-  if (SINTER_UNLIKELY(scoped != nullptr) && owner_ == nullptr) owner_ = std::move(scoped);
 }
 SINTER_DECL OpenCall::~OpenCall() = default;
 

@@ -139,7 +139,6 @@ class Bisector {
       for (std::size_t r = 0; r < graph.node(id).types.size(); ++r)
         now[{id, static_cast<std::int32_t>(r)}] = {made.node, static_cast<std::int32_t>(r)};
     }
-    const std::vector<std::int32_t> uses = use_counts(graph);
     std::vector<Value> outputs;
     for (std::int32_t id : nodes)
       if (is_used_outside(graph, id, nodes)) outputs.push_back(now.at({id, 0}));

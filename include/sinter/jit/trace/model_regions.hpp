@@ -32,13 +32,14 @@ struct FoundRegion {
 
 namespace jit_detail {
 
-/// The name of a type, as the compiler writes it.
+/// The name of a type, without the namespaces that it is in.
 template <class T>
 std::string type_name() {
-  const std::string_view text = __PRETTY_FUNCTION__;
-  const std::size_t begin = text.find("T = ") + 4;
-  const std::size_t end = text.find_first_of(";]", begin);
-  return std::string(text.substr(begin, end - begin));
+  std::string_view text = __PRETTY_FUNCTION__;
+  text.remove_prefix(text.find("T = ") + 4);
+  text = text.substr(0, text.find_first_of(";]"));
+  const std::size_t scope = text.substr(0, text.find('<')).rfind("::");
+  return std::string(scope == std::string_view::npos ? text : text.substr(scope + 2));
 }
 
 /// A struct with a const operator(): one that takes a Tensor, or any that is not overloaded.
