@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
+#include <set>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -171,6 +173,29 @@ TEST_CASE("scope: belongs to its thread, ends with an exception, is part of a tr
     CHECK(floats(f(ones({2}))) == std::vector<float>(2, 2));
     CHECK_FALSE(has(f.explain(ones({2})).text(), "[reference]"));
   }
+}
+
+TEST_CASE("scope: threads") {
+  const int before = thread_count();
+  set_thread_count(4);
+  const auto threads_used = [] {
+    std::mutex mutex;
+    std::set<std::thread::id> used;
+    parallel_for(64, 1e6, [&](std::int64_t, std::int64_t) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      const std::scoped_lock lock(mutex);
+      used.insert(std::this_thread::get_id());
+    });
+    return used.size();
+  };
+  {
+    auto one = jit::scope("one", {.threads = 1});
+    CHECK(threads_used() == 1);
+    auto inner = jit::scope("inner", {.fuse = true});
+    CHECK(threads_used() == 1);
+  }
+  CHECK(threads_used() > 1);
+  set_thread_count(before);
 }
 
 TEST_CASE("scope: boundaries are blocks") {
