@@ -70,3 +70,19 @@ elseif(NOT SINTER_CUDA)
   message(STATUS "Sinter is built without the CUDA back end (headers of CUDA Toolkit 13 not found, or SINTER_CUDA=OFF)")
 endif()
 set(sinter_has_cuda ${SINTER_CUDA})
+
+# Configuration files (SINTER_CONFIG, jit::configure) are read by yaml-cpp.
+find_package(yaml-cpp CONFIG QUIET)
+option(SINTER_YAML "Read configuration files with yaml-cpp" ${yaml-cpp_FOUND})
+if(SINTER_YAML AND NOT yaml-cpp_FOUND)
+  message(FATAL_ERROR
+    "SINTER_YAML is ON, but yaml-cpp was not found. Install it (Debian and Ubuntu: apt-get install libyaml-cpp-dev), or set "
+    "SINTER_YAML=OFF: jit::configure then throws.")
+endif()
+set(sinter_yaml_target "")
+if(SINTER_YAML)
+  set(sinter_yaml_target yaml-cpp)
+  if(TARGET yaml-cpp::yaml-cpp)
+    set(sinter_yaml_target yaml-cpp::yaml-cpp)
+  endif()
+endif()

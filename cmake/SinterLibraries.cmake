@@ -13,6 +13,10 @@ if(sinter_has_x86)
   list(APPEND sinter_implementation_libraries ${sinter_asmjit_target})
 endif()
 
+if(SINTER_YAML)
+  list(APPEND sinter_implementation_libraries ${sinter_yaml_target})
+endif()
+
 function(sinter_public_interface target scope)
   target_compile_features(${target} ${scope} cxx_std_20)
   target_include_directories(${target} ${scope}
@@ -29,15 +33,21 @@ add_library(sinter INTERFACE)
 add_library(sinter::sinter ALIAS sinter)
 sinter_public_interface(sinter INTERFACE)
 target_link_libraries(sinter INTERFACE ${sinter_implementation_libraries} ${refuse_shared})
+if(SINTER_YAML)
+  target_compile_definitions(sinter INTERFACE SINTER_YAML)
+endif()
 if(sinter_has_cuda)
   target_include_directories(sinter SYSTEM INTERFACE "${sinter_cuda_include_dir}")
 endif()
 
 add_library(sinter_compiled STATIC)
-foreach(part core ops linalg fft expr passes kernel runtime reference x86 cuda jit observe io solvers dist)   # so that they compile side by side, and an edit rebuilds one
+foreach(part core ops linalg fft expr passes kernel runtime reference x86 cuda jit debug observe io solvers dist)   # so that they compile side by side, and an edit rebuilds one
   target_sources(sinter_compiled PRIVATE "${PROJECT_SOURCE_DIR}/cmake/compiled/${part}.cpp")
 endforeach()
 add_library(sinter::compiled ALIAS sinter_compiled)
+if(SINTER_YAML)   # one file alone is built with it, and no header depends on it
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/cmake/compiled/debug.cpp" PROPERTIES COMPILE_DEFINITIONS SINTER_YAML)
+endif()
 sinter_public_interface(sinter_compiled PUBLIC)
 target_compile_definitions(sinter_compiled PUBLIC SINTER_SEPARATE_COMPILATION)
 if(sinter_has_cuda)

@@ -10,6 +10,7 @@
 #include <sinter/backend/cuda/cuda.hpp>
 #include <sinter/base/code_stats.hpp>
 #include <sinter/base/context.hpp>
+#include <sinter/base/log.hpp>
 #include <sinter/base/one_mode.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/expr/complex.hpp>
@@ -37,7 +38,13 @@
 #include <sinter/jit/call/marks.hpp>
 #include <sinter/jit/call/stance.hpp>
 #include <sinter/jit/compile.hpp>
+#include <sinter/jit/config/configure.hpp>
+#include <sinter/jit/config/scope.hpp>
+#include <sinter/jit/config/scoped.hpp>
+#include <sinter/jit/config/settings.hpp>
 #include <sinter/jit/control/control.hpp>
+#include <sinter/jit/debug/hot_paths.hpp>
+#include <sinter/jit/debug/nans.hpp>
 #include <sinter/jit/effects/custom_op.hpp>
 #include <sinter/jit/effects/effects.hpp>
 #include <sinter/jit/gradient_function.hpp>
@@ -47,6 +54,7 @@
 #include <sinter/jit/observe/timeline.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/partition.hpp>
+#include <sinter/jit/trace/model_regions.hpp>
 #include <sinter/jit/trace/region.hpp>
 #include <sinter/solvers/interpolate.hpp>
 #include <sinter/solvers/linear.hpp>
@@ -79,6 +87,7 @@
 #endif
 #ifdef SINTER_IMPLEMENTATION_JIT
 #include <sinter/src_dist.hpp>
+#include <sinter/src_debug.hpp>
 #include <sinter/src_io.hpp>
 #include <sinter/src_jit.hpp>
 #include <sinter/src_observe.hpp>

@@ -9,6 +9,7 @@
 #include <sinter/src_core.hpp>
 #include <sinter/src_cuda.hpp>
 #include <sinter/src_dist.hpp>
+#include <sinter/src_debug.hpp>
 #include <sinter/src_expr.hpp>
 #include <sinter/src_fft.hpp>
 #include <sinter/src_io.hpp>

@@ -31,4 +31,5 @@
 #include <sinter/backend/cuda/source/tensor.ipp>
 #include <sinter/backend/cuda/source/transpose.ipp>
 #include <sinter/backend/cuda/source/writer.ipp>
+#include <sinter/backend/cuda/user_kernel.ipp>
 #endif

@@ -28,6 +28,7 @@
 #include <sinter/jit/effects/custom_run.ipp>
 #include <sinter/jit/effects/effects.ipp>
 #include <sinter/jit/lazy/eval.ipp>
+#include <sinter/jit/lazy/hot_plans.ipp>
 #include <sinter/jit/lazy/lazy.ipp>
 #include <sinter/jit/lazy/lazy_extents.ipp>
 #include <sinter/jit/saved/replay.ipp>

@@ -27,6 +27,8 @@ struct Layer { Tensor w, b; };
 TENSORS = "".join(f"Tensor {name}, " for name in "a b c i j k m mask q r s t v w x y".split()) + "Dim n"
 SECTIONS = {
     "torch.compile": f"{TENSORS}, Tensor err, int g, double tol, double rate, Shape shape, Model model",
+    "torch.compile's configuration, logs and tools": f"{TENSORS}, int g, Model model",
+    "Accelerate's compilation settings": f"{TENSORS}, Model model",
     "NumPy": f"{TENSORS}, Tensor out, int h, std::vector<float> elements, Shape shape",
     "JAX": f"{TENSORS}, Tensor out, random::Key key, Shape shape, Tensor x0, Tensor y0, Tensor ts",
     "SciPy": f"{TENSORS}, Tensor x0, Tensor y0, Tensor times",
@@ -41,7 +43,7 @@ INSTEAD = [
     (r"^f\(m\)|borrow\(m\)|into\(m\)|copy_of\(m\)", "Eigen::MatrixXf m;"),
     (r"MatrixXcf", "using Eigen::MatrixXcf; Tensor z;"),
     (r"grad(<.*>)?\(f", TWO), (r"no_axis", "auto f = [](Tensor p, Layer o) { return p * o.w + o.b; };"),
-    (r"(compile|vmap|disable|allow_in_graph)\(f\)|(aot_function|profile)\(f,", ONE), (r"\(fn\)", ONE.replace("f", "fn", 1)),
+    (r"(compile|vmap|allow_in_graph)\(f\)|disable\(f[,)]|(aot_function|profile)\(f,", ONE), (r"\(fn\)", ONE.replace("f", "fn", 1)),
     (r"(root|bisect|least_squares|quad)\(f", ONE), (r"minimize\(f", "auto f = [](Tensor p) { return sum(p * p); };"),
     (r"odeint\(f", "auto f = [](Tensor t, Tensor p) { return p * t; };"),
     (r"aot_function", "jit::BackendFunction compiler;"),

@@ -316,3 +316,55 @@ TEST_CASE("custom op: no operands, constants in the derivative, no gradient for 
   CHECK(values(std::get<0>(gradients)) == std::vector<float>{1, 2, 3});
   CHECK(values(std::get<1>(gradients)) == std::vector<float>{0, 0, 0});
 }
+
+TEST_CASE("custom op: blocks of elements on several threads") {
+  std::atomic<int> blocks{0};
+  auto shifted =
+      jit::custom_op({.name = "shifted_by_blocks",
+                      .shape = [](auto in) { return in[0]; },
+                      .vjp = [](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * 2}; },
+                      .cpu_blocks =
+                          [&](auto in, auto out, std::int64_t begin, std::int64_t end) {
+                            ++blocks;
+                            for (std::int64_t i = begin; i < end; ++i)
+                              out.data[i] = 2 * in[0].data[i] + static_cast<float>(i);
+                          }});
+  const auto wanted = [](int count) {
+    std::vector<float> all;
+    for (int i = 0; i < count; ++i) all.push_back(static_cast<float>(3 * i));
+    return all;
+  };
+  for (int count : {0, 1, 7, 300'000}) CHECK(values(shifted(numbers(count))) == wanted(count));
+  auto f = jit::compile([shifted](Tensor x) { return shifted(x * 1) + 0; }, {.dynamic = jit::Dynamic::always});
+  for (int count : {5, 300'000}) CHECK(values(f(numbers(count))) == wanted(count));
+  CHECK(values(jit::grad([shifted](Tensor x) { return sum(shifted(x)); })(numbers(3))) == std::vector<float>(3, 2));
+  CHECK(values(jit::vmap(shifted)(ones({2, 3}))) == std::vector<float>{2, 3, 4, 2, 3, 4});
+  auto fails = jit::custom_op(
+      {.name = "blocks_that_fail",
+       .shape = [](auto in) { return in[0]; },
+       .cpu_blocks = [](auto, auto, std::int64_t, std::int64_t) { throw std::runtime_error("no block"); }});
+  CHECK_THROWS_WITH(values(fails(numbers(300'000))), "no block");
+}
+
+TEST_CASE("custom op: CUDA source beside a function for the CPU, and mistakes") {
+  auto doubled = jit::custom_op({.name = "doubled_by_source",
+                                 .shape = [](auto in) { return in[0]; },
+                                 .cpu_blocks =
+                                     [](auto in, auto out, std::int64_t begin, std::int64_t end) {
+                                       std::transform(in[0].data + begin, in[0].data + end, out.data + begin,
+                                                      [](float x) { return 2 * x; });
+                                     },
+                                 .cuda_source = "extern \"C\" __global__ void doubled_by_source(const float* x, float* "
+                                                "y, long long n) {}"});
+  CHECK(values(doubled(numbers(3))) == std::vector<float>{0, 2, 4});
+  CHECK(contains(message_of<UserError>([] {
+                   jit::custom_op({.name = "two_sources",
+                                   .shape = [](auto in) { return in[0]; },
+                                   .cuda = [](auto, auto, void*) {},
+                                   .cuda_source = "x"});
+                 }),
+                 "'two_sources' has a function for CUDA and CUDA source"));
+  auto gpu_only = jit::custom_op(
+      {.name = "gpu_only_source", .shape = [](auto in) { return in[0]; }, .cuda_source = "__global__ void f() {}"});
+  CHECK(contains(message_of<UserError>([&] { values(gpu_only(numbers(2))); }), "it has no function for the CPU"));
+}

@@ -47,7 +47,7 @@ require() {
   rm -f "$log"
 }
 
-library_packages=(g++ cmake ninja-build python3 libasmjit-dev libeigen3-dev libtbb-dev)
+library_packages=(g++ cmake ninja-build python3 libasmjit-dev libeigen3-dev libtbb-dev libyaml-cpp-dev)
 
 # configure PRESET [OPTION...]
 configure() {

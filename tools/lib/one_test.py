@@ -56,6 +56,8 @@ def main():
     libraries = ["-ltbb", "-lasmjit", "-lrt", "-ldl", "-lCatch2"]
     if pathlib.Path("/usr/include/catch2/catch.hpp").exists():
         libraries.remove("-lCatch2")   # Catch2 2 is headers alone
+    if "SINTER_YAML:BOOL=ON" in (build / "CMakeCache.txt").read_text():
+        libraries.append("-lyaml-cpp")
     if any(flag == "-DSINTER_NO_X86" for flag in flags):
         libraries.remove("-lasmjit")
     run([compiler, *flags, *used, "-O0", "-g0", str(file), str(start), str(build / "libsinter.a"), *libraries, "-pthread", "-o", str(program)])

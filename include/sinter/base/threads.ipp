@@ -10,6 +10,7 @@
 #include <sinter/base/json_text.hpp>
 #include <sinter/base/serial_section.hpp>
 #include <sinter/base/timeline.hpp>
+#include <sinter/base/thread_limit.hpp>
 
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
@@ -268,6 +269,7 @@ struct WatchedChunks {
 SINTER_DECL void parallel_run(std::int64_t tasks, double nanoseconds_per_task, ChunkFunction function, void* context) {
   ThreadPool& pool = thread_pool();
   int threads = pool.count.load(std::memory_order_relaxed);
+  if (const int limit = thread_limit(); limit > 0) threads = std::min(threads, limit);
   JobSlot* slot = nullptr;
   if (threads > 1 && !inside_chunk()) slot = pool.take_slot();
   if (slot == nullptr) {

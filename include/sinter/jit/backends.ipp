@@ -7,6 +7,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/log.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/call/execute.hpp>
 #include <sinter/passes/decompose.hpp>
@@ -192,8 +193,10 @@ SINTER_DECL void check_backend(std::string_view wanted, Location where) {
   const std::vector<std::string> known = list_backends();
   for (const std::string& name : known)
     if (name == wanted) return;
+  const std::string_view nearest = nearest_name(wanted, {known.begin(), known.end()});
   throw UserError("compile", "there is no back end '" + std::string(wanted) + "'", where,
-                  "this program has: " + jit_detail::joined(known) +
+                  (nearest.empty() ? "" : "did you mean '" + std::string(nearest) + "'? ") +
+                      std::string("this program has: ") + jit_detail::joined(known) +
                       "; jit::register_backend and jit::register_kernel_backend add one");
 }
 
@@ -250,6 +253,11 @@ SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph, P
   if (backend != "aot_eager")
     options.keep = [backends = backends_for(backend, Device::cpu())](const Graph& whole, const Node& node) {
       return find_intrinsic(whole, node, backends).intrinsic != nullptr;
+    };
+  if (is_logged("graphs", LogLevel::debug))
+    options.observe = [](std::string_view pass, const Graph& after, double seconds) {
+      note("graphs", LogLevel::debug,
+           "after " + std::string(pass) + " (" + std::to_string(seconds * 1e6) + " us):\n" + after.text());
     };
   return run_pipeline(graph, options);
 }

@@ -2,12 +2,18 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/jit/backends.hpp>
 #include <sinter/tensor/precision.hpp>
 
+#include <concepts>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -21,9 +27,31 @@ enum class Dynamic : std::uint8_t { automatic, always, never };
 /// Whether the CPU may run what a device's back end declines. Context::allows_fallback permits it everywhere.
 enum class Fallback : std::uint8_t { refused, allowed };
 
+/// A back end: its name, or a callable that takes whole graphs, as one that register_backend() gives a name.
+class BackendChoice {
+ public:
+  BackendChoice() = default;
+  BackendChoice(const char* name) : name_(name) {}
+  BackendChoice(std::string_view name) : name_(name) {}
+  BackendChoice(std::string name) : name_(std::move(name)) {}
+  template <class F>
+    requires(std::is_invocable_r_v<GraphFunction, F&, const Graph&, std::span<const Tensor>>)
+  BackendChoice(F compile)
+      : name_("Options::backend"), compile_(std::make_shared<const BackendFunction>(std::move(compile))) {}
+
+  const std::string& name() const { return name_; }
+  /// Null: a back end that has a name.
+  const BackendFunction* function() const { return compile_.get(); }
+  friend bool operator==(const BackendChoice& a, std::string_view name) { return a.name_ == name; }
+
+ private:
+  std::string name_{};
+  std::shared_ptr<const BackendFunction> compile_{};
+};
+
 struct Options {
   Mode mode = Mode::default_;
-  std::string backend = {};  // "": the best there is; see jit::list_backends() and docs/debugging.md
+  BackendChoice backend = {};  // "": the best there is; see jit::list_backends() and docs/debugging.md
   Dynamic dynamic = Dynamic::automatic;
   bool fullgraph = false;            // reading a value while tracing is an error
   bool fuse = true;                  // false: one kernel per operation, to find out where a wrong result arises
@@ -35,6 +63,7 @@ struct Options {
       {};  // what products of f32 may be computed in; unset: the default of the process
   bool allow_fallback =
       false;  // what the back end of a device declines runs on the CPU, and the log says so; else it is an error
+  bool suppress_errors = false;  // where passes or code generation fail, run operation by operation, and say so
 };
 
 /// What a call of a frozen function does that no compiled version fits.

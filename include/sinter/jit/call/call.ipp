@@ -15,7 +15,9 @@
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/leaf_names.hpp>
 #include <sinter/jit/call/quick_call.ipp>  // call_quickly
-#include <sinter/jit/call/stance.ipp>      // stance_of_thread
+#include <sinter/jit/call/stance.hpp>
+#include <sinter/jit/config/configure.hpp>
+#include <sinter/jit/config/scope.hpp>
 #include <sinter/jit/trace/trace.hpp>
 #include <sinter/tensor/call_journal.hpp>
 
@@ -32,8 +34,35 @@ SINTER_DECL std::shared_ptr<const void> share(void* object, void (*destroy)(void
   return std::shared_ptr<void>(object, destroy);
 }
 
+/// The version of the function that the settings of this thread's scopes ask for; null: the function itself.
+SINTER_NOINLINE SINTER_COLD inline std::shared_ptr<FunctionState> function_of_scope(FunctionState& function) {
+  if (!mode_of_thread().is_scoped() || function.is_frozen() || graph_detail::innermost_trace() != nullptr)
+    return nullptr;
+  return function.in_scope(*settings_of_thread());
+}
+/// Sets whether calls of this thread look for scopes, while it lives.
+class LooksForScopes {
+ public:
+  explicit LooksForScopes(bool is_on) noexcept : before_(mode_of_thread().is_scoped()) {
+    mode_of_thread().set_scoped(is_on);
+  }
+  ~LooksForScopes() { mode_of_thread().set_scoped(before_); }
+  LooksForScopes(const LooksForScopes&) = delete;
+  LooksForScopes& operator=(const LooksForScopes&) = delete;
+
+ private:
+  bool before_;
+};
+/// use(the call, of the function that these scopes ask for), which looks for no further one.
+template <class Use>
+SINTER_NOINLINE SINTER_COLD auto in_this_scope(const CallRequest& call, const Use& use) {
+  const std::shared_ptr<FunctionState> scoped = function_of_scope(call.function);
+  const LooksForScopes found(false);
+  return use(scoped == nullptr ? call : CallRequest{*scoped, call.types, call.callee, call.invoke, call.objects});
+}
+
 SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, Location where) {
-  return std::make_shared<FunctionState>(std::move(options), where);
+  return std::make_shared<FunctionState>(configured(std::move(options), where), where);
 }
 SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, BackendFunction forward,
                                                          BackendFunction backward, Location where) {
@@ -52,7 +81,10 @@ SINTER_DECL std::shared_ptr<const void> derived(FunctionState& function, const v
 }
 SINTER_DECL std::shared_ptr<FunctionState> another(const FunctionState& function) { return function.another(); }
 SINTER_DECL Location where_of(const FunctionState& function) { return function.where(); }
-SINTER_DECL Stats stats_of(const FunctionState& function) { return function.stats(); }
+SINTER_DECL Stats stats_of(const FunctionState& function) {
+  const auto scoped = function_of_scope(const_cast<FunctionState&>(function));
+  return scoped != nullptr ? scoped->stats() : function.stats();
+}
 SINTER_DECL void reset(FunctionState& function) { function.reset(); }
 SINTER_DECL void freeze(FunctionState& function, OnMiss miss) { function.freeze(miss); }
 SINTER_DECL void unfreeze(FunctionState& function) { function.unfreeze(); }
@@ -201,7 +233,7 @@ inline TraceFunction tracer(const CallRequest& call) {
 
 // ---- calls that run the plain function ------------------------------------------------------------------------------
 
-inline bool runs_plain(const FunctionState& function) { return function.runs_plain(stance_of_thread()); }
+inline bool runs_plain(const FunctionState& function) { return function.runs_plain(mode_of_thread()); }
 /// Whether a call is part of a trace that encloses it, or must not use compiled code.
 inline bool is_uncompiled(const FunctionState& function) {
   return graph_detail::innermost_trace() != nullptr || runs_plain(function);
@@ -210,6 +242,7 @@ inline bool is_uncompiled(const FunctionState& function) {
 /// The function's own result. Outside a trace Variables are as before unless the function returns.
 SINTER_NOINLINE SINTER_COLD inline std::shared_ptr<const void> uncompiled_result(const CallRequest& call) {
   if (graph_detail::innermost_trace() != nullptr) return result_of_function(call, nullptr);
+  const LooksForScopes again(settings_of_thread() != nullptr && !settings_of_thread()->key().empty());
   CallJournal journal(CallJournal::Reads::ignored);
   call.function.count_plain_call();
   std::shared_ptr<const void> result = result_of_function(call, nullptr);
@@ -248,9 +281,15 @@ SINTER_NOINLINE SINTER_COLD inline void call_on_timeline(const CallRequest& call
   call_for_tensors(call, results);
 }
 
+/// A call in a trace, of a function that runs uncompiled, or in a scope.
+SINTER_NOINLINE SINTER_COLD inline void special_tensors(const CallRequest& given, Ref<TensorImpl>* results) {
+  if (is_uncompiled(given.function)) return uncompiled_tensors(given, results);
+  in_this_scope(given, [&](const CallRequest& call) { call_for_tensors(call, results); });
+}
+
 SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* results) {
-  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || runs_plain(call.function)))
-    return uncompiled_tensors(call, results);
+  if (SINTER_UNLIKELY(graph_detail::innermost_trace() != nullptr || call.function.is_special(mode_of_thread())))
+    return special_tensors(call, results);
   if (SINTER_UNLIKELY(has_timeline()) && !std::exchange(has_call_span(), false)) return call_on_timeline(call, results);
   if (SINTER_LIKELY(call_quickly(call, results))) return;
   FunctionState& function = call.function;
@@ -272,6 +311,8 @@ SINTER_DECL void call_for_tensors(const CallRequest& call, Ref<TensorImpl>* resu
 }
 
 SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
+  if (SINTER_UNLIKELY(mode_of_thread().is_scoped()))
+    return in_this_scope(call, [&](const CallRequest& here) { call_into(here, targets); });
   TimelineSpan span("call", "call");
   name_call(span, call);
   FunctionState& function = call.function;
@@ -297,7 +338,13 @@ SINTER_DECL void call_into(const CallRequest& call, Targets targets) {
 }
 
 SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
-  FunctionState& function = call.function;
+  FunctionState* found = &call.function;
+  if (SINTER_UNLIKELY(mode_of_thread().is_scoped()))
+    if (std::shared_ptr<FunctionState> scoped = function_of_scope(call.function)) {
+      found = scoped.get();
+      owner_ = std::move(scoped);
+    }
+  FunctionState& function = *found;
   TimelineSpan span("call", "call");
   name_call(span, call);
   const Entry* entry = nullptr;
@@ -316,7 +363,7 @@ SINTER_DECL OpenCall::OpenCall(const CallRequest& call) : call_(call) {
     if (done.runs_plain) done.owner = uncompiled_result(call);
     else values_ = results_.data();
     shape_ = done.runs_plain ? done.owner.get() : done.shape;
-    owner_ = std::move(done.owner);
+    if (done.owner != nullptr) owner_ = std::move(done.owner);
   } else {
     values_ = results_.make(entry->results);
     function.run_now(*entry, args_, symbols_, trace, values_, {});
@@ -351,7 +398,7 @@ SINTER_DECL void OpenCall::fill(void* copy) {
   tree::detail::walk(copy, *call_.types.result, fill);
 }
 
-SINTER_DECL void warm_up(const CallRequest& call) {
+inline void warm_up_here(const CallRequest& call) {
   if (runs_plain(call.function)) return;
   prepare_pools();
   ArgList args;
@@ -381,7 +428,7 @@ inline const Entry& shown_entry(const CallRequest& call, const ArgList& args, Sy
                     "explain() of the same arguments says why");
   return *entry;
 }
-SINTER_DECL Stages lower(const CallRequest& call) {
+inline Stages lower_here(const CallRequest& call) {
   ArgList args;
   add_arguments(call, args);
   Symbols symbols;
@@ -392,7 +439,7 @@ SINTER_DECL Stages lower(const CallRequest& call) {
                     "explain() shows the paths taken so far; choose with where() or jit::cond instead");
   return call.function.stages(entry, symbols);
 }
-SINTER_DECL Partition partition(const CallRequest& call) {
+inline Partition partition_here(const CallRequest& call) {
   ArgList args;
   add_arguments(call, args);
   Symbols symbols;
@@ -406,7 +453,7 @@ SINTER_DECL Partition partition(const CallRequest& call) {
                     "call requires_grad() of the Variables that it uses, and leave the scope of a jit::NoGradGuard");
   return entry->gradient->partition();
 }
-SINTER_DECL Explanation explain(const CallRequest& call) {
+inline Explanation explain_here(const CallRequest& call) {
   if (runs_plain(call.function)) return explanation_of(nullptr, {}, call.function.where());
   ArgList args;
   add_arguments(call, args);
@@ -414,6 +461,11 @@ SINTER_DECL Explanation explain(const CallRequest& call) {
   const Entry* entry = call.function.entry_for(args, tracer(call), symbols);
   return explanation_of(entry != nullptr && entry->runs_plain() ? nullptr : entry, symbols, call.function.where());
 }
+
+SINTER_DECL void warm_up(const CallRequest& call) { in_this_scope(call, warm_up_here); }
+SINTER_DECL Stages lower(const CallRequest& call) { return in_this_scope(call, lower_here); }
+SINTER_DECL Partition partition(const CallRequest& call) { return in_this_scope(call, partition_here); }
+SINTER_DECL Explanation explain(const CallRequest& call) { return in_this_scope(call, explain_here); }
 
 }  // namespace jit_detail
 

@@ -73,12 +73,24 @@ consteval ComesBack comes_back() {
   else return ComesBack::never;
 }
 
+/// What disable() was given.
+template <class F>
+struct DisabledFunction {
+  std::shared_ptr<const F> function;  // shared with the compiled functions that call it
+  bool is_recursive;                  // so are compiled functions that it calls
+  Location where;
+};
+inline Stance stance_inside(bool is_recursive) { return is_recursive ? Stance::force_eager : current_stance(); }
+
 template <class F, class R, class... A>
 class DisabledCall final : public EagerCall {
  public:
   template <class... Given>
-  DisabledCall(std::shared_ptr<const F> f, Location called_at, Location made_at, Given&&... args)
-      : EagerCall(called_at, made_at), f_(std::move(f)), args_(std::forward<Given>(args)...) {
+  DisabledCall(const DisabledFunction<F>& f, Location called_at, Given&&... args)
+      : EagerCall(called_at, f.where),
+        f_(f.function),
+        is_recursive_(f.is_recursive),
+        args_(std::forward<Given>(args)...) {
     std::apply([&](A&... arg) { (visit(arg, given_), ...); }, args_);
   }
   /// To be taken once: the call itself keeps nothing of the trace.
@@ -90,7 +102,7 @@ class DisabledCall final : public EagerCall {
     const Ref<TensorImpl>* values = operands.data();
     std::apply([&](A&... arg) { (fill(arg, is_operand, values, symbols), ...); }, args);
     TracePause pause;
-    StanceGuard eager(Stance::force_eager);
+    const StanceGuard stance(stance_inside(is_recursive_));
     EagerResults results;
     if constexpr (std::is_void_v<R>) {
       std::apply(*f_, std::as_const(args));
@@ -131,12 +143,13 @@ class DisabledCall final : public EagerCall {
   }
 
   std::shared_ptr<const F> f_;
+  bool is_recursive_;
   std::tuple<A...> args_;
   DisabledArguments given_;
 };
 
 template <class R, class F, class... A>
-R call_in_trace(Trace& trace, const std::shared_ptr<const F>& f, Location where, Location disabled_at, A&&... args) {
+R call_in_trace(Trace& trace, const DisabledFunction<F>& f, Location where, A&&... args) {
   if constexpr (comes_back<R>() == ComesBack::never) {
     throw_disabled(
         "inside a compiled function its result cannot come back: it is a reference, holds Variables, or is of a type "
@@ -148,8 +161,7 @@ R call_in_trace(Trace& trace, const std::shared_ptr<const F>& f, Location where,
         "be copied or is to be changed",
         where, "take arguments by value or const reference; capture by reference what the function changes");
   } else {
-    const auto call =
-        std::make_shared<DisabledCall<F, R, kept_t<A>...>>(f, where, disabled_at, std::forward<A>(args)...);
+    const auto call = std::make_shared<DisabledCall<F, R, kept_t<A>...>>(f, where, std::forward<A>(args)...);
     const std::vector<Ref<TensorImpl>> operands = call->take_operands();
     EagerResults results = call_eagerly(trace, call, operands);
     if constexpr (!std::is_void_v<R>) {

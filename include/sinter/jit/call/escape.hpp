@@ -22,7 +22,7 @@ namespace jit {
 template <class F>
 class Disabled {
  public:
-  Disabled(F f, Location where) : f_(std::make_shared<const F>(std::move(f))), where_(where) {}
+  Disabled(F f, bool is_recursive, Location where) : f_{std::make_shared<const F>(std::move(f)), is_recursive, where} {}
 
   template <class... A>
     requires std::invocable<const F&, A...>
@@ -53,7 +53,7 @@ class Disabled {
   template <class A, class B, class C, class D, class... More>
     requires(sizeof...(More) > 0)
   result_t<A, B, C, D, More...> operator()(A&& a, B&& b, C&& c, D&& d, More&&... more) const {
-    return call(where_, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
+    return call(f_.where, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d),
                 std::forward<More>(more)...);
   }
 
@@ -62,13 +62,16 @@ class Disabled {
   result_t<A...> call(Location at, A&&... args) const {
     Trace* trace = current_trace();
     if (SINTER_UNLIKELY(trace != nullptr))
-      return jit_detail::call_in_trace<result_t<A...>>(*trace, f_, at, where_, std::forward<A>(args)...);
-    StanceGuard eager(Stance::force_eager);
-    return std::invoke(*f_, std::forward<A>(args)...);
+      return jit_detail::call_in_trace<result_t<A...>>(*trace, f_, at, std::forward<A>(args)...);
+    const StanceGuard stance(jit_detail::stance_inside(f_.is_recursive));
+    return std::invoke(*f_.function, std::forward<A>(args)...);
   }
 
-  std::shared_ptr<const F> f_;  // shared with the compiled functions that call it
-  Location where_;
+  jit_detail::DisabledFunction<F> f_;
+};
+
+struct DisableOptions {
+  bool recursive = true;  // false: compiled functions that it calls are compiled as elsewhere
 };
 
 /// A function that is never traced or compiled, nor are the compiled functions that it calls. Called inside a compiled
@@ -77,8 +80,19 @@ class Disabled {
 /// reference only what outlives the compiled function. Throws TraceError inside grad, vmap and the bodies of cond and
 /// loops where a value of theirs reaches it, and under Options::fullgraph.
 template <class F>
-Disabled<std::decay_t<F>> disable(F&& f, Location where = std::source_location::current()) {
-  return {std::forward<F>(f), where};
+Disabled<std::decay_t<F>> disable(F&& f, DisableOptions options = {},
+                                  Location where = std::source_location::current()) {
+  return {std::forward<F>(f), options.recursive, where};
+}
+
+/// The value of a C++ object that a traced function reads from elsewhere (captured by reference, a member, a global),
+/// as a guard: each call reads it again, and runs what was compiled for the value that it has. The object must outlive
+/// the compiled function. Of types that can be compared; outside of traces it is the object's value.
+template <class T>
+  requires std::copy_constructible<T> && std::equality_comparable<T>
+T watch(const T& object, Location where = std::source_location::current()) {
+  if (current_trace() == nullptr) return object;
+  return disable([address = std::addressof(object)] { return *address; }, {}, where)(where);
 }
 
 /// What allow_in_graph() returns.

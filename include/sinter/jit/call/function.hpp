@@ -18,6 +18,7 @@
 #include <sinter/jit/call/guards.hpp>
 #include <sinter/jit/call/recompile.hpp>
 #include <sinter/jit/call/stance.hpp>
+#include <sinter/jit/config/scope.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/runtime/plan.hpp>
 #include <sinter/tensor/call_journal.hpp>
@@ -195,7 +196,9 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
                    Ref<TensorImpl>* results) const;
 
   /// True when no call may use compiled code: SINTER_DISABLE, the stance force_eager, the back end noop.
-  bool runs_plain(Stance stance) const { return context_.is_disabled || is_noop_ || stance == Stance::force_eager; }
+  bool runs_plain(jit_detail::ThreadMode mode) const { return context_.is_disabled || is_noop_ || mode.is_eager(); }
+  /// True for that, and where a scope of this thread may change what a call does.
+  bool is_special(jit_detail::ThreadMode mode) const { return context_.is_disabled || is_noop_ || mode.is_special(); }
   /// From here on nothing is compiled, traced or checked. Throws UserError where nothing is compiled yet.
   void freeze(OnMiss miss);
   void unfreeze();
@@ -229,6 +232,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   Mode mode() const { return options_.mode; }
   /// A function of its own with the same options and compilers.
   std::shared_ptr<FunctionState> another() const;
+  /// The function with the options that a scope gives it, made once for each.
+  std::shared_ptr<FunctionState> in_scope(const ScopeSettings& settings);
 
  private:
   Fallback fallback() const { return options_.allow_fallback ? Fallback::allowed : Fallback::refused; }
@@ -247,6 +252,13 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   void trace_plain(Entry& entry, const ArgList& args, FunctionTrace& recorder, TracedResult result);
   /// Passes and code for a traced entry.
   void generate(Entry& entry, const ArgList& args, Graph traced, std::vector<std::uint8_t> on_tape);
+  struct CodeRequest {
+    const Graph& graph;  // with what the guards proved about its sizes
+    std::span<const Dim> solution;
+    std::string_view backend;
+  };
+  void generate_code(Entry& entry, const ArgList& args, const CodeRequest& request) const;
+  bool suppresses_errors() const;
   /// Makes the derivative of a program whose results are on the tape; gives the program that is to be run.
   Graph with_gradient(Entry& entry, const ArgList& args, Graph program, std::vector<std::uint8_t> on_tape) const;
   /// What is decided about a call that no entry fits, under the lock.
@@ -268,6 +280,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   bool is_first_of_its_places(const ArgList& args) const;
   /// The newest entry for these C++ types, or null.
   const Entry* newest_of(const void* types) const;
+  /// Every guard that they break, of each version.
+  std::string all_broken_text(const ArgList& args) const;
   /// The first guard that these arguments break of the entry that they break fewest of, the newest among equals.
   std::optional<Guard> closest_broken(const ArgList& args) const;
   GuardSet choose_specs(const ArgList& args) const;

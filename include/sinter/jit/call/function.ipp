@@ -14,7 +14,9 @@
 #include <sinter/jit/call/marks.hpp>
 #include <sinter/jit/call/specialise.hpp>
 #include <sinter/jit/call/traced_tape.hpp>
-#include <sinter/jit/effects/custom_run.hpp>
+#include <sinter/jit/config/settings.hpp>
+#include <sinter/jit/debug/failures.hpp>
+#include <sinter/jit/effects/custom_run.ipp>  // input_values
 #include <sinter/jit/lazy/lazy.hpp>
 #include <sinter/jit/lazy/lazy_run.hpp>
 #include <sinter/jit/observe/explained.hpp>
@@ -183,54 +185,19 @@ SINTER_DECL void log_entry(const Entry& entry, Location where) {
 }
 }  // namespace jit_detail
 
-namespace jit_detail {
-/// Options that contradict each other, or that no enumerator stands for.
-inline void check_options(const Options& options, Location where) {
-  if (options.mode != Mode::default_ && options.mode != Mode::reduce_overhead)
-    throw UserError(
-        "compile",
-        "Options::mode has the value " + std::to_string(static_cast<int>(options.mode)) + ", which is no Mode", where,
-        "use Mode::default_ or Mode::reduce_overhead");
-  if (options.dynamic != Dynamic::automatic && options.dynamic != Dynamic::always && options.dynamic != Dynamic::never)
-    throw UserError(
-        "compile",
-        "Options::dynamic has the value " + std::to_string(static_cast<int>(options.dynamic)) + ", which is no Dynamic",
-        where, "use Dynamic::automatic, always or never");
-  if (options.mode == Mode::reduce_overhead &&
-      (options.backend == "noop" || registered_backend(options.backend) != nullptr))
-    throw UserError(
-        "compile",
-        "Mode::reduce_overhead contradicts the back end '" + options.backend + "', which makes its own results", where,
-        "leave the mode out, or use a back end of this build");
-  if (options.memory_budget < 0)
-    throw UserError("compile", "memory_budget is " + std::to_string(options.memory_budget), where,
-                    "give bytes; 0 stands for no budget");
-  if (options.memory_budget > 0 && (options.backend == "noop" || registered_backend(options.backend) != nullptr))
-    throw UserError("compile",
-                    "memory_budget contradicts the back end '" + options.backend + "', which holds memory of its own",
-                    where, "leave the budget out, or use a back end of this build");
-  if (!options.matmul_precision) return;
-  tensor_detail::check_precision(*options.matmul_precision, "compile", where);
-  if (options.backend == "noop" || registered_backend(options.backend) != nullptr)
-    throw UserError(
-        "compile",
-        "matmul_precision contradicts the back end '" + options.backend + "', which computes products in its own way",
-        where,
-        "leave the precision out, use a back end of this build, or set the default of the process with "
-        "set_matmul_precision");
-}
-}  // namespace jit_detail
-
 SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves serves, Compilers compilers)
     : options_(std::move(options)),
       where_(where),
       serves_(serves),
       given_(std::move(compilers)),
       compilers_{given_.forward, given_.backward, "AotOptions::forward"} {
-  check_backend(options_.backend, where);
+  jit_detail::resolve_backend(options_, where);
   jit_detail::check_options(options_, where);
-  if (const BackendFunction* registered = jit_detail::registered_backend(options_.backend)) {
-    if (!given_.forward) compilers_ = {*registered, given_.backward, "back end '" + options_.backend + "'"};
+  const std::string& backend = options_.backend.name();
+  const BackendFunction* registered =
+      options_.backend.function() != nullptr ? options_.backend.function() : jit_detail::registered_backend(backend);
+  if (registered != nullptr) {
+    if (!given_.forward) compilers_ = {*registered, given_.backward, "back end '" + backend + "'"};
     if (!given_.backward) compilers_.backward = *registered;
   }
   if (options_.recompile_limit < 0)
@@ -243,6 +210,15 @@ SINTER_DECL FunctionState::FunctionState(Options options, Location where, Serves
 }
 SINTER_DECL std::shared_ptr<FunctionState> FunctionState::another() const {
   return std::make_shared<FunctionState>(options_, where_, serves_, given_);
+}
+namespace jit_detail {
+inline char scope_key = 0;  // its address stands for versions made for scopes
+}  // namespace jit_detail
+SINTER_DECL std::shared_ptr<FunctionState> FunctionState::in_scope(const ScopeSettings& settings) {
+  const std::shared_ptr<const void> made = derived(&jit_detail::scope_key, settings.key(), [&] {
+    return std::make_shared<FunctionState>(settings.applied_to(options_), where_, serves_, given_);
+  });
+  return std::const_pointer_cast<FunctionState>(std::static_pointer_cast<const FunctionState>(made));
 }
 SINTER_DECL FunctionState::~FunctionState() {
   auto& functions = jit_detail::Functions::instance();
@@ -341,11 +317,10 @@ SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, F
   entry.tape.serves_off = !is_tape_on() && jit_detail::captures_tape(traced.graph);
   entry.trace_ms += watch.lap_ms();
   generate(entry, args, std::move(traced.graph), std::move(traced.on_tape));
-  entry.codegen_ms = watch.lap_ms() - entry.passes_ms;
 }
 
 SINTER_DECL jit_detail::PlanChoices FunctionState::gradient_choices(const Entry& entry) const {
-  return {.backend = options_.backend,
+  return {.backend = options_.backend.name(),
           .fuse = options_.fuse,
           .as_one = options_.mode == Mode::reduce_overhead,
           .allow_fallback = options_.allow_fallback,
@@ -386,11 +361,37 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
   entry.drops_tape = gives_tape && args.has_places;
   if (gives_tape && !args.has_places)
     specialised = with_gradient(entry, args, std::move(specialised), std::move(on_tape));
-  if (compilers_.forward)
-    return jit_detail::compile_custom(entry, compilers_.forward, compilers_.name, std::move(specialised), args.leaves(),
-                                      where_);
-  entry.optimised = jit_detail::run_passes_for(options_.backend, specialised);
-  if (options_.backend != "eager") {
+  if (compilers_.forward) {
+    jit_detail::compile_custom(entry, compilers_.forward, compilers_.name, std::move(specialised), args.leaves(),
+                               where_);
+    entry.codegen_ms = watch.lap_ms();
+    return;
+  }
+  const std::string& backend = options_.backend.name();
+  try {
+    const jit_detail::CompilingNote compiling(specialised, backend);
+    generate_code(entry, args, {specialised, solution, backend});
+  } catch (const OutOfMemory&) { throw; } catch (const Error& error) {
+    jit_detail::minify_failure(specialised, backend, error.what(), where_);
+    if (!suppresses_errors()) throw;
+    warn("errors", jit_detail::suppressed_text(specialised, error.what(), where_));
+    generate_code(entry, args, {specialised, solution, "eager"});
+  }
+  entry.passes_ms = watch.lap_ms() - entry.codegen_ms;
+  if (jit_detail::minifies_wrong_results())
+    jit_detail::minify_if_wrong(specialised, backend, jit_detail::input_values(entry, args.leaves()), where_);
+}
+
+SINTER_DECL bool FunctionState::suppresses_errors() const {
+  return options_.suppress_errors || jit_detail::suppresses_all_errors();
+}
+
+SINTER_DECL void FunctionState::generate_code(Entry& entry, const ArgList& args, const CodeRequest& request) const {
+  const Graph& specialised = request.graph;
+  const std::string_view backend = request.backend;
+  entry.optimised = jit_detail::run_passes_for(backend, specialised);
+  for (PlanInput& input : entry.end.inputs) input.as_float = false;
+  if (backend != "eager") {
     std::vector<std::uint8_t> is_number, is_narrowed;
     for (const PlanInput& input : entry.end.inputs)
       is_number.push_back(input.source == PlanInput::Source::leaf &&
@@ -398,26 +399,27 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
     entry.optimised = narrow_numbers(entry.optimised, is_number, is_narrowed);
     for (std::size_t i = 0; i < entry.end.inputs.size(); ++i) entry.end.inputs[i].as_float = is_narrowed[i] != 0;
   }
-  entry.passes_ms = watch.lap_ms();
+  jit_detail::Stopwatch watch;
   std::vector<InputLayout> layouts;
   for (const PlanInput& input : entry.end.inputs) {
     InputLayout layout;
     const LeafSpec* spec =
         input.source == PlanInput::Source::leaf ? &entry.guards.leaves[as_index(input.index)] : nullptr;
     for (std::size_t axis = 0; spec != nullptr && !spec->is_dense && axis < spec->rank; ++axis)
-      layout.push_back(spec->stride_dims[axis].substitute(solution));
+      layout.push_back(spec->stride_dims[axis].substitute(request.solution));
     layouts.push_back(std::move(layout));
   }
   std::vector<std::uint8_t> may_donate = jit_detail::find_donors(entry.end, entry.guards.leaves);
   if (entry.gradient != nullptr) may_donate.clear();  // the tape holds what the code reads
-  PlanOptions wanted = plan_options(entry.optimised, options_.backend, std::move(layouts),
-                                    options_.fuse && !jit_detail::is_unfused_backend(options_.backend), specialised,
+  PlanOptions wanted = plan_options(entry.optimised, backend, std::move(layouts),
+                                    options_.fuse && !jit_detail::is_unfused_backend(backend), specialised,
                                     entry.precision, std::move(may_donate));
   wanted.as_one = options_.mode == Mode::reduce_overhead;
   wanted.allow_fallback |= options_.allow_fallback;
   entry.optimised = fit_memory(entry.optimised, options_.memory_budget, wanted, where_);
   entry.end.plan = build_plan(entry.optimised, wanted);
   entry.specialised = std::move(specialised);
+  entry.codegen_ms = watch.lap_ms();
 }
 
 SINTER_DECL void FunctionState::guard_precision(Entry& entry) const {

@@ -5,6 +5,7 @@
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/json_text.hpp>
+#include <sinter/base/log.hpp>
 #include <sinter/base/timeline.hpp>
 #include <sinter/graph/hash.hpp>
 #include <sinter/jit/call/function.hpp>
@@ -319,6 +320,17 @@ SINTER_DECL std::optional<Guard> FunctionState::closest_broken(const ArgList& ar
   return closest;
 }
 
+SINTER_DECL std::string FunctionState::all_broken_text(const ArgList& args) const {
+  std::string text;
+  int version = 0;
+  for (const Entry* entry = newest_of(args.types); entry != nullptr; entry = entry->next, ++version) {
+    if (entry->types != args.types) continue;
+    text += "\n  of version " + std::to_string(version) + " (0: the newest):";
+    for (const Guard& guard : entry->guards.broken(args.leaves())) text += "\n    " + failure_text(guard);
+  }
+  return text;
+}
+
 SINTER_DECL bool FunctionState::is_first_of_its_sizes(const ArgList& list) const {
   std::span<const ArgLeaf> args = list.leaves();
   const auto fits = [&](const LeafSpec& spec, const ArgLeaf& arg) {
@@ -385,6 +397,7 @@ SINTER_DECL bool FunctionState::may_compile(const ArgList& args, Decision& decis
   }
   if (!broken) return true;
   if (is_logged("recompiles") || has_timeline()) decision.note = where_.text() + ": " + reason;
+  if (is_logged("recompiles", LogLevel::debug)) decision.note += all_broken_text(args);
   misses_.add(*broken);
   decision.is_recompile = recompiles_ < options_.recompile_limit;
   recompiles_ += decision.is_recompile;

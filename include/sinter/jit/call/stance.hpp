@@ -24,6 +24,31 @@ std::string_view name(Stance stance);
 /// The stance of this thread.
 Stance current_stance() noexcept;
 
+namespace jit_detail {
+/// What a call asks of its thread before it goes the short way, in one byte: the stance, and whether scopes change
+/// anything (scope.hpp).
+class ThreadMode {
+ public:
+  Stance stance() const { return static_cast<Stance>(bits_ & stance_bits); }
+  bool is_eager() const { return (bits_ & eager) != 0; }
+  bool is_special() const { return (bits_ & (eager | scoped)) != 0; }
+  bool is_scoped() const { return (bits_ & scoped) != 0; }
+  void set(Stance stance) {
+    bits_ = static_cast<std::uint8_t>((bits_ & scoped) | static_cast<unsigned>(stance) |
+                                      (stance == Stance::force_eager ? eager : 0u));
+  }
+  void set_scoped(bool is_on) { bits_ = static_cast<std::uint8_t>((bits_ & ~scoped) | (is_on ? scoped : 0u)); }
+
+ private:
+  static constexpr unsigned stance_bits = 7, eager = 64, scoped = 128;
+  std::uint8_t bits_ = 0;
+};
+inline ThreadMode& mode_of_thread() noexcept {
+  static thread_local constinit ThreadMode mode;
+  return mode;
+}
+}  // namespace jit_detail
+
 /// Sets the stance of this thread while it lives; guards nest. Calls that other threads make are not touched.
 class [[nodiscard]] StanceGuard {
  public:

@@ -3,17 +3,8 @@
 
 #include <sinter/jit/call/stance.hpp>
 
-#include <utility>
-
 SINTER_NAMESPACE_BEGIN
 namespace jit {
-
-namespace jit_detail {
-inline Stance& stance_of_thread() noexcept {
-  static thread_local constinit Stance stance = Stance::default_;
-  return stance;
-}
-}  // namespace jit_detail
 
 SINTER_DECL std::string_view name(Stance stance) {
   switch (stance) {
@@ -26,11 +17,12 @@ SINTER_DECL std::string_view name(Stance stance) {
   __builtin_unreachable();
 }
 
-SINTER_DECL Stance current_stance() noexcept { return jit_detail::stance_of_thread(); }
+SINTER_DECL Stance current_stance() noexcept { return jit_detail::mode_of_thread().stance(); }
 
-SINTER_DECL StanceGuard::StanceGuard(Stance stance) noexcept
-    : before_(std::exchange(jit_detail::stance_of_thread(), stance)) {}
-SINTER_DECL StanceGuard::~StanceGuard() { jit_detail::stance_of_thread() = before_; }
+SINTER_DECL StanceGuard::StanceGuard(Stance stance) noexcept : before_(current_stance()) {
+  jit_detail::mode_of_thread().set(stance);
+}
+SINTER_DECL StanceGuard::~StanceGuard() { jit_detail::mode_of_thread().set(before_); }
 
 }  // namespace jit
 SINTER_NAMESPACE_END

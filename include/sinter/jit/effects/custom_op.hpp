@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/base/block_pool.hpp>
+#include <sinter/base/threads.hpp>
 #include <sinter/base/type_key.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/host.hpp>
@@ -79,6 +80,13 @@ struct UserFunction : std::function<Signature> {
 };
 }  // namespace custom_detail
 
+/// One launch of an op's CUDA source.
+struct CudaLaunch {
+  std::array<unsigned, 3> grid{1, 1, 1}, block{256, 1, 1};
+  std::uint32_t shared_bytes = 0;       // of dynamic shared memory
+  std::vector<std::int64_t> numbers{};  // arguments after the pointers, each a long long
+};
+
 /// What an op is. T: the element type of all operands and results, or void for ops of several dtypes. N: number of
 /// results. `in` is a list of operands; where an op has several results, shape, dtype and decompose return
 /// std::array<..., N>, cpu gets one of views, and vjp gets lists of results and of their gradients.
@@ -106,6 +114,19 @@ struct CustomOp {
   custom_detail::UserFunction<custom_detail::PerResult<Tensor, N>(std::span<const Tensor> in)> decompose = {};
   /// false: the function has effects; it runs once for each call, in order with other effects.
   bool pure = true;
+  /// In the place of `cpu`: computes elements [begin, end) of the results, counted in the first one. Blocks of them run
+  /// on several threads at once.
+  custom_detail::UserFunction<void(custom_detail::Operands<T> in, custom_detail::PerResult<ArrayView<T>, N> out,
+                                   std::int64_t begin, std::int64_t end)>
+      cpu_blocks = {};
+  double element_nanoseconds = 4;  // what cpu_blocks takes for one: decides how many threads are worth it
+  /// In the place of `cuda`: CUDA C with the kernel `extern "C" __global__ void NAME(...)`, NAME being the op's. It
+  /// takes pointers to the operands, to the results, and the numbers of the launch; NVRTC compiles it at first use.
+  std::string cuda_source = {};
+  /// The launch for these operands and results (their addresses are of the device). Default: a thread for each element
+  /// of the first result, and their number as the only one.
+  custom_detail::UserFunction<CudaLaunch(custom_detail::Operands<T> in, custom_detail::PerResult<ArrayView<T>, N> out)>
+      cuda_launch = {};
 };
 
 namespace custom_detail {
@@ -129,6 +150,8 @@ struct Definition {
                                     std::span<const Tensor> dout)>
       vjp;
   TensorFunction decompose;
+  std::string cuda_source;
+  std::function<CudaLaunch(std::span<const HostView> in, std::span<const HostView> out)> cuda_launch;
   std::vector<TypeKey> kinds;  // of the functions: a second making of the same op has the same
 };
 
@@ -174,12 +197,13 @@ class OperandViews {
 
 /// f(operands, results, more...).
 template <class T, std::size_t N, class F, class... More>
-void call_with_views(const F& f, std::span<const HostView> in, std::span<const HostView> results, More... more) {
+decltype(auto) call_with_views(const F& f, std::span<const HostView> in, std::span<const HostView> results,
+                               More... more) {
   const OperandViews<T> operands(in);
   const Operands<T> list(operands.first(), in.size());
-  if constexpr (N == 1) f(list, array_view<T>(results[0]), more...);
+  if constexpr (N == 1) return f(list, array_view<T>(results[0]), more...);
   else
-    f(
+    return f(
         list,
         [&]<std::size_t... I>(std::index_sequence<I...>) {
           return std::array<ArrayView<T>, N>{array_view<T>(results[I])...};
@@ -198,12 +222,24 @@ Definition definition_of(CustomOp<T, N> op, Location where) {
     out.has_dtype = true;
     out.element = dtype_of<T>();
   }
-  out.kinds = {op.shape.kind, op.dtype.kind, op.cpu.kind, op.cuda.kind, op.vjp.kind, op.decompose.kind};
+  out.kinds = {op.shape.kind, op.dtype.kind,     op.cpu.kind,        op.cuda.kind,
+               op.vjp.kind,   op.decompose.kind, op.cpu_blocks.kind, op.cuda_launch.kind};
+  out.cuda_source = std::move(op.cuda_source);
   if (op.shape) out.shape = [f = std::move(op.shape)](std::span<const Shape> in) { return as_vector<N>(f(in)); };
   if (op.dtype) out.dtype = [f = std::move(op.dtype)](std::span<const DType> in) { return as_vector<N>(f(in)); };
   if (op.cpu)
     out.cpu = [f = std::move(op.cpu)](std::span<const HostView> in, std::span<const HostView> results) {
       call_with_views<T, N>(f, in, results);
+    };
+  else if (op.cpu_blocks)
+    out.cpu = [f = std::move(op.cpu_blocks), cost = op.element_nanoseconds](std::span<const HostView> in,
+                                                                            std::span<const HostView> results) {
+      parallel_for(results[0].numel, cost,
+                   [&](std::int64_t begin, std::int64_t end) { call_with_views<T, N>(f, in, results, begin, end); });
+    };
+  if (op.cuda_launch)
+    out.cuda_launch = [f = std::move(op.cuda_launch)](std::span<const HostView> in, std::span<const HostView> results) {
+      return call_with_views<T, N>(f, in, results);
     };
   if (op.cuda)
     out.cuda = [f = std::move(op.cuda)](std::span<const HostView> in, std::span<const HostView> results, void* stream) {

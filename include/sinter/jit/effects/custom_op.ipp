@@ -13,6 +13,10 @@
 #include <sinter/ops/registry.hpp>
 #include <sinter/ops/val_ops.hpp>
 
+#ifdef SINTER_CUDA
+#include <sinter/backend/cuda/user_kernel.hpp>
+#endif
+
 #include <algorithm>
 #include <mutex>
 
@@ -232,7 +236,7 @@ class CustomFunction final : public HostFunction, public std::enable_shared_from
     return op != nullptr && is_made_like(*op);
   }
   bool is_made_like(const CustomFunction& other) const {
-    return is.name == other.is.name && is.kinds == other.is.kinds;
+    return is.name == other.is.name && is.kinds == other.is.kinds && is.cuda_source == other.is.cuda_source;
   }
   void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const override {
     const TracePause outside;
@@ -297,6 +301,38 @@ inline void CustomFunction::infer(const InferArgs& args, TypeList& out) const {
   }
 }
 
+/// Makes the function for a GPU of the CUDA source.
+inline void take_source(Definition& definition) {
+  if (definition.cuda)
+    throw UserError("custom_op", "'" + definition.name + "' has a function for CUDA and CUDA source", definition.where,
+                    "give it one of the two");
+  definition.cuda = [name = definition.name, source = definition.cuda_source, launch_of = definition.cuda_launch,
+                     where = definition.where](std::span<const HostView> in, std::span<const HostView> out,
+                                               [[maybe_unused]] void* stream) {
+    constexpr std::int64_t threads = 256;
+    CudaLaunch launch;
+    if (launch_of) {
+      launch = launch_of(in, out);
+    } else {
+      launch.grid[0] = static_cast<unsigned>((out[0].numel + threads - 1) / threads);
+      launch.numbers = {out[0].numel};
+    }
+    if (launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0) return;  // no element
+    std::vector<void*> pointers, parameters;
+    for (const HostView& view : in) pointers.push_back(view.data);
+    for (const HostView& view : out) pointers.push_back(view.data);
+    for (void*& pointer : pointers) parameters.push_back(&pointer);
+    for (std::int64_t& number : launch.numbers) parameters.push_back(&number);
+#ifdef SINTER_CUDA
+    cuda::launch_user_kernel(name, source, {launch.grid, launch.block, launch.shared_bytes}, parameters.data(), stream,
+                             where);
+#else
+    static_cast<void>(source);
+    throw DeviceError(name, "this build of Sinter has no CUDA back end", where);
+#endif
+  };
+}
+
 SINTER_DECL std::shared_ptr<const CustomFunction> make_custom(Definition definition) {
   const Location where = definition.where;
   if (definition.name.empty())
@@ -307,6 +343,7 @@ SINTER_DECL std::shared_ptr<const CustomFunction> make_custom(Definition definit
   if (!definition.shape)
     throw UserError("custom_op", "'" + definition.name + "' has no shape rule", where,
                     "give it one: .shape = [](auto in) { return in[0]; }");
+  if (!definition.cuda_source.empty()) take_source(definition);
   if (!definition.cpu && !definition.cuda && !definition.decompose)
     throw UserError("custom_op", "'" + definition.name + "' has no function that computes it", where,
                     "give it one (.cpu, .cuda), or a decomposition (.decompose)");

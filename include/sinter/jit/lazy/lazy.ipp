@@ -14,6 +14,8 @@
 #include <sinter/graph/instance.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/execute.hpp>
+#include <sinter/jit/debug/nans.hpp>
+#include <sinter/jit/lazy/hot_plans.hpp>
 #include <sinter/jit/lazy/lazy_extents.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/executor.hpp>
@@ -21,9 +23,12 @@
 #include <sinter/tensor/device_memory.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -52,6 +57,8 @@ struct LazyPlan {
       0;  // a bit for each MatmulPrecision that the plan serves: all, where it has no product of f32
   std::int64_t bytes = 0;
   std::uint64_t last_run = 0;  // by the clock of the cache
+  PlanTimes times{};
+  HotChoice choice = HotChoice::by_count;
 };
 
 /// The plans for graphs that differ in extents only.
@@ -72,6 +79,7 @@ struct LazyCache {
   std::unordered_multimap<std::uint64_t, std::shared_ptr<LazyPlan>> plans;  // by the hash of their graphs
   std::unordered_map<std::uint64_t, LazyFamily> families;                   // by the hash without extents
   LazyStats stats;
+  HotChoices choices;
   std::uint64_t clock = 0;
   static LazyCache& instance() { return process_object<LazyCache>(); }
 };
@@ -111,6 +119,7 @@ inline bool is_large(const Graph& graph) {
 struct RunnablePlan {
   std::shared_ptr<const Plan> plan;
   SmallVector<std::int64_t, 8> symbols;  // their values
+  std::shared_ptr<LazyPlan> timed{};     // null: this run need not be timed
 };
 
 /// One look for the plan of a graph. The cache is locked but while a plan is made.
@@ -130,13 +139,15 @@ class LazyLookup {
     if (plan == nullptr || (!plan->is_fused && wants_fusion(plan.get()))) plan = make(plan);
     ++plan->runs;
     plan->last_run = ++cache_.clock;
-    return {plan->plan, symbols_};
+    return {plan->plan, symbols_, plan->times.wants(plan->is_fused) ? plan : nullptr};
   }
 
  private:
   bool wants_fusion(const LazyPlan* plan) const {
     const Context& context = Context::get();
     if (context.is_eager) return false;
+    const HotChoice choice = plan != nullptr ? plan->choice : cache_.choices.of(wanted_.graph);
+    if (choice != HotChoice::by_count) return choice == HotChoice::forced;
     if (context.compiles_at_once || (plan != nullptr && plan->runs >= context.hot)) return true;
     const bool has_own_size = plan != nullptr && plan->key.symbols.empty();  // which was small when the plan was made
     return !has_own_size && is_large(wanted_.graph);
@@ -191,6 +202,7 @@ class LazyLookup {
     const bool fuses = wants_fusion(plan.get());
     lock_.unlock();
     auto made = std::make_shared<LazyPlan>();
+    if (plan != nullptr) made->choice = plan->choice;
     std::optional<LazyGraph> general = known != nullptr ? generalised(known->key, wanted_) : std::nullopt;
     const bool has_failed = known != nullptr && !general && has_other_inputs(*known);
     if (plan != nullptr) made->key = plan->key;
@@ -209,6 +221,7 @@ class LazyLookup {
       place->plan = std::move(made->plan);
       place->precisions = made->precisions;
       place->is_fused = true;
+      place->times.compile_ms = made->times.compile_ms;
       ++cache_.stats.fused;
       cache_.stats.bytes += made->bytes - std::exchange(place->bytes, made->bytes);
     }
@@ -230,6 +243,7 @@ class LazyLookup {
   }
 
   void compile(LazyPlan& made, bool fuses) const {
+    const auto start = std::chrono::steady_clock::now();
     const Graph optimised = run_passes_for("", made.key.graph);
     PlanOptions how = plan_options(optimised, {}, made.key.layouts, fuses, made.key.graph, precision_);
     how.allow_fallback |= fallback_ == Fallback::allowed;
@@ -238,10 +252,12 @@ class LazyLookup {
     made.is_fused = fuses;
     made.bytes =
         made.plan->held_bytes() + bytes_of_lazy_node * static_cast<std::int64_t>(made.key.graph.nodes().size());
+    made.times.compile_ms = milliseconds_since(start);
   }
 
   std::shared_ptr<LazyPlan> insert(std::shared_ptr<LazyPlan> made) {
     limit_lazy_plans(cache_);
+    made->choice = cache_.choices.of(made->key.graph);
     const bool is_general = !made->key.symbols.empty();
     cache_.plans.emplace(is_general ? *family_ : hash_, made);
     LazyFamily& family = cache_.families[*family_];
@@ -268,6 +284,12 @@ class LazyLookup {
   std::optional<std::uint64_t> family_;  // known once there is no plan for this size alone
   SmallVector<std::int64_t, 8> symbols_;
 };
+
+/// Notes how long a run took, and says what fusing gained once that is known. Under the lock of the cache.
+inline std::string note_time(LazyPlan& plan, bool was_fused, double ms) {
+  if (!plan.times.add(was_fused, ms) || !is_logged("hot_paths")) return {};
+  return hot_path_line(path_of(plan.key.graph, plan.times, plan.runs, true, !plan.key.symbols.empty()));
+}
 
 inline LazyGraph lazy_graph(Graph graph, std::span<const Ref<TensorImpl>> inputs) {
   LazyGraph made{std::move(graph), {}, {}, {}};
@@ -302,6 +324,18 @@ SINTER_NOINLINE inline void run_with_own_lines(std::span<const Ref<TensorImpl>> 
           inputs);
 }
 
+/// With DebugNans: throws where one of the results has what is looked for, and an operation gave it.
+SINTER_NOINLINE inline void check_nans(std::span<const Ref<TensorImpl>> outputs,
+                                       std::span<const Ref<TensorImpl>> results) {
+  if (!has_nan(results)) return;
+  std::unique_lock lock(LazyCache::instance().mutex);
+  Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input});
+  const std::vector<Ref<TensorImpl>> inputs = std::move(captured.inputs);
+  const Graph own = captured.finish();
+  lock.unlock();
+  throw_first_nan(own, inputs);
+}
+
 inline void become_ready(TensorImpl& value, TensorImpl& computed) {
   move_to(value.type.device, computed);
   value.storage = computed.storage;
@@ -327,6 +361,39 @@ SINTER_DECL void clear_lazy_cache() {
   cache.plans.clear();
   cache.families.clear();
   cache.stats = {};
+}
+
+SINTER_DECL std::vector<HotPath> hot_paths() {
+  auto& cache = jit_detail::LazyCache::instance();
+  std::vector<HotPath> paths;
+  {
+    std::scoped_lock lock(cache.mutex);
+    for (const auto& [hash, plan] : cache.plans)
+      paths.push_back(
+          jit_detail::path_of(plan->key.graph, plan->times, plan->runs, plan->is_fused, !plan->key.symbols.empty()));
+  }
+  std::sort(paths.begin(), paths.end(), [](const HotPath& a, const HotPath& b) {
+    return a.executions != b.executions ? a.executions > b.executions : a.hash < b.hash;
+  });
+  return paths;
+}
+
+namespace jit_detail {
+inline void choose_hot_path(std::string_view name, HotChoice choice) {
+  auto& cache = LazyCache::instance();
+  std::scoped_lock lock(cache.mutex);
+  cache.choices.set(name, choice);
+  for (const auto& [hash, plan] : cache.plans) plan->choice = cache.choices.of(plan->key.graph);
+}
+}  // namespace jit_detail
+SINTER_DECL void force_hot_path(std::string_view path) {
+  jit_detail::choose_hot_path(path, jit_detail::HotChoice::forced);
+}
+SINTER_DECL void forbid_hot_path(std::string_view path) {
+  jit_detail::choose_hot_path(path, jit_detail::HotChoice::forbidden);
+}
+SINTER_DECL void release_hot_path(std::string_view path) {
+  jit_detail::choose_hot_path(path, jit_detail::HotChoice::by_count);
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const Ref<TensorImpl>> inputs,
@@ -392,16 +459,24 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
     ++cache.stats.evaluations;
     lock.unlock();  // functions of the user may run now, and evaluate
     std::vector<Ref<TensorImpl>> results;
+    std::string line;  // for the log, which is a function of the user
+    const bool is_timed = found.timed != nullptr, was_fused = is_timed && found.timed->is_fused;
+    const auto start = is_timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
     try {
       results = execute(*found.plan, found.symbols, inputs);
     } catch (const IndexError&) {
       jit::jit_detail::run_with_own_lines(outputs);
       throw;
     }
+    const double ms = is_timed ? milliseconds_since(start) : 0;
+    if (SINTER_UNLIKELY(looks_for_nans())) check_nans(outputs, results);
     lock.lock();
+    if (is_timed) line = note_time(*found.timed, was_fused, ms);
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (!outputs[i]->is_ready())
         jit::jit_detail::become_ready(*outputs[i], *results[i]);  // else another thread was first
+    lock.unlock();
+    if (!line.empty()) note("hot_paths", line);
   }
 }
 

@@ -83,6 +83,7 @@ class Region {
   }
   /// Figures of the compiled function that runs when the region is called outside of a trace.
   Stats stats() const { return compiled_.stats(); }
+  const F& function() const { return compiled_.function(); }
 
  private:
   template <class R, class... A>

@@ -1,0 +1,27 @@
+// Kernels of CUDA C that users write: compiled by NVRTC at the first launch on a device, kept, and enqueued on a stream.
+// Knows no ops.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/error.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+
+/// Blocks, threads of a block, and bytes of dynamic shared memory.
+struct UserLaunch {
+  std::array<unsigned, 3> grid{1, 1, 1}, block{1, 1, 1};
+  std::uint32_t shared_bytes = 0;
+};
+
+/// Enqueues kernel `name` of the source on the stream of the device whose context is current. `parameters` are addresses
+/// of its arguments. Throws UserError, at `where`, for source that does not compile or has no such kernel.
+void launch_user_kernel(const std::string& name, const std::string& source, const UserLaunch& launch, void** parameters,
+                        void* stream, Location where);
+
+}  // namespace cuda
+SINTER_NAMESPACE_END

@@ -1,0 +1,155 @@
+// The search for the first NaN of a lazy graph.
+#pragma once
+
+#include <sinter/jit/debug/nans.hpp>
+
+#include <sinter/base/index.hpp>
+#include <sinter/expr/host.hpp>
+#include <sinter/graph/builder.hpp>
+#include <sinter/jit/backends.hpp>
+#include <sinter/tensor/impl.hpp>
+
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+namespace nans_detail {
+inline constexpr std::uint8_t nans = 1, infs = 2;
+
+inline std::uint8_t& wanted_of_thread() noexcept {
+  static thread_local constinit std::uint8_t wanted = 0;
+  return wanted;
+}
+inline std::uint8_t wanted_of_process() noexcept {
+  const char* text = std::getenv("SINTER_DEBUG_NANS");
+  return text != nullptr && *text != '\0' && std::string_view(text) != "0" ? nans : std::uint8_t{0};
+}
+inline std::uint8_t wanted_now() noexcept {
+  static const std::uint8_t of_process = wanted_of_process();
+  return wanted_of_thread() | of_process;
+}
+
+/// The place of the first element that is looked for, or -1.
+inline std::int64_t first_bad(const Tensor& value, std::uint8_t wanted) {
+  if (!is_floating(value.dtype())) return -1;
+  const Ref<TensorImpl> dense =
+      dense_value(In(value.device() == Device::cpu() ? value : value.to(Device::cpu())), "debug_nans");
+  const std::int64_t count = dense->type.shape.numel().value();
+  return visit_dtype(dense->type.dtype, [&]<class T>(T) -> std::int64_t {
+    if constexpr (FloatingElement<T>) {
+      const T* elements = static_cast<const T*>(dense->data());
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto x = static_cast<double>(static_cast<tensor_detail::Computed<T>>(elements[i]));
+        if ((std::isnan(x) && (wanted & nans) != 0) || (std::isinf(x) && (wanted & infs) != 0)) return i;
+      }
+    }
+    return -1;
+  });
+}
+
+inline std::string index_text(std::int64_t place, const Shape& shape) {
+  std::string text;
+  for (int axis = shape.rank(); axis-- > 0;) {
+    const std::int64_t extent = shape[axis].value();
+    text = std::to_string(place % extent) + (text.empty() ? "" : ", ") + text;
+    place /= extent;
+  }
+  return "(" + text + ")";
+}
+
+inline double element_at(const Tensor& value, std::int64_t place) {
+  const Ref<TensorImpl> dense = dense_value(In(value), "debug_nans");
+  return visit_dtype(dense->type.dtype, [&]<class T>(T) {
+    return static_cast<double>(static_cast<tensor_detail::Computed<T>>(static_cast<const T*>(dense->data())[place]));
+  });
+}
+
+/// "f32[3] with 0 there": what an operand of the same shape has in the same place, or its type.
+inline std::string operand_text(const Tensor& operand, const Tensor& result, std::int64_t place) {
+  const std::string type = operand.impl()->type.text();
+  if (!(operand.shape() == result.shape()) || operand.device() != Device::cpu()) return type;
+  std::string number = std::to_string(element_at(operand, place));
+  return type + " with " + number + " there";
+}
+
+/// The graph with all floating values of its nodes as outputs, and which node each is of.
+inline Graph with_all_values(const Graph& graph, std::vector<std::int32_t>& nodes) {
+  GraphBuilder builder(graph);
+  std::vector<Value> outputs;
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    builder.copy(node, node.inputs);
+    if (node.op->kind == OpKind::effect) continue;
+    for (std::size_t r = 0; r < node.types.size(); ++r) {
+      if (!is_floating(node.types[r].dtype)) continue;
+      outputs.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)});
+      nodes.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+  return builder.finish(outputs);
+}
+}  // namespace nans_detail
+
+SINTER_DECL DebugNans::DebugNans(DebugNansOptions options)
+    : before_(nans_detail::wanted_of_thread()), eager_(Stance::force_eager) {
+  nans_detail::wanted_of_thread() =
+      static_cast<std::uint8_t>((options.nans ? nans_detail::nans : 0) | (options.infs ? nans_detail::infs : 0));
+}
+SINTER_DECL DebugNans::~DebugNans() { nans_detail::wanted_of_thread() = before_; }
+
+namespace jit_detail {
+
+SINTER_DECL bool looks_for_nans() noexcept { return nans_detail::wanted_now() != 0; }
+
+SINTER_DECL bool has_nan(std::span<const Ref<TensorImpl>> values) {
+  const std::uint8_t wanted = nans_detail::wanted_now();
+  for (const Ref<TensorImpl>& value : values)
+    if (nans_detail::first_bad(Tensor(value), wanted) >= 0) return true;
+  return false;
+}
+
+SINTER_DECL void throw_first_nan(const Graph& graph, std::span<const Ref<TensorImpl>> inputs) {
+  using namespace nans_detail;
+  const std::uint8_t wanted = wanted_now();
+  std::vector<Tensor> given;
+  for (const Ref<TensorImpl>& input : inputs) given.emplace_back(input);
+  std::vector<std::int32_t> nodes;
+  const Graph all = with_all_values(graph, nodes);
+  std::vector<Tensor> values;
+  {
+    struct Pause {  // what is computed here is looked at here
+      std::uint8_t before = std::exchange(wanted_of_thread(), std::uint8_t{0});
+      ~Pause() { wanted_of_thread() = before; }
+    } pause;
+    values = compile_graph(all, "eager")(given);
+  }
+  std::vector<const Tensor*> value_of(graph.nodes().size(), nullptr);  // of each node, its first floating result
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const Tensor*& first = value_of[as_index(nodes[i])];
+    if (first == nullptr) first = &values[i];
+    const std::int64_t place = first_bad(values[i], wanted);
+    if (place < 0) continue;
+    const Node& node = graph.node(nodes[i]);
+    const char* what = std::isnan(element_at(values[i].to(Device::cpu()), place)) ? "NaN" : "infinity";
+    std::string operands;
+    for (Value v : node.inputs)
+      if (const Tensor* operand = value_of[as_index(v.node)]; operand != nullptr && v.result == 0)
+        operands += (operands.empty() ? "; of " : " and ") + operand_text(*operand, values[i], place);
+    const bool is_leaf = node.inputs.empty();
+    throw NanError(
+        is_leaf ? std::string_view("debug_nans") : node.op->name,
+        std::string(is_leaf ? "a value that is given has " : "gives the first ") + what + ", in element " +
+            index_text(place, values[i].shape()) + " of " + values[i].impl()->type.text() + operands,
+        node.where,
+        is_leaf ? "look where the data come from" : "guard the operation, or mask its operands with where()");
+  }
+}
+
+}  // namespace jit_detail
+}  // namespace jit
+SINTER_NAMESPACE_END
