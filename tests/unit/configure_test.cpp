@@ -3,6 +3,8 @@
 #include "../checks.hpp"
 
 #include <sinter/graphs.hpp>
+#include <sinter/jit/config/configuration.hpp>
+#include <sinter/regions.hpp>
 
 #include <array>
 #include <cstdio>
