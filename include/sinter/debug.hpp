@@ -1,4 +1,4 @@
-// What finding faults needs besides sinter.hpp: the bisection, the minifier, and scopes that are boundaries.
+// What finding faults needs besides sinter.hpp: the bisection and the minifier.
 #pragma once
 
 #include <sinter/jit/debug/bisect.hpp>

@@ -40,7 +40,6 @@
 #include <sinter/jit/compile.hpp>
 #include <sinter/jit/config/configure.hpp>
 #include <sinter/jit/config/scope.hpp>
-#include <sinter/jit/config/scoped.hpp>
 #include <sinter/jit/config/settings.hpp>
 #include <sinter/jit/control/control.hpp>
 #include <sinter/jit/debug/hot_paths.hpp>
@@ -54,7 +53,6 @@
 #include <sinter/jit/observe/timeline.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/jit/partition.hpp>
-#include <sinter/jit/trace/model_regions.hpp>
 #include <sinter/jit/trace/region.hpp>
 #include <sinter/solvers/interpolate.hpp>
 #include <sinter/solvers/linear.hpp>

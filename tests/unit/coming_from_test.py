@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 HEAD = """#include <sinter/sinter.hpp>
+#include <sinter/regions.hpp>
 #include <Eigen/Dense>
 #include <cmath>
 #include <memory>

@@ -3,6 +3,8 @@
 #include "../checks.hpp"
 
 #include <sinter/graphs.hpp>
+#include <sinter/jit/config/configuration.hpp>
+#include <sinter/regions.hpp>
 
 #include <array>
 #include <cstdio>
@@ -19,8 +21,6 @@
 using namespace sinter;
 
 namespace {
-std::string place(Location where = Location::current()) { return "[" + where.text() + "]"; }
-
 /// Collects the lines of the log while it lives.
 struct Log {
   std::function<void(std::string_view, std::string_view)> before = Context::get().sink;
@@ -212,7 +212,6 @@ TEST_CASE("scope: boundaries are blocks") {
 }
 
 TEST_CASE("scope: values that mean nothing are errors") {
-  const std::string line = place();
   CHECK(has(message_of<UserError>([] { auto s = jit::scope("a/b"); }),
             "scope: 'a/b' is no name of a scope [configure_test.cpp:"));
   CHECK(has(message_of<UserError>([] { auto s = jit::scope("a", {.threads = 0}); }), "threads is 0"));

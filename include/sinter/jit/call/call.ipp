@@ -16,7 +16,7 @@
 #include <sinter/jit/call/leaf_names.hpp>
 #include <sinter/jit/call/quick_call.ipp>  // call_quickly
 #include <sinter/jit/call/stance.hpp>
-#include <sinter/jit/config/configure.hpp>
+#include <sinter/jit/config/configuration.hpp>
 #include <sinter/jit/config/scope.hpp>
 #include <sinter/jit/trace/trace.hpp>
 #include <sinter/tensor/call_journal.hpp>

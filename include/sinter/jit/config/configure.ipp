@@ -1,6 +1,7 @@
 // The configuration of this process, and when it is read.
 #pragma once
 
+#include <sinter/jit/config/configuration.hpp>
 #include <sinter/jit/config/configure.hpp>
 
 #include <sinter/base/context.hpp>

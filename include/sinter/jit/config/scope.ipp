@@ -6,7 +6,7 @@
 #include <sinter/base/error.hpp>
 #include <sinter/base/thread_limit.hpp>
 #include <sinter/jit/call/stance.hpp>
-#include <sinter/jit/config/configure.hpp>
+#include <sinter/jit/config/configuration.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -3,4 +3,5 @@
 // missing where it is not.
 #pragma once
 
+#include <sinter/jit/config/configuration.hpp>
 #include <sinter/jit/config/configure.hpp>

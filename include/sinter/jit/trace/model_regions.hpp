@@ -4,7 +4,7 @@
 
 #include <sinter/base/type_key.hpp>
 #include <sinter/expr/tree.hpp>
-#include <sinter/jit/config/configure.hpp>
+#include <sinter/jit/config/configuration.hpp>
 #include <sinter/jit/trace/region.hpp>
 
 #include <cstddef>
