@@ -325,8 +325,8 @@ TEST_CASE("profile: the planted slow kernel is first, with its line, its bytes a
 }
 
 TEST_CASE("profile: loops show their kernels, functions that are not compiled too, and bad options are refused") {
-  auto loop =
-      jit::compile([](Tensor x) { return jit::fori_loop(0, 5, [](Scalar, Tensor y) { return Tensor(tanh(y) * 0.5f); }, x); });
+  auto loop = jit::compile(
+      [](Tensor x) { return jit::fori_loop(0, 5, [](Scalar, Tensor y) { return Tensor(tanh(y) * 0.5f); }, x); });
   const jit::ProfileOptions quick{.seconds = 0.01, .limits = false, .counters = false};
   const jit::Profile looped = jit::profile(quick, loop, ones({64}));
   INFO(looped.text());

@@ -16,8 +16,8 @@ SINTER_NAMESPACE_BEGIN
 class JsonFields;  // json_text.hpp
 
 namespace base_detail {
-/// Who watches what runs: `timeline_watches` while a timeline is recorded, `ranges_watch` while NVTX is told of spans, and
-/// as many `one_watcher` as threads listen to their own steps (runtime/watch.hpp).
+/// Who watches what runs: `timeline_watches` while a timeline is recorded, `ranges_watch` while NVTX is told of spans,
+/// and as many `one_watcher` as threads listen to their own steps (runtime/watch.hpp).
 inline constexpr std::uint32_t timeline_watches = 1, ranges_watch = 2, one_watcher = 4;
 inline constinit std::atomic<std::uint32_t> watchers{0};
 }  // namespace base_detail

@@ -223,6 +223,7 @@ inline void drop_values(tree::Part result, Location where) {
 }
 inline TraceFunction tracer(const CallRequest& call) {
   return {const_cast<CallRequest*>(&call), [](void* object, FunctionTrace& trace) {
+            const TimelineSpan span("trace", "trace");
             const auto& traced = *static_cast<const CallRequest*>(object);
             const std::shared_ptr<void> result = result_of_function(traced, &trace);
             std::vector<Ref<TensorImpl>> values = values_of_result({result.get(), traced.types.result});

@@ -274,10 +274,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   TimelineSpan whole("compile", "compile");
   if (whole.is_on()) whole.add_line(where_);
   FunctionTrace recorder("compile", args.leaves(), std::move(specs), std::move(policy));
-  TracedResult result = [&] {
-    const TimelineSpan span("trace", "trace");
-    return trace(recorder);
-  }();
+  TracedResult result = trace(recorder);
   entry->trace_ms = watch.lap_ms();
   const bool is_plain = !args.has_places && recorder.calls_on_tape() && jit_detail::is_on_tape(result);
   if (is_plain && jit_detail::wants_gradient(recorder, args)) {
