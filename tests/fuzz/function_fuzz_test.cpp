@@ -234,7 +234,7 @@ class FunctionFuzzer {
       default: break;
     }
     history_ = "width " + std::to_string(width_) + ", dynamic " + std::to_string(static_cast<int>(made.dynamic)) +
-               ", mode " + std::to_string(static_cast<int>(made.mode)) + ", backend '" + made.backend +
+               ", mode " + std::to_string(static_cast<int>(made.mode)) + ", backend '" + made.backend.name() +
                "', max_breaks " + std::to_string(made.max_breaks) + ", recompile_limit " +
                std::to_string(made.recompile_limit) + "\n";
     return made;

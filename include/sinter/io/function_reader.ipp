@@ -173,6 +173,7 @@ class FunctionReader {
     }
     if (from_.flag()) options.matmul_precision = static_cast<MatmulPrecision>(from_.byte_up_to(2, "the precision"));
     options.allow_fallback = from_.flag();
+    options.suppress_errors = from_.flag();
     return options;
   }
 

@@ -165,7 +165,7 @@ class FunctionWriter {
  private:
   void options(const jit::Options& options) {
     to_.byte(static_cast<std::uint8_t>(options.mode));
-    to_.text(options.backend);
+    to_.text(options.backend.name());
     to_.byte(static_cast<std::uint8_t>(options.dynamic));
     to_.byte(options.fullgraph ? 1 : 0);
     to_.byte(options.fuse ? 1 : 0);
@@ -175,6 +175,7 @@ class FunctionWriter {
     to_.byte(options.matmul_precision ? 1 : 0);
     if (options.matmul_precision) to_.byte(static_cast<std::uint8_t>(*options.matmul_precision));
     to_.byte(options.allow_fallback ? 1 : 0);
+    to_.byte(options.suppress_errors ? 1 : 0);
   }
 
   void guards(const jit::GuardSet& guards) {

@@ -340,6 +340,9 @@ SINTER_DECL void Snapshot::add(std::string name, const FunctionState& function) 
   if (function.given_.forward || function.given_.backward)
     throw UserError("save", "'" + saved.name + "' is compiled by functions of aot_function(), which no file can hold",
                     where_, "compile it with jit::compile");
+  if (saved.options.backend.function() != nullptr)
+    throw UserError("save", "'" + saved.name + "' is compiled by a function that Options::backend holds, which no file can",
+                    where_, "give it a name with jit::register_backend, and that name as the back end");
   if (function.saved_ != nullptr) return add_loaded(*function.saved_, std::move(saved));
   std::scoped_lock lock(function.mutex_);
   for (const Entry* entry = function.newest(); entry != nullptr; entry = entry->next) {
