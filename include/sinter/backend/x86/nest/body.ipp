@@ -528,7 +528,8 @@ SINTER_DECL void LoopBody::store_by_element(std::size_t access, const Lane0& lan
   const DType dtype = dtype_of_access(access);
   const bool may_be_quick = !widens && !lane.tail.active() && may_be_every_second(access);
   const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), counter = s_.frame(8),
-            again = s_.new_label(), other = may_be_quick ? s_.new_label() : -1, done = may_be_quick ? s_.new_label() : -1;
+            again = s_.new_label(), other = may_be_quick ? s_.new_label() : -1,
+            done = may_be_quick ? s_.new_label() : -1;
   if (may_be_quick) {
     element_pointer(access, lane, -1);
     jump_unless_every_second(access, other);

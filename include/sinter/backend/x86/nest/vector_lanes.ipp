@@ -91,8 +91,7 @@ SINTER_DECL VReg VectorBuilder::load_every_second(Lane lane, Gpr first) {
     else from_high[as_index(i)] = static_cast<std::uint8_t>(2 * i - (lanes_ - 1));
   }
   const VReg low = permute(lane, load_whole(lane, CodeStream::at(first)), from_low);
-  const VReg high =
-      permute(lane, load_whole(lane, CodeStream::at(first, (lanes_ - 1) * size_of(lane))), from_high);
+  const VReg high = permute(lane, load_whole(lane, CodeStream::at(first, (lanes_ - 1) * size_of(lane))), from_high);
   const unsigned lows = (1u << half) - 1;
   return blend(lane, lows, is_avx512() ? lane_mask(lows) : no_vreg, low, high);
 }
