@@ -1,5 +1,5 @@
 // Elements of a type that is no dtype are named as such.
-// expect: elements are float, double, float16, bfloat16, integers of 8 to 64 bits or bool
+// expect: elements are float, double, float16, bfloat16, std::complex of float and double, integers of 8 to 64 bits or bool
 #include <sinter/sinter.hpp>
 
 #include <vector>

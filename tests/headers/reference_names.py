@@ -9,10 +9,10 @@ import re
 import subprocess
 import sys
 
-NAMESPACES = ("jit::", "tree::", "cuda::", "linalg::", "solvers::", "random::")
+NAMESPACES = ("jit::", "tree::", "cuda::", "linalg::", "solvers::", "random::", "fft::")
 # Rows about members of an object, and operators; fields of options are members too.
 MEMBER = re.compile(r"^(?:x|f|u|v|s|d|w|loss|g)(?:\.|\(|$)|^std::|^[^A-Za-z]")
-NAME = re.compile(r"^((?:jit::|tree::|cuda::|linalg::|solvers::|random::)?[A-Za-z_]\w*)(.*)$", re.DOTALL)
+NAME = re.compile(r"^((?:jit::|tree::|cuda::|linalg::|solvers::|random::|fft::)?[A-Za-z_]\w*)(.*)$", re.DOTALL)
 
 
 def names_in_span(span):
