@@ -33,6 +33,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace runtime_detail {
@@ -183,6 +184,7 @@ class CodeWriter {
 
 struct ProgramCode {
   ForkSafeMutex mutex;  // of opening
+  std::vector<std::unique_ptr<CodeCache>> opened;  // the last one is in use; threads may still use those before
   std::atomic<CodeCache*> cache{nullptr};
   std::atomic<std::int64_t> generated{0};
   CodeWriter writer;
@@ -196,7 +198,8 @@ struct ProgramCode {
       auto made = std::make_unique<CodeCache>(limit > 0 ? code_folder() : std::string(), program_version(), limit);
       in_forked_child(&in_child);
       if (!made->holds_nothing() && !is_at_exit.exchange(true)) std::atexit(&at_exit);
-      cache.store(made.release(), std::memory_order_release);
+      opened.push_back(std::move(made));
+      cache.store(opened.back().get(), std::memory_order_release);
     }
     return *cache.load(std::memory_order_relaxed);
   }
@@ -234,7 +237,6 @@ SINTER_DECL void keep_program_code(std::string_view key, std::string_view value)
   if (cache.keep(key, value)) code.writer.start(cache);
 }
 
-/// The old cache stays: other threads may use it.
 SINTER_DECL void reopen_program_code() {
   ProgramCode& code = ProgramCode::instance();
   code.open().write();
