@@ -1,7 +1,8 @@
 // Elementary functions of complex numbers by real ones of their parts. Branch cuts, signs of zeros and the accuracy near
 // them are those of Kahan, "Branch Cuts for Complex Elementary Functions" (1987); division is Smith's. Where a formula
-// would divide by 0 in a branch that is not taken, it divides by 1 there, so that derivatives stay finite. Included by
-// .ipp files alone.
+// would divide by 0 in a branch that is not taken, it divides by 1 there, so that derivatives stay finite. The square
+// root, logarithm and area tangent hold up to the limits of the range; the inverses of sine and cosine are meant for
+// numbers whose square is finite. Included by .ipp files alone.
 #pragma once
 
 #include <sinter/expr/complex.hpp>
@@ -105,9 +106,9 @@ inline Term is_beyond(const Term& re, const Term& im, double limit) {
   return either(limit < expr_detail::absolute(re), limit < expr_detail::absolute(im));
 }
 
-/// The part without cancellation is a root of (|z| + |x|) / 2; the other one is y over twice that. Both are smooth on the
-/// axes: signs are factors, so that no derivative is that of an absolute value at 0. Numbers whose absolute value would
-/// overflow are quartered first.
+/// The part without cancellation is a root of (|z| + |x|) / 2; the other one is y over twice that. Both are smooth on
+/// the axes: signs are factors, so that no derivative is that of an absolute value at 0. Numbers whose absolute value
+/// would overflow are quartered first.
 inline Number square_root(const Number& z) {
   const Term given = z.imaginary(), is_large = is_beyond(z.re, given, largest_of(z.re.dtype()) / 4);
   const Term scale = where_of(is_large, 0.25, number_like(z.re, 1)),
