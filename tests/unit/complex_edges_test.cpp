@@ -1,5 +1,5 @@
-// Complex numbers where formulas are at their edges: on the axes, near the limits of the range, on the back end of plain
-// loops, and under vmap with a condition for each example. Oracles are std::complex<double> and PyTorch's numbers.
+// Complex numbers where formulas are at their edges: on the axes, near the limits of the range, on the back end of
+// plain loops, and under vmap with a condition for each example. Oracles are std::complex<double> and PyTorch's numbers.
 #include "../catch.hpp"
 #include "../checks.hpp"
 
