@@ -513,4 +513,28 @@ TEST_CASE("complex: what has no meaning for complex numbers is refused, with the
   Variable w(z);
   w.requires_grad();
   CHECK(has(message_of<DTypeError>([&] { Tensor(sum(w * w)).backward(); }), "a loss is a real number"));
+  // A condition and an index are no complex numbers.
+  const Tensor r = arange(3).to(DType::f64), c = of({0, 1});
+  CHECK(has(text([&] { return where(z, 1, 2); }), "where: the condition is c128[7], it must be bool"));
+  CHECK(has(text([&] { return masked_fill(r, of({0, 1, 2}), 3); }), "c128[3]"));
+  CHECK(has(text([&] { return take(r, c); }), "the index is c128[2], it must be an integer"));
+  CHECK(has(text([&] { return take(z, c); }), "cast a part: real(z).to(DType::i64)"));
+  CHECK(has(text([&] { return embedding(c, ones({2, 2})); }), "c128"));
+  CHECK(has(text([&] { return scatter_add(r, 0, c, ones({2})); }), "it must be an integer"));
+  CHECK(has(text([&] { return take_along_axis(r, c, 0); }), "it must be an integer"));
+  CHECK(has(text([&] { return r(c); }), "c128[2]"));
+  CHECK(has(message_of<DTypeError>([&] {
+              Tensor u = r;
+              u.at(c) = 1;
+            }),
+            "c128[2]"));
+  CHECK(has(text([&] { return huber_loss(z, z); }), "huber_loss: an operand is c128[7], real tensors are required"));
+  CHECK(has(text([&] { return smooth_l1_loss(z, z); }), "view_as_real"));
+  CHECK(has(text([&] { return mse_loss(z, z); }), "mse_loss: there is no such operation"));
+  CHECK(has(text([&] { return poisson_nll_loss(z, z); }), "poisson_nll_loss: "));
+  CHECK(has(text([&] { return gaussian_nll_loss(z, z, ones({7})); }), "gaussian_nll_loss: "));
+  CHECK(has(text([&] { return cosine_similarity(z, z, 0); }), "a real tensor is required"));
+  CHECK(has(text([&] { return linalg::inv(diag(z)); }), "take the matrix apart"));
+  CHECK(has(text([&] { return trapezoid(z); }), "real(y)"));
+  CHECK(has(message_of<DTypeError>([&] { jit::jacobian([](Tensor x) { return x * x; })(z); }), "view_as_real(z)"));
 }

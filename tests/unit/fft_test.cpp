@@ -340,7 +340,7 @@ TEST_CASE("errors") {
   CHECK(has(message_of<ShapeError>([&] { fft::fftn(zeros({2, 2}), {.s = {2}, .dim = {0, 1}}); }),
             "1 lengths for 2 axes"));
   CHECK(has(message_of<ShapeError>([&] { fft::rfftn(full({}, 1.0)); }), "no axis is transformed"));
-  CHECK(has(message_of<UserError>([&] { fft::fftfreq(0); }), "fft::fftfreq: n is 0, it must be at least 1"));
+  CHECK(has(message_of<UserError>([&] { fft::fftfreq(0); }), "fft::fftfreq: n is 0, it must be from 1 to 4294967296"));
   CHECK(has(message_of<DTypeError>([&] { fft::fftfreq(3, 1, {.dtype = DType::i32}); }), "the dtype is i32"));
   CHECK(has(message_of<ShapeError>([&] { fft::fftconvolve(x, zeros({2, 2})); }), "equally many axes"));
   CHECK(has(message_of<ShapeError>(
@@ -357,4 +357,12 @@ TEST_CASE("errors") {
   CHECK(has(message_of<ShapeError>([&] { istft(zeros({4, 3}), 4); }), "x has 4 frequencies") == false);
   CHECK(has(message_of<ShapeError>([&] { istft(zeros({6, 3}), 4); }), "x has 6 frequencies, n_fft is 4"));
   CHECK(blame_of<DTypeError>([&] { fft::rfft(z); }) == blame("fft::rfft"));
+  const Tensor deep = ones({1, 1, 1, 1, 1, 1, 1, 4});
+  for (const auto& transform : {fft::fft, fft::ifft, fft::rfft, fft::ihfft}) {
+    const std::string text = message_of<ShapeError>([&] { transform(deep, {}); });
+    CHECK(has(text, "x is (1, 1, 1, 1, 1, 1, 1, 4), and complex tensors have at most 7 axes"));
+    CHECK(has(text, "fft_test.cpp"));
+  }
+  CHECK(has(message_of<UserError>([&] { fft::fftfreq(std::int64_t{1} << 60); }), "it must be from 1 to 4294967296"));
+  CHECK(has(message_of<ShapeError>([&] { istft(zeros({3, 1}, {.dtype = DType::c64}), 4); }), "leaves no sample"));
 }

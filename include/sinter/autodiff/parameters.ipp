@@ -5,6 +5,7 @@
 
 #include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/expr/complex.hpp>
 #include <sinter/graph/tracing.hpp>
 
 #include <algorithm>
@@ -109,15 +110,21 @@ SINTER_DECL Tensor clip_gradients(tree::View model, double max_norm, Location wh
   if (gradients.empty())
     throw UserError("clip_grad_norm", "no Variable of the model requires a gradient", where,
                     "call jit::requires_grad(model) before the loss is computed");
-  const bool has_double = std::any_of(gradients.begin(), gradients.end(),
-                                      [](const auto& entry) { return entry.second.dtype() == DType::f64; });
+  const bool has_double = std::any_of(gradients.begin(), gradients.end(), [](const auto& entry) {
+    return real_part_of(entry.second.dtype()) == DType::f64;
+  });
   const DType dtype = has_double ? DType::f64 : DType::f32;  // squares of f16 overflow
   Tensor total = full({}, 0, {.dtype = dtype, .device = gradients.front().second.device()});
-  for (const auto& [slot, gradient] : gradients) total += sum(In(square(as_dtype(gradient, dtype)), where));
+  for (const auto& [slot, gradient] : gradients) {
+    const Tensor parts = is_complex(gradient.dtype()) ? view_as_real(In(gradient, where)) : gradient;
+    total += sum(In(square(as_dtype(parts, dtype)), where));
+  }
   const Tensor norm = sqrt(total);
   const Tensor scale = minimum(max_norm / (norm + 1e-6), 1);
   for (const auto& [slot, gradient] : gradients)
-    assign_outside(slot, as_dtype(as_dtype(gradient, dtype) * scale, gradient.dtype()).impl());
+    assign_outside(slot, as_dtype(as_dtype(gradient, is_complex(gradient.dtype()) ? complex_of(dtype) : dtype) * scale,
+                                  gradient.dtype())
+                             .impl());
   return norm;
 }
 

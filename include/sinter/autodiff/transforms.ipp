@@ -144,8 +144,9 @@ SINTER_DECL void GradientCall::close(tree::Part result) {
 SINTER_DECL Derivatives jacobian_call(OpenTrace trace, const Ref<TensorImpl>& result, Location where) {
   require_parameters("jacobian", trace->parameters(), where);
   if (!is_floating(result->type.dtype))
-    throw DTypeError("jacobian", "the function returned " + result->type.text() + "; a floating result is required",
-                     where, "cast it to a floating dtype");
+    throw DTypeError(
+        "jacobian", "the function returned " + result->type.text() + "; a floating result is required", where,
+        is_complex(result->type.dtype) ? "give its parts: view_as_real(z)" : "cast it to a floating dtype");
   const TracedCall call = TransformTrace::end(std::move(trace), {&result, 1});
   return split_results(call, replay_call(call, jacobian_graph(call.graph, call.parameters, where)));
 }

@@ -23,9 +23,9 @@ Tensor imag(const In& z);
 Tensor conj(const In& z);
 /// The angle in (-pi, pi]; of real numbers 0 or pi.
 Tensor angle(const In& z);
-/// c64 (...) as f32 (..., 2): real and imaginary parts. A view.
+/// c64 (...) as f32 (..., 2): real and imaginary parts. In compiled functions a view; lazily it may be a copy.
 Tensor view_as_real(const In& z);
-/// f32 (..., 2) as c64 (...). A view where the two are neighbours in memory, else a copy.
+/// f32 (..., 2) as c64 (...). In compiled functions a view where the two are neighbours in memory, else a copy.
 Tensor view_as_complex(const In& pairs);
 /// Is the dtype c64 or c128?
 bool is_complex(const In& x);

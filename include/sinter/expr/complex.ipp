@@ -52,6 +52,15 @@ struct Call {
   Term refuse(std::string_view what, std::string_view fix) const {
     throw DTypeError(op.name, std::string(what), where, std::string(fix));
   }
+  /// A condition or index is no number with parts.
+  void require_real(std::size_t i, std::string_view what, std::string_view wanted, std::string_view fix) const {
+    const TensorImpl* value = leaves[i].value.get();
+    if (value != nullptr && sinter::is_complex(value->type.dtype))
+      refuse("the " + std::string(what) + " is " + value->type.text() + ", it must be " + std::string(wanted), fix);
+  }
+  void require_real_index(std::size_t i) const {
+    require_real(i, "index", "an integer", "cast a part: real(z).to(DType::i64)");
+  }
   Term record(const OpInfo& other, std::initializer_list<Leaf> operands) const {
     return {Tensor(record_shared(other, operands, attrs, where)), where};
   }
@@ -78,6 +87,7 @@ Result to_real(const Call& call) {
 /// The op on the real parts and on the imaginary parts, of all operands from number `first` on.
 template <std::size_t first>
 Result by_parts(const Call& call) {
+  for (std::size_t i = 0; i < first; ++i) call.require_real_index(i);
   const DType dtype = call.dtype(first);
   std::vector<Leaf> re, im;
   for (std::size_t i = 0; i < call.leaves.size(); ++i) {
@@ -108,6 +118,7 @@ inline Result pad(const Call& call) {
 }
 
 inline Result take(const Call& call) {
+  call.require_real_index(1);
   const Number z = call.number(0, call.leaves[0].value->type.dtype);
   return Number{call.record(call.op, {leaf_of(z.re), call.leaves[1]}),
                 call.record(call.op, {leaf_of(z.imaginary()), call.leaves[1]})}
@@ -117,6 +128,7 @@ inline Result take(const Call& call) {
 
 /// Base and value are complex, the index between them is not.
 inline Result scatter(const Call& call) {
+  call.require_real_index(1);
   const Combine combine = (*call.attrs)[ops::Scatter::combine];
   if (combine != Combine::none && combine != Combine::add)
     call.refuse("complex numbers are put at positions or added there", "do the rest on real(z) and imag(z)");
@@ -230,6 +242,7 @@ inline Result full_rule(const Call& call) {
   return Number{part, {}}.tensor().impl();
 }
 inline Result where_rule(const Call& call) {
+  call.require_real(0, "condition", "bool", "compare it: where(z != 0, a, b)");
   const DType dtype = call.dtype(1);
   const Number a = call.number(1, dtype), b = call.number(2, dtype);
   const Term condition(call.in(0));

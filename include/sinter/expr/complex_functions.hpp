@@ -1,7 +1,8 @@
 // Elementary functions of complex numbers by real ones of their parts. Branch cuts, signs of zeros and the accuracy near
 // them are those of Kahan, "Branch Cuts for Complex Elementary Functions" (1987); division is Smith's. Where a formula
-// would divide by 0 in a branch that is not taken, it divides by 1 there, so that derivatives stay finite. Included by
-// .ipp files alone.
+// would divide by 0 in a branch that is not taken, it divides by 1 there, so that derivatives stay finite. The square
+// root, logarithm and area tangent hold up to the limits of the range; the inverses of sine and cosine are meant for
+// numbers whose square is finite. Included by .ipp files alone.
 #pragma once
 
 #include <sinter/expr/complex.hpp>
@@ -9,6 +10,7 @@
 #include <sinter/ops/complex.hpp>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <optional>
 
@@ -16,6 +18,7 @@ SINTER_NAMESPACE_BEGIN
 namespace complex_detail {
 
 using expr_detail::apply;
+using expr_detail::apply_number_first;
 using expr_detail::leaf_of;
 using expr_detail::Term;
 using expr_detail::where_of;
@@ -94,26 +97,57 @@ inline Term is_finite(const Number& z) { return both(apply<ops::IsFinite>(z.re),
 
 // ---- roots, exponentials, logarithms, powers
 
+inline double largest_of(DType dtype) {
+  return dtype == DType::f64 ? std::numeric_limits<double>::max()
+                             : static_cast<double>(std::numeric_limits<float>::max());
+}
+/// Is a part beyond the limit?
+inline Term is_beyond(const Term& re, const Term& im, double limit) {
+  return either(limit < expr_detail::absolute(re), limit < expr_detail::absolute(im));
+}
+
+/// The part without cancellation is a root of (|z| + |x|) / 2; the other one is y over twice that. Both are smooth on
+/// the axes: signs are factors, so that no derivative is that of an absolute value at 0. Numbers whose absolute value
+/// would overflow are quartered first.
 inline Number square_root(const Number& z) {
-  const Term im = z.imaginary();
-  const Term half = apply<ops::Sqrt>(absolute_value(z) * 0.5 + expr_detail::absolute(z.re) * 0.5);
-  const Term is_zero = half == 0.0;
-  const Term other = expr_detail::absolute(im) / (where_of(is_zero, 1.0, half) * 2.0);
-  const Term is_right = 0.0 <= z.re;
-  return {where_of(is_right, half, other), apply<ops::Copysign>(where_of(is_right, other, half), im)};
+  const Term given = z.imaginary(), is_large = is_beyond(z.re, given, largest_of(z.re.dtype()) / 4);
+  const Term scale = where_of(is_large, 0.25, number_like(z.re, 1)),
+             unscale = where_of(is_large, 2.0, number_like(z.re, 1));
+  const Number x{z.re * scale, given * scale};
+  const Term is_right = 0.0 <= x.re, sign = apply_number_first<ops::Copysign>(1.0, given);
+  const Term half = apply<ops::Sqrt>(absolute_value(x) * 0.5 + where_of(is_right, x.re, -x.re) * 0.5);
+  const Term quotient = *x.im / (where_of(half == 0.0, 1.0, half) * 2.0);
+  const Term other = where_of(apply<ops::IsInf>(given), given, quotient);
+  return {where_of(is_right, half, other * sign) * unscale, where_of(is_right, other, half * sign) * unscale};
 }
 inline Number inverse_root(const Number& z) { return inverse(square_root(z)); }
+/// size * sin(im), which is 0 on the real axis also where the size overflows.
+inline Term times_sine(const Term& size, const Term& im) {
+  const double largest = largest_of(size.dtype());
+  const Term finite = apply<ops::ClampToNumbers>(size, -largest, largest);
+  return where_of(im == 0.0, finite, size) * apply<ops::Sin>(im);
+}
 inline Number exponential(const Number& z) {
   const Term size = apply<ops::Exp>(z.re), im = z.imaginary();
-  return {size * apply<ops::Cos>(im), size * apply<ops::Sin>(im)};
+  return {size * apply<ops::Cos>(im), times_sine(size, im)};
 }
 inline Number exponential_of_two(const Number& z) { return exponential(scaled(z, std::numbers::ln2)); }
+/// Near the unit circle log |z| is that of 1 + (|z|^2 - 1), which does not round to 1 first.
 inline Number logarithm(const Number& z) {
-  return {apply<ops::Log>(apply<ops::Hypot>(z.re, z.imaginary())), angle_of(z)};
+  const Term im = z.imaginary(), size = apply<ops::Hypot>(z.re, im), is_near = both(0.5 < size, size < 2.0);
+  const Term excess = where_of(is_near, (z.re - 1.0) * (z.re + 1.0) + im * im, 0.0);
+  const Term far = apply<ops::Log>(where_of(is_near, 1.0, size));
+  return {where_of(is_near, apply<ops::Log1p>(excess) * 0.5, far), angle_of(z)};
 }
 inline Number logarithm_of_two(const Number& z) { return scaled(logarithm(z), std::numbers::log2e); }
 inline Number logarithm_of_ten(const Number& z) { return scaled(logarithm(z), std::numbers::log10e); }
-inline Number logistic(const Number& z) { return inverse(plus_one(exponential(negative(z)))); }
+/// 1 / (1 + e^-z), and e^z / (1 + e^z) on the left: no exponential overflows.
+inline Number logistic(const Number& z) {
+  const Term im = z.imaginary(), is_right = 0.0 <= z.re;
+  const Number t = exponential({where_of(is_right, -z.re, z.re), where_of(is_right, -im, im)});
+  const Number right = inverse(plus_one(t)), left = multiply(t, right);
+  return {where_of(is_right, right.re, left.re), where_of(is_right, *right.im, *left.im)};
+}
 
 /// Larger whole exponents go through the logarithm.
 inline constexpr double most_multiplied = 64;
@@ -142,11 +176,11 @@ inline Number power(const Number& z, const Number& w) {
 
 inline Number hyperbolic_sine(const Number& z) {
   const Term im = z.imaginary();
-  return {apply<ops::Sinh>(z.re) * apply<ops::Cos>(im), apply<ops::Cosh>(z.re) * apply<ops::Sin>(im)};
+  return {apply<ops::Sinh>(z.re) * apply<ops::Cos>(im), times_sine(apply<ops::Cosh>(z.re), im)};
 }
 inline Number hyperbolic_cosine(const Number& z) {
   const Term im = z.imaginary();
-  return {apply<ops::Cosh>(z.re) * apply<ops::Cos>(im), apply<ops::Sinh>(z.re) * apply<ops::Sin>(im)};
+  return {apply<ops::Cosh>(z.re) * apply<ops::Cos>(im), times_sine(apply<ops::Sinh>(z.re), im)};
 }
 /// (sinh x cosh x + i sin y cos y) / (sinh^2 x + cos^2 y). Beyond the limit the result is +-1, and sinh would overflow.
 inline Number hyperbolic_tangent(const Number& z) {
@@ -175,10 +209,21 @@ inline Number area_cosine(const Number& z) {
   const Number minus = square_root({z.re - 1.0, z.imaginary()}), plus = square_root(plus_one(z));
   return {apply<ops::Asinh>(minus.re * plus.re + *minus.im * *plus.im), apply<ops::Atan2>(*minus.im, plus.re) * 2.0};
 }
+/// Where squares would overflow: 1 / z + i pi / 2 with the sign of y, as far as the dtype can tell.
+inline Number far_area_tangent(const Number& z, const Term& is_far) {
+  const Term im = z.imaginary(), is_at_infinity = is_infinite(z);
+  const Term is_taken = both(is_far, apply<ops::Not>(is_at_infinity));
+  const Term x = where_of(is_taken, z.re, 1.0), size = apply<ops::Hypot>(x, where_of(is_taken, im, 0.0));
+  return {where_of(is_at_infinity, apply_number_first<ops::Copysign>(0.0, z.re), x / size / size),
+          apply<ops::Copysign>(number_like(z.re, std::numbers::pi / 2), im)};
+}
 inline Number area_tangent(const Number& z) {
-  const Term x = z.re, y = z.imaginary(), below = 1.0 - x, square = y * y;
+  const Term is_far = is_beyond(z.re, z.imaginary(), std::sqrt(largest_of(z.re.dtype())) / 4);
+  const Term x = where_of(is_far, 0.0, z.re), y = where_of(is_far, 0.0, z.imaginary()), below = 1.0 - x, square = y * y;
   const Term size = apply<ops::Log1p>(x * 4.0 / (below * below + square)) * 0.25;
-  return {size, apply<ops::Atan2>(y * 2.0, below * (x + 1.0) - square) * 0.5};
+  const Term turn = apply<ops::Atan2>(y * 2.0, below * (x + 1.0) - square) * 0.5;
+  const Number far = far_area_tangent(z, is_far);
+  return {where_of(is_far, far.re, size), where_of(is_far, far.imaginary(), turn)};
 }
 inline Number area_sine(const Number& z) { return turned_right(arc_sine(turned_left(z))); }
 inline Number arc_tangent(const Number& z) { return turned_right(area_tangent(turned_left(z))); }

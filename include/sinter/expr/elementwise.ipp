@@ -116,7 +116,8 @@ SINTER_DECL Tensor negative(const In& x) { return expr_detail::on_operands<ops::
 SINTER_DECL Tensor sgn(const In& x) {
   if (!is_complex(x)) return expr_detail::on_operands<ops::Sign>(x);
   const expr_detail::Term z(x), size = expr_detail::absolute(z);
-  return z / where_of(size == 0.0, 1.0, size);
+  const expr_detail::Term is_zero = size == 0.0;
+  return where_of(is_zero, 0.0, z / where_of(is_zero, 1.0, size));
 }
 
 SINTER_DECL Tensor logical_and(const In& a, const In& b) {

@@ -29,18 +29,27 @@ inline void require_transformable(const Term& x, std::string_view op) {
   throw DTypeError(op, "x is " + std::string(name(dtype)) + ", it must be f32, f64, c64 or c128", x.where,
                    "cast it: x.to(DType::f32)");
 }
+/// Spectra are complex: their pairs take one axis of those that a tensor may have.
+inline void require_room_for_pairs(const Term& x, std::string_view op) {
+  if (is_complex(x.dtype()) || x.rank() < max_rank) return;
+  throw ShapeError(
+      op, "x is " + x.shape().text() + ", and complex tensors have at most " + std::to_string(max_rank - 1) + " axes",
+      x.where, "join axes that are not transformed: reshape(x, shape)");
+}
 inline Term real_numbers(const In& x, std::string_view op, std::string_view instead) {
   const Term t = expr_detail::floating(x);
   require_transformable(t, op);
   if (is_complex(t.dtype()))
     throw DTypeError(op, "x is " + std::string(name(t.dtype())) + ", it must be real", x.where,
                      "use " + std::string(instead) + ", or real(x)");
+  require_room_for_pairs(t, op);
   return t;
 }
 /// As pairs: the axes keep their places from the front.
 inline Term pairs_of(const In& x, std::string_view op) {
   const Term t = expr_detail::floating(x);
   require_transformable(t, op);
+  require_room_for_pairs(t, op);
   if (is_complex(t.dtype())) return {view_as_real(t), x.where};
   return {stack({t.value, zeros_like(t)}, t.rank(), x.where), x.where};
 }
@@ -237,7 +246,9 @@ Tensor turned(const In& x, Axes dim, std::string_view op, const Cut& cut) {
 /// 0, 1, ... `count` of them, from the place `negative` on less n; divided by n d.
 inline Tensor frequencies(std::int64_t n, std::int64_t count, std::int64_t negative, double d, FrequencyOptions options,
                           std::string_view op, Location where) {
-  if (n < 1) throw UserError(op, "n is " + std::to_string(n) + ", it must be at least 1", where);
+  constexpr std::int64_t most = std::int64_t{1} << 32;
+  if (n < 1 || n > most)
+    throw UserError(op, "n is " + std::to_string(n) + ", it must be from 1 to " + std::to_string(most), where);
   if (options.dtype != DType::f32 && options.dtype != DType::f64)
     throw DTypeError(op, "the dtype is " + std::string(name(options.dtype)) + ", it must be f32 or f64", where);
   std::vector<double> values;

@@ -220,6 +220,9 @@ SINTER_DECL Tensor istft(const In& x, std::int64_t n_fft, IstftOptions options) 
   const Term window =
       given ? *given : Term(ones(Shape{n_fft}, {.dtype = cut.dtype(), .device = cut.value.device()}, x.where), x.where);
   const Dim samples = (count - Dim(1)) * Dim(frames.hop) + Dim(n_fft);
+  if (options.center && !options.length && expr_detail::is_at_most(samples, Dim(2 * (n_fft / 2))))
+    throw ShapeError("istft", "x has " + count.text() + " frames, of which centring leaves no sample", x.where,
+                     "give more frames, the length, or .center = false");
   const Term weights(expand(expr_detail::squared(window), Shape{count, Dim(n_fft)}), x.where);
   const Term whole = summed_frames(cut * window, samples, frames), envelope = summed_frames(weights, samples, frames);
   const Dim margin(options.center ? n_fft / 2 : 0);

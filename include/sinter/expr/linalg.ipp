@@ -38,7 +38,7 @@ inline Term matrices(const In& x, std::string_view op) {
   const Term t = expr_detail::floating(x);
   if (t.dtype() != DType::f32 && t.dtype() != DType::f64)
     throw DTypeError(op, "a is " + std::string(name(t.dtype())) + ", it must be f32 or f64", x.where,
-                     "cast it: a.to(DType::f32)");
+                     is_complex(t.dtype()) ? "take the matrix apart: real(a), imag(a)" : "cast it: a.to(DType::f32)");
   if (t.rank() < 2) throw ShapeError(op, "a is " + t.shape().text() + ", matrices (..., m, n) are required", x.where);
   return t;
 }

@@ -3,6 +3,7 @@
 
 #include <sinter/expr/linalg_norms.hpp>
 
+#include <sinter/expr/complex.hpp>
 #include <sinter/expr/recording.hpp>
 #include <sinter/expr/term.hpp>
 #include <sinter/ops/linalg.hpp>
@@ -103,7 +104,7 @@ SINTER_DECL Tensor cond(const In& a, NormOrder order) {
 SINTER_DECL Tensor matrix_exp(const In& a) { return expr_detail::apply<ops::MatrixExp>(expr_detail::floating(a)); }
 
 SINTER_DECL Tensor vecdot(const In& x, const In& y, int axis) {
-  const detail::Term product = detail::Term(x) * detail::Term(In(Tensor(y.tensor()), x.where));
+  const detail::Term product = detail::Term(conj(x), x.where) * detail::Term(In(Tensor(y.tensor()), x.where));
   return sum(product, axis);
 }
 SINTER_DECL Tensor diagonal(const In& a, int offset, int first, int second) {

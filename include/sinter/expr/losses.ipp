@@ -29,8 +29,12 @@ inline Tensor reduced(const Term& losses, LossReduction reduction, std::string_v
 struct LossOperands {
   Term x, target;
 };
-inline LossOperands loss_operands(const In& x, const In& target, std::string_view op) {
+inline LossOperands loss_operands(const In& x, const In& target, std::string_view op, bool takes_complex = false) {
   LossOperands out{floating(x), floating(target)};
+  for (const Term* each : {&out.x, &out.target})
+    if (!takes_complex && is_complex(each->dtype()))
+      throw DTypeError(op, "an operand is " + each->value.impl()->type.text() + ", real tensors are required", x.where,
+                       "give it the parts, view_as_real(z), or abs(z)");
   broadcast(out.x.shape(), out.target.shape(), op, x.where);
   return out;
 }
@@ -146,7 +150,7 @@ inline Tensor cross_entropy_of_probabilities(const Term& logits, Term target, co
                     at, "it is for targets that are classes");
   if (!is_floating(logits.dtype()))
     throw DTypeError(op, "logits are " + logits.value.impl()->type.text() + ", they must be floating", at,
-                     "x.to(DType::f32)");
+                     is_complex(logits.dtype()) ? "take abs(z) or real(z)" : "x.to(DType::f32)");
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
     throw UserError(op, "label_smoothing is " + std::to_string(options.label_smoothing), at, "it goes from 0 to 1");
   const double smoothing = options.label_smoothing;
@@ -188,7 +192,7 @@ SINTER_DECL Tensor mse_loss(const In& prediction, const In& target, WeightedLoss
   return expr_detail::reduced_by_weight(squared(x - t), options, "mse_loss");
 }
 SINTER_DECL Tensor l1_loss(const In& prediction, const In& target, WeightedLossOptions options) {
-  const auto [x, t] = expr_detail::loss_operands(prediction, target, "l1_loss");
+  const auto [x, t] = expr_detail::loss_operands(prediction, target, "l1_loss", true);
   return expr_detail::reduced_by_weight(absolute(x - t), options, "l1_loss");
 }
 

@@ -29,6 +29,7 @@ inline void require_real(const Term& x, std::string_view op) {
                    "apply it to real(z) and imag(z), or to abs(z)");
 }
 inline Term norm_of(const Term& x, const Axes& axes, double p, Keep keep) {
+  if (is_complex(x.dtype())) return norm_of(absolute(x), axes, p, keep);
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (p == infinity) return {amax(absolute(x), axes, keep), x.where};
   if (p == -infinity) return {amin(absolute(x), axes, keep), x.where};
@@ -247,6 +248,7 @@ SINTER_DECL Tensor renorm(const In& x, double p, int axis, double largest) {
 SINTER_DECL Tensor cosine_similarity(const In& a, const In& b, int axis, double eps) {
   using expr_detail::Term;
   const Term x = expr_detail::floating(a), y = expr_detail::floating(b);
+  for (const Term* each : {&x, &y}) expr_detail::require_real(*each, "cosine_similarity");
   broadcast(x.shape(), y.shape(), "cosine_similarity", a.where);
   const auto length = [&](const Term& t) {
     return expr_detail::at_least(expr_detail::norm_of(t, axis, 2, Keep::no), eps);

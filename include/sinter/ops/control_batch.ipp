@@ -69,6 +69,12 @@ inline Val takes_branch(Val index, std::size_t b, std::size_t branches) {
   return b == 0 ? le(index, number) : b + 1 == branches ? ge(index, number) : eq(index, number);
 }
 
+/// x, whose gradient is passed on for the examples that take the branch.
+inline Val select_gradient(Val is_taken, Val x) {
+  if (is_complex(x.dtype())) return complex(select_gradient(is_taken, real(x)), select_gradient(is_taken, imag(x)));
+  return apply(op_info<ops::SelectGradient>, {is_taken, x});
+}
+
 /// Operands of a branch, which is computed for all examples. Those that take another one may meet there a derivative
 /// that is infinite or NaN, which a gradient of zero does not undo: what comes back from them is dropped where it
 /// leaves the branch. That is known for single examples only, so that operands which all share are stretched over the
@@ -77,9 +83,9 @@ inline std::vector<Batched> branch_operands(const BatchArgs& args, Val is_taken)
   std::vector<Batched> operands;
   for (std::size_t i = 1; i < args.in.size(); ++i) {
     operands.push_back(batched_operand(args, i));
-    if (!is_floating(args.in[i].dtype())) continue;
+    if (!is_differentiable(args.in[i].dtype())) continue;
     const Val x = with_batch(args, i);
-    operands.back() = Batched(apply(op_info<ops::SelectGradient>, {with_rank(is_taken, x.rank()), x}));
+    operands.back() = Batched(select_gradient(with_rank(is_taken, x.rank()), x));
   }
   return operands;
 }

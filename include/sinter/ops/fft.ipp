@@ -52,6 +52,11 @@ SINTER_DECL Type FourierOfReal::infer(const InferArgs& args) {
   ops_detail::require_transformable(args);
   Shape shape = args.in[0].shape;
   if (shape.rank() < 1) throw ShapeError(args.op, "the operand is (), rows are required", args.where);
+  if (shape.rank() == max_rank)
+    throw ShapeError(
+        args.op,
+        "the operand is " + shape.text() + ", at most " + std::to_string(max_rank - 1) + " axes have room for pairs",
+        args.where, "join axes: reshape(x, shape)");
   ops_detail::require_transform_length(args, shape[-1]);
   shape.set(shape.rank() - 1, shape[-1] / Dim(2) + Dim(1));
   shape.push_back(2);

@@ -525,12 +525,12 @@ namespace linalg_host_detail {
 SINTER_DECL void SmallSolve::run_on_host(HostCall& call) {
   const std::int64_t count = ops_detail::Matrices(call.in[0]).count;
   const bool is_checked = call.attrs[use] != FactorUse::unchecked;
-  auto* info =
+  auto* failures =
       is_checked ? static_cast<std::int32_t*>(call.scratch(0, as_index(count) * sizeof(std::int32_t))) : nullptr;
-  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::small_solve_of_all<decltype(zero)>(call, info); });
+  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::small_solve_of_all<decltype(zero)>(call, failures); });
   if (!is_checked) return;
-  const std::int32_t* const failed = std::find_if(info, info + count, [](std::int32_t i) { return i != 0; });
-  if (failed != info + count) linalg_host_detail::throw_singular(call, call.attrs[use], failed - info, *failed);
+  const std::int32_t* const failed = std::find_if(failures, failures + count, [](std::int32_t i) { return i != 0; });
+  if (failed != failures + count) linalg_host_detail::throw_singular(call, call.attrs[use], failed - failures, *failed);
 }
 SINTER_DECL void SmallSolve::prepare_on_host(HostCall& call) {
   if (call.attrs[use] != FactorUse::unchecked)

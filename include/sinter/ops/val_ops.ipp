@@ -91,7 +91,11 @@ SINTER_DECL Val logical_or(Val a, Val b) { return apply(op_info<ops::Or>, {a, b}
 SINTER_DECL Val logical_not(Val a) { return apply(op_info<ops::Not>, {a}); }
 SINTER_DECL Val is_nan(Val a) { return ne(a, a); }
 
-SINTER_DECL Val where(Val condition, Val a, Val b) { return apply(op_info<ops::Where>, {condition, a, b}); }
+SINTER_DECL Val where(Val condition, Val a, Val b) {
+  if (is_complex(a.dtype()) || is_complex(b.dtype()))
+    return complex(where(condition, real(a), real(b)), where(condition, imag(a), imag(b)));
+  return apply(op_info<ops::Where>, {condition, a, b});
+}
 SINTER_DECL Val maximum(Val a, Val b) { return apply(op_info<ops::Maximum>, {a, b}); }
 SINTER_DECL Val minimum(Val a, Val b) { return apply(op_info<ops::Minimum>, {a, b}); }
 SINTER_DECL Val pow(Val a, Val b) { return apply(op_info<ops::Pow>, {a, b}); }

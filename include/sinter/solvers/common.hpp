@@ -71,7 +71,7 @@ inline Tensor scalar_of(std::string_view op, std::string_view what, const In& x,
 inline void require_real(std::string_view op, std::string_view what, const Tensor& x, Location where) {
   if (x.dtype() != DType::f32 && x.dtype() != DType::f64)
     throw DTypeError(op, std::string(what) + " is " + x.impl()->type.text() + ", it must be f32 or f64", where,
-                     "convert it: x.to(DType::f64)");
+                     is_complex(x.dtype()) ? "work on its parts: view_as_real(x)" : "convert it: x.to(DType::f64)");
 }
 /// A function that maps x to values of the same type.
 inline void require_endomorphism(std::string_view op, const jit::Closure& f, const Tensor& x, Location where) {

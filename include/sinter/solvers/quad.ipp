@@ -193,7 +193,7 @@ SINTER_DECL Tensor example_points(const In& a, const In& b, const QuadOptions& o
   const DType dtype = common_dtype(a, b, options);
   if (dtype != DType::f32 && dtype != DType::f64)
     throw DTypeError("quad", "bounds are " + std::string(name(dtype)) + ", they must be f32 or f64", a.where,
-                     "convert them: a.to(DType::f64)");
+                     is_complex(dtype) ? "integrate along a real parameter" : "convert them: a.to(DType::f64)");
   return zeros({points}, {.dtype = dtype, .device = common_device(a, b)}, a.where);
 }
 

@@ -1,0 +1,160 @@
+// Complex numbers where formulas are at their edges: on the axes, near the limits of the range, on the back end of
+// plain loops, and under vmap with a condition for each example. Oracles are std::complex<double> and PyTorch's numbers.
+#include "../catch.hpp"
+#include "../checks.hpp"
+
+#include <sinter/sinter.hpp>
+
+#include <cmath>
+#include <complex>
+#include <limits>
+#include <vector>
+
+using namespace sinter;
+
+namespace {
+
+using C64 = std::complex<float>;
+using C128 = std::complex<double>;
+using Numbers = std::vector<C128>;
+
+const Numbers some{{1, 2}, {3, -4}, {-0.5, 1}, {-2, -0.25}, {0.1, 0}, {-1.5, 0.75}, {0, 2}};
+const Numbers others{{0.3, -1}, {2, 0.25}, {-1, -1.5}, {0.5, 0.5}, {-3, 1}, {0.25, 2}, {1, -2}};
+
+Numbers numbers(const In& z) { return to_vector<C128>(z); }
+Tensor of(const Numbers& z) { return copy_of(z); }
+
+bool close(const Numbers& a, const Numbers& b, double tolerance = 1e-12) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!(std::abs(a[i] - b[i]) <= tolerance * (1 + std::abs(b[i])))) return false;
+  return true;
+}
+template <class F>
+Numbers mapped(const Numbers& z, F&& f) {
+  Numbers out;
+  for (const C128& each : z) out.push_back(f(each));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("complex: gradients on the axes are those of the derivative, as PyTorch's") {
+  struct Function {
+    const char* name;
+    Tensor (*function)(Tensor);
+    C128 (*derivative)(C128);
+    Numbers at;
+  };
+  const Numbers axes{{4, 0.0}, {4, -0.0}, {-4, 0.0}, {-4, -0.0}, {0, 1}, {0, -1}, {3, -2}};
+  const Numbers inside{{0.5, 0.0}, {0, 0.5}, {0, -0.5}, {2, 1}, {2, 0.0}};
+  const auto of_root = [](C128 z) { return 0.5 / std::sqrt(z); };
+  const auto of_arc_sine = [](C128 z) { return 1.0 / (std::sqrt(1.0 - z) * std::sqrt(1.0 + z)); };
+  const Function functions[] = {
+      {"sqrt", [](Tensor z) { return Tensor(sqrt(z)); }, of_root, axes},
+      {"pow", [](Tensor z) { return Tensor(pow(z, 0.5)); }, of_root, axes},
+      {"rsqrt", [](Tensor z) { return Tensor(rsqrt(z)); }, [](C128 z) { return -0.5 / (z * std::sqrt(z)); }, axes},
+      {"asin", [](Tensor z) { return Tensor(asin(z)); }, of_arc_sine, inside},
+      {"acos", [](Tensor z) { return Tensor(acos(z)); },
+       [](C128 z) { return -1.0 / (std::sqrt(1.0 - z) * std::sqrt(1.0 + z)); }, inside},
+      {"asinh",
+       [](Tensor z) { return Tensor(asinh(z)); },
+       [](C128 z) { return 1.0 / std::sqrt(1.0 + z * z); },
+       {{0.5, 0.0}, {0, 0.5}, {2, 1}}},
+      {"acosh",
+       [](Tensor z) { return Tensor(acosh(z)); },
+       [](C128 z) { return 1.0 / (std::sqrt(z - 1.0) * std::sqrt(z + 1.0)); },
+       {{4, 0.0}, {0, 1}, {0, -1}, {2, 1}}},
+      {"exp", [](Tensor z) { return Tensor(exp(z)); }, [](C128 z) { return std::exp(z); }, axes},
+      {"cosh", [](Tensor z) { return Tensor(cosh(z)); }, [](C128 z) { return std::sinh(z); }, axes},
+      {"log", [](Tensor z) { return Tensor(log(z)); }, [](C128 z) { return 1.0 / z; }, axes},
+      {"atanh", [](Tensor z) { return Tensor(atanh(z)); }, [](C128 z) { return 1.0 / (1.0 - z * z); }, inside},
+      {"sigmoid", [](Tensor z) { return Tensor(sigmoid(z)); },
+       [](C128 z) { return std::exp(z) / ((1.0 + std::exp(z)) * (1.0 + std::exp(z))); }, axes},
+  };
+  for (const Function& f : functions) {
+    INFO(f.name);
+    const Tensor z = of(f.at);
+    const auto by_real = jit::grad([&](Tensor x) { return sum(real(f.function(x))); });
+    const auto by_imag = jit::grad([&](Tensor x) { return sum(imag(f.function(x))); });
+    CHECK(close(numbers(by_real(z)), mapped(f.at, [&](C128 x) { return std::conj(f.derivative(x)); })));
+    CHECK(close(numbers(by_imag(z)), mapped(f.at, [&](C128 x) { return C128(0, 1) * std::conj(f.derivative(x)); })));
+  }
+  CHECK(numbers(jit::grad([](Tensor z) { return sum(imag(sqrt(z))); })(of({4.0}))) == Numbers{{0, 0.25}});  // PyTorch
+  CHECK(close(numbers(jit::grad([](Tensor z) { return sum(real(sgn(z))); })(of({0.0, {3, 4}}))), {0, {0.128, -0.096}}));
+}
+
+TEST_CASE("complex: near the limits of the range") {
+  const double infinity = std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::max();
+  const float far = 2e38f, half_pi = 1.57079633f;
+  const auto single = [](C64 z) { return tensor({z}); };
+  const auto one = [](const Tensor& z) { return numbers(z)[0]; };
+  CHECK(close({one(atan(single({far, 0})))}, {half_pi}, 1e-6));
+  CHECK(close({one(atan(of({{infinity, 0}})))}, {std::atan(infinity)}));
+  CHECK(close({one(atanh(of({{1e200, -1e200}})))}, {C128(5e-201, -std::atan(infinity))}));
+  CHECK(numbers(jit::grad([](Tensor z) { return sum(abs(atan(z))); })(of({{0, 0}, {1, 1}})))[0] == 0.0);
+  CHECK(one(exp(single({100, 0}))) == C128(infinity, 0));
+  CHECK(one(sinh(single({-100, 0}))) == C128(-infinity, 0));
+  CHECK(one(cos(single({0, 100}))) == C128(infinity, 0));
+  CHECK(one(sin(single({0, 100}))) == C128(0, infinity));
+  CHECK(one(sigmoid(single({-100, 0}))).imag() == 0);
+  CHECK(close({one(sigmoid(of({{-800, 1}})))}, {0.0}));
+  CHECK(close({one(sigmoid(of({{800, 1}})))}, {1.0}));
+  const C128 large(most, most), root = one(sqrt(of({large})));
+  CHECK(std::abs(root / std::sqrt(large) - 1.0) < 1e-14);
+  CHECK(one(sqrt(of({{1, -infinity}}))) == C128(infinity, -infinity));
+  CHECK(one(sqrt(of({{-infinity, 3}}))) == C128(0, infinity));
+  CHECK(close({one(log(of({{1, 1e-12}}))) * 1e12}, {C128(5e-13, 1)}, 1e-15));
+  CHECK(std::abs(one(log(of({{1, 1e-5}}))).real() / 5e-11 - 1) < 1e-9);
+}
+
+TEST_CASE("complex: the back end of plain loops, and functions that run uncompiled") {
+  const auto f = [](Tensor z, Tensor w) { return sqrt(z) * w + C128(0, 1) * exp(z / w); };
+  const Tensor want = f(of(some), of(others));
+  auto eager = jit::compile(f, {.backend = "eager"});
+  CHECK(close(numbers(eager(of(some), of(others))), numbers(want)));
+  const auto chosen = [](Tensor z) {
+    return jit::cond(real(sum(z)) > 0, [](Tensor b) { return Tensor(b * b); }, [](Tensor b) { return Tensor(-b); }, z);
+  };
+  CHECK(numbers(jit::compile(chosen, {.backend = "eager"})(of({{1, 2}}))) == Numbers{{-3, 4}});
+  auto spectrum = jit::compile([](Tensor z) { return fft::ifft(fft::fft(z) * 2); }, {.backend = "eager"});
+  CHECK(close(numbers(spectrum(of(some))), numbers(of(some) * 2)));
+  auto loss = jit::grad([](Tensor z) { return sum(abs(z * z)); });
+  CHECK(close(numbers(jit::compile(loss, {.backend = "eager"})(of(some))), numbers(loss(of(some)))));
+  jit::DebugNans guard;
+  CHECK(close(numbers(jit::compile(f)(of(some), of(others))), numbers(want)));
+}
+
+TEST_CASE("complex: vmap over choices and loops with a condition for each example") {
+  const Tensor z = of({{1, 2}, {-3, 4}, {0.5, -1}});
+  const auto chosen = [](Tensor x) {
+    return jit::cond(real(x) > 0, [](Tensor b) { return Tensor(b * b); }, [](Tensor b) { return Tensor(sqrt(b)); }, x);
+  };
+  const auto want = mapped(numbers(z), [](C128 x) { return x.real() > 0 ? x * x : std::sqrt(x); });
+  CHECK(close(numbers(jit::vmap(chosen)(z)), want));
+  const auto slopes = mapped(numbers(z), [](C128 x) { return std::conj(x.real() > 0 ? 2.0 * x : 0.5 / std::sqrt(x)); });
+  CHECK(close(numbers(jit::grad([&](Tensor x) { return sum(real(jit::vmap(chosen)(x))); })(z)), slopes));
+  const auto grown = [](Tensor x) {
+    return jit::while_loop([](Tensor b) { return abs(b) < 10; }, [](Tensor b) { return Tensor(b * C128(0, 2)); }, x);
+  };
+  const auto grow = [](C128 x) {
+    while (std::abs(x) < 10) x *= C128(0, 2);
+    return x;
+  };
+  CHECK(close(numbers(jit::vmap(grown)(z)), mapped(numbers(z), grow)));
+}
+
+TEST_CASE("complex: norms are real, products conjugate as PyTorch's, and clipping counts both parts") {
+  const Tensor z = of({{3, 4}, {0, 1}}), w = of({{0, 0}, {0, 1}});
+  CHECK(near(doubles(vector_distance(z, w)), {5}));
+  CHECK(near(doubles(pairwise_distance(z, w, {.eps = 0})), {5}));
+  CHECK(numbers(linalg::vecdot(z, z)) == Numbers{26});
+  CHECK(numbers(linalg::vecdot(of({{0, 1}}), of({{2, 1}}))) == Numbers{{1, -2}});
+  CHECK(near(doubles(l1_loss(z, w)), {2.5}));
+  Variable v(of({{0, 0}}));
+  v.requires_grad();
+  const std::vector<Variable> model{v};
+  sum(real(v * of({{3, 4}}))).backward();
+  CHECK(near(doubles(jit::clip_grad_norm(model, 1)), {5}));
+  CHECK(close(numbers(v.grad()), {{0.6, -0.8}}, 1e-6));
+}
