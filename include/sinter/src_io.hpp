@@ -6,7 +6,6 @@
 #include <sinter/io/function_bytes.ipp>
 #include <sinter/io/function_file.ipp>
 #include <sinter/io/function_reader.ipp>
-#include <sinter/io/function_weights.ipp>
 #include <sinter/io/function_writer.ipp>
 #include <sinter/io/gguf.ipp>
 #include <sinter/io/json.ipp>

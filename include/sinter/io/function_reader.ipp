@@ -7,7 +7,7 @@
 #include <sinter/graph/builder.hpp>
 #include <sinter/graph/verify.hpp>
 #include <sinter/io/function_bytes.hpp>
-#include <sinter/io/function_weights.ipp>
+#include <sinter/io/function_weights.hpp>
 #include <sinter/io/tensors.hpp>
 #include <sinter/jit/effects/named_functions.hpp>
 

@@ -4,7 +4,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/expr/creation.hpp>
 #include <sinter/expr/host.hpp>
-#include <sinter/io/file.ipp>  // folder_of
+#include <sinter/graph/pending_node.hpp>
 #include <sinter/io/function_bytes.hpp>
 #include <sinter/io/function_reader.hpp>
 #include <sinter/io/safetensors.hpp>
@@ -116,12 +116,12 @@ class WeightReader {
   }
   const TensorMap& others() {
     if (others_) return *others_;
+    const std::string& path = source_.file->path();
     if (choices_.weights.empty() && file_.find('/') != std::string::npos)
-      throw IoError("load", source_.file->path(), "its weights are in a file of another folder, " + file_,
-                    source_.where,
+      throw IoError("load", path, "its weights are in a file of another folder, " + file_, source_.where,
                     "name it, if it is to be trusted: jit::load<...>(path, {.weights = ...}); without that weights are "
                     "taken from the same folder only");
-    other_ = choices_.weights.empty() ? folder_of(source_.file->path()) + "/" + file_ : choices_.weights;
+    other_ = choices_.weights.empty() ? path.substr(0, path.find_last_of('/') + 1) + file_ : choices_.weights;
     others_ = load_safetensors(other_, source_.where);
     return *others_;
   }
