@@ -97,6 +97,59 @@ TEST_CASE("the code cache gives back what was kept, in this process and the next
   CHECK((status.st_mode & 0777) == 0600);
 }
 
+TEST_CASE("the code cache keeps no descriptor, and follows a pack that another process replaces") {
+  const Folder folder;
+  store_in(folder.cpu(), "a", "1");
+  const auto count = [] {
+    int open = 0;
+    for (int i = 3; i < 256; ++i) open += ::fcntl(i, F_GETFD) >= 0;
+    return open;
+  };
+  const int before = count();
+  CodeCache cache(folder.cpu(), "v1", megabyte);
+  REQUIRE(cache.find("a"));
+  CHECK(count() == before);
+  CHECK(cache.keep("b", "2"));
+  cache.write();
+  CHECK(count() == before);
+  store_in(folder.cpu(), "c", "3");  // a new file in place of the one that `cache` knows
+  REQUIRE(cache.find("a"));
+  CHECK(cache.find("a")->value() == "1");
+  CHECK(cache.find("c")->value() == "3");
+  CHECK(cache.stats().damaged == 0);
+}
+
+TEST_CASE("of entries of one age those stay that were just made") {
+  const Folder folder;
+  const std::string large(100'000, 'x');
+  for (int i = 0; i < 9; ++i) {
+    CodeCache cache(folder.cpu(), "v1", megabyte);
+    CHECK(cache.keep("old " + std::to_string(i), large));
+    cache.write();
+  }
+  for (int i = 0; i < 4; ++i) {
+    CodeCache cache(folder.cpu(), "v1", megabyte);
+    const std::string key = "new " + std::to_string(i);
+    CHECK(cache.keep(key, large));
+    cache.write();
+    CHECK(stored_in(folder.cpu(), key) == large);
+  }
+}
+
+TEST_CASE("a home that is not there is not made") {
+  const Folder folder;
+  const char* const before = std::getenv("HOME");
+  const std::string home = before != nullptr ? before : "";
+  ::setenv("HOME", (folder.path + "/none").c_str(), 1);
+  CodeCache cache(folder.path + "/none/.cache/sinter/cpu", "v1", megabyte);
+  CHECK(cache.keep("key", "1"));
+  cache.write();
+  if (before != nullptr) ::setenv("HOME", home.c_str(), 1);
+  else ::unsetenv("HOME");
+  CHECK(cache.stats().failures == 1);
+  CHECK_FALSE(std::filesystem::exists(folder.path + "/none"));
+}
+
 TEST_CASE("a damaged pack gives what was stored or nothing, and mends itself") {
   const Folder folder;
   const std::string key = "the key", value = std::string(100, 'v') + "end";

@@ -117,8 +117,7 @@ TEST_CASE("save: constants keep their bits: payloads of NaN, infinities, -0, eve
   const Tensor none = zeros({0, 3});
   auto f = jit::compile([&](const Tensor& x) {
     std::vector<Tensor> out{odd + zeros({4}) * x(0), none};
-    for (const Tensor& each : all)
-      out.push_back((is_complex(each.dtype()) ? real(each) : each).to(DType::f32) + x(0));
+    for (const Tensor& each : all) out.push_back((is_complex(each.dtype()) ? real(each) : each).to(DType::f32) + x(0));
     out.push_back(full({2}, -0.0) * x(slice(0, 2)));
     out.push_back(full({2}, std::nan("")) + x(slice(0, 2)));
     return out;
@@ -283,10 +282,30 @@ TEST_CASE("save: Variables among the arguments are written back") {
   });
   const Variable a(zeros({2})), b(ones({2}));
   f(a, ones({2}));
+  CHECK_CONTAINS(error_of<UserError>([&] { jit::save(f, folder / "f"); }), "call it once more with another Variable");
+  f(Variable(zeros({2})), ones({2}));
   jit::save(f, folder / "f");
   auto g = jit::load<Tensor(Variable, Tensor)>(folder / "f");
   CHECK(item<float>(g(b, ones({2}))) == 4.f);
   CHECK(floats(b.value()) == std::vector<float>{2, 2});
+}
+
+TEST_CASE("save: a captured Variable that was an argument, too, is not taken for any argument") {
+  const Folder folder;
+  const Variable v(ones({2}), "v");
+  auto f = jit::compile([&](const Variable& a) {
+    a += 1.f;
+    return v * a;
+  });
+  f(v);
+  CHECK_CONTAINS(error_of<UserError>([&] { jit::save(f, folder / "f"); }), "whether it captured that one");
+  CHECK_FALSE(std::filesystem::exists(folder / "f"));
+  auto reads = jit::compile([&](const Variable& a) -> Tensor {
+    if (item(sum(a)) > 0.f) return v * a;
+    return v + a;
+  });
+  reads(v);
+  CHECK_CONTAINS(error_of<UserError>([&] { jit::save(reads, folder / "f"); }), "reads values and takes a Variable");
 }
 
 TEST_CASE("save: random numbers come from the caller's generator") {
@@ -488,6 +507,85 @@ TEST_CASE("save: weights in a file of safetensors") {
       "'layer.held'");
   std::filesystem::remove(folder / "model.safetensors");
   CHECK_THROWS_AS(jit::load<Tensor(Tensor)>(folder / "g"), IoError);
+  CHECK_CONTAINS(error_of<UserError>([&] { jit::save(f, folder / "one", {.weights = folder / "./one"}); }), "one file");
+  CHECK_FALSE(std::filesystem::exists(folder / "one"));
+}
+
+TEST_CASE("save: weights of equal bits keep their names") {
+  const Folder folder;
+  const Tensor ones_now = ones({20});
+  const Variable scale(ones_now, "scale"), gain(ones_now, "gain"), odd(zeros({20}), "constant.3");
+  const Tensor mask = ones({20}), held = randn({20});
+  auto f = jit::compile([&](const Tensor& x) { return x * scale * 2.f + gain * 3.f + mask * held + odd; });
+  f(zeros({20}));
+  const auto check = [&](const std::string& path, const std::string& weights) {
+    io::TensorMap tuned = io::load_safetensors(weights);
+    tuned.insert_or_assign("gain", full({20}, 5.0));
+    io::save_safetensors(folder / "tuned", tuned);
+    auto g = jit::load<Tensor(Tensor)>(path, {.weights = folder / "tuned"});
+    CHECK(floats(g.variables().at("scale").value())[0] == 1.f);
+    CHECK(floats(g.variables().at("gain").value())[0] == 5.f);
+    CHECK(floats(g(zeros({20})))[7] == Approx(15.f + floats(held)[7]));
+  };
+  jit::save(f, folder / "new", {.weights = folder / "new.safetensors"});  // names of constants give way to Variables
+  check(folder / "new", folder / "new.safetensors");
+  CHECK(floats(jit::load<Tensor(Tensor)>(folder / "new").variables().at("constant.3").value())[0] == 0.f);
+  io::save_safetensors(folder / "there.safetensors",
+                       {{"a", ones_now}, {"gain", ones_now}, {"scale", ones_now}, {"held", held}});
+  jit::save(f, folder / "there", {.weights = folder / "there.safetensors"});
+  check(folder / "there", folder / "there.safetensors");
+  jit::save(f, folder / "within");  // weights in the file give way, too
+  check(folder / "within", folder / "there.safetensors");
+  io::save_safetensors(folder / "foreign", {{"other", ones_now}});
+  CHECK_CONTAINS(
+      error_of<IoError>([&] { jit::load<Tensor(Tensor)>(folder / "within", {.weights = folder / "foreign"}); }),
+      "has the name of one of its own");
+  CHECK_THROWS_AS(jit::load<Tensor(Tensor)>(folder / "within", {.weights = folder / "absent"}), IoError);
+}
+
+TEST_CASE("save: weights of another folder are taken only where they are named") {
+  const Folder folder, other;
+  const Variable w(randn({32}), "w");
+  auto f = jit::compile([&](const Tensor& x) { return x + w; });
+  f(zeros({32}));
+  jit::save(f, folder / "f", {.weights = other / "w.safetensors"});
+  CHECK_CONTAINS(error_of<IoError>([&] { jit::load<Tensor(Tensor)>(folder / "f"); }), "of another folder");
+  auto g = jit::load<Tensor(Tensor)>(folder / "f", {.weights = other / "w.safetensors"});
+  CHECK(bits(g(zeros({32}))) == bits(w.value()));
+}
+
+namespace {
+int called = 0;
+void first_callback(float) { called = 1; }
+void second_callback(float) { called = 2; }
+}  // namespace
+
+TEST_CASE("save: callbacks of one type are told apart, and those that hold something have no name") {
+  const Folder folder;
+  jit::register_callback("first of a type", &first_callback);
+  jit::register_callback("second of a type", &second_callback);
+  auto f = jit::compile([](const Tensor& x) {
+    jit::callback(&second_callback, sum(x));
+    return x;
+  });
+  f(ones({3}));
+  jit::save(f, folder / "f");
+  auto g = jit::load<Tensor(Tensor)>(folder / "f");
+  called = 0;
+  g(ones({3}));
+  CHECK(called == 2);
+  jit::save(g, folder / "again");
+  jit::load<Tensor(Tensor)>(folder / "again")(ones({3}));
+
+  int here = 0;
+  const auto holds = [&here](float) { ++here; };
+  jit::register_callback("holds something", holds);
+  auto h = jit::compile([&](const Tensor& x) {
+    jit::callback(holds, sum(x));
+    return x;
+  });
+  h(ones({3}));
+  CHECK_CONTAINS(error_of<UserError>([&] { jit::save(h, folder / "h"); }), "an object without members");
 }
 
 TEST_CASE("save: functions without arguments or results, nameable ones, and versions of several types") {

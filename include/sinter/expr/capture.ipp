@@ -290,6 +290,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> replay(const Graph& graph, std::span<co
     else if (node.types.size() > 1)
       values[i] = record_shared_results(*node.op, leaves, node.shared_attrs(), node.where);
     else values[i].push_back(record_shared(*node.op, leaves, node.shared_attrs(), node.where));
+    ensure(values[i].size() + is_effect >= node.types.size(), "a node gives fewer results than its graph says");
   }
   std::vector<Ref<TensorImpl>> outputs;
   for (Value output : graph.outputs()) outputs.push_back(value_of(output));

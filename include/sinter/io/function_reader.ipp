@@ -4,133 +4,21 @@
 #include <sinter/io/function_reader.hpp>
 
 #include <sinter/base/index.hpp>
-#include <sinter/expr/creation.hpp>
-#include <sinter/expr/host.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/graph/verify.hpp>
-#include <sinter/io/file.ipp>  // folder_of
 #include <sinter/io/function_bytes.hpp>
-#include <sinter/io/safetensors.hpp>
+#include <sinter/io/function_weights.hpp>
 #include <sinter/io/tensors.hpp>
 #include <sinter/jit/effects/named_functions.hpp>
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <memory>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
 namespace io::io_detail {
-
-/// The weights of a file: the table, and what it says as values, made when they are asked for.
-class WeightReader {
- public:
-  WeightReader(Source source, std::uint64_t begin, std::uint64_t size, ReadChoices choices)
-      : source_(std::move(source)), begin_(begin), size_(size), choices_(std::move(choices)) {}
-
-  void read_table(ByteReader& from, std::string stored) {
-    file_ = std::move(stored);
-    weights_.resize(from.count());
-    for (Weight& weight : weights_) {
-      weight.type = from.type();
-      if (!weight.type.shape.is_static()) from.fail("a weight whose extents are symbols");
-      weight.reference = std::string(from.text());
-      if (!weight.reference.empty() && file_.empty()) from.fail("a weight of another file, and none is named");
-      if (weight.reference.empty()) read_place(from, weight);
-    }
-  }
-  std::size_t size() const { return weights_.size(); }
-  const Type& type(std::int32_t i) const { return weights_[as_index(i)].type; }
-
-  const Ref<TensorImpl>& value(std::int32_t i) {
-    Weight& weight = weights_[as_index(i)];
-    if (weight.value.get() == nullptr) weight.value = weight.reference.empty() ? here(weight) : elsewhere(weight);
-    return weight.value;
-  }
-
- private:
-  struct Weight {
-    Type type;
-    Strides strides{};
-    std::uint64_t place = 0, bytes = 0, sum = 0;
-    std::string reference;
-    Ref<TensorImpl> value;
-  };
-
-  void read_place(ByteReader& from, Weight& weight) {
-    const Shape& shape = weight.type.shape;
-    constexpr auto most = std::uint64_t{1} << 60;
-    std::uint64_t last = 0, elements = 1;
-    for (int axis = 0; axis < shape.rank(); ++axis) {
-      const std::int64_t stride = from.integer(), extent = shape[axis].value();
-      if (stride < 0 || stride > std::int64_t{1} << 60) from.fail("a stride of " + std::to_string(stride));
-      weight.strides[as_index(axis)] = stride;
-      const auto count = static_cast<std::uint64_t>(extent), step = static_cast<std::uint64_t>(stride);
-      if (extent != 0 && elements > most / count) from.fail("a weight of more than 2^60 elements");
-      elements *= count;
-      if (extent < 2 || step == 0) continue;
-      if (count - 1 > (most - last) / step) from.fail("a weight of more than 2^60 elements");
-      last += (count - 1) * step;
-    }
-    weight.place = from.number();
-    weight.sum = from.word();
-    weight.bytes = elements == 0 ? 0 : (last + 1) * static_cast<std::uint64_t>(size_of(weight.type.dtype));
-    if (weight.place % weight_alignment != 0) from.fail("a weight at place " + std::to_string(weight.place));
-    if (weight.place > size_ || weight.bytes > size_ - weight.place)
-      from.fail("a weight of " + std::to_string(weight.bytes) + " bytes at place " + std::to_string(weight.place) +
-                ", of " + std::to_string(size_) + " bytes of weights");
-    // What is broadcast takes no more memory than it has: values of a graph must be as large as their shape.
-  }
-
-  Ref<TensorImpl> here(const Weight& weight) const {
-    const std::string_view data = source_.text(begin_ + weight.place, weight.bytes);
-    if (choices_.checks_weights && checksum(std::as_bytes(std::span(data.data(), data.size()))) != weight.sum)
-      source_.fail(begin_ + weight.place, "the checksum of a weight does not fit",
-                   "the file is damaged: save it again");
-    if (weight.type.dtype == DType::bool_)
-      for (std::size_t i = 0; i < data.size(); ++i)
-        if (static_cast<unsigned char>(data[i]) > 1)
-          source_.fail(begin_ + weight.place + i, "a bool that is neither 0 nor 1");
-    const Type on_host{weight.type.dtype, Device::cpu(), weight.type.shape};
-    Ref<Storage> storage = weight.bytes == 0 ? Storage::allocate(0)
-                                             : Storage::wrap(const_cast<char*>(data.data()), data.size(), source_.file);
-    return on_device(TensorImpl::make_ready(on_host, std::move(storage), 0, &weight.strides), weight.type.device);
-  }
-  Ref<TensorImpl> on_device(Ref<TensorImpl> value, Device device) const {
-    if (device == Device::cpu()) return value;
-    Ref<TensorImpl> moved = Tensor(std::move(value)).to(device, source_.where).impl();
-    TensorImpl* raw = moved.get();
-    evaluate({&raw, 1}, "load", source_.where);
-    return moved;
-  }
-  Ref<TensorImpl> elsewhere(const Weight& weight) {
-    const std::string& path = source_.file->path();
-    std::string other = choices_.weights;
-    if (other.empty()) other = file_.starts_with('/') ? file_ : folder_of(path) + "/" + file_;
-    if (!others_) others_ = load_safetensors(other, source_.where);
-    const auto found = others_->find(weight.reference);
-    if (found == others_->end())
-      throw IoError("load", path, "the weight '" + weight.reference + "' is not in " + other, source_.where,
-                    "name the right file: jit::load<...>(path, {.weights = ...})");
-    Ref<TensorImpl> value = host_value(In(found->second, source_.where), "load");
-    if (value->type.dtype != weight.type.dtype || !identical(value->type.shape, weight.type.shape))
-      throw IoError("load", path,
-                    "the weight '" + weight.reference + "' of " + other + " is " + value->type.text() + ", and was " +
-                        weight.type.text() + " when the function was saved",
-                    source_.where, "give it the dtype and shape that the function was compiled for");
-    return on_device(std::move(value), weight.type.device);
-  }
-
-  Source source_;
-  std::uint64_t begin_, size_;
-  ReadChoices choices_;
-  std::string file_;
-  std::vector<Weight> weights_;
-  std::optional<TensorMap> others_;
-};
 
 class FunctionReader {
  public:
@@ -452,9 +340,18 @@ class FunctionReader {
     if (!jit::jit_detail::is_message_whole(op, attrs, {in.data(), in.size()}))
       from_.fail("a message with other places than values");
     if (types.empty()) from_.fail("a node without a result");
+    check_operands(op, inputs, builder);
     if (!has_symbols({in.data(), in.size()}, attrs, types))
       check_types(op, {in.data(), in.size()}, attrs, types, where);
     builder.add_typed(op, inputs, std::move(attrs), std::move(types), where);
+  }
+  /// As many as the op takes; an effect comes after another one, whose token is its last operand.
+  void check_operands(const OpInfo& op, std::span<const Value> inputs, const GraphBuilder& builder) {
+    if (op.arity >= 0 && inputs.size() != as_index(op.arity))
+      from_.fail(std::string(op.name) + " with " + std::to_string(inputs.size()) + " operands");
+    if (op.kind == OpKind::effect && (inputs.empty() || !identical(builder.type(inputs.back()).shape, Shape()) ||
+                                      builder.type(inputs.back()).dtype != DType::bool_))
+      from_.fail("an effect without a token");
   }
   static bool has_symbols(std::span<const Type> in, const Attrs& attrs, const TypeList& types) {
     bool is_static = true;
@@ -496,7 +393,11 @@ class FunctionReader {
   void attribute(Attrs& attrs, const AttrInfo& info) {
     const auto set = [&](std::int64_t bits) { attrs.own.numbers[info.place] = bits ^ info.fallback; };
     switch (info.kind) {
-      case AttrKind::axes: attrs.axes = integers(); break;
+      case AttrKind::axes:
+        attrs.axes = integers();
+        for (const std::int64_t axis : attrs.axes)
+          if (axis < 0 || axis >= max_rank) from_.fail("axis " + std::to_string(axis));
+        break;
       case AttrKind::shape: attrs.shape = from_.shape(); break;
       case AttrKind::value: attrs.value = std::bit_cast<double>(from_.word()); break;
       case AttrKind::integer: attrs.integer = from_.integer(); break;
@@ -543,7 +444,7 @@ inline void read_variables(ByteReader& from, WeightReader& weights, ReadFunction
     const std::int32_t value = from.index(weights.size(), "weights");
     if (variable.requires_grad && !is_floating(weights.type(value).dtype))
       from.fail("a gradient of whole numbers is required");
-    out.values[i] = Tensor(weights.value(value));
+    out.values[i] = Tensor(variable.gradient_of < 0 ? weights.value_of(variable.name, value) : weights.value(value));
   }
   for (const jit::SavedVariable& variable : variables) {
     if (variable.gradient_of < 0) continue;
@@ -586,6 +487,7 @@ SINTER_DECL ReadFunctions read_functions(const std::string& path, const ReadChoi
   for (std::size_t left = from.count(); left > 0; --left)
     out.bundle.functions.push_back(FunctionReader(from, weights, out.bundle.variables).function());
   if (!from.at_end()) from.fail("more than the functions that were announced");
+  weights.check_chosen();
   return out;
 }
 

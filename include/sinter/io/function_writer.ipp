@@ -35,47 +35,46 @@ class WeightWriter {
   std::size_t add(const Ref<TensorImpl>& value) {
     const Key key{value->storage.get(), value->offset, value->strides, value->type.text()};
     const auto [at, is_new] = known_.emplace(key, weights_.size());
-    if (!is_new) return at->second;
-    Weight weight;
-    weight.held = value;
-    weight.type = value->type;
-    weight.strides = dense_strides(value->type.shape);
-    weight.value = value;
-    const std::int64_t span = span_of(*value);
-    if (value->type.device == Device::cpu() && !value->is_dense() && span >= 0 &&
-        span <= 2 * value->type.shape.numel().value()) {
-      weight.strides = value->strides;
-      weight.elements = span;
-    } else {
-      weight.value = host_value(In(Tensor(value), where_), "save");
-      weight.elements = value->type.shape.numel().value();
-    }
-    weights_.push_back(std::move(weight));
-    return weights_.size() - 1;
+    return is_new ? add_new(value) : at->second;
+  }
+  /// The value of a Variable. Those that share memory now may get values of their own: nobody else refers to it.
+  std::size_t add_variable(const Ref<TensorImpl>& value, const std::string& name) {
+    variables_.emplace(weights_.size(), name);
+    return add_new(value);
   }
 
-  /// Refers to what an existing file holds, by bytes.
+  /// Refers to what an existing file holds, by bytes: a Variable to what has its name, anything else to the only one
+  /// with these bits. Values that are all the same (ones, zeros) are too common to tell where they are from.
   void refer_to(const TensorMap& tensors) {
-    for (Weight& weight : weights_) {
+    std::map<std::string, std::vector<std::size_t>> guesses;
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      Weight& weight = weights_[i];
       if (!may_refer(weight)) continue;
-      for (const auto& [name, tensor] : tensors) {
-        const Ref<TensorImpl> other = host_value(In(tensor, where_), "save");
-        if (other->type.dtype != weight.type.dtype || !identical(other->type.shape, weight.type.shape) ||
-            std::memcmp(other->data(), weight.value->data(), weight.bytes()) != 0)
-          continue;
-        weight.reference = name;
-        break;
+      if (const auto own = variables_.find(i); own != variables_.end() && tensors.contains(own->second)) {
+        if (is_same(weight, tensors.at(own->second))) weight.reference = own->second;
+        continue;
       }
+      if (is_uniform(weight)) continue;
+      std::size_t found = 0;
+      for (const auto& [name, tensor] : tensors)
+        if (!is_variable(name) && is_same(weight, tensor) && ++found == 1) weight.reference = name;
+      if (found == 1) guesses[weight.reference].push_back(i);
+      else weight.reference.clear();
     }
+    for (const auto& [name, by] : guesses)  // of two Variables with these bits nobody knows which one it is
+      if (by.size() > 1 && std::any_of(by.begin(), by.end(), [&](std::size_t i) { return variables_.contains(i); }))
+        for (const std::size_t i : by) weights_[i].reference.clear();
   }
   /// Gives each a name in a file that is to be written, and what goes there.
-  TensorMap refer_to_new(const std::map<std::size_t, std::string>& names) {
+  TensorMap refer_to_new() {
     TensorMap out;
     for (std::size_t i = 0; i < weights_.size(); ++i) {
       if (!may_refer(weights_[i])) continue;
-      const auto name = names.find(i);
-      weights_[i].reference = name != names.end() ? name->second : "constant." + std::to_string(i);
-      out.emplace(weights_[i].reference, Tensor(weights_[i].value));
+      const auto own = variables_.find(i);
+      std::string name = own != variables_.end() ? own->second : "constant." + std::to_string(i);
+      while (own == variables_.end() && is_variable(name)) name += "_";
+      ensure(out.emplace(name, Tensor(weights_[i].value)).second, "two weights have one name");
+      weights_[i].reference = std::move(name);
     }
     return out;
   }
@@ -123,6 +122,37 @@ class WeightWriter {
   };
   using Key = std::tuple<const Storage*, std::int64_t, Strides, std::string>;
 
+  std::size_t add_new(const Ref<TensorImpl>& value) {
+    Weight weight;
+    weight.held = value;
+    weight.type = value->type;
+    weight.strides = dense_strides(value->type.shape);
+    weight.value = value;
+    const std::int64_t span = span_of(*value);
+    if (value->type.device == Device::cpu() && !value->is_dense() && span >= 0 &&
+        span <= 2 * value->type.shape.numel().value()) {
+      weight.strides = value->strides;
+      weight.elements = span;
+    } else {
+      weight.value = host_value(In(Tensor(value), where_), "save");
+      weight.elements = value->type.shape.numel().value();
+    }
+    weights_.push_back(std::move(weight));
+    return weights_.size() - 1;
+  }
+  bool is_variable(const std::string& name) const {
+    return std::any_of(variables_.begin(), variables_.end(), [&](const auto& item) { return item.second == name; });
+  }
+  bool is_same(const Weight& weight, const Tensor& tensor) const {
+    const Ref<TensorImpl> other = host_value(In(tensor, where_), "save");
+    return other->type.dtype == weight.type.dtype && identical(other->type.shape, weight.type.shape) &&
+           std::memcmp(other->data(), weight.value->data(), weight.bytes()) == 0;
+  }
+  static bool is_uniform(const Weight& weight) {
+    const auto* const bytes = static_cast<const char*>(weight.value->data());
+    const auto size = as_index(size_of(weight.type.dtype));
+    return std::memcmp(bytes, bytes + size, weight.bytes() - size) == 0;
+  }
   /// Small constants are part of the program, and stay in the file.
   static bool may_refer(const Weight& weight) {
     return weight.elements >= 16 && weight.elements == weight.type.shape.numel().value() &&
@@ -142,6 +172,7 @@ class WeightWriter {
   Location where_;
   std::vector<Weight> weights_;
   std::map<Key, std::size_t> known_;
+  std::map<std::size_t, std::string> variables_;  // of weights that a Variable holds alone: its name
   std::uint64_t size_ = 0;
 };
 
@@ -368,18 +399,31 @@ class FunctionWriter {
   WeightWriter& weights_;
 };
 
-/// The name under which a file finds another: the bare name in the same folder, else the whole path.
+/// The path without links, of a file that may not be there yet.
+inline std::string whole_path(const std::string& path) {
+  const auto real = [](const std::string& of) {
+    const std::unique_ptr<char, void (*)(void*)> whole(::realpath(of.c_str(), nullptr), &std::free);
+    return whole ? std::string(whole.get()) : std::string();
+  };
+  if (std::string whole = real(path); !whole.empty()) return whole;
+  const std::string folder = real(folder_of(path));
+  return (folder.empty() ? folder_of(path) : folder) + "/" + path.substr(path.find_last_of('/') + 1);
+}
+
+/// How a file names another: the bare name in the same folder, by which it is found, else the whole path, for people.
 inline std::string reference_to(const std::string& weights, const std::string& path) {
-  if (folder_of(weights) == folder_of(path)) return weights.substr(weights.find_last_of('/') + 1);
-  const std::unique_ptr<char, void (*)(void*)> whole(::realpath(weights.c_str(), nullptr), &std::free);
-  return whole ? std::string(whole.get()) : weights;
+  if (whole_path(folder_of(weights)) == whole_path(folder_of(path)))
+    return weights.substr(weights.find_last_of('/') + 1);
+  return whole_path(weights);
 }
 
 SINTER_DECL void write_functions(const jit::SavedBundle& bundle, const std::string& path, const std::string& weights,
                                  Location where) {
+  if (!weights.empty() && whole_path(weights) == whole_path(path))
+    throw UserError("save", "the function and its weights are to be one file, " + path, where,
+                    "name another file in SaveOptions::weights, or none: then they are in the file of the function");
   WeightWriter values(where);
   ByteWriter to;
-  std::map<std::size_t, std::string> names;  // of the weights that Variables hold
   std::vector<std::size_t> held;
   for (const jit::SavedVariable& variable : bundle.variables) {
     held.push_back(0);
@@ -387,8 +431,7 @@ SINTER_DECL void write_functions(const jit::SavedBundle& bundle, const std::stri
     Ref<TensorImpl> value = variable.slot->value();
     TensorImpl* raw = value.get();
     evaluate({&raw, 1}, "save", where);
-    held.back() = values.add(value);
-    names.emplace(held.back(), variable.name);
+    held.back() = weights.empty() ? values.add(value) : values.add_variable(value, variable.name);
   }
   {  // a first time, to find the constants: the table of weights stands before those who use it
     ByteWriter nowhere;
@@ -397,7 +440,7 @@ SINTER_DECL void write_functions(const jit::SavedBundle& bundle, const std::stri
   if (!weights.empty()) {
     const bool is_there = ::access(weights.c_str(), F_OK) == 0;
     if (is_there) values.refer_to(load_safetensors(weights, where));
-    else save_safetensors(weights, values.refer_to_new(names), {}, where);
+    else save_safetensors(weights, values.refer_to_new(), {}, where);
   }
   to.text(SINTER_VERSION_STRING);
   to.text(weights.empty() ? weights : reference_to(weights, path));

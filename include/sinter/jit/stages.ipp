@@ -25,7 +25,7 @@ struct Stages::Parts {
 
 SINTER_DECL Stages FunctionState::stages(const Entry& entry, std::span<const std::int64_t> symbols) const {
   auto parts = std::make_shared<Stages::Parts>();
-  parts->backend = options_.backend.name();
+  parts->backend = entry.backend.empty() ? options_.backend.name() : entry.backend;
   parts->specialised = entry.specialised;
   parts->optimised = entry.optimised;
   parts->plan = entry.end.plan;

@@ -22,6 +22,8 @@ SINTER_DECL Type UpdateSlice::infer(const InferArgs& args) {
   for (int i = 0; i < base.rank(); ++i) {
     const std::int64_t step = attrs[steps][as_index(i)];
     ensure(step > 0, "update_slice: steps are positive");
+    if (attrs[starts][i].is_static() && attrs[starts][i].value() < 0)
+      throw IndexError(args.op, "axis " + std::to_string(i) + " begins at " + attrs[starts][i].text(), args.where);
     if (!base[i].is_static() || !value[i].is_static() || !attrs[starts][i].is_static() || value[i].value() == 0)
       continue;
     if (attrs[starts][i].value() + (value[i].value() - 1) * step >= base[i].value())

@@ -13,6 +13,8 @@ struct TakeAxes {
 };
 template <class Op>
 TakeAxes take_axes(const Attrs& attrs, int rank, std::string_view op, Location where) {
+  if (attrs.axes.size() != 1)
+    throw IndexError(op, "one axis is required, not " + std::to_string(attrs.axes.size()), where);
   return {normalise_axis(static_cast<int>(attrs.axes[0]), rank, op, where), static_cast<int>(attrs[Op::shared]),
           static_cast<int>(attrs[Op::inner])};
 }

@@ -74,7 +74,8 @@ SINTER_DECL Type Slice::infer(const InferArgs& args) {
       throw IndexError(args.op, "step " + std::to_string(step) + " of axis " + std::to_string(i) + " is not positive",
                        args.where);
     const bool is_reversed = start.is_static() && end.is_static() && start.value() > end.value();
-    if (is_reversed || (end.is_static() && from[i].is_static() && end.value() > from[i].value()))
+    const bool is_before = (start.is_static() && start.value() < 0) || (end.is_static() && end.value() < 0);
+    if (is_reversed || is_before || (end.is_static() && from[i].is_static() && end.value() > from[i].value()))
       throw IndexError(
           args.op,
           start.text() + " to " + end.text() + " is out of range for axis " + std::to_string(i) + " of " + from.text(),

@@ -4,14 +4,15 @@
 // holds, or who asks.
 #pragma once
 
+#include <sinter/base/code_stats.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/runtime/code_pack.hpp>
-#include <sinter/base/code_stats.hpp>
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,7 +55,8 @@ class CodeCache {
   std::string open();
   std::optional<FoundCode> find_kept(const Hash128& hash, std::string_view key) const;
   bool write_batch(std::vector<NewPackEntry>& batch, std::string& why);
-  std::vector<NewPackEntry> merged(std::vector<NewPackEntry>& batch, const CodePack* old);
+  bool find_in(const CodePack& pack, std::size_t at, std::string_view key, std::optional<FoundCode>& found);
+  std::vector<NewPackEntry> merged(std::vector<NewPackEntry>& batch, const CodePack* old, int file);
   void drop_oldest(std::vector<NewPackEntry>& entries);
   void drop_other_packs(int folder);
   void fail(const std::string& why) noexcept;
@@ -66,7 +68,7 @@ class CodeCache {
   std::shared_ptr<const CodePack> pack_;
   std::vector<NewPackEntry> kept_;
   std::vector<Hash128> used_;  // entries of the pack
-  ForkSafeMutex writing_;
+  std::mutex writing_;         // of who writes; fork() does not wait for disks
   std::atomic<bool> is_quiet_{false};
   std::atomic<std::int64_t> loaded_{0}, damaged_{0}, stored_{0}, dropped_{0}, failures_{0}, bytes_{0};
 };

@@ -18,8 +18,10 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
+#include <exception>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -83,6 +85,7 @@ SINTER_DECL CodeCache::CodeCache(std::string folder, std::string version, std::i
 /// The caller holds the lock. What is wrong, for the log. Packs that are in use become younger, for others' eviction.
 SINTER_DECL std::string CodeCache::open() {
   is_open_ = true;
+  pack_ = nullptr;
   std::string why;
   const File folder(open_private_folder(folder_, why));
   if (folder.is_open() && CodePack::open(folder.handle(), name_, version_, pack_, why) == CodePack::Opened::whole) {
@@ -104,28 +107,49 @@ SINTER_DECL std::optional<FoundCode> CodeCache::find_kept(const Hash128& hash, s
   return {};
 }
 
+/// Looks through the entries of one hash. False: the file is not that pack any more.
+SINTER_DECL bool CodeCache::find_in(const CodePack& pack, std::size_t at, std::string_view key,
+                                    std::optional<FoundCode>& found) {
+  std::string why;
+  const File folder(open_private_folder(folder_, why));
+  if (!folder.is_open()) return false;
+  const File file(pack.reopen(folder.handle()));
+  if (!file.is_open()) return false;
+  const std::span<const PackEntry> entries = pack.entries();
+  const Hash128 hash = entries[at].hash;
+  for (; !found && at < entries.size() && entries[at].hash == hash; ++at) {
+    if (entries[at].key_bytes != key.size()) continue;
+    std::optional<std::string> both = pack.read(file.handle(), entries[at]);
+    if (!both) damaged_.fetch_add(1, std::memory_order_relaxed);
+    if (!both || std::string_view(*both).substr(0, key.size()) != key) continue;
+    found = FoundCode{std::move(*both), key.size()};
+    const std::scoped_lock lock(mutex_);
+    used_.push_back(hash);
+  }
+  return true;
+}
+
 SINTER_DECL std::optional<FoundCode> CodeCache::find(std::string_view key) {
   if (holds_nothing()) return {};
   const Hash128 hash = checksum(key);
   std::string problem;
   std::shared_ptr<const CodePack> pack;
   std::optional<FoundCode> found;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (!is_open_) problem = open();
-    found = find_kept(hash, key);
-    pack = pack_;
-  }
-  if (!problem.empty()) note("cache", problem);
-  const std::span<const PackEntry> entries = pack ? pack->entries() : std::span<const PackEntry>();
-  for (std::size_t i = pack ? pack->find(hash) : 0; !found && i < entries.size() && entries[i].hash == hash; ++i) {
-    if (entries[i].key_bytes != key.size()) continue;
-    std::optional<std::string> both = pack->read(entries[i]);
-    if (!both) damaged_.fetch_add(1, std::memory_order_relaxed);
-    if (!both || std::string_view(*both).substr(0, key.size()) != key) continue;
-    found = FoundCode{std::move(*both), key.size()};
-    const std::scoped_lock lock(mutex_);
-    used_.push_back(hash);
+  for (bool is_current = false; !is_current && !found;) {
+    {
+      const std::scoped_lock lock(mutex_);
+      const bool is_replaced = pack != nullptr && pack == pack_;  // by another process: once more
+      const bool is_second = pack != nullptr;
+      if (!is_open_ || is_replaced) problem = open();
+      found = find_kept(hash, key);
+      pack = pack_;
+      is_current = is_second;
+    }
+    if (!problem.empty()) note("cache", std::exchange(problem, {}));
+    if (found || pack == nullptr) break;
+    const std::size_t at = pack->find(hash);
+    if (at == pack->entries().size() || !(pack->entries()[at].hash == hash)) break;
+    if (find_in(*pack, at, key, found)) break;
   }
   if (found) loaded_.fetch_add(1, std::memory_order_relaxed);
   return found;
@@ -150,10 +174,14 @@ SINTER_DECL bool CodeCache::has_kept() const noexcept {
   const std::scoped_lock lock(mutex_);
   return !kept_.empty();
 }
-SINTER_DECL void CodeCache::forget_kept() noexcept { kept_.clear(); }
+SINTER_DECL void CodeCache::forget_kept() noexcept {
+  kept_.clear();
+  new (&writing_) std::mutex;  // a thread that is not here may hold the old one
+}
 
 /// What is to be in the file: of the old entries those that are whole, then the new ones.
-SINTER_DECL std::vector<NewPackEntry> CodeCache::merged(std::vector<NewPackEntry>& batch, const CodePack* old) {
+SINTER_DECL std::vector<NewPackEntry> CodeCache::merged(std::vector<NewPackEntry>& batch, const CodePack* old,
+                                                        int file) {
   std::vector<Hash128> used;
   {
     const std::scoped_lock lock(mutex_);
@@ -162,7 +190,7 @@ SINTER_DECL std::vector<NewPackEntry> CodeCache::merged(std::vector<NewPackEntry
   std::sort(used.begin(), used.end());
   std::vector<NewPackEntry> entries;
   for (const PackEntry& entry : old != nullptr ? old->entries() : std::span<const PackEntry>()) {
-    std::optional<std::string> both = old->read(entry);
+    std::optional<std::string> both = old->read(file, entry);
     if (!both || entry.key_bytes > both->size()) continue;
     const std::string_view key = std::string_view(*both).substr(0, entry.key_bytes);
     const bool is_newer_here = std::any_of(batch.begin(), batch.end(), [&](const NewPackEntry& made) {
@@ -173,7 +201,7 @@ SINTER_DECL std::vector<NewPackEntry> CodeCache::merged(std::vector<NewPackEntry
     const std::uint64_t last_use = is_used ? hours_now() : entry.last_use;
     entries.push_back({entry.hash, entry.key_bytes, std::move(*both), last_use});
   }
-  entries.insert(entries.end(), batch.begin(), batch.end());
+  entries.insert(entries.begin(), batch.begin(), batch.end());  // among equals they stay
   return entries;
 }
 
@@ -183,9 +211,12 @@ SINTER_DECL void CodeCache::drop_oldest(std::vector<NewPackEntry>& entries) {
   std::uint64_t bytes = sizeof(PackHeader) + version_.size();
   for (const NewPackEntry& entry : entries) bytes += bytes_of(entry);
   if (bytes <= limit_) return;
-  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
-    return a.last_use != b.last_use ? a.last_use > b.last_use : a.hash < b.hash;
-  });
+  std::vector<std::pair<std::uint64_t, std::size_t>> order;  // the youngest first, then as they are
+  for (std::size_t i = 0; i < entries.size(); ++i) order.emplace_back(~entries[i].last_use, i);
+  std::sort(order.begin(), order.end());
+  std::vector<NewPackEntry> sorted;
+  for (const auto& [age, i] : order) sorted.push_back(std::move(entries[i]));
+  entries = std::move(sorted);
   for (; !entries.empty() && bytes > limit_ / 4 * 3; entries.pop_back()) {
     bytes -= bytes_of(entries.back());
     dropped_.fetch_add(1, std::memory_order_relaxed);
@@ -240,7 +271,8 @@ SINTER_DECL bool CodeCache::write_batch(std::vector<NewPackEntry>& batch, std::s
   std::shared_ptr<const CodePack> pack;
   std::string why_not_read;  // then it is replaced
   CodePack::open(folder.handle(), name_, version_, pack, why_not_read);
-  std::vector<NewPackEntry> entries = merged(batch, pack.get());
+  const File old(pack ? pack->reopen(folder.handle()) : -1);
+  std::vector<NewPackEntry> entries = merged(batch, old.is_open() ? pack.get() : nullptr, old.handle());
   drop_oldest(entries);
   if (!write_pack(folder.handle(), name_, version_, std::move(entries))) {
     why = std::strerror(errno);
@@ -279,12 +311,19 @@ SINTER_DECL void CodeCache::write() noexcept {
       stored_.fetch_add(count, std::memory_order_relaxed);
       return;
     }
-    if (why.empty()) {  // busy
+    if (why.empty() && is_quiet_) why = "another process is writing";  // and there is no later
+    if (why.empty()) {                                                 // busy
       const std::scoped_lock lock(mutex_);
       kept_.insert(kept_.end(), std::make_move_iterator(batch.begin()), std::make_move_iterator(batch.end()));
       return;
     }
-  } catch (...) { why = {}; }
+  } catch (const std::exception& error) {
+    try {
+      why = error.what();
+    } catch (...) {  // no memory for the text
+    }
+  } catch (...) {  // the user's log sink threw
+  }
   fail(why);
 }
 

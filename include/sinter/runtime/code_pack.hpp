@@ -17,8 +17,6 @@
 SINTER_NAMESPACE_BEGIN
 namespace runtime_detail {
 
-class File;  // disk_cache.ipp
-
 /// Of bytes that may have been damaged, about eight of them at a time; also where in the table a key is.
 Hash128 checksum(std::string_view bytes);
 
@@ -32,7 +30,8 @@ struct PackEntry {
   std::uint64_t bytes() const { return std::uint64_t{key_bytes} + value_bytes; }
 };
 
-/// An open pack.
+/// What is known of a pack. Its file is opened for each read: a program may close descriptors that it does not know,
+/// and would get ours behind its own files.
 class CodePack {
  public:
   enum class Opened : std::uint8_t { whole, missing, refused };
@@ -40,23 +39,29 @@ class CodePack {
   /// link, a damaged one, one of another `version`; `why` says which.
   static Opened open(int folder, const std::string& name, std::string_view version, std::shared_ptr<const CodePack>& to,
                      std::string& why);
-  CodePack(std::unique_ptr<File> file, std::vector<PackEntry> entries, std::uint64_t bytes);
+  struct FileId {
+    std::uint64_t device = 0, inode = 0, bytes = 0;
+    friend bool operator==(const FileId&, const FileId&) = default;
+  };
+  CodePack(std::string name, const FileId& id, std::vector<PackEntry> entries);
   CodePack(const CodePack&) = delete;
   CodePack& operator=(const CodePack&) = delete;
   ~CodePack();
 
   /// By hash, in order.
   std::span<const PackEntry> entries() const { return entries_; }
-  std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t bytes() const { return id_.bytes; }
   /// The first entry with this hash.
   std::size_t find(const Hash128& hash) const;
+  /// Opens the file in its folder, for the caller to close; -1: it is not there any more, or another one.
+  int reopen(int folder) const;
   /// Key and value of an entry, one behind the other; nothing where they are not what was written.
-  std::optional<std::string> read(const PackEntry& entry) const;
+  std::optional<std::string> read(int file, const PackEntry& entry) const;
 
  private:
-  std::unique_ptr<File> file_;
+  std::string name_;
+  FileId id_;
   std::vector<PackEntry> entries_;
-  std::uint64_t bytes_;
 };
 
 /// An entry that is to be written.

@@ -59,10 +59,9 @@ inline Hash128 check_of_table(std::string_view version, const std::vector<PackEn
   return Hasher{}.add(checksum(version)).add(checksum(as_bytes(entries))).finish();
 }
 
-inline bool read_at(const File& file, void* to, std::size_t bytes, std::uint64_t offset) {
+inline bool read_at(int file, void* to, std::size_t bytes, std::uint64_t offset) {
   for (std::size_t done = 0; done < bytes;) {
-    const ssize_t now =
-        ::pread(file.handle(), static_cast<char*>(to) + done, bytes - done, static_cast<off_t>(offset + done));
+    const ssize_t now = ::pread(file, static_cast<char*>(to) + done, bytes - done, static_cast<off_t>(offset + done));
     if (now < 0 && errno == EINTR) continue;
     if (now <= 0) return false;
     done += as_index(now);
@@ -77,13 +76,23 @@ inline std::string_view why_not_private(const struct stat& status) {
   return {};
 }
 
+inline CodePack::FileId id_of(const struct stat& status) {
+  return {static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino),
+          static_cast<std::uint64_t>(status.st_size)};
+}
+/// Of a pack, in an open folder; neither links nor what waits for others.
+inline int open_pack_file(int folder, const std::string& name) {
+  return ::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
 /// Reads the table; empty: it is there, else what is wrong.
-inline std::string_view read_table(const File& file, std::string_view version, std::vector<PackEntry>& entries,
-                                   std::uint64_t& bytes) {
+inline std::string_view read_table(int file, std::string_view version, std::vector<PackEntry>& entries,
+                                   CodePack::FileId& id) {
   struct stat status{};
-  if (::fstat(file.handle(), &status) != 0 || !S_ISREG(status.st_mode)) return "no regular file";
+  if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return "no regular file";
   if (const std::string_view why = why_not_private(status); !why.empty()) return why;
-  bytes = static_cast<std::uint64_t>(status.st_size);
+  id = id_of(status);
+  const std::uint64_t bytes = id.bytes;
   PackHeader header{};
   if (bytes > largest_pack || !read_at(file, &header, sizeof header, 0) || header.magic != pack_magic ||
       header.file_bytes != bytes || header.entries > bytes / sizeof(PackEntry))
@@ -100,22 +109,22 @@ inline std::string_view read_table(const File& file, std::string_view version, s
 
 SINTER_DECL CodePack::Opened CodePack::open(int folder, const std::string& name, std::string_view version,
                                             std::shared_ptr<const CodePack>& to, std::string& why) {
-  auto file = std::make_unique<File>(::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!file->is_open()) {
+  const File file(open_pack_file(folder, name));
+  if (!file.is_open()) {
     if (errno == ENOENT) return Opened::missing;
     why = std::strerror(errno);
     return Opened::refused;
   }
   std::vector<PackEntry> entries;
-  std::uint64_t bytes = 0;
-  why = read_table(*file, version, entries, bytes);
+  FileId id;
+  why = read_table(file.handle(), version, entries, id);
   if (!why.empty()) return Opened::refused;
-  to = std::make_shared<CodePack>(std::move(file), std::move(entries), bytes);
+  to = std::make_shared<CodePack>(name, id, std::move(entries));
   return Opened::whole;
 }
 
-SINTER_DECL CodePack::CodePack(std::unique_ptr<File> file, std::vector<PackEntry> entries, std::uint64_t bytes)
-    : file_(std::move(file)), entries_(std::move(entries)), bytes_(bytes) {}
+SINTER_DECL CodePack::CodePack(std::string name, const FileId& id, std::vector<PackEntry> entries)
+    : name_(std::move(name)), id_(id), entries_(std::move(entries)) {}
 SINTER_DECL CodePack::~CodePack() = default;
 
 SINTER_DECL std::size_t CodePack::find(const Hash128& hash) const {
@@ -124,10 +133,19 @@ SINTER_DECL std::size_t CodePack::find(const Hash128& hash) const {
   return as_index(at - entries_.begin());
 }
 
-SINTER_DECL std::optional<std::string> CodePack::read(const PackEntry& entry) const {
-  if (entry.offset > bytes_ || entry.bytes() > bytes_ - entry.offset) return {};
+SINTER_DECL int CodePack::reopen(int folder) const {
+  const int file = open_pack_file(folder, name_);
+  if (file < 0) return -1;
+  struct stat status{};
+  if (::fstat(file, &status) == 0 && id_of(status) == id_) return file;
+  ::close(file);
+  return -1;
+}
+
+SINTER_DECL std::optional<std::string> CodePack::read(int file, const PackEntry& entry) const {
+  if (entry.offset > bytes() || entry.bytes() > bytes() - entry.offset) return {};
   std::string both(entry.bytes(), '\0');
-  if (!read_at(*file_, both.data(), both.size(), entry.offset) || checksum(both) != entry.check) return {};
+  if (!read_at(file, both.data(), both.size(), entry.offset) || checksum(both) != entry.check) return {};
   return both;
 }
 

@@ -103,10 +103,12 @@ inline std::optional<std::string> read_entry(const std::string& path, std::strin
   return value;
 }
 
-/// Makes a folder and those above it, for the owner alone.
+/// Makes a folder and those above it, for the owner alone. A home that is not there is not for us to make.
 inline bool make_folders(const std::string& path) {
+  const char* const home = std::getenv("HOME");
   for (std::size_t at = 1; at <= path.size(); ++at) {
     if (at != path.size() && path[at] != '/') continue;
+    if (home != nullptr && path.compare(0, at, home) == 0 && ::access(home, F_OK) != 0) return false;
     if (::mkdir(path.substr(0, at).c_str(), 0700) != 0 && errno != EEXIST) return false;
   }
   return true;

@@ -9,8 +9,6 @@
 #include <sinter/runtime/code_cache.ipp>
 #include <sinter/runtime/disk_cache.hpp>
 
-#include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,17 +18,17 @@
 #include <sys/auxv.h>
 #endif
 
-#include <array>
 #include <atomic>
 #include <charconv>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -80,10 +78,20 @@ inline int look_at_module(dl_phdr_info* module, std::size_t, void* search) {
   return 0;
 }
 
+/// What generates the code may be a shared library of its own, which is exchanged without the program.
+inline int look_for_asmjit(dl_phdr_info* module, std::size_t, void* text) {
+  const std::string_view path = module->dlpi_name != nullptr ? module->dlpi_name : "";
+  if (path.substr(path.find_last_of('/') + 1).starts_with("libasmjit"))
+    *static_cast<std::string*>(text) += ", asmjit " + build_id_of(*module);
+  return 0;
+}
+
 SINTER_DECL std::string program_version() {
   ModuleSearch search{reinterpret_cast<std::uintptr_t>(&program_version), {}, {}};
   ::dl_iterate_phdr(&look_at_module, &search);
-  const std::string start = "sinter " SINTER_VERSION_STRING ", ";
+  std::string start = "sinter " SINTER_VERSION_STRING;
+  ::dl_iterate_phdr(&look_for_asmjit, &start);
+  start += ", ";
   if (!search.build_id.empty()) return start + "build " + search.build_id;
   struct stat status{};
   if (search.path.empty() || ::stat(search.path.c_str(), &status) != 0) return {};
@@ -129,48 +137,37 @@ class CodeWriter {
   void start(CodeCache& cache) {
     if (is_exiting_.load(std::memory_order_relaxed) || is_there_.exchange(true)) return;
     const ForkSection section;
-    if (wake_[0] < 0 && !make_pipe()) {  // what is kept is written at exit
-      is_there_ = false;
-      return;
-    }
     sigset_t all, before;
     sigfillset(&all);  // the user's signals are not for this thread
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-      std::thread([this, &cache, end = wake_[0].load()] { run(cache, end); }).detach();
-    } catch (const std::system_error&) { is_there_ = false; }
+      std::thread([this, &cache] { run(cache); }).detach();
+    } catch (...) { is_there_ = false; }  // what is kept is written at exit
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   /// At exit, or before the library is unloaded: returns when the thread is gone.
   void finish() noexcept {
     is_exiting_ = true;
     if (!is_there_) return;
-    const char byte = 0;
-    [[maybe_unused]] const ssize_t written = ::write(wake_[1], &byte, 1);
+    { const std::scoped_lock lock(mutex_); }  // it waits, or sees what was set
+    wake_.notify_all();
     for (int round = 0; is_there_ && round < 2000; ++round) std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   /// The thread is its parent's.
   void forget() noexcept {
-    for (std::atomic<int>& end : wake_)
-      if (const int open = end.exchange(-1); open >= 0) ::close(open);
+    new (&mutex_) std::mutex;  // the thread may have held it
+    new (&wake_) std::condition_variable;
     is_there_ = false;
   }
 
  private:
-  bool make_pipe() noexcept {
-    int ends[2];
-    if (::pipe(ends) != 0) return false;
-    for (std::size_t i = 0; i < 2; ++i) {
-      ::fcntl(ends[i], F_SETFD, FD_CLOEXEC);
-      wake_[i] = ends[i];
-    }
-    return true;
-  }
-  void run(CodeCache& cache, int end) noexcept {
+  void run(CodeCache& cache) noexcept {
     do {
       for (int round = 0; cache.has_kept() && round < 5; ++round) {  // another process may be writing
-        pollfd wake{end, POLLIN, 0};
-        ::poll(&wake, 1, is_exiting_ ? 0 : 1000);
+        {
+          std::unique_lock lock(mutex_);
+          wake_.wait_for(lock, std::chrono::seconds(1), [this] { return is_exiting_.load(); });
+        }
         cache.write();
         if (is_exiting_) break;
       }
@@ -179,11 +176,12 @@ class CodeWriter {
   }
 
   std::atomic<bool> is_there_{false}, is_exiting_{false};
-  std::array<std::atomic<int>, 2> wake_{-1, -1};  // a pipe, made when it is first needed
+  std::mutex mutex_;  // no pipe wakes the thread: a program may close descriptors that it does not know
+  std::condition_variable wake_;
 };
 
 struct ProgramCode {
-  ForkSafeMutex mutex;  // of opening
+  ForkSafeMutex mutex;                             // of opening
   std::vector<std::unique_ptr<CodeCache>> opened;  // the last one is in use; threads may still use those before
   std::atomic<CodeCache*> cache{nullptr};
   std::atomic<std::int64_t> generated{0};

@@ -144,6 +144,7 @@ struct Entry {
   mutable std::atomic<Serves> serves{Serves::unknown};
   std::vector<const VariableSlot*> traced_slots;          // of Variables among the arguments
   mutable std::vector<std::atomic<bool>> takes_any_slot;  // per each of them: another Variable there gave the same code
+  std::string backend;                                    // that made the code; another than asked for after an error
   const Entry* next = nullptr;                            // older entry
 };
 

@@ -386,6 +386,7 @@ SINTER_DECL bool FunctionState::suppresses_errors() const {
 SINTER_DECL void FunctionState::generate_code(Entry& entry, const ArgList& args, const CodeRequest& request) const {
   const Graph& specialised = request.graph;
   const std::string_view backend = request.backend;
+  entry.backend = backend;
   entry.optimised = jit_detail::run_passes_for(backend, specialised);
   for (PlanInput& input : entry.end.inputs) input.as_float = false;
   if (backend != "eager") {

@@ -105,9 +105,24 @@ struct CallbackSpec {
   std::function<void(std::span<const Tensor> in, std::vector<Returned>& out)> run;
   TypeKey kind = nullptr;  // of the function
   bool is_stateless = false;
+  const void* address = nullptr;  // of what a pointer points to
+  std::string name{};             // by which it was found, of a function that was loaded
+  /// Of functions given by pointer and of objects without members this is known; others may hold anything.
+  bool is_known_as(const CallbackSpec& other) const {
+    if (address != nullptr || other.address != nullptr) return address == other.address;
+    return kind == other.kind && is_stateless;
+  }
 };
 std::vector<Tensor> callback(CallbackSpec spec, std::span<const ResultSpec> results, std::span<const In> args,
                              Location where);
+
+/// The code of a function that is given by pointer.
+template <class F>
+const void* address_of(const F& fn) {
+  if constexpr (std::is_pointer_v<F> && std::is_function_v<std::remove_pointer_t<F>>)
+    return reinterpret_cast<const void*>(fn);
+  else return nullptr;
+}
 
 void collect(std::vector<Returned>& out, Tensor value, Returned::Kind kind = Returned::Kind::tensor);
 template <Element T>
@@ -151,6 +166,7 @@ std::vector<Tensor> call_back(F fn, const std::array<ResultSpec, R>& results, co
   CallbackSpec spec;
   spec.kind = type_key<F>();
   spec.is_stateless = std::is_empty_v<F>;
+  spec.address = address_of(fn);
   spec.run = [fn = std::move(fn)](std::span<const Tensor> in, std::vector<Returned>& out) {
     using Result = decltype(invoke(fn, in, std::make_index_sequence<N>{}));
     if constexpr (std::is_void_v<Result>) invoke(fn, in, std::make_index_sequence<N>{});
@@ -169,7 +185,7 @@ void call_back(F fn, const std::array<In, N>& args, Location where) {
 
 /// A registered callback for each number of arguments that it takes.
 using CallbackRuns = std::array<std::function<void(std::span<const Tensor> in, std::vector<Returned>& out)>, 7>;
-void register_callback(std::string name, TypeKey kind, CallbackRuns runs, Location where);
+void register_callback(std::string name, CallbackSpec like, CallbackRuns runs, Location where);
 template <class F, std::size_t N>
 consteval bool takes_arguments() {
   return []<std::size_t... I>(std::index_sequence<I...>) {
@@ -181,9 +197,14 @@ consteval bool takes_arguments() {
 }  // namespace effects_detail
 
 /// Gives the function of a jit::callback a name, under which saved functions find it: the program that saves and the
-/// one that loads register it. A name stands for one function.
+/// one that loads register it. A name stands for one function: a pointer, or an object without members, since of
+/// objects with members nobody knows which is the one that was saved.
 template <class F>
 void register_callback(std::string name, F fn, Location where = std::source_location::current()) {
+  effects_detail::CallbackSpec like;
+  like.kind = type_key<F>();
+  like.is_stateless = std::is_empty_v<F>;
+  like.address = effects_detail::address_of(fn);
   effects_detail::CallbackRuns runs;
   [&]<std::size_t... N>(std::index_sequence<N...>) {
     const auto add = [&]<std::size_t Count>(std::integral_constant<std::size_t, Count>) {
@@ -198,7 +219,7 @@ void register_callback(std::string name, F fn, Location where = std::source_loca
     };
     (add(std::integral_constant<std::size_t, N>{}), ...);
   }(std::make_index_sequence<7>{});
-  effects_detail::register_callback(std::move(name), type_key<F>(), std::move(runs), where);
+  effects_detail::register_callback(std::move(name), std::move(like), std::move(runs), where);
 }
 
 /// Calls a function of the host with the values of up to six arguments: once for each call, in order with other

@@ -275,7 +275,7 @@ class CallbackFunction final : public HostFunction {
         });
   }
 
-  TypeKey kind() const { return spec_.kind; }
+  const CallbackSpec& spec() const { return spec_; }
   bool has_derivative() const { return derivative_ != nullptr; }
 
  private:
@@ -305,7 +305,7 @@ class CallbackFunction final : public HostFunction {
 struct NamedCallbacks {
   struct Callback {
     std::string name;
-    TypeKey kind;
+    CallbackSpec like;
     CallbackRuns runs;
     Location where;
   };
@@ -314,13 +314,14 @@ struct NamedCallbacks {
   static NamedCallbacks& instance() { return process_object<NamedCallbacks>(); }
 };
 
-SINTER_DECL void register_callback(std::string name, TypeKey kind, CallbackRuns runs, Location where) {
+SINTER_DECL void register_callback(std::string name, CallbackSpec like, CallbackRuns runs, Location where) {
   if (name.empty()) throw UserError("register_callback", "the callback has no name", where, "give it one");
   NamedCallbacks& known = NamedCallbacks::instance();
   std::scoped_lock lock(known.mutex);
   for (NamedCallbacks::Callback& callback : known.list) {
-    if (callback.name != name && callback.kind != kind) continue;
-    if (callback.name != name || callback.kind != kind)
+    const bool is_known = callback.like.is_known_as(like);
+    if (callback.name != name && !is_known) continue;
+    if (callback.name != name || (!is_known && (callback.like.kind != like.kind || like.address != nullptr)))
       throw UserError(
           "register_callback",
           callback.name == name
@@ -330,7 +331,7 @@ SINTER_DECL void register_callback(std::string name, TypeKey kind, CallbackRuns 
     callback.runs = std::move(runs);  // the same again: the newer object counts
     return;
   }
-  known.list.push_back({std::move(name), kind, std::move(runs), where});
+  known.list.push_back({std::move(name), std::move(like), std::move(runs), where});
 }
 
 SINTER_DECL std::vector<Tensor> callback(CallbackSpec spec, std::span<const ResultSpec> results,
@@ -362,17 +363,21 @@ inline std::shared_ptr<const Payload> named_callback(std::string_view name, std:
   std::scoped_lock lock(known.mutex);
   for (const NamedCallbacks::Callback& callback : known.list) {
     if (callback.name != name || arguments >= callback.runs.size() || !callback.runs[arguments]) continue;
-    CallbackSpec spec{callback.runs[arguments], callback.kind, false};
+    CallbackSpec spec = callback.like;
+    spec.run = callback.runs[arguments];
+    spec.is_stateless = false;
+    spec.name = callback.name;
     return std::make_shared<CallbackFunction>(std::move(spec), nullptr);
   }
   return nullptr;
 }
 inline std::string name_of_callback(const CallbackFunction& function) {
   if (function.has_derivative()) return {};
+  if (!function.spec().name.empty()) return function.spec().name;
   NamedCallbacks& known = NamedCallbacks::instance();
   std::scoped_lock lock(known.mutex);
   for (const NamedCallbacks::Callback& callback : known.list)
-    if (callback.kind == function.kind()) return callback.name;
+    if (callback.like.is_known_as(function.spec())) return callback.name;
   return {};
 }
 

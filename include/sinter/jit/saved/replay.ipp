@@ -14,6 +14,8 @@
 #include <sinter/jit/call/leaf_names.hpp>
 #include <sinter/jit/call/specialise.hpp>
 #include <sinter/jit/saved/saved_function.hpp>
+#include <sinter/ops/join.hpp>
+#include <sinter/ops/view.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -188,6 +190,35 @@ inline void check_bodies(const Graph& graph, bool is_body = false) {
   }
 }
 
+/// Recording a slice asks whether it lies within its operand, and the rule of the node does not where extents are
+/// symbols: asked again here, since the file is not trusted.
+inline void check_bounds(const Graph& graph) {
+  const auto require = [](const Node& node, bool holds) {
+    if (!holds)
+      throw UserError("load", "the saved function has a " + std::string(node.op->name) + " beyond its operand",
+                      node.where, "the file is damaged: save it again");
+  };
+  const Dim zero(0), one(1);
+  for (const Node& node : graph.nodes()) {
+    for (const auto& body : node.attrs.bodies) check_bounds(*body);
+    const bool is_slice = node.op == &op_info<ops::Slice>;
+    if (!is_slice && node.op != &op_info<ops::UpdateSlice>) continue;
+    const Shape& whole = graph.type(node.inputs[0]).shape;
+    const Shape& starts = is_slice ? node.attrs[ops::Slice::starts] : node.attrs[ops::UpdateSlice::starts];
+    const IntVector& steps = is_slice ? node.attrs[ops::Slice::steps] : node.attrs[ops::UpdateSlice::steps];
+    const Shape& part = is_slice ? node.attrs[ops::Slice::ends] : graph.type(node.inputs[1]).shape;
+    const auto rank = as_index(whole.rank());
+    require(node, as_index(starts.rank()) == rank && as_index(part.rank()) == rank && steps.size() == rank);
+    for (int axis = 0; axis < whole.rank(); ++axis) {
+      const Dim start = starts[axis];
+      require(node, steps[as_index(axis)] > 0 && zero <= start);
+      if (is_slice) require(node, start <= part[axis] && part[axis] <= whole[axis]);
+      else if (!(part[axis] == zero))
+        require(node, start + (part[axis] - one) * Dim(steps[as_index(axis)]) < whole[axis]);
+    }
+  }
+}
+
 /// One call of a saved function.
 class SavedCall {
  public:
@@ -220,6 +251,7 @@ class SavedCall {
     try {
       const Graph graph = substitute_symbols(step.graph, symbols_, {});
       check_bodies(graph);
+      check_bounds(graph);
       return replay(graph, inputs_of(step));
     } catch (const InternalError& error) {
       throw UserError("load", "the saved function breaks a rule: " + std::string(error.what()), program_.function.where,
@@ -296,11 +328,17 @@ class SavedCall {
       const SavedStep& next = version_->steps[as_index(child.step)];
       if (child.outcome == outcome && holds(next)) return &next;
     }
-    throw RecompileError("load",
-                         "guard 'predicate' failed: the value that " + step.op + " reads" +
-                             (step.where.file != nullptr ? " at " + step.where.text() : "") +
-                             " takes the function to a branch that had not run when it was saved",
-                         step.where, "save the function after calls that take each branch, or use jit::cond");
+    const std::int64_t most = program_.function.options.max_values;
+    const bool is_full = static_cast<std::int64_t>(step.children.size()) >= most;
+    throw RecompileError(
+        "load",
+        "guard 'predicate' failed: the value that " + step.op + " reads" +
+            (step.where.file != nullptr ? " at " + step.where.text() : "") +
+            " takes the function to a branch that had not run when it was saved" +
+            (is_full ? ", or was one more than the " + std::to_string(most) + " that are compiled" : ""),
+        step.where,
+        is_full ? "compile it with a larger Options::max_values before it is saved, or use jit::cond"
+                : "save the function after calls that take each branch, or use jit::cond");
   }
 
   void finish(const SavedStep& step, std::vector<Ref<TensorImpl>> values, std::vector<Ref<TensorImpl>>& results,

@@ -112,6 +112,7 @@ class Snapshot {
   SavedVersion version_of(const Entry& entry);
   void add_end(const Entry& entry, SavedVersion& version);
   void add_tree(const Entry& entry, SavedVersion& version);
+  void check_slots(const Entry& entry) const;
   std::int32_t variable(const std::shared_ptr<VariableSlot>& slot);
 
   friend class TreeSaver;

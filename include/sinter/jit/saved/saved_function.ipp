@@ -102,7 +102,7 @@ SINTER_DECL void check_savable(const Graph& graph, Location where) {
                         ", a C++ function without a name that another process could find it by",
                     node.where.file != nullptr ? node.where : where,
                     "register it in the program that saves and in the one that loads: "
-                    "jit::register_callback(\"name\", fn)");
+                    "jit::register_callback(\"name\", fn), where fn is a function or an object without members");
   }
 }
 
@@ -276,6 +276,25 @@ class TreeSaver {
   const tree::Layout* snapshot_layout = nullptr;  // of the result
 };
 
+/// The graph stands for any Variables as arguments only where the function was seen to do the same with others: it may
+/// have captured the one that it got.
+SINTER_DECL void Snapshot::check_slots(const Entry& entry) const {
+  bool takes_all = entry.serves.load(std::memory_order_acquire) == Entry::Serves::all_variables;
+  if (!takes_all)
+    takes_all = std::all_of(entry.takes_any_slot.begin(), entry.takes_any_slot.end(),
+                            [](const std::atomic<bool>& takes) { return takes.load(std::memory_order_acquire); });
+  if (takes_all) return;
+  if (entry.tree != nullptr)
+    throw UserError("save",
+                    "the function reads values and takes a Variable as an argument, so that nobody knows whether it "
+                    "captured that Variable, too",
+                    where_, "pass its value as a Tensor, or capture the Variable");
+  throw UserError("save",
+                  "the function takes a Variable as an argument and was called with one alone, so that nobody knows "
+                  "whether it captured that one, too",
+                  where_, "call it once more with another Variable there, before jit::save");
+}
+
 SINTER_DECL void Snapshot::add_tree(const Entry& entry, SavedVersion& version) {
   TreeSaver saver(*this, entry, version);
   saver.snapshot_layout = entry.call_types->result;
@@ -306,6 +325,7 @@ SINTER_DECL SavedVersion Snapshot::version_of(const Entry& entry) {
     arguments.push_back(entry.call_types->arguments[i].traced);
   version.signature = signature_text(arguments, *entry.call_types->result);
   version.guards = entry.guards;
+  check_slots(entry);
   if (entry.tree != nullptr) add_tree(entry, version);
   else add_end(entry, version);
   return version;
@@ -341,7 +361,8 @@ SINTER_DECL void Snapshot::add(std::string name, const FunctionState& function) 
     throw UserError("save", "'" + saved.name + "' is compiled by functions of aot_function(), which no file can hold",
                     where_, "compile it with jit::compile");
   if (saved.options.backend.function() != nullptr)
-    throw UserError("save", "'" + saved.name + "' is compiled by a function that Options::backend holds, which no file can",
+    throw UserError("save",
+                    "'" + saved.name + "' is compiled by a function that Options::backend holds, which no file can",
                     where_, "give it a name with jit::register_backend, and that name as the back end");
   if (function.saved_ != nullptr) return add_loaded(*function.saved_, std::move(saved));
   std::scoped_lock lock(function.mutex_);

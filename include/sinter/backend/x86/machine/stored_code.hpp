@@ -32,6 +32,7 @@ class StoredCode {
     std::memcpy(&number, found_.value().data() + (i + 1) * sizeof number, sizeof number);
     return number;
   }
+  std::size_t numbers() const { return as_index(numbers_); }
   std::span<const std::byte> code() const {
     const std::string_view code = found_.value().substr((as_index(numbers_) + 1) * sizeof numbers_);
     return {reinterpret_cast<const std::byte*>(code.data()), code.size()};
@@ -46,7 +47,9 @@ class StoredCode {
 inline std::optional<StoredCode> find_stored_code(std::string_view key, std::size_t numbers) {
   std::optional<runtime_detail::FoundCode> found = runtime_detail::find_program_code(key);
   if (!found || found->value().size() < (numbers + 1) * sizeof(std::uint64_t)) return {};
-  return StoredCode(std::move(*found));
+  StoredCode stored(std::move(*found));
+  if (stored.numbers() != numbers) return {};
+  return stored;
 }
 
 /// To be called for each piece of code that was generated.

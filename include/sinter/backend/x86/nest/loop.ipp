@@ -178,7 +178,9 @@ class CompiledLoop final : public LoopCode {
 SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
                                                          IndexWidth width, std::string* why_declined) {
   const std::string key = x86_detail::loop_key(kernel, schedule, isa, width, LoopPart::whole);
-  if (const std::optional<StoredCode> stored = find_stored_code(key, x86_detail::CompiledLoop::stored_numbers))
+  const std::optional<StoredCode> stored = find_stored_code(key, x86_detail::CompiledLoop::stored_numbers);
+  const auto is_inside = [&](std::size_t i) { return stored->number(i) < stored->code().size(); };
+  if (stored && is_inside(0) && is_inside(1) && is_inside(2))
     return std::make_shared<x86_detail::CompiledLoop>(kernel, schedule, isa, *stored);
   std::string why;
   const std::optional<PreparedNest> nest = prepare_nest(kernel, schedule, isa, width, why);
