@@ -10,6 +10,7 @@
 #include <sinter/base/log.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/call/execute.hpp>
+#include <sinter/passes/complex.hpp>
 #include <sinter/passes/decompose.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/executor.hpp>
@@ -240,9 +241,9 @@ SINTER_DECL void set_fake_device(DeviceKind kind, DeviceMemory& memory, std::spa
   for (std::size_t i = 0; i < backends.size(); ++i) fake.backends[i] = backends[i];
 }
 
-/// Kernels are made of primitive operations only, in sub-graphs as well.
+/// Kernels are made of primitive operations on real numbers only, in sub-graphs as well.
 inline Graph decompose_all(const Graph& graph) {
-  return Decompose{}(map_bodies(graph, [](const std::shared_ptr<const Graph>& body) {
+  return Decompose{}(map_bodies(ComplexToPairs{}(graph), [](const std::shared_ptr<const Graph>& body) {
     return std::make_shared<const Graph>(decompose_all(*body));
   }));
 }
@@ -255,9 +256,10 @@ SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph, P
       return find_intrinsic(whole, node, backends).intrinsic != nullptr;
     };
   if (is_logged("graphs", LogLevel::debug))
-    options.observe = [](std::string_view pass, const Graph& after, double seconds) {
+    options.observe = [next = std::move(options.observe)](std::string_view pass, const Graph& after, double seconds) {
       note("graphs", LogLevel::debug,
            "after " + std::string(pass) + " (" + std::to_string(seconds * 1e6) + " us):\n" + after.text());
+      if (next) next(pass, after, seconds);
     };
   return run_pipeline(graph, options);
 }
