@@ -248,6 +248,10 @@ TEST_CASE("attention: written out it is the operation, where that means the same
       {"hidden, then turned", [&](const Tensor& s) { return Tensor(where(seen, s, -infinite) * -0.3); }, false},
       {"hidden by a number", [&](const Tensor& s) { return where(seen, s, -5.0); }, false},
       {"two biases", [&](const Tensor& s) { return Tensor(s + bias + bias); }, false},
+      {"scaled out of its range and back", [](const Tensor& s) { return Tensor(s * 1e20 * 1e20 * 1e-20 * 1e-20); },
+       false},
+      {"scaled to nothing", [](const Tensor& s) { return Tensor(s * 1e-30 * 1e-30); }, false},
+      {"divided by next to nothing", [](const Tensor& s) { return Tensor(s / 1e-40); }, false},
       {"scaled by an operand", [&](const Tensor& s) { return Tensor(s * bias); }, false},
   };
   for (const Form& form : forms) {
@@ -260,6 +264,12 @@ TEST_CASE("attention: written out it is the operation, where that means the same
         allclose(f(in[0], in[1], in[2]), plain(in[0], in[1], in[2]), {.rtol = 1e-5, .atol = 1e-5, .equal_nan = true}));
     CHECK(has(f.explain(in[0], in[1], in[2]).text(), "scaled_dot_product_attention") == form.is_found);
   }
+  const auto tiny = [](Tensor q, Tensor k, Tensor v) {
+    return matmul(softmax(matmul(q, transpose(k, -2, -1)) * 1e-200 * 1e-200, -1), v);
+  };
+  const std::vector<Tensor> wide = operands(2, 30, 40, 8, 5, DType::f64);
+  CHECK(allclose(jit::compile(tiny)(wide[0], wide[1], wide[2]),
+                 jit::compile(tiny, {.backend = "aot_eager"})(wide[0], wide[1], wide[2]), {.rtol = 1e-12}));
   // Weights that are a result, or scores, are there; a row that sees nothing is NaN, as it is written.
   auto both = jit::compile([](Tensor q, Tensor k, Tensor v) {
     Tensor weights = softmax(matmul(q, transpose(k, -2, -1)), -1);

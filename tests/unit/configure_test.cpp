@@ -7,6 +7,7 @@
 #include <sinter/regions.hpp>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -122,6 +123,34 @@ TEST_CASE("scope: functions have its settings, and their own afterwards") {
     CHECK(f.stats().calls == 2);
     f.reset();
   }
+}
+
+TEST_CASE("scope: guards around scopes stay, and a scope may name a back end for noop") {
+  {
+    const jit::StanceGuard eager(jit::Stance::force_eager);
+    auto again = jit::scope("again", {.compile = true});
+    CHECK(jit::current_stance() == jit::Stance::force_eager);
+    auto off = jit::scope("off", {.compile = false});
+    auto deeper = jit::scope("deeper");
+    auto on = jit::scope("on", {.compile = true});
+    CHECK(jit::current_stance() == jit::Stance::force_eager);
+  }
+  const jit::StanceGuard fail(jit::Stance::fail_on_recompile);
+  {
+    auto off = jit::scope("off", {.compile = false});
+    auto deeper = jit::scope("deeper", {.fuse = false});
+    auto on = jit::scope("on", {.compile = true});
+    CHECK(jit::current_stance() == jit::Stance::fail_on_recompile);
+  }
+  auto f = jit::compile([](Tensor x) { return exp(x) + 1; }, {.backend = "noop"});
+  CHECK(floats(f(zeros({2}))) == std::vector<float>{2, 2});
+  CHECK(f.stats().compiles == 0);
+  {
+    auto scope = jit::scope("s", {.backend = "reference"});
+    CHECK(floats(f(zeros({2}))) == std::vector<float>{2, 2});
+    CHECK(f.stats().compiles == 1);
+  }
+  CHECK(floats(f(zeros({2}))) == std::vector<float>{2, 2});
 }
 
 TEST_CASE("scope: results of every kind, places, gradients, structs") {
@@ -281,6 +310,8 @@ TEST_CASE("configure: a fault is named with line and column, and changes nothing
       {"options: {recompile_limit: -2}\n", "'-2' is no whole number from 0 on", "recompile_limit:"},
       {"options: {backend: inductr}\n", "'inductr' is no back end", "did you mean 'inductor'?"},
       {"options: {threads: 2}\n", "has threads or boundary, which scopes have", "scopes:"},
+      {"functions: {a: {threads: 2}}\n", "has threads or boundary, which scopes have", "scopes:"},
+      {"regions: {a: {boundary: true}}\n", "has threads or boundary, which scopes have", "scopes:"},
       {"logs: guards, kernel\n", "the text:1:7 'kernel' is no topic of the log", "did you mean 'kernels'?"},
       {"logs: graphs:loud\n", "'loud' is no level of the log", "levels: off, warning, info, debug"},
       {"hot: soon\n", "'soon' is no whole number from 0 on, which hot takes", ""},
@@ -322,8 +353,11 @@ TEST_CASE("configure: a watched file is read again, and a fault in it keeps the 
   CHECK(has(log.text(), "the settings stay as they were"));
   CHECK(has(log.text(), "'maybe' is neither true nor false"));
   std::this_thread::sleep_for(std::chrono::milliseconds(1050));
-  file.write("scopes: {s: {fuse: true}}\n");
+  file.write("logs: all:off\nhot: 77\nscopes: {s: {fuse: true}}\n");
+  const std::int64_t hot = Context::get().hot;
   CHECK(fuses());
+  CHECK(Context::get().hot == hot);  // other threads may be reading it
+  CHECK(Context::get().logs == "config");
   CHECK(has(log.text(), "was read again"));
 }
 
@@ -335,8 +369,24 @@ TEST_CASE("settings as a file gives them to this process", "[.config]") {
   } catch (const UserError& error) { std::printf("%s\n", error.what()); }
 }
 
+TEST_CASE("settings as a file gives them to threads that start together", "[.config_threads]") {
+  std::vector<std::thread> threads;
+  std::atomic<int> ready{0}, with_settings{0};
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&] {
+      ++ready;
+      while (ready < 8) {}
+      auto scope = jit::scope("s");
+      with_settings += jit::current_settings().fuse.has_value();
+    });
+  for (std::thread& thread : threads) thread.join();
+  std::printf("with_settings=%d\n", with_settings.load());
+}
+
 TEST_CASE("configure: SINTER_CONFIG is read at first use") {
   if (!jit::reads_configuration_files()) SINTER_SKIP("built without yaml-cpp");
+  const File scopes("scopes: {s: {fuse: false}}\n");
+  CHECK(has(under("SINTER_CONFIG='" + scopes.path.string() + "'", "[.config_threads]"), "with_settings=8"));
   const File file("options: {fuse: false}\n");
   CHECK(has(under("SINTER_CONFIG='" + file.path.string() + "'", "[.config]"), "kernels=3"));
   file.write("options: {fuze: false}\n");
@@ -430,7 +480,12 @@ TEST_CASE("disable: what it calls may be compiled all the same") {
   CHECK(inner.stats().calls == 2);
 }
 
+namespace {
+template <class T>
+concept Watchable = requires(T&& object) { jit::watch(std::forward<T>(object)); };
+}  // namespace
 TEST_CASE("watch: a C++ value is a guard") {
+  static_assert(Watchable<int&> && Watchable<const int&> && !Watchable<int> && !Watchable<const int>);
   int mode = 2;
   auto f = jit::compile([&](Tensor x) { return jit::watch(mode) == 2 ? Tensor(x * 2) : Tensor(x + 5); });
   const Tensor x = full({2}, 3.f);

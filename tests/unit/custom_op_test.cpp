@@ -364,6 +364,25 @@ TEST_CASE("custom op: CUDA source beside a function for the CPU, and mistakes") 
                                    .cuda_source = "x"});
                  }),
                  "'two_sources' has a function for CUDA and CUDA source"));
+  CHECK(contains(message_of<UserError>([] {
+                   jit::custom_op(
+                       {.name = "no-identifier", .shape = [](auto in) { return in[0]; }, .cuda_source = "x"});
+                 }),
+                 "'no-identifier' is no identifier of C"));
+  CHECK(contains(message_of<UserError>([] {
+                   jit::custom_op({.name = "blocks_too",
+                                   .shape = [](auto in) { return in[0]; },
+                                   .cpu = [](auto, auto) {},
+                                   .cpu_blocks = [](auto, auto, std::int64_t, std::int64_t) {}});
+                 }),
+                 "'blocks_too' has a function for the CPU and one for blocks"));
+  CHECK(contains(message_of<UserError>([] {
+                   jit::custom_op({.name = "launch_only",
+                                   .shape = [](auto in) { return in[0]; },
+                                   .cpu = [](auto, auto) {},
+                                   .cuda_launch = [](auto, auto) { return jit::CudaLaunch{}; }});
+                 }),
+                 "'launch_only' has a launch and no CUDA source"));
   auto gpu_only = jit::custom_op(
       {.name = "gpu_only_source", .shape = [](auto in) { return in[0]; }, .cuda_source = "__global__ void f() {}"});
   CHECK(contains(message_of<UserError>([&] { values(gpu_only(numbers(2))); }), "it has no function for the CPU"));

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <chrono>
+#include <complex>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -135,6 +136,28 @@ TEST_CASE("debug_nans: infinities on request, data that are given, gradients, in
   }
 }
 
+TEST_CASE("debug_nans: values behind where() that are kept, the origin of what is read, complex numbers") {
+  const Tensor x = tensor({4.f, -1.f});
+  auto nans = jit::debug_nans();
+  const Tensor kept = sqrt(x);
+  CHECK(floats(where(x > 0, kept, 0)) == std::vector<float>{2, 0});
+  CHECK(has(message_of<jit::NanError>([&] { to_vector<float>(kept); }), "NanError: sqrt:"));  // now it is read
+  const Tensor masked = where(x > 0, sqrt(x), 1);
+  CHECK(has(message_of<jit::NanError>([&] { to_vector<float>((masked - masked) / (masked - masked)); }),
+            "NanError: div: gives the first NaN, in element (0) of f32[2]"));
+  const Tensor z = view_as_complex(ones({3, 2}));
+  const Tensor broken = (z - z) / (z - z);
+  CHECK(has(message_of<jit::NanError>([&] { eval(broken); }), "div: gives the first NaN, in element (0) of f32[3]"));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor given = tensor({std::complex<float>(1, 0), std::complex<float>(2, nan)}), twice = given * 2;
+  CHECK(
+      has(message_of<jit::NanError>([&] { eval(twice); }), "a value that is given has NaN, in element (1) of c64[2]"));
+  CHECK(floats(view_as_real(z + z)) == std::vector<float>(6, 2));
+  auto infs = jit::debug_nans({.nans = false, .infs = true});
+  const Tensor mask = where(x > 0, 0, -std::numeric_limits<float>::infinity());
+  CHECK(floats(softmax(mask + x, 0)) == std::vector<float>{1, 0});  // the infinities of masks are no result
+}
+
 TEST_CASE("hot paths: what came again, and what fusing gained") {
   jit::reset();
   Log log("hot_paths");
@@ -185,7 +208,7 @@ TEST_CASE("suppress_errors: a failing compilation runs operation by operation, a
   CHECK(f.stats().calls == 3);
   CHECK(occurrences(log.text, "errors: finding_faults_test.cpp:") == 1);
   CHECK(has(log.text, "compiling failed, so this version runs operation by operation"));
-  CHECK(has(log.text, "parse_graph(R\"(graph(%0: f32[2]"));
+  CHECK(has(log.text, "parse_graph(R\"graph(graph(%0: f32[2]"));
   auto g = jit::compile([](Tensor a, Tensor b) { return matmul(a, b); }, {.suppress_errors = true});
   CHECK(has(message_of<ShapeError>([&] { g(ones({2, 3}), ones({2, 3})); }), "ShapeError"));  // the caller's mistake
 }
@@ -208,6 +231,26 @@ TEST_CASE("minify: a graph that does not compile becomes one operation") {
   const jit::Minified none = jit::minify(fine, jit::example_inputs(fine), {.failure = jit::Failure::compile});
   CHECK_FALSE(none.fails());
   CHECK(has(message_of<UserError>([&] { jit::minify(fine, {}); }), "0 values for the 1 inputs of the graph"));
+}
+
+TEST_CASE("minify: complex inputs, results that are small, integers that doubles do not tell apart") {
+  const Planted planted(fail_for_tanh);
+  const Graph graph = parse_graph("graph(%0: c64[3], %1: f32[4]) { %2 = real(%0); %3 = tanh(%1); return %2, %3 }");
+  std::vector<Tensor> inputs = jit::example_inputs(graph);
+  CHECK(inputs[0].dtype() == DType::c64);
+  CHECK(has(jit::pasteable_program({graph, inputs}, "", ""), "view_as_complex(pattern({3, 2}, DType::f32))"));
+  inputs[0] = view_as_complex(tensor({1.f, 2.f, 3.f, 4.f, 5.f, 6.f}).reshape({3, 2}));
+  CHECK(has(jit::pasteable_program({graph, inputs}, "", ""),
+            "view_as_complex(copy_of(std::vector<double>{1, 2, 3, 4, 5, 6}, {3, 2}).to(DType::f32)));"));
+  CHECK(jit::minify(graph, inputs, {.failure = jit::Failure::compile}).smallest.operations() == 1);
+  using jit::jit_detail::distance;
+  CHECK(distance(inputs[0], inputs[0]) == 0);
+  CHECK(distance(inputs[0] * 1.5, inputs[0]) == 0.5);
+  CHECK(std::abs(distance(tensor({2e-12f}), tensor({1e-12f})) - 1) < 1e-6);
+  CHECK(distance(tensor({1e-12f}), zeros({1})) < 1e-11);
+  const std::int64_t large = std::int64_t{1} << 60;
+  CHECK(distance(tensor({large + 1}), tensor({large})) > 0);
+  CHECK(distance(tensor({large}), tensor({large})) == 0);
 }
 
 TEST_CASE("minify: crashes and hangs are found in processes of their own") {

@@ -263,6 +263,10 @@ TEST_CASE("timeline: SINTER_TRACE and SINTER_NVTX") {
   CHECK(has(under("SINTER_TRACE=" + file.path, "[.timeline]"), "ran"));
   const std::vector<Event> events = events_of(file.path);  // written at exit
   CHECK(find_event(events, "kernel", "exp") != nullptr);
+  // Ranks of a launcher have files of their own.
+  const TemporaryFile rank("environment.1.json");
+  CHECK(has(under("OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 SINTER_TRACE=" + file.path, "[.timeline]"), "ran"));
+  CHECK(find_event(events_of(file.path.substr(0, file.path.size() - 5) + ".1.json"), "kernel", "exp") != nullptr);
   CHECK(has(under("SINTER_TRACE=/nowhere/x.json", "[.timeline]"),
             "SINTER_TRACE: the file '/nowhere/x.json' cannot be written"));
   CHECK(has(under("SINTER_NVTX=/nowhere/nvtx.so", "[.timeline]"), "SINTER_NVTX: '/nowhere/nvtx.so' cannot be opened"));

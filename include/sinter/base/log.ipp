@@ -6,6 +6,7 @@
 #include <sinter/base/context.ipp>  // log_topics, for_each_name
 #include <sinter/base/error.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/json_text.hpp>
 
 #include <algorithm>
 #include <array>
@@ -176,25 +177,6 @@ inline void send(std::string_view topic, LogLevel level, std::string_view line) 
   sink(topic, line);
 }
 
-inline void add_json_text(std::string& out, std::string_view text) {
-  out += '"';
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out.append("\\").append(1, c);
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (code < 0x20) {
-      std::array<char, 8> escape{};
-      std::snprintf(escape.data(), escape.size(), "\\u%04x", static_cast<unsigned>(code));
-      out += escape.data();
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
-}
-
 }  // namespace base_detail
 
 SINTER_DECL std::string_view name(LogLevel level) {
@@ -244,10 +226,10 @@ SINTER_DECL std::string log_record(std::string_view topic, std::string_view line
                 static_cast<long long>(now % 1'000'000));
   std::string record = time.data();
   record.append(",\"level\":\"").append(name(base_detail::level_of_line())).append("\",\"topic\":");
-  base_detail::add_json_text(record, topic);
+  append_json(record, topic);
   record.append(",\"thread\":").append(std::to_string(std::hash<std::thread::id>{}(std::this_thread::get_id())));
   record.append(",\"line\":");
-  base_detail::add_json_text(record, line);
+  append_json(record, line);
   return record + "}";
 }
 

@@ -51,6 +51,21 @@ struct alignas(64) TimelineBuffer {
   std::uint64_t recording = 0;
 };
 
+/// The rank that a launcher of several processes gave to this one, or "".
+inline std::string rank_of_launcher() {
+  constexpr const char* names[][2] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                                      {"PMI_SIZE", "PMI_RANK"},
+                                      {"WORLD_SIZE", "RANK"},
+                                      {"SLURM_NTASKS", "SLURM_PROCID"}};
+  for (const auto& [size, rank] : names) {
+    const char *const processes = std::getenv(size), *const own = std::getenv(rank);
+    if (processes == nullptr || own == nullptr || std::atoi(processes) < 2) continue;
+    const std::string_view text = own;
+    if (!text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos) return own;
+  }
+  return {};
+}
+
 class Timeline {
  public:
   static Timeline& instance() { return process_object<Timeline>(); }
@@ -66,10 +81,15 @@ class Timeline {
       throw UserError(origin, "a timeline is already being recorded into '" + path_ + "'", where,
                       "call jit::stop_trace() before, or record one timeline at a time");
     path_ = path;
+    if (origin == "SINTER_TRACE") add_to_name(rank_of_launcher());  // all ranks have the same environment
     recording_.fetch_add(1);
-    if (!open())
-      throw UserError(origin, "the file '" + path + "' cannot be written: " + std::strerror(errno), where,
+    error_.clear();
+    if (!open()) {
+      const int error = errno;
+      error_.clear();
+      throw UserError(origin, "the file '" + path_ + "' cannot be written: " + std::strerror(error), where,
                       "name a file in a folder that exists and may be written to");
+    }
     start_ = steady_nanoseconds();
     watchers.fetch_or(timeline_watches);
   }
@@ -160,6 +180,7 @@ class Timeline {
     }
     ::close(file_);
     file_ = -1;
+    errno = error;
     error_ = "the timeline ends here: '" + path_ + "' takes no more: " + std::strerror(error);
   }
   /// The caller holds the buffer.
@@ -186,10 +207,14 @@ class Timeline {
     if (file_ >= 0) ::close(file_);
     file_ = -1;
     is_opened_late_ = true;
-    const std::string own = "." + std::to_string(::getpid());
+    add_to_name(std::to_string(::getpid()));
+  }
+  /// "run.json" becomes "run.OWN.json".
+  void add_to_name(const std::string& own) {
+    if (own.empty()) return;
     const std::size_t dot = path_.rfind('.'), slash = path_.rfind('/');
     const bool has_end = dot != std::string::npos && (slash == std::string::npos || dot > slash + 1) && dot > 0;
-    path_.insert(has_end ? dot : path_.size(), own);
+    path_.insert(has_end ? dot : path_.size(), "." + own);
   }
 
   ForkSafeMutex mutex_;  // of the file; taken after a buffer's

@@ -33,7 +33,8 @@ struct AttentionOptions {
   Heads heads = Heads::equal;        // grouped: k and v [..., heads / n, s, d]
 };
 /// softmax(q k^T * scale) v; q [batch..., l, d], k [batch..., s, d], v [batch..., s, f]. A query that sees no key
-/// gets zeros.
+/// gets zeros. Keys that a query does not see have no weight, 0, in its row; whether a NaN or an infinity among the
+/// hidden rows of v then gives NaN (as 0 * v does) or is passed over depends on the kernel: keep what is hidden finite.
 Tensor scaled_dot_product_attention(const In& q, const In& k, const In& v, AttentionOptions options = {});
 
 /// Which elements make a pair: i and i + features / 2, or 2 i and 2 i + 1.

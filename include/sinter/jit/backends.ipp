@@ -256,9 +256,10 @@ SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph, P
       return find_intrinsic(whole, node, backends).intrinsic != nullptr;
     };
   if (is_logged("graphs", LogLevel::debug))
-    options.observe = [](std::string_view pass, const Graph& after, double seconds) {
+    options.observe = [next = std::move(options.observe)](std::string_view pass, const Graph& after, double seconds) {
       note("graphs", LogLevel::debug,
            "after " + std::string(pass) + " (" + std::to_string(seconds * 1e6) + " us):\n" + after.text());
+      if (next) next(pass, after, seconds);
     };
   return run_pipeline(graph, options);
 }

@@ -25,6 +25,7 @@ struct WrittenAttention {
   bool hides = false;            // the mask names what is hidden, not what is seen
   bool gives_zeros = false;      // rows that see nothing
   double scale = 1;
+  std::vector<double> factors;  // of it, from the softmax inwards
 };
 
 class AttentionFinder {
@@ -42,11 +43,26 @@ class AttentionFinder {
     found_.gives_zeros = softmax.attrs[ops::Softmax::empty_rows] == ops::Softmax::EmptyRows::zeros;
     found_.v = product.inputs[1];
     if (!find_scores(softmax.inputs[0], shape) || !has_batches_alike()) return std::nullopt;
-    return found_;
+    return scales_in_range(product.types[0].dtype) ? std::optional(found_) : std::nullopt;
   }
 
  private:
   static bool is_computed_whole(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+
+  /// What scores are multiplied by, one number after another as written, stays among the normal numbers of the dtype: a
+  /// product of factors that leaves them is not what the factors give.
+  bool scales_in_range(DType dtype) const {
+    const bool is_single = dtype == DType::f32;
+    const double least = is_single ? double{std::numeric_limits<float>::min()} : std::numeric_limits<double>::min();
+    const double most = is_single ? double{std::numeric_limits<float>::max()} : std::numeric_limits<double>::max();
+    const auto is_normal = [&](double x) { return std::abs(x) >= least && std::abs(x) <= most; };
+    double scale = 1;
+    for (std::size_t i = found_.factors.size(); i-- > 0;) {
+      scale *= found_.factors[i];
+      if (!is_normal(found_.factors[i]) || !is_normal(scale)) return false;
+    }
+    return is_normal(found_.scale);
+  }
 
   /// The number that a value is, however it is shaped.
   std::optional<double> number_of(Value value) const {
@@ -70,6 +86,7 @@ class AttentionFinder {
         value = node.inputs[found_.hides ? 2 : 1];
       } else if (const std::optional<double> factor = factor_of(node, value)) {
         found_.scale *= *factor;
+        found_.factors.push_back(*factor);
       } else {
         return false;
       }

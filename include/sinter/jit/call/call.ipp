@@ -284,7 +284,9 @@ SINTER_NOINLINE SINTER_COLD inline void call_on_timeline(const CallRequest& call
 
 /// A call in a trace, of a function that runs uncompiled, or in a scope.
 SINTER_NOINLINE SINTER_COLD inline void special_tensors(const CallRequest& given, Ref<TensorImpl>* results) {
-  if (is_uncompiled(given.function)) return uncompiled_tensors(given, results);
+  const ThreadMode mode = mode_of_thread();  // a scope may name a back end for a function that has "noop"
+  const bool is_plain = mode.is_scoped() ? mode.is_eager() : runs_plain(given.function);
+  if (graph_detail::innermost_trace() != nullptr || is_plain) return uncompiled_tensors(given, results);
   in_this_scope(given, [&](const CallRequest& call) { call_for_tensors(call, results); });
 }
 

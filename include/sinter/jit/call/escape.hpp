@@ -94,6 +94,8 @@ T watch(const T& object, Location where = std::source_location::current()) {
   if (current_trace() == nullptr) return object;
   return disable([address = std::addressof(object)] { return *address; }, {}, where)(where);
 }
+template <class T>
+T watch(const T&& temporary, Location where = {}) = delete;  // it is gone when the next call reads it
 
 /// What allow_in_graph() returns.
 template <class F>

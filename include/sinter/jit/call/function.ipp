@@ -4,6 +4,7 @@
 #include <sinter/jit/call/function.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/log.hpp>
 #include <sinter/base/timeline.hpp>
 #include <sinter/expr/capture.hpp>
 #include <sinter/jit/backends.hpp>
@@ -371,7 +372,8 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
   } catch (const OutOfMemory&) { throw; } catch (const Error& error) {
     jit_detail::minify_failure(specialised, backend, error.what(), where_);
     if (!suppresses_errors()) throw;
-    warn("errors", jit_detail::suppressed_text(specialised, error.what(), where_));
+    if (is_logged("errors", LogLevel::warning))  // the text has values of all inputs
+      warn("errors", jit_detail::suppressed_text(specialised, backend, error.what(), where_));
     generate_code(entry, args, {specialised, solution, "eager"});
   }
   entry.passes_ms = watch.lap_ms() - entry.codegen_ms;

@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <sstream>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
@@ -38,7 +39,8 @@ inline FileState state_of(const std::string& path) {
 
 struct Current {
   std::atomic<bool> is_empty{true}, has_read_environment{false};
-  ForkSafeMutex mutex;  // of what follows
+  ForkSafeMutex reading;  // of the environment; taken before `mutex`
+  ForkSafeMutex mutex;    // of what follows
   std::shared_ptr<const jit_detail::Configuration> configuration;
   std::string watched;  // the file, or ""
   FileState state{};
@@ -55,28 +57,29 @@ inline std::string text_of_file(const std::string& path, Location where) {
   return text.str();
 }
 
-inline void take(jit_detail::Configuration configuration) {
+/// What the process has one of. Other threads read Context::logs and Context::hot without a lock, so these are set only
+/// where the program itself asks for the file.
+inline void take_for_process(const jit_detail::Configuration& configuration) {
   if (configuration.logs) set_logs(*configuration.logs);
+  if (configuration.hot) Context::get().hot = *configuration.hot;
+}
+inline void take(jit_detail::Configuration configuration) {
   if (configuration.log_format) set_log_format(*configuration.log_format == "json" ? LogFormat::json : LogFormat::text);
   if (configuration.log_limit) set_log_limit(*configuration.log_limit);
-  if (configuration.hot) Context::get().hot = *configuration.hot;
   Current& current = Current::instance();
   std::scoped_lock lock(current.mutex);
   current.configuration = std::make_shared<const jit_detail::Configuration>(std::move(configuration));
   current.is_empty = false;
 }
 
+/// Threads that come meanwhile wait. A fault is said again to whoever needs the file next.
 inline void read_environment() {
   Current& current = Current::instance();
-  if (current.has_read_environment.exchange(true)) return;
+  std::scoped_lock lock(current.reading);
+  if (current.has_read_environment.load(std::memory_order_acquire)) return;
   const char* path = std::getenv("SINTER_CONFIG");
-  if (path == nullptr || *path == '\0') return;
-  try {
-    configure(path, {}, Location());
-  } catch (...) {
-    current.has_read_environment = false;  // said again by whoever needs it next
-    throw;
-  }
+  if (path != nullptr && *path != '\0') configure(path, {}, Location());
+  current.has_read_environment = true;
 }
 
 /// The file once more, if it is watched, has changed, and was not looked at within a second.
@@ -136,7 +139,9 @@ inline ScopeSettings where_unset(ScopeSettings settings, const Options& options)
 
 SINTER_DECL void configure(const std::string& path, ConfigureOptions options, Location where) {
   const config_detail::FileState state = config_detail::state_of(path);
-  config_detail::take(jit_detail::read_configuration(config_detail::text_of_file(path, where), path, where));
+  auto read = jit_detail::read_configuration(config_detail::text_of_file(path, where), path, where);
+  config_detail::take_for_process(read);
+  config_detail::take(std::move(read));
   auto& current = config_detail::Current::instance();
   current.has_read_environment = true;
   std::scoped_lock lock(current.mutex);
@@ -146,7 +151,9 @@ SINTER_DECL void configure(const std::string& path, ConfigureOptions options, Lo
 }
 
 SINTER_DECL void configure_from(std::string_view yaml, Location where) {
-  config_detail::take(jit_detail::read_configuration(yaml, "", where));
+  auto read = jit_detail::read_configuration(yaml, "", where);
+  config_detail::take_for_process(read);
+  config_detail::take(std::move(read));
   auto& current = config_detail::Current::instance();
   current.has_read_environment = true;
   std::scoped_lock lock(current.mutex);

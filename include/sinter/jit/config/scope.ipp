@@ -55,7 +55,13 @@ SINTER_DECL Scope::Scope(std::string_view name, const ScopeSettings& settings, L
   settings_ = current_settings().with(own);
   jit_detail::ThreadMode& mode = jit_detail::mode_of_thread();
   if (own.compile && !*own.compile) mode.set(Stance::force_eager);
-  else if (own.compile && stance_before_ == Stance::force_eager) mode.set(Stance::default_);
+  else if (own.compile && stance_before_ == Stance::force_eager) {
+    // Compiled again is what scopes turned off, not what a guard around them did.
+    Stance stance = stance_before_;
+    for (const Scope* scope = outer_; scope != nullptr && scope->settings_.compile == false; scope = scope->outer_)
+      stance = scope->stance_before_;
+    mode.set(stance);
+  }
   if (own.threads) base_detail::thread_limit() = *own.threads;
   mode.set_scoped(!settings_.key().empty());
   jit_detail::innermost_scope() = this;

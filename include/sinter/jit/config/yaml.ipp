@@ -97,14 +97,19 @@ class ConfigurationReader {
       made_.hot = count(value, key);
     } else if (key == "options") {
       made_.options = settings(value);
-      if (made_.options.threads || made_.options.boundary)
-        fail(value.Mark(), "has threads or boundary, which scopes have", "write them under `scopes:`");
+      refuse_those_of_scopes(made_.options, value);
     } else {
       auto& list = key == "scopes" ? made_.scopes : key == "functions" ? made_.functions : made_.regions;
       read_map(value, "'" + std::string(key) + "'", {}, [&](std::string_view pattern, const YAML::Node& node) {
         list.push_back({std::string(pattern), settings(node)});
+        if (key != "scopes") refuse_those_of_scopes(list.back().settings, node);
       });
     }
+  }
+
+  void refuse_those_of_scopes(const ScopeSettings& found, const YAML::Node& node) const {
+    if (found.threads || found.boundary)
+      fail(node.Mark(), "has threads or boundary, which scopes have", "write them under `scopes:`");
   }
 
   void read_logs(const YAML::Node& value) {

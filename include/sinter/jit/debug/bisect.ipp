@@ -101,9 +101,14 @@ class Bisector {
     for (const PipelinePass& pass : pipeline) passes.push_back(&pass);
     if (const PipelinePass* planted = passes_detail::planted_pass.load()) passes.push_back(planted);
     Graph current = traced;
+    PipelineOptions piping;  // as run_passes_for() has them
+    if (options_.backend != "eager" && options_.backend != "aot_eager")
+      piping.keep = [backends = backends_for(options_.backend, Device::cpu())](const Graph& graph, const Node& node) {
+        return find_intrinsic(graph, node, backends).intrinsic != nullptr;
+      };
     for (const PipelinePass* pass : passes) {
       const Graph before = current;
-      current = pass->run(current, PipelineOptions{});
+      current = pass->run(current, piping);
       if (out.step != FaultStep::none || current.shares_nodes_with(before)) continue;
       const Results now = jit_detail::results_of_plain(current, inputs_);
       if (!differs(now, wanted)) continue;

@@ -16,7 +16,7 @@ namespace jit::jit_detail {
 /// SINTER_SUPPRESS_ERRORS is on.
 bool suppresses_all_errors();
 /// What the log says of a graph that did not compile, with a program that shows it.
-std::string suppressed_text(const Graph& graph, std::string_view error, Location where);
+std::string suppressed_text(const Graph& graph, std::string_view backend, std::string_view error, Location where);
 
 /// With SINTER_MINIFY=compile: shrinks the graph, which this back end did not compile, and says where the program is.
 void minify_failure(const Graph& graph, std::string_view backend, std::string_view error, Location where);

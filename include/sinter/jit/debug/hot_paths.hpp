@@ -29,7 +29,8 @@ struct HotPath {
 std::vector<HotPath> hot_paths();
 /// As a table.
 std::string hot_paths_text();
-/// A graph with this hash or name is fused at its next evaluation, however few there were; never; or when it is hot.
+/// A graph with this hash or name is fused at its next evaluation, however few there were; is never fused from now on
+/// (one that is fused by now stays so); or is fused when it is hot.
 /// Both hold for graphs to come as well.
 void force_hot_path(std::string_view hash_or_name);
 void forbid_hot_path(std::string_view hash_or_name);

@@ -59,8 +59,8 @@ std::string pasteable_program(const GraphCase& shown, std::string_view backend, 
 std::vector<Tensor> example_inputs(const Graph& graph);
 
 namespace jit_detail {
-/// How far `found` is from `wanted` at most, relative to the largest element of `wanted` (at least 1); infinite where
-/// one is a NaN or an infinity and the other is not, or types differ.
+/// How far `found` is from `wanted` at most, relative to the largest element of `wanted` (where all are 0, as it
+/// is); infinite where one is a NaN or an infinity and the other is not, or types differ.
 double distance(const Tensor& found, const Tensor& wanted);
 double tolerance_of(DType dtype);
 /// Results of the graph under this back end. "eager": plain loops, one operation after another.

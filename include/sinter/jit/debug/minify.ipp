@@ -5,6 +5,7 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/expr/complex.hpp>
 #include <sinter/expr/creation.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/graph/builder.hpp>
@@ -20,7 +21,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,12 +33,22 @@ namespace jit {
 
 namespace minify_detail {
 
-/// The elements of a tensor as doubles, row-major.
+/// The type of the pairs of real numbers that complex elements are; other types are their own.
+inline Type type_of_pairs(const Type& type) {
+  if (!is_complex(type.dtype)) return type;
+  Type pairs = type;
+  pairs.dtype = real_part_of(type.dtype);
+  pairs.shape.push_back(Dim(2));
+  return pairs;
+}
+
+/// The elements of a tensor as doubles, row-major; two of each complex one.
 inline std::vector<double> elements_of(const Tensor& x) {
   const Tensor host = x.device() == Device::cpu() ? x : x.to(Device::cpu());
   const Ref<TensorImpl> dense = dense_value(In(host), "minify");
-  std::vector<double> elements(as_index(dense->type.shape.numel().value()));
-  visit_dtype(dense->type.dtype, [&]<class T>(T) {
+  const Type type = type_of_pairs(dense->type);
+  std::vector<double> elements(as_index(type.shape.numel().value()));
+  visit_dtype(type.dtype, [&]<class T>(T) {
     const T* data = static_cast<const T*>(dense->data());
     for (std::size_t i = 0; i < elements.size(); ++i)
       elements[i] = static_cast<double>(static_cast<tensor_detail::Computed<T>>(data[i]));
@@ -43,8 +56,19 @@ inline std::vector<double> elements_of(const Tensor& x) {
   return elements;
 }
 
+/// Whether integers differ, those as well that are the same as doubles.
+inline bool differs_by_bits(const Tensor& a, const Tensor& b) {
+  const DType dtype = a.dtype();
+  if (is_differentiable(dtype) || a.device() != Device::cpu() || b.device() != Device::cpu()) return false;
+  const Ref<TensorImpl> x = dense_value(In(a), "minify"), y = dense_value(In(b), "minify");
+  const std::size_t count = as_index(x->type.shape.numel().value());
+  return count > 0 && std::memcmp(x->data(), y->data(), count * as_index(size_of(dtype))) != 0;
+}
+
 /// A tensor of this type whose elements are these, rounded.
 inline Tensor tensor_with(const Type& type, std::span<const double> elements) {
+  if (is_complex(type.dtype))
+    return Tensor(dense_value(In(view_as_complex(tensor_with(type_of_pairs(type), elements))), "minify"));
   return visit_dtype(type.dtype, [&]<class T>(T) {
     auto data = std::make_unique<T[]>(std::max<std::size_t>(1, elements.size()));
     for (std::size_t i = 0; i < elements.size(); ++i)
@@ -60,8 +84,9 @@ inline double pattern_element(std::size_t i, DType dtype) {
   return is_floating(dtype) ? number / 33 - 1.5 : std::fmod(number, 7);
 }
 inline Tensor pattern_of(const Type& type) {
-  std::vector<double> elements(as_index(type.shape.numel().value()));
-  for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = pattern_element(i, type.dtype);
+  const Type pairs = type_of_pairs(type);
+  std::vector<double> elements(as_index(pairs.shape.numel().value()));
+  for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = pattern_element(i, pairs.dtype);
   return tensor_with(type, elements);
 }
 inline bool is_pattern(const Tensor& x) {
@@ -313,17 +338,19 @@ inline std::string shape_text(const Shape& shape) {
 
 /// A statement that adds this value to the inputs of a program.
 inline std::string input_text(const Tensor& value) {
-  const Type& type = value.impl()->type;
+  const Type type = type_of_pairs(value.impl()->type);
+  const bool is_pairs = is_complex(value.dtype());
   const std::string shape = shape_text(type.shape),
-                    dtype = "DType::" + std::string(type.dtype == DType::bool_ ? "bool_" : name(type.dtype));
-  if (is_pattern(value)) return "  inputs.push_back(pattern(" + shape + ", " + dtype + "));\n";
+                    dtype = "DType::" + std::string(type.dtype == DType::bool_ ? "bool_" : name(type.dtype)),
+                    begin = is_pairs ? "  inputs.push_back(view_as_complex(" : "  inputs.push_back(",
+                    end = is_pairs ? ")));\n" : "));\n";
+  if (is_pattern(value)) return begin + "pattern(" + shape + ", " + dtype + end;
   const bool is_real = is_floating(type.dtype);
-  std::string text =
-      std::string("  inputs.push_back(copy_of(std::vector<") + (is_real ? "double" : "std::int64_t") + ">{";
+  std::string text = begin + "copy_of(std::vector<" + (is_real ? "double" : "std::int64_t") + ">{";
   const std::vector<double> elements = elements_of(value);
   for (std::size_t i = 0; i < elements.size(); ++i)
     text += (i == 0 ? "" : i % 12 == 0 ? ",\n      " : ", ") + number_text(elements[i], type.dtype);
-  return text + "}, " + shape + ").to(" + dtype + "));\n";
+  return text + "}, " + shape + ").to(" + dtype + end;
 }
 
 }  // namespace minify_detail
@@ -332,7 +359,9 @@ namespace jit_detail {
 
 SINTER_DECL double tolerance_of(DType dtype) {
   switch (dtype) {
+    case DType::c128:
     case DType::f64: return 1e-9;
+    case DType::c64:
     case DType::f32: return 2e-4;
     case DType::f16: return 1e-2;
     case DType::bf16: return 5e-2;
@@ -344,7 +373,7 @@ SINTER_DECL double distance(const Tensor& found, const Tensor& wanted) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   if (!identical(found.impl()->type, wanted.impl()->type)) return infinite;
   const std::vector<double> a = minify_detail::elements_of(found), b = minify_detail::elements_of(wanted);
-  double most = 0, largest = 1;
+  double most = 0, largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (std::isfinite(b[i])) largest = std::max(largest, std::abs(b[i]));
     if (std::isnan(a[i]) && std::isnan(b[i])) continue;
@@ -352,7 +381,8 @@ SINTER_DECL double distance(const Tensor& found, const Tensor& wanted) {
     if (!std::isfinite(a[i]) || !std::isfinite(b[i])) return infinite;
     most = std::max(most, std::abs(a[i] - b[i]));
   }
-  return most / largest;
+  if (most == 0 && minify_detail::differs_by_bits(found, wanted)) most = 1;
+  return largest < std::numeric_limits<float>::min() ? most : most / largest;
 }
 
 SINTER_DECL std::vector<Tensor> results_of(const Graph& graph, std::span<const Tensor> inputs,
@@ -433,8 +463,8 @@ SINTER_DECL std::string pasteable_program(const GraphCase& shown, std::string_vi
         "    elements[i] = dtype == DType::bool_ ? std::fmod(number, 2)\n"
         "                  : is_floating(dtype) ? number / 33 - 1.5 : std::fmod(number, 7);\n"
         "  }\n  return copy_of(elements, shape).to(dtype);\n}\n\n";
-  text += "int main() {\n  const Graph graph = parse_graph(R\"(" + shown.graph.text() +
-          ")\");\n  std::vector<Tensor> inputs;\n";
+  text += "int main() {\n  const Graph graph = parse_graph(R\"graph(" + shown.graph.text() +
+          ")graph\");\n  std::vector<Tensor> inputs;\n";
   for (const Tensor& input : shown.inputs) text += input_text(input);
   const std::string quoted = "\"" + std::string(backend) + "\"";
   text +=

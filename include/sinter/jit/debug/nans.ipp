@@ -9,10 +9,13 @@
 #include <sinter/jit/backends.hpp>
 #include <sinter/tensor/impl.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -34,21 +37,27 @@ inline std::uint8_t wanted_now() noexcept {
   return wanted_of_thread() | of_process;
 }
 
-/// The place of the first element that is looked for, or -1.
-inline std::int64_t first_bad(const Tensor& value, std::uint8_t wanted) {
-  if (!is_floating(value.dtype())) return -1;
+/// The first element that is looked for; place -1: there is none.
+struct BadElement {
+  std::int64_t place = -1;
+  bool is_nan = false;
+};
+inline BadElement first_bad(const Tensor& value, std::uint8_t wanted) {
+  if (!is_differentiable(value.dtype())) return {};
   const Ref<TensorImpl> dense =
       dense_value(In(value.device() == Device::cpu() ? value : value.to(Device::cpu())), "debug_nans");
-  const std::int64_t count = dense->type.shape.numel().value();
-  return visit_dtype(dense->type.dtype, [&]<class T>(T) -> std::int64_t {
+  const std::int64_t width = is_complex(value.dtype()) ? 2 : 1;
+  const std::int64_t count = dense->type.shape.numel().value() * width;
+  return visit_dtype(real_part_of(value.dtype()), [&]<class T>(T) -> BadElement {
     if constexpr (FloatingElement<T>) {
       const T* elements = static_cast<const T*>(dense->data());
       for (std::int64_t i = 0; i < count; ++i) {
         const auto x = static_cast<double>(static_cast<tensor_detail::Computed<T>>(elements[i]));
-        if ((std::isnan(x) && (wanted & nans) != 0) || (std::isinf(x) && (wanted & infs) != 0)) return i;
+        if (std::isnan(x) && (wanted & nans) != 0) return {i / width, true};
+        if (std::isinf(x) && (wanted & infs) != 0) return {i / width, false};
       }
     }
-    return -1;
+    return {};
   });
 }
 
@@ -72,26 +81,63 @@ inline double element_at(const Tensor& value, std::int64_t place) {
 /// "f32[3] with 0 there": what an operand of the same shape has in the same place, or its type.
 inline std::string operand_text(const Tensor& operand, const Tensor& result, std::int64_t place) {
   const std::string type = operand.impl()->type.text();
-  if (!(operand.shape() == result.shape()) || operand.device() != Device::cpu()) return type;
+  if (!(operand.shape() == result.shape()) || operand.device() != Device::cpu() || is_complex(operand.dtype()))
+    return type;
   std::string number = std::to_string(element_at(operand, place));
   return type + " with " + number + " there";
 }
 
-/// The graph with all floating values of its nodes as outputs, and which node each is of.
-inline Graph with_all_values(const Graph& graph, std::vector<std::int32_t>& nodes) {
+/// The graph with all floating and complex values of its nodes as outputs, and which these are.
+inline Graph with_all_values(const Graph& graph, std::vector<Value>& places) {
   GraphBuilder builder(graph);
-  std::vector<Value> outputs;
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     builder.copy(node, node.inputs);
     if (node.op->kind == OpKind::effect) continue;
-    for (std::size_t r = 0; r < node.types.size(); ++r) {
-      if (!is_floating(node.types[r].dtype)) continue;
-      outputs.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)});
-      nodes.push_back(static_cast<std::int32_t>(i));
-    }
+    for (std::size_t r = 0; r < node.types.size(); ++r)
+      if (is_differentiable(node.types[r].dtype))
+        places.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)});
   }
-  return builder.finish(outputs);
+  return builder.finish(places);
+}
+
+/// A value of a graph, and what is looked for in it.
+struct SeenValue {
+  Tensor value;
+  BadElement bad;
+};
+using SeenValues = std::map<Value, SeenValue>;
+inline bool is_bad(const SeenValues& seen, Value v) {
+  const auto found = seen.find(v);
+  return found != seen.end() && found->second.bad.place >= 0;
+}
+
+/// From a bad value back through bad operands: the one whose operands do not explain it.
+inline Value origin_of(const Graph& graph, const SeenValues& seen, Value v) {
+  while (true) {
+    const Values& operands = graph.node(v).inputs;
+    const auto bad =
+        std::find_if(operands.begin(), operands.end(), [&](Value operand) { return is_bad(seen, operand); });
+    if (bad == operands.end()) return v;
+    v = *bad;
+  }
+}
+
+[[noreturn]] inline void throw_for(const Graph& graph, const SeenValues& seen, Value v) {
+  const Node& node = graph.node(v);
+  const SeenValue& found = seen.at(v);
+  std::string operands;
+  for (Value operand : node.inputs)
+    if (const auto other = seen.find(operand); other != seen.end())
+      operands +=
+          (operands.empty() ? "; of " : " and ") + operand_text(other->second.value, found.value, found.bad.place);
+  const bool is_leaf = node.inputs.empty();
+  throw NanError(
+      is_leaf ? std::string_view("debug_nans") : node.op->name,
+      std::string(is_leaf ? "a value that is given has " : "gives the first ") +
+          (found.bad.is_nan ? "NaN" : "infinity") + ", in element " + index_text(found.bad.place, found.value.shape()) +
+          " of " + found.value.impl()->type.text() + operands,
+      node.where, is_leaf ? "look where the data come from" : "guard the operation, or mask its operands with where()");
 }
 }  // namespace nans_detail
 
@@ -109,7 +155,7 @@ SINTER_DECL bool looks_for_nans() noexcept { return nans_detail::wanted_now() !=
 SINTER_DECL bool has_nan(std::span<const Ref<TensorImpl>> values) {
   const std::uint8_t wanted = nans_detail::wanted_now();
   for (const Ref<TensorImpl>& value : values)
-    if (nans_detail::first_bad(Tensor(value), wanted) >= 0) return true;
+    if (nans_detail::first_bad(Tensor(value), wanted).place >= 0) return true;
   return false;
 }
 
@@ -118,36 +164,20 @@ SINTER_DECL void throw_first_nan(const Graph& graph, std::span<const Ref<TensorI
   const std::uint8_t wanted = wanted_now();
   std::vector<Tensor> given;
   for (const Ref<TensorImpl>& input : inputs) given.emplace_back(input);
-  std::vector<std::int32_t> nodes;
-  const Graph all = with_all_values(graph, nodes);
-  std::vector<Tensor> values;
+  std::vector<Value> places;
+  const Graph all = with_all_values(graph, places);
+  SeenValues seen;
   {
     struct Pause {  // what is computed here is looked at here
       std::uint8_t before = std::exchange(wanted_of_thread(), std::uint8_t{0});
       ~Pause() { wanted_of_thread() = before; }
     } pause;
-    values = compile_graph(all, "eager")(given);
+    const std::vector<Tensor> values = compile_graph(all, "eager")(given);
+    for (std::size_t i = 0; i < places.size(); ++i)
+      seen.emplace(places[i], SeenValue{values[i], first_bad(values[i], wanted)});
   }
-  std::vector<const Tensor*> value_of(graph.nodes().size(), nullptr);  // of each node, its first floating result
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const Tensor*& first = value_of[as_index(nodes[i])];
-    if (first == nullptr) first = &values[i];
-    const std::int64_t place = first_bad(values[i], wanted);
-    if (place < 0) continue;
-    const Node& node = graph.node(nodes[i]);
-    const char* what = std::isnan(element_at(values[i].to(Device::cpu()), place)) ? "NaN" : "infinity";
-    std::string operands;
-    for (Value v : node.inputs)
-      if (const Tensor* operand = value_of[as_index(v.node)]; operand != nullptr && v.result == 0)
-        operands += (operands.empty() ? "; of " : " and ") + operand_text(*operand, values[i], place);
-    const bool is_leaf = node.inputs.empty();
-    throw NanError(
-        is_leaf ? std::string_view("debug_nans") : node.op->name,
-        std::string(is_leaf ? "a value that is given has " : "gives the first ") + what + ", in element " +
-            index_text(place, values[i].shape()) + " of " + values[i].impl()->type.text() + operands,
-        node.where,
-        is_leaf ? "look where the data come from" : "guard the operation, or mask its operands with where()");
-  }
+  for (Value v : graph.outputs())
+    if (is_bad(seen, v)) throw_for(graph, seen, origin_of(graph, seen, v));
 }
 
 }  // namespace jit_detail

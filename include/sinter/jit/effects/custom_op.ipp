@@ -301,6 +301,29 @@ inline void CustomFunction::infer(const InferArgs& args, TypeList& out) const {
   }
 }
 
+/// Fails for functions that would be left aside.
+inline void check_pairs(const Definition& definition) {
+  const auto& kinds = definition.kinds;  // in the order of definition_of()
+  constexpr std::size_t cpu = 2, cpu_blocks = 6, cuda_launch = 7;
+  const std::string name = "'" + definition.name + "'";
+  if (kinds.size() > cpu_blocks && kinds[cpu] != nullptr && kinds[cpu_blocks] != nullptr)
+    throw UserError("custom_op", name + " has a function for the CPU and one for blocks", definition.where,
+                    "give it one of the two (.cpu or .cpu_blocks)");
+  if (definition.cuda_source.empty()) {
+    if (kinds.size() > cuda_launch && kinds[cuda_launch] != nullptr)
+      throw UserError("custom_op", name + " has a launch and no CUDA source", definition.where,
+                      "give it the source of the kernel (.cuda_source)");
+    return;
+  }
+  const auto is_part = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  const bool begins_with_digit = definition.name[0] >= '0' && definition.name[0] <= '9';
+  if (begins_with_digit || !std::all_of(definition.name.begin(), definition.name.end(), is_part))
+    throw UserError("custom_op", name + " is no identifier of C, and its kernel in .cuda_source has the op's name",
+                    definition.where, "name it with letters, digits and '_'");
+}
+
 /// Makes the function for a GPU of the CUDA source.
 inline void take_source(Definition& definition) {
   if (definition.cuda)
@@ -343,6 +366,7 @@ SINTER_DECL std::shared_ptr<const CustomFunction> make_custom(Definition definit
   if (!definition.shape)
     throw UserError("custom_op", "'" + definition.name + "' has no shape rule", where,
                     "give it one: .shape = [](auto in) { return in[0]; }");
+  check_pairs(definition);
   if (!definition.cuda_source.empty()) take_source(definition);
   if (!definition.cpu && !definition.cuda && !definition.decompose)
     throw UserError("custom_op", "'" + definition.name + "' has no function that computes it", where,

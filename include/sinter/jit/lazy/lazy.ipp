@@ -444,7 +444,9 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
   if (outputs.empty()) return;
   std::vector<Ref<TensorImpl>> inputs;
   {
-    Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input, .finds_kept = true});
+    // Where NaNs are looked for, values that nobody reads now are not computed: theirs would be no fault.
+    const bool finds_kept = !jit::jit_detail::looks_for_nans();
+    Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input, .finds_kept = finds_kept});
     for (std::size_t i = 0; i < captured.kept.size(); ++i) {
       outputs.push_back(captured.kept[i]);
       captured.outputs.push_back(captured.kept_values[i]);
@@ -457,10 +459,10 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
         LazyLookup(cache, lock, lazy_graph(captured.finish(), inputs), matmul_precision(), jit::Fallback::refused)
             .run();
     ++cache.stats.evaluations;
+    const bool is_timed = found.timed != nullptr, was_fused = is_timed && found.timed->is_fused;
     lock.unlock();  // functions of the user may run now, and evaluate
     std::vector<Ref<TensorImpl>> results;
     std::string line;  // for the log, which is a function of the user
-    const bool is_timed = found.timed != nullptr, was_fused = is_timed && found.timed->is_fused;
     const auto start = is_timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
     try {
       results = execute(*found.plan, found.symbols, inputs);

@@ -20,7 +20,7 @@ inline void start_trace(const std::string& path, Location where = std::source_lo
 /// Writes what is recorded so far: the file is complete, and the recording goes on. It is also written at exit. Throws
 /// UserError where no timeline is recorded.
 inline void write_trace(Location where = std::source_location::current()) {
-  if (!has_timeline())
+  if ((base_detail::watchers.load(std::memory_order_relaxed) & base_detail::timeline_watches) == 0)
     throw UserError("write_trace", "no timeline is being recorded", where,
                     "set SINTER_TRACE=file.json, or call jit::start_trace(path) first");
   write_timeline();
