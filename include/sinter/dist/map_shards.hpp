@@ -5,6 +5,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/dist/error.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/expr/tree.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <chrono>
@@ -121,10 +122,27 @@ struct Packed<std::pair<A, B>> {
   static std::pair<A, B> get(const char*& at) { return std::pair<A, B>{Packed<A>::get(at), Packed<B>::get(at)}; }
 };
 
-/// The values in a result are computed, where they are Tensors: by the worker, not by who reads them.
+/// The Tensors in a result are computed by the worker, not by who reads them: also those in containers, pairs, tuples
+/// and structs with SINTER_FIELDS.
 template <class R>
-void finish(const R& result, Location where) {
-  if constexpr (std::same_as<R, Tensor>) eval(In(result, where));
+void finish(R& result, Location where) {
+  using enum tree::Kind;
+  constexpr tree::Kind kind = tree::kind_of<std::remove_const_t<R>>();
+  const auto finish_all = [&](auto&... each) { (finish(each, where), ...); };
+  if constexpr (kind == tensor) {
+    eval(In(result, where));
+  } else if constexpr (kind == elements) {
+    if constexpr (!std::is_arithmetic_v<typename R::value_type>)
+      for (auto& each : result) finish(each, where);
+  } else if constexpr (kind == map) {
+    for (auto& [key, value] : result) finish(value, where);
+  } else if constexpr (kind == optional) {
+    if (result) finish(*result, where);
+  } else if constexpr (tree::HasFields<R>) {
+    result.sinter_fields(finish_all);
+  } else if constexpr (tree::TupleLike<R>) {
+    std::apply(finish_all, result);
+  }
 }
 
 template <class R, class Call>
