@@ -99,9 +99,8 @@ class ShardMap {
 
 /// A function of whole Tensors that calls `fn` on each rank with its parts of them. Results that are not divided must
 /// be equal on all ranks; rank 0's is taken. Inside of run(), of as many ranks, it is called by all of them with equal
-/// arguments, is traced and compiled as what it is made of, and has the gradients of a function of whole Tensors, by its
-/// arguments; outside it starts a thread for each
-/// rank. On a mesh of one it calls `fn`.
+/// arguments, is traced and compiled as what it is made of, and has by its arguments the gradients of a function of
+/// whole Tensors. Outside it starts a thread for each rank. On a mesh of one it calls `fn`.
 ///   auto f = dist::shard_map([](Tensor x, Tensor w) { return dist::all_reduce(matmul(x, w), "model"); },
 ///                            mesh, {{{1, "model"}}, {{0, "model"}}}, {{}});
 template <class F>
