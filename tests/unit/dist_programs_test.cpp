@@ -288,9 +288,9 @@ TEST_CASE("dist: launchers are recognised") {
     const Variable step("SLURM_STEP_ID", "0");
     CHECK(dist::launched().size == 2);
     const auto inside = [](int) {
-      int size = 0;
-      dist::run([&](dist::World world) { size = world.size(); });
-      return size;
+      int ranks = 0;
+      dist::run([&](dist::World world) { ranks = world.size(); });
+      return ranks;
     };
     for (const auto kind : {dist::WorkerKind::threads, dist::WorkerKind::processes})
       CHECK(dist::map_shards(std::vector<int>{0}, inside, {.workers = 1, .kind = kind}) == std::vector<int>{1});
@@ -349,6 +349,13 @@ TEST_CASE("dist: map_shards keeps the order, with threads and processes") {
   CHECK_THROWS_WITH(dist::map_shards(inputs, [](int i) { return i == 5 ? throw std::runtime_error("five") : i; },
                                      {.workers = 3, .kind = dist::WorkerKind::processes}),
                     Catch::Contains("input 5 failed in a worker: five"));
+  struct Other {
+    Tensor value;
+  };
+  const auto other = [](int i) { return Other{full({1}, i)}; };
+  CHECK(item<float>(dist::map_shards(inputs, other, {.workers = 2})[3].value) == 3);
+  CHECK_THROWS_WITH(dist::map_shards(inputs, other, {.kind = dist::WorkerKind::processes}),
+                    Catch::Contains("of a type that no process can send"));
   CHECK_THROWS_WITH(dist::map_shards(inputs, [](int i) { return i; }, {.workers = -1}), Catch::Contains("-1 workers"));
 }
 
