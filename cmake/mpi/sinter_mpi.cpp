@@ -56,12 +56,15 @@ struct Unit {
 int start(int* rank, int* size) {
   int is_running = 0;
   MPI_Initialized(&is_running);
-  if (is_running == 0) {
-    int level = 0;
+  int level = MPI_THREAD_SINGLE;
+  if (is_running != 0) {
+    MPI_Query_thread(&level);
+  } else {
     if (const int error = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level); error != MPI_SUCCESS)
       return error;
     has_started_mpi = true;
   }
+  if (level < MPI_THREAD_SERIALIZED) return sinter_mpi_one_thread;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, rank);
   MPI_Comm_size(MPI_COMM_WORLD, size);

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <iostream>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -149,6 +150,17 @@ TEST_CASE("dist: average of trees, and value_and_grad") {
   CHECK_THROWS_WITH(dist::average(arange(3)), Catch::Contains("the mean of i64[3]"));
 }
 
+TEST_CASE("dist: averages of expressions, and by weights that are no counts") {
+  CHECK(problem_of({.ranks = 2, .engine = dist::EngineKind::threads}, [](dist::World world) {
+          const Tensor x = full({1}, world.rank() + 1);
+          expect(item<float>(dist::average(x * 2)) == 3, "an expression");
+          expect(item<float>(dist::average(x * 2, world.rank() * 3)) == 4, "an expression by weight");
+          expect(std::isnan(item<float>(dist::average(x, world.rank() == 1 ? std::nanf("") : 1.f))), "a NaN");
+          expect(item<float>(dist::average(x, -1)) == 1.5f, "negative ones");
+          expect(item<float>(dist::average(x, 0)) == 0, "none");
+        }) == "");
+}
+
 TEST_CASE("dist: calls that differ are named on all ranks") {
   struct Row {
     std::string says;
@@ -272,7 +284,16 @@ TEST_CASE("dist: launchers are recognised") {
   }
   {
     const Variable size("SLURM_NTASKS", "2(x2)"), rank("SLURM_PROCID", "1");
+    CHECK(dist::launched().size == 1);  // a batch script without srun
+    const Variable step("SLURM_STEP_ID", "0");
     CHECK(dist::launched().size == 2);
+    const auto inside = [](int) {
+      int ranks = 0;
+      dist::run([&](dist::World world) { ranks = world.size(); });
+      return ranks;
+    };
+    for (const auto kind : {dist::WorkerKind::threads, dist::WorkerKind::processes})
+      CHECK(dist::map_shards(std::vector<int>{0}, inside, {.workers = 1, .kind = kind}) == std::vector<int>{1});
   }
   {
     const Variable size("PMI_SIZE", "2"), rank("PMI_RANK", "2");
@@ -283,6 +304,12 @@ TEST_CASE("dist: launchers are recognised") {
     CHECK(problem_of({}, [](dist::World world) { expect(world.size() == 3, "size"); }) == "");
     const Variable timeout("SINTER_DIST_TIMEOUT", "soon");
     CHECK_THROWS_WITH(dist::run({}, [] {}), Catch::Contains("SINTER_DIST_TIMEOUT is 'soon'"));
+    const Variable nothing("SINTER_DIST_TIMEOUT", "0");
+    CHECK_THROWS_WITH(dist::run({}, [] {}), Catch::Contains("SINTER_DIST_TIMEOUT is '0'"));
+    const Variable half("SINTER_DIST_TIMEOUT", "0.5");
+    CHECK(problem_of({}, [](dist::World) { dist::barrier(); }) == "");
+    const Variable none("SINTER_RANKS", "0");
+    CHECK_THROWS_WITH(dist::run({}, [] {}), Catch::Contains("SINTER_RANKS is '0'"));
   }
   CHECK(dist::launched().size == 1);
   CHECK((dist::rank() == 0 && dist::size() == 1 && dist::engine_name() == "none"));
@@ -322,6 +349,13 @@ TEST_CASE("dist: map_shards keeps the order, with threads and processes") {
   CHECK_THROWS_WITH(dist::map_shards(inputs, [](int i) { return i == 5 ? throw std::runtime_error("five") : i; },
                                      {.workers = 3, .kind = dist::WorkerKind::processes}),
                     Catch::Contains("input 5 failed in a worker: five"));
+  struct Other {
+    Tensor value;
+  };
+  const auto other = [](int i) { return Other{full({1}, i)}; };
+  CHECK(item<float>(dist::map_shards(inputs, other, {.workers = 2})[3].value) == 3);
+  CHECK_THROWS_WITH(dist::map_shards(inputs, other, {.kind = dist::WorkerKind::processes}),
+                    Catch::Contains("of a type that no process can send"));
   CHECK_THROWS_WITH(dist::map_shards(inputs, [](int i) { return i; }, {.workers = -1}), Catch::Contains("-1 workers"));
 }
 
@@ -357,6 +391,52 @@ TEST_CASE("dist: what a dead worker had is done again") {
                             {.workers = 2, .kind = dist::WorkerKind::processes, .attempts = 2});
   };
   CHECK_THROWS_WITH(always(), Catch::Contains("input 4 has cost 2 workers, the last by: signal 9"));
+}
+
+TEST_CASE("dist: a worker whose socket another process holds, and what workers print") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const int before = dup(1);
+  std::cout.flush();
+  dup2(ends[1], 1);
+  std::cout << "parent ";
+  dist::map_shards(std::vector<int>{7},
+                   [](int i) {
+                     std::cout << "worker " << i;
+                     return i;
+                   },
+                   {.workers = 1, .kind = dist::WorkerKind::processes});
+  std::cout.flush();
+  dup2(before, 1);
+  close(before);
+  close(ends[1]);
+  char text[100] = {};
+  CHECK(read(ends[0], text, sizeof text - 1) > 0);
+  close(ends[0]);
+  CHECK(std::string(text) == "parent worker 7");
+
+  std::atomic<bool> is_over{false};
+  std::thread forks([&] {  // processes that inherit whatever is open
+    while (!is_over)
+      dist::map_shards(std::vector<int>{0},
+                       [](int i) {
+                         std::this_thread::sleep_for(700ms);
+                         return i;
+                       },
+                       {.workers = 1, .kind = dist::WorkerKind::processes});
+  });
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 5; ++i)
+    CHECK_THROWS_WITH(dist::map_shards(std::vector<int>{0},
+                                       [](int k) {
+                                         raise(SIGKILL);
+                                         return k;
+                                       },
+                                       {.workers = 1, .kind = dist::WorkerKind::processes, .attempts = 1}),
+                      Catch::Contains("the last by: signal 9"));
+  CHECK(std::chrono::steady_clock::now() - start < 5s);
+  is_over = true;
+  forks.join();
 }
 
 TEST_CASE("dist: stragglers are logged") {

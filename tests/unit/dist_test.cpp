@@ -354,6 +354,90 @@ TEST_CASE("dist: shard_map") {
   CHECK_THROWS_WITH(wrong(x), Catch::Contains("0 layouts for 1 arguments"));
 }
 
+TEST_CASE("dist: complex numbers are added by their parts") {
+  on_ranks(3, [](dist::World world) {
+    const float own = static_cast<float>(world.rank() + 1);
+    const Tensor z = complex(ones({5}), ones({5}) * own);
+    const auto expect_parts = [](const Tensor& got, float re, float im, const std::string& what) {
+      expect_values(Tensor(real(got)), Floats(5, re), what);
+      expect_values(Tensor(imag(got)), Floats(5, im), what);
+    };
+    expect_parts(dist::all_reduce(z), 3, 6, "sum");
+    expect_parts(dist::all_reduce(z, dist::Reduce::mean), 1, 2, "mean");
+    expect_parts(dist::average(z), 1, 2, "average");
+    expect_parts(dist::average(z, own == 1 ? 0 : 1), 1, 2.5, "average by weight");
+    expect_parts(dist::all_gather(z)(slice(10, 15)), 1, 3, "gathered");
+    expect(to_vector<double>(Tensor(imag(dist::all_reduce(z.to(DType::c128)))))[0] == 6, "c128");
+    const auto loss = [](Tensor x) { return sum(square(abs(dist::all_reduce(complex(x, x * 2))))); };
+    expect_values(jit::grad(loss)(ones({2})), Floats(2, 90), "gradient");  // of 3 losses 5 (3 x)^2
+  });
+  CHECK_THROWS_WITH(dist::all_reduce(complex(ones({1}), ones({1})), dist::Reduce::maximum),
+                    Catch::Contains("all_reduce: maximum of c64") && Catch::Contains("real() and imag()"));
+}
+
+TEST_CASE("dist: a compiled function on another mesh than that of its trace") {
+  const dist::Mesh flat({{"x", 1}, {"y", 4}}), tall({{"x", 4}, {"y", 1}});
+  auto f = jit::compile([](Tensor t) { return dist::all_reduce(t, "x"); });
+  auto inside = jit::compile([&](Tensor t) {
+    const dist::MeshScope scope(tall);
+    return dist::all_reduce(t, "x");
+  });
+  std::string problem;
+  try {
+    dist::run(4, [&](dist::World) {
+      expect_values(inside(ones({1})), Floats{4}, "a mesh of its own");
+      {
+        const dist::MeshScope scope(flat);
+        expect_values(f(ones({1})), Floats{1}, "flat");
+        expect_values(inside(ones({1})), Floats{4}, "a mesh of its own, elsewhere");
+      }
+      const dist::MeshScope scope(tall);
+      f(ones({1}));
+    });
+  } catch (const dist::DistError& error) { problem = error.what(); }
+  CHECK_THAT(problem, Catch::Contains("it was traced on the mesh (x 1, y 4), and is called on the mesh (x 4, y 1)"));
+}
+
+TEST_CASE("dist: the gradient of shard_map inside of run is that of whole tensors") {
+  const Tensor x = copy_of(numbers(4 * 6, 1), {4, 6}), w = copy_of(numbers(6 * 2, 2), {6, 2}), b = ones({2});
+  const auto want_of = [&](const auto& f) {
+    auto [dx, dw, db] =
+        jit::grad<0, 1, 2>([&](Tensor p, Tensor q, Tensor r) { return sum(square(f(p, q, r))); })(x, w, b);
+    eval({dx, dw, db});
+    return std::tuple(dx, dw, db);
+  };
+  const auto near = [](const Tensor& a, const Tensor& c) {
+    return static_cast<bool>(allclose(a, c, {.rtol = 1e-4, .atol = 1e-5}));
+  };
+  const auto [dx, dw, db] = want_of([](Tensor p, Tensor q, Tensor r) { return matmul(p, q) + r; });
+  const Tensor second =
+      jit::grad([&](Tensor p) { return sum(square(jit::grad([&](Tensor v) { return sum(pow(v, 3)); })(p))); })(x);
+  eval(second);
+  for (const auto& [data, model] : {std::pair(1, 1), std::pair(2, 1), std::pair(1, 3), std::pair(2, 3)}) {
+    const dist::Mesh mesh({{"data", data}, {"model", model}});
+    on_ranks(data * model, [&](dist::World) {
+      const dist::MeshScope scope(mesh);
+      // b is added on one rank of "model" alone; its result is the same on all of them.
+      auto affine = dist::shard_map(
+          [](Tensor p, Tensor q, Tensor r) {
+            const Tensor is_first = cast(dist::axis_index("model") == 0, DType::f32);
+            return dist::all_reduce(matmul(p, q) + r * is_first, "model");
+          },
+          mesh, {{{0, "data"}, {1, "model"}}, {{0, "model"}}, {}}, {{{0, "data"}}});
+      const auto gradients =
+          jit::grad<0, 1, 2>([&](Tensor p, Tensor q, Tensor r) { return sum(square(affine(p, q, r))); });
+      for (const bool is_compiled : {false, true}) {
+        auto [gx, gw, gb] = is_compiled ? jit::compile(gradients)(x, w, b) : gradients(x, w, b);
+        expect(near(gx, dx) && near(gw, dw) && near(gb, db), is_compiled ? "compiled" : "lazy");
+      }
+      auto cube = dist::shard_map([](Tensor p) { return pow(p, 3); }, mesh, {{{0, "data"}}}, {{{0, "data"}}});
+      const auto twice =
+          jit::grad([&](Tensor p) { return sum(square(jit::grad([&](Tensor v) { return sum(cube(v)); })(p))); });
+      expect(near(twice(x), second), "twice");
+    });
+  }
+}
+
 TEST_CASE("dist: mistakes have the line and the fix") {
   const Tensor x = zeros({3, 4});
   CHECK_THROWS_WITH(dist::all_reduce(Tensor(x > 0)), Catch::Contains("all_reduce: sum of bool [dist_test.cpp:"));

@@ -102,6 +102,20 @@ TEST_CASE("choose_quantization: ranges of PyTorch's observers, axes, groups, qua
   CHECK(item<float>(choose_quantization(outlier).scale) > 0.7F);
 }
 
+TEST_CASE("choose_quantization: NaN stays, and f16 has a range of f32") {
+  const float nan = std::nanf("");
+  for (const auto scheme : {QuantizationScheme::symmetric, QuantizationScheme::affine})
+    CHECK(std::isnan(item<float>(choose_quantization(tensor({0.01F, nan, 0.02F}), {.scheme = scheme}).scale)));
+  const Tensor wide = tensor({-60000.F, 0.5F, 60000.F}).to(DType::f16);
+  const auto affine = choose_quantization(wide, {.dtype = DType::u8, .scheme = QuantizationScheme::affine});
+  CHECK(affine.scale.dtype() == DType::f16);
+  CHECK(near(doubles(affine.scale.to(DType::f32)), {120000.0 / 255}, 0.3));
+  CHECK(integers(affine.zero_point) == Integers{128});
+  const auto fine = choose_quantization(tensor({-1.F, 0.5F, 2.F}).to(DType::f16),
+                                        {.dtype = DType::u16, .scheme = QuantizationScheme::affine});
+  CHECK(std::abs(integers(fine.zero_point)[0] - 21845) < 30);  // of the scale rounded to f16
+}
+
 TEST_CASE("fake_quantize: values and gradients of torch._fake_quantize_learnable_per_tensor_affine") {
   const Tensor x = tensor({-1.F, -0.37F, -0.06F, 0.F, 0.11F, 0.249F, 0.5F, 3.F});
   const FakeQuantizeOptions four{.quant_min = -8, .quant_max = 7};
@@ -255,8 +269,28 @@ TEST_CASE("quantized_matmul: gradients by x and by the scales; a weight per exam
   CHECK(near_relative(doubles(both(1)), doubles(quantized_matmul(x, q) * 2), 1e-5));
 }
 
+TEST_CASE("quantized_matmul, rows rounded to i8: long groups, NaN, infinity, no rows of the weight") {
+  constexpr std::int64_t k = 140000;  // 140000 * 127 * 127 is beyond 2^31
+  const QuantizedWeight ones_q = quantize_weight(ones({k, 1}));
+  const Activations dynamic = Activations::dynamic_i8;
+  CHECK(near_relative(doubles(quantized_matmul(ones({1, k}), ones_q, {.activations = dynamic})), {140000.0}, 1e-4));
+  for (const std::int64_t group : {16, 32})
+    for (const float bad : {std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
+      const QuantizedWeight q = quantize_weight(some({64, 3}, 4), {.group = group});
+      const Tensor row = where(arange(64) == 3, full({}, bad), some({64}, 5)).reshape({1, 64});
+      for (const float value :
+           floats(quantized_matmul(concat({row, some({1, 64}, 6)}, 0), q, {.activations = dynamic})(0)))
+        CHECK(std::isnan(value));
+      const Tensor both = quantized_matmul(concat({row, some({1, 64}, 6)}, 0), q, {.activations = dynamic});
+      for (const float value : floats(both(1))) CHECK(std::isfinite(value));
+    }
+  const QuantizedWeight nothing = quantize_weight(zeros({0, 3}), {.group = 16});
+  CHECK(floats(quantized_matmul(zeros({2, 0}), nothing, {.activations = dynamic})) == std::vector<float>(6, 0.F));
+}
+
 TEST_CASE("quantisation: what is wrong is said") {
   const Tensor x = some({2, 6}, 1);
+  CHECK(has(message_of<DTypeError>([&] { quantize(x, complex(ones({}), ones({})), 0); }), "a scale is floating"));
   CHECK(has(message_of<DTypeError>([&] { quantize(x, 0.1F, 0, {.dtype = DType::f16}); }),
             "quantize: the dtype is f16 [quantization_test.cpp:"));
   CHECK(has(message_of<UserError>([&] { quantize(x, 0.1F, 0, {.bits = 9}); }), "bits are 9"));

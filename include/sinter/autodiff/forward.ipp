@@ -35,10 +35,12 @@ inline Graph derivative_graph(const Graph& graph) {
   const Graph derivative = Dce{.drops_effects = true}(graph);
   for (const Node& node : derivative.nodes())
     if (node.op->kind == OpKind::effect)
-      throw UserError(
-          "jacobian", "the derivative needs the result of a " + std::string(node.op->name) + ", which would run again",
-          node.where,
-          "make it .pure = true if it has no effects, or put stop_gradient around its result and what depends on it");
+      throw UserError("jacobian",
+                      "the derivative needs the result of a " + std::string(node.op->name) + ", which would run again",
+                      node.where,
+                      "make it .pure = true if it has no effects, or put stop_gradient around its result and what "
+                      "depends on it; of "
+                      "collectives take jit::grad or jit::jvp for each row");
   return derivative;
 }
 

@@ -11,6 +11,7 @@
 #include <sinter/expr/shapes.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/graph/pending_node.hpp>
+#include <sinter/graph/tracing.hpp>
 #include <sinter/ops/host_function.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/ops/val_ops.hpp>
@@ -28,6 +29,14 @@ struct RankCollective : HostEffect<RankCollective> {
 namespace dist {
 namespace dist_detail {
 
+/// Whose values a collective is between. The derivatives of those of ranks are of the sum of their losses; whole values
+/// are the same on all ranks, and so is the loss: it counts once.
+enum class Between : std::uint8_t {
+  ranks,
+  whole_and_parts,  // shard, all_gather, all_reduce, and permute as the identity: each the other's derivative
+  parts_and_whole,  // the identity of parts that are equal: its derivative is divided by their number
+};
+
 /// What a node does. Which ranks take part is looked up when it runs.
 class CollectiveFunction final : public HostFunction {
  public:
@@ -38,6 +47,8 @@ class CollectiveFunction final : public HostFunction {
     int size = 1;             // ranks of the group when it was traced
     bool on_devices = false;  // the engine takes their memory
     bool is_derivative = false;
+    bool follows_mesh = false;  // the mesh is that of whoever calls the compiled function
+    Between between = Between::ranks;
   };
   explicit CollectiveFunction(Parts parts) : is(std::move(parts)) {}
 
@@ -48,12 +59,14 @@ class CollectiveFunction final : public HostFunction {
     const auto* function = payload_cast<CollectiveFunction>(&other);
     return function != nullptr && is.what == function->is.what && is.over == function->is.over &&
            is.mesh == function->is.mesh && is.size == function->is.size && is.on_devices == function->is.on_devices &&
-           is.is_derivative == function->is.is_derivative;
+           is.is_derivative == function->is.is_derivative && is.follows_mesh == function->is.follows_mesh &&
+           is.between == function->is.between;
   }
   /// In a program of another number of ranks it is another operation, and says so when it runs.
   bool may_be_retrace_of(const Payload& other) const override {
     const auto* function = payload_cast<CollectiveFunction>(&other);
-    return function != nullptr && is.what == function->is.what && is.over == function->is.over;
+    return function != nullptr && is.what == function->is.what && is.over == function->is.over &&
+           is.between == function->is.between;
   }
   bool runs_on_devices() const override { return is.on_devices; }
   void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const override;
@@ -64,6 +77,7 @@ class CollectiveFunction final : public HostFunction {
 
  private:
   Val derivative(const VjpArgs& args, Val x, Collective what) const;
+  Val derivative_of_whole(const VjpArgs& args) const;
   Val gradient_of_extreme(const VjpArgs& args) const;
 
   Parts is;
@@ -78,6 +92,11 @@ inline void CollectiveFunction::run(HostCall& call, std::span<const HostView> in
                         (is.mesh.has_axes() ? " of the mesh " + is.mesh.text() : "") + ", and runs in a program of " +
                         std::to_string(state.size()),
                     call.where, "compile the function inside of dist::run, or once for each mesh");
+  if (is.follows_mesh && !(state.mesh == is.mesh))
+    throw DistError(DistError::Kind::mismatch, name(),
+                    "it was traced on the mesh " + is.mesh.text() + ", and is called on the mesh " + state.mesh.text(),
+                    call.where,
+                    "compile the function once for each mesh, or open the dist::MeshScope inside of the function");
   const std::string over = is.over.text();
   const Request request{is.what,
                         in.empty() ? nullptr : in.data(),
@@ -128,11 +147,33 @@ inline Val CollectiveFunction::derivative(const VjpArgs& args, Val x, Collective
   Parts parts = is;
   parts.what = std::move(what);
   parts.is_derivative = true;
+  parts.follows_mesh = false;  // that of the forward pass
+  parts.on_devices = is.on_devices && !is_local(parts.what.kind);
+  if (is.between != Between::ranks) parts.between = Between::whole_and_parts;
   Attrs attrs;
   attrs.payload = std::make_shared<CollectiveFunction>(std::move(parts));
   const Value token = token_of_backward(builder, args.out.value.node);
   const Value made = builder.add(op_info<ops::RankCollective>, {x.value, token}, std::move(attrs), args.where);
   return {&builder, made, args.where};
+}
+
+/// Linear maps between values that all ranks have and what each has of them; each with its transpose.
+inline Val CollectiveFunction::derivative_of_whole(const VjpArgs& args) const {
+  using enum CollectiveKind;
+  Collective back = is.what;
+  switch (is.what.kind) {
+    case shard: back.kind = all_gather; break;
+    case all_gather: back.kind = shard; break;
+    case all_reduce:
+      back.kind = permute;
+      for (int r = 0; r < is.size; ++r) back.pairs.emplace_back(r, r);
+      break;
+    default:  // the identity
+      if (is.between == Between::parts_and_whole)
+        return derivative(args, args.dout, back) / static_cast<double>(is.size);
+      back = {.kind = all_reduce};
+  }
+  return derivative(args, args.dout, back);
 }
 
 /// The gradient goes to the ranks that have the value, in equal parts.
@@ -144,6 +185,7 @@ inline Val CollectiveFunction::gradient_of_extreme(const VjpArgs& args) const {
 
 inline ValList CollectiveFunction::vjp(const VjpArgs& args) const {
   if (!args.dout) return ValList(args.in.size(), Val{});
+  if (is.between != Between::ranks) return {derivative_of_whole(args)};
   using enum CollectiveKind;
   Collective back = is.what;
   const bool is_linear = is.what.reduce == Reduce::sum || is.what.reduce == Reduce::mean;
@@ -200,17 +242,22 @@ inline void check_divides(const Type& type, int axis, int size, const Axis& over
 
 inline void check_reduction(Reduce reduce, DType dtype, std::string_view op, Location where) {
   const std::string of = std::string(dist::name(reduce)) + " of " + std::string(sinter::name(dtype));
-  if (reduce == Reduce::mean && !is_floating(dtype))
+  if (is_complex(dtype) && reduce != Reduce::sum && reduce != Reduce::mean)
+    throw DTypeError(op, of, where, "complex numbers have a sum and a mean; take the others of real() and imag()");
+  if (reduce == Reduce::mean && !is_differentiable(dtype))
     throw DTypeError(op, of, where, "take the sum, or cast the operand to a floating dtype");
   if (dtype == DType::bool_ && reduce != Reduce::maximum && reduce != Reduce::minimum)
     throw DTypeError(op, of, where, "Reduce::maximum is any, Reduce::minimum is all; or cast the operand to i64");
 }
 
-inline Tensor record_collective(Collective what, const Axis& over, const In* x, Location where) {
+inline Tensor record_collective(Collective what, const Axis& over, const In* x, Location where,
+                                Between between = Between::ranks) {
   const RankState& state = current_rank();
   CollectiveFunction::Parts parts;
   parts.size = state.size_along(state.mesh, over, where);
+  parts.between = between;
   if (!over.names.empty()) parts.mesh = state.mesh;
+  parts.follows_mesh = !over.names.empty() && Trace::current() != nullptr && !state.is_mesh_of_trace;
   parts.on_devices = state.engine != nullptr && state.engine->takes_device_memory() && !is_local(what.kind);
   const std::string_view op = dist::name(what.kind);
   std::vector<Leaf> operands;
@@ -278,6 +325,26 @@ inline Tensor exchange_blocks(const In& x, int split_axis, int axis, const Axis&
   const In block(blocks, x.where);
   const Tensor sent = record_collective({.kind = CollectiveKind::all_to_all}, over, &block, x.where);
   return sinter::reshape(In(sinter::moveaxis(In(sent, x.where), 0, axis), x.where), joined);
+}
+
+SINTER_DECL Tensor part_of_whole(const In& x, const Placement& placement) {
+  return record_collective({.kind = CollectiveKind::shard, .axis = placement.axis}, placement.over, &x, x.where,
+                           Between::whole_and_parts);
+}
+SINTER_DECL Tensor whole_of_parts(const In& x, const Placement& placement) {
+  return along_first_axis(x, placement.axis, "all_gather", [&](const In& value, int along) {
+    return record_collective({.kind = CollectiveKind::all_gather, .axis = along}, placement.over, &value, x.where,
+                             Between::whole_and_parts);
+  });
+}
+inline Tensor identity(const In& x, const Axis& over, Between between) {
+  Collective same{.kind = CollectiveKind::permute};
+  for (int r = 0; r < axis_size(over, x.where); ++r) same.pairs.emplace_back(r, r);
+  return record_collective(std::move(same), over, &x, x.where, between);
+}
+SINTER_DECL Tensor copy_of_whole(const In& x, const Axis& over) { return identity(x, over, Between::whole_and_parts); }
+SINTER_DECL Tensor whole_of_copies(const In& x, const Axis& over) {
+  return identity(x, over, Between::parts_and_whole);
 }
 
 }  // namespace dist_detail

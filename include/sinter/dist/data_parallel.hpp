@@ -6,6 +6,7 @@
 #include <sinter/autodiff/transforms.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/dist/collectives.hpp>
+#include <sinter/expr/equality.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -58,11 +59,19 @@ template <class T>
 T average(const T& object, const AverageOptions& options = {}, Location where = std::source_location::current()) {
   return dist_detail::average_tree(object, std::nullopt, options, where);
 }
+template <expr_detail::UnfinishedExpr E>
+Tensor average(const E& object, const AverageOptions& options = {}, Location where = std::source_location::current()) {
+  return average(Tensor(object), options, where);
+}
 /// The mean weighted by a number of each rank, as how many examples it had: batches that are not divided evenly give
 /// what they give on one rank. What a rank of weight 0 has does not count, NaN included.
 template <class T>
 T average(const T& object, const In& weight, const AverageOptions& options = {}) {
   return dist_detail::average_tree(object, Tensor(weight.tensor()), options, weight.where);
+}
+template <expr_detail::UnfinishedExpr E>
+Tensor average(const E& object, const In& weight, const AverageOptions& options = {}) {
+  return average(Tensor(object), weight, options);
 }
 
 /// jit::value_and_grad of a loss whose arguments are each rank's own: the loss and the gradients come averaged. By

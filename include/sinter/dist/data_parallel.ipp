@@ -30,7 +30,7 @@ inline Tensor share_of_weight(const Tensor& weight, const AverageOptions& option
                      "give the number of examples of this rank");
   const Tensor own = type.dtype == DType::f64 ? weight : cast(weight, DType::f64);
   const Tensor total = all_reduce(In(own, where), Reduce::sum, options.over);
-  return sinter::where(total > 0, own / total, 0.0, where);
+  return sinter::where(total == 0, 0.0, own / total, where);
 }
 
 /// One all_reduce for tensors of one dtype and device.
@@ -42,9 +42,10 @@ inline void average_bucket(std::span<const Tensor> values, const std::optional<T
   Reduce reduce = Reduce::mean;
   if (share) {  // narrow types are weighted in a wider one
     const DType dtype = joined.dtype();
-    const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
+    const DType wide = promote(dtype, DType::f32);
+    const DType real = wide == DType::f64 || wide == DType::c128 ? DType::f64 : DType::f32;
     const Tensor factor = share->device() == joined.device() ? *share : share->to(joined.device());
-    joined = cast(sinter::where(factor > 0, cast(joined, wide) * cast(factor, wide), 0, where), dtype);
+    joined = cast(sinter::where(factor == 0, 0, cast(joined, wide) * cast(factor, real), where), dtype);
     reduce = Reduce::sum;
   }
   const Tensor averaged = all_reduce(In(joined, where), reduce, options.over);
@@ -61,7 +62,7 @@ SINTER_DECL std::vector<Tensor> average_list(std::span<const Tensor> values, con
   if (options.bucket_bytes < 1)
     throw UserError("average", "bucket_bytes is " + std::to_string(options.bucket_bytes), where, "at least 1");
   for (const Tensor& value : values)
-    if (!is_floating(value.dtype()))
+    if (!is_differentiable(value.dtype()))
       throw DTypeError("average", "the mean of " + value.impl()->type.text(), where,
                        "floating values have a mean; take all_reduce of the others");
   std::optional<Tensor> share;

@@ -115,6 +115,11 @@ void reduce_elements(std::span<const void* const> sources, T* to, std::int64_t c
 
 SINTER_DECL void reduce_in_order(Reduce reduce, DType dtype, std::span<const void* const> sources, void* to,
                                  std::int64_t count) {
+  if (is_complex(dtype)) {  // sums and means of complex numbers are those of their parts
+    ensure(reduce == Reduce::sum || reduce == Reduce::mean, "dist: a reduction of complex numbers is a sum or mean");
+    dtype = dtype == DType::c64 ? DType::f32 : DType::f64;
+    count *= 2;
+  }
   visit_dtype(dtype, [&](auto element) {
     using T = decltype(element);
     T* const out = static_cast<T*>(to);

@@ -5,6 +5,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/dist/error.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/expr/tree.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <chrono>
@@ -64,10 +65,21 @@ void put_bytes(std::string& bytes, const void* data, std::size_t size);
 void get_bytes(const char*& at, void* data, std::size_t size);
 
 template <class T>
+inline constexpr bool is_packed = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+template <>
+inline constexpr bool is_packed<Tensor> = true;
+template <>
+inline constexpr bool is_packed<std::string> = true;
+template <class T>
+inline constexpr bool is_packed<std::vector<T>> = is_packed<T>;
+template <class... T>
+inline constexpr bool is_packed<std::tuple<T...>> = (is_packed<T> && ...);
+template <class A, class B>
+inline constexpr bool is_packed<std::pair<A, B>> = is_packed<A> && is_packed<B>;
+
+template <class T>
 struct Packed {
-  static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>,
-                "sinter: what map_shards brings from another process is a Tensor, a number, a std::string, or a "
-                "vector, pair or tuple of such; take WorkerKind::threads for other types");
+  static_assert(is_packed<T>);
   static void put(std::string& bytes, const T& value, Location) { put_bytes(bytes, &value, sizeof value); }
   static T get(const char*& at) {
     T value{};
@@ -121,10 +133,27 @@ struct Packed<std::pair<A, B>> {
   static std::pair<A, B> get(const char*& at) { return std::pair<A, B>{Packed<A>::get(at), Packed<B>::get(at)}; }
 };
 
-/// The values in a result are computed, where they are Tensors: by the worker, not by who reads them.
+/// The Tensors in a result are computed by the worker, not by who reads them: also those in containers, pairs, tuples
+/// and structs with SINTER_FIELDS.
 template <class R>
-void finish(const R& result, Location where) {
-  if constexpr (std::same_as<R, Tensor>) eval(In(result, where));
+void finish(R& result, Location where) {
+  using enum tree::Kind;
+  constexpr tree::Kind kind = tree::kind_of<std::remove_const_t<R>>();
+  const auto finish_all = [&](auto&... each) { (finish(each, where), ...); };
+  if constexpr (kind == tensor) {
+    eval(In(result, where));
+  } else if constexpr (kind == elements) {
+    if constexpr (!std::is_arithmetic_v<typename R::value_type>)
+      for (auto& each : result) finish(each, where);
+  } else if constexpr (kind == map) {
+    for (auto& [key, value] : result) finish(value, where);
+  } else if constexpr (kind == optional) {
+    if (result) finish(*result, where);
+  } else if constexpr (tree::HasFields<R>) {
+    result.sinter_fields(finish_all);
+  } else if constexpr (tree::TupleLike<R>) {
+    std::apply(finish_all, result);
+  }
 }
 
 template <class R, class Call>
@@ -139,7 +168,7 @@ std::vector<R> map_count(std::size_t count, const Call& call, const WorkerOption
           found[i] = std::move(result);
         },
         where);
-  } else if constexpr (requires(std::string& bytes, const R& r) { Packed<R>::put(bytes, r, where); }) {
+  } else if constexpr (is_packed<R>) {
     run_process_workers(
         count, options,
         [&](std::size_t i) {
@@ -152,6 +181,10 @@ std::vector<R> map_count(std::size_t count, const Call& call, const WorkerOption
           found[i] = Packed<R>::get(at);
         },
         where);
+  } else {
+    throw UserError("map_shards", "the results are of a type that no process can send", where,
+                    "a Tensor, a number, a std::string, or a vector, pair or tuple of such can come from another "
+                    "process; take WorkerKind::threads for other types");
   }
   std::vector<R> results;
   results.reserve(count);

@@ -4,6 +4,7 @@
 #include <sinter/dist/map_shards.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/dist/rank_state.hpp>
 #include <sinter/expr/creation.hpp>
@@ -20,8 +21,10 @@
 #include <array>
 #include <cerrno>
 #include <condition_variable>
+#include <cstdio>
 #include <deque>
 #include <exception>
+#include <iostream>
 #include <mutex>
 #include <thread>
 
@@ -123,6 +126,9 @@ struct ThreadWork {
 
 inline void serve_thread(ThreadWork& shared, std::size_t worker, std::size_t count,
                          const std::function<void(std::size_t)>& work) {
+  RankState alone(nullptr, Mesh());
+  alone.is_worker = true;
+  const RankScope scope(alone);
   std::unique_lock lock(shared.mutex);
   while (shared.next < count && shared.error == nullptr) {
     const std::size_t input = shared.next++;
@@ -196,9 +202,30 @@ inline bool send_all(int socket, const void* data, std::size_t size) {
   return true;
 }
 
+inline void flush_output() {
+  std::fflush(stdout);
+  std::cout.flush();
+  std::clog.flush();
+}
+
+/// The parents' ends of the sockets of all workers. A child closes those that it has inherited: a worker whose socket
+/// others hold open does not learn that its parent is gone. Whoever has the mutex starts a worker.
+struct WorkerSockets {
+  std::mutex mutex;
+  std::vector<int> open;
+  static WorkerSockets& instance() { return process_object<WorkerSockets>(); }
+
+  void close(int socket) {
+    const std::scoped_lock lock(mutex);
+    std::erase(open, socket);
+    ::close(socket);
+  }
+};
+
 /// What a worker is: it computes what it is told to, until nobody is there to tell it.
 [[noreturn]] inline void serve_process(int socket, const std::function<std::string(std::size_t)>& work) {
   RankState alone(nullptr, Mesh());
+  alone.is_worker = true;
   const RankScope scope(alone);
   for (;;) {
     std::uint64_t input = 0;
@@ -216,6 +243,7 @@ inline bool send_all(int socket, const void* data, std::size_t size) {
       bytes = "an exception that is no std::exception";
       message.has_failed = 1;
     }
+    flush_output();  // the process ends without
     message.size = bytes.size();
     if (!send_all(socket, &message, sizeof message) || !send_all(socket, bytes.data(), bytes.size())) _exit(0);
   }
@@ -250,7 +278,7 @@ class ProcessWork {
   ~ProcessWork() {
     for (WorkerProcess& worker : workers_) {
       if (worker.pid < 0) continue;
-      ::close(worker.socket);
+      WorkerSockets::instance().close(worker.socket);
       ::kill(worker.pid, SIGKILL);
       wait_for(worker.pid);
     }
@@ -259,7 +287,7 @@ class ProcessWork {
   void run() {
     while (left_ > 0) {
       for (WorkerProcess& worker : workers_)
-        if (!worker.has_input && !waiting_.empty()) give(worker);
+        if (!worker.has_input && !worker.is_too_slow && !waiting_.empty()) give(worker);
       look();
     }
   }
@@ -272,14 +300,19 @@ class ProcessWork {
   }
 
   void start(WorkerProcess& worker) {
+    flush_output();  // or the child has it, too
+    WorkerSockets& sockets = WorkerSockets::instance();
+    std::unique_lock lock(sockets.mutex);
+    sockets.open.reserve(sockets.open.size() + 1);
     int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
       throw DistError(DistError::Kind::engine, "map_shards", "no socket for a worker is to be had", where_);
     const pid_t pid = ::fork();
     if (pid == 0) {
       ::close(ends[0]);
-      for (const WorkerProcess& other : workers_)
-        if (other.pid >= 0) ::close(other.socket);
+      for (const int socket : sockets.open) ::close(socket);
+      sockets.open.clear();
+      lock.unlock();
       serve_process(ends[1], work_);
     }
     ::close(ends[1]);
@@ -287,6 +320,7 @@ class ProcessWork {
       ::close(ends[0]);
       throw DistError(DistError::Kind::engine, "map_shards", "the system starts no process", where_);
     }
+    sockets.open.push_back(ends[0]);
     worker = WorkerProcess{.pid = pid, .socket = ends[0]};
   }
 
@@ -313,6 +347,8 @@ class ProcessWork {
     ::poll(sockets.data(), static_cast<nfds_t>(sockets.size()), 50);
     for (std::size_t i = 0; i < sockets.size(); ++i)
       if (sockets[i].revents != 0) receive(*owners[i]);
+      else if (int status = 0; ::waitpid(owners[i]->pid, &status, WNOHANG) == owners[i]->pid)
+        bury(*owners[i], status);  // its socket is not closed where a process that another thread forked has it
     for (WorkerProcess& worker : workers_) {
       if (worker.pid < 0 || !worker.has_input) continue;
       const double seconds = seconds_since(worker.start);
@@ -329,7 +365,7 @@ class ProcessWork {
     std::array<char, 65536> part;
     const ssize_t got = ::recv(worker.socket, part.data(), part.size(), MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got <= 0) return bury(worker);
+    if (got <= 0) return bury(worker, wait_for(worker.pid));
     worker.received.append(part.data(), static_cast<std::size_t>(got));
     WorkerMessage message;
     if (worker.received.size() < sizeof message) return;
@@ -347,9 +383,8 @@ class ProcessWork {
   }
 
   /// A worker has died. What it had is given to another.
-  void bury(WorkerProcess& worker) {
-    const int status = wait_for(worker.pid);
-    ::close(worker.socket);
+  void bury(WorkerProcess& worker, int status) {
+    WorkerSockets::instance().close(worker.socket);
     const WorkerProcess dead = std::exchange(worker, WorkerProcess());
     if (!dead.has_input) return;
     const std::string reason = dead.is_too_slow

@@ -8,6 +8,7 @@
 #include <sinter/dist/mpi_table.hpp>
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,16 +55,25 @@ struct Mpi {
     const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
     std::string folder(path.data(), size > 0 ? as_index(size) : 0);
     folder.erase(std::min(folder.rfind('/'), folder.size()));
-    for (const char* inside : {"/", "/../", "/../../", "/../lib/"}) {
-      std::string place = folder + inside + "libsinter_mpi.so";
-      if (!folder.empty() && ::access(place.c_str(), R_OK) == 0) places.push_back(std::move(place));
-    }
+    for (const char* inside : {"/", "/../", "/../lib/"})
+      if (!folder.empty() && is_ours(folder + inside)) places.push_back(folder + inside + file);
 #ifdef SINTER_MPI_LIBRARY
-    if (::access(SINTER_MPI_LIBRARY, R_OK) == 0) places.emplace_back(SINTER_MPI_LIBRARY);
+    const std::string installed = SINTER_MPI_LIBRARY;
+    if (is_ours(installed.substr(0, installed.rfind('/') + 1))) places.push_back(installed);
 #endif
-    places.emplace_back("libsinter_mpi.so");
+    places.emplace_back(file);
     return places;
   }
+  /// Is there a library that nobody but us and root can have put there? What it holds is run.
+  static bool is_ours(const std::string& folder) {
+    const auto is_safe = [](const std::string& path) {
+      struct stat about{};
+      return ::stat(path.c_str(), &about) == 0 && (about.st_uid == 0 || about.st_uid == ::geteuid()) &&
+             (about.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+    };
+    return is_safe(folder) && is_safe(folder + file);
+  }
+  static constexpr const char* file = "libsinter_mpi.so";
 };
 
 SINTER_DECL void note_mpi_failure() noexcept { Mpi::instance().has_failed = true; }
@@ -282,7 +292,11 @@ SINTER_DECL std::unique_ptr<Engine> make_mpi_engine(const Launch& launch, std::c
                     "install libopenmpi-dev or libmpich-dev and build Sinter again; or name the library in SINTER_MPI; "
                     "or take ranks that are threads: RunOptions::engine");
   int rank = 0, size = 1;
-  if (const int error = mpi.table->start(&rank, &size); error != 0)
+  const int error = mpi.table->start(&rank, &size);
+  if (error == sinter_mpi_one_thread)
+    throw DistError(DistError::Kind::engine, "run", "MPI was started for one thread alone", where,
+                    "start it by MPI_Init_thread with MPI_THREAD_SERIALIZED, or leave that to dist::run");
+  if (error != 0)
     throw DistError(DistError::Kind::engine, "run", "MPI does not start: error " + std::to_string(error), where);
   if (size != launch.size)
     throw DistError(DistError::Kind::engine, "run",

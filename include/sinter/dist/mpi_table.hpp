@@ -8,7 +8,7 @@ extern "C" {
 /// Functions give 0, or `sinter_mpi_timeout`, or an error code of MPI. Counts and places are in units of `unit` bytes.
 struct SinterMpiTable {
   int version;
-  /// Starts MPI unless it runs, and gives this process's place.
+  /// Starts MPI unless it runs, and gives this process's place. May give `sinter_mpi_one_thread`.
   int (*start)(int* rank, int* size);
   const char* (*library)();
   /// The group of these ranks of the world; called by all of them.
@@ -27,6 +27,7 @@ struct SinterMpiTable {
 constexpr int sinter_mpi_version = 1;
 constexpr int sinter_mpi_timeout = -1;
 constexpr int sinter_mpi_too_large = -2;
+constexpr int sinter_mpi_one_thread = -3;  // it does not stand calls of several threads, one after the other
 
 const SinterMpiTable* sinter_mpi_table();
 }

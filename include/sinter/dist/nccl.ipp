@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -33,13 +35,13 @@ inline int nccl_dtype(DType dtype) {
     case DType::u32: return 3;
     case DType::i64: return 4;
     case DType::f16: return 6;
-    case DType::f32: return 7;
-    case DType::f64: return 8;
+    case DType::f32:
+    case DType::c64: return 7;  // complex numbers are twice as many real ones
+    case DType::f64:
+    case DType::c128: return 8;
     case DType::bf16: return 9;
     case DType::i16:
-    case DType::u16:
-    case DType::c64:
-    case DType::c128: return -1;
+    case DType::u16: return -1;
   }
   return -1;
 }
@@ -124,12 +126,28 @@ SINTER_DECL void require_nccl(int ranks, Location where) {
 }
 
 /// One rank's communicator of NCCL. A failure of the world aborts it, from another thread, so that work which waits for
-/// a rank that will not come ends, and with it whoever waits for that work.
+/// a rank that will not come ends, and with it whoever waits for that work. Not while a call enqueues on it.
 struct NcclHandle {
   std::atomic<NcclComm> comm{nullptr};
+  std::atomic<int> users{0};
+
+  /// What a call enqueues on; null after a failure. abort() waits for its end, up to 10 s.
+  struct Use {
+    explicit Use(NcclHandle& of) : handle(of) {
+      ++handle.users;
+      comm = handle.comm.load();
+    }
+    ~Use() { --handle.users; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    NcclHandle& handle;
+    NcclComm comm = nullptr;
+  };
 
   void abort() noexcept {
-    if (NcclComm open = comm.exchange(nullptr); open != nullptr) Nccl::instance().comm_abort(open);
+    NcclComm open = comm.exchange(nullptr);
+    for (int i = 0; i < 10000 && users.load() > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (open != nullptr) Nccl::instance().comm_abort(open);
   }
   void destroy() noexcept {
     if (NcclComm open = comm.exchange(nullptr); open != nullptr) Nccl::instance().comm_destroy(open);
@@ -205,10 +223,12 @@ class NcclCommunicator final : public Communicator {
                       "NCCL divides and joins the first axis alone, this is axis " +
                           std::to_string(std::max(what.axis, what.split_axis)),
                       request.where, "vmap over another axis of the operand, or exchange its axes");
-    const auto count = [&](const HostView& view) { return is_reduction ? as_index(view.numel) : view.bytes(); };
+    const std::size_t parts = is_complex(in.dtype) ? 2 : 1;
+    const auto count = [&](const HostView& view) { return is_reduction ? as_index(view.numel) * parts : view.bytes(); };
     const int operation = nccl_operation(what.reduce);
     const auto done = [&](int error) { check(error, name(what.kind), request.where); };
-    const NcclComm comm = handle_->comm.load();
+    const NcclHandle::Use use(*handle_);
+    const NcclComm comm = use.comm;
     if (comm == nullptr)
       throw DistError(DistError::Kind::failed, name(what.kind), "an earlier collective has failed", request.where);
     switch (what.kind) {
@@ -247,14 +267,19 @@ class NcclCommunicator final : public Communicator {
         std::any_of(what.pairs.begin(), what.pairs.end(), [&](const auto& pair) { return pair.second == index(); });
     if (what.kind == CollectiveKind::permute && !is_sent_to) fill_zero(out, request);
     done(nccl_.group_start());
-    if (what.kind == CollectiveKind::all_to_all)
-      for (int r = 0; r < size(); ++r) {
-        send(as_index(r) * part, r);
-        receive(as_index(r) * part, r);
+    try {
+      if (what.kind == CollectiveKind::all_to_all)
+        for (int r = 0; r < size(); ++r) {
+          send(as_index(r) * part, r);
+          receive(as_index(r) * part, r);
+        }
+      for (const auto& [from, to] : what.pairs) {
+        if (from == index()) send(0, to);
+        if (to == index()) receive(0, from);
       }
-    for (const auto& [from, to] : what.pairs) {
-      if (from == index()) send(0, to);
-      if (to == index()) receive(0, from);
+    } catch (...) {  // an open group would take up the thread's next calls
+      static_cast<void>(nccl_.group_end());
+      throw;
     }
     done(nccl_.group_end());
   }

@@ -15,6 +15,8 @@ struct RankState {
   explicit RankState(std::unique_ptr<Engine> of, Mesh in) : engine(std::move(of)), mesh(std::move(in)) {}
   std::unique_ptr<Engine> engine;  // null: one rank alone
   Mesh mesh;
+  bool is_worker = false;         // of map_shards: what it runs is not the process's rank
+  bool is_mesh_of_trace = false;  // the mesh was given inside of what is being traced
   std::map<std::vector<int>, std::unique_ptr<Communicator>> groups{};
 
   int rank() const { return engine ? engine->rank() : 0; }

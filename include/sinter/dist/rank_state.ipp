@@ -3,6 +3,8 @@
 
 #include <sinter/dist/rank_state.hpp>
 
+#include <sinter/graph/tracing.hpp>
+
 #include <algorithm>
 
 SINTER_NAMESPACE_BEGIN
@@ -62,8 +64,13 @@ SINTER_DECL MeshScope::MeshScope(Mesh mesh, Location where) {
                         std::to_string(state.size()),
                     where, "the product of its axes must be the number of ranks");
   before_ = std::exchange(state.mesh, std::move(mesh));
+  was_of_trace_ = std::exchange(state.is_mesh_of_trace, Trace::current() != nullptr);
 }
-SINTER_DECL MeshScope::~MeshScope() { dist_detail::current_rank().mesh = std::move(before_); }
+SINTER_DECL MeshScope::~MeshScope() {
+  dist_detail::RankState& state = dist_detail::current_rank();
+  state.mesh = std::move(before_);
+  state.is_mesh_of_trace = was_of_trace_;
+}
 
 }  // namespace dist
 SINTER_NAMESPACE_END

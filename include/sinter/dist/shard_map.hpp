@@ -26,6 +26,12 @@ struct Layout {
 };
 
 namespace dist_detail {
+/// A value that all ranks have, and what each has of it: as shard, replicate and the identity, with derivatives for a
+/// loss that all ranks have and that counts once.
+Tensor part_of_whole(const In& x, const Placement& placement);
+Tensor whole_of_parts(const In& x, const Placement& placement);
+Tensor copy_of_whole(const In& x, const Axis& over);
+Tensor whole_of_copies(const In& x, const Axis& over);
 Tensor shard_by(const Tensor& x, const Layout& layout, Location where);
 Tensor replicate_by(const Tensor& x, const Layout& layout, Location where);
 void check_layouts(std::size_t layouts, std::size_t tensors, const char* what, Location where);
@@ -93,8 +99,8 @@ class ShardMap {
 
 /// A function of whole Tensors that calls `fn` on each rank with its parts of them. Results that are not divided must
 /// be equal on all ranks; rank 0's is taken. Inside of run(), of as many ranks, it is called by all of them with equal
-/// arguments, and is traced, compiled and differentiated as what it is made of; outside it starts a thread for each
-/// rank. On a mesh of one it calls `fn`.
+/// arguments, is traced and compiled as what it is made of, and has by its arguments the gradients of a function of
+/// whole Tensors. Outside it starts a thread for each rank. On a mesh of one it calls `fn`.
 ///   auto f = dist::shard_map([](Tensor x, Tensor w) { return dist::all_reduce(matmul(x, w), "model"); },
 ///                            mesh, {{{1, "model"}}, {{0, "model"}}}, {{}});
 template <class F>

@@ -7,18 +7,37 @@
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/graph/tracing.hpp>
 
+#include <algorithm>
+
 SINTER_NAMESPACE_BEGIN
 namespace dist::dist_detail {
 
+/// The axes of the mesh over which a tensor is not divided, where it matters: integers have no gradient.
+inline Axis rest_of(const Tensor& x, const Layout& layout) {
+  Axis rest;
+  if (!is_differentiable(x.dtype())) return rest;
+  for (const MeshAxis& axis : mesh().axes()) {
+    const auto divides = [&](const Placement& placement) {
+      const auto& names = placement.over.names;
+      return names.empty() || std::find(names.begin(), names.end(), axis.name) != names.end();
+    };
+    if (axis.size > 1 && std::none_of(layout.placements.begin(), layout.placements.end(), divides))
+      rest.names.push_back(axis.name);
+  }
+  return rest;
+}
+
 SINTER_DECL Tensor shard_by(const Tensor& x, const Layout& layout, Location where) {
-  Tensor part = x;
-  for (const Placement& placement : layout.placements) part = shard(In(part, where), placement);
+  const Axis rest = rest_of(x, layout);
+  Tensor part = rest.names.empty() ? x : copy_of_whole(In(x, where), rest);
+  for (const Placement& placement : layout.placements) part = part_of_whole(In(part, where), placement);
   return part;
 }
 SINTER_DECL Tensor replicate_by(const Tensor& x, const Layout& layout, Location where) {
-  Tensor whole = x;
+  const Axis rest = rest_of(x, layout);
+  Tensor whole = rest.names.empty() ? x : whole_of_copies(In(x, where), rest);
   for (auto placement = layout.placements.rbegin(); placement != layout.placements.rend(); ++placement)
-    whole = replicate(In(whole, where), *placement);
+    whole = whole_of_parts(In(whole, where), *placement);
   return whole;
 }
 

@@ -4,6 +4,7 @@
 
 #include <sinter/dist/engine.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -30,7 +31,8 @@ class ThreadWorld {
     std::vector<std::uint8_t> has_arrived;
     int arrived = 0;
     std::uint64_t round = 0;
-    std::shared_ptr<void> shared;  // what an engine keeps for the group
+    std::atomic<bool> is_broken{false};  // a rank has failed inside a collective: nobody's result is whole
+    std::shared_ptr<void> shared;        // what an engine keeps for the group
   };
   std::shared_ptr<Meeting> meeting(const std::vector<int>& ranks);
 
@@ -45,6 +47,8 @@ class ThreadWorld {
   /// Everybody who waits, and who comes later, gets this.
   void fail(DistError::Kind kind, std::string what, std::string fix = {});
   bool has_failed();
+  /// Throws what fail() was given.
+  [[noreturn]] void throw_known_failure(const Request& request);
   /// Runs `call` in another thread once a rank has failed: it ends what ranks wait for outside of arrive(). It must not
   /// refer to this object.
   void on_failure(std::function<void()> call);

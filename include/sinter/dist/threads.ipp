@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -49,6 +50,10 @@ SINTER_DECL void ThreadWorld::fail(DistError::Kind kind, std::string what, std::
 SINTER_DECL bool ThreadWorld::has_failed() {
   std::scoped_lock lock(mutex_);
   return failure_.has_value();
+}
+SINTER_DECL void ThreadWorld::throw_known_failure(const Request& request) {
+  std::scoped_lock lock(mutex_);
+  throw_failure(request);
 }
 SINTER_DECL void ThreadWorld::on_failure(std::function<void()> call) {
   std::unique_lock lock(mutex_);
@@ -118,6 +123,7 @@ SINTER_DECL void ThreadWorld::compare(const Meeting& meeting, const std::vector<
 
 SINTER_DECL void ThreadWorld::arrive(Meeting& meeting, const std::vector<int>& ranks, int index,
                                      const Request& request) {
+  std::string text = request.text_with_line();  // before the others count on this rank: memory may be short
   std::unique_lock lock(mutex_);
   if (failure_) throw_failure(request);
   Rank& self = ranks_[as_index(ranks[as_index(index)])];
@@ -142,7 +148,7 @@ SINTER_DECL void ThreadWorld::arrive(Meeting& meeting, const std::vector<int>& r
     self.state = Rank::State::running;
     if (meeting.round == round) throw_failure(request);
   }
-  self.last = request.text_with_line();
+  self.last = std::move(text);
 }
 
 SINTER_DECL void ThreadWorld::finish_round(Meeting& meeting) {
@@ -170,17 +176,40 @@ struct Share {
 class ThreadCommunicator final : public Communicator {
  public:
   ThreadCommunicator(std::shared_ptr<ThreadWorld> world, std::vector<int> ranks, int index)
-      : Communicator(std::move(ranks), index), world_(std::move(world)), meeting_(world_->meeting(this->ranks())) {}
+      : Communicator(std::move(ranks), index), world_(std::move(world)), meeting_(world_->meeting(this->ranks())) {
+    sources_.resize(this->ranks().size());
+  }
 
   void run(const Request& request) override {
     world_->arrive(*meeting_, ranks(), index(), request);
     if (request.in == nullptr) return;
-    work(request);
+    std::exception_ptr error;
+    has_met_ = false;
+    try {
+      work(request);
+    } catch (const std::exception& problem) {
+      error = std::current_exception();
+      break_off(request, problem.what());
+    }
     world_->meet_inside(*meeting_);  // nobody frees what others still read
+    if (error != nullptr) std::rethrow_exception(error);
+    if (meeting_->is_broken) world_->throw_known_failure(request);
   }
 
  private:
   const Request& of(int rank) const { return *meeting_->requests[as_index(rank)]; }
+
+  /// This rank cannot do its part: the others do not wait for it, and learn of it.
+  void break_off(const Request& request, const char* problem) noexcept {
+    try {
+      world_->fail(DistError::Kind::failed,
+                   "rank " + std::to_string(ranks()[as_index(index())]) + " has failed: " + problem);
+    } catch (...) {  // no memory for the text
+      world_->fail(DistError::Kind::failed, {});
+    }
+    meeting_->is_broken = true;
+    if (request.what.kind == CollectiveKind::all_reduce && !has_met_) world_->meet_inside(*meeting_);
+  }
 
   void work(const Request& request) {
     const Collective& what = request.what;
@@ -211,13 +240,13 @@ class ThreadCommunicator final : public Communicator {
   void all_reduce(const Request& request) {
     const HostView& out = *request.out;
     const std::int64_t element = size_of(out.dtype);
-    std::vector<const void*> sources(ranks().size());
     const Share own(out.numel, index(), size());
-    for (int r = 0; r < size(); ++r) sources[as_index(r)] = of(r).in->as<const char>() + own.begin * element;
+    for (int r = 0; r < size(); ++r) sources_[as_index(r)] = of(r).in->as<const char>() + own.begin * element;
     if (own.end > own.begin)
-      reduce_in_order(request.what.reduce, out.dtype, sources, out.as<char>() + own.begin * element,
+      reduce_in_order(request.what.reduce, out.dtype, sources_, out.as<char>() + own.begin * element,
                       own.end - own.begin);
     world_->meet_inside(*meeting_);
+    has_met_ = true;
     for (int r = 0; r < size(); ++r) {
       const Share share(out.numel, r, size());
       if (r == index() || share.begin == share.end) continue;
@@ -226,10 +255,9 @@ class ThreadCommunicator final : public Communicator {
     }
   }
   void reduce(const Request& request) {
-    std::vector<const void*> sources;
-    for (int r = 0; r < size(); ++r) sources.push_back(of(r).in->data);
+    for (int r = 0; r < size(); ++r) sources_[as_index(r)] = of(r).in->data;
     if (request.out->numel > 0)
-      reduce_in_order(request.what.reduce, request.out->dtype, sources, request.out->data, request.out->numel);
+      reduce_in_order(request.what.reduce, request.out->dtype, sources_, request.out->data, request.out->numel);
   }
   void reduce_scatter(const Request& request) {
     const HostView &in = *request.in, &out = *request.out;
@@ -240,10 +268,9 @@ class ThreadCommunicator final : public Communicator {
     for (int a = axis + 1; a < out.shape.rank(); ++a) row *= out.shape[a].value();
     const std::int64_t piece = row * out.shape[axis].value(), stride = row * in.shape[axis].value();
     if (out.numel == 0) return;
-    std::vector<const void*> sources(ranks().size());
     for (std::int64_t i = 0; i < rows; ++i) {
-      for (int r = 0; r < size(); ++r) sources[as_index(r)] = of(r).in->as<const char>() + i * stride + offset * row;
-      reduce_in_order(request.what.reduce, out.dtype, sources, out.as<char>() + i * piece, piece / size_of(out.dtype));
+      for (int r = 0; r < size(); ++r) sources_[as_index(r)] = of(r).in->as<const char>() + i * stride + offset * row;
+      reduce_in_order(request.what.reduce, out.dtype, sources_, out.as<char>() + i * piece, piece / size_of(out.dtype));
     }
   }
   void all_to_all(const Request& request) {
@@ -268,6 +295,8 @@ class ThreadCommunicator final : public Communicator {
 
   std::shared_ptr<ThreadWorld> world_;
   std::shared_ptr<ThreadWorld::Meeting> meeting_;
+  std::vector<const void*> sources_;  // here, so that no memory is needed once the others count on this rank
+  bool has_met_ = false;              // in the middle of all_reduce
 };
 
 class ThreadEngine final : public Engine {

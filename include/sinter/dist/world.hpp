@@ -75,6 +75,7 @@ class MeshScope {
 
  private:
   Mesh before_;
+  bool was_of_trace_;
 };
 
 namespace dist_detail {

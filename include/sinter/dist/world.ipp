@@ -38,8 +38,18 @@ inline std::chrono::milliseconds chosen_timeout(const RunOptions& options, Locat
   if (options.timeout.count() < 0)
     throw UserError("run", "the timeout is " + std::to_string(options.timeout.count()) + " ms", where,
                     "give a time above 0; 0 means that of SINTER_DIST_TIMEOUT, or 10 s");
-  if (options.timeout.count() > 0) return options.timeout;
-  return std::chrono::seconds(std::max(1, number_from_environment("SINTER_DIST_TIMEOUT").value_or(10)));
+  const std::chrono::milliseconds longest = std::chrono::hours(24 * 365);  // clocks overflow beyond 292 years
+  if (options.timeout.count() > 0) return std::min(options.timeout, longest);
+  const char* text = std::getenv("SINTER_DIST_TIMEOUT");
+  if (text == nullptr || *text == '\0') return std::chrono::seconds(10);
+  const std::string_view all(text);
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(all.data(), all.data() + all.size(), seconds);
+  if (error != std::errc() || end != all.data() + all.size() || !(seconds >= 0.001))
+    throw UserError("run", "SINTER_DIST_TIMEOUT is '" + std::string(all) + "'", where,
+                    "give seconds above 0, as 30 or 0.5");
+  return std::chrono::milliseconds(
+      static_cast<std::int64_t>(1000 * std::min(seconds, static_cast<double>(longest.count() / 1000))));
 }
 
 /// What a rank that is a thread runs.
@@ -134,7 +144,9 @@ inline int chosen_ranks(const RunOptions& options, Location where) {
   if (options.mesh.has_axes()) return options.mesh.size();
   if (options.ranks != 0) return options.ranks;
   if (options.engine == EngineKind::nccl) return std::max(1, nccl_devices());
-  return std::max(1, number_from_environment("SINTER_RANKS").value_or(1));
+  const int ranks = number_from_environment("SINTER_RANKS").value_or(1);
+  if (ranks < 1) throw UserError("run", "SINTER_RANKS is '0'", where, "at least 1");
+  return ranks;
 }
 
 SINTER_DECL void run_ranks(const RunOptions& options, const std::function<void(World)>& fn, Location where) {
@@ -143,7 +155,11 @@ SINTER_DECL void run_ranks(const RunOptions& options, const std::function<void(W
                      "call dist::run outside, and compile what its ranks do");
   const std::chrono::milliseconds timeout = chosen_timeout(options, where);
   const Launch launch = launched();
-  const bool is_rank_already = current_rank().engine != nullptr;
+  const bool is_worker = current_rank().is_worker;
+  if (is_worker && options.engine == EngineKind::mpi)
+    throw UserError("run", "a worker of map_shards asks for MPI", where,
+                    "a process is one rank: call dist::run outside of map_shards, or take EngineKind::threads");
+  const bool is_rank_already = current_rank().engine != nullptr || is_worker;
   if (options.engine == EngineKind::mpi ||
       (options.engine == EngineKind::automatic && launch.size > 1 && !is_rank_already)) {
     if (options.ranks != 0 && options.ranks != launch.size)
@@ -176,6 +192,8 @@ SINTER_DECL Launch launched() {
     const std::optional<int> size = number_from_environment(launcher.size),
                              rank = number_from_environment(launcher.rank);
     if (!size || !rank) continue;
+    // A batch script has them as well; srun alone starts steps.
+    if (std::string_view(launcher.size) == "SLURM_NTASKS" && std::getenv("SLURM_STEP_ID") == nullptr) continue;
     if (*size < 1 || *rank >= *size)
       throw UserError("dist",
                       std::string(launcher.rank) + " is " + std::to_string(*rank) + ", " + launcher.size + " is " +

@@ -128,9 +128,9 @@ inline Extremes extremes_of(const Term& x, const Placement& at, double part) {
   }
   return {{amin(parts, over), x.where}, {amax(parts, over), x.where}};
 }
-/// A scale, 1 where there is nothing to scale.
+/// A scale, 1 where there is nothing to scale. NaN stays.
 inline Term or_one(const Term& scale) {
-  return expr_detail::where_of(expr_detail::apply<ops::Gt>(scale, 0.0), scale, 1.0);
+  return expr_detail::where_of(expr_detail::apply<ops::Eq>(scale, 0.0), 1.0, scale);
 }
 
 /// A number beside i32.
@@ -171,7 +171,7 @@ SINTER_DECL Tensor quantize(const In& x, const In& scale, const In& zero_point, 
   const IntegerRange range = range_of(options.dtype, options.bits, op, x.where);
   const Placement at = placement_of(value, options.axis, options.group, op);
   const DType wide = promote(value.dtype(), DType::f32);
-  const Term s = as(spread(Term(scale), value.shape(), at, "scale"), wide);
+  const Term s = as(spread(floating_scale(scale, op), value.shape(), at, "scale"), wide);
   const Term z = as(spread(Term(zero_point), value.shape(), at, "zero_point"), wide);
   const Term q = limited(rounded(as(grouped(value, at), wide) / s) + z, range);
   return ungrouped(as(q, options.dtype), value.shape(), at);
@@ -208,7 +208,8 @@ SINTER_DECL Tensor fake_quantize(const In& x, const In& scale, const In& zero_po
 SINTER_DECL QuantizationParameters choose_quantization(const In& x, ChooseOptions options) {
   using namespace quantization_detail;
   constexpr std::string_view op = "choose_quantization";
-  const Term value = floating_operand(x, op);
+  const Term given = floating_operand(x, op);
+  const Term value = as(given, promote(given.dtype(), DType::f32));  // f16 has no room for a range of 1e5, or of 2^16
   const IntegerRange range = range_of(options.dtype, options.bits, op, x.where);
   const Placement at = placement_of(value, options.axis, options.group, op);
   if (!(options.quantile > 0.5 && options.quantile <= 1))
@@ -222,15 +223,15 @@ SINTER_DECL QuantizationParameters choose_quantization(const In& x, ChooseOption
     const Term largest =
         expr_detail::apply<ops::Maximum>(expr_detail::absolute(seen.low), expr_detail::absolute(seen.high));
     const double levels = (high - low - 1) / 2, middle = is_signed ? 0 : (high + 1) / 2;
-    const Term scale = or_one(largest / levels);
+    const Term scale = or_one(as(largest / levels, given.dtype()));
     const Term zero(full(scale.shape(), middle, {.dtype = DType::i32, .device = value.value.device()}, x.where),
                     x.where);
     return {scale, zero};
   }
   const Term least = expr_detail::apply<ops::Minimum>(seen.low, 0.0),
              most = expr_detail::apply<ops::Maximum>(seen.high, 0.0);
-  const Term scale = or_one((most - least) / (high - low));
-  const Term zero = limited(low - rounded(least / scale), range);
+  const Term scale = or_one(as((most - least) / (high - low), given.dtype()));
+  const Term zero = limited(low - rounded(least / as(scale, value.dtype())), range);
   return {scale, as(zero, DType::i32)};
 }
 
@@ -367,8 +368,9 @@ SINTER_DECL Tensor quantized_matmul(const In& x, const QuantizedWeight& w, Quant
   Attrs& attrs = shared.edit();
   attrs.set(ops::QuantizedMatmul::bits, w.bits == 4 ? WeightBits::four : WeightBits::eight);
   attrs.set(ops::QuantizedMatmul::group, w.group);
-  attrs.set(ops::QuantizedMatmul::activations,
-            options.activations == Activations::dynamic_i8 ? ActivationUse::dynamic_i8 : ActivationUse::as_is);
+  attrs.set(ops::QuantizedMatmul::activations, options.activations == Activations::dynamic_i8 && w.k > 0
+                                                   ? ActivationUse::dynamic_i8
+                                                   : ActivationUse::as_is);
   const Tensor out = expr_detail::record<ops::QuantizedMatmul>(
       {Leaf(flat.value.impl()), Leaf(w.values.impl()), Leaf(w.scales.impl()), Leaf(w.zero_points.impl())},
       std::move(shared), x.where);

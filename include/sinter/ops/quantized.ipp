@@ -5,6 +5,8 @@
 
 #include <sinter/ops/registry.hpp>
 
+#include <limits>
+
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
@@ -49,13 +51,17 @@ inline Val dynamic_product(Val x, const QuantizedOperand& w) {
   const Dim m = x.shape()[0], n = scales[0], groups = scales[1], padded = groups * Dim(w.group);
   const Val largest = amax(abs(x), {1}, ReducedAxes::kept), step = largest / 127;
   const Val safe = where(gt(step, 0), step, 1);
-  const Val q = cast(maximum(minimum(rounded(x / safe), number(x, 127)), number(x, -127)), DType::i32);
+  // A group's sum is at most group * 127 * 255: beyond 2^15 elements i32 would wrap.
+  const DType exact = w.group > (1 << 15) ? DType::i64 : DType::i32;
+  const Val q = cast(maximum(minimum(rounded(x / safe), number(x, 127)), number(x, -127)), exact);
   const Val filled = pad(q, {0, 0}, {Dim(0), padded - w.k}, 0);
   const Val left = permute(reshape(filled, {m, groups, Dim(w.group)}), {1, 0, 2});  // [groups, m, group]
-  const Val right = permute(centred_groups(w, DType::i32), {1, 2, 0});              // [groups, group, n]
+  const Val right = permute(centred_groups(w, exact), {1, 2, 0});                   // [groups, group, n]
   const Val sums = cast(matmul(left, right), x.dtype());                            // [groups, m, n]
   const Val scaled = sums * cast(reshape(permute(w.scales, {1, 0}), {groups, 1, n}), x.dtype());
-  return sum(scaled, {0}) * safe;
+  // An integer holds no NaN and no infinity: rows that have one are NaN, as in the kernels.
+  const Val is_finite = lt(largest, std::numeric_limits<double>::infinity());
+  return where(is_finite, sum(scaled, {0}) * safe, std::numeric_limits<double>::quiet_NaN());
 }
 
 }  // namespace ops_detail
