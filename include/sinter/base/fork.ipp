@@ -48,7 +48,9 @@ inline void before_fork() noexcept {
   // other limit is for a function of the user that waits for the forking thread: a fork must not hang.
   const int own = fork_section_depth() > 0 ? 1 : 0;
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(own != 0 ? 200 : 10'000);
+  ++fork_section_depth();  // what is asked below may open sections, and this thread must not wait at its own gate
   for (int round = 0; is_anybody_inside(own) && wait_a_little(round, until); ++round) {}
+  --fork_section_depth();
 }
 inline void after_fork_in_parent() noexcept { fork_gate.closings.fetch_sub(1); }
 inline void after_fork_in_child() noexcept {
