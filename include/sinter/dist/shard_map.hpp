@@ -49,7 +49,7 @@ class ShardMap {
   template <class... A>
   auto operator()(const A&... args) const {
     const std::tuple<jit::autodiff_detail::parameter_t<A>...> whole{args...};
-    return std::apply([this](const auto&... each) { return call(each...); }, whole);
+    return std::apply([this](const auto&... each) { return this->call(each...); }, whole);
   }
 
  private:
