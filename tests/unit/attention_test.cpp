@@ -254,6 +254,11 @@ TEST_CASE("attention: written out it is the operation, where that means the same
       {"divided by next to nothing", [](const Tensor& s) { return Tensor(s / 1e-40); }, false},
       {"scaled by an operand", [&](const Tensor& s) { return Tensor(s * bias); }, false},
   };
+#ifdef SINTER_NO_X86
+  constexpr bool takes_it_whole = false;  // no back end does
+#else
+  constexpr bool takes_it_whole = true;
+#endif
   for (const Form& form : forms) {
     const auto body = [&](Tensor q, Tensor k, Tensor v) {
       return matmul(softmax(form.scores(matmul(q, transpose(k, -2, -1))), -1), v);
@@ -262,7 +267,7 @@ TEST_CASE("attention: written out it is the operation, where that means the same
     INFO(form.name);
     CHECK(
         allclose(f(in[0], in[1], in[2]), plain(in[0], in[1], in[2]), {.rtol = 1e-5, .atol = 1e-5, .equal_nan = true}));
-    CHECK(has(f.explain(in[0], in[1], in[2]).text(), "scaled_dot_product_attention") == form.is_found);
+    CHECK(has(f.explain(in[0], in[1], in[2]).text(), "scaled_dot_product_attention") == (form.is_found && takes_it_whole));
   }
   const auto tiny = [](Tensor q, Tensor k, Tensor v) {
     return matmul(softmax(matmul(q, transpose(k, -2, -1)) * 1e-200 * 1e-200, -1), v);
