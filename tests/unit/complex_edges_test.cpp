@@ -2,6 +2,7 @@
 // plain loops, and under vmap with a condition for each example. Oracles are std::complex<double> and PyTorch's numbers.
 #include "../catch.hpp"
 #include "../checks.hpp"
+#include "complex_numbers.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -11,33 +12,6 @@
 #include <vector>
 
 using namespace sinter;
-
-namespace {
-
-using C64 = std::complex<float>;
-using C128 = std::complex<double>;
-using Numbers = std::vector<C128>;
-
-const Numbers some{{1, 2}, {3, -4}, {-0.5, 1}, {-2, -0.25}, {0.1, 0}, {-1.5, 0.75}, {0, 2}};
-const Numbers others{{0.3, -1}, {2, 0.25}, {-1, -1.5}, {0.5, 0.5}, {-3, 1}, {0.25, 2}, {1, -2}};
-
-Numbers numbers(const In& z) { return to_vector<C128>(z); }
-Tensor of(const Numbers& z) { return copy_of(z); }
-
-bool close(const Numbers& a, const Numbers& b, double tolerance = 1e-12) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (!(std::abs(a[i] - b[i]) <= tolerance * (1 + std::abs(b[i])))) return false;
-  return true;
-}
-template <class F>
-Numbers mapped(const Numbers& z, F&& f) {
-  Numbers out;
-  for (const C128& each : z) out.push_back(f(each));
-  return out;
-}
-
-}  // namespace
 
 TEST_CASE("complex: gradients on the axes are those of the derivative, as PyTorch's") {
   struct Function {
