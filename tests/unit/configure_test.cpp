@@ -1,6 +1,7 @@
 // Scopes, configuration files, the lists of modes and options, back ends as callables, and the forms of the log.
 #include "../catch.hpp"
 #include "../checks.hpp"
+#include "../run_again.hpp"
 
 #include <sinter/graphs.hpp>
 #include <sinter/jit/config/configuration.hpp>
@@ -43,18 +44,6 @@ struct Log {
     return all;
   }
 };
-
-/// What this program prints under these settings, which it reads once.
-std::string under(const std::string& settings, const std::string& test) {
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  std::FILE* pipe = popen(("env " + settings + " '" + program + "' '" + test + "' 2>&1").c_str(), "r");
-  if (pipe == nullptr) return "no process";
-  std::string text;
-  std::array<char, 256> line{};
-  while (std::fgets(line.data(), static_cast<int>(line.size()), pipe) != nullptr) text += line.data();
-  pclose(pipe);
-  return text;
-}
 
 /// A file in a folder of its own.
 struct File {

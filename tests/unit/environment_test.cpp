@@ -1,6 +1,7 @@
 // What the environment may say: each case is a process of its own, for settings are read once.
 #include "catch.hpp"
 #include "checks.hpp"
+#include "run_again.hpp"
 
 #include <array>
 #include <cstdio>
@@ -12,16 +13,7 @@ using namespace sinter;
 
 namespace {
 /// What the hidden test below prints under these settings.
-std::string under(const std::string& settings) {
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  std::FILE* pipe = popen(("env " + settings + " '" + program + "' '[.settings]' 2>&1").c_str(), "r");
-  if (pipe == nullptr) return "no process";
-  std::string text;
-  std::array<char, 256> line{};
-  while (std::fgets(line.data(), static_cast<int>(line.size()), pipe) != nullptr) text += line.data();
-  pclose(pipe);
-  return text;
-}
+std::string settings_under(const std::string& settings) { return under(settings, "[.settings]"); }
 }  // namespace
 
 TEST_CASE("settings as this process has them", "[.settings]") {
@@ -36,18 +28,18 @@ TEST_CASE("settings as this process has them", "[.settings]") {
 }
 
 TEST_CASE("environment: values that mean nothing are errors that name what may be said") {
-  const std::string text = under("SINTER_LOGS=guards,kernel");
+  const std::string text = settings_under("SINTER_LOGS=guards,kernel");
   CHECK(occurrences(text, "sinter::UserError: SINTER_LOGS: 'kernel' is no topic of the log") == 2);
   for (const char* topic : {"all", "recompiles", "graph_breaks", "kernels", "memory", "autotune"})
     CHECK(has(text, topic));
-  CHECK(occurrences(under("SINTER_HOT=soon"), "sinter::UserError: SINTER_HOT: 'soon'") == 2);
-  CHECK(occurrences(under("SINTER_THREADS=-2"), "sinter::UserError: SINTER_THREADS: '-2'") == 2);
+  CHECK(occurrences(settings_under("SINTER_HOT=soon"), "sinter::UserError: SINTER_HOT: 'soon'") == 2);
+  CHECK(occurrences(settings_under("SINTER_THREADS=-2"), "sinter::UserError: SINTER_THREADS: '-2'") == 2);
 }
 
 TEST_CASE("environment: lists of topics, and numbers") {
-  CHECK(has(under("SINTER_LOGS='guards, recompiles' SINTER_HOT=3 SINTER_THREADS=1"),
+  CHECK(has(settings_under("SINTER_LOGS='guards, recompiles' SINTER_HOT=3 SINTER_THREADS=1"),
             "logs=guards, recompiles hot=3 threads=1 recompiles=1"));
-  CHECK(has(under("SINTER_LOGS=guards,all"), "recompiles=1"));
-  CHECK(has(under("SINTER_LOGS= SINTER_HOT= SINTER_THREADS="), "logs= hot=10"));
-  CHECK(has(under("SINTER_LOGS=guards"), "recompiles=0"));
+  CHECK(has(settings_under("SINTER_LOGS=guards,all"), "recompiles=1"));
+  CHECK(has(settings_under("SINTER_LOGS= SINTER_HOT= SINTER_THREADS="), "logs= hot=10"));
+  CHECK(has(settings_under("SINTER_LOGS=guards"), "recompiles=0"));
 }

@@ -1,6 +1,7 @@
 // Files of tensors: what NumPy and PyTorch wrote is read, what is written is read back bit by bit, damaged files are
 // errors that name the file, and checkpoints survive being killed.
 #include "catch.hpp"
+#include "temporary_folder.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -22,19 +23,6 @@
 using namespace sinter;
 
 namespace {
-/// A folder that goes with the test.
-struct Folder {
-  std::string path;
-  Folder() {
-    path = (std::filesystem::temp_directory_path() / "sinter_io_XXXXXX").string();
-    REQUIRE(::mkdtemp(path.data()) != nullptr);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const std::string& name) const { return path + "/" + name; }
-};
-
 const std::string stored = std::string(SINTER_SOURCE_DIR) + "/tests/unit/io_files/";
 
 std::string read_file(const std::string& path) {

@@ -2,6 +2,7 @@
 // arguments, results, Variables and effects are; what no file can hold is an error that names the line; a damaged file
 // is an error, too.
 #include "catch.hpp"
+#include "temporary_folder.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -25,19 +26,6 @@
 using namespace sinter;
 
 namespace {
-
-/// A folder that goes with the test.
-struct Folder {
-  std::string path;
-  Folder() {
-    path = (std::filesystem::temp_directory_path() / "sinter_save_XXXXXX").string();
-    REQUIRE(::mkdtemp(path.data()) != nullptr);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const std::string& name) const { return path + "/" + name; }
-};
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

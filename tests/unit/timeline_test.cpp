@@ -2,6 +2,7 @@
 // back by the strict JSON reader of io.
 #include "../catch.hpp"
 #include "../checks.hpp"
+#include "../run_again.hpp"
 
 #include <sinter/io/json.hpp>
 #include <sinter/runtime/watch.hpp>
@@ -87,17 +88,6 @@ std::vector<StepCost> costs_of(F&& f, const A&... args) {
   const ListenToSteps listening(listener);
   compiled(args...);
   return std::move(listener.costs);
-}
-
-std::string under(const std::string& settings, const std::string& test) {
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  std::FILE* pipe = popen(("env " + settings + " '" + program + "' '" + test + "' 2>&1").c_str(), "r");
-  if (pipe == nullptr) return "no process";
-  std::string text;
-  std::array<char, 256> line{};
-  while (std::fgets(line.data(), static_cast<int>(line.size()), pipe) != nullptr) text += line.data();
-  pclose(pipe);
-  return text;
 }
 
 }  // namespace
