@@ -15,6 +15,7 @@
 #include <sinter/expr/einsum.ipp>
 #include <sinter/expr/elementwise.ipp>
 #include <sinter/expr/embedding.ipp>
+#include <sinter/expr/equality.ipp>
 #include <sinter/expr/expr.ipp>
 #include <sinter/expr/found.ipp>
 #include <sinter/expr/functions.ipp>

@@ -3,10 +3,13 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/hash.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/base/ref.hpp>
 #include <sinter/base/small_vector.hpp>
 #include <sinter/base/sort_few.hpp>
 
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -178,6 +181,50 @@ TEST_CASE("Ref: counted across threads") {
   CHECK(a->use_count() == 1);
   a = nullptr;
   CHECK(destroyed == 1);
+}
+
+TEST_CASE("Optional: set, unset, moved, compared, and converted from and to std::optional") {
+  Optional<std::string> name;
+  CHECK_FALSE(name.has_value());
+  CHECK(name == std::nullopt);
+  CHECK(name.value_or("none") == "none");
+  CHECK_THROWS_AS(name.value(), std::bad_optional_access);
+  name = "a name that is too long for a string's own memory";
+  REQUIRE(name);
+  CHECK(name->starts_with("a name"));
+  const Optional<std::string> copy = name;
+  Optional<std::string> moved = std::move(name);
+  CHECK(copy == moved);
+  const Optional<std::string>& itself = moved;
+  moved = itself;
+  CHECK(copy == moved);
+  moved = {};
+  CHECK_FALSE(copy == moved);
+  moved = std::optional<std::string>("b");
+  CHECK(moved == "b");
+  const std::optional<std::string> other = copy;
+  CHECK(other == *copy);
+  moved = std::optional<std::string>();
+  CHECK_FALSE(moved);
+  const std::optional<std::string> unset = moved;
+  CHECK_FALSE(unset);
+
+  const auto counted = std::make_shared<int>(1);
+  {
+    Optional<std::shared_ptr<int>> a = counted, b = a;
+    CHECK(counted.use_count() == 3);
+    a = b;
+    a.emplace(counted);
+    CHECK(counted.use_count() == 3);
+    b.reset();
+    CHECK(counted.use_count() == 2);
+    b = std::move(a);
+    CHECK(counted.use_count() == 2);
+    CHECK(a);  // moved from, still set, as std::optional
+  }
+  CHECK(counted.use_count() == 1);
+  constexpr Optional<double> number = 3;
+  static_assert(*number == 3 && number.has_value());
 }
 
 TEST_CASE("Hasher: order, lengths and values count") {

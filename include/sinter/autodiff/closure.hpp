@@ -32,7 +32,7 @@ class Closure {
   const std::vector<Tensor>& captured() const;
   /// The function, recorded again, with other values in the place of those that it captured.
   Tensor operator()(std::span<const Tensor> args, std::span<const Tensor> captured) const;
-  Tensor operator()(const Tensor& x, std::span<const Tensor> captured) const { return (*this)({&x, 1}, captured); }
+  Tensor operator()(const Tensor& x, std::span<const Tensor> captured) const;
   /// Of the arguments that it was traced with.
   const Type& result_type() const;
 

@@ -45,6 +45,9 @@ SINTER_DECL Tensor closure_parameter(TransformTrace& trace, const Tensor& like, 
 }  // namespace autodiff_detail
 
 SINTER_DECL const std::vector<Tensor>& Closure::captured() const { return graph_->captured; }
+SINTER_DECL Tensor Closure::operator()(const Tensor& x, std::span<const Tensor> captured) const {
+  return (*this)(std::span(&x, 1), captured);
+}
 
 SINTER_DECL const Type& Closure::result_type() const {
   const Graph& graph = graph_->call.graph;

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
-#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -26,11 +26,10 @@ class Causal {
 enum class Heads : bool { equal, grouped };
 struct AttentionOptions {
   Causal causal = false;
-  std::optional<Tensor> mask =
-      {};  // broadcasts to [batch..., l, s]. bool: true is seen. Of q's dtype: added to the scores
-  std::optional<double> scale = {};  // of the scores; none: 1 / sqrt(d)
-  double dropout = 0;                // probability with which a weight is dropped, for training
-  Heads heads = Heads::equal;        // grouped: k and v [..., heads / n, s, d]
+  Optional<Tensor> mask = {};   // broadcasts to [batch..., l, s]. bool: true is seen. Of q's dtype: added to the scores
+  Optional<double> scale = {};  // of the scores; none: 1 / sqrt(d)
+  double dropout = 0;           // probability with which a weight is dropped, for training
+  Heads heads = Heads::equal;   // grouped: k and v [..., heads / n, s, d]
 };
 /// softmax(q k^T * scale) v; q [batch..., l, d], k [batch..., s, d], v [batch..., s, f]. A query that sees no key
 /// gets zeros. Keys that a query does not see have no weight, 0, in its row; whether a NaN or an infinity among the
@@ -43,9 +42,9 @@ struct RotaryOptions {
   RotaryLayout layout = RotaryLayout::halves;
   std::int64_t features = 0;  // so many of the last axis are turned, the others kept; 0: all
   double base = 10000;
-  double scale = 1;                      // of positions
-  Scalar offset = 0;                     // of the first position
-  std::optional<Tensor> positions = {};  // (l) or what broadcasts to x without its last axis; else 0, 1, 2, ...
+  double scale = 1;                 // of positions
+  Scalar offset = 0;                // of the first position
+  Optional<Tensor> positions = {};  // (l) or what broadcasts to x without its last axis; else 0, 1, 2, ...
 };
 /// Turns pair i at position p of x [..., l, d] by the angle p * base^(-2 i / features). Su et al. 2021.
 Tensor rotary_embedding(const In& x, RotaryOptions options = {});

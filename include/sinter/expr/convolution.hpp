@@ -2,11 +2,11 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -24,7 +24,7 @@ class PerAxis {
   PerAxis(const L& numbers) {
     for (auto number : numbers) numbers_.push_back(static_cast<std::int64_t>(number));
   }
-  std::span<const std::int64_t> list() const { return numbers_; }
+  std::span<const std::int64_t> list() const;
 
  private:
   IntVector numbers_;
@@ -56,7 +56,7 @@ struct ConvOptions {
   ConvPadding padding = 0;
   PerAxis dilation = 1;
   std::int64_t groups = 1;
-  std::optional<Tensor> bias = {};  // (o)
+  Optional<Tensor> bias = {};  // (o)
 };
 using Conv2dOptions = ConvOptions;
 /// x [n, c, s...], weight [o, c / groups, k...] to [n, o, s'...]; or one example, [c, s...] to [o, s'...].
@@ -70,7 +70,7 @@ struct ConvTransposeOptions {
   PerAxis output_padding = 0;  // further elements at the end, less than the stride or the dilation
   PerAxis dilation = 1;
   std::int64_t groups = 1;
-  std::optional<Tensor> bias = {};
+  Optional<Tensor> bias = {};
 };
 /// The adjoint of the convolution: x [n, c, s...], weight [c, o / groups, k...] to [n, o, (s - 1) stride - 2 padding +
 /// dilation (k - 1) + output_padding + 1...]; or one example, [c, s...].

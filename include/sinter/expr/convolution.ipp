@@ -221,6 +221,7 @@ inline Tensor conv_transpose(const In& given, const In& weight, const ConvTransp
 
 }  // namespace expr_detail
 
+SINTER_DECL std::span<const std::int64_t> PerAxis::list() const { return numbers_; }
 SINTER_DECL ConvPadding::ConvPadding(std::initializer_list<std::pair<std::int64_t, std::int64_t>> pairs)
     : kind_(Kind::numbers), before_(0), after_(0) {
   std::vector<std::int64_t> before, after;

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
-#include <optional>
 #include <source_location>
 #include <span>
 
@@ -80,8 +80,8 @@ class LentKey {
   ~LentKey();
 
  private:
-  std::optional<DrawsFrom> source_;
-  std::optional<Tensor> old_key_, old_counter_;
+  Optional<DrawsFrom> source_;
+  Optional<Tensor> old_key_, old_counter_;
   DrawsFrom* outer_;
 };
 }  // namespace expr_detail

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <concepts>
-#include <optional>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -30,7 +30,7 @@ Tensor logcumsumexp(const In& x, int axis);
 struct DiffOptions {
   int axis = -1;
   int times = 1;
-  std::optional<In> prepend{}, append{};  // joined with x along the axis first; a number is one element
+  Optional<In> prepend{}, append{};  // joined with x along the axis first; a number is one element
 };
 /// The differences of neighbours along `axis`, x[i + 1] - x[i], taken `times` over: the axis gets so much shorter. Of
 /// bool: where neighbours differ. With more elements at the ends: diff(x, {.prepend = 0}) is as long as x.

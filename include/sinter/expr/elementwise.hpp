@@ -4,12 +4,12 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
 #include <numbers>
-#include <optional>
 #include <source_location>
 #include <utility>
 
@@ -182,8 +182,8 @@ DivMod divmod(const In& a, const In& b);
 /// What takes the place of NaN and of infinities; of these, where nothing is said, the largest finite numbers.
 struct NanToNumOptions {
   double nan = 0;
-  std::optional<double> posinf = {};
-  std::optional<double> neginf = {};
+  Optional<double> posinf = {};
+  Optional<double> neginf = {};
 };
 Tensor nan_to_num(const In& x, NanToNumOptions options = {});
 /// x + value * a * b, x + value * a / b.

@@ -48,34 +48,25 @@ struct LocatedOperand {
       : leaf(tensor_detail::hold<T>(std::forward<T>(operand), at)), where(at) {}
 };
 
-template <class Op>
-Expr<Op, Leaf, Leaf> compare_leaves(Leaf&& a, Leaf&& b, Location where) {
-  return Expr<Op, Leaf, Leaf>(where, std::move(a), std::move(b));
-}
-
 }  // namespace expr_detail
 
 // Where both operands are expressions, the line is that of the first.
-#define SINTER_EQUALITY_OPERATOR(symbol, Op)                                                                 \
-  inline Expr<Op, Leaf, Leaf> operator symbol(expr_detail::LocatedTensor a, expr_detail::LocatedOperand b) { \
-    return expr_detail::compare_leaves<Op>(std::move(a.leaf), std::move(b.leaf), a.where);                   \
-  }                                                                                                          \
-  inline Expr<Op, Leaf, Leaf> operator symbol(expr_detail::LocatedNumber a, expr_detail::LocatedTensor b) {  \
-    return expr_detail::compare_leaves<Op>(std::move(a.leaf), std::move(b.leaf), b.where);                   \
-  }                                                                                                          \
-  template <expr_detail::UnfinishedExpr L>                                                                   \
-  auto operator symbol(L&& a, expr_detail::LocatedOperand b)->Expr<Op, tensor_detail::held_t<L>, Leaf> {     \
-    using Result = Expr<Op, tensor_detail::held_t<L>, Leaf>;                                                 \
-    return Result(b.where, tensor_detail::hold<L>(std::forward<L>(a), b.where), std::move(b.leaf));          \
-  }                                                                                                          \
-  template <expr_detail::UnfinishedExpr R>                                                                   \
-  auto operator symbol(expr_detail::LocatedOperand a, R&& b)->Expr<Op, Leaf, tensor_detail::held_t<R>> {     \
-    using Result = Expr<Op, Leaf, tensor_detail::held_t<R>>;                                                 \
-    return Result(a.where, std::move(a.leaf), tensor_detail::hold<R>(std::forward<R>(b), a.where));          \
-  }                                                                                                          \
-  template <expr_detail::UnfinishedExpr L, expr_detail::UnfinishedExpr R>                                    \
-  auto operator symbol(L&& a, R&& b)->Expr<Op, tensor_detail::held_t<L>, tensor_detail::held_t<R>> {         \
-    return tensor_detail::make_expr<Op>(a.where(), std::forward<L>(a), std::forward<R>(b));                  \
+#define SINTER_EQUALITY_OPERATOR(symbol, Op)                                                             \
+  Expr<Op, Leaf, Leaf> operator symbol(expr_detail::LocatedTensor a, expr_detail::LocatedOperand b);     \
+  Expr<Op, Leaf, Leaf> operator symbol(expr_detail::LocatedNumber a, expr_detail::LocatedTensor b);      \
+  template <expr_detail::UnfinishedExpr L>                                                               \
+  auto operator symbol(L&& a, expr_detail::LocatedOperand b)->Expr<Op, tensor_detail::held_t<L>, Leaf> { \
+    using Result = Expr<Op, tensor_detail::held_t<L>, Leaf>;                                             \
+    return Result(b.where, tensor_detail::hold<L>(std::forward<L>(a), b.where), std::move(b.leaf));      \
+  }                                                                                                      \
+  template <expr_detail::UnfinishedExpr R>                                                               \
+  auto operator symbol(expr_detail::LocatedOperand a, R&& b)->Expr<Op, Leaf, tensor_detail::held_t<R>> { \
+    using Result = Expr<Op, Leaf, tensor_detail::held_t<R>>;                                             \
+    return Result(a.where, std::move(a.leaf), tensor_detail::hold<R>(std::forward<R>(b), a.where));      \
+  }                                                                                                      \
+  template <expr_detail::UnfinishedExpr L, expr_detail::UnfinishedExpr R>                                \
+  auto operator symbol(L&& a, R&& b)->Expr<Op, tensor_detail::held_t<L>, tensor_detail::held_t<R>> {     \
+    return tensor_detail::make_expr<Op>(a.where(), std::forward<L>(a), std::forward<R>(b));              \
   }
 SINTER_EQUALITY_OPERATOR(==, ops::Eq)
 SINTER_EQUALITY_OPERATOR(!=, ops::Ne)

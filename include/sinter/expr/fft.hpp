@@ -5,10 +5,10 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
-#include <optional>
 #include <source_location>
 
 SINTER_NAMESPACE_BEGIN
@@ -18,7 +18,7 @@ namespace fft {
 enum class Norm : std::uint8_t { backward, ortho, forward };
 
 struct Options {
-  std::optional<Dim> n{};  // the axis is cut, or padded with zeros at its end, to this length first
+  Optional<Dim> n{};  // the axis is cut, or padded with zeros at its end, to this length first
   int dim = -1;
   Norm norm = Norm::backward;
 };

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/expr/padding.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
-#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 namespace fft {
@@ -24,24 +24,24 @@ Tensor fftconvolve(const In& x, const In& y, ConvolveOptions options = {});
 }  // namespace fft
 
 struct StftOptions {
-  std::optional<std::int64_t> hop_length{};  // from one frame to the next; n_fft / 4
-  std::optional<std::int64_t> win_length{};  // n_fft; a shorter window stands in the middle of a frame
-  std::optional<Tensor> window{};            // ones
-  bool center = true;                        // frame t is centred at t hop_length: the signal is padded
+  Optional<std::int64_t> hop_length{};  // from one frame to the next; n_fft / 4
+  Optional<std::int64_t> win_length{};  // n_fft; a shorter window stands in the middle of a frame
+  Optional<Tensor> window{};            // ones
+  bool center = true;                   // frame t is centred at t hop_length: the signal is padded
   PadMode pad_mode = PadMode::reflect;
-  bool normalized = false;         // divided by sqrt(n_fft)
-  std::optional<bool> onesided{};  // the first n_fft / 2 + 1 frequencies; so for real signals
+  bool normalized = false;    // divided by sqrt(n_fft)
+  Optional<bool> onesided{};  // the first n_fft / 2 + 1 frequencies; so for real signals
 };
 /// The spectra of frames of n_fft samples of (samples) or (batch, samples), as (..., frequencies, frames), complex.
 /// torch.stft.
 Tensor stft(const In& x, std::int64_t n_fft, StftOptions options = {});
 
 struct IstftOptions {
-  std::optional<std::int64_t> hop_length{}, win_length{};
-  std::optional<Tensor> window{};
+  Optional<std::int64_t> hop_length{}, win_length{};
+  Optional<Tensor> window{};
   bool center = true;
   bool normalized = false;
-  std::optional<std::int64_t> length{};  // of the result; what all frames cover
+  Optional<std::int64_t> length{};  // of the result; what all frames cover
 };
 /// The signal whose stft is x, of real signals and one-sided spectra; of other spectra the one that is nearest in the
 /// least squares. torch.istft. Where windows add up to nothing the result is not defined (NaN or infinite).

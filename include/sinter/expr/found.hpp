@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <concepts>
@@ -12,8 +13,8 @@
 SINTER_NAMESPACE_BEGIN
 
 struct FoundOptions {
-  std::optional<Dim> size{};  // of the results; not given: as many as are found
-  Scalar fill{0};             // stands where there are fewer
+  Optional<Dim> size{};  // of the results; not given: as many as are found
+  Scalar fill{0};        // stands where there are fewer
 };
 
 /// The indices of the elements that are not 0, in row-major order: i64 [number, rank of x]. NaN is not 0.
@@ -28,10 +29,10 @@ Tensor flatnonzero(const In& x, FoundOptions options = {});
 Tensor masked_select(const In& x, const In& mask, FoundOptions options = {});
 
 struct UniqueOptions {
-  bool sorted = true;         // ascending; false: in the order in which they are there first
-  std::optional<int> axis{};  // of which slices are compared, element by element; not given: elements are
-  std::optional<Dim> size{};  // of values and counts
-  Scalar fill{0};             // among the values where there are fewer
+  bool sorted = true;    // ascending; false: in the order in which they are there first
+  Optional<int> axis{};  // of which slices are compared, element by element; not given: elements are
+  Optional<Dim> size{};  // of values and counts
+  Scalar fill{0};        // among the values where there are fewer
 };
 struct Unique {
   Tensor values;   // [number]; slices: x's shape, with the number of distinct ones along the axis

@@ -5,12 +5,12 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -86,8 +86,8 @@ Tensor bincount(const In& x, N bins) {
 /// The sum of the weights of each, in their dtype.
 Tensor bincount(const In& x, Dim bins, const In& weights);
 struct BincountOptions {
-  std::optional<Tensor> weights{};  // of x's shape
-  Dim minlength = 0;                // at least so many numbers are counted
+  Optional<Tensor> weights{};  // of x's shape
+  Dim minlength = 0;           // at least so many numbers are counted
 };
 /// The same of 0 to the largest number there is. Outside of traces alone, for x is evaluated. numpy.bincount.
 Tensor bincount(const In& x, BincountOptions options = {});

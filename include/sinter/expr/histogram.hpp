@@ -3,11 +3,11 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstddef>
 #include <initializer_list>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -19,9 +19,9 @@ SINTER_NAMESPACE_BEGIN
 Tensor histogram(const In& x, Dim bins, double low, double high);
 
 struct HistogramOptions {
-  std::optional<std::pair<double, double>> range{};  // not given: from the least to the largest element
-  std::optional<Tensor> weights{};                   // of x's shape: what each element counts
-  bool density = false;                              // counts divided by their sum and the widths: the integral is 1
+  Optional<std::pair<double, double>> range{};  // not given: from the least to the largest element
+  Optional<Tensor> weights{};                   // of x's shape: what each element counts
+  bool density = false;                         // counts divided by their sum and the widths: the integral is 1
 };
 struct Histogram {
   Tensor counts;  // [bins]; i64, of the weights' dtype, or floating
@@ -35,7 +35,7 @@ Histogram histogram(const In& x, const Tensor& edges, HistogramOptions options =
 
 struct HistogramddOptions {
   std::vector<std::pair<double, double>> ranges{};  // for each column; not given: from its least to its largest element
-  std::optional<Tensor> weights{};                  // [n]
+  Optional<Tensor> weights{};                       // [n]
   bool density = false;
 };
 struct Histogramdd {

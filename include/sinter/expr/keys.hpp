@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/expr/creation.hpp>
 #include <sinter/expr/distributions.hpp>
 #include <sinter/tensor/tensor.hpp>
@@ -11,7 +12,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <source_location>
 #include <vector>
 
@@ -106,7 +106,7 @@ Tensor permutation(const Key& key, const In& x, int axis = 0);
 
 struct ChoiceOptions {
   Replacement replacement = Replacement::yes;
-  std::optional<Tensor> weights{};  // of the slices, as multinomial takes them; not given: equal ones
+  Optional<Tensor> weights{};  // of the slices, as multinomial takes them; not given: equal ones
   int axis = 0;
 };
 /// `count` slices of x along an axis, drawn at random.

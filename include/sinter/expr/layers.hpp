@@ -2,10 +2,10 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
-#include <optional>
 #include <source_location>
 #include <string_view>
 
@@ -19,7 +19,7 @@ Tensor one_hot(const In& indices, Dim classes, DType dtype = DType::f32);
 Tensor softmax(const In& x, int axis);
 Tensor log_softmax(const In& x, int axis);
 struct LayerNormOptions {
-  std::optional<Tensor> weight = {}, bias = {};
+  Optional<Tensor> weight = {}, bias = {};
   double eps = 1e-5;
 };
 /// (x - mean) / sqrt(var + eps) * weight + bias over the last axes, whose extents are `shape`, which weight and bias

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/expr/matrices.hpp>
 #include <sinter/expr/products.hpp>
 #include <sinter/tensor/tensor.hpp>
@@ -125,7 +126,7 @@ Tensor eigvalsh(const In& a, EighOptions options = {});
 /// Singular values count where they are larger than atol and than rtol times the largest. Without either, rtol is the
 /// larger extent times the dtype's epsilon; with atol alone it is 0.
 struct RankOptions {
-  std::optional<double> atol{}, rtol{};
+  Optional<double> atol{}, rtol{};
 };
 /// i64.
 Tensor matrix_rank(const In& a, RankOptions options = {});
@@ -135,7 +136,7 @@ Tensor pinv(const In& a, RankOptions options = {});
 /// gelsd: by singular values, for matrices of any rank. gels: by QR, several times as fast, for matrices of full rank.
 enum class LstsqDriver : std::uint8_t { gelsd, gels };
 struct LstsqOptions {
-  std::optional<double> rcond{};  // as rtol above
+  Optional<double> rcond{};  // as rtol above
   LstsqDriver driver = LstsqDriver::gelsd;
 };
 /// The x of least |a x - b|, and of these the least one. Residuals are the sums of squares of a x - b by column.

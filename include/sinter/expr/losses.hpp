@@ -3,19 +3,19 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/expr/layers.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <functional>
-#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 
 // Of a prediction and a target.
 struct WeightedLossOptions {
-  std::optional<Tensor> weight = {};  // of each element: the mean is divided by their sum
+  Optional<Tensor> weight = {};  // of each element: the mean is divided by their sum
   LossReduction reduction = LossReduction::mean;
 };
 Tensor mse_loss(const In& prediction, const In& target, WeightedLossOptions options);
@@ -30,7 +30,7 @@ Tensor l1_loss(const In& prediction, const In& target, R reduction) {
 }
 
 struct SmoothL1Options {
-  std::optional<Tensor> weight = {};  // of each element; the mean is divided by their number
+  Optional<Tensor> weight = {};  // of each element; the mean is divided by their number
   double beta = 1;
   LossReduction reduction = LossReduction::mean;
 };
@@ -42,7 +42,7 @@ Tensor smooth_l1_loss(const In& prediction, const In& target, N beta, LossReduct
                         SmoothL1Options{.weight = {}, .beta = static_cast<double>(beta), .reduction = reduction});
 }
 struct HuberOptions {
-  std::optional<Tensor> weight = {};  // of each element; the mean is divided by their number
+  Optional<Tensor> weight = {};  // of each element; the mean is divided by their number
   double delta = 1;
   LossReduction reduction = LossReduction::mean;
 };
@@ -55,8 +55,8 @@ Tensor huber_loss(const In& prediction, const In& target, N delta, LossReduction
 }
 
 struct BinaryCrossEntropyOptions {
-  std::optional<Tensor> weight = {};      // of each element
-  std::optional<Tensor> pos_weight = {};  // of the positive class; only with logits
+  Optional<Tensor> weight = {};      // of each element
+  Optional<Tensor> pos_weight = {};  // of the positive class; only with logits
   LossReduction reduction = LossReduction::mean;
 };
 /// -(t log(p) + (1 - t) log(1 - p)), logarithms cut off at -100.
@@ -65,9 +65,9 @@ Tensor binary_cross_entropy(const In& probability, const In& target, BinaryCross
 Tensor binary_cross_entropy_with_logits(const In& logits, const In& target, BinaryCrossEntropyOptions options = {});
 
 struct CrossEntropyOptions {
-  std::optional<Tensor> weight = {};  // [c]: of each class; the mean is divided by the sum of the targets' weights
-  std::int64_t ignore_index = -100;   // rows with this target do not count
-  double label_smoothing = 0;         // in [0, 1]: so much of the target is spread over all classes
+  Optional<Tensor> weight = {};      // [c]: of each class; the mean is divided by the sum of the targets' weights
+  std::int64_t ignore_index = -100;  // rows with this target do not count
+  double label_smoothing = 0;        // in [0, 1]: so much of the target is spread over all classes
   LossReduction reduction = LossReduction::mean;  // of no row that counts: NaN
 };
 /// -log softmax(logits)[target] of each row: logits [n, c], [n, c, d...] or [c], target (i32 or i64) [n], [n, d...] or
@@ -76,7 +76,7 @@ struct CrossEntropyOptions {
 Tensor cross_entropy(const In& logits, const In& target, CrossEntropyOptions options = {});
 
 struct NllLossOptions {
-  std::optional<Tensor> weight = {};
+  Optional<Tensor> weight = {};
   std::int64_t ignore_index = -100;
   LossReduction reduction = LossReduction::mean;
 };
@@ -148,7 +148,7 @@ Tensor triplet_margin_with_distance_loss(const In& anchor, const In& positive, c
                                          TripletDistanceOptions options = {});
 
 struct MultilabelOptions {
-  std::optional<Tensor> weight = {};  // [c]
+  Optional<Tensor> weight = {};  // [c]
   LossReduction reduction = LossReduction::mean;
 };
 /// The mean over the classes, the last axis, of binary cross entropies with logits.
@@ -161,7 +161,7 @@ Tensor multilabel_margin_loss(const In& x, const In& target, LossReduction reduc
 struct MultiMarginOptions {
   double p = 1;
   double margin = 1;
-  std::optional<Tensor> weight = {};  // [c]
+  Optional<Tensor> weight = {};  // [c]
   LossReduction reduction = LossReduction::mean;
 };
 /// The sum over the other classes of max(0, margin - x[target] + x[i])^p, divided by the number of classes; x [n, c].

@@ -2,23 +2,23 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
-#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 
 struct RmsNormOptions {
-  std::optional<Tensor> weight = {};
-  std::optional<double> eps = {};  // none: the distance from 1 to the next number of x's dtype
+  Optional<Tensor> weight = {};
+  Optional<double> eps = {};  // none: the distance from 1 to the next number of x's dtype
 };
 /// x / sqrt(mean of x^2 + eps) * weight over the last axes, whose extents are `shape`. Zhang and Sennrich 2019.
 Tensor rms_norm(const In& x, const Shape& shape, RmsNormOptions options = {});
 
 /// Of normalisations by channel, which is axis 1. Weight and bias are (channels,).
 struct ChannelNormOptions {
-  std::optional<Tensor> weight = {}, bias = {};
+  Optional<Tensor> weight = {}, bias = {};
   double eps = 1e-5;
 };
 /// (x - mean) / sqrt(var + eps) * weight + bias with statistics that are given, (channels,) each: inference.

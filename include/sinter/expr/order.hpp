@@ -4,11 +4,11 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <concepts>
 #include <cstdint>
-#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -76,8 +76,8 @@ Tensor quantile(const In& x, const In& q, Axes axes = {}, QuantileOptions option
 Tensor nanquantile(const In& x, const In& q, Axes axes = {}, QuantileOptions options = {});
 
 struct SearchOptions {
-  bool right = false;              // after equal elements, not before them
-  std::optional<Tensor> sorter{};  // the positions of the elements in order, of the shape of `sorted`: argsort(sorted)
+  bool right = false;         // after equal elements, not before them
+  Optional<Tensor> sorter{};  // the positions of the elements in order, of the shape of `sorted`: argsort(sorted)
 };
 /// For each element of x how many of the last axis of `sorted`, which ascends, come before it (i64): where it would be
 /// put in. `sorted` is one row for all, or has a row for each row of x; with a `sorter` it needs no order.

@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/expr/order.hpp>
 #include <sinter/tensor/tensor.hpp>
 
@@ -39,12 +40,12 @@ struct MaxPoolOptions {
 
 template <int N>
 struct AvgPoolOptions {
-  NumberPerAxis<N> size = 0;                 // of the window: required
-  NumberPerAxis<N> stride = 0;               // 0: the size
-  NumberPerAxis<N> padding = 0;              // zeros at both ends, at most half of the size
-  bool ceil_mode = false;                    // a last window may reach beyond the end
-  bool count_include_pad = true;             // padding counts in the mean
-  std::optional<std::int64_t> divisor = {};  // of each sum, in place of the number of elements; not 0
+  NumberPerAxis<N> size = 0;            // of the window: required
+  NumberPerAxis<N> stride = 0;          // 0: the size
+  NumberPerAxis<N> padding = 0;         // zeros at both ends, at most half of the size
+  bool ceil_mode = false;               // a last window may reach beyond the end
+  bool count_include_pad = true;        // padding counts in the mean
+  Optional<std::int64_t> divisor = {};  // of each sum, in place of the number of elements; not 0
 };
 
 template <int N>

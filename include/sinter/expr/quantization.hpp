@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/tree.hpp>
 #include <sinter/tensor/tensor.hpp>
@@ -17,21 +18,21 @@ SINTER_NAMESPACE_BEGIN
 /// axis. A group too: they have the shape of x, but one element for each `group` successive ones along the axis.
 struct QuantizeOptions {
   DType dtype = DType::i8;  // i8, u8, i16, u16 or i32
-  std::optional<int> axis{};
+  Optional<int> axis{};
   std::int64_t group = 0;
   int bits = 0;  // fewer than the dtype has: 4 of i8 are -8 to 7; 0: all
 };
 /// round(x / scale) + zero_point, halves to even, limited to the integers of the dtype.
 Tensor quantize(const In& x, const In& scale, const In& zero_point, QuantizeOptions options = {});
 struct DequantizeOptions {
-  std::optional<int> axis{};
+  Optional<int> axis{};
   std::int64_t group = 0;
 };
 /// (q - zero_point) * scale, of the scale's dtype.
 Tensor dequantize(const In& q, const In& scale, const In& zero_point, DequantizeOptions options = {});
 
 struct FakeQuantizeOptions {
-  std::optional<int> axis{};
+  Optional<int> axis{};
   std::int64_t quant_min = -128, quant_max = 127;
 };
 /// dequantize(quantize(x)), floating, with gradients: to x as if nothing were rounded, where it is not limited; to
@@ -47,7 +48,7 @@ enum class QuantizationScheme : std::uint8_t {
 };
 struct ChooseOptions {
   DType dtype = DType::i8;
-  std::optional<int> axis{};
+  Optional<int> axis{};
   std::int64_t group = 0;
   int bits = 0;
   QuantizationScheme scheme = QuantizationScheme::symmetric;

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 
 SINTER_NAMESPACE_BEGIN
@@ -63,8 +63,8 @@ Tensor average(const In& x, const In& weights, Axes axes = {}, Keep keep = Keep:
 
 struct CovOptions {
   double correction = 1;
-  std::optional<Tensor> fweights{};  // how often each observation counts: whole numbers
-  std::optional<Tensor> aweights{};  // how important each observation is
+  Optional<Tensor> fweights{};  // how often each observation counts: whole numbers
+  Optional<Tensor> aweights{};  // how important each observation is
 };
 /// Covariances of the rows of x [variables, observations]; of rank 1 it is one variable. numpy.cov, torch.cov.
 Tensor cov(const In& x, CovOptions options = {});

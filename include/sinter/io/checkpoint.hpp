@@ -27,12 +27,11 @@ struct Checkpoint {
 };
 
 namespace io_detail {
-std::string save_state(const std::string& folder, std::int64_t step, TensorMap state, const CheckpointOptions& options,
+// Without the type of the state, so that users' files are spared maps of Tensors.
+std::string save_state(const std::string& folder, std::int64_t step, tree::View state, const CheckpointOptions& options,
                        Location where);
-std::pair<Checkpoint, TensorMap> read_state(const std::string& folder, std::int64_t step, Location where);
-/// What a checkpoint says of the generator: taken out of its Tensors and checked; and put into this thread's.
-TensorMap take_generator(TensorMap& tensors, const std::string& path, Location where);
-void restore_generator(const TensorMap& state);
+std::optional<Checkpoint> load_state(const std::string& folder, tree::View shown, tree::Part state,
+                                     const std::int64_t* step, Location where);
 }  // namespace io_detail
 
 /// Writes `folder`/checkpoint_0000000STEP.safetensors and gives its path: all Tensors and Variables of `state` (the
@@ -41,7 +40,7 @@ void restore_generator(const TensorMap& state);
 template <class State>
 std::string save_checkpoint(const std::string& folder, std::int64_t step, const State& state,
                             const CheckpointOptions& options = {}, Location where = std::source_location::current()) {
-  return io_detail::save_state(folder, step, state_dict(state), options, where);
+  return io_detail::save_state(folder, step, tree::view_of(state), options, where);
 }
 
 /// The numbers of the checkpoints in a folder, ascending; none where there is no such folder.
@@ -53,16 +52,7 @@ template <class State>
 std::optional<Checkpoint> load_checkpoint(const std::string& folder, State& state,
                                           std::optional<std::int64_t> step = {},
                                           Location where = std::source_location::current()) {
-  if (!step) {
-    const std::vector<std::int64_t> steps = list_checkpoints(folder);
-    if (steps.empty()) return {};
-    step = steps.back();
-  }
-  auto [found, tensors] = io_detail::read_state(folder, *step, where);
-  const TensorMap generator = io_detail::take_generator(tensors, found.path, where);
-  load_state_dict(state, tensors, {}, where);
-  io_detail::restore_generator(generator);
-  return found;
+  return io_detail::load_state(folder, tree::view_of(state), tree::part_of(state), step ? &*step : nullptr, where);
 }
 
 }  // namespace io

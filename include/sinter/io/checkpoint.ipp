@@ -69,7 +69,7 @@ inline void remove_old(const std::string& folder, int keep, std::int64_t written
     if (steps[i] != written) std::filesystem::remove(checkpoint_path(folder, steps[i]), ignored);
 }
 
-SINTER_DECL std::string save_state(const std::string& folder, std::int64_t step, TensorMap state,
+SINTER_DECL std::string save_state(const std::string& folder, std::int64_t step, tree::View object,
                                    const CheckpointOptions& options, Location where) {
   if (step < 0 || options.keep < 0)
     throw UserError("save_checkpoint",
@@ -79,6 +79,7 @@ SINTER_DECL std::string save_state(const std::string& folder, std::int64_t step,
   std::filesystem::create_directories(folder, error);
   if (error) throw IoError("save_checkpoint", folder, "cannot be made: " + error.message(), where);
   const Generator& generator = Generator::current();
+  TensorMap state = state_of(object);
   state.insert_or_assign(generator_key, generator.key.value());
   state.insert_or_assign(generator_counter, generator.counter.value());
   std::map<std::string, std::string> metadata{{"sinter.step", std::to_string(step)}};
@@ -89,7 +90,7 @@ SINTER_DECL std::string save_state(const std::string& folder, std::int64_t step,
   return path;
 }
 
-SINTER_DECL std::pair<Checkpoint, TensorMap> read_state(const std::string& folder, std::int64_t step, Location where) {
+inline std::pair<Checkpoint, TensorMap> read_state(const std::string& folder, std::int64_t step, Location where) {
   Checkpoint found;
   found.step = step;
   found.path = checkpoint_path(folder, found.step);
@@ -103,7 +104,8 @@ SINTER_DECL std::pair<Checkpoint, TensorMap> read_state(const std::string& folde
   return {std::move(found), std::move(file.tensors)};
 }
 
-SINTER_DECL TensorMap take_generator(TensorMap& tensors, const std::string& path, Location where) {
+/// What a checkpoint says of the generator: taken out of its Tensors and checked; and put into this thread's.
+inline TensorMap take_generator(TensorMap& tensors, const std::string& path, Location where) {
   const Generator& generator = Generator::current();
   TensorMap taken;
   for (const auto& [name, to] :
@@ -116,11 +118,26 @@ SINTER_DECL TensorMap take_generator(TensorMap& tensors, const std::string& path
   return taken;
 }
 
-SINTER_DECL void restore_generator(const TensorMap& state) {
+inline void restore_generator(const TensorMap& state) {
   const Generator& generator = Generator::current();
   for (const auto& [name, to] :
        {std::pair(generator_key, generator.key), std::pair(generator_counter, generator.counter)})
     to.set(state.at(name).to(to.value().device()));
+}
+
+SINTER_DECL std::optional<Checkpoint> load_state(const std::string& folder, tree::View shown, tree::Part state,
+                                                 const std::int64_t* step, Location where) {
+  std::vector<std::int64_t> steps;
+  if (step == nullptr) {
+    steps = list_checkpoints(folder);
+    if (steps.empty()) return {};
+    step = &steps.back();
+  }
+  auto [found, tensors] = read_state(folder, *step, where);
+  const TensorMap generator = take_generator(tensors, found.path, where);
+  load_state(shown, state, tensors, {}, where);
+  restore_generator(generator);
+  return std::move(found);
 }
 
 }  // namespace io_detail

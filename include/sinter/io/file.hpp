@@ -33,7 +33,7 @@ class MappedFile {
   ~MappedFile();
 
   const std::string& path() const { return path_; }
-  std::span<const std::byte> bytes() const { return {first_, size_}; }
+  std::span<const std::byte> bytes() const;
 
  private:
   MappedFile(std::string path, const std::byte* first, std::size_t size);

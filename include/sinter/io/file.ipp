@@ -43,6 +43,7 @@ inline std::string folder_of(const std::string& path) {
 SINTER_DECL MappedFile::MappedFile(std::string path, const std::byte* first, std::size_t size)
     : path_(std::move(path)), first_(first), size_(size) {}
 
+SINTER_DECL std::span<const std::byte> MappedFile::bytes() const { return {first_, size_}; }
 SINTER_DECL MappedFile::~MappedFile() {
   if (size_ != 0) ::munmap(const_cast<std::byte*>(first_), size_);
 }

@@ -2,6 +2,7 @@
 // what is loaded is compiled where it runs, from the graphs, or found in that user's cache of code.
 #pragma once
 
+#include <sinter/base/optional.hpp>
 #include <sinter/jit/compile.hpp>
 #include <sinter/jit/saved/replay.hpp>
 
@@ -10,7 +11,6 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
-#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -54,10 +54,10 @@ void save(std::initializer_list<NamedFunction> functions, const std::string& pat
           Location where = std::source_location::current());
 
 struct LoadOptions {
-  std::string name = {};                // of the function, in a file of several
-  std::string weights = {};             // the file of the weights, where it is another than when they were saved
-  std::optional<Options> options = {};  // unset: those of the function that was saved
-  bool check_weights = true;            // false: weights are not compared with their checksums, and read when used
+  std::string name = {};           // of the function, in a file of several
+  std::string weights = {};        // the file of the weights, where it is another than when they were saved
+  Optional<Options> options = {};  // unset: those of the function that was saved
+  bool check_weights = true;       // false: weights are not compared with their checksums, and read when used
 };
 
 class FunctionFile;
@@ -72,10 +72,21 @@ std::shared_ptr<const OpenFunctionFile> open_function_file(const std::string& pa
                                                            Location where);
 std::shared_ptr<const SavedProgram> program_in(const OpenFunctionFile& file, const std::string& name,
                                                const WantedTypes& types, Location where);
-std::map<std::string, Variable> variables_in(const OpenFunctionFile& file);
 /// Of the function that was saved, unless others are given.
-Options options_for(const SavedProgram& program, const std::optional<Options>& given);
+/// Those that the file was opened with, else those of the function that was saved.
+Options options_for(const OpenFunctionFile& file, const SavedProgram& program);
 void use_saved(FunctionState& function, std::shared_ptr<const SavedProgram> program);
+/// The file that a loaded function came from.
+class FromFile {
+ public:
+  /// The Variables that the functions of the file captured, by name. They may be set, trained, saved, or loaded into:
+  /// `auto state = f.variables(); io::load_state_dict(state, io::load_safetensors(path));`
+  std::map<std::string, Variable> variables() const;
+
+ protected:
+  explicit FromFile(std::shared_ptr<const OpenFunctionFile> file) : file_(std::move(file)) {}
+  std::shared_ptr<const OpenFunctionFile> file_;
+};
 template <class R>
 using loaded_result_t = std::conditional_t<std::is_void_v<R>, Nothing, R>;
 }  // namespace jit_detail
@@ -84,33 +95,25 @@ using loaded_result_t = std::conditional_t<std::is_void_v<R>, Nothing, R>;
 template <class Signature>
 class Loaded;
 template <class R, class... A>
-class Loaded<R(A...)> : public Compiled<jit_detail::SavedCallee<R(A...)>> {
- public:
-  /// The Variables that the functions of the file captured, by name. They may be set, trained, saved, or loaded into:
-  /// `auto state = f.variables(); io::load_state_dict(state, io::load_safetensors(path));`
-  std::map<std::string, Variable> variables() const { return jit_detail::variables_in(*file_); }
-
- private:
+class Loaded<R(A...)> : public Compiled<jit_detail::SavedCallee<R(A...)>>, public jit_detail::FromFile {
   friend class FunctionFile;
   Loaded(std::shared_ptr<const jit_detail::OpenFunctionFile> file, std::shared_ptr<const SavedProgram> program,
-         const std::optional<Options>& options, Location where)
-      : Compiled<jit_detail::SavedCallee<R(A...)>>({program}, jit_detail::options_for(*program, options), where),
-        file_(std::move(file)) {
+         Location where)
+      : Compiled<jit_detail::SavedCallee<R(A...)>>({program}, jit_detail::options_for(*file, *program), where),
+        FromFile(std::move(file)) {
     jit_detail::use_saved(*jit_detail::StateAccess::of(*this), std::move(program));
   }
-  std::shared_ptr<const jit_detail::OpenFunctionFile> file_;
 };
 
 /// A file of functions. Those that are loaded from one object share their Variables.
 class FunctionFile {
  public:
   /// Reads and checks the file. Throws IoError for one that is damaged, or no file of jit::save.
-  explicit FunctionFile(const std::string& path, LoadOptions options = {},
-                        Location where = std::source_location::current())
-      : options_(std::move(options)), file_(jit_detail::open_function_file(path, options_, where)) {}
+  explicit FunctionFile(const std::string& path, const LoadOptions& options = {},
+                        Location where = std::source_location::current());
 
   std::vector<std::string> names() const;
-  std::map<std::string, Variable> variables() const { return jit_detail::variables_in(*file_); }
+  std::map<std::string, Variable> variables() const;
   /// The versions of each function: their types and guards.
   std::string text() const;
   /// The function of that name ("": the only one). Throws UserError where its types have another structure.
@@ -129,9 +132,8 @@ class FunctionFile {
     auto program = jit_detail::program_in(
         *file_, name, {std::span(arguments).first(sizeof...(A)), tree::LayoutOf<jit_detail::loaded_result_t<R>>::value},
         where);
-    return {file_, std::move(program), options_.options, where};
+    return {file_, std::move(program), where};
   }
-  LoadOptions options_;
   std::shared_ptr<const jit_detail::OpenFunctionFile> file_;
 };
 

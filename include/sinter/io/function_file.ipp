@@ -38,6 +38,7 @@ namespace jit_detail {
 
 struct OpenFunctionFile {
   std::string path;
+  std::optional<Options> options;  // in place of those that were saved
   std::vector<SavedFunction> functions;
   std::shared_ptr<const std::vector<SavedVariable>> slots;
   std::map<std::string, Variable> variables;
@@ -70,15 +71,16 @@ SINTER_DECL std::shared_ptr<const OpenFunctionFile> open_function_file(const std
       io::io_detail::read_functions(path, {options.weights, options.check_weights}, where);
   auto file = std::make_shared<OpenFunctionFile>();
   file->path = path;
+  file->options = options.options;
   make_variables(read, *file, where);
   file->functions = std::move(read.bundle.functions);
   return file;
 }
 
-SINTER_DECL std::map<std::string, Variable> variables_in(const OpenFunctionFile& file) { return file.variables; }
+SINTER_DECL std::map<std::string, Variable> FromFile::variables() const { return file_->variables; }
 
-SINTER_DECL Options options_for(const SavedProgram& program, const std::optional<Options>& given) {
-  return given.value_or(program.function.options);
+SINTER_DECL Options options_for(const OpenFunctionFile& file, const SavedProgram& program) {
+  return file.options.value_or(program.function.options);
 }
 SINTER_DECL void use_saved(FunctionState& function, std::shared_ptr<const SavedProgram> program) {
   function.use_saved(std::move(program));
@@ -182,6 +184,9 @@ SINTER_DECL std::shared_ptr<const SavedProgram> program_in(const OpenFunctionFil
 
 }  // namespace jit_detail
 
+SINTER_DECL FunctionFile::FunctionFile(const std::string& path, const LoadOptions& options, Location where)
+    : file_(jit_detail::open_function_file(path, options, where)) {}
+SINTER_DECL std::map<std::string, Variable> FunctionFile::variables() const { return file_->variables; }
 SINTER_DECL std::vector<std::string> FunctionFile::names() const {
   std::vector<std::string> names;
   for (const SavedFunction& function : file_->functions) names.push_back(function.name);

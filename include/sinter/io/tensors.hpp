@@ -26,7 +26,7 @@ struct Source {
   [[noreturn]] void fail(std::uint64_t offset, std::string_view what, std::string_view fix = {}) const;
   /// As text; `bytes` must be in the file.
   std::string_view text(std::uint64_t offset, std::uint64_t bytes) const;
-  std::uint64_t size() const { return file->bytes().size(); }
+  std::uint64_t size() const;
 };
 /// A little-endian number.
 std::uint64_t read_number(std::string_view bytes, std::size_t offset, int width);

@@ -21,6 +21,7 @@ SINTER_DECL void Source::fail(std::uint64_t offset, std::string_view what, std::
   throw IoError(function, file->path(), "byte " + std::to_string(offset) + ": " + std::string(what), where, fix);
 }
 
+SINTER_DECL std::uint64_t Source::size() const { return file->bytes().size(); }
 SINTER_DECL std::string_view Source::text(std::uint64_t offset, std::uint64_t bytes) const {
   if (offset > size() || bytes > size() - offset)
     fail(offset, std::to_string(bytes) + " bytes are needed here, the file has " + std::to_string(size()),

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/tensor/precision.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,7 +59,7 @@ struct Options {
   std::int64_t max_breaks = 256;     // segments of a function that reads values; after them calls go on lazily
   std::int64_t max_values = 16;      // compiled continuations of one read of an exact value
   std::int64_t memory_budget = 0;    // bytes that a plan may hold between its kernels (Stats::peak_bytes); 0: any
-  std::optional<MatmulPrecision> matmul_precision =
+  Optional<MatmulPrecision> matmul_precision =
       {};  // what products of f32 may be computed in; unset: the default of the process
   bool allow_fallback =
       false;  // what the back end of a device declines runs on the CPU, and the log says so; else it is an error

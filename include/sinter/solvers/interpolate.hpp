@@ -2,17 +2,17 @@
 // SciPy.
 #pragma once
 
+#include <sinter/base/optional.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
-#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 namespace solvers {
 
 struct InterpOptions {
-  std::optional<double> left{}, right{};  // beyond the ends; not given: the first and the last value
+  Optional<double> left{}, right{};  // beyond the ends; not given: the first and the last value
 };
 /// y at x, of which the values fp at the ascending points xp are known, linear between them. numpy.interp.
 Tensor interp(const In& x, const In& xp, const In& fp, InterpOptions options = {});

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/autodiff/closure.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/tensor/tensor.hpp>
 
@@ -18,7 +19,7 @@ struct LinearOptions {
   double rtol = 1e-5;  // converged where |b - a(x)| <= max(rtol * |b|, atol), in the 2-norm
   double atol = 0;
   std::int64_t max_iterations = 0;  // 0: ten times the number of unknowns
-  std::optional<Tensor> x0{};       // where to begin; not given: zeros
+  Optional<Tensor> x0{};            // where to begin; not given: zeros
   int restart = 20;                 // of gmres: iterations of a cycle, which keeps that many vectors
 };
 struct LinearSolution {

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <sinter/autodiff/closure.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
-#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 namespace solvers {
@@ -17,7 +17,7 @@ namespace solvers {
 enum class MinimizeMethod : std::uint8_t { bfgs, lbfgs };
 struct MinimizeOptions {
   MinimizeMethod method = MinimizeMethod::bfgs;
-  std::optional<double> tolerance{};  // converged where all |gradient| are at most this; not given: f64 1e-8, f32 1e-4
+  Optional<double> tolerance{};  // converged where all |gradient| are at most this; not given: f64 1e-8, f32 1e-4
   std::int64_t max_iterations = 500;
   int history = 10;
 };
@@ -27,7 +27,7 @@ struct MinimizeOptions {
 enum class LeastSquaresMethod : std::uint8_t { levenberg_marquardt, gauss_newton };
 struct LeastSquaresOptions {
   LeastSquaresMethod method = LeastSquaresMethod::levenberg_marquardt;
-  std::optional<double> tolerance{};  // as above, of the gradient of half the sum of squares
+  Optional<double> tolerance{};  // as above, of the gradient of half the sum of squares
   std::int64_t max_iterations = 200;
 };
 

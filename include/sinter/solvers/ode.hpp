@@ -4,11 +4,11 @@
 #pragma once
 
 #include <sinter/autodiff/closure.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
-#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 namespace solvers {
@@ -23,9 +23,9 @@ enum class OdeGradient : std::uint8_t { adjoint, discrete };
 struct OdeOptions {
   OdeMethod method = OdeMethod::rk45;
   OdeGradient gradient = OdeGradient::adjoint;
-  std::optional<double> rtol{}, atol{};  // of a step's error; not given: f64 1e-6 and 1e-9, f32 1e-4 and 1e-6
-  double first_step = 0;                 // 0: found from the equation
-  std::int64_t max_steps = 10000;        // tried between two of the times
+  Optional<double> rtol{}, atol{};  // of a step's error; not given: f64 1e-6 and 1e-9, f32 1e-4 and 1e-6
+  double first_step = 0;            // 0: found from the equation
+  std::int64_t max_steps = 10000;   // tried between two of the times
 };
 struct OdeSolution {
   Tensor y;          // (times, shape of y0): at each of the times, the first of which is that of y0; NaN if not reached

@@ -3,19 +3,18 @@
 #pragma once
 
 #include <sinter/autodiff/closure.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
-#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 namespace solvers {
 
 struct QuadOptions {
-  std::optional<double> rtol{},
-      atol{};  // converged where the error is at most max(rtol * |value|, atol); not given: both
-               // 1.5e-8 in f64, 1e-5 in f32
+  Optional<double> rtol{}, atol{};  // converged where the error is at most max(rtol * |value|, atol); not given: both
+                                    // 1.5e-8 in f64, 1e-5 in f32
   std::int64_t max_intervals = 50;
   DType dtype = DType::f64;  // where both bounds are C++ numbers
 };

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <sinter/autodiff/closure.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
-#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 namespace solvers {
@@ -17,7 +17,7 @@ namespace solvers {
 enum class RootMethod : std::uint8_t { newton, broyden };
 struct RootOptions {
   RootMethod method = RootMethod::newton;
-  std::optional<double> tolerance{};  // converged where all |f(x)| are at most this; not given: f64 1e-10, f32 1e-5
+  Optional<double> tolerance{};  // converged where all |f(x)| are at most this; not given: f64 1e-10, f32 1e-5
   std::int64_t max_iterations = 100;
 };
 struct RootSolution {
@@ -28,7 +28,7 @@ struct RootSolution {
 };
 
 struct BisectOptions {
-  std::optional<double> tolerance{};  // of the bracket's width; not given: f64 1e-14, f32 1e-6, relative to max(|x|, 1)
+  Optional<double> tolerance{};  // of the bracket's width; not given: f64 1e-14, f32 1e-6, relative to max(|x|, 1)
   std::int64_t max_iterations = 200;
 };
 struct BisectSolution {

@@ -19,6 +19,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -33,15 +34,20 @@ concept IntegerList = requires(const L& list) {
   std::size(list);
 };
 
+/// A list of Dims that is known at run time.
+template <class L>
+concept ListOfDims = std::same_as<std::remove_cvref_t<decltype(*std::data(std::declval<const L&>()))>, Dim>;
+
 /// Extents of a tensor, outermost first. Rank 0 is a single element. Extents are checked where a shape is used, so that
 /// the error has the user's line; -1 is a placeholder in reshape.
 class Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<Dim> dims);
-  explicit Shape(std::span<const Dim> dims, Location where = {});
-  Shape(const std::vector<std::int64_t>& dims);
-  explicit Shape(std::span<const std::int64_t> dims);
+  // A template, though a span would do: each copy of a Shape would ask whether that is a range to make a span of, which
+  // costs the compiler of a user's file 90 million instructions.
+  template <ListOfDims L>
+  explicit Shape(const L& dims, Location where = {}) : Shape(std::data(dims), std::size(dims), where) {}
   template <IntegerList L>
   Shape(const L& dims) {
     for (auto dim : dims) push_back(Dim(dim));
@@ -84,6 +90,7 @@ class Shape {
   }
 
  private:
+  Shape(const Dim* dims, std::size_t count, Location where);
   [[noreturn]] void throw_axis(int axis) const;
   Dim checked_numel(Location where) const;  // of shapes with symbols or zeros, or too large
   std::array<Dim, max_rank> dims_{};

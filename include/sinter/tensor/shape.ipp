@@ -9,17 +9,13 @@
 
 SINTER_NAMESPACE_BEGIN
 
-SINTER_DECL Shape::Shape(std::span<const Dim> dims, Location where) {
-  if (dims.size() > max_rank)
-    throw ShapeError(
-        "Shape", "rank " + std::to_string(dims.size()) + " is above the limit of " + std::to_string(max_rank), where);
-  for (Dim dim : dims) dims_[rank_++] = dim;
+SINTER_DECL Shape::Shape(const Dim* dims, std::size_t count, Location where) {
+  if (count > max_rank)
+    throw ShapeError("Shape", "rank " + std::to_string(count) + " is above the limit of " + std::to_string(max_rank),
+                     where);
+  for (std::size_t i = 0; i < count; ++i) dims_[rank_++] = dims[i];
 }
-SINTER_DECL Shape::Shape(std::initializer_list<Dim> dims) : Shape(std::span<const Dim>(dims.begin(), dims.size())) {}
-SINTER_DECL Shape::Shape(const std::vector<std::int64_t>& dims) : Shape(std::span<const std::int64_t>(dims)) {}
-SINTER_DECL Shape::Shape(std::span<const std::int64_t> dims) {
-  for (std::int64_t dim : dims) push_back(Dim(dim));
-}
+SINTER_DECL Shape::Shape(std::initializer_list<Dim> dims) : Shape(dims.begin(), dims.size(), {}) {}
 SINTER_DECL std::span<const Dim> Shape::dims() const { return {dims_.data(), as_index(rank_)}; }
 
 SINTER_DECL void Shape::push_back(Dim dim, Location where) {

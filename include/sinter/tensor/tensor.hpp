@@ -5,6 +5,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/optional.hpp>
 #include <sinter/tensor/impl.hpp>
 #include <sinter/tensor/leaf.hpp>
 #include <sinter/tensor/operators.hpp>
@@ -14,7 +15,6 @@
 #include <concepts>
 #include <initializer_list>
 #include <memory>
-#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -58,10 +58,10 @@ struct All;
 /// Part of an axis: from `start` up to but not including `stop`, each `step`-th. Negative bounds count from the end; a
 /// negative step runs backwards. Bounds that are not given are the ends: slice({}, {}, -1) is a whole axis, backwards.
 struct Slice {
-  std::optional<Dim> start{}, stop{};
+  Optional<Dim> start{}, stop{};
   std::int64_t step = 1;
 };
-constexpr Slice slice(std::optional<Dim> start, std::optional<Dim> stop = {}, std::int64_t step = 1) {
+constexpr Slice slice(Optional<Dim> start, Optional<Dim> stop = {}, std::int64_t step = 1) {
   return {start, stop, step};
 }
 

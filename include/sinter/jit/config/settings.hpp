@@ -2,11 +2,11 @@
 // modes and options that programs can print. Must not know files or scopes.
 #pragma once
 
+#include <sinter/base/optional.hpp>
 #include <sinter/jit/options.hpp>
 #include <sinter/tensor/precision.hpp>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,15 +16,15 @@ namespace jit {
 
 /// What a scope, or a configuration file, says instead of a function's Options; unset fields leave them as they are.
 struct ScopeSettings {
-  std::optional<bool> compile{};  // false: functions run uncompiled
-  std::optional<Mode> mode{};
-  std::optional<std::string> backend{};
-  std::optional<MatmulPrecision> matmul_precision{};
-  std::optional<int> threads{};    // that calls of this thread may use, itself included
-  std::optional<bool> boundary{};  // of jit::scoped(): nothing fuses across its ends
-  std::optional<Dynamic> dynamic{};
-  std::optional<bool> fullgraph{}, fuse{}, allow_fallback{}, suppress_errors{};
-  std::optional<std::int64_t> recompile_limit{}, memory_budget{};
+  Optional<bool> compile{};  // false: functions run uncompiled
+  Optional<Mode> mode{};
+  Optional<std::string> backend{};
+  Optional<MatmulPrecision> matmul_precision{};
+  Optional<int> threads{};    // that calls of this thread may use, itself included
+  Optional<bool> boundary{};  // of jit::scoped(): nothing fuses across its ends
+  Optional<Dynamic> dynamic{};
+  Optional<bool> fullgraph{}, fuse{}, allow_fallback{}, suppress_errors{};
+  Optional<std::int64_t> recompile_limit{}, memory_budget{};
 
   /// These, and those of `inner` that it sets.
   ScopeSettings with(const ScopeSettings& inner) const;

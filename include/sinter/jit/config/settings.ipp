@@ -64,22 +64,22 @@ inline std::int64_t number_of(const std::string& name) {
 }
 
 template <class T>
-void take(std::optional<T>& to, const std::optional<T>& from) {
+void take(Optional<T>& to, const Optional<T>& from) {
   if (from) to = from;
 }
 template <class T>
-void put(T& to, const std::optional<T>& from) {
+void put(T& to, const Optional<T>& from) {
   if (from) to = *from;
 }
 
 /// The field of that name, if it is a bool.
-inline std::optional<bool>* boolean_in(ScopeSettings& settings, std::string_view name) {
-  const std::pair<std::string_view, std::optional<bool>*> fields[] = {{"compile", &settings.compile},
-                                                                      {"boundary", &settings.boundary},
-                                                                      {"fullgraph", &settings.fullgraph},
-                                                                      {"fuse", &settings.fuse},
-                                                                      {"allow_fallback", &settings.allow_fallback},
-                                                                      {"suppress_errors", &settings.suppress_errors}};
+inline Optional<bool>* boolean_in(ScopeSettings& settings, std::string_view name) {
+  const std::pair<std::string_view, Optional<bool>*> fields[] = {{"compile", &settings.compile},
+                                                                 {"boundary", &settings.boundary},
+                                                                 {"fullgraph", &settings.fullgraph},
+                                                                 {"fuse", &settings.fuse},
+                                                                 {"allow_fallback", &settings.allow_fallback},
+                                                                 {"suppress_errors", &settings.suppress_errors}};
   return value_of(fields, name).value_or(nullptr);
 }
 
