@@ -10,6 +10,7 @@
 #include <sinter/backend/x86/convolution/windows.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/per_thread.hpp>
+#include <sinter/base/threads.hpp>
 #include <sinter/kernel/kernel.hpp>
 #include <sinter/ops/conv.hpp>
 #include <sinter/ops/convolution.hpp>
@@ -21,6 +22,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -226,33 +228,111 @@ inline Kernel product_kernel(DType dtype, std::size_t batch_axes, bool a_is_shar
   return kernel;
 }
 
-/// One product for each image and group: the weight by the image's windows.
-class ConvolutionLaunch final : public Launch {
- public:
-  ConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa)
-      : columns_(numbers, isa),
-        product_(make_product_launch(product_kernel(numbers.dtype, 2, true), geometry(numbers), columns_, isa)) {}
-  void run(void* const* operands) override {
-    void* const places[] = {operands[1], operands[0], operands[2]};
-    product_->run(places);
-  }
-  void prepare() override { product_->prepare(); }
+/// A product for each group: the weight by the windows of `images` successive images; or of one, with a batch of images.
+struct WindowProduct {
+  WindowProduct(const ConvolutionNumbers& numbers, std::int64_t batch, std::int64_t images, Isa isa)
+      : columns(numbers, isa),
+        launch(make_product_launch(product_kernel(numbers.dtype, 2, true), geometry(numbers, batch, images), columns,
+                                   isa)) {}
+
+  WindowColumns columns;
+  std::unique_ptr<Launch> launch;
 
  private:
-  static BoundGeometry geometry(const ConvolutionNumbers& n) {
-    const std::int64_t positions = ConvolutionNumbers::product(n.positions), depth = n.depth(),
+  static BoundGeometry geometry(const ConvolutionNumbers& n, std::int64_t batch, std::int64_t images) {
+    const std::int64_t positions = images * ConvolutionNumbers::product(n.positions), depth = n.depth(),
                        image = n.channels * ConvolutionNumbers::product(n.extent);
     BoundGeometry geometry;
-    geometry.extent = {n.images, n.groups, n.outputs, positions, depth};
+    geometry.extent = {batch, n.groups, n.outputs, positions, depth};
     geometry.accesses.resize(3);
     geometry.accesses[0].stride = {0, n.outputs * depth, depth, 0, 1};
     geometry.accesses[1].stride = {n.groups * image, image, 0, 1, 1};  // positions and k are the source's
     geometry.accesses[2].stride = {n.groups * n.outputs * positions, n.outputs * positions, positions, 1, 0};
     return geometry;
   }
-  WindowColumns columns_;
-  std::unique_ptr<Launch> product_;
 };
+
+/// One product for each image and group.
+class ConvolutionLaunch final : public Launch {
+ public:
+  ConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa) : product_(numbers, numbers.images, 1, isa) {}
+  void run(void* const* operands) override {
+    void* const places[] = {operands[1], operands[0], operands[2]};
+    product_.launch->run(places);
+  }
+  void prepare() override { product_.launch->prepare(); }
+
+ private:
+  WindowProduct product_;
+};
+
+/// Small images, several together: their positions do not fill vectors. What a product gives has the images inside of
+/// the outputs, and is put in its place by rows.
+class JoinedConvolutionLaunch final : public Launch {
+ public:
+  JoinedConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa)
+      : n_(numbers),
+        together_(images_together(numbers)),
+        product_(numbers, 1, together_, isa),
+        results_(as_index(together_ * result_bytes())) {
+    if (n_.images % together_ != 0) rest_.emplace(numbers, 1, n_.images % together_, isa);
+  }
+  /// Whether that is worth the copy.
+  static bool is_worth(const ConvolutionNumbers& n, Isa isa) {
+    constexpr double copy_in_products = 64;
+    const std::int64_t positions = ConvolutionNumbers::product(n.positions), lane_count = lanes(isa, n.dtype),
+                       unused = (lane_count - positions % lane_count) % lane_count;
+    if (images_together(n) <= 1) return false;
+    return static_cast<double>(unused * n.depth()) > copy_in_products * static_cast<double>(positions + unused);
+  }
+
+  void run(void* const* operands) override {
+    const std::int64_t image = n_.groups * n_.channels * ConvolutionNumbers::product(n_.extent) * n_.element();
+    const auto* x = static_cast<const std::byte*>(operands[0]);
+    auto* out = static_cast<std::byte*>(operands[2]);
+    for (std::int64_t first = 0; first < n_.images; first += together_) {
+      const std::int64_t images = std::min(together_, n_.images - first);
+      void* const places[] = {operands[1], const_cast<std::byte*>(x + first * image), results_.data()};
+      (images == together_ ? product_ : *rest_).launch->run(places);
+      put_in_place(out + first * result_bytes(), images);
+    }
+  }
+  void prepare() override {
+    product_.launch->prepare();
+    if (rest_) rest_->launch->prepare();
+  }
+
+ private:
+  static std::int64_t images_together(const ConvolutionNumbers& n) {
+    constexpr std::int64_t enough_columns = 1024;
+    const std::int64_t positions = std::max<std::int64_t>(ConvolutionNumbers::product(n.positions), 1);
+    return std::min(n.images, (enough_columns + positions - 1) / positions);
+  }
+  std::int64_t row_bytes() const { return ConvolutionNumbers::product(n_.positions) * n_.element(); }
+  std::int64_t result_bytes() const { return n_.groups * n_.outputs * row_bytes(); }
+
+  /// results_ is [output, image, position].
+  void put_in_place(std::byte* out, std::int64_t images) const {
+    const std::int64_t rows = n_.groups * n_.outputs, bytes = row_bytes();
+    const double cost = 10 + 0.05 * static_cast<double>(images * bytes);
+    parallel_for(rows, cost, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t image = 0; image < images; ++image)
+        for (std::int64_t row = begin; row < end; ++row)
+          std::memcpy(out + (image * rows + row) * bytes, results_.data() + (row * images + image) * bytes,
+                      as_index(bytes));
+    });
+  }
+
+  const ConvolutionNumbers n_;
+  const std::int64_t together_;
+  WindowProduct product_;
+  std::optional<WindowProduct> rest_;
+  std::vector<std::byte> results_;
+};
+inline std::unique_ptr<Launch> make_convolution_launch(const ConvolutionNumbers& numbers, Isa isa) {
+  if (JoinedConvolutionLaunch::is_worth(numbers, isa)) return std::make_unique<JoinedConvolutionLaunch>(numbers, isa);
+  return std::make_unique<ConvolutionLaunch>(numbers, isa);
+}
 
 /// One product for each group: the result's gradient, channels in front, by the windows of all images.
 class WeightGradientLaunch final : public Launch {
@@ -284,14 +364,17 @@ class WeightGradientLaunch final : public Launch {
 
 template <Isa isa>
 std::unique_ptr<Launch> launch_conv2d(const Attrs& attrs, std::span<const Type> types) {
-  return std::make_unique<ConvolutionLaunch>(numbers_of(attrs, types[0], types[1].shape, types[2].shape, true), isa);
+  return make_convolution_launch(numbers_of(attrs, types[0], types[1].shape, types[2].shape, true), isa);
 }
 template <Isa isa>
 std::unique_ptr<Launch> launch_convolution(const Attrs& attrs, std::span<const Type> types) {
-  return std::make_unique<ConvolutionLaunch>(numbers_of(attrs, types[0], types[1].shape, types[2].shape, false), isa);
+  return make_convolution_launch(numbers_of(attrs, types[0], types[1].shape, types[2].shape, false), isa);
 }
-inline std::unique_ptr<Launch> launch_depthwise(const Attrs& attrs, std::span<const Type> types) {
-  return make_depthwise_launch(numbers_of(attrs, types[0], types[1].shape, types[2].shape, false));
+template <Isa isa>
+std::unique_ptr<Launch> launch_depthwise(const Attrs& attrs, std::span<const Type> types) {
+  const ConvolutionNumbers numbers = numbers_of(attrs, types[0], types[1].shape, types[2].shape, false);
+  if (std::unique_ptr<Launch> launch = make_depthwise_launch(numbers)) return launch;
+  return make_convolution_launch(numbers, isa);
 }
 template <Isa isa>
 std::unique_ptr<Launch> launch_weight_gradient(const Attrs& attrs, std::span<const Type> types) {
@@ -311,7 +394,7 @@ Intrinsic intrinsic_of(const Graph& graph, const Node& node) {
   const Shape& weight = graph.type(node.inputs[1]).shape;
   if (is_conv2d) return ops_detail::sees_single_elements(weight, node.attrs) ? nullptr : launch_conv2d<isa>;
   const std::int64_t groups = node.attrs[ops::Convolution::groups];
-  if (groups > 1 && ops_detail::is_one(weight[1]) && !takes_much_memory(node)) return launch_depthwise;
+  if (groups > 1 && ops_detail::is_one(weight[1]) && !takes_much_memory(node)) return launch_depthwise<isa>;
   return groups > 1 && weight[0] == Dim(groups) ? nullptr : launch_convolution<isa>;
 }
 

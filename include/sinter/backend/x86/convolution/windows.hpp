@@ -69,6 +69,8 @@ class Windows {
   std::int64_t taps() const { return ConvolutionNumbers::product(n_.taps); }
   std::int64_t positions() const { return ConvolutionNumbers::product(n_.positions); }
   std::int64_t channel_bytes() const { return ConvolutionNumbers::product(n_.extent) * n_.element(); }
+  /// From one image to the next, with all groups of channels.
+  std::int64_t image_bytes() const { return n_.groups * n_.channels * channel_bytes(); }
   /// At most so many runs for `count` positions.
   std::int64_t most_runs(std::int64_t count) const { return 3 * (count / n_.positions[last] + 2) * taps(); }
 
@@ -77,7 +79,7 @@ class Windows {
     found.runs.reserve(as_index(most_runs(count) + taps()));
     found.begin.reserve(as_index(taps() + 1));
   }
-  /// For the positions from `first` on, row by row; zeros behind them fill up to `width`.
+  /// For the positions from `first` on, row by row and image by image; zeros behind them fill up to `width`.
   void find_runs(std::int64_t first, std::int64_t count, std::int64_t width, TapRuns& found) const {
     found.runs.clear();
     found.begin.clear();
@@ -124,16 +126,20 @@ class Windows {
   }
 
   void find_runs_of_tap(std::int64_t first, std::int64_t count, const Place& tap, std::vector<Run>& runs) const {
-    Place position = {first / (n_.positions[1] * n_.positions[2]), first / n_.positions[2] % n_.positions[1],
-                      first % n_.positions[2]};
+    const std::int64_t in_image = first % positions();
+    std::int64_t image = first / positions() * image_bytes();
+    Place position = {in_image / (n_.positions[1] * n_.positions[2]), in_image / n_.positions[2] % n_.positions[1],
+                      in_image % n_.positions[2]};
     for (std::int64_t at = 0; at < count;) {
       const std::int64_t in_row = std::min(n_.positions[last] - position[last], count - at);
-      add_row(position, tap, at, in_row, runs);
+      add_row(image, position, tap, at, in_row, runs);
       at += in_row;
       position[2] = 0;
       if (++position[1] < n_.positions[1]) continue;
       position[1] = 0;
-      ++position[0];
+      if (++position[0] < n_.positions[0]) continue;
+      position[0] = 0;
+      image += image_bytes();
     }
   }
 
@@ -142,7 +148,8 @@ class Windows {
     return position[axis] * n_.stride[axis] + tap[axis] * n_.dilation[axis] - n_.low[axis];
   }
 
-  void add_row(const Place& position, const Place& tap, std::int64_t at, std::int64_t count,
+  /// `image` is where the image begins, bytes.
+  void add_row(std::int64_t image, const Place& position, const Place& tap, std::int64_t at, std::int64_t count,
                std::vector<Run>& runs) const {
     std::int64_t row = 0;
     for (std::size_t axis = 0; axis < last; ++axis) {
@@ -154,7 +161,8 @@ class Windows {
     const std::int64_t before = std::clamp<std::int64_t>((step - 1 - first) / step, 0, count);
     const std::int64_t inside = std::clamp<std::int64_t>((extent - first + step - 1) / step, before, count);
     add({0, 0, 0, true}, at, before, runs);
-    add({(row * extent + first + before * step) * n_.element(), 0, 0, false}, at + before, inside - before, runs);
+    add({image + (row * extent + first + before * step) * n_.element(), 0, 0, false}, at + before, inside - before,
+        runs);
     add({0, 0, 0, true}, at + inside, count - inside, runs);
   }
 
