@@ -60,7 +60,7 @@ class WindowColumns final : public PanelSource {
   WindowColumns(const ConvolutionNumbers& numbers, Isa isa)
       : windows_(numbers),
         lanes_(lanes(isa, numbers.dtype)),
-        fill_row_(numbers.dtype == DType::f32 ? fill_row_function(isa, numbers.stride[most_axes - 1]) : nullptr) {}
+        fill_rows_(numbers.dtype == DType::f32 ? fill_rows_function(isa, numbers.stride[most_axes - 1]) : nullptr) {}
 
   /// Panels are the same in every image, and are kept where they do not take much room.
   void bind(std::int64_t columns, std::int64_t width, std::int64_t) override {
@@ -72,14 +72,14 @@ class WindowColumns final : public PanelSource {
     for (std::int64_t panel = 0; panel < panels; ++panel) {
       FoundPanel& kept = kept_[as_index(panel)];
       find(panel * width, std::min(width, columns - panel * width), kept);
-      if (fill_row_ != nullptr) kept.runs = {};
+      if (fill_rows_ != nullptr) kept.runs = {};
     }
   }
   void prepare() const override {
     if (!kept_.empty()) return;
     FoundPanel& found = found_panel();
     windows_.reserve(found.runs, width_);
-    if (fill_row_ == nullptr) return;
+    if (fill_rows_ == nullptr) return;
     const std::int64_t vectors = windows_.taps() * (width_ / lanes_);
     found.vectors.begin.reserve(as_index(vectors + 1));
     found.vectors.pieces.reserve(as_index(windows_.most_runs(width_) + vectors));
@@ -103,37 +103,54 @@ class WindowColumns final : public PanelSource {
   }
   void find(std::int64_t first, std::int64_t count, FoundPanel& found) const {
     windows_.find_runs(first, count, width_, found.runs);
-    if (fill_row_ != nullptr)
+    if (fill_rows_ != nullptr)
       find_pieces(found.runs, width_, lanes_, windows_.numbers().stride[most_axes - 1], found.vectors);
   }
 
   void copy(const PanelRequest& request, const FoundPanel& panel) const {
     const std::int64_t taps = windows_.taps(), bytes = request.width * windows_.numbers().element();
-    const std::int64_t vectors = request.width / lanes_;
+    if (fill_rows_ != nullptr) return copy_vectors(request, panel.vectors, taps, bytes);
     const std::byte* channel = request.from + request.k / taps * windows_.channel_bytes();
-    // Channels are too far apart for the processor to see a pattern.
-    const std::int64_t channels_ahead = (rows_ahead + taps - 1) / taps;
-    const std::int64_t ahead = channels_ahead * windows_.channel_bytes();
-    PanelRow row{request.to, channel, panel.vectors.pieces.data(), nullptr, vectors, ahead};
-    std::int64_t tap = request.k % taps;
-    for (std::int64_t k = request.k; k < request.k_end; ++k, row.to += bytes) {
-      if (fill_row_ != nullptr) {
-        row.begin = panel.vectors.begin.data() + tap * vectors;
-        fill_row_(row);
-      } else {
-        windows_.copy(row.to, row.channel, panel.runs, tap);
+    std::byte* to = request.to;
+    for (std::int64_t k = request.k; k < request.k_end; ++k, to += bytes) {
+      windows_.copy(to, channel, panel.runs, k % taps);
+      if ((k + 1) % taps == 0) channel += windows_.channel_bytes();
+    }
+  }
+  /// Whole channels some at a time, tap by tap; and the parts of channels at the ends of a run of k. Channels are too far
+  /// apart for the processor to see a pattern: those that come next are asked for.
+  void copy_vectors(const PanelRequest& request, const PanelPieces& panel, std::int64_t taps,
+                    std::int64_t bytes) const {
+    const std::int64_t vectors = request.width / lanes_;
+    PanelRows rows{request.to,
+                   taps * bytes,
+                   request.from + request.k / taps * windows_.channel_bytes(),
+                   windows_.channel_bytes(),
+                   1,
+                   panel.pieces.data(),
+                   nullptr,
+                   vectors,
+                   0};
+    for (std::int64_t k = request.k; k < request.k_end;) {
+      const std::int64_t first = k % taps, left = request.k_end - k;
+      const bool is_whole = first == 0 && left >= taps;
+      rows.channels = is_whole ? std::min(left / taps, channels_at_once) : 1;
+      rows.ahead = left >= (rows.channels + channels_at_once) * taps ? channels_at_once * rows.channel_bytes : 0;
+      const std::int64_t last = is_whole ? taps : std::min(taps, first + left);
+      for (std::int64_t tap = first; tap < last; ++tap) {
+        rows.to = request.to + (k - request.k + tap - first) * bytes;
+        rows.begin = panel.begin.data() + tap * vectors;
+        fill_rows_(rows);
       }
-      if (++tap < taps) continue;
-      tap = 0;
-      row.channel += windows_.channel_bytes();
-      if (k + channels_ahead * taps >= request.k_end) row.ahead = 0;
+      k += is_whole ? rows.channels * taps : last - first;
+      rows.channel += rows.channels * rows.channel_bytes;
     }
   }
 
-  static constexpr std::int64_t rows_ahead = 36;
+  static constexpr std::int64_t channels_at_once = 8;
   const Windows windows_;
   const std::int64_t lanes_;
-  const FillRow fill_row_;
+  const FillRows fill_rows_;
   std::int64_t width_ = 0;
   std::vector<FoundPanel> kept_;
 };

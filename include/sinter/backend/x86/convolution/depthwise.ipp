@@ -24,6 +24,11 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 namespace x86_convolution_detail {
 
+/// Elements of a line of the image, a stride apart, and where in a laid out line they are adjacent.
+struct LinePiece {
+  std::int64_t to, from, count;
+};
+
 struct DepthwisePlan {
   explicit DepthwisePlan(const ConvolutionNumbers& numbers) : n(numbers) {
     constexpr std::int64_t vector = 8, alignment = 16;  // a line may be read, and zeroed, a vector beyond its end
@@ -32,6 +37,11 @@ struct DepthwisePlan {
     used = (n.taps[last] - 1) * n.dilation[last] / step + n.positions[last];
     part = (used + vector + alignment - 1) / alignment * alignment;
     line = part * step;
+    for (std::int64_t rest = 0; rest < step; ++rest) {
+      const std::int64_t low = n.low[last] - rest, first = std::max<std::int64_t>((low + step - 1) / step, 0),
+                         end = std::min((n.extent[last] + low + step - 1) / step, used);
+      if (first < end) pieces.push_back({rest * part + first, first * step - low, end - first});
+    }
     for (std::size_t axis = 0; axis < last; ++axis)
       lines[axis] = std::max<std::int64_t>(
           (n.positions[axis] - 1) * n.stride[axis] + (n.taps[axis] - 1) * n.dilation[axis] + 1, 1);
@@ -48,6 +58,7 @@ struct DepthwisePlan {
   ConvolutionNumbers n;
   std::int64_t used = 0, part = 0, line = 0;  // elements of the positions of one remainder, with room, and of all
   std::array<std::int64_t, most_axes - 1> lines{1, 1};
+  std::vector<LinePiece> pieces;
   std::vector<std::int64_t> offsets;  // of each tap, elements from where the first tap is
 };
 
@@ -165,6 +176,21 @@ inline void add_lines(DepthwiseTile<typename Lanes::Number> tile, std::int64_t c
   }
 }
 
+/// A vector of each of up to eight lines, all that they have.
+template <class Lanes>
+inline void add_short_lines(const DepthwiseTile<typename Lanes::Number>& tile, std::int64_t lines) {
+  switch (lines) {
+    case 1: return add_taps<Lanes, 1, 1>(tile);
+    case 2: return add_taps<Lanes, 2, 1>(tile);
+    case 3: return add_taps<Lanes, 3, 1>(tile);
+    case 4: return add_taps<Lanes, 4, 1>(tile);
+    case 5: return add_taps<Lanes, 5, 1>(tile);
+    case 6: return add_taps<Lanes, 6, 1>(tile);
+    case 7: return add_taps<Lanes, 7, 1>(tile);
+    default: return add_taps<Lanes, 8, 1>(tile);
+  }
+}
+
 /// `count` elements, and zeros up to a vector behind them.
 template <class Lanes>
 __attribute__((target("avx2,fma"))) inline void copy_line(typename Lanes::Number* to,
@@ -226,39 +252,38 @@ class DepthwiseLaunch final : public Launch {
                      lines + ((z + n.low[0]) * plan_.lines[1] + y + n.low[1]) * plan_.line);
   }
   void lay_out_line(const Number* from, Number* line) const {
-    const std::int64_t step = plan_.n.stride[last], low = plan_.n.low[last], extent = plan_.n.extent[last];
-    for (std::int64_t rest = 0; rest < step; ++rest) {
-      // Element number `at` of the part is element at * step + rest - low of the line.
-      const std::int64_t first = std::max<std::int64_t>((low - rest + step - 1) / step, 0),
-                         end = std::min((extent + low - rest + step - 1) / step, plan_.used);
-      if (first >= end) continue;
-      Number* to = line + rest * plan_.part + first;
-      const Number* seen = from + first * step + rest - low;
+    const std::int64_t step = plan_.n.stride[last];
+    for (const LinePiece& piece : plan_.pieces) {
+      Number* to = line + piece.to;
+      const Number* seen = from + piece.from;
       if (step == 1) {
-        copy_line<Lanes>(to, seen, end - first);
+        copy_line<Lanes>(to, seen, piece.count);
         continue;
       }
       if constexpr (std::same_as<Number, float>) {
         if (step == 2) {
-          copy_every_second(to, seen, end - first);
+          copy_every_second(to, seen, piece.count);
           continue;
         }
       }
-      for (std::int64_t i = 0; i < end - first; ++i) to[i] = seen[i * step];
+      for (std::int64_t i = 0; i < piece.count; ++i) to[i] = seen[i * step];
     }
   }
 
   void add_channel(const Number* lines, const Number* weight, Number* out) const {
     const ConvolutionNumbers& n = plan_.n;
     const std::int64_t count = n.positions[last], step = n.stride[1] * plan_.line;
+    const bool is_short = count <= static_cast<std::int64_t>(Lanes::count);
     Number* const end = out + n.outputs * ConvolutionNumbers::product(n.positions);
     for (std::int64_t output = 0; output < n.outputs; ++output, weight += plan_.offsets.size())
       for (std::int64_t z = 0; z < n.positions[0]; ++z) {
         const Number* from = lines + z * n.stride[0] * plan_.lines[1] * plan_.line;
         for (std::int64_t y = 0; y < n.positions[1];) {
           const DepthwiseTile<Number> tile{from, step, plan_.offsets, weight, out, count, end};
-          const std::int64_t left = n.positions[1] - y, rows = left >= 4 ? 4 : left >= 2 ? 2 : 1;
-          if (rows == 4) add_lines<Lanes, 4>(tile, count);
+          const std::int64_t left = n.positions[1] - y;
+          const std::int64_t rows = is_short ? std::min<std::int64_t>(left, 8) : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+          if (is_short) add_short_lines<Lanes>(tile, rows);
+          else if (rows == 4) add_lines<Lanes, 4>(tile, count);
           else if (rows == 2) add_lines<Lanes, 2>(tile, count);
           else add_lines<Lanes, 1>(tile, count);
           y += rows;

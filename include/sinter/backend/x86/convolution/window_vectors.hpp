@@ -55,38 +55,45 @@ inline void find_pieces(const TapRuns& found, std::int64_t width, std::int64_t l
   panel.begin.push_back(static_cast<std::uint32_t>(panel.pieces.size()));
 }
 
-/// One row of a panel: what a tap sees in a channel, whose vectors have the pieces [begin[i], begin[i + 1]).
-struct PanelRow {
+/// Rows of a panel: what a tap sees in successive channels. Their vectors have the pieces [begin[i], begin[i + 1]).
+struct PanelRows {
   std::byte* to;
+  std::int64_t to_step;  // from a channel's row to the next one's, bytes
   const std::byte* channel;
+  std::int64_t channel_bytes, channels;
   const Piece* pieces;
   const std::uint32_t* begin;
   std::int64_t vectors;
-  std::int64_t ahead;  // bytes from the channel to one that is read soon: its part is asked for
+  std::int64_t ahead;  // bytes from a channel to one that is read soon: its part is asked for
 };
 
 template <int step>
-__attribute__((target("avx512f"))) inline void fill_wide_row(const PanelRow& row) {
-  std::byte* to = row.to;
-  for (std::int64_t vector = 0; vector < row.vectors; ++vector, to += sizeof(__m512)) {
-    __m512 all = _mm512_setzero_ps();
-    const Piece* const end = row.pieces + row.begin[vector + 1];
-    for (const Piece* piece = row.pieces + row.begin[vector]; piece != end; ++piece) {
-      const std::byte* from = row.channel + piece->from;
-      _mm_prefetch(reinterpret_cast<const char*>(from + row.ahead + (step * sizeof(__m512) - sizeof(float))),
-                   _MM_HINT_T0);
-      const auto low = static_cast<__mmask16>(piece->elements & 0xFFFFu);
-      if constexpr (step == 1) {
-        all = _mm512_mask_loadu_ps(all, low, from);
-      } else {
-        const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-        const auto high = static_cast<__mmask16>(piece->elements >> 16);
-        const __m512 lanes = _mm512_permutex2var_ps(_mm512_maskz_loadu_ps(low, from), even,
-                                                    _mm512_maskz_loadu_ps(high, from + sizeof(__m512)));
-        all = _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(all), _mm512_castps_si512(lanes)));
+__attribute__((target("avx512f"), always_inline)) inline __m512 add_piece_wide(__m512 others, const std::byte* from,
+                                                                               std::uint32_t elements) {
+  const auto low = static_cast<__mmask16>(elements & 0xFFFFu);
+  if constexpr (step == 1) return _mm512_mask_loadu_ps(others, low, from);
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const auto high = static_cast<__mmask16>(elements >> 16);
+  const __m512 lanes =
+      _mm512_permutex2var_ps(_mm512_maskz_loadu_ps(low, from), even, _mm512_maskz_loadu_ps(high, from + 64));
+  return _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(others), _mm512_castps_si512(lanes)));
+}
+template <int step>
+__attribute__((target("avx512f"))) inline void fill_rows_wide(const PanelRows& rows) {
+  constexpr std::int64_t end_of_vector = step * 64 - 4;  // the line that the panel before has not asked for
+  for (std::int64_t vector = 0; vector < rows.vectors; ++vector) {
+    const Piece *const first = rows.pieces + rows.begin[vector], *const end = rows.pieces + rows.begin[vector + 1];
+    std::byte* to = rows.to + vector * 64;
+    const std::byte* channel = rows.channel;
+    for (std::int64_t i = 0; i < rows.channels; ++i, to += rows.to_step, channel += rows.channel_bytes) {
+      __m512 all = _mm512_setzero_ps();
+      for (const Piece* piece = first; piece != end; ++piece) {
+        const std::byte* from = channel + piece->from;
+        _mm_prefetch(reinterpret_cast<const char*>(from + rows.ahead + end_of_vector), _MM_HINT_T0);
+        all = add_piece_wide<step>(all, from, piece->elements);
       }
+      _mm512_storeu_ps(to, all);
     }
-    _mm512_storeu_ps(to, all);
   }
 }
 
@@ -96,31 +103,34 @@ SINTER_AVX2 inline __m256 load_elements(const std::byte* from, std::uint32_t ele
   return _mm256_maskload_ps(reinterpret_cast<const float*>(from), _mm256_cmpeq_epi32(ours, bit));
 }
 template <int step>
-SINTER_AVX2 inline void fill_narrow_row(const PanelRow& row) {
-  std::byte* to = row.to;
-  for (std::int64_t vector = 0; vector < row.vectors; ++vector, to += sizeof(__m256)) {
-    __m256 all = _mm256_setzero_ps();
-    const Piece* const end = row.pieces + row.begin[vector + 1];
-    for (const Piece* piece = row.pieces + row.begin[vector]; piece != end; ++piece) {
-      const std::byte* from = row.channel + piece->from;
-      _mm_prefetch(reinterpret_cast<const char*>(from + row.ahead + (step * sizeof(__m256) - sizeof(float))),
-                   _MM_HINT_T0);
-      __m256 lanes = load_elements(from, piece->elements);
-      if constexpr (step == 2) {
-        lanes = _mm256_shuffle_ps(lanes, load_elements(from + sizeof(__m256), piece->elements >> 8), 0x88);
-        lanes = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(lanes), 0xD8));
+SINTER_AVX2 inline void fill_rows_narrow(const PanelRows& rows) {
+  constexpr std::int64_t end_of_vector = step * 32 - 4;
+  for (std::int64_t vector = 0; vector < rows.vectors; ++vector) {
+    const Piece *const first = rows.pieces + rows.begin[vector], *const end = rows.pieces + rows.begin[vector + 1];
+    std::byte* to = rows.to + vector * 32;
+    const std::byte* channel = rows.channel;
+    for (std::int64_t i = 0; i < rows.channels; ++i, to += rows.to_step, channel += rows.channel_bytes) {
+      __m256 all = _mm256_setzero_ps();
+      for (const Piece* piece = first; piece != end; ++piece) {
+        const std::byte* from = channel + piece->from;
+        _mm_prefetch(reinterpret_cast<const char*>(from + rows.ahead + end_of_vector), _MM_HINT_T0);
+        __m256 lanes = load_elements(from, piece->elements);
+        if constexpr (step == 2) {
+          lanes = _mm256_shuffle_ps(lanes, load_elements(from + 32, piece->elements >> 8), 0x88);
+          lanes = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(lanes), 0xD8));
+        }
+        all = _mm256_or_ps(all, lanes);
       }
-      all = _mm256_or_ps(all, lanes);
+      _mm256_storeu_ps(reinterpret_cast<float*>(to), all);
     }
-    _mm256_storeu_ps(reinterpret_cast<float*>(to), all);
   }
 }
 
 /// The function for rows of that instruction set, and of elements so far apart; null where there is none.
-using FillRow = void (*)(const PanelRow&);
-inline FillRow fill_row_function(Isa isa, std::int64_t step) {
-  if (step == 1) return isa == Isa::avx512 ? fill_wide_row<1> : fill_narrow_row<1>;
-  if (step == 2) return isa == Isa::avx512 ? fill_wide_row<2> : fill_narrow_row<2>;
+using FillRows = void (*)(const PanelRows&);
+inline FillRows fill_rows_function(Isa isa, std::int64_t step) {
+  if (step == 1) return isa == Isa::avx512 ? fill_rows_wide<1> : fill_rows_narrow<1>;
+  if (step == 2) return isa == Isa::avx512 ? fill_rows_wide<2> : fill_rows_narrow<2>;
   return nullptr;
 }
 
