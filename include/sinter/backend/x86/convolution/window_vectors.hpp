@@ -8,12 +8,13 @@
 #include <sinter/base/config.hpp>
 #include <sinter/base/index.hpp>
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#ifndef SINTER_NO_X86
+#include <immintrin.h>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -137,3 +138,4 @@ inline FillRows fill_rows_function(Isa isa, std::int64_t step) {
 }  // namespace x86_convolution_detail
 }  // namespace x86
 SINTER_NAMESPACE_END
+#endif

@@ -8,14 +8,15 @@
 #include <sinter/base/index.hpp>
 #include <sinter/base/per_thread.hpp>
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <vector>
+
+#ifndef SINTER_NO_X86
+#include <immintrin.h>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -179,3 +180,4 @@ class Windows {
 }  // namespace x86_convolution_detail
 }  // namespace x86
 SINTER_NAMESPACE_END
+#endif
