@@ -29,8 +29,9 @@ struct Convolution {
   std::string text() const { return shape_text({n, c, h, w}) + "," + shape_text({o, c, size, size}); }
   double flops() const { return 2.0 * static_cast<double>(n * o * h * w * patch()); }
 };
-inline constexpr Convolution convolutions[] = {
-    {32, 64, 56, 56, 64, 3}, {1, 3, 32, 32, 16, 3}, {8, 256, 14, 14, 256, 1}};
+inline constexpr Convolution convolutions[] = {{32, 64, 56, 56, 64, 3},  {1, 3, 32, 32, 16, 3},
+                                               {8, 256, 14, 14, 256, 1}, {8, 256, 14, 14, 256, 3},
+                                               {8, 512, 7, 7, 512, 3},   {8, 64, 56, 56, 256, 1}};
 
 /// Queries, keys and values [batch, heads, tokens, width].
 struct Attention {

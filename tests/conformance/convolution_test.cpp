@@ -180,6 +180,70 @@ TEST_CASE("convolutions with strides beyond the image, or wide ones of a channel
   }
 }
 
+namespace {
+
+/// Two axes or three, padded alike at both ends.
+Problem problem_of(DType dtype, Shape x, Shape weight, std::int64_t stride, std::int64_t padding,
+                   IntVector dilation = {1, 1}) {
+  std::mt19937 random(1);
+  Problem problem(random);
+  problem.dtype = dtype;
+  problem.x = x;
+  problem.weight = weight;
+  problem.groups = x[1].value() / weight[1].value();
+  problem.dilation = dilation;
+  problem.stride = {};
+  problem.low = problem.positions = {};
+  for (int axis = 2; axis < x.rank(); ++axis) {
+    const std::int64_t apart = dilation[static_cast<std::size_t>(axis - 2)], around = padding * apart,
+                       reach = (weight[axis].value() - 1) * apart + 1;
+    problem.stride.push_back(stride);
+    problem.low.push_back(around);
+    problem.positions.push_back((x[axis].value() + 2 * around - reach) / stride + 1);
+  }
+  problem.high = problem.low;
+  return problem;
+}
+
+}  // namespace
+
+TEST_CASE("convolutions of small images together, of wide images and of large weights") {
+  using enum DType;
+  const Problem problems[] = {
+      problem_of(f32, {23, 60, 7, 7}, {6, 60, 3, 3}, 1, 1),     // 21 images together, then 2
+      problem_of(f32, {5, 120, 7, 7}, {8, 60, 3, 3}, 1, 1),     // with groups
+      problem_of(f64, {3, 130, 5, 5}, {5, 130, 3, 3}, 1, 1),    // no vectors of f64
+      problem_of(f32, {4, 140, 5, 9}, {6, 140, 3, 3}, 2, 1),    // 15 positions an image
+      problem_of(f32, {1, 12, 36, 40}, {20, 12, 3, 3}, 1, 1),   // wide tiles
+      problem_of(f32, {2, 3, 30, 131}, {8, 3, 5, 5}, 2, 2),     // rows longer than a panel
+      problem_of(f32, {2, 3, 9, 50}, {8, 3, 2, 3}, 3, 1),       // neighbours three apart
+      problem_of(f32, {1, 256, 2, 2}, {600, 256, 3, 3}, 1, 1),  // the weight does not stay in L2: runs of k
+  };
+  for (const x86::Isa isa : isas()) {
+    x86::X86Backend backend(isa);
+    for (const Problem& problem : problems) check_whole(problem.convolution(), backend, Wanted::same_bits);
+  }
+}
+
+TEST_CASE("depthwise convolutions of all widths and heights") {
+  std::size_t i = 0;
+  for (const std::int64_t height : {1, 2, 3, 5, 7, 9})
+    for (const std::int64_t width : {1, 2, 3, 7, 8, 9, 14, 17, 33}) {
+      if (!is_in_sample(i++)) continue;
+      x86::X86Backend backend(isas().front());
+      const DType dtype = i % 4 == 0 ? DType::f64 : DType::f32;
+      const std::int64_t stride = i % 3 == 0 ? 2 : 1, outputs = i % 5 == 0 ? 2 : 1;
+      const Problem problem = problem_of(dtype, {2, 3, height, width}, {3 * outputs, 1, 3, 3}, stride, 1);
+      check_whole(problem.convolution(), backend, Wanted::whole);
+    }
+  x86::X86Backend backend(isas().front());
+  check_whole(problem_of(DType::f32, {2, 3, 3, 4, 5}, {6, 1, 2, 3, 3}, 1, 1, {1, 1, 1}).convolution(), backend,
+              Wanted::whole);
+  // With its borders the image would be a hundred times as large.
+  check_whole(problem_of(DType::f32, {1, 2, 40, 40}, {4, 1, 3, 3}, 1, 1, {2000, 1}).convolution(), backend,
+              Wanted::whole);
+}
+
 TEST_CASE("convolutions say which number is out of bounds") {
   const Tensor x = ones({1, 2, 9}), weight = ones({2, 2, 3});
   constexpr std::int64_t many = std::int64_t{1} << 31;

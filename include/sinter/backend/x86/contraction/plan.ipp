@@ -175,12 +175,30 @@ inline int most_rows(Isa isa, int vectors) {
   return rows;
 }
 
+/// Whether rows of B lie apart, but not by pages, which would fall into the same few sets of the cache.
+inline bool has_scattered_rows(const ContractionPlan& p) {
+  constexpr std::int64_t far_apart = 1024, page = 4096;
+  return p.b.row_stride > far_apart && p.b.row_stride % page != 0;
+}
+
+/// Vectors of a register tile of 7 to 511 rows, with AVX-512. Wide ones read and write longer parts of each row of B and
+/// C, which pays where those are images (many columns), rather than weights, and come from memory.
+inline int vectors_of_images(const ContractionPlan& p, bool b_is_made) {
+  constexpr std::int64_t many_columns = 1024, short_sum = 32;
+  if (p.walk == AWalk::unit_row) return 2;
+  if (b_is_made) return p.n >= many_columns ? 4 : 2;
+  if (p.packs_b || !has_scattered_rows(p) || (p.batches == 1 && 2 * p.n < 3 * p.k)) return 2;
+  return p.k <= short_sum ? 8 : 4;
+}
+
 /// Few rows get wide tiles, so that there are always enough sums in flight to hide the latency of fma; but a packed
 /// panel is kept narrow enough for L2.
-inline int default_vectors(Isa isa, const ContractionPlan& p) {
+inline int default_vectors(Isa isa, const ContractionPlan& p, bool b_is_made) {
   if (p.packs_b && p.m <= 3) return isa == Isa::avx512 ? 4 : p.m == 3 ? 3 : 4;
-  if (isa == Isa::avx512)
-    return p.m == 1 ? 16 : p.m <= 3 ? 8 : p.m <= 6 || (p.m >= 512 && p.walk != AWalk::unit_row) ? 4 : 2;
+  if (isa == Isa::avx512) {
+    if (p.m <= 6) return p.m == 1 ? 16 : p.m <= 3 ? 8 : 4;
+    return p.m >= 512 && p.walk != AWalk::unit_row ? 4 : vectors_of_images(p, b_is_made);
+  }
   return p.m == 1 ? 12 : p.m == 2 ? 6 : p.m == 3 ? 3 : 2;
 }
 
@@ -206,7 +224,7 @@ inline void choose_method(ContractionPlan& p, bool b_is_made) {
     p.method = ProductMethod::add_rows;
 }
 
-inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
+inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa, bool b_is_made) {
   constexpr std::int64_t dots_at_once = 64;
   if (p.method == ProductMethod::dots_of_a) return set_tiles(p, dots_at_once, 1);
   if (p.method == ProductMethod::dots_of_b) return set_tiles(p, 1, dots_at_once);
@@ -214,7 +232,8 @@ inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
   const std::int64_t lane_count = lanes(isa, p.dtype);
   const auto columns = schedule.find(ScheduleAction::tile_columns),
              row_limit = schedule.find(ScheduleAction::tile_rows);
-  int vectors = columns ? static_cast<int>((*columns + lane_count - 1) / lane_count) : default_vectors(isa, p);
+  int vectors =
+      columns ? static_cast<int>((*columns + lane_count - 1) / lane_count) : default_vectors(isa, p, b_is_made);
   vectors = std::clamp(vectors, 1, max_micro_vectors);
   vectors = static_cast<int>(std::min<std::int64_t>(vectors, (p.n + lane_count - 1) / lane_count));
   while (!fits_registers(isa, 1, vectors)) --vectors;
@@ -223,14 +242,22 @@ inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa) {
   set_tiles(p, rows, vectors * lane_count);
 }
 
+/// Whether A does not nearly stay in L2 while a panel of a made B takes all of it in. Then runs of k go outermost, each
+/// over all panels of all batches.
+inline bool streams_a(const ContractionPlan& p) { return p.m * p.k * p.element > 2 * l2_bytes(); }
+
 /// Long sums go in runs, so that the part of A and of B in use stays in L2 and in reach of the address cache.
-inline void choose_k_run(ContractionPlan& p) {
+inline void choose_k_run(ContractionPlan& p, bool b_is_made) {
   constexpr std::int64_t longest_run = 2048, run = 1024, transposed_run = 512;
   const bool is_long = p.method == ProductMethod::tiles && p.m > 1 && p.k > (p.prefetches_a ? run : longest_run);
   const std::int64_t runs = is_long ? (p.k + run - 1) / (p.prefetches_a ? transposed_run : run) : 1;
   const std::int64_t in_blocks =
       ((p.k + runs - 1) / runs + product_sum_block - 1) / product_sum_block * product_sum_block;
   p.k_run = p.method != ProductMethod::tiles ? p.k : std::min({p.k, in_blocks, product_sum_group});
+  if (b_is_made && p.k_run > product_sum_block && streams_a(p)) {
+    const std::int64_t in_cache = l2_bytes() / 2 / (p.m * p.element) / product_sum_block * product_sum_block;
+    p.k_run = std::clamp<std::int64_t>(in_cache, product_sum_block, p.k_run);
+  }
   p.k_run = std::max<std::int64_t>(p.k_run, 1);
 }
 
@@ -260,10 +287,12 @@ inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
                                     flops_per_nanosecond / static_cast<double>(p.panels * p.blocks);
 }
 
-/// B is packed where its columns are not adjacent, or where it is too large for L2 and read for more than a few rows.
+/// B is packed where its columns are not adjacent, or where it is too large for L2 and read for more than a few rows;
+/// rows that are no pages apart are read as they are for some more (AVX-512, whose panels are wide).
 /// Narrow panels (AVX2) use one cache line of each row, so there rows that lie far apart are enough of a reason.
 inline void choose_packing(ContractionPlan& p, bool b_is_made, Isa isa) {
-  constexpr std::int64_t few_rows = 32, many_rows = 96, far_apart = 1024;
+  constexpr std::int64_t many_rows = 96, far_apart = 1024;
+  const std::int64_t few_rows = isa == Isa::avx512 && p.walk == AWalk::unit_k && has_scattered_rows(p) ? 128 : 32;
   const bool has_unit_columns = p.b.column_stride == p.element || p.n == 1;
   const bool is_large = p.n * p.k * p.element > l2_bytes() / 4 * 5,
              is_scattered = isa == Isa::avx2 && p.b.row_stride > far_apart;
@@ -282,7 +311,7 @@ inline void choose_pack_memory(ContractionPlan& p, bool b_is_made) {
   if (!p.packs_b) return;
   const bool is_packed_once = p.blocks == 1 && (!p.b_is_shared || p.batches == 1);
   p.packs_per_task = b_is_made || is_packed_once || (p.m / p.blocks >= many_rows);
-  p.keeps_runs_in_task = b_is_made;
+  p.keeps_runs_in_task = b_is_made && !streams_a(p);
   if (b_is_made && p.k > product_sum_group)  // the sums of groups wait beside those of all batches
     p.batches_per_pack =
         std::clamp<std::int64_t>(elements_at_once / std::max<std::int64_t>(p.m * p.panels * p.width, 1), 1, p.batches);
@@ -334,8 +363,8 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
                                           : AWalk::strided;
   choose_method(p, parts.b_is_made);
   choose_packing(p, parts.b_is_made, isa);
-  choose_tile(p, schedule, isa);
-  choose_k_run(p);
+  choose_tile(p, schedule, isa, parts.b_is_made);
+  choose_k_run(p, parts.b_is_made);
   choose_blocks(p, isa, threads);
   choose_pack_memory(p, parts.b_is_made);
   return p;

@@ -1,5 +1,4 @@
-// What a tap of the kernel sees from successive positions are runs of an image's rows, the same in every channel: found
-// once for a panel.
+// Products whose B are the windows of images, and the launches that are made of them.
 #pragma once
 
 #include <sinter/backend/x86/convolution/convolution.hpp>
@@ -7,13 +6,14 @@
 #include <sinter/backend/x86/contraction/contraction.hpp>
 #include <sinter/backend/x86/contraction/pack.hpp>
 #include <sinter/backend/x86/convolution/depthwise.hpp>
+#include <sinter/backend/x86/convolution/window_vectors.hpp>
+#include <sinter/backend/x86/convolution/windows.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/per_thread.hpp>
+#include <sinter/base/threads.hpp>
 #include <sinter/kernel/kernel.hpp>
 #include <sinter/ops/conv.hpp>
 #include <sinter/ops/convolution.hpp>
-
-#include <immintrin.h>
 
 #include <algorithm>
 #include <array>
@@ -22,6 +22,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -53,157 +54,13 @@ inline ConvolutionNumbers numbers_of(const Attrs& attrs, const Type& x, const Sh
   return n;
 }
 
-/// What one tap sees from some positions, a part of it: zeros, or elements of one row of the image.
-struct Run {
-  std::int64_t from = 0;   // bytes from the channel's beginning
-  std::int32_t to = 0;     // bytes from where the first position's element is put
-  std::int32_t bytes = 0;  // there
-  bool is_zero = false;
-};
-/// Of successive positions: the runs of each tap, one after the other.
-struct TapRuns {
-  std::vector<Run> runs;
-  std::vector<std::uint32_t> begin;  // of each tap, and the end
-};
-inline TapRuns& tap_runs() {
-  return thread_object([] { return new TapRuns; });
-}
-
-// What is behind a run may be overwritten, up to a vector: a later run, or the next row, is put there.
-SINTER_AVX2 inline void copy_run(std::byte* to, const std::byte* from, std::int32_t bytes) {
-  constexpr std::int32_t vector = 32;
-  for (; bytes >= vector; bytes -= vector, to += vector, from += vector)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-  if (bytes == 0) return;
-  const __m256i lane = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
-  const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(bytes), lane);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskload_epi32(reinterpret_cast<const int*>(from), mask));
-}
-SINTER_AVX2 inline void zero_run(std::byte* to, std::int32_t bytes) {
-  constexpr std::int32_t vector = 32;
-  for (; bytes > 0; bytes -= vector, to += vector)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_setzero_si256());
-}
-template <class Word>
-inline void copy_words(std::byte* to, const std::byte* from, std::int32_t bytes, std::int64_t step) {
-  for (std::int32_t at = 0; at < bytes; at += static_cast<std::int32_t>(sizeof(Word)), from += step)
-    std::memcpy(to + at, from, sizeof(Word));
-}
-
-/// An image as taps see it.
-class Windows {
-  using Place = std::array<std::int64_t, most_axes>;
-  static constexpr std::size_t last = most_axes - 1;
-
- public:
-  explicit Windows(const ConvolutionNumbers& numbers) : n_(numbers) {}
-  const ConvolutionNumbers& numbers() const { return n_; }
-  std::int64_t taps() const { return ConvolutionNumbers::product(n_.taps); }
-  std::int64_t positions() const { return ConvolutionNumbers::product(n_.positions); }
-  std::int64_t channel_bytes() const { return ConvolutionNumbers::product(n_.extent) * n_.element(); }
-  /// At most so many runs for `count` positions.
-  std::int64_t most_runs(std::int64_t count) const { return 3 * (count / n_.positions[last] + 2) * taps(); }
-
-  /// Room for those of `count` positions.
-  void reserve(TapRuns& found, std::int64_t count) const {
-    found.runs.reserve(as_index(most_runs(count) + taps()));
-    found.begin.reserve(as_index(taps() + 1));
-  }
-  /// For the positions from `first` on, row by row; zeros behind them fill up to `width`.
-  void find_runs(std::int64_t first, std::int64_t count, std::int64_t width, TapRuns& found) const {
-    found.runs.clear();
-    found.begin.clear();
-    Place tap{};
-    for (tap[0] = 0; tap[0] < n_.taps[0]; ++tap[0])
-      for (tap[1] = 0; tap[1] < n_.taps[1]; ++tap[1])
-        for (tap[2] = 0; tap[2] < n_.taps[2]; ++tap[2]) {
-          found.begin.push_back(static_cast<std::uint32_t>(found.runs.size()));
-          find_runs_of_tap(first, count, tap, found.runs);
-          add({0, 0, 0, true}, count, width - count, found.runs);
-        }
-    found.begin.push_back(static_cast<std::uint32_t>(found.runs.size()));
-  }
-
-  /// What a tap sees in a channel.
-  void copy(std::byte* to, const std::byte* channel, const TapRuns& found, std::int64_t tap) const {
-    const Run* const end = found.runs.data() + found.begin[as_index(tap) + 1];
-    for (const Run* run = found.runs.data() + found.begin[as_index(tap)]; run != end; ++run)
-      copy(to + run->to, channel, *run);
-  }
-  /// The same from `count` of the positions that were asked for, `first` and those behind it.
-  void copy_some(std::byte* to, const std::byte* channel, const TapRuns& found, std::int64_t tap, std::int64_t first,
-                 std::int64_t count) const {
-    const std::int64_t begin = first * n_.element(), end = (first + count) * n_.element();
-    const Run* const last_run = found.runs.data() + found.begin[as_index(tap) + 1];
-    const Run* run = std::partition_point(found.runs.data() + found.begin[as_index(tap)], last_run,
-                                          [&](const Run& each) { return each.to + each.bytes <= begin; });
-    for (; run != last_run && run->to < end; ++run) {
-      const std::int64_t skipped = std::max<std::int64_t>(begin - run->to, 0);
-      Run part = *run;
-      part.from += skipped * n_.stride[last];
-      part.bytes = static_cast<std::int32_t>(std::min<std::int64_t>(end, run->to + run->bytes) - run->to - skipped);
-      copy(to + run->to + skipped - begin, channel, part);
-    }
-  }
-
- private:
-  void copy(std::byte* to, const std::byte* channel, const Run& run) const {
-    const std::int64_t step = n_.stride[last] * n_.element();
-    if (run.is_zero) zero_run(to, run.bytes);
-    else if (step == n_.element()) copy_run(to, channel + run.from, run.bytes);
-    else if (n_.element() == 4) copy_words<float>(to, channel + run.from, run.bytes, step);
-    else copy_words<double>(to, channel + run.from, run.bytes, step);
-  }
-
-  void find_runs_of_tap(std::int64_t first, std::int64_t count, const Place& tap, std::vector<Run>& runs) const {
-    Place position = {first / (n_.positions[1] * n_.positions[2]), first / n_.positions[2] % n_.positions[1],
-                      first % n_.positions[2]};
-    for (std::int64_t at = 0; at < count;) {
-      const std::int64_t in_row = std::min(n_.positions[last] - position[last], count - at);
-      add_row(position, tap, at, in_row, runs);
-      at += in_row;
-      position[2] = 0;
-      if (++position[1] < n_.positions[1]) continue;
-      position[1] = 0;
-      ++position[0];
-    }
-  }
-
-  /// The element that a tap sees from a position; outside of the image there are zeros.
-  std::int64_t seen(const Place& position, const Place& tap, std::size_t axis) const {
-    return position[axis] * n_.stride[axis] + tap[axis] * n_.dilation[axis] - n_.low[axis];
-  }
-
-  void add_row(const Place& position, const Place& tap, std::int64_t at, std::int64_t count,
-               std::vector<Run>& runs) const {
-    std::int64_t row = 0;
-    for (std::size_t axis = 0; axis < last; ++axis) {
-      const std::int64_t element = seen(position, tap, axis);
-      if (element < 0 || element >= n_.extent[axis]) return add({0, 0, 0, true}, at, count, runs);
-      row = row * n_.extent[axis] + element;
-    }
-    const std::int64_t first = seen(position, tap, last), step = n_.stride[last], extent = n_.extent[last];
-    const std::int64_t before = std::clamp<std::int64_t>((step - 1 - first) / step, 0, count);
-    const std::int64_t inside = std::clamp<std::int64_t>((extent - first + step - 1) / step, before, count);
-    add({0, 0, 0, true}, at, before, runs);
-    add({(row * extent + first + before * step) * n_.element(), 0, 0, false}, at + before, inside - before, runs);
-    add({0, 0, 0, true}, at + inside, count - inside, runs);
-  }
-
-  void add(Run run, std::int64_t at, std::int64_t count, std::vector<Run>& runs) const {
-    if (count <= 0) return;
-    run.to = static_cast<std::int32_t>(at * n_.element());
-    run.bytes = static_cast<std::int32_t>(count * n_.element());
-    runs.push_back(run);
-  }
-
-  const ConvolutionNumbers n_;
-};
-
 /// The windows of an image as columns: B[(channel, tap), position].
 class WindowColumns final : public PanelSource {
  public:
-  explicit WindowColumns(const ConvolutionNumbers& numbers) : windows_(numbers) {}
+  WindowColumns(const ConvolutionNumbers& numbers, Isa isa)
+      : windows_(numbers),
+        lanes_(lanes(isa, numbers.dtype)),
+        fill_rows_(numbers.dtype == DType::f32 ? fill_rows_function(isa, numbers.stride[most_axes - 1]) : nullptr) {}
 
   /// Panels are the same in every image, and are kept where they do not take much room.
   void bind(std::int64_t columns, std::int64_t width, std::int64_t) override {
@@ -212,37 +69,90 @@ class WindowColumns final : public PanelSource {
     width_ = width;
     if (panels * windows_.most_runs(width) > most_kept_runs) return;
     kept_.resize(as_index(panels));
-    for (std::int64_t panel = 0; panel < panels; ++panel)
-      windows_.find_runs(panel * width, std::min(width, columns - panel * width), width, kept_[as_index(panel)]);
+    for (std::int64_t panel = 0; panel < panels; ++panel) {
+      FoundPanel& kept = kept_[as_index(panel)];
+      find(panel * width, std::min(width, columns - panel * width), kept);
+      if (fill_rows_ != nullptr) kept.runs = {};
+    }
   }
   void prepare() const override {
-    if (kept_.empty()) windows_.reserve(tap_runs(), width_);
+    if (!kept_.empty()) return;
+    FoundPanel& found = found_panel();
+    windows_.reserve(found.runs, width_);
+    if (fill_rows_ == nullptr) return;
+    const std::int64_t vectors = windows_.taps() * (width_ / lanes_);
+    found.vectors.begin.reserve(as_index(vectors + 1));
+    found.vectors.pieces.reserve(as_index(windows_.most_runs(width_) + vectors));
   }
 
   void make_panel(const PanelRequest& request) const override {
     if (!kept_.empty()) return copy(request, kept_[as_index(request.column / request.width)]);
-    TapRuns& found = tap_runs();
-    windows_.find_runs(request.column, request.columns, request.width, found);
+    FoundPanel& found = found_panel();
+    find(request.column, request.columns, found);
     copy(request, found);
   }
 
  private:
-  void copy(const PanelRequest& request, const TapRuns& panel) const {
-    const std::int64_t taps = windows_.taps(), row = request.width * windows_.numbers().element();
+  /// By vectors where there is a function for them.
+  struct FoundPanel {
+    TapRuns runs;
+    PanelPieces vectors;
+  };
+  static FoundPanel& found_panel() {
+    return thread_object([] { return new FoundPanel; });
+  }
+  void find(std::int64_t first, std::int64_t count, FoundPanel& found) const {
+    windows_.find_runs(first, count, width_, found.runs);
+    if (fill_rows_ != nullptr)
+      find_pieces(found.runs, width_, lanes_, windows_.numbers().stride[most_axes - 1], found.vectors);
+  }
+
+  void copy(const PanelRequest& request, const FoundPanel& panel) const {
+    const std::int64_t taps = windows_.taps(), bytes = request.width * windows_.numbers().element();
+    if (fill_rows_ != nullptr) return copy_vectors(request, panel.vectors, taps, bytes);
     const std::byte* channel = request.from + request.k / taps * windows_.channel_bytes();
-    std::int64_t tap = request.k % taps;
     std::byte* to = request.to;
-    for (std::int64_t k = request.k; k < request.k_end; ++k, to += row) {
-      windows_.copy(to, channel, panel, tap);
-      if (++tap < taps) continue;
-      tap = 0;
-      channel += windows_.channel_bytes();
+    for (std::int64_t k = request.k; k < request.k_end; ++k, to += bytes) {
+      windows_.copy(to, channel, panel.runs, k % taps);
+      if ((k + 1) % taps == 0) channel += windows_.channel_bytes();
+    }
+  }
+  /// Whole channels some at a time, tap by tap; and the parts of channels at the ends of a run of k. Channels are too far
+  /// apart for the processor to see a pattern: those that come next are asked for.
+  void copy_vectors(const PanelRequest& request, const PanelPieces& panel, std::int64_t taps,
+                    std::int64_t bytes) const {
+    const std::int64_t vectors = request.width / lanes_;
+    PanelRows rows{request.to,
+                   taps * bytes,
+                   request.from + request.k / taps * windows_.channel_bytes(),
+                   windows_.channel_bytes(),
+                   1,
+                   panel.pieces.data(),
+                   nullptr,
+                   vectors,
+                   0};
+    for (std::int64_t k = request.k; k < request.k_end;) {
+      const std::int64_t first = k % taps, left = request.k_end - k;
+      const bool is_whole = first == 0 && left >= taps;
+      rows.channels = is_whole ? std::min(left / taps, channels_at_once) : 1;
+      rows.ahead = left >= (rows.channels + channels_at_once) * taps ? channels_at_once * rows.channel_bytes : 0;
+      const std::int64_t last = is_whole ? taps : std::min(taps, first + left);
+      for (std::int64_t tap = first; tap < last; ++tap) {
+        rows.to = request.to + (k - request.k + tap - first) * bytes;
+        rows.begin = panel.begin.data() + tap * vectors;
+        fill_rows_(rows);
+      }
+      k += is_whole ? rows.channels * taps : last - first;
+      rows.channel += rows.channels * rows.channel_bytes;
     }
   }
 
+  static constexpr std::int64_t channels_at_once = 8;
   const Windows windows_;
+  const std::int64_t lanes_;
+  const FillRows fill_rows_;
   std::int64_t width_ = 0;
-  std::vector<TapRuns> kept_;
+  std::vector<FoundPanel> kept_;
 };
 
 /// The windows of all images as rows: B[(image, position), (channel, tap)]. A column lies in memory by runs, so columns
@@ -335,33 +245,111 @@ inline Kernel product_kernel(DType dtype, std::size_t batch_axes, bool a_is_shar
   return kernel;
 }
 
-/// One product for each image and group: the weight by the image's windows.
-class ConvolutionLaunch final : public Launch {
- public:
-  ConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa)
-      : columns_(numbers),
-        product_(make_product_launch(product_kernel(numbers.dtype, 2, true), geometry(numbers), columns_, isa)) {}
-  void run(void* const* operands) override {
-    void* const places[] = {operands[1], operands[0], operands[2]};
-    product_->run(places);
-  }
-  void prepare() override { product_->prepare(); }
+/// A product for each group: the weight by the windows of `images` successive images; or of one, with a batch of images.
+struct WindowProduct {
+  WindowProduct(const ConvolutionNumbers& numbers, std::int64_t batch, std::int64_t images, Isa isa)
+      : columns(numbers, isa),
+        launch(make_product_launch(product_kernel(numbers.dtype, 2, true), geometry(numbers, batch, images), columns,
+                                   isa)) {}
+
+  WindowColumns columns;
+  std::unique_ptr<Launch> launch;
 
  private:
-  static BoundGeometry geometry(const ConvolutionNumbers& n) {
-    const std::int64_t positions = ConvolutionNumbers::product(n.positions), depth = n.depth(),
+  static BoundGeometry geometry(const ConvolutionNumbers& n, std::int64_t batch, std::int64_t images) {
+    const std::int64_t positions = images * ConvolutionNumbers::product(n.positions), depth = n.depth(),
                        image = n.channels * ConvolutionNumbers::product(n.extent);
     BoundGeometry geometry;
-    geometry.extent = {n.images, n.groups, n.outputs, positions, depth};
+    geometry.extent = {batch, n.groups, n.outputs, positions, depth};
     geometry.accesses.resize(3);
     geometry.accesses[0].stride = {0, n.outputs * depth, depth, 0, 1};
     geometry.accesses[1].stride = {n.groups * image, image, 0, 1, 1};  // positions and k are the source's
     geometry.accesses[2].stride = {n.groups * n.outputs * positions, n.outputs * positions, positions, 1, 0};
     return geometry;
   }
-  WindowColumns columns_;
-  std::unique_ptr<Launch> product_;
 };
+
+/// One product for each image and group.
+class ConvolutionLaunch final : public Launch {
+ public:
+  ConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa) : product_(numbers, numbers.images, 1, isa) {}
+  void run(void* const* operands) override {
+    void* const places[] = {operands[1], operands[0], operands[2]};
+    product_.launch->run(places);
+  }
+  void prepare() override { product_.launch->prepare(); }
+
+ private:
+  WindowProduct product_;
+};
+
+/// Small images, several together: their positions do not fill vectors. What a product gives has the images inside of
+/// the outputs, and is put in its place by rows.
+class JoinedConvolutionLaunch final : public Launch {
+ public:
+  JoinedConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa)
+      : n_(numbers),
+        together_(images_together(numbers)),
+        product_(numbers, 1, together_, isa),
+        results_(as_index(together_ * result_bytes())) {
+    if (n_.images % together_ != 0) rest_.emplace(numbers, 1, n_.images % together_, isa);
+  }
+  /// Whether that is worth the copy.
+  static bool is_worth(const ConvolutionNumbers& n, Isa isa) {
+    constexpr double copy_in_products = 64;
+    const std::int64_t positions = ConvolutionNumbers::product(n.positions), lane_count = lanes(isa, n.dtype),
+                       unused = (lane_count - positions % lane_count) % lane_count;
+    if (images_together(n) <= 1) return false;
+    return static_cast<double>(unused * n.depth()) > copy_in_products * static_cast<double>(positions + unused);
+  }
+
+  void run(void* const* operands) override {
+    const std::int64_t image = n_.groups * n_.channels * ConvolutionNumbers::product(n_.extent) * n_.element();
+    const auto* x = static_cast<const std::byte*>(operands[0]);
+    auto* out = static_cast<std::byte*>(operands[2]);
+    for (std::int64_t first = 0; first < n_.images; first += together_) {
+      const std::int64_t images = std::min(together_, n_.images - first);
+      void* const places[] = {operands[1], const_cast<std::byte*>(x + first * image), results_.data()};
+      (images == together_ ? product_ : *rest_).launch->run(places);
+      put_in_place(out + first * result_bytes(), images);
+    }
+  }
+  void prepare() override {
+    product_.launch->prepare();
+    if (rest_) rest_->launch->prepare();
+  }
+
+ private:
+  static std::int64_t images_together(const ConvolutionNumbers& n) {
+    constexpr std::int64_t enough_columns = 1024;
+    const std::int64_t positions = std::max<std::int64_t>(ConvolutionNumbers::product(n.positions), 1);
+    return std::min(n.images, (enough_columns + positions - 1) / positions);
+  }
+  std::int64_t row_bytes() const { return ConvolutionNumbers::product(n_.positions) * n_.element(); }
+  std::int64_t result_bytes() const { return n_.groups * n_.outputs * row_bytes(); }
+
+  /// results_ is [output, image, position].
+  void put_in_place(std::byte* out, std::int64_t images) const {
+    const std::int64_t rows = n_.groups * n_.outputs, bytes = row_bytes();
+    const double cost = 10 + 0.05 * static_cast<double>(images * bytes);
+    parallel_for(rows, cost, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t image = 0; image < images; ++image)
+        for (std::int64_t row = begin; row < end; ++row)
+          std::memcpy(out + (image * rows + row) * bytes, results_.data() + (row * images + image) * bytes,
+                      as_index(bytes));
+    });
+  }
+
+  const ConvolutionNumbers n_;
+  const std::int64_t together_;
+  WindowProduct product_;
+  std::optional<WindowProduct> rest_;
+  std::vector<std::byte> results_;
+};
+inline std::unique_ptr<Launch> make_convolution_launch(const ConvolutionNumbers& numbers, Isa isa) {
+  if (JoinedConvolutionLaunch::is_worth(numbers, isa)) return std::make_unique<JoinedConvolutionLaunch>(numbers, isa);
+  return std::make_unique<ConvolutionLaunch>(numbers, isa);
+}
 
 /// One product for each group: the result's gradient, channels in front, by the windows of all images.
 class WeightGradientLaunch final : public Launch {
@@ -393,14 +381,17 @@ class WeightGradientLaunch final : public Launch {
 
 template <Isa isa>
 std::unique_ptr<Launch> launch_conv2d(const Attrs& attrs, std::span<const Type> types) {
-  return std::make_unique<ConvolutionLaunch>(numbers_of(attrs, types[0], types[1].shape, types[2].shape, true), isa);
+  return make_convolution_launch(numbers_of(attrs, types[0], types[1].shape, types[2].shape, true), isa);
 }
 template <Isa isa>
 std::unique_ptr<Launch> launch_convolution(const Attrs& attrs, std::span<const Type> types) {
-  return std::make_unique<ConvolutionLaunch>(numbers_of(attrs, types[0], types[1].shape, types[2].shape, false), isa);
+  return make_convolution_launch(numbers_of(attrs, types[0], types[1].shape, types[2].shape, false), isa);
 }
-inline std::unique_ptr<Launch> launch_depthwise(const Attrs& attrs, std::span<const Type> types) {
-  return make_depthwise_launch(numbers_of(attrs, types[0], types[1].shape, types[2].shape, false));
+template <Isa isa>
+std::unique_ptr<Launch> launch_depthwise(const Attrs& attrs, std::span<const Type> types) {
+  const ConvolutionNumbers numbers = numbers_of(attrs, types[0], types[1].shape, types[2].shape, false);
+  if (std::unique_ptr<Launch> launch = make_depthwise_launch(numbers)) return launch;
+  return make_convolution_launch(numbers, isa);
 }
 template <Isa isa>
 std::unique_ptr<Launch> launch_weight_gradient(const Attrs& attrs, std::span<const Type> types) {
@@ -420,7 +411,7 @@ Intrinsic intrinsic_of(const Graph& graph, const Node& node) {
   const Shape& weight = graph.type(node.inputs[1]).shape;
   if (is_conv2d) return ops_detail::sees_single_elements(weight, node.attrs) ? nullptr : launch_conv2d<isa>;
   const std::int64_t groups = node.attrs[ops::Convolution::groups];
-  if (groups > 1 && ops_detail::is_one(weight[1]) && !takes_much_memory(node)) return launch_depthwise;
+  if (groups > 1 && ops_detail::is_one(weight[1]) && !takes_much_memory(node)) return launch_depthwise<isa>;
   return groups > 1 && weight[0] == Dim(groups) ? nullptr : launch_convolution<isa>;
 }
 

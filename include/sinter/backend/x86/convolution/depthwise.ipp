@@ -1,5 +1,6 @@
-// An image's lines (along the last axis) are laid out with their borders, and apart by the remainder of the stride: what
-// a tap sees from successive positions is then adjacent, whatever stride and dilation are.
+// An image's lines (along the last axis) are laid out with their borders, above and below, too, and apart by the remainder
+// of the stride: what a tap sees from successive positions is then adjacent, and as far from the first position of any
+// line, whatever stride and dilation are.
 #pragma once
 
 #include <sinter/backend/x86/convolution/depthwise.hpp>
@@ -23,29 +24,42 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 namespace x86_convolution_detail {
 
-/// A tap of a position in the first column: where its element is, behind its line's beginning.
-struct TapPlace {
-  std::array<std::int64_t, most_axes - 1> line{};  // taps of the axes in front, times the dilation
-  std::int64_t offset = 0;                         // elements
+/// Elements of a line of the image, a stride apart, and where in a laid out line they are adjacent.
+struct LinePiece {
+  std::int64_t to, from, count;
 };
 
 struct DepthwisePlan {
   explicit DepthwisePlan(const ConvolutionNumbers& numbers) : n(numbers) {
-    constexpr std::int64_t vector = 32;  // elements that a line may be read beyond its end
+    constexpr std::int64_t vector = 8, alignment = 16;  // a line may be read, and zeroed, a vector beyond its end
     const std::size_t last = most_axes - 1;
-    const std::int64_t step = n.stride[last], reach = (n.taps[last] - 1) * n.dilation[last];
-    part = (reach / step + n.positions[last] + vector - 1) / 16 * 16 + 16;
+    const std::int64_t step = n.stride[last];
+    used = (n.taps[last] - 1) * n.dilation[last] / step + n.positions[last];
+    part = (used + vector + alignment - 1) / alignment * alignment;
     line = part * step;
+    for (std::int64_t rest = 0; rest < step; ++rest) {
+      const std::int64_t low = n.low[last] - rest, first = std::max<std::int64_t>((low + step - 1) / step, 0),
+                         end = std::min((n.extent[last] + low + step - 1) / step, used);
+      if (first < end) pieces.push_back({rest * part + first, first * step - low, end - first});
+    }
+    for (std::size_t axis = 0; axis < last; ++axis)
+      lines[axis] = std::max<std::int64_t>(
+          (n.positions[axis] - 1) * n.stride[axis] + (n.taps[axis] - 1) * n.dilation[axis] + 1, 1);
     for (std::int64_t z = 0; z < n.taps[0]; ++z)
       for (std::int64_t y = 0; y < n.taps[1]; ++y)
         for (std::int64_t x = 0; x < n.taps[2]; ++x) {
           const std::int64_t seen = x * n.dilation[last];
-          taps.push_back({{z * n.dilation[0], y * n.dilation[1]}, seen % step * part + seen / step});
+          offsets.push_back((z * n.dilation[0] * lines[1] + y * n.dilation[1]) * line + seen % step * part +
+                            seen / step);
         }
   }
+  std::int64_t elements() const { return lines[0] * lines[1] * line; }
+
   ConvolutionNumbers n;
-  std::int64_t part = 0, line = 0;  // elements of the positions of one remainder, and of all
-  std::vector<TapPlace> taps;
+  std::int64_t used = 0, part = 0, line = 0;  // elements of the positions of one remainder, with room, and of all
+  std::array<std::int64_t, most_axes - 1> lines{1, 1};
+  std::vector<LinePiece> pieces;
+  std::vector<std::int64_t> offsets;  // of each tap, elements from where the first tap is
 };
 
 struct FloatLanes {
@@ -62,6 +76,12 @@ struct FloatLanes {
   __attribute__((target("avx2,fma"), always_inline)) static inline void store(float* to, Vector x) {
     _mm256_storeu_ps(to, x);
   }
+  /// The first `used` of them, and zeros.
+  __attribute__((target("avx2,fma"), always_inline)) static inline Vector load_some(const float* from,
+                                                                                    std::int64_t used) {
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_maskload_ps(from, _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<std::int32_t>(used)), lane));
+  }
 };
 struct DoubleLanes {
   using Number = double;
@@ -77,52 +97,115 @@ struct DoubleLanes {
   __attribute__((target("avx2,fma"), always_inline)) static inline void store(double* to, Vector x) {
     _mm256_storeu_pd(to, x);
   }
-};
-
-/// What one thread has at hand.
-struct DepthwiseScratch {
-  std::vector<std::byte> lines;
-  std::vector<const std::byte*> seen;  // by each tap from the first position of a line
-};
-inline DepthwiseScratch& depthwise_scratch() {
-  return thread_object([] { return new DepthwiseScratch; });
-}
-
-/// `vectors` vectors of results from `at` on.
-template <class Lanes, std::size_t vectors>
-__attribute__((target("avx2,fma"))) inline void add_taps(std::span<const std::byte* const> seen,
-                                                         const typename Lanes::Number* weight, std::int64_t at,
-                                                         typename Lanes::Number* out) {
-  using Number = typename Lanes::Number;
-  typename Lanes::Vector sum[vectors];
-#pragma GCC unroll 4
-  for (std::size_t i = 0; i < vectors; ++i) sum[i] = Lanes::zero();
-  for (std::size_t tap = 0; tap < seen.size(); ++tap) {
-    const auto factor = Lanes::broadcast(weight[tap]);
-    const Number* from = reinterpret_cast<const Number*>(seen[tap]) + at;
-#pragma GCC unroll 4
-    for (std::size_t i = 0; i < vectors; ++i) sum[i] = Lanes::fma(factor, from + i * Lanes::count, sum[i]);
+  __attribute__((target("avx2,fma"), always_inline)) static inline Vector load_some(const double* from,
+                                                                                    std::int64_t used) {
+    const __m256i lane = _mm256_setr_epi64x(0, 1, 2, 3);
+    return _mm256_maskload_pd(from, _mm256_cmpgt_epi64(_mm256_set1_epi64x(used), lane));
   }
-#pragma GCC unroll 4
-  for (std::size_t i = 0; i < vectors; ++i) Lanes::store(out + i * Lanes::count, sum[i]);
+};
+
+/// The lines of a thread's channel.
+inline std::vector<std::byte>& depthwise_lines() {
+  return thread_object([] { return new std::vector<std::byte>; });
 }
 
-/// to[i] = from[i * step] for i < count.
+/// Some vectors of results in some successive lines.
 template <class Number>
-inline void copy_every(Number* to, const Number* from, std::int64_t count, std::int64_t step) {
-  if (step == 1) {
-    std::memcpy(to, from, as_index(count) * sizeof(Number));
-    return;
+struct DepthwiseTile {
+  const Number* from;      // what the first tap sees from the first position
+  std::int64_t from_step;  // from one line to the next, elements
+  std::span<const std::int64_t> offsets;
+  const Number* weight;
+  Number* out;
+  std::int64_t out_step;
+  Number* end;  // of the results: nothing is written from here on
+};
+
+/// A vector may be written over the beginning of the next line.
+template <class Lanes, std::size_t lines, std::size_t vectors>
+__attribute__((target("avx2,fma"))) inline void add_taps(const DepthwiseTile<typename Lanes::Number>& tile) {
+  using Number = typename Lanes::Number;
+  typename Lanes::Vector sum[lines * vectors];
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < lines * vectors; ++i) sum[i] = Lanes::zero();
+  for (std::size_t tap = 0; tap < tile.offsets.size(); ++tap) {
+    const auto factor = Lanes::broadcast(tile.weight[tap]);
+    const Number* from = tile.from + tile.offsets[tap];
+#pragma GCC unroll 8
+    for (std::size_t line = 0; line < lines; ++line, from += tile.from_step)
+#pragma GCC unroll 2
+      for (std::size_t i = 0; i < vectors; ++i)
+        sum[line * vectors + i] = Lanes::fma(factor, from + i * Lanes::count, sum[line * vectors + i]);
   }
-  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * step];
+  Number* out = tile.out;
+#pragma GCC unroll 8
+  for (std::size_t line = 0; line < lines; ++line, out += tile.out_step)
+#pragma GCC unroll 2
+    for (std::size_t i = 0; i < vectors; ++i) {
+      Number* to = out + i * Lanes::count;
+      if (tile.end - to >= static_cast<std::ptrdiff_t>(Lanes::count)) {
+        Lanes::store(to, sum[line * vectors + i]);
+        continue;
+      }
+      Number last[Lanes::count];
+      Lanes::store(last, sum[line * vectors + i]);
+      std::memcpy(to, last, as_index(tile.end - to) * sizeof(Number));
+    }
 }
-SINTER_AVX2 inline void copy_every_second(float* to, const float* from, std::int64_t count) {
-  std::int64_t i = 0;
-  for (; i + 8 < count; i += 8) {  // reads 16, the last of them before from[2 * count - 2]
-    const __m256 even = _mm256_shuffle_ps(_mm256_loadu_ps(from + 2 * i), _mm256_loadu_ps(from + 2 * i + 8), 0x88);
-    _mm256_storeu_pd(reinterpret_cast<double*>(to + i), _mm256_permute4x64_pd(_mm256_castps_pd(even), 0xD8));
+
+/// `count` results of each of some lines. What a line writes beyond its end comes before what belongs there: the last
+/// vectors of all lines first.
+template <class Lanes, std::size_t lines>
+inline void add_lines(DepthwiseTile<typename Lanes::Number> tile, std::int64_t count) {
+  constexpr auto one = static_cast<std::int64_t>(Lanes::count);
+  const auto* const from = tile.from;
+  auto* const out = tile.out;
+  std::int64_t at = (count + one - 1) / one * one;
+  const auto move_back = [&](std::int64_t by) {
+    at -= by;
+    tile.from = from + at;
+    tile.out = out + at;
+  };
+  if (at / one % 2 == 1) {
+    move_back(one);
+    add_taps<Lanes, lines, 1>(tile);
   }
-  for (; i < count; ++i) to[i] = from[2 * i];
+  while (at > 0) {
+    move_back(2 * one);
+    add_taps<Lanes, lines, 2>(tile);
+  }
+}
+
+/// A vector of each of up to eight lines, all that they have.
+template <class Lanes>
+inline void add_short_lines(const DepthwiseTile<typename Lanes::Number>& tile, std::int64_t lines) {
+  switch (lines) {
+    case 1: return add_taps<Lanes, 1, 1>(tile);
+    case 2: return add_taps<Lanes, 2, 1>(tile);
+    case 3: return add_taps<Lanes, 3, 1>(tile);
+    case 4: return add_taps<Lanes, 4, 1>(tile);
+    case 5: return add_taps<Lanes, 5, 1>(tile);
+    case 6: return add_taps<Lanes, 6, 1>(tile);
+    case 7: return add_taps<Lanes, 7, 1>(tile);
+    default: return add_taps<Lanes, 8, 1>(tile);
+  }
+}
+
+/// `count` elements, and zeros up to a vector behind them.
+template <class Lanes>
+__attribute__((target("avx2,fma"))) inline void copy_line(typename Lanes::Number* to,
+                                                          const typename Lanes::Number* from, std::int64_t count) {
+  constexpr auto one = static_cast<std::int64_t>(Lanes::count);
+  for (; count > 0; count -= one, to += one, from += one) Lanes::store(to, Lanes::load_some(from, count));
+}
+/// The same of every second element.
+__attribute__((target("avx2,fma"))) inline void copy_every_second(float* to, const float* from, std::int64_t count) {
+  for (; count > 0; count -= 8, to += 8, from += 16) {
+    const std::int64_t seen = 2 * count - 1;
+    const __m256 even =
+        _mm256_shuffle_ps(FloatLanes::load_some(from, seen), FloatLanes::load_some(from + 8, seen - 8), 0x88);
+    _mm256_storeu_pd(reinterpret_cast<double*>(to), _mm256_permute4x64_pd(_mm256_castps_pd(even), 0xD8));
+  }
 }
 
 template <class Lanes>
@@ -130,92 +213,84 @@ class DepthwiseLaunch final : public Launch {
   using Number = typename Lanes::Number;
 
  public:
-  explicit DepthwiseLaunch(const ConvolutionNumbers& numbers) : plan_(numbers) {}
+  explicit DepthwiseLaunch(const DepthwisePlan& plan) : plan_(plan) {}
 
   void run(void* const* operands) override {
     const ConvolutionNumbers& n = plan_.n;
     const std::int64_t positions = ConvolutionNumbers::product(n.positions), taps = ConvolutionNumbers::product(n.taps);
     if (positions == 0) return;
-    const double cost = 0.05 * static_cast<double>(positions * taps * n.outputs) +
-                        0.3 * static_cast<double>(ConvolutionNumbers::product(n.extent));
+    const double cost = 0.02 * static_cast<double>(positions * taps * n.outputs) +
+                        0.1 * static_cast<double>(ConvolutionNumbers::product(n.extent));
     parallel_for(n.images * n.groups, cost, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        run_channel(static_cast<const Number*>(operands[0]) + i * ConvolutionNumbers::product(n.extent),
-                    static_cast<const Number*>(operands[1]) + i % n.groups * n.outputs * taps,
+      Number* const lines = reserve();
+      std::memset(lines, 0, as_index(plan_.elements()) * sizeof(Number));  // borders stay so
+      for (std::int64_t i = begin; i < end; ++i) {
+        lay_out(static_cast<const Number*>(operands[0]) + i * ConvolutionNumbers::product(n.extent), lines);
+        add_channel(lines, static_cast<const Number*>(operands[1]) + i % n.groups * n.outputs * taps,
                     static_cast<Number*>(operands[2]) + i * n.outputs * positions);
+      }
     });
   }
 
-  void prepare() override { reserve(depthwise_scratch()); }
+  void prepare() override { reserve(); }
 
  private:
   static constexpr std::size_t last = most_axes - 1;
 
-  void reserve(DepthwiseScratch& scratch) const {
-    const std::int64_t lines = plan_.n.extent[0] * plan_.n.extent[1] + 1;
-    const std::size_t bytes = as_index(lines * plan_.line) * sizeof(Number);
-    if (scratch.lines.size() < bytes) scratch.lines.resize(bytes);
-    if (scratch.seen.size() < plan_.taps.size()) scratch.seen.resize(plan_.taps.size());
+  Number* reserve() const {
+    std::vector<std::byte>& lines = depthwise_lines();
+    const std::size_t bytes = as_index(plan_.elements()) * sizeof(Number);
+    if (lines.size() < bytes) lines.resize(bytes);
+    return reinterpret_cast<Number*>(lines.data());
   }
 
-  /// All lines of an image, and one of zeros behind them.
-  Number* lay_out(const Number* image, DepthwiseScratch& scratch) const {
+  void lay_out(const Number* image, Number* lines) const {
     const ConvolutionNumbers& n = plan_.n;
-    const std::int64_t lines = n.extent[0] * n.extent[1], step = n.stride[last], low = n.low[last],
-                       extent = n.extent[last];
-    auto* const all = reinterpret_cast<Number*>(scratch.lines.data());
-    std::memset(all, 0, as_index((lines + 1) * plan_.line) * sizeof(Number));
-    for (std::int64_t line = 0; line < lines; ++line, image += extent)
-      for (std::int64_t rest = 0; rest < step; ++rest) {
-        // Element number `at` of the part is element at * step + rest - low of the line.
-        const std::int64_t first = std::max<std::int64_t>((low - rest + step - 1) / step, 0),
-                           end = std::min((extent + low - rest + step - 1) / step, plan_.part);
-        Number* part = all + line * plan_.line + rest * plan_.part;
-        if (first >= end) continue;
-        const Number* from = image + first * step + rest - low;
-        if constexpr (std::same_as<Number, float>) {
-          if (step == 2) {
-            copy_every_second(part + first, from, end - first);
-            continue;
-          }
-        }
-        copy_every(part + first, from, end - first, step);
+    for (std::int64_t z = 0; z < n.extent[0] && z + n.low[0] < plan_.lines[0]; ++z)
+      for (std::int64_t y = 0; y < n.extent[1] && y + n.low[1] < plan_.lines[1]; ++y)
+        lay_out_line(image + (z * n.extent[1] + y) * n.extent[last],
+                     lines + ((z + n.low[0]) * plan_.lines[1] + y + n.low[1]) * plan_.line);
+  }
+  void lay_out_line(const Number* from, Number* line) const {
+    const std::int64_t step = plan_.n.stride[last];
+    for (const LinePiece& piece : plan_.pieces) {
+      Number* to = line + piece.to;
+      const Number* seen = from + piece.from;
+      if (step == 1) {
+        copy_line<Lanes>(to, seen, piece.count);
+        continue;
       }
-    return all;
-  }
-
-  void run_channel(const Number* image, const Number* weight, Number* out) const {
-    const ConvolutionNumbers& n = plan_.n;
-    DepthwiseScratch& scratch = depthwise_scratch();
-    reserve(scratch);
-    const Number* all = lay_out(image, scratch);
-    const Number* const zeros = all + n.extent[0] * n.extent[1] * plan_.line;
-    for (std::int64_t output = 0; output < n.outputs; ++output, weight += plan_.taps.size())
-      for (std::int64_t z = 0; z < n.positions[0]; ++z)
-        for (std::int64_t y = 0; y < n.positions[1]; ++y, out += n.positions[last]) {
-          for (std::size_t tap = 0; tap < plan_.taps.size(); ++tap) {
-            const TapPlace& place = plan_.taps[tap];
-            const std::int64_t a = z * n.stride[0] + place.line[0] - n.low[0],
-                               b = y * n.stride[1] + place.line[1] - n.low[1];
-            const bool is_inside = a >= 0 && a < n.extent[0] && b >= 0 && b < n.extent[1];
-            const Number* line = is_inside ? all + (a * n.extent[1] + b) * plan_.line : zeros;
-            scratch.seen[tap] = reinterpret_cast<const std::byte*>(line + place.offset);
-          }
-          run_line(scratch, weight, out);
+      if constexpr (std::same_as<Number, float>) {
+        if (step == 2) {
+          copy_every_second(to, seen, piece.count);
+          continue;
         }
+      }
+      for (std::int64_t i = 0; i < piece.count; ++i) to[i] = seen[i * step];
+    }
   }
 
-  void run_line(const DepthwiseScratch& scratch, const Number* weight, Number* out) const {
-    constexpr auto one = static_cast<std::int64_t>(Lanes::count), wide = 4 * one;
-    const std::span<const std::byte* const> seen(scratch.seen.data(), plan_.taps.size());
-    const std::int64_t count = plan_.n.positions[last];
-    std::int64_t at = 0;
-    for (; at + wide <= count; at += wide) add_taps<Lanes, 4>(seen, weight, at, out + at);
-    for (; at + one <= count; at += one) add_taps<Lanes, 1>(seen, weight, at, out + at);
-    if (at == count) return;
-    Number tail[Lanes::count];
-    add_taps<Lanes, 1>(seen, weight, at, tail);
-    std::memcpy(out + at, tail, as_index(count - at) * sizeof(Number));
+  void add_channel(const Number* lines, const Number* weight, Number* out) const {
+    const ConvolutionNumbers& n = plan_.n;
+    const std::int64_t count = n.positions[last], step = n.stride[1] * plan_.line;
+    const bool is_short = count <= static_cast<std::int64_t>(Lanes::count);
+    Number* const end = out + n.outputs * ConvolutionNumbers::product(n.positions);
+    for (std::int64_t output = 0; output < n.outputs; ++output, weight += plan_.offsets.size())
+      for (std::int64_t z = 0; z < n.positions[0]; ++z) {
+        const Number* from = lines + z * n.stride[0] * plan_.lines[1] * plan_.line;
+        for (std::int64_t y = 0; y < n.positions[1];) {
+          const DepthwiseTile<Number> tile{from, step, plan_.offsets, weight, out, count, end};
+          const std::int64_t left = n.positions[1] - y;
+          const std::int64_t rows = is_short ? std::min<std::int64_t>(left, 8) : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+          if (is_short) add_short_lines<Lanes>(tile, rows);
+          else if (rows == 4) add_lines<Lanes, 4>(tile, count);
+          else if (rows == 2) add_lines<Lanes, 2>(tile, count);
+          else add_lines<Lanes, 1>(tile, count);
+          y += rows;
+          from += rows * step;
+          out += rows * count;
+        }
+      }
   }
 
   const DepthwisePlan plan_;
@@ -225,8 +300,11 @@ class DepthwiseLaunch final : public Launch {
 
 SINTER_DECL std::unique_ptr<Launch> make_depthwise_launch(const x86_convolution_detail::ConvolutionNumbers& numbers) {
   using namespace x86_convolution_detail;
-  if (numbers.dtype == DType::f64) return std::make_unique<DepthwiseLaunch<DoubleLanes>>(numbers);
-  return std::make_unique<DepthwiseLaunch<FloatLanes>>(numbers);
+  constexpr std::int64_t few_elements = 1 << 16, most_times = 4;
+  const DepthwisePlan plan(numbers);
+  if (plan.elements() > few_elements + most_times * ConvolutionNumbers::product(numbers.extent)) return nullptr;
+  if (numbers.dtype == DType::f64) return std::make_unique<DepthwiseLaunch<DoubleLanes>>(plan);
+  return std::make_unique<DepthwiseLaunch<FloatLanes>>(plan);
 }
 
 }  // namespace x86
