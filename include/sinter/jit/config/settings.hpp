@@ -25,6 +25,7 @@ struct ScopeSettings {
   std::optional<Dynamic> dynamic{};
   std::optional<bool> fullgraph{}, fuse{}, allow_fallback{}, suppress_errors{};
   std::optional<std::int64_t> recompile_limit{}, memory_budget{};
+  std::optional<std::int64_t> tune_seconds{};
 
   /// These, and those of `inner` that it sets.
   ScopeSettings with(const ScopeSettings& inner) const;
