@@ -1,6 +1,7 @@
 // Mode::background: calls run uncompiled until another thread has made their code.
 #include "../catch.hpp"
 #include "../checks.hpp"
+#include "../temporary_folder.hpp"
 
 #include <sinter/base/background.hpp>
 #include <sinter/runtime/backend.hpp>
@@ -262,6 +263,19 @@ TEST_CASE("background: freeze and lower wait for the code; scopes can ask for th
   plain(x);
   plain.warm_up(x);
   CHECK(plain.stats().background_swaps == 1);
+}
+
+TEST_CASE("background: functions from files keep the mode") {
+  const Folder folder;
+  const Tensor x = vec({0, 0});
+  auto f = jit::compile([](Tensor a) { return tanh(a) * 2 + 1; }, {.mode = jit::Mode::background});
+  f(x);
+  jit::save(f, folder / "f.sinter");
+  auto g = jit::load<Tensor(Tensor)>(folder / "f.sinter");
+  CHECK(floats(g(x)) == std::vector<float>{1, 1});
+  g.warm_up(x);
+  CHECK(g.stats().background_swaps >= 1);
+  CHECK(floats(g(x)) == std::vector<float>{1, 1});
 }
 
 TEST_CASE("background: functions and versions may go while their code is made") {
