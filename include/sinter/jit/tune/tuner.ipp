@@ -7,6 +7,7 @@
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/log.hpp>
+#include <sinter/base/thread_limit.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/base/timeline.hpp>
 #include <sinter/jit/backends.hpp>
@@ -76,8 +77,8 @@ class Operands {
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
       const std::int64_t size = size_of(kernel_.operands[i].dtype);
       const std::size_t count = as_index((ranges_[i].second - ranges_[i].first) * size);
-      memory_[i].assign(count + 64, std::byte{});
-      // What is touched first has the alignment of an allocation.
+      memory_[i].assign(count + 192, std::byte{});
+      // What is touched first has the alignment of an allocation, and room after it as there.
       const auto skew = reinterpret_cast<std::uintptr_t>(memory_[i].data()) % 64;
       std::byte* const address = memory_[i].data() + (skew == 0 ? 0 : 64 - skew);
       fill({address, count}, kernel_.operands[i].dtype, how);
@@ -179,9 +180,11 @@ inline std::string key_of(const Backend& backend, const Kernel& kernel, const Bo
   char hex[40];
   std::snprintf(hex, sizeof hex, "%016llx%016llx", static_cast<unsigned long long>(hash.high),
                 static_cast<unsigned long long>(hash.low));
+  const int limit = base_detail::thread_limit();  // of this thread's scopes
+  const int threads = limit > 0 ? std::min(limit, thread_count()) : thread_count();
   static const auto& processor = process_object([] { return new std::string(runtime_detail::processor_text()); });
   return SINTER_VERSION_STRING "; " + processor + "; " + std::string(backend.name()) + " " + backend.cache_key() +
-         "; threads " + std::to_string(thread_count()) + "; " + std::string(name(kernel.kind)) + " " +
+         "; threads " + std::to_string(threads) + "; " + std::string(name(kernel.kind)) + " " +
          class_of(kernel, geometry) + "; " + hex;
 }
 
