@@ -2,6 +2,7 @@
 // see src.hpp.
 #pragma once
 // base
+#include <sinter/base/background.ipp>
 #include <sinter/base/context.ipp>
 #include <sinter/base/error.ipp>
 #include <sinter/base/fork.ipp>

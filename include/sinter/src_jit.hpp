@@ -4,17 +4,20 @@
 // jit
 #include <sinter/jit/backends.ipp>
 #include <sinter/jit/call/arguments.ipp>
+#include <sinter/jit/call/background.ipp>
 #include <sinter/jit/call/call.ipp>
 #include <sinter/jit/call/call_gradient.ipp>
 #include <sinter/jit/call/call_section.ipp>
 #include <sinter/jit/call/delivery.ipp>
 #include <sinter/jit/call/disabled_call.ipp>
+#include <sinter/jit/call/entry_code.ipp>
 #include <sinter/jit/call/execute.ipp>
 #include <sinter/jit/call/function.ipp>
 #include <sinter/jit/call/guard_text.ipp>
 #include <sinter/jit/call/guards.ipp>
 #include <sinter/jit/call/leaf_names.ipp>
 #include <sinter/jit/call/lookup.ipp>
+#include <sinter/jit/call/making.ipp>
 #include <sinter/jit/call/marks.ipp>
 #include <sinter/jit/call/purity.ipp>
 #include <sinter/jit/call/quick_call.ipp>
@@ -31,9 +34,9 @@
 #include <sinter/jit/lazy/hot_plans.ipp>
 #include <sinter/jit/lazy/lazy.ipp>
 #include <sinter/jit/lazy/lazy_extents.ipp>
+#include <sinter/jit/plan_cost.ipp>
 #include <sinter/jit/saved/replay.ipp>
 #include <sinter/jit/saved/saved_function.ipp>
-#include <sinter/jit/plan_cost.ipp>
 #include <sinter/jit/stages.ipp>
 #include <sinter/jit/trace/live_values.ipp>
 #include <sinter/jit/trace/memory_budget.ipp>
@@ -44,3 +47,5 @@
 #include <sinter/jit/trace/trace_tree.ipp>
 #include <sinter/jit/trace/tree_call.ipp>
 #include <sinter/jit/trace/tree_text.ipp>
+#include <sinter/jit/tune/tuner.ipp>
+#include <sinter/jit/tuning.ipp>

@@ -17,4 +17,5 @@
 #include <sinter/runtime/partition_plan.ipp>
 #include <sinter/runtime/plan.ipp>
 #include <sinter/runtime/program_code.ipp>
+#include <sinter/runtime/tuning_store.ipp>
 #include <sinter/runtime/watch.ipp>

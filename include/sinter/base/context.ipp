@@ -29,7 +29,7 @@ inline bool is_set(const char* name) {
 /// What Sinter logs, as docs/environment.md lists it.
 inline constexpr std::string_view log_topics[] = {
     "recompiles", "guards",   "graphs", "graph_breaks", "fusion", "kernels", "asm",  "memory", "fallback",
-    "cuda",       "autotune", "cache",  "hot_paths",    "errors", "config",  "dist", "trace"};
+    "cuda",       "autotune", "cache",  "hot_paths",    "errors", "config",  "dist", "trace",  "background"};
 /// Calls `visit(name)` for each name of a comma-separated list, without the blanks around it.
 template <class F>
 void for_each_name(std::string_view list, F&& visit) {

@@ -43,6 +43,7 @@ inline constexpr std::pair<std::string_view, std::string_view> topic_texts[] = {
     {"config", "what configuration files set"},
     {"dist", "ranks that fail, workers that lag behind or die"},
     {"trace", "why a timeline cannot be written"},
+    {"background", "when code from another thread took the place of what ran"},
 };
 
 struct LogSettings {

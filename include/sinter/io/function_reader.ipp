@@ -49,7 +49,7 @@ class FunctionReader {
  private:
   jit::Options options() {
     jit::Options options;
-    options.mode = static_cast<jit::Mode>(from_.byte_up_to(1, "the mode"));
+    options.mode = static_cast<jit::Mode>(from_.byte_up_to(4, "the mode"));
     options.backend = std::string(from_.text());
     options.dynamic = static_cast<jit::Dynamic>(from_.byte_up_to(2, "Options::dynamic"));
     options.fullgraph = from_.flag();

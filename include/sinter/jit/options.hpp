@@ -19,8 +19,12 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
-/// What to optimise for. `reduce_overhead` keeps memory for results between calls.
-enum class Mode : std::uint8_t { default_, reduce_overhead };
+/// What to optimise for. `reduce_overhead` keeps memory for results between calls; `background` lets calls run
+/// uncompiled while another thread makes their code; `max_autotune` measures schedules (docs/tuning.md),
+/// `max_autotune_no_cudagraphs` does without launches as one on a GPU.
+enum class Mode : std::uint8_t { default_, reduce_overhead, background, max_autotune, max_autotune_no_cudagraphs };
+/// Whether schedules are measured in this mode.
+constexpr bool is_tuned(Mode mode) { return mode == Mode::max_autotune || mode == Mode::max_autotune_no_cudagraphs; }
 /// When an extent becomes symbolic: after it changed, from the start, or never.
 enum class Dynamic : std::uint8_t { automatic, always, never };
 
@@ -64,6 +68,7 @@ struct Options {
   bool allow_fallback =
       false;  // what the back end of a device declines runs on the CPU, and the log says so; else it is an error
   bool suppress_errors = false;  // where passes or code generation fail, run operation by operation, and say so
+  double tune_seconds = 0;       // that Mode::max_autotune may measure for each version; 0: 2 seconds
 };
 
 /// What a call of a frozen function does that no compiled version fits.
@@ -126,6 +131,9 @@ struct Stats {
   /// Pieces of machine code that its compiles generated, and those that they took from disk (docs/code_cache.md). What
   /// another function has compiled is neither; products' code is made, or found, when sizes are first called with.
   std::int64_t code_generated = 0, code_loaded = 0;
+  /// In Mode::background: calls that ran operation by operation, versions whose code is still being made, and how often
+  /// code from another thread took the place of what ran.
+  std::int64_t background_calls = 0, background_pending = 0, background_swaps = 0;
 };
 
 }  // namespace jit

@@ -40,6 +40,8 @@ struct PlanOptions {
   MatmulPrecision precision = MatmulPrecision::f32;
   /// false: one kernel per node, nothing recomputed.
   bool fuse = true;
+  /// The schedule of a kernel; null: each back end's own.
+  std::function<Schedule(Backend&, const Kernel&, const SymbolicGeometry&)> choose_schedule = nullptr;
   /// false: no kernel is compiled; the plan says what memory it would take and cannot run.
   bool with_code = true;
   /// Outputs never share memory with inputs, constants or each other.

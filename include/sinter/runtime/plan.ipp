@@ -135,7 +135,11 @@ SINTER_DECL void PlanBuilder::add_outputs() {
 SINTER_DECL bool PlanBuilder::compile_by(PlanStep& step, std::span<Backend* const> backends) {
   for (Backend* backend : backends) {
     std::string reason = why_not_taken(backend->limits(), step.kernel);
-    if (reason.empty()) step.executable = compiled_kernel(*backend, step.kernel, {}, &reason);
+    if (reason.empty()) {
+      const Schedule schedule =
+          options_.choose_schedule ? options_.choose_schedule(*backend, step.kernel, step.geometry) : Schedule();
+      step.executable = compiled_kernel(*backend, step.kernel, schedule, &reason);
+    }
     if (!step.executable) {
       step.declined += (step.declined.empty() ? "" : "; ") + std::string(backend->name()) + ": " + reason;
       continue;
@@ -181,6 +185,7 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
   options.find_backends = options_.find_backends;
   options.host_backends = options_.host_backends;
   options.allow_fallback = options_.allow_fallback;
+  options.choose_schedule = options_.choose_schedule;
   const Device device = options_.backends.front()->device();
   if (device == Device::cpu() && is_on_host(*body, {})) {
     options.may_donate.assign(carries, 1);
@@ -261,7 +266,9 @@ SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
   for (const FusionGroup& group : fusion_.groups)
     kernels_.push_back(group.is_host ? LoweredKernel{}
                                      : lower(nodes_, fusion_, group, plan_->numbers_, options_.precision));
-  plan_->origin_ = std::make_shared<const PlanOrigin>(graph_, options_);
+  PlanOptions kept = options_;
+  kept.choose_schedule = nullptr;  // it has chosen
+  plan_->origin_ = std::make_shared<const PlanOrigin>(graph_, std::move(kept));
   memory_ = plan_memory(nodes_, fusion_, kernels_, options_.may_donate);
   plan_->symbols_ = graph_.symbols();
   plan_->slots_ = memory_.slots;

@@ -11,6 +11,7 @@
 #include <sinter/base/timeline.hpp>
 #include <sinter/expr/tree_walk.hpp>
 #include <sinter/graph/pending_node.hpp>
+#include <sinter/jit/call/background.hpp>
 #include <sinter/jit/call/execute.ipp>  // run_now
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/leaf_names.hpp>
@@ -18,7 +19,9 @@
 #include <sinter/jit/call/stance.hpp>
 #include <sinter/jit/config/configuration.hpp>
 #include <sinter/jit/config/scope.hpp>
+#include <sinter/jit/config/settings.hpp>
 #include <sinter/jit/trace/trace.hpp>
+#include <sinter/jit/tune/tuner.hpp>
 #include <sinter/tensor/call_journal.hpp>
 
 #include <memory>
@@ -62,14 +65,17 @@ SINTER_NOINLINE SINTER_COLD auto in_this_scope(const CallRequest& call, const Us
 }
 
 SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, Location where) {
-  return std::make_shared<FunctionState>(configured(std::move(options), where), where);
+  options = configured(std::move(options), where);
+  tune_by_environment(options);
+  return std::make_shared<FunctionState>(std::move(options), where);
 }
 SINTER_DECL std::shared_ptr<FunctionState> make_function(Options options, BackendFunction forward,
                                                          BackendFunction backward, Location where) {
-  if (forward && (options.mode == Mode::reduce_overhead || options.memory_budget > 0 || options.matmul_precision))
+  if (forward && (options.mode != Mode::default_ || options.memory_budget > 0 || options.matmul_precision))
     throw UserError("aot_function",
-                    "mode reduce_overhead, memory_budget or matmul_precision contradicts AotOptions::forward, which "
-                    "makes its own results",
+                    "mode " + std::string(name(options.mode)) +
+                        ", memory_budget or matmul_precision contradicts AotOptions::forward, which "
+                        "makes its own results",
                     where, "leave the option out, or leave forward empty");
   return std::make_shared<FunctionState>(std::move(options), where, FunctionState::Serves::function,
                                          Compilers{std::move(forward), std::move(backward)});
@@ -414,6 +420,11 @@ inline void warm_up_here(const CallRequest& call) {
     Symbols symbols;
     const Entry* entry =
         is_frozen ? call.function.compiled_for(args, symbols) : call.function.entry_for(args, trace, symbols);
+    if (entry != nullptr && entry->background != nullptr && !is_frozen) {
+      if (entry->tree != nullptr) call.function.warm_up(*entry, args, trace, symbols);
+      entry->background->wait();
+      entry = call.function.entry_for(args, trace, symbols);
+    }
     if (entry != nullptr && !entry->runs_plain()) call.function.warm_up(*entry, args, trace, symbols);
     if (entry != nullptr && !entry->gives_tape()) return;
     has_any |= entry != nullptr;
@@ -426,6 +437,10 @@ inline void warm_up_here(const CallRequest& call) {
 /// The entry of a call that is to be shown.
 inline const Entry& shown_entry(const CallRequest& call, const ArgList& args, Symbols& symbols, const char* what) {
   const Entry* entry = runs_plain(call.function) ? nullptr : call.function.entry_for(args, tracer(call), symbols);
+  if (entry != nullptr && entry->background != nullptr) {
+    entry->background->wait();
+    entry = call.function.entry_for(args, tracer(call), symbols);
+  }
   if (entry == nullptr || entry->runs_plain())
     throw UserError(what, "this call runs the function uncompiled", call.function.where(),
                     "explain() of the same arguments says why");

@@ -29,6 +29,7 @@ namespace jit {
 struct Entry;
 
 namespace jit_detail {
+class BackgroundState;
 
 /// The hooks that a backward() inside the function went through: part of its code.
 struct HookGuard {
@@ -61,13 +62,17 @@ struct PlanChoices {
   std::string backend;
   bool fuse = true, as_one = false, allow_fallback = false;
   MatmulPrecision precision = MatmulPrecision::f32;
-  std::vector<std::uint8_t> is_number{};  // per input: a C++ number of the caller
-  BackendFunction compile{};              // in place of a plan
+  std::vector<std::uint8_t> is_number{};                  // per input: a C++ number of the caller
+  BackendFunction compile{};                              // in place of a plan
+  bool in_background = false, suppresses_errors = false;  // Mode::background
+  bool is_tuned = false;                                  // Mode::max_autotune
+  double tune_seconds = 0;
+  Location where{};
 };
 
 /// The derivative of an entry's code, or of a path of a trace tree. Its plan is made when a backward() first asks for
 /// it, by whoever asks; the forward part gives what it needs as further results.
-class CallGradient {
+class CallGradient : public std::enable_shared_from_this<CallGradient> {
  public:
   /// `program`: the traced graph, symbols solved, whose first outputs are the results. Where it has no derivative,
   /// forward() is the program, and the error comes with the first backward().
@@ -104,7 +109,15 @@ class CallGradient {
  private:
   friend class CallGradientRule;
   friend class TapeAttrs;
-  const Plan& plan() const;
+  /// The plan of the backward part.
+  struct Code {
+    std::shared_ptr<const Plan> plan;
+    std::vector<std::uint8_t> takes_float;  // per input of the plan: a number that it takes as f32
+  };
+  const Code& code() const;
+  Code code_by(const std::string& backend) const;
+  const Code& publish(Code made) const;
+  void make_in_background() const;
   /// What PlanChoices::compile gave; the first call's inputs are its examples.
   const GraphFunction& function(std::span<const Tensor> inputs) const;
   void put_saved_before_assigned();
@@ -117,10 +130,10 @@ class CallGradient {
   std::exception_ptr failure_;
   std::shared_ptr<const Graph> forward_;
   std::size_t saved_count_ = 0;
-  mutable ForkSafeMutex mutex_;  // of the rest
-  mutable std::shared_ptr<const Plan> plan_;
-  mutable std::vector<std::uint8_t> takes_float_;  // per input of the plan: a number that it takes as f32
-  mutable std::atomic<const Plan*> published_{nullptr};
+  mutable ForkSafeMutex mutex_;                             // of the rest
+  mutable std::vector<std::unique_ptr<const Code>> codes_;  // one; in Mode::background first what runs uncompiled
+  mutable std::shared_ptr<BackgroundState> background_;
+  mutable std::atomic<const Code*> published_{nullptr};
   mutable std::shared_ptr<const GraphFunction> function_;
 };
 /// The same graph with no gradient through these values.

@@ -10,10 +10,12 @@
 #include <sinter/expr/host.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/jit/backends.hpp>
+#include <sinter/jit/call/background.hpp>
 #include <sinter/jit/call/execute.hpp>
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/specialise.hpp>
 #include <sinter/jit/effects/custom_run.hpp>
+#include <sinter/jit/tune/tuner.hpp>
 #include <sinter/ops/compiled_call.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
@@ -161,26 +163,70 @@ SINTER_DECL void CallGradient::put_saved_before_assigned() {
   derivative_.forward = nullptr;
 }
 
-SINTER_DECL const Plan& CallGradient::plan() const {
-  if (const Plan* known = published_.load(std::memory_order_acquire)) return *known;
+SINTER_DECL CallGradient::Code CallGradient::code_by(const std::string& backend) const {
   const Graph& graph = *derivative_.backward;
-  Graph optimised = run_passes_for(choices_.backend, graph);
-  std::vector<std::uint8_t> is_number, takes_float(graph.inputs().size());
+  Code made;
+  Graph optimised = run_passes_for(backend, graph);
+  std::vector<std::uint8_t> is_number;
+  made.takes_float.resize(graph.inputs().size());
   for (std::uint32_t i : derivative_.operands) is_number.push_back(choices_.is_number[i]);
   is_number.resize(graph.inputs().size());
-  if (choices_.backend != "eager") optimised = narrow_numbers(optimised, is_number, takes_float);
-  PlanOptions options = plan_options(optimised, choices_.backend, {},
-                                     choices_.fuse && !is_unfused_backend(choices_.backend), graph, choices_.precision);
+  if (backend != "eager") optimised = narrow_numbers(optimised, is_number, made.takes_float);
+  PlanOptions options =
+      plan_options(optimised, backend, {}, choices_.fuse && !is_unfused_backend(backend), graph, choices_.precision);
   options.as_one = choices_.as_one;
   options.allow_fallback |= choices_.allow_fallback;
-  std::shared_ptr<const Plan> made = build_plan(optimised, options);
+  if (choices_.is_tuned) tune(options, optimised, choices_.tune_seconds, choices_.where);
+  made.plan = build_plan(optimised, options);
+  return made;
+}
+
+SINTER_DECL const CallGradient::Code& CallGradient::publish(Code made) const {
+  auto owned = std::make_unique<const Code>(std::move(made));
   std::scoped_lock lock(mutex_);
-  if (plan_ == nullptr) {
-    plan_ = std::move(made);
-    takes_float_ = std::move(takes_float);
+  published_.store(owned.get(), std::memory_order_release);
+  return *codes_.emplace_back(std::move(owned));
+}
+
+SINTER_DECL const CallGradient::Code& CallGradient::code() const {
+  if (const Code* known = published_.load(std::memory_order_acquire)) {
+    if (SINTER_UNLIKELY(choices_.in_background) && background_ != nullptr) background_->check();
+    return *known;
   }
-  published_.store(plan_.get(), std::memory_order_release);
-  return *plan_;
+  Code made = code_by(choices_.in_background ? "eager" : choices_.backend);
+  auto owned = std::make_unique<const Code>(std::move(made));
+  {
+    std::scoped_lock lock(mutex_);
+    if (const Code* known = published_.load(std::memory_order_acquire)) return *known;
+    if (choices_.in_background) background_ = std::make_shared<BackgroundState>();
+    published_.store(owned.get(), std::memory_order_release);
+    codes_.push_back(std::move(owned));
+  }
+  if (choices_.in_background) make_in_background();
+  return *published_.load(std::memory_order_acquire);
+}
+
+SINTER_DECL void CallGradient::make_in_background() const {
+  struct Job final : base_detail::BackgroundJob {
+    std::weak_ptr<const CallGradient> gradient;
+    BackgroundWork work;
+    std::shared_ptr<const Graph> graph;
+    void run() noexcept override {
+      jit_detail::make_in_background(work, *graph, [this] {
+        if (gradient.expired()) return;
+        const std::shared_ptr<const CallGradient> alive = gradient.lock();
+        if (alive != nullptr) alive->publish(alive->code_by(alive->choices_.backend));
+      });
+    }
+  };
+  auto job = std::make_shared<Job>();
+  job->gradient = weak_from_this();
+  job->work.state = background_;
+  job->work.choices.backend = choices_.backend;
+  job->work.choices.where = choices_.where;
+  job->work.suppresses_errors = choices_.suppresses_errors;
+  job->graph = derivative_.backward;
+  background_->submit(std::move(job));
 }
 
 SINTER_DECL Type CallGradient::result_type(std::size_t result, std::span<const std::int64_t> symbols) const {
@@ -231,17 +277,18 @@ SINTER_DECL std::int64_t CallGradient::saved_bytes() const {
   return bytes;
 }
 SINTER_DECL std::int64_t CallGradient::backward_bytes() const {
-  const Plan* made = published_.load(std::memory_order_acquire);
-  return made != nullptr ? made->held_bytes() : 0;
+  const Code* made = published_.load(std::memory_order_acquire);
+  return made != nullptr ? made->plan->held_bytes() : 0;
 }
 
 SINTER_DECL std::shared_ptr<const Plan> CallGradient::compiled_plan() const {
-  const std::scoped_lock lock(mutex_);
-  return plan_;
+  const Code* made = published_.load(std::memory_order_acquire);
+  return made != nullptr ? made->plan : nullptr;
 }
 SINTER_DECL std::string CallGradient::text() const {
   if (failure_) return "gradient: none, which the first backward() says\n";
-  const Plan* made = published_.load(std::memory_order_acquire);
+  const Code* code = published_.load(std::memory_order_acquire);
+  const Plan* made = code != nullptr ? code->plan.get() : nullptr;
   return "gradient: a call keeps " + std::to_string(derivative_.saved.size()) + " values, " +
          std::to_string(saved_bytes()) + " bytes beside its results, for\n" + derivative_.backward->text() + "\n" +
          (made != nullptr ? "plan of the gradient, which holds " + std::to_string(made->held_bytes()) +
@@ -328,15 +375,15 @@ SINTER_DECL std::vector<Val> CallGradientRule::operands(const VjpArgs& args) con
 SINTER_DECL std::vector<Ref<TensorImpl>> CallGradientRule::execute_on(std::vector<Ref<TensorImpl>> inputs,
                                                                       Location where) const {
   if (code_->choices_.compile) return custom_values(inputs, where);
-  const Plan& plan = code_->plan();
+  const CallGradient::Code& code = code_->code();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const bool is_narrowed = code_->takes_float_[i] != 0;
+    const bool is_narrowed = code.takes_float[i] != 0;
     if (!is_narrowed && inputs[i]->is_ready() && inputs[i]->is_dense()) continue;
     Tensor input(inputs[i]);
     if (is_narrowed) input = cast(input, DType::f32);
     inputs[i] = dense_value(In(input, where), "backward");
   }
-  return execute(plan, symbols_, inputs);
+  return execute(*code.plan, symbols_, inputs);
 }
 
 SINTER_DECL std::vector<Ref<TensorImpl>> CallGradientRule::custom_values(std::span<const Ref<TensorImpl>> inputs,

@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/backends.hpp>
+#include <sinter/jit/call/background.hpp>
 #include <sinter/jit/call/delivery.ipp>  // run_end
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/lookup.hpp>
@@ -126,6 +127,7 @@ SINTER_ALWAYS_INLINE void FunctionState::run_now(const Entry& entry, const ArgLi
                                                  Ref<TensorImpl>* results, Targets targets) {
   EntryThread* thread = entry.threads.get();
   count_run(entry, thread, args, trace);
+  if (SINTER_UNLIKELY(entry.runs_ahead)) entry.background->check();
   if (SINTER_UNLIKELY(entry.end.plan == nullptr))
     return jit_detail::run_custom(entry, args, symbols, results, targets, where_);
   if (SINTER_UNLIKELY(entry.gradient != nullptr)) return run_on_tape(entry, args, symbols, results);

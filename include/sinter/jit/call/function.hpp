@@ -43,9 +43,16 @@ struct TracedPath;
 class TraceTree;
 class TreeCall;
 struct SavedProgram;
+struct SegmentCode;
+/// Code for segments of a trace tree, by the code in whose place it runs.
+using SegmentSwaps = std::unordered_map<const SegmentCode*, std::shared_ptr<const SegmentCode>>;
 namespace jit_detail {
+class BackgroundState;
+struct BackgroundWork;
+struct CodeInput;
 class Snapshot;
-}
+struct VersionCode;
+}  // namespace jit_detail
 
 /// Room for a call with Variables, places or donated memory, so that it allocates nothing.
 struct CallScratch {
@@ -103,8 +110,9 @@ struct alignas(64) EntryThread {
 struct Entry {
   std::shared_ptr<const void> result_shape;  // the traced result, for its static parts
   std::size_t results = 0;
-  bool is_tree = false;   // of a function that reads values
-  bool is_quick = false;  // see quick_call.hpp
+  bool is_tree = false;     // of a function that reads values
+  bool is_quick = false;    // see quick_call.hpp
+  bool runs_ahead = false;  // operation by operation, until its code is made (Mode::background)
   GuardSet guards;
   CallEnd end;                                        // of a function that reads no value
   HeldValues held;                                    // by the traced graph; of a tree by its first segment
@@ -146,6 +154,7 @@ struct Entry {
   mutable std::vector<std::atomic<bool>> takes_any_slot;  // per each of them: another Variable there gave the same code
   std::string backend;                                    // that made the code; another than asked for after an error
   const Entry* next = nullptr;                            // older entry
+  std::shared_ptr<jit_detail::BackgroundState> background{};  // null: its code was made by a call
 };
 
 namespace jit_detail {
@@ -220,6 +229,15 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   void warm_up(const Entry& entry, const ArgList& args, const TraceFunction& trace,
                std::span<const std::int64_t> symbols);
 
+  /// Puts code that another thread has made in the place of what an entry runs; the number of calls that it served
+  /// before, or -1 where reset() has dropped it.
+  std::int64_t swap_in(const Entry* replaced, const jit_detail::BackgroundState& state,
+                       const jit_detail::VersionCode& code, runtime_detail::CodeCount made);
+  std::int64_t swap_in(const Entry* grown, const jit_detail::BackgroundState& state, const SegmentSwaps& swaps,
+                       double ms, runtime_detail::CodeCount made);
+  /// Waits for all code that is being made in the background. Throws what making it threw.
+  void wait_for_code() const;
+
   Stats stats() const;
   /// What an entry was made of.
   Stages stages(const Entry& entry, std::span<const std::int64_t> symbols) const;
@@ -259,6 +277,13 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
     std::string_view backend;
   };
   void generate_code(Entry& entry, const ArgList& args, const CodeRequest& request) const;
+  jit_detail::CodeInput code_input(Entry& entry, const ArgList& args, const CodeRequest& request) const;
+  void put_code(Entry& entry, jit_detail::VersionCode code, std::string_view backend) const;
+  jit_detail::BackgroundWork background_work(const Entry& entry) const;
+  /// Has the code of a published entry made, where it runs without.
+  void submit(const Entry& entry);
+  /// Under the lock.
+  bool owns(const Entry* entry, const jit_detail::BackgroundState& state) const;
   bool suppresses_errors() const;
   /// Makes the derivative of a program whose results are on the tape; gives the program that is to be run.
   Graph with_gradient(Entry& entry, const ArgList& args, Graph program, std::vector<std::uint8_t> on_tape) const;
@@ -326,6 +351,7 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   std::atomic<const Entry*> newest_{nullptr};
   mutable ForkSafeMutex mutex_;                  // of what follows; the user's functions never run under it
   std::vector<std::unique_ptr<Entry>> entries_;  // owned; reset() hands them on, for callers may still run them
+  std::int64_t swaps_ = 0;
   std::int64_t compiles_ = 0, recompiles_ = 0, past_calls_ = 0;  // the last: of versions that reset() has dropped
   double compile_ms_ = 0;
   runtime_detail::CodeCount code_;

@@ -8,7 +8,9 @@
 #include <sinter/base/timeline.hpp>
 #include <sinter/expr/capture.hpp>
 #include <sinter/jit/backends.hpp>
+#include <sinter/jit/call/background.hpp>
 #include <sinter/jit/call/delivery.hpp>
+#include <sinter/jit/call/entry_code.hpp>
 #include <sinter/jit/call/execute.hpp>
 #include <sinter/jit/call/guard_text.hpp>
 #include <sinter/jit/call/making.hpp>
@@ -21,7 +23,6 @@
 #include <sinter/jit/lazy/lazy.hpp>
 #include <sinter/jit/lazy/lazy_run.hpp>
 #include <sinter/jit/observe/explained.hpp>
-#include <sinter/jit/trace/memory_budget.hpp>
 #include <sinter/jit/trace/trace.hpp>
 #include <sinter/jit/trace/trace_tree.hpp>
 #include <sinter/jit/trace/tree_text.hpp>
@@ -317,117 +318,6 @@ SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, F
   generate(entry, args, std::move(traced.graph), std::move(traced.on_tape));
 }
 
-SINTER_DECL jit_detail::PlanChoices FunctionState::gradient_choices(const Entry& entry) const {
-  return {.backend = options_.backend.name(),
-          .fuse = options_.fuse,
-          .as_one = options_.mode == Mode::reduce_overhead,
-          .allow_fallback = options_.allow_fallback,
-          .precision = entry.precision,
-          .compile = compilers_.backward};
-}
-
-SINTER_DECL Graph FunctionState::with_gradient(Entry& entry, const ArgList& args, Graph program,
-                                               std::vector<std::uint8_t> on_tape) const {
-  std::vector<std::uint8_t> wanted, is_number;
-  std::size_t captured = 0;
-  for (std::size_t i = 0; i < entry.end.inputs.size(); ++i) {
-    const PlanInput& input = entry.end.inputs[i];
-    const bool is_leaf = input.source == PlanInput::Source::leaf;
-    const std::uint8_t is_on_tape =
-        is_leaf ? entry.tape.leaves[as_index(input.index)] : entry.tape.captured[captured++];
-    wanted.push_back(is_on_tape != 0 && is_differentiable(program.type(program.inputs()[i]).dtype));
-    is_number.push_back(is_leaf && args.leaves()[as_index(input.index)].kind == LeafKind::scalar);
-  }
-  jit_detail::PlanChoices choices = gradient_choices(entry);
-  choices.is_number = std::move(is_number);
-  entry.gradient = jit_detail::make_gradient(program, wanted, std::move(on_tape), std::move(choices));
-  if (entry.gradient == nullptr) return program;
-  entry.end.saved = entry.gradient->saved_count();
-  entry.end.results += entry.end.saved;
-  return entry.gradient->forward();
-}
-
-SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Graph traced,
-                                         std::vector<std::uint8_t> on_tape) {
-  jit_detail::Stopwatch watch;
-  const bool is_custom = compilers_.forward || compilers_.backward;  // they are shown the sizes as they are
-  const std::vector<Dim> solution = solve_symbols(entry.guards, args.leaves(), is_custom ? Divide::no : Divide::yes);
-  check_marks(entry.guards, args.leaves(), solution);
-  Graph specialised = substitute_symbols(traced, solution, entry.guards.symbols);
-  entry.traced = std::move(traced);
-  const bool gives_tape = std::find(on_tape.begin(), on_tape.end(), 1) != on_tape.end() && entry.tape.is_needed;
-  entry.drops_tape = gives_tape && args.has_places;
-  if (gives_tape && !args.has_places)
-    specialised = with_gradient(entry, args, std::move(specialised), std::move(on_tape));
-  if (compilers_.forward) {
-    jit_detail::compile_custom(entry, compilers_.forward, compilers_.name, std::move(specialised), args.leaves(),
-                               where_);
-    entry.codegen_ms = watch.lap_ms();
-    return;
-  }
-  const std::string& backend = options_.backend.name();
-  try {
-    const jit_detail::CompilingNote compiling(specialised, backend);
-    generate_code(entry, args, {specialised, solution, backend});
-  } catch (const OutOfMemory&) { throw; } catch (const Error& error) {
-    jit_detail::minify_failure(specialised, backend, error.what(), where_);
-    if (!suppresses_errors()) throw;
-    if (is_logged("errors", LogLevel::warning))  // the text has values of all inputs
-      warn("errors", jit_detail::suppressed_text(specialised, backend, error.what(), where_));
-    generate_code(entry, args, {specialised, solution, "eager"});
-  }
-  entry.passes_ms = watch.lap_ms() - entry.codegen_ms;
-  if (jit_detail::minifies_wrong_results())
-    jit_detail::minify_if_wrong(specialised, backend, jit_detail::input_values(entry, args.leaves()), where_);
-}
-
-SINTER_DECL bool FunctionState::suppresses_errors() const {
-  return options_.suppress_errors || jit_detail::suppresses_all_errors();
-}
-
-SINTER_DECL void FunctionState::generate_code(Entry& entry, const ArgList& args, const CodeRequest& request) const {
-  const Graph& specialised = request.graph;
-  const std::string_view backend = request.backend;
-  entry.backend = backend;
-  entry.optimised = jit_detail::run_passes_for(backend, specialised);
-  for (PlanInput& input : entry.end.inputs) input.as_float = false;
-  if (backend != "eager") {
-    std::vector<std::uint8_t> is_number, is_narrowed;
-    for (const PlanInput& input : entry.end.inputs)
-      is_number.push_back(input.source == PlanInput::Source::leaf &&
-                          args.leaves()[as_index(input.index)].kind == LeafKind::scalar);
-    entry.optimised = narrow_numbers(entry.optimised, is_number, is_narrowed);
-    for (std::size_t i = 0; i < entry.end.inputs.size(); ++i) entry.end.inputs[i].as_float = is_narrowed[i] != 0;
-  }
-  jit_detail::Stopwatch watch;
-  std::vector<InputLayout> layouts;
-  for (const PlanInput& input : entry.end.inputs) {
-    InputLayout layout;
-    const LeafSpec* spec =
-        input.source == PlanInput::Source::leaf ? &entry.guards.leaves[as_index(input.index)] : nullptr;
-    for (std::size_t axis = 0; spec != nullptr && !spec->is_dense && axis < spec->rank; ++axis)
-      layout.push_back(spec->stride_dims[axis].substitute(request.solution));
-    layouts.push_back(std::move(layout));
-  }
-  std::vector<std::uint8_t> may_donate = jit_detail::find_donors(entry.end, entry.guards.leaves);
-  if (entry.gradient != nullptr) may_donate.clear();  // the tape holds what the code reads
-  PlanOptions wanted = plan_options(entry.optimised, backend, std::move(layouts),
-                                    options_.fuse && !jit_detail::is_unfused_backend(backend), specialised,
-                                    entry.precision, std::move(may_donate));
-  wanted.as_one = options_.mode == Mode::reduce_overhead;
-  wanted.allow_fallback |= options_.allow_fallback;
-  entry.optimised = fit_memory(entry.optimised, options_.memory_budget, wanted, where_);
-  entry.end.plan = build_plan(entry.optimised, wanted);
-  entry.specialised = std::move(specialised);
-  entry.codegen_ms = watch.lap_ms();
-}
-
-SINTER_DECL void FunctionState::guard_precision(Entry& entry) const {
-  const bool matters = entry.end.plan == nullptr ||
-                       entry.end.plan->depends_on_precision();  // trees grow, and others' plans are their own
-  entry.precisions = options_.matmul_precision || !matters ? all_precisions : precision_bit(entry.precision);
-}
-
 namespace jit_detail {
 SINTER_DECL void count_regions(const Graph& graph, std::vector<const Graph*>& bodies, std::int64_t& calls) {
   for (const Node& node : graph.nodes()) {
@@ -450,6 +340,11 @@ SINTER_DECL Stats FunctionState::stats() const {
     if (entry->tree != nullptr) jit_detail::add_figures(*entry->tree, stats);
   }
   stats.compiles = compiles_;
+  stats.background_swaps = swaps_;
+  for (const auto& entry : entries_) {
+    if (entry->runs_ahead) stats.background_calls += entry->runs();
+    stats.background_pending += entry->background != nullptr && entry->runs_ahead && !entry->background->is_done();
+  }
   stats.recompiles = recompiles_;
   stats.compile_ms = compile_ms_;
   stats.code_generated = code_.generated;
@@ -500,6 +395,7 @@ SINTER_DECL void FunctionState::freeze(OnMiss miss) {
   if (newest_.load(std::memory_order_acquire) == nullptr)
     throw UserError("freeze", "nothing is compiled yet", where_,
                     "call warm_up(args...) for each kind of arguments first");
+  wait_for_code();
   on_miss_ = miss;
   is_frozen_ = true;
 }
@@ -514,7 +410,7 @@ SINTER_DECL void FunctionState::reset() {
     newest_.store(nullptr, std::memory_order_release);
     for (const auto& entry : entries_) past_calls_ += entry->runs();
     retired->swap(entries_);
-    compiles_ = recompiles_ = 0;
+    compiles_ = recompiles_ = swaps_ = 0;
     compile_ms_ = 0;
     code_ = {};
     misses_ = {};
@@ -578,7 +474,8 @@ SINTER_DECL Explanation explanation_of(const Entry* used, std::span<const std::i
         "this call runs the function uncompiled: by SINTER_DISABLE, its back end noop, the stance, past its "
         "recompile limit, or because a gradient is wanted and flows through a disabled function\n");
   const Entry& entry = *used;
-  std::string text = "guards:\n" + entry.guards.text();
+  std::string text = entry.background != nullptr ? entry.background->text(entry.runs()) : std::string();
+  text += "guards:\n" + entry.guards.text();
   if (entry.precision != MatmulPrecision::f32 && (entry.end.plan == nullptr || entry.end.plan->depends_on_precision()))
     text +=
         "  products of f32 matrices in " + std::string(sinter::name(entry.precision)) +

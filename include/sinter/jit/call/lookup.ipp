@@ -231,7 +231,7 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
   made->guards.prepare();
   made->results = made->end.results - made->end.saved;
   made->is_tree = made->tree != nullptr || made->runs_plain();
-  made->is_quick = jit_detail::is_quick(*made);
+  made->is_quick = !made->runs_ahead && jit_detail::is_quick(*made);
   const Entry* entry = made.get();
   {
     std::scoped_lock lock(mutex_);
@@ -248,10 +248,12 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
     entries_.push_back(std::move(made));
     newest_.store(entry, std::memory_order_release);
   }
+  submit(*entry);
   jit_detail::log_entry(*entry, where_);
   // Found as any later call finds it, so that what the thread keeps is there.
   const Entry* found = find(args, symbols);
   if (SINTER_LIKELY(found == entry)) return entry;
+  if (found != nullptr && entry->runs_ahead) return found;  // its code is there already
   ensure(entry->guards.holds(args.leaves(), symbols), "a new entry does not fit the arguments it was made for");
   return entry;
 }

@@ -25,6 +25,7 @@ struct ScopeSettings {
   Optional<Dynamic> dynamic{};
   Optional<bool> fullgraph{}, fuse{}, allow_fallback{}, suppress_errors{};
   Optional<std::int64_t> recompile_limit{}, memory_budget{};
+  Optional<std::int64_t> tune_seconds{};
 
   /// These, and those of `inner` that it sets.
   ScopeSettings with(const ScopeSettings& inner) const;

@@ -20,8 +20,12 @@ namespace jit {
 
 namespace settings_detail {
 
-inline constexpr std::pair<std::string_view, Mode> modes[] = {{"default", Mode::default_},
-                                                              {"reduce-overhead", Mode::reduce_overhead}};
+inline constexpr std::pair<std::string_view, Mode> modes[] = {
+    {"default", Mode::default_},
+    {"reduce-overhead", Mode::reduce_overhead},
+    {"background", Mode::background},
+    {"max-autotune", Mode::max_autotune},
+    {"max-autotune-no-cudagraphs", Mode::max_autotune_no_cudagraphs}};
 inline constexpr std::pair<std::string_view, Dynamic> dynamics[] = {
     {"automatic", Dynamic::automatic}, {"always", Dynamic::always}, {"never", Dynamic::never}};
 inline constexpr std::pair<std::string_view, MatmulPrecision> precisions[] = {
@@ -92,6 +96,7 @@ inline std::string set_number(ScopeSettings& settings, const jit_detail::Setting
     return "is no whole number from " + std::to_string(setting.least) + " on";
   if (setting.name == "threads") settings.threads = static_cast<int>(number);
   else if (setting.name == "recompile_limit") settings.recompile_limit = number;
+  else if (setting.name == "tune_seconds") settings.tune_seconds = number;
   else settings.memory_budget = number;
   return {};
 }
@@ -110,6 +115,7 @@ inline std::string default_of(std::string_view name, const Options& options) {
   if (name == "memory_budget") return std::to_string(options.memory_budget);
   if (name == "allow_fallback") return text(options.allow_fallback);
   if (name == "suppress_errors") return text(options.suppress_errors);
+  if (name == "tune_seconds") return is_tuned(options.mode) ? "2" : "0";
   return "false";
 }
 
@@ -131,6 +137,7 @@ SINTER_DECL ScopeSettings ScopeSettings::with(const ScopeSettings& inner) const 
   take(both.suppress_errors, inner.suppress_errors);
   take(both.recompile_limit, inner.recompile_limit);
   take(both.memory_budget, inner.memory_budget);
+  take(both.tune_seconds, inner.tune_seconds);
   return both;
 }
 
@@ -146,6 +153,7 @@ SINTER_DECL Options ScopeSettings::applied_to(Options options) const {
   put(options.suppress_errors, suppress_errors);
   put(options.recompile_limit, recompile_limit);
   put(options.memory_budget, memory_budget);
+  if (tune_seconds) options.tune_seconds = static_cast<double>(*tune_seconds);
   return options;
 }
 
@@ -168,6 +176,7 @@ SINTER_DECL std::vector<std::int64_t> ScopeSettings::key() const {
   add(suppress_errors);
   add(recompile_limit);
   add(memory_budget);
+  add(tune_seconds);
   return numbers;
 }
 
@@ -229,6 +238,7 @@ SINTER_DECL const std::vector<Setting>& settings_table() {
         {"memory_budget", number, "bytes that a plan may hold between its kernels; 0: any"},
         {"allow_fallback", boolean, "what a device declines runs on the CPU"},
         {"suppress_errors", boolean, "where compiling fails, run operation by operation"},
+        {"tune_seconds", number, "that a mode of max-autotune may measure for each version; 0: 2 seconds"},
     };
   });
 }
@@ -255,12 +265,41 @@ SINTER_DECL std::string set_setting(ScopeSettings& settings, const Setting& sett
   return {};
 }
 
-SINTER_DECL void check_options(const Options& options, Location where) {
-  if (options.mode != Mode::default_ && options.mode != Mode::reduce_overhead)
+/// The modes that say how calls run, which whoever makes results of its own does not do; and how long to measure.
+inline void check_mode(const Options& options, bool is_foreign, Location where) {
+  const std::string& backend = options.backend.name();
+  const auto own_name = [&] {
+    switch (options.mode) {
+      case Mode::default_: return "Mode::default_";
+      case Mode::reduce_overhead: return "Mode::reduce_overhead";
+      case Mode::background: return "Mode::background";
+      case Mode::max_autotune: return "Mode::max_autotune";
+      case Mode::max_autotune_no_cudagraphs: return "Mode::max_autotune_no_cudagraphs";
+    }
     throw UserError(
         "compile",
         "Options::mode has the value " + std::to_string(static_cast<int>(options.mode)) + ", which is no Mode", where,
-        "use Mode::default_ or Mode::reduce_overhead");
+        "use Mode::default_, reduce_overhead, background, max_autotune or max_autotune_no_cudagraphs");
+  };
+  const std::string mode = own_name();
+  if (options.mode != Mode::default_ && is_foreign)
+    throw UserError("compile", mode + " contradicts the back end '" + backend + "', which makes its own results", where,
+                    "leave the mode out, or use a back end of this build");
+  if (options.mode == Mode::background && is_unfused_backend(backend))
+    throw UserError("compile", mode + " contradicts the back end '" + backend + "', which runs operation by operation",
+                    where, "leave the mode out: there is no other code to be made meanwhile");
+  if (is_tuned(options.mode) && is_unfused_backend(backend))
+    throw UserError("compile", mode + " contradicts the back end '" + backend + "', whose kernels have one schedule",
+                    where, "leave the mode out, or use a back end of this build");
+  if (!(options.tune_seconds >= 0) || options.tune_seconds > 1e6)
+    throw UserError("compile", "tune_seconds is " + std::to_string(options.tune_seconds), where,
+                    "give seconds; 0 stands for 2 seconds");
+  if (options.tune_seconds > 0 && !is_tuned(options.mode))
+    throw UserError("compile", "tune_seconds contradicts " + mode + ", which measures nothing", where,
+                    "leave it out, or use Mode::max_autotune");
+}
+
+SINTER_DECL void check_options(const Options& options, Location where) {
   if (options.dynamic != Dynamic::automatic && options.dynamic != Dynamic::always && options.dynamic != Dynamic::never)
     throw UserError(
         "compile",
@@ -269,10 +308,7 @@ SINTER_DECL void check_options(const Options& options, Location where) {
   const std::string& backend = options.backend.name();
   const bool is_foreign =
       backend == "noop" || options.backend.function() != nullptr || registered_backend(backend) != nullptr;
-  if (options.mode == Mode::reduce_overhead && is_foreign)
-    throw UserError("compile",
-                    "Mode::reduce_overhead contradicts the back end '" + backend + "', which makes its own results",
-                    where, "leave the mode out, or use a back end of this build");
+  check_mode(options, is_foreign, where);
   if (options.memory_budget < 0)
     throw UserError("compile", "memory_budget is " + std::to_string(options.memory_budget), where,
                     "give bytes; 0 stands for no budget");

@@ -7,6 +7,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/jit/call/call_end.hpp>
+#include <sinter/jit/call/entry_code.hpp>
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/trace/trace_path.hpp>
 
@@ -34,6 +35,9 @@ struct SegmentCode {
   std::shared_ptr<const Plan> plan;
   std::vector<std::uint8_t> is_narrowed;  // inputs that the plan takes as f32
 };
+
+/// The same segment with code made by these choices.
+std::shared_ptr<const SegmentCode> compiled_segment(const SegmentCode& segment, const jit_detail::CodeChoices& choices);
 
 struct TreeNode {
   /// A value that later segments take, and its place in the table of the call.
@@ -68,9 +72,7 @@ class TraceTree {
  public:
   struct Limits {
     std::int64_t segments;
-    std::int64_t children;        // of a read of an exact value
-    std::int64_t bytes = 0;       // that the plan of a segment may hold; 0: any
-    bool allow_fallback = false;  // Options::allow_fallback
+    std::int64_t children;  // of a read of an exact value
   };
   struct Version {
     std::shared_ptr<const TreeNode> root;
@@ -78,12 +80,11 @@ class TraceTree {
     HeldValues held;          // on all paths
   };
 
-  TraceTree(const GuardSet& guards, std::string backend, Mode mode, bool fuse, MatmulPrecision precision, Limits limits)
+  /// In Mode::background code is made operation by operation at first; see take_uncompiled().
+  TraceTree(const GuardSet& guards, const jit_detail::CodeChoices& choices, Limits limits)
       : guards_(guards),
-        backend_(std::move(backend)),
-        mode_(mode),
-        fuse_(fuse),
-        precision_(precision),
+        is_background_(choices.mode == Mode::background),
+        choices_(is_background_ ? choices.uncompiled() : choices),
         limits_(limits) {}
 
   const Version* current() const { return current_.load(std::memory_order_acquire); }
@@ -100,6 +101,12 @@ class TraceTree {
   };
   /// Compiles what is new of a path and publishes it, as far as the bound allows. Callers hold the function's lock.
   Inserted insert(const TracedPath& path, std::span<const std::int64_t> symbols, std::span<const ArgLeaf> args);
+
+  /// Segments that run operation by operation, and were not given by this before. Callers hold the function's lock, as
+  /// for swap().
+  std::vector<std::shared_ptr<const SegmentCode>> take_uncompiled();
+  /// Publishes a version in which other code runs in the place of these.
+  void swap(const SegmentSwaps& swaps);
 
   std::int64_t segments() const { return segments_.load(std::memory_order_relaxed); }
   std::int64_t breaks() const { return breaks_.load(std::memory_order_relaxed); }
@@ -120,11 +127,10 @@ class TraceTree {
   std::shared_ptr<const SegmentCode> code_for(SegmentCode wanted);
 
   const GuardSet& guards_;
-  std::string backend_;
-  Mode mode_;
-  bool fuse_;
-  MatmulPrecision precision_;
+  const bool is_background_;
+  const jit_detail::CodeChoices choices_;
   Limits limits_;
+  std::vector<std::shared_ptr<const SegmentCode>> uncompiled_;
   std::atomic<const Version*> current_{nullptr};
   std::vector<std::unique_ptr<const Version>> versions_;  // older ones too, for callers may still follow them
   std::unordered_multimap<std::uint64_t, std::shared_ptr<const SegmentCode>> codes_;

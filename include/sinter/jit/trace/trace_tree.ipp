@@ -7,18 +7,17 @@
 #include <sinter/expr/capture.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/graph/hash.hpp>
-#include <sinter/jit/backends.hpp>
 #include <sinter/jit/call/delivery.hpp>
 #include <sinter/jit/call/execute.hpp>
 #include <sinter/jit/call/making.hpp>
 #include <sinter/jit/call/specialise.hpp>
-#include <sinter/jit/trace/memory_budget.hpp>
 #include <sinter/jit/trace/path_gradient.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
@@ -403,23 +402,60 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
         code.may_donate == wanted.may_donate && structurally_equal(code.key, wanted.key))
       return it->second;
   }
-  auto code = std::make_shared<SegmentCode>(std::move(wanted));
-  code->optimised = jit_detail::run_passes_for(backend_, code->key);
-  code->is_narrowed.assign(code->is_number.size(), 0);
-  if (backend_ != "eager") code->optimised = narrow_numbers(code->optimised, code->is_number, code->is_narrowed);
-  // Carried values have memory of their own, row-major: what later segments take has one layout on every path.
-  PlanOptions how =
-      plan_options(code->optimised, backend_, code->layouts, fuse_ && !jit_detail::is_unfused_backend(backend_),
-                   code->key, precision_, code->may_donate, !code->is_leaf);
-  how.as_one = mode_ == Mode::reduce_overhead;
-  how.allow_fallback |= limits_.allow_fallback;
-  code->optimised = fit_memory(code->optimised, limits_.bytes, how,
-                               code->key.nodes().empty() ? Location() : code->key.nodes().back().where);
-  code->plan = build_plan(code->optimised, how);
+  std::shared_ptr<const SegmentCode> code = compiled_segment(wanted, choices_);
+  if (is_background_) uncompiled_.push_back(code);
   kernels_.fetch_add(static_cast<std::int64_t>(code->plan->kernel_count()), std::memory_order_relaxed);
   peak_bytes_.store(std::max(peak_bytes(), code->plan->held_bytes()), std::memory_order_relaxed);
   codes_.emplace(hash.low, code);
   return code;
+}
+
+SINTER_DECL std::shared_ptr<const SegmentCode> compiled_segment(const SegmentCode& segment,
+                                                                const jit_detail::CodeChoices& choices) {
+  jit_detail::CodeChoices own = choices;
+  own.where = segment.key.nodes().empty() ? Location() : segment.key.nodes().back().where;
+  auto code = std::make_shared<SegmentCode>(segment);
+  // Carried values have memory of their own, row-major: what later segments take has one layout on every path.
+  jit_detail::VersionCode made = jit_detail::make_code(
+      {segment.key, segment.layouts, segment.is_number, segment.may_donate, !segment.is_leaf}, own);
+  code->optimised = std::move(made.optimised);
+  code->is_narrowed = std::move(made.is_narrowed);
+  code->plan = std::move(made.plan);
+  return code;
+}
+
+SINTER_DECL std::vector<std::shared_ptr<const SegmentCode>> TraceTree::take_uncompiled() {
+  return std::exchange(uncompiled_, {});
+}
+
+namespace jit_detail {
+/// The tree below a node, with other code in the place of some.
+inline std::shared_ptr<const TreeNode> with_code(const TreeNode& node, const SegmentSwaps& swaps) {
+  auto made = std::make_shared<TreeNode>(node);
+  if (const auto found = swaps.find(node.code.get()); found != swaps.end()) {
+    made->code = found->second;
+    made->end.plan = made->code->plan;
+    for (std::size_t k = 0; k < made->end.inputs.size(); ++k)
+      made->end.inputs[k].as_float = made->code->is_narrowed[k] != 0;
+  }
+  for (TreeNode::Child& child : made->children) child.node = with_code(*child.node, swaps);
+  return made;
+}
+}  // namespace jit_detail
+
+SINTER_DECL void TraceTree::swap(const SegmentSwaps& swaps) {
+  auto version = std::make_unique<Version>(*current());
+  version->root = jit_detail::with_code(*version->root, swaps);
+  std::int64_t kernels = 0, peak = 0;
+  for (auto& [hash, code] : codes_) {
+    if (const auto found = swaps.find(code.get()); found != swaps.end()) code = found->second;
+    kernels += static_cast<std::int64_t>(code->plan->kernel_count());
+    peak = std::max(peak, code->plan->held_bytes());
+  }
+  kernels_.store(kernels, std::memory_order_relaxed);
+  peak_bytes_.store(peak, std::memory_order_relaxed);
+  current_.store(version.get(), std::memory_order_release);
+  versions_.push_back(std::move(version));
 }
 
 SINTER_DECL std::int64_t TreeNode::calls() const {

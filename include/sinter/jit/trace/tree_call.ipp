@@ -8,6 +8,7 @@
 #include <sinter/base/json_text.hpp>
 #include <sinter/base/timeline.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/jit/call/background.hpp>
 #include <sinter/jit/call/delivery.ipp>  // run_end
 #include <sinter/jit/call/execute.hpp>
 #include <sinter/jit/call/making.hpp>
@@ -217,9 +218,9 @@ SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, Fun
   entry.tape = jit_detail::tape_guard_of(args.leaves(), entry.held.captured);
   entry.tape.hooks = path.segments.front()->hooks;
   entry.tape.serves_off = !is_tape_on() && jit_detail::captures_tape(path.graph);
-  entry.tree = std::make_shared<TraceTree>(
-      entry.guards, options_.backend.name(), options_.mode, options_.fuse, entry.precision,
-      TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget, options_.allow_fallback});
+  entry.tree = std::make_shared<TraceTree>(entry.guards, jit_detail::CodeChoices::of(options_, entry.precision, where_),
+                                           TraceTree::Limits{options_.max_breaks, options_.max_values});
+  if (options_.mode == Mode::background) entry.background = std::make_shared<jit_detail::BackgroundState>();
   SmallVector<std::int64_t, 8> symbols(recorder.hints());
   args.finished->taken = entry.tree->insert(path, symbols, args.leaves()).taken;
   jit_detail::log_breaks(recorder, 0, where_);
@@ -292,6 +293,7 @@ SINTER_DECL std::optional<FinishedCall> FunctionState::resume(const Entry& entry
       count_code(counting);
       compile_ms_ += watch.lap_ms();
     }
+    submit(entry);
     finished.taken = std::move(inserted.taken);
     jit_detail::log_breaks(recorder, call.outcomes().size(), where_);
     jit_detail::log_segments(inserted.made, entry.guards, where_);
@@ -374,6 +376,7 @@ SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList
                                                std::span<const std::int64_t> symbols, const TraceFunction& trace,
                                                ResultPlace results, Targets targets) {
   EntryThread* thread = entry.threads.get();
+  if (entry.background != nullptr) entry.background->check();
   if (thread != nullptr)
     thread->runs.store(thread->runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   else entry.other_runs.fetch_add(1, std::memory_order_relaxed);

@@ -1,0 +1,30 @@
+// One thread that makes things beside the program's own threads: jobs run one after the other, in the order in which
+// they came. It starts with the first job and is joined at exit; a forked child starts its own and does what its
+// parent's had not finished. Knows nothing of what the jobs make.
+#pragma once
+
+#include <sinter/base/config.hpp>
+
+#include <cstdint>
+#include <memory>
+
+SINTER_NAMESPACE_BEGIN
+namespace base_detail {
+
+/// run() may be begun again from the start by a forked child, so what it changes it changes at its end.
+class BackgroundJob {
+ public:
+  virtual ~BackgroundJob() = default;
+  virtual void run() noexcept = 0;
+};
+
+/// Adds a job, and gives its number, from 1 on. At exit jobs are dropped. Where the system has no thread left, the job
+/// runs here.
+std::int64_t run_in_background(std::shared_ptr<BackgroundJob> job);
+/// Returns when the job of that number, and all before it, are done or dropped; at once in a job.
+void wait_for_background(std::int64_t job);
+/// For all that came so far.
+void wait_for_background();
+
+}  // namespace base_detail
+SINTER_NAMESPACE_END

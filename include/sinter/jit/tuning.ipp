@@ -1,0 +1,88 @@
+// Files of schedules, and whole programs that are tuned by their environment.
+#pragma once
+
+#include <sinter/jit/tuning.hpp>
+
+#include <sinter/base/background.hpp>
+#include <sinter/base/fork.hpp>
+#include <sinter/jit/backends.hpp>
+#include <sinter/jit/options.hpp>
+#include <sinter/jit/tune/tuner.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit {
+
+SINTER_DECL std::int64_t export_tuning(const std::string& path, Location where) {
+  const std::string text = runtime_detail::tuning_text();
+  errno = 0;
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file)
+    throw UserError("export_tuning", "'" + path + "' cannot be written: " + std::strerror(errno), where,
+                    "give a path in a folder that exists and may be written to");
+  return std::count(text.begin(), text.end(), '\n') - 2;  // but for the first line and the last
+}
+
+SINTER_DECL std::int64_t import_tuning(const std::string& path, Location where) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file)
+    throw UserError("import_tuning", "'" + path + "' cannot be read: " + std::strerror(errno), where,
+                    "give a file that jit::export_tuning or tools/tune has written");
+  return runtime_detail::add_tuning_text(text, path, where);
+}
+
+SINTER_DECL void wait_for_background() { base_detail::wait_for_background(); }
+
+namespace jit_detail {
+/// SINTER_TUNE and SINTER_TUNE_EXPORT.
+struct TuneEnvironment {
+  double seconds = 0;  // 0: off
+  std::string path;    // that is written at exit
+  TuneEnvironment() {
+    const char* const text = std::getenv("SINTER_TUNE");
+    if (text == nullptr || *text == '\0' || std::strcmp(text, "0") == 0) return;
+    const char* const end = text + std::strlen(text);
+    const auto [stop, problem] = std::from_chars(text, end, seconds);
+    if (problem != std::errc() || stop != end || !(seconds > 0) || seconds > 1e6)
+      throw UserError("SINTER_TUNE", "'" + std::string(text) + "' is no number of seconds", {},
+                      "give the seconds that each version may be measured for, 2 say, or unset SINTER_TUNE");
+    const char* const file = std::getenv("SINTER_TUNE_EXPORT");
+    if (file == nullptr || *file == '\0') return;
+    path = file;
+    std::atexit(&write_at_exit);
+  }
+  static const TuneEnvironment& get() { return process_object<TuneEnvironment>(); }
+  static void write_at_exit() {
+    try {
+      export_tuning(get().path, Location());
+    } catch (...) {  // at exit nobody is there to be told; tools/tune looks for the file
+    }
+  }
+};
+
+SINTER_DECL void tune_by_environment(Options& options) {
+  const std::string& backend = options.backend.name();
+  if (options.mode != Mode::default_ || options.backend.function() != nullptr || is_unfused_backend(backend) ||
+      backend == "noop" || registered_backend(backend) != nullptr)
+    return;
+  const TuneEnvironment& environment = TuneEnvironment::get();
+  if (environment.seconds == 0) return;
+  options.mode = Mode::max_autotune_no_cudagraphs;
+  if (options.tune_seconds == 0) options.tune_seconds = environment.seconds;
+}
+}  // namespace jit_detail
+}  // namespace jit
+SINTER_NAMESPACE_END

@@ -1,0 +1,269 @@
+// Mode::max_autotune: schedules chosen by measuring, the store of winners, and files of them.
+#include "../catch.hpp"
+#include "../checks.hpp"
+#include "../run_again.hpp"
+#include "../temporary_folder.hpp"
+
+#include <sinter/runtime/backend.hpp>
+#include <sinter/tuning.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace sinter;
+
+namespace {
+
+/// A folder of its own for the store, and a process that knows nothing yet.
+struct TuningFolder {
+  Folder folder;
+  std::string before = std::getenv("SINTER_CACHE_DIR") != nullptr ? std::getenv("SINTER_CACHE_DIR") : "";
+  TuningFolder() { use(folder.path); }
+  static void use(const std::string& path) {
+    ::setenv("SINTER_CACHE_DIR", path.c_str(), 1);
+    runtime_detail::reopen_tuning();
+  }
+  ~TuningFolder() { use(before.empty() ? "off" : before); }
+};
+
+/// The reference back end with schedules that are slower than others by their number of milliseconds, and one that is
+/// wrong.
+struct Timed final : Backend {
+  Backend& plain = *jit::host_backends().back();
+  int version = 0;
+  std::uint16_t fastest = 1, slowest = 1;  // among "unroll" 1, 2 and 4; the default is as slow as 4
+  bool has_wrong = false;
+  std::atomic<int> launches{0};
+
+  struct Slow final : Launch {
+    std::unique_ptr<Launch> inner;
+    std::chrono::microseconds delay{};
+    std::atomic<int>* count = nullptr;
+    void run(void* const* operands) override {
+      inner->run(operands);
+      ++*count;
+      const auto start = std::chrono::steady_clock::now();
+      while (std::chrono::steady_clock::now() - start < delay) {}
+    }
+  };
+  struct Code final : Executable {
+    std::shared_ptr<const Executable> inner;
+    std::chrono::microseconds delay{};
+    std::atomic<int>* count = nullptr;
+    std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
+      auto launch = std::make_unique<Slow>();
+      launch->inner = inner->bind(geometry);
+      launch->delay = delay;
+      launch->count = count;
+      return launch;
+    }
+  };
+  std::string_view name() const override { return "timed"; }
+  std::string cache_key() const override { return "timed " + std::to_string(version); }
+  Limits limits() const override { return plain.limits(); }
+  std::vector<Schedule> schedules(const Kernel&) const override {
+    std::vector<Schedule> all{Schedule{}};
+    for (std::uint16_t copies : {std::uint16_t{1}, std::uint16_t{2}, std::uint16_t{4}})
+      all.push_back({{.action = ScheduleAction::unroll, .number = copies}});
+    return all;
+  }
+  std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule, std::string* why) override {
+    const std::uint16_t copies = schedule.find(ScheduleAction::unroll).value_or(0);
+    Kernel other = kernel;
+    if (has_wrong && copies == fastest)
+      for (Inst& inst : other.body)
+        if (inst.prim == Prim::tanh) inst.prim = Prim::sin;
+    auto code = std::make_shared<Code>();
+    code->inner = plain.compile(other, {}, why);
+    code->delay = std::chrono::microseconds(copies == fastest ? 50 : 250);
+    code->count = &launches;
+    return code;
+  }
+};
+Timed& timed() {
+  static Timed* const backend = [] {
+    auto made = std::make_unique<Timed>();
+    Timed* const place = made.get();
+    jit::register_kernel_backend(std::move(made));
+    return place;
+  }();
+  return *backend;
+}
+jit::Options tuned(double seconds = 0) {
+  return {.mode = jit::Mode::max_autotune, .backend = "timed", .tune_seconds = seconds};
+}
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST_CASE("tuning: the fastest schedule wins, and is kept for other processes") {
+  const TuningFolder store;
+  timed().version = 1;
+  timed().fastest = 2;
+  const auto body = [](Tensor x) { return tanh(x) * 2; };
+  auto f = jit::compile(body, tuned());
+  const Tensor x = ones({8});
+  CHECK(near(doubles(f(x)), doubles(tanh(x) * 2), 1e-6));
+  TuningStats stats = tuning_stats();
+  CHECK(stats.measured == 1);
+  CHECK(stats.gained == 1);
+  CHECK(stats.rejected == 0);
+  CHECK(has(runtime_detail::tuning_text(), "pointwise 4r 1 1; "));
+  CHECK(has(runtime_detail::tuning_text(), " = unroll(2)\n"));
+
+  runtime_detail::reopen_tuning();  // as another process: found, not measured
+  jit::reset();
+  const int before = timed().launches;
+  auto again = jit::compile(body, tuned());
+  again(x);
+  CHECK(timed().launches == before + 1);
+  stats = tuning_stats();
+  CHECK(stats.found == 1);
+  CHECK(stats.measured == 0);
+  again(ones({9}));  // of the same class
+  CHECK(tuning_stats().measured == 0);
+  again(ones({4096}));
+  CHECK(tuning_stats().measured <= 1);
+
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(store.folder.path) / "tuning";
+  REQUIRE(fs::is_directory(folder));
+  CHECK((fs::status(folder).permissions() & fs::perms::all) == fs::perms::owner_all);
+}
+
+TEST_CASE("tuning: the default wins ties, and schedules that give other bits never win") {
+  const TuningFolder store;
+  timed().version = 2;
+  timed().fastest = 99;  // all alike
+  const Tensor x = full({8}, 0.5);
+  const auto body = [](Tensor a) { return tanh(a) * 3; };
+  jit::compile(body, tuned())(x);
+  CHECK(tuning_stats().measured == 1);
+  CHECK(tuning_stats().gained == 0);
+  CHECK(has(runtime_detail::tuning_text(), " = default\n"));
+
+  runtime_detail::reopen_tuning();
+  timed().version = 3;
+  timed().fastest = 4;
+  timed().has_wrong = true;
+  auto f = jit::compile(body, tuned());
+  CHECK(near(doubles(f(x)), doubles(tanh(x) * 3), 1e-6));
+  timed().has_wrong = false;
+  CHECK(tuning_stats().rejected == 1);
+  CHECK(tuning_stats().gained == 0);
+  CHECK_FALSE(has(runtime_detail::tuning_text(), "unroll(4)"));
+}
+
+TEST_CASE("tuning: where the time does not suffice the default runs, and nothing is kept") {
+  const TuningFolder store;
+  timed().version = 4;
+  timed().fastest = 1;
+  auto f = jit::compile([](Tensor x) { return tanh(x) + 4; }, tuned(1e-6));
+  f(ones({8}));
+  CHECK(tuning_stats().unfinished == 1);
+  CHECK(tuning_stats().measured == 0);
+  CHECK(runtime_detail::tuning_text().find(" = ") == std::string::npos);
+}
+
+TEST_CASE("tuning: every kind of kernel gives the default's bits on this machine") {
+  const TuningFolder store;
+  const auto same = [](const auto& body, const auto&... arguments) {
+    auto standard = jit::compile(body);
+    auto chosen = jit::compile(body, {.mode = jit::Mode::max_autotune_no_cudagraphs, .tune_seconds = 0.3});
+    const Tensor a = standard(arguments...), b = chosen(arguments...);
+    CHECK(floats(a) == floats(b));
+  };
+  const Tensor x = randn({60, 70}), y = randn({70, 50});
+  same([](Tensor a) { return exp(a) * 2 + tanh(a); }, x);
+  same([](Tensor a) { return softmax(a, 1); }, x);
+  same([](Tensor a) { return sum(a, 0); }, x);
+  same([](Tensor a) { return sum(a); }, x);
+  same([](Tensor a, Tensor b) { return relu(matmul(a, b)); }, x, y);
+  same([](Tensor a) { return softmax(transpose(a, 0, 1), 0) + 1; }, x);
+  same([](Tensor a) { return take(a, copy_of(std::vector<std::int64_t>{3, 1, 59}), 0) * 2; }, x);
+  same([](Tensor a) { return cast(a * 3, DType::i32) + 1; }, x);
+  same([](Tensor a) { return sum(exp(cast(a, DType::bf16)), 1); }, x);
+  same([](Tensor a) { return cumsum(a, 1) * 2; }, x);
+  same([](Tensor a) { return a * 2; }, zeros({0, 3}));
+  same([](Tensor a) { return item(sum(a)) > 1e9 ? Tensor(a) : Tensor(exp(a) + 1); }, x);
+  const TuningStats stats = tuning_stats();
+  INFO("measured " << stats.measured << ", gained " << stats.gained << ", rejected " << stats.rejected);
+  CHECK(stats.rejected == 0);  // schedules never change bits on a CPU
+  CHECK((stats.measured > 5 || jit::list_backends()[0] != "x86"));
+}
+
+TEST_CASE("tuning: gradients are tuned, forward and backward") {
+  const TuningFolder store;
+  timed().version = 5;
+  timed().fastest = 1;
+  Variable w(ones({6}));
+  w.requires_grad();
+  auto loss = jit::compile([&](Tensor x) { return sum(tanh(w * x)); }, tuned());
+  loss(ones({6})).backward();
+  CHECK(tuning_stats().measured >= 2);
+  CHECK(near(doubles(w.grad()), std::vector<double>(6, 0.4199743416), 1e-6));
+}
+
+TEST_CASE("tuning: files of schedules") {
+  const TuningFolder store;
+  timed().version = 6;
+  timed().fastest = 2;
+  const auto body = [](Tensor x) { return tanh(x) * 6; };
+  jit::compile(body, tuned())(ones({8}));
+  const std::string path = store.folder.path + "/program.tuning";
+  CHECK(jit::export_tuning(path) == 1);
+  CHECK(has(text_of(path), "sinter tuning 1\n"));
+
+  const TuningFolder elsewhere;
+  CHECK(jit::import_tuning(path) == 1);
+  jit::reset();
+  const int before = timed().launches;
+  jit::compile(body, tuned())(ones({8}));
+  CHECK(timed().launches == before + 1);
+  CHECK(tuning_stats().found == 1);
+
+  const auto imported = [&](const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+    return message_of<UserError>([&] { jit::import_tuning(path); });
+  };
+  const std::string whole = text_of(path);
+  CHECK(has(imported("something else\n"), "is no file of schedules: it does not begin with 'sinter tuning 1'"));
+  CHECK(has(imported(whole.substr(0, whole.size() - 9)), "is damaged or cut short"));
+  std::string changed = whole;
+  changed.replace(changed.find("unroll(2)"), 9, "unroll(4)");
+  CHECK(has(imported(changed), "is damaged or cut short"));
+  CHECK(has(message_of<UserError>([] { jit::import_tuning("/nowhere/a.tuning"); }), "cannot be read: No such file"));
+  CHECK(has(message_of<UserError>([] { jit::export_tuning("/nowhere/a.tuning"); }), "cannot be written: No such file"));
+  CHECK(blame_of([] { jit::import_tuning("/nowhere/a.tuning"); }) == blame("import_tuning"));
+}
+
+TEST_CASE("tuning: what the environment asks for", "[.][child]") {
+  auto f = jit::compile([](Tensor x) { return softmax(x, 1); });
+  f(ones({64, 100}));
+  std::printf("measured %lld\n", static_cast<long long>(tuning_stats().measured + tuning_stats().found));
+}
+
+TEST_CASE("tuning: SINTER_TUNE turns the mode on for a whole program") {
+  const Folder folder;
+  const std::string file = folder.path + "/a.tuning", cache = "SINTER_CACHE_DIR=" + folder.path;
+  const std::string child = "tuning: what the environment asks for";
+  if (jit::list_backends()[0] != "x86" || has(under(cache + " SINTER_TUNE=1", child), "measured 0"))
+    SINTER_SKIP("no back end with schedules");
+  CHECK(has(under(cache, child), "measured 0"));
+  CHECK(has(under(cache + " SINTER_TUNE=1 SINTER_TUNE_EXPORT=" + file, child), "measured 1"));
+  CHECK(has(text_of(file), "; row "));
+  CHECK(has(under(cache + " SINTER_TUNE=soon", child), "'soon' is no number of seconds"));
+}
