@@ -64,6 +64,8 @@ struct Options {
   bool allow_fallback =
       false;  // what the back end of a device declines runs on the CPU, and the log says so; else it is an error
   bool suppress_errors = false;  // where passes or code generation fail, run operation by operation, and say so
+  std::optional<bool> horizontal_fusion = {};  // independent kernels run as one launch; unset: as `fuse`
+  std::optional<bool> epilogue_fusion = {};    // products take in what is computed from their results; unset: as `fuse`
 };
 
 /// What a call of a frozen function does that no compiled version fits.
@@ -126,6 +128,8 @@ struct Stats {
   /// Pieces of machine code that its compiles generated, and those that they took from disk (docs/code_cache.md). What
   /// another function has compiled is neither; products' code is made, or found, when sizes are first called with.
   std::int64_t code_generated = 0, code_loaded = 0;
+  /// Of the newest plan: its kernels, where those that run as one launch count once (docs/observing.md).
+  std::int64_t launches = 0;
 };
 
 }  // namespace jit

@@ -169,8 +169,7 @@ SINTER_DECL const Plan& CallGradient::plan() const {
   for (std::uint32_t i : derivative_.operands) is_number.push_back(choices_.is_number[i]);
   is_number.resize(graph.inputs().size());
   if (choices_.backend != "eager") optimised = narrow_numbers(optimised, is_number, takes_float);
-  PlanOptions options = plan_options(optimised, choices_.backend, {},
-                                     choices_.fuse && !is_unfused_backend(choices_.backend), graph, choices_.precision);
+  PlanOptions options = plan_options(optimised, choices_.backend, {}, choices_.fuse, graph, choices_.precision);
   options.as_one = choices_.as_one;
   options.allow_fallback |= choices_.allow_fallback;
   std::shared_ptr<const Plan> made = build_plan(optimised, options);

@@ -319,7 +319,7 @@ SINTER_DECL void FunctionState::trace_plain(Entry& entry, const ArgList& args, F
 
 SINTER_DECL jit_detail::PlanChoices FunctionState::gradient_choices(const Entry& entry) const {
   return {.backend = options_.backend.name(),
-          .fuse = options_.fuse,
+          .fuse = fusion_choices(options_),
           .as_one = options_.mode == Mode::reduce_overhead,
           .allow_fallback = options_.allow_fallback,
           .precision = entry.precision,
@@ -411,9 +411,10 @@ SINTER_DECL void FunctionState::generate_code(Entry& entry, const ArgList& args,
   }
   std::vector<std::uint8_t> may_donate = jit_detail::find_donors(entry.end, entry.guards.leaves);
   if (entry.gradient != nullptr) may_donate.clear();  // the tape holds what the code reads
-  PlanOptions wanted = plan_options(entry.optimised, backend, std::move(layouts),
-                                    options_.fuse && !jit_detail::is_unfused_backend(backend), specialised,
-                                    entry.precision, std::move(may_donate));
+  PlanOptions wanted =
+      plan_options(entry.optimised, backend, std::move(layouts),
+                   jit_detail::is_unfused_backend(backend) ? FusionChoices(false) : fusion_choices(options_),
+                   specialised, entry.precision, std::move(may_donate));
   wanted.as_one = options_.mode == Mode::reduce_overhead;
   wanted.allow_fallback |= options_.allow_fallback;
   entry.optimised = fit_memory(entry.optimised, options_.memory_budget, wanted, where_);
@@ -460,6 +461,7 @@ SINTER_DECL Stats FunctionState::stats() const {
   const Entry* newest = newest_.load(std::memory_order_acquire);
   if (newest != nullptr && newest->end.plan) {
     stats.kernels = static_cast<std::int64_t>(newest->end.plan->kernel_count());
+    stats.launches = static_cast<std::int64_t>(newest->end.plan->launch_count());
     stats.peak_bytes = newest->end.plan->held_bytes();
   }
   if (newest != nullptr && newest->gradient != nullptr) {

@@ -23,7 +23,7 @@ struct ScopeSettings {
   std::optional<int> threads{};    // that calls of this thread may use, itself included
   std::optional<bool> boundary{};  // of jit::scoped(): nothing fuses across its ends
   std::optional<Dynamic> dynamic{};
-  std::optional<bool> fullgraph{}, fuse{}, allow_fallback{}, suppress_errors{};
+  std::optional<bool> fullgraph{}, fuse{}, allow_fallback{}, suppress_errors{}, horizontal_fusion{}, epilogue_fusion{};
   std::optional<std::int64_t> recompile_limit{}, memory_budget{};
 
   /// These, and those of `inner` that it sets.

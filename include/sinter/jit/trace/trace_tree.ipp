@@ -408,15 +408,15 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   code->is_narrowed.assign(code->is_number.size(), 0);
   if (backend_ != "eager") code->optimised = narrow_numbers(code->optimised, code->is_number, code->is_narrowed);
   // Carried values have memory of their own, row-major: what later segments take has one layout on every path.
-  PlanOptions how =
-      plan_options(code->optimised, backend_, code->layouts, fuse_ && !jit_detail::is_unfused_backend(backend_),
-                   code->key, precision_, code->may_donate, !code->is_leaf);
+  PlanOptions how = plan_options(code->optimised, backend_, code->layouts, fuse_, code->key, precision_,
+                                 code->may_donate, !code->is_leaf);
   how.as_one = mode_ == Mode::reduce_overhead;
   how.allow_fallback |= limits_.allow_fallback;
   code->optimised = fit_memory(code->optimised, limits_.bytes, how,
                                code->key.nodes().empty() ? Location() : code->key.nodes().back().where);
   code->plan = build_plan(code->optimised, how);
   kernels_.fetch_add(static_cast<std::int64_t>(code->plan->kernel_count()), std::memory_order_relaxed);
+  launches_.fetch_add(static_cast<std::int64_t>(code->plan->launch_count()), std::memory_order_relaxed);
   peak_bytes_.store(std::max(peak_bytes(), code->plan->held_bytes()), std::memory_order_relaxed);
   codes_.emplace(hash.low, code);
   return code;
@@ -451,6 +451,7 @@ SINTER_DECL void jit_detail::add_figures(const TraceTree& tree, Stats& stats) {
   stats.retraces += std::max<std::int64_t>(0, tree.paths() - 1);
   stats.lazy_calls += tree.unbounded_calls.load(std::memory_order_relaxed);
   stats.kernels = tree.kernels();
+  stats.launches = tree.launches();
   stats.peak_bytes = tree.peak_bytes();
   tree.count_regions(stats);
   if (const TraceTree::Version* version = tree.current()) add_gradient_bytes(*version->root, stats);

@@ -218,7 +218,7 @@ SINTER_DECL void FunctionState::grow_tree(Entry& entry, const ArgList& args, Fun
   entry.tape.hooks = path.segments.front()->hooks;
   entry.tape.serves_off = !is_tape_on() && jit_detail::captures_tape(path.graph);
   entry.tree = std::make_shared<TraceTree>(
-      entry.guards, options_.backend.name(), options_.mode, options_.fuse, entry.precision,
+      entry.guards, options_.backend.name(), options_.mode, fusion_choices(options_), entry.precision,
       TraceTree::Limits{options_.max_breaks, options_.max_values, options_.memory_budget, options_.allow_fallback});
   SmallVector<std::int64_t, 8> symbols(recorder.hints());
   args.finished->taken = entry.tree->insert(path, symbols, args.leaves()).taken;
