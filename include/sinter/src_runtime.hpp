@@ -12,6 +12,7 @@
 #include <sinter/runtime/graph_devices.ipp>
 #include <sinter/runtime/host_ops.ipp>
 #include <sinter/runtime/kernel_cache.ipp>
+#include <sinter/runtime/launch_group.ipp>
 #include <sinter/runtime/part_builder.ipp>
 #include <sinter/runtime/partition.ipp>
 #include <sinter/runtime/partition_plan.ipp>

@@ -53,7 +53,11 @@ class FunctionReader {
     options.backend = std::string(from_.text());
     options.dynamic = static_cast<jit::Dynamic>(from_.byte_up_to(2, "Options::dynamic"));
     options.fullgraph = from_.flag();
-    options.fuse = from_.flag();
+    const int fusion = from_.byte_up_to(17, "the choices of fusion");  // 0 and 1 where nothing refines `fuse`
+    const auto choice = [](int digit) { return digit == 0 ? std::nullopt : std::optional(digit == 2); };
+    options.fuse = fusion % 2 != 0;
+    options.horizontal_fusion = choice(fusion / 2 % 3);
+    options.epilogue_fusion = choice(fusion / 6);
     for (std::int64_t* number :
          {&options.recompile_limit, &options.max_breaks, &options.max_values, &options.memory_budget}) {
       *number = from_.integer();

@@ -199,7 +199,10 @@ class FunctionWriter {
     to_.text(options.backend.name());
     to_.byte(static_cast<std::uint8_t>(options.dynamic));
     to_.byte(options.fullgraph ? 1 : 0);
-    to_.byte(options.fuse ? 1 : 0);
+    const auto digit = [](std::optional<bool> choice) { return !choice ? 0 : *choice ? 2 : 1; };
+    const int fusion =
+        (options.fuse ? 1 : 0) + 2 * digit(options.horizontal_fusion) + 6 * digit(options.epilogue_fusion);
+    to_.byte(static_cast<std::uint8_t>(fusion));
     for (const std::int64_t number :
          {options.recompile_limit, options.max_breaks, options.max_values, options.memory_budget})
       to_.integer(number);

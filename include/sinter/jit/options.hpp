@@ -69,6 +69,8 @@ struct Options {
       false;  // what the back end of a device declines runs on the CPU, and the log says so; else it is an error
   bool suppress_errors = false;  // where passes or code generation fail, run operation by operation, and say so
   double tune_seconds = 0;       // that Mode::max_autotune may measure for each version; 0: 2 seconds
+  Optional<bool> horizontal_fusion = {};  // independent kernels run as one launch; unset: as `fuse`
+  Optional<bool> epilogue_fusion = {};    // products take in what is computed from their results; unset: as `fuse`
 };
 
 /// What a call of a frozen function does that no compiled version fits.
@@ -134,6 +136,8 @@ struct Stats {
   /// In Mode::background: calls that ran operation by operation, versions whose code is still being made, and how often
   /// code from another thread took the place of what ran.
   std::int64_t background_calls = 0, background_pending = 0, background_swaps = 0;
+  /// Of the newest plan: its kernels, where those that run as one launch count once (docs/observing.md).
+  std::int64_t launches = 0;
 };
 
 }  // namespace jit

@@ -317,6 +317,7 @@ SINTER_DECL void Fuser::raise_horizon(int id, std::int32_t reach) {
 SINTER_DECL bool Fuser::join(int a, int b, const SharedRead* shared) {
   const FusionGroup &left = group(a), &right = group(b);
   if (left.is_host || right.is_host) return false;
+  if (!options_.epilogues && (left.contraction >= 0 || right.contraction >= 0)) return false;
   if ((left.contraction >= 0 && (right.contraction >= 0 || right.has_reduction)) ||
       (right.contraction >= 0 && left.has_reduction))
     return false;
@@ -550,7 +551,7 @@ SINTER_DECL Fusion Fuser::run() {
   if (options_.fuse) {
     absorb_prologues();
     recompute_cheap_values();
-    merge_siblings();
+    if (options_.horizontal) merge_siblings();
   }
   result_.is_stored.resize(as_index(nodes_.size()));
   for (int node = 0; node < nodes_.size(); ++node)

@@ -34,6 +34,8 @@ SINTER_DECL std::string Fuser::why_apart(int a, int b) {
   const FusionGroup &left = group(a), &right = group(b);
   if (!options_.fuse) return "fusion is off (Options::fuse, or a lazy graph that is not hot yet)";
   if (left.is_host || right.is_host) return "one of them runs on the host: no kernel expresses it";
+  if (!options_.epilogues && (left.contraction >= 0 || right.contraction >= 0))
+    return "fusion into products is off (Options::epilogue_fusion)";
   if (left.contraction >= 0 && right.contraction >= 0) return "each is a product of matrices: a kernel has one";
   if ((left.contraction >= 0 && right.has_reduction) || (right.contraction >= 0 && left.has_reduction))
     return "a product of matrices takes in what is elementwise over its result, no reduction";

@@ -27,17 +27,30 @@ struct ArenaSlot {
   std::int32_t first = 0, last = 0;
 };
 
+/// Steps `first` to `end - 1`.
+struct StepRange {
+  std::int32_t first = 0, end = 0;
+};
+
 struct MemoryPlan {
   std::vector<std::int32_t> order;      // groups, as they run
   std::vector<BufferRef> buffer_of;     // per fusion node
   std::vector<std::int32_t> constants;  // fusion nodes, by number of the constant
   std::vector<ArenaSlot> slots;
+  std::vector<StepRange> groups;    // steps that may run at the same time, two or more in each
   std::vector<std::int32_t> donor;  // per output: the input whose buffer it may take over, or -1
 };
 
-/// `kernels` has one entry per group (an empty one for groups that the host runs).
+/// Which steps are put side by side (MemoryPlan::groups): none, or those for which it pays at the sizes of the hints.
+enum class StepGrouping : std::uint8_t { none, where_it_pays };
+
+/// Grouping may make the arena larger than it is without by this share, or by `free_growth` bytes.
+inline constexpr std::int64_t growth_share = 8, free_growth = 64 << 10;
+
+/// `kernels` has one entry per group (an empty one for groups that the host runs); `hints`: one per symbol.
 MemoryPlan plan_memory(const FusionGraph& nodes, const Fusion& fusion, std::span<const LoweredKernel> kernels,
-                       std::span<const std::uint8_t> may_donate);
+                       std::span<const std::uint8_t> may_donate, StepGrouping grouping = StepGrouping::none,
+                       std::span<const std::int64_t> hints = {});
 
 /// Whether the kernel of a group may meet an index that is out of range. False only where each of its indices comes
 /// from an operation that says so (ops::Take::in_range).

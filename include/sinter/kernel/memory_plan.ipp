@@ -4,12 +4,14 @@
 #include <sinter/kernel/memory_plan.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/kernel/launch_groups.ipp>
+#include <sinter/kernel/step_queue.ipp>
 #include <sinter/ops/take.hpp>
 
 #include <algorithm>
 #include <functional>
-#include <queue>
-#include <unordered_map>
+#include <limits>
+#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 SINTER_DECL bool may_fail(const FusionGraph& nodes, const FusionGroup& group, const Kernel& kernel) {
@@ -30,13 +32,6 @@ SINTER_DECL bool may_fail(const FusionGraph& nodes, const FusionGroup& group, co
 }
 
 namespace kernel_detail {
-
-/// What a group reads and writes, as fusion nodes that own memory.
-struct StepUse {
-  SmallVector<std::int32_t, 16> reads, writes;
-  bool may_fail = false;    // an index may be out of range
-  bool is_scatter = false;  // if it fails, then before it writes
-};
 
 inline bool reads(const Kernel& kernel, InstId value, std::size_t access) {
   const std::vector<bool> under = instructions_under(kernel.body, value);
@@ -99,16 +94,7 @@ class MemoryPlanner {
                 std::span<const std::uint8_t> may_donate)
       : nodes_(nodes), fusion_(fusion), kernels_(kernels), may_donate_(may_donate) {}
 
-  MemoryPlan run() {
-    collect_uses();
-    add_dependencies();
-    choose_donors();
-    sort_steps();
-    check_donors();
-    assign_fixed();
-    assign_slots();
-    return std::move(plan_);
-  }
+  MemoryPlan run(StepGrouping grouping, std::span<const std::int64_t> hints);
 
  private:
   void collect_uses();
@@ -116,7 +102,19 @@ class MemoryPlanner {
   void choose_donors();
   void choose_donor(std::size_t output, std::uint8_t preference);
   bool reaches(int from, int to) const;
-  void sort_steps();
+  /// Lists of few steps that join one that runs next, for what the sort needs.
+  struct SortState;
+  /// `most_bytes`: of the arena that steps which join another one may write; unset: no groups.
+  MemoryPlan planned(std::optional<std::int64_t> most_bytes);
+  std::int64_t arena_bytes(const MemoryPlan& plan, std::span<const std::int64_t> hints) const;
+  void sort_steps(std::optional<std::int64_t> most_bytes);
+  void run_next(SortState& state, std::int32_t g);
+  void run_side_by_side(SortState& state, SmallVector<std::int32_t, 16>& members);
+  void run_deferred(SortState& state);
+  bool is_read_beside(int root, int step) const;
+  StepRange range_of(int step) const {
+    return step_range_.empty() ? StepRange{step, step + 1} : step_range_[as_index(step)];
+  }
   void check_donors();
   int first_change(std::size_t output) const;
   void assign_fixed();
@@ -139,8 +137,53 @@ class MemoryPlanner {
   std::vector<SmallVector<std::int32_t, 8>> before_;  // per group: groups that must run earlier
   std::vector<std::int32_t> donation_step_;           // per output
   std::vector<std::int32_t> first_, last_;            // per node that is a root: steps
+  std::vector<StepRange> step_range_;                 // per step: those that run at its time; empty: itself
+  std::optional<LaunchGrouping> grouping_;
   MemoryPlan plan_;
 };
+
+/// Groups are worth no more memory than growth_share and free_growth allow, and no donation.
+SINTER_DECL MemoryPlan MemoryPlanner::run(StepGrouping grouping, std::span<const std::int64_t> hints) {
+  collect_uses();
+  add_dependencies();
+  choose_donors();
+  const std::vector<std::int32_t> donors = plan_.donor;
+  MemoryPlan alone = planned({});
+  if (grouping == StepGrouping::none) return alone;
+  grouping_.emplace(nodes_, fusion_, kernels_);
+  if (!grouping_->is_possible()) return alone;
+  const std::int64_t needed = arena_bytes(alone, hints);
+  const std::int64_t most = needed + std::max(needed / growth_share, free_growth);
+  for (const std::int64_t most_bytes : {std::numeric_limits<std::int64_t>::max(), most - needed, std::int64_t{0}}) {
+    plan_ = {};
+    plan_.donor = donors;
+    MemoryPlan together = planned(most_bytes);
+    if (together.groups.empty()) continue;
+    const auto donations = [](const MemoryPlan& plan) { return std::count(plan.donor.begin(), plan.donor.end(), -1); };
+    if (donations(together) <= donations(alone) && arena_bytes(together, hints) <= most) return together;
+  }
+  return alone;
+}
+
+SINTER_DECL MemoryPlan MemoryPlanner::planned(std::optional<std::int64_t> most_bytes) {
+  sort_steps(most_bytes);
+  step_range_.clear();
+  if (!plan_.groups.empty()) {
+    for (int step = 0; as_index(step) < plan_.order.size(); ++step) step_range_.push_back({step, step + 1});
+    for (const StepRange& group : plan_.groups)
+      for (std::int32_t step = group.first; step < group.end; ++step) step_range_[as_index(step)] = group;
+  }
+  check_donors();
+  assign_fixed();
+  assign_slots();
+  return std::move(plan_);
+}
+
+SINTER_DECL std::int64_t MemoryPlanner::arena_bytes(const MemoryPlan& plan, std::span<const std::int64_t> hints) const {
+  std::vector<std::int64_t> bytes, offsets;
+  for (const ArenaSlot& slot : plan.slots) bytes.push_back(slot.bytes.estimate(hints, Graph::unknown_extent));
+  return place_slots(plan.slots, bytes, offsets);
+}
 
 SINTER_DECL void MemoryPlanner::collect_uses() {
   uses_.resize(fusion_.groups.size());
@@ -237,70 +280,79 @@ SINTER_DECL void MemoryPlanner::choose_donors() {
       if (plan_.donor[j] < 0) choose_donor(j, preference);
 }
 
-/// What running a group next adds to the memory held, and the queue of those that are ready.
-class StepQueue {
- public:
-  StepQueue(std::span<const StepUse> uses, const Fusion& fusion, const std::function<int(int node)>& root_of,
-            const std::function<std::int64_t(int root)>& bytes)
-      : uses_(uses), fusion_(fusion), root_of_(root_of), bytes_(bytes), growth_(uses.size()), is_ready_(uses.size()) {
-    for (std::size_t g = 0; g < uses.size(); ++g) {
-      for_each_root(uses[g].reads, [&](int root) { readers_[root].push_back(static_cast<std::int32_t>(g)); });
-      for_each_root(uses[g].writes, [&](int root) { growth_[g] += bytes_(root); });
-    }
-    for (auto& [root, groups] : readers_)
-      if (groups.size() == 1) growth_[as_index(groups[0])] -= bytes_(root);
-  }
-  void push(std::size_t g) {
-    is_ready_[g] = 1;
-    (growth_[g] < 0 ? freeing_ : ready_).emplace(fusion_.groups[g].members.back().node, static_cast<std::int32_t>(g));
-  }
-  /// The next group; nothing if none is ready.
-  std::int32_t pop() {
-    auto& queue = freeing_.empty() ? ready_ : freeing_;
-    if (queue.empty()) return -1;
-    const std::int32_t g = queue.top().second;
-    queue.pop();
-    if (!is_ready_[as_index(g)]) return pop();  // was in both
-    is_ready_[as_index(g)] = 0;
-    for_each_root(uses_[as_index(g)].reads, [&](int root) {
-      auto& groups = readers_[root];
-      std::erase(groups, g);
-      if (groups.size() != 1) return;
-      const auto last = as_index(groups[0]);  // frees the value now
-      const bool was_freeing = growth_[last] < 0;
-      growth_[last] -= bytes_(root);
-      if (is_ready_[last] && !was_freeing && growth_[last] < 0) push(last);
-    });
-    return g;
-  }
-
- private:
-  template <class F>
-  void for_each_root(const SmallVector<std::int32_t, 16>& nodes, const F& f) const {
-    SmallVector<std::int32_t, 16> roots;
-    for (std::int32_t node : nodes) {
-      const int root = root_of_(node);
-      if (bytes_(root) == 0 || std::find(roots.begin(), roots.end(), root) != roots.end()) continue;
-      roots.push_back(root);
-      f(root);
-    }
-  }
-  using Entry = std::pair<std::int32_t, std::int32_t>;
-  using Queue = std::priority_queue<Entry, std::vector<Entry>, std::greater<>>;
-
-  std::span<const StepUse> uses_;
-  const Fusion& fusion_;
-  const std::function<int(int)>& root_of_;
-  const std::function<std::int64_t(int)>& bytes_;
-  std::vector<std::int64_t> growth_;  // per group
-  std::vector<std::uint8_t> is_ready_;
-  std::unordered_map<int, std::vector<std::int32_t>> readers_;  // of a root in the arena, still to run
-  Queue ready_, freeing_;
+struct MemoryPlanner::SortState {
+  StepQueue queue;
+  std::vector<std::int32_t> missing;             // per group: of those that must run earlier
+  std::vector<std::vector<std::int32_t>> after;  // per group: those that wait for it
+  std::optional<std::int64_t> most_bytes;
+  std::vector<std::uint8_t> has_run;
+  std::int64_t deferred_bytes = 0;
+  SmallVector<std::int32_t, 16> deferred{};  // nobody waits for them: they run side by side at the end
 };
+
+/// Runs `g`, with those that are ready and fit. None is moved before a step that may fail: what that leaves untouched
+/// on an error stays as it is.
+SINTER_DECL void MemoryPlanner::run_next(SortState& state, std::int32_t g) {
+  SmallVector<std::int32_t, 16> members{g};
+  if (!state.most_bytes || !grouping_->may_group(as_index(g))) return run_side_by_side(state, members);
+  const std::int64_t freed = std::max<std::int64_t>(0, -state.queue.growth(as_index(g)));
+  if (state.after[as_index(g)].empty() && grouping_->has_mate(as_index(g)) &&
+      state.deferred_bytes + freed <= *state.most_bytes) {
+    state.deferred_bytes += freed;
+    state.deferred.push_back(g);
+    return;
+  }
+  const auto place_of = [&](std::size_t id) { return fusion_.groups[id].members.back().node; };
+  int first_failure = std::numeric_limits<int>::max();
+  for (std::size_t other = 0; other < uses_.size(); ++other)
+    if (!state.has_run[other] && uses_[other].may_fail) first_failure = std::min(first_failure, place_of(other));
+  std::int64_t written = 0;
+  for (std::size_t other = 0; other < uses_.size(); ++other) {
+    if (!state.queue.is_ready(other) || place_of(other) > first_failure || !grouping_->fit(as_index(g), other))
+      continue;
+    const std::int64_t more = state.queue.written_by(other);
+    if (written > *state.most_bytes - more) continue;
+    written += more;
+    state.queue.take(static_cast<std::int32_t>(other));
+    members.push_back(static_cast<std::int32_t>(other));
+  }
+  run_side_by_side(state, members);
+}
+
+/// What nobody waits for, the largest first: those that fit it run at its side.
+SINTER_DECL void MemoryPlanner::run_deferred(SortState& state) {
+  SmallVector<std::int32_t, 16> left = std::move(state.deferred);
+  std::sort(left.begin(), left.end(), [&](std::int32_t a, std::int32_t b) {
+    const std::int64_t bytes_a = grouping_->bytes(as_index(a)), bytes_b = grouping_->bytes(as_index(b));
+    return bytes_a != bytes_b ? bytes_a > bytes_b : a < b;
+  });
+  while (!left.empty()) {
+    SmallVector<std::int32_t, 16> members, others;
+    for (const std::int32_t g : left)
+      (g == left.front() || grouping_->fit(as_index(left.front()), as_index(g)) ? members : others).push_back(g);
+    run_side_by_side(state, members);
+    left = std::move(others);
+  }
+}
+
+SINTER_DECL void MemoryPlanner::run_side_by_side(SortState& state, SmallVector<std::int32_t, 16>& members) {
+  std::sort(members.begin(), members.end(), [&](std::int32_t a, std::int32_t b) {
+    return fusion_.groups[as_index(a)].members.back().node < fusion_.groups[as_index(b)].members.back().node;
+  });
+  const auto first = static_cast<std::int32_t>(plan_.order.size());
+  for (const std::int32_t g : members) plan_.order.push_back(g);
+  const auto end = static_cast<std::int32_t>(plan_.order.size());
+  if (end - first >= 2) plan_.groups.push_back({first, end});
+  for (const std::int32_t g : members) {
+    state.has_run[as_index(g)] = 1;
+    for (const std::int32_t later : state.after[as_index(g)])
+      if (--state.missing[as_index(later)] == 0) state.queue.push(as_index(later));
+  }
+}
 
 /// Groups run as soon as what they need is there, in the order of their last members; but those that free more than
 /// they take (gradients of weights, the last readers of what was kept for them) go first.
-SINTER_DECL void MemoryPlanner::sort_steps() {
+SINTER_DECL void MemoryPlanner::sort_steps(std::optional<std::int64_t> most_bytes) {
   const std::size_t count = uses_.size();
   std::vector<std::int32_t> missing(count);
   std::vector<std::vector<std::int32_t>> after(count);
@@ -319,14 +371,15 @@ SINTER_DECL void MemoryPlanner::sort_steps() {
   const std::function<std::int64_t(int)> bytes = [&](int node) {
     return is_outside[as_index(node)] ? 0 : nodes_.estimate_bytes(node);
   };
-  StepQueue queue(uses_, fusion_, root, bytes);
-  for (std::size_t g = 0; g < count; ++g)
-    if (missing[g] == 0) queue.push(g);
-  for (std::int32_t g; (g = queue.pop()) >= 0;) {
-    plan_.order.push_back(g);
-    for (std::int32_t later : after[as_index(g)])
-      if (--missing[as_index(later)] == 0) queue.push(as_index(later));
+  SortState state{StepQueue(uses_, fusion_, root, bytes), std::move(missing), std::move(after), most_bytes,
+                  std::vector<std::uint8_t>(count)};
+  if (most_bytes) grouping_->forget_last();
+  for (std::size_t g = 0; g < count; ++g) {
+    if (state.missing[g] == 0) state.queue.push(g);
+    if (most_bytes && state.after[g].empty()) grouping_->note_last(g);
   }
+  for (std::int32_t g; (g = state.queue.pop()) >= 0;) run_next(state, g);
+  run_deferred(state);
   ensure(plan_.order.size() == count, "memory plan: groups depend on each other in a circle");
 }
 
@@ -374,6 +427,19 @@ SINTER_DECL void MemoryPlanner::assign_fixed() {
   }
 }
 
+/// Does a step that runs at the time of `step` touch that value?
+SINTER_DECL bool MemoryPlanner::is_read_beside(int root, int step) const {
+  const StepRange range = range_of(step);
+  for (std::int32_t other = range.first; other < range.end; ++other) {
+    if (other == step) continue;
+    const StepUse& beside = uses_[as_index(plan_.order[as_index(other)])];
+    for (const auto* nodes : {&beside.reads, &beside.writes})
+      for (const std::int32_t node : *nodes)
+        if (root_of(node) == root) return true;
+  }
+  return false;
+}
+
 /// The slot of an operand that `step` reads last and whose memory the value `root`, which it writes, may take over.
 SINTER_DECL int MemoryPlanner::reusable_slot(int root, int step) {
   const int g = plan_.order[as_index(step)];
@@ -386,9 +452,11 @@ SINTER_DECL int MemoryPlanner::reusable_slot(int root, int step) {
       if (node < 0 || lowered.kernel.operands[o].written) continue;
       const int other = root_of(node);
       const BufferRef buffer = plan_.buffer_of[as_index(other)];
-      if (buffer.kind != BufferKind::arena || last_[as_index(other)] != step) continue;
+      if (buffer.kind != BufferKind::arena || last_[as_index(other)] != step || is_read_beside(other, step)) continue;
       ArenaSlot& slot = plan_.slots[as_index(buffer.index)];
-      if (slot.last > step || !identical(slot.bytes, bytes_of(root)) || !may_overwrite(lowered, store, o)) continue;
+      if (slot.last > range_of(step).end - 1 || !identical(slot.bytes, bytes_of(root)) ||
+          !may_overwrite(lowered, store, o))
+        continue;
       int same_memory = 0;  // operands of this kernel in that slot
       for (const OperandRef& ref : lowered.operands)
         same_memory += ref.node >= 0 && plan_.buffer_of[as_index(root_of(ref.node))] == buffer;
@@ -418,9 +486,10 @@ SINTER_DECL void MemoryPlanner::assign_slots() {
       int slot = reusable_slot(root, static_cast<int>(step));
       if (slot < 0) {
         slot = static_cast<int>(plan_.slots.size());
-        plan_.slots.push_back({bytes_of(root), static_cast<std::int32_t>(step), last_[as_index(root)]});
+        plan_.slots.push_back({bytes_of(root), range_of(static_cast<int>(step)).first, 0});
       }
-      plan_.slots[as_index(slot)].last = std::max(plan_.slots[as_index(slot)].last, last_[as_index(root)]);
+      plan_.slots[as_index(slot)].last =
+          std::max(plan_.slots[as_index(slot)].last, range_of(last_[as_index(root)]).end - 1);
       buffer = {BufferKind::arena, slot};
     };
     for (std::int32_t node : use(plan_.order[step]).reads) assign(node);  // memory that nobody wrote
@@ -433,8 +502,9 @@ SINTER_DECL void MemoryPlanner::assign_slots() {
 }  // namespace kernel_detail
 
 SINTER_DECL MemoryPlan plan_memory(const FusionGraph& nodes, const Fusion& fusion,
-                                   std::span<const LoweredKernel> kernels, std::span<const std::uint8_t> may_donate) {
-  return kernel_detail::MemoryPlanner(nodes, fusion, kernels, may_donate).run();
+                                   std::span<const LoweredKernel> kernels, std::span<const std::uint8_t> may_donate,
+                                   StepGrouping grouping, std::span<const std::int64_t> hints) {
+  return kernel_detail::MemoryPlanner(nodes, fusion, kernels, may_donate).run(grouping, hints);
 }
 
 SINTER_DECL std::int64_t place_slots(std::span<const ArenaSlot> slots, std::span<const std::int64_t> bytes,

@@ -24,6 +24,12 @@ class Graph;
 struct Attrs;
 struct Node;
 
+/// What a launch does, as tasks that take about as long as each other.
+struct LaunchWork {
+  std::int64_t tasks = 0;  // 0: it is only run whole, and divides itself
+  double nanoseconds = 0;  // of all tasks, a guess
+};
+
 /// A kernel bound to extents. Made once per Frame; not to be run by two threads at once.
 class Launch {
  public:
@@ -33,6 +39,14 @@ class Launch {
   virtual void run(void* const* operands) = 0;
   /// Makes what runs on this thread need besides, so that none of them allocates.
   virtual void prepare() {}
+  /// How it can be run beside other launches (launch_group.hpp), with the results of run(). If in tasks, then by
+  /// begin_tasks(), run_tasks() on disjoint ranges that together cover all tasks, by any threads, and end_tasks(). Makes
+  /// what these need.
+  virtual LaunchWork work() { return {}; }
+  virtual void begin_tasks(void* const*) {}
+  virtual void run_tasks(std::int64_t, std::int64_t) {}
+  /// Throws as run() does.
+  virtual void end_tasks() {}
   /// Tells a back end its own launches, which it can group, from others.
   virtual TypeKey type() const { return nullptr; }
 };
@@ -101,6 +115,8 @@ class Backend {
   virtual Intrinsic intrinsic(const Graph&, const Node&) const { return nullptr; }
   /// Code is made for the extents by Executable::bind, so that binding many at once is worth it.
   virtual bool compiles_when_bound() const { return false; }
+  /// Has launches that say what their work() is, so that independent kernels of a plan on the CPU can share threads.
+  virtual bool divides_launches() const { return false; }
   /// May this launch be one of a group?
   virtual bool can_group(const Launch&) const { return false; }
   /// One enqueue for these launches, which outlive the group and are not run beside it.

@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/runtime/dependences.hpp>
+#include <sinter/runtime/launch_group.hpp>
 #include <sinter/runtime/plan.hpp>
 #include <sinter/tensor/device_memory.hpp>
 #include <sinter/tensor/storage.hpp>
@@ -65,11 +66,13 @@ class Frame {
     std::uint32_t first_operand;
     bool skips_same_memory;  // a plain copy: operands 0 and 1
     const PlanStep* planned;
+    std::int32_t group = -1;  // steps of one group have the same number
   };
   /// Neighbouring steps: one enqueue for all, or one after the other.
   struct Segment {
     std::size_t first, end;
     std::unique_ptr<LaunchGroup> group;
+    CpuGroup* on_host = nullptr;  // the same, on the CPU
   };
   struct Patch {
     std::uint32_t place;   // in pointers_
@@ -78,15 +81,18 @@ class Frame {
 
   void bind_steps();
   std::unique_ptr<Launch> launch_of(const PlanStep& step) const;
-  void add_step(const PlanStep& step, std::unique_ptr<Launch> launch);
+  void add_step(const PlanStep& step, std::unique_ptr<Launch> launch, std::int32_t group);
   /// The steps of a body, which needs no memory of its own, as steps of this frame on the operands of the call.
-  void add_called_steps(const PlanStep& call, const Plan& body);
+  void add_called_steps(const PlanStep& call, const Plan& body, std::int32_t first_group);
   void add_operand(const BufferRef& operand);
   bool is_on_host(const BufferRef& operand) const;
   StepContext context_of(const PlanStep& step) const;
   void run_host_part(std::span<void* const> inputs, std::span<void* const> outputs);
   void follow_queue();
   void make_segments();
+  void make_host_segments();
+  void run_on_host(const Segment& segment);
+  void run_on_host_watched(const Segment& segment, std::span<void* const* const> operands);
   void run_steps(std::size_t first, std::size_t end);
   /// As that, seen by who watches (watch.hpp).
   void run_steps_watched(std::size_t first, std::size_t end);

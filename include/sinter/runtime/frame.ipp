@@ -163,11 +163,22 @@ SINTER_DECL void Frame::bind_steps() {
   if (plan_->backend() != nullptr && plan_->backend()->compiles_when_bound())
     parallel_for(count, compile_nanoseconds, bind);
   else bind(0, count);
+  std::vector<std::int32_t> group_of(steps.size(), -1);
+  auto groups = static_cast<std::int32_t>(plan_->groups().size());
+  for (std::int32_t g = 0; g < groups; ++g) {
+    const StepRange range = plan_->groups()[as_index(g)];
+    std::fill(group_of.begin() + range.first, group_of.begin() + range.end, g);
+  }
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (made[i] != nullptr) add_step(steps[i], std::move(made[i]));
-    else if (const Plan* body = body_of(steps[i])) add_called_steps(steps[i], *body);
+    if (made[i] != nullptr) {
+      add_step(steps[i], std::move(made[i]), group_of[i]);
+    } else if (const Plan* body = body_of(steps[i])) {
+      add_called_steps(steps[i], *body, groups);
+      groups += static_cast<std::int32_t>(body->groups().size());
+    }
   }
   for (const PlanStep& step : steps) has_host_steps_ |= step.host.has_value() || step.runs_on_host;
+  if (plan_->backend() == nullptr && groups > 0) make_host_segments();
   if (plan_->runs_as_one() && plan_->backend() != nullptr) make_segments();
 }
 
@@ -205,7 +216,7 @@ SINTER_DECL void Frame::make_segments() {
   for (std::size_t first = 0, end = 0; first < steps_.size(); first = end) {
     const bool is_group = backend.can_group(*steps_[first].launch);
     for (end = first + 1; end < steps_.size() && backend.can_group(*steps_[end].launch) == is_group;) ++end;
-    segments_.push_back({first, end, nullptr});
+    segments_.push_back({first, end, nullptr, nullptr});
     if (!is_group || end - first < 2) continue;
     std::vector<std::vector<MemoryUse>> uses;
     for (std::size_t i = first; i < end; ++i) uses.push_back(uses_of(*steps_[i].planned));
@@ -219,9 +230,30 @@ SINTER_DECL void Frame::make_segments() {
   else segments_.clear();
 }
 
-SINTER_DECL void Frame::add_step(const PlanStep& step, std::unique_ptr<Launch> launch) {
+/// Groups whose work is worth threads stand between segments of other steps, which run one after the other.
+SINTER_DECL void Frame::make_host_segments() {
+  bool has_group = false;
+  for (std::size_t first = 0, end = 0; first < steps_.size(); first = end) {
+    for (end = first + 1; end < steps_.size() && steps_[end].group == steps_[first].group;) ++end;
+    std::unique_ptr<CpuGroup> group;
+    if (steps_[first].group >= 0 && end - first >= 2) {
+      std::vector<Launch*> launches;
+      for (std::size_t i = first; i < end; ++i) launches.push_back(steps_[i].launch);
+      group = std::make_unique<CpuGroup>(std::move(launches));
+      if (!group->pays()) group = nullptr;
+    }
+    has_group |= group != nullptr;
+    CpuGroup* const on_host = group.get();
+    segments_.push_back({first, end, std::move(group), on_host});
+  }
+  if (has_group) group_operands_.resize(steps_.size());
+  else segments_.clear();
+}
+
+SINTER_DECL void Frame::add_step(const PlanStep& step, std::unique_ptr<Launch> launch, std::int32_t group) {
   launches_.push_back(std::move(launch));
-  steps_.push_back({launches_.back().get(), static_cast<std::uint32_t>(pointers_.size()), step.is_plain_copy, &step});
+  steps_.push_back(
+      {launches_.back().get(), static_cast<std::uint32_t>(pointers_.size()), step.is_plain_copy, &step, group});
   for (const BufferRef& operand : step.operands) add_operand(operand);
 }
 
@@ -246,12 +278,17 @@ SINTER_DECL void Frame::add_operand(const BufferRef& operand) {
   pointers_.push_back(pointer);
 }
 
-SINTER_DECL void Frame::add_called_steps(const PlanStep& call, const Plan& body) {
-  for (const PlanStep& step : body.steps()) {
+SINTER_DECL void Frame::add_called_steps(const PlanStep& call, const Plan& body, std::int32_t first_group) {
+  for (std::int32_t i = 0; as_index(i) < body.steps().size(); ++i) {
+    const PlanStep& step = body.steps()[as_index(i)];
     std::unique_ptr<Launch> launch = launch_of(step);
     if (launch == nullptr) continue;
+    std::int32_t group = -1;
+    for (std::size_t g = 0; g < body.groups().size(); ++g)
+      if (body.groups()[g].first <= i && i < body.groups()[g].end) group = first_group + static_cast<std::int32_t>(g);
     launches_.push_back(std::move(launch));
-    steps_.push_back({launches_.back().get(), static_cast<std::uint32_t>(pointers_.size()), step.is_plain_copy, &step});
+    steps_.push_back(
+        {launches_.back().get(), static_cast<std::uint32_t>(pointers_.size()), step.is_plain_copy, &step, group});
     for (const BufferRef& operand : step.operands) {
       const auto index = as_index(operand.index);
       if (operand.kind == BufferKind::constant) pointers_.push_back(body.constants()[index]->data());
@@ -342,8 +379,32 @@ SINTER_DECL void Frame::prepare() {
   for (const std::unique_ptr<Launch>& launch : launches_) launch->prepare();
 }
 
+/// A group on the CPU.
+SINTER_DECL void Frame::run_on_host(const Segment& segment) {
+  const std::span<void* const* const> operands =
+      std::span(group_operands_).subspan(segment.first, segment.end - segment.first);
+  try {
+    if (SINTER_UNLIKELY(is_watched())) run_on_host_watched(segment, operands);
+    else segment.on_host->run(operands);
+  } catch (const GatherError& error) {
+    runtime_detail::throw_index_error(*steps_[segment.first + segment.on_host->failed()].planned, error);
+  }
+}
+
+/// The time of the group is divided among its steps as their pieces took it.
+SINTER_DECL SINTER_NOINLINE SINTER_COLD void Frame::run_on_host_watched(const Segment& segment,
+                                                                        std::span<void* const* const> operands) {
+  if (costs_.empty())
+    for (const Step& step : steps_) costs_.push_back(cost_of(*step.planned, symbols_));
+  std::vector<runtime_detail::GroupMember> members;
+  for (std::size_t i = segment.first; i < segment.end; ++i) members.push_back({steps_[i].planned, &costs_[i]});
+  runtime_detail::WatchedGroup watched(std::move(members), plan_->device());
+  segment.on_host->run_watched(operands, watched.names(), watched.spent());
+}
+
 SINTER_DECL void Frame::run_segments() {
-  if (is_watched() && runtime_detail::step_listener() != nullptr) return run_steps_watched(0, steps_.size());
+  if (memory_ != nullptr && is_watched() && runtime_detail::step_listener() != nullptr)
+    return run_steps_watched(0, steps_.size());
   for (const Segment& segment : segments_) {
     if (segment.group == nullptr) {
       if (is_watched()) run_steps_watched(segment.first, segment.end);
@@ -353,6 +414,10 @@ SINTER_DECL void Frame::run_segments() {
     for (std::size_t i = segment.first; i < segment.end; ++i) {
       void* const* operands = pointers_.data() + steps_[i].first_operand;
       group_operands_[i] = steps_[i].skips_same_memory && operands[0] == operands[1] ? nullptr : operands;
+    }
+    if (segment.on_host != nullptr) {
+      run_on_host(segment);
+      continue;
     }
     const TimelineSpan span("launch", "launches as one");
     segment.group->run(std::span(group_operands_).subspan(segment.first, segment.end - segment.first));

@@ -9,6 +9,7 @@
 #include <sinter/kernel/memory_plan.hpp>
 #include <sinter/passes/rematerialise.hpp>
 #include <sinter/runtime/backend.hpp>
+#include <sinter/runtime/fusion_choices.hpp>
 #include <sinter/runtime/host_ops.hpp>
 
 #include <array>
@@ -42,6 +43,13 @@ struct PlanOptions {
   bool fuse = true;
   /// The schedule of a kernel; null: each back end's own.
   std::function<Schedule(Backend&, const Kernel&, const SymbolicGeometry&)> choose_schedule = nullptr;
+  /// Independent kernels run as one launch (docs/design/horizontal_fusion.md), and products take in epilogues.
+  bool horizontal = true, epilogues = true;
+  void set(FusionChoices choices) {
+    fuse = choices.fuse;
+    horizontal = choices.horizontal;
+    epilogues = choices.epilogues;
+  }
   /// false: no kernel is compiled; the plan says what memory it would take and cannot run.
   bool with_code = true;
   /// Outputs never share memory with inputs, constants or each other.
@@ -127,6 +135,8 @@ class Plan {
   std::span<const Type> inputs() const { return inputs_; }
   std::span<const PlanOutput> outputs() const { return outputs_; }
   std::span<const PlanStep> steps() const { return steps_; }
+  /// Neighbouring steps that need nothing of each other and run as one launch where their work is worth threads.
+  std::span<const StepRange> groups() const { return groups_; }
   std::span<const ArenaSlot> slots() const { return slots_; }
   /// What the arena is for: intermediate values, and the line of its last step.
   tensor_detail::Maker arena_maker() const { return arena_maker_; }
@@ -135,6 +145,8 @@ class Plan {
   const std::vector<SymbolInfo>& symbols() const { return symbols_; }
   /// Its steps, and those of its parts.
   std::size_t kernel_count() const;
+  /// As that, where a group counts once.
+  std::size_t launch_count() const;
   std::int64_t arena_bytes(std::span<const std::int64_t> symbols) const;
   /// Where its kernels run and its arena lies.
   Device device() const { return backend_ != nullptr ? backend_->device() : Device::cpu(); }
@@ -171,6 +183,8 @@ class Plan {
 
   /// Null: it was made in another way than from a graph.
   const PlanOrigin* origin() const { return origin_.get(); }
+  /// "148 x fused_mul_add": the steps of one of groups(), each name once.
+  std::string name_of(StepRange group) const;
   /// Steps, their kernels and buffers, for explain().
   std::string text() const;
 
@@ -183,6 +197,7 @@ class Plan {
   std::vector<Type> inputs_;
   std::vector<PlanOutput> outputs_;
   std::vector<PlanStep> steps_;
+  std::vector<StepRange> groups_;
   std::vector<ArenaSlot> slots_;
   tensor_detail::Maker arena_maker_ = tensor_detail::Maker::unknown;
   std::vector<PlanNumber> numbers_;

@@ -179,6 +179,8 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
   options.backends = options_.backends;
   options.precision = options_.precision;
   options.fuse = options_.fuse;
+  options.horizontal = options_.horizontal;
+  options.epilogues = options_.epilogues;
   options.with_code = options_.with_code;
   options.as_one = options_.as_one;
   options.own_outputs = true;
@@ -261,7 +263,7 @@ SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
 }
 
 SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
-  fusion_ = fuse(nodes_, {options_.fuse, limits_});
+  fusion_ = fuse(nodes_, {options_.fuse, options_.epilogues, options_.horizontal, limits_});
   if (is_logged("fusion")) note("fusion", fusion_.text(nodes_));
   for (const FusionGroup& group : fusion_.groups)
     kernels_.push_back(group.is_host ? LoweredKernel{}
@@ -269,8 +271,13 @@ SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
   PlanOptions kept = options_;
   kept.choose_schedule = nullptr;  // it has chosen
   plan_->origin_ = std::make_shared<const PlanOrigin>(graph_, std::move(kept));
-  memory_ = plan_memory(nodes_, fusion_, kernels_, options_.may_donate);
+  std::vector<std::int64_t> hints;
+  for (const SymbolInfo& symbol : graph_.symbols()) hints.push_back(symbol.hint);
+  const bool groups = options_.fuse && options_.horizontal && options_.backends.front()->divides_launches();
+  memory_ = plan_memory(nodes_, fusion_, kernels_, options_.may_donate,
+                        groups ? StepGrouping::where_it_pays : StepGrouping::none, hints);
   plan_->symbols_ = graph_.symbols();
+  plan_->groups_ = memory_.groups;
   plan_->slots_ = memory_.slots;
   add_inputs();
   add_outputs();
@@ -289,7 +296,8 @@ SINTER_DECL std::vector<PlanBorder> PlanBuilder::borders() {
   for (std::size_t step = 0; step < memory_.order.size(); ++step)
     step_of[as_index(memory_.order[step])] = static_cast<std::int32_t>(step);
   std::vector<PlanBorder> borders;
-  for (FusionBorder& border : borders_of(nodes_, fusion_, {options_.fuse, limits_})) {
+  for (FusionBorder& border :
+       borders_of(nodes_, fusion_, {options_.fuse, options_.epilogues, options_.horizontal, limits_})) {
     std::string value(nodes_.name(border.node));
     const Node* node = nodes_.graph_node(border.node);
     if (node != nullptr && node->where.file != nullptr) value += " at " + node->where.text();
@@ -376,6 +384,28 @@ SINTER_DECL std::size_t Plan::kernel_count() const {
   if (parts_)
     for (const PartitionPlan::Part& part : parts_->parts) count += part.plan ? part.plan->kernel_count() : 0;
   return count;
+}
+
+SINTER_DECL std::size_t Plan::launch_count() const {
+  std::size_t count = steps_.size();
+  for (const StepRange& group : groups_) count -= as_index(group.end - group.first) - 1;
+  if (parts_)
+    for (const PartitionPlan::Part& part : parts_->parts) count += part.plan ? part.plan->launch_count() : 0;
+  return count;
+}
+
+SINTER_DECL std::string Plan::name_of(StepRange group) const {
+  std::vector<std::pair<std::string_view, int>> names;
+  for (std::int32_t step = group.first; step < group.end; ++step) {
+    const std::string_view name = steps_[as_index(step)].name;
+    const auto known = std::find_if(names.begin(), names.end(), [&](const auto& each) { return each.first == name; });
+    if (known == names.end()) names.emplace_back(name, 1);
+    else ++known->second;
+  }
+  std::string text;
+  for (const auto& [name, count] : names)
+    text += (text.empty() ? "" : ", ") + (count > 1 ? std::to_string(count) + " x " : "") + std::string(name);
+  return text;
 }
 
 SINTER_DECL std::int64_t Plan::held_bytes(std::span<const std::int64_t> symbols) const {
@@ -469,7 +499,9 @@ SINTER_DECL std::string Plan::text() const {
   if (parts_)
     text += "plan in parts: " + std::to_string(kernel_count()) + " kernels\n" + parts_->text() + "together:\n";
   else
-    text += "plan: " + std::to_string(steps_.size()) + " kernels, " + std::to_string(slots_.size()) + " arena slots\n";
+    text += "plan: " + std::to_string(steps_.size()) + " kernels" +
+            (groups_.empty() ? "" : " in " + std::to_string(launch_count()) + " launches") + ", " +
+            std::to_string(slots_.size()) + " arena slots\n";
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     text += "  input " + std::to_string(i) + (input_names_[i].empty() ? "" : " " + input_names_[i]) + ": " +
             inputs_[i].text() + "\n";
@@ -478,6 +510,9 @@ SINTER_DECL std::string Plan::text() const {
   for (std::size_t i = 0; i < slots_.size(); ++i)
     text += "  slot " + std::to_string(i) + ": " + slots_[i].bytes.text() + " bytes, steps " +
             std::to_string(slots_[i].first) + " to " + std::to_string(slots_[i].last) + "\n";
+  for (const StepRange& group : groups_)
+    text += "  steps " + std::to_string(group.first) + " to " + std::to_string(group.end - 1) +
+            " are one launch: group of " + name_of(group) + ", none of which needs another\n";
   for (std::size_t i = 0; i < steps_.size(); ++i)
     text += "  step " + std::to_string(i) + ": " + runtime_detail::step_text(steps_[i]);
   for (std::size_t j = 0; j < outputs_.size(); ++j) {

@@ -12,6 +12,8 @@
 #include <exception>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -62,6 +64,36 @@ class WatchedStep {
   const StepCost& cost_;
   Device device_;  // of the plan
   DeviceMemory* memory_;
+  StepListener* listener_;
+  timeline::Task before_;
+  int exceptions_;
+  bool has_range_ = false;
+  std::int64_t begin_;
+};
+
+struct GroupMember {
+  const PlanStep* step;
+  const StepCost* cost;
+};
+/// One run of steps that run as one, seen by who watches: one span of the timeline, and for listeners each step, with
+/// its share of the time.
+class WatchedGroup {
+ public:
+  WatchedGroup(std::vector<GroupMember> members, Device device);
+  ~WatchedGroup();
+  WatchedGroup(const WatchedGroup&) = delete;
+  WatchedGroup& operator=(const WatchedGroup&) = delete;
+  std::span<const std::string_view> names() const { return names_; }
+  /// Nanoseconds of each step on all threads together, for who runs them to add to.
+  std::span<std::int64_t> spent() { return spent_; }
+
+ private:
+  void record(std::int64_t end) const;
+  std::vector<GroupMember> members_;
+  std::vector<std::string_view> names_;
+  std::vector<std::int64_t> spent_;
+  std::string name_;
+  Device device_;
   StepListener* listener_;
   timeline::Task before_;
   int exceptions_;

@@ -91,6 +91,55 @@ SINTER_DECL void WatchedStep::record(std::int64_t end) const {
   const bool is_enqueued = memory_ != nullptr && listener_ == nullptr && !step_.host && !step_.runs_on_host;
   timeline::complete(is_enqueued ? "launch" : step_.host ? "host" : "kernel", step_.name, begin_, end, fields);
 }
+
+SINTER_DECL WatchedGroup::WatchedGroup(std::vector<GroupMember> members, Device device)
+    : members_(std::move(members)),
+      spent_(members_.size()),
+      name_("group of " + std::to_string(members_.size()) + " kernels"),
+      device_(device),
+      listener_(step_listener()),
+      before_(timeline::current_task()),
+      exceptions_(std::uncaught_exceptions()) {
+  for (const GroupMember& member : members_) names_.push_back(member.step->name);
+  begin_ = timeline_now();
+  if (!has_timeline()) return;
+  timeline::current_task() = {name_, timeline::thread_number(), begin_};
+  timeline::begin_range(name_);
+  has_range_ = true;
+}
+SINTER_DECL WatchedGroup::~WatchedGroup() {
+  const std::int64_t end = timeline_now();
+  if (has_range_) timeline::end_range();
+  try {
+    std::int64_t all = 0;
+    for (const std::int64_t each : spent_) all += each;
+    for (std::size_t i = 0; listener_ != nullptr && i < members_.size(); ++i) {
+      const double share = all > 0 ? static_cast<double>(spent_[i]) / static_cast<double>(all) : 0;
+      listener_->begin(*members_[i].step);
+      listener_->end(*members_[i].step, device_, *members_[i].cost,
+                     static_cast<std::int64_t>(share * static_cast<double>(end - begin_)));
+    }
+    if (has_timeline()) record(end);
+  } catch (...) {
+    // no memory for the record: it is lost
+  }
+  timeline::current_task() = before_;
+}
+SINTER_DECL void WatchedGroup::record(std::int64_t end) const {
+  JsonFields fields;
+  StepCost cost;
+  std::string kernels;
+  for (const GroupMember& member : members_) {
+    cost.bytes += member.cost->bytes;
+    cost.flops += member.cost->flops;
+    kernels += (kernels.empty() ? "" : ", ") + member.step->name;
+  }
+  fields.add("kernel", "group").add("backend", members_.front().step->backend).add("device", device_.text());
+  fields.add("bytes", static_cast<long long>(cost.bytes)).add("flops", static_cast<long long>(cost.flops));
+  fields.add("line", lines_of(*members_.front().step)).add("kernels", kernels);
+  if (std::uncaught_exceptions() > exceptions_) fields.add("failed", true);
+  timeline::complete("kernel", name_, begin_, end, fields);
+}
 }  // namespace runtime_detail
 
 SINTER_NAMESPACE_END

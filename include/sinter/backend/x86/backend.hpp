@@ -27,6 +27,7 @@ class X86Backend final : public Backend {
   std::string_view name() const override { return "x86"; }
   std::string cache_key() const override;
   Limits limits() const override;
+  bool divides_launches() const override { return true; }
   std::vector<Schedule> schedules(const Kernel& kernel) const override;
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                             std::string* why_declined = nullptr) override;

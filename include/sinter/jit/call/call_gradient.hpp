@@ -60,7 +60,8 @@ bool tape_fits(const Entry& entry, const ArgList& args);
 /// How the plans of an entry are made.
 struct PlanChoices {
   std::string backend;
-  bool fuse = true, as_one = false, allow_fallback = false;
+  FusionChoices fuse = {};
+  bool as_one = false, allow_fallback = false;
   MatmulPrecision precision = MatmulPrecision::f32;
   std::vector<std::uint8_t> is_number{};                  // per input: a C++ number of the caller
   BackendFunction compile{};                              // in place of a plan

@@ -173,7 +173,8 @@ SINTER_DECL CallGradient::Code CallGradient::code_by(const std::string& backend)
   is_number.resize(graph.inputs().size());
   if (backend != "eager") optimised = narrow_numbers(optimised, is_number, made.takes_float);
   PlanOptions options =
-      plan_options(optimised, backend, {}, choices_.fuse && !is_unfused_backend(backend), graph, choices_.precision);
+      plan_options(optimised, backend, {}, is_unfused_backend(backend) ? FusionChoices(false) : choices_.fuse, graph,
+                   choices_.precision);
   options.as_one = choices_.as_one;
   options.allow_fallback |= choices_.allow_fallback;
   if (choices_.is_tuned) tune(options, optimised, choices_.tune_seconds, choices_.where);

@@ -20,15 +20,17 @@ namespace jit::jit_detail {
 struct CodeChoices {
   std::string backend;
   Mode mode = Mode::default_;
-  bool fuse = true, allow_fallback = false;
+  FusionChoices fuse = {};
+  bool allow_fallback = false;
   MatmulPrecision precision = MatmulPrecision::f32;
   std::int64_t memory_budget = 0;
   double tune_seconds = 0;
   Location where{};
 
   static CodeChoices of(const Options& options, MatmulPrecision precision, Location where) {
-    return {options.backend.name(), options.mode,         options.fuse, options.allow_fallback, precision,
-            options.memory_budget,  options.tune_seconds, where};
+    return {options.backend.name(), options.mode, fusion_choices(options),
+            options.allow_fallback, precision,    options.memory_budget,
+            options.tune_seconds,   where};
   }
   /// Operation by operation, within any memory.
   CodeChoices uncompiled() const;

@@ -25,8 +25,9 @@ SINTER_DECL CodeChoices CodeChoices::uncompiled() const {
 SINTER_DECL PlanOptions CodeChoices::plan_options_for(const Graph& optimised, std::vector<InputLayout> layouts,
                                                       const Graph& traced, std::vector<std::uint8_t> may_donate,
                                                       bool own_outputs) const {
-  PlanOptions options = plan_options(optimised, backend, std::move(layouts), fuse && !is_unfused_backend(backend),
-                                     traced, precision, std::move(may_donate), own_outputs);
+  PlanOptions options =
+      plan_options(optimised, backend, std::move(layouts), is_unfused_backend(backend) ? FusionChoices(false) : fuse,
+                   traced, precision, std::move(may_donate), own_outputs);
   options.as_one = mode == Mode::reduce_overhead || mode == Mode::max_autotune;
   options.allow_fallback |= allow_fallback;
   return options;

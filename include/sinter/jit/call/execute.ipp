@@ -29,8 +29,17 @@ SINTER_DECL InputLayout layout_of(const TensorImpl& value) {
   return layout;
 }
 
+SINTER_DECL FusionChoices fusion_choices(const Options& options) {
+  FusionChoices choices(options.fuse && !jit_detail::is_unfused_backend(options.backend.name()));
+  if (choices.fuse) {
+    choices.horizontal = options.horizontal_fusion.value_or(true);
+    choices.epilogues = options.epilogue_fusion.value_or(true);
+  }
+  return choices;
+}
+
 SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view backend, std::vector<InputLayout> layouts,
-                                     bool fuse, const Graph& traced, MatmulPrecision precision,
+                                     FusionChoices fuse, const Graph& traced, MatmulPrecision precision,
                                      std::vector<std::uint8_t> may_donate, bool own_outputs) {
   PlanOptions options;
   for (Value output : traced.outputs()) options.output_devices.push_back(traced.type(output).device);
@@ -40,7 +49,7 @@ SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view ba
   options.precision = precision;
   options.allow_fallback = Context::get().allows_fallback;
   options.find_backends = [backend = std::string(backend)](Device wanted) { return backends_for(backend, wanted); };
-  options.fuse = fuse;
+  options.set(fuse);
   options.own_outputs = own_outputs;
   options.input_strides = std::move(layouts);
   options.may_donate = std::move(may_donate);
@@ -48,9 +57,9 @@ SINTER_DECL PlanOptions plan_options(const Graph& optimised, std::string_view ba
 }
 
 SINTER_DECL std::shared_ptr<const Plan> make_plan(const Graph& optimised, std::string_view backend,
-                                                  std::vector<InputLayout> layouts, bool fuse, const Graph& traced,
-                                                  MatmulPrecision precision, std::vector<std::uint8_t> may_donate,
-                                                  bool own_outputs) {
+                                                  std::vector<InputLayout> layouts, FusionChoices fuse,
+                                                  const Graph& traced, MatmulPrecision precision,
+                                                  std::vector<std::uint8_t> may_donate, bool own_outputs) {
   return build_plan(optimised, plan_options(optimised, backend, std::move(layouts), fuse, traced, precision,
                                             std::move(may_donate), own_outputs));
 }

@@ -355,6 +355,7 @@ SINTER_DECL Stats FunctionState::stats() const {
   const Entry* newest = newest_.load(std::memory_order_acquire);
   if (newest != nullptr && newest->end.plan) {
     stats.kernels = static_cast<std::int64_t>(newest->end.plan->kernel_count());
+    stats.launches = static_cast<std::int64_t>(newest->end.plan->launch_count());
     stats.peak_bytes = newest->end.plan->held_bytes();
   }
   if (newest != nullptr && newest->gradient != nullptr) {

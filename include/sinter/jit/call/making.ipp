@@ -26,7 +26,7 @@ namespace jit {
 
 SINTER_DECL jit_detail::PlanChoices FunctionState::gradient_choices(const Entry& entry) const {
   return {.backend = options_.backend.name(),
-          .fuse = options_.fuse,
+          .fuse = fusion_choices(options_),
           .as_one = options_.mode == Mode::reduce_overhead || options_.mode == Mode::max_autotune,
           .allow_fallback = options_.allow_fallback,
           .precision = entry.precision,

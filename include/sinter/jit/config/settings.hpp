@@ -23,7 +23,7 @@ struct ScopeSettings {
   Optional<int> threads{};    // that calls of this thread may use, itself included
   Optional<bool> boundary{};  // of jit::scoped(): nothing fuses across its ends
   Optional<Dynamic> dynamic{};
-  Optional<bool> fullgraph{}, fuse{}, allow_fallback{}, suppress_errors{};
+  Optional<bool> fullgraph{}, fuse{}, allow_fallback{}, suppress_errors{}, horizontal_fusion{}, epilogue_fusion{};
   Optional<std::int64_t> recompile_limit{}, memory_budget{};
   Optional<std::int64_t> tune_seconds{};
 

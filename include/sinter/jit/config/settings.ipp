@@ -83,7 +83,9 @@ inline Optional<bool>* boolean_in(ScopeSettings& settings, std::string_view name
                                                                  {"fullgraph", &settings.fullgraph},
                                                                  {"fuse", &settings.fuse},
                                                                  {"allow_fallback", &settings.allow_fallback},
-                                                                 {"suppress_errors", &settings.suppress_errors}};
+                                                                 {"suppress_errors", &settings.suppress_errors},
+                                                                 {"horizontal_fusion", &settings.horizontal_fusion},
+                                                                 {"epilogue_fusion", &settings.epilogue_fusion}};
   return value_of(fields, name).value_or(nullptr);
 }
 
@@ -110,7 +112,7 @@ inline std::string default_of(std::string_view name, const Options& options) {
   if (name == "threads") return "those of the process";
   if (name == "dynamic") return std::string(sinter::jit::name(options.dynamic));
   if (name == "fullgraph") return text(options.fullgraph);
-  if (name == "fuse") return text(options.fuse);
+  if (name == "fuse" || name == "horizontal_fusion" || name == "epilogue_fusion") return text(options.fuse);
   if (name == "recompile_limit") return std::to_string(options.recompile_limit);
   if (name == "memory_budget") return std::to_string(options.memory_budget);
   if (name == "allow_fallback") return text(options.allow_fallback);
@@ -135,6 +137,8 @@ SINTER_DECL ScopeSettings ScopeSettings::with(const ScopeSettings& inner) const 
   take(both.fuse, inner.fuse);
   take(both.allow_fallback, inner.allow_fallback);
   take(both.suppress_errors, inner.suppress_errors);
+  take(both.horizontal_fusion, inner.horizontal_fusion);
+  take(both.epilogue_fusion, inner.epilogue_fusion);
   take(both.recompile_limit, inner.recompile_limit);
   take(both.memory_budget, inner.memory_budget);
   take(both.tune_seconds, inner.tune_seconds);
@@ -143,6 +147,7 @@ SINTER_DECL ScopeSettings ScopeSettings::with(const ScopeSettings& inner) const 
 
 SINTER_DECL Options ScopeSettings::applied_to(Options options) const {
   using settings_detail::put;
+  using settings_detail::take;
   put(options.mode, mode);
   if (backend) options.backend = *backend;
   if (matmul_precision) options.matmul_precision = matmul_precision;
@@ -151,6 +156,8 @@ SINTER_DECL Options ScopeSettings::applied_to(Options options) const {
   put(options.fuse, fuse);
   put(options.allow_fallback, allow_fallback);
   put(options.suppress_errors, suppress_errors);
+  take(options.horizontal_fusion, horizontal_fusion);
+  take(options.epilogue_fusion, epilogue_fusion);
   put(options.recompile_limit, recompile_limit);
   put(options.memory_budget, memory_budget);
   if (tune_seconds) options.tune_seconds = static_cast<double>(*tune_seconds);
@@ -177,6 +184,8 @@ SINTER_DECL std::vector<std::int64_t> ScopeSettings::key() const {
   add(recompile_limit);
   add(memory_budget);
   add(tune_seconds);
+  add(horizontal_fusion);
+  add(epilogue_fusion);
   return numbers;
 }
 
@@ -239,6 +248,8 @@ SINTER_DECL const std::vector<Setting>& settings_table() {
         {"allow_fallback", boolean, "what a device declines runs on the CPU"},
         {"suppress_errors", boolean, "where compiling fails, run operation by operation"},
         {"tune_seconds", number, "that a mode of max-autotune may measure for each version; 0: 2 seconds"},
+        {"horizontal_fusion", boolean, "independent kernels run as one launch"},
+        {"epilogue_fusion", boolean, "products take in what is computed from their results"},
     };
   });
 }
@@ -316,6 +327,12 @@ SINTER_DECL void check_options(const Options& options, Location where) {
     throw UserError("compile",
                     "memory_budget contradicts the back end '" + backend + "', which holds memory of its own", where,
                     "leave the budget out, or use a back end of this build");
+  if (!options.fuse)
+    for (const auto& [field, name] : {std::pair{options.horizontal_fusion, "horizontal_fusion"},
+                                      std::pair{options.epilogue_fusion, "epilogue_fusion"}})
+      if (field.value_or(false))
+        throw UserError("compile", std::string(name) + " = true contradicts fuse = false, which fuses nothing", where,
+                        "leave " + std::string(name) + " out, or set fuse to true");
   if (!options.matmul_precision) return;
   tensor_detail::check_precision(*options.matmul_precision, "compile", where);
   if (is_foreign)

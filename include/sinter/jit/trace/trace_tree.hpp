@@ -111,6 +111,7 @@ class TraceTree {
   std::int64_t segments() const { return segments_.load(std::memory_order_relaxed); }
   std::int64_t breaks() const { return breaks_.load(std::memory_order_relaxed); }
   std::int64_t kernels() const { return kernels_.load(std::memory_order_relaxed); }
+  std::int64_t launches() const { return launches_.load(std::memory_order_relaxed); }
   std::int64_t peak_bytes() const {
     return peak_bytes_.load(std::memory_order_relaxed);
   }  // of the segment that holds most
@@ -134,7 +135,7 @@ class TraceTree {
   std::atomic<const Version*> current_{nullptr};
   std::vector<std::unique_ptr<const Version>> versions_;  // older ones too, for callers may still follow them
   std::unordered_multimap<std::uint64_t, std::shared_ptr<const SegmentCode>> codes_;
-  std::atomic<std::int64_t> segments_{0}, breaks_{0}, kernels_{0}, peak_bytes_{0}, paths_{0};
+  std::atomic<std::int64_t> segments_{0}, breaks_{0}, kernels_{0}, launches_{0}, peak_bytes_{0}, paths_{0};
 };
 
 namespace jit_detail {

@@ -405,6 +405,7 @@ SINTER_DECL std::shared_ptr<const SegmentCode> TraceTree::code_for(SegmentCode w
   std::shared_ptr<const SegmentCode> code = compiled_segment(wanted, choices_);
   if (is_background_) uncompiled_.push_back(code);
   kernels_.fetch_add(static_cast<std::int64_t>(code->plan->kernel_count()), std::memory_order_relaxed);
+  launches_.fetch_add(static_cast<std::int64_t>(code->plan->launch_count()), std::memory_order_relaxed);
   peak_bytes_.store(std::max(peak_bytes(), code->plan->held_bytes()), std::memory_order_relaxed);
   codes_.emplace(hash.low, code);
   return code;
@@ -487,6 +488,7 @@ SINTER_DECL void jit_detail::add_figures(const TraceTree& tree, Stats& stats) {
   stats.retraces += std::max<std::int64_t>(0, tree.paths() - 1);
   stats.lazy_calls += tree.unbounded_calls.load(std::memory_order_relaxed);
   stats.kernels = tree.kernels();
+  stats.launches = tree.launches();
   stats.peak_bytes = tree.peak_bytes();
   tree.count_regions(stats);
   if (const TraceTree::Version* version = tree.current()) add_gradient_bytes(*version->root, stats);

@@ -187,14 +187,28 @@ class ContractionLaunch final : public Launch {
         pass.k = pass.k_end;
       } while (pass.k < plan_.k);
     }
-    if (has_bad_index_.exchange(false, std::memory_order_relaxed))
-      throw GatherError(bad_index_.load(std::memory_order_relaxed), bad_extent_.load(std::memory_order_relaxed));
+    throw_bad_index();
   }
   void prepare() override {
     if (plan_.tiles == 0) return;
     reserve(tile_scratch());
     if (source_ != nullptr) source_->prepare();
   }
+  LaunchWork work() override {
+    const std::int64_t tasks = plan_.batches * plan_.blocks * plan_.panels;
+    if (plan_.tiles == 0 || source_ != nullptr || tasks == 0) return {};
+    const bool is_one_pass = plan_.batches_per_pack >= plan_.batches &&
+                             (!plan_.is_direct || plan_.keeps_runs_in_task || plan_.end_of_run(0) >= plan_.k);
+    const double nanoseconds = task_cost() * static_cast<double>(tasks);
+    if (is_one_pass) return {tasks, nanoseconds};
+    return {};
+  }
+  void begin_tasks(void* const* operands) override {
+    group_pass_ = {operands, 0, plan_.batches, 0, plan_.k};
+    if (plan_.packs_b && !plan_.packs_per_task) pack_all(group_pass_);
+  }
+  void run_tasks(std::int64_t begin, std::int64_t end) override { run_tasks(group_pass_, begin, end); }
+  void end_tasks() override { throw_bad_index(); }
 
  private:
   /// The batches whose B is packed together, and the run of k.
@@ -203,6 +217,11 @@ class ContractionLaunch final : public Launch {
     std::int64_t first_batch, batches, k, k_end;
   };
   using BatchIndex = std::array<std::int64_t, max_axes>;
+
+  void throw_bad_index() {
+    if (has_bad_index_.exchange(false, std::memory_order_relaxed))
+      throw GatherError(bad_index_.load(std::memory_order_relaxed), bad_extent_.load(std::memory_order_relaxed));
+  }
 
   /// Whether the epilogue can run in registers, where no run of k leaves sums unfinished; if so, binds it.
   bool bind_body(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry, Isa isa,
@@ -506,6 +525,7 @@ class ContractionLaunch final : public Launch {
   bool is_in_registers_ = false;
   BoundEpilogue epilogue_;  // else
   AlignedBytes packed_, groups_;
+  Pass group_pass_{};  // between begin_tasks() and end_tasks()
   std::atomic<bool> has_bad_index_{false};
   std::atomic<std::int64_t> bad_index_{0}, bad_extent_{0};
 };

@@ -65,19 +65,44 @@ class LoopLaunch final : public Launch {
 
   void run(void* const* operands) override {
     if (is_empty_) return;
-    for (std::size_t i = 0; i < sources_.size(); ++i)
-      args_.pointer[i].base = displaced(static_cast<char*>(operands[sources_[i].operand]), sources_[i].offset);
-    if (SINTER_LIKELY(is_simple_)) {
-      if (scratch_bytes_ != 0) args_.scratch = thread_scratch(scratch_bytes_);
-      function_(&args_, 0, outer_extent_);
-    } else {
-      run_tasks();
-    }
+    place_bases(operands);
+    if (SINTER_LIKELY(is_simple_)) run_whole();
+    else run_parallel();
     if (SINTER_UNLIKELY(status_.access != 0)) bad_index();
   }
   /// A thread may have taken over frames that another one bound.
   void prepare() override {
     if (scratch_bytes_ != 0) thread_scratch(scratch_bytes_);
+  }
+  LaunchWork work() override {
+    if (is_empty_) return {};
+    const std::int64_t units = rest_count_ * outer_extent_;
+    if (is_simple_) return {1, nanoseconds_};
+    if (!may_split_) return {units + (tail_ ? 1 : 0), nanoseconds_};
+    partials_.resize(as_index(units * blocks_ * code_->reductions()));
+    return {units * blocks_, nanoseconds_};
+  }
+  void begin_tasks(void* const* operands) override {
+    place_bases(operands);
+    if (!is_simple_) function_ = choose_function();
+    if (tail_)
+      for (std::size_t i = 0; i < sources_.size(); ++i) tail_->pointer[i].base = args_.pointer[i].base;
+  }
+  void run_tasks(std::int64_t begin, std::int64_t end) override {
+    if (is_simple_) return run_whole();
+    if (!may_split_) return run_range(begin, end, rest_count_ * outer_extent_);
+    while (begin < end) {
+      const std::int64_t unit = begin / blocks_, first = begin % blocks_;
+      const std::int64_t last = std::min(blocks_, first + (end - begin));
+      const LoopArgs row = args_of_row(unit, partials_.data() + unit * blocks_ * code_->reductions());
+      code_->blocks()(&row, first, last);
+      begin += last - first;
+    }
+  }
+  void end_tasks() override {
+    for (std::int64_t unit = 0; may_split_ && unit < rest_count_ * outer_extent_; ++unit)
+      finish_row(unit, partials_.data() + unit * blocks_ * code_->reductions());
+    if (SINTER_UNLIKELY(status_.access != 0)) bad_index();
   }
 
  private:
@@ -92,6 +117,14 @@ class LoopLaunch final : public Launch {
   };
   const Kernel& kernel() const { return shape_->kernel; }
 
+  SINTER_ALWAYS_INLINE void place_bases(void* const* operands) {
+    for (std::size_t i = 0; i < sources_.size(); ++i)
+      args_.pointer[i].base = displaced(static_cast<char*>(operands[sources_[i].operand]), sources_[i].offset);
+  }
+  SINTER_ALWAYS_INLINE void run_whole() {
+    if (scratch_bytes_ != 0) args_.scratch = thread_scratch(scratch_bytes_);
+    function_(&args_, 0, outer_extent_);
+  }
   [[noreturn]] SINTER_NOINLINE void bad_index() {
     const LoopArgs::Status status = std::exchange(status_, {});
     throw GatherError(status.index, args_.pointer[status.access - 1].gather_extent);
@@ -133,8 +166,9 @@ class LoopLaunch final : public Launch {
   void plan_split() {
     may_split_ = code_->blocks() != nullptr && args_.columns >= 8 * row_sum_block &&
                  nanoseconds_ >= serial_nanoseconds && outer_extent_ * rest_count_ < 64;
-    if (may_split_)
-      partials_.resize(as_index((args_.columns + row_sum_block - 1) / row_sum_block * code_->reductions()));
+    if (!may_split_) return;
+    blocks_ = (args_.columns + row_sum_block - 1) / row_sum_block;
+    partials_.resize(as_index(blocks_ * code_->reductions()));
   }
 
   /// Output larger than the caches goes past them.
@@ -175,7 +209,7 @@ class LoopLaunch final : public Launch {
     }
   }
 
-  void run_tasks() {
+  void run_parallel() {
     function_ = choose_function();
     const std::int64_t units = rest_count_ * outer_extent_;
     if (may_split_ && units < 2 * thread_count() && thread_count() > 1) return run_split(units);
@@ -205,23 +239,35 @@ class LoopLaunch final : public Launch {
     }
   }
 
-  void run_split(std::int64_t units) {
-    const auto blocks = static_cast<std::int64_t>(partials_.size()) / code_->reductions();
-    const double block_nanoseconds = nanoseconds_ / static_cast<double>(units * blocks);
+  /// `outer_extent_` units count the outer axis of one place of the rest.
+  LoopArgs args_at(std::int64_t unit, std::int64_t* partials) const {
     LoopArgs local;
     copy_args(local);
-    local.scratch = partials_.data();
+    local.scratch = partials;
+    place(local, unit / outer_extent_);
+    return local;
+  }
+  LoopArgs args_of_row(std::int64_t unit, std::int64_t* partials) const {
+    LoopArgs row = args_at(unit, partials);
+    const std::int64_t outer = unit % outer_extent_;
+    for (std::size_t i = 0; i < sources_.size(); ++i)
+      row.pointer[i].base = displaced(row.pointer[i].base, outer * row.pointer[i].outer_stride);
+    for (std::size_t a = 0; a < max_axes; ++a) row.index_origin[a] += outer * row.index_step[a];
+    return row;
+  }
+  void finish_row(std::int64_t unit, std::int64_t* partials) const {
+    LoopArgs local = args_at(unit, partials);
+    local.reduced = blocks_;
+    code_->finish()(&local, unit % outer_extent_, unit % outer_extent_ + 1);
+  }
+
+  void run_split(std::int64_t units) {
+    const double block_nanoseconds = nanoseconds_ / static_cast<double>(units * blocks_);
     for (std::int64_t unit = 0; unit < units; ++unit) {
-      place(local, unit / outer_extent_);
-      const std::int64_t outer = unit % outer_extent_;
-      LoopArgs row = local;
-      for (std::size_t i = 0; i < sources_.size(); ++i)
-        row.pointer[i].base = displaced(row.pointer[i].base, outer * row.pointer[i].outer_stride);
-      for (std::size_t a = 0; a < max_axes; ++a) row.index_origin[a] += outer * row.index_step[a];
-      parallel_for(blocks, block_nanoseconds,
+      const LoopArgs row = args_of_row(unit, partials_.data());
+      parallel_for(blocks_, block_nanoseconds,
                    [&](std::int64_t begin, std::int64_t end) { code_->blocks()(&row, begin, end); });
-      local.reduced = blocks;
-      code_->finish()(&local, outer, outer + 1);
+      finish_row(unit, partials_.data());
     }
   }
 
@@ -234,7 +280,7 @@ class LoopLaunch final : public Launch {
   std::unique_ptr<LoopArgs> tail_;
   std::vector<std::uint16_t> stored_;
   LoopFunction streaming_ = nullptr;
-  std::int64_t outer_extent_ = 1, rest_count_ = 1;
+  std::int64_t outer_extent_ = 1, rest_count_ = 1, blocks_ = 0;
   LoopArgs::Status status_;
   std::size_t scratch_bytes_ = 0;
   double nanoseconds_ = 0;

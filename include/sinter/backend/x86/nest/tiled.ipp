@@ -137,13 +137,18 @@ class TiledLaunch final : public Launch {
   }
 
   void run(void* const* operands) override {
+    begin_tasks(operands);
+    if (tiles_ == 1) return run_range(chosen_, 0, 1);
+    parallel_for(tiles_, plan_.nanoseconds / static_cast<double>(tiles_),
+                 [&](std::int64_t begin, std::int64_t end) { run_range(chosen_, begin, end); });
+  }
+  LaunchWork work() override { return {tiles_, plan_.nanoseconds}; }
+  void begin_tasks(void* const* operands) override {
     for (std::size_t i = 0; i < count_; ++i)
       args_.pointer[i].base = displaced(static_cast<char*>(operands[sources_[i].operand]), sources_[i].offset);
-    const LoopFunction function = choose_function();
-    if (tiles_ == 1) return run_range(function, 0, 1);
-    parallel_for(tiles_, plan_.nanoseconds / static_cast<double>(tiles_),
-                 [&](std::int64_t begin, std::int64_t end) { run_range(function, begin, end); });
+    chosen_ = choose_function();
   }
+  void run_tasks(std::int64_t begin, std::int64_t end) override { run_range(chosen_, begin, end); }
   /// A thread may have taken over frames that another one bound.
   void prepare() override { thread_scratch(scratch_bytes_); }
 
@@ -231,7 +236,7 @@ class TiledLaunch final : public Launch {
   std::size_t count_;
   std::vector<Source> sources_;
   std::vector<std::uint16_t> stored_;
-  LoopFunction streaming_ = nullptr;
+  LoopFunction streaming_ = nullptr, chosen_ = nullptr;
   std::size_t scratch_bytes_ = 0;
   std::int64_t row_tiles_ = 1, column_tiles_ = 1, tiles_ = 1;
   LoopArgs::Status status_;
