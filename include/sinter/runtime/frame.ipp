@@ -315,7 +315,7 @@ SINTER_DECL SINTER_NOINLINE SINTER_COLD void Frame::run_steps_watched(std::size_
   if (costs_.empty())
     for (const Step& step : steps_) costs_.push_back(cost_of(*step.planned, symbols_));
   for (std::size_t i = first; i < end; ++i) {
-    const runtime_detail::WatchedStep watched(*steps_[i].planned, costs_[i], plan_->device(), memory_);
+    const runtime_detail::WatchedStep watched(*plan_, *steps_[i].planned, symbols_, costs_[i], memory_);
     run_steps(i, i + 1);
   }
 }
@@ -343,7 +343,7 @@ SINTER_DECL void Frame::prepare() {
 }
 
 SINTER_DECL void Frame::run_segments() {
-  if (is_watched() && runtime_detail::step_listener() != nullptr) return run_steps_watched(0, steps_.size());
+  if (is_watched() && runtime_detail::waits_for_steps()) return run_steps_watched(0, steps_.size());
   for (const Segment& segment : segments_) {
     if (segment.group == nullptr) {
       if (is_watched()) run_steps_watched(segment.first, segment.end);
@@ -355,7 +355,10 @@ SINTER_DECL void Frame::run_segments() {
       group_operands_[i] = steps_[i].skips_same_memory && operands[0] == operands[1] ? nullptr : operands;
     }
     const TimelineSpan span("launch", "launches as one");
+    runtime_detail::TrackedLaunch launch;
+    if (SINTER_UNLIKELY(span.is_on())) launch = runtime_detail::TrackedLaunch(*memory_, plan_->device());
     segment.group->run(std::span(group_operands_).subspan(segment.first, segment.end - segment.first));
+    if (SINTER_UNLIKELY(span.is_on())) launch.finish("launches as one", {});
   }
 }
 

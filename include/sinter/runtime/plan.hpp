@@ -169,6 +169,7 @@ class Plan {
 
   /// Null: it was made in another way than from a graph.
   const PlanOrigin* origin() const { return origin_.get(); }
+  std::shared_ptr<const PlanOrigin> shared_origin() const { return origin_; }
   /// Steps, their kernels and buffers, for explain().
   std::string text() const;
 
