@@ -62,7 +62,7 @@ TEST_CASE("timeline: kernels of a device have tracks of their queues") {
   const Device first = Device::cuda(0), second = Device::cuda(1);
   const auto body = [](Tensor x) { return tanh(x) * 2 + 1; };
   auto f = jit::compile(body);
-  const Tensor x = ones({50}).to(first), y = ones({60}).to(second);
+  const Tensor x = ones({50}, {.device = first}), y = ones({60}, {.device = second});
   eval(x);
   eval(y);
   f(x), f(y);
@@ -78,11 +78,11 @@ TEST_CASE("timeline: kernels of a device have tracks of their queues") {
   CHECK(kernel->begin >= launch->begin);
   CHECK(find(spans, "kernel", "cuda:1 stream 1") != nullptr);
   CHECK(find(spans, "launch", "cuda:") == nullptr);
-  CHECK(to_vector<float>(a.to(Device::cpu()))[0] == to_vector<float>(body(ones({1})))[0]);
+  CHECK(to_vector<float>(a.to(Device::cpu()))[0] == to_vector<float>(body(ones({1}, {.device = Device::cpu()})))[0]);
   // A near miss: the host has no such track, and a second recording names its tracks again.
   const File other("host.json");
   jit::start_trace(other.path);
-  f(ones({50}));
+  f(ones({50}, {.device = Device::cpu()}));
   jit::stop_trace();
   CHECK(find(spans_of(other.path), "kernel", "cuda:") == nullptr);
   jit::start_trace(other.path);
@@ -95,7 +95,7 @@ TEST_CASE("timeline: launches that are enqueued as one are one span of the queue
   fake_device();
   auto f = jit::compile([](Tensor x) { return sum(exp(x), 0) + amax(x * 2, 0); },
                         {.mode = jit::Mode::reduce_overhead, .fuse = false});
-  const Tensor x = ones({8, 4}).to(Device::cuda(0));
+  const Tensor x = ones({8, 4}, {.device = Device::cuda(0)});
   eval(x);
   f(x);
   const File file("group.json");
@@ -111,7 +111,7 @@ TEST_CASE("timeline: launches that are enqueued as one are one span of the queue
 TEST_CASE("instruction log: a device waits for each kernel, and the line names it") {
   fake_device();
   auto f = jit::compile([](Tensor x) { return tanh(x) * 2; });
-  const Tensor x = ones({50}).to(Device::cuda(0));
+  const Tensor x = ones({50}, {.device = Device::cuda(0)});
   eval(x);
   f(x);
   const File file("device.log");
