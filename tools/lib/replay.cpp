@@ -23,9 +23,16 @@ struct Arguments {
 /// Lines that say the same of a kernel.
 struct Row {
   jit::Instruction first;
-  std::int64_t runs = 0;
-  double logged = 0;  // nanoseconds of all runs
+  std::vector<std::int64_t> times{};  // nanoseconds of its runs in the log
   jit::Replayed again{};
+  double runs() const { return static_cast<double>(times.size()); }
+  /// Of a run: the median, which others on the machine disturb least.
+  double logged() const {
+    std::vector<std::int64_t> sorted = times;
+    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    return static_cast<double>(*middle);
+  }
 };
 
 [[noreturn]] void fail(const std::string& why) {
@@ -70,10 +77,9 @@ std::vector<Row> rows_of(const Arguments& arguments) {
     const std::string key =
         each.kernel + "\n" + each.device + "\n" + each.backend + "\n" + each.lines + "\n" + each.text;
     const auto [place, is_new] = places.try_emplace(key, rows.size());
-    if (is_new) rows.push_back({std::move(each), 0, 0, {}});
-    Row& row = rows[place->second];
-    ++row.runs;
-    row.logged += static_cast<double>(is_new ? row.first.nanoseconds : each.nanoseconds);
+    const std::int64_t time = each.nanoseconds;
+    if (is_new) rows.push_back({std::move(each)});
+    rows[place->second].times.push_back(time);
   }
   if (arguments.graph >= 0 && !has_graph) fail("no line has graph=" + std::to_string(arguments.graph));
   return rows;
@@ -84,25 +90,20 @@ void print(const std::vector<Row>& rows, std::int64_t top) {
   double logged = 0, again = 0, left_out = 0;
   std::int64_t shown = 0, skipped = 0;
   for (const Row& row : rows) {
-    const auto runs = static_cast<double>(row.runs);
     const bool is_skipped = !row.again.skipped.empty(), is_control = row.first.kind == "control";
-    if (is_skipped) {
-      ++skipped;
-      if (!is_control) left_out += row.logged;
-    } else {
-      logged += row.logged;
-      again += row.again.nanoseconds * runs;
-    }
+    const double before = row.logged() * row.runs();
+    skipped += is_skipped;
+    if (is_skipped && !is_control) left_out += before;
+    if (!is_skipped) logged += before, again += row.again.nanoseconds * row.runs();
     if (++shown > top) continue;
     const std::string head =
         row.first.kernel + " [" + row.first.backend + "]" + (row.first.lines.empty() ? "" : " from " + row.first.lines);
-    const long long count = row.runs;
     if (is_skipped)
-      std::printf("%12.3f %11s %7s %6lld  %s: not run again: %s\n", row.logged / runs / 1e3, "-", "-", count,
+      std::printf("%12.3f %11s %7s %6zu  %s: not run again: %s\n", row.logged() / 1e3, "-", "-", row.times.size(),
                   head.c_str(), row.again.skipped.c_str());
     else
-      std::printf("%12.3f %11.3f %7.2f %6lld  %s\n", row.logged / runs / 1e3, row.again.nanoseconds / 1e3,
-                  row.again.nanoseconds * runs / std::max(row.logged, 1.0), count, head.c_str());
+      std::printf("%12.3f %11.3f %7.2f %6zu  %s\n", row.logged() / 1e3, row.again.nanoseconds / 1e3,
+                  row.again.nanoseconds / std::max(row.logged(), 1.0), row.times.size(), head.c_str());
   }
   if (shown > top) std::printf("(%lld rows more: --top)\n", static_cast<long long>(shown - top));
   std::printf("%12.3f %11.3f %7.2f         all runs of %zu kernels\n", logged / 1e3, again / 1e3,
@@ -119,7 +120,8 @@ int main(int count, char** values) {
     std::vector<Row> rows = rows_of(arguments);
     for (Row& row : rows)
       row.again = jit::replay(row.first, {.repeat = arguments.repeat, .backend = arguments.backend});
-    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.logged > b.logged; });
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const Row& a, const Row& b) { return a.logged() * a.runs() > b.logged() * b.runs(); });
     print(rows, arguments.top);
   } catch (const Error& error) { fail(error.what()); }
 }
