@@ -30,6 +30,15 @@ TEST_CASE("a process with two GPUs", "[.two_gpus]") {
   eval(y);
   eval(op(y));
   eval(op(x));
+  auto leaves = jit::custom_op({.name = "leaves_the_first",
+                                .shape = [](auto in) { return in[0]; },
+                                .cuda_source = "extern \"C\" __global__ void leaves_the_first(const float*, float*) {}",
+                                .cuda_launch =
+                                    [](auto, auto) {
+                                      eval(ones({2}, {.device = Device::cuda(0)}) * 3);  // its context is current then
+                                      return jit::CudaLaunch{};
+                                    }});
+  eval(leaves(x));
   auto f = jit::compile([](Tensor a) { return exp(a) + 1; });
   f(x);
   f(y);
@@ -48,6 +57,7 @@ TEST_CASE("CUDA over a stub of the driver: kernels run on the device of their op
   std::filesystem::remove_all(folder);
   INFO(text);
   CHECK(has(text, "now\nlaunch on_the_second: stream of 1, module of 1, context of 1\n"));
+  CHECK(has(text, "launch leaves_the_first: stream of 1, module of 1, context of 1\n"));
   CHECK(has(text, "launch on_the_second: stream of 0, module of 0, context of 0\n"));
   CHECK_FALSE(has(text, "stream of 1, module of 0"));
   CHECK_FALSE(has(text, "stream of 1, module of 1, context of 0"));
