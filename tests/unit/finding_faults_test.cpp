@@ -209,6 +209,11 @@ TEST_CASE("hot paths: what came again, and what fusing gained") {
   CHECK(jit::hot_paths()[0].speed_up() == 0);  // never ran op by op
   jit::release_hot_path(path.name);
   jit::reset();
+  jit::force_hot_path("no path has this name");  // a near miss: it waits for one that has
+  eval(step());
+  CHECK_FALSE(jit::hot_paths()[0].is_fused);
+  jit::release_hot_path("no path has this name");
+  jit::reset();
 }
 
 TEST_CASE("suppress_errors: a failing compilation runs operation by operation, and says so once") {
