@@ -5,6 +5,7 @@
 #pragma once
 
 #include <sinter/backend/reference/reference.hpp>
+#include <sinter/base/timeline.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/runtime/host_ops.hpp>
 #include <sinter/tensor/device_memory.hpp>
@@ -91,6 +92,18 @@ class FakeMemory final : public sinter::DeviceMemory {
   std::uint64_t current_queue(sinter::Device) override { return 1; }
   void* native_queue(sinter::Device) override { return this; }
   void run_after(sinter::Device, std::uint64_t) override {}
+  void* mark_queue(sinter::Device) noexcept override {
+    auto* mark = new std::int64_t(-1);
+    enqueue([mark] { *mark = sinter::timeline_now(); });
+    return mark;
+  }
+  std::int64_t time_of_mark(sinter::Device, void* place, sinter::Waits waits) noexcept override {
+    if (waits == sinter::Waits::yes) flush();
+    auto* mark = static_cast<std::int64_t*>(place);
+    const std::int64_t time = *mark;
+    if (time != -1) delete mark;
+    return time;
+  }
   sinter::MemoryStats stats(sinter::Device) override { return {}; }
   void set_limit(sinter::Device, std::int64_t) override {}
   void reset_peak(sinter::Device) override {}

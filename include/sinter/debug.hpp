@@ -3,4 +3,5 @@
 
 #include <sinter/jit/debug/bisect.hpp>
 #include <sinter/jit/debug/minify.hpp>
+#include <sinter/jit/observe/instructions.hpp>
 #include <sinter/sinter.hpp>

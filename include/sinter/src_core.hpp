@@ -6,6 +6,7 @@
 #include <sinter/base/context.ipp>
 #include <sinter/base/error.ipp>
 #include <sinter/base/fork.ipp>
+#include <sinter/base/instruction_file.ipp>
 #include <sinter/base/log.ipp>
 #include <sinter/base/pack_tile.ipp>
 #include <sinter/base/per_thread.ipp>

@@ -2,6 +2,7 @@
 // translation unit, which programs that use none of it do not link: see src.hpp.
 #pragma once
 // jit/observe
+#include <sinter/jit/observe/instructions.ipp>
 #include <sinter/jit/observe/page.ipp>
 #include <sinter/jit/observe/picture.ipp>
 #include <sinter/jit/observe/profile.ipp>

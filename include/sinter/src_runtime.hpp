@@ -5,6 +5,7 @@
 #include <sinter/runtime/code_pack.ipp>
 #include <sinter/runtime/dependences.ipp>
 #include <sinter/runtime/device_ops.ipp>
+#include <sinter/runtime/device_track.ipp>
 #include <sinter/runtime/disk_cache.ipp>
 #include <sinter/runtime/executor.ipp>
 #include <sinter/runtime/fallback.ipp>

@@ -365,6 +365,7 @@ TEST_CASE("settings as a file gives them to threads that start together", "[.con
     threads.emplace_back([&] {
       ++ready;
       while (ready < 8) {}
+      is_logged("graphs");
       auto scope = jit::scope("s");
       with_settings += jit::current_settings().fuse.has_value();
     });
@@ -376,6 +377,9 @@ TEST_CASE("configure: SINTER_CONFIG is read at first use") {
   if (!jit::reads_configuration_files()) SINTER_SKIP("built without yaml-cpp");
   const File scopes("scopes: {s: {fuse: false}}\n");
   CHECK(has(under("SINTER_CONFIG='" + scopes.path.string() + "'", "[.config_threads]"), "with_settings=8"));
+  const File logs("logs: [guards]\nscopes: {s: {fuse: false}}\n");  // set while other threads log
+  CHECK(has(under("SINTER_CONFIG='" + logs.path.string() + "'", "[.config_threads]"), "with_settings=8"));
+  CHECK(has(under("SINTER_CONFIG='" + logs.path.string() + "'", "[.config]"), "[sinter:guards]"));
   const File file("options: {fuse: false}\n");
   CHECK(has(under("SINTER_CONFIG='" + file.path.string() + "'", "[.config]"), "kernels=3"));
   file.write("options: {fuze: false}\n");

@@ -207,6 +207,97 @@ TEST_CASE("custom op: mapped over a batch, before and after its derivative, with
   CHECK(values(jit::vmap([softplus](Tensor x) { return softplus(x); })(zeros({2, 2})))[3] == Approx(std::log(2.0)));
 }
 
+TEST_CASE("custom op: a rule for batches takes the place of calls for each example, with extents that change") {
+  static int calls = 0;
+  const auto cpu = [](auto in, auto out) {
+    ++calls;
+    for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = in[0].data[i] * in[1].data[i];
+  };
+  const auto shape = [](auto in) { return in[0]; };
+  auto product =
+      jit::custom_op({.name = "batched_product",
+                      .shape = shape,
+                      .cpu = cpu,
+                      .vjp =
+                          [](auto in, const Tensor&, const Tensor& dout) {
+                            return std::vector<Tensor>{dout * in[1] * 3, dout * in[0]};  // 3: told apart
+                          },
+                      .batch =
+                          [](auto in, auto batched, Dim size) {
+                            Tensor y = batched[1] ? in[1] : expand(unsqueeze(in[1], 0), {size, in[1].size(0)});
+                            Tensor x = batched[0] ? in[0] : expand(unsqueeze(in[0], 0), {size, in[0].size(0)});
+                            return Tensor(x * y);
+                          }});
+  auto mapped = jit::compile(jit::vmap([product](Tensor x, Tensor y) { return product(x, y); }, {0, jit::no_axis}));
+  auto gradients = jit::compile(jit::grad<0, 1>([product](Tensor x, Tensor y) {
+    return sum(jit::vmap([product](Tensor a, Tensor b) { return product(a, b); }, {0, jit::no_axis})(x, y));
+  }));
+  auto each = jit::vmap(jit::grad([product](Tensor x, Tensor y) { return sum(product(x, y)); }), {0, jit::no_axis});
+  const Tensor y = numbers(2) + 1;  // 1, 2
+  for (int n : {2, 3, 5, 1, 0}) {
+    const Tensor x = reshape(numbers(2 * n), {n, 2});
+    std::vector<float> want, by_x, by_y{0, 0};
+    for (int i = 0; i < 2 * n; ++i) {
+      const auto factor = static_cast<float>(i % 2 + 1);
+      want.push_back(static_cast<float>(i) * factor);
+      by_x.push_back(3 * factor);
+      by_y[static_cast<std::size_t>(i % 2)] += static_cast<float>(i);
+    }
+    calls = 0;
+    CHECK(values(mapped(x, y)) == want);
+    CHECK(values(jit::vmap([product](Tensor a, Tensor b) { return product(a, b); }, {0, jit::no_axis})(x, y)) == want);
+    CHECK(calls == 0);
+    const auto [dx, dy] = gradients(x, y);
+    CHECK(values(dx) == by_x);
+    CHECK(values(dy) == by_y);
+    CHECK(values(each(x, y)) == by_x);
+  }
+  CHECK(mapped.stats().compiles <= 4);  // sizes become symbols
+  const auto twice = jit::vmap(jit::vmap([product](Tensor a, Tensor b) { return product(a, b); }));
+  CHECK(values(twice(full({2, 3, 2}, 2), full({2, 3, 2}, 4))) == std::vector<float>(12, 8));
+  CHECK(values(product(numbers(2), y)) == std::vector<float>{0, 2});  // a near miss: without vmap the function runs
+  CHECK(calls > 0);
+}
+
+TEST_CASE("custom op: rules for batches with two results, and mistakes in them") {
+  const auto shape = [](auto in) { return in[0]; };
+  const auto cpu = [](auto in, auto out) { std::copy(in[0].begin(), in[0].end(), out.data); };
+  auto two = jit::custom_op<float, 2>(
+      {.name = "batched_two",
+       .shape = [](auto in) { return std::array{in[0], Shape{}}; },
+       .cpu = [](auto, auto) { throw std::runtime_error("not called"); },
+       .batch = [](auto in, auto, Dim) { return std::array{Tensor(in[0] * 2), Tensor(sum(in[0], 1))}; }});
+  const auto [doubled, total] = jit::vmap([two](Tensor x) {
+    auto [a, b] = two(x);
+    return std::pair(a, b);
+  })(ones({3, 2}));
+  CHECK(values(doubled) == std::vector<float>(6, 2));
+  CHECK(values(total) == std::vector<float>(3, 2));
+  auto wrong = jit::custom_op({.name = "batched_wrongly", .shape = shape, .cpu = cpu, .batch = [](auto in, auto, Dim) {
+                                 return Tensor(sum(in[0], 0));
+                               }});
+  const std::string text =
+      message_of<ShapeError>([&] { values(jit::vmap([wrong](Tensor x) { return wrong(x); })(ones({3, 2}))); });
+  CHECK(contains(text,
+                 "batched_wrongly: its rule for batches gives f32[2] for result 0, the batch of its results is "
+                 "f32[3, 2] [custom_op_test.cpp:"));
+  CHECK(contains(message_of<UserError>([&] {
+                   jit::custom_op({.name = "batched_effect",
+                                   .shape = shape,
+                                   .cpu = cpu,
+                                   .batch = [](auto in, auto, Dim) { return in[0]; },
+                                   .pure = false});
+                 }),
+                 "'batched_effect' has a rule for batches and effects"));
+  CHECK(contains(message_of<UserError>([&] {
+                   jit::custom_op({.name = "batched_parts",
+                                   .shape = shape,
+                                   .decompose = [](auto in) { return exp(in[0]); },
+                                   .batch = [](auto in, auto, Dim) { return in[0]; }});
+                 }),
+                 "'batched_parts' has a rule for batches and a decomposition"));
+}
+
 TEST_CASE("custom op: mistakes in its making") {
   const auto shape = [](auto in) { return in[0]; };
   const auto cpu = [](auto, auto) {};

@@ -158,6 +158,21 @@ TEST_CASE("debug_nans: values behind where() that are kept, the origin of what i
   CHECK(floats(softmax(mask + x, 0)) == std::vector<float>{1, 0});  // the infinities of masks are no result
 }
 
+TEST_CASE("debug_nans: a whole expression that eval() is given") {
+  const Tensor x = tensor({4.f, 1.f});
+  for (int i = 0; i < 3; ++i) CHECK(std::isnan(floats(eval(sqrt(-x)))[0]));  // its slot is compiled
+  {
+    auto nans = jit::debug_nans();
+    const int line = __LINE__ + 1;
+    const std::string text = message_of<jit::NanError>([&] { eval(sqrt(-x)); });
+    CHECK(has(text, "sqrt: gives the first NaN, in element (0) of f32[2]"));
+    CHECK(has(text, "finding_faults_test.cpp:" + std::to_string(line)));
+    CHECK(floats(eval(sqrt(x))) == std::vector<float>{2, 1});  // a near miss
+    CHECK(floats(eval(sqrt(-x * 0))).size() == 2);
+  }
+  CHECK(std::isnan(floats(eval(sqrt(-x)))[0]));
+}
+
 TEST_CASE("hot paths: what came again, and what fusing gained") {
   jit::reset();
   Log log("hot_paths");
@@ -194,6 +209,11 @@ TEST_CASE("hot paths: what came again, and what fusing gained") {
   CHECK(jit::hot_paths()[0].speed_up() == 0);  // never ran op by op
   jit::release_hot_path(path.name);
   jit::reset();
+  jit::force_hot_path("no path has this name");  // a near miss: it waits for one that has
+  eval(step());
+  CHECK_FALSE(jit::hot_paths()[0].is_fused);
+  jit::release_hot_path("no path has this name");
+  jit::reset();
 }
 
 TEST_CASE("suppress_errors: a failing compilation runs operation by operation, and says so once") {
@@ -211,6 +231,50 @@ TEST_CASE("suppress_errors: a failing compilation runs operation by operation, a
   CHECK(has(log.text, "parse_graph(R\"graph(graph(%0: f32[2]"));
   auto g = jit::compile([](Tensor a, Tensor b) { return matmul(a, b); }, {.suppress_errors = true});
   CHECK(has(message_of<ShapeError>([&] { g(ones({2, 3}), ones({2, 3})); }), "ShapeError"));  // the caller's mistake
+}
+
+TEST_CASE("suppress_errors: back ends that are functions, forward and backward") {
+  const auto refuses = [](const Graph&, std::span<const Tensor>) -> jit::GraphFunction {
+    throw std::runtime_error("not today");
+  };
+  const auto gives_nothing = [](const Graph&, std::span<const Tensor>) { return jit::GraphFunction(); };
+  const Tensor x = tensor({0.5f, 2.f});
+  auto fails = jit::compile([](Tensor a) { return tanh(a) + 1; }, {.backend = refuses});
+  CHECK_THROWS_WITH(fails(x), "not today");
+  Log log;
+  auto f = jit::compile([](Tensor a) { return tanh(a) + 1; }, {.backend = refuses, .suppress_errors = true});
+  for (int i = 0; i < 3; ++i) CHECK(near(doubles(f(x)), {1 + std::tanh(0.5), 1 + std::tanh(2.0)}, 1e-6));
+  CHECK(near(doubles(f(ones({3}))), std::vector<double>(3, 1 + std::tanh(1.0)), 1e-6));
+  CHECK(occurrences(log.text,
+                    "the back end 'Options::backend' failed, so this version runs operation by operation: not "
+                    "today\nthe graph:\ngraph(%0") == 2);  // once for each version
+  auto g = jit::compile([](Tensor a) { return tanh(a); }, {.backend = gives_nothing, .suppress_errors = true});
+  CHECK(near(doubles(g(x)), {std::tanh(0.5), std::tanh(2.0)}, 1e-6));
+  CHECK(has(log.text, "it returned an empty function"));
+  {
+    auto scope = jit::scope("quiet", {.suppress_errors = true});
+    CHECK(near(doubles(fails(x)), {1 + std::tanh(0.5), 1 + std::tanh(2.0)}, 1e-6));
+  }
+  CHECK_THROWS_WITH(fails(x), "not today");
+  // The backward graph is refused alone.
+  const auto takes_first = [calls = std::make_shared<int>(0)](const Graph& graph, std::span<const Tensor>) {
+    if (++*calls > 1) throw std::runtime_error("no backward");
+    return jit::compile_graph(graph);
+  };
+  Variable w(ones({2}));
+  w.requires_grad();
+  auto trained =
+      jit::compile([w](Tensor a) { return sum(w * w * a); }, {.backend = takes_first, .suppress_errors = true});
+  Tensor loss = trained(x);
+  loss.backward();
+  CHECK(near(doubles(w.grad()), {1, 4}, 1e-6));
+  CHECK(has(log.text, "no backward"));
+  // What the function that it gave throws later is no failure to compile.
+  const auto breaks = [](const Graph&, std::span<const Tensor>) -> jit::GraphFunction {
+    return [](std::span<const Tensor>) -> std::vector<Tensor> { throw std::runtime_error("in the call"); };
+  };
+  auto late = jit::compile([](Tensor a) { return a + 1; }, {.backend = breaks, .suppress_errors = true});
+  CHECK_THROWS_WITH(late(x), "in the call");
 }
 
 TEST_CASE("minify: a graph that does not compile becomes one operation") {

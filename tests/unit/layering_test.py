@@ -48,6 +48,7 @@ DEFINED_ABOVE = {
     ("graph", "autodiff"): "tape_leaf put_on_tape",
     # Evaluation compiles.
     ("graph", "jit"): "evaluation_mutex",
+    ("runtime", "jit"): "log_instruction",                 # scopes are the jit layer's
     ("graph passes", "jit"): "evaluate",   # of values; passes have one of literals
 }
 

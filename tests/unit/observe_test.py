@@ -5,6 +5,7 @@ works in a browser (Chromium, where there is one).
 Usage: observe_test.py files|browser PROJECT_FOLDER PROGRAM WORK_FOLDER
 """
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -20,9 +21,9 @@ def check(holds, what):
         problems.append(what)
 
 
-def run(command, status=0):
+def run(command, status=0, **settings):
     result = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-                            timeout=240)
+                            timeout=240, env={**os.environ, **settings})
     check(result.returncode == status, f"{command[0]} ended with {result.returncode}, not {status}:\n{result.stdout[-2000:]}")
     return result.stdout
 
@@ -63,6 +64,29 @@ def check_differences(before):
     check("cannot be read" in run([tool, before, FOLDER / "missing.json"], status=1), "a missing file is taken")
 
 
+def check_replay():
+    """The instruction log of the example, run again by tools/replay."""
+    log = FOLDER / "observe.log"
+    run([PROGRAM, FOLDER], SINTER_INSTRUCTION_LOG=str(log))
+    lines = [line for line in log.read_text().splitlines() if not line.startswith("#")]
+    check(len(lines) > 10 and all(re.match(r"time=\d+ took=\d+ thread=\d+ graph=\d+ step=\d+ device=cpu ", line) for line in lines),
+          f"lines of the log are not as they should be: {lines[:3]}")
+    build = next((folder for folder in PROGRAM.parents if (folder / "libsinter.a").exists()), None)
+    if build is None or not (build / "compile_commands.json").exists():
+        return   # the tool asks for both
+    tool = [PROJECT / "tools/replay", "--build", build]
+    number = re.search(r" graph=(\d+)", lines[-1])[1]
+    table = run([*tool, log, "--graph", number, "--repeat", "2"])
+    check(re.search(r"logged us +again us", table) and re.search(r"\d+\.\d+ +\d+\.\d+ +\d+\.\d\d +all runs of [1-9]", table),
+          f"no table of times:\n{table}")
+    check("takes a whole number from 1 on, not 'x'" in run([*tool, log, "--repeat", "x"], status=1), "--repeat x is taken")
+    check("no line has graph=99999" in run([*tool, log, "--graph", "99999"], status=1), "a graph that is not there is taken")
+    bad = FOLDER / "bad.log"
+    bad.write_text("# comment\n" + lines[0] + "\nnonsense\n")
+    check(f"{bad}:3: this is no instruction" in run([*tool, bad], status=1), "a bad line is taken")
+    check("cannot be read" in run([*tool, FOLDER / "missing.log"], status=1), "a missing log is taken")
+
+
 def check_page(browser):
     common = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
               f"--user-data-dir={FOLDER}/profile", "--window-size=1280,1500", "--virtual-time-budget=3000"]
@@ -91,6 +115,7 @@ def main():
     else:
         check_timeline(FOLDER / "observe.json")
         check_differences(FOLDER / "observe.json")
+        check_replay()
     print("\n".join(problems) or "right")
     return 1 if problems else 0
 

@@ -5,6 +5,7 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/instruction_file.hpp>
 #include <sinter/base/log.hpp>
 #include <sinter/base/timeline.hpp>
 
@@ -76,6 +77,8 @@ inline Context* make_context() {
   };
 #ifndef SINTER_NO_TIMELINE
   if (const std::string path = environment("SINTER_TRACE"); !path.empty()) start_timeline(path, "SINTER_TRACE");
+  if (const std::string path = environment("SINTER_INSTRUCTION_LOG"); !path.empty())
+    start_instruction_log(path, "SINTER_INSTRUCTION_LOG");
   if (is_set("SINTER_NVTX")) start_ranges(environment("SINTER_NVTX"));
 #endif
   if (environment("SINTER_LOGS") == "help") context->sink("help", log_help());

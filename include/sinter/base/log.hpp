@@ -48,6 +48,9 @@ void check_logs(std::string_view what, std::string_view topics);
 /// SINTER_LOGS_FORMAT and SINTER_LOGS_LIMIT.
 void read_log_settings();
 bool writes_json() noexcept;
+/// As set_logs(), while other threads log. They hold until the next set_logs(), whatever Context::logs says; each set
+/// stays in memory.
+void publish_logs(std::string topics);
 std::string log_help();
 }  // namespace base_detail
 

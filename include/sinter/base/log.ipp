@@ -47,6 +47,8 @@ inline constexpr std::pair<std::string_view, std::string_view> topic_texts[] = {
 };
 
 struct LogSettings {
+  /// Topics that were set while other threads may read them, in the place of Context::logs; never freed. Null: none.
+  std::atomic<const std::string*> topics{nullptr};
   std::atomic<bool> is_json{false};
   std::atomic<std::int64_t> limit{0};  // lines of a topic in a second; 0: all
   /// Of one topic, in the second that began at `since`.
@@ -199,7 +201,14 @@ SINTER_DECL std::vector<LogTopic> list_log_topics() {
 SINTER_DECL void set_logs(std::string topics) {
   base_detail::check_logs("set_logs", topics);
   Context::get().logs = std::move(topics);
+  base_detail::log_settings().topics = nullptr;
 }
+namespace base_detail {
+SINTER_DECL void publish_logs(std::string topics) {
+  check_logs("set_logs", topics);
+  log_settings().topics.store(new std::string(std::move(topics)), std::memory_order_release);
+}
+}  // namespace base_detail
 SINTER_DECL void set_log_format(LogFormat format) { base_detail::log_settings().is_json = format == LogFormat::json; }
 SINTER_DECL void set_log_limit(std::int64_t lines_per_second) {
   base_detail::log_settings().limit = std::max<std::int64_t>(0, lines_per_second);
@@ -235,7 +244,9 @@ SINTER_DECL std::string log_record(std::string_view topic, std::string_view line
 }
 
 SINTER_DECL bool is_logged(std::string_view topic, LogLevel level) {
-  const std::string& logs = Context::get().logs;
+  const Context& context = Context::get();
+  const std::string* const published = base_detail::log_settings().topics.load(std::memory_order_acquire);
+  const std::string& logs = published != nullptr ? *published : context.logs;
   if (logs.empty()) return level == LogLevel::warning;
   return level != LogLevel::off && level <= base_detail::level_of(logs, topic);
 }

@@ -6,8 +6,10 @@
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/instruction_file.hpp>
 #include <sinter/base/json_text.hpp>
 #include <sinter/base/per_thread.hpp>
+#include <sinter/base/timeline_track.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 
@@ -66,13 +69,28 @@ inline std::string rank_of_launcher() {
   return {};
 }
 
+/// "run.json" becomes "run.OWN.json".
+inline std::string name_with(std::string path, const std::string& own) {
+  if (own.empty()) return path;
+  const std::size_t dot = path.rfind('.'), slash = path.rfind('/');
+  const bool has_end = dot != std::string::npos && (slash == std::string::npos || dot > slash + 1) && dot > 0;
+  path.insert(has_end ? dot : path.size(), "." + own);
+  return path;
+}
+inline void ask_for_late_events() {
+  if (auto* add = add_late_events.load()) add();
+}
+
 class Timeline {
  public:
   static Timeline& instance() { return process_object<Timeline>(); }
 
   Timeline() {
     in_forked_child([] { instance().start_anew(); });
-    std::atexit([] { instance().write_all(); });
+    std::atexit([] {
+      ask_for_late_events();
+      instance().write_all();
+    });
   }
 
   void start(const std::string& path, std::string_view origin, Location where) {
@@ -81,7 +99,7 @@ class Timeline {
       throw UserError(origin, "a timeline is already being recorded into '" + path_ + "'", where,
                       "call jit::stop_trace() before, or record one timeline at a time");
     path_ = path;
-    if (origin == "SINTER_TRACE") add_to_name(rank_of_launcher());  // all ranks have the same environment
+    if (origin == "SINTER_TRACE") path_ = name_with(path_, rank_of_launcher());  // all ranks have the same environment
     recording_.fetch_add(1);
     error_.clear();
     if (!open()) {
@@ -95,6 +113,7 @@ class Timeline {
   }
 
   void stop() {
+    ask_for_late_events();
     watchers.fetch_and(~timeline_watches);
     write_all();
     std::scoped_lock lock(mutex_);
@@ -120,6 +139,25 @@ class Timeline {
     open_event(buffer, of_thread >= 0 ? of_thread : thread);
     buffer.text.append(rest).append("}");
     if (buffer.text.size() >= TimelineBuffer::limit) write(buffer);
+  }
+
+  /// The number of a track that is no thread's; names it where this recording has not seen it.
+  long track(const std::string& name) {
+    long number = 0;
+    bool is_new = false;
+    {
+      std::scoped_lock lock(tracks_mutex_);
+      Track& known = tracks_.try_emplace(name, Track{first_track + static_cast<long>(tracks_.size()), 0}).first->second;
+      is_new = known.recording != recording_.load(std::memory_order_relaxed);
+      known.recording = recording_.load(std::memory_order_relaxed);
+      number = known.number;
+    }
+    if (is_new) {
+      std::string text = "\"ph\":\"M\",\"name\":\"thread_name\",\"args\":{\"name\":";
+      append_json(text, name);
+      add(text + "}", number);
+    }
+    return number;
   }
 
   void write_all() {
@@ -204,19 +242,20 @@ class Timeline {
     others_.text.clear();
     if ((watchers.load() & timeline_watches) == 0) return;
     watchers.fetch_and(timeline_watches | ranges_watch);  // other threads, which listened, are gone
+    if (has_instruction_log()) watchers.fetch_add(one_watcher);
     if (file_ >= 0) ::close(file_);
     file_ = -1;
     is_opened_late_ = true;
-    add_to_name(std::to_string(::getpid()));
-  }
-  /// "run.json" becomes "run.OWN.json".
-  void add_to_name(const std::string& own) {
-    if (own.empty()) return;
-    const std::size_t dot = path_.rfind('.'), slash = path_.rfind('/');
-    const bool has_end = dot != std::string::npos && (slash == std::string::npos || dot > slash + 1) && dot > 0;
-    path_.insert(has_end ? dot : path_.size(), "." + own);
+    path_ = name_with(path_, std::to_string(::getpid()));
   }
 
+  struct Track {
+    long number;
+    std::uint64_t recording;  // that has its name
+  };
+  static constexpr long first_track = 1L << 30;  // beyond the system's numbers of threads
+  ForkSafeMutex tracks_mutex_;
+  std::map<std::string, Track> tracks_;
   ForkSafeMutex mutex_;  // of the file; taken after a buffer's
   std::string path_, error_;
   int file_ = -1;
@@ -283,7 +322,10 @@ SINTER_DECL void end_range() noexcept {
 SINTER_DECL void start_timeline(const std::string& path, std::string_view origin, Location where) {
   base_detail::Timeline::instance().start(path, origin, where);
 }
-SINTER_DECL void write_timeline() { base_detail::Timeline::instance().write_all(); }
+SINTER_DECL void write_timeline() {
+  base_detail::ask_for_late_events();
+  base_detail::Timeline::instance().write_all();
+}
 SINTER_DECL void stop_timeline() { base_detail::Timeline::instance().stop(); }
 SINTER_DECL std::int64_t timeline_now() noexcept { return base_detail::Timeline::instance().now(); }
 
@@ -295,6 +337,15 @@ SINTER_DECL void complete(std::string_view category, std::string_view name, std:
   base_detail::append_time(text, "dur", std::max<std::int64_t>(0, end - begin));
   if (!fields.empty()) text += ",\"args\":" + fields.object();
   base_detail::Timeline::instance().add(text);
+}
+SINTER_DECL void complete_on_track(const std::string& track, std::string_view category, std::string_view name,
+                                   std::int64_t begin, std::int64_t end, const JsonFields& fields) {
+  base_detail::Timeline& timeline = base_detail::Timeline::instance();
+  std::string text = base_detail::event_of("X", category, name, begin);
+  text += ',';
+  base_detail::append_time(text, "dur", std::max<std::int64_t>(0, end - begin));
+  if (!fields.empty()) text += ",\"args\":" + fields.object();
+  timeline.add(text, timeline.track(track));
 }
 SINTER_DECL void instant(std::string_view category, std::string_view name, const JsonFields& fields) {
   if (!has_timeline()) return;

@@ -352,7 +352,7 @@ SINTER_DECL SINTER_NOINLINE SINTER_COLD void Frame::run_steps_watched(std::size_
   if (costs_.empty())
     for (const Step& step : steps_) costs_.push_back(cost_of(*step.planned, symbols_));
   for (std::size_t i = first; i < end; ++i) {
-    const runtime_detail::WatchedStep watched(*steps_[i].planned, costs_[i], plan_->device(), memory_);
+    const runtime_detail::WatchedStep watched(*plan_, *steps_[i].planned, symbols_, costs_[i], memory_);
     run_steps(i, i + 1);
   }
 }
@@ -403,7 +403,8 @@ SINTER_DECL SINTER_NOINLINE SINTER_COLD void Frame::run_on_host_watched(const Se
 }
 
 SINTER_DECL void Frame::run_segments() {
-  if (memory_ != nullptr && is_watched() && runtime_detail::step_listener() != nullptr)
+  if (is_watched() &&
+      (has_instruction_log() || (memory_ != nullptr && runtime_detail::step_listener() != nullptr)))
     return run_steps_watched(0, steps_.size());
   for (const Segment& segment : segments_) {
     if (segment.group == nullptr) {
@@ -420,7 +421,10 @@ SINTER_DECL void Frame::run_segments() {
       continue;
     }
     const TimelineSpan span("launch", "launches as one");
+    runtime_detail::TrackedLaunch launch;
+    if (SINTER_UNLIKELY(span.is_on())) launch = runtime_detail::TrackedLaunch(*memory_, plan_->device());
     segment.group->run(std::span(group_operands_).subspan(segment.first, segment.end - segment.first));
+    if (SINTER_UNLIKELY(span.is_on())) launch.finish("launches as one", {});
   }
 }
 

@@ -185,6 +185,7 @@ class Plan {
   const PlanOrigin* origin() const { return origin_.get(); }
   /// "148 x fused_mul_add": the steps of one of groups(), each name once.
   std::string name_of(StepRange group) const;
+  std::shared_ptr<const PlanOrigin> shared_origin() const { return origin_; }
   /// Steps, their kernels and buffers, for explain().
   std::string text() const;
 

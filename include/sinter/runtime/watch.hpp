@@ -4,7 +4,9 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/instruction_file.hpp>
 #include <sinter/base/timeline.hpp>
+#include <sinter/runtime/device_track.hpp>
 #include <sinter/runtime/plan.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
@@ -42,32 +44,53 @@ class ListenToSteps {
   StepListener* before_;
 };
 
+/// One run of a step, as the instruction log tells it.
+struct RanStep {
+  const Plan& plan;  // whose step it is
+  const PlanStep& step;
+  std::span<const std::int64_t> symbols;
+  Device device;
+  std::int64_t begin = 0, end = 0;  // timeline_now()
+  bool has_failed = false;
+};
+/// Writes a line into the instruction log. Defined by the jit layer, which knows scopes.
+void log_instruction(const RanStep& ran);
+
 namespace runtime_detail {
 inline StepListener*& step_listener() noexcept {
   static thread_local constinit StepListener* listener = nullptr;
   return listener;
 }
 
+/// The plan that has the step: this one, or the body of one of its calls, whose steps frames take over.
+const Plan& plan_of(const Plan& plan, const PlanStep& step);
+/// Are steps waited for one by one, so that their times are known?
+inline bool waits_for_steps() noexcept { return step_listener() != nullptr || has_instruction_log(); }
+
 /// One run of one step, seen by who watches.
 class WatchedStep {
  public:
   /// `memory`: of the device that runs it; null: the host.
-  WatchedStep(const PlanStep& step, const StepCost& cost, Device device, DeviceMemory* memory);
+  WatchedStep(const Plan& plan, const PlanStep& step, std::span<const std::int64_t> symbols, const StepCost& cost,
+              DeviceMemory* memory);
   ~WatchedStep();
   WatchedStep(const WatchedStep&) = delete;
   WatchedStep& operator=(const WatchedStep&) = delete;
 
  private:
-  void record(std::int64_t end) const;
+  void record(std::int64_t end, bool has_failed);
   Device runs_on() const { return step_.runs_on_host ? Device::cpu() : device_; }
+  const Plan& plan_;
   const PlanStep& step_;
+  std::span<const std::int64_t> symbols_;
   const StepCost& cost_;
   Device device_;  // of the plan
   DeviceMemory* memory_;
   StepListener* listener_;
   timeline::Task before_;
   int exceptions_;
-  bool has_range_ = false;
+  bool has_range_ = false, waits_ = false, is_logged_ = false;
+  TrackedLaunch launch_{};
   std::int64_t begin_;
 };
 

@@ -50,46 +50,63 @@ SINTER_DECL ListenToSteps::~ListenToSteps() {
 }
 
 namespace runtime_detail {
-SINTER_DECL WatchedStep::WatchedStep(const PlanStep& step, const StepCost& cost, Device device, DeviceMemory* memory)
-    : step_(step),
+SINTER_DECL const Plan& plan_of(const Plan& plan, const PlanStep& step) {
+  const auto has = [&](const Plan& owner) {
+    return std::any_of(owner.steps().begin(), owner.steps().end(), [&](const PlanStep& own) { return &own == &step; });
+  };
+  if (!has(plan))
+    for (const PlanStep& call : plan.steps())
+      if (call.host && call.host->is_call && has(*call.host->bodies[0])) return *call.host->bodies[0];
+  return plan;
+}
+
+SINTER_DECL WatchedStep::WatchedStep(const Plan& plan, const PlanStep& step, std::span<const std::int64_t> symbols,
+                                     const StepCost& cost, DeviceMemory* memory)
+    : plan_(plan),
+      step_(step),
+      symbols_(symbols),
       cost_(cost),
-      device_(device),
+      device_(plan.device()),
       memory_(memory),
       listener_(step_listener()),
       before_(timeline::current_task()),
-      exceptions_(std::uncaught_exceptions()) {
-  if (listener_ != nullptr) {
-    if (memory_ != nullptr) memory_->drain(device);
-    listener_->begin(step);
-  }
+      exceptions_(std::uncaught_exceptions()),
+      waits_(waits_for_steps()),
+      is_logged_(has_instruction_log()) {
+  if (waits_ && memory_ != nullptr) memory_->drain(device_);
+  if (listener_ != nullptr) listener_->begin(step);
   begin_ = timeline_now();
   if (!has_timeline()) return;
+  if (memory_ != nullptr && !step.host && !step.runs_on_host) launch_ = TrackedLaunch(*memory_, device_);
   timeline::current_task() = {step.name, timeline::thread_number(), begin_};
   timeline::begin_range(step.name);
   has_range_ = true;
 }
 SINTER_DECL WatchedStep::~WatchedStep() {
-  if (listener_ != nullptr && memory_ != nullptr) memory_->drain(device_);
+  if (waits_ && memory_ != nullptr) memory_->drain(device_);
   const std::int64_t end = timeline_now();
+  const bool has_failed = std::uncaught_exceptions() > exceptions_;
   if (has_range_) timeline::end_range();
   try {
     if (listener_ != nullptr) listener_->end(step_, runs_on(), cost_, end - begin_);
-    if (has_timeline()) record(end);
+    if (has_timeline()) record(end, has_failed);
+    if (is_logged_) log_instruction({plan_of(plan_, step_), step_, symbols_, runs_on(), begin_, end, has_failed});
   } catch (...) {
     // no memory for the record: it is lost
   }
   timeline::current_task() = before_;
 }
-SINTER_DECL void WatchedStep::record(std::int64_t end) const {
+SINTER_DECL void WatchedStep::record(std::int64_t end, bool has_failed) {
   JsonFields fields;
   fields.add("kernel", step_.host ? std::string_view("host operation") : name(step_.kernel.kind));
   fields.add("backend", step_.backend).add("device", runs_on().text());
   fields.add("bytes", static_cast<long long>(cost_.bytes)).add("flops", static_cast<long long>(cost_.flops));
   fields.add("line", lines_of(step_));
-  if (std::uncaught_exceptions() > exceptions_) fields.add("failed", true);
+  if (has_failed) fields.add("failed", true);
   // A GPU's kernel is only enqueued here, unless somebody waits for it.
-  const bool is_enqueued = memory_ != nullptr && listener_ == nullptr && !step_.host && !step_.runs_on_host;
+  const bool is_enqueued = memory_ != nullptr && !waits_ && !step_.host && !step_.runs_on_host;
   timeline::complete(is_enqueued ? "launch" : step_.host ? "host" : "kernel", step_.name, begin_, end, fields);
+  launch_.finish(step_.name, std::move(fields));
 }
 
 SINTER_DECL WatchedGroup::WatchedGroup(std::vector<GroupMember> members, Device device)

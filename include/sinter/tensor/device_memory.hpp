@@ -20,6 +20,8 @@ struct DeviceBlock {
   void* block = nullptr;
 };
 
+enum class Waits : bool { no, yes };
+
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
@@ -47,6 +49,12 @@ class DeviceMemory {
   virtual void* native_queue(Device device) = 0;
   /// Work enqueued from now on runs after everything that is on `queue` now.
   virtual void run_after(Device device, std::uint64_t queue) = 0;
+
+  /// For the timeline: a point of the current queue, behind what is enqueued now. Null: the device tells no times.
+  virtual void* mark_queue(Device) noexcept { return nullptr; }
+  /// When the queue came to the point, as timeline_now() counts; -1: it has not come there yet, and is not waited for;
+  /// -2: that is not known. But for -1 the mark is gone then.
+  virtual std::int64_t time_of_mark(Device, void* /*mark*/, Waits /*waits*/) noexcept { return -2; }
 
   virtual MemoryStats stats(Device device) = 0;
   virtual void set_limit(Device device, std::int64_t bytes) = 0;

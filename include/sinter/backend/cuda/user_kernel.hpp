@@ -18,8 +18,8 @@ struct UserLaunch {
   std::uint32_t shared_bytes = 0;
 };
 
-/// Enqueues kernel `name` of the source on the stream of the device whose context is current. `parameters` are addresses
-/// of its arguments. Throws UserError, at `where`, for source that does not compile or has no such kernel.
+/// Enqueues kernel `name` of the source on the stream, on the device that this is one of. `parameters` are addresses of
+/// its arguments. Throws UserError, at `where`, for source that does not compile or has no such kernel.
 void launch_user_kernel(const std::string& name, const std::string& source, const UserLaunch& launch, void** parameters,
                         void* stream, Location where);
 

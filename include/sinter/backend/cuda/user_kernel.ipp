@@ -17,13 +17,13 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda {
 namespace cuda_detail {
 
-/// The device whose context is current.
-inline Gpu& current_gpu(const std::string& name, Location where) {
-  CUcontext context = nullptr;
-  api().call_cuCtxGetCurrent(&context);
-  for (int i = 0; i < driver_status().device_count; ++i)
-    if (Gpu& gpu = Gpu::get(Device::cuda(i), name, where); gpu.context() == context) return gpu;
-  throw DeviceError(name, "the context of no device is current", where);
+/// The device of the operands: the stream is one of its own. Its context is made current, for the user's function that
+/// gives the launch may have left another one.
+inline Gpu& gpu_of(void* stream, const std::string& name, Location where) {
+  Gpu* const gpu = Gpu::owner_of(static_cast<CUstream>(stream));
+  if (gpu == nullptr) throw DeviceError(name, "the stream is of no device of this process", where);
+  gpu->enter();
+  return *gpu;
 }
 
 inline std::shared_ptr<const Module> user_module(Gpu& gpu, const std::string& name, const std::string& source,
@@ -46,7 +46,7 @@ inline std::shared_ptr<const Module> user_module(Gpu& gpu, const std::string& na
 SINTER_DECL void launch_user_kernel(const std::string& name, const std::string& source, const UserLaunch& launch,
                                     void** parameters, void* stream, Location where) {
   using namespace cuda_detail;
-  Gpu& gpu = current_gpu(name, where);
+  Gpu& gpu = gpu_of(stream, name, where);
   const std::shared_ptr<const Module> module = user_module(gpu, name, source, where);
   const auto& [gx, gy, gz] = launch.grid;
   const auto& [bx, by, bz] = launch.block;

@@ -285,6 +285,8 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
   /// Under the lock.
   bool owns(const Entry* entry, const jit_detail::BackgroundState& state) const;
   bool suppresses_errors() const;
+  /// The back end, or, where errors are suppressed, one in its place that refuses nothing.
+  BackendFunction suppressed_if_wanted(const BackendFunction& compiler) const;
   /// Makes the derivative of a program whose results are on the tape; gives the program that is to be run.
   Graph with_gradient(Entry& entry, const ArgList& args, Graph program, std::vector<std::uint8_t> on_tape) const;
   /// What is decided about a call that no entry fits, under the lock.

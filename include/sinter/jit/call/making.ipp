@@ -30,12 +30,16 @@ SINTER_DECL jit_detail::PlanChoices FunctionState::gradient_choices(const Entry&
           .as_one = options_.mode == Mode::reduce_overhead || options_.mode == Mode::max_autotune,
           .allow_fallback = options_.allow_fallback,
           .precision = entry.precision,
-          .compile = compilers_.backward,
+          .compile = suppressed_if_wanted(compilers_.backward),
           .in_background = options_.mode == Mode::background,
           .suppresses_errors = suppresses_errors(),
           .is_tuned = is_tuned(options_.mode),
           .tune_seconds = options_.tune_seconds,
           .where = where_};
+}
+
+SINTER_DECL BackendFunction FunctionState::suppressed_if_wanted(const BackendFunction& compiler) const {
+  return compiler && suppresses_errors() ? jit_detail::suppressing(compiler, compilers_.name, where_) : compiler;
 }
 
 SINTER_DECL Graph FunctionState::with_gradient(Entry& entry, const ArgList& args, Graph program,
@@ -72,8 +76,8 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
   if (gives_tape && !args.has_places)
     specialised = with_gradient(entry, args, std::move(specialised), std::move(on_tape));
   if (compilers_.forward) {
-    jit_detail::compile_custom(entry, compilers_.forward, compilers_.name, std::move(specialised), args.leaves(),
-                               where_);
+    jit_detail::compile_custom(entry, suppressed_if_wanted(compilers_.forward), compilers_.name,
+                               std::move(specialised), args.leaves(), where_);
     entry.codegen_ms = watch.lap_ms();
     return;
   }

@@ -8,6 +8,7 @@
 #include <sinter/base/error.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/log.hpp>
+#include <sinter/graph/pending_node.hpp>
 
 #include <sys/stat.h>
 #include <atomic>
@@ -57,12 +58,18 @@ inline std::string text_of_file(const std::string& path, Location where) {
   return text.str();
 }
 
-/// What the process has one of. Other threads read Context::logs and Context::hot without a lock, so these are set only
-/// where the program itself asks for the file.
-inline void take_for_process(const jit_detail::Configuration& configuration) {
-  if (configuration.logs) set_logs(*configuration.logs);
-  if (configuration.hot) Context::get().hot = *configuration.hot;
+/// Who wants the file: the program, before it starts threads, or whichever thread needs settings first while others run.
+enum class AskedBy : bool { program, first_use };
+
+/// What the process has one of. Context::hot is read under the lock of the evaluator.
+inline void take_for_process(const jit_detail::Configuration& configuration, AskedBy by) {
+  if (configuration.logs && by == AskedBy::program) set_logs(*configuration.logs);
+  if (configuration.logs && by == AskedBy::first_use) base_detail::publish_logs(*configuration.logs);
+  if (!configuration.hot) return;
+  std::scoped_lock lock(evaluation_mutex());
+  Context::get().hot = *configuration.hot;
 }
+inline void configure_as(const std::string& path, ConfigureOptions options, AskedBy by, Location where);
 inline void take(jit_detail::Configuration configuration) {
   if (configuration.log_format) set_log_format(*configuration.log_format == "json" ? LogFormat::json : LogFormat::text);
   if (configuration.log_limit) set_log_limit(*configuration.log_limit);
@@ -78,7 +85,7 @@ inline void read_environment() {
   std::scoped_lock lock(current.reading);
   if (current.has_read_environment.load(std::memory_order_acquire)) return;
   const char* path = std::getenv("SINTER_CONFIG");
-  if (path != nullptr && *path != '\0') configure(path, {}, Location());
+  if (path != nullptr && *path != '\0') configure_as(path, {}, AskedBy::first_use, Location());
   current.has_read_environment = true;
 }
 
@@ -137,24 +144,28 @@ inline ScopeSettings where_unset(ScopeSettings settings, const Options& options)
   return settings;
 }
 
-}  // namespace config_detail
-
-SINTER_DECL void configure(const std::string& path, ConfigureOptions options, Location where) {
-  const config_detail::FileState state = config_detail::state_of(path);
-  auto read = jit_detail::read_configuration(config_detail::text_of_file(path, where), path, where);
-  config_detail::take_for_process(read);
-  config_detail::take(std::move(read));
-  auto& current = config_detail::Current::instance();
+inline void configure_as(const std::string& path, ConfigureOptions options, AskedBy by, Location where) {
+  const FileState state = state_of(path);
+  auto read = jit_detail::read_configuration(text_of_file(path, where), path, where);
+  take_for_process(read, by);
+  take(std::move(read));
+  Current& current = Current::instance();
   current.has_read_environment = true;
   std::scoped_lock lock(current.mutex);
   current.watched = options.watch == Watch::yes ? path : std::string();
   current.state = state;
-  current.next_look = config_detail::Clock::now();
+  current.next_look = Clock::now();
+}
+
+}  // namespace config_detail
+
+SINTER_DECL void configure(const std::string& path, ConfigureOptions options, Location where) {
+  config_detail::configure_as(path, options, config_detail::AskedBy::program, where);
 }
 
 SINTER_DECL void configure_from(std::string_view yaml, Location where) {
   auto read = jit_detail::read_configuration(yaml, "", where);
-  config_detail::take_for_process(read);
+  config_detail::take_for_process(read, config_detail::AskedBy::program);
   config_detail::take(std::move(read));
   auto& current = config_detail::Current::instance();
   current.has_read_environment = true;

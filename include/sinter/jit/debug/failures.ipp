@@ -86,6 +86,21 @@ SINTER_DECL std::string suppressed_text(const Graph& graph, std::string_view bac
          "\na program that shows it:\n" + pasteable_program({graph, example_inputs(graph)}, backend, error);
 }
 
+SINTER_DECL BackendFunction suppressing(BackendFunction backend, std::string name, Location where) {
+  return [backend = std::move(backend), name = std::move(name), where](const Graph& graph,
+                                                                       std::span<const Tensor> inputs) {
+    std::string error = "it returned an empty function";
+    try {
+      if (GraphFunction made = backend(graph, inputs)) return made;
+    } catch (const OutOfMemory&) { throw; } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& refusal) { error = refusal.what(); }
+    warn("errors", where.text() + ": the " + name + " failed, so this version runs operation by operation: " +
+                       error + "\nthe graph:\n" + graph.text());
+    return compile_graph(graph, "eager");
+  };
+}
+
 SINTER_DECL void minify_failure(const Graph& graph, std::string_view backend, std::string_view error, Location where) {
   if (failures_detail::wanted() != "compile" || failures_detail::is_minifying()) return;
   failures_detail::write_smallest(graph, example_inputs(graph),

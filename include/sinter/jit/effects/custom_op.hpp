@@ -112,6 +112,12 @@ struct CustomOp {
       vjp = {};
   /// The same as operations on Tensors: then it is fused, and `cpu` is not needed. Must have no effects.
   custom_detail::UserFunction<custom_detail::PerResult<Tensor, N>(std::span<const Tensor> in)> decompose = {};
+  /// The op over a batch, under jit::vmap; without it the function runs for each example. Operands that are `batched`
+  /// have the batch as their first axis, of extent `size`; all results must. Traced, so any op may be used, other custom
+  /// ops included; where the op has a `vjp`, that is the derivative under vmap too.
+  custom_detail::UserFunction<custom_detail::PerResult<Tensor, N>(std::span<const Tensor> in,
+                                                                  std::span<const bool> batched, Dim size)>
+      batch = {};
   /// false: the function has effects; it runs once for each call, in order with other effects.
   bool pure = true;
   /// In the place of `cpu`: computes elements [begin, end) of the results, counted in the first one. Blocks of them run
@@ -150,6 +156,7 @@ struct Definition {
                                     std::span<const Tensor> dout)>
       vjp;
   TensorFunction decompose;
+  std::function<std::vector<Tensor>(std::span<const Tensor> in, std::span<const bool> batched, Dim size)> batch;
   std::string cuda_source;
   std::function<CudaLaunch(std::span<const HostView> in, std::span<const HostView> out)> cuda_launch;
   std::vector<TypeKey> kinds;  // of the functions: a second making of the same op has the same
@@ -222,8 +229,8 @@ Definition definition_of(CustomOp<T, N> op, Location where) {
     out.has_dtype = true;
     out.element = dtype_of<T>();
   }
-  out.kinds = {op.shape.kind, op.dtype.kind,     op.cpu.kind,        op.cuda.kind,
-               op.vjp.kind,   op.decompose.kind, op.cpu_blocks.kind, op.cuda_launch.kind};
+  out.kinds = {op.shape.kind,     op.dtype.kind,      op.cpu.kind,         op.cuda.kind, op.vjp.kind,
+               op.decompose.kind, op.cpu_blocks.kind, op.cuda_launch.kind, op.batch.kind};
   out.cuda_source = std::move(op.cuda_source);
   if (op.shape) out.shape = [f = std::move(op.shape)](std::span<const Shape> in) { return as_vector<N>(f(in)); };
   if (op.dtype) out.dtype = [f = std::move(op.dtype)](std::span<const DType> in) { return as_vector<N>(f(in)); };
@@ -249,6 +256,10 @@ Definition definition_of(CustomOp<T, N> op, Location where) {
     out.vjp = [f = std::move(op.vjp)](std::span<const Tensor> in, std::span<const Tensor> results,
                                       std::span<const Tensor> gradients) {
       return f(in, as_argument<N>(results), as_argument<N>(gradients));
+    };
+  if (op.batch)
+    out.batch = [f = std::move(op.batch)](std::span<const Tensor> in, std::span<const bool> batched, Dim size) {
+      return as_vector<N>(f(in, batched, size));
     };
   if (op.decompose)
     out.decompose = [f = std::move(op.decompose)](std::span<const Tensor> in) { return as_vector<N>(f(in)); };

@@ -18,6 +18,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 
 SINTER_NAMESPACE_BEGIN
@@ -167,7 +168,7 @@ class FunctionByExample final : public HostFunction {
 /// The derivative of one example, vectorised.
 inline ValList FunctionByExample::vjp(const VjpArgs& args) const {
   GraphBuilder& builder = *args.in[0].builder;
-  const Dim size = args.attrs[ops::HostFunctionAttributes::examples];
+  const Dim size = args.outs[0].type().shape[0];
   GraphBuilder one(builder.graph());
   std::vector<Batched> inputs;
   const auto add = [&](Val v, bool is_batched) {
@@ -248,7 +249,11 @@ class CustomFunction final : public HostFunction, public std::enable_shared_from
   }
   bool runs_on_devices() const override { return is.cuda != nullptr; }
   void infer(const InferArgs& args, TypeList& out) const override;
-  void batch(const BatchArgs& args, BatchedList& results) const override { batch_by_example(args, results); }
+  void batch(const BatchArgs& args, BatchedList& results) const override {
+    if (is.batch) batch_by_rule(args, results);
+    else batch_by_example(args, results);
+  }
+  void batch_by_rule(const BatchArgs& args, BatchedList& results) const;
   ValList vjp(const VjpArgs& args) const override {
     return is.vjp ? traced_vjp(args, is.name, is.vjp) : HostFunction::vjp(args);
   }
@@ -298,6 +303,50 @@ inline void CustomFunction::infer(const InferArgs& args, TypeList& out) const {
                            std::string(sinter::name(is.element)),
                        args.where, "make it with jit::custom_op<void>");
     out.push_back({dtypes[i], args.in.empty() ? Device::cpu() : args.in[0].device, shapes[i]});
+  }
+}
+
+/// What the user's rule for batches does, in the place of the node. With a derivative of its own it stays together, as
+/// one node for each result: the derivative is that of each example.
+inline void CustomFunction::batch_by_rule(const BatchArgs& args, BatchedList& results) const {
+  GraphBuilder& builder = *args.in[0].builder;
+  std::vector<Type> types, examples;
+  std::vector<Value> operands;
+  std::array<bool, 64> batched{};
+  ensure(args.in.size() <= batched.size(), "custom op: too many operands for a batch");
+  for (std::size_t i = 0; i < args.in.size(); ++i) {
+    types.push_back(args.in[i].type());
+    operands.push_back(args.in[i].value);
+    batched[i] = args.is_batched(i);
+    examples.push_back(example_type(types.back(), batched[i]));
+  }
+  TypeList wanted;
+  infer(InferArgs{examples, args.attrs, is.name, args.where}, wanted);
+  const std::span<const bool> which(batched.data(), args.in.size());
+  auto body = std::make_shared<const Graph>(trace_part(
+      types, [&](std::span<const Tensor> in) { return is.batch(in, which, args.size); }, is.name, args.where));
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    wanted[i].shape.insert(0, args.size);
+    const Type& given = body->type(body->outputs()[i]);
+    if (!identical(given, wanted[i]))
+      throw ShapeError(is.name,
+                       "its rule for batches gives " + given.text() + " for result " + std::to_string(i) +
+                           ", the batch of its results is " + wanted[i].text(),
+                       args.where, "results have the batch as their first axis");
+  }
+  if (!is.vjp) {
+    for (Value v : builder.inline_graph(*body, operands)) results.push_back(Val{&builder, v, args.where});
+    return;
+  }
+  const auto each = std::make_shared<FunctionByExample>(
+      shared_from_this(), std::vector<std::uint8_t>(args.batched.begin(), args.batched.end()), args.attrs);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    Attrs attrs;
+    attrs.bodies.push_back(body);
+    attrs.set(ops::CustomComposite::result, static_cast<std::int64_t>(i));
+    attrs.payload = each;
+    results.push_back(
+        Val{&builder, builder.add(op_info<ops::CustomComposite>, operands, std::move(attrs), args.where), args.where});
   }
 }
 
@@ -371,6 +420,13 @@ SINTER_DECL std::shared_ptr<const CustomFunction> make_custom(Definition definit
   if (!definition.cpu && !definition.cuda && !definition.decompose)
     throw UserError("custom_op", "'" + definition.name + "' has no function that computes it", where,
                     "give it one (.cpu, .cuda), or a decomposition (.decompose)");
+  if (definition.batch && (definition.decompose || !definition.is_pure))
+    throw UserError("custom_op",
+                    "'" + definition.name + "' has a rule for batches and " +
+                        (definition.decompose ? "a decomposition" : "effects"),
+                    where,
+                    definition.decompose ? "leave out .batch: its operations are mapped"
+                                         : "leave out .batch: what has effects runs for each example");
   if (definition.decompose && !definition.is_pure)
     throw UserError("custom_op", "'" + definition.name + "' has effects and a decomposition", where,
                     "effects need a function that runs (.cpu)");

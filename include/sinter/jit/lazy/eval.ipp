@@ -5,6 +5,7 @@
 
 #include <sinter/base/fork.hpp>
 #include <sinter/jit/call/function.hpp>
+#include <sinter/jit/debug/nans.hpp>
 #include <sinter/jit/trace/trace.hpp>
 
 #include <memory>
@@ -51,7 +52,9 @@ SINTER_DECL Tensor run_expression(std::atomic<FunctionState*>& place, const Expr
     return result;
   };
   SmallVector<std::int64_t, 8> symbols;
-  const Entry* entry = slot.entry_for(list, TraceFunction::of(trace), symbols);
+  // NaNs are looked for in what is evaluated from recorded operations.
+  const Entry* entry =
+      SINTER_UNLIKELY(looks_for_nans()) ? nullptr : slot.entry_for(list, TraceFunction::of(trace), symbols);
   Ref<TensorImpl> value;
   if (entry == nullptr) {
     value = sinter::record_expression(structure, leaves, where);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/instruction_file.hpp>
 #include <sinter/base/timeline.hpp>
 
 #include <source_location>
@@ -29,6 +30,13 @@ inline void write_trace(Location where = std::source_location::current()) {
 inline void stop_trace() {
   if (has_timeline()) stop_timeline();
 }
+
+/// Writes a line for every operation that runs from here on, eager, lazy and compiled, into this file, as
+/// SINTER_INSTRUCTION_LOG=path does for the whole run: docs/observing.md. tools/replay runs it again. Throws UserError
+/// where the file cannot be written, or another log is being written.
+void instruction_log(const std::string& path, Location where = std::source_location::current());
+/// Ends the log; nothing happens where there is none.
+inline void stop_instruction_log() { sinter::stop_instruction_log(); }
 
 /// A stretch of the program, in the timeline and as a range of NVTX (SINTER_NVTX), from annotate() to the end of its
 /// scope.

@@ -36,6 +36,8 @@ class Gpu {
  public:
   /// Throws DeviceError when there is no such device, naming `op`.
   static Gpu& get(Device device, std::string_view op, Location where = {});
+  /// The device that the stream is one of; null: none that is in use.
+  static Gpu* owner_of(CUstream_st* stream);
 
   int index() const { return index_; }
   CUctx_st* context() const { return context_; }

@@ -25,6 +25,12 @@ struct Labels {
   static Labels& instance() { return process_object<Labels>(); }
 };
 
+/// The devices that are in use.
+struct GpuTable {
+  ForkSafeMutex mutex;
+  std::array<std::atomic<Gpu*>, max_devices> gpus{};
+};
+
 /// The streams that the calling thread has chosen; null: the device's default one.
 inline std::array<const StreamState*, max_devices>& chosen_streams() noexcept {
   static thread_local constinit std::array<const StreamState*, max_devices> streams{};
@@ -57,11 +63,7 @@ SINTER_DECL const LaunchLabel& label_of(const StepContext& step) {
 }
 
 SINTER_DECL Gpu& Gpu::get(Device device, std::string_view op, Location where) {
-  struct Table {
-    ForkSafeMutex mutex;
-    std::array<std::atomic<Gpu*>, cuda_detail::max_devices> gpus{};
-  };
-  Table* table = &process_object<Table>();
+  cuda_detail::GpuTable* table = &process_object<cuda_detail::GpuTable>();
   if (SINTER_UNLIKELY(is_forked_child()))
     throw DeviceError(
         op, "device " + device.text() + " cannot be used in a process that was forked after CUDA was first used", where,
@@ -80,6 +82,17 @@ SINTER_DECL Gpu& Gpu::get(Device device, std::string_view op, Location where) {
   auto& place = table->gpus[as_index(index)];
   if (place.load(std::memory_order_acquire) == nullptr) place.store(new Gpu(index), std::memory_order_release);
   return *place.load(std::memory_order_acquire);
+}
+
+SINTER_DECL Gpu* Gpu::owner_of(CUstream_st* stream) {
+  for (const auto& place : process_object<cuda_detail::GpuTable>().gpus) {
+    Gpu* const gpu = place.load(std::memory_order_acquire);
+    if (gpu == nullptr) continue;
+    std::scoped_lock lock(gpu->mutex_);
+    for (const auto& own : gpu->streams_)
+      if (own->handle == stream) return gpu;
+  }
+  return nullptr;
 }
 
 SINTER_DECL Gpu::Gpu(int index) : index_(index), pool_(index) {
@@ -240,6 +253,64 @@ inline void order(const Gpu& gpu, const StreamState& earlier, const StreamState&
   Gpu::note_order(earlier, later);
 }
 
+/// Events on streams with their times on the timeline: each is compared with an event whose time on the host is known.
+class QueueMarks {
+ public:
+  void* make(const Gpu& gpu) {
+    gpu.enter();
+    auto mark = std::make_unique<Mark>();
+    mark->origin = origin_of(gpu);
+    gpu.check(api().call_cuEventCreate(&mark->event, CU_EVENT_DEFAULT), "making an event");
+    gpu.check(api().call_cuEventRecord(mark->event, gpu.stream().handle), "recording an event");
+    return mark.release();
+  }
+  static std::int64_t read(void* place, Waits waits) noexcept {
+    if (place == nullptr || is_forked_child()) return -2;
+    std::unique_ptr<Mark> mark(static_cast<Mark*>(place));
+    const CUresult state =
+        waits == Waits::yes ? api().call_cuEventSynchronize(mark->event) : api().call_cuEventQuery(mark->event);
+    if (state == CUDA_ERROR_NOT_READY) {
+      mark.release();
+      return -1;
+    }
+    float milliseconds = 0;
+    if (state == CUDA_SUCCESS && api().call_cuEventElapsedTime(&milliseconds, mark->origin->event, mark->event) == 0)
+      return mark->origin->at + static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6);
+    return -2;
+  }
+
+ private:
+  struct Origin {
+    CUevent event = nullptr;
+    std::int64_t at = 0;  // on the host
+    ~Origin() { destroy(event); }
+  };
+  struct Mark {
+    CUevent event = nullptr;
+    std::shared_ptr<const Origin> origin;
+    ~Mark() { destroy(event); }
+  };
+  static void destroy(CUevent event) noexcept {
+    if (event != nullptr) api().call_cuEventDestroy(event);
+  }
+  /// Times are floats of milliseconds: made anew before they become coarse.
+  std::shared_ptr<const Origin> origin_of(const Gpu& gpu) {
+    constexpr std::int64_t longest = 5'000'000'000;
+    std::scoped_lock lock(mutex_);
+    auto& known = origins_[as_index(gpu.index())];
+    if (known != nullptr && timeline_now() - known->at < longest) return known;
+    auto made = std::make_shared<Origin>();
+    gpu.check(api().call_cuEventCreate(&made->event, CU_EVENT_DEFAULT), "making an event");
+    gpu.check(api().call_cuEventRecord(made->event, gpu.default_stream().handle), "recording an event");
+    gpu.check(api().call_cuEventSynchronize(made->event), "waiting for an event");
+    made->at = timeline_now();
+    known = made;
+    return made;
+  }
+  ForkSafeMutex mutex_;
+  std::array<std::shared_ptr<const Origin>, max_devices> origins_{};
+};
+
 class Memory final : public DeviceMemory {
  public:
   void check(Device device, std::string_view op, Location where) override { Gpu::get(device, op, where); }
@@ -303,6 +374,14 @@ class Memory final : public DeviceMemory {
     Gpu& gpu = Gpu::get(device, "queue");
     order(gpu, gpu.stream_of(queue), gpu.stream());
   }
+  void* mark_queue(Device device) noexcept override {
+    try {
+      return marks_.make(Gpu::get(device, "timeline"));
+    } catch (...) {
+      return nullptr;  // what is wrong with the device is told elsewhere
+    }
+  }
+  std::int64_t time_of_mark(Device, void* mark, Waits waits) noexcept override { return marks_.read(mark, waits); }
   MemoryStats stats(Device device) override { return Gpu::get(device, "memory_stats").pool().stats(); }
   void set_limit(Device device, std::int64_t bytes) override {
     Gpu::get(device, "set_memory_limit").pool().set_limit(bytes);
@@ -315,6 +394,7 @@ class Memory final : public DeviceMemory {
   }
 
  private:
+  QueueMarks marks_;
   /// On the target's stream, after what is on the source's; the source's stream goes on only after the copy, for its
   /// memory may be freed there.
   static void copy_between(Gpu& to_gpu, void* to, const void* from, Device from_device, std::size_t bytes) {

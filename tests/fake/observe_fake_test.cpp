@@ -1,0 +1,127 @@
+// What is seen of work on a device: tracks of its queues in the timeline, and lines of the instruction log.
+#include "catch.hpp"
+#include "checks.hpp"
+#include "fake_device.hpp"
+
+#include <sinter/debug.hpp>
+#include <sinter/io/json.hpp>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+using namespace sinter;
+using io::io_detail::Json;
+using sinter_test::fake_device;
+
+namespace {
+struct File {
+  std::string path;
+  explicit File(const std::string& name)
+      : path((std::filesystem::temp_directory_path() / (std::to_string(::getpid()) + name)).string()) {}
+  ~File() { std::filesystem::remove(path); }
+};
+struct Span {
+  std::string category, name, track;
+  double begin = 0, duration = 0;
+};
+/// Spans, with the names of their tracks.
+std::vector<Span> spans_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  const Json file = io::io_detail::parse_json(text.str());
+  const auto field = [](const Json& json, const char* name) {
+    const Json* found = json.find(name);
+    return found == nullptr ? std::string() : found->text;
+  };
+  std::map<std::string, std::string> tracks;
+  for (const auto& [none, json] : file.parts)
+    if (field(json, "name") == "thread_name") tracks[field(json, "tid")] = field(*json.find("args"), "name");
+  std::vector<Span> spans;
+  for (const auto& [none, json] : file.parts)
+    if (field(json, "ph") == "X")
+      spans.push_back({field(json, "cat"), field(json, "name"), tracks[field(json, "tid")],
+                       std::stod(field(json, "ts")), std::stod(field(json, "dur"))});
+  return spans;
+}
+const Span* find(const std::vector<Span>& spans, const std::string& category, const std::string& track) {
+  for (const Span& span : spans)
+    if (span.category == category && has(span.track, track)) return &span;
+  return nullptr;
+}
+}  // namespace
+
+TEST_CASE("timeline: kernels of a device have tracks of their queues") {
+  fake_device();
+  const Device first = Device::cuda(0), second = Device::cuda(1);
+  const auto body = [](Tensor x) { return tanh(x) * 2 + 1; };
+  auto f = jit::compile(body);
+  const Tensor x = ones({50}, {.device = first}), y = ones({60}, {.device = second});
+  eval(x);
+  eval(y);
+  f(x), f(y);
+  const File file("queues.json");
+  jit::start_trace(file.path);
+  const Tensor a = f(x), b = f(y);
+  jit::stop_trace();  // waits for what runs
+  const std::vector<Span> spans = spans_of(file.path);
+  const Span *launch = find(spans, "launch", "thread"), *kernel = find(spans, "kernel", "cuda:0 stream 1");
+  REQUIRE(launch != nullptr);
+  REQUIRE(kernel != nullptr);
+  CHECK(kernel->name == launch->name);
+  CHECK(kernel->begin >= launch->begin);
+  CHECK(find(spans, "kernel", "cuda:1 stream 1") != nullptr);
+  CHECK(find(spans, "launch", "cuda:") == nullptr);
+  CHECK(to_vector<float>(a.to(Device::cpu()))[0] == to_vector<float>(body(ones({1}, {.device = Device::cpu()})))[0]);
+  // A near miss: the host has no such track, and a second recording names its tracks again.
+  const File other("host.json");
+  jit::start_trace(other.path);
+  f(ones({50}, {.device = Device::cpu()}));
+  jit::stop_trace();
+  CHECK(find(spans_of(other.path), "kernel", "cuda:") == nullptr);
+  jit::start_trace(other.path);
+  const Tensor c = f(x);
+  jit::stop_trace();
+  CHECK(find(spans_of(other.path), "kernel", "cuda:0 stream 1") != nullptr);
+}
+
+TEST_CASE("timeline: launches that are enqueued as one are one span of the queue") {
+  fake_device();
+  auto f = jit::compile([](Tensor x) { return sum(exp(x), 0) + amax(x * 2, 0); },
+                        {.mode = jit::Mode::reduce_overhead, .fuse = false});
+  const Tensor x = ones({8, 4}, {.device = Device::cuda(0)});
+  eval(x);
+  f(x);
+  const File file("group.json");
+  jit::start_trace(file.path);
+  const Tensor y = f(x);
+  jit::stop_trace();
+  const std::vector<Span> spans = spans_of(file.path);
+  const Span* kernel = find(spans, "kernel", "cuda:0 stream 1");
+  REQUIRE(kernel != nullptr);
+  CHECK(kernel->name == "launches as one");
+}
+
+TEST_CASE("instruction log: a device waits for each kernel, and the line names it") {
+  fake_device();
+  auto f = jit::compile([](Tensor x) { return tanh(x) * 2; });
+  const Tensor x = ones({50}, {.device = Device::cuda(0)});
+  eval(x);
+  f(x);
+  const File file("device.log");
+  jit::instruction_log(file.path);
+  f(x);
+  jit::stop_instruction_log();
+  const std::vector<jit::Instruction> read = jit::read_instruction_log(file.path);
+  REQUIRE(read.size() == 1);
+  CHECK(read[0].device == "cuda:0");
+  CHECK(read[0].backend == "fake");
+  CHECK(has(read[0].text, "tanh"));
+  CHECK(jit::replay(read[0]).skipped.empty());  // on the device
+}

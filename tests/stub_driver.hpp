@@ -1,0 +1,149 @@
+// A driver of two GPUs that computes nothing, and an NVRTC that compiles nothing, for machines that have none: which
+// context, stream and module a launch is made with is printed. Both are one shared library that the compiler of this
+// machine makes, and that the loader of a process finds in the place of NVIDIA's.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace sinter_test {
+
+inline constexpr const char* stub_driver_source = R"(
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+namespace {
+struct Context { int device; } contexts[2] = {{0}, {1}};
+struct Stream { int device; };
+struct Event { long long at; };
+struct Module { int device; };
+struct Function { const Module* module; char name[128]; };
+thread_local Context* current;
+int device_now() { return current == nullptr ? -1 : current->device; }
+long long now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+}
+// Each function under the names that it has had.
+#define ALL(type, name, parameters)                                   \
+  extern "C" type name parameters;                                    \
+  extern "C" type name##_v2 parameters __attribute__((alias(#name))); \
+  extern "C" type name##_v3 parameters __attribute__((alias(#name))); \
+  extern "C" type name##_v4 parameters __attribute__((alias(#name))); \
+  extern "C" type name parameters
+#define NOTHING(name) ALL(int, name, (...)) { return 0; }
+ALL(int, cuDriverGetVersion, (int* version)) { return *version = 13000, 0; }
+ALL(int, cuDeviceGetCount, (int* count)) { return *count = 2, 0; }
+ALL(int, cuDeviceGet, (int* device, int index)) { return *device = index, 0; }
+ALL(int, cuDeviceGetName, (char* name, int size, int)) { return std::snprintf(name, size, "stub"), 0; }
+ALL(int, cuDeviceGetAttribute, (int* value, int which, int)) {
+  // 75, 76: capability; 16: multiprocessors; 97: shared memory; 82: registers
+  *value = which == 75 ? 9 : which == 16 ? 8 : which == 97 ? 100000 : which == 82 ? 65536 : 0;
+  return 0;
+}
+ALL(int, cuDeviceTotalMem, (std::size_t* bytes, int)) { return *bytes = std::size_t{1} << 32, 0; }
+ALL(int, cuDeviceGetUuid, (void* uuid, int device)) { return std::memset(uuid, device, 16), 0; }
+ALL(int, cuDevicePrimaryCtxRetain, (void** context, int device)) { return *context = &contexts[device], 0; }
+ALL(int, cuCtxSetCurrent, (void* context)) { return current = static_cast<Context*>(context), 0; }
+ALL(int, cuCtxGetCurrent, (void** context)) { return *context = current, 0; }
+ALL(int, cuGetErrorName, (int, const char** name)) { return *name = "STUB", 0; }
+ALL(int, cuGetErrorString, (int, const char** text)) { return *text = "an error of the stub", 0; }
+ALL(int, cuMemAlloc, (void** place, std::size_t bytes)) { return *place = std::calloc(1, bytes), 0; }
+ALL(int, cuMemFree, (void* place)) { return std::free(place), 0; }
+ALL(int, cuMemGetInfo, (std::size_t* free, std::size_t* total)) { return *free = *total = std::size_t{1} << 32, 0; }
+ALL(int, cuMemHostAlloc, (void** place, std::size_t bytes, unsigned)) { return *place = std::calloc(1, bytes), 0; }
+ALL(int, cuMemFreeHost, (void* place)) { return std::free(place), 0; }
+ALL(int, cuMemHostGetDevicePointer, (void** to, void* from, unsigned)) { return *to = from, 0; }
+ALL(int, cuMemcpyHtoDAsync, (void* to, const void* from, std::size_t n, void*)) { return std::memcpy(to, from, n), 0; }
+ALL(int, cuMemcpyDtoHAsync, (void* to, const void* from, std::size_t n, void*)) { return std::memcpy(to, from, n), 0; }
+ALL(int, cuMemcpyDtoDAsync, (void* to, const void* from, std::size_t n, void*)) { return std::memcpy(to, from, n), 0; }
+ALL(int, cuMemcpyPeerAsync, (void* to, void*, const void* from, void*, std::size_t n, void*)) { return std::memcpy(to, from, n), 0; }
+ALL(int, cuMemsetD8Async, (void* to, unsigned char value, std::size_t n, void*)) { return std::memset(to, value, n), 0; }
+ALL(int, cuMemAllocFromPoolAsync, (void** place, std::size_t bytes, void*, void*)) { return *place = std::calloc(1, bytes), 0; }
+ALL(int, cuMemFreeAsync, (void* place, void*)) { return std::free(place), 0; }
+ALL(int, cuMemPoolCreate, (void** pool, const void*)) { return *pool = &contexts, 0; }
+ALL(int, cuMemPoolGetAttribute, (void*, int, void* value)) { return *static_cast<unsigned long long*>(value) = 0, 0; }
+ALL(int, cuStreamCreateWithPriority, (void** stream, unsigned, int)) { return *stream = new Stream{device_now()}, 0; }
+ALL(int, cuEventCreate, (void** event, unsigned)) { return *event = new Event{0}, 0; }
+ALL(int, cuEventDestroy, (void* event)) { return delete static_cast<Event*>(event), 0; }
+ALL(int, cuEventRecord, (void* event, void*)) { return static_cast<Event*>(event)->at = now(), 0; }
+ALL(int, cuEventElapsedTime, (float* milliseconds, void* from, void* to)) {
+  *milliseconds = static_cast<float>(static_cast<Event*>(to)->at - static_cast<Event*>(from)->at) / 1e6f;
+  return 0;
+}
+ALL(int, cuModuleLoadData, (void** module, const void*)) { return *module = new Module{device_now()}, 0; }
+ALL(int, cuModuleGetFunction, (void** function, void* module, const char* name)) {
+  auto* made = new Function{static_cast<Module*>(module), {}};
+  std::snprintf(made->name, sizeof made->name, "%s", name);
+  return *function = made, 0;
+}
+extern "C" int nvrtcVersion(int* major, int* minor) { return *major = 13, *minor = 0, 0; }
+extern "C" int nvrtcCreateProgram(void** program, ...) { return *program = contexts, 0; }
+extern "C" int nvrtcDestroyProgram(void**) { return 0; }
+extern "C" int nvrtcCompileProgram(void*, int, const char* const*) { return 0; }
+extern "C" int nvrtcGetProgramLogSize(void*, std::size_t* size) { return *size = 0, 0; }
+extern "C" int nvrtcGetProgramLog(void*, char*) { return 0; }
+extern "C" int nvrtcGetCUBINSize(void*, std::size_t* size) { return *size = 4, 0; }
+extern "C" int nvrtcGetCUBIN(void*, char* text) { return std::memcpy(text, "stub", 4), 0; }
+extern "C" const char* nvrtcGetErrorString(int) { return "an error of the stub"; }
+ALL(int, cuFuncGetAttribute, (int* value, int, void*)) { return *value = 32, 0; }
+ALL(int, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int* blocks, void*, int, std::size_t)) { return *blocks = 2, 0; }
+ALL(int, cuLaunchKernel, (void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                          void* stream, void**, void**)) {
+  const auto* launched = static_cast<const Function*>(function);
+  std::printf("launch %s: stream of %d, module of %d, context of %d\n", launched->name,
+              static_cast<const Stream*>(stream)->device, launched->module->device, device_now());
+  return 0;
+}
+)";
+
+/// Functions that do nothing.
+inline constexpr const char* idle_functions[] = {"cuInit",
+                                                 "cuCtxSynchronize",
+                                                 "cuPointerGetAttribute",
+                                                 "cuMemPoolDestroy",
+                                                 "cuMemPoolSetAttribute",
+                                                 "cuMemPoolTrimTo",
+                                                 "cuStreamDestroy",
+                                                 "cuStreamSynchronize",
+                                                 "cuStreamQuery",
+                                                 "cuStreamWaitEvent",
+                                                 "cuEventSynchronize",
+                                                 "cuEventQuery",
+                                                 "cuModuleUnload",
+                                                 "cuFuncSetAttribute",
+                                                 "cuLaunchCooperativeKernel",
+                                                 "cuThreadExchangeStreamCaptureMode",
+                                                 "cuStreamBeginCapture",
+                                                 "cuStreamEndCapture",
+                                                 "cuGraphInstantiateWithFlags",
+                                                 "cuGraphLaunch",
+                                                 "cuGraphDestroy",
+                                                 "cuGraphExecDestroy",
+                                                 "cuGraphCreate",
+                                                 "cuGraphAddKernelNode",
+                                                 "cuGraphExecKernelNodeSetParams",
+                                                 "cuGraphUpload",
+                                                 "cuGraphAddEmptyNode",
+                                                 "cuGraphAddChildGraphNode",
+                                                 "cuGraphExecChildGraphNodeSetParams"};
+
+/// The folder with the library, for LD_LIBRARY_PATH; "" where it cannot be made. It is the caller's to remove.
+inline std::string make_stub_driver() {
+  std::string folder = (std::filesystem::temp_directory_path() / "sinter_stub_driver_XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) return {};
+  std::ofstream source(folder + "/stub.cpp");
+  source << stub_driver_source;
+  for (const char* name : idle_functions) source << "NOTHING(" << name << ")\n";
+  source.close();
+  const char* const compiler = std::getenv("CXX");
+  const std::string command = std::string(compiler != nullptr ? compiler : "c++") +
+                              " -std=c++20 -w -shared -fPIC -o '" + folder + "/libcuda.so.1' '" + folder +
+                              "/stub.cpp' 2>'" + folder + "/log'";
+  if (std::system(command.c_str()) != 0) return {};
+  std::filesystem::create_symlink("libcuda.so.1", folder + "/libnvrtc.so.13");
+  return folder;
+}
+
+}  // namespace sinter_test

@@ -1,0 +1,67 @@
+// The CUDA back end over a driver that only counts (stub_driver.hpp): which device launches are made on where there are
+// two, and the tracks of streams in the timeline.
+#include "../stub_driver.hpp"
+#include "../catch.hpp"
+#include "../checks.hpp"
+#include "../run_again.hpp"
+
+#include <sinter/sinter.hpp>
+#include <sinter/tensor/device_memory.hpp>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+using namespace sinter;
+
+TEST_CASE("a process with two GPUs", "[.two_gpus]") {
+  const Device second = Device::cuda(1);
+  auto op = jit::custom_op(
+      {.name = "on_the_second",
+       .shape = [](auto in) { return in[0]; },
+       .cuda_source = "extern \"C\" __global__ void on_the_second(const float* x, float* y, long long n) {}"});
+  const Tensor x = copy_of(std::vector<float>{1, 2, 3}).to(second);  // the first device is not in use yet
+  eval(x);
+  std::printf("now\n");
+  eval(op(x));
+  const Tensor y = copy_of(std::vector<float>{1, 2}).to(Device::cuda(0));
+  eval(y);
+  eval(op(y));
+  eval(op(x));
+  auto leaves = jit::custom_op({.name = "leaves_the_first",
+                                .shape = [](auto in) { return in[0]; },
+                                .cuda_source = "extern \"C\" __global__ void leaves_the_first(const float*, float*) {}",
+                                .cuda_launch =
+                                    [](auto, auto) {
+                                      eval(ones({2}, {.device = Device::cuda(0)}) * 3);  // its context is current then
+                                      return jit::CudaLaunch{};
+                                    }});
+  eval(leaves(x));
+  auto f = jit::compile([](Tensor a) { return exp(a) + 1; });
+  f(x);
+  f(y);
+  std::fflush(stdout);
+}
+
+TEST_CASE("CUDA over a stub of the driver: kernels run on the device of their operands; streams have tracks") {
+  if (find_device_memory(DeviceKind::cuda) == nullptr) SINTER_SKIP("built without CUDA");
+  const std::string folder = sinter_test::make_stub_driver();
+  if (folder.empty()) SINTER_SKIP("no compiler `c++` makes the stub of the driver");
+  const std::string trace = folder + "/trace.json";
+  const std::string text =
+      under("LD_LIBRARY_PATH='" + folder + "' SINTER_CACHE_DIR=off SINTER_TRACE=" + trace, "[.two_gpus]");
+  std::ostringstream file;
+  file << std::ifstream(trace).rdbuf();
+  std::filesystem::remove_all(folder);
+  INFO(text);
+  CHECK(has(text, "now\nlaunch on_the_second: stream of 1, module of 1, context of 1\n"));
+  CHECK(has(text, "launch leaves_the_first: stream of 1, module of 1, context of 1\n"));
+  CHECK(has(text, "launch on_the_second: stream of 0, module of 0, context of 0\n"));
+  CHECK_FALSE(has(text, "stream of 1, module of 0"));
+  CHECK_FALSE(has(text, "stream of 1, module of 1, context of 0"));
+  CHECK_FALSE(has(text, "stream of 0, module of 1"));
+  CHECK(has(file.str(), "\"cuda:0 stream 1\""));
+  CHECK(has(file.str(), "\"cuda:1 stream 1\""));
+}
