@@ -1,0 +1,261 @@
+// From shares to collectives, the graph that is divided, and the plan in words.
+#pragma once
+
+#include <sinter/dist/partition_plan.hpp>
+
+#include <sinter/base/index.hpp>
+#include <sinter/base/log.hpp>
+#include <sinter/dist/partition_rules.hpp>
+#include <sinter/dist/partition_search.ipp>
+#include <sinter/graph/builder.hpp>
+#include <sinter/passes/cse.hpp>
+#include <sinter/passes/dce.hpp>
+#include <sinter/passes/decompose.hpp>
+#include <sinter/passes/drop_derivatives.hpp>
+#include <sinter/passes/outline.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <ostream>
+#include <set>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+namespace dist {
+namespace partition_detail {
+
+SINTER_DECL Shape part_of_shape(const Shape& shape, const Shares& shares, const Mesh& mesh) {
+  Shape part = shape;
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    if (is_part(shares[i])) part.set(shares[i], part[shares[i]] / Dim(mesh.axes()[i].size));
+  return part;
+}
+
+SINTER_DECL Axis axis_of(const Move& move, const Mesh& mesh) {
+  Axis over;
+  for (const std::size_t axis : move.mesh_axes) over.names.push_back(mesh.axes()[axis].name);
+  return over;
+}
+
+/// Changes the shares of a value one axis of the mesh at a time. Where two of them divide one axis of the tensor, the
+/// later one divides the parts of the earlier one: it must be whole before the earlier one changes.
+class MoveList {
+ public:
+  explicit MoveList(const Shares& from) : now_(from) {}
+  std::vector<Move> to(const Shares& wanted);
+
+ private:
+  bool is_divided_inside(std::size_t axis, Share share) const {
+    return std::find(now_.begin() + static_cast<std::ptrdiff_t>(axis) + 1, now_.end(), share) != now_.end();
+  }
+  void add(CollectiveKind kind, std::size_t axis, Share becomes, Move move) {
+    move.kind = kind;
+    move.mesh_axes = {axis};
+    now_[axis] = becomes;
+    Move* last = moves_.empty() ? nullptr : &moves_.back();
+    const bool joins = last != nullptr && last->kind == kind && last->axis == move.axis &&
+                       last->reduce == move.reduce &&
+                       (kind == CollectiveKind::all_reduce || kind == CollectiveKind::all_gather);
+    if (!joins) return moves_.push_back(std::move(move));
+    last->mesh_axes.push_back(axis);
+    std::sort(last->mesh_axes.begin(), last->mesh_axes.end());
+  }
+  void reduce(std::size_t axis, Share wanted) {
+    const Share kind = now_[axis];
+    Move move{.reduce = kind == summand ? Reduce::sum : kind == largest ? Reduce::maximum : Reduce::minimum};
+    if (!is_part(wanted) || is_divided_inside(axis, wanted))
+      return add(CollectiveKind::all_reduce, axis, whole, std::move(move));
+    move.axis = wanted;
+    add(CollectiveKind::reduce_scatter, axis, wanted, std::move(move));
+  }
+  void gather(std::size_t axis) {
+    for (std::size_t inner = now_.size(); inner-- > axis + 1;)
+      if (now_[inner] == now_[axis]) gather(inner);
+    add(CollectiveKind::all_gather, axis, whole, {.axis = now_[axis]});
+  }
+  void exchange(std::size_t axis, Share wanted) {
+    if (is_divided_inside(axis, now_[axis]) || is_divided_inside(axis, wanted)) return gather(axis);
+    add(CollectiveKind::all_to_all, axis, wanted, {.axis = now_[axis], .split_axis = wanted});
+  }
+
+  Shares now_;
+  std::vector<Move> moves_{};
+};
+
+inline std::vector<Move> MoveList::to(const Shares& wanted) {
+  const std::size_t axes = now_.size();
+  for (std::size_t i = 0; i < axes; ++i)
+    if (is_summand(now_[i]) && now_[i] != wanted[i]) reduce(i, wanted[i]);
+  for (std::size_t i = 0; i < axes; ++i)
+    if (is_part(now_[i]) && is_part(wanted[i]) && now_[i] != wanted[i]) exchange(i, wanted[i]);
+  for (std::size_t i = axes; i-- > 0;)
+    if (is_part(now_[i]) && wanted[i] == whole) gather(i);
+  for (std::size_t i = 0; i < axes; ++i) {
+    if (now_[i] != whole || !is_part(wanted[i])) continue;
+    for (std::size_t inner = axes; inner-- > i + 1;)
+      if (now_[inner] == wanted[i]) gather(inner);
+    add(CollectiveKind::shard, i, wanted[i], {.axis = wanted[i]});
+  }
+  ensure(now_ == wanted, "a value cannot be laid out as it is wanted");
+  return std::move(moves_);
+}
+
+SINTER_DECL std::vector<Move> moves_between(const Shares& from, const Shares& to) {
+  if (from == to) return {};
+  return MoveList(from).to(to);
+}
+
+SINTER_DECL Graph prepare_partition(const Graph& graph) {
+  const Decompose decompose{[](const Graph&, const Node& node) { return is_divided_whole(*node.op); },
+                            Decompose::Symbols::unsolved};
+  return Dce{}(Cse{}(decompose(Dce{}(inline_calls(DropDerivatives{}(graph))))));
+}
+
+// ---- in words -------------------------------------------------------------------------------------------------------
+
+inline std::string value_text(const PartitionPlan& plan, Value value) {
+  const bool has_more = plan.graph.node(value).types.size() > 1;
+  return "%" + std::to_string(value.node) + (has_more ? "." + std::to_string(value.result) : "") + " " +
+         plan.graph.type(value).text();
+}
+inline std::string line_text(Location where) { return where.line == 0 ? "" : " [" + where.text() + "]"; }
+inline std::string names_text(const Axis& axis) {
+  std::string text;
+  for (const std::string& name : axis.names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+inline std::string move_text(const PartitionPlan& plan, const Move& move, Value value) {
+  std::string text(name(move.kind));
+  if (move.kind == CollectiveKind::all_reduce) text += "(" + std::string(name(move.reduce)) + ")";
+  if (move.kind == CollectiveKind::reduce_scatter)
+    text += "(" + std::string(name(move.reduce)) + ", axis " + std::to_string(move.axis) + ")";
+  if (move.kind == CollectiveKind::all_gather || move.kind == CollectiveKind::shard)
+    text += "(axis " + std::to_string(move.axis) + ")";
+  if (move.kind == CollectiveKind::all_to_all)
+    text += "(axis " + std::to_string(move.split_axis) + " to " + std::to_string(move.axis) + ")";
+  return text + " of " + value_text(plan, value) + " over '" + names_text(axis_of(move, plan.mesh)) + "'";
+}
+inline std::string microseconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f us", seconds * 1e6);
+  return text;
+}
+
+/// Walks a plan in the order in which it runs.
+class ReportWriter {
+ public:
+  ReportWriter(const PartitionPlan& plan, const MachineCosts& costs) : plan_(plan), costs_(costs) {}
+  PartitionReport write();
+
+ private:
+  void write_node(std::int32_t id);
+  void write_moves(Value value, const Shares& to);
+  void add(Value value, const Move& move, const Shares& from);
+
+  const PartitionPlan& plan_;
+  const MachineCosts& costs_;
+  PartitionReport report_{};
+  std::set<std::pair<Value, Shares>> moved_{};
+};
+
+inline void ReportWriter::add(Value value, const Move& move, const Shares& from) {
+  std::string text = move_text(plan_, move, value);
+  if (is_local(move.kind)) {
+    report_.text += "    " + text + "\n";
+    return;
+  }
+  const Axis over = axis_of(move, plan_.mesh);
+  const int size = plan_.mesh.size(over);
+  const Type& type = plan_.graph.type(value);
+  const Shape part = part_of_shape(type.shape, from, plan_.mesh);
+  double bytes = static_cast<double>(plan_.graph.estimate_elements(part) * size_of(type.dtype));
+  if (move.kind == CollectiveKind::all_gather || move.kind == CollectiveKind::all_to_all) bytes *= size;
+  const Share before = from[move.mesh_axes[0]];
+  const Share after = move.kind == CollectiveKind::reduce_scatter ? static_cast<Share>(move.axis)
+                      : move.kind == CollectiveKind::all_to_all   ? static_cast<Share>(move.split_axis)
+                                                                  : whole;
+  const auto sent = static_cast<std::int64_t>(sent_bytes(bytes, before, after, size) + 0.5);
+  report_.bytes += sent;
+  report_.link_seconds += costs_.link_seconds + static_cast<double>(sent) / costs_.link_bytes_per_second;
+  const std::string axis = names_text(over);
+  const auto link = std::find_if(report_.links.begin(), report_.links.end(),
+                                 [&](const PartitionReport::Link& known) { return known.axis == axis; });
+  if (link == report_.links.end()) report_.links.push_back({axis, sent});
+  else link->bytes += sent;
+  const Location where = plan_.graph.node(value).where;
+  report_.text += "    " + text + ": " + std::to_string(sent) + " bytes\n";
+  report_.collectives.push_back({std::move(text), sent, where});
+}
+
+inline void ReportWriter::write_moves(Value value, const Shares& to) {
+  if (plan_.of(value) == to || !moved_.emplace(value, to).second) return;
+  Shares now = plan_.of(value);
+  for (const Move& move : moves_between(now, to)) {
+    add(value, move, now);
+    for (const std::size_t axis : move.mesh_axes)
+      now[axis] = move.kind == CollectiveKind::shard || move.kind == CollectiveKind::reduce_scatter
+                      ? static_cast<Share>(move.axis)
+                  : move.kind == CollectiveKind::all_to_all ? static_cast<Share>(move.split_axis)
+                                                            : whole;
+  }
+}
+
+inline void ReportWriter::write_node(std::int32_t id) {
+  const Node& node = plan_.graph.node(id);
+  const NodeShares& shares = plan_.nodes[as_index(id)];
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) write_moves(node.inputs[i], shares.in[i]);
+  NodeOnAxis on{node, {}, {}, 1};
+  for (std::size_t i = 0; i < node.inputs.size(); ++i)
+    on.in.push_back(part_of_shape(plan_.graph.type(node.inputs[i]).shape, shares.in[i], plan_.mesh));
+  for (std::size_t i = 0; i < node.types.size(); ++i) {
+    const Value value{id, static_cast<std::int32_t>(i)};
+    on.out.push_back(part_of_shape(node.types[i].shape, shares.out[i], plan_.mesh));
+    report_.text += "  " + value_text(plan_, value) + " = " + std::string(node.op->name) + "  " +
+                    text_of(shares.out[i], plan_.mesh) + line_text(node.where) + "\n";
+  }
+  report_.work_seconds += work_of(plan_.graph, on).seconds(costs_);
+}
+
+inline PartitionReport ReportWriter::write() {
+  report_.text = "partition over the mesh " + plan_.mesh.text() + "\n";
+  for (std::size_t id = 0; id < plan_.nodes.size(); ++id) write_node(static_cast<std::int32_t>(id));
+  std::string results;
+  for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
+    const Value value = plan_.graph.outputs()[i];
+    write_moves(value, plan_.outputs[i]);
+    results += "  result " + std::to_string(i) + ": %" + std::to_string(value.node) + "  " +
+               text_of(plan_.outputs[i], plan_.mesh) + "\n";
+  }
+  const std::size_t count = report_.collectives.size();
+  report_.text += results + std::to_string(count) + (count == 1 ? " collective, " : " collectives, ") +
+                  std::to_string(report_.bytes) + " bytes from each rank";
+  for (const PartitionReport::Link& link : report_.links)
+    report_.text += ", over '" + link.axis + "' " + std::to_string(link.bytes);
+  report_.text += "\npredicted: " + microseconds(report_.work_seconds) + " of work, " +
+                  microseconds(report_.link_seconds) + " of communication\n";
+  return std::move(report_);
+}
+
+SINTER_DECL PartitionReport report_of(const PartitionPlan& plan, const MachineCosts& costs) {
+  return ReportWriter(plan, costs).write();
+}
+
+SINTER_DECL void log_plan(const PartitionPlan& plan) {
+  if (!is_logged("dist", LogLevel::info)) return;
+  for (std::size_t id = 0; id < plan.nodes.size(); ++id) {
+    const Node& node = plan.graph.nodes()[id];
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      for (const Move& move : moves_between(plan.of(node.inputs[i]), plan.nodes[id].in[i]))
+        if (!is_local(move.kind))
+          note("dist", LogLevel::info,
+               "partition: " + move_text(plan, move, node.inputs[i]) + " for " + std::string(node.op->name) +
+                   (has_partition_rule(*node.op) ? "" : ", which takes no parts") + line_text(node.where));
+  }
+}
+
+}  // namespace partition_detail
+
+SINTER_DECL std::ostream& operator<<(std::ostream& out, const PartitionReport& report) { return out << report.text; }
+
+}  // namespace dist
+SINTER_NAMESPACE_END
