@@ -41,12 +41,18 @@ SINTER_DECL Axis axis_of(const Move& move, const Mesh& mesh) {
 /// later one divides the parts of the earlier one: it must be whole before the earlier one changes.
 class MoveList {
  public:
-  explicit MoveList(const Shares& from) : now_(from) {}
-  std::vector<Move> to(const Shares& wanted);
+  MoveList(const Shares& from, const Shares& to) : now_(from), wanted_(to) {}
+  std::vector<Move> make();
 
  private:
-  bool is_divided_inside(std::size_t axis, Share share) const {
-    return std::find(now_.begin() + static_cast<std::ptrdiff_t>(axis) + 1, now_.end(), share) != now_.end();
+  /// May this axis begin to divide `share` now: do the ones before it that divide it stay, and do none after it?
+  bool is_free(std::size_t axis, Share share) const {
+    for (std::size_t i = 0; i < now_.size(); ++i)
+      if (i < axis ? (now_[i] == share) != (wanted_[i] == share) : i > axis && now_[i] == share) return false;
+    return true;
+  }
+  bool is_divided_inside(std::size_t axis) const {
+    return std::find(now_.begin() + static_cast<std::ptrdiff_t>(axis) + 1, now_.end(), now_[axis]) != now_.end();
   }
   void add(CollectiveKind kind, std::size_t axis, Share becomes, Move move) {
     move.kind = kind;
@@ -60,10 +66,10 @@ class MoveList {
     last->mesh_axes.push_back(axis);
     std::sort(last->mesh_axes.begin(), last->mesh_axes.end());
   }
-  void reduce(std::size_t axis, Share wanted) {
-    const Share kind = now_[axis];
+  void reduce(std::size_t axis) {
+    const Share kind = now_[axis], wanted = wanted_[axis];
     Move move{.reduce = kind == summand ? Reduce::sum : kind == largest ? Reduce::maximum : Reduce::minimum};
-    if (!is_part(wanted) || is_divided_inside(axis, wanted))
+    if (!is_part(wanted) || !is_free(axis, wanted))
       return add(CollectiveKind::all_reduce, axis, whole, std::move(move));
     move.axis = wanted;
     add(CollectiveKind::reduce_scatter, axis, wanted, std::move(move));
@@ -73,36 +79,38 @@ class MoveList {
       if (now_[inner] == now_[axis]) gather(inner);
     add(CollectiveKind::all_gather, axis, whole, {.axis = now_[axis]});
   }
-  void exchange(std::size_t axis, Share wanted) {
-    if (is_divided_inside(axis, now_[axis]) || is_divided_inside(axis, wanted)) return gather(axis);
+  void exchange(std::size_t axis) {
+    const Share wanted = wanted_[axis];
+    if (is_divided_inside(axis) || !is_free(axis, wanted)) return gather(axis);
     add(CollectiveKind::all_to_all, axis, wanted, {.axis = now_[axis], .split_axis = wanted});
   }
 
   Shares now_;
+  const Shares& wanted_;
   std::vector<Move> moves_{};
 };
 
-inline std::vector<Move> MoveList::to(const Shares& wanted) {
+inline std::vector<Move> MoveList::make() {
   const std::size_t axes = now_.size();
   for (std::size_t i = 0; i < axes; ++i)
-    if (is_summand(now_[i]) && now_[i] != wanted[i]) reduce(i, wanted[i]);
+    if (is_summand(now_[i]) && now_[i] != wanted_[i]) reduce(i);
   for (std::size_t i = 0; i < axes; ++i)
-    if (is_part(now_[i]) && is_part(wanted[i]) && now_[i] != wanted[i]) exchange(i, wanted[i]);
+    if (is_part(now_[i]) && is_part(wanted_[i]) && now_[i] != wanted_[i]) exchange(i);
   for (std::size_t i = axes; i-- > 0;)
-    if (is_part(now_[i]) && wanted[i] == whole) gather(i);
+    if (is_part(now_[i]) && wanted_[i] == whole) gather(i);
   for (std::size_t i = 0; i < axes; ++i) {
-    if (now_[i] != whole || !is_part(wanted[i])) continue;
+    if (now_[i] != whole || !is_part(wanted_[i])) continue;
     for (std::size_t inner = axes; inner-- > i + 1;)
-      if (now_[inner] == wanted[i]) gather(inner);
-    add(CollectiveKind::shard, i, wanted[i], {.axis = wanted[i]});
+      if (now_[inner] == wanted_[i]) gather(inner);
+    add(CollectiveKind::shard, i, wanted_[i], {.axis = wanted_[i]});
   }
-  ensure(now_ == wanted, "a value cannot be laid out as it is wanted");
+  ensure(now_ == wanted_, "a value cannot be laid out as it is wanted");
   return std::move(moves_);
 }
 
 SINTER_DECL std::vector<Move> moves_between(const Shares& from, const Shares& to) {
   if (from == to) return {};
-  return MoveList(from).to(to);
+  return MoveList(from, to).make();
 }
 
 SINTER_DECL Graph prepare_partition(const Graph& graph) {
