@@ -5,6 +5,7 @@
 #include <sinter/dist/data_parallel.ipp>
 #include <sinter/dist/engine.ipp>
 #include <sinter/dist/error.ipp>
+#include <sinter/dist/laid_out.ipp>
 #include <sinter/dist/layout.ipp>
 #include <sinter/dist/map_shards.ipp>
 #include <sinter/dist/mesh.ipp>
@@ -12,6 +13,7 @@
 #include <sinter/dist/nccl.ipp>
 #include <sinter/dist/partition.ipp>
 #include <sinter/dist/partition_plan.ipp>
+#include <sinter/dist/partition_report.ipp>
 #include <sinter/dist/partition_rules.ipp>
 #include <sinter/dist/partition_search.ipp>
 #include <sinter/dist/rank_state.ipp>

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -324,6 +325,14 @@ TEST_CASE("partition: known plans") {
   CHECK(kinds_of(forward.explain(numbers({16, 256}, 1), numbers({256, 8}, 2), x)) ==
         Kinds{"all_reduce(sum) over 'model'"});
 
+  // With the batch divided, too: the gradients are added over "data", and nothing else of them is sent.
+  const auto both =
+      dist::partition(loss_and_gradients, four,
+                      {.inputs = {columns, by_rows, {{0, "data"}}, {{0, "data"}}}, .outputs = {{}, columns, by_rows}});
+  CHECK(kinds_of(both.explain(Weights{numbers({16, 256}, 1), numbers({256, 8}, 2)}, x, y)) ==
+        Kinds{"reduce_scatter(sum, axis 0) over 'model'", "all_gather(axis 0) over 'model'",
+              "all_reduce(sum) over 'data, model'", "all_reduce(sum) over 'data'", "all_reduce(sum) over 'data'"});
+
   // Along an axis that nobody names nothing is divided.
   const auto unused = dist::partition(loss_and_gradients, four, {.inputs = {{}, {{0, "data"}}, {{0, "data"}}}});
   CHECK(kinds_of(unused.explain(w, x, y)) == kinds_of(plan));
@@ -407,6 +416,24 @@ TEST_CASE("partition: what is refused, and ranks that differ") {
   CHECK_THROWS_WITH(divided(x), Catch::Contains("the mesh (data 2) has 2 ranks, the program 1"));
   CHECK_THAT(problem_on(two, [&](dist::World) { jit::grad([&](Tensor v) { return sum(divided(v)); })(x); }),
              Catch::Contains("partition: a partitioned function is differentiated from outside"));
+  // The log says what is moved, and for what.
+  std::vector<std::string> lines;
+  std::mutex mutex;
+  const auto sink_before = Context::get().sink;
+  const auto logs_before = Context::get().logs;
+  set_logs("dist");
+  Context::get().sink = [&](std::string_view, std::string_view line) {
+    const std::scoped_lock lock(mutex);
+    lines.emplace_back(line);
+  };
+  const auto factor = dist::partition([](Tensor v) { return linalg::qr(v).r; }, two, {.inputs = {{{0, "data"}}}});
+  CHECK(problem_on(two, [&](dist::World) { eval(factor(x)); }) == "");
+  Context::get().sink = sink_before;
+  Context::get().logs = logs_before;
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], Catch::Contains("partition: all_gather(axis 0) of %0 f32[8, 6] over 'data' for qr, which takes "
+                                       "no parts [partition_test.cpp:"));
+
   // Elsewhere, and on a mesh of one, statements are nothing.
   CHECK(is_near(dist::lay_out(x, {{0, "data"}}), x));
   const auto alone = dist::partition([](Tensor v) { return dist::replicate(dist::shard(v, {0, "data"})); },

@@ -5,7 +5,7 @@
 
 #include <sinter/autodiff/vectorise.hpp>
 #include <sinter/base/index.hpp>
-#include <sinter/dist/layout.hpp>
+#include <sinter/dist/laid_out.hpp>
 #include <sinter/dist/rank_state.hpp>
 #include <sinter/expr/creation.hpp>
 #include <sinter/expr/functions.hpp>
@@ -408,9 +408,10 @@ SINTER_DECL Tensor shard(const In& x, const Placement& placement) {
   if (const Mesh* mesh = partition_detail::partitioned_mesh(); mesh != nullptr) {
     const Ref<TensorImpl> value = x.tensor();
     if (mesh->size() == 1 || is_complex(value->type.dtype)) return Tensor(value);
-    return partition_detail::annotate(
-        x, partition_detail::shares_of({placement}, *mesh, value->type.shape.rank(), partition_detail::unstated, "shard", x.where),
-        "shard");
+    return partition_detail::annotate(x,
+                                      partition_detail::shares_of({placement}, *mesh, value->type.shape.rank(),
+                                                                  partition_detail::unstated, "shard", x.where),
+                                      "shard");
   }
   return dist_detail::record_collective({.kind = CollectiveKind::shard, .axis = placement.axis}, placement.over, &x,
                                         x.where);

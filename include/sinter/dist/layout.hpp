@@ -4,7 +4,6 @@
 #include <sinter/base/config.hpp>
 #include <sinter/dist/collectives.hpp>
 #include <sinter/dist/mesh.hpp>
-#include <sinter/graph/graph.hpp>
 
 #include <cstdint>
 #include <initializer_list>
@@ -63,12 +62,6 @@ class PartitionScope {
 
 /// Throws ShapeError unless the parts of a tensor are of one size.
 void check_parts(const Type& type, const Shares& shares, const Mesh& mesh, std::string_view op, Location where);
-/// x with a node that says how it lies.
-Tensor annotate(const In& x, Shares shares, std::string_view op);
-/// x with a node whose derivative is an error.
-Ref<TensorImpl> without_gradient(const Ref<TensorImpl>& x, Location where);
-/// What such a node says; null for other nodes.
-const Shares* annotation_of(const Node& node);
 }  // namespace partition_detail
 
 }  // namespace dist

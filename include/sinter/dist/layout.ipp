@@ -1,53 +1,17 @@
-// Layouts as shares of a rank, and the op that states them.
+// Layouts as shares of a rank, and statements of them.
 #pragma once
 
 #include <sinter/dist/layout.hpp>
 
 #include <sinter/base/index.hpp>
-#include <sinter/expr/host.hpp>
-#include <sinter/graph/pending_node.hpp>
-#include <sinter/ops/registry.hpp>
-#include <sinter/ops/val_ops.hpp>
+#include <sinter/dist/laid_out.hpp>
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
-namespace ops {
-/// laid_out(x) = x. The payload says how the value lies on a mesh. Where nothing is partitioned it means nothing.
-struct LaidOut {
-  static constexpr OpInfo info{.name = "laid_out", .arity = 1, .kind = OpKind::composite};
-  static Type infer(const InferArgs& args) { return args.in[0]; }
-  static Val decompose(const DecomposeArgs& args) { return args.in[0]; }
-  static ValList vjp(const VjpArgs& args);
-  static Batched batch(const BatchArgs& args);
-};
-}  // namespace ops
-
 namespace dist {
 namespace partition_detail {
-
-class LayoutPayload final : public Payload {
- public:
-  LayoutPayload(Shares shares, bool has_gradient) : shares_(std::move(shares)), has_gradient_(has_gradient) {}
-  std::string text() const override {
-    std::string text;
-    for (const Share share : shares_) text += (text.empty() ? "" : ",") + std::to_string(share);
-    return has_gradient_ ? text : "argument of a partitioned function";
-  }
-  bool is_a(TypeKey type) const override { return type == type_key<LayoutPayload>(); }
-  bool same_as(const Payload& other) const override {
-    const auto* layout = payload_cast<LayoutPayload>(&other);
-    return layout != nullptr && layout->shares_ == shares_ && layout->has_gradient_ == has_gradient_;
-  }
-  const Shares& shares() const { return shares_; }
-  bool has_gradient() const { return has_gradient_; }
-
- private:
-  Shares shares_;
-  bool has_gradient_;
-};
 
 SINTER_DECL const Mesh*& partitioned_mesh() noexcept {
   static thread_local constinit const Mesh* mesh = nullptr;
@@ -99,11 +63,6 @@ SINTER_DECL std::string text_of(const Shares& shares, const Mesh& mesh) {
   return text.empty() ? "whole" : text + "}";
 }
 
-inline Ref<TensorImpl> record_layout(const Ref<TensorImpl>& x, Shares shares, bool has_gradient, Location where) {
-  Attrs attrs;
-  attrs.payload = std::make_shared<LayoutPayload>(std::move(shares), has_gradient);
-  return record_op(op_info<ops::LaidOut>, {Leaf(x)}, std::move(attrs), where);
-}
 SINTER_DECL void check_parts(const Type& type, const Shares& shares, const Mesh& mesh, std::string_view op,
                              Location where) {
   for (int axis = 0; axis < type.shape.rank(); ++axis) {
@@ -117,19 +76,6 @@ SINTER_DECL void check_parts(const Type& type, const Shares& shares, const Mesh&
                        where, "make its extent a multiple of their number, with pad() for instance");
   }
 }
-SINTER_DECL Tensor annotate(const In& x, Shares shares, std::string_view op) {
-  check_parts(x.tensor()->type, shares, *partitioned_mesh(), op, x.where);
-  return Tensor(record_layout(x.tensor(), std::move(shares), true, x.where));
-}
-SINTER_DECL Ref<TensorImpl> without_gradient(const Ref<TensorImpl>& x, Location where) {
-  if (!is_differentiable(x->type.dtype) || is_complex(x->type.dtype)) return x;
-  return record_layout(x, {}, false, where);
-}
-SINTER_DECL const Shares* annotation_of(const Node& node) {
-  const auto* layout = payload_cast<LayoutPayload>(node.attrs.payload.get());
-  return layout != nullptr && layout->has_gradient() ? &layout->shares() : nullptr;
-}
-
 }  // namespace partition_detail
 
 SINTER_DECL Tensor lay_out(const In& x, const Layout& layout) {
@@ -143,25 +89,4 @@ SINTER_DECL Tensor lay_out(const In& x, const Layout& layout) {
 
 }  // namespace dist
 
-namespace ops {
-/// The gradient lies as the value does.
-SINTER_DECL ValList LaidOut::vjp(const VjpArgs& args) {
-  const auto* layout = payload_cast<dist::partition_detail::LayoutPayload>(args.attrs.payload.get());
-  if (layout == nullptr || !args.dout) return {args.dout};
-  if (!layout->has_gradient())
-    throw UserError("partition", "a partitioned function is differentiated from outside", args.where,
-                    "take the gradient inside: dist::partition(jit::value_and_grad(loss), mesh, ...)");
-  return {apply(op_info<LaidOut>, {args.dout}, args.attrs)};
-}
-/// Axes are counted past the batch.
-SINTER_DECL Batched LaidOut::batch(const BatchArgs& args) {
-  const auto* layout = payload_cast<dist::partition_detail::LayoutPayload>(args.attrs.payload.get());
-  if (layout == nullptr || !layout->has_gradient()) return {apply(args.op, {args.in[0]}, args.attrs)};
-  dist::partition_detail::Shares shares = layout->shares();
-  for (auto& share : shares) share = static_cast<dist::partition_detail::Share>(share + (share >= 0 ? 1 : 0));
-  Attrs attrs;
-  attrs.payload = std::make_shared<dist::partition_detail::LayoutPayload>(std::move(shares), true);
-  return {apply(args.op, {args.in[0]}, std::move(attrs))};
-}
-}  // namespace ops
 SINTER_NAMESPACE_END

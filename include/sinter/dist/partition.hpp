@@ -5,7 +5,7 @@
 #include <sinter/autodiff/trace.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/dist/layout.hpp>
-#include <sinter/dist/partition_plan.hpp>
+#include <sinter/dist/partition_report.hpp>
 #include <sinter/dist/world.hpp>
 #include <sinter/expr/tree.hpp>
 

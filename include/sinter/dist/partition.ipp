@@ -7,8 +7,10 @@
 #include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/dist/collectives.hpp>
-#include <sinter/dist/layout.ipp>
+#include <sinter/dist/laid_out.hpp>
+#include <sinter/dist/partition_plan.hpp>
 #include <sinter/dist/partition_rules.hpp>
+#include <sinter/dist/partition_search.hpp>
 #include <sinter/dist/rank_state.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/graph/pending_node.hpp>

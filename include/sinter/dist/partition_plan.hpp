@@ -5,44 +5,14 @@
 #include <sinter/base/config.hpp>
 #include <sinter/dist/engine.hpp>
 #include <sinter/dist/layout.hpp>
+#include <sinter/dist/partition_report.hpp>
 #include <sinter/graph/graph.hpp>
 
-#include <cstdint>
-#include <iosfwd>
-#include <string>
 #include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace dist {
-
-/// What plans are weighed with. Only the ratios matter for what is chosen: bytes over links against work that ranks
-/// would repeat.
-struct MachineCosts {
-  double link_bytes_per_second = 10e9;
-  double link_seconds = 5e-6;  // before the first byte; of predictions, not of choices
-  double memory_bytes_per_second = 10e9;
-  double operations_per_second = 20e9;
-};
-
-/// A plan in words and numbers. All are of one rank.
-struct PartitionReport {
-  struct Collective {
-    std::string text;        // "all_reduce(sum) of %7 f32[16, 32] over 'data'"
-    std::int64_t bytes = 0;  // sent
-    Location where;
-  };
-  struct Link {
-    std::string axis;  // of the mesh; "data, model" for groups over several
-    std::int64_t bytes = 0;
-  };
-  std::vector<Collective> collectives;  // in their order
-  std::vector<Link> links;
-  std::int64_t bytes = 0;
-  double work_seconds = 0, link_seconds = 0;  // predicted
-  std::string text;                           // all of it, with the layout of each value
-};
-std::ostream& operator<<(std::ostream& out, const PartitionReport& report);
 
 namespace partition_detail {
 /// The shares of the operands and results of a node along all axes of the mesh.
@@ -72,10 +42,9 @@ Axis axis_of(const Move& move, const Mesh& mesh);
 
 /// `graph` with nothing in it that could be taken apart further before it is divided.
 Graph prepare_partition(const Graph& graph);
-/// `inputs`: how those of the graph lie. `outputs`: how its outputs must.
-PartitionPlan plan_partition(const Graph& graph, const Mesh& mesh, const std::vector<Shares>& inputs,
-                             const std::vector<Shares>& outputs, const MachineCosts& costs);
 PartitionReport report_of(const PartitionPlan& plan, const MachineCosts& costs);
+/// Work and bytes over links, in seconds: what plans are compared by.
+double seconds_of(const PartitionPlan& plan, const MachineCosts& costs);
 /// One line of the log for each operand that an op without a rule needs whole.
 void log_plan(const PartitionPlan& plan);
 }  // namespace partition_detail

@@ -6,7 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/base/log.hpp>
 #include <sinter/dist/partition_rules.hpp>
-#include <sinter/dist/partition_search.ipp>
+#include <sinter/dist/partition_search.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/passes/cse.hpp>
 #include <sinter/passes/dce.hpp>
@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ostream>
 #include <set>
 #include <utility>
 
@@ -150,92 +149,136 @@ inline std::string microseconds(double seconds) {
 }
 
 /// Walks a plan in the order in which it runs.
-class ReportWriter {
+class PlanWalk {
  public:
-  ReportWriter(const PartitionPlan& plan, const MachineCosts& costs) : plan_(plan), costs_(costs) {}
-  PartitionReport write();
+  explicit PlanWalk(const PartitionPlan& plan) : plan_(plan) {}
+  virtual ~PlanWalk() = default;
+  PlanWalk(const PlanWalk&) = delete;
+  PlanWalk& operator=(const PlanWalk&) = delete;
+  void walk();
+
+ protected:
+  virtual void see_node(std::int32_t id, const NodeWork& work) = 0;
+  /// `sent`: bytes, by each rank.
+  virtual void see_move(Value value, const Move& move, std::int64_t sent) = 0;
+  const PartitionPlan& plan_;
 
  private:
-  void write_node(std::int32_t id);
-  void write_moves(Value value, const Shares& to);
-  void add(Value value, const Move& move, const Shares& from);
-
-  const PartitionPlan& plan_;
-  const MachineCosts& costs_;
-  PartitionReport report_{};
+  void walk_moves(Value value, const Shares& to);
+  std::int64_t sent_by(Value value, const Move& move, const Shares& from) const;
+  NodeWork work_of_part(std::int32_t id) const;
   std::set<std::pair<Value, Shares>> moved_{};
 };
 
-inline void ReportWriter::add(Value value, const Move& move, const Shares& from) {
+inline Share after(const Move& move) {
+  switch (move.kind) {
+    case CollectiveKind::shard:
+    case CollectiveKind::reduce_scatter: return static_cast<Share>(move.axis);
+    case CollectiveKind::all_to_all: return static_cast<Share>(move.split_axis);
+    default: return whole;
+  }
+}
+
+inline std::int64_t PlanWalk::sent_by(Value value, const Move& move, const Shares& from) const {
+  if (is_local(move.kind)) return 0;
+  const int size = plan_.mesh.size(axis_of(move, plan_.mesh));
+  const Type& type = plan_.graph.type(value);
+  const Shape part = part_of_shape(type.shape, from, plan_.mesh);
+  double bytes = static_cast<double>(plan_.graph.estimate_elements(part) * size_of(type.dtype));
+  const Share before = from[move.mesh_axes[0]];
+  if (is_part(before)) bytes *= size;
+  return static_cast<std::int64_t>(sent_bytes(bytes, before, after(move), size) + 0.5);
+}
+
+inline void PlanWalk::walk_moves(Value value, const Shares& to) {
+  if (plan_.of(value) == to || !moved_.emplace(value, to).second) return;
+  Shares now = plan_.of(value);
+  for (const Move& move : moves_between(now, to)) {
+    see_move(value, move, sent_by(value, move, now));
+    for (const std::size_t axis : move.mesh_axes) now[axis] = after(move);
+  }
+}
+
+inline NodeWork PlanWalk::work_of_part(std::int32_t id) const {
+  const Node& node = plan_.graph.node(id);
+  const NodeShares& shares = plan_.nodes[as_index(id)];
+  NodeOnAxis on{node, {}, {}, 1};
+  for (std::size_t i = 0; i < node.inputs.size(); ++i)
+    on.in.push_back(part_of_shape(plan_.graph.type(node.inputs[i]).shape, shares.in[i], plan_.mesh));
+  for (std::size_t i = 0; i < node.types.size(); ++i)
+    on.out.push_back(part_of_shape(node.types[i].shape, shares.out[i], plan_.mesh));
+  return work_of(plan_.graph, on);
+}
+
+inline void PlanWalk::walk() {
+  for (std::size_t id = 0; id < plan_.nodes.size(); ++id) {
+    const Node& node = plan_.graph.nodes()[id];
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) walk_moves(node.inputs[i], plan_.nodes[id].in[i]);
+    see_node(static_cast<std::int32_t>(id), work_of_part(static_cast<std::int32_t>(id)));
+  }
+  for (std::size_t i = 0; i < plan_.outputs.size(); ++i) walk_moves(plan_.graph.outputs()[i], plan_.outputs[i]);
+}
+
+SINTER_DECL double seconds_of(const PartitionPlan& plan, const MachineCosts& costs) {
+  struct Sum final : PlanWalk {
+    Sum(const PartitionPlan& of, const MachineCosts& with) : PlanWalk(of), costs_(with) {}
+    void see_node(std::int32_t, const NodeWork& work) override { seconds += work.seconds(costs_); }
+    void see_move(Value, const Move& move, std::int64_t sent) override {
+      if (!is_local(move.kind)) seconds += (static_cast<double>(sent) + 64) / costs_.link_bytes_per_second;
+    }
+    double seconds = 0;
+    const MachineCosts& costs_;
+  } sum(plan, costs);
+  sum.walk();
+  return sum.seconds;
+}
+
+class ReportWriter final : public PlanWalk {
+ public:
+  ReportWriter(const PartitionPlan& plan, const MachineCosts& costs) : PlanWalk(plan), costs_(costs) {}
+  PartitionReport write();
+
+ private:
+  void see_node(std::int32_t id, const NodeWork& work) override;
+  void see_move(Value value, const Move& move, std::int64_t sent) override;
+
+  const MachineCosts& costs_;
+  PartitionReport report_{};
+};
+
+inline void ReportWriter::see_move(Value value, const Move& move, std::int64_t sent) {
   std::string text = move_text(plan_, move, value);
   if (is_local(move.kind)) {
     report_.text += "    " + text + "\n";
     return;
   }
-  const Axis over = axis_of(move, plan_.mesh);
-  const int size = plan_.mesh.size(over);
-  const Type& type = plan_.graph.type(value);
-  const Shape part = part_of_shape(type.shape, from, plan_.mesh);
-  double bytes = static_cast<double>(plan_.graph.estimate_elements(part) * size_of(type.dtype));
-  if (move.kind == CollectiveKind::all_gather || move.kind == CollectiveKind::all_to_all) bytes *= size;
-  const Share before = from[move.mesh_axes[0]];
-  const Share after = move.kind == CollectiveKind::reduce_scatter ? static_cast<Share>(move.axis)
-                      : move.kind == CollectiveKind::all_to_all   ? static_cast<Share>(move.split_axis)
-                                                                  : whole;
-  const auto sent = static_cast<std::int64_t>(sent_bytes(bytes, before, after, size) + 0.5);
   report_.bytes += sent;
   report_.link_seconds += costs_.link_seconds + static_cast<double>(sent) / costs_.link_bytes_per_second;
-  const std::string axis = names_text(over);
+  const std::string axis = names_text(axis_of(move, plan_.mesh));
   const auto link = std::find_if(report_.links.begin(), report_.links.end(),
                                  [&](const PartitionReport::Link& known) { return known.axis == axis; });
   if (link == report_.links.end()) report_.links.push_back({axis, sent});
   else link->bytes += sent;
-  const Location where = plan_.graph.node(value).where;
   report_.text += "    " + text + ": " + std::to_string(sent) + " bytes\n";
-  report_.collectives.push_back({std::move(text), sent, where});
+  report_.collectives.push_back({std::move(text), sent, plan_.graph.node(value).where});
 }
 
-inline void ReportWriter::write_moves(Value value, const Shares& to) {
-  if (plan_.of(value) == to || !moved_.emplace(value, to).second) return;
-  Shares now = plan_.of(value);
-  for (const Move& move : moves_between(now, to)) {
-    add(value, move, now);
-    for (const std::size_t axis : move.mesh_axes)
-      now[axis] = move.kind == CollectiveKind::shard || move.kind == CollectiveKind::reduce_scatter
-                      ? static_cast<Share>(move.axis)
-                  : move.kind == CollectiveKind::all_to_all ? static_cast<Share>(move.split_axis)
-                                                            : whole;
-  }
-}
-
-inline void ReportWriter::write_node(std::int32_t id) {
+inline void ReportWriter::see_node(std::int32_t id, const NodeWork& work) {
   const Node& node = plan_.graph.node(id);
-  const NodeShares& shares = plan_.nodes[as_index(id)];
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) write_moves(node.inputs[i], shares.in[i]);
-  NodeOnAxis on{node, {}, {}, 1};
-  for (std::size_t i = 0; i < node.inputs.size(); ++i)
-    on.in.push_back(part_of_shape(plan_.graph.type(node.inputs[i]).shape, shares.in[i], plan_.mesh));
-  for (std::size_t i = 0; i < node.types.size(); ++i) {
-    const Value value{id, static_cast<std::int32_t>(i)};
-    on.out.push_back(part_of_shape(node.types[i].shape, shares.out[i], plan_.mesh));
-    report_.text += "  " + value_text(plan_, value) + " = " + std::string(node.op->name) + "  " +
-                    text_of(shares.out[i], plan_.mesh) + line_text(node.where) + "\n";
-  }
-  report_.work_seconds += work_of(plan_.graph, on).seconds(costs_);
+  for (std::size_t i = 0; i < node.types.size(); ++i)
+    report_.text += "  " + value_text(plan_, {id, static_cast<std::int32_t>(i)}) + " = " + std::string(node.op->name) +
+                    "  " + text_of(plan_.nodes[as_index(id)].out[i], plan_.mesh) + line_text(node.where) + "\n";
+  report_.work_seconds += work.seconds(costs_);
 }
 
 inline PartitionReport ReportWriter::write() {
   report_.text = "partition over the mesh " + plan_.mesh.text() + "\n";
-  for (std::size_t id = 0; id < plan_.nodes.size(); ++id) write_node(static_cast<std::int32_t>(id));
-  std::string results;
-  for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
-    const Value value = plan_.graph.outputs()[i];
-    write_moves(value, plan_.outputs[i]);
-    results += "  result " + std::to_string(i) + ": %" + std::to_string(value.node) + "  " +
-               text_of(plan_.outputs[i], plan_.mesh) + "\n";
-  }
+  walk();
+  for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
+    report_.text += "  result " + std::to_string(i) + ": %" + std::to_string(plan_.graph.outputs()[i].node) + "  " +
+                    text_of(plan_.outputs[i], plan_.mesh) + "\n";
   const std::size_t count = report_.collectives.size();
-  report_.text += results + std::to_string(count) + (count == 1 ? " collective, " : " collectives, ") +
+  report_.text += std::to_string(count) + (count == 1 ? " collective, " : " collectives, ") +
                   std::to_string(report_.bytes) + " bytes from each rank";
   for (const PartitionReport::Link& link : report_.links)
     report_.text += ", over '" + link.axis + "' " + std::to_string(link.bytes);
@@ -262,8 +305,6 @@ SINTER_DECL void log_plan(const PartitionPlan& plan) {
 }
 
 }  // namespace partition_detail
-
-SINTER_DECL std::ostream& operator<<(std::ostream& out, const PartitionReport& report) { return out << report.text; }
 
 }  // namespace dist
 SINTER_NAMESPACE_END

@@ -4,7 +4,7 @@
 #include <sinter/dist/partition_rules.hpp>
 
 #include <sinter/base/index.hpp>
-#include <sinter/dist/layout.ipp>
+#include <sinter/dist/laid_out.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>

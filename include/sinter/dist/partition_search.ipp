@@ -2,11 +2,10 @@
 // where values have several readers the choice is then improved node by node until no change saves anything.
 #pragma once
 
-#include <sinter/dist/partition_plan.hpp>
+#include <sinter/dist/partition_search.hpp>
 
 #include <sinter/base/index.hpp>
-#include <sinter/dist/layout.ipp>
-#include <sinter/dist/partition_rules.hpp>
+#include <sinter/dist/laid_out.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
@@ -16,14 +15,7 @@
 SINTER_NAMESPACE_BEGIN
 namespace dist::partition_detail {
 
-/// Memory moved and operations done by a node on values of these shapes.
-struct NodeWork {
-  double bytes = 0, operations = 0;
-  double seconds(const MachineCosts& costs) const {
-    return bytes / costs.memory_bytes_per_second + operations / costs.operations_per_second;
-  }
-};
-inline NodeWork work_of(const Graph& graph, const NodeOnAxis& n) {
+SINTER_DECL NodeWork work_of(const Graph& graph, const NodeOnAxis& n) {
   const OpInfo* op = n.node.op;
   NodeWork work;
   if (op->kind == OpKind::leaf || op->kind == OpKind::view || op == &op_info<ops::LaidOut> || n.out.empty())
@@ -47,20 +39,23 @@ inline NodeWork work_of(const Graph& graph, const NodeOnAxis& n) {
   return work;
 }
 
-/// Bytes that a rank sends where a value of `bytes` bytes goes from one share to another among `size` ranks.
-inline double sent_bytes(double bytes, Share from, Share to, int size) {
+SINTER_DECL double sent_bytes(double bytes, Share from, Share to, int size) {
   const double n = size, most = (n - 1) / n;
   if (from == to || from == whole) return 0;
   if (is_summand(from)) return (to == whole ? 2 : 1) * bytes * most;
   return to == whole ? bytes * most : bytes / n * most;
 }
 
+/// Where the search begins: with what is best if each value had one reader, or with what each operation would do with
+/// its operands as they come. Neither is always better.
+enum class Start : std::uint8_t { look_ahead, follow };
+
 /// The choice along one axis of the mesh.
 class AxisSearch {
  public:
   AxisSearch(const PartitionPlan& plan, std::size_t axis, const std::vector<Shares>& inputs, const MachineCosts& costs);
   /// The chosen shares, into the plan.
-  void run(PartitionPlan& plan);
+  void run(PartitionPlan& plan, Start start);
 
  private:
   struct Reader {
@@ -89,6 +84,7 @@ class AxisSearch {
   void add_place(const PartitionPlan& plan, std::int32_t id, const std::vector<Shares>& inputs);
   void sum_up(std::int32_t id);
   void choose_with_readers(std::int32_t id);
+  void choose_with_operands(std::int32_t id);
   bool improve(std::int32_t id);
 
   const Graph& graph_;
@@ -211,6 +207,23 @@ inline void AxisSearch::choose_with_readers(std::int32_t id) {
   }
 }
 
+/// On from the inputs: the operands have chosen.
+inline void AxisSearch::choose_with_operands(std::int32_t id) {
+  Place& own = place(id);
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t c = 0; c < own.choices.size(); ++c) {
+    double total = own.work[c];
+    for (std::size_t i = 0; i < own.choices[c].in.size(); ++i) {
+      const Value value = graph_.node(id).inputs[i];
+      total += cost(value, share_of(value), own.choices[c].in[i]);
+    }
+    if (total < least) {
+      least = total;
+      own.chosen = c;
+    }
+  }
+}
+
 inline bool AxisSearch::improve(std::int32_t id) {
   Place& own = place(id);
   const std::size_t before = own.chosen;
@@ -233,10 +246,14 @@ inline bool AxisSearch::improve(std::int32_t id) {
   return best != before;
 }
 
-inline void AxisSearch::run(PartitionPlan& plan) {
+inline void AxisSearch::run(PartitionPlan& plan, Start start) {
   const auto count = static_cast<std::int32_t>(places_.size());
-  for (std::int32_t id = 0; id < count; ++id) sum_up(id);
-  for (std::int32_t id = count; id-- > 0;) choose_with_readers(id);
+  if (start == Start::follow) {
+    for (std::int32_t id = 0; id < count; ++id) choose_with_operands(id);
+  } else {
+    for (std::int32_t id = 0; id < count; ++id) sum_up(id);
+    for (std::int32_t id = count; id-- > 0;) choose_with_readers(id);
+  }
   bool has_changed = true;
   for (int round = 0; has_changed && round < 10; ++round) {
     has_changed = false;
@@ -262,17 +279,25 @@ inline bool is_axis_used(const Graph& graph, std::size_t axis, const std::vector
          });
 }
 
+inline PartitionPlan plan_from(Start start, const PartitionPlan& empty, const std::vector<Shares>& inputs,
+                               const MachineCosts& costs) {
+  PartitionPlan plan = empty;
+  for (std::size_t axis = 0; axis < plan.mesh.axes().size(); ++axis)
+    if (plan.mesh.axes()[axis].size > 1 && is_axis_used(plan.graph, axis, inputs, plan.outputs))
+      AxisSearch(plan, axis, inputs, costs).run(plan, start);
+  return plan;
+}
+
 SINTER_DECL PartitionPlan plan_partition(const Graph& graph, const Mesh& mesh, const std::vector<Shares>& inputs,
                                          const std::vector<Shares>& outputs, const MachineCosts& costs) {
-  PartitionPlan plan{graph, mesh, {}, outputs};
+  PartitionPlan empty{graph, mesh, {}, outputs};
   const Shares all_whole(mesh.axes().size(), whole);
   for (const Node& node : graph.nodes())
-    plan.nodes.push_back(
+    empty.nodes.push_back(
         {std::vector<Shares>(node.inputs.size(), all_whole), std::vector<Shares>(node.types.size(), all_whole)});
-  for (std::size_t axis = 0; axis < mesh.axes().size(); ++axis)
-    if (mesh.axes()[axis].size > 1 && is_axis_used(graph, axis, inputs, outputs))
-      AxisSearch(plan, axis, inputs, costs).run(plan);
-  return plan;
+  PartitionPlan plan = plan_from(Start::look_ahead, empty, inputs, costs);
+  PartitionPlan other = plan_from(Start::follow, empty, inputs, costs);
+  return seconds_of(other, costs) < seconds_of(plan, costs) ? std::move(other) : std::move(plan);
 }
 
 }  // namespace dist::partition_detail
