@@ -232,7 +232,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> PartitionedCall::run(const std::vector<
     values = jit::autodiff_detail::replay_call(call, call.graph);
   } else {
     const PartitionPlan plan = state_->plan(call, counts);
-    if (rank() == 0) log_plan(plan);
+    log_plan(plan);
     const MeshScope scope(state_->mesh, state_->where);
     std::vector<Ref<TensorImpl>> operands;
     for (const Ref<TensorImpl>& operand : call.operands) operands.push_back(without_gradient(operand, state_->where));
