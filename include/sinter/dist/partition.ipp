@@ -12,7 +12,8 @@
 #include <sinter/dist/partition_rules.hpp>
 #include <sinter/dist/partition_search.hpp>
 #include <sinter/dist/rank_state.hpp>
-#include <sinter/expr/host.hpp>
+#include <sinter/expr/functions.hpp>
+#include <sinter/expr/shapes.hpp>
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/registry.hpp>
 
@@ -47,6 +48,7 @@ class PartRecorder {
   void record(std::size_t id);
   const Ref<TensorImpl>& laid_out(Value value, const Shares& to, Location where);
   Tensor moved(const In& x, const Move& move) const;
+  void sum_together(const std::vector<std::size_t>& outputs);
 
   const PartitionPlan& plan_;
   std::span<const Ref<TensorImpl>> operands_;
@@ -109,8 +111,32 @@ inline void PartRecorder::record(std::size_t id) {
         "a part has another shape than its whole gives");
 }
 
+/// One all_reduce of outputs that are laid end to end. Each element is the same sum as alone.
+inline void PartRecorder::sum_together(const std::vector<std::size_t>& outputs) {
+  std::vector<Tensor> rows;
+  Location where;
+  for (const std::size_t i : outputs) {
+    const Value value = plan_.graph.outputs()[i];
+    where = plan_.graph.node(value).where;
+    const Tensor own(values_[as_index(value.node)][as_index(value.result)]);
+    rows.push_back(sinter::reshape(In(own, where), Shape{own.numel()}));
+  }
+  const Value first = plan_.graph.outputs()[outputs[0]];
+  const Move move = moves_between(plan_.of(first), plan_.outputs[outputs[0]])[0];
+  const Tensor sum = moved(In(concat(std::span<const Tensor>(rows), 0, where), where), move);
+  Dim next = 0;
+  for (const std::size_t i : outputs) {
+    const Value value = plan_.graph.outputs()[i];
+    const Shape shape = values_[as_index(value.node)][as_index(value.result)]->type.shape;
+    const Dim end = next + shape.numel();
+    others_[{value, plan_.outputs[i]}] = sinter::reshape(In(sum(slice(next, end)), where), shape).impl();
+    next = end;
+  }
+}
+
 inline std::vector<Ref<TensorImpl>> PartRecorder::run() {
   for (std::size_t id = 0; id < values_.size(); ++id) record(id);
+  for (const std::vector<std::size_t>& group : joined_outputs(plan_)) sum_together(group);
   std::vector<Ref<TensorImpl>> outputs;
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
     const Value value = plan_.graph.outputs()[i];

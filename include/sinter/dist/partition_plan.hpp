@@ -40,6 +40,8 @@ std::vector<Move> moves_between(const Shares& from, const Shares& to);
 Shape part_of_shape(const Shape& shape, const Shares& shares, const Mesh& mesh);
 Axis axis_of(const Move& move, const Mesh& mesh);
 
+/// Small outputs that are sums of the ranks are added in one collective: lists of their numbers. Others go alone.
+std::vector<std::vector<std::size_t>> joined_outputs(const PartitionPlan& plan);
 /// `graph` with nothing in it that could be taken apart further before it is divided.
 Graph prepare_partition(const Graph& graph);
 PartitionReport report_of(const PartitionPlan& plan, const MachineCosts& costs);

@@ -112,6 +112,48 @@ SINTER_DECL std::vector<Move> moves_between(const Shares& from, const Shares& to
   return MoveList(from, to).make();
 }
 
+/// Outputs that go together.
+struct OutputGroup {
+  std::vector<std::size_t> members, mesh_axes;
+  DType dtype;
+  Device device;
+  std::int64_t bytes = 0;
+};
+inline void add_to_group(std::vector<OutputGroup>& groups, std::size_t output, const Move& move, const Type& type,
+                         std::int64_t bytes) {
+  constexpr std::int64_t most_of_one = 1 << 20, most_of_all = 25 << 20;  // larger ones gain nothing by being copied
+  if (bytes > most_of_one || is_complex(type.dtype)) return;
+  const auto fits = [&](const OutputGroup& group) {
+    return group.mesh_axes == move.mesh_axes && group.dtype == type.dtype && group.device == type.device &&
+           group.bytes + bytes <= most_of_all;
+  };
+  auto group = std::find_if(groups.begin(), groups.end(), fits);
+  if (group == groups.end()) group = groups.insert(group, {{}, move.mesh_axes, type.dtype, type.device, 0});
+  group->members.push_back(output);
+  group->bytes += bytes;
+}
+
+SINTER_DECL std::vector<std::vector<std::size_t>> joined_outputs(const PartitionPlan& plan) {
+  std::set<std::pair<Value, Shares>> seen;  // what operations want is there before the outputs are
+  for (std::size_t id = 0; id < plan.nodes.size(); ++id)
+    for (std::size_t i = 0; i < plan.nodes[id].in.size(); ++i)
+      seen.emplace(plan.graph.nodes()[id].inputs[i], plan.nodes[id].in[i]);
+  std::vector<OutputGroup> groups;
+  for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
+    const Value value = plan.graph.outputs()[i];
+    if (!seen.emplace(value, plan.outputs[i]).second) continue;
+    const std::vector<Move> moves = moves_between(plan.of(value), plan.outputs[i]);
+    if (moves.size() != 1 || moves[0].kind != CollectiveKind::all_reduce || moves[0].reduce != Reduce::sum) continue;
+    const Type& type = plan.graph.type(value);
+    const Shape part = part_of_shape(type.shape, plan.of(value), plan.mesh);
+    add_to_group(groups, i, moves[0], type, plan.graph.estimate_elements(part) * size_of(type.dtype));
+  }
+  std::vector<std::vector<std::size_t>> joined;
+  for (OutputGroup& group : groups)
+    if (group.members.size() > 1) joined.push_back(std::move(group.members));
+  return joined;
+}
+
 SINTER_DECL Graph prepare_partition(const Graph& graph) {
   const Decompose decompose{[](const Graph&, const Node& node) { return is_divided_whole(*node.op); },
                             Decompose::Symbols::unsolved};
@@ -131,7 +173,7 @@ inline std::string names_text(const Axis& axis) {
   for (const std::string& name : axis.names) text += (text.empty() ? "" : ", ") + name;
   return text;
 }
-inline std::string move_text(const PartitionPlan& plan, const Move& move, Value value) {
+inline std::string move_text(const PartitionPlan& plan, const Move& move, Value value, std::size_t more = 0) {
   std::string text(name(move.kind));
   if (move.kind == CollectiveKind::all_reduce) text += "(" + std::string(name(move.reduce)) + ")";
   if (move.kind == CollectiveKind::reduce_scatter)
@@ -140,7 +182,8 @@ inline std::string move_text(const PartitionPlan& plan, const Move& move, Value 
     text += "(axis " + std::to_string(move.axis) + ")";
   if (move.kind == CollectiveKind::all_to_all)
     text += "(axis " + std::to_string(move.split_axis) + " to " + std::to_string(move.axis) + ")";
-  return text + " of " + value_text(plan, value) + " over '" + names_text(axis_of(move, plan.mesh)) + "'";
+  const std::string others = more == 0 ? "" : " and " + std::to_string(more) + " more";
+  return text + " of " + value_text(plan, value) + others + " over '" + names_text(axis_of(move, plan.mesh)) + "'";
 }
 inline std::string microseconds(double seconds) {
   char text[32];
@@ -159,12 +202,13 @@ class PlanWalk {
 
  protected:
   virtual void see_node(std::int32_t id, const NodeWork& work) = 0;
-  /// `sent`: bytes, by each rank.
-  virtual void see_move(Value value, const Move& move, std::int64_t sent) = 0;
+  /// `sent`: bytes, by each rank; `more`: values that are moved with it.
+  virtual void see_move(Value value, const Move& move, std::int64_t sent, std::size_t more) = 0;
   const PartitionPlan& plan_;
 
  private:
   void walk_moves(Value value, const Shares& to);
+  void walk_joined(const std::vector<std::size_t>& outputs);
   std::int64_t sent_by(Value value, const Move& move, const Shares& from) const;
   NodeWork work_of_part(std::int32_t id) const;
   std::set<std::pair<Value, Shares>> moved_{};
@@ -194,9 +238,21 @@ inline void PlanWalk::walk_moves(Value value, const Shares& to) {
   if (plan_.of(value) == to || !moved_.emplace(value, to).second) return;
   Shares now = plan_.of(value);
   for (const Move& move : moves_between(now, to)) {
-    see_move(value, move, sent_by(value, move, now));
+    see_move(value, move, sent_by(value, move, now), 0);
     for (const std::size_t axis : move.mesh_axes) now[axis] = after(move);
   }
+}
+
+inline void PlanWalk::walk_joined(const std::vector<std::size_t>& outputs) {
+  const Value first = plan_.graph.outputs()[outputs[0]];
+  const Move move = moves_between(plan_.of(first), plan_.outputs[outputs[0]])[0];
+  std::int64_t sent = 0;
+  for (const std::size_t i : outputs) {
+    const Value value = plan_.graph.outputs()[i];
+    sent += sent_by(value, move, plan_.of(value));
+    moved_.emplace(value, plan_.outputs[i]);
+  }
+  see_move(first, move, sent, outputs.size() - 1);
 }
 
 inline NodeWork PlanWalk::work_of_part(std::int32_t id) const {
@@ -216,6 +272,7 @@ inline void PlanWalk::walk() {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) walk_moves(node.inputs[i], plan_.nodes[id].in[i]);
     see_node(static_cast<std::int32_t>(id), work_of_part(static_cast<std::int32_t>(id)));
   }
+  for (const std::vector<std::size_t>& outputs : joined_outputs(plan_)) walk_joined(outputs);
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i) walk_moves(plan_.graph.outputs()[i], plan_.outputs[i]);
 }
 
@@ -223,7 +280,7 @@ SINTER_DECL double seconds_of(const PartitionPlan& plan, const MachineCosts& cos
   struct Sum final : PlanWalk {
     Sum(const PartitionPlan& of, const MachineCosts& with) : PlanWalk(of), costs_(with) {}
     void see_node(std::int32_t, const NodeWork& work) override { seconds += work.seconds(costs_); }
-    void see_move(Value, const Move& move, std::int64_t sent) override {
+    void see_move(Value, const Move& move, std::int64_t sent, std::size_t) override {
       if (!is_local(move.kind)) seconds += (static_cast<double>(sent) + 64) / costs_.link_bytes_per_second;
     }
     double seconds = 0;
@@ -240,14 +297,14 @@ class ReportWriter final : public PlanWalk {
 
  private:
   void see_node(std::int32_t id, const NodeWork& work) override;
-  void see_move(Value value, const Move& move, std::int64_t sent) override;
+  void see_move(Value value, const Move& move, std::int64_t sent, std::size_t more) override;
 
   const MachineCosts& costs_;
   PartitionReport report_{};
 };
 
-inline void ReportWriter::see_move(Value value, const Move& move, std::int64_t sent) {
-  std::string text = move_text(plan_, move, value);
+inline void ReportWriter::see_move(Value value, const Move& move, std::int64_t sent, std::size_t more) {
+  std::string text = move_text(plan_, move, value, more);
   if (is_local(move.kind)) {
     report_.text += "    " + text + "\n";
     return;
