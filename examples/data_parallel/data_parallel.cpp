@@ -1,5 +1,6 @@
 // Data parallel training: the same source on 1, 2 and 4 ranks, with the same losses. Ranks are threads here; started as
 // `tools/launch -n 4 build/default/examples/data_parallel` they are processes, and the program trains once, on those.
+// Then the same network as a function of whole tensors, divided over meshes: the batch, and the hidden axis.
 #include <sinter/dist.hpp>
 
 #include <cstdio>
@@ -58,6 +59,42 @@ void train_and_print(dist::World world) {
   for (const double loss : losses) std::printf(" %.8f", loss);
   std::printf("\n");
 }
+
+struct Weights {
+  Tensor w1, w2;
+};
+
+/// 96 points in one batch, the weights divided over "model" and the batch over "data".
+void train_on_mesh(const dist::Mesh& mesh) {
+  const Net net = make_net();
+  const auto loss = [&](const Weights& w, Tensor x, Tensor z) {
+    return mean(square(matmul(tanh(matmul(x, w.w1) + net.b1.value()), w.w2) - z));
+  };
+  const dist::Layout w1{{1, "model"}}, w2{{0, "model"}}, batch{{0, "data"}};
+  const auto step = dist::partition(
+      [&](Weights w, Tensor x, Tensor z) {
+        auto [value, gradient] = jit::value_and_grad<0>(loss)(w, x, z);
+        return std::tuple(value, Tensor(w.w1 - 0.2 * gradient.w1), Tensor(w.w2 - 0.2 * gradient.w2));
+      },
+      mesh, {.inputs = {w1, w2, batch, batch}, .outputs = {{}, w1, w2}});
+  dist::run({.engine = dist::EngineKind::threads, .mesh = mesh}, [&](dist::World world) {
+    const Tensor x = reshape(sin(arange(192, {.dtype = DType::f64}) * 2.3), {96, 2});
+    const Tensor z = x(all, slice(0, 1)) * x(all, slice(1, 2));
+    const Tensor own_x = dist::shard(x, {0, "data"}), own_z = dist::shard(z, {0, "data"});
+    Weights own{dist::shard(net.w1.value(), {1, "model"}), dist::shard(net.w2.value(), {0, "model"})};
+    const auto compiled = jit::compile(step);
+    std::vector<double> losses;
+    for (int i = 0; i <= 100; ++i) {
+      auto [value, next1, next2] = compiled(own, own_x, own_z);
+      own = {next1, next2};
+      if (i % 50 == 0) losses.push_back(item<double>(value));
+    }
+    if (world.rank() != 0) return;
+    std::printf("mesh %s: losses", mesh.text().c_str());
+    for (const double value : losses) std::printf(" %.8f", value);
+    std::printf("\n");
+  });
+}
 }  // namespace
 
 int main() {
@@ -66,4 +103,6 @@ int main() {
     return 0;
   }
   for (const int ranks : {1, 2, 4}) dist::run(ranks, train_and_print);
+  for (const auto& [data, model] : {std::pair(1, 1), std::pair(2, 1), std::pair(1, 2), std::pair(2, 2)})
+    train_on_mesh(dist::Mesh({{"data", data}, {"model", model}}));
 }

@@ -4,7 +4,9 @@
 
 #include <sinter/dist/collectives.hpp>
 #include <sinter/dist/data_parallel.hpp>
+#include <sinter/dist/layout.hpp>
 #include <sinter/dist/map_shards.hpp>
+#include <sinter/dist/partition.hpp>
 #include <sinter/dist/shard_map.hpp>
 #include <sinter/dist/world.hpp>
 #include <sinter/sinter.hpp>

@@ -5,10 +5,17 @@
 #include <sinter/dist/data_parallel.ipp>
 #include <sinter/dist/engine.ipp>
 #include <sinter/dist/error.ipp>
+#include <sinter/dist/laid_out.ipp>
+#include <sinter/dist/layout.ipp>
 #include <sinter/dist/map_shards.ipp>
 #include <sinter/dist/mesh.ipp>
 #include <sinter/dist/mpi.ipp>
 #include <sinter/dist/nccl.ipp>
+#include <sinter/dist/partition.ipp>
+#include <sinter/dist/partition_plan.ipp>
+#include <sinter/dist/partition_report.ipp>
+#include <sinter/dist/partition_rules.ipp>
+#include <sinter/dist/partition_search.ipp>
 #include <sinter/dist/rank_state.ipp>
 #include <sinter/dist/shard_map.ipp>
 #include <sinter/dist/threads.ipp>

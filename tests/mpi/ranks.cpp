@@ -84,6 +84,23 @@ void check_training(dist::World world) {
     expect(std::abs(alone[i] - together[i]) < 1e-13, "loss " + std::to_string(i));
 }
 
+/// A function of whole tensors, divided over all processes: its loss and gradient must be those of one.
+void check_partition(dist::World world) {
+  const dist::Mesh mesh({{"data", world.size()}});
+  const Tensor x = reshape(sin(arange(12 * world.size(), {.dtype = DType::f64})), {4 * world.size(), 3});
+  const Tensor w = full({3, 2}, 0.5, {.dtype = DType::f64});
+  const auto loss_and_gradient =
+      jit::value_and_grad<0>([](Tensor weight, Tensor v) { return mean(softmax(matmul(v, weight), 0)(all, 0)); });
+  const auto [loss, gradient] = loss_and_gradient(w, x);
+  const auto divided = jit::compile(dist::partition(loss_and_gradient, mesh, {.inputs = {{}, {{0, "data"}}}}));
+  for (int i = 0; i < 2; ++i) {
+    const auto [own_loss, own_gradient] = divided(w, dist::shard(x, {0}));
+    expect(static_cast<bool>(allclose(own_loss, loss, {.rtol = 1e-12})), "the loss of a partitioned function");
+    expect(static_cast<bool>(allclose(own_gradient, gradient, {.rtol = 1e-10, .atol = 1e-14})),
+           "the gradient of a partitioned function");
+  }
+}
+
 void go_wrong(const std::string& how, dist::World world) {
   const bool is_last = world.rank() == world.size() - 1;
   dist::all_reduce(ones({2}));
@@ -104,6 +121,7 @@ int main(int argc, char** argv) {
       if (how == "check") {
         check_collectives(world);
         check_training(world);
+        check_partition(world);
       } else go_wrong(how, world);
       if (world.rank() == 0) std::cout << "ok with " << world.size() << " ranks of " << dist::engine_name() << "\n";
     });

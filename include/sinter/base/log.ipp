@@ -41,7 +41,7 @@ inline constexpr std::pair<std::string_view, std::string_view> topic_texts[] = {
     {"hot_paths", "lazy graphs that came often enough to be fused, and what that gained"},
     {"errors", "compilations that failed and were replaced, with programs that show why"},
     {"config", "what configuration files set"},
-    {"dist", "ranks that fail, workers that lag behind or die"},
+    {"dist", "ranks that fail, workers that lag behind or die, collectives of partitioned functions"},
     {"trace", "why a timeline cannot be written"},
     {"background", "when code from another thread took the place of what ran"},
 };

@@ -50,7 +50,8 @@ struct Placement {
 /// This rank's device: GPU `rank` where NCCL carries the collectives, and the default device elsewhere.
 Device device();
 
-/// This rank's part of a tensor that all ranks have. No communication; the gradient is zero elsewhere.
+/// This rank's part of a tensor that all ranks have. No communication; the gradient is zero elsewhere. Inside of a
+/// function that partition() divides: x, which lies so from here on (see lay_out()).
 Tensor shard(const In& x, const Placement& placement);
 /// The whole tensor, of the parts that the ranks have: all_gather.
 Tensor replicate(const In& x, const Placement& placement);

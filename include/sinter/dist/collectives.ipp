@@ -5,6 +5,7 @@
 
 #include <sinter/autodiff/vectorise.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/dist/laid_out.hpp>
 #include <sinter/dist/rank_state.hpp>
 #include <sinter/expr/creation.hpp>
 #include <sinter/expr/functions.hpp>
@@ -253,13 +254,16 @@ inline void check_reduction(Reduce reduce, DType dtype, std::string_view op, Loc
 inline Tensor record_collective(Collective what, const Axis& over, const In* x, Location where,
                                 Between between = Between::ranks) {
   const RankState& state = current_rank();
+  const std::string_view op = dist::name(what.kind);
+  if (partition_detail::partitioned_mesh() != nullptr)
+    throw UserError(op, "a collective in a function that dist::partition divides", where,
+                    "leave it out: the function is one of whole tensors, and collectives are put in for it");
   CollectiveFunction::Parts parts;
   parts.size = state.size_along(state.mesh, over, where);
   parts.between = between;
   if (!over.names.empty()) parts.mesh = state.mesh;
   parts.follows_mesh = !over.names.empty() && Trace::current() != nullptr && !state.is_mesh_of_trace;
   parts.on_devices = state.engine != nullptr && state.engine->takes_device_memory() && !is_local(what.kind);
-  const std::string_view op = dist::name(what.kind);
   std::vector<Leaf> operands;
   if (x != nullptr) {
     Ref<TensorImpl> value = x->tensor();
@@ -401,6 +405,14 @@ SINTER_DECL Tensor axis_index(const Axis& over, Location where) {
   return dist_detail::record_collective({.kind = CollectiveKind::axis_index}, over, nullptr, where);
 }
 SINTER_DECL Tensor shard(const In& x, const Placement& placement) {
+  if (const Mesh* mesh = partition_detail::partitioned_mesh(); mesh != nullptr) {
+    const Ref<TensorImpl> value = x.tensor();
+    if (mesh->size() == 1 || is_complex(value->type.dtype)) return Tensor(value);
+    return partition_detail::annotate(x,
+                                      partition_detail::shares_of({placement}, *mesh, value->type.shape.rank(),
+                                                                  partition_detail::unstated, "shard", x.where),
+                                      "shard");
+  }
   return dist_detail::record_collective({.kind = CollectiveKind::shard, .axis = placement.axis}, placement.over, &x,
                                         x.where);
 }

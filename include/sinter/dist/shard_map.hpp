@@ -5,6 +5,7 @@
 #include <sinter/autodiff/trace.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/dist/collectives.hpp>
+#include <sinter/dist/layout.hpp>
 #include <sinter/dist/world.hpp>
 
 #include <optional>
@@ -16,14 +17,6 @@
 
 SINTER_NAMESPACE_BEGIN
 namespace dist {
-
-/// How a tensor lies on a mesh: the axes that are divided; none: every rank has all of it.
-///   Layout{{0, "data"}, {1, "model"}}
-struct Layout {
-  Layout() = default;
-  Layout(std::initializer_list<Placement> list) : placements(list) {}
-  std::vector<Placement> placements{};
-};
 
 namespace dist_detail {
 /// A value that all ranks have, and what each has of it: as shard, replicate and the identity, with derivatives for a

@@ -1,0 +1,280 @@
+// Traces, plans, and records a rank's program: each operation on the shares that the plan chose, and the collectives
+// between them.
+#pragma once
+
+#include <sinter/dist/partition.hpp>
+
+#include <sinter/autodiff/transform_trace.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/dist/collectives.hpp>
+#include <sinter/dist/laid_out.hpp>
+#include <sinter/dist/partition_plan.hpp>
+#include <sinter/dist/partition_rules.hpp>
+#include <sinter/dist/partition_search.hpp>
+#include <sinter/dist/rank_state.hpp>
+#include <sinter/expr/functions.hpp>
+#include <sinter/expr/shapes.hpp>
+#include <sinter/graph/pending_node.hpp>
+#include <sinter/ops/registry.hpp>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+namespace dist::partition_detail {
+
+SINTER_DECL void check_rank_of(const Mesh& mesh, Location where) {
+  const dist_detail::RankState& state = dist_detail::current_rank();
+  if (state.size() != mesh.size())
+    throw UserError("partition",
+                    "the mesh " + mesh.text() + " has " + std::to_string(mesh.size()) + " ranks, the program " +
+                        std::to_string(state.size()),
+                    where, "call it on each rank of dist::run(mesh, ...)");
+  if (partitioned_mesh() != nullptr)
+    throw UserError("partition", "a partitioned function is called in another one", where,
+                    "call the function itself: it is divided with what is around it");
+}
+
+/// Records the operations of one rank.
+class PartRecorder {
+ public:
+  PartRecorder(const PartitionPlan& plan, std::span<const Ref<TensorImpl>> operands)
+      : plan_(plan), operands_(operands), values_(plan.nodes.size()) {}
+  std::vector<Ref<TensorImpl>> run();
+
+ private:
+  void record(std::size_t id);
+  const Ref<TensorImpl>& laid_out(Value value, const Shares& to, Location where);
+  Tensor moved(const In& x, const Move& move) const;
+  void sum_together(const std::vector<std::size_t>& outputs);
+
+  const PartitionPlan& plan_;
+  std::span<const Ref<TensorImpl>> operands_;
+  std::vector<std::vector<Ref<TensorImpl>>> values_;              // by node and result, as the plan lays them out
+  std::map<std::pair<Value, Shares>, Ref<TensorImpl>> others_{};  // the same in other layouts
+};
+
+inline Tensor PartRecorder::moved(const In& x, const Move& move) const {
+  const Axis over = axis_of(move, plan_.mesh);
+  switch (move.kind) {
+    case CollectiveKind::all_reduce: return all_reduce(x, move.reduce, over);
+    case CollectiveKind::reduce_scatter: return reduce_scatter(x, move.axis, move.reduce, over);
+    case CollectiveKind::all_gather: return all_gather(x, move.axis, over);
+    case CollectiveKind::all_to_all: return all_to_all(x, move.split_axis, move.axis, over);
+    default: return shard(x, {move.axis, over});
+  }
+}
+
+inline const Ref<TensorImpl>& PartRecorder::laid_out(Value value, const Shares& to, Location where) {
+  const Ref<TensorImpl>& own = values_[as_index(value.node)][as_index(value.result)];
+  if (plan_.of(value) == to) return own;
+  Ref<TensorImpl>& known = others_[{value, to}];
+  if (known) return known;
+  Tensor now(own);
+  for (const Move& move : moves_between(plan_.of(value), to)) now = moved(In(now, where), move);
+  return known = now.impl();
+}
+
+inline void PartRecorder::record(std::size_t id) {
+  const Node& node = plan_.graph.nodes()[id];
+  const NodeShares& shares = plan_.nodes[id];
+  std::vector<Ref<TensorImpl>>& results = values_[id];
+  if (node.op == &op_info<ops::Input>) return results.push_back(operands_[as_index(node.attrs[input_position])]);
+  if (node.op == &op_info<ops::Constant>) return results.push_back(node.attrs.constant);
+  const bool is_effect = node.op->kind == OpKind::effect;
+  std::vector<Leaf> leaves;
+  std::vector<Shape> in;
+  for (std::size_t i = 0; i + is_effect < node.inputs.size(); ++i) {
+    const Ref<TensorImpl>& operand = laid_out(node.inputs[i], shares.in[i], node.where);
+    in.push_back(operand->type.shape);
+    leaves.emplace_back(operand);
+  }
+  if (node.op == &op_info<ops::LaidOut>) return results.push_back(laid_out(node.inputs[0], shares.in[0], node.where));
+  if (is_effect) {
+    results = record_effect(*node.op, leaves, node.attrs, node.where);
+    return;
+  }
+  if (node.types.size() > 1) {
+    results = record_shared_results(*node.op, leaves, node.shared_attrs(), node.where);
+    return;
+  }
+  const Shape out = part_of_shape(node.types[0].shape, shares.out[0], plan_.mesh);
+  const bool is_divided = std::any_of(shares.out[0].begin(), shares.out[0].end(), is_part);
+  results.push_back(record_shared(
+      *node.op, leaves, is_divided ? SharedAttrs(attributes_of_part(node, in, out)) : node.shared_attrs(), node.where));
+  ensure(results[0]->type.shape.rank() == out.rank(), "a part has another rank than its whole");
+  for (int i = 0; i < out.rank(); ++i)
+    ensure(
+        !out[i].is_static() || !results[0]->type.shape[i].is_static() || identical(out[i], results[0]->type.shape[i]),
+        "a part has another shape than its whole gives");
+}
+
+/// One all_reduce of outputs that are laid end to end. Each element is the same sum as alone.
+inline void PartRecorder::sum_together(const std::vector<std::size_t>& outputs) {
+  std::vector<Tensor> rows;
+  Location where;
+  for (const std::size_t i : outputs) {
+    const Value value = plan_.graph.outputs()[i];
+    where = plan_.graph.node(value).where;
+    const Tensor own(values_[as_index(value.node)][as_index(value.result)]);
+    rows.push_back(sinter::reshape(In(own, where), Shape{own.numel()}));
+  }
+  const Value first = plan_.graph.outputs()[outputs[0]];
+  const Move move = moves_between(plan_.of(first), plan_.outputs[outputs[0]])[0];
+  const Tensor sum = moved(In(concat(std::span<const Tensor>(rows), 0, where), where), move);
+  Dim next = 0;
+  for (const std::size_t i : outputs) {
+    const Value value = plan_.graph.outputs()[i];
+    const Shape shape = values_[as_index(value.node)][as_index(value.result)]->type.shape;
+    const Dim end = next + shape.numel();
+    others_[{value, plan_.outputs[i]}] = sinter::reshape(In(sum(slice(next, end)), where), shape).impl();
+    next = end;
+  }
+}
+
+inline std::vector<Ref<TensorImpl>> PartRecorder::run() {
+  for (std::size_t id = 0; id < values_.size(); ++id) record(id);
+  for (const std::vector<std::size_t>& group : joined_outputs(plan_)) sum_together(group);
+  std::vector<Ref<TensorImpl>> outputs;
+  for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
+    const Value value = plan_.graph.outputs()[i];
+    outputs.push_back(laid_out(value, plan_.outputs[i], plan_.graph.node(value).where));
+  }
+  return outputs;
+}
+
+// ---- a call ---------------------------------------------------------------------------------------------------------
+
+/// The layout of each of so many tensors, which are in parts; null: no layouts were given.
+inline std::vector<const Layout*> layout_of_each(const std::vector<Layout>& layouts,
+                                                 const std::vector<std::size_t>& counts, const char* what,
+                                                 Location where) {
+  std::size_t total = 0;
+  for (const std::size_t count : counts) total += count;
+  std::vector<const Layout*> each(total, nullptr);
+  if (layouts.empty()) return each;
+  if (layouts.size() == counts.size()) {
+    std::size_t at = 0;
+    for (std::size_t part = 0; part < counts.size(); ++part)
+      for (std::size_t i = 0; i < counts[part]; ++i) each[at++] = &layouts[part];
+    return each;
+  }
+  if (layouts.size() != total)
+    throw UserError("partition",
+                    std::to_string(layouts.size()) + " layouts for " + std::to_string(counts.size()) + " " + what +
+                        " with " + std::to_string(total) + " tensors",
+                    where, "give one for each, or one for each tensor; {} is a tensor that every rank has");
+  for (std::size_t i = 0; i < total; ++i) each[i] = &layouts[i];
+  return each;
+}
+
+struct PartitionedCall::State {
+  State(const Mesh& on, const PartitionOptions& with, Location line)
+      : mesh(on), options(with), where(line), scope(on), trace(OpenTrace("partition")) {}
+  using OpenTrace = jit::autodiff_detail::OpenTrace;
+  using TracedCall = jit::autodiff_detail::TracedCall;
+
+  Shares whole_shares() const { return Shares(mesh.axes().size(), whole); }
+  Ref<TensorImpl> placeholder(const Ref<TensorImpl>& part, const Layout& layout);
+  TracedCall end(std::span<const Ref<TensorImpl>> results);
+  PartitionPlan plan(const TracedCall& call, const std::vector<std::size_t>& counts) const;
+
+  Mesh mesh;
+  const PartitionOptions& options;
+  Location where;
+  std::optional<PartitionScope> scope;
+  std::optional<OpenTrace> trace;
+  std::vector<Shares> inputs{};  // of the placeholders
+};
+
+inline Ref<TensorImpl> PartitionedCall::State::placeholder(const Ref<TensorImpl>& part, const Layout& layout) {
+  Type type = part->type;
+  Shares shares = shares_of(layout, mesh, type.shape.rank(), whole, "partition", where);
+  if (shares == whole_shares()) return part;
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    if (is_part(shares[i])) type.shape.set(shares[i], type.shape[shares[i]] * Dim(mesh.axes()[i].size));
+  inputs.push_back(std::move(shares));
+  return (*trace)->parameter(part, type);
+}
+
+inline PartitionedCall::State::TracedCall PartitionedCall::State::end(std::span<const Ref<TensorImpl>> results) {
+  TracedCall call = jit::autodiff_detail::TransformTrace::end(*std::exchange(trace, std::nullopt), results);
+  scope.reset();
+  return call;
+}
+
+inline PartitionPlan PartitionedCall::State::plan(const TracedCall& call,
+                                                  const std::vector<std::size_t>& counts) const {
+  std::vector<Shares> in = inputs, out;
+  in.resize(call.operands.size(), whole_shares());
+  const auto layouts = layout_of_each(options.outputs, counts, "results", where);
+  for (std::size_t i = 0; i < call.graph.outputs().size(); ++i) {
+    const Type& type = call.graph.type(call.graph.outputs()[i]);
+    const bool has_layout = i < layouts.size() && layouts[i] != nullptr;  // values of Variables are whole
+    out.push_back(has_layout ? shares_of(*layouts[i], mesh, type.shape.rank(), whole, "partition", where)
+                             : whole_shares());
+    check_parts(type, out.back(), mesh, "partition", where);
+  }
+  return plan_partition(prepare_partition(call.graph), mesh, in, out, options.costs);
+}
+
+SINTER_DECL PartitionedCall::PartitionedCall(const Mesh& mesh, const PartitionOptions& options, Location where)
+    : state_(std::make_unique<State>(mesh, options, where)) {}
+SINTER_DECL PartitionedCall::~PartitionedCall() = default;
+
+SINTER_DECL void PartitionedCall::open(const std::vector<tree::Part>& arguments) {
+  struct Opener final : tree::Editor {
+    explicit Opener(State& of) : state(of) {}
+    State& state;
+    const std::vector<const Layout*>* layouts = nullptr;  // null: tensors are counted
+    std::size_t tensors = 0;
+    using Editor::scalar, Editor::tensor;
+    void tensor(Tensor& x) override {
+      const std::size_t at = tensors++;
+      if (layouts != nullptr && (*layouts)[at] != nullptr) x = Tensor(state.placeholder(x.impl(), *(*layouts)[at]));
+    }
+    void scalar(Scalar&) override {}
+    void variable(const Variable&) override {}
+  } opener(*state_);
+  std::vector<std::size_t> counts;
+  for (const tree::Part& argument : arguments) {
+    const std::size_t before = opener.tensors;
+    argument.edit(opener);
+    counts.push_back(opener.tensors - before);
+  }
+  const auto layouts = layout_of_each(state_->options.inputs, counts, "arguments", state_->where);
+  opener.layouts = &layouts;
+  opener.tensors = 0;
+  for (const tree::Part& argument : arguments) argument.edit(opener);
+}
+
+SINTER_DECL std::vector<Ref<TensorImpl>> PartitionedCall::run(const std::vector<Ref<TensorImpl>>& results,
+                                                              const std::vector<std::size_t>& counts) {
+  const State::TracedCall call = state_->end(results);
+  std::vector<Ref<TensorImpl>> values;
+  if (state_->mesh.size() == 1) {
+    values = jit::autodiff_detail::replay_call(call, call.graph);
+  } else {
+    const PartitionPlan plan = state_->plan(call, counts);
+    log_plan(plan);
+    const MeshScope scope(state_->mesh, state_->where);
+    std::vector<Ref<TensorImpl>> operands;
+    for (const Ref<TensorImpl>& operand : call.operands) operands.push_back(without_gradient(operand, state_->where));
+    values = PartRecorder(plan, operands).run();
+    for (std::size_t i = 0; i < call.assigned.size(); ++i)
+      jit::autodiff_detail::assign_outside(call.assigned[i], values[call.results + i]);
+  }
+  values.resize(call.results);
+  return values;
+}
+
+SINTER_DECL PartitionReport PartitionedCall::explain(const std::vector<Ref<TensorImpl>>& results,
+                                                     const std::vector<std::size_t>& counts) {
+  const State::TracedCall call = state_->end(results);
+  return report_of(state_->plan(call, counts), state_->options.costs);
+}
+
+}  // namespace dist::partition_detail
+SINTER_NAMESPACE_END

@@ -1,0 +1,41 @@
+// Along one axis of a mesh: which shares of its operands an operation can work on by itself, and what they give. Each
+// op that can has a rule in one table; what has none works on whole operands. Knows neither costs nor collectives.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/dist/layout.hpp>
+#include <sinter/graph/graph.hpp>
+
+#include <cstddef>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace dist::partition_detail {
+
+/// Shares of the operands and of the results of a node, along one axis of the mesh.
+struct Choice {
+  std::vector<Share> in, out;
+  bool divides() const;  // the work of the node, between the ranks
+};
+
+/// A node as a rank sees it that has its parts along the axes of the mesh before this one.
+struct NodeOnAxis {
+  const Node& node;
+  std::vector<Shape> in, out;
+  int size;  // ranks along this axis
+
+  /// Can the extent be divided, whatever its symbols are?
+  bool divides(Dim extent) const;
+};
+
+/// All that the node can do; the first needs whole operands. Inputs of the graph have none of their own.
+std::vector<Choice> choices_of(const NodeOnAxis& node);
+/// Does an op with a rule know what to do with divided operands?
+bool has_partition_rule(const OpInfo& op);
+/// Composites that have a rule; others are taken apart before they are divided.
+bool is_divided_whole(const OpInfo& op);
+/// The attributes of a node for results of these shapes, and operands of those.
+Attrs attributes_of_part(const Node& node, std::span<const Shape> in, const Shape& out);
+
+}  // namespace dist::partition_detail
+SINTER_NAMESPACE_END

@@ -1,0 +1,375 @@
+// The table of rules. A rule adds choices; those whose extents cannot be divided are left out when they are added.
+#pragma once
+
+#include <sinter/dist/partition_rules.hpp>
+
+#include <sinter/base/index.hpp>
+#include <sinter/dist/laid_out.hpp>
+#include <sinter/ops/registry.hpp>
+
+#include <algorithm>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+namespace dist::partition_detail {
+
+SINTER_DECL bool Choice::divides() const {
+  return std::any_of(in.begin(), in.end(), is_part) || std::any_of(out.begin(), out.end(), is_part);
+}
+SINTER_DECL bool NodeOnAxis::divides(Dim extent) const { return identical(extent % Dim(size), Dim(0)); }
+
+/// What a rule adds to.
+class ChoiceList {
+ public:
+  explicit ChoiceList(const NodeOnAxis& of) : n(of) {}
+  const NodeOnAxis& n;
+  std::vector<Choice> choices{};
+
+  int rank_in(std::size_t operand = 0) const { return n.in[operand].rank(); }
+  int rank_out() const { return n.out[0].rank(); }
+  std::size_t operands() const { return n.in.size(); }
+  void add(std::vector<Share> in, std::vector<Share> out) {
+    for (std::size_t i = 0; i < in.size(); ++i)
+      if (is_part(in[i]) && !n.divides(n.in[i][in[i]])) return;
+    for (std::size_t i = 0; i < out.size(); ++i)
+      if (is_part(out[i]) && !n.divides(n.out[i][out[i]])) return;
+    choices.push_back({std::move(in), std::move(out)});
+  }
+  /// The same share of all operands, and of all results.
+  void add_all(int in, int out) {
+    add(std::vector<Share>(operands(), static_cast<Share>(in)),
+        std::vector<Share>(n.out.size(), static_cast<Share>(out)));
+  }
+  /// f(a + b) = f(a) + f(b) in the operands that are summands.
+  void add_linear(std::vector<Share> in) {
+    if (n.node.types[0].dtype != DType::bool_) add(std::move(in), {summand});
+  }
+  bool is_reduced(int axis, int rank) const {
+    const IntVector& axes = n.node.attrs.axes;
+    return std::any_of(axes.begin(), axes.end(),
+                       [&](std::int64_t listed) { return (listed < 0 ? listed + rank : listed) == axis; });
+  }
+  int first_axis(int rank) const {
+    const auto axis = static_cast<int>(n.node.attrs.axes[0]);
+    return axis < 0 ? axis + rank : axis;
+  }
+};
+
+namespace partition_rules {
+
+constexpr Share share(int axis) { return static_cast<Share>(axis); }
+
+/// An operand whose extent is 1 where the result's is not is whole.
+inline void elementwise(ChoiceList& list) {
+  const auto& n = list.n;
+  for (int axis = 0; axis < list.rank_out(); ++axis) {
+    std::vector<Share> in;
+    bool is_known = true;
+    for (const Shape& shape : n.in) {
+      const int own = axis - (list.rank_out() - shape.rank());
+      const bool has_axis = own >= 0 && identical(shape[own], n.out[0][axis]);
+      is_known &= own < 0 || has_axis || identical(shape[own], Dim(1));
+      in.push_back(has_axis ? share(own) : whole);
+    }
+    if (is_known) list.add(std::move(in), {share(axis)});
+  }
+}
+/// Linear in all operands together.
+inline void linear(ChoiceList& list) {
+  elementwise(list);
+  list.add_linear(std::vector<Share>(list.operands(), summand));
+}
+/// Linear in each operand.
+inline void product(ChoiceList& list) {
+  elementwise(list);
+  list.add_linear({summand, whole});
+  list.add_linear({whole, summand});
+}
+inline void quotient(ChoiceList& list) {
+  elementwise(list);
+  list.add_linear({summand, whole});
+}
+inline void select(ChoiceList& list) {
+  elementwise(list);
+  list.add_linear({whole, summand, summand});
+}
+/// Rounding a sum is not the sum of what is rounded, as far as narrow types go.
+inline void cast(ChoiceList& list) {
+  elementwise(list);
+  const auto is_wide = [](DType dtype) { return is_differentiable(dtype) && size_of(dtype) >= 4; };
+  if (is_wide(list.n.node.types[0].dtype)) list.add_linear({summand});
+}
+
+template <Share when_divided>
+void reduction(ChoiceList& list) {
+  const int rank = list.rank_in();
+  const bool keeps = list.n.node.attrs.keepdim;
+  for (int axis = 0, to = 0; axis < rank; ++axis) {
+    if (!list.is_reduced(axis, rank)) list.add_all(axis, to++);
+    else {
+      to += keeps ? 1 : 0;
+      if (when_divided == summand || (when_divided != whole && list.n.node.types[0].dtype != DType::bool_))
+        list.add_all(axis, when_divided);
+    }
+  }
+  if (when_divided == summand) list.add_linear({summand});
+}
+
+/// The axes that are not worked along stay as they are.
+inline void along_axes(ChoiceList& list) {
+  const int rank = list.rank_in();
+  for (int axis = 0; axis < rank; ++axis)
+    if (!list.is_reduced(axis, rank)) list.add_all(axis, axis);
+}
+/// Matrices in the last two axes.
+inline void matrices(ChoiceList& list) {
+  const int rank = list.rank_in();
+  for (const Shape& shape : list.n.in)
+    if (shape.rank() != rank) return;
+  for (int axis = 0; axis + 2 < rank; ++axis) list.add_all(axis, axis);
+}
+inline void same_axes(ChoiceList& list) {
+  for (int axis = 0; axis < list.rank_out() && axis < list.rank_in(); ++axis) list.add_all(axis, axis);
+  list.add_linear({summand});
+}
+
+inline void permute(ChoiceList& list) {
+  for (int axis = 0; axis < list.rank_out(); ++axis) {
+    const auto from = static_cast<int>(list.n.node.attrs.axes[as_index(axis)]);
+    list.add_all(from < 0 ? from + list.rank_in() : from, axis);
+  }
+  list.add_linear({summand});
+}
+/// An axis survives where as many elements are before it in both shapes.
+inline void reshape(ChoiceList& list) {
+  const Shape &from = list.n.in[0], &to = list.n.out[0];
+  Dim before = 1;
+  for (int i = 0; i < from.rank(); ++i) {
+    Dim before_result = 1;
+    for (int k = 0; k < to.rank(); ++k) {
+      if (identical(before, before_result) && !identical(from[i], Dim(1)) && !identical(to[k], Dim(1)))
+        list.add_all(i, k);
+      before_result *= to[k];
+    }
+    before *= from[i];
+  }
+  list.add_linear({summand});
+}
+inline void expand(ChoiceList& list) {
+  elementwise(list);
+  list.add_linear({summand});
+}
+inline void slice(ChoiceList& list) {
+  const Attrs& attrs = list.n.node.attrs;
+  const Shape& starts = attrs[ops::Slice::starts];
+  for (int axis = 0; axis < list.rank_in(); ++axis)
+    if (identical(list.n.in[0][axis], list.n.out[0][axis]) && identical(starts[axis], Dim(0)) &&
+        attrs[ops::Slice::steps][as_index(axis)] == 1)
+      list.add_all(axis, axis);
+  list.add_linear({summand});
+}
+inline void update_slice(ChoiceList& list) {
+  const Attrs& attrs = list.n.node.attrs;
+  for (int axis = 0; axis < list.rank_in(); ++axis)
+    if (identical(list.n.in[0][axis], list.n.in[1][axis]) && identical(attrs[ops::UpdateSlice::starts][axis], Dim(0)) &&
+        attrs[ops::UpdateSlice::steps][as_index(axis)] == 1)
+      list.add_all(axis, axis);
+  list.add_linear({summand, summand});
+}
+inline void windows(ChoiceList& list) {
+  along_axes(list);
+  list.add_linear({summand});
+}
+inline void concat(ChoiceList& list) {
+  along_axes(list);
+  list.add_linear(std::vector<Share>(list.operands(), summand));
+}
+
+inline void matmul(ChoiceList& list) {
+  const int rank = list.rank_out(), row = rank - 2, column = rank - 1;
+  for (int axis = 0; axis + 2 < rank; ++axis) list.add_all(axis, axis);
+  list.add({share(row), whole}, {share(row)});
+  list.add({whole, share(column)}, {share(column)});
+  list.add({share(column), share(row)}, {summand});
+  list.add_linear({summand, whole});
+  list.add_linear({whole, summand});
+}
+inline void attention(ChoiceList& list) {
+  const int rank = list.rank_out();
+  for (int axis = 0; axis + 2 < rank; ++axis) {
+    std::vector<Share> in;
+    bool is_known = true;
+    for (std::size_t i = 0; i < list.operands(); ++i) {
+      const int own = axis - (rank - list.rank_in(i));
+      const bool has_axis = own >= 0 && identical(list.n.in[i][own], list.n.out[0][axis]);
+      is_known &= has_axis || (i > 2 && (own < 0 || identical(list.n.in[i][own], Dim(1))));
+      in.push_back(has_axis ? share(own) : whole);
+    }
+    if (is_known) list.add(std::move(in), {share(axis)});
+  }
+}
+/// x [n, c, ...], weight [o, c, ...] -> [n, o, ...].
+inline void convolution(ChoiceList& list) {
+  list.add({0, whole}, {0});
+  if (list.n.node.attrs[ops::Convolution::groups] == 1) {
+    list.add({whole, 0}, {1});
+    list.add({1, 1}, {summand});
+  }
+  list.add_linear({summand, whole});
+  list.add_linear({whole, summand});
+}
+/// x [n, c, ...], gradient [o, n, ...] -> [o, c, ...].
+inline void convolution_weight_gradient(ChoiceList& list) {
+  list.add({0, 1}, {summand});
+  if (list.n.node.attrs[ops::ConvolutionWeightGradient::groups] == 1) {
+    list.add({whole, 0}, {0});
+    list.add({1, whole}, {1});
+  }
+  list.add_linear({summand, whole});
+  list.add_linear({whole, summand});
+}
+
+/// Where table and index share no axes: x[..., index, ...].
+inline void take(ChoiceList& list) {
+  const Attrs& attrs = list.n.node.attrs;
+  const int axis = list.first_axis(list.rank_in());
+  const auto shared = static_cast<int>(attrs[ops::Take::shared]), index_rank = list.rank_in(1);
+  for (int i = 0; i < shared; ++i) list.add({share(i), share(i)}, {share(i)});
+  if (attrs[ops::Take::inner] == 0) {
+    for (int i = shared; i < list.rank_in(); ++i)
+      if (i != axis) list.add({share(i), whole}, {share(i < axis ? i : i + index_rank - shared - 1)});
+    for (int i = shared; i < index_rank; ++i) list.add({whole, share(i)}, {share(axis + i - shared)});
+  }
+  list.add_linear({summand, whole});
+}
+inline void scatter(ChoiceList& list) {
+  const Attrs& attrs = list.n.node.attrs;
+  const int axis = list.first_axis(list.rank_in());
+  const auto shared = static_cast<int>(attrs[ops::Scatter::shared]), index_rank = list.rank_in(1);
+  for (int i = 0; i < shared; ++i) list.add({share(i), share(i), share(i)}, {share(i)});
+  if (attrs[ops::Scatter::inner] != 0) return;
+  for (int i = shared; i < list.rank_in(); ++i)
+    if (i != axis) list.add({share(i), whole, share(i < axis ? i : i + index_rank - shared - 1)}, {share(i)});
+}
+/// Rows that are added to zeros: those of each rank, and then together.
+inline void scatter_add(ChoiceList& list) {
+  const int axis = list.first_axis(list.rank_out()), index_rank = list.rank_in(0);
+  for (int i = 0; i < index_rank; ++i) list.add({share(i), share(axis + i)}, {summand});
+  for (int i = 0; i < list.rank_out(); ++i)
+    if (i != axis) list.add({whole, share(i < axis ? i : i + index_rank - 1)}, {share(i)});
+  list.add_linear({whole, summand});
+}
+
+/// What is made of nothing is made in parts at once; zeros are also the sum of zeros.
+inline void full(ChoiceList& list) {
+  for (int axis = 0; axis < list.rank_out(); ++axis) list.add({}, {share(axis)});
+  const Attrs& attrs = list.n.node.attrs;
+  if (attrs.value == 0 && attrs.integer == 0) list.add_linear({});
+}
+inline void empty(ChoiceList& list) {
+  for (int axis = 0; axis < list.rank_out(); ++axis) list.add({}, {share(axis)});
+}
+
+using Rule = void (*)(ChoiceList& list);
+struct Row {
+  const OpInfo* op;
+  Rule rule;
+};
+inline const Row* find(const OpInfo& op) {
+  static constexpr Row rows[] = {
+      {&op_info<ops::Full>, full},
+      {&op_info<ops::Empty>, empty},
+      {&op_info<ops::Add>, linear},
+      {&op_info<ops::Sub>, linear},
+      {&op_info<ops::Neg>, linear},
+      {&op_info<ops::StopGradient>, linear},
+      {&op_info<ops::LaidOut>, linear},
+      {&op_info<ops::Cast>, cast},
+      {&op_info<ops::Mul>, product},
+      {&op_info<ops::Div>, quotient},
+      {&op_info<ops::Where>, select},
+      {&op_info<ops::Complex>, linear},
+      {&op_info<ops::Real>, linear},
+      {&op_info<ops::Imag>, linear},
+      {&op_info<ops::ViewAsReal>, same_axes},
+      {&op_info<ops::Gcd>, elementwise},
+      {&op_info<ops::Bessel>, elementwise},
+      {&op_info<ops::IncompleteGamma>, elementwise},
+      {&op_info<ops::To>, same_axes},
+      {&op_info<ops::Sum>, reduction<summand>},
+      {&op_info<ops::Amax>, reduction<largest>},
+      {&op_info<ops::Amin>, reduction<smallest>},
+      {&op_info<ops::Prod>, reduction<whole>},
+      {&op_info<ops::Argmax>, reduction<whole>},
+      {&op_info<ops::Argmin>, reduction<whole>},
+      {&op_info<ops::Cumsum>, along_axes},
+      {&op_info<ops::Cumprod>, along_axes},
+      {&op_info<ops::Cummax>, along_axes},
+      {&op_info<ops::Cummin>, along_axes},
+      {&op_info<ops::Sort>, along_axes},
+      {&op_info<ops::Topk>, along_axes},
+      {&op_info<ops::Flip>, along_axes},
+      {&op_info<ops::Fourier>, along_axes},
+      {&op_info<ops::Cholesky>, matrices},
+      {&op_info<ops::MatrixExp>, matrices},
+      {&op_info<ops::TriangularSolve>, matrices},
+      {&op_info<ops::Permute>, permute},
+      {&op_info<ops::Reshape>, reshape},
+      {&op_info<ops::Expand>, expand},
+      {&op_info<ops::Slice>, slice},
+      {&op_info<ops::UpdateSlice>, update_slice},
+      {&op_info<ops::Windows>, windows},
+      {&op_info<ops::Concat>, concat},
+      {&op_info<ops::Matmul>, matmul},
+      {&op_info<ops::ScaledDotProductAttention>, attention},
+      {&op_info<ops::Convolution>, convolution},
+      {&op_info<ops::ConvolutionWeightGradient>, convolution_weight_gradient},
+      {&op_info<ops::Take>, take},
+      {&op_info<ops::Scatter>, scatter},
+      {&op_info<ops::ScatterAdd>, scatter_add},
+  };
+  const auto row = std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.op == &op; });
+  return row == std::end(rows) ? nullptr : row;
+}
+
+/// A statement: the operand and the result lie so.
+inline void stated(ChoiceList& list, Share share) {
+  list.choices.clear();
+  list.choices.push_back({{share}, {share}});
+}
+
+}  // namespace partition_rules
+
+SINTER_DECL bool has_partition_rule(const OpInfo& op) {
+  return partition_rules::find(op) != nullptr || op.kind == OpKind::elementwise;
+}
+SINTER_DECL bool is_divided_whole(const OpInfo& op) {
+  return op.kind == OpKind::composite && partition_rules::find(op) != nullptr;
+}
+
+SINTER_DECL std::vector<Choice> choices_of(const NodeOnAxis& node) {
+  ChoiceList list(node);
+  list.choices.push_back({std::vector<Share>(node.in.size(), whole), std::vector<Share>(node.out.size(), whole)});
+  const OpInfo& op = *node.node.op;
+  if (op.is_random || node.out.empty()) return std::move(list.choices);
+  if (const auto* row = partition_rules::find(op)) row->rule(list);
+  else if (op.kind == OpKind::elementwise) partition_rules::elementwise(list);
+  return std::move(list.choices);
+}
+
+SINTER_DECL Attrs attributes_of_part(const Node& node, std::span<const Shape> in, const Shape& out) {
+  Attrs attrs = node.attrs;
+  const OpInfo* op = node.op;
+  if (op == &op_info<ops::Reshape> || op == &op_info<ops::Expand> || op == &op_info<ops::Full> ||
+      op == &op_info<ops::Empty> || op == &op_info<ops::ScatterAdd> || op == &op_info<ops::ConvolutionWeightGradient>)
+    attrs.shape = out;
+  if (op != &op_info<ops::Slice>) return attrs;
+  Shape ends = attrs[ops::Slice::ends];
+  for (int axis = 0; axis < out.rank(); ++axis)
+    if (identical(in[0][axis], out[axis])) ends.set(axis, out[axis]);
+  attrs.set(ops::Slice::ends, ends);
+  return attrs;
+}
+
+}  // namespace dist::partition_detail
+SINTER_NAMESPACE_END
