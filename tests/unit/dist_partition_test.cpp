@@ -1,0 +1,474 @@
+// Partitioned functions: the operations under random layouts on four ranks against one, random programs, plans that are
+// known, and what cannot be divided.
+#include "catch.hpp"
+
+#include <sinter/dist.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace sinter;
+using List = std::vector<Tensor>;
+
+namespace {
+const dist::Mesh four({{"data", 2}, {"model", 2}});
+
+void expect(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error("rank " + std::to_string(dist::rank()) + ": " + what);
+}
+/// What the ranks of a mesh throw, or "".
+std::string problem_on(const dist::Mesh& mesh, const std::function<void(dist::World)>& fn) {
+  try {
+    dist::run({.engine = dist::EngineKind::threads, .timeout = std::chrono::seconds(5), .mesh = mesh}, fn);
+  } catch (const std::exception& error) { return error.what(); }
+  return "";
+}
+/// Numbers without a pattern, in (-1, 1) and away from 0.
+Tensor numbers(const Shape& shape, double seed) {
+  const Tensor wave = sin(arange(shape.numel(), {.dtype = DType::f64}) * 1.7 + seed);
+  return cast(reshape(wave + 0.01, shape), DType::f32);
+}
+bool is_near(const Tensor& a, const Tensor& b, double rtol = 1e-4) {
+  if (a.dtype() == DType::bool_ || a.dtype() == DType::i64) return static_cast<bool>(array_equal(a, b));
+  return static_cast<bool>(allclose(a, b, {.rtol = rtol, .atol = 0.1 * rtol, .equal_nan = true}));
+}
+
+Tensor part_of(Tensor x, const dist::Layout& layout) {
+  for (const dist::Placement& placement : layout.placements) x = dist::shard(x, placement);
+  return x;
+}
+Tensor whole_of(Tensor x, const dist::Layout& layout) {
+  for (auto placement = layout.placements.rbegin(); placement != layout.placements.rend(); ++placement)
+    x = dist::replicate(x, *placement);
+  return x;
+}
+/// A layout that the shape allows on the mesh of four; `draw` gives numbers below its argument.
+dist::Layout random_layout(const Shape& shape, const std::function<int(int)>& draw) {
+  dist::Layout layout;
+  std::vector<std::int64_t> extents;
+  for (const Dim extent : shape) extents.push_back(static_cast<std::int64_t>(extent));
+  for (const char* name : {"data", "model"}) {
+    const int axis = draw(shape.rank() + 1) - 1;
+    if (axis < 0 || extents[static_cast<std::size_t>(axis)] % 2 != 0) continue;
+    extents[static_cast<std::size_t>(axis)] /= 2;
+    layout.placements.push_back({axis, name});
+  }
+  return layout;
+}
+std::string text_of(const dist::Layout& layout) {
+  std::string text = "{";
+  for (const dist::Placement& p : layout.placements) text += std::to_string(p.axis) + ":" + p.over.names[0] + " ";
+  return text + "}";
+}
+
+struct Row {
+  const char* name;
+  std::vector<Shape> shapes;
+  std::function<Tensor(const List&)> fn;
+  double rtol = 1e-4;
+};
+std::vector<Row> rows() {
+  const auto index = [](const Tensor& x) { return cast(abs(x) * 7.9, DType::i64); };
+  return {
+      {"add, broadcast", {{4, 6}, {6}}, [](const List& x) { return Tensor(x[0] + x[1] * 2); }},
+      {"column and row", {{4, 1}, {1, 8}}, [](const List& x) { return Tensor(x[0] * x[1] - x[0]); }},
+      {"where", {{4, 6}, {4, 6}}, [](const List& x) { return Tensor(where(x[0] > 0, x[1], exp(x[0]))); }},
+      {"comparison", {{4, 6}, {4, 6}}, [](const List& x) { return Tensor(x[0] < x[1]); }},
+      {"odd extents", {{3, 5}}, [](const List& x) { return Tensor(tanh(x[0]) + 1); }},
+      {"sum of rows", {{4, 6}}, [](const List& x) { return sum(x[0], 1); }},
+      {"sum of columns", {{4, 6}}, [](const List& x) { return sum(x[0], 0, keepdim); }},
+      {"sum of all", {{4, 6}}, [](const List& x) { return sum(x[0] * x[0]); }},
+      {"mean", {{4, 6}, {6}}, [](const List& x) { return Tensor(mean(x[0], 0) * x[1]); }},
+      {"var", {{4, 8}}, [](const List& x) { return var(x[0], 1); }},
+      {"amax", {{4, 6}}, [](const List& x) { return Tensor(amax(x[0], 1) - amin(x[0])); }},
+      {"prod", {{4, 6}}, [](const List& x) { return prod(x[0], 1); }},
+      {"argmax", {{4, 6}}, [](const List& x) { return argmax(x[0], 1); }},
+      {"any", {{4, 6}}, [](const List& x) { return any(x[0] > 0.9, 1); }},
+      {"cumsum", {{4, 6}}, [](const List& x) { return cumsum(x[0], 1); }},
+      {"sort", {{4, 6}}, [](const List& x) { return sort(x[0], 1).values; }},
+      {"topk", {{4, 8}}, [](const List& x) { return topk(x[0], 3).values; }},
+      {"flip", {{4, 6}}, [](const List& x) { return flip(x[0], 0); }},
+      {"transpose", {{4, 6, 2}}, [](const List& x) { return permute(x[0], {2, 0, 1}); }},
+      {"reshape, joined", {{4, 6, 2}}, [](const List& x) { return reshape(x[0], {24, 2}); }},
+      {"reshape, split", {{8, 6}}, [](const List& x) { return reshape(x[0], {4, 2, 2, 3}); }},
+      {"reshape, mixed", {{4, 6}}, [](const List& x) { return reshape(x[0], {6, 4}); }},
+      {"expand", {{4, 1}}, [](const List& x) { return broadcast_to(x[0], {2, 4, 6}); }},
+      {"slice", {{4, 8}}, [](const List& x) { return x[0](all, slice(1, 7)); }},
+      {"slice, steps", {{8, 4}}, [](const List& x) { return x[0](slice(0, 8, 2)); }},
+      {"concat", {{4, 2}, {4, 6}}, [](const List& x) { return concat({x[0], x[1]}, 1); }},
+      {"stack", {{4, 2}, {4, 2}}, [](const List& x) { return stack({x[0], x[1]}, 0); }},
+      {"pad", {{4, 6}}, [](const List& x) { return pad(x[0], {{0, 0}, {1, 2}}); }},
+      {"matmul", {{4, 8}, {8, 6}}, [](const List& x) { return matmul(x[0], x[1]); }},
+      {"matmul, batch", {{2, 4, 8}, {2, 8, 6}}, [](const List& x) { return matmul(x[0], x[1]); }},
+      {"matmul, vector", {{4, 8}, {8}}, [](const List& x) { return matmul(x[0], x[1]); }},
+      {"einsum", {{2, 4, 6}, {6, 8}}, [](const List& x) { return einsum("bij,jk->bki", x[0], x[1]); }},
+      {"sums that stay sums",
+       {{4, 8}, {8, 6}},
+       [](const List& x) { return Tensor(2 * transpose(matmul(x[0], x[1]), 0, 1) + matmul(x[0], x[1])(0, 0)); }},
+      {"softmax", {{4, 8}}, [](const List& x) { return softmax(x[0], 1); }},
+      {"log_softmax", {{4, 8}}, [](const List& x) { return log_softmax(x[0], 0); }},
+      {"logsumexp", {{4, 8}}, [](const List& x) { return logsumexp(x[0], 1); }},
+      {"layer_norm", {{4, 8}, {8}, {8}}, [](const List& x) { return layer_norm(x[0], {8}, x[1], x[2]); }},
+      {"cross_entropy", {{4, 8}, {4}}, [=](const List& x) { return cross_entropy(x[0], index(x[1])); }},
+      {"take", {{8, 6}, {4, 2}}, [=](const List& x) { return take(x[0], index(x[1]), 0); }},
+      {"embedding", {{8, 6}, {4, 2}}, [=](const List& x) { return embedding(index(x[1]), x[0]); }},
+      {"gather", {{4, 8}, {4, 2}}, [=](const List& x) { return take_along_axis(x[0], index(x[1]), 1); }},
+      {"attention",
+       {{2, 4, 6}, {2, 4, 6}, {2, 4, 2}},
+       [](const List& x) { return scaled_dot_product_attention(x[0], x[1], x[2]); }},
+      {"conv2d", {{2, 4, 6, 6}, {4, 4, 3, 3}}, [](const List& x) { return conv2d(x[0], x[1]); }},
+      {"max_pool2d", {{2, 4, 6, 6}}, [](const List& x) { return max_pool2d(x[0], 2); }},
+      {"cholesky",
+       {{2, 4, 4}},
+       [](const List& x) { return linalg::cholesky(matmul(x[0], transpose(x[0], 1, 2)) + 5 * eye(4)); }},
+      {"solve", {{4, 4}, {4, 2}}, [](const List& x) { return linalg::solve(x[0] + 5 * eye(4), x[1]); }},
+      {"update",
+       {{4, 6}, {4, 2}},
+       [](const List& x) {
+         Tensor u = x[0];
+         u.at(all, slice(1, 3)) = x[1];
+         return u;
+       }},
+      {"arange", {{4, 6}}, [](const List& x) { return Tensor(x[0] + arange(6)); }},
+      {"integers", {{4, 6}}, [=](const List& x) { return Tensor(sum(index(x[0]), 0) * 3); }},
+      {"f16",
+       {{4, 8}, {8, 6}},
+       [](const List& x) { return cast(matmul(cast(x[0], DType::f16), cast(x[1], DType::f16)), DType::f32); },
+       2e-3},
+      {"fori_loop",
+       {{4, 6}},
+       [](const List& x) {
+         return jit::fori_loop(0, 3, [](Scalar, Tensor carry) { return Tensor(carry * 0.5 + 1); }, x[0]);
+       }},
+      {"region",
+       {{4, 8}, {8, 8}},
+       [](const List& x) {
+         const auto block = jit::region([](Tensor h, Tensor w) { return Tensor(tanh(matmul(h, w))); });
+         return block(block(x[0], x[1]), x[1]);
+       }},
+      {"vmap",
+       {{4, 8}, {8, 6}},
+       [](const List& x) { return jit::vmap([&](Tensor row) { return matmul(row, x[1]); })(x[0]); }},
+      {"gradient",
+       {{4, 8}, {8, 6}},
+       [](const List& x) {
+         return jit::grad([&](Tensor w) { return sum(square(softmax(matmul(x[0], w), 1))); })(x[1]);
+       }},
+      {"gradient of an embedding",
+       {{8, 6}, {4, 2}},
+       [=](const List& x) {
+         return jit::grad([&](Tensor table) { return sum(square(take(table, index(x[1]), 0))); })(x[0]);
+       }},
+      {"gradient of a convolution",
+       {{2, 4, 6, 6}, {4, 4, 3, 3}},
+       [](const List& x) { return jit::grad([&](Tensor w) { return sum(square(conv2d(x[0], w))); })(x[1]); }},
+      {"gradient of amax",
+       {{4, 8}},
+       [](const List& x) { return jit::grad([](Tensor v) { return sum(square(amax(v, 1))); })(x[0]); }},
+  };
+}
+}  // namespace
+
+TEST_CASE("dist: partition, operations under random layouts on four ranks give what one gives") {
+  const std::vector<Row> table = rows();
+  std::vector<List> arguments;
+  List want;
+  for (std::size_t r = 0; r < table.size(); ++r) {
+    List list;
+    for (std::size_t i = 0; i < table[r].shapes.size(); ++i)
+      list.push_back(numbers(table[r].shapes[i], static_cast<double>(10 * r + i)));
+    for (const Tensor& x : list) eval(x);
+    want.push_back(table[r].fn(list));
+    eval(want.back());
+    arguments.push_back(std::move(list));
+  }
+  const unsigned seed = 20261126;
+  INFO("seed " << seed);
+  CHECK(problem_on(four, [&](dist::World) {
+          std::mt19937 random(seed);  // the same on all ranks
+          const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+          for (std::size_t r = 0; r < table.size(); ++r)
+            for (int round = 0; round < 6; ++round) {
+              dist::PartitionOptions options;
+              std::string text = std::string(table[r].name) + ":";
+              List parts;
+              for (const Tensor& x : arguments[r]) {
+                options.inputs.push_back(random_layout(x.shape(), draw));
+                text += " " + text_of(options.inputs.back());
+                parts.push_back(part_of(x, options.inputs.back()));
+              }
+              options.outputs.push_back(random_layout(want[r].shape(), draw));
+              text += " -> " + text_of(options.outputs[0]);
+              try {
+                const auto divided = dist::partition([&](const List& x) { return table[r].fn(x); }, four, options);
+                const Tensor got = round % 3 == 2 ? jit::compile(divided)(parts) : divided(parts);
+                expect(is_near(whole_of(got, options.outputs[0]), want[r], table[r].rtol), "another result");
+              } catch (const dist::DistError&) { throw; } catch (const std::exception& error) {
+                throw std::runtime_error(text + ": " + error.what());
+              }
+            }
+        }) == "");
+}
+
+namespace {
+/// A program of random operations on tensors of 8 x 8, with statements of layouts in between.
+Tensor random_program(unsigned seed, const Tensor& a, const Tensor& b) {
+  std::mt19937 random(seed);
+  const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+  List values{a, b};
+  for (int step = 0; step < 10; ++step) {
+    const Tensor x = values[static_cast<std::size_t>(draw(static_cast<int>(values.size())))];
+    const Tensor y = values[static_cast<std::size_t>(draw(static_cast<int>(values.size())))];
+    const int axis = draw(2);
+    Tensor made;
+    switch (draw(15)) {
+      case 0: made = x + y; break;
+      case 1: made = x * y; break;
+      case 2: made = x - sum(y, axis, keepdim) / 8; break;
+      case 3: made = matmul(x, y) / 8; break;
+      case 4: made = transpose(x, 0, 1); break;
+      case 5: made = softmax(x, axis); break;
+      case 6: made = where(x > amax(y, axis, keepdim) / 2, x, y); break;
+      case 7: made = reshape(transpose(reshape(x, {4, 2, 8}), 0, 1), {8, 8}); break;
+      case 8: made = concat({x(slice(0, 4)), y(slice(2, 6))}, 0); break;
+      case 9: made = tanh(x); break;
+      case 10: made = cumsum(x, axis) / 8; break;
+      case 11: made = take(x, cast(abs(y(0)) * 7.9, DType::i64) % 8, axis); break;
+      case 12: made = dist::lay_out(x, random_layout(x.shape(), draw)); break;
+      case 13: made = dist::replicate(x); break;
+      default: made = dist::size() == 1 ? x : dist::shard(x, {axis, "model"});
+    }
+    values.push_back(made);
+  }
+  return values.back() + values[values.size() - 2];
+}
+}  // namespace
+
+TEST_CASE("dist: partition, random programs divided at random, with their gradients") {
+  const Tensor a = numbers({8, 8}, 1), b = numbers({8, 8}, 2);
+  constexpr unsigned programs = 40;
+  const auto loss_of = [](unsigned seed) {
+    return [seed](Tensor x, Tensor y) {
+      const Tensor out = random_program(seed, x, y);
+      return std::pair(sum(square(out)) / 64, out);
+    };
+  };
+  std::vector<List> want;
+  for (unsigned seed = 0; seed < programs; ++seed) {
+    auto [loss, gradient] = jit::value_and_grad<0>(loss_of(seed))(a, b);
+    want.push_back({loss.first, loss.second, gradient});
+    for (const Tensor& x : want.back()) eval(x);
+  }
+  CHECK(problem_on(four, [&](dist::World) {
+          for (unsigned seed = 0; seed < programs; ++seed) {
+            std::mt19937 random(1000 + seed);
+            const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+            const dist::Layout of_a = random_layout(a.shape(), draw), of_b = random_layout(b.shape(), draw),
+                               of_out = random_layout(a.shape(), draw), of_gradient = random_layout(a.shape(), draw);
+            const auto divided = dist::partition(jit::value_and_grad<0>(loss_of(seed)), four,
+                                                 {.inputs = {of_a, of_b}, .outputs = {{}, of_out, of_gradient}});
+            const auto compiled = jit::compile(divided);
+            const Tensor part_a = part_of(a, of_a), part_b = part_of(b, of_b);
+            const auto [value, gradient] = seed % 4 == 0 ? compiled(part_a, part_b) : divided(part_a, part_b);
+            const std::string text = "program " + std::to_string(seed);
+            expect(is_near(value.first, want[seed][0]), text + ": another loss");
+            expect(is_near(whole_of(value.second, of_out), want[seed][1]), text + ": another result");
+            expect(is_near(whole_of(gradient, of_gradient), want[seed][2]), text + ": another gradient");
+          }
+        }) == "");
+}
+
+namespace {
+struct Weights {
+  Tensor first, second;
+};
+Tensor network(const Weights& w, const Tensor& x) { return matmul(gelu(matmul(x, w.first)), w.second); }
+const auto loss_and_gradients =
+    jit::value_and_grad<0>([](Weights w, Tensor x, Tensor y) { return mean(square(network(w, x) - y)); });
+std::vector<std::string> kinds_of(const dist::PartitionReport& report) {
+  std::vector<std::string> kinds;
+  for (const auto& collective : report.collectives)
+    kinds.push_back(collective.text.substr(0, collective.text.find(" of ")) +
+                    collective.text.substr(collective.text.rfind(" over ")));
+  return kinds;
+}
+using Kinds = std::vector<std::string>;
+}  // namespace
+
+TEST_CASE("dist: partition, known plans") {
+  // Data parallel: the gradients and the loss are added, in one collective, and nothing else.
+  const Tensor x = numbers({128, 16}, 1), y = numbers({128, 8}, 2);
+  const Weights w{numbers({16, 32}, 3), numbers({32, 8}, 4)};
+  const dist::Mesh data({{"data", 2}});
+  const auto by_batch = dist::partition(loss_and_gradients, data, {.inputs = {{}, {{0, "data"}}, {{0, "data"}}}});
+  const dist::PartitionReport plan = dist::explain_partition(by_batch, w, x, y);
+  CHECK(kinds_of(plan) == Kinds{"all_reduce(sum) over 'data'"});
+  CHECK(plan.bytes == 4 * (1 + 16 * 32 + 32 * 8));  // 2 (n - 1) / n of each, with n = 2
+  REQUIRE(plan.links.size() == 1);
+  CHECK(plan.links[0].axis == "data");
+  CHECK(plan.links[0].bytes == plan.bytes);
+  CHECK(plan.work_seconds > 0);
+  CHECK(plan.link_seconds > 0);
+  CHECK_THAT(plan.text, Catch::Contains("f32[256, 8] = matmul  {0: data} [dist_partition_test.cpp:"));
+  CHECK_THAT(plan.text, Catch::Contains("of %11 f32[] and 2 more over 'data': 3076 bytes"));
+  CHECK_THAT(plan.text, Catch::Contains("1 collective, 3076 bytes from each rank, over 'data' 3076"));
+  // Large ones go alone, for they would have to be copied.
+  const Weights large{numbers({16, 32768}, 3), numbers({32768, 8}, 4)};
+  CHECK(kinds_of(by_batch.explain(large, x, y)) == Kinds{"all_reduce(sum) over 'data'", "all_reduce(sum) over 'data'"});
+
+  // Two products with the hidden axis divided: one sum of the results forwards, none in the gradients of the weights.
+  const dist::Mesh model({{"model", 2}});
+  const dist::Layout columns{{1, "model"}}, by_rows{{0, "model"}};
+  const auto forward = dist::partition([](Tensor a, Tensor b, Tensor v) { return network({a, b}, v); }, model,
+                                       {.inputs = {columns, by_rows, {}}});
+  CHECK(kinds_of(forward.explain(numbers({16, 256}, 1), numbers({256, 8}, 2), x)) ==
+        Kinds{"all_reduce(sum) over 'model'"});
+
+  // With the batch divided, too: the gradients are added over "data", and nothing else of them is sent.
+  const auto both =
+      dist::partition(loss_and_gradients, four,
+                      {.inputs = {columns, by_rows, {{0, "data"}}, {{0, "data"}}}, .outputs = {{}, columns, by_rows}});
+  CHECK(kinds_of(both.explain(Weights{numbers({16, 256}, 1), numbers({256, 8}, 2)}, x, y)) ==
+        Kinds{"reduce_scatter(sum, axis 0) over 'model'", "all_gather(axis 0) over 'model'",
+              "all_reduce(sum) over 'data'", "all_reduce(sum) over 'data, model'"});
+
+  // Along an axis that nobody names nothing is divided.
+  const auto unused = dist::partition(loss_and_gradients, four, {.inputs = {{}, {{0, "data"}}, {{0, "data"}}}});
+  CHECK(kinds_of(unused.explain(w, x, y)) == kinds_of(plan));
+  // What has no rule is whole; a statement moves a value.
+  const auto whole = dist::partition([](Tensor v) { return linalg::qr(v).r; }, data, {.inputs = {{{0, "data"}}}});
+  CHECK(kinds_of(whole.explain(x)) == Kinds{"all_gather(axis 0) over 'data'"});
+  const auto moved = dist::partition([](Tensor v) { return sum(square(dist::shard(exp(v), {1, "data"})), 0); }, data,
+                                     {.inputs = {{{0, "data"}}}});
+  CHECK(kinds_of(moved.explain(x)) == Kinds{"all_to_all(axis 1 to 0) over 'data'", "all_gather(axis 0) over 'data'"});
+  // A mesh of one: nothing is moved.
+  const auto alone =
+      dist::partition(loss_and_gradients, dist::Mesh({{"data", 1}}), {.inputs = {{}, {{0, "data"}}, {}}});
+  CHECK(alone.explain(w, x, y).collectives.empty());
+}
+
+TEST_CASE("dist: partition, training on meshes of 1, 2 and 4, compiled, with Variables and random numbers") {
+  const Tensor x = numbers({16, 8}, 1), y = numbers({16, 2}, 2);
+  const auto train = [&](const dist::Mesh& mesh, const dist::Layout& batch) {
+    std::vector<double> losses;
+    const std::string problem = problem_on(mesh, [&](dist::World world) {
+      manual_seed(7);
+      const Variable w(numbers({8, 2}, 3));
+      const auto step = jit::compile(dist::partition(
+          [&](Tensor v, Tensor t, Scalar rate) {
+            const auto [loss, gradient] = jit::value_and_grad<0>([&](Tensor weight) {
+              const Tensor noise = randn(v.shape()) * 0.1;
+              return mean(square(matmul(dropout(v, 0.25) + noise, weight) - t));
+            })(w.value());
+            w -= rate * gradient;
+            return loss;
+          },
+          mesh, {.inputs = {batch, batch, {}}}));
+      for (int i = 0; i < 6; ++i) {
+        const Tensor v = i < 3 ? x : x(slice(0, 8)), t = i < 3 ? y : y(slice(0, 8));  // another batch size
+        const double loss = item<double>(step(part_of(v, batch), part_of(t, batch), 0.1));
+        if (world.rank() == 0) losses.push_back(loss);
+      }
+    });
+    CHECK(problem == "");
+    return losses;
+  };
+  const std::vector<double> one = train(dist::Mesh({{"data", 1}}), {{0, "data"}});
+  REQUIRE(one.size() == 6);
+  for (const auto& [mesh, batch] :
+       {std::pair(dist::Mesh({{"data", 2}}), dist::Layout{{0, "data"}}), std::pair(four, dist::Layout{{0, "data"}}),
+        std::pair(four, dist::Layout{{0, {"data", "model"}}})}) {
+    const std::vector<double> losses = train(mesh, batch);
+    REQUIRE(losses.size() == one.size());
+    for (std::size_t i = 0; i < one.size(); ++i) CHECK(losses[i] == Approx(one[i]).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("dist: partition, what is refused, and ranks that differ") {
+  const dist::Mesh two({{"data", 2}});
+  const Tensor x = numbers({4, 6}, 1);
+  const auto twice = [](Tensor v) { return Tensor(v * 2); };
+  const auto problem_of = [&](const auto& fn, const dist::Mesh& mesh, dist::PartitionOptions options) {
+    try {
+      dist::partition(fn, mesh, std::move(options)).explain(x);
+    } catch (const std::exception& error) { return std::string(error.what()); }
+    return std::string();
+  };
+  CHECK_THAT(problem_of(twice, two, {.inputs = {{}, {}}}),
+             Catch::Contains("partition: 2 layouts for 1 arguments with 1 tensors"));
+  CHECK_THAT(problem_of(twice, two, {.outputs = {{}, {}}}), Catch::Contains("2 layouts for 1 results"));
+  CHECK_THAT(problem_of(twice, two, {.inputs = {{{0, "model"}}}}),
+             Catch::Contains("there is no axis 'model' in the mesh (data 2)"));
+  CHECK_THAT(problem_of(twice, two, {.inputs = {{{2, "data"}}}}), Catch::Contains("IndexError: partition"));
+  CHECK_THAT(problem_of(twice, two, {.inputs = {{{0, "data"}, {1, "data"}}}}),
+             Catch::Contains("the axis 'data' of the mesh divides two axes of one tensor"));
+  CHECK_THAT(problem_of(twice, four, {.inputs = {{{0, "model"}, {0, "data"}}}}),
+             Catch::Contains("axis 0 is divided over 'model' before 'data'"));
+  CHECK_THAT(problem_of([](Tensor v) { return dist::shard(v(slice(0, 3)), {0, "data"}); }, two, {}),
+             Catch::Contains("ShapeError: shard: axis 0 of f32[3, 6] is divided into 2 parts over the mesh (data 2) "
+                             "[dist_partition_test.cpp:"));
+  CHECK_THAT(problem_of([](Tensor v) { return v(slice(0, 3)); }, two, {.outputs = {{{0, "data"}}}}),
+             Catch::Contains("ShapeError: partition: axis 0 of f32[3, 6] is divided into 2 parts"));
+  CHECK_THAT(problem_of([](Tensor v) { return dist::all_reduce(v); }, two, {}),
+             Catch::Contains("all_reduce: a collective in a function that dist::partition divides"));
+  const auto divided = dist::partition(twice, two, {.inputs = {{{0, "data"}}}, .outputs = {{{0, "data"}}}});
+  CHECK_THROWS_WITH(divided(x), Catch::Contains("the mesh (data 2) has 2 ranks, the program 1"));
+  CHECK_THAT(problem_on(two, [&](dist::World) { jit::grad([&](Tensor v) { return sum(divided(v)); })(x); }),
+             Catch::Contains("partition: a partitioned function is differentiated from outside"));
+  // The log says what is moved, and for what.
+  std::vector<std::string> lines;
+  std::mutex mutex;
+  const auto sink_before = Context::get().sink;
+  const auto logs_before = Context::get().logs;
+  set_logs("dist");
+  Context::get().sink = [&](std::string_view, std::string_view line) {
+    const std::scoped_lock lock(mutex);
+    lines.emplace_back(line);
+  };
+  const auto factor = dist::partition([](Tensor v) { return linalg::qr(v).r; }, two, {.inputs = {{{0, "data"}}}});
+  CHECK(problem_on(two, [&](dist::World) { eval(factor(x)); }) == "");
+  Context::get().sink = sink_before;
+  Context::get().logs = logs_before;
+  REQUIRE(lines.size() == 2);  // both ranks trace it
+  CHECK_THAT(lines[0], Catch::Contains("partition: all_gather(axis 0) of %0 f32[8, 6] over 'data' for qr, which takes "
+                                       "no parts [dist_partition_test.cpp:"));
+
+  // Elsewhere, and on a mesh of one, statements are nothing.
+  CHECK(is_near(dist::lay_out(x, {{0, "data"}}), x));
+  const auto alone = dist::partition([](Tensor v) { return dist::replicate(dist::shard(v, {0, "data"})); },
+                                     dist::Mesh({{"data", 1}}), {.inputs = {{{0, "data"}}}});
+  CHECK(is_near(alone(x), x));
+
+  // Parts of different sizes, other functions, and a rank that fails: everybody is told.
+  CHECK_THAT(problem_on(two,
+                        [&](dist::World world) {
+                          const auto total = dist::partition([](Tensor v) { return Tensor(v - mean(v, 0)); }, two,
+                                                             {.inputs = {{{0, "data"}}}});
+                          eval(total(x(slice(0, 2 + world.rank()))));
+                        }),
+             Catch::Contains("DistError"));
+  CHECK_THAT(problem_on(two,
+                        [&](dist::World world) {
+                          const auto sums =
+                              dist::partition([&](Tensor v) { return world.rank() == 0 ? sum(v, 0) : amax(v, 0); }, two,
+                                              {.inputs = {{{0, "data"}}}});
+                          eval(sums(x));
+                        }),
+             Catch::Contains("the calls of the ranks differ"));
+  CHECK(problem_on(two, [&](dist::World world) {
+          const auto sums = dist::partition(
+              [&](Tensor v) {
+                if (world.rank() == 1) throw std::runtime_error("out of data");
+                return sum(v, 0);
+              },
+              two, {.inputs = {{{0, "data"}}}});
+          eval(sums(x));
+        }) == "out of data");
+  CHECK(problem_on(two, [&](dist::World) {
+          expect(is_near(whole_of(divided(dist::shard(x, {0})), {{0, "data"}}), x * 2), "after failures");
+        }) == "");
+}
