@@ -173,7 +173,7 @@ std::vector<Row> rows() {
 }
 }  // namespace
 
-TEST_CASE("partition: operations under random layouts on four ranks give what one gives") {
+TEST_CASE("dist: partition, operations under random layouts on four ranks give what one gives") {
   const std::vector<Row> table = rows();
   std::vector<List> arguments;
   List want;
@@ -248,7 +248,7 @@ Tensor random_program(unsigned seed, const Tensor& a, const Tensor& b) {
 }
 }  // namespace
 
-TEST_CASE("partition: random programs divided at random, with their gradients") {
+TEST_CASE("dist: partition, random programs divided at random, with their gradients") {
   const Tensor a = numbers({8, 8}, 1), b = numbers({8, 8}, 2);
   constexpr unsigned programs = 40;
   const auto loss_of = [](unsigned seed) {
@@ -299,7 +299,7 @@ std::vector<std::string> kinds_of(const dist::PartitionReport& report) {
 using Kinds = std::vector<std::string>;
 }  // namespace
 
-TEST_CASE("partition: known plans") {
+TEST_CASE("dist: partition, known plans") {
   // Data parallel: the gradients and the loss are added, in one collective, and nothing else.
   const Tensor x = numbers({128, 16}, 1), y = numbers({128, 8}, 2);
   const Weights w{numbers({16, 32}, 3), numbers({32, 8}, 4)};
@@ -313,7 +313,7 @@ TEST_CASE("partition: known plans") {
   CHECK(plan.links[0].bytes == plan.bytes);
   CHECK(plan.work_seconds > 0);
   CHECK(plan.link_seconds > 0);
-  CHECK_THAT(plan.text, Catch::Contains("f32[256, 8] = matmul  {0: data} [partition_test.cpp:"));
+  CHECK_THAT(plan.text, Catch::Contains("f32[256, 8] = matmul  {0: data} [dist_partition_test.cpp:"));
   CHECK_THAT(plan.text, Catch::Contains("of %11 f32[] and 2 more over 'data': 3076 bytes"));
   CHECK_THAT(plan.text, Catch::Contains("1 collective, 3076 bytes from each rank, over 'data' 3076"));
   // Large ones go alone, for they would have to be copied.
@@ -351,7 +351,7 @@ TEST_CASE("partition: known plans") {
   CHECK(alone.explain(w, x, y).collectives.empty());
 }
 
-TEST_CASE("partition: training on meshes of 1, 2 and 4, compiled, with Variables and random numbers") {
+TEST_CASE("dist: partition, training on meshes of 1, 2 and 4, compiled, with Variables and random numbers") {
   const Tensor x = numbers({16, 8}, 1), y = numbers({16, 2}, 2);
   const auto train = [&](const dist::Mesh& mesh, const dist::Layout& batch) {
     std::vector<double> losses;
@@ -388,7 +388,7 @@ TEST_CASE("partition: training on meshes of 1, 2 and 4, compiled, with Variables
   }
 }
 
-TEST_CASE("partition: what is refused, and ranks that differ") {
+TEST_CASE("dist: partition, what is refused, and ranks that differ") {
   const dist::Mesh two({{"data", 2}});
   const Tensor x = numbers({4, 6}, 1);
   const auto twice = [](Tensor v) { return Tensor(v * 2); };
@@ -410,7 +410,7 @@ TEST_CASE("partition: what is refused, and ranks that differ") {
              Catch::Contains("axis 0 is divided over 'model' before 'data'"));
   CHECK_THAT(problem_of([](Tensor v) { return dist::shard(v(slice(0, 3)), {0, "data"}); }, two, {}),
              Catch::Contains("ShapeError: shard: axis 0 of f32[3, 6] is divided into 2 parts over the mesh (data 2) "
-                             "[partition_test.cpp:"));
+                             "[dist_partition_test.cpp:"));
   CHECK_THAT(problem_of([](Tensor v) { return v(slice(0, 3)); }, two, {.outputs = {{{0, "data"}}}}),
              Catch::Contains("ShapeError: partition: axis 0 of f32[3, 6] is divided into 2 parts"));
   CHECK_THAT(problem_of([](Tensor v) { return dist::all_reduce(v); }, two, {}),
@@ -435,7 +435,7 @@ TEST_CASE("partition: what is refused, and ranks that differ") {
   Context::get().logs = logs_before;
   REQUIRE(lines.size() == 2);  // both ranks trace it
   CHECK_THAT(lines[0], Catch::Contains("partition: all_gather(axis 0) of %0 f32[8, 6] over 'data' for qr, which takes "
-                                       "no parts [partition_test.cpp:"));
+                                       "no parts [dist_partition_test.cpp:"));
 
   // Elsewhere, and on a mesh of one, statements are nothing.
   CHECK(is_near(dist::lay_out(x, {{0, "data"}}), x));
