@@ -345,6 +345,12 @@ TEST_CASE("horizontal: the options, scopes, files, and what contradicts") {
     scoped(x, y);
     CHECK(scoped.stats().launches == 2);
   }
+  auto on_budget = jit::compile(f, {.memory_budget = 1 << 20});
+  auto asked_for = jit::compile(f, {.memory_budget = 1 << 20, .horizontal_fusion = true});
+  on_budget(x, y);
+  asked_for(x, y);
+  CHECK(on_budget.stats().launches == 2);
+  CHECK(asked_for.stats().launches == 1);
   const auto product = [](Tensor p, Tensor q) { return relu(matmul(p, q) + 1); };
   auto with = jit::compile(product), without = jit::compile(product, {.epilogue_fusion = false});
   CHECK((floats(with(x, y)) == floats(without(x, y))));
@@ -365,6 +371,7 @@ TEST_CASE("horizontal: the page, the timeline and profiles show groups and their
   f(x, y);
   REQUIRE(f.stats().launches == 1);
   CHECK(says(f.explain(x, y).html(), "are one launch: group of"));
+  CHECK(says(f.explain(x, y).html(), "one of kernels 0 to 1, which are one launch"));
   const Folder folder;
   const std::string path = folder / "trace.json";
   jit::start_trace(path);

@@ -158,6 +158,20 @@ TEST_CASE("steady state: numbers, Variables, several results, places, changed si
         }) == 0);
 }
 
+TEST_CASE("steady state: kernels that run as one launch") {
+  const int threads = thread_count();
+  set_thread_count(2);
+  auto f = jit::compile([](Tensor a, Tensor b) { return std::pair{cumsum(a, 1), sum(b, 1)}; });
+  const Tensor a = ones({300, 200}), b = ones({200, 300});
+  eval({a, b});
+  for (int i = 0; i < past_checks; ++i) f(a, b);
+  CHECK(f.stats().launches == 1);
+  CHECK(allocations_in([&] {
+          for (int i = 0; i < 100; ++i) f(a, b);
+        }) == 0);
+  set_thread_count(threads);
+}
+
 TEST_CASE("steady state: the lock counter counts") {
   std::mutex mutex;
   std::shared_mutex shared;

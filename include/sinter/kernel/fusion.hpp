@@ -40,7 +40,6 @@ struct FusionGroup {
 struct FusionOptions {
   bool fuse = true;                // false: one kernel per node
   bool epilogues = true;           // false: a product takes in nothing that reads its result
-  bool horizontal = true;          // false: kernels that only read the same values stay apart
   std::span<const Limits> limits;  // of the back ends, in the order in which they are asked; at least one
 };
 

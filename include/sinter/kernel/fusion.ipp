@@ -551,7 +551,7 @@ SINTER_DECL Fusion Fuser::run() {
   if (options_.fuse) {
     absorb_prologues();
     recompute_cheap_values();
-    if (options_.horizontal) merge_siblings();
+    merge_siblings();
   }
   result_.is_stored.resize(as_index(nodes_.size()));
   for (int node = 0; node < nodes_.size(); ++node)

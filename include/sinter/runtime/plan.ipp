@@ -263,7 +263,7 @@ SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
 }
 
 SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
-  fusion_ = fuse(nodes_, {options_.fuse, options_.epilogues, options_.horizontal, limits_});
+  fusion_ = fuse(nodes_, {options_.fuse, options_.epilogues, limits_});
   if (is_logged("fusion")) note("fusion", fusion_.text(nodes_));
   for (const FusionGroup& group : fusion_.groups)
     kernels_.push_back(group.is_host ? LoweredKernel{}
@@ -296,8 +296,7 @@ SINTER_DECL std::vector<PlanBorder> PlanBuilder::borders() {
   for (std::size_t step = 0; step < memory_.order.size(); ++step)
     step_of[as_index(memory_.order[step])] = static_cast<std::int32_t>(step);
   std::vector<PlanBorder> borders;
-  for (FusionBorder& border :
-       borders_of(nodes_, fusion_, {options_.fuse, options_.epilogues, options_.horizontal, limits_})) {
+  for (FusionBorder& border : borders_of(nodes_, fusion_, {options_.fuse, options_.epilogues, limits_})) {
     std::string value(nodes_.name(border.node));
     const Node* node = nodes_.graph_node(border.node);
     if (node != nullptr && node->where.file != nullptr) value += " at " + node->where.text();

@@ -32,7 +32,8 @@ SINTER_DECL InputLayout layout_of(const TensorImpl& value) {
 SINTER_DECL FusionChoices fusion_choices(const Options& options) {
   FusionChoices choices(options.fuse && !jit_detail::is_unfused_backend(options.backend.name()));
   if (choices.fuse) {
-    choices.horizontal = options.horizontal_fusion.value_or(true);
+    // Groups hold memory together: under a budget only who asks for them has them.
+    choices.horizontal = options.horizontal_fusion.value_or(options.memory_budget == 0);
     choices.epilogues = options.epilogue_fusion.value_or(true);
   }
   return choices;

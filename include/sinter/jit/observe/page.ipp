@@ -69,6 +69,15 @@ inline std::vector<int> steps_of_nodes(const DrawnPlan& drawn) {
   return step_of;
 }
 
+/// ", one of kernels 3 to 7, which are one launch"; empty: it is a launch of its own.
+inline std::string launch_of(const Plan& plan, int step) {
+  for (const StepRange& group : plan.groups())
+    if (group.first <= step && step < group.end)
+      return ", one of kernels " + std::to_string(group.first) + " to " + std::to_string(group.end - 1) +
+             ", which are one launch";
+  return {};
+}
+
 inline std::vector<PictureBox> boxes_of(const DrawnPlan& drawn) {
   const std::vector<int> step_of = steps_of_nodes(drawn);
   std::vector<PictureBox> boxes;
@@ -87,7 +96,8 @@ inline std::vector<PictureBox> boxes_of(const DrawnPlan& drawn) {
     box.tip = box.title + ": " + box.detail;
     if (const std::string line = node.where.text(); !line.empty()) box.tip += "\nfrom " + line;
     if (box.group >= 0)
-      box.tip += "\nkernel " + std::to_string(box.group) + ", " + drawn.plan->steps()[as_index(box.group)].name;
+      box.tip += "\nkernel " + std::to_string(box.group) + ", " + drawn.plan->steps()[as_index(box.group)].name +
+                 launch_of(*drawn.plan, box.group);
     for (const Value input : node.inputs) box.inputs.push_back(as_index(input.node));
     boxes.push_back(std::move(box));
   }
