@@ -2,6 +2,10 @@
 #pragma once
 // io/onnx
 #include <sinter/io/onnx/elementwise.ipp>
+#include <sinter/io/onnx/export.ipp>
+#include <sinter/io/onnx/export_elementwise.ipp>
+#include <sinter/io/onnx/export_structure.ipp>
+#include <sinter/io/onnx/export_writer.ipp>
 #include <sinter/io/onnx/format.ipp>
 #include <sinter/io/onnx/indexing.ipp>
 #include <sinter/io/onnx/layers.ipp>

@@ -4,9 +4,10 @@
 #include <sinter/io/onnx/node_call.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/expr/creation.hpp>
+#include <sinter/expr/elementwise.hpp>
 #include <sinter/expr/expr.hpp>
 #include <sinter/expr/functions.hpp>
-#include <sinter/expr/elementwise.hpp>
 #include <sinter/expr/layers.hpp>
 #include <sinter/expr/shapes.hpp>
 #include <sinter/expr/statistics.hpp>
@@ -21,18 +22,54 @@ namespace io::onnx_detail {
 
 /// ONNX's operators that are one operation here, of as many operands.
 inline constexpr std::array<std::array<std::string_view, 2>, 48> same_operations{{
-    {"Abs", "abs"},          {"Acos", "acos"},       {"Acosh", "acosh"},   {"Asin", "asin"},
-    {"Asinh", "asinh"},      {"Atan", "atan"},       {"Atanh", "atanh"},   {"Ceil", "ceil"},
-    {"Cos", "cos"},          {"Cosh", "cosh"},       {"Erf", "erf"},       {"Exp", "exp"},
-    {"Floor", "floor"},      {"Log", "log"},         {"Neg", "neg"},       {"Reciprocal", "reciprocal"},
-    {"Relu", "relu"},        {"Round", "round"},     {"Sigmoid", "sigmoid"}, {"Sign", "sign"},
-    {"Sin", "sin"},          {"Sinh", "sinh"},       {"Softplus", "softplus"}, {"Softsign", "softsign"},
-    {"Sqrt", "sqrt"},        {"Tan", "tan"},         {"Tanh", "tanh"},     {"Mish", "mish"},
-    {"HardSwish", "hardswish"}, {"IsNaN", "isnan"},  {"Not", "not"},       {"BitwiseNot", "not"},
-    {"Add", "add"},          {"Sub", "sub"},         {"Mul", "mul"},       {"Equal", "eq"},
-    {"Less", "lt"},          {"LessOrEqual", "le"},  {"Greater", "gt"},    {"GreaterOrEqual", "ge"},
-    {"And", "and"},          {"Or", "or"},           {"Xor", "xor"},       {"BitwiseAnd", "and"},
-    {"BitwiseOr", "or"},     {"BitwiseXor", "xor"},  {"Where", "where"},   {"Det", "det"},
+    {"Abs", "abs"},
+    {"Acos", "acos"},
+    {"Acosh", "acosh"},
+    {"Asin", "asin"},
+    {"Asinh", "asinh"},
+    {"Atan", "atan"},
+    {"Atanh", "atanh"},
+    {"Ceil", "ceil"},
+    {"Cos", "cos"},
+    {"Cosh", "cosh"},
+    {"Erf", "erf"},
+    {"Exp", "exp"},
+    {"Floor", "floor"},
+    {"Log", "log"},
+    {"Neg", "neg"},
+    {"Reciprocal", "reciprocal"},
+    {"Relu", "relu"},
+    {"Round", "round"},
+    {"Sigmoid", "sigmoid"},
+    {"Sign", "sign"},
+    {"Sin", "sin"},
+    {"Sinh", "sinh"},
+    {"Softplus", "softplus"},
+    {"Softsign", "softsign"},
+    {"Sqrt", "sqrt"},
+    {"Tan", "tan"},
+    {"Tanh", "tanh"},
+    {"Mish", "mish"},
+    {"HardSwish", "hardswish"},
+    {"IsNaN", "isnan"},
+    {"Not", "not"},
+    {"BitwiseNot", "not"},
+    {"Add", "add"},
+    {"Sub", "sub"},
+    {"Mul", "mul"},
+    {"Equal", "eq"},
+    {"Less", "lt"},
+    {"LessOrEqual", "le"},
+    {"Greater", "gt"},
+    {"GreaterOrEqual", "ge"},
+    {"And", "and"},
+    {"Or", "or"},
+    {"Xor", "xor"},
+    {"BitwiseAnd", "and"},
+    {"BitwiseOr", "or"},
+    {"BitwiseXor", "xor"},
+    {"Where", "where"},
+    {"Det", "det"},
 }};
 
 inline Operands run_same(const NodeCall& call) {
@@ -64,7 +101,8 @@ inline Operands run_arithmetic(const NodeCall& call) {
 /// Of integers the quotient is rounded towards 0.
 inline Operands run_div(const NodeCall& call) {
   const Operand &a = call.operand(0), &b = call.operand(1);
-  if (is_floating(a.dtype()) || is_complex(a.dtype())) return {call.make("div", {call.in(call.x(0)), call.in(call.x(1))})};
+  if (is_floating(a.dtype()) || is_complex(a.dtype()))
+    return {call.make("div", {call.in(call.x(0)), call.in(call.x(1))})};
   if (a.integers() != nullptr && b.integers() != nullptr && b.integers()->size() == 1 &&
       (*b.integers())[0].is_static() && (*b.integers())[0].value() > 0) {
     std::vector<Dim> out;
@@ -83,8 +121,8 @@ inline Operands run_div(const NodeCall& call) {
   const Tensor is_positive = call.make("eq", {call.in(call.make("lt", {call.in(x), call.in(zero)})),
                                               call.in(call.make("lt", {call.in(y), call.in(zero)}))});
   const Tensor up = call.make("add", {call.in(down), In(1, call.where())});
-  return {call.make("where", {call.in(call.make("or", {call.in(is_whole), call.in(is_positive)})), call.in(down),
-                              call.in(up)})};
+  return {call.make("where",
+                    {call.in(call.make("or", {call.in(is_whole), call.in(is_positive)})), call.in(down), call.in(up)})};
 }
 
 inline Operands run_pow(const NodeCall& call) {
@@ -128,12 +166,14 @@ inline Operands run_prelu(const NodeCall& call) {
                               call.in(call.make("mul", {call.in(x), call.in(slope)})), call.in(x)})};
 }
 inline Operands run_selu(const NodeCall& call) {
-  const Tensor out = call.make("elu", {call.in(call.x(0)), call.in(call.real("alpha", 1.6732631921768188)), call.in(1)});
+  const Tensor out =
+      call.make("elu", {call.in(call.x(0)), call.in(call.real("alpha", 1.6732631921768188)), call.in(1)});
   return {call.make("mul", {call.in(out), call.in(call.real("gamma", 1.0507010221481323))})};
 }
 inline Operands run_hard_sigmoid(const NodeCall& call) {
-  const Tensor line = call.make("add", {call.in(call.make("mul", {call.in(call.x(0)), call.in(call.real("alpha", 0.2))})),
-                                        call.in(call.real("beta", 0.5))});
+  const Tensor line =
+      call.make("add", {call.in(call.make("mul", {call.in(call.x(0)), call.in(call.real("alpha", 0.2))})),
+                        call.in(call.real("beta", 0.5))});
   return {call.make("clamp_to_numbers", {call.in(line), call.in(0), call.in(1)})};
 }
 inline Operands run_thresholded(const NodeCall& call) {
@@ -144,8 +184,10 @@ inline Operands run_thresholded(const NodeCall& call) {
 inline Operands run_shrink(const NodeCall& call) {
   const Tensor x = call.x(0);
   const double width = call.real("lambd", 0.5), bias = call.real("bias", 0);
-  const Tensor low = call.make("lt", {call.in(x), call.in(-width)}), high = call.make("gt", {call.in(x), call.in(width)});
-  const Tensor raised = call.make("add", {call.in(x), call.in(bias)}), lowered = call.make("sub", {call.in(x), call.in(bias)});
+  const Tensor low = call.make("lt", {call.in(x), call.in(-width)}),
+               high = call.make("gt", {call.in(x), call.in(width)});
+  const Tensor raised = call.make("add", {call.in(x), call.in(bias)}),
+               lowered = call.make("sub", {call.in(x), call.in(bias)});
   const Tensor inner = call.make("where", {call.in(high), call.in(lowered), call.in(zeros_like(call.in(x)))});
   return {call.make("where", {call.in(low), call.in(raised), call.in(inner)}).to(x.dtype(), call.where())};
 }
@@ -173,7 +215,9 @@ inline Operands run_cast(const NodeCall& call) {
   return {call.x(0).to(to, call.where())};
 }
 inline Operands run_bit_cast(const NodeCall& call) {
-  return {bitcast(call.in(call.x(0)), call.dtype("to", DType::f32))};
+  const DType to = call.dtype("to", DType::f32);
+  const Tensor x = call.x(0).dtype() == DType::bool_ ? call.x(0).to(DType::u8, call.where()) : call.x(0);
+  return {x.dtype() == to ? x : bitcast(call.in(x), to)};
 }
 
 /// Where of lists of extents, as exporters write it for shapes that stretch.
@@ -200,28 +244,84 @@ inline Operands run_equal(const NodeCall& call) {
 
 SINTER_DECL std::span<const Operator> elementwise_operators() {
   static constexpr Operator table[] = {
-      {"Abs", run_same}, {"Acos", run_same}, {"Acosh", run_same}, {"Asin", run_same}, {"Asinh", run_same},
-      {"Atan", run_same}, {"Atanh", run_same}, {"Ceil", run_same}, {"Cos", run_same}, {"Cosh", run_same},
-      {"Erf", run_same}, {"Exp", run_same}, {"Floor", run_same}, {"Log", run_same}, {"Neg", run_same},
-      {"Reciprocal", run_same}, {"Relu", run_same}, {"Round", run_same}, {"Sigmoid", run_same}, {"Sign", run_same},
-      {"Sin", run_same}, {"Sinh", run_same}, {"Softplus", run_same}, {"Softsign", run_same}, {"Sqrt", run_same},
-      {"Tan", run_same}, {"Tanh", run_same}, {"Mish", run_same}, {"HardSwish", run_same}, {"IsNaN", run_same},
-      {"Not", run_same}, {"BitwiseNot", run_same}, {"Less", run_same}, {"LessOrEqual", run_same},
-      {"Greater", run_same}, {"GreaterOrEqual", run_same}, {"And", run_same}, {"Or", run_same}, {"Xor", run_same},
-      {"BitwiseAnd", run_same}, {"BitwiseOr", run_same}, {"BitwiseXor", run_same}, {"Det", run_same},
-      {"Add", run_arithmetic}, {"Sub", run_arithmetic}, {"Mul", run_arithmetic}, {"Div", run_div}, {"Pow", run_pow},
-      {"Mod", run_mod}, {"BitShift", run_shift}, {"Max", run_of_many}, {"Min", run_of_many}, {"Sum", run_of_many},
-      {"Mean", run_of_many}, {"Clip", run_clip}, {"PRelu", run_prelu}, {"Selu", run_selu},
-      {"HardSigmoid", run_hard_sigmoid}, {"ThresholdedRelu", run_thresholded}, {"Shrink", run_shrink},
-      {"Swish", run_swish}, {"Gelu", run_gelu}, {"IsInf", run_is_inf}, {"Cast", run_cast}, {"CastLike", run_cast},
-      {"BitCast", run_bit_cast}, {"Where", run_where}, {"Equal", run_equal},
-      {"LeakyRelu", [](const NodeCall& call) -> Operands {
+      {"Abs", run_same},
+      {"Acos", run_same},
+      {"Acosh", run_same},
+      {"Asin", run_same},
+      {"Asinh", run_same},
+      {"Atan", run_same},
+      {"Atanh", run_same},
+      {"Ceil", run_same},
+      {"Cos", run_same},
+      {"Cosh", run_same},
+      {"Erf", run_same},
+      {"Exp", run_same},
+      {"Floor", run_same},
+      {"Log", run_same},
+      {"Neg", run_same},
+      {"Reciprocal", run_same},
+      {"Relu", run_same},
+      {"Round", run_same},
+      {"Sigmoid", run_same},
+      {"Sign", run_same},
+      {"Sin", run_same},
+      {"Sinh", run_same},
+      {"Softplus", run_same},
+      {"Softsign", run_same},
+      {"Sqrt", run_same},
+      {"Tan", run_same},
+      {"Tanh", run_same},
+      {"Mish", run_same},
+      {"HardSwish", run_same},
+      {"IsNaN", run_same},
+      {"Not", run_same},
+      {"BitwiseNot", run_same},
+      {"Less", run_same},
+      {"LessOrEqual", run_same},
+      {"Greater", run_same},
+      {"GreaterOrEqual", run_same},
+      {"And", run_same},
+      {"Or", run_same},
+      {"Xor", run_same},
+      {"BitwiseAnd", run_same},
+      {"BitwiseOr", run_same},
+      {"BitwiseXor", run_same},
+      {"Det", run_same},
+      {"Add", run_arithmetic},
+      {"Sub", run_arithmetic},
+      {"Mul", run_arithmetic},
+      {"Div", run_div},
+      {"Pow", run_pow},
+      {"Mod", run_mod},
+      {"BitShift", run_shift},
+      {"Max", run_of_many},
+      {"Min", run_of_many},
+      {"Sum", run_of_many},
+      {"Mean", run_of_many},
+      {"Clip", run_clip},
+      {"PRelu", run_prelu},
+      {"Selu", run_selu},
+      {"HardSigmoid", run_hard_sigmoid},
+      {"ThresholdedRelu", run_thresholded},
+      {"Shrink", run_shrink},
+      {"Swish", run_swish},
+      {"Gelu", run_gelu},
+      {"IsInf", run_is_inf},
+      {"Cast", run_cast},
+      {"CastLike", run_cast},
+      {"BitCast", run_bit_cast},
+      {"Where", run_where},
+      {"Equal", run_equal},
+      {"LeakyRelu",
+       [](const NodeCall& call) -> Operands {
          return {call.make("leaky_relu", {call.in(call.x(0)), call.in(call.real("alpha", 0.01))})};
        }},
-      {"Elu", [](const NodeCall& call) -> Operands {
+      {"Elu",
+       [](const NodeCall& call) -> Operands {
          return {call.make("elu", {call.in(call.x(0)), call.in(call.real("alpha", 1)), call.in(1)})};
        }},
-      {"Celu", [](const NodeCall& call) -> Operands {
+      {"Celu",
+       [](const NodeCall& call) -> Operands {
          const double alpha = call.real("alpha", 1);
          return {call.make("elu", {call.in(call.x(0)), call.in(alpha), call.in(1 / alpha)})};
        }},
@@ -239,6 +339,15 @@ inline std::optional<std::vector<int>> reduced_axes(const NodeCall& call, int ra
   return all;
 }
 
+inline bool is_empty_along(const Tensor& x, const std::vector<int>& axes) {
+  return std::any_of(axes.begin(), axes.end(), [&](int axis) { return identical(x.shape()[axis], Dim(0)); });
+}
+/// The least number of a dtype, or the greatest: the maximum of nothing.
+inline Scalar extreme_of(DType dtype, bool is_least) {
+  if (is_floating(dtype)) return Scalar((is_least ? -1 : 1) * std::numeric_limits<double>::infinity());
+  return Scalar(is_least ? tensor_detail::lowest(dtype) : tensor_detail::greatest(dtype));
+}
+
 /// What reductions make of the elements before and after; the sum of integers stays in their dtype.
 inline Operands run_reduction(const NodeCall& call) {
   Tensor x = call.x(0);
@@ -251,6 +360,8 @@ inline Operands run_reduction(const NodeCall& call) {
   if (axes && !axes->empty()) {
     const Keep keep = call.flag("keepdims", true) ? Keep::yes : Keep::no;
     const In in = call.in(x);
+    if (is_empty_along(x, *axes) && (op == "ReduceMax" || op == "ReduceMin"))
+      return {full(sum(in, *axes, keep).shape(), extreme_of(dtype, op == "ReduceMax"), {.dtype = dtype}, call.where())};
     if (op == "ReduceMax") out = dtype == DType::bool_ ? any(in, *axes, keep) : amax(in, *axes, keep);
     else if (op == "ReduceMin") out = dtype == DType::bool_ ? all(in, *axes, keep) : amin(in, *axes, keep);
     else if (op == "ReduceMean") out = mean(in, *axes, keep);
@@ -276,10 +387,18 @@ inline Operands run_arg(const NodeCall& call) {
 
 SINTER_DECL std::span<const Operator> reduction_operators() {
   static constexpr Operator table[] = {
-      {"ReduceMax", run_reduction},    {"ReduceMin", run_reduction},    {"ReduceMean", run_reduction},
-      {"ReduceProd", run_reduction},   {"ReduceSum", run_reduction},    {"ReduceL1", run_reduction},
-      {"ReduceL2", run_reduction},     {"ReduceLogSum", run_reduction}, {"ReduceLogSumExp", run_reduction},
-      {"ReduceSumSquare", run_reduction}, {"ArgMax", run_arg},          {"ArgMin", run_arg},
+      {"ReduceMax", run_reduction},
+      {"ReduceMin", run_reduction},
+      {"ReduceMean", run_reduction},
+      {"ReduceProd", run_reduction},
+      {"ReduceSum", run_reduction},
+      {"ReduceL1", run_reduction},
+      {"ReduceL2", run_reduction},
+      {"ReduceLogSum", run_reduction},
+      {"ReduceLogSumExp", run_reduction},
+      {"ReduceSumSquare", run_reduction},
+      {"ArgMax", run_arg},
+      {"ArgMin", run_arg},
   };
   return table;
 }

@@ -20,7 +20,9 @@ SINTER_DECL std::string OnnxValueInfo::text() const {
   std::string out = name + ": " + std::string(sinter::name(dtype)) + (has_shape ? "[" : "");
   for (std::size_t i = 0; i < extents.size(); ++i)
     out.append(i > 0 ? ", " : "")
-        .append(extents[i] >= 0 ? std::to_string(extents[i]) : symbols[i].empty() ? "?" : symbols[i]);
+        .append(extents[i] >= 0      ? std::to_string(extents[i])
+                : symbols[i].empty() ? "?"
+                                     : symbols[i]);
   return has_shape ? out + "]" : out + " of any shape";
 }
 
@@ -58,8 +60,8 @@ SINTER_DECL std::optional<DType> dtype_of_code(std::int64_t code) {
 SINTER_DECL std::string code_name(std::int64_t code) {
   if (const auto dtype = dtype_of_code(code)) return std::string(name(*dtype));
   constexpr std::array<std::string_view, 25> names{
-      "no dtype", "", "", "", "", "", "", "", "string", "", "", "", "", "u64", "", "", "", "f8e4m3fn", "f8e4m3fnuz",
-      "f8e5m2",   "f8e5m2fnuz", "u4", "i4", "f4e2m1", "f8e8m0"};
+      "no dtype", "", "", "", "",         "",           "",       "",           "string", "",   "",       "",      "",
+      "u64",      "", "", "", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "u4",     "i4", "f4e2m1", "f8e8m0"};
   return code >= 0 && code < static_cast<std::int64_t>(names.size()) ? std::string(names[as_index(code)])
                                                                      : "dtype " + std::to_string(code);
 }
@@ -124,7 +126,6 @@ class ModelReader {
         default: break;
       }
     if (!has_graph) in.fail("there is no graph");
-    if (out.opset == 0) in.fail("no version of the operators is named");
     return out;
   }
 
@@ -147,8 +148,7 @@ class ModelReader {
         default: break;
       }
     const auto dtype = dtype_of_code(parts.code);
-    if (!dtype)
-      in.fail("tensor '" + out.name + "' is of " + code_name(parts.code) + ", which Tensors do not have");
+    if (!dtype) in.fail("tensor '" + out.name + "' is of " + code_name(parts.code) + ", which Tensors do not have");
     fill(out, *dtype, parts, range.begin);
     return out;
   }
@@ -200,7 +200,8 @@ class ModelReader {
       return number;
     };
     const std::string location = entry_of("location");
-    const bool leaves = location.empty() || location.front() == '/' || ("/" + location + "/").find("/../") != std::string::npos;
+    const bool leaves =
+        location.empty() || location.front() == '/' || ("/" + location + "/").find("/../") != std::string::npos;
     if (leaves)
       source_.fail(at, "tensor '" + out.name + "' lies in '" + location + "', outside of the model's folder",
                    "move its data beside the model");
@@ -293,8 +294,12 @@ class ModelReader {
         case 3: out.kind = Kind::integer, out.integer = in.integer(); break;
         case 4: out.kind = Kind::text, out.text = in.text(); break;
         case 5: out.kind = Kind::tensor, out.tensor = std::make_shared<const FileTensor>(tensor(in.range())); break;
-        case 6: out.kind = Kind::graph, out.graph = std::make_shared<const FileGraph>(graph(in.range(), level + 1)); break;
-        case 7: out.kind = Kind::reals, in.each_float([&](float x) { out.reals.push_back(static_cast<double>(x)); }); break;
+        case 6:
+          out.kind = Kind::graph, out.graph = std::make_shared<const FileGraph>(graph(in.range(), level + 1));
+          break;
+        case 7:
+          out.kind = Kind::reals, in.each_float([&](float x) { out.reals.push_back(static_cast<double>(x)); });
+          break;
         case 8: out.kind = Kind::integers, in.each_integer([&](std::int64_t x) { out.integers.push_back(x); }); break;
         case 9: out.kind = Kind::texts, out.texts.push_back(in.text()); break;
         case 20: kind_of(out, in.integer()); break;
@@ -306,7 +311,7 @@ class ModelReader {
   /// Fields at their defaults are not written: the kind that is stated counts.
   static void kind_of(FileAttribute& out, std::int64_t code) {
     using Kind = FileAttribute::Kind;
-    constexpr std::array<Kind, 9> kinds{Kind::none,   Kind::real,  Kind::integer,  Kind::text, Kind::tensor,
+    constexpr std::array<Kind, 9> kinds{Kind::none,  Kind::real,  Kind::integer,  Kind::text, Kind::tensor,
                                         Kind::graph, Kind::reals, Kind::integers, Kind::texts};
     if (code > 0 && code < 9) out.kind = kinds[as_index(code)];
   }
@@ -323,12 +328,14 @@ class ModelReader {
     WireReader in(source_, range);
     while (in.next()) {
       if (in.field() > 9 || in.field() == 6) continue;  // the denotation
-      if (in.field() != 1) in.fail("'" + out.name + "' is a sequence, a map or an optional value: Tensors alone are read");
+      if (in.field() != 1)
+        in.fail("'" + out.name + "' is a sequence, a map or an optional value: Tensors alone are read");
       WireReader tensor_type(source_, in.range());
       while (tensor_type.next())
         if (tensor_type.field() == 1) {
           const auto dtype = dtype_of_code(tensor_type.integer());
-          if (!dtype) in.fail("'" + out.name + "' is of " + code_name(tensor_type.integer()) + ", which Tensors do not have");
+          if (!dtype)
+            in.fail("'" + out.name + "' is of " + code_name(tensor_type.integer()) + ", which Tensors do not have");
           out.dtype = *dtype;
         } else if (tensor_type.field() == 2) {
           shape(tensor_type.range(), out);

@@ -26,7 +26,8 @@ inline Tensor counted_from_start(const NodeCall& call, const Operand& indices, D
     if (!is_negative) return index;
   }
   const Tensor moved = call.make("add", {call.in(index), In(extent, call.where())});
-  return call.make("where", {call.in(call.make("lt", {call.in(index), In(0, call.where())})), call.in(moved), call.in(index)});
+  return call.make("where",
+                   {call.in(call.make("lt", {call.in(index), In(0, call.where())})), call.in(moved), call.in(index)});
 }
 
 inline Operands run_gather(const NodeCall& call) {
@@ -74,9 +75,10 @@ inline Places places_of(const NodeCall& call, const Tensor& x, const Operand& in
   for (int i = 0; i < out.count; ++i) {
     const Dim extent = x.shape()[batch + i];
     const Tensor at = counted_from_start(call, Operand(select(call.in(index), -1, i)), extent);
-    out.index = i == 0 ? at
-                       : Tensor(call.make("add", {call.in(call.make("mul", {call.in(out.index), In(extent, call.where())})),
-                                                  call.in(at)}));
+    out.index =
+        i == 0 ? at
+               : Tensor(call.make(
+                     "add", {call.in(call.make("mul", {call.in(out.index), In(extent, call.where())})), call.in(at)}));
     out.extent *= extent;
   }
   return out;
@@ -98,7 +100,8 @@ inline Operands run_gather_nd(const NodeCall& call) {
   const Tensor flat = reshape(call.in(x), joined(Shape(), examples * at.extent, at.inner));
   Shape starts = at.outer;
   while (starts.rank() < at.index.rank()) starts.push_back(1);
-  const Tensor first = call.make("mul", {call.in(arange(examples, {.dtype = DType::i64}, call.where())), In(at.extent, call.where())});
+  const Tensor first =
+      call.make("mul", {call.in(arange(examples, {.dtype = DType::i64}, call.where())), In(at.extent, call.where())});
   const Tensor index = call.make("add", {call.in(at.index), call.in(reshape(call.in(first), starts))});
   return {take(call.in(flat), call.in(index), 0)};
 }
@@ -143,7 +146,8 @@ inline Operands run_one_hot(const NodeCall& call) {
   for (int i = 0; i < rank; ++i) classes.push_back(i == axis ? depth : Dim(1));
   const Tensor numbers = reshape(call.in(arange(depth, {.dtype = DType::i64}, call.where())), classes);
   const Tensor is_class = call.make("eq", {call.in(index), call.in(numbers)});
-  return {call.make("where", {call.in(is_class), call.in(select(call.in(values), 0, 1)), call.in(select(call.in(values), 0, 0))})};
+  return {call.make(
+      "where", {call.in(is_class), call.in(select(call.in(values), 0, 1)), call.in(select(call.in(values), 0, 0))})};
 }
 inline Operands run_compress(const NodeCall& call) {
   Tensor x = call.x(0);
@@ -177,8 +181,8 @@ inline Operands run_unique(const NodeCall& call) {
     const Tensor list = ravel(call.in(inverse));
     const Dim n = list.numel();
     const Tensor none = full(counts.shape(), Scalar(n), {.dtype = DType::i64}, call.where());
-    out.push_back(scatter_reduce(call.in(none), 0, call.in(list), call.in(arange(n, {.dtype = DType::i64}, call.where())),
-                                 ScatterReduction::amin));
+    out.push_back(scatter_reduce(call.in(none), 0, call.in(list),
+                                 call.in(arange(n, {.dtype = DType::i64}, call.where())), ScatterReduction::amin));
   } else {
     out.push_back({});
   }
@@ -197,8 +201,10 @@ inline Operands run_reverse_sequence(const NodeCall& call) {
   }
   const Tensor at = reshape(call.in(arange(x.shape()[time], {.dtype = DType::i64}, call.where())), of_time);
   const Tensor end = reshape(call.in(lengths), of_batch);
-  const Tensor mirrored = call.make("sub", {call.in(call.make("sub", {call.in(end), In(1, call.where())})), call.in(at)});
-  const Tensor index = call.make("where", {call.in(call.make("lt", {call.in(at), call.in(end)})), call.in(mirrored), call.in(at)});
+  const Tensor mirrored =
+      call.make("sub", {call.in(call.make("sub", {call.in(end), In(1, call.where())})), call.in(at)});
+  const Tensor index =
+      call.make("where", {call.in(call.make("lt", {call.in(at), call.in(end)})), call.in(mirrored), call.in(at)});
   return {take_along_axis(call.in(x), call.in(expand(call.in(index), x.shape())), time)};
 }
 
@@ -215,7 +221,8 @@ SINTER_DECL std::span<const Operator> indexing_operators() {
       {"TopK", run_topk},
       {"CumSum", run_cumulative},
       {"CumProd", run_cumulative},
-      {"NonZero", [](const NodeCall& call) -> Operands { return {transpose(call.in(nonzero(call.in(call.x(0)))), 0, 1)}; }},
+      {"NonZero",
+       [](const NodeCall& call) -> Operands { return {transpose(call.in(nonzero(call.in(call.x(0)))), 0, 1)}; }},
       {"Unique", run_unique},
       {"ReverseSequence", run_reverse_sequence},
   };

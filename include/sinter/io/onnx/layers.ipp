@@ -23,18 +23,6 @@ namespace io::onnx_detail {
 
 inline Operands run_matmul(const NodeCall& call) { return {matmul(call.in(call.x(0)), call.in(call.x(1)))}; }
 
-/// Integers less their zero points, in i32.
-inline Tensor less_zero_point(const NodeCall& call, std::size_t x, std::size_t zero_point, int channel_axis) {
-  const Tensor wide = call.x(x).to(DType::i32, call.where());
-  if (!call.has(zero_point)) return wide;
-  Tensor zero = call.x(zero_point).to(DType::i32, call.where());
-  if (zero.rank() == 1 && wide.rank() > 1) {
-    Shape along;
-    for (int i = 0; i < wide.rank(); ++i) along.push_back(i == channel_axis ? zero.shape()[0] : Dim(1));
-    zero = reshape(call.in(zero), along);
-  }
-  return call.make("sub", {call.in(wide), call.in(zero)});
-}
 inline Operands run_matmul_integer(const NodeCall& call) {
   const int rows = std::max(call.operand(0).rank() - 2, 0), columns = std::max(call.operand(1).rank() - 1, 0);
   const Tensor a = less_zero_point(call, 0, 2, rows), b = less_zero_point(call, 1, 3, columns);
@@ -100,8 +88,8 @@ inline Operands run_batch_norm(const NodeCall& call) {
   std::vector<int> axes{0};
   for (int i = 2; i < x.rank(); ++i) axes.push_back(i);
   const Tensor centre = mean(call.in(x), axes), spread = var(call.in(x), axes);
-  const Tensor out = batch_norm(call.in(x), call.in(centre), call.in(spread),
-                                {.weight = call.x(1), .bias = call.x(2), .eps = eps});
+  const Tensor out =
+      batch_norm(call.in(x), call.in(centre), call.in(spread), {.weight = call.x(1), .bias = call.x(2), .eps = eps});
   const double momentum = call.real("momentum", 0.9);
   const auto moved = [&](const Tensor& old, const Tensor& now) {
     return call.make("add", {call.in(call.make("mul", {call.in(old), call.in(momentum)})),
@@ -110,8 +98,8 @@ inline Operands run_batch_norm(const NodeCall& call) {
   return {out, moved(call.x(3), centre), moved(call.x(4), spread)};
 }
 inline Operands run_instance_norm(const NodeCall& call) {
-  return {instance_norm(call.in(call.x(0)),
-                        {.weight = call.x(1), .bias = call.x(2), .eps = call.real("epsilon", 1e-5)})};
+  return {
+      instance_norm(call.in(call.x(0)), {.weight = call.x(1), .bias = call.x(2), .eps = call.real("epsilon", 1e-5)})};
 }
 /// Before version 21 scale and bias are one for each group.
 inline Operands run_group_norm(const NodeCall& call) {
@@ -142,7 +130,8 @@ inline Operands run_layer_norm(const NodeCall& call) {
   Operands out{layer_norm(call.in(x), shape, options)};
   if (call.wants(1) || call.wants(2)) {
     out.push_back(mean(call.in(x), axes, keepdim));
-    out.push_back(call.make("rsqrt", {call.in(call.make("add", {call.in(var(call.in(x), axes, keepdim)), call.in(eps)}))}));
+    out.push_back(
+        call.make("rsqrt", {call.in(call.make("add", {call.in(var(call.in(x), axes, keepdim)), call.in(eps)}))}));
   }
   return out;
 }
@@ -157,15 +146,17 @@ inline Operands run_rms_norm(const NodeCall& call) {
 inline Operands run_lrn(const NodeCall& call) {
   const Tensor x = call.x(0);
   const auto size = static_cast<int>(call.integer("size", 1));
-  return {local_response_norm(call.in(x), size, {.alpha = call.real("alpha", 1e-4), .beta = call.real("beta", 0.75),
-                                                 .k = call.real("bias", 1)})};
+  return {local_response_norm(
+      call.in(x), size,
+      {.alpha = call.real("alpha", 1e-4), .beta = call.real("beta", 0.75), .k = call.real("bias", 1)})};
 }
 inline Operands run_lp_norm(const NodeCall& call) {
   const Tensor x = call.x(0);
   const int axis = call.axis(call.integer("axis", -1), x.rank());
   const std::int64_t p = call.integer("p", 2);
-  const Tensor length = p == 1 ? sum(call.in(call.make("abs", {call.in(x)})), axis, keepdim)
-                               : Tensor(call.make("sqrt", {call.in(sum(call.in(call.make("square", {call.in(x)})), axis, keepdim))}));
+  const Tensor length =
+      p == 1 ? sum(call.in(call.make("abs", {call.in(x)})), axis, keepdim)
+             : Tensor(call.make("sqrt", {call.in(sum(call.in(call.make("square", {call.in(x)})), axis, keepdim))}));
   const Tensor is_zero = call.make("eq", {call.in(length), call.in(0)});
   const Tensor divisor = call.make("where", {call.in(is_zero), call.in(ones_like(call.in(length))), call.in(length)});
   return {call.make("div", {call.in(x), call.in(divisor)})};
@@ -194,7 +185,8 @@ struct Quantisation {
 inline Quantisation quantisation_of(const NodeCall& call, const Tensor& x, const Tensor& scale) {
   if (scale.rank() == 0) return {};
   Quantisation out{call.axis(call.integer("axis", 1), x.rank()), call.integer("block_size", 0)};
-  if (scale.rank() == 1 && identical(scale.shape()[0], Dim(1)) && x.rank() > 0 && !identical(x.shape()[*out.axis], Dim(1)))
+  if (scale.rank() == 1 && identical(scale.shape()[0], Dim(1)) && x.rank() > 0 &&
+      !identical(x.shape()[*out.axis], Dim(1)))
     return {};
   return out;
 }
@@ -223,8 +215,10 @@ inline Operands run_dynamic_quantize(const NodeCall& call) {
   const Tensor high = call.make("maximum", {call.in(amax(x)), call.in(0)});
   const Tensor low = call.make("minimum", {call.in(amin(x)), call.in(0)});
   const Tensor scale = call.make("div", {call.in(call.make("sub", {call.in(high), call.in(low)})), call.in(255)});
-  const Tensor at = call.make("round", {call.in(call.make("neg", {call.in(call.make("div", {call.in(low), call.in(scale)}))}))});
-  const Tensor zero = call.make("clamp_to_numbers", {call.in(at), call.in(0), call.in(255)}).to(DType::u8, call.where());
+  const Tensor at =
+      call.make("round", {call.in(call.make("neg", {call.in(call.make("div", {call.in(low), call.in(scale)}))}))});
+  const Tensor zero =
+      call.make("clamp_to_numbers", {call.in(at), call.in(0), call.in(255)}).to(DType::u8, call.where());
   return {quantize(x, call.in(scale), call.in(zero), {.dtype = DType::u8}), scale, zero};
 }
 /// a, scale, zero point; b, scale, zero point; scale and zero point of the result.
@@ -232,9 +226,11 @@ inline Operands run_qlinear_matmul(const NodeCall& call) {
   const int rows = std::max(call.operand(0).rank() - 2, 0), columns = std::max(call.operand(3).rank() - 1, 0);
   const Tensor a = less_zero_point(call, 0, 2, rows), b = less_zero_point(call, 3, 5, columns);
   const Tensor product = matmul(call.in(a), call.in(b)).to(DType::f32, call.where());
-  const Tensor scale = call.make("mul", {call.in(call.x(1).to(DType::f32, call.where())), call.in(call.x(4).to(DType::f32, call.where()))});
+  const Tensor scale = call.make(
+      "mul", {call.in(call.x(1).to(DType::f32, call.where())), call.in(call.x(4).to(DType::f32, call.where()))});
   const Tensor value = call.make("mul", {call.in(product), call.in(scale)});
-  const Tensor to = reshape(call.in(call.x(6).to(DType::f32, call.where())), {}), zero = reshape(call.in(call.x(7)), {});
+  const Tensor to = reshape(call.in(call.x(6).to(DType::f32, call.where())), {}),
+               zero = reshape(call.in(call.x(7)), {});
   return {quantize(call.in(value), call.in(to), call.in(zero), {.dtype = zero.dtype()})};
 }
 

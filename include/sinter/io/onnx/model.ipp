@@ -78,7 +78,8 @@ class ModelRun {
       for (std::size_t i = 0; i < node.outputs.size(); ++i) {
         if (node.outputs[i].empty()) continue;
         if (i >= results.size() || !results[i].is_there())
-          throw UserError("load_onnx", model_.path + ": " + node.text() + ": there is no output " + std::to_string(i), where_);
+          throw UserError("load_onnx", model_.path + ": " + node.text() + ": there is no output " + std::to_string(i),
+                          where_);
         scope.set(node.outputs[i], std::move(results[i]));
       }
     }
@@ -114,7 +115,8 @@ class ModelRun {
       for (const std::string& name : function->outputs) out.push_back(value(inner, name, node.text()));
       return out;
     }
-    const NodeCall::Surroundings around{opset, model_.path, where_, [&](const FileGraph& graph, const Operands& inputs) {
+    const NodeCall::Surroundings around{opset, model_.path, where_,
+                                        [&](const FileGraph& graph, const Operands& inputs) {
                                           Scope inner(&scope);
                                           for (std::size_t i = 0; i < inputs.size() && i < graph.inputs.size(); ++i)
                                             inner.set(graph.inputs[i].name, inputs[i]);
@@ -130,7 +132,8 @@ class ModelRun {
   Location where_;
 };
 
-inline void collect_missing(const FileModel& model, const std::vector<FileNode>& nodes, std::set<std::string>& missing) {
+inline void collect_missing(const FileModel& model, const std::vector<FileNode>& nodes,
+                            std::set<std::string>& missing) {
   for (const FileNode& node : nodes) {
     for (const FileAttribute& attribute : node.attributes)
       if (attribute.graph != nullptr) collect_missing(model, attribute.graph->nodes, missing);
@@ -139,13 +142,13 @@ inline void collect_missing(const FileModel& model, const std::vector<FileNode>&
   }
 }
 inline void check_operators(const FileModel& model, Location where) {
-  constexpr std::int64_t oldest = 7;
-  if (model.opset < oldest)
-    throw UserError("load_onnx", model.path + ": version " + std::to_string(model.opset) + " of the operators", where,
-                    "convert it to version 7 or newer: onnx.version_converter");
   std::set<std::string> missing;
   collect_missing(model, model.graph.nodes, missing);
   for (const FileFunction& function : model.functions) collect_missing(model, function.nodes, missing);
+  constexpr std::int64_t oldest = 7;
+  if (missing.empty() && model.opset < oldest)
+    throw UserError("load_onnx", model.path + ": version " + std::to_string(model.opset) + " of the operators", where,
+                    "convert it to version 7 or newer: onnx.version_converter");
   if (missing.empty()) return;
   std::string names;
   for (const std::string& name : missing) names += (names.empty() ? "" : ", ") + name;
@@ -154,12 +157,14 @@ inline void check_operators(const FileModel& model, Location where) {
 }
 
 /// Is `input` what the model says of it? `extents` has those of names that were seen.
-inline void check_input(const OnnxValueInfo& wanted, const Tensor& input, std::map<std::string, Dim>& extents, Location where) {
+inline void check_input(const OnnxValueInfo& wanted, const Tensor& input, std::map<std::string, Dim>& extents,
+                        Location where) {
   const std::string name = "input '" + wanted.name + "'";
   if (input.dtype() != wanted.dtype)
-    throw DTypeError("OnnxModel", name + " is " + std::string(sinter::name(input.dtype())) + ", not " +
-                                      std::string(sinter::name(wanted.dtype)),
-                     where, "cast(x, DType::" + std::string(sinter::name(wanted.dtype)) + ")");
+    throw DTypeError(
+        "OnnxModel",
+        name + " is " + std::string(sinter::name(input.dtype())) + ", not " + std::string(sinter::name(wanted.dtype)),
+        where, "cast(x, DType::" + std::string(sinter::name(wanted.dtype)) + ")");
   if (!wanted.has_shape) return;
   const Shape shape = input.shape();
   bool fits = shape.rank() == static_cast<int>(wanted.extents.size());
@@ -191,8 +196,9 @@ SINTER_DECL std::string OnnxModel::text() const {
 
 SINTER_DECL std::vector<Tensor> OnnxModel::operator()(std::span<const Tensor> inputs, Location where) const {
   if (inputs.size() != state_->inputs.size())
-    throw UserError("OnnxModel", "there are " + std::to_string(inputs.size()) + " inputs, the model has " +
-                                     std::to_string(state_->inputs.size()),
+    throw UserError("OnnxModel",
+                    "there are " + std::to_string(inputs.size()) + " inputs, the model has " +
+                        std::to_string(state_->inputs.size()),
                     where);
   TensorMap named;
   for (std::size_t i = 0; i < inputs.size(); ++i) named.emplace(state_->inputs[i].name, inputs[i]);
@@ -211,8 +217,10 @@ SINTER_DECL TensorMap OnnxModel::operator()(const TensorMap& inputs, Location wh
   std::map<std::string, Dim> extents;
   for (const auto& [name, tensor] : inputs) {
     const auto& known = state_->file.graph.inputs;
-    const auto found = std::find_if(known.begin(), known.end(), [&](const OnnxValueInfo& info) { return info.name == name; });
-    if (found == known.end()) throw UserError("OnnxModel", "the model has no input '" + name + "'", where, "see inputs()");
+    const auto found =
+        std::find_if(known.begin(), known.end(), [&](const OnnxValueInfo& info) { return info.name == name; });
+    if (found == known.end())
+      throw UserError("OnnxModel", "the model has no input '" + name + "'", where, "see inputs()");
     check_input(*found, tensor, extents, where);
     scope.set(name, Operand(tensor));
   }
@@ -221,8 +229,7 @@ SINTER_DECL TensorMap OnnxModel::operator()(const TensorMap& inputs, Location wh
       throw UserError("OnnxModel", "input '" + input.name + "' is missing", where, "see inputs()");
   const Operands results = ModelRun(state_->file, where).run_graph(state_->file.graph, scope, state_->file.opset, 0);
   TensorMap out;
-  for (std::size_t i = 0; i < results.size(); ++i)
-    out.insert_or_assign(outputs()[i].name, results[i].tensor(where));
+  for (std::size_t i = 0; i < results.size(); ++i) out.insert_or_assign(outputs()[i].name, results[i].tensor(where));
   return out;
 }
 

@@ -119,6 +119,9 @@ class NodeCall {
   const Surroundings& around_;
 };
 
+/// Integers less their zero points, in i32. A list of zero points is along `axis`.
+Tensor less_zero_point(const NodeCall& call, std::size_t x, std::size_t zero_point, int axis);
+
 using OperatorFunction = Operands (*)(const NodeCall& call);
 struct Operator {
   std::string_view name;

@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/expr/by_name.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/jit/trace/trace.hpp>
 
 #include <algorithm>
 #include <array>
@@ -55,6 +56,20 @@ SINTER_DECL const Tensor& Operand::tensor(Location where) const {
   return *tensor_;
 }
 
+/// The elements now. In a trace each is a guard on its value.
+template <class T>
+std::vector<T> read(const NodeCall& call, const Tensor& x) {
+  if (!jit::is_compiling()) return to_vector<T>(call.in(x));
+  constexpr std::int64_t most_guards = 64;
+  const auto count = static_cast<std::int64_t>(x.numel());
+  if (count > most_guards)
+    call.fail(std::to_string(count) + " values are read to compile it", "make them constants of the model");
+  const Tensor list = reshape(call.in(x), Shape{Dim(count)});
+  std::vector<T> out;
+  for (std::int64_t i = 0; i < count; ++i) out.push_back(item<T>(call.in(reshape(call.in(list(slice(i, i + 1))), {}))));
+  return out;
+}
+
 SINTER_DECL const Operand& NodeCall::operand(std::size_t i) const {
   if (!has(i)) fail("operand " + std::to_string(i) + " is missing");
   return operands_[i];
@@ -64,7 +79,7 @@ SINTER_DECL std::vector<Dim> NodeCall::dims(std::size_t i) const {
   if (from.rank() > 1) fail("operand " + std::to_string(i) + " is " + from.shape().text() + ", no list of integers");
   if (const std::vector<Dim>* known = from.integers()) return *known;
   std::vector<Dim> dims;
-  for (const std::int64_t number : to_vector<std::int64_t>(in(x(i).to(DType::i64, where())))) dims.push_back(Dim(number));
+  for (const std::int64_t number : read<std::int64_t>(*this, x(i).to(DType::i64, where()))) dims.push_back(Dim(number));
   return dims;
 }
 /// Symbolic ones are read: then the call is for these sizes alone.
@@ -76,19 +91,21 @@ SINTER_DECL std::vector<std::int64_t> NodeCall::integers(std::size_t i) const {
 SINTER_DECL std::vector<double> NodeCall::reals(std::size_t i) const {
   const Operand& from = operand(i);
   if (const std::vector<double>* known = from.reals()) return *known;
-  if (from.integers() == nullptr) return to_vector<double>(in(x(i).to(DType::f64, where())));
+  if (from.integers() == nullptr) return read<double>(*this, x(i).to(DType::f64, where()));
   std::vector<double> out;
   for (const std::int64_t number : integers(i)) out.push_back(static_cast<double>(number));
   return out;
 }
 SINTER_DECL double NodeCall::real(std::size_t i) const {
   const std::vector<double> list = reals(i);
-  if (list.size() != 1) fail("operand " + std::to_string(i) + " has " + std::to_string(list.size()) + " elements, not 1");
+  if (list.size() != 1)
+    fail("operand " + std::to_string(i) + " has " + std::to_string(list.size()) + " elements, not 1");
   return list[0];
 }
 SINTER_DECL std::int64_t NodeCall::integer(std::size_t i) const {
   const std::vector<std::int64_t> list = integers(i);
-  if (list.size() != 1) fail("operand " + std::to_string(i) + " has " + std::to_string(list.size()) + " elements, not 1");
+  if (list.size() != 1)
+    fail("operand " + std::to_string(i) + " has " + std::to_string(list.size()) + " elements, not 1");
   return list[0];
 }
 
@@ -169,6 +186,17 @@ SINTER_DECL void NodeCall::fail(const std::string& what, std::string_view fix) c
   throw UserError("load_onnx", around_.path + ": " + node_.text() + ": " + what, where(), fix);
 }
 
+SINTER_DECL Tensor less_zero_point(const NodeCall& call, std::size_t x, std::size_t zero_point, int axis) {
+  const Tensor wide = call.x(x).to(DType::i32, call.where());
+  if (!call.has(zero_point)) return wide;
+  Tensor zero = call.x(zero_point).to(DType::i32, call.where());
+  if (zero.rank() == 1 && wide.rank() > 1) {
+    Shape along;
+    for (int i = 0; i < wide.rank(); ++i) along.push_back(i == axis ? zero.shape()[0] : Dim(1));
+    zero = reshape(call.in(zero), along);
+  }
+  return call.make("sub", {call.in(wide), call.in(zero)});
+}
 SINTER_DECL OperatorFunction find_operator(std::string_view name) {
   for (const auto operators : {elementwise_operators(), reduction_operators(), shape_operators(), indexing_operators(),
                                layer_operators(), window_operators(), resample_operators(), sequence_operators()})

@@ -31,12 +31,12 @@ struct ResizeMode {
 };
 
 inline double place_of(const ResizeMode& how, const ResizedAxis& axis, std::int64_t at) {
-  const auto x = static_cast<double>(at), from = static_cast<double>(axis.from), to = static_cast<double>(axis.to);
+  const auto x = static_cast<double>(at), from = static_cast<double>(axis.from), to = from * axis.scale;
   if (how.places == "align_corners") return axis.to == 1 ? 0 : x * (from - 1) / (to - 1);
   if (how.places == "asymmetric") return x / axis.scale;
   if (how.places == "pytorch_half_pixel") return axis.to > 1 ? (x + 0.5) / axis.scale - 0.5 : 0;
   if (how.places == "half_pixel_symmetric") {
-    const double adjusted = to / (from * axis.scale), centre = from / 2;
+    const double adjusted = static_cast<double>(axis.to) / to, centre = from / 2;
     return centre * (1 - adjusted) + (x + 0.5) / axis.scale - 0.5;
   }
   if (how.places == "tf_crop_and_resize")
@@ -75,26 +75,30 @@ inline Taps taps_of(const ResizeMode& how, const ResizedAxis& axis) {
   out.weights.assign(as_index(count), {});
   for (std::int64_t at = 0; at < axis.to; ++at) {
     const double place = place_of(how, axis, at);
-    const bool is_outside = how.places == "tf_crop_and_resize" && (place < 0 || place > static_cast<double>(axis.from - 1));
+    const bool is_outside =
+        how.places == "tf_crop_and_resize" && (place < 0 || place > static_cast<double>(axis.from - 1));
     std::vector<double> weights;
-    const auto first = how.mode == "nearest" ? nearest_of(how, place) : static_cast<std::int64_t>(std::floor(place)) - (count - 1) / 2;
+    const auto first =
+        how.mode == "nearest" ? nearest_of(how, place) : static_cast<std::int64_t>(std::floor(place)) - (count - 1) / 2;
     for (int tap = 0; tap < count; ++tap) {
       const std::int64_t from = first + tap;
       const bool is_inside = from >= 0 && from < axis.from;
       double weight = how.mode == "nearest" ? 1 : weight_at(how, (static_cast<double>(from) - place) * stretch);
-      if ((how.excludes_outside || how.antialias) && !is_inside && how.mode != "nearest") weight = 0;
+      if (how.excludes_outside && !is_inside && how.mode != "nearest") weight = 0;
       weights.push_back(weight);
       out.places[as_index(tap)].push_back(std::clamp<std::int64_t>(from, 0, axis.from - 1));
     }
     const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
     for (int tap = 0; tap < count; ++tap)
-      out.weights[as_index(tap)].push_back(is_outside ? 0 : static_cast<float>(weights[as_index(tap)] / (all == 0 ? 1 : all)));
+      out.weights[as_index(tap)].push_back(
+          is_outside ? 0 : static_cast<float>(weights[as_index(tap)] / (all == 0 ? 1 : all)));
   }
   return out;
 }
 
 /// x resampled along one axis; elements outside of a region that is cut out are `how.outside`.
-inline Tensor resized_along(const NodeCall& call, const Tensor& x, int axis, const ResizeMode& how, const ResizedAxis& to) {
+inline Tensor resized_along(const NodeCall& call, const Tensor& x, int axis, const ResizeMode& how,
+                            const ResizedAxis& to) {
   Taps taps = taps_of(how, to);
   Shape line;
   for (int i = 0; i < x.rank(); ++i) line.push_back(i == axis ? Dim(to.to) : Dim(1));
@@ -104,10 +108,14 @@ inline Tensor resized_along(const NodeCall& call, const Tensor& x, int axis, con
     const Shape count{Dim(to.to)};
     Tensor part = take(call.in(x), call.in(adopt(std::move(taps.places[tap]), count, call.where())), axis);
     const bool counts = how.mode != "nearest" || is_cut;
-    const Tensor weight = counts ? reshape(call.in(adopt(std::move(taps.weights[tap]), count, call.where()).to(x.dtype(), call.where())), line) : Tensor();
+    const Tensor weight =
+        counts ? reshape(call.in(adopt(std::move(taps.weights[tap]), count, call.where()).to(x.dtype(), call.where())),
+                         line)
+               : Tensor();
     if (how.mode != "nearest") part = call.make("mul", {call.in(part), call.in(weight)});
     else if (is_cut)
-      part = call.make("where", {call.in(call.make("eq", {call.in(weight), call.in(0)})), call.in(how.outside), call.in(part)});
+      part = call.make("where",
+                       {call.in(call.make("eq", {call.in(weight), call.in(0)})), call.in(how.outside), call.in(part)});
     out = out ? Tensor(call.make("add", {call.in(*out), call.in(part)})) : part;
   }
   if (!is_cut || how.mode == "nearest") return *out;
@@ -117,7 +125,8 @@ inline Tensor resized_along(const NodeCall& call, const Tensor& x, int axis, con
     beyond.push_back(place < 0 || place > static_cast<double>(to.from - 1) ? 1.F : 0.F);
   }
   const Tensor mask = reshape(call.in(adopt(std::move(beyond), Shape{Dim(to.to)}, call.where())), line);
-  return call.make("where", {call.in(call.make("eq", {call.in(mask), call.in(1)})), call.in(how.outside), call.in(*out)});
+  return call.make("where",
+                   {call.in(call.make("eq", {call.in(mask), call.in(1)})), call.in(how.outside), call.in(*out)});
 }
 
 /// Scales, or the extents wanted, of the axes that are named.
@@ -145,7 +154,8 @@ inline std::vector<ResizedAxis> resized_axes(const NodeCall& call, const Tensor&
   const std::string policy = call.text("keep_aspect_ratio_policy", "stretch");
   if (sizes.empty() || policy == "stretch") return out;
   double scale = out[0].scale;
-  for (const ResizedAxis& axis : out) scale = policy == "not_larger" ? std::min(scale, axis.scale) : std::max(scale, axis.scale);
+  for (const ResizedAxis& axis : out)
+    scale = policy == "not_larger" ? std::min(scale, axis.scale) : std::max(scale, axis.scale);
   for (ResizedAxis& axis : out) {
     axis.scale = scale;
     axis.to = static_cast<std::int64_t>(std::floor(scale * static_cast<double>(axis.from) + 0.5));

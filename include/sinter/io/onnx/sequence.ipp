@@ -20,10 +20,10 @@ namespace io::onnx_detail {
 
 /// The weights of one direction, and the state it starts with.
 struct Recurrent {
-  Tensor input_weight, recurrent_weight;     // (gates h, n), (gates h, h)
-  Tensor input_bias, recurrent_bias;         // (gates h)
-  std::array<Tensor, 3> peepholes{};         // (h), of input, output and forget gate; LSTM alone
-  Tensor hidden, cell;                       // (batch, h)
+  Tensor input_weight, recurrent_weight;  // (gates h, n), (gates h, h)
+  Tensor input_bias, recurrent_bias;      // (gates h)
+  std::array<Tensor, 3> peepholes{};      // (h), of input, output and forget gate; LSTM alone
+  Tensor hidden, cell;                    // (batch, h)
   std::array<std::string, 3> functions{};
   bool is_linear_before_reset = false;
 };
@@ -40,8 +40,12 @@ inline Tensor activated(const NodeCall& call, const std::string& function, const
   if (function == "Softplus") return call.make("softplus", {call.in(x)});
   call.fail("the activation '" + function + "'", "Sigmoid, Tanh, Relu, Softsign and Softplus are read");
 }
-inline Tensor plus(const NodeCall& call, const Tensor& a, const Tensor& b) { return call.make("add", {call.in(a), call.in(b)}); }
-inline Tensor times(const NodeCall& call, const Tensor& a, const Tensor& b) { return call.make("mul", {call.in(a), call.in(b)}); }
+inline Tensor plus(const NodeCall& call, const Tensor& a, const Tensor& b) {
+  return call.make("add", {call.in(a), call.in(b)});
+}
+inline Tensor times(const NodeCall& call, const Tensor& a, const Tensor& b) {
+  return call.make("mul", {call.in(a), call.in(b)});
+}
 /// x (..., n) times the transposed weight (m, n).
 inline Tensor projected(const NodeCall& call, const Tensor& x, const Tensor& weight) {
   return matmul(call.in(x), call.in(transpose(call.in(weight), 0, 1)));
@@ -58,15 +62,18 @@ inline RecurrentResult run_lstm_direction(const NodeCall& call, const Tensor& ga
     const Tensor out = times(call, o, activated(call, r.functions[2], kept));
     return std::pair(std::tuple<Tensor, Tensor>(out, kept), out);
   };
-  const auto [last, all] = jit::scan(step, std::tuple<Tensor, Tensor>(r.hidden, r.cell), gates, {.reverse = reverse}, call.where());
+  const auto [last, all] =
+      jit::scan(step, std::tuple<Tensor, Tensor>(r.hidden, r.cell), gates, {.reverse = reverse}, call.where());
   return {all, std::get<0>(last), std::get<1>(last)};
 }
 inline RecurrentResult run_gru_direction(const NodeCall& call, const Tensor& gates, const Recurrent& r, bool reverse) {
-  const std::vector<Tensor> weights = split(call.in(r.recurrent_weight), 3, 0), biases = split(call.in(r.recurrent_bias), 3, 0);
+  const std::vector<Tensor> weights = split(call.in(r.recurrent_weight), 3, 0),
+                            biases = split(call.in(r.recurrent_bias), 3, 0);
   const auto step = [&](Tensor hidden, Tensor x) {
     const std::vector<Tensor> parts = split(call.in(x), 3, -1);
     const auto gate = [&](std::size_t at) {
-      return activated(call, r.functions[0], plus(call, parts[at], plus(call, projected(call, hidden, weights[at]), biases[at])));
+      return activated(call, r.functions[0],
+                       plus(call, parts[at], plus(call, projected(call, hidden, weights[at]), biases[at])));
     };
     const Tensor z = gate(0), reset = gate(1);
     const Tensor before = r.is_linear_before_reset
@@ -105,25 +112,30 @@ inline Recurrent direction_of(const NodeCall& call, const Tensor& x, int d, std:
   if (is_lstm) out.cell = call.has(6) ? part(6) : nothing({x.shape()[1], width});
   for (int i = 0; i < 3; ++i)
     out.peepholes[as_index(i)] = call.has(7) ? narrow(call.in(part(7)), 0, width * Dim(i), width) : nothing({width});
-  out.functions = is_lstm ? std::array<std::string, 3>{"Sigmoid", "Tanh", "Tanh"}
+  out.functions = is_lstm  ? std::array<std::string, 3>{"Sigmoid", "Tanh", "Tanh"}
                   : is_gru ? std::array<std::string, 3>{"Sigmoid", "Tanh", ""}
                            : std::array<std::string, 3>{"Tanh", "", ""};
   const std::vector<std::string> stated = call.texts("activations");
   const std::size_t each = is_lstm ? 3 : is_gru ? 2 : 1;
-  for (std::size_t i = 0; i < each && stated.size() >= each * as_index(d + 1); ++i) out.functions[i] = stated[as_index(d) * each + i];
+  for (std::size_t i = 0; i < each && stated.size() >= each * as_index(d + 1); ++i)
+    out.functions[i] = stated[as_index(d) * each + i];
   out.is_linear_before_reset = call.flag("linear_before_reset");
   return out;
 }
 
 /// x (steps, batch, n), or (batch, steps, n) with layout 1, to (steps, directions, batch, h) and the last states.
 inline Operands run_recurrent(const NodeCall& call) {
-  if (call.has(4)) call.fail("sequences of different lengths (sequence_lens)", "pad them, and run each length by itself");
   if (call.has_attribute("clip") || call.flag("input_forget")) call.fail("clip or input_forget is set");
   const bool is_lstm = call.op() == "LSTM", is_gru = call.op() == "GRU", batch_first = call.flag("layout");
   if (batch_first && (call.has(5) || call.has(6))) call.fail("layout 1 with initial states");
   const std::string direction = call.text("direction", "forward");
   const int directions = direction == "bidirectional" ? 2 : 1;
   const Tensor x = batch_first ? transpose(call.in(call.x(0)), 0, 1) : call.x(0);
+  if (call.has(4))
+    for (const std::int64_t length : call.integers(4))
+      if (!(Dim(length) == x.shape()[0]))
+        call.fail("a sequence of " + std::to_string(length) + " steps among those of " + x.shape()[0].text(),
+                  "run each length by itself");
   std::vector<Tensor> all, hidden, cell;
   for (int d = 0; d < directions; ++d) {
     const Recurrent r = direction_of(call, x, d, is_lstm ? 4 : is_gru ? 3 : 1);
@@ -137,7 +149,8 @@ inline Operands run_recurrent(const NodeCall& call) {
     hidden.push_back(out.hidden);
     cell.push_back(out.cell);
   }
-  Tensor states = stack(all, 1, call.where()), last = stack(hidden, 0, call.where()), cells = stack(cell, 0, call.where());
+  Tensor states = stack(all, 1, call.where()), last = stack(hidden, 0, call.where()),
+         cells = stack(cell, 0, call.where());
   if (batch_first) {
     states = permute(call.in(states), {2, 0, 1, 3});
     last = transpose(call.in(last), 0, 1);
@@ -152,7 +165,8 @@ inline Operands run_if(const NodeCall& call) {
 }
 
 SINTER_DECL std::span<const Operator> sequence_operators() {
-  static constexpr Operator table[] = {{"LSTM", run_recurrent}, {"GRU", run_recurrent}, {"RNN", run_recurrent}, {"If", run_if}};
+  static constexpr Operator table[] = {
+      {"LSTM", run_recurrent}, {"GRU", run_recurrent}, {"RNN", run_recurrent}, {"If", run_if}};
   return table;
 }
 

@@ -87,7 +87,8 @@ inline Operands run_reshape(const NodeCall& call) {
   const Tensor x = call.x(0);
   const bool keeps_zero = call.flag("allowzero");
   for (std::size_t i = 0; i < dims.size(); ++i)
-    if (!keeps_zero && identical(dims[i], Dim(0)) && static_cast<int>(i) < x.rank()) dims[i] = x.shape()[static_cast<int>(i)];
+    if (!keeps_zero && identical(dims[i], Dim(0)) && static_cast<int>(i) < x.rank())
+      dims[i] = x.shape()[static_cast<int>(i)];
   return {reshape(call.in(x), shape_of(dims))};
 }
 inline Operands run_flatten(const NodeCall& call) {
@@ -212,7 +213,8 @@ inline Operands run_slice(const NodeCall& call) {
       return std::clamp<std::int64_t>(dim.value() < 0 ? dim.value() + n : dim.value(), 0, n);
     };
     std::vector<Dim> part;
-    for (std::int64_t i = at(bounds.starts[0]); i < at(bounds.ends[0]); ++i) part.push_back((*from.integers())[as_index(i)]);
+    for (std::int64_t i = at(bounds.starts[0]); i < at(bounds.ends[0]); ++i)
+      part.push_back((*from.integers())[as_index(i)]);
     return {Operand::of_integers(std::move(part), false, from.dtype())};
   }
   const Tensor x = call.x(0);
@@ -309,7 +311,9 @@ inline Operands run_space_to_depth(const NodeCall& call) {
   if (x.rank() != 4) call.fail("the operand is " + x.shape().text() + ", not (n, c, h, w)");
   const std::int64_t b = call.integer("blocksize", 1);
   const Dim n = x.shape()[0], c = x.shape()[1], h = x.shape()[2] / Dim(b), w = x.shape()[3] / Dim(b);
-  const Tensor moved = permute(call.in(reshape(call.in(x), Shape{n, c, h, b, w, b})), {0, 3, 5, 1, 2, 4});
+  const Tensor cut = reshape(call.in(x), Shape{n, c, h, b, w, b});
+  const bool is_dcr = call.text("mode", "DCR") == "DCR";
+  const Tensor moved = permute(call.in(cut), is_dcr ? Axes{0, 3, 5, 1, 2, 4} : Axes{0, 1, 3, 5, 2, 4});
   return {reshape(call.in(moved), Shape{n, c * Dim(b * b), h, w})};
 }
 

@@ -35,7 +35,9 @@ struct WindowShape {
   Numbers size, stride, dilation, low, high, extra;
   std::size_t axes() const { return size.size(); }
   bool is_padded() const {
-    const auto any_of = [](const Numbers& list) { return std::any_of(list.begin(), list.end(), [](auto x) { return x != 0; }); };
+    const auto any_of = [](const Numbers& list) {
+      return std::any_of(list.begin(), list.end(), [](auto x) { return x != 0; });
+    };
     return any_of(low) || any_of(high) || any_of(extra);
   }
 };
@@ -52,8 +54,10 @@ inline std::int64_t extent_of(const Tensor& x, std::size_t spatial) {
 inline WindowShape windows_of(const NodeCall& call, const Tensor& x, Numbers size) {
   const std::size_t n = size.size();
   if (x.rank() != static_cast<int>(n) + 2 || n < 1 || n > 3)
-    call.fail("windows of " + std::to_string(n) + " axes on " + x.shape().text(), "1 to 3 axes after (batch, channels)");
-  WindowShape out{size, numbers_of(call, "strides", n, 1), numbers_of(call, "dilations", n, 1), Numbers(n), Numbers(n), Numbers(n)};
+    call.fail("windows of " + std::to_string(n) + " axes on " + x.shape().text(),
+              "1 to 3 axes after (batch, channels)");
+  WindowShape out{
+      size, numbers_of(call, "strides", n, 1), numbers_of(call, "dilations", n, 1), Numbers(n), Numbers(n), Numbers(n)};
   for (std::size_t i = 0; i < n; ++i)
     if (out.stride[i] < 1 || out.dilation[i] < 1 || out.size[i] < 1) call.fail("a size, stride or dilation below 1");
   const Numbers pads = numbers_of(call, "pads", 2 * n, 0);
@@ -92,19 +96,21 @@ inline Numbers spatial_extents(const Tensor& weight) {
 
 inline Tensor convolved(const NodeCall& call, Tensor x, const Tensor& weight, std::optional<Tensor> bias) {
   const WindowShape windows = windows_of(call, x, spatial_extents(weight));
-  ConvOptions options{.stride = windows.stride, .dilation = windows.dilation, .groups = call.integer("group", 1),
+  ConvOptions options{.stride = windows.stride,
+                      .dilation = windows.dilation,
+                      .groups = call.integer("group", 1),
                       .bias = std::move(bias)};
   if (windows.low == windows.high) options.padding = ConvPadding(windows.low);
   else x = pad(call.in(x), widths_of(windows, false));
   if (windows.axes() == 1) return conv1d(call.in(x), call.in(weight), options);
-  return windows.axes() == 2 ? conv2d(call.in(x), call.in(weight), options) : conv3d(call.in(x), call.in(weight), options);
+  return windows.axes() == 2 ? conv2d(call.in(x), call.in(weight), options)
+                             : conv3d(call.in(x), call.in(weight), options);
 }
 inline Operands run_conv(const NodeCall& call) { return {convolved(call, call.x(0), call.x(1), call.optional(2))}; }
 /// Products and sums of integers are exact in f64.
 inline Operands run_conv_integer(const NodeCall& call) {
-  Tensor x = call.x(0).to(DType::f64, call.where()), weight = call.x(1).to(DType::f64, call.where());
-  if (call.has(2)) x = call.make("sub", {call.in(x), call.in(call.x(2).to(DType::f64, call.where()))});
-  if (call.has(3)) weight = call.make("sub", {call.in(weight), call.in(call.x(3).to(DType::f64, call.where()))});
+  const Tensor x = less_zero_point(call, 0, 2, 1).to(DType::f64, call.where());
+  const Tensor weight = less_zero_point(call, 1, 3, 0).to(DType::f64, call.where());
   return {convolved(call, x, weight, {}).to(DType::i32, call.where())};
 }
 
@@ -125,7 +131,7 @@ inline Operands run_conv_transpose(const NodeCall& call) {
     if (!wanted.empty() || is_same) {
       const std::int64_t extent = extent_of(x, i), out = wanted.empty() ? extent * stride[i] : wanted[i];
       const std::int64_t beyond = stride[i] * (extent - 1) + further[i] + (size[i] - 1) * dilation[i] + 1 - out;
-      low = automatic == "SAME_UPPER" ? beyond / 2 : beyond - beyond / 2;
+      low = automatic == "SAME_UPPER" || beyond < 0 ? std::max<std::int64_t>(beyond / 2, 0) : beyond - beyond / 2;
       high = beyond - low;
     }
     cut.emplace_back(static_cast<int>(-low), static_cast<int>(further[i] - high));
@@ -157,8 +163,12 @@ AvgPoolOptions<N> avg_options(const WindowShape& w) {
 }
 inline Ordered max_pooled(const NodeCall& call, const Tensor& x, const WindowShape& w, bool with_indices) {
   const In in = call.in(x);
-  if (w.axes() == 1) return with_indices ? max_pool1d_with_indices(in, max_options<1>(w)) : Ordered{max_pool1d(in, max_options<1>(w)), {}};
-  if (w.axes() == 2) return with_indices ? max_pool2d_with_indices(in, max_options<2>(w)) : Ordered{max_pool2d(in, max_options<2>(w)), {}};
+  if (w.axes() == 1)
+    return with_indices ? max_pool1d_with_indices(in, max_options<1>(w))
+                        : Ordered{max_pool1d(in, max_options<1>(w)), {}};
+  if (w.axes() == 2)
+    return with_indices ? max_pool2d_with_indices(in, max_options<2>(w))
+                        : Ordered{max_pool2d(in, max_options<2>(w)), {}};
   return with_indices ? max_pool3d_with_indices(in, max_options<3>(w)) : Ordered{max_pool3d(in, max_options<3>(w)), {}};
 }
 /// Sums of the elements at the same place of all windows, where they are apart.
@@ -182,7 +192,7 @@ inline Tensor mean_pooled(const NodeCall& call, const Tensor& x, const WindowSha
   return out;
 }
 
-/// Places in the padded planes as places in the whole of x, in row-major order.
+/// Places in the padded planes as places in the whole of x; within a plane in row-major order, or column-major.
 inline Tensor places_in_tensor(const NodeCall& call, const Tensor& places, const Tensor& x, const Tensor& padded,
                                const WindowShape& w) {
   Shape plane;
@@ -194,22 +204,24 @@ inline Tensor places_in_tensor(const NodeCall& call, const Tensor& places, const
     while (shape.rank() < x.rank()) shape.push_back(1);
     return shape;
   }());
-  for (std::size_t i = 0; i < w.axes(); ++i) {
+  for (std::size_t step = 0; step < w.axes(); ++step) {
+    const std::size_t i = call.flag("storage_order") ? w.axes() - 1 - step : step;
     at = call.make("mul", {call.in(at), In(x.shape()[static_cast<int>(i) + 2], call.where())});
     at = call.make("add", {call.in(at), call.in(call.make("sub", {call.in(along[i]), In(w.low[i], call.where())}))});
   }
   return at;
 }
 inline Operands run_max_pool(const NodeCall& call) {
-  const Tensor x = call.x(0);
+  const DType dtype = call.operand(0).dtype();
+  // Windows are of floating numbers, which hold all integers of 16 bits.
+  const Tensor x = is_floating(dtype) ? call.x(0) : call.x(0).to(DType::f64, call.where());
   const WindowShape w = windows_of(call, x, call.integers("kernel_shape"));
-  if (call.wants(1) && call.flag("storage_order")) call.fail("indices in column-major order", "set storage_order to 0");
-  const double lowest = is_floating(x.dtype()) ? -std::numeric_limits<double>::infinity()
-                                               : static_cast<double>(tensor_detail::lowest(x.dtype()));
+  constexpr double lowest = -std::numeric_limits<double>::infinity();
   const Tensor padded = w.is_padded() ? pad(call.in(x), widths_of(w, true), lowest) : x;
   const Ordered found = max_pooled(call, padded, w, call.wants(1));
-  if (!call.wants(1)) return {found.values};
-  return {found.values, places_in_tensor(call, found.indices, x, padded, w)};
+  const Tensor values = found.values.to(dtype, call.where());
+  if (!call.wants(1)) return {values};
+  return {values, places_in_tensor(call, found.indices, x, padded, w)};
 }
 /// Padding counts in the mean or does not; what rounding up adds never does.
 inline Operands run_average_pool(const NodeCall& call) {
@@ -235,7 +247,8 @@ inline Operands run_lp_pool(const NodeCall& call) {
   const Tensor x = call.x(0);
   const WindowShape w = windows_of(call, x, call.integers("kernel_shape"));
   const double p = static_cast<double>(call.integer("p", 2));
-  const Tensor powers = call.make("pow", {call.in(call.make("abs", {call.in(pad(call.in(x), widths_of(w, true)))})), call.in(p)});
+  const Tensor powers =
+      call.make("pow", {call.in(call.make("abs", {call.in(pad(call.in(x), widths_of(w, true)))})), call.in(p)});
   double count = 1;
   for (const std::int64_t size : w.size) count *= static_cast<double>(size);
   const Tensor sums = call.make("mul", {call.in(mean_pooled(call, powers, w)), call.in(count)});
@@ -255,16 +268,20 @@ inline Operands run_global_pool(const NodeCall& call) {
 inline Operands run_max_unpool(const NodeCall& call) {
   const Tensor x = call.x(0), places = call.x(1);
   const Numbers size = call.integers("kernel_shape");
-  const Numbers stride = numbers_of(call, "strides", size.size(), 1), pads = numbers_of(call, "pads", 2 * size.size(), 0);
+  const Numbers stride = numbers_of(call, "strides", size.size(), 1),
+                pads = numbers_of(call, "pads", 2 * size.size(), 0);
   Shape out{x.shape()[0], x.shape()[1]};
   for (std::size_t i = 0; i < size.size(); ++i)
     out.push_back(Dim((extent_of(x, i) - 1) * stride[i] + size[i] - pads[i] - pads[i + size.size()]));
   // Places count through the tensor of the extents that windows imply; a stated shape is larger.
-  Tensor flat = put(call.in(zeros(out, {.dtype = x.dtype()}, call.where())), call.in(places), call.in(x));
+  const Tensor flat = put(call.in(zeros(out, {.dtype = x.dtype()}, call.where())), call.in(places), call.in(x));
   if (!call.has(2)) return {flat};
-  const std::vector<Dim> wanted = call.dims(2);
-  const Shape shape{std::span<const Dim>(wanted)};
-  return {put(call.in(zeros(shape, {.dtype = x.dtype()}, call.where())), call.in(places), call.in(x))};
+  if (call.operand(2).shape().numel().value() != flat.rank()) call.fail("a shape of another rank");
+  const Numbers wanted = call.integers(2);
+  std::vector<std::pair<int, int>> beyond;
+  for (int i = 0; i < flat.rank(); ++i)
+    beyond.emplace_back(0, static_cast<int>(wanted[as_index(i)] - flat.shape()[i].value()));
+  return {pad(call.in(flat), beyond)};
 }
 
 inline Operands run_grid_sample(const NodeCall& call) {
