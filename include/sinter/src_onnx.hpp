@@ -4,6 +4,7 @@
 #include <sinter/io/onnx/elementwise.ipp>
 #include <sinter/io/onnx/export.ipp>
 #include <sinter/io/onnx/export_elementwise.ipp>
+#include <sinter/io/onnx/export_node.ipp>
 #include <sinter/io/onnx/export_structure.ipp>
 #include <sinter/io/onnx/export_writer.ipp>
 #include <sinter/io/onnx/format.ipp>

@@ -1,7 +1,7 @@
 // Operators of ONNX on elements, and reductions.
 #pragma once
 
-#include <sinter/io/onnx/node_call.hpp>
+#include <sinter/io/onnx/elementwise.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/creation.hpp>

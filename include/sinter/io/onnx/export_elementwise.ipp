@@ -1,7 +1,7 @@
 // Operations on elements, and reductions, as operators of ONNX.
 #pragma once
 
-#include <sinter/io/onnx/export_node.hpp>
+#include <sinter/io/onnx/export_elementwise.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/graph/op_info.hpp>
@@ -28,9 +28,8 @@ inline constexpr SameName same_names[] = {
     {"sin", "Sin"},   {"sinh", "Sinh"},   {"softplus", "Softplus"}, {"softsign", "Softsign"},
     {"sqrt", "Sqrt"}, {"sub", "Sub"},     {"tan", "Tan"},           {"tanh", "Tanh"},
 };
-using Names = std::vector<std::string>;
 
-inline Names write_same(const NodeExport& node) {
+SINTER_DECL std::vector<std::string> write_same(const NodeExport& node) {
   const DType dtype = node.result().dtype;
   std::string_view theirs;
   for (const SameName& known : same_names)
@@ -43,6 +42,12 @@ inline Names write_same(const NodeExport& node) {
   Names operands;
   for (std::size_t i = 0; i < node.count(); ++i) operands.push_back(node.as(i, dtype));
   return {node.make(theirs, std::move(operands))};
+}
+
+SINTER_DECL bool is_same_operator(std::string_view op) {
+  for (const SameName& known : same_names)
+    if (known.ours == op) return true;
+  return false;
 }
 
 inline Names write_comparison(const NodeExport& node) {

@@ -45,14 +45,13 @@ class NodeExport {
   std::vector<std::string> operands_;
 };
 
+using Names = std::vector<std::string>;
 /// What stands for each result of the node.
-using ExportFunction = std::vector<std::string> (*)(const NodeExport& node);
+using ExportFunction = Names (*)(const NodeExport& node);
 struct Exporter {
   std::string_view op;
   ExportFunction write;
 };
-std::span<const Exporter> elementwise_exporters();
-std::span<const Exporter> structure_exporters();
 /// Null: the operation is decomposed, or cannot be written.
 ExportFunction find_exporter(const Node& node);
 

@@ -1,7 +1,7 @@
 // Everything but operations on elements as operators of ONNX: reductions, views, products, windows, indices.
 #pragma once
 
-#include <sinter/io/onnx/export_node.hpp>
+#include <sinter/io/onnx/export_structure.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/io/onnx/format.hpp>
@@ -15,21 +15,6 @@ SINTER_NAMESPACE_BEGIN
 namespace io::onnx_detail {
 
 inline std::vector<std::int64_t> list_of(const IntVector& list) { return {list.begin(), list.end()}; }
-
-SINTER_DECL std::vector<std::int64_t> NodeExport::static_extents(const Shape& shape) const {
-  std::vector<std::int64_t> out;
-  for (const Dim extent : shape) {
-    if (!extent.is_static()) fail("with the extent " + extent.text() + " that is not known");
-    out.push_back(extent.value());
-  }
-  return out;
-}
-SINTER_DECL void NodeExport::fail(std::string_view why) const {
-  throw UserError(
-      "export_onnx",
-      "'" + std::string(op()) + "'" + (why.empty() ? "" : " ") + std::string(why) + " has no counterpart in ONNX",
-      node_.where, "leave it out of the function that is exported, or write it with other operations");
-}
 
 // ---- from nothing
 
@@ -373,18 +358,6 @@ SINTER_DECL std::span<const Exporter> structure_exporters() {
       {"det", write_det},
   };
   return table;
-}
-
-SINTER_DECL ExportFunction find_exporter(const Node& node) {
-  const std::string_view name = node.op->name;
-  if (name == "softmax" && node.attrs[ops::Softmax::empty_rows] != ops::Softmax::EmptyRows::nan) return nullptr;
-  if (name == "layer_norm" && node.attrs.axes.empty()) return nullptr;
-  for (const SameName& known : same_names)
-    if (known.ours == name) return write_same;
-  for (const auto table : {elementwise_exporters(), structure_exporters()})
-    for (const Exporter& known : table)
-      if (known.op == name) return known.write;
-  return nullptr;
 }
 
 }  // namespace io::onnx_detail

@@ -1,7 +1,7 @@
 // Operators of ONNX that read and write at indices, order, and find.
 #pragma once
 
-#include <sinter/io/onnx/node_call.hpp>
+#include <sinter/io/onnx/indexing.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/creation.hpp>

@@ -2,7 +2,7 @@
 // parts, quantised numbers.
 #pragma once
 
-#include <sinter/io/onnx/node_call.hpp>
+#include <sinter/io/onnx/layers.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/creation.hpp>
@@ -10,10 +10,12 @@
 #include <sinter/expr/expr.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/layers.hpp>
+#include <sinter/expr/losses.hpp>
 #include <sinter/expr/matrices.hpp>
 #include <sinter/expr/normalisation.hpp>
 #include <sinter/expr/quantization.hpp>
 #include <sinter/expr/shapes.hpp>
+#include <sinter/expr/windows.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -234,6 +236,31 @@ inline Operands run_qlinear_matmul(const NodeCall& call) {
   return {quantize(call.in(value), call.in(to), call.in(zero), {.dtype = zero.dtype()})};
 }
 
+inline LossReduction loss_reduction(const NodeCall& call) {
+  const std::string name = call.text("reduction", "mean");
+  if (name != "mean" && name != "sum" && name != "none") call.fail("the reduction is '" + name + "'");
+  return name == "mean" ? LossReduction::mean : name == "sum" ? LossReduction::sum : LossReduction::none;
+}
+/// Of logarithms of probabilities (n, classes, ...), or of scores, whose logarithms are an output, too.
+inline Operands run_nll(const NodeCall& call) {
+  const bool is_of_scores = call.op() == "SoftmaxCrossEntropyLoss";
+  const Tensor rows = is_of_scores ? log_softmax(call.in(call.x(0)), 1) : call.x(0);
+  const NllLossOptions options{.weight = call.optional(2),
+                               .ignore_index = call.integer("ignore_index", -100),
+                               .reduction = loss_reduction(call)};
+  Operands out{nll_loss(call.in(rows), call.in(call.x(1).to(DType::i64, call.where())), options)};
+  if (is_of_scores) out.push_back(rows);
+  return out;
+}
+inline Operands run_window(const NodeCall& call) {
+  const Dim count = call.dims(0)[0];
+  const window::Options options{.ends = call.flag("periodic", true) ? window::Ends::periodic : window::Ends::symmetric,
+                                .dtype = call.dtype("output_datatype", DType::f32)};
+  if (call.op() == "HannWindow") return {window::hann(count, options, call.where())};
+  if (call.op() == "BlackmanWindow") return {window::blackman(count, options, call.where())};
+  return {window::general_hamming(count, 25.0 / 46, options, call.where())};
+}
+
 SINTER_DECL std::span<const Operator> layer_operators() {
   static constexpr Operator table[] = {
       {"MatMul", run_matmul},
@@ -256,6 +283,11 @@ SINTER_DECL std::span<const Operator> layer_operators() {
       {"DequantizeLinear", run_dequantize},
       {"DynamicQuantizeLinear", run_dynamic_quantize},
       {"QLinearMatMul", run_qlinear_matmul},
+      {"NegativeLogLikelihoodLoss", run_nll},
+      {"SoftmaxCrossEntropyLoss", run_nll},
+      {"HannWindow", run_window},
+      {"HammingWindow", run_window},
+      {"BlackmanWindow", run_window},
   };
   return table;
 }

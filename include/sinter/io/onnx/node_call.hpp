@@ -127,15 +127,6 @@ struct Operator {
   std::string_view name;
   OperatorFunction run;
 };
-/// The operators of each file.
-std::span<const Operator> elementwise_operators();
-std::span<const Operator> reduction_operators();
-std::span<const Operator> shape_operators();
-std::span<const Operator> indexing_operators();
-std::span<const Operator> layer_operators();
-std::span<const Operator> window_operators();
-std::span<const Operator> resample_operators();
-std::span<const Operator> sequence_operators();
 /// The function of an operator, or null.
 OperatorFunction find_operator(std::string_view name);
 

@@ -6,6 +6,13 @@
 #include <sinter/base/index.hpp>
 #include <sinter/expr/by_name.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/io/onnx/elementwise.hpp>
+#include <sinter/io/onnx/indexing.hpp>
+#include <sinter/io/onnx/layers.hpp>
+#include <sinter/io/onnx/resample.hpp>
+#include <sinter/io/onnx/sequence.hpp>
+#include <sinter/io/onnx/shapes.hpp>
+#include <sinter/io/onnx/windows.hpp>
 #include <sinter/jit/trace/trace.hpp>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // computed here, from extents that are numbers. Places and weights follow ONNX's text on Resize.
 #pragma once
 
-#include <sinter/io/onnx/node_call.hpp>
+#include <sinter/io/onnx/resample.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/creation.hpp>

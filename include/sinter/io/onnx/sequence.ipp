@@ -1,7 +1,7 @@
 // Recurrent operators of ONNX, each a scan over its steps, and If.
 #pragma once
 
-#include <sinter/io/onnx/node_call.hpp>
+#include <sinter/io/onnx/sequence.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/creation.hpp>

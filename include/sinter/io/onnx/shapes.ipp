@@ -2,7 +2,7 @@
 // stays known, so that shapes that a model computes from shapes are no values.
 #pragma once
 
-#include <sinter/io/onnx/node_call.hpp>
+#include <sinter/io/onnx/shapes.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/convolution.hpp>

@@ -1,7 +1,7 @@
 // Operators of ONNX with windows, and those that resample: convolutions, pools, Resize, GridSample.
 #pragma once
 
-#include <sinter/io/onnx/node_call.hpp>
+#include <sinter/io/onnx/windows.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/adaptive_pool.hpp>
