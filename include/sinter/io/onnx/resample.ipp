@@ -134,24 +134,28 @@ inline std::vector<ResizedAxis> resized_axes(const NodeCall& call, const Tensor&
   const bool is_old = call.op() == "Upsample" || call.opset() < 11;
   const std::size_t at_scales = is_old ? 1 : 2;
   std::vector<double> scales;
-  std::vector<std::int64_t> sizes;
-  if (!is_old && call.has(3)) sizes = call.integers(3);
+  std::vector<Dim> sizes;
+  if (!is_old && call.has(3)) sizes = call.dims(3);
   if (sizes.empty()) scales = call.has(at_scales) ? call.reals(at_scales) : call.reals("scales");
   if (scales.size() + sizes.size() != axes.size())
     call.fail("there are " + std::to_string(scales.size() + sizes.size()) + " scales or extents for " +
               std::to_string(axes.size()) + " axes");
+  const std::string policy = call.text("keep_aspect_ratio_policy", "stretch");
   std::vector<double> roi;
   if (!is_old && call.has(1)) roi = call.reals(1);
   std::vector<ResizedAxis> out(axes.size());
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    out[i].from = static_cast<std::int64_t>(x.shape()[axes[i]]);
-    const auto from = static_cast<double>(out[i].from);
-    out[i].to = sizes.empty() ? static_cast<std::int64_t>(std::floor(from * scales[i])) : sizes[i];
-    out[i].scale = sizes.empty() ? scales[i] : static_cast<double>(sizes[i]) / from;
-    if (!(out[i].scale > 0) || out[i].to < 0) call.fail("a scale is " + std::to_string(out[i].scale));
     if (roi.size() == 2 * axes.size()) out[i].roi_start = roi[i], out[i].roi_end = roi[i + axes.size()];
+    const Dim extent = x.shape()[axes[i]];
+    // What stays as long as it is may be of any length.
+    if (roi.empty() && policy == "stretch" && (sizes.empty() ? scales[i] == 1 : identical(sizes[i], extent))) continue;
+    out[i].from = static_cast<std::int64_t>(extent);
+    const auto from = static_cast<double>(out[i].from);
+    out[i].to = static_cast<std::int64_t>(sizes.empty() ? Dim(static_cast<std::int64_t>(std::floor(from * scales[i])))
+                                                        : sizes[i]);
+    out[i].scale = sizes.empty() ? scales[i] : static_cast<double>(out[i].to) / from;
+    if (!(out[i].scale > 0) || out[i].to < 0) call.fail("a scale is " + std::to_string(out[i].scale));
   }
-  const std::string policy = call.text("keep_aspect_ratio_policy", "stretch");
   if (sizes.empty() || policy == "stretch") return out;
   double scale = out[0].scale;
   for (const ResizedAxis& axis : out)
