@@ -125,6 +125,24 @@ TEST_CASE("what is exported to ONNX comes back", "[onnx]") {
   require_round_trip([](Tensor a, Tensor b) { return matmul(a, b.t()); }, x, x);
 }
 
+TEST_CASE("a model has gradients, is mapped over a batch, and is saved with the function that calls it", "[onnx]") {
+  const Folder folder;
+  const std::string path = folder / "model.onnx";
+  const auto f = [](Tensor a) { return sum(tanh(a) * a, 0); };
+  const Tensor x = randn({4, 5}), batch = randn({3, 4, 5});
+  eval({x, batch});
+  jit::export_onnx(f, path, x);
+  const io::OnnxModel model = io::load_onnx(path);
+  const auto run = [model](Tensor a) { return model({a})[0]; };
+  require_close(jit::grad([run](Tensor a) { return sum(run(a)); })(x),
+                jit::grad([f](Tensor a) { return sum(f(a)); })(x));
+  require_close(jit::vmap(run)(batch), jit::vmap(f)(batch));
+  const auto compiled = jit::compile(run);
+  compiled.warm_up(x);
+  jit::save(compiled, folder / "function.sinter");
+  require_close(jit::load<Tensor(Tensor)>(folder / "function.sinter")(x), f(x));
+}
+
 TEST_CASE("an exported model has the function's symbols, names and weights", "[onnx]") {
   const Folder folder;
   const std::string path = folder / "model.onnx";

@@ -14,6 +14,8 @@
 #include <sinter/expr/order.hpp>
 #include <sinter/expr/shapes.hpp>
 
+#include <algorithm>
+
 SINTER_NAMESPACE_BEGIN
 namespace io::onnx_detail {
 
@@ -67,9 +69,11 @@ inline Places places_of(const NodeCall& call, const Tensor& x, const Operand& in
   const Tensor index = indices.tensor(call.where()).to(DType::i64, call.where());
   Places out;
   if (index.rank() < 1) call.fail("indices of rank 0");
-  out.count = static_cast<int>(static_cast<std::int64_t>(index.shape()[-1]));
-  if (batch + out.count > x.rank())
-    call.fail("indices of " + std::to_string(out.count) + " axes of " + x.shape().text());
+  const auto count = static_cast<std::int64_t>(index.shape()[-1]);
+  if (batch < 0 || batch > index.rank() - 1 || count < 1 || batch + count > x.rank())
+    call.fail("indices of " + std::to_string(count) + " axes after " + std::to_string(batch) + " of " +
+              x.shape().text());
+  out.count = static_cast<int>(count);
   for (int i = 0; i < batch; ++i) out.outer.push_back(x.shape()[i]);
   for (int i = batch + out.count; i < x.rank(); ++i) out.inner.push_back(x.shape()[i]);
   for (int i = 0; i < out.count; ++i) {
@@ -91,7 +95,7 @@ inline Shape joined(const Shape& a, Dim middle, const Shape& b) {
 }
 inline Operands run_gather_nd(const NodeCall& call) {
   const Tensor x = call.x(0);
-  const int batch = static_cast<int>(call.integer("batch_dims", 0));
+  const int batch = static_cast<int>(std::clamp<std::int64_t>(call.integer("batch_dims", 0), -1, max_rank));
   const Places at = places_of(call, x, call.operand(1), batch);
   const Tensor rows = reshape(call.in(x), joined(at.outer, at.extent, at.inner));
   if (batch == 0) return {take(call.in(rows), call.in(at.index), 0)};
@@ -138,7 +142,7 @@ inline Operands run_scatter_nd(const NodeCall& call) {
 
 inline Operands run_one_hot(const NodeCall& call) {
   const Tensor values = call.x(2);
-  const Dim depth = call.dims(1)[0];
+  const Dim depth = call.dim(1);
   const int rank = call.operand(0).rank() + 1;
   const int axis = call.axis(call.integer("axis", -1), rank);
   const Tensor index = unsqueeze(call.in(counted_from_start(call, call.operand(0), depth)), axis);
@@ -159,7 +163,7 @@ inline Operands run_compress(const NodeCall& call) {
 }
 inline Operands run_topk(const NodeCall& call) {
   const Tensor x = call.x(0);
-  const Dim count = call.has(1) ? call.dims(1)[0] : Dim(call.integer("k", 1));
+  const Dim count = call.has(1) ? call.dim(1) : Dim(call.integer("k", 1));
   const auto [values, indices] = topk(call.in(x), count, call.axis(call.integer("axis", -1), x.rank()),
                                       {.largest = call.flag("largest", true), .sorted = true});
   return {values, indices};

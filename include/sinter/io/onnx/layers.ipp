@@ -107,6 +107,7 @@ inline Operands run_instance_norm(const NodeCall& call) {
 inline Operands run_group_norm(const NodeCall& call) {
   const Tensor x = call.x(0);
   const std::int64_t groups = call.integer("num_groups", 1);
+  if (groups < 1) call.fail("there are " + std::to_string(groups) + " groups");
   Tensor weight = call.x(1), bias = call.x(2);
   if (call.opset() < 21) {
     const Dim each = x.shape()[1] / Dim(groups);
@@ -253,7 +254,7 @@ inline Operands run_nll(const NodeCall& call) {
   return out;
 }
 inline Operands run_window(const NodeCall& call) {
-  const Dim count = call.dims(0)[0];
+  const Dim count = call.dim(0);
   const window::Options options{.ends = call.flag("periodic", true) ? window::Ends::periodic : window::Ends::symmetric,
                                 .dtype = call.dtype("output_datatype", DType::f32)};
   if (call.op() == "HannWindow") return {window::hann(count, options, call.where())};

@@ -81,6 +81,8 @@ class NodeCall {
   std::vector<Dim> dims(std::size_t i) const;
   std::vector<std::int64_t> integers(std::size_t i) const;
   std::vector<double> reals(std::size_t i) const;
+  /// The only one.
+  Dim dim(std::size_t i) const;
   double real(std::size_t i) const;
   std::int64_t integer(std::size_t i) const;
 

@@ -103,6 +103,12 @@ SINTER_DECL std::vector<double> NodeCall::reals(std::size_t i) const {
   for (const std::int64_t number : integers(i)) out.push_back(static_cast<double>(number));
   return out;
 }
+SINTER_DECL Dim NodeCall::dim(std::size_t i) const {
+  const std::vector<Dim> list = dims(i);
+  if (list.size() != 1)
+    fail("operand " + std::to_string(i) + " has " + std::to_string(list.size()) + " elements, not 1");
+  return list[0];
+}
 SINTER_DECL double NodeCall::real(std::size_t i) const {
   const std::vector<double> list = reals(i);
   if (list.size() != 1)

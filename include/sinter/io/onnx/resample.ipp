@@ -150,6 +150,8 @@ inline std::vector<ResizedAxis> resized_axes(const NodeCall& call, const Tensor&
     // What stays as long as it is may be of any length.
     if (roi.empty() && policy == "stretch" && (sizes.empty() ? scales[i] == 1 : identical(sizes[i], extent))) continue;
     out[i].from = static_cast<std::int64_t>(extent);
+    if (sizes.empty() && !(scales[i] > 0 && scales[i] * static_cast<double>(out[i].from) < 0x1p31))
+      call.fail("a scale is " + std::to_string(scales[i]));
     const auto from = static_cast<double>(out[i].from);
     out[i].to = static_cast<std::int64_t>(sizes.empty() ? Dim(static_cast<std::int64_t>(std::floor(from * scales[i])))
                                                         : sizes[i]);

@@ -53,6 +53,7 @@ inline Operands run_constant_of_shape(const NodeCall& call) {
   const std::vector<Dim> dims = call.dims(0);
   const FileTensor* value = call.tensor("value");
   if (value == nullptr) return {zeros(shape_of(dims), {.dtype = DType::f32}, call.where())};
+  if (value->value.numel().value() != 1) call.fail("a value of several elements");
   if (value->integers && dims.size() == 1 && dims[0].is_static() && dims[0].value() <= max_rank)
     return {Operand::of_integers(std::vector<Dim>(as_index(dims[0].value()), Dim((*value->integers)[0])), false,
                                  value->value.dtype())};
@@ -155,7 +156,8 @@ inline Operands run_split(const NodeCall& call) {
   for (const std::int64_t length : call.integers("split")) lengths.push_back(Dim(length));
   if (lengths.empty()) {
     const auto parts = call.integer("num_outputs", static_cast<std::int64_t>(call.outputs()));
-    if (parts < 1) call.fail("there are " + std::to_string(parts) + " parts");
+    if (parts < 1 || parts > static_cast<std::int64_t>(call.outputs()))
+      call.fail("there are " + std::to_string(parts) + " parts");
     const Dim n = x.shape()[axis], length = (n + Dim(parts - 1)) / Dim(parts);
     for (std::int64_t i = 0; i + 1 < parts; ++i) lengths.push_back(length);
     lengths.push_back(n - length * Dim(parts - 1));
@@ -232,6 +234,7 @@ inline Operands run_slice(const NodeCall& call) {
   return {index(call.in(x), positions)};
 }
 
+inline constexpr std::int64_t most_width = 1 << 30;
 /// Widths of all axes, or of some: before each, then after each.
 inline std::vector<std::pair<int, int>> pad_widths(const NodeCall& call, int rank) {
   std::vector<std::int64_t> pads = call.has(1) ? call.integers(1) : call.integers("pads");
@@ -242,6 +245,8 @@ inline std::vector<std::pair<int, int>> pad_widths(const NodeCall& call, int ran
   if (pads.size() != 2 * axes.size())
     call.fail("there are " + std::to_string(pads.size()) + " widths for " + std::to_string(axes.size()) + " axes");
   std::vector<std::pair<int, int>> widths(as_index(rank), {0, 0});
+  for (const std::int64_t width : pads)
+    if (width < -most_width || width > most_width) call.fail("a width is " + std::to_string(width));
   for (std::size_t i = 0; i < axes.size(); ++i)
     widths[as_index(axes[i])] = {static_cast<int>(pads[i]), static_cast<int>(pads[i + axes.size()])};
   return widths;
@@ -265,6 +270,7 @@ inline Operands run_center_crop_pad(const NodeCall& call) {
   if (wanted.size() != axes.size()) call.fail("there are " + std::to_string(wanted.size()) + " extents");
   std::vector<std::pair<int, int>> widths(as_index(x.rank()), {0, 0});
   for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (wanted[i] < 0 || wanted[i] > most_width) call.fail("an extent is " + std::to_string(wanted[i]));
     const auto missing = static_cast<int>(wanted[i] - static_cast<std::int64_t>(x.shape()[axes[i]]));
     const int before = missing < 0 ? -((-missing) / 2) : missing / 2;
     widths[as_index(axes[i])] = {before, missing - before};
@@ -275,10 +281,11 @@ inline Operands run_center_crop_pad(const NodeCall& call) {
 inline Operands run_range(const NodeCall& call) {
   const Operand &start = call.operand(0), &stop = call.operand(1), &step = call.operand(2);
   if (start.integers() != nullptr && stop.integers() != nullptr && step.integers() != nullptr)
-    return {arange((*start.integers())[0], (*stop.integers())[0], (*step.integers())[0], {.dtype = start.dtype()},
-                   call.where())};
+    return {arange(call.dim(0), call.dim(1), call.dim(2), {.dtype = start.dtype()}, call.where())};
   const double from = call.real(0), to = call.real(1), by = call.real(2);
-  const auto count = static_cast<std::int64_t>(std::max(std::ceil((to - from) / by), 0.0));
+  const double steps = std::ceil((to - from) / by);
+  if (!(steps < 0x1p40)) call.fail("it has " + std::to_string(steps) + " elements");
+  const auto count = static_cast<std::int64_t>(std::max(steps, 0.0));
   const Tensor places = arange(Dim(count), {.dtype = start.dtype()}, call.where());
   const Tensor scaled = call.make("mul", {call.in(places), call.in(call.x(2))});
   return {call.make("add", {call.in(scaled), call.in(call.x(0))}).to(start.dtype(), call.where())};
@@ -295,11 +302,16 @@ inline Operands run_trilu(const NodeCall& call) {
   return {call.flag("upper", true) ? triu(x, k) : tril(x, k)};
 }
 
+inline std::int64_t block_size(const NodeCall& call) {
+  const std::int64_t size = call.integer("blocksize", 1);
+  if (size < 1 || size > 1 << 15) call.fail("blocksize is " + std::to_string(size));
+  return size;
+}
 /// (n, c b b, h, w) to (n, c, h b, w b): the block's axes come first among the channels (DCR), or last (CRD).
 inline Operands run_depth_to_space(const NodeCall& call) {
   const Tensor x = call.x(0);
   if (x.rank() != 4) call.fail("the operand is " + x.shape().text() + ", not (n, c, h, w)");
-  const std::int64_t b = call.integer("blocksize", 1);
+  const std::int64_t b = block_size(call);
   const Dim n = x.shape()[0], c = x.shape()[1] / Dim(b * b), h = x.shape()[2], w = x.shape()[3];
   const bool is_dcr = call.text("mode", "DCR") == "DCR";
   const Tensor cut = reshape(call.in(x), is_dcr ? Shape{n, b, b, c, h, w} : Shape{n, c, b, b, h, w});
@@ -309,7 +321,7 @@ inline Operands run_depth_to_space(const NodeCall& call) {
 inline Operands run_space_to_depth(const NodeCall& call) {
   const Tensor x = call.x(0);
   if (x.rank() != 4) call.fail("the operand is " + x.shape().text() + ", not (n, c, h, w)");
-  const std::int64_t b = call.integer("blocksize", 1);
+  const std::int64_t b = block_size(call);
   const Dim n = x.shape()[0], c = x.shape()[1], h = x.shape()[2] / Dim(b), w = x.shape()[3] / Dim(b);
   const Tensor cut = reshape(call.in(x), Shape{n, c, h, b, w, b});
   const bool is_dcr = call.text("mode", "DCR") == "DCR";

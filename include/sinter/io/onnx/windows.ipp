@@ -41,11 +41,16 @@ struct WindowShape {
     return any_of(low) || any_of(high) || any_of(extra);
   }
 };
+/// Products of two of them are numbers, too.
+inline constexpr std::int64_t most_number = 1 << 29;
 inline Numbers numbers_of(const NodeCall& call, std::string_view name, std::size_t count, std::int64_t otherwise) {
   Numbers list = call.integers(name);
   if (list.empty()) list.assign(count, otherwise);
   if (list.size() != count)
     call.fail(std::string(name) + " has " + std::to_string(list.size()) + " numbers, not " + std::to_string(count));
+  for (const std::int64_t number : list)
+    if (number < -most_number || number > most_number)
+      call.fail(std::string(name) + " has the number " + std::to_string(number));
   return list;
 }
 inline std::int64_t extent_of(const Tensor& x, std::size_t spatial) {
@@ -59,7 +64,8 @@ inline WindowShape windows_of(const NodeCall& call, const Tensor& x, Numbers siz
   WindowShape out{
       size, numbers_of(call, "strides", n, 1), numbers_of(call, "dilations", n, 1), Numbers(n), Numbers(n), Numbers(n)};
   for (std::size_t i = 0; i < n; ++i)
-    if (out.stride[i] < 1 || out.dilation[i] < 1 || out.size[i] < 1) call.fail("a size, stride or dilation below 1");
+    if (out.stride[i] < 1 || out.dilation[i] < 1 || out.size[i] < 1 || out.size[i] > most_number)
+      call.fail("a size, stride or dilation is below 1, or too large");
   const Numbers pads = numbers_of(call, "pads", 2 * n, 0);
   const std::string automatic = call.text("auto_pad", "NOTSET");
   for (std::size_t i = 0; i < n; ++i) {
@@ -125,6 +131,9 @@ inline Operands run_conv_transpose(const NodeCall& call) {
   const bool is_same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
   Numbers wanted = call.integers("output_shape");
   if (wanted.size() > n) wanted.erase(wanted.begin(), wanted.end() - static_cast<std::ptrdiff_t>(n));
+  if (!wanted.empty() && (wanted.size() != n || *std::max_element(wanted.begin(), wanted.end()) > most_number ||
+                          *std::min_element(wanted.begin(), wanted.end()) < 0))
+    call.fail("an output_shape that no result has");
   std::vector<std::pair<int, int>> cut{{0, 0}, {0, 0}};
   for (std::size_t i = 0; i < n; ++i) {
     std::int64_t low = automatic == "NOTSET" ? pads[i] : 0, high = automatic == "NOTSET" ? pads[i + n] : 0;
