@@ -79,8 +79,8 @@ inline void remove_old(const std::string& folder, int keep, std::int64_t written
     if (steps[i] != written) std::filesystem::remove(checkpoint_path(folder, steps[i]), ignored);
 }
 
-/// Work of one thread beside the others, one piece at a time. Never destroyed; a forked child, which has no such thread,
-/// starts with a new one.
+/// Work of one thread beside the others, one piece at a time. Never destroyed; a forked child, which has no such
+/// thread, starts with a new one.
 class BackgroundWriter {
  public:
   static BackgroundWriter& of_this_process() {

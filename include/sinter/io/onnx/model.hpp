@@ -1,4 +1,5 @@
-// ONNX models that run here: load_onnx() reads one, and calling it records its operators as a function of Tensors would.
+// ONNX models that run here: load_onnx() reads one, and calling it records its operators, as a function of Tensors
+// does.
 #pragma once
 
 #include <sinter/io/onnx/format.hpp>

@@ -1,5 +1,5 @@
-// The wire format of protocol buffers (https://protobuf.dev/programming-guides/encoding/), of which ONNX files are made:
-// a reader that trusts nothing, and a writer. Must not know which message has which fields.
+// The wire format of protocol buffers (https://protobuf.dev/programming-guides/encoding/), of which ONNX files are
+// made: a reader that trusts nothing, and a writer. Must not know which message has which fields.
 #pragma once
 
 #include <sinter/io/tensors.hpp>
