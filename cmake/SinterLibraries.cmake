@@ -41,7 +41,7 @@ if(sinter_has_cuda)
 endif()
 
 add_library(sinter_compiled STATIC)
-foreach(part core ops linalg fft expr passes kernel runtime reference x86 cuda jit debug observe io solvers dist)   # so that they compile side by side, and an edit rebuilds one
+foreach(part core ops linalg fft expr passes kernel runtime reference x86 cuda jit debug observe io onnx solvers dist)   # so that they compile side by side, and an edit rebuilds one
   target_sources(sinter_compiled PRIVATE "${PROJECT_SOURCE_DIR}/cmake/compiled/${part}.cpp")
 endforeach()
 add_library(sinter::compiled ALIAS sinter_compiled)

@@ -89,5 +89,6 @@
 #include <sinter/src_io.hpp>
 #include <sinter/src_jit.hpp>
 #include <sinter/src_observe.hpp>
+#include <sinter/src_onnx.hpp>
 #include <sinter/src_solvers.hpp>
 #endif

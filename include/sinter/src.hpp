@@ -17,6 +17,7 @@
 #include <sinter/src_kernel.hpp>
 #include <sinter/src_linalg.hpp>
 #include <sinter/src_observe.hpp>
+#include <sinter/src_onnx.hpp>
 #include <sinter/src_ops.hpp>
 #include <sinter/src_passes.hpp>
 #include <sinter/src_reference.hpp>

@@ -452,6 +452,70 @@ TEST_CASE("what is not of a run's checkpoints stays, what was just written, too"
   CHECK_THROWS_AS(io::list_checkpoints(folder / "checkpoint_500.safetensors"), IoError);
 }
 
+TEST_CASE("what is saved in the background is the state at the call", "[io]") {
+  const Folder folder;
+  struct Training {
+    Variable weight{ones({300000})};
+  };
+  Training training;
+  const auto step = jit::compile([training](Tensor x) {
+    training.weight -= x;
+    return sum(training.weight);
+  });
+  const Tensor gradient = full({300000}, 0.5);
+  step(gradient);
+  for (int number = 1; number <= 5; ++number) {
+    io::save_checkpoint(folder.path, number, training, {.keep = 0, .background = true});
+    for (int i = 0; i < 4; ++i) step(gradient);  // in place, unless somebody holds the value
+  }
+  io::wait_for_checkpoints();
+  CHECK(io::list_checkpoints(folder.path) == std::vector<std::int64_t>{1, 2, 3, 4, 5});
+  for (int number = 1; number <= 5; ++number) {
+    Training found;
+    REQUIRE(io::load_checkpoint(folder.path, found, number));
+    const float wanted = 0.5f - 2.0f * static_cast<float>(number - 1);
+    REQUIRE(to_vector<float>(found.weight.value()) == std::vector<float>(300000, wanted));
+  }
+}
+
+TEST_CASE("what fails in the background is thrown by the next call", "[io]") {
+  const Folder folder;
+  const std::vector<Tensor> state{ones({2})};
+  const auto block = [&](int step) {
+    const std::string at = folder / ("checkpoint_000000000" + std::to_string(step) + ".safetensors");
+    std::filesystem::create_directories(at + "/in the way");
+    return at;
+  };
+  const std::string first = block(1);
+  io::save_checkpoint(folder.path, 1, state, {.background = true});
+  CHECK(message_of([&] { io::save_checkpoint(folder.path, 2, state); }).find(first) != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(folder / "checkpoint_0000000002.safetensors"));
+  io::save_checkpoint(folder.path, 2, state);  // said once
+  block(3);
+  io::save_checkpoint(folder.path, 3, state, {.background = true});
+  CHECK_THROWS_AS(io::wait_for_checkpoints(), IoError);
+  io::wait_for_checkpoints();
+  block(4);
+  io::save_checkpoint(folder.path, 4, state, {.background = true});
+  std::vector<Tensor> found{zeros({2})};
+  CHECK_THROWS_AS(io::load_checkpoint(folder.path, found, 2), IoError);
+  CHECK(io::load_checkpoint(folder.path, found, 2)->step == 2);
+}
+
+TEST_CASE("a program that ends writes what it saves in the background first", "[io]") {
+  const Folder folder;
+  const ::pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    io::save_checkpoint(folder.path, 7, std::vector<Tensor>{ones({4000000})}, {.background = true});
+    std::exit(0);  // NOLINT: handlers run
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
+  CHECK(io::list_checkpoints(folder.path) == std::vector<std::int64_t>{7});
+}
+
 TEST_CASE("a run that is killed leaves whole checkpoints", "[io]") {
   const Folder folder;
   std::mt19937 random(7);
@@ -460,13 +524,15 @@ TEST_CASE("a run that is killed leaves whole checkpoints", "[io]") {
     const std::vector<std::int64_t> steps = io::list_checkpoints(folder.path);
     return steps.empty() ? -1 : steps.back();
   };
-  for (int round = 0; round < 6; ++round) {
+  for (int round = 0; round < 8; ++round) {
+    const bool background = round % 2 == 1;
     const ::pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
       try {
         for (std::int64_t step = before + 1;; ++step)
-          io::save_checkpoint(folder.path, step, std::vector<Tensor>{full({20000}, static_cast<double>(step))});
+          io::save_checkpoint(folder.path, step, std::vector<Tensor>{full({20000}, static_cast<double>(step))},
+                              {.background = background});
       } catch (...) { ::_exit(1); }
     }
     for (int wait = 0; wait < 20000 && newest() <= before; ++wait)

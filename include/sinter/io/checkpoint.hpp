@@ -17,6 +17,7 @@ namespace io {
 struct CheckpointOptions {
   int keep = 3;                                // how many of the highest steps stay; 0: all
   std::map<std::string, std::string> notes{};  // anything else: the position in the data, the learning rate
+  bool background = false;                     // true: written by another thread, while the run goes on
 };
 
 /// A checkpoint that was found.
@@ -37,11 +38,18 @@ std::optional<Checkpoint> load_state(const std::string& folder, tree::View shown
 /// Writes `folder`/checkpoint_0000000STEP.safetensors and gives its path: all Tensors and Variables of `state` (the
 /// model and the optimiser, say, in one struct), this thread's generator of random numbers, the step and the notes. The
 /// folder is made, and belongs to one run at a time. A run that is killed at any moment leaves whole checkpoints only.
+/// In the background, what is written is the state at the call, whatever becomes of it meanwhile: values that are
+/// replaced stay in memory until they are on the disk. One checkpoint at a time is: another call waits for it. What
+/// fails there is thrown by the next call of save_checkpoint(), which then writes nothing, load_checkpoint() or
+/// wait_for_checkpoints(). A program that ends by exit() or from main() writes them first.
 template <class State>
 std::string save_checkpoint(const std::string& folder, std::int64_t step, const State& state,
                             const CheckpointOptions& options = {}, Location where = std::source_location::current()) {
   return io_detail::save_state(folder, step, tree::view_of(state), options, where);
 }
+
+/// Returns when all that this process saves in the background is written. Throws what failed.
+void wait_for_checkpoints(Location where = std::source_location::current());
 
 /// The numbers of the checkpoints in a folder, ascending; none where there is no such folder.
 std::vector<std::int64_t> list_checkpoints(const std::string& folder);

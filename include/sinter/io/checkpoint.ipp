@@ -6,11 +6,21 @@
 #include <sinter/expr/creation.hpp>
 #include <sinter/io/safetensors.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -69,12 +79,71 @@ inline void remove_old(const std::string& folder, int keep, std::int64_t written
     if (steps[i] != written) std::filesystem::remove(checkpoint_path(folder, steps[i]), ignored);
 }
 
+/// Work of one thread beside the others, one piece at a time. Never destroyed; a forked child, which has no such
+/// thread, starts with a new one.
+class BackgroundWriter {
+ public:
+  static BackgroundWriter& of_this_process() {
+    static std::atomic<BackgroundWriter*> known{nullptr};
+    BackgroundWriter* writer = known.load(std::memory_order_acquire);
+    while (writer == nullptr || writer->process_ != ::getpid()) {
+      auto made = std::unique_ptr<BackgroundWriter>(new BackgroundWriter());
+      if (!known.compare_exchange_strong(writer, made.get())) continue;
+      if (writer == nullptr) std::atexit([] { of_this_process().finish(); });
+      writer = made.release();
+    }
+    return *writer;
+  }
+
+  /// Waits for the work before, and throws what failed in it, once.
+  void wait() {
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [&] { return !is_busy_; });
+    if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+  /// After wait(). Where there can be no thread the work is done here.
+  void start(std::function<void()> work) {
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [&] { return !is_busy_; });  // two threads may save
+    is_busy_ = true;
+    lock.unlock();
+    try {
+      std::thread([this, work] { run(work); }).detach();
+    } catch (const std::system_error&) { run(work); }
+  }
+
+ private:
+  BackgroundWriter() : process_(::getpid()) {}
+  void finish() {
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [&] { return !is_busy_; });
+  }
+  void run(const std::function<void()>& work) {
+    std::exception_ptr failure;
+    try {
+      work();
+    } catch (...) { failure = std::current_exception(); }
+    const std::lock_guard lock(mutex_);
+    if (failure != nullptr) failure_ = failure;
+    is_busy_ = false;
+    done_.notify_all();
+  }
+
+  const pid_t process_;
+  std::mutex mutex_;
+  std::condition_variable done_;
+  bool is_busy_ = false;
+  std::exception_ptr failure_;
+};
+
 SINTER_DECL std::string save_state(const std::string& folder, std::int64_t step, tree::View object,
                                    const CheckpointOptions& options, Location where) {
   if (step < 0 || options.keep < 0)
     throw UserError("save_checkpoint",
                     "the step is " + std::to_string(step) + ", keep is " + std::to_string(options.keep), where,
                     "give numbers from 0 up");
+  BackgroundWriter& writer = BackgroundWriter::of_this_process();
+  writer.wait();
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw IoError("save_checkpoint", folder, "cannot be made: " + error.message(), where);
@@ -85,8 +154,17 @@ SINTER_DECL std::string save_state(const std::string& folder, std::int64_t step,
   std::map<std::string, std::string> metadata{{"sinter.step", std::to_string(step)}};
   for (const auto& [key, value] : options.notes) metadata[note_prefix + key] = value;
   std::string path = checkpoint_path(folder, step);
-  save_safetensors(path, state, metadata, where);
-  remove_old(folder, options.keep, step);
+  const auto write = [=](const TensorMap& values) {
+    save_safetensors(path, values, metadata, where);
+    remove_old(folder, options.keep, step);
+  };
+  if (!options.background) {
+    write(state);
+    return path;
+  }
+  // Values are computed, and brought to the host, by the thread that has them. Nobody writes to what is held here.
+  for (auto& [name, value] : state) value = Tensor(host_bytes(value, "save_checkpoint", where).value);
+  writer.start([write, values = std::move(state)] { write(values); });
   return path;
 }
 
@@ -127,6 +205,7 @@ inline void restore_generator(const TensorMap& state) {
 
 SINTER_DECL std::optional<Checkpoint> load_state(const std::string& folder, tree::View shown, tree::Part state,
                                                  const std::int64_t* step, Location where) {
+  wait_for_checkpoints(where);
   std::vector<std::int64_t> steps;
   if (step == nullptr) {
     steps = list_checkpoints(folder);
@@ -141,6 +220,8 @@ SINTER_DECL std::optional<Checkpoint> load_state(const std::string& folder, tree
 }
 
 }  // namespace io_detail
+
+SINTER_DECL void wait_for_checkpoints(Location) { io_detail::BackgroundWriter::of_this_process().wait(); }
 
 SINTER_DECL std::vector<std::int64_t> list_checkpoints(const std::string& folder) {
   std::vector<std::int64_t> steps;

@@ -1,0 +1,2 @@
+// A translation unit of sinter::compiled: ONNX files.
+#include <sinter/src_onnx.hpp>

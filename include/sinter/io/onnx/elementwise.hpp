@@ -1,0 +1,15 @@
+// Operators of ONNX on elements, and reductions. Included by .ipp files alone.
+#pragma once
+
+#include <sinter/io/onnx/node_call.hpp>
+
+#include <span>
+
+SINTER_NAMESPACE_BEGIN
+namespace io::onnx_detail {
+
+std::span<const Operator> elementwise_operators();
+std::span<const Operator> reduction_operators();
+
+}  // namespace io::onnx_detail
+SINTER_NAMESPACE_END
