@@ -17,6 +17,7 @@
 #include <sinter/tensor/device.ipp>
 #include <sinter/tensor/device_memory.ipp>
 #include <sinter/tensor/dim.ipp>
+#include <sinter/tensor/dtype.ipp>
 #include <sinter/tensor/impl.ipp>
 #include <sinter/tensor/memory_map.ipp>
 #include <sinter/tensor/precision.ipp>

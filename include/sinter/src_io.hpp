@@ -2,6 +2,7 @@
 #pragma once
 // io
 #include <sinter/io/checkpoint.ipp>
+#include <sinter/io/dlpack.ipp>
 #include <sinter/io/file.ipp>
 #include <sinter/io/function_bytes.ipp>
 #include <sinter/io/function_file.ipp>

@@ -436,7 +436,7 @@ inline Numbers along_rows(Numbers (*oracle)(Values), const Numbers& x, std::size
 template <class T>
 double error_in_ulps(T got, double expected, double floor = 0) {
   using Limits = std::numeric_limits<T>;
-  static_assert(Limits::is_iec559, "integers are compared exactly");
+  static_assert(!Limits::is_integer, "integers are compared exactly");
   const auto is = static_cast<double>(got),
              wanted = sizeof(T) == 8 ? expected : static_cast<double>(T(static_cast<float>(expected)));
   if (std::isnan(is) || std::isnan(expected)) return std::isnan(is) && std::isnan(expected) ? 0 : infinite;

@@ -63,6 +63,11 @@ constexpr const char* narrow_memory[] = {
     "graph(%x: bf16[s0, 33], %w: bf16[9, 33]) { return matmul(relu(%x), permute(%w) {axes=[1, 0]}) }",
     "graph(%x: u8[s0, 33], %w: i16[33, 9]) { return matmul(cast(%x) {dtype=f32}, cast(%w) {dtype=f32}) }",
     "graph(%x: f16[40, s0]) { return permute(add(%x, 1)) {axes=[1, 0]} }",
+    "graph(%x: u64[s0, 40], %y: u64[40]) { return maximum(%x, %y), floor_divide(%x, %y), rem(neg(%x), %y), lt(%x, %y), "
+    "cast(%x) {dtype=f32}, amin(sub(%x, %y)) {axes=[1]} }",
+    "graph(%x: f8e4m3[s0, 41], %y: f32[s0, 41]) { return cast(%x) {dtype=f32}, cast(%y) {dtype=f8e5m2}, cast(mul(%y, "
+    "100)) {dtype=f8e4m3} }",
+    "graph(%x: f8e5m2[s0, 64], %y: f64[s0, 64]) { return cast(%x) {dtype=bf16}, cast(%y) {dtype=u64} }",
 };
 /// Operands that are computed on the way into the product: each is one kernel (two where the reduced axis is cut).
 constexpr const char* prologues[] = {

@@ -113,8 +113,8 @@ TEST_CASE("sort and topk: rows of every length and dtype") {
   for (const DTypeRow& each : dtype_rows)
     for (const std::int64_t length : {0, 1, 2, 3, 27, 28, 29, 79, 80, 81, 300, 1000, 5000})
       for (const Spread spread : spreads)
-        if (each.kind != DTypeClass::complex)  // they have no order
-          check_row(static_cast<DType>(&each - dtype_rows.data()), length, spread);
+        if (const auto dtype = static_cast<DType>(&each - dtype_rows.data()); !is_complex(dtype) && !is_f8(dtype))
+          check_row(dtype, length, spread);  // the others have no order
 }
 
 TEST_CASE("sort: threads share long rows, and the result is the same") {

@@ -93,7 +93,8 @@ T combine(Reduce reduce, T a, T b) {
 template <class T, Reduce reduce>
 void reduce_elements(std::span<const void* const> sources, T* to, std::int64_t count) {
   // bool is computed in i32: only maximum and minimum are taken of it
-  using Acc = std::conditional_t<std::same_as<T, bool>, std::int32_t, tensor_detail::Computed<T>>;
+  using Computed = std::conditional_t<std::same_as<T, std::uint64_t>, T, tensor_detail::Computed<T>>;
+  using Acc = std::conditional_t<std::same_as<T, bool>, std::int32_t, Computed>;
   constexpr std::int64_t block = 512;
   std::array<Acc, as_index(block)> sums{};
   for (std::int64_t begin = 0; begin < count; begin += block) {

@@ -34,6 +34,7 @@ inline int nccl_dtype(DType dtype) {
     case DType::i32: return 2;
     case DType::u32: return 3;
     case DType::i64: return 4;
+    case DType::u64: return 5;
     case DType::f16: return 6;
     case DType::f32:
     case DType::c64: return 7;  // complex numbers are twice as many real ones
@@ -41,7 +42,9 @@ inline int nccl_dtype(DType dtype) {
     case DType::c128: return 8;
     case DType::bf16: return 9;
     case DType::i16:
-    case DType::u16: return -1;
+    case DType::u16:
+    case DType::f8e4m3:
+    case DType::f8e5m2: return -1;
   }
   return -1;
 }

@@ -12,11 +12,11 @@ SINTER_NAMESPACE_BEGIN
 // ---- reductions
 
 namespace expr_detail {
-/// What sums and products are made of: bool and i32 as i64, which holds more of them.
+/// What sums and products are made of: bool and integers as i64, which holds more of them; u64 stays.
 inline In counted(const In& x) {
   const Ref<TensorImpl> value = x.tensor();
-  return In(is_differentiable(value->type.dtype) ? Tensor(value) : cast(In(Tensor(value), x.where), DType::i64),
-            x.where);
+  const bool is_kept = is_differentiable(value->type.dtype) || value->type.dtype == DType::u64;
+  return In(is_kept ? Tensor(value) : cast(In(Tensor(value), x.where), DType::i64), x.where);
 }
 /// A mean or variance. That of integers is computed in f64, which holds them, and given as f32.
 template <class Op>

@@ -106,11 +106,11 @@ inline Scalar neutral(Combine combine, DType dtype) {
   if (combine != Combine::min && combine != Combine::max) return 0;
   if (is_floating(dtype)) return is_min ? infinity : -infinity;
   if (dtype == DType::bool_) return is_min;
-  if (dtype == DType::i32)
-    return is_min ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int32_t>::min();
-  return is_min ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min();
+  return is_min ? tensor_detail::greatest(dtype) : tensor_detail::lowest(dtype);
 }
 inline Tensor neutral_like(const Tensor& x, const Shape& shape, Combine combine, Location where) {
+  if (x.dtype() == DType::u64 && combine == Combine::min)  // no C++ number of a call is as large
+    return Tensor(bitwise_not(zeros(shape, {.dtype = x.dtype(), .device = x.device()}, where), where));
   return full(shape, neutral(combine, x.dtype()), {.dtype = x.dtype(), .device = x.device()}, where);
 }
 

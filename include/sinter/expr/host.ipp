@@ -183,6 +183,8 @@ class NumberFormat {
   void look_at(bool) { width_ = 5; }  // "False"
   void look_at(float16 x) { look_at(printed(x)); }
   void look_at(bfloat16 x) { look_at(printed(x)); }
+  void look_at(float8_e4m3 x) { look_at(printed(x)); }
+  void look_at(float8_e5m2 x) { look_at(printed(x)); }
   template <std::integral T>
   void look_at(T x) {
     width_ = std::max(width_, std::to_string(x).size());
@@ -204,6 +206,8 @@ class NumberFormat {
 
   std::string text(float16 x) const { return text(printed(x)); }
   std::string text(bfloat16 x) const { return text(printed(x)); }
+  std::string text(float8_e4m3 x) const { return text(printed(x)); }
+  std::string text(float8_e5m2 x) const { return text(printed(x)); }
   std::string text(bool x) const { return padded(x ? "True" : "False", width_); }
   template <std::integral T>
   std::string text(T x) const {

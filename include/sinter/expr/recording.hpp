@@ -82,6 +82,10 @@ inline void fill_with(Attrs& attrs, const Scalar& value, DType dtype, std::strin
     attrs.integer = leaf.kind == DTypeClass::floating ? leaf.number != 0 : leaf.integer != 0;
     return;
   }
+  if (dtype == DType::u64 && leaf.kind == DTypeClass::floating && leaf.number >= 0x1p63 && leaf.number < 0x1p64) {
+    attrs.integer = static_cast<std::int64_t>(static_cast<std::uint64_t>(leaf.number));
+    return;
+  }
   bool fits = leaf.kind != DTypeClass::floating || (leaf.number >= -0x1p63 && leaf.number < 0x1p63);
   const std::int64_t number = leaf.kind != DTypeClass::floating ? leaf.integer
                               : fits                            ? static_cast<std::int64_t>(leaf.number)

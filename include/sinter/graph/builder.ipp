@@ -5,6 +5,7 @@
 
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/graph/pending_node.hpp>
 
 #include <utility>
 
@@ -67,6 +68,7 @@ SINTER_DECL TypeList infer_types(const OpInfo& op, std::span<const Type> in, con
       if (is_complex(type.dtype))
         throw DTypeError(op.name, "an operand is " + type.text() + ": in a graph operations work on real parts", where,
                          "use real(z) and imag(z), which are nodes of their own");
+  for (const Type& type : in) check_takes_f8(op, type.dtype, attrs, where);
   TypeList types;
   op.infer(InferArgs{in, attrs, op.name, where}, types);
   return types;

@@ -71,12 +71,13 @@ struct OpInfo {
   int arity = 1;  // -1: any number of operands
   OpKind kind = OpKind::elementwise;
   DTypeRule dtypes = DTypeRule::promote;
-  std::uint8_t reduction = 0;  // reductions and cumsum's family: the Prim; Prim::fold has `fold`
-  bool is_call = false;        // attrs.bodies[0] is run on the operands: see through it
-  bool is_cheap = true;        // elementwise: recomputing it costs less than a round trip to memory
-  bool takes_bool = true;      // elementwise: has a meaning where all operands are bool
-  bool takes_complex = false;  // its operands may be complex; other ops see their real and imaginary parts
-  bool reads_bits = false;     // elementwise on integers: a narrow one comes without copies of its sign in front
+  std::uint8_t reduction = 0;   // reductions and cumsum's family: the Prim; Prim::fold has `fold`
+  bool is_call = false;         // attrs.bodies[0] is run on the operands: see through it
+  bool is_cheap = true;         // elementwise: recomputing it costs less than a round trip to memory
+  bool takes_bool = true;       // elementwise: has a meaning where all operands are bool
+  bool takes_complex = false;   // its operands may be complex; other ops see their real and imaginary parts
+  bool moves_elements = false;  // computes nothing: takes f8, too
+  bool reads_bits = false;      // elementwise on integers: a narrow one comes without copies of its sign in front
 
   bool has_gradient = true;  // false: none passes through its parts, or its vjp is an error
   bool is_random = false;    // draws numbers: under vmap each example has its own
@@ -102,6 +103,10 @@ struct OpInfo {
 
   /// May operands of a node with these attributes be complex? Sub-graphs see to theirs themselves.
   bool may_take_complex(const Attrs& attrs) const;
+  /// The same of f8e4m3 and f8e5m2.
+  bool may_take_f8(const Attrs& attrs) const {
+    return moves_elements || kind == OpKind::view || dtypes == DTypeRule::select || may_take_complex(attrs);
+  }
   /// The attribute of that name, or null.
   const AttrInfo* find_attribute(std::string_view wanted) const;
   /// What sub-graph `i` is called.

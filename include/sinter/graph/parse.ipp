@@ -388,7 +388,7 @@ class GraphParser {
         if constexpr (std::is_floating_point_v<T>) value = static_cast<T>(element.real);
         else if constexpr (FloatingElement<T>) value = T(static_cast<float>(element.real));
         else value = static_cast<T>(element.integer);
-        if constexpr (!FloatingElement<T> && !std::is_same_v<T, bool>)
+        if constexpr (!FloatingElement<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, std::uint64_t>)
           if (value != element.integer)
             lexer_.fail_at(
                 position, std::to_string(element.integer) + " is out of the range of " + std::string(name(type.dtype)));

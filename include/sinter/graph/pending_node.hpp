@@ -111,6 +111,8 @@ DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes, std::sp
                         const Attrs& attrs, Location where);
 /// Throws DTypeError if an elementwise op without a meaning for bool would give one.
 void check_takes_bool(const OpInfo& op, DType result, Location where);
+/// Throws DTypeError where the op computes and the operand is f8e4m3 or f8e5m2.
+void check_takes_f8(const OpInfo& op, DType operand, const Attrs& attrs, Location where);
 
 /// Makes the values ready: runs what they need. Defined by the jit layer. No-op for ready values.
 /// Throws TraceError (naming `what` and the line) for values of a trace.

@@ -224,12 +224,13 @@ SINTER_DECL void PendingNode::destroy(PendingNode* pending_node) noexcept {
 namespace graph_detail {
 /// The common dtype of operands. Those of one rank are promoted among themselves; a lower rank counts where its class
 /// is higher.
-inline DType promoted_dtype(std::span<const DType> dtypes, std::span<const PromotionRank> ranks) {
+inline DType promoted_dtype(std::span<const DType> dtypes, std::span<const PromotionRank> ranks, std::string_view op,
+                            Location where) {
   std::array<DType, 3> by_rank{DType::bool_, DType::bool_, DType::bool_};
   std::array<bool, 3> is_there{};
   for (std::size_t i = 0; i < dtypes.size(); ++i) {
     const auto rank = as_index(ranks[i]);
-    by_rank[rank] = promote(by_rank[rank], dtypes[i]);
+    by_rank[rank] = promote(by_rank[rank], dtypes[i], op, where);
     is_there[rank] = true;
   }
   const auto numbers = as_index(PromotionRank::number), singles = as_index(PromotionRank::single),
@@ -251,13 +252,20 @@ SINTER_DECL void check_takes_bool(const OpInfo& op, DType result, Location where
                                  : "a ^ b tells where conditions differ; cast them to count: cast(x, DType::i64)");
 }
 
+SINTER_DECL void check_takes_f8(const OpInfo& op, DType operand, const Attrs& attrs, Location where) {
+  if (SINTER_LIKELY(!is_f8(operand) || op.may_take_f8(attrs))) return;
+  throw DTypeError(op.name, "an operand is " + std::string(name(operand)) + ", which is for memory alone", where,
+                   "cast it to compute: cast(x, DType::f32), and cast the result back");
+}
+
 SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes,
                                     std::span<const PromotionRank> ranks, const Attrs& attrs, Location where) {
   const std::size_t first = op.dtypes == DTypeRule::select ? 1 : 0;
   if (first == 1 && dtypes[0] != DType::bool_)
     throw DTypeError(op.name, "the condition has dtype " + std::string(name(dtypes[0])) + ", it must be bool", where,
                      "compare it: where(x != 0, a, b)");
-  DType result = graph_detail::promoted_dtype(dtypes.subspan(first), ranks.subspan(first));
+  for (const DType dtype : dtypes) check_takes_f8(op, dtype, attrs, where);
+  DType result = graph_detail::promoted_dtype(dtypes.subspan(first), ranks.subspan(first), op.name, where);
   check_takes_bool(op, result, where);
   switch (op.dtypes) {
     case DTypeRule::promote: return result;
@@ -310,6 +318,7 @@ inline TypeList result_types(const OpInfo& op, std::span<const Leaf> leaves, con
       if (leaf.value) type = leaf.value->type;
       else type.dtype = leaf_type(leaf).dtype;
       type.device = device;
+      check_takes_f8(op, type.dtype, attrs, where);
     }
     op.infer(InferArgs{in, attrs, op.name, where}, types);
     if (device == Device::cpu()) device = attrs.device;

@@ -50,6 +50,7 @@ inline std::string data_text(const TensorImpl& value) {
       T element;
       std::memcpy(&element, p, sizeof element);
       if constexpr (std::is_same_v<T, bool>) out += element ? "true" : "false";
+      else if constexpr (std::is_same_v<T, std::uint64_t>) out += number_text(static_cast<std::int64_t>(element));
       else out += number_text(element);
     });
   });

@@ -7,8 +7,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace io {
 
-/// Reads a .npy file, versions 1 to 3: bool, integers of 8 to 64 bits (unsigned ones to 32), f16, f32, f64, and bf16 as
-/// ml_dtypes writes it (V2). The Tensor shares the mapped file; big-endian arrays are copied, Fortran's order becomes a
+/// Reads a .npy file, versions 1 to 3: bool, integers of 8 to 64 bits, f16, f32, f64, c64, c128, and bf16 as ml_dtypes
+/// writes it (V2). The Tensor shares the mapped file; big-endian arrays are copied, Fortran's order becomes a
 /// permuted view. Throws IoError.
 Tensor load_npy(const std::string& path, Location where = std::source_location::current());
 /// Writes version 1, row-major, atomically.

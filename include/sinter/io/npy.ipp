@@ -21,7 +21,7 @@ struct NpyDType {
   std::string_view code;  // behind the byte order
   DType dtype;
 };
-inline constexpr std::array<NpyDType, dtype_count> npy_dtypes{{
+inline constexpr std::array<NpyDType, dtype_count - 2> npy_dtypes{{
     {"b1", DType::bool_},
     {"u1", DType::u8},
     {"i1", DType::i8},
@@ -36,6 +36,7 @@ inline constexpr std::array<NpyDType, dtype_count> npy_dtypes{{
     {"f8", DType::f64},
     {"c8", DType::c64},
     {"c16", DType::c128},
+    {"u8", DType::u64},
 }};
 inline constexpr std::string_view npy_magic = "\x93NUMPY";
 inline constexpr std::uint64_t npy_alignment = 64;
@@ -182,7 +183,10 @@ inline Tensor read_npy(const Source& source, std::uint64_t offset, std::uint64_t
 }
 
 /// What stands before the data; a whole number of `npy_alignment` bytes.
-inline std::string npy_header(const HostBytes& x) {
+inline std::string npy_header(const HostBytes& x, std::string_view function, Location where) {
+  if (is_f8(x.value->type.dtype))
+    throw DTypeError(function, "NumPy has no " + std::string(name(x.value->type.dtype)), where,
+                     "cast it with .to(DType::f32), or write .safetensors");
   std::string_view code;
   for (const NpyDType& known : npy_dtypes)
     if (known.dtype == x.value->type.dtype) code = known.code;
@@ -205,7 +209,7 @@ SINTER_DECL Tensor load_npy(const std::string& path, Location where) {
 SINTER_DECL void save_npy(const std::string& path, const Tensor& x, Location where) {
   const io_detail::HostBytes bytes = io_detail::host_bytes(x, "save_npy", where);
   AtomicFile file(path, "save_npy", where);
-  file.write(io_detail::npy_header(bytes));
+  file.write(io_detail::npy_header(bytes, "save_npy", where));
   file.write(bytes.data(), static_cast<std::size_t>(bytes.size()));
   file.commit();
 }
@@ -233,7 +237,7 @@ SINTER_DECL void save_npz(const std::string& path, const TensorMap& tensors, Loc
       throw IoError("save_npz", path, "a name of " + std::to_string(name.size()) + " bytes", where,
                     "names have 1 to 60000 bytes");
     const io_detail::HostBytes bytes = io_detail::host_bytes(x, "save_npz", where);
-    zip.add(name + ".npy", io_detail::npy_header(bytes),
+    zip.add(name + ".npy", io_detail::npy_header(bytes, "save_npz", where),
             {static_cast<const char*>(bytes.data()), static_cast<std::size_t>(bytes.size())});
   }
   zip.finish();

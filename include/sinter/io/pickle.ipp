@@ -181,6 +181,7 @@ class PickleReader {
       if (!arguments->parts.empty()) fail("an OrderedDict with arguments");
       push(Kind::dict);
     } else if (function->text == "torch._utils _rebuild_tensor_v2" ||
+               function->text == "torch._utils _rebuild_tensor_v3" ||
                function->text == "torch._utils _rebuild_parameter") {
       push(Kind::call).parts = {function, arguments};
     } else {

@@ -33,6 +33,15 @@ inline constexpr std::array<TorchStorage, 10> torch_storages{{
     {"torch DoubleStorage", DType::f64},
 }};
 
+/// The dtypes of tensors whose storage has none of its own.
+inline constexpr std::array<TorchStorage, 5> torch_dtypes{{
+    {"torch uint16", DType::u16},
+    {"torch uint32", DType::u32},
+    {"torch uint64", DType::u64},
+    {"torch float8_e4m3fn", DType::f8e4m3},
+    {"torch float8_e5m2", DType::f8e5m2},
+}};
+
 class TorchReader {
  public:
   explicit TorchReader(const Source& source) : source_(source) {
@@ -99,7 +108,8 @@ class TorchReader {
     }
     return out;
   }
-  /// _rebuild_tensor_v2(storage, offset, shape, strides, ...); _rebuild_parameter(tensor, ...).
+  /// _rebuild_tensor_v2(storage, offset, shape, strides, ...); _rebuild_tensor_v3 the same, with a dtype as argument 6;
+  /// _rebuild_parameter(tensor, ...).
   Tensor tensor_of(const PickleItem& call, int level) const {
     const PickleItem& arguments = *call.parts[1];
     if (level == most_levels) fail("parameters of parameters without an end");
@@ -107,14 +117,16 @@ class TorchReader {
       return tensor_of(argument(arguments, 0, Kind::call), level + 1);
     const PickleItem& id = argument(argument(arguments, 0, Kind::persistent), 0, Kind::list);
     if (argument(id, 0, Kind::text).text != "storage") fail("a persistent object that is no storage");
-    const DType dtype = dtype_of_storage(argument(id, 1, Kind::global).text);
+    const bool names_dtype = call.parts[0]->text.ends_with("_rebuild_tensor_v3");
+    const DType dtype = names_dtype ? dtype_of(torch_dtypes, argument(arguments, 6, Kind::global).text)
+                                    : dtype_of(torch_storages, argument(id, 1, Kind::global).text);
     const ZipEntry& data = entry(folder_ + "/data/" + argument(id, 2, Kind::text).text);
     const auto first = static_cast<std::uint64_t>(argument(arguments, 1, Kind::integer).integer);
     return view(data, dtype, first, integers(argument(arguments, 2, Kind::list)),
                 integers(argument(arguments, 3, Kind::list)));
   }
-  DType dtype_of_storage(const std::string& global) const {
-    for (const TorchStorage& known : torch_storages)
+  DType dtype_of(std::span<const TorchStorage> table, const std::string& global) const {
+    for (const TorchStorage& known : table)
       if (known.global == global) return known.dtype;
     fail("a storage of " + global + ", which Tensors do not have");
   }

@@ -33,6 +33,9 @@ inline constexpr std::array<SafeTensorsDType, dtype_count - 1> safetensors_dtype
     {"F32", DType::f32},
     {"F64", DType::f64},
     {"C64", DType::c64},
+    {"U64", DType::u64},
+    {"F8_E4M3", DType::f8e4m3},
+    {"F8_E5M2", DType::f8e5m2},
 }};
 inline constexpr std::uint64_t largest_header = 100'000'000;  // the format's own bound
 inline constexpr std::uint64_t length_bytes = 8;

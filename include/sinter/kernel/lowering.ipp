@@ -263,6 +263,7 @@ SINTER_DECL ScalarValue BodyEmitter::fold(int node, const IndexMap& map) {
   const Node* graph_node = nodes_.graph_node(node);
   ScalarValue x = emit(it.inputs[0], map);
   if (x.dtype == DType::bool_) x = builder_.convert(x, DType::i32);
+  if (x.dtype == DType::u64) x = builder_.ordered(x);  // what a fold gives is a position
   const ScalarFold fold = graph_node->op->fold(x.dtype, PositionOrder::any);
   SmallVector<ScalarValue, max_fold_arguments> arguments{x};
   if (fold.arguments.size() > 1) {

@@ -23,7 +23,7 @@ inline void require_same_bits(std::string_view op, DType from, DType to, Locatio
       op, "x has dtype " + std::string(name(from)) + ", whose elements are not those of " + std::string(name(to)),
       where,
       is_of_half ? "cast it to f32 first, whose bits can be read"
-                 : "f32, i32 and u32 have elements of one size, and so have f64 and i64");
+                 : "f32, i32 and u32 have elements of one size, and so have f64, i64 and u64");
 }
 }  // namespace ops_detail
 namespace ops {
@@ -137,7 +137,7 @@ struct Popcount {
   static constexpr OpInfo info{
       .name = "popcount", .arity = 1, .dtypes = DTypeRule::logical, .takes_bool = false, .reads_bits = true};
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x) {
-    const bool is_wide = x.dtype == DType::i64;
+    const bool is_wide = size_of(x.dtype) == 8;
     const auto field = [&](std::int64_t of_64) { return s.imm_int(is_wide ? of_64 : of_64 & 0x7FFFFFFF, x.dtype); };
     const auto down = [&](ScalarValue v, int count) { return s.shift_right(v, s.imm_int(count, x.dtype)); };
     const ScalarValue pairs = s.sub(x, s.and_(down(x, 1), field(0x5555555555555555)));

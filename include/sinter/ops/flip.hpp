@@ -9,7 +9,7 @@ namespace ops {
 
 /// Element i of each of attrs.axes is element n - 1 - i of the operand. A gather; its derivative is a flip again.
 struct Flip {
-  static constexpr OpInfo info{.name = "flip", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "flip", .arity = 1, .kind = OpKind::composite, .moves_elements = true};
   static constexpr auto attributes = attribute_list(attr::axes);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);

@@ -62,9 +62,9 @@ SINTER_DECL void require_integer(const InferArgs& args, std::size_t operand) {
 
 SINTER_DECL void require_same_dtype(const InferArgs& args, std::size_t a, std::size_t b) {
   if (args.in[a].dtype == args.in[b].dtype) return;
-  throw DTypeError(
-      args.op, "operands have different dtypes: " + operands_text(args), args.where,
-      "cast one of them: cast(x, DType::" + std::string(name(promote(args.in[a].dtype, args.in[b].dtype))) + ")");
+  throw DTypeError(args.op, "operands have different dtypes: " + operands_text(args), args.where,
+                   "cast one of them: cast(x, DType::" +
+                       std::string(name(promote(args.in[a].dtype, args.in[b].dtype, args.op, args.where))) + ")");
 }
 
 SINTER_DECL Shape reduced_shape(const InferArgs& args, const Shape& shape) {
@@ -119,7 +119,7 @@ SINTER_DECL Type with_shape(const InferArgs& args, const Shape& shape, DType dty
 inline DType promoted_dtype(const OpInfo& op, const InferArgs& args) {
   DType dtype = DType::bool_;
   for (std::size_t i = op.dtypes == DTypeRule::select ? 1 : 0; i < args.in.size(); ++i)
-    dtype = promote(dtype, args.in[i].dtype);
+    dtype = promote(dtype, args.in[i].dtype, args.op, args.where);
   return dtype;
 }
 

@@ -9,7 +9,7 @@ namespace ops {
 
 /// update_slice(base, value): base with value from the position `starts` on, every `steps` elements.
 struct UpdateSlice {
-  static constexpr OpInfo info{.name = "update_slice", .arity = 2, .kind = OpKind::structured};
+  static constexpr OpInfo info{.name = "update_slice", .arity = 2, .kind = OpKind::structured, .moves_elements = true};
   static constexpr OpAttr<Shape> starts{"starts", 0};
   static constexpr OpAttr<IntVector> steps{"steps", 0};
   static constexpr auto attributes = attribute_list(starts, steps);
@@ -20,7 +20,7 @@ struct UpdateSlice {
 
 /// `low` elements of attrs.value before, and `high` after the operand, on each axis.
 struct Pad {
-  static constexpr OpInfo info{.name = "pad", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "pad", .arity = 1, .kind = OpKind::composite, .moves_elements = true};
   static constexpr OpAttr<Shape> low{"low", 0}, high{"high", 1};
   static constexpr auto attributes = attribute_list(low, high, attr::value);
   static Type infer(const InferArgs& args);
@@ -31,7 +31,7 @@ struct Pad {
 
 /// The operands one after the other along attrs.axes[0].
 struct Concat {
-  static constexpr OpInfo info{.name = "concat", .arity = -1, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "concat", .arity = -1, .kind = OpKind::composite, .moves_elements = true};
   static constexpr auto attributes = attribute_list(attr::axes);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);

@@ -26,14 +26,14 @@ struct Constant {
 
 /// Every element is attrs.value (floating) or attrs.integer (integers and bool). A scalar literal is one of shape ().
 struct Full {
-  static constexpr OpInfo info{.name = "full", .arity = 0, .kind = OpKind::structured};
+  static constexpr OpInfo info{.name = "full", .arity = 0, .kind = OpKind::structured, .moves_elements = true};
   static constexpr auto attributes = attribute_list(attr::shape, attr::value, attr::integer, attr::dtype, attr::device);
   static Type infer(const InferArgs& args) { return ops_detail::with_shape(args, args.attrs.shape, args.attrs.dtype); }
 };
 
 /// Uninitialised; only ever the base of update_slices that together overwrite all of it.
 struct Empty {
-  static constexpr OpInfo info{.name = "empty", .arity = 0, .kind = OpKind::structured};
+  static constexpr OpInfo info{.name = "empty", .arity = 0, .kind = OpKind::structured, .moves_elements = true};
   static constexpr auto attributes = attribute_list(attr::shape, attr::dtype, attr::device);
   static Type infer(const InferArgs& args) { return ops_detail::with_shape(args, args.attrs.shape, args.attrs.dtype); }
 };

@@ -30,6 +30,7 @@ inline std::uint64_t order_key(double x) {
 }
 
 inline std::uint32_t order_key(std::uint32_t x) { return x; }
+inline std::uint64_t order_key(std::uint64_t x) { return x; }
 /// Of narrow dtypes: as the numbers that they are.
 template <class T>
   requires(sizeof(T) < 4 && !std::is_same_v<T, bool>)

@@ -152,7 +152,7 @@ struct Inst {
   bool is_exclusive() const { return bits != 0; }
 };
 
-/// A handle on an instruction under construction.
+/// A handle on an instruction under construction. A u64 says so here, while its instruction has an i64 with its bits.
 struct ScalarValue {
   InstId id = no_inst;
   DType dtype = DType::f32;
@@ -172,12 +172,12 @@ class ScalarBuilder {
   ScalarValue imm(double value, ScalarValue like) { return imm(value, like.dtype); }
   ScalarValue imm_int(std::int64_t value, DType dtype);
   ScalarValue load(std::uint16_t access, DType dtype) {
-    return fitting(push({.prim = Prim::load, .dtype = computed_in(dtype), .access = access}), dtype);
+    return as(fitting(push({.prim = Prim::load, .dtype = computed_in(dtype), .access = access}), dtype), dtype);
   }
   ScalarValue gather(std::uint16_t access, DType dtype, ScalarValue index) {
     const Inst inst{
         .prim = Prim::gather, .dtype = computed_in(dtype), .args = {index.id, no_inst, no_inst}, .access = access};
-    return fitting(push(inst), dtype);
+    return as(fitting(push(inst), dtype), dtype);
   }
   /// A load where `condition` holds, else `fill`. A condition that is known makes it a load, or the fill.
   ScalarValue guarded_load(std::uint16_t access, DType dtype, ScalarValue condition, ScalarValue fill,
@@ -242,12 +242,15 @@ class ScalarBuilder {
     return x;
   }
   /// A value as one of dtype `dtype` is held: a narrow integer wraps, other dtypes are as they are.
-  ScalarValue held(ScalarValue x, DType dtype) { return is_narrow(dtype) && !is_floating(dtype) ? wrap(x, dtype) : x; }
+  ScalarValue held(ScalarValue x, DType dtype) {
+    return is_narrow(dtype) && !is_floating(dtype) ? wrap(x, dtype) : as(x, dtype);
+  }
+  /// Of a u64: an i64 in the same order, and the u64 that it stands for.
+  ScalarValue ordered(ScalarValue x) { return flip_sign(x, DType::i64); }
+  ScalarValue from_ordered(ScalarValue x) { return flip_sign(x, DType::u64); }
   ScalarValue bitcast(ScalarValue x, DType to);
   ScalarValue random_bits(ScalarValue key, ScalarValue counter, ScalarValue element);
-  ScalarValue reduce(Prim reduction, ScalarValue x) {
-    return push({.prim = reduction, .dtype = x.dtype, .args = {x.id, no_inst, no_inst}});
-  }
+  ScalarValue reduce(Prim reduction, ScalarValue x) { return accumulate(reduction, x, 0); }
   /// Result `result`, of dtype `dtype`, of fold number `fold` over one to three values.
   ScalarValue fold(int fold, int result, DType dtype, std::span<const ScalarValue> values) {
     const auto value = [&](std::size_t i) { return values[i < values.size() ? i : 0].id; };
@@ -258,18 +261,30 @@ class ScalarBuilder {
                  .bits = static_cast<std::uint64_t>(result)});
   }
   ScalarValue contract(ScalarValue a, ScalarValue b) {
-    return push({.prim = Prim::contract, .dtype = a.dtype, .args = {a.id, b.id, no_inst}});
+    return as(push({.prim = Prim::contract, .dtype = computed_in(a.dtype), .args = {a.id, b.id, no_inst}}), a.dtype);
   }
 
-  ScalarValue scan(Prim scan, ScalarValue x, bool is_exclusive) {
-    return push({.prim = scan, .dtype = x.dtype, .args = {x.id, no_inst, no_inst}, .bits = is_exclusive ? 1u : 0u});
-  }
+  ScalarValue scan(Prim scan, ScalarValue x, bool is_exclusive) { return accumulate(scan, x, is_exclusive ? 1 : 0); }
 
   /// Appends an instruction, or finds the equal one that is there already.
   ScalarValue push(Inst inst);
 
  private:
+  /// An i64 as the u64 of its bits; other values are as they are.
+  static ScalarValue as(ScalarValue x, DType dtype) {
+    return {x.id, dtype == DType::u64 && x.dtype == DType::i64 ? dtype : x.dtype};
+  }
+  static ScalarValue as_i64(ScalarValue x) { return {x.id, DType::i64}; }
+  ScalarValue flip_sign(ScalarValue x, DType to);
+  ScalarValue accumulate(Prim prim, ScalarValue x, std::uint64_t bits);
+  ScalarValue unsigned_binary(Prim prim, ScalarValue a, ScalarValue b);
+  ScalarValue unsigned_quotient(ScalarValue a, ScalarValue b);
+  ScalarValue unsigned_shift_right(ScalarValue a, ScalarValue b);
+  ScalarValue unsigned_power(ScalarValue a, ScalarValue b);
+  ScalarValue unsigned_to_float(ScalarValue x, DType to);
+  ScalarValue float_to_unsigned(ScalarValue x);
   ScalarValue round_to(ScalarValue x, DType half);
+  ScalarValue round_to_f8(ScalarValue x, DType f8);
   /// Notes that a value read from memory has the dtype that it has there.
   ScalarValue fitting(ScalarValue x, DType dtype) {
     if (is_narrow(dtype)) read_.push_back({x.id, dtype});

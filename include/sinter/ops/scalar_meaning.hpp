@@ -27,7 +27,7 @@ constexpr To saturated(From x) {
 }
 
 /// Prim::convert on C++ numbers: float to integer saturates, integer to narrower integer wraps, anything to bool is
-/// `!= 0`. A number becomes an f16 or a bf16 by way of a float.
+/// `!= 0`. A number becomes an f16, a bf16 or an f8 by way of a float.
 template <class To, class From>
 constexpr To converted(From x) {
   if constexpr (FloatingElement<From> && !std::is_floating_point_v<From>) return converted<To>(static_cast<float>(x));
@@ -37,10 +37,11 @@ constexpr To converted(From x) {
   else return static_cast<To>(x);
 }
 
-/// A number as an element of an integer dtype, or of bool_.
+/// A number as an element of an integer dtype, or of bool_; one of u64 as the i64 of its bits.
 inline std::int64_t integer_of(double x, DType dtype) {
   if (dtype == DType::bool_) return x != 0;
   if (dtype == DType::i64) return saturated<std::int64_t>(x);
+  if (dtype == DType::u64) return static_cast<std::int64_t>(saturated<std::uint64_t>(x));
   const std::int64_t fits = saturated<std::int64_t>(x), least = tensor_detail::lowest(dtype),
                      most = tensor_detail::greatest(dtype);
   return fits < least ? least : fits > most ? most : fits;

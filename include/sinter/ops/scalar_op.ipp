@@ -9,7 +9,7 @@ SINTER_NAMESPACE_BEGIN
 
 SINTER_DECL ScalarValue lower_elementwise(ScalarBuilder& builder, const OpInfo& op,
                                           std::span<const ScalarValue> operands, const Attrs& attrs, DType result) {
-  if (!is_narrow(result) || is_floating(result)) return op.lower(builder, operands, attrs);
+  if (!is_narrow(result) || is_floating(result)) return builder.held(op.lower(builder, operands, attrs), result);
   SmallVector<ScalarValue, 4> bits;
   if (op.reads_bits)
     for (const ScalarValue x : operands)

@@ -12,7 +12,7 @@ namespace ops {
 /// axes. The first `shared` axes, before that axis, and the last `inner` ones, after it, x and index have in common:
 /// each row has indices of its own.
 struct Take {
-  static constexpr OpInfo info{.name = "take", .arity = 2, .kind = OpKind::structured};
+  static constexpr OpInfo info{.name = "take", .arity = 2, .kind = OpKind::structured, .moves_elements = true};
   static constexpr OpAttr<std::int64_t> shared{"shared", 0}, inner{"inner", 1};
   static constexpr OpAttr<bool> in_range{"in_range", 3};  // no index is out of range, whatever the operands are
   static constexpr auto attributes = attribute_list(attr::axes, shared, inner, in_range);

@@ -124,7 +124,7 @@ struct Not {
 
 /// To attrs.dtype: floating to integer truncates and saturates (NaN gives 0), anything to bool is `x != 0`.
 struct Cast {
-  static constexpr OpInfo info{.name = "cast", .arity = 1, .dtypes = DTypeRule::attribute};
+  static constexpr OpInfo info{.name = "cast", .arity = 1, .dtypes = DTypeRule::attribute, .moves_elements = true};
   static constexpr auto attributes = attribute_list(attr::dtype);
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) { return s.convert(x, attrs.dtype); }
   static ValList vjp(const VjpArgs& a) { return {cast(a.dout, a.in[0].dtype())}; }
@@ -133,7 +133,7 @@ struct Cast {
 /// A cast that passes put where a value is f16 or bf16 only for memory: a kernel that does not store it keeps its
 /// digits.
 struct Narrow {
-  static constexpr OpInfo info{.name = "narrow", .arity = 1, .dtypes = DTypeRule::attribute};
+  static constexpr OpInfo info{.name = "narrow", .arity = 1, .dtypes = DTypeRule::attribute, .moves_elements = true};
   static constexpr auto attributes = attribute_list(attr::dtype);
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) {
     return is_half(attrs.dtype) ? s.convert(x, computed_in(attrs.dtype)) : s.convert(x, attrs.dtype);
@@ -143,7 +143,7 @@ struct Narrow {
 
 /// The value itself, a constant for differentiation.
 struct StopGradient {
-  static constexpr OpInfo info{.name = "stop_gradient", .arity = 1};
+  static constexpr OpInfo info{.name = "stop_gradient", .arity = 1, .moves_elements = true};
   static ScalarValue lower(ScalarBuilder&, ScalarValue x) { return x; }
 };
 

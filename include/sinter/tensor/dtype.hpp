@@ -1,10 +1,11 @@
 // Element types: one table row per dtype and the promotion rule. A tensor's elements lie in memory in its dtype;
 // kernels compute in the dtype that the row names, five in all, and loads and stores convert. A new dtype of fewer bits
-// is a row here and a load and a store in each back end. Complex numbers are pairs of real ones in memory, and no kernel
-// knows them.
+// is a row here and a load and a store in each back end. u64 is computed on the bits of i64, by the sequences of
+// ScalarBuilder. Complex numbers are pairs of real ones in memory, and no kernel knows them.
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/tensor/half.hpp>
 
@@ -19,9 +20,27 @@
 SINTER_NAMESPACE_BEGIN
 
 /// Element type of a tensor. `bool_` is stored as one byte, 0 or 1; c64 and c128 as the real part and the imaginary part
-/// behind it, as std::complex.
-enum class DType : std::uint8_t { bool_, u8, i8, u16, i16, u32, i32, i64, f16, bf16, f32, f64, c64, c128 };
-inline constexpr int dtype_count = 14;
+/// behind it, as std::complex. f8e4m3 and f8e5m2 are for memory: they are cast and moved, not computed with.
+enum class DType : std::uint8_t {
+  bool_,
+  u8,
+  i8,
+  u16,
+  i16,
+  u32,
+  i32,
+  i64,
+  f16,
+  bf16,
+  f32,
+  f64,
+  c64,
+  c128,
+  u64,
+  f8e4m3,
+  f8e5m2
+};
+inline constexpr int dtype_count = 17;
 
 enum class DTypeClass : std::uint8_t { boolean, integer, floating, complex };
 
@@ -29,7 +48,7 @@ struct DTypeRow {
   std::string_view name;
   std::uint8_t size;
   DTypeClass kind;
-  DType computed;  // what kernels compute in: holds all of its values
+  DType computed;  // what kernels compute in: holds all of its values (u64: its bits)
   bool is_signed = true;
   double epsilon = 0;  // of floats: from 1 to the next number, the largest and the smallest normal number
   double largest = 0;
@@ -50,6 +69,9 @@ inline constexpr std::array<DTypeRow, dtype_count> dtype_rows{{
     {"f64", 8, DTypeClass::floating, DType::f64, true, 0x1p-52, 0x1.fffffffffffffp1023, 0x1p-1022},
     {"c64", 8, DTypeClass::complex, DType::c64, true, 0x1p-23, 0x1.fffffep127, 0x1p-126},
     {"c128", 16, DTypeClass::complex, DType::c128, true, 0x1p-52, 0x1.fffffffffffffp1023, 0x1p-1022},
+    {"u64", 8, DTypeClass::integer, DType::i64, false},
+    {"f8e4m3", 1, DTypeClass::floating, DType::f32, true, 0x1p-3, 448, 0x1p-6},
+    {"f8e5m2", 1, DTypeClass::floating, DType::f32, true, 0x1p-2, 57344, 0x1p-14},
 }};
 
 constexpr const DTypeRow& row(DType dtype) { return dtype_rows[as_index(dtype)]; }
@@ -69,9 +91,11 @@ constexpr DType complex_of(DType dtype) { return real_part_of(dtype) == DType::f
 /// What kernels compute values of `dtype` in. Of a complex dtype they compute none.
 constexpr DType computed_in(DType dtype) { return row(dtype).computed; }
 /// Is it computed in a wider dtype?
-constexpr bool is_narrow(DType dtype) { return computed_in(dtype) != dtype; }
-/// f16 or bf16.
+constexpr bool is_narrow(DType dtype) { return size_of(computed_in(dtype)) > size_of(dtype); }
+/// f16, bf16, f8e4m3 or f8e5m2: computed in f32 and rounded once.
 constexpr bool is_half(DType dtype) { return is_narrow(dtype) && is_floating(dtype); }
+/// f8e4m3 or f8e5m2: only what casts and moves elements takes them.
+constexpr bool is_f8(DType dtype) { return is_floating(dtype) && size_of(dtype) == 1; }
 
 namespace tensor_detail {
 /// The integer dtype of so many bytes.
@@ -80,11 +104,26 @@ constexpr DType signed_integer(std::int64_t bytes) {
 }
 }  // namespace tensor_detail
 
+/// Have both a common dtype? u64 and signed integers have none that is an integer, and f8 stands only beside bool.
+constexpr bool can_promote(DType a, DType b) {
+  if (a == b || a == DType::bool_ || b == DType::bool_) return true;
+  if (is_f8(a) || is_f8(b)) return false;
+  if (a != DType::u64 && b != DType::u64) return true;
+  const DTypeRow& other = row(a == DType::u64 ? b : a);
+  return other.kind != DTypeClass::integer || !other.is_signed;
+}
+
+namespace tensor_detail {
+/// Throws the DTypeError of two dtypes that have no common one.
+[[noreturn]] void refuse_promotion(DType a, DType b, std::string_view op, Location where);
+}  // namespace tensor_detail
+
 /// The higher class wins; of two integers the smallest that holds all values of both, of two floats the wider, and f32
-/// for f16 with bf16; f64 with c64 gives c128. These are PyTorch's pairs, and NumPy's for u16 and u32, which PyTorch does
-/// not mix.
-constexpr DType promote(DType a, DType b) {
+/// for f16 with bf16; f64 with c64 gives c128. These are PyTorch's pairs, and NumPy's for u16, u32 and u64, which
+/// PyTorch does not mix. Throws DTypeError where can_promote(a, b) is false.
+constexpr DType promote(DType a, DType b, std::string_view op = "promote", Location where = {}) {
   if (a == b) return a;
+  if (!can_promote(a, b)) tensor_detail::refuse_promotion(a, b, op, where);
   const DTypeRow &x = row(a), &y = row(b);
   if (x.kind == DTypeClass::complex || y.kind == DTypeClass::complex)
     return real_part_of(a) == DType::f64 || real_part_of(b) == DType::f64 ? DType::c128 : DType::c64;
@@ -102,26 +141,30 @@ constexpr DType promote_weak(DType tensor, DTypeClass kind) {
 }
 
 namespace tensor_detail {
-/// The least and the greatest number of an integer dtype, or of bool_.
+/// The least and the greatest number of an integer dtype, or of bool_; of u64 the greatest that is an i64, too.
 constexpr std::int64_t lowest(DType dtype) {
   return row(dtype).is_signed ? static_cast<std::int64_t>(~std::uint64_t{0} << (8 * size_of(dtype) - 1)) : 0;
 }
 constexpr std::int64_t greatest(DType dtype) {
   if (dtype == DType::bool_) return 1;
+  if (dtype == DType::u64) return std::numeric_limits<std::int64_t>::max();
   return row(dtype).is_signed ? ~lowest(dtype) : (std::int64_t{1} << (8 * size_of(dtype))) - 1;
 }
-/// The number of an integer dtype (or of bool_: is it not 0?) whose low bits are those of `value`.
+/// The number of an integer dtype (or of bool_: is it not 0?) whose low bits are those of `value`. A u64 is given and
+/// held as the i64 of its bits.
 constexpr std::int64_t wrapped(std::int64_t value, DType dtype) {
   if (dtype == DType::bool_) return value != 0;
   const int unused = 64 - 8 * static_cast<int>(size_of(dtype));
   const std::uint64_t high = static_cast<std::uint64_t>(value) << unused;
   return row(dtype).is_signed ? static_cast<std::int64_t>(high) >> unused : static_cast<std::int64_t>(high >> unused);
 }
-/// `value` as a number of a floating dtype, rounded once from double (f16 and bf16: from float).
+/// `value` as a number of a floating dtype, rounded once from double (f16, bf16 and f8: from float).
 constexpr double rounded(double value, DType dtype) {
   switch (dtype) {
     case DType::f16: return static_cast<float>(float16(static_cast<float>(value)));
     case DType::bf16: return static_cast<float>(bfloat16(static_cast<float>(value)));
+    case DType::f8e4m3: return static_cast<float>(float8_e4m3(static_cast<float>(value)));
+    case DType::f8e5m2: return static_cast<float>(float8_e5m2(static_cast<float>(value)));
     case DType::f32: return static_cast<float>(value);
     default: return value;
   }
@@ -154,15 +197,16 @@ concept ComplexElement = tensor_detail::ComplexOf<T, float> || tensor_detail::Co
 
 /// The C++ types of floating dtypes.
 template <class T>
-concept FloatingElement =
-    std::same_as<T, float> || std::same_as<T, double> || tensor_detail::Half<T, 11> || tensor_detail::Half<T, 8>;
+concept FloatingElement = std::same_as<T, float> || std::same_as<T, double> || tensor_detail::Half<T, 11> ||
+                          tensor_detail::Half<T, 8> || std::same_as<T, float8_e4m3> || std::same_as<T, float8_e5m2>;
 
 /// The C++ types that have a real dtype.
 template <class T>
 concept RealElement =
     FloatingElement<T> || std::same_as<T, bool> || std::same_as<T, std::uint8_t> || std::same_as<T, std::int8_t> ||
     std::same_as<T, std::uint16_t> || std::same_as<T, std::int16_t> || std::same_as<T, std::uint32_t> ||
-    std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, long long>;
+    std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, long long> ||
+    std::same_as<T, std::uint64_t> || std::same_as<T, unsigned long long>;
 
 /// The C++ types that have a dtype.
 template <class T>
@@ -175,10 +219,12 @@ constexpr DType dtype_of() {
   else if constexpr (tensor_detail::ComplexOf<T, double>) return DType::c128;
   else if constexpr (tensor_detail::Half<T, 11>) return DType::f16;
   else if constexpr (tensor_detail::Half<T, 8>) return DType::bf16;
+  else if constexpr (std::same_as<T, float8_e4m3>) return DType::f8e4m3;
+  else if constexpr (std::same_as<T, float8_e5m2>) return DType::f8e5m2;
   else if constexpr (std::same_as<T, float>) return DType::f32;
   else if constexpr (std::same_as<T, double>) return DType::f64;
   else if constexpr (std::is_signed_v<T>) return tensor_detail::signed_integer(sizeof(T));
-  else return sizeof(T) == 1 ? DType::u8 : sizeof(T) == 2 ? DType::u16 : DType::u32;
+  else return sizeof(T) == 1 ? DType::u8 : sizeof(T) == 2 ? DType::u16 : sizeof(T) == 4 ? DType::u32 : DType::u64;
 }
 
 namespace tensor_detail {
@@ -207,6 +253,9 @@ constexpr decltype(auto) visit_dtype(DType dtype, F&& visit) {
     case DType::bf16: return visit(bfloat16{});
     case DType::f32: return visit(float{});
     case DType::f64: return visit(double{});
+    case DType::u64: return visit(std::uint64_t{});
+    case DType::f8e4m3: return visit(float8_e4m3{});
+    case DType::f8e5m2: return visit(float8_e5m2{});
     case DType::c64:
     case DType::c128: break;
   }

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 folder = pathlib.Path(__file__).parent
 counts = np.arange(6).reshape(2, 3)
-for code in "u1 i1 u2 i2 u4 i4 i8 f2 f4 f8".split():
+for code in "u1 i1 u2 i2 u4 i4 u8 i8 f2 f4 f8".split():
     np.save(folder / f"{code}.npy", counts.astype(code))
 for code in "c8 c16 >c8".split():
     np.save(folder / f"{code.replace('>', 'big_endian_')}.npy", (counts * (1 + 2j)).astype(code))
@@ -47,6 +47,9 @@ torch.save({"model": linear.state_dict(), "list": [floats.to(torch.bfloat16), li
             "part": torch.arange(10)[4:6], "expanded": torch.ones(3, 1).expand(3, 2), "flags": floats > 2},
            folder / "nested.pt")
 torch.save({"weight": floats, "other": Call()}, folder / "calls.pt")
+whole = torch.from_numpy(counts)
+torch.save({"u16": whole.to(torch.uint16), "u32": whole.to(torch.uint32), "u64": whole.to(torch.uint64),
+            "f8e4m3": floats.to(torch.float8_e4m3fn), "f8e5m2": floats.to(torch.float8_e5m2).T}, folder / "dtypes.pt")
 
 import gguf  # noqa: E402
 from gguf import quants  # noqa: E402

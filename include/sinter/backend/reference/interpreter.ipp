@@ -422,7 +422,9 @@ SINTER_DECL void Interpreter::update(const Store& store, const Block& block) {
         if (at < 0 || at >= numbers.gather_extent) note_bad_index(at, numbers.gather_extent);
         else if (!only_checks_) {
           E& to = reinterpret_cast<E*>(base)[i * stride + at * numbers.gather_stride];
-          to = static_cast<E>(scalar_meaning::combined(store.combine, static_cast<T>(to), from[lane + i]));
+          using C = std::conditional_t<std::is_same_v<E, std::uint64_t>, E, T>;  // extrema of u64 are not those of i64
+          to = static_cast<E>(
+              scalar_meaning::combined(store.combine, static_cast<C>(to), static_cast<C>(from[lane + i])));
         }
       }
     });

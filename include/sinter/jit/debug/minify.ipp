@@ -9,6 +9,7 @@
 #include <sinter/expr/creation.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/graph/builder.hpp>
+#include <sinter/ops/scalar_meaning.hpp>
 #include <sinter/passes/outline.hpp>
 #include <sinter/tensor/impl.hpp>
 
@@ -50,8 +51,7 @@ inline std::vector<double> elements_of(const Tensor& x) {
   std::vector<double> elements(as_index(type.shape.numel().value()));
   visit_dtype(type.dtype, [&]<class T>(T) {
     const T* data = static_cast<const T*>(dense->data());
-    for (std::size_t i = 0; i < elements.size(); ++i)
-      elements[i] = static_cast<double>(static_cast<tensor_detail::Computed<T>>(data[i]));
+    for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = scalar_meaning::converted<double>(data[i]);
   });
   return elements;
 }
@@ -71,8 +71,7 @@ inline Tensor tensor_with(const Type& type, std::span<const double> elements) {
     return Tensor(dense_value(In(view_as_complex(tensor_with(type_of_pairs(type), elements))), "minify"));
   return visit_dtype(type.dtype, [&]<class T>(T) {
     auto data = std::make_unique<T[]>(std::max<std::size_t>(1, elements.size()));
-    for (std::size_t i = 0; i < elements.size(); ++i)
-      data[i] = static_cast<T>(static_cast<tensor_detail::Computed<T>>(elements[i]));
+    for (std::size_t i = 0; i < elements.size(); ++i) data[i] = scalar_meaning::converted<T>(elements[i]);
     return copy_of(std::span<const T>(data.get(), elements.size()), type.shape);
   });
 }
@@ -365,6 +364,8 @@ SINTER_DECL double tolerance_of(DType dtype) {
     case DType::f32: return 2e-4;
     case DType::f16: return 1e-2;
     case DType::bf16: return 5e-2;
+    case DType::f8e4m3: return 0.125;
+    case DType::f8e5m2: return 0.25;
     default: return 0;
   }
 }

@@ -7,6 +7,7 @@
 #include <sinter/expr/host.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/jit/backends.hpp>
+#include <sinter/ops/scalar_meaning.hpp>
 #include <sinter/tensor/impl.hpp>
 
 #include <algorithm>
@@ -74,7 +75,7 @@ inline std::string index_text(std::int64_t place, const Shape& shape) {
 inline double element_at(const Tensor& value, std::int64_t place) {
   const Ref<TensorImpl> dense = dense_value(In(value), "debug_nans");
   return visit_dtype(dense->type.dtype, [&]<class T>(T) {
-    return static_cast<double>(static_cast<tensor_detail::Computed<T>>(static_cast<const T*>(dense->data())[place]));
+    return scalar_meaning::converted<double>(static_cast<const T*>(dense->data())[place]);
   });
 }
 

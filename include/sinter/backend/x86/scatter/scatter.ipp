@@ -513,7 +513,7 @@ SINTER_DECL std::shared_ptr<const Executable> make_scatter_executable(const Kern
     return nullptr;
   }
   for (const auto& operand : kernel.operands)
-    if (is_narrow(operand.dtype)) {  // what combines elements computes in their own type
+    if (is_narrow(operand.dtype) || operand.dtype == DType::u64) {  // what combines elements computes in their own type
       if (why_declined != nullptr) *why_declined = "x86: a scatter of " + std::string(name(operand.dtype));
       return nullptr;
     }
