@@ -50,10 +50,13 @@ struct LocatedOperand {
 
 }  // namespace expr_detail
 
+Expr<ops::Eq, Leaf, Leaf> operator==(expr_detail::LocatedTensor a, expr_detail::LocatedOperand b);
+Expr<ops::Eq, Leaf, Leaf> operator==(expr_detail::LocatedNumber a, expr_detail::LocatedTensor b);
+Expr<ops::Ne, Leaf, Leaf> operator!=(expr_detail::LocatedTensor a, expr_detail::LocatedOperand b);
+Expr<ops::Ne, Leaf, Leaf> operator!=(expr_detail::LocatedNumber a, expr_detail::LocatedTensor b);
+
 // Where both operands are expressions, the line is that of the first.
 #define SINTER_EQUALITY_OPERATOR(symbol, Op)                                                             \
-  Expr<Op, Leaf, Leaf> operator symbol(expr_detail::LocatedTensor a, expr_detail::LocatedOperand b);     \
-  Expr<Op, Leaf, Leaf> operator symbol(expr_detail::LocatedNumber a, expr_detail::LocatedTensor b);      \
   template <expr_detail::UnfinishedExpr L>                                                               \
   auto operator symbol(L&& a, expr_detail::LocatedOperand b)->Expr<Op, tensor_detail::held_t<L>, Leaf> { \
     using Result = Expr<Op, tensor_detail::held_t<L>, Leaf>;                                             \
