@@ -182,7 +182,7 @@ SINTER_DECL Tensor einsum(Equation equation, std::span<const Tensor> operands) {
                         " operands, " + std::to_string(operands.size()) + " are given",
                     where, operands.size() > 60 ? "60 are possible" : "commas separate the operands");
   DType dtype = operands[0].dtype();
-  for (const Tensor& operand : operands) dtype = promote(dtype, operand.dtype());
+  for (const Tensor& operand : operands) dtype = promote(dtype, operand.dtype(), "einsum", where);
   if (dtype == DType::bool_)
     throw DTypeError("einsum", "operands are bool, numbers are required", where, "cast with .to(DType::i64)");
   if (!parsed.has_output) expr_detail::derive_output(parsed);

@@ -161,7 +161,7 @@ SINTER_DECL Tensor flatten(const In& x, int first, int last) {
 SINTER_DECL Tensor concat(std::span<const Tensor> parts, int axis, Location where) {
   if (parts.empty()) throw ShapeError("concat", "no tensors were given", where);
   DType dtype = parts[0].dtype();
-  for (const Tensor& part : parts) dtype = promote(dtype, part.dtype());
+  for (const Tensor& part : parts) dtype = promote(dtype, part.dtype(), "concat", where);
   std::vector<Leaf> leaves;
   for (const Tensor& part : parts) leaves.emplace_back(cast(In(part, where), dtype).impl());
   SharedAttrs shared;

@@ -59,7 +59,7 @@ inline Parts parts_of_range(const Term& list, Dim count, std::pair<double, doubl
 inline Parts parts_between(const Term& given, const Tensor& edges, std::string_view op) {
   if (edges.rank() != 1 || is_at_most(edges.shape()[0], 1))
     throw ShapeError(op, "the edges are " + edges.shape().text(), given.where, "a list of two or more is required");
-  const DType dtype = promote(given.dtype(), edges.dtype());
+  const DType dtype = promote(given.dtype(), edges.dtype(), op, given.where);
   const Term list(cast(given, dtype), given.where), bounds(cast(In(edges, given.where), dtype), given.where);
   const Dim count = edges.shape()[0] - Dim(1);
   const Term before(searchsorted(bounds, list, {.right = true, .sorter = {}}), given.where);

@@ -16,7 +16,7 @@ SINTER_DECL Tensor matmul(const In& a, const In& b) {
     throw ShapeError("matmul",
                      "a is " + x.shape().text() + ", b is " + y.shape().text() + "; both need at least one axis", where,
                      "use * to scale");
-  DType dtype = promote(x.dtype(), y.dtype());
+  DType dtype = promote(x.dtype(), y.dtype(), "matmul", where);
   if (dtype == DType::bool_)
     throw DTypeError("matmul", "operands are bool, numbers are required", where, "cast with .to(DType::i64)");
   x = cast(In(x, where), dtype);

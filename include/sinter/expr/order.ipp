@@ -281,7 +281,7 @@ SINTER_DECL Tensor isin(const In& x, const In& test, IsinOptions options) {
   constexpr std::int64_t few = 16;
   Term given(x);
   Term list(expr_detail::flat(In(Tensor(test.tensor()), x.where)), x.where);
-  const DType dtype = promote(given.dtype(), list.dtype());
+  const DType dtype = promote(given.dtype(), list.dtype(), "isin", x.where);
   given = Term(cast(given, dtype), x.where);
   list = Term(cast(list, dtype), x.where);
   const Dim count = list.shape()[0];

@@ -21,7 +21,7 @@ struct PromotedPair {
 };
 inline PromotedPair promoted_pair(const In& a, const In& b) {
   const Tensor x(a.tensor()), y(b.tensor());
-  const DType dtype = promote(x.dtype(), y.dtype());
+  const DType dtype = promote(x.dtype(), y.dtype(), "product", a.where);
   return {cast(In(x, a.where), dtype), cast(In(y, a.where), dtype)};
 }
 inline std::string pair_text(const Tensor& a, const Tensor& b) {
