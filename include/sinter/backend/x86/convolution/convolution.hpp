@@ -1,5 +1,6 @@
 // Convolutions whole: one matrix product for each image and group, of the weight with the image's windows as columns,
-// which are laid out a panel at a time where the product needs them. Nothing else is stored.
+// which are laid out a panel at a time where the product needs them. Small images are joined, some thousand positions in
+// a product, whose results are put in their places. Nothing else is stored.
 #pragma once
 
 #include <sinter/backend/x86/machine/isa.hpp>
