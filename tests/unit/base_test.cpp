@@ -223,6 +223,17 @@ TEST_CASE("Optional: set, unset, moved, compared, and converted from and to std:
     CHECK(a);  // moved from, still set, as std::optional
   }
   CHECK(counted.use_count() == 1);
+  Optional<std::pair<double, double>> range;
+  range = {1, 2};
+  REQUIRE(range);
+  CHECK(range->second == 2);
+  range = {};
+  CHECK_FALSE(range);
+  Optional<int> count = 2;
+  count = {};
+  CHECK_FALSE(count);
+  count = 3;
+  CHECK(count == 3);
   constexpr Optional<double> number = 3;
   static_assert(*number == 3 && number.has_value());
 }

@@ -43,6 +43,13 @@ class Optional {
     if (other) emplace(std::move(*other));
     return *this;
   }
+  // For lists in braces, `range = {0, 1}`; of one scalar it would be as good as the default, which `= {}` means.
+  template <class U = T>
+    requires(!std::same_as<std::remove_cvref_t<U>, Optional> && std::is_convertible_v<U, T> &&
+             !(std::is_scalar_v<T> && std::same_as<T, std::decay_t<U>>))
+  constexpr Optional& operator=(U&& value) {
+    return *this = Optional(std::forward<U>(value));
+  }
   constexpr ~Optional() { reset(); }
 
   constexpr bool has_value() const noexcept { return has_value_; }
