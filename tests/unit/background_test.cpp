@@ -77,7 +77,7 @@ struct ClosedGate {
 };
 jit::Options in_background(jit::Options options = {}) {
   options.mode = jit::Mode::background;
-  options.backend = "gated";
+  options.backend = gated().name();
   return options;
 }
 Tensor vec(std::vector<float> values) { return copy_of(values); }
