@@ -31,6 +31,7 @@ struct TuningFolder {
   TuningFolder() { use(folder.path); }
   static void use(const std::string& path) {
     ::setenv("SINTER_CACHE_DIR", path.c_str(), 1);
+    ::setenv("SINTER_CACHE_MB", path == "off" ? "0" : "8", 1);  // the tests' own is 0
     runtime_detail::reopen_tuning();
   }
   ~TuningFolder() { use(before.empty() ? "off" : before); }
