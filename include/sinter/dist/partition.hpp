@@ -9,6 +9,7 @@
 #include <sinter/dist/world.hpp>
 #include <sinter/expr/tree.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <source_location>
