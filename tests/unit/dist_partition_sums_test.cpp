@@ -1,4 +1,4 @@
-// Partitioned functions: what is added before it is rounded, sent or scaled; layouts on a mesh whose extents differ; and
+// Partitioned functions: what is added before it is rounded, sent or scaled; layouts on a mesh whose extents differ;
 // gradients that are taken inside by loss.backward().
 #include "catch.hpp"
 #include "partition_checks.hpp"

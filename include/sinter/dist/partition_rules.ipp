@@ -105,7 +105,7 @@ inline void select(ChoiceList& list) {
   elementwise(list);
   list.add_linear({whole, summand, summand});
 }
-/// What is rounded is the sum, not its parts: a sum passes casts that round nothing. Sums of integers wrap, and those of
+/// What is rounded is the sum, not its parts: a sum passes casts that round nothing. Sums of integers wrap, those of
 /// wider ones elsewhere.
 inline void cast(ChoiceList& list) {
   elementwise(list);
