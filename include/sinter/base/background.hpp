@@ -28,7 +28,8 @@ bool wait_for_background(std::int64_t job);
 /// For all that came so far.
 void wait_for_background();
 
-/// In a forked child: jobs of its parent wait for a thread. Who runs without what they make calls start_inherited_jobs().
+/// In a forked child: jobs of its parent wait for a thread. Who runs without what they make calls
+/// start_inherited_jobs().
 inline constinit std::atomic<bool> has_inherited_jobs{false};
 void start_inherited_jobs();
 

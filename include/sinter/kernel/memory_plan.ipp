@@ -40,8 +40,8 @@ inline bool reads(const Kernel& kernel, InstId value, std::size_t access) {
   return false;
 }
 
-/// Is every reduction of the kernel in what store `s` stores, the only one? Then all of them are done when it begins, and
-/// who reads a row again afterwards reads the element that is stored next (a nest's verifier holds it to that).
+/// Is every reduction of the kernel in what store `s` stores, the only one? Then all of them are done when it begins,
+/// and who reads a row again afterwards reads the element that is stored next (a nest's verifier holds it to that).
 inline bool is_last_pass(const Kernel& kernel, const Store& s) {
   if (kernel.stores.size() != 1 || kernel.kind == KernelKind::contraction) return false;
   const std::vector<bool> under = instructions_under(kernel.body, s.value);
