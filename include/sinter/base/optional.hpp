@@ -27,20 +27,20 @@ class Optional {
     if (other) emplace(*other);
   }
   constexpr Optional(const Optional& other) : none_() {
-    if (other) emplace(*other);
+    if (other.has_value_) emplace(*other);
   }
   constexpr Optional(Optional&& other) noexcept(std::is_nothrow_move_constructible_v<T>) : none_() {
-    if (other) emplace(std::move(*other));
+    if (other.has_value_) emplace(std::move(*other));
   }
   constexpr Optional& operator=(const Optional& other) {
-    if (other) *this = Optional(*other);
+    if (other.has_value_) *this = Optional(*other);
     else reset();
     return *this;
   }
   constexpr Optional& operator=(Optional&& other) noexcept(std::is_nothrow_move_constructible_v<T>) {
     if (this == &other) return *this;
     reset();
-    if (other) emplace(std::move(*other));
+    if (other.has_value_) emplace(std::move(*other));
     return *this;
   }
   // For lists in braces, `range = {0, 1}`; of one scalar it would be as good as the default, which `= {}` means.
@@ -53,7 +53,12 @@ class Optional {
   constexpr ~Optional() { reset(); }
 
   constexpr bool has_value() const noexcept { return has_value_; }
-  constexpr explicit operator bool() const noexcept { return has_value_; }
+  /// Not of bool, of which it would be taken for the value: std::optional<bool>(Optional<bool>(false)) were true.
+  constexpr explicit operator bool() const noexcept
+    requires(!std::same_as<T, bool>)
+  {
+    return has_value_;
+  }
   constexpr const T& operator*() const noexcept { return value_; }
   constexpr T& operator*() noexcept { return value_; }
   constexpr const T* operator->() const noexcept { return std::addressof(value_); }

@@ -64,6 +64,14 @@ inline Ref<TensorImpl> as_floating(Ref<TensorImpl> value, Location where) {
   return record_shared(op_info<ops::Cast>, {Leaf(std::move(value))}, std::move(shared), where);
 }
 
+/// The dtype of two operands whose own are x and y; a whole number of C++ beside u64 becomes u64.
+inline DType promote_beside(const In& a, DType x, const In& b, DType y, std::string_view op) {
+  const auto is_whole = [](const In& given) { return !given.leaf.value && given.leaf.kind == DTypeClass::integer; };
+  if (x == DType::u64 && is_whole(b)) return x;
+  if (y == DType::u64 && is_whole(a)) return y;
+  return promote(x, y, op, a.where);
+}
+
 /// a <= b. Of symbolic extents it asks in a way that makes "yes" a guard on their order, not on their being equal.
 inline bool is_at_most(Dim a, Dim b) {
   const Dim gap = b - a;
@@ -76,6 +84,7 @@ inline void fill_with(Attrs& attrs, const Scalar& value, DType dtype, std::strin
   const Leaf& leaf = value.leaf();
   if (is_differentiable(dtype)) {
     attrs.value = leaf.kind == DTypeClass::floating ? leaf.number : static_cast<double>(leaf.integer);
+    if (is_f8(dtype)) attrs.value = tensor_detail::rounded(attrs.value, dtype);  // they are never computed in f32
     return;
   }
   if (dtype == DType::bool_) {

@@ -72,7 +72,6 @@ std::shared_ptr<const OpenFunctionFile> open_function_file(const std::string& pa
                                                            Location where);
 std::shared_ptr<const SavedProgram> program_in(const OpenFunctionFile& file, const std::string& name,
                                                const WantedTypes& types, Location where);
-/// Of the function that was saved, unless others are given.
 /// Those that the file was opened with, else those of the function that was saved.
 Options options_for(const OpenFunctionFile& file, const SavedProgram& program);
 void use_saved(FunctionState& function, std::shared_ptr<const SavedProgram> program);

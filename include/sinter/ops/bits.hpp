@@ -22,8 +22,10 @@ inline void require_same_bits(std::string_view op, DType from, DType to, Locatio
   throw DTypeError(
       op, "x has dtype " + std::string(name(from)) + ", whose elements are not those of " + std::string(name(to)),
       where,
-      is_of_half ? "cast it to f32 first, whose bits can be read"
-                 : "f32, i32 and u32 have elements of one size, and so have f64, i64 and u64");
+      is_f8(from) || is_f8(to)
+          ? "to_vector<float8_e4m3>(x) has elements with their bits, from_blob(owner, bytes, shape, dtype) takes bytes"
+      : is_of_half ? "cast it to f32 first, whose bits can be read"
+                   : "f32, i32 and u32 have elements of one size, and so have f64, i64 and u64");
 }
 }  // namespace ops_detail
 namespace ops {

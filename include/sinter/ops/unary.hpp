@@ -127,7 +127,10 @@ struct Cast {
   static constexpr OpInfo info{.name = "cast", .arity = 1, .dtypes = DTypeRule::attribute, .moves_elements = true};
   static constexpr auto attributes = attribute_list(attr::dtype);
   static ScalarValue lower(ScalarBuilder& s, ScalarValue x, const Attrs& attrs) { return s.convert(x, attrs.dtype); }
-  static ValList vjp(const VjpArgs& a) { return {cast(a.dout, a.in[0].dtype())}; }
+  static ValList vjp(const VjpArgs& a) {
+    const DType dtype = a.in[0].dtype();
+    return {cast(a.dout, is_f8(dtype) ? DType::f32 : dtype)};  // those of f8 are summed in f32
+  }
 };
 
 /// A cast that passes put where a value is f16 or bf16 only for memory: a kernel that does not store it keeps its

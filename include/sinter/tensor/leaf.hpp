@@ -50,7 +50,7 @@ struct Leaf {
  private:
   [[noreturn]] static SINTER_NOINLINE void refuse(std::uint64_t x, Location where) {
     throw UserError("Scalar", std::to_string(x) + " does not fit i64, in which whole numbers are held", where,
-                    "write it as a floating number");
+                    "make it a Tensor: tensor<std::uint64_t>({...}); a floating number is rounded");
   }
 };
 

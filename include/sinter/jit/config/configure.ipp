@@ -146,8 +146,8 @@ inline ScopeSettings where_unset(ScopeSettings settings, const Options& options)
   if (!options.fuse) settings.fuse.reset();
   if (options.allow_fallback) settings.allow_fallback.reset();
   if (options.suppress_errors) settings.suppress_errors.reset();
-  if (options.horizontal_fusion) settings.horizontal_fusion.reset();
-  if (options.epilogue_fusion) settings.epilogue_fusion.reset();
+  if (options.horizontal_fusion.has_value()) settings.horizontal_fusion.reset();
+  if (options.epilogue_fusion.has_value()) settings.epilogue_fusion.reset();
   if (options.recompile_limit != by_itself.recompile_limit) settings.recompile_limit.reset();
   if (options.memory_budget != by_itself.memory_budget) settings.memory_budget.reset();
   return settings;

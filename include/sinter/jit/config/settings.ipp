@@ -69,11 +69,11 @@ inline std::int64_t number_of(const std::string& name) {
 
 template <class T>
 void take(Optional<T>& to, const Optional<T>& from) {
-  if (from) to = from;
+  if (from.has_value()) to = from;
 }
 template <class T>
 void put(T& to, const Optional<T>& from) {
-  if (from) to = *from;
+  if (from.has_value()) to = *from;
 }
 
 /// The field of that name, if it is a bool.
@@ -170,7 +170,7 @@ SINTER_DECL std::vector<std::int64_t> ScopeSettings::key() const {
   std::int64_t place = 0;
   const auto add = [&](const auto& field) {
     ++place;
-    if (!field) return;
+    if (!field.has_value()) return;
     numbers.push_back(place);
     numbers.push_back(static_cast<std::int64_t>(*field));
   };

@@ -108,7 +108,7 @@ class ConfigurationReader {
   }
 
   void refuse_those_of_scopes(const ScopeSettings& found, const YAML::Node& node) const {
-    if (found.threads || found.boundary)
+    if (found.threads || found.boundary.has_value())
       fail(node.Mark(), "has threads or boundary, which scopes have", "write them under `scopes:`");
   }
 
