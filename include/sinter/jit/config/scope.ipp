@@ -54,8 +54,8 @@ SINTER_DECL Scope::Scope(std::string_view name, const ScopeSettings& settings, L
   const ScopeSettings own = settings.with(jit_detail::settings_for_scope(path_));
   settings_ = current_settings().with(own);
   jit_detail::ThreadMode& mode = jit_detail::mode_of_thread();
-  if (own.compile && !*own.compile) mode.set(Stance::force_eager);
-  else if (own.compile && stance_before_ == Stance::force_eager) {
+  if (own.compile.has_value() && !*own.compile) mode.set(Stance::force_eager);
+  else if (own.compile.has_value() && stance_before_ == Stance::force_eager) {
     // Compiled again is what scopes turned off, not what a guard around them did.
     Stance stance = stance_before_;
     for (const Scope* scope = outer_; scope != nullptr && scope->settings_.compile == false; scope = scope->outer_)
