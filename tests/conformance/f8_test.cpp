@@ -199,3 +199,47 @@ TEST_CASE("f8: elements are moved, and sums are not", "[f8]") {
     CHECK(has(message_of<DTypeError>([&] { promote(DType::f8e4m3, other); }), "f8e4m3 and f8e5m2 are not promoted"));
   }
 }
+
+TEST_CASE("f8: numbers to fill with are rounded, fused or not", "[f8]") {
+  for (const Kind& kind : kinds) {
+    const DType dtype = kind.dtype;
+    const float large = kind.value_of(kind.bits_of(1000));
+    const Tensor x = Tensor(cast(tensor({1.f, 2.f}), dtype));
+    for (const Mode& mode : modes()) {
+      INFO(name(dtype) << ", " << mode.name);
+      const Function padded = [](const Inputs& in) { return Tensor(cast(pad(in[0], {{1, 1}}, 1000), DType::f32)); };
+      const Function filled = [dtype](const Inputs&) {
+        return Tensor(cast(full({2}, 17.2, {.dtype = dtype}), DType::f32));
+      };
+      const Function chosen = [](const Inputs& in) {
+        return Tensor(cast(where(cast(in[0], DType::f32) > 1, in[0], 1000), DType::f32));
+      };
+      CHECK(as_floats(run_in(mode, chosen, {x})) == std::vector<float>{large, 2});
+      CHECK(as_floats(run_in(mode, padded, {x})) == std::vector<float>{large, 1, 2, large});
+      CHECK(as_floats(run_in(mode, filled, {x}))[0] == kind.value_of(kind.bits_of(17.2f)));
+    }
+    CHECK(has(message_of<DTypeError>([&] { rand({2}, {.dtype = dtype}); }), "asked for"));
+    CHECK(has(message_of<DTypeError>([&] { bitcast(x, DType::u8); }), "to_vector<float8_e4m3>(x)"));
+  }
+}
+
+TEST_CASE("f8: gradients of values that are used several times are summed in f32", "[f8]") {
+  for (const Kind& kind : kinds) {
+    const DType dtype = kind.dtype;
+    INFO(name(dtype));
+    const auto twice = [dtype](Tensor v) {
+      const Tensor narrow = Tensor(cast(v, dtype));
+      return Tensor(sum(cast(narrow, DType::f32) * 17) + sum(cast(narrow, DType::f32)) +
+                    sum(cast(narrow(slice(0, 1)), DType::f32)) +
+                    sum(cast(index_select(narrow, 0, tensor<std::int64_t>({1, 1})), DType::f32)));
+    };
+    CHECK(as_floats(jit::grad(twice)(tensor({1.f, 2.f}))) == std::vector<float>{19, 20});
+    CHECK(as_floats(jit::compile(jit::grad(twice))(tensor({1.f, 2.f}))) == std::vector<float>{19, 20});
+    // That of an f8 argument is rounded at the end.
+    const auto of_argument =
+        jit::grad([](Tensor v) { return Tensor(sum(cast(v, DType::f32) * 8.5) + sum(cast(v, DType::f32) * 8.5)); });
+    const Tensor slope = of_argument(Tensor(cast(tensor({1.f}), dtype)));
+    CHECK(slope.dtype() == dtype);
+    CHECK(as_floats(slope)[0] == kind.value_of(kind.bits_of(17)));
+  }
+}

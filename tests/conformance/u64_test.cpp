@@ -283,3 +283,46 @@ TEST_CASE("u64: in and out of the host", "[u64]") {
   const Graph graph = parse_graph("graph(%x: u64[2]) { %c: u64[2] = constant {data=[-1, 7]}; return add(%x, %c) }");
   CHECK(structurally_equal(parse_graph(graph.text()), graph));
 }
+
+TEST_CASE("u64: common divisors and multiples, with numbers of either sign", "[u64]") {
+  const Tensor a = copy_of(Words{6 * (top / 4), most, 0, 12}), b = copy_of(Words{top, 15, most, 18});
+  for (const Mode& mode : modes()) {
+    INFO(mode.name);
+    const auto run = [&](const Function& f) { return to_vector<Word>(run_in(mode, f, {a, b})); };
+    CHECK(run([](const Inputs& in) { return Tensor(gcd(in[0], in[1])); }) == Words{top / 2, 15, most, 6});
+    CHECK(run([](const Inputs& in) { return Tensor(lcm(in[0], in[1])); }) == Words{3 * top, most, 0, 36});
+    CHECK(run([](const Inputs& in) { return Tensor(gcd(in[0], -6)); }) == Words{6, 3, 6, 6});
+    CHECK(run([](const Inputs& in) { return Tensor(lcm(-1, in[0])); }) == Words{6 * (top / 4), most, 0, 12});
+  }
+  CHECK(has(message_of<DTypeError>([&] { gcd(a, tensor<std::int64_t>({1})); }), "gcd: u64 with i64"));
+  CHECK(to_vector<std::int64_t>(gcd(tensor<std::int64_t>({-12}), 18)) == std::vector<std::int64_t>{6});
+}
+
+TEST_CASE("u64: Scalars hold i64, and what does not fit is an error", "[u64]") {
+  const Tensor large = copy_of(Words{most});
+  CHECK(item(copy_of(Words{top - 1})).number() == 0x1p63);
+  const std::string text = message_of<UserError>([&] { static_cast<void>(item(large)); });
+  CHECK(has(text, "item: 18446744073709551615 does not fit i64"));
+  CHECK(has(text, "item<std::uint64_t>(x)"));
+  const auto traced = jit::compile([](Tensor x) { return Tensor(x * item(x(0))); });
+  CHECK(has(message_of<DTypeError>([&] { traced(large); }), "item: x is u64 in a trace"));
+  CHECK(has(message_of<UserError>([&] { Tensor y = large + most; }), "tensor<std::uint64_t>({...})"));
+}
+
+TEST_CASE("u64: starts of slices, and numbers beside it", "[u64]") {
+  const Tensor x = tensor({0.f, 1.f, 2.f, 3.f});
+  for (const Mode& mode : modes()) {
+    INFO(mode.name);
+    for (const auto& [start, first] : {std::pair<Word, float>{1, 1}, {most, 2}, {top, 2}}) {
+      const Function part = [](const Inputs& in) { return dynamic_slice(in[0], {in[1]}, Shape{2}); };
+      CHECK(to_vector<float>(run_in(mode, part, {x, Tensor(copy_of(Words{start})(0))}))[0] == first);
+    }
+  }
+  const Tensor words = copy_of(Words{most, 5});
+  CHECK(to_vector<bool>(isin(words, 5)) == std::vector<bool>{false, true});
+  CHECK(to_vector<Word>(kron(words, 2)) == Words{most - 1, 10});
+  const Tensor signed_words = tensor<std::int64_t>({1});
+  CHECK(has(message_of<DTypeError>([&] { isin(words, signed_words); }), "isin: u64 with i64"));
+  CHECK(has(message_of<DTypeError>([&] { searchsorted(words, signed_words); }), "searchsorted: u64 with i64"));
+  CHECK(has(message_of<DTypeError>([&] { block_diag({words, signed_words}); }), "block_diag: u64 with i64"));
+}

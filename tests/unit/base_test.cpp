@@ -234,6 +234,10 @@ TEST_CASE("Optional: set, unset, moved, compared, and converted from and to std:
   CHECK_FALSE(count);
   count = 3;
   CHECK(count == 3);
+  const Optional<bool> is_false = false, is_unset;
+  CHECK(std::optional<bool>(is_false) == false);
+  CHECK(std::optional<bool>(is_unset) == std::nullopt);
+  static_assert(!std::is_constructible_v<bool, Optional<bool>>);
   constexpr Optional<double> number = 3;
   static_assert(*number == 3 && number.has_value());
 }

@@ -102,10 +102,13 @@ TEST_CASE("dlpack: offsets, missing, negative and zero strides, nothing at all",
   view.data = nullptr;
   view.byte_offset = 0;
   CHECK(from_dlpack(&other.managed).shape() == Shape{0, 2});
+  view.data = reinterpret_cast<char*>(other.data.data()) + 1;  // of nothing the address is not looked at
+  CHECK(from_dlpack(&other.managed).shape() == Shape{0, 2});
+  view.data = nullptr;
   view.ndim = 0;
   view.data = other.data.data();
   CHECK(item<float>(from_dlpack(&other.managed)) == 0);
-  CHECK(other.released == 5);
+  CHECK(other.released == 6);
 }
 
 TEST_CASE("dlpack: every dtype goes out and comes back", "[dlpack]") {
@@ -175,6 +178,11 @@ TEST_CASE("dlpack: what cannot be taken is refused, and stays the caller's", "[d
   other.shape[1] = -2;
   CHECK(has(refused(shape), "axis 1 has -2 elements"));
   other.shape[1] = 2;
+  other.strides[0] = std::int64_t{1} << 62;
+  CHECK(has(refused(shape), "with its strides spans 2^63 bytes or more"));
+  other.strides[0] = std::int64_t{1} << 61;
+  CHECK(has(refused(shape), "with its strides spans 2^63 bytes or more"));
+  other.strides[0] = 4;
   view.device = {10, 0};
   CHECK(has(refused(user), "memory of device type 10, number 0"));
   view.byte_offset = 2;

@@ -36,11 +36,12 @@ class BackwardWalk {
     mark_dependent();
   }
 
-  /// Adds to the gradient of `v`, brought to its type.
+  /// Adds to the gradient of `v`, brought to its type; to that of f8, which nothing computes with, in f32.
   void accumulate(Value v, Val gradient) {
     if (!depends(v) || !is_differentiable(builder_.type(v).dtype)) return;
     const Type type = builder_.type(v);
-    gradient = expand(sum_to_shape(cast(gradient, type.dtype), type.shape), type.shape);
+    const DType held = is_f8(type.dtype) ? DType::f32 : type.dtype;
+    gradient = expand(sum_to_shape(cast(gradient, held), type.shape), type.shape);
     Value& sum = gradients_[v];
     sum = sum ? (Val{&builder_, sum, gradient.where} + gradient).value : gradient.value;
   }
@@ -55,6 +56,8 @@ class BackwardWalk {
         const Value v{id, static_cast<std::int32_t>(r)};
         auto found = gradients_.find(v);
         gradients.push_back(found == gradients_.end() || is_independent(v) ? Value{} : found->second);
+        // The bodies of calls and loops have types of their own.
+        if (!builder_.graph().node(id).attrs.bodies.empty()) gradients.back() = as_result(v, gradients.back());
         has_gradient |= static_cast<bool>(gradients.back());
       }
       if (has_gradient) propagate(id, gradients);
@@ -66,11 +69,18 @@ class BackwardWalk {
     auto found = gradients_.find(v);
     return found == gradients_.end() ? Value{} : found->second;
   }
+  /// The same as `v` itself has it: of f8 it is rounded.
+  Value gradient_of_its_dtype(Value v) const { return as_result(v, gradient(v)); }
 
  private:
   struct ValueHash {
     std::size_t operator()(Value v) const { return as_index(v.node) * 31 + as_index(v.result); }
   };
+
+  Value as_result(Value v, Value gradient) const {
+    if (!gradient || !is_f8(builder_.type(v).dtype)) return gradient;
+    return cast(Val{&builder_, gradient, builder_.node(v).where}, builder_.type(v).dtype).value;
+  }
 
   std::size_t slot(std::int32_t id) const { return as_index(id - first_); }
 
@@ -277,7 +287,7 @@ inline std::vector<Value> gradients_by_walk(GraphBuilder& builder, std::span<con
     walk.accumulate(outputs[i], Val{&builder, douts[i], builder.node(outputs[i]).where});
   walk.run();
   std::vector<Value> gradients;
-  for (Value w : wrt) gradients.push_back(walk.gradient(w));
+  for (Value w : wrt) gradients.push_back(walk.gradient_of_its_dtype(w));
   return gradients;
 }
 }  // namespace reverse_detail

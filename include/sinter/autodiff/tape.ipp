@@ -258,12 +258,18 @@ SINTER_DECL std::uint64_t jit::autodiff_detail::hooks_revision(const VariableSlo
 
 namespace jit::autodiff_detail {
 
+/// Of f8, which nothing computes with, by way of f32.
+inline Tensor sum_of_gradients(const Tensor& a, const Tensor& b) {
+  if (!is_f8(a.dtype())) return a + b;
+  return cast(cast(a, DType::f32) + cast(b, DType::f32), a.dtype());
+}
+
 /// What one backward() gave for each Variable, by the slot of its gradient.
 using FoundGradients = std::vector<std::pair<std::shared_ptr<VariableSlot>, Tensor>>;
 inline void add_found(FoundGradients& found, const std::shared_ptr<VariableSlot>& slot, const Tensor& part) {
   const auto known = std::find_if(found.begin(), found.end(), [&](const auto& other) { return other.first == slot; });
   if (known == found.end()) found.emplace_back(slot, part);
-  else known->second = known->second + part;
+  else known->second = sum_of_gradients(known->second, part);
 }
 
 /// The gradient as the Variable's hooks want it.
@@ -292,7 +298,7 @@ inline bool is_literal_zero(const TensorImpl& value) {
 }
 
 inline Ref<TensorImpl> sum_of(const Ref<TensorImpl>& before, const Tensor& added) {
-  return is_literal_zero(*before) ? added.impl() : Tensor(Tensor(before) + added).impl();
+  return is_literal_zero(*before) ? added.impl() : sum_of_gradients(Tensor(before), added).impl();
 }
 
 /// Adds what a backward() found to the gradients of the Variables, all or none. Of threads that add to one gradient at

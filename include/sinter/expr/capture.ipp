@@ -238,7 +238,7 @@ class Capturer {
     attrs.dtype = dtype;
     attrs.has_dtype = true;
     double floating = number.kind == DTypeClass::floating ? number.number : static_cast<double>(number.integer);
-    if (is_floating(dtype)) attrs.value = floating;
+    if (is_floating(dtype)) attrs.value = is_f8(dtype) ? tensor_detail::rounded(floating, dtype) : floating;
     else
       attrs.integer =
           number.kind == DTypeClass::floating ? scalar_meaning::integer_of(number.number, dtype) : number.integer;

@@ -132,7 +132,8 @@ inline Result scatter(const Call& call) {
   const Combine combine = (*call.attrs)[ops::Scatter::combine];
   if (combine != Combine::none && combine != Combine::add)
     call.refuse("complex numbers are put at positions or added there", "do the rest on real(z) and imag(z)");
-  const DType dtype = promote(call.leaves[0].value->type.dtype, call.leaves[2].value->type.dtype);
+  const DType dtype =
+      promote(call.leaves[0].value->type.dtype, call.leaves[2].value->type.dtype, "scatter", call.where);
   const Number base = call.number(0, dtype), value = call.number(2, dtype);
   return Number{call.record(call.op, {leaf_of(base.re), call.leaves[1], leaf_of(value.re)}),
                 call.record(call.op, {leaf_of(base.imaginary()), call.leaves[1], leaf_of(value.imaginary())})}
@@ -391,7 +392,7 @@ SINTER_DECL Tensor complex(const In& re, const In& im) {
     if (is_complex(x->dtype()))
       throw DTypeError("complex", "a part is " + x->impl()->type.text() + ", it must be real", re.where,
                        "take it apart: real(z), imag(z)");
-  const DType part = real_part_of(complex_of(promote(a.dtype(), b.dtype())));
+  const DType part = real_part_of(complex_of(promote(a.dtype(), b.dtype(), "complex", re.where)));
   const Shape shape = broadcast(a.shape(), b.shape(), "complex", re.where);
   const auto part_of = [&](const Tensor& x) {
     return Leaf(expand(In(cast(In(x, re.where), part), re.where), shape).impl());

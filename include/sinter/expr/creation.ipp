@@ -132,6 +132,9 @@ SINTER_DECL LentKey::~LentKey() {
 }
 template <class Op>
 Tensor random(const Shape& shape, TensorOptions options, Location where) {
+  if (is_f8(options.dtype))
+    throw DTypeError(op_info<Op>.name, "numbers of dtype " + std::string(name(options.dtype)) + " are asked for", where,
+                     "draw f32 and cast them: cast(rand(shape), DType::" + std::string(name(options.dtype)) + ")");
   if (is_complex(options.dtype)) {  // parts with half of the variance each, where there is one
     const TensorOptions part{.dtype = real_part_of(options.dtype), .device = options.device};
     const Tensor re = random<Op>(shape, part, where), im = random<Op>(shape, part, where);

@@ -29,7 +29,7 @@ struct Operands {
 };
 inline Operands operands_of(const In& x, const In& y, std::string_view op) {
   const Term a = expr_detail::floating(x), b = expr_detail::floating(y);
-  const DType dtype = promote(a.dtype(), b.dtype());
+  const DType dtype = promote(a.dtype(), b.dtype(), op, x.where);
   Operands out{{cast(a, dtype), x.where}, {cast(b, dtype), x.where}, sinter::is_complex(dtype)};
   require_transformable(out.x, op);
   if (a.rank() != b.rank() || a.rank() == 0)

@@ -363,7 +363,11 @@ inline PartIndex part_index(const Shape& whole, std::span<const Index> starts, c
             op, "start " + std::to_string(i) + " is " + std::string(name(given.dtype())) + given.shape().text(), where,
             "a start is one whole number");
       const Tensor room = Tensor(In(whole[i] - sizes[i], where).tensor());
-      const Tensor inside = minimum(maximum(cast(In(given, where), DType::i64), 0), room);
+      // From 2^63 on u64 would be negative as i64.
+      const Tensor near = given.dtype() == DType::u64
+                              ? Tensor(minimum(given, Tensor(cast(In(room, where), DType::u64)), where))
+                              : given;
+      const Tensor inside = minimum(maximum(cast(In(near, where), DType::i64), 0), room);
       at = at + inside;
     }
     Shape column;

@@ -462,8 +462,17 @@ SINTER_DECL Scalar item(const In& x) {
     expr_detail::Number number{value->type.dtype, read_bits(value, "item", x.where)};
     if (dtype == DType::f64) return Scalar(expr_detail::number_as<double>(number));
     if (dtype == DType::bool_) return Scalar(number.bits != 0);
+    if (value->type.dtype == DType::u64 && static_cast<std::uint64_t>(number.bits) >> 63 != 0)
+      throw UserError(
+          "item",
+          std::to_string(static_cast<std::uint64_t>(number.bits)) + " does not fit i64, in which Scalars are held",
+          x.where, "read it with item<std::uint64_t>(x), or keep the Tensor");
     return Scalar(expr_detail::number_as<std::int64_t>(number));
   }
+  if (value->type.dtype == DType::u64)
+    throw DTypeError("item",
+                     "x is u64 in a trace, where it is not known whether it fits i64, in which Scalars are held",
+                     x.where, "cast(x, DType::f64) rounds it, cast(x, DType::i64) wraps; or keep the Tensor");
   struct OffTape {  // a number outside a trace is on none, either
     const bool was_on = std::exchange(is_tape_on(), false);
     OffTape() { ++no_grad_depth(); }

@@ -250,7 +250,7 @@ inline Tensor number_beside(const In& value, const TensorImpl& target) {
       value.leaf.kind == DTypeClass::floating ? value.leaf.number : static_cast<double>(value.leaf.integer);
   if (is_differentiable(target.type.dtype)) {
     attrs.dtype = target.type.dtype;
-    attrs.value = number;
+    attrs.value = is_f8(attrs.dtype) ? tensor_detail::rounded(number, attrs.dtype) : number;
   } else if (value.leaf.kind == DTypeClass::floating) {
     attrs.dtype = DType::f32;
     attrs.value = number;

@@ -78,7 +78,7 @@ struct System {
   bool is_vector = false;
 };
 inline System system_of(const In& a, const In& b, bool is_square, std::string_view op) {
-  const DType dtype = promote(expr_detail::floating(a).dtype(), expr_detail::floating(b).dtype());
+  const DType dtype = promote(expr_detail::floating(a).dtype(), expr_detail::floating(b).dtype(), op, a.where);
   System out{{cast(a, dtype), a.where}, {cast(b, dtype), a.where}};
   matrices(out.a, op);
   if (is_square) square_matrices(out.a, op);

@@ -145,7 +145,7 @@ inline Tensor quantile(const In& given, const In& q, const Axes& axes, QuantileO
   const Term sorted(sort(In(rows.x, given.where), -1).values, given.where);
   Shape each(IntVector(as_index(sorted.rank()), 1));
   each.set(sorted.rank() - 1, levels.shape().numel());
-  const DType dtype = promote(levels.dtype(), q.leaf.value ? x.dtype() : DType::f64);
+  const DType dtype = promote(levels.dtype(), q.leaf.value ? x.dtype() : DType::f64, op, given.where);
   const Term level(cast(In(reshape(levels, each), given.where), dtype), given.where);
   const Term is_nan = apply<ops::IsNan>(sorted);
   const int last_axis = sorted.rank() - 1;
@@ -259,7 +259,8 @@ SINTER_DECL Tensor searchsorted(const In& sorted, const In& x, SearchOptions opt
                        sorted.where, "it has a position for each of them: argsort(sorted)");
     row = take_along_axis(In(row, sorted.where), In(*options.sorter, sorted.where), -1);
   }
-  const DType dtype = promote(row.dtype(), x.leaf.value ? numbers.dtype() : promote_weak(row.dtype(), x.leaf.kind));
+  const DType dtype = promote(row.dtype(), x.leaf.value ? numbers.dtype() : promote_weak(row.dtype(), x.leaf.kind),
+                              "searchsorted", sorted.where);
   row = cast(In(row, sorted.where), dtype);
   numbers = cast(In(numbers, sorted.where), dtype);
   SharedAttrs shared;
@@ -281,7 +282,7 @@ SINTER_DECL Tensor isin(const In& x, const In& test, IsinOptions options) {
   constexpr std::int64_t few = 16;
   Term given(x);
   Term list(expr_detail::flat(In(Tensor(test.tensor()), x.where)), x.where);
-  const DType dtype = promote(given.dtype(), list.dtype(), "isin", x.where);
+  const DType dtype = expr_detail::promote_beside(x, given.dtype(), test, list.dtype(), "isin");
   given = Term(cast(given, dtype), x.where);
   list = Term(cast(list, dtype), x.where);
   const Dim count = list.shape()[0];

@@ -116,7 +116,9 @@ SINTER_DECL Tensor pad(const In& x, std::span<const std::pair<int, int>> widths,
   }
   Attrs element;
   expr_detail::fill_with(element, Scalar(value), input.dtype(), "pad", x.where);
-  Attrs attrs{.value = input.dtype() == DType::bool_ ? static_cast<double>(element.integer) : value};
+  Attrs attrs{.value = input.dtype() == DType::bool_ ? static_cast<double>(element.integer)
+                       : is_f8(input.dtype())        ? element.value
+                                                     : value};
   attrs.set(ops::Pad::low, below);
   attrs.set(ops::Pad::high, above);
   return expr_detail::record<ops::Pad>({Leaf(input.impl())}, std::move(attrs), x.where);

@@ -241,7 +241,7 @@ SINTER_DECL Tensor block_diag(std::span<const Tensor> blocks, Location where) {
   DType dtype = matrices[0].dtype();
   for (const Tensor& matrix : matrices) {
     width += matrix.shape()[1];
-    dtype = promote(dtype, matrix.dtype());
+    dtype = promote(dtype, matrix.dtype(), "block_diag", where);
   }
   std::vector<Tensor> rows;
   Dim left = 0;

@@ -21,7 +21,7 @@ struct PromotedPair {
 };
 inline PromotedPair promoted_pair(const In& a, const In& b) {
   const Tensor x(a.tensor()), y(b.tensor());
-  const DType dtype = promote(x.dtype(), y.dtype(), "product", a.where);
+  const DType dtype = promote_beside(a, x.dtype(), b, y.dtype(), "product");
   return {cast(In(x, a.where), dtype), cast(In(y, a.where), dtype)};
 }
 inline std::string pair_text(const Tensor& a, const Tensor& b) {
@@ -213,7 +213,7 @@ SINTER_DECL Tensor multi_dot(std::span<const Tensor> matrices, Location where) {
   if (matrices.size() < 2)
     throw ShapeError("multi_dot", std::to_string(matrices.size()) + " matrices are given", where, "two are the least");
   DType dtype = matrices[0].dtype();
-  for (const Tensor& matrix : matrices) dtype = promote(dtype, matrix.dtype());
+  for (const Tensor& matrix : matrices) dtype = promote(dtype, matrix.dtype(), "multi_dot", where);
   std::vector<expr_detail::Labelled> chain;
   std::vector<int> output;
   const std::size_t last = matrices.size() - 1;

@@ -13,7 +13,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace expr_detail {
 
-/// Two integers of one shape as i64, and the dtype that results have. A number leaves it to the other operand.
+/// Two integers of one shape as i64 (u64 as it is), and the dtype that results have. A number leaves it to the other
+/// operand; beside u64 it loses its sign, on which common divisors do not depend.
 struct IntegerPair {
   Term a, b;
   DType dtype;
@@ -24,9 +25,15 @@ inline IntegerPair integer_pair(const In& a, const In& b, std::string_view op) {
     throw DTypeError(op, "a is " + std::string(name(x.dtype())) + ", b is " + std::string(name(y.dtype())), a.where,
                      "it takes integers");
   const Shape shape = broadcast(x.shape(), y.shape(), op, a.where);
-  const DType dtype = !a.leaf.value ? y.dtype() : !b.leaf.value ? x.dtype() : promote(x.dtype(), y.dtype());
-  const auto wide = [&](const Term& t) { return Term(cast(In(expand(t, shape), a.where), DType::i64), a.where); };
-  return {wide(x), wide(y), dtype};
+  const DType dtype = !a.leaf.value   ? y.dtype()
+                      : !b.leaf.value ? x.dtype()
+                                      : promote(x.dtype(), y.dtype(), op, a.where);
+  const DType held = dtype == DType::u64 ? DType::u64 : DType::i64;
+  const auto wide = [&](const Term& t, bool is_number) {
+    const Term size = is_number && held == DType::u64 ? absolute(t) : t;
+    return Term(cast(In(expand(size, shape), a.where), held), a.where);
+  };
+  return {wide(x, !a.leaf.value), wide(y, !b.leaf.value), dtype};
 }
 
 inline Tensor bessel(const In& x, ops::BesselFunction function) {
@@ -40,7 +47,9 @@ inline Tensor bessel(const In& x, ops::BesselFunction function) {
 inline Tensor incomplete_gamma(const In& a, const In& x, ops::IncompleteGammaPart part, std::string_view op) {
   const Term p = floating(a), q = floating(x);
   const Shape shape = broadcast(p.shape(), q.shape(), op, a.where);
-  const DType dtype = !a.leaf.value ? q.dtype() : !x.leaf.value ? p.dtype() : promote(p.dtype(), q.dtype());
+  const DType dtype = !a.leaf.value   ? q.dtype()
+                      : !x.leaf.value ? p.dtype()
+                                      : promote(p.dtype(), q.dtype(), op, a.where);
   const auto wide = [&](const Term& t) { return Term(cast(In(expand(t, shape), a.where), DType::f64), a.where); };
   Attrs attrs;
   attrs.set(ops::IncompleteGamma::part, part);
@@ -83,7 +92,8 @@ SINTER_DECL Tensor gcd(const In& a, const In& b) {
 SINTER_DECL Tensor lcm(const In& a, const In& b) {
   const auto [x, y, dtype] = expr_detail::integer_pair(a, b, "lcm");
   const expr_detail::Term divisor = expr_detail::apply<ops::Gcd>(x, y);
-  return cast(absolute(expr_detail::apply<ops::FloorDivide>(x, divisor) * y), dtype);
+  const expr_detail::Term multiple = expr_detail::apply<ops::FloorDivide>(x, divisor) * y;
+  return cast(dtype == DType::u64 ? multiple : expr_detail::Term(absolute(multiple)), dtype);
 }
 
 SINTER_DECL Tensor erfcx(const In& x) { return expr_detail::apply<ops::Erfcx>(expr_detail::floating(x)); }

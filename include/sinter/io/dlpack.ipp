@@ -159,33 +159,52 @@ inline DlpackLayout layout_of_dlpack(const dlpack::TensorView& view, Location wh
   if (view.strides != nullptr)
     for (int axis = 0; axis < view.ndim; ++axis) out.strides[as_index(axis)] = view.strides[axis];
   if (count == 0) return out;
-  std::int64_t behind = 0;
+  std::int64_t behind = 0, way = 0, bytes = 0;
+  bool overflows = false;
   for (int axis = 0; axis < view.ndim; ++axis) {
-    const std::int64_t way = (view.shape[axis] - 1) * out.strides[as_index(axis)];
-    if (way < 0) out.before -= way;
-    else behind += way;
+    overflows |= __builtin_mul_overflow(view.shape[axis] - 1, out.strides[as_index(axis)], &way);
+    if (way < 0) overflows |= __builtin_sub_overflow(out.before, way, &out.before);
+    else overflows |= __builtin_add_overflow(behind, way, &behind);
   }
-  out.elements = out.before + behind + 1;
+  overflows |= __builtin_add_overflow(out.before, behind, &out.elements);
+  overflows |= __builtin_add_overflow(out.elements, std::int64_t{1}, &out.elements);
+  overflows |= __builtin_mul_overflow(out.elements, size_of(out.type.dtype), &bytes);
+  if (overflows)
+    throw ShapeError("from_dlpack", "shape " + out.type.shape.text() + " with its strides spans 2^63 bytes or more",
+                     where, "give the strides in elements, not in bytes");
   return out;
 }
+
+/// Memory that is taken: nothing is, until all that may throw is done.
+template <class M>
+struct DlpackOwner {
+  M* managed = nullptr;
+  DlpackOwner() = default;
+  DlpackOwner(const DlpackOwner&) = delete;
+  DlpackOwner& operator=(const DlpackOwner&) = delete;
+  ~DlpackOwner() {
+    if (managed != nullptr && managed->deleter != nullptr) managed->deleter(managed);
+  }
+};
 
 template <class M>
 Tensor imported(M* managed, Location where) {
   const dlpack::TensorView& view = managed->dl_tensor;
   DlpackLayout layout = layout_of_dlpack(view, where);
   const std::int64_t size = size_of(layout.type.dtype);
-  char* const first = static_cast<char*>(view.data) + view.byte_offset;
+  char* const first = view.data == nullptr ? nullptr : static_cast<char*>(view.data) + view.byte_offset;
   if (layout.elements > 0 && view.data == nullptr) throw UserError("from_dlpack", "elements without memory", where);
-  if (reinterpret_cast<std::uintptr_t>(first) % as_index(size_of(real_part_of(layout.type.dtype))) != 0)
+  if (layout.elements > 0 &&
+      reinterpret_cast<std::uintptr_t>(first) % as_index(size_of(real_part_of(layout.type.dtype))) != 0)
     throw UserError("from_dlpack",
                     "the first " + std::string(name(layout.type.dtype)) + " does not lie at a multiple of its size",
                     where, "copy it in the other library");
-  const std::shared_ptr<const void> owner(managed, [](M* last) {
-    if (last->deleter != nullptr) last->deleter(last);
-  });
+  const auto owner = std::make_shared<DlpackOwner<M>>();
   Ref<Storage> storage =
       Storage::wrap(first - layout.before * size, as_index(layout.elements * size), owner, layout.type.device);
-  return Tensor(TensorImpl::make_ready(layout.type, std::move(storage), layout.before, &layout.strides));
+  Tensor result(TensorImpl::make_ready(layout.type, std::move(storage), layout.before, &layout.strides));
+  owner->managed = managed;
+  return result;
 }
 
 inline void require_struct(const void* managed, Location where) {

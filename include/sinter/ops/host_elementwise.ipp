@@ -12,6 +12,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <numeric>
 
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
@@ -201,8 +202,15 @@ inline double gamma_sample(double alpha, ElementGenerator random) {
 
 namespace ops {
 
-SINTER_DECL Type Gcd::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::i64); }
+SINTER_DECL Type Gcd::infer(const InferArgs& args) {
+  return ops_detail::elements_of(args, args.in[0].dtype == DType::u64 ? DType::u64 : DType::i64);
+}
 SINTER_DECL void Gcd::run_on_host(HostCall& call) {
+  if (call.in[0].dtype == DType::u64) {
+    const auto *a = call.in[0].as<std::uint64_t>(), *b = call.in[1].as<std::uint64_t>();
+    ops_detail::for_each_element<std::uint64_t>(call, 100, [=](std::int64_t i) { return std::gcd(a[i], b[i]); });
+    return;
+  }
   const auto *a = call.in[0].as<std::int64_t>(), *b = call.in[1].as<std::int64_t>();
   ops_detail::for_each_element<std::int64_t>(
       call, 100, [=](std::int64_t i) { return ops_detail::greatest_common_divisor(a[i], b[i]); });

@@ -180,7 +180,8 @@ inline Tensor bound_of(const In& x, DType dtype, Device device) {
   return scalar_of("quad", "a bound", x, dtype, device);
 }
 inline DType common_dtype(const In& a, const In& b, const QuadOptions& options) {
-  if (a.leaf.value && b.leaf.value) return promote(Tensor(a.tensor()).dtype(), Tensor(b.tensor()).dtype());
+  if (a.leaf.value && b.leaf.value)
+    return promote(Tensor(a.tensor()).dtype(), Tensor(b.tensor()).dtype(), "quad", a.where);
   if (a.leaf.value) return Tensor(a.tensor()).dtype();
   return b.leaf.value ? Tensor(b.tensor()).dtype() : options.dtype;
 }

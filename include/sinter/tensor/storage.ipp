@@ -16,6 +16,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -328,8 +329,9 @@ SINTER_DECL Ref<Storage> Storage::allocate_listed(std::size_t bytes, Device devi
 
 SINTER_DECL Ref<Storage> Storage::wrap(void* data, std::size_t bytes, std::shared_ptr<const void> owner,
                                        Device device) {
+  auto held = std::make_unique<std::shared_ptr<const void>>(std::move(owner));
   auto* storage = new Storage;
-  storage->owner_ = new std::shared_ptr<const void>(std::move(owner));
+  storage->owner_ = held.release();
   storage->data_ = data;
   storage->bytes_ = bytes;
   storage->device_ = device;
