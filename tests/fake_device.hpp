@@ -27,6 +27,7 @@ class FakeMemory final : public sinter::DeviceMemory {
  public:
   static constexpr int devices = 2;
   int waits = 0, copies_from_host = 0, groups = 0, copies_across = 0;  // counted; across: from one device to the other
+  int marks = 0;                                                       // of queues, that are not handed back
 
   static void* there(void* host, int index = 0) {
     return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(host) | far << index);
@@ -94,6 +95,7 @@ class FakeMemory final : public sinter::DeviceMemory {
   void run_after(sinter::Device, std::uint64_t) override {}
   void* mark_queue(sinter::Device) noexcept override {
     auto* mark = new std::int64_t(-1);
+    ++marks;
     enqueue([mark] { *mark = sinter::timeline_now(); });
     return mark;
   }
@@ -101,7 +103,9 @@ class FakeMemory final : public sinter::DeviceMemory {
     if (waits == sinter::Waits::yes) flush();
     auto* mark = static_cast<std::int64_t*>(place);
     const std::int64_t time = *mark;
-    if (time != -1) delete mark;
+    if (time == -1) return time;
+    delete mark;
+    --marks;
     return time;
   }
   sinter::MemoryStats stats(sinter::Device) override { return {}; }

@@ -218,6 +218,8 @@ TEST_CASE("convolutions of small images together, of wide images and of large we
       problem_of(f32, {2, 3, 30, 131}, {8, 3, 5, 5}, 2, 2),     // rows longer than a panel
       problem_of(f32, {2, 3, 9, 50}, {8, 3, 2, 3}, 3, 1),       // neighbours three apart
       problem_of(f32, {1, 256, 2, 2}, {600, 256, 3, 3}, 1, 1),  // the weight does not stay in L2: runs of k
+      problem_of(f32, {3, 1030, 2, 2}, {128, 1030, 3, 3}, 1,
+                 1),  // the same of several images, beyond a group of blocks
   };
   for (const x86::Isa isa : isas()) {
     x86::X86Backend backend(isa);
@@ -240,7 +242,7 @@ TEST_CASE("depthwise convolutions of all widths and heights") {
   check_whole(problem_of(DType::f32, {2, 3, 3, 4, 5}, {6, 1, 2, 3, 3}, 1, 1, {1, 1, 1}).convolution(), backend,
               Wanted::whole);
   // With its borders the image would be a hundred times as large.
-  check_whole(problem_of(DType::f32, {1, 2, 40, 40}, {4, 1, 3, 3}, 1, 1, {2000, 1}).convolution(), backend,
+  check_whole(problem_of(DType::f32, {1, 2, 4, 16}, {4, 1, 3, 3}, 1, 1, {200, 1}).convolution(), backend,
               Wanted::whole);
 }
 

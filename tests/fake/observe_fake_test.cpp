@@ -3,8 +3,10 @@
 #include "checks.hpp"
 #include "fake_device.hpp"
 
+#include <sinter/base/timeline.hpp>
 #include <sinter/debug.hpp>
 #include <sinter/io/json.hpp>
+#include <sinter/runtime/device_track.hpp>
 
 #include <cstdio>
 #include <filesystem>
@@ -12,6 +14,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -88,7 +91,49 @@ TEST_CASE("timeline: kernels of a device have tracks of their queues") {
   jit::start_trace(other.path);
   const Tensor c = f(x);
   jit::stop_trace();
-  CHECK(find(spans_of(other.path), "kernel", "cuda:0 stream 1") != nullptr);
+  const std::vector<Span> later = spans_of(other.path);
+  REQUIRE(find(later, "kernel", "cuda:0 stream 1") != nullptr);
+  REQUIRE(find(later, "launch", "thread") != nullptr);
+  CHECK(find(later, "kernel", "cuda:0 stream 1")->begin >= find(later, "launch", "thread")->begin);
+}
+
+TEST_CASE("timeline: one clock for all recordings") {
+  const File file("clock.json");
+  std::int64_t before = timeline_now();
+  for (int recording = 0; recording < 2; ++recording) {
+    jit::start_trace(file.path);
+    const std::int64_t begin = timeline_now();
+    CHECK(begin >= before);
+    timeline::complete("test", "span", begin, begin + 1000, {});
+    jit::stop_trace();
+    const std::vector<Span> spans = spans_of(file.path);
+    const Span* span = find(spans, "test", "");
+    REQUIRE(span != nullptr);
+    CHECK(span->begin < 60e6);  // microseconds from the beginning of this recording
+    before = timeline_now();
+  }
+}
+
+TEST_CASE("timeline: a launch that throws hands back its mark of the queue, and has no span") {
+  auto& device = fake_device();
+  const File file("thrown.json");
+  jit::start_trace(file.path);
+  const int marks = device.marks;
+  try {
+    runtime_detail::TrackedLaunch launch(device, Device::cuda(0));
+    CHECK(device.marks == marks + 1);
+    runtime_detail::TrackedLaunch moved = std::move(launch);
+    launch = runtime_detail::TrackedLaunch();
+    throw UserError("test", "the launch fails", {});
+  } catch (const UserError&) {}
+  runtime_detail::TrackedLaunch finished(device, Device::cuda(0));  // a near miss
+  finished.finish("finished", {});
+  jit::stop_trace();
+  CHECK(device.marks == marks);
+  const std::vector<Span> spans = spans_of(file.path);
+  CHECK(find(spans, "kernel", "without an end") == nullptr);
+  REQUIRE(find(spans, "kernel", "cuda:0 stream 1") != nullptr);
+  CHECK(find(spans, "kernel", "cuda:0 stream 1")->name == "finished");
 }
 
 TEST_CASE("timeline: launches that are enqueued as one are one span of the queue") {

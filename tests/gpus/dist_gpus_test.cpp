@@ -89,6 +89,20 @@ TEST_CASE("gpus: collectives and gradients are those of threads") {
   }
 }
 
+TEST_CASE("gpus: NaN on one rank stays in the maxima of a partitioned function; i16 has them, too") {
+  if (!has_gpus()) SINTER_SKIP("needs two GPUs");
+  const dist::Mesh two({{"data", 2}});
+  CHECK(problem_of({.engine = dist::EngineKind::nccl, .mesh = two}, [&](dist::World world) {
+          const auto largest = dist::partition([](Tensor v) { return amax(v, 0); }, two, {.inputs = {{{0, "data"}}}});
+          const double nan = std::nan("");
+          const Tensor x = full({2, 3}, world.rank() == 1 ? nan : 1.0, {.dtype = DType::f32, .device = dist::device()});
+          for (const float value : to_vector<float>(largest(x))) expect(std::isnan(value), "NaN is lost");
+          const Tensor y = full({2, 3}, world.rank(), {.dtype = DType::i16, .device = dist::device()});
+          for (const float value : to_vector<float>(cast(largest(y), DType::f32)))
+            expect(value == 1, "another maximum");
+        }) == "");
+}
+
 TEST_CASE("gpus: data parallel training gives the losses of one GPU") {
   if (!has_gpus()) SINTER_SKIP("needs two GPUs");
   const auto train = [](int size) {

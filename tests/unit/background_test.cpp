@@ -15,7 +15,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -32,8 +35,9 @@ struct Gated final : Backend {
   Backend& plain = *jit::host_backends().back();
   std::mutex mutex;
   std::condition_variable changed;
-  bool is_open = true, fails = false;
-  int version = 0;  // so that each test has kernels of its own
+  bool is_open = true, fails = false, lacks_memory = false;
+  std::optional<Prim> fails_with;  // that instruction
+  int version = 0;                 // so that each test has kernels of its own
   std::atomic<int> compiled{0};
 
   void set_open(bool open) {
@@ -49,6 +53,9 @@ struct Gated final : Backend {
     changed.wait(lock, [this] { return is_open; });
     ++compiled;
     if (fails) throw InternalError("the gate fell");
+    for (const Inst& inst : kernel.body)
+      if (inst.prim == fails_with) throw InternalError("the gate fell");
+    if (lacks_memory) throw OutOfMemory("gated", 1, "none for code");
     return plain.compile(kernel, schedule, why);
   }
 };
@@ -211,16 +218,87 @@ TEST_CASE("background: functions that read values grow paths uncompiled, too") {
   CHECK(floats(f(negative)) == std::vector<float>{-3, -5});
   CHECK(floats(f(positive)) == std::vector<float>{3, 5});
   CHECK(f.stats().background_swaps == 0);
+  CHECK(f.stats().background_calls == 3);
+  CHECK(f.stats().background_pending == 1);
   CHECK(has(f.explain(positive).text(), "background: running uncompiled"));
   gate.open();
   f.warm_up(positive);
   f.warm_up(negative);
   CHECK(f.stats().background_swaps >= 1);
+  CHECK(f.stats().background_pending == 0);
+  CHECK(f.stats().launches > 0);
+  CHECK(f.stats().launches <= f.stats().kernels);
   CHECK(f.stats().segments == 3);
   CHECK(floats(f(positive)) == std::vector<float>{3, 5});
   CHECK(floats(f(negative)) == std::vector<float>{-3, -5});
   CHECK(has(f.explain(positive).text(), "background: swapped at call "));
   CHECK(has(f.explain(positive).text(), "[gated]"));
+}
+
+TEST_CASE("background: without memory for code, and with a log that throws, versions go on") {
+  const Tensor x = vec({0, 0});
+  {
+    ClosedGate gate;
+    gated().lacks_memory = true;
+    auto f = jit::compile([](Tensor a) { return tanh(a) + 1; }, in_background());
+    f(x);
+    gate.open();
+    CHECK_NOTHROW(f.warm_up(x));
+    CHECK(floats(f(x)) == std::vector<float>{1, 1});
+    CHECK(has(f.explain(x).text(), "so this version runs operation by operation: "));
+    gated().lacks_memory = false;
+  }
+  ClosedGate gate;
+  const auto before = Context::get().sink;
+  auto f = jit::compile([](Tensor a) { return tanh(a) + 2; }, in_background());
+  f(x);
+  set_logs("background");
+  Context::get().sink = [](std::string_view, std::string_view) { throw std::runtime_error("the disk is full"); };
+  gate.open();
+  base_detail::wait_for_background();
+  Context::get().sink = before;
+  set_logs("");
+  CHECK_NOTHROW(f.warm_up(x));
+  CHECK(floats(f(x)) == std::vector<float>{2, 2});
+  CHECK(f.stats().background_swaps == 1);
+}
+
+TEST_CASE("background: one segment without code leaves the others theirs") {
+  ClosedGate gate;
+  auto f = jit::compile(
+      [](Tensor x) {
+        const Tensor y = exp(x * 0) + x;
+        return item(sum(y)) > 0 ? Tensor(tanh(y * 0) + y) : Tensor(y - 1);
+      },
+      in_background({.suppress_errors = true}));
+  const Tensor x = vec({1, 2});
+  CHECK(floats(f(x)) == std::vector<float>{2, 3});
+  gated().fails_with = Prim::tanh;
+  gate.open();
+  CHECK_NOTHROW(f.warm_up(x));
+  gated().fails_with.reset();
+  CHECK(floats(f(x)) == std::vector<float>{2, 3});
+  const std::string text = f.explain(x).text();
+  CHECK(has(text, "background: making some of the code failed, so that part runs operation by operation: "));
+  CHECK(has(text, "[gated]"));
+}
+
+TEST_CASE("background: the version that is swapped in asks for the precision of its products") {
+  auto f = jit::compile([](Tensor x) { return matmul(x, x); }, {.mode = jit::Mode::background});
+  const Tensor x = rand({64, 64});
+  f(x);
+  f.warm_up(x);
+  CHECK(f.stats().compiles == 1);
+  const MatmulPrecision before = matmul_precision();
+  set_matmul_precision(MatmulPrecision::tf32);
+  f(x);
+  set_matmul_precision(before);
+  auto plain = jit::compile([](Tensor a) { return matmul(a, a); });
+  plain(x);
+  set_matmul_precision(MatmulPrecision::tf32);
+  plain(x);
+  set_matmul_precision(before);
+  CHECK(f.stats().compiles == plain.stats().compiles);
 }
 
 TEST_CASE("background: Variables are assigned once for each call, results go into given memory") {
@@ -332,6 +410,29 @@ TEST_CASE("background: a process may fork and end while code is made", "[exit]")
     waitpid(id, &status, 0);
     return status;
   };
+  {  // calls alone have the parent's jobs done, without warm_up()
+    struct Blocks final : base_detail::BackgroundJob {
+      std::atomic<bool> is_open{false};
+      void run() noexcept override {
+        while (!is_open) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    };
+    const auto blocks = std::make_shared<Blocks>();
+    base_detail::run_in_background(blocks);
+    auto f = jit::compile([](Tensor a) { return exp(a * 0) + 3; }, {.mode = jit::Mode::background});
+    f(x);
+    const int status = status_of([&] {
+      blocks->is_open = true;
+      for (int i = 0; i < 1000 && f.stats().background_swaps == 0; ++i) {
+        f(x);
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      return f.stats().background_swaps == 1;
+    });
+    CHECK(status == 0);
+    blocks->is_open = true;
+    f.warm_up(x);
+  }
   auto plain = jit::compile([](Tensor a) { return exp(a * 0) + 1; }, {.mode = jit::Mode::background});
   plain(x);
   CHECK(status_of([&] {  // what the parent had asked for, and new functions

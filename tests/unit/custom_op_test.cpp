@@ -259,6 +259,57 @@ TEST_CASE("custom op: a rule for batches takes the place of calls for each examp
   CHECK(calls > 0);
 }
 
+TEST_CASE("custom op: a derivative of its own is kept under vmap, and under vmap of vmap") {
+  const auto vjp = [](auto, const Tensor&, const Tensor& dout) { return std::vector<Tensor>{dout * 10}; };
+  auto ruled = jit::custom_op({.name = "nested_ruled",
+                               .shape = [](auto in) { return in[0]; },
+                               .cpu =
+                                   [](auto in, auto out) {
+                                     for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = in[0].data[i] / 2;
+                                   },
+                               .vjp = vjp,
+                               .batch = [](auto in, auto, Dim) { return Tensor(in[0] * 0.5); }});
+  auto composed = jit::custom_op({.name = "nested_composed",
+                                  .shape = [](auto in) { return in[0]; },
+                                  .vjp = vjp,
+                                  .decompose = [](auto in) { return in[0] * 0.5; }});
+  const auto check = [](auto op) {
+    const auto one = [op](Tensor x) { return op(x); };
+    const auto once = jit::vmap(one);
+    const auto twice = jit::vmap(once);
+    const auto thrice = jit::vmap(twice);
+    const Tensor x = reshape(numbers(12), {2, 3, 2, 1});
+    CHECK(values(twice(x)) == values(x * 0.5));
+    CHECK(values(thrice(x)) == values(x * 0.5));
+    CHECK(values(jit::grad([&](Tensor a) { return sum(one(a)); })(x)) == std::vector<float>(12, 10));
+    CHECK(values(jit::grad([&](Tensor a) { return sum(once(a)); })(x)) == std::vector<float>(12, 10));
+    CHECK(values(jit::grad([&](Tensor a) { return sum(twice(a)); })(x)) == std::vector<float>(12, 10));
+    CHECK(values(jit::grad([&](Tensor a) { return sum(thrice(a)); })(x)) == std::vector<float>(12, 10));
+    CHECK(values(jit::vmap(jit::grad([&](Tensor a) { return sum(once(a)); }))(x)) == std::vector<float>(12, 10));
+    auto compiled = jit::compile(jit::grad([twice](Tensor a) { return sum(twice(a)); }));
+    for (int n : {2, 3, 4}) {
+      const auto want = std::vector<float>(static_cast<std::size_t>(6 * n), 10);
+      CHECK(values(compiled(reshape(numbers(6 * n), {n, 3, 2}))) == want);
+    }
+  };
+  check(ruled);
+  check(composed);
+  auto scaled = jit::custom_op<float, 2>(
+      {.name = "nested_scaled",
+       .shape = [](auto in) { return std::array{in[0], in[1]}; },
+       .vjp = [](auto in, auto, auto dout) { return std::vector<Tensor>{dout[0] * 100 * in[0], dout[1] * 7}; },
+       .decompose = [](auto in) { return std::array<Tensor, 2>{in[0] * in[1], in[1] * 2}; }});
+  const auto both = [scaled](Tensor x, Tensor y) {  // y has no batch, and so has the second result
+    auto [a, b] = scaled(x, y);
+    return a + b;
+  };
+  const auto [dx, dy] = jit::grad<0, 1>([&](Tensor x, Tensor y) {
+    return sum(jit::vmap(both, {0, jit::no_axis})(x, y));
+  })(reshape(numbers(6), {3, 2}), numbers(2));
+  CHECK(values(dx) == std::vector<float>{0, 100, 200, 300, 400, 500});
+  CHECK(values(dy) == std::vector<float>{21, 21});
+}
+
 TEST_CASE("custom op: rules for batches with two results, and mistakes in them") {
   const auto shape = [](auto in) { return in[0]; };
   const auto cpu = [](auto in, auto out) { std::copy(in[0].begin(), in[0].end(), out.data); };

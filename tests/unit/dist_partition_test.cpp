@@ -1,6 +1,7 @@
 // Partitioned functions: the operations under random layouts on four ranks against one, random programs, plans that are
 // known, and what cannot be divided.
 #include "catch.hpp"
+#include "partition_checks.hpp"
 
 #include <sinter/dist.hpp>
 
@@ -12,40 +13,11 @@
 #include <vector>
 
 using namespace sinter;
-using List = std::vector<Tensor>;
+using namespace partition_checks;
 
 namespace {
 const dist::Mesh four({{"data", 2}, {"model", 2}});
 
-void expect(bool holds, const std::string& what) {
-  if (!holds) throw std::runtime_error("rank " + std::to_string(dist::rank()) + ": " + what);
-}
-/// What the ranks of a mesh throw, or "".
-std::string problem_on(const dist::Mesh& mesh, const std::function<void(dist::World)>& fn) {
-  try {
-    dist::run({.engine = dist::EngineKind::threads, .timeout = std::chrono::seconds(5), .mesh = mesh}, fn);
-  } catch (const std::exception& error) { return error.what(); }
-  return "";
-}
-/// Numbers without a pattern, in (-1, 1) and away from 0.
-Tensor numbers(const Shape& shape, double seed) {
-  const Tensor wave = sin(arange(shape.numel(), {.dtype = DType::f64}) * 1.7 + seed);
-  return cast(reshape(wave + 0.01, shape), DType::f32);
-}
-bool is_near(const Tensor& a, const Tensor& b, double rtol = 1e-4) {
-  if (a.dtype() == DType::bool_ || a.dtype() == DType::i64) return static_cast<bool>(array_equal(a, b));
-  return static_cast<bool>(allclose(a, b, {.rtol = rtol, .atol = 0.1 * rtol, .equal_nan = true}));
-}
-
-Tensor part_of(Tensor x, const dist::Layout& layout) {
-  for (const dist::Placement& placement : layout.placements) x = dist::shard(x, placement);
-  return x;
-}
-Tensor whole_of(Tensor x, const dist::Layout& layout) {
-  for (auto placement = layout.placements.rbegin(); placement != layout.placements.rend(); ++placement)
-    x = dist::replicate(x, *placement);
-  return x;
-}
 /// A layout that the shape allows on the mesh of four; `draw` gives numbers below its argument.
 dist::Layout random_layout(const Shape& shape, const std::function<int(int)>& draw) {
   dist::Layout layout;
@@ -59,12 +31,6 @@ dist::Layout random_layout(const Shape& shape, const std::function<int(int)>& dr
   }
   return layout;
 }
-std::string text_of(const dist::Layout& layout) {
-  std::string text = "{";
-  for (const dist::Placement& p : layout.placements) text += std::to_string(p.axis) + ":" + p.over.names[0] + " ";
-  return text + "}";
-}
-
 struct Row {
   const char* name;
   std::vector<Shape> shapes;
@@ -121,6 +87,17 @@ std::vector<Row> rows() {
        {{2, 4, 6}, {2, 4, 6}, {2, 4, 2}},
        [](const List& x) { return scaled_dot_product_attention(x[0], x[1], x[2]); }},
       {"conv2d", {{2, 4, 6, 6}, {4, 4, 3, 3}}, [](const List& x) { return conv2d(x[0], x[1]); }},
+      {"conv2d, groups",
+       {{2, 4, 6, 6}, {4, 2, 3, 3}},
+       [](const List& x) { return conv2d(x[0], x[1], {.padding = 1, .groups = 2}); }},
+      {"take along axis 1", {{4, 8, 2}, {4, 2}}, [=](const List& x) { return take(x[0], index(x[1]), 1); }},
+      {"cumprod", {{4, 6}}, [](const List& x) { return cumprod(x[0], 1); }},
+      {"complex",
+       {{4, 8}, {4, 8}},
+       [](const List& x) {
+         const Tensor z = dist::lay_out(complex(x[0], x[1]), {{1, "data"}});
+         return abs(fft::fft(z * view_as_complex(stack({x[1], x[0]}, -1)) + sum(z, 0)));
+       }},
       {"max_pool2d", {{2, 4, 6, 6}}, [](const List& x) { return max_pool2d(x[0], 2); }},
       {"cholesky",
        {{2, 4, 4}},
@@ -289,14 +266,6 @@ struct Weights {
 Tensor network(const Weights& w, const Tensor& x) { return matmul(gelu(matmul(x, w.first)), w.second); }
 const auto loss_and_gradients =
     jit::value_and_grad<0>([](Weights w, Tensor x, Tensor y) { return mean(square(network(w, x) - y)); });
-std::vector<std::string> kinds_of(const dist::PartitionReport& report) {
-  std::vector<std::string> kinds;
-  for (const auto& collective : report.collectives)
-    kinds.push_back(collective.text.substr(0, collective.text.find(" of ")) +
-                    collective.text.substr(collective.text.rfind(" over ")));
-  return kinds;
-}
-using Kinds = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("dist: partition, known plans") {
@@ -419,29 +388,39 @@ TEST_CASE("dist: partition, what is refused, and ranks that differ") {
   CHECK_THROWS_WITH(divided(x), Catch::Contains("the mesh (data 2) has 2 ranks, the program 1"));
   CHECK_THAT(problem_on(two, [&](dist::World) { jit::grad([&](Tensor v) { return sum(divided(v)); })(x); }),
              Catch::Contains("partition: a partitioned function is differentiated from outside"));
-  // The log says what is moved, and for what.
-  std::vector<std::string> lines;
-  std::mutex mutex;
-  const auto sink_before = Context::get().sink;
-  const auto logs_before = Context::get().logs;
-  set_logs("dist");
-  Context::get().sink = [&](std::string_view, std::string_view line) {
-    const std::scoped_lock lock(mutex);
-    lines.emplace_back(line);
-  };
-  const auto factor = dist::partition([](Tensor v) { return linalg::qr(v).r; }, two, {.inputs = {{{0, "data"}}}});
-  CHECK(problem_on(two, [&](dist::World) { eval(factor(x)); }) == "");
-  Context::get().sink = sink_before;
-  Context::get().logs = logs_before;
-  REQUIRE(lines.size() == 2);  // both ranks trace it
-  CHECK_THAT(lines[0], Catch::Contains("partition: all_gather(axis 0) of %0 f32[8, 6] over 'data' for qr, which takes "
-                                       "no parts [dist_partition_test.cpp:"));
+  CHECK_THAT(problem_on(two,
+                        [&](dist::World) {
+                          const auto of_complex = dist::partition([](Tensor z) { return sum(square(real(z))); }, two,
+                                                                  {.inputs = {{{0, "data"}}}});
+                          jit::grad([&](Tensor v) { return of_complex(complex(v, v)); })(x);
+                        }),
+             Catch::Contains("partition: a partitioned function is differentiated from outside"));
+  const auto of_variable =
+      dist::partition([](Variable v, Tensor t) { return Tensor(v.value() + t); }, two, {.inputs = {{{0, "data"}}, {}}});
+  CHECK_THROWS_WITH(of_variable.explain(Variable(x), x),
+                    Catch::Contains("number 0 of the arguments has a layout, but no tensors"));
+  const auto of_two =
+      dist::partition([](List v, Scalar s) { return Tensor(v[0] * s + v[1]); }, two, {.inputs = {{{0, "data"}}, {}}});
+  CHECK_THROWS_WITH(of_two.explain(List{x, x}, 2.0),
+                    Catch::Contains("ambiguous: 2 layouts for 2 arguments with 2 tensors"));
 
   // Elsewhere, and on a mesh of one, statements are nothing.
   CHECK(is_near(dist::lay_out(x, {{0, "data"}}), x));
   const auto alone = dist::partition([](Tensor v) { return dist::replicate(dist::shard(v, {0, "data"})); },
                                      dist::Mesh({{"data", 1}}), {.inputs = {{{0, "data"}}}});
   CHECK(is_near(alone(x), x));
+  // But mistakes in them are found there, too.
+  const auto problem_alone = [&](const auto& fn, dist::PartitionOptions options) {
+    return problem_on(dist::Mesh({{"data", 1}}), [&](dist::World) {
+      eval(dist::partition(fn, dist::Mesh({{"data", 1}}), std::move(options))(x));
+    });
+  };
+  CHECK_THAT(problem_alone(twice, {.outputs = {{}, {}}}), Catch::Contains("2 layouts for 1 results"));
+  CHECK_THAT(problem_alone(twice, {.outputs = {{{5, "data"}}}}), Catch::Contains("IndexError: partition"));
+  CHECK_THAT(problem_alone([](Tensor v) { return dist::shard(v, {7, "data"}); }, {}),
+             Catch::Contains("IndexError: shard"));
+  CHECK_THAT(problem_alone([](Tensor v) { return dist::lay_out(v, {{0, "model"}}); }, {}),
+             Catch::Contains("there is no axis 'model'"));
 
   // Parts of different sizes, other functions, and a rank that fails: everybody is told.
   CHECK_THAT(problem_on(two,
@@ -471,4 +450,39 @@ TEST_CASE("dist: partition, what is refused, and ranks that differ") {
   CHECK(problem_on(two, [&](dist::World) {
           expect(is_near(whole_of(divided(dist::shard(x, {0})), {{0, "data"}}), x * 2), "after failures");
         }) == "");
+}
+
+TEST_CASE("dist: partition, the log has a line for each collective of a rank, which says what it is for") {
+  const dist::Mesh two({{"data", 2}});
+  const dist::Layout batch{{0, "data"}};
+  const Tensor x = numbers({4, 6}, 1), y = numbers({4, 2}, 2);
+  const Weights w{numbers({6, 8}, 3), numbers({8, 2}, 4)};
+  const auto lines_of = [&](const std::function<void(dist::World)>& fn) {
+    std::vector<std::string> lines;
+    std::mutex mutex;
+    const auto sink_before = Context::get().sink;
+    const auto logs_before = Context::get().logs;
+    set_logs("dist");
+    Context::get().sink = [&](std::string_view, std::string_view line) {
+      const std::scoped_lock lock(mutex);
+      lines.emplace_back(line);
+    };
+    CHECK(problem_on(two, fn) == "");
+    Context::get().sink = sink_before;
+    Context::get().logs = logs_before;
+    return lines;
+  };
+  const auto factor = dist::partition([](Tensor v) { return linalg::qr(v).r; }, two, {.inputs = {batch}});
+  auto lines = lines_of([&](dist::World) { eval(factor(x)); });
+  REQUIRE(lines.size() == 2);  // both ranks trace it
+  CHECK_THAT(lines[0], Catch::Contains("partition: all_gather(axis 0) of %0 f32[8, 6] over 'data' for qr, which takes "
+                                       "no parts [dist_partition_test.cpp:"));
+  // Results count, and what has two readers is moved once.
+  const auto step = dist::partition(loss_and_gradients, two, {.inputs = {{}, batch, batch}});
+  lines = lines_of([&](dist::World) { eval(step(w, x, y).first); });
+  REQUIRE(lines.size() == 2);
+  CHECK_THAT(lines[0], Catch::Contains("and 2 more over 'data' for a result [dist_partition_test.cpp:"));
+  const auto shared =
+      dist::partition([](Tensor v) { return Tensor(linalg::qr(v).r + linalg::svd(v).s(0)); }, two, {.inputs = {batch}});
+  CHECK(lines_of([&](dist::World) { eval(shared(x)); }).size() == 2);
 }

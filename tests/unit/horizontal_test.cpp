@@ -237,6 +237,31 @@ TEST_CASE("horizontal: a group costs at most an eighth of the arena, or 64 KiB")
   CHECK(together.stats().launches < together.stats().kernels);
 }
 
+TEST_CASE("horizontal: where sizes are symbols the arena grows by an eighth at any size") {
+  const auto branches = [](bool groups) {
+    return jit::compile(
+        [](const std::vector<Tensor>& left) {
+          std::vector<Tensor> results;
+          for (std::size_t i = 0; i < left.size(); ++i) {
+            const Tensor sums = cumsum(left[i] * static_cast<float>(i + 2), 0);
+            results.push_back(amax(sums * reshape(sums, {-1, 1}), 1) + static_cast<float>(i));
+          }
+          return results;
+        },
+        {.dynamic = jit::Dynamic::always, .horizontal_fusion = groups});
+  };
+  auto together = branches(true), apart = branches(false);
+  for (const std::int64_t n : {8, 512}) {
+    std::vector<Tensor> left;
+    for (int i = 0; i < 24; ++i) left.push_back(randn({n}));
+    const std::vector<Tensor> found = together(left), wanted = apart(left);
+    for (std::size_t i = 0; i < found.size(); ++i) CHECK((floats(found[i]) == floats(wanted[i])));
+    const std::int64_t held = together.stats().peak_bytes, without = apart.stats().peak_bytes;
+    CHECK(without > 0);
+    CHECK(held <= without + without / growth_share);
+  }
+}
+
 TEST_CASE("horizontal: in place, donated and read by another: each value is whole when it is read") {
   // Every step writes over what it reads last, some of which others of the group read too.
   const auto f = [](Tensor a, Tensor b, Tensor w) {
@@ -437,6 +462,10 @@ TEST_CASE("horizontal: a group runs each task once, whole launches whole, and le
   few.fails = true;
   CHECK_THROWS_AS(group.run(operands), GatherError);
   CHECK(group.failed() == 1);
+  tiny.fails = true;  // a second error: the first is thrown, and each launch ends what it began
+  CHECK_THROWS_AS(group.run(operands), GatherError);
+  CHECK(group.failed() == 1);
+  for (const CountingLaunch* launch : {&many, &few, &tiny, &free_of_cost}) CHECK(launch->ended == 7);
   CHECK_FALSE(CpuGroup({&tiny, &free_of_cost}).pays());  // not worth a thread
   CHECK_FALSE(CpuGroup({&many, &whole}).pays());         // nothing to share with
 }

@@ -230,6 +230,77 @@ TEST_CASE("instruction log: bad files, and one log at a time") {
   CHECK(file.read().empty());
 }
 
+TEST_CASE("instruction log: a last line that was cut is left out, another one is a fault; versions") {
+  const LogFile file("cut.log");
+  const std::string whole = "time=1 took=2 kernel=k graph(%0: f32[2]) { %1: f32[2] = exp(%0); return %1; }\n";
+  std::ofstream(file.path) << whole << whole.substr(0, whole.size() - 12);
+  CHECK(file.read().size() == 1);
+  std::ofstream(file.path) << whole << whole.substr(0, 9);
+  CHECK(file.read().size() == 1);
+  std::ofstream(file.path) << whole << whole.substr(0, whole.size() - 1);  // a near miss: only its end is missing
+  CHECK(file.read().size() == 2);
+  std::ofstream(file.path) << whole.substr(0, whole.size() - 12) << "\n" << whole;
+  CHECK(has(message_of<UserError>([&] { file.read(); }), file.path + ":1: "));
+  std::ofstream(file.path) << "# instructions of Sinter, version 2\n" << whole;
+  CHECK(has(message_of<UserError>([&] { file.read(); }), ":1: this is a log of version 2, and version 1 is read here"));
+}
+
+TEST_CASE("instruction log: times, and numbers of graphs, while timelines begin and from log to log") {
+  const LogFile trace("times.json"), other("times_2.json");
+  auto f = jit::compile([](Tensor x) { return exp(x) + 1; });
+  auto g = jit::compile([](Tensor x) { return tanh(x) + 2; });
+  const Tensor x = ones({4});
+  const std::vector<jit::Instruction> list = instructions_of([&] {
+    for (const LogFile* each : {&trace, &other}) {
+      f(x);
+      jit::start_trace(each->path);
+      f(x);
+      jit::stop_trace();
+    }
+    f(x);
+  });
+  REQUIRE(list.size() >= 5);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    CHECK(list[i].nanoseconds < 60'000'000'000);
+    CHECK(list[i].time < 600'000'000'000);
+    if (i > 0) CHECK(list[i].time > list[i - 1].time);
+  }
+  for (int log = 0; log < 2; ++log) {
+    const std::vector<jit::Instruction> both = instructions_of([&] { g(x), f(x), g(x); });
+    REQUIRE(both.size() == 3);
+    CHECK(both[0].graph == 0);
+    CHECK(both[1].graph == 1);
+    CHECK(both[2].graph == 0);
+  }
+}
+
+TEST_CASE("instruction log: strides that are not of the graph, and inputs that are too large") {
+  const auto skipped = [](const std::string& strides, const std::string& type) {
+    return jit::replay(jit::parse_instruction("time=1 kernel=k device=cpu" + strides + " graph(%0: " + type +
+                                              ") { %1: " + type + " = exp(%0); return %1; }"))
+        .skipped;
+  };
+  CHECK(skipped(" strides=[[1, 2]]", "f32[2, 3]").empty());  // a near miss: these are
+  CHECK(skipped(" strides=[[]]", "f32[2, 3]").empty());
+  CHECK(has(skipped(" strides=[[1]]", "f32[2, 3]"), "input 0 are no layout"));
+  CHECK(has(skipped(" strides=[[1, 2, 3]]", "f32[2, 3]"), "input 0 are no layout"));
+  CHECK(has(skipped(" strides=[[1, 2], [1]]", "f32[2, 3]"), "its strides are of 2 inputs, and it has 1"));
+  CHECK(has(skipped(" strides=[[9223372036854775807, 1]]", "f32[2, 3]"), "input 0 are no layout"));
+  CHECK(has(skipped(" strides=[[4611686018427387904, 1]]", "f32[3, 2]"), "input 0 are no layout"));
+  CHECK(has(skipped(" strides=[[4611686018427387904, 1]]", "f32[2, 3]"), "input 0 reaches over"));
+  CHECK(has(skipped("", "f32[1000000, 1000000]"), "input 0 reaches over 1000000000000 elements"));
+}
+
+TEST_CASE("instruction log: indices are in the range of every operation that reads by them") {
+  for (const char* sizes : {"%0: f32[7], %1: f32[9]", "%0: f32[9], %1: f32[7]", "%0: f32[3], %1: f32[7]"}) {
+    const std::string text =
+        "time=1 kernel=k device=cpu graph(" + std::string(sizes) +
+        ", %2: i64[64]) { %3: f32[64] = take(%0, %2) {axes=[0]}; %4: f32[64] = take(%1, %2) {axes=[0]}; "
+        "%5: f32[64] = add(%3, %4); return %5; }";
+    CHECK(jit::replay(jit::parse_instruction(text)).skipped == "");
+  }
+}
+
 TEST_CASE("a process whose instructions are logged", "[.instructions]") {
   auto f = jit::compile([](Tensor x) { return exp(x) * 2; });
   f(ones({7}));

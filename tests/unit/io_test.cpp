@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -495,6 +497,32 @@ TEST_CASE("what is saved in the background is the state at the call", "[io]") {
     const float wanted = 0.5f - 2.0f * static_cast<float>(number - 1);
     REQUIRE(to_vector<float>(found.weight.value()) == std::vector<float>(300000, wanted));
   }
+}
+
+TEST_CASE("memory of others is copied for a checkpoint in the background", "[io]") {
+  const Folder folder;
+  const auto memory = std::make_shared<std::vector<float>>(1 << 20, 1.0f);
+  const std::vector<Tensor> state{from_blob(memory, memory->data(), {1 << 20}, DType::f32)};
+  io::save_checkpoint(folder.path, 1, state, {.background = true});
+  std::fill(memory->begin(), memory->end(), 2.0f);
+  io::wait_for_checkpoints();
+  std::vector<Tensor> found{zeros({1 << 20})};
+  io::load_checkpoint(folder.path, found);
+  CHECK(to_vector<float>(found[0]) == std::vector<float>(1 << 20, 1.0f));
+}
+
+TEST_CASE("threads that save into one folder do so one after the other", "[io]") {
+  const Folder folder;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&, thread] {
+      const std::vector<Tensor> state{full({50000}, thread)};
+      for (int i = 0; i < 8; ++i)
+        io::save_checkpoint(folder.path, 8 * thread + i, state, {.keep = 0, .background = i % 2 == 0});
+    });
+  for (std::thread& thread : threads) thread.join();
+  io::wait_for_checkpoints();
+  CHECK(io::list_checkpoints(folder.path).size() == 32);
 }
 
 TEST_CASE("what fails in the background is thrown by the next call", "[io]") {

@@ -4,6 +4,7 @@
 #include "../run_again.hpp"
 #include "../temporary_folder.hpp"
 
+#include <sinter/base/hash.hpp>
 #include <sinter/runtime/backend.hpp>
 #include <sinter/tuning.hpp>
 
@@ -19,6 +20,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 using namespace sinter;
 
@@ -241,6 +244,16 @@ TEST_CASE("tuning: files of schedules") {
     return message_of<UserError>([&] { jit::import_tuning(path); });
   };
   const std::string whole = text_of(path);
+  CHECK(has(imported("sinter tuning 12\n"), "is no file of schedules"));
+  const auto with_sum = [](const std::string& text) {
+    const Hash128 sum = Hasher{}.add(std::string_view(text)).finish();
+    char hex[40];
+    std::snprintf(hex, sizeof hex, "%016llx%016llx", static_cast<unsigned long long>(sum.high),
+                  static_cast<unsigned long long>(sum.low));
+    return text + "checksum " + hex + "\n";
+  };
+  CHECK(has(imported(with_sum("sinter tuning 1\nkernel = unroll(2)")), "is damaged or cut short"));  // no end of line
+  CHECK(has(imported(with_sum("sinter tuning 1\nkernel = nonsense\n")), "has a line without a schedule"));
   CHECK(has(imported("something else\n"), "is no file of schedules: it does not begin with 'sinter tuning 1'"));
   CHECK(has(imported(whole.substr(0, whole.size() - 9)), "is damaged or cut short"));
   std::string changed = whole;
@@ -248,6 +261,11 @@ TEST_CASE("tuning: files of schedules") {
   CHECK(has(imported(changed), "is damaged or cut short"));
   CHECK(has(message_of<UserError>([] { jit::import_tuning("/nowhere/a.tuning"); }), "cannot be read: No such file"));
   CHECK(has(message_of<UserError>([] { jit::export_tuning("/nowhere/a.tuning"); }), "cannot be written: No such file"));
+  CHECK(has(message_of<UserError>([&] { jit::import_tuning(store.folder.path); }), "cannot be read: it is a folder"));
+  jit::export_tuning(path);  // over what was there, and leaves nothing beside it
+  CHECK(text_of(path) == whole);
+  CHECK_FALSE(std::filesystem::exists(path + ".new." + std::to_string(::getpid())));
+  CHECK_THROWS_AS(jit::export_tuning(store.folder.path), UserError);
   CHECK(blame_of([] { jit::import_tuning("/nowhere/a.tuning"); }) == blame("import_tuning"));
 }
 

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <map>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,16 +27,15 @@ struct Arguments {
 struct Row {
   jit::Instruction first;
   std::vector<std::int64_t> times{};  // nanoseconds of its runs in the log
+  double logged = 0;                  // of a run: the median, which others on the machine disturb least
   jit::Replayed again{};
   double runs() const { return static_cast<double>(times.size()); }
-  /// Of a run: the median, which others on the machine disturb least.
-  double logged() const {
-    std::vector<std::int64_t> sorted = times;
-    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-    std::nth_element(sorted.begin(), middle, sorted.end());
-    return static_cast<double>(*middle);
-  }
 };
+double median_of(std::vector<std::int64_t> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return static_cast<double>(*middle);
+}
 
 [[noreturn]] void fail(const std::string& why) {
   std::cerr << "replay: " << why << "\n";
@@ -67,22 +69,46 @@ Arguments arguments_of(int count, char** values) {
   return out;
 }
 
+/// Lines of one key are one row.
+std::string key_of(const jit::Instruction& line) {
+  std::string key;
+  for (const std::string* part :
+       {&line.kernel, &line.kind, &line.device, &line.backend, &line.precision, &line.lines, &line.text})
+    key += *part + "\n";
+  for (const std::vector<std::int64_t>& strides : line.strides) {
+    for (std::int64_t stride : strides) key += std::to_string(stride) + " ";
+    key += "\n";
+  }
+  return key;
+}
+
 std::vector<Row> rows_of(const Arguments& arguments) {
   std::map<std::string, std::size_t> places;
   std::vector<Row> rows;
   bool has_graph = false;
+  std::size_t failed = 0;
   for (jit::Instruction& each : jit::read_instruction_log(arguments.path)) {
     if (arguments.graph >= 0 && each.graph != arguments.graph) continue;
     has_graph = true;
-    const std::string key =
-        each.kernel + "\n" + each.device + "\n" + each.backend + "\n" + each.lines + "\n" + each.text;
-    const auto [place, is_new] = places.try_emplace(key, rows.size());
+    failed += each.has_failed;
+    if (each.has_failed) continue;  // it took as long as it lived
+    const auto [place, is_new] = places.try_emplace(key_of(each), rows.size());
     const std::int64_t time = each.nanoseconds;
     if (is_new) rows.push_back({std::move(each)});
     rows[place->second].times.push_back(time);
   }
   if (arguments.graph >= 0 && !has_graph) fail("no line has graph=" + std::to_string(arguments.graph));
+  for (Row& row : rows) row.logged = median_of(row.times);
+  if (failed > 0) std::printf("%zu lines failed in the log, and are left out\n", failed);
   return rows;
+}
+/// What has no memory here is skipped.
+jit::Replayed replayed(const jit::Instruction& instruction, const jit::ReplayOptions& options) {
+  try {
+    return jit::replay(instruction, options);
+  } catch (const OutOfMemory&) {
+    return {.skipped = "the device has not enough memory for its operands"};
+  } catch (const std::bad_alloc&) { return {.skipped = "the host has not enough memory for its operands"}; }
 }
 
 void print(const std::vector<Row>& rows, std::int64_t top) {
@@ -91,7 +117,7 @@ void print(const std::vector<Row>& rows, std::int64_t top) {
   std::int64_t shown = 0, skipped = 0;
   for (const Row& row : rows) {
     const bool is_skipped = !row.again.skipped.empty(), is_control = row.first.kind == "control";
-    const double before = row.logged() * row.runs();
+    const double before = row.logged * row.runs();
     skipped += is_skipped;
     if (is_skipped && !is_control) left_out += before;
     if (!is_skipped) logged += before, again += row.again.nanoseconds * row.runs();
@@ -99,11 +125,11 @@ void print(const std::vector<Row>& rows, std::int64_t top) {
     const std::string head =
         row.first.kernel + " [" + row.first.backend + "]" + (row.first.lines.empty() ? "" : " from " + row.first.lines);
     if (is_skipped)
-      std::printf("%12.3f %11s %7s %6zu  %s: not run again: %s\n", row.logged() / 1e3, "-", "-", row.times.size(),
+      std::printf("%12.3f %11s %7s %6zu  %s: not run again: %s\n", row.logged / 1e3, "-", "-", row.times.size(),
                   head.c_str(), row.again.skipped.c_str());
     else
-      std::printf("%12.3f %11.3f %7.2f %6zu  %s\n", row.logged() / 1e3, row.again.nanoseconds / 1e3,
-                  row.again.nanoseconds / std::max(row.logged(), 1.0), row.times.size(), head.c_str());
+      std::printf("%12.3f %11.3f %7.2f %6zu  %s\n", row.logged / 1e3, row.again.nanoseconds / 1e3,
+                  row.again.nanoseconds / std::max(row.logged, 1.0), row.times.size(), head.c_str());
   }
   if (shown > top) std::printf("(%lld rows more: --top)\n", static_cast<long long>(shown - top));
   std::printf("%12.3f %11.3f %7.2f         all runs of %zu kernels\n", logged / 1e3, again / 1e3,
@@ -118,10 +144,9 @@ int main(int count, char** values) {
   const Arguments arguments = arguments_of(count, values);
   try {
     std::vector<Row> rows = rows_of(arguments);
-    for (Row& row : rows)
-      row.again = jit::replay(row.first, {.repeat = arguments.repeat, .backend = arguments.backend});
+    for (Row& row : rows) row.again = replayed(row.first, {.repeat = arguments.repeat, .backend = arguments.backend});
     std::stable_sort(rows.begin(), rows.end(),
-                     [](const Row& a, const Row& b) { return a.logged() * a.runs() > b.logged() * b.runs(); });
+                     [](const Row& a, const Row& b) { return a.logged * a.runs() > b.logged * b.runs(); });
     print(rows, arguments.top);
-  } catch (const Error& error) { fail(error.what()); }
+  } catch (const std::exception& error) { fail(error.what()); }
 }

@@ -5,6 +5,7 @@
 
 #include <sinter/base/config.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -21,10 +22,16 @@ class BackgroundJob {
 /// Adds a job, and gives its number, from 1 on. At exit jobs are dropped. Where the system has no thread left, the job
 /// runs here.
 std::int64_t run_in_background(std::shared_ptr<BackgroundJob> job);
-/// Returns when the job of that number, and all before it, are done or dropped; at once in a job.
-void wait_for_background(std::int64_t job);
+/// Returns when the job of that number, and all before it, are done or dropped; at once in a job. False where it is no
+/// use to wait for more: in a job, and at exit.
+bool wait_for_background(std::int64_t job);
 /// For all that came so far.
 void wait_for_background();
+
+/// In a forked child: jobs of its parent wait for a thread. Who runs without what they make calls
+/// start_inherited_jobs().
+inline constinit std::atomic<bool> has_inherited_jobs{false};
+void start_inherited_jobs();
 
 }  // namespace base_detail
 SINTER_NAMESPACE_END

@@ -13,10 +13,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <deque>
+#include <exception>
 #include <iterator>
 #include <limits>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -39,15 +39,21 @@ class BackgroundThread {
     return number;
   }
 
-  void wait(std::int64_t number) {
+  bool wait(std::int64_t number) {
     std::unique_lock lock(mutex_);
-    if (is_own_thread()) return;
+    if (is_in_job()) return false;
     number = std::min(number, done_ + static_cast<std::int64_t>(jobs_.size()));
     start();  // a forked child may have jobs and no thread yet
     while (done_ < number && !is_stopping_) {
       if (!thread_.joinable() && !is_running_) run_front(lock);
       else has_changed_.wait(lock);
     }
+    return !is_stopping_;
+  }
+  void start_inherited() {
+    const std::scoped_lock lock(mutex_);
+    has_inherited_jobs.store(false, std::memory_order_relaxed);
+    start();  // where there is no thread left, who waits or adds a job runs them
   }
 
  private:
@@ -61,16 +67,19 @@ class BackgroundThread {
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
       thread_ = std::thread([this] { serve(); });
-    } catch (const std::system_error&) {  // whoever holds the lock runs the jobs
+    } catch (const std::exception&) {  // no thread or no memory is left: whoever holds the lock runs the jobs
     }
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   bool is_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+  /// Under the lock. Where there is no thread, jobs run in those of the user.
+  bool is_in_job() const { return is_own_thread() || (is_running_ && std::this_thread::get_id() == runner_); }
 
   /// The job stays in front while it runs, so that a forked child finds it.
   void run_front(std::unique_lock<ForkSafeMutex>& lock) {
     std::shared_ptr<BackgroundJob> job = jobs_.front();
     is_running_ = true;
+    runner_ = std::this_thread::get_id();
     lock.unlock();
     job->run();
     lock.lock();
@@ -114,6 +123,7 @@ class BackgroundThread {
     auto* own = new BackgroundThread;
     own->jobs_ = jobs_;
     own->done_ = done_;
+    has_inherited_jobs.store(!jobs_.empty(), std::memory_order_relaxed);
     return own;
   }
 
@@ -122,6 +132,7 @@ class BackgroundThread {
   std::deque<std::shared_ptr<BackgroundJob>> jobs_;  // the first one may be running
   std::int64_t done_ = 0;
   bool is_running_ = false, is_stopping_ = false;
+  std::thread::id runner_;  // of the first job, while that runs
   std::thread thread_;
 };
 
@@ -143,8 +154,9 @@ inline BackgroundThread& BackgroundThread::instance() {
 SINTER_DECL std::int64_t run_in_background(std::shared_ptr<BackgroundJob> job) {
   return BackgroundThread::instance().add(std::move(job));
 }
-SINTER_DECL void wait_for_background(std::int64_t job) { BackgroundThread::instance().wait(job); }
+SINTER_DECL bool wait_for_background(std::int64_t job) { return BackgroundThread::instance().wait(job); }
 SINTER_DECL void wait_for_background() { wait_for_background(std::numeric_limits<std::int64_t>::max()); }
+SINTER_DECL void start_inherited_jobs() { BackgroundThread::instance().start_inherited(); }
 
 }  // namespace base_detail
 SINTER_NAMESPACE_END

@@ -6,6 +6,7 @@
 #include <sinter/base/error.hpp>
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,9 @@ SINTER_NAMESPACE_BEGIN
 
 namespace base_detail {
 inline constinit std::atomic<bool> logs_instructions{false};
+/// How many logs were begun, and when the last one was, by timeline_now().
+inline constinit std::atomic<std::uint64_t> instruction_logs{0};
+inline constinit std::atomic<std::int64_t> instruction_log_start{0};
 }  // namespace base_detail
 
 inline bool has_instruction_log() noexcept { return base_detail::logs_instructions.load(std::memory_order_relaxed); }

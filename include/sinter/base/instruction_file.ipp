@@ -8,6 +8,7 @@
 #include <sinter/base/timeline.ipp>  // rank_of_launcher, name_with
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <mutex>
 
@@ -38,6 +39,8 @@ class InstructionFile {
     if (!open())
       throw UserError(origin, "the file '" + path_ + "' cannot be written: " + std::strerror(errno), where,
                       "name a file in a folder that exists and may be written to");
+    instruction_log_start = steady_nanoseconds();
+    instruction_logs.fetch_add(1);
     watchers.fetch_add(one_watcher);
     logs_instructions = true;
   }
@@ -50,20 +53,14 @@ class InstructionFile {
     std::string error;
     {
       std::scoped_lock lock(mutex_);
-      if (!logs_instructions || (file_ < 0 && !open())) return;
-      while (!line.empty()) {
-        const ::ssize_t wrote = ::write(file_, line.data(), line.size());
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote > 0) {
-          line.remove_prefix(static_cast<std::size_t>(wrote));
-          continue;
-        }
+      if (!logs_instructions) return;
+      if (file_ < 0 && !open()) {
+        error = "no instructions are logged: '" + path_ + "' cannot be written: " + std::strerror(errno);
+      } else if (!put(line)) {
         error = "the log of instructions ends here: '" + path_ + "' takes no more: " + std::strerror(errno);
-        logs_instructions = false;
-        watchers.fetch_sub(one_watcher);
         close();
-        break;
       }
+      if (!error.empty() && logs_instructions.exchange(false)) watchers.fetch_sub(one_watcher);
     }
     if (!error.empty()) warn("trace", error);
   }
@@ -71,8 +68,29 @@ class InstructionFile {
  private:
   bool open() {
     file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
-    constexpr std::string_view head = "# instructions of Sinter, version 1\n";
-    return file_ >= 0 && ::write(file_, head.data(), head.size()) == static_cast<::ssize_t>(head.size());
+    end_ = 0;
+    if (file_ < 0) return false;
+    if (put("# instructions of Sinter, version 1\n")) return true;
+    const int error = errno;
+    close();
+    errno = error;
+    return false;
+  }
+  /// Appends all of it, or nothing.
+  bool put(std::string_view text) {
+    for (std::size_t done = 0; done < text.size();) {
+      const ::ssize_t wrote = ::write(file_, text.data() + done, text.size() - done);
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote <= 0) {
+        const int error = wrote < 0 ? errno : ENOSPC;
+        [[maybe_unused]] const int cut = ::ftruncate(file_, static_cast<::off_t>(end_));  // a pipe keeps the part
+        errno = error;
+        return false;
+      }
+      done += static_cast<std::size_t>(wrote);
+    }
+    end_ += text.size();
+    return true;
   }
   void close() {
     if (file_ >= 0) ::close(file_);
@@ -87,6 +105,7 @@ class InstructionFile {
   ForkSafeMutex mutex_;
   std::string path_;
   int file_ = -1;
+  std::uint64_t end_ = 0;  // of the lines that are complete
 };
 }  // namespace base_detail
 

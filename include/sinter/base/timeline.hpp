@@ -57,7 +57,8 @@ void begin_range(std::string_view name);
 void end_range() noexcept;
 }  // namespace timeline
 
-/// Nanoseconds on the clock of the timeline.
+/// Nanoseconds on a steady clock, the same for all recordings: an event's time is counted from the beginning of its
+/// recording when it is written.
 std::int64_t timeline_now() noexcept;
 
 namespace timeline {

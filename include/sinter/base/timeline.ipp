@@ -121,7 +121,8 @@ class Timeline {
     file_ = -1;
   }
 
-  std::int64_t now() const noexcept { return steady_nanoseconds() - start_.load(std::memory_order_relaxed); }
+  /// On the steady clock, when the recording began.
+  std::int64_t start() const noexcept { return start_.load(std::memory_order_relaxed); }
   std::uint64_t next_arrow() noexcept { return arrows_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
   /// `rest`: the fields of the event besides process and thread; of another thread where its number is given.
@@ -281,7 +282,7 @@ inline std::string event_of(std::string_view phase, std::string_view category, s
   text += ",\"name\":";
   append_json(text, name);
   text += ',';
-  append_time(text, "ts", std::max<std::int64_t>(0, at));
+  append_time(text, "ts", std::max<std::int64_t>(0, at - Timeline::instance().start()));
   return text;
 }
 }  // namespace base_detail
@@ -327,7 +328,7 @@ SINTER_DECL void write_timeline() {
   base_detail::Timeline::instance().write_all();
 }
 SINTER_DECL void stop_timeline() { base_detail::Timeline::instance().stop(); }
-SINTER_DECL std::int64_t timeline_now() noexcept { return base_detail::Timeline::instance().now(); }
+SINTER_DECL std::int64_t timeline_now() noexcept { return base_detail::steady_nanoseconds(); }
 
 namespace timeline {
 SINTER_DECL void complete(std::string_view category, std::string_view name, std::int64_t begin, std::int64_t end,

@@ -407,11 +407,9 @@ SINTER_DECL Tensor axis_index(const Axis& over, Location where) {
 SINTER_DECL Tensor shard(const In& x, const Placement& placement) {
   if (const Mesh* mesh = partition_detail::partitioned_mesh(); mesh != nullptr) {
     const Ref<TensorImpl> value = x.tensor();
-    if (mesh->size() == 1 || is_complex(value->type.dtype)) return Tensor(value);
-    return partition_detail::annotate(x,
-                                      partition_detail::shares_of({placement}, *mesh, value->type.shape.rank(),
-                                                                  partition_detail::unstated, "shard", x.where),
-                                      "shard");
+    partition_detail::Shares shares = partition_detail::shares_of({placement}, *mesh, value->type.shape.rank(),
+                                                                  partition_detail::unstated, "shard", x.where);
+    return mesh->size() == 1 ? Tensor(value) : partition_detail::annotate(x, std::move(shares), "shard");
   }
   return dist_detail::record_collective({.kind = CollectiveKind::shard, .axis = placement.axis}, placement.over, &x,
                                         x.where);

@@ -3,6 +3,7 @@
 
 #include <sinter/dist/laid_out.hpp>
 
+#include <sinter/expr/complex.hpp>
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/ops/val_ops.hpp>
@@ -34,7 +35,13 @@ class LayoutPayload final : public Payload {
   bool has_gradient_;
 };
 
+/// Of complex numbers it says it of their pairs, which have one more axis behind the others.
 inline Ref<TensorImpl> record_layout(const Ref<TensorImpl>& x, Shares shares, bool has_gradient, Location where) {
+  if (is_complex(x->type.dtype)) {
+    const Tensor pairs = view_as_real(In(Tensor(x), where));
+    return view_as_complex(In(Tensor(record_layout(pairs.impl(), std::move(shares), has_gradient, where)), where))
+        .impl();
+  }
   Attrs attrs;
   attrs.payload = std::make_shared<LayoutPayload>(std::move(shares), has_gradient);
   return record_op(op_info<ops::LaidOut>, {Leaf(x)}, std::move(attrs), where);
@@ -44,8 +51,7 @@ SINTER_DECL Tensor annotate(const In& x, Shares shares, std::string_view op) {
   return Tensor(record_layout(x.tensor(), std::move(shares), true, x.where));
 }
 SINTER_DECL Ref<TensorImpl> without_gradient(const Ref<TensorImpl>& x, Location where) {
-  if (!is_differentiable(x->type.dtype) || is_complex(x->type.dtype)) return x;
-  return record_layout(x, {}, false, where);
+  return is_differentiable(x->type.dtype) ? record_layout(x, {}, false, where) : x;
 }
 SINTER_DECL const Shares* annotation_of(const Node& node) {
   const auto* layout = payload_cast<LayoutPayload>(node.attrs.payload.get());

@@ -81,10 +81,10 @@ SINTER_DECL void check_parts(const Type& type, const Shares& shares, const Mesh&
 SINTER_DECL Tensor lay_out(const In& x, const Layout& layout) {
   const Ref<TensorImpl> value = x.tensor();
   const Mesh* mesh = partition_detail::partitioned_mesh();
-  if (mesh == nullptr || mesh->size() == 1 || is_complex(value->type.dtype)) return Tensor(value);
-  using partition_detail::whole;
-  return partition_detail::annotate(
-      x, partition_detail::shares_of(layout, *mesh, value->type.shape.rank(), whole, "lay_out", x.where), "lay_out");
+  if (mesh == nullptr) return Tensor(value);
+  partition_detail::Shares shares =
+      partition_detail::shares_of(layout, *mesh, value->type.shape.rank(), partition_detail::whole, "lay_out", x.where);
+  return mesh->size() == 1 ? Tensor(value) : partition_detail::annotate(x, std::move(shares), "lay_out");
 }
 
 }  // namespace dist

@@ -9,6 +9,7 @@
 #include <sinter/dist/world.hpp>
 #include <sinter/expr/tree.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <source_location>
@@ -21,7 +22,7 @@ SINTER_NAMESPACE_BEGIN
 namespace dist {
 
 struct PartitionOptions {
-  /// How the arguments lie: one layout for each, which is that of all Tensors in it; or one for each Tensor. None: every
+  /// How the arguments lie: one layout for each, that of all Tensors in it; or one for each Tensor. None: every
   /// rank has all of them.
   std::vector<Layout> inputs{};
   /// The same of the results.
@@ -117,8 +118,8 @@ class Partitioned {
 };
 }  // namespace partition_detail
 
-/// A function of whole tensors, divided over a mesh. Arguments and results are this rank's parts of them, by the layouts
-/// of the options; the function itself sees whole tensors and has no collectives. Their places are chosen so that the
+/// A function of whole tensors, divided over a mesh. Arguments and results are this rank's parts of them, by layouts
+/// in the options; the function itself sees whole tensors and has no collectives. Their places are chosen so that the
 /// fewest bytes go over links, weighed against work that ranks would repeat; shard(), replicate() and lay_out() inside
 /// state how a value lies. All ranks of the mesh call it. On a mesh of one it is the function.
 ///   auto step = jit::compile(dist::partition(jit::value_and_grad<0>(loss), mesh,

@@ -18,6 +18,7 @@
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -48,6 +49,7 @@ class PartRecorder {
   void record(std::size_t id);
   const Ref<TensorImpl>& laid_out(Value value, const Shares& to, Location where);
   Tensor moved(const In& x, const Move& move) const;
+  static Tensor reduced(const In& x, const Move& move, const Axis& over);
   void sum_together(const std::vector<std::size_t>& outputs);
 
   const PartitionPlan& plan_;
@@ -56,11 +58,33 @@ class PartRecorder {
   std::map<std::pair<Value, Shares>, Ref<TensorImpl>> others_{};  // the same in other layouts
 };
 
+/// NCCL has no numbers of 8 and 16 bits but u8, i8, f16 and bf16, and its extrema pass NaN over: what is NaN on a rank
+/// is counted beside them.
+inline Tensor PartRecorder::reduced(const In& x, const Move& move, const Axis& over) {
+  const auto reduce_to = [&](const Tensor& of, Reduce reduce) {
+    return move.kind == CollectiveKind::all_reduce ? all_reduce(In(of, x.where), reduce, over)
+                                                   : reduce_scatter(In(of, x.where), move.axis, reduce, over);
+  };
+  const Tensor value(x.tensor());
+  const auto& engine = dist_detail::current_rank().engine;
+  if (engine == nullptr || !engine->takes_device_memory() || value.device() == Device::cpu())
+    return reduce_to(value, move.reduce);
+  const DType dtype = value.dtype();
+  if ((is_integer(dtype) && size_of(dtype) == 2) || is_f8(dtype)) {
+    const Tensor wide = sinter::cast(In(value, x.where), computed_in(dtype));
+    return sinter::cast(In(reduced(In(wide, x.where), move, over), x.where), dtype);
+  }
+  const Tensor sum_or_extreme = reduce_to(value, move.reduce);
+  if (!is_floating(dtype) || move.reduce == Reduce::sum) return sum_or_extreme;
+  const Tensor has_nan = reduce_to(sinter::cast(In(Tensor(value != value), x.where), DType::i32), Reduce::maximum);
+  return where(has_nan > 0, std::numeric_limits<double>::quiet_NaN(), sum_or_extreme);
+}
+
 inline Tensor PartRecorder::moved(const In& x, const Move& move) const {
   const Axis over = axis_of(move, plan_.mesh);
   switch (move.kind) {
-    case CollectiveKind::all_reduce: return all_reduce(x, move.reduce, over);
-    case CollectiveKind::reduce_scatter: return reduce_scatter(x, move.axis, move.reduce, over);
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::reduce_scatter: return reduced(x, move, over);
     case CollectiveKind::all_gather: return all_gather(x, move.axis, over);
     case CollectiveKind::all_to_all: return all_to_all(x, move.split_axis, move.axis, over);
     default: return shard(x, {move.axis, over});
@@ -147,6 +171,28 @@ inline std::vector<Ref<TensorImpl>> PartRecorder::run() {
 
 // ---- a call ---------------------------------------------------------------------------------------------------------
 
+/// Throws where the layouts, one for each argument or result, are of something without Tensors, or might be meant for
+/// each Tensor.
+inline void check_layout_of_each(const std::vector<Layout>& layouts, const std::vector<std::size_t>& counts,
+                                 std::size_t total, const char* what, Location where) {
+  const auto differs = [&](const Layout& layout) {
+    return !std::equal(
+        layout.placements.begin(), layout.placements.end(), layouts[0].placements.begin(), layouts[0].placements.end(),
+        [](const Placement& a, const Placement& b) { return a.axis == b.axis && a.over.names == b.over.names; });
+  };
+  const bool has_one_each = std::all_of(counts.begin(), counts.end(), [](std::size_t count) { return count == 1; });
+  if (!has_one_each && layouts.size() == total && std::any_of(layouts.begin(), layouts.end(), differs))
+    throw UserError("partition",
+                    "ambiguous: " + std::to_string(total) + " layouts for " + std::to_string(total) + " " + what +
+                        " with " + std::to_string(total) + " tensors, one for each of which is not clear",
+                    where, "make each tensor an argument or a result of its own, or capture what has none");
+  for (std::size_t part = 0; part < counts.size(); ++part)
+    if (counts[part] == 0 && !layouts[part].placements.empty())
+      throw UserError("partition",
+                      "number " + std::to_string(part) + " of the " + what + " has a layout, but no tensors", where,
+                      "give it {}: Variables and numbers are whole on all ranks");
+}
+
 /// The layout of each of so many tensors, which are in parts; null: no layouts were given.
 inline std::vector<const Layout*> layout_of_each(const std::vector<Layout>& layouts,
                                                  const std::vector<std::size_t>& counts, const char* what,
@@ -156,6 +202,7 @@ inline std::vector<const Layout*> layout_of_each(const std::vector<Layout>& layo
   std::vector<const Layout*> each(total, nullptr);
   if (layouts.empty()) return each;
   if (layouts.size() == counts.size()) {
+    check_layout_of_each(layouts, counts, total, what, where);
     std::size_t at = 0;
     for (std::size_t part = 0; part < counts.size(); ++part)
       for (std::size_t i = 0; i < counts[part]; ++i) each[at++] = &layouts[part];
@@ -179,6 +226,7 @@ struct PartitionedCall::State {
   Shares whole_shares() const { return Shares(mesh.axes().size(), whole); }
   Ref<TensorImpl> placeholder(const Ref<TensorImpl>& part, const Layout& layout);
   TracedCall end(std::span<const Ref<TensorImpl>> results);
+  std::vector<Shares> outputs(const TracedCall& call, const std::vector<std::size_t>& counts) const;
   PartitionPlan plan(const TracedCall& call, const std::vector<std::size_t>& counts) const;
 
   Mesh mesh;
@@ -205,10 +253,10 @@ inline PartitionedCall::State::TracedCall PartitionedCall::State::end(std::span<
   return call;
 }
 
-inline PartitionPlan PartitionedCall::State::plan(const TracedCall& call,
-                                                  const std::vector<std::size_t>& counts) const {
-  std::vector<Shares> in = inputs, out;
-  in.resize(call.operands.size(), whole_shares());
+/// How the outputs of the graph must lie. Throws where the layouts of the results are not of them.
+inline std::vector<Shares> PartitionedCall::State::outputs(const TracedCall& call,
+                                                           const std::vector<std::size_t>& counts) const {
+  std::vector<Shares> out;
   const auto layouts = layout_of_each(options.outputs, counts, "results", where);
   for (std::size_t i = 0; i < call.graph.outputs().size(); ++i) {
     const Type& type = call.graph.type(call.graph.outputs()[i]);
@@ -217,7 +265,14 @@ inline PartitionPlan PartitionedCall::State::plan(const TracedCall& call,
                              : whole_shares());
     check_parts(type, out.back(), mesh, "partition", where);
   }
-  return plan_partition(prepare_partition(call.graph), mesh, in, out, options.costs);
+  return out;
+}
+
+inline PartitionPlan PartitionedCall::State::plan(const TracedCall& call,
+                                                  const std::vector<std::size_t>& counts) const {
+  std::vector<Shares> in = inputs;
+  in.resize(call.operands.size(), whole_shares());
+  return plan_partition(prepare_partition(call.graph), mesh, in, outputs(call, counts), options.costs);
 }
 
 SINTER_DECL PartitionedCall::PartitionedCall(const Mesh& mesh, const PartitionOptions& options, Location where)
@@ -255,6 +310,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> PartitionedCall::run(const std::vector<
   const State::TracedCall call = state_->end(results);
   std::vector<Ref<TensorImpl>> values;
   if (state_->mesh.size() == 1) {
+    static_cast<void>(state_->outputs(call, counts));  // a mistake in them is one on every mesh
     values = jit::autodiff_detail::replay_call(call, call.graph);
   } else {
     const PartitionPlan plan = state_->plan(call, counts);

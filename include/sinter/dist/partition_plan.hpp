@@ -47,7 +47,7 @@ Graph prepare_partition(const Graph& graph);
 PartitionReport report_of(const PartitionPlan& plan, const MachineCosts& costs);
 /// Work and bytes over links, in seconds: what plans are compared by.
 double seconds_of(const PartitionPlan& plan, const MachineCosts& costs);
-/// One line of the log for each operand that an op without a rule needs whole.
+/// One line of the log for each collective, which says what it is for.
 void log_plan(const PartitionPlan& plan);
 }  // namespace partition_detail
 

@@ -154,10 +154,41 @@ SINTER_DECL std::vector<std::vector<std::size_t>> joined_outputs(const Partition
   return joined;
 }
 
+/// The graph with sums of half precision computed in f32 and rounded then, so that parts of them neither overflow nor
+/// lose digits. Products are that already.
+inline Graph widen_sums(const Graph& graph) {
+  const auto is_narrow_sum = [](const Node& node) {
+    const OpInfo* op = node.op;
+    return (op == &op_info<ops::Sum> || op == &op_info<ops::Convolution> ||
+            op == &op_info<ops::ConvolutionWeightGradient> || op == &op_info<ops::ScatterAdd>) &&
+           is_half(node.types[0].dtype);
+  };
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_narrow_sum)) return graph;
+  GraphBuilder builder(graph);
+  std::vector<std::int32_t> moved;
+  for (const Node& node : graph.nodes()) {
+    Values inputs;
+    for (const Value v : node.inputs) inputs.push_back({moved[as_index(v.node)], v.result});
+    if (!is_narrow_sum(node)) {
+      moved.push_back(builder.copy(node, inputs).node);
+      continue;
+    }
+    const DType dtype = node.types[0].dtype;
+    for (Value& v : inputs)
+      if (is_half(builder.type(v).dtype))
+        v = builder.add(op_info<ops::Cast>, {v}, {.dtype = computed_in(dtype), .has_dtype = true}, node.where);
+    const Value wide = builder.add(*node.op, inputs, node.attrs, node.where);
+    moved.push_back(builder.add(op_info<ops::Narrow>, {wide}, {.dtype = dtype, .has_dtype = true}, node.where).node);
+  }
+  std::vector<Value> outputs;
+  for (const Value v : graph.outputs()) outputs.push_back({moved[as_index(v.node)], v.result});
+  return builder.finish(outputs);
+}
+
 SINTER_DECL Graph prepare_partition(const Graph& graph) {
   const Decompose decompose{[](const Graph&, const Node& node) { return is_divided_whole(*node.op); },
                             Decompose::Symbols::unsolved};
-  return Dce{}(Cse{}(decompose(Dce{}(inline_calls(DropDerivatives{}(graph))))));
+  return Dce{}(Cse{}(widen_sums(decompose(Dce{}(inline_calls(DropDerivatives{}(graph)))))));
 }
 
 // ---- in words -------------------------------------------------------------------------------------------------------
@@ -205,6 +236,7 @@ class PlanWalk {
   /// `sent`: bytes, by each rank; `more`: values that are moved with it.
   virtual void see_move(Value value, const Move& move, std::int64_t sent, std::size_t more) = 0;
   const PartitionPlan& plan_;
+  const Node* reader_ = nullptr;  // of the value that is moved; null: it is a result
 
  private:
   void walk_moves(Value value, const Shares& to);
@@ -258,7 +290,7 @@ inline void PlanWalk::walk_joined(const std::vector<std::size_t>& outputs) {
 inline NodeWork PlanWalk::work_of_part(std::int32_t id) const {
   const Node& node = plan_.graph.node(id);
   const NodeShares& shares = plan_.nodes[as_index(id)];
-  NodeOnAxis on{node, {}, {}, 1};
+  NodeOnAxis on{plan_.graph, node, {}, {}, 1};
   for (std::size_t i = 0; i < node.inputs.size(); ++i)
     on.in.push_back(part_of_shape(plan_.graph.type(node.inputs[i]).shape, shares.in[i], plan_.mesh));
   for (std::size_t i = 0; i < node.types.size(); ++i)
@@ -269,9 +301,11 @@ inline NodeWork PlanWalk::work_of_part(std::int32_t id) const {
 inline void PlanWalk::walk() {
   for (std::size_t id = 0; id < plan_.nodes.size(); ++id) {
     const Node& node = plan_.graph.nodes()[id];
+    reader_ = &node;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) walk_moves(node.inputs[i], plan_.nodes[id].in[i]);
     see_node(static_cast<std::int32_t>(id), work_of_part(static_cast<std::int32_t>(id)));
   }
+  reader_ = nullptr;
   for (const std::vector<std::size_t>& outputs : joined_outputs(plan_)) walk_joined(outputs);
   for (std::size_t i = 0; i < plan_.outputs.size(); ++i) walk_moves(plan_.graph.outputs()[i], plan_.outputs[i]);
 }
@@ -350,15 +384,20 @@ SINTER_DECL PartitionReport report_of(const PartitionPlan& plan, const MachineCo
 
 SINTER_DECL void log_plan(const PartitionPlan& plan) {
   if (!is_logged("dist", LogLevel::info)) return;
-  for (std::size_t id = 0; id < plan.nodes.size(); ++id) {
-    const Node& node = plan.graph.nodes()[id];
-    for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      for (const Move& move : moves_between(plan.of(node.inputs[i]), plan.nodes[id].in[i]))
-        if (!is_local(move.kind))
-          note("dist", LogLevel::info,
-               "partition: " + move_text(plan, move, node.inputs[i]) + " for " + std::string(node.op->name) +
-                   (has_partition_rule(*node.op) ? "" : ", which takes no parts") + line_text(node.where));
-  }
+  struct Log final : PlanWalk {
+    using PlanWalk::PlanWalk;
+    void see_node(std::int32_t, const NodeWork&) override {}
+    void see_move(Value value, const Move& move, std::int64_t, std::size_t more) override {
+      if (is_local(move.kind)) return;
+      const Node& at = reader_ != nullptr ? *reader_ : plan_.graph.node(value);
+      const std::string why =
+          reader_ == nullptr ? "a result"
+                             : std::string(at.op->name) + (has_partition_rule(*at.op) ? "" : ", which takes no parts");
+      note("dist", LogLevel::info,
+           "partition: " + move_text(plan_, move, value, more) + " for " + why + line_text(at.where));
+    }
+  };
+  Log(plan).walk();
 }
 
 }  // namespace partition_detail

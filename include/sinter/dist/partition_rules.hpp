@@ -7,6 +7,7 @@
 #include <sinter/graph/graph.hpp>
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -20,12 +21,17 @@ struct Choice {
 
 /// A node as a rank sees it that has its parts along the axes of the mesh before this one.
 struct NodeOnAxis {
+  const Graph& graph;
   const Node& node;
   std::vector<Shape> in, out;
   int size;  // ranks along this axis
 
   /// Can the extent be divided, whatever its symbols are?
   bool divides(Dim extent) const;
+  DType dtype_in(std::size_t operand = 0) const { return graph.type(node.inputs[operand]).dtype; }
+  /// Are all elements of the operand one finite number other than 0, which is known? Times it, and divided by it, a sum
+  /// is the sum of its parts; times 0 or infinity a part may be NaN where the sum is none.
+  bool is_scale(std::size_t operand) const;
 };
 
 /// All that the node can do; the first needs whole operands. Inputs of the graph have none of their own.

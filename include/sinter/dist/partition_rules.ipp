@@ -8,6 +8,7 @@
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -17,6 +18,13 @@ SINTER_DECL bool Choice::divides() const {
   return std::any_of(in.begin(), in.end(), is_part) || std::any_of(out.begin(), out.end(), is_part);
 }
 SINTER_DECL bool NodeOnAxis::divides(Dim extent) const { return identical(extent % Dim(size), Dim(0)); }
+SINTER_DECL bool NodeOnAxis::is_scale(std::size_t operand) const {
+  const DType dtype = dtype_in(operand);
+  const Node* from = &graph.node(node.inputs[operand]);
+  while (from->op == &op_info<ops::Expand> || from->op == &op_info<ops::Reshape>) from = &graph.node(from->inputs[0]);
+  const double value = from->op == &op_info<ops::Full> ? tensor_detail::rounded(from->attrs.value, dtype) : 0;
+  return is_floating(dtype) && value != 0 && std::isfinite(value);
+}
 
 /// What a rule adds to.
 class ChoiceList {
@@ -29,6 +37,8 @@ class ChoiceList {
   int rank_out() const { return n.out[0].rank(); }
   std::size_t operands() const { return n.in.size(); }
   void add(std::vector<Share> in, std::vector<Share> out) {
+    for (std::size_t i = 0; i < out.size(); ++i)
+      if (out[i] == summand && !has_sums(n.node.types[i].dtype)) return;
     for (std::size_t i = 0; i < in.size(); ++i)
       if (is_part(in[i]) && !n.divides(n.in[i][in[i]])) return;
     for (std::size_t i = 0; i < out.size(); ++i)
@@ -41,9 +51,9 @@ class ChoiceList {
         std::vector<Share>(n.out.size(), static_cast<Share>(out)));
   }
   /// f(a + b) = f(a) + f(b) in the operands that are summands.
-  void add_linear(std::vector<Share> in) {
-    if (n.node.types[0].dtype != DType::bool_) add(std::move(in), {summand});
-  }
+  void add_linear(std::vector<Share> in) { add(std::move(in), {summand}); }
+  /// Parts of a sum in 16 bits or fewer would be rounded, and might overflow.
+  static bool has_sums(DType dtype) { return dtype != DType::bool_ && !is_half(dtype); }
   bool is_reduced(int axis, int rank) const {
     const IntVector& axes = n.node.attrs.axes;
     return std::any_of(axes.begin(), axes.end(),
@@ -82,22 +92,27 @@ inline void linear(ChoiceList& list) {
 /// Linear in each operand.
 inline void product(ChoiceList& list) {
   elementwise(list);
-  list.add_linear({summand, whole});
-  list.add_linear({whole, summand});
+  const bool is_exact = is_integer(list.n.node.types[0].dtype);  // integers wrap
+  if (is_exact || list.n.is_scale(1)) list.add_linear({summand, whole});
+  if (is_exact || list.n.is_scale(0)) list.add_linear({whole, summand});
 }
+/// Quotients of integers are rounded.
 inline void quotient(ChoiceList& list) {
   elementwise(list);
-  list.add_linear({summand, whole});
+  if (is_floating(list.n.node.types[0].dtype) && list.n.is_scale(1)) list.add_linear({summand, whole});
 }
 inline void select(ChoiceList& list) {
   elementwise(list);
   list.add_linear({whole, summand, summand});
 }
-/// Rounding a sum is not the sum of what is rounded, as far as narrow types go.
+/// What is rounded is the sum, not its parts: a sum passes casts that round nothing. Sums of integers wrap, those of
+/// wider ones elsewhere.
 inline void cast(ChoiceList& list) {
   elementwise(list);
-  const auto is_wide = [](DType dtype) { return is_differentiable(dtype) && size_of(dtype) >= 4; };
-  if (is_wide(list.n.node.types[0].dtype)) list.add_linear({summand});
+  const DType from = list.n.dtype_in(), to = list.n.node.types[0].dtype;
+  const bool is_wider = is_floating(from) && is_floating(to) && size_of(to) >= size_of(from);
+  const bool is_same_ring = is_integer(from) && is_integer(to) && size_of(to) == size_of(from);
+  if (is_wider || is_same_ring) list.add_linear({summand});
 }
 
 template <Share when_divided>
@@ -292,6 +307,7 @@ inline const Row* find(const OpInfo& op) {
       {&op_info<ops::Real>, linear},
       {&op_info<ops::Imag>, linear},
       {&op_info<ops::ViewAsReal>, same_axes},
+      {&op_info<ops::ViewAsComplex>, same_axes},
       {&op_info<ops::Gcd>, elementwise},
       {&op_info<ops::Bessel>, elementwise},
       {&op_info<ops::IncompleteGamma>, elementwise},
@@ -330,12 +346,6 @@ inline const Row* find(const OpInfo& op) {
   };
   const auto row = std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.op == &op; });
   return row == std::end(rows) ? nullptr : row;
-}
-
-/// A statement: the operand and the result lie so.
-inline void stated(ChoiceList& list, Share share) {
-  list.choices.clear();
-  list.choices.push_back({{share}, {share}});
 }
 
 }  // namespace partition_rules

@@ -129,7 +129,7 @@ inline double AxisSearch::cost_of_operand(std::int32_t node, std::size_t operand
 inline void AxisSearch::add_place(const PartitionPlan& plan, std::int32_t id, const std::vector<Shares>& inputs) {
   const Node& node = graph_.node(id);
   const NodeShares& before = plan.nodes[as_index(id)];
-  NodeOnAxis on{node, {}, {}, size_};
+  NodeOnAxis on{graph_, node, {}, {}, size_};
   for (std::size_t i = 0; i < node.inputs.size(); ++i)
     on.in.push_back(part_of_shape(graph_.type(node.inputs[i]).shape, before.in[i], mesh_));
   Place& made = place(id);
@@ -139,6 +139,7 @@ inline void AxisSearch::add_place(const PartitionPlan& plan, std::int32_t id, co
   }
   made.readers.resize(node.types.size());
   const Shares* stated = annotation_of(node);
+  ensure(stated == nullptr || stated->size() == mesh_.axes().size(), "a value is laid out on another mesh");
   if (node.op == &op_info<ops::Input>) {
     made.choices.push_back({{}, {inputs[as_index(node.attrs[input_position])][axis_]}});
   } else if (stated != nullptr && (*stated)[axis_] != unstated) {

@@ -39,9 +39,10 @@ std::optional<Checkpoint> load_state(const std::string& folder, tree::View shown
 /// model and the optimiser, say, in one struct), this thread's generator of random numbers, the step and the notes. The
 /// folder is made, and belongs to one run at a time. A run that is killed at any moment leaves whole checkpoints only.
 /// In the background, what is written is the state at the call, whatever becomes of it meanwhile: values that are
-/// replaced stay in memory until they are on the disk. One checkpoint at a time is: another call waits for it. What
-/// fails there is thrown by the next call of save_checkpoint(), which then writes nothing, load_checkpoint() or
-/// wait_for_checkpoints(). A program that ends by exit() or from main() writes them first.
+/// replaced stay in memory until they are on the disk, memory of others (from_blob) is copied. One checkpoint at a time
+/// is written, of whatever thread and folder: another call waits for it. What fails in the background is thrown by the
+/// next call of save_checkpoint(), which then writes nothing, load_checkpoint() or wait_for_checkpoints(). A program
+/// that ends by exit() or from main() writes them first, but is not told what failed: call wait_for_checkpoints().
 template <class State>
 std::string save_checkpoint(const std::string& folder, std::int64_t step, const State& state,
                             const CheckpointOptions& options = {}, Location where = std::source_location::current()) {

@@ -14,6 +14,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -98,22 +99,40 @@ class BackgroundWriter {
   /// Waits for the work before, and throws what failed in it, once.
   void wait() {
     std::unique_lock lock(mutex_);
-    done_.wait(lock, [&] { return !is_busy_; });
-    if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+    wait_idle(lock);
   }
-  /// After wait(). Where there can be no thread the work is done here.
-  void start(std::function<void()> work) {
-    std::unique_lock lock(mutex_);
-    done_.wait(lock, [&] { return !is_busy_; });  // two threads may save
-    is_busy_ = true;
-    lock.unlock();
-    try {
-      std::thread([this, work] { run(work); }).detach();
-    } catch (const std::system_error&) { run(work); }
-  }
+
+  /// The writer belongs to one call of save_checkpoint(), from the end of the work before until its own.
+  class Claim {
+   public:
+    explicit Claim(BackgroundWriter& writer) : writer_(&writer) {
+      std::unique_lock lock(writer.mutex_);
+      writer.wait_idle(lock);
+      writer.is_busy_ = true;
+    }
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
+    ~Claim() {
+      if (writer_ != nullptr) writer_->release({});
+    }
+    /// The claim ends with the work. Where there can be no thread the work is done here.
+    void start(std::function<void()> work) {
+      BackgroundWriter& writer = *std::exchange(writer_, nullptr);
+      try {
+        std::thread([&writer, work] { writer.run(work); }).detach();
+      } catch (...) { writer.run(work); }
+    }
+
+   private:
+    BackgroundWriter* writer_;
+  };
 
  private:
   BackgroundWriter() : process_(::getpid()) {}
+  void wait_idle(std::unique_lock<std::mutex>& lock) {
+    done_.wait(lock, [&] { return !is_busy_; });
+    if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
   void finish() {
     std::unique_lock lock(mutex_);
     done_.wait(lock, [&] { return !is_busy_; });
@@ -123,8 +142,11 @@ class BackgroundWriter {
     try {
       work();
     } catch (...) { failure = std::current_exception(); }
+    release(std::move(failure));
+  }
+  void release(std::exception_ptr failure) {
     const std::lock_guard lock(mutex_);
-    if (failure != nullptr) failure_ = failure;
+    if (failure != nullptr) failure_ = std::move(failure);
     is_busy_ = false;
     done_.notify_all();
   }
@@ -136,14 +158,24 @@ class BackgroundWriter {
   std::exception_ptr failure_;
 };
 
+/// The value on the host, in memory that nobody writes to while it is held: that of others, who may, is copied.
+inline Tensor kept_value(const Tensor& x, Location where) {
+  Ref<TensorImpl> value = host_bytes(x, "save_checkpoint", where).value;
+  if (value->storage->is_ours()) return Tensor(std::move(value));
+  const HostBytes bytes{value};
+  const auto size = static_cast<std::size_t>(bytes.size());
+  Ref<Storage> storage = Storage::allocate(std::max<std::size_t>(size, 1));
+  if (size > 0) std::memcpy(storage->data(), bytes.data(), size);
+  return Tensor(TensorImpl::make_ready(value->type, std::move(storage)));
+}
+
 SINTER_DECL std::string save_state(const std::string& folder, std::int64_t step, tree::View object,
                                    const CheckpointOptions& options, Location where) {
   if (step < 0 || options.keep < 0)
     throw UserError("save_checkpoint",
                     "the step is " + std::to_string(step) + ", keep is " + std::to_string(options.keep), where,
                     "give numbers from 0 up");
-  BackgroundWriter& writer = BackgroundWriter::of_this_process();
-  writer.wait();
+  BackgroundWriter::Claim claim(BackgroundWriter::of_this_process());  // one of them writes and removes at a time
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw IoError("save_checkpoint", folder, "cannot be made: " + error.message(), where);
@@ -162,9 +194,9 @@ SINTER_DECL std::string save_state(const std::string& folder, std::int64_t step,
     write(state);
     return path;
   }
-  // Values are computed, and brought to the host, by the thread that has them. Nobody writes to what is held here.
-  for (auto& [name, value] : state) value = Tensor(host_bytes(value, "save_checkpoint", where).value);
-  writer.start([write, values = std::move(state)] { write(values); });
+  // Values are computed, and brought to the host, by the thread that has them.
+  for (auto& [name, value] : state) value = kept_value(value, where);
+  claim.start([write, values = std::move(state)] { write(values); });
   return path;
 }
 

@@ -15,32 +15,63 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <ios>
 #include <iterator>
 #include <system_error>
+
+#include <unistd.h>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 SINTER_DECL std::int64_t export_tuning(const std::string& path, Location where) {
   const std::string text = runtime_detail::tuning_text();
+  const auto refuse = [&](const std::string& why) {
+    throw UserError("export_tuning", "'" + path + "' cannot be written: " + why, where,
+                    "give a path in a folder that exists and may be written to");
+  };
+  std::error_code problem;
+  const bool is_special = std::filesystem::exists(path, problem) && !std::filesystem::is_regular_file(path, problem);
+  std::filesystem::path target = std::filesystem::weakly_canonical(path, problem);  // a link stays one
+  if (problem || is_special) target = path;
+  // What was there stays until the new file is whole; a device or a pipe is written to.
+  const std::string beside = is_special ? path : target.string() + ".new." + std::to_string(::getpid());
   errno = 0;
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  std::ofstream file(beside, std::ios::binary | std::ios::trunc);
   file << text;
   file.close();
-  if (!file)
-    throw UserError("export_tuning", "'" + path + "' cannot be written: " + std::strerror(errno), where,
-                    "give a path in a folder that exists and may be written to");
+  if (!file) {
+    const std::string why = std::strerror(errno);
+    if (!is_special) std::filesystem::remove(beside, problem);
+    refuse(why);
+  }
+  if (!is_special) {
+    std::filesystem::rename(beside, target, problem);
+    if (problem) {
+      const std::string why = problem.message();
+      std::filesystem::remove(beside, problem);
+      refuse(why);
+    }
+  }
   return std::count(text.begin(), text.end(), '\n') - 2;  // but for the first line and the last
 }
 
 SINTER_DECL std::int64_t import_tuning(const std::string& path, Location where) {
+  const auto refuse = [&](const std::string& why) {
+    throw UserError("import_tuning", "'" + path + "' cannot be read: " + why, where,
+                    "give a file that jit::export_tuning or tools/tune has written");
+  };
+  std::error_code problem;
+  if (std::filesystem::is_directory(path, problem)) refuse("it is a folder");  // which opens, and throws when read
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file)
-    throw UserError("import_tuning", "'" + path + "' cannot be read: " + std::strerror(errno), where,
-                    "give a file that jit::export_tuning or tools/tune has written");
+  std::string text;
+  try {
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  } catch (const std::ios_base::failure& failure) { refuse(failure.what()); }
+  if (!file) refuse(std::strerror(errno));
   return runtime_detail::add_tuning_text(text, path, where);
 }
 

@@ -44,7 +44,8 @@ struct MemoryPlan {
 /// Which steps are put side by side (MemoryPlan::groups): none, or those for which it pays at the sizes of the hints.
 enum class StepGrouping : std::uint8_t { none, where_it_pays };
 
-/// Grouping may make the arena larger than it is without by this share, or by `free_growth` bytes.
+/// Grouping may make the arena larger than it is without by this share, or by `free_growth` bytes where all its sizes
+/// are known.
 inline constexpr std::int64_t growth_share = 8, free_growth = 64 << 10;
 
 /// `kernels` has one entry per group (an empty one for groups that the host runs); `hints`: one per symbol.

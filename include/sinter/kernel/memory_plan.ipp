@@ -40,8 +40,8 @@ inline bool reads(const Kernel& kernel, InstId value, std::size_t access) {
   return false;
 }
 
-/// Is every reduction of the kernel in what store `s` stores, the only one? Then all of them are done when it begins, and
-/// who reads a row again afterwards reads the element that is stored next (a nest's verifier holds it to that).
+/// Is every reduction of the kernel in what store `s` stores, the only one? Then all of them are done when it begins,
+/// and who reads a row again afterwards reads the element that is stored next (a nest's verifier holds it to that).
 inline bool is_last_pass(const Kernel& kernel, const Store& s) {
   if (kernel.stores.size() != 1 || kernel.kind == KernelKind::contraction) return false;
   const std::vector<bool> under = instructions_under(kernel.body, s.value);
@@ -142,7 +142,8 @@ class MemoryPlanner {
   MemoryPlan plan_;
 };
 
-/// Groups are worth no more memory than growth_share and free_growth allow, and no donation.
+/// Groups are worth no more memory than growth_share and free_growth allow, and no donation. A plan for symbols runs at
+/// sizes that nobody knows yet: there bytes mean nothing, and the share must hold for the hints and far above them.
 SINTER_DECL MemoryPlan MemoryPlanner::run(StepGrouping grouping, std::span<const std::int64_t> hints) {
   collect_uses();
   add_dependencies();
@@ -152,15 +153,28 @@ SINTER_DECL MemoryPlan MemoryPlanner::run(StepGrouping grouping, std::span<const
   if (grouping == StepGrouping::none) return alone;
   grouping_.emplace(nodes_, fusion_, kernels_);
   if (!grouping_->is_possible()) return alone;
-  const std::int64_t needed = arena_bytes(alone, hints);
-  const std::int64_t most = needed + std::max(needed / growth_share, free_growth);
+  std::vector<std::int64_t> large(hints.begin(), hints.end());
+  for (std::int64_t& hint : large) hint *= 64;
+  const bool is_symbolic = std::any_of(alone.slots.begin(), alone.slots.end(),
+                                       [](const ArenaSlot& slot) { return !slot.bytes.is_static(); });
+  const auto most_for = [&](std::span<const std::int64_t> sizes, bool has_free) {
+    const std::int64_t needed = arena_bytes(alone, sizes);
+    return needed + std::max(needed / growth_share, has_free ? free_growth : 0);
+  };
+  const auto fits = [&](const MemoryPlan& plan) {
+    const bool grows = is_symbolic || std::any_of(plan.slots.begin(), plan.slots.end(),
+                                                  [](const ArenaSlot& slot) { return !slot.bytes.is_static(); });
+    if (arena_bytes(plan, hints) > most_for(hints, !grows)) return false;
+    return !grows || arena_bytes(plan, large) <= most_for(large, false);
+  };
+  const std::int64_t needed = arena_bytes(alone, hints), most = most_for(hints, !is_symbolic);
   for (const std::int64_t most_bytes : {std::numeric_limits<std::int64_t>::max(), most - needed, std::int64_t{0}}) {
     plan_ = {};
     plan_.donor = donors;
     MemoryPlan together = planned(most_bytes);
     if (together.groups.empty()) continue;
     const auto donations = [](const MemoryPlan& plan) { return std::count(plan.donor.begin(), plan.donor.end(), -1); };
-    if (donations(together) <= donations(alone) && arena_bytes(together, hints) <= most) return together;
+    if (donations(together) <= donations(alone) && fits(together)) return together;
   }
   return alone;
 }

@@ -24,7 +24,8 @@ class HostFunction : public Payload {
   virtual void infer(const InferArgs& args, TypeList& out) const;
   /// Gradients of the operands without the token of an effect. The default throws: there is none.
   virtual ValList vjp(const VjpArgs& args) const;
-  /// The function for each example of a batch; operands and results with the token of an effect.
+  /// The function for each example of a batch; operands and results with the token of an effect. Also asked for a
+  /// CustomComposite that has this function.
   virtual void batch(const BatchArgs& args, BatchedList& results) const = 0;
 };
 
@@ -104,6 +105,8 @@ struct CustomComposite {
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& args);
+  /// The payload's: one like this, whose derivative is that of each example.
+  static void batch(const BatchArgs& args, BatchedList& results) { ops_detail::batch_host_function(args, results); }
 };
 
 }  // namespace ops

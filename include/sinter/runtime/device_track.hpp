@@ -8,6 +8,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 namespace runtime_detail {
@@ -17,10 +18,23 @@ class TrackedLaunch {
  public:
   TrackedLaunch() = default;
   TrackedLaunch(DeviceMemory& memory, Device device);
+  TrackedLaunch(TrackedLaunch&& other) noexcept
+      : memory_(other.memory_), device_(other.device_), begin_(std::exchange(other.begin_, nullptr)) {}
+  TrackedLaunch& operator=(TrackedLaunch other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(device_, other.device_);
+    std::swap(begin_, other.begin_);
+    return *this;
+  }
+  /// One without an end, as the launch threw, has no span; the device gets its mark back.
+  ~TrackedLaunch() {
+    if (SINTER_UNLIKELY(begin_ != nullptr)) drop();
+  }
   /// Notes the end. Costs two events of the device where a timeline is recorded.
   void finish(std::string_view name, JsonFields fields);
 
  private:
+  void drop() noexcept;
   DeviceMemory* memory_ = nullptr;
   Device device_{};
   void* begin_ = nullptr;

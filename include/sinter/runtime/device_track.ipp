@@ -9,7 +9,9 @@
 
 #include <cstddef>
 #include <deque>
+#include <map>
 #include <mutex>
+#include <string>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -23,29 +25,45 @@ struct NotedLaunch {
   JsonFields fields{};
   std::int64_t began = -1;  // once it is known
 };
+using NotedQueue = std::deque<NotedLaunch>;
 struct NotedLaunches {
   ForkSafeMutex mutex;
-  std::deque<NotedLaunch> list;
+  std::map<std::string, NotedQueue> by_track;
   static NotedLaunches& instance() { return process_object<NotedLaunches>(); }
 };
 
-/// Moves launches whose times are known into the timeline. Under the lock.
-inline void write_noted(NotedLaunches& noted, Waits waits) {
-  while (!noted.list.empty()) {
-    NotedLaunch& first = noted.list.front();
-    if (first.began == -1) first.began = first.memory->time_of_mark(first.device, first.begin, waits);
-    if (first.began == -1) return;
-    const std::int64_t end = first.memory->time_of_mark(first.device, first.end, waits);
-    if (end == -1) return;
-    if (first.began >= 0 && end >= 0)
-      timeline::complete_on_track(first.track, "kernel", first.name, first.began, end, first.fields);
-    noted.list.pop_front();
-  }
+/// Moves the oldest launch into the timeline. Not done: its times are not known yet. Under the lock.
+inline bool write_oldest(NotedQueue& queue, Waits waits) {
+  NotedLaunch& first = queue.front();
+  if (first.began == -1) first.began = first.memory->time_of_mark(first.device, first.begin, waits);
+  if (first.began == -1) return false;
+  const std::int64_t end = first.end == nullptr ? -2 : first.memory->time_of_mark(first.device, first.end, waits);
+  if (end == -1) return false;
+  const NotedLaunch known = std::move(first);
+  queue.pop_front();  // its marks are gone
+  if (known.began >= 0 && end >= 0)
+    timeline::complete_on_track(known.track, "kernel", known.name, known.began, end, known.fields);
+  return true;
 }
 inline void write_all_noted() {
   NotedLaunches& noted = NotedLaunches::instance();
   std::scoped_lock lock(noted.mutex);
-  write_noted(noted, Waits::yes);
+  for (auto& each : noted.by_track)
+    while (!each.second.empty() && write_oldest(each.second, Waits::yes)) {}
+}
+inline void note_launch(NotedLaunch launch) {
+  static const bool is_registered = [] {
+    base_detail::add_late_events = &write_all_noted;
+    in_forked_child([] { NotedLaunches::instance().by_track.clear(); });  // the device is the parent's
+    return true;
+  }();
+  static_cast<void>(is_registered);
+  constexpr std::size_t most_waiting = 4096;  // of a queue; beyond it events would take memory without end
+  NotedLaunches& noted = NotedLaunches::instance();
+  std::scoped_lock lock(noted.mutex);
+  NotedQueue& queue = noted.by_track[launch.track];
+  queue.push_back(std::move(launch));
+  while (!queue.empty() && write_oldest(queue, queue.size() > most_waiting ? Waits::yes : Waits::no)) {}
 }
 
 SINTER_DECL TrackedLaunch::TrackedLaunch(DeviceMemory& memory, Device device) : memory_(&memory), device_(device) {
@@ -59,17 +77,17 @@ SINTER_DECL void TrackedLaunch::finish(std::string_view name, JsonFields fields)
   launch.track = device_.text() + " stream " + std::to_string(memory_->current_queue(device_));
   launch.name = name;
   launch.fields = std::move(fields);
-  static const bool is_registered = [] {
-    base_detail::add_late_events = &write_all_noted;
-    in_forked_child([] { NotedLaunches::instance().list.clear(); });  // the device is the parent's
-    return true;
-  }();
-  static_cast<void>(is_registered);
-  constexpr std::size_t most_waiting = 4096;  // beyond it events would take memory without end
-  NotedLaunches& noted = NotedLaunches::instance();
-  std::scoped_lock lock(noted.mutex);
-  noted.list.push_back(std::move(launch));
-  write_noted(noted, noted.list.size() > most_waiting ? Waits::yes : Waits::no);
+  note_launch(std::move(launch));
+}
+
+SINTER_DECL void TrackedLaunch::drop() noexcept {
+  try {
+    NotedLaunch launch{memory_, device_, std::exchange(begin_, nullptr), nullptr, {}, {}, {}, -1};
+    launch.track = device_.text() + " without an end";
+    note_launch(std::move(launch));
+  } catch (...) {
+    // no memory: the device keeps the mark
+  }
 }
 
 }  // namespace runtime_detail

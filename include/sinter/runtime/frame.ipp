@@ -403,9 +403,11 @@ SINTER_DECL SINTER_NOINLINE SINTER_COLD void Frame::run_on_host_watched(const Se
 }
 
 SINTER_DECL void Frame::run_segments() {
-  if (is_watched() &&
-      (has_instruction_log() || (memory_ != nullptr && runtime_detail::step_listener() != nullptr)))
-    return run_steps_watched(0, steps_.size());
+  if (is_watched()) {
+    const StepListener* const listener = runtime_detail::step_listener();
+    if (has_instruction_log() || (listener != nullptr && (memory_ != nullptr || listener->needs_steps_alone())))
+      return run_steps_watched(0, steps_.size());
+  }
   for (const Segment& segment : segments_) {
     if (segment.group == nullptr) {
       if (is_watched()) run_steps_watched(segment.first, segment.end);

@@ -3,6 +3,8 @@
 
 #include <sinter/base/config.hpp>
 
+#include <concepts>
+
 SINTER_NAMESPACE_BEGIN
 
 struct FusionChoices {
@@ -10,7 +12,8 @@ struct FusionChoices {
   bool horizontal = true;  // independent kernels run as one launch
   bool epilogues = true;   // products take in what is computed from their results
   FusionChoices() = default;
-  FusionChoices(bool is_on) : fuse(is_on), horizontal(is_on), epilogues(is_on) {}
+  template <std::same_as<bool> B>  // nothing that only turns into one, such as a pointer
+  FusionChoices(B is_on) : fuse(is_on), horizontal(is_on), epilogues(is_on) {}
 };
 
 SINTER_NAMESPACE_END

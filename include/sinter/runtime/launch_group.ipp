@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -59,15 +61,27 @@ void CpuGroup::run_with(std::span<void* const* const> operands, const RunWhole& 
   for (const std::uint32_t i : divided_)
     if (operands[i] != nullptr) launches_[i]->begin_tasks(operands[i]);
   const auto bundles = static_cast<std::int64_t>(bundles_.size()) - 1;
+  // Whoever throws, each launch ends what it has begun: the next run finds no error of this one.
+  std::exception_ptr first;
+  const auto keep_first = [&](std::size_t launch, const auto& work) {
+    try {
+      work();
+    } catch (...) {
+      if (first != nullptr) return;
+      first = std::current_exception();
+      current_ = launch;
+    }
+  };
   if (bundles > 0)
-    parallel_for(bundles, nanoseconds_ / static_cast<double>(bundles), [&](std::int64_t begin, std::int64_t end) {
-      for (std::uint32_t p = bundles_[as_index(begin)]; p < bundles_[as_index(end)]; ++p)
-        if (operands[pieces_[p].launch] != nullptr) run_piece(pieces_[p]);
+    keep_first(divided_.front(), [&] {
+      parallel_for(bundles, nanoseconds_ / static_cast<double>(bundles), [&](std::int64_t begin, std::int64_t end) {
+        for (std::uint32_t p = bundles_[as_index(begin)]; p < bundles_[as_index(end)]; ++p)
+          if (operands[pieces_[p].launch] != nullptr) run_piece(pieces_[p]);
+      });
     });
-  for (const std::uint32_t i : divided_) {
-    current_ = i;
-    if (operands[i] != nullptr) launches_[i]->end_tasks();
-  }
+  for (const std::uint32_t i : divided_)
+    if (operands[i] != nullptr) keep_first(i, [&] { launches_[i]->end_tasks(); });
+  if (SINTER_UNLIKELY(first != nullptr)) std::rethrow_exception(std::move(first));
 }
 
 SINTER_DECL void CpuGroup::run(std::span<void* const* const> operands) {

@@ -109,10 +109,10 @@ SINTER_DECL std::int64_t add_tuning_text(std::string_view text, std::string_view
     throw UserError("import_tuning", "'" + std::string(path) + "' " + what, where,
                     "give a file that jit::export_tuning or tools/tune has written, unchanged");
   };
-  if (!text.starts_with(tuning_header))
+  if (!text.starts_with(std::string(tuning_header) + "\n"))
     refuse("is no file of schedules: it does not begin with '" + std::string(tuning_header) + "'");
-  const std::size_t end = text.rfind(tuning_sum);
-  if (end == std::string_view::npos || text.substr(end) != std::string(tuning_sum) + sum_of(text.substr(0, end)) + "\n")
+  const std::size_t end = text.rfind("\n" + std::string(tuning_sum)) + 1;  // 0: there is none
+  if (end == 0 || text.substr(end) != std::string(tuning_sum) + sum_of(text.substr(0, end)) + "\n")
     refuse("is damaged or cut short: its checksum is not that of its lines");
   std::vector<std::pair<std::string, std::string>> entries;
   std::string_view lines = text.substr(0, end);

@@ -31,6 +31,8 @@ class StepListener {
   virtual ~StepListener() = default;
   virtual void begin(const PlanStep& step) = 0;
   virtual void end(const PlanStep& step, Device device, const StepCost& cost, std::int64_t nanoseconds) = 0;
+  /// Whether steps that could run as one launch are to run one by one, as where something is read around each of them.
+  virtual bool needs_steps_alone() const { return false; }
 };
 /// While it lives, `listener` is told of this thread's steps. The steps of a GPU are waited for, one by one.
 class ListenToSteps {

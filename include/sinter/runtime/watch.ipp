@@ -8,6 +8,7 @@
 #include <sinter/kernel/cost.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -52,7 +53,8 @@ SINTER_DECL ListenToSteps::~ListenToSteps() {
 namespace runtime_detail {
 SINTER_DECL const Plan& plan_of(const Plan& plan, const PlanStep& step) {
   const auto has = [&](const Plan& owner) {
-    return std::any_of(owner.steps().begin(), owner.steps().end(), [&](const PlanStep& own) { return &own == &step; });
+    const PlanStep *const first = owner.steps().data(), *const end = first + owner.steps().size();
+    return !std::less<>()(&step, first) && std::less<>()(&step, end);
   };
   if (!has(plan))
     for (const PlanStep& call : plan.steps())

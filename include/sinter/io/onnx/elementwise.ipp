@@ -82,19 +82,20 @@ inline Operands run_same(const NodeCall& call) {
   call.fail("it is no operator of elements");
 }
 
-/// Sums and the like of extents stay known.
+inline Dim combined(std::string_view op, Dim p, Dim q) { return op == "Add" ? p + q : op == "Sub" ? p - q : p * q; }
+/// Sums and the like of extents stay known, where no number goes beyond its dtype.
 inline Operands run_arithmetic(const NodeCall& call) {
   const Operand &a = call.operand(0), &b = call.operand(1);
-  const bool fits = a.integers() != nullptr && b.integers() != nullptr &&
-                    (a.integers()->size() == b.integers()->size() || a.rank() == 0 || b.rank() == 0 ||
-                     a.integers()->size() == 1 || b.integers()->size() == 1);
+  const bool fits =
+      a.integers() != nullptr && b.integers() != nullptr && a.dtype() == b.dtype() && a.dtype() != DType::bool_ &&
+      (a.integers()->size() == b.integers()->size() || a.integers()->size() == 1 || b.integers()->size() == 1);
   if (!fits) return run_same(call);
   const std::vector<Dim>&x = *a.integers(), &y = *b.integers();
+  if (!are_small(x) || !are_small(y)) return run_same(call);
   std::vector<Dim> out;
-  for (std::size_t i = 0; i < std::max(x.size(), y.size()); ++i) {
-    const Dim p = x[x.size() == 1 ? 0 : i], q = y[y.size() == 1 ? 0 : i];
-    out.push_back(call.op() == "Add" ? p + q : call.op() == "Sub" ? p - q : p * q);
-  }
+  for (std::size_t i = 0; i < (x.size() == 1 ? y.size() : x.size()); ++i)
+    out.push_back(combined(call.op(), x[x.size() == 1 ? 0 : i], y[y.size() == 1 ? 0 : i]));
+  if (!are_small(out)) return run_same(call);
   return {Operand::of_integers(std::move(out), a.rank() == 0 && b.rank() == 0, a.dtype())};
 }
 
@@ -110,7 +111,7 @@ inline Operands run_div(const NodeCall& call) {
       if (dim.is_static()) out.push_back(Dim(dim.value() / (*b.integers())[0].value()));
       else out.push_back(dim / (*b.integers())[0]);
     }
-    return {Operand::of_integers(std::move(out), a.rank() == 0, a.dtype())};
+    return {Operand::of_integers(std::move(out), a.rank() == 0 && b.rank() == 0, a.dtype())};
   }
   const Tensor x = call.x(0), y = call.x(1);
   const Tensor down = call.make("floor_divide", {call.in(x), call.in(y)});
@@ -198,24 +199,30 @@ inline Operands run_swish(const NodeCall& call) {
 }
 inline Operands run_gelu(const NodeCall& call) {
   const std::string approximate = call.text("approximate", "none");
+  if (approximate != "none" && approximate != "tanh") call.fail("approximate is '" + approximate + "'", "none or tanh");
   return {call.make(approximate == "tanh" ? "gelu_tanh" : "gelu", {call.in(call.x(0))})};
 }
 inline Operands run_is_inf(const NodeCall& call) {
   const bool negative = call.flag("detect_negative", true), positive = call.flag("detect_positive", true);
   const Tensor x = call.x(0);
-  if (!negative && !positive) return {call.make("not", {call.in(call.make("eq", {call.in(x), call.in(x)}))})};
+  if (!negative && !positive) return {zeros(x.shape(), {.dtype = DType::bool_}, call.where())};
   return {call.make(negative && positive ? "isinf" : negative ? "isneginf" : "isposinf", {call.in(x)})};
 }
 
+inline DType required_dtype(const NodeCall& call) {
+  if (!call.has_attribute("to")) call.fail("there is no attribute 'to'");
+  return call.dtype("to", DType::f32);
+}
 inline Operands run_cast(const NodeCall& call) {
   const Operand& from = call.operand(0);
-  const DType to = call.op() == "CastLike" ? call.operand(1).dtype() : call.dtype("to", DType::f32);
-  if (from.integers() != nullptr && is_integer(to) && size_of(to) >= 4)
+  const DType to = call.op() == "CastLike" ? call.operand(1).dtype() : required_dtype(call);
+  const bool is_counted = (to == DType::i64 || to == DType::i32) && from.dtype() != DType::bool_;
+  if (from.integers() != nullptr && is_counted && are_small(*from.integers()))
     return {Operand::of_integers(*from.integers(), from.rank() == 0, to)};
   return {call.x(0).to(to, call.where())};
 }
 inline Operands run_bit_cast(const NodeCall& call) {
-  const DType to = call.dtype("to", DType::f32);
+  const DType to = required_dtype(call);
   const Tensor x = call.x(0).dtype() == DType::bool_ ? call.x(0).to(DType::u8, call.where()) : call.x(0);
   return {x.dtype() == to ? x : bitcast(call.in(x), to)};
 }
@@ -223,8 +230,9 @@ inline Operands run_bit_cast(const NodeCall& call) {
 /// Where of lists of extents, as exporters write it for shapes that stretch.
 inline Operands run_where(const NodeCall& call) {
   const Operand &condition = call.operand(0), &a = call.operand(1), &b = call.operand(2);
-  if (condition.integers() == nullptr || a.integers() == nullptr || b.integers() == nullptr || condition.rank() != 1 ||
-      a.integers()->size() != condition.integers()->size() || b.integers()->size() != condition.integers()->size())
+  if (a.dtype() != b.dtype() || condition.integers() == nullptr || a.integers() == nullptr || b.integers() == nullptr ||
+      condition.rank() != 1 || a.integers()->size() != condition.integers()->size() ||
+      b.integers()->size() != condition.integers()->size())
     return run_same(call);
   std::vector<Dim> out;
   for (std::size_t i = 0; i < a.integers()->size(); ++i)

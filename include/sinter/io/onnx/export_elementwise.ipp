@@ -41,7 +41,11 @@ SINTER_DECL std::vector<std::string> write_same(const NodeExport& node) {
   }
   Names operands;
   for (std::size_t i = 0; i < node.count(); ++i) operands.push_back(node.as(i, dtype));
-  return {node.make(theirs, std::move(operands))};
+  const bool is_unsigned = is_integer(dtype) && !row(dtype).is_signed;
+  if (is_integer(dtype) && (theirs == "Ceil" || theirs == "Floor" || theirs == "Round")) return operands;
+  if (is_unsigned && theirs == "Relu") return operands;
+  if (is_unsigned && theirs == "Neg") return {node.make("Sub", {node.number(0), operands[0]})};
+  return {node.make_of(dtype, theirs, std::move(operands))};
 }
 
 SINTER_DECL bool is_same_operator(std::string_view op) {
@@ -55,12 +59,13 @@ inline Names write_comparison(const NodeExport& node) {
   const std::string a = node.as(0, common), b = node.as(1, common);
   const std::string_view op = node.op();
   if (op == "ne") return {node.make("Not", {node.make("Equal", {a, b})})};
-  return {node.make(op == "eq"   ? "Equal"
-                    : op == "lt" ? "Less"
-                    : op == "le" ? "LessOrEqual"
-                    : op == "gt" ? "Greater"
-                                 : "GreaterOrEqual",
-                    {a, b})};
+  return {node.make_of(common,
+                       op == "eq"   ? "Equal"
+                       : op == "lt" ? "Less"
+                       : op == "le" ? "LessOrEqual"
+                       : op == "gt" ? "Greater"
+                                    : "GreaterOrEqual",
+                       {a, b})};
 }
 inline Names write_logical(const NodeExport& node) {
   const DType dtype = node.result().dtype;
@@ -81,19 +86,30 @@ inline Names write_clamp(const NodeExport& node) {
 inline Names write_cast(const NodeExport& node) { return {node.as(0, node.result().dtype)}; }
 inline Names write_identity(const NodeExport& node) { return {node.x()}; }
 
+/// Of floating numbers, from the remainder with the sign of the dividend.
+inline std::string floored_rest(const NodeExport& node, const std::string& a, const std::string& b) {
+  const std::string zero = node.number(0), rest = node.make("Mod", {a, b}, {{"fmod", 1}});
+  const std::string differ = node.make("Xor", {node.make("Less", {rest, zero}), node.make("Less", {b, zero})});
+  const std::string is_rest = node.make("Not", {node.make("Equal", {rest, zero})});
+  return node.make("Where", {node.make("And", {is_rest, differ}), node.make("Add", {rest, b}), rest});
+}
 /// The remainder with the sign of the divisor; of floating numbers ONNX has the other one alone.
 inline Names write_remainder(const NodeExport& node) {
   const DType dtype = node.result().dtype;
   const std::string a = node.as(0, dtype), b = node.as(1, dtype);
   if (node.op() == "fmod") return {node.make("Mod", {a, b}, {{"fmod", 1}})};
   if (!is_floating(dtype)) return {node.make("Mod", {a, b}, {{"fmod", 0}})};
-  const std::string whole = node.make("Floor", {node.make("Div", {a, b})});
-  return {node.make("Sub", {a, node.make("Mul", {whole, b})})};
+  return {floored_rest(node, a, b)};
 }
 inline Names write_floor_divide(const NodeExport& node) {
   const DType dtype = node.result().dtype;
   const std::string a = node.as(0, dtype), b = node.as(1, dtype);
-  if (is_floating(dtype)) return {node.make("Floor", {node.make("Div", {a, b})})};
+  if (is_floating(dtype)) {
+    const std::string quotient = node.make("Div", {a, b});
+    const std::string whole = node.make("Div", {node.make("Sub", {a, floored_rest(node, a, b)}), b});
+    return {
+        node.make("Where", {node.make("Equal", {b, node.number(0)}), quotient, node.make_of(dtype, "Round", {whole})})};
+  }
   return {node.make("Div", {node.make("Sub", {a, node.make("Mod", {a, b}, {{"fmod", 0}})}), b})};
 }
 inline Names write_shift(const NodeExport& node) {
@@ -117,9 +133,9 @@ inline Names write_formula(const NodeExport& node) {
   if (op == "log2") return {mul(node.make("Log", {x}), number(std::numbers::log2e))};
   if (op == "log10") return {mul(node.make("Log", {x}), number(std::numbers::log10e))};
   if (op == "silu") return {mul(x, node.make("Sigmoid", {x}))};
-  if (op == "logsigmoid") return {node.make("Neg", {node.make("Softplus", {node.make("Neg", {x})})})};
+  if (op == "logsigmoid") return {node.make("Neg", {node.make_of(dtype, "Softplus", {node.make("Neg", {x})})})};
   if (op == "tanhshrink") return {node.make("Sub", {x, node.make("Tanh", {x})})};
-  if (op == "hardsigmoid") return {node.make("HardSigmoid", {x}, {{"alpha", 1.0 / 6}, {"beta", 0.5}})};
+  if (op == "hardsigmoid") return {node.make_of(dtype, "HardSigmoid", {x}, {{"alpha", 1.0 / 6}, {"beta", 0.5}})};
   if (op == "trunc")
     return {is_floating(dtype) ? mul(node.make("Sign", {x}), node.make("Floor", {node.make("Abs", {x})})) : x};
   if (op == "lerp") return {add(x, mul(node.as(2, dtype), node.make("Sub", {node.as(1, dtype), x})))};
@@ -150,10 +166,13 @@ inline Names write_kind(const NodeExport& node) {
   const std::string_view op = node.op();
   if (!is_floating(node.type().dtype)) node.fail("of integers");
   if (op == "isnan") return {node.make("IsNaN", {node.x()})};
-  if (op == "isinf") return {node.make("IsInf", {node.x()})};
-  if (op == "isposinf") return {node.make("IsInf", {node.x()}, {{"detect_negative", 0}})};
-  if (op == "isneginf") return {node.make("IsInf", {node.x()}, {{"detect_positive", 0}})};
-  return {node.make("Not", {node.make("Or", {node.make("IsNaN", {node.x()}), node.make("IsInf", {node.x()})})})};
+  const auto is_inf = [&](std::vector<OutAttribute> attributes = {}) {
+    return node.make_of(node.type().dtype, "IsInf", {node.x()}, std::move(attributes));
+  };
+  if (op == "isinf") return {is_inf()};
+  if (op == "isposinf") return {is_inf({{"detect_negative", 0}})};
+  if (op == "isneginf") return {is_inf({{"detect_positive", 0}})};
+  return {node.make("Not", {node.make("Or", {node.make("IsNaN", {node.x()}), is_inf()})})};
 }
 
 SINTER_DECL std::span<const Exporter> elementwise_exporters() {

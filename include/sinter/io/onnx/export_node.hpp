@@ -35,6 +35,10 @@ class NodeExport {
                    std::vector<OutAttribute> attributes = {}) const {
     return writer_.node(op, std::move(inputs), std::move(attributes));
   }
+  /// The same where the first `typed` inputs and the result are of `dtype`, with casts around where version 18 of the
+  /// operator does not take it.
+  std::string make_of(DType dtype, std::string_view op, std::vector<std::string> inputs,
+                      std::vector<OutAttribute> attributes = {}, std::size_t typed = 8) const;
   std::vector<std::int64_t> static_extents(const Shape& shape) const;
   [[noreturn]] void fail(std::string_view why) const;
 

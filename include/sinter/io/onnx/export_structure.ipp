@@ -8,6 +8,7 @@
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 
@@ -66,17 +67,18 @@ inline Names write_reduction(const NodeExport& node) {
                                 : op == "amin" ? "ReduceMin"
                                                : "ReduceLogSumExp";
   if (dtype == DType::bool_) node.fail("of bools");
-  return {node.make(name, {node.as(0, dtype), axes}, keep)};
+  return {node.make_of(dtype, name, {node.as(0, dtype), axes}, keep, 1)};
 }
 /// Over all axes positions count through all elements.
 inline Names write_arg(const NodeExport& node) {
   const IntVector& axes = node.attrs().axes;
   const std::string_view name = node.op() == "argmax" ? "ArgMax" : "ArgMin";
   if (axes.size() == 1)
-    return {node.make(name, {node.x()}, {{"axis", axes[0]}, {"keepdims", node.attrs().keepdim ? 1 : 0}})};
+    return {node.make_of(node.type().dtype, name, {node.x()},
+                         {{"axis", axes[0]}, {"keepdims", node.attrs().keepdim ? 1 : 0}})};
   if (axes.size() != as_index(node.rank())) node.fail("over several axes, not all,");
   const std::string flat = node.make("Reshape", {node.x(), node.to().integers({-1})});
-  const std::string at = node.make(name, {flat}, {{"axis", 0}, {"keepdims", 0}});
+  const std::string at = node.make_of(node.type().dtype, name, {flat}, {{"axis", 0}, {"keepdims", 0}});
   return {node.make("Reshape", {at, node.to().extents(node.result().shape.dims())})};
 }
 inline Names write_softmax(const NodeExport& node) {
@@ -87,9 +89,12 @@ inline Names write_layer_norm(const NodeExport& node) {
                     {{"axis", node.attrs().axes[0]}, {"epsilon", node.attrs()[ops::LayerNorm::eps]}})};
 }
 inline Names write_cumsum(const NodeExport& node) {
-  return {node.make("CumSum", {node.x(), node.to().whole_number(node.attrs().axes[0], DType::i64)},
-                    {{"exclusive", node.attrs()[ops_detail::is_exclusive] ? 1 : 0},
-                     {"reverse", node.attrs()[ops_detail::is_reversed] ? 1 : 0}})};
+  const DType dtype = node.result().dtype;
+  if (dtype == DType::bool_) node.fail("of bools");
+  return {node.make_of(dtype, "CumSum", {node.as(0, dtype), node.to().whole_number(node.attrs().axes[0], DType::i64)},
+                       {{"exclusive", node.attrs()[ops_detail::is_exclusive] ? 1 : 0},
+                        {"reverse", node.attrs()[ops_detail::is_reversed] ? 1 : 0}},
+                       1)};
 }
 
 // ---- views and joins
@@ -167,7 +172,9 @@ inline Names write_update_slice(const NodeExport& node) {
 // ---- products and windows
 
 inline Names write_matmul(const NodeExport& node) {
-  return {node.make("MatMul", {node.as(0, node.result().dtype), node.as(1, node.result().dtype)})};
+  const DType dtype = node.result().dtype;
+  if (dtype == DType::bool_) node.fail("of bools");
+  return {node.make_of(dtype, "MatMul", {node.as(0, dtype), node.as(1, dtype)})};
 }
 inline Names write_conv(const NodeExport& node) {
   std::vector<OutAttribute> attributes{{"strides", list_of(node.attrs()[ops::Conv2d::stride])}};
@@ -184,12 +191,16 @@ inline Names write_conv(const NodeExport& node) {
     attributes.emplace_back("group", node.attrs()[ConvolutionAttributes::groups]);
   }
   attributes.emplace_back("pads", pads);
-  return {node.make("Conv", {node.x(0), node.as(1, node.type().dtype)}, std::move(attributes))};
+  const DType dtype = node.type().dtype;
+  if (!is_floating(dtype)) node.fail("of integers");
+  return {node.make_of(dtype, "Conv", {node.x(0), node.as(1, dtype)}, std::move(attributes))};
 }
 inline Names write_pool(const NodeExport& node) {
-  return {node.make(node.op() == "max_pool2d" ? "MaxPool" : "AveragePool", {node.x()},
-                    {{"kernel_shape", list_of(node.attrs()[ops::PoolAttributes::window])},
-                     {"strides", list_of(node.attrs()[ops::PoolAttributes::stride])}})};
+  const DType dtype = node.type().dtype;
+  if (!is_floating(dtype)) node.fail("of integers");
+  return {node.make_of(dtype, node.op() == "max_pool2d" ? "MaxPool" : "AveragePool", {node.x()},
+                       {{"kernel_shape", list_of(node.attrs()[ops::PoolAttributes::window])},
+                        {"strides", list_of(node.attrs()[ops::PoolAttributes::stride])}})};
 }
 /// Each axis gathered at the places of its windows, whose axes then go to the end.
 inline Names write_windows(const NodeExport& node) {
@@ -233,26 +244,30 @@ inline Names write_window_fold(const NodeExport& node) {
   }
   if (!is_pool)
     return node.op() == "window_max"
-               ? Names{node.make("ReduceMax", {node.x(), node.to().integers(list_of(axes))}, {{"keepdims", 0}})}
+               ? Names{node.make_of(node.type().dtype, "ReduceMax", {node.x(), node.to().integers(list_of(axes))},
+                                    {{"keepdims", 0}}, 1)}
                : write_reduction(node);
   const std::vector<std::int64_t> sizes = list_of(from.attrs[ops::Windows::sizes]);
   const std::string operand = node.to().operand_of(node.x());
   const std::vector<OutAttribute> attributes{{"kernel_shape", sizes},
                                              {"strides", list_of(from.attrs[ops::Windows::strides])}};
-  if (node.op() != "sum") return {node.make("MaxPool", {operand}, attributes)};
+  const DType dtype = node.type().dtype;
+  if (node.op() != "sum") return {node.make_of(dtype, "MaxPool", {operand}, attributes)};
   double count = 1;
   for (const std::int64_t size : sizes) count *= static_cast<double>(size);
-  return {node.make("Mul", {node.make("AveragePool", {operand}, attributes), node.number(count)})};
+  return {node.make("Mul", {node.make_of(dtype, "AveragePool", {operand}, attributes), node.number(count)})};
 }
 
 // ---- indices and order
 
 inline Names write_one_hot(const NodeExport& node) {
-  const DType dtype = node.result().dtype;
+  const DType result = node.result().dtype, dtype = result == DType::bf16 ? DType::f32 : result;
   const std::string off = node.make("Unsqueeze", {node.to().whole_number(0, dtype), node.to().integers({0})});
   const std::string on = node.make("Unsqueeze", {node.to().whole_number(1, dtype), node.to().integers({0})});
   const std::string classes = as_scalar(node, node.to().extent(node.attrs()[ops::OneHot::classes]));
-  return {node.make("OneHot", {node.x(), classes, node.make("Concat", {off, on}, {{"axis", 0}})}, {{"axis", -1}})};
+  const std::string made =
+      node.make("OneHot", {node.x(), classes, node.make("Concat", {off, on}, {{"axis", 0}})}, {{"axis", -1}});
+  return {node.to().cast(made, dtype, result)};
 }
 /// Is there one index for each element of the other axes?
 inline bool is_elementwise_index(const NodeExport& node, std::int64_t shared, std::int64_t inner) {
@@ -261,11 +276,12 @@ inline bool is_elementwise_index(const NodeExport& node, std::int64_t shared, st
 }
 inline Names write_take(const NodeExport& node) {
   const std::int64_t shared = node.attrs()[ops::Take::shared], inner = node.attrs()[ops::Take::inner];
-  if (shared == 0 && inner == 0) return {node.make("Gather", {node.x(0), node.x(1)}, {{"axis", node.attrs().axes[0]}})};
+  if (shared == 0 && inner == 0)
+    return {node.make("Gather", {node.x(0), node.as(1, DType::i64)}, {{"axis", node.attrs().axes[0]}})};
   const std::int64_t axis = node.attrs().axes[0];
   if (shared == axis && inner == node.rank() - 1 - axis && node.rank(1) == node.rank() - 1) {
     const std::string at = node.to().integers({axis});
-    const std::string index = node.make("Unsqueeze", {node.x(1), at});
+    const std::string index = node.make("Unsqueeze", {node.as(1, DType::i64), at});
     return {node.make("Squeeze", {node.make("GatherElements", {node.x(0), index}, {{"axis", axis}}), at})};
   }
   if (shared == axis && inner == 0) {
@@ -273,7 +289,7 @@ inline Names write_take(const NodeExport& node) {
     return {node.make("GatherND", {node.x(0), index}, {{"batch_dims", shared}})};
   }
   if (!is_elementwise_index(node, shared, inner)) node.fail("with indices for some axes");
-  return {node.make("GatherElements", {node.x(0), node.x(1)}, {{"axis", node.attrs().axes[0]}})};
+  return {node.make("GatherElements", {node.x(0), node.as(1, DType::i64)}, {{"axis", node.attrs().axes[0]}})};
 }
 inline Names write_scatter(const NodeExport& node) {
   const std::int64_t shared = node.attrs()[ops::Scatter::shared], inner = node.attrs()[ops::Scatter::inner];
@@ -282,7 +298,8 @@ inline Names write_scatter(const NodeExport& node) {
                                reductions[as_index(static_cast<int>(node.attrs()[ops::Scatter::combine]))]);
   const std::string value = node.as(2, node.result().dtype);
   if (is_elementwise_index(node, shared, inner))
-    return {node.make("ScatterElements", {node.x(0), node.x(1), value}, {{"axis", node.attrs().axes[0]}, reduction})};
+    return {node.make("ScatterElements", {node.x(0), node.as(1, DType::i64), value},
+                      {{"axis", node.attrs().axes[0]}, reduction})};
   if (shared != 0 || inner != 0 || node.attrs().axes[0] != 0) node.fail("along an axis that is not the first");
   const std::string index = node.make("Unsqueeze", {node.as(1, DType::i64), node.to().integers({-1})});
   return {node.make("ScatterND", {node.x(0), index, value}, {reduction})};
@@ -293,25 +310,28 @@ inline Names write_scatter_add(const NodeExport& node) {
   const std::string index = node.make("Unsqueeze", {node.as(0, DType::i64), node.to().integers({-1})});
   return {node.make("ScatterND", {zeros, index, node.as(1, node.result().dtype)}, {{"reduction", "add"}})};
 }
-inline Names parts_of_order(const NodeExport& node, const Names& both, ops::OrderedPart part) {
+/// Values and positions, in descending or ascending order.
+inline Names top_of(const NodeExport& node, const std::string& count, bool is_largest, ops::OrderedPart part) {
+  const DType dtype = node.type().dtype, taken = dtype == DType::bf16    ? DType::f32
+                                                 : dtype == DType::bool_ ? DType::u8
+                                                                         : dtype;
+  Names both = node.to().nodes("TopK", {node.as(0, taken), count}, 2,
+                               {{"axis", node.attrs().axes[0]}, {"largest", is_largest ? 1 : 0}});
+  both[0] = node.to().cast(both[0], taken, dtype);
   if (part == ops::OrderedPart::both) return both;
-  (void)node;
   return {part == ops::OrderedPart::values ? both[0] : both[1]};
 }
 inline Names write_sort(const NodeExport& node) {
-  const std::int64_t axis = node.attrs().axes[0];
-  const Names both = node.to().nodes("TopK", {node.x(), node.to().extent(node.type().shape[static_cast<int>(axis)])}, 2,
-                                     {{"axis", axis}, {"largest", node.attrs()[ops::Sort::descending] ? 1 : 0}});
-  return parts_of_order(node, both, node.attrs()[ops::Sort::part]);
+  const auto axis = static_cast<int>(node.attrs().axes[0]);
+  return top_of(node, node.to().extent(node.type().shape[axis]), node.attrs()[ops::Sort::descending],
+                node.attrs()[ops::Sort::part]);
 }
 inline Names write_topk(const NodeExport& node) {
   if (node.attrs()[ops::Topk::in_place]) node.fail("in the order of the operand");
-  const Names both =
-      node.to().nodes("TopK", {node.x(), node.to().extent(node.attrs()[ops::Topk::count])}, 2,
-                      {{"axis", node.attrs().axes[0]}, {"largest", node.attrs()[ops::Topk::smallest] ? 0 : 1}});
-  return parts_of_order(node, both, node.attrs()[ops::Topk::part]);
+  return top_of(node, node.to().extent(node.attrs()[ops::Topk::count]), !node.attrs()[ops::Topk::smallest],
+                node.attrs()[ops::Topk::part]);
 }
-inline Names write_det(const NodeExport& node) { return {node.make("Det", {node.x()})}; }
+inline Names write_det(const NodeExport& node) { return {node.make_of(node.result().dtype, "Det", {node.x()})}; }
 
 SINTER_DECL std::span<const Exporter> structure_exporters() {
   static constexpr Exporter table[] = {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <optional>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN

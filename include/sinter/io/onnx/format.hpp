@@ -59,7 +59,7 @@ struct FileAttribute {
 };
 
 struct FileNode {
-  std::string op{}, domain{}, name{};
+  std::string op{}, domain{}, overload{}, name{};  // domain: "" is ONNX's own
   std::vector<std::string> inputs{}, outputs{};
   std::vector<FileAttribute> attributes{};
   /// "Conv 'layer1'", for errors.
@@ -75,7 +75,7 @@ struct FileGraph {
 
 /// A function of the model: nodes that a node of its name stands for.
 struct FileFunction {
-  std::string name{}, domain{};
+  std::string name{}, domain{}, overload{};
   std::vector<std::string> inputs{}, outputs{};
   std::vector<FileNode> nodes{};
   std::vector<FileAttribute> defaults{};

@@ -196,7 +196,8 @@ class ModelReader {
       const std::string text = entry_of(key);
       std::uint64_t number = otherwise;
       const auto [stop, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-      if (status != std::errc() && !text.empty()) source_.fail(at, std::string(key) + " is '" + text + "'");
+      const bool is_number = status == std::errc() && stop == text.data() + text.size();
+      if (!is_number && !text.empty()) source_.fail(at, std::string(key) + " is '" + text + "'");
       return number;
     };
     const std::string location = entry_of("location");
@@ -253,6 +254,8 @@ class ModelReader {
     return out;
   }
 
+  /// ONNX's own has two names.
+  static std::string standard_domain(std::string name) { return name == "ai.onnx" ? std::string() : name; }
   FileFunction function(ByteRange range) {
     FileFunction out;
     WireReader in(source_, range);
@@ -262,8 +265,9 @@ class ModelReader {
         case 5: out.outputs.push_back(in.text()); break;
         case 7: out.nodes.push_back(node(in.range(), 0)); break;
         case 9: opset(in.range(), out.opset); break;
-        case 10: out.domain = in.text(); break;
+        case 10: out.domain = standard_domain(in.text()); break;
         case 11: out.defaults.push_back(attribute(in.range(), 0)); break;
+        case 13: out.overload = in.text(); break;
         default: break;
       }
     return out;
@@ -278,7 +282,8 @@ class ModelReader {
         case 3: out.name = in.text(); break;
         case 4: out.op = in.text(); break;
         case 5: out.attributes.push_back(attribute(in.range(), level)); break;
-        case 7: out.domain = in.text(); break;
+        case 7: out.domain = standard_domain(in.text()); break;
+        case 8: out.overload = in.text(); break;
         default: break;
       }
     return out;

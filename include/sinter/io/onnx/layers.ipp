@@ -83,6 +83,7 @@ inline Tensor along_channels(const NodeCall& call, const Tensor& x, int rank) {
 inline Operands run_batch_norm(const NodeCall& call) {
   const Tensor x = call.x(0);
   const double eps = call.real("epsilon", 1e-5);
+  if (!call.flag("spatial", true)) call.fail("spatial is 0: statistics for each place", "convert it to version 9");
   if (!call.flag("training_mode"))
     return {batch_norm(call.in(x), call.in(call.x(3)), call.in(call.x(4)),
                        {.weight = call.x(1), .bias = call.x(2), .eps = eps})
@@ -145,13 +146,16 @@ inline Operands run_rms_norm(const NodeCall& call) {
   const Tensor out = rms_norm(call.in(x), shape, {.eps = call.real("epsilon", 1e-5)});
   return {call.make("mul", {call.in(out), call.in(call.x(1))}).to(x.dtype(), call.where())};
 }
-/// ONNX's window of an even size has the further channel behind.
+/// ONNX's window of an even size has the further channel after its centre, local_response_norm() before.
 inline Operands run_lrn(const NodeCall& call) {
   const Tensor x = call.x(0);
   const auto size = static_cast<int>(call.integer("size", 1));
-  return {local_response_norm(
-      call.in(x), size,
-      {.alpha = call.real("alpha", 1e-4), .beta = call.real("beta", 0.75), .k = call.real("bias", 1)})};
+  const bool is_mirrored = size % 2 == 0 && x.rank() > 1;
+  const Tensor given = is_mirrored ? flip(call.in(x), 1) : x;
+  const Tensor out = local_response_norm(
+      call.in(given), size,
+      {.alpha = call.real("alpha", 1e-4), .beta = call.real("beta", 0.75), .k = call.real("bias", 1)});
+  return {is_mirrored ? flip(call.in(out), 1) : out};
 }
 inline Operands run_lp_norm(const NodeCall& call) {
   const Tensor x = call.x(0);
@@ -186,12 +190,8 @@ struct Quantisation {
   std::int64_t group = 0;
 };
 inline Quantisation quantisation_of(const NodeCall& call, const Tensor& x, const Tensor& scale) {
-  if (scale.rank() == 0) return {};
-  Quantisation out{call.axis(call.integer("axis", 1), x.rank()), call.integer("block_size", 0)};
-  if (scale.rank() == 1 && identical(scale.shape()[0], Dim(1)) && x.rank() > 0 &&
-      !identical(x.shape()[*out.axis], Dim(1)))
-    return {};
-  return out;
+  if (scale.rank() == 0 || (scale.rank() == 1 && identical(scale.shape()[0], Dim(1)))) return {};
+  return {call.axis(call.integer("axis", 1), x.rank()), call.integer("block_size", 0)};
 }
 inline Tensor zero_point_of(const NodeCall& call, const Tensor& scale, DType otherwise) {
   return call.has(2) ? call.x(2) : zeros(scale.shape(), {.dtype = otherwise}, call.where());
@@ -229,12 +229,21 @@ inline Operands run_qlinear_matmul(const NodeCall& call) {
   const int rows = std::max(call.operand(0).rank() - 2, 0), columns = std::max(call.operand(3).rank() - 1, 0);
   const Tensor a = less_zero_point(call, 0, 2, rows), b = less_zero_point(call, 3, 5, columns);
   const Tensor product = matmul(call.in(a), call.in(b)).to(DType::f32, call.where());
-  const Tensor scale = call.make(
-      "mul", {call.in(call.x(1).to(DType::f32, call.where())), call.in(call.x(4).to(DType::f32, call.where()))});
+  Tensor of_rows = call.x(1).to(DType::f32, call.where());
+  if (of_rows.rank() == 1 && call.operand(0).rank() > 1) of_rows = unsqueeze(call.in(of_rows), 1);
+  const Tensor scale = call.make("mul", {call.in(of_rows), call.in(call.x(4).to(DType::f32, call.where()))});
   const Tensor value = call.make("mul", {call.in(product), call.in(scale)});
-  const Tensor to = reshape(call.in(call.x(6).to(DType::f32, call.where())), {}),
-               zero = reshape(call.in(call.x(7)), {});
-  return {quantize(call.in(value), call.in(to), call.in(zero), {.dtype = zero.dtype()})};
+  Tensor to = call.x(6).to(DType::f32, call.where()), zero = call.x(7);
+  if (to.rank() > 1 || zero.rank() > 1) call.fail("the result's scales are " + to.shape().text());
+  std::optional<int> axis;
+  if (to.rank() == 1 && !identical(to.shape()[0], Dim(1))) {
+    axis = value.rank() - 2;
+    if (zero.rank() == 0) zero = expand(call.in(zero), to.shape());
+  } else {
+    to = reshape(call.in(to), {});
+    zero = reshape(call.in(zero), {});
+  }
+  return {quantize(call.in(value), call.in(to), call.in(zero), {.dtype = zero.dtype(), .axis = axis})};
 }
 
 inline LossReduction loss_reduction(const NodeCall& call) {

@@ -23,11 +23,14 @@ struct OnnxModel::State {
 namespace onnx_detail {
 
 inline constexpr int deepest_call = 64;
+/// Functions that call each other twice, 64 deep, would be 2^64 nodes.
+inline constexpr std::int64_t most_nodes = 1 << 20;
 
-inline bool is_standard(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
+inline bool is_standard(const std::string& domain) { return domain.empty(); }
 inline const FileFunction* function_of(const FileModel& model, const FileNode& node) {
   for (const FileFunction& function : model.functions)
-    if (function.name == node.op && function.domain == node.domain) return &function;
+    if (function.name == node.op && function.domain == node.domain && function.overload == node.overload)
+      return &function;
   return nullptr;
 }
 
@@ -50,10 +53,12 @@ class ModelRun {
  public:
   ModelRun(const FileModel& model, Location where) : model_(model), where_(where) {}
 
-  Operands run_graph(const FileGraph& graph, Scope& scope, std::int64_t opset, int level) {
+  /// `given`: the attributes of the function's call that the graph is in.
+  Operands run_graph(const FileGraph& graph, Scope& scope, const std::vector<FileAttribute>& given, std::int64_t opset,
+                     int level) {
     for (const FileTensor& tensor : graph.initializers)
       if (scope.find(tensor.name) == nullptr || level > 0) scope.set(tensor.name, Operand::of_file(tensor));
-    run_nodes(graph.nodes, scope, {}, opset, level);
+    run_nodes(graph.nodes, scope, given, opset, level);
     Operands out;
     for (const OnnxValueInfo& output : graph.outputs) out.push_back(value(scope, output.name, "the graph's outputs"));
     return out;
@@ -71,10 +76,13 @@ class ModelRun {
     if (level > deepest_call)
       throw UserError("load_onnx", model_.path + ": functions call each other without end", where_);
     for (const FileNode& node : nodes) {
+      if (++nodes_ > most_nodes)
+        throw UserError("load_onnx", model_.path + ": a call runs more than " + std::to_string(most_nodes) + " nodes",
+                        where_);
       Operands operands;
       for (const std::string& name : node.inputs)
         operands.push_back(name.empty() ? Operand() : value(scope, name, node.text()));
-      Operands results = run_node(node, bound(node, given), std::move(operands), scope, opset, level);
+      Operands results = run_node(node, given, std::move(operands), scope, opset, level);
       for (std::size_t i = 0; i < node.outputs.size(); ++i) {
         if (node.outputs[i].empty()) continue;
         if (i >= results.size() || !results[i].is_there())
@@ -101,8 +109,9 @@ class ModelRun {
     return out;
   }
 
-  Operands run_node(const FileNode& node, std::vector<FileAttribute> attributes, Operands operands, Scope& scope,
+  Operands run_node(const FileNode& node, const std::vector<FileAttribute>& given, Operands operands, Scope& scope,
                     std::int64_t opset, int level) {
+    std::vector<FileAttribute> attributes = bound(node, given);
     if (const FileFunction* function = function_of(model_, node)) {
       Scope inner;
       for (std::size_t i = 0; i < function->inputs.size(); ++i)
@@ -120,16 +129,32 @@ class ModelRun {
                                           Scope inner(&scope);
                                           for (std::size_t i = 0; i < inputs.size() && i < graph.inputs.size(); ++i)
                                             inner.set(graph.inputs[i].name, inputs[i]);
-                                          return run_graph(graph, inner, opset, level + 1);
+                                          return run_graph(graph, inner, given, opset, level + 1);
                                         }};
     const NodeCall call(node, std::move(attributes), std::move(operands), around);
     const OperatorFunction run = is_standard(node.domain) ? find_operator(node.op) : nullptr;
     if (run == nullptr) call.fail("there is no such operator here");
-    return run(call);
+    try {
+      return run(call);
+    } catch (const ShapeError& error) { fail_in(node, error); } catch (const DTypeError& error) {
+      fail_in(node, error);
+    } catch (const IndexError& error) { fail_in(node, error); }
+  }
+  /// The same error with the node in front, once.
+  template <class E>
+  [[noreturn]] void fail_in(const FileNode& node, const E& error) const {
+    std::string text(error.op().data());
+    if (text.find(model_.path + ": ") != std::string::npos) throw error;
+    const std::string fix(error.fix()), place = " [" + error.where().text() + "]";
+    text.resize(text.size() - fix.size());
+    while (!text.empty() && (text.back() == ' ' || text.back() == '\n')) text.pop_back();
+    if (error.where().file != nullptr && text.ends_with(place)) text.resize(text.size() - place.size());
+    throw E("load_onnx", model_.path + ": " + node.text() + ": " + text, where_, fix);
   }
 
   const FileModel& model_;
   Location where_;
+  std::int64_t nodes_ = 0;
 };
 
 inline void collect_missing(const FileModel& model, const std::vector<FileNode>& nodes,
@@ -227,7 +252,8 @@ SINTER_DECL TensorMap OnnxModel::operator()(const TensorMap& inputs, Location wh
   for (const OnnxValueInfo& input : state_->inputs)
     if (!inputs.contains(input.name))
       throw UserError("OnnxModel", "input '" + input.name + "' is missing", where, "see inputs()");
-  const Operands results = ModelRun(state_->file, where).run_graph(state_->file.graph, scope, state_->file.opset, 0);
+  const Operands results =
+      ModelRun(state_->file, where).run_graph(state_->file.graph, scope, {}, state_->file.opset, 0);
   TensorMap out;
   for (std::size_t i = 0; i < results.size(); ++i) out.insert_or_assign(outputs()[i].name, results[i].tensor(where));
   return out;

@@ -28,8 +28,11 @@ class Operand {
     requires(std::convertible_to<E, Tensor> && !std::same_as<std::remove_cvref_t<E>, Tensor> &&
              !std::same_as<std::remove_cvref_t<E>, Operand>)
   Operand(E&& expression) : tensor_(Tensor(std::forward<E>(expression))) {}
+  /// Of i64 or i32, or truth values. Numbers beyond 2^31 are known as bounds alone, so these become a Tensor.
   static Operand of_integers(std::vector<Dim> integers, bool is_scalar, DType dtype = DType::i64);
   static Operand of_file(const FileTensor& tensor);
+  /// A value of which the numbers are known as bounds.
+  static Operand with_bounds(Tensor value, std::vector<Dim> bounds);
 
   bool is_there() const { return tensor_.has_value() || integers_.has_value(); }
   const Tensor& tensor(Location where) const;
@@ -38,16 +41,21 @@ class Operand {
   int rank() const { return tensor_ ? tensor_->rank() : is_scalar_ ? 0 : 1; }
   /// What is known now, of rank 0 or 1; null: nothing is.
   const std::vector<Dim>* integers() const { return integers_ ? &*integers_ : nullptr; }
+  /// The same with numbers of any size, each as far as a Dim goes: bounds, of which more is not asked.
+  const std::vector<Dim>* bounds() const { return integers_ ? &*integers_ : bounds_ ? &*bounds_ : nullptr; }
   const std::vector<double>* reals() const { return reals_ ? &*reals_ : nullptr; }
 
  private:
   mutable std::optional<Tensor> tensor_{};
-  std::optional<std::vector<Dim>> integers_{};
+  std::optional<std::vector<Dim>> integers_{}, bounds_{};
   std::optional<std::vector<double>> reals_{};
   bool is_scalar_ = false;
   DType dtype_ = DType::i64;
 };
 using Operands = std::vector<Operand>;
+
+/// Are all of them numbers of 32 bits, or symbolic? Then sums and products of two are what i64 has.
+bool are_small(const std::vector<Dim>& integers);
 
 /// Runs a graph that belongs to a node (the branch of an If) with what it sees from outside.
 using RunGraph = std::function<Operands(const FileGraph& graph, const Operands& inputs)>;
@@ -77,7 +85,8 @@ class NodeCall {
   const Operand& operand(std::size_t i) const;
   Tensor x(std::size_t i) const { return operand(i).tensor(where()); }
   std::optional<Tensor> optional(std::size_t i) const { return has(i) ? std::optional(x(i)) : std::nullopt; }
-  /// The integers of an operand of rank 0 or 1: known ones, or those of its value, which is computed now.
+  /// The integers of an operand of rank 0 or 1: known ones, or those of its value, which is computed now. Of numbers
+  /// beyond 2^62 the nearest Dims.
   std::vector<Dim> dims(std::size_t i) const;
   std::vector<std::int64_t> integers(std::size_t i) const;
   std::vector<double> reals(std::size_t i) const;

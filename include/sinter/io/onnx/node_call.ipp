@@ -17,10 +17,16 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 SINTER_NAMESPACE_BEGIN
 namespace io::onnx_detail {
 
+SINTER_DECL bool are_small(const std::vector<Dim>& integers) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  return std::all_of(integers.begin(), integers.end(),
+                     [](Dim dim) { return !dim.is_static() || (dim.value() >= -most - 1 && dim.value() <= most); });
+}
 SINTER_DECL Operand Operand::of_integers(std::vector<Dim> integers, bool is_scalar, DType dtype) {
   Operand out;
   out.integers_ = std::move(integers);
@@ -28,16 +34,26 @@ SINTER_DECL Operand Operand::of_integers(std::vector<Dim> integers, bool is_scal
   out.dtype_ = dtype;
   return out;
 }
+/// Of other dtypes, and of great numbers, the Tensor alone behaves as the dtype does.
 SINTER_DECL Operand Operand::of_file(const FileTensor& tensor) {
   Operand out(tensor.value);
   out.is_scalar_ = tensor.value.rank() == 0;
   out.dtype_ = tensor.value.dtype();
   if (tensor.value.rank() > 1) return out;
   out.reals_ = tensor.reals;
-  if (tensor.integers) {
-    out.integers_.emplace();
-    for (const std::int64_t number : *tensor.integers) out.integers_->push_back(Dim(number));
-  }
+  if (!tensor.integers) return out;
+  std::vector<Dim> numbers;
+  for (const std::int64_t number : *tensor.integers) numbers.push_back(Dim(number));
+  const bool is_counted = out.dtype_ == DType::i64 || out.dtype_ == DType::i32 || out.dtype_ == DType::bool_;
+  (is_counted && are_small(numbers) ? out.integers_ : out.bounds_) = std::move(numbers);
+  return out;
+}
+
+SINTER_DECL Operand Operand::with_bounds(Tensor value, std::vector<Dim> bounds) {
+  Operand out(std::move(value));
+  out.is_scalar_ = out.tensor_->rank() == 0;
+  out.dtype_ = out.tensor_->dtype();
+  out.bounds_ = std::move(bounds);
   return out;
 }
 
@@ -84,7 +100,7 @@ SINTER_DECL const Operand& NodeCall::operand(std::size_t i) const {
 SINTER_DECL std::vector<Dim> NodeCall::dims(std::size_t i) const {
   const Operand& from = operand(i);
   if (from.rank() > 1) fail("operand " + std::to_string(i) + " is " + from.shape().text() + ", no list of integers");
-  if (const std::vector<Dim>* known = from.integers()) return *known;
+  if (const std::vector<Dim>* known = from.bounds()) return *known;
   std::vector<Dim> dims;
   for (const std::int64_t number : read<std::int64_t>(*this, x(i).to(DType::i64, where()))) dims.push_back(Dim(number));
   return dims;
@@ -98,7 +114,7 @@ SINTER_DECL std::vector<std::int64_t> NodeCall::integers(std::size_t i) const {
 SINTER_DECL std::vector<double> NodeCall::reals(std::size_t i) const {
   const Operand& from = operand(i);
   if (const std::vector<double>* known = from.reals()) return *known;
-  if (from.integers() == nullptr) return read<double>(*this, x(i).to(DType::f64, where()));
+  if (from.bounds() == nullptr) return read<double>(*this, x(i).to(DType::f64, where()));
   std::vector<double> out;
   for (const std::int64_t number : integers(i)) out.push_back(static_cast<double>(number));
   return out;
@@ -180,7 +196,8 @@ SINTER_DECL std::optional<std::vector<std::int64_t>> NodeCall::integers(std::str
 SINTER_DECL int NodeCall::axis(std::int64_t given, int rank) const {
   if (given < -rank || given >= rank)
     throw IndexError("load_onnx",
-                     node_.text() + ": axis " + std::to_string(given) + " of a tensor of rank " + std::to_string(rank),
+                     around_.path + ": " + node_.text() + ": axis " + std::to_string(given) + " of a tensor of rank " +
+                         std::to_string(rank),
                      where());
   return static_cast<int>(given < 0 ? given + rank : given);
 }

@@ -9,7 +9,9 @@
 #include <sinter/expr/expr.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/expr/indexing.hpp>
 #include <sinter/expr/layers.hpp>
+#include <sinter/expr/shapes.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -35,6 +37,7 @@ inline double place_of(const ResizeMode& how, const ResizedAxis& axis, std::int6
   if (how.places == "align_corners") return axis.to == 1 ? 0 : x * (from - 1) / (to - 1);
   if (how.places == "asymmetric") return x / axis.scale;
   if (how.places == "pytorch_half_pixel") return axis.to > 1 ? (x + 0.5) / axis.scale - 0.5 : 0;
+  if (how.places == "tf_half_pixel_for_nn") return (x + 0.5) / axis.scale;
   if (how.places == "half_pixel_symmetric") {
     const double adjusted = static_cast<double>(axis.to) / to, centre = from / 2;
     return centre * (1 - adjusted) + (x + 0.5) / axis.scale - 0.5;
@@ -64,11 +67,13 @@ inline double weight_at(const ResizeMode& how, double distance) {
 /// For each element of the result the elements it is made of, and their weights: as many for each.
 struct Taps {
   std::vector<std::vector<std::int64_t>> places;
-  std::vector<std::vector<float>> weights;
+  std::vector<std::vector<double>> weights;
 };
 inline Taps taps_of(const ResizeMode& how, const ResizedAxis& axis) {
   const double stretch = how.antialias && axis.scale < 1 ? axis.scale : 1;
-  const double reach = (how.mode == "linear" ? 1 : 2) / stretch;
+  // An element of the result is made of four lengths of the axis at most.
+  const double length = static_cast<double>(axis.from);
+  const double reach = std::min((how.mode == "linear" ? 1 : 2) / stretch, 4 * length + 4);
   const int count = how.mode == "nearest" ? 1 : 2 * static_cast<int>(std::ceil(reach)) + (stretch < 1 ? 1 : 0);
   Taps out;
   out.places.assign(as_index(count), {});
@@ -77,21 +82,22 @@ inline Taps taps_of(const ResizeMode& how, const ResizedAxis& axis) {
     const double place = place_of(how, axis, at);
     const bool is_outside =
         how.places == "tf_crop_and_resize" && (place < 0 || place > static_cast<double>(axis.from - 1));
+    // Further out all taps are at the edge.
+    const double near_by = place >= -length - count ? std::min(place, 2 * length + count) : -length - count;
     std::vector<double> weights;
-    const auto first =
-        how.mode == "nearest" ? nearest_of(how, place) : static_cast<std::int64_t>(std::floor(place)) - (count - 1) / 2;
+    const auto first = how.mode == "nearest" ? nearest_of(how, near_by)
+                                             : static_cast<std::int64_t>(std::floor(near_by)) - (count - 1) / 2;
     for (int tap = 0; tap < count; ++tap) {
       const std::int64_t from = first + tap;
       const bool is_inside = from >= 0 && from < axis.from;
-      double weight = how.mode == "nearest" ? 1 : weight_at(how, (static_cast<double>(from) - place) * stretch);
+      double weight = how.mode == "nearest" ? 1 : weight_at(how, (static_cast<double>(from) - near_by) * stretch);
       if (how.excludes_outside && !is_inside && how.mode != "nearest") weight = 0;
       weights.push_back(weight);
       out.places[as_index(tap)].push_back(std::clamp<std::int64_t>(from, 0, axis.from - 1));
     }
     const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
     for (int tap = 0; tap < count; ++tap)
-      out.weights[as_index(tap)].push_back(
-          is_outside ? 0 : static_cast<float>(weights[as_index(tap)] / (all == 0 ? 1 : all)));
+      out.weights[as_index(tap)].push_back(is_outside ? 0 : weights[as_index(tap)] / (all == 0 ? 1 : all));
   }
   return out;
 }
@@ -108,10 +114,11 @@ inline Tensor resized_along(const NodeCall& call, const Tensor& x, int axis, con
     const Shape count{Dim(to.to)};
     Tensor part = take(call.in(x), call.in(adopt(std::move(taps.places[tap]), count, call.where())), axis);
     const bool counts = how.mode != "nearest" || is_cut;
-    const Tensor weight =
-        counts ? reshape(call.in(adopt(std::move(taps.weights[tap]), count, call.where()).to(x.dtype(), call.where())),
-                         line)
-               : Tensor();
+    const Tensor weight = counts
+                              ? reshape(call.in(adopt(std::move(taps.weights[tap]), count, call.where())
+                                                    .to(is_floating(x.dtype()) ? x.dtype() : DType::f32, call.where())),
+                                        line)
+                              : Tensor();
     if (how.mode != "nearest") part = call.make("mul", {call.in(part), call.in(weight)});
     else if (is_cut)
       part = call.make("where",
@@ -153,8 +160,10 @@ inline std::vector<ResizedAxis> resized_axes(const NodeCall& call, const Tensor&
     if (sizes.empty() && !(scales[i] > 0 && scales[i] * static_cast<double>(out[i].from) < 0x1p31))
       call.fail("a scale is " + std::to_string(scales[i]));
     const auto from = static_cast<double>(out[i].from);
-    out[i].to = static_cast<std::int64_t>(sizes.empty() ? Dim(static_cast<std::int64_t>(std::floor(from * scales[i])))
-                                                        : sizes[i]);
+    // In f32, as the scales are: 10 times 0.7 is 7.
+    const auto scaled = static_cast<std::int64_t>(
+        std::floor(sizes.empty() ? static_cast<float>(from) * static_cast<float>(scales[i]) : 0.F));
+    out[i].to = sizes.empty() ? scaled : static_cast<std::int64_t>(sizes[i]);
     out[i].scale = sizes.empty() ? scales[i] : static_cast<double>(out[i].to) / from;
     if (!(out[i].scale > 0) || out[i].to < 0) call.fail("a scale is " + std::to_string(out[i].scale));
   }
@@ -169,6 +178,10 @@ inline std::vector<ResizedAxis> resized_axes(const NodeCall& call, const Tensor&
   return out;
 }
 
+inline void check_mode(const NodeCall& call, const std::string& name, const std::string& mode,
+                       std::initializer_list<std::string_view> known) {
+  if (std::find(known.begin(), known.end(), mode) == known.end()) call.fail(name + " is '" + mode + "'");
+}
 inline Operands run_resize(const NodeCall& call) {
   Tensor x = call.x(0);
   std::vector<int> axes(as_index(x.rank()));
@@ -182,15 +195,27 @@ inline Operands run_resize(const NodeCall& call) {
                        .excludes_outside = call.flag("exclude_outside"),
                        .antialias = call.flag("antialias"),
                        .outside = call.real("extrapolation_value", 0)};
-  if (how.mode != "nearest" && how.mode != "linear" && how.mode != "cubic") call.fail("the mode is '" + how.mode + "'");
+  check_mode(call, "mode", how.mode, {"nearest", "linear", "cubic"});
+  check_mode(call, "coordinate_transformation_mode", how.places,
+             {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+              "tf_crop_and_resize", "tf_half_pixel_for_nn"});
+  check_mode(call, "nearest_mode", how.rounding, {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
+  check_mode(call, "keep_aspect_ratio_policy", call.text("keep_aspect_ratio_policy", "stretch"),
+             {"stretch", "not_larger", "not_smaller"});
+  const DType dtype = x.dtype();
+  const DType computed = how.mode == "nearest" || dtype == DType::f64 ? dtype : DType::f32;
   const std::vector<ResizedAxis> resized = resized_axes(call, x, axes);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const bool is_cut = how.places == "tf_crop_and_resize" && (resized[i].roi_start != 0 || resized[i].roi_end != 1);
     if (resized[i].from == resized[i].to && resized[i].scale == 1 && !is_cut) continue;
+    if (resized[i].to == 0) {
+      x = narrow(call.in(x), axes[i], 0, 0);
+      continue;
+    }
     if (resized[i].from == 0) call.fail("an axis without elements");
-    x = resized_along(call, x, axes[i], how, resized[i]);
+    x = resized_along(call, x.to(computed, call.where()), axes[i], how, resized[i]);
   }
-  return {x};
+  return {x.to(dtype, call.where())};
 }
 
 SINTER_DECL std::span<const Operator> resample_operators() {

@@ -13,6 +13,7 @@
 #include <sinter/jit/control/control.hpp>
 
 #include <array>
+#include <optional>
 #include <tuple>
 
 SINTER_NAMESPACE_BEGIN
@@ -20,10 +21,10 @@ namespace io::onnx_detail {
 
 /// The weights of one direction, and the state it starts with.
 struct Recurrent {
-  Tensor input_weight, recurrent_weight;  // (gates h, n), (gates h, h)
-  Tensor input_bias, recurrent_bias;      // (gates h)
-  std::array<Tensor, 3> peepholes{};      // (h), of input, output and forget gate; LSTM alone
-  Tensor hidden, cell;                    // (batch, h)
+  Tensor input_weight, recurrent_weight;             // (gates h, n), (gates h, h)
+  Tensor input_bias, recurrent_bias;                 // (gates h)
+  std::array<std::optional<Tensor>, 3> peepholes{};  // (h), of input, output and forget gate; LSTM alone
+  Tensor hidden, cell;                               // (batch, h)
   std::array<std::string, 3> functions{};
   bool is_linear_before_reset = false;
 };
@@ -55,10 +56,13 @@ inline RecurrentResult run_lstm_direction(const NodeCall& call, const Tensor& ga
   const auto step = [&](std::tuple<Tensor, Tensor> state, Tensor x) {
     const auto& [hidden, cell] = state;
     const std::vector<Tensor> parts = split(call.in(plus(call, x, projected(call, hidden, r.recurrent_weight))), 4, -1);
-    const Tensor i = activated(call, r.functions[0], plus(call, parts[0], times(call, r.peepholes[0], cell)));
-    const Tensor f = activated(call, r.functions[0], plus(call, parts[2], times(call, r.peepholes[2], cell)));
+    const auto gate = [&](const Tensor& part, std::size_t peephole, const Tensor& seen) {
+      const std::optional<Tensor>& weight = r.peepholes[peephole];
+      return activated(call, r.functions[0], weight ? plus(call, part, times(call, *weight, seen)) : part);
+    };
+    const Tensor i = gate(parts[0], 0, cell), f = gate(parts[2], 2, cell);
     const Tensor kept = plus(call, times(call, f, cell), times(call, i, activated(call, r.functions[1], parts[3])));
-    const Tensor o = activated(call, r.functions[0], plus(call, parts[1], times(call, r.peepholes[1], kept)));
+    const Tensor o = gate(parts[1], 1, kept);
     const Tensor out = times(call, o, activated(call, r.functions[2], kept));
     return std::pair(std::tuple<Tensor, Tensor>(out, kept), out);
   };
@@ -110,8 +114,8 @@ inline Recurrent direction_of(const NodeCall& call, const Tensor& x, int d, std:
   out.recurrent_bias = narrow(call.in(bias), 0, all, all);
   out.hidden = call.has(5) ? part(5) : nothing({x.shape()[1], width});
   if (is_lstm) out.cell = call.has(6) ? part(6) : nothing({x.shape()[1], width});
-  for (int i = 0; i < 3; ++i)
-    out.peepholes[as_index(i)] = call.has(7) ? narrow(call.in(part(7)), 0, width * Dim(i), width) : nothing({width});
+  for (int i = 0; i < 3 && is_lstm && call.has(7); ++i)
+    out.peepholes[as_index(i)] = narrow(call.in(part(7)), 0, width * Dim(i), width);
   out.functions = is_lstm  ? std::array<std::string, 3>{"Sigmoid", "Tanh", "Tanh"}
                   : is_gru ? std::array<std::string, 3>{"Sigmoid", "Tanh", ""}
                            : std::array<std::string, 3>{"Tanh", "", ""};

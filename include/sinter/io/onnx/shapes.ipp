@@ -27,11 +27,13 @@ inline Shape shape_of(const std::vector<Dim>& dims) { return Shape(std::span<con
 
 inline Operands run_constant(const NodeCall& call) {
   if (const FileTensor* tensor = call.tensor("value")) return {Operand::of_file(*tensor)};
-  if (call.has_attribute("value_int")) return {Operand::of_integers({Dim(call.integer("value_int", 0))}, true)};
-  if (call.has_attribute("value_ints")) {
-    std::vector<Dim> dims;
-    for (const std::int64_t number : call.integers("value_ints")) dims.push_back(Dim(number));
-    return {Operand::of_integers(std::move(dims), false)};
+  if (call.has_attribute("value_int") || call.has_attribute("value_ints")) {
+    const bool is_list = call.has_attribute("value_ints");
+    FileTensor numbers;
+    numbers.integers = is_list ? call.integers("value_ints") : std::vector{call.integer("value_int", 0)};
+    const Shape shape = is_list ? Shape{Dim(numbers.integers->size())} : Shape();
+    numbers.value = adopt(std::vector(*numbers.integers), shape, call.where());
+    return {Operand::of_file(numbers)};
   }
   FileTensor of_reals;
   if (call.has_attribute("value_float")) {
@@ -54,9 +56,11 @@ inline Operands run_constant_of_shape(const NodeCall& call) {
   const FileTensor* value = call.tensor("value");
   if (value == nullptr) return {zeros(shape_of(dims), {.dtype = DType::f32}, call.where())};
   if (value->value.numel().value() != 1) call.fail("a value of several elements");
-  if (value->integers && dims.size() == 1 && dims[0].is_static() && dims[0].value() <= max_rank)
-    return {Operand::of_integers(std::vector<Dim>(as_index(dims[0].value()), Dim((*value->integers)[0])), false,
-                                 value->value.dtype())};
+  const DType dtype = value->value.dtype();
+  if (value->integers && (dtype == DType::i64 || dtype == DType::i32) && are_small({Dim((*value->integers)[0])}) &&
+      dims.size() == 1 && dims[0].is_static() && dims[0].value() >= 0 && dims[0].value() <= max_rank)
+    return {
+        Operand::of_integers(std::vector<Dim>(as_index(dims[0].value()), Dim((*value->integers)[0])), false, dtype)};
   return {expand(call.in(reshape(call.in(value->value), {})), shape_of(dims))};
 }
 
@@ -105,7 +109,9 @@ inline Operands run_squeeze(const NodeCall& call) {
   const Operand& from = call.operand(0);
   if (from.integers() != nullptr && from.rank() == 1 && from.integers()->size() == 1)
     return {Operand::of_integers(*from.integers(), true, from.dtype())};
-  if (axes && axes->empty()) return {call.x(0)};
+  if (axes && axes->empty()) return {from};
+  if (from.bounds() != nullptr && from.rank() == 1)
+    return {Operand::with_bounds(squeeze(call.in(call.x(0))), *from.bounds())};
   return {axes ? squeeze(call.in(call.x(0)), Axes(*axes)) : squeeze(call.in(call.x(0)))};
 }
 inline Operands run_unsqueeze(const NodeCall& call) {
@@ -114,7 +120,9 @@ inline Operands run_unsqueeze(const NodeCall& call) {
   const Operand& from = call.operand(0);
   if (from.integers() != nullptr && from.rank() == 0 && axes->size() == 1)
     return {Operand::of_integers(*from.integers(), false, from.dtype())};
-  if (axes->empty()) return {call.x(0)};
+  if (axes->empty()) return {from};
+  if (from.bounds() != nullptr && from.rank() == 0 && axes->size() == 1)
+    return {Operand::with_bounds(unsqueeze(call.in(call.x(0)), Axes(*axes)), *from.bounds())};
   return {unsqueeze(call.in(call.x(0)), Axes(*axes))};
 }
 inline Operands run_transpose(const NodeCall& call) {
@@ -135,16 +143,19 @@ inline Operands run_tile(const NodeCall& call) {
 
 inline Operands run_concat(const NodeCall& call) {
   std::vector<Dim> dims;
-  bool is_known = true;
-  for (std::size_t i = 0; i < call.count() && is_known; ++i) {
+  bool is_bounded = true, is_known = true;
+  for (std::size_t i = 0; i < call.count() && is_bounded; ++i) {
     const Operand& part = call.operand(i);
-    is_known = part.integers() != nullptr && part.rank() == 1;
-    if (is_known) dims.insert(dims.end(), part.integers()->begin(), part.integers()->end());
+    is_bounded = part.bounds() != nullptr && part.rank() == 1 && part.dtype() == call.operand(0).dtype();
+    is_known = is_known && part.integers() != nullptr;
+    if (is_bounded) dims.insert(dims.end(), part.bounds()->begin(), part.bounds()->end());
   }
-  if (is_known) return {Operand::of_integers(std::move(dims), false, call.operand(0).dtype())};
+  if (is_bounded && is_known) return {Operand::of_integers(std::move(dims), false, call.operand(0).dtype())};
   std::vector<Tensor> parts;
   for (std::size_t i = 0; i < call.count(); ++i) parts.push_back(call.x(i));
-  return {concat(parts, call.axis(call.integer("axis", 0), parts[0].rank()), call.where())};
+  Tensor joined = concat(parts, call.axis(call.integer("axis", 0), parts[0].rank()), call.where());
+  if (is_bounded) return {Operand::with_bounds(std::move(joined), std::move(dims))};
+  return {joined};
 }
 
 /// Into parts of stated lengths, or as many equal ones as there are outputs, of which the last may be shorter.
@@ -197,12 +208,26 @@ inline SliceBounds slice_bounds(const NodeCall& call) {
     call.fail("starts, ends, axes and steps are of different lengths");
   return out;
 }
-/// A bound within the axis: numbers beyond it mean its end.
-inline std::optional<Dim> slice_bound(Dim at, Dim extent, bool is_backwards) {
+/// Numbers from here on are beyond any axis.
+inline constexpr std::int64_t beyond_axes = (std::int64_t{1} << 31) - 1;
+/// Where a slice begins. Beyond the axis forwards nothing is left, backwards all is.
+inline Dim slice_start(Dim at, Dim extent, bool is_backwards) {
   if (!at.is_static()) return at;
-  constexpr std::int64_t far = std::int64_t{1} << 31;
-  if (at.value() >= far - 1) return is_backwards ? std::optional<Dim>(extent - 1) : std::optional<Dim>();
-  if (at.value() <= -far + 1) return is_backwards ? std::optional<Dim>() : std::optional<Dim>(Dim(0));
+  const std::int64_t number = at.value();
+  if (extent.is_static()) {
+    const std::int64_t n = extent.value(), from = number < 0 ? number + n : number;
+    return Dim(std::clamp<std::int64_t>(from, 0, is_backwards ? std::max<std::int64_t>(n - 1, 0) : n));
+  }
+  if (number >= beyond_axes) return is_backwards ? extent - 1 : extent;
+  return number <= -beyond_axes ? Dim(0) : at;
+}
+/// Where it ends; nothing: all that is left in its direction is in it.
+inline std::optional<Dim> slice_end(Dim at, Dim extent, bool is_backwards) {
+  if (!at.is_static()) return at;
+  const std::int64_t number = at.value();
+  if (number >= beyond_axes) return is_backwards ? std::optional<Dim>(extent - 1) : std::optional<Dim>();
+  if (number <= -beyond_axes) return is_backwards ? std::optional<Dim>() : std::optional<Dim>(Dim(0));
+  if (is_backwards && extent.is_static() && number < -extent.value()) return {};
   return at;
 }
 inline Operands run_slice(const NodeCall& call) {
@@ -225,11 +250,9 @@ inline Operands run_slice(const NodeCall& call) {
     const int axis = call.axis(bounds.axes[i], x.rank());
     const bool back = bounds.steps[i] < 0;
     const Dim extent = x.shape()[axis];
-    Dim start = bounds.starts[i];
-    if (back && start.is_static() && extent.is_static() && start.value() >= extent.value()) start = extent - 1;
-    std::optional<Dim> end = slice_bound(bounds.ends[i], extent, back);
-    if (back && end && end->is_static() && extent.is_static() && end->value() < -extent.value()) end.reset();
-    positions[as_index(axis)] = Index(Slice{slice_bound(start, extent, back), end, bounds.steps[i]}, call.where());
+    positions[as_index(axis)] = Index(
+        Slice{slice_start(bounds.starts[i], extent, back), slice_end(bounds.ends[i], extent, back), bounds.steps[i]},
+        call.where());
   }
   return {index(call.in(x), positions)};
 }
@@ -307,13 +330,18 @@ inline std::int64_t block_size(const NodeCall& call) {
   if (size < 1 || size > 1 << 15) call.fail("blocksize is " + std::to_string(size));
   return size;
 }
+inline bool is_depth_first(const NodeCall& call) {
+  const std::string mode = call.text("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") call.fail("the mode is '" + mode + "'", "DCR or CRD");
+  return mode == "DCR";
+}
 /// (n, c b b, h, w) to (n, c, h b, w b): the block's axes come first among the channels (DCR), or last (CRD).
 inline Operands run_depth_to_space(const NodeCall& call) {
   const Tensor x = call.x(0);
   if (x.rank() != 4) call.fail("the operand is " + x.shape().text() + ", not (n, c, h, w)");
   const std::int64_t b = block_size(call);
   const Dim n = x.shape()[0], c = x.shape()[1] / Dim(b * b), h = x.shape()[2], w = x.shape()[3];
-  const bool is_dcr = call.text("mode", "DCR") == "DCR";
+  const bool is_dcr = is_depth_first(call);
   const Tensor cut = reshape(call.in(x), is_dcr ? Shape{n, b, b, c, h, w} : Shape{n, c, b, b, h, w});
   const Tensor moved = is_dcr ? permute(call.in(cut), {0, 3, 4, 1, 5, 2}) : permute(call.in(cut), {0, 1, 4, 2, 5, 3});
   return {reshape(call.in(moved), Shape{n, c, h * Dim(b), w * Dim(b)})};
@@ -324,7 +352,7 @@ inline Operands run_space_to_depth(const NodeCall& call) {
   const std::int64_t b = block_size(call);
   const Dim n = x.shape()[0], c = x.shape()[1], h = x.shape()[2] / Dim(b), w = x.shape()[3] / Dim(b);
   const Tensor cut = reshape(call.in(x), Shape{n, c, h, b, w, b});
-  const bool is_dcr = call.text("mode", "DCR") == "DCR";
+  const bool is_dcr = is_depth_first(call);
   const Tensor moved = permute(call.in(cut), is_dcr ? Axes{0, 3, 5, 1, 2, 4} : Axes{0, 1, 3, 5, 2, 4});
   return {reshape(call.in(moved), Shape{n, c * Dim(b * b), h, w})};
 }

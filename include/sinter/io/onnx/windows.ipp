@@ -29,6 +29,13 @@ namespace io::onnx_detail {
 
 using Numbers = std::vector<std::int64_t>;
 
+inline std::string automatic_padding(const NodeCall& call) {
+  const std::string automatic = call.text("auto_pad", "NOTSET");
+  if (automatic != "NOTSET" && automatic != "VALID" && automatic != "SAME_UPPER" && automatic != "SAME_LOWER")
+    call.fail("auto_pad is '" + automatic + "'", "NOTSET, VALID, SAME_UPPER or SAME_LOWER");
+  return automatic;
+}
+
 /// The windows of a node over the axes after (batch, channels). Widths of padding are numbers; `extra` is what the last
 /// window needs beyond them where extents are rounded up.
 struct WindowShape {
@@ -67,7 +74,7 @@ inline WindowShape windows_of(const NodeCall& call, const Tensor& x, Numbers siz
     if (out.stride[i] < 1 || out.dilation[i] < 1 || out.size[i] < 1 || out.size[i] > most_number)
       call.fail("a size, stride or dilation is below 1, or too large");
   const Numbers pads = numbers_of(call, "pads", 2 * n, 0);
-  const std::string automatic = call.text("auto_pad", "NOTSET");
+  const std::string automatic = automatic_padding(call);
   for (std::size_t i = 0; i < n; ++i) {
     if (automatic == "NOTSET") out.low[i] = pads[i], out.high[i] = pads[i + n];
     if (automatic != "SAME_UPPER" && automatic != "SAME_LOWER") continue;
@@ -127,7 +134,7 @@ inline Operands run_conv_transpose(const NodeCall& call) {
   const std::size_t n = size.size();
   const Numbers stride = numbers_of(call, "strides", n, 1), dilation = numbers_of(call, "dilations", n, 1),
                 further = numbers_of(call, "output_padding", n, 0), pads = numbers_of(call, "pads", 2 * n, 0);
-  const std::string automatic = call.text("auto_pad", "NOTSET");
+  const std::string automatic = automatic_padding(call);
   const bool is_same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
   Numbers wanted = call.integers("output_shape");
   if (wanted.size() > n) wanted.erase(wanted.begin(), wanted.end() - static_cast<std::ptrdiff_t>(n));
@@ -296,6 +303,10 @@ inline Operands run_max_unpool(const NodeCall& call) {
 inline Operands run_grid_sample(const NodeCall& call) {
   const std::string mode = call.text("mode", "linear"), padding = call.text("padding_mode", "zeros");
   GridSampleOptions options;
+  if (mode != "nearest" && mode != "linear" && mode != "bilinear" && mode != "cubic" && mode != "bicubic")
+    call.fail("the mode is '" + mode + "'");
+  if (padding != "zeros" && padding != "border" && padding != "reflection")
+    call.fail("padding_mode is '" + padding + "'", "zeros, border or reflection");
   if (mode == "nearest") options.mode = Interpolation::nearest;
   else if (mode == "cubic" || mode == "bicubic") options.mode = Interpolation::bicubic;
   if (padding == "border") options.padding = GridPadding::border;

@@ -69,6 +69,7 @@ class WireReader {
   void each_integer(const Use& use) const {
     if (wire_ != Wire::bytes) return use(integer());
     WireReader packed(source_, range_);
+    packed.start_ = start_;
     while (packed.at_ != packed.end_) use(static_cast<std::int64_t>(packed.varint()));
   }
   template <class Use>
@@ -94,6 +95,7 @@ class WireReader {
     const ByteRange all = range();
     if (all.size() % static_cast<std::uint64_t>(width) != 0) fail("a list that ends within a number");
     WireReader packed(source_, all);
+    packed.start_ = start_;
     while (packed.at_ != packed.end_) use(packed.fixed(width));
   }
   std::uint64_t varint() {

@@ -24,7 +24,8 @@ struct SegmentCode;
 
 namespace jit_detail {
 
-/// How it is with the code of a version, or of a derivative, that is made in the background.
+/// How it is with the code of a version, or of a derivative, that is made in the background. Who makes one, submits a
+/// job for it, or calls finish_one(): until then the code counts as pending, so that nobody who waits overtakes.
 class BackgroundState {
  public:
   explicit BackgroundState(CodeInput given = {}) : input_(std::move(given)) {}
@@ -33,26 +34,39 @@ class BackgroundState {
 
   /// Throws what making the code threw, if that is not suppressed. For calls that run uncompiled.
   void check() const {
+    if (SINTER_UNLIKELY(base_detail::has_inherited_jobs.load(std::memory_order_relaxed)))
+      base_detail::start_inherited_jobs();
     if (SINTER_UNLIKELY(has_failed_.load(std::memory_order_acquire))) throw_failure();
   }
-  /// Waits for all that was submitted, and checks.
+  /// Waits for all that was announced, and checks.
   void wait() const;
+  /// More code is going to be submitted, as of a new path.
+  void announce() noexcept { pending_.fetch_add(1, std::memory_order_acq_rel); }
+  /// For what was announced. Throws what keeps the job from being queued.
   void submit(std::shared_ptr<base_detail::BackgroundJob> job);
   void fail(std::exception_ptr error) noexcept;
   /// Making code failed, and the version runs uncompiled for ever.
   void leave_uncompiled(std::string reason);
+  /// A call of a function that reads values: counted while some of its code is not there.
+  void count_call() const {
+    if (!is_done() || is_left_.load(std::memory_order_relaxed))
+      uncompiled_calls_.fetch_add(1, std::memory_order_relaxed);
+  }
+  std::int64_t uncompiled_calls() const { return uncompiled_calls_.load(std::memory_order_relaxed); }
   /// `calls` ran uncompiled before.
   void note_swap(std::int64_t calls, double ms);
 
-  bool is_done() const { return pending_.load(std::memory_order_acquire) == 0; }
+  /// A child that was forked at the end of a job does that job once more.
+  bool is_done() const { return pending_.load(std::memory_order_acquire) <= 0; }
   void finish_one() noexcept { pending_.fetch_sub(1, std::memory_order_acq_rel); }
   std::string text(std::int64_t calls) const;
 
  private:
   [[noreturn]] void throw_failure() const;
   CodeInput input_;
-  std::atomic<bool> has_failed_{false};
-  std::atomic<int> pending_{0};
+  std::atomic<bool> has_failed_{false}, is_left_{false};
+  std::atomic<int> pending_{1};
+  mutable std::atomic<std::int64_t> uncompiled_calls_{0};
   std::atomic<std::int64_t> last_job_{0};
   mutable ForkSafeMutex mutex_;  // of what follows
   std::exception_ptr error_;
@@ -71,7 +85,7 @@ void make_in_background(const BackgroundWork& work, const Graph& graph, const st
 
 /// Has the code of a new entry made.
 void submit_entry(std::weak_ptr<FunctionState> function, const Entry& entry, BackgroundWork work);
-/// Has the code of a tree's segments made, if there are any. Not to be called under the function's lock.
+/// Has the code of a tree's segments made, if there are any, as announced. Not to be called under the function's lock.
 void submit_segments(std::weak_ptr<FunctionState> function, const Entry& entry, BackgroundWork work,
                      std::vector<std::shared_ptr<const SegmentCode>> segments);
 

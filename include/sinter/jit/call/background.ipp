@@ -13,7 +13,10 @@
 #include <sinter/jit/trace/trace_tree.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <new>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,21 +35,25 @@ SINTER_DECL void BackgroundState::throw_failure() const {
   std::rethrow_exception(std::move(error));
 }
 SINTER_DECL void BackgroundState::wait() const {
-  base_detail::wait_for_background(last_job_.load(std::memory_order_acquire));
+  while (!is_done() && base_detail::wait_for_background(last_job_.load(std::memory_order_acquire)))
+    if (!is_done()) std::this_thread::sleep_for(std::chrono::microseconds(50));  // another thread submits it just now
   check();
 }
 SINTER_DECL void BackgroundState::submit(std::shared_ptr<base_detail::BackgroundJob> job) {
-  pending_.fetch_add(1, std::memory_order_acq_rel);
-  last_job_.store(base_detail::run_in_background(std::move(job)), std::memory_order_release);
+  const std::int64_t number = base_detail::run_in_background(std::move(job));
+  std::int64_t last = last_job_.load(std::memory_order_relaxed);
+  while (last < number && !last_job_.compare_exchange_weak(last, number, std::memory_order_acq_rel)) {}
 }
 SINTER_DECL void BackgroundState::fail(std::exception_ptr error) noexcept {
   std::scoped_lock lock(mutex_);
+  if (error_ != nullptr) return;  // the first one is thrown
   error_ = std::move(error);
   has_failed_.store(true, std::memory_order_release);
 }
 SINTER_DECL void BackgroundState::leave_uncompiled(std::string reason) {
   std::scoped_lock lock(mutex_);
   reason_ = std::move(reason);
+  is_left_.store(true, std::memory_order_relaxed);
 }
 SINTER_DECL void BackgroundState::note_swap(std::int64_t calls, double ms) {
   std::scoped_lock lock(mutex_);
@@ -57,7 +64,10 @@ SINTER_DECL std::string BackgroundState::text(std::int64_t calls) const {
   std::scoped_lock lock(mutex_);
   if (has_failed_.load()) return "background: making the code failed, which calls throw\n";
   if (!reason_.empty())
-    return "background: making the code failed, so this version runs operation by operation: " + reason_ + "\n";
+    return (calls_before_ < 0
+                ? "background: making the code failed, so this version runs operation by operation: "
+                : "background: making some of the code failed, so that part runs operation by operation: ") +
+           reason_ + "\n";
   if (calls_before_ < 0)
     return "background: running uncompiled, operation by operation, while another thread makes the code; calls so "
            "far: " +
@@ -71,28 +81,62 @@ SINTER_DECL std::string BackgroundState::text(std::int64_t calls) const {
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-SINTER_DECL void make_in_background(const BackgroundWork& work, const Graph& graph,
-                                    const std::function<void()>& make) noexcept {
+namespace background_detail {
+/// Tells about what was made, or was not: what the user's log sink throws there is no error of the code.
+template <class F>
+void tell(const F& how) noexcept {
+  try {
+    how();
+  } catch (...) {  // there is no call here that could throw it
+  }
+}
+
+/// Runs `make`; what it throws goes to the state. Without memory the version runs on as it is.
+inline void try_to_make(const BackgroundWork& work, const Graph& graph, const std::function<void()>& make) noexcept {
   const CodeChoices& choices = work.choices;
+  const auto leave = [&](const char* why, const auto& text) {
+    work.state->leave_uncompiled(why);
+    tell([&] {
+      if (is_logged("errors", LogLevel::warning)) warn("errors", text());
+    });
+  };
+  const auto no_memory = [&] { return choices.where.text() + ": no memory to make code with in the background"; };
   try {
     TimelineSpan span("compile", "compile in the background");
     if (span.is_on()) span.add_line(choices.where);
     try {
       make();
-    } catch (const OutOfMemory&) { throw; } catch (const Error& error) {
-      minify_failure(graph, choices.backend, error.what(), choices.where);
+    } catch (const OutOfMemory& error) { leave(error.what(), no_memory); } catch (const std::bad_alloc&) {
+      leave("out of memory", no_memory);
+    } catch (const Error& error) {
+      tell([&] { minify_failure(graph, choices.backend, error.what(), choices.where); });
       if (!work.suppresses_errors) throw;
-      work.state->leave_uncompiled(error.what());
-      if (is_logged("errors", LogLevel::warning))
-        warn("errors", suppressed_text(graph, choices.backend, error.what(), choices.where));
+      leave(error.what(), [&] { return suppressed_text(graph, choices.backend, error.what(), choices.where); });
     }
   } catch (...) { work.state->fail(std::current_exception()); }
+}
+
+/// Queues the job of announced code. Where that fails the version runs on as it is.
+template <class Job, class... Args>
+void queue(const std::shared_ptr<BackgroundState>& state, Args&&... args) {
+  try {
+    state->submit(std::make_shared<Job>(std::forward<Args>(args)...));
+  } catch (...) {
+    state->leave_uncompiled("out of memory");
+    state->finish_one();
+    throw;
+  }
+}
+}  // namespace background_detail
+
+SINTER_DECL void make_in_background(const BackgroundWork& work, const Graph& graph,
+                                    const std::function<void()>& make) noexcept {
+  background_detail::try_to_make(work, graph, make);
   work.state->finish_one();
 }
 
 /// The swap of `calls` calls' version, for the log and the timeline.
 inline void report_swap(const BackgroundWork& work, std::int64_t calls, double ms) {
-  work.state->note_swap(calls, ms);
   if (has_timeline())
     timeline::instant(
         "compile", "swapped",
@@ -114,7 +158,9 @@ class EntryJob final : public base_detail::BackgroundJob {
       const std::shared_ptr<FunctionState> function = function_.lock();
       if (function == nullptr) return;
       const std::int64_t calls = function->swap_in(entry_, *work_.state, code, counting.so_far());
-      if (calls >= 0) report_swap(work_, calls, code.passes_ms + code.codegen_ms);
+      if (calls < 0) return;
+      work_.state->note_swap(calls, code.passes_ms + code.codegen_ms);
+      background_detail::tell([&] { report_swap(work_, calls, code.passes_ms + code.codegen_ms); });
     });
   }
 
@@ -130,18 +176,23 @@ class SegmentsJob final : public base_detail::BackgroundJob {
   SegmentsJob(std::weak_ptr<FunctionState> function, const Entry& entry, BackgroundWork work,
               std::vector<std::shared_ptr<const SegmentCode>> segments)
       : function_(std::move(function)), entry_(&entry), work_(std::move(work)), segments_(std::move(segments)) {}
+  /// Each segment for itself: an error names its graph, and the others get their code.
   void run() noexcept override {
-    make_in_background(work_, segments_.front()->key, [this] {
-      if (function_.expired()) return;
-      const runtime_detail::CodeCounting counting;
-      Stopwatch watch;
-      SegmentSwaps swaps;
-      for (const auto& segment : segments_) swaps.emplace(segment.get(), compiled_segment(*segment, work_.choices));
+    SegmentSwaps swaps;
+    const runtime_detail::CodeCounting counting;
+    Stopwatch watch;
+    for (const auto& segment : segments_)
+      background_detail::try_to_make(work_, segment->key, [&] {
+        if (!function_.expired()) swaps.emplace(segment.get(), compiled_segment(*segment, work_.choices));
+      });
+    make_in_background(work_, segments_.front()->key, [&] {
       const double ms = watch.lap_ms();
       const std::shared_ptr<FunctionState> function = function_.lock();
-      if (function == nullptr) return;
+      if (function == nullptr || swaps.empty()) return;
       const std::int64_t calls = function->swap_in(entry_, *work_.state, swaps, ms, counting.so_far());
-      if (calls >= 0) report_swap(work_, calls, ms);
+      if (calls < 0) return;
+      work_.state->note_swap(calls, ms);
+      background_detail::tell([&] { report_swap(work_, calls, ms); });
     });
   }
 
@@ -154,13 +205,13 @@ class SegmentsJob final : public base_detail::BackgroundJob {
 
 SINTER_DECL void submit_entry(std::weak_ptr<FunctionState> function, const Entry& entry, BackgroundWork work) {
   const std::shared_ptr<BackgroundState> state = work.state;
-  state->submit(std::make_shared<EntryJob>(std::move(function), entry, std::move(work)));
+  background_detail::queue<EntryJob>(state, std::move(function), entry, std::move(work));
 }
 SINTER_DECL void submit_segments(std::weak_ptr<FunctionState> function, const Entry& entry, BackgroundWork work,
                                  std::vector<std::shared_ptr<const SegmentCode>> segments) {
-  if (segments.empty()) return;
   const std::shared_ptr<BackgroundState> state = work.state;
-  state->submit(std::make_shared<SegmentsJob>(std::move(function), entry, std::move(work), std::move(segments)));
+  if (segments.empty()) return state->finish_one();
+  background_detail::queue<SegmentsJob>(state, std::move(function), entry, std::move(work), std::move(segments));
 }
 
 /// The same version with other code.
@@ -179,6 +230,8 @@ inline std::unique_ptr<Entry> with_code(const Entry& entry, const VersionCode& c
   made->call_types = entry.call_types;
   made->tape = entry.tape;
   made->gradient = entry.gradient;
+  made->is_plain = entry.is_plain.load();
+  made->has_taped_path = entry.has_taped_path.load();
   made->drops_tape = entry.drops_tape.load();
   made->traced = entry.traced;
   made->specialised = entry.specialised;
@@ -194,7 +247,6 @@ inline std::unique_ptr<Entry> with_code(const Entry& entry, const VersionCode& c
     made->takes_any_slot[i] = entry.takes_any_slot[i].load();
   made->serves = entry.serves.load();
   made->background = entry.background;
-  made->is_quick = is_quick(*made);
   return made;
 }
 }  // namespace jit_detail
@@ -208,9 +260,15 @@ SINTER_DECL std::int64_t FunctionState::swap_in(const Entry* replaced, const jit
                                                 const jit_detail::VersionCode& code, runtime_detail::CodeCount made) {
   std::scoped_lock lock(mutex_);
   if (!owns(replaced, state)) return -1;  // reset() has dropped it
+  // A child that was forked at the end of a job does it again.
+  if (std::any_of(entries_.begin(), entries_.end(),
+                  [&](const auto& own) { return own->background.get() == &state && !own->runs_ahead; }))
+    return -1;
   const Entry& entry = *replaced;
   std::unique_ptr<Entry> compiled = jit_detail::with_code(entry, code);
   compiled->backend = options_.backend.name();
+  guard_precision(*compiled);  // operation by operation there may be no product that it matters to
+  compiled->is_quick = jit_detail::is_quick(*compiled);
   const Entry* newest = newest_.load(std::memory_order_acquire);
   compiled->next = newest == &entry ? entry.next : newest;
   compile_ms_ += code.passes_ms + code.codegen_ms;

@@ -220,14 +220,21 @@ SINTER_DECL void CallGradient::make_in_background() const {
       });
     }
   };
-  auto job = std::make_shared<Job>();
-  job->gradient = weak_from_this();
-  job->work.state = background_;
-  job->work.choices.backend = choices_.backend;
-  job->work.choices.where = choices_.where;
-  job->work.suppresses_errors = choices_.suppresses_errors;
-  job->graph = derivative_.backward;
-  background_->submit(std::move(job));
+  std::shared_ptr<Job> job;
+  try {
+    job = std::make_shared<Job>();
+    job->gradient = weak_from_this();
+    job->work.state = background_;
+    job->work.choices.backend = choices_.backend;
+    job->work.choices.where = choices_.where;
+    job->work.suppresses_errors = choices_.suppresses_errors;
+    job->graph = derivative_.backward;
+    background_->submit(std::move(job));
+  } catch (...) {
+    background_->leave_uncompiled("out of memory");
+    background_->finish_one();
+    throw;
+  }
 }
 
 SINTER_DECL Type CallGradient::result_type(std::size_t result, std::span<const std::int64_t> symbols) const {

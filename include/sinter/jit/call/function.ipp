@@ -343,7 +343,9 @@ SINTER_DECL Stats FunctionState::stats() const {
   stats.background_swaps = swaps_;
   for (const auto& entry : entries_) {
     if (entry->runs_ahead) stats.background_calls += entry->runs();
-    stats.background_pending += entry->background != nullptr && entry->runs_ahead && !entry->background->is_done();
+    if (entry->background == nullptr) continue;
+    stats.background_calls += entry->background->uncompiled_calls();
+    stats.background_pending += (entry->runs_ahead || entry->tree != nullptr) && !entry->background->is_done();
   }
   stats.recompiles = recompiles_;
   stats.compile_ms = compile_ms_;

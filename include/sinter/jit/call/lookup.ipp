@@ -234,7 +234,8 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
   made->is_quick = !made->runs_ahead && jit_detail::is_quick(*made);
   const Entry* entry = made.get();
   {
-    std::scoped_lock lock(mutex_);
+    const ForkSection whole;  // a child must not find a version that nobody is going to make code for
+    std::unique_lock lock(mutex_);
     if (const Entry* other = find(args, symbols);
         other != nullptr && (args.finished == nullptr || other->tree != nullptr)) {
       recompiles_ -= decision.is_recompile;
@@ -247,8 +248,9 @@ SINTER_DECL const Entry* FunctionState::make_entry(const ArgList& args, const Tr
     compile_ms_ += made->trace_ms + made->passes_ms + made->codegen_ms;
     entries_.push_back(std::move(made));
     newest_.store(entry, std::memory_order_release);
+    lock.unlock();
+    submit(*entry);
   }
-  submit(*entry);
   jit_detail::log_entry(*entry, where_);
   // Found as any later call finds it, so that what the thread keeps is there.
   const Entry* found = find(args, symbols);

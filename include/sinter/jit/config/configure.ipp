@@ -61,15 +61,20 @@ inline std::string text_of_file(const std::string& path, Location where) {
 /// Who wants the file: the program, before it starts threads, or whichever thread needs settings first while others run.
 enum class AskedBy : bool { program, first_use };
 
-/// What the process has one of. Context::hot is read under the lock of the evaluator.
+/// What the process has one of, but for `hot`.
 inline void take_for_process(const jit_detail::Configuration& configuration, AskedBy by) {
   if (configuration.logs && by == AskedBy::program) set_logs(*configuration.logs);
   if (configuration.logs && by == AskedBy::first_use) base_detail::publish_logs(*configuration.logs);
-  if (!configuration.hot) return;
-  std::scoped_lock lock(evaluation_mutex());
-  Context::get().hot = *configuration.hot;
 }
-inline void configure_as(const std::string& path, ConfigureOptions options, AskedBy by, Location where);
+using Hot = decltype(jit_detail::Configuration::hot);
+/// Context::hot is read under the lock of the evaluator, whose holder may wait for `reading`: set without that lock.
+inline void set_hot(const Hot& hot) {
+  if (!hot) return;
+  std::scoped_lock lock(evaluation_mutex());
+  Context::get().hot = *hot;
+}
+/// Returns what set_hot() is to be given.
+inline Hot configure_as(const std::string& path, ConfigureOptions options, AskedBy by, Location where);
 inline void take(jit_detail::Configuration configuration) {
   if (configuration.log_format) set_log_format(*configuration.log_format == "json" ? LogFormat::json : LogFormat::text);
   if (configuration.log_limit) set_log_limit(*configuration.log_limit);
@@ -82,11 +87,15 @@ inline void take(jit_detail::Configuration configuration) {
 /// Threads that come meanwhile wait. A fault is said again to whoever needs the file next.
 inline void read_environment() {
   Current& current = Current::instance();
-  std::scoped_lock lock(current.reading);
-  if (current.has_read_environment.load(std::memory_order_acquire)) return;
-  const char* path = std::getenv("SINTER_CONFIG");
-  if (path != nullptr && *path != '\0') configure_as(path, {}, AskedBy::first_use, Location());
-  current.has_read_environment = true;
+  Hot hot;
+  {
+    std::scoped_lock lock(current.reading);
+    if (current.has_read_environment.load(std::memory_order_acquire)) return;
+    const char* path = std::getenv("SINTER_CONFIG");
+    if (path != nullptr && *path != '\0') hot = configure_as(path, {}, AskedBy::first_use, Location());
+    current.has_read_environment = true;
+  }
+  set_hot(hot);
 }
 
 /// The file once more, if it is watched, has changed, and was not looked at within a second.
@@ -144,10 +153,11 @@ inline ScopeSettings where_unset(ScopeSettings settings, const Options& options)
   return settings;
 }
 
-inline void configure_as(const std::string& path, ConfigureOptions options, AskedBy by, Location where) {
+inline Hot configure_as(const std::string& path, ConfigureOptions options, AskedBy by, Location where) {
   const FileState state = state_of(path);
   auto read = jit_detail::read_configuration(text_of_file(path, where), path, where);
   take_for_process(read, by);
+  const Hot hot = read.hot;
   take(std::move(read));
   Current& current = Current::instance();
   current.has_read_environment = true;
@@ -155,17 +165,19 @@ inline void configure_as(const std::string& path, ConfigureOptions options, Aske
   current.watched = options.watch == Watch::yes ? path : std::string();
   current.state = state;
   current.next_look = Clock::now();
+  return hot;
 }
 
 }  // namespace config_detail
 
 SINTER_DECL void configure(const std::string& path, ConfigureOptions options, Location where) {
-  config_detail::configure_as(path, options, config_detail::AskedBy::program, where);
+  config_detail::set_hot(config_detail::configure_as(path, options, config_detail::AskedBy::program, where));
 }
 
 SINTER_DECL void configure_from(std::string_view yaml, Location where) {
   auto read = jit_detail::read_configuration(yaml, "", where);
   config_detail::take_for_process(read, config_detail::AskedBy::program);
+  config_detail::set_hot(read.hot);
   config_detail::take(std::move(read));
   auto& current = config_detail::Current::instance();
   current.has_read_environment = true;

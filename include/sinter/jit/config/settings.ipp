@@ -112,7 +112,8 @@ inline std::string default_of(std::string_view name, const Options& options) {
   if (name == "threads") return "those of the process";
   if (name == "dynamic") return std::string(sinter::jit::name(options.dynamic));
   if (name == "fullgraph") return text(options.fullgraph);
-  if (name == "fuse" || name == "horizontal_fusion" || name == "epilogue_fusion") return text(options.fuse);
+  if (name == "horizontal_fusion") return text(options.fuse && options.memory_budget == 0);
+  if (name == "fuse" || name == "epilogue_fusion") return text(options.fuse);
   if (name == "recompile_limit") return std::to_string(options.recompile_limit);
   if (name == "memory_budget") return std::to_string(options.memory_budget);
   if (name == "allow_fallback") return text(options.allow_fallback);

@@ -122,6 +122,9 @@ inline Type example_type(Type type, bool is_batched) {
   return type;
 }
 
+/// An op with a derivative of its own stays one: its body is vectorised, its derivative is that of each example.
+inline void batch_composite(const BatchArgs& args, BatchedList& results);
+
 /// A function run for each example, in order. The batch is the first axis of all results and of some operands.
 class FunctionByExample final : public HostFunction {
  public:
@@ -157,7 +160,10 @@ class FunctionByExample final : public HostFunction {
     }
   }
   ValList vjp(const VjpArgs& args) const override;
-  void batch(const BatchArgs& args, BatchedList& results) const override { batch_by_example(args, results); }
+  void batch(const BatchArgs& args, BatchedList& results) const override {
+    if (&args.op == &op_info<ops::CustomComposite>) batch_composite(args, results);
+    else batch_by_example(args, results);
+  }
 
  private:
   std::shared_ptr<const HostFunction> one_;
@@ -223,6 +229,32 @@ SINTER_DECL void batch_by_example(const BatchArgs& args, BatchedList& results) {
   ops_detail::batch_as_whole(args, std::move(attrs), results);
 }
 
+inline void batch_composite(const BatchArgs& args, BatchedList& results) {
+  GraphBuilder& builder = *args.in[0].builder;
+  GraphBuilder whole(builder.graph());
+  std::vector<Batched> inputs;
+  std::vector<Value> operands, outputs;
+  for (std::size_t i = 0; i < args.in.size(); ++i) {
+    operands.push_back(args.in[i].value);
+    inputs.push_back(
+        Batched(Val{&whole, whole.input(args.in[i].type(), {}, args.where), args.where}, args.is_batched(i)));
+  }
+  for (const Batched& output : vectorise(whole, *args.attrs.bodies.at(0), inputs, args.size)) {
+    const Val value = output.value;
+    outputs.push_back(
+        (output.is_batched ? value : expand(value, ops_detail::batched_shape(args.size, value.shape()))).value);
+  }
+  Attrs attrs;
+  attrs.bodies.push_back(std::make_shared<const Graph>(whole.finish(outputs)));
+  attrs.set(ops::CustomComposite::result, args.attrs[ops::CustomComposite::result]);
+  const std::shared_ptr<const HostFunction> one(args.attrs.payload,
+                                                payload_cast<HostFunction>(args.attrs.payload.get()));
+  attrs.payload = std::make_shared<FunctionByExample>(
+      one, std::vector<std::uint8_t>(args.batched.begin(), args.batched.end()), args.attrs);
+  results.push_back(
+      Val{&builder, builder.add(op_info<ops::CustomComposite>, operands, std::move(attrs), args.where), args.where});
+}
+
 // ---- custom ops
 
 class CustomFunction final : public HostFunction, public std::enable_shared_from_this<CustomFunction> {
@@ -250,7 +282,8 @@ class CustomFunction final : public HostFunction, public std::enable_shared_from
   bool runs_on_devices() const override { return is.cuda != nullptr; }
   void infer(const InferArgs& args, TypeList& out) const override;
   void batch(const BatchArgs& args, BatchedList& results) const override {
-    if (is.batch) batch_by_rule(args, results);
+    if (&args.op == &op_info<ops::CustomComposite>) batch_composite(args, results);
+    else if (is.batch) batch_by_rule(args, results);
     else batch_by_example(args, results);
   }
   void batch_by_rule(const BatchArgs& args, BatchedList& results) const;

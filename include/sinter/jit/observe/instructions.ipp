@@ -2,14 +2,13 @@
 #pragma once
 
 #include <sinter/jit/observe/instructions.hpp>
+#include <sinter/jit/observe/made_up_values.hpp>
 #include <sinter/jit/observe/timeline.hpp>
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/json_text.hpp>
-#include <sinter/expr/creation.hpp>
-#include <sinter/expr/functions.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/graph/parse.hpp>
 #include <sinter/jit/backends.hpp>
@@ -23,11 +22,12 @@
 #include <atomic>
 #include <charconv>
 #include <fstream>
-#include <limits>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -184,27 +184,23 @@ inline std::string lasting_text(std::int64_t graph, std::int64_t number, const R
 class Texts {
  public:
   static Texts& instance() { return process_object<Texts>(); }
-  std::atomic<std::int64_t> start{0};  // of the log
 
-  void begin() {
-    const std::scoped_lock lock(mutex_);
-    numbers_.clear();
-    texts_.clear();
-    next_ = 0;
-    start = timeline_now();
-  }
   std::shared_ptr<const std::string> of(const RanStep& ran) {
-    const auto number = as_index(std::find_if(ran.plan.steps().begin(), ran.plan.steps().end(),
-                                              [&](const PlanStep& step) { return &step == &ran.step; }) -
-                                 ran.plan.steps().begin());
+    const std::span<const PlanStep> steps = ran.plan.steps();
+    const PlanStep *const first = steps.data(), *const end = first + steps.size();
+    const bool is_inside = !std::less<>()(&ran.step, first) && std::less<>()(&ran.step, end);
+    const std::size_t number = is_inside ? as_index(&ran.step - first) : steps.size();
     Key key{0, number, {ran.symbols.begin(), ran.symbols.end()}};
+    const std::uint64_t log = base_detail::instruction_logs;
     {
       const std::scoped_lock lock(mutex_);
+      if (std::exchange(log_, log) != log) begin();
       key.graph = number_of(ran.plan.shared_origin());
       if (const auto known = texts_.find(key); known != texts_.end()) return known->second;
     }
     auto text = std::make_shared<const std::string>(lasting_text(key.graph, static_cast<std::int64_t>(number), ran));
     const std::scoped_lock lock(mutex_);
+    if (log != log_) return text;
     if (texts_.size() >= most_texts) texts_.clear();
     texts_.emplace(std::move(key), text);
     return text;
@@ -218,6 +214,12 @@ class Texts {
     auto operator<=>(const Key&) const = default;
   };
   static constexpr std::size_t most_texts = 8192, most_graphs = 8192;
+  /// Under the lock: each log counts its graphs from 0.
+  void begin() {
+    numbers_.clear();
+    texts_.clear();
+    next_ = 0;
+  }
   /// Under the lock. Graphs that are gone keep their numbers.
   std::int64_t number_of(const std::shared_ptr<const PlanOrigin>& origin) {
     if (numbers_.size() >= most_graphs) std::erase_if(numbers_, [](const auto& each) { return each.first.expired(); });
@@ -229,6 +231,7 @@ class Texts {
   std::map<std::weak_ptr<const PlanOrigin>, std::int64_t, std::owner_less<>> numbers_;
   std::map<Key, std::shared_ptr<const std::string>> texts_;
   std::int64_t next_ = 0;
+  std::uint64_t log_ = 0;  // that the numbers are of
 };
 
 // ---- reading
@@ -348,70 +351,30 @@ class LineReader {
   std::int64_t line_;
 };
 
-// ---- replaying
-
-/// Whether operand 1 of the operation chooses elements of operand 0, and how many there are at least to choose from.
-inline std::optional<std::int64_t> range_of_indices(const Graph& graph, const Node& node) {
-  const bool chooses = node.op->name == "take" || node.op->name == "scatter" || node.op->name == "scatter_add";
-  if (!chooses || node.inputs.empty()) return std::nullopt;
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (const Shape& shape : {graph.type(node.inputs[0]).shape, node.types[0].shape})
-    for (Dim extent : shape.dims()) least = std::min(least, extent.value());
-  return least;
+/// Fails at the head of a log that another version of the library wrote in another form.
+inline void check_version(std::string_view line, const std::string& path, std::int64_t number, Location where) {
+  constexpr std::string_view head = "# instructions of Sinter, version ";
+  if (!line.starts_with(head) || line.substr(head.size()) == "1") return;
+  throw UserError("read_instruction_log",
+                  path + ":" + std::to_string(number) + ": this is a log of version " +
+                      std::string(line.substr(head.size())) + ", and version 1 is read here",
+                  where, "read it with the version of Sinter that wrote it");
 }
 
-/// Made up, the same for the same seed.
-class SomeValues {
- public:
-  /// `definite`: square matrices are symmetric, and their eigenvalues positive, for those that factor them.
-  SomeValues(std::uint64_t seed, bool definite)
-      : state_(seed * 2654435761u + 88172645463325252u), makes_definite_(definite) {}
-  /// With these strides; none: row-major without gaps.
-  Tensor of(const Type& type, const std::vector<std::int64_t>& strides, std::int64_t range) {
-    std::int64_t extent = 1;
-    for (std::size_t i = 0; i < strides.size(); ++i) {
-      const std::int64_t last = type.shape[static_cast<int>(i)].value() - 1;
-      extent += std::max<std::int64_t>(last, 0) * strides[i];
-    }
-    if (strides.empty()) extent = type.shape.numel().value();
-    std::vector<double> elements(as_index(extent));
-    for (double& element : elements) element = next(type.dtype, range);
-    if (strides.empty()) make_definite(elements, type);
-    Tensor values = copy_of(elements, {extent});
-    values = values.to(real_part_of(type.dtype)).to(type.dtype).to(type.device);
-    if (strides.empty()) return reshape(values, type.shape);
-    Strides places{};
-    std::copy(strides.begin(), strides.end(), places.begin());
-    eval(values);
-    const Ref<TensorImpl>& base = values.impl();
-    return Tensor(TensorImpl::make_ready(type, base->storage, base->offset, &places));
+/// With a graph that parses, but for payloads, which no text holds.
+inline Instruction read_line(const std::string& line, const std::string& path, std::int64_t number, Location where) {
+  Instruction read = parse_instruction(line, path, number);
+  if (read.text.empty()) return read;
+  try {
+    parse_graph(read.text);
+  } catch (const Error& error) {
+    if (read.text.find("payload=") == std::string::npos)
+      throw UserError("read_instruction_log", path + ":" + std::to_string(number) + ": " + error.what(), where);
   }
+  return read;
+}
 
- private:
-  double next(DType dtype, std::int64_t range) {
-    state_ ^= state_ << 13;
-    state_ ^= state_ >> 7;
-    state_ ^= state_ << 17;
-    const double uniform = static_cast<double>(state_ >> 11) * 0x1p-53;
-    if (is_floating(dtype) || is_complex(dtype)) return 0.25 + uniform;
-    if (dtype == DType::bool_) return uniform < 0.5 ? 0 : 1;
-    return static_cast<double>(
-        static_cast<std::int64_t>(uniform * static_cast<double>(std::max<std::int64_t>(range, 1))));
-  }
-  void make_definite(std::vector<double>& elements, const Type& type) const {
-    const int rank = type.shape.rank();
-    if (!makes_definite_ || rank < 2 || !is_floating(type.dtype)) return;
-    const std::size_t n = as_index(type.shape[rank - 1].value());
-    if (as_index(type.shape[rank - 2].value()) != n) return;
-    for (std::size_t first = 0; first < elements.size(); first += n * n)
-      for (std::size_t i = 0; i < n; ++i) {
-        for (std::size_t j = 0; j < i; ++j) elements[first + j * n + i] = elements[first + i * n + j];
-        elements[first + i * n + i] += 1.25 * static_cast<double>(n);
-      }
-  }
-  std::uint64_t state_;
-  bool makes_definite_;
-};
+// ---- replaying
 
 class KernelTimes final : public StepListener {
  public:
@@ -439,9 +402,10 @@ inline Replayed run_again(const Graph& graph, const Instruction& instruction, co
   std::string backend = options.backend;
   if (backend.empty() && std::find(known.begin(), known.end(), instruction.backend) != known.end())
     backend = instruction.backend;
-  std::int64_t range = 7;
+  std::optional<std::int64_t> least;
   for (const Node& node : graph.nodes())
-    if (const auto own = range_of_indices(graph, node)) range = std::min(range == 7 ? *own : range, *own);
+    if (const auto own = range_of_indices(graph, node)) least = std::min(least.value_or(*own), *own);
+  const std::int64_t range = least.value_or(7);
   std::vector<InputLayout> layouts(graph.inputs().size());
   std::vector<Ref<TensorImpl>> inputs;
   SomeValues values(options.seed, instruction.kind == "host");
@@ -475,13 +439,11 @@ inline Replayed run_again(const Graph& graph, const Instruction& instruction, co
 
 SINTER_DECL void log_instruction(const RanStep& ran) {
   using namespace jit::instructions_detail;
-  Texts& texts = Texts::instance();
-  std::int64_t none = 0;
-  texts.start.compare_exchange_strong(none, ran.begin);
-  const std::shared_ptr<const std::string> lasting = texts.of(ran);
+  const std::shared_ptr<const std::string> lasting = Texts::instance().of(ran);
   const std::size_t fields = std::min(lasting->find('\n'), lasting->size());
-  std::string line = "time=" + std::to_string(std::max<std::int64_t>(0, ran.begin - texts.start)) +
-                     " took=" + std::to_string(ran.end - ran.begin) +
+  const std::int64_t start = base_detail::instruction_log_start;
+  std::string line = "time=" + std::to_string(std::max<std::int64_t>(0, ran.begin - start)) +
+                     " took=" + std::to_string(std::max<std::int64_t>(0, ran.end - ran.begin)) +
                      " thread=" + std::to_string(timeline::thread_number());
   line.append(*lasting, 0, fields);
   if (const std::string_view scope = jit::current_scope(); !scope.empty()) {
@@ -498,7 +460,6 @@ namespace jit {
 SINTER_DECL void instruction_log(const std::string& path, Location where) {
   Context::get();  // a log that SINTER_INSTRUCTION_LOG names comes first
   start_instruction_log(path, "instruction_log", where);
-  instructions_detail::Texts::instance().begin();
 }
 
 SINTER_DECL Instruction parse_instruction(std::string_view text, std::string_view file, std::int64_t line) {
@@ -514,17 +475,14 @@ SINTER_DECL std::vector<Instruction> read_instruction_log(const std::string& pat
   std::int64_t number = 0;
   for (std::string line; std::getline(file, line);) {
     ++number;
+    instructions_detail::check_version(line, path, number, where);
     if (line.empty() || line[0] == '#') continue;
-    Instruction read = parse_instruction(line, path, number);
-    if (!read.text.empty()) {
-      try {
-        parse_graph(read.text);
-      } catch (const Error& error) {
-        if (read.text.find("payload=") == std::string::npos)
-          throw UserError("read_instruction_log", path + ":" + std::to_string(number) + ": " + error.what(), where);
-      }
+    const bool may_be_cut = file.eof();  // the last line, without its end: the program or the disk stopped in it
+    try {
+      out.push_back(instructions_detail::read_line(line, path, number, where));
+    } catch (const UserError&) {
+      if (!may_be_cut) throw;
     }
-    out.push_back(std::move(read));
   }
   return out;
 }
@@ -538,6 +496,8 @@ SINTER_DECL Replayed replay(const Instruction& instruction, const ReplayOptions&
   if (instruction.text.find("payload=") != std::string::npos) return {.skipped = "it calls a function of the program"};
   const Graph graph = parse_graph(instruction.text);
   if (std::string obstacle = instructions_detail::obstacle_in(graph); !obstacle.empty()) return {.skipped = obstacle};
+  if (std::string obstacle = instructions_detail::obstacle_in_layout(graph, instruction.strides); !obstacle.empty())
+    return {.skipped = obstacle};
   try {
     return instructions_detail::run_again(graph, instruction, options);
   } catch (const OutOfMemory&) { throw; } catch (const Error& error) {

@@ -50,6 +50,7 @@ class StepTimes final : public StepListener {
   };
   explicit StepTimes(const ThreadCounters* counters) : counters_(counters) {}
 
+  bool needs_steps_alone() const override { return counters_ != nullptr; }
   void begin(const PlanStep&) override { open_.push_back({0, counters_ != nullptr ? counters_->read() : Counts{}}); }
   void end(const PlanStep& step, Device device, const StepCost& cost, std::int64_t nanoseconds) override {
     const Counts now = counters_ != nullptr ? counters_->read() : Counts{};

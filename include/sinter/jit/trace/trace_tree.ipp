@@ -447,13 +447,15 @@ inline std::shared_ptr<const TreeNode> with_code(const TreeNode& node, const Seg
 SINTER_DECL void TraceTree::swap(const SegmentSwaps& swaps) {
   auto version = std::make_unique<Version>(*current());
   version->root = jit_detail::with_code(*version->root, swaps);
-  std::int64_t kernels = 0, peak = 0;
+  std::int64_t kernels = 0, launches = 0, peak = 0;
   for (auto& [hash, code] : codes_) {
     if (const auto found = swaps.find(code.get()); found != swaps.end()) code = found->second;
     kernels += static_cast<std::int64_t>(code->plan->kernel_count());
+    launches += static_cast<std::int64_t>(code->plan->launch_count());
     peak = std::max(peak, code->plan->held_bytes());
   }
   kernels_.store(kernels, std::memory_order_relaxed);
+  launches_.store(launches, std::memory_order_relaxed);
   peak_bytes_.store(peak, std::memory_order_relaxed);
   current_.store(version.get(), std::memory_order_release);
   versions_.push_back(std::move(version));

@@ -286,14 +286,18 @@ SINTER_DECL std::optional<FinishedCall> FunctionState::resume(const Entry& entry
     SmallVector<std::int64_t, 8> symbols(recorder.hints());
     TraceTree::Inserted inserted;
     {
-      std::scoped_lock lock(mutex_);
-      jit_detail::Stopwatch watch;
-      const runtime_detail::CodeCounting counting;
-      inserted = entry.tree->insert(path, symbols, args.leaves());
-      count_code(counting);
-      compile_ms_ += watch.lap_ms();
+      const ForkSection whole;  // a child must not find a path that nobody is going to make code for
+      {
+        std::scoped_lock lock(mutex_);
+        jit_detail::Stopwatch watch;
+        const runtime_detail::CodeCounting counting;
+        inserted = entry.tree->insert(path, symbols, args.leaves());
+        if (entry.background != nullptr) entry.background->announce();
+        count_code(counting);
+        compile_ms_ += watch.lap_ms();
+      }
+      submit(entry);
     }
-    submit(entry);
     finished.taken = std::move(inserted.taken);
     jit_detail::log_breaks(recorder, call.outcomes().size(), where_);
     jit_detail::log_segments(inserted.made, entry.guards, where_);
@@ -376,7 +380,10 @@ SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList
                                                std::span<const std::int64_t> symbols, const TraceFunction& trace,
                                                ResultPlace results, Targets targets) {
   EntryThread* thread = entry.threads.get();
-  if (entry.background != nullptr) entry.background->check();
+  if (entry.background != nullptr) {
+    entry.background->check();
+    entry.background->count_call();
+  }
   if (thread != nullptr)
     thread->runs.store(thread->runs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   else entry.other_runs.fetch_add(1, std::memory_order_relaxed);

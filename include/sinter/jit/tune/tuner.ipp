@@ -22,6 +22,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <span>
 #include <thread>
 #include <utility>
@@ -127,13 +128,22 @@ inline std::atomic<bool>& is_measuring() {
 /// Measurements of two threads would disturb each other.
 class Measuring {
  public:
+  /// Waits for the other, but not inside a section: fork() waits for those, and may be what the other waits for.
   Measuring() {
     in_forked_child([] { is_measuring() = false; });
-    while (is_measuring().exchange(true)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const bool may_wait = base_detail::fork_section_depth() == 0;
+    while (!(has_begun_ = !is_measuring().exchange(true)) && may_wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  ~Measuring() { is_measuring() = false; }
+  ~Measuring() {
+    if (has_begun_) is_measuring() = false;
+  }
   Measuring(const Measuring&) = delete;
   Measuring& operator=(const Measuring&) = delete;
+  bool has_begun() const { return has_begun_; }
+
+ private:
+  bool has_begun_ = false;
 };
 
 struct Candidate {
@@ -221,9 +231,8 @@ SINTER_DECL Schedule Tuner::choose(Backend& backend, const Kernel& kernel, const
   try {
     return measure(backend, kernel, bound, key, schedules);
   } catch (const Error& error) {
-    report(kernel, "default, for it cannot be measured: " + std::string(error.what()));
-    return {};
-  }
+    return leave_default(kernel, 0, "it cannot be measured: " + std::string(error.what()));
+  } catch (const std::bad_alloc&) { return leave_default(kernel, 0, "there is no memory to measure it with"); }
 }
 
 namespace tuner_detail {
@@ -266,7 +275,7 @@ Field candidates_of(Backend& backend, const Kernel& kernel, const BoundGeometry&
     if (!field.candidates.empty()) {
       Launch& standard = *field.candidates[0].launch;
       if (!gives_same_bits(*candidate.launch, standard, kernel, geometry, fill) ||
-          !gives_same_bits(*candidate.launch, standard, kernel, geometry, other)) {
+          (other != fill && !gives_same_bits(*candidate.launch, standard, kernel, geometry, other))) {
         field.rejected += (field.rejected.empty() ? "" : ", ") + schedule.text();
         ++field.rejections;
         continue;
@@ -319,10 +328,13 @@ SINTER_DECL Schedule Tuner::measure(Backend& backend, const Kernel& kernel, cons
                                     const std::string& key, const std::vector<Schedule>& schedules) {
   using namespace tuner_detail;
   Operands operands(kernel, geometry);
-  if (operands.bytes() > most_bytes) return leave_default(kernel, 0, "its operands are larger than 1 GiB");
+  if (operands.bytes() > most_bytes / 2)  // there are two copies: of the default, and of who is compared with it
+    return leave_default(kernel, 0, "two copies of its operands are larger than 1 GiB");
   if (spent_ >= seconds_) return leave_default(kernel, 0, "no time is left (Options::tune_seconds)");
   const TimelineSpan span("compile", "measure schedules");
   const Measuring alone;
+  if (!alone.has_begun())
+    return leave_default(kernel, 0, "another thread measures, and this one holds what fork() waits for");
   const auto start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   const double limit = std::max((seconds_ - spent_) / 2, seconds_ / 20);  // of this kernel, for there may be others

@@ -4,6 +4,7 @@
 #include <sinter/backend/x86/convolution/convolution.hpp>
 
 #include <sinter/backend/x86/contraction/contraction.hpp>
+#include <sinter/backend/x86/contraction/micro.hpp>
 #include <sinter/backend/x86/contraction/pack.hpp>
 #include <sinter/backend/x86/convolution/depthwise.hpp>
 #include <sinter/backend/x86/convolution/window_vectors.hpp>

@@ -62,6 +62,17 @@ struct DepthwisePlan {
   std::vector<std::int64_t> offsets;  // of each tap, elements from where the first tap is
 };
 
+/// At least so many elements are laid out; before a plan is made, whose numbers may be too large for its integers.
+inline double least_elements(const ConvolutionNumbers& n) {
+  double elements = 1;
+  for (std::size_t axis = 0; axis < most_axes; ++axis) {
+    const double step = static_cast<double>(n.stride[axis]),
+                 taps = static_cast<double>(n.taps[axis] - 1) * static_cast<double>(n.dilation[axis]);
+    elements *= std::max(static_cast<double>(n.positions[axis] - 1) * step + taps + 1, 1.0);
+  }
+  return elements;
+}
+
 struct FloatLanes {
   using Number = float;
   using Vector = __m256;
@@ -301,8 +312,11 @@ class DepthwiseLaunch final : public Launch {
 SINTER_DECL std::unique_ptr<Launch> make_depthwise_launch(const x86_convolution_detail::ConvolutionNumbers& numbers) {
   using namespace x86_convolution_detail;
   constexpr std::int64_t few_elements = 1 << 16, most_times = 4;
+  if (std::any_of(numbers.low.begin(), numbers.low.end(), [](std::int64_t low) { return low < 0; })) return nullptr;
+  const std::int64_t most_elements = few_elements + most_times * ConvolutionNumbers::product(numbers.extent);
+  if (least_elements(numbers) > static_cast<double>(most_elements)) return nullptr;
   const DepthwisePlan plan(numbers);
-  if (plan.elements() > few_elements + most_times * ConvolutionNumbers::product(numbers.extent)) return nullptr;
+  if (plan.elements() > most_elements) return nullptr;
   if (numbers.dtype == DType::f64) return std::make_unique<DepthwiseLaunch<DoubleLanes>>(plan);
   return std::make_unique<DepthwiseLaunch<FloatLanes>>(plan);
 }

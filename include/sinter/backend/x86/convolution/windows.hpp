@@ -73,7 +73,9 @@ class Windows {
   /// From one image to the next, with all groups of channels.
   std::int64_t image_bytes() const { return n_.groups * n_.channels * channel_bytes(); }
   /// At most so many runs for `count` positions.
-  std::int64_t most_runs(std::int64_t count) const { return 3 * (count / n_.positions[last] + 2) * taps(); }
+  std::int64_t most_runs(std::int64_t count) const {
+    return 3 * (count / std::max<std::int64_t>(1, n_.positions[last]) + 2) * taps();
+  }
 
   /// Room for those of `count` positions.
   void reserve(TapRuns& found, std::int64_t count) const {
@@ -127,6 +129,7 @@ class Windows {
   }
 
   void find_runs_of_tap(std::int64_t first, std::int64_t count, const Place& tap, std::vector<Run>& runs) const {
+    if (positions() == 0) return;  // and count is 0
     const std::int64_t in_image = first % positions();
     std::int64_t image = first / positions() * image_bytes();
     Place position = {in_image / (n_.positions[1] * n_.positions[2]), in_image / n_.positions[2] % n_.positions[1],
