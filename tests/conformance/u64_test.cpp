@@ -216,6 +216,19 @@ TEST_CASE("u64: reductions, scans, positions, orders, places", "[u64]") {
   check("scatter, amax",
         [](const Inputs& in) { return scatter_reduce(in[2], 0, in[1], in[3], ScatterReduction::amax); },
         {most, most, 7});
+  check("scatter, prod",
+        [](const Inputs& in) { return scatter_reduce(in[2], 0, in[1], in[3], ScatterReduction::prod); },
+        {top * most, Word{5} * (most * 2), 7});
+  check("index_put",
+        [](const Inputs& in) { return index_put(in[2], {Tensor(in[1](slice(0, 2)))}, in[3](slice(0, 2))); },
+        {1, most, 7});
+  check("places in u64", [](const Inputs& in) { return scatter_add(in[2], 0, Tensor(cast(in[1], DType::u64)), in[3]); },
+        {top, 6, 7});
+  check("values from f64",
+        [](const Inputs& in) {
+          return scatter_add(in[2], 0, in[1], Tensor(cast(cast(in[3] / 2, DType::f64), DType::u64)));
+        },
+        {0, top + 6, 7});
   const ScatterReduceOptions without_self{.include_self = false};
   check("scatter, amin",
         [&](const Inputs& in) { return scatter_reduce(in[2], 0, in[1], in[3], ScatterReduction::amin, without_self); },

@@ -512,8 +512,10 @@ SINTER_DECL std::shared_ptr<const Executable> make_scatter_executable(const Kern
     if (why_declined != nullptr) *why_declined = "x86: too many accesses";
     return nullptr;
   }
-  for (const auto& operand : kernel.operands)
-    if (is_narrow(operand.dtype) || operand.dtype == DType::u64) {  // what combines elements computes in their own type
+  const Store& store = kernel.stores[0];
+  const bool is_extremum = store.combine == Combine::min || store.combine == Combine::max;
+  for (const auto& operand : kernel.operands)  // what combines elements computes in their own type, u64 as i64
+    if (is_narrow(operand.dtype) || (operand.dtype == DType::u64 && is_extremum)) {
       if (why_declined != nullptr) *why_declined = "x86: a scatter of " + std::string(name(operand.dtype));
       return nullptr;
     }
