@@ -51,7 +51,7 @@ INSTEAD = [
     (r"odeint\(f", "auto f = [](Tensor t, Tensor p) { return p * t; };"),
     (r"aot_function", "jit::BackendFunction compiler;"),
     (r"register_backend", "auto fn = [](const Graph& graph, auto&&...) { return jit::compile_graph(graph); };"),
-    (r"from_dlpack", "dlpack::DLManagedTensorVersioned* managed = nullptr;"),
+    (r"from_dlpack", "dlpack::ManagedTensorVersioned* managed = nullptr;"),
     (r"^loss", "Tensor loss;"), (r"^w[.]", "Variable w;"), (r"register_hook", "auto f = [](Tensor p) { return p; };"),
     (r"scale = s", "double s = 1;"), (r"topk\(a, k\)", "Dim k;"), (r"fill = v", "Scalar v = 1;"),
 ]
