@@ -88,7 +88,7 @@ class BackgroundWriter {
     static std::atomic<BackgroundWriter*> known{nullptr};
     BackgroundWriter* writer = known.load(std::memory_order_acquire);
     while (writer == nullptr || writer->process_ != ::getpid()) {
-      auto made = std::unique_ptr<BackgroundWriter>(new BackgroundWriter());
+      auto made = std::unique_ptr<BackgroundWriter>(new BackgroundWriter(writer));
       if (!known.compare_exchange_strong(writer, made.get())) continue;
       if (writer == nullptr) std::atexit([] { of_this_process().finish(); });
       writer = made.release();
@@ -128,7 +128,7 @@ class BackgroundWriter {
   };
 
  private:
-  BackgroundWriter() : process_(::getpid()) {}
+  explicit BackgroundWriter(const BackgroundWriter* of_parent) : process_(::getpid()), of_parent_(of_parent) {}
   void wait_idle(std::unique_lock<std::mutex>& lock) {
     done_.wait(lock, [&] { return !is_busy_; });
     if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
@@ -152,6 +152,7 @@ class BackgroundWriter {
   }
 
   const pid_t process_;
+  [[maybe_unused]] const BackgroundWriter* const of_parent_;  // a forked child's: not used, and not lost
   std::mutex mutex_;
   std::condition_variable done_;
   bool is_busy_ = false;
