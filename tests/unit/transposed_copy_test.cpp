@@ -3,6 +3,7 @@
 #include "../catch.hpp"
 #include "../checks.hpp"
 
+#include <sinter/base/threads.hpp>
 #include <sinter/sinter.hpp>
 
 #include <algorithm>
@@ -232,4 +233,46 @@ TEST_CASE("max pooling: windows place by place, with NaN, infinities and both ze
           }
       CHECK(wrong == 0);
     }
+}
+
+namespace {
+
+/// What a function of whole rows or columns gives for an operand that stands across them, and for a copy that does not:
+/// the same bits, since the order of its sums is that of the axis. (Sums over several axes take these in the order in
+/// which they lie in memory.)
+template <class F>
+void check_across(const Extents& extents, const IntVector& order, DType dtype, F&& function, double tolerance = 0) {
+  INFO("axes of " << shape_of(extents).text() << " in " << name(dtype));
+  const Tensor made = cast(randn(shape_of(extents)) * 3, dtype);
+  eval(made);
+  const auto across = jit::compile([&](Tensor t) { return function(permute(t, order)); });
+  const Tensor seen = across(made), wanted = jit::compile(function)(Tensor(permute(made, order) + 0));
+  REQUIRE(seen.shape() == wanted.shape());
+  CHECK(item<bool>(all(logical_or(seen == wanted, abs(seen - wanted) <= tolerance))));
+  const int before = thread_count();
+  set_thread_count(1);
+  CHECK(item<bool>(all(across(made) == seen)));
+  set_thread_count(before);
+}
+
+}  // namespace
+
+TEST_CASE("strided operands: rows, columns and scans of operands that stand across them") {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16})
+    for (const Extents& extents : {Extents{64, 64}, {37, 129}, {129, 37}, {7, 300}, {300, 7}, {3, 900}, {1100, 66}})
+      for (const int axis : {0, 1}) {
+        check_across(extents, {1, 0}, dtype, [=](Tensor t) { return softmax(t, axis); });
+        check_across(extents, {1, 0}, dtype, [=](Tensor t) { return cumsum(exp(t), axis) + t; });
+      }
+  for (const IntVector& order : {IntVector{0, 2, 1}, {2, 0, 1}, {1, 2, 0}, {2, 1, 0}})
+    for (const int axis : {0, 1, 2}) {
+      check_across({5, 40, 33}, order, DType::f32, [=](Tensor t) { return log_softmax(t * 2, axis); });
+      check_across({5, 40, 33}, order, DType::f32, [](Tensor t) { return t - logsumexp(t, {1, 2}, keepdim); }, 2e-6);
+    }
+  // Longer than a thread keeps packed, and rows beside an operand that lies along them.
+  check_across({20, 70'000}, {1, 0}, DType::f32, [](Tensor t) { return softmax(t, 0); });
+  check_across({70'000, 20}, {1, 0}, DType::f32, [](Tensor t) { return softmax(t, 1); });
+  check_across({200, 48}, {1, 0}, DType::f32, [](Tensor t) {
+    return softmax(t + arange(200, {.dtype = DType::f32}) / 100, 1) * argmax(t, 1, keepdim);
+  });
 }

@@ -71,10 +71,15 @@ void pack_transposed(char* to, std::int64_t pitch, const TileSource& source) {
   constexpr int count = 16 / size;
   rows = source.rows / count * count;
   columns = source.columns / count * count;
-  for (std::int64_t c = 0; c < columns; c += count)
+  constexpr std::int64_t ahead = 32;  // columns, each on a page of its own
+  for (std::int64_t c = 0; c < columns; c += count) {
+    if (c + ahead + count <= columns)
+      for (std::int64_t i = c + ahead; i < c + ahead + count; ++i)
+        _mm_prefetch(source.from + i * source.column_stride, _MM_HINT_T0);
     for (std::int64_t r = 0; r < rows; r += count)
       pack_square<size>(to + r * pitch + c * size, pitch, source.from + c * source.column_stride + r * size,
                         source.column_stride);
+  }
 #endif
   pack_elements<size>(to, pitch, source, 0, columns);
   TileSource left = source;

@@ -1,7 +1,7 @@
-// Pointwise kernels that read an operand across its rows (a transposed one), or every second element of them (a window
-// with a stride): the work is cut into tiles, and of each tile such operands are first packed into rows, so that the
-// compiled loop reads all of them in whole vectors. What is decided here follows from extents and strides alone, and
-// changes no value.
+// Kernels that read an operand across its rows (a transposed one), or every second element of them (a window with a
+// stride): the work is cut into tiles, and of each tile such operands are first packed into rows, so that the compiled
+// loop reads all of them in whole vectors. What is decided here follows from extents and strides alone, and changes no
+// value.
 #pragma once
 
 #include <sinter/backend/x86/nest/loop.hpp>
@@ -15,10 +15,11 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-/// How the parallel axes of a kernel are cut.
+/// How the axes of a kernel are cut.
 struct TilePlan {
   std::uint64_t packed = 0;                       // accesses, one bit each
   bool is_transposed = false;                     // some of them have their neighbours along `rows`
+  bool rows_are_reduced = false;                  // `rows` is a reduced axis: each tile has all of it
   NestBinding::Axis rows;                         // the axis that a tile's rows count, with those that joined it
   std::int64_t columns = 1;                       // points of the vector axis, with those that joined it
   SmallVector<NestBinding::Axis, max_axes> rest;  // outermost first

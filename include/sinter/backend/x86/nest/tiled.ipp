@@ -24,6 +24,8 @@ namespace x86_detail {
 inline constexpr std::int64_t least_extent = 4;
 /// Columns of a transposed tile are few: each is on a page of its own. Others go on in memory.
 inline constexpr std::int64_t packed_bytes = 8192, least_tile_columns = 32, most_tile_columns = 512, line_bytes = 64;
+/// Tiles of whole rows or whole reduced axes: wanted, and what a thread may hold.
+inline constexpr std::int64_t wanted_whole_bytes = 131072, most_whole_bytes = 4 << 20, most_whole_columns = 128;
 
 /// Accesses that only plain loads use: those may be read at any point, in any order.
 inline std::uint64_t packable(const Kernel& kernel) {
@@ -107,23 +109,94 @@ inline void choose_extents(TilePlan& plan, const Kernel& kernel) {
   plan.tile_rows = std::min(plan.tile_rows, plan.rows.extent);
 }
 
+/// From row to row of what is packed: whole lines, and an odd number of them where rows are long, so that the columns of
+/// a tile do not meet in one set of the caches.
+inline std::int64_t pitch_of(std::int64_t bytes) {
+  const std::int64_t lines = (bytes + line_bytes - 1) / line_bytes;
+  return (lines >= 16 ? lines | 1 : lines) * line_bytes;
+}
+
+/// Bytes of a point of all packed accesses.
+inline std::int64_t packed_point_bytes(const TilePlan& plan, const Kernel& kernel) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < kernel.accesses.size(); ++i)
+    if ((plan.packed >> i & 1) != 0) bytes += bytes_of(kernel, i);
+  return bytes;
+}
+
+/// The outer reduced axis that is not of one point, -1: none. Nothing where there are several.
+inline std::optional<int> outer_reduced_axis(const Kernel& kernel, const BoundGeometry& geometry) {
+  const int vector_axis = kernel.rank() - 1;
+  int found = -1, near = -1;
+  for (int a = 0; a < vector_axis; ++a) {
+    if (!kernel.is_reduced(a)) continue;
+    near = a;
+    if (geometry.extent[as_index(a)] == 1) continue;
+    if (found >= 0) return std::nullopt;
+    found = a;
+  }
+  if (found >= 0 && found != near) return std::nullopt;  // the loop walks it from outside
+  return found;
+}
+
+/// Does a kernel that reduces fit tiles? Its outer reduced axis, if it has one, is the rows, and the parallel ones are
+/// the rest.
+inline bool choose_reduced_rows(TilePlan& plan, const SmallVector<NestBinding::Axis, max_axes>& axes,
+                                const Kernel& kernel, const BoundGeometry& geometry) {
+  const std::optional<int> reduced = outer_reduced_axis(kernel, geometry);
+  if (!reduced) return false;
+  if (*reduced < 0) return kernel.kind == KernelKind::row;
+  plan.rows = {*reduced, geometry.extent[as_index(*reduced)]};
+  plan.rows_are_reduced = plan.is_transposed = true;
+  plan.rest = axes;
+  return true;
+}
+
+/// A kernel that reduces reads rows to their end: a tile has all of the vector axis where that is reduced, and all of
+/// `rows` where those are. Only accesses with their neighbours along `rows` are packed. Is that possible, and small?
+inline bool choose_whole_extents(TilePlan& plan, const Kernel& kernel, const BoundGeometry& geometry) {
+  for (std::size_t i = 0; i < kernel.accesses.size(); ++i)
+    if (geometry.accesses[i].stride[as_index(plan.rows.axis)] != 1) plan.packed &= ~(std::uint64_t{1} << i);
+  if (plan.packed == 0) return false;
+  const bool has_whole_columns = kernel.is_reduced(kernel.rank() - 1);
+  const std::int64_t bytes = packed_point_bytes(plan, kernel);
+  plan.tile_columns = plan.columns;
+  plan.tile_rows = plan.rows.extent;
+  if (!plan.rows_are_reduced) {
+    plan.tile_rows = std::min(plan.tile_rows, std::max(packed_bytes / (bytes * plan.columns), line_bytes / 4));
+    const auto tiles = [&] {
+      std::int64_t count = (plan.rows.extent + plan.tile_rows - 1) / plan.tile_rows;
+      for (const NestBinding::Axis& axis : plan.rest) count *= axis.extent;
+      return count;
+    };
+    while (plan.tile_rows > least_extent && tiles() < thread_count()) plan.tile_rows = (plan.tile_rows + 1) / 2;
+  } else if (!has_whole_columns) {
+    const std::int64_t fitting = wanted_whole_bytes / (bytes * plan.tile_rows) / 16 * 16;
+    plan.tile_columns = std::min(plan.columns, std::clamp<std::int64_t>(fitting, 16, most_whole_columns));
+  }
+  return bytes * plan.tile_rows * plan.tile_columns <= most_whole_bytes;
+}
+
 class TiledLaunch final : public Launch {
  public:
   TiledLaunch(std::shared_ptr<const LoopCode> code, const Kernel& kernel, const TilePlan& plan,
               const BoundGeometry& geometry)
       : code_(std::move(code)), plan_(plan), vector_axis_(kernel.rank() - 1), count_(kernel.accesses.size()) {
-    fill_loop_args(args_, kernel, geometry, plan.rows.axis);
+    fill_loop_args(args_, kernel, geometry, plan.rows_are_reduced ? -1 : plan.rows.axis);
     args_.status = &status_;
-    std::int64_t at = 0;
+    args_.scratch_stride = code_->scratch_stride(plan.tile_columns);
+    if (kernel.kind == KernelKind::row && plan.columns <= code_->short_columns()) short_rows_ = code_->short_rows();
+    auto at = static_cast<std::int64_t>(code_->scratch_bytes(plan.tile_columns));
     for (std::size_t i = 0; i < count_; ++i) {
       Source& source = sources_.emplace_back();
       source.operand = kernel.accesses[i].operand;
       source.offset = offset_bytes(kernel, geometry, i);
       source.size = bytes_of(kernel, i);
+      source.row_stride = geometry.accesses[i].stride[as_index(plan.rows.axis)] * source.size;
       for (const NestBinding::Axis& axis : plan.rest)
         source.stride.push_back(geometry.accesses[i].stride[as_index(axis.axis)] * source.size);
       if (!is_packed(i)) continue;
-      source.row_bytes = (plan.tile_columns * source.size + line_bytes - 1) / line_bytes * line_bytes;
+      source.row_bytes = pitch_of(plan.tile_columns * source.size);
       source.scratch = at;
       at += source.row_bytes * plan.tile_rows;
     }
@@ -155,7 +228,7 @@ class TiledLaunch final : public Launch {
  private:
   struct Source {
     std::uint16_t operand = 0;
-    std::int64_t offset = 0, size = 4;
+    std::int64_t offset = 0, size = 4, row_stride = 0;
     SmallVector<std::int64_t, max_axes> stride;  // bytes, per axis of the rest
     std::int64_t scratch = 0, row_bytes = 0;     // packed: its place in the scratch memory, and from row to row
   };
@@ -178,6 +251,7 @@ class TiledLaunch final : public Launch {
     if (written > cache_bytes) streaming_ = code_->streaming();
   }
   LoopFunction choose_function() const {
+    if (short_rows_ != nullptr) return short_rows_;
     if (streaming_ == nullptr) return code_->function();
     for (const std::uint16_t access : stored_)
       if (reinterpret_cast<std::uintptr_t>(args_.pointer[access].base) % line_bytes != 0) return code_->function();
@@ -188,10 +262,12 @@ class TiledLaunch final : public Launch {
     LoopArgs local;
     std::memcpy(static_cast<void*>(&local), &args_, offsetof(LoopArgs, pointer) + count_ * sizeof(LoopArgs::Pointer));
     char* const scratch = static_cast<char*>(thread_scratch(scratch_bytes_));
+    local.scratch = scratch;
     for (std::size_t i = 0; i < count_; ++i) {
       if (!is_packed(i)) continue;
-      local.pointer[i].column_stride = sources_[i].size;
-      local.pointer[i].outer_stride = sources_[i].row_bytes;
+      LoopArgs::Pointer& pointer = local.pointer[i];
+      pointer.column_stride = sources_[i].size;
+      (plan_.rows_are_reduced ? pointer.reduced_stride : pointer.outer_stride) = sources_[i].row_bytes;
     }
     for (std::int64_t tile = begin; tile < end; ++tile) run_tile(function, local, scratch, tile);
   }
@@ -219,15 +295,16 @@ class TiledLaunch final : public Launch {
       const Source& source = sources_[i];
       char* const to = scratch + source.scratch;
       pack_tile(to, source.row_bytes,
-                {.from = displaced(local.pointer[i].base, row * args_.pointer[i].outer_stride),
-                 .row_stride = args_.pointer[i].outer_stride,
+                {.from = displaced(local.pointer[i].base, row * source.row_stride),
+                 .row_stride = source.row_stride,
                  .column_stride = args_.pointer[i].column_stride,
                  .rows = rows,
                  .columns = local.columns,
                  .size = static_cast<int>(source.size)});
       local.pointer[i].base = displaced(to, -row * source.row_bytes);
     }
-    function(&local, row, row + rows);
+    if (plan_.rows_are_reduced) function(&local, 0, 1);
+    else function(&local, row, row + rows);
   }
 
   std::shared_ptr<const LoopCode> code_;
@@ -236,7 +313,7 @@ class TiledLaunch final : public Launch {
   std::size_t count_;
   std::vector<Source> sources_;
   std::vector<std::uint16_t> stored_;
-  LoopFunction streaming_ = nullptr, chosen_ = nullptr;
+  LoopFunction streaming_ = nullptr, short_rows_ = nullptr, chosen_ = nullptr;
   std::size_t scratch_bytes_ = 0;
   std::int64_t row_tiles_ = 1, column_tiles_ = 1, tiles_ = 1;
   LoopArgs::Status status_;
@@ -249,7 +326,8 @@ SINTER_DECL std::optional<TilePlan> plan_tiles(const NestBinder& binder, const B
                                                double nanoseconds_per_element) {
   const Kernel& kernel = *binder.kernel;
   constexpr std::int64_t least_points = 256;
-  if (kernel.kind != KernelKind::pointwise) return std::nullopt;
+  const bool is_reduced = kernel.kind == KernelKind::row || kernel.kind == KernelKind::column;
+  if (kernel.kind != KernelKind::pointwise && !is_reduced) return std::nullopt;
   TilePlan plan;
   plan.packed = x86_detail::strided_accesses(kernel, geometry);
   if (plan.packed == 0) return std::nullopt;
@@ -262,11 +340,15 @@ SINTER_DECL std::optional<TilePlan> plan_tiles(const NestBinder& binder, const B
   std::sort(axes.begin(), axes.end(), [](const auto& a, const auto& b) { return a.axis < b.axis; });
   plan.columns = binding.columns;
   plan.nanoseconds = 2 * binding.nanoseconds;
-  x86_detail::choose_rows(plan, axes, kernel, geometry);
-  x86_detail::merge_into_rows(plan, binder.indexed, geometry);
+  if (is_reduced && !x86_detail::choose_reduced_rows(plan, axes, kernel, geometry)) return std::nullopt;
+  if (!plan.rows_are_reduced) {
+    x86_detail::choose_rows(plan, axes, kernel, geometry);
+    x86_detail::merge_into_rows(plan, binder.indexed, geometry);
+  }
   plan.is_transposed &= plan.rows.extent >= x86_detail::least_extent;
   if (plan.columns < x86_detail::least_extent || plan.rows.extent * plan.columns < least_points) return std::nullopt;
-  x86_detail::choose_extents(plan, kernel);
+  if (!is_reduced) x86_detail::choose_extents(plan, kernel);
+  else if (!plan.is_transposed || !x86_detail::choose_whole_extents(plan, kernel, geometry)) return std::nullopt;
   return plan;
 }
 
