@@ -41,6 +41,7 @@
 #include <sinter/jit/config/configure.hpp>
 #include <sinter/jit/config/scope.hpp>
 #include <sinter/jit/config/settings.hpp>
+#include <sinter/jit/control/associative_scan.hpp>
 #include <sinter/jit/control/control.hpp>
 #include <sinter/jit/debug/hot_paths.hpp>
 #include <sinter/jit/debug/nans.hpp>

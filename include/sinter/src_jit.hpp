@@ -25,6 +25,7 @@
 #include <sinter/jit/call/specialise.ipp>
 #include <sinter/jit/call/stance.ipp>
 #include <sinter/jit/call/traced_tape.ipp>
+#include <sinter/jit/control/associative_scan.ipp>
 #include <sinter/jit/control/control.ipp>
 #include <sinter/jit/control/control_trace.ipp>
 #include <sinter/jit/effects/custom_op.ipp>

@@ -385,3 +385,73 @@ TEST_CASE("while_loop over Scalars: numbers as initial values, a comparison of S
   CHECK(to_vector<float>(
             jit::cond(Scalar(3) < Scalar(2), [] { return ones({1}); }, [] { return zeros({1}); })) == Floats{0});
 }
+
+TEST_CASE("associative_scan: every extent, axis and direction, as a loop over the slices") {
+  const auto add = [](Tensor older, Tensor newer) { return older + newer; };
+  for (const int count : {0, 1, 2, 3, 4, 5, 7, 8, 31, 64, 65}) {
+    INFO(count << " slices");
+    const Tensor x = cast(arange(3 * count) % 11 - 4, DType::i64);
+    const Tensor table = reshape(x, {3, count});
+    for (const bool reverse : {false, true}) {
+      const auto scanned = [&](Tensor t) { return jit::associative_scan(add, t, {.axis = 1, .reverse = reverse}); };
+      const Tensor wanted = reverse ? flip(cumsum(flip(table, 1), 1), 1) : cumsum(table, 1);
+      CHECK(array_equal(scanned(table), wanted));
+      CHECK(array_equal(jit::compile(scanned)(table), wanted));
+    }
+  }
+  const auto along_last = [&](Tensor t) { return jit::associative_scan(add, t, {.axis = -1}); };
+  CHECK(array_equal(along_last(ones({2, 3, 9})), cumsum(ones({2, 3, 9}), 2)));
+}
+
+TEST_CASE("associative_scan: what does not commute, in tuples, with gradients, under vmap and for changed extents") {
+  using Pair = std::tuple<Tensor, Tensor>;
+  const auto recurrence = [](Tensor a, Tensor b) {
+    const auto compose = [](const Pair& older, const Pair& newer) {
+      const auto& [a0, b0] = older;
+      const auto& [a1, b1] = newer;
+      return Pair{a1 * a0, a1 * b0 + b1};
+    };
+    return std::get<1>(jit::associative_scan(compose, Pair{a, b}));
+  };
+  const auto loop = [](Tensor a, Tensor b) {
+    return jit::scan(
+               [](Tensor c, const Pair& x) {
+                 const Tensor next = std::get<0>(x) * c + std::get<1>(x);
+                 return std::tuple{next, next};
+               },
+               zeros({}, {.dtype = DType::f64}), Pair{a, b})
+        .second;
+  };
+  const auto compiled = jit::compile(recurrence);
+  for (const int count : {2, 17, 100}) {
+    const Tensor a = cast(rand({count}), DType::f64), b = cast(randn({count}), DType::f64);
+    CHECK(allclose(recurrence(a, b), loop(a, b), {.rtol = 1e-12}));
+    CHECK(allclose(compiled(a, b), loop(a, b), {.rtol = 1e-12}));
+    const auto slope = [&](auto f) { return jit::grad([f, b](Tensor t) { return sum(square(f(t, b))); })(a); };
+    CHECK(allclose(slope(recurrence), slope(loop), {.rtol = 1e-10}));
+  }
+  const Tensor a = rand({4, 9}), b = randn({4, 9});
+  const Tensor batch = jit::vmap(recurrence)(a, b);
+  for (int i = 0; i < 4; ++i) CHECK(allclose(batch(i), recurrence(a(i), b(i))));
+  const Tensor turns = randn({6, 3, 3});
+  const Tensor products = jit::associative_scan([](Tensor older, Tensor newer) { return matmul(newer, older); }, turns);
+  Tensor wanted = turns(0);
+  for (int i = 1; i < 6; ++i) wanted = matmul(turns(i), wanted);
+  CHECK(allclose(products(5), wanted, {.rtol = 1e-4, .atol = 1e-5}));
+}
+
+TEST_CASE("associative_scan: errors name the tensor and the fix") {
+  const auto add = [](Tensor older, Tensor newer) { return older + newer; };
+  using Pair = std::tuple<Tensor, Tensor>;
+  CHECK(contains(error_of([&] { jit::associative_scan(add, ones({4}), {.axis = 1}); }), "axis 1 of tensor 0, f32[4]"));
+  CHECK(contains(error_of([&] {
+                   jit::associative_scan([](const Pair& p, const Pair&) { return p; }, Pair{ones({4}), ones({5})});
+                 }),
+                 "tensor 1 is f32[5], but the first one has 4 slices"));
+  CHECK(contains(
+      error_of([&] { jit::associative_scan([](Tensor p, Tensor q) { return cast(p + q, DType::f64); }, ones({4})); }),
+      "the function gives f64 for tensor 0, which is f32"));
+  CHECK(contains(
+      error_of([&] { jit::associative_scan([](Tensor p, Tensor q) { return stack({p, q}, 0); }, ones({4, 2})); }),
+      "a slice keeps its shape"));
+}
