@@ -120,16 +120,26 @@ class ProductCall final : public LibraryCall {
     const auto& [scale, sign, residual, bias] = product_.epilogue;
     std::string text = scale == 1 ? "product" : scale == -1 ? "-product" : "scale * product";
     if (compute_type() == CUBLAS_COMPUTE_32F_FAST_TF32) text = "TF32, " + text;
+    if (product_.operand_dtype != product_.dtype) text = std::string(name(product_.operand_dtype)) + ", " + text;
     if (residual.operand >= 0) text += sign < 0 ? " - residual" : " + residual";
     return text + (bias.operand >= 0 ? " + bias" : "");
   }
 
  private:
-  cudaDataType_t type() const { return product_.dtype == DType::f64 ? CUDA_R_64F : CUDA_R_32F; }
+  static cudaDataType_t type(DType dtype) {
+    switch (dtype) {
+      case DType::f64: return CUDA_R_64F;
+      case DType::f16: return CUDA_R_16F;
+      case DType::bf16: return CUDA_R_16BF;
+      default: return CUDA_R_32F;
+    }
+  }
   /// tf32x3 in full: CUBLAS_COMPUTE_32F_EMULATED_16BFX9, which comes near it, is not documented for sm_90.
   cublasComputeType_t compute_type() const {
     if (product_.dtype == DType::f64) return CUBLAS_COMPUTE_64F;
-    return product_.precision == MatmulPrecision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    return product_.precision == MatmulPrecision::tf32 && product_.operand_dtype == DType::f32
+               ? CUBLAS_COMPUTE_32F_FAST_TF32
+               : CUBLAS_COMPUTE_32F;
   }
   cublasLtMatrixLayout_t added_layout() const {
     return residual_layout_ != nullptr ? residual_layout_ : result_layout_;
@@ -145,10 +155,10 @@ class ProductCall final : public LibraryCall {
   }
 
   /// Rows of the library's matrix are the direction of unit stride.
-  cublasLtMatrixLayout_t layout(std::int64_t rows, std::int64_t columns, std::int64_t stride,
+  cublasLtMatrixLayout_t layout(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t stride,
                                 std::int64_t batch_stride) const {
     cublasLtMatrixLayout_t made = nullptr;
-    require(api().call_cublasLtMatrixLayoutCreate(&made, type(), static_cast<std::uint64_t>(rows),
+    require(api().call_cublasLtMatrixLayoutCreate(&made, type(dtype), static_cast<std::uint64_t>(rows),
                                                   static_cast<std::uint64_t>(columns), stride),
             "layout");
     const auto batches = static_cast<std::int32_t>(product_.batches);
@@ -161,12 +171,13 @@ class ProductCall final : public LibraryCall {
     return made;
   }
   cublasLtMatrixLayout_t layout(const LibraryProduct::Operand& operand, std::int64_t extent) const {
+    const DType dtype = product_.operand_dtype;
     return operand.depth_stride == 1
-               ? layout(product_.depth, extent, std::max(operand.stride, product_.depth), operand.batch_stride)
-               : layout(extent, product_.depth, std::max(operand.depth_stride, extent), operand.batch_stride);
+               ? layout(dtype, product_.depth, extent, std::max(operand.stride, product_.depth), operand.batch_stride)
+               : layout(dtype, extent, product_.depth, std::max(operand.depth_stride, extent), operand.batch_stride);
   }
   cublasLtMatrixLayout_t layout(const LibraryProduct::Matrix& matrix) const {
-    return layout(product_.columns, product_.rows, matrix.stride, matrix.batch_stride);
+    return layout(product_.result_dtype, product_.columns, product_.rows, matrix.stride, matrix.batch_stride);
   }
 
   template <class T>
@@ -182,7 +193,7 @@ class ProductCall final : public LibraryCall {
   void prepare() {
     if (result_layout_ != nullptr) return;  // made last
     release();
-    require(api().call_cublasLtMatmulDescCreate(&operation_, compute_type(), type()), "description");
+    require(api().call_cublasLtMatmulDescCreate(&operation_, compute_type(), type(product_.dtype)), "description");
     set(CUBLASLT_MATMUL_DESC_TRANSA, product_.right.depth_stride == 1 ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, product_.left.depth_stride == 1 ? CUBLAS_OP_N : CUBLAS_OP_T);
     const auto& [scale, sign, residual, bias] = product_.epilogue;

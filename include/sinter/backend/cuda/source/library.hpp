@@ -15,7 +15,8 @@ namespace cuda_source_detail {
 struct ProductAxes {
   InstId contract = no_inst;
   int row = -1, column = -1;
-  int batch = -1;  // -1: none
+  int batch = -1;               // -1: none
+  DType operands = DType::f32;  // in memory
 };
 
 /// The library's form of everything from the product to the one store, with the same rounding at each step and the same

@@ -15,6 +15,8 @@ namespace cuda_source_detail {
 class EpilogueReader {
  public:
   EpilogueReader(const Nest& nest, const ProductAxes& axes) : nest_(nest), axes_(axes) {}
+  /// The dtype of result, residual and bias in memory.
+  DType stored() const { return nest_.dtype_of(nest_.kernel.stores[0].access); }
 
   /// relu is not among them: the library makes 0 of NaN, and here NaN stays NaN. Nor is gelu: the library's is the tanh
   /// form.
@@ -63,8 +65,9 @@ class EpilogueReader {
     return {};
   }
   bool is_load(InstId id) const {
-    return is_plain_load(nest_.kernel, nest_.inst(id)) && nest_.inst(id).dtype == nest_.inst(axes_.contract).dtype &&
-           !nest_.is_inner(id);
+    const Inst& inst = nest_.inst(id);
+    return inst.prim == Prim::load && inst.dtype == nest_.inst(axes_.contract).dtype &&
+           nest_.dtype_of(inst.access) == stored() && !nest_.is_inner(id);
   }
   bool is_bias(InstId id) const {
     if (!is_load(id)) return false;
@@ -105,28 +108,30 @@ SINTER_DECL std::optional<cuda::LibraryProduct::Matrix> library_matrix(const Nes
 }
 
 SINTER_DECL std::optional<cuda::LibraryProduct::Epilogue> library_epilogue(const Nest& nest, const ProductAxes& axes) {
-  if (nest.kernel.stores.size() != 1 || nest.dtype_of(nest.kernel.stores[0].access) != nest.inst(axes.contract).dtype)
-    return {};
+  if (nest.kernel.stores.size() != 1) return {};
+  const DType stored = nest.dtype_of(nest.kernel.stores[0].access);
+  if (stored != nest.inst(axes.contract).dtype && stored != axes.operands) return {};
   return EpilogueReader(nest, axes).read(nest.kernel.stores[0].value);
 }
 
 SINTER_DECL ProductAxes ProductWriter::axes() const {
-  return {shape.contract, shape.row_axis, shape.column_axis, shape.batch.empty() ? -1 : shape.batch[0]};
+  return {shape.contract, shape.row_axis, shape.column_axis, shape.batch.empty() ? -1 : shape.batch[0],
+          operand_dtype()};
 }
 
 /// The product alone, its result at the start of the workspace; nothing where the library cannot take it.
 SINTER_DECL std::optional<cuda::LibraryProduct> ProductWriter::library_product() const {
   cuda::LibraryProduct product;
-  product.dtype = nest.inst(shape.contract).dtype, product.precision = nest.kernel.precision,
-  product.batches = nest.points(shape.batch);
+  product.dtype = product.result_dtype = nest.inst(shape.contract).dtype, product.operand_dtype = operand_dtype(),
+  product.precision = nest.kernel.precision, product.batches = nest.points(shape.batch);
   product.rows = nest.extent(shape.row_axis), product.columns = nest.extent(shape.column_axis),
   product.depth = nest.extent(shape.depth_axis);
   if (!w.device.uses_library || !is_floating(product.dtype) || product.depth == 0 || shape.batch.size() > 1) return {};
-  if (!is_plain(nest, shape.left) || !is_plain(nest, shape.right)) return {};
+  if (!has_narrow_operands() && (!is_plain(nest, shape.left) || !is_plain(nest, shape.right))) return {};
   const auto fill = [&](const GemmOperand& operand, cuda::LibraryProduct::Operand& to, int extent_axis) {
     const std::uint16_t access = nest.inst(operand.value).access;
     to.operand = nest.kernel.accesses[access].operand;
-    to.byte_offset = nest.geometry.accesses[access].offset * size_of(product.dtype);
+    to.byte_offset = nest.geometry.accesses[access].offset * size_of(product.operand_dtype);
     to.stride = nest.stride(access, operand.axis);
     to.depth_stride = nest.stride(access, shape.depth_axis);
     to.batch_stride = shape.batch.empty() ? 0 : nest.stride(access, shape.batch[0]);
@@ -137,7 +142,7 @@ SINTER_DECL std::optional<cuda::LibraryProduct> ProductWriter::library_product()
     return {};
   product.result.stride = product.columns;
   product.result.batch_stride = product.rows * product.columns;
-  product.alignment = w.is_aligned() ? 16 : as_index(size_of(product.dtype));
+  product.alignment = w.is_aligned() ? 16 : as_index(size_of(product.operand_dtype));
   return product;
 }
 
@@ -148,6 +153,7 @@ SINTER_DECL bool ProductWriter::library_does_all(cuda::LibraryProduct& product) 
   if (!stored) return false;
   product.epilogue = *epilogue;
   product.result = *stored;
+  product.result_dtype = nest.dtype_of(nest.kernel.stores[0].access);
   return true;
 }
 

@@ -16,7 +16,7 @@ struct TensorTile {
 class TensorWriter : public ProductWriter {
  public:
   explicit TensorWriter(const ProductWriter& chosen) : ProductWriter(chosen) {}
-  /// f64 anywhere, f32 in the precisions of tensor cores; from sm_80 on.
+  /// f64 anywhere, f32 in the precisions of tensor cores, f16 and bf16, which TF32 holds exactly; from sm_80 on.
   bool is_open() const;
   /// Is it better than the kernel on the ordinary units, by a heuristic?
   bool is_preferred() const;
@@ -24,8 +24,10 @@ class TensorWriter : public ProductWriter {
 
  private:
   bool is_f32() const { return nest.inst(shape.contract).dtype == DType::f32; }
-  bool is_split() const { return nest.kernel.precision == MatmulPrecision::tf32x3; }  // every number into two
-  int pack_width() const { return is_f32() ? 4 : 2; }                                 // elements of 16 bytes
+  bool is_split() const {  // every number into two
+    return nest.kernel.precision == MatmulPrecision::tf32x3 && !has_narrow_operands();
+  }
+  int pack_width() const { return is_f32() ? 4 : 2; }  // elements of 16 bytes
   int row_blocks() const { return tile_.warp_rows / 16; }
   int column_blocks() const { return tile_.warp_columns / 8; }
   /// Places that a lane reads from, but for constants.

@@ -1,5 +1,5 @@
-// Products on tensor cores: f64 exactly, f32 in TF32 or, with every number split in two, in nearly full precision
-// (3xTF32). Tiles of both operands stand in a ring in shared memory, filled some tiles ahead by asynchronous copies;
+// Products on tensor cores: f64 exactly, f16 and bf16 in TF32, which holds them, f32 in TF32 or, with every number split
+// in two, in nearly full precision (3xTF32). Tiles of both operands stand in a ring in shared memory, filled some tiles ahead by asynchronous copies;
 // what follows the product is ProductWriter's.
 //
 // An operand keeps the order that it has in memory, so that it is copied in whole vectors of 16 bytes (E elements):
@@ -40,14 +40,16 @@ SINTER_DECL std::size_t TensorWriter::shared_bytes(const TensorTile& tile) const
 
 SINTER_DECL bool TensorWriter::is_open() const {
   const DType dtype = nest.inst(shape.contract).dtype;
-  if (w.device.capability < 80 ||
-      (dtype != DType::f64 && (dtype != DType::f32 || nest.kernel.precision == MatmulPrecision::f32)))
+  const bool is_exact = dtype == DType::f64 || has_narrow_operands();
+  if (w.device.capability < 80 || (!is_exact && (dtype != DType::f32 || nest.kernel.precision == MatmulPrecision::f32)))
     return false;
   return shared_bytes(tiles().back()) <= w.device.shared_bytes;
 }
 
 SINTER_DECL bool TensorWriter::is_preferred() const {
-  return is_f32() || (nest.extent(shape.row_axis) >= 32 && nest.extent(shape.column_axis) >= 32);
+  const std::int64_t least = is_f32() ? 16 : 32;
+  if (is_f32() && !has_narrow_operands()) return true;
+  return nest.extent(shape.row_axis) >= least && nest.extent(shape.column_axis) >= least;
 }
 
 /// The tile, and the pieces of the reduced axis, that let the busiest processor be ready first.
