@@ -7,6 +7,7 @@
 #include <sinter/kernel/fusion_borders.ipp>
 #include <sinter/kernel/fusion_limits.ipp>
 #include <sinter/kernel/fusion_merge.ipp>
+#include <sinter/kernel/fusion_narrow.ipp>
 #include <sinter/kernel/fusion_node.ipp>
 #include <sinter/kernel/fusion_node_views.ipp>
 #include <sinter/kernel/fusion_patches.ipp>

@@ -10,6 +10,8 @@
 #include <sinter/backend/x86/contraction/contraction.ipp>
 #include <sinter/backend/x86/contraction/epilogue.ipp>
 #include <sinter/backend/x86/contraction/micro.ipp>
+#include <sinter/backend/x86/contraction/narrow.ipp>
+#include <sinter/backend/x86/contraction/narrow_tile.ipp>
 #include <sinter/backend/x86/contraction/pack.ipp>
 #include <sinter/backend/x86/contraction/plan.ipp>
 #include <sinter/backend/x86/contraction/quantized.ipp>

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/enum_set.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/kernel/index_map.hpp>
@@ -91,6 +92,7 @@ struct FusionGraphOptions {
   bool fuse = true;
   bool own_outputs = false;                         // outputs never share memory with inputs, constants or each other
   bool prologues = false;                           // elementwise values that only products read need not be in memory
+  EnumSet<DType> narrow_products = {};              // as in Limits
   std::span<const std::vector<Dim>> input_strides;  // per input; empty: row-major
 };
 
@@ -153,6 +155,10 @@ class FusionGraph {
   bool is_walked(int node) const;
   void make_operands_readable(FusionNode& node);
   int before_barrier(int node);
+  void find_rounded(const std::vector<bool>& live, std::span<const std::int32_t> uses);
+  int before_widening(int node, DType narrow);
+  void read_narrow_operands(FusionNode& product);
+  void drop_unused_widenings();
   int make_memory(int node);
   int make_operand(int node);
   int make_dense(int node);
@@ -164,7 +170,9 @@ class FusionGraph {
   const Graph* graph_;
   std::vector<FusionNode> nodes_;
   std::vector<std::int32_t> fusion_node_of_, copies_;
-  std::vector<bool> is_patch_;  // of graph nodes
+  std::vector<bool> is_patch_;     // of graph nodes
+  std::vector<DType> rounded_to_;  // of graph nodes: what all readers of a product of f32 round it to; f32: none
+  bool has_unused_widenings_ = false;
   std::vector<OutputSource> outputs_;
   FusionGraphOptions options_;
   mutable std::vector<Layout> layouts_;

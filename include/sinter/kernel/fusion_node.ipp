@@ -4,6 +4,7 @@
 #include <sinter/kernel/fusion_node.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/kernel/fusion_narrow.ipp>
 #include <sinter/kernel/fusion_node_views.ipp>
 #include <sinter/kernel/fusion_patches.ipp>
 #include <sinter/ops/complex.hpp>
@@ -39,11 +40,13 @@ SINTER_DECL void FusionGraph::build(const FusionGraphOptions& options) {
   for (Value v : graph_->outputs()) ++uses[as_index(v.node)];
   fusion_node_of_.assign(uses.size(), -1);
   if (options.fuse) is_patch_ = kernel_detail::PatchChooser(*graph_, live).run();
+  if (!options.narrow_products.is_empty()) find_rounded(live, uses);
   nodes_.reserve(uses.size() + 8);
   for (std::size_t i = 0; i < uses.size(); ++i)
     if (live[i]) build_node(static_cast<std::int32_t>(i), options, uses);
   build_outputs(options);
   count_uses();
+  if (has_unused_widenings_) drop_unused_widenings();
 }
 
 /// The fusion node of a value. Further results of a host node come right after it.
@@ -245,6 +248,7 @@ SINTER_DECL void FusionGraph::build_node(std::int32_t id, const FusionGraphOptio
       node.inputs[1] = make_readable(node.inputs[1]);
       break;
     case NodeKind::contract:
+      if (!rounded_to_.empty()) read_narrow_operands(node);
       for (std::int32_t& input : node.inputs) input = make_operand(input);
       break;
     default: break;

@@ -25,11 +25,14 @@ struct Limits {
   /// Of a kernel's operands and of the instructions of its body; comparisons give bool, positions are i64.
   EnumSet<DType> dtypes = EnumSet<DType>::all();
   EnumSet<DType> product_dtypes = EnumSet<DType>::all();  // of what a contraction adds up
-  int max_operands = 24;                                  // pointers per kernel
-  int max_accesses = 48;                                  // views of operands, and places that are written
-  int max_body = 256;                                     // scalar instructions per kernel
-  int max_reduced_axes = 2;                               // after neighbours have merged
-  std::int64_t max_row = 1 << 16;                         // elements of a row that is walked several times
+  /// f16 and bf16: contractions of f32 whose operands are both of this dtype, and whose result is rounded to it, load
+  /// them as they are, where else a kernel of their own widens them.
+  EnumSet<DType> narrow_products = {};
+  int max_operands = 24;           // pointers per kernel
+  int max_accesses = 48;           // views of operands, and places that are written
+  int max_body = 256;              // scalar instructions per kernel
+  int max_reduced_axes = 2;        // after neighbours have merged
+  std::int64_t max_row = 1 << 16;  // elements of a row that is walked several times
   /// Products of at most so many operations (2 m n k, over all batches) take what computes a factor in with them; 0:
   /// none do.
   std::int64_t prologue_operations = 0;

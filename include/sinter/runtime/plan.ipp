@@ -54,6 +54,7 @@ class PlanBuilder {
         nodes_(graph, {.fuse = options.fuse,
                        .own_outputs = options.own_outputs,
                        .prologues = options.fuse && limits_.front().prologue_operations > 0,
+                       .narrow_products = limits_.front().narrow_products,
                        .input_strides = options.input_strides}) {}
 
   std::shared_ptr<Plan> run();

@@ -15,14 +15,17 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-/// The best instruction set of this machine, lowered by SINTER_ISA=avx2 or avx512. Nothing when the machine lacks AVX2
-/// or FMA. Throws UserError when SINTER_ISA names something unknown, or something that the machine lacks.
+/// The best instruction set of this machine, lowered by SINTER_ISA=avx2, avx512, avx512_bf16 or amx. Nothing when the
+/// machine lacks AVX2 or FMA. Throws UserError when SINTER_ISA names something unknown, or something that the machine
+/// lacks.
 std::optional<Isa> detect_isa();
+/// The best of this machine for products of bf16, lowered and refused as above.
+ProductUnit detect_product_unit();
 
 class X86Backend final : public Backend {
  public:
   /// Without an instruction set it declines every kernel.
-  explicit X86Backend(std::optional<Isa> isa) : isa_(isa) {}
+  explicit X86Backend(std::optional<Isa> isa, ProductUnit unit = ProductUnit::fma) : isa_(isa), unit_(unit) {}
 
   std::string_view name() const override { return "x86"; }
   std::string cache_key() const override;
@@ -33,9 +36,11 @@ class X86Backend final : public Backend {
                                             std::string* why_declined = nullptr) override;
   Intrinsic intrinsic(const Graph& graph, const Node& node) const override;
   std::optional<Isa> isa() const { return isa_; }
+  ProductUnit product_unit() const { return unit_; }
 
  private:
   std::optional<Isa> isa_;
+  ProductUnit unit_;
 };
 
 }  // namespace x86

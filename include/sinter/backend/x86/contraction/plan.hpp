@@ -27,8 +27,14 @@ struct ContractionParts {
   std::uint16_t sum = 0;       // the epilogue's access to the contract
   std::array<std::uint16_t, 64> access_of{};  // epilogue access -> kernel access (all but `sum`)
 };
+/// What operands must be in memory.
+enum class ProductOperands : std::uint8_t {
+  computed,  // what the product is computed in
+  bf16,      // widened by their loads; the sums always go through an epilogue
+};
 /// Nothing where the kernel is not one we can do; `why_declined` (if given) then says why.
-std::optional<ContractionParts> split_contraction(const Kernel& kernel, std::string* why_declined);
+std::optional<ContractionParts> split_contraction(const Kernel& kernel, std::string* why_declined,
+                                                  ProductOperands operands = ProductOperands::computed);
 
 /// One matrix of the product, bytes. `row` is m or k, `column` k or n.
 struct MatrixView {

@@ -23,7 +23,8 @@ inline bool decline(std::string* why, std::string_view reason) {
 }
 
 /// Finds the contract and its operands.
-inline bool find_operands(const Kernel& kernel, ContractionParts& parts, InstId& contract, std::string* why) {
+inline bool find_operands(const Kernel& kernel, ProductOperands operands, ContractionParts& parts, InstId& contract,
+                          std::string* why) {
   const auto found =
       std::find_if(kernel.body.begin(), kernel.body.end(), [](const Inst& i) { return i.prim == Prim::contract; });
   if (kernel.kind != KernelKind::contraction || found == kernel.body.end() || kernel.rank() < 3)
@@ -33,8 +34,13 @@ inline bool find_operands(const Kernel& kernel, ContractionParts& parts, InstId&
   if (parts.dtype != DType::f32 && parts.dtype != DType::f64)
     return decline(why, "sums of " + std::string(name(parts.dtype)));
   const Inst &left = kernel.body[found->args[0]], &right = kernel.body[found->args[1]];
-  if (!is_plain_load(kernel, left) || !is_plain_load(kernel, right))
-    return decline(why, "an operand is not a plain load");
+  const auto is_taken = [&](const Inst& load) {
+    if (operands == ProductOperands::computed) return is_plain_load(kernel, load);
+    return load.prim == Prim::load && dtype_in_memory(kernel, load.access) == DType::bf16;
+  };
+  if (!is_taken(left) || !is_taken(right))
+    return decline(why, operands == ProductOperands::computed ? "an operand is not a plain load"
+                                                              : "an operand is not a load of bf16");
   const auto m = as_index(kernel.rank() - 3), n = m + 1;
   auto varies = [&](const Inst& load, std::size_t axis) {
     return kernel.accesses[load.access].stride[axis] != StrideClass::zero;
@@ -116,12 +122,14 @@ inline bool make_epilogue(const Kernel& kernel, ContractionParts& parts, std::st
 
 }  // namespace x86_contraction_detail
 
-SINTER_DECL std::optional<ContractionParts> split_contraction(const Kernel& kernel, std::string* why_declined) {
+SINTER_DECL std::optional<ContractionParts> split_contraction(const Kernel& kernel, std::string* why_declined,
+                                                              ProductOperands operands) {
   using namespace x86_contraction_detail;
   ContractionParts parts;
   InstId contract = no_inst;
-  if (!find_operands(kernel, parts, contract, why_declined)) return std::nullopt;
-  parts.is_plain = kernel.stores.size() == 1 && kernel.stores[0].value == contract &&
+  if (!find_operands(kernel, operands, parts, contract, why_declined)) return std::nullopt;
+  parts.is_plain = operands == ProductOperands::computed && kernel.stores.size() == 1 &&
+                   kernel.stores[0].value == contract &&
                    dtype_in_memory(kernel, kernel.stores[0].access) == parts.dtype;
   if (parts.is_plain) {
     parts.store = kernel.stores[0].access;

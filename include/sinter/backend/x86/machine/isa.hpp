@@ -1,4 +1,4 @@
-// The two instruction sets that the x86 generators write for.
+// The two instruction sets that the x86 generators write for, and what multiplies narrow numbers.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -10,6 +10,9 @@ namespace x86 {
 
 /// avx2 stands for AVX2 + FMA + BMI2; avx512 for F, DQ, BW, VL on top of that.
 enum class Isa : std::uint8_t { avx2, avx512 };
+
+/// What multiplies bf16: `fma` widens to f32 first. The others need Isa::avx512.
+enum class ProductUnit : std::uint8_t { fma, avx512_bf16, amx };
 
 constexpr int vector_bytes(Isa isa) { return isa == Isa::avx512 ? 64 : 32; }
 

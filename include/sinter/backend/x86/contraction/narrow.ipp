@@ -1,0 +1,413 @@
+// The driver. A task is one column panel of one block of rows of one batch; panels run fastest, so that successive
+// tasks share their rows of A, which stay in L2. A task's sums lie in scratch of its thread, where the epilogue takes
+// them from L1.
+//
+// The order of an element's sum: blocks of narrow_sum_block along k, inside them one chain over what the unit adds at
+// once, and the blocks' sums added in order.
+#pragma once
+
+#include <sinter/backend/x86/contraction/narrow.hpp>
+
+#include <sinter/backend/x86/contraction/contraction.ipp>
+#include <sinter/backend/x86/contraction/narrow_tile.hpp>
+#include <sinter/backend/x86/contraction/plan.ipp>
+#include <sinter/base/index.hpp>
+#include <sinter/base/per_thread.hpp>
+#include <sinter/base/threads.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+namespace x86_narrow_detail {
+
+using x86_contraction_detail::AlignedBytes;
+using x86_contraction_detail::bind_epilogue;
+using x86_contraction_detail::BoundEpilogue;
+using x86_contraction_detail::EpilogueCode;
+
+/// Longer chains would lose more than the rounding of bf16 does.
+inline constexpr std::int64_t narrow_sum_block = 4096;
+inline constexpr std::int64_t element_bytes = 2;
+
+/// Numbers for one Geometry. Of the ContractionPlan the shapes, operands and panels are used.
+struct NarrowPlan {
+  ContractionPlan shape;
+  std::int64_t steps = 0;  // along k, the last one filled up
+  std::int64_t block_rows = 0, blocks = 0;
+  bool packs_a = false, a_is_shared = false, packs_b_per_task = false;
+  std::int64_t a_stride = 0;  // between rows as products read them
+  std::int64_t batches_per_pass = 1;
+  double nanoseconds_per_task = 0;
+
+  std::int64_t strip_bytes() const { return steps * narrow_step_bytes; }
+  std::int64_t panel_bytes() const { return narrow_width / narrow_strip * strip_bytes(); }
+  std::int64_t batch_bytes_of_a() const { return shape.m * a_stride; }
+  std::int64_t batch_bytes_of_b() const { return shape.panels * panel_bytes(); }
+  std::int64_t whole_k() const { return packs_a ? steps * narrow_step : shape.k / narrow_step * narrow_step; }
+  bool has_tail() const { return whole_k() < shape.k; }
+};
+
+inline bool is_shared(const ContractionPlan& p, const MatrixView& view) {
+  return std::all_of(view.batch_stride.begin(), view.batch_stride.begin() + p.batch_axes,
+                     [](std::int64_t s) { return s == 0; });
+}
+
+/// Rows whose part of A stays in L2 beside a panel, and enough blocks for all threads.
+inline void choose_rows(NarrowPlan& p, int threads) {
+  constexpr std::int64_t most_rows = 256, unit_rows = 32;
+  const std::int64_t row_bytes = std::max<std::int64_t>(p.steps * narrow_step * element_bytes, 1);
+  const std::int64_t in_cache = x86_contraction_detail::l2_bytes() / 2 / row_bytes / unit_rows * unit_rows;
+  p.block_rows = std::clamp(in_cache, unit_rows, most_rows);
+  const std::int64_t wanted = threads > 1 ? std::int64_t{threads} * 4 : 1;
+  while (p.block_rows > 2 * unit_rows &&
+         p.shape.batches * p.shape.panels * ((p.shape.m + p.block_rows - 1) / p.block_rows) < wanted)
+    p.block_rows = (p.block_rows / 2 + unit_rows - 1) / unit_rows * unit_rows;
+  p.blocks = (p.shape.m + p.block_rows - 1) / p.block_rows;
+  const std::int64_t even = (p.shape.m + p.blocks - 1) / p.blocks;
+  p.block_rows = (even + unit_rows - 1) / unit_rows * unit_rows;
+  p.blocks = (p.shape.m + p.block_rows - 1) / p.block_rows;
+}
+
+inline void choose_packs(NarrowPlan& p) {
+  constexpr std::int64_t bytes_at_once = 16 << 20, page = 4096, line = 64;
+  const ContractionPlan& s = p.shape;
+  p.packs_a = s.a.column_stride != element_bytes && s.k > 1;
+  p.a_is_shared = is_shared(s, s.a);
+  p.a_stride = s.a.row_stride;
+  if (p.packs_a) {
+    p.a_stride = p.steps * narrow_step * element_bytes;
+    if (p.a_stride % page == 0) p.a_stride += line;  // else all rows fall into the same few sets of the cache
+  }
+  p.packs_b_per_task = p.blocks == 1 && !(s.b_is_shared && s.batches > 1);
+  std::int64_t bytes = p.packs_a && !p.a_is_shared ? p.batch_bytes_of_a() : 0;
+  if (!p.packs_b_per_task && !s.b_is_shared) bytes += p.batch_bytes_of_b();
+  p.batches_per_pass =
+      bytes == 0 ? s.batches : std::clamp<std::int64_t>(bytes_at_once / bytes, 1, std::max<std::int64_t>(s.batches, 1));
+}
+
+inline NarrowPlan plan_narrow(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry,
+                              ProductUnit unit, int threads) {
+  NarrowPlan p;
+  ContractionPlan& s = p.shape;
+  const int m = kernel.rank() - 3, n = m + 1, k = m + 2;
+  s.batch_axes = m;
+  for (int axis = 0; axis < m; ++axis) {
+    s.batch_extent[as_index(axis)] = geometry.extent[as_index(axis)];
+    s.batches *= geometry.extent[as_index(axis)];
+  }
+  s.m = geometry.extent[as_index(m)];
+  s.n = geometry.extent[as_index(n)];
+  s.k = geometry.extent[as_index(k)];
+  s.a = view_of(kernel, geometry, parts.a, m, k);
+  s.b = view_of(kernel, geometry, parts.b, k, n);
+  s.b_is_shared = is_shared(s, s.b);
+  s.width = narrow_width;
+  s.panels = (s.n + s.width - 1) / s.width;
+  s.tail_columns = s.n - (s.panels - 1) * s.width;
+  p.steps = (s.k + narrow_step - 1) / narrow_step;
+  if (s.batches == 0 || s.m == 0 || s.n == 0) {
+    s.batches = 0;
+    return p;
+  }
+  choose_rows(p, threads);
+  choose_packs(p);
+  const double products = static_cast<double>(std::min(p.block_rows, s.m)) * static_cast<double>(s.width * s.k);
+  p.nanoseconds_per_task = 50 + products / (unit == ProductUnit::amx ? 1000 : 60);
+  if (p.packs_b_per_task) p.nanoseconds_per_task += 0.15 * static_cast<double>(s.width * s.k);
+  return p;
+}
+
+/// Per thread: sums, those of the blocks before, packed parts, and what the epilogue's code needs.
+struct NarrowScratch {
+  AlignedBytes sums, totals, panel, pairs, tails, loop;
+  LoopArgs args;
+  LoopArgs::Status status;
+};
+inline NarrowScratch& narrow_scratch() {
+  return thread_object([] { return new NarrowScratch; });
+}
+
+class NarrowLaunch final : public Launch {
+ public:
+  NarrowLaunch(const Kernel& kernel, const ContractionParts& parts, const NarrowPlan& plan,
+               const BoundGeometry& geometry, ProductUnit unit, std::shared_ptr<const LoopCode> code)
+      : plan_(plan), unit_(unit) {
+    if (plan_.shape.batches == 0) return;
+    a_operand_ = kernel.accesses[parts.a].operand;
+    b_operand_ = kernel.accesses[parts.b].operand;
+    ensure(code != nullptr, "contraction: no epilogue");
+    epilogue_ = bind_epilogue(kernel, parts, plan_.shape, geometry, std::move(code));
+    if (plan_.packs_a)
+      packed_a_.reserve(as_index((plan_.a_is_shared ? 1 : plan_.batches_per_pass) * plan_.batch_bytes_of_a()));
+    if (!plan_.packs_b_per_task)
+      packed_b_.reserve(as_index((plan_.shape.b_is_shared ? 1 : plan_.batches_per_pass) * plan_.batch_bytes_of_b()));
+  }
+
+  void run(void* const* operands) override {
+    const ContractionPlan& s = plan_.shape;
+    Pass pass{operands, 0, 0};
+    for (; pass.first_batch < s.batches; pass.first_batch += plan_.batches_per_pass) {
+      pass.batches = std::min(plan_.batches_per_pass, s.batches - pass.first_batch);
+      if (plan_.packs_a && (pass.first_batch == 0 || !plan_.a_is_shared)) pack_a(pass);
+      if (!plan_.packs_b_per_task && (pass.first_batch == 0 || !s.b_is_shared)) pack_b(pass);
+      const double cost = plan_.nanoseconds_per_task +
+                          epilogue_.code->nanoseconds_per_element() * static_cast<double>(plan_.block_rows * s.width);
+      parallel_for(pass.batches * plan_.blocks * s.panels, cost,
+                   [&](std::int64_t begin, std::int64_t end) { run_range(pass, begin, end); });
+    }
+    if (has_bad_index_.exchange(false, std::memory_order_relaxed))
+      throw GatherError(bad_index_.load(std::memory_order_relaxed), bad_extent_.load(std::memory_order_relaxed));
+  }
+  void prepare() override {
+    if (plan_.shape.batches != 0) reserve(narrow_scratch());
+  }
+
+ private:
+  using BatchIndex = std::array<std::int64_t, max_axes>;
+  struct Pass {
+    void* const* operands;
+    std::int64_t first_batch, batches;
+  };
+  struct Task {
+    const Pass& pass;
+    const BatchIndex& index;
+    std::int64_t batch, block, panel;  // the batch counts from the pass's first
+    NarrowScratch& scratch;
+  };
+
+  BatchIndex batch_index(std::int64_t batch) const {
+    BatchIndex index{};
+    for (int axis = plan_.shape.batch_axes; axis-- > 0;) {
+      const auto at = as_index(axis);
+      index[at] = batch % plan_.shape.batch_extent[at];
+      batch /= plan_.shape.batch_extent[at];
+    }
+    return index;
+  }
+  std::int64_t batch_offset(const std::array<std::int64_t, max_axes>& stride, const BatchIndex& index) const {
+    std::int64_t offset = 0;
+    for (std::size_t axis = 0; axis < as_index(plan_.shape.batch_axes); ++axis) offset += stride[axis] * index[axis];
+    return offset;
+  }
+  const std::byte* matrix(const Pass& pass, std::uint16_t operand, const MatrixView& view,
+                          const BatchIndex& index) const {
+    return static_cast<const std::byte*>(pass.operands[operand]) + view.offset + batch_offset(view.batch_stride, index);
+  }
+  std::int64_t columns_of(std::int64_t panel) const {
+    return panel == plan_.shape.panels - 1 ? plan_.shape.tail_columns : plan_.shape.width;
+  }
+  std::int64_t rows_of_block(std::int64_t block) const {
+    return std::min(plan_.block_rows, plan_.shape.m - block * plan_.block_rows);
+  }
+
+  void pack_a(const Pass& pass) {
+    const ContractionPlan& s = plan_.shape;
+    const std::int64_t batches = plan_.a_is_shared ? 1 : pass.batches;
+    const double cost = 0.3 * static_cast<double>(plan_.block_rows * s.k);
+    parallel_for(batches * plan_.blocks, cost, [&](std::int64_t begin, std::int64_t end) {
+      NarrowScratch& scratch = narrow_scratch();
+      reserve(scratch);
+      for (std::int64_t task = begin; task < end; ++task) {
+        const std::int64_t batch = task / plan_.blocks, block = task % plan_.blocks, row = block * plan_.block_rows;
+        const std::byte* const a = matrix(pass, a_operand_, s.a, batch_index(pass.first_batch + batch));
+        pack_rows(packed_a_.data() + batch * plan_.batch_bytes_of_a() + row * plan_.a_stride, plan_.a_stride,
+                  {a + row * s.a.row_stride, rows_of_block(block), s.k, s.a.row_stride, s.a.column_stride},
+                  scratch.pairs.data());
+      }
+    });
+  }
+  void pack_b(const Pass& pass) {
+    const ContractionPlan& s = plan_.shape;
+    const std::int64_t batches = s.b_is_shared ? 1 : pass.batches;
+    const double cost = 0.15 * static_cast<double>(s.width * s.k);
+    parallel_for(batches * s.panels, cost, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task) {
+        const BatchIndex index = batch_index(pass.first_batch + task / s.panels);
+        pack_panel_of_b(pass, index, task % s.panels, packed_b_.data() + task * plan_.panel_bytes());
+      }
+    });
+  }
+  void pack_panel_of_b(const Pass& pass, const BatchIndex& index, std::int64_t panel, std::byte* to) const {
+    const ContractionPlan& s = plan_.shape;
+    pack_pairs(to, {matrix(pass, b_operand_, s.b, index) + panel * s.width * s.b.column_stride, s.k, columns_of(panel),
+                    s.b.row_stride, s.b.column_stride});
+  }
+
+  void run_range(const Pass& pass, std::int64_t begin, std::int64_t end) {
+    NarrowScratch& scratch = narrow_scratch();
+    reserve(scratch);
+    prepare_epilogue(scratch);
+    const std::int64_t panels = plan_.shape.panels;
+    std::int64_t last = -1;
+    BatchIndex index{};
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t rows = task / panels, batch = rows / plan_.blocks;
+      if (rows != last) index = batch_index(pass.first_batch + batch);
+      const Task one{pass, index, batch, rows % plan_.blocks, task % panels, scratch};
+      run_task(one, std::exchange(last, rows) != rows);
+    }
+    if (scratch.status.access != 0) {
+      bad_index_.store(scratch.status.index, std::memory_order_relaxed);
+      bad_extent_.store(scratch.args.pointer[scratch.status.access - 1].gather_extent, std::memory_order_relaxed);
+      has_bad_index_.store(true, std::memory_order_relaxed);
+    }
+  }
+
+  /// First row of the block, as products read it.
+  const std::byte* rows_of_a(const Task& task) const {
+    const std::int64_t row = task.block * plan_.block_rows;
+    if (plan_.packs_a)
+      return packed_a_.data() + (plan_.a_is_shared ? 0 : task.batch) * plan_.batch_bytes_of_a() + row * plan_.a_stride;
+    return matrix(task.pass, a_operand_, plan_.shape.a, task.index) + row * plan_.a_stride;
+  }
+  const std::byte* panel_of_b(const Task& task) const {
+    if (plan_.packs_b_per_task) {
+      pack_panel_of_b(task.pass, task.index, task.panel, task.scratch.panel.data());
+      return task.scratch.panel.data();
+    }
+    return packed_b_.data() +
+           ((plan_.shape.b_is_shared ? 0 : task.batch) * plan_.shape.panels + task.panel) * plan_.panel_bytes();
+  }
+
+  void run_task(const Task& task, bool has_new_rows) const {
+    const std::byte *a = rows_of_a(task), *b = panel_of_b(task);
+    const std::int64_t rows = rows_of_block(task.block), whole = plan_.whole_k(), k = plan_.shape.k;
+    if (has_new_rows && plan_.has_tail())
+      pack_tails(task.scratch.tails.data(),
+                 {a + whole * element_bytes, rows, k - whole, plan_.a_stride, element_bytes});
+    auto* const sums = reinterpret_cast<float*>(task.scratch.sums.data());
+    auto* const totals = reinterpret_cast<float*>(task.scratch.totals.data());
+    std::int64_t at = 0;
+    do {
+      const std::int64_t end = std::min(at + narrow_sum_block, k);
+      const bool is_last = end == k;
+      NarrowBlock block{.a = a + at * element_bytes,
+                        .a_stride = plan_.a_stride,
+                        .a_tail = is_last && plan_.has_tail() ? task.scratch.tails.data() : nullptr,
+                        .b = b + at / narrow_step * narrow_step_bytes,
+                        .b_strip = plan_.strip_bytes(),
+                        .sums = sums,
+                        .rows = rows,
+                        .columns = columns_of(task.panel),
+                        .steps = ((is_last ? whole : end) - at) / narrow_step};
+      multiply_narrow(block, unit_);
+      add_block(sums, totals, rows, at / narrow_sum_block, is_last);
+      at = end;
+    } while (at < k);
+    run_epilogue(task, rows);
+  }
+  /// Block `number` is finished. After the last one `sums` has the whole.
+  static void add_block(float* sums, float* totals, std::int64_t rows, std::int64_t number, bool is_last) {
+    const std::int64_t count = rows * narrow_width;
+    if (number == 0) {
+      if (!is_last) std::copy_n(sums, count, totals);
+      return;
+    }
+    float* const to = is_last ? sums : totals;
+    for (std::int64_t i = 0; i < count; ++i) to[i] = totals[i] + sums[i];
+  }
+
+  void reserve(NarrowScratch& scratch) const {
+    const auto sum_bytes = as_index(plan_.block_rows * narrow_width) * sizeof(float);
+    scratch.sums.reserve(sum_bytes);
+    if (plan_.shape.k > narrow_sum_block) scratch.totals.reserve(sum_bytes);
+    if (plan_.packs_b_per_task) scratch.panel.reserve(as_index(plan_.panel_bytes()));
+    if (plan_.packs_a) scratch.pairs.reserve(as_index(plan_.panel_bytes()));
+    if (plan_.has_tail()) scratch.tails.reserve(as_index(plan_.block_rows * narrow_step * element_bytes));
+    scratch.loop.reserve(epilogue_.code->scratch_bytes(narrow_width));
+  }
+  void prepare_epilogue(NarrowScratch& scratch) const {
+    std::memcpy(static_cast<void*>(&scratch.args), &epilogue_.args, epilogue_.args_bytes());
+    scratch.args.scratch = scratch.loop.data();
+    scratch.args.scratch_stride = epilogue_.code->scratch_stride(narrow_width);
+    scratch.args.status = &scratch.status;
+    scratch.status = {};
+    scratch.args.pointer[epilogue_.bases.size()].base = reinterpret_cast<char*>(scratch.sums.data());
+  }
+  void run_epilogue(const Task& task, std::int64_t rows) const {
+    LoopArgs& loop = task.scratch.args;
+    const auto m_axis = as_index(plan_.shape.batch_axes), n_axis = m_axis + 1;
+    const std::int64_t column = task.panel * narrow_width, row = task.block * plan_.block_rows;
+    loop.columns = columns_of(task.panel);
+    for (std::size_t axis = 0; axis < m_axis; ++axis) loop.index_origin[axis] = task.index[axis];
+    loop.index_origin[m_axis] = row;
+    loop.index_origin[n_axis] = column;
+    for (std::size_t i = 0; i < epilogue_.bases.size(); ++i) {
+      const BoundEpilogue::Base& base = epilogue_.bases[i];
+      loop.pointer[i].base = static_cast<char*>(task.pass.operands[base.operand]) + base.offset +
+                             batch_offset(base.batch_stride, task.index) + row * loop.pointer[i].outer_stride +
+                             column * loop.pointer[i].column_stride;
+    }
+    epilogue_.code->function()(&loop, 0, rows);
+  }
+
+  const NarrowPlan plan_;
+  const ProductUnit unit_;
+  std::uint16_t a_operand_ = 0, b_operand_ = 0;
+  BoundEpilogue epilogue_;
+  AlignedBytes packed_a_, packed_b_;
+  std::atomic<bool> has_bad_index_{false};
+  std::atomic<std::int64_t> bad_index_{0}, bad_extent_{0};
+};
+
+class NarrowExecutable final : public Executable {
+ public:
+  NarrowExecutable(const Kernel& kernel, ProductUnit unit, ContractionParts parts,
+                   std::unique_ptr<EpilogueCode> epilogue)
+      : kernel_(kernel), unit_(unit), parts_(std::move(parts)), epilogue_(std::move(epilogue)) {}
+
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
+    const NarrowPlan plan = plan_narrow(kernel_, parts_, geometry, unit_, thread_count());
+    const IndexWidth width = x86_contraction_detail::index_width(kernel_, geometry);
+    return std::make_unique<NarrowLaunch>(kernel_, parts_, plan, geometry, unit_, epilogue_->loop(width));
+  }
+  std::size_t code_bytes() const override { return epilogue_->code_bytes(); }
+  std::string listing() const override {
+    return std::string("; product of bf16 by ") +
+           (unit_ == ProductUnit::amx ? "tiles of AMX (tdpbf16ps)" : "AVX512-BF16 (vdpbf16ps)") +
+           ", added up in f32\n; epilogue\n" + epilogue_->loop(IndexWidth::narrow_if_possible)->listing();
+  }
+
+ private:
+  const Kernel kernel_;
+  const ProductUnit unit_;
+  const ContractionParts parts_;
+  const std::unique_ptr<EpilogueCode> epilogue_;
+};
+
+}  // namespace x86_narrow_detail
+
+SINTER_DECL bool is_narrow_product(const Kernel& kernel) {
+  if (kernel.kind != KernelKind::contraction) return false;
+  const auto is_of_bf16 = [&](InstId id) {
+    const Inst& inst = kernel.body[id];
+    return inst.prim == Prim::load && dtype_in_memory(kernel, inst.access) == DType::bf16;
+  };
+  return std::any_of(kernel.body.begin(), kernel.body.end(), [&](const Inst& inst) {
+    return inst.prim == Prim::contract && is_of_bf16(inst.args[0]) && is_of_bf16(inst.args[1]);
+  });
+}
+
+SINTER_DECL std::shared_ptr<const Executable> make_narrow_executable(const Kernel& kernel, const Schedule& schedule,
+                                                                     ProductUnit unit, std::string* why_declined) {
+  using namespace x86_narrow_detail;
+  const auto decline = [&](std::string_view reason) {
+    x86_contraction_detail::decline(why_declined, reason);
+    return nullptr;
+  };
+  if (unit == ProductUnit::fma) return decline("no unit that multiplies bf16");
+  if (!schedule.steps().empty())
+    return decline("step " + schedule.steps()[0].text() + ": nothing of a product of bf16");
+  std::optional<ContractionParts> parts = split_contraction(kernel, why_declined, ProductOperands::bf16);
+  if (!parts) return nullptr;
+  auto epilogue = std::make_unique<EpilogueCode>(*parts, Isa::avx512);
+  if (epilogue->loop(IndexWidth::narrow_if_possible, why_declined) == nullptr) return nullptr;
+  return std::make_shared<NarrowExecutable>(kernel, unit, std::move(*parts), std::move(epilogue));
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END

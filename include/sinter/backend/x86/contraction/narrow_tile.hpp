@@ -1,0 +1,53 @@
+// Products of bf16, added up in f32, of blocks in memory: by AMX tiles, or by vdpbf16ps of AVX512-BF16. Owns the
+// layouts that these read, and the permission to use tiles. Knows addresses and strides only.
+#pragma once
+
+#include <sinter/backend/x86/machine/isa.hpp>
+#include <sinter/base/config.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+/// Columns of a panel of B, and of a block of sums. A panel is two strips of half as many.
+inline constexpr std::int64_t narrow_width = 32, narrow_strip = 16;
+/// Elements along k that a product takes at once; what is left of k is filled with zeros.
+inline constexpr std::int64_t narrow_step = 32;
+/// Bytes of the part of a strip that a step reads.
+inline constexpr std::int64_t narrow_step_bytes = narrow_step * narrow_strip * 2;
+
+/// Whether this process may use tiles: asks the system for them, once.
+bool permits_tiles();
+
+/// A matrix of 16-bit elements; strides in bytes.
+struct NarrowMatrix {
+  const std::byte* at = nullptr;
+  std::int64_t rows = 0, columns = 0, row_stride = 0, column_stride = 0;
+};
+/// Columns of B as strips: to[column / 16][row / 2][column % 16][row % 2], zeros up to whole steps and whole strips.
+/// Needs AVX-512. `from` has at most narrow_width columns.
+void pack_pairs(std::byte* to, const NarrowMatrix& from);
+/// Rows of A with neighbours side by side, `to_stride` bytes apart, zeros up to whole steps. Needs AVX-512. `pairs` is
+/// memory for a strip of as many steps.
+void pack_rows(std::byte* to, std::int64_t to_stride, const NarrowMatrix& from, std::byte* pairs);
+/// The same for the last columns, fewer than a step: one step for each row.
+void pack_tails(std::byte* to, const NarrowMatrix& from);
+
+/// Sums of `rows` rows of A by a panel of B.
+struct NarrowBlock {
+  const std::byte* a;  // neighbours along k lie side by side
+  std::int64_t a_stride;
+  const std::byte* a_tail;  // the step behind the whole ones, of each row; null: there is none
+  const std::byte* b;
+  std::int64_t b_strip;  // bytes from strip to strip
+  float* sums;           // narrow_width to a row
+  std::int64_t rows, columns, steps;
+};
+/// Whatever the rows and columns, one element's sum has one order: by tiles, steps in order; by vdpbf16ps, pairs in
+/// order.
+void multiply_narrow(const NarrowBlock& block, ProductUnit unit);
+
+}  // namespace x86
+SINTER_NAMESPACE_END

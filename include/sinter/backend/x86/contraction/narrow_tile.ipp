@@ -1,0 +1,280 @@
+// The instructions are written as assembly: compilers of different age know them by different types, or not at all.
+#pragma once
+
+#include <sinter/backend/x86/contraction/narrow_tile.hpp>
+
+#include <sinter/backend/x86/contraction/pack.hpp>
+#include <sinter/base/index.hpp>
+
+#include <immintrin.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+namespace x86_narrow_tile_detail {
+
+inline constexpr std::int64_t pair_bytes = 4, element_bytes = 2, strip_row_bytes = narrow_strip * pair_bytes,
+                              longest_gather = 1 << 27;  // offsets of 16 columns fit i32
+
+inline std::int64_t whole_steps(std::int64_t k) { return (k + narrow_step - 1) / narrow_step * narrow_step; }
+
+// ---- layouts
+
+/// Two rows (or one) of at most 16 columns, adjacent in each. Columns beyond `columns` are not read.
+__attribute__((target("avx512f,avx512bw,avx512vl"))) inline void pack_adjacent(std::byte* to, const std::byte* even,
+                                                                               const std::byte* odd,
+                                                                               std::int64_t columns) {
+  const auto mask = static_cast<__mmask16>((1u << columns) - 1);
+  const __m256i low = _mm256_maskz_loadu_epi16(mask, even);
+  const __m256i high = odd == nullptr ? _mm256_setzero_si256() : _mm256_maskz_loadu_epi16(mask, odd);
+  // GCC 12 warns of the plain forms, which leave lanes undefined inside.
+  constexpr __mmask16 every = 0xFFFF;
+  const __m512i upper = _mm512_maskz_slli_epi32(every, _mm512_maskz_cvtepu16_epi32(every, high), 16);
+  _mm512_store_si512(to, _mm512_or_si512(_mm512_maskz_cvtepu16_epi32(every, low), upper));
+}
+
+/// Whole pairs of rows that lie side by side, for columns that do not begin at multiples of pairs.
+__attribute__((target("avx512f"))) inline void gather_pairs(std::byte* to, const NarrowMatrix& from) {
+  const auto mask = static_cast<__mmask16>((1u << from.columns) - 1);
+  alignas(64) std::int32_t offsets[narrow_strip];
+  for (std::int64_t column = 0; column < narrow_strip; ++column)
+    offsets[column] = static_cast<std::int32_t>(column * from.column_stride);
+  const __m512i offset = _mm512_load_si512(offsets);
+  for (std::int64_t pair = 0; pair < from.rows / 2; ++pair)
+    _mm512_store_si512(to + pair * strip_row_bytes, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), mask, offset,
+                                                                                from.at + pair * pair_bytes, 1));
+}
+
+inline void pack_elements(std::byte* to, const NarrowMatrix& from, std::int64_t first_row, std::int64_t rows) {
+  for (std::int64_t row = first_row; row < first_row + rows; ++row) {
+    std::byte* const pair = to + row / 2 * strip_row_bytes + row % 2 * element_bytes;
+    for (std::int64_t column = 0; column < from.columns; ++column)
+      std::memcpy(pair + column * pair_bytes, from.at + row * from.row_stride + column * from.column_stride,
+                  element_bytes);
+  }
+}
+
+/// At most 16 columns.
+inline void pack_strip(std::byte* to, const NarrowMatrix& from) {
+  const std::int64_t all = whole_steps(from.rows) / 2, whole = from.rows / 2, has_odd = from.rows % 2;
+  if (from.column_stride == element_bytes || from.columns == 1) {
+    for (std::int64_t pair = 0; pair < whole + has_odd; ++pair) {
+      const std::byte* const at = from.at + 2 * pair * from.row_stride;
+      pack_adjacent(to + pair * strip_row_bytes, at, pair < whole ? at + from.row_stride : nullptr, from.columns);
+    }
+  } else if (from.row_stride == element_bytes && std::abs(from.column_stride) < longest_gather) {
+    // Pairs lie side by side already: a panel of numbers of four bytes.
+    if (from.column_stride % pair_bytes != 0) gather_pairs(to, from);
+    else if (whole != 0)
+      pack_panel(to, from.at, whole, from.columns, narrow_strip, pair_bytes, from.column_stride, pair_bytes);
+    if (has_odd != 0) {
+      std::memset(to + whole * strip_row_bytes, 0, as_index(strip_row_bytes));
+      pack_elements(to, from, from.rows - 1, 1);
+    }
+  } else {
+    std::memset(to, 0, as_index((whole + has_odd) * strip_row_bytes));
+    pack_elements(to, from, 0, from.rows);
+  }
+  std::memset(to + (whole + has_odd) * strip_row_bytes, 0, as_index((all - whole - has_odd) * strip_row_bytes));
+}
+
+// ---- tiles
+
+/// What ldtilecfg reads.
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {};
+  std::uint8_t rows[16] = {};
+};
+enum TileNumber { first_sum = 0, first_a = 4, first_b = 6 };
+
+/// Tiles for two by two blocks of 16 sums: the upper rows have `upper` of them, the lower ones `lower`.
+inline void configure_tiles(std::int64_t upper, std::int64_t lower) {
+  TileConfig config;
+  for (int tile = 0; tile < 8; ++tile) {
+    const bool is_lower = tile == 2 || tile == 3 || tile == first_a + 1;
+    const std::int64_t rows = tile >= first_b ? 16 : is_lower ? lower : upper;
+    if (rows == 0) continue;
+    config.row_bytes[tile] = 64;
+    config.rows[tile] = static_cast<std::uint8_t>(rows);
+  }
+  asm volatile("ldtilecfg %0" ::"m"(config));
+}
+inline void release_tiles() { asm volatile("tilerelease" ::: "memory"); }
+
+template <int tile>
+inline void load_tile(const void* from, std::int64_t stride) {
+  if constexpr (tile == 4) asm volatile("tileloadd (%0,%1,1), %%tmm4" ::"r"(from), "r"(stride) : "memory");
+  if constexpr (tile == 5) asm volatile("tileloadd (%0,%1,1), %%tmm5" ::"r"(from), "r"(stride) : "memory");
+  if constexpr (tile == 6) asm volatile("tileloadd (%0,%1,1), %%tmm6" ::"r"(from), "r"(stride) : "memory");
+  if constexpr (tile == 7) asm volatile("tileloadd (%0,%1,1), %%tmm7" ::"r"(from), "r"(stride) : "memory");
+}
+template <int tile>
+inline void store_tile(void* to, std::int64_t stride) {
+  if constexpr (tile == 0) asm volatile("tilestored %%tmm0, (%0,%1,1)" ::"r"(to), "r"(stride) : "memory");
+  if constexpr (tile == 1) asm volatile("tilestored %%tmm1, (%0,%1,1)" ::"r"(to), "r"(stride) : "memory");
+  if constexpr (tile == 2) asm volatile("tilestored %%tmm2, (%0,%1,1)" ::"r"(to), "r"(stride) : "memory");
+  if constexpr (tile == 3) asm volatile("tilestored %%tmm3, (%0,%1,1)" ::"r"(to), "r"(stride) : "memory");
+}
+
+/// One step of k: up to two tiles of A by up to two of B.
+template <bool has_lower, bool has_right>
+inline void multiply_step(const std::byte* a, std::int64_t a_stride, const std::byte* b, std::int64_t b_strip) {
+  load_tile<first_a>(a, a_stride);
+  load_tile<first_b>(b, strip_row_bytes);
+  if constexpr (has_right) load_tile<first_b + 1>(b + b_strip, strip_row_bytes);
+  if constexpr (has_lower) load_tile<first_a + 1>(a + 16 * a_stride, a_stride);
+  asm volatile("tdpbf16ps %tmm6, %tmm4, %tmm0");
+  if constexpr (has_right) asm volatile("tdpbf16ps %tmm7, %tmm4, %tmm1");
+  if constexpr (has_lower) asm volatile("tdpbf16ps %tmm6, %tmm5, %tmm2");
+  if constexpr (has_lower && has_right) asm volatile("tdpbf16ps %tmm7, %tmm5, %tmm3");
+}
+
+/// At most 32 rows; the tiles are configured for them.
+template <bool has_lower, bool has_right>
+inline void multiply_tiles(const NarrowBlock& block) {
+  constexpr std::int64_t row_bytes = narrow_width * std::int64_t{sizeof(float)};
+  float* const lower = block.sums + 16 * narrow_width;
+  asm volatile("tilezero %tmm0");
+  if constexpr (has_right) asm volatile("tilezero %tmm1");
+  if constexpr (has_lower) asm volatile("tilezero %tmm2");
+  if constexpr (has_lower && has_right) asm volatile("tilezero %tmm3");
+  const std::byte *a = block.a, *b = block.b;
+  for (std::int64_t step = 0; step < block.steps; ++step, a += narrow_step * element_bytes, b += narrow_step_bytes)
+    multiply_step<has_lower, has_right>(a, block.a_stride, b, block.b_strip);
+  if (block.a_tail != nullptr)
+    multiply_step<has_lower, has_right>(block.a_tail, narrow_step * element_bytes, b, block.b_strip);
+  store_tile<0>(block.sums, row_bytes);
+  if constexpr (has_right) store_tile<1>(block.sums + 16, row_bytes);
+  if constexpr (has_lower) store_tile<2>(lower, row_bytes);
+  if constexpr (has_lower && has_right) store_tile<3>(lower + 16, row_bytes);
+}
+inline void multiply_tiles(const NarrowBlock& block) {
+  const bool has_right = block.columns > 16;
+  if (block.rows > 16) has_right ? multiply_tiles<true, true>(block) : multiply_tiles<true, false>(block);
+  else has_right ? multiply_tiles<false, true>(block) : multiply_tiles<false, false>(block);
+}
+
+inline NarrowBlock rows_of(const NarrowBlock& all, std::int64_t first, std::int64_t rows) {
+  NarrowBlock block = all;
+  block.a += first * all.a_stride;
+  if (all.a_tail != nullptr) block.a_tail += first * narrow_step * element_bytes;
+  block.sums += first * narrow_width;
+  block.rows = rows;
+  return block;
+}
+
+inline void multiply_by_tiles(const NarrowBlock& block) {
+  constexpr std::int64_t most_rows = 32;
+  const std::int64_t whole = block.rows / most_rows * most_rows, rest = block.rows - whole;
+  if (whole != 0) configure_tiles(16, 16);
+  for (std::int64_t row = 0; row < whole; row += most_rows) multiply_tiles(rows_of(block, row, most_rows));
+  if (rest != 0) {
+    configure_tiles(std::min<std::int64_t>(rest, 16), std::max<std::int64_t>(rest - 16, 0));
+    multiply_tiles(rows_of(block, whole, rest));
+  }
+  release_tiles();
+}
+
+// ---- vdpbf16ps
+
+template <std::size_t rows>
+__attribute__((target("avx512f"))) inline void add_pairs(__m512 (&sums)[rows][2], const std::byte* a,
+                                                         std::int64_t a_stride, const std::byte* b,
+                                                         std::int64_t b_strip, std::int64_t pairs) {
+  for (std::int64_t pair = 0; pair < pairs; ++pair, a += pair_bytes, b += strip_row_bytes) {
+    const __m512i left = _mm512_load_si512(b), right = _mm512_load_si512(b + b_strip);
+#pragma GCC unroll 12
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::int32_t both;
+      std::memcpy(&both, a + static_cast<std::int64_t>(row) * a_stride, sizeof both);
+      const __m512i repeated = _mm512_set1_epi32(both);
+      asm("vdpbf16ps %2, %1, %0" : "+v"(sums[row][0]) : "v"(repeated), "v"(left));
+      asm("vdpbf16ps %2, %1, %0" : "+v"(sums[row][1]) : "v"(repeated), "v"(right));
+    }
+  }
+}
+
+template <std::size_t rows>
+__attribute__((target("avx512f"))) inline void multiply_vectors(const NarrowBlock& block) {
+  __m512 sums[rows][2];
+#pragma GCC unroll 12
+  for (std::size_t row = 0; row < rows; ++row) sums[row][0] = sums[row][1] = _mm512_setzero_ps();
+  add_pairs(sums, block.a, block.a_stride, block.b, block.b_strip, block.steps * narrow_step / 2);
+  if (block.a_tail != nullptr)
+    add_pairs(sums, block.a_tail, narrow_step * element_bytes, block.b + block.steps * narrow_step_bytes, block.b_strip,
+              narrow_step / 2);
+#pragma GCC unroll 12
+  for (std::size_t row = 0; row < rows; ++row)
+#pragma GCC unroll 2
+    for (std::size_t half = 0; half < 2; ++half)
+      _mm512_storeu_ps(block.sums + row * as_index(narrow_width) + 16 * half, sums[row][half]);
+}
+
+inline void multiply_by_vectors(const NarrowBlock& block) {
+  constexpr std::int64_t most_rows = 12;
+  std::int64_t row = 0;
+  for (; row + most_rows <= block.rows; row += most_rows) multiply_vectors<most_rows>(rows_of(block, row, most_rows));
+  for (; row + 4 <= block.rows; row += 4) multiply_vectors<4>(rows_of(block, row, 4));
+  for (; row < block.rows; ++row) multiply_vectors<1>(rows_of(block, row, 1));
+}
+
+}  // namespace x86_narrow_tile_detail
+
+SINTER_DECL bool permits_tiles() {
+#if defined(__linux__) && defined(SYS_arch_prctl)
+  constexpr int request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  static const bool is_granted = syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+  return is_granted;
+#else
+  return false;
+#endif
+}
+
+SINTER_DECL void pack_pairs(std::byte* to, const NarrowMatrix& from) {
+  using namespace x86_narrow_tile_detail;
+  const std::int64_t strip_bytes = whole_steps(from.rows) / narrow_step * narrow_step_bytes;
+  for (std::int64_t column = 0; column < from.columns; column += narrow_strip) {
+    NarrowMatrix strip = from;
+    strip.at += column * from.column_stride;
+    strip.columns = std::min(narrow_strip, from.columns - column);
+    pack_strip(to + column / narrow_strip * strip_bytes, strip);
+  }
+}
+
+SINTER_DECL void pack_rows(std::byte* to, std::int64_t to_stride, const NarrowMatrix& from, std::byte* pairs) {
+  using namespace x86_narrow_tile_detail;
+  const std::int64_t all = whole_steps(from.columns);
+  for (std::int64_t row = 0; row < from.rows; row += narrow_strip) {
+    const std::int64_t rows = std::min(narrow_strip, from.rows - row);
+    pack_strip(pairs, {from.at + row * from.row_stride, from.columns, rows, from.column_stride, from.row_stride});
+    pack_panel(to + row * to_stride, pairs, rows, all / 2, to_stride / pair_bytes, pair_bytes, strip_row_bytes,
+               pair_bytes);
+  }
+}
+
+SINTER_DECL void pack_tails(std::byte* to, const NarrowMatrix& from) {
+  using namespace x86_narrow_tile_detail;
+  constexpr std::size_t bytes = narrow_step * element_bytes;
+  for (std::int64_t row = 0; row < from.rows; ++row, to += bytes) {
+    const auto used = as_index(from.columns * element_bytes);
+    std::memcpy(to, from.at + row * from.row_stride, used);
+    std::memset(to + used, 0, bytes - used);
+  }
+}
+
+SINTER_DECL void multiply_narrow(const NarrowBlock& block, ProductUnit unit) {
+  using namespace x86_narrow_tile_detail;
+  if (unit == ProductUnit::amx) multiply_by_tiles(block);
+  else multiply_by_vectors(block);
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END

@@ -1,0 +1,416 @@
+// Products of bf16 on the x86 back end, by AVX512-BF16 and by AMX. Layouts are tested with small integers, whose sums
+// are exact in any order; rounding against doubles with its bound; and that one element's bits depend on its row and
+// column alone.
+#include "../plan_harness.hpp"
+
+#include "../catch.hpp"
+
+#ifndef SINTER_NO_X86
+#include <sinter/backend/x86/backend.hpp>
+#include <sinter/base/threads.hpp>
+#include <sinter/tensor/half.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+using namespace sinter;
+using namespace sinter::x86;
+
+namespace {
+
+/// Those of this machine.
+std::vector<ProductUnit> units() {
+  switch (detect_product_unit()) {
+    case ProductUnit::fma: return {};
+    case ProductUnit::avx512_bf16: return {ProductUnit::avx512_bf16};
+    case ProductUnit::amx: return {ProductUnit::avx512_bf16, ProductUnit::amx};
+  }
+  return {};
+}
+
+enum class Ending { f32, bf16, bf16_transposed, bias_relu, residual_in_place, two_stores };
+
+struct Problem {
+  std::int64_t batch = 1, m = 1, n = 1, k = 1;
+  bool a_transposed = false, b_transposed = false;
+  std::int64_t gap = 0, step = 1;  // elements between rows, and from neighbour to neighbour
+  bool a_shared = false, b_shared = false;
+  Ending ending = Ending::f32;
+};
+
+/// [rows, columns] with `gap` NaNs behind each row, or the transpose of such a matrix.
+struct Layout {
+  std::int64_t batch, row, column, size;
+};
+Layout layout(std::int64_t batch, std::int64_t rows, std::int64_t columns, bool transposed, const Problem& p) {
+  if (transposed) {
+    const Layout l = layout(batch, columns, rows, false, p);
+    return {l.batch, l.column, l.row, l.size};
+  }
+  const std::int64_t row = columns * p.step + p.gap;
+  return {rows * row, row, p.step, batch * rows * row};
+}
+
+struct Case {
+  Problem p;
+  Kernel kernel;
+  BoundGeometry geometry;
+  std::vector<bfloat16> a, b;
+  std::vector<float> bias, f32_out;
+  std::vector<bfloat16> out, second;
+  Layout la, lb, lc;
+  bool is_transposed;
+
+  explicit Case(const Problem& problem) : p(problem), is_transposed(p.ending == Ending::bf16_transposed) {
+    kernel.kind = KernelKind::contraction;
+    for (int axis = 0; axis < 3; ++axis) kernel.axes.push_back(AxisRole::parallel);
+    kernel.axes.push_back(AxisRole::reduced);
+    geometry.extent[0] = p.batch;
+    geometry.extent[1] = p.m;
+    geometry.extent[2] = p.n;
+    geometry.extent[3] = p.k;
+    la = layout(p.a_shared ? 1 : p.batch, p.m, p.k, p.a_transposed, p);
+    lb = layout(p.b_shared ? 1 : p.batch, p.k, p.n, p.b_transposed, p);
+    lc = layout(p.batch, p.m, p.n, is_transposed, Problem{});
+    a.assign(static_cast<std::size_t>(la.size), bfloat16(std::nanf("")));
+    b.assign(static_cast<std::size_t>(lb.size), bfloat16(std::nanf("")));
+    bias.assign(static_cast<std::size_t>(p.n), 0.5F);
+    out.assign(static_cast<std::size_t>(lc.size), bfloat16(2.F));
+    second.assign(out.size(), bfloat16(0.F));
+    f32_out.assign(out.size(), 0.F);
+    ScalarBuilder s;
+    const ScalarValue x =
+        s.load(access(DType::bf16, {p.a_shared ? 0 : la.batch, la.row, 0, la.column}, false), DType::bf16);
+    const ScalarValue y =
+        s.load(access(DType::bf16, {p.b_shared ? 0 : lb.batch, 0, lb.column, lb.row}, false), DType::bf16);
+    finish(s, s.contract(x, y));
+    kernel.body = s.take();
+    verify(kernel);
+  }
+  std::uint16_t access(DType dtype, std::array<std::int64_t, 4> stride, bool written) {
+    kernel.operands.push_back({dtype, written});
+    Access access{.operand = static_cast<std::uint16_t>(kernel.operands.size() - 1), .stride = {}};
+    auto& numbers = geometry.accesses.emplace_back();
+    for (std::size_t i = 0; i < 4; ++i) {
+      numbers.stride[i] = stride[i];
+      access.stride[i] = stride[i] == 0 ? StrideClass::zero : stride[i] == 1 ? StrideClass::unit : StrideClass::any;
+    }
+    kernel.accesses.push_back(access);
+    return static_cast<std::uint16_t>(kernel.accesses.size() - 1);
+  }
+  void finish(ScalarBuilder& s, ScalarValue sum) {
+    const std::array<std::int64_t, 4> c = {lc.batch, lc.row, lc.column, 0};
+    switch (p.ending) {
+      case Ending::f32: kernel.stores.push_back({access(DType::f32, c, true), sum.id}); break;
+      case Ending::bf16:
+      case Ending::bf16_transposed: kernel.stores.push_back({access(DType::bf16, c, true), sum.id}); break;
+      case Ending::bias_relu: {
+        const ScalarValue bias_value = s.load(access(DType::f32, {0, 0, 1, 0}, false), DType::f32);
+        const ScalarValue value = s.max(s.add(sum, bias_value), s.imm(0, sum));
+        kernel.stores.push_back({access(DType::bf16, c, true), value.id});
+        break;
+      }
+      case Ending::residual_in_place: {
+        const std::uint16_t to = access(DType::bf16, c, true);
+        kernel.stores.push_back({to, s.add(s.load(to, DType::bf16), sum).id});
+        break;
+      }
+      case Ending::two_stores:
+        kernel.stores.push_back({access(DType::bf16, c, true), sum.id});
+        kernel.stores.push_back({access(DType::bf16, c, true), s.neg(sum).id});
+        break;
+    }
+  }
+
+  bfloat16& a_at(std::int64_t e, std::int64_t i, std::int64_t k) {
+    return a[static_cast<std::size_t>((p.a_shared ? 0 : e * la.batch) + i * la.row + k * la.column)];
+  }
+  bfloat16& b_at(std::int64_t e, std::int64_t k, std::int64_t j) {
+    return b[static_cast<std::size_t>((p.b_shared ? 0 : e * lb.batch) + k * lb.row + j * lb.column)];
+  }
+  std::size_t c_at(std::int64_t e, std::int64_t i, std::int64_t j) const {
+    return static_cast<std::size_t>(e * lc.batch + i * lc.row + j * lc.column);
+  }
+  template <class Draw>
+  void fill(Draw&& draw) {
+    for (std::int64_t e = 0; e < p.batch; ++e) {
+      if (e == 0 || !p.a_shared)
+        for (std::int64_t i = 0; i < p.m; ++i)
+          for (std::int64_t k = 0; k < p.k; ++k) a_at(e, i, k) = bfloat16(draw());
+      if (e == 0 || !p.b_shared)
+        for (std::int64_t k = 0; k < p.k; ++k)
+          for (std::int64_t j = 0; j < p.n; ++j) b_at(e, k, j) = bfloat16(draw());
+    }
+  }
+  void fill_integers() {
+    std::mt19937 random(static_cast<unsigned>(p.m * 1009 + p.n * 31 + p.k));
+    fill([&] { return static_cast<float>(static_cast<int>(random() % 9) - 4); });
+  }
+  void fill_reals() {
+    std::mt19937 random(7);
+    std::uniform_real_distribution<float> values(-1, 1);
+    fill([&] { return values(random); });
+  }
+
+  void run(ProductUnit unit) {
+    X86Backend backend(Isa::avx512, unit);
+    std::string why;
+    const auto executable = backend.compile(kernel, {}, &why);
+    INFO(why);
+    REQUIRE(executable != nullptr);
+    const std::unique_ptr<Launch> launch = executable->bind(geometry);
+    launch->prepare();
+    std::vector<void*> operands = {a.data(), b.data()};
+    if (p.ending == Ending::bias_relu) operands.push_back(bias.data());
+    operands.push_back(p.ending == Ending::f32 ? static_cast<void*>(f32_out.data()) : static_cast<void*>(out.data()));
+    if (p.ending == Ending::two_stores) operands.push_back(second.data());
+    launch->run(operands.data());
+    if (p.ending == Ending::residual_in_place) return;
+    launch->run(operands.data());  // a Launch runs any number of times
+  }
+  double sum(std::int64_t e, std::int64_t i, std::int64_t j) {
+    double total = 0;
+    for (std::int64_t k = 0; k < p.k; ++k)
+      total += static_cast<double>(static_cast<float>(a_at(e, i, k))) * static_cast<float>(b_at(e, k, j));
+    return total;
+  }
+  double magnitude(std::int64_t e, std::int64_t i, std::int64_t j) {
+    double total = 0;
+    for (std::int64_t k = 0; k < p.k; ++k)
+      total += std::abs(static_cast<double>(static_cast<float>(a_at(e, i, k))) * static_cast<float>(b_at(e, k, j)));
+    return total;
+  }
+  /// Sums are exact: what is stored is known to the bit.
+  std::int64_t wrong() {
+    std::int64_t count = 0;
+    for (std::int64_t e = 0; e < p.batch; ++e)
+      for (std::int64_t i = 0; i < p.m; ++i)
+        for (std::int64_t j = 0; j < p.n; ++j) {
+          const auto exact = static_cast<float>(sum(e, i, j));
+          const std::size_t at = c_at(e, i, j);
+          float wanted = exact;
+          if (p.ending == Ending::bias_relu) wanted = std::max(exact + 0.5F, 0.F);
+          if (p.ending == Ending::residual_in_place) wanted = exact + 2.F;
+          if (p.ending == Ending::f32) count += f32_out[at] != wanted;
+          else count += static_cast<float>(out[at]) != static_cast<float>(bfloat16(wanted));
+          if (p.ending == Ending::two_stores)
+            count += static_cast<float>(second[at]) != static_cast<float>(bfloat16(-exact));
+        }
+    return count;
+  }
+};
+
+std::string text_of(const Problem& p) {
+  return std::to_string(p.batch) + "x" + std::to_string(p.m) + "x" + std::to_string(p.n) + "x" + std::to_string(p.k) +
+         (p.a_transposed ? " a^T" : "") + (p.b_transposed ? " b^T" : "") + " step " + std::to_string(p.step) + " gap " +
+         std::to_string(p.gap) + " store " + std::to_string(static_cast<int>(p.ending));
+}
+void check_exact(const Problem& p) {
+  for (ProductUnit unit : units()) {
+    Case c(p);
+    c.fill_integers();
+    c.run(unit);
+    INFO(text_of(p) << " unit " << static_cast<int>(unit));
+    CHECK(c.wrong() == 0);
+  }
+}
+constexpr const char* no_unit = "this processor multiplies no bf16, or SINTER_ISA hides it";
+
+}  // namespace
+
+TEST_CASE("products of bf16 of all small and odd sizes are exact", "[x86][narrow]") {
+  if (units().empty()) SINTER_SKIP(no_unit);
+  for (std::int64_t m : {1, 2, 15, 16, 17, 31, 33, 70})
+    for (std::int64_t n : {1, 2, 15, 16, 17, 32, 33, 65})
+      for (std::int64_t k : {0, 1, 2, 3, 31, 32, 33, 64, 95}) check_exact({.m = m, .n = n, .k = k, .gap = 3});
+}
+
+TEST_CASE("products of bf16 take any layout", "[x86][narrow]") {
+  if (units().empty()) SINTER_SKIP(no_unit);
+  for (bool a : {false, true})
+    for (bool b : {false, true})
+      for (std::int64_t step : {1, 2})
+        for (std::int64_t k : {1, 5, 32, 47, 130})
+          for (std::int64_t m : {1, 3, 9, 34})
+            for (std::int64_t n : {1, 5, 12, 40})
+              check_exact({.m = m, .n = n, .k = k, .a_transposed = a, .b_transposed = b, .gap = 1, .step = step});
+}
+
+TEST_CASE("products of bf16 in batches, with either operand shared", "[x86][narrow]") {
+  if (units().empty()) SINTER_SKIP(no_unit);
+  for (bool a : {false, true})
+    for (bool b : {false, true})
+      for (bool transposed : {false, true})
+        check_exact({.batch = 3,
+                     .m = 37,
+                     .n = 35,
+                     .k = 41,
+                     .a_transposed = transposed,
+                     .b_transposed = transposed,
+                     .a_shared = a,
+                     .b_shared = b});
+  check_exact({.batch = 0, .m = 4, .n = 4, .k = 4});
+  check_exact({.batch = 2, .m = 0, .n = 4, .k = 4});
+  check_exact({.batch = 2, .m = 4, .n = 0, .k = 4});
+  check_exact({.batch = 2, .m = 300, .n = 33, .k = 70, .b_transposed = true});  // several blocks of rows
+  check_exact({.m = 600, .n = 40, .k = 64, .a_transposed = true});
+}
+
+TEST_CASE("what follows a product of bf16 gets its sums in f32", "[x86][narrow]") {
+  if (units().empty()) SINTER_SKIP(no_unit);
+  for (Ending ending :
+       {Ending::bf16, Ending::bf16_transposed, Ending::bias_relu, Ending::residual_in_place, Ending::two_stores})
+    for (std::int64_t k : {7, 64, 333})
+      for (std::int64_t n : {1, 17, 50}) check_exact({.batch = 2, .m = 39, .n = n, .k = k, .ending = ending});
+}
+
+TEST_CASE("long sums of bf16 keep their digits", "[x86][narrow]") {
+  if (units().empty()) SINTER_SKIP(no_unit);
+  check_exact({.m = 5, .n = 20, .k = 4096});
+  check_exact({.m = 5, .n = 20, .k = 4097});
+  check_exact({.m = 35, .n = 3, .k = 12300, .b_transposed = true});
+  for (ProductUnit unit : units()) {
+    Case c({.m = 2, .n = 2, .k = 1 << 18});
+    c.fill([] { return 0.1F; });
+    c.run(unit);
+    const double exact = c.sum(0, 1, 1);
+    CHECK(std::abs(c.f32_out[c.c_at(0, 1, 1)] - exact) < 3e-4 * exact);
+  }
+}
+
+TEST_CASE("sums of bf16 stay within their bound", "[x86][narrow]") {
+  if (units().empty()) SINTER_SKIP(no_unit);
+  for (ProductUnit unit : units())
+    for (std::int64_t k : {33, 768, 5000}) {
+      Case c({.m = 21, .n = 37, .k = k});
+      c.fill_reals();
+      c.run(unit);
+      double worst = 0;  // in units of 2^-24 of the sum of magnitudes
+      for (std::int64_t i = 0; i < c.p.m; ++i)
+        for (std::int64_t j = 0; j < c.p.n; ++j)
+          worst =
+              std::max(worst, std::abs(c.f32_out[c.c_at(0, i, j)] - c.sum(0, i, j)) * 0x1p24 / c.magnitude(0, i, j));
+      INFO("unit " << static_cast<int>(unit) << ", k " << k);
+      CHECK(worst < 4 * std::sqrt(static_cast<double>(k)));
+    }
+}
+
+TEST_CASE("an element's bits depend on its row and column alone", "[x86][narrow]") {
+  if (units().empty()) SINTER_SKIP(no_unit);
+  const int threads = thread_count();
+  for (ProductUnit unit : units()) {
+    Case whole({.batch = 2, .m = 530, .n = 70, .k = 4500});
+    whole.fill_reals();
+    set_thread_count(1);
+    whole.run(unit);
+    const std::vector<float> wanted = whole.f32_out;
+    set_thread_count(3);
+    whole.run(unit);
+    CHECK(std::memcmp(wanted.data(), whole.f32_out.data(), wanted.size() * sizeof(float)) == 0);
+    for (const Problem& p : {Problem{.m = 1, .n = 70, .k = 4500}, Problem{.m = 7, .n = 1, .k = 4500},
+                             Problem{.m = 45, .n = 19, .k = 4500, .a_transposed = true, .b_transposed = true},
+                             Problem{.m = 33, .n = 33, .k = 4500, .gap = 5, .step = 2}}) {
+      Case part(p);
+      for (std::int64_t i = 0; i < p.m; ++i)
+        for (std::int64_t k = 0; k < p.k; ++k) part.a_at(0, i, k) = whole.a_at(1, i, k);
+      for (std::int64_t k = 0; k < p.k; ++k)
+        for (std::int64_t j = 0; j < p.n; ++j) part.b_at(0, k, j) = whole.b_at(1, k, j);
+      part.run(unit);
+      std::int64_t wrong = 0;
+      for (std::int64_t i = 0; i < p.m; ++i)
+        for (std::int64_t j = 0; j < p.n; ++j)
+          wrong += std::memcmp(&part.f32_out[part.c_at(0, i, j)], &wanted[whole.c_at(1, i, j)], sizeof(float)) != 0;
+      INFO(text_of(p) << " unit " << static_cast<int>(unit));
+      CHECK(wrong == 0);
+    }
+  }
+  set_thread_count(threads);
+}
+
+TEST_CASE("special numbers in products of bf16", "[x86][narrow]") {
+  if (units().empty()) SINTER_SKIP(no_unit);
+  const float inf = std::numeric_limits<float>::infinity();
+  for (ProductUnit unit : units()) {
+    Case c({.m = 18, .n = 20, .k = 37});
+    c.fill([] { return 1.F; });
+    c.a_at(0, 1, 36) = bfloat16(std::nanf(""));  // in the part of k that is filled up
+    c.a_at(0, 2, 3) = bfloat16(inf);
+    c.a_at(0, 3, 3) = bfloat16(inf);
+    c.a_at(0, 3, 30) = bfloat16(-inf);
+    c.b_at(0, 5, 19) = bfloat16(-inf);
+    for (std::int64_t k = 0; k < 37; ++k) c.a_at(0, 17, k) = bfloat16(k == 4 ? 0x1p-130F : 0.F);  // a subnormal
+    c.run(unit);
+    const auto at = [&](std::int64_t i, std::int64_t j) { return c.f32_out[c.c_at(0, i, j)]; };
+    CHECK(at(0, 0) == 37);
+    CHECK(std::isnan(at(1, 0)));
+    CHECK(at(2, 7) == inf);
+    CHECK(std::isnan(at(3, 7)));
+    CHECK(at(0, 19) == -inf);
+    CHECK(std::isnan(at(2, 19)));
+    CHECK(std::isnan(at(17, 19)));  // 0 * -inf
+    CHECK(at(17, 0) == 0);          // docs/numerics.md: counts as 0 here
+  }
+}
+
+TEST_CASE("SINTER_ISA names what multiplies bf16", "[x86][narrow]") {
+  const char* before = std::getenv("SINTER_ISA");
+  const std::string saved = before != nullptr ? before : "";
+  setenv("SINTER_ISA", "avx2", 1);
+  CHECK(detect_product_unit() == ProductUnit::fma);
+  unsetenv("SINTER_ISA");
+  const std::optional<Isa> isa = detect_isa();
+  const ProductUnit best = detect_product_unit();
+  CHECK((best == ProductUnit::fma || isa == Isa::avx512));
+  if (isa == Isa::avx512) {
+    setenv("SINTER_ISA", "avx512", 1);
+    CHECK(detect_product_unit() == ProductUnit::fma);
+  }
+  constexpr std::pair<const char*, ProductUnit> rows[] = {{"avx512_bf16", ProductUnit::avx512_bf16},
+                                                          {"amx", ProductUnit::amx}};
+  for (const auto& [name, unit] : rows) {
+    setenv("SINTER_ISA", name, 1);
+    if (best >= unit) {
+      CHECK(detect_product_unit() == unit);
+      CHECK(detect_isa() == Isa::avx512);
+    } else {
+      CHECK_THROWS_AS(detect_product_unit(), UserError);
+    }
+  }
+  setenv("SINTER_ISA", "amx2", 1);
+  CHECK_THROWS_WITH(detect_product_unit(), Catch::Contains("avx2, avx512, avx512_bf16 or amx"));
+  if (before != nullptr) setenv("SINTER_ISA", saved.c_str(), 1);
+  else unsetenv("SINTER_ISA");
+}
+
+TEST_CASE("plans give products of bf16 their operands as they are", "[x86][narrow]") {
+  if (units().empty()) SINTER_SKIP(no_unit);
+  for (ProductUnit unit : units()) {
+    X86Backend x86(Isa::avx512, unit);
+    PlanOptions options;
+    options.backends = {&x86, sinter_test::reference()};
+    const auto text = [&](std::string_view graph) { return build_plan(sinter_test::prepared(graph), options)->text(); };
+    const auto count = [](const std::string& all, std::string_view part) {
+      std::int64_t found = 0;
+      for (std::size_t at = all.find(part); at != std::string::npos; at = all.find(part, at + 1)) ++found;
+      return found;
+    };
+    const std::string plain = text("graph(%0: bf16[5, 7], %1: bf16[7, 9]) {\n  %2 = matmul(%0, %1)\n  return %2\n}");
+    INFO(plain);
+    CHECK(count(plain, "kernel ") == 1);
+    CHECK(count(plain, "p0: bf16, p1: bf16, out p2: bf16") == 1);
+    CHECK(count(plain, "[x86]") == 1);
+    // Not where the program asks for products of f32.
+    const std::string wide = text(
+        "graph(%0: bf16[5, 7], %1: bf16[7, 9]) {\n  %2 = cast(%0) {dtype=f32}\n  %3 = cast(%1) {dtype=f32}\n"
+        "  %4 = matmul(%2, %3)\n  return %4\n}");
+    CHECK(count(wide, "p0: f32, p1: f32, out p2: f32") == 1);
+    // Nor with f16.
+    const std::string half = text("graph(%0: f16[5, 7], %1: f16[7, 9]) {\n  %2 = matmul(%0, %1)\n  return %2\n}");
+    CHECK(count(half, "p0: f32, p1: f32, out p2: f16") == 1);
+  }
+}
+#endif
