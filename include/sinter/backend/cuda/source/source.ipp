@@ -63,7 +63,8 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
 namespace cuda {
 
 SINTER_DECL Limits generator_limits() {
-  return {.max_operands = 24,
+  return {.narrow_products = {DType::f16, DType::bf16},
+          .max_operands = 24,
           .max_accesses = static_cast<int>(cuda_source_detail::most_accesses),
           .max_body = 256,
           .max_reduced_axes = 2,
