@@ -209,3 +209,17 @@ TEST_CASE("truncated_normal far out stays near its nearer bound", "[random]") {
     CHECK(std::abs(item<double>(mean(drawn)) - 40.025) < 0.003);
   }
 }
+
+TEST_CASE("tensors from nothing: options that name a device alone leave the dtype to the function") {
+  const Device here = Device::cpu();
+  CHECK(arange(3, {.device = here}).dtype() == DType::i64);
+  CHECK(arange(1, 7, 2, {.device = here}).dtype() == DType::i64);
+  CHECK(randint(0, 9, {4}, {.device = here}).dtype() == DType::i64);
+  CHECK(randperm(5, {.device = here}).dtype() == DType::i64);
+  CHECK(random::randint(random::key(1), 0, 9, {4}, {.device = here}).dtype() == DType::i64);
+  CHECK(full({2}, std::complex<double>(1, 2), {.device = here}).dtype() == DType::c128);
+  for (const Tensor& t : {arange(0.0, 1.0, 0.5, {.device = here}), linspace(0, 1, 3, {.device = here}),
+                          eye(2, {.device = here}), rand({2}, {.device = here}), zeros({2}, {.device = here})})
+    CHECK(t.dtype() == DType::f32);
+  CHECK(randint(0, 9, {4}, {.dtype = DType::i32}).dtype() == DType::i32);
+}

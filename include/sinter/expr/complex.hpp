@@ -32,10 +32,10 @@ bool is_complex(const In& x);
 
 /// Every element is `value`. The dtype is that of the value unless `options` names a complex one.
 template <ComplexNumber C>
-Tensor full(const Shape& shape, const C& value, TensorOptions options = {.dtype = dtype_of<C>()},
+Tensor full(const Shape& shape, const C& value, TensorOptions options = {},
             Location where = std::source_location::current()) {
-  return expand(
-      In(cast(In(value, where), is_complex(options.dtype) ? options.dtype : complex_of(options.dtype)), where), shape);
+  const DType dtype = options.dtype_or(dtype_of<C>());
+  return expand(In(cast(In(value, where), is_complex(dtype) ? dtype : complex_of(dtype)), where), shape);
 }
 
 SINTER_NAMESPACE_END

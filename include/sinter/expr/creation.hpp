@@ -26,12 +26,11 @@ Tensor range(Dim start, Dim stop, Dim step, TensorOptions options, Location wher
 }  // namespace expr_detail
 /// start, start + step, ... below stop (above it where step is negative). All three may be symbolic extents.
 template <std::convertible_to<Dim> N = Dim>  // a template, for `{}` in its place to mean the options below
-Tensor arange(Dim start, N stop, Dim step = 1, TensorOptions options = {.dtype = DType::i64},
+Tensor arange(Dim start, N stop, Dim step = 1, TensorOptions options = {},
               Location where = std::source_location::current()) {
   return expr_detail::range(start, stop, step, options, where);
 }
-Tensor arange(Dim count, TensorOptions options = {.dtype = DType::i64},
-              Location where = std::source_location::current());
+Tensor arange(Dim count, TensorOptions options = {}, Location where = std::source_location::current());
 Tensor linspace(double start, double stop, Dim count, TensorOptions options = {},
                 Location where = std::source_location::current());
 Tensor eye(Dim n, TensorOptions options = {}, Location where = std::source_location::current());

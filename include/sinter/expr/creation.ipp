@@ -16,8 +16,9 @@ SINTER_NAMESPACE_BEGIN
 
 SINTER_DECL Tensor full(const Shape& shape, const Scalar& value, TensorOptions options, Location where) {
   expr_detail::checked_device(options.device, "full", where);
+  const DType dtype = options.dtype_or(DType::f32);
   if (!value.is_number()) {  // a run-time number joins zeros on the device
-    const Tensor number = cast(In(value, where), options.dtype);
+    const Tensor number = cast(In(value, where), dtype);
     if (options.device == Device::cpu()) return expand(In(number, where), shape);
     return expr_detail::record<ops::Add>({Leaf(zeros(shape, options, where).impl()), Leaf(number.impl())}, {}, where);
   }
@@ -25,9 +26,9 @@ SINTER_DECL Tensor full(const Shape& shape, const Scalar& value, TensorOptions o
   Attrs& attrs = shared.edit();
   attrs.device = options.device;
   attrs.shape = shape;
-  attrs.dtype = options.dtype;
+  attrs.dtype = dtype;
   attrs.has_dtype = true;
-  expr_detail::fill_with(attrs, value, options.dtype, "full", where);
+  expr_detail::fill_with(attrs, value, dtype, "full", where);
   return expr_detail::record<ops::Full>({}, std::move(shared), where);
 }
 SINTER_DECL Tensor zeros(const Shape& shape, TensorOptions options, Location where) {
@@ -50,7 +51,7 @@ SINTER_DECL Tensor arange(Dim count, TensorOptions options, Location where) {
   attrs.device = expr_detail::checked_device(options.device, "arange", where);
   attrs.shape.push_back(count);
   attrs.axes.push_back(0);
-  attrs.dtype = options.dtype;
+  attrs.dtype = options.dtype_or(DType::i64);
   attrs.has_dtype = true;
   return expr_detail::record<ops::Iota>({}, std::move(shared), where);
 }
@@ -60,18 +61,18 @@ SINTER_DECL Tensor expr_detail::range(Dim start, Dim stop, Dim step, TensorOptio
   const Dim span = rises ? stop - start : start - stop, size = rises ? step : Dim(0) - step;
   const Dim count = expr_detail::is_at_most(1, span) ? (span + size - Dim(1)) / size : Dim(0);
   return cast(In(Tensor(arange(count, {.dtype = DType::i64, .device = options.device}, where) * step + start), where),
-              options.dtype);
+              options.dtype_or(DType::i64));
 }
 SINTER_DECL Tensor linspace(double start, double stop, Dim count, TensorOptions options, Location where) {
   Tensor position = arange(count, {.dtype = DType::f64, .device = options.device}, where);
   Tensor last = Tensor(cast(In(Scalar(count)), DType::f64)) - 1.0;
   Tensor fraction = sinter::where(last > 0.0, position / maximum(last, 1.0), 0.0);
   return cast(In(Tensor(sinter::where(fraction == 1.0, stop, start + fraction * (stop - start))), where),
-              options.dtype);
+              options.dtype_or(DType::f32));
 }
 SINTER_DECL Tensor eye(Dim n, TensorOptions options, Location where) {
   Tensor i = arange(n, {.dtype = DType::i64, .device = options.device}, where);
-  return cast(In(Tensor(reshape(i, Shape{n, 1}) == reshape(i, Shape{1, n})), where), options.dtype);
+  return cast(In(Tensor(reshape(i, Shape{n, 1}) == reshape(i, Shape{1, n})), where), options.dtype_or(DType::f32));
 }
 
 namespace expr_detail {
@@ -132,17 +133,18 @@ SINTER_DECL LentKey::~LentKey() {
 }
 template <class Op>
 Tensor random(const Shape& shape, TensorOptions options, Location where) {
-  if (is_f8(options.dtype))
-    throw DTypeError(op_info<Op>.name, "numbers of dtype " + std::string(name(options.dtype)) + " are asked for", where,
-                     "draw f32 and cast them: cast(rand(shape), DType::" + std::string(name(options.dtype)) + ")");
-  if (is_complex(options.dtype)) {  // parts with half of the variance each, where there is one
-    const TensorOptions part{.dtype = real_part_of(options.dtype), .device = options.device};
+  const DType dtype = options.dtype_or(DType::f32);
+  if (is_f8(dtype))
+    throw DTypeError(op_info<Op>.name, "numbers of dtype " + std::string(name(dtype)) + " are asked for", where,
+                     "draw f32 and cast them: cast(rand(shape), DType::" + std::string(name(dtype)) + ")");
+  if (is_complex(dtype)) {  // parts with half of the variance each, where there is one
+    const TensorOptions part{.dtype = real_part_of(dtype), .device = options.device};
     const Tensor re = random<Op>(shape, part, where), im = random<Op>(shape, part, where);
     const double scale = std::is_same_v<Op, ops::RandomNormal> ? std::numbers::sqrt2 / 2 : 1;
     return complex(In(re * scale, where), In(im * scale, where));
   }
-  if (!is_floating(options.dtype))
-    throw DTypeError(Op::info.name, "dtype " + std::string(name(options.dtype)) + " is not floating", where);
+  if (!is_floating(dtype))
+    throw DTypeError(Op::info.name, "dtype " + std::string(name(dtype)) + " is not floating", where);
   DrawsFrom* const source = DrawsFrom::current();
   Generator& generator = Generator::current();
   Tensor key = source != nullptr ? source->key() : generator.key.value();
@@ -150,7 +152,7 @@ Tensor random(const Shape& shape, TensorOptions options, Location where) {
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
   attrs.shape = shape;
-  attrs.dtype = options.dtype;
+  attrs.dtype = dtype;
   attrs.has_dtype = true;
   attrs.device = checked_device(options.device, Op::info.name, where);
   Tensor out = record<Op>({Leaf(key.impl()), Leaf(counter.impl())}, std::move(shared), where);

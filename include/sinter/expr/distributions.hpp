@@ -40,11 +40,10 @@ Tensor poisson(const In& rate);
 /// is no derivative by alpha.
 Tensor standard_gamma(const In& alpha);
 /// Whole numbers in [low, high), equally likely; at most 2^53 of them.
-Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options = {.dtype = DType::i64},
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options = {},
                Location where = std::source_location::current());
 /// The numbers from 0 to count - 1 in random order.
-Tensor randperm(Dim count, TensorOptions options = {.dtype = DType::i64},
-                Location where = std::source_location::current());
+Tensor randperm(Dim count, TensorOptions options = {}, Location where = std::source_location::current());
 /// Whether an element can be drawn again.
 enum class Replacement : std::uint8_t { no, yes };
 /// `count` positions (i64) along the last axis of [n] or [rows, n], with probabilities that are as the weights.

@@ -91,11 +91,11 @@ SINTER_DECL Tensor randint(std::int64_t low, std::int64_t high, const Shape& sha
     throw UserError("randint", std::to_string(numbers) + " numbers to choose from", where, "there may be 2^53");
   const expr_detail::Term u(rand(shape, {.dtype = DType::f64, .device = options.device}, where), where);
   const Tensor steps = cast(expr_detail::apply<ops::Floor>(u * static_cast<double>(numbers)), DType::i64);
-  return cast(In(Tensor(steps + low), where), options.dtype);
+  return cast(In(Tensor(steps + low), where), options.dtype_or(DType::i64));
 }
 SINTER_DECL Tensor randperm(Dim count, TensorOptions options, Location where) {
   const Tensor keys = rand({count}, {.dtype = DType::f64, .device = options.device}, where);
-  return cast(In(argsort(In(keys, where)), where), options.dtype);
+  return cast(In(argsort(In(keys, where)), where), options.dtype_or(DType::i64));
 }
 /// With replacement by the inverse of the sums of weights. Without it the first in a race: times that are exponential
 /// with the weights as rates finish in the order of draws without replacement (Efraimidis and Spirakis 2006).

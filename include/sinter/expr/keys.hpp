@@ -71,9 +71,9 @@ Tensor geometric(const Key& key, double p, const Shape& shape, TensorOptions opt
 Tensor bernoulli(const Key& key, const In& p);
 Tensor poisson(const Key& key, const In& rate);
 Tensor standard_gamma(const Key& key, const In& alpha);
-Tensor randint(const Key& key, std::int64_t low, std::int64_t high, const Shape& shape,
-               TensorOptions options = {.dtype = DType::i64}, Location where = std::source_location::current());
-Tensor randperm(const Key& key, Dim count, TensorOptions options = {.dtype = DType::i64},
+Tensor randint(const Key& key, std::int64_t low, std::int64_t high, const Shape& shape, TensorOptions options = {},
+               Location where = std::source_location::current());
+Tensor randperm(const Key& key, Dim count, TensorOptions options = {},
                 Location where = std::source_location::current());
 Tensor multinomial(const Key& key, const In& weights, Dim count, Replacement replacement = Replacement::no);
 

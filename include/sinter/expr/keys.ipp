@@ -156,8 +156,9 @@ SINTER_DECL Tensor truncated_normal(double low, double high, const Shape& shape,
   if (!(low < high))
     throw UserError("truncated_normal", "low is " + std::to_string(low) + ", high is " + std::to_string(high), where,
                     "low must be less than high");
-  if (!is_floating(options.dtype))
-    throw DTypeError("truncated_normal", "dtype " + std::string(name(options.dtype)) + " is not floating", where);
+  const DType dtype = options.dtype_or(DType::f32);
+  if (!is_floating(dtype))
+    throw DTypeError("truncated_normal", "dtype " + std::string(name(dtype)) + " is not floating", where);
   const bool is_mirrored = low > 0;
   const double from = is_mirrored ? -high : low, to = is_mirrored ? -low : high;
   auto distribution = [](double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); };
@@ -168,10 +169,10 @@ SINTER_DECL Tensor truncated_normal(double low, double high, const Shape& shape,
     const double near = -to, far = -from;
     const double rest = std::expm1(0.5 * (near - far) * (near + far));
     const Tensor size = clamp(sqrt(log1p(Tensor(u * rest)) * -2.0 + near * near), near, far, where);
-    return cast(In(is_mirrored ? size : Tensor(-size), where), options.dtype);
+    return cast(In(is_mirrored ? size : Tensor(-size), where), dtype);
   }
   const Tensor x = clamp(ndtri(u * width + start), from, to, where);
-  return cast(In(is_mirrored ? Tensor(-x) : x, where), options.dtype);
+  return cast(In(is_mirrored ? Tensor(-x) : x, where), dtype);
 }
 SINTER_DECL Tensor student_t(const In& freedom) {
   using detail::Term;

@@ -51,7 +51,7 @@ inline Tensor triangle_indices(std::int64_t rows, std::int64_t columns, int diag
 SINTER_DECL Tensor expr_detail::ones_on_diagonal(Dim n, Dim m, int diagonal, TensorOptions options, Location where) {
   expr_detail::checked_device(options.device, "eye", where);
   const Tensor past = expr_detail::columns_past_rows(n, m, options.device, where);
-  return cast(In(Tensor(past == diagonal), where), options.dtype);
+  return cast(In(Tensor(past == diagonal), where), options.dtype_or(DType::f32));
 }
 SINTER_DECL Tensor tril(const In& x, int diagonal) {
   return expr_detail::triangle(x, diagonal, expr_detail::Triangle::lower, "tril");
@@ -123,7 +123,7 @@ SINTER_DECL Tensor randn_like(const In& x) {
 SINTER_DECL Tensor logspace(double start, double stop, Dim count, double base, TensorOptions options, Location where) {
   const Tensor exponent = linspace(start, stop, count, {.dtype = DType::f64, .device = options.device}, where);
   return cast(In(Tensor(pow(full({}, base, {.dtype = DType::f64, .device = Device::cpu()}, where), exponent)), where),
-              options.dtype);
+              options.dtype_or(DType::f32));
 }
 
 namespace expr_detail {
@@ -137,7 +137,7 @@ SINTER_DECL Tensor arange_of_numbers(double start, double stop, double step, Ten
                      where, "start, stop and step must be finite");
   const Dim length = static_cast<std::int64_t>(std::max(count, 0.0));
   const Tensor position = arange(length, {.dtype = DType::f64, .device = options.device}, where);
-  return cast(In(Tensor(position * step + start), where), options.dtype);
+  return cast(In(Tensor(position * step + start), where), options.dtype_or(DType::f32));
 }
 }  // namespace expr_detail
 

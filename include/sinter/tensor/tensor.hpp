@@ -49,8 +49,10 @@ class Axes {
 
 /// dtype and device of a new tensor.
 struct TensorOptions {
-  DType dtype = DType::f32;
+  Optional<DType> dtype = {};  // unset: the function's own, i64 where it counts or draws integers, else f32
   Device device = default_device();
+
+  DType dtype_or(DType other) const { return dtype.has_value() ? *dtype : other; }
 };
 
 struct All;
