@@ -93,6 +93,7 @@ class SmallVector {
   void reserve(std::size_t count) {
     if (count <= capacity_) return;
     T* grown = static_cast<T*>(allocate_pooled(count * sizeof(T)));
+    if (heap_ == nullptr && size_ > N) __builtin_unreachable();  // GCC 13 warns of reads beyond the place otherwise
     std::copy_n(data(), size_, grown);
     free_heap();
     heap_ = grown;
