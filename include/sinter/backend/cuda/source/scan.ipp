@@ -17,11 +17,15 @@ class ScanWriter {
   void run() {
     length_ = nest.points(nest.reduced);
     items_ = std::max<std::int64_t>(1, nest.points(nest.parallel));
-    if (nest.kernel.kind == KernelKind::row && length_ >= 32) write_rows();
+    const bool is_row = nest.kernel.kind == KernelKind::row && length_ >= 32;
+    if (is_row || (items_ <= few_columns && length_ >= long_column)) write_rows();
     else write_columns();
   }
 
  private:
+  /// Few long columns are scanned as rows are, by a block of threads each.
+  static constexpr std::int64_t few_columns = 64, long_column = 1024;
+
   static std::string str(std::int64_t number) { return std::to_string(number); }
   std::string type(InstId id) const { return value_type(nest.inst(id).dtype); }
   std::string merged(InstId scan, const std::string& a, const std::string& b) const {
@@ -114,34 +118,99 @@ class ScanWriter {
 
   // ---- rows
 
+  /// Rows too few to occupy the device are cut: a first kernel leaves the total of each piece in the workspace, and in
+  /// the second one each block begins with those of the pieces before its own, in order.
+  std::int64_t pieces() const {
+    constexpr std::int64_t least_piece = 4096, blocks_per_processor = 4;
+    const std::vector<InstId> list = scans();
+    const bool is_chained = std::any_of(list.begin(), list.end(), [&](InstId id) {
+      const std::vector<bool> under = instructions_under(nest.kernel.body, nest.inst(id).args[0]);
+      for (std::size_t i = 0; i < under.size(); ++i)
+        if (under[i] && is_scan(nest.kernel.body[i].prim)) return true;
+      return false;
+    });
+    if (is_chained || !nest.outer_stores.empty() || items_ >= w.device.multiprocessors) return 1;
+    return std::max<std::int64_t>(
+        1, std::min(length_ / least_piece, blocks_per_processor * w.device.multiprocessors / items_));
+  }
+  /// Where the total of piece `piece` of this row is.
+  std::string total_of(InstId id, const std::string& piece) const {
+    return "((" + type(id) + "*)((char*)a.workspace + " + str(place_of(id)) + "))[item * " + str(pieces_) + " + " +
+           piece + "]";
+  }
+  /// In the workspace, in bytes: each scan has 8 for each piece.
+  std::int64_t place_of(InstId id) const {
+    const std::vector<InstId> list = scans();
+    return (std::find(list.begin(), list.end(), id) - list.begin()) * items_ * pieces_ * 8;
+  }
+
   void write_rows() {
+    pieces_ = pieces();
     threads_ = static_cast<int>(std::clamp<std::int64_t>(power_of_2_at_least(length_), 32, 1024));
-    if (items_ >= w.device.multiprocessors) threads_ = std::min(threads_, 256);
-    const std::string entry = w.entry("scan_rows", threads_);
-    w.line("const int lane = (int)threadIdx.x;");
-    w.line("const I item = (I)blockIdx.x;");
-    const std::string length = w.number("length", length_);
-    const IndexNames place = w.decode("item", nest.parallel);
-    write_outer(place);
-    declare_carries();
-    for (InstId id : scans()) w.line("__shared__ " + type(id) + " totals" + str(id) + "[" + str(threads_ / 32) + "];");
-    w.open("for (I t = 0; t < " + length + "; t += " + str(threads_) + ")");
-    w.line("const bool is_in = t + lane < " + length + ";");
-    w.line("const I e = is_in ? t + lane : " + length + " - 1;");  // threads beyond the end come after all others
-    const IndexNames index = point(place, "e");
-    write_values(index, [&](InstId id) { write_row_scan(id); });
-    w.open("if (is_in)");
-    write_stores(index);
-    w.close();
-    w.close();
+    if (items_ * pieces_ >= w.device.multiprocessors) threads_ = std::min(threads_, 256);
+    chunk_ = quotient_up(quotient_up(length_, pieces_), threads_) * threads_;
+    pieces_ = quotient_up(length_, chunk_);
+    if (pieces_ > 1) {
+      const std::string entry = begin_rows("scan_totals");
+      write_tiles([](const IndexNames&) {});
+      w.open("if (lane == 0)");
+      for (InstId id : scans()) w.line(total_of(id, "(I)blockIdx.x") + " = carry" + str(id) + ";");
+      w.close();
+      w.close();
+      w.add_step(entry, pieces_, items_, threads_);
+      w.add_workspace(static_cast<std::int64_t>(scans().size()) * items_ * pieces_ * 8);
+    }
+    const std::string entry = begin_rows("scan_rows");
+    if (pieces_ > 1) {
+      w.open("for (I p = 0; p < (I)blockIdx.x; ++p)");
+      for (InstId id : scans())
+        w.line("carry" + str(id) + " = " + merged(id, "carry" + str(id), total_of(id, "p")) + ";");
+      w.close();
+    }
+    write_tiles([&](const IndexNames& index) {
+      w.open("if (is_in)");
+      write_stores(index);
+      w.close();
+    });
     if (!nest.outer_stores.empty()) {
       w.line("__syncthreads();");
       w.open("if (lane == 0)");
-      write_outer_stores(place);
+      write_outer_stores(row_);
       w.close();
     }
     w.close();
-    w.add_step(entry, items_, 1, threads_);
+    if (pieces_ > 1) w.add_step(entry, pieces_, items_, threads_);
+    else w.add_step(entry, items_, 1, threads_);
+  }
+
+  /// Up to the loop over tiles: from `begin` to `end`.
+  std::string begin_rows(const std::string& suffix) {
+    const std::string entry = w.entry(suffix, threads_), length = w.number("length", length_);
+    w.line("const int lane = (int)threadIdx.x;");
+    w.line(std::string("const I item = (I)blockIdx.") + (pieces_ > 1 ? "y;" : "x;"));
+    if (pieces_ > 1) {
+      const std::string chunk = w.number("chunk", chunk_);
+      w.line("const I begin = (I)blockIdx.x * " + chunk + ", end = begin + " + chunk + " < " + length + " ? begin + " +
+             chunk + " : " + length + ";");
+    } else {
+      w.line("const I begin = 0, end = " + length + ";");
+    }
+    row_ = w.decode("item", nest.parallel);
+    write_outer(row_);
+    declare_carries();
+    for (InstId id : scans()) w.line("__shared__ " + type(id) + " totals" + str(id) + "[" + str(threads_ / 32) + "];");
+    return entry;
+  }
+  /// A tile has an element for each thread; `store` writes what becomes of it.
+  template <class Store>
+  void write_tiles(Store&& store) {
+    w.open("for (I t = begin; t < end; t += " + str(threads_) + ")");
+    w.line("const bool is_in = t + lane < end;");
+    w.line("const I e = is_in ? t + lane : end - 1;");  // threads beyond the end come after all others
+    const IndexNames index = point(row_, "e");
+    write_values(index, [&](InstId id) { write_row_scan(id); });
+    store(index);
+    w.close();
   }
 
   /// In a warp by doubling distances, warps in order, tiles in order.
@@ -172,8 +241,9 @@ class ScanWriter {
 
   Writer& w;
   const Nest& nest;
-  std::int64_t length_ = 0, items_ = 1;
+  std::int64_t length_ = 0, items_ = 1, pieces_ = 1, chunk_ = 0;
   int threads_ = 32;
+  IndexNames row_;  // indices of the row that a block scans
 };
 
 SINTER_DECL void write_scan(Writer& writer) { ScanWriter(writer).run(); }
