@@ -51,7 +51,7 @@ constexpr const char* scans[] = {
     "graph(%x: f32[s0, 700]) { return cumsum(cumsum(abs(%x)) {axes=[1], exclusive}) {axes=[1], exclusive} }",
     // Few and long: in pieces, the last of them shorter; columns as rows are; a scan of a scan in one piece.
     "graph(%x: f32[s0, 20001]) { return mul(cumsum(abs(%x)) {axes=[1]}, %x), cummax(%x) {axes=[1], exclusive} }",
-    "graph(%x: i64[9000, 3], %y: f64[9000, 3]) { return cumsum(%x) {axes=[0], reversed}, cumsum(abs(%y)) {axes=[0], "
+    "graph(%x: i64[9000, s0], %y: f64[9000, s0]) { return cumsum(%x) {axes=[0], reversed}, cumsum(abs(%y)) {axes=[0], "
     "exclusive} }",
     "graph(%x: f64[s0, 9000]) { return cumsum(cumsum(abs(%x)) {axes=[1]}) {axes=[1]} }",
 };
