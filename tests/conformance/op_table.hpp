@@ -106,7 +106,8 @@ T as_element(double x) {
   else return static_cast<T>(x);
 }
 
-inline constexpr DType narrow_integers[] = {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32};
+/// The integers beside i32 and i64.
+inline constexpr DType more_integers[] = {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::u64};
 inline constexpr DType halves[] = {DType::f16, DType::bf16};
 
 inline Extents with_sizes(Extents extents, std::int64_t size) {
