@@ -124,6 +124,19 @@ TEST_CASE("dtypes: every conversion") {
     }
 }
 
+TEST_CASE("dtypes: integers by way of floats saturate, as integers they wrap") {
+  const Array x{DType::i32, {6}, {-300, -1, 0, 255, 256, 70000}};
+  const auto saturated = [](DType by, DType to) {
+    return [by, to](const Inputs& in) { return Tensor(cast(cast(in[0], by), to)); };
+  };
+  check_everywhere("by f64 to u8", saturated(DType::f64, DType::u8), {x}, {DType::u8, {6}, {0, 0, 0, 255, 255, 255}});
+  check_everywhere("by f64 to i8", saturated(DType::f64, DType::i8), {x},
+                   {DType::i8, {6}, {-128, -1, 0, 127, 127, 127}});
+  check_everywhere("by f64 to u64", saturated(DType::f64, DType::u64), {x},
+                   {DType::u64, {6}, {0, 0, 0, 255, 256, 70000}});
+  check_everywhere("by i64 to u8", saturated(DType::i64, DType::u8), {x}, {DType::u8, {6}, {212, 255, 0, 255, 0, 112}});
+}
+
 TEST_CASE("dtypes: every f16 and bf16, and what lies between two of them") {
   for (DType dtype : halves) {
     const auto value_of = [&](std::uint32_t bits) {
