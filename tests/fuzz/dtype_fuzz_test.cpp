@@ -1,6 +1,7 @@
-// Random programs over all dtypes at once: integers of all widths, which wrap, floats and complex numbers that stay whole
-// and small enough to be exact in their dtype, and f8, which is cast and moved. The oracle computes with C++'s numbers,
-// element by element, so results must be equal: compiled for each back end, with other extents, lazily, and under vmap.
+// Random programs over all dtypes at once: integers of all widths, which wrap, floats and complex numbers that stay
+// whole and small enough to be exact in their dtype, and f8, which is cast and moved. The oracle computes with C++'s
+// numbers, element by element, so results must be equal: compiled for each back end, with other extents, lazily, and
+// under vmap.
 #include "../conformance/op_table.hpp"
 #include "fuzz_loop.hpp"
 

@@ -146,8 +146,8 @@ Borrowed borrow(const M& m) {
   return io_detail::lent_mdspan<Borrowed>(m);
 }
 
-/// Lends the span's memory to receive a result of its shape and dtype: `f.into(borrow_mut(m))(x)`, `copy_to(borrow_mut(m),
-/// x)`. A span of const elements does not compile.
+/// Lends the span's memory to receive a result of its shape and dtype: `f.into(borrow_mut(m))(x)`, or
+/// `copy_to(borrow_mut(m), x)`. A span of const elements does not compile.
 template <class M>
   requires HostMdspan<std::remove_cvref_t<M>>
 BorrowedMut borrow_mut(M&& m) {
@@ -164,9 +164,9 @@ Tensor copy_of(const M& m) {
 }
 
 /// The elements of x as a span of const T: `mdspan_of<float, std::dextents<int, 2>>(x)`, or `mdspan_of<float, 2>(x)`.
-/// Evaluates x. The span has the strides of x where its layout can, so there is no copy; where it cannot (layout_right of
-/// a Tensor that is not row-major; strides of 0 or below), it sees a row-major copy, which x keeps. It is valid while x
-/// or a copy of the handle has this value, and in any thread.
+/// Evaluates x. The span has the strides of x where its layout can, so there is no copy; where it cannot (layout_right
+/// of a Tensor that is not row-major; strides of 0 or below), it sees a row-major copy, which x keeps. It is valid while
+/// x or a copy of the handle has this value, and in any thread.
 /// Throws DTypeError (T is not the C++ type of x's dtype), ShapeError (another rank, a static extent that differs),
 /// DeviceError (x is on a GPU), UserError (layout_left of a Tensor that is not column-major).
 template <Element T, class Extents, class Layout = std::layout_stride>
