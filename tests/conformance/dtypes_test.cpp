@@ -5,14 +5,19 @@
 
 #include <Eigen/Core>
 
+#include <algorithm>
 #include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 using namespace sinter_test;
 
 namespace {
 
-constexpr DType all_dtypes[] = {DType::bool_, DType::u8,  DType::i8,  DType::u16,  DType::i16, DType::u32,
-                                DType::i32,   DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64};
+constexpr DType all_dtypes[] = {DType::bool_, DType::u8,  DType::i8,  DType::u16,    DType::i16,
+                                DType::u32,   DType::i32, DType::i64, DType::u64,    DType::f16,
+                                DType::bf16,  DType::f32, DType::f64, DType::f8e4m3, DType::f8e5m2};
 
 /// The nearest number with `digits` digits and exponents from `least` on; beyond `largest` infinite. Ties to even.
 double nearest(double x, int digits, int least, double largest) {
@@ -25,6 +30,12 @@ double nearest(double x, int digits, int least, double largest) {
 }
 double as_f16(double x) { return nearest(x, 11, -24, 65504); }
 double as_bf16(double x) { return nearest(x, 8, -133, 0x1.fep127); }
+double as_f8e5m2(double x) { return nearest(x, 3, -16, 57344); }
+/// Without infinities: what is too large becomes the largest number.
+double as_f8e4m3(double x) {
+  const double rounded = nearest(x, 4, -9, 448);
+  return std::isinf(rounded) ? std::copysign(448, x) : rounded;
+}
 
 /// What a conversion gives: floats saturate as integers (NaN is 0), integers wrap.
 double converted(DType from, DType to, double x) {
@@ -32,7 +43,11 @@ double converted(DType from, DType to, double x) {
   if (to == DType::f64) return x;
   if (is_floating(to)) {
     const double single = static_cast<double>(static_cast<float>(x));
-    return to == DType::f32 ? single : to == DType::f16 ? as_f16(single) : as_bf16(single);
+    return to == DType::f32      ? single
+           : to == DType::f16    ? as_f16(single)
+           : to == DType::bf16   ? as_bf16(single)
+           : to == DType::f8e4m3 ? as_f8e4m3(single)
+                                 : as_f8e5m2(single);
   }
   const double modulus = std::ldexp(1.0, 8 * static_cast<int>(size_of(to)));
   const double least = row(to).is_signed ? -modulus / 2 : 0, past = least + modulus;
@@ -40,6 +55,7 @@ double converted(DType from, DType to, double x) {
     if (std::isnan(x)) return 0;
     return std::trunc(x) < least ? least : std::trunc(x) >= past ? past - 1 : std::trunc(x);
   }
+  if (to == DType::u64) return x;  // as_element wraps; the sum with 2^64 may be no double
   return x - modulus * std::floor((x - least) / modulus);
 }
 
@@ -48,7 +64,8 @@ std::vector<double> samples(DType dtype) {
   if (dtype == DType::bool_) return {0, 1, 1, 0};
   for (double x : {0.0,     1.0,     2.0,     3.0,          7.0,          100.0,        127.0,        128.0,
                    129.0,   200.0,   255.0,   256.0,        257.0,        1000.0,       32767.0,      32768.0,
-                   65535.0, 65536.0, 70000.0, 2147483647.0, 2147483648.0, 4294967295.0, 4294967296.0, 1e12})
+                   65535.0, 65536.0, 70000.0, 2147483647.0, 2147483648.0, 4294967295.0, 4294967296.0, 1e12,
+                   12.0,    20.0,    448.0,   464.0,        465.0,        57344.0,      61439.0,      0x1.8p63})
     for (double sign : {1.0, -1.0}) list.push_back(sign * x);
   if (is_floating(dtype)) {
     for (double x :
@@ -59,10 +76,8 @@ std::vector<double> samples(DType dtype) {
     for (double& x : list) x = converted(DType::f64, dtype, x);
     return list;
   }
-  std::erase_if(list, [&](double x) {
-    return x < static_cast<double>(tensor_detail::lowest(dtype)) ||
-           x > static_cast<double>(tensor_detail::greatest(dtype));
-  });
+  const double past = dtype == DType::u64 ? 0x1p64 : static_cast<double>(tensor_detail::greatest(dtype)) + 1;
+  std::erase_if(list, [&](double x) { return x < static_cast<double>(tensor_detail::lowest(dtype)) || x >= past; });
   return list;
 }
 
@@ -109,6 +124,19 @@ TEST_CASE("dtypes: every conversion") {
     }
 }
 
+TEST_CASE("dtypes: integers by way of floats saturate, as integers they wrap") {
+  const Array x{DType::i32, {6}, {-300, -1, 0, 255, 256, 70000}};
+  const auto saturated = [](DType by, DType to) {
+    return [by, to](const Inputs& in) { return Tensor(cast(cast(in[0], by), to)); };
+  };
+  check_everywhere("by f64 to u8", saturated(DType::f64, DType::u8), {x}, {DType::u8, {6}, {0, 0, 0, 255, 255, 255}});
+  check_everywhere("by f64 to i8", saturated(DType::f64, DType::i8), {x},
+                   {DType::i8, {6}, {-128, -1, 0, 127, 127, 127}});
+  check_everywhere("by f64 to u64", saturated(DType::f64, DType::u64), {x},
+                   {DType::u64, {6}, {0, 0, 0, 255, 256, 70000}});
+  check_everywhere("by i64 to u8", saturated(DType::i64, DType::u8), {x}, {DType::u8, {6}, {212, 255, 0, 255, 0, 112}});
+}
+
 TEST_CASE("dtypes: every f16 and bf16, and what lies between two of them") {
   for (DType dtype : halves) {
     const auto value_of = [&](std::uint32_t bits) {
@@ -151,26 +179,99 @@ TEST_CASE("dtypes: every f16 and bf16, and what lies between two of them") {
   }
 }
 
-TEST_CASE("dtypes: pairs promote as in PyTorch, and in NumPy for u16 and u32") {
-  using enum DType;
-  const auto is = [](DType a, DType b, DType want) {
-    INFO(name(a) << " and " << name(b));
-    CHECK(promote(a, b) == want);
-    CHECK(promote(b, a) == want);
-    CHECK(Tensor(ones({2}, {.dtype = a}) + ones({2}, {.dtype = b})).dtype() == want);
-  };
-  for (DType dtype : all_dtypes) is(dtype, dtype, dtype), is(bool_, dtype, dtype), is(f64, dtype, f64);
-  for (DType integer : {u8, i8, u16, i16, u32, i32, i64})
-    for (DType real : {f16, bf16, f32}) is(integer, real, real);
-  is(f16, bf16, f32), is(f16, f32, f32), is(bf16, f32, f32);
-  is(u8, i8, i16), is(u8, i16, i16), is(u8, i32, i32), is(u8, i64, i64), is(i8, i16, i16), is(i8, i32, i32),
-      is(i16, i32, i32);
-  is(u8, u16, u16), is(u8, u32, u32), is(u16, u32, u32), is(u16, i8, i32), is(u16, i16, i32), is(u16, i32, i32);
-  is(u32, i8, i64), is(u32, i32, i64), is(u32, i64, i64);
+namespace {
+constexpr std::string_view promoted_names[] = {"bool", "u8",   "i8",  "u16", "i16", "u32",  "i32",    "i64",   "u64",
+                                               "f16",  "bf16", "f32", "f64", "c64", "c128", "f8e4m3", "f8e5m2"};
+/// torch.promote_types (PyTorch 2), and numpy.promote_types for u16, u32 and u64 beside other integers. `-`: a
+/// DTypeError; NumPy gives float64 for u64 beside signed integers, and PyTorch has no rule for f8. Complex numbers
+/// beside u16, u32 and u64, which PyTorch refuses, are as beside its other integers.
+constexpr const char* promoted[] = {
+    "bool u8   i8   u16  i16  u32  i32  i64  u64  f16  bf16 f32  f64  c64  c128 f8e4m3 f8e5m2",
+    "u8   u8   i16  u16  i16  u32  i32  i64  u64  f16  bf16 f32  f64  c64  c128 - -",
+    "i8   i16  i8   i32  i16  i64  i32  i64  -    f16  bf16 f32  f64  c64  c128 - -",
+    "u16  u16  i32  u16  i32  u32  i32  i64  u64  f16  bf16 f32  f64  c64  c128 - -",
+    "i16  i16  i16  i32  i16  i64  i32  i64  -    f16  bf16 f32  f64  c64  c128 - -",
+    "u32  u32  i64  u32  i64  u32  i64  i64  u64  f16  bf16 f32  f64  c64  c128 - -",
+    "i32  i32  i32  i32  i32  i64  i32  i64  -    f16  bf16 f32  f64  c64  c128 - -",
+    "i64  i64  i64  i64  i64  i64  i64  i64  -    f16  bf16 f32  f64  c64  c128 - -",
+    "u64  u64  -    u64  -    u64  -    -    u64  f16  bf16 f32  f64  c64  c128 - -",
+    "f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f32  f32  f64  c64  c128 - -",
+    "bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 f32  bf16 f32  f64  c64  c128 - -",
+    "f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f64  c64  c128 - -",
+    "f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  c128 c128 - -",
+    "c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c64  c128 c64  c128 - -",
+    "c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 c128 - -",
+    "f8e4m3 - - - - - - - - - - - - - - f8e4m3 -",
+    "f8e5m2 - - - - - - - - - - - - - - - f8e5m2",
+};
+DType dtype_named(std::string_view text) {
+  for (const DTypeRow& each : dtype_rows)
+    if (each.name == text) return static_cast<DType>(&each - dtype_rows.data());
+  throw std::logic_error("no dtype: " + std::string(text));
+}
+}  // namespace
+
+TEST_CASE("dtypes: every pair promotes as in PyTorch, and in NumPy for u16, u32 and u64") {
+  REQUIRE(std::size(promoted_names) == dtype_count);
+  for (std::size_t i = 0; i < std::size(promoted); ++i) {
+    std::istringstream row(promoted[i]);
+    for (std::size_t j = 0; j < std::size(promoted); ++j) {
+      const DType a = dtype_named(promoted_names[i]), b = dtype_named(promoted_names[j]);
+      std::string want;
+      REQUIRE(row >> want);
+      INFO(name(a) << " and " << name(b) << " give " << want);
+      const Tensor x = zeros({2}, {.dtype = a}), y = zeros({2}, {.dtype = b});
+      CHECK(can_promote(a, b) == (want != "-"));
+      if (want == "-") {
+        CHECK(has(message_of<DTypeError>([&] { concat({x, y}, 0); }), "no common dtype"));
+        CHECK_THROWS_AS(eval(x + y), DTypeError);
+        continue;
+      }
+      CHECK(name(promote(a, b)) == want);
+      CHECK(name(concat({x, y}, 0).dtype()) == want);
+      if (is_f8(a) || is_f8(b)) continue;  // nothing is computed with them
+      CHECK(name(Tensor(x + y).dtype()) == want);
+      CHECK(name(Tensor(where(zeros({2}, {.dtype = DType::bool_}), x, y)).dtype()) == want);
+    }
+  }
   // Numbers never widen.
+  using enum DType;
   CHECK(Tensor(ones({2}, {.dtype = u8}) + 1).dtype() == u8);
   CHECK(Tensor(ones({2}, {.dtype = u8}) * 0.5).dtype() == f32);
   CHECK(Tensor(ones({2}, {.dtype = bf16}) * 0.5).dtype() == bf16);
+  CHECK(Tensor(ones({2}, {.dtype = u64}) + 1).dtype() == u64);
+}
+
+TEST_CASE("dtypes: an image of bytes goes through one kernel, without copies") {
+  constexpr std::int64_t height = 37, width = 53;
+  std::vector<std::uint8_t> pixels(as_index(height * width * 3)), result(pixels.size(), 7);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i * 37 + i / 11);
+  const std::vector<float> gains{1.4f, 0.9f, 1.1f};
+  // A mirror, white balance and contrast of an image in rows of pixels (height, width, channels).
+  const auto program = [&](Tensor image) {
+    const Tensor light = flip(image, 1).to(DType::f32) * (1 / 255.f) * copy_of(gains);
+    const Tensor contrast = (light - 0.5f) * 1.25f + 0.5f;
+    return round(contrast * 255.f).to(DType::u8);
+  };
+  for (const Mode& mode : modes()) {
+    if (mode.backend == nullptr || !mode.fuse) continue;
+    INFO(mode.name);
+    std::fill(result.begin(), result.end(), std::uint8_t{7});
+    const auto compiled = jit::compile(program, mode.options());
+    compiled.into(borrow_mut(result, {height, width, 3}))(borrow(pixels, {height, width, 3}));
+    CHECK(compiled.stats().kernels == 1);
+    int worst = 0;
+    for (std::int64_t y = 0; y < height; ++y)
+      for (std::int64_t x = 0; x < width; ++x)
+        for (std::int64_t c = 0; c < 3; ++c) {
+          const double light =
+              pixels[as_index((y * width + width - 1 - x) * 3 + c)] / 255.0 * static_cast<double>(gains[as_index(c)]);
+          const double value = std::nearbyint(((light - 0.5) * 1.25 + 0.5) * 255);
+          const int want = static_cast<int>(std::clamp(value, 0.0, 255.0));  // stores saturate
+          worst = std::max(worst, std::abs(want - result[as_index((y * width + x) * 3 + c)]));
+        }
+    CHECK(worst <= 1);  // halves of f32
+  }
 }
 
 TEST_CASE("dtypes: lengths, layouts and kinds of loads and stores") {

@@ -76,7 +76,7 @@ inline std::int64_t elements_of(const KernelCase& test_case, std::size_t operand
 
 template <class T>
 T random_element(Random& random, const DataRange& range) {
-  if constexpr (FloatingElement<T> && sizeof(T) == 2) {
+  if constexpr (FloatingElement<T> && sizeof(T) <= 2) {
     return T(random_element<float>(random, range));
   } else if constexpr (std::is_floating_point_v<T>) {
     if (range.special && random.chance(3))
@@ -159,7 +159,7 @@ inline void on_crash(int signal_number) {
 
 template <class T>
 bool agrees(T expected, T actual, const Facts& facts, Closeness agreement) {
-  if constexpr (FloatingElement<T> && sizeof(T) == 2) {  // rounded once more, perhaps to the other side
+  if constexpr (FloatingElement<T> && sizeof(T) <= 2) {  // rounded once more, perhaps to the other side
     const auto wanted = static_cast<double>(expected), got = static_cast<double>(actual);
     if (agreement == Closeness::same_bits || std::isnan(wanted) || std::isnan(got) || wanted == got)
       return wanted == got || (std::isnan(wanted) && std::isnan(got));

@@ -508,7 +508,8 @@ class KernelGenerator {
   }
 
   /// Some operands lie in memory in a dtype that is computed in the one their values have. From the seed, so that all
-  /// else is what it would be without. Integers are only read: what is stored must be a number of the dtype.
+  /// else is what it would be without. Integers are only read, as what is stored must be a number of the dtype; but any
+  /// i64 has the bits of a u64.
   void narrow_memory() {
     Random narrowing(case_.seed ^ 0x1B8F);
     if (!narrowing.chance(30)) return;
@@ -520,11 +521,13 @@ class KernelGenerator {
                                       [&](const DataRange& other) { return other.memory_of == static_cast<int>(i); });
       if (shares || !narrowing.chance(50)) continue;
       std::vector<DType> narrow;
-      for (DType dtype : {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::f16, DType::bf16}) {
+      for (DType dtype : {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::u64, DType::f16, DType::bf16,
+                          DType::f8e4m3, DType::f8e5m2}) {
         const bool fits =
             is_floating(dtype) || std::max(range.low, static_cast<double>(tensor_detail::lowest(dtype))) <=
                                       std::min(range.high, static_cast<double>(tensor_detail::greatest(dtype)));
-        if (computed_in(dtype) == operand.dtype && fits && (is_floating(dtype) || !operand.written))
+        if (computed_in(dtype) == operand.dtype && fits &&
+            (is_floating(dtype) || dtype == DType::u64 || !operand.written))
           narrow.push_back(dtype);
       }
       if (narrow.empty()) continue;

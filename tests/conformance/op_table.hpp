@@ -100,13 +100,17 @@ inline double rounded_to(DType dtype, double x, Domain domain) {
 /// The number as an element: integers wrap.
 template <class T>
 T as_element(double x) {
-  if constexpr (std::is_integral_v<T>)
-    return x >= 0x1p63 ? std::numeric_limits<T>::max() : static_cast<T>(static_cast<std::int64_t>(x));
-  else if constexpr (sizeof(T) == 2) return T(static_cast<float>(x));
+  if constexpr (std::is_integral_v<T>) {
+    if (x >= 0x1p63)
+      return sizeof(T) == 8 && x < static_cast<double>(std::numeric_limits<T>::max()) ? static_cast<T>(x)
+                                                                                      : std::numeric_limits<T>::max();
+    return static_cast<T>(static_cast<std::int64_t>(x));
+  } else if constexpr (sizeof(T) <= 2) return T(static_cast<float>(x));
   else return static_cast<T>(x);
 }
 
-inline constexpr DType narrow_integers[] = {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32};
+/// The integers beside i32 and i64.
+inline constexpr DType more_integers[] = {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::u64};
 inline constexpr DType halves[] = {DType::f16, DType::bf16};
 
 inline Extents with_sizes(Extents extents, std::int64_t size) {
@@ -288,7 +292,7 @@ inline std::string difference(const Tensor& got, const Array& want, Tolerance to
       if constexpr (!FloatingElement<T>) error = values[i] == as_element<T>(want.data[i]) ? 0 : oracle::infinite;
       else {
         // What is computed in f32 and rounded once is off by half a unit at most, and a little.
-        allowed = sizeof(T) == 2 ? 0.5 + (tolerance.f32 + 1) / 64 : sizeof(T) == 4 ? tolerance.f32 : tolerance.f64;
+        allowed = sizeof(T) <= 2 ? 0.5 + (tolerance.f32 + 1) / 64 : sizeof(T) == 4 ? tolerance.f32 : tolerance.f64;
 #ifdef SINTER_TEST_ON_GPU
         allowed *= 2;  // CUDA's own functions have wider bounds; exact stays exact
 #endif

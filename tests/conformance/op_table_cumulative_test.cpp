@@ -35,13 +35,15 @@ double nothing(const CumulativeCall& op, DType dtype) {
     case DType::i32:
       return is_max ? std::numeric_limits<std::int32_t>::min() : std::numeric_limits<std::int32_t>::max();
     case DType::i64: return is_max ? -0x1p63 : 0x1p62 * 2 - 1;
+    case DType::u64: return is_max ? 0 : 0x1p64;
     case DType::bool_: return is_max ? 0 : 1;
     default: return is_max ? -oracle::infinite : oracle::infinite;
   }
 }
 
 Array accumulated(const CumulativeCall& op, const Array& x, std::size_t axis, CumulativeOptions options) {
-  Array out{(is_sum(op) || is_product(op)) && !is_floating(x.dtype) ? DType::i64 : x.dtype, x.extents, x.data, x.data};
+  Array out{(is_sum(op) || is_product(op)) && !is_floating(x.dtype) && x.dtype != DType::u64 ? DType::i64 : x.dtype,
+            x.extents, x.data, x.data};
   std::int64_t stride = 1;
   for (std::size_t i = axis + 1; i < x.extents.size(); ++i) stride *= x.extents[i];
   const std::int64_t length = x.extents[axis];
@@ -78,7 +80,7 @@ Row cumulative(const CumulativeCall& op, DType dtype, const Extents& extents, in
 
 constexpr CumulativeOptions every_option[] = {
     {}, {.exclusive = true}, {.reverse = true}, {.exclusive = true, .reverse = true}};
-constexpr DType every_dtype[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::bool_};
+constexpr DType every_dtype[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::u64, DType::bool_};
 
 }  // namespace
 

@@ -120,7 +120,7 @@ Row order_row(const OrderCall& op, DType dtype, const Extents& extents, int axis
   return row;
 }
 
-constexpr DType every_dtype[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::bool_};
+constexpr DType every_dtype[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::u64, DType::bool_};
 
 Array quantiles(const Array& x, double q, QuantileInterpolation interpolation) {
   const auto length = static_cast<std::size_t>(x.extents.back());

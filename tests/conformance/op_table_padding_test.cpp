@@ -10,7 +10,7 @@ using namespace sinter_test;
 
 namespace {
 
-constexpr DType all_dtypes[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::bool_};
+constexpr DType all_dtypes[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::u64, DType::bool_};
 
 using Widths = std::vector<std::pair<int, int>>;
 
@@ -126,7 +126,7 @@ void check_pool(Max max_pool, Avg avg_pool, const PoolCase& pool, Extents x) {
       if (!is_max && oracle::count(pool.dilation) != 1) continue;
       const auto run = [=](const Inputs& in) {
         const NumberPerAxis<N> size = per_axis<N>(pool.size), stride = per_axis<N>(pool.stride),
-                         padding = per_axis<N>(pool.padding);
+                               padding = per_axis<N>(pool.padding);
         if (is_max) return max_pool(in[0], {size, stride, padding, per_axis<N>(pool.dilation), pool.ceil_mode});
         return avg_pool(in[0], {size, stride, padding, pool.ceil_mode, pool.count_include_pad});
       };

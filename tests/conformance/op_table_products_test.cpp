@@ -62,7 +62,7 @@ Array einsum_oracle(const std::string& equation, const Arrays& in) {
 #ifdef SINTER_TEST_ON_GPU  // where no kernel multiplies matrices of integers
 constexpr DType product_dtypes[] = {DType::f32, DType::f64};
 #else
-constexpr DType product_dtypes[] = {DType::f32, DType::f64, DType::i32, DType::i64};
+constexpr DType product_dtypes[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::u64};
 #endif
 
 struct Product {

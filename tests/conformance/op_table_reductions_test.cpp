@@ -94,7 +94,8 @@ std::vector<DType> dtypes_of(std::string_view name) {
 DType result_dtype(std::string_view name, DType dtype) {
   const Gives gives = reduction_row(name).gives;
   if (gives != Gives::same) return gives == Gives::boolean ? DType::bool_ : DType::i64;
-  return (name == "sum" || name == "prod") && !is_floating(dtype) ? DType::i64 : dtype;  // PyTorch's rule
+  const bool becomes_i64 = (name == "sum" || name == "prod") && !is_floating(dtype) && dtype != DType::u64;
+  return becomes_i64 ? DType::i64 : dtype;  // PyTorch's rule
 }
 
 using AxisList = std::vector<int>;
@@ -165,7 +166,7 @@ TEST_CASE("op table: reductions of narrow dtypes") {
     std::vector<DType> dtypes(std::begin(halves), std::end(halves));
     const Takes takes = reduction_row(op.name).takes;
     if (takes == Takes::bools) continue;
-    if (takes != Takes::floats) dtypes.insert(dtypes.end(), std::begin(narrow_integers), std::end(narrow_integers));
+    if (takes != Takes::floats) dtypes.insert(dtypes.end(), std::begin(more_integers), std::end(more_integers));
     for (DType dtype : dtypes)
       for (const AxisList& axes : {AxisList{0}, AxisList{-1}, AxisList{0, 1}, AxisList{}}) {
         if ((op.over == Over::one_axis && axes.size() != 1) || !is_in_sample(number++)) continue;

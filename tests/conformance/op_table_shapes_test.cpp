@@ -5,7 +5,7 @@ using namespace sinter_test;
 
 namespace {
 
-constexpr DType all_dtypes[] = {DType::bool_, DType::i32, DType::i64, DType::f32, DType::f64};
+constexpr DType all_dtypes[] = {DType::bool_, DType::i32, DType::i64, DType::u64, DType::f32, DType::f64};
 
 /// Rows of ops that move elements: checked for every dtype, exactly; in f64 the gradient too.
 struct Move {
@@ -441,7 +441,7 @@ TEST_CASE("op table: tensors from nothing") {
   };
   std::vector<Factory> factories;
   for (DType dtype : all_dtypes) {
-    const double value = dtype == DType::bool_ ? 1 : is_floating(dtype) ? -2.5 : -2;
+    const double value = dtype == DType::bool_ ? 1 : dtype == DType::u64 ? 2 : is_floating(dtype) ? -2.5 : -2;
     factories.push_back({"full", [=] { return full({2, 3}, value, {.dtype = dtype}); }, filled(dtype, {2, 3}, value)});
     factories.push_back({"zeros", [=] { return zeros({0, 3}, {.dtype = dtype}); }, filled(dtype, {0, 3}, 0)});
     factories.push_back({"ones", [=] { return ones({}, {.dtype = dtype}); }, filled(dtype, {}, 1)});

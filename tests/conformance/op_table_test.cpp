@@ -256,7 +256,7 @@ TEST_CASE("op table: unary ops of narrow dtypes") {
       for (DType dtype : halves) check_narrow(unary(op, dtype, {n, 4}), number++);
     const bool is_closed = table.takes != Takes::floats;
     if (table.takes == Takes::bools || (!is_closed && !keeps_integers(op.name))) continue;
-    for (DType dtype : narrow_integers) {
+    for (DType dtype : more_integers) {
       Row row = unary(op, dtype, {n, 4});
       row.inputs[0].domain = {std::max(-200.0, static_cast<double>(tensor_detail::lowest(dtype))),
                               std::min(200.0, static_cast<double>(tensor_detail::greatest(dtype)))};
@@ -273,7 +273,7 @@ TEST_CASE("op table: binary ops of narrow dtypes") {
     for (const Pair& shapes : {Pair{{n, 4}, {n, 4}}, Pair{{n, 4}, {}}}) {
       for (DType dtype : halves) check_narrow(binary(op, dtype, shapes), number++);
       if (table.takes == Takes::floats && op.name != "div") continue;
-      for (DType dtype : narrow_integers) {
+      for (DType dtype : more_integers) {
         Row row = binary(op, dtype, shapes);
         const auto as_numbers = [](Domain d) { return Domain{std::max(d.lo, -100.0), std::min(d.hi, 100.0)}; };
         for (Spec& input : row.inputs) input.domain = as_numbers(input.domain);

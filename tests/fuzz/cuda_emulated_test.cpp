@@ -73,6 +73,11 @@ constexpr const char* narrow_memory[] = {
     "graph(%x: f8e4m3[s0, 41], %y: f32[s0, 41]) { return cast(%x) {dtype=f32}, cast(%y) {dtype=f8e5m2}, cast(mul(%y, "
     "100)) {dtype=f8e4m3} }",
     "graph(%x: f8e5m2[s0, 64], %y: f64[s0, 64]) { return cast(%x) {dtype=bf16}, cast(%y) {dtype=u64} }",
+    "graph(%x: u64[s0, 300]) { return cumsum(%x) {axes=[1]}, cummax(sub(0, %x)) {axes=[1]}, sum(%x) {axes=[0]}, "
+    "argmax(neg(%x)) {axes=[1]} }",
+    "graph(%x: u64[s0, 33], %y: u64[s0, 33], %i: i64[5]) { return take(%x, clamp(%i, 0, 32)) {axes=[1]}, "
+    "where(ge(sub(%x, %y), %y), right_shift(neg(%x), 3), pow(%y, 3)) }",
+    "graph(%x: f8e4m3[s0, 40]) { return flip(%x) {axes=[1]}, concat(%x, %x) {axes=[1]} }",
 };
 /// Operands that are computed on the way into the product: each is one kernel (two where the reduced axis is cut).
 constexpr const char* prologues[] = {

@@ -2,6 +2,11 @@
 // and C++23, and work when it is compiled without RTTI. Includes Sinter first, so that nothing is lent to its headers.
 #include <sinter/sinter.hpp>
 
+#if defined(__STDCPP_FLOAT16_T__) && defined(__STDCPP_BFLOAT16_T__)  // C++23 with GCC 13
+#define USER_HAS_STANDARD_HALVES
+#include <stdfloat>
+#endif
+
 #include <Eigen/Core>
 #include <array>
 #include <cstdint>
@@ -78,6 +83,18 @@ void memory_of_others() {
   copy_to(borrow_mut(place.data(), {2, 2}), taken);
   expect(to_eigen<Eigen::MatrixXf>(taken)(1, 1) == 4 && matrix(1, 1) == 9 && place[3] == 4, "memory of others");
 }
+
+#ifdef USER_HAS_STANDARD_HALVES
+template <class Half>
+void standard_half(DType dtype) {
+  const std::vector<Half> numbers{Half(1.5f), Half(-2.f)};
+  const Tensor x = copy_of(numbers, {2});
+  expect(x.dtype() == dtype && to_vector<Half>(x * 2)[1] == Half(-4.f), "standard halves, copied");
+  std::vector<Half> results(2);
+  jit::compile([](Tensor a) { return a + 1; }).into(borrow_mut(results, {2}))(borrow(numbers, {2}));
+  expect(results[0] == Half(2.5f) && item<Half>(x(0)) == numbers[0], "standard halves, lent");
+}
+#endif
 
 void compiled() {
   auto f = jit::compile(
@@ -178,6 +195,12 @@ void errors() {
 int main() {
   expressions();
   memory_of_others();
+#ifdef USER_HAS_STANDARD_HALVES
+  standard_half<std::float16_t>(DType::f16);
+  standard_half<std::bfloat16_t>(DType::bf16);
+#else
+  std::printf("no std::float16_t here\n");
+#endif
   compiled();
   control_flow();
   derivatives();

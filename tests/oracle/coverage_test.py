@@ -25,7 +25,6 @@ FUNCTIONS = {
     SAME: "left_shift right_shift swapaxes swapdims moveaxis unstack cat",
     READS: "allclose array_equal eval set_default_device manual_seed list_ops",
     "a value as it is, or a copy on another device": "to_device",
-    "complex numbers: tests/unit/complex_test.cpp": "complex polar real imag conj angle view_as_real view_as_complex",
     "any operation by its name: tests/unit/by_name_test.cpp": "call",
     FOURIER: """fft::fft fft::fft2 fft::fftn fft::fftshift fft::hfft fft::hfft2 fft::hfftn fft::ifft fft::ifft2 fft::ifftn
         fft::ifftshift fft::ihfft fft::ihfft2 fft::ihfftn fft::irfft fft::irfft2 fft::irfftn fft::rfft fft::rfft2 fft::rfftn fft::fftfreq
@@ -40,8 +39,7 @@ TORCH = {
     "what they are without _copy, or a value as it is": """H T mH mT t t_copy transpose_copy permute_copy expand_copy squeeze_copy
         unsqueeze_copy narrow_copy unfold_copy diagonal_copy split_with_sizes_copy unbind_copy as_strided_copy alias_copy clone
         contiguous resolve_conj resolve_neg""",
-    "complex numbers: tests/unit/complex_test.cpp": """complex polar real imag conj conj_physical angle view_as_real
-        view_as_complex cfloat cdouble""",
+    "dtypes of complex numbers: tests/unit/complex_test.cpp": "cfloat cdouble",
     "operators and memory of other rows": """__radd__ __rand__ __rdiv__ __rmod__ __rmul__ __ror__ __rpow__ __rsub__ __rxor__ max min
         std empty empty_like new_empty empty_permuted empty_strided new_empty_strided fill zero_ new_full new_ones new_zeros
         scalar_tensor resize_ resize_as_ as_strided_scatter""",
@@ -73,7 +71,7 @@ OTHERWISE = {
         kthvalue msort scatter index_copy index_reduce take _segment_reduce histogram nn.functional.pad constant_pad_nd slice
         masked.median masked.norm masked.softmin""",
     "another name of what is called": """__rmatmul__ swapaxes trapz triangular_solve lu_unpack pinverse unsafe_chunk
-        unsafe_split view_as view_copy vdot fft.ifftshift bool byte char short int long half bfloat16 float double
+        unsafe_split view_as view_copy fft.ifftshift bool byte char short int long half bfloat16 float double
         nn.functional.logsigmoid nn.functional.upsample_bilinear nn.functional.upsample_nearest _native_batch_norm_legit
         _batch_norm_with_update""",
     "kernels of attention, and what is made of it": """torch.ops.aten._efficient_attention_forward

@@ -43,6 +43,7 @@ NamedFunctions linalg_functions();
 NamedFunctions layers_functions();
 NamedFunctions losses_functions();
 NamedFunctions special_functions();
+NamedFunctions complex_functions();
 NamedFunctions creation_functions();  // also among those of shapes
 
 }  // namespace sinter_test

@@ -170,4 +170,5 @@ TEST_CASE("oracle: arrangements and tensors from nothing") { check_category("sha
 TEST_CASE("oracle: products and linear algebra") { check_category("linalg", linalg_functions()); }
 TEST_CASE("oracle: layers") { check_category("layers", layers_functions()); }
 TEST_CASE("oracle: losses") { check_category("losses", losses_functions()); }
+TEST_CASE("oracle: complex numbers") { check_category("complex", complex_functions()); }
 TEST_CASE("oracle: special and composed functions") { check_category("special", special_functions()); }

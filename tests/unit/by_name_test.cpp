@@ -2,6 +2,7 @@
 #include "../catch.hpp"
 #include "../checks.hpp"
 
+#include <sinter/graph/op_info.hpp>
 #include <sinter/sinter.hpp>
 
 #include <cstdlib>
@@ -58,21 +59,67 @@ TEST_CASE("by name: the list has every operation once, and can call each") {
 }
 
 namespace {
+/// Why no derivative passes through an operation, where the dtype of its result does not say it.
+struct Reason {
+  std::string_view why;
+  std::vector<std::string_view> names;
+};
+const std::vector<Reason>& reasons() {
+  static const std::vector<Reason> list{
+      {"its result is bool", {"all", "any"}},
+      {"its result is a position or a count",
+       {"argmax", "argmin", "element_count", "extent", "lu_permutation", "nonzero", "searchsorted"}},
+      {"its result is a whole number", {"frexp_exponent", "gcd"}},
+      {"of positions", {"one_hot"}},
+      {"no operands", {"empty", "full", "iota"}},
+      {"random numbers",
+       {"binomial_sample", "gamma_sample", "poisson_sample", "random_bits", "random_normal", "random_uniform"}},
+      {"constant between its jumps", {"ceil", "floor", "floor_divide", "round", "sign", "trunc"}},
+      {"of bits", {"bitcast", "nextafter"}},
+      {"a set has no order to follow", {"unique"}},
+      {"it is a derivative, which is taken once", {"ctc_gradient"}},
+      {"that is its purpose", {"stop_gradient"}}};
+  return list;
+}
+std::string derivative_of(const OpSignature& op) {
+  if (op.is_differentiable) return "yes";
+  if (op.dtype == "bool") return "no: its result is bool";
+  if (op.dtype == "promoted, not floating") return "no: of whole numbers";
+  for (const Reason& reason : reasons())
+    for (const std::string_view name : reason.names)
+      if (name == op.name) return "no: " + std::string(reason.why);
+  return "";
+}
+
+constexpr const char* introduction =
+    R"(# Operations
+
+What graphs are made of, and `call(name, inputs, attributes)` takes ([reference](reference.md#operations-by-name)). This page is written by
+a test (`tests/unit/by_name_test.cpp`) from `list_ops()`.
+
+Elementwise operations, reductions, views and composites take every dtype that their class allows, in memory of every dtype there is, on
+all back ends; structured ones say in an error what they do not take. All are batched by `jit::vmap`, those without elementwise meaning by
+a rule of their own.
+
+| dtypes | operations | derivative |
+|---|---|---|
+| `bool` | all but those of numbers (`neg`, `abs`, ...), which say so; `sum` and `prod` count in i64 | no |
+| `u8 i8 u16 i16 u32 i32 i64` | all; those "promoted to floating" give f32. Arithmetic wraps in the dtype, `sum prod cumsum cumprod` are i64 | no |
+| `u64` | the same, unsigned; `sum` and its kin stay u64. Beside signed integers a `DTypeError`, as there is no common dtype | no |
+| `f16 bf16 f32 f64` | all but those "not floating" | yes |
+| `f8e4m3 f8e5m2` | those with "yes" under f8, which cast and move elements; the others are a `DTypeError` that says to cast | of casts |
+| `c64 c128` | recorded as real operations on the parts ([what there is](complex.md#what-there-is), [what is missing, and why](complex.md#what-is-missing)) | yes |
+
+| operation | kind | dtype of the result | derivative | f8 | attributes |
+|---|---|---|---|---|---|
+)";
+
 std::string page() {
   std::ostringstream out;
-  out << "# Operations\n\n"
-         "What graphs are made of, and `call(name, inputs, attributes)` takes "
-         "([reference](reference.md#operations-by-name)). "
-         "This page is written by\na test (`tests/unit/by_name_test.cpp`) from `list_ops()`.\n\n"
-         "Elementwise operations, reductions, views and composites take every dtype that their class allows, in memory "
-         "of "
-         "every dtype there is, on\nall back ends; structured ones say in an error what they do not take. All are "
-         "batched by "
-         "`jit::vmap`, those without elementwise meaning by\na rule of their own.\n\n"
-         "| operation | kind | dtype of the result | derivative | attributes |\n|---|---|---|---|---|\n";
+  out << introduction;
   for (const OpSignature& op : list_ops()) {
     out << "| `" << op.text().substr(0, op.text().find(" {")) << "` | " << op.kind << " | " << op.dtype << " | "
-        << (op.is_differentiable ? "yes" : "") << " | ";
+        << derivative_of(op) << " | " << (find_op(op.name)->may_take_f8({}) ? "yes" : "") << " | ";
     for (const OpAttribute& attribute : op.attributes)
       out << (&attribute == op.attributes.data() ? "" : "; ") << "`" << attribute.name << "`: " << attribute.value;
     out << " |\n";
@@ -80,6 +127,30 @@ std::string page() {
   return out.str();
 }
 }  // namespace
+
+TEST_CASE("by name: every operation has a derivative, or says why not") {
+  std::set<std::string_view> without;
+  for (const OpSignature& op : list_ops()) {
+    INFO(op.name);
+    CHECK(derivative_of(op) != "");
+    if (!op.is_differentiable) without.insert(op.name);
+  }
+  for (const Reason& reason : reasons())
+    for (const std::string_view name : reason.names) {
+      INFO(name << " has a reason, and needs none");
+      CHECK(without.count(name) == 1);
+    }
+}
+
+TEST_CASE("by name: the column of f8 is true") {
+  const Tensor x = ones({2, 3}).to(DType::f8e4m3);
+  for (const OpSignature& op : list_ops()) {
+    if (op.inputs != 1 || op.kind != "elementwise" || !op.attributes.empty()) continue;
+    INFO(op.name);
+    if (find_op(op.name)->may_take_f8({})) CHECK(call(op.name, {x})[0].shape() == x.shape());
+    else CHECK_THROWS_AS(eval(call(op.name, {x})[0]), DTypeError);
+  }
+}
 
 TEST_CASE("by name: docs/ops.md is the list") {
   const std::string path = std::string(SINTER_SOURCE_DIR) + "/docs/ops.md";

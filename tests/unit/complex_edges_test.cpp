@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <complex>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -131,4 +132,141 @@ TEST_CASE("complex: norms are real, products conjugate as PyTorch's, and clippin
   sum(real(v * of({{3, 4}}))).backward();
   CHECK(near(doubles(jit::clip_grad_norm(model, 1)), {5}));
   CHECK(close(numbers(v.grad()), {{0.6, -0.8}}, 1e-6));
+}
+
+TEST_CASE("complex: logarithms and exponentials near 0 keep their digits") {
+  const auto is = [](const Tensor& got, const Numbers& want) {
+    const Numbers found = numbers(got);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      INFO(i << " is " << found[i] << ", should be " << want[i]);
+      CHECK(std::abs(found[i].real() - want[i].real()) <= 1e-14 * std::abs(want[i].real()));
+      CHECK(std::abs(found[i].imag() - want[i].imag()) <= 1e-14 * std::abs(want[i].imag()));
+    }
+  };
+  // To first and second order: z - z^2 / 2 and z + z^2 / 2.
+  const Numbers small{{1e-20, 2e-20}, {-3e-18, 1e-9}, {1e-10, 0}};
+  is(log1p(of(small)), {{1e-20, 2e-20}, {-2.5e-18, 1e-9}, {1e-10 - 5e-21, 0}});
+  is(expm1(of(small)), {{1e-20, 2e-20}, {-3.5e-18, 1e-9}, {1e-10 + 5e-21, 0}});
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(numbers(log1p(of({-1.0})))[0].real() == -infinity);
+  CHECK(numbers(log1p(of({{-3, -0.0}})))[0].imag() == std::arg(C128(-2, -0.0)));
+  CHECK(numbers(expm1(tensor({C64(100, 0)})))[0] == C128(infinity, 0));
+  CHECK(numbers(sinc(of({0.0, {0, 1}})))[0] == 1.0);
+  CHECK(numbers(jit::grad([](Tensor z) { return sum(real(sinc(z))); })(of({0.0})))[0] == 0.0);
+}
+
+TEST_CASE("complex: running products, and areas") {
+  const Tensor z = of(some), both = stack({of(some), of(others)}, 1);
+  const auto running = [](const Numbers& x, bool exclusive, bool reverse) {
+    Numbers out(x.size());
+    C128 product = 1;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::size_t at = reverse ? x.size() - 1 - i : i;
+      const C128 before = product;
+      product *= x[at];
+      out[at] = exclusive ? before : product;
+    }
+    return out;
+  };
+  for (const bool exclusive : {false, true})
+    for (const bool reverse : {false, true}) {
+      const CumulativeOptions options{.exclusive = exclusive, .reverse = reverse};
+      const auto f = [options](Tensor x) { return cumprod(x, 0, options); };
+      CHECK(close(numbers(f(z)), running(some, exclusive, reverse)));
+      for (const char* backend : {"", "reference", "eager"})
+        CHECK(close(numbers(jit::compile(f, {.backend = backend})(z)), running(some, exclusive, reverse)));
+      CHECK(close(numbers(f(both)(all, 1)), running(others, exclusive, reverse)));
+      CHECK(close(numbers(jit::vmap(f, 1, 1)(both)(all, 1)), running(others, exclusive, reverse)));
+    }
+  CHECK(cumprod(zeros({0, 2}, {.dtype = DType::c64}), 0).shape() == Shape({0, 2}));
+  CHECK(numbers(cumprod(of({{2, 1}}), 0)) == Numbers{{2, 1}});
+  // By the second of three factors: conj(a) + conj(a c), also where it is 0.
+  const auto slope = jit::grad([](Tensor x) { return sum(real(cumprod(x, 0))); });
+  CHECK(close({numbers(slope(of({{1, 2}, {0, 0}, {3, -1}})))[1]}, {std::conj(C128(1, 2) * (1.0 + C128(3, -1)))}));
+  auto symbolic = jit::compile([](Tensor x) { return cumprod(x, 0); }, {.dynamic = jit::Dynamic::always});
+  CHECK(has(message_of<DTypeError>([&] { symbolic(z); }), "whose elements are multiplied, is symbolic"));
+
+  const Numbers y{{1, 2}, {3, -4}, {0, 1}};
+  CHECK(close(numbers(trapezoid(of(y), 0.5)), {0.25 * (y[0] + 2.0 * y[1] + y[2])}));
+  CHECK(close(numbers(cumulative_trapezoid(of(y), copy_of(std::vector<double>{0, 1, 3}))),
+              {(y[0] + y[1]) / 2.0, (y[0] + y[1]) / 2.0 + y[1] + y[2]}));
+}
+
+TEST_CASE("complex: numbers as arguments of compiled functions are run-time inputs") {
+  auto turned = jit::compile([](Tensor z, Tensor by) { return z * by; });
+  const Tensor z = of(some), single = tensor({C64(1, 2)}), real_numbers = tensor({1.f, 2.f});
+  CHECK(close(numbers(turned(z, C128(0, 1))), mapped(some, [](C128 x) { return x * C128(0, 1); })));
+  C128 by(2, -1);
+  CHECK(close(numbers(turned(z, by)), mapped(some, [](C128 x) { return x * C128(2, -1); })));
+  by = {0, 0};
+  CHECK(numbers(turned(z, by))[0] == 0.0);
+  CHECK(turned.stats().compiles == 1);
+  // As a tensor of rank 0 it widens none that has axes.
+  CHECK(turned(single, C128(0, 1)).dtype() == DType::c64);
+  CHECK(turned(real_numbers, C128(0, 1)).dtype() == DType::c64);
+  CHECK(numbers(turned(real_numbers, C64(0, 1))) == Numbers{{0, 1}, {0, 2}});
+  // The same by its parts, which are Scalars; and in functions without types of their own.
+  auto by_parts = jit::compile([](Tensor x, Scalar re, Scalar im) { return x * complex(re, im); });
+  CHECK(numbers(by_parts(single, 0, 2.0)) == Numbers{{-4, 2}});
+  CHECK(by_parts(single, 0.5, 2.0).dtype() == DType::c64);
+  auto generic = jit::compile([](const auto& x, const auto& number) { return Tensor(x + number); });
+  CHECK(numbers(generic(single, C64(1, 1))) == Numbers{{2, 3}});
+  auto slope =
+      jit::compile([](Tensor x, Tensor w) { return jit::grad([&](Tensor y) { return sum(real(y * w)); })(x); });
+  CHECK(numbers(slope(single, C64(3, 4))) == Numbers{{3, -4}});
+  CHECK(numbers(turned(of({2.0}), C128(1, 1))) == Numbers{{2, 2}});
+}
+
+TEST_CASE("complex: what has no complex meaning says so, and takes no real part") {
+  const Tensor z = of(some), square_matrix = reshape(of({{1, 2}, {3, 0}, {0, 1}, {2, 2}}), {2, 2}),
+               image = reshape(z(slice(0, 4)), {1, 1, 2, 2}), x = ones({7}, {.dtype = DType::f64});
+  struct Call {
+    const char* name;
+    std::function<Tensor()> run;
+  };
+  const std::vector<Call> calls{
+      {"<", [&] { return Tensor(z < 1); }},
+      {"topk", [&] { return topk(z, 2, 0).values; }},
+      {"argsort", [&] { return argsort(z, 0); }},
+      {"kthvalue", [&] { return kthvalue(z, 1, 0).values; }},
+      {"median", [&] { return median(z, 0).values; }},
+      {"mode", [&] { return mode(z, 0).values; }},
+      {"quantile", [&] { return quantile(z, 0.5, 0); }},
+      {"searchsorted", [&] { return searchsorted(x, z); }},
+      {"histogram", [&] { return histogram(z, 4, 0, 1); }},
+      {"cummax", [&] { return cummax(z, 0); }},
+      {"argmax", [&] { return argmax(z, 0); }},
+      {"relu", [&] { return Tensor(relu(z)); }},
+      {"gelu", [&] { return Tensor(gelu(z)); }},
+      {"round", [&] { return Tensor(round(z)); }},
+      {"frac", [&] { return Tensor(frac(z)); }},
+      {"fmod", [&] { return Tensor(fmod(z, 2)); }},
+      {"floor_divide", [&] { return Tensor(floor_divide(z, 2)); }},
+      {"copysign", [&] { return Tensor(copysign(z, x)); }},
+      {"signbit", [&] { return Tensor(signbit(z)); }},
+      {"erf", [&] { return Tensor(erf(z)); }},
+      {"lgamma", [&] { return Tensor(lgamma(z)); }},
+      {"cbrt", [&] { return Tensor(cbrt(z)); }},
+      {"atan2", [&] { return Tensor(atan2(z, x)); }},
+      {"hypot", [&] { return Tensor(hypot(x, z)); }},
+      {"softmax", [&] { return Tensor(softmax(z, 0)); }},
+      {"logsumexp", [&] { return Tensor(logsumexp(z, 0)); }},
+      {"logcumsumexp", [&] { return logcumsumexp(z, 0); }},
+      {"logaddexp", [&] { return Tensor(logaddexp(z, x)); }},
+      {"conv2d", [&] { return conv2d(image, image); }},
+      {"max_pool2d", [&] { return max_pool2d(image, 2); }},
+      {"avg_pool2d", [&] { return avg_pool2d(image, 2); }},
+      {"nanmean", [&] { return nanmean(z); }},
+      {"corrcoef", [&] { return corrcoef(reshape(z, {1, 7})); }},
+      {"solve", [&] { return linalg::solve(square_matrix, square_matrix); }},
+      {"det", [&] { return linalg::det(square_matrix); }},
+      {"cholesky", [&] { return linalg::cholesky(square_matrix); }},
+      {"matrix_exp", [&] { return linalg::matrix_exp(square_matrix); }},
+      {"pinv", [&] { return linalg::pinv(square_matrix); }},
+      {"one_hot", [&] { return one_hot(z, 3, DType::f32); }},
+  };
+  for (const Call& call : calls) {
+    INFO(call.name);
+    CHECK_THROWS_AS(eval(call.run()), DTypeError);
+  }
 }

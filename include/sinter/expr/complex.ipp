@@ -8,10 +8,12 @@
 #include <sinter/expr/complex_functions.hpp>
 #include <sinter/expr/term.hpp>
 #include <sinter/ops/complex.hpp>
+#include <sinter/ops/cumulative.hpp>
 
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -211,6 +213,28 @@ inline Result prod(const Call& call) {
   return reshape(In(rest, call.where), kept).impl();
 }
 
+/// Products of twice as many elements at each step (Hillis and Steele 1986).
+inline Result cumulative_product(const Call& call) {
+  const int axis = static_cast<int>(call.attrs->axes[0]);
+  Tensor z(call.leaves[0].value);
+  const Dim count = z.shape()[axis];
+  if (!count.is_static())
+    call.refuse(
+        "axis " + std::to_string(axis) + " of " + z.shape().text() + ", whose elements are multiplied, is symbolic",
+        "mark it static: jit::mark_static(z, axis)");
+  const bool is_reversed = (*call.attrs)[ops_detail::is_reversed];
+  // Each element becomes the one `places` before it; ones come in.
+  const auto moved = [&](std::int64_t places) {
+    std::vector<std::pair<int, int>> widths(as_index(z.rank()));
+    const int by = static_cast<int>(places);
+    widths[as_index(axis)] = is_reversed ? std::pair(-by, by) : std::pair(by, -by);
+    return sinter::pad(In(z, call.where), widths, 1);
+  };
+  if ((*call.attrs)[ops_detail::is_exclusive] && count.value() > 0) z = moved(1);
+  for (std::int64_t step = 1; step < count.value(); step *= 2) z = z * moved(step);
+  return z.impl();
+}
+
 /// That of the parts added: real.
 inline Result variance(const Call& call) {
   const Number z = call.number(0, call.dtype());
@@ -291,7 +315,9 @@ inline constexpr RuleRow rules[] = {
     {&op_info<ops::Rsqrt>, unary<inverse_root>},
     {&op_info<ops::Exp>, unary<exponential>},
     {&op_info<ops::Exp2>, unary<exponential_of_two>},
+    {&op_info<ops::Expm1>, unary<exponential_less_one>},
     {&op_info<ops::Log>, unary<logarithm>},
+    {&op_info<ops::Log1p>, unary<logarithm_of_one_more>},
     {&op_info<ops::Log2>, unary<logarithm_of_two>},
     {&op_info<ops::Log10>, unary<logarithm_of_ten>},
     {&op_info<ops::Sin>, unary<sine>},
@@ -307,6 +333,7 @@ inline constexpr RuleRow rules[] = {
     {&op_info<ops::Acosh>, unary<area_cosine>},
     {&op_info<ops::Atanh>, unary<area_tangent>},
     {&op_info<ops::Sigmoid>, unary<logistic>},
+    {&op_info<ops::Sinc>, unary<cardinal_sine>},
     {&op_info<ops::StopGradient>, by_parts<0>},
     {&op_info<ops::Cast>, cast_rule},
     {&op_info<ops::Where>, where_rule},
@@ -340,6 +367,7 @@ inline constexpr RuleRow rules[] = {
     {&op_info<ops::Sum>, by_parts<0>},
     {&op_info<ops::Mean>, by_parts<0>},
     {&op_info<ops::Cumsum>, by_parts<0>},
+    {&op_info<ops::Cumprod>, cumulative_product},
     {&op_info<ops::Prod>, prod},
     {&op_info<ops::Var>, variance},
     {&op_info<ops::ElementCount>, count},

@@ -139,6 +139,19 @@ inline Number logarithm(const Number& z) {
   const Term far = apply<ops::Log>(where_of(is_near, 1.0, size));
   return {where_of(is_near, apply<ops::Log1p>(excess) * 0.5, far), angle_of(z)};
 }
+/// The same of 1 + z, whose square less 1 is x (x + 2) + y^2.
+inline Number logarithm_of_one_more(const Number& z) {
+  const Term re = z.re + 1.0, im = z.imaginary(), size = apply<ops::Hypot>(re, im);
+  const Term is_near = both(0.5 < size, size < 2.0);
+  const Term excess = where_of(is_near, z.re * (z.re + 2.0) + im * im, 0.0);
+  const Term far = apply<ops::Log>(where_of(is_near, 1.0, size));
+  return {where_of(is_near, apply<ops::Log1p>(excess) * 0.5, far), apply<ops::Atan2>(im, re)};
+}
+/// e^z - 1: e^x cos y - 1 is (e^x - 1) cos y - 2 sin^2(y / 2).
+inline Number exponential_less_one(const Number& z) {
+  const Term im = z.imaginary(), half = apply<ops::Sin>(im * 0.5);
+  return {apply<ops::Expm1>(z.re) * apply<ops::Cos>(im) - half * half * 2.0, times_sine(apply<ops::Exp>(z.re), im)};
+}
 inline Number logarithm_of_two(const Number& z) { return scaled(logarithm(z), std::numbers::log2e); }
 inline Number logarithm_of_ten(const Number& z) { return scaled(logarithm(z), std::numbers::log10e); }
 /// 1 / (1 + e^-z), and e^z / (1 + e^z) on the left: no exponential overflows.
@@ -193,6 +206,14 @@ inline Number hyperbolic_tangent(const Number& z) {
 inline Number sine(const Number& z) { return turned_right(hyperbolic_sine(turned_left(z))); }
 inline Number cosine(const Number& z) { return hyperbolic_cosine(turned_left(z)); }
 inline Number tangent(const Number& z) { return turned_right(hyperbolic_tangent(turned_left(z))); }
+
+/// sin(pi z) / (pi z), and 1 at 0.
+inline Number cardinal_sine(const Number& z) {
+  const Term is_zero = equal(z, Number::zero(z.re.where));
+  const Number turn = scaled({where_of(is_zero, 1.0, z.re), z.imaginary()}, std::numbers::pi);
+  const Number quotient = divide(sine(turn), turn);
+  return {where_of(is_zero, 1.0, quotient.re), where_of(is_zero, 0.0, quotient.imaginary())};
+}
 
 /// Im(conj(a) b).
 inline Term crossed(const Number& a, const Number& b) { return a.re * b.imaginary() - a.imaginary() * b.re; }

@@ -44,9 +44,8 @@ inline Neighbours neighbours(const Tensor& x, int axis, Location where) {
 }
 
 inline int trapezoid_axis(const Tensor& y, int axis, std::string_view op, Location where) {
-  if (!is_floating(y.dtype()))
-    throw DTypeError(op, "y is " + std::string(name(y.dtype())), where,
-                     is_complex(y.dtype()) ? "do it on real(y) and on imag(y)" : "cast it: y.to(DType::f32)");
+  if (!is_differentiable(y.dtype()))
+    throw DTypeError(op, "y is " + std::string(name(y.dtype())), where, "cast it: y.to(DType::f32)");
   axis = normalise_axis(axis, y.rank(), op, where);
   if (is_at_most(y.shape()[axis], 0))
     throw ShapeError(op, "axis " + std::to_string(axis) + " of " + y.shape().text() + " has no elements", where);

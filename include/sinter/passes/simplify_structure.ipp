@@ -138,8 +138,11 @@ constexpr bool is_exact_cast(DType from, DType to) {
   return is_floating(to) && static_cast<double>(tensor_detail::greatest(from)) * row(to).epsilon < 1 &&
          static_cast<double>(tensor_detail::greatest(from)) <= row(to).largest;
 }
+/// Integers that do not fit wrap as integers, and saturate by way of a float: then both casts stay.
 inline bool has_exact_inner_cast(const Match& m) {
-  return is_exact_cast(m.type(m[x]).dtype, m.operand(0).types[0].dtype);
+  const DType from = m.type(m[x]).dtype, by = m.operand(0).types[0].dtype, to = m.type().dtype;
+  if (is_integer(from) && is_floating(by) && is_integer(to) && !is_exact_cast(from, to)) return false;
+  return is_exact_cast(from, by);
 }
 
 inline bool is_whole_update(const Match& m) { return identical(m.type(m[y]), m.type()); }

@@ -140,6 +140,7 @@ template <class A>
 decltype(auto) as_argument(const A& arg) {
   if constexpr (std::same_as<A, Borrowed>) return arg;
   else if constexpr (EigenLike<A>) return borrow(arg);
+  else if constexpr (ComplexNumber<A>) return Borrowed{{dtype_of<A>(), Device::cpu(), {}}, {}, &arg};  // of rank 0
   else if constexpr (is_expr<A>) return Tensor(arg);
   else return arg;
 }
