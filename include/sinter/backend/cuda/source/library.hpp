@@ -18,6 +18,9 @@ struct ProductAxes {
   int batch = -1;  // -1: none
 };
 
+/// f16 or bf16 where both operands of a product of f32 lie in memory as such; else the product's own dtype.
+DType narrow_operands(const Nest& nest, InstId contract);
+
 /// The library's form of everything from the product to the one store, with the same rounding at each step and the same
 /// treatment of NaN and infinities; nothing where there is none.
 std::optional<cuda::LibraryProduct::Epilogue> library_epilogue(const Nest& nest, const ProductAxes& axes);
