@@ -11,6 +11,16 @@
 #include <sinter/backend/cuda/device/group.ipp>
 #include <sinter/backend/cuda/device/pool.ipp>
 #include <sinter/backend/cuda/device/ready_list.ipp>
+#include <sinter/backend/cuda/library/factorisation.ipp>
+#include <sinter/backend/cuda/library/fourier.ipp>
+#include <sinter/backend/cuda/library/library_api.ipp>
+#include <sinter/backend/cuda/library/library_kernels.ipp>
+#include <sinter/backend/cuda/library/library_launch.ipp>
+#include <sinter/backend/cuda/library/library_op.ipp>
+#include <sinter/backend/cuda/library/orthogonal.ipp>
+#include <sinter/backend/cuda/library/quantized.ipp>
+#include <sinter/backend/cuda/library/quantized_kernels.ipp>
+#include <sinter/backend/cuda/library/solver.ipp>
 #include <sinter/backend/cuda/product/choice.ipp>
 #include <sinter/backend/cuda/product/cublaslt_api.ipp>
 #include <sinter/backend/cuda/product/library_product.ipp>

@@ -311,3 +311,19 @@ TEST_CASE("softmax of rows too long for registers: infinities and NaN as in shor
   CHECK(same(y, want));
   CHECK(same(total, want_total));
 }
+
+TEST_CASE("scatters of u64 count as unsigned numbers on a GPU") {
+  if (!cuda::is_available()) SINTER_SKIP("no GPU");
+  const std::uint64_t half = std::uint64_t{1} << 63;
+  const Tensor base = copy_of(std::vector<std::uint64_t>{5, half, half + 7, 1}).to(Device::cpu());
+  const Tensor index = copy_of(std::vector<std::int64_t>{0, 1, 1, 2, 0, 3}).to(Device::cpu());
+  const Tensor added =
+      copy_of(std::vector<std::uint64_t>{half + 1, 3, half + 9, 4, 2, half + half / 2}).to(Device::cpu());
+  const Device gpu = Device::cuda(0);
+  for (const ScatterReduction reduction :
+       {ScatterReduction::sum, ScatterReduction::prod, ScatterReduction::amin, ScatterReduction::amax}) {
+    const Tensor there = scatter_reduce(base.to(gpu), 0, index.to(gpu), added.to(gpu), reduction);
+    CHECK(to_vector<std::uint64_t>(there) ==
+          to_vector<std::uint64_t>(scatter_reduce(base, 0, index, added, reduction)));
+  }
+}

@@ -92,6 +92,36 @@ struct ProductCase {
 };
 }  // namespace
 
+TEST_CASE("products of f16 and bf16 are the library's where both operands lie in memory as such") {
+  for (const DType narrow : {DType::f16, DType::bf16}) {
+    const auto in_memory = [&](std::initializer_list<std::size_t> operands) {
+      ProductCase p;
+      for (const std::size_t operand : operands) p.kernel.operands[operand].dtype = narrow;
+      return p;
+    };
+    const auto dtype_of = [](ProductCase& p) {
+      p.kernel.stores = {{2, ProductCase::product}};
+      return cuda_source_detail::narrow_operands(cuda_source_detail::make_nest(p.kernel, p.geometry),
+                                                 ProductCase::product);
+    };
+    ProductCase all = in_memory({0, 1, 2, 3, 4}), right = in_memory({1, 2}), left = in_memory({0, 2}), none;
+    CHECK(dtype_of(all) == narrow);
+    CHECK(dtype_of(right) == DType::f32);
+    CHECK(dtype_of(left) == DType::f32);
+    CHECK(dtype_of(none) == DType::f32);
+    CHECK(all.epilogue_of(ProductCase::product)->is_empty());
+    CHECK(all.epilogue_of(all.add(Prim::add, ProductCase::product, ProductCase::bias))->bias.operand == 3);
+    const auto residual = all.epilogue_of(all.add(Prim::add, ProductCase::product, ProductCase::residual));
+    CHECK(residual->residual.operand == 4);
+    CHECK(residual->residual.byte_offset == 14);
+    // The library's result has the dtype of its operands, or f32; what is added has the result's.
+    CHECK_FALSE(right.epilogue_of(ProductCase::product));
+    ProductCase wide_bias = in_memory({0, 1, 2}), wide = in_memory({0, 1});
+    CHECK_FALSE(wide_bias.epilogue_of(wide_bias.add(Prim::add, ProductCase::product, ProductCase::bias)));
+    CHECK(wide.epilogue_of(wide.add(Prim::add, ProductCase::product, ProductCase::bias))->bias.operand == 3);
+  }
+}
+
 TEST_CASE("the library's epilogues are recognised") {
   {
     ProductCase c;

@@ -247,13 +247,23 @@ inline Graph decompose_all(const Graph& graph) {
     return std::make_shared<const Graph>(decompose_all(*body));
   }));
 }
+/// Null: the device cannot be used; whoever plans for it says so.
+inline Backend* usable_backend(Device device) {
+  try {
+    return backend_of(device);
+  } catch (const DeviceError&) { return nullptr; }
+}
 SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph, PassObserver observe) {
   if (backend == "eager") return decompose_all(graph);
   PipelineOptions options;
   options.observe = std::move(observe);
   if (backend != "aot_eager")
-    options.keep = [backends = backends_for(backend, Device::cpu())](const Graph& whole, const Node& node) {
-      return find_intrinsic(whole, node, backends).intrinsic != nullptr;
+    options.keep = [is_named = !backend.empty(), on_host = backends_for(backend, Device::cpu())](const Graph& whole,
+                                                                                                 const Node& node) {
+      if (node.types.empty()) return false;
+      if (node.types[0].device == Device::cpu()) return find_intrinsic(whole, node, on_host).intrinsic != nullptr;
+      Backend* const own = is_named ? nullptr : usable_backend(node.types[0].device);
+      return own != nullptr && own->intrinsic(whole, node) != nullptr;
     };
   if (is_logged("graphs", LogLevel::debug))
     options.observe = [next = std::move(options.observe)](std::string_view pass, const Graph& after, double seconds) {

@@ -76,6 +76,27 @@ inline std::string_view name_of(FactorUse use, std::string_view factor) {
   __builtin_unreachable();
 }
 
+SINTER_DECL void throw_singular(FactorUse use, std::int64_t matrix, std::int32_t pivot, const Shape& shape,
+                                Location where) {
+  const std::string name(name_of(use, "lu_factor"));
+  throw LinalgError(name, matrix_text(matrix, shape) + " is singular: pivot " + std::to_string(pivot) + " is 0", where,
+                    name + "_ex tells it by info; lstsq and pinv take matrices of any rank");
+}
+SINTER_DECL void throw_not_positive_definite(FactorUse use, std::int64_t matrix, std::int32_t order, const Shape& shape,
+                                             Location where) {
+  throw LinalgError(name_of(use, "cholesky"),
+                    matrix_text(matrix, shape) + " is not positive definite: its leading minor of order " +
+                        std::to_string(order) + " is not positive",
+                    where, "cholesky_ex tells it by info; where rounding is the cause, add a little to the diagonal");
+}
+SINTER_DECL void throw_no_result(std::string_view op, std::int64_t matrix, NoResult reason, const Shape& shape,
+                                 Location where) {
+  const bool is_finite = reason == NoResult::not_converged;
+  throw LinalgError(
+      op, matrix_text(matrix, shape) + (is_finite ? " did not converge" : " has elements that are not finite"), where,
+      is_finite ? "scale it" : "nan_to_num replaces NaN and infinities");
+}
+
 /// The first matrix that has no result, or -1.
 inline std::int64_t first_failed(const HostView& info) {
   const auto* values = info.as<std::int32_t>();
@@ -373,13 +394,6 @@ class FirstFailed {
   std::atomic<std::int64_t> first_{none};
 };
 
-[[noreturn]] inline void throw_not_converged(const HostCall& call, std::string_view op, std::int64_t matrix,
-                                             bool finite) {
-  throw LinalgError(
-      op, matrix_text(matrix, call.in[0].shape) + (finite ? " did not converge" : " has elements that are not finite"),
-      call.where, finite ? "scale it" : "nan_to_num replaces NaN and infinities");
-}
-
 template <class T>
 void svd_of_all(HostCall& call, SvdVectors vectors) {
   const Matrices of(call.in[0]);
@@ -418,7 +432,8 @@ void svd_of_all(HostCall& call, SvdVectors vectors) {
   });
   if (!failed.any()) return;
   const std::int64_t matrix = failed.matrix();
-  throw_not_converged(call, "svd", matrix, is_finite(call.in[0].as<T>() + matrix * of.size(), of.size()));
+  const bool finite = is_finite(call.in[0].as<T>() + matrix * of.size(), of.size());
+  throw_no_result("svd", matrix, finite ? NoResult::not_converged : NoResult::not_finite, call.in[0].shape, call.where);
 }
 
 template <class T>
@@ -447,7 +462,10 @@ void eigh_of_all(HostCall& call, bool values_only) {
       if (!values_only) narrow_to(call.out[1].as<T>() + i * of.size(), decomposition.eigenvectors());
     }
   });
-  if (failed.any()) throw_not_converged(call, "eigh", failed.matrix(), is_lower_finite(failed.matrix()));
+  if (failed.any())
+    throw_no_result("eigh", failed.matrix(),
+                    is_lower_finite(failed.matrix()) ? NoResult::not_converged : NoResult::not_finite, call.in[0].shape,
+                    call.where);
 }
 
 // ---- exponential
@@ -512,16 +530,6 @@ void exponential_of_all(HostCall& call) {
 namespace ops {
 using ops_detail::visit_floating;
 
-namespace linalg_host_detail {
-[[noreturn]] inline void throw_singular(const HostCall& call, FactorUse use, std::int64_t matrix, std::int32_t pivot) {
-  const std::string name(ops_detail::name_of(use, "lu_factor"));
-  throw LinalgError(
-      name,
-      ops_detail::matrix_text(matrix, call.in[0].shape) + " is singular: pivot " + std::to_string(pivot) + " is 0",
-      call.where, name + "_ex tells it by info; lstsq and pinv take matrices of any rank");
-}
-}  // namespace linalg_host_detail
-
 SINTER_DECL void SmallSolve::run_on_host(HostCall& call) {
   const std::int64_t count = ops_detail::Matrices(call.in[0]).count;
   const bool is_checked = call.attrs[use] != FactorUse::unchecked;
@@ -530,7 +538,8 @@ SINTER_DECL void SmallSolve::run_on_host(HostCall& call) {
   visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::small_solve_of_all<decltype(zero)>(call, failures); });
   if (!is_checked) return;
   const std::int32_t* const failed = std::find_if(failures, failures + count, [](std::int32_t i) { return i != 0; });
-  if (failed != failures + count) linalg_host_detail::throw_singular(call, call.attrs[use], failed - failures, *failed);
+  if (failed != failures + count)
+    ops_detail::throw_singular(call.attrs[use], failed - failures, *failed, call.in[0].shape, call.where);
 }
 SINTER_DECL void SmallSolve::prepare_on_host(HostCall& call) {
   if (call.attrs[use] != FactorUse::unchecked)
@@ -541,18 +550,16 @@ SINTER_DECL void Cholesky::run_on_host(HostCall& call) {
   visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::cholesky_of_all<decltype(zero)>(call); });
   const std::int64_t failed = ops_detail::first_failed(call.out[1]);
   if (call.attrs[use] == FactorUse::unchecked || failed < 0) return;
-  throw LinalgError(
-      ops_detail::name_of(call.attrs[use], "cholesky"),
-      ops_detail::matrix_text(failed, call.in[0].shape) + " is not positive definite: its leading minor of order " +
-          std::to_string(call.out[1].as<std::int32_t>()[failed]) + " is not positive",
-      call.where, "cholesky_ex tells it by info; where rounding is the cause, add a little to the diagonal");
+  ops_detail::throw_not_positive_definite(call.attrs[use], failed, call.out[1].as<std::int32_t>()[failed],
+                                          call.in[0].shape, call.where);
 }
 
 SINTER_DECL void LuFactor::run_on_host(HostCall& call) {
   visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::lu_of_all<decltype(zero)>(call); });
   const std::int64_t failed = ops_detail::first_failed(call.out[2]);
   if (call.attrs[use] == FactorUse::unchecked || failed < 0) return;
-  linalg_host_detail::throw_singular(call, call.attrs[use], failed, call.out[2].as<std::int32_t>()[failed]);
+  ops_detail::throw_singular(call.attrs[use], failed, call.out[2].as<std::int32_t>()[failed], call.in[0].shape,
+                             call.where);
 }
 
 SINTER_DECL void LuPermutation::run_on_host(HostCall& call) {

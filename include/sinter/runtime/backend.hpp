@@ -21,6 +21,7 @@
 SINTER_NAMESPACE_BEGIN
 
 class Graph;
+class HostCall;
 struct Attrs;
 struct Node;
 
@@ -94,6 +95,16 @@ class Executable {
 /// can is decided before, by Backend::intrinsic().
 using Intrinsic = std::unique_ptr<Launch> (*)(const Attrs& attrs, std::span<const Type> types);
 
+/// An operation between kernels whose extents are known, those of the attributes too: operands are row-major without
+/// gaps, inputs first, then results. It lives as long as the call that gets it.
+struct BoundOp {
+  void (*run_on_host)(HostCall&);  // the op's own, by which it is known
+  const Attrs& attrs;
+  std::span<const Type> types;  // of all operands
+  std::size_t inputs = 0;
+  Location where;
+};
+
 /// Makes kernels run. Its functions may be called by several threads at once.
 class Backend {
  public:
@@ -121,6 +132,9 @@ class Backend {
   virtual bool can_group(const Launch&) const { return false; }
   /// One enqueue for these launches, which outlive the group and are not run beside it.
   virtual std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch>) { return nullptr; }
+  /// How it runs an operation that no kernel expresses, on its own device. Null: it cannot, and the host computes it
+  /// from copies.
+  virtual std::unique_ptr<Launch> bind_op(const BoundOp&, const StepContext&) { return nullptr; }
 };
 
 SINTER_NAMESPACE_END

@@ -112,8 +112,10 @@ SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step) const
   Backend* backend = plan_->backend();
   const Location where = step.where.empty() ? Location() : step.where.front();
   if (step.host) {
-    if (backend == nullptr) return bind_host_op(*step.host, symbols_);
-    return bind_device_op(*step.host, symbols_, context_of(step), plan_->device());
+    if (backend == nullptr || step.host->intrinsic != nullptr) return bind_host_op(*step.host, symbols_);
+    const StepContext context = context_of(step);
+    if (std::unique_ptr<Launch> own = bind_backend_op(*step.host, symbols_, *backend, context)) return own;
+    return bind_device_op(*step.host, symbols_, context, plan_->device());
   }
   const BoundGeometry geometry = sinter::bind(step.geometry, symbols_);
   for (int a = 0; a < step.kernel.rank(); ++a)

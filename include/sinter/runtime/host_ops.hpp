@@ -33,5 +33,8 @@ struct HostOp {
 HostOp make_host_op(const FusionGraph& nodes, int node);
 /// run() throws whatever the op throws.
 std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols);
+/// By what a back end has for it on its own device. Null: it has nothing.
+std::unique_ptr<Launch> bind_backend_op(const HostOp& op, std::span<const std::int64_t> symbols, Backend& backend,
+                                        const StepContext& step);
 
 SINTER_NAMESPACE_END

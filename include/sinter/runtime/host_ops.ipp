@@ -90,23 +90,28 @@ class HostLaunch : public Launch, protected HostCall {
   std::vector<FrameLease> frames_;  // of the bodies that this run has called
 };
 
-/// A back end's own launch, given where the operands begin.
-class IntrinsicLaunch final : public Launch {
- public:
-  IntrinsicLaunch(const HostOp& op, std::span<const std::int64_t> symbols) : operands_(op.types.size()) {
+/// Types, attributes and offsets of an operation, for extents that are known.
+struct KnownOp {
+  KnownOp(const HostOp& op, std::span<const std::int64_t> symbols) : types(op.types), attrs(*op.attrs) {
     const auto evaluate = [&](Shape& shape) {
       for (int axis = 0; axis < shape.rank(); ++axis) shape.set(axis, shape[axis].evaluate(symbols));
     };
-    std::vector<Type> types = op.types;
     for (Type& type : types) evaluate(type.shape);
-    Attrs attrs = *op.attrs;
     for_each_shape(attrs, evaluate);
     for (std::size_t i = 0; i < op.inputs; ++i)
-      offsets_.push_back(op.offsets[i].evaluate(symbols) * size_of(op.types[i].dtype));
-    offsets_.resize(op.types.size());
-    launch_ = op.intrinsic(attrs, types);
-    ensure(launch_ != nullptr, "an intrinsic of a back end gave no launch");
+      offsets.push_back(op.offsets[i].evaluate(symbols) * size_of(op.types[i].dtype));
+    offsets.resize(op.types.size());
   }
+  std::vector<Type> types;
+  Attrs attrs;
+  std::vector<std::int64_t> offsets;  // bytes
+};
+
+/// A back end's own launch, given where the operands begin.
+class IntrinsicLaunch final : public Launch {
+ public:
+  IntrinsicLaunch(std::unique_ptr<Launch> launch, std::vector<std::int64_t> offsets)
+      : offsets_(std::move(offsets)), operands_(offsets_.size()), launch_(std::move(launch)) {}
   void run(void* const* operands) override {
     for (std::size_t i = 0; i < operands_.size(); ++i) operands_[i] = static_cast<char*>(operands[i]) + offsets_[i];
     launch_->run(operands_.data());
@@ -147,8 +152,20 @@ SINTER_DECL HostOp make_host_op(const FusionGraph& nodes, int node) {
 }
 
 SINTER_DECL std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<const std::int64_t> symbols) {
-  if (op.intrinsic != nullptr) return std::make_unique<runtime_detail::IntrinsicLaunch>(op, symbols);
-  return std::make_unique<runtime_detail::HostLaunch>(op, symbols);
+  if (op.intrinsic == nullptr) return std::make_unique<runtime_detail::HostLaunch>(op, symbols);
+  runtime_detail::KnownOp known(op, symbols);
+  std::unique_ptr<Launch> launch = op.intrinsic(known.attrs, known.types);
+  ensure(launch != nullptr, "an intrinsic of a back end gave no launch");
+  return std::make_unique<runtime_detail::IntrinsicLaunch>(std::move(launch), std::move(known.offsets));
+}
+
+SINTER_DECL std::unique_ptr<Launch> bind_backend_op(const HostOp& op, std::span<const std::int64_t> symbols,
+                                                    Backend& backend, const StepContext& step) {
+  if (!op.bodies.empty() || op.is_effect || step.host_operands != 0) return nullptr;
+  runtime_detail::KnownOp known(op, symbols);
+  std::unique_ptr<Launch> launch = backend.bind_op({op.run, known.attrs, known.types, op.inputs, op.where}, step);
+  if (launch == nullptr) return nullptr;
+  return std::make_unique<runtime_detail::IntrinsicLaunch>(std::move(launch), std::move(known.offsets));
 }
 
 SINTER_NAMESPACE_END

@@ -7,6 +7,8 @@
 #include <sinter/backend/cuda/device/driver.hpp>
 #include <sinter/backend/cuda/device/group.hpp>
 #include <sinter/backend/cuda/device/ready_list.hpp>
+#include <sinter/backend/cuda/library/library_op.hpp>
+#include <sinter/backend/cuda/library/quantized.hpp>
 #include <sinter/backend/cuda/product/product_binding.hpp>
 #include <sinter/backend/cuda/source/source.hpp>
 #include <sinter/base/context.hpp>
@@ -221,6 +223,14 @@ SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel&
   std::shared_ptr<const GeneratedKernel> generated = generate(kernel, schedule, gpu_.target(), why_declined);
   if (generated == nullptr) return nullptr;
   return std::make_shared<const cuda_detail::CudaExecutable>(gpu_, kernel, std::move(generated));
+}
+
+SINTER_DECL Intrinsic CudaBackend::intrinsic(const Graph& graph, const Node& node) const {
+  return quantized_intrinsic(graph, node);
+}
+
+SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_op(const BoundOp& op, const StepContext& step) {
+  return cuda_detail::bind_library_op(gpu_, op, step);
 }
 
 SINTER_DECL bool CudaBackend::can_group(const Launch& launch) const {

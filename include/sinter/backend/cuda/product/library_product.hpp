@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 SINTER_NAMESPACE_BEGIN
@@ -38,9 +39,13 @@ struct LibraryProduct {
     Matrix residual, bias;
     bool is_empty() const { return scale == 1 && residual.operand < 0 && bias.operand < 0; }
   };
-  DType dtype = DType::f32;          // in which it is computed: f32 or f64
-  DType operand_dtype = DType::f32;  // of left and right: that, or f16 or bf16, which are computed in f32
-  DType result_dtype = DType::f32;   // of result, residual and bias: dtype or operand_dtype
+  DType dtype = DType::f32;  // what is added up: f32, f64, or i32 of i8
+  /// Of both operands, and of the result: f16 or bf16 with a result of f32 or their own, or i8 with one of i32. Unset:
+  /// all are of `dtype`.
+  struct Narrow {
+    DType operands = DType::bf16, result = DType::bf16;
+  };
+  std::optional<Narrow> narrow{};
   MatmulPrecision precision = MatmulPrecision::f32;  // tf32 is computed as tf32, tf32x3 in full precision
   std::int64_t batches = 1, rows = 0, columns = 0, depth = 0;
   Operand left, right;

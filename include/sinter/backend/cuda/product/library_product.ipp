@@ -77,9 +77,12 @@ class ProductCall final : public LibraryCall {
     if (bias.operand >= 0) set_bias(place(bias));
     const double plus = residual.operand < 0 ? 0 : sign;
     const float scale_f = static_cast<float>(scale), plus_f = static_cast<float>(plus);
-    const bool is_double = product_.dtype == DType::f64;
+    const std::int32_t scale_i = static_cast<std::int32_t>(scale), plus_i = static_cast<std::int32_t>(plus);
+    const bool is_double = product_.dtype == DType::f64, is_integer = product_.dtype == DType::i32;
     const void *alpha = is_double ? static_cast<const void*>(&scale) : &scale_f,
                *beta = is_double ? static_cast<const void*>(&plus) : &plus_f;
+    if (is_integer) alpha = &scale_i;
+    if (is_integer) beta = &plus_i;
     require(api().call_cublasLtMatmul(handle(), operation_, alpha, right, right_layout_, left, left_layout_, beta,
                                       added, added_layout(), result, result_layout_, &algorithm_,
                                       static_cast<char*>(workspace) + product_.scratch_place, scratch_,
@@ -120,26 +123,30 @@ class ProductCall final : public LibraryCall {
     const auto& [scale, sign, residual, bias] = product_.epilogue;
     std::string text = scale == 1 ? "product" : scale == -1 ? "-product" : "scale * product";
     if (compute_type() == CUBLAS_COMPUTE_32F_FAST_TF32) text = "TF32, " + text;
-    if (product_.operand_dtype != product_.dtype) text = std::string(name(product_.operand_dtype)) + ", " + text;
     if (residual.operand >= 0) text += sign < 0 ? " - residual" : " + residual";
     return text + (bias.operand >= 0 ? " + bias" : "");
   }
 
  private:
-  static cudaDataType_t type(DType dtype) {
+  static cudaDataType_t type_of(DType dtype) {
     switch (dtype) {
       case DType::f64: return CUDA_R_64F;
       case DType::f16: return CUDA_R_16F;
       case DType::bf16: return CUDA_R_16BF;
+      case DType::i8: return CUDA_R_8I;
+      case DType::i32: return CUDA_R_32I;
       default: return CUDA_R_32F;
     }
   }
+  cudaDataType_t type() const { return type_of(product_.dtype); }
+  cudaDataType_t operand_type() const { return product_.narrow ? type_of(product_.narrow->operands) : type(); }
+  cudaDataType_t result_type() const { return product_.narrow ? type_of(product_.narrow->result) : type(); }
   /// tf32x3 in full: CUBLAS_COMPUTE_32F_EMULATED_16BFX9, which comes near it, is not documented for sm_90.
   cublasComputeType_t compute_type() const {
     if (product_.dtype == DType::f64) return CUBLAS_COMPUTE_64F;
-    return product_.precision == MatmulPrecision::tf32 && product_.operand_dtype == DType::f32
-               ? CUBLAS_COMPUTE_32F_FAST_TF32
-               : CUBLAS_COMPUTE_32F;
+    if (product_.dtype == DType::i32) return CUBLAS_COMPUTE_32I;
+    if (product_.narrow) return CUBLAS_COMPUTE_32F;
+    return product_.precision == MatmulPrecision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   }
   cublasLtMatrixLayout_t added_layout() const {
     return residual_layout_ != nullptr ? residual_layout_ : result_layout_;
@@ -155,10 +162,10 @@ class ProductCall final : public LibraryCall {
   }
 
   /// Rows of the library's matrix are the direction of unit stride.
-  cublasLtMatrixLayout_t layout(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+  cublasLtMatrixLayout_t layout(cudaDataType_t type, std::int64_t rows, std::int64_t columns, std::int64_t stride,
                                 std::int64_t batch_stride) const {
     cublasLtMatrixLayout_t made = nullptr;
-    require(api().call_cublasLtMatrixLayoutCreate(&made, type(dtype), static_cast<std::uint64_t>(rows),
+    require(api().call_cublasLtMatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(rows),
                                                   static_cast<std::uint64_t>(columns), stride),
             "layout");
     const auto batches = static_cast<std::int32_t>(product_.batches);
@@ -171,13 +178,13 @@ class ProductCall final : public LibraryCall {
     return made;
   }
   cublasLtMatrixLayout_t layout(const LibraryProduct::Operand& operand, std::int64_t extent) const {
-    const DType dtype = product_.operand_dtype;
-    return operand.depth_stride == 1
-               ? layout(dtype, product_.depth, extent, std::max(operand.stride, product_.depth), operand.batch_stride)
-               : layout(dtype, extent, product_.depth, std::max(operand.depth_stride, extent), operand.batch_stride);
+    return operand.depth_stride == 1 ? layout(operand_type(), product_.depth, extent,
+                                              std::max(operand.stride, product_.depth), operand.batch_stride)
+                                     : layout(operand_type(), extent, product_.depth,
+                                              std::max(operand.depth_stride, extent), operand.batch_stride);
   }
   cublasLtMatrixLayout_t layout(const LibraryProduct::Matrix& matrix) const {
-    return layout(product_.result_dtype, product_.columns, product_.rows, matrix.stride, matrix.batch_stride);
+    return layout(result_type(), product_.columns, product_.rows, matrix.stride, matrix.batch_stride);
   }
 
   template <class T>
@@ -193,7 +200,7 @@ class ProductCall final : public LibraryCall {
   void prepare() {
     if (result_layout_ != nullptr) return;  // made last
     release();
-    require(api().call_cublasLtMatmulDescCreate(&operation_, compute_type(), type(product_.dtype)), "description");
+    require(api().call_cublasLtMatmulDescCreate(&operation_, compute_type(), type()), "description");
     set(CUBLASLT_MATMUL_DESC_TRANSA, product_.right.depth_stride == 1 ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, product_.left.depth_stride == 1 ? CUBLAS_OP_N : CUBLAS_OP_T);
     const auto& [scale, sign, residual, bias] = product_.epilogue;
@@ -218,6 +225,10 @@ class ProductCall final : public LibraryCall {
     for (auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       api().call_cublasLtMatmulPreferenceSetAttribute(preference, which, &alignment, sizeof alignment);
+    // Parts of a sum are added up in f32, never in the result's dtype.
+    if (const std::uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; product_.narrow)
+      api().call_cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                                                      sizeof schemes);
     std::vector<cublasLtMatmulHeuristicResult_t> found(as_index(most));
     int count = 0;
     const cublasStatus_t status =

@@ -15,9 +15,11 @@ namespace cuda_source_detail {
 struct ProductAxes {
   InstId contract = no_inst;
   int row = -1, column = -1;
-  int batch = -1;               // -1: none
-  DType operands = DType::f32;  // in memory
+  int batch = -1;  // -1: none
 };
+
+/// f16 or bf16 where both operands of a product of f32 lie in memory as such; else the product's own dtype.
+DType narrow_operands(const Nest& nest, InstId contract);
 
 /// The library's form of everything from the product to the one store, with the same rounding at each step and the same
 /// treatment of NaN and infinities; nothing where there is none.

@@ -15,8 +15,6 @@ namespace cuda_source_detail {
 class EpilogueReader {
  public:
   EpilogueReader(const Nest& nest, const ProductAxes& axes) : nest_(nest), axes_(axes) {}
-  /// The dtype of result, residual and bias in memory.
-  DType stored() const { return nest_.dtype_of(nest_.kernel.stores[0].access); }
 
   /// relu is not among them: the library makes 0 of NaN, and here NaN stays NaN. Nor is gelu: the library's is the tanh
   /// form.
@@ -64,10 +62,11 @@ class EpilogueReader {
     if (is_wanted(inst.args[0])) return std::pair(inst.args[1], inst.args[0]);
     return {};
   }
+  /// All but the operands of the product lie in memory in one dtype, the result's.
   bool is_load(InstId id) const {
     const Inst& inst = nest_.inst(id);
-    return inst.prim == Prim::load && inst.dtype == nest_.inst(axes_.contract).dtype &&
-           nest_.dtype_of(inst.access) == stored() && !nest_.is_inner(id);
+    return inst.prim == Prim::load && inst.dtype == nest_.inst(axes_.contract).dtype && !nest_.is_inner(id) &&
+           nest_.dtype_of(inst.access) == nest_.dtype_of(nest_.kernel.stores[0].access);
   }
   bool is_bias(InstId id) const {
     if (!is_load(id)) return false;
@@ -107,31 +106,44 @@ SINTER_DECL std::optional<cuda::LibraryProduct::Matrix> library_matrix(const Nes
   return matrix;
 }
 
+SINTER_DECL DType narrow_operands(const Nest& nest, InstId contract) {
+  const auto in_memory = [&](InstId id) {
+    const Inst& inst = nest.inst(id);
+    return inst.prim == Prim::load ? nest.dtype_of(inst.access) : inst.dtype;
+  };
+  const Inst& product = nest.inst(contract);
+  const DType left = in_memory(product.args[0]);
+  const bool is_narrow =
+      product.dtype == DType::f32 && (left == DType::f16 || left == DType::bf16) && left == in_memory(product.args[1]);
+  return is_narrow ? left : product.dtype;
+}
+
 SINTER_DECL std::optional<cuda::LibraryProduct::Epilogue> library_epilogue(const Nest& nest, const ProductAxes& axes) {
   if (nest.kernel.stores.size() != 1) return {};
   const DType stored = nest.dtype_of(nest.kernel.stores[0].access);
-  if (stored != nest.inst(axes.contract).dtype && stored != axes.operands) return {};
+  if (stored != nest.inst(axes.contract).dtype && stored != narrow_operands(nest, axes.contract)) return {};
   return EpilogueReader(nest, axes).read(nest.kernel.stores[0].value);
 }
 
 SINTER_DECL ProductAxes ProductWriter::axes() const {
-  return {shape.contract, shape.row_axis, shape.column_axis, shape.batch.empty() ? -1 : shape.batch[0],
-          operand_dtype()};
+  return {shape.contract, shape.row_axis, shape.column_axis, shape.batch.empty() ? -1 : shape.batch[0]};
 }
 
 /// The product alone, its result at the start of the workspace; nothing where the library cannot take it.
 SINTER_DECL std::optional<cuda::LibraryProduct> ProductWriter::library_product() const {
   cuda::LibraryProduct product;
-  product.dtype = product.result_dtype = nest.inst(shape.contract).dtype, product.operand_dtype = operand_dtype(),
-  product.precision = nest.kernel.precision, product.batches = nest.points(shape.batch);
+  product.dtype = nest.inst(shape.contract).dtype, product.precision = nest.kernel.precision,
+  product.batches = nest.points(shape.batch);
   product.rows = nest.extent(shape.row_axis), product.columns = nest.extent(shape.column_axis),
   product.depth = nest.extent(shape.depth_axis);
   if (!w.device.uses_library || !is_floating(product.dtype) || product.depth == 0 || shape.batch.size() > 1) return {};
-  if (!has_narrow_operands() && (!is_plain(nest, shape.left) || !is_plain(nest, shape.right))) return {};
+  const DType narrow = narrow_operands(nest, shape.contract);
+  if (narrow != product.dtype) product.narrow = {narrow, product.dtype};
+  else if (!is_plain(nest, shape.left) || !is_plain(nest, shape.right)) return {};
   const auto fill = [&](const GemmOperand& operand, cuda::LibraryProduct::Operand& to, int extent_axis) {
     const std::uint16_t access = nest.inst(operand.value).access;
     to.operand = nest.kernel.accesses[access].operand;
-    to.byte_offset = nest.geometry.accesses[access].offset * size_of(product.operand_dtype);
+    to.byte_offset = nest.geometry.accesses[access].offset * size_of(narrow);
     to.stride = nest.stride(access, operand.axis);
     to.depth_stride = nest.stride(access, shape.depth_axis);
     to.batch_stride = shape.batch.empty() ? 0 : nest.stride(access, shape.batch[0]);
@@ -142,7 +154,7 @@ SINTER_DECL std::optional<cuda::LibraryProduct> ProductWriter::library_product()
     return {};
   product.result.stride = product.columns;
   product.result.batch_stride = product.rows * product.columns;
-  product.alignment = w.is_aligned() ? 16 : as_index(size_of(product.operand_dtype));
+  product.alignment = w.is_aligned() ? 16 : as_index(size_of(narrow));
   return product;
 }
 
@@ -153,7 +165,7 @@ SINTER_DECL bool ProductWriter::library_does_all(cuda::LibraryProduct& product) 
   if (!stored) return false;
   product.epilogue = *epilogue;
   product.result = *stored;
-  product.result_dtype = nest.dtype_of(nest.kernel.stores[0].access);
+  if (product.narrow) product.narrow->result = nest.dtype_of(nest.kernel.stores[0].access);
   return true;
 }
 

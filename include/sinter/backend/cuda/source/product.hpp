@@ -53,8 +53,7 @@ class ProductWriter {
   std::optional<cuda::LibraryProduct> library_product() const;
   bool library_does_all(cuda::LibraryProduct& product) const;
   /// Are both operands numbers of one 16-bit dtype as they lie in memory? Their products are exact in f32 and in TF32.
-  bool has_narrow_operands() const { return operand_dtype() != nest.inst(shape.contract).dtype; }
-  DType operand_dtype() const;
+  bool has_narrow_operands() const { return narrow_operands(nest, shape.contract) != nest.inst(shape.contract).dtype; }
   std::string type() const { return value_type(nest.inst(shape.contract).dtype); }
   std::string pack(int width) const { return "Pack<" + type() + ", " + str(width) + ">"; }
 

@@ -380,17 +380,6 @@ SINTER_DECL void ProductWriter::write_finish() {
   w.add_step(entry, quotient_up(items, threads), 1, threads);
 }
 
-SINTER_DECL DType ProductWriter::operand_dtype() const {
-  const DType dtype = nest.inst(shape.contract).dtype;
-  const auto narrow = [&](const GemmOperand& operand) {
-    const Inst& inst = nest.inst(operand.value);
-    const DType memory = inst.prim == Prim::load ? nest.dtype_of(inst.access) : dtype;
-    return is_half(memory) && inst.dtype == DType::f32 && dtype == DType::f32 ? memory : dtype;
-  };
-  const DType left = narrow(shape.left);
-  return left == narrow(shape.right) ? left : dtype;
-}
-
 /// From here on the library's product is worth a second pass over the result, by a heuristic.
 inline constexpr double library_operations = 2e9;
 

@@ -41,8 +41,11 @@ class ScatterWriter {
   bool is_atomic() const {
     const bool has_atomic =
         store_.combine == Combine::add || store_.combine == Combine::min || store_.combine == Combine::max;
-    return has_atomic && nest.dtype_of(store_.access) == dtype_ && (dtype_ == DType::i32 || dtype_ == DType::i64);
+    const bool is_whole = nest.dtype_of(store_.access) == dtype_ && (dtype_ == DType::i32 || dtype_ == DType::i64);
+    return has_atomic && (is_whole || is_unsigned());
   }
+  /// u64 is computed on the bits of i64; extrema are those of the unsigned numbers.
+  bool is_unsigned() const { return nest.dtype_of(store_.access) == DType::u64; }
   std::int64_t extent() const { return nest.geometry.accesses[store_.access].gather_extent; }
   std::string extent_name() { return w.number("g" + Writer::str(store_.access), extent()); }
   std::string place_stride() {
@@ -114,7 +117,7 @@ class ScatterWriter {
                                  : store_.combine == Combine::min ? "atomicMin"
                                                                   : "atomicMax";
     const bool is_wide_sum = dtype_ == DType::i64 && store_.combine == Combine::add;
-    const std::string type = is_wide_sum ? "unsigned long long" : value_type(dtype_);
+    const std::string type = is_wide_sum || is_unsigned() ? "unsigned long long" : value_type(dtype_);
     w.line(std::string(function) + "((" + type + "*)(" + target() + " + " + w.offset(store_.access, at) +
            " + (I)found * " + place_stride() + "), (" + type + ")" + value + ");");
     w.close();

@@ -94,11 +94,6 @@ SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel
                       std::to_string(cuda_source_detail::most_accesses);
     return nullptr;
   }
-  for (const Store& store : kernel.stores)
-    if (store.index != no_inst && kernel.operands[kernel.accesses[store.access].operand].dtype == DType::u64) {
-      if (why_declined != nullptr) *why_declined = "cuda: a scatter of u64";  // extrema would be those of i64
-      return nullptr;
-    }
   return std::make_shared<const cuda_source_detail::SourceOfKernel>(kernel, schedule, target);
 }
 

@@ -1,0 +1,149 @@
+// Which quantised products are computed whole, and their launches.
+#pragma once
+
+#include <sinter/backend/cuda/library/quantized.hpp>
+
+#include <sinter/backend/cuda/library/library_launch.ipp>
+#include <sinter/backend/cuda/library/quantized_kernels.ipp>
+#include <sinter/backend/cuda/product/cublaslt_api.hpp>
+#include <sinter/backend/cuda/product/library_product.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/graph/attrs.hpp>
+#include <sinter/graph/graph.hpp>
+#include <sinter/ops/quantized.hpp>
+
+#include <algorithm>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+namespace cuda_detail {
+
+inline constexpr std::int64_t most_few_rows = 8;
+
+inline BoundOp quantized_op(const Attrs& attrs, std::span<const Type> types) { return {nullptr, attrs, types, 4, {}}; }
+
+/// Rows rounded to i8, the product of integers by the library, and the scales.
+class DynamicProductLaunch final : public LibraryLaunch {
+ public:
+  DynamicProductLaunch(Gpu& gpu, const BoundOp& op)
+      : LibraryLaunch(gpu, op, StepContext{"quantized_matmul", {}, 0}),
+        kernels_(module_of(gpu, dynamic_product_kernels(op.types[0].dtype, op.types[2].dtype))),
+        rows_(op.types[0].shape[0].value()),
+        depth_(op.types[0].shape[1].value()),
+        columns_(op.types[1].shape[0].value()) {
+    LibraryProduct product;
+    product.dtype = DType::i32;
+    product.narrow = LibraryProduct::Narrow{DType::i8, DType::i32};
+    product.rows = library_rows();
+    product.columns = columns_;
+    product.depth = depth_;
+    product.left = {0, 0, depth_, 1, 0};
+    product.right = {1, 0, depth_, 1, 0};
+    product.result = {2, 0, columns_, 0};
+    product_ = make_library_product(product);
+  }
+
+ private:
+  /// The library has no product of integers with fewer.
+  std::int64_t library_rows() const { return std::max<std::int64_t>(rows_, 32); }
+  static std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+  void enqueue(void* const* operands) override {
+    if (rows_ == 0) return;
+    const std::size_t q = aligned(as_index(library_rows() * depth_)), scales = aligned(as_index(rows_) * sizeof(float)),
+                      sums = aligned(as_index(library_rows() * columns_) * sizeof(std::int32_t));
+    char* const room = workspace(q + scales + sums + product_->scratch_bytes());
+    char *const scales_at = room + q, *const sums_at = scales_at + scales;
+    launch(*kernels_, 0, rows_, 256, operands[0], static_cast<void*>(room), static_cast<void*>(scales_at), rows_,
+           depth_);
+    void* const places[] = {room, operands[1], sums_at};
+    product_->run(places, sums_at + sums, stream());
+    launch_each(*kernels_, 1, rows_ * columns_ / 4, static_cast<void*>(sums_at), static_cast<void*>(scales_at),
+                operands[2], operands[4], rows_, columns_);
+  }
+
+  std::shared_ptr<const Module> kernels_;
+  std::int64_t rows_, depth_, columns_;
+  std::unique_ptr<LibraryCall> product_;
+};
+
+/// At most 8 rows in one launch.
+class FewRowsLaunch final : public LibraryLaunch {
+ public:
+  FewRowsLaunch(Gpu& gpu, const BoundOp& op)
+      : LibraryLaunch(gpu, op, StepContext{"quantized_matmul", {}, 0}),
+        rows_(op.types[0].shape[0].value()),
+        depth_(op.types[0].shape[1].value()),
+        columns_(op.types[1].shape[0].value()),
+        group_(op.attrs[ops::QuantizedMatmul::group]),
+        row_bytes_(size_of(op.types[0].dtype)) {
+    product_.activations = op.types[0].dtype;
+    product_.scales = op.types[2].dtype;
+    product_.bits = op.attrs[ops::QuantizedMatmul::bits] == WeightBits::four ? 4 : 8;
+    product_.has_zero_points = op.types[3].shape[1].value() > 0;
+    for (std::int64_t first = 0; first < rows_; first += most_few_rows) {
+      product_.rows = static_cast<int>(std::min(most_few_rows, rows_ - first));
+      parts_.push_back({first, product_, module_of(gpu, few_rows_kernel(product_))});
+    }
+  }
+
+ private:
+  struct Part {
+    std::int64_t first;
+    PackedProduct product;
+    std::shared_ptr<const Module> kernel;
+  };
+  void enqueue(void* const* operands) override {
+    for (const Part& part : parts_) {
+      char* const from = static_cast<char*>(operands[0]) + part.first * depth_ * row_bytes_;
+      char* const to = static_cast<char*>(operands[4]) + part.first * columns_ * row_bytes_;
+      const std::int64_t warps = (columns_ + part.product.columns() - 1) / part.product.columns();
+      launch(*part.kernel, 0, (warps + 3) / 4, 128, static_cast<void*>(from), operands[1], operands[2], operands[3],
+             static_cast<void*>(to), columns_, depth_, group_);
+    }
+  }
+
+  std::int64_t rows_, depth_, columns_, group_;
+  std::int64_t row_bytes_;  // of an element
+  PackedProduct product_;
+  std::vector<Part> parts_;
+};
+
+inline std::unique_ptr<Launch> launch_dynamic_product(const Attrs& attrs, std::span<const Type> types) {
+  return std::make_unique<DynamicProductLaunch>(Gpu::get(types.back().device, "quantized_matmul"),
+                                                quantized_op(attrs, types));
+}
+inline std::unique_ptr<Launch> launch_few_rows(const Attrs& attrs, std::span<const Type> types) {
+  return std::make_unique<FewRowsLaunch>(Gpu::get(types.back().device, "quantized_matmul"), quantized_op(attrs, types));
+}
+
+}  // namespace cuda_detail
+
+SINTER_DECL Intrinsic quantized_intrinsic(const Graph& graph, const Node& node) {
+  if (node.op != &op_info<ops::QuantizedMatmul>) return nullptr;
+  const Type &x = graph.type(node.inputs[0]), &values = graph.type(node.inputs[1]),
+             &scales = graph.type(node.inputs[2]), &zero_points = graph.type(node.inputs[3]);
+  const auto is_known = [](const Type& type) { return type.shape[0].is_static() && type.shape[1].is_static(); };
+  const auto is_read = [](const Type& type) {
+    return type.dtype == DType::f32 || type.dtype == DType::f16 || type.dtype == DType::bf16;
+  };
+  if (!is_known(values) || !is_known(scales) || !is_known(zero_points) || !x.shape[1].is_static()) return nullptr;
+  if (!is_read(x) || !is_read(scales) || values.shape[0].value() == 0) return nullptr;
+  const std::int64_t depth = x.shape[1].value(), group = node.attrs[ops::QuantizedMatmul::group];
+  if (scales.shape[1].value() * group != depth) return nullptr;
+  if (node.attrs[ops::QuantizedMatmul::activations] == ActivationUse::as_is) {
+    const bool is_few = x.shape[0].is_static() && x.shape[0].value() <= cuda_detail::most_few_rows;
+    return is_few && group % 32 == 0 ? cuda_detail::launch_few_rows : nullptr;
+  }
+  constexpr std::int64_t most_depth = 1 << 16;  // sums of products of bytes fit into i32
+  const bool is_one_group = scales.shape[1].value() == 1 && zero_points.shape[1].value() == 0;
+  const bool has_many_rows = !x.shape[0].is_static() || x.shape[0].value() > 16;
+  return is_one_group && has_many_rows && node.attrs[ops::QuantizedMatmul::bits] == WeightBits::eight &&
+                 depth % 16 == 0 && values.shape[0].value() % 16 == 0 && depth <= most_depth && has_cublaslt()
+             ? cuda_detail::launch_dynamic_product
+             : nullptr;
+}
+
+}  // namespace cuda
+SINTER_NAMESPACE_END

@@ -1,0 +1,174 @@
+// Texts of the kernels of quantised products: rows to i8 and sums of integers back, and few rows times a packed weight.
+#pragma once
+
+#include <sinter/backend/cuda/library/library_kernels.ipp>
+#include <sinter/backend/cuda/library/quantized_kernels.hpp>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+namespace library_detail {
+
+/// Numbers of f32, f16 or bf16 in memory, as float.
+inline constexpr std::string_view number_text = R"(
+struct Half { unsigned short bits; };
+struct Brain { unsigned short bits; };
+static __device__ __forceinline__ float wide(float x) { return x; }
+static __device__ __forceinline__ float wide(Half x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}
+static __device__ __forceinline__ float wide(Brain x) { return __uint_as_float((unsigned)x.bits << 16); }
+static __device__ __forceinline__ void narrow(float x, float& to) { to = x; }
+static __device__ __forceinline__ void narrow(float x, Half& to) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
+}
+static __device__ __forceinline__ void narrow(float x, Brain& to) {
+  const unsigned bits = __float_as_uint(x);
+  to.bits = x != x ? 0x7fc0 : (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+)";
+
+/// Integers have no NaN: a row that is not finite has the scale NaN.
+inline constexpr std::string_view dynamic_text = R"(
+extern "C" __global__ void __launch_bounds__(256) quantize_rows(const X* x, signed char* q, float* scales, i64 rows,
+                                                                i64 depth) {
+  __shared__ float parts[8];
+  for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
+    const X* from = x + row * depth;
+    float largest = 0;
+    for (i64 i = threadIdx.x; i < depth; i += 256) {
+      const float size = fabsf(wide(from[i]));
+      largest = size > largest || size != size ? size : largest;
+    }
+    for (int step = 16; step > 0; step /= 2) {
+      const float other = __shfl_xor_sync(~0u, largest, step);
+      largest = other > largest || other != other ? other : largest;
+    }
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = largest;
+    __syncthreads();
+    for (int i = 0; i < 8; ++i) largest = parts[i] > largest || parts[i] != parts[i] ? parts[i] : largest;
+    const bool is_finite = largest - largest == 0;
+    const float step = largest / 127, safe = step > 0 ? step : 1;
+    for (i64 i = threadIdx.x; i < depth; i += 256)
+      q[row * depth + i] = is_finite ? (signed char)fmaxf(fminf(rintf(wide(from[i]) / safe), 127), -127) : 0;
+    if (threadIdx.x == 0) scales[row] = is_finite ? safe : __int_as_float(0x7fc00000);
+    __syncthreads();
+  }
+}
+extern "C" __global__ void dequantize(const int* sums, const float* scales, const S* columns_scales, X* out, i64 rows,
+                                      i64 columns) {
+  EACH(i, rows * columns / 4) {
+    const i64 row = 4 * i / columns, column = 4 * i % columns;
+    const int4 sum = ((const int4*)sums)[i];
+    const float by = scales[row];
+    const int all[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      narrow((float)all[j] * wide(columns_scales[column + j]) * by, out[4 * i + j]);
+  }
+}
+)";
+
+/// A warp takes COLS columns of the weight, which are rows in memory; a lane 16 bytes of each at a time. What they are
+/// multiplied by stands in shared memory, for the four warps of a block, such that lanes read neighbours. An integer q
+/// becomes a float without a conversion: the bits 0x4b000000 + q are the number 2^23 + q.
+inline constexpr std::string_view few_rows_text = R"(
+#define CHUNK (128 / BITS)
+static __device__ __forceinline__ float magic(unsigned bits) { return __uint_as_float(bits | 0x4b000000u); }
+extern "C" __global__ void __launch_bounds__(128) few_rows(const X* x, const unsigned char* values, const S* scales,
+                                                           const unsigned char* zeros, X* out, i64 columns, i64 depth,
+                                                           i64 group) {
+  __shared__ float factors[ROWS][CHUNK][33];
+  const i64 groups = depth / group, chunks = depth / CHUNK, row_bytes = depth * BITS / 8;
+  const int lane = threadIdx.x % 32;
+  for (i64 block = blockIdx.x; block * 4 * COLS < columns; block += gridDim.x) {
+    i64 column[COLS];
+#pragma unroll
+    for (int c = 0; c < COLS; ++c) {
+      column[c] = (block * 4 + threadIdx.x / 32) * COLS + c;
+      if (column[c] >= columns) column[c] = columns - 1;
+    }
+    float sum[ROWS][COLS] = {};
+    for (i64 tile = 0; tile < chunks; tile += 32) {
+      const i64 chunk = tile + lane;
+      const bool is_inside = chunk < chunks;
+      const i64 g = is_inside ? chunk * CHUNK / group : 0;
+      uint4 packed[COLS];
+      float scale[COLS], zero[COLS];
+#pragma unroll
+      for (int c = 0; c < COLS; ++c) {
+        packed[c] = is_inside ? ((const uint4*)(values + column[c] * row_bytes))[chunk] : uint4{0, 0, 0, 0};
+        scale[c] = is_inside ? wide(scales[column[c] * groups + g]) : 0;
+        const unsigned own = HAS_ZEROS && is_inside ? zeros[column[c] * groups + g] : 0;
+        zero[c] = magic(BITS == 4 ? (HAS_ZEROS ? own : 8u) : own ^ 128u);
+      }
+      __syncthreads();
+      for (int i = threadIdx.x; i < 32 * CHUNK; i += 128)
+        if (tile * CHUNK + i < depth) {
+#pragma unroll
+          for (int r = 0; r < ROWS; ++r) factors[r][i % CHUNK][i / CHUNK] = wide(x[r * depth + tile * CHUNK + i]);
+        }
+      __syncthreads();
+      if (!is_inside) continue;
+      float part[ROWS][COLS] = {};
+#pragma unroll
+      for (int i = 0; i < CHUNK; ++i) {
+        float factor[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) factor[r] = factors[r][i][lane];
+#pragma unroll
+        for (int c = 0; c < COLS; ++c) {
+          const int place = i * BITS / 32, shift = i * BITS % 32;
+          const uint4 all = packed[c];
+          const unsigned word = place == 0 ? all.x : place == 1 ? all.y : place == 2 ? all.z : all.w;
+          const float q = magic(BITS == 4 ? word >> shift & 15u : (word >> shift & 255u) ^ 128u) - zero[c];
+#pragma unroll
+          for (int r = 0; r < ROWS; ++r) part[r][c] = fmaf(factor[r], q, part[r][c]);
+        }
+      }
+#pragma unroll
+      for (int c = 0; c < COLS; ++c)
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) sum[r][c] = fmaf(part[r][c], scale[c], sum[r][c]);
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+      for (int c = 0; c < COLS; ++c) {
+        float total = sum[r][c];
+        for (int step = 16; step > 0; step /= 2) total += __shfl_xor_sync(~0u, total, step);
+        if (lane == 0) narrow(total, out[r * columns + column[c]]);
+      }
+  }
+}
+)";
+
+inline std::string type_text(DType dtype) {
+  return dtype == DType::f16 ? "Half" : dtype == DType::bf16 ? "Brain" : "float";
+}
+inline std::string define_text(const char* name, const std::string& value) {
+  return "#define " + std::string(name) + " " + value + "\n";
+}
+
+}  // namespace library_detail
+
+SINTER_DECL LibrarySource dynamic_product_kernels(DType activations, DType scales) {
+  using namespace library_detail;
+  return {std::string(kernel_prelude) + std::string(number_text) + define_text("X", type_text(activations)) +
+              define_text("S", type_text(scales)) + std::string(dynamic_text),
+          {"quantize_rows", "dequantize"}};
+}
+
+SINTER_DECL LibrarySource few_rows_kernel(const PackedProduct& product) {
+  using namespace library_detail;
+  return {std::string(kernel_prelude) + std::string(number_text) + define_text("X", type_text(product.activations)) +
+              define_text("S", type_text(product.scales)) + define_text("BITS", std::to_string(product.bits)) +
+              define_text("ROWS", std::to_string(product.rows)) +
+              define_text("COLS", std::to_string(product.columns())) +
+              define_text("HAS_ZEROS", product.has_zero_points ? "1" : "0") + std::string(few_rows_text),
+          {"few_rows"}};
+}
+
+}  // namespace cuda
+SINTER_NAMESPACE_END

@@ -1,0 +1,309 @@
+// Transforms and factorisations on a GPU: by cuFFT, cuSOLVER and cuBLAS, against the CPU and against what they must
+// satisfy.
+#include "catch.hpp"
+#include "device_checks.hpp"
+
+#include <sinter/sinter.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace sinter;
+using Catch::Contains;
+using sinter_test::largest_difference;
+
+namespace {
+bool is_missing() { return !cuda::is_available(); }
+const Device gpu = Device::cuda(0);
+
+Tensor noise(const std::vector<std::int64_t>& shape, DType dtype, int seed) {
+  const Tensor made = cast(sinter_test::noise(shape, seed), dtype);
+  return made;
+}
+Tensor complex_noise(const std::vector<std::int64_t>& shape, DType dtype, int seed) {
+  std::vector<std::int64_t> pairs = shape;
+  pairs.push_back(2);
+  return view_as_complex(noise(pairs, dtype, seed));
+}
+double tolerance(DType dtype) { return dtype == DType::f64 ? 1e-10 : 2e-4; }
+
+/// The function on both devices.
+template <class F>
+double difference(const F& f, const Tensor& x) {
+  const Tensor there = f(x.to(gpu)), here = f(x);
+  CHECK(there.device() == gpu);
+  const auto parts = [](const Tensor& t) { return is_complex(t.dtype()) ? Tensor(view_as_real(t)) : t; };
+  return largest_difference(parts(there), parts(here));
+}
+/// Well conditioned.
+Tensor positive(const std::vector<std::int64_t>& shape, DType dtype, int seed) {
+  const Tensor a = noise(shape, dtype, seed);
+  const std::int64_t n = shape.back();
+  return Tensor(matmul(a, transpose(a, -1, -2)) + eye(n, {.dtype = dtype, .device = Device::cpu()}) * 2);
+}
+Tensor mirrored(const Tensor& a) { return transpose(a, -1, -2); }
+}  // namespace
+
+TEST_CASE("complex transforms of any axis, length, norm and batch agree with the CPU") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    INFO(name(dtype));
+    const double close = tolerance(dtype);
+    for (const std::int64_t n : {1, 2, 3, 8, 15, 17, 64, 101, 1000, 1024}) {
+      INFO("length " << n);
+      const Tensor x = complex_noise({3, n}, dtype, static_cast<int>(n));
+      for (const fft::Norm norm : {fft::Norm::backward, fft::Norm::ortho, fft::Norm::forward}) {
+        CHECK(difference([&](const Tensor& t) { return fft::fft(t, {.norm = norm}); }, x) < close * 10);
+        CHECK(difference([&](const Tensor& t) { return fft::ifft(t, {.norm = norm}); }, x) < close * 10);
+      }
+    }
+    const Tensor x = complex_noise({3, 20, 4, 12, 5}, dtype, 7);
+    for (int axis = 0; axis < 5; ++axis)
+      CHECK(difference([&](const Tensor& t) { return fft::fft(t, {.dim = axis}); }, x) < close);
+    CHECK(difference([](const Tensor& t) { return fft::fft2(t); }, x) < close);
+    CHECK(difference([](const Tensor& t) { return fft::fftn(t); }, x) < close * 10);
+    CHECK(difference([](const Tensor& t) { return fft::ifftn(t, {.dim = {0, 2, 3}}); }, x) < close);
+    CHECK(difference([](const Tensor& t) { return fft::fft(t, {.n = 33, .dim = 1}); }, x) < close);
+    CHECK(difference([](const Tensor& t) { return fft::fft(Tensor(transpose(t, 1, 3)), {.dim = 2}); }, x) < close);
+    CHECK(difference([](const Tensor& t) { return fft::fft(Tensor(t(slice(1, 3))), {.dim = 1}); }, x) < close);
+  }
+}
+
+TEST_CASE("transforms of real numbers and back, and their gradients, agree with the CPU") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    INFO(name(dtype));
+    const double close = tolerance(dtype);
+    for (const std::int64_t n : {1, 2, 3, 8, 15, 64, 101, 1000}) {
+      INFO("length " << n);
+      const Tensor x = noise({5, n}, dtype, static_cast<int>(n));
+      for (const fft::Norm norm : {fft::Norm::backward, fft::Norm::ortho}) {
+        CHECK(difference([&](const Tensor& t) { return fft::rfft(t, {.norm = norm}); }, x) < close);
+        CHECK(difference([&](const Tensor& t) { return fft::ihfft(t, {.norm = norm}); }, x) < close);
+        const Tensor spectrum = complex_noise({5, n / 2 + 1}, dtype, 3);
+        CHECK(difference([&](const Tensor& t) { return fft::irfft(t, {.n = n, .norm = norm}); }, spectrum) < close);
+        CHECK(difference([&](const Tensor& t) { return fft::hfft(t, {.n = n, .norm = norm}); }, spectrum) < close * 10);
+      }
+    }
+    const Tensor x = noise({6, 9, 10}, dtype, 5);
+    CHECK(difference([](const Tensor& t) { return fft::rfftn(t); }, x) < close);
+    CHECK(difference([](const Tensor& t) { return fft::rfft(t, {.dim = 1}); }, x) < close);
+    CHECK(difference([](const Tensor& t) { return fft::irfftn(fft::rfftn(t), {.s = {6, 9, 10}}); }, x) < close);
+    // One element in: rows begin where numbers' pairs do not.
+    CHECK(difference([](const Tensor& t) { return fft::rfft(Tensor(reshape(t, {540})(slice(1, 540)))); }, x) < close);
+    const auto loss = [](const Tensor& t) {
+      const Tensor y = fft::irfft(fft::rfft(t, {.norm = fft::Norm::ortho}), {.n = 12});
+      return Tensor(sum(y * y * y));
+    };
+    CHECK(difference([&](const Tensor& t) { return jit::grad(loss)(t); }, x) < close);
+    auto compiled = jit::compile([](Tensor t) { return Tensor(real(fft::ifft(fft::fft(t * 2) * 0.5f)) + 1); });
+    CHECK(largest_difference(compiled(x.to(gpu)), Tensor(x + 1)) < close);
+  }
+}
+
+TEST_CASE("factorisations on a GPU: one matrix, batches, odd sizes") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    INFO(name(dtype));
+    const double close = tolerance(dtype) * 50;
+    for (const std::vector<std::int64_t>& shape :
+         {std::vector<std::int64_t>{1, 1}, {3, 3}, {40, 5, 5}, {3, 17, 17}, {2, 2, 33, 33}, {65, 65}, {2, 600, 600}}) {
+      INFO("shape " << Tensor(zeros(Shape(std::vector<Dim>(shape.begin(), shape.end())))).shape().text());
+      const Tensor p = positive(shape, dtype, 4),
+                   a = noise(shape, dtype, 5) + eye(shape.back(), {.dtype = dtype, .device = Device::cpu()}) * 4;
+      CHECK(difference([](const Tensor& t) { return linalg::cholesky(t); }, p) < close);
+      CHECK(difference([](const Tensor& t) { return linalg::cholesky(t, {.upper = true}); }, p) < close);
+      CHECK(difference([](const Tensor& t) { return linalg::lu_factor(t).lu; }, a) < close);
+      CHECK(difference([](const Tensor& t) { return linalg::lu_factor(t).pivots; }, a) == 0);
+      CHECK(difference([](const Tensor& t) { return linalg::inv(t); }, a) < close);
+      if (shape.back() < 30) CHECK(difference([](const Tensor& t) { return linalg::det(t / 4); }, a) < close);
+      CHECK(difference([](const Tensor& t) { return linalg::solve(t, t * 2 + 1); }, a) < close);
+      CHECK(difference([](const Tensor& t) { return linalg::solve(t, t(all, 0), {.left = true}); },
+                       Tensor(reshape(a, {-1, shape.back(), shape.back()})(0))) < close);
+      for (const bool upper : {false, true})
+        for (const bool left : {false, true})
+          for (const bool unit : {false, true})
+            CHECK(difference(
+                      [&](const Tensor& t) {
+                        return linalg::solve_triangular(unit ? Tensor(t / static_cast<float>(4 * shape.back())) : t, t,
+                                                        {.upper = upper, .left = left, .unitriangular = unit});
+                      },
+                      a) < close * 20);
+    }
+    const Tensor wide = noise({4, 3, 7}, dtype, 1), tall = noise({4, 7, 3}, dtype, 2);
+    for (const Tensor& x : {wide, tall}) {
+      const Tensor there = x.to(gpu);
+      const linalg::Lu f = linalg::lu(there);
+      CHECK(largest_difference(matmul(f.p, matmul(f.l, f.u)), x) < close);
+    }
+  }
+}
+
+TEST_CASE("QR, singular values and eigenvalues on a GPU") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    INFO(name(dtype));
+    const double close = tolerance(dtype) * 20;
+    for (const std::vector<std::int64_t>& shape :
+         {std::vector<std::int64_t>{1, 1}, {5, 3}, {3, 5}, {6, 8, 8}, {6, 9, 4}, {6, 4, 9}, {2, 50, 40}, {2, 40, 50}}) {
+      const Tensor x = noise(shape, dtype, 6), there = x.to(gpu);
+      const std::int64_t rows = shape[shape.size() - 2];
+      INFO("shape " << x.shape().text());
+      for (const linalg::QrMode mode : {linalg::QrMode::reduced, linalg::QrMode::complete}) {
+        const linalg::Qr f = linalg::qr(there, mode);
+        CHECK(largest_difference(matmul(f.q, f.r), x) < close);
+        CHECK(largest_difference(matmul(mirrored(f.q), f.q),
+                                 Tensor(zeros_like(matmul(mirrored(f.q), f.q)) +
+                                        eye(f.q.shape()[-1].value(), {.dtype = dtype, .device = gpu}))) < close);
+        CHECK(largest_difference(Tensor(tril(f.r, -1)), Tensor(zeros_like(f.r))) == 0);
+      }
+      CHECK(largest_difference(Tensor(abs(linalg::qr(there, linalg::QrMode::r).r)),
+                               Tensor(abs(linalg::qr(x, linalg::QrMode::r).r))) < close);
+      const std::int64_t steps = std::min(rows, shape.back());
+      for (const bool full : {false, true}) {
+        const linalg::Svd f = linalg::svd(there, {.full_matrices = full});
+        const Tensor u = narrow(f.u, -1, 0, steps), vh = narrow(f.vh, -2, 0, steps);
+        CHECK(largest_difference(matmul(u * unsqueeze(f.s, -2), vh), x) < close);
+        CHECK(f.u.shape()[-1].value() == (full ? rows : steps));
+        CHECK(largest_difference(matmul(mirrored(f.u), f.u),
+                                 Tensor(zeros_like(matmul(mirrored(f.u), f.u)) +
+                                        eye(f.u.shape()[-1].value(), {.dtype = dtype, .device = gpu}))) < close);
+      }
+      CHECK(difference([](const Tensor& t) { return linalg::svdvals(t); }, x) < close);
+      CHECK(difference([](const Tensor& t) { return linalg::pinv(t); }, x) < close * 50);
+    }
+    for (const std::vector<std::int64_t>& shape :
+         {std::vector<std::int64_t>{1, 1}, {7, 7}, {30, 4, 4}, {3, 40, 40}, {130, 130}}) {
+      const Tensor x = positive(shape, dtype, 8), there = x.to(gpu);
+      INFO("shape " << x.shape().text());
+      const linalg::Eigh f = linalg::eigh(there);
+      CHECK(largest_difference(matmul(f.eigenvectors * unsqueeze(f.eigenvalues, -2), mirrored(f.eigenvectors)), x) <
+            close * 10);
+      CHECK(difference([](const Tensor& t) { return linalg::eigvalsh(t); }, x) < close * 10);
+      const auto loss = [](const Tensor& t) { return Tensor(sum(linalg::eigvalsh(t) * linalg::eigvalsh(t))); };
+      CHECK(difference([&](const Tensor& t) { return jit::grad(loss)(t); }, x) < close * 50);
+    }
+  }
+}
+
+TEST_CASE("matrices without a result: the same errors as on the CPU") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  const auto message = [](const auto& f) -> std::string {
+    try {
+      eval(f());
+    } catch (const LinalgError& error) { return error.what(); }
+    return "no error";
+  };
+  Tensor batch = Tensor(expand(eye(10, {.device = Device::cpu()}), {2, 3, 10, 10})) * 2;
+  Tensor bad = batch;
+  bad.at(1, 2, 4, 4) = -1.f;
+  const Tensor there = bad.to(gpu);
+  CHECK(message([&] { return linalg::cholesky(there); }) != "no error");
+  CHECK_THAT(message([&] { return linalg::cholesky(there); }),
+             Contains("matrix (1, 2) of (2, 3) is not positive definite: its leading minor of order 5"));
+  const linalg::CholeskyEx told = linalg::cholesky_ex(there);
+  CHECK(to_vector<std::int32_t>(told.info) == std::vector<std::int32_t>{0, 0, 0, 0, 0, 5});
+  Tensor nan = batch;
+  nan.at(0, 1, 3, 3) = std::numeric_limits<float>::quiet_NaN();
+  CHECK_THAT(message([&] { return linalg::cholesky(nan.to(gpu)); }), Contains("matrix (0, 1) of (2, 3)"));
+  CHECK_THAT(message([&] { return linalg::eigh(nan.to(gpu)).eigenvalues; }),
+             Contains("matrix (0, 1) of (2, 3) has elements that are not finite"));
+  CHECK_THAT(message([&] { return linalg::svd(nan.to(gpu)).s; }), Contains("has elements that are not finite"));
+  Tensor singular = batch;
+  singular.at(0, 2, 6, 6) = 0.f;
+  CHECK_THAT(message([&] { return linalg::inv(singular.to(gpu)); }),
+             Contains("inv: matrix (0, 2) of (2, 3) is singular: pivot 7 is 0"));
+  Tensor small = Tensor(narrow(narrow(singular, -1, 4, 4), -2, 4, 4));
+  CHECK_THAT(message([&] { return linalg::solve(small.to(gpu), small.to(gpu)); }),
+             Contains("solve: matrix (0, 2) of (2, 3) is singular: pivot 3 is 0"));
+  CHECK(largest_difference(linalg::det(small.to(gpu)), linalg::det(small)) == 0);
+  // The device goes on.
+  CHECK(largest_difference(linalg::cholesky(batch.to(gpu)), linalg::cholesky(batch)) < 1e-6);
+}
+
+TEST_CASE("many small systems are one kernel, and agree with the CPU") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (std::int64_t n = 1; n <= 8; ++n) {
+      INFO(name(dtype) << " " << n);
+      const Tensor a =
+          noise({1000, n, n}, dtype, static_cast<int>(n)) + eye(n, {.dtype = dtype, .device = Device::cpu()}) * 3;
+      const double close = tolerance(dtype) * 10;
+      for (const std::int64_t columns : {std::int64_t{1}, std::int64_t{3}, std::int64_t{16}}) {
+        const Tensor b = noise({1000, n, columns}, dtype, 9);
+        CHECK(largest_difference(linalg::solve(a.to(gpu), b.to(gpu)), linalg::solve(a, b)) < close);
+      }
+      CHECK(difference([](const Tensor& t) { return linalg::inv(t); }, a) < close);
+      CHECK(difference([](const Tensor& t) { return linalg::det(t / 3); }, a) < close * 10);
+      const auto loss = [](const Tensor& t) { return Tensor(sum(linalg::inv(t) * linalg::inv(t))); };
+      CHECK(difference([&](const Tensor& t) { return jit::grad(loss)(t); }, a) < close * 20);
+    }
+}
+
+TEST_CASE("two threads on streams of their own use the libraries at once") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  const Tensor x = complex_noise({16, 256}, DType::f32, 1), a = positive({4, 32, 32}, DType::f32, 2);
+  const Tensor y = fft::fft(x), l = linalg::cholesky(a);
+  eval(y);
+  eval(l);
+  std::vector<double> worst(2, 0);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 2; ++t)
+    threads.emplace_back([&, t] {
+      cuda::Stream stream;
+      const cuda::StreamGuard guard(stream);
+      for (int i = 0; i < 10; ++i) {
+        worst[t] =
+            std::max(worst[t], largest_difference(Tensor(view_as_real(fft::fft(x.to(gpu)))), Tensor(view_as_real(y))));
+        worst[t] = std::max(worst[t], largest_difference(linalg::cholesky(a.to(gpu)), l));
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(worst[0] < 1e-3);
+  CHECK(worst[1] < 1e-3);
+}
+
+TEST_CASE("quantised products: rows rounded to i8 by tensor cores, few rows by the packed weight") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  const auto moved = [](QuantizedWeight w) {
+    w.values = w.values.to(gpu);
+    w.scales = w.scales.to(gpu);
+    w.zero_points = w.zero_points.to(gpu);
+    return w;
+  };
+  const Tensor weight = sinter_test::noise({256, 96}, 1);
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    INFO(name(dtype));
+    const double close = dtype == DType::f32 ? 1e-4 : 0.15;
+    for (const std::int64_t rows : {17, 33, 200}) {
+      const Tensor x = Tensor(cast(sinter_test::noise({rows, 256}, 2), dtype));
+      const QuantizedWeight w = quantize_weight(weight);
+      const QuantizedMatmulOptions dynamic{.activations = Activations::dynamic_i8};
+      auto f = jit::compile([=](Tensor a, QuantizedWeight b) { return quantized_matmul(a, b, dynamic); });
+      CHECK(largest_difference(f(x.to(gpu), moved(w)), quantized_matmul(x, w, dynamic)) < close);
+      CHECK(f.explain(x.to(gpu), moved(w)).text().find("quantized_matmul [cuda]") != std::string::npos);
+    }
+    for (const int bits : {4, 8})
+      for (const std::int64_t group : {std::int64_t{0}, std::int64_t{32}, std::int64_t{64}})
+        for (const auto scheme : {QuantizationScheme::symmetric, QuantizationScheme::affine})
+          for (const std::int64_t rows : {1, 2, 3, 8, 9}) {
+            INFO(bits << " bits, group " << group << ", rows " << rows);
+            const Tensor x = Tensor(cast(sinter_test::noise({rows, 256}, 3), dtype));
+            const QuantizedWeight w = quantize_weight(weight, {.bits = bits, .group = group, .scheme = scheme});
+            auto f = jit::compile([](Tensor a, QuantizedWeight b) { return quantized_matmul(a, b); });
+            CHECK(largest_difference(f(x.to(gpu), moved(w)), quantized_matmul(x, w)) < close);
+          }
+  }
+  // A row that is not finite has no integers.
+  Tensor x = sinter_test::noise({32, 256}, 4);
+  x.at(3, 5) = std::numeric_limits<float>::infinity();
+  const QuantizedWeight w = moved(quantize_weight(weight));
+  const Tensor y = quantized_matmul(x.to(gpu), w, {.activations = Activations::dynamic_i8});
+  const std::vector<float> values = to_vector<float>(y);
+  CHECK(std::isnan(values[3 * 96]));
+  CHECK_FALSE(std::isnan(values[2 * 96]));
+}
