@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <initializer_list>
 #include <span>
@@ -70,12 +71,24 @@ inline bool agree(benchmark::State& state, std::span<const float> ours, std::spa
   return false;
 }
 
+/// Seconds of a clock. BENCH_PROCESSOR_TIME=1: those in which this process had the processor, for rows of one thread on
+/// a machine that others use, too.
+inline double seconds_now() {
+  static const char* const wanted = std::getenv("BENCH_PROCESSOR_TIME");
+  static const bool is_processor_time = wanted != nullptr && *wanted != '\0' && *wanted != '0';
+  if (is_processor_time) {
+    timespec now{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 /// Seconds of so many calls.
 template <class F>
 double seconds_of(F&& call, std::int64_t calls = 1) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = seconds_now();
   for (std::int64_t i = 0; i < calls; ++i) call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_now() - start;
 }
 
 /// As many calls as last about a millisecond: few enough that other work on the machine meets ours and the peer alike,

@@ -84,6 +84,23 @@ void scatter_add_row(State& state, const Lookup& size) {
   bench::count_bytes(state, 4 * (size.rows + 2 * size.count) * size.width);
 }
 
+/// Rows put in the place of others; of several for one place the last stays.
+void scatter_row(State& state, const Lookup& size) {
+  const std::vector<std::int64_t> chosen = size.indices();
+  const Tensor &table = table_of(size), indices = copy_of(chosen),
+               &values = size.width == 1 ? bench::noise({size.count}, 1) : bench::noise({size.count, size.width}, 1);
+  std::vector<float> out(static_cast<std::size_t>(size.rows * size.width));
+  const auto peer = [&] {
+    std::copy_n(data(table), out.size(), out.begin());
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      std::copy_n(data(values) + static_cast<std::int64_t>(i) * size.width, size.width,
+                  out.data() + chosen[i] * size.width);
+  };
+  const auto ours = [](Tensor t, Tensor i, Tensor v) { return index_copy(t, 0, i, v); };
+  bench::compare(state, {"a loop", 0, out}, ours, peer, table, indices, values);
+  bench::count_bytes(state, 8 * (size.rows + size.count) * size.width);
+}
+
 /// Running sums along the rows of x, by jit::scan over its columns.
 void scan_row(State& state, bench::Rows size) {
   const Tensor& x = bench::noise({size.count, size.length});
@@ -132,7 +149,7 @@ int main(int argc, char** argv) {
     bench::add("take/" + size.text() + "/f32", [size](State& state) { take_row(state, size); });
     bench::add("scatter_add, as gradient of take/" + size.text() + "/f32",
                [size](State& state) { scatter_add_row(state, size); });
-    bench::add_missing("scatter/" + size.text() + "/f32", "scatter");
+    bench::add("scatter/" + size.text() + "/f32", [size](State& state) { scatter_row(state, size); });
   }
   for (const bench::Rows size : {bench::Rows{1024, 1024}, bench::Rows{1, 1 << 16}}) {
     bench::add("running sum, by jit::scan/" + size.text() + "/f32", [size](State& state) { scan_row(state, size); });

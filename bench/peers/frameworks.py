@@ -18,7 +18,7 @@ import re  # noqa: E402
 import numpy as np  # noqa: E402
 import timing  # noqa: E402
 
-options = timing.parsed(__doc__)
+options = timing.parsed(__doc__, eager="PyTorch without torch.compile")
 torch = jax = None
 if "torch" in options.peers.split(","):
     import torch
@@ -92,8 +92,98 @@ def attended(shape):
     return [shape] * 3
 
 
+def indexed(table, count):
+    """A table, numbers of its rows, and as many rows."""
+    return [table, ("rows of", table[0], count[0]), [count[0], *table[1:]]]
+
+
+def interpolated(name, mode, antialias):
+    # The second operand is there for its extents.
+    return (
+        name,
+        lambda x, to: [x, to],
+        lambda x, y: F.interpolate(x, size=y.shape, mode=mode, antialias=antialias),
+        None,
+    )
+
+
+# The rows of bench/ops.cpp.
+OPS = [
+    (
+        "take_along_axis",
+        lambda x, i: [x, ("rows of", x[1], i)],
+        lambda x, i: torch.take_along_dim(x, i, 1),
+        lambda x, i: jnp.take_along_axis(x, i, 1),
+    ),
+    ("index_add", indexed, lambda t, i, v: t.index_add(0, i, v), lambda t, i, v: t.at[i].add(v)),
+    ("scatter_add", indexed, lambda t, i, v: t.scatter_add(0, i, v), lambda t, i, v: t.at[i].add(v)),
+    (
+        "one_hot of 1000",
+        lambda n: [("rows of", 1000, n)],
+        lambda i: F.one_hot(i, 1000).float(),
+        lambda i: jax.nn.one_hot(i, 1000),
+    ),
+    (
+        "masked row sums",
+        same(2),
+        lambda a, b: torch.where(a > b, a, 0).sum(1),
+        lambda a, b: jnp.where(a > b, a, 0).sum(1),
+    ),
+    ("masked_select", same(1), lambda x: torch.masked_select(x, x > 0), None),
+    ("nonzero of a mask", same(1), lambda x: (x > 0).nonzero().squeeze(1).float(), None),
+    ("histogram of 64", same(1), lambda x: torch.histc(x, 64, -4, 4), None),
+    ("bincount of 1000", lambda n: [("rows of", 1000, n)], lambda i: torch.bincount(i, minlength=1000).float(), None),
+    (
+        "searchsorted",
+        lambda edges, x: [("sorted", edges), x],
+        lambda e, x: torch.searchsorted(e, x).float(),
+        lambda e, x: jnp.searchsorted(e, x).astype(jnp.float32),
+    ),
+    ("unique", lambda n: [("thousands", n)], lambda x: torch.unique(x), None),
+    ("argsort", same(1), lambda x: x.argsort(1).float(), lambda x: jnp.argsort(x, 1).astype(jnp.float32)),
+    ("median", same(1), lambda x: x.median(1).values, None),
+    ("rms_norm", lambda s: [s, s[1:]], lambda x, w: F.rms_norm(x, w.shape, w, 1e-6), None),
+    ("group_norm of 8", same(1), lambda x: F.group_norm(x, 8), None),
+    ("logsumexp", same(1), lambda x: x.logsumexp(1), lambda x: jax.scipy.special.logsumexp(x, 1)),
+    ("cross_entropy", lambda s: [s, ("rows of", s[1], s[0])], lambda x, i: F.cross_entropy(x, i), None),
+    ("mse_loss", same(2), lambda a, b: F.mse_loss(a, b), lambda a, b: ((a - b) ** 2).mean()),
+    (
+        "einsum bhqd,bhkd->bhqk",
+        same(2),
+        lambda a, b: torch.einsum("bhqd,bhkd->bhqk", a, b),
+        lambda a, b: jnp.einsum("bhqd,bhkd->bhqk", a, b),
+    ),
+    *(
+        interpolated(f"interpolate {name}{' antialiased' if antialias else ''}", mode, antialias)
+        for name, mode in (("linear", "bilinear"), ("bicubic", "bicubic"))
+        for antialias in (False, True)
+    ),
+    (
+        "grid_sample",
+        lambda x, grid: [x, ("tanh", grid)],
+        lambda x, g: F.grid_sample(x, g, align_corners=False),
+        None,
+    ),
+    ("max_pool2d of 3, stride 2", same(1), lambda x: F.max_pool2d(x, 3, 2), None),
+    ("avg_pool2d of 2", same(1), lambda x: F.avg_pool2d(x, 2), None),
+    *(
+        (name, lambda n: [("positive", n)], function, None)
+        for name, function in (
+            ("log1p", lambda x: torch.log1p(x)),
+            ("erf", lambda x: torch.erf(x)),
+            ("tan", lambda x: torch.tan(x)),
+            ("atan", lambda x: torch.atan(x)),
+            ("lgamma", lambda x: torch.lgamma(x)),
+            ("pow of 2.5", lambda x: x**2.5),
+            ("sigmoid", lambda x: torch.sigmoid(x)),
+            ("softplus", lambda x: F.softplus(x)),
+        )
+    ),
+]
+
 # Name, shapes of the operands, by PyTorch, by JAX. The functions are looked up when they are called.
 ROWS = [
+    *OPS,
     ("guarded call, 3 tensors", same(3), lambda x, y, z: x * y + z, lambda x, y, z: x * y + z),
     ("exp", same(1), lambda x: torch.exp(x), lambda x: jnp.exp(x)),
     ("tanh", same(1), lambda x: torch.tanh(x), lambda x: jnp.tanh(x)),
@@ -154,6 +244,16 @@ ROWS = [
         lambda t, i, v: jnp.zeros_like(t).at[i].add(v),
     ),
     ("running sum, by jit::scan", same(1), lambda x: x.cumsum(1), lambda x: jnp.cumsum(x, 1)),
+    *(
+        (
+            f"cumsum{where}",
+            same(1),
+            lambda x, axis=axis: x.cumsum(axis),
+            lambda x, axis=axis: jnp.cumsum(x, axis),
+        )
+        for where, axis in (("", 1), (" along axis 0", 0))
+    ),
+    ("scatter", indexed, lambda t, i, v: t.index_copy(0, i, v), lambda t, i, v: t.at[i].set(v)),
     ("sort", same(1), lambda x: torch.sort(x), lambda x: (jnp.sort(x), jnp.argsort(x))),
     ("sorted values", same(1), lambda x: torch.sort(x).values, lambda x: jnp.sort(x)),
     ("topk of 50", same(1), lambda x: torch.topk(x, 50), lambda x: jax.lax.top_k(x, 50)),
@@ -166,12 +266,24 @@ ROWS = [
 ]
 
 
+def operand(random, spec):
+    if isinstance(spec, list):
+        return random.standard_normal(spec, dtype=np.float32)
+    if spec[0] == "rows of":
+        return random.integers(0, spec[1], spec[2])
+    x = random.standard_normal(spec[1], dtype=np.float32)
+    change = {
+        "sorted": np.sort,
+        "thousands": lambda v: np.round(v * 1000),
+        "tanh": np.tanh,
+        "positive": lambda v: abs(v) + np.float32(0.25),
+    }
+    return change[spec[0]](x)
+
+
 def operands(shapes):
     random = np.random.default_rng(1)
-    return [
-        random.integers(0, s[1], s[2]) if isinstance(s, tuple) else random.standard_normal(s, dtype=np.float32)
-        for s in shapes
-    ]
+    return [operand(random, spec) for spec in shapes]
 
 
 def close(a, b):
@@ -181,9 +293,11 @@ def close(a, b):
 
 def measure_torch(report, name, by_torch, arrays):
     given = [torch.from_numpy(a) for a in arrays]
-    compiled = torch.compile(by_torch)
     expected = by_torch(*given)
     report.measure(name, "torch eager", lambda: lambda: by_torch(*given), lambda _: None)
+    if options.eager:
+        return expected
+    compiled = torch.compile(by_torch)
 
     def checked():
         if not close(compiled(*given), expected):
@@ -222,7 +336,7 @@ def main():
             needs_gradients = what == "MLP training step"
             with torch.set_grad_enabled(needs_gradients):
                 expected = measure_torch(report, name, by_torch, arrays)
-        if jax:
+        if jax and by_jax:
             measure_jax(report, name, by_jax, arrays, expected)
     report.write()
 

@@ -6,21 +6,26 @@ The rows are chosen by name, from a file with one name in each line; the label o
 import argparse
 import json
 import math
+import os
 import pathlib
 import sys
 import time
 
+# As in bench/comparison.hpp: the time that this process had the processor, on a machine that others use, too.
+clock = time.process_time if os.environ.get("BENCH_PROCESSOR_TIME", "0") not in ("", "0") else time.perf_counter
 # What Google Benchmark appends to the names of rows that time themselves.
 SUFFIXES = ("/manual_time", "/real_time")
 
 
-def parsed(description):
+def parsed(description, **flags):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", default="torch,jax", help="torch, jax or both: torch,jax")
     parser.add_argument("--rows", type=pathlib.Path, help="file with names of rows, one in each line; all")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.05, help="of each repetition, at least")
+    for name, text in flags.items():
+        parser.add_argument(f"--{name}", action="store_true", help=text)
     return parser.parse_args()
 
 
@@ -67,9 +72,9 @@ class Report:
         """Times what `make()` gives; returns the seconds of its first call. One that fails does not end the rest."""
         try:
             call = make()
-            start = time.perf_counter()
+            start = clock()
             wait(call())
-            first = time.perf_counter() - start
+            first = clock() - start
             seconds = self.repeat(name, peer, call, wait)
             print(f"{name}: {peer}: {seconds * 1e6:.3f} us", flush=True)
             return first
@@ -79,11 +84,11 @@ class Report:
 
     def repeat(self, name, peer, call, wait):
         def several(count):
-            start = time.perf_counter()
+            start = clock()
             for _ in range(count):
                 result = call()
             wait(result)
-            return time.perf_counter() - start
+            return clock() - start
 
         several(2)
         calls = 1

@@ -18,6 +18,7 @@
 #include <sinter/autodiff/vmap.ipp>
 // passes
 #include <sinter/passes/canonicalise.ipp>
+#include <sinter/passes/check_first.ipp>
 #include <sinter/passes/complex.ipp>
 #include <sinter/passes/cse.ipp>
 #include <sinter/passes/dce.ipp>

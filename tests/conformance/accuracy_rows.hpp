@@ -493,7 +493,14 @@ double error_in_ulps(T got, Wide expected, double floor) {
   using Limits = std::numeric_limits<T>;
   if (got != got || expected != expected) return got != got && expected != expected ? 0 : infinite<double>();
   const T nearest = static_cast<T>(expected);
-  if (std::isinf(got) || std::isinf(nearest)) return got == nearest ? 0 : infinite<double>();
+  if (got == nearest && std::isinf(got)) return 0;
+  if (std::isinf(got) || std::isinf(nearest)) {  // one of them: infinity stands one unit after the largest number
+    const Wide unit = static_cast<Wide>(std::ldexp(1.0, Limits::max_exponent - Limits::digits)),
+               end = static_cast<Wide>(Limits::max()) + unit;
+    const Wide seen = !std::isinf(got) ? static_cast<Wide>(got) : got > 0 ? end : -end;
+    const Wide apart = seen < expected ? expected - seen : seen - expected;
+    return static_cast<double>(apart / unit);
+  }
   if constexpr (std::is_same_v<Wide, double>) {  // f32, of which tools/accuracy takes all: by the bits
     const auto exponent =
         static_cast<int>(std::bit_cast<std::uint64_t>(std::max(std::abs(expected), floor)) >> 52) - 1022;

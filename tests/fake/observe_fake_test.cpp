@@ -136,6 +136,29 @@ TEST_CASE("timeline: a launch that throws hands back its mark of the queue, and 
   CHECK(find(spans, "kernel", "cuda:0 stream 1")->name == "finished");
 }
 
+TEST_CASE("timeline: tracks of queues where a file cannot be written, and where a kernel fails") {
+  auto& device = fake_device();
+  const Device gpu = Device::cuda(0);
+  auto f = jit::compile([](Tensor x, Tensor i) { return take(x, i, 0) * 2; });
+  const Tensor x = ones({4}, {.device = gpu}), good = tensor<std::int64_t>({1, 2}).to(gpu),
+               bad = tensor<std::int64_t>({1, 9}).to(gpu);
+  eval(x);
+  f(x, good);
+  const int marks = device.marks;
+  CHECK_THROWS_AS(jit::start_trace("/nowhere/at/all.json"), UserError);
+  f(x, good);
+  CHECK(device.marks == marks);  // no queue is marked for a timeline that is not there
+  const File file("failing.json");
+  jit::start_trace(file.path);
+  const auto fails = [&] { to_vector<float>(f(x, bad).to(Device::cpu())); };
+  CHECK_THROWS_AS(fails(), IndexError);
+  const Tensor y = f(x, good);
+  jit::stop_trace();
+  CHECK(to_vector<float>(y.to(Device::cpu())) == std::vector<float>{2, 2});
+  CHECK(device.marks == marks);
+  REQUIRE(find(spans_of(file.path), "kernel", "cuda:0 stream 1") != nullptr);  // that of the call that is right
+}
+
 TEST_CASE("timeline: launches that are enqueued as one are one span of the queue") {
   fake_device();
   auto f = jit::compile([](Tensor x) { return sum(exp(x), 0) + amax(x * 2, 0); },

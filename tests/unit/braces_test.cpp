@@ -99,3 +99,19 @@ TEST_CASE("braces: options beside an extent, and a value beside a mode", "[lists
   CHECK(doubles(pad(x, widths, {})) == std::vector<double>{0, 1, 2});
   STATIC_REQUIRE(std::is_same_v<decltype(var(x, 0, {})), Tensor>);
 }
+
+TEST_CASE("braces: defaults of transforms", "[lists]") {
+  const Tensor x = tensor({1.f, 2.f}), w = tensor({3.f, 5.f});
+  const auto loss = [](Tensor a, Tensor b) { return sum(a * a * b); };
+  CHECK(doubles(jit::grad(loss, {})(x, w)) == doubles(jit::grad(loss)(x, w)));
+  STATIC_REQUIRE(std::is_same_v<decltype(jit::grad(loss, {})(x, w)), Tensor>);
+  const auto [value, slope] = jit::value_and_grad(loss, {})(x, w);
+  CHECK(item<float>(value) == 23);
+  CHECK(doubles(slope) == std::vector<double>{6, 20});
+  CHECK(doubles(jit::grad(loss, {1})(x, w)[0]) == std::vector<double>{1, 4});  // a list, as before
+  CHECK_THROWS_AS(jit::grad(loss, std::vector<int>{})(x, w), DTypeError);      // a list of none is still an error
+  const auto squared = [](Tensor a) { return sum(a * a); };
+  CHECK(doubles(jit::vmap(squared, {})(square())) == doubles(jit::vmap(squared)(square())));
+  CHECK(doubles(jit::vmap(squared, {}, {})(square())) == std::vector<double>{10, 68});
+  CHECK(doubles(jit::vmap(squared, {1})(square())) == std::vector<double>{13, 65});
+}

@@ -155,6 +155,38 @@ TEST_CASE("calls: several caches that are written at run-time places keep their 
   CHECK(item<float>(sum(values)) == 6 * 32);
 }
 
+TEST_CASE("calls: several caches that are assigned to at a place keep their memory, or all their values", "[calls]") {
+  const Variable keys(zeros({2, 64, 8})), values(zeros({2, 64, 8})), lengths(zeros({64}));
+  const Tensor key = ones({2, 8}), value = full({2, 8}, 2);
+  for (const Variable& each : {keys, values, lengths}) eval(each);
+  auto step = jit::compile([=](Tensor k, Tensor v, Scalar at) {
+    keys.at(all, at) = k;
+    values.at(all, at) = v;
+    lengths.at(at) += 1;
+    return sum(keys(all, at) * values(all, at));
+  });
+  step(key, value, 0);
+  const void *const keys_at = address(keys), *const values_at = address(values), *const lengths_at = address(lengths);
+  for (int i = 1; i < 6; ++i) {
+    CHECK(item<float>(step(key, value, i)) == 32);
+    CHECK(address(keys) == keys_at);
+    CHECK(address(values) == values_at);
+    CHECK(address(lengths) == lengths_at);
+  }
+  CHECK(item<float>(step(key, value, -1)) == 32);  // counted from the end
+  CHECK(item<float>(sum(keys)) == 7 * 16);
+  CHECK(item<float>(sum(values)) == 7 * 32);
+  CHECK(item<float>(sum(lengths)) == 7);
+  const std::vector<float> before[] = {to_vector<float>(keys), to_vector<float>(values), to_vector<float>(lengths)};
+  CHECK_THROWS_AS(step(key * 3, value, 64), IndexError);
+  CHECK_THROWS_AS(step(key * 3, value, -65), IndexError);
+  CHECK(to_vector<float>(keys) == before[0]);
+  CHECK(to_vector<float>(values) == before[1]);
+  CHECK(to_vector<float>(lengths) == before[2]);
+  CHECK(item<float>(step(key, value, 6)) == 32);
+  CHECK(address(keys) == keys_at);
+}
+
 TEST_CASE("calls: a donated argument that is written at a run-time place keeps its memory", "[calls]") {
   auto write = jit::compile([](Tensor u, Scalar k) {
     u.at(k) = k;

@@ -550,6 +550,8 @@ TEST_CASE("compile_regions: any model") {
     Tensor operator()(Tensor a) const { return a + 1; }
   };
   CHECK(floats(regions(Unknown(), ones({2}))) == std::vector<float>(2, 2));
+  CHECK_THROWS_AS(regions(other, ones({1, 4})), ShapeError);  // the caller's mistake, and the region goes on
+  CHECK(near(doubles(regions(other, ones({1, 3}))), std::vector<double>(3, std::tanh(3.0)), 1e-5));
   CHECK(jit::compile_regions(Encoder()).found().empty());
   CHECK(has(jit::compile_regions(Encoder()).text(), "no lists of blocks were found"));
 }

@@ -153,6 +153,22 @@ TEST_CASE("pictures: DOT groups nodes by kernel; names are escaped") {
   CHECK(occurrences(svg, "class=\"edge\"") >= 4);
 }
 
+TEST_CASE("pictures and differences of what is not there") {
+  auto plain = jit::compile([](Tensor x) { return exp(x); }, {.backend = "noop"});  // no plan to draw
+  const jit::Explanation none = plain.explain(ones({4}));
+  CHECK(none.dot() == "digraph sinter {\n  node [shape=box, fontname=\"sans-serif\"];\n}\n");
+  CHECK(is_balanced(none.svg()));
+  CHECK(occurrences(none.svg(), "class=\"box") == 0);
+  CHECK(diff(none, none).empty());
+  auto f = jit::compile([](Tensor x) { return exp(x); });
+  const jit::Explanation some = f.explain(ones({4}));
+  CHECK(has(diff(none, some), "+ function: %1: f32[4] = exp(%0)"));
+  CHECK(has(diff(some, none), "- function: %1: f32[4] = exp(%0)"));
+  auto bad = jit::compile([](Tensor x) { return matmul(x, x); });  // a mistake is the function's, as in a call
+  CHECK_THROWS_AS(bad.explain(ones({2, 3})), ShapeError);
+  CHECK(has(bad.explain(ones({3, 3})).dot(), "matmul"));
+}
+
 TEST_CASE("diff of explanations: what one has and the other has not") {
   auto f = jit::compile([](Tensor x) { return exp(x) + 1; }, {.dynamic = jit::Dynamic::never});
   const jit::Explanation before = f.explain(ones({4})), again = f.explain(ones({4})), after = f.explain(ones({8}));

@@ -173,6 +173,20 @@ TEST_CASE("debug_nans: a whole expression that eval() is given") {
   CHECK(std::isnan(floats(eval(sqrt(-x)))[0]));
 }
 
+TEST_CASE("debug_nans: looking for nothing is refused, and leaves nothing behind") {
+  const Tensor x = tensor({-1.f});
+  const int line = __LINE__ + 1;
+  const std::string text = message_of<UserError>([] { auto none = jit::debug_nans({.nans = false, .infs = false}); });
+  CHECK(has(text, "debug_nans: neither NaN nor infinities are looked for [finding_faults_test.cpp:" +
+                      std::to_string(line) + "]"));
+  auto f = jit::compile([](Tensor a) { return sqrt(a); });
+  CHECK(std::isnan(floats(f(x))[0]));
+  CHECK(f.stats().compiles == 1);  // nor do functions run uncompiled from now on
+  auto nans = jit::debug_nans();
+  CHECK_THROWS_AS((jit::debug_nans({.nans = false, .infs = false})), UserError);
+  CHECK_THROWS_AS(to_vector<float>(f(x)), jit::NanError);  // the one that lives still looks
+}
+
 TEST_CASE("hot paths: what came again, and what fusing gained") {
   jit::reset();
   Log log("hot_paths");
@@ -209,11 +223,30 @@ TEST_CASE("hot paths: what came again, and what fusing gained") {
   CHECK(jit::hot_paths()[0].speed_up() == 0);  // never ran op by op
   jit::release_hot_path(path.name);
   jit::reset();
-  jit::force_hot_path("no path has this name");  // a near miss: it waits for one that has
+  jit::force_hot_path("no_path_has_this_name");  // a near miss: it waits for one that has
   eval(step());
   CHECK_FALSE(jit::hot_paths()[0].is_fused);
-  jit::release_hot_path("no path has this name");
+  jit::release_hot_path("no_path_has_this_name");
   jit::reset();
+}
+
+TEST_CASE("hot paths: what no path can be called is refused, and nothing is chosen") {
+  jit::reset();
+  const int line = __LINE__ + 1;
+  const std::string empty = message_of<UserError>([] { jit::force_hot_path(""); });
+  CHECK(has(empty, "force_hot_path: '' is no hash and no name of a lazy graph [finding_faults_test.cpp:" +
+                       std::to_string(line) + "]"));
+  CHECK(has(empty, "give a hash or a name that jit::hot_paths() shows"));
+  CHECK(has(message_of<UserError>([] { jit::forbid_hot_path("mul add"); }), "forbid_hot_path: 'mul add' is no hash"));
+  CHECK(has(message_of<UserError>([] { jit::release_hot_path("mul_add\n"); }), "release_hot_path: 'mul_add\n' is no"));
+  eval(Tensor(tanh(noise({100})) * 2));
+  const auto paths = jit::hot_paths();
+  REQUIRE_FALSE(paths.empty());
+  CHECK_FALSE(paths[0].is_fused);
+  jit::release_hot_path(paths[0].name);  // one that nobody chose: nothing happens
+  CHECK_FALSE(jit::hot_paths()[0].is_fused);
+  jit::reset();
+  CHECK(jit::hot_paths().empty());
 }
 
 TEST_CASE("suppress_errors: a failing compilation runs operation by operation, and says so once") {

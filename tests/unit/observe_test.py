@@ -64,6 +64,19 @@ def check_differences(before):
     check("cannot be read" in run([tool, before, FOLDER / "missing.json"], status=1), "a missing file is taken")
 
 
+def check_picture(run_file):
+    tool, drawn = PROJECT / "tools/trace_picture", FOLDER / "run.svg"
+    run([tool, run_file, drawn, "--mark", "step 1"])
+    text = drawn.read_text()
+    check(text.startswith("<svg") and "step 1" in text and "kernel: " in text and "step 2" not in text, "the picture of a step is not right")
+    run([tool, run_file, drawn, "--category", "compile"])
+    check("compile: " in drawn.read_text() and "kernel: " not in drawn.read_text(), "--category draws others, too")
+    check("no mark 'step 9'" in run([tool, run_file, drawn, "--mark", "step 9"], status=1), "a mark that is not there is taken")
+    check("no span of these" in run([tool, run_file, drawn, "--category", "nothing"], status=1), "no span is drawn as a picture")
+    check("is no timeline" in run([tool, FOLDER / "bad.json", drawn], status=1), "a file that is no timeline is drawn")
+    check("cannot be written" in run([tool, run_file, "/nowhere/run.svg"], status=1), "a picture that cannot be written is no fault")
+
+
 def check_replay():
     """The instruction log of the example, run again by tools/replay."""
     log = FOLDER / "observe.log"
@@ -115,6 +128,7 @@ def main():
     else:
         check_timeline(FOLDER / "observe.json")
         check_differences(FOLDER / "observe.json")
+        check_picture(FOLDER / "observe.json")
         check_replay()
     print("\n".join(problems) or "right")
     return 1 if problems else 0

@@ -44,12 +44,38 @@ TEST_CASE("cse leaves what only looks the same", "[passes]") {
                    "return random_bits(%k, %n) {shape=[4]}, random_bits(%n, %k) {shape=[4]}");
 }
 
+TEST_CASE("check first: of scatters into several inputs the indices are checked by steps of their own", "[passes]") {
+  constexpr const char* two = "%a: f32[8, 4], %b: f32[8, 4], %c: f32[9, 4], %i: i64[2], %v: f32[2, 4]";
+  // one check for both: the index and the extent are the same
+  expect_pass(CheckFirst{}, two, "return scatter(%a, %i, %v) {axes=[0]}, scatter(%b, %i, %v) {axes=[0]}",
+              R"(%0 = reshape(%i) {shape=[2, 1]}; %1 = expand(%0) {shape=[2, 8]}; %4 = take(%1, %i) {axes=[1], shared=1}
+                 return scatter(%a, %4, %v) {axes=[0], in_range}, scatter(%b, %4, %v) {axes=[0], in_range})");
+  // what is read there is in range, too
+  expect_pass(
+      CheckFirst{}, two,
+      R"(%u = scatter(%a, %i, %v) {axes=[0]}; return %u, scatter(%b, %i, %v) {axes=[0]}, take(%u, %i) {axes=[0]})",
+      R"(%0 = reshape(%i) {shape=[2, 1]}; %1 = expand(%0) {shape=[2, 8]}
+                 %4 = take(%1, %i) {axes=[1], shared=1}; %u = scatter(%a, %4, %v) {axes=[0], in_range}
+                 return %u, scatter(%b, %4, %v) {axes=[0], in_range}, take(%u, %4) {axes=[0], in_range})");
+  // axes of other extents need checks of their own
+  const Graph apart = CheckFirst{}(parse_graph(graph_text(
+      two, "return scatter(%a, %i, %v) {axes=[0]}, scatter(reshape(%c) {shape=[9, 4]}, %i, %v) {axes=[0]}")));
+  CHECK(std::count_if(apart.nodes().begin(), apart.nodes().end(),
+                      [](const Node& node) { return node.op == &op_info<ops::Take>; }) == 2);
+  // near misses: one alone fails before it writes, one is in range already, one changes what is computed
+  expect_unchanged(CheckFirst{}, two, "return scatter(%a, %i, %v) {axes=[0]}, add(%b, %b)");
+  expect_unchanged(CheckFirst{}, two,
+                   "return scatter(%a, %i, %v) {axes=[0]}, scatter(%b, %i, %v) {axes=[0], in_range}");
+  expect_unchanged(CheckFirst{}, two, "return scatter(%a, %i, %v) {axes=[0]}, scatter(neg(%b), %i, %v) {axes=[0]}");
+}
+
 TEST_CASE("decompose leaves no composite, and keeps what is wanted whole", "[passes]") {
   const Graph softmax = parse_graph(graph_text("%x: f32[4, s0]", "softmax(%x) {axes=[1]}"));
   const Graph made = Decompose{}(softmax);
   CHECK_NOTHROW(verify(made));
   for (const Node& node : made.nodes()) CHECK(node.op->kind != OpKind::composite);
-  check_equal(Decompose{[](const Graph&, const Node& node) { return node.op == &op_info<ops::Softmax>; }}(softmax), softmax);
+  check_equal(Decompose{[](const Graph&, const Node& node) { return node.op == &op_info<ops::Softmax>; }}(softmax),
+              softmax);
   expect_unchanged(Decompose{}, f, "exp(%x)");
 }
 

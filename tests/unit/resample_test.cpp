@@ -3,6 +3,7 @@
 #include "catch.hpp"
 #include "checks.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -47,6 +48,69 @@ TEST_CASE("resample: phases of a longer axis agree with windows", "[resample]") 
         CAPTURE(times, static_cast<int>(mode), shape.text());
         CHECK(near(doubles(interpolate(x, options)), doubles(by_windows(x, options)), 1e-12));
       }
+}
+
+namespace {
+/// What PyTorch's definition gives for a list: weights of all old elements for each new one, in double.
+std::vector<double> by_definition(const std::vector<double>& x, std::int64_t to, Interpolation mode, bool antialias) {
+  const auto from = static_cast<std::int64_t>(x.size());
+  const double per = static_cast<double>(from) / static_cast<double>(to), width = antialias ? std::max(per, 1.0) : 1,
+               a = antialias ? -0.5 : -0.75;
+  const auto filter = [&](double t) {
+    if (mode == Interpolation::linear) return std::max(0.0, 1 - t);
+    return t < 1 ? ((a + 2) * t - (a + 3)) * t * t + 1 : t < 2 ? a * (((t - 5) * t + 8) * t - 4) : 0.0;
+  };
+  std::vector<double> out;
+  for (std::int64_t i = 0; i < to; ++i) {
+    const double centre = (static_cast<double>(i) + 0.5) * per;
+    double sum = 0, weights = 0;
+    for (std::int64_t k = -3; k < from + 3; ++k) {
+      if (antialias && (k < 0 || k >= from)) continue;
+      const double weight = filter(std::abs(static_cast<double>(k) + 0.5 - centre) / width);
+      sum += weight * x[static_cast<std::size_t>(std::min(std::max<std::int64_t>(k, 0), from - 1))];
+      weights += weight;
+    }
+    out.push_back(sum / weights);
+  }
+  return out;
+}
+}  // namespace
+
+TEST_CASE("resample: axes of every ratio agree with the definition", "[resample]") {
+  std::vector<double> numbers;
+  for (int i = 0; i < 24; ++i) numbers.push_back(i * 29 % 83 / 41.0 - 1);
+  for (const std::int64_t from : {1, 2, 3, 4, 6, 8, 12, 24})
+    for (const std::int64_t to : {1, 2, 3, 4, 5, 8, 9, 12, 16, 18})
+      for (const bool antialias : {false, true}) {
+        const std::vector<double> row(numbers.begin(), numbers.begin() + from);
+        const Tensor x = copy_of(row);
+        INFO(from << " to " << to << (antialias ? " antialiased" : ""));
+        const auto wide = interpolate(reshape(x, {1, 1, 1, from}),
+                                      {.size = {1, to}, .mode = Interpolation::bicubic, .antialias = antialias});
+        CHECK(near(doubles(wide), by_definition(row, to, Interpolation::bicubic, antialias), 1e-12));
+        const auto tall = interpolate(reshape(x, {1, 1, from, 1}),
+                                      {.size = {to, 1}, .mode = Interpolation::linear, .antialias = antialias});
+        CHECK(near(doubles(tall), by_definition(row, to, Interpolation::linear, antialias), 1e-12));
+      }
+}
+
+TEST_CASE("resample: a shorter axis by phases, compiled, narrow, with gradients and under vmap", "[resample]") {
+  const Tensor x = reshape(arange(2 * 3 * 8 * 12) * 29 % 83, {2, 3, 8, 12}).to(DType::f32) / 41;
+  for (const bool antialias : {false, true})
+    for (const Interpolation mode : {Interpolation::linear, Interpolation::bicubic}) {
+      const InterpolateOptions half{.scale = {0.5, 0.75}, .mode = mode, .antialias = antialias};
+      const auto f = [&](Tensor a) { return interpolate(a, half); };
+      const std::vector<double> wanted = doubles(f(x));
+      CHECK(near(doubles(jit::compile(f)(x)), wanted, 1e-6));
+      CHECK(near(doubles(jit::compile(f, {.backend = "reference"})(x)), wanted, 1e-6));
+      CHECK(near(doubles(f(x.to(DType::bf16))), wanted, 0.02));
+      const auto each = jit::vmap([&](Tensor a) { return interpolate(unsqueeze(a, 0), half); });
+      CHECK(near(doubles(each(x)), wanted, 1e-6));
+      // The map is linear: <w, f(x)> is <gradient, x>.
+      const Tensor w = cos(f(x) * 3);
+      const Tensor slope = jit::grad([&](Tensor a) { return sum(f(a) * w); })(x);
+      CHECK(std::abs(item<float>(sum(slope * x)) - item<float>(sum(w * f(x)))) < 1e-3);
+    }
 }
 
 TEST_CASE("resample: one element becomes several", "[resample]") {

@@ -262,6 +262,26 @@ TEST_CASE("timeline: SINTER_TRACE and SINTER_NVTX") {
   CHECK(has(under("SINTER_NVTX=/nowhere/nvtx.so", "[.timeline]"), "SINTER_NVTX: '/nowhere/nvtx.so' cannot be opened"));
 }
 
+TEST_CASE("timeline: SINTER_NVTX tells a library of every range") {
+  const TemporaryFile source("ranges.cpp"), library("ranges.so");
+  std::ofstream(source.path) << R"(#include <cstdio>
+extern "C" int nvtxRangePushA(const char* name) { return std::printf("push %s\n", name); }
+extern "C" int nvtxRangePop() { return std::printf("pop\n"); }
+)";
+  const std::string make = "c++ -shared -fPIC -o " + library.path + " " + source.path + " 2>&1";
+  if (std::system(make.c_str()) != 0) SINTER_SKIP("no compiler for the library that stands for NVTX");
+  const std::string told = under("SINTER_NVTX=" + library.path, "[.timeline]");
+  const auto count = [&](const std::string& what) {
+    int found = 0;
+    for (std::size_t at = told.find(what); at != std::string::npos; at = told.find(what, at + 1)) ++found;
+    return found;
+  };
+  INFO(told);
+  CHECK(has(told, "push fused_exp_mul"));
+  CHECK(count("push ") == count("pop\n"));
+  CHECK_FALSE(has(under("SINTER_NVTX=0", "[.timeline]"), "push"));  // a near miss
+}
+
 TEST_CASE("costs of kernels: bytes once, operations once") {
   const auto same = [](const std::vector<StepCost>& got, std::vector<std::pair<std::int64_t, std::int64_t>> want) {
     std::vector<std::pair<std::int64_t, std::int64_t>> have;
@@ -315,6 +335,9 @@ TEST_CASE("profile: the planted slow kernel is first, with its line, its bytes a
   CHECK(has(text.str(), "us a call"));
   CHECK(has(text.str(), " from " + line));
   CHECK(text.str().find("matmul") < text.str().find("sum"));
+  // Counters of the processor, or the reason why the system gives none.
+  if (profile.counters.empty()) CHECK(slow.instructions_per_cycle > 0);
+  else CHECK(profile.counters.starts_with("no counters: "));
   CHECK_FALSE(is_watched());
 }
 

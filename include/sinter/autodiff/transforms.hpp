@@ -45,6 +45,9 @@ class ArgumentNumbers {
 
 namespace autodiff_detail {
 
+/// What `{}` makes where a list of numbers may stand: the default. No conversion leads here but that of empty braces.
+enum class DefaultNumbers : std::uint8_t {};
+
 /// The numbers of a function of `count` arguments, from 0. Throws IndexError for those that it does not have, or has
 /// twice.
 std::vector<std::size_t> checked_numbers(const ArgumentNumbers& numbers, std::size_t count, Location where);
@@ -313,6 +316,15 @@ auto value_and_grad(F f, ArgumentNumbers wrt, Location where = std::source_locat
 template <class F>
 auto grad(F f, ArgumentNumbers wrt, Location where = std::source_location::current()) {
   return autodiff_detail::ListedGrad<F>{std::move(f), std::move(wrt), where};
+}
+/// `{}`: by the first parameter.
+template <class F>
+auto value_and_grad(F f, autodiff_detail::DefaultNumbers, Location where = std::source_location::current()) {
+  return autodiff_detail::ValueAndGrad<F>{std::move(f), where};
+}
+template <class F>
+auto grad(F f, autodiff_detail::DefaultNumbers, Location where = std::source_location::current()) {
+  return autodiff_detail::Grad<F>{std::move(f), where};
 }
 
 /// The function that vjp gives: from the gradient of a result (of the result's type) to the gradients of all arguments,

@@ -42,6 +42,7 @@ class LeafAxes {
 /// struct or container: {0, {1, jit::no_axis}}.
 class MappedAxes {
  public:
+  MappedAxes() : MappedAxes(0) {}  // {} is what is mapped by default
   MappedAxes(int axis);
   MappedAxes(std::initializer_list<int> axes);
   MappedAxes(std::initializer_list<LeafAxes> axes);

@@ -4,11 +4,15 @@
 #include <sinter/expr/resample.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/small_vector.hpp>
 #include <sinter/expr/adaptive_pool.hpp>
+#include <sinter/expr/indexing.hpp>
 #include <sinter/expr/padding.hpp>
 #include <sinter/expr/recording.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -109,73 +113,107 @@ inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const Inter
   return cast(In(mixed, at), x.dtype());
 }
 
-/// How often an axis of known extents becomes longer, where the new elements lie alike between all the old ones; else 0.
-inline std::int64_t whole_times(const Resampled& axis, Align align) {
+/// An axis of known extents that becomes `times` / `stride` as long: `times` new elements lie alike within all groups of
+/// `stride` old ones, of which there are `groups`. times 0: these numbers are too large, or not known.
+struct Phases {
+  std::int64_t times = 0, stride = 1, groups = 0;
+};
+inline Phases phases_of(const Resampled& axis, Align align) {
   constexpr std::int64_t most = 4;  // each has code of its own
-  if (align == Align::pixel_centres || !axis.from.is_static() || !axis.to.is_static()) return 0;
-  const std::int64_t from = axis.from.value(), times = axis.to.value() / from;
-  const bool is_whole = times * from == axis.to.value() && (!axis.scale || *axis.scale == static_cast<double>(times));
-  return is_whole && times <= most ? times : 0;
-}
-inline double filter_at(double t, Interpolation mode) {
-  if (mode == Interpolation::linear) return t < 1 ? 1 - t : 0;
-  return t < 1 ? (t * 1.5 - 2.5) * t * t + 1 : t < 2 ? ((t * -0.5 + 2.5) * t - 4) * t + 2 : 0;
+  if (align == Align::pixel_centres || !axis.from.is_static() || !axis.to.is_static()) return {};
+  const std::int64_t from = axis.from.value(), to = axis.to.value(), groups = std::gcd(from, to);
+  const bool is_exact = !axis.scale || *axis.scale * static_cast<double>(from) == static_cast<double>(to);
+  if (!is_exact || to > most * groups || from > most * groups) return {};
+  return {to / groups, from / groups, groups};
 }
 
-/// The new elements after `phase` / `times` of each old one: taps are neighbours at constant distances, so that their
-/// weights are constants, and those of weight 0 are not there. `padded` has `radius` elements more at both ends.
-inline Tensor phase_of(const Tensor& padded, const Resampled& axis, std::int64_t times, std::int64_t phase,
-                       Interpolation mode, Location at) {
-  const std::int64_t radius = mode == Interpolation::linear ? 1 : 2;
-  const double centre = (static_cast<double>(phase) + 0.5) / static_cast<double>(times);
+/// The old elements that a new one is made of: their distances from the first one of the group, and their weights.
+struct Taps {
+  SmallVector<std::int64_t, 8> at;
+  SmallVector<double, 8> weight;
+  void add(std::int64_t place, double w) {
+    if (w == 0) return;
+    at.push_back(place);
+    weight.push_back(w);
+  }
+};
+/// Keys's cubic of parameter a, or a triangle, at distance t.
+inline double filter_at(double t, Interpolation mode, double a) {
+  if (mode == Interpolation::linear) return t < 1 ? 1 - t : 0;
+  return t < 1 ? (t * (a + 2) - (a + 3)) * t * t + 1 : t < 2 ? (((t - 5) * t + 8) * t - 4) * a : 0;
+}
+inline Taps taps_of(const Phases& phases, std::int64_t phase, const InterpolateOptions& options) {
+  const double per = static_cast<double>(phases.stride) / static_cast<double>(phases.times);
+  const double centre = (static_cast<double>(phase) + 0.5) * per, width = options.antialias ? std::max(per, 1.0) : 1;
+  const double radius = width * (options.mode == Interpolation::linear ? 1 : 2), a = options.antialias ? -0.5 : -0.75;
+  Taps taps;
+  double sum = 0;
+  const auto first = static_cast<std::int64_t>(std::floor(centre - radius - 0.5));
+  for (std::int64_t place = first; static_cast<double>(place) < centre + radius; ++place) {
+    const double distance = std::abs(static_cast<double>(place) + 0.5 - centre) / width;
+    taps.add(place, filter_at(distance, options.mode, a));
+  }
+  for (double weight : taps.weight) sum += weight;
+  for (double& weight : taps.weight) weight /= sum;
+  return taps;
+}
+
+/// What the taps of one phase give in all groups. `padded` has `ends` elements more at both ends.
+inline Tensor mixed_by(const Taps& taps, const Tensor& padded, int axis, const Phases& phases, std::int64_t ends,
+                       Location at) {
   Tensor total;
-  bool is_first = true;
-  for (std::int64_t tap = -radius; tap <= radius; ++tap) {
-    const double weight = filter_at(std::abs(static_cast<double>(tap) + 0.5 - centre), mode);
-    if (weight == 0) continue;
-    const Tensor part = narrow(In(padded, at), axis.axis, radius + tap, axis.from) * weight;
-    total = is_first ? part : Tensor(total + part);
-    is_first = false;
+  for (std::size_t i = 0; i < taps.at.size(); ++i) {
+    const std::int64_t start = ends + taps.at[i], stop = start + (phases.groups - 1) * phases.stride + 1;
+    std::vector<Index> positions;
+    for (int k = 0; k < axis; ++k) positions.emplace_back(all, at);
+    positions.emplace_back(Slice{Dim(start), Dim(stop), phases.stride}, at);
+    const Tensor part = index(In(padded, at), positions) * taps.weight[i];
+    total = i == 0 ? part : Tensor(total + part);
   }
   return total;
 }
-inline Tensor with_ends(const Tensor& x, int axis, int count, PadMode mode, Location at) {
+inline Tensor with_ends(const Tensor& x, int axis, std::int64_t count, PadMode mode, Location at) {
+  if (count == 0) return x;
   std::vector<std::pair<int, int>> widths(as_index(x.rank()));
-  widths[as_index(axis)] = {count, count};
+  widths[as_index(axis)] = {static_cast<int>(count), static_cast<int>(count)};
   return pad(In(x, at), std::span<const std::pair<int, int>>(widths), mode);
 }
 
-/// filtered_along of an axis that becomes `times` as long. A linear filter has two taps: at an end both see the same
-/// element. Of a cubic one those beyond the ends are left out, and the others weigh more.
-inline Tensor filtered_by_phases(const Tensor& x, const Resampled& axis, std::int64_t times, Interpolation mode,
-                                 Location at) {
+/// The axis resampled by taps at constant distances, whose weights are numbers. Without antialiasing taps beyond an end
+/// see the last element there; with it they are left out, and the others weigh more. (Of two taps between which an
+/// axis becomes longer that is the same.)
+inline Tensor resampled_by_phases(const Tensor& x, const Resampled& axis, const Phases& phases,
+                                  const InterpolateOptions& options, Location at) {
   const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  const bool is_linear = mode == Interpolation::linear;
-  const int radius = is_linear ? 1 : 2;
-  const PadMode ends = is_linear ? PadMode::replicate : PadMode::constant;
-  const Tensor padded = with_ends(cast(In(x, at), dtype), axis.axis, radius, ends, at);
-  const Tensor present =
-      is_linear ? Tensor()
-                : with_ends(ones({axis.from}, {.dtype = dtype, .device = x.device()}, at), 0, radius, ends, at);
-  std::vector<Tensor> phases;
-  for (std::int64_t phase = 0; phase < times; ++phase) {
-    Tensor mixed = phase_of(padded, axis, times, phase, mode, at);
-    if (!is_linear) {
-      const Resampled alone{0, axis.from, axis.to, axis.scale};
-      mixed = mixed * along_axis_of(1 / phase_of(present, alone, times, phase, mode, at), mixed, axis.axis, at);
-    }
-    phases.push_back(mixed);
+  std::vector<Taps> taps;
+  std::int64_t ends = 0;
+  for (std::int64_t phase = 0; phase < phases.times; ++phase) {
+    taps.push_back(taps_of(phases, phase, options));
+    ends = std::max({ends, -taps.back().at.front(), taps.back().at.back() - (phases.stride - 1)});
   }
+  const bool leaves_out = options.antialias && (phases.stride > 1 || options.mode != Interpolation::linear);
+  const PadMode mode = leaves_out ? PadMode::constant : PadMode::replicate;
+  const Tensor padded = with_ends(cast(In(x, at), dtype), axis.axis, ends, mode, at);
+  Tensor present;
+  if (leaves_out) present = with_ends(ones({axis.from}, {.dtype = dtype, .device = x.device()}, at), 0, ends, mode, at);
+  std::vector<Tensor> parts;
+  for (const Taps& each : taps) {
+    Tensor mixed = mixed_by(each, padded, axis.axis, phases, ends, at);
+    if (leaves_out)
+      mixed = mixed * along_axis_of(1 / mixed_by(each, present, 0, phases, ends, at), mixed, axis.axis, at);
+    parts.push_back(mixed);
+  }
+  if (parts.size() == 1) return cast(In(parts[0], at), x.dtype());
   Shape shape = x.shape();
   shape.set(axis.axis, axis.to);
-  const Tensor joined = stack(std::span<const Tensor>(phases), axis.axis + 1, at);
+  const Tensor joined = stack(std::span<const Tensor>(parts), axis.axis + 1, at);
   return cast(In(reshape(In(joined, at), shape), at), x.dtype());
 }
 
 inline Tensor resampled(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {
-  if (options.antialias)
-    if (const std::int64_t times = whole_times(axis, options.align); times > 0)
-      return filtered_by_phases(x, axis, times, options.mode, at);
+  const bool has_taps = options.mode == Interpolation::linear || options.mode == Interpolation::bicubic;
+  if (const Phases phases = phases_of(axis, options.align); has_taps && phases.times > 0)
+    return resampled_by_phases(x, axis, phases, options, at);
   if (options.antialias) return filtered_along(x, axis, options, at);
   switch (options.mode) {
     case Interpolation::nearest:

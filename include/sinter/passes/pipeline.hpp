@@ -5,6 +5,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/passes/canonicalise.hpp>
+#include <sinter/passes/check_first.hpp>
 #include <sinter/passes/complex.hpp>
 #include <sinter/passes/cse.hpp>
 #include <sinter/passes/dce.hpp>
@@ -76,6 +77,8 @@ inline constexpr PipelinePass pipeline[] = {
     {"cse", passes_detail::run_pass<Cse>,
      "rules such as x - x and where(c, a, a) see equal operands only once they are one value"},
     {"simplify", passes_detail::run_pass<Simplify>, "on canonical, merged values each rule needs a single pattern"},
+    {"check first", passes_detail::run_pass<CheckFirst>,
+     "only now are the indices of all scatters as simple as they become; equal checks are merged by the next pass"},
     {"cse again", passes_detail::run_pass<Cse>,
      "simplified nodes may have become equal, and literals made on the way repeat"},
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/error.hpp>
 
 #include <cstdint>
 #include <string>
@@ -31,10 +32,10 @@ std::vector<HotPath> hot_paths();
 std::string hot_paths_text();
 /// A graph with this hash or name is fused at its next evaluation, however few there were; is never fused from now on
 /// (one that is fused by now stays so); or is fused when it is hot.
-/// Both hold for graphs to come as well.
-void force_hot_path(std::string_view hash_or_name);
-void forbid_hot_path(std::string_view hash_or_name);
-void release_hot_path(std::string_view hash_or_name);
+/// Both hold for graphs to come as well. What can be neither a hash nor a name is a UserError.
+void force_hot_path(std::string_view hash_or_name, Location where = std::source_location::current());
+void forbid_hot_path(std::string_view hash_or_name, Location where = std::source_location::current());
+void release_hot_path(std::string_view hash_or_name, Location where = std::source_location::current());
 
 }  // namespace jit
 SINTER_NAMESPACE_END

@@ -31,7 +31,7 @@ struct DebugNansOptions {
 /// none. SINTER_DEBUG_NANS=1 is the same for a whole program.
 class [[nodiscard]] DebugNans {
  public:
-  explicit DebugNans(DebugNansOptions options = {});
+  explicit DebugNans(DebugNansOptions options = {}, Location where = std::source_location::current());
   ~DebugNans();
   DebugNans(const DebugNans&) = delete;
   DebugNans& operator=(const DebugNans&) = delete;
@@ -40,7 +40,9 @@ class [[nodiscard]] DebugNans {
   std::uint8_t before_;
   StanceGuard eager_;
 };
-inline DebugNans debug_nans(DebugNansOptions options = {}) { return DebugNans(options); }
+inline DebugNans debug_nans(DebugNansOptions options = {}, Location where = std::source_location::current()) {
+  return DebugNans(options, where);
+}
 
 namespace jit_detail {
 /// Is something looked for on this thread?

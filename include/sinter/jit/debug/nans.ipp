@@ -142,8 +142,11 @@ inline Value origin_of(const Graph& graph, const SeenValues& seen, Value v) {
 }
 }  // namespace nans_detail
 
-SINTER_DECL DebugNans::DebugNans(DebugNansOptions options)
+SINTER_DECL DebugNans::DebugNans(DebugNansOptions options, Location where)
     : before_(nans_detail::wanted_of_thread()), eager_(Stance::force_eager) {
+  if (!options.nans && !options.infs)
+    throw UserError("debug_nans", "neither NaN nor infinities are looked for", where,
+                    "leave .nans true, or set .infs; nothing is looked for when no DebugNans lives");
   nans_detail::wanted_of_thread() =
       static_cast<std::uint8_t>((options.nans ? nans_detail::nans : 0) | (options.infs ? nans_detail::infs : 0));
 }

@@ -379,6 +379,13 @@ SINTER_DECL std::vector<HotPath> hot_paths() {
 }
 
 namespace jit_detail {
+/// Throws for text that hot_paths() never gives. A name that no graph has yet may still come.
+inline void require_hot_path(std::string_view name, std::string_view op, Location where) {
+  const bool has_space = name.find_first_of(" \t\n") != std::string_view::npos;
+  if (!name.empty() && !has_space) return;
+  throw UserError(op, "'" + std::string(name) + "' is no hash and no name of a lazy graph", where,
+                  "give a hash or a name that jit::hot_paths() shows: 16 hexadecimal digits, or mul_add_tanh");
+}
 inline void choose_hot_path(std::string_view name, HotChoice choice) {
   auto& cache = LazyCache::instance();
   std::scoped_lock lock(cache.mutex);
@@ -386,13 +393,16 @@ inline void choose_hot_path(std::string_view name, HotChoice choice) {
   for (const auto& [hash, plan] : cache.plans) plan->choice = cache.choices.of(plan->key.graph);
 }
 }  // namespace jit_detail
-SINTER_DECL void force_hot_path(std::string_view path) {
+SINTER_DECL void force_hot_path(std::string_view path, Location where) {
+  jit_detail::require_hot_path(path, "force_hot_path", where);
   jit_detail::choose_hot_path(path, jit_detail::HotChoice::forced);
 }
-SINTER_DECL void forbid_hot_path(std::string_view path) {
+SINTER_DECL void forbid_hot_path(std::string_view path, Location where) {
+  jit_detail::require_hot_path(path, "forbid_hot_path", where);
   jit_detail::choose_hot_path(path, jit_detail::HotChoice::forbidden);
 }
-SINTER_DECL void release_hot_path(std::string_view path) {
+SINTER_DECL void release_hot_path(std::string_view path, Location where) {
+  jit_detail::require_hot_path(path, "release_hot_path", where);
   jit_detail::choose_hot_path(path, jit_detail::HotChoice::by_count);
 }
 

@@ -152,7 +152,10 @@ class RemainderRoutine {
 SINTER_DECL void VectorBuilder::remainder_by_pi(Lane lane, VReg remainder, VReg x, double limit, bool is_cosine) {
   using Frame = x86_detail::RemainderFrame;
   const int is_done = s_.new_label(), size = size_of(lane);
-  jump_if_none(compare(lane, Compare::lt, imm_float(lane, limit), abs(lane, x)), is_done);
+  const VReg infinity = imm_float(lane, std::numeric_limits<double>::infinity()), magnitude = abs(lane, x);
+  const VReg is_large = compare(lane, Compare::lt, imm_float(lane, limit), magnitude);
+  jump_if_none(is_large, is_done);
+  jump_if_none(mask_and(is_large, compare(lane, Compare::lt, magnitude, infinity)), is_done);  // infinities stay NaN
   const auto key = static_cast<std::uint32_t>(lanes_ * 32 + size * 2 + (is_cosine ? 1 : 0));
   const CodeStream::Routine routine = s_.routine(key, Frame::bytes);
   store_whole(lane, CodeStream::slot(routine.frame + Frame::x), x);
