@@ -1,5 +1,5 @@
-// Steps that communicate, as collectives do: a program whose gradients are summed over ranks has them under way while it
-// computes the next ones. A part of the memory planner.
+// Steps that communicate, as collectives do: a program whose gradients are summed over ranks has them under way while
+// it computes the next ones. A part of the memory planner.
 #pragma once
 
 #include <sinter/base/index.hpp>
@@ -53,8 +53,8 @@ inline void mark_communication(const FusionGraph& nodes, const Fusion& fusion, s
   }
 }
 
-/// What runs beside the kernels has its memory until somebody waits for it, who reads a result; else to the end. `last`:
-/// per root, the last step that touches it.
+/// What runs beside the kernels has its memory until somebody waits for it, who reads a result; else to the end.
+/// `last`: per root, the last step that touches it.
 template <class RootOf>
 void hold_what_is_communicated(const FusionGraph& nodes, const Fusion& fusion, std::span<const StepUse> uses,
                                std::span<const std::int32_t> order, const RootOf& root_of,
