@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -98,6 +99,9 @@ TEST_CASE("dist: on a GPU buckets are under way beside the backward pass, and wa
   const std::string settings = "LD_LIBRARY_PATH='" + folder + "' SINTER_CACHE_DIR=off SINTER_STUB_WAITS=1 ";
   const std::string text = under(settings, "[.stub_nccl]");
   const std::string in_place = under(settings + "SINTER_DIST_OVERLAP=0", "[.stub_nccl]");
+  const std::string watched = under(settings + "SINTER_TRACE=" + folder + "/trace.json", "[.stub_nccl]");
+  std::ostringstream timeline;
+  timeline << std::ifstream(folder + "/trace.json").rdbuf();
   std::filesystem::remove_all(folder);
   INFO(text);
   std::vector<std::string> lines = lines_of(text);
@@ -124,6 +128,8 @@ TEST_CASE("dist: on a GPU buckets are under way beside the backward pass, and wa
   CHECK(joins.front() > reductions[layers - 1]);                    // all gradients are under way by then
   CHECK(launches_between(reductions[0], joins.front()) >= layers);  // beside the rest of the backward pass
   CHECK(launches_between(joins.front(), lines.size()) >= 1);        // the updates
+  CHECK(watched == text);                                           // in the same order
+  CHECK(has(timeline.str(), "\"cuda:0 communication\""));
   CHECK_FALSE(has(in_place, beside));
   CHECK(has(in_place, "all_reduce of 256: stream 1 of 0"));
 }
