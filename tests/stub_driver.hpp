@@ -1,5 +1,6 @@
-// A driver of two GPUs that computes nothing, and an NVRTC that compiles nothing, for machines that have none: which
-// context, stream and module a launch is made with is printed. Both are one shared library that the compiler of this
+// A driver of two GPUs that computes nothing, an NVRTC that compiles nothing and an NCCL that sends nothing, for machines
+// that have none: which context, stream and module a launch is made with is printed, and what streams wait for where
+// SINTER_STUB_WAITS is set. All are one shared library that the compiler of this
 // machine makes, and that the loader of a process finds in the place of NVIDIA's.
 #pragma once
 
@@ -17,8 +18,9 @@ inline constexpr const char* stub_driver_source = R"(
 #include <cstring>
 namespace {
 struct Context { int device; } contexts[2] = {{0}, {1}};
-struct Stream { int device; };
-struct Event { long long at; };
+struct Stream { int device, number; };
+struct Event { long long at; const Stream* stream; };
+const bool tells_waits = std::getenv("SINTER_STUB_WAITS") != nullptr;
 struct Module { int device; };
 struct Function { const Module* module; char name[128]; };
 thread_local Context* current;
@@ -64,10 +66,23 @@ ALL(int, cuMemAllocFromPoolAsync, (void** place, std::size_t bytes, void*, void*
 ALL(int, cuMemFreeAsync, (void* place, void*)) { return std::free(place), 0; }
 ALL(int, cuMemPoolCreate, (void** pool, const void*)) { return *pool = &contexts, 0; }
 ALL(int, cuMemPoolGetAttribute, (void*, int, void* value)) { return *static_cast<unsigned long long*>(value) = 0, 0; }
-ALL(int, cuStreamCreateWithPriority, (void** stream, unsigned, int)) { return *stream = new Stream{device_now()}, 0; }
-ALL(int, cuEventCreate, (void** event, unsigned)) { return *event = new Event{0}, 0; }
+ALL(int, cuStreamCreateWithPriority, (void** stream, unsigned, int)) {
+  static int made[3] = {};
+  return *stream = new Stream{device_now(), ++made[device_now() + 1]}, 0;
+}
+ALL(int, cuEventCreate, (void** event, unsigned)) { return *event = new Event{0, nullptr}, 0; }
 ALL(int, cuEventDestroy, (void* event)) { return delete static_cast<Event*>(event), 0; }
-ALL(int, cuEventRecord, (void* event, void*)) { return static_cast<Event*>(event)->at = now(), 0; }
+ALL(int, cuEventRecord, (void* event, void* stream)) {
+  *static_cast<Event*>(event) = {now(), static_cast<const Stream*>(stream)};
+  return 0;
+}
+ALL(int, cuStreamWaitEvent, (void* stream, void* event, unsigned)) {
+  const auto* of = static_cast<Event*>(event)->stream;
+  if (tells_waits)
+    std::printf("stream %d of %d waits for stream %d\n", static_cast<const Stream*>(stream)->number,
+                static_cast<const Stream*>(stream)->device, of == nullptr ? 0 : of->number);
+  return 0;
+}
 ALL(int, cuEventElapsedTime, (float* milliseconds, void* from, void* to)) {
   *milliseconds = static_cast<float>(static_cast<Event*>(to)->at - static_cast<Event*>(from)->at) / 1e6f;
   return 0;
@@ -96,6 +111,16 @@ ALL(int, cuLaunchKernel, (void* function, unsigned, unsigned, unsigned, unsigned
               static_cast<const Stream*>(stream)->device, launched->module->device, device_now());
   return 0;
 }
+// NCCL: of all_reduce its stream is printed.
+#define NCCL(name, parameters) extern "C" int name parameters
+NCCL(ncclGetUniqueId, (void*)) { return 0; }
+NCCL(ncclCommInitRank, (void** comm, ...)) { return *comm = contexts, 0; }
+NCCL(ncclAllReduce, (const void*, void*, std::size_t count, int, int, void*, void* stream)) {
+  std::printf("all_reduce of %zu: stream %d of %d\n", count, static_cast<const Stream*>(stream)->number,
+              static_cast<const Stream*>(stream)->device);
+  return 0;
+}
+extern "C" const char* ncclGetErrorString(int) { return "an error of the stub"; }
 )";
 
 /// Functions that do nothing.
@@ -108,7 +133,6 @@ inline constexpr const char* idle_functions[] = {"cuInit",
                                                  "cuStreamDestroy",
                                                  "cuStreamSynchronize",
                                                  "cuStreamQuery",
-                                                 "cuStreamWaitEvent",
                                                  "cuEventSynchronize",
                                                  "cuEventQuery",
                                                  "cuModuleUnload",
@@ -127,7 +151,17 @@ inline constexpr const char* idle_functions[] = {"cuInit",
                                                  "cuGraphUpload",
                                                  "cuGraphAddEmptyNode",
                                                  "cuGraphAddChildGraphNode",
-                                                 "cuGraphExecChildGraphNodeSetParams"};
+                                                 "cuGraphExecChildGraphNodeSetParams",
+                                                 "ncclCommDestroy",
+                                                 "ncclCommAbort",
+                                                 "ncclReduce",
+                                                 "ncclBroadcast",
+                                                 "ncclAllGather",
+                                                 "ncclReduceScatter",
+                                                 "ncclSend",
+                                                 "ncclRecv",
+                                                 "ncclGroupStart",
+                                                 "ncclGroupEnd"};
 
 /// The folder with the library, for LD_LIBRARY_PATH; "" where it cannot be made. It is the caller's to remove.
 inline std::string make_stub_driver() {
@@ -143,6 +177,7 @@ inline std::string make_stub_driver() {
                               "/stub.cpp' 2>'" + folder + "/log'";
   if (std::system(command.c_str()) != 0) return {};
   std::filesystem::create_symlink("libcuda.so.1", folder + "/libnvrtc.so.13");
+  std::filesystem::create_symlink("libcuda.so.1", folder + "/libnccl.so.2");
   return folder;
 }
 

@@ -11,6 +11,7 @@
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/shapes.hpp>
 #include <sinter/graph/builder.hpp>
+#include <sinter/graph/call_context.hpp>
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/graph/tracing.hpp>
 #include <sinter/ops/host_function.hpp>
@@ -18,6 +19,8 @@
 #include <sinter/ops/val_ops.hpp>
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -70,6 +73,7 @@ class CollectiveFunction final : public HostFunction {
            is.between == function->is.between;
   }
   bool runs_on_devices() const override { return is.on_devices; }
+  bool communicates() const override;
   void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const override;
   void infer(const InferArgs& args, TypeList& out) const override;
   ValList vjp(const VjpArgs& args) const override;
@@ -83,6 +87,15 @@ class CollectiveFunction final : public HostFunction {
 
   Parts is;
 };
+
+/// Not with SINTER_DIST_OVERLAP=0: then collectives run in their place, on the queue of the kernels.
+inline bool CollectiveFunction::communicates() const {
+  static const bool overlaps = [] {
+    const char* const text = std::getenv("SINTER_DIST_OVERLAP");
+    return text == nullptr || std::string_view(text) != "0";
+  }();
+  return overlaps && !is_local(is.what.kind) && is.what.kind != CollectiveKind::barrier;
+}
 
 inline void CollectiveFunction::run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const {
   RankState& state = current_rank();
@@ -104,7 +117,7 @@ inline void CollectiveFunction::run(HostCall& call, std::span<const HostView> in
                         out.empty() ? nullptr : out.data(),
                         call.where,
                         over,
-                        call.device_queue()};
+                        communicates() ? call.queue_beside() : call.device_queue()};
   if (is_local(is.what.kind) || (size == 1 && (state.engine == nullptr || request.queue == nullptr)))
     return run_alone(request, state.index_along(is.mesh, is.over, call.where), size);
   state.group_along(is.mesh, is.over, call.where).run(request);
@@ -263,6 +276,8 @@ inline Tensor record_collective(Collective what, const Axis& over, const In* x, 
   parts.between = between;
   if (!over.names.empty()) parts.mesh = state.mesh;
   parts.follows_mesh = !over.names.empty() && Trace::current() != nullptr && !state.is_mesh_of_trace;
+  call_context().use(ContextKey::ranks);
+  if (parts.follows_mesh) call_context().use(ContextKey::mesh);
   parts.on_devices = state.engine != nullptr && state.engine->takes_device_memory() && !is_local(what.kind);
   std::vector<Leaf> operands;
   if (x != nullptr) {

@@ -3,6 +3,7 @@
 
 #include <sinter/dist/rank_state.hpp>
 
+#include <sinter/graph/call_context.hpp>
 #include <sinter/graph/tracing.hpp>
 
 #include <algorithm>
@@ -22,8 +23,23 @@ SINTER_DECL RankState& current_rank() {
   return alone;
 }
 
-SINTER_DECL RankScope::RankScope(RankState& state) : before_(std::exchange(rank_of_thread(), &state)) {}
-SINTER_DECL RankScope::~RankScope() { rank_of_thread() = before_; }
+/// Compiled versions are looked up by these. Zeros for a rank alone.
+inline void set_context() {
+  const RankState& state = current_rank();
+  std::uint64_t mesh = 14695981039346656037u;  // FNV-1a
+  for (const char c : state.mesh.text()) mesh = (mesh ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  const bool is_alone = state.engine == nullptr;
+  CallContext& context = call_context();
+  context.set(ContextKey::ranks, is_alone ? 0 : static_cast<std::uint64_t>(state.size()));
+  context.set(ContextKey::rank, is_alone ? 0 : static_cast<std::uint64_t>(state.rank() + 1));
+  context.set(ContextKey::mesh, state.mesh.has_axes() ? mesh | 1 : 0);
+}
+
+SINTER_DECL RankScope::RankScope(RankState& state) : before_(std::exchange(rank_of_thread(), &state)) { set_context(); }
+SINTER_DECL RankScope::~RankScope() {
+  rank_of_thread() = before_;
+  set_context();
+}
 
 SINTER_DECL int RankState::size_along(const Mesh& along, const Axis& axis, Location where) const {
   return axis.names.empty() ? size() : along.size(axis, where);
@@ -44,11 +60,21 @@ SINTER_DECL Communicator& RankState::group_along(const Mesh& along, const Axis& 
 
 }  // namespace dist_detail
 
-SINTER_DECL int rank() { return dist_detail::current_rank().rank(); }
-SINTER_DECL int size() { return dist_detail::current_rank().size(); }
-SINTER_DECL const Mesh& mesh() { return dist_detail::current_rank().mesh; }
+SINTER_DECL int rank() {
+  call_context().use(ContextKey::rank);
+  return dist_detail::current_rank().rank();
+}
+SINTER_DECL int size() {
+  call_context().use(ContextKey::ranks);
+  return dist_detail::current_rank().size();
+}
+SINTER_DECL const Mesh& mesh() {
+  call_context().use(ContextKey::mesh);
+  return dist_detail::current_rank().mesh;
+}
 SINTER_DECL int axis_size(const Axis& axis, Location where) {
   const dist_detail::RankState& state = dist_detail::current_rank();
+  call_context().use(axis.names.empty() || state.is_mesh_of_trace ? ContextKey::ranks : ContextKey::mesh);
   return state.size_along(state.mesh, axis, where);
 }
 SINTER_DECL std::string_view engine_name() {
@@ -65,11 +91,13 @@ SINTER_DECL MeshScope::MeshScope(Mesh mesh, Location where) {
                     where, "the product of its axes must be the number of ranks");
   before_ = std::exchange(state.mesh, std::move(mesh));
   was_of_trace_ = std::exchange(state.is_mesh_of_trace, Trace::current() != nullptr);
+  dist_detail::set_context();
 }
 SINTER_DECL MeshScope::~MeshScope() {
   dist_detail::RankState& state = dist_detail::current_rank();
   state.mesh = std::move(before_);
   state.is_mesh_of_trace = was_of_trace_;
+  dist_detail::set_context();
 }
 
 }  // namespace dist

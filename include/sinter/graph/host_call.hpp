@@ -66,6 +66,10 @@ class HostCall {
   virtual const void* on_host(const void* number, std::size_t) { return number; }
   /// Null, or operands and results are on a device: its queue as its own libraries take it (a CUstream).
   virtual void* device_queue() { return nullptr; }
+  /// A queue for what runs beside the device's kernels, as communication does. What is enqueued there runs after all
+  /// that the node's operands and results wait for, and before whatever touches them afterwards. To be asked for once in
+  /// a run. May be device_queue() itself.
+  virtual void* queue_beside() { return device_queue(); }
 };
 
 SINTER_NAMESPACE_END

@@ -92,7 +92,8 @@ enum class GuardKind : std::uint8_t {
   alias,
   predicate,
   precision,
-  gradient
+  gradient,
+  ranks
 };
 std::string_view name(GuardKind kind);
 

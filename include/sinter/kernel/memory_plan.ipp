@@ -4,6 +4,7 @@
 #include <sinter/kernel/memory_plan.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/kernel/communication.ipp>
 #include <sinter/kernel/launch_groups.ipp>
 #include <sinter/kernel/step_queue.ipp>
 #include <sinter/ops/take.hpp>
@@ -147,6 +148,7 @@ class MemoryPlanner {
 SINTER_DECL MemoryPlan MemoryPlanner::run(StepGrouping grouping, std::span<const std::int64_t> hints) {
   collect_uses();
   add_dependencies();
+  mark_communication(nodes_, fusion_, kernels_, before_, uses_);
   choose_donors();
   const std::vector<std::int32_t> donors = plan_.donor;
   MemoryPlan alone = planned({});
@@ -492,6 +494,7 @@ SINTER_DECL void MemoryPlanner::assign_slots() {
     for (std::int32_t node : use(plan_.order[step]).reads) touch(node);
     for (std::int32_t node : use(plan_.order[step]).writes) touch(node);
   }
+  hold_what_is_communicated(nodes_, fusion_, uses_, plan_.order, [this](int node) { return root_of(node); }, last_);
   for (std::size_t step = 0; step < plan_.order.size(); ++step) {
     const auto assign = [&](int node) {
       const int root = root_of(node);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <queue>
 #include <span>
 #include <unordered_map>
@@ -20,6 +21,8 @@ struct StepUse {
   SmallVector<std::int32_t, 16> reads, writes;
   bool may_fail = false;    // an index may be out of range
   bool is_scatter = false;  // if it fails, then before it writes
+  bool is_urgent = false;   // communicates, or only makes what is communicated: runs as soon as it can
+  bool is_patient = false;  // reads what is communicated, which takes its time: never runs early to free memory
 };
 
 /// What running a group next adds to the memory held, and the queue of those that are ready.
@@ -37,7 +40,12 @@ class StepQueue {
   }
   void push(std::size_t g) {
     is_ready_[g] = 1;
-    (growth_[g] < 0 ? freeing_ : ready_).emplace(fusion_.groups[g].members.back().node, static_cast<std::int32_t>(g));
+    const StepUse& use = uses_[g];
+    const bool goes_first = use.is_urgent || (growth_[g] < 0 && !use.is_patient);
+    const std::int32_t place = fusion_.groups[g].members.back().node;
+    (goes_first ? freeing_ : ready_)
+        .emplace(use.is_urgent ? place - std::numeric_limits<std::int32_t>::max() : place,
+                 static_cast<std::int32_t>(g));
   }
   /// The next group; nothing if none is ready.
   std::int32_t pop() {

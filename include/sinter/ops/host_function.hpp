@@ -27,11 +27,18 @@ class HostFunction : public Payload {
   /// The function for each example of a batch; operands and results with the token of an effect. Also asked for a
   /// CustomComposite that has this function.
   virtual void batch(const BatchArgs& args, BatchedList& results) const = 0;
+  /// Others wait for what it sends: it runs as soon as its operands are there, on a device on HostCall::queue_beside(),
+  /// and whoever needs its results runs late.
+  virtual bool communicates() const { return false; }
 };
 
 namespace ops_detail {
 const HostFunction& host_function(const Attrs& attrs);
 bool runs_on_devices(const Attrs& attrs);
+inline bool communicates(const Attrs& attrs) {
+  const auto* function = payload_cast<HostFunction>(attrs.payload.get());
+  return function != nullptr && function->communicates();
+}
 void run_host_function(HostCall& call);
 void run_host_effect(HostCall& call);
 void infer_host_function(const InferArgs& args, TypeList& out);

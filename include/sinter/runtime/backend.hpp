@@ -50,6 +50,10 @@ class Launch {
   virtual void end_tasks() {}
   /// Tells a back end its own launches, which it can group, from others.
   virtual TypeKey type() const { return nullptr; }
+  /// Its work may go to a queue beside that of the kernels: whoever touches its operands afterwards calls join() before.
+  virtual bool runs_beside() const { return false; }
+  /// What is enqueued from now on runs after the last run.
+  virtual void join() {}
 };
 
 /// A launch of a group, and the numbers of those before it that must be done when it starts. The others may run beside

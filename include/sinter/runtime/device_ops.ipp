@@ -5,11 +5,14 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/ops/host_function.hpp>
+#include <sinter/runtime/device_track.hpp>
 #include <sinter/runtime/host_ops.ipp>  // HostLaunch
 #include <sinter/tensor/device_memory.hpp>
 #include <sinter/tensor/storage.hpp>
 
 #include <array>
+#include <string>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -26,11 +29,19 @@ class DeviceControl final : public HostLaunch {
         device_(device),
         host_operands_(step.host_operands),
         operands_(op.types.size()),
-        numbers_(op.inputs) {
+        numbers_(op.inputs),
+        name_(step.name),
+        runs_beside_(op.bodies.empty() && ops_detail::communicates(*op.attrs)) {
     for (std::size_t i = 0; i < op.inputs; ++i)
       if (is_number(i)) numbers_[i] = Storage::allocate(views_[i].bytes(), device);
   }
 
+  ~DeviceControl() override { memory_.drop_fork(device_, point_); }
+
+  bool runs_beside() const override { return runs_beside_; }
+  void join() override {
+    if (std::exchange(is_beside_, false)) memory_.join_fork(device_, point_);
+  }
   void run(void* const* operands) override {
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       operands_[i] = operands[i];
@@ -40,7 +51,15 @@ class DeviceControl final : public HostLaunch {
       memory_.copy(operands_[i], device_, operands[i], Device::cpu(), views_[i].bytes());
     }
     given_ = operands;
-    HostLaunch::run(operands_.data());
+    try {
+      HostLaunch::run(operands_.data());
+    } catch (...) {  // part of it may be on the queue
+      try {
+        end_beside();
+      } catch (...) { is_beside_ = false; }  // the device is broken: nothing runs there any more
+      throw;
+    }
+    end_beside();
   }
 
  private:
@@ -53,6 +72,18 @@ class DeviceControl final : public HostLaunch {
     return places_[slot]->data();
   }
   void* device_queue() override { return memory_.native_queue(device_); }
+  void* queue_beside() override {
+    void* const queue = runs_beside_ ? memory_.fork_queue(device_) : nullptr;
+    if (queue == nullptr) return device_queue();
+    is_beside_ = true;
+    tracked_ = TrackedLaunch(memory_, device_, TrackedLaunch::Queue::beside);
+    return queue;
+  }
+  void end_beside() {
+    if (!is_beside_) return;
+    point_ = memory_.note_fork(device_, point_);
+    tracked_.finish(name_, {});
+  }
   void copy(void* to, const void* from, std::size_t bytes) override { memory_.copy(to, device_, from, device_, bytes); }
   const void* on_host(const void* number, std::size_t bytes) override {
     for (std::size_t i = 0; i < numbers_.size(); ++i)
@@ -69,6 +100,10 @@ class DeviceControl final : public HostLaunch {
   std::vector<Ref<Storage>> numbers_, places_;  // numbers of the host, where bodies can read them
   void* const* given_ = nullptr;
   std::int64_t number_ = 0;
+  std::string name_;
+  bool runs_beside_, is_beside_ = false;  // in the last run, and nobody has joined it
+  void* point_ = nullptr;                 // of the second queue: the end of the last run
+  TrackedLaunch tracked_{};
 };
 
 /// A function of the host: waits, copies what it reads to the host, runs it there, and copies the results back.

@@ -17,13 +17,18 @@ namespace runtime_detail {
 class TrackedLaunch {
  public:
   TrackedLaunch() = default;
-  TrackedLaunch(DeviceMemory& memory, Device device);
+  enum class Queue : bool { current, beside };
+  TrackedLaunch(DeviceMemory& memory, Device device, Queue queue = Queue::current);
   TrackedLaunch(TrackedLaunch&& other) noexcept
-      : memory_(other.memory_), device_(other.device_), begin_(std::exchange(other.begin_, nullptr)) {}
+      : memory_(other.memory_),
+        device_(other.device_),
+        begin_(std::exchange(other.begin_, nullptr)),
+        queue_(other.queue_) {}
   TrackedLaunch& operator=(TrackedLaunch other) noexcept {
     std::swap(memory_, other.memory_);
     std::swap(device_, other.device_);
     std::swap(begin_, other.begin_);
+    std::swap(queue_, other.queue_);
     return *this;
   }
   /// One without an end, as the launch threw, has no span; the device gets its mark back.
@@ -37,7 +42,9 @@ class TrackedLaunch {
   void drop() noexcept;
   DeviceMemory* memory_ = nullptr;
   Device device_{};
+  void* mark() const { return queue_ == Queue::beside ? memory_->mark_fork(device_) : memory_->mark_queue(device_); }
   void* begin_ = nullptr;
+  Queue queue_ = Queue::current;
 };
 
 }  // namespace runtime_detail

@@ -66,15 +66,18 @@ inline void note_launch(NotedLaunch launch) {
   while (!queue.empty() && write_oldest(queue, queue.size() > most_waiting ? Waits::yes : Waits::no)) {}
 }
 
-SINTER_DECL TrackedLaunch::TrackedLaunch(DeviceMemory& memory, Device device) : memory_(&memory), device_(device) {
+SINTER_DECL TrackedLaunch::TrackedLaunch(DeviceMemory& memory, Device device, Queue queue)
+    : memory_(&memory), device_(device), queue_(queue) {
   const bool is_recorded = (base_detail::watchers.load(std::memory_order_relaxed) & base_detail::timeline_watches) != 0;
-  if (is_recorded) begin_ = memory.mark_queue(device);
+  if (is_recorded) begin_ = mark();
 }
 
 SINTER_DECL void TrackedLaunch::finish(std::string_view name, JsonFields fields) {
   if (begin_ == nullptr) return;
-  NotedLaunch launch{memory_, device_, std::exchange(begin_, nullptr), memory_->mark_queue(device_), {}, {}, {}, -1};
-  launch.track = device_.text() + " stream " + std::to_string(memory_->current_queue(device_));
+  NotedLaunch launch{memory_, device_, std::exchange(begin_, nullptr), mark(), {}, {}, {}, -1};
+  launch.track =
+      device_.text() +
+      (queue_ == Queue::beside ? " communication" : " stream " + std::to_string(memory_->current_queue(device_)));
   launch.name = name;
   launch.fields = std::move(fields);
   note_launch(std::move(launch));

@@ -121,6 +121,18 @@ class Frame {
   std::vector<void* const*> group_operands_;  // of each step
   std::vector<void*> pointers_;
   std::vector<Patch> input_patches_, output_patches_;
+
+  /// A launch that runs beside the kernels, and the step that is the first to touch its operands.
+  struct Join {
+    std::size_t step;
+    Launch* launch;
+  };
+  void find_joins();
+  void join_before(std::size_t step);
+  void run_all();
+  void run_all_and_join();
+  std::vector<Join> joins_;    // in the order of `step`; as many steps as there are: at the end
+  std::size_t next_join_ = 0;  // of this run
 };
 
 SINTER_NAMESPACE_END

@@ -182,6 +182,34 @@ SINTER_DECL void Frame::bind_steps() {
   for (const PlanStep& step : steps) has_host_steps_ |= step.host.has_value() || step.runs_on_host;
   if (plan_->backend() == nullptr && groups > 0) make_host_segments();
   if (plan_->runs_as_one() && plan_->backend() != nullptr) make_segments();
+  if (memory_ != nullptr) find_joins();
+}
+
+/// Launches that run beside the kernels follow each other on their own queue: they wait for none of their kind.
+SINTER_DECL void Frame::find_joins() {
+  std::vector<std::vector<MemoryUse>> uses(steps_.size());
+  const auto uses_at = [&](std::size_t i) -> const std::vector<MemoryUse>& {
+    if (uses[i].empty()) uses[i] = uses_of(*steps_[i].planned);
+    return uses[i];
+  };
+  const auto touch = [](const std::vector<MemoryUse>& a, const std::vector<MemoryUse>& b) {
+    for (const MemoryUse& x : a)
+      for (const MemoryUse& y : b)
+        if (x.space == y.space && x.begin < y.end && y.begin < x.end && (x.is_written || y.is_written)) return true;
+    return false;
+  };
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (!steps_[i].launch->runs_beside()) continue;
+    std::size_t at = i + 1;
+    while (at < steps_.size() && (steps_[at].launch->runs_beside() || !touch(uses_at(i), uses_at(at)))) ++at;
+    joins_.push_back({at, steps_[i].launch});
+  }
+  for (std::size_t i = 1; i < joins_.size(); ++i)  // few, and almost in order
+    for (std::size_t k = i; k > 0 && joins_[k].step < joins_[k - 1].step; --k) std::swap(joins_[k], joins_[k - 1]);
+}
+
+SINTER_DECL void Frame::join_before(std::size_t step) {
+  for (; next_join_ < joins_.size() && joins_[next_join_].step <= step; ++next_join_) joins_[next_join_].launch->join();
 }
 
 /// Outputs may have the memory of their donors.
@@ -342,6 +370,7 @@ SINTER_DECL std::size_t Frame::arena_bytes() const { return parts_ ? parts_->byt
 
 SINTER_ALWAYS_INLINE void Frame::run_steps(std::size_t first, std::size_t end) {
   for (const Step& step : std::span(steps_).subspan(first, end - first)) {
+    if (SINTER_UNLIKELY(next_join_ < joins_.size())) join_before(as_index(&step - steps_.data()));
     void* const* operands = pointers_.data() + step.first_operand;
     if (step.skips_same_memory && operands[0] == operands[1]) continue;
     try {
@@ -354,6 +383,7 @@ SINTER_DECL SINTER_NOINLINE SINTER_COLD void Frame::run_steps_watched(std::size_
   if (costs_.empty())
     for (const Step& step : steps_) costs_.push_back(cost_of(*step.planned, symbols_));
   for (std::size_t i = first; i < end; ++i) {
+    join_before(i);  // waiting is not the step's own time
     const runtime_detail::WatchedStep watched(*plan_, *steps_[i].planned, symbols_, costs_[i], memory_);
     run_steps(i, i + 1);
   }
@@ -368,9 +398,27 @@ SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const
   for (const Patch& patch : input_patches_) pointers_[patch.place] = inputs[patch.source];
   for (const Patch& patch : output_patches_) pointers_[patch.place] = outputs[patch.source];
   const runtime_detail::FloatingEnvironment environment;
+  if (SINTER_UNLIKELY(!joins_.empty())) return run_all_and_join();
+  run_all();
+}
+
+SINTER_ALWAYS_INLINE void Frame::run_all() {
   if (SINTER_UNLIKELY(!segments_.empty())) return run_segments();
   if (SINTER_UNLIKELY(is_watched())) return run_steps_watched(0, steps_.size());
   run_steps(0, steps_.size());
+}
+
+/// After a run the current queue is behind everything: the arena can be used again, and operands freed.
+SINTER_DECL SINTER_NOINLINE void Frame::run_all_and_join() {
+  next_join_ = 0;
+  try {
+    run_all();
+  } catch (...) {
+    next_join_ = joins_.size();
+    for (const Join& join : joins_) join.launch->join();
+    throw;
+  }
+  join_before(steps_.size());
 }
 
 SINTER_DECL void Frame::prepare() {
@@ -424,6 +472,7 @@ SINTER_DECL void Frame::run_segments() {
       run_on_host(segment);
       continue;
     }
+    if (SINTER_UNLIKELY(next_join_ < joins_.size())) join_before(segment.end - 1);
     const TimelineSpan span("launch", "launches as one");
     runtime_detail::TrackedLaunch launch;
     if (SINTER_UNLIKELY(span.is_on())) launch = runtime_detail::TrackedLaunch(*memory_, plan_->device());

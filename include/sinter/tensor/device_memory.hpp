@@ -60,6 +60,17 @@ class DeviceMemory {
   virtual void set_limit(Device device, std::int64_t bytes) = 0;
   virtual void reset_peak(Device device) = 0;
   virtual void release_cached(Device device) = 0;
+
+  /// A second queue, for what runs beside the kernels of the current one, as native_queue() gives it: work that is
+  /// enqueued there from now on runs after everything that is on the current queue now. Null: the device has none.
+  virtual void* fork_queue(Device) { return nullptr; }
+  /// Notes how far the second queue is filled. `point`: null, or what an earlier call gave, which is used again.
+  virtual void* note_fork(Device, void* /*point*/) { return nullptr; }
+  /// Work enqueued on the current queue from now on runs after the point.
+  virtual void join_fork(Device, void* /*point*/) {}
+  virtual void drop_fork(Device, void* /*point*/) noexcept {}
+  /// mark_queue() of the second queue.
+  virtual void* mark_fork(Device) noexcept { return nullptr; }
 };
 
 /// The implementation for devices of this kind, or null if this build has none. Defined by the jit layer.

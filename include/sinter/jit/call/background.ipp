@@ -247,6 +247,7 @@ inline std::unique_ptr<Entry> with_code(const Entry& entry, const VersionCode& c
     made->takes_any_slot[i] = entry.takes_any_slot[i].load();
   made->serves = entry.serves.load();
   made->background = entry.background;
+  made->context = entry.context;
   return made;
 }
 }  // namespace jit_detail

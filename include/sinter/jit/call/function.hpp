@@ -8,6 +8,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/per_thread.hpp>
+#include <sinter/graph/call_context.hpp>
 #include <sinter/graph/eager_call.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/graph/pending_node.hpp>
@@ -155,6 +156,7 @@ struct Entry {
   std::string backend;                                    // that made the code; another than asked for after an error
   const Entry* next = nullptr;                            // older entry
   std::shared_ptr<jit_detail::BackgroundState> background{};  // null: its code was made by a call
+  CallContext context{};                                      // that it was traced in
 };
 
 namespace jit_detail {

@@ -276,7 +276,9 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   TimelineSpan whole("compile", "compile");
   if (whole.is_on()) whole.add_line(where_);
   FunctionTrace recorder("compile", args.leaves(), std::move(specs), std::move(policy));
+  const ContextUse context_use;
   TracedResult result = trace(recorder);
+  entry->context = call_context();
   entry->trace_ms = watch.lap_ms();
   const bool is_plain = !args.has_places && recorder.calls_on_tape() && jit_detail::is_on_tape(result);
   if (is_plain && jit_detail::wants_gradient(recorder, args)) {

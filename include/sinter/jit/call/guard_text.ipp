@@ -29,6 +29,7 @@ SINTER_DECL std::string_view name(GuardKind kind) {
     case GuardKind::predicate: return "predicate";
     case GuardKind::precision: return "precision";
     case GuardKind::gradient: return "gradient";
+    case GuardKind::ranks: return "ranks";
   }
   __builtin_unreachable();
 }

@@ -150,6 +150,10 @@ SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<st
   for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
     if (SINTER_UNLIKELY(entry->types != args.types)) continue;
     if (SINTER_UNLIKELY((entry->precisions & precision) == 0)) continue;
+    if (SINTER_UNLIKELY(entry->context.used != 0)) {
+      if (!entry->context.serves(call_context())) continue;
+      call_context().used |= entry->context.used;  // so does a trace that calls it
+    }
     if (!jit_detail::guards_hold(*entry, args.leaves(), symbols)) continue;
     bool fits = true, reaches_tape = args.reaches_tape() || entry->tape.is_checked() || entry->gives_tape() ||
                                      entry->drops_tape.load(std::memory_order_relaxed);
@@ -300,6 +304,8 @@ inline std::optional<Guard> broken_beside_guards(const Entry& entry, const ArgLi
   if (entry.serves.load() == Entry::Serves::traced_variables && entry.guards.has_variables && !takes_slots(entry, args))
     return Guard{GuardKind::alias, -1, -1,
                  "a Variable that the function captured was an argument, too, and is none of this call"};
+  if (!entry.context.serves(call_context()))
+    return Guard{GuardKind::ranks, -1, -1, "the function depends on the mesh, the rank, or how many ranks there are"};
   return {};
 }
 }  // namespace jit_detail

@@ -37,6 +37,8 @@ SINTER_DECL std::string remedy(GuardKind broken) {
     case GuardKind::gradient:
       return "call it with and without gradients: both are compiled once each. Evaluate under jit::NoGradGuard, call "
              "requires_grad() before the first call, and detach arguments whose gradient nobody wants";
+    case GuardKind::ranks:
+      return "ask for dist::axis_index() in place of dist::rank(), and compile the function once for each mesh";
   }
   __builtin_unreachable();
 }

@@ -55,6 +55,8 @@ class Gpu {
   const StreamState& default_stream() const { return *default_stream_; }
   const StreamState& stream_of(std::uint64_t id) const;
   const StreamState& acquire_stream();
+  /// Its stream for what runs beside the kernels; made at first use, and more urgent than they are.
+  const StreamState& stream_beside();
   /// Notes that work on `later` is ordered after what is on `earlier`.
   static void note_order(const StreamState& earlier, const StreamState& later) noexcept {
     if (earlier.device == later.device)
@@ -84,6 +86,8 @@ class Gpu {
  private:
   explicit Gpu(int index);
   void check_fault(const StreamState& stream);
+  /// Under the lock.
+  const StreamState& make_stream(int priority);
   /// Streams past so many share records.
   static constexpr std::size_t fault_records = 64, fault_words = 4;
   static std::size_t fault_number(const StreamState& stream) { return (stream.id - 1) % fault_records; }
@@ -96,6 +100,7 @@ class Gpu {
   Pool pool_;
   Staging staging_;
   const StreamState* default_stream_ = nullptr;
+  std::atomic<const StreamState*> stream_beside_{nullptr};
   mutable ForkSafeMutex mutex_, recording_;
   std::vector<std::unique_ptr<StreamState>> streams_;
   std::vector<const StreamState*> idle_streams_;

@@ -153,9 +153,22 @@ SINTER_DECL const StreamState& Gpu::acquire_stream() {
     }
     return *stream;
   }
+  return make_stream(0);
+}
+
+SINTER_DECL const StreamState& Gpu::stream_beside() {
+  if (const StreamState* made = stream_beside_.load(std::memory_order_acquire)) return *made;
+  constexpr int most_urgent = -5;  // the driver takes the nearest priority that the device has
+  std::scoped_lock lock(mutex_);
+  if (stream_beside_.load(std::memory_order_acquire) == nullptr)
+    stream_beside_.store(&make_stream(most_urgent), std::memory_order_release);
+  return *stream_beside_.load(std::memory_order_acquire);
+}
+
+SINTER_DECL const StreamState& Gpu::make_stream(int priority) {
   enter();
   auto stream = std::make_unique<StreamState>();
-  check(cuda_detail::api().call_cuStreamCreateWithPriority(&stream->handle, CU_STREAM_NON_BLOCKING, 0),
+  check(cuda_detail::api().call_cuStreamCreateWithPriority(&stream->handle, CU_STREAM_NON_BLOCKING, priority),
         "making a stream");
   stream->device = index_;
   stream->id = streams_.size() + 1;
@@ -256,12 +269,12 @@ inline void order(const Gpu& gpu, const StreamState& earlier, const StreamState&
 /// Events on streams with their times on the timeline: each is compared with an event whose time on the host is known.
 class QueueMarks {
  public:
-  void* make(const Gpu& gpu) {
+  void* make(const Gpu& gpu, const StreamState& stream) {
     gpu.enter();
     auto mark = std::make_unique<Mark>();
     mark->origin = origin_of(gpu);
     gpu.check(api().call_cuEventCreate(&mark->event, CU_EVENT_DEFAULT), "making an event");
-    gpu.check(api().call_cuEventRecord(mark->event, gpu.stream().handle), "recording an event");
+    gpu.check(api().call_cuEventRecord(mark->event, stream.handle), "recording an event");
     return mark.release();
   }
   static std::int64_t read(void* place, Waits waits) noexcept {
@@ -374,12 +387,42 @@ class Memory final : public DeviceMemory {
     Gpu& gpu = Gpu::get(device, "queue");
     order(gpu, gpu.stream_of(queue), gpu.stream());
   }
+  void* fork_queue(Device device) override {
+    Gpu& gpu = Gpu::get(device, "queue");
+    order(gpu, gpu.stream(), gpu.stream_beside());
+    return gpu.stream_beside().handle;
+  }
+  void* note_fork(Device device, void* point) override {
+    Gpu& gpu = Gpu::get(device, "queue");
+    gpu.enter();
+    auto event = static_cast<CUevent>(point);
+    if (event == nullptr) gpu.check(api().call_cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "making an event");
+    gpu.check(api().call_cuEventRecord(event, gpu.stream_beside().handle), "recording an event");
+    return event;
+  }
+  void join_fork(Device device, void* point) override {
+    Gpu& gpu = Gpu::get(device, "queue");
+    gpu.enter();
+    gpu.check(api().call_cuStreamWaitEvent(gpu.stream().handle, static_cast<CUevent>(point), 0),
+              "waiting for what ran beside the kernels");
+    Gpu::note_order(gpu.stream_beside(), gpu.stream());
+  }
+  void drop_fork(Device, void* point) noexcept override {
+    if (point != nullptr && !is_forked_child()) api().call_cuEventDestroy(static_cast<CUevent>(point));
+  }
   void* mark_queue(Device device) noexcept override {
     try {
-      return marks_.make(Gpu::get(device, "timeline"));
+      Gpu& gpu = Gpu::get(device, "timeline");
+      return marks_.make(gpu, gpu.stream());
     } catch (...) {
       return nullptr;  // what is wrong with the device is told elsewhere
     }
+  }
+  void* mark_fork(Device device) noexcept override {
+    try {
+      Gpu& gpu = Gpu::get(device, "timeline");
+      return marks_.make(gpu, gpu.stream_beside());
+    } catch (...) { return nullptr; }
   }
   std::int64_t time_of_mark(Device, void* mark, Waits waits) noexcept override { return marks_.read(mark, waits); }
   MemoryStats stats(Device device) override { return Gpu::get(device, "memory_stats").pool().stats(); }
