@@ -55,14 +55,20 @@ int cublasSetStream_v2(void*, void*) { return 0; }
   int cusolverDnS##name parameters { return std::printf(#name " f32 " text "\n", __VA_ARGS__), 0; } \
   int cusolverDnD##name parameters { return std::printf(#name " f64 " text "\n", __VA_ARGS__), 0; }
 #define SIZES(name, ...) SIZE(cusolverDnS##name##_bufferSize, __VA_ARGS__) SIZE(cusolverDnD##name##_bufferSize, __VA_ARGS__)
-SIZES(potrf, void*, int, int, void*, int)
+int cusolverDnCreateParams(void** parameters) { return *parameters = parameters, 0; }
+int cusolverDnXpotrf_bufferSize(void*, void*, int, long long, int, const void*, long long, int, size_t* device,
+                                size_t* host) {
+  return *device = 64, *host = 8, 0;
+}
+int cusolverDnXpotrf(void*, void*, int uplo, long long n, int type, ...) {
+  return std::printf("potrf f%d %d %lld\n", type == 0 ? 32 : 64, uplo, n), 0;
+}
 SIZES(getrf, void*, int, int, void*, int)
 SIZES(geqrf, void*, int, int, void*, int)
 SIZES(orgqr, void*, int, int, int, const void*, int, const void*)
 SIZES(syevd, void*, int, int, int, const void*, int, const void*)
 SIZES(gesvdj, void*, int, int, int, int, const void*, int, const void*, const void*, int, const void*, int)
 SIZES(gesvdjBatched, void*, int, int, int, const void*, int, const void*, const void*, int, const void*, int)
-BOTH(potrf, (void*, int uplo, int n, ...), "%d %d", uplo, n)
 BOTH(potrfBatched, (void*, int uplo, int n, void*, int, void*, int batch), "%d %d batch %d", uplo, n, batch)
 BOTH(getrf, (void*, int m, int n, ...), "%d %d", m, n)
 BOTH(geqrf, (void*, int m, int n, ...), "%d %d", m, n)

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
@@ -44,7 +45,8 @@ class CholeskyLaunch final : public SolverLaunch {
     // The library leaves anything in the other triangle.
     launch_each(kernels(), entry(MatrixKernel::copy_lower), of_.size() * of_.count, operands[1], operands[1], of_.rows,
                 of_.count);
-    launch_each(kernels(), entry(MatrixKernel::check_factor), of_.count, operands[1], of_.rows, of_.count, operands[2]);
+    launch_each(kernels(), entry(MatrixKernel::check_factor), of_.count * 32, operands[1], of_.rows, of_.count,
+                operands[2]);
     if (use_ == FactorUse::unchecked) return;
     const Failure failure = first_failed(operands[2], of_.count);
     if (failure.matrix >= 0)
@@ -66,22 +68,24 @@ class CholeskyLaunch final : public SolverLaunch {
   /// Of one matrix the library's lower factor takes half the time of its upper one, and turning twice is quick.
   template <class T>
   void factor_each(const void* in, T* factors, int* info) {
-    const int n = static_cast<int>(of_.rows);
-    int size = 0;
+    const std::int64_t n = of_.rows;
+    constexpr int type = sizeof(T) == 8 ? 1 : 0;
+    std::size_t work_bytes = 0, host_bytes = 0;
     with_solver([&](SolverHandles& handles) {
-      require(solver<T>().potrf_size(handles.solver, solver_detail::lower, n, factors, n, &size),
+      require(solver_api()->potrf_size(handles.solver, handles.general, solver_detail::lower, n, type, factors, n, type,
+                                       &work_bytes, &host_bytes),
               "cuSOLVER: potrf_bufferSize");
     });
     Parts parts;
-    const std::size_t matrices = parts.add(as_index(of_.size() * of_.count) * sizeof(T)),
-                      work = parts.add(as_index(size) * sizeof(T));
+    const std::size_t matrices = parts.add(as_index(of_.size() * of_.count) * sizeof(T)), work = parts.add(work_bytes);
     char* const room = workspace(parts.bytes());
     T* const a = reinterpret_cast<T*>(room + matrices);
+    host_room_.resize(host_bytes);
     transpose(in, a, n, n, n, of_.size(), n, of_.size(), of_.count);
     with_solver([&](SolverHandles& handles) {
       for (std::int64_t i = 0; i < of_.count; ++i)
-        require(solver<T>().potrf(handles.solver, solver_detail::lower, n, a + i * of_.size(), n,
-                                  reinterpret_cast<T*>(room + work), size, info + i),
+        require(solver_api()->potrf(handles.solver, handles.general, solver_detail::lower, n, type, a + i * of_.size(),
+                                    n, type, room + work, work_bytes, host_room_.data(), host_bytes, info + i),
                 "cuSOLVER: potrf");
     });
     transpose(a, factors, n, n, n, of_.size(), n, of_.size(), of_.count);
@@ -89,6 +93,7 @@ class CholeskyLaunch final : public SolverLaunch {
 
   MatrixBatch of_;
   FactorUse use_;
+  std::vector<char> host_room_;
 };
 
 class LuLaunch final : public SolverLaunch {

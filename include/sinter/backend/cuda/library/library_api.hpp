@@ -36,8 +36,6 @@ struct FourierApi {
 /// asks for vectors. Sizes of workspaces are in elements.
 template <class T>
 struct SolverFunctions {
-  int (*potrf_size)(void*, int uplo, int n, T* a, int lda, int* size) = nullptr;
-  int (*potrf)(void*, int uplo, int n, T* a, int lda, T* work, int size, int* info) = nullptr;
   int (*potrf_batched)(void*, int uplo, int n, T** a, int lda, int* info, int batch) = nullptr;
   int (*getrf_size)(void*, int m, int n, T* a, int lda, int* size) = nullptr;
   int (*getrf)(void*, int m, int n, T* a, int lda, T* work, int* pivots, int* info) = nullptr;
@@ -62,8 +60,13 @@ struct SolverApi {
   int (*create_gesvdj_parameters)(void** parameters) = nullptr;
   SolverFunctions<float> f32;
   SolverFunctions<double> f64;
-  // Since CUDA 12.6; null before. Types are 0 for f32, 1 for f64; sizes are in bytes.
+  // For all dtypes: types are 0 for f32, 1 for f64; sizes are in bytes.
   int (*create_parameters)(void** parameters) = nullptr;
+  int (*potrf_size)(void*, void* parameters, int uplo, std::int64_t n, int type, const void* a, std::int64_t lda,
+                    int compute, std::size_t* on_device, std::size_t* on_host) = nullptr;
+  int (*potrf)(void*, void* parameters, int uplo, std::int64_t n, int type, void* a, std::int64_t lda, int compute,
+               void* on_device, std::size_t device_bytes, void* on_host, std::size_t host_bytes, int* info) = nullptr;
+  // Since CUDA 12.6; null before.
   int (*syev_batched_size)(void*, void* parameters, int jobz, int uplo, std::int64_t n, int type, const void* a,
                            std::int64_t lda, int w_type, const void* w, int compute, std::size_t* on_device,
                            std::size_t* on_host, std::int64_t batch) = nullptr;

@@ -58,8 +58,6 @@ void find_all(Symbols& symbols, SolverFunctions<T>& f, const std::string& letter
   const auto find = [&](auto& function, const char* name) {
     symbols.find(function, ("cusolverDn" + letter + name).c_str());
   };
-  find(f.potrf_size, "potrf_bufferSize");
-  find(f.potrf, "potrf");
   find(f.potrf_batched, "potrfBatched");
   find(f.getrf_size, "getrf_bufferSize");
   find(f.getrf, "getrf");
@@ -82,7 +80,9 @@ inline SolverApi* open_solver() {
   symbols.find(api->create_gesvdj_parameters, "cusolverDnCreateGesvdjInfo");
   find_all(symbols, api->f32, "S");
   find_all(symbols, api->f64, "D");
-  symbols.find_if_there(api->create_parameters, "cusolverDnCreateParams");
+  symbols.find(api->create_parameters, "cusolverDnCreateParams");
+  symbols.find(api->potrf_size, "cusolverDnXpotrf_bufferSize");
+  symbols.find(api->potrf, "cusolverDnXpotrf");
   symbols.find_if_there(api->syev_batched_size, "cusolverDnXsyevBatched_bufferSize");
   symbols.find_if_there(api->syev_batched, "cusolverDnXsyevBatched");
   return api;

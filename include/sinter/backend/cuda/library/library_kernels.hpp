@@ -26,7 +26,7 @@ enum class MatrixKernel : std::uint8_t {
   copy_rows = 6,      // (const T* in, T* out, count, in_batch, out_batch, batches)
   check_lower = 8,    // (const T* a, n, batches, unsigned long long* failure): elements that are not finite
   check_all = 10,     // (const T* a, size, batches, unsigned long long* failure)
-  check_factor = 12,  // (const T* factor, n, batches, int* info): a NaN on the diagonal counts as not positive
+  check_factor = 12,  // (const T* factor, n, batches, int* info): a NaN on the diagonal is not positive; a warp each
   addresses = 14,     // (T** places, T* first, batch_stride, batches)
   first_failed = 16,  // (const int* info, batches, unsigned long long* failure)
   permutation = 17,   // (const int* pivots, long long* order, steps, length, batches, long long* fault, tag)

@@ -64,11 +64,16 @@ template <class T> static __device__ void check_all(const T* a, i64 size, i64 ba
   EACH(i, size * batches) if (!is_finite(a[i])) note(failure, i / size, 0);
 }
 template <class T> static __device__ void check_factor(const T* factor, i64 n, i64 batches, int* info) {
-  EACH(i, batches) {
-    int order = info[i];
-    for (i64 j = 0; order == 0 && j < n; ++j)
-      if (!(factor[(i * n + j) * n + j] > 0)) order = (int)j + 1;
-    info[i] = order;
+  const int none = 0x7fffffff, lane = threadIdx.x % 32;
+  for (i64 i = (blockIdx.x * (i64)blockDim.x + threadIdx.x) / 32; i < batches; i += (i64)gridDim.x * blockDim.x / 32) {
+    int order = none;
+    for (i64 j = lane; j < n; j += 32)
+      if (!(factor[(i * n + j) * n + j] > 0) && j < order) order = (int)j + 1;
+    for (int step = 16; step > 0; step /= 2) {
+      const int other = __shfl_xor_sync(~0u, order, step);
+      order = other < order ? other : order;
+    }
+    if (lane == 0 && info[i] == 0 && order != none) info[i] = order;
   }
 }
 template <class T> static __device__ void addresses(T** places, T* first, i64 stride, i64 batches) {

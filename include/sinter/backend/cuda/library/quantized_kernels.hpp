@@ -19,7 +19,7 @@ struct PackedProduct {
   DType activations = DType::f32, scales = DType::f32;
   int bits = 4, rows = 1;
   bool has_zero_points = false;
-  int columns() const { return rows <= 2 ? 2 : 4; }  // of a warp
+  int columns() const { return bits == 8 && rows <= 2 ? 2 : 4; }  // of a warp, as measured
 };
 LibrarySource few_rows_kernel(const PackedProduct& product);
 

@@ -70,9 +70,10 @@ extern "C" __global__ void dequantize(const int* sums, const float* scales, cons
 }
 )";
 
-/// A warp takes COLS columns of the weight, which are rows in memory; a lane 16 bytes of each at a time. What they are
-/// multiplied by stands in shared memory, for the four warps of a block, such that lanes read neighbours. An integer q
-/// becomes a float without a conversion: the bits 0x4b000000 + q are the number 2^23 + q.
+/// A warp takes COLS columns of the weight, which are rows in memory; a lane 16 bytes of each at a time, the next of
+/// them loaded ahead. What they are multiplied by stands in shared memory, for the four warps of a block, such that
+/// lanes read neighbours. An integer q becomes a float without a conversion: the bits 0x4b000000 + q are the number
+/// 2^23 + q.
 inline constexpr std::string_view few_rows_text = R"(
 #define CHUNK (128 / BITS)
 static __device__ __forceinline__ float magic(unsigned bits) { return __uint_as_float(bits | 0x4b000000u); }
@@ -90,15 +91,19 @@ extern "C" __global__ void __launch_bounds__(128) few_rows(const X* x, const uns
       if (column[c] >= columns) column[c] = columns - 1;
     }
     float sum[ROWS][COLS] = {};
+    uint4 packed[COLS], next[COLS];
+#pragma unroll
+    for (int c = 0; c < COLS; ++c)
+      next[c] = lane < chunks ? ((const uint4*)(values + column[c] * row_bytes))[lane] : uint4{0, 0, 0, 0};
     for (i64 tile = 0; tile < chunks; tile += 32) {
       const i64 chunk = tile + lane;
       const bool is_inside = chunk < chunks;
       const i64 g = is_inside ? chunk * CHUNK / group : 0;
-      uint4 packed[COLS];
       float scale[COLS], zero[COLS];
 #pragma unroll
       for (int c = 0; c < COLS; ++c) {
-        packed[c] = is_inside ? ((const uint4*)(values + column[c] * row_bytes))[chunk] : uint4{0, 0, 0, 0};
+        packed[c] = next[c];
+        if (chunk + 32 < chunks) next[c] = ((const uint4*)(values + column[c] * row_bytes))[chunk + 32];
         scale[c] = is_inside ? wide(scales[column[c] * groups + g]) : 0;
         const unsigned own = HAS_ZEROS && is_inside ? zeros[column[c] * groups + g] : 0;
         zero[c] = magic(BITS == 4 ? (HAS_ZEROS ? own : 8u) : own ^ 128u);

@@ -33,7 +33,7 @@ SINTER_DECL int SolverLaunch::prepare_solver(SolverHandles& handles) const {
     if (const int status = api.create(&handles.solver); status != 0) return status;
   if (handles.gesvdj == nullptr)
     if (const int status = api.create_gesvdj_parameters(&handles.gesvdj); status != 0) return status;
-  if (handles.general == nullptr && api.create_parameters != nullptr)
+  if (handles.general == nullptr)
     if (const int status = api.create_parameters(&handles.general); status != 0) return status;
   return api.set_stream(handles.solver, stream());
 }
