@@ -88,15 +88,17 @@ bool has_avx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
 }
+/// What a child is told by its parent.
+const char* given(const char* name) { return std::getenv(name); }
 std::string quoted(const std::string& text) { return "'" + text + "'"; }
 
 }  // namespace
 
 /// Run by the tests below, in a process that has no cache and has compiled nothing.
 TEST_CASE("child: loads a model and says what was generated", "[.][child]") {
-  const char* const path = std::getenv("SINTER_TEST_MODEL");
+  const char* const path = given("TEST_MODEL_FILE");
   if (path == nullptr) return;
-  const bool trusts = std::getenv("SINTER_TEST_TRUST") != nullptr;
+  const bool trusts = given("TEST_TRUSTS_CODE") != nullptr;
   auto f = jit::load<Tensor(Tensor)>(path, {.trust_code = trusts});
   const Tensor x = full({6, 16}, 0.25f);
   to_vector<float>(x);  // whose kernel is none of the model's
@@ -116,26 +118,26 @@ TEST_CASE("saved code: a process that trusts the file generates nothing, with th
   CHECK(read_file(folder / "f").size() > read_file(folder / "plain").size() + 1000);
   CHECK(word_at(read_file(folder / "plain"), 48) == 0);
   const auto child = [&](const std::string& file, const std::string& more) {
-    const std::string said = under("SINTER_CACHE_DIR=off SINTER_TEST_MODEL=" + quoted(folder / file) + " " + more,
+    const std::string said = under("SINTER_CACHE_DIR=off TEST_MODEL_FILE=" + quoted(folder / file) + " " + more,
                                    "child: loads a model and says what was generated");
     const std::size_t at = said.find("generated ");
     return at == std::string::npos ? said : said.substr(at, said.find('\n', at) - at);
   };
-  const std::string trusted = child("f", "SINTER_TEST_TRUST=1"), compiled = child("plain", "");
+  const std::string trusted = child("f", "TEST_TRUSTS_CODE=1"), compiled = child("plain", "");
   CHECK_CONTAINS(trusted, "generated 0 loaded 1");
   CHECK_CONTAINS(compiled, "generated 1 loaded 0");
   const std::string bits = compiled.substr(compiled.find("bits"));
   CHECK_CONTAINS(trusted, bits);
   CHECK(child("f", "") == compiled);  // not trusted: as if it were not there
-  CHECK(child("plain", "SINTER_TEST_TRUST=1") == compiled);
-  CHECK(child("f", "SINTER_TEST_TRUST=1 SINTER_CHECK=1") == compiled);
+  CHECK(child("plain", "TEST_TRUSTS_CODE=1") == compiled);
+  CHECK(child("f", "TEST_TRUSTS_CODE=1 SINTER_CHECK=1") == compiled);
   // Another build's, and another processor's.
   std::string other = read_file(folder / "f");
   const std::size_t version = code_begin(other) + 16;
   other[version] = static_cast<char>(other[version] ^ 1);
   write_file(folder / "other", repaired(other));
-  CHECK(child("other", "SINTER_TEST_TRUST=1") == compiled);
-  if (has_avx512()) CHECK_CONTAINS(child("f", "SINTER_TEST_TRUST=1 SINTER_ISA=avx2"), "generated 1 loaded 0 " + bits);
+  CHECK(child("other", "TEST_TRUSTS_CODE=1") == compiled);
+  if (has_avx512()) CHECK_CONTAINS(child("f", "TEST_TRUSTS_CODE=1 SINTER_ISA=avx2"), "generated 1 loaded 0 " + bits);
 }
 
 TEST_CASE("saved code: damage is an error where the code is trusted, and not seen where it is not") {
@@ -204,9 +206,9 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 TEST_CASE("child: answers a request", "[.][child]") {
-  const char* const path = std::getenv("SINTER_TEST_MODEL");
+  const char* const path = given("TEST_MODEL_FILE");
   if (path == nullptr) return;
-  const std::string how = std::getenv("SINTER_TEST_HOW");
+  const std::string how = given("TEST_HOW");
   const Tensor x = full({1, tokens, width}, 0.5f);
   eval(x + 0.f);  // what every program does once
   const std::vector<Layer> layers = how == "traced" ? six_layers() : std::vector<Layer>();
@@ -241,7 +243,7 @@ TEST_CASE("second start: the times until a process answers its first request", "
        {std::pair("traced", "off"), {"traced", "on"}, {"loaded", "on"}, {"trusted", "off"}}) {
     const bool is_cached = std::string(cache) == "on";
     const std::string settings = "SINTER_CACHE_MB=64 SINTER_CACHE_DIR=" + (is_cached ? folder / "cache" : "off") +
-                                 " SINTER_TEST_MODEL=" + quoted(folder / "f") + " SINTER_TEST_HOW=" + how;
+                                 " TEST_MODEL_FILE=" + quoted(folder / "f") + " TEST_HOW=" + how;
     double least = 1e9;
     std::string line;
     for (int run = 0; run < 30; ++run) {

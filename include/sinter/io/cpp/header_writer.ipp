@@ -258,8 +258,8 @@ class HeaderWriter {
            "(): a function that Sinter " SINTER_VERSION_STRING
            " has compiled. Needs C++11, GCC or Clang, x86-64 with\n// " +
            isa +
-           ", mmap() and mprotect(). One thread runs a call; several calls may run at once.\n#ifndef SINTER_EXPORTED_" +
-           name + "\n#define SINTER_EXPORTED_" + name +
+           ", mmap() and mprotect(). One thread runs a call; several calls may run at once.\n#ifndef sinter_exported_" +
+           name + "\n#define sinter_exported_" + name +
            "\n#if !defined(__x86_64__) || !defined(__GNUC__)\n#error \"this header is for GCC and Clang on x86-64\"\n"
            "#endif\n#ifdef __FAST_MATH__\n#error \"compile without -ffast-math: sums would lose their "
            "accuracy\"\n#endif\n\n"
