@@ -1,2 +1,2 @@
-// A translation unit of sinter::compiled: ONNX files.
+// A translation unit of sinter::compiled: ONNX files and C++ headers.
 #include <sinter/src_onnx.hpp>

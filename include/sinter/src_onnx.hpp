@@ -1,5 +1,8 @@
-// Every definition of ONNX files. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+// Every definition of exported models: ONNX files and C++ headers. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
 #pragma once
+// io/cpp
+#include <sinter/io/cpp/export.ipp>
+#include <sinter/io/cpp/header_writer.ipp>
 // io/onnx
 #include <sinter/io/onnx/elementwise.ipp>
 #include <sinter/io/onnx/export.ipp>

@@ -18,6 +18,8 @@
 #include <sinter/backend/x86/contraction/vector.ipp>
 #include <sinter/backend/x86/convolution/convolution.ipp>
 #include <sinter/backend/x86/convolution/depthwise.ipp>
+#include <sinter/backend/x86/exported/exported.ipp>
+#include <sinter/backend/x86/exported/runtime_source.ipp>
 #include <sinter/backend/x86/machine/assembler.ipp>
 #include <sinter/backend/x86/machine/code_memory.ipp>
 #include <sinter/backend/x86/machine/emitter.ipp>

@@ -599,3 +599,61 @@ TEST_CASE("a run that is killed leaves whole checkpoints", "[io]") {
   io::save_checkpoint(folder.path, before + 1, std::vector<Tensor>{zeros({1})}, {.keep = 1});
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1);
 }
+
+namespace {
+struct CallableNet {
+  std::vector<Linear> layers;
+  Tensor operator()(const Tensor& x) const {
+    Tensor y = x;
+    for (const Linear& layer : layers) y = tanh(matmul(y, layer.weight) + layer.bias);
+    return y;
+  }
+  SINTER_FIELDS(layers)
+};
+}  // namespace
+
+TEST_CASE("compiling a model leaves the names and the Variables of its state as they are", "[io]") {
+  CallableNet net;
+  net.layers = make_net(0.5f).layers;
+  const io::TensorMap before = io::state_dict(net);
+  auto f = jit::compile(net);
+  f(ones({2, 3}));
+  for (const io::TensorMap& state : {io::state_dict(net), io::state_dict(f.function())}) {
+    REQUIRE(state.size() == before.size());
+    for (const auto& [name, value] : before) require_same(state.at(name), value);
+  }
+  // What is loaded into the compiled one is the model's, too.
+  io::TensorMap zero = before;
+  for (auto& entry : zero) entry.second = zeros({}) * entry.second;
+  io::load_state_dict(net, zero);
+  CHECK(to_vector<float>(f(ones({2, 3}))) == std::vector<float>(6, 0.f));
+}
+
+TEST_CASE("a file of 16 GiB is read without a copy", "[io]") {
+  const Folder folder;
+  const std::string path = folder / "large.safetensors";
+  constexpr std::int64_t elements = std::int64_t{1} << 32, bytes = 4 * elements;
+  std::string head = R"({"w":{"dtype":"F32","shape":[65536,65536],"data_offsets":[0,)" + std::to_string(bytes) + "]}}";
+  while (head.size() % 64 != 56) head += ' ';
+  std::string file(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) file[i] = static_cast<char>(head.size() >> (8 * i));
+  write_file(path, file + head);
+  const auto begin = static_cast<std::int64_t>(file.size() + head.size());
+  if (::truncate(path.c_str(), begin + bytes) != 0) SINTER_SKIP("no sparse files of 16 GiB");
+  std::fstream out(path, std::ios::binary | std::ios::in | std::ios::out);
+  const float last = 42;
+  out.seekp(begin + bytes - 4).write(reinterpret_cast<const char*>(&last), 4);
+  out.close();
+  const auto resident_pages = [] {
+    std::ifstream status("/proc/self/statm");
+    std::int64_t all = 0, resident = 0;
+    status >> all >> resident;
+    return resident;
+  };
+  const std::int64_t pages = resident_pages();
+  const Tensor w = io::load_safetensors(path).at("w");
+  CHECK(w.shape().text() == "(65536, 65536)");
+  const Tensor corner = w(slice(65534, 65536), slice(65533, 65536)) * 2;
+  CHECK(to_vector<float>(corner) == std::vector<float>{0, 0, 0, 0, 0, 84});
+  CHECK(resident_pages() - pages < (std::int64_t{64} << 20) / 4096);
+}

@@ -59,7 +59,7 @@ copy_tree() {
 in_root() {
   local root=$1 name kept=(HOME=/root LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
   shift
-  for name in http_proxy https_proxy no_proxy SINTER_FUZZ_SECONDS SINTER_FUZZ_FIRST SINTER_FUZZ_SEED; do
+  for name in http_proxy https_proxy no_proxy SINTER_FUZZ_SECONDS SINTER_FUZZ_ROUNDS SINTER_FUZZ_FIRST SINTER_FUZZ_SEED; do
     [ -z "${!name:-}" ] || kept+=("$name=${!name}")
   done
   as_root cp /etc/resolv.conf "$root/etc/resolv.conf"

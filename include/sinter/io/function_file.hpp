@@ -1,5 +1,6 @@
-// jit::save and jit::load: compiled functions in files. A file holds graphs, guards and weights and no machine code:
-// what is loaded is compiled where it runs, from the graphs, or found in that user's cache of code.
+// jit::save and jit::load: compiled functions in files. A file holds graphs, guards and weights: what is loaded is
+// compiled where it runs, from the graphs, or found in that user's cache of code. Machine code is in a file only where
+// that is asked for, and used only where the loading program says that it trusts the file.
 #pragma once
 
 #include <sinter/base/optional.hpp>
@@ -42,6 +43,8 @@ struct SaveOptions {
   /// A file of safetensors for the weights. Where it exists, what it holds with the same bits is not written again;
   /// else it is made, with Variables by name. Empty: weights are in the file of the function.
   std::string weights = {};
+  /// Puts the machine code of the functions beside their graphs, for LoadOptions::trust_code.
+  bool code = false;
 };
 
 /// Writes what is compiled of a function: a version for each kind of arguments that it was called with or warmed up
@@ -58,6 +61,9 @@ struct LoadOptions {
   std::string weights = {};        // the file of the weights, where it is another than when they were saved
   Optional<Options> options = {};  // unset: those of the function that was saved
   bool check_weights = true;       // false: weights are not compared with their checksums, and read when used
+  /// Runs the machine code in the file where it was made by this build of the program, for this instruction set. Only
+  /// for files that come from those whom you would let run a program.
+  bool trust_code = false;
 };
 
 class FunctionFile;

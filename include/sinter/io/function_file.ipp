@@ -8,17 +8,33 @@
 #include <sinter/io/function_writer.hpp>
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/saved/saved_function.hpp>
+#include <sinter/runtime/plan_code.hpp>
+#include <sinter/runtime/program_code.hpp>
 
 #include <algorithm>
 
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
+namespace jit_detail {
+/// The machine code of all versions that read no value.
+inline std::vector<runtime_detail::CodeEntry> code_of(std::initializer_list<NamedFunction> functions) {
+  runtime_detail::CodeRecording recording;
+  for (const NamedFunction& function : functions)
+    for (const Entry* entry = function.function.state().newest(); entry != nullptr; entry = entry->next)
+      if (entry->end.plan != nullptr) runtime_detail::compile_again(*entry->end.plan);
+  return recording.take();
+}
+}  // namespace jit_detail
+
 SINTER_DECL void save(const AnyFunction& function, const std::string& path, const SaveOptions& options,
                       Location where) {
   jit_detail::Snapshot snapshot(where);
   snapshot.add("function", function.state());
-  io::io_detail::write_functions(snapshot.finish(), path, options.weights, where);
+  const jit::SavedBundle bundle = snapshot.finish();
+  std::vector<runtime_detail::CodeEntry> code;
+  if (options.code) code = jit_detail::code_of({{"function", function}});
+  io::io_detail::write_functions(bundle, path, {options.weights, code}, where);
 }
 SINTER_DECL void save(std::initializer_list<NamedFunction> functions, const std::string& path,
                       const SaveOptions& options, Location where) {
@@ -31,7 +47,10 @@ SINTER_DECL void save(std::initializer_list<NamedFunction> functions, const std:
                       "give each a name of its own");
     snapshot.add(function->name, function->function.state());
   }
-  io::io_detail::write_functions(snapshot.finish(), path, options.weights, where);
+  const jit::SavedBundle bundle = snapshot.finish();
+  std::vector<runtime_detail::CodeEntry> code;
+  if (options.code) code = jit_detail::code_of(functions);
+  io::io_detail::write_functions(bundle, path, {options.weights, code}, where);
 }
 
 namespace jit_detail {
@@ -68,7 +87,7 @@ inline void make_variables(io::io_detail::ReadFunctions& read, OpenFunctionFile&
 SINTER_DECL std::shared_ptr<const OpenFunctionFile> open_function_file(const std::string& path,
                                                                        const LoadOptions& options, Location where) {
   io::io_detail::ReadFunctions read =
-      io::io_detail::read_functions(path, {options.weights, options.check_weights}, where);
+      io::io_detail::read_functions(path, {options.weights, options.check_weights, options.trust_code}, where);
   auto file = std::make_shared<OpenFunctionFile>();
   file->path = path;
   file->options = options.options;

@@ -20,6 +20,7 @@ struct ReadFunctions {
 struct ReadChoices {
   std::string weights{};  // the file of the weights, where it is another than when they were saved
   bool checks_weights = true;
+  bool trusts_code = false;  // else what is said to be code is not looked at
 };
 ReadFunctions read_functions(const std::string& path, const ReadChoices& choices, Location where);
 

@@ -4,12 +4,14 @@
 #include <sinter/io/function_reader.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/log.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/graph/verify.hpp>
 #include <sinter/io/function_bytes.hpp>
 #include <sinter/io/function_weights.hpp>
 #include <sinter/io/tensors.hpp>
 #include <sinter/jit/effects/named_functions.hpp>
+#include <sinter/runtime/program_code.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -461,6 +463,39 @@ inline void read_variables(ByteReader& from, WeightReader& weights, ReadFunction
   }
 }
 
+/// Takes the code behind the weights where this build wrote it.
+inline void read_code(const Source& source, std::uint64_t begin, std::uint64_t size) {
+  if (size == 0) return;
+  const std::string_view part = source.text(begin, size);
+  const auto fail = [&](std::uint64_t at, const char* what) {
+    source.fail(begin + at, what, "save it again, or load it without trust_code");
+  };
+  if (size < 8 || read_number(part, 0, 8) != checksum(std::as_bytes(std::span(part.data(), part.size())).subspan(8)))
+    fail(0, "the checksum of the code does not fit");
+  std::uint64_t at = 8;
+  const auto number = [&] {
+    if (part.size() - at < 8) fail(at, "code that is cut short");
+    return read_number(part, std::exchange(at, at + 8), 8);
+  };
+  const auto text = [&] {
+    const std::uint64_t length = number();
+    if (length > part.size() - at) fail(at, "code that is cut short");
+    return part.substr(std::exchange(at, at + length), length);
+  };
+  const std::string version = runtime_detail::program_version();
+  if (const std::string_view of = text(); version.empty() || of != version) {
+    if (is_logged("cache")) note("cache", source.file->path() + ": its code is of another build, and is not used");
+    return;
+  }
+  std::vector<runtime_detail::CodeEntry> entries;
+  for (std::uint64_t left = number(); left > 0; --left) {
+    const std::string_view key = text(), value = text();
+    entries.push_back({std::string(key), std::string(value)});
+  }
+  if (at != part.size()) fail(at, "more than the code that was announced");
+  runtime_detail::trust_code(std::move(entries));
+}
+
 SINTER_DECL ReadFunctions read_functions(const std::string& path, const ReadChoices& choices, Location where) {
   Source source{MappedFile::open(path, "load", where), "load", where};
   const std::string_view head = source.text(0, std::min<std::uint64_t>(function_head, source.size()));
@@ -492,6 +527,7 @@ SINTER_DECL ReadFunctions read_functions(const std::string& path, const ReadChoi
     out.bundle.functions.push_back(FunctionReader(from, weights, out.bundle.variables).function());
   if (!from.at_end()) from.fail("more than the functions that were announced");
   weights.check_chosen();
+  if (choices.trusts_code) read_code(source, word(4) + word(5), word(6));
   return out;
 }
 

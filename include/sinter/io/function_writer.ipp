@@ -420,8 +420,28 @@ inline std::string reference_to(const std::string& weights, const std::string& p
   return whole_path(weights);
 }
 
-SINTER_DECL void write_functions(const jit::SavedBundle& bundle, const std::string& path, const std::string& weights,
+/// The part behind the weights: a checksum, the build that the code is of, then each key with its code.
+inline std::string code_part(std::span<const runtime_detail::CodeEntry> code) {
+  std::string part;
+  if (code.empty()) return part;
+  const auto put = [&](std::string_view text) {
+    append_number(part, text.size(), 8);
+    part += text;
+  };
+  put(runtime_detail::program_version());
+  append_number(part, code.size(), 8);
+  for (const runtime_detail::CodeEntry& entry : code) {
+    put(entry.key);
+    put(entry.value);
+  }
+  std::string sum;
+  append_number(sum, checksum(std::as_bytes(std::span(part.data(), part.size()))), 8);
+  return sum + part;
+}
+
+SINTER_DECL void write_functions(const jit::SavedBundle& bundle, const std::string& path, const WriteChoices& choices,
                                  Location where) {
+  const std::string& weights = choices.weights;
   if (!weights.empty() && whole_path(weights) == whole_path(path))
     throw UserError("save", "the function and its weights are to be one file, " + path, where,
                     "name another file in SaveOptions::weights, or none: then they are in the file of the function");
@@ -468,12 +488,14 @@ SINTER_DECL void write_functions(const jit::SavedBundle& bundle, const std::stri
   append_number(head, checksum(std::as_bytes(std::span(program.data(), program.size()))), 8);
   append_number(head, begin, 8);
   append_number(head, values.size(), 8);
-  append_number(head, 0, 8);  // for later versions
+  const std::string code = code_part(choices.code);
+  append_number(head, code.size(), 8);
   append_number(head, checksum(std::as_bytes(std::span(head.data(), head.size()))), 8);
   AtomicFile file(path, "save", where);
   file.write(head);
   file.write(program);
   values.write(file, begin);
+  file.write(code);
   file.commit();
 }
 

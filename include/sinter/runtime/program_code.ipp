@@ -18,6 +18,7 @@
 #include <sys/auxv.h>
 #endif
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <chrono>
@@ -25,6 +26,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -219,11 +221,55 @@ struct ProgramCode {
   std::atomic<bool> is_at_exit{false};
 };
 
+inline CodeRecording*& recording_of_thread() noexcept {
+  static thread_local constinit CodeRecording* recording = nullptr;
+  return recording;
+}
+SINTER_DECL CodeRecording::CodeRecording() : before_(std::exchange(recording_of_thread(), this)) {}
+SINTER_DECL CodeRecording::~CodeRecording() { recording_of_thread() = before_; }
+SINTER_DECL bool CodeRecording::is_on() noexcept { return recording_of_thread() != nullptr; }
+SINTER_DECL std::vector<CodeEntry> CodeRecording::take() {
+  std::sort(entries_.begin(), entries_.end(), [](const CodeEntry& a, const CodeEntry& b) { return a.key < b.key; });
+  const auto last = std::unique(entries_.begin(), entries_.end(),
+                                [](const CodeEntry& a, const CodeEntry& b) { return a.key == b.key; });
+  entries_.erase(last, entries_.end());
+  return std::exchange(entries_, {});
+}
+SINTER_DECL void note_code(std::string_view key, std::string_view value) {
+  if (CodeRecording* const recording = recording_of_thread())
+    recording->entries_.push_back({std::string(key), std::string(value)});
+}
+
+/// Code that came with files that the user trusts. Entries stay: there are as many as the program loads.
+struct TrustedCode {
+  ForkSafeMutex mutex;
+  std::map<std::string, std::string, std::less<>> entries;
+  std::atomic<bool> has_some{false};
+  static TrustedCode& instance() { return process_object<TrustedCode>(); }
+
+  std::optional<FoundCode> find(std::string_view key) {
+    if (!has_some.load(std::memory_order_acquire)) return {};
+    const std::scoped_lock lock(mutex);
+    const auto found = entries.find(key);
+    if (found == entries.end()) return {};
+    return FoundCode{found->first + found->second, key.size()};
+  }
+};
+SINTER_DECL void trust_code(std::vector<CodeEntry> entries) {
+  TrustedCode& trusted = TrustedCode::instance();
+  const std::scoped_lock lock(trusted.mutex);
+  for (CodeEntry& entry : entries) trusted.entries.insert_or_assign(std::move(entry.key), std::move(entry.value));
+  if (!trusted.entries.empty()) trusted.has_some.store(true, std::memory_order_release);
+}
+
 SINTER_DECL std::optional<FoundCode> find_program_code(std::string_view key) {
+  if (Context::get().checks) return {};
   CodeCache& cache = ProgramCode::instance().open();
-  if (cache.holds_nothing() || Context::get().checks) return {};
-  std::optional<FoundCode> found = cache.find(key);
+  std::optional<FoundCode> found;
+  if (!cache.holds_nothing()) found = cache.find(key);
+  if (!found) found = TrustedCode::instance().find(key);
   code_count_of_thread().loaded += found.has_value();
+  if (found) note_code(key, found->value());
   return found;
 }
 
@@ -231,6 +277,7 @@ SINTER_DECL void keep_program_code(std::string_view key, std::string_view value)
   ProgramCode& code = ProgramCode::instance();
   code.generated.fetch_add(1, std::memory_order_relaxed);
   ++code_count_of_thread().generated;
+  note_code(key, value);
   CodeCache& cache = code.open();
   if (cache.keep(key, value)) code.writer.start(cache);
 }

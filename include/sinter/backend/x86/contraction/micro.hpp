@@ -7,8 +7,10 @@
 #include <sinter/base/config.hpp>
 #include <sinter/tensor/dtype.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -85,6 +87,8 @@ using MicroFunction = void (*)(MicroArgs*);
 /// The functions for `shapes`, in the same order; those that do not exist yet are emitted together. Thread-safe,
 /// lock-free.
 void find_micro_kernels(std::span<const MicroShape> shapes, std::span<MicroFunction> functions);
+/// The code of one, for programs without Sinter: it runs wherever it lies, best on a cache line.
+std::vector<std::byte> micro_kernel_code(const MicroShape& shape);
 
 }  // namespace x86
 SINTER_NAMESPACE_END

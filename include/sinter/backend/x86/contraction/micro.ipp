@@ -389,7 +389,8 @@ SINTER_DECL void find_micro_kernels(std::span<const MicroShape> shapes, std::spa
   std::vector<MicroShape> missing;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     functions[i] = table.functions[MicroTable::index(shapes[i])].load(std::memory_order_acquire);
-    if (functions[i] == nullptr && std::find(missing.begin(), missing.end(), shapes[i]) == missing.end())
+    const bool is_wanted = functions[i] == nullptr || runtime_detail::CodeRecording::is_on();
+    if (is_wanted && std::find(missing.begin(), missing.end(), shapes[i]) == missing.end())
       missing.push_back(shapes[i]);
   }
   if (missing.empty()) return;
@@ -402,6 +403,13 @@ SINTER_DECL void find_micro_kernels(std::span<const MicroShape> shapes, std::spa
                                                          std::memory_order_release);
   for (std::size_t i = 0; i < shapes.size(); ++i)
     functions[i] = table.functions[MicroTable::index(shapes[i])].load(std::memory_order_acquire);
+}
+
+SINTER_DECL std::vector<std::byte> micro_kernel_code(const MicroShape& shape) {
+  using namespace x86_micro_detail;
+  FunctionEmitter emitter;
+  const auto code = emitter.function([&](aj::x86::Assembler& as) { MicroEmitter(as, shape).emit(); });
+  return {code.begin(), code.end()};
 }
 
 }  // namespace x86

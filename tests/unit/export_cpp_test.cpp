@@ -1,0 +1,256 @@
+// jit::export_cpp: headers are compiled by the system's compiler, without Sinter, and their functions give the bits of
+// the compiled ones; what no header can hold is an error that names the line.
+#include "catch.hpp"
+#include "temporary_folder.hpp"
+
+#include <sinter/export_cpp.hpp>
+#include <sinter/graphs.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace sinter;
+
+namespace {
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+template <class E, class F>
+std::string error_of(F&& run) {
+  try {
+    run();
+  } catch (const E& error) { return error.what(); }
+  FAIL("nothing was thrown");
+  return {};
+}
+#define CHECK_CONTAINS(text, part) CHECK_THAT(text, Catch::Contains(part))
+
+bool has_compiler(const std::string& name) { return std::system((name + " --version > /dev/null 2>&1").c_str()) == 0; }
+
+/// What a program prints; first what the compiler says.
+std::string output_of(const Folder& folder, const std::string& compiler, const std::string& source) {
+  std::ofstream(folder / "main.cpp") << source;
+  const std::string at = "cd " + folder.path + " && ";
+  const std::string compile = at + compiler + " -Wall -Wextra -Werror main.cpp -o main > said 2>&1";
+  if (std::system(compile.c_str()) != 0) return "not compiled: " + read_file(folder / "said");
+  const int status = std::system((at + "./main > said 2>&1").c_str());
+  return read_file(folder / "said") + (status == 0 ? "" : "failed");
+}
+
+/// A program that calls exported functions and compares what they give, all bits of it, with files.
+class Comparison {
+ public:
+  explicit Comparison(const Folder& folder) : folder_(folder) {}
+
+  template <class F, class... A>
+  void add(const std::string& name, const F& f, const A&... args) {
+    add_as(jit::CppFile{.path = folder_ / (name + ".hpp"), .name = name}, f, args...);
+  }
+  template <class F, class... A>
+  void add_as(const jit::CppFile& file, const F& f, const A&... args) {
+    jit::export_cpp(f, file, args...);
+    const Tensor expected = jit::compile(f, {.dynamic = jit::Dynamic::never})(args...);
+    std::string call;
+    int number = 0;
+    const auto put = [&](const Tensor& value) {
+      const std::string path = file.name + std::to_string(number++) + ".bin";
+      const Ref<TensorImpl> dense = dense_value(In(value), "test");
+      std::ofstream(folder_ / path, std::ios::binary)
+          .write(static_cast<const char*>(dense->data()),
+                 dense->type.shape.numel().value() * size_of(dense->type.dtype));
+      return path;
+    };
+    ((call += "Data(\"" + put(args) + "\"), "), ...);
+    const std::string wanted = put(expected);
+    headers_ += "#include \"" + file.name + ".hpp\"\n";
+    calls_ += "  {\n    Data wanted(\"" + wanted + "\"), given(\"" + wanted +
+              "\");\n    given.fill();\n    const int status = " + file.name + "(" + call +
+              "given);\n    std::printf(\"" + file.name + " %s\\n\", status != 0 ? " + file.name +
+              "_status_text(status) : given.bytes == wanted.bytes ? \"same\" : \"DIFFERS\");\n  }\n";
+    expected_ += file.name + " same\n";
+  }
+  std::string source(const std::string& more = {}) const {
+    return headers_ + R"cpp(
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+             struct Data {
+               std::string bytes;
+               explicit Data(const char* path) {
+                 std::ifstream in(path, std::ios::binary);
+                 bytes.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+                 bytes.reserve(bytes.size() + 64);
+               }
+               void fill() { bytes.assign(bytes.size(), '\x55'); }
+               template <class T>
+               operator T*() {
+                 return reinterpret_cast<T*>(&bytes[0]);
+               }
+             };
+             int main() {
+           )cpp" +
+           calls_ + more + "}\n";
+  }
+  const std::string& expected() const { return expected_; }
+
+ private:
+  const Folder& folder_;
+  std::string headers_, calls_, expected_;
+};
+
+void add_functions(Comparison& all, const std::string& isa, const Folder& folder) {
+  manual_seed(7);
+  Variable w1(randn({37, 50}), "w1");
+  w1.requires_grad(true);
+  const Variable b1(randn({50})), w2(randn({50, 10}));
+  const Tensor kernel = randn({8, 3, 3, 3}), table = transpose(randn({30, 4}), 0, 1);
+  const auto mlp = [&](const Tensor& x) { return softmax(matmul(tanh(matmul(x, w1) + b1), w2), -1); };
+  all.add_as({.path = folder / "mlp.hpp", .name = "mlp", .inputs = {"x"}, .outputs = {"y"}, .isa = isa}, mlp,
+             randn({5, 37}));
+  const auto add = [&](const std::string& name, const auto& f, const auto&... args) {
+    all.add_as({.path = folder / (name + ".hpp"), .name = name, .isa = isa}, f, args...);
+  };
+  add("soft", [](const Tensor& x) { return softmax(x, -1); }, randn({40, 1000}));
+  add("rows", [](const Tensor& x) { return layer_norm(x, {5}); }, randn({64, 5}));
+  add("sums", [](const Tensor& x) { return sum(square(x), 0); }, randn({300, 70}));
+  add("total", [](const Tensor& x) { return sum(x); }, randn({1000, 100}));
+  add("conv", [&](const Tensor& x) { return relu(conv2d(x, kernel)); }, randn({2, 3, 17, 19}));
+  add("groups", [](const Tensor& x, const Tensor& y) { return matmul(x, y); }, randn({7, 17000}), randn({17000, 5}));
+  add(
+      "epilogue", [](const Tensor& x, const Tensor& y) { return exp(matmul(x, y) * 0.001f); }, randn({7, 9000}),
+      randn({9000, 45}));
+  add("matvec", [](const Tensor& x, const Tensor& y) { return matmul(x, y); }, randn({300, 500}), randn({500}));
+  add(
+      "batched", [](const Tensor& x, const Tensor& y) { return matmul(x, transpose(y, 1, 2)) + 1.f; },
+      randn({3, 33, 65}), randn({3, 47, 65}));
+  add(
+      "doubles", [](const Tensor& x) { return matmul(x, transpose(x, 0, 1)); },
+      randn({70, 300}, {.dtype = DType::f64}));
+  add("table", [&](const Tensor& i) { return take(table, i, 0) * 2; }, tensor({2, 0, 1, 3}));
+  add("turned", [](const Tensor& x) { return transpose(x, 0, 1) + 1; }, randn({200, 300}));
+  add("running", [](const Tensor& x) { return cumsum(x, 1); }, randn({20, 3000}));
+  add("halves", [](const Tensor& x) { return x * 3 + 1; }, randn({33}).to(DType::f16));
+  add("bools", [](const Tensor& x) { return x > 0; }, randn({33}));
+  add("empty", [](const Tensor& x) { return x * 2; }, randn({0, 8}));
+  add("same", [](const Tensor& x) { return x; }, randn({3, 8}));
+  add("fixed", [&](const Tensor&) { return table + 0; }, randn({2}));
+  add(
+      "blocks",
+      [&](Tensor x) {
+        for (int i = 0; i < 4; ++i) x = relu(matmul(x, transpose(x, 0, 1)) * 0.01f);  // calls of a region
+        return x;
+      },
+      randn({24, 24}));
+}
+
+}  // namespace
+
+TEST_CASE("export_cpp: headers give the bits of the compiled function") {
+  if (!has_compiler("g++")) SINTER_SKIP("no g++ to compile headers with");
+  std::vector<std::string> isas{"avx2"};
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl"))
+    isas.emplace_back("avx512");
+  if (!__builtin_cpu_supports("avx2")) SINTER_SKIP("no AVX2");
+  for (const std::string& isa : isas) {
+    const Folder folder;
+    Comparison all(folder);
+    add_functions(all, isa, folder);
+    CHECK(output_of(folder, "g++ -std=c++11 -O1", all.source()) == all.expected());
+    if (isa == "avx2" && has_compiler("clang++"))
+      CHECK(output_of(folder, "clang++ -std=c++17 -O0 -Wshadow -Wconversion", all.source()) == all.expected());
+    CHECK_THAT(read_file(folder / "mlp.hpp"), !Catch::Contains("sinter/"));
+  }
+}
+
+TEST_CASE("export_cpp: two files may include a header, calls take a caller's arena, and errors are codes") {
+  if (!has_compiler("g++") || !__builtin_cpu_supports("avx2")) SINTER_SKIP("no g++, or no AVX2");
+  const Folder folder;
+  const Tensor table = arange(12).to(DType::f32).reshape({4, 3});
+  jit::export_cpp([&](const Tensor& i) { return softmax(matmul(take(table, i, 0), transpose(table, 0, 1)), 1); },
+                  {.path = folder / "look.hpp", .name = "look", .isa = "avx2"}, tensor({0, 1}));
+  std::ofstream(folder / "other.cpp") << "#include \"look.hpp\"\nint other(const std::int32_t* i, float* y, void* a) "
+                                         "{ return look(i, y, a); }\n";
+  const std::string out = output_of(folder, "g++ -std=c++11 other.cpp", R"cpp(
+#include "look.hpp"
+#include <cstdio>
+    int other(const std::int32_t* i, float* y, void* a);
+    int main() {
+      std::int32_t good[] = {3, 1}, bad[] = {3, 4};
+      float y[8];
+      void* const memory = std::malloc(look_arena_bytes() + 64);
+      char* const arena = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(memory) + 63) / 64 * 64);
+      std::printf("%d %d %d %d %d %d\n", look(good, y), look(good, y, arena) != look_ok, other(good, y, arena),
+                  look(bad, y), look(nullptr, y) != look_bad_argument, look(good, y, arena + 4));
+      std::printf("%s, %g\n", look_status_text(look(bad, y)), static_cast<double>(y[0] * 0));
+      std::free(memory);
+    }
+  )cpp");
+  CHECK(out == "0 0 0 4 0 3\nan index is out of range; results are unspecified, 0\n");
+}
+
+TEST_CASE("export_cpp: what no header can hold is an error with its line") {
+  const Folder folder;
+  const std::string path = folder / "f.hpp";
+  const auto refused = [&](const auto& f, const auto&... args) {
+    return error_of<UserError>([&] { jit::export_cpp(f, {.path = path, .isa = "avx2"}, args...); });
+  };
+  const Tensor x = randn({4, 4});
+  std::string said = refused([](const Tensor& a) { return sort(a, -1).values; }, x);
+  CHECK_CONTAINS(said, "sort: cannot be exported: it is done by a function of the library");
+  CHECK_CONTAINS(said, "export_cpp_test.cpp:");
+  said = refused([](const Tensor& a) { return index_add(a, 0, tensor({0, 1, 2, 3}), a); }, x);
+  CHECK_CONTAINS(said, "positions given as data");
+  CHECK_CONTAINS(refused([](const Tensor& a) { return a + rand({4, 4}); }, x), "draws random numbers");
+  Variable count(zeros({}));
+  CHECK_CONTAINS(refused(
+                     [&](const Tensor& a) {
+                       count = count + 1;
+                       return a + count;
+                     },
+                     x),
+                 "assigns to a Variable");
+  CHECK_CONTAINS(refused([](const Tensor& a) { return std::pair(a, a.size(0)); }, x), "a number or an extent");
+  CHECK_THROWS_AS(jit::export_cpp([](const Tensor& a) { return item(sum(a)) > 0 ? a : -a; }, path, x), Error);
+  CHECK_FALSE(std::ifstream(path).good());  // nothing was written
+
+  const auto twice = [](const Tensor& a) { return a * 2; };
+  const auto fails = [&](const jit::CppFile& file) {
+    return error_of<UserError>([&] { jit::export_cpp(twice, file, x); });
+  };
+  CHECK_CONTAINS(fails({.path = path, .name = "2x"}), "'2x' is no name that a function can have");
+  CHECK_CONTAINS(fails({.path = path, .name = "class"}), "'class' is no name");
+  CHECK_CONTAINS(fails({.path = path, .inputs = {"a", "b"}}), "there are names for 2 inputs, of 1");
+  CHECK_CONTAINS(fails({.path = path, .inputs = {"v"}, .outputs = {"v"}}), "two values are called 'v'");
+  CHECK_CONTAINS(fails({.path = path, .inputs = {"model"}}), "two values are called 'model'");
+  CHECK_CONTAINS(fails({.path = path, .isa = "sse"}), "unknown instruction set \"sse\"");
+  CHECK_THROWS_AS(jit::export_cpp(twice, folder / "no/such/f.hpp", x), IoError);
+}
+
+TEST_CASE("export_cpp: extents are those of the arguments, and graphs are exported as they are") {
+  if (!has_compiler("g++") || !__builtin_cpu_supports("avx2")) SINTER_SKIP("no g++, or no AVX2");
+  const Folder folder;
+  Comparison all(folder);
+  Tensor x = randn({6, 5});
+  jit::mark_dynamic(x, 0);
+  const auto f = [](const Tensor& a) { return sum(a * static_cast<float>(2), 0) / a.size(0); };
+  all.add("marked", f, x);
+  const auto g = jit::compile([](const Tensor& a) { return tanh(a) - 1; });
+  jit::export_cpp(g.lower(x).graph(), {.path = folder / "graph.hpp", .name = "graph"});
+  all.add("compiled", [](const Tensor& a) { return tanh(a) - 1; }, x);
+  const std::string more =
+      "  Data a(\"compiled0.bin\"), wanted(\"compiled1.bin\"), y(\"compiled1.bin\");\n  y.fill();\n"
+      "  const int status = graph(a, y);\n"
+      "  std::printf(\"%d %d\\n\", status, y.bytes == wanted.bytes);\n";
+  CHECK(output_of(folder, "g++ -std=c++14 -O0", "#include \"graph.hpp\"\n" + all.source(more)) ==
+        all.expected() + "0 1\n");
+}
