@@ -59,9 +59,15 @@ __attribute__((target("avx512f"))) inline void gather_pairs(std::byte* to, const
   for (std::int64_t column = 0; column < narrow_strip; ++column)
     offsets[column] = static_cast<std::int32_t>(column * from.column_stride);
   const __m512i offset = _mm512_load_si512(offsets);
-  for (std::int64_t pair = 0; pair < from.rows / 2; ++pair)
-    _mm512_store_si512(to + pair * strip_row_bytes, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), mask, offset,
-                                                                                from.at + pair * pair_bytes, 1));
+  for (std::int64_t pair = 0; pair < from.rows / 2; ++pair) {
+    __m512i pairs = _mm512_setzero_si512();
+    __mmask16 left = mask;  // the instruction clears it
+    asm("vpgatherdd (%2,%3), %0%{%1%}"
+        : "+&v"(pairs), "+&Yk"(left)
+        : "r"(from.at + pair * pair_bytes), "v"(offset)
+        : "memory");
+    _mm512_store_si512(to + pair * strip_row_bytes, pairs);
+  }
 }
 
 inline void pack_elements(std::byte* to, const NarrowMatrix& from, std::int64_t first_row, std::int64_t rows) {
@@ -232,6 +238,22 @@ inline void multiply_by_vectors(const NarrowBlock& block) {
   for (; row < block.rows; ++row) multiply_vectors<1>(rows_of(block, row, 1));
 }
 
+// ---- stores
+
+__attribute__((target("avx512f,avx512bw,avx512vl"))) inline void round_rows(std::byte* to, std::int64_t row_stride,
+                                                                            const float* sums, std::int64_t rows,
+                                                                            std::int64_t columns) {
+  const auto mask = static_cast<__mmask32>((std::uint64_t{1} << columns) - 1);
+  for (std::int64_t row = 0; row < rows; ++row, to += row_stride, sums += narrow_width) {
+    for (std::int64_t at = 0; at < columns; at += narrow_strip) {
+      const __m512 numbers = _mm512_load_ps(sums + at);
+      __m256i rounded;
+      asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(numbers));
+      _mm256_mask_storeu_epi16(to + at * 2, static_cast<__mmask16>(mask >> at), rounded);
+    }
+  }
+}
+
 }  // namespace x86_narrow_tile_detail
 
 SINTER_DECL bool permits_tiles() {
@@ -280,17 +302,9 @@ SINTER_DECL void pack_tails(std::byte* to, const NarrowMatrix& from) {
   }
 }
 
-__attribute__((target("avx512f,avx512bw,avx512vl"))) SINTER_DECL void store_rounded(
-    std::byte* to, std::int64_t row_stride, const float* sums, std::int64_t rows, std::int64_t columns) {
-  const auto mask = static_cast<__mmask32>((std::uint64_t{1} << columns) - 1);
-  for (std::int64_t row = 0; row < rows; ++row, to += row_stride, sums += narrow_width) {
-    for (std::int64_t at = 0; at < columns; at += narrow_strip) {
-      const __m512 numbers = _mm512_load_ps(sums + at);
-      __m256i rounded;
-      asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(numbers));
-      _mm256_mask_storeu_epi16(to + at * 2, static_cast<__mmask16>(mask >> at), rounded);
-    }
-  }
+SINTER_DECL void store_rounded(std::byte* to, std::int64_t row_stride, const float* sums, std::int64_t rows,
+                               std::int64_t columns) {
+  x86_narrow_tile_detail::round_rows(to, row_stride, sums, rows, columns);
 }
 
 SINTER_DECL void multiply_narrow(const NarrowBlock& block, ProductUnit unit) {
