@@ -6,15 +6,14 @@
 #include "../catch.hpp"
 
 #ifndef SINTER_NO_X86
-#include <sinter/backend/x86/backend.hpp>
-#include <sinter/base/threads.hpp>
-#include <sinter/tensor/half.hpp>
+#include <sinter/sinter.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <tuple>
 #include <vector>
 
 using namespace sinter;
@@ -412,5 +411,30 @@ TEST_CASE("plans give products of bf16 their operands as they are", "[x86][narro
     const std::string half = text("graph(%0: f16[5, 7], %1: f16[7, 9]) {\n  %2 = matmul(%0, %1)\n  return %2\n}");
     CHECK(count(half, "p0: f32, p1: f32, out p2: f16") == 1);
   }
+}
+
+TEST_CASE("compiled functions of bf16 products agree with plain loops", "[x86][narrow]") {
+  if (units().empty()) SINTER_SKIP(no_unit);
+  const auto noise = [](const Shape& shape, float scale) {
+    return sin(arange(shape.numel().value(), {.dtype = DType::f32}) * scale).reshape(shape).to(DType::bf16);
+  };
+  const Tensor x = noise({4, 9, 37}, 0.7F), w = noise({37, 21}, 1.3F), v = noise({11, 21}, 2.1F);
+  const auto layers = [](Tensor a, Tensor b, Tensor c) { return matmul(gelu(matmul(a, b)), c.t()); };
+  const auto loss = [layers](Tensor a, Tensor b, Tensor c) { return sum(square(layers(a, b, c).to(DType::f32))); };
+  // What lies between the products is rounded to bf16 here, and is not there.
+  const auto check = [](const Tensor& found, const Tensor& wanted) {
+    const double largest = item<float>(amax(abs(wanted.to(DType::f32))));
+    const auto agreement = allclose(found.to(DType::f32), wanted.to(DType::f32), {.atol = 0.03 * largest});
+    INFO(agreement.text() << ", the largest is " << largest);
+    CHECK(agreement.text() == "agree");
+  };
+  check(jit::compile(layers)(x, w, v), jit::compile(layers, {.backend = "reference"})(x, w, v));
+  check(jit::compile(jit::vmap(layers, {0, jit::no_axis, jit::no_axis}))(x, w, v), layers(x, w, v));
+  const auto gradients = jit::compile(jit::grad<0, 1, 2>(loss));
+  const auto wanted = jit::compile(jit::grad<0, 1, 2>(loss), {.backend = "reference"})(x, w, v);
+  const auto [by_x, by_w, by_v] = gradients(x, w, v);
+  check(by_x, std::get<0>(wanted));
+  check(by_w, std::get<1>(wanted));
+  check(by_v, std::get<2>(wanted));
 }
 #endif

@@ -32,6 +32,8 @@ using x86_contraction_detail::EpilogueCode;
 /// Longer chains would lose more than the rounding of bf16 does.
 inline constexpr std::int64_t narrow_sum_block = 4096;
 inline constexpr std::int64_t element_bytes = 2;
+/// Rows whose sums stay in L1 beside a panel, until they are stored.
+inline constexpr std::int64_t rows_at_once = 256;
 
 /// Numbers for one Geometry. Of the ContractionPlan the shapes, operands and panels are used.
 struct NarrowPlan {
@@ -141,6 +143,7 @@ class NarrowLaunch final : public Launch {
     b_operand_ = kernel.accesses[parts.b].operand;
     ensure(code != nullptr, "contraction: no epilogue");
     epilogue_ = bind_epilogue(kernel, parts, plan_.shape, geometry, std::move(code));
+    bind_rounded_store(kernel, geometry);
     if (plan_.packs_a)
       packed_a_.reserve(as_index((plan_.a_is_shared ? 1 : plan_.batches_per_pass) * plan_.batch_bytes_of_a()));
     if (!plan_.packs_b_per_task)
@@ -172,6 +175,16 @@ class NarrowLaunch final : public Launch {
     void* const* operands;
     std::int64_t first_batch, batches;
   };
+  /// Whether rounding is all that follows, into adjacent columns.
+  void bind_rounded_store(const Kernel& kernel, const BoundGeometry& geometry) {
+    const Store& store = kernel.stores[0];
+    if (kernel.stores.size() != 1 || kernel.body[store.value].prim != Prim::contract ||
+        dtype_in_memory(kernel, store.access) != DType::bf16)
+      return;
+    c_operand_ = kernel.accesses[store.access].operand;
+    plan_.shape.c = view_of(kernel, geometry, store.access, plan_.shape.batch_axes, plan_.shape.batch_axes + 1);
+    only_rounds_ = plan_.shape.c.column_stride == element_bytes || plan_.shape.n == 1;
+  }
   struct Task {
     const Pass& pass;
     const BatchIndex& index;
@@ -274,31 +287,49 @@ class NarrowLaunch final : public Launch {
   }
 
   void run_task(const Task& task, bool has_new_rows) const {
-    const std::byte *a = rows_of_a(task), *b = panel_of_b(task);
-    const std::int64_t rows = rows_of_block(task.block), whole = plan_.whole_k(), k = plan_.shape.k;
+    const std::byte *const a = rows_of_a(task), *const b = panel_of_b(task);
+    const std::int64_t rows = rows_of_block(task.block), whole = plan_.whole_k();
     if (has_new_rows && plan_.has_tail())
       pack_tails(task.scratch.tails.data(),
-                 {a + whole * element_bytes, rows, k - whole, plan_.a_stride, element_bytes});
+                 {a + whole * element_bytes, rows, plan_.shape.k - whole, plan_.a_stride, element_bytes});
+    for (std::int64_t row = 0; row < rows; row += rows_at_once) {
+      const std::int64_t count = std::min(rows_at_once, rows - row);
+      multiply(task, a, b, row, count);
+      store(task, row, count);
+    }
+  }
+  /// Rows of the task, from `row` on, into scratch.
+  void multiply(const Task& task, const std::byte* a, const std::byte* b, std::int64_t row, std::int64_t rows) const {
     auto* const sums = reinterpret_cast<float*>(task.scratch.sums.data());
     auto* const totals = reinterpret_cast<float*>(task.scratch.totals.data());
+    const std::int64_t whole = plan_.whole_k(), k = plan_.shape.k;
     std::int64_t at = 0;
     do {
       const std::int64_t end = std::min(at + narrow_sum_block, k);
       const bool is_last = end == k;
-      NarrowBlock block{.a = a + at * element_bytes,
+      NarrowBlock block{.a = a + row * plan_.a_stride + at * element_bytes,
                         .a_stride = plan_.a_stride,
-                        .a_tail = is_last && plan_.has_tail() ? task.scratch.tails.data() : nullptr,
+                        .a_tail = nullptr,
                         .b = b + at / narrow_step * narrow_step_bytes,
                         .b_strip = plan_.strip_bytes(),
                         .sums = sums,
                         .rows = rows,
                         .columns = columns_of(task.panel),
                         .steps = ((is_last ? whole : end) - at) / narrow_step};
+      if (is_last && plan_.has_tail()) block.a_tail = task.scratch.tails.data() + row * narrow_step * element_bytes;
       multiply_narrow(block, unit_);
       add_block(sums, totals, rows, at / narrow_sum_block, is_last);
       at = end;
     } while (at < k);
-    run_epilogue(task, rows);
+  }
+  void store(const Task& task, std::int64_t row, std::int64_t rows) const {
+    if (!only_rounds_) return run_epilogue(task, row, rows);
+    const MatrixView& c = plan_.shape.c;
+    auto* const to = static_cast<std::byte*>(task.pass.operands[c_operand_]) + c.offset +
+                     batch_offset(c.batch_stride, task.index) + (task.block * plan_.block_rows + row) * c.row_stride +
+                     task.panel * narrow_width * element_bytes;
+    store_rounded(to, c.row_stride, reinterpret_cast<const float*>(task.scratch.sums.data()), rows,
+                  columns_of(task.panel));
   }
   /// Block `number` is finished. After the last one `sums` has the whole.
   static void add_block(float* sums, float* totals, std::int64_t rows, std::int64_t number, bool is_last) {
@@ -312,7 +343,7 @@ class NarrowLaunch final : public Launch {
   }
 
   void reserve(NarrowScratch& scratch) const {
-    const auto sum_bytes = as_index(plan_.block_rows * narrow_width) * sizeof(float);
+    const auto sum_bytes = as_index(std::min(plan_.block_rows, rows_at_once) * narrow_width) * sizeof(float);
     scratch.sums.reserve(sum_bytes);
     if (plan_.shape.k > narrow_sum_block) scratch.totals.reserve(sum_bytes);
     if (plan_.packs_b_per_task) scratch.panel.reserve(as_index(plan_.panel_bytes()));
@@ -328,10 +359,10 @@ class NarrowLaunch final : public Launch {
     scratch.status = {};
     scratch.args.pointer[epilogue_.bases.size()].base = reinterpret_cast<char*>(scratch.sums.data());
   }
-  void run_epilogue(const Task& task, std::int64_t rows) const {
+  void run_epilogue(const Task& task, std::int64_t first, std::int64_t rows) const {
     LoopArgs& loop = task.scratch.args;
     const auto m_axis = as_index(plan_.shape.batch_axes), n_axis = m_axis + 1;
-    const std::int64_t column = task.panel * narrow_width, row = task.block * plan_.block_rows;
+    const std::int64_t column = task.panel * narrow_width, row = task.block * plan_.block_rows + first;
     loop.columns = columns_of(task.panel);
     for (std::size_t axis = 0; axis < m_axis; ++axis) loop.index_origin[axis] = task.index[axis];
     loop.index_origin[m_axis] = row;
@@ -345,9 +376,10 @@ class NarrowLaunch final : public Launch {
     epilogue_.code->function()(&loop, 0, rows);
   }
 
-  const NarrowPlan plan_;
+  NarrowPlan plan_;
   const ProductUnit unit_;
-  std::uint16_t a_operand_ = 0, b_operand_ = 0;
+  std::uint16_t a_operand_ = 0, b_operand_ = 0, c_operand_ = 0;
+  bool only_rounds_ = false;
   BoundEpilogue epilogue_;
   AlignedBytes packed_a_, packed_b_;
   std::atomic<bool> has_bad_index_{false};

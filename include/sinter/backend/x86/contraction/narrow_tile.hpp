@@ -48,6 +48,8 @@ struct NarrowBlock {
 /// Whatever the rows and columns, one element's sum has one order: by tiles, steps in order; by vdpbf16ps, pairs in
 /// order.
 void multiply_narrow(const NarrowBlock& block, ProductUnit unit);
+/// Sums (narrow_width to a row) as bf16, side by side in each row of `to`. Needs AVX512-BF16.
+void store_rounded(std::byte* to, std::int64_t row_stride, const float* sums, std::int64_t rows, std::int64_t columns);
 
 }  // namespace x86
 SINTER_NAMESPACE_END

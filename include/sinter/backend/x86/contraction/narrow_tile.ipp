@@ -27,17 +27,29 @@ inline std::int64_t whole_steps(std::int64_t k) { return (k + narrow_step - 1) /
 
 // ---- layouts
 
-/// Two rows (or one) of at most 16 columns, adjacent in each. Columns beyond `columns` are not read.
-__attribute__((target("avx512f,avx512bw,avx512vl"))) inline void pack_adjacent(std::byte* to, const std::byte* even,
-                                                                               const std::byte* odd,
-                                                                               std::int64_t columns) {
-  const auto mask = static_cast<__mmask16>((1u << columns) - 1);
-  const __m256i low = _mm256_maskz_loadu_epi16(mask, even);
-  const __m256i high = odd == nullptr ? _mm256_setzero_si256() : _mm256_maskz_loadu_epi16(mask, odd);
-  // GCC 12 warns of the plain forms, which leave lanes undefined inside.
+/// Columns that are adjacent in each row, or one: both strips in one walk. Rows lie far apart, where the processor does
+/// not prefetch by itself.
+__attribute__((target("avx512f,avx512bw,avx512vl"))) inline void pack_adjacent(std::byte* to, std::int64_t strip_bytes,
+                                                                               const NarrowMatrix& from) {
+  constexpr std::int64_t rows_ahead = 16;
   constexpr __mmask16 every = 0xFFFF;
-  const __m512i upper = _mm512_maskz_slli_epi32(every, _mm512_maskz_cvtepu16_epi32(every, high), 16);
-  _mm512_store_si512(to, _mm512_or_si512(_mm512_maskz_cvtepu16_epi32(every, low), upper));
+  const auto mask = static_cast<__mmask32>((std::uint64_t{1} << from.columns) - 1);
+  const std::int64_t strips = (from.columns + narrow_strip - 1) / narrow_strip;
+  for (std::int64_t row = 0; row < from.rows; row += 2, to += strip_row_bytes) {
+    const std::byte *const even = from.at + row * from.row_stride, *const odd = even + from.row_stride;
+    _mm_prefetch(reinterpret_cast<const char*>(even + rows_ahead * from.row_stride), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(odd + rows_ahead * from.row_stride), _MM_HINT_T0);
+    const bool has_odd = row + 1 < from.rows;
+    for (std::int64_t strip = 0; strip < strips; ++strip) {
+      const std::int64_t at = strip * narrow_strip * element_bytes;
+      const auto part = static_cast<__mmask16>(mask >> (strip * narrow_strip));
+      const __m256i low = _mm256_maskz_loadu_epi16(part, even + at);
+      const __m256i high = has_odd ? _mm256_maskz_loadu_epi16(part, odd + at) : _mm256_setzero_si256();
+      // GCC 12 warns of the forms without a mask, which leave lanes undefined inside.
+      const __m512i upper = _mm512_maskz_slli_epi32(every, _mm512_maskz_cvtepu16_epi32(every, high), 16);
+      _mm512_store_si512(to + strip * strip_bytes, _mm512_or_si512(_mm512_maskz_cvtepu16_epi32(every, low), upper));
+    }
+  }
 }
 
 /// Whole pairs of rows that lie side by side, for columns that do not begin at multiples of pairs.
@@ -47,9 +59,15 @@ __attribute__((target("avx512f"))) inline void gather_pairs(std::byte* to, const
   for (std::int64_t column = 0; column < narrow_strip; ++column)
     offsets[column] = static_cast<std::int32_t>(column * from.column_stride);
   const __m512i offset = _mm512_load_si512(offsets);
-  for (std::int64_t pair = 0; pair < from.rows / 2; ++pair)
-    _mm512_store_si512(to + pair * strip_row_bytes, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), mask, offset,
-                                                                                from.at + pair * pair_bytes, 1));
+  for (std::int64_t pair = 0; pair < from.rows / 2; ++pair) {
+    __m512i pairs = _mm512_setzero_si512();
+    __mmask16 left = mask;  // the instruction clears it
+    asm("vpgatherdd (%2,%3), %0%{%1%}"
+        : "+&v"(pairs), "+&Yk"(left)
+        : "r"(from.at + pair * pair_bytes), "v"(offset)
+        : "memory");
+    _mm512_store_si512(to + pair * strip_row_bytes, pairs);
+  }
 }
 
 inline void pack_elements(std::byte* to, const NarrowMatrix& from, std::int64_t first_row, std::int64_t rows) {
@@ -61,15 +79,10 @@ inline void pack_elements(std::byte* to, const NarrowMatrix& from, std::int64_t 
   }
 }
 
-/// At most 16 columns.
+/// At most 16 columns, which are not adjacent.
 inline void pack_strip(std::byte* to, const NarrowMatrix& from) {
-  const std::int64_t all = whole_steps(from.rows) / 2, whole = from.rows / 2, has_odd = from.rows % 2;
-  if (from.column_stride == element_bytes || from.columns == 1) {
-    for (std::int64_t pair = 0; pair < whole + has_odd; ++pair) {
-      const std::byte* const at = from.at + 2 * pair * from.row_stride;
-      pack_adjacent(to + pair * strip_row_bytes, at, pair < whole ? at + from.row_stride : nullptr, from.columns);
-    }
-  } else if (from.row_stride == element_bytes && std::abs(from.column_stride) < longest_gather) {
+  const std::int64_t whole = from.rows / 2, has_odd = from.rows % 2;
+  if (from.row_stride == element_bytes && std::abs(from.column_stride) < longest_gather) {
     // Pairs lie side by side already: a panel of numbers of four bytes.
     if (from.column_stride % pair_bytes != 0) gather_pairs(to, from);
     else if (whole != 0)
@@ -82,7 +95,6 @@ inline void pack_strip(std::byte* to, const NarrowMatrix& from) {
     std::memset(to, 0, as_index((whole + has_odd) * strip_row_bytes));
     pack_elements(to, from, 0, from.rows);
   }
-  std::memset(to + (whole + has_odd) * strip_row_bytes, 0, as_index((all - whole - has_odd) * strip_row_bytes));
 }
 
 // ---- tiles
@@ -226,6 +238,22 @@ inline void multiply_by_vectors(const NarrowBlock& block) {
   for (; row < block.rows; ++row) multiply_vectors<1>(rows_of(block, row, 1));
 }
 
+// ---- stores
+
+__attribute__((target("avx512f,avx512bw,avx512vl"))) inline void round_rows(std::byte* to, std::int64_t row_stride,
+                                                                            const float* sums, std::int64_t rows,
+                                                                            std::int64_t columns) {
+  const auto mask = static_cast<__mmask32>((std::uint64_t{1} << columns) - 1);
+  for (std::int64_t row = 0; row < rows; ++row, to += row_stride, sums += narrow_width) {
+    for (std::int64_t at = 0; at < columns; at += narrow_strip) {
+      const __m512 numbers = _mm512_load_ps(sums + at);
+      __m256i rounded;
+      asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(numbers));
+      _mm256_mask_storeu_epi16(to + at * 2, static_cast<__mmask16>(mask >> at), rounded);
+    }
+  }
+}
+
 }  // namespace x86_narrow_tile_detail
 
 SINTER_DECL bool permits_tiles() {
@@ -240,12 +268,16 @@ SINTER_DECL bool permits_tiles() {
 
 SINTER_DECL void pack_pairs(std::byte* to, const NarrowMatrix& from) {
   using namespace x86_narrow_tile_detail;
-  const std::int64_t strip_bytes = whole_steps(from.rows) / narrow_step * narrow_step_bytes;
-  for (std::int64_t column = 0; column < from.columns; column += narrow_strip) {
+  const std::int64_t rows = whole_steps(from.rows), strip_bytes = rows / narrow_step * narrow_step_bytes;
+  const bool is_adjacent = from.column_stride == element_bytes || from.columns == 1;
+  if (is_adjacent) pack_adjacent(to, strip_bytes, from);
+  for (std::int64_t column = 0; column < from.columns; column += narrow_strip, to += strip_bytes) {
     NarrowMatrix strip = from;
     strip.at += column * from.column_stride;
     strip.columns = std::min(narrow_strip, from.columns - column);
-    pack_strip(to + column / narrow_strip * strip_bytes, strip);
+    if (!is_adjacent) pack_strip(to, strip);
+    const std::int64_t done = (from.rows + 1) / 2;
+    std::memset(to + done * strip_row_bytes, 0, as_index((rows / 2 - done) * strip_row_bytes));
   }
 }
 
@@ -254,7 +286,7 @@ SINTER_DECL void pack_rows(std::byte* to, std::int64_t to_stride, const NarrowMa
   const std::int64_t all = whole_steps(from.columns);
   for (std::int64_t row = 0; row < from.rows; row += narrow_strip) {
     const std::int64_t rows = std::min(narrow_strip, from.rows - row);
-    pack_strip(pairs, {from.at + row * from.row_stride, from.columns, rows, from.column_stride, from.row_stride});
+    pack_pairs(pairs, {from.at + row * from.row_stride, from.columns, rows, from.column_stride, from.row_stride});
     pack_panel(to + row * to_stride, pairs, rows, all / 2, to_stride / pair_bytes, pair_bytes, strip_row_bytes,
                pair_bytes);
   }
@@ -268,6 +300,11 @@ SINTER_DECL void pack_tails(std::byte* to, const NarrowMatrix& from) {
     std::memcpy(to, from.at + row * from.row_stride, used);
     std::memset(to + used, 0, bytes - used);
   }
+}
+
+SINTER_DECL void store_rounded(std::byte* to, std::int64_t row_stride, const float* sums, std::int64_t rows,
+                               std::int64_t columns) {
+  x86_narrow_tile_detail::round_rows(to, row_stride, sums, rows, columns);
 }
 
 SINTER_DECL void multiply_narrow(const NarrowBlock& block, ProductUnit unit) {
