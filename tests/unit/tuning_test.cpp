@@ -269,6 +269,32 @@ TEST_CASE("tuning: files of schedules") {
   CHECK(blame_of([] { jit::import_tuning("/nowhere/a.tuning"); }) == blame("import_tuning"));
 }
 
+TEST_CASE("tuning: files of functions keep the seconds and the schedules") {
+  const Folder files, other;
+  std::string first;
+  const auto body = [](Tensor x) { return tanh(x) * 5; };
+  const Tensor x = ones({8});
+  {
+    const TuningFolder store;
+    timed().version = 7;
+    timed().fastest = 2;
+    auto f = jit::compile(body, tuned(0.75));
+    f(x);
+    REQUIRE(tuning_stats().measured == 1);
+    CHECK(has(runtime_detail::tuning_text(), "unroll(2); "));
+    CHECK(has(runtime_detail::tuning_text(), " bytes, "));
+    jit::save(f, files / "f");
+    TuningFolder::use(other.path);  // a process that knows nothing
+    CHECK(!has(runtime_detail::tuning_text(), "unroll(2)"));
+    auto g = jit::load<Tensor(Tensor)>(files / "f");
+    CHECK(near(doubles(g(x)), doubles(tanh(x) * 5), 1e-6));
+    CHECK(tuning_stats().measured == 0);
+    CHECK(tuning_stats().found == 1);
+    jit::save(g, files / "again");
+    CHECK(text_of(files / "again") == text_of(files / "f"));
+  }
+}
+
 TEST_CASE("tuning: what the environment asks for", "[.][child]") {
   auto f = jit::compile([](Tensor x) { return softmax(x, 1); });
   f(ones({64, 100}));
