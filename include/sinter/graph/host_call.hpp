@@ -66,6 +66,9 @@ class HostCall {
   virtual const void* on_host(const void* number, std::size_t) { return number; }
   /// Null, or operands and results are on a device: its queue as its own libraries take it (a CUstream).
   virtual void* device_queue() { return nullptr; }
+  /// Between the two the host reads nothing that sub-graphs write: what several runs enqueue may be put together.
+  virtual void begin_iterations() {}
+  virtual void end_iterations() {}
 };
 
 SINTER_NAMESPACE_END

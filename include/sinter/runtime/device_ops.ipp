@@ -3,9 +3,12 @@
 
 #include <sinter/runtime/device_ops.hpp>
 
+#include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/timeline.hpp>
 #include <sinter/ops/host_function.hpp>
 #include <sinter/runtime/host_ops.ipp>  // HostLaunch
+#include <sinter/runtime/iterations.hpp>
 #include <sinter/tensor/device_memory.hpp>
 #include <sinter/tensor/storage.hpp>
 
@@ -32,9 +35,11 @@ class DeviceControl final : public HostLaunch {
   }
 
   void run(void* const* operands) override {
+    const Iterations iterations(*this);  // ends after the bodies' frames are given back only where one has thrown
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       operands_[i] = operands[i];
       if (!is_number(i)) continue;
+      flush_iterations();
       ensure(i < numbers_.size() && views_[i].numel == 1, "device step: an operand on the host is no number");
       operands_[i] = numbers_[i]->data();
       memory_.copy(operands_[i], device_, operands[i], Device::cpu(), views_[i].bytes());
@@ -44,6 +49,38 @@ class DeviceControl final : public HostLaunch {
   }
 
  private:
+  /// What a loop that throws has not enqueued is forgotten.
+  struct Iterations {
+    explicit Iterations(DeviceControl& control) : control_(control) {}
+    ~Iterations() {
+      if (!control_.is_iterating_) return;
+      control_.is_iterating_ = false;
+      current_iterations() = nullptr;
+      control_.iterations_->abandon();
+    }
+    Iterations(const Iterations&) = delete;
+    Iterations& operator=(const Iterations&) = delete;
+    DeviceControl& control_;
+  };
+
+  void begin_iterations() override {
+    if (current_iterations() != nullptr || is_watched() || Context::get().checks) return;
+    Backend* const backend = body_plan(0).runs_as_one() ? body_plan(0).backend() : nullptr;
+    if (backend == nullptr) return;
+    if (iterations_ == nullptr) iterations_ = backend->iterations();
+    if (iterations_ == nullptr) return;
+    iterations_->begin();
+    current_iterations() = iterations_.get();
+    is_iterating_ = true;
+  }
+  /// While the bodies' frames are still held.
+  void end_iterations() override {
+    if (!is_iterating_) return;
+    iterations_->flush();
+    is_iterating_ = false;
+    current_iterations() = nullptr;
+  }
+
   bool is_number(std::size_t operand) const { return (host_operands_ >> operand & 1) != 0; }
 
   void* place(std::size_t slot, std::size_t bytes) override {
@@ -52,12 +89,19 @@ class DeviceControl final : public HostLaunch {
       places_[slot] = Storage::allocate(std::max<std::size_t>(bytes, 1), device_);
     return places_[slot]->data();
   }
-  void* device_queue() override { return memory_.native_queue(device_); }
-  void copy(void* to, const void* from, std::size_t bytes) override { memory_.copy(to, device_, from, device_, bytes); }
+  void* device_queue() override {
+    flush_iterations();
+    return memory_.native_queue(device_);
+  }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    flush_iterations();
+    memory_.copy(to, device_, from, device_, bytes);
+  }
   const void* on_host(const void* number, std::size_t bytes) override {
     for (std::size_t i = 0; i < numbers_.size(); ++i)
       if (is_number(i) && operands_[i] == number) return given_[i];
     ensure(bytes <= sizeof number_, "control flow: not a number");
+    flush_iterations();
     memory_.copy(&number_, Device::cpu(), number, device_, bytes);
     return &number_;
   }
@@ -69,6 +113,8 @@ class DeviceControl final : public HostLaunch {
   std::vector<Ref<Storage>> numbers_, places_;  // numbers of the host, where bodies can read them
   void* const* given_ = nullptr;
   std::int64_t number_ = 0;
+  std::unique_ptr<IterationQueue> iterations_;  // of the loop's runs, which find the graphs of earlier ones there
+  bool is_iterating_ = false;                   // between begin_iterations() and end_iterations()
 };
 
 /// A function of the host: waits, copies what it reads to the host, runs it there, and copies the results back.
