@@ -27,7 +27,9 @@ class FakeMemory final : public sinter::DeviceMemory {
  public:
   static constexpr int devices = 2;
   int waits = 0, copies_from_host = 0, groups = 0, copies_across = 0;  // counted; across: from one device to the other
-  int marks = 0;                                                       // of queues, that are not handed back
+  int launches = 0,
+      queued_groups = 0;  // of kernels or in their place; of groups by queues of iterations, each of several
+  int marks = 0;          // of queues, that are not handed back
 
   static void* there(void* host, int index = 0) {
     return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(host) | far << index);
@@ -119,17 +121,32 @@ class FakeMemory final : public sinter::DeviceMemory {
   std::set<void*> blocks_;  // of idle frames, too: a leak checker sees no pointer in an address that is not the host's
 };
 
+/// What the fake back end's launches are to each other.
+class FakeStep : public sinter::Launch {
+ public:
+  virtual std::size_t operand_count() const = 0;
+  /// Bytes of an operand on the host; 0: it is on the device.
+  virtual std::size_t host_bytes(std::size_t operand) const = 0;
+};
+
 /// A launch of the reference back end, enqueued.
-class FakeLaunch final : public sinter::Launch {
+class FakeLaunch final : public FakeStep {
  public:
   FakeLaunch(FakeMemory& memory, std::unique_ptr<sinter::Launch> launch, std::vector<std::size_t> bytes,
-             std::uint64_t host_operands, int index = 0)
+             std::uint64_t host_operands, int index = 0, const void* code = nullptr)
       : memory_(memory),
         launch_(std::move(launch)),
         bytes_(std::move(bytes)),
         host_operands_(host_operands),
-        index_(index) {}
+        index_(index),
+        code_(code) {}
+  std::size_t operand_count() const override { return bytes_.size(); }
+  std::size_t host_bytes(std::size_t operand) const override {
+    return (host_operands_ >> operand & 1) != 0 ? bytes_[operand] : 0;
+  }
+  const void* code() const { return code_; }
   void run(void* const* operands) override {
+    ++memory_.launches;
     std::vector<void*> places;
     std::vector<std::int64_t> numbers(bytes_.size());
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
@@ -150,6 +167,37 @@ class FakeLaunch final : public sinter::Launch {
   std::vector<std::size_t> bytes_;
   std::uint64_t host_operands_;
   int index_;
+  const void* code_;  // the same for launches of one kernel
+};
+
+/// Launches of one kernel as one, the last first.
+class FakeMerged final : public FakeStep {
+ public:
+  FakeMerged(FakeMemory& memory, std::vector<FakeLaunch*> members) : memory_(memory), members_(std::move(members)) {}
+  std::size_t operand_count() const override {
+    std::size_t count = 0;
+    for (const FakeLaunch* member : members_) count += member->operand_count();
+    return count;
+  }
+  std::size_t host_bytes(std::size_t operand) const override {
+    for (const FakeLaunch* member : members_) {
+      if (operand < member->operand_count()) return member->host_bytes(operand);
+      operand -= member->operand_count();
+    }
+    return 0;
+  }
+  void run(void* const* operands) override {
+    operands += operand_count();
+    for (auto member = members_.rbegin(); member != members_.rend(); ++member) {
+      operands -= (*member)->operand_count();
+      (*member)->run(operands);
+    }
+    memory_.launches -= static_cast<int>(members_.size()) - 1;
+  }
+
+ private:
+  FakeMemory& memory_;
+  std::vector<FakeLaunch*> members_;
 };
 
 /// The launches in any order that the group allows.
@@ -157,6 +205,7 @@ class FakeGroup final : public sinter::LaunchGroup {
  public:
   FakeGroup(FakeMemory& memory, std::vector<sinter::GroupedLaunch> launches)
       : memory_(memory), launches_(std::move(launches)) {}
+  std::span<const sinter::GroupedLaunch> launches() const { return launches_; }
   void run(std::span<void* const* const> operands) override {
     ++memory_.groups;
     std::vector<std::uint8_t> is_done(launches_.size());
@@ -179,12 +228,63 @@ class FakeGroup final : public sinter::LaunchGroup {
   std::minstd_rand random_{7};
 };
 
+/// Runs of groups, four at a time, whose operands are of the time when they were added.
+class FakeIterations final : public sinter::IterationQueue {
+ public:
+  explicit FakeIterations(FakeMemory& memory) : memory_(memory) {}
+  void begin() override { waiting_.clear(); }
+  void add(sinter::LaunchGroup& group, std::span<void* const* const> operands) override {
+    auto run = std::make_unique<Run>();
+    run->group = static_cast<FakeGroup*>(&group);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const auto& step = dynamic_cast<const FakeStep&>(*run->group->launches()[i].launch);
+      auto& places = run->places.emplace_back();
+      if (operands[i] == nullptr) continue;
+      for (std::size_t o = 0; o < step.operand_count(); ++o) {
+        places.push_back(operands[i][o]);
+        if (const std::size_t bytes = step.host_bytes(o); bytes > 0) {
+          run->numbers.push_back(std::make_unique<std::int64_t>(0));
+          std::memcpy(run->numbers.back().get(), operands[i][o], bytes);
+          places.back() = run->numbers.back().get();
+        }
+      }
+    }
+    waiting_.push_back(std::move(run));
+    if (waiting_.size() == 4) flush();
+  }
+  void flush() override {
+    if (waiting_.empty()) return;
+    const int before = memory_.groups;
+    for (const auto& run : waiting_) {
+      std::vector<void* const*> operands;
+      for (const auto& places : run->places) operands.push_back(places.empty() ? nullptr : places.data());
+      run->group->run(operands);
+    }
+    memory_.groups = before + 1;
+    ++memory_.queued_groups;
+    waiting_.clear();
+  }
+  void abandon() noexcept override { waiting_.clear(); }
+
+ private:
+  struct Run {
+    FakeGroup* group = nullptr;
+    std::vector<std::vector<void*>> places;
+    std::vector<std::unique_ptr<std::int64_t>> numbers;
+  };
+  FakeMemory& memory_;
+  std::vector<std::unique_ptr<Run>> waiting_;
+};
+
 class FakeBackend final : public sinter::Backend {
  public:
   explicit FakeBackend(FakeMemory& memory, int index = 0)
       : memory_(memory), index_(index), reference_(sinter::make_reference_backend()) {}
   /// Kernels that it does not take, by what it says of them; empty: it takes all.
   std::function<std::string(const sinter::Kernel&)> declines;
+  /// The choices that it says it has; the kernels are the same.
+  std::vector<sinter::Schedule> own_schedules{sinter::Schedule{}};
+  std::vector<sinter::Schedule> schedules(const sinter::Kernel&) const override { return own_schedules; }
   sinter::Limits own_limits = sinter::make_reference_backend()->limits();
 
   std::string_view name() const override { return "fake"; }
@@ -196,14 +296,37 @@ class FakeBackend final : public sinter::Backend {
     const std::string reason = declines ? declines(kernel) : "";
     if (why != nullptr) *why = reason;
     if (!reason.empty()) return nullptr;
-    return std::make_shared<const Compiled>(memory_, index_, kernel, reference_->compile(kernel, schedule));
+    return std::make_shared<const Compiled>(
+        memory_, index_, kernel, reference_->compile(kernel, own_schedules.size() > 1 ? sinter::Schedule{} : schedule));
   }
   bool can_group(const sinter::Launch& launch) const override {
-    return dynamic_cast<const FakeLaunch*>(&launch) != nullptr;
+    return dynamic_cast<const FakeStep*>(&launch) != nullptr;
   }
   std::unique_ptr<sinter::LaunchGroup> group(std::vector<sinter::GroupedLaunch> launches) override {
     return std::make_unique<FakeGroup>(memory_, std::move(launches));
   }
+  bool merges_launches() const override { return true; }
+  std::vector<sinter::MergedLaunch> merge(std::span<sinter::Launch* const> launches) override {
+    std::vector<sinter::MergedLaunch> merged;
+    std::set<std::size_t> done;
+    for (std::size_t i = 0; i < launches.size(); ++i) {
+      auto* const first = dynamic_cast<FakeLaunch*>(launches[i]);
+      if (first == nullptr || done.count(i) != 0) continue;
+      std::vector<FakeLaunch*> members;
+      std::vector<std::uint32_t> numbers;
+      for (std::size_t j = i; j < launches.size(); ++j) {
+        auto* const other = dynamic_cast<FakeLaunch*>(launches[j]);
+        if (other == nullptr || other->code() != first->code()) continue;
+        members.push_back(other);
+        numbers.push_back(static_cast<std::uint32_t>(j));
+        done.insert(j);
+      }
+      if (members.size() < 2) continue;
+      merged.push_back({std::make_unique<FakeMerged>(memory_, std::move(members)), std::move(numbers)});
+    }
+    return merged;
+  }
+  std::unique_ptr<sinter::IterationQueue> iterations() override { return std::make_unique<FakeIterations>(memory_); }
 
  private:
   class Compiled final : public sinter::Executable {
@@ -219,7 +342,8 @@ class FakeBackend final : public sinter::Backend {
     }
     std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry,
                                          const sinter::StepContext& step) const override {
-      return std::make_unique<FakeLaunch>(memory_, executable_->bind(geometry), bytes_, step.host_operands, index_);
+      return std::make_unique<FakeLaunch>(memory_, executable_->bind(geometry), bytes_, step.host_operands, index_,
+                                          executable_.get());
     }
 
    private:

@@ -9,6 +9,7 @@
 #include <sinter/backend/cuda/device/device.ipp>
 #include <sinter/backend/cuda/device/driver.ipp>
 #include <sinter/backend/cuda/device/group.ipp>
+#include <sinter/backend/cuda/device/iterations.ipp>
 #include <sinter/backend/cuda/device/pool.ipp>
 #include <sinter/backend/cuda/device/ready_list.ipp>
 #include <sinter/backend/cuda/library/factorisation.ipp>
@@ -28,14 +29,15 @@
 #include <sinter/backend/cuda/product/product_binding.ipp>
 #include <sinter/backend/cuda/source/gemm_operand.ipp>
 #include <sinter/backend/cuda/source/library.ipp>
+#include <sinter/backend/cuda/source/merge.ipp>
 #include <sinter/backend/cuda/source/nest.ipp>
 #include <sinter/backend/cuda/source/pointwise.ipp>
 #include <sinter/backend/cuda/source/product.ipp>
 #include <sinter/backend/cuda/source/reduction.ipp>
-#include <sinter/backend/cuda/source/scan.ipp>
 #include <sinter/backend/cuda/source/reduction_fold.ipp>
 #include <sinter/backend/cuda/source/reduction_shape.ipp>
 #include <sinter/backend/cuda/source/scalar.ipp>
+#include <sinter/backend/cuda/source/scan.ipp>
 #include <sinter/backend/cuda/source/scatter.ipp>
 #include <sinter/backend/cuda/source/source.ipp>
 #include <sinter/backend/cuda/source/tensor.ipp>

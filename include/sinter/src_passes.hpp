@@ -26,6 +26,7 @@
 #include <sinter/passes/drop_derivatives.ipp>
 #include <sinter/passes/evaluate.ipp>
 #include <sinter/passes/fold.ipp>
+#include <sinter/passes/hoist_products.ipp>
 #include <sinter/passes/keep_or_recompute.ipp>
 #include <sinter/passes/minimum_cut.ipp>
 #include <sinter/passes/outline.ipp>

@@ -5,7 +5,9 @@
 #include "fake_device.hpp"
 
 #include <sinter/sinter.hpp>
+#include <sinter/tuning.hpp>
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,7 +93,7 @@ TEST_CASE("a step that the host runs stands between two groups") {
   CHECK(to_vector<float>(y) == to_vector<float>(plain(x)));
 }
 
-TEST_CASE("the body of a loop is a group; one kernel is none") {
+TEST_CASE("several iterations of a loop are one group; one kernel is none") {
   auto loop = [](Tensor x, Tensor w) {
     return jit::fori_loop(
         0, 20,
@@ -105,7 +107,7 @@ TEST_CASE("the body of a loop is a group; one kernel is none") {
   const Tensor x = ones({3, 4}), w = randn({4, 4});
   const Floats want = to_vector<float>(jit::compile(loop)(x, w));
   Tensor y = f(x, w);
-  CHECK(groups_of([&] { y = f(x, w); }) == 20);
+  CHECK(groups_of([&] { y = f(x, w); }) == 5);  // the fake queue holds four
   CHECK(to_vector<float>(y) == want);
   auto single = jit::compile([](Tensor v) { return v * 2 + 1; }, as_one());
   single(x);
@@ -168,4 +170,185 @@ TEST_CASE("groups: a profile has each kernel by itself, and the page its plan") 
   }
   CHECK(to_vector<float>(f(x)) == expected);
   CHECK(f.explain(x).html(profile).find("\"device\":\"" + default_device().text() + "\"") != std::string::npos);
+}
+
+TEST_CASE(
+    "groups: a scan of any length, with slices, stacks and numbers of the call, computes the bits of one by one") {
+  const auto body = [](Tensor h, Tensor xs, Tensor w, Scalar rate) {
+    auto [last, ys] = jit::scan(
+        [&](Tensor c, Tensor x) {
+          const Tensor next = tanh(matmul(c, w) + x) * rate;
+          return std::pair(next, sum(next, 1));
+        },
+        h, xs);
+    return std::pair(last, ys);
+  };
+  auto grouped = jit::compile(body, as_one());
+  auto plain = jit::compile(body);
+  const Tensor w = randn({5, 5}) * 0.3f, h = randn({2, 5});
+  for (const std::int64_t length : {1, 2, 3, 4, 9, 4, 0, 7}) {
+    const Tensor xs = randn({length, 2, 5});
+    const float rate = 0.5f + 0.1f * static_cast<float>(length);
+    const int before = fake_device().queued_groups;
+    auto [last, ys] = grouped(h, xs, w, rate);
+    CHECK(fake_device().queued_groups - before == static_cast<int>((length + 3) / 4));
+    auto [want_last, want_ys] = plain(h, xs, w, rate);
+    CHECK(to_vector<float>(last) == to_vector<float>(want_last));
+    CHECK(to_vector<float>(ys) == to_vector<float>(want_ys));
+  }
+}
+
+TEST_CASE("groups: loops in loops, branches and steps of the host inside a loop keep their order") {
+  auto tripled = jit::custom_op({.name = "tripled_in_a_loop",
+                                 .shape = [](auto in) { return in[0]; },
+                                 .cpu =
+                                     [](auto in, auto out) {
+                                       for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = 3 * in[0].data[i];
+                                     }});
+  const auto nested = [](Tensor x, Tensor w) {
+    return jit::fori_loop(
+        0, 3,
+        [&](Scalar, Tensor y) {
+          const Tensor inner = jit::fori_loop(0, 5, [&](Scalar k, Tensor z) { return matmul(z, w) / (2 + k); }, y);
+          return inner + sum(y);
+        },
+        x);
+  };
+  const auto branches = [=](Tensor x, Tensor w) {
+    return jit::fori_loop(
+        0, 6,
+        [&](Scalar, Tensor y) {
+          const Tensor z = matmul(y, w);
+          const Tensor chosen =
+              jit::cond(sum(z) > 0, [](Tensor a) { return a * 0.5f; }, [](Tensor a) { return -a; }, z);
+          return tripled(chosen) * 0.3f + matmul(z, w);
+        },
+        x);
+  };
+  const Tensor x = randn({3, 3}), w = randn({3, 3}) * 0.4f;
+  auto a = jit::compile(nested, as_one()), b = jit::compile(nested);
+  auto c = jit::compile(branches, as_one()), d = jit::compile(branches);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(to_vector<float>(a(x, w)) == to_vector<float>(b(x, w)));
+    CHECK(to_vector<float>(c(x, w)) == to_vector<float>(d(x, w)));
+  }
+}
+
+TEST_CASE("groups: a loop that throws leaves nothing behind") {
+  static bool throws = false;
+  auto failing = jit::custom_op({.name = "failing_in_a_loop",
+                                 .shape = [](auto in) { return in[0]; },
+                                 .cpu =
+                                     [](auto in, auto out) {
+                                       if (throws) throw UserError("failing_in_a_loop", "as asked");
+                                       for (std::int64_t i = 0; i < out.numel; ++i) out.data[i] = in[0].data[i];
+                                     }});
+  const auto body = [=](Tensor x, Tensor w) {
+    return jit::fori_loop(
+        0, 5,
+        [&](Scalar, Tensor y) {
+          const Tensor z = failing(matmul(y, w));
+          return z / (1 + sum(abs(z)));
+        },
+        x);
+  };
+  auto f = jit::compile(body, as_one());
+  const Tensor x = ones({3, 3}), w = randn({3, 3});
+  const Floats want = to_vector<float>(f(x, w));
+  throws = true;
+  CHECK_THROWS_AS(to_vector<float>(f(x, w)), Error);
+  throws = false;
+  CHECK(to_vector<float>(f(x, w)) == want);
+  CHECK(to_vector<float>(jit::compile(body)(x, w)) == want);
+}
+
+TEST_CASE("groups: the updates of 148 parameters are one launch, with the bits of 148") {
+  std::vector<Variable> weights, means, others, other_means;
+  std::vector<Tensor> gradients;
+  for (std::int64_t i = 0; i < 148; ++i) {
+    const Shape shape = i % 3 == 0 ? Shape{3 + i % 7, 5} : Shape{1 + i};
+    const Tensor w = randn(shape);
+    weights.emplace_back(w);
+    others.emplace_back(w * 1);
+    means.emplace_back(zeros(shape));
+    other_means.emplace_back(zeros(shape));
+    gradients.push_back(randn(shape));
+  }
+  eval(gradients);
+  const auto step = [](const std::vector<Variable>& w, const std::vector<Variable>& m, const std::vector<Tensor>& g,
+                       Scalar rate) {
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      const Tensor mean = m[i] * 0.9f + g[i] * 0.1f;
+      w[i] = w[i] - rate * mean / (sqrt(g[i] * g[i]) + 1e-8f);
+      m[i] = mean;
+    }
+  };
+  for (const jit::Options& options : {jit::Options{}, as_one()}) {
+    auto together = jit::compile(step, options);
+    auto apart = jit::compile(step, {.horizontal_fusion = false});
+    together(weights, means, gradients, 0.1);
+    apart(others, other_means, gradients, 0.1);
+    int before = fake_device().launches;
+    together(weights, means, gradients, 0.1);
+    CHECK(fake_device().launches - before <= 3);
+    before = fake_device().launches;
+    apart(others, other_means, gradients, 0.1);
+    CHECK(fake_device().launches - before == 148);
+  }
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    CHECK(to_vector<float>(weights[i].value()) == to_vector<float>(others[i].value()));
+}
+
+TEST_CASE("groups: products of slices leave a scan, with the same bits, slices of both directions and gradients") {
+  const auto layer = [](Tensor h, Tensor xs, Tensor wx, Tensor wh, bool is_reversed) {
+    auto [last, ys] = jit::scan(
+        [&](Tensor c, Tensor x) {
+          const Tensor next = tanh(matmul(x, wx) + matmul(c, wh) + matmul(x, wh));
+          return std::pair(next, next * x);
+        },
+        h, xs, {.reverse = is_reversed});
+    return std::pair(last, ys);
+  };
+  const Tensor h = randn({2, 5}), xs = randn({6, 2, 5}), wx = randn({5, 5}) * 0.4f, wh = randn({5, 5}) * 0.4f;
+  for (const bool is_reversed : {false, true}) {
+    const auto body = [&](Tensor a, Tensor b, Tensor c, Tensor d) { return layer(a, b, c, d, is_reversed); };
+    auto hoisted = jit::compile(body);
+    auto inside = jit::compile(body, {.fuse = false});
+    auto [last, ys] = hoisted(h, xs, wx, wh);
+    auto [want_last, want_ys] = inside(h, xs, wx, wh);
+    CHECK(to_vector<float>(last) == to_vector<float>(want_last));
+    CHECK(to_vector<float>(ys) == to_vector<float>(want_ys));
+    const std::string plan = hoisted.explain(h, xs, wx, wh).text();
+    INFO(plan);
+    const std::size_t product = plan.find("step 0: matmul ["), loop = plan.find("host_scan [host]");
+    CHECK(loop != std::string::npos);
+    CHECK(product < loop);  // in front of it
+    const auto loss = [&](Tensor a, Tensor b, Tensor c, Tensor d) {
+      auto [x, y] = layer(a, b, c, d, is_reversed);
+      return sum(x * x) + sum(y);
+    };
+    auto gradients = jit::compile([&](Tensor a, Tensor b, Tensor c, Tensor d) { return jit::grad(loss)(a, b, c, d); });
+    auto plain = jit::compile([&](Tensor a, Tensor b, Tensor c, Tensor d) { return jit::grad(loss)(a, b, c, d); },
+                              {.fuse = false});
+    const std::vector<float> found = to_vector<float>(gradients(h, xs, wx, wh)),
+                             wanted = to_vector<float>(plain(h, xs, wx, wh));
+    REQUIRE(found.size() == wanted.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      CHECK(std::abs(found[i] - wanted[i]) <= 1e-4f * (1 + std::abs(wanted[i])));
+  }
+}
+
+TEST_CASE("max_autotune measures the schedules of a device's kernels on its memory") {
+  sinter_test::FakeDevices& devices = sinter_test::fake_devices();
+  devices.first.own_schedules = {
+      {}, {{.action = ScheduleAction::unroll, .number = 2}}, {{.action = ScheduleAction::unroll, .number = 4}}};
+  const TuningStats before = tuning_stats();
+  auto tuned = jit::compile([](Tensor x, Tensor y) { return tanh(x) * 3 + y; },
+                            {.mode = jit::Mode::max_autotune, .tune_seconds = 5});
+  const Tensor x = randn({300}), y = randn({300});
+  const Floats found = to_vector<float>(tuned(x, y));
+  devices.first.own_schedules = {{}};
+  CHECK(tuning_stats().measured == before.measured + 1);
+  CHECK(tuning_stats().rejected == before.rejected);
+  CHECK(found == to_vector<float>(jit::compile([](Tensor a, Tensor b) { return tanh(a) * 3 + b; })(x, y)));
 }

@@ -179,3 +179,63 @@ TEST_CASE("loops and steps of the host beside graphs") {
     CHECK(to_vector<float>(in_pieces(x)) == to_vector<float>(whole(x)));
   }
 }
+
+TEST_CASE("an LSTM of 512 steps as few graphs, whose inputs move, computes the bits of its kernels one by one") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  constexpr std::int64_t hidden = 32;
+  auto lstm = [](Tensor xs, Tensor wx, Tensor wh, Tensor b, Tensor h0) {
+    auto [state, ys] = jit::scan(
+        [&](std::tuple<Tensor, Tensor> carried, Tensor x) {
+          auto [h, c] = carried;
+          const Tensor g = matmul(x, wx) + matmul(h, wh) + b;
+          const auto gate = [&](std::int64_t k) { return g(all, slice(k * hidden, (k + 1) * hidden)); };
+          const Tensor next = sigmoid(gate(1)) * c + sigmoid(gate(0)) * tanh(gate(2));
+          const Tensor out = sigmoid(gate(3)) * tanh(next);
+          return std::tuple{std::tuple{out, next}, out};
+        },
+        std::tuple{h0, h0}, xs);
+    return ys;
+  };
+  auto grouped = jit::compile(lstm, as_one());
+  auto plain = jit::compile(lstm);
+  const Tensor wx = randn({16, 4 * hidden}) * 0.1f, wh = randn({hidden, 4 * hidden}) * 0.1f, b = randn({4 * hidden});
+  const Tensor h0 = zeros({3, hidden});
+  std::vector<Tensor> held;
+  for (int i = 0; i < 6; ++i) {
+    const Tensor xs = randn({i == 4 ? 300 : 512, 3, 16});
+    held.push_back(grouped(xs, wx, wh, b, h0));
+    CHECK(to_vector<float>(held.back()) == to_vector<float>(plain(xs, wx, wh, b, h0)));
+  }
+}
+
+TEST_CASE("updates of many parameters as one launch have the bits of one launch for each, whatever their alignment") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  const auto step = [](const std::vector<Tensor>& w, const std::vector<Tensor>& g, Scalar rate) {
+    std::vector<Tensor> updated;
+    for (std::size_t i = 0; i < w.size(); ++i)
+      updated.push_back(w[i] * (1 - rate * 0.01f) - rate * g[i] / (sqrt(g[i] * g[i]) + 1e-8f));
+    return updated;
+  };
+  const Tensor flat = randn({1 << 16});
+  eval(flat);
+  std::vector<Tensor> w, g, moved;
+  for (std::int64_t i = 0; i < 60; ++i) {
+    w.push_back(randn({i % 2 == 0 ? 128 * (i + 1) : 100 * i + 3}));
+    g.push_back(randn(w.back().shape()));
+    moved.push_back(flat(slice(i % 3, i % 3 + w.back().numel())));  // at addresses that are multiples of 4 alone
+  }
+  eval(w);
+  eval(g);
+  eval(moved);
+  auto apart = jit::compile(step, {.horizontal_fusion = false});
+  for (const jit::Options& options : {jit::Options{}, as_one()}) {
+    auto together = jit::compile(step, options);
+    for (int round = 0; round < 3; ++round)
+      for (const std::vector<Tensor>* gradients : {&g, &moved}) {
+        const float rate = 0.1f * static_cast<float>(round + 1);
+        const std::vector<Tensor> found = together(w, *gradients, rate), wanted = apart(w, *gradients, rate);
+        for (std::size_t i = 0; i < w.size(); ++i) CHECK(to_vector<float>(found[i]) == to_vector<float>(wanted[i]));
+      }
+    CHECK(together.stats().launches < 60);
+  }
+}

@@ -158,6 +158,30 @@ TEST_CASE("horizontal: small reductions and products that need nothing of each o
   CHECK(one_by_one.stats().launches == 3);
 }
 
+TEST_CASE("horizontal: three and more equal branches are one launch, too, and blocks in a row stay calls") {
+  const auto products = [](Tensor in, Tensor q, Tensor k, Tensor v) {
+    return std::tuple(tanh(matmul(in, q)), tanh(matmul(in, k)), tanh(matmul(in, v)));
+  };
+  auto as_one = jit::compile(products);
+  auto one_by_one = jit::compile(products, {.horizontal_fusion = false});
+  const Tensor in = randn({65, 300}), q = randn({300, 130}), k = randn({300, 130}), v = randn({300, 130});
+  const auto [a, b, c] = as_one(in, q, k, v);
+  const auto [x, y, z] = one_by_one(in, q, k, v);
+  CHECK((floats(a) == floats(x)));
+  CHECK((floats(b) == floats(y)));
+  CHECK((floats(c) == floats(z)));
+  CHECK(as_one.stats().launches == 1);
+
+  const auto chain = [](Tensor h, const std::vector<Tensor>& w) {
+    for (const Tensor& each : w) h = tanh(matmul(h, each)) + h;
+    return h;
+  };
+  const std::vector<Tensor> w(6, randn({30, 30}) * 0.1f);
+  auto layers = jit::compile(chain);
+  layers(randn({4, 30}), w);
+  CHECK(says(layers.explain(randn({4, 30}), w).text(), "region"));
+}
+
 TEST_CASE("horizontal: long rows, columns, strides, transposed operands, no elements and changed sizes") {
   const auto all = [](Tensor x, Tensor y, Tensor z) {
     return std::tuple(sum(x), amax(y), sum(x * 3, 0), mean(transpose(y, 0, 1) * 2, 0), transpose(z, 0, 1) + 1, y + y);

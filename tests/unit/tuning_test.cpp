@@ -126,7 +126,7 @@ TEST_CASE("tuning: the fastest schedule wins, and is kept for other processes") 
   CHECK(stats.gained == 1);
   CHECK(stats.rejected == 0);
   CHECK(has(runtime_detail::tuning_text(), "pointwise 4r 1 1; "));
-  CHECK(has(runtime_detail::tuning_text(), " = unroll(2)\n"));
+  CHECK(has(runtime_detail::tuning_text(), " = unroll(2); "));
 
   runtime_detail::reopen_tuning();  // as another process: found, not measured
   jit::reset();
@@ -157,7 +157,7 @@ TEST_CASE("tuning: the default wins ties, and schedules that give other bits nev
   jit::compile(body, tuned())(x);
   CHECK(tuning_stats().measured == 1);
   CHECK(tuning_stats().gained == 0);
-  CHECK(has(runtime_detail::tuning_text(), " = default\n"));
+  CHECK(has(runtime_detail::tuning_text(), " = default; "));
 
   runtime_detail::reopen_tuning();
   timed().version = 3;
@@ -267,6 +267,32 @@ TEST_CASE("tuning: files of schedules") {
   CHECK_FALSE(std::filesystem::exists(path + ".new." + std::to_string(::getpid())));
   CHECK_THROWS_AS(jit::export_tuning(store.folder.path), UserError);
   CHECK(blame_of([] { jit::import_tuning("/nowhere/a.tuning"); }) == blame("import_tuning"));
+}
+
+TEST_CASE("tuning: files of functions keep the seconds and the schedules") {
+  const Folder files, other;
+  std::string first;
+  const auto body = [](Tensor x) { return tanh(x) * 5; };
+  const Tensor x = ones({8});
+  {
+    const TuningFolder store;
+    timed().version = 7;
+    timed().fastest = 2;
+    auto f = jit::compile(body, tuned(0.75));
+    f(x);
+    REQUIRE(tuning_stats().measured == 1);
+    CHECK(has(runtime_detail::tuning_text(), "unroll(2); "));
+    CHECK(has(runtime_detail::tuning_text(), " bytes, "));
+    jit::save(f, files / "f");
+    TuningFolder::use(other.path);  // a process that knows nothing
+    CHECK(!has(runtime_detail::tuning_text(), "unroll(2)"));
+    auto g = jit::load<Tensor(Tensor)>(files / "f");
+    CHECK(near(doubles(g(x)), doubles(tanh(x) * 5), 1e-6));
+    CHECK(tuning_stats().measured == 0);
+    CHECK(tuning_stats().found == 1);
+    jit::save(g, files / "again");
+    CHECK(text_of(files / "again") == text_of(files / "f"));
+  }
 }
 
 TEST_CASE("tuning: what the environment asks for", "[.][child]") {

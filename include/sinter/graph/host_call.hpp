@@ -70,6 +70,9 @@ class HostCall {
   /// that the node's operands and results wait for, and before whatever touches them afterwards. To be asked for once in
   /// a run. May be device_queue() itself.
   virtual void* queue_beside() { return device_queue(); }
+  /// Between the two the host reads nothing that sub-graphs write: what several runs enqueue may be put together.
+  virtual void begin_iterations() {}
+  virtual void end_iterations() {}
 };
 
 SINTER_NAMESPACE_END

@@ -19,6 +19,8 @@ namespace io::io_detail {
 /// How files of functions begin, the version of the format, the size of the head, and where weights may lie.
 inline constexpr std::string_view function_magic = "SINTERFN";
 inline constexpr std::uint64_t function_format = 1;
+/// Added to the byte of a mode that measures, where what was measured follows the options.
+inline constexpr std::uint8_t has_tuning = 8;
 inline constexpr std::size_t function_head = 64, weight_alignment = 64;
 
 /// Detects damage; not made to withstand intent.

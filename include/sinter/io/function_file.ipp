@@ -10,6 +10,7 @@
 #include <sinter/jit/saved/saved_function.hpp>
 #include <sinter/runtime/plan_code.hpp>
 #include <sinter/runtime/program_code.hpp>
+#include <sinter/runtime/tuning_store.hpp>
 
 #include <algorithm>
 
@@ -181,6 +182,7 @@ SINTER_DECL std::shared_ptr<const SavedProgram> program_in(const OpenFunctionFil
   program->function.name = found->name;
   program->function.options = found->options;
   program->function.where = found->where;
+  if (!found->tuning.empty()) runtime_detail::add_tuning_text(found->tuning, file.path, where);
   program->variables = file.slots;
   std::string others;
   for (const SavedVersion& version : found->versions) {

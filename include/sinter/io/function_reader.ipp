@@ -32,6 +32,12 @@ class FunctionReader {
     function.name = std::string(from_.text());
     function.where = from_.where();
     function.options = options();
+    if (has_tuning_) {
+      const std::int64_t microseconds = from_.integer();
+      if (microseconds < 0 || microseconds > 1'000'000'000'000) from_.fail("tune_seconds out of range");
+      function.options.tune_seconds = static_cast<double>(microseconds) / 1e6;
+      function.tuning = std::string(from_.text());
+    }
     for (std::size_t left = from_.count(); left > 0; --left) {
       jit::SavedVersion& version = function.versions.emplace_back();
       version.signature = std::string(from_.text());
@@ -51,7 +57,10 @@ class FunctionReader {
  private:
   jit::Options options() {
     jit::Options options;
-    options.mode = static_cast<jit::Mode>(from_.byte_up_to(4, "the mode"));
+    const std::uint8_t mode = from_.byte_up_to(has_tuning + 4, "the mode");  // without: of versions that kept no tuning
+    has_tuning_ = mode >= has_tuning;
+    options.mode = static_cast<jit::Mode>(mode % has_tuning);
+    if (mode % has_tuning > 4 || (has_tuning_ && !is_tuned(options.mode))) from_.fail("a mode that is none");
     options.backend = std::string(from_.text());
     options.dynamic = static_cast<jit::Dynamic>(from_.byte_up_to(2, "Options::dynamic"));
     options.fullgraph = from_.flag();
@@ -433,6 +442,7 @@ class FunctionReader {
   ByteReader& from_;
   WeightReader& weights_;
   std::span<const jit::SavedVariable> variables_;
+  bool has_tuning_ = false;  // what was measured follows the options
 };
 
 inline void read_variables(ByteReader& from, WeightReader& weights, ReadFunctions& out) {

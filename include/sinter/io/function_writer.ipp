@@ -184,6 +184,10 @@ class FunctionWriter {
     to_.text(function.name);
     to_.where(function.where);
     options(function.options);
+    if (is_tuned(function.options.mode)) {
+      to_.integer(static_cast<std::int64_t>(function.options.tune_seconds * 1e6));
+      to_.text(function.tuning);
+    }
     to_.count(function.versions.size());
     for (const jit::SavedVersion& version : function.versions) {
       to_.text(version.signature);
@@ -195,7 +199,7 @@ class FunctionWriter {
 
  private:
   void options(const jit::Options& options) {
-    to_.byte(static_cast<std::uint8_t>(options.mode));
+    to_.byte(static_cast<std::uint8_t>(static_cast<int>(options.mode) + (is_tuned(options.mode) ? has_tuning : 0)));
     to_.text(options.backend.name());
     to_.byte(static_cast<std::uint8_t>(options.dynamic));
     to_.byte(options.fullgraph ? 1 : 0);

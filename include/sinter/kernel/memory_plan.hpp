@@ -41,8 +41,9 @@ struct MemoryPlan {
   std::vector<std::int32_t> donor;  // per output: the input whose buffer it may take over, or -1
 };
 
-/// Which steps are put side by side (MemoryPlan::groups): none, or those for which it pays at the sizes of the hints.
-enum class StepGrouping : std::uint8_t { none, where_it_pays };
+/// Which steps are put side by side (MemoryPlan::groups): none, those for which it pays at the sizes of the hints, or
+/// those of these that have equal code.
+enum class StepGrouping : std::uint8_t { none, where_it_pays, equal_code };
 
 /// Grouping may make the arena larger than it is without by this share, or by `free_growth` bytes where all its sizes
 /// are known.

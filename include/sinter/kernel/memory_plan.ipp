@@ -105,10 +105,16 @@ class MemoryPlanner {
   bool reaches(int from, int to) const;
   /// Lists of few steps that join one that runs next, for what the sort needs.
   struct SortState;
-  /// `most_bytes`: of the arena that steps which join another one may write; unset: no groups.
-  MemoryPlan planned(std::optional<std::int64_t> most_bytes);
+  /// Bytes of the arena that grouping may cost: what steps write that join one which runs next, and what those keep
+  /// alive that wait for others of their kind.
+  struct Bounds {
+    std::int64_t joining = 0, waiting = 0;
+  };
+  /// No bounds: no groups.
+  MemoryPlan planned(std::optional<Bounds> most);
+  std::int64_t donated_bytes(std::span<const std::int32_t> donors, std::span<const std::int64_t> hints) const;
   std::int64_t arena_bytes(const MemoryPlan& plan, std::span<const std::int64_t> hints) const;
-  void sort_steps(std::optional<std::int64_t> most_bytes);
+  void sort_steps(std::optional<Bounds> most);
   void run_next(SortState& state, std::int32_t g);
   void run_side_by_side(SortState& state, SmallVector<std::int32_t, 16>& members);
   void run_deferred(SortState& state);
@@ -143,6 +149,15 @@ class MemoryPlanner {
   MemoryPlan plan_;
 };
 
+/// Memory of the caller that outputs may take over: weights and moments that a step updates.
+SINTER_DECL std::int64_t MemoryPlanner::donated_bytes(std::span<const std::int32_t> donors,
+                                                      std::span<const std::int64_t> hints) const {
+  std::int64_t bytes = 0;
+  for (std::size_t j = 0; j < donors.size(); ++j)
+    if (donors[j] >= 0) bytes += bytes_of(nodes_.outputs()[j].node).estimate(hints, Graph::unknown_extent);
+  return bytes;
+}
+
 /// Groups are worth no more memory than growth_share and free_growth allow, and no donation. A plan for symbols runs at
 /// sizes that nobody knows yet: there bytes mean nothing, and the share must hold for the hints and far above them.
 SINTER_DECL MemoryPlan MemoryPlanner::run(StepGrouping grouping, std::span<const std::int64_t> hints) {
@@ -153,15 +168,15 @@ SINTER_DECL MemoryPlan MemoryPlanner::run(StepGrouping grouping, std::span<const
   const std::vector<std::int32_t> donors = plan_.donor;
   MemoryPlan alone = planned({});
   if (grouping == StepGrouping::none) return alone;
-  grouping_.emplace(nodes_, fusion_, kernels_);
+  grouping_.emplace(nodes_, fusion_, kernels_, grouping);
   if (!grouping_->is_possible()) return alone;
   std::vector<std::int64_t> large(hints.begin(), hints.end());
   for (std::int64_t& hint : large) hint *= 64;
   const bool is_symbolic = std::any_of(alone.slots.begin(), alone.slots.end(),
                                        [](const ArenaSlot& slot) { return !slot.bytes.is_static(); });
   const auto most_for = [&](std::span<const std::int64_t> sizes, bool has_free) {
-    const std::int64_t needed = arena_bytes(alone, sizes);
-    return needed + std::max(needed / growth_share, has_free ? free_growth : 0);
+    const std::int64_t needed = arena_bytes(alone, sizes), held = needed + donated_bytes(donors, sizes);
+    return needed + std::max(held / growth_share, has_free ? free_growth : 0);
   };
   const auto fits = [&](const MemoryPlan& plan) {
     const bool grows = is_symbolic || std::any_of(plan.slots.begin(), plan.slots.end(),
@@ -169,11 +184,13 @@ SINTER_DECL MemoryPlan MemoryPlanner::run(StepGrouping grouping, std::span<const
     if (arena_bytes(plan, hints) > most_for(hints, !grows)) return false;
     return !grows || arena_bytes(plan, large) <= most_for(large, false);
   };
-  const std::int64_t needed = arena_bytes(alone, hints), most = most_for(hints, !is_symbolic);
-  for (const std::int64_t most_bytes : {std::numeric_limits<std::int64_t>::max(), most - needed, std::int64_t{0}}) {
+  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t more = most_for(hints, !is_symbolic) - arena_bytes(alone, hints);
+  for (const Bounds& bounds : {Bounds{any, any}, Bounds{more, more}, Bounds{0, more}, Bounds{0, more / 2},
+                               Bounds{0, more / 4}, Bounds{0, 0}}) {
     plan_ = {};
     plan_.donor = donors;
-    MemoryPlan together = planned(most_bytes);
+    MemoryPlan together = planned(bounds);
     if (together.groups.empty()) continue;
     const auto donations = [](const MemoryPlan& plan) { return std::count(plan.donor.begin(), plan.donor.end(), -1); };
     if (donations(together) <= donations(alone) && fits(together)) return together;
@@ -181,8 +198,8 @@ SINTER_DECL MemoryPlan MemoryPlanner::run(StepGrouping grouping, std::span<const
   return alone;
 }
 
-SINTER_DECL MemoryPlan MemoryPlanner::planned(std::optional<std::int64_t> most_bytes) {
-  sort_steps(most_bytes);
+SINTER_DECL MemoryPlan MemoryPlanner::planned(std::optional<Bounds> most) {
+  sort_steps(most);
   step_range_.clear();
   if (!plan_.groups.empty()) {
     for (int step = 0; as_index(step) < plan_.order.size(); ++step) step_range_.push_back({step, step + 1});
@@ -300,20 +317,21 @@ struct MemoryPlanner::SortState {
   StepQueue queue;
   std::vector<std::int32_t> missing;             // per group: of those that must run earlier
   std::vector<std::vector<std::int32_t>> after;  // per group: those that wait for it
-  std::optional<std::int64_t> most_bytes;
+  std::optional<Bounds> most;
   std::vector<std::uint8_t> has_run;
   std::int64_t deferred_bytes = 0;
-  SmallVector<std::int32_t, 16> deferred{};  // nobody waits for them: they run side by side at the end
+  SmallVector<std::int32_t, 16>
+      deferred{};  // nobody waits for them: they run side by side, at the end or when no more may wait
 };
 
 /// Runs `g`, with those that are ready and fit. None is moved before a step that may fail: what that leaves untouched
 /// on an error stays as it is.
 SINTER_DECL void MemoryPlanner::run_next(SortState& state, std::int32_t g) {
   SmallVector<std::int32_t, 16> members{g};
-  if (!state.most_bytes || !grouping_->may_group(as_index(g))) return run_side_by_side(state, members);
+  if (!state.most || !grouping_->may_group(as_index(g))) return run_side_by_side(state, members);
   const std::int64_t freed = std::max<std::int64_t>(0, -state.queue.growth(as_index(g)));
-  if (state.after[as_index(g)].empty() && grouping_->has_mate(as_index(g)) &&
-      state.deferred_bytes + freed <= *state.most_bytes) {
+  if (state.after[as_index(g)].empty() && grouping_->has_mate(as_index(g)) && freed <= state.most->waiting) {
+    if (state.deferred_bytes > state.most->waiting - freed) run_deferred(state);
     state.deferred_bytes += freed;
     state.deferred.push_back(g);
     return;
@@ -327,7 +345,7 @@ SINTER_DECL void MemoryPlanner::run_next(SortState& state, std::int32_t g) {
     if (!state.queue.is_ready(other) || place_of(other) > first_failure || !grouping_->fit(as_index(g), other))
       continue;
     const std::int64_t more = state.queue.written_by(other);
-    if (written > *state.most_bytes - more) continue;
+    if (written > state.most->joining - more) continue;
     written += more;
     state.queue.take(static_cast<std::int32_t>(other));
     members.push_back(static_cast<std::int32_t>(other));
@@ -338,6 +356,8 @@ SINTER_DECL void MemoryPlanner::run_next(SortState& state, std::int32_t g) {
 /// What nobody waits for, the largest first: those that fit it run at its side.
 SINTER_DECL void MemoryPlanner::run_deferred(SortState& state) {
   SmallVector<std::int32_t, 16> left = std::move(state.deferred);
+  state.deferred.clear();
+  state.deferred_bytes = 0;
   std::sort(left.begin(), left.end(), [&](std::int32_t a, std::int32_t b) {
     const std::int64_t bytes_a = grouping_->bytes(as_index(a)), bytes_b = grouping_->bytes(as_index(b));
     return bytes_a != bytes_b ? bytes_a > bytes_b : a < b;
@@ -368,7 +388,7 @@ SINTER_DECL void MemoryPlanner::run_side_by_side(SortState& state, SmallVector<s
 
 /// Groups run as soon as what they need is there, in the order of their last members; but those that free more than
 /// they take (gradients of weights, the last readers of what was kept for them) go first.
-SINTER_DECL void MemoryPlanner::sort_steps(std::optional<std::int64_t> most_bytes) {
+SINTER_DECL void MemoryPlanner::sort_steps(std::optional<Bounds> most) {
   const std::size_t count = uses_.size();
   std::vector<std::int32_t> missing(count);
   std::vector<std::vector<std::int32_t>> after(count);
@@ -387,12 +407,12 @@ SINTER_DECL void MemoryPlanner::sort_steps(std::optional<std::int64_t> most_byte
   const std::function<std::int64_t(int)> bytes = [&](int node) {
     return is_outside[as_index(node)] ? 0 : nodes_.estimate_bytes(node);
   };
-  SortState state{StepQueue(uses_, fusion_, root, bytes), std::move(missing), std::move(after), most_bytes,
+  SortState state{StepQueue(uses_, fusion_, root, bytes), std::move(missing), std::move(after), most,
                   std::vector<std::uint8_t>(count)};
-  if (most_bytes) grouping_->forget_last();
+  if (most) grouping_->forget_last();
   for (std::size_t g = 0; g < count; ++g) {
     if (state.missing[g] == 0) state.queue.push(g);
-    if (most_bytes && state.after[g].empty()) grouping_->note_last(g);
+    if (most && state.after[g].empty()) grouping_->note_last(g);
   }
   for (std::int32_t g; (g = state.queue.pop()) >= 0;) run_next(state, g);
   run_deferred(state);

@@ -25,12 +25,13 @@ enum class ScheduleAction : std::uint8_t {
   split,         // 0: rows are never cut into tasks
   tile_rows,     // a product's register tile: rows
   tile_columns,  // a product's register tile: columns, in elements
+  block,         // a GPU's: threads of a block
 };
 struct ScheduleActionRow {
   std::string_view name;
 };
-inline constexpr std::array<ScheduleActionRow, as_index(ScheduleAction::tile_columns) + 1> schedule_action_rows{
-    {{"vectorize"}, {"unroll"}, {"keep"}, {"short_rows"}, {"split"}, {"tile_rows"}, {"tile_columns"}}};
+inline constexpr std::array<ScheduleActionRow, as_index(ScheduleAction::block) + 1> schedule_action_rows{
+    {{"vectorize"}, {"unroll"}, {"keep"}, {"short_rows"}, {"split"}, {"tile_rows"}, {"tile_columns"}, {"block"}}};
 constexpr std::string_view name(ScheduleAction action) { return schedule_action_rows[as_index(action)].name; }
 
 struct ScheduleStep {

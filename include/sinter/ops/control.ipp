@@ -288,6 +288,7 @@ SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
   auto slice_of = [&](const HostView& view, std::int64_t i) {
     return static_cast<char*>(view.data) + i * (static_cast<std::int64_t>(view.bytes()) / length);
   };
+  call.begin_iterations();
   for (std::int64_t iteration = 0, i = first; iteration < length; ++iteration, i += direction) {
     for (std::size_t c = 0; c < at.carries; ++c) {
       if (iteration > 0) inputs[c] = places[c].input(iteration, i);
@@ -297,6 +298,7 @@ SINTER_DECL void run_scan(HostCall& call, Tokens tokens) {
     for (std::size_t y = at.carries; y < outputs_count; ++y) outputs[y] = slice_of(call.out[y], i);
     call.run_body(0, {inputs, at.operands}, {outputs, outputs_count});
   }
+  call.end_iterations();
 }
 
 SINTER_DECL void prune_scan(const PruneArgs& args, Tokens tokens) {

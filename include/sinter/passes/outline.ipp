@@ -50,6 +50,17 @@ class Outliner {
     for (std::int32_t id = run.begin; id < run.begin + run.period; ++id) work += !is_leaf(id) && !is_literal(id);
     return work;
   }
+  /// Small branches that need nothing of each other: as kernels they become one launch (kernel/launch_groups.ipp), as
+  /// calls they would run one after the other.
+  bool is_side_by_side(const BlockRun& run) const {
+    if (work_of(run) > most_branch_work) return false;
+    for (std::int32_t id = run.begin + run.period; id < run.end(); ++id)
+      for (Value v : node(id).inputs) {
+        const bool is_inside = v.node >= run.begin && !is_leaf(v.node) && !is_literal(v.node);
+        if (is_inside && run.block_of(v.node) != run.block_of(id)) return false;
+      }
+    return true;
+  }
   void number_kinds();
   bool is_equal(std::int32_t a, std::int32_t b, std::int32_t block_begin) const;
   std::vector<std::int32_t> candidate_periods() const;
@@ -67,6 +78,7 @@ class Outliner {
   }
   Graph emit(const BlockRun& run) const;
 
+  static constexpr std::int64_t most_branch_work = 64;
   const Graph& graph_;
   const Outline& options_;
   std::int32_t count_;
@@ -340,6 +352,7 @@ SINTER_DECL Graph Outliner::run() {
     };
     if (std::any_of(too_small.begin(), too_small.end(), is_within)) continue;
     if (const std::optional<BlockRun> cut = best_cut(run)) {
+      if (is_side_by_side(*cut)) continue;
       if (cut->repeats >= options_.least_repeats && cut->period * cut->repeats > best.period * best.repeats)
         best = *cut;
       if (best.repeats > 0 && is_nearly_all(best)) break;

@@ -71,6 +71,27 @@ class LaunchGroup {
   virtual void run(std::span<void* const* const> operands) = 0;
 };
 
+/// One launch in the place of several. Its operands are theirs, one after the other.
+struct MergedLaunch {
+  std::unique_ptr<Launch> launch;
+  std::vector<std::uint32_t> members;  // which of those that were given, and which outlive it
+};
+
+/// Runs of groups, again and again, as the iterations of a loop are: several are enqueued as one. A loop of the same
+/// length finds what its last run prepared.
+class IterationQueue {
+ public:
+  virtual ~IterationQueue() = default;
+  /// Begins a loop.
+  virtual void begin() = 0;
+  /// A run of the group, enqueued now or by the next flush(), in this order. What it reads of the host is read now; the
+  /// group, its launches and the memory of the device stay until then.
+  virtual void add(LaunchGroup& group, std::span<void* const* const> operands) = 0;
+  virtual void flush() = 0;
+  /// Forgets what is not enqueued.
+  virtual void abandon() noexcept = 0;
+};
+
 /// What a launch is told of the step that it runs, beside numbers.
 struct StepContext {
   std::string name;             // "fused_mul_add_tanh"
@@ -78,6 +99,8 @@ struct StepContext {
   /// Bit i: operand i is in host memory, though the kernel runs on another device. Such operands hold one element that
   /// the kernel reads; the launch must take its value when it is run.
   std::uint64_t host_operands = 0;
+  /// Steps beside it may become one launch with it (Backend::merge): code that suits most of them is wanted.
+  bool is_grouped = false;
 };
 
 /// Compiled code of one kernel under one schedule. Immutable, shared by all frames and threads.
@@ -139,6 +162,12 @@ class Backend {
   /// How it runs an operation that no kernel expresses, on its own device. Null: it cannot, and the host computes it
   /// from copies.
   virtual std::unique_ptr<Launch> bind_op(const BoundOp&, const StepContext&) { return nullptr; }
+  /// Makes one launch of several of equal code, so that independent kernels of a plan are worth putting side by side.
+  virtual bool merges_launches() const { return false; }
+  /// Launches in the place of those of the given ones that can be merged, which need nothing of each other.
+  virtual std::vector<MergedLaunch> merge(std::span<Launch* const>) { return {}; }
+  /// For groups that it has made; used by one thread at a time. Null: each run is enqueued by itself.
+  virtual std::unique_ptr<IterationQueue> iterations() { return nullptr; }
 };
 
 SINTER_NAMESPACE_END

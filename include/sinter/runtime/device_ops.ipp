@@ -3,10 +3,13 @@
 
 #include <sinter/runtime/device_ops.hpp>
 
+#include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/timeline.hpp>
 #include <sinter/ops/host_function.hpp>
 #include <sinter/runtime/device_track.hpp>
 #include <sinter/runtime/host_ops.ipp>  // HostLaunch
+#include <sinter/runtime/iterations.hpp>
 #include <sinter/tensor/device_memory.hpp>
 #include <sinter/tensor/storage.hpp>
 
@@ -43,9 +46,11 @@ class DeviceControl final : public HostLaunch {
     if (std::exchange(is_beside_, false)) memory_.join_fork(device_, point_);
   }
   void run(void* const* operands) override {
+    const Iterations iterations(*this);  // ends after the bodies' frames are given back only where one has thrown
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       operands_[i] = operands[i];
       if (!is_number(i)) continue;
+      flush_iterations();
       ensure(i < numbers_.size() && views_[i].numel == 1, "device step: an operand on the host is no number");
       operands_[i] = numbers_[i]->data();
       memory_.copy(operands_[i], device_, operands[i], Device::cpu(), views_[i].bytes());
@@ -63,6 +68,38 @@ class DeviceControl final : public HostLaunch {
   }
 
  private:
+  /// What a loop that throws has not enqueued is forgotten.
+  struct Iterations {
+    explicit Iterations(DeviceControl& control) : control_(control) {}
+    ~Iterations() {
+      if (!control_.is_iterating_) return;
+      control_.is_iterating_ = false;
+      current_iterations() = nullptr;
+      control_.iterations_->abandon();
+    }
+    Iterations(const Iterations&) = delete;
+    Iterations& operator=(const Iterations&) = delete;
+    DeviceControl& control_;
+  };
+
+  void begin_iterations() override {
+    if (current_iterations() != nullptr || is_watched() || Context::get().checks) return;
+    Backend* const backend = body_plan(0).runs_as_one() ? body_plan(0).backend() : nullptr;
+    if (backend == nullptr) return;
+    if (iterations_ == nullptr) iterations_ = backend->iterations();
+    if (iterations_ == nullptr) return;
+    iterations_->begin();
+    current_iterations() = iterations_.get();
+    is_iterating_ = true;
+  }
+  /// While the bodies' frames are still held.
+  void end_iterations() override {
+    if (!is_iterating_) return;
+    iterations_->flush();
+    is_iterating_ = false;
+    current_iterations() = nullptr;
+  }
+
   bool is_number(std::size_t operand) const { return (host_operands_ >> operand & 1) != 0; }
 
   void* place(std::size_t slot, std::size_t bytes) override {
@@ -71,8 +108,12 @@ class DeviceControl final : public HostLaunch {
       places_[slot] = Storage::allocate(std::max<std::size_t>(bytes, 1), device_);
     return places_[slot]->data();
   }
-  void* device_queue() override { return memory_.native_queue(device_); }
+  void* device_queue() override {
+    flush_iterations();
+    return memory_.native_queue(device_);
+  }
   void* queue_beside() override {
+    flush_iterations();
     void* const queue = runs_beside_ ? memory_.fork_queue(device_) : nullptr;
     if (queue == nullptr) return device_queue();
     is_beside_ = true;
@@ -84,11 +125,15 @@ class DeviceControl final : public HostLaunch {
     point_ = memory_.note_fork(device_, point_);
     tracked_.finish(name_, {});
   }
-  void copy(void* to, const void* from, std::size_t bytes) override { memory_.copy(to, device_, from, device_, bytes); }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    flush_iterations();
+    memory_.copy(to, device_, from, device_, bytes);
+  }
   const void* on_host(const void* number, std::size_t bytes) override {
     for (std::size_t i = 0; i < numbers_.size(); ++i)
       if (is_number(i) && operands_[i] == number) return given_[i];
     ensure(bytes <= sizeof number_, "control flow: not a number");
+    flush_iterations();
     memory_.copy(&number_, Device::cpu(), number, device_, bytes);
     return &number_;
   }
@@ -104,6 +149,8 @@ class DeviceControl final : public HostLaunch {
   bool runs_beside_, is_beside_ = false;  // in the last run, and nobody has joined it
   void* point_ = nullptr;                 // of the second queue: the end of the last run
   TrackedLaunch tracked_{};
+  std::unique_ptr<IterationQueue> iterations_;  // of the loop's runs, which find the graphs of earlier ones there
+  bool is_iterating_ = false;                   // between begin_iterations() and end_iterations()
 };
 
 /// A function of the host: waits, copies what it reads to the host, runs it there, and copies the results back.

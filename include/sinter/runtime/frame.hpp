@@ -67,6 +67,8 @@ class Frame {
     bool skips_same_memory;  // a plain copy: operands 0 and 1
     const PlanStep* planned;
     std::int32_t group = -1;  // steps of one group have the same number
+    /// Of a launch in the place of several: their number and the first of them in members_; a plain one has none.
+    std::uint32_t first_member = 0, members = 0;
   };
   /// Neighbouring steps: one enqueue for all, or one after the other.
   struct Segment {
@@ -80,7 +82,8 @@ class Frame {
   };
 
   void bind_steps();
-  std::unique_ptr<Launch> launch_of(const PlanStep& step) const;
+  void add_group(StepRange range, std::span<std::unique_ptr<Launch>> made, std::int32_t group);
+  std::unique_ptr<Launch> launch_of(const PlanStep& step, bool is_grouped = false) const;
   void add_step(const PlanStep& step, std::unique_ptr<Launch> launch, std::int32_t group);
   /// The steps of a body, which needs no memory of its own, as steps of this frame on the operands of the call.
   void add_called_steps(const PlanStep& call, const Plan& body, std::int32_t first_group);
@@ -93,12 +96,15 @@ class Frame {
   void make_host_segments();
   void run_on_host(const Segment& segment);
   void run_on_host_watched(const Segment& segment, std::span<void* const* const> operands);
+  void run_step(const Step& step);
   void run_steps(std::size_t first, std::size_t end);
   /// As that, seen by who watches (watch.hpp).
   void run_steps_watched(std::size_t first, std::size_t end);
   void run_segments();
+  void run_steps_beside(IterationQueue& iterations, std::size_t first, std::size_t end);
   MemoryUse use_of(const BufferRef& operand, bool is_written) const;
-  std::vector<MemoryUse> uses_of(const PlanStep& step) const;
+  void add_uses_of(const PlanStep& step, std::vector<MemoryUse>& uses) const;
+  std::vector<MemoryUse> uses_of(const Step& step) const;
 
   std::vector<std::int64_t> symbols_;
   std::vector<std::int64_t> numbers_;
@@ -115,10 +121,10 @@ class Frame {
   std::uint64_t arena_queue_ = 0, last_queue_ = 0;  // where the arena was allocated and used last
   const Plan* plan_;
   std::vector<std::unique_ptr<Launch>> launches_;
-  std::vector<Step> steps_;
-  std::vector<StepCost> costs_;               // of the steps, once somebody watches
-  std::vector<Segment> segments_;             // none: no group
-  std::vector<void* const*> group_operands_;  // of each step
+  std::vector<Step> steps_, members_;
+  std::vector<StepCost> costs_, member_costs_;  // of the steps, once somebody watches
+  std::vector<Segment> segments_;               // none: no group
+  std::vector<void* const*> group_operands_;    // of each step
   std::vector<void*> pointers_;
   std::vector<Patch> input_patches_, output_patches_;
 

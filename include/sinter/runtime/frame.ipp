@@ -8,6 +8,7 @@
 #include <sinter/base/threads.hpp>
 #include <sinter/runtime/device_ops.hpp>
 #include <sinter/runtime/fallback.hpp>
+#include <sinter/runtime/iterations.hpp>
 #include <sinter/runtime/partition_plan.hpp>
 #include <sinter/runtime/watch.hpp>
 
@@ -108,7 +109,7 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
 }
 
 /// Null: nothing to compute.
-SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step) const {
+SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step, bool is_grouped) const {
   Backend* backend = plan_->backend();
   const Location where = step.where.empty() ? Location() : step.where.front();
   if (step.host) {
@@ -128,7 +129,10 @@ SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step) const
     if (!step.kernel.is_reduced(a) && geometry.extent[as_index(a)] == 0) return nullptr;
   if (step.runs_on_host)
     return bind_host_kernel(step.kernel, geometry, *step.executable, context_of(step), plan_->device());
-  return backend != nullptr ? step.executable->bind(geometry, context_of(step)) : step.executable->bind(geometry);
+  if (backend == nullptr) return step.executable->bind(geometry);
+  StepContext context = context_of(step);
+  context.is_grouped = is_grouped;
+  return step.executable->bind(geometry, context);
 }
 
 namespace runtime_detail {
@@ -153,26 +157,30 @@ inline const Plan* directly_callable_body(const PlanStep& step) {
 SINTER_DECL void Frame::bind_steps() {
   const std::span<const PlanStep> steps = plan_->steps();
   std::vector<std::unique_ptr<Launch>> made(steps.size());
-  const auto body_of = [&](const PlanStep& step) {
-    return plan_->backend() == nullptr ? runtime_detail::directly_callable_body(step) : nullptr;
-  };
-  auto bind = [&](std::int64_t begin, std::int64_t end) {
-    for (auto i = as_index(begin); i < as_index(end); ++i)
-      if (body_of(steps[i]) == nullptr) made[i] = launch_of(steps[i]);
-  };
-  const auto count = static_cast<std::int64_t>(steps.size());
-  constexpr double compile_nanoseconds = 1e7;
-  if (plan_->backend() != nullptr && plan_->backend()->compiles_when_bound())
-    parallel_for(count, compile_nanoseconds, bind);
-  else bind(0, count);
   std::vector<std::int32_t> group_of(steps.size(), -1);
   auto groups = static_cast<std::int32_t>(plan_->groups().size());
   for (std::int32_t g = 0; g < groups; ++g) {
     const StepRange range = plan_->groups()[as_index(g)];
     std::fill(group_of.begin() + range.first, group_of.begin() + range.end, g);
   }
+  const auto body_of = [&](const PlanStep& step) {
+    return plan_->backend() == nullptr ? runtime_detail::directly_callable_body(step) : nullptr;
+  };
+  auto bind = [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = as_index(begin); i < as_index(end); ++i)
+      if (body_of(steps[i]) == nullptr) made[i] = launch_of(steps[i], group_of[i] >= 0);
+  };
+  const auto count = static_cast<std::int64_t>(steps.size());
+  constexpr double compile_nanoseconds = 1e7;
+  if (plan_->backend() != nullptr && plan_->backend()->compiles_when_bound())
+    parallel_for(count, compile_nanoseconds, bind);
+  else bind(0, count);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (made[i] != nullptr) {
+    if (group_of[i] >= 0 && plan_->backend() != nullptr) {
+      const StepRange range = plan_->groups()[as_index(group_of[i])];
+      add_group(range, made, group_of[i]);
+      i = as_index(range.end) - 1;
+    } else if (made[i] != nullptr) {
       add_step(steps[i], std::move(made[i]), group_of[i]);
     } else if (const Plan* body = body_of(steps[i])) {
       add_called_steps(steps[i], *body, groups);
@@ -189,7 +197,10 @@ SINTER_DECL void Frame::bind_steps() {
 SINTER_DECL void Frame::find_joins() {
   std::vector<std::vector<MemoryUse>> uses(steps_.size());
   const auto uses_at = [&](std::size_t i) -> const std::vector<MemoryUse>& {
-    if (uses[i].empty()) uses[i] = uses_of(*steps_[i].planned);
+    const Step& step = steps_[i];
+    if (uses[i].empty() && step.members == 0) uses[i] = uses_of(*step.planned);
+    for (std::size_t m = step.first_member; uses[i].empty() && m < step.first_member + step.members; ++m)
+      for (const MemoryUse& use : uses_of(*members_[m].planned)) uses[i].push_back(use);
     return uses[i];
   };
   const auto touch = [](const std::vector<MemoryUse>& a, const std::vector<MemoryUse>& b) {
@@ -212,6 +223,32 @@ SINTER_DECL void Frame::join_before(std::size_t step) {
   for (; next_join_ < joins_.size() && joins_[next_join_].step <= step; ++next_join_) joins_[next_join_].launch->join();
 }
 
+/// Of a device. Launches that its back end merges come first, then the others; the order among them does not matter.
+SINTER_DECL void Frame::add_group(StepRange range, std::span<std::unique_ptr<Launch>> made, std::int32_t group) {
+  std::vector<Launch*> launches;
+  std::vector<std::size_t> numbers;  // of the steps
+  for (auto i = as_index(range.first); i < as_index(range.end); ++i) {
+    if (made[i] == nullptr || plan_->steps()[i].is_plain_copy) continue;
+    launches.push_back(made[i].get());
+    numbers.push_back(i);
+  }
+  for (MergedLaunch& merged : plan_->backend()->merge(launches)) {
+    const auto first = static_cast<std::uint32_t>(members_.size());
+    const auto first_operand = static_cast<std::uint32_t>(pointers_.size());
+    for (const std::uint32_t member : merged.members) {
+      const PlanStep& step = plan_->steps()[numbers[member]];
+      launches_.push_back(std::move(made[numbers[member]]));
+      members_.push_back({launches_.back().get(), static_cast<std::uint32_t>(pointers_.size()), false, &step, group});
+      for (const BufferRef& operand : step.operands) add_operand(operand);
+    }
+    launches_.push_back(std::move(merged.launch));
+    const auto count = static_cast<std::uint32_t>(merged.members.size());
+    steps_.push_back({launches_.back().get(), first_operand, false, members_[first].planned, group, first, count});
+  }
+  for (auto i = as_index(range.first); i < as_index(range.end); ++i)
+    if (made[i] != nullptr) add_step(plan_->steps()[i], std::move(made[i]), group);
+}
+
 /// Outputs may have the memory of their donors.
 SINTER_DECL MemoryUse Frame::use_of(const BufferRef& operand, bool is_written) const {
   constexpr std::int64_t whole = std::numeric_limits<std::int64_t>::max();
@@ -229,35 +266,38 @@ SINTER_DECL MemoryUse Frame::use_of(const BufferRef& operand, bool is_written) c
 }
 
 /// On the device. What lies on the host is read when a launch is enqueued.
-SINTER_DECL std::vector<MemoryUse> Frame::uses_of(const PlanStep& step) const {
-  std::vector<MemoryUse> uses;
+SINTER_DECL void Frame::add_uses_of(const PlanStep& step, std::vector<MemoryUse>& uses) const {
   for (std::size_t i = 0; i < step.operands.size(); ++i) {
     const bool is_written = step.host ? i >= step.host_inputs() : step.kernel.operands[i].written;
     const bool is_fixed = step.operands[i].kind == BufferKind::constant || is_on_host(step.operands[i]);
     if (is_written || !is_fixed) uses.push_back(use_of(step.operands[i], is_written));
   }
+}
+
+SINTER_DECL std::vector<MemoryUse> Frame::uses_of(const Step& step) const {
+  std::vector<MemoryUse> uses;
+  if (step.members == 0) add_uses_of(*step.planned, uses);
+  for (const Step& member : std::span(members_).subspan(step.first_member, step.members))
+    add_uses_of(*member.planned, uses);
   return uses;
 }
 
-/// Steps that cannot be grouped stand between groups; a group of one step is no use.
+/// Steps that cannot be grouped stand between groups. A group of one step is of use to a queue of iterations.
 SINTER_DECL void Frame::make_segments() {
   Backend& backend = *plan_->backend();
-  bool has_group = false;
   for (std::size_t first = 0, end = 0; first < steps_.size(); first = end) {
     const bool is_group = backend.can_group(*steps_[first].launch);
     for (end = first + 1; end < steps_.size() && backend.can_group(*steps_[end].launch) == is_group;) ++end;
     segments_.push_back({first, end, nullptr, nullptr});
-    if (!is_group || end - first < 2) continue;
+    if (!is_group) continue;
     std::vector<std::vector<MemoryUse>> uses;
-    for (std::size_t i = first; i < end; ++i) uses.push_back(uses_of(*steps_[i].planned));
+    for (std::size_t i = first; i < end; ++i) uses.push_back(uses_of(steps_[i]));
     std::vector<GroupedLaunch> launches;
     for (auto& after : dependences_of(uses))
       launches.push_back({steps_[first + launches.size()].launch, std::move(after)});
     segments_.back().group = backend.group(std::move(launches));
-    has_group |= segments_.back().group != nullptr;
   }
-  if (has_group) group_operands_.resize(steps_.size());
-  else segments_.clear();
+  group_operands_.resize(steps_.size());
 }
 
 /// Groups whose work is worth threads stand between segments of other steps, which run one after the other.
@@ -330,6 +370,11 @@ SINTER_DECL void Frame::add_called_steps(const PlanStep& call, const Plan& body,
 }
 
 SINTER_DECL Frame::~Frame() {
+  if (memory_ != nullptr && SINTER_UNLIKELY(runtime_detail::current_iterations() != nullptr)) {
+    try {
+      runtime_detail::flush_iterations();  // it waits to run in this frame's memory
+    } catch (const Error&) {}              // who synchronises is told
+  }
   if (SINTER_UNLIKELY(arena_queue_ != last_queue_)) memory_->drain(plan_->device());
 }
 
@@ -342,7 +387,7 @@ SINTER_DECL bool Frame::is_on_host(const BufferRef& operand) const {
 }
 
 SINTER_DECL StepContext Frame::context_of(const PlanStep& step) const {
-  StepContext context{step.name, step.where, 0};
+  StepContext context{step.name, step.where};
   for (std::size_t i = 0; i < step.operands.size(); ++i)
     if (is_on_host(step.operands[i])) {
       ensure(i < 64, "plan: too many operands for numbers by value");
@@ -368,32 +413,49 @@ SINTER_DECL void Frame::follow_queue() {
 
 SINTER_DECL std::size_t Frame::arena_bytes() const { return parts_ ? parts_->bytes() : arena_ ? arena_->bytes() : 0; }
 
+SINTER_ALWAYS_INLINE void Frame::run_step(const Step& step) {
+  void* const* operands = pointers_.data() + step.first_operand;
+  if (step.skips_same_memory && operands[0] == operands[1]) return;
+  try {
+    step.launch->run(operands);
+  } catch (const GatherError& error) { runtime_detail::throw_index_error(*step.planned, error); }
+}
+
 SINTER_ALWAYS_INLINE void Frame::run_steps(std::size_t first, std::size_t end) {
   for (const Step& step : std::span(steps_).subspan(first, end - first)) {
     if (SINTER_UNLIKELY(next_join_ < joins_.size())) join_before(as_index(&step - steps_.data()));
-    void* const* operands = pointers_.data() + step.first_operand;
-    if (step.skips_same_memory && operands[0] == operands[1]) continue;
-    try {
-      step.launch->run(operands);
-    } catch (const GatherError& error) { runtime_detail::throw_index_error(*step.planned, error); }
+    run_step(step);
   }
 }
 
 SINTER_DECL SINTER_NOINLINE SINTER_COLD void Frame::run_steps_watched(std::size_t first, std::size_t end) {
-  if (costs_.empty())
+  runtime_detail::flush_iterations();
+  if (costs_.empty()) {
     for (const Step& step : steps_) costs_.push_back(cost_of(*step.planned, symbols_));
-  for (std::size_t i = first; i < end; ++i) {
-    join_before(i);  // waiting is not the step's own time
-    const runtime_detail::WatchedStep watched(*plan_, *steps_[i].planned, symbols_, costs_[i], memory_);
-    run_steps(i, i + 1);
+    for (const Step& step : members_) member_costs_.push_back(cost_of(*step.planned, symbols_));
+  }
+  const auto run_watched = [&](const Step& step, const StepCost& cost) {
+    const runtime_detail::WatchedStep watched(*plan_, *step.planned, symbols_, cost, memory_);
+    run_step(step);
+  };
+  for (std::size_t i = first; i < end; ++i) {  // members by themselves, each with its time
+    join_before(i);                            // waiting is not the step's own time
+    const Step& step = steps_[i];
+    if (step.members == 0) run_watched(step, costs_[i]);
+    for (std::size_t m = step.first_member; m < step.first_member + step.members; ++m)
+      run_watched(members_[m], member_costs_[m]);
   }
 }
 
 SINTER_DECL void Frame::run(std::span<void* const> inputs, std::span<void* const> outputs) {
-  if (SINTER_UNLIKELY(parts_ != nullptr)) return parts_->run(inputs, outputs);
+  if (SINTER_UNLIKELY(parts_ != nullptr)) {
+    const runtime_detail::WithoutIterations alone;
+    return parts_->run(inputs, outputs);
+  }
   if (SINTER_UNLIKELY(memory_ != nullptr)) {
     follow_queue();
     if (host_part_) run_host_part(inputs, outputs);
+    if (segments_.empty()) runtime_detail::flush_iterations();
   }
   for (const Patch& patch : input_patches_) pointers_[patch.place] = inputs[patch.source];
   for (const Patch& patch : output_patches_) pointers_[patch.place] = outputs[patch.source];
@@ -452,15 +514,27 @@ SINTER_DECL SINTER_NOINLINE SINTER_COLD void Frame::run_on_host_watched(const Se
   segment.on_host->run_watched(operands, watched.names(), watched.spent());
 }
 
+/// Control flow enqueues by its bodies alone, or flushes before it does so itself (DeviceControl); other steps come
+/// after what waits.
+SINTER_DECL void Frame::run_steps_beside(IterationQueue& iterations, std::size_t first, std::size_t end) {
+  for (const Step& step : std::span(steps_).subspan(first, end - first)) {
+    if (!step.planned->host || step.planned->host->bodies.empty()) iterations.flush();
+    run_step(step);
+  }
+}
+
 SINTER_DECL void Frame::run_segments() {
   if (is_watched()) {
     const StepListener* const listener = runtime_detail::step_listener();
     if (has_instruction_log() || (listener != nullptr && (memory_ != nullptr || listener->needs_steps_alone())))
       return run_steps_watched(0, steps_.size());
   }
+  IterationQueue* const iterations = memory_ != nullptr ? runtime_detail::current_iterations() : nullptr;
   for (const Segment& segment : segments_) {
-    if (segment.group == nullptr) {
-      if (is_watched()) run_steps_watched(segment.first, segment.end);
+    const bool is_one_step = segment.end - segment.first == 1 && iterations == nullptr;
+    if (segment.group == nullptr || is_one_step) {
+      if (SINTER_UNLIKELY(is_watched())) run_steps_watched(segment.first, segment.end);
+      else if (iterations != nullptr) run_steps_beside(*iterations, segment.first, segment.end);
       else run_steps(segment.first, segment.end);
       continue;
     }
@@ -473,6 +547,10 @@ SINTER_DECL void Frame::run_segments() {
       continue;
     }
     if (SINTER_UNLIKELY(next_join_ < joins_.size())) join_before(segment.end - 1);
+    if (iterations != nullptr) {
+      iterations->add(*segment.group, std::span(group_operands_).subspan(segment.first, segment.end - segment.first));
+      continue;
+    }
     const TimelineSpan span("launch", "launches as one");
     runtime_detail::TrackedLaunch launch;
     if (SINTER_UNLIKELY(span.is_on())) launch = runtime_detail::TrackedLaunch(*memory_, plan_->device());

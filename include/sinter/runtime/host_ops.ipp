@@ -82,6 +82,7 @@ class HostLaunch : public Launch, protected HostCall {
   std::vector<std::int64_t> symbols_;
 
  protected:
+  const Plan& body_plan(std::size_t body) const { return *bodies_[body]; }
   std::vector<HostView> views_;
 
  private:

@@ -14,6 +14,7 @@
 #include <sinter/ops/control.hpp>
 #include <sinter/ops/take.hpp>
 #include <sinter/passes/decompose.hpp>
+#include <sinter/passes/hoist_products.hpp>
 #include <sinter/runtime/graph_devices.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
 #include <sinter/runtime/partition_plan.hpp>
@@ -274,9 +275,12 @@ SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
   plan_->origin_ = std::make_shared<const PlanOrigin>(graph_, std::move(kept));
   std::vector<std::int64_t> hints;
   for (const SymbolInfo& symbol : graph_.symbols()) hints.push_back(symbol.hint);
-  const bool groups = options_.fuse && options_.horizontal && options_.backends.front()->divides_launches();
-  memory_ = plan_memory(nodes_, fusion_, kernels_, options_.may_donate,
-                        groups ? StepGrouping::where_it_pays : StepGrouping::none, hints);
+  const Backend& first = *options_.backends.front();
+  const StepGrouping grouping = !options_.fuse || !options_.horizontal ? StepGrouping::none
+                                : first.divides_launches()             ? StepGrouping::where_it_pays
+                                : first.merges_launches()              ? StepGrouping::equal_code
+                                                                       : StepGrouping::none;
+  memory_ = plan_memory(nodes_, fusion_, kernels_, options_.may_donate, grouping, hints);
   plan_->symbols_ = graph_.symbols();
   plan_->groups_ = memory_.groups;
   plan_->slots_ = memory_.slots;
@@ -358,13 +362,21 @@ SINTER_DECL MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& op
   return builder.timeline();
 }
 
-SINTER_DECL std::shared_ptr<Plan> build_part_plan(const Graph& graph, const PlanOptions& options) {
-  if (!runtime_detail::has_foreign_composite(graph, options.backends)) return PlanBuilder(graph, options).run();
+namespace runtime_detail {
+inline std::shared_ptr<Plan> build_one_plan(const Graph& graph, const PlanOptions& options) {
+  if (!has_foreign_composite(graph, options.backends)) return PlanBuilder(graph, options).run();
   // Kept for the host, and now on another device: the body of a loop, say.
   const Graph decomposed = Decompose{[&](const Graph& whole, const Node& node) {
     return find_intrinsic(whole, node, options.backends).intrinsic != nullptr;
   }}(graph);
   return PlanBuilder(decomposed, options).run();
+}
+}  // namespace runtime_detail
+
+SINTER_DECL std::shared_ptr<Plan> build_part_plan(const Graph& graph, const PlanOptions& options) {
+  const bool hoists = options.fuse && options.backends.front()->device() != Device::cpu();
+  if (hoists) return runtime_detail::build_one_plan(HoistProducts{}(graph), options);
+  return runtime_detail::build_one_plan(graph, options);
 }
 
 SINTER_DECL std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options) {

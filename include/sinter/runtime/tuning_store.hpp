@@ -25,6 +25,8 @@ TuningStats tuning_stats();
 namespace runtime_detail {
 
 std::optional<std::string> find_tuning(const std::string& key);
+/// The schedule of a value, which may be followed by what was measured: "unroll(2); 1.5e-06 s, ...".
+inline std::string_view schedule_in(std::string_view value) { return value.substr(0, value.find(';')); }
 /// Keeps it for this process and, after write_tuning(), for others.
 void keep_tuning(const std::string& key, const std::string& value);
 void write_tuning() noexcept;

@@ -121,7 +121,7 @@ SINTER_DECL std::int64_t add_tuning_text(std::string_view text, std::string_view
     const std::string_view line = lines.substr(0, lines.find('\n'));
     lines.remove_prefix(line.size() + 1);
     const std::size_t split = line.rfind(" = ");
-    if (split == std::string_view::npos || !parse_schedule(line.substr(split + 3)))
+    if (split == std::string_view::npos || !parse_schedule(schedule_in(line.substr(split + 3))))
       refuse("has a line without a schedule: " + std::string(line.substr(0, 80)));
     entries.emplace_back(line.substr(0, split), line.substr(split + 3));
   }

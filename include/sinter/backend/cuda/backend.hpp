@@ -34,6 +34,9 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Launch> bind_op(const BoundOp& op, const StepContext& step) override;
   bool can_group(const Launch& launch) const override;
   std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch> launches) override;
+  bool merges_launches() const override { return true; }
+  std::vector<MergedLaunch> merge(std::span<Launch* const> launches) override;
+  std::unique_ptr<IterationQueue> iterations() override;
 
  private:
   Gpu& gpu_;

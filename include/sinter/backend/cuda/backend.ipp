@@ -6,10 +6,12 @@
 #include <sinter/backend/cuda/device/api.ipp>
 #include <sinter/backend/cuda/device/driver.hpp>
 #include <sinter/backend/cuda/device/group.hpp>
+#include <sinter/backend/cuda/device/iterations.hpp>
 #include <sinter/backend/cuda/device/ready_list.hpp>
 #include <sinter/backend/cuda/library/library_op.hpp>
 #include <sinter/backend/cuda/library/quantized.hpp>
 #include <sinter/backend/cuda/product/product_binding.hpp>
+#include <sinter/backend/cuda/source/merge.hpp>
 #include <sinter/backend/cuda/source/source.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
@@ -17,6 +19,7 @@
 #include <sinter/runtime/disk_cache.hpp>
 #include <sinter/runtime/host_ops.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -33,14 +36,34 @@ class CudaLaunch final : public Launch {
       : gpu_(gpu),
         label_(label_of(step)),
         binding_(std::move(binding)),
-        aligned_(bind_product(gpu, kernel, binding_, choice_)) {}
+        aligned_(bind_product(gpu, kernel, binding_, choice_)) {
+    note_host_operands();
+  }
   CudaLaunch(Gpu& gpu, LaunchList list, const StepContext& step, std::vector<std::uint8_t> operand_bytes)
       : gpu_(gpu),
         label_(label_of(step)),
         binding_{nullptr, {}, step.host_operands, std::move(operand_bytes)},
-        aligned_(gpu, std::move(list)) {}
+        aligned_(gpu, std::move(list)) {
+    note_host_operands();
+  }
+  /// In the place of these, which outlive it; `list` is merge_lists() of theirs.
+  CudaLaunch(Gpu& gpu, LaunchList list, const StepContext& step, std::vector<CudaLaunch*> members)
+      : gpu_(gpu), label_(label_of(step)), members_(std::move(members)), aligned_(gpu, std::move(list)) {
+    for (const CudaLaunch* member : members_) {
+      binding_.operand_bytes.insert(binding_.operand_bytes.end(), member->binding_.operand_bytes.begin(),
+                                    member->binding_.operand_bytes.end());
+      is_on_host_.insert(is_on_host_.end(), member->is_on_host_.begin(), member->is_on_host_.end());
+    }
+  }
 
   void run(void* const* operands) override {
+    if (SINTER_UNLIKELY(is_split(operands))) {
+      for (CudaLaunch* member : members_) {
+        member->run(operands);
+        operands += member->operand_count();
+      }
+      return;
+    }
     gpu_.enter();
     const StreamState& stream = gpu_.stream();
     gpu_.note_launch(label_);
@@ -63,6 +86,14 @@ class CudaLaunch final : public Launch {
     if (SINTER_UNLIKELY(Context::get().checks)) wait(stream);
   }
   TypeKey type() const override { return type_key<CudaLaunch>(); }
+  const LaunchList& list() const { return aligned_.list; }
+  const LaunchLabel& label() const { return label_; }
+  std::size_t operand_count() const { return binding_.operand_bytes.size(); }
+  bool has_host_operands() const { return std::find(is_on_host_.begin(), is_on_host_.end(), 1) != is_on_host_.end(); }
+  /// For operands that are less aligned than usual it runs its members one by one.
+  bool is_split(void* const* operands) const {
+    return !members_.empty() && aligned_.list.needs_alignment && !is_aligned(operands);
+  }
   /// The source, and how a product is computed.
   std::string listing() const {
     const LaunchList& list = aligned_.list;
@@ -76,7 +107,7 @@ class CudaLaunch final : public Launch {
     places.push_back(ready.workspace ? reinterpret_cast<std::uintptr_t>(ready.workspace->data()) : 0);
     for (std::size_t i = 0; i < binding_.operand_bytes.size(); ++i) {
       std::uint64_t bits = reinterpret_cast<std::uintptr_t>(operands[i]);
-      if ((binding_.host_operands >> i & 1) != 0) {
+      if (is_on_host_[i] != 0) {
         bits = 0;
         std::memcpy(&bits, operands[i], binding_.operand_bytes[i]);
       }
@@ -100,17 +131,21 @@ class CudaLaunch final : public Launch {
   }
 
  private:
+  void note_host_operands() {
+    for (std::size_t i = 0; i < binding_.operand_bytes.size(); ++i)
+      is_on_host_.push_back(static_cast<std::uint8_t>(binding_.host_operands >> i & 1));
+  }
   ReadyList& list_for(void* const* operands) {
     if (SINTER_LIKELY(!aligned_.list.needs_alignment || is_aligned(operands))) return aligned_;
     if (!unaligned_)
-      unaligned_ = std::make_unique<ReadyList>(
-          gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, false, aligned_.list.algorithm));
+      unaligned_ =
+          std::make_unique<ReadyList>(gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, false,
+                                                                  aligned_.list.algorithm, binding_.is_grouped));
     return *unaligned_;
   }
   bool is_aligned(void* const* operands) const {
     for (std::size_t i = 0; i < binding_.operand_bytes.size(); ++i)
-      if ((binding_.host_operands >> i & 1) == 0 && reinterpret_cast<std::uintptr_t>(operands[i]) % 16 != 0)
-        return false;
+      if (is_on_host_[i] == 0 && reinterpret_cast<std::uintptr_t>(operands[i]) % 16 != 0) return false;
     return true;
   }
   void fill(GpuLaunch& launch, const ParameterPatch& patch, void* const* operands) const {
@@ -145,6 +180,8 @@ class CudaLaunch final : public Launch {
   Gpu& gpu_;
   const LaunchLabel& label_;
   StepBinding binding_;
+  std::vector<CudaLaunch*> members_;      // none: a launch of its own
+  std::vector<std::uint8_t> is_on_host_;  // of each operand
   std::optional<ProductChoice> choice_;
   ReadyList aligned_;
   std::unique_ptr<ReadyList> unaligned_;
@@ -162,7 +199,7 @@ class CudaExecutable final : public Executable {
     for (const Operand& operand : kernel_.operands) bytes.push_back(static_cast<std::uint8_t>(size_of(operand.dtype)));
     check_host_operands(geometry, step);
     auto launch = std::make_unique<CudaLaunch>(
-        gpu_, kernel_, StepBinding{generated_, geometry, step.host_operands, std::move(bytes)}, step);
+        gpu_, kernel_, StepBinding{generated_, geometry, step.host_operands, std::move(bytes), step.is_grouped}, step);
     std::scoped_lock lock(mutex_);
     last_listing_ = launch->listing();
     return launch;
@@ -236,6 +273,58 @@ SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_op(const BoundOp& op, cons
 SINTER_DECL bool CudaBackend::can_group(const Launch& launch) const {
   return launch.type() == type_key<cuda_detail::CudaLaunch>();
 }
+
+namespace cuda_detail {
+/// As many launches of equal text as one parameter holds, in the place of which one runs.
+inline void merge_equal(Gpu& gpu, std::span<CudaLaunch* const> launches, std::span<const std::uint32_t> numbers,
+                        std::vector<MergedLaunch>& merged) {
+  const bool has_large = driver_status().version >= 12010 && nvrtc_version() >= 12010;
+  const std::size_t most = has_large ? large_parameter_bytes : parameter_bytes;
+  for (std::size_t first = 0, count = 0; first < launches.size(); first += count) {
+    count = std::min(launches.size() - first, members_for(launches[first]->list(), most));
+    if (count < 2) return;
+    std::vector<CudaLaunch*> members(launches.begin() + static_cast<std::ptrdiff_t>(first),
+                                     launches.begin() + static_cast<std::ptrdiff_t>(first + count));
+    std::vector<const LaunchList*> lists;
+    std::vector<std::size_t> operand_counts;
+    for (const CudaLaunch* member : members) {
+      lists.push_back(&member->list());
+      operand_counts.push_back(member->operand_count());
+    }
+    MergedLaunch& made = merged.emplace_back();
+    made.members.assign(numbers.begin() + static_cast<std::ptrdiff_t>(first),
+                        numbers.begin() + static_cast<std::ptrdiff_t>(first + count));
+    const LaunchLabel& label = members.front()->label();
+    const StepContext step{std::to_string(count) + " x " + label.name, label.where};
+    made.launch = std::make_unique<CudaLaunch>(gpu, merge_lists(lists, operand_counts), step, std::move(members));
+  }
+}
+}  // namespace cuda_detail
+
+SINTER_DECL std::vector<MergedLaunch> CudaBackend::merge(std::span<Launch* const> launches) {
+  using cuda_detail::CudaLaunch;
+  std::vector<MergedLaunch> merged;
+  std::vector<std::uint8_t> is_done(launches.size());
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    if (is_done[i] != 0 || !can_group(*launches[i])) continue;
+    const LaunchList& list = static_cast<CudaLaunch&>(*launches[i]).list();
+    if (!is_mergeable(list)) continue;
+    std::vector<CudaLaunch*> equal;
+    std::vector<std::uint32_t> numbers;
+    for (std::size_t j = i; j < launches.size(); ++j) {
+      if (is_done[j] != 0 || !can_group(*launches[j])) continue;
+      auto& other = static_cast<CudaLaunch&>(*launches[j]);
+      if (!is_mergeable(other.list()) || !have_equal_code(list, other.list())) continue;
+      is_done[j] = 1;
+      equal.push_back(&other);
+      numbers.push_back(static_cast<std::uint32_t>(j));
+    }
+    cuda_detail::merge_equal(gpu_, equal, numbers, merged);
+  }
+  return merged;
+}
+
+SINTER_DECL std::unique_ptr<IterationQueue> CudaBackend::iterations() { return cuda_detail::make_iterations(gpu_); }
 
 SINTER_DECL std::unique_ptr<LaunchGroup> CudaBackend::group(std::vector<GroupedLaunch> launches) {
   return cuda_detail::make_group(gpu_, std::move(launches));

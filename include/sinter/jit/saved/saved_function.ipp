@@ -11,6 +11,7 @@
 #include <sinter/jit/saved/replay.hpp>
 #include <sinter/jit/trace/trace_path.hpp>
 #include <sinter/jit/trace/trace_tree.hpp>
+#include <sinter/runtime/tuning_store.hpp>
 
 #include <algorithm>
 #include <set>
@@ -357,6 +358,7 @@ SINTER_DECL void Snapshot::add(std::string name, const FunctionState& function) 
   saved.name = std::move(name);
   saved.options = function.options_;
   saved.where = function.where_;
+  if (is_tuned(saved.options.mode)) saved.tuning = runtime_detail::tuning_text();
   if (function.given_.forward || function.given_.backward)
     throw UserError("save", "'" + saved.name + "' is compiled by functions of aot_function(), which no file can hold",
                     where_, "compile it with jit::compile");

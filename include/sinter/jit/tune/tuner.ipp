@@ -12,9 +12,12 @@
 #include <sinter/base/timeline.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/jit/options.hpp>
+#include <sinter/kernel/cost_constants.hpp>
 #include <sinter/kernel/kernel_key.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
 #include <sinter/runtime/tuning_store.hpp>
+#include <sinter/tensor/device_memory.hpp>
+#include <sinter/tensor/storage.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -24,6 +27,7 @@
 #include <cstring>
 #include <new>
 #include <span>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -33,9 +37,10 @@ namespace tuner_detail {
 
 inline constexpr double default_seconds = 2;
 inline constexpr double gain_wanted = 0.97;  // of the default's time
-inline constexpr std::size_t most_bytes = std::size_t{1} << 30;
+inline constexpr std::size_t most_bytes = std::size_t{2} << 30, most_device_bytes = std::size_t{6} << 30;
 inline constexpr int rounds = 9, confirming_rounds = 15;
-inline constexpr double shortest_sample = 30e-6;  // seconds; shorter launches are timed several at once
+inline constexpr double shortest_sample = 30e-6;        // seconds; shorter launches are timed several at once
+inline constexpr double shortest_device_sample = 1e-3;  // waiting for a device takes some microseconds
 
 // ---- operands -------------------------------------------------------------------------------------------------------
 
@@ -44,6 +49,13 @@ inline constexpr double shortest_sample = 30e-6;  // seconds; shorter launches a
 enum class Fill : std::uint8_t { positive, signed_, indices };
 
 inline void fill(std::span<std::byte> memory, DType dtype, Fill how) {
+  const std::size_t period = 65521 * as_index(size_of(dtype));  // a prime: lines of no operand are all alike
+  if (memory.size() > period) {
+    fill(memory.first(period), dtype, how);
+    for (std::size_t at = period; at < memory.size(); at += period)
+      std::memcpy(memory.data() + at, memory.data(), std::min(period, memory.size() - at));
+    return;
+  }
   std::uint64_t state = 0x9E3779B97F4A7C15;
   const auto next = [&] { return (state = state * 6364136223846793005 + 1442695040888963407) >> 33; };
   const std::size_t size = as_index(size_of(dtype));
@@ -62,10 +74,11 @@ inline void fill(std::span<std::byte> memory, DType dtype, Fill how) {
   }
 }
 
-/// Memory for what a kernel may touch, from the operand's base on.
+/// Memory for what a kernel may touch, from the operand's base on. On a GPU it is there, and the host keeps a copy.
 class Operands {
  public:
-  Operands(const Kernel& kernel, const BoundGeometry& geometry) : kernel_(kernel) {
+  Operands(const Kernel& kernel, const BoundGeometry& geometry, Device device) : kernel_(kernel), device_(device) {
+    if (device_ != Device::cpu()) on_device_ = &device_memory(device_, "max_autotune");
     ranges_.resize(kernel.operands.size(), {0, 0});
     for (std::size_t a = 0; a < kernel.accesses.size(); ++a) include(geometry, a);
     for (std::size_t i = 0; i < ranges_.size(); ++i)
@@ -85,9 +98,31 @@ class Operands {
       fill({address, count}, kernel_.operands[i].dtype, how);
       bases_[i] = address - ranges_[i].first * size;
     }
+    if (on_device_ == nullptr) return;
+    places_.clear();
+    host_ = bases_;
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      places_.push_back(Storage::allocate(bytes_of(i) + 192, device_));
+      on_device_->copy(places_[i]->data(), device_, first_of(i), Device::cpu(), bytes_of(i));
+      bases_[i] = static_cast<std::byte*>(places_[i]->data()) - ranges_[i].first * size_of(kernel_.operands[i].dtype);
+    }
   }
   void* const* bases() const { return bases_.data(); }
+  /// Waits for what was enqueued.
+  void wait() const {
+    if (on_device_ != nullptr) on_device_->synchronise(device_);
+  }
+  bool is_on_host() const { return on_device_ == nullptr; }
   bool has_same_results(const Operands& other) const {
+    if (on_device_ != nullptr) {
+      for (std::size_t i = 0; i < ranges_.size(); ++i) {
+        std::vector<std::byte> own(bytes_of(i)), others(bytes_of(i));
+        on_device_->copy(own.data(), Device::cpu(), places_[i]->data(), device_, own.size());
+        on_device_->copy(others.data(), Device::cpu(), other.places_[i]->data(), device_, others.size());
+        if (own != others) return false;
+      }
+      return true;
+    }
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
       const std::int64_t size = size_of(kernel_.operands[i].dtype);
       const std::int64_t first = ranges_[i].first * size, count = ranges_[i].second * size - first;
@@ -99,6 +134,12 @@ class Operands {
   }
 
  private:
+  std::size_t bytes_of(std::size_t i) const {
+    return as_index((ranges_[i].second - ranges_[i].first) * size_of(kernel_.operands[i].dtype));
+  }
+  const std::byte* first_of(std::size_t i) const {
+    return static_cast<std::byte*>(host_[i]) + ranges_[i].first * size_of(kernel_.operands[i].dtype);
+  }
   void include(const BoundGeometry& geometry, std::size_t a) {
     const BoundGeometry::AccessNumbers& access = geometry.accesses[a];
     std::int64_t low = access.offset, high = access.offset;
@@ -115,8 +156,11 @@ class Operands {
   const Kernel& kernel_;
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges_;  // elements from the operand's base
   std::size_t bytes_ = 0;
+  Device device_;
+  DeviceMemory* on_device_ = nullptr;
   std::vector<std::vector<std::byte>> memory_;
-  std::vector<void*> bases_;
+  std::vector<Ref<Storage>> places_;  // on the device
+  std::vector<void*> bases_, host_;
 };
 
 // ---- one measurement at a time --------------------------------------------------------------------------------------
@@ -213,7 +257,6 @@ SINTER_DECL void Tuner::report(const Kernel& kernel, const std::string& text) co
 }
 
 SINTER_DECL Schedule Tuner::choose(Backend& backend, const Kernel& kernel, const SymbolicGeometry& geometry) {
-  if (backend.device() != Device::cpu()) return {};
   const std::vector<Schedule> schedules = backend.schedules(kernel);
   if (schedules.size() < 2) return {};
   const BoundGeometry bound = sinter::bind(geometry, sizes_);
@@ -221,10 +264,11 @@ SINTER_DECL Schedule Tuner::choose(Backend& backend, const Kernel& kernel, const
     if (bound.extent[as_index(axis)] < 1) return {};
   const std::string key = tuner_detail::key_of(backend, kernel, bound);
   if (const std::optional<std::string> known = runtime_detail::find_tuning(key)) {
-    const std::optional<Schedule> schedule = parse_schedule(*known);
+    const std::string_view text = runtime_detail::schedule_in(*known);
+    const std::optional<Schedule> schedule = parse_schedule(text);
     if (schedule && std::find(schedules.begin(), schedules.end(), *schedule) != schedules.end()) {
       runtime_detail::count_tuning({.found = 1});
-      report(kernel, *known + ", which was measured before");
+      report(kernel, std::string(text) + ", which was measured before");
       return *schedule;
     }
   }
@@ -240,18 +284,27 @@ namespace tuner_detail {
 inline double time_of(Launch& launch, const Operands& operands, int launches) {
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < launches; ++i) launch.run(operands.bases());
+  operands.wait();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / launches;
 }
-/// Whether a launch leaves in memory what the default leaves there.
-inline bool gives_same_bits(Launch& launch, Launch& standard, const Kernel& kernel, const BoundGeometry& geometry,
-                            Fill how) {
-  Operands expected(kernel, geometry), actual(kernel, geometry);
-  expected.allocate(how);
-  actual.allocate(how);
-  standard.run(expected.bases());
-  launch.run(actual.bases());
-  return actual.has_same_results(expected);
-}
+/// What the default leaves in memory for one kind of operands, and whether others leave the same there.
+class Expected {
+ public:
+  Expected(Launch& standard, const Kernel& kernel, const BoundGeometry& geometry, Device device, Fill how)
+      : expected_(kernel, geometry, device), actual_(kernel, geometry, device), how_(how) {
+    expected_.allocate(how);
+    standard.run(expected_.bases());
+  }
+  bool is_given_by(Launch& launch) {
+    actual_.allocate(how_);
+    launch.run(actual_.bases());
+    return actual_.has_same_results(expected_);
+  }
+
+ private:
+  Operands expected_, actual_;
+  Fill how_;
+};
 }  // namespace tuner_detail
 
 namespace tuner_detail {
@@ -266,20 +319,22 @@ template <class F>
 Field candidates_of(Backend& backend, const Kernel& kernel, const BoundGeometry& geometry,
                     const std::vector<Schedule>& schedules, Fill fill, const F& may_go_on) {
   Field field;
+  std::vector<std::unique_ptr<Expected>> expected;
   const Fill other = fill == Fill::indices ? Fill::indices : Fill::signed_;
   for (const Schedule& schedule : schedules) {
     if (!may_go_on()) break;
     const auto code = compiled_kernel(backend, kernel, schedule);
     if (code == nullptr) continue;
     Candidate candidate{schedule, code->bind(geometry)};
-    if (!field.candidates.empty()) {
-      Launch& standard = *field.candidates[0].launch;
-      if (!gives_same_bits(*candidate.launch, standard, kernel, geometry, fill) ||
-          (other != fill && !gives_same_bits(*candidate.launch, standard, kernel, geometry, other))) {
-        field.rejected += (field.rejected.empty() ? "" : ", ") + schedule.text();
-        ++field.rejections;
-        continue;
-      }
+    if (field.candidates.empty()) {
+      for (const Fill how : {fill, other})
+        if (expected.empty() || other != fill)
+          expected.push_back(std::make_unique<Expected>(*candidate.launch, kernel, geometry, backend.device(), how));
+    } else if (!std::all_of(expected.begin(), expected.end(),
+                            [&](const auto& each) { return each->is_given_by(*candidate.launch); })) {
+      field.rejected += (field.rejected.empty() ? "" : ", ") + schedule.text();
+      ++field.rejections;
+      continue;
     }
     field.candidates.push_back(std::move(candidate));
   }
@@ -289,7 +344,8 @@ Field candidates_of(Backend& backend, const Kernel& kernel, const BoundGeometry&
 /// As many launches that the clock is fine enough for them.
 inline int launches_in_a_sample(Launch& launch, const Operands& operands) {
   const double once = std::min(time_of(launch, operands, 1), time_of(launch, operands, 1));
-  return static_cast<int>(std::clamp(shortest_sample / std::max(once, 1e-9), 1.0, 1000.0));
+  const double shortest = operands.is_on_host() ? shortest_sample : shortest_device_sample;
+  return static_cast<int>(std::clamp(shortest / std::max(once, 1e-9), 1.0, 1000.0));
 }
 
 /// The default, unless another is faster by what is wanted, which may be luck: then both are timed once more, alone.
@@ -327,9 +383,12 @@ SINTER_DECL Schedule Tuner::leave_default(const Kernel& kernel, std::int64_t rej
 SINTER_DECL Schedule Tuner::measure(Backend& backend, const Kernel& kernel, const BoundGeometry& geometry,
                                     const std::string& key, const std::vector<Schedule>& schedules) {
   using namespace tuner_detail;
-  Operands operands(kernel, geometry);
-  if (operands.bytes() > most_bytes / 2)  // there are two copies: of the default, and of who is compared with it
-    return leave_default(kernel, 0, "two copies of its operands are larger than 1 GiB");
+  Operands operands(kernel, geometry, backend.device());
+  // There are five copies: two kinds, each of the default and of who is compared, and what is timed.
+  if (operands.bytes() > (operands.is_on_host() ? most_bytes : most_device_bytes) / 5)
+    return leave_default(
+        kernel, 0,
+        "five copies of its operands are larger than " + std::string(operands.is_on_host() ? "2" : "6") + " GiB");
   if (spent_ >= seconds_) return leave_default(kernel, 0, "no time is left (Options::tune_seconds)");
   const TimelineSpan span("compile", "measure schedules");
   const Measuring alone;
@@ -360,12 +419,19 @@ SINTER_DECL Schedule Tuner::measure(Backend& backend, const Kernel& kernel, cons
   const Candidate& winner = winner_of(field.candidates, fastest, operands, launches);
   spent_ += elapsed();
   has_measured_ = true;
-  runtime_detail::keep_tuning(key, winner.schedule.text());
+  const KernelCost cost = cost_of(kernel, geometry);
+  char figures[160];
+  std::snprintf(figures, sizeof figures, "; %.4g s, %.6g bytes, %.6g flops, %.6g special", winner.time(),
+                cost.bytes_read + cost.bytes_written, cost.flops, cost.special);
+  runtime_detail::keep_tuning(key, winner.schedule.text() + figures);
   runtime_detail::count_tuning(
       {.measured = 1, .gained = &winner != field.candidates.data(), .rejected = field.rejections});
   char seconds[64];
   std::snprintf(seconds, sizeof seconds, "; %.2f of %.2f s", spent_, seconds_);
-  report(kernel, result_text(field, winner, fastest) + seconds);
+  const std::string model = backend.device() == Device::cpu()
+                                ? "; the cost model says " + microseconds(expected_seconds(cost, cpu_costs))
+                                : std::string();
+  report(kernel, result_text(field, winner, fastest) + model + seconds);
   return winner.schedule;
 }
 

@@ -46,6 +46,7 @@ inline std::string follow(const ScheduleStep& step, const Kernel& kernel, const 
       return {};
     case ScheduleAction::tile_rows:
     case ScheduleAction::tile_columns: return "this kernel is no product";
+    case ScheduleAction::block: return "a CPU has no blocks of threads";
   }
   __builtin_unreachable();
 }
@@ -73,14 +74,16 @@ SINTER_DECL std::optional<NestChoices> read_choices(const Kernel& kernel, const 
 SINTER_DECL std::vector<Schedule> nest_schedules(const Kernel& kernel, const Machine& machine) {
   using enum ScheduleAction;
   std::vector<Schedule> schedules{Schedule{}};
-  for (const std::uint16_t copies : std::initializer_list<std::uint16_t>{1, 4, 8}) schedules.push_back({{.action = unroll, .number = copies}});
+  for (const std::uint16_t copies : std::initializer_list<std::uint16_t>{1, 4, 8})
+    schedules.push_back({{.action = unroll, .number = copies}});
   if (machine.vector_bytes == 64) {
     schedules.push_back({{.action = vectorize, .number = 32}});
     schedules.push_back({{.action = vectorize, .number = 32}, {.action = unroll, .number = 4}});
   }
   if (kernel.kind == KernelKind::row) {
     schedules.push_back({{.action = keep, .number = 0}});
-    for (const std::uint16_t rows : std::initializer_list<std::uint16_t>{0, 1, 2}) schedules.push_back({{.action = short_rows, .number = rows}});
+    for (const std::uint16_t rows : std::initializer_list<std::uint16_t>{0, 1, 2})
+      schedules.push_back({{.action = short_rows, .number = rows}});
     schedules.push_back({{.action = split, .number = 0}});
   }
   if (kernel.kind == KernelKind::column)

@@ -7,6 +7,7 @@
 #include <sinter/backend/cuda/device/api.ipp>
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 
 SINTER_NAMESPACE_BEGIN
@@ -224,8 +225,17 @@ class CudaGroup final : public LaunchGroup {
     graph->launch();
   }
 
+  std::span<const GroupedLaunch> launches() const { return launches_; }
+  CallRecorder& recorder() { return recorder_; }
+  /// No other group of this process ever has it.
+  std::uint64_t id() const { return id_; }
+
  private:
   static constexpr std::size_t most = 4;
+  static std::uint64_t next_id() {
+    static constinit std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
   CudaLaunch& launch(std::size_t i) const { return static_cast<CudaLaunch&>(*launches_[i].launch); }
 
   /// Writes all parameters. False: a library has not been called yet, and must not load its code while it is recorded;
@@ -235,6 +245,7 @@ class CudaGroup final : public LaunchGroup {
     for (std::size_t i = 0; i < launches_.size() && is_possible; ++i) {
       lists_[i] = nullptr;
       if (operands[i] == nullptr) continue;
+      if (SINTER_UNLIKELY(launch(i).is_split(operands[i]))) return false;
       ReadyList& list = launch(i).filled(operands[i]);
       lists_[i] = &list;
       if (list.list.call) {
@@ -288,6 +299,7 @@ class CudaGroup final : public LaunchGroup {
   std::vector<std::unique_ptr<GroupGraph>> graphs_;
   bool has_calls_ = false, refuses_calls_ = false;
   int refusals_ = 0;
+  const std::uint64_t id_ = next_id();
 };
 
 SINTER_DECL std::unique_ptr<LaunchGroup> make_group(Gpu& gpu, std::vector<GroupedLaunch> launches) {

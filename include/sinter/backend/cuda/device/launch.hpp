@@ -121,9 +121,10 @@ class GeneratedKernel {
   /// From geometry to text and launches, in tens of microseconds. `by_value` bit i: operand i is on the host and must
   /// be passed by value; only ever set for operands that are read, never written, through accesses whose strides are
   /// all zero. `algorithm`: how a product is computed, where that one is open; else, and by default, the generator's
-  /// own preference.
+  /// own preference. `is_grouped`: the same text for many sizes is worth more than the best one for each, for then
+  /// launches are merged (source/merge.hpp).
   virtual LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned = true,
-                          std::optional<GemmAlgorithm> algorithm = {}) const = 0;
+                          std::optional<GemmAlgorithm> algorithm = {}, bool is_grouped = false) const = 0;
   /// What is to choose about a product of these extents. No algorithms: it is none.
   virtual GemmProblem product(const BoundGeometry&, std::uint64_t /*by_value*/, bool /*is_aligned*/ = true) const {
     return {};

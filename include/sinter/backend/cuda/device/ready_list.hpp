@@ -61,6 +61,7 @@ struct StepBinding {
   BoundGeometry geometry;
   std::uint64_t host_operands = 0;
   std::vector<std::uint8_t> operand_bytes;
+  bool is_grouped = false;
 };
 
 /// A launch list with its code, addresses that never change written.

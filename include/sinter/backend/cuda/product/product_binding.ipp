@@ -78,7 +78,8 @@ class ProductBinder {
 
  private:
   ReadyList ready(std::optional<GemmAlgorithm> algorithm) const {
-    return ReadyList(gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, true, algorithm));
+    return ReadyList(
+        gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, true, algorithm, binding_.is_grouped));
   }
   static std::vector<std::string> library_algorithms(const ReadyList& list, int most) {
     try {

@@ -23,7 +23,8 @@ inline int widest(const Nest& nest) {
 SINTER_DECL int best_width(Writer& writer, int axis, bool may_have_tail) {
   int best = 1, most = 0;
   if (axis < 0) return 1;
-  for (int width = widest(writer.nest); width > 1; width /= 2) {
+  const int bytes = writer.is_grouped ? 16 : writer.schedule.find(ScheduleAction::vectorize).value_or(16);
+  for (int width = widest(writer.nest) * bytes / 16; width > 1; width /= 2) {
     if (!may_have_tail && writer.nest.extent(axis) % width != 0) continue;
     const int packed = writer.packed_accesses(axis, width);
     if (packed > most) {
@@ -51,8 +52,12 @@ class PointwiseWriter {
     for (std::size_t i = 0; i < nest.kernel.body.size(); ++i)
       loads += nest.is_live(i) && nest.kernel.body[i].prim == Prim::load && w.is_along(static_cast<InstId>(i));
     const std::int64_t enough = std::int64_t{w.device.multiprocessors} * 2048 * 4;
-    steps_ = loads <= 2 && items >= enough * 4 ? (loads <= 1 ? 4 : 2) : 1;
-    threads_ = items < std::int64_t{w.device.multiprocessors} * 1024 ? 128 : 256;
+    steps_ = !w.is_grouped && loads <= 2 && items >= enough * 4 ? (loads <= 1 ? 4 : 2) : 1;
+    threads_ = !w.is_grouped && items < std::int64_t{w.device.multiprocessors} * 1024 ? 128 : 256;
+    if (!w.is_grouped) {  // else what was measured for one size would keep it from being merged with others
+      steps_ = w.schedule.find(ScheduleAction::unroll).value_or(static_cast<std::uint16_t>(steps_));
+      threads_ = w.schedule.find(ScheduleAction::block).value_or(static_cast<std::uint16_t>(threads_));
+    }
     const std::string entry = w.entry("pointwise", threads_);
     w.line("const I first = (I)blockIdx.x * " + Writer::str(threads_ * steps_) + " + (I)threadIdx.x;");
     load_all(items);

@@ -17,7 +17,8 @@ namespace cuda {
 /// What fusion must respect: 8-byte pointers and strides fit a parameter, bodies compile in tens of milliseconds, and
 /// operands are computed on the way into products that no library call would win.
 Limits generator_limits();
-/// The default first; rows also with other numbers of accesses for each thread.
+/// The default first; rows also with other numbers of accesses for each thread, elementwise kernels with other widths,
+/// numbers of items for each thread and of threads for each block.
 std::vector<Schedule> generator_schedules(const Kernel& kernel);
 /// Null where the kernel or a step of the schedule is declined, with the reason in `why_declined` (if not null).
 std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule, const Target& target,

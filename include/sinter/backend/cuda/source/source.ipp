@@ -12,6 +12,9 @@
 #include <sinter/backend/cuda/source/writer.hpp>
 #include <sinter/base/index.hpp>
 
+#include <algorithm>
+#include <initializer_list>
+
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
@@ -24,10 +27,11 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
       : kernel_(kernel), schedule_(schedule), target_(target) {}
 
   cuda::LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned,
-                        std::optional<cuda::GemmAlgorithm> algorithm) const override {
+                        std::optional<cuda::GemmAlgorithm> algorithm, bool is_grouped) const override {
     if (is_empty(geometry)) return {};
     const Nest nest = make_nest(kernel_, geometry);
     Writer writer(nest, schedule_, target_, by_value, is_aligned);
+    writer.is_grouped = is_grouped;
     if (kernel_.kind == KernelKind::contraction && write_product(writer, algorithm)) return writer.finish();
     if (kernel_.kind == KernelKind::scatter) {
       write_scatter(writer);
@@ -62,6 +66,27 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
 
 namespace cuda {
 
+namespace source_detail {
+inline bool is_elementwise(const Kernel& kernel) { return kernel.kind == KernelKind::pointwise && !kernel.has_scan(); }
+
+/// Why a step is none of this kernel's; empty: it is one.
+inline std::string wrong_step(const Kernel& kernel, const ScheduleStep& step) {
+  const auto is_one_of = [&](std::initializer_list<int> numbers) {
+    return std::find(numbers.begin(), numbers.end(), static_cast<int>(step.number)) != numbers.end();
+  };
+  if (step.axis >= 0) return "no axis is named";
+  if (kernel.kind == KernelKind::row) {
+    if (step.action != ScheduleAction::unroll) return "rows are only unrolled";
+    return step.number == 0 ? "1 or more" : "";
+  }
+  if (!is_elementwise(kernel)) return "only rows and elementwise kernels have schedules";
+  if (step.action == ScheduleAction::vectorize) return is_one_of({4, 8, 16}) ? "" : "4, 8 or 16 bytes";
+  if (step.action == ScheduleAction::unroll) return is_one_of({1, 2, 4, 8}) ? "" : "1, 2, 4 or 8";
+  if (step.action == ScheduleAction::block) return is_one_of({64, 128, 256, 512, 1024}) ? "" : "64 to 1024 threads";
+  return "elementwise kernels have vectorize, unroll and block";
+}
+}  // namespace source_detail
+
 SINTER_DECL Limits generator_limits() {
   return {.narrow_products = {DType::f16, DType::bf16},
           .max_operands = 24,
@@ -73,6 +98,15 @@ SINTER_DECL Limits generator_limits() {
 
 SINTER_DECL std::vector<Schedule> generator_schedules(const Kernel& kernel) {
   std::vector<Schedule> schedules{Schedule{}};
+  // Elementwise kernels: bytes of an access, items of a thread, threads of a block.
+  if (source_detail::is_elementwise(kernel))
+    for (const std::uint16_t threads : std::initializer_list<std::uint16_t>{128, 256, 512})
+      for (const std::uint16_t items : std::initializer_list<std::uint16_t>{1, 2, 4})
+        for (const std::uint16_t bytes : std::initializer_list<std::uint16_t>{16, 8})
+          if (bytes == 16 || (threads == 256 && items < 4))
+            schedules.push_back({{.action = ScheduleAction::vectorize, .number = bytes},
+                                 {.action = ScheduleAction::unroll, .number = items},
+                                 {.action = ScheduleAction::block, .number = threads}});
   if (kernel.kind == KernelKind::row)
     for (const std::uint16_t accesses : std::initializer_list<std::uint16_t>{1, 2, 4, 8})
       schedules.push_back({{.action = ScheduleAction::unroll, .number = accesses}});
@@ -82,11 +116,12 @@ SINTER_DECL std::vector<Schedule> generator_schedules(const Kernel& kernel) {
 SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule,
                                                             const Target& target, std::string* why_declined) {
   verify(kernel);
-  for (const ScheduleStep& step : schedule.steps())
-    if (kernel.kind != KernelKind::row || step.action != ScheduleAction::unroll || step.axis >= 0 || step.number == 0) {
-      if (why_declined != nullptr) *why_declined = "cuda: step " + step.text() + ": only rows are unrolled";
-      return nullptr;
-    }
+  for (const ScheduleStep& step : schedule.steps()) {
+    const std::string wrong = source_detail::wrong_step(kernel, step);
+    if (wrong.empty()) continue;
+    if (why_declined != nullptr) *why_declined = "cuda: step " + step.text() + ": " + wrong;
+    return nullptr;
+  }
   if (kernel.accesses.size() > cuda_source_detail::most_accesses) {
     if (why_declined != nullptr)
       *why_declined = "cuda: " + std::to_string(kernel.accesses.size()) +

@@ -33,6 +33,7 @@ class Writer {
   const Nest& nest;
   const Schedule& schedule;
   const Target& device;
+  bool is_grouped = false;  // see GeneratedKernel::bind
 
   // ---- text
   void line(const std::string& text);

@@ -1,0 +1,308 @@
+// What waits to be enqueued, its graphs and their updates.
+#pragma once
+
+#include <sinter/backend/cuda/device/iterations.hpp>
+
+#include <sinter/backend/cuda/device/api.ipp>
+#include <sinter/backend/cuda/device/group.ipp>  // CudaGroup
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+namespace cuda_detail {
+
+/// A kernel, a library call or a place where several meet, with all that enqueuing it needs.
+struct IterationNode {
+  enum class Kind : std::uint8_t { kernel, call, place };
+  Kind kind = Kind::place;
+  std::shared_ptr<const Module> module{};  // keeps the function
+  CUfunction function = nullptr;
+  std::array<std::uint32_t, 3> grid{}, block{};
+  std::uint32_t shared_bytes = 0;
+  std::vector<std::uint64_t> parameters{};  // a call: addresses
+  std::vector<std::uint32_t> after{};       // earlier nodes
+  // Of a call; the group is there while it waits.
+  CudaGroup* group = nullptr;
+  std::uint64_t group_id = 0;
+  ReadyList* list = nullptr;
+  std::vector<void*> operands{};
+
+  bool has_form_of(const IterationNode& other) const {
+    return kind == other.kind && function == other.function && grid == other.grid && block == other.block &&
+           shared_bytes == other.shared_bytes && parameters.size() == other.parameters.size() &&
+           group_id == other.group_id && list == other.list && after == other.after;
+  }
+  CUDA_KERNEL_NODE_PARAMS kernel_parameters(void** place) {
+    CUDA_KERNEL_NODE_PARAMS p{};
+    place[0] = parameters.data();
+    p.func = function;
+    p.gridDimX = grid[0];
+    p.gridDimY = grid[1];
+    p.gridDimZ = grid[2];
+    p.blockDimX = block[0];
+    p.blockDimY = block[1];
+    p.blockDimZ = block[2];
+    p.sharedMemBytes = shared_bytes;
+    p.kernelParams = place;
+    return p;
+  }
+  /// Null: the driver does not record it now.
+  CUgraph recorded() const { return group->recorder().record(*list, operands.data(), parameters); }
+};
+
+/// One graph of nodes that can be launched again.
+class IterationGraph {
+ public:
+  explicit IterationGraph(Gpu& gpu) : gpu_(gpu) {}
+  ~IterationGraph() {
+    if (exec_ != nullptr) api().call_cuGraphExecDestroy(exec_);
+    if (graph_ != nullptr) api().call_cuGraphDestroy(graph_);
+  }
+  IterationGraph(const IterationGraph&) = delete;
+  IterationGraph& operator=(const IterationGraph&) = delete;
+
+  bool has_form_of(std::span<const IterationNode> nodes) const {
+    return nodes_.size() == nodes.size() &&
+           std::equal(nodes.begin(), nodes.end(), nodes_.begin(),
+                      [](const IterationNode& a, const IterationNode& b) { return a.has_form_of(b); });
+  }
+
+  /// False: a call cannot be recorded.
+  bool build(std::span<IterationNode> nodes) {
+    const DriverApi& driver = api();
+    gpu_.check(driver.call_cuGraphCreate(&graph_, 0), "making a graph of iterations");
+    std::vector<CUgraphNode> before;
+    for (IterationNode& node : nodes) {
+      before.clear();
+      for (const std::uint32_t earlier : node.after) before.push_back(made_[earlier]);
+      CUgraphNode& made = made_.emplace_back();
+      if (node.kind == IterationNode::Kind::kernel) {
+        void* place[1];
+        const CUDA_KERNEL_NODE_PARAMS parameters = node.kernel_parameters(place);
+        gpu_.check(driver.call_cuGraphAddKernelNode(&made, graph_, before.data(), before.size(), &parameters),
+                   "adding a kernel to a graph");
+      } else if (node.kind == IterationNode::Kind::call) {
+        const CUgraph call = node.recorded();
+        if (call == nullptr) return false;
+        gpu_.check(driver.call_cuGraphAddChildGraphNode(&made, graph_, before.data(), before.size(), call),
+                   "adding a library call to a graph");
+      } else {
+        gpu_.check(driver.call_cuGraphAddEmptyNode(&made, graph_, before.data(), before.size()),
+                   "adding a place to a graph");
+      }
+    }
+    gpu_.check(driver.call_cuGraphInstantiateWithFlags(&exec_, graph_, 0), "instantiating a graph of iterations");
+    nodes_.assign(nodes.begin(), nodes.end());
+    return true;
+  }
+
+  /// False: it cannot be told; build anew.
+  bool update(std::span<IterationNode> nodes) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      IterationNode& now = nodes[i];
+      if (SINTER_LIKELY(now.parameters == nodes_[i].parameters)) continue;
+      if (now.kind == IterationNode::Kind::kernel) {
+        void* place[1];
+        const CUDA_KERNEL_NODE_PARAMS parameters = now.kernel_parameters(place);
+        gpu_.check(api().call_cuGraphExecKernelNodeSetParams(exec_, made_[i], &parameters),
+                   "updating a graph of iterations");
+      } else {
+        const CUgraph call = now.recorded();
+        if (call == nullptr || api().call_cuGraphExecChildGraphNodeSetParams(exec_, made_[i], call) != CUDA_SUCCESS)
+          return false;
+      }
+      nodes_[i].parameters = now.parameters;
+    }
+    return true;
+  }
+  void launch() const {
+    gpu_.check(api().call_cuGraphLaunch(exec_, gpu_.stream().handle), "launching a graph of iterations");
+  }
+
+ private:
+  Gpu& gpu_;
+  std::vector<IterationNode> nodes_;  // as they were told last
+  std::vector<CUgraphNode> made_;
+  CUgraph graph_ = nullptr;
+  CUgraphExec exec_ = nullptr;
+};
+
+/// Graph number n of a loop holds what its n-th flush enqueues: in a loop whose addresses stay it is told nothing.
+class CudaIterations final : public IterationQueue {
+ public:
+  explicit CudaIterations(Gpu& gpu) : gpu_(gpu) {}
+  ~CudaIterations() override {
+    try {
+      gpu_.enter();
+    } catch (const Error&) {  // the device is broken
+    }
+  }
+
+  void begin() override {
+    abandon();
+    flushes_ = 0;
+  }
+
+  void add(LaunchGroup& given, std::span<void* const* const> operands) override {
+    auto& group = static_cast<CudaGroup&>(given);
+    gpu_.enter();
+    if (!add_nodes(group, operands)) {  // as it is, after what waits
+      flush();
+      group.run(operands);
+    } else if (count_ >= (flushes_ == 0 ? first_nodes : most_nodes)) {
+      flush();
+    }
+  }
+
+  void flush() override {
+    if (count_ == 0) return;
+    gpu_.enter();
+    const std::span<IterationNode> nodes = std::span(nodes_).first(count_);
+    const std::size_t number = flushes_++ % most_graphs;
+    if (nodes.size() > 1) {
+      if (graphs_.size() <= number) graphs_.resize(number + 1);
+      std::unique_ptr<IterationGraph>& graph = graphs_[number];
+      bool is_ready = graph != nullptr && graph->has_form_of(nodes) && graph->update(nodes);
+      if (!is_ready) {
+        graph = std::make_unique<IterationGraph>(gpu_);
+        is_ready = graph->build(nodes);
+        if (!is_ready) graph = nullptr;
+      }
+      if (is_ready) graph->launch();
+      else enqueue_one_by_one(nodes);
+    } else {
+      enqueue_one_by_one(nodes);
+    }
+    abandon();
+  }
+
+  void abandon() noexcept override {
+    count_ = 0;
+    last_.clear();
+  }
+
+ private:
+  // The device has work soon, and later much of it at once; graphs beyond the last are told what differs.
+  static constexpr std::size_t first_nodes = 24, most_nodes = 192, most_graphs = 48, most_edges = 16;
+
+  IterationNode& next_node() {
+    if (nodes_.size() == count_) nodes_.emplace_back();
+    IterationNode& node = nodes_[count_++];
+    node.after.clear();
+    node.parameters.clear();
+    node.module = nullptr;
+    node.function = nullptr;
+    node.grid = node.block = {};
+    node.shared_bytes = 0;
+    node.group = nullptr;
+    node.group_id = 0;
+    node.list = nullptr;
+    node.kind = IterationNode::Kind::place;
+    return node;
+  }
+
+  /// False, and nothing has changed: a group that graphs do not have, or not yet.
+  bool add_nodes(CudaGroup& group, std::span<void* const* const> operands) {
+    const std::size_t before = count_;
+    const std::span<const GroupedLaunch> launches = group.launches();
+    ends_.assign(launches.size(), 0);
+    is_waited_for_.assign(launches.size(), 0);
+    std::uint32_t start = 0;
+    const bool has_start = last_.size() > 1 && last_.size() * launches.size() > most_edges;
+    if (has_start) {
+      start = static_cast<std::uint32_t>(count_);
+      next_node().after = last_;
+    }
+    for (std::size_t i = 0; i < launches.size(); ++i) {
+      after_.clear();
+      for (const std::uint32_t earlier : launches[i].after) {
+        after_.push_back(ends_[earlier]);
+        is_waited_for_[earlier] = 1;
+      }
+      if (launches[i].after.empty()) {
+        if (has_start) after_.push_back(start);
+        else after_ = last_;
+      }
+      if (!add_launch(group, i, operands[i])) {
+        count_ = before;
+        return false;
+      }
+      ends_[i] = static_cast<std::uint32_t>(count_ - 1);
+    }
+    last_.clear();
+    for (std::size_t i = 0; i < launches.size(); ++i)
+      if (is_waited_for_[i] == 0) last_.push_back(ends_[i]);
+    return true;
+  }
+
+  /// At least one node, after those in after_.
+  bool add_launch(CudaGroup& group, std::size_t number, void* const* operands) {
+    auto& launch = static_cast<CudaLaunch&>(*group.launches()[number].launch);
+    const std::size_t before = count_;
+    const auto chain = [&](IterationNode& node) {
+      node.after = after_;
+      after_.assign(1, static_cast<std::uint32_t>(count_ - 1));
+    };
+    if (operands != nullptr) {
+      if (launch.is_split(operands)) return false;
+      ReadyList& ready = launch.filled(operands);
+      if (ready.list.call) {
+        if (!ready.has_called || launch.has_host_operands()) return false;
+        IterationNode& node = next_node();
+        chain(node);
+        node.kind = IterationNode::Kind::call;
+        node.group = &group;
+        node.group_id = group.id();
+        node.list = &ready;
+        node.operands.assign(operands, operands + launch.operand_count());
+        launch.addresses(ready, operands, node.parameters);
+      }
+      for (const GpuLaunch& kernel : ready.list.launches) {
+        if (kernel.is_cooperative) return false;
+        IterationNode& node = next_node();
+        chain(node);
+        node.kind = IterationNode::Kind::kernel;
+        node.module = ready.module;
+        node.function = ready.module->function(kernel.entry);
+        node.grid = kernel.grid;
+        node.block = kernel.block;
+        node.shared_bytes = kernel.shared_bytes;
+        node.parameters = kernel.parameters;
+      }
+    }
+    if (count_ == before) chain(next_node());
+    return true;
+  }
+
+  void enqueue_one_by_one(std::span<IterationNode> nodes) {
+    const CUstream stream = gpu_.stream().handle;
+    for (IterationNode& node : nodes) {
+      if (node.kind == IterationNode::Kind::call) CudaLaunch::call_library(*node.list, node.operands.data(), stream);
+      if (node.kind != IterationNode::Kind::kernel) continue;
+      void* parameters[] = {node.parameters.data()};
+      gpu_.check(
+          api().call_cuLaunchKernel(node.function, node.grid[0], node.grid[1], node.grid[2], node.block[0],
+                                    node.block[1], node.block[2], node.shared_bytes, stream, parameters, nullptr),
+          "launching a kernel of a loop");
+    }
+  }
+
+  Gpu& gpu_;
+  std::vector<IterationNode> nodes_;  // the first count_ of them wait
+  std::size_t count_ = 0, flushes_ = 0;
+  std::vector<std::uint32_t> last_;          // nodes that the next group comes after
+  std::vector<std::uint32_t> ends_, after_;  // of one add()
+  std::vector<std::uint8_t> is_waited_for_;
+  std::vector<std::unique_ptr<IterationGraph>> graphs_;
+};
+
+SINTER_DECL std::unique_ptr<IterationQueue> make_iterations(Gpu& gpu) { return std::make_unique<CudaIterations>(gpu); }
+
+}  // namespace cuda_detail
+}  // namespace cuda
+SINTER_NAMESPACE_END
