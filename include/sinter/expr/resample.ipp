@@ -88,9 +88,10 @@ inline Dim filter_reach(const Resampled& axis, Align align) {
 /// Each new element is a mean of old ones, weighted by a triangle or by Keys's cubic with a = -1/2 that is as much wider
 /// as the axis becomes shorter. Those of its window alone are seen, so that no other has part in it, be it NaN.
 inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {
-  const TensorOptions like{.dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32, .device = x.device()};
-  auto number = [&](Dim dim) { return Tensor(cast(In(Scalar(dim), at), like.dtype)); };
-  Tensor per = axis.scale ? Tensor(full({}, 1 / *axis.scale, {.dtype = like.dtype, .device = Device::cpu()}, at))
+  const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const TensorOptions like{.dtype = dtype, .device = x.device()};
+  auto number = [&](Dim dim) { return Tensor(cast(In(Scalar(dim), at), dtype)); };
+  Tensor per = axis.scale ? Tensor(full({}, 1 / *axis.scale, {.dtype = dtype, .device = Device::cpu()}, at))
                           : Tensor(number(axis.from) / number(axis.to));
   if (options.align == Align::pixel_centres)
     per = is_at_most(axis.to, 1) ? per * 0.0 : Tensor((number(axis.from) - 1.0) / (number(axis.to) - 1.0));
@@ -108,7 +109,7 @@ inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const Inter
   Shape column{axis.to, taps};
   for (int i = axis.axis + 1; i < x.rank(); ++i) column.push_back(1);
   const Tensor parts = reshape(In(Tensor(weights / sum(In(weights, at), 1, Keep::yes)), at), column);
-  const Tensor seen = taken_at(cast(In(x, at), like.dtype), axis, place, at);
+  const Tensor seen = taken_at(cast(In(x, at), dtype), axis, place, at);
   const Tensor mixed = sum(In(Tensor(where(parts != 0.0, seen * parts, 0.0)), at), axis.axis + 1);
   return cast(In(mixed, at), x.dtype());
 }
