@@ -5,7 +5,6 @@
 #include "../checks.hpp"
 #include "linalg_complex_values.hpp"
 
-#include <sinter/expr/linalg_eig.hpp>
 #include <sinter/sinter.hpp>
 
 #include <cmath>

@@ -6,8 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/expr/complex.hpp>
 #include <sinter/expr/cumulative.hpp>
-#include <sinter/expr/linalg_complex.ipp>
-#include <sinter/expr/linalg_eig.hpp>
+#include <sinter/expr/linalg_complex.hpp>
 #include <sinter/expr/recording.hpp>
 #include <sinter/expr/term.hpp>
 #include <sinter/ops/linalg.hpp>

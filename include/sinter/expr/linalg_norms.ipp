@@ -4,7 +4,7 @@
 #include <sinter/expr/linalg_norms.hpp>
 
 #include <sinter/expr/complex.hpp>
-#include <sinter/expr/linalg_complex.ipp>
+#include <sinter/expr/linalg_complex.hpp>
 #include <sinter/expr/recording.hpp>
 #include <sinter/expr/term.hpp>
 #include <sinter/ops/linalg.hpp>

@@ -2,6 +2,8 @@
 // threads.
 #pragma once
 
+#include <sinter/ops/linalg_complex_host.hpp>
+
 #include <sinter/ops/linalg_complex.hpp>
 #include <sinter/ops/linalg_host.ipp>
 
@@ -14,14 +16,6 @@ namespace eigen = base_detail::eigen;
 using Complex = std::complex<double>;
 using ComplexMatrix = eigen::Matrix<Complex, eigen::Dynamic, eigen::Dynamic>;
 
-/// Extents of matrices of pairs.
-struct ComplexMatrices {
-  explicit ComplexMatrices(const HostView& view) : rows(view.shape[-3].value()), columns(view.shape[-2].value()) {
-    for (int i = 0; i + 3 < view.shape.rank(); ++i) count *= view.shape[i].value();
-  }
-  std::int64_t rows, columns, count = 1;
-  std::int64_t size() const { return 2 * rows * columns; }  // real numbers
-};
 template <class T>
 ComplexMatrix load_complex(const T* from, std::int64_t rows, std::int64_t columns) {
   ComplexMatrix out(rows, columns);
