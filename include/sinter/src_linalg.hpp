@@ -2,5 +2,6 @@
 // unit: see src.hpp.
 #pragma once
 // ops, by Eigen
+#include <sinter/ops/linalg_complex_host.ipp>
 #include <sinter/ops/linalg_host.ipp>
 #include <sinter/ops/linalg_small.ipp>

@@ -23,6 +23,7 @@
 #include <sinter/ops/layer_norm.ipp>
 #include <sinter/ops/leaf.ipp>
 #include <sinter/ops/linalg.ipp>
+#include <sinter/ops/linalg_complex.ipp>
 #include <sinter/ops/linalg_gradients.ipp>
 #include <sinter/ops/linalg_vals.ipp>
 #include <sinter/ops/loss.ipp>

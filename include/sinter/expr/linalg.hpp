@@ -1,7 +1,8 @@
 // Linear algebra under the names of torch.linalg: matrices are the last two axes, all others are batches, in any
-// layout. f32 and f64. Factorisations run on the host, side by side on threads; everything else is made of them, so
-// that gradients, vmap and fusion follow. A matrix that has no result is a LinalgError when the value is computed;
-// functions that end in _ex give `info` (i32, for each matrix: 0, or what failed) instead.
+// layout. f32 and f64, and complex ones where docs/complex.md says so. Factorisations run on the host, side by side on
+// threads; everything else is made of them, so that gradients, vmap and fusion follow. A matrix that has no result is a
+// LinalgError when the value is computed; functions that end in _ex give `info` (i32, for each matrix: 0, or what
+// failed) instead.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -120,6 +121,15 @@ struct Eigh {
 };
 Eigh eigh(const In& a, EighOptions options = {});
 Tensor eigvalsh(const In& a, EighOptions options = {});
+
+/// a = vectors diag(values) vectors^-1 of any square matrices: complex also for real ones (c64 of f32, c128 of f64).
+/// Vectors are columns of norm 1, of any phase; the order is that of the decomposition. Derivatives hold where values
+/// are distinct; that of what depends on the phase of vectors means nothing.
+struct Eig {
+  Tensor eigenvalues, eigenvectors;
+};
+Eig eig(const In& a);
+Tensor eigvals(const In& a);
 
 // ---- by singular values
 

@@ -4,7 +4,9 @@
 #include <sinter/expr/linalg.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/expr/complex.hpp>
 #include <sinter/expr/cumulative.hpp>
+#include <sinter/expr/linalg_complex.hpp>
 #include <sinter/expr/recording.hpp>
 #include <sinter/expr/term.hpp>
 #include <sinter/ops/linalg.hpp>
@@ -33,17 +35,21 @@ Term apply_pair(const Term& a, const Term& b, SharedAttrs attrs) {
   return {expr_detail::record<Op>({Leaf(a.value.impl()), Leaf(b.value.impl())}, std::move(attrs), a.where), a.where};
 }
 
-/// The operand as f32 or f64, with a matrix in its last axes.
-inline Term matrices(const In& x, std::string_view op) {
+using complex_matrices::adjoint;
+inline bool has_parts(const Term& x) { return is_complex(x.dtype()); }
+
+enum class Numbers : bool { real, any };
+/// The operand as f32 or f64 (with Numbers::any also c64 and c128), with a matrix in its last axes.
+inline Term matrices(const In& x, std::string_view op, Numbers numbers = Numbers::real) {
   const Term t = expr_detail::floating(x);
-  if (t.dtype() != DType::f32 && t.dtype() != DType::f64)
+  if (t.dtype() != DType::f32 && t.dtype() != DType::f64 && !(has_parts(t) && numbers == Numbers::any))
     throw DTypeError(op, "a is " + std::string(name(t.dtype())) + ", it must be f32 or f64", x.where,
                      is_complex(t.dtype()) ? "take the matrix apart: real(a), imag(a)" : "cast it: a.to(DType::f32)");
   if (t.rank() < 2) throw ShapeError(op, "a is " + t.shape().text() + ", matrices (..., m, n) are required", x.where);
   return t;
 }
-inline Term square_matrices(const In& x, std::string_view op) {
-  const Term t = matrices(x, op);
+inline Term square_matrices(const In& x, std::string_view op, Numbers numbers = Numbers::real) {
+  const Term t = matrices(x, op, numbers);
   const Shape shape = t.shape();
   if (!(shape[-1] == shape[-2]))
     throw ShapeError(op, "a is " + shape.text() + ", square matrices (..., n, n) are required", x.where);
@@ -77,11 +83,12 @@ struct System {
   Term a, b;
   bool is_vector = false;
 };
-inline System system_of(const In& a, const In& b, bool is_square, std::string_view op) {
+inline System system_of(const In& a, const In& b, bool is_square, std::string_view op,
+                        Numbers numbers = Numbers::real) {
   const DType dtype = promote(expr_detail::floating(a).dtype(), expr_detail::floating(b).dtype(), op, a.where);
   System out{{cast(a, dtype), a.where}, {cast(b, dtype), a.where}};
-  matrices(out.a, op);
-  if (is_square) square_matrices(out.a, op);
+  matrices(out.a, op, numbers);
+  if (is_square) square_matrices(out.a, op, numbers);
   const Shape of_a = out.a.shape(), of_b = out.b.shape();
   out.is_vector = of_b.rank() == 1 ||
                   (of_b.rank() + 1 == of_a.rank() && of_b == Shape(of_a.dims().first(as_index(of_a.rank() - 1))));
@@ -177,21 +184,45 @@ inline Term solve_triangle(const Term& a, const Term& b, TriangleKind kind) {
 inline Results cholesky_of(const In& a, CholeskyOptions options, FactorUse use, std::string_view op) {
   SharedAttrs shared;
   shared.edit().set(ops::Cholesky::use, use);
-  Results results = apply_all<ops::Cholesky>(transposed_if(options.upper, square_matrices(a, op)), std::move(shared));
+  const Term t = square_matrices(a, op, Numbers::any);
+  if (has_parts(t)) {
+    const Term lower = options.upper ? adjoint(t) : t;
+    Results results = apply_all<ops::Cholesky>(complex_matrices::hermitian_in_turn(lower), std::move(shared));
+    const Term factor = complex_matrices::from_in_turn(results[0]);
+    const Term next(results[1].value + 1, a.where);
+    const Tensor order = right_shift(next.value, 1, a.where);  // two rows are one
+    return {options.upper ? adjoint(factor) : factor, {order, a.where}};
+  }
+  Results results = apply_all<ops::Cholesky>(transposed_if(options.upper, t), std::move(shared));
   results[0] = transposed_if(options.upper, results[0]);
   return results;
 }
+/// solve_general, of complex operands by real ones.
+inline Term solve_any(const Term& a, const Term& b, bool is_transposed, FactorUse use) {
+  if (!has_parts(a)) return solve_general(a, b, is_transposed, use);
+  const Term matrix = complex_matrices::embedded(transposed_if(is_transposed, a));
+  return complex_matrices::from_half(solve_general(matrix, complex_matrices::half_embedded(b), false, use), rows_of(a));
+}
 inline Term solve_general_side(const In& a, const In& b, bool is_left, FactorUse use, std::string_view op) {
-  return solved(system_of(a, b, true, op), is_left, op,
-                [&](const Term& x, const Term& y) { return solve_general(x, y, !is_left, use); });
+  return solved(system_of(a, b, true, op, Numbers::any), is_left, op,
+                [&](const Term& x, const Term& y) { return solve_any(x, y, !is_left, use); });
 }
 inline Term inverse_of(const In& a, FactorUse use, std::string_view op) {
-  const Term t = square_matrices(a, op);
-  return solve_general(t, identity(t, rows_of(t)), false, use);
+  const Term given = square_matrices(a, op, Numbers::any),
+             t = has_parts(given) ? complex_matrices::embedded(given) : given;
+  const Term inverse = solve_general(t, identity(t, rows_of(t)), false, use);
+  return has_parts(given) ? complex_matrices::from_embedded(inverse, rows_of(given), rows_of(given)) : inverse;
 }
 /// What lu_factor says of the matrices.
 inline Tensor info_of(const In& a, std::string_view op) {
-  return lu_of(square_matrices(a, op), FactorUse::unchecked)[2];
+  const Term t = square_matrices(a, op, Numbers::any);
+  return lu_of(has_parts(t) ? complex_matrices::embedded(t) : t, FactorUse::unchecked)[2];
+}
+/// solve_triangle for either triangle, of complex operands too.
+inline Term solve_any_triangle(const Term& a, const Term& b, TriangleKind kind) {
+  if (!has_parts(a)) return solve_triangle(a, b, kind);
+  return complex_matrices::solve_triangle(transposed_if(kind.transposed, a), b,
+                                          {.upper = kind.upper != kind.transposed, .unit = kind.unit});
 }
 
 inline Results svd_of(const Term& a, SvdVectors vectors) {
@@ -201,7 +232,10 @@ inline Results svd_of(const Term& a, SvdVectors vectors) {
   attrs.set(ops::Svd::steps, least_extent(a));
   return apply_all<ops::Svd>(a, std::move(shared));
 }
-inline Term singular_values(const Term& a) { return svd_of(a, SvdVectors::none)[0]; }
+inline Term singular_values(const Term& a) {
+  if (has_parts(a)) return complex_matrices::svd_of(a, least_extent(a), false)[1];
+  return svd_of(a, SvdVectors::none)[0];
+}
 
 inline Results qr_of(const Term& a, sinter::QrMode mode) {
   SharedAttrs shared;
@@ -218,7 +252,8 @@ inline Tensor nothing_like(const Term& x) {
 struct Tolerances {
   Term absolute, relative;
 };
-inline Tolerances tolerances_of(const Term& a, RankOptions options) {
+inline Tolerances tolerances_of(const Term& given, RankOptions options) {
+  const Term a = has_parts(given) ? Term(real(given), given.where) : given;
   const auto number = [&](double value) {
     return Term(full({}, value, {.dtype = a.dtype(), .device = Device::cpu()}, a.where), a.where);
   };
@@ -250,15 +285,20 @@ SINTER_DECL CholeskyEx cholesky_ex(const In& a, CholeskyOptions options) {
 }
 SINTER_DECL Tensor cholesky_solve(const In& b, const In& factor, CholeskyOptions options) {
   const In a(Tensor(factor.tensor()), b.where);
-  return detail::solved(detail::system_of(a, b, true, "cholesky_solve"), true, "cholesky_solve",
+  return detail::solved(detail::system_of(a, b, true, "cholesky_solve", detail::Numbers::any), true, "cholesky_solve",
                         [&](const detail::Term& f, const detail::Term& y) {
                           const bool upper = options.upper;
+                          if (detail::has_parts(f)) {
+                            const detail::Term turned = detail::adjoint(f);
+                            const auto half = detail::solve_any_triangle(upper ? turned : f, y, {});
+                            return detail::solve_any_triangle(upper ? f : turned, half, {.upper = true});
+                          }
                           const auto half = detail::solve_triangle(f, y, {.upper = upper, .transposed = upper});
                           return detail::solve_triangle(f, half, {.upper = upper, .transposed = !upper});
                         });
 }
 SINTER_DECL Tensor cholesky_inverse(const In& factor, CholeskyOptions options) {
-  const detail::Term f = detail::square_matrices(factor, "cholesky_inverse");
+  const detail::Term f = detail::square_matrices(factor, "cholesky_inverse", detail::Numbers::any);
   return cholesky_solve(detail::identity(f, detail::rows_of(f)), f, options);
 }
 
@@ -317,17 +357,27 @@ SINTER_DECL SolveEx solve_ex(const In& a, const In& b, SolveOptions options) {
 SINTER_DECL Tensor solve_triangular(const In& a, const In& b, SolveTriangularOptions options) {
   const detail::TriangleKind kind{options.upper, !options.left, options.unitriangular};
   return detail::solved(
-      detail::system_of(a, b, true, "solve_triangular"), options.left, "solve_triangular",
-      [&](const detail::Term& x, const detail::Term& y) { return detail::solve_triangle(x, y, kind); });
+      detail::system_of(a, b, true, "solve_triangular", detail::Numbers::any), options.left, "solve_triangular",
+      [&](const detail::Term& x, const detail::Term& y) { return detail::solve_any_triangle(x, y, kind); });
 }
 SINTER_DECL Tensor inv(const In& a) { return detail::inverse_of(a, FactorUse::inv, "inv"); }
 SINTER_DECL InvEx inv_ex(const In& a) {
   return {detail::inverse_of(a, FactorUse::unchecked, "inv_ex"), detail::info_of(a, "inv_ex")};
 }
-SINTER_DECL Tensor det(const In& a) { return expr_detail::apply<ops::Det>(detail::square_matrices(a, "det")); }
+SINTER_DECL Tensor det(const In& a) {
+  const detail::Term t = detail::square_matrices(a, "det", detail::Numbers::any);
+  if (!detail::has_parts(t)) return expr_detail::apply<ops::Det>(t);
+  const Slogdet found = slogdet(t);
+  const detail::Term size = expr_detail::apply<ops::Exp>(detail::Term(found.logabsdet, a.where));
+  return detail::Term(found.sign, a.where) * size;
+}
 SINTER_DECL Slogdet slogdet(const In& a) {
   using detail::Term;
-  const Term t = detail::square_matrices(a, "slogdet");
+  const Term t = detail::square_matrices(a, "slogdet", detail::Numbers::any);
+  if (detail::has_parts(t)) {
+    const detail::Results found = complex_matrices::results_of<ops::ComplexLogDet>(t);
+    return {complex_matrices::from_pairs(found[0]), found[1]};
+  }
   const detail::Results lu = detail::lu_of(t, FactorUse::unchecked);
   const Term pivots = lu[1], diagonal(sinter::diagonal(lu[0], 0, -2, -1), a.where);
   const TensorOptions integers{.dtype = DType::i32, .device = t.value.device()};
@@ -377,45 +427,73 @@ SINTER_DECL Tensor householder_product(const In& a, const In& tau) {
 }
 
 SINTER_DECL Svd svd(const In& a, SvdOptions options) {
-  const detail::Results results =
-      detail::svd_of(detail::matrices(a, "svd"), options.full_matrices ? SvdVectors::full : SvdVectors::thin);
+  const detail::Term t = detail::matrices(a, "svd", detail::Numbers::any);
+  if (detail::has_parts(t)) {
+    const detail::Results parts = complex_matrices::svd_of(t, detail::least_extent(t), options.full_matrices);
+    return {complex_matrices::from_pairs(parts[0]), parts[1], complex_matrices::from_pairs(parts[2])};
+  }
+  const detail::Results results = detail::svd_of(t, options.full_matrices ? SvdVectors::full : SvdVectors::thin);
   return {results[0], results[1], results[2]};
 }
-SINTER_DECL Tensor svdvals(const In& a) { return detail::singular_values(detail::matrices(a, "svdvals")); }
+SINTER_DECL Tensor svdvals(const In& a) {
+  return detail::singular_values(detail::matrices(a, "svdvals", detail::Numbers::any));
+}
 
+namespace detail {
+inline Eigh complex_eigh(const Term& t, EighOptions options) {
+  const Results found = complex_matrices::results_of<ops::ComplexEigh>(options.upper ? adjoint(t) : t);
+  return {found[0], complex_matrices::from_pairs(found[1])};
+}
+}  // namespace detail
 SINTER_DECL Eigh eigh(const In& a, EighOptions options) {
-  const detail::Results results =
-      detail::apply_all<ops::Eigh>(detail::transposed_if(options.upper, detail::square_matrices(a, "eigh")), {});
+  const detail::Term t = detail::square_matrices(a, "eigh", detail::Numbers::any);
+  if (detail::has_parts(t)) return detail::complex_eigh(t, options);
+  const detail::Results results = detail::apply_all<ops::Eigh>(detail::transposed_if(options.upper, t), {});
   return {results[0], results[1]};
 }
 SINTER_DECL Tensor eigvalsh(const In& a, EighOptions options) {
+  const detail::Term t = detail::square_matrices(a, "eigvalsh", detail::Numbers::any);
+  if (detail::has_parts(t)) return detail::complex_eigh(t, options).eigenvalues;
   SharedAttrs shared;
   shared.edit().set(ops::Eigh::values_only, true);
-  return detail::apply_all<ops::Eigh>(detail::transposed_if(options.upper, detail::square_matrices(a, "eigvalsh")),
-                                      std::move(shared))[0];
+  return detail::apply_all<ops::Eigh>(detail::transposed_if(options.upper, t), std::move(shared))[0];
+}
+
+SINTER_DECL Eig eig(const In& a) {
+  const detail::Term t = detail::square_matrices(a, "eig", detail::Numbers::any);
+  const detail::Results found = complex_matrices::results_of<ops::Eig>(t);
+  return {complex_matrices::from_pairs(found[0]), complex_matrices::from_pairs(found[1])};
+}
+SINTER_DECL Tensor eigvals(const In& a) {
+  const detail::Term t = detail::square_matrices(a, "eigvals", detail::Numbers::any);
+  return complex_matrices::from_pairs(complex_matrices::results_of<ops::Eig>(t)[0]);
 }
 
 // ---- by singular values
 
 SINTER_DECL Tensor matrix_rank(const In& a, RankOptions options) {
-  const detail::Term t = detail::matrices(a, "matrix_rank");
+  const detail::Term t = detail::matrices(a, "matrix_rank", detail::Numbers::any);
   if (detail::is_empty(detail::rows_of(t)) || detail::is_empty(detail::columns_of(t)))
     return zeros(detail::batch_of(t), {.dtype = DType::i64, .device = t.value.device()}, a.where);
   const detail::Term counted = detail::counts(detail::singular_values(t), detail::tolerances_of(t, options));
   return sum(In(cast(counted, DType::i64), a.where), -1);
 }
 SINTER_DECL Tensor pinv(const In& a, RankOptions options) {
-  const detail::Term t = detail::matrices(a, "pinv");
+  const detail::Term t = detail::matrices(a, "pinv", detail::Numbers::any);
   const Dim m = detail::rows_of(t), n = detail::columns_of(t);
   if (detail::is_empty(m) || detail::is_empty(n))
     return zeros(detail::followed_by(detail::batch_of(t), {n, m}), {.dtype = t.dtype(), .device = t.value.device()},
                  a.where);
   const detail::Tolerances tolerances = detail::tolerances_of(t, options);
+  const detail::Term matrix = detail::has_parts(t) ? complex_matrices::embedded(t) : t;
   SharedAttrs shared;
-  shared.edit().set(ops::Pinv::steps, detail::least_extent(t));
-  return expr_detail::record<ops::Pinv>(
-      {Leaf(t.value.impl()), Leaf(tolerances.absolute.value.impl()), Leaf(tolerances.relative.value.impl())},
-      std::move(shared), a.where);
+  shared.edit().set(ops::Pinv::steps, detail::least_extent(matrix));
+  const detail::Term found(
+      expr_detail::record<ops::Pinv>(
+          {Leaf(matrix.value.impl()), Leaf(tolerances.absolute.value.impl()), Leaf(tolerances.relative.value.impl())},
+          std::move(shared), a.where),
+      a.where);
+  return detail::has_parts(t) ? complex_matrices::from_embedded(found, n, m) : found;
 }
 
 namespace detail {
@@ -430,14 +508,18 @@ inline Term full_rank_solution(const Term& a, const Term& b) {
 
 SINTER_DECL Lstsq lstsq(const In& a, const In& b, LstsqOptions options) {
   using detail::Term;
-  detail::System s = detail::system_of(a, b, false, "lstsq");
+  detail::System s = detail::system_of(a, b, false, "lstsq", detail::Numbers::any);
   detail::require_size(s, true, "lstsq");
   detail::broadcast_batches(s, "lstsq");
   const Shape batch = detail::batch_of(s.a);
   Term x = s.b;
-  Tensor rank, values = detail::nothing_like(s.a);
+  const bool has_parts = detail::has_parts(s.a);
+  Tensor rank, values = detail::nothing_like(has_parts ? Term(real(s.a), a.where) : s.a);
   if (options.driver == LstsqDriver::gels) {
-    x = detail::full_rank_solution(s.a, s.b);
+    x = has_parts ? complex_matrices::from_half(detail::full_rank_solution(complex_matrices::embedded(s.a),
+                                                                           complex_matrices::half_embedded(s.b)),
+                                                detail::columns_of(s.a))
+                  : detail::full_rank_solution(s.a, s.b);
     rank = expand(In(detail::least_extent(s.a), a.where), batch);
   } else {
     const RankOptions tolerances{.rtol = options.rcond};
@@ -446,7 +528,7 @@ SINTER_DECL Lstsq lstsq(const In& a, const In& b, LstsqOptions options) {
     rank = matrix_rank(s.a, tolerances);
   }
   const Term rest = detail::product(s.a, x) - s.b;
-  const Tensor residuals = sum(expr_detail::squared(rest), -2);
+  const Tensor residuals = sum(expr_detail::squared(has_parts ? expr_detail::absolute(rest) : rest), -2);
   if (!s.is_vector) return {x, residuals, rank, values};
   return {squeeze(x, -1), squeeze(In(residuals, a.where), -1), rank, values};
 }

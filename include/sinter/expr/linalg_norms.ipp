@@ -4,6 +4,7 @@
 #include <sinter/expr/linalg_norms.hpp>
 
 #include <sinter/expr/complex.hpp>
+#include <sinter/expr/linalg_complex.hpp>
 #include <sinter/expr/recording.hpp>
 #include <sinter/expr/term.hpp>
 #include <sinter/ops/linalg.hpp>
@@ -101,7 +102,14 @@ SINTER_DECL Tensor cond(const In& a, NormOrder order) {
   return expr_detail::where_of(is_singular, inf, product);
 }
 
-SINTER_DECL Tensor matrix_exp(const In& a) { return expr_detail::apply<ops::MatrixExp>(expr_detail::floating(a)); }
+SINTER_DECL Tensor matrix_exp(const In& a) {
+  const detail::Term t = expr_detail::floating(a);
+  if (!is_complex(t.dtype())) return expr_detail::apply<ops::MatrixExp>(t);
+  if (t.rank() < 2 || !(t.shape()[-1] == t.shape()[-2]))
+    throw ShapeError("matrix_exp", "a is " + t.shape().text() + ", square matrices (..., n, n) are required", a.where);
+  const Dim n = t.shape()[-1];
+  return complex_matrices::from_embedded(expr_detail::apply<ops::MatrixExp>(complex_matrices::embedded(t)), n, n);
+}
 
 SINTER_DECL Tensor vecdot(const In& x, const In& y, int axis) {
   const detail::Term product = detail::Term(conj(x), x.where) * detail::Term(In(Tensor(y.tensor()), x.where));

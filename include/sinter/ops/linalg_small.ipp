@@ -1,5 +1,6 @@
 // Gaussian elimination with partial pivoting, Cholesky's factorisation and substitution over lanes. The same code is
-// compiled for three widths of registers.
+// compiled for three widths of registers. Conditions are masks made by arithmetic on the bits of numbers: GCC takes
+// comparisons of vectors apart, lane by lane, in functions whose target is set by an attribute.
 #pragma once
 
 #include <sinter/ops/linalg_small.hpp>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
@@ -26,6 +28,41 @@ struct SmallLanes<double> {
   typedef double Vector __attribute__((vector_size(64)));
   using Integer = std::int64_t;
   typedef Integer Mask __attribute__((vector_size(64)));
+};
+
+/// Masks of lanes, all bits set or none. The bits of a number without its sign, as an integer, have the order of sizes;
+/// NaN is larger than infinity. Results are parameters: functions that return wide vectors would have another calling
+/// convention than their callers.
+template <class T>
+struct SmallMasks {
+  using Vector = typename SmallLanes<T>::Vector;
+  using Mask = typename SmallLanes<T>::Mask;
+  using Integer = typename SmallLanes<T>::Integer;
+  static constexpr int sign_place = 8 * static_cast<int>(sizeof(T)) - 1;
+  static constexpr Integer size_bits = std::numeric_limits<Integer>::max();
+  static constexpr Integer infinity_bits =
+      sizeof(T) == 4 ? Integer{0x7f800000} : static_cast<Integer>(0x7ff0000000000000);
+
+  static SINTER_ALWAYS_INLINE const Mask& bits_of(const Vector& x) { return reinterpret_cast<const Mask&>(x); }
+  static SINTER_ALWAYS_INLINE const Vector& number_of(const Mask& bits) {
+    return reinterpret_cast<const Vector&>(bits);
+  }
+  static SINTER_ALWAYS_INLINE void find_larger(Mask& out, const Vector& a, const Vector& b) {
+    out = ((bits_of(b) & size_bits) - (bits_of(a) & size_bits)) >> sign_place;
+  }
+  static SINTER_ALWAYS_INLINE void find_zero(Mask& out, const Vector& x) {
+    out = ((bits_of(x) & size_bits) - 1) >> sign_place;
+  }
+  static SINTER_ALWAYS_INLINE void find_not_positive(Mask& out, const Vector& x) {
+    const Mask sign = bits_of(x) >> sign_place, size = bits_of(x) & size_bits;
+    out = sign | ((size - 1) >> sign_place) | ((infinity_bits - size) >> sign_place);
+  }
+  static SINTER_ALWAYS_INLINE void exchange_where(const Mask& mask, Vector& a, Vector& b) {
+    const Mask difference = (bits_of(a) ^ bits_of(b)) & mask;
+    const Mask first = bits_of(a) ^ difference, second = bits_of(b) ^ difference;
+    a = number_of(first);
+    b = number_of(second);
+  }
 };
 
 /// The matrices of all lanes, and the right sides beside them.
@@ -76,10 +113,12 @@ SINTER_ALWAYS_INLINE void store_small(const SmallBlock<T>& block, T* to, std::in
 }
 
 /// The first step at which a lane fails.
-template <class T, class Failed>
-SINTER_ALWAYS_INLINE void note_small(SmallBlock<T>& block, const Failed& fails, std::int64_t step) {
-  const auto order = typename SmallBlock<T>::Mask{} + static_cast<typename SmallLanes<T>::Integer>(step + 1);
-  block.info = (fails & (block.info == 0)) ? order : block.info;
+template <class T>
+SINTER_ALWAYS_INLINE void note_small(SmallBlock<T>& block, const typename SmallBlock<T>::Mask& fails,
+                                     std::int64_t step) {
+  using Integer = typename SmallLanes<T>::Integer;
+  const typename SmallBlock<T>::Mask is_first = (block.info - 1) >> SmallMasks<T>::sign_place;
+  block.info |= fails & is_first & static_cast<Integer>(step + 1);
 }
 
 /// Upper triangles, and right sides to which the same was done. Gives the product of the pivots and the signs of the
@@ -88,23 +127,26 @@ template <class T>
 SINTER_ALWAYS_INLINE void eliminate_small(SmallBlock<T>& block, std::int64_t n, std::int64_t width,
                                           typename SmallBlock<T>::Vector& determinant) {
   using Vector = typename SmallBlock<T>::Vector;
+  using Masks = SmallMasks<T>;
+  constexpr auto sign = std::numeric_limits<typename Masks::Integer>::min();
   determinant = Vector{} + T(1);
   for (std::int64_t j = 0; j < n; ++j) {
     for (std::int64_t i = j + 1; i < n; ++i) {
-      const Vector one = block.at[j][j], other = block.at[i][j];
-      const auto exchanges = (other < 0 ? -other : other) > (one < 0 ? -one : one);
-      for (std::int64_t c = j; c < width; ++c) {
-        const Vector upper = block.at[j][c], lower = block.at[i][c];
-        block.at[j][c] = exchanges ? lower : upper;
-        block.at[i][c] = exchanges ? upper : lower;
-      }
-      determinant = exchanges ? -determinant : determinant;
+      typename Masks::Mask exchanges;
+      Masks::find_larger(exchanges, block.at[i][j], block.at[j][j]);
+      for (std::int64_t c = j; c < width; ++c) Masks::exchange_where(exchanges, block.at[j][c], block.at[i][c]);
+      const typename Masks::Mask signed_bits = Masks::bits_of(determinant) ^ (exchanges & sign);
+      determinant = Masks::number_of(signed_bits);
     }
     const Vector pivot = block.at[j][j];
     determinant *= pivot;
-    note_small(block, pivot == 0, j);
+    typename Masks::Mask is_singular;
+    Masks::find_zero(is_singular, pivot);
+    note_small(block, is_singular, j);
     for (std::int64_t i = j + 1; i < n; ++i) {
-      const Vector factor = pivot == 0 ? Vector{} : block.at[i][j] / pivot;
+      const Vector quotient = block.at[i][j] / pivot;
+      const typename Masks::Mask kept_bits = Masks::bits_of(quotient) & ~is_singular;
+      const Vector factor = Masks::number_of(kept_bits);
       for (std::int64_t c = j + 1; c < width; ++c) block.at[i][c] -= factor * block.at[j][c];
     }
   }
@@ -134,11 +176,13 @@ SINTER_ALWAYS_INLINE void factor_small(SmallBlock<T>& block, std::int64_t n) {
   for (std::int64_t j = 0; j < n; ++j) {
     Vector square = block.at[j][j];
     for (std::int64_t k = 0; k < j; ++k) square -= block.at[j][k] * block.at[j][k];
-    const auto is_positive = square > 0;
-    note_small(block, ~is_positive, j);
+    typename SmallBlock<T>::Mask fails;
+    SmallMasks<T>::find_not_positive(fails, square);
+    note_small(block, fails, j);
     Vector root = square;
-    for (std::int64_t lane = 0; lane < block.lanes; ++lane) root[lane] = std::sqrt(std::max(square[lane], T(0)));
-    block.at[j][j] = is_positive ? root : square;
+    for (std::int64_t lane = 0; lane < block.lanes; ++lane)
+      if (square[lane] > 0) root[lane] = std::sqrt(square[lane]);
+    block.at[j][j] = root;
     for (std::int64_t i = j + 1; i < n; ++i) {
       Vector sum = block.at[i][j];
       for (std::int64_t k = 0; k < j; ++k) sum -= block.at[i][k] * block.at[j][k];

@@ -1,6 +1,7 @@
 // The table of ops: a new op is a line here.
 #pragma once
 
+#include <sinter/ops/linalg_complex.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
@@ -66,7 +67,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,
     // linear algebra
     ops::Cholesky, ops::LuFactor, ops::LuPermutation, ops::TriangularSolve, ops::Qr, ops::Svd, ops::Eigh,
-    ops::MatrixExp, ops::SmallSolve, ops::Solve, ops::Pinv, ops::Det,
+    ops::MatrixExp, ops::SmallSolve, ops::Solve, ops::Pinv, ops::Det, ops::ComplexEigh, ops::Eig, ops::ComplexSvd,
+    ops::ComplexLogDet,
     // Fourier transforms
     ops::Fourier, ops::FourierOfReal, ops::FourierToReal,
     // control flow
