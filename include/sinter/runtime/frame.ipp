@@ -197,10 +197,7 @@ SINTER_DECL void Frame::bind_steps() {
 SINTER_DECL void Frame::find_joins() {
   std::vector<std::vector<MemoryUse>> uses(steps_.size());
   const auto uses_at = [&](std::size_t i) -> const std::vector<MemoryUse>& {
-    const Step& step = steps_[i];
-    if (uses[i].empty() && step.members == 0) uses[i] = uses_of(*step.planned);
-    for (std::size_t m = step.first_member; uses[i].empty() && m < step.first_member + step.members; ++m)
-      for (const MemoryUse& use : uses_of(*members_[m].planned)) uses[i].push_back(use);
+    if (uses[i].empty()) uses[i] = uses_of(steps_[i]);
     return uses[i];
   };
   const auto touch = [](const std::vector<MemoryUse>& a, const std::vector<MemoryUse>& b) {
