@@ -65,6 +65,25 @@ const ProductRow rows[] = {
      tf32x3,
      2,
      {25, 145, 9}},
+    // Narrow numbers, which TF32 holds: on tensor cores in every precision.
+    {"graph(%x: f16[s0, s1], %w: f16[s1, s2]) { return matmul(cast(%x) {dtype=f32}, cast(%w) {dtype=f32}) }",
+     f32,
+     1,
+     {133, 67, 301}},
+    {"graph(%x: bf16[s0, s1], %w: bf16[s1, s2]) { return matmul(cast(%x) {dtype=f32}, cast(%w) {dtype=f32}) }",
+     tf32x3,
+     132,
+     {72, 200, 80}},
+    {"graph(%x: bf16[s1, s0], %w: bf16[s2, s1]) { return matmul(permute(cast(%x) {dtype=f32}) {axes=[1, 0]}, "
+     "permute(cast(%w) {dtype=f32}) {axes=[1, 0]}) }",
+     f32,
+     132,
+     {68, 68, 68}},
+    {"graph(%x: f16[3, s0, s1], %w: f16[3, s1, s2], %b: f16[s2]) { return cast(add(matmul(cast(%x) {dtype=f32}, "
+     "cast(%w) {dtype=f32}), cast(%b) {dtype=f32})) {dtype=f16} }",
+     f32,
+     2,
+     {40, 33, 44}},
     // Batches; pieces of the reduced axis; what follows; what comes before.
     {"graph(%x: f32[3, s0, s1], %w: f32[3, s1, s2]) { return matmul(%x, %w) }", tf32, 132, {70, 60, 72}},
     {"graph(%x: f64[s0, s1], %w: f64[s1, s2]) { return matmul(%x, %w) }", f32, 132, {40, 700, 40}},

@@ -438,6 +438,12 @@ TEST_CASE("associative_scan: what does not commute, in tuples, with gradients, u
   Tensor wanted = turns(0);
   for (int i = 1; i < 6; ++i) wanted = matmul(turns(i), wanted);
   CHECK(allclose(products(5), wanted, {.rtol = 1e-4, .atol = 1e-5}));
+  // A slice keeps the order of the other axes.
+  for (const int axis : {1, 2, -1}) {
+    const auto multiply = [](Tensor older, Tensor newer) { return matmul(newer, older); };
+    const Tensor along = jit::associative_scan(multiply, movedim(turns, 0, axis), {.axis = axis});
+    CHECK(allclose(movedim(along, axis, 0), products, {.rtol = 1e-4, .atol = 1e-5}));
+  }
 }
 
 TEST_CASE("associative_scan: errors name the tensor and the fix") {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -132,6 +133,41 @@ TEST_CASE("dist: on a GPU buckets are under way beside the backward pass, and wa
   CHECK(has(timeline.str(), "\"cuda:0 communication\""));
   CHECK_FALSE(has(in_place, beside));
   CHECK(has(in_place, "all_reduce of 256: stream 1 of 0"));
+}
+
+TEST_CASE("a rank that is a process, over a stub of NCCL", "[.stub_nccl_rank]") {
+  dist::run({.engine = dist::EngineKind::nccl}, [](dist::World world) {
+    const Tensor x = full({64}, 1 + world.rank(), {.device = dist::device()});
+    eval(dist::all_reduce(x));
+    const double sum = item<double>(cast(dist::all_reduce(full({}, 1 + world.rank())), DType::f64));
+    std::printf("rank %d of %d on %s by %s, host sum %g\n", world.rank(), world.size(), dist::device().text().c_str(),
+                std::string(dist::engine_name()).c_str(), sum);
+    std::fflush(stdout);
+    // Found before NCCL waits for ever.
+    if (std::getenv("SINTER_TEST_DIFFERS") != nullptr)
+      eval(dist::all_reduce(ones({1 + world.rank()}, {.device = dist::device()})));
+  });
+}
+
+TEST_CASE("dist: NCCL with a process for each GPU, which meet by MPI") {
+  if (find_device_memory(DeviceKind::cuda) == nullptr) SINTER_SKIP("built without CUDA");
+  if (std::system("command -v mpirun >/dev/null") != 0) SINTER_SKIP("MPI is not installed (openmpi-bin)");
+  const std::string folder = sinter_test::make_stub_driver();
+  if (folder.empty()) SINTER_SKIP("no compiler `c++` makes the stub of the driver");
+  const std::string settings = "LD_LIBRARY_PATH='" + folder + "' SINTER_CACHE_DIR=off ";
+  const std::string launch = std::string(SINTER_SOURCE_DIR) + "/tools/launch -n 2 --timeout 20";
+  const std::string text = under(settings + launch, "[.stub_nccl_rank]");
+  const std::string differs = under(settings + "SINTER_TEST_DIFFERS=1 " + launch, "[.stub_nccl_rank]");
+  std::filesystem::remove_all(folder);
+  INFO(text);
+  if (has(text, "MPI is not to be had")) SINTER_SKIP("built without MPI");
+  CHECK(has(text, "rank 0 of 2 on cuda:0 by nccl, host sum 3"));
+  CHECK(has(text, "rank 1 of 2 on cuda:1 by nccl, host sum 3"));
+  const std::vector<std::string> lines = lines_of(text);
+  CHECK(std::count_if(lines.begin(), lines.end(),
+                      [](const std::string& line) { return has(line, "all_reduce of 64: stream"); }) == 2);
+  INFO(differs);
+  CHECK(has(differs, "the calls of the ranks differ: rank 0 is in all_reduce(sum) of f32[1] on a GPU"));
 }
 
 TEST_CASE("dist: batch normalisation over ranks has the statistics and gradients of the whole batch") {

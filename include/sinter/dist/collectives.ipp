@@ -370,7 +370,7 @@ SINTER_DECL Tensor whole_of_copies(const In& x, const Axis& over) {
 
 SINTER_DECL Device device() {
   const dist_detail::RankState& state = dist_detail::current_rank();
-  return state.engine != nullptr && state.engine->takes_device_memory() ? Device::cuda(state.rank()) : default_device();
+  return state.engine != nullptr ? state.engine->device() : default_device();
 }
 
 SINTER_DECL Tensor all_reduce(const In& x, Reduce reduce, const Axis& over) {

@@ -86,6 +86,8 @@ class Communicator {
   const std::vector<int>& ranks() const { return ranks_; }
   /// Does it, with all ranks of the group. Throws DistError; the engine can then be used no more.
   virtual void run(const Request& request) = 0;
+  /// Waits for all ranks of the group, and throws where they do not ask for the same. Moves nothing.
+  virtual void meet(const Request&) {}
 
  private:
   std::vector<int> ranks_;
@@ -103,6 +105,8 @@ class Engine {
   virtual std::unique_ptr<Communicator> group(std::vector<int> ranks, Location where) = 0;
   /// Do collectives take operands in the memory of devices?
   virtual bool takes_device_memory() const { return false; }
+  /// Where this rank computes.
+  virtual Device device() const { return default_device(); }
 };
 
 namespace dist_detail {

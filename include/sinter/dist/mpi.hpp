@@ -16,6 +16,7 @@ namespace dist::dist_detail {
 std::unique_ptr<Engine> make_mpi_engine(const Launch& launch, std::chrono::milliseconds timeout, Location where);
 /// This process leaves MPI without waiting for the others, so that the launcher ends them.
 void note_mpi_failure() noexcept;
+bool has_mpi_failed() noexcept;
 
 }  // namespace dist::dist_detail
 SINTER_NAMESPACE_END

@@ -77,6 +77,7 @@ struct Mpi {
 };
 
 SINTER_DECL void note_mpi_failure() noexcept { Mpi::instance().has_failed = true; }
+SINTER_DECL bool has_mpi_failed() noexcept { return Mpi::instance().has_failed.load(); }
 
 /// What ranks compare before each collective.
 struct MpiSignature {
@@ -94,12 +95,15 @@ class MpiCommunicator final : public Communicator {
     if (group_ != nullptr && !Mpi::instance().has_failed) mpi_.free_group(group_);
   }
 
-  void run(const Request& request) override {
+  void meet(const Request& request) override {
     if (Mpi::instance().has_failed)
       throw DistError(DistError::Kind::failed, dist::name(request.what.kind), "an earlier collective has failed",
                       request.where, "end this process: the others cannot go on either");
     request_ = &request;
     compare();
+  }
+  void run(const Request& request) override {
+    meet(request);
     if (request.in == nullptr) return;
     switch (request.what.kind) {
       case CollectiveKind::all_reduce: return all_reduce();

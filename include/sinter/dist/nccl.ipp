@@ -7,6 +7,7 @@
 #include <sinter/backend/cuda/cuda.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/dist/mpi.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
 #include <dlfcn.h>
@@ -157,58 +158,24 @@ struct NcclHandle {
   }
 };
 
-class NcclCommunicator final : public Communicator {
+/// What ranks enqueue, wherever they meet.
+class NcclCommunicator : public Communicator {
  public:
-  NcclCommunicator(std::shared_ptr<ThreadWorld> world, std::vector<int> ranks, int index, Location where)
-      : Communicator(std::move(ranks), index), world_(std::move(world)), meeting_(world_->meeting(this->ranks())) {
-    open(where);
-    host_ = make_thread_engine(world_, this->ranks()[as_index(index)])->group(this->ranks(), where);
-  }
-  ~NcclCommunicator() override {
-    if (world_->has_failed()) handle_->abort();
-    else handle_->destroy();
-  }
+  NcclCommunicator(std::vector<int> ranks, int index) : Communicator(std::move(ranks), index) {}
 
-  void run(const Request& request) override {
-    if (request.queue == nullptr) return host_->run(request);  // operands on the host, and barriers
-    world_->arrive(*meeting_, ranks(), index(), request);
-    try {
-      if (request.in->numel > 0 || request.out->numel > 0) enqueue(request);
-    } catch (...) {
-      world_->meet_inside(*meeting_);
-      throw;
-    }
-    world_->meet_inside(*meeting_);  // the requests lie on the stacks of the threads
-  }
-
- private:
-  Device device() const { return Device::cuda(ranks()[as_index(index())]); }
-
-  /// All ranks of the group make its communicator together, with the number that the first one draws.
-  void open(Location where) {
-    const Collective what{.kind = CollectiveKind::barrier};
-    const Request request{what, nullptr, nullptr, where, "the ranks of a new group", nullptr};
-    static_cast<void>(device_memory(device(), "nccl", where).native_queue(device()));  // makes its context current
-    if (index() == 0) {
-      auto id = std::make_shared<NcclId>();
-      check(nccl_.get_unique_id(id.get()), "ncclGetUniqueId", where);
-      meeting_->shared = id;
-    }
-    world_->arrive(*meeting_, ranks(), index(), request);
-    const auto id = std::static_pointer_cast<NcclId>(meeting_->shared);
-    NcclComm made = nullptr;
-    const int error = nccl_.comm_init_rank(&made, size(), *id, index());
-    world_->meet_inside(*meeting_);
-    check(error, "ncclCommInitRank", where);
-    handle_->comm = made;
-    world_->on_failure([handle = handle_] { handle->abort(); });
-  }
+ protected:
+  /// Tells the other ranks.
+  virtual void note_failure(const std::string& text) const = 0;
 
   void check(int error, std::string_view call, Location where) const {
     if (error == 0) return;
     const std::string text = std::string(call) + " failed: " + nccl_.error_string(error);
-    world_->fail(DistError::Kind::engine, text);
+    note_failure(text);
     throw DistError(DistError::Kind::engine, "nccl", text, where, "NCCL_DEBUG=INFO says more");
+  }
+  /// Makes the device's context current.
+  static void enter(Device device, Location where) {
+    static_cast<void>(device_memory(device, "nccl", where).native_queue(device));
   }
 
   void enqueue(const Request& request) const {
@@ -287,11 +254,97 @@ class NcclCommunicator final : public Communicator {
     done(nccl_.group_end());
   }
 
+  const Nccl& nccl_ = Nccl::instance();
+  std::shared_ptr<NcclHandle> handle_ = std::make_shared<NcclHandle>();
+};
+
+/// Rank r is a thread that works on GPU r.
+class NcclOfThreads final : public NcclCommunicator {
+ public:
+  NcclOfThreads(std::shared_ptr<ThreadWorld> world, std::vector<int> ranks, int index, Location where)
+      : NcclCommunicator(std::move(ranks), index), world_(std::move(world)), meeting_(world_->meeting(this->ranks())) {
+    open(where);
+    host_ = make_thread_engine(world_, this->ranks()[as_index(index)])->group(this->ranks(), where);
+  }
+  ~NcclOfThreads() override {
+    if (world_->has_failed()) handle_->abort();
+    else handle_->destroy();
+  }
+
+  void run(const Request& request) override {
+    if (request.queue == nullptr) return host_->run(request);  // operands on the host, and barriers
+    world_->arrive(*meeting_, ranks(), index(), request);
+    try {
+      if (request.in->numel > 0 || request.out->numel > 0) enqueue(request);
+    } catch (...) {
+      world_->meet_inside(*meeting_);
+      throw;
+    }
+    world_->meet_inside(*meeting_);  // the requests lie on the stacks of the threads
+  }
+
+ private:
+  void note_failure(const std::string& text) const override { world_->fail(DistError::Kind::engine, text); }
+
+  /// All ranks of the group make its communicator together, with the number that the first one draws.
+  void open(Location where) {
+    const Collective what{.kind = CollectiveKind::barrier};
+    const Request request{what, nullptr, nullptr, where, "the ranks of a new group", nullptr};
+    enter(Device::cuda(ranks()[as_index(index())]), where);
+    if (index() == 0) {
+      auto id = std::make_shared<NcclId>();
+      check(nccl_.get_unique_id(id.get()), "ncclGetUniqueId", where);
+      meeting_->shared = id;
+    }
+    world_->arrive(*meeting_, ranks(), index(), request);
+    const auto id = std::static_pointer_cast<NcclId>(meeting_->shared);
+    NcclComm made = nullptr;
+    const int error = nccl_.comm_init_rank(&made, size(), *id, index());
+    world_->meet_inside(*meeting_);
+    check(error, "ncclCommInitRank", where);
+    handle_->comm = made;
+    world_->on_failure([handle = handle_] { handle->abort(); });
+  }
+
   std::shared_ptr<ThreadWorld> world_;
   std::shared_ptr<ThreadWorld::Meeting> meeting_;
   std::unique_ptr<Communicator> host_;
-  const Nccl& nccl_ = Nccl::instance();
-  std::shared_ptr<NcclHandle> handle_ = std::make_shared<NcclHandle>();
+};
+
+/// Rank r is a process. After a failure it must end, as without GPUs: its launcher ends the others.
+class NcclOfProcesses final : public NcclCommunicator {
+ public:
+  NcclOfProcesses(std::unique_ptr<Communicator> host, Device device, Location where)
+      : NcclCommunicator(host->ranks(), host->index()), host_(std::move(host)) {
+    enter(device, where);
+    NcclId drawn{}, id{};
+    if (index() == 0) check(nccl_.get_unique_id(&drawn), "ncclGetUniqueId", where);
+    const Collective what{.kind = CollectiveKind::broadcast};
+    const HostView from = bytes_of(drawn), to = bytes_of(id);
+    host_->run({what, &from, &to, where, "the ranks of a new group", nullptr});
+    NcclComm made = nullptr;
+    check(nccl_.comm_init_rank(&made, size(), id, index()), "ncclCommInitRank", where);
+    handle_->comm = made;
+  }
+  ~NcclOfProcesses() override {
+    if (has_mpi_failed()) handle_->abort();
+    else handle_->destroy();
+  }
+
+  void run(const Request& request) override {
+    if (request.queue == nullptr) return host_->run(request);
+    host_->meet(request);
+    if (request.in->numel > 0 || request.out->numel > 0) enqueue(request);
+  }
+
+ private:
+  void note_failure(const std::string&) const override { note_mpi_failure(); }
+  static HostView bytes_of(NcclId& id) {
+    const auto count = static_cast<std::int64_t>(id.bytes.size());
+    return {.dtype = DType::u8, .shape = {count}, .numel = count, .data = id.bytes.data()};
+  }
+
+  std::unique_ptr<Communicator> host_;
 };
 
 class NcclEngine final : public Engine {
@@ -301,10 +354,11 @@ class NcclEngine final : public Engine {
   int rank() const override { return rank_; }
   int size() const override { return world_->size(); }
   bool takes_device_memory() const override { return true; }
+  Device device() const override { return Device::cuda(rank_); }
   std::unique_ptr<Communicator> group(std::vector<int> ranks, Location where) override {
     const auto place = std::find(ranks.begin(), ranks.end(), rank_);
     const int index = static_cast<int>(place - ranks.begin());
-    return std::make_unique<NcclCommunicator>(world_, std::move(ranks), index, where);
+    return std::make_unique<NcclOfThreads>(world_, std::move(ranks), index, where);
   }
 
  private:
@@ -312,9 +366,30 @@ class NcclEngine final : public Engine {
   int rank_;
 };
 
+class NcclProcessEngine final : public Engine {
+ public:
+  NcclProcessEngine(std::unique_ptr<Engine> mpi, Device device) : mpi_(std::move(mpi)), device_(device) {}
+  std::string_view name() const override { return "nccl"; }
+  int rank() const override { return mpi_->rank(); }
+  int size() const override { return mpi_->size(); }
+  bool takes_device_memory() const override { return true; }
+  Device device() const override { return device_; }
+  std::unique_ptr<Communicator> group(std::vector<int> ranks, Location where) override {
+    return std::make_unique<NcclOfProcesses>(mpi_->group(std::move(ranks), where), device_, where);
+  }
+
+ private:
+  std::unique_ptr<Engine> mpi_;
+  Device device_;
+};
+
 SINTER_DECL std::unique_ptr<Engine> make_nccl_engine(std::shared_ptr<ThreadWorld> world, int rank,
                                                      std::chrono::milliseconds, Location) {
   return std::make_unique<NcclEngine>(std::move(world), rank);
+}
+SINTER_DECL std::unique_ptr<Engine> make_nccl_engine(std::unique_ptr<Engine> mpi, int local_rank, Location where) {
+  require_nccl(local_rank + 1, where);
+  return std::make_unique<NcclProcessEngine>(std::move(mpi), Device::cuda(local_rank));
 }
 
 }  // namespace dist::dist_detail

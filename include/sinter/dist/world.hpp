@@ -25,7 +25,7 @@ enum class EngineKind : std::uint8_t {
   automatic,  // MPI where a launcher started several processes, threads elsewhere
   threads,    // ranks are threads of this process
   mpi,        // ranks are processes
-  nccl,       // ranks are threads of this process, rank r on GPU r
+  nccl,  // threads of this process, rank r on GPU r; or a launcher's processes, each on the GPU of its local number
 };
 
 struct RunOptions {

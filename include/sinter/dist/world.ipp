@@ -116,9 +116,11 @@ inline void run_threads(int ranks, std::chrono::milliseconds timeout, bool uses_
   run.rethrow();
 }
 
-inline void run_process(const Launch& launch, std::chrono::milliseconds timeout, const Mesh& mesh,
+inline void run_process(const Launch& launch, std::chrono::milliseconds timeout, bool uses_gpus, const Mesh& mesh,
                         const std::function<void(World)>& fn, Location where) {
-  RankState state(make_mpi_engine(launch, timeout, where), mesh);
+  std::unique_ptr<Engine> engine = make_mpi_engine(launch, timeout, where);
+  if (uses_gpus) engine = make_nccl_engine(std::move(engine), launch.local_rank, where);
+  RankState state(std::move(engine), mesh);
   if (mesh.has_axes() && mesh.size() != state.size())
     throw UserError("run",
                     "the mesh " + mesh.text() + " has " + std::to_string(mesh.size()) + " ranks, " +
@@ -160,19 +162,20 @@ SINTER_DECL void run_ranks(const RunOptions& options, const std::function<void(W
     throw UserError("run", "a worker of map_shards asks for MPI", where,
                     "a process is one rank: call dist::run outside of map_shards, or take EngineKind::threads");
   const bool is_rank_already = current_rank().engine != nullptr || is_worker;
+  const bool uses_gpus = options.engine == EngineKind::nccl;
   if (options.engine == EngineKind::mpi ||
-      (options.engine == EngineKind::automatic && launch.size > 1 && !is_rank_already)) {
+      ((options.engine == EngineKind::automatic || uses_gpus) && launch.size > 1 && !is_rank_already)) {
     if (options.ranks != 0 && options.ranks != launch.size)
       throw UserError(
           "run",
           std::to_string(options.ranks) + " ranks are asked for, " + std::to_string(launch.size) +
               " processes were started",
           where, "leave RunOptions::ranks out, or start as many: tools/launch -n " + std::to_string(options.ranks));
-    return run_process(launch, timeout, options.mesh, fn, where);
+    return run_process(launch, timeout, uses_gpus, options.mesh, fn, where);
   }
   const int ranks = chosen_ranks(options, where);
-  if (options.engine == EngineKind::nccl) require_nccl(ranks, where);
-  run_threads(ranks, timeout, options.engine == EngineKind::nccl, options.mesh, fn, where);
+  if (uses_gpus) require_nccl(ranks, where);
+  run_threads(ranks, timeout, uses_gpus, options.mesh, fn, where);
 }
 
 }  // namespace dist_detail

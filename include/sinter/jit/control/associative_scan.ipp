@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -114,10 +115,9 @@ SINTER_DECL BodyValues scan_associatively(BodyValues xs, const AssociativeScanOp
   const auto turned = [&](const BodyValues& values) {
     return options.reverse ? map(values, [](const Tensor& t) { return flip(t, 0); }) : values;
   };
-  const auto moved = [&](const BodyValues& values) {
-    return map(values, [&](const Tensor& t) { return swapaxes(t, 0, options.axis); });
-  };
-  return moved(turned(Tree{combine, where}.scan(turned(moved(xs)), count)));
+  const BodyValues in_front = map(xs, [&](const Tensor& t) { return movedim(t, options.axis, 0); });
+  const BodyValues results = turned(Tree{combine, where}.scan(turned(in_front), count));
+  return map(results, [&](const Tensor& t) { return movedim(t, 0, options.axis); });
 }
 
 }  // namespace jit::control_detail

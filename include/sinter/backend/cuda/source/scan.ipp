@@ -134,9 +134,9 @@ class ScanWriter {
         1, std::min(length_ / least_piece, blocks_per_processor * w.device.multiprocessors / items_));
   }
   /// Where the total of piece `piece` of this row is.
-  std::string total_of(InstId id, const std::string& piece) const {
-    return "((" + type(id) + "*)((char*)a.workspace + " + str(place_of(id)) + "))[item * " + str(pieces_) + " + " +
-           piece + "]";
+  std::string total_of(InstId id, const std::string& piece) {
+    return "((" + type(id) + "*)((char*)a.workspace + " + w.number("totals" + str(id), place_of(id)) + "))[item * " +
+           w.number("pieces", pieces_) + " + " + piece + "]";
   }
   /// In the workspace, in bytes: each scan has 8 for each piece.
   std::int64_t place_of(InstId id) const {
