@@ -127,6 +127,7 @@ SINTER_DECL void ComplexSvd::run_on_host(HostCall& call) {
 
 SINTER_DECL void ComplexLogDet::run_on_host(HostCall& call) {
   using namespace linalg_complex_detail;
+  using linalg_complex_detail::Complex;  // not the op of that name
   const ComplexMatrices of(call.in[0]);
   ops_detail::visit_floating(call.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -515,6 +515,7 @@ SINTER_DECL SINTER_NOINLINE SINTER_COLD void Frame::run_on_host_watched(const Se
 /// after what waits.
 SINTER_DECL void Frame::run_steps_beside(IterationQueue& iterations, std::size_t first, std::size_t end) {
   for (const Step& step : std::span(steps_).subspan(first, end - first)) {
+    if (SINTER_UNLIKELY(next_join_ < joins_.size())) join_before(as_index(&step - steps_.data()));
     if (!step.planned->host || step.planned->host->bodies.empty()) iterations.flush();
     run_step(step);
   }
