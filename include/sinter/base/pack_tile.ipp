@@ -34,7 +34,8 @@ __m128i interleave_high(__m128i a, __m128i b) {
 template <int size>
 void pack_square(char* to, std::int64_t row_stride, const char* from, std::int64_t column_stride) {
   constexpr int count = 16 / size;
-  __m128i now[count], next[count];
+  constexpr unsigned vectors = 16 / size;  // `count`, as arrays have it
+  __m128i now[vectors], next[vectors];
 #pragma GCC unroll 16
   for (int i = 0; i < count; ++i) now[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i * column_stride));
 #pragma GCC unroll 4

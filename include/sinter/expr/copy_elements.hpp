@@ -57,7 +57,7 @@ struct TransposedPlane {
   /// Columns [begin, end) in units of tiles. A tile goes through memory that stays in the first cache, so that whole
   /// lines are read and written.
   void copy(std::int64_t begin, std::int64_t end, CopyTarget target) const {
-    alignas(64) char tile[tile_rows * tile_columns * size];
+    alignas(64) char tile[as_index(tile_rows * tile_columns * size)];
     for (std::int64_t c = begin * tile_columns; c < std::min(columns, end * tile_columns); c += tile_columns)
       for (std::int64_t r = 0; r < rows; r += tile_rows) {
         const std::int64_t tall = std::min(tile_rows, rows - r), wide = std::min(tile_columns, columns - c);

@@ -41,7 +41,7 @@ inline std::int64_t extent_of(const BodyValues& xs, int axis, Location where) {
     if (axis >= rank || axis < -rank)
       throw ShapeError(op, "axis " + std::to_string(axis) + " of tensor " + std::to_string(i) + ", " + type.text(),
                        where, "every tensor has the axis that is scanned; capture what does not change along it");
-    const Dim own = type.shape[as_index(axis < 0 ? axis + rank : axis)];
+    const Dim own = type.shape[axis < 0 ? axis + rank : axis];
     if (i == 0) extent = own;
     else if (!(own == extent))
       throw ShapeError(
