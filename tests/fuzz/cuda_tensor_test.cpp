@@ -79,8 +79,8 @@ const ProductRow rows[] = {
      f32,
      132,
      {68, 68, 68}},
-    {"graph(%x: f16[3, s0, s1], %w: f16[3, s1, s2], %b: f16[s2]) { return cast(add(matmul(cast(%x) {dtype=f32}, "
-     "cast(%w) {dtype=f32}), cast(%b) {dtype=f32})) {dtype=f16} }",
+    {"graph(%x: f16[3, s0, s1], %w: f16[3, s1, s2], %b: f16[s2]) { return relu(add(matmul(cast(%x) {dtype=f32}, "
+     "cast(%w) {dtype=f32}), cast(%b) {dtype=f32})) }",
      f32,
      2,
      {40, 33, 44}},
