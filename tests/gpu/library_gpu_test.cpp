@@ -1,6 +1,7 @@
 // Transforms and factorisations on a GPU: by cuFFT, cuSOLVER and cuBLAS, against the CPU and against what they must
 // satisfy.
 #include "catch.hpp"
+#include "checks.hpp"
 #include "device_checks.hpp"
 
 #include <sinter/sinter.hpp>
@@ -177,7 +178,7 @@ TEST_CASE("QR, singular values and eigenvalues on a GPU") {
       CHECK(difference([](const Tensor& t) { return linalg::pinv(t); }, x) < close * 50);
     }
     for (const std::vector<std::int64_t>& shape :
-         {std::vector<std::int64_t>{1, 1}, {7, 7}, {30, 4, 4}, {3, 40, 40}, {130, 130}}) {
+         {std::vector<std::int64_t>{1, 1}, {7, 7}, {30, 4, 4}, {3, 40, 40}, {130, 130}, {40000, 3, 3}}) {
       const Tensor x = positive(shape, dtype, 8), there = x.to(gpu);
       INFO("shape " << x.shape().text());
       const linalg::Eigh f = linalg::eigh(there);
@@ -221,6 +222,13 @@ TEST_CASE("matrices without a result: the same errors as on the CPU") {
   CHECK_THAT(message([&] { return linalg::solve(small.to(gpu), small.to(gpu)); }),
              Contains("solve: matrix (0, 2) of (2, 3) is singular: pivot 3 is 0"));
   CHECK(largest_difference(linalg::det(small.to(gpu)), linalg::det(small)) == 0);
+  // A NaN leaves pivots that name rows.
+  const std::vector<std::int32_t> rows = to_vector<std::int32_t>(linalg::lu_factor_ex(nan.to(gpu)).pivots);
+  CHECK(std::all_of(rows.begin(), rows.end(), [](std::int32_t row) { return row >= 1 && row <= 10; }));
+  const linalg::LuFactors factors = linalg::lu_factor(batch.to(gpu));
+  const Tensor pivots = Tensor(factors.pivots * 0), right = ones({2, 3, 10, 1}, {.device = gpu});
+  CHECK_THAT(message_of([&] { to_vector<float>(linalg::lu_solve(factors.lu, pivots, right)); }),
+             Contains("lu_solve: pivot 0 names no row of 10"));
   // The device goes on.
   CHECK(largest_difference(linalg::cholesky(batch.to(gpu)), linalg::cholesky(batch)) < 1e-6);
 }
@@ -298,6 +306,18 @@ TEST_CASE("quantised products: rows rounded to i8 by tensor cores, few rows by t
             CHECK(largest_difference(f(x.to(gpu), moved(w)), quantized_matmul(x, w)) < close);
           }
   }
+  // A weight that lies anywhere in memory.
+  const Tensor here = sinter_test::noise({3, 256}, 3), more = sinter_test::noise({40, 256}, 3);
+  QuantizedWeight moved_by_one = quantize_weight(weight);
+  const Tensor few = quantized_matmul(here, moved_by_one),
+               many = quantized_matmul(more, moved_by_one, {.activations = Activations::dynamic_i8});
+  const Tensor bytes = reshape(moved_by_one.values, {-1});
+  moved_by_one = moved(moved_by_one);
+  const Tensor longer = concat({narrow(bytes, 0, 0, 1), bytes}, 0).to(gpu);
+  moved_by_one.values = reshape(narrow(longer, 0, 1, 96 * 256), {96, 256});
+  CHECK(largest_difference(quantized_matmul(here.to(gpu), moved_by_one), few) < 1e-4);
+  CHECK(largest_difference(quantized_matmul(more.to(gpu), moved_by_one, {.activations = Activations::dynamic_i8}),
+                           many) < 1e-4);
   // A row that is not finite has no integers.
   Tensor x = sinter_test::noise({32, 256}, 4);
   x.at(3, 5) = std::numeric_limits<float>::infinity();

@@ -9,6 +9,7 @@
 #include <sinter/tensor/storage.hpp>
 
 #include <algorithm>
+#include <string_view>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -164,7 +165,10 @@ SINTER_DECL std::unique_ptr<Launch> bind_backend_op(const HostOp& op, std::span<
                                                     Backend& backend, const StepContext& step) {
   if (!op.bodies.empty() || op.is_effect || step.host_operands != 0) return nullptr;
   runtime_detail::KnownOp known(op, symbols);
-  std::unique_ptr<Launch> launch = backend.bind_op({op.run, known.attrs, known.types, op.inputs, op.where}, step);
+  StepContext named = step;
+  constexpr std::string_view on_host = "host_";  // of steps that no kernel expresses (kernel_name)
+  if (named.name.starts_with(on_host)) named.name.erase(0, on_host.size());
+  std::unique_ptr<Launch> launch = backend.bind_op({op.run, known.attrs, known.types, op.inputs, op.where}, named);
   if (launch == nullptr) return nullptr;
   return std::make_unique<runtime_detail::IntrinsicLaunch>(std::move(launch), std::move(known.offsets));
 }

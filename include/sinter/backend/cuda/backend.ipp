@@ -263,7 +263,7 @@ SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel&
 }
 
 SINTER_DECL Intrinsic CudaBackend::intrinsic(const Graph& graph, const Node& node) const {
-  return quantized_intrinsic(graph, node);
+  return quantized_intrinsic(gpu_, graph, node);
 }
 
 SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_op(const BoundOp& op, const StepContext& step) {

@@ -234,10 +234,16 @@ SINTER_DECL void Gpu::check_fault(const StreamState& stream) {
     std::scoped_lock lock(labels.mutex);
     if (found[0] <= labels.by_tag.size()) label = labels.by_tag[found[0] - 1];
   }
+  const Location where = label != nullptr && !label->where.empty() ? label->where.front() : Location();
+  if (found[3] != 0)  // the host's words
+    throw IndexError("lu_solve",
+                     "pivot " + std::to_string(static_cast<std::int64_t>(found[1])) + " names no row of " +
+                         std::to_string(static_cast<std::int64_t>(found[2])),
+                     where, "pivots are those of lu_factor: they count from 1");
   throw IndexError(label != nullptr ? label->text() : "gather",
                    "index " + std::to_string(static_cast<std::int64_t>(found[1])) +
                        " is out of range for an axis of extent " + std::to_string(static_cast<std::int64_t>(found[2])),
-                   label != nullptr && !label->where.empty() ? label->where.front() : Location());
+                   where);
 }
 
 SINTER_DECL void Gpu::wait_for_all() const {

@@ -59,7 +59,8 @@ struct ParameterPatch {
 };
 /// A kernel that meets a gather index outside its axis does, once:
 ///   if (atomicCAS((unsigned long long*)fault, 0ull, tag) == 0) { fault[1] = index; fault[2] = extent; }
-/// and goes on with a zero. The runtime throws IndexError at the next synchronisation.
+/// and goes on with a zero. The runtime throws IndexError at the next synchronisation. Of a pivot of lu_solve, fault[3]
+/// becomes 1.
 
 /// One kernel launch, but for addresses.
 struct GpuLaunch {

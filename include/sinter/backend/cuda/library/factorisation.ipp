@@ -21,11 +21,14 @@ namespace solver_detail {
 inline constexpr int lower = 0, upper = 1;
 /// From so many matrices on, and to this size, one call for all of them is faster than one for each.
 inline bool is_one_call(const MatrixBatch& of) { return of.count > 1 && of.rows <= 512; }
-/// The library counts in int.
-inline bool fits(const MatrixBatch& of) {
-  constexpr std::int64_t most = std::numeric_limits<int>::max();
-  return of.rows <= most / 8 && of.columns <= most / 8 && of.count <= most;
+/// Most routines count in int, elements of a matrix too.
+inline constexpr std::int64_t most_elements = std::numeric_limits<int>::max();
+inline bool fits_in_parts(const MatrixBatch& of) {
+  return of.rows <= most_elements / 8 && of.columns <= most_elements / 8 && of.count <= most_elements;
 }
+inline bool fits(const MatrixBatch& of) { return fits_in_parts(of) && of.size() <= most_elements; }
+/// A call for each of so many small matrices takes longer than the host does for all.
+inline bool is_many_small(const MatrixBatch& of) { return of.count > 32 && of.size() <= 64 * 64; }
 }  // namespace solver_detail
 
 class CholeskyLaunch final : public SolverLaunch {
@@ -82,12 +85,12 @@ class CholeskyLaunch final : public SolverLaunch {
     T* const a = reinterpret_cast<T*>(room + matrices);
     host_room_.resize(host_bytes);
     transpose(in, a, n, n, n, of_.size(), n, of_.size(), of_.count);
-    with_solver([&](SolverHandles& handles) {
-      for (std::int64_t i = 0; i < of_.count; ++i)
+    for (std::int64_t i = 0; i < of_.count; ++i)
+      with_solver([&](SolverHandles& handles) {
         require(solver_api()->potrf(handles.solver, handles.general, solver_detail::lower, n, type, a + i * of_.size(),
                                     n, type, room + work, work_bytes, host_room_.data(), host_bytes, info + i),
                 "cuSOLVER: potrf");
-    });
+      });
     transpose(a, factors, n, n, n, of_.size(), n, of_.size(), of_.count);
   }
 
@@ -124,7 +127,7 @@ class LuLaunch final : public SolverLaunch {
       });
     Parts parts;
     const std::size_t matrices = parts.add(as_index(of_.size() * of_.count) * sizeof(T));
-    const std::size_t rest = parts.add(is_one_call ? as_index(of_.count) * sizeof(void*) : as_index(size) * sizeof(T));
+    const std::size_t rest = parts.add(is_one_call ? as_index(of_.count) * sizeof(void*) : work_size(size) * sizeof(T));
     char* const room = workspace(parts.bytes());
     T* const a = reinterpret_cast<T*>(room + matrices);
     transpose(in, a, rows, columns, columns, of_.size(), rows, of_.size(), of_.count);
@@ -136,13 +139,14 @@ class LuLaunch final : public SolverLaunch {
                 "cuBLAS: getrfBatched");
       });
     } else {
-      with_solver([&](SolverHandles& handles) {
-        for (std::int64_t i = 0; i < of_.count; ++i)
+      for (std::int64_t i = 0; i < of_.count; ++i)
+        with_solver([&](SolverHandles& handles) {
           require(solver<T>().getrf(handles.solver, m, n, a + i * of_.size(), m, reinterpret_cast<T*>(room + rest),
                                     pivots + i * steps, info + i),
                   "cuSOLVER: getrf");
-      });
+        });
     }
+    launch_each(kernels(), entry(MatrixKernel::name_rows), steps * of_.count, pivots, rows, steps, of_.count);
     transpose(a, out, columns, rows, rows, of_.size(), columns, of_.size(), of_.count);
   }
 
@@ -201,12 +205,12 @@ class TriangularLaunch final : public SolverLaunch {
                 "cuBLAS: trsmBatched");
       });
     }
-    with_blas([&](void* handle) {
-      for (std::int64_t i = 0; i < of_.count; ++i)
+    for (std::int64_t i = 0; i < of_.count; ++i)
+      with_blas([&](void* handle) {
         require(blas<T>().trsm(handle, from_right, uplo_, op_, diagonal_, columns, n, &one, a + i * of_.size(), n,
                                x + i * right_.size(), columns),
                 "cuBLAS: trsm");
-    });
+      });
   }
 
   MatrixBatch of_, right_;
@@ -262,16 +266,25 @@ inline std::unique_ptr<Launch> bind_small_solve(Gpu& gpu, const BoundOp& op, con
 }  // namespace solver_detail
 
 SINTER_DECL std::unique_ptr<Launch> bind_factorisation(Gpu& gpu, const BoundOp& op, const StepContext& step) {
-  if (op.run_on_host == &ops::SmallSolve::run_on_host) return solver_detail::bind_small_solve(gpu, op, step);
-  if (op.run_on_host == &ops::LuPermutation::run_on_host) return std::make_unique<PermutationLaunch>(gpu, op, step);
+  using namespace solver_detail;
+  if (op.run_on_host == &ops::SmallSolve::run_on_host) return bind_small_solve(gpu, op, step);
+  if (op.run_on_host == &ops::LuPermutation::run_on_host) {
+    const bool has_rows = op.types[0].shape[-1].value() <= op.types[1].shape[-1].value();  // else the host throws
+    return has_rows ? std::make_unique<PermutationLaunch>(gpu, op, step) : nullptr;
+  }
   const bool is_cholesky = op.run_on_host == &ops::Cholesky::run_on_host,
              is_lu = op.run_on_host == &ops::LuFactor::run_on_host;
   if (!is_cholesky && !is_lu && op.run_on_host != &ops::TriangularSolve::run_on_host) return nullptr;
-  if (!solver_detail::fits(MatrixBatch(op.types[0].shape))) return nullptr;
-  if (is_cholesky) return solver_api() == nullptr ? nullptr : std::make_unique<CholeskyLaunch>(gpu, op, step);
-  if (blas_api() == nullptr) return nullptr;
-  if (!is_lu) return std::make_unique<TriangularLaunch>(gpu, op, step);
-  return solver_api() == nullptr ? nullptr : std::make_unique<LuLaunch>(gpu, op, step);
+  const MatrixBatch of(op.types[0].shape);
+  if (is_cholesky)
+    return fits_in_parts(of) && has_solver(gpu) ? std::make_unique<CholeskyLaunch>(gpu, op, step) : nullptr;
+  if (!fits(of)) return nullptr;
+  if (is_lu) {
+    if (of.rows != of.columns && is_many_small(of)) return nullptr;
+    return has_blas(gpu) && has_solver(gpu) ? std::make_unique<LuLaunch>(gpu, op, step) : nullptr;
+  }
+  return fits(MatrixBatch(op.types[1].shape)) && has_blas(gpu) ? std::make_unique<TriangularLaunch>(gpu, op, step)
+                                                               : nullptr;
 }
 
 }  // namespace cuda_detail

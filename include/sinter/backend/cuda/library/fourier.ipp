@@ -7,6 +7,7 @@
 
 #include <sinter/backend/cuda/library/library_api.hpp>
 #include <sinter/backend/cuda/library/library_launch.hpp>
+#include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/graph/attrs.hpp>
@@ -17,6 +18,7 @@
 #include <cmath>
 #include <list>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -46,7 +48,7 @@ struct FourierGeometry {
 /// A plan of the library on one device. One call at a time.
 class FourierPlan {
  public:
-  FourierPlan(const FourierApi& api, Gpu& gpu, const FourierGeometry& geometry) : api_(api), gpu_(gpu) {
+  FourierPlan(const FourierApi& api, Gpu& gpu, const FourierGeometry& geometry) : FourierPlan(api, gpu) {
     gpu_.enter();
     check(api_.create(&plan_), "cufftCreate");
     std::array<long long, 3> n{}, half{};
@@ -112,6 +114,8 @@ class FourierPlan {
   }
 
  private:
+  /// Nothing yet: what a constructor that fails after this one has made is destroyed.
+  FourierPlan(const FourierApi& api, Gpu& gpu) : api_(api), gpu_(gpu) {}
   static void check(int status, const char* what) {
     if (status != 0)
       throw DeviceError("fft", "cuFFT: " + std::string(what) + " failed with status " + std::to_string(status));
@@ -334,6 +338,23 @@ class RealFourier final : public FourierLaunch {
   bool is_conjugate_ = false;
 };
 
+namespace fourier_detail {
+/// Null, and logged: the library makes no plan. It takes memory of the device beside the pool, so that a second try
+/// finds what the pool kept.
+template <class Make>
+std::unique_ptr<Launch> made_or_null(Gpu& gpu, const Make& make) {
+  try {
+    return make();
+  } catch (const DeviceError&) { gpu.pool().trim(); }
+  try {
+    return make();
+  } catch (const DeviceError& error) {
+    if (is_logged("cuda")) note("cuda", std::string("cuFFT is not used: ") + error.what());
+  }
+  return nullptr;
+}
+}  // namespace fourier_detail
+
 SINTER_DECL std::unique_ptr<Launch> bind_fourier(Gpu& gpu, const BoundOp& op, const StepContext& step) {
   const bool is_complex = op.run_on_host == &ops::Fourier::run_on_host,
              is_from_real = op.run_on_host == &ops::FourierOfReal::run_on_host;
@@ -341,8 +362,10 @@ SINTER_DECL std::unique_ptr<Launch> bind_fourier(Gpu& gpu, const BoundOp& op, co
   const FourierApi* api = fourier_api();
   if (api == nullptr) return nullptr;
   using Kind = FourierGeometry::Kind;
-  if (is_complex) return std::make_unique<ComplexFourier>(*api, gpu, op, step);
-  return std::make_unique<RealFourier>(*api, gpu, op, step, is_from_real ? Kind::from_real : Kind::to_real);
+  return fourier_detail::made_or_null(gpu, [&]() -> std::unique_ptr<Launch> {
+    if (is_complex) return std::make_unique<ComplexFourier>(*api, gpu, op, step);
+    return std::make_unique<RealFourier>(*api, gpu, op, step, is_from_real ? Kind::from_real : Kind::to_real);
+  });
 }
 
 }  // namespace cuda_detail

@@ -35,6 +35,13 @@ class Symbols {
   std::string& detail_;
 };
 
+/// Where it has no use, once.
+template <class Api>
+Api* noted(Api* api, std::string_view name) {
+  if (!api->detail.empty() && is_logged("cuda")) note("cuda", std::string(name) + " is not used: " + api->detail);
+  return api;
+}
+
 inline FourierApi* open_fourier() {
   auto* api = new FourierApi;
   Symbols symbols({"libcufft.so.12", "libcufft.so.11", "libcufft.so"}, api->detail);
@@ -50,7 +57,7 @@ inline FourierApi* open_fourier() {
   symbols.find(api->from_real_f64, "cufftExecD2Z");
   symbols.find(api->to_real_f32, "cufftExecC2R");
   symbols.find(api->to_real_f64, "cufftExecZ2D");
-  return api;
+  return noted(api, "cuFFT");
 }
 
 template <class T>
@@ -85,7 +92,7 @@ inline SolverApi* open_solver() {
   symbols.find(api->potrf, "cusolverDnXpotrf");
   symbols.find_if_there(api->syev_batched_size, "cusolverDnXsyevBatched_bufferSize");
   symbols.find_if_there(api->syev_batched, "cusolverDnXsyevBatched");
-  return api;
+  return noted(api, "cuSOLVER");
 }
 
 template <class T>
@@ -101,27 +108,25 @@ inline BlasApi* open_blas() {
   symbols.find(api->set_stream, "cublasSetStream_v2");
   find_all(symbols, api->f32, "S");
   find_all(symbols, api->f64, "D");
-  return api;
+  return noted(api, "cuBLAS");
 }
 
 /// Libraries are never closed: plans of static storage outlive everything.
 template <class Api>
-const Api* usable(const Api& api, std::string_view name) {
-  if (api.detail.empty()) return &api;
-  if (is_logged("cuda")) note("cuda", std::string(name) + " is not used: " + api.detail);
-  return nullptr;
+const Api* usable(const Api& api) {
+  return api.detail.empty() ? &api : nullptr;
 }
 
 }  // namespace library_detail
 
 SINTER_DECL const FourierApi* fourier_api() {
-  return library_detail::usable(process_object([] { return library_detail::open_fourier(); }), "cuFFT");
+  return library_detail::usable(process_object([] { return library_detail::open_fourier(); }));
 }
 SINTER_DECL const SolverApi* solver_api() {
-  return library_detail::usable(process_object([] { return library_detail::open_solver(); }), "cuSOLVER");
+  return library_detail::usable(process_object([] { return library_detail::open_solver(); }));
 }
 SINTER_DECL const BlasApi* blas_api() {
-  return library_detail::usable(process_object([] { return library_detail::open_blas(); }), "cuBLAS");
+  return library_detail::usable(process_object([] { return library_detail::open_blas(); }));
 }
 
 }  // namespace cuda

@@ -30,6 +30,7 @@ enum class MatrixKernel : std::uint8_t {
   addresses = 14,     // (T** places, T* first, batch_stride, batches)
   first_failed = 16,  // (const int* info, batches, unsigned long long* failure)
   permutation = 17,   // (const int* pivots, long long* order, steps, length, batches, long long* fault, tag)
+  name_rows = 18,     // (int* pivots, rows, steps, batches): a pivot that names no row below names its own
 };
 const LibrarySource& matrix_kernels();
 

@@ -19,8 +19,8 @@ template <class T> struct alignas(2 * sizeof(T)) Pair { T re, im; };
 )";
 
 inline constexpr std::string_view matrix_kernel_text = R"(
-static __device__ __forceinline__ void note(u64* failure, i64 matrix, i64 value) {
-  atomicMin(failure, (u64)matrix << 32 | (u64)value);
+static __device__ __forceinline__ void note(u64* failure, i64 matrix, int value) {
+  atomicMin(failure, (u64)matrix << 32 | (unsigned)value);
 }
 template <class T> static __device__ __forceinline__ bool is_finite(T x) { return x - x == 0; }
 template <class T> static __device__ void transpose(const T* in, T* out, i64 rows, i64 columns, i64 in_stride,
@@ -108,6 +108,13 @@ BOTH(addresses, P, (places, first, stride, batches))
 extern "C" __global__ void first_failed(const int* info, i64 batches, u64* failure) {
   EACH(i, batches) if (info[i] != 0) note(failure, i, info[i]);
 }
+// Of matrices with a NaN a library gives any.
+extern "C" __global__ void name_rows(int* pivots, i64 rows, i64 steps, i64 batches) {
+  EACH(i, steps * batches) {
+    const i64 own = i % steps + 1;
+    if (pivots[i] < own || pivots[i] > rows) pivots[i] = (int)own;
+  }
+}
 // The order of a matrix lies in shared memory where that has room: exchanges wait for each other.
 extern "C" __global__ void permutation(const int* pivots, i64* order, i64 steps, i64 length, i64 batches, i64* fault,
                                        u64 tag) {
@@ -123,8 +130,10 @@ extern "C" __global__ void permutation(const int* pivots, i64* order, i64 steps,
       for (i64 step = 0; step < steps && step < length; ++step) {
         const i64 other = (i64)pivots[batch * steps + step] - 1;
         if (other < 0 || other >= length) {
-          if (atomicCAS((u64*)fault, 0ull, tag) == 0) { fault[1] = other; fault[2] = length; }
-        } else if (is_kept) {
+          if (atomicCAS((u64*)fault, 0ull, tag) == 0) { fault[1] = other + 1; fault[2] = length; fault[3] = 1; }
+          break;
+        }
+        if (is_kept) {
           const int row = kept[step];
           kept[step] = kept[other];
           kept[other] = row;
@@ -287,6 +296,7 @@ SINTER_DECL const LibrarySource& matrix_kernels() {
       for (const char* type : {"_f32", "_f64"}) source->entries.push_back(std::string(name) + type);
     source->entries.emplace_back("first_failed");
     source->entries.emplace_back("permutation");
+    source->entries.emplace_back("name_rows");
     return source;
   });
 }

@@ -28,11 +28,12 @@ class LibraryLaunch : public Launch {
 
   Gpu& gpu() const { return gpu_; }
   CUstream_st* stream() const { return stream_->handle; }
+  Device device() const { return Device::cuda(gpu_.index()); }
   Location where() const { return where_; }
   const LaunchLabel& label() const { return label_; }
   void* fault_record() { return gpu_.fault_record(*stream_); }
 
-  /// Scratch memory of this launch, grown when more is asked for; its content is not kept.
+  /// Scratch memory of this run, grown when more is asked for; its content is not kept.
   char* workspace(std::size_t bytes);
   /// Throws DeviceError unless the library's status is 0.
   void require(int status, std::string_view what) const;
@@ -50,7 +51,7 @@ class LibraryLaunch : public Launch {
   void copy(void* to, const void* from, std::size_t bytes);
   void fill(void* to, unsigned char value, std::size_t bytes);
 
-  /// A place on the device for the first failure of a batch, none yet; kernels write matrix << 32 | number.
+  /// A place on the device for the first failure of a batch, none yet; kernels write matrix << 32 | (unsigned)number.
   std::uint64_t* failure_place();
   struct Failure {
     std::int64_t matrix = -1;  // none
@@ -60,6 +61,8 @@ class LibraryLaunch : public Launch {
   Failure read_failure();
 
  private:
+  /// Back to the pool, where what this thread enqueues next may use it at once.
+  void release() noexcept;
   void launch_kernel(const Module& module, std::size_t entry, std::int64_t blocks, int threads, void** parameters);
 
   Gpu& gpu_;

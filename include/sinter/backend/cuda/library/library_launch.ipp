@@ -26,13 +26,22 @@ SINTER_DECL void LibraryLaunch::run(void* const* operands) {
   gpu_.enter();
   stream_ = &gpu_.stream();
   gpu_.note_launch(label_);
+  struct Release {
+    LibraryLaunch& launch;
+    ~Release() { launch.release(); }
+  } const at_end{*this};
   enqueue(operands);
   if (SINTER_UNLIKELY(Context::get().checks)) gpu_.check(api().call_cuStreamSynchronize(stream()), label_.text());
 }
 
+SINTER_DECL void LibraryLaunch::release() noexcept {
+  workspace_ = {};
+  failure_ = {};
+}
+
 SINTER_DECL char* LibraryLaunch::workspace(std::size_t bytes) {
   if (!workspace_ || workspace_->bytes() < bytes)
-    workspace_ = Storage::allocate(std::max<std::size_t>(bytes, 256), Device::cuda(gpu_.index()));
+    workspace_ = Storage::allocate(std::max<std::size_t>(bytes, 256), device());
   return static_cast<char*>(workspace_->data());
 }
 
@@ -67,15 +76,15 @@ SINTER_DECL void LibraryLaunch::launch_kernel(const Module& module, std::size_t 
 }
 
 SINTER_DECL std::uint64_t* LibraryLaunch::failure_place() {
-  if (!failure_) failure_ = Storage::allocate(sizeof(std::uint64_t), Device::cuda(gpu_.index()));
+  if (!failure_) failure_ = Storage::allocate(sizeof(std::uint64_t), device());
   fill(failure_->data(), 0xff, sizeof(std::uint64_t));
   return static_cast<std::uint64_t*>(failure_->data());
 }
 SINTER_DECL LibraryLaunch::Failure LibraryLaunch::read_failure() {
   std::uint64_t found = 0;
-  memory().copy(&found, Device::cpu(), failure_->data(), Device::cuda(gpu_.index()), sizeof found);
+  memory().copy(&found, Device::cpu(), failure_->data(), device(), sizeof found);
   if (SINTER_LIKELY(found == ~std::uint64_t{0})) return {};
-  return {static_cast<std::int64_t>(found >> 32), static_cast<std::int64_t>(found & 0xffffffffU)};
+  return {static_cast<std::int64_t>(found >> 32), static_cast<std::int32_t>(found & 0xffffffffU)};
 }
 
 }  // namespace cuda_detail

@@ -2,6 +2,7 @@
 // weight alone.
 #pragma once
 
+#include <sinter/backend/cuda/device/device.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/runtime/backend.hpp>
 
@@ -9,7 +10,7 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
 /// Null: what the product decomposes into is computed.
-Intrinsic quantized_intrinsic(const Graph& graph, const Node& node);
+Intrinsic quantized_intrinsic(Gpu& gpu, const Graph& graph, const Node& node);
 
 }  // namespace cuda
 SINTER_NAMESPACE_END

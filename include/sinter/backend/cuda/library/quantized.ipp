@@ -7,6 +7,7 @@
 #include <sinter/backend/cuda/library/quantized_kernels.ipp>
 #include <sinter/backend/cuda/product/cublaslt_api.hpp>
 #include <sinter/backend/cuda/product/library_product.hpp>
+#include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/graph/attrs.hpp>
 #include <sinter/graph/graph.hpp>
@@ -23,6 +24,35 @@ inline constexpr std::int64_t most_few_rows = 8;
 
 inline BoundOp quantized_op(const Attrs& attrs, std::span<const Type> types) { return {nullptr, attrs, types, 4, {}}; }
 
+/// x [rows, depth] of i8 by a weight of as many in each row, in i32. The library has none of fewer than 32 rows.
+inline LibraryProduct integer_product(std::int64_t rows, std::int64_t depth, std::int64_t columns) {
+  LibraryProduct product;
+  product.dtype = DType::i32;
+  product.narrow = LibraryProduct::Narrow{DType::i8, DType::i32};
+  product.rows = std::max<std::int64_t>(rows, 32);
+  product.columns = columns;
+  product.depth = depth;
+  product.left = {0, 0, depth, 1, 0};
+  product.right = {1, 0, depth, 1, 0};
+  product.result = {2, 0, columns, 0};
+  return product;
+}
+/// Can the library compute it on this device?
+inline bool has_integer_product(Gpu& gpu, std::int64_t rows, std::int64_t depth, std::int64_t columns) {
+  constexpr int least_capability = 75;
+  if (gpu.target().capability < least_capability || !has_cublaslt()) return false;
+  gpu.enter();
+  try {
+    return !make_library_product(integer_product(rows, depth, columns))->algorithms(1).empty();
+  } catch (const DeviceError& error) {
+    if (is_logged("cuda")) note("cuda", error.what());
+    return false;
+  }
+}
+
+/// Launches of this file read the packed weight by 16 bytes.
+inline bool is_read_as_is(const void* weight) { return reinterpret_cast<std::uintptr_t>(weight) % 16 == 0; }
+
 /// Rows rounded to i8, the product of integers by the library, and the scales.
 class DynamicProductLaunch final : public LibraryLaunch {
  public:
@@ -31,33 +61,28 @@ class DynamicProductLaunch final : public LibraryLaunch {
         kernels_(module_of(gpu, dynamic_product_kernels(op.types[0].dtype, op.types[2].dtype))),
         rows_(op.types[0].shape[0].value()),
         depth_(op.types[0].shape[1].value()),
-        columns_(op.types[1].shape[0].value()) {
-    LibraryProduct product;
-    product.dtype = DType::i32;
-    product.narrow = LibraryProduct::Narrow{DType::i8, DType::i32};
-    product.rows = library_rows();
-    product.columns = columns_;
-    product.depth = depth_;
-    product.left = {0, 0, depth_, 1, 0};
-    product.right = {1, 0, depth_, 1, 0};
-    product.result = {2, 0, columns_, 0};
-    product_ = make_library_product(product);
-  }
+        columns_(op.types[1].shape[0].value()),
+        product_(make_library_product(integer_product(rows_, depth_, columns_))) {}
 
  private:
-  /// The library has no product of integers with fewer.
-  std::int64_t library_rows() const { return std::max<std::int64_t>(rows_, 32); }
   static std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
   void enqueue(void* const* operands) override {
     if (rows_ == 0) return;
-    const std::size_t q = aligned(as_index(library_rows() * depth_)), scales = aligned(as_index(rows_) * sizeof(float)),
-                      sums = aligned(as_index(library_rows() * columns_) * sizeof(std::int32_t));
-    char* const room = workspace(q + scales + sums + product_->scratch_bytes());
+    const std::int64_t rows = integer_product(rows_, depth_, columns_).rows;
+    const std::size_t q = aligned(as_index(rows * depth_)), scales = aligned(as_index(rows_) * sizeof(float)),
+                      sums = aligned(as_index(rows * columns_) * sizeof(std::int32_t)),
+                      scratch = aligned(product_->scratch_bytes()), weight = as_index(columns_ * depth_);
+    void* values = operands[1];
+    char* const room = workspace(q + scales + sums + scratch + (is_read_as_is(values) ? 0 : weight));
     char *const scales_at = room + q, *const sums_at = scales_at + scales;
+    if (!is_read_as_is(values)) {
+      values = sums_at + sums + scratch;
+      copy(values, operands[1], weight);
+    }
     launch(*kernels_, 0, rows_, 256, operands[0], static_cast<void*>(room), static_cast<void*>(scales_at), rows_,
            depth_);
-    void* const places[] = {room, operands[1], sums_at};
+    void* const places[] = {room, values, sums_at};
     product_->run(places, sums_at + sums, stream());
     launch_each(*kernels_, 1, rows_ * columns_ / 4, static_cast<void*>(sums_at), static_cast<void*>(scales_at),
                 operands[2], operands[4], rows_, columns_);
@@ -77,6 +102,7 @@ class FewRowsLaunch final : public LibraryLaunch {
         depth_(op.types[0].shape[1].value()),
         columns_(op.types[1].shape[0].value()),
         group_(op.attrs[ops::QuantizedMatmul::group]),
+        weight_bytes_(as_index(op.types[1].shape.numel().value())),
         row_bytes_(size_of(op.types[0].dtype)) {
     product_.activations = op.types[0].dtype;
     product_.scales = op.types[2].dtype;
@@ -95,16 +121,22 @@ class FewRowsLaunch final : public LibraryLaunch {
     std::shared_ptr<const Module> kernel;
   };
   void enqueue(void* const* operands) override {
+    void* values = operands[1];
+    if (!is_read_as_is(values)) {
+      values = workspace(weight_bytes_);
+      copy(values, operands[1], weight_bytes_);
+    }
     for (const Part& part : parts_) {
       char* const from = static_cast<char*>(operands[0]) + part.first * depth_ * row_bytes_;
       char* const to = static_cast<char*>(operands[4]) + part.first * columns_ * row_bytes_;
       const std::int64_t warps = (columns_ + part.product.columns() - 1) / part.product.columns();
-      launch(*part.kernel, 0, (warps + 3) / 4, 128, static_cast<void*>(from), operands[1], operands[2], operands[3],
+      launch(*part.kernel, 0, (warps + 3) / 4, 128, static_cast<void*>(from), values, operands[2], operands[3],
              static_cast<void*>(to), columns_, depth_, group_);
     }
   }
 
   std::int64_t rows_, depth_, columns_, group_;
+  std::size_t weight_bytes_;
   std::int64_t row_bytes_;  // of an element
   PackedProduct product_;
   std::vector<Part> parts_;
@@ -120,7 +152,7 @@ inline std::unique_ptr<Launch> launch_few_rows(const Attrs& attrs, std::span<con
 
 }  // namespace cuda_detail
 
-SINTER_DECL Intrinsic quantized_intrinsic(const Graph& graph, const Node& node) {
+SINTER_DECL Intrinsic quantized_intrinsic(Gpu& gpu, const Graph& graph, const Node& node) {
   if (node.op != &op_info<ops::QuantizedMatmul>) return nullptr;
   const Type &x = graph.type(node.inputs[0]), &values = graph.type(node.inputs[1]),
              &scales = graph.type(node.inputs[2]), &zero_points = graph.type(node.inputs[3]);
@@ -139,8 +171,10 @@ SINTER_DECL Intrinsic quantized_intrinsic(const Graph& graph, const Node& node) 
   constexpr std::int64_t most_depth = 1 << 16;  // sums of products of bytes fit into i32
   const bool is_one_group = scales.shape[1].value() == 1 && zero_points.shape[1].value() == 0;
   const bool has_many_rows = !x.shape[0].is_static() || x.shape[0].value() > 16;
-  return is_one_group && has_many_rows && node.attrs[ops::QuantizedMatmul::bits] == WeightBits::eight &&
-                 depth % 16 == 0 && values.shape[0].value() % 16 == 0 && depth <= most_depth && has_cublaslt()
+  const bool fits = is_one_group && has_many_rows && node.attrs[ops::QuantizedMatmul::bits] == WeightBits::eight &&
+                    depth % 16 == 0 && values.shape[0].value() % 16 == 0 && depth <= most_depth;
+  const std::int64_t rows = x.shape[0].is_static() ? x.shape[0].value() : 0;
+  return fits && cuda_detail::has_integer_product(gpu, rows, depth, values.shape[0].value())
              ? cuda_detail::launch_dynamic_product
              : nullptr;
 }

@@ -25,7 +25,13 @@ struct SolverHandles {
   void* gesvdj = nullptr;  // parameters: the library's own tolerance
   void* general = nullptr;
   static SolverHandles& of(const Gpu& gpu);
+  /// Make what is not there yet, under the lock; the library's status.
+  int make_solver();
+  int make_blas();
 };
+/// Has the device handles of cuSOLVER, or of cuBLAS? They are made where there are none; what fails is logged.
+bool has_solver(Gpu& gpu);
+bool has_blas(Gpu& gpu);
 
 /// Matrices of a batch, one after the other.
 struct MatrixBatch {
@@ -34,6 +40,7 @@ struct MatrixBatch {
   std::int64_t size() const { return rows * columns; }
 };
 
+/// Handles are there when it is bound.
 class SolverLaunch : public LibraryLaunch {
  public:
   SolverLaunch(Gpu& gpu, const BoundOp& op, const StepContext& step);
@@ -44,14 +51,14 @@ class SolverLaunch : public LibraryLaunch {
   void with_solver(F&& f) {
     SolverHandles& handles = SolverHandles::of(gpu());
     std::scoped_lock lock(handles.mutex);
-    require(prepare_solver(handles), "cuSOLVER: a handle");
+    require(solver_api()->set_stream(handles.solver, stream()), "cuSOLVER: a stream");
     f(handles);
   }
   template <class F>
   void with_blas(F&& f) {
     SolverHandles& handles = SolverHandles::of(gpu());
     std::scoped_lock lock(handles.mutex);
-    require(prepare_blas(handles), "cuBLAS: a handle");
+    require(blas_api()->set_stream(handles.blas, stream()), "cuBLAS: a stream");
     f(handles.blas);
   }
   /// Calls f(T{}) with the type of the matrices.
@@ -72,7 +79,7 @@ class SolverLaunch : public LibraryLaunch {
   }
   const Module& kernels() const { return *kernels_; }
   std::size_t entry(MatrixKernel kernel) const {
-    const bool is_alone = kernel == MatrixKernel::first_failed || kernel == MatrixKernel::permutation;
+    const bool is_alone = kernel >= MatrixKernel::first_failed;
     return static_cast<std::size_t>(kernel) + (is_double_ && !is_alone ? 1 : 0);
   }
   bool is_double() const { return is_double_; }
@@ -84,8 +91,12 @@ class SolverLaunch : public LibraryLaunch {
                  std::int64_t in_batch, std::int64_t out_stride, std::int64_t out_batch, std::int64_t count);
   /// places[i] = first + i * stride, in elements.
   void write_addresses(void* places, const void* first, std::int64_t stride, std::int64_t count);
-  /// The first entry of a batch's `info` that is not 0. Waits.
+  /// The first entry of a batch's `info` that is not 0. Waits. Throws DeviceError where it is below.
   Failure first_failed(const void* info, std::int64_t count);
+  /// Throws DeviceError where a number in `info` says that the library refused an argument.
+  void require_info(std::int64_t number) const;
+  /// Elements of a workspace. Throws DeviceError where the library's int was too small for them.
+  std::size_t work_size(int size) const;
 
   /// A workspace in parts: sizes first, then places.
   class Parts {
@@ -102,9 +113,6 @@ class SolverLaunch : public LibraryLaunch {
   };
 
  private:
-  int prepare_solver(SolverHandles& handles) const;
-  int prepare_blas(SolverHandles& handles) const;
-
   std::shared_ptr<const Module> kernels_;
   Shape shape_;
   bool is_double_;

@@ -4,9 +4,11 @@
 #include <sinter/backend/cuda/library/solver.hpp>
 
 #include <sinter/backend/cuda/library/library_launch.ipp>
+#include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
 
 #include <array>
+#include <string>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
@@ -15,6 +17,40 @@ namespace cuda_detail {
 SINTER_DECL SolverHandles& SolverHandles::of(const Gpu& gpu) {
   auto* all = &process_object<std::array<SolverHandles, max_devices>>();
   return (*all)[as_index(gpu.index())];
+}
+
+SINTER_DECL int SolverHandles::make_solver() {
+  const SolverApi& api = *solver_api();
+  if (solver == nullptr)
+    if (const int status = api.create(&solver); status != 0) return status;
+  if (gesvdj == nullptr)
+    if (const int status = api.create_gesvdj_parameters(&gesvdj); status != 0) return status;
+  return general == nullptr ? api.create_parameters(&general) : 0;
+}
+SINTER_DECL int SolverHandles::make_blas() { return blas == nullptr ? blas_api()->create(&blas) : 0; }
+
+namespace solver_detail {
+/// Libraries take memory of the device beside the pool, so that a second try finds what the pool kept.
+inline bool makes_handles(Gpu& gpu, int (SolverHandles::*make)(), std::string_view name) {
+  gpu.enter();
+  SolverHandles& handles = SolverHandles::of(gpu);
+  std::scoped_lock lock(handles.mutex);
+  int status = (handles.*make)();
+  if (SINTER_LIKELY(status == 0)) return true;
+  gpu.pool().trim();
+  status = (handles.*make)();
+  if (status != 0 && is_logged("cuda"))
+    note("cuda", std::string(name) + " is not used on cuda:" + std::to_string(gpu.index()) +
+                     ": making a handle failed with status " + std::to_string(status));
+  return status == 0;
+}
+}  // namespace solver_detail
+
+SINTER_DECL bool has_solver(Gpu& gpu) {
+  return solver_api() != nullptr && solver_detail::makes_handles(gpu, &SolverHandles::make_solver, "cuSOLVER");
+}
+SINTER_DECL bool has_blas(Gpu& gpu) {
+  return blas_api() != nullptr && solver_detail::makes_handles(gpu, &SolverHandles::make_blas, "cuBLAS");
 }
 
 SINTER_DECL MatrixBatch::MatrixBatch(const Shape& shape) : rows(shape[-2].value()), columns(shape[-1].value()) {
@@ -26,23 +62,6 @@ SINTER_DECL SolverLaunch::SolverLaunch(Gpu& gpu, const BoundOp& op, const StepCo
       kernels_(module_of(gpu, matrix_kernels())),
       shape_(op.types[0].shape),
       is_double_(op.types[0].dtype == DType::f64) {}
-
-SINTER_DECL int SolverLaunch::prepare_solver(SolverHandles& handles) const {
-  const SolverApi& api = *solver_api();
-  if (handles.solver == nullptr)
-    if (const int status = api.create(&handles.solver); status != 0) return status;
-  if (handles.gesvdj == nullptr)
-    if (const int status = api.create_gesvdj_parameters(&handles.gesvdj); status != 0) return status;
-  if (handles.general == nullptr)
-    if (const int status = api.create_parameters(&handles.general); status != 0) return status;
-  return api.set_stream(handles.solver, stream());
-}
-SINTER_DECL int SolverLaunch::prepare_blas(SolverHandles& handles) const {
-  const BlasApi& api = *blas_api();
-  if (handles.blas == nullptr)
-    if (const int status = api.create(&handles.blas); status != 0) return status;
-  return api.set_stream(handles.blas, stream());
-}
 
 SINTER_DECL void SolverLaunch::transpose(const void* in, void* out, std::int64_t rows, std::int64_t columns,
                                          std::int64_t in_stride, std::int64_t in_batch, std::int64_t out_stride,
@@ -57,7 +76,22 @@ SINTER_DECL void SolverLaunch::write_addresses(void* places, const void* first, 
 SINTER_DECL LibraryLaunch::Failure SolverLaunch::first_failed(const void* info, std::int64_t count) {
   std::uint64_t* const place = failure_place();
   launch_each(kernels(), entry(MatrixKernel::first_failed), count, info, count, place);
-  return read_failure();
+  const Failure found = read_failure();
+  if (found.matrix >= 0) require_info(found.number);
+  return found;
+}
+SINTER_DECL void SolverLaunch::require_info(std::int64_t number) const {
+  if (SINTER_UNLIKELY(number < 0))
+    throw DeviceError(label().text(),
+                      "the library refused its argument " + std::to_string(-number) + " on " + device().text(),
+                      where());
+}
+SINTER_DECL std::size_t SolverLaunch::work_size(int size) const {
+  if (SINTER_UNLIKELY(size < 0))
+    throw DeviceError(label().text(),
+                      "the library counts its workspace in int, which matrices of " + shape().text() + " exceed",
+                      where(), "compute it on the CPU: .to(Device::cpu())");
+  return as_index(size);
 }
 
 }  // namespace cuda_detail

@@ -110,7 +110,7 @@ class ProductBinder {
   }
 
   std::string key() const {
-    return "product " SINTER_VERSION_STRING " 2 cublaslt " + std::to_string(cublaslt_version()) + " nvrtc " +
+    return "product " SINTER_VERSION_STRING " 3 cublaslt " + std::to_string(cublaslt_version()) + " nvrtc " +
            std::to_string(nvrtc_version()) + " driver " + std::to_string(driver_status().version) + " " + gpu_.name() +
            " " + std::to_string(gpu_.target().multiprocessors) + " " + gpu_.target().architecture() + "\n" +
            problem_.text;
