@@ -60,8 +60,12 @@ static __device__ __forceinline__ X value_of(X key) {
 #endif
 }
 #if BITS == 64
-struct Entry { u64 key; unsigned at; };
-static __device__ __forceinline__ Entry entry_of(Key key, unsigned at) { return Entry{key, at}; }
+struct alignas(16) Entry { u64 key; unsigned at, unused; };
+static __device__ __forceinline__ Entry entry_of(Key key, unsigned at) { return Entry{key, at, 0}; }
+static __device__ __forceinline__ Entry chosen(bool holds, const Entry& a, const Entry& b) {
+  const u64 key = holds ? a.key : b.key;
+  return Entry{key, holds ? a.at : b.at, 0};
+}
 static __device__ __forceinline__ Key key_in(const Entry& e) { return e.key; }
 static __device__ __forceinline__ unsigned at_in(const Entry& e) { return e.at; }
 static __device__ __forceinline__ bool less(const Entry& a, const Entry& b) {
@@ -69,9 +73,9 @@ static __device__ __forceinline__ bool less(const Entry& a, const Entry& b) {
 }
 static __device__ __forceinline__ Entry from_lane(const Entry& e, int mask) {
   const u64 key = __shfl_xor_sync(~0u, e.key, mask);
-  return Entry{key, __shfl_xor_sync(~0u, e.at, mask)};
+  return Entry{key, __shfl_xor_sync(~0u, e.at, mask), 0};
 }
-#define LAST Entry{~0ull, ~0u}
+#define LAST Entry{~0ull, ~0u, 0}
 #else
 #if IS_NARROW
 typedef unsigned Entry;
@@ -83,6 +87,7 @@ typedef u64 Entry;
 #define LAST (~0ull)
 #endif
 static __device__ __forceinline__ Entry entry_of(Key key, unsigned at) { return (Entry)key << HALF | at; }
+static __device__ __forceinline__ Entry chosen(bool holds, Entry a, Entry b) { return holds ? a : b; }
 static __device__ __forceinline__ Key key_in(Entry e) { return (Key)(e >> HALF); }
 static __device__ __forceinline__ unsigned at_in(Entry e) { return (unsigned)(e & (((Entry)1 << HALF) - 1)); }
 static __device__ __forceinline__ bool less(Entry a, Entry b) { return a < b; }
@@ -146,8 +151,8 @@ inline constexpr std::string_view row_sort_text = R"(
 static __device__ __forceinline__ void order(Entry& a, Entry& b) {
   const Entry first = a, second = b;
   const bool is_turned = less(second, first);
-  a = is_turned ? second : first;
-  b = is_turned ? first : second;
+  a = chosen(is_turned, second, first);
+  b = chosen(is_turned, first, second);
 }
 template <int mask> static __device__ __forceinline__ void order_own(Entry (&v)[8]) {
   EACH_OF(e) if ((e ^ mask) > e) order(v[e], v[e ^ mask]);
@@ -163,7 +168,7 @@ template <bool mirrored> static __device__ __forceinline__ void order_with(Entry
     __syncthreads();
     EACH_OF(e) other[e] = shared[(mirrored ? 7 - e : e) * THREADS + (threadIdx.x ^ (unsigned)mask)];
   }
-  EACH_OF(e) if (less(other[e], v[e]) == keeps_less) v[e] = other[e];
+  EACH_OF(e) v[e] = chosen(less(other[e], v[e]) == keeps_less, other[e], v[e]);
 }
 static __device__ __forceinline__ void sort_entries(Entry (&v)[8], Entry* shared) {
   order_own<1>(v);
@@ -236,9 +241,33 @@ inline constexpr std::string_view digit_sort_text = R"(
 static __device__ __forceinline__ unsigned digit_of(const Entry& e, int shift) {
   return (unsigned)(key_in(e) >> shift) & 255u;
 }
-static __device__ __forceinline__ Entry read(const Arguments& a, i64 row, i64 base, i64 i) {
-  if (a.from != 0) return ((const Entry*)a.from)[row * a.length + i];
-  return entry_of((X)(key_of(((const X*)a.in)[base + i * a.stride]) ^ flip_of(a)), (unsigned)i);
+// Of a tile from `begin` on, elements `first`, `first + step` and so on; LAST beyond its length.
+static __device__ __forceinline__ void read_items(const Arguments& a, i64 row, i64 base, i64 begin, int length,
+                                                  int first, int step, Entry (&e)[ITEMS]) {
+  if (a.from != 0) {
+    const Entry* const from = (const Entry*)a.from + row * a.length + begin;
+#pragma unroll
+    for (int j = 0; j < ITEMS; ++j) {
+      e[j] = LAST;
+      if (first + j * step < length) e[j] = from[first + j * step];
+    }
+    return;
+  }
+  const X* const in = (const X*)a.in + base + begin * a.stride;
+  const X flip = flip_of(a);
+  X x[ITEMS];
+  if (a.stride == 1) {
+#pragma unroll
+    for (int j = 0; j < ITEMS; ++j) x[j] = first + j * step < length ? in[first + j * step] : (X)0;
+  } else {
+#pragma unroll
+    for (int j = 0; j < ITEMS; ++j) x[j] = first + j * step < length ? in[(first + j * step) * a.stride] : (X)0;
+  }
+#pragma unroll
+  for (int j = 0; j < ITEMS; ++j) {
+    const int i = first + j * step;
+    e[j] = chosen(i < length, entry_of((X)(key_of(x[j]) ^ flip), (unsigned)(begin + i)), LAST);
+  }
 }
 // The sum of what the threads before have, and of all.
 static __device__ unsigned sum_before(unsigned value, unsigned& total, unsigned* parts) {
@@ -265,11 +294,13 @@ extern "C" __global__ void __launch_bounds__(256) count_digits(Arguments a) {
     const i64 row = block / a.tiles, tile = block - row * a.tiles, base = base_of(a, row, a.in_length);
     for (int w = 0; w < 8; ++w) counts[w][threadIdx.x] = 0;
     __syncthreads();
+    const i64 rest = a.length - tile * TILE;
+    const int length = rest < TILE ? (int)rest : TILE;
+    Entry e[ITEMS];
+    read_items(a, row, base, tile * TILE, length, threadIdx.x, 256, e);
 #pragma unroll
-    for (int j = 0; j < ITEMS; ++j) {
-      const i64 i = tile * TILE + j * 256 + threadIdx.x;
-      if (i < a.length) atomicAdd(&counts[threadIdx.x / 32][digit_of(read(a, row, base, i), a.shift)], 1u);
-    }
+    for (int j = 0; j < ITEMS; ++j)
+      if (j * 256 + threadIdx.x < length) atomicAdd(&counts[threadIdx.x / 32][digit_of(e[j], a.shift)], 1u);
     __syncthreads();
     unsigned sum = 0;
     for (int w = 0; w < 8; ++w) sum += counts[w][threadIdx.x];
@@ -315,19 +346,17 @@ extern "C" __global__ void __launch_bounds__(256) move_by_digit(Arguments a) {
     for (int w = 0; w < 8; ++w) places[w][threadIdx.x] = 0;
     __syncthreads();
     Entry e[ITEMS];
-    unsigned rank[ITEMS];
+    unsigned rank[ITEMS];  // the lanes of the same digit at first
+    read_items(a, row, base, tile * TILE, length, warp * (TILE / 8) + lane, 32, e);
+#pragma unroll
+    for (int j = 0; j < ITEMS; ++j) rank[j] = __match_any_sync(~0u, digit_of(e[j], a.shift));
 #pragma unroll
     for (int j = 0; j < ITEMS; ++j) {
-      const int i = warp * (TILE / 8) + j * 32 + lane;
-      e[j] = i < length ? read(a, row, base, tile * TILE + i) : LAST;
-    }
-#pragma unroll
-    for (int j = 0; j < ITEMS; ++j) {
-      const unsigned digit = digit_of(e[j], a.shift), same = __match_any_sync(~0u, digit);
-      const int before = __popc(same & ((1u << lane) - 1));
+      const unsigned digit = digit_of(e[j], a.shift);
+      const int before = __popc(rank[j] & ((1u << lane) - 1));
       const unsigned old = places[warp][digit];
       __syncwarp();
-      if (before == 0) places[warp][digit] = old + __popc(same);
+      if (before == 0) places[warp][digit] = old + __popc(rank[j]);
       __syncwarp();
       rank[j] = old + before;
     }
@@ -425,16 +454,21 @@ SINTER_DECL LibrarySource digit_sort_kernels(DType dtype) {
 SINTER_DECL bool has_order_kernels(DType dtype) { return !is_complex(dtype); }
 
 SINTER_DECL OrderPlan::OrderPlan(const OrderProblem& problem) : problem_(problem) {
-  const int longest = RowSort::longest(problem.dtype);
+  const std::int64_t longest = RowSort::longest(problem.dtype);
   constexpr std::int64_t most = (std::int64_t{1} << 32) - 1;
   if (!has_order_kernels(problem.dtype) || problem.length > most) return;
-  row_sort_ = {problem.dtype, longest, false};
-  if (problem.length <= longest) {
+  const auto power = [](std::int64_t x) {
+    return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(x)));
+  };
+  // Narrow tiles are sorted with fewer comparisons for each element, and leave more of them to the next round.
+  const std::int64_t width = std::max<std::int64_t>(256, power(std::min(problem.count, longest) * 8));
+  if (!picks_one() && problem.count <= longest / 4 && problem.length > std::min(8 * width, longest)) {
+    way_ = Way::tournament;
+    row_sort_ = {problem.dtype, static_cast<int>(std::min(width, longest)), false};
+  } else if (problem.length <= longest) {
     way_ = Way::rows;
-    row_sort_.width = std::max(8, static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(problem.length))));
-    row_sort_.is_narrow = key_bits() <= 16;
-  } else if (!picks_one() && problem.count <= longest / 4) way_ = Way::tournament;
-  else if (problem.pick != OrderedPick::first_by_position) way_ = Way::digits;
+    row_sort_ = {problem.dtype, static_cast<int>(std::max<std::int64_t>(8, power(problem.length))), key_bits() <= 16};
+  } else if (problem.pick != OrderedPick::first_by_position) way_ = Way::digits;
 }
 SINTER_DECL std::size_t OrderPlan::buffer_bytes() const {
   const std::int64_t of_row = way_ == Way::tournament
