@@ -335,7 +335,7 @@ extern "C" __global__ void __launch_bounds__(256) sum_counts(Arguments a) {
     if (threadIdx.x == 0) a.totals[block] = before;
   }
 }
-extern "C" __global__ void __launch_bounds__(256) move_by_digit(Arguments a) {
+extern "C" __global__ void __launch_bounds__(256, 3) move_by_digit(Arguments a) {
   __shared__ Entry staged[TILE];
   __shared__ unsigned places[8][256], starts[256], parts[8];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
