@@ -1,5 +1,5 @@
-// Kernels that order rows, and which of them an ordering is made of: rows that fit a block are sorted there, longer ones
-// by their digits; of those a few first elements come from a tournament of blocks. Knows no driver.
+// Kernels that order rows, and which of them an ordering is made of: rows that fit a block are sorted there, longer
+// ones by their digits; of those a few first elements come from a tournament of blocks. Knows no driver.
 #pragma once
 
 #include <sinter/backend/cuda/library/library_kernels.hpp>

@@ -1,6 +1,6 @@
-// Texts of the kernels that order rows. Entries are a key over a position, so that all differ and equal keys keep their
-// order; keys are those of ops/order_keys.hpp, in as many bits as elements have. Values are made from keys, but for zeros
-// and NaN, which are fetched: many elements have one key there.
+// Texts of the kernels that order rows. Entries are a key over a position, so that all differ and equal keys keep
+// their order; keys are those of ops/order_keys.hpp, in as many bits as elements have. Values are made from keys, but
+// for zeros and NaN, which are fetched: many elements have one key there.
 #pragma once
 
 #include <sinter/backend/cuda/library/library_kernels.ipp>
