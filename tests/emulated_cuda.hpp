@@ -38,7 +38,7 @@ inline constexpr const char* emulated_cuda_prelude = R"(
 #define __align__(n) __attribute__((aligned(n)))
 #define __shared__ static
 struct Dim3 { unsigned x = 0, y = 0, z = 0; };
-static Dim3 threadIdx, blockIdx;
+static Dim3 threadIdx, blockIdx, blockDim, gridDim;
 namespace emulated {
 constexpr std::size_t stack_bytes = 65536;
 static ucontext_t scheduler;
@@ -94,6 +94,8 @@ extern "C" void emulated_launch(void (*kernel)(const void*), const void* paramet
   emulated::fragments[1].resize(threads);
   emulated::kernel = kernel;
   emulated::parameters = parameters;
+  blockDim = {threads, 1, 1};
+  gridDim = {grid[0], grid[1], grid[2]};
   for (blockIdx.z = 0; blockIdx.z < grid[2]; ++blockIdx.z)
     for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
       for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x) emulated::run_block(threads, stacks, dynamic_bytes);
@@ -131,6 +133,20 @@ static unsigned __ballot_sync(unsigned, bool holds) {
   emulated::yield();
   return ballot;
 }
+static unsigned __match_any_sync(unsigned, unsigned value) {
+  const unsigned first = threadIdx.x / 32 * 32;
+  std::memcpy(&emulated::slots[threadIdx.x], &value, sizeof value);
+  emulated::yield();
+  unsigned same = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    unsigned other;
+    std::memcpy(&other, &emulated::slots[first + lane], sizeof other);
+    same |= static_cast<unsigned>(other == value) << lane;
+  }
+  emulated::yield();
+  return same;
+}
+static int __popc(unsigned x) { return __builtin_popcount(x); }
 static int __ffs(int x) { return __builtin_ffs(x); }
 template <class T> static T atomicAdd(T* place, T value) {
   const T old = *place;

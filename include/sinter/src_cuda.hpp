@@ -18,6 +18,8 @@
 #include <sinter/backend/cuda/library/library_kernels.ipp>
 #include <sinter/backend/cuda/library/library_launch.ipp>
 #include <sinter/backend/cuda/library/library_op.ipp>
+#include <sinter/backend/cuda/library/order.ipp>
+#include <sinter/backend/cuda/library/order_kernels.ipp>
 #include <sinter/backend/cuda/library/orthogonal.ipp>
 #include <sinter/backend/cuda/library/quantized.ipp>
 #include <sinter/backend/cuda/library/quantized_kernels.ipp>

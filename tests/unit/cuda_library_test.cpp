@@ -1,5 +1,6 @@
-// Transforms and factorisations on CUDA, without a GPU: which calls of cuFFT, cuSOLVER and cuBLAS they become, over a
-// driver and libraries that compute nothing and print what they are asked; and that the kernels around them compile.
+// Transforms, factorisations and orderings on CUDA, without a GPU: which calls of cuFFT, cuSOLVER and cuBLAS and which
+// kernels they become, over a driver and libraries that compute nothing and print what they are asked; and that the
+// kernels around them compile.
 #include "../catch.hpp"
 #include "../checks.hpp"
 #include "../run_again.hpp"
@@ -167,6 +168,10 @@ TEST_CASE("transforms and factorisations on a GPU of the stub", "[.libraries]") 
   step("lu of many tall", [&] { return linalg::lu_factor_ex(on_gpu({40, 5, 4})).lu; });
   step("eigh of many", [&] { return linalg::eigh(on_gpu({40000, 3, 3})).eigenvectors; });
   step("small", [&] { return linalg::solve(on_gpu({100, 3, 3}), on_gpu({100, 3, 2})); });
+  step("sort", [&] { return sort(one, 1).values; });
+  step("argsort of a long row", [&] { return argsort(on_gpu({5000})); });
+  step("topk of a long row", [&] { return topk(on_gpu({5000}), 5).values; });
+  step("searchsorted", [&] { return searchsorted(real_numbers, real_numbers); });
   step("nothing", [&] { return linalg::cholesky(on_gpu({0, 4, 4})); });
   std::fflush(stdout);
 }
@@ -229,6 +234,10 @@ TEST_CASE("CUDA over stubs of the libraries: one call for what is one, in the li
   CHECK(has(part("svd of many"), "gesvdjBatched f64 0 20 20\n"));
   CHECK(has(part("small"), "launch small_solve"));
   CHECK_FALSE(has(part("small"), "trsm"));
+  CHECK(has(part("sort"), "launch order_rows"));
+  CHECK(has(part("argsort of a long row"), "launch move_by_digit"));
+  CHECK(has(part("topk of a long row"), "launch order_rows"));
+  CHECK(has(part("searchsorted"), "launch searchsorted"));
   CHECK_FALSE(has(part("nothing"), "potrf"));
   // The host is faster than a call for each of many small matrices; a call takes so many.
   CHECK_FALSE(has(part("svd of many large"), "gesvdj"));

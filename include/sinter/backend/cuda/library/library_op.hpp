@@ -1,5 +1,5 @@
 // Operations of a plan that a library computes on the GPU: transforms by cuFFT, factorisations by cuSOLVER and cuBLAS,
-// small systems by a kernel of ours. What has neither is computed by the host, from copies.
+// small systems and orderings by kernels of ours. What has neither is computed by the host, from copies.
 #pragma once
 
 #include <sinter/backend/cuda/device/device.hpp>
