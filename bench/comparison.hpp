@@ -71,24 +71,23 @@ inline bool agree(benchmark::State& state, std::span<const float> ours, std::spa
   return false;
 }
 
-/// Seconds of a clock. BENCH_PROCESSOR_TIME=1: those in which this process had the processor, for rows of one thread on
-/// a machine that others use, too.
-inline double seconds_now() {
+/// Seconds of so many calls. BENCH_PROCESSOR_TIME=1: those in which this process had the processor, on a machine that
+/// others use, too. Threads beside one another have it several times over: a row of several gets the wall clock's.
+template <class F>
+double seconds_of(F&& call, std::int64_t calls = 1) {
   static const char* const wanted = std::getenv("BENCH_PROCESSOR_TIME");
   static const bool is_processor_time = wanted != nullptr && *wanted != '\0' && *wanted != '0';
-  if (is_processor_time) {
+  const auto processor = [] {
     timespec now{};
     ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-  }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-/// Seconds of so many calls.
-template <class F>
-double seconds_of(F&& call, std::int64_t calls = 1) {
-  const double start = seconds_now();
+  };
+  const auto start = std::chrono::steady_clock::now();
+  const double processor_start = is_processor_time ? processor() : 0;
   for (std::int64_t i = 0; i < calls; ++i) call();
-  return seconds_now() - start;
+  const double processor_seconds = is_processor_time ? processor() - processor_start : 0;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return is_processor_time ? std::min(seconds, processor_seconds) : seconds;
 }
 
 /// As many calls as last about a millisecond: few enough that other work on the machine meets ours and the peer alike,

@@ -53,7 +53,9 @@ void add_lazy_row(const std::string& name, double tolerance, F ours, Loop loop, 
   bench::add(name + "/f32", [=](State& state) {
     const Floats theirs = loop();
     if (!bench::agree(state, ours(args...).template data<float>(), theirs, tolerance)) return;
-    bench::alternate(state, "a loop", [&] { benchmark::DoNotOptimize(evaluated(ours(args...))); }, [&] { loop(); });
+    bench::alternate(
+        state, "a loop", [&] { benchmark::DoNotOptimize(evaluated(ours(args...))); },
+        [&] { benchmark::DoNotOptimize(loop()); });
   });
 }
 

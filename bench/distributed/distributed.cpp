@@ -12,13 +12,20 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <sstream>
 #include <string>
+#include <system_error>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 using namespace sinter;
@@ -239,6 +246,23 @@ int check() {
   return difference < 2e-5 && learns ? 0 : 1;
 }
 
+/// A whole number from 1 on, alone in its text; otherwise 0.
+int positive(const std::string& text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number > 0 ? number : 0;
+}
+/// "1,2"; empty where a part is no number.
+std::vector<int> positive_list(const std::string& text) {
+  std::vector<int> numbers;
+  std::istringstream parts(text + ',');
+  for (std::string part; std::getline(parts, part, ',');) {
+    if (positive(part) == 0) return {};
+    numbers.push_back(positive(part));
+  }
+  return numbers;
+}
+
 int train_program(const std::vector<std::string>& arguments) {
   Training training;
   std::vector<int> ranks{1, 2};
@@ -254,24 +278,28 @@ int train_program(const std::vector<std::string>& arguments) {
       return 2;
     }
     const std::string& value = arguments[++i];
+    bool is_right = true;
     if (name == "--ranks") {
-      ranks.clear();
-      for (std::size_t at = 0; at != std::string::npos && at < value.size();) {
-        ranks.push_back(std::atoi(value.c_str() + at));
-        const std::size_t comma = value.find(',', at);
-        at = comma == std::string::npos ? comma : comma + 1;
-      }
+      ranks = positive_list(value);
+      is_right = !ranks.empty();
     } else if (name == "--precision") {
       precision = value;
       training.precision = value == "f32" ? MatmulPrecision::f32 : MatmulPrecision::tf32;
+      is_right = value == "f32" || value == "tf32";
     } else if (name == "--batch") {
-      training.batch = std::atoi(value.c_str());
+      training.batch = positive(value);
+      is_right = training.batch > 0;
     } else if (name == "--steps") {
-      training.steps = std::atoi(value.c_str());
+      training.steps = positive(value);
+      is_right = training.steps > 0;
     } else if (name == "--trace") {
       training.trace = value;
     } else {
       std::fprintf(stderr, "bench_distributed: unknown option %s\n", name.c_str());
+      return 2;
+    }
+    if (!is_right) {
+      std::fprintf(stderr, "bench_distributed: %s does not take %s\n", name.c_str(), value.c_str());
       return 2;
     }
   }

@@ -317,6 +317,7 @@ inline Tensor record_collective(Collective what, const Axis& over, const In* x, 
 
 /// NCCL divides and joins along the first axis alone.
 inline bool needs_first_axis(const Tensor& x) {
+  call_context().use(ContextKey::ranks);
   const auto& engine = current_rank().engine;
   return engine != nullptr && engine->takes_device_memory() && x.device() != Device::cpu();
 }
@@ -370,6 +371,8 @@ SINTER_DECL Tensor whole_of_copies(const In& x, const Axis& over) {
 
 SINTER_DECL Device device() {
   const dist_detail::RankState& state = dist_detail::current_rank();
+  call_context().use(ContextKey::ranks);
+  if (state.engine != nullptr && state.engine->takes_device_memory()) call_context().use(ContextKey::rank);
   return state.engine != nullptr ? state.engine->device() : default_device();
 }
 

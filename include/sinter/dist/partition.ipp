@@ -66,6 +66,7 @@ inline Tensor PartRecorder::reduced(const In& x, const Move& move, const Axis& o
                                                    : reduce_scatter(In(of, x.where), move.axis, reduce, over);
   };
   const Tensor value(x.tensor());
+  call_context().use(ContextKey::ranks);
   const auto& engine = dist_detail::current_rank().engine;
   if (engine == nullptr || !engine->takes_device_memory() || value.device() == Device::cpu())
     return reduce_to(value, move.reduce);

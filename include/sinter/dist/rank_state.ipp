@@ -29,8 +29,10 @@ inline void set_context() {
   std::uint64_t mesh = 14695981039346656037u;  // FNV-1a
   for (const char c : state.mesh.text()) mesh = (mesh ^ static_cast<unsigned char>(c)) * 1099511628211u;
   const bool is_alone = state.engine == nullptr;
+  // Whose memory an engine takes decides what collectives are traced as.
+  const std::uint64_t on_devices = !is_alone && state.engine->takes_device_memory() ? 1 : 0;
   CallContext& context = call_context();
-  context.set(ContextKey::ranks, is_alone ? 0 : static_cast<std::uint64_t>(state.size()));
+  context.set(ContextKey::ranks, is_alone ? 0 : static_cast<std::uint64_t>(state.size()) | on_devices << 32);
   context.set(ContextKey::rank, is_alone ? 0 : static_cast<std::uint64_t>(state.rank() + 1));
   context.set(ContextKey::mesh, state.mesh.has_axes() ? mesh | 1 : 0);
 }
@@ -69,8 +71,9 @@ SINTER_DECL int size() {
   return dist_detail::current_rank().size();
 }
 SINTER_DECL const Mesh& mesh() {
-  call_context().use(ContextKey::mesh);
-  return dist_detail::current_rank().mesh;
+  const dist_detail::RankState& state = dist_detail::current_rank();
+  call_context().use(state.is_mesh_of_trace ? ContextKey::ranks : ContextKey::mesh);
+  return state.mesh;
 }
 SINTER_DECL int axis_size(const Axis& axis, Location where) {
   const dist_detail::RankState& state = dist_detail::current_rank();
@@ -78,6 +81,7 @@ SINTER_DECL int axis_size(const Axis& axis, Location where) {
   return state.size_along(state.mesh, axis, where);
 }
 SINTER_DECL std::string_view engine_name() {
+  call_context().use(ContextKey::ranks);
   const auto& engine = dist_detail::current_rank().engine;
   return engine ? engine->name() : "none";
 }

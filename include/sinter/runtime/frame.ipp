@@ -474,7 +474,12 @@ SINTER_DECL SINTER_NOINLINE void Frame::run_all_and_join() {
     run_all();
   } catch (...) {
     next_join_ = joins_.size();
-    for (const Join& join : joins_) join.launch->join();
+    for (const Join& join : joins_) {
+      try {
+        join.launch->join();
+      } catch (...) {  // what went wrong first is told
+      }
+    }
     throw;
   }
   join_before(steps_.size());

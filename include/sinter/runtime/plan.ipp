@@ -199,6 +199,22 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
   return bodies_.emplace_back(body, build_plan(with_inputs_on(*body, device), options)).second;
 }
 
+namespace runtime_detail {
+/// Whether this take gives the indices themselves, checked for a scatter (passes/check_first.ipp).
+inline bool checks_for_scatter(const Graph& graph, std::int32_t take) {
+  const auto behind_views = [&](Value v) {
+    while (graph.node(v).op->kind == OpKind::view) v = graph.node(v).inputs[0];
+    return v;
+  };
+  const Node& node = graph.nodes()[as_index(take)];
+  if (node.op != &op_info<ops::Take> || behind_views(node.inputs[0]) != behind_views(node.inputs[1])) return false;
+  return std::any_of(graph.nodes().begin() + take, graph.nodes().end(), [&](const Node& user) {
+    return user.op == &op_info<ops::Scatter> && user.attrs[ops::Scatter::in_range] &&
+           behind_views(user.inputs[1]).node == take;
+  });
+}
+}  // namespace runtime_detail
+
 SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
   const FusionGroup& group = fusion_.groups[as_index(id)];
   PlanStep step;
@@ -215,6 +231,8 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     const bool is_scatter = nodes_[member.node].kind == NodeKind::scatter;
     if (graph_node->op == &op_info<ops::Take> || is_scatter) step.takes.push_back(graph_node->where);
     if (is_scatter) step.taker = graph_node->op->name;
+    else if (runtime_detail::checks_for_scatter(graph_, nodes_[member.node].graph_node))
+      step.taker = op_info<ops::Scatter>.name;
   }
   if (group.is_host) {
     const int node = group.members[0].node;

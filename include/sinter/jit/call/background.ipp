@@ -248,6 +248,7 @@ inline std::unique_ptr<Entry> with_code(const Entry& entry, const VersionCode& c
   made->serves = entry.serves.load();
   made->background = entry.background;
   made->context = entry.context;
+  made->context_used.store(entry.context_used.load(std::memory_order_acquire), std::memory_order_relaxed);
   return made;
 }
 }  // namespace jit_detail

@@ -426,6 +426,10 @@ inline void warm_up_here(const CallRequest& call) {
       entry = call.function.entry_for(args, trace, symbols);
     }
     if (entry != nullptr && !entry->runs_plain()) call.function.warm_up(*entry, args, trace, symbols);
+    if (entry != nullptr && !is_frozen && !entry->serves_context()) {  // the path asks for another rank
+      entry = call.function.entry_for(args, trace, symbols);
+      if (entry != nullptr && !entry->runs_plain()) call.function.warm_up(*entry, args, trace, symbols);
+    }
     if (entry != nullptr && !entry->gives_tape()) return;
     has_any |= entry != nullptr;
   }

@@ -157,6 +157,14 @@ struct Entry {
   const Entry* next = nullptr;                            // older entry
   std::shared_ptr<jit_detail::BackgroundState> background{};  // null: its code was made by a call
   CallContext context{};                                      // that it was traced in
+  /// What its code depends on, as CallContext::used. Of a tree it grows with the paths, each time before the path does.
+  mutable std::atomic<std::uint32_t> context_used{0};
+  /// Does the code serve a call in the context of this thread?
+  bool serves_context() const {
+    CallContext of_trace = context;
+    of_trace.used = context_used.load(std::memory_order_acquire);
+    return of_trace.serves(call_context());
+  }
 };
 
 namespace jit_detail {

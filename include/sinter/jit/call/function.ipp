@@ -279,6 +279,7 @@ SINTER_DECL std::unique_ptr<Entry> FunctionState::compile(const ArgList& args, c
   const ContextUse context_use;
   TracedResult result = trace(recorder);
   entry->context = call_context();
+  entry->context_used.store(entry->context.used, std::memory_order_relaxed);
   entry->trace_ms = watch.lap_ms();
   const bool is_plain = !args.has_places && recorder.calls_on_tape() && jit_detail::is_on_tape(result);
   if (is_plain && jit_detail::wants_gradient(recorder, args)) {

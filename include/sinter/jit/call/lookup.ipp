@@ -150,9 +150,9 @@ SINTER_DECL const Entry* FunctionState::find(const ArgList& args, SmallVector<st
   for (const Entry* entry = newest_.load(std::memory_order_acquire); entry != nullptr; entry = entry->next) {
     if (SINTER_UNLIKELY(entry->types != args.types)) continue;
     if (SINTER_UNLIKELY((entry->precisions & precision) == 0)) continue;
-    if (SINTER_UNLIKELY(entry->context.used != 0)) {
-      if (!entry->context.serves(call_context())) continue;
-      call_context().used |= entry->context.used;  // so does a trace that calls it
+    if (const std::uint32_t used = entry->context_used.load(std::memory_order_acquire); SINTER_UNLIKELY(used != 0)) {
+      if (!entry->serves_context()) continue;
+      call_context().used |= used;  // so does a trace that calls it
     }
     if (!jit_detail::guards_hold(*entry, args.leaves(), symbols)) continue;
     bool fits = true, reaches_tape = args.reaches_tape() || entry->tape.is_checked() || entry->gives_tape() ||
@@ -273,6 +273,37 @@ SINTER_DECL const Entry* FunctionState::newest_of(const void* types) const {
 namespace jit_detail {
 inline constexpr std::string_view places_reason =
     "a gradient is wanted of results, and of none that goes into given memory";
+inline std::string ranks_text(std::uint64_t key) {
+  const auto count = static_cast<std::uint32_t>(key);
+  if (count == 0) return "one rank alone";
+  return std::to_string(count) + (count == 1 ? " rank" : " ranks") +
+         (key >> 32 != 0 ? " that exchange memory of devices" : "");
+}
+/// Which key of the context differs: the number of ranks before what there are of each.
+inline std::optional<Guard> broken_context(const Entry& entry) {
+  if (entry.serves_context()) return {};
+  const std::uint32_t used = entry.context_used.load(std::memory_order_acquire);
+  const auto now_and_then = [&](ContextKey key) -> std::optional<std::pair<std::uint64_t, std::uint64_t>> {
+    const auto i = static_cast<std::size_t>(key);
+    const std::uint64_t then = entry.context.keys[i], now = call_context().keys[i];
+    if ((used >> i & 1) == 0 || then == now) return {};
+    return std::pair{now, then};
+  };
+  Guard guard{GuardKind::ranks, -1, -1};
+  if (const auto ranks = now_and_then(ContextKey::ranks)) {
+    guard.expected = ranks_text(ranks->second);
+    guard.got = ranks_text(ranks->first);
+    guard.reason = "number of ranks: expected " + guard.expected + ", got " + guard.got;
+  } else if (const auto rank = now_and_then(ContextKey::rank)) {
+    const auto text = [](std::uint64_t key) { return std::to_string(key == 0 ? 0 : key - 1); };
+    guard.expected = text(rank->second);
+    guard.got = text(rank->first);
+    guard.reason = "the function asks which rank it runs on: expected " + guard.expected + ", got " + guard.got;
+  } else {
+    guard.reason = "the function uses axes of a mesh, and runs on another mesh now";
+  }
+  return guard;
+}
 /// What the entry asks for besides its guards, and these arguments, which the guards take, do not have.
 inline std::optional<Guard> broken_beside_guards(const Entry& entry, const ArgList& list) {
   const std::span<const ArgLeaf> args = list.leaves();
@@ -304,9 +335,7 @@ inline std::optional<Guard> broken_beside_guards(const Entry& entry, const ArgLi
   if (entry.serves.load() == Entry::Serves::traced_variables && entry.guards.has_variables && !takes_slots(entry, args))
     return Guard{GuardKind::alias, -1, -1,
                  "a Variable that the function captured was an argument, too, and is none of this call"};
-  if (!entry.context.serves(call_context()))
-    return Guard{GuardKind::ranks, -1, -1, "the function depends on the mesh, the rank, or how many ranks there are"};
-  return {};
+  return broken_context(entry);
 }
 }  // namespace jit_detail
 

@@ -20,7 +20,8 @@ namespace jit::jit_detail {
 SINTER_DECL bool is_quick(const Entry& entry) {
   const CallEnd& end = entry.end;
   if (entry.is_tree || entry.gives_tape() || entry.drops_tape || entry.tape.is_checked() || end.plan == nullptr ||
-      !entry.guards.symbols.empty() || !entry.held.captured.empty() || !end.assignments.empty() || end.saved != 0)
+      !entry.guards.symbols.empty() || !entry.held.captured.empty() || !end.assignments.empty() || end.saved != 0 ||
+      entry.context_used.load() != 0)
     return false;
   const Plan& plan = *end.plan;
   if (plan.backend() != nullptr || plan.parts() != nullptr) return false;

@@ -38,7 +38,9 @@ SINTER_DECL std::string remedy(GuardKind broken) {
       return "call it with and without gradients: both are compiled once each. Evaluate under jit::NoGradGuard, call "
              "requires_grad() before the first call, and detach arguments whose gradient nobody wants";
     case GuardKind::ranks:
-      return "ask for dist::axis_index() in place of dist::rank(), and compile the function once for each mesh";
+      return "a version is made for each number of ranks, for each mesh whose axes the function names, and, where it "
+             "asks "
+             "for dist::rank() or dist::device() of a GPU, for each rank: dist::axis_index() has one for all ranks";
   }
   __builtin_unreachable();
 }

@@ -273,7 +273,10 @@ SINTER_DECL std::optional<FinishedCall> FunctionState::resume(const Entry& entry
         recorder.live().set(read.placeholder, Ref<TensorImpl>::share(seen));
   };
   FunctionTrace recorder("compile", args.leaves(), entry.guards.specs(), std::move(policy));
+  const ContextUse context_use;
   TracedResult result = trace(recorder);
+  if (may_grow)  // before anybody can find the path
+    entry.context_used.fetch_or(call_context().used, std::memory_order_acq_rel);
   if (recorder.reads().size() < call.outcomes().size())
     throw TraceError("compile", "captured value changed at the number of values read", where_, jit_detail::purity_fix);
   if (!args.has_places && recorder.calls_on_tape() && jit_detail::is_on_tape(result)) {
@@ -282,7 +285,9 @@ SINTER_DECL std::optional<FinishedCall> FunctionState::resume(const Entry& entry
   }
   FinishedCall finished;
   const TracedPath path = finished_path(entry, args, recorder, std::move(result), finished);
-  if (may_grow) {
+  if (may_grow && !entry.serves_context()) {  // the path is for a version of its own, which the next call makes
+    entry.tree->unbounded_calls.fetch_add(1, std::memory_order_relaxed);
+  } else if (may_grow) {
     SmallVector<std::int64_t, 8> symbols(recorder.hints());
     TraceTree::Inserted inserted;
     {
@@ -363,7 +368,7 @@ SINTER_DECL void FunctionState::warm_up_tree(const Entry& entry, const ArgList& 
   args.finished.reset();
   for (bool has_grown = false;; has_grown = true) {
     const TraceTree::Version* version = entry.tree->current();
-    if (version == nullptr) return;
+    if (version == nullptr || !entry.serves_context()) return;
     TreeCall call(*version, args, symbols);
     if (!call.run()) {
       if (has_grown || call.leaves_tree()) return;  // past the bounds of the tree
@@ -403,7 +408,8 @@ SINTER_DECL TreeResult FunctionState::run_tree(const Entry& entry, const ArgList
   };
   // This call was the first of its kind: tracing has computed it.
   if (args.finished != nullptr) return delivered(std::move(*std::exchange(args.finished, nullptr)));
-  if (version == nullptr) return delivered(run_untreed(entry, args, trace));
+  // Another rank may have added a path that depends on the rank since the entry was found.
+  if (version == nullptr || !entry.serves_context()) return delivered(run_untreed(entry, args, trace));
   TreeCall call(*version, args, symbols);
   if (!call.run()) {
     if (!call.leaves_tree()) return delivered(resume(entry, args, trace, call));
