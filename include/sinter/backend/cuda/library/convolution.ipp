@@ -87,7 +87,8 @@ extern "C" __global__ void convolve(const T* x, const T* w, T* y, Numbers n) {
   EACH(i, n.images * n.groups * n.outputs * area) {
     const i64 at = i % area, output = i / area % (n.groups * n.outputs), image = i / area / (n.groups * n.outputs),
               first = (image * n.groups + output / n.outputs) * n.inputs;
-    const i64 p[3] = {at / (n.positions[1] * n.positions[2]), at / n.positions[2] % n.positions[1], at % n.positions[2]};
+    const i64 p[3] = {at / (n.positions[1] * n.positions[2]), at / n.positions[2] % n.positions[1],
+                      at % n.positions[2]};
     Sum sum = 0;
     for (i64 t = 0; t < taps; ++t) {
       const i64 k[3] = {t / (n.kernel[1] * n.kernel[2]), t / n.kernel[2] % n.kernel[1], t % n.kernel[2]};
@@ -319,8 +320,6 @@ SINTER_DECL Intrinsic convolution_intrinsic(Gpu& gpu, const Graph& graph, const 
     const Dim low = node.attrs[Op::low][i], high = node.attrs[Op::high][i];
     if (!low.is_static() || !high.is_static() || low.value() != high.value()) return nullptr;
   }
-  for (int i = 0; i < weight.rank(); ++i)
-    if (!weight[i].is_static()) return nullptr;
   using Made = ConvolutionGeometry::Made;
   ConvolutionGeometry geometry = convolution_geometry(node.attrs, is_weight ? Made::weight_gradient : Made::result, x,
                                                       weight, is_weight ? other : node.types[0].shape, is_conv2d,

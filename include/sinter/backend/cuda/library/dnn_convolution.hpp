@@ -1,5 +1,5 @@
-// One convolution, or its gradient by the weight, as cuDNN computes it: descriptors, the algorithm, its workspace. Knows
-// no graph and no launches.
+// One convolution, or its gradient by the weight, as cuDNN computes it: descriptors, the algorithm, its workspace.
+// Knows no graph and no launches.
 #pragma once
 
 #include <sinter/backend/cuda/device/device.hpp>
@@ -65,8 +65,8 @@ class DnnConvolution {
   bool is_usable() const { return is_usable_; }
   const std::string& why() const { return why_; }  // of the algorithm, or that there is none
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  /// Enqueues it. `first` and `second` are x and the weight, or x and the gradient of y; what is made replaces `out`, or
-  /// is added to it.
+  /// Enqueues it. `first` and `second` are x and the weight, or x and the gradient of y; what is made replaces `out`,
+  /// or is added to it.
   enum class Target : std::uint8_t { replaced, added_to };
   int run(const void* first, const void* second, void* out, Target target, void* area, void* stream) const;
 

@@ -90,8 +90,8 @@ struct BlasApi {
   std::string detail;
 };
 
-/// Of cuDNN. Handles and descriptors are pointers. Types are 0 for f32, 1 for f64, 2 for f16, 9 for bf16; layout 0 has the
-/// channels second.
+/// Of cuDNN. Handles and descriptors are pointers. Types are 0 for f32, 1 for f64, 2 for f16, 9 for bf16; layout 0 has
+/// the channels second.
 struct DnnApi {
   /// How one algorithm does for a convolution; all three kinds of convolution have the same form.
   struct Found {
