@@ -167,7 +167,7 @@ TEST_CASE("the precision of a convolution is that of its plan") {
 TEST_CASE("convolutions of slices, transposed images and fewer images each time") {
   if (is_missing()) SINTER_SKIP("no GPU");
   const Policy set(cuda::ProductPolicy::library);
-  const Tensor flat = noise({1 + 4 * 6 * 10 * 10}, 5), w = noise({7, 6, 3, 3}, 6);
+  const Tensor flat = noise({1 + 4 * 6 * 10 * 10}, 5), w = noise({9, 6, 3, 3}, 6);
   const auto from_second = [](const Tensor& t) { return Tensor(reshape(t(slice(1, 2401)), {4, 6, 10, 10})); };
   CHECK(off(convolve_anew(from_second(flat.to(gpu)), w.to(gpu), {}), conv2d(from_second(flat), w)) < 2e-5);
   const Tensor x = noise({4, 10, 6, 10}, 7), there = x.to(gpu);
@@ -183,7 +183,7 @@ TEST_CASE("convolutions of slices, transposed images and fewer images each time"
     INFO("images " << images);
     const Tensor some = noise({images, 6, 12, 9}, 8);
     const Tensor made = f(some.to(gpu), w.to(gpu));
-    CHECK(made.shape() == Shape{images, 7, 12, 9});
+    CHECK(made.shape() == Shape{images, 9, 12, 9});
     if (images > 0) CHECK(off(made, relu(conv2d(some, w, {.padding = 1}))) < 2e-5);
     const Tensor dw = slope(w.to(gpu), some.to(gpu));
     if (images > 0) CHECK(off(dw, slope(w, some)) < 1e-4);

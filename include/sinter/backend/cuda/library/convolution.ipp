@@ -296,11 +296,14 @@ inline std::unique_ptr<Launch> launch_weight_gradient(const Attrs& attrs, std::s
   return make_convolution(attrs, types, ConvolutionGeometry::Made::weight_gradient, false);
 }
 
-/// Products as they are: those of single elements. Sums of lines: groups of one channel.
+/// Products as they are: those of single elements. Sums of lines: groups of one channel. Few outputs, as of gradients by
+/// images of three colours, leave most of the library's tiles empty.
 inline bool is_left_to_kernels(const ConvolutionGeometry& g) {
   using Axes = ConvolutionGeometry::Axes;
+  constexpr std::int64_t least_outputs = 8;
   const bool is_product = g.kernel == Axes{1, 1, 1} && g.stride == Axes{1, 1, 1} && g.padding == Axes{0, 0, 0};
-  return (is_product && g.groups == 1) || (g.groups > 1 && g.inputs == 1 && g.outputs == 1);
+  return (is_product && g.groups == 1) || (g.groups > 1 && g.inputs == 1 && g.outputs == 1) ||
+         (g.made == ConvolutionGeometry::Made::result && g.groups * g.outputs < least_outputs);
 }
 
 /// Below, a call of the library costs more than its kernel saves.

@@ -80,6 +80,7 @@ class DnnConvolution {
   std::vector<DnnApi::Found> found_by_measuring() const;
   bool is_allowed(const DnnApi::Found& found) const;
   bool take(const Choice& choice);
+  bool take_first(const std::vector<DnnApi::Found>& found);
   int wanted_math() const;
   std::string disk_key() const;
 
@@ -87,7 +88,7 @@ class DnnConvolution {
   Gpu& gpu_;
   ConvolutionGeometry geometry_;
   void *x_ = nullptr, *y_ = nullptr, *weight_ = nullptr, *convolution_ = nullptr;
-  int algorithm_ = 0;
+  int algorithm_ = 0, math_ = 0;
   std::size_t workspace_bytes_ = 0;
   bool is_usable_ = false;
   std::string why_;
