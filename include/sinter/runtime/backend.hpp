@@ -5,10 +5,12 @@
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/type_key.hpp>
+#include <sinter/graph/attribute.hpp>
 #include <sinter/kernel/gather_error.hpp>
 #include <sinter/kernel/kernel.hpp>
 #include <sinter/kernel/limits.hpp>
 #include <sinter/tensor/device.hpp>
+#include <sinter/tensor/precision.hpp>
 #include <sinter/tensor/shape.hpp>
 
 #include <cstdint>
@@ -121,6 +123,8 @@ class Executable {
 /// the operation's operands, row-major without gaps, then its results. It gives a launch for all of them: whether it
 /// can is decided before, by Backend::intrinsic().
 using Intrinsic = std::unique_ptr<Launch> (*)(const Attrs& attrs, std::span<const Type> types);
+/// Among an intrinsic's attributes: what the plan lets products of f32 be computed in. The graph's node does not have it.
+inline constexpr OpAttr<MatmulPrecision> planned_precision{"planned_precision", 3, "f32 tf32x3 tf32"};
 
 /// An operation between kernels whose extents are known, those of the attributes too: operands are row-major without
 /// gaps, inputs first, then results. It lives as long as the call that gets it.

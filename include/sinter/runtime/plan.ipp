@@ -245,6 +245,8 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
                                 "'; it must be decomposed before",
                             nodes_.graph_node(node)->where);
       step.host->intrinsic = found.intrinsic;
+      if (options_.precision != MatmulPrecision::f32 && found.backend->device() != Device::cpu())
+        step.host->attrs.edit().set(planned_precision, options_.precision);
       step.backend = found.backend->name();
       step.name = nodes_.graph_node(node)->op->name;
     }
@@ -462,6 +464,8 @@ SINTER_DECL std::int64_t Plan::held_bytes() const {
 SINTER_DECL bool Plan::depends_on_precision() const {
   const auto depends = [](const PlanStep& step) {
     if (!step.host) return is_product_of_f32(step.kernel);
+    const Type& result = step.host->types.back();
+    if (step.host->intrinsic != nullptr && result.dtype == DType::f32 && result.device != Device::cpu()) return true;
     return std::any_of(step.host->bodies.begin(), step.host->bodies.end(),
                        [](const auto& body) { return body->depends_on_precision(); });
   };

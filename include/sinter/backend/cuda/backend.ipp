@@ -8,6 +8,7 @@
 #include <sinter/backend/cuda/device/group.hpp>
 #include <sinter/backend/cuda/device/iterations.hpp>
 #include <sinter/backend/cuda/device/ready_list.hpp>
+#include <sinter/backend/cuda/library/convolution.hpp>
 #include <sinter/backend/cuda/library/library_op.hpp>
 #include <sinter/backend/cuda/library/quantized.hpp>
 #include <sinter/backend/cuda/product/product_binding.hpp>
@@ -263,7 +264,8 @@ SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel&
 }
 
 SINTER_DECL Intrinsic CudaBackend::intrinsic(const Graph& graph, const Node& node) const {
-  return quantized_intrinsic(gpu_, graph, node);
+  if (const Intrinsic product = quantized_intrinsic(gpu_, graph, node)) return product;
+  return cuda_detail::convolution_intrinsic(gpu_, graph, node);
 }
 
 SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_op(const BoundOp& op, const StepContext& step) {

@@ -1,4 +1,4 @@
-// cuFFT, cuSOLVER and cuBLAS, each opened when it is first asked for. Their functions are declared here, as the
+// cuFFT, cuSOLVER, cuBLAS and cuDNN, each opened when it is first asked for. Their functions are declared here, as the
 // libraries' documentation has them (enumerations are int, handles are pointers), so that building needs no header of
 // theirs. Knows no operations.
 #pragma once
@@ -93,10 +93,59 @@ struct BlasApi {
   std::string detail;
 };
 
+/// Of cuDNN. Handles and descriptors are pointers. Types are 0 for f32, 1 for f64, 2 for f16, 9 for bf16; layout 0 has
+/// the channels second.
+struct DnnApi {
+  /// How one algorithm does for a convolution; all three kinds of convolution have the same form.
+  struct Found {
+    int algorithm, status;
+    float milliseconds;
+    std::size_t workspace_bytes;
+    int is_deterministic, math, reserved[3];
+  };
+  enum Math : int { any_math = 0, tensor_cores = 1, full_precision = 3 };
+  using In = const void*;
+
+  std::size_t (*version)() = nullptr;
+  const char* (*error_text)(int status) = nullptr;
+  int (*create)(void** handle) = nullptr;
+  int (*set_stream)(void* handle, void* stream) = nullptr;
+  int (*create_tensor)(void** tensor) = nullptr;
+  int (*destroy_tensor)(void* tensor) = nullptr;
+  int (*set_tensor)(void* tensor, int type, int rank, const int* extents, const int* strides) = nullptr;
+  int (*create_filter)(void** filter) = nullptr;
+  int (*destroy_filter)(void* filter) = nullptr;
+  int (*set_filter)(void* filter, int type, int layout, int rank, const int* extents) = nullptr;
+  int (*create_convolution)(void** convolution) = nullptr;
+  int (*destroy_convolution)(void* convolution) = nullptr;
+  /// `mode` 1 does not mirror the filter.
+  int (*set_convolution)(void* convolution, int axes, const int* padding, const int* stride, const int* dilation,
+                         int mode, int sum_type) = nullptr;
+  int (*set_groups)(void* convolution, int groups) = nullptr;
+  int (*set_math)(void* convolution, int math) = nullptr;
+
+  // y = x convolved with w.
+  int (*forward_by_rule)(void*, In x, In w, In convolution, In y, int most, int* count, Found* found) = nullptr;
+  int (*forward_measured)(void*, In x, In x_data, In w, In w_data, In convolution, In y, void* y_data, int most,
+                          int* count, Found* found, void* area, std::size_t area_bytes) = nullptr;
+  int (*forward_bytes)(void*, In x, In w, In convolution, In y, int algorithm, std::size_t* bytes) = nullptr;
+  int (*forward)(void*, In alpha, In x, In x_data, In w, In w_data, In convolution, int algorithm, void* area,
+                 std::size_t area_bytes, In beta, In y, void* y_data) = nullptr;
+  // The gradient by w, of x and the gradient by y.
+  int (*filter_by_rule)(void*, In x, In y, In convolution, In w, int most, int* count, Found* found) = nullptr;
+  int (*filter_measured)(void*, In x, In x_data, In y, In y_data, In convolution, In w, void* w_data, int most,
+                         int* count, Found* found, void* area, std::size_t area_bytes) = nullptr;
+  int (*filter_bytes)(void*, In x, In y, In convolution, In w, int algorithm, std::size_t* bytes) = nullptr;
+  int (*filter)(void*, In alpha, In x, In x_data, In y, In y_data, In convolution, int algorithm, void* area,
+                std::size_t area_bytes, In beta, In w, void* w_data) = nullptr;
+  std::string detail;
+};
+
 /// Null: it cannot be opened here.
 const FourierApi* fourier_api();
 const SolverApi* solver_api();
 const BlasApi* blas_api();
+const DnnApi* dnn_api();
 
 }  // namespace cuda
 SINTER_NAMESPACE_END

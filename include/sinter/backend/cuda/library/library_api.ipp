@@ -111,6 +111,35 @@ inline BlasApi* open_blas() {
   return noted(api, "cuBLAS");
 }
 
+inline DnnApi* open_dnn() {
+  auto* api = new DnnApi;
+  Symbols symbols({"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so"}, api->detail);
+  symbols.find(api->version, "cudnnGetVersion");
+  symbols.find(api->error_text, "cudnnGetErrorString");
+  symbols.find(api->create, "cudnnCreate");
+  symbols.find(api->set_stream, "cudnnSetStream");
+  symbols.find(api->create_tensor, "cudnnCreateTensorDescriptor");
+  symbols.find(api->destroy_tensor, "cudnnDestroyTensorDescriptor");
+  symbols.find(api->set_tensor, "cudnnSetTensorNdDescriptor");
+  symbols.find(api->create_filter, "cudnnCreateFilterDescriptor");
+  symbols.find(api->destroy_filter, "cudnnDestroyFilterDescriptor");
+  symbols.find(api->set_filter, "cudnnSetFilterNdDescriptor");
+  symbols.find(api->create_convolution, "cudnnCreateConvolutionDescriptor");
+  symbols.find(api->destroy_convolution, "cudnnDestroyConvolutionDescriptor");
+  symbols.find(api->set_convolution, "cudnnSetConvolutionNdDescriptor");
+  symbols.find(api->set_groups, "cudnnSetConvolutionGroupCount");
+  symbols.find(api->set_math, "cudnnSetConvolutionMathType");
+  symbols.find(api->forward_by_rule, "cudnnGetConvolutionForwardAlgorithm_v7");
+  symbols.find(api->forward_measured, "cudnnFindConvolutionForwardAlgorithmEx");
+  symbols.find(api->forward_bytes, "cudnnGetConvolutionForwardWorkspaceSize");
+  symbols.find(api->forward, "cudnnConvolutionForward");
+  symbols.find(api->filter_by_rule, "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
+  symbols.find(api->filter_measured, "cudnnFindConvolutionBackwardFilterAlgorithmEx");
+  symbols.find(api->filter_bytes, "cudnnGetConvolutionBackwardFilterWorkspaceSize");
+  symbols.find(api->filter, "cudnnConvolutionBackwardFilter");
+  return api;
+}
+
 /// Libraries are never closed: plans of static storage outlive everything.
 template <class Api>
 const Api* usable(const Api& api) {
@@ -127,6 +156,9 @@ SINTER_DECL const SolverApi* solver_api() {
 }
 SINTER_DECL const BlasApi* blas_api() {
   return library_detail::usable(process_object([] { return library_detail::open_blas(); }));
+}
+SINTER_DECL const DnnApi* dnn_api() {
+  return library_detail::usable(process_object([] { return library_detail::open_dnn(); }), "cuDNN");
 }
 
 }  // namespace cuda

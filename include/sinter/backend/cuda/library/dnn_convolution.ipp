@@ -1,0 +1,319 @@
+// Descriptors, and which algorithm: measured once per device and geometry and then remembered on disk, or by the
+// library's rule. Those that add up in another order from run to run are not used, nor Fourier transforms, in which one
+// infinite element would reach all others.
+#pragma once
+
+#include <sinter/backend/cuda/library/dnn_convolution.hpp>
+
+#include <sinter/backend/cuda/product/measure.ipp>
+#include <sinter/base/context.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/base/log.hpp>
+#include <sinter/runtime/disk_cache.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <exception>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+namespace cuda_detail {
+
+/// What the library has for a device. Whoever calls it with the handle holds the mutex.
+struct DnnHandle {
+  ForkSafeMutex mutex;
+  void* handle = nullptr;
+
+  static DnnHandle& of(const DnnApi& api, const Gpu& gpu) {
+    struct Table {
+      std::array<DnnHandle, max_devices> handles;
+    };
+    DnnHandle& found = process_object<Table>().handles[as_index(gpu.index())];
+    std::scoped_lock lock(found.mutex);
+    if (found.handle != nullptr) return found;
+    gpu.enter();
+    if (const int status = api.create(&found.handle); status != 0) {
+      found.handle = nullptr;
+      throw DeviceError("convolution", std::string("cuDNN: cudnnCreate failed: ") + api.error_text(status));
+    }
+    return found;
+  }
+};
+
+SINTER_DECL std::string ConvolutionGeometry::text() const {
+  const auto list = [](const Axes& numbers) {
+    return std::to_string(numbers[0]) + "x" + std::to_string(numbers[1]) + "x" + std::to_string(numbers[2]);
+  };
+  return std::string(made == Made::result ? "convolution " : "weight gradient ") + std::string(name(dtype)) + " " +
+         std::string(name(precision)) + " axes " + std::to_string(axes) + " images " + std::to_string(images) +
+         " groups " + std::to_string(groups) + " inputs " + std::to_string(inputs) + " outputs " +
+         std::to_string(outputs) + " extent " + list(extent) + " kernel " + list(kernel) + " stride " + list(stride) +
+         " dilation " + list(dilation) + " padding " + list(padding);
+}
+
+SINTER_DECL DnnConvolution::DnnConvolution(const DnnApi& api, Gpu& gpu, const ConvolutionGeometry& geometry,
+                                           AlgorithmSearch search)
+    : api_(api), gpu_(gpu), geometry_(geometry) {
+  if (!describe()) return;
+  try {
+    choose(search);
+  } catch (const std::exception& error) { why_ = error.what(); }
+}
+SINTER_DECL DnnConvolution::~DnnConvolution() {
+  if (x_ != nullptr) api_.destroy_tensor(x_);
+  if (y_ != nullptr) api_.destroy_tensor(y_);
+  if (weight_ != nullptr) api_.destroy_filter(weight_);
+  if (convolution_ != nullptr) api_.destroy_convolution(convolution_);
+}
+
+/// Fills the descriptors. False: the library does not take these numbers.
+SINTER_DECL bool DnnConvolution::describe() {
+  const ConvolutionGeometry& g = geometry_;
+  const int type = dnn_type(g.dtype), sum_type = g.dtype == DType::f64 ? 1 : 0, rank = g.axes + 2;
+  const std::size_t skipped = 3 - as_index(g.axes);
+  std::array<std::array<int, 5>, 4> numbers{};  // extents, strides, then stride, padding and dilation
+  const auto narrow = [](std::int64_t number) { return static_cast<int>(number); };
+  const auto set_tensor = [&](void* tensor, std::int64_t channels, const ConvolutionGeometry::Axes& axes) {
+    auto& [extents, strides, unused, also_unused] = numbers;
+    extents[0] = narrow(g.images);
+    extents[1] = narrow(channels);
+    for (std::size_t i = skipped; i < 3; ++i) extents[2 + i - skipped] = narrow(axes[i]);
+    int step = 1;
+    for (std::size_t i = as_index(rank); i-- > 0;) {
+      strides[i] = step;
+      step *= extents[i];
+    }
+    return api_.set_tensor(tensor, type, rank, extents.data(), strides.data());
+  };
+  const auto set_filter = [&] {
+    auto& extents = numbers[0];
+    extents[0] = narrow(g.groups * g.outputs);
+    extents[1] = narrow(g.inputs);
+    for (std::size_t i = skipped; i < 3; ++i) extents[2 + i - skipped] = narrow(g.kernel[i]);
+    return api_.set_filter(weight_, type, 0, rank, extents.data());
+  };
+  const auto set_convolution = [&] {
+    auto& [padding, stride, dilation, unused] = numbers;
+    for (std::size_t i = skipped; i < 3; ++i) {
+      padding[i - skipped] = narrow(g.padding[i]);
+      stride[i - skipped] = narrow(g.stride[i]);
+      dilation[i - skipped] = narrow(g.dilation[i]);
+    }
+    constexpr int not_mirrored = 1;
+    return api_.set_convolution(convolution_, g.axes, padding.data(), stride.data(), dilation.data(), not_mirrored,
+                                sum_type);
+  };
+  const auto is_done = [&](int status, const char* what) {
+    if (status != 0) why_ = std::string(what) + ": " + api_.error_text(status);
+    return status == 0;
+  };
+  return is_done(api_.create_tensor(&x_), "a descriptor") && is_done(api_.create_tensor(&y_), "a descriptor") &&
+         is_done(api_.create_filter(&weight_), "a descriptor") &&
+         is_done(api_.create_convolution(&convolution_), "a descriptor") &&
+         is_done(set_tensor(x_, g.groups * g.inputs, g.extent), "the image") &&
+         is_done(set_tensor(y_, g.groups * g.outputs, g.positions), "the result") &&
+         is_done(set_filter(), "the weight") && is_done(set_convolution(), "the convolution") &&
+         is_done(api_.set_groups(convolution_, narrow(g.groups)), "the groups") &&
+         is_done(api_.set_math(convolution_, wanted_math()), "the precision");
+}
+
+SINTER_DECL int DnnConvolution::wanted_math() const {
+  if (geometry_.dtype == DType::f64) return DnnApi::any_math;
+  const bool is_full = geometry_.dtype == DType::f32 && geometry_.precision != MatmulPrecision::tf32;
+  return is_full ? DnnApi::full_precision : DnnApi::tensor_cores;
+}
+
+inline constexpr int most_found = 16;
+
+SINTER_DECL std::vector<DnnApi::Found> DnnConvolution::found_by_rule() const {
+  DnnHandle& dnn = DnnHandle::of(api_, gpu_);
+  std::scoped_lock lock(dnn.mutex);
+  gpu_.enter();
+  std::vector<DnnApi::Found> found(most_found);
+  int count = 0;
+  const int status =
+      geometry_.made == ConvolutionGeometry::Made::result
+          ? api_.forward_by_rule(dnn.handle, x_, weight_, convolution_, y_, most_found, &count, found.data())
+          : api_.filter_by_rule(dnn.handle, x_, y_, convolution_, weight_, most_found, &count, found.data());
+  found.resize(status == 0 ? as_index(count) : 0);
+  return found;
+}
+
+/// More is not lent to an algorithm.
+inline constexpr std::size_t most_workspace = std::size_t{256} << 20;
+
+/// On scratch memory and a stream of its own. The fastest first. Throws where there is no room.
+SINTER_DECL std::vector<DnnApi::Found> DnnConvolution::found_by_measuring() const {
+  const auto bytes = [&](std::int64_t elements) {
+    return (as_index(elements * size_of(geometry_.dtype)) + 511) / 512 * 512;
+  };
+  const std::size_t x = bytes(geometry_.images * geometry_.image_elements()),
+                    y = bytes(geometry_.images * geometry_.result_elements()), w = bytes(geometry_.weight_elements());
+  Scratch scratch(gpu_, x + y + w + most_workspace);
+  char *const x_data = scratch.memory(), *const y_data = x_data + x, *const w_data = y_data + y,
+              *const area = w_data + w;
+  scratch.fill_with_numbers(x_data, x + y + w, geometry_.dtype);
+  DnnHandle& dnn = DnnHandle::of(api_, gpu_);
+  std::scoped_lock lock(dnn.mutex);
+  std::vector<DnnApi::Found> best;
+  int status = api_.set_stream(dnn.handle, scratch.stream());
+  constexpr int rounds = 3;  // the library times each algorithm once: the first time, code is loaded
+  for (int round = 0; round < rounds && status == 0; ++round) {
+    std::array<DnnApi::Found, most_found> found{};
+    int count = 0;
+    status = geometry_.made == ConvolutionGeometry::Made::result
+                 ? api_.forward_measured(dnn.handle, x_, x_data, weight_, w_data, convolution_, y_, y_data, most_found,
+                                         &count, found.data(), area, most_workspace)
+                 : api_.filter_measured(dnn.handle, x_, x_data, y_, y_data, convolution_, weight_, w_data, most_found,
+                                        &count, found.data(), area, most_workspace);
+    for (std::size_t i = 0; status == 0 && i < as_index(count); ++i) {
+      if (!is_allowed(found[i])) continue;
+      const auto same = std::find_if(best.begin(), best.end(), [&](const DnnApi::Found& known) {
+        return known.algorithm == found[i].algorithm && known.math == found[i].math;
+      });
+      if (same == best.end()) best.push_back(found[i]);
+      else same->milliseconds = std::min(same->milliseconds, found[i].milliseconds);
+    }
+  }
+  api_.set_stream(dnn.handle, nullptr);  // the stream goes back
+  std::sort(best.begin(), best.end(),
+            [](const DnnApi::Found& a, const DnnApi::Found& b) { return a.milliseconds < b.milliseconds; });
+  return best;
+}
+
+SINTER_DECL bool DnnConvolution::is_allowed(const DnnApi::Found& found) const {
+  const bool is_result = geometry_.made == ConvolutionGeometry::Made::result;
+  const bool is_fourier =
+      is_result ? found.algorithm == 4 || found.algorithm == 5 : found.algorithm == 2 || found.algorithm == 6;
+  constexpr int rounded_to_f16 = 2;
+  const bool is_rounded = wanted_math() == DnnApi::full_precision ? found.math == DnnApi::tensor_cores : false;
+  return found.status == 0 && found.is_deterministic == 1 && !is_fourier && !is_rounded &&
+         found.math != rounded_to_f16 && found.workspace_bytes <= most_workspace;
+}
+
+/// False: the library or the device does not have it after all.
+SINTER_DECL bool DnnConvolution::take(const Choice& choice) {
+  if (api_.set_math(convolution_, choice.math) != 0) return false;
+  std::size_t bytes = 0;
+  DnnHandle& dnn = DnnHandle::of(api_, gpu_);
+  {
+    std::scoped_lock lock(dnn.mutex);
+    gpu_.enter();
+    const int status = geometry_.made == ConvolutionGeometry::Made::result
+                           ? api_.forward_bytes(dnn.handle, x_, weight_, convolution_, y_, choice.algorithm, &bytes)
+                           : api_.filter_bytes(dnn.handle, x_, y_, convolution_, weight_, choice.algorithm, &bytes);
+    if (status != 0 || bytes > most_workspace) return false;
+  }
+  algorithm_ = choice.algorithm;
+  math_ = choice.math;
+  workspace_bytes_ = bytes;
+  is_usable_ = true;
+  why_ = "algorithm " + std::to_string(choice.algorithm) + ", mathematics " + std::to_string(choice.math) + ", " +
+         std::to_string(bytes) + " bytes of workspace";
+  return true;
+}
+
+SINTER_DECL std::string DnnConvolution::disk_key() const {
+  return "cudnn " SINTER_VERSION_STRING " " + std::to_string(api_.version()) + " driver " +
+         std::to_string(driver_status().version) + " " + gpu_.name() + " " + gpu_.target().architecture() + "\n" +
+         geometry_.text();
+}
+
+SINTER_DECL void DnnConvolution::choose(AlgorithmSearch search) {
+  const bool is_measured = search == AlgorithmSearch::measured;
+  const DiskCache disk = is_measured ? DiskCache::standard() : DiskCache("");
+  if (const std::optional<std::string> known = is_measured ? disk.find(disk_key()) : std::nullopt) {
+    Choice choice;
+    const char *const begin = known->data(), *const end = begin + known->size();
+    const auto [blank, wrong] = std::from_chars(begin, end, choice.algorithm);
+    if (wrong == std::errc{} && blank != end && std::from_chars(blank + 1, end, choice.math).ec == std::errc{} &&
+        take(choice))
+      return;
+  }
+  std::vector<DnnApi::Found> measured;
+  std::string reason = "nothing that could be measured is fit";
+  if (is_measured) {
+    try {
+      measured = found_by_measuring();
+    } catch (const std::exception& error) { reason = error.what(); }
+  }
+  if (take_first(measured)) {
+    disk.store(disk_key(), std::to_string(algorithm_) + " " + std::to_string(math_));
+    reason = "measured";
+  } else if (!take_first(found_by_rule())) {
+    if (wanted_math() != DnnApi::tensor_cores || geometry_.dtype != DType::f32) {
+      why_ = "cuDNN has no algorithm for it";
+      return;
+    }
+    geometry_.precision = MatmulPrecision::f32;  // TF32 is a permission
+    if (api_.set_math(convolution_, wanted_math()) != 0) return;
+    return choose(search);
+  }
+  if (is_measured && is_logged("autotune")) note("autotune", geometry_.text() + ": cuDNN, " + why_ + ", " + reason);
+}
+
+/// The first that is allowed and works. False: there is none.
+SINTER_DECL bool DnnConvolution::take_first(const std::vector<DnnApi::Found>& found) {
+  const bool is_full = wanted_math() == DnnApi::full_precision;  // "any" would let f32 be rounded to TF32
+  for (const DnnApi::Found& one : found)
+    if (is_allowed(one) && take({one.algorithm, is_full ? int{DnnApi::full_precision} : one.math})) return true;
+  return false;
+}
+
+SINTER_DECL int DnnConvolution::run(const void* first, const void* second, void* out, Target target, void* area,
+                                    void* stream) const {
+  const double ones[] = {1, 0};
+  const float narrow_ones[] = {1, 0};
+  const bool is_double = geometry_.dtype == DType::f64;
+  const std::size_t beta_at = target == Target::added_to ? 0 : 1;
+  const void *const alpha = is_double ? static_cast<const void*>(ones) : narrow_ones,
+                    *const beta = is_double ? static_cast<const void*>(ones + beta_at) : narrow_ones + beta_at;
+  DnnHandle& dnn = DnnHandle::of(api_, gpu_);
+  std::scoped_lock lock(dnn.mutex);
+  if (const int status = api_.set_stream(dnn.handle, stream); status != 0) return status;
+  if (geometry_.made == ConvolutionGeometry::Made::result)
+    return api_.forward(dnn.handle, alpha, x_, first, weight_, second, convolution_, algorithm_, area, workspace_bytes_,
+                        beta, y_, out);
+  return api_.filter(dnn.handle, alpha, x_, first, y_, second, convolution_, algorithm_, area, workspace_bytes_, beta,
+                     weight_, out);
+}
+
+SINTER_DECL std::shared_ptr<const DnnConvolution> DnnConvolution::get(Gpu& gpu, const ConvolutionGeometry& geometry,
+                                                                      AlgorithmSearch search) {
+  struct Entry {
+    int device;
+    AlgorithmSearch search;
+    ConvolutionGeometry geometry;
+    std::shared_ptr<const DnnConvolution> made;
+  };
+  struct Cache {
+    ForkSafeMutex mutex;
+    std::list<Entry> entries;  // the one used last first
+  };
+  constexpr std::size_t most = 512;
+  const DnnApi* const api = dnn_api();
+  ensure(api != nullptr, "a convolution by cuDNN without cuDNN");
+  Cache& cache = process_object<Cache>();
+  std::shared_ptr<const DnnConvolution> dropped;  // destroyed after the lock
+  std::scoped_lock lock(cache.mutex);
+  for (auto entry = cache.entries.begin(); entry != cache.entries.end(); ++entry) {
+    if (entry->device != gpu.index() || entry->search != search || !(entry->geometry == geometry)) continue;
+    cache.entries.splice(cache.entries.begin(), cache.entries, entry);
+    return cache.entries.front().made;
+  }
+  auto made = std::make_shared<const DnnConvolution>(*api, gpu, geometry, search);
+  cache.entries.push_front({gpu.index(), search, geometry, std::move(made)});
+  if (cache.entries.size() > most) {
+    dropped = std::move(cache.entries.back().made);
+    cache.entries.pop_back();
+  }
+  return cache.entries.front().made;
+}
+
+}  // namespace cuda_detail
+}  // namespace cuda
+SINTER_NAMESPACE_END
