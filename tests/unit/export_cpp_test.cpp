@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -235,9 +236,11 @@ TEST_CASE("export_cpp: what no header can hold is an error with its line") {
                      },
                      x),
                  "assigns to a Variable");
-  CHECK_CONTAINS(refused([](const Tensor& a) { return std::pair(a, a.size(0)); }, x), "a number or an extent");
+  CHECK_CONTAINS(refused([](const Tensor& a) { return std::pair(a, a.size(0)); }, x), "a number, an extent");
+  CHECK_CONTAINS(refused([](const Tensor&) { return std::vector<Tensor>(); }, x), "a std::vector");
   CHECK_THROWS_AS(jit::export_cpp([](const Tensor& a) { return item(sum(a)) > 0 ? a : -a; }, path, x), Error);
-  said = refused([](const Tensor& table, const Tensor& i) { return take(table, i, 0); }, zeros({0, 4}), tensor({0, 1}));
+  const auto look = jit::compile([](const Tensor& table, const Tensor& i) { return take(table, i, 0); });
+  said = error_of<UserError>([&] { jit::export_cpp(look.lower(zeros({0, 4}), tensor({0, 1})).graph(), path); });
   CHECK_CONTAINS(said, "an index into an axis of extent 0");
   CHECK_CONTAINS(said, "export_cpp_test.cpp:");
   const std::string of_rows = "graph(%0: f32[s0, 4]) {\n  %1: f32[s0, 4] = exp(%0)\n  return %1\n}\n";
@@ -271,6 +274,7 @@ TEST_CASE("export_cpp: extents are those of the arguments, and graphs are export
   all.add("marked", f, x);
   const auto g = jit::compile([](const Tensor& a) { return tanh(a) - 1; });
   jit::export_cpp(g.lower(x).graph(), {.path = folder / "graph.hpp", .name = "graph"});
+  jit::export_cpp([](const Tensor& a) { return std::tuple(a, a + 1); }, folder / "pair.hpp", x);
   all.add("compiled", [](const Tensor& a) { return tanh(a) - 1; }, x);
   const std::string more =
       "  Data a(\"compiled0.bin\"), wanted(\"compiled1.bin\"), y(\"compiled1.bin\");\n  y.fill();\n"

@@ -3,8 +3,8 @@
 
 #include <sinter/io/cpp/header_writer.hpp>
 
+#include <sinter/base/hash.hpp>
 #include <sinter/base/index.hpp>
-#include <sinter/io/function_bytes.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/tensor/storage.hpp>
@@ -139,7 +139,7 @@ class HeaderWriter {
 
  private:
   static std::string hash_text(std::string_view text) {
-    const std::uint64_t hash = io_detail::checksum(std::as_bytes(std::span(text.data(), text.size())));
+    const std::uint64_t hash = Hasher{}.add(text).finish().high;
     std::string digits;
     for (int shift = 60; shift >= 0; shift -= 4) digits += hex_digits[hash >> shift & 15];
     return digits;
