@@ -19,8 +19,8 @@
 #include <vector>
 
 #ifdef __SANITIZE_ADDRESS__
-// The sanitizer's own operator new ends the program where memory is refused. These throw, with allocator_may_return_null
-// (tools/fuzz_files sets it).
+// The sanitizer's own operator new ends the program where memory is refused. These throw, with
+// allocator_may_return_null (tools/fuzz_files sets it).
 void* operator new(std::size_t size) {
   if (void* const memory = std::malloc(size)) return memory;
   throw std::bad_alloc();

@@ -11,8 +11,8 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// C++11, to stand in a namespace of its own after the headers that it needs. It has map_code(bytes, size), which gives
-/// null where code may not be mapped, has_instructions(), run_loop(), run_product(), and FloatingPoint, which is to live
-/// while they run.
+/// null where code may not be mapped, has_instructions(), run_loop(), run_product(), and FloatingPoint, which is to
+/// live while they run.
 std::string runtime_source(Isa isa);
 
 /// Places of the numbers of a loop: code, then what LoopArgs has, then `loop_access` numbers for each access (operand,
