@@ -1,4 +1,5 @@
-// Every definition of exported models: ONNX files and C++ headers. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+// Every definition of exported models: ONNX files and C++ headers. Included by sinter.hpp when header-only, else by
+// one translation unit: see src.hpp.
 #pragma once
 // io/cpp
 #include <sinter/io/cpp/export.ipp>

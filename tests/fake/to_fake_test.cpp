@@ -3,6 +3,7 @@
 #include "catch.hpp"
 #include "fake_device.hpp"
 
+#include <sinter/export_cpp.hpp>
 #include <sinter/graph/hash.hpp>
 #include <sinter/graph/parse.hpp>
 #include <sinter/graph/verify.hpp>
@@ -359,4 +360,20 @@ TEST_CASE("to: an index that is known at run time reads and writes on the device
     u.at(index, 0) = 7;
     CHECK(to_vector<float>(u)[8] == 7);
   }
+}
+
+TEST_CASE("to: what computes on a device is no C++ header") {
+  const auto said = [](const auto& f, const Tensor& x) -> std::string {
+    try {
+      jit::export_cpp(f, {.path = "never_written.hpp", .isa = "avx2"}, x);
+    } catch (const UserError& error) { return error.what(); }
+    return "no UserError";
+  };
+  const auto twice = [](const Tensor& x) { return x * 2; };
+  CHECK(has(said(twice, host({4}).to(there)), "the function computes on cuda:0"));
+  const Variable w(host({4}).to(there));
+  CHECK(has(said([&](const Tensor& x) { return w + x.to(there); }, host({4})), "the function computes on cuda:0"));
+  const Tensor captured = host({4}).to(other);
+  CHECK(
+      has(said([=](const Tensor& x) { return x + captured.to(here); }, host({4})), "the function computes on cuda:1"));
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -16,6 +17,22 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#ifdef __SANITIZE_ADDRESS__
+// The sanitizer's own operator new ends the program where memory is refused. These throw, with
+// allocator_may_return_null (tools/fuzz_files sets it).
+void* operator new(std::size_t size) {
+  if (void* const memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void* operator new[](std::size_t size) { return operator new(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+#endif
 
 using namespace sinter;
 using namespace sinter_test;
@@ -90,6 +107,7 @@ template <class Load>
 void fuzz_files(const char* format, const std::vector<std::string>& seeds, const Load& load) {
   const Folder folder;
   const std::string path = folder / "mutant";
+  REQUIRE_FALSE(seeds.empty());
   std::uint64_t whole = 0, sum = 0;
   for (const std::string& seed : seeds) {
     REQUIRE_FALSE(seed.empty());
@@ -116,12 +134,13 @@ void fuzz_files(const char* format, const std::vector<std::string>& seeds, const
 
 std::vector<std::string> stored_files(std::string_view ending) {
   std::vector<std::string> files, names;
-  for (const auto& entry : std::filesystem::directory_iterator(stored)) names.push_back(entry.path().string());
+  for (const auto& entry : std::filesystem::directory_iterator(stored))
+    names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   for (const std::string& name : names)
     if (name.ends_with(ending) && name.find("calls") == std::string::npos &&
         name.find("compressed") == std::string::npos)
-      files.push_back(read_file(name));
+      files.push_back(read_file(stored + name));
   return files;
 }
 

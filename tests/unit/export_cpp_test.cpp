@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,20 @@ std::string error_of(F&& run) {
 }
 #define CHECK_CONTAINS(text, part) CHECK_THAT(text, Catch::Contains(part))
 
+constexpr bool has_code =
+#ifdef SINTER_NO_X86
+    false;
+#else
+    true;
+#endif
+/// Whether headers can be made, compiled and run here.
+bool can_run() {
+#ifdef __x86_64__
+  return has_code && __builtin_cpu_supports("avx2") && std::system("g++ --version > /dev/null 2>&1") == 0;
+#else
+  return false;
+#endif
+}
 bool has_compiler(const std::string& name) { return std::system((name + " --version > /dev/null 2>&1").c_str()) == 0; }
 
 /// What a program prints; first what the compiler says.
@@ -155,12 +170,13 @@ void add_functions(Comparison& all, const std::string& isa, const Folder& folder
 }  // namespace
 
 TEST_CASE("export_cpp: headers give the bits of the compiled function") {
-  if (!has_compiler("g++")) SINTER_SKIP("no g++ to compile headers with");
+  if (!can_run()) SINTER_SKIP("no x86 back end, no g++, or no AVX2");
   std::vector<std::string> isas{"avx2"};
+#ifdef __x86_64__
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl"))
     isas.emplace_back("avx512");
-  if (!__builtin_cpu_supports("avx2")) SINTER_SKIP("no AVX2");
+#endif
   for (const std::string& isa : isas) {
     const Folder folder;
     Comparison all(folder);
@@ -173,7 +189,7 @@ TEST_CASE("export_cpp: headers give the bits of the compiled function") {
 }
 
 TEST_CASE("export_cpp: two files may include a header, calls take a caller's arena, and errors are codes") {
-  if (!has_compiler("g++") || !__builtin_cpu_supports("avx2")) SINTER_SKIP("no g++, or no AVX2");
+  if (!can_run()) SINTER_SKIP("no x86 back end, no g++, or no AVX2");
   const Folder folder;
   const Tensor table = arange(12).to(DType::f32).reshape({4, 3});
   jit::export_cpp([&](const Tensor& i) { return softmax(matmul(take(table, i, 0), transpose(table, 0, 1)), 1); },
@@ -199,6 +215,7 @@ TEST_CASE("export_cpp: two files may include a header, calls take a caller's are
 }
 
 TEST_CASE("export_cpp: what no header can hold is an error with its line") {
+  if (!has_code) SINTER_SKIP("no x86 back end");
   const Folder folder;
   const std::string path = folder / "f.hpp";
   const auto refused = [&](const auto& f, const auto&... args) {
@@ -219,8 +236,15 @@ TEST_CASE("export_cpp: what no header can hold is an error with its line") {
                      },
                      x),
                  "assigns to a Variable");
-  CHECK_CONTAINS(refused([](const Tensor& a) { return std::pair(a, a.size(0)); }, x), "a number or an extent");
+  CHECK_CONTAINS(refused([](const Tensor& a) { return std::pair(a, a.size(0)); }, x), "a number, an extent");
+  CHECK_CONTAINS(refused([](const Tensor&) { return std::vector<Tensor>(); }, x), "a std::vector");
   CHECK_THROWS_AS(jit::export_cpp([](const Tensor& a) { return item(sum(a)) > 0 ? a : -a; }, path, x), Error);
+  const auto look = jit::compile([](const Tensor& table, const Tensor& i) { return take(table, i, 0); });
+  said = error_of<UserError>([&] { jit::export_cpp(look.lower(zeros({0, 4}), tensor({0, 1})).graph(), path); });
+  CHECK_CONTAINS(said, "an index into an axis of extent 0");
+  CHECK_CONTAINS(said, "export_cpp_test.cpp:");
+  const std::string of_rows = "graph(%0: f32[s0, 4]) {\n  %1: f32[s0, 4] = exp(%0)\n  return %1\n}\n";
+  CHECK_CONTAINS(error_of<UserError>([&] { jit::export_cpp(parse_graph(of_rows), path); }), "symbol s0 has no hint");
   CHECK_FALSE(std::ifstream(path).good());  // nothing was written
 
   const auto twice = [](const Tensor& a) { return a * 2; };
@@ -232,12 +256,16 @@ TEST_CASE("export_cpp: what no header can hold is an error with its line") {
   CHECK_CONTAINS(fails({.path = path, .inputs = {"a", "b"}}), "there are names for 2 inputs, of 1");
   CHECK_CONTAINS(fails({.path = path, .inputs = {"v"}, .outputs = {"v"}}), "two values are called 'v'");
   CHECK_CONTAINS(fails({.path = path, .inputs = {"model"}}), "two values are called 'model'");
+  CHECK_CONTAINS(fails({.path = path, .name = "main"}), "'main' is no name");
+  CHECK_CONTAINS(fails({.path = path, .inputs = {"requires"}}), "'requires' is no name that a parameter can have");
+  CHECK_CONTAINS(fails({.path = path, .inputs = {"sinter_in"}}), "'sinter_in' is no name");
+  CHECK_CONTAINS(fails({.path = path, .outputs = {"model_ok"}}), "'model_ok' is a name of the header's own");
   CHECK_CONTAINS(fails({.path = path, .isa = "sse"}), "unknown instruction set \"sse\"");
   CHECK_THROWS_AS(jit::export_cpp(twice, folder / "no/such/f.hpp", x), IoError);
 }
 
 TEST_CASE("export_cpp: extents are those of the arguments, and graphs are exported as they are") {
-  if (!has_compiler("g++") || !__builtin_cpu_supports("avx2")) SINTER_SKIP("no g++, or no AVX2");
+  if (!can_run()) SINTER_SKIP("no x86 back end, no g++, or no AVX2");
   const Folder folder;
   Comparison all(folder);
   Tensor x = randn({6, 5});
@@ -246,6 +274,7 @@ TEST_CASE("export_cpp: extents are those of the arguments, and graphs are export
   all.add("marked", f, x);
   const auto g = jit::compile([](const Tensor& a) { return tanh(a) - 1; });
   jit::export_cpp(g.lower(x).graph(), {.path = folder / "graph.hpp", .name = "graph"});
+  jit::export_cpp([](const Tensor& a) { return std::tuple(a, a + 1); }, folder / "pair.hpp", x);
   all.add("compiled", [](const Tensor& a) { return tanh(a) - 1; }, x);
   const std::string more =
       "  Data a(\"compiled0.bin\"), wanted(\"compiled1.bin\"), y(\"compiled1.bin\");\n  y.fill();\n"
@@ -253,4 +282,42 @@ TEST_CASE("export_cpp: extents are those of the arguments, and graphs are export
       "  std::printf(\"%d %d\\n\", status, y.bytes == wanted.bytes);\n";
   CHECK(output_of(folder, "g++ -std=c++14 -O0", "#include \"graph.hpp\"\n" + all.source(more)) ==
         all.expected() + "0 1\n");
+}
+
+TEST_CASE("export_cpp: parameters may have the names of what is computed with") {
+  if (!can_run()) SINTER_SKIP("no x86 back end, no g++, or no AVX2");
+  const Folder folder;
+  Comparison all(folder);
+  const Tensor scale = full({4}, 3.f);
+  all.add_as(
+      {.path = folder / "named.hpp", .name = "named", .inputs = {"in", "weight"}, .outputs = {"out"}},
+      [&](const Tensor& x, const Tensor& y) { return matmul(x, y) * scale; }, randn({2, 3}), randn({3, 4}));
+  all.add_as(
+      {.path = folder / "other.hpp", .name = "other", .inputs = {"own", "is_done"}, .outputs = {"standard"}},
+      [&](const Tensor& x, const Tensor& y) { return x + y * scale; }, randn({2, 4}), randn({2, 4}));
+  CHECK(output_of(folder, "g++ -std=c++11 -O0 -Wshadow", all.source()) == all.expected());
+}
+
+TEST_CASE("export_cpp: headers with one name have different symbols") {
+  if (!can_run()) SINTER_SKIP("no x86 back end, no g++, or no AVX2");
+  const Folder folder;
+  jit::export_cpp([](const Tensor& x) { return x * 2.f; }, folder / "twice.hpp", ones({4}));
+  jit::export_cpp([](const Tensor& x) { return x * 3.f; }, folder / "thrice.hpp", ones({4}));
+  std::ofstream(folder / "other.cpp") << "#include \"thrice.hpp\"\nint other(const float* x, float* y) "
+                                         "{ return model(x, y); }\n";
+  const std::string source = R"cpp(
+#include "twice.hpp"
+#include <cstdio>
+    int other(const float* x, float* y);
+    int main() {
+      const float x[4] = {1, 1, 1, 1};
+      float y[4], z[4];
+      const int failed = model(x, y) + other(x, z);
+      std::printf("%d %g %g\n", failed, static_cast<double>(y[0]), static_cast<double>(z[3]));
+    }
+  )cpp";
+  CHECK(output_of(folder, "g++ -std=c++11 other.cpp", source) == "0 2 3\n");
+  CHECK_CONTAINS(output_of(folder, "g++ -std=c++11 other.cpp", "#include \"thrice.hpp\"\n" + source), "ambiguous");
+  CHECK(output_of(folder, "g++ -std=c++11 other.cpp", "#include \"twice.hpp\"\n" + source) == "0 2 3\n");
+  CHECK_CONTAINS(output_of(folder, "g++ -std=c++11 -ffinite-math-only other.cpp", source), "-ffast-math");
 }

@@ -7,6 +7,9 @@
 #include <sinter/io/function_bytes.hpp>
 #include <sinter/runtime/program_code.hpp>
 #include <sinter/sinter.hpp>
+#ifndef SINTER_NO_X86
+#include <sinter/backend/x86/machine/code_memory.hpp>
+#endif
 
 #include <algorithm>
 #include <chrono>
@@ -137,6 +140,10 @@ TEST_CASE("saved code: a process that trusts the file generates nothing, with th
   other[version] = static_cast<char>(other[version] ^ 1);
   write_file(folder / "other", repaired(other));
   CHECK(child("other", "TEST_TRUSTS_CODE=1") == compiled);
+  CHECK_CONTAINS(
+      under("SINTER_CACHE_DIR=off SINTER_LOGS=cache TEST_TRUSTS_CODE=1 TEST_MODEL_FILE=" + quoted(folder / "plain"),
+            "child: loads a model and says what was generated"),
+      "it has no code");
   if (has_avx512()) CHECK_CONTAINS(child("f", "TEST_TRUSTS_CODE=1 SINTER_ISA=avx2"), "generated 1 loaded 0 " + bits);
 }
 
@@ -259,3 +266,37 @@ TEST_CASE("second start: the times until a process answers its first request", "
     std::printf("%s, cache %s: %s\n", how, cache, line.c_str());
   }
 }
+
+TEST_CASE("saved code: that of attention is saved, too") {
+  if (!has_code) SINTER_SKIP("no x86 back end");
+  const Folder folder;
+  const std::vector<Layer> layers = six_layers();
+  auto f = jit::compile([&](const Tensor& request) { return transformer(request, layers); });
+  f(full({1, tokens, width}, 0.5f));
+  jit::save(f, folder / "f", {.code = true});
+  CHECK_CONTAINS(under("SINTER_CACHE_DIR=off TEST_HOW=trusted TEST_MODEL_FILE=" + quoted(folder / "f"),
+                       "child: answers a request"),
+                 " 0 pieces of code generated");
+}
+
+TEST_CASE("saved code: what is made in the background is waited for") {
+  if (!has_code) SINTER_SKIP("no x86 back end");
+  const Folder folder;
+  auto f = jit::compile([](Tensor x) { return softmax(tanh(matmul(x, x)), -1); }, {.mode = jit::Mode::background});
+  f(randn({17, 17}));
+  jit::save(f, folder / "f", {.code = true});
+  CHECK(word_at(read_file(folder / "f"), 48) > 500);
+}
+
+#ifndef SINTER_NO_X86
+TEST_CASE("saved code: saving it again takes no memory for code") {
+  const Folder folder;
+  const std::vector<Layer> layers = six_layers();
+  auto f = jit::compile([&](const Tensor& request) { return transformer(request, layers); });
+  f(full({1, tokens, width}, 0.5f));
+  jit::save(f, folder / "f", {.code = true});
+  const auto blocks = x86::code_memory_stats().live_blocks;
+  for (int i = 0; i < 3; ++i) jit::save(f, folder / "f", {.code = true});
+  CHECK(x86::code_memory_stats().live_blocks == blocks);
+}
+#endif

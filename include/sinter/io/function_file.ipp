@@ -21,9 +21,11 @@ namespace jit_detail {
 /// The machine code of all versions that read no value.
 inline std::vector<runtime_detail::CodeEntry> code_of(std::initializer_list<NamedFunction> functions) {
   runtime_detail::CodeRecording recording;
-  for (const NamedFunction& function : functions)
+  for (const NamedFunction& function : functions) {
+    function.function.state().wait_for_code();
     for (const Entry* entry = function.function.state().newest(); entry != nullptr; entry = entry->next)
       if (entry->end.plan != nullptr) runtime_detail::compile_again(*entry->end.plan);
+  }
   return recording.take();
 }
 }  // namespace jit_detail

@@ -475,7 +475,10 @@ inline void read_variables(ByteReader& from, WeightReader& weights, ReadFunction
 
 /// Takes the code behind the weights where this build wrote it.
 inline void read_code(const Source& source, std::uint64_t begin, std::uint64_t size) {
-  if (size == 0) return;
+  const auto say = [&](const char* what) {
+    if (is_logged("cache")) note("cache", source.file->path() + ": " + what);
+  };
+  if (size == 0) return say("it has no code: save it with .code");
   const std::string_view part = source.text(begin, size);
   const auto fail = [&](std::uint64_t at, const char* what) {
     source.fail(begin + at, what, "save it again, or load it without trust_code");
@@ -493,10 +496,9 @@ inline void read_code(const Source& source, std::uint64_t begin, std::uint64_t s
     return part.substr(std::exchange(at, at + length), length);
   };
   const std::string version = runtime_detail::program_version();
-  if (const std::string_view of = text(); version.empty() || of != version) {
-    if (is_logged("cache")) note("cache", source.file->path() + ": its code is of another build, and is not used");
-    return;
-  }
+  const std::string_view of = text();
+  if (version.empty()) return say("its code is not used: this system does not tell which build runs");
+  if (of != version) return say("its code is of another build, and is not used");
   std::vector<runtime_detail::CodeEntry> entries;
   for (std::uint64_t left = number(); left > 0; --left) {
     const std::string_view key = text(), value = text();

@@ -12,11 +12,11 @@
 SINTER_NAMESPACE_BEGIN
 namespace io::io_detail {
 
-/// Writes the file, and the file of its weights where they are to be outside of it and it is not there.
 struct WriteChoices {
   std::string weights{};                              // the file of the weights; empty: this one
   std::span<const runtime_detail::CodeEntry> code{};  // to go into the file, marked as this build's
 };
+/// Writes the file, and the file of its weights where they are to be outside of it and it is not there.
 void write_functions(const jit::SavedBundle& bundle, const std::string& path, const WriteChoices& choices,
                      Location where);
 

@@ -31,7 +31,7 @@ struct LevelRow {
   std::string_view name, meaning;
 };
 inline constexpr LevelRow level_rows[] = {{"", ""},
-                                          {"avx2", "AVX2, FMA and BMI2"},
+                                          {"avx2", "AVX2, FMA, BMI2 and F16C"},
                                           {"avx512", "AVX-512 (F, DQ, BW and VL)"},
                                           {"avx512_bf16", "AVX512-BF16"},
                                           {"amx", "AMX-BF16, or the system does not permit it"}};
@@ -39,7 +39,7 @@ inline constexpr LevelRow level_rows[] = {{"", ""},
 /// What CPUID and the operating system allow.
 inline Level best_level() {
   const auto& features = asmjit::CpuInfo::host().features().x86();
-  if (!features.hasAVX2() || !features.hasFMA() || !features.hasBMI2()) return Level::none;
+  if (!features.hasAVX2() || !features.hasFMA() || !features.hasBMI2() || !features.hasF16C()) return Level::none;
   if (!features.hasAVX512_F() || !features.hasAVX512_DQ() || !features.hasAVX512_BW() || !features.hasAVX512_VL())
     return Level::avx2;
   if (!features.hasAVX512_BF16()) return Level::avx512;

@@ -12,24 +12,32 @@
 #include <sinter/tensor/precision.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
 namespace io::cpp_detail {
 
-/// Words that C++ keeps for itself, and names that the function's body uses.
+/// Words that C++ keeps for itself, macros that compilers define without underscores, and names of the function's body.
 inline constexpr std::string_view taken_words =
     " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class compl const "
     "constexpr const_cast continue decltype default delete do double dynamic_cast else enum explicit export extern "
     "false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or "
     "or_eq private protected public register reinterpret_cast return short signed sizeof static static_assert "
     "static_cast std struct switch template this thread_local throw true try typedef typeid typename union unsigned "
-    "using virtual void volatile wchar_t while xor xor_eq arena ";
+    "using virtual void volatile wchar_t while xor xor_eq char8_t concept consteval constinit co_await co_return "
+    "co_yield requires NULL errno linux unix arena ";
+/// What follows the function's name in names of the header.
+inline constexpr std::string_view name_endings[] = {"_ok",           "_wrong_processor", "_out_of_memory",
+                                                    "_bad_argument", "_bad_index",       "_status",
+                                                    "_status_text",  "_arena_bytes",     "_detail"};
 
 inline bool is_identifier(const std::string& name) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !name.empty() && is_letter(name[0]) && name.find("__") == std::string::npos &&
+  const bool is_reserved = name.size() > 1 && name[0] == '_' && name[1] >= 'A' && name[1] <= 'Z';
+  return !name.empty() && is_letter(name[0]) && !is_reserved && name.find("__") == std::string::npos &&
+         !name.starts_with("sinter_") &&
          std::all_of(name.begin(), name.end(), [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); }) &&
          taken_words.find(" " + name + " ") == std::string_view::npos;
 }
@@ -46,15 +54,29 @@ inline std::vector<std::string> parameter_names(const std::vector<std::string>& 
   std::vector<std::string> names;
   for (std::size_t i = 0; i < count; ++i) {
     std::string name = given.empty() ? what + std::to_string(i) : given[i];
+    const bool is_of_header = name.starts_with(file.name) &&
+                              std::find(std::begin(name_endings), std::end(name_endings),
+                                        std::string_view(name).substr(file.name.size())) != std::end(name_endings);
+    if (is_of_header)
+      throw UserError("export_cpp", "'" + name + "' is a name of the header's own", file.where, "choose another");
     if (!is_identifier(name))
       throw UserError("export_cpp", "'" + name + "' is no name that a parameter can have", file.where,
-                      "use letters, digits and _, and no word of C++");
+                      "use letters, digits and _, no word of C++, and not sinter_ at the beginning");
     if (std::find(taken.begin(), taken.end(), name) != taken.end())
       throw UserError("export_cpp", "two values are called '" + name + "'", file.where, "give each its own name");
     taken.push_back(name);
     names.push_back(std::move(name));
   }
   return names;
+}
+
+inline void check_devices(const Graph& graph, const jit::CppFile& file) {
+  for (const Node& node : graph.nodes())
+    for (const Type& type : node.types)
+      if (type.device != Device::cpu())
+        throw UserError("export_cpp", "the function computes on " + type.device.text(),
+                        node.where.line == 0 ? file.where : node.where,
+                        "export it for the CPU: its arguments, Variables and captured Tensors are to be there");
 }
 
 /// What stands for an input of the graph: the parameter of that number, or a weight.
@@ -65,9 +87,10 @@ struct ExportedInput {
 
 inline void write_header(const Graph& graph, MatmulPrecision precision, const std::vector<ExportedInput>& inputs,
                          std::size_t parameters, const jit::CppFile& file) {
-  if (!is_identifier(file.name))
+  check_devices(graph, file);
+  if (!is_identifier(file.name) || file.name == "main" || file.name[0] == '_')
     throw UserError("export_cpp", "'" + file.name + "' is no name that a function can have", file.where,
-                    "use letters, digits and _, and no word of C++");
+                    "use letters, digits and _, no word of C++, and neither _ nor sinter_ at the beginning");
   if (!file.isa.empty() && file.isa != "avx2" && file.isa != "avx512")
     throw UserError("export_cpp", "unknown instruction set \"" + file.isa + "\"", file.where,
                     "use avx2 or avx512, or leave it empty for this processor's");
@@ -114,8 +137,9 @@ SINTER_DECL void cpp_detail::export_function(const FunctionState& function, cons
         "is compilation off (SINTER_DISABLE, a stance), or is a gradient wanted through a disabled function?");
   for (const SavedPart& part : jit_detail::parts_of({entry->result_shape.get(), entry->call_types->result}))
     if (part.kind != SavedPart::Kind::value)
-      throw UserError("export_cpp", "the function returns a number or an extent besides Tensors", file.where,
-                      "return Tensors alone");
+      throw UserError("export_cpp", "the function returns a number, an extent or a std::vector", file.where,
+                      "return Tensors alone, several in a tuple or a struct");
+  io::cpp_detail::check_devices(entry->specialised, file);
   std::size_t parameters = 0, variables = 0;
   std::vector<io::cpp_detail::ExportedInput> of_leaf, inputs;
   for (const LeafSpec& leaf : entry->guards.leaves) {

@@ -3,6 +3,7 @@
 
 #include <sinter/io/cpp/header_writer.hpp>
 
+#include <sinter/base/hash.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/jit/backends.hpp>
 #include <sinter/passes/pipeline.hpp>
@@ -47,12 +48,13 @@ inline std::string_view element_type(DType dtype) {
   return "char";
 }
 
+inline constexpr char hex_digits[] = "0123456789abcdef";
+
 /// Bytes as an array that begins on a cache line.
 inline std::string byte_array(std::string_view function, std::string_view comment, const void* bytes,
                               std::size_t size) {
   std::string text = "\n// " + std::string(comment) + "\ninline const char* " + std::string(function) +
                      "() {\n  alignas(64) static const std::uint64_t words[] = {";
-  constexpr char digits[] = "0123456789abcdef";
   text.reserve(text.size() + size / 8 * 22 + 200);
   const char* at = static_cast<const char*>(bytes);
   for (std::size_t i = 0; i < std::max<std::size_t>(size, 1); i += 8) {
@@ -63,7 +65,7 @@ inline std::string byte_array(std::string_view function, std::string_view commen
     for (int shift = 60; shift >= 0; shift -= 4) {
       const auto digit = static_cast<std::size_t>(word >> shift & 15);
       has_digit |= digit != 0 || shift == 0;
-      if (has_digit) text += digits[digit];
+      if (has_digit) text += hex_digits[digit];
     }
     text += ",";
   }
@@ -110,7 +112,7 @@ class HeaderWriter {
   HeaderWriter(const HeaderText& text, x86::Isa isa) : text_(text), isa_(isa), kernels_(isa) {}
 
   std::string write(const Graph& graph, MatmulPrecision precision) {
-    for (const SymbolInfo& symbol : graph.symbols()) symbols_.push_back(symbol.hint);
+    take_hints(graph);
     KernelsOnly backend(isa_);
     PlanOptions options;
     options.backends = {&backend, jit::host_backends().back()};
@@ -122,18 +124,36 @@ class HeaderWriter {
     for (const HeaderInput& input : text_.inputs)
       if (input.weight != nullptr) weight_text(*input.weight);
     const std::string name(text_.name);
-    std::string header = head();
-    header += "\nnamespace " + name + "_detail {\n" + x86::runtime_source(isa_);
+    std::string header = "namespace " + name + "_detail {\n" + x86::runtime_source(isa_);
     header += byte_array("code", "Machine code of " + std::to_string(kernels_in_plan_) + " kernels.",
                          kernels_.code().data(), kernels_.code().size());
     header += code_function();
     header += byte_array("weights", "Weights and other constants.", weights_.data(), weights_.size());
     header +=
         "inline char* weight(std::size_t offset) { return const_cast<char*>(weights()) + offset; }\n" + functions_;
-    return header + "\n}  // namespace " + name + "_detail\n" + front(*plan, arena) + "\n#endif\n";
+    header += "\n}  // namespace " + name + "_detail\n" + front(*plan, arena);
+    const std::string unique = name + "_" + hash_text(header);
+    return head(unique) + "\n// Another header with this name has other symbols.\ninline namespace " + unique + " {\n" +
+           header + "\n}  // namespace " + unique + "\n\n#endif\n";
   }
 
  private:
+  static std::string hash_text(std::string_view text) {
+    const std::uint64_t hash = Hasher{}.add(text).finish().high;
+    std::string digits;
+    for (int shift = 60; shift >= 0; shift -= 4) digits += hex_digits[hash >> shift & 15];
+    return digits;
+  }
+  /// Extents are those of a trace, or what a graph says.
+  void take_hints(const Graph& graph) {
+    for (const SymbolInfo& symbol : graph.symbols()) {
+      if (symbol.hint <= 0)
+        throw UserError("export_cpp",
+                        "symbol s" + std::to_string(symbols_.size()) + " has no hint, the extent to export for",
+                        text_.where, "give the graph a hint for it, or extents that are numbers");
+      symbols_.push_back(symbol.hint);
+    }
+  }
   [[noreturn]] void refuse(const PlanStep& step, const std::string& why) const {
     const Location where = step.where.empty() ? (step.host ? step.host->where : text_.where) : step.where.front();
     throw UserError("export_cpp", step.name + ": " + why, where,
@@ -181,9 +201,9 @@ class HeaderWriter {
   }
   std::size_t add_weight(const void* bytes, std::size_t size) {
     const std::size_t at = (weights_.size() + 63) / 64 * 64;
-    constexpr std::size_t most = std::size_t{1} << 28;
+    constexpr std::size_t most = std::size_t{1} << 25;
     if (size > most || at + size > most)
-      throw UserError("export_cpp", "the weights are more than 256 MiB", text_.where,
+      throw UserError("export_cpp", "the weights are more than 32 MiB", text_.where,
                       "give the largest as arguments: a compiler takes no source of that size");
     weights_.resize(at + size);
     if (size != 0) std::memcpy(weights_.data() + at, bytes, size);
@@ -251,19 +271,20 @@ class HeaderWriter {
            std::to_string(step.host->inputs) + ", @scratch)) return false;\n";
   }
 
-  std::string head() const {
+  std::string head(const std::string& unique) const {
     const std::string name(text_.name),
-        isa = isa_ == x86::Isa::avx512 ? "AVX-512 (F, DQ, BW, VL)" : "AVX2, FMA and BMI2";
+        isa = isa_ == x86::Isa::avx512 ? "AVX-512 (F, DQ, BW, VL)" : "AVX2, FMA, BMI2 and F16C";
     return "// " + name +
            "(): a function that Sinter " SINTER_VERSION_STRING
            " has compiled. Needs C++11, GCC or Clang, x86-64 with\n// " +
            isa +
            ", mmap() and mprotect(). One thread runs a call; several calls may run at once.\n#ifndef sinter_exported_" +
-           name + "\n#define sinter_exported_" + name +
+           unique + "\n#define sinter_exported_" + unique +
            "\n#if !defined(__x86_64__) || !defined(__GNUC__)\n#error \"this header is for GCC and Clang on x86-64\"\n"
-           "#endif\n#ifdef __FAST_MATH__\n#error \"compile without -ffast-math: sums would lose their "
-           "accuracy\"\n#endif\n\n"
-           "#include <sys/mman.h>\n#include <xmmintrin.h>\n\n"
+           "#endif\n#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || __FINITE_MATH_ONLY__\n#error "
+           "\"compile "
+           "without -ffast-math and its parts: sums would lose their accuracy\"\n#endif\n\n"
+           "#include <cpuid.h>\n#include <sys/mman.h>\n#include <xmmintrin.h>\n\n"
            "#include <cstddef>\n#include <cstdint>\n#include <cstdlib>\n#include <cstring>\n";
   }
   std::string code_function() const {
@@ -308,7 +329,7 @@ SINTER_DECL std::string HeaderWriter::parameters_text(const Plan& plan, std::str
   for (std::size_t i = 0; i < text_.inputs.size(); ++i) {
     const HeaderInput& input = text_.inputs[i];
     if (input.weight != nullptr) {
-      in += at_weight(known_weights_.at(input.weight)) + ", ";
+      in += std::string(text_.name) + "_detail::" + at_weight(known_weights_.at(input.weight)) + ", ";
       continue;
     }
     in += "reinterpret_cast<char*>(const_cast<" + std::string(element_type(plan.inputs()[i].dtype)) + "*>(" +
@@ -357,16 +378,16 @@ SINTER_DECL std::string HeaderWriter::front(const Plan& plan, std::size_t arena)
       "  if (reinterpret_cast<std::uintptr_t>(arena) % 64 != 0) return @_bad_argument;\n"
       "  if (@_detail::mapped_code() == nullptr)\n"
       "    return @_detail::has_instructions() ? @_out_of_memory : @_wrong_processor;\n"
-      "  void* own = nullptr;\n  if (arena == nullptr && @_arena_bytes() != 0) {\n"
-      "    own = std::malloc(@_arena_bytes() + 63);\n    if (own == nullptr) return @_out_of_memory;\n"
-      "    arena = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(own) + 63) / 64 * 64);\n  }\n"
-      "  using @_detail::weight;\n  char* const in[] = {" +
-      in + "};\n  char* const out[] = {" + out +
-      "};\n  bool is_done = false;\n  {\n    const @_detail::FloatingPoint standard;\n"
-      "    is_done = @_detail::run_" +
+      "  void* sinter_own = nullptr;\n  if (arena == nullptr && @_arena_bytes() != 0) {\n"
+      "    sinter_own = std::malloc(@_arena_bytes() + 63);\n    if (sinter_own == nullptr) return @_out_of_memory;\n"
+      "    arena = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(sinter_own) + 63) / 64 * 64);\n  }\n"
+      "  char* const sinter_in[] = {" +
+      in + "};\n  char* const sinter_out[] = {" + out +
+      "};\n  bool sinter_done = false;\n  {\n    const @_detail::FloatingPoint sinter_standard;\n"
+      "    sinter_done = @_detail::run_" +
       run +
-      "(in, out, static_cast<char*>(arena));\n  }\n  std::free(own);\n"
-      "  return is_done ? @_ok : @_bad_index;\n}\n";
+      "(sinter_in, sinter_out, static_cast<char*>(arena));\n  }\n  std::free(sinter_own);\n"
+      "  return sinter_done ? @_ok : @_bad_index;\n}\n";
   return replaced(std::move(text), "@", name);
 }
 #endif

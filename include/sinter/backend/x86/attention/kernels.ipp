@@ -7,6 +7,7 @@
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/ops/scalar.hpp>
+#include <sinter/runtime/program_code.hpp>
 
 #include <limits>
 #include <mutex>
@@ -155,12 +156,14 @@ inline std::shared_ptr<const LoopCode> code_of(const Kernel& kernel, Isa isa) {
   };
   static Known& known = *new Known;
   const std::lock_guard lock(known.mutex);
-  for (const KnownLoop& loop : known.loops)
-    if (loop.isa == isa && loop.kernel == kernel) return loop.code;
+  const bool is_recording = runtime_detail::CodeRecording::is_on();  // then it is made, and noted, again
+  if (!is_recording)
+    for (const KnownLoop& loop : known.loops)
+      if (loop.isa == isa && loop.kernel == kernel) return loop.code;
   std::string why;
   std::shared_ptr<const LoopCode> code = compile_loop(kernel, Schedule{}, isa, &why);
   ensure(code != nullptr, why.c_str());
-  known.loops.push_back({kernel, isa, code});
+  if (!is_recording) known.loops.push_back({kernel, isa, code});
   return code;
 }
 

@@ -372,6 +372,14 @@ inline std::shared_ptr<const CodeBlock> make_micro_kernels(std::span<const Micro
   return publish_code(batch.bytes(), name);
 }
 
+/// Has a CodeRecording note the code of a shape that the process holds already.
+inline void note_micro_kernel(const MicroShape& shape) {
+  const std::string key = key_of(shape);
+  if (find_stored_code(key, 0)) return;
+  FunctionEmitter emitter;
+  store_code(key, {}, emitter.function([&](aj::x86::Assembler& as) { MicroEmitter(as, shape).emit(); }));
+}
+
 }  // namespace x86_micro_detail
 
 SINTER_DECL void MicroArgs::set_mask(DType dtype, int used) {
@@ -389,9 +397,11 @@ SINTER_DECL void find_micro_kernels(std::span<const MicroShape> shapes, std::spa
   std::vector<MicroShape> missing;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     functions[i] = table.functions[MicroTable::index(shapes[i])].load(std::memory_order_acquire);
-    const bool is_wanted = functions[i] == nullptr || runtime_detail::CodeRecording::is_on();
-    if (is_wanted && std::find(missing.begin(), missing.end(), shapes[i]) == missing.end())
+    if (functions[i] != nullptr) {
+      if (runtime_detail::CodeRecording::is_on()) note_micro_kernel(shapes[i]);
+    } else if (std::find(missing.begin(), missing.end(), shapes[i]) == missing.end()) {
       missing.push_back(shapes[i]);
+    }
   }
   if (missing.empty()) return;
   std::vector<std::size_t> entries;

@@ -96,6 +96,11 @@ SINTER_DECL Optional<ExportedKernel> KernelExport::add(const Kernel& kernel, con
     why = "kernels that write at positions given as data have no code of their own";
     return {};
   }
+  for (const Inst& inst : kernel.body)
+    if (inst.prim == Prim::gather && geometry.accesses[inst.access].gather_extent <= 0) {
+      why = "an index into an axis of extent 0";
+      return {};
+    }
   return kernel.kind == KernelKind::contraction ? add_product(kernel, geometry, why) : add_loop(kernel, geometry, why);
 }
 
@@ -103,6 +108,7 @@ SINTER_DECL Optional<ExportedKernel> KernelExport::add_loop(const Kernel& kernel
                                                             std::string& why) {
   const NestBinding binding = NestBinder(kernel).bind(
       geometry, {.serial_nanoseconds = std::numeric_limits<double>::infinity()});  // one thread: nothing is cut
+  ensure(binding.chunk == 0, "export: a row that is cut");
   LoopArgs args;
   fill_loop_args(args, kernel, geometry, binding.outer.axis);
   args.columns = binding.columns;
@@ -117,7 +123,6 @@ SINTER_DECL Optional<ExportedKernel> KernelExport::add_loop(const Kernel& kernel
                   args.reduced,
                   args.far,
                   loop->scratch_stride,
-                  binding.last_chunk,
                   accesses,
                   static_cast<std::int64_t>(binding.rest.size())};
   made.numbers.insert(made.numbers.end(), std::begin(args.index_step), std::end(args.index_step));

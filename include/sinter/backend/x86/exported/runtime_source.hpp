@@ -10,8 +10,9 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-/// C++11, to stand in a namespace of its own after the headers that it needs. It has code_at(bytes, size, error) which
-/// maps code, run_loop(), run_product(), and FloatingPoint, which is to live while they run.
+/// C++11, to stand in a namespace of its own after the headers that it needs. It has map_code(bytes, size), which gives
+/// null where code may not be mapped, has_instructions(), run_loop(), run_product(), and FloatingPoint, which is to
+/// live while they run.
 std::string runtime_source(Isa isa);
 
 /// Places of the numbers of a loop: code, then what LoopArgs has, then `loop_access` numbers for each access (operand,
@@ -24,7 +25,6 @@ enum LoopNumber : std::uint8_t {
   loop_reduced,
   loop_far,
   loop_scratch_stride,
-  loop_tail,  // columns of the last chunk; 0: none
   loop_accesses,
   loop_rest,
   loop_step,  // max_axes of them

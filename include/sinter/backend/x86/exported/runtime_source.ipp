@@ -18,7 +18,7 @@ static_assert(max_axes == 10 && max_accesses == 48 && max_micro_slots == 8 && pr
 static_assert(sizeof(LoopArgs) == 26 * 8 + 48 * 56 && offsetof(LoopArgs, pointer) == 26 * 8 &&
               offsetof(LoopArgs, scratch) == 23 * 8 && sizeof(MicroArgs) == (14 + 16) * 8 &&
               offsetof(MicroArgs, slot) == 14 * 8 && offsetof(MicroArgs, totals) == 8 * 8);
-static_assert(loop_first == 20 && product_extent == 20 && product_a == 30 && product_epilogue == 72 &&
+static_assert(loop_first == 19 && product_extent == 20 && product_a == 30 && product_epilogue == 72 &&
               product_first == 76);
 
 /// Code and what it is given.
@@ -88,7 +88,7 @@ inline constexpr const char* runtime_head = R"cpp(
 inline constexpr const char* runtime_loop = R"cpp(
   // A loop over the operands. False: an index was out of range.
   inline bool run_loop(const char* code, const Number* n, char* const* operands, char* scratch) {
-    const Number accesses = n[8], rests = n[9], *const access = n + 20, *const rest = access + 8 * accesses;
+    const Number accesses = n[7], rests = n[8], *const access = n + 19, *const rest = access + 8 * accesses;
     Status status = {0, 0};
     LoopArgs args;
     args.columns = n[3];
@@ -99,7 +99,7 @@ inline constexpr const char* runtime_loop = R"cpp(
     args.status = &status;
     for (int axis = 0; axis < 10; ++axis) {
       args.origin[axis] = 0;
-      args.step[axis] = n[10 + axis];
+      args.step[axis] = n[9 + axis];
     }
     set_pointers(args, access, accesses, 8);
     const LoopFunction function = function_at<LoopFunction>(code, n[0]);
@@ -155,8 +155,10 @@ inline constexpr const char* runtime_product = R"cpp(
   void add_group(T* total, const T* group, T* lost, Number columns, bool is_second, bool is_last) {
     for (Number i = 0; i < columns; ++i) {
       if (is_second) lost[i] = T(0);
-      const T sum = total[i] + group[i], added = sum - total[i];
-      lost[i] += (total[i] - (sum - added)) + (group[i] - added);
+      // volatile: in this order, whatever flags allow.
+      const volatile T sum = total[i] + group[i], added = sum - total[i], kept = sum - added;
+      const volatile T of_total = total[i] - kept, of_group = group[i] - added;
+      lost[i] += of_total + of_group;
       total[i] = sum;
       if (is_last && lost[i] == lost[i]) total[i] += lost[i];
     }
@@ -296,7 +298,9 @@ SINTER_DECL std::string runtime_source(Isa isa) {
   using namespace x86_export_detail;
   std::string text = runtime_head;
   text +=
-      "\ninline bool has_instructions() {\n  return __builtin_cpu_supports(\"avx2\") && "
+      "\ninline bool has_instructions() {\n  unsigned a, b, c, d;\n"
+      "  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c >> 29 & 1) == 0) return false;  // F16C\n"
+      "  return __builtin_cpu_supports(\"avx2\") && "
       "__builtin_cpu_supports(\"fma\") && __builtin_cpu_supports(\"bmi2\")";
   if (isa == Isa::avx512)
     for (const char* feature : {"avx512f", "avx512dq", "avx512bw", "avx512vl"})
