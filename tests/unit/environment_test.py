@@ -17,6 +17,7 @@ STRUCTS = {"jit/options.hpp": ("Options", "Stats"), "jit/lazy/lazy.hpp": ("LazyS
            "base/context.hpp": ("Context",)}
 FIELD = re.compile(r"^  [\w:<>][\w:<>, ]*? (\w+)(?:\s*=[^;]*)?;", re.MULTILINE)
 SET_BY_TOOLS = {"SINTER_LONG_FUZZ_SECONDS"}
+PASSED_BY_TESTS = ("SINTER_STUB_", "SINTER_TEST_")   # from a test to a process that it starts
 SET_BY_TESTS = {"SINTER_UPDATE_GOLDEN", "TMPDIR", "CXX"}   # of CONTRIBUTING.md's concern, or the system's
 
 
@@ -66,6 +67,7 @@ def main():
     in_words = {name for name in ("XDG_CACHE_HOME", "HOME", "CUDA_HOME", "CUDA_PATH") if re.search(rf"\b{name}\b", variables)}
     problems = compare("the variable", read, first_column(variables) | in_words)
     read_by_tests = variables_read(texts(project / "tests", ".hpp", ".cpp")) - read - SET_BY_TESTS
+    read_by_tests = {name for name in read_by_tests if not name.startswith(PASSED_BY_TESTS)}
     problems += compare("the variable of the tests", read_by_tests, set(re.findall(r"`(SINTER_\w+)", tests)) - SET_BY_TOOLS)
 
     context = (project / "include/sinter/base/context.ipp").read_text()
