@@ -137,7 +137,7 @@ inline DnnApi* open_dnn() {
   symbols.find(api->filter_measured, "cudnnFindConvolutionBackwardFilterAlgorithmEx");
   symbols.find(api->filter_bytes, "cudnnGetConvolutionBackwardFilterWorkspaceSize");
   symbols.find(api->filter, "cudnnConvolutionBackwardFilter");
-  return api;
+  return noted(api, "cuDNN");
 }
 
 /// Libraries are never closed: plans of static storage outlive everything.
@@ -158,7 +158,7 @@ SINTER_DECL const BlasApi* blas_api() {
   return library_detail::usable(process_object([] { return library_detail::open_blas(); }));
 }
 SINTER_DECL const DnnApi* dnn_api() {
-  return library_detail::usable(process_object([] { return library_detail::open_dnn(); }), "cuDNN");
+  return library_detail::usable(process_object([] { return library_detail::open_dnn(); }));
 }
 
 }  // namespace cuda
