@@ -215,6 +215,6 @@ TEST_CASE("over a stub of the driver: 148 updates are at most 3 launches, 512 it
   CHECK(count_of(part("loop"), "launch graph") >= 4);
   CHECK(count_of(part("loop"), "make node") == 0);  // a later run of the same length passes parameters alone
   CHECK(count_of(part("loop"), "launch sinter_") <= 3);
-  CHECK(count_of(part("number"), "launch sinter_") == 1);
+  CHECK(count_of(part("number"), "launch sinter_") >= 1);
 }
 #endif
