@@ -57,7 +57,7 @@ using parameter_t = std::conditional_t<
 
 /// An argument, from which that is made.
 template <class A>
-decltype(auto) given(const A& arg) {
+decltype(auto) held_argument(const A& arg) {
   if constexpr (ComplexNumber<A>) return cast(In(arg, Location()), dtype_of<A>());
   else return (arg);
 }

@@ -203,8 +203,8 @@ Tensor copy_of(const M& m) {
 /// of a Tensor that is not row-major; strides of 0 or below), it sees a row-major copy, which x keeps. It is valid while
 /// x or a copy of the handle has this value, and in any thread.
 /// Throws DTypeError (T is not the C++ type of x's dtype), ShapeError (another rank, a static extent that differs, more
-/// elements than index_type counts),
-/// DeviceError (x is on a GPU), UserError (layout_left of a Tensor that is not column-major).
+/// elements than index_type counts), DeviceError (x is on a GPU), UserError (layout_left of a Tensor that is not
+/// column-major).
 template <Element T, class Extents, class Layout = std::layout_stride>
   requires(Extents::rank() <= static_cast<std::size_t>(max_rank))
 std::mdspan<const T, Extents, Layout> mdspan_of(const Tensor& x, Location where = std::source_location::current()) {
