@@ -215,8 +215,8 @@ inline Number sine(const Number& z) { return turned_right(hyperbolic_sine(turned
 inline Number cosine(const Number& z) { return hyperbolic_cosine(turned_left(z)); }
 inline Number tangent(const Number& z) { return turned_right(hyperbolic_tangent(turned_left(z))); }
 
-/// sin(pi z) / (pi z); where |z| < 0.1, so that derivatives keep their digits, its series 1 - w / 3! + w^2 / 5! - ... of
-/// w = (pi z)^2, to w^6.
+/// sin(pi z) / (pi z); where |z| < 0.1, so that derivatives keep their digits, its series 1 - w / 3! + w^2 / 5! - ...
+/// of w = (pi z)^2, to w^6.
 inline Number cardinal_sine(const Number& z) {
   const Term im = z.imaginary(), is_near = z.re * z.re + im * im < 0.01;
   const Number turn = scaled({where_of(is_near, 1.0, z.re), where_of(is_near, 0.0, im)}, std::numbers::pi);
