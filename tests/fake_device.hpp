@@ -10,6 +10,7 @@
 #include <sinter/runtime/host_ops.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -148,7 +149,7 @@ class FakeLaunch final : public FakeStep {
   void run(void* const* operands) override {
     ++memory_.launches;
     std::vector<void*> places;
-    std::vector<std::int64_t> numbers(bytes_.size());
+    std::vector<std::array<std::int64_t, 2>> numbers(bytes_.size());  // each with room for a complex one
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
       const bool is_number = (host_operands_ >> i & 1) != 0;
       places.push_back(is_number || operands[i] == nullptr ? nullptr : FakeMemory::here(operands[i], index_));
@@ -243,7 +244,7 @@ class FakeIterations final : public sinter::IterationQueue {
       for (std::size_t o = 0; o < step.operand_count(); ++o) {
         places.push_back(operands[i][o]);
         if (const std::size_t bytes = step.host_bytes(o); bytes > 0) {
-          run->numbers.push_back(std::make_unique<std::int64_t>(0));
+          run->numbers.push_back(std::make_unique<std::array<std::int64_t, 2>>());
           std::memcpy(run->numbers.back().get(), operands[i][o], bytes);
           places.back() = run->numbers.back().get();
         }
@@ -270,7 +271,7 @@ class FakeIterations final : public sinter::IterationQueue {
   struct Run {
     FakeGroup* group = nullptr;
     std::vector<std::vector<void*>> places;
-    std::vector<std::unique_ptr<std::int64_t>> numbers;
+    std::vector<std::unique_ptr<std::array<std::int64_t, 2>>> numbers;
   };
   FakeMemory& memory_;
   std::vector<std::unique_ptr<Run>> waiting_;
@@ -336,14 +337,19 @@ class FakeBackend final : public sinter::Backend {
         : memory_(memory), index_(index), executable_(std::move(executable)) {
       for (const sinter::Operand& operand : kernel.operands)
         bytes_.push_back(static_cast<std::size_t>(size_of(operand.dtype)));
+      for (const sinter::Access& access : kernel.accesses) operands_.push_back(access.operand);
     }
     std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry) const override {
       return bind(geometry, {});
     }
     std::unique_ptr<sinter::Launch> bind(const sinter::BoundGeometry& geometry,
                                          const sinter::StepContext& step) const override {
-      return std::make_unique<FakeLaunch>(memory_, executable_->bind(geometry), bytes_, step.host_operands, index_,
-                                          executable_.get());
+      std::vector<std::size_t> bytes = bytes_;
+      for (std::size_t i = 0; i < operands_.size(); ++i)  // of a complex number both parts
+        if ((step.host_operands >> operands_[i] & 1) != 0 && geometry.accesses[i].offset == 1)
+          bytes[operands_[i]] = 2 * bytes_[operands_[i]];
+      return std::make_unique<FakeLaunch>(memory_, executable_->bind(geometry), std::move(bytes), step.host_operands,
+                                          index_, executable_.get());
     }
 
    private:
@@ -351,6 +357,7 @@ class FakeBackend final : public sinter::Backend {
     int index_;
     std::shared_ptr<const sinter::Executable> executable_;
     std::vector<std::size_t> bytes_;
+    std::vector<std::size_t> operands_;  // of each access
   };
 
   FakeMemory& memory_;

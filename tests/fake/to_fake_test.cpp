@@ -11,6 +11,7 @@
 #include <sinter/sinter.hpp>
 
 #include <cmath>
+#include <complex>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -376,4 +377,40 @@ TEST_CASE("to: what computes on a device is no C++ header") {
   const Tensor captured = host({4}).to(other);
   CHECK(
       has(said([=](const Tensor& x) { return x + captured.to(here); }, host({4})), "the function computes on cuda:1"));
+}
+
+TEST_CASE("full of a complex number is made on the device that the options name") {
+  using Numbers = std::vector<std::complex<double>>;
+  const std::complex<double> number(1.5, -0.0);
+  const Tensor z = full({2}, number, {.device = there});
+  CHECK(z.device() == there);
+  CHECK(z.dtype() == DType::c128);
+  CHECK(to_vector<std::complex<double>>(z) == Numbers{number, number});
+  CHECK(std::signbit(to_vector<std::complex<double>>(z)[1].imag()));
+  const Tensor widened = full({}, number, {.dtype = DType::f32, .device = there});
+  CHECK(widened.device() == there);
+  CHECK(widened.dtype() == DType::c64);
+  CHECK(full({2}, number, {.device = here}).device() == here);
+  CHECK(full({2}, std::complex<float>(0, 1)).device() == default_device());
+  CHECK(default_device() == there);  // see on_fake_test.cpp
+  CHECK_THROWS_AS(full({2}, number, {.device = Device::cuda(7)}), DeviceError);
+}
+
+TEST_CASE("a complex number of the host joins tensors of a device, whole and by its parts") {
+  using Numbers = std::vector<std::complex<double>>;
+  const Tensor z = copy_of(Numbers{{1, 2}, {3, -4}}).to(there), w = copy_of(Numbers{{2, -3}})(0).to(here);
+  eval(w);
+  auto f = jit::compile([](Tensor x, Tensor by) { return x * by; });
+  CHECK(to_vector<std::complex<double>>(f(z, w)) == Numbers{{8, 1}, {-6, -17}});
+  CHECK(to_vector<std::complex<double>>(f(z, std::complex<double>(0, 1))) == Numbers{{-2, 1}, {4, 3}});
+  CHECK(to_vector<std::complex<double>>(z * w) == Numbers{{8, 1}, {-6, -17}});
+  // Computed on the host first; read by control flow on the device.
+  auto whole = jit::compile([](Tensor x, Tensor by) { return where(real(x) < 2.0, x, by * by + 1.0); });
+  CHECK(to_vector<std::complex<double>>(whole(z, w)) == Numbers{{1, 2}, {-4, -12}});
+  auto loop = jit::compile(
+      [](Tensor x, Tensor by) { return jit::fori_loop(0, 3, [&](Scalar, Tensor y) { return y * by + imag(by); }, x); });
+  Numbers want{{1, 2}, {3, -4}};
+  for (int i = 0; i < 3; ++i)
+    for (std::complex<double>& each : want) each = each * std::complex<double>(2, -3) - 3.0;
+  CHECK(to_vector<std::complex<double>>(loop(z, w)) == want);
 }

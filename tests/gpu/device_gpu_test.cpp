@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <cmath>
+#include <complex>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -90,6 +91,29 @@ TEST_CASE("compiled functions run on the GPU, with run-time numbers by value") {
   }
   CHECK_THAT(f.explain(x, w, 1.f).text(), Contains("__global__"));
   CHECK_THROWS_AS(f(x, hw, 1.f), DeviceError);
+}
+
+TEST_CASE("complex numbers of the host are run-time numbers on the GPU, both parts of them") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  using Number = std::complex<double>;
+  using Numbers = std::vector<Number>;
+  const Numbers given{{1, 2}, {3, -4}};
+  const auto times = [&](Number by) {
+    Numbers products = given;
+    for (Number& each : products) each *= by;
+    return products;
+  };
+  const Tensor z = copy_of(given).to(gpu), narrow = z.to(DType::c64);
+  for (const jit::Mode mode : {jit::Mode::default_, jit::Mode::reduce_overhead}) {
+    auto f = jit::compile([](Tensor x, Tensor by) { return x * by; }, {.mode = mode});
+    for (const Number by : {Number(0, 1), Number(0, 1), Number(0, 1), Number(0, 2), Number(3, 2)}) {
+      CHECK(to_vector<Number>(f(z, by)) == times(by));
+      CHECK(to_vector<Number>(f(narrow, std::complex<float>(by))) == times(by));
+      const Tensor number = copy_of(Numbers{by})(0).to(Device::cpu());
+      CHECK(to_vector<Number>(f(z, number)) == times(by));
+    }
+  }
+  CHECK(to_vector<Number>(full({1}, Number(1, 2), {.device = gpu})) == Numbers{{1, 2}});
 }
 
 TEST_CASE("sizes change on the GPU") {

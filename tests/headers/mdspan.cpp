@@ -86,15 +86,17 @@ void test_layouts_out() {
   CHECK(sevens.stride(0) == 1 && sevens.data_handle()[2] == 7);
   const auto backwards = mdspan_of<float, 2>(reversed);
   CHECK(backwards.data_handle()[backwards.mapping()(1, 0)] == 6);
-  const auto row = mdspan_of<float, 2>(x(slice(1, 2)));
+  const Tensor last = x(slice(1, 2)), empty = zeros({3, 0}), two = full({}, 2, {.dtype = DType::f64});
+  const auto row = mdspan_of<float, 2>(last);
   CHECK(row.extent(0) == 1 && row.data_handle()[row.mapping()(0, 2)] == 6);
-  const auto none = mdspan_of<float, 2>(zeros({3, 0}));
+  const auto none = mdspan_of<float, 2>(empty);
   CHECK(none.empty() && none.extent(0) == 3 && none.stride(0) == 1);
-  CHECK((*mdspan_of<double, std::extents<int>>(full({}, 2, {.dtype = DType::f64})).data_handle() == 2));
+  CHECK((*mdspan_of<double, std::extents<int>>(two).data_handle() == 2));
   // There and back.
   CHECK(to_vector<float>(copy_of(seen)) == to_vector<float>(columns));
   // Lazily, with the value that it then has.
-  CHECK((mdspan_of<float, 1>(x(0) + 1).extent(0) == 3));
+  const Tensor sum = x(0) + 1;
+  CHECK((mdspan_of<float, 1>(sum).extent(0) == 3));
 }
 
 void test_what_is_refused() {
@@ -105,8 +107,17 @@ void test_what_is_refused() {
             "mdspan_of: x is (2, 3), the extents of the span are (any)"));
   CHECK(has(message_of<ShapeError>([&] { mdspan_of<float, std::extents<int, 2, 4>>(x); }),
             "x is (2, 3), the extents of the span are (2, 4)"));
-  CHECK(has(message_of<ShapeError>([&] { mdspan_of<float, std::dextents<signed char, 1>>(zeros({300})); }),
-            "x is (300,)"));
+  // What an index_type cannot count: extents, the last element, a stride.
+  const Tensor many = zeros({300}), square = zeros({100, 100}), few = square(slice(0, 2), slice(0, 1)),
+               none = zeros({0, 100, 100});
+  CHECK(has(message_of<ShapeError>([&] { mdspan_of<float, std::dextents<signed char, 1>>(many); }), "x is (300,)"));
+  using Small = std::dextents<signed char, 2>;
+  CHECK(has(message_of<ShapeError>([&] { mdspan_of<float, Small>(square); }),
+            "x is f32[100, 100], whose elements and strides reach to 10000; the index_type of the span counts to 127"));
+  CHECK(has(message_of<ShapeError>([&] { mdspan_of<float, Small, std::layout_right>(square); }), "reach to 10000"));
+  CHECK((mdspan_of<float, Small>(few).extent(0) == 2));
+  CHECK(has(message_of<ShapeError>([&] { mdspan_of<float, std::dextents<signed char, 3>>(none); }), "reach to 10000"));
+  CHECK((mdspan_of<float, std::dextents<short, 2>>(square).stride(0) == 100));
   const std::string text = message_of<UserError>([&] { mdspan_of<float, 2, std::layout_left>(x); });
   CHECK(has(text, "x is f32[2, 3] with strides (3, 1), and no layout_left has these"));
   CHECK(has(text, "mdspan.cpp:"));

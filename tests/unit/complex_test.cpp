@@ -497,7 +497,6 @@ TEST_CASE("complex: what has no meaning for complex numbers is refused, with the
   CHECK(has(text([&] { return nansum(z); }), "a real tensor is required"));
   CHECK(has(text([&] { return cov(reshape(z, {1, 7})); }), "a real tensor is required"));
   CHECK(has(text([&] { return z.to(DType::f32); }), "would lose its imaginary part as f32"));
-  CHECK(has(text([&] { return arange(3, {.dtype = DType::c64}); }), "iota"));
   CHECK(has(text([&] { return imag(real(z)); }), "c64 or c128 is required"));
   CHECK(has(text([&] { return complex(z, z); }), "it must be real"));
   CHECK(has(text([&] { return view_as_complex(ones({2}, {.dtype = DType::i32})); }), "f32 or f64"));
@@ -531,6 +530,6 @@ TEST_CASE("complex: what has no meaning for complex numbers is refused, with the
   CHECK(has(text([&] { return poisson_nll_loss(z, z); }), "poisson_nll_loss: "));
   CHECK(has(text([&] { return gaussian_nll_loss(z, z, ones({7})); }), "gaussian_nll_loss: "));
   CHECK(has(text([&] { return cosine_similarity(z, z, 0); }), "a real tensor is required"));
-  CHECK(has(text([&] { return linalg::qr(diag(z)); }), "take the matrix apart"));
+  CHECK(has(text([&] { return linalg::qr(diag(z)).q; }), "take the matrix apart"));
   CHECK(has(message_of<DTypeError>([&] { jit::jacobian([](Tensor x) { return x * x; })(z); }), "view_as_real(z)"));
 }

@@ -16,6 +16,7 @@
 #include <sinter/sinter.hpp>
 
 #include <cmath>
+#include <complex>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -185,6 +186,11 @@ TEST_CASE("an optimiser and a loop over the stub", "[.counts_launches]") {
       },
       {.mode = jit::Mode::reduce_overhead});
   counted("loop", [&] { loop(x, xs, w); });
+  // A number of the host, of which the kernel takes both parts by value.
+  const Tensor z = zeros({8}, {.dtype = DType::c128, .device = gpu});
+  eval(z);
+  auto turned = jit::compile([](Tensor a, Tensor by) { return a * by; });
+  counted("number", [&] { turned(z, std::complex<double>(0, 1)); });
   std::fflush(stdout);
 }
 
@@ -209,5 +215,6 @@ TEST_CASE("over a stub of the driver: 148 updates are at most 3 launches, 512 it
   CHECK(count_of(part("loop"), "launch graph") >= 4);
   CHECK(count_of(part("loop"), "make node") == 0);  // a later run of the same length passes parameters alone
   CHECK(count_of(part("loop"), "launch sinter_") <= 3);
+  CHECK(count_of(part("number"), "launch sinter_") >= 1);
 }
 #endif

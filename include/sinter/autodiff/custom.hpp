@@ -25,7 +25,7 @@ struct Checkpoint {
   Location where;
   template <class... A>
   auto operator()(const A&... args) const {
-    parameters_t<F, A...> originals{args...};  // before the trace: expressions among them belong outside
+    parameters_t<F, A...> originals{held_argument(args)...};  // before the trace: expressions among them belong outside
     OpenTrace trace("checkpoint");
     const auto result = trace_call(*trace, f, std::index_sequence_for<A...>{}, std::move(originals));
     return with_values(result, checkpoint_call(std::move(trace), values_of(result), where));
@@ -42,7 +42,7 @@ struct CustomVjp {
   auto operator()(const A&... args) const {
     static_assert(!tree::has_variables<parameters_t<F, A...>>(),
                   "sinter: custom_vjp takes no Variables; pass variable.value()");
-    const parameters_t<F, A...> originals{args...};
+    const parameters_t<F, A...> originals{held_argument(args)...};
     OpenTrace forward("custom_vjp");
     const auto traced = trace_call(*forward, f, std::index_sequence_for<A...>{}, originals);
     const auto result = with_values(traced, custom_forward(std::move(forward), values_of(traced), where));

@@ -49,11 +49,18 @@ void insert_placeholders(TransformTrace& trace, tree::Part parameter);
 /// Placeholders made so far.
 std::size_t placeholders_of(const TransformTrace& trace);
 
-/// How a parameter is held while tracing: numbers become Scalars, expressions Tensors.
+/// How a parameter is held while tracing: numbers become Scalars, expressions and complex numbers Tensors.
 template <class T>
-using parameter_t =
-    std::conditional_t<Arithmetic<T>, Scalar,
-                       std::conditional_t<is_expr<std::remove_cvref_t<T>>, Tensor, std::remove_cvref_t<T>>>;
+using parameter_t = std::conditional_t<
+    Arithmetic<T>, Scalar,
+    std::conditional_t<is_expr<std::remove_cvref_t<T>> || ComplexNumber<T>, Tensor, std::remove_cvref_t<T>>>;
+
+/// An argument, from which that is made.
+template <class A>
+decltype(auto) held_argument(const A& arg) {
+  if constexpr (ComplexNumber<A>) return cast(In(arg, Location()), dtype_of<A>());
+  else return (arg);
+}
 
 /// Is a number of type A, as argument I of F, a static value?
 template <class F, std::size_t I, class A>

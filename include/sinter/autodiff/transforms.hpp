@@ -175,7 +175,7 @@ auto value_and_gradient_list(const F& f, Location where, std::index_sequence<Wrt
 }
 template <class F, class... A, std::size_t... Wrt>
 SINTER_COLD auto value_and_gradients(const F& f, Location where, std::index_sequence<Wrt...> wrt, const A&... args) {
-  parameters_t<F, A...> parameters{args...};  // before the trace: expressions among them belong outside
+  parameters_t<F, A...> parameters{held_argument(args)...};  // before the trace: expressions among them belong outside
   auto [value, gradients] = value_and_gradient_list(f, where, wrt, parameters);
   return std::pair(std::move(value), gradients_of(gradients, std::get<Wrt>(parameters)...));
 }
@@ -204,7 +204,7 @@ void replace_argument(TransformTrace& trace, Parameters& parameters, std::size_t
 }
 template <class F, class... A>
 auto value_and_listed_gradients(const F& f, Location where, const ArgumentNumbers& wrt, const A&... args) {
-  parameters_t<F, A...> parameters{args...};  // before the trace: expressions among them belong outside
+  parameters_t<F, A...> parameters{held_argument(args)...};  // before the trace: expressions among them belong outside
   if constexpr (CompiledGradient<F>::is_known) {
     if (current_trace() == nullptr)
       return std::apply(
@@ -275,7 +275,7 @@ struct Jacobian {
  private:
   template <std::size_t... I, class... A>
   auto call(std::index_sequence<I...> wrt, const A&... args) const {
-    parameters_t<F, A...> originals{args...};
+    parameters_t<F, A...> originals{held_argument(args)...};
     static_assert(
         (is_single<std::tuple_element_t<I, parameters_t<F, A...>>> && ...),
         "sinter: jacobian and hessian take the derivative by Tensors; for structs and Variables use vjp or jvp");
@@ -364,7 +364,7 @@ Pullback<R, P...> pullback_of(std::shared_ptr<const BackwardCall> call, std::tup
 }
 template <class F, class... A>
 auto vjp_at(Location where, const F& f, const A&... args) {
-  parameters_t<F, A...> originals{args...};
+  parameters_t<F, A...> originals{held_argument(args)...};
   OpenTrace trace("vjp");
   const auto result = trace_call(*trace, f, std::index_sequence_for<A...>{}, originals);
   using R = std::remove_cvref_t<decltype(result)>;
@@ -379,9 +379,10 @@ inline constexpr bool is_tuple<std::tuple<T...>> = true;
 template <class F, class T>
 auto as_arguments(const T& primals) {
   if constexpr (is_tuple<T>)
-    return std::apply([](const auto&... p) { return parameters_t<F, std::remove_cvref_t<decltype(p)>...>{p...}; },
-                      primals);
-  else return parameters_t<F, T>{primals};
+    return std::apply(
+        [](const auto&... p) { return parameters_t<F, std::remove_cvref_t<decltype(p)>...>{held_argument(p)...}; },
+        primals);
+  else return parameters_t<F, T>{held_argument(primals)};
 }
 }  // namespace autodiff_detail
 

@@ -137,7 +137,8 @@ struct Vmap {
   template <class... A>
   auto operator()(const A&... args) const {
     if (in_axes.is_list()) check_axis_count(in_axes, sizeof...(A), "in_axes", where);
-    parameters_t<F, A...> parameters{args...};  // before the trace: expressions among them belong outside
+    parameters_t<F, A...> parameters{
+        held_argument(args)...};  // before the trace: expressions among them belong outside
     OpenTrace trace = open_map(where);
     std::apply(
         [&](auto&... parts) {

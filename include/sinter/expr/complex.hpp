@@ -30,12 +30,19 @@ Tensor view_as_complex(const In& pairs);
 /// Is the dtype c64 or c128?
 bool is_complex(const In& x);
 
+namespace expr_detail {
+/// Every element is re + i im, of a complex dtype.
+Tensor full_of_parts(const Shape& shape, double re, double im, TensorOptions options, Location where);
+}  // namespace expr_detail
+
 /// Every element is `value`. The dtype is that of the value unless `options` names a complex one.
 template <ComplexNumber C>
 Tensor full(const Shape& shape, const C& value, TensorOptions options = {},
             Location where = std::source_location::current()) {
   const DType dtype = options.dtype_or(dtype_of<C>());
-  return expand(In(cast(In(value, where), is_complex(dtype) ? dtype : complex_of(dtype)), where), shape);
+  options.dtype = is_complex(dtype) ? dtype : complex_of(dtype);
+  return expr_detail::full_of_parts(shape, static_cast<double>(value.real()), static_cast<double>(value.imag()),
+                                    options, where);
 }
 
 SINTER_NAMESPACE_END

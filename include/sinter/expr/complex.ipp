@@ -223,15 +223,20 @@ inline Result cumulative_product(const Call& call) {
         "axis " + std::to_string(axis) + " of " + z.shape().text() + ", whose elements are multiplied, is symbolic",
         "mark it static: jit::mark_static(z, axis)");
   const bool is_reversed = (*call.attrs)[ops_detail::is_reversed];
-  // Each element becomes the one `places` before it; ones come in.
-  const auto moved = [&](std::int64_t places) {
-    std::vector<std::pair<int, int>> widths(as_index(z.rank()));
-    const int by = static_cast<int>(places);
-    widths[as_index(axis)] = is_reversed ? std::pair(-by, by) : std::pair(by, -by);
-    return sinter::pad(In(z, call.where), widths, 1);
+  const std::int64_t n = count.value();
+  const auto part = [&](std::int64_t start, std::int64_t stop) {
+    return expr_detail::part_of(z, axis, start, stop, call.where);
   };
-  if ((*call.attrs)[ops_detail::is_exclusive] && count.value() > 0) z = moved(1);
-  for (std::int64_t step = 1; step < count.value(); step *= 2) z = z * moved(step);
+  if ((*call.attrs)[ops_detail::is_exclusive] && n > 0) {  // each element becomes the one before it; a one comes in
+    std::vector<std::pair<int, int>> widths(as_index(z.rank()));
+    widths[as_index(axis)] = is_reversed ? std::pair(-1, 1) : std::pair(1, -1);
+    z = sinter::pad(In(z, call.where), widths, 1);
+  }
+  for (std::int64_t step = 1; step < n;
+       step *= 2) {  // what has nothing before it stays: times 1 + 0i an infinity is NaN
+    const Tensor product = part(step, n) * part(0, n - step), kept = is_reversed ? part(n - step, n) : part(0, step);
+    z = is_reversed ? concat({product, kept}, axis, call.where) : concat({kept, product}, axis, call.where);
+  }
   return z.impl();
 }
 

@@ -127,9 +127,14 @@ inline Term times_sine(const Term& size, const Term& im) {
   const Term finite = apply<ops::ClampToNumbers>(size, -largest, largest);
   return where_of(im == 0.0, finite, size) * apply<ops::Sin>(im);
 }
+/// size * cos(im). Of an infinite size on the real axis the derivative by im is 0, as that of each finite size.
+inline Term times_cosine(const Term& size, const Term& im) {
+  const Term is_flat = both(im == 0.0, apply<ops::IsInf>(size));
+  return where_of(is_flat, size, where_of(is_flat, 1.0, size) * apply<ops::Cos>(im));
+}
 inline Number exponential(const Number& z) {
   const Term size = apply<ops::Exp>(z.re), im = z.imaginary();
-  return {size * apply<ops::Cos>(im), times_sine(size, im)};
+  return {times_cosine(size, im), times_sine(size, im)};
 }
 inline Number exponential_of_two(const Number& z) { return exponential(scaled(z, std::numbers::ln2)); }
 /// Near the unit circle log |z| is that of 1 + (|z|^2 - 1), which does not round to 1 first.
@@ -147,10 +152,13 @@ inline Number logarithm_of_one_more(const Number& z) {
   const Term far = apply<ops::Log>(where_of(is_near, 1.0, size));
   return {where_of(is_near, apply<ops::Log1p>(excess) * 0.5, far), apply<ops::Atan2>(im, re)};
 }
-/// e^z - 1: e^x cos y - 1 is (e^x - 1) cos y - 2 sin^2(y / 2).
+/// e^z - 1: e^x cos y - 1 is (e^x - 1) cos y - 2 sin^2(y / 2). On the right, where it may overflow, the size is that of
+/// the real part, so that no derivative of an exponential is multiplied by 0 alone.
 inline Number exponential_less_one(const Number& z) {
-  const Term im = z.imaginary(), half = apply<ops::Sin>(im * 0.5);
-  return {apply<ops::Expm1>(z.re) * apply<ops::Cos>(im) - half * half * 2.0, times_sine(apply<ops::Exp>(z.re), im)};
+  const Term im = z.imaginary(), half = apply<ops::Sin>(im * 0.5), less_one = apply<ops::Expm1>(z.re);
+  const Term is_left = z.re < 0.0;
+  const Term size = where_of(is_left, apply<ops::Exp>(where_of(is_left, z.re, 0.0)), less_one + 1.0);
+  return {times_cosine(less_one, im) - half * half * 2.0, times_sine(size, im)};
 }
 inline Number logarithm_of_two(const Number& z) { return scaled(logarithm(z), std::numbers::log2e); }
 inline Number logarithm_of_ten(const Number& z) { return scaled(logarithm(z), std::numbers::log10e); }
@@ -207,12 +215,17 @@ inline Number sine(const Number& z) { return turned_right(hyperbolic_sine(turned
 inline Number cosine(const Number& z) { return hyperbolic_cosine(turned_left(z)); }
 inline Number tangent(const Number& z) { return turned_right(hyperbolic_tangent(turned_left(z))); }
 
-/// sin(pi z) / (pi z), and 1 at 0.
+/// sin(pi z) / (pi z); where |z| < 0.1, so that derivatives keep their digits, its series 1 - w / 3! + w^2 / 5! - ...
+/// of w = (pi z)^2, to w^6.
 inline Number cardinal_sine(const Number& z) {
-  const Term is_zero = equal(z, Number::zero(z.re.where));
-  const Number turn = scaled({where_of(is_zero, 1.0, z.re), z.imaginary()}, std::numbers::pi);
+  const Term im = z.imaginary(), is_near = z.re * z.re + im * im < 0.01;
+  const Number turn = scaled({where_of(is_near, 1.0, z.re), where_of(is_near, 0.0, im)}, std::numbers::pi);
   const Number quotient = divide(sine(turn), turn);
-  return {where_of(is_zero, 1.0, quotient.re), where_of(is_zero, 0.0, quotient.imaginary())};
+  const Number small = scaled({where_of(is_near, z.re, 0.0), where_of(is_near, im, 0.0)}, std::numbers::pi);
+  const Number w = squared(small);
+  Number series = one_less(scaled(w, 1.0 / (12 * 13)));
+  for (int n = 5; n > 0; --n) series = one_less(scaled(multiply(w, series), 1.0 / (2 * n * (2 * n + 1))));
+  return {where_of(is_near, series.re, quotient.re), where_of(is_near, *series.im, *quotient.im)};
 }
 
 /// Im(conj(a) b).

@@ -31,6 +31,11 @@ SINTER_DECL Tensor full(const Shape& shape, const Scalar& value, TensorOptions o
   expr_detail::fill_with(attrs, value, dtype, "full", where);
   return expr_detail::record<ops::Full>({}, std::move(shared), where);
 }
+SINTER_DECL Tensor expr_detail::full_of_parts(const Shape& shape, double re, double im, TensorOptions options,
+                                              Location where) {
+  options.dtype = real_part_of(options.dtype_or(DType::c64));
+  return complex(In(full(shape, re, options, where), where), In(full(shape, im, options, where), where));
+}
 SINTER_DECL Tensor zeros(const Shape& shape, TensorOptions options, Location where) {
   return full(shape, 0, options, where);
 }
@@ -46,12 +51,15 @@ SINTER_DECL Tensor ones_like(const In& x) {
   return full(value->type.shape, 1, {.dtype = value->type.dtype, .device = value->type.device}, x.where);
 }
 SINTER_DECL Tensor arange(Dim count, TensorOptions options, Location where) {
+  const DType dtype = options.dtype_or(DType::i64);
+  if (is_complex(dtype))
+    return cast(In(arange(count, {.dtype = real_part_of(dtype), .device = options.device}, where), where), dtype);
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
   attrs.device = expr_detail::checked_device(options.device, "arange", where);
   attrs.shape.push_back(count);
   attrs.axes.push_back(0);
-  attrs.dtype = options.dtype_or(DType::i64);
+  attrs.dtype = dtype;
   attrs.has_dtype = true;
   return expr_detail::record<ops::Iota>({}, std::move(shared), where);
 }

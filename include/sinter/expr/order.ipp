@@ -273,6 +273,7 @@ SINTER_DECL Tensor bucketize(const In& x, const In& boundaries, SearchOptions op
   if (row.rank() != 1)
     throw ShapeError("bucketize", "the boundaries are " + row.shape().text(), x.where,
                      "one row is required; searchsorted has several");
+  if (is_complex(row.dtype()) || is_complex(x)) expr_detail::refuse_order("bucketize", x.where);
   return searchsorted(In(row, x.where), x, options);
 }
 

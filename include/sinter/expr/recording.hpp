@@ -110,6 +110,11 @@ inline void fill_with(Attrs& attrs, const Scalar& value, DType dtype, std::strin
   attrs.integer = number;
 }
 
+/// Of functions that would else be refused by the name of another one.
+[[noreturn]] inline void refuse_order(std::string_view op, Location where) {
+  throw DTypeError(op, "complex numbers have no order", where, "compare abs(z), real(z) or imag(z)");
+}
+
 /// A device on which something is made: it must be usable now, not when the value is computed.
 inline Device checked_device(Device device, std::string_view op, Location where) {
   if (SINTER_UNLIKELY(device.kind != DeviceKind::cpu)) device_memory(device, op, where);

@@ -6,6 +6,7 @@
 #include <sinter/expr/complex.hpp>
 #include <sinter/expr/elementwise.hpp>
 #include <sinter/expr/host.hpp>
+#include <sinter/expr/recording.hpp>
 #include <sinter/expr/term.hpp>
 
 #include <cmath>
@@ -135,10 +136,15 @@ SINTER_DECL Tensor logsumexp(const In& x, Axes axes, Keep keep) {
 
 SINTER_DECL Tensor ptp(const In& x, Axes axes, Keep keep) {
   const expr_detail::Term t(x);
+  if (is_complex(t.dtype())) expr_detail::refuse_order("ptp", x.where);
   return expr_detail::Term(amax(t, axes, keep), x.where) - expr_detail::Term(amin(t, axes, keep), x.where);
 }
 
-SINTER_DECL MinMax aminmax(const In& x, Axes axes, Keep keep) { return {amin(x, axes, keep), amax(x, axes, keep)}; }
+SINTER_DECL MinMax aminmax(const In& x, Axes axes, Keep keep) {
+  const In given(Tensor(x.tensor()), x.where);
+  if (is_complex(given)) expr_detail::refuse_order("aminmax", x.where);
+  return {amin(given, axes, keep), amax(given, axes, keep)};
+}
 SINTER_DECL VarMean var_mean(const In& x, Axes axes, VarOptions options) {
   return {var(x, axes, options), mean(x, axes, options.keep)};
 }

@@ -12,6 +12,7 @@
 
 #ifdef __cpp_lib_mdspan
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -117,6 +118,40 @@ inline Strides positive_strides(const TensorImpl& value) {
   return strides;
 }
 
+/// Those that the span of x has; of an empty Tensor, which may have none, those of one index for each such axis.
+inline Strides span_strides(const TensorImpl& value, bool is_empty) {
+  if (!is_empty) return positive_strides(value);
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  Strides strides{};
+  std::int64_t dense = 1;
+  for (int axis = value.type.shape.rank(); axis-- > 0;) {
+    strides[static_cast<std::size_t>(axis)] = dense;
+    const std::int64_t extent = std::max<std::int64_t>(value.type.shape[axis].value(), 1);
+    dense = dense > most / extent ? most : dense * extent;
+  }
+  return strides;
+}
+
+/// Throws the ShapeError of a span whose strides, or the distance to its last element, its index_type cannot count.
+template <class IndexType>
+void require_countable(const TensorImpl& value, const Strides& strides, bool is_empty, Location where) {
+  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<IndexType>::max());
+  std::uint64_t needed = is_empty ? 0 : 1;
+  std::uint64_t largest = 0;
+  for (int axis = 0; axis < value.type.shape.rank(); ++axis) {
+    const auto stride = static_cast<std::uint64_t>(strides[static_cast<std::size_t>(axis)]);
+    largest = std::max(largest, stride);
+    if (!is_empty) needed += (static_cast<std::uint64_t>(value.type.shape[axis].value()) - 1) * stride;
+  }
+  if (std::max(largest, needed) > most)
+    throw ShapeError(
+        "mdspan_of",
+        "x is " + value.type.text() + ", whose elements and strides reach to " +
+            std::to_string(std::max(largest, needed)) + "; the index_type of the span counts to " +
+            std::to_string(most),
+        where, "name a wider one, as in std::dextents<std::int64_t, " + std::to_string(value.type.shape.rank()) + ">");
+}
+
 /// Strides of the layout whose first axis is the innermost one; so far as elements are told apart by them.
 inline bool is_column_major(const TensorImpl& value) {
   std::int64_t stride = 1;
@@ -167,8 +202,9 @@ Tensor copy_of(const M& m) {
 /// Evaluates x. The span has the strides of x where its layout can, so there is no copy; where it cannot (layout_right
 /// of a Tensor that is not row-major; strides of 0 or below), it sees a row-major copy, which x keeps. It is valid while
 /// x or a copy of the handle has this value, and in any thread.
-/// Throws DTypeError (T is not the C++ type of x's dtype), ShapeError (another rank, a static extent that differs),
-/// DeviceError (x is on a GPU), UserError (layout_left of a Tensor that is not column-major).
+/// Throws DTypeError (T is not the C++ type of x's dtype), ShapeError (another rank, a static extent that differs, more
+/// elements than index_type counts), DeviceError (x is on a GPU), UserError (layout_left of a Tensor that is not
+/// column-major).
 template <Element T, class Extents, class Layout = std::layout_stride>
   requires(Extents::rank() <= static_cast<std::size_t>(max_rank))
 std::mdspan<const T, Extents, Layout> mdspan_of(const Tensor& x, Location where = std::source_location::current()) {
@@ -186,27 +222,31 @@ std::mdspan<const T, Extents, Layout> mdspan_of(const Tensor& x, Location where 
     const bool is_seen = std::is_same_v<Layout, std::layout_stride> && (is_empty || io_detail::has_unique_strides(own));
     if (!is_seen) value = &expr_detail::readable_value(x, dtype_of<T>(), where);
   }
-  std::array<typename Extents::index_type, Extents::rank()> extents{}, strides{};
-  // Of an empty Tensor: those of one index where there is none.
-  const Strides known = io_detail::positive_strides(*value);
-  std::int64_t dense = 1;
-  for (std::size_t axis = Extents::rank(); axis-- > 0;) {
-    const std::int64_t extent = x.shape()[static_cast<int>(axis)].value();
-    extents[axis] = static_cast<typename Extents::index_type>(extent);
-    strides[axis] = static_cast<typename Extents::index_type>(is_empty ? dense : known[axis]);
-    dense *= extent == 0 ? 1 : extent;
+  using IndexType = typename Extents::index_type;
+  const Strides known = io_detail::span_strides(*value, is_empty);
+  io_detail::require_countable<IndexType>(*value, known, is_empty, where);
+  std::array<IndexType, Extents::rank()> extents{}, strides{};
+  for (std::size_t axis = 0; axis < Extents::rank(); ++axis) {
+    extents[axis] = static_cast<IndexType>(x.shape()[static_cast<int>(axis)].value());
+    strides[axis] = static_cast<IndexType>(known[axis]);
   }
   const auto* first = static_cast<const T*>(value->data());
   if constexpr (std::is_same_v<Layout, std::layout_stride>)
     return Span(first, typename Span::mapping_type(Extents(extents), strides));
   else return Span(first, typename Span::mapping_type(Extents(extents)));
 }
+/// Of a temporary the span would dangle: name the Tensor.
+template <Element T, class Extents, class Layout = std::layout_stride>
+void mdspan_of(Tensor&& x, Location where = std::source_location::current()) = delete;
+
 /// The same of dynamic extents.
 template <Element T, std::size_t rank, class Layout = std::layout_stride>
 std::mdspan<const T, std::dextents<std::int64_t, rank>, Layout> mdspan_of(
     const Tensor& x, Location where = std::source_location::current()) {
   return mdspan_of<T, std::dextents<std::int64_t, rank>, Layout>(x, where);
 }
+template <Element T, std::size_t rank, class Layout = std::layout_stride>
+void mdspan_of(Tensor&& x, Location where = std::source_location::current()) = delete;
 
 SINTER_NAMESPACE_END
 

@@ -321,6 +321,12 @@ class Function<R(P...)> {
   R operator()(const std::conditional_t<std::same_as<P, Tensor>, Tensor, P>&... args) const {
     return checked().call(args...);
   }
+  /// With std::complex numbers for Tensors of rank 0.
+  template <class... A>
+    requires(sizeof...(A) == sizeof...(P) && (ComplexNumber<A> || ...))
+  R operator()(const A&... args) const {
+    return checked().call(with_number<P>(args)...);
+  }
   /// As Compiled::into; arguments are Tensors, Scalars, ... as in the signature, or lent memory for Tensors.
   template <class... O>
   [[nodiscard]] auto into(O&&... outputs) const {
@@ -346,6 +352,13 @@ class Function<R(P...)> {
   template <class T, class A>
   static decltype(auto) convert(const A& arg) {
     if constexpr (std::same_as<T, Tensor>) return Lent(arg);
+    else return static_cast<T>(arg);
+  }
+  template <class T, class A>
+  static decltype(auto) with_number(const A& arg) {
+    static_assert(!ComplexNumber<A> || std::same_as<T, Tensor>, "sinter: a std::complex enters as a Tensor of rank 0");
+    if constexpr (ComplexNumber<A>) return copy_of(borrowed_number(arg));
+    else if constexpr (std::same_as<T, A>) return (arg);
     else return static_cast<T>(arg);
   }
   struct Base {

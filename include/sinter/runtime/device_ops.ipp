@@ -36,7 +36,7 @@ class DeviceControl final : public HostLaunch {
         name_(step.name),
         runs_beside_(op.bodies.empty() && ops_detail::communicates(*op.attrs)) {
     for (std::size_t i = 0; i < op.inputs; ++i)
-      if (is_number(i)) numbers_[i] = Storage::allocate(views_[i].bytes(), device);
+      if (is_number(i)) numbers_[i] = Storage::allocate(bytes_of_number(i), device);
   }
 
   ~DeviceControl() override { memory_.drop_fork(device_, point_); }
@@ -53,7 +53,7 @@ class DeviceControl final : public HostLaunch {
       flush_iterations();
       ensure(i < numbers_.size() && views_[i].numel == 1, "device step: an operand on the host is no number");
       operands_[i] = numbers_[i]->data();
-      memory_.copy(operands_[i], device_, operands[i], Device::cpu(), views_[i].bytes());
+      memory_.copy(operands_[i], device_, operands[i], Device::cpu(), bytes_of_number(i));
     }
     given_ = operands;
     try {
@@ -101,6 +101,10 @@ class DeviceControl final : public HostLaunch {
   }
 
   bool is_number(std::size_t operand) const { return (host_operands_ >> operand & 1) != 0; }
+  /// From the start of its memory: the imaginary part of a complex one comes second.
+  std::size_t bytes_of_number(std::size_t operand) const {
+    return as_index(offsets_[operand]) + views_[operand].bytes();
+  }
 
   void* place(std::size_t slot, std::size_t bytes) override {
     if (places_.size() <= slot) places_.resize(slot + 1);

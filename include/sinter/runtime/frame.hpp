@@ -10,6 +10,7 @@
 #include <sinter/tensor/storage.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -113,9 +114,9 @@ class Frame {
   bool has_only_fresh_outputs_ = true, has_host_steps_ = false;
   CallPlaces places_;
   Ref<Storage> arena_;
-  std::unique_ptr<PartitionFrame> parts_;   // of a plan in parts: then there is nothing else
-  std::unique_ptr<Frame> host_part_;        // of a plan on another device
-  std::vector<std::int64_t> host_numbers_;  // what it computes for the device: one element in each
+  std::unique_ptr<PartitionFrame> parts_;                  // of a plan in parts: then there is nothing else
+  std::unique_ptr<Frame> host_part_;                       // of a plan on another device
+  std::vector<std::array<std::int64_t, 2>> host_numbers_;  // what it computes for the device: one element in each
   std::vector<void*> host_pointers_;
   DeviceMemory* memory_ = nullptr;                  // of another device
   std::uint64_t arena_queue_ = 0, last_queue_ = 0;  // where the arena was allocated and used last

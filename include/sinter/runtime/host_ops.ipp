@@ -85,9 +85,9 @@ class HostLaunch : public Launch, protected HostCall {
  protected:
   const Plan& body_plan(std::size_t body) const { return *bodies_[body]; }
   std::vector<HostView> views_;
+  std::vector<std::int64_t> offsets_;  // bytes
 
  private:
-  std::vector<std::int64_t> offsets_;  // bytes
   std::vector<Ref<Storage>> scratch_;
   std::vector<FrameLease> frames_;  // of the bodies that this run has called
 };

@@ -107,12 +107,11 @@ class CudaLaunch final : public Launch {
     places.clear();
     places.push_back(ready.workspace ? reinterpret_cast<std::uintptr_t>(ready.workspace->data()) : 0);
     for (std::size_t i = 0; i < binding_.operand_bytes.size(); ++i) {
-      std::uint64_t bits = reinterpret_cast<std::uintptr_t>(operands[i]);
-      if (is_on_host_[i] != 0) {
-        bits = 0;
-        std::memcpy(&bits, operands[i], binding_.operand_bytes[i]);
+      if (is_on_host_[i] == 0) {
+        places.push_back(reinterpret_cast<std::uintptr_t>(operands[i]));
+        continue;
       }
-      places.push_back(bits);
+      for (std::int64_t at = 0; at < binding_.operand_bytes[i]; at += 8) places.push_back(bits_of(operands, i, at));
     }
   }
 
@@ -153,10 +152,15 @@ class CudaLaunch final : public Launch {
     if (patch.kind == ParameterPatch::Kind::operand) {
       ReadyList::set(launch, patch, static_cast<const char*>(operands[patch.index]) + patch.byte_offset);
     } else if (patch.kind == ParameterPatch::Kind::value) {
-      std::uint64_t bits = 0;
-      std::memcpy(&bits, operands[patch.index], binding_.operand_bytes[patch.index]);
-      launch.parameters[patch.at / 8] = bits;
+      launch.parameters[patch.at / 8] = bits_of(operands, patch.index, patch.byte_offset);
     }
+  }
+  /// Of an operand on the host, as many from this byte on as a parameter holds.
+  std::uint64_t bits_of(void* const* operands, std::size_t operand, std::int64_t from) const {
+    std::uint64_t bits = 0;
+    const std::int64_t left = binding_.operand_bytes[operand] - from;
+    std::memcpy(&bits, static_cast<const char*>(operands[operand]) + from, as_index(std::min<std::int64_t>(left, 8)));
+    return bits;
   }
   [[noreturn]] void fail(CUresult result, const std::string& entry, const GpuLaunch& launch) const {
     auto extent = [](const std::array<std::uint32_t, 3>& e) {
@@ -198,7 +202,7 @@ class CudaExecutable final : public Executable {
   std::unique_ptr<Launch> bind(const BoundGeometry& geometry, const StepContext& step) const override {
     std::vector<std::uint8_t> bytes;
     for (const Operand& operand : kernel_.operands) bytes.push_back(static_cast<std::uint8_t>(size_of(operand.dtype)));
-    check_host_operands(geometry, step);
+    read_host_operands(geometry, step, bytes);
     auto launch = std::make_unique<CudaLaunch>(
         gpu_, kernel_, StepBinding{generated_, geometry, step.host_operands, std::move(bytes), step.is_grouped}, step);
     std::scoped_lock lock(mutex_);
@@ -212,15 +216,18 @@ class CudaExecutable final : public Executable {
   }
 
  private:
-  /// Numbers by value are read at one place, whatever the index.
-  void check_host_operands(const BoundGeometry& geometry, const StepContext& step) const {
+  /// Numbers by value are read at one place, whatever the index; of complex ones, also the part that comes second.
+  void read_host_operands(const BoundGeometry& geometry, const StepContext& step,
+                          std::vector<std::uint8_t>& bytes) const {
     for (std::size_t i = 0; i < kernel_.accesses.size(); ++i) {
-      const Access& access = kernel_.accesses[i];
-      if ((step.host_operands >> access.operand & 1) == 0) continue;
-      bool is_fixed = geometry.accesses[i].offset == 0 && !kernel_.operands[access.operand].written;
+      const std::size_t operand = kernel_.accesses[i].operand;
+      if ((step.host_operands >> operand & 1) == 0) continue;
+      const std::int64_t offset = geometry.accesses[i].offset, size = size_of(kernel_.operands[operand].dtype);
+      bool is_fixed = (offset == 0 || offset == 1) && !kernel_.operands[operand].written;
       for (int a = 0; a < kernel_.rank(); ++a)
         is_fixed &= geometry.accesses[i].stride[as_index(a)] == 0 || geometry.extent[as_index(a)] <= 1;
       ensure(is_fixed, "cuda: an operand in host memory is no number");
+      bytes[operand] = std::max(bytes[operand], static_cast<std::uint8_t>((offset + 1) * size));
     }
   }
 

@@ -124,12 +124,20 @@ class ArgList {
   SmallVector<Tensor*, 8> donated_;
 };
 
+/// A complex number of the caller, lent as a tensor of rank 0.
+template <ComplexNumber C>
+Borrowed borrowed_number(const C& number) {
+  return {{dtype_of<C>(), Device::cpu(), {}}, {}, std::addressof(number)};
+}
+
 /// A Tensor or lent memory, decided at run time: the tensor arguments of jit::Function::into.
 struct Lent {
   Lent(const Tensor& x) : value(x) {}
   Lent(const Borrowed& b) : memory(b), is_memory(true) {}
   template <EigenLike M>
   Lent(const M& m) : memory(borrow(m)), is_memory(true) {}
+  template <ComplexNumber C>
+  Lent(const C& number) : memory(borrowed_number(number)), is_memory(true) {}
   Tensor value;
   Borrowed memory;
   bool is_memory = false;
@@ -140,7 +148,7 @@ template <class A>
 decltype(auto) as_argument(const A& arg) {
   if constexpr (std::same_as<A, Borrowed>) return arg;
   else if constexpr (EigenLike<A>) return borrow(arg);
-  else if constexpr (ComplexNumber<A>) return Borrowed{{dtype_of<A>(), Device::cpu(), {}}, {}, &arg};  // of rank 0
+  else if constexpr (ComplexNumber<A>) return borrowed_number(arg);
   else if constexpr (is_expr<A>) return Tensor(arg);
   else return arg;
 }
@@ -161,6 +169,7 @@ template <class P>
 consteval bool check_parameter() {
   static_assert(!std::is_floating_point_v<std::remove_cvref_t<P>>,
                 "sinter: a float or double parameter would be frozen into the compiled function; declare it Scalar");
+  static_assert(!ComplexNumber<P>, "sinter: a std::complex enters as a Tensor of rank 0: declare the parameter Tensor");
   static_assert(
       !(std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>),
       "sinter: a compiled function takes its arguments by value or const reference; return the new value instead");
@@ -177,11 +186,22 @@ consteval bool check_function() {
   if constexpr (Signature<F>::is_known) return CheckParameters<typename Signature<F>::Parameters>::ok;
   return true;
 }
+/// Is argument I, of type A, a complex number where F takes a real one?
+template <class F, std::size_t I, class A>
+consteval bool is_complex_for_real() {
+  if constexpr (ComplexNumber<A> && Signature<F>::is_known) {
+    using P = typename Signature<F>::Parameters;
+    if constexpr (I < std::tuple_size_v<P>) return ScalarLike<std::tuple_element_t<I, P>>;
+  }
+  return false;
+}
 
 template <class F, class I, class... A>
 struct Call;
 template <class F, std::size_t... I, class... A>
 struct Call<F, std::index_sequence<I...>, A...> {
+  static_assert(!(is_complex_for_real<F, I, A>() || ...),
+                "sinter: a std::complex enters as a Tensor of rank 0, a Scalar is real: declare the parameter Tensor");
   static constexpr bool fits = [] {
     if constexpr (Signature<F>::is_known) return std::tuple_size_v<typename Signature<F>::Parameters> == sizeof...(A);
     else return true;

@@ -30,7 +30,7 @@ RegionArguments take_apart(tree::View arguments);
 template <class T, class A>
 T region_argument(const A& arg) {
   if constexpr (std::same_as<T, Tensor> && (std::same_as<A, Borrowed> || EigenLike<A>)) return copy_of(arg);
-  else return T(arg);
+  else return T(autodiff_detail::held_argument(arg));
 }
 
 /// One body of a region, and the call that it was made for.

@@ -47,7 +47,7 @@ constexpr std::string_view name_of(GemmAlgorithm algorithm) {
 struct ParameterPatch {
   enum class Kind : std::uint8_t {
     operand,  // address of operand `index` plus `byte_offset`
-    value,    // operand `index` lives on the host: its first element's bits, zero-extended (see BindOptions::by_value)
+    value,    // operand `index` lives on the host: its bits from `byte_offset` on (see GeneratedKernel::bind, by_value)
     workspace,  // address of the launch list's workspace plus `byte_offset`
     fault,      // address of the fault record: long long[4], see below
     tag,        // a number that names this launch in the fault record, never 0

@@ -60,7 +60,7 @@ struct StepBinding {
   std::shared_ptr<const GeneratedKernel> kernel;
   BoundGeometry geometry;
   std::uint64_t host_operands = 0;
-  std::vector<std::uint8_t> operand_bytes;
+  std::vector<std::uint8_t> operand_bytes;  // of an element; on the host of what is read, a number or its two parts
   bool is_grouped = false;
 };
 

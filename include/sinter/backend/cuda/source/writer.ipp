@@ -93,10 +93,8 @@ SINTER_DECL LaunchList Writer::finish() {
     const std::string type = memory_type(nest.dtype_of(access)), field = "p" + str(access) + ";\n";
     if (is_value(access)) head += "  alignas(8) " + type + " " + field;
     else head += "  " + std::string(nest.kernel.operands[operand].written ? "" : "const ") + type + "* " + field;
-    if (is_value(access)) add(ParameterPatch::Kind::value, operand);
-    else
-      add(ParameterPatch::Kind::operand, operand,
-          nest.geometry.accesses[access].offset * size_of(nest.dtype_of(access)));
+    add(is_value(access) ? ParameterPatch::Kind::value : ParameterPatch::Kind::operand, operand,
+        nest.geometry.accesses[access].offset * size_of(nest.dtype_of(access)));
   }
   head += "  unsigned char* workspace;\n  long long* fault;\n  unsigned long long tag;\n";
   add(ParameterPatch::Kind::workspace);
