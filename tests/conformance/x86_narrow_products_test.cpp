@@ -529,5 +529,12 @@ TEST_CASE("compiled functions of bf16 products agree with plain loops", "[x86][n
   check(by_x, std::get<0>(wanted));
   check(by_w, std::get<1>(wanted));
   check(by_v, std::get<2>(wanted));
+  const auto loss_of_regions = [layers](Tensor a, Tensor b, Tensor c) {
+    return sum(square(jit::region(layers)(a, b, c).to(DType::f32)));
+  };
+  const auto [region_x, region_w, region_v] = jit::compile(jit::grad<0, 1, 2>(loss_of_regions))(x, w, v);
+  check(region_x, std::get<0>(wanted));
+  check(region_w, std::get<1>(wanted));
+  check(region_v, std::get<2>(wanted));
 }
 #endif
