@@ -70,7 +70,7 @@ inline Graph decompose_once(const Decompose& pass, const Graph& graph, bool& has
       inputs.push_back({to.node, to.result + v.result});
     }
     const Value made = is_decomposed(pass, graph, node) ? decompose_node(pass, builder, node, inputs)
-                       : is_widened(pass, graph, node) ? widen_product(builder, node, inputs)
+                       : is_widened(pass, graph, node)  ? widen_product(builder, node, inputs)
                                                         : Value{};
     has_changed |= static_cast<bool>(made);
     moved[id] = made ? made : builder.copy(node, inputs);

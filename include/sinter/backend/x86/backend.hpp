@@ -16,8 +16,8 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// The best instruction set of this machine, lowered by SINTER_ISA=avx2, avx512, avx512_bf16 or amx. Nothing when the
-/// machine lacks AVX2, FMA or BMI2. Throws UserError when SINTER_ISA names something unknown, or something that the machine
-/// lacks.
+/// machine lacks AVX2, FMA or BMI2. Throws UserError when SINTER_ISA names something unknown, or something that the
+/// machine lacks.
 std::optional<Isa> detect_isa();
 /// What is chosen for products of bf16: the fastest of this machine, or what SINTER_ISA says, refused as above. Intel's
 /// AVX512-BF16 is slower than products of f32, and is chosen only where SINTER_ISA asks for it.
