@@ -8,10 +8,19 @@
 #ifndef SINTER_NO_X86
 #include <sinter/sinter.hpp>
 
+#ifdef __linux__
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <random>
 #include <tuple>
 #include <vector>
@@ -21,15 +30,33 @@ using namespace sinter::x86;
 
 namespace {
 
-/// Those of this machine.
+/// Those of this machine, chosen or not.
 std::vector<ProductUnit> units() {
-  switch (detect_product_unit()) {
-    case ProductUnit::fma: return {};
-    case ProductUnit::avx512_bf16: return {ProductUnit::avx512_bf16};
-    case ProductUnit::amx: return {ProductUnit::avx512_bf16, ProductUnit::amx};
-  }
-  return {};
+  std::vector<ProductUnit> found;
+  for (ProductUnit unit : {ProductUnit::avx512_bf16, ProductUnit::amx})
+    if (x86::host_has(unit)) found.push_back(unit);
+  return found;
 }
+
+struct ThreadCountGuard {
+  const int before = thread_count();
+  ThreadCountGuard() = default;
+  ThreadCountGuard(const ThreadCountGuard&) = delete;
+  ThreadCountGuard& operator=(const ThreadCountGuard&) = delete;
+  ~ThreadCountGuard() { set_thread_count(before); }
+};
+struct IsaVariableGuard {
+  std::optional<std::string> before;
+  IsaVariableGuard() {
+    if (const char* text = std::getenv("SINTER_ISA")) before = text;
+  }
+  IsaVariableGuard(const IsaVariableGuard&) = delete;
+  IsaVariableGuard& operator=(const IsaVariableGuard&) = delete;
+  ~IsaVariableGuard() {
+    if (before) setenv("SINTER_ISA", before->c_str(), 1);
+    else unsetenv("SINTER_ISA");
+  }
+};
 
 enum class Ending { f32, bf16, bf16_transposed, bias_relu, residual_in_place, two_stores };
 
@@ -217,7 +244,7 @@ void check_exact(const Problem& p) {
     CHECK(c.wrong() == 0);
   }
 }
-constexpr const char* no_unit = "this processor multiplies no bf16, or SINTER_ISA hides it";
+constexpr const char* no_unit = "this processor multiplies no bf16";
 
 }  // namespace
 
@@ -272,6 +299,9 @@ TEST_CASE("long sums of bf16 keep their digits", "[x86][narrow]") {
   check_exact({.m = 5, .n = 20, .k = 4096});
   check_exact({.m = 5, .n = 20, .k = 4097});
   check_exact({.m = 35, .n = 3, .k = 12300, .b_transposed = true});
+  for (bool transposed : {false, true})  // several blocks of rows, packed parts of k
+    for (std::int64_t k : {4095, 8192, 8209})
+      check_exact({.m = 70, .n = 33, .k = k, .a_transposed = transposed, .b_transposed = transposed, .step = 2});
   for (ProductUnit unit : units()) {
     Case c({.m = 2, .n = 2, .k = 1 << 18});
     c.fill([] { return 0.1F; });
@@ -300,7 +330,7 @@ TEST_CASE("sums of bf16 stay within their bound", "[x86][narrow]") {
 
 TEST_CASE("an element's bits depend on its row and column alone", "[x86][narrow]") {
   if (units().empty()) SINTER_SKIP(no_unit);
-  const int threads = thread_count();
+  const ThreadCountGuard guard;
   for (ProductUnit unit : units()) {
     Case whole({.batch = 2, .m = 530, .n = 70, .k = 4500});
     whole.fill_reals();
@@ -327,7 +357,6 @@ TEST_CASE("an element's bits depend on its row and column alone", "[x86][narrow]
       CHECK(wrong == 0);
     }
   }
-  set_thread_count(threads);
 }
 
 TEST_CASE("special numbers in products of bf16", "[x86][narrow]") {
@@ -356,14 +385,15 @@ TEST_CASE("special numbers in products of bf16", "[x86][narrow]") {
 }
 
 TEST_CASE("SINTER_ISA names what multiplies bf16", "[x86][narrow]") {
-  const char* before = std::getenv("SINTER_ISA");
-  const std::string saved = before != nullptr ? before : "";
+  const IsaVariableGuard guard;
   setenv("SINTER_ISA", "avx2", 1);
   CHECK(detect_product_unit() == ProductUnit::fma);
   unsetenv("SINTER_ISA");
   const std::optional<Isa> isa = detect_isa();
-  const ProductUnit best = detect_product_unit();
-  CHECK((best == ProductUnit::fma || isa == Isa::avx512));
+  const ProductUnit chosen = detect_product_unit();
+  CHECK((chosen == ProductUnit::fma || isa == Isa::avx512));
+  CHECK(x86::host_has(chosen));
+  CHECK((chosen == ProductUnit::amx) == x86::host_has(ProductUnit::amx));
   if (isa == Isa::avx512) {
     setenv("SINTER_ISA", "avx512", 1);
     CHECK(detect_product_unit() == ProductUnit::fma);
@@ -372,18 +402,81 @@ TEST_CASE("SINTER_ISA names what multiplies bf16", "[x86][narrow]") {
                                                           {"amx", ProductUnit::amx}};
   for (const auto& [name, unit] : rows) {
     setenv("SINTER_ISA", name, 1);
-    if (best >= unit) {
+    if (x86::host_has(unit)) {
       CHECK(detect_product_unit() == unit);
       CHECK(detect_isa() == Isa::avx512);
     } else {
       CHECK_THROWS_AS(detect_product_unit(), UserError);
+      // What the message says to use is there.
+      try {
+        detect_product_unit();
+      } catch (const UserError& error) {
+        const std::string text = error.what();
+        for (const char* lower : {"avx512_bf16", "avx512", "avx2"})
+          if (text.find("use " + std::string(lower) + ",") != std::string::npos) {
+            setenv("SINTER_ISA", lower, 1);
+            CHECK_NOTHROW(detect_product_unit());
+          }
+      }
     }
   }
   setenv("SINTER_ISA", "amx2", 1);
   CHECK_THROWS_WITH(detect_product_unit(), Catch::Contains("avx2, avx512, avx512_bf16 or amx"));
-  if (before != nullptr) setenv("SINTER_ISA", saved.c_str(), 1);
-  else unsetenv("SINTER_ISA");
 }
+
+TEST_CASE("without AVX-512 nothing multiplies bf16", "[x86][narrow]") {
+  const X86Backend backend(Isa::avx2, ProductUnit::amx);
+  CHECK(backend.product_unit() == ProductUnit::fma);
+  CHECK(backend.limits().narrow_products.is_empty());
+  CHECK(backend.cache_key() == "x86-avx2");
+}
+
+#ifdef __linux__
+TEST_CASE("tiles are asked for at the first product that needs them", "[x86][narrow]") {
+  if (!x86::host_has(ProductUnit::amx)) SINTER_SKIP("this processor has no AMX, or its system gives no tiles");
+  // In a process of its own: permission lasts. Without tiles small alternative signal stacks are good.
+  const auto outcome_of = [](auto&& work) {
+    const pid_t child = fork();
+    if (child == 0) _exit(work());
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  const auto permission = [] {
+    std::uint64_t mask = 0;
+    return syscall(SYS_arch_prctl, 0x1022L, &mask) == 0 && (mask >> 18 & 1) != 0;  // ARCH_GET_XCOMP_PERM
+  };
+  if (permission()) SINTER_SKIP("this process has tiles already");
+  CHECK(outcome_of([&] {
+          const IsaVariableGuard guard;
+          unsetenv("SINTER_ISA");
+          const std::unique_ptr<Backend> backend = make_x86_backend();
+          if (backend->limits().narrow_products.is_empty()) return 1;
+          return permission() ? 2 : 0;
+        }) == 0);
+  CHECK(outcome_of([&] {
+          Case c({.m = 18, .n = 20, .k = 37});
+          c.fill_integers();
+          c.run(ProductUnit::amx);
+          return !permission() ? 1 : c.wrong() != 0 ? 2 : 0;
+        }) == 0);
+  // Refused: the system gives no tiles while a signal stack has no room for them.
+  CHECK(outcome_of([&] {
+          static char memory[8192];
+          stack_t stack{};
+          stack.ss_sp = memory;
+          stack.ss_size = sizeof memory;
+          if (sigaltstack(&stack, nullptr) != 0) return 3;
+          Case c({.m = 18, .n = 20, .k = 37});
+          c.fill_integers();
+          X86Backend backend(Isa::avx512, ProductUnit::amx);
+          const std::string listing = backend.compile(c.kernel, {}, nullptr)->listing();
+          if (listing.find("vdpbf16ps), since the system refuses tiles to this process") == std::string::npos) return 1;
+          c.run(ProductUnit::amx);
+          return c.wrong() != 0 ? 2 : 0;
+        }) == 0);
+}
+#endif
 
 TEST_CASE("plans give products of bf16 their operands as they are", "[x86][narrow]") {
   if (units().empty()) SINTER_SKIP(no_unit);
@@ -436,5 +529,12 @@ TEST_CASE("compiled functions of bf16 products agree with plain loops", "[x86][n
   check(by_x, std::get<0>(wanted));
   check(by_w, std::get<1>(wanted));
   check(by_v, std::get<2>(wanted));
+  const auto loss_of_regions = [layers](Tensor a, Tensor b, Tensor c) {
+    return sum(square(jit::region(layers)(a, b, c).to(DType::f32)));
+  };
+  const auto [region_x, region_w, region_v] = jit::compile(jit::grad<0, 1, 2>(loss_of_regions))(x, w, v);
+  check(region_x, std::get<0>(wanted));
+  check(region_w, std::get<1>(wanted));
+  check(region_v, std::get<2>(wanted));
 }
 #endif

@@ -158,6 +158,8 @@ TEST_CASE("kernel back ends: what is refused") {
   CHECK(has(refusal("nothing", {.kinds = {}}), "back end 'nothing' has no kind of kernel in its limits"));
   CHECK(has(refusal("nothing", {.dtypes = {}}), "back end 'nothing' has no dtype in its limits"));
   CHECK(has(refusal("nothing", {.max_operands = 1}), "limits of 1 operands, 48 accesses and 256 instructions"));
+  CHECK(has(refusal("nothing", {.narrow_products = {DType::bf16, DType::i8}}),
+            "has a dtype besides f16 and bf16 among the narrow_products of its limits"));
   CHECK(has(refusal("nothing", {.primitives = {Prim::mul, Prim::add}}), "has mul and add in its limits, and no fma"));
   auto elsewhere = std::make_unique<Counting>("elsewhere", Limits{});
   elsewhere->where = Device::cuda(0);

@@ -158,6 +158,9 @@ constexpr RuleRow structure_rows[] = {
     {"cast-cast", i, "cast(cast(%x) {dtype=i64}) {dtype=f32}", "cast(%x) {dtype=f32}", i,
      "cast(cast(%x) {dtype=f32}) {dtype=f64}"},
     {"cast-cast", f, "cast(cast(%x) {dtype=f64}) {dtype=f32}", "%x", f, "cast(cast(%x) {dtype=i32}) {dtype=f32}"},
+    // Products read the inner one: tests/conformance/narrow_products_test.cpp.
+    {"cast-cast", "%x: i8[3]", "cast(cast(%x) {dtype=i32}) {dtype=f32}", "cast(%x) {dtype=f32}", "%x: i8[3]",
+     "cast(cast(%x) {dtype=bf16}) {dtype=f32}"},
     // Where the last dtype does not hold the first one both stay: tests/conformance/dtypes_test.cpp.
     {"cast-cast", i, "cast(cast(%x) {dtype=f64}) {dtype=i64}", "cast(%x) {dtype=i64}", i,
      "cast(cast(%x) {dtype=f32}) {dtype=i64}"},

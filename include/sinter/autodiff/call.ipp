@@ -243,8 +243,10 @@ CallDerivative cut_derivative(const Graph& body, std::span<const std::uint8_t> w
 
 SINTER_DECL CallDerivative differentiate_call_body(const Graph& original, std::span<const std::uint8_t> wanted,
                                                    std::span<const std::uint8_t> given) {
-  // Composites are opened first, so that their parts are shared between the two halves.
-  const Graph body = Cse{}(Decompose{.symbols = Decompose::Symbols::unsolved}(original));
+  // Composites are opened first, so that their parts are shared between the two halves. Products of narrow numbers are
+  // not: the gradients of what they are made of would be products of f32.
+  const auto is_product = [](const Graph&, const Node& node) { return node.op == &op_info<ops::Matmul>; };
+  const Graph body = Cse{}(Decompose{.keep = is_product, .symbols = Decompose::Symbols::unsolved}(original));
   return reverse_detail::cut_derivative(body, wanted, given, [](const Graph& joint) { return Cse{}(joint); });
 }
 

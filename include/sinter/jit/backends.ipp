@@ -108,6 +108,12 @@ inline std::pair<std::string, std::string> fault_of(const Limits& limits) {
                 std::to_string(limits.max_accesses) + " accesses and " + std::to_string(limits.max_body) +
                 " instructions",
             "a kernel reads one operand and writes one, with an instruction at least"};
+  EnumSet<DType> others = limits.narrow_products;
+  others.remove(DType::f16);
+  others.remove(DType::bf16);
+  if (!others.is_empty())
+    return {"has a dtype besides f16 and bf16 among the narrow_products of its limits",
+            "products of other dtypes are computed in their own: Limits{.narrow_products = {DType::bf16}}"};
   const auto has = [&](Prim prim) { return limits.primitives.has(prim); };
   if (has(Prim::mul) && has(Prim::add) && !has(Prim::fma))
     return {"has mul and add in its limits, and no fma", "a * b + c is one fma in a kernel: std::fma will do"};

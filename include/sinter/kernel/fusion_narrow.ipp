@@ -1,5 +1,8 @@
 // Products of f16 and bf16. Passes make them of f32 (matmul(cast(a), cast(b)), narrowed); where a back end multiplies
 // the narrow numbers themselves (Limits::narrow_products) the product reads them, and the casts are left out.
+//
+// The order of a sum in such a kernel is its back end's, not that of Kernel: units that multiply narrow numbers add
+// several products at once. docs/numerics.md says what each does.
 #pragma once
 
 #include <sinter/kernel/fusion_node.hpp>

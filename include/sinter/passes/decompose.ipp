@@ -22,8 +22,9 @@ inline bool is_decomposed(const Decompose& pass, const Graph& graph, const Node&
 }
 
 /// Products are computed in the dtype that kernels compute in, whose blocks back ends know.
-inline bool is_narrow_product(const Node& node) {
-  return node.op == &op_info<ops::Matmul> && is_narrow(node.types[0].dtype);
+inline bool is_widened(const Decompose& pass, const Graph& graph, const Node& node) {
+  return node.op == &op_info<ops::Matmul> && is_narrow(node.types[0].dtype) &&
+         (pass.keep == nullptr || !pass.keep(graph, node));
 }
 inline Val in_dtype(const Val& x, DType dtype) {
   const OpInfo& op = is_narrow(dtype) ? op_info<ops::Narrow> : op_info<ops::Cast>;
@@ -69,7 +70,7 @@ inline Graph decompose_once(const Decompose& pass, const Graph& graph, bool& has
       inputs.push_back({to.node, to.result + v.result});
     }
     const Value made = is_decomposed(pass, graph, node) ? decompose_node(pass, builder, node, inputs)
-                       : is_narrow_product(node)        ? widen_product(builder, node, inputs)
+                       : is_widened(pass, graph, node)  ? widen_product(builder, node, inputs)
                                                         : Value{};
     has_changed |= static_cast<bool>(made);
     moved[id] = made ? made : builder.copy(node, inputs);
@@ -86,7 +87,7 @@ SINTER_DECL Graph Decompose::operator()(const Graph& graph) const {
   using namespace passes_detail;
   auto has_composite = [&](const Graph& g) {
     return std::any_of(g.nodes().begin(), g.nodes().end(),
-                       [&](const Node& n) { return is_decomposed(*this, g, n) || is_narrow_product(n); });
+                       [&](const Node& n) { return is_decomposed(*this, g, n) || is_widened(*this, g, n); });
   };
   Graph current = graph;
   for (int round = 0; has_composite(current); ++round) {

@@ -16,16 +16,20 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// The best instruction set of this machine, lowered by SINTER_ISA=avx2, avx512, avx512_bf16 or amx. Nothing when the
-/// machine lacks AVX2 or FMA. Throws UserError when SINTER_ISA names something unknown, or something that the machine
-/// lacks.
+/// machine lacks AVX2, FMA or BMI2. Throws UserError when SINTER_ISA names something unknown, or something that the
+/// machine lacks.
 std::optional<Isa> detect_isa();
-/// The best of this machine for products of bf16, lowered and refused as above.
+/// What is chosen for products of bf16: the fastest of this machine, or what SINTER_ISA says, refused as above. Intel's
+/// AVX512-BF16 is slower than products of f32, and is chosen only where SINTER_ISA asks for it.
 ProductUnit detect_product_unit();
+/// Whether this machine and its system have `unit`, whatever SINTER_ISA says.
+bool host_has(ProductUnit unit);
 
 class X86Backend final : public Backend {
  public:
-  /// Without an instruction set it declines every kernel.
-  explicit X86Backend(std::optional<Isa> isa, ProductUnit unit = ProductUnit::fma) : isa_(isa), unit_(unit) {}
+  /// Without an instruction set it declines every kernel. Below AVX-512 `unit` is ProductUnit::fma whatever is given.
+  explicit X86Backend(std::optional<Isa> isa, ProductUnit unit = ProductUnit::fma)
+      : isa_(isa), unit_(isa == Isa::avx512 ? unit : ProductUnit::fma) {}
 
   std::string_view name() const override { return "x86"; }
   std::string cache_key() const override;

@@ -30,7 +30,7 @@ using x86_contraction_detail::BoundEpilogue;
 using x86_contraction_detail::EpilogueCode;
 
 /// Longer chains would lose more than the rounding of bf16 does.
-inline constexpr std::int64_t narrow_sum_block = 4096;
+inline constexpr std::int64_t narrow_sum_block = 4096;  // whole steps
 inline constexpr std::int64_t element_bytes = 2;
 /// Rows whose sums stay in L1 beside a panel, until they are stored.
 inline constexpr std::int64_t rows_at_once = 256;
@@ -123,7 +123,8 @@ inline NarrowPlan plan_narrow(const Kernel& kernel, const ContractionParts& part
   return p;
 }
 
-/// Per thread: sums, those of the blocks before, packed parts, and what the epilogue's code needs.
+/// Per thread: sums, those of the blocks before, packed parts, and what the epilogue's code needs. However long k is,
+/// it holds one block of it.
 struct NarrowScratch {
   AlignedBytes sums, totals, panel, pairs, tails, loop;
   LoopArgs args;
@@ -153,10 +154,11 @@ class NarrowLaunch final : public Launch {
   void run(void* const* operands) override {
     const ContractionPlan& s = plan_.shape;
     Pass pass{operands, 0, 0};
+    const bool packs_a = plan_.packs_a && s.k != 0, packs_b = !plan_.packs_b_per_task && s.k != 0;
     for (; pass.first_batch < s.batches; pass.first_batch += plan_.batches_per_pass) {
       pass.batches = std::min(plan_.batches_per_pass, s.batches - pass.first_batch);
-      if (plan_.packs_a && (pass.first_batch == 0 || !plan_.a_is_shared)) pack_a(pass);
-      if (!plan_.packs_b_per_task && (pass.first_batch == 0 || !s.b_is_shared)) pack_b(pass);
+      if (packs_a && (pass.first_batch == 0 || !plan_.a_is_shared)) pack_a(pass);
+      if (packs_b && (pass.first_batch == 0 || !s.b_is_shared)) pack_b(pass);
       const double cost = plan_.nanoseconds_per_task +
                           epilogue_.code->nanoseconds_per_element() * static_cast<double>(plan_.block_rows * s.width);
       parallel_for(pass.batches * plan_.blocks * s.panels, cost,
@@ -166,7 +168,9 @@ class NarrowLaunch final : public Launch {
       throw GatherError(bad_index_.load(std::memory_order_relaxed), bad_extent_.load(std::memory_order_relaxed));
   }
   void prepare() override {
-    if (plan_.shape.batches != 0) reserve(narrow_scratch());
+    if (plan_.shape.batches == 0) return;
+    reserve(narrow_scratch());
+    if (unit_ == ProductUnit::amx) touch_tiles();
   }
 
  private:
@@ -240,14 +244,16 @@ class NarrowLaunch final : public Launch {
     parallel_for(batches * s.panels, cost, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) {
         const BatchIndex index = batch_index(pass.first_batch + task / s.panels);
-        pack_panel_of_b(pass, index, task % s.panels, packed_b_.data() + task * plan_.panel_bytes());
+        pack_panel_of_b(pass, index, task % s.panels, 0, s.k, packed_b_.data() + task * plan_.panel_bytes());
       }
     });
   }
-  void pack_panel_of_b(const Pass& pass, const BatchIndex& index, std::int64_t panel, std::byte* to) const {
+  /// `count` rows of B from `first` on.
+  void pack_panel_of_b(const Pass& pass, const BatchIndex& index, std::int64_t panel, std::int64_t first,
+                       std::int64_t count, std::byte* to) const {
     const ContractionPlan& s = plan_.shape;
-    pack_pairs(to, {matrix(pass, b_operand_, s.b, index) + panel * s.width * s.b.column_stride, s.k, columns_of(panel),
-                    s.b.row_stride, s.b.column_stride});
+    pack_pairs(to, {matrix(pass, b_operand_, s.b, index) + first * s.b.row_stride + panel * s.width * s.b.column_stride,
+                    count, columns_of(panel), s.b.row_stride, s.b.column_stride});
   }
 
   void run_range(const Pass& pass, std::int64_t begin, std::int64_t end) {
@@ -277,50 +283,60 @@ class NarrowLaunch final : public Launch {
       return packed_a_.data() + (plan_.a_is_shared ? 0 : task.batch) * plan_.batch_bytes_of_a() + row * plan_.a_stride;
     return matrix(task.pass, a_operand_, plan_.shape.a, task.index) + row * plan_.a_stride;
   }
-  const std::byte* panel_of_b(const Task& task) const {
+  struct PanelPart {
+    const std::byte* at;
+    std::int64_t strip_bytes;
+  };
+  /// `count` rows of the task's panel, from `first` on, as products read them.
+  PanelPart panel_of_b(const Task& task, std::int64_t first, std::int64_t count) const {
     if (plan_.packs_b_per_task) {
-      pack_panel_of_b(task.pass, task.index, task.panel, task.scratch.panel.data());
-      return task.scratch.panel.data();
+      pack_panel_of_b(task.pass, task.index, task.panel, first, count, task.scratch.panel.data());
+      return {task.scratch.panel.data(), (count + narrow_step - 1) / narrow_step * narrow_step_bytes};
     }
-    return packed_b_.data() +
-           ((plan_.shape.b_is_shared ? 0 : task.batch) * plan_.shape.panels + task.panel) * plan_.panel_bytes();
+    const std::int64_t number = (plan_.shape.b_is_shared ? 0 : task.batch) * plan_.shape.panels + task.panel;
+    return {packed_b_.data() + number * plan_.panel_bytes() + first / narrow_step * narrow_step_bytes,
+            plan_.strip_bytes()};
   }
 
   void run_task(const Task& task, bool has_new_rows) const {
-    const std::byte *const a = rows_of_a(task), *const b = panel_of_b(task);
     const std::int64_t rows = rows_of_block(task.block), whole = plan_.whole_k();
+    const std::byte* const a = plan_.shape.k != 0 ? rows_of_a(task) : nullptr;
     if (has_new_rows && plan_.has_tail())
       pack_tails(task.scratch.tails.data(),
                  {a + whole * element_bytes, rows, plan_.shape.k - whole, plan_.a_stride, element_bytes});
     for (std::int64_t row = 0; row < rows; row += rows_at_once) {
       const std::int64_t count = std::min(rows_at_once, rows - row);
-      multiply(task, a, b, row, count);
+      if (plan_.shape.k != 0) multiply(task, a, row, count);
+      else std::memset(task.scratch.sums.data(), 0, as_index(count * narrow_width) * sizeof(float));
       store(task, row, count);
     }
   }
   /// Rows of the task, from `row` on, into scratch.
-  void multiply(const Task& task, const std::byte* a, const std::byte* b, std::int64_t row, std::int64_t rows) const {
+  void multiply(const Task& task, const std::byte* a, std::int64_t row, std::int64_t rows) const {
     auto* const sums = reinterpret_cast<float*>(task.scratch.sums.data());
     auto* const totals = reinterpret_cast<float*>(task.scratch.totals.data());
     const std::int64_t whole = plan_.whole_k(), k = plan_.shape.k;
-    std::int64_t at = 0;
-    do {
-      const std::int64_t end = std::min(at + narrow_sum_block, k);
+    for (std::int64_t at = 0, end = 0; at < k; at = end) {
+      end = std::min(at + narrow_sum_block, k);
       const bool is_last = end == k;
+      const PanelPart b = panel_of_b(task, at, end - at);
       NarrowBlock block{.a = a + row * plan_.a_stride + at * element_bytes,
                         .a_stride = plan_.a_stride,
                         .a_tail = nullptr,
-                        .b = b + at / narrow_step * narrow_step_bytes,
-                        .b_strip = plan_.strip_bytes(),
+                        .b = b.at,
+                        .b_strip = b.strip_bytes,
                         .sums = sums,
                         .rows = rows,
                         .columns = columns_of(task.panel),
                         .steps = ((is_last ? whole : end) - at) / narrow_step};
       if (is_last && plan_.has_tail()) block.a_tail = task.scratch.tails.data() + row * narrow_step * element_bytes;
       multiply_narrow(block, unit_);
-      add_block(sums, totals, rows, at / narrow_sum_block, is_last);
-      at = end;
-    } while (at < k);
+      if (k > narrow_sum_block)
+        add_block(sums, totals, rows, block.columns,
+                  at == 0   ? SumBlock::first
+                  : is_last ? SumBlock::last
+                            : SumBlock::inner);
+    }
   }
   void store(const Task& task, std::int64_t row, std::int64_t rows) const {
     if (!only_rounds_) return run_epilogue(task, row, rows);
@@ -331,23 +347,26 @@ class NarrowLaunch final : public Launch {
     store_rounded(to, c.row_stride, reinterpret_cast<const float*>(task.scratch.sums.data()), rows,
                   columns_of(task.panel));
   }
-  /// Block `number` is finished. After the last one `sums` has the whole.
-  static void add_block(float* sums, float* totals, std::int64_t rows, std::int64_t number, bool is_last) {
-    const std::int64_t count = rows * narrow_width;
-    if (number == 0) {
-      if (!is_last) std::copy_n(sums, count, totals);
-      return;
+  /// One of several blocks of k.
+  enum class SumBlock : std::uint8_t { first, inner, last };
+  /// `which` is finished. After the last one `sums` has the whole. The other columns of `sums` hold anything.
+  static void add_block(float* sums, float* totals, std::int64_t rows, std::int64_t columns, SumBlock which) {
+    float* const to = which == SumBlock::last ? sums : totals;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::int64_t at = row * narrow_width;
+      if (which == SumBlock::first) std::copy_n(sums + at, columns, totals + at);
+      else
+        for (std::int64_t i = at; i < at + columns; ++i) to[i] = totals[i] + sums[i];
     }
-    float* const to = is_last ? sums : totals;
-    for (std::int64_t i = 0; i < count; ++i) to[i] = totals[i] + sums[i];
   }
 
   void reserve(NarrowScratch& scratch) const {
     const auto sum_bytes = as_index(std::min(plan_.block_rows, rows_at_once) * narrow_width) * sizeof(float);
     scratch.sums.reserve(sum_bytes);
     if (plan_.shape.k > narrow_sum_block) scratch.totals.reserve(sum_bytes);
-    if (plan_.packs_b_per_task) scratch.panel.reserve(as_index(plan_.panel_bytes()));
-    if (plan_.packs_a) scratch.pairs.reserve(as_index(plan_.panel_bytes()));
+    constexpr std::int64_t most_panel_bytes = narrow_sum_block * narrow_width * element_bytes;
+    if (plan_.packs_b_per_task) scratch.panel.reserve(as_index(std::min(plan_.panel_bytes(), most_panel_bytes)));
+    if (plan_.packs_a) scratch.pairs.reserve(as_index(pack_rows_bytes));
     if (plan_.has_tail()) scratch.tails.reserve(as_index(plan_.block_rows * narrow_step * element_bytes));
     scratch.loop.reserve(epilogue_.code->scratch_bytes(narrow_width));
   }
@@ -388,9 +407,13 @@ class NarrowLaunch final : public Launch {
 
 class NarrowExecutable final : public Executable {
  public:
-  NarrowExecutable(const Kernel& kernel, ProductUnit unit, ContractionParts parts,
+  NarrowExecutable(const Kernel& kernel, ProductUnit wanted, ContractionParts parts,
                    std::unique_ptr<EpilogueCode> epilogue)
-      : kernel_(kernel), unit_(unit), parts_(std::move(parts)), epilogue_(std::move(epilogue)) {}
+      : kernel_(kernel),
+        lacks_tiles_(wanted == ProductUnit::amx && !request_tiles()),
+        unit_(lacks_tiles_ ? ProductUnit::avx512_bf16 : wanted),
+        parts_(std::move(parts)),
+        epilogue_(std::move(epilogue)) {}
 
   std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
     const NarrowPlan plan = plan_narrow(kernel_, parts_, geometry, unit_, thread_count());
@@ -401,11 +424,13 @@ class NarrowExecutable final : public Executable {
   std::string listing() const override {
     return std::string("; product of bf16 by ") +
            (unit_ == ProductUnit::amx ? "tiles of AMX (tdpbf16ps)" : "AVX512-BF16 (vdpbf16ps)") +
+           (lacks_tiles_ ? ", since the system refuses tiles to this process" : "") +
            ", added up in f32\n; epilogue\n" + epilogue_->loop(IndexWidth::narrow_if_possible)->listing();
   }
 
  private:
   const Kernel kernel_;
+  const bool lacks_tiles_;
   const ProductUnit unit_;
   const ContractionParts parts_;
   const std::unique_ptr<EpilogueCode> epilogue_;

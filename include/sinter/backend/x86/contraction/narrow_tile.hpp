@@ -18,8 +18,13 @@ inline constexpr std::int64_t narrow_step = 32;
 /// Bytes of the part of a strip that a step reads.
 inline constexpr std::int64_t narrow_step_bytes = narrow_step * narrow_strip * 2;
 
-/// Whether this process may use tiles: asks the system for them, once.
-bool permits_tiles();
+/// Whether the system gives tiles to processes that ask for them. Changes nothing.
+bool offers_tiles();
+/// Asks the system for tiles, once for the process, whose alternative signal stacks must then have room for them. False
+/// where it refuses.
+bool request_tiles();
+/// Makes the system reserve what the calling thread's tiles need, which it does at their first use.
+void touch_tiles();
 
 /// A matrix of 16-bit elements; strides in bytes.
 struct NarrowMatrix {
@@ -29,9 +34,11 @@ struct NarrowMatrix {
 /// Columns of B as strips: to[column / 16][row / 2][column % 16][row % 2], zeros up to whole steps and whole strips.
 /// Needs AVX-512. `from` has at most narrow_width columns.
 void pack_pairs(std::byte* to, const NarrowMatrix& from);
-/// Rows of A with neighbours side by side, `to_stride` bytes apart, zeros up to whole steps. Needs AVX-512. `pairs` is
-/// memory for a strip of as many steps.
-void pack_rows(std::byte* to, std::int64_t to_stride, const NarrowMatrix& from, std::byte* pairs);
+/// Bytes that pack_rows needs beside its result, however long rows are.
+inline constexpr std::int64_t pack_rows_bytes = 2 * 4096 / narrow_step * narrow_step_bytes;
+/// Rows of A with neighbours side by side, `to_stride` bytes apart, zeros up to whole steps. Needs AVX-512. `scratch`
+/// is memory of pack_rows_bytes.
+void pack_rows(std::byte* to, std::int64_t to_stride, const NarrowMatrix& from, std::byte* scratch);
 /// The same for the last columns, fewer than a step: one step for each row.
 void pack_tails(std::byte* to, const NarrowMatrix& from);
 

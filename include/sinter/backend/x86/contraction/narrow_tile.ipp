@@ -256,9 +256,19 @@ __attribute__((target("avx512f,avx512bw,avx512vl"))) inline void round_rows(std:
 
 }  // namespace x86_narrow_tile_detail
 
-SINTER_DECL bool permits_tiles() {
+SINTER_DECL bool offers_tiles() {
 #if defined(__linux__) && defined(SYS_arch_prctl)
-  constexpr int request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  constexpr long get_supported = 0x1021, tile_data = 18;  // ARCH_GET_XCOMP_SUPP, XFEATURE_XTILEDATA
+  std::uint64_t supported = 0;
+  return syscall(SYS_arch_prctl, get_supported, &supported) == 0 && (supported >> tile_data & 1) != 0;
+#else
+  return false;
+#endif
+}
+
+SINTER_DECL bool request_tiles() {
+#if defined(__linux__) && defined(SYS_arch_prctl)
+  constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   static const bool is_granted = syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
   return is_granted;
 #else
@@ -266,8 +276,15 @@ SINTER_DECL bool permits_tiles() {
 #endif
 }
 
+SINTER_DECL void touch_tiles() {
+  x86_narrow_tile_detail::configure_tiles(16, 16);
+  asm volatile("tilezero %tmm0");
+  x86_narrow_tile_detail::release_tiles();
+}
+
 SINTER_DECL void pack_pairs(std::byte* to, const NarrowMatrix& from) {
   using namespace x86_narrow_tile_detail;
+  if (from.rows == 0) return;  // `to` may be null
   const std::int64_t rows = whole_steps(from.rows), strip_bytes = rows / narrow_step * narrow_step_bytes;
   const bool is_adjacent = from.column_stride == element_bytes || from.columns == 1;
   if (is_adjacent) pack_adjacent(to, strip_bytes, from);
@@ -281,14 +298,25 @@ SINTER_DECL void pack_pairs(std::byte* to, const NarrowMatrix& from) {
   }
 }
 
-SINTER_DECL void pack_rows(std::byte* to, std::int64_t to_stride, const NarrowMatrix& from, std::byte* pairs) {
+SINTER_DECL void pack_rows(std::byte* to, std::int64_t to_stride, const NarrowMatrix& from, std::byte* scratch) {
   using namespace x86_narrow_tile_detail;
-  const std::int64_t all = whole_steps(from.columns);
-  for (std::int64_t row = 0; row < from.rows; row += narrow_strip) {
+  constexpr std::int64_t part_bytes = pack_rows_bytes / 2,
+                         columns_at_once = part_bytes / (narrow_strip * element_bytes);
+  std::byte *const pairs = scratch, *const part = scratch + part_bytes;
+  for (std::int64_t row = 0; row < from.rows; row += narrow_strip, to += narrow_strip * to_stride) {
     const std::int64_t rows = std::min(narrow_strip, from.rows - row);
-    pack_pairs(pairs, {from.at + row * from.row_stride, from.columns, rows, from.column_stride, from.row_stride});
-    pack_panel(to + row * to_stride, pairs, rows, all / 2, to_stride / pair_bytes, pair_bytes, strip_row_bytes,
-               pair_bytes);
+    for (std::int64_t column = 0; column < from.columns; column += columns_at_once) {
+      const std::int64_t columns = std::min(columns_at_once, from.columns - column), all = whole_steps(columns);
+      pack_pairs(pairs, {from.at + row * from.row_stride + column * from.column_stride, columns, rows,
+                         from.column_stride, from.row_stride});
+      // pack_panel fills whole rows, of all columns alone: parts are copied into theirs.
+      const bool is_whole = columns == from.columns;
+      pack_panel(is_whole ? to : part, pairs, rows, all / 2, (is_whole ? to_stride : all * element_bytes) / pair_bytes,
+                 pair_bytes, strip_row_bytes, pair_bytes);
+      for (std::int64_t i = 0; i < rows && !is_whole; ++i)
+        std::memcpy(to + i * to_stride + column * element_bytes, part + i * all * element_bytes,
+                    as_index(all * element_bytes));
+    }
   }
 }
 
