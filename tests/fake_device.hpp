@@ -289,7 +289,7 @@ class FakeBackend final : public sinter::Backend {
   sinter::Limits own_limits = sinter::make_reference_backend()->limits();
 
   std::string_view name() const override { return "fake"; }
-  std::string cache_key() const override { return "fake:" + std::to_string(index_); }
+  std::string cache_key() const override { return device().text() + " fake"; }
   sinter::Limits limits() const override { return own_limits; }
   sinter::Device device() const override { return sinter::Device::cuda(index_); }
   std::shared_ptr<const sinter::Executable> compile(const sinter::Kernel& kernel, const sinter::Schedule& schedule,

@@ -3,11 +3,13 @@
 #include "catch.hpp"
 #include "device_checks.hpp"
 #include "fake_device.hpp"
+#include "temporary_folder.hpp"
 
 #include <sinter/sinter.hpp>
 #include <sinter/tuning.hpp>
 
 #include <cmath>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +22,33 @@ using Floats = std::vector<float>;
 
 namespace {
 jit::Options as_one() { return {.mode = jit::Mode::reduce_overhead}; }
+
+/// A store of its own, and a process that knows nothing yet.
+struct TuningFolder {
+  Folder folder;
+  std::string before = std::getenv("SINTER_CACHE_DIR") != nullptr ? std::getenv("SINTER_CACHE_DIR") : "";
+  TuningFolder() { use(folder.path, "8"); }
+  ~TuningFolder() { use(before, "0"); }  // of the tests
+  static void use(const std::string& path, const char* megabytes) {
+    ::setenv("SINTER_CACHE_DIR", path.empty() ? "off" : path.c_str(), 1);
+    ::setenv("SINTER_CACHE_MB", megabytes, 1);
+    runtime_detail::reopen_tuning();
+  }
+};
+/// The fake devices have three schedules for each kernel.
+struct OwnSchedules {
+  OwnSchedules() {
+    for (sinter_test::FakeBackend* backend : {&devices.first, &devices.second})
+      backend->own_schedules = {
+          {}, {{.action = ScheduleAction::unroll, .number = 2}}, {{.action = ScheduleAction::unroll, .number = 4}}};
+  }
+  ~OwnSchedules() {
+    for (sinter_test::FakeBackend* backend : {&devices.first, &devices.second}) backend->own_schedules = {{}};
+  }
+  OwnSchedules(const OwnSchedules&) = delete;
+  OwnSchedules& operator=(const OwnSchedules&) = delete;
+  sinter_test::FakeDevices& devices = sinter_test::fake_devices();
+};
 
 /// How many groups a call enqueued.
 template <class F>
@@ -234,6 +263,55 @@ TEST_CASE("groups: loops in loops, branches and steps of the host inside a loop 
   }
 }
 
+TEST_CASE("groups: what a callback in a loop calls does not wait for the loop") {
+  auto inner = jit::compile(
+      [](Tensor v) {
+        const Tensor a = matmul(v, v);
+        return sum(matmul(a, v) + a);
+      },
+      as_one());
+  std::vector<float> seen;
+  const auto body = [&](Tensor x, Tensor w) {
+    return jit::fori_loop(
+        0, 3,
+        [&](Scalar, Tensor y) {
+          const Tensor z = matmul(matmul(y, w), w);
+          jit::callback([&](Tensor v) { seen.push_back(item<float>(inner(v.to(Device::cuda(0))))); }, z);
+          return z * 0.5f + w;
+        },
+        x);
+  };
+  const Tensor x = randn({3, 3}), w = randn({3, 3}) * 0.4f;
+  eval(x);
+  eval(w);
+  auto plain = jit::compile(body);
+  const Floats want = to_vector<float>(plain(x, w));
+  const std::vector<float> wanted = std::exchange(seen, {});
+  CHECK(wanted.size() == 3);
+  auto f = jit::compile(body, as_one());
+  for (int i = 0; i < 2; ++i) {
+    CHECK(to_vector<float>(f(x, w)) == want);
+    CHECK(std::exchange(seen, {}) == wanted);
+  }
+}
+
+TEST_CASE("groups: only the first 64 operands of control flow can be numbers of the host") {
+  std::vector<Tensor> many;
+  for (int i = 0; i < 80; ++i) many.push_back(full({3}, 0.01f * static_cast<float>(i)));
+  eval(many);
+  const auto body = [](Scalar count, Tensor x, const std::vector<Tensor>& all) {
+    return jit::fori_loop(
+        0, count,
+        [&](Scalar, Tensor y) {
+          for (const Tensor& each : all) y = y + each;
+          return y;
+        },
+        x);
+  };
+  const Floats found = to_vector<float>(jit::compile(body)(2, ones({3}), many));
+  for (const float value : found) CHECK(std::abs(value - (1 + 2 * 31.6f)) < 1e-3f);
+}
+
 TEST_CASE("groups: a loop that throws leaves nothing behind") {
   static bool throws = false;
   auto failing = jit::custom_op({.name = "failing_in_a_loop",
@@ -339,17 +417,39 @@ TEST_CASE("groups: products of slices leave a scan, with the same bits, slices o
 }
 
 TEST_CASE("max_autotune measures the schedules of a device's kernels on its memory") {
-  sinter_test::FakeDevices& devices = sinter_test::fake_devices();
-  devices.first.own_schedules = {
-      {}, {{.action = ScheduleAction::unroll, .number = 2}}, {{.action = ScheduleAction::unroll, .number = 4}}};
-  const TuningStats before = tuning_stats();
+  const TuningFolder store;
+  const OwnSchedules schedules;
   auto tuned = jit::compile([](Tensor x, Tensor y) { return tanh(x) * 3 + y; },
                             {.mode = jit::Mode::max_autotune, .tune_seconds = 5});
   const Tensor x = randn({300}), y = randn({300});
   const Floats found = to_vector<float>(tuned(x, y));
-  devices.first.own_schedules = {{}};
-  const TuningStats after = tuning_stats();  // found: by an earlier run of this test, in the folder of the store
-  CHECK(after.measured + after.found == before.measured + before.found + 1);
-  CHECK(tuning_stats().rejected == before.rejected);
+  CHECK(tuning_stats().measured == 1);
+  CHECK(tuning_stats().rejected == 0);
   CHECK(found == to_vector<float>(jit::compile([](Tensor a, Tensor b) { return tanh(a) * 3 + b; })(x, y)));
+}
+
+TEST_CASE("max_autotune: a winner is found on another device of the same kind, and groups are not measured") {
+  const TuningFolder store;
+  const OwnSchedules schedules;
+  const auto tuned = [] {
+    return jit::compile([](Tensor x) { return tanh(x) * 5 + 1; }, {.mode = jit::Mode::max_autotune, .tune_seconds = 5});
+  };
+  const Tensor x = randn({300});
+  const Floats found = to_vector<float>(tuned()(x));
+  CHECK(tuning_stats().measured == 1);
+  CHECK(to_vector<float>(tuned()(x.to(Device::cuda(1)))) == found);
+  CHECK(tuning_stats().measured == 1);
+  CHECK(tuning_stats().found == 1);
+
+  auto updates = jit::compile(
+      [](const std::vector<Tensor>& all) {
+        std::vector<Tensor> updated;
+        for (const Tensor& each : all) updated.push_back(tanh(each) * 7);
+        return updated;
+      },
+      {.mode = jit::Mode::max_autotune, .tune_seconds = 5});
+  const std::vector<Tensor> all{randn({30}), randn({41}), randn({7})};
+  eval(all);
+  updates(all);
+  CHECK(tuning_stats().measured == 1);
 }

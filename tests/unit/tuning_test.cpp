@@ -270,8 +270,7 @@ TEST_CASE("tuning: files of schedules") {
 }
 
 TEST_CASE("tuning: files of functions keep the seconds and the schedules") {
-  const Folder files, other;
-  std::string first;
+  const Folder files, other, elsewhere;
   const auto body = [](Tensor x) { return tanh(x) * 5; };
   const Tensor x = ones({8});
   {
@@ -292,6 +291,19 @@ TEST_CASE("tuning: files of functions keep the seconds and the schedules") {
     CHECK(tuning_stats().found == 1);
     jit::save(g, files / "again");
     CHECK(has(text_of(files / "again"), "unroll(2); "));
+    jit::save({{"f", f}, {"g", g}}, files / "two");  // once in a file, and found whichever is loaded
+    const std::string two = text_of(files / "two");
+    CHECK(two.find("unroll(2); ") == two.rfind("unroll(2); "));
+
+    TuningFolder::use(elsewhere.path);
+    jit::reset();
+    timed().fastest = 4;
+    jit::compile(body, tuned())(x);
+    CHECK(has(runtime_detail::tuning_text(), "unroll(4); "));
+    CHECK_THROWS_AS((jit::load<Tensor(Tensor, Tensor)>(files / "f")), UserError);
+    auto loaded = jit::load<Tensor(Tensor)>(files / "f");  // what this process has found itself stays
+    CHECK(has(runtime_detail::tuning_text(), "unroll(4); "));
+    CHECK(!has(runtime_detail::tuning_text(), "unroll(2); "));
   }
 }
 

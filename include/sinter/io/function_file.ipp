@@ -3,6 +3,7 @@
 
 #include <sinter/io/function_file.hpp>
 
+#include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/io/function_reader.hpp>
 #include <sinter/io/function_writer.hpp>
@@ -164,6 +165,19 @@ class PartsCheck {
   std::span<const SavedPart> left_;
 };
 
+/// Of all its functions: one of them holds the winners of the process that saved them. Without them kernels are
+/// measured again, which is no reason to refuse a file.
+inline void add_tuning_of(const OpenFunctionFile& file, Location where) {
+  for (const SavedFunction& function : file.functions) {
+    if (function.tuning.empty()) continue;
+    try {
+      runtime_detail::add_tuning_text(function.tuning, file.path, where, runtime_detail::KnownWinners::keep);
+    } catch (const UserError& error) {
+      warn("autotune", "the schedules of '" + function.name + "' are left out: " + error.what());
+    }
+  }
+}
+
 SINTER_DECL std::shared_ptr<const SavedProgram> program_in(const OpenFunctionFile& file, const std::string& name,
                                                            const WantedTypes& types, Location where) {
   const auto list = [&] {
@@ -184,7 +198,6 @@ SINTER_DECL std::shared_ptr<const SavedProgram> program_in(const OpenFunctionFil
   program->function.name = found->name;
   program->function.options = found->options;
   program->function.where = found->where;
-  if (!found->tuning.empty()) runtime_detail::add_tuning_text(found->tuning, file.path, where);
   program->variables = file.slots;
   std::string others;
   for (const SavedVersion& version : found->versions) {
@@ -202,6 +215,7 @@ SINTER_DECL std::shared_ptr<const SavedProgram> program_in(const OpenFunctionFil
   if (program->function.versions.empty())
     throw UserError("load", "'" + found->name + "' of " + file.path + " is " + others + ", and asked for is " + wanted,
                     where, "give jit::load a signature of that structure");
+  if (is_tuned(found->options.mode)) add_tuning_of(file, where);
   return program;
 }
 

@@ -66,7 +66,7 @@ class OnCopies final : public Launch {
   void prepare() override { launch_->prepare(); }
 
  private:
-  bool is_here(std::size_t operand) const { return (host_operands_ >> operand & 1) != 0; }
+  bool is_here(std::size_t operand) const { return operand < 64 && (host_operands_ >> operand & 1) != 0; }
 
   DeviceMemory& memory_;
   Device device_;

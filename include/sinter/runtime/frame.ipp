@@ -242,8 +242,14 @@ SINTER_DECL void Frame::add_group(StepRange range, std::span<std::unique_ptr<Lau
     const auto count = static_cast<std::uint32_t>(merged.members.size());
     steps_.push_back({launches_.back().get(), first_operand, false, members_[first].planned, group, first, count});
   }
-  for (auto i = as_index(range.first); i < as_index(range.end); ++i)
-    if (made[i] != nullptr) add_step(plan_->steps()[i], std::move(made[i]), group);
+  for (auto i = as_index(range.first); i < as_index(range.end); ++i) {
+    if (made[i] == nullptr) continue;
+    const PlanStep& step = plan_->steps()[i];
+    // Alone it need not have the code that suits others, too. Products do not look at that, and may be measured.
+    if (!step.host && !step.runs_on_host && !step.is_plain_copy && step.kernel.kind != KernelKind::contraction)
+      made[i] = launch_of(step);
+    add_step(step, std::move(made[i]), group);
+  }
 }
 
 /// Outputs may have the memory of their donors.
@@ -370,7 +376,7 @@ SINTER_DECL Frame::~Frame() {
   if (memory_ != nullptr && SINTER_UNLIKELY(runtime_detail::current_iterations() != nullptr)) {
     try {
       runtime_detail::flush_iterations();  // it waits to run in this frame's memory
-    } catch (const Error&) {}              // who synchronises is told
+    } catch (...) {}                       // who synchronises is told
   }
   if (SINTER_UNLIKELY(arena_queue_ != last_queue_)) memory_->drain(plan_->device());
 }
@@ -426,7 +432,7 @@ SINTER_ALWAYS_INLINE void Frame::run_steps(std::size_t first, std::size_t end) {
 }
 
 SINTER_DECL SINTER_NOINLINE SINTER_COLD void Frame::run_steps_watched(std::size_t first, std::size_t end) {
-  runtime_detail::flush_iterations();
+  const runtime_detail::WithoutIterations alone;
   if (costs_.empty()) {
     for (const Step& step : steps_) costs_.push_back(cost_of(*step.planned, symbols_));
     for (const Step& step : members_) member_costs_.push_back(cost_of(*step.planned, symbols_));
@@ -517,11 +523,16 @@ SINTER_DECL SINTER_NOINLINE SINTER_COLD void Frame::run_on_host_watched(const Se
 }
 
 /// Control flow enqueues by its bodies alone, or flushes before it does so itself (DeviceControl); other steps come
-/// after what waits.
+/// after what waits, and what they call (a callback may run compiled functions) does not belong to the loop.
 SINTER_DECL void Frame::run_steps_beside(IterationQueue& iterations, std::size_t first, std::size_t end) {
   for (const Step& step : std::span(steps_).subspan(first, end - first)) {
     if (SINTER_UNLIKELY(next_join_ < joins_.size())) join_before(as_index(&step - steps_.data()));
-    if (!step.planned->host || step.planned->host->bodies.empty()) iterations.flush();
+    if (step.planned->host && !step.planned->host->bodies.empty()) {
+      run_step(step);
+      continue;
+    }
+    iterations.flush();
+    const runtime_detail::WithoutIterations alone;
     run_step(step);
   }
 }

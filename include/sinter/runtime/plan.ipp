@@ -77,6 +77,7 @@ class PlanBuilder {
   void add_step(std::int32_t group);
   void mark_outputs_that_outlive_failure();
   void compile(PlanStep& step);
+  bool keeps_default(const Backend& backend, const Kernel& kernel) const;
   /// False: all declined.
   bool compile_by(PlanStep& step, std::span<Backend* const> backends);
   std::shared_ptr<const Plan> body_plan(const std::shared_ptr<const Graph>& body, std::size_t carries);
@@ -134,12 +135,21 @@ SINTER_DECL void PlanBuilder::add_outputs() {
   }
 }
 
+/// Of the step that comes next: elementwise kernels that may become one launch have the code that suits them all.
+SINTER_DECL bool PlanBuilder::keeps_default(const Backend& backend, const Kernel& kernel) const {
+  if (kernel.kind != KernelKind::pointwise || !backend.merges_launches()) return false;
+  const auto number = static_cast<std::int32_t>(plan_->steps_.size());
+  return std::any_of(plan_->groups_.begin(), plan_->groups_.end(),
+                     [&](const StepRange& group) { return group.first <= number && number < group.end; });
+}
+
 SINTER_DECL bool PlanBuilder::compile_by(PlanStep& step, std::span<Backend* const> backends) {
   for (Backend* backend : backends) {
     std::string reason = why_not_taken(backend->limits(), step.kernel);
     if (reason.empty()) {
-      const Schedule schedule =
-          options_.choose_schedule ? options_.choose_schedule(*backend, step.kernel, step.geometry) : Schedule();
+      const Schedule schedule = options_.choose_schedule && !keeps_default(*backend, step.kernel)
+                                    ? options_.choose_schedule(*backend, step.kernel, step.geometry)
+                                    : Schedule();
       step.executable = compiled_kernel(*backend, step.kernel, schedule, &reason);
     }
     if (!step.executable) {

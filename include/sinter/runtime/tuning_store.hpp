@@ -32,7 +32,9 @@ void keep_tuning(const std::string& key, const std::string& value);
 void write_tuning() noexcept;
 /// All that this process has found, measured or read, as the lines of a file; and back. `number` of entries.
 std::string tuning_text();
-std::int64_t add_tuning_text(std::string_view text, std::string_view path, Location where);
+enum class KnownWinners : std::uint8_t { replace, keep };
+std::int64_t add_tuning_text(std::string_view text, std::string_view path, Location where,
+                             KnownWinners known = KnownWinners::replace);
 /// Forgets what the process knows, and reads the environment again. For tests.
 void reopen_tuning();
 

@@ -104,7 +104,8 @@ SINTER_DECL std::string tuning_text() {
   return text + std::string(tuning_sum) + sum_of(text) + "\n";
 }
 
-SINTER_DECL std::int64_t add_tuning_text(std::string_view text, std::string_view path, Location where) {
+SINTER_DECL std::int64_t add_tuning_text(std::string_view text, std::string_view path, Location where,
+                                         KnownWinners known) {
   const auto refuse = [&](const std::string& what) {
     throw UserError("import_tuning", "'" + std::string(path) + "' " + what, where,
                     "give a file that jit::export_tuning or tools/tune has written, unchanged");
@@ -125,7 +126,8 @@ SINTER_DECL std::int64_t add_tuning_text(std::string_view text, std::string_view
       refuse("has a line without a schedule: " + std::string(line.substr(0, 80)));
     entries.emplace_back(line.substr(0, split), line.substr(split + 3));
   }
-  for (const auto& [key, value] : entries) keep_tuning(key, value);
+  for (const auto& [key, value] : entries)
+    if (known == KnownWinners::replace || !find_tuning(key)) keep_tuning(key, value);
   write_tuning();
   return static_cast<std::int64_t>(entries.size());
 }

@@ -255,7 +255,8 @@ SINTER_DECL std::string cubin_of(const std::string& source, std::string_view nam
 SINTER_DECL CudaBackend::CudaBackend(Gpu& gpu)
     : gpu_(gpu),
       cache_key_("cuda:" + std::to_string(gpu.index()) + " " + gpu.target().architecture() + " driver " +
-                 std::to_string(driver_status().version)) {}
+                 std::to_string(driver_status().version) + "; " + gpu.name() + ", " +
+                 std::to_string(gpu.target().multiprocessors) + " multiprocessors") {}
 
 SINTER_DECL Limits CudaBackend::limits() const { return cuda::generator_limits(); }
 

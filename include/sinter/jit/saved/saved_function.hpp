@@ -80,7 +80,7 @@ struct SavedVersion {
 struct SavedFunction {
   std::string name;
   Options options;
-  std::string tuning{};  // of a mode that measures: tuning_text() of the process
+  std::string tuning{};  // of the first in a mode that measures: tuning_text() of the process
   Location where;
   std::vector<SavedVersion> versions;  // calls take the first that fits
 };

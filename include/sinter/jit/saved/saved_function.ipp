@@ -358,7 +358,9 @@ SINTER_DECL void Snapshot::add(std::string name, const FunctionState& function) 
   saved.name = std::move(name);
   saved.options = function.options_;
   saved.where = function.where_;
-  if (is_tuned(saved.options.mode)) saved.tuning = runtime_detail::tuning_text();
+  const bool has_tuning = std::any_of(bundle_.functions.begin(), bundle_.functions.end(),
+                                      [](const SavedFunction& other) { return !other.tuning.empty(); });
+  if (is_tuned(saved.options.mode) && !has_tuning) saved.tuning = runtime_detail::tuning_text();  // once in a file
   if (function.given_.forward || function.given_.backward)
     throw UserError("save", "'" + saved.name + "' is compiled by functions of aot_function(), which no file can hold",
                     where_, "compile it with jit::compile");

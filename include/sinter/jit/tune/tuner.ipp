@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -74,7 +75,7 @@ inline void fill(std::span<std::byte> memory, DType dtype, Fill how) {
   }
 }
 
-/// Memory for what a kernel may touch, from the operand's base on. On a GPU it is there, and the host keeps a copy.
+/// Memory for what a kernel may touch, from the operand's base on. On a GPU it is there, and the host keeps none of it.
 class Operands {
  public:
   Operands(const Kernel& kernel, const BoundGeometry& geometry, Device device) : kernel_(kernel), device_(device) {
@@ -106,6 +107,8 @@ class Operands {
       on_device_->copy(places_[i]->data(), device_, first_of(i), Device::cpu(), bytes_of(i));
       bases_[i] = static_cast<std::byte*>(places_[i]->data()) - ranges_[i].first * size_of(kernel_.operands[i].dtype);
     }
+    memory_.clear();  // a copy to a device returns when the source has been read
+    host_.clear();
   }
   void* const* bases() const { return bases_.data(); }
   /// Waits for what was enqueued.
@@ -210,6 +213,12 @@ inline std::string microseconds(double seconds) {
   return text;
 }
 
+/// Significant ones, with a point in every locale: programs read them.
+inline std::string digits(double value, int count) {
+  char text[40];
+  return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::general, count).ptr};
+}
+
 // ---- keys -----------------------------------------------------------------------------------------------------------
 
 /// Extents by their size in powers of two, and whether whole vectors fit; strides as 0, 1 and others.
@@ -229,16 +238,25 @@ inline std::string class_of(const Kernel& kernel, const BoundGeometry& geometry)
   }
   return text;
 }
+/// Three fields (tools/fit_costs). A device's is no matter of the host, nor of its number among devices: its back end
+/// says what it is.
+inline std::string machine_of(const Backend& backend) {
+  std::string key = backend.cache_key();
+  if (backend.device() != Device::cpu()) {
+    const std::string device = backend.device().text() + " ";
+    return std::string(backend.name()) + "; " + (key.starts_with(device) ? key.substr(device.size()) : key);
+  }
+  const int limit = base_detail::thread_limit();  // of this thread's scopes
+  const int threads = limit > 0 ? std::min(limit, thread_count()) : thread_count();
+  static const auto& processor = process_object([] { return new std::string(runtime_detail::processor_text()); });
+  return processor + "; " + std::string(backend.name()) + " " + key + "; threads " + std::to_string(threads);
+}
 inline std::string key_of(const Backend& backend, const Kernel& kernel, const BoundGeometry& geometry) {
   const Hash128 hash = Hasher{}.add(std::string_view(KeyWriter().add(kernel).bytes())).finish();
   char hex[40];
   std::snprintf(hex, sizeof hex, "%016llx%016llx", static_cast<unsigned long long>(hash.high),
                 static_cast<unsigned long long>(hash.low));
-  const int limit = base_detail::thread_limit();  // of this thread's scopes
-  const int threads = limit > 0 ? std::min(limit, thread_count()) : thread_count();
-  static const auto& processor = process_object([] { return new std::string(runtime_detail::processor_text()); });
-  return SINTER_VERSION_STRING "; " + processor + "; " + std::string(backend.name()) + " " + backend.cache_key() +
-         "; threads " + std::to_string(threads) + "; " + std::string(name(kernel.kind)) + " " +
+  return SINTER_VERSION_STRING "; " + machine_of(backend) + "; " + std::string(name(kernel.kind)) + " " +
          class_of(kernel, geometry) + "; " + hex;
 }
 
@@ -420,10 +438,9 @@ SINTER_DECL Schedule Tuner::measure(Backend& backend, const Kernel& kernel, cons
   spent_ += elapsed();
   has_measured_ = true;
   const KernelCost cost = cost_of(kernel, geometry);
-  char figures[160];
-  std::snprintf(figures, sizeof figures, "; %.4g s, %.6g bytes, %.6g flops, %.6g special", winner.time(),
-                cost.bytes_read + cost.bytes_written, cost.flops, cost.special);
-  runtime_detail::keep_tuning(key, winner.schedule.text() + figures);
+  runtime_detail::keep_tuning(key, winner.schedule.text() + "; " + digits(winner.time(), 4) + " s, " +
+                                       digits(cost.bytes_read + cost.bytes_written, 6) + " bytes, " +
+                                       digits(cost.flops, 6) + " flops, " + digits(cost.special, 6) + " special");
   runtime_detail::count_tuning(
       {.measured = 1, .gained = &winner != field.candidates.data(), .rejected = field.rejections});
   char seconds[64];

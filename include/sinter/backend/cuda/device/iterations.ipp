@@ -206,9 +206,20 @@ class CudaIterations final : public IterationQueue {
     return node;
   }
 
-  /// False, and nothing has changed: a group that graphs do not have, or not yet.
+  /// False, or what is thrown, and nothing has changed: a group that graphs do not have, or not yet.
   bool add_nodes(CudaGroup& group, std::span<void* const* const> operands) {
     const std::size_t before = count_;
+    try {
+      if (append(group, operands)) return true;
+    } catch (...) {
+      count_ = before;
+      throw;
+    }
+    count_ = before;
+    return false;
+  }
+  /// False, or what is thrown: a part of the group is there.
+  bool append(CudaGroup& group, std::span<void* const* const> operands) {
     const std::span<const GroupedLaunch> launches = group.launches();
     ends_.assign(launches.size(), 0);
     is_waited_for_.assign(launches.size(), 0);
@@ -228,10 +239,7 @@ class CudaIterations final : public IterationQueue {
         if (has_start) after_.push_back(start);
         else after_ = last_;
       }
-      if (!add_launch(group, i, operands[i])) {
-        count_ = before;
-        return false;
-      }
+      if (!add_launch(group, i, operands[i])) return false;
       ends_[i] = static_cast<std::uint32_t>(count_ - 1);
     }
     last_.clear();

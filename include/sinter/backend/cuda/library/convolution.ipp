@@ -249,10 +249,10 @@ class ConvolutionLaunch final : public LibraryLaunch {
                     ConvolutionGeometry::product(geometry_.positions));
       else if (i < 2) copy(places[i], operands[i], sizes[i]);
     }
-    for (const Part& part : parts_) run(part, places, area);
+    for (const Part& part : parts_) run_part(part, places, area);
     if (moves[2]) copy(operands[2], places[2], sizes[2]);
   }
-  void run(const Part& part, char* const* places, void* area) {
+  void run_part(const Part& part, char* const* places, void* area) {
     using Target = DnnConvolution::Target;
     const std::size_t x_at = bytes(part.first * geometry_.image_elements()),
                       y_at = bytes(part.first * geometry_.result_elements());

@@ -240,11 +240,11 @@ class AttentionLaunch final : public Launch {
       ++waiting;
       for (std::int64_t bits = segment; bits % 2 == 1; bits /= 2, --waiting)
         for (std::int64_t block = 0; block < task.blocks(); ++block)
-          join(on_stack(waiting - 2, block), on_stack(waiting - 1, block), task.rows(block));
+          join_partials(on_stack(waiting - 2, block), on_stack(waiting - 1, block), task.rows(block));
     }
     for (; waiting > 1; --waiting)
       for (std::int64_t block = 0; block < task.blocks(); ++block)
-        join(on_stack(waiting - 2, block), on_stack(waiting - 1, block), task.rows(block));
+        join_partials(on_stack(waiting - 2, block), on_stack(waiting - 1, block), task.rows(block));
     for (std::int64_t block = 0; block < task.blocks(); ++block) finish(at, task, block, on_stack(0, block));
   }
   /// The same of segments that are there already.
@@ -257,7 +257,7 @@ class AttentionLaunch final : public Launch {
         return partial(shared_.data(), (number * n_.segments() + segment) * task_blocks_ + block);
       };
       const auto join_top = [&] {
-        join(of_segment(stack[stack.size() - 2]), of_segment(stack.back()), task.rows(block));
+        join_partials(of_segment(stack[stack.size() - 2]), of_segment(stack.back()), task.rows(block));
         stack.pop_back();
       };
       stack.clear();
@@ -386,7 +386,7 @@ class AttentionLaunch final : public Launch {
         count);
   }
 
-  void join(const Partial& older, const Partial& later, std::int64_t rows) const {
+  void join_partials(const Partial& older, const Partial& later, std::int64_t rows) const {
     std::byte *const factor = attention_scratch().factors.data(), *const later_factor = factor + number_bytes();
     run(join_, 1,
         {older.greatest, older.sum, later.greatest, later.sum, older.greatest, older.sum, factor, later_factor}, rows);
