@@ -13,6 +13,7 @@ import sys
 RANDOM = "random: its moments are tested"
 SAME = "another name of one that is in the table"
 READS = "gives no tensor"
+EIGEN = "in any order, vectors up to a phase: tests/unit/linalg_complex_test.cpp, beside PyTorch's"
 FOURIER = "compared with PyTorch, gradients too, by tests/unit/fft_test.cpp"
 FUNCTIONS = {
     RANDOM: """rand randn rand_like randn_like uniform normal log_normal cauchy laplace exponential geometric bernoulli poisson standard_gamma
@@ -26,6 +27,7 @@ FUNCTIONS = {
     READS: "allclose array_equal eval set_default_device manual_seed list_ops",
     "a value as it is, or a copy on another device": "to_device",
     "any operation by its name: tests/unit/by_name_test.cpp": "call",
+    EIGEN: "linalg::eig linalg::eigvals",
     FOURIER: """fft::fft fft::fft2 fft::fftn fft::fftshift fft::hfft fft::hfft2 fft::hfftn fft::ifft fft::ifft2 fft::ifftn
         fft::ifftshift fft::ihfft fft::ihfft2 fft::ihfftn fft::irfft fft::irfft2 fft::irfftn fft::rfft fft::rfft2 fft::rfftn fft::fftfreq
         fft::rfftfreq fft::fftconvolve fft::stft fft::istft""",
@@ -45,6 +47,7 @@ TORCH = {
         scalar_tensor resize_ resize_as_ as_strided_scatter""",
     FOURIER: """fft.fft fft.fft2 fft.fftn fft.hfft fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.ihfft2 fft.ihfftn
         fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn istft stft""",
+    EIGEN: "linalg.eig linalg.eigvals",
     "gives no tensor": "allclose item equal broadcast_shapes",
     "given a size: `size=` of the row `nonzero`": "nonzero_static",
     "a row of its parts": """native_layer_norm _chunk_cat _unsafe_masked_index _unsafe_masked_index_put_accumulate svd_lowrank

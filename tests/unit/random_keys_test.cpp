@@ -7,6 +7,7 @@
 #include <sinter/sinter.hpp>
 
 #include <cmath>
+#include <complex>
 #include <limits>
 #include <numbers>
 #include <set>
