@@ -111,6 +111,15 @@ template <class T> static T __shfl_xor_sync(unsigned, T value, int mask) {
   emulated::yield();
   return other;
 }
+template <class T> static T __shfl_sync(unsigned, T value, int lane) {
+  const unsigned own = threadIdx.x;
+  std::memcpy(&emulated::slots[own], &value, sizeof value);
+  emulated::yield();
+  T other;
+  std::memcpy(&other, &emulated::slots[own / 32 * 32 + static_cast<unsigned>(lane)], sizeof other);
+  emulated::yield();
+  return other;
+}
 template <class T> static T __shfl_up_sync(unsigned, T value, int distance) {
   const unsigned own = threadIdx.x, from = own % 32 >= static_cast<unsigned>(distance) ? own - distance : own;
   std::memcpy(&emulated::slots[own], &value, sizeof value);

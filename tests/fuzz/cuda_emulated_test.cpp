@@ -201,6 +201,18 @@ TEST_CASE("emulated CUDA C of scatters agrees with the oracle") {
       "graph(%i: i32[400], %v: f32[400, 200]) { return scatter_add(%i, mul(%v, 3)) {axes=[0], shape=[5, 200]} }");
   EmulatedCuda emulated;
   CHECK(first_difference(*build_plan(run_pipeline(rows), fused({&emulated})), rows, random_inputs(rows)) == "");
+  // By lists: many places, with some positions each; with so many that all indices are looked through; rows.
+  for (const char* text : {"graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+                           "  return scatter_add(rem(mul(%1, 7919), 8000), %v) {axes=[0], shape=[8000]}\n}",
+                           "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+                           "  return scatter_add(mul(rem(%1, 7), 1000), %v) {axes=[0], shape=[8000]}\n}",
+                           "graph(%v: f32[6000, 130]) {\n  %1: i64[6000] = iota {axes=[0], shape=[6000], dtype=i64}\n"
+                           "  return scatter_add(rem(mul(%1, 7919), 9000), %v) {axes=[0], shape=[9000, 130]}\n}"}) {
+    const Graph graph = parse_graph(text);
+    const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
+    INFO(text << plan->text());
+    CHECK(first_difference(*plan, graph, random_inputs(graph)) == "");
+  }
 }
 
 TEST_CASE("emulated CUDA C: infinities and NaN in rows that are read online") {

@@ -1,7 +1,9 @@
-// Three methods. Atomics: a thread for each value, where the combiner is exact (sums and extrema of integers). By
+// Four methods. Atomics: a thread for each value, where the combiner is exact (sums and extrema of integers). By
 // places: a warp owns one place of the gathered axis and 128 elements of what lies inside it, looks through all indices
-// 32 at a time, and takes in what is meant for it. In order: a thread owns one point of the axes along which places
-// differ and goes through all others, changing memory. The last two are chosen by an estimate of their time.
+// 32 at a time, and takes in what is meant for it. By lists: positions are first collected for each place, in any order,
+// and a warp takes in those of its own, the least position first. In order: a thread owns one point of the axes along
+// which places differ and goes through all others, changing memory. The last three are chosen by an estimate of their
+// time, and combine in the same order.
 #pragma once
 
 #include <sinter/backend/cuda/source/scatter.hpp>
@@ -33,11 +35,27 @@ class ScatterWriter {
     const double by_places = static_cast<double>(nest.points(free_indexed_)) * places *
                              static_cast<double>(quotient_up(nest.points(free_), 128)) * (indices / 32 + 4) * 1.2e-11;
     const double in_order = indices * 0.6e-6 * static_cast<double>(quotient_up(nest.points(all_free_), 200000));
-    if (by_places <= in_order) write_by_places();
+    constexpr double launches = 3e-5;  // of the kernels that collect positions
+    const double by_lists = launches +
+                            4e-10 * places * static_cast<double>(nest.points(free_indexed_)) *
+                                static_cast<double>(quotient_up(nest.points(free_), 128)) +
+                            2e-10 * indices;
+    if (list_bytes() <= most_list_bytes && by_lists < std::min(by_places, in_order)) write_by_lists();
+    else if (by_places <= in_order) write_by_places(Hits::all_indices);
     else write_in_order();
   }
 
  private:
+  /// Where a warp finds what is meant for its place.
+  enum class Hits : std::uint8_t { all_indices, list };
+  static constexpr std::int64_t most_list_bytes = std::int64_t{1} << 30;
+
+  /// Pairs of a place and what lies around it; and of a position and what lies around it.
+  std::int64_t place_count() const { return nest.points(free_indexed_) * extent(); }
+  std::int64_t position_count() const { return nest.points(free_indexed_) * nest.points(colliding_); }
+  /// For each place how many positions it has and where they end, the positions, and how many there are: 4 bytes each.
+  std::int64_t list_bytes() const { return 4 * (2 * place_count() + position_count() + 1); }
+
   bool is_atomic() const {
     const bool has_atomic =
         store_.combine == Combine::add || store_.combine == Combine::min || store_.combine == Combine::max;
@@ -125,10 +143,81 @@ class ScatterWriter {
     w.add_step(entry, quotient_up(items, 256), 1, 256);
   }
 
-  void write_by_places() {
+  // ---- lists
+
+  void write_lists() {
+    w.line("unsigned* const counts = (unsigned*)a.workspace;");
+    w.line("unsigned* const ends = counts + " + w.number("items", place_count()) + ";");
+    w.line("unsigned* const list = ends + " + w.number("items", place_count()) + ";");
+    w.line("unsigned* const total = list + " + w.number("positions", position_count()) + ";");
+  }
+  /// A thread for each position: `write` emits what it does with `key`, the number of its place.
+  template <class Write>
+  void write_positions(const char* suffix, Write&& write) {
+    const std::string entry = open_items(suffix, position_count(), 256);
+    skip_after_fault();
+    write_lists();
+    w.line("const I outside = item / " + w.number("indices", nest.points(colliding_)) + ";");
+    w.line("const unsigned position = (unsigned)(item - outside * " + w.number("indices", nest.points(colliding_)) +
+           ");");
+    IndexNames at;
+    if (!free_indexed_.empty()) at = w.decode("outside", free_indexed_);
+    if (!colliding_.empty()) at = joined(at, w.decode("(I)position", colliding_));
+    read_index(at);
+    w.line("const I key = outside * " + w.number("places", extent()) + " + (I)found;");
+    write();
+    w.close();
+    w.add_step(entry, quotient_up(position_count(), 256), 1, 256);
+  }
+  void write_by_lists() {
+    const std::int64_t items = place_count();
+    const std::string clear = open_items("clear", items, 256);
+    write_lists();
+    w.line("counts[item] = 0;");
+    w.line("if (item == 0) *total = 0;");
+    w.close();
+    w.add_step(clear, quotient_up(items, 256), 1, 256);
+    write_positions("count", [&] { w.line("atomicAdd(counts + key, 1u);"); });
+    // Lists lie in the order in which warps come: that does not show.
+    const std::string place = w.entry("place", 256);
+    w.line("const I item = (I)blockIdx.x * 256 + (I)threadIdx.x;");
+    write_lists();
+    w.line("const int lane = (int)threadIdx.x % 32;");
+    w.line("const bool is_in = item < " + w.number("items", items) + ";");
+    w.line("const unsigned own = is_in ? counts[item] : 0u;");
+    w.line("unsigned sum = own;");
+    w.unroll("for (int d = 1; d < 32; d *= 2)");
+    w.line("const unsigned before = __shfl_up_sync(0xffffffffu, sum, d);");
+    w.line("if (lane >= d) sum += before;");
+    w.close();
+    w.line("unsigned first = lane == 31 ? atomicAdd(total, sum) : 0u;");
+    w.line("first = __shfl_sync(0xffffffffu, first, 31);");
+    w.line("if (is_in) ends[item] = first + sum - own;");
+    w.close();
+    w.add_step(place, quotient_up(items, 256), 1, 256);
+    write_positions("fill", [&] { w.line("list[atomicAdd(ends + key, 1u)] = position;"); });
+    write_by_places(Hits::list);
+    w.add_workspace(quotient_up(list_bytes(), 256) * 256);
+  }
+  /// The least position of the list above `last`, which is what a warp takes in next.
+  void write_next_hit() {
+    w.line("unsigned least = 0xffffffffu;");
+    w.open("for (unsigned k = (unsigned)lane; k < count; k += 32)");
+    w.line("const unsigned p = own[k];");
+    w.line("if ((long long)p > last && p < least) least = p;");
+    w.close();
+    w.unroll("for (int d = 1; d < 32; d *= 2)");
+    w.line("const unsigned other = __shfl_xor_sync(0xffffffffu, least, d);");
+    w.line("least = other < least ? other : least;");
+    w.close();
+    w.line("last = (long long)least;");
+    w.line("const I hit = (I)least;");
+  }
+
+  void write_by_places(Hits hits) {
     const std::string entry = w.entry("scatter", 256);
     const std::int64_t inside = nest.points(free_), positions = nest.points(colliding_);
-    const std::int64_t items = nest.points(free_indexed_) * extent();
+    const std::int64_t items = place_count();
     const std::string inner = w.number("inner", inside), indices = w.number("indices", positions);
     w.line("const int lane = (int)threadIdx.x % 32;");
     w.line("const I item = (I)blockIdx.x * 8 + (int)threadIdx.x / 32;");
@@ -138,6 +227,12 @@ class ScatterWriter {
     w.line("const I place = item - outside * " + w.number("places", extent()) + ";");
     IndexNames at;
     if (!free_indexed_.empty()) at = w.decode("outside", free_indexed_);
+    if (hits == Hits::list) {
+      write_lists();
+      w.line("const unsigned count = counts[item];");
+      w.line("if (count == 0) return;");
+      w.line("const unsigned* const own = list + (ends[item] - count);");
+    }
     w.line("I to[4];");
     w.line(value_type(dtype_) + " sum[4];");
     w.unroll("for (int c = 0; c < 4; ++c)");
@@ -145,6 +240,17 @@ class ScatterWriter {
     w.line("to[c] = " + w.offset(store_.access, inside_at) + " + place * " + place_stride() + ";");
     w.line("sum[c] = " + old_value("(" + target() + ")[to[c]]") + ";");
     w.close();
+    // To look for the next one in a long list takes longer than to look through all indices.
+    if (hits == Hits::list) {
+      w.open("if ((long long)count * count <= " + indices + ")");
+      w.line("long long last = -1;");
+      w.open("for (unsigned done = 0; done < count; ++done)");
+      write_next_hit();
+      take_in(at, inner);
+      w.close();
+      w.close();
+      w.open("else");
+    }
     w.open("for (I base = 0; base < " + indices + "; base += 32)");
     w.line("const I position = base + lane;");
     w.line("bool is_hit = false;");
@@ -156,6 +262,18 @@ class ScatterWriter {
     w.close();
     w.open("for (unsigned hits = __ballot_sync(0xffffffffu, is_hit); hits != 0; hits &= hits - 1)");
     w.line("const I hit = base + __ffs((int)hits) - 1;");
+    take_in(at, inner);
+    w.close();
+    w.close();
+    if (hits == Hits::list) w.close();
+    w.line("#pragma unroll");
+    w.line("for (int c = 0; c < 4; ++c) if ((I)blockIdx.y * 128 + lane + c * 32 < " + inner + ") (" + target() +
+           ")[to[c]] = sum[c];");
+    w.close();
+    w.add_step(entry, quotient_up(items, 8), quotient_up(inside, 128), 256);
+  }
+  /// Combines what position `hit` has for the place.
+  void take_in(const IndexNames& at, const std::string& inner) {
     IndexNames there = at;
     if (!colliding_.empty()) there = joined(at, w.decode("hit", colliding_));
     w.unroll("for (int c = 0; c < 4; ++c)");
@@ -163,13 +281,6 @@ class ScatterWriter {
     const std::string value = value_at(store_.value, point);
     w.line("sum[c] = " + combined_with("sum[c]", value) + ";");
     w.close();
-    w.close();
-    w.close();
-    w.line("#pragma unroll");
-    w.line("for (int c = 0; c < 4; ++c) if ((I)blockIdx.y * 128 + lane + c * 32 < " + inner + ") (" + target() +
-           ")[to[c]] = sum[c];");
-    w.close();
-    w.add_step(entry, quotient_up(items, 8), quotient_up(inside, 128), 256);
   }
   /// The indices of element `c` of the lane, the first one where there is none.
   IndexNames open_inside(const IndexNames& at, const std::string& inner) {
