@@ -274,7 +274,7 @@ constexpr std::string_view nodes[] = {
     "qr(%p) {mode=complete, steps=5}",
     "svd(%x) {vectors=full, steps=3}",
     "eigh(%p)",
-    "complex_svd(%w) {full, steps=2}",
+    "complex_svd(%w) {steps=2}",
     "solve(%p, %p) {use=inv}",
     "small_solve(%p, %p) {use=solve}",
     "quantized_matmul(%x, %m, %h, %z) {group=2}",
