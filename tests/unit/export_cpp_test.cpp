@@ -1,5 +1,6 @@
 // jit::export_cpp: headers are compiled by the system's compiler, without Sinter, and their functions give the bits of
 // the compiled ones; what no header can hold is an error that names the line.
+#include "../files_and_errors.hpp"
 #include "catch.hpp"
 #include "temporary_folder.hpp"
 
@@ -20,26 +21,6 @@ using namespace sinter;
 
 namespace {
 
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-template <class E, class F>
-std::string error_of(F&& run) {
-  try {
-    run();
-  } catch (const E& error) { return error.what(); }
-  FAIL("nothing was thrown");
-  return {};
-}
-#define CHECK_CONTAINS(text, part) CHECK_THAT(text, Catch::Contains(part))
-
-constexpr bool has_code =
-#ifdef SINTER_NO_X86
-    false;
-#else
-    true;
-#endif
 /// Whether headers can be made, compiled and run here.
 bool can_run() {
 #ifdef __x86_64__

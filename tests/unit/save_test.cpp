@@ -1,6 +1,7 @@
 // jit::save and jit::load: what a function computes after it went through a file has the same bits, whatever its
 // arguments, results, Variables and effects are; what no file can hold is an error that names the line; a damaged file
 // is an error, too.
+#include "../files_and_errors.hpp"
 #include "catch.hpp"
 #include "temporary_folder.hpp"
 
@@ -27,15 +28,6 @@ using namespace sinter;
 
 namespace {
 
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-void write_file(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc)
-      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
 /// The elements of an f32 tensor, bit by bit: NaNs are equal to themselves.
 std::vector<std::uint32_t> bits(const Tensor& x) {
   std::vector<std::uint32_t> out;
@@ -43,17 +35,6 @@ std::vector<std::uint32_t> bits(const Tensor& x) {
   return out;
 }
 std::vector<float> floats(const Tensor& x) { return to_vector<float>(x); }
-
-/// The text of the error that `run` throws.
-template <class E, class F>
-std::string error_of(F&& run) {
-  try {
-    run();
-  } catch (const E& error) { return error.what(); }
-  FAIL("nothing was thrown");
-  return {};
-}
-#define CHECK_CONTAINS(text, part) CHECK_THAT(text, Catch::Contains(part))
 
 enum class Activation { relu, tanh };
 struct Layer {

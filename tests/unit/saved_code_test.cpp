@@ -1,5 +1,6 @@
 // Machine code in files of functions: used only where the loading program trusts the file, and build and instruction
 // set fit; damaged code is an error, and code that is not trusted is not looked at.
+#include "../files_and_errors.hpp"
 #include "catch.hpp"
 #include "run_again.hpp"
 #include "temporary_folder.hpp"
@@ -27,14 +28,6 @@ using namespace sinter;
 
 namespace {
 
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-void write_file(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc)
-      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
 std::uint64_t sum_of(std::string_view bytes) {
   return io::io_detail::checksum(std::as_bytes(std::span(bytes.data(), bytes.size())));
 }
@@ -57,22 +50,6 @@ std::string repaired(std::string file) {
   put_word(file, 56, sum_of(std::string_view(file).substr(0, 56)));
   return file;
 }
-template <class F>
-std::string error_of(F&& run) {
-  try {
-    run();
-  } catch (const IoError& error) { return error.what(); }
-  FAIL("nothing was thrown");
-  return {};
-}
-#define CHECK_CONTAINS(text, part) CHECK_THAT(text, Catch::Contains(part))
-
-constexpr bool has_code =
-#ifdef SINTER_NO_X86
-    false;
-#else
-    true;
-#endif
 
 /// A network with a product, an epilogue in registers, one as a loop, a row kernel and a region.
 void save_model(const std::string& path, bool code) {
@@ -160,11 +137,11 @@ TEST_CASE("saved code: damage is an error where the code is trusted, and not see
   for (std::size_t at = begin; at < whole.size(); at += 1 + (whole.size() - begin) / 50) {
     std::string changed = whole;
     changed[at] = static_cast<char>(changed[at] ^ 0x10);
-    CHECK_CONTAINS(error_of([&] { load(changed, true); }), "the checksum of the code does not fit");
+    CHECK_CONTAINS(error_of<IoError>([&] { load(changed, true); }), "the checksum of the code does not fit");
     CHECK_NOTHROW(load(changed, false));
   }
   // Cut short: by the file's end, and by what the head says.
-  CHECK_CONTAINS(error_of([&] { load(whole.substr(0, whole.size() - 9), true); }), "damaged");
+  CHECK_CONTAINS(error_of<IoError>([&] { load(whole.substr(0, whole.size() - 9), true); }), "damaged");
   for (const std::size_t size : {begin + 4, begin + 8, begin + 20, begin + 100, whole.size() - 3})
     CHECK_THROWS_AS(load(repaired(whole.substr(0, size)), true), IoError);
   // Lengths and counts beyond what is there.
@@ -173,10 +150,11 @@ TEST_CASE("saved code: damage is an error where the code is trusted, and not see
     for (const std::uint64_t value : {~std::uint64_t{0}, std::uint64_t{1} << 40, std::uint64_t{1} << 63}) {
       std::string changed = whole;
       put_word(changed, at, value);
-      CHECK_CONTAINS(error_of([&] { load(repaired(changed), true); }), "code that is cut short");
+      CHECK_CONTAINS(error_of<IoError>([&] { load(repaired(changed), true); }), "code that is cut short");
       CHECK_NOTHROW(load(repaired(changed), false));
     }
-  CHECK_CONTAINS(error_of([&] { load(repaired(whole + "more"), true); }), "more than the code that was announced");
+  CHECK_CONTAINS(error_of<IoError>([&] { load(repaired(whole + "more"), true); }),
+                 "more than the code that was announced");
   CHECK_NOTHROW(load(whole, true));
 }
 
