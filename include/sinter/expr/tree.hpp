@@ -296,7 +296,7 @@ struct StoreAddresses {
   void** addresses;
   template <class... F>
   void operator()(F&... fields) const {
-    void** next = addresses;
+    [[maybe_unused]] void** next = addresses;
     ((*next++ = const_cast<void*>(static_cast<const void*>(std::addressof(fields)))), ...);
   }
 };

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -18,13 +17,18 @@ namespace io::io_detail {
 struct Json {
   enum class Kind : std::uint8_t { null, boolean, number, string, array, object };
   Kind kind = Kind::null;
-  std::string text{};                                 // of a number or a string; "true" or "false"
-  std::vector<std::pair<std::string, Json>> parts{};  // of an array (without names) or an object
+  std::string text{};  // of a number or a string; "true" or "false"
+  struct Part;
+  std::vector<Part> parts;  // of an array (without names) or an object
 
   /// The member of that name, or null.
   const Json* find(std::string_view name) const;
   /// Is it a whole number from 0 to 2^63 - 1? Gives it in `value`.
   bool read_whole(std::int64_t& value) const;
+};
+struct Json::Part {
+  std::string name{};
+  Json value{};
 };
 
 /// What is wrong with a text, and where.

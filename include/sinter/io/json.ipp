@@ -92,7 +92,7 @@ class JsonReader {
     expect('[');
     skip_blanks();
     if (take(']')) return array;
-    do array.parts.emplace_back(std::string(), read_value(level + 1));
+    do array.parts.push_back({{}, read_value(level + 1)});
     while (continues());
     expect(']');
     return array;
@@ -109,7 +109,7 @@ class JsonReader {
       if (!names.insert(name).second) fail("the name \"" + name + "\" stands twice");
       expect(':');
       Json value = read_value(level + 1);
-      object.parts.emplace_back(std::move(name), std::move(value));
+      object.parts.push_back({std::move(name), std::move(value)});
     } while (continues());
     expect('}');
     return object;
