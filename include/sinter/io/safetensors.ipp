@@ -74,7 +74,7 @@ inline std::vector<std::int64_t> read_list(const Source& source, const std::stri
   const Json* array = object.find(member);
   bool holds = array != nullptr && array->kind == Json::Kind::array;
   if (holds)
-    for (const auto& part : array->parts) holds = part.second.read_whole(list.emplace_back()) && holds;
+    for (const Json::Part& part : array->parts) holds = part.value.read_whole(list.emplace_back()) && holds;
   if (!holds) source.fail(length_bytes, "\"" + name + "\": " + std::string(member) + " is no list of whole numbers");
   return list;
 }
