@@ -30,7 +30,7 @@ std::string text_at(const Json& json, const std::string& name) {
   const Json* found = json.find(name);
   return found == nullptr ? "no " + name : found->text;
 }
-const Json& part_of(const Json& data, std::size_t i) { return data.find("parts")->parts.at(i).second; }
+const Json& part_of(const Json& data, std::size_t i) { return data.find("parts")->parts.at(i).value; }
 std::size_t count_of(const Json& part, const char* list) { return part.find(list)->parts.size(); }
 
 /// Every element of an XML text is closed, in order.
@@ -71,21 +71,21 @@ TEST_CASE("page: kernels with costs and code, borders with reasons, memory, and 
   const Json& part = part_of(data, 0);
   CHECK(text_at(part, "title") == "function");
   REQUIRE(count_of(part, "kernels") == 2);
-  const Json& first = part.find("kernels")->parts[0].second;
+  const Json& first = part.find("kernels")->parts[0].value;
   CHECK(text_at(first, "kind") == "contraction");
   CHECK(has(text_at(first, "lines"), "explain_page_test.cpp:" + std::to_string(line)));
   CHECK(has(text_at(first, "source"), "Tensor y = matmul(x, w);"));
   CHECK_FALSE(text_at(first, "code").empty());
   CHECK(first.find("ns") == nullptr);
   REQUIRE(count_of(part, "borders") == 1);
-  CHECK(text_at(part.find("borders")->parts[0].second, "why") == "each is a product of matrices: a kernel has one");
+  CHECK(text_at(part.find("borders")->parts[0].value, "why") == "each is a product of matrices: a kernel has one");
   CHECK(count_of(*part.find("memory"), "slots") == 1);
   CHECK(text_at(*part.find("memory"), "total") == std::to_string(64 * 64 * 4));
   CHECK(is_balanced(explanation.svg()));
 
   const jit::Profile profile = jit::profile({.seconds = 0.02, .counters = false}, f, x, w);
   const Json measured = data_of(explanation.html(profile));
-  const Json& timed = part_of(measured, 0).find("kernels")->parts[0].second;
+  const Json& timed = part_of(measured, 0).find("kernels")->parts[0].value;
   CHECK(std::stod(text_at(timed, "ns")) > 0);
   CHECK(std::stod(text_at(timed, "share")) > 0);
   CHECK(count_of(measured, "limits") == 1);
