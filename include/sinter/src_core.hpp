@@ -36,4 +36,5 @@
 #include <sinter/graph/parse.ipp>
 #include <sinter/graph/pending_node.ipp>
 #include <sinter/graph/print.ipp>
+#include <sinter/graph/trace.ipp>
 #include <sinter/graph/verify.ipp>

@@ -15,7 +15,7 @@ SINTER_NAMESPACE_BEGIN
 
 struct OpInfo;
 class SymbolScope;
-class Trace;  // graph/pending_node.hpp
+class Trace;  // graph/trace.hpp
 
 /// One step of an expression in postfix order: push leaf number `leaf` (op null), or apply `op` to the top `arity`
 /// values.
