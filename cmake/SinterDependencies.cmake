@@ -1,7 +1,11 @@
 # Finds what Sinter stands on: Eigen and TBB always, AsmJit for the x86 code generator.
 # Sets sinter_has_x86, sinter_asmjit_target and sinter_asmjit_is_pic; sinter_has_cuda and sinter_cuda_include_dir.
 
-find_package(Eigen3 3.3 REQUIRED NO_MODULE)
+# Eigen's packages call no other major version compatible, and 5 serves as well as 3.
+find_package(Eigen3 REQUIRED NO_MODULE)
+if(Eigen3_VERSION VERSION_LESS 3.3)
+  message(FATAL_ERROR "Sinter needs Eigen 3.3 or later; ${Eigen3_DIR} has ${Eigen3_VERSION}")
+endif()
 find_package(TBB REQUIRED CONFIG)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
