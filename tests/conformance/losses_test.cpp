@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <numbers>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -380,6 +381,9 @@ TEST_CASE("agreement of tensors") {
   CHECK(off.difference == 2);
   CHECK(off.text() == "2 of 6 elements differ, most at (1, 2): 6 and 8");
   CHECK(allclose(a, ones({2})).text() == "shapes (2, 3) and (2,)");
+  std::ostringstream printed;
+  printed << off;
+  CHECK(printed.str() == off.text());
   CHECK_FALSE(allclose(tensor({NAN}), tensor({NAN})));
   CHECK(allclose(tensor({NAN}), tensor({NAN}), {.equal_nan = true}));
   CHECK(allclose(tensor({INFINITY}), tensor({INFINITY})));

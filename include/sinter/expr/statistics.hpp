@@ -108,6 +108,8 @@ struct Agreement {
   /// "3 of 12 elements differ, most at (1, 2): 0.5 and 0.25", or "agree".
   std::string text() const;
 };
+/// Writes text().
+std::ostream& operator<<(std::ostream& out, const Agreement& agreement);
 struct AllcloseOptions {
   double rtol = 1e-5;
   double atol = 1e-8;

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <ostream>
 
 SINTER_NAMESPACE_BEGIN
 namespace expr_detail {
@@ -279,6 +280,7 @@ SINTER_DECL std::string Agreement::text() const {
   else std::snprintf(numbers, sizeof numbers, "): %.17g and %.17g", a, b);
   return std::to_string(mismatches) + " of " + std::to_string(elements) + " elements differ, most at (" + at + numbers;
 }
+SINTER_DECL std::ostream& operator<<(std::ostream& out, const Agreement& agreement) { return out << agreement.text(); }
 
 namespace expr_detail {
 inline Agreement agreement(const In& a, const In& b, const Tensor& agrees) {
