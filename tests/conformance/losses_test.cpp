@@ -1,3 +1,5 @@
+// Losses, statistics, norms and distances against loops written out here, their derivatives against finite differences
+// of those loops, in every mode; and what tells whether tensors agree.
 #include "loop_cases.hpp"
 
 #include <cmath>
