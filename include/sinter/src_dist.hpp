@@ -18,5 +18,6 @@
 #include <sinter/dist/partition_search.ipp>
 #include <sinter/dist/rank_state.ipp>
 #include <sinter/dist/shard_map.ipp>
+#include <sinter/dist/tcp.ipp>
 #include <sinter/dist/threads.ipp>
 #include <sinter/dist/world.ipp>
