@@ -12,6 +12,7 @@
 #include <sinter/dist/mpi.ipp>
 #include <sinter/dist/nccl.ipp>
 #include <sinter/dist/partition.ipp>
+#include <sinter/dist/partition_gradient.ipp>
 #include <sinter/dist/partition_plan.ipp>
 #include <sinter/dist/partition_report.ipp>
 #include <sinter/dist/partition_rules.ipp>

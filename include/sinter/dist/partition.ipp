@@ -8,6 +8,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/dist/collectives.hpp>
 #include <sinter/dist/laid_out.hpp>
+#include <sinter/dist/partition_gradient.hpp>
 #include <sinter/dist/partition_plan.hpp>
 #include <sinter/dist/partition_rules.hpp>
 #include <sinter/dist/partition_search.hpp>
@@ -170,6 +171,13 @@ inline std::vector<Ref<TensorImpl>> PartRecorder::run() {
   return outputs;
 }
 
+SINTER_DECL std::vector<Ref<TensorImpl>> record_parts(const PartitionPlan& plan,
+                                                      std::span<const Ref<TensorImpl>> operands, Location where) {
+  std::vector<Ref<TensorImpl>> parts;  // whose gradients go another way
+  for (const Ref<TensorImpl>& operand : operands) parts.push_back(without_gradient(operand, where));
+  return PartRecorder(plan, parts).run();
+}
+
 // ---- a call ---------------------------------------------------------------------------------------------------------
 
 /// Throws where the layouts, one for each argument or result, are of something without Tensors, or might be meant for
@@ -228,7 +236,7 @@ struct PartitionedCall::State {
   Ref<TensorImpl> placeholder(const Ref<TensorImpl>& part, const Layout& layout);
   TracedCall end(std::span<const Ref<TensorImpl>> results);
   std::vector<Shares> outputs(const TracedCall& call, const std::vector<std::size_t>& counts) const;
-  PartitionPlan plan(const TracedCall& call, const std::vector<std::size_t>& counts) const;
+  DividedFunction divided(const TracedCall& call, const std::vector<std::size_t>& counts) const;
 
   Mesh mesh;
   const PartitionOptions& options;
@@ -269,11 +277,11 @@ inline std::vector<Shares> PartitionedCall::State::outputs(const TracedCall& cal
   return out;
 }
 
-inline PartitionPlan PartitionedCall::State::plan(const TracedCall& call,
-                                                  const std::vector<std::size_t>& counts) const {
-  std::vector<Shares> in = inputs;
-  in.resize(call.operands.size(), whole_shares());
-  return plan_partition(prepare_partition(call.graph), mesh, in, outputs(call, counts), options.costs);
+inline DividedFunction PartitionedCall::State::divided(const TracedCall& call,
+                                                       const std::vector<std::size_t>& counts) const {
+  DividedFunction function{call.graph, mesh, inputs, outputs(call, counts), options.costs, where};
+  function.inputs.resize(call.operands.size(), whole_shares());
+  return function;
 }
 
 SINTER_DECL PartitionedCall::PartitionedCall(const Mesh& mesh, const PartitionOptions& options, Location where)
@@ -314,12 +322,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> PartitionedCall::run(const std::vector<
     static_cast<void>(state_->outputs(call, counts));  // a mistake in them is one on every mesh
     values = jit::autodiff_detail::replay_call(call, call.graph);
   } else {
-    const PartitionPlan plan = state_->plan(call, counts);
-    log_plan(plan);
-    const MeshScope scope(state_->mesh, state_->where);
-    std::vector<Ref<TensorImpl>> operands;
-    for (const Ref<TensorImpl>& operand : call.operands) operands.push_back(without_gradient(operand, state_->where));
-    values = PartRecorder(plan, operands).run();
+    values = record_divided(state_->divided(call, counts), call.operands);
     for (std::size_t i = 0; i < call.assigned.size(); ++i)
       jit::autodiff_detail::assign_outside(call.assigned[i], values[call.results + i]);
   }
@@ -330,7 +333,10 @@ SINTER_DECL std::vector<Ref<TensorImpl>> PartitionedCall::run(const std::vector<
 SINTER_DECL PartitionReport PartitionedCall::explain(const std::vector<Ref<TensorImpl>>& results,
                                                      const std::vector<std::size_t>& counts) {
   const State::TracedCall call = state_->end(results);
-  return report_of(state_->plan(call, counts), state_->options.costs);
+  const DividedFunction function = state_->divided(call, counts);
+  const PartitionPlan plan = plan_partition(prepare_partition(function.graph), function.mesh, function.inputs,
+                                            function.outputs, function.costs);
+  return report_of(plan, function.costs);
 }
 
 }  // namespace dist::partition_detail
