@@ -21,4 +21,5 @@
 #include <sinter/dist/shard_map.ipp>
 #include <sinter/dist/tcp.ipp>
 #include <sinter/dist/threads.ipp>
+#include <sinter/dist/uneven.ipp>
 #include <sinter/dist/world.ipp>

@@ -17,7 +17,9 @@ using namespace partition_checks;
 namespace {
 /// A loss that weighs the elements of what it is given, so that no gradient is uniform.
 Tensor loss_of_whole(const Tensor& y) { return sum(square(y) + y / 2); }
-Tensor mlp(const Tensor& w1, const Tensor& w2, const Tensor& x) { return mean(square(matmul(tanh(matmul(x, w1)), w2))); }
+Tensor mlp(const Tensor& w1, const Tensor& w2, const Tensor& x) {
+  return mean(square(matmul(tanh(matmul(x, w1)), w2)));
+}
 const dist::Layout rows_by_data{{0, "data"}}, columns{{1, "model"}}, by_rows{{0, "model"}};
 }  // namespace
 
@@ -82,7 +84,7 @@ TEST_CASE("dist: gradients of partitioned functions from outside, by tape, twice
             const Variable a(p1 + 0), b(p2 + 0);
             a.requires_grad();
             b.requires_grad();
-            const Tensor got = is_compiled ? compiled(a, b, px) : divided(a, b, px);
+            const Tensor got = is_compiled ? compiled(a.value(), b.value(), px) : divided(a.value(), b.value(), px);
             got.backward();
             const jit::NoGradGuard guard;
             expect(is_near(got, loss), "the loss");

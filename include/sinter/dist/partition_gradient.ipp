@@ -10,6 +10,7 @@
 #include <sinter/dist/partition_search.hpp>
 #include <sinter/dist/rank_state.hpp>
 #include <sinter/graph/builder.hpp>
+#include <sinter/graph/hash.hpp>
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/ops/val_ops.hpp>
@@ -31,6 +32,13 @@ class DividedOutput final : public Payload {
   bool same_as(const Payload& other) const override {
     const auto* divided = payload_cast<DividedOutput>(&other);
     return divided != nullptr && divided->function_ == function_ && divided->output_ == output_;
+  }
+  /// Traced again, it has another graph of the same operations.
+  bool may_be_retrace_of(const Payload& other) const override {
+    const auto* divided = payload_cast<DividedOutput>(&other);
+    if (divided == nullptr || divided->output_ != output_) return false;
+    const DividedFunction &a = *function_, &b = *divided->function_;
+    return a.mesh == b.mesh && a.inputs == b.inputs && a.outputs == b.outputs && may_be_retrace(a.graph, b.graph);
   }
   const DividedFunction& function() const { return *function_; }
   std::size_t output() const { return output_; }
@@ -67,16 +75,31 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_divided(DividedFunction function
   return results;
 }
 
+/// What is whole where a rank has this part of what was `traced`: a function that was compiled for one size of the batch
+/// may be differentiated for another.
+inline Type type_of_whole(Type part, const Type& traced, const Shares& shares, const Mesh& mesh) {
+  const Shape now = part_of_shape(traced.shape, shares, mesh, rank_in(mesh));
+  bool is_as_traced = true;
+  for (int axis = 0; axis < now.rank(); ++axis) is_as_traced &= identical(now[axis], part.shape[axis]);
+  if (is_as_traced) return traced;
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    if (is_part(shares[i])) part.shape.set(shares[i], part.shape[shares[i]] * Dim(mesh.axes()[i].size));
+  return part;
+}
+
 /// The gradients of one output by the inputs whose positions are in `wrt`, of which those stay that the output depends
 /// on: a function of the inputs and the output's gradient, on whole tensors.
-inline DividedFunction gradient_of(const DividedFunction& function, std::size_t output,
+inline DividedFunction gradient_of(const DividedFunction& function, std::size_t output, std::span<const Type> parts,
                                    std::vector<std::size_t>& wrt) {
   GraphBuilder builder(function.graph);
   std::vector<Value> inputs;
-  for (const Value v : function.graph.inputs())
-    inputs.push_back(builder.input(function.graph.type(v), {}, function.graph.node(v).where));
-  const Value dout = builder.input(function.graph.type(function.graph.outputs()[output]), {}, function.where);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Value v = function.graph.inputs()[i];
+    inputs.push_back(builder.input(type_of_whole(parts[i], function.graph.type(v), function.inputs[i], function.mesh),
+                                   {}, function.where));
+  }
   const std::vector<Value> results = builder.inline_graph(function.graph, inputs);
+  const Value dout = builder.input(builder.type(results[output]), {}, function.where);
   std::vector<Value> by;
   for (const std::size_t i : wrt) by.push_back(inputs[i]);
   const std::vector<Value> gradients = sinter::backward(builder, {&results[output], 1}, {&dout, 1}, by);
@@ -109,10 +132,12 @@ SINTER_DECL ValList ResultOfParts::vjp(const VjpArgs& args) {
   std::vector<std::size_t> wrt;
   for (std::size_t i = 1; i < args.in.size(); ++i)
     if (args.needs(i) && is_differentiable(args.in[i].dtype())) wrt.push_back(i - 1);
-  DividedFunction gradient = gradient_of(divided->function(), divided->output(), wrt);
+  GraphBuilder& builder = *args.in[0].builder;
+  std::vector<Type> types;
+  for (std::size_t i = 1; i < args.in.size(); ++i) types.push_back(builder.type(args.in[i].value));
+  DividedFunction gradient = gradient_of(divided->function(), divided->output(), types, wrt);
   if (wrt.empty()) return out;
 
-  GraphBuilder& builder = *args.in[0].builder;
   std::vector<Value> given;
   OpenTrace trace("partition");
   std::vector<Ref<TensorImpl>> parts;
