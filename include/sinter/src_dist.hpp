@@ -1,6 +1,7 @@
 // Every definition of dist. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
 #pragma once
 // dist
+#include <sinter/dist/batch_norm.ipp>
 #include <sinter/dist/collectives.ipp>
 #include <sinter/dist/data_parallel.ipp>
 #include <sinter/dist/engine.ipp>

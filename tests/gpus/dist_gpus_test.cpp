@@ -158,6 +158,55 @@ TEST_CASE("gpus: partition, operations under random layouts give what the host g
   CHECK(done > 0);
 }
 
+TEST_CASE("gpus: unequal parts, and gradients of partitioned functions from outside") {
+  if (!has_gpus()) SINTER_SKIP("needs two GPUs");
+  using namespace partition_checks;
+  const dist::Mesh mesh({{"data", ranks()}});
+  const Tensor x = numbers({7, 5}, 1), w = numbers({5, 3}, 2);
+  const auto loss_of = [](const Tensor& weight, const Tensor& v) { return mean(square(tanh(matmul(v, weight)))); };
+  const Tensor slope = jit::grad<0>(loss_of)(w, x), by_x = jit::grad<1>(loss_of)(w, x);
+  eval(slope);
+  eval(by_x);
+  CHECK(problem_of({.engine = dist::EngineKind::nccl, .timeout = 60s, .mesh = mesh}, [&](dist::World) {
+          const auto on_host = [](const Tensor& t) { return t.to(Device::cpu()); };
+          const Tensor all_rows = x.to(dist::device()), weight = w.to(dist::device());
+          const Tensor part = dist::shard(all_rows, {0});
+          expect(is_near(on_host(dist::replicate(part, {0, {}, 7})), x), "replicate");
+          expect(is_near(on_host(dist::all_gather(transpose(part, 0, 1), 1, {}, 7)), transpose(x, 0, 1)), "all_gather");
+          const Tensor scattered = dist::reduce_scatter(all_rows);
+          expect(is_near(on_host(dist::replicate(scattered, {0, {}, 7})), x * mesh.size()), "reduce_scatter");
+          const auto divided = dist::partition(loss_of, mesh, {.inputs = {{}, {{0, "data", 7}}}});
+          for (const bool is_compiled : {false, true}) {
+            const auto gradient = jit::grad<0, 1>(divided);
+            const auto [by_weight, by_part] =
+                is_compiled ? jit::compile(gradient)(weight, part) : gradient(weight, part);
+            expect(is_near(on_host(by_weight), slope, 1e-3), "the gradient of the weight");
+            expect(is_near(on_host(dist::replicate(by_part, {0, {}, 7})), by_x, 1e-3), "the gradient of the part");
+          }
+          const auto normalised = dist::batch_norm_training(part, zeros({5}, {.device = dist::device()}),
+                                                            ones({5}, {.device = dist::device()}));
+          const auto want = batch_norm_training(x, zeros({5}), ones({5}));
+          expect(is_near(on_host(dist::replicate(normalised.value, {0, {}, 7})), want.value, 1e-3), "batch_norm");
+        }) == "");
+}
+
+TEST_CASE("gpus: collectives between CUDA graphs") {
+  if (!has_gpus()) SINTER_SKIP("needs two GPUs");
+  CHECK(problem_of({.ranks = ranks(), .engine = dist::EngineKind::nccl, .timeout = 60s}, [&](dist::World world) {
+          const auto fn = [](Tensor v) {
+            Tensor h = tanh(v) * 2 + sin(v);
+            for (int i = 0; i < 3; ++i) h = softmax(dist::all_reduce(h, dist::Reduce::mean) * 1.5f + v, 1);
+            return h;
+          };
+          const auto plain = jit::compile(fn), grouped = jit::compile(fn, {.mode = jit::Mode::reduce_overhead});
+          for (int i = 0; i < 6; ++i) {
+            const Tensor x = (values(16, 32) * 0.1f + i + world.rank()).to(dist::device());
+            const Floats want = to_vector<float>(plain(x)), got = to_vector<float>(grouped(x));
+            expect(want == got, "call " + std::to_string(i) + " differs");
+          }
+        }) == "");
+}
+
 TEST_CASE("gpus: data parallel training gives the losses of one GPU") {
   if (!has_gpus()) SINTER_SKIP("needs two GPUs");
   const auto train = [](int size) {

@@ -166,6 +166,37 @@ TEST_CASE("dist: partition, training with a last batch that ranks divide unequal
   }
 }
 
+TEST_CASE("dist: batch normalisation with the statistics of all ranks, of batches of any sizes") {
+  const Tensor x = numbers({7, 3, 2}, 1) * 3 + 1, weight = numbers({3}, 2), direction = numbers({7, 3, 2}, 3);
+  const Tensor old_mean = numbers({3}, 4), old_var = square(numbers({3}, 5)) + 1;
+  const auto whole = batch_norm_training(x, old_mean, old_var, 0.3, {.weight = weight});
+  const Tensor slope = jit::grad([&](const Tensor& v) {
+    return sum(batch_norm_training(v, old_mean, old_var, 0.3, {.weight = weight}).value * direction);
+  })(x);
+  for (const Tensor& each : {whole.value, whole.running_mean, whole.running_var, slope}) eval(each);
+  for (const int ranks : {1, 2, 4, 8})  // of eight one has no example
+    CHECK(problem_on(dist::Mesh({{"data", ranks}}), [&](dist::World world) {
+            const auto [begin, end] = own_range(7, world.rank(), world.size());
+            const Tensor own = x(slice(begin, end)), d = direction(slice(begin, end));
+            const auto of_part = [&](const Tensor& v) {
+              return dist::batch_norm_training(v, old_mean, old_var, 0.3, {.weight = weight}, "data");
+            };
+            const auto found = of_part(own);
+            expect(is_near(found.value, whole.value(slice(begin, end))), "the value");
+            expect(is_near(found.running_mean, whole.running_mean), "the running mean");
+            expect(is_near(found.running_var, whole.running_var), "the running variance");
+            const auto gradient = jit::grad([&](const Tensor& v) { return sum(of_part(v).value * d); });
+            expect(is_near(gradient(own), slope(slice(begin, end)), 1e-3), "the gradient");
+            expect(is_near(jit::compile(gradient)(own), slope(slice(begin, end)), 1e-3), "the compiled gradient");
+          }) == "");
+  CHECK_THROWS_WITH(dist::batch_norm_training(x(0)(0), old_mean, old_var),
+                    Catch::Contains("ShapeError: batch_norm_training: x is f32[2]"));
+  CHECK_THROWS_WITH(dist::batch_norm_training(x, ones({2}), old_var),
+                    Catch::Contains("the running statistics are f32[2], x is f32[7, 3, 2]"));
+  CHECK_THROWS_WITH(dist::batch_norm_training(cast(x, DType::i64), old_mean, old_var),
+                    Catch::Contains("DTypeError: batch_norm_training: x is i64[7, 3, 2]"));
+}
+
 TEST_CASE("dist: unequal parts in shard_map, in plans, and parts that are not this rank's") {
   const Tensor x = numbers({7, 4}, 1);
   const dist::Mesh three({{"data", 3}});
