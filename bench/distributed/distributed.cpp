@@ -231,8 +231,8 @@ Trained train_on(int ranks, const Training& training) {
 
 // ---- programs -------------------------------------------------------------------------------------------------------
 
-/// The same batch on one rank and divided over several. Gradients are added in another order, and AdamW divides by their
-/// size: losses are equal to a few roundings at first, and drift apart slowly.
+/// The same batch on one rank and divided over several. Gradients are added in another order, and AdamW divides by
+/// their size: losses are equal to a few roundings at first, and drift apart slowly.
 Training small_training(int ranks) {
   Training training{.size = {3, 4, 64, 96, 32}, .batch = 8 / ranks, .steps = 0, .precision = MatmulPrecision::f32};
   return training;
@@ -434,6 +434,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bench_distributed %s: %s\n", name.c_str(), error.what());
     return 1;
   }
-  std::fprintf(stderr, "usage: bench_distributed check [RANKS] | losses [RANKS] | train [OPTION...] | all_reduce [RANKS]\n");
+  std::fprintf(stderr,
+               "usage: bench_distributed check [RANKS] | losses [RANKS] | train [OPTION...] | all_reduce [RANKS]\n");
   return 2;
 }

@@ -21,6 +21,7 @@
 #include <sinter/dist/rank_state.ipp>
 #include <sinter/dist/shard_map.ipp>
 #include <sinter/dist/tcp.ipp>
+#include <sinter/dist/tcp_hub.ipp>
 #include <sinter/dist/threads.ipp>
 #include <sinter/dist/uneven.ipp>
 #include <sinter/dist/world.ipp>

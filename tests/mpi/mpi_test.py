@@ -18,7 +18,7 @@ TIMEOUT = 3   # seconds that ranks wait
 # How a rank goes wrong: what the other one says, or None where the launcher ends it first.
 FAULTS = {
     "mismatch": r"the calls of the ranks differ: rank 0 is in all_reduce\(sum\) of f32\[2\] .*"
-                r"rank 1 is in all_reduce\(sum\) of f32\[3\]",
+                r"rank 1 is in all_reduce\(sum\) of f32\[4\]",
     "throw": r"disk full",
     "stall": r"not all of the 2 ranks came to ",
     "stop": r"not all of the 2 ranks came to ",

@@ -1,6 +1,7 @@
 // What each of several processes runs, started by mpirun or without it: collectives against values by hand, training
-// against one rank's, and, as the argument says, a call that differs, a rank that throws, stalls or dies, and before which
-// of 20 collectives. Prints "ok" or what is wrong; tests/mpi/mpi_test.py looks at that. With --nccl each has a GPU.
+// against one rank's, and, as the argument says, a call that differs, a rank that throws, stalls or dies, and before
+// which of 20 collectives. Prints "ok" or what is wrong; tests/mpi/mpi_test.py looks at that. With --nccl each has a
+// GPU.
 #include <sinter/dist.hpp>
 
 #include <chrono>

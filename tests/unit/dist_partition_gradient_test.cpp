@@ -1,5 +1,5 @@
-// Derivatives of partitioned functions, taken from outside: of operations under random layouts on four ranks against one,
-// of any order, on the tape and compiled, with random numbers, and where there are none.
+// Derivatives of partitioned functions, taken from outside: of operations under random layouts on four ranks against
+// one, of any order, on the tape and compiled, with random numbers, and where there are none.
 #include "catch.hpp"
 #include "partition_checks.hpp"
 #include "partition_rows.hpp"

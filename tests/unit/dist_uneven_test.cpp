@@ -1,5 +1,5 @@
-// Axes that ranks cannot divide equally: collectives by hand, operations under random layouts with their gradients against
-// one rank, training with a last batch that is smaller, and parts that are not this rank's.
+// Axes that ranks cannot divide equally: collectives by hand, operations under random layouts with their gradients
+// against one rank, training with a last batch that is smaller, and parts that are not this rank's.
 #include "catch.hpp"
 #include "partition_checks.hpp"
 #include "partition_rows.hpp"

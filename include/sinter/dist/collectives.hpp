@@ -43,8 +43,8 @@ void barrier(const Axis& over = {}, Location where = std::source_location::curre
 /// compiled function, as dist::rank() is.
 Tensor axis_index(const Axis& over = {}, Location where = std::source_location::current());
 
-/// An axis of a tensor, and the ranks over which it is divided. Parts differ by one position at most: of 10 over 4 ranks
-/// they have 3, 3, 2 and 2. Then the extent of the whole axis has to be known where only parts are.
+/// An axis of a tensor, and the ranks over which it is divided. Parts differ by one position at most: of 10 over 4
+/// ranks they have 3, 3, 2 and 2. Then the extent of the whole axis has to be known where only parts are.
 struct Placement {
   int axis = 0;
   Axis over{};

@@ -1,5 +1,5 @@
-// The derivative of a call of a partitioned function, taken from outside: the derivative of the function of whole tensors,
-// divided itself. It is made where somebody asks for it.
+// The derivative of a call of a partitioned function, taken from outside: the derivative of the function of whole
+// tensors, divided itself. It is made where somebody asks for it.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -75,8 +75,8 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_divided(DividedFunction function
   return results;
 }
 
-/// What is whole where a rank has this part of what was `traced`: a function that was compiled for one size of the batch
-/// may be differentiated for another.
+/// What is whole where a rank has this part of what was `traced`: a function that was compiled for one size of the
+/// batch may be differentiated for another.
 inline Type type_of_whole(Type part, const Type& traced, const Shares& shares, const Mesh& mesh) {
   const Shape now = part_of_shape(traced.shape, shares, mesh, rank_in(mesh));
   bool is_as_traced = true;

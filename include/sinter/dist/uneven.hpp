@@ -1,6 +1,6 @@
-// Axes that the ranks of a group cannot divide equally: how many positions each has, and collectives of such parts. Parts
-// differ by one at most, the first ones are larger, and some are empty where there are fewer positions than ranks. They
-// are padded to one size on their way, so that engines know nothing of it.
+// Axes that the ranks of a group cannot divide equally: how many positions each has, and collectives of such parts.
+// Parts differ by one at most, the first ones are larger, and some are empty where there are fewer positions than
+// ranks. They are padded to one size on their way, so that engines know nothing of it.
 #pragma once
 
 #include <sinter/base/config.hpp>
