@@ -54,6 +54,7 @@ class CollectiveFunction final : public HostFunction {
     bool is_derivative = false;
     bool follows_mesh = false;  // the mesh is that of whoever calls the compiled function
     Between between = Between::ranks;
+    Location where{};  // calls of other lines are others: errors name the line, and plans are shared by equal calls
   };
   explicit CollectiveFunction(Parts parts) : is(std::move(parts)) {}
 
@@ -65,7 +66,8 @@ class CollectiveFunction final : public HostFunction {
     return function != nullptr && is.what == function->is.what && is.over == function->is.over &&
            is.mesh == function->is.mesh && is.size == function->is.size && is.on_devices == function->is.on_devices &&
            is.is_derivative == function->is.is_derivative && is.follows_mesh == function->is.follows_mesh &&
-           is.between == function->is.between;
+           is.between == function->is.between && is.where.line == function->is.where.line &&
+           is.where.file == function->is.where.file;
   }
   /// In a program of another number of ranks it is another operation, and says so when it runs.
   bool may_be_retrace_of(const Payload& other) const override {
@@ -310,6 +312,7 @@ inline Tensor record_collective(Collective what, const Axis& over, const In* x, 
   }
   parts.what = std::move(what);
   parts.over = over;
+  parts.where = where;
   Attrs attrs;
   attrs.payload = std::make_shared<CollectiveFunction>(std::move(parts));
   std::vector<Ref<TensorImpl>> values = record_effect(op_info<ops::RankCollective>, operands, std::move(attrs), where);
