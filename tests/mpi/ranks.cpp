@@ -4,6 +4,9 @@
 // GPU.
 #include <sinter/dist.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -86,6 +89,17 @@ void check_training(dist::World world) {
     expect(std::abs(alone[i] - together[i]) < 1e-13, "loss " + std::to_string(i));
 }
 
+/// Workers and children of a rank are no ranks, and their end is not its own.
+void check_children(dist::World world) {
+  if (dist::engine_name() != "tcp") return;  // MPI and CUDA do not like forks
+  const auto squares = dist::map_shards(std::vector<int>{1, 2, 3}, [](int i) { return i * i; },
+                                        {.workers = 2, .kind = dist::WorkerKind::processes});
+  if (::fork() == 0) std::exit(0);
+  int status = 0;
+  ::wait(&status);
+  expect_values(dist::all_reduce(full({1}, squares[2])), {static_cast<float>(9 * world.size())}, "after children");
+}
+
 /// A function of whole tensors, divided over all processes: its loss and gradient must be those of one.
 void check_partition(dist::World world) {
   const dist::Mesh mesh({{"data", world.size()}});
@@ -142,6 +156,7 @@ int main(int argc, char** argv) {
         check_collectives(world);
         check_training(world);
         check_partition(world);
+        check_children(world);
       } else go_wrong(how, point, world);
       if (world.rank() == 0) std::cout << "ok with " << world.size() << " ranks of " << dist::engine_name() << "\n";
     });

@@ -8,6 +8,7 @@
 #include <sinter/dist/tcp_hub.hpp>
 
 #include <netdb.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -29,6 +30,7 @@ struct TcpProcess {
   std::optional<tcp_detail::Socket> socket;
   TcpHub* hub = nullptr;  // where this is rank 0; never deleted, for its threads run until the process ends
   int rank = 0;
+  pid_t pid = 0;  // a forked child is no rank: it leaves without a word
   std::chrono::milliseconds timeout{0};
   bool has_met = false;  // all ranks, once
   std::atomic<bool> has_failed{false};
@@ -68,6 +70,7 @@ inline void TcpProcess::connect(const Launch& launch, std::chrono::milliseconds 
   const std::lock_guard lock(mutex);
   if (socket) return;
   rank = launch.rank;
+  pid = ::getpid();
   timeout = longest;
   const std::string host = tcp_detail::text_from("MASTER_ADDR");
   const int port = tcp_detail::port_from_environment();
@@ -104,6 +107,9 @@ inline void TcpProcess::connect(const Launch& launch, std::chrono::milliseconds 
 
 inline tcp_detail::Texts TcpProcess::exchange(const tcp_detail::Texts& message, std::string_view op, Location where) {
   const std::lock_guard lock(mutex);
+  if (pid != ::getpid())
+    throw DistError(DistError::Kind::failed, op, "a forked child of a rank makes a collective", where,
+                    "leave collectives to the rank itself");
   if (has_failed.load())
     throw DistError(DistError::Kind::failed, op, "an earlier collective has failed", where,
                     "end this process: the others cannot go on either");
@@ -133,7 +139,7 @@ inline tcp_detail::Texts TcpProcess::exchange(const tcp_detail::Texts& message, 
 }
 
 inline void TcpProcess::leave() noexcept {
-  if (!socket) return;
+  if (!socket || pid != ::getpid()) return;
   if (!has_failed.load()) socket->send(tcp_detail::MessageKind::leave, static_cast<std::uint32_t>(rank), {});
   socket.reset();
   // The answers to the others are on their way.
@@ -141,7 +147,7 @@ inline void TcpProcess::leave() noexcept {
 }
 
 inline void TcpProcess::fail(const std::string& what) noexcept {
-  if (!socket || has_failed.exchange(true)) return;
+  if (!socket || pid != ::getpid() || has_failed.exchange(true)) return;
   try {
     socket->send(tcp_detail::MessageKind::fail, static_cast<std::uint32_t>(rank), {what});
   } catch (...) {  // no memory: the end of the process says it
