@@ -11,8 +11,9 @@ link=('-Wl,-rpath,$ORIGIN/lib,--disable-new-dtags' -s)
 "${CXX:-g++}" "${flags[@]}" bench/distributed/distributed.cpp "${libraries[@]}" "${link[@]}" -o "$folder/bench_distributed"
 "${CXX:-g++}" "${flags[@]}" -Itests tests/main.cpp tests/gpus/*.cpp "${libraries[@]}" "${link[@]}" \
   -o "$folder/sinter_gpus_tests" || echo "no sinter_gpus_tests"
-cp bench/distributed/{run.sh,ddp.py,overlap.py} "$folder"
-for program in "$folder"/bench_distributed "$folder"/sinter_gpus_tests; do
+"${CXX:-g++}" "${flags[@]}" -Itests tests/mpi/ranks.cpp "${libraries[@]}" "${link[@]}" -o "$folder/sinter_ranks"
+cp tools/launch bench/distributed/{run.sh,ddp.py,overlap.py} "$folder"
+for program in "$folder"/bench_distributed "$folder"/sinter_gpus_tests "$folder"/sinter_ranks; do
   [ -x "$program" ] || continue
   ldd "$program" | awk '/libtbb|libasmjit|libyaml/ { print $3 }' | xargs -r -I{} cp -L {} "$folder/lib"
 done

@@ -2,10 +2,11 @@
 // NCCL in the same process. run.sh calls it beside PyTorch and makes one table of both; on a machine without GPUs the
 // ranks are threads, for which `check` and `train --tiny` are small enough.
 //
-//   bench_distributed check                          losses on 1 and on 2 ranks, which must be equal to rounding
+//   bench_distributed check [RANKS]                  losses on 1 and on 2 ranks, which must be equal to rounding
+//   bench_distributed losses                         the same training on the ranks that a launcher started, or threads
 //   bench_distributed train [OPTION...]              tokens per second, one line for each number of ranks
 //     --ranks 1,2  --precision tf32  --batch 8  --steps 20  --tiny  --trace FILE (a timeline of three more steps)
-//   bench_distributed all_reduce                     256 MB
+//   bench_distributed all_reduce [RANKS]             256 MB
 #include <sinter/dist.hpp>
 
 #include <dlfcn.h>
@@ -230,20 +231,35 @@ Trained train_on(int ranks, const Training& training) {
 
 // ---- programs -------------------------------------------------------------------------------------------------------
 
-/// The same batch on one rank and divided over two. Gradients are added in another order, and AdamW divides by their
-/// size: losses are equal to a few roundings at first, and drift apart slowly.
-int check() {
-  Training training{.size = tiny, .batch = 4, .steps = 0, .precision = MatmulPrecision::f32};
-  training.size = {3, 4, 64, 96, 32};
-  const std::vector<double> two = train_on(2, training).losses;
-  training.batch *= 2;
-  const std::vector<double> one = train_on(1, training).losses;
+/// The same batch on one rank and divided over several. Gradients are added in another order, and AdamW divides by
+/// their size: losses are equal to a few roundings at first, and drift apart slowly.
+Training small_training(int ranks) {
+  Training training{.size = {3, 4, 64, 96, 32}, .batch = 8 / ranks, .steps = 0, .precision = MatmulPrecision::f32};
+  return training;
+}
+int check(int ranks) {
+  const std::vector<double> several = train_on(ranks, small_training(ranks)).losses;
+  const std::vector<double> one = train_on(1, small_training(1)).losses;
   double difference = 0;
-  for (std::size_t i = 0; i < one.size(); ++i) difference = std::max(difference, std::abs(one[i] / two[i] - 1));
+  for (std::size_t i = 0; i < one.size(); ++i) difference = std::max(difference, std::abs(one[i] / several[i] - 1));
   const bool learns = one.back() < one.front();
-  std::printf("check: losses %.6f to %.6f, 2 ranks against 1: relative difference %.1e %s\n", one.front(), one.back(),
-              difference, difference < 2e-5 && learns ? "ok" : "WRONG");
+  std::printf("check: losses %.6f to %.6f, %d ranks against 1: relative difference %.1e %s\n", one.front(), one.back(),
+              ranks, difference, difference < 2e-5 && learns ? "ok" : "WRONG");
   return difference < 2e-5 && learns ? 0 : 1;
+}
+/// One process of several, or threads: `run.sh` compares what they print.
+int losses_program(int threads) {
+  dist::RunOptions options = options_for(threads);
+  if (dist::launched().size > 1) options.ranks = 0;
+  if (!has_gpus() && dist::launched().size > 1) options.engine = dist::EngineKind::automatic;
+  dist::run(options, [&](dist::World world) {
+    const Trained trained = train(small_training(world.size()), world);
+    if (world.rank() != 0) return;
+    std::printf("losses on %d ranks:", world.size());
+    for (const double loss : trained.losses) std::printf(" %.7f", loss);
+    std::printf("\n");
+  });
+  return 0;
 }
 
 /// A whole number from 1 on, alone in its text; otherwise 0.
@@ -346,7 +362,7 @@ struct PlainNccl {
 };
 
 /// Rounds of ours and of plain calls take turns.
-int all_reduce_program() {
+int all_reduce_program(int ranks) {
   PlainNccl nccl;
   if (!has_gpus() || !nccl.open()) {
     std::printf("all_reduce: skipped, it needs GPUs and NCCL\n");
@@ -357,7 +373,7 @@ int all_reduce_program() {
   int version = 0;
   nccl.get_version(&version);
   bool is_right = true;
-  dist::run(options_for(2), [&](dist::World world) {
+  dist::run(options_for(ranks), [&](dist::World world) {
     constexpr std::int64_t elements = 64 << 20;
     constexpr int calls = 20;
     const TensorOptions on{.dtype = DType::f32, .device = dist::device()};
@@ -384,14 +400,15 @@ int all_reduce_program() {
       dist::barrier();
       plain_seconds.push_back(seconds_of(plain) / calls);
     }
-    const bool agrees = item<float>(amin(result)) == 3 && item<float>(amax(result)) == 3 &&
+    const float sum = static_cast<float>(ranks * (ranks + 1) / 2);
+    const bool agrees = item<float>(amin(result)) == sum && item<float>(amax(result)) == sum &&
                         static_cast<bool>(array_equal(result, plain_result));
     if (world.rank() == 0) {
       is_right = agrees;
       const double own = median({our_seconds.begin() + 1, our_seconds.end()}),
                    bare = median({plain_seconds.begin() + 1, plain_seconds.end()});
-      std::printf("all_reduce 256 MB: %.3f ms, plain NCCL %d: %.3f ms, share of its rate %.4f, %.1f GB/s %s\n",
-                  own * 1e3, version, bare * 1e3, bare / own, 4e-9 * elements / own, agrees ? "ok" : "WRONG");
+      std::printf("all_reduce 256 MB on %d: %.3f ms, plain NCCL %d: %.3f ms, share of its rate %.4f, %.1f GB/s %s\n",
+                  ranks, own * 1e3, version, bare * 1e3, bare / own, 4e-9 * elements / own, agrees ? "ok" : "WRONG");
     }
     dist::barrier();
   });
@@ -404,13 +421,20 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const std::string name = arguments.empty() ? "" : arguments[0];
   try {
-    if (name == "check") return check();
+    const int ranks = arguments.size() < 2 ? 2 : positive(arguments[1]);
+    if (name != "train" && (ranks < 1 || ranks > 8)) {
+      std::fprintf(stderr, "bench_distributed %s: from 1 to 8 ranks\n", name.c_str());
+      return 2;
+    }
+    if (name == "check") return check(ranks);
+    if (name == "losses") return losses_program(ranks);
     if (name == "train") return train_program({arguments.begin() + 1, arguments.end()});
-    if (name == "all_reduce") return all_reduce_program();
+    if (name == "all_reduce") return all_reduce_program(ranks);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_distributed %s: %s\n", name.c_str(), error.what());
     return 1;
   }
-  std::fprintf(stderr, "usage: bench_distributed check | train [OPTION...] | all_reduce\n");
+  std::fprintf(stderr,
+               "usage: bench_distributed check [RANKS] | losses [RANKS] | train [OPTION...] | all_reduce [RANKS]\n");
   return 2;
 }

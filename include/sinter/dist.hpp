@@ -2,6 +2,7 @@
 // library and the single header these names come with sinter.hpp.
 #pragma once
 
+#include <sinter/dist/batch_norm.hpp>
 #include <sinter/dist/collectives.hpp>
 #include <sinter/dist/data_parallel.hpp>
 #include <sinter/dist/layout.hpp>

@@ -1,6 +1,7 @@
 // Every definition of dist. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
 #pragma once
 // dist
+#include <sinter/dist/batch_norm.ipp>
 #include <sinter/dist/collectives.ipp>
 #include <sinter/dist/data_parallel.ipp>
 #include <sinter/dist/engine.ipp>
@@ -12,11 +13,15 @@
 #include <sinter/dist/mpi.ipp>
 #include <sinter/dist/nccl.ipp>
 #include <sinter/dist/partition.ipp>
+#include <sinter/dist/partition_gradient.ipp>
 #include <sinter/dist/partition_plan.ipp>
 #include <sinter/dist/partition_report.ipp>
 #include <sinter/dist/partition_rules.ipp>
 #include <sinter/dist/partition_search.ipp>
 #include <sinter/dist/rank_state.ipp>
 #include <sinter/dist/shard_map.ipp>
+#include <sinter/dist/tcp.ipp>
+#include <sinter/dist/tcp_hub.ipp>
 #include <sinter/dist/threads.ipp>
+#include <sinter/dist/uneven.ipp>
 #include <sinter/dist/world.ipp>

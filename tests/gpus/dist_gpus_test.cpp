@@ -1,14 +1,17 @@
 // NCCL: ranks that are threads with a GPU each. Every collective against the same on threads of the host, lazy and
 // compiled, and data parallel training against one GPU. Skipped, and counted, where there are fewer than two GPUs.
 #include "catch.hpp"
+#include "partition_rows.hpp"
 
 #include <sinter/dist.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,9 +29,7 @@ std::string problem_of(const dist::RunOptions& options, const std::function<void
   } catch (const std::exception& error) { return error.what(); }
   return "";
 }
-void expect(bool holds, const std::string& what) {
-  if (!holds) throw std::runtime_error("rank " + std::to_string(dist::rank()) + ": " + what);
-}
+using partition_checks::expect;
 Tensor values(std::int64_t rows, std::int64_t columns) {
   return reshape(sin(arange(rows * columns, {.dtype = DType::f32, .device = Device::cpu()}) * 0.37f), {rows, columns}) +
          dist::rank();
@@ -100,6 +101,109 @@ TEST_CASE("gpus: NaN on one rank stays in the maxima of a partitioned function; 
           const Tensor y = full({2, 3}, world.rank(), {.dtype = DType::i16, .device = dist::device()});
           for (const float value : to_vector<float>(cast(largest(y), DType::f32)))
             expect(value == 1, "another maximum");
+        }) == "");
+}
+
+/// As many rows as there is time for on a machine that has to compile all kernels, with other layouts in each round.
+TEST_CASE("gpus: partition, operations under random layouts give what the host gives") {
+  if (!has_gpus()) SINTER_SKIP("needs two GPUs");
+  using namespace partition_checks;
+  const dist::Mesh mesh({{"data", 2}, {"model", ranks() >= 4 ? 2 : 1}});
+  const auto table = partition_checks::rows();
+  std::vector<List> arguments;
+  List want;
+  for (std::size_t r = 0; r < table.size(); ++r) {
+    List list;
+    for (std::size_t i = 0; i < table[r].shapes.size(); ++i)
+      list.push_back(numbers(table[r].shapes[i], static_cast<double>(10 * r + i)));
+    for (const Tensor& x : list) eval(x);
+    want.push_back(table[r].fn(list));
+    eval(want.back());
+    arguments.push_back(std::move(list));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  std::atomic<int> done{0};
+  const auto run_row = [&](std::size_t r, int round, const std::function<int(int)>& draw) {
+    dist::PartitionOptions options;
+    std::string text = std::string(table[r].name) + ":";
+    List parts;
+    for (const Tensor& x : arguments[r]) {
+      options.inputs.push_back(random_layout(x.shape(), draw));
+      text += " " + text_of(options.inputs.back());
+      parts.push_back(part_of(x.to(dist::device()), options.inputs.back()));
+    }
+    options.outputs.push_back(random_layout(want[r].shape(), draw));
+    text += " -> " + text_of(options.outputs[0]);
+    try {
+      const auto divided = dist::partition([&](const List& x) { return table[r].fn(x); }, mesh, options);
+      const Tensor got = round % 2 == 1 ? jit::compile(divided)(parts) : divided(parts);
+      expect(is_near(whole_of(got, options.outputs[0]).to(Device::cpu()), want[r], std::max(5e-4, table[r].rtol)),
+             "another result");
+    } catch (const dist::DistError&) { throw; } catch (const std::exception& error) {
+      throw std::runtime_error(text + ": " + error.what());
+    }
+  };
+  CHECK(problem_of({.engine = dist::EngineKind::nccl, .timeout = 60s, .mesh = mesh}, [&](dist::World world) {
+          std::mt19937 random(7);  // the same on all ranks
+          const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+          for (int round = 0; round < 3; ++round)
+            for (std::size_t r = 0; r < table.size(); ++r) {
+              const bool is_late = std::chrono::steady_clock::now() - start > 45s;
+              if (item<float>(dist::broadcast(full({}, is_late, {.device = Device::cpu()}))) > 0) return;
+              run_row(r, round, draw);
+              if (world.rank() == 0) ++done;
+            }
+        }) == "");
+  std::printf("operations under random layouts on %d GPUs: %d of %zu\n", mesh.size(), done.load(), 3 * table.size());
+  CHECK(done > 0);
+}
+
+TEST_CASE("gpus: unequal parts, and gradients of partitioned functions from outside") {
+  if (!has_gpus()) SINTER_SKIP("needs two GPUs");
+  using namespace partition_checks;
+  const dist::Mesh mesh({{"data", ranks()}});
+  const Tensor x = numbers({7, 5}, 1), w = numbers({5, 3}, 2);
+  const auto loss_of = [](const Tensor& weight, const Tensor& v) { return mean(square(tanh(matmul(v, weight)))); };
+  const Tensor slope = jit::grad<0>(loss_of)(w, x), by_x = jit::grad<1>(loss_of)(w, x);
+  eval(slope);
+  eval(by_x);
+  CHECK(problem_of({.engine = dist::EngineKind::nccl, .timeout = 60s, .mesh = mesh}, [&](dist::World) {
+          const auto on_host = [](const Tensor& t) { return t.to(Device::cpu()); };
+          const Tensor all_rows = x.to(dist::device()), weight = w.to(dist::device());
+          const Tensor part = dist::shard(all_rows, {0});
+          expect(is_near(on_host(dist::replicate(part, {0, {}, 7})), x), "replicate");
+          expect(is_near(on_host(dist::all_gather(transpose(part, 0, 1), 1, {}, 7)), transpose(x, 0, 1)), "all_gather");
+          const Tensor scattered = dist::reduce_scatter(all_rows);
+          expect(is_near(on_host(dist::replicate(scattered, {0, {}, 7})), x * mesh.size()), "reduce_scatter");
+          const auto divided = dist::partition(loss_of, mesh, {.inputs = {{}, {{0, "data", 7}}}});
+          for (const bool is_compiled : {false, true}) {
+            const auto gradient = jit::grad<0, 1>(divided);
+            const auto [by_weight, by_part] =
+                is_compiled ? jit::compile(gradient)(weight, part) : gradient(weight, part);
+            expect(is_near(on_host(by_weight), slope, 1e-3), "the gradient of the weight");
+            expect(is_near(on_host(dist::replicate(by_part, {0, {}, 7})), by_x, 1e-3), "the gradient of the part");
+          }
+          const auto normalised = dist::batch_norm_training(part, zeros({5}, {.device = dist::device()}),
+                                                            ones({5}, {.device = dist::device()}));
+          const auto want = batch_norm_training(x, zeros({5}), ones({5}));
+          expect(is_near(on_host(dist::replicate(normalised.value, {0, {}, 7})), want.value, 1e-3), "batch_norm");
+        }) == "");
+}
+
+TEST_CASE("gpus: collectives between CUDA graphs") {
+  if (!has_gpus()) SINTER_SKIP("needs two GPUs");
+  CHECK(problem_of({.ranks = ranks(), .engine = dist::EngineKind::nccl, .timeout = 60s}, [&](dist::World world) {
+          const auto fn = [](Tensor v) {
+            Tensor h = tanh(v) * 2 + sin(v);
+            for (int i = 0; i < 3; ++i) h = softmax(dist::all_reduce(h, dist::Reduce::mean) * 1.5f + v, 1);
+            return h;
+          };
+          const auto plain = jit::compile(fn), grouped = jit::compile(fn, {.mode = jit::Mode::reduce_overhead});
+          for (int i = 0; i < 6; ++i) {
+            const Tensor x = (values(16, 32) * 0.1f + i + world.rank()).to(dist::device());
+            const Floats want = to_vector<float>(plain(x)), got = to_vector<float>(grouped(x));
+            expect(want == got, "call " + std::to_string(i) + " differs");
+          }
         }) == "");
 }
 

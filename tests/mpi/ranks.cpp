@@ -1,10 +1,15 @@
-// What each of several processes runs, started by mpirun: collectives against values by hand, training against one
-// rank's, and, as the argument says, a call that differs, a rank that throws, stalls or dies. Prints "ok" or what is
-// wrong; tests/mpi/mpi_test.py looks at that.
+// What each of several processes runs, started by mpirun or without it: collectives against values by hand, training
+// against one rank's, and, as the argument says, a call that differs, a rank that throws, stalls or dies, and before
+// which of 20 collectives. Prints "ok" or what is wrong; tests/mpi/mpi_test.py looks at that. With --nccl each has a
+// GPU.
 #include <sinter/dist.hpp>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <stdexcept>
 #include <string>
@@ -84,6 +89,17 @@ void check_training(dist::World world) {
     expect(std::abs(alone[i] - together[i]) < 1e-13, "loss " + std::to_string(i));
 }
 
+/// Workers and children of a rank are no ranks, and their end is not its own.
+void check_children(dist::World world) {
+  if (dist::engine_name() != "tcp") return;  // MPI and CUDA do not like forks
+  const auto squares = dist::map_shards(std::vector<int>{1, 2, 3}, [](int i) { return i * i; },
+                                        {.workers = 2, .kind = dist::WorkerKind::processes});
+  if (::fork() == 0) std::exit(0);
+  int status = 0;
+  ::wait(&status);
+  expect_values(dist::all_reduce(full({1}, squares[2])), {static_cast<float>(9 * world.size())}, "after children");
+}
+
 /// A function of whole tensors, divided over all processes: its loss and gradient must be those of one.
 void check_partition(dist::World world) {
   const dist::Mesh mesh({{"data", world.size()}});
@@ -101,28 +117,47 @@ void check_partition(dist::World world) {
   }
 }
 
-void go_wrong(const std::string& how, dist::World world) {
+void go_wrong(const std::string& how, int point, dist::World world) {
   const bool is_last = world.rank() == world.size() - 1;
-  dist::all_reduce(ones({2}));
-  if (how == "mismatch") dist::all_reduce(ones({is_last ? 3 : 2}));
-  if (is_last && how == "throw") throw std::runtime_error("disk full");
-  if (is_last && how == "die") std::raise(SIGKILL);
-  if (is_last && how == "stall") std::this_thread::sleep_for(60s);
-  if (is_last && how == "stop") std::raise(SIGSTOP);
-  if (is_last && how == "leave") return;
-  dist::all_reduce(ones({2}));
+  const auto compiled = jit::compile([](Tensor x) { return sum(dist::all_reduce(x * 2)) + sum(dist::all_gather(x)); });
+  for (int i = 0; i < 20; ++i) {
+    const Tensor x = ones({2}, {.device = dist::device()});
+    if (i == point) {
+      if (how == "mismatch") dist::all_reduce(is_last ? concat({x, x}, 0) : x);
+      if (how == "kind") {
+        if (is_last) dist::all_gather(x);
+        else dist::all_reduce(x);
+      }
+      if (is_last && how == "throw") throw std::runtime_error("disk full");
+      if (is_last && how == "die") std::raise(SIGKILL);
+      if (is_last && how == "stall") std::this_thread::sleep_for(60s);
+      if (is_last && how == "stop") std::raise(SIGSTOP);
+      if (is_last && how == "leave") return;
+    }
+    switch (i % 4) {
+      case 0: eval(dist::all_reduce(x)); break;
+      case 1: dist::barrier(); break;
+      case 2: expect(item<float>(compiled(x)) == static_cast<float>(6 * world.size()), "the compiled sum"); break;
+      default: eval(dist::broadcast(x, i % world.size()));
+    }
+  }
 }
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string how = argc > 1 ? argv[1] : "check";
+  const bool has_gpus = argc > 2 && std::string(argv[argc - 1]) == "--nccl";
+  const int point = argc > 2 ? std::atoi(argv[2]) : 1;
+  const dist::RunOptions options{.engine = has_gpus ? dist::EngineKind::nccl : dist::EngineKind::automatic};
   try {
-    dist::run([&](dist::World world) {
+    dist::run(options, [&](dist::World world) {
+      if (has_gpus) set_default_device(dist::device());
       if (how == "check") {
         check_collectives(world);
         check_training(world);
         check_partition(world);
-      } else go_wrong(how, world);
+        check_children(world);
+      } else go_wrong(how, point, world);
       if (world.rank() == 0) std::cout << "ok with " << world.size() << " ranks of " << dist::engine_name() << "\n";
     });
   } catch (const std::exception& error) {

@@ -194,6 +194,15 @@ TEST_CASE("dist: calls that differ are named on all ranks") {
     CHECK(problems[0] != "");
     CHECK(std::chrono::steady_clock::now() - start < 5s);
   }
+  // The line is that of the call, not of an equal one before it.
+  const int line = __LINE__ + 3;
+  const std::string second = problem_of({.ranks = 2, .engine = dist::EngineKind::threads}, [](dist::World world) {
+    dist::all_reduce(ones({2}));
+    if (world.rank() == 0) dist::all_reduce(ones({2}));
+    else dist::all_gather(ones({2}));
+  });
+  CHECK_THAT(second, Catch::Contains("rank 0 is in all_reduce(sum) of f32[2] over all ranks [dist_programs_test.cpp:" +
+                                     std::to_string(line) + "]"));
   // two groups, each of which waits for the other
   const auto crossed =
       problem_of({.engine = dist::EngineKind::threads, .mesh = dist::Mesh({{"a", 2}, {"b", 2}})},

@@ -349,7 +349,7 @@ TEST_CASE("dist: shard_map") {
   auto [doubled, total] = two(x);
   CHECK(static_cast<bool>(allclose(doubled, x * 2)));
   CHECK(item<float>(total) == Approx(item<float>(sum(x))));
-  CHECK_THROWS_WITH(two(x(slice(0, 3))), Catch::Contains("shard: axis 0 of f32[3, 6] is divided over the 2 ranks"));
+  CHECK_THROWS_WITH(two(x(slice(0, 3))), Catch::Contains("the calls of the ranks differ"));  // no extent is given
   auto wrong = dist::shard_map([](Tensor a) { return a; }, mesh, {}, {{}});
   CHECK_THROWS_WITH(wrong(x), Catch::Contains("0 layouts for 1 arguments"));
 }

@@ -9,6 +9,7 @@
 #include <sinter/dist/mesh.hpp>
 #include <sinter/tensor/tensor.hpp>
 
+#include <cstdint>
 #include <source_location>
 #include <vector>
 
@@ -20,11 +21,11 @@ namespace dist {
 /// all_reduce of the gradients; that of maximum and minimum goes to the ranks that have the value, in equal parts.
 Tensor all_reduce(const In& x, Reduce reduce = Reduce::sum, const Axis& over = {});
 inline Tensor all_reduce(const In& x, const Axis& over) { return all_reduce(x, Reduce::sum, over); }
-/// Each rank gets its part, along `axis`, of the sum over the ranks: x's extent there must be a multiple of their
-/// number.
+/// Each rank gets its part, along `axis`, of the sum over the ranks.
 Tensor reduce_scatter(const In& x, int axis = 0, Reduce reduce = Reduce::sum, const Axis& over = {});
-/// The tensors of all ranks, joined along `axis` in the order of the ranks.
-Tensor all_gather(const In& x, int axis = 0, const Axis& over = {});
+/// The tensors of all ranks, joined along `axis` in the order of the ranks. They have one shape; where they are unequal
+/// parts of an axis, as shard() makes them, `extent` is that of the whole axis.
+Tensor all_gather(const In& x, int axis = 0, const Axis& over = {}, std::int64_t extent = 0);
 /// Divides x along `split_axis`, sends part r to rank r, and joins what comes along `axis`.
 Tensor all_to_all(const In& x, int split_axis, int axis, const Axis& over = {});
 /// Rank `root`'s x, on all ranks.
@@ -42,10 +43,12 @@ void barrier(const Axis& over = {}, Location where = std::source_location::curre
 /// compiled function, as dist::rank() is.
 Tensor axis_index(const Axis& over = {}, Location where = std::source_location::current());
 
-/// An axis of a tensor, and the ranks over which it is divided.
+/// An axis of a tensor, and the ranks over which it is divided. Parts differ by one position at most: of 10 over 4
+/// ranks they have 3, 3, 2 and 2. Then the extent of the whole axis has to be known where only parts are.
 struct Placement {
   int axis = 0;
   Axis over{};
+  std::int64_t extent = 0;  // of the whole axis; 0: all ranks have as much as this one
 };
 /// This rank's device: GPU `rank` where NCCL carries the collectives, and the default device elsewhere.
 Device device();

@@ -7,6 +7,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/dist/laid_out.hpp>
 #include <sinter/dist/rank_state.hpp>
+#include <sinter/dist/uneven.hpp>
 #include <sinter/expr/creation.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/shapes.hpp>
@@ -53,6 +54,7 @@ class CollectiveFunction final : public HostFunction {
     bool is_derivative = false;
     bool follows_mesh = false;  // the mesh is that of whoever calls the compiled function
     Between between = Between::ranks;
+    Location where{};  // calls of other lines are others: errors name the line, and plans are shared by equal calls
   };
   explicit CollectiveFunction(Parts parts) : is(std::move(parts)) {}
 
@@ -64,7 +66,8 @@ class CollectiveFunction final : public HostFunction {
     return function != nullptr && is.what == function->is.what && is.over == function->is.over &&
            is.mesh == function->is.mesh && is.size == function->is.size && is.on_devices == function->is.on_devices &&
            is.is_derivative == function->is.is_derivative && is.follows_mesh == function->is.follows_mesh &&
-           is.between == function->is.between;
+           is.between == function->is.between && is.where.line == function->is.where.line &&
+           is.where.file == function->is.where.file;
   }
   /// In a program of another number of ranks it is another operation, and says so when it runs.
   bool may_be_retrace_of(const Payload& other) const override {
@@ -309,6 +312,7 @@ inline Tensor record_collective(Collective what, const Axis& over, const In* x, 
   }
   parts.what = std::move(what);
   parts.over = over;
+  parts.where = where;
   Attrs attrs;
   attrs.payload = std::make_shared<CollectiveFunction>(std::move(parts));
   std::vector<Ref<TensorImpl>> values = record_effect(op_info<ops::RankCollective>, operands, std::move(attrs), where);
@@ -347,15 +351,40 @@ inline Tensor exchange_blocks(const In& x, int split_axis, int axis, const Axis&
   return sinter::reshape(In(sinter::moveaxis(In(sent, x.where), 0, axis), x.where), joined);
 }
 
+inline Tensor shard_between(const In& x, const Placement& placement, Between between) {
+  const Tensor value(x.tensor());
+  const int axis = normalise_axis(placement.axis, value.rank(), "shard", x.where);
+  const auto shard_equal = [&](const In& whole) {
+    return record_collective({.kind = CollectiveKind::shard, .axis = axis}, placement.over, &whole, x.where, between);
+  };
+  const auto extents = uneven_extents(value, axis, placement.over, x.where);
+  if (extents.empty()) return shard_equal(In(value, x.where));
+  const Tensor blocks = to_blocks(In(value, x.where), axis, extents);
+  return from_block(In(shard_equal(In(blocks, x.where)), x.where), axis, placement.over, extents);
+}
+inline Tensor gather_between(const In& x, const Placement& placement, Between between) {
+  const auto gather_equal = [&](const In& part) {
+    return along_first_axis(part, placement.axis, "all_gather", [&](const In& value, int along) {
+      return record_collective({.kind = CollectiveKind::all_gather, .axis = along}, placement.over, &value, x.where,
+                               between);
+    });
+  };
+  if (placement.extent == 0) return gather_equal(x);
+  const Tensor value(x.tensor());
+  const int axis = normalise_axis(placement.axis, value.rank(), "all_gather", x.where);
+  if (placement.extent < 0)
+    throw ShapeError("all_gather", "the extent of the whole axis is " + std::to_string(placement.extent), x.where,
+                     "it is 0, for equal parts, or above");
+  const auto extents = part_extents(placement.extent, placement.over, x.where);
+  const Tensor block = to_block(In(value, x.where), axis, placement.over, extents, "all_gather");
+  const Tensor blocks = gather_equal(In(block, x.where));
+  return are_equal(extents) ? blocks : from_blocks(In(blocks, x.where), axis, extents);
+}
 SINTER_DECL Tensor part_of_whole(const In& x, const Placement& placement) {
-  return record_collective({.kind = CollectiveKind::shard, .axis = placement.axis}, placement.over, &x, x.where,
-                           Between::whole_and_parts);
+  return shard_between(x, placement, Between::whole_and_parts);
 }
 SINTER_DECL Tensor whole_of_parts(const In& x, const Placement& placement) {
-  return along_first_axis(x, placement.axis, "all_gather", [&](const In& value, int along) {
-    return record_collective({.kind = CollectiveKind::all_gather, .axis = along}, placement.over, &value, x.where,
-                             Between::whole_and_parts);
-  });
+  return gather_between(x, placement, Between::whole_and_parts);
 }
 inline Tensor identity(const In& x, const Axis& over, Between between) {
   Collective same{.kind = CollectiveKind::permute};
@@ -380,21 +409,36 @@ SINTER_DECL Tensor all_reduce(const In& x, Reduce reduce, const Axis& over) {
   return dist_detail::record_collective({.kind = CollectiveKind::all_reduce, .reduce = reduce}, over, &x, x.where);
 }
 SINTER_DECL Tensor reduce_scatter(const In& x, int axis, Reduce reduce, const Axis& over) {
-  return dist_detail::along_first_axis(x, axis, "reduce_scatter", [&](const In& value, int along) {
+  const Tensor whole(x.tensor());
+  axis = normalise_axis(axis, whole.rank(), "reduce_scatter", x.where);
+  if (const auto extents = dist_detail::uneven_extents(whole, axis, over, x.where); !extents.empty()) {
+    const Tensor blocks = dist_detail::to_blocks(In(whole, x.where), axis, extents);
+    const Tensor block = reduce_scatter(In(blocks, x.where), axis, reduce, over);
+    return dist_detail::from_block(In(block, x.where), axis, over, extents);
+  }
+  return dist_detail::along_first_axis(In(whole, x.where), axis, "reduce_scatter", [&](const In& value, int along) {
     return dist_detail::record_collective({.kind = CollectiveKind::reduce_scatter, .reduce = reduce, .axis = along},
                                           over, &value, x.where);
   });
 }
-SINTER_DECL Tensor all_gather(const In& x, int axis, const Axis& over) {
-  return dist_detail::along_first_axis(x, axis, "all_gather", [&](const In& value, int along) {
-    return dist_detail::record_collective({.kind = CollectiveKind::all_gather, .axis = along}, over, &value, x.where);
-  });
+SINTER_DECL Tensor all_gather(const In& x, int axis, const Axis& over, std::int64_t extent) {
+  return dist_detail::gather_between(x, {axis, over, extent}, dist_detail::Between::ranks);
 }
 SINTER_DECL Tensor all_to_all(const In& x, int split_axis, int axis, const Axis& over) {
   const Ref<TensorImpl> value = x.tensor();
   const int rank = value->type.shape.rank();
   split_axis = normalise_axis(split_axis, rank, "all_to_all", x.where);
   axis = normalise_axis(axis, rank, "all_to_all", x.where);
+  if (const auto parts = dist_detail::uneven_extents(Tensor(value), split_axis, over, x.where); !parts.empty()) {
+    if (axis == split_axis)
+      throw ShapeError("all_to_all",
+                       "axis " + std::to_string(axis) + " of " + value->type.text() + " is not divided equally by " +
+                           std::to_string(axis_size(over, x.where)) + " ranks, and what comes is joined along it",
+                       x.where, "make its extent a multiple of their number, with pad() for instance");
+    const Dim whole = Tensor(value).size(axis) * Dim(axis_size(over, x.where));
+    return dist_detail::exchange_uneven(In(Tensor(value), x.where), split_axis, axis, over,
+                                        static_cast<std::int64_t>(whole));
+  }
   if (dist_detail::needs_first_axis(Tensor(value)))
     return dist_detail::exchange_blocks(In(Tensor(value), x.where), split_axis, axis, over);
   return dist_detail::record_collective({.kind = CollectiveKind::all_to_all, .axis = axis, .split_axis = split_axis},
@@ -429,11 +473,10 @@ SINTER_DECL Tensor shard(const In& x, const Placement& placement) {
                                                                   partition_detail::unstated, "shard", x.where);
     return mesh->size() == 1 ? Tensor(value) : partition_detail::annotate(x, std::move(shares), "shard");
   }
-  return dist_detail::record_collective({.kind = CollectiveKind::shard, .axis = placement.axis}, placement.over, &x,
-                                        x.where);
+  return dist_detail::shard_between(x, placement, dist_detail::Between::ranks);
 }
 SINTER_DECL Tensor replicate(const In& x, const Placement& placement) {
-  return all_gather(x, placement.axis, placement.over);
+  return all_gather(x, placement.axis, placement.over, placement.extent);
 }
 
 }  // namespace dist

@@ -6,6 +6,8 @@
 #include <sinter/graph/graph.hpp>
 #include <sinter/ops/op.hpp>
 
+#include <memory>
+
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 /// laid_out(x) = x. The payload says how the value lies on a mesh. Where nothing is partitioned it means nothing.
@@ -22,6 +24,8 @@ namespace dist::partition_detail {
 
 /// x with a node that says how it lies.
 Tensor annotate(const In& x, Shares shares, std::string_view op);
+/// What a node says that has no derivative.
+std::shared_ptr<const Payload> no_gradient_payload();
 /// x with a node whose derivative is an error.
 Ref<TensorImpl> without_gradient(const Ref<TensorImpl>& x, Location where);
 /// What such a node says; null for other nodes.

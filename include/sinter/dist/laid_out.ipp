@@ -50,6 +50,9 @@ SINTER_DECL Tensor annotate(const In& x, Shares shares, std::string_view op) {
   check_parts(x.tensor()->type, shares, *partitioned_mesh(), op, x.where);
   return Tensor(record_layout(x.tensor(), std::move(shares), true, x.where));
 }
+SINTER_DECL std::shared_ptr<const Payload> no_gradient_payload() {
+  return std::make_shared<LayoutPayload>(Shares{}, false);
+}
 SINTER_DECL Ref<TensorImpl> without_gradient(const Ref<TensorImpl>& x, Location where) {
   return is_differentiable(x->type.dtype) ? record_layout(x, {}, false, where) : x;
 }
@@ -66,8 +69,10 @@ SINTER_DECL ValList LaidOut::vjp(const VjpArgs& args) {
   const auto* layout = payload_cast<dist::partition_detail::LayoutPayload>(args.attrs.payload.get());
   if (layout == nullptr || !args.dout) return {args.dout};
   if (!layout->has_gradient())
-    throw UserError("partition", "a partitioned function is differentiated from outside", args.where,
-                    "take the gradient inside: dist::partition(jit::value_and_grad(loss), mesh, ...)");
+    throw UserError("partition",
+                    "a partitioned function is differentiated from outside that has effects, as jit::print, assigns "
+                    "Variables, or is mapped by vmap",
+                    args.where, "take the gradient inside: dist::partition(jit::value_and_grad(loss), mesh, ...)");
   return {apply(op_info<LaidOut>, {args.dout}, args.attrs)};
 }
 /// Axes are counted past the batch.

@@ -40,6 +40,10 @@ SINTER_DECL Shares shares_of(const Layout& layout, const Mesh& mesh, int rank, S
   Shares shares(mesh.axes().size(), otherwise);
   for (const Placement& placement : layout.placements) {
     const auto axis = static_cast<Share>(normalise_axis(placement.axis, rank, op, where));
+    if (placement.extent < 0)
+      throw ShapeError(
+          op, "the extent of axis " + std::to_string(placement.axis) + " is " + std::to_string(placement.extent), where,
+          "it is 0, for equal parts, or above");
     static_cast<void>(mesh.size(placement.over, where));  // throws for a name that there is not
     const auto& names = placement.over.names;
     for (std::size_t i = 0; i < shares.size(); ++i)
@@ -69,11 +73,13 @@ SINTER_DECL void check_parts(const Type& type, const Shares& shares, const Mesh&
     int parts = 1;
     for (std::size_t i = 0; i < shares.size(); ++i)
       if (shares[i] == axis) parts *= mesh.axes()[i].size;
-    if (parts > 1 && !(type.shape[axis] % Dim(parts) == 0))
+    // Parts may be unequal where it is known how large they are.
+    if (parts > 1 && !type.shape[axis].is_static() && !(type.shape[axis] % Dim(parts) == 0))
       throw ShapeError(op,
                        "axis " + std::to_string(axis) + " of " + type.text() + " is divided into " +
                            std::to_string(parts) + " parts over the mesh " + mesh.text(),
-                       where, "make its extent a multiple of their number, with pad() for instance");
+                       where,
+                       "give the extent in the layout, {axis, over, extent}, or make it a multiple of their number");
   }
 }
 }  // namespace partition_detail

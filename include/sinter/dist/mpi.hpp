@@ -12,6 +12,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace dist::dist_detail {
 
+/// Is there a library of MPI, started or not?
+bool has_mpi();
 /// Starts MPI if nobody has. Throws DistError where it is missing, or counts other processes than the launcher.
 std::unique_ptr<Engine> make_mpi_engine(const Launch& launch, std::chrono::milliseconds timeout, Location where);
 /// This process leaves MPI without waiting for the others, so that the launcher ends them.

@@ -76,6 +76,7 @@ struct Mpi {
   static constexpr const char* file = "libsinter_mpi.so";
 };
 
+SINTER_DECL bool has_mpi() { return Mpi::instance().table != nullptr; }
 SINTER_DECL void note_mpi_failure() noexcept { Mpi::instance().has_failed = true; }
 SINTER_DECL bool has_mpi_failed() noexcept { return Mpi::instance().has_failed.load(); }
 

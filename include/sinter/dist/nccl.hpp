@@ -1,6 +1,6 @@
 // The engines of ranks with a GPU each: NCCL, opened at run time. Ranks meet before each collective as those without
-// GPUs do (threads of one process in memory, processes by MPI), so that differing calls, failures and stalls are found
-// before NCCL waits.
+// GPUs do (threads of one process in memory, processes by MPI or TCP), so that differing calls, failures and stalls are
+// found before NCCL waits.
 #pragma once
 
 #include <sinter/dist/engine.hpp>
@@ -18,8 +18,9 @@ int nccl_devices();
 void require_nccl(int ranks, Location where);
 std::unique_ptr<Engine> make_nccl_engine(std::shared_ptr<ThreadWorld> world, int rank,
                                          std::chrono::milliseconds timeout, Location where);
-/// Of a process that MPI knows, on the GPU of its number among those of this host. Throws as require_nccl.
-std::unique_ptr<Engine> make_nccl_engine(std::unique_ptr<Engine> mpi, int local_rank, Location where);
+/// Of a process that meets the others by `host`, on the GPU of its number among those of this host. Throws as
+/// require_nccl.
+std::unique_ptr<Engine> make_nccl_engine(std::unique_ptr<Engine> host, int local_rank, Location where);
 
 }  // namespace dist::dist_detail
 SINTER_NAMESPACE_END

@@ -8,6 +8,7 @@
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/dist/mpi.hpp>
+#include <sinter/dist/tcp.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
 #include <dlfcn.h>
@@ -314,8 +315,8 @@ class NcclOfThreads final : public NcclCommunicator {
 /// Rank r is a process. After a failure it must end, as without GPUs: its launcher ends the others.
 class NcclOfProcesses final : public NcclCommunicator {
  public:
-  NcclOfProcesses(std::unique_ptr<Communicator> host, Device device, Location where)
-      : NcclCommunicator(host->ranks(), host->index()), host_(std::move(host)) {
+  NcclOfProcesses(std::unique_ptr<Communicator> host, bool meets_by_tcp, Device device, Location where)
+      : NcclCommunicator(host->ranks(), host->index()), host_(std::move(host)), meets_by_tcp_(meets_by_tcp) {
     enter(device, where);
     NcclId drawn{}, id{};
     if (index() == 0) check(nccl_.get_unique_id(&drawn), "ncclGetUniqueId", where);
@@ -327,7 +328,7 @@ class NcclOfProcesses final : public NcclCommunicator {
     handle_->comm = made;
   }
   ~NcclOfProcesses() override {
-    if (has_mpi_failed()) handle_->abort();
+    if (meets_by_tcp_ ? has_tcp_failed() : has_mpi_failed()) handle_->abort();
     else handle_->destroy();
   }
 
@@ -338,13 +339,17 @@ class NcclOfProcesses final : public NcclCommunicator {
   }
 
  private:
-  void note_failure(const std::string&) const override { note_mpi_failure(); }
+  void note_failure(const std::string& text) const override {
+    if (meets_by_tcp_) note_tcp_failure(text);
+    else note_mpi_failure();
+  }
   static HostView bytes_of(NcclId& id) {
     const auto count = static_cast<std::int64_t>(id.bytes.size());
     return {.dtype = DType::u8, .shape = {count}, .numel = count, .data = id.bytes.data()};
   }
 
   std::unique_ptr<Communicator> host_;
+  bool meets_by_tcp_;
 };
 
 class NcclEngine final : public Engine {
@@ -368,18 +373,19 @@ class NcclEngine final : public Engine {
 
 class NcclProcessEngine final : public Engine {
  public:
-  NcclProcessEngine(std::unique_ptr<Engine> mpi, Device device) : mpi_(std::move(mpi)), device_(device) {}
+  NcclProcessEngine(std::unique_ptr<Engine> host, Device device) : host_(std::move(host)), device_(device) {}
   std::string_view name() const override { return "nccl"; }
-  int rank() const override { return mpi_->rank(); }
-  int size() const override { return mpi_->size(); }
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
   bool takes_device_memory() const override { return true; }
   Device device() const override { return device_; }
   std::unique_ptr<Communicator> group(std::vector<int> ranks, Location where) override {
-    return std::make_unique<NcclOfProcesses>(mpi_->group(std::move(ranks), where), device_, where);
+    return std::make_unique<NcclOfProcesses>(host_->group(std::move(ranks), where), host_->name() == "tcp", device_,
+                                             where);
   }
 
  private:
-  std::unique_ptr<Engine> mpi_;
+  std::unique_ptr<Engine> host_;
   Device device_;
 };
 
@@ -387,9 +393,9 @@ SINTER_DECL std::unique_ptr<Engine> make_nccl_engine(std::shared_ptr<ThreadWorld
                                                      std::chrono::milliseconds, Location) {
   return std::make_unique<NcclEngine>(std::move(world), rank);
 }
-SINTER_DECL std::unique_ptr<Engine> make_nccl_engine(std::unique_ptr<Engine> mpi, int local_rank, Location where) {
+SINTER_DECL std::unique_ptr<Engine> make_nccl_engine(std::unique_ptr<Engine> host, int local_rank, Location where) {
   require_nccl(local_rank + 1, where);
-  return std::make_unique<NcclProcessEngine>(std::move(mpi), Device::cuda(local_rank));
+  return std::make_unique<NcclProcessEngine>(std::move(host), Device::cuda(local_rank));
 }
 
 }  // namespace dist::dist_detail

@@ -125,7 +125,8 @@ class Partitioned {
 ///   auto step = jit::compile(dist::partition(jit::value_and_grad<0>(loss), mesh,
 ///                                            {.inputs = {{}, {{0, "data"}}}}));
 ///   auto [value, gradient] = step(w, dist::shard(x, {0, "data"}));
-/// Gradients are taken inside. Random numbers do not depend on the mesh, for generators that are equal on all ranks.
+/// Gradients are best taken inside; from outside they compute the forward pass again. Random numbers do not depend on
+/// the mesh, for generators that are equal on all ranks.
 template <class F>
 auto partition(F fn, Mesh mesh, PartitionOptions options = {}, Location where = std::source_location::current()) {
   return partition_detail::Partitioned<F>(std::move(fn), std::move(mesh), std::move(options), where);

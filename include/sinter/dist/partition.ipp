@@ -8,10 +8,12 @@
 #include <sinter/base/index.hpp>
 #include <sinter/dist/collectives.hpp>
 #include <sinter/dist/laid_out.hpp>
+#include <sinter/dist/partition_gradient.hpp>
 #include <sinter/dist/partition_plan.hpp>
 #include <sinter/dist/partition_rules.hpp>
 #include <sinter/dist/partition_search.hpp>
 #include <sinter/dist/rank_state.hpp>
+#include <sinter/dist/uneven.hpp>
 #include <sinter/expr/functions.hpp>
 #include <sinter/expr/shapes.hpp>
 #include <sinter/graph/pending_node.hpp>
@@ -42,18 +44,20 @@ SINTER_DECL void check_rank_of(const Mesh& mesh, Location where) {
 class PartRecorder {
  public:
   PartRecorder(const PartitionPlan& plan, std::span<const Ref<TensorImpl>> operands)
-      : plan_(plan), operands_(operands), values_(plan.nodes.size()) {}
+      : plan_(plan), operands_(operands), rank_(rank_in(plan.mesh)), values_(plan.nodes.size()) {}
   std::vector<Ref<TensorImpl>> run();
 
  private:
   void record(std::size_t id);
   const Ref<TensorImpl>& laid_out(Value value, const Shares& to, Location where);
-  Tensor moved(const In& x, const Move& move) const;
+  Tensor moved(const In& x, const Move& move, const Shape& whole, Shares& now) const;
+  Tensor moved_parts(const In& x, const Move& move, const Axis& over, const Shape& now) const;
   static Tensor reduced(const In& x, const Move& move, const Axis& over);
   void sum_together(const std::vector<std::size_t>& outputs);
 
   const PartitionPlan& plan_;
   std::span<const Ref<TensorImpl>> operands_;
+  int rank_;
   std::vector<std::vector<Ref<TensorImpl>>> values_;              // by node and result, as the plan lays them out
   std::map<std::pair<Value, Shares>, Ref<TensorImpl>> others_{};  // the same in other layouts
 };
@@ -81,15 +85,33 @@ inline Tensor PartRecorder::reduced(const In& x, const Move& move, const Axis& o
   return where(has_nan > 0, std::numeric_limits<double>::quiet_NaN(), sum_or_extreme);
 }
 
-inline Tensor PartRecorder::moved(const In& x, const Move& move) const {
-  const Axis over = axis_of(move, plan_.mesh);
+/// `together`: what the ranks of the group have of the value without being divided over it.
+inline Tensor PartRecorder::moved_parts(const In& x, const Move& move, const Axis& over, const Shape& together) const {
+  const auto extent_of = [&](int axis) -> std::int64_t {  // 0: all have equal parts
+    const Dim extent = together[axis];
+    if (!extent.is_static() || extent.value() % plan_.mesh.size(over) == 0) return 0;
+    return extent.value();
+  };
   switch (move.kind) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce_scatter: return reduced(x, move, over);
-    case CollectiveKind::all_gather: return all_gather(x, move.axis, over);
-    case CollectiveKind::all_to_all: return all_to_all(x, move.split_axis, move.axis, over);
+    case CollectiveKind::all_gather: return all_gather(x, move.axis, over, extent_of(move.axis));
+    case CollectiveKind::all_to_all:
+      if (extent_of(move.axis) == 0 && extent_of(move.split_axis) == 0)
+        return all_to_all(x, move.split_axis, move.axis, over);
+      return dist_detail::exchange_uneven(x, move.split_axis, move.axis, over, together[move.axis].value());
     default: return shard(x, {move.axis, over});
   }
+}
+
+/// One step of a value whose shares are `now`.
+inline Tensor PartRecorder::moved(const In& x, const Move& move, const Shape& whole_shape, Shares& now) const {
+  Shares together = now;
+  for (const std::size_t axis : move.mesh_axes) together[axis] = whole;
+  Tensor made =
+      moved_parts(x, move, axis_of(move, plan_.mesh), part_of_shape(whole_shape, together, plan_.mesh, rank_));
+  for (const std::size_t axis : move.mesh_axes) now[axis] = share_after(move);
+  return made;
 }
 
 inline const Ref<TensorImpl>& PartRecorder::laid_out(Value value, const Shares& to, Location where) {
@@ -98,7 +120,9 @@ inline const Ref<TensorImpl>& PartRecorder::laid_out(Value value, const Shares& 
   Ref<TensorImpl>& known = others_[{value, to}];
   if (known) return known;
   Tensor now(own);
-  for (const Move& move : moves_between(plan_.of(value), to)) now = moved(In(now, where), move);
+  Shares shares = plan_.of(value);
+  for (const Move& move : moves_between(plan_.of(value), to))
+    now = moved(In(now, where), move, plan_.graph.type(value).shape, shares);
   return known = now.impl();
 }
 
@@ -125,7 +149,7 @@ inline void PartRecorder::record(std::size_t id) {
     results = record_shared_results(*node.op, leaves, node.shared_attrs(), node.where);
     return;
   }
-  const Shape out = part_of_shape(node.types[0].shape, shares.out[0], plan_.mesh);
+  const Shape out = part_of_shape(node.types[0].shape, shares.out[0], plan_.mesh, rank_);
   const bool is_divided = std::any_of(shares.out[0].begin(), shares.out[0].end(), is_part);
   results.push_back(record_shared(
       *node.op, leaves, is_divided ? SharedAttrs(attributes_of_part(node, in, out)) : node.shared_attrs(), node.where));
@@ -148,7 +172,8 @@ inline void PartRecorder::sum_together(const std::vector<std::size_t>& outputs) 
   }
   const Value first = plan_.graph.outputs()[outputs[0]];
   const Move move = moves_between(plan_.of(first), plan_.outputs[outputs[0]])[0];
-  const Tensor sum = moved(In(concat(std::span<const Tensor>(rows), 0, where), where), move);
+  const Tensor sum =
+      reduced(In(concat(std::span<const Tensor>(rows), 0, where), where), move, axis_of(move, plan_.mesh));
   Dim next = 0;
   for (const std::size_t i : outputs) {
     const Value value = plan_.graph.outputs()[i];
@@ -170,6 +195,13 @@ inline std::vector<Ref<TensorImpl>> PartRecorder::run() {
   return outputs;
 }
 
+SINTER_DECL std::vector<Ref<TensorImpl>> record_parts(const PartitionPlan& plan,
+                                                      std::span<const Ref<TensorImpl>> operands, Location where) {
+  std::vector<Ref<TensorImpl>> parts;  // whose gradients go another way
+  for (const Ref<TensorImpl>& operand : operands) parts.push_back(without_gradient(operand, where));
+  return PartRecorder(plan, parts).run();
+}
+
 // ---- a call ---------------------------------------------------------------------------------------------------------
 
 /// Throws where the layouts, one for each argument or result, are of something without Tensors, or might be meant for
@@ -177,9 +209,10 @@ inline std::vector<Ref<TensorImpl>> PartRecorder::run() {
 inline void check_layout_of_each(const std::vector<Layout>& layouts, const std::vector<std::size_t>& counts,
                                  std::size_t total, const char* what, Location where) {
   const auto differs = [&](const Layout& layout) {
-    return !std::equal(
-        layout.placements.begin(), layout.placements.end(), layouts[0].placements.begin(), layouts[0].placements.end(),
-        [](const Placement& a, const Placement& b) { return a.axis == b.axis && a.over.names == b.over.names; });
+    return !std::equal(layout.placements.begin(), layout.placements.end(), layouts[0].placements.begin(),
+                       layouts[0].placements.end(), [](const Placement& a, const Placement& b) {
+                         return a.axis == b.axis && a.over.names == b.over.names && a.extent == b.extent;
+                       });
   };
   const bool has_one_each = std::all_of(counts.begin(), counts.end(), [](std::size_t count) { return count == 1; });
   if (!has_one_each && layouts.size() == total && std::any_of(layouts.begin(), layouts.end(), differs))
@@ -225,10 +258,11 @@ struct PartitionedCall::State {
   using TracedCall = jit::autodiff_detail::TracedCall;
 
   Shares whole_shares() const { return Shares(mesh.axes().size(), whole); }
+  void set_extent(Type& type, const Type& part, const Shares& shares, const Placement& placement) const;
   Ref<TensorImpl> placeholder(const Ref<TensorImpl>& part, const Layout& layout);
   TracedCall end(std::span<const Ref<TensorImpl>> results);
   std::vector<Shares> outputs(const TracedCall& call, const std::vector<std::size_t>& counts) const;
-  PartitionPlan plan(const TracedCall& call, const std::vector<std::size_t>& counts) const;
+  DividedFunction divided(const TracedCall& call, const std::vector<std::size_t>& counts) const;
 
   Mesh mesh;
   const PartitionOptions& options;
@@ -238,12 +272,31 @@ struct PartitionedCall::State {
   std::vector<Shares> inputs{};  // of the placeholders
 };
 
+/// The whole has the extent that the layout says; the part must be this rank's.
+inline void PartitionedCall::State::set_extent(Type& type, const Type& part, const Shares& shares,
+                                               const Placement& placement) const {
+  if (placement.extent == 0) return;
+  const int axis = normalise_axis(placement.axis, type.shape.rank(), "partition", where);
+  type.shape.set(axis, placement.extent);
+  const Dim own = part_of_shape(type.shape, shares, mesh, rank_in(mesh))[axis];
+  if (part.shape[axis] == own) {
+    if (placement.extent % mesh.size(placement.over) != 0) dist::rank();  // another rank's version is another one
+    return;
+  }
+  throw ShapeError("partition",
+                   "an argument is " + part.text() + " on rank " + std::to_string(rank_in(mesh)) +
+                       ", where its layout has " + std::to_string(own.value()) + " of " +
+                       std::to_string(placement.extent) + " along axis " + std::to_string(axis),
+                   where, "dist::shard makes such parts: they differ by one at most, the first are larger");
+}
+
 inline Ref<TensorImpl> PartitionedCall::State::placeholder(const Ref<TensorImpl>& part, const Layout& layout) {
   Type type = part->type;
   Shares shares = shares_of(layout, mesh, type.shape.rank(), whole, "partition", where);
   if (shares == whole_shares()) return part;
   for (std::size_t i = 0; i < shares.size(); ++i)
     if (is_part(shares[i])) type.shape.set(shares[i], type.shape[shares[i]] * Dim(mesh.axes()[i].size));
+  for (const Placement& placement : layout.placements) set_extent(type, part->type, shares, placement);
   inputs.push_back(std::move(shares));
   return (*trace)->parameter(part, type);
 }
@@ -269,11 +322,11 @@ inline std::vector<Shares> PartitionedCall::State::outputs(const TracedCall& cal
   return out;
 }
 
-inline PartitionPlan PartitionedCall::State::plan(const TracedCall& call,
-                                                  const std::vector<std::size_t>& counts) const {
-  std::vector<Shares> in = inputs;
-  in.resize(call.operands.size(), whole_shares());
-  return plan_partition(prepare_partition(call.graph), mesh, in, outputs(call, counts), options.costs);
+inline DividedFunction PartitionedCall::State::divided(const TracedCall& call,
+                                                       const std::vector<std::size_t>& counts) const {
+  DividedFunction function{call.graph, mesh, inputs, outputs(call, counts), options.costs, where};
+  function.inputs.resize(call.operands.size(), whole_shares());
+  return function;
 }
 
 SINTER_DECL PartitionedCall::PartitionedCall(const Mesh& mesh, const PartitionOptions& options, Location where)
@@ -314,12 +367,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> PartitionedCall::run(const std::vector<
     static_cast<void>(state_->outputs(call, counts));  // a mistake in them is one on every mesh
     values = jit::autodiff_detail::replay_call(call, call.graph);
   } else {
-    const PartitionPlan plan = state_->plan(call, counts);
-    log_plan(plan);
-    const MeshScope scope(state_->mesh, state_->where);
-    std::vector<Ref<TensorImpl>> operands;
-    for (const Ref<TensorImpl>& operand : call.operands) operands.push_back(without_gradient(operand, state_->where));
-    values = PartRecorder(plan, operands).run();
+    values = record_divided(state_->divided(call, counts), call.operands);
     for (std::size_t i = 0; i < call.assigned.size(); ++i)
       jit::autodiff_detail::assign_outside(call.assigned[i], values[call.results + i]);
   }
@@ -330,7 +378,10 @@ SINTER_DECL std::vector<Ref<TensorImpl>> PartitionedCall::run(const std::vector<
 SINTER_DECL PartitionReport PartitionedCall::explain(const std::vector<Ref<TensorImpl>>& results,
                                                      const std::vector<std::size_t>& counts) {
   const State::TracedCall call = state_->end(results);
-  return report_of(state_->plan(call, counts), state_->options.costs);
+  const DividedFunction function = state_->divided(call, counts);
+  const PartitionPlan plan = plan_partition(prepare_partition(function.graph), function.mesh, function.inputs,
+                                            function.outputs, function.costs);
+  return report_of(plan, function.costs);
 }
 
 }  // namespace dist::partition_detail

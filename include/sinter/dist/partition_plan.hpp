@@ -36,8 +36,12 @@ struct Move {
   int axis = 0, split_axis = 0;
 };
 std::vector<Move> moves_between(const Shares& from, const Shares& to);
-/// What a rank has of a value of this shape.
-Shape part_of_shape(const Shape& shape, const Shares& shares, const Mesh& mesh);
+/// What a step leaves along its axes of the mesh.
+Share share_after(const Move& move);
+/// What a rank has of a value of this shape; rank 0 has as much as any.
+Shape part_of_shape(const Shape& shape, const Shares& shares, const Mesh& mesh, int rank = 0);
+/// This thread's rank, by which parts of unequal sizes are told.
+int rank_in(const Mesh& mesh);
 Axis axis_of(const Move& move, const Mesh& mesh);
 
 /// Small outputs that are sums of the ranks are added in one collective: lists of their numbers. Others go alone.

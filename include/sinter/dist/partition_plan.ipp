@@ -7,6 +7,8 @@
 #include <sinter/base/log.hpp>
 #include <sinter/dist/partition_rules.hpp>
 #include <sinter/dist/partition_search.hpp>
+#include <sinter/dist/rank_state.hpp>
+#include <sinter/dist/uneven.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/passes/cse.hpp>
 #include <sinter/passes/dce.hpp>
@@ -23,11 +25,20 @@ SINTER_NAMESPACE_BEGIN
 namespace dist {
 namespace partition_detail {
 
-SINTER_DECL Shape part_of_shape(const Shape& shape, const Shares& shares, const Mesh& mesh) {
+SINTER_DECL Shape part_of_shape(const Shape& shape, const Shares& shares, const Mesh& mesh, int rank) {
   Shape part = shape;
-  for (std::size_t i = 0; i < shares.size(); ++i)
-    if (is_part(shares[i])) part.set(shares[i], part[shares[i]] / Dim(mesh.axes()[i].size));
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (!is_part(shares[i])) continue;
+    const MeshAxis& axis = mesh.axes()[i];
+    const Dim extent = part[shares[i]];
+    part.set(shares[i], extent.is_static()
+                            ? Dim(dist_detail::part_extent(extent.value(), axis.size, mesh.index(rank, axis.name)))
+                            : extent / Dim(axis.size));
+  }
   return part;
+}
+SINTER_DECL int rank_in(const Mesh& mesh) {
+  return mesh.size() == dist_detail::current_rank().size() ? dist_detail::current_rank().rank() : 0;
 }
 
 SINTER_DECL Axis axis_of(const Move& move, const Mesh& mesh) {
@@ -110,6 +121,15 @@ inline std::vector<Move> MoveList::make() {
 SINTER_DECL std::vector<Move> moves_between(const Shares& from, const Shares& to) {
   if (from == to) return {};
   return MoveList(from, to).make();
+}
+
+SINTER_DECL Share share_after(const Move& move) {
+  switch (move.kind) {
+    case CollectiveKind::shard:
+    case CollectiveKind::reduce_scatter: return static_cast<Share>(move.axis);
+    case CollectiveKind::all_to_all: return static_cast<Share>(move.split_axis);
+    default: return whole;
+  }
 }
 
 /// Outputs that go together.
@@ -246,15 +266,6 @@ class PlanWalk {
   std::set<std::pair<Value, Shares>> moved_{};
 };
 
-inline Share after(const Move& move) {
-  switch (move.kind) {
-    case CollectiveKind::shard:
-    case CollectiveKind::reduce_scatter: return static_cast<Share>(move.axis);
-    case CollectiveKind::all_to_all: return static_cast<Share>(move.split_axis);
-    default: return whole;
-  }
-}
-
 inline std::int64_t PlanWalk::sent_by(Value value, const Move& move, const Shares& from) const {
   if (is_local(move.kind)) return 0;
   const int size = plan_.mesh.size(axis_of(move, plan_.mesh));
@@ -263,7 +274,7 @@ inline std::int64_t PlanWalk::sent_by(Value value, const Move& move, const Share
   double bytes = static_cast<double>(plan_.graph.estimate_elements(part) * size_of(type.dtype));
   const Share before = from[move.mesh_axes[0]];
   if (is_part(before)) bytes *= size;
-  return static_cast<std::int64_t>(sent_bytes(bytes, before, after(move), size) + 0.5);
+  return static_cast<std::int64_t>(sent_bytes(bytes, before, share_after(move), size) + 0.5);
 }
 
 inline void PlanWalk::walk_moves(Value value, const Shares& to) {
@@ -271,7 +282,7 @@ inline void PlanWalk::walk_moves(Value value, const Shares& to) {
   Shares now = plan_.of(value);
   for (const Move& move : moves_between(now, to)) {
     see_move(value, move, sent_by(value, move, now), 0);
-    for (const std::size_t axis : move.mesh_axes) now[axis] = after(move);
+    for (const std::size_t axis : move.mesh_axes) now[axis] = share_after(move);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <sinter/graph/graph.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -23,11 +24,14 @@ struct Choice {
 struct NodeOnAxis {
   const Graph& graph;
   const Node& node;
-  std::vector<Shape> in, out;
-  int size;  // ranks along this axis
+  std::vector<Shape> in, out;                            // of a rank that has as much as any
+  int size;                                              // ranks along this axis
+  std::vector<std::uint32_t> uneven_in{}, uneven_out{};  // bit i: axis i is divided already, and not equally
 
-  /// Can the extent be divided, whatever its symbols are?
+  /// Can the extent be divided equally, whatever its symbols are?
   bool divides(Dim extent) const;
+  /// Can it be divided so that no rank is left without?
+  bool divides_unequally(Dim extent) const;
   DType dtype_in(std::size_t operand = 0) const { return graph.type(node.inputs[operand]).dtype; }
   /// Are all elements of the operand one finite number other than 0, which is known? Times it, and divided by it, a sum
   /// is the sum of its parts; times 0 or infinity a part may be NaN where the sum is none.

@@ -18,6 +18,7 @@ SINTER_DECL bool Choice::divides() const {
   return std::any_of(in.begin(), in.end(), is_part) || std::any_of(out.begin(), out.end(), is_part);
 }
 SINTER_DECL bool NodeOnAxis::divides(Dim extent) const { return identical(extent % Dim(size), Dim(0)); }
+SINTER_DECL bool NodeOnAxis::divides_unequally(Dim extent) const { return extent.is_static() && extent.value() > size; }
 SINTER_DECL bool NodeOnAxis::is_scale(std::size_t operand) const {
   const DType dtype = dtype_in(operand);
   const Node* from = &graph.node(node.inputs[operand]);
@@ -39,11 +40,27 @@ class ChoiceList {
   void add(std::vector<Share> in, std::vector<Share> out) {
     for (std::size_t i = 0; i < out.size(); ++i)
       if (out[i] == summand && !has_sums(n.node.types[i].dtype)) return;
+    if (can_divide(in, out)) choices.push_back({std::move(in), std::move(out)});
+  }
+  /// Unequal parts are those of one extent alone: where it becomes another one, as in reshape, they would not meet.
+  bool can_divide(const std::vector<Share>& in, const std::vector<Share>& out) const {
+    Dim common = 0;
+    bool is_uneven = false, is_one = true;
+    const auto can = [&](Share share, const Shape& shape, std::uint32_t uneven) {
+      if (!is_part(share)) return true;
+      const Dim extent = shape[share];
+      if ((uneven >> share & 1) != 0) return false;
+      is_one &= identical(common, Dim(0)) || identical(common, extent);
+      common = extent;
+      if (n.divides(extent)) return true;
+      is_uneven = true;
+      return n.divides_unequally(extent);
+    };
     for (std::size_t i = 0; i < in.size(); ++i)
-      if (is_part(in[i]) && !n.divides(n.in[i][in[i]])) return;
+      if (!can(in[i], n.in[i], n.uneven_in[i])) return false;
     for (std::size_t i = 0; i < out.size(); ++i)
-      if (is_part(out[i]) && !n.divides(n.out[i][out[i]])) return;
-    choices.push_back({std::move(in), std::move(out)});
+      if (!can(out[i], n.out[i], n.uneven_out[i])) return false;
+    return !is_uneven || is_one;
   }
   /// The same share of all operands, and of all results.
   void add_all(int in, int out) {

@@ -126,15 +126,34 @@ inline double AxisSearch::cost_of_operand(std::int32_t node, std::size_t operand
   return cost(value, share_of(value), to);
 }
 
+/// Bit i: not all ranks have the same of axis i.
+inline std::uint32_t uneven_axes(const Shape& shape, const Shares& shares, const Mesh& mesh) {
+  std::uint32_t axes = 0;
+  Shape part = shape;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (!is_part(shares[i])) continue;
+    const Dim extent = part[shares[i]];
+    if (extent.is_static() && extent.value() % mesh.axes()[i].size != 0) axes |= std::uint32_t{1} << shares[i];
+    Shares only(shares.size(), whole);
+    only[i] = shares[i];
+    part = part_of_shape(part, only, mesh);
+  }
+  return axes;
+}
+
 inline void AxisSearch::add_place(const PartitionPlan& plan, std::int32_t id, const std::vector<Shares>& inputs) {
   const Node& node = graph_.node(id);
   const NodeShares& before = plan.nodes[as_index(id)];
   NodeOnAxis on{graph_, node, {}, {}, size_};
-  for (std::size_t i = 0; i < node.inputs.size(); ++i)
-    on.in.push_back(part_of_shape(graph_.type(node.inputs[i]).shape, before.in[i], mesh_));
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const Shape& shape = graph_.type(node.inputs[i]).shape;
+    on.in.push_back(part_of_shape(shape, before.in[i], mesh_));
+    on.uneven_in.push_back(uneven_axes(shape, before.in[i], mesh_));
+  }
   Place& made = place(id);
   for (std::size_t i = 0; i < node.types.size(); ++i) {
     on.out.push_back(part_of_shape(node.types[i].shape, before.out[i], mesh_));
+    on.uneven_out.push_back(uneven_axes(node.types[i].shape, before.out[i], mesh_));
     made.bytes.push_back(static_cast<double>(graph_.estimate_elements(on.out[i]) * size_of(node.types[i].dtype)));
   }
   made.readers.resize(node.types.size());

@@ -22,9 +22,10 @@ namespace dist {
 
 /// What carries collectives out.
 enum class EngineKind : std::uint8_t {
-  automatic,  // MPI where a launcher started several processes, threads elsewhere
+  automatic,  // processes where a launcher started several, threads elsewhere
   threads,    // ranks are threads of this process
-  mpi,        // ranks are processes
+  mpi,        // ranks are processes, by MPI
+  tcp,        // ranks are processes that meet at MASTER_ADDR, MASTER_PORT, as those of torchrun do
   nccl,  // threads of this process, rank r on GPU r; or a launcher's processes, each on the GPU of its local number
 };
 
@@ -44,7 +45,7 @@ int size();
 const Mesh& mesh();
 /// Ranks along an axis of the mesh. Known while tracing: a number.
 int axis_size(const Axis& axis, Location where = std::source_location::current());
-/// "threads", "mpi", "nccl", or "none" outside of run().
+/// "threads", "mpi", "tcp", "nccl", or "none" outside of run().
 std::string_view engine_name();
 
 /// What a launcher said of this process: torchrun, Slurm, Open MPI, MPICH.
@@ -91,7 +92,7 @@ std::function<void(World)> rank_function(const F& fn) {
 }  // namespace dist_detail
 
 /// Runs `fn` once for each rank, side by side, and returns when all have ended. What a rank throws is thrown here; the
-/// others get a DistError at their next collective, at once where they wait in one. Under a launcher (mpirun,
+/// others get a DistError at their next collective, at once where they wait in one. Under a launcher (mpirun, torchrun,
 /// tools/launch, srun) this process is one rank, and `fn` runs once.
 ///   dist::run({.ranks = 4}, [](dist::World world) { ... dist::all_reduce(x) ... });
 template <class F>

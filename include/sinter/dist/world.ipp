@@ -8,6 +8,7 @@
 #include <sinter/dist/mpi.hpp>
 #include <sinter/dist/nccl.hpp>
 #include <sinter/dist/rank_state.hpp>
+#include <sinter/dist/tcp.hpp>
 #include <sinter/dist/threads.hpp>
 #include <sinter/graph/tracing.hpp>
 
@@ -116,10 +117,18 @@ inline void run_threads(int ranks, std::chrono::milliseconds timeout, bool uses_
   run.rethrow();
 }
 
-inline void run_process(const Launch& launch, std::chrono::milliseconds timeout, bool uses_gpus, const Mesh& mesh,
+/// torchrun's processes are none of MPI's, nor are others that are told where to meet and have no MPI.
+inline bool meets_by_tcp(EngineKind kind, const Launch& launch) {
+  if (kind == EngineKind::mpi || kind == EngineKind::tcp) return kind == EngineKind::tcp;
+  return has_tcp_address() && (launch.variable == "WORLD_SIZE" || !has_mpi());
+}
+
+inline void run_process(const Launch& launch, std::chrono::milliseconds timeout, EngineKind kind, const Mesh& mesh,
                         const std::function<void(World)>& fn, Location where) {
-  std::unique_ptr<Engine> engine = make_mpi_engine(launch, timeout, where);
-  if (uses_gpus) engine = make_nccl_engine(std::move(engine), launch.local_rank, where);
+  const bool uses_tcp = meets_by_tcp(kind, launch);
+  std::unique_ptr<Engine> engine =
+      uses_tcp ? make_tcp_engine(launch, timeout, where) : make_mpi_engine(launch, timeout, where);
+  if (kind == EngineKind::nccl) engine = make_nccl_engine(std::move(engine), launch.local_rank, where);
   RankState state(std::move(engine), mesh);
   if (mesh.has_axes() && mesh.size() != state.size())
     throw UserError("run",
@@ -127,10 +136,18 @@ inline void run_process(const Launch& launch, std::chrono::milliseconds timeout,
                         std::to_string(state.size()) + " processes were started",
                     where, "start as many, or choose the mesh by dist::launched().size");
   RankScope scope(state);
+  // A process that has failed must end without waiting for the others.
+  const auto note_failure = [uses_tcp](const char* what) {
+    if (uses_tcp) note_tcp_failure(what);
+    else note_mpi_failure();
+  };
   try {
     fn(World());
+  } catch (const std::exception& error) {
+    note_failure(error.what());
+    throw;
   } catch (...) {
-    note_mpi_failure();  // this process must end without waiting for the others
+    note_failure("an exception that is no std::exception");
     throw;
   }
 }
@@ -158,12 +175,13 @@ SINTER_DECL void run_ranks(const RunOptions& options, const std::function<void(W
   const std::chrono::milliseconds timeout = chosen_timeout(options, where);
   const Launch launch = launched();
   const bool is_worker = current_rank().is_worker;
-  if (is_worker && options.engine == EngineKind::mpi)
-    throw UserError("run", "a worker of map_shards asks for MPI", where,
+  const bool wants_processes = options.engine == EngineKind::mpi || options.engine == EngineKind::tcp;
+  if (is_worker && wants_processes)
+    throw UserError("run", "a worker of map_shards asks for ranks that are processes", where,
                     "a process is one rank: call dist::run outside of map_shards, or take EngineKind::threads");
   const bool is_rank_already = current_rank().engine != nullptr || is_worker;
   const bool uses_gpus = options.engine == EngineKind::nccl;
-  if (options.engine == EngineKind::mpi ||
+  if (wants_processes ||
       ((options.engine == EngineKind::automatic || uses_gpus) && launch.size > 1 && !is_rank_already)) {
     if (options.ranks != 0 && options.ranks != launch.size)
       throw UserError(
@@ -171,7 +189,7 @@ SINTER_DECL void run_ranks(const RunOptions& options, const std::function<void(W
           std::to_string(options.ranks) + " ranks are asked for, " + std::to_string(launch.size) +
               " processes were started",
           where, "leave RunOptions::ranks out, or start as many: tools/launch -n " + std::to_string(options.ranks));
-    return run_process(launch, timeout, uses_gpus, options.mesh, fn, where);
+    return run_process(launch, timeout, options.engine, options.mesh, fn, where);
   }
   const int ranks = chosen_ranks(options, where);
   if (uses_gpus) require_nccl(ranks, where);
