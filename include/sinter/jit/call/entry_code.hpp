@@ -44,6 +44,7 @@ struct CodeInput {
   std::vector<std::uint8_t> is_number;  // per input: a C++ number of the caller
   std::vector<std::uint8_t> may_donate;
   bool own_outputs = false;
+  std::vector<Ref<TensorImpl>> values{};  // of the inputs, to tune with; none: made up
 };
 struct VersionCode {
   Graph optimised;
