@@ -50,6 +50,8 @@ inline void add_plan(KeyWriter& key, const Plan& plan, std::span<const std::int6
     key.add(step.kernel);
     classes += class_of(step.kernel, sinter::bind(step.geometry, sizes)) + ";";
   }
+  key.add_list(plan.groups(), [&](const StepRange& group) { key.add(group.first).add(group.end); });
+  key.add(plan.runs_as_one() && plan.kernel_count() > 1);
   if (plan.host_part() != nullptr) add_plan(key, *plan.host_part(), sizes, classes);
   if (plan.parts() == nullptr) return;
   for (const PartitionPlan::Part& part : plan.parts()->parts)
@@ -61,10 +63,26 @@ inline std::string plan_key(const Graph& graph, const PlanOptions& options, std:
   KeyWriter key;
   std::string classes;
   add_plan(key, *build_plan(graph, sketch), sizes, classes);
-  key.add(options.as_one).add(options.horizontal).add(options.epilogues).add(options.precision);
+  key.add(options.precision);
   key.add_list(classes, [&](char letter) { key.add(letter); });
   return SINTER_VERSION_STRING "; " + machine_of(*options.backends.front()) + "; plan of " +
          std::to_string(graph.nodes().size()) + " nodes; " + hex_of(key.bytes());
+}
+
+/// Leaves one of those that give the same plan, and gives the key of the first.
+inline std::string drop_equal(std::vector<Schedule>& candidates, const Graph& graph, const PlanOptions& options,
+                              std::span<const std::int64_t> sizes) {
+  std::vector<std::string> keys;
+  if (candidates.size() < 2) return {};
+  std::erase_if(candidates, [&](const Schedule& schedule) {
+    PlanOptions own = options;
+    if (!follow(own, schedule)) return true;
+    std::string key = plan_key(graph, own, sizes);
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) return true;
+    keys.push_back(std::move(key));
+    return false;
+  });
+  return keys.front();
 }
 
 /// A run of a plan on values, as a launch: it is timed as kernels are.
@@ -247,14 +265,15 @@ SINTER_DECL std::shared_ptr<const Plan> tuned_plan(const Graph& graph, const Pla
     // The inputs of a part have numbers of their own.
     return tuner->choose(backend, kernel, geometry, is_one_plan ? operands : std::span<const BufferRef>());
   };
-  const std::vector<Schedule> candidates =
-      may_run_again(graph) ? plan_schedules(graph, options) : std::vector<Schedule>();
+  std::vector<Schedule> candidates = may_run_again(graph) ? plan_schedules(graph, options) : std::vector<Schedule>();
+  const std::string key = drop_equal(candidates, graph, options, sizes);
   if (candidates.size() < 2) return build_plan(graph, tuned);
   tuner->leave_for_plans(part_for_plans);
   std::shared_ptr<const Plan> standard = build_plan(graph, tuned);
   tuner->leave_for_plans(0);
-  const Schedule winner = tuner->choose_plan(graph, tuned, candidates, plan_key(graph, options, sizes));
+  const Schedule winner = tuner->choose_plan(graph, tuned, candidates, key);
   if (winner.empty() || !follow(tuned, winner)) return standard;
+  tuner->begin_again();
   return build_plan(graph, tuned);
 }
 

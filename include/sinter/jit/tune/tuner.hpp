@@ -50,6 +50,8 @@ class Tuner {
   /// store.
   Schedule choose_plan(const Graph& graph, const PlanOptions& options, const std::vector<Schedule>& candidates,
                        const std::string& key);
+  /// Kernels that are known are not counted and reported again.
+  void begin_again() { is_again_ = true; }
   /// What is left for kernels is so much of the whole.
   void leave_for_plans(double part) { seconds_for_plans_ = seconds_ * part; }
 
@@ -72,6 +74,7 @@ class Tuner {
   double spent_ = 0;
   bool has_measured_ = false;
   bool measures_ = true;  // else kernels take winners that are known
+  bool is_again_ = false;
 };
 
 /// What the environment says instead (SINTER_TUNE): the mode of functions that have none.

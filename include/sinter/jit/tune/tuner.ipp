@@ -197,8 +197,10 @@ SINTER_DECL Schedule Tuner::choose(Backend& backend, const Kernel& kernel, const
     const std::string_view text = runtime_detail::schedule_in(*known);
     const std::optional<Schedule> schedule = parse_schedule(text);
     if (schedule && std::find(schedules.begin(), schedules.end(), *schedule) != schedules.end()) {
-      if (measures_) runtime_detail::count_tuning({.found = 1});
-      if (measures_) report(kernel, std::string(text) + ", which was measured before");
+      if (measures_ && !is_again_) {
+        runtime_detail::count_tuning({.found = 1});
+        report(kernel, std::string(text) + ", which was measured before");
+      }
       return *schedule;
     }
   }

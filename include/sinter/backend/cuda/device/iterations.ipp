@@ -360,7 +360,8 @@ class CudaIterations final : public IterationQueue {
       is_enqueued = loop_ != nullptr;
     }
 #else
-    static_cast<void>(goes_on), static_cast<void>(parity);
+    static_cast<void>(goes_on);
+    static_cast<void>(parity);
 #endif
     if (is_enqueued) abandon();
     else finish_first();
