@@ -289,6 +289,27 @@ TEST_CASE("tuning: kernels are measured on the operands of the call, which stay 
       std::any_of(lines.begin(), lines.end(), [](const std::string& l) { return has(l, "; on the call's operands"); }));
 }
 
+TEST_CASE("tuning: in the background, once there is code: it is swapped twice, and no call waits") {
+  const TuningFolder store;
+  timed().version = 9;
+  timed().fastest = 2;
+  jit::reset();
+  auto f = jit::compile([](Tensor x) { return tanh(x) * 9; },
+                        {.mode = jit::Mode::background, .backend = "timed", .tune_seconds = 5});
+  const Tensor x = ones({8});
+  f(x);
+  jit::wait_for_background();
+  CHECK(near(doubles(f(x)), doubles(tanh(x) * 9), 1e-6));
+  const jit::Stats stats = f.stats();
+  CHECK(stats.background_swaps == 2);
+  CHECK(stats.background_calls == 1);
+  CHECK(stats.background_pending == 0);
+  CHECK(tuning_stats().measured == 1);
+  CHECK(tuning_stats().gained == 1);
+  CHECK(has(runtime_detail::tuning_text(), " = unroll(2); "));
+  CHECK(has(f.explain(x).text(), "background: swapped at call"));
+}
+
 TEST_CASE("tuning: files of schedules") {
   const TuningFolder store;
   timed().version = 6;
