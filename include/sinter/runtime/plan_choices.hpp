@@ -1,5 +1,5 @@
-// What else the plan of a graph could be: values written once or computed again, kernels cut in two, products without what
-// follows them. Which is faster is for others to measure.
+// What else the plan of a graph could be: values written once or computed again, kernels cut in two, products without
+// what follows them. Which is faster is for others to measure.
 #pragma once
 
 #include <sinter/graph/graph.hpp>

@@ -1,4 +1,5 @@
-// Operands to measure a kernel with: memory of its layout, made-up values, and what the call itself gives where it does.
+// Operands to measure a kernel with: memory of its layout, made-up values, and what the call itself gives where it
+// does.
 #pragma once
 
 #include <sinter/base/config.hpp>
