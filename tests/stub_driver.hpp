@@ -1,7 +1,8 @@
 // A driver of two GPUs that computes nothing, an NVRTC that compiles nothing and an NCCL that sends nothing, for machines
 // that have none: which context, stream and module a launch is made with is printed, and what streams wait for where
 // SINTER_STUB_WAITS is set. All are one shared library that the compiler of this
-// machine makes, and that the loader of a process finds in the place of NVIDIA's.
+// machine makes, and that the loader of a process finds in the place of NVIDIA's. With SINTER_STUB_TRUE bytes that the
+// host reads are 1, a hundred of them at most.
 #pragma once
 
 #include <cstdlib>
@@ -58,7 +59,12 @@ ALL(int, cuMemHostAlloc, (void** place, std::size_t bytes, unsigned)) { return *
 ALL(int, cuMemFreeHost, (void* place)) { return std::free(place), 0; }
 ALL(int, cuMemHostGetDevicePointer, (void** to, void* from, unsigned)) { return *to = from, 0; }
 ALL(int, cuMemcpyHtoDAsync, (void* to, const void* from, std::size_t n, void*)) { return std::memcpy(to, from, n), 0; }
-ALL(int, cuMemcpyDtoHAsync, (void* to, const void* from, std::size_t n, void*)) { return std::memcpy(to, from, n), 0; }
+ALL(int, cuMemcpyDtoHAsync, (void* to, const void* from, std::size_t n, void*)) {
+  static int trues = std::getenv("SINTER_STUB_TRUE") != nullptr ? 100 : 0;
+  std::memcpy(to, from, n);
+  if (n == 1 && trues > 0) --trues, *static_cast<char*>(to) = 1;
+  return 0;
+}
 ALL(int, cuMemcpyDtoDAsync, (void* to, const void* from, std::size_t n, void*)) { return std::memcpy(to, from, n), 0; }
 ALL(int, cuMemcpyPeerAsync, (void* to, void*, const void* from, void*, std::size_t n, void*)) { return std::memcpy(to, from, n), 0; }
 ALL(int, cuMemsetD8Async, (void* to, unsigned char value, std::size_t n, void*)) { return std::memset(to, value, n), 0; }
@@ -122,6 +128,14 @@ NCCL(ncclAllReduce, (const void*, void*, std::size_t count, int, int, void*, voi
 }
 extern "C" const char* ncclGetErrorString(int) { return "an error of the stub"; }
 ALL(int, cuGraphLaunch, (void*, void*)) { return std::printf("launch graph\n"), 0; }
+ALL(int, cuGraphConditionalHandleCreate, (unsigned long long* handle, ...)) { return *handle = 1, 0; }
+// With the data of edges, as from version 2 on; the graphs of a conditional node are told 32 bytes into its parameters.
+ALL(int, cuGraphAddNode, (void** node, void*, const void*, const void*, std::size_t, void* parameters)) {
+  static void* graphs[1] = {contexts};
+  void** const given = graphs;
+  std::memcpy(static_cast<char*>(parameters) + 32, &given, sizeof given);
+  return std::printf("make condition\n"), *node = contexts, 0;
+}
 ALL(int, cuGraphAddKernelNode, (void** node, ...)) { return std::printf("make node\n"), *node = contexts, 0; }
 )";
 

@@ -48,5 +48,6 @@
 #include <sinter/jit/trace/trace_tree.ipp>
 #include <sinter/jit/trace/tree_call.ipp>
 #include <sinter/jit/trace/tree_text.ipp>
+#include <sinter/jit/tune/plan_tuner.ipp>
 #include <sinter/jit/tune/tuner.ipp>
 #include <sinter/jit/tuning.ipp>

@@ -18,6 +18,7 @@
 #include <sinter/runtime/partition.ipp>
 #include <sinter/runtime/partition_plan.ipp>
 #include <sinter/runtime/plan.ipp>
+#include <sinter/runtime/plan_choices.ipp>
 #include <sinter/runtime/plan_code.ipp>
 #include <sinter/runtime/program_code.ipp>
 #include <sinter/runtime/tuning_store.ipp>

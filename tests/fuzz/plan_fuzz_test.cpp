@@ -428,15 +428,32 @@ std::string report(const Graph& graph, const PlanOptions& options) {
   return failure(graph, options) + "\n" + graph.text();
 }
 
+/// As tuning may cut it (runtime/plan_choices.hpp), at any nodes.
+PlanOptions cut_anywhere(const Graph& graph, std::uint64_t seed) {
+  PlanOptions options = fused(backend_lists()[seed % backend_lists().size()]);
+  const auto node = [&](std::uint64_t salt) {
+    return static_cast<std::int32_t>((seed * 2654435761 + salt * 40503) % graph.nodes().size());
+  };
+  for (std::uint64_t i = 0; i < 1 + seed % 3; ++i) options.cut.push_back(node(i));
+  for (std::uint64_t i = 0; i < seed / 3 % 3; ++i) options.kept.push_back(node(7 + i));
+  options.recompute = seed % 5 != 0;
+  options.epilogues = seed % 7 != 0;
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("random graphs, fused and op by op", "[fuzz]") {
   const std::uint64_t graphs = fuzz_loop(1, [](std::uint64_t seed) {
     const Graph graph = GraphMaker(static_cast<unsigned>(seed)).make(4 + static_cast<int>(seed % 30));
-    for (const PlanOptions& options : {fused(), fused(backend_lists()[1]), fused(backend_lists().back()), op_by_op()}) {
+    for (const PlanOptions& options :
+         {fused(), fused(backend_lists()[1]), fused(backend_lists().back()), op_by_op(), cut_anywhere(graph, seed)}) {
       const std::string text = failure(graph, options);
       if (text.empty()) continue;
-      INFO("SINTER_FUZZ_SEED=" << seed << (options.fuse ? ", fused, " : ", op by op, ")
+      INFO("SINTER_FUZZ_SEED=" << seed
+                               << (!options.cut.empty() ? ", cut, "
+                                   : options.fuse       ? ", fused, "
+                                                        : ", op by op, ")
                                << options.backends.front()->name() << "\n"
                                << report(graph, options));
       FAIL();

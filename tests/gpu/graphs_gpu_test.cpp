@@ -5,7 +5,9 @@
 #include <sinter/sinter.hpp>
 
 #include <cmath>
+#include <cstdint>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 using namespace sinter;
@@ -177,6 +179,29 @@ TEST_CASE("loops and steps of the host beside graphs") {
   for (int i = 0; i < 4; ++i) {
     const Tensor x = randn({16, 16}) * 0.1f;
     CHECK(to_vector<float>(in_pieces(x)) == to_vector<float>(whole(x)));
+  }
+}
+
+TEST_CASE("while loops that the device goes on with by itself: odd and even lengths, other addresses, products") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  const auto loop = [](Tensor x, Tensor limit) {
+    auto [i, y] = jit::while_loop([&](Tensor n, Tensor) { return n < limit; },
+                                  [](Tensor n, Tensor v) {
+                                    const Tensor w = tanh(matmul(v, v) * 0.2f) + 0.01f;
+                                    return std::tuple(Tensor(n + 1), Tensor(w + sum(w, 0) * 0.1f));
+                                  },
+                                  limit * 0, x);
+    return y * 2 + i.to(DType::f32);
+  };
+  auto grouped = jit::compile(loop, as_one());
+  auto plain = jit::compile(loop);
+  std::vector<Tensor> held;  // so that addresses differ
+  for (const std::int64_t length : {0, 1, 7, 8, 9, 10, 11, 12, 51, 200, 201}) {
+    const Tensor x = randn({24, 24}), limit = full({}, length, {.dtype = DType::i64});
+    INFO(length);
+    const Tensor y = grouped(x, limit);
+    CHECK(to_vector<float>(y) == to_vector<float>(plain(x, limit)));
+    held.push_back(y);
   }
 }
 

@@ -191,6 +191,14 @@ TEST_CASE("an optimiser and a loop over the stub", "[.counts_launches]") {
   eval(z);
   auto turned = jit::compile([](Tensor a, Tensor by) { return a * by; });
   counted("number", [&] { turned(z, std::complex<double>(0, 1)); });
+  auto repeated = jit::compile(
+      [](Tensor v) {
+        return jit::while_loop([](Tensor y) { return sum(y) < 1; }, [](Tensor y) { return tanh(y) * 0.5f; }, v);
+      },
+      {.mode = jit::Mode::reduce_overhead});
+  std::printf("begin while\n");
+  eval(In(repeated(x)));
+  std::printf("end while\n");
   std::fflush(stdout);
 }
 
@@ -198,7 +206,8 @@ TEST_CASE("over a stub of the driver: 148 updates are at most 3 launches, 512 it
   if (find_device_memory(DeviceKind::cuda) == nullptr) SINTER_SKIP("built without CUDA");
   const std::string folder = make_stub_driver();
   if (folder.empty()) SINTER_SKIP("no compiler `c++` makes the stub of the driver");
-  const std::string text = under("LD_LIBRARY_PATH='" + folder + "' SINTER_CACHE_DIR=off", "[.counts_launches]");
+  const std::string text =
+      under("LD_LIBRARY_PATH='" + folder + "' SINTER_CACHE_DIR=off SINTER_STUB_TRUE=1", "[.counts_launches]");
   std::filesystem::remove_all(folder);
   const auto part = [&](const std::string& what) {
     const std::size_t begin = text.find("begin " + what), end = text.find("end " + what);
@@ -216,5 +225,9 @@ TEST_CASE("over a stub of the driver: 148 updates are at most 3 launches, 512 it
   CHECK(count_of(part("loop"), "make node") == 0);  // a later run of the same length passes parameters alone
   CHECK(count_of(part("loop"), "launch sinter_") <= 3);
   CHECK(count_of(part("number"), "launch sinter_") >= 1);
+  INFO(part("while"));
+  CHECK(count_of(part("while"), "make condition") == 2);  // while, and if, for two iterations
+  CHECK(count_of(part("while"), "launch sinter_") == 9);  // the host asks before and after eight iterations ...
+  CHECK(count_of(part("while"), "launch graph") == 1);    // ... and the rest is one
 }
 #endif

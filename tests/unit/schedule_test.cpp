@@ -31,6 +31,8 @@ TEST_CASE("schedule: a schedule has no step twice and a dozen at most") {
   for (std::int8_t axis = 0; axis < 12; ++axis) longest = longest.with({.number = 1, .axis = axis});
   CHECK(parse_schedule(longest.text()) == longest);
   CHECK_THROWS_AS(longest.with({.action = ScheduleAction::keep}), InternalError);
+  CHECK(parse_schedule("unroll(2) threads(4)")->without(ScheduleAction::threads) == parse_schedule("unroll(2)"));
+  CHECK(parse_schedule("unroll(2)")->without(ScheduleAction::threads) == parse_schedule("unroll(2)"));
 }
 
 namespace {
@@ -61,6 +63,12 @@ TEST_CASE("schedule: a step that a kernel has no use for is named, with what wou
   CHECK(why_not(KernelKind::column, {.action = short_rows}) == "step short_rows(0): this kernel has no rows");
   CHECK(why_not(KernelKind::column, {.action = split}) == "step split(0): 0, of a kernel with rows");
   CHECK(why_not(KernelKind::row, {.action = split, .number = 1}) == "step split(1): 0, of a kernel with rows");
+  CHECK(why_not(KernelKind::row, {.action = stream, .number = 1}) ==
+        "step stream(1): 0 or 1, of an elementwise kernel");
+  CHECK(why_not(KernelKind::pointwise, {.action = stream, .number = 2}).starts_with("step stream(2)"));
+  CHECK(why_not(KernelKind::pointwise, {.action = pack, .number = 1}) == "step pack(1): this kernel is no product");
+  CHECK(why_not(KernelKind::row, {.action = cut, .number = 3}) == "step cut(3): it is about a plan, not a kernel");
+  CHECK(why_not(KernelKind::row, {.action = threads, .number = 2}).starts_with("step threads(2): no matter of a nest"));
   CHECK(why_not(KernelKind::row, {.action = vectorize, .number = 48}) ==
         "step vectorize(48): vectors have 64 bytes, or half as many where those are 32");
   CHECK(why_not(KernelKind::row, {.action = vectorize, .number = 16}, plain_machine(32)).starts_with("step vectorize"));

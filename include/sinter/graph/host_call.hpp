@@ -73,6 +73,17 @@ class HostCall {
   /// Between the two the host reads nothing that sub-graphs write: what several runs enqueue may be put together.
   virtual void begin_iterations() {}
   virtual void end_iterations() {}
+  /// Runs a sub-graph as long as its last output, one bool, is true, without the host: each iteration begins with the
+  /// outputs of the one before as its first inputs, and writes where those lay. The bool is true now.
+  enum class Repeated : std::uint8_t {
+    not_begun,      // the caller goes on as it would have; so here
+    once,           // one iteration is enqueued: the caller goes on after it
+    ended_outside,  // the loop has ended after an odd number of iterations: the values are in `outputs`
+    ended_inside    // in `inputs`
+  };
+  virtual Repeated repeat(std::size_t /*body*/, std::span<void* const> /*inputs*/, std::span<void* const> /*outputs*/) {
+    return Repeated::not_begun;
+  }
 };
 
 SINTER_NAMESPACE_END

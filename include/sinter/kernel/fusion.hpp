@@ -41,6 +41,8 @@ struct FusionOptions {
   bool fuse = true;                // false: one kernel per node
   bool epilogues = true;           // false: a product takes in nothing that reads its result
   std::span<const Limits> limits;  // of the back ends, in the order in which they are asked; at least one
+  bool recompute = true;           // false: no value is computed again by its readers
+  std::span<const std::int32_t> kept = {}, cut = {};  // graph nodes: not computed again; joined by no reader of theirs
 };
 
 struct Fusion {

@@ -8,7 +8,6 @@
 
 #include <sinter/kernel/fusion.hpp>
 
-#include <sinter/base/index.hpp>
 #include <sinter/base/sort_few.hpp>
 #include <sinter/kernel/fusion_merge.ipp>
 #include <sinter/ops/scalar.hpp>
@@ -41,6 +40,8 @@ class Fuser {
   void join_producers(int node);
   bool join(int a, int b, const SharedRead* shared);
   bool is_acceptable(FusionGroup& group) const;
+  bool is_kept(int node) const;
+  bool reads_cut(const FusionGroup& group) const;
   template <class Visit>
   void for_each_read(FusionGroup& group, Visit&& visit) const;
   int reduced_axes(FusionGroup& group) const;
@@ -257,7 +258,7 @@ SINTER_DECL bool Fuser::scatters_alone(const FusionGroup& merged) const {
 
 SINTER_DECL bool Fuser::is_acceptable(FusionGroup& group) const {
   if (!fits(group) || !stores_once(group) || !scatters_alone(group) || !patches_fit(group)) return false;
-  if (!scans_one_axis(group)) return false;
+  if (!scans_one_axis(group) || reads_cut(group)) return false;
   if (group.has_reduction && reduced_axes(group) > limits_of(group).max_reduced_axes) return false;
   return !group.is_multipass || row_pays(group);
 }
@@ -357,8 +358,7 @@ SINTER_DECL void Fuser::join_producers(int node) {
   sort_few(candidates.begin(), candidates.end(),
            [](const Candidate& a, const Candidate& b) { return a.bytes > b.bytes; });
   for (const Candidate& candidate : candidates) {
-    const int from = group_of(candidate.producer), to = group_of(node);
-    if (from != to) join(from, to, nullptr);
+    if (group_of(candidate.producer) != group_of(node)) join(group_of(candidate.producer), group_of(node), nullptr);
   }
 }
 
@@ -415,7 +415,7 @@ SINTER_DECL bool Fuser::collect_readers(int node, int home, SmallVector<std::int
 
 SINTER_DECL bool Fuser::try_recompute(int node) {
   FusionNode& it = nodes_[node];
-  if (it.kind != NodeKind::map || it.is_inlined || it.is_in_memory) return false;
+  if (it.kind != NodeKind::map || it.is_inlined || it.is_in_memory || is_kept(node)) return false;
   SmallVector<std::int32_t, 8> readers;
   int patches = 0;
   if (!collect_readers(node, group_of(node), readers, patches)) return false;

@@ -22,6 +22,7 @@ SINTER_DECL std::string Fuser::why_refused(FusionGroup& group) const {
   if (!patches_fit(group))
     return "products, reductions and scatters have no conditional reads, which slices written into need";
   if (!scans_one_axis(group)) return "a scan runs along one axis, which the other kernel splits";
+  if (reads_cut(group)) return "a schedule cuts them here, for that was faster when it was measured";
   if (group.has_reduction && reduced_axes(group) > limits.max_reduced_axes)
     return "together they would reduce over more than " + std::to_string(limits.max_reduced_axes) + " axes";
   if (group.is_multipass && !row_pays(group))

@@ -9,6 +9,28 @@
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
 
+/// Is the value written once, whoever could compute it again?
+SINTER_DECL bool Fuser::is_kept(int node) const {
+  const auto names = [&](std::span<const std::int32_t> list) {
+    return std::find(list.begin(), list.end(), nodes_[node].graph_node) != list.end();
+  };
+  return !options_.recompute || names(options_.kept) || names(options_.cut);
+}
+
+/// Does a member read another one that nobody is to join?
+SINTER_DECL bool Fuser::reads_cut(const FusionGroup& group) const {
+  if (options_.cut.empty()) return false;
+  const auto is_cut_member = [&](std::int32_t input) {
+    const int base = nodes_.base_of(input);
+    return std::find(options_.cut.begin(), options_.cut.end(), nodes_[base].graph_node) != options_.cut.end() &&
+           find_member(group, base) != nullptr;
+  };
+  return std::any_of(group.members.begin(), group.members.end(), [&](const FusionMember& member) {
+    const auto& inputs = nodes_[member.node].inputs;
+    return std::any_of(inputs.begin(), inputs.end(), is_cut_member);
+  });
+}
+
 SINTER_DECL std::vector<Inst> Fuser::body_of(int node) const {
   ScalarBuilder builder;
   SmallVector<ScalarValue, 4> operands;

@@ -157,7 +157,8 @@ SINTER_DECL bool Fuser::absorb(int home) {
   bool has_product = false;
   for (const FusionMember& member : producer.members) {
     if (!is_stored(member.node)) continue;
-    if (nodes_[member.node].is_in_memory || !collect_prologue(member.node, home, prologue)) return false;
+    if (nodes_[member.node].is_in_memory || is_kept(member.node) || !collect_prologue(member.node, home, prologue))
+      return false;
     prologue.values.push_back(member.node);
     for (const UseEdge& edge : merger_.users(member.node)) {
       const int id = group_of(edge.user);

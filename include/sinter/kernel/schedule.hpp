@@ -1,6 +1,6 @@
-// Schedule: how a kernel is run, as a short list of plain steps. A back end reads them one after the other; what it has
-// no use for it declines, with a reason. No step changes a result of a kernel on a CPU: what does is in the Kernel.
-// Knows axes by number; no kernels, no machines.
+// Schedule: how a kernel is run, or how a graph is cut into kernels, as a short list of plain steps. A back end (or
+// runtime/plan_choices.ipp) reads them one after the other; what it has no use for it declines, with a reason. No step
+// changes a result of a kernel on a CPU: what does is in the Kernel. Knows axes by number; no kernels, no machines.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -26,12 +26,38 @@ enum class ScheduleAction : std::uint8_t {
   tile_rows,     // a product's register tile: rows
   tile_columns,  // a product's register tile: columns, in elements
   block,         // a GPU's: threads of a block
+  threads,       // at most so many threads run it
+  pack,          // 1: what a product reads many times stays packed from run to run, where it is a constant
+  stream,        // 0: results stay in the caches; 1: they go past them, wherever that is possible
+  // Of a plan, not of a kernel (a number is that of a node of its graph):
+  epilogues,   // 0: products take in nothing
+  horizontal,  // 0: independent kernels stay launches of their own
+  recompute,   // 0: each value that several kernels read is written once
+  store,       // this node's value is written once, where its readers would compute it again
+  cut,         // nothing that reads this node's value joins the kernel that computes it
+  graphs,      // 0: a GPU's launches stay single
 };
 struct ScheduleActionRow {
   std::string_view name;
 };
-inline constexpr std::array<ScheduleActionRow, as_index(ScheduleAction::block) + 1> schedule_action_rows{
-    {{"vectorize"}, {"unroll"}, {"keep"}, {"short_rows"}, {"split"}, {"tile_rows"}, {"tile_columns"}, {"block"}}};
+inline constexpr std::array<ScheduleActionRow, as_index(ScheduleAction::graphs) + 1> schedule_action_rows{
+    {{"vectorize"},
+     {"unroll"},
+     {"keep"},
+     {"short_rows"},
+     {"split"},
+     {"tile_rows"},
+     {"tile_columns"},
+     {"block"},
+     {"threads"},
+     {"pack"},
+     {"stream"},
+     {"epilogues"},
+     {"horizontal"},
+     {"recompute"},
+     {"store"},
+     {"cut"},
+     {"graphs"}}};
 constexpr std::string_view name(ScheduleAction action) { return schedule_action_rows[as_index(action)].name; }
 
 struct ScheduleStep {
@@ -59,6 +85,8 @@ class Schedule {
   std::optional<std::uint16_t> find(ScheduleAction action, int axis = -1) const;
   /// This schedule with one more step.
   Schedule with(ScheduleStep step) const;
+  /// This schedule less the step that sets this, if there is one.
+  Schedule without(ScheduleAction action) const;
   friend bool operator==(const Schedule& a, const Schedule& b) { return a.steps_ == b.steps_; }
 
   /// "unroll(2) keep(0)"; "default" where it is empty.

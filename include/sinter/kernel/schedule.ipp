@@ -34,6 +34,13 @@ SINTER_DECL Schedule Schedule::with(ScheduleStep step) const {
   return longer;
 }
 
+SINTER_DECL Schedule Schedule::without(ScheduleAction action) const {
+  Schedule shorter;
+  for (const ScheduleStep& step : steps_)
+    if (step.action != action) shorter.steps_.push_back(step);
+  return shorter;
+}
+
 SINTER_DECL std::string Schedule::text() const {
   if (empty()) return "default";
   std::string text;

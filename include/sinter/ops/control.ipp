@@ -135,6 +135,9 @@ SINTER_DECL void prepare_while(HostCall& call, Tokens tokens) {
 
 /// Carries alternate between two places: the results, and memory of the loop. Those that the body updates in place stay
 /// in the results.
+/// Iterations that the host asks about before a device goes on alone: what it needs for that pays in long loops only.
+inline constexpr std::int64_t asked_iterations = 8;
+
 SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
   const auto carries = as_index(call.attrs[ops::WhileLoop::carries]);
   const std::size_t operands = call.in.size() - as_index(tokens);
@@ -148,14 +151,21 @@ SINTER_DECL void run_while(HostCall& call, Tokens tokens) {
   if (continues)
     for (std::size_t c = 0; c < carries; ++c) outputs[c] = call.out[c].data;
   outputs[carries] = condition;
+  std::int64_t iteration = 0;
   for (bool is_first = true; continues; continues = goes_on()) {
-    call.run_body(1, {inputs, operands}, {outputs, carries + 1});  // the last output is the condition
+    using enum HostCall::Repeated;
+    const auto repeated =
+        iteration++ == asked_iterations ? call.repeat(1, {inputs, operands}, {outputs, carries + 1}) : not_begun;
+    if (repeated == ended_inside) break;
+    if (repeated == not_begun)
+      call.run_body(1, {inputs, operands}, {outputs, carries + 1});  // the last output is the condition
     for (std::size_t c = 0; c < carries; ++c) {
       std::swap(inputs[c], outputs[c]);
       if (!is_first) continue;
       outputs[c] = call.updates_in_place(1, c) ? inputs[c] : call.place(1 + c, call.out[c].bytes());
     }
     is_first = false;
+    if (repeated == ended_outside) break;
   }
   for (std::size_t c = 0; c < carries; ++c)
     if (call.out[c].numel > 0 && inputs[c] != call.out[c].data)

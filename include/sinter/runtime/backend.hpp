@@ -92,6 +92,14 @@ class IterationQueue {
   virtual void flush() = 0;
   /// Forgets what is not enqueued.
   virtual void abandon() noexcept = 0;
+  // A loop that goes on as long as its iterations leave true at an address, which the device reads by itself:
+  // begin_repeat(), what one iteration adds, end_half(), what the next one adds if that was true, repeat().
+  /// False: it cannot.
+  virtual bool begin_repeat() { return false; }
+  virtual bool end_half() { return false; }
+  /// Enqueues the loop, which leaves 1 at `parity` where it ends after an odd number of iterations, else 0. False: of
+  /// what was added only the first iteration is enqueued.
+  virtual bool repeat(const void* /*goes_on*/, void* /*parity*/) { return false; }
 };
 
 /// What a launch is told of the step that it runs, beside numbers.
@@ -101,6 +109,8 @@ struct StepContext {
   /// Bit i: operand i is in host memory, though the kernel runs on another device. Such operands hold one element that
   /// the kernel reads; the launch must take its value when it is run.
   std::uint64_t host_operands = 0;
+  /// Bit i: operand i is a constant, whose address and elements stay as long as the launch.
+  std::uint64_t constant_operands = 0;
   /// Steps beside it may become one launch with it (Backend::merge): code that suits most of them is wanted.
   bool is_grouped = false;
 };

@@ -13,6 +13,7 @@
 #include <sinter/tensor/device_memory.hpp>
 #include <sinter/tensor/storage.hpp>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -100,6 +101,33 @@ class DeviceControl final : public HostLaunch {
     current_iterations() = nullptr;
   }
 
+  /// As Iterations, for the two that are recorded.
+  Repeated repeat(std::size_t body, std::span<void* const> inputs, std::span<void* const> outputs) override {
+    if (current_iterations() != nullptr || is_watched() || Context::get().checks) return Repeated::not_begun;
+    Backend* const backend = body_plan(body).runs_as_one() ? body_plan(body).backend() : nullptr;
+    if (backend == nullptr) return Repeated::not_begun;
+    if (iterations_ == nullptr) iterations_ = backend->iterations();
+    if (iterations_ == nullptr || !iterations_->begin_repeat()) return Repeated::not_begun;
+    if (parity_ == nullptr) parity_ = Storage::allocate(1, device_);
+    current_iterations() = iterations_.get();
+    is_iterating_ = true;
+    auto& call = static_cast<HostCall&>(*this);
+    call.run_body(body, inputs, outputs);
+    const bool is_recorded = iterations_->end_half();
+    const std::size_t carries = outputs.size() - 1;
+    std::vector<void*> next_inputs(inputs.begin(), inputs.end()), next_outputs(outputs.begin(), outputs.end());
+    std::swap_ranges(next_outputs.begin(), next_outputs.begin() + static_cast<std::ptrdiff_t>(carries),
+                     next_inputs.begin());
+    if (is_recorded) call.run_body(body, next_inputs, next_outputs);
+    const bool is_repeated = iterations_->repeat(outputs[carries], parity_->data());
+    is_iterating_ = false;
+    current_iterations() = nullptr;
+    if (!is_repeated) return Repeated::once;
+    std::uint8_t is_odd = 0;
+    memory_.copy(&is_odd, Device::cpu(), parity_->data(), device_, 1);
+    return is_odd != 0 ? Repeated::ended_outside : Repeated::ended_inside;
+  }
+
   bool is_number(std::size_t operand) const { return operand < 64 && (host_operands_ >> operand & 1) != 0; }
   /// From the start of its memory: the imaginary part of a complex one comes second.
   std::size_t bytes_of_number(std::size_t operand) const {
@@ -154,6 +182,7 @@ class DeviceControl final : public HostLaunch {
   void* point_ = nullptr;                 // of the second queue: the end of the last run
   TrackedLaunch tracked_{};
   std::unique_ptr<IterationQueue> iterations_;  // of the loop's runs, which find the graphs of earlier ones there
+  Ref<Storage> parity_;                         // of the last loop that ran by itself
   bool is_iterating_ = false;                   // between begin_iterations() and end_iterations()
 };
 

@@ -4,7 +4,6 @@
 #include <sinter/runtime/frame.hpp>
 
 #include <sinter/base/context.hpp>
-#include <sinter/base/index.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/runtime/device_ops.hpp>
 #include <sinter/runtime/fallback.hpp>
@@ -129,7 +128,7 @@ SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step, bool 
     if (!step.kernel.is_reduced(a) && geometry.extent[as_index(a)] == 0) return nullptr;
   if (step.runs_on_host)
     return bind_host_kernel(step.kernel, geometry, *step.executable, context_of(step), plan_->device());
-  if (backend == nullptr) return step.executable->bind(geometry);
+  if (backend == nullptr && plan_->constants().empty()) return step.executable->bind(geometry);
   StepContext context = context_of(step);
   context.is_grouped = is_grouped;
   return step.executable->bind(geometry, context);
@@ -395,6 +394,7 @@ SINTER_DECL StepContext Frame::context_of(const PlanStep& step) const {
     if (is_on_host(step.operands[i])) {
       ensure(i < 64, "plan: too many operands for numbers by value");
       context.host_operands |= std::uint64_t{1} << i;
+      if (step.operands[i].kind == BufferKind::constant) context.constant_operands |= std::uint64_t{1} << i;
     }
   return context;
 }

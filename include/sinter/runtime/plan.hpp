@@ -41,10 +41,16 @@ struct PlanOptions {
   MatmulPrecision precision = MatmulPrecision::f32;
   /// false: one kernel per node, nothing recomputed.
   bool fuse = true;
-  /// The schedule of a kernel; null: each back end's own.
-  std::function<Schedule(Backend&, const Kernel&, const SymbolicGeometry&)> choose_schedule = nullptr;
+  /// The schedule of a kernel; null: each back end's own. The operands are of the whole graph's plan; none are given
+  /// for kernels of a sub-graph, or of a part of a graph on several devices.
+  std::function<Schedule(Backend&, const Kernel&, const SymbolicGeometry&, std::span<const BufferRef>)>
+      choose_schedule = nullptr;
   /// Independent kernels run as one launch (docs/design/horizontal_fusion.md), and products take in epilogues.
   bool horizontal = true, epilogues = true;
+  /// Values that several kernels read may be computed by each of them; those of the nodes `kept` are not, and nothing
+  /// that reads the nodes `cut` joins their kernels. Nodes of the graph: its sub-graphs have none.
+  bool recompute = true;
+  std::vector<std::int32_t> kept = {}, cut = {};
   void set(FusionChoices choices) {
     fuse = choices.fuse;
     horizontal = choices.horizontal;

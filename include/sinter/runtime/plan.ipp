@@ -59,8 +59,9 @@ class PlanBuilder {
                        .input_strides = options.input_strides}) {}
 
   std::shared_ptr<Plan> run();
-  /// After run().
+  /// After run(). The second: plan_choices.ipp.
   MemoryTimeline timeline() const;
+  std::vector<Schedule> other_schedules() const;
   std::vector<PlanBorder> borders();
 
  private:
@@ -71,6 +72,9 @@ class PlanBuilder {
     if (options.allow_fallback)
       for (const Backend* backend : options.host_backends) limits.push_back(backend->limits());
     return limits;
+  }
+  FusionOptions fusion_options() const {
+    return {options_.fuse, options_.epilogues, limits_, options_.recompute, options_.kept, options_.cut};
   }
   void add_inputs();
   void add_outputs();
@@ -148,7 +152,7 @@ SINTER_DECL bool PlanBuilder::compile_by(PlanStep& step, std::span<Backend* cons
     std::string reason = why_not_taken(backend->limits(), step.kernel);
     if (reason.empty()) {
       const Schedule schedule = options_.choose_schedule && !keeps_default(*backend, step.kernel)
-                                    ? options_.choose_schedule(*backend, step.kernel, step.geometry)
+                                    ? options_.choose_schedule(*backend, step.kernel, step.geometry, step.operands)
                                     : Schedule();
       step.executable = compiled_kernel(*backend, step.kernel, schedule, &reason);
     }
@@ -193,13 +197,18 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
   options.fuse = options_.fuse;
   options.horizontal = options_.horizontal;
   options.epilogues = options_.epilogues;
+  options.recompute = options_.recompute;
   options.with_code = options_.with_code;
   options.as_one = options_.as_one;
   options.own_outputs = true;
   options.find_backends = options_.find_backends;
   options.host_backends = options_.host_backends;
   options.allow_fallback = options_.allow_fallback;
-  options.choose_schedule = options_.choose_schedule;
+  if (options_.choose_schedule)
+    options.choose_schedule = [choose = options_.choose_schedule](Backend& backend, const Kernel& kernel,
+                                                                  const SymbolicGeometry& geometry, const auto&) {
+      return choose(backend, kernel, geometry, {});
+    };
   const Device device = options_.backends.front()->device();
   if (device == Device::cpu() && is_on_host(*body, {})) {
     options.may_donate.assign(carries, 1);
@@ -295,7 +304,7 @@ SINTER_DECL void PlanBuilder::mark_outputs_that_outlive_failure() {
 }
 
 SINTER_DECL std::shared_ptr<Plan> PlanBuilder::run() {
-  fusion_ = fuse(nodes_, {options_.fuse, options_.epilogues, limits_});
+  fusion_ = fuse(nodes_, fusion_options());
   if (is_logged("fusion")) note("fusion", fusion_.text(nodes_));
   for (const FusionGroup& group : fusion_.groups)
     kernels_.push_back(group.is_host ? LoweredKernel{}
@@ -331,7 +340,7 @@ SINTER_DECL std::vector<PlanBorder> PlanBuilder::borders() {
   for (std::size_t step = 0; step < memory_.order.size(); ++step)
     step_of[as_index(memory_.order[step])] = static_cast<std::int32_t>(step);
   std::vector<PlanBorder> borders;
-  for (FusionBorder& border : borders_of(nodes_, fusion_, {options_.fuse, options_.epilogues, limits_})) {
+  for (FusionBorder& border : borders_of(nodes_, fusion_, fusion_options())) {
     std::string value(nodes_.name(border.node));
     const Node* node = nodes_.graph_node(border.node);
     if (node != nullptr && node->where.file != nullptr) value += " at " + node->where.text();

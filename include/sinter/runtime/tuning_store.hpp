@@ -19,6 +19,8 @@ struct TuningStats {
   std::int64_t gained = 0;      // of those measured: where a schedule beat the default
   std::int64_t rejected = 0;    // schedules that gave other bits than the default, and were not measured
   std::int64_t unfinished = 0;  // kernels that the time did not suffice for: they run by the default
+  // Plans: how graphs are cut into kernels.
+  std::int64_t plans_measured = 0, plans_found = 0, plans_gained = 0;
 };
 TuningStats tuning_stats();
 

@@ -90,6 +90,9 @@ SINTER_DECL void count_tuning(const TuningStats& more) {
   table.stats.gained += more.gained;
   table.stats.rejected += more.rejected;
   table.stats.unfinished += more.unfinished;
+  table.stats.plans_measured += more.plans_measured;
+  table.stats.plans_found += more.plans_found;
+  table.stats.plans_gained += more.plans_gained;
 }
 
 inline std::string sum_of(std::string_view text) { return hex_text(Hasher{}.add(text).finish()); }

@@ -13,6 +13,8 @@
 #include <sinter/backend/x86/nest/prepare.hpp>
 #include <sinter/backend/x86/scatter/scatter.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/thread_limit.hpp>
+#include <sinter/base/threads.hpp>
 #include <sinter/kernel/loop_nest/choices.hpp>
 
 #include <asmjit/x86.h>
@@ -71,6 +73,53 @@ inline Level wanted_level(Level best) {
                   "use avx2, avx512, avx512_bf16 or amx, or unset SINTER_ISA");
 }
 
+/// A launch by fewer threads than there are. In a group (launch_group.hpp) the group's threads run it.
+class LimitedLaunch final : public Launch {
+ public:
+  LimitedLaunch(std::unique_ptr<Launch> inner, int threads) : inner_(std::move(inner)), threads_(threads) {}
+  void run(void* const* operands) override {
+    const Limit limit(threads_);
+    inner_->run(operands);
+  }
+  void prepare() override { inner_->prepare(); }
+  LaunchWork work() override { return inner_->work(); }
+  void begin_tasks(void* const* operands) override { inner_->begin_tasks(operands); }
+  void run_tasks(std::int64_t begin, std::int64_t end) override { inner_->run_tasks(begin, end); }
+  void end_tasks() override { inner_->end_tasks(); }
+
+ private:
+  struct Limit {
+    explicit Limit(int threads) : before(base_detail::thread_limit()) {
+      if (before == 0 || threads < before) base_detail::thread_limit() = threads;
+    }
+    ~Limit() { base_detail::thread_limit() = before; }
+    Limit(const Limit&) = delete;
+    Limit& operator=(const Limit&) = delete;
+    int before;
+  };
+  std::unique_ptr<Launch> inner_;
+  int threads_;
+};
+
+class LimitedExecutable final : public Executable {
+ public:
+  LimitedExecutable(std::shared_ptr<const Executable> inner, int threads)
+      : inner_(std::move(inner)), threads_(threads) {}
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override { return limited(inner_->bind(geometry)); }
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry, const StepContext& step) const override {
+    return limited(inner_->bind(geometry, step));
+  }
+  std::size_t code_bytes() const override { return inner_->code_bytes(); }
+  std::string listing() const override { return inner_->listing(); }
+
+ private:
+  std::unique_ptr<Launch> limited(std::unique_ptr<Launch> launch) const {
+    return std::make_unique<LimitedLaunch>(std::move(launch), threads_);
+  }
+  std::shared_ptr<const Executable> inner_;
+  int threads_;
+};
+
 }  // namespace x86_backend_detail
 
 SINTER_DECL std::optional<Isa> detect_isa() {
@@ -116,9 +165,16 @@ SINTER_DECL Limits X86Backend::limits() const {
 
 SINTER_DECL std::vector<Schedule> X86Backend::schedules(const Kernel& kernel) const {
   if (!isa_) return {Schedule{}};
-  if (is_narrow_product(kernel)) return {Schedule{}};
-  return kernel.kind == KernelKind::contraction ? contraction_schedules(*isa_)
-                                                : nest_schedules(kernel, machine_of(*isa_));
+  std::vector<Schedule> schedules{Schedule{}};
+  if (kernel.kind == KernelKind::contraction) {
+    if (!is_narrow_product(kernel)) schedules = contraction_schedules(*isa_);
+  } else if (kernel.kind != KernelKind::scatter) {
+    schedules = nest_schedules(kernel, machine_of(*isa_));
+  }
+  // One thread, then powers of two; the default has all.
+  for (int threads = 1; threads < thread_count() && threads <= 256; threads *= 2)
+    schedules.push_back({{.action = ScheduleAction::threads, .number = static_cast<std::uint16_t>(threads)}});
+  return schedules;
 }
 
 SINTER_DECL std::shared_ptr<const Executable> X86Backend::compile(const Kernel& kernel, const Schedule& schedule,
@@ -126,6 +182,15 @@ SINTER_DECL std::shared_ptr<const Executable> X86Backend::compile(const Kernel& 
   if (!isa_) {
     if (why_declined != nullptr) *why_declined = "x86: this processor lacks AVX2, FMA or BMI2";
     return nullptr;
+  }
+  if (const auto threads = schedule.find(ScheduleAction::threads)) {
+    if (*threads == 0) {
+      if (why_declined != nullptr) *why_declined = "x86: step threads(0): at least one thread runs a kernel";
+      return nullptr;
+    }
+    auto made = compile(kernel, schedule.without(ScheduleAction::threads), why_declined);
+    if (made == nullptr) return nullptr;
+    return std::make_shared<x86_backend_detail::LimitedExecutable>(std::move(made), *threads);
   }
   if (is_narrow_product(kernel)) return make_narrow_executable(kernel, schedule, unit_, why_declined);
   if (kernel.kind == KernelKind::scatter) return make_scatter_executable(kernel, schedule, *isa_, why_declined);

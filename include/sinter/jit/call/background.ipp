@@ -161,11 +161,28 @@ class EntryJob final : public base_detail::BackgroundJob {
       if (calls < 0) return;
       work_.state->note_swap(calls, code.passes_ms + code.codegen_ms);
       background_detail::tell([&] { report_swap(work_, calls, code.passes_ms + code.codegen_ms); });
+      is_swapped_ = true;
     });
+    if (is_swapped_ && work_.choices.tune_seconds > 0) tune();
   }
 
  private:
+  /// The same once more, measured. Where that fails, what has been put in place stays.
+  void tune() noexcept {
+    background_detail::tell([&] {
+      if (function_.expired()) return;
+      TimelineSpan span("compile", "tune in the background");
+      const runtime_detail::CodeCounting counting;
+      const VersionCode code = make_code(input_, work_.choices.tuned());
+      const std::shared_ptr<FunctionState> function = function_.lock();
+      if (function == nullptr) return;
+      const std::int64_t calls = function->swap_in_tuned(*work_.state, code, counting.so_far());
+      if (calls >= 0) report_swap(work_, calls, code.passes_ms + code.codegen_ms);
+    });
+  }
+
   std::weak_ptr<FunctionState> function_;
+  bool is_swapped_ = false;
   const Entry* entry_;  // of the function, as long as that lives and is not reset
   BackgroundWork work_;
   CodeInput input_;
@@ -258,15 +275,8 @@ SINTER_DECL bool FunctionState::owns(const Entry* entry, const jit_detail::Backg
                      [&](const auto& own) { return own.get() == entry && own->background.get() == &state; });
 }
 
-SINTER_DECL std::int64_t FunctionState::swap_in(const Entry* replaced, const jit_detail::BackgroundState& state,
-                                                const jit_detail::VersionCode& code, runtime_detail::CodeCount made) {
-  std::scoped_lock lock(mutex_);
-  if (!owns(replaced, state)) return -1;  // reset() has dropped it
-  // A child that was forked at the end of a job does it again.
-  if (std::any_of(entries_.begin(), entries_.end(),
-                  [&](const auto& own) { return own->background.get() == &state && !own->runs_ahead; }))
-    return -1;
-  const Entry& entry = *replaced;
+SINTER_DECL void FunctionState::publish_code(const Entry& entry, const jit_detail::VersionCode& code,
+                                             runtime_detail::CodeCount made) {
   std::unique_ptr<Entry> compiled = jit_detail::with_code(entry, code);
   compiled->backend = options_.backend.name();
   guard_precision(*compiled);  // operation by operation there may be no product that it matters to
@@ -280,7 +290,34 @@ SINTER_DECL std::int64_t FunctionState::swap_in(const Entry* replaced, const jit
   const Entry* published = compiled.get();
   entries_.push_back(std::move(compiled));
   newest_.store(published, std::memory_order_release);
-  return entry.runs();
+}
+
+SINTER_DECL std::int64_t FunctionState::swap_in_tuned(const jit_detail::BackgroundState& state,
+                                                      const jit_detail::VersionCode& code,
+                                                      runtime_detail::CodeCount made) {
+  std::scoped_lock lock(mutex_);
+  const Entry* compiled = nullptr;
+  std::int64_t swapped = 0;
+  for (const auto& own : entries_)
+    if (own->background.get() == &state && !own->runs_ahead) {
+      compiled = own.get();
+      ++swapped;
+    }
+  if (swapped != 1) return -1;  // reset() has dropped it, or a child that was forked meanwhile does it again
+  publish_code(*compiled, code, made);
+  return compiled->runs();
+}
+
+SINTER_DECL std::int64_t FunctionState::swap_in(const Entry* replaced, const jit_detail::BackgroundState& state,
+                                                const jit_detail::VersionCode& code, runtime_detail::CodeCount made) {
+  std::scoped_lock lock(mutex_);
+  if (!owns(replaced, state)) return -1;  // reset() has dropped it
+  // A child that was forked at the end of a job does it again.
+  if (std::any_of(entries_.begin(), entries_.end(),
+                  [&](const auto& own) { return own->background.get() == &state && !own->runs_ahead; }))
+    return -1;
+  publish_code(*replaced, code, made);
+  return replaced->runs();
 }
 
 SINTER_DECL std::int64_t FunctionState::swap_in(const Entry* grown, const jit_detail::BackgroundState& state,

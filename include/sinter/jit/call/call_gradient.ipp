@@ -15,7 +15,7 @@
 #include <sinter/jit/call/function.hpp>
 #include <sinter/jit/call/specialise.hpp>
 #include <sinter/jit/effects/custom_run.hpp>
-#include <sinter/jit/tune/tuner.hpp>
+#include <sinter/jit/tune/plan_tuner.hpp>
 #include <sinter/ops/compiled_call.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
@@ -177,8 +177,8 @@ SINTER_DECL CallGradient::Code CallGradient::code_by(const std::string& backend)
                    choices_.precision);
   options.as_one = choices_.as_one;
   options.allow_fallback |= choices_.allow_fallback;
-  if (choices_.is_tuned) tune(options, optimised, choices_.tune_seconds, choices_.where);
-  made.plan = build_plan(optimised, options);
+  made.plan = choices_.is_tuned ? tuned_plan(optimised, options, {choices_.tune_seconds, choices_.where})
+                                : build_plan(optimised, options);
   return made;
 }
 

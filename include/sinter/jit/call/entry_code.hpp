@@ -34,6 +34,12 @@ struct CodeChoices {
   }
   /// Operation by operation, within any memory.
   CodeChoices uncompiled() const;
+  /// With what is fastest when it is measured.
+  CodeChoices tuned() const {
+    CodeChoices measured = *this;
+    measured.mode = Mode::max_autotune_no_cudagraphs;
+    return measured;
+  }
   PlanOptions plan_options_for(const Graph& optimised, std::vector<InputLayout> layouts, const Graph& traced,
                                std::vector<std::uint8_t> may_donate, bool own_outputs) const;
 };
@@ -44,6 +50,7 @@ struct CodeInput {
   std::vector<std::uint8_t> is_number;  // per input: a C++ number of the caller
   std::vector<std::uint8_t> may_donate;
   bool own_outputs = false;
+  std::vector<Ref<TensorImpl>> values{};  // of the inputs, to tune with; none: made up
 };
 struct VersionCode {
   Graph optimised;

@@ -7,8 +7,10 @@
 #include <sinter/jit/call/making.hpp>  // Stopwatch
 #include <sinter/jit/call/specialise.hpp>
 #include <sinter/jit/trace/memory_budget.hpp>
-#include <sinter/jit/tune/tuner.hpp>
+#include <sinter/jit/tune/plan_tuner.hpp>
 
+#include <cstring>
+#include <span>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -33,6 +35,21 @@ SINTER_DECL PlanOptions CodeChoices::plan_options_for(const Graph& optimised, st
   return options;
 }
 
+/// The values as the plan takes them: numbers that it wants as f32 are.
+inline std::vector<Ref<TensorImpl>> narrowed_values(std::vector<Ref<TensorImpl>> values,
+                                                    std::span<const std::uint8_t> is_narrowed) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (is_narrowed[i] == 0 || values[i]->type.shape.rank() != 0) continue;
+    const bool is_double = values[i]->type.dtype == DType::f64;
+    const auto number = is_double ? static_cast<float>(*static_cast<const double*>(values[i]->data()))
+                                  : static_cast<float>(*static_cast<const std::int64_t*>(values[i]->data()));
+    Ref<Storage> memory = Storage::allocate(sizeof number);
+    std::memcpy(memory->data(), &number, sizeof number);
+    values[i] = TensorImpl::make_ready({DType::f32, Device::cpu(), {}}, std::move(memory));
+  }
+  return values;
+}
+
 SINTER_DECL VersionCode make_code(const CodeInput& input, const CodeChoices& choices) {
   Stopwatch watch;
   VersionCode code;
@@ -43,8 +60,10 @@ SINTER_DECL VersionCode make_code(const CodeInput& input, const CodeChoices& cho
   PlanOptions wanted =
       choices.plan_options_for(code.optimised, input.layouts, input.graph, input.may_donate, input.own_outputs);
   code.optimised = fit_memory(code.optimised, choices.memory_budget, wanted, choices.where);
-  if (is_tuned(choices.mode)) tune(wanted, code.optimised, choices.tune_seconds, choices.where);
-  code.plan = build_plan(code.optimised, wanted);
+  code.plan = is_tuned(choices.mode)
+                  ? tuned_plan(code.optimised, wanted,
+                               {choices.tune_seconds, choices.where, narrowed_values(input.values, code.is_narrowed)})
+                  : build_plan(code.optimised, wanted);
   code.codegen_ms = watch.lap_ms();
   return code;
 }

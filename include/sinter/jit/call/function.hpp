@@ -245,6 +245,11 @@ class FunctionState : public std::enable_shared_from_this<FunctionState> {
                        const jit_detail::VersionCode& code, runtime_detail::CodeCount made);
   std::int64_t swap_in(const Entry* grown, const jit_detail::BackgroundState& state, const SegmentSwaps& swaps,
                        double ms, runtime_detail::CodeCount made);
+  /// The same in the place of what swap_in() has put there, once.
+  std::int64_t swap_in_tuned(const jit_detail::BackgroundState& state, const jit_detail::VersionCode& code,
+                             runtime_detail::CodeCount made);
+  /// Under the lock: an entry that is found before this one.
+  void publish_code(const Entry& entry, const jit_detail::VersionCode& code, runtime_detail::CodeCount made);
   /// Waits for all code that is being made in the background. Throws what making it threw.
   void wait_for_code() const;
 

@@ -76,8 +76,8 @@ SINTER_DECL void FunctionState::generate(Entry& entry, const ArgList& args, Grap
   if (gives_tape && !args.has_places)
     specialised = with_gradient(entry, args, std::move(specialised), std::move(on_tape));
   if (compilers_.forward) {
-    jit_detail::compile_custom(entry, suppressed_if_wanted(compilers_.forward), compilers_.name,
-                               std::move(specialised), args.leaves(), where_);
+    jit_detail::compile_custom(entry, suppressed_if_wanted(compilers_.forward), compilers_.name, std::move(specialised),
+                               args.leaves(), where_);
     entry.codegen_ms = watch.lap_ms();
     return;
   }
@@ -133,6 +133,8 @@ SINTER_DECL void FunctionState::generate_code(Entry& entry, const ArgList& args,
   jit_detail::CodeChoices choices = jit_detail::CodeChoices::of(options_, entry.precision, where_);
   choices.backend = request.backend;
   jit_detail::CodeInput input = code_input(entry, args, request);
+  if (is_tuned(options_.mode) && request.backend != "eager")
+    for (const Tensor& value : jit_detail::input_values(entry, args.leaves())) input.values.push_back(value.impl());
   entry.specialised = request.graph;
   if (options_.mode != Mode::background) return put_code(entry, make_code(input, choices), request.backend);
   put_code(entry, make_code(input, choices.uncompiled()), "eager");

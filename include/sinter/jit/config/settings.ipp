@@ -306,7 +306,7 @@ inline void check_mode(const Options& options, bool is_foreign, Location where) 
   if (!(options.tune_seconds >= 0) || options.tune_seconds > 1e6)
     throw UserError("compile", "tune_seconds is " + std::to_string(options.tune_seconds), where,
                     "give seconds; 0 stands for 2 seconds");
-  if (options.tune_seconds > 0 && !is_tuned(options.mode))
+  if (options.tune_seconds > 0 && !is_tuned(options.mode) && options.mode != Mode::background)
     throw UserError("compile", "tune_seconds contradicts " + mode + ", which measures nothing", where,
                     "leave it out, or use Mode::max_autotune");
 }

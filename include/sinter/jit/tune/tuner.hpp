@@ -1,6 +1,6 @@
-// Mode::max_autotune: schedules of kernels, chosen by measuring them. What a back end offers is run on operands of the
-// kernel's own layout; what gives other bits than the default is out, and what is not 3 % faster loses to it. Knows
-// kernels and back ends; no graphs and no calls.
+// Mode::max_autotune: schedules of kernels, and the cut of a graph into kernels, chosen by measuring them. What a back
+// end offers is run on operands of the kernel's own layout; what gives other bits than the default is out, and what is
+// not 3 % faster loses to it. Knows kernels, plans and back ends; no calls.
 #pragma once
 
 #include <sinter/base/error.hpp>
@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,12 +21,22 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 struct Options;
 namespace jit_detail {
+namespace tuner_detail {
+struct Subject;
+}
+
+/// What a version is tuned with.
+struct TuneRequest {
+  double seconds = 0;  // for all of it; 0: 2 seconds
+  Location where{};
+  std::vector<Ref<TensorImpl>> values{};  // inputs of the graph, which are read and never written; none: made up
+};
 
 /// One for each version that is compiled.
 class Tuner {
  public:
-  /// `sizes`: values of the symbols to measure with; `seconds`: for all kernels together.
-  Tuner(double seconds, std::vector<std::int64_t> sizes, Location where);
+  /// `sizes`: values of the symbols to measure with.
+  Tuner(TuneRequest request, std::vector<std::int64_t> sizes);
   /// Writes what was measured.
   ~Tuner();
   Tuner(const Tuner&) = delete;
@@ -33,25 +44,38 @@ class Tuner {
 
   /// The winner for this kernel, from the store or by measuring; the default where there is no other, and where the
   /// time has run out.
-  Schedule choose(Backend& backend, const Kernel& kernel, const SymbolicGeometry& geometry);
+  Schedule choose(Backend& backend, const Kernel& kernel, const SymbolicGeometry& geometry,
+                  std::span<const BufferRef> operands);
+  /// The winner among the plans of a graph, as choose() for kernels. `candidates`: plan_schedules(). `key`: of the
+  /// store.
+  Schedule choose_plan(const Graph& graph, const PlanOptions& options, const std::vector<Schedule>& candidates,
+                       const std::string& key);
+  /// Kernels that are known are not counted and reported again.
+  void begin_again() { is_again_ = true; }
+  /// What is left for kernels is so much of the whole.
+  void leave_for_plans(double part) { seconds_for_plans_ = seconds_ * part; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  Schedule measure(Backend& backend, const Kernel& kernel, const BoundGeometry& geometry, const std::string& key,
+  Schedule measure(const tuner_detail::Subject& subject, const std::string& key,
                    const std::vector<Schedule>& schedules);
+  Schedule measure_plans(const Graph& graph, const PlanOptions& options, const std::vector<Schedule>& candidates,
+                         const std::string& key);
+  std::vector<void*> given_to(const Backend& backend, const Kernel& kernel, std::span<const BufferRef> operands) const;
   /// Counts and logs it.
   Schedule leave_default(const Kernel& kernel, std::int64_t rejections, const std::string& why) const;
   void report(const Kernel& kernel, const std::string& text) const;
+  void report_plan(const std::string& text) const;
+  std::string progress() const;
 
+  TuneRequest request_;
   std::vector<std::int64_t> sizes_;
-  Location where_;
-  double seconds_;
+  double seconds_, seconds_for_plans_ = 0;
   double spent_ = 0;
   bool has_measured_ = false;
+  bool measures_ = true;  // else kernels take winners that are known
+  bool is_again_ = false;
 };
-
-/// Has the schedules of a plan for this graph measured.
-void tune(PlanOptions& options, const Graph& graph, double seconds, Location where);
 
 /// What the environment says instead (SINTER_TUNE): the mode of functions that have none.
 void tune_by_environment(Options& options);

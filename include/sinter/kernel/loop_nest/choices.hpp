@@ -21,6 +21,7 @@ struct NestChoices {
   int most_tiles = 8;                   // values kept along a row
   std::optional<int> short_rows = {};   // side by side; 0: no variant for them
   bool splits = true;                   // long rows may become tasks
+  std::optional<bool> streams = {};     // whether results go past the caches; no matter of the nest itself
 };
 
 /// The innermost reduced axis that is not the vector axis; -1: none.

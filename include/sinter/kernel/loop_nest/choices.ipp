@@ -45,8 +45,20 @@ inline std::string follow(const ScheduleStep& step, const Kernel& kernel, const 
       choices.splits = false;
       return {};
     case ScheduleAction::tile_rows:
-    case ScheduleAction::tile_columns: return "this kernel is no product";
+    case ScheduleAction::tile_columns:
+    case ScheduleAction::pack: return "this kernel is no product";
     case ScheduleAction::block: return "a CPU has no blocks of threads";
+    case ScheduleAction::stream:
+      if (kernel.kind != KernelKind::pointwise || number > 1) return "0 or 1, of an elementwise kernel";
+      choices.streams = number == 1;
+      return {};
+    case ScheduleAction::threads: return "no matter of a nest: whoever runs it sees to threads";
+    case ScheduleAction::epilogues:
+    case ScheduleAction::horizontal:
+    case ScheduleAction::recompute:
+    case ScheduleAction::store:
+    case ScheduleAction::cut:
+    case ScheduleAction::graphs: return "it is about a plan, not a kernel";
   }
   __builtin_unreachable();
 }
@@ -80,6 +92,9 @@ SINTER_DECL std::vector<Schedule> nest_schedules(const Kernel& kernel, const Mac
     schedules.push_back({{.action = vectorize, .number = 32}});
     schedules.push_back({{.action = vectorize, .number = 32}, {.action = unroll, .number = 4}});
   }
+  if (kernel.kind == KernelKind::pointwise)
+    for (const std::uint16_t streams : std::initializer_list<std::uint16_t>{0, 1})
+      schedules.push_back({{.action = stream, .number = streams}});
   if (kernel.kind == KernelKind::row) {
     schedules.push_back({{.action = keep, .number = 0}});
     for (const std::uint16_t rows : std::initializer_list<std::uint16_t>{0, 1, 2})

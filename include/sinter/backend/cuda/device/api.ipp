@@ -58,6 +58,12 @@ struct DriverApi {
 #define SINTER_CUDA_MEMBER(name) decltype(&::name) call_##name = nullptr;
   SINTER_CUDA_DRIVER_FUNCTIONS(SINTER_CUDA_MEMBER)
 #undef SINTER_CUDA_MEMBER
+#if CUDA_VERSION >= 12040
+  // Of 12.4: null with an older driver.
+  decltype(&::cuGraphConditionalHandleCreate) call_cuGraphConditionalHandleCreate = nullptr;
+  CUresult (*call_cuGraphAddNode_v2)(CUgraphNode*, CUgraph, const CUgraphNode*, const CUgraphEdgeData*, std::size_t,
+                                     CUgraphNodeParams*) = nullptr;
+#endif
 };
 
 struct NvrtcApi {

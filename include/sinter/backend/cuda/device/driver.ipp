@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <type_traits>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
@@ -60,6 +61,13 @@ inline std::string fill_table(void* library, DriverApi& api) {
   if (api.call_##name == nullptr) return SINTER_CUDA_TEXT(name);
   SINTER_CUDA_DRIVER_FUNCTIONS(SINTER_CUDA_FIND)
 #undef SINTER_CUDA_FIND
+#if CUDA_VERSION >= 12040
+  const auto find = [&](const char* name, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(find_symbol(library, name));
+  };
+  find("cuGraphConditionalHandleCreate", api.call_cuGraphConditionalHandleCreate);
+  find("cuGraphAddNode_v2", api.call_cuGraphAddNode_v2);
+#endif
   return {};
 }
 template <>

@@ -132,6 +132,168 @@ class IterationGraph {
   CUgraphExec exec_ = nullptr;
 };
 
+#if CUDA_VERSION >= 12040
+inline bool has_conditional_nodes() {
+  return api().call_cuGraphConditionalHandleCreate != nullptr && api().call_cuGraphAddNode_v2 != nullptr;
+}
+
+/// Sets two conditions to what an iteration left, and says whether the number of iterations is odd now. As PTX: the
+/// driver knows the function that is called when it makes this machine code, so that no library need be linked.
+inline constexpr char set_conditions_ptx[] = R"(.version 7.0
+.target sm_70
+.address_size 64
+.extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);
+.visible .entry sinter_set_conditions(.param .u64 loop, .param .u64 rest, .param .u64 goes_on, .param .u64 parity,
+                                      .param .u32 is_odd)
+{
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<5>;
+  ld.param.u64 %rd1, [loop];
+  ld.param.u64 %rd2, [rest];
+  ld.param.u64 %rd3, [goes_on];
+  ld.param.u64 %rd4, [parity];
+  ld.param.u32 %r1, [is_odd];
+  cvta.to.global.u64 %rd3, %rd3;
+  cvta.to.global.u64 %rd4, %rd4;
+  st.global.u8 [%rd4], %r1;
+  ld.global.u8 %r2, [%rd3];
+  {
+    .param .b64 handle;
+    .param .b32 value;
+    st.param.b64 [handle], %rd1;
+    st.param.b32 [value], %r2;
+    call.uni cudaGraphSetConditional, (handle, value);
+  }
+  {
+    .param .b64 handle;
+    .param .b32 value;
+    st.param.b64 [handle], %rd2;
+    st.param.b32 [value], %r2;
+    call.uni cudaGraphSetConditional, (handle, value);
+  }
+  ret;
+}
+)";
+
+/// A while loop as one graph, whose condition is a value on the device that conditional nodes read. Two iterations, for
+/// values alternate between two places: while (first; if (goes on) second). It can be launched again as long as nothing
+/// of it changes.
+class RepeatGraph {
+ public:
+  RepeatGraph(Gpu& gpu, const void* goes_on, void* parity)
+      : gpu_(gpu),
+        goes_on_(reinterpret_cast<std::uint64_t>(goes_on)),
+        parity_(reinterpret_cast<std::uint64_t>(parity)) {}
+  ~RepeatGraph() {
+    if (exec_ != nullptr) api().call_cuGraphExecDestroy(exec_);
+    if (graph_ != nullptr) api().call_cuGraphDestroy(graph_);
+  }
+  RepeatGraph(const RepeatGraph&) = delete;
+  RepeatGraph& operator=(const RepeatGraph&) = delete;
+
+  bool is_of(std::span<const IterationNode> nodes, std::size_t half, const void* goes_on, const void* parity) const {
+    return half == half_ && goes_on_ == reinterpret_cast<std::uint64_t>(goes_on) &&
+           parity_ == reinterpret_cast<std::uint64_t>(parity) && nodes.size() == nodes_.size() &&
+           std::equal(nodes.begin(), nodes.end(), nodes_.begin(), [](const IterationNode& a, const IterationNode& b) {
+             return a.has_form_of(b) && a.parameters == b.parameters;
+           });
+  }
+  /// The first `half` nodes are an iteration, and the others the next. False: the driver has none of it.
+  bool build(std::span<IterationNode> nodes, std::size_t half, CUfunction set) {
+    const DriverApi& driver = api();
+    half_ = half;
+    if (set == nullptr || driver.call_cuGraphCreate(&graph_, 0) != CUDA_SUCCESS) return false;
+    CUgraphConditionalHandle loop{}, rest{};
+    if (driver.call_cuGraphConditionalHandleCreate(&loop, graph_, gpu_.context(), 1, CU_GRAPH_COND_ASSIGN_DEFAULT) !=
+            CUDA_SUCCESS ||
+        driver.call_cuGraphConditionalHandleCreate(&rest, graph_, gpu_.context(), 0, 0) != CUDA_SUCCESS)
+      return false;
+    std::vector<CUgraphNode> ends;
+    const CUgraph first = add_condition(graph_, ends, loop, CU_GRAPH_COND_TYPE_WHILE);
+    if (first == nullptr || !add_iteration(first, nodes, 0, half, ends) || !add_set(first, ends, set, loop, rest, 1))
+      return false;
+    const CUgraph second = add_condition(first, ends, rest, CU_GRAPH_COND_TYPE_IF);
+    if (second == nullptr || !add_iteration(second, nodes, half, nodes.size(), ends) ||
+        !add_set(second, ends, set, loop, loop, 0))
+      return false;
+    if (driver.call_cuGraphInstantiateWithFlags(&exec_, graph_, 0) != CUDA_SUCCESS) return false;
+    nodes_.assign(nodes.begin(), nodes.end());
+    return true;
+  }
+  void launch() const { gpu_.check(api().call_cuGraphLaunch(exec_, gpu_.stream().handle), "launching a loop"); }
+
+ private:
+  /// After `ends`, which it becomes. The graph that runs while it holds; null: there is none.
+  CUgraph add_condition(CUgraph graph, std::vector<CUgraphNode>& ends, CUgraphConditionalHandle handle,
+                        CUgraphConditionalNodeType type) const {
+    CUgraphNodeParams parameters{};
+    parameters.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    parameters.conditional.handle = handle;
+    parameters.conditional.type = type;
+    parameters.conditional.size = 1;
+    parameters.conditional.ctx = gpu_.context();
+    CUgraphNode node = nullptr;
+    if (api().call_cuGraphAddNode_v2(&node, graph, ends.data(), nullptr, ends.size(), &parameters) != CUDA_SUCCESS)
+      return nullptr;
+    ends.assign(1, node);
+    return parameters.conditional.phGraph_out[0];
+  }
+  /// `ends` becomes those that nobody waits for.
+  bool add_iteration(CUgraph graph, std::span<IterationNode> nodes, std::size_t first, std::size_t end,
+                     std::vector<CUgraphNode>& ends) const {
+    const DriverApi& driver = api();
+    std::vector<CUgraphNode> made, before;
+    std::vector<std::uint8_t> is_waited_for(end - first, 0);
+    for (std::size_t i = first; i < end; ++i) {
+      before.clear();
+      for (const std::uint32_t earlier : nodes[i].after) {
+        before.push_back(made[earlier - first]);
+        is_waited_for[earlier - first] = 1;
+      }
+      CUgraphNode& node = made.emplace_back();
+      CUresult result = CUDA_SUCCESS;
+      if (nodes[i].kind == IterationNode::Kind::kernel) {
+        void* place[1];
+        const CUDA_KERNEL_NODE_PARAMS parameters = nodes[i].kernel_parameters(place);
+        result = driver.call_cuGraphAddKernelNode(&node, graph, before.data(), before.size(), &parameters);
+      } else if (nodes[i].kind == IterationNode::Kind::call) {
+        const CUgraph call = nodes[i].recorded();
+        if (call == nullptr) return false;
+        result = driver.call_cuGraphAddChildGraphNode(&node, graph, before.data(), before.size(), call);
+      } else {
+        result = driver.call_cuGraphAddEmptyNode(&node, graph, before.data(), before.size());
+      }
+      if (result != CUDA_SUCCESS) return false;
+    }
+    ends.clear();
+    for (std::size_t i = 0; i < made.size(); ++i)
+      if (is_waited_for[i] == 0) ends.push_back(made[i]);
+    return true;
+  }
+  bool add_set(CUgraph graph, std::vector<CUgraphNode>& ends, CUfunction set, std::uint64_t loop, std::uint64_t rest,
+               std::uint32_t is_odd) {
+    void* values[] = {&loop, &rest, &goes_on_, &parity_, &is_odd};
+    CUDA_KERNEL_NODE_PARAMS parameters{};
+    parameters.func = set;
+    parameters.gridDimX = parameters.gridDimY = parameters.gridDimZ = 1;
+    parameters.blockDimX = parameters.blockDimY = parameters.blockDimZ = 1;
+    parameters.kernelParams = values;
+    CUgraphNode node = nullptr;
+    if (api().call_cuGraphAddKernelNode(&node, graph, ends.data(), ends.size(), &parameters) != CUDA_SUCCESS)
+      return false;
+    ends.assign(1, node);
+    return true;
+  }
+
+  Gpu& gpu_;
+  std::uint64_t goes_on_, parity_;
+  std::vector<IterationNode> nodes_;
+  std::size_t half_ = 0;
+  CUgraph graph_ = nullptr;
+  CUgraphExec exec_ = nullptr;
+};
+#endif
+
 /// Graph number n of a loop holds what its n-th flush enqueues: in a loop whose addresses stay it is told nothing.
 class CudaIterations final : public IterationQueue {
  public:
@@ -141,6 +303,10 @@ class CudaIterations final : public IterationQueue {
       gpu_.enter();
     } catch (const Error&) {  // the device is broken
     }
+#if CUDA_VERSION >= 12040
+    loop_ = nullptr;
+    if (conditions_ != nullptr) api().call_cuModuleUnload(conditions_);
+#endif
   }
 
   void begin() override {
@@ -151,7 +317,12 @@ class CudaIterations final : public IterationQueue {
   void add(LaunchGroup& given, std::span<void* const* const> operands) override {
     auto& group = static_cast<CudaGroup&>(given);
     gpu_.enter();
-    if (!add_nodes(group, operands)) {  // as it is, after what waits
+    if (is_repeating_) {
+      constexpr std::size_t most_repeated = 1024;
+      const bool is_added = !is_spoiled_ && add_nodes(group, operands);
+      if (!is_added || count_ > most_repeated) spoil();
+      if (!is_added && !is_second_) group.run(operands);
+    } else if (!add_nodes(group, operands)) {  // as it is, after what waits
       flush();
       group.run(operands);
     } else if (count_ >= (flushes_ == 0 ? first_nodes : most_nodes)) {
@@ -159,7 +330,50 @@ class CudaIterations final : public IterationQueue {
     }
   }
 
+  bool begin_repeat() override {
+    begin();
+#if CUDA_VERSION >= 12040
+    is_repeating_ = can_repeat_ && has_conditional_nodes();
+#endif
+    return is_repeating_;
+  }
+  bool end_half() override {
+    is_second_ = true;
+    half_ = count_;
+    last_.clear();  // the next iteration is in a graph of its own
+    return !is_spoiled_;
+  }
+  bool repeat(const void* goes_on, void* parity) override {
+    bool is_enqueued = false;
+#if CUDA_VERSION >= 12040
+    if (!is_spoiled_ && half_ > 0 && count_ > half_) {
+      gpu_.enter();
+      const std::span<IterationNode> nodes = std::span(nodes_).first(count_);
+      if (loop_ == nullptr || !loop_->is_of(nodes, half_, goes_on, parity)) {
+        loop_ = std::make_unique<RepeatGraph>(gpu_, goes_on, parity);
+        if (!loop_->build(nodes, half_, set_conditions())) {
+          loop_ = nullptr;
+          can_repeat_ = false;
+        }
+      }
+      if (loop_ != nullptr) loop_->launch();
+      is_enqueued = loop_ != nullptr;
+    }
+#else
+    static_cast<void>(goes_on);
+    static_cast<void>(parity);
+#endif
+    if (is_enqueued) abandon();
+    else finish_first();
+    return is_enqueued;
+  }
+
   void flush() override {
+    if (is_repeating_) return spoil();  // the second iteration is not to be run
+    enqueue();
+  }
+
+  void enqueue() {
     if (count_ == 0) return;
     gpu_.enter();
     const std::span<IterationNode> nodes = std::span(nodes_).first(count_);
@@ -182,13 +396,36 @@ class CudaIterations final : public IterationQueue {
   }
 
   void abandon() noexcept override {
-    count_ = 0;
+    count_ = half_ = 0;
     last_.clear();
+    is_repeating_ = is_second_ = is_spoiled_ = false;
   }
 
  private:
   // The device has work soon, and later much of it at once; graphs beyond the last are told what differs.
   static constexpr std::size_t first_nodes = 24, most_nodes = 192, most_graphs = 48, most_edges = 16;
+
+  /// Something is enqueued in another way: the first iteration runs like any other, now, and of the second nothing is
+  /// kept.
+  void spoil() {
+    if (is_spoiled_) return;
+    is_spoiled_ = true;
+    can_repeat_ = false;
+    if (!is_second_) finish_first_nodes(count_);
+  }
+  void finish_first() {
+    if (!is_spoiled_ || is_second_) finish_first_nodes(std::exchange(half_, 0));
+    abandon();
+  }
+  /// Enqueues so many nodes, and leaves the state of the recording.
+  void finish_first_nodes(std::size_t nodes) {
+    const bool was_repeating = std::exchange(is_repeating_, false), was_second = is_second_, was_spoiled = is_spoiled_;
+    count_ = nodes;
+    enqueue();  // which forgets all of it
+    is_repeating_ = was_repeating;
+    is_second_ = was_second;
+    is_spoiled_ = was_spoiled;
+  }
 
   IterationNode& next_node() {
     if (nodes_.size() == count_) nodes_.emplace_back();
@@ -307,6 +544,23 @@ class CudaIterations final : public IterationQueue {
   std::vector<std::uint32_t> ends_, after_;  // of one add()
   std::vector<std::uint8_t> is_waited_for_;
   std::vector<std::unique_ptr<IterationGraph>> graphs_;
+  // Of a loop that the device repeats by itself.
+  bool is_repeating_ = false, is_second_ = false, is_spoiled_ = false, can_repeat_ = true;
+  std::size_t half_ = 0;  // nodes of the first iteration
+#if CUDA_VERSION >= 12040
+  /// Null: the driver does not make it.
+  CUfunction set_conditions() {
+    CUfunction function = nullptr;
+    if (conditions_ == nullptr && api().call_cuModuleLoadData(&conditions_, set_conditions_ptx) != CUDA_SUCCESS)
+      conditions_ = nullptr;
+    if (conditions_ == nullptr ||
+        api().call_cuModuleGetFunction(&function, conditions_, "sinter_set_conditions") != CUDA_SUCCESS)
+      return nullptr;
+    return function;
+  }
+  CUmodule conditions_ = nullptr;
+  std::unique_ptr<RepeatGraph> loop_;
+#endif
 };
 
 SINTER_DECL std::unique_ptr<IterationQueue> make_iterations(Gpu& gpu) { return std::make_unique<CudaIterations>(gpu); }

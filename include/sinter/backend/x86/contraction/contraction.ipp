@@ -5,6 +5,7 @@
 
 #include <sinter/backend/x86/contraction/contraction.hpp>
 
+#include <sinter/backend/x86/contraction/aligned_bytes.hpp>
 #include <sinter/backend/x86/contraction/epilogue.hpp>
 #include <sinter/backend/x86/contraction/micro.hpp>
 #include <sinter/backend/x86/contraction/pack.hpp>
@@ -32,33 +33,6 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 namespace x86_contraction_detail {
-
-/// Memory on a cache line, freed with its owner.
-class AlignedBytes {
- public:
-  AlignedBytes() = default;
-  explicit AlignedBytes(std::size_t bytes) { reserve(bytes); }
-  AlignedBytes(const AlignedBytes&) = delete;
-  AlignedBytes& operator=(const AlignedBytes&) = delete;
-  ~AlignedBytes() { release(); }
-  std::byte* data() const { return data_; }
-  /// At least `bytes`; what was there is lost when it grows.
-  void reserve(std::size_t bytes) {
-    if (bytes <= size_) return;
-    release();
-    data_ = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{64}));
-    size_ = bytes;
-  }
-
- private:
-  void release() {
-    if (data_ != nullptr) ::operator delete(data_, std::align_val_t{64});
-    data_ = nullptr;
-    size_ = 0;
-  }
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 /// Per thread: unfinished tiles, and what micro-kernels and the epilogue's code need.
 struct TileScratch {
@@ -156,8 +130,9 @@ class ContractionLaunch final : public Launch {
  public:
   /// `source` (null: B is an operand in memory) makes panels of B out of what begins at b_operand's address.
   ContractionLaunch(const Kernel& kernel, const ContractionParts& parts, const ContractionPlan& plan,
-                    const BoundGeometry& geometry, Isa isa, EpilogueCode* code, const PanelSource* source = nullptr)
-      : plan_(plan), source_(source) {
+                    const BoundGeometry& geometry, Isa isa, EpilogueCode* code, const PanelSource* source = nullptr,
+                    bool keeps_packed = false)
+      : plan_(plan), source_(source), keeps_packed_(keeps_packed) {
     if (plan_.tiles == 0) return;
     a_operand_ = kernel.accesses[parts.a].operand;
     b_operand_ = kernel.accesses[parts.b].operand;
@@ -175,7 +150,7 @@ class ContractionLaunch final : public Launch {
     Pass pass{operands, 0, 0, 0, plan_.k};
     for (; pass.first_batch < plan_.batches; pass.first_batch += plan_.batches_per_pack) {
       pass.batches = std::min(plan_.batches_per_pack, plan_.batches - pass.first_batch);
-      if (plan_.packs_b && !plan_.packs_per_task) pack_all(pass);
+      if (plan_.packs_b && !plan_.packs_per_task) pack_if_needed(pass);
       // Into the output, runs of k go outermost, so that successive panels find their part of A in L2. With an epilogue
       // they stay inside a task: unfinished sums have no other place than its scratch.
       pass.k = 0;
@@ -205,7 +180,7 @@ class ContractionLaunch final : public Launch {
   }
   void begin_tasks(void* const* operands) override {
     group_pass_ = {operands, 0, plan_.batches, 0, plan_.k};
-    if (plan_.packs_b && !plan_.packs_per_task) pack_all(group_pass_);
+    if (plan_.packs_b && !plan_.packs_per_task) pack_if_needed(group_pass_);
   }
   void run_tasks(std::int64_t begin, std::int64_t end) override { run_tasks(group_pass_, begin, end); }
   void end_tasks() override { throw_bad_index(); }
@@ -299,6 +274,12 @@ class ContractionLaunch final : public Launch {
     return offset;
   }
 
+  /// A constant stays packed.
+  void pack_if_needed(const Pass& pass) {
+    if (is_packed_) return;
+    pack_all(pass);
+    is_packed_ = keeps_packed_;
+  }
   void pack_all(const Pass& pass) {
     const std::int64_t batches = plan_.b_is_shared ? 1 : pass.batches;
     parallel_for(batches * plan_.panels, pack_cost(), [&](std::int64_t begin, std::int64_t end) {
@@ -514,6 +495,8 @@ class ContractionLaunch final : public Launch {
 
   const ContractionPlan plan_;
   const PanelSource* const source_;
+  const bool keeps_packed_;
+  bool is_packed_ = false;
   std::uint16_t a_operand_ = 0, b_operand_ = 0, c_operand_ = 0;
   int tail_lanes_ = 0;
   MicroFunction functions_[2][2][2] = {};  // [goes on in a group][one row more][last panel]
@@ -536,9 +519,19 @@ class ContractionExecutable final : public Executable {
                         std::unique_ptr<EpilogueCode> epilogue)
       : kernel_(kernel), schedule_(schedule), isa_(isa), parts_(std::move(parts)), epilogue_(std::move(epilogue)) {}
 
-  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
-    ContractionPlan plan = plan_contraction(kernel_, parts_, geometry, schedule_, isa_, thread_count());
-    return std::make_unique<ContractionLaunch>(kernel_, parts_, plan, geometry, isa_, epilogue_.get());
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override { return bind(geometry, StepContext{}); }
+  std::unique_ptr<Launch> bind(const BoundGeometry& geometry, const StepContext& step) const override {
+    const Schedule plain = schedule_.without(ScheduleAction::pack);
+    ContractionPlan plan = plan_contraction(kernel_, parts_, geometry, plain, isa_, thread_count());
+    const std::uint16_t b = kernel_.accesses[plan.is_swapped ? parts_.a : parts_.b].operand;
+    bool is_kept = plain != schedule_ && b < 64 && (step.constant_operands >> b & 1) != 0;
+    if (is_kept) {
+      ContractionPlan packed = plan_contraction(kernel_, parts_, geometry, schedule_, isa_, thread_count());
+      is_kept = pack_once(packed);
+      if (is_kept) plan = packed;
+    }
+    return std::make_unique<ContractionLaunch>(kernel_, parts_, plan, geometry, isa_, epilogue_.get(), nullptr,
+                                               is_kept);
   }
   std::size_t code_bytes() const override { return epilogue_ != nullptr ? epilogue_->code_bytes() : 0; }
   std::string listing() const override {
@@ -576,6 +569,7 @@ SINTER_DECL std::shared_ptr<const Executable> make_contraction_executable(const 
   using namespace x86_contraction_detail;
   for (const ScheduleStep& step : schedule.steps()) {
     if (step.action == ScheduleAction::tile_rows || step.action == ScheduleAction::tile_columns) continue;
+    if (step.action == ScheduleAction::pack && step.number == 1) continue;
     if (why_declined != nullptr) *why_declined = "x86 contraction: step " + step.text() + ": nothing of a product";
     return nullptr;
   }
@@ -602,6 +596,8 @@ SINTER_DECL std::vector<Schedule> contraction_schedules(Isa isa) {
       schedules.push_back(
           {{.action = tile_rows, .number = static_cast<std::uint16_t>(tile.rows)},
            {.action = tile_columns, .number = static_cast<std::uint16_t>(tile.vectors * lanes(isa, DType::f32))}});
+  for (std::size_t i = 0, count = schedules.size(); i < count; ++i)
+    schedules.push_back(schedules[i].with({.action = pack, .number = 1}));
   return schedules;
 }
 

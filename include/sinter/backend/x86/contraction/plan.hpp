@@ -89,6 +89,8 @@ struct ContractionPlan {
 };
 ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry,
                                  const Schedule& schedule, Isa isa, int threads);
+/// B is to be packed as a whole, once for all runs. False, and nothing has changed: it is not packed, or too large.
+bool pack_once(ContractionPlan& plan);
 
 }  // namespace x86
 SINTER_NAMESPACE_END

@@ -333,6 +333,17 @@ inline void choose_pack_memory(ContractionPlan& p, bool b_is_made) {
 
 }  // namespace x86_contraction_detail
 
+SINTER_DECL bool pack_once(ContractionPlan& plan) {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
+  if (!plan.packs_b) return false;
+  const std::int64_t one = plan.panels * plan.panel_bytes(), copies = plan.b_is_shared ? 1 : plan.batches;
+  if (copies * one > most_bytes) return false;
+  plan.packs_per_task = false;
+  plan.batches_per_pack = plan.batches;
+  plan.pack_bytes = copies * one;
+  return true;
+}
+
 SINTER_DECL std::int64_t ContractionPlan::end_of_run(std::int64_t from) const {
   if (method != ProductMethod::tiles) return k;
   return std::min({from + k_run, (from / product_sum_group + 1) * product_sum_group, k});
@@ -371,6 +382,10 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
                                           : AWalk::strided;
   choose_method(p, parts.b_is_made);
   choose_packing(p, parts.b_is_made, isa);
+  if (schedule.find(ScheduleAction::pack) && p.method == ProductMethod::tiles) {
+    p.packs_b = true;
+    p.prefetches_b = false;
+  }
   choose_tile(p, schedule, isa, parts.b_is_made);
   choose_k_run(p, parts.b_is_made);
   choose_blocks(p, isa, threads);

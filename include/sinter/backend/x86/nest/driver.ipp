@@ -42,7 +42,7 @@ struct LoopShape {
 class LoopLaunch final : public Launch {
  public:
   LoopLaunch(std::shared_ptr<const LoopCode> code, std::shared_ptr<const LoopShape> shape,
-             const BoundGeometry& geometry)
+             const BoundGeometry& geometry, Streaming streaming)
       : code_(std::move(code)), shape_(std::move(shape)), function_(code_->function()) {
     for (std::size_t i = 0; i < kernel().accesses.size(); ++i)
       sources_.push_back({kernel().accesses[i].operand, offset_bytes(kernel(), geometry, i)});
@@ -59,8 +59,9 @@ class LoopLaunch final : public Launch {
     if (tail_) tail_->scratch_stride = args_.scratch_stride;
     if (args_.columns >= 1 && args_.columns <= code_->short_columns()) function_ = code_->short_rows();
     plan_split();
-    plan_streaming();
-    is_simple_ = rest_.empty() && !tail_ && !may_split_ && nanoseconds_ < serial_nanoseconds;
+    if (streaming != Streaming::never) plan_streaming(streaming == Streaming::always ? 0 : streamed_bytes);
+    is_simple_ =
+        rest_.empty() && !tail_ && !may_split_ && nanoseconds_ < serial_nanoseconds && streaming != Streaming::always;
   }
 
   void run(void* const* operands) override {
@@ -172,8 +173,7 @@ class LoopLaunch final : public Launch {
   }
 
   /// Output larger than the caches goes past them.
-  void plan_streaming() {
-    constexpr double cache_bytes = 24e6;
+  void plan_streaming(double cache_bytes) {
     double written = 0;
     for (const Store& store : kernel().stores) {
       const LoopArgs::Pointer& p = args_.pointer[store.access];
@@ -295,8 +295,8 @@ class LoopExecutable final : public Executable {
   std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
     if (const auto plan = plan_tiles(shape_->binder, geometry, code_->nanoseconds_per_element()))
       if (auto code = tile_code(*plan, geometry))
-        return make_tiled_launch(std::move(code), shape_->kernel, *plan, geometry);
-    return std::make_unique<LoopLaunch>(code_for(geometry), shape_, geometry);
+        return make_tiled_launch(std::move(code), shape_->kernel, *plan, geometry, streaming_of(schedule_));
+    return std::make_unique<LoopLaunch>(code_for(geometry), shape_, geometry, streaming_of(schedule_));
   }
   std::size_t code_bytes() const override { return code_->code_bytes(); }
   std::string listing() const override { return code_->listing(); }

@@ -87,6 +87,12 @@ class LoopCode {
   double nanoseconds_per_element_ = 0.1;
 };
 
+/// Whether results go past the caches, where their addresses allow it: by their size, never or always.
+enum class Streaming : std::uint8_t { by_size, never, always };
+inline constexpr double streamed_bytes = 24e6;  // larger than the caches
+/// What a schedule says about it.
+Streaming streaming_of(const Schedule& schedule);
+
 /// Null where the generator declines; `why_declined` (if given) then says why. Contractions are always declined. Narrow
 /// indices are for extents that fit i32: see LoopCode::has_narrow_index().
 std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa, IndexWidth width,

@@ -175,6 +175,11 @@ class CompiledLoop final : public LoopCode {
 
 }  // namespace x86_detail
 
+SINTER_DECL Streaming streaming_of(const Schedule& schedule) {
+  const auto streams = schedule.find(ScheduleAction::stream);
+  return !streams ? Streaming::by_size : *streams == 0 ? Streaming::never : Streaming::always;
+}
+
 SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
                                                          IndexWidth width, std::string* why_declined) {
   const std::string key = x86_detail::loop_key(kernel, schedule, isa, width, LoopPart::whole);

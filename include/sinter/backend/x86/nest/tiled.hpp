@@ -36,7 +36,7 @@ Kernel kernel_of_tile(const Kernel& kernel, const TilePlan& plan);
 
 /// `code` is that of kernel_of_tile(kernel, plan).
 std::unique_ptr<Launch> make_tiled_launch(std::shared_ptr<const LoopCode> code, const Kernel& kernel,
-                                          const TilePlan& plan, const BoundGeometry& geometry);
+                                          const TilePlan& plan, const BoundGeometry& geometry, Streaming streaming);
 
 }  // namespace x86
 SINTER_NAMESPACE_END

@@ -180,7 +180,7 @@ inline bool choose_whole_extents(TilePlan& plan, const Kernel& kernel, const Bou
 class TiledLaunch final : public Launch {
  public:
   TiledLaunch(std::shared_ptr<const LoopCode> code, const Kernel& kernel, const TilePlan& plan,
-              const BoundGeometry& geometry)
+              const BoundGeometry& geometry, Streaming streaming)
       : code_(std::move(code)), plan_(plan), vector_axis_(kernel.rank() - 1), count_(kernel.accesses.size()) {
     fill_loop_args(args_, kernel, geometry, plan.rows_are_reduced ? -1 : plan.rows.axis);
     args_.status = &status_;
@@ -205,7 +205,7 @@ class TiledLaunch final : public Launch {
     column_tiles_ = (plan.columns + plan.tile_columns - 1) / plan.tile_columns;
     tiles_ = row_tiles_ * column_tiles_;
     for (const NestBinding::Axis& axis : plan.rest) tiles_ *= axis.extent;
-    plan_streaming(kernel);
+    if (streaming != Streaming::never) plan_streaming(kernel, streaming == Streaming::always ? 0 : streamed_bytes);
     prepare();
   }
 
@@ -235,8 +235,7 @@ class TiledLaunch final : public Launch {
   bool is_packed(std::size_t access) const { return (plan_.packed >> access & 1) != 0; }
 
   /// Output larger than the caches goes past them.
-  void plan_streaming(const Kernel& kernel) {
-    constexpr double cache_bytes = 24e6;
+  void plan_streaming(const Kernel& kernel, double cache_bytes) {
     double written = 0;
     for (const Store& store : kernel.stores) {
       const LoopArgs::Pointer& p = args_.pointer[store.access];
@@ -360,8 +359,9 @@ SINTER_DECL Kernel kernel_of_tile(const Kernel& kernel, const TilePlan& plan) {
 }
 
 SINTER_DECL std::unique_ptr<Launch> make_tiled_launch(std::shared_ptr<const LoopCode> code, const Kernel& kernel,
-                                                      const TilePlan& plan, const BoundGeometry& geometry) {
-  return std::make_unique<x86_detail::TiledLaunch>(std::move(code), kernel, plan, geometry);
+                                                      const TilePlan& plan, const BoundGeometry& geometry,
+                                                      Streaming streaming) {
+  return std::make_unique<x86_detail::TiledLaunch>(std::move(code), kernel, plan, geometry, streaming);
 }
 
 }  // namespace x86

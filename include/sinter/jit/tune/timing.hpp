@@ -1,0 +1,148 @@
+// One measurement at a time: candidates timed in turns, and who of them wins against the default.
+#pragma once
+
+#include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/kernel/schedule.hpp>
+#include <sinter/runtime/backend.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace jit::jit_detail {
+namespace tuner_detail {
+
+inline constexpr double default_seconds = 2;
+inline constexpr double gain_wanted = 0.97;  // of the default's time
+inline constexpr std::size_t most_bytes = std::size_t{2} << 30, most_device_bytes = std::size_t{6} << 30;
+inline constexpr int rounds = 9, confirming_rounds = 15;
+inline constexpr double shortest_sample = 30e-6;        // seconds; shorter launches are timed several at once
+inline constexpr double shortest_device_sample = 1e-3;  // waiting for a device takes some microseconds
+
+inline std::atomic<bool>& is_measuring() {
+  static constinit std::atomic<bool> is{false};
+  return is;
+}
+/// Measurements of two threads would disturb each other.
+class Measuring {
+ public:
+  /// Waits for the other, but not inside a section: fork() waits for those, and may be what the other waits for.
+  Measuring() {
+    in_forked_child([] { is_measuring() = false; });
+    const bool may_wait = base_detail::fork_section_depth() == 0;
+    while (!(has_begun_ = !is_measuring().exchange(true)) && may_wait)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ~Measuring() {
+    if (has_begun_) is_measuring() = false;
+  }
+  Measuring(const Measuring&) = delete;
+  Measuring& operator=(const Measuring&) = delete;
+  bool has_begun() const { return has_begun_; }
+
+ private:
+  bool has_begun_ = false;
+};
+
+struct Candidate {
+  Schedule schedule;
+  std::unique_ptr<Launch> launch;
+  std::vector<double> times{};
+  /// The median, in seconds.
+  double time() const;
+};
+
+inline double median(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+inline double Candidate::time() const { return median(times); }
+inline std::string microseconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f us", seconds * 1e6);
+  return text;
+}
+
+/// Significant ones, with a point in every locale: programs read them.
+inline std::string digits(double value, int count) {
+  char text[40];
+  return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::general, count).ptr};
+}
+
+/// Who is timed, the default first, and who gave other bits.
+struct Field {
+  std::vector<Candidate> candidates;
+  std::string rejected;
+  std::int64_t rejections = 0;
+};
+/// Seconds of one launch, of as many that the clock is fine enough.
+template <class Operands>
+double time_of(Launch& launch, const Operands& operands, int launches) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < launches; ++i) launch.run(operands.bases());
+  operands.wait();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / launches;
+}
+/// As many launches that the clock is fine enough for them.
+template <class Operands>
+int launches_in_a_sample(Launch& launch, const Operands& operands) {
+  const double once = std::min(time_of(launch, operands, 1), time_of(launch, operands, 1));
+  const double shortest = operands.is_on_host() ? shortest_sample : shortest_device_sample;
+  return static_cast<int>(std::clamp(shortest / std::max(once, 1e-9), 1.0, 1000.0));
+}
+
+/// The default, unless another is faster by what is wanted, which may be luck: then both are timed once more, alone.
+template <class Operands>
+Candidate& winner_of(std::vector<Candidate>& candidates, Candidate& fastest, const Operands& operands, int launches) {
+  Candidate& standard = candidates.front();
+  const auto gains = [&] { return fastest.time() < standard.time() * gain_wanted; };
+  if (!gains()) return standard;
+  fastest.times.clear();
+  standard.times.clear();
+  for (int i = 0; i < confirming_rounds; ++i) {
+    standard.times.push_back(time_of(*standard.launch, operands, launches));
+    fastest.times.push_back(time_of(*fastest.launch, operands, launches));
+  }
+  return gains() ? fastest : standard;
+}
+
+/// Times all in turns, as long as `may_go_on` allows. How many rounds were done.
+template <class Operands, class F>
+int time_in_turns(std::vector<Candidate>& candidates, const Operands& operands, int launches, const F& may_go_on) {
+  int done = 0;
+  for (; done < rounds && may_go_on(); ++done)
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      Candidate& candidate = candidates[(i + as_index(done)) % candidates.size()];
+      candidate.times.push_back(time_of(*candidate.launch, operands, launches));
+    }
+  return done;
+}
+
+inline Candidate& fastest_of(std::vector<Candidate>& candidates) {
+  return *std::min_element(candidates.begin(), candidates.end(),
+                           [](const Candidate& a, const Candidate& b) { return a.time() < b.time(); });
+}
+
+inline std::string result_text(const Field& field, const Candidate& winner, const Candidate& fastest) {
+  const Candidate& standard = field.candidates.front();
+  std::string text = winner.schedule.text() + ", " + microseconds(winner.time()) + ", of " +
+                     std::to_string(field.candidates.size()) + " schedules; ";
+  text += &winner != &standard ? "the default takes " + microseconds(standard.time())
+                               : "no candidate gained 3 %: the fastest was " + fastest.schedule.text() + ", " +
+                                     microseconds(fastest.time());
+  return field.rejected.empty() ? text : text + "; other bits: " + field.rejected;
+}
+
+}  // namespace tuner_detail
+}  // namespace jit::jit_detail
+SINTER_NAMESPACE_END

@@ -1,0 +1,19 @@
+// What else the plan of a graph could be: values written once or computed again, kernels cut in two, products without
+// what follows them. Which is faster is for others to measure.
+#pragma once
+
+#include <sinter/graph/graph.hpp>
+#include <sinter/kernel/schedule.hpp>
+#include <sinter/runtime/plan.hpp>
+
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+
+/// How else the graph could be cut into kernels and these enqueued, the way of `options` (the empty schedule) first: a
+/// dozen at most. None but that where fusion is off.
+std::vector<Schedule> plan_schedules(const Graph& graph, const PlanOptions& options);
+/// Follows one of these. False, and nothing has changed: it is none of a plan.
+bool follow(PlanOptions& options, const Schedule& schedule);
+
+SINTER_NAMESPACE_END

@@ -1,0 +1,180 @@
+// Other cuts of a graph into kernels: which there are, what following one changes, and that none changes a bit.
+#include "../catch.hpp"
+#include "../plan_harness.hpp"
+
+#include <sinter/base/threads.hpp>
+#include <sinter/runtime/plan_choices.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+using namespace sinter_test;
+
+namespace {
+
+std::string texts_of(const std::vector<Schedule>& schedules) {
+  std::string text;
+  for (const Schedule& schedule : schedules) text += (text.empty() ? "" : ", ") + schedule.text();
+  return text;
+}
+
+struct ChoiceRow {
+  const char* name;
+  const char* text;
+  std::string_view expected;  // the kinds of steps that its schedules have, in any order
+};
+const ChoiceRow choice_rows[] = {
+    {"one kernel", "graph(%x: f32[64, 100]) { return tanh(mul(%x, 2)) }", ""},
+    {"softmax", "graph(%x: f32[64, 100]) { return softmax(%x) {axes=[1]} }", "cut"},
+    {"a value that two kernels compute",
+     "graph(%x: f32[64, 100]) { %a = add(mul(%x, 2), 1) return sum(%a) {axes=[0]}, sum(%a) {axes=[1]} }",
+     "recompute store"},
+    {"an epilogue", "graph(%x: f32[64, 32], %y: f32[32, 48]) { return relu(matmul(%x, %y)) }", "epilogues cut"},
+    {"what is small is not written",
+     "graph(%x: f32[4, 5]) { %a = add(mul(%x, 2), 1) return sum(%a) {axes=[0]}, sum(%a) {axes=[1]} }", ""},
+};
+
+bool has_same_bits(const std::vector<Ref<TensorImpl>>& a, const std::vector<Ref<TensorImpl>>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    const auto bytes = static_cast<std::size_t>(x->type.shape.numel().value() * size_of(x->type.dtype));
+    return x->is_dense() && y->is_dense() && std::memcmp(x->data(), y->data(), bytes) == 0;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("plan choices: which cuts there are, and that each gives the same bits") {
+  for (const std::vector<Backend*>& backends : backend_lists())
+    for (const ChoiceRow& row : choice_rows) {
+      const Graph graph = prepared(row.text);
+      const PlanOptions options = fused(backends);
+      const std::vector<Schedule> schedules = plan_schedules(graph, options);
+      INFO(row.name << " on " << backends.front()->name() << ": " << texts_of(schedules));
+      REQUIRE_FALSE(schedules.empty());
+      CHECK(schedules.front().empty());
+      CHECK(schedules.size() <= 12);
+      if (row.expected.empty())
+        for (const Schedule& schedule : schedules)
+          CHECK((schedule.empty() || schedule.find(ScheduleAction::horizontal)));
+      for (std::string_view left = row.expected; !left.empty();) {
+        const std::string_view step = left.substr(0, left.find(' '));
+        left.remove_prefix(std::min(left.size(), step.size() + 1));
+        CHECK(texts_of(schedules).find(std::string(step) + "(") != std::string::npos);
+      }
+      std::vector<Ref<TensorImpl>> inputs;
+      for (const oracle::Array& array : random_inputs(graph)) inputs.push_back(to_value(array));
+      const auto expected = execute(*build_plan(graph, options), inputs);
+      for (const Schedule& schedule : schedules) {
+        INFO(schedule.text());
+        PlanOptions other = options;
+        REQUIRE(follow(other, schedule));
+        const auto plan = build_plan(graph, other);
+        if (schedule.find(ScheduleAction::cut) || schedule.find(ScheduleAction::epilogues))
+          CHECK(plan->steps().size() > build_plan(graph, options)->steps().size());
+        CHECK(has_same_bits(execute(*plan, inputs), expected));
+      }
+    }
+}
+
+TEST_CASE("plan choices: what is cut is told, and no step of a kernel is one of a plan") {
+  const Graph graph = prepared("graph(%x: f32[64, 32], %y: f32[32, 48]) { return relu(matmul(%x, %y)) }");
+  PlanOptions options = fused();
+  for (const Schedule& schedule : plan_schedules(graph, options))
+    if (schedule.find(ScheduleAction::cut)) REQUIRE(follow(options, schedule));
+  REQUIRE(options.cut.size() == 1);
+  const auto plan = build_plan(graph, options);
+  CHECK(kinds(*plan) == "contraction pointwise");
+  const std::vector<PlanBorder> borders = borders_of(*plan);
+  REQUIRE(borders.size() == 1);
+  CHECK(borders[0].why == "a schedule cuts them here, for that was faster when it was measured");
+
+  const PlanOptions before = fused();
+  for (const char* text : {"unroll(2)", "threads(1)", "epilogues(1)", "cut[a1](3)", "epilogues(0) keep(0)"}) {
+    PlanOptions same = before;
+    CHECK_FALSE(follow(same, *parse_schedule(text)));
+    CHECK(same.epilogues);
+    CHECK(same.cut.empty());
+  }
+  PlanOptions all = before;
+  CHECK(follow(all, *parse_schedule("epilogues(0) horizontal(0) recompute(0) graphs(0) store(7) cut(9)")));
+  CHECK_FALSE((all.epilogues || all.horizontal || all.recompute || all.as_one));
+  CHECK(all.kept == std::vector<std::int32_t>{7});
+  CHECK(all.cut == std::vector<std::int32_t>{9});
+  CHECK(plan_schedules(graph, op_by_op()).size() == 1);
+}
+
+#ifndef SINTER_NO_X86
+TEST_CASE("plan choices: threads, streaming stores and kept panels give the default's bits") {
+  Backend* const x86 = backend_lists().back().front();
+  if (x86->cache_key() == "x86-none") SINTER_SKIP("no instruction set that x86 generates for");
+  const int threads_before = thread_count();
+  set_thread_count(4);
+  const char* texts[] = {
+      "graph(%x: f32[301, 1000]) { return tanh(mul(%x, 2)) }",
+      "graph(%x: f32[256, 1024]) { return permute(mul(%x, 2)) {axes=[1, 0]} }",
+      "graph(%x: f32[64, 3000]) { return sum(%x) {axes=[1]} }",
+      "graph(%x: f32[64, 96], %y: f32[96, 80]) { return matmul(%x, %y) }",
+      "graph(%x: f32[3, 64, 96], %y: f32[3, 80, 96]) { return relu(matmul(%x, permute(%y) {axes=[0, 2, 1]})) }",
+  };
+  for (const char* text : texts) {
+    const Graph graph = prepared(text);
+    std::vector<Ref<TensorImpl>> inputs;
+    for (const oracle::Array& array : random_inputs(graph)) inputs.push_back(to_value(array));
+    const auto expected = execute(*build_plan(graph, fused({x86, reference()})), inputs);
+    for (const char* step : {"threads(1)", "threads(2)", "stream(0)", "stream(1)", "pack(1)", "threads(1) unroll(4)"}) {
+      INFO(text << ": " << step);
+      PlanOptions options = fused({x86, reference()});
+      const Schedule wanted = *parse_schedule(step);
+      options.choose_schedule = [&](Backend& backend, const Kernel& kernel, const SymbolicGeometry&, const auto&) {
+        return backend.compile(kernel, wanted) != nullptr ? wanted : Schedule();
+      };
+      CHECK(has_same_bits(execute(*build_plan(graph, options), inputs), expected));
+    }
+  }
+  set_thread_count(threads_before);
+}
+
+TEST_CASE("plan choices: a constant that a product reads is packed once, others anew") {
+  Backend* const x86 = backend_lists().back().front();
+  if (x86->cache_key() == "x86-none") SINTER_SKIP("no instruction set that x86 generates for");
+  const Graph graph =
+      prepared("graph(%x: f32[40, 96], %y: f32[80, 96]) { return matmul(%x, permute(%y) {axes=[1, 0]}) }");
+  const auto plan = build_plan(graph, fused({x86, reference()}));
+  const PlanStep& step = plan->steps()[0];
+  REQUIRE(step.kernel.kind == KernelKind::contraction);
+  const BoundGeometry geometry = sinter::bind(step.geometry, std::vector<std::int64_t>{});
+  std::vector<Ref<TensorImpl>> values;
+  for (const oracle::Array& array : random_inputs(graph)) values.push_back(to_value(array));
+  std::vector<float> results(40 * 80), expected(40 * 80);
+  std::vector<void*> operands;
+  std::size_t weight = 0;
+  for (std::size_t i = 0; i < step.operands.size(); ++i) {
+    const bool is_input = step.operands[i].kind == BufferKind::input;
+    operands.push_back(is_input ? values[static_cast<std::size_t>(step.operands[i].index)]->data() : results.data());
+    if (is_input && step.operands[i].index == 1) weight = i;
+  }
+  const auto run = [&](const char* schedule, std::uint64_t constants) {
+    const auto code = x86->compile(step.kernel, *parse_schedule(schedule));
+    REQUIRE(code != nullptr);
+    StepContext context;
+    context.constant_operands = constants;
+    const auto launch = code->bind(geometry, context);
+    launch->run(operands.data());
+    expected = results;
+    auto* const first = static_cast<float*>(operands[weight]);
+    const float before = *first;
+    *first = before + 100;  // as no constant would
+    launch->run(operands.data());
+    *first = before;
+    return results == expected;
+  };
+  CHECK(run("pack(1)", std::uint64_t{1} << weight));
+  CHECK_FALSE(run("pack(1)", 0));
+  CHECK_FALSE(run("default", std::uint64_t{1} << weight));
+  std::string why;
+  CHECK(x86->compile(step.kernel, *parse_schedule("pack(2)"), &why) == nullptr);
+  CHECK(why == "x86 contraction: step pack(2): nothing of a product");
+  CHECK(x86->compile(step.kernel, *parse_schedule("threads(0)"), &why) == nullptr);
+  CHECK(why == "x86: step threads(0): at least one thread runs a kernel");
+}
+#endif
