@@ -98,6 +98,21 @@ TEST_CASE("take: whole vectors of positions, of each element type, over rows tha
   check_whole_vectors<std::int64_t>();
 }
 
+TEST_CASE("take: many gathers in one kernel, which needs more masks and vectors than there are") {
+  const Tensor count = reshape(arange(24 * 512), {24, 512}), table = sin(arange(1000).to(DType::f32));
+  const Tensor mask = sin(count * 0.7) > 0, index = (count * 7919) % 1000;
+  const auto mixed = [](const Tensor& t, const Tensor& m, const Tensor& i) {
+    Tensor total = zeros({512});
+    std::vector<Tensor> taken;
+    for (int k = 0; k < 24; ++k) taken.push_back(where(m(k), take(t, i(k), 0), 0));
+    for (int k = 0; k < 24; ++k) total = total * 0.5f + where(m(23 - k), taken[static_cast<std::size_t>(k)], t(k));
+    return total;
+  };
+  auto compiled = jit::compile([=](Tensor t, Tensor m, Tensor i) { return mixed(t, m, i); });
+  auto reference = jit::compile([=](Tensor t, Tensor m, Tensor i) { return mixed(t, m, i); }, {.backend = "eager"});
+  CHECK(near(doubles(compiled(table, mask, index)), doubles(reference(table, mask, index)), 1e-6));
+}
+
 TEST_CASE("take: a bad position is found in each place of a vector") {
   const Tensor line = arange(100).to(DType::f32), table = ones({3, 100});
   auto from_line = jit::compile([](Tensor t, Tensor i) { return take(t, i, 0) * 2; });

@@ -8,8 +8,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-/// The elements at positions that are in range, by one instruction. Clobbers rax, rdx, r9.
-SINTER_DECL VReg LoopBody::gather_whole(std::size_t access, const Lane0& lane, VReg index) {
+/// The elements at positions that are in range, by one instruction, which clears `mask`. Clobbers rax, rdx, r9.
+SINTER_DECL VReg LoopBody::gather_whole(std::size_t access, const Lane0& lane, VReg index, VReg mask) {
   const DType dtype = dtype_of_access(access);
   const Lane type = lane_of(dtype);
   const auto number = [&](std::size_t at) {
@@ -28,7 +28,7 @@ SINTER_DECL VReg LoopBody::gather_whole(std::size_t access, const Lane0& lane, V
   Instruction& i = s_.emit(size_of(type) == 4 ? Op::vgatherqps : Op::vgatherqpd,
                            {vec(result, b_.bytes(type)), mem(size_of(type)), vec(offset, b_.bytes(Lane::i64))},
                            CodeStream::at(base));
-  i.mask = b_.compare(Lane::i64, Compare::eq, offset, offset);
+  i.mask = mask;
   i.reads_first = true;
   return result;
 }
@@ -48,7 +48,7 @@ SINTER_DECL VReg LoopBody::gather(std::size_t access, const Lane0& lane, VReg in
   const VReg result = load_by_element(access, lane, index, index_dtype, -1);
   s_.jump(Op::jmp, done);
   s_.bind(quick);
-  b_.assign(lane_of(dtype), result, gather_whole(access, lane, index));
+  b_.assign(lane_of(dtype), result, gather_whole(access, lane, index, is_fine));
   s_.bind(done);
   return result;
 }
