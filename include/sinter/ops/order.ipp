@@ -362,24 +362,24 @@ void run_order_statistic(HostCall& call) {
 
 /// How many elements of a row come before each of `count` numbers: all searches take the same steps, without branches,
 /// and do not wait for each other.
-template <class T, bool or_equal, int count>
+template <class T, bool or_equal, std::size_t count>
 void count_before(const T* sorted, std::int64_t length, const T* x, std::int64_t* out) {
   KeyOf<T> key[count];
   std::int64_t first[count] = {};
-  for (int j = 0; j < count; ++j) key[j] = order_key(x[j]);
-  const auto is_before = [&](std::int64_t place, int j) {
+  for (std::size_t j = 0; j < count; ++j) key[j] = order_key(x[j]);
+  const auto is_before = [&](std::int64_t place, std::size_t j) {
     const auto other = order_key(sorted[place]);
     return or_equal ? other <= key[j] : other < key[j];
   };
   for (; length > 1; length -= length / 2)
-    for (int j = 0; j < count; ++j) first[j] += is_before(first[j] + length / 2 - 1, j) ? length / 2 : 0;
-  for (int j = 0; j < count; ++j) out[j] = first[j] + (length == 1 && is_before(first[j], j) ? 1 : 0);
+    for (std::size_t j = 0; j < count; ++j) first[j] += is_before(first[j] + length / 2 - 1, j) ? length / 2 : 0;
+  for (std::size_t j = 0; j < count; ++j) out[j] = first[j] + (length == 1 && is_before(first[j], j) ? 1 : 0);
 }
 template <class T, bool or_equal>
 void count_before(const T* sorted, std::int64_t length, const T* x, std::int64_t numbers, std::int64_t* out) {
-  constexpr int together = 8;
+  constexpr std::int64_t together = 8;
   std::int64_t i = 0;
-  for (; i + together <= numbers; i += together) count_before<T, or_equal, together>(sorted, length, x + i, out + i);
+  for (; i + together <= numbers; i += together) count_before<T, or_equal, 8>(sorted, length, x + i, out + i);
   for (; i < numbers; ++i) count_before<T, or_equal, 1>(sorted, length, x + i, out + i);
 }
 
