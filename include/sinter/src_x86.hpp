@@ -32,6 +32,7 @@
 #include <sinter/backend/x86/nest/columns.ipp>
 #include <sinter/backend/x86/nest/driver.ipp>
 #include <sinter/backend/x86/nest/folds.ipp>
+#include <sinter/backend/x86/nest/gathers.ipp>
 #include <sinter/backend/x86/nest/generator.ipp>
 #include <sinter/backend/x86/nest/guarded.ipp>
 #include <sinter/backend/x86/nest/loop.ipp>

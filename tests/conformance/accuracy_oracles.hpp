@@ -29,8 +29,6 @@ inline Quad bessel_y(int n, Quad x) { return n == 0 ? y0q(x) : y1q(x); }
 // The C library has them in long double beyond the standard.
 inline long double bessel_j(int n, long double x) { return n == 0 ? ::j0l(x) : ::j1l(x); }
 inline long double bessel_y(int n, long double x) { return n == 0 ? ::y0l(x) : ::y1l(x); }
-inline double bessel_j(int n, double x) { return static_cast<double>(bessel_j(n, static_cast<long double>(x))); }
-inline double bessel_y(int n, double x) { return static_cast<double>(bessel_y(n, static_cast<long double>(x))); }
 #endif
 
 #define ORACLE_FUNCTION(name)                                     \
@@ -210,6 +208,15 @@ R digamma(R x) {
   for (int k = 1; k <= 12; ++k) sum -= bernoulli<R>(k) * (power /= x * x) / R(2 * k);
   return sum;
 }
+/// base^-order of positive numbers; of small whole orders, and of halves, by products, which are quicker than pow.
+template <class R>
+R inverse_power(R base, R order) {
+  if (!(order <= 16) || 2 * order != floor(2 * order)) return pow(base, -order);
+  R product = 1, square = base;
+  for (int rest = static_cast<int>(order); rest > 0; rest /= 2, square *= square)
+    if (rest % 2 == 1) product *= square;
+  return 1 / (order == floor(order) ? product : product * sqrt(base));
+}
 /// Sum of (q + k)^-order over k, by Euler and Maclaurin from 30 on.
 template <class R>
 R zeta(R order, R q) {
@@ -222,12 +229,15 @@ R zeta(R order, R q) {
     for (int k = 0; last > tiny<R>() * sum || k == 0; ++k) sum += last = pow(q + R(k), -order);
     return sum;
   }
-  for (int k = 0; k < 30; ++k) sum += pow(q + R(k), -order);
-  const R x = q + 30, power = pow(x, -order);
+  const R first = inverse_power(q, order);
+  if (order >= 1.5 && first * tiny<R>() > 4) return first;  // the others are less than zeta(1.5) = 2.6 together
+  const int direct = q >= 30 && order <= q / 2 ? 0 : 30;
+  for (int k = 0; k < direct; ++k) sum += k == 0 ? first : inverse_power(q + R(k), order);
+  const R x = q + R(direct), power = inverse_power(x, order);
   if (power == 0) return sum;
   sum += x * power / (order - 1) + power / 2;
   R term = order * power / x / 2;
-  for (int k = 1; k <= 12; ++k) {
+  for (int k = 1; k <= 12 && term > tiny<R>() * sum; ++k) {
     sum += bernoulli<R>(k) * term;
     term *= (order + R(2 * k - 1)) * (order + R(2 * k)) / (R(2 * k + 1) * R(2 * k + 2) * x * x);
   }
@@ -301,8 +311,10 @@ template <class R>
 R trigamma(R x) {
   if (x > 0) return zeta<R>(2, x);
   if (x == -infinite<R>()) return undefined<R>();
-  const R rest = x - round(x), root = pi<R> / sin(pi<R> * rest);
-  return rest == 0 ? infinite<R>() : root * root - zeta<R>(2, 1 - x);
+  const R rest = x - round(x);
+  if (rest == 0) return infinite<R>();
+  const R root = pi<R> / sin(pi<R> * rest), square = root * root;
+  return square * tiny<R>() > 2 ? square : square - zeta<R>(2, 1 - x);  // which is less than zeta(2) = 1.7
 }
 template <class R>
 R sinc(R x) {
@@ -344,7 +356,7 @@ R bessel_i(int n, R x) {
   if (!is_far(a)) return sign * bessel_i_series(n, a);
   return a > 1e4 ? sign * infinite<R>() : sign * bessel_i_far(n, a) * half * half;
 }
-/// e^x K_n(x): near 0 the series with logarithms, else the integral over cosh.
+/// e^x K_n(x): near 0 the series with logarithms, far out the asymptotic series, else the integral over cosh.
 template <class R>
 R scaled_bessel_k(int n, R x) {
   if (x < 0) return undefined<R>();
@@ -352,7 +364,7 @@ R scaled_bessel_k(int n, R x) {
   if (x < 1) {
     R harmonic = -euler<R>, term = 1, sum = 0;
     const R half_log = log(x / 2);
-    for (int k = 0; k < 30; ++k) {
+    for (int k = 0; k < 30 && term > tiny<R>() / 100; ++k) {
       const R next = harmonic + R(1) / R(k + 1);
       sum += term * (n == 0 ? harmonic - half_log : half_log - (harmonic + next) / 2);
       term *= x * x / 4 / (R(k + 1) * R(k + 1 + n));
@@ -360,8 +372,16 @@ R scaled_bessel_k(int n, R x) {
     }
     return exp(x) * (n == 0 ? sum : 1 / x + x / 2 * sum);
   }
-  const R wanted = R(bits<R> == 113 ? 0.05 : 0.1), by_size = 1 / (4 * sqrt(x)),
-          step = by_size < wanted ? by_size : wanted;
+  if (is_far(x)) {  // that of I_n with all signs alike
+    R term = 1, far = 1;
+    for (int k = 1; k < 60 && abs(term) > tiny<R>(); ++k)
+      far += term *= (R(4 * n * n) - R(2 * k - 1) * R(2 * k - 1)) / (R(8 * k) * x);
+    return far * sqrt(pi<R> / (2 * x));
+  }
+  const R wanted = R(bits<R> == 113  ? 0.05
+                     : bits<R> == 64 ? 0.1
+                                     : 0.2),
+          by_size = R(bits<R> == 53 ? 0.6 : 0.25) / sqrt(x), step = by_size < wanted ? by_size : wanted;
   R sum = R(0.5), last = 1;
   for (int i = 1; last > tiny<R>(); ++i) {
     const R t = step * R(i), half = sinh(t / 2);
@@ -369,5 +389,40 @@ R scaled_bessel_k(int n, R x) {
   }
   return sum * step;
 }
+
+#ifdef ACCURACY_QUAD
+/// Hankel's series of the amplitude and the phase of the waves of order n, of |x| > 25, and how J and Y follow.
+struct BesselWaves {
+  double j, y;
+};
+inline BesselWaves bessel_waves(int n, double x) {
+  double term = 1, even = 1, odd = 0;
+  for (int k = 1; k < 30 && std::abs(term) > 1e-18; ++k) {
+    term *= (4 * n * n - (2 * k - 1) * (2 * k - 1)) / (8 * k * x);
+    (k % 2 == 0 ? even : odd) += k % 4 < 2 ? term : -term;
+  }
+  double s = 0, c = 0;
+  ::sincos(x, &s, &c);
+  const double height = 1 / std::sqrt(pi<double> * x);
+  const double cosine = n == 0 ? c + s : s - c, sine = n == 0 ? s - c : -(s + c);
+  return {height * (even * cosine - odd * sine), height * (even * sine + odd * cosine)};
+}
+/// Of f32: near 0 the first terms, far out the waves, else the C library in long double.
+inline double bessel_j(int n, double x) {
+  const double a = std::abs(x), sign = n == 1 && x < 0 ? -1 : 1;
+  if (a == infinite<double>()) return 0;
+  if (a < 1e-6) return n == 0 ? 1 - a * a / 4 : x / 2;
+  return a > 25 ? sign * bessel_waves(n, a).j : static_cast<double>(bessel_j(n, static_cast<long double>(x)));
+}
+inline double bessel_y(int n, double x) {
+  if (x == infinite<double>()) return 0;
+  if (x == 0) return -infinite<double>();
+  if (x > 0 && x < 1e-6) {
+    const double log_half = std::log(x / 2) + euler<double>;
+    return n == 0 ? 2 / pi<double> * log_half : x / pi<double> * (log_half - 0.5) - 2 / (pi<double> * x);
+  }
+  return x > 25 ? bessel_waves(n, x).y : static_cast<double>(bessel_y(n, static_cast<long double>(x)));
+}
+#endif
 
 }  // namespace accuracy

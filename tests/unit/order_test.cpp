@@ -185,6 +185,25 @@ TEST_CASE("searchsorted: rows of their own, NaN is greatest, dtypes are promoted
   CHECK(whole(isin(arange(3), zeros({0}))) == std::vector<std::int64_t>{0, 0, 0});
 }
 
+TEST_CASE("searchsorted: as counting does, of rows and numbers of all small counts") {
+  for (std::int64_t length = 0; length < 12; ++length)
+    for (const std::int64_t count : {1, 7, 8, 9, 19}) {
+      const Tensor row = floor_divide(arange(length) * 3, 2), rows = stack({row, row * 2}, 0);  // with repetitions
+      const Tensor x = arange(count) % 17 - 1, both = stack({x, x}, 0);
+      const auto before = [](const Tensor& sorted, const Tensor& numbers) {
+        return sum(cast(unsqueeze(sorted, -2) < unsqueeze(numbers, -1), DType::i64), -1);
+      };
+      const auto up_to = [](const Tensor& sorted, const Tensor& numbers) {
+        return sum(cast(unsqueeze(sorted, -2) <= unsqueeze(numbers, -1), DType::i64), -1);
+      };
+      INFO(length << " elements, " << count << " numbers");
+      CHECK(whole(searchsorted(row, x)) == whole(before(row, x)));
+      CHECK(whole(searchsorted(row, x, {.right = true})) == whole(up_to(row, x)));
+      CHECK(whole(searchsorted(rows, both)) == whole(before(rows, both)));
+      CHECK(whole(searchsorted(rows, both, {.right = true})) == whole(up_to(rows, both)));
+    }
+}
+
 TEST_CASE("order: gradients go to where values came from, and results that nobody reads are not computed") {
   const Tensor x = tensor({{3., 1., 2.}, {5., 5., 4.}}), weights = tensor({{1., 10., 100.}});
   const auto loss = [=](Tensor y) { return Tensor(sum(sort(y).values * weights)); };

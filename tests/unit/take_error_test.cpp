@@ -60,3 +60,72 @@ TEST_CASE("take: lazily, in several lines of one kernel, beside a product, and i
   const int line = __LINE__ - 1;
   CHECK(has(message_of<IndexError>([&] { embedded(table, tensor({6})); }), at(line)));
 }
+
+namespace {
+/// x(row, at) of a table whose elements are 100 * row + column, computed one by one.
+template <class T>
+void check_whole_vectors() {
+  const Tensor table = cast(unsqueeze(arange(5) * 100, 1) + arange(40), dtype_of<T>());
+  const Tensor turned = cast(arange(5) * 100 + unsqueeze(arange(40), 1), dtype_of<T>());
+  eval(table);
+  eval(turned);
+  for (const std::int64_t count : {1, 7, 8, 9, 16, 17, 64, 67}) {
+    const Tensor index = (arange(count) * 7) % 40;
+    for (const bool is_turned : {false, true}) {
+      auto pick = jit::compile([=](Tensor t, Tensor i) { return take(is_turned ? t.t() : t, i, 1) + 1; });
+      const Tensor found = pick(is_turned ? turned : table, index);
+      auto backward = jit::compile([](Tensor t, Tensor i) { return flip(take_along_axis(t, i, 1), 1) + 1; });
+      const Tensor along = backward(table, expand(unsqueeze(index, 0), {5, count}));
+      INFO(count << (is_turned ? " turned" : ""));
+      bool agrees = true;
+      for (std::int64_t row = 0; row < 5; ++row)
+        for (std::int64_t k = 0; k < count; ++k) {
+          const auto at = static_cast<std::size_t>(row * count + k),
+                     mirrored = static_cast<std::size_t>((row + 1) * count - 1 - k);
+          const auto expected = static_cast<T>(100 * row + k * 7 % 40 + 1);
+          agrees = agrees && found.data<T>()[at] == expected && along.data<T>()[mirrored] == expected;
+        }
+      CHECK(agrees);
+    }
+  }
+}
+}  // namespace
+
+TEST_CASE("take: whole vectors of positions, of each element type, over rows that lie apart") {
+  check_whole_vectors<float>();
+  check_whole_vectors<double>();
+  check_whole_vectors<std::int32_t>();
+  check_whole_vectors<std::int64_t>();
+}
+
+TEST_CASE("take: many gathers in one kernel, which needs more masks and vectors than there are") {
+  const Tensor count = reshape(arange(24 * 512), {24, 512}), table = sin(arange(1000).to(DType::f32));
+  const Tensor mask = sin(count * 0.7) > 0, index = (count * 7919) % 1000;
+  const auto mixed = [](const Tensor& t, const Tensor& m, const Tensor& i) {
+    Tensor total = zeros({512});
+    std::vector<Tensor> taken;
+    for (int k = 0; k < 24; ++k) taken.push_back(where(m(k), take(t, i(k), 0), 0));
+    for (int k = 0; k < 24; ++k) total = total * 0.5f + where(m(23 - k), taken[static_cast<std::size_t>(k)], t(k));
+    return total;
+  };
+  auto compiled = jit::compile([=](Tensor t, Tensor m, Tensor i) { return mixed(t, m, i); });
+  auto reference = jit::compile([=](Tensor t, Tensor m, Tensor i) { return mixed(t, m, i); }, {.backend = "eager"});
+  CHECK(near(doubles(compiled(table, mask, index)), doubles(reference(table, mask, index)), 1e-6));
+}
+
+TEST_CASE("take: a bad position is found in each place of a vector") {
+  const Tensor line = arange(100).to(DType::f32), table = ones({3, 100});
+  auto from_line = jit::compile([](Tensor t, Tensor i) { return take(t, i, 0) * 2; });
+  auto from_rows = jit::compile([](Tensor t, Tensor i) { return take(t, i, 1) * 2; });
+  std::vector<std::int64_t> positions(21, 99);
+  CHECK(floats(from_line(line, copy_of(positions)))[20] == 198);
+  for (std::size_t place = 0; place < positions.size(); ++place)
+    for (const std::int64_t bad : {std::int64_t{100}, std::int64_t{-1}, std::numeric_limits<std::int64_t>::min(),
+                                   std::numeric_limits<std::int64_t>::max()}) {
+      std::vector<std::int64_t> changed = positions;
+      changed[place] = bad;
+      const std::string text = "index " + std::to_string(bad) + " is out of range for an axis of extent 100";
+      CHECK(has(message_of<IndexError>([&] { eval(from_line(line, copy_of(changed))); }), text));
+      CHECK(has(message_of<IndexError>([&] { eval(from_rows(table, copy_of(changed))); }), text));
+    }
+}

@@ -99,18 +99,20 @@ inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const Inter
   const Dim taps = filter_reach(axis, options.align) * Dim(2 * radius);
   const Tensor centre = (arange(axis.to, like, at) + 0.5) * per, width = maximum(per, 1.0);
   const Tensor first = floor(centre - width * static_cast<double>(radius) + 0.5);
-  const Tensor place = unsqueeze(In(first, at), 1) + arange(taps, like, at);
-  const Tensor t = abs(place + 0.5 - unsqueeze(In(centre, at), 1)) / width;
+  // Vectors run along the last axis. There the taps come before the new elements, else after them.
+  const int of_taps = axis.axis == x.rank() - 1 ? 0 : 1, of_new = 1 - of_taps;
+  const Tensor place = unsqueeze(In(first, at), of_taps) + unsqueeze(In(arange(taps, like, at), at), of_new);
+  const Tensor t = abs(place + 0.5 - unsqueeze(In(centre, at), of_taps)) / width;
   const Tensor near = ((t * 1.5) - 2.5) * t * t + 1, far = (((t * -0.5) + 2.5) * t - 4) * t + 2;
   const Tensor cubic = where(t < 1, near, where(t < 2, far, 0.0));
   const Tensor filter = options.mode == Interpolation::linear ? Tensor(maximum(1 - t, 0.0)) : cubic;
   const Tensor is_inside = (place >= 0) & (place <= Scalar(axis.from - Dim(1)));
   const Tensor weights = where(is_inside, filter, 0.0);
-  Shape column{axis.to, taps};
+  Shape column = weights.shape();
   for (int i = axis.axis + 1; i < x.rank(); ++i) column.push_back(1);
-  const Tensor parts = reshape(In(Tensor(weights / sum(In(weights, at), 1, Keep::yes)), at), column);
+  const Tensor parts = reshape(In(Tensor(weights / sum(In(weights, at), of_taps, Keep::yes)), at), column);
   const Tensor seen = taken_at(cast(In(x, at), dtype), axis, place, at);
-  const Tensor mixed = sum(In(Tensor(where(parts != 0.0, seen * parts, 0.0)), at), axis.axis + 1);
+  const Tensor mixed = sum(In(Tensor(where(parts != 0.0, seen * parts, 0.0)), at), axis.axis + of_taps);
   return cast(In(mixed, at), x.dtype());
 }
 

@@ -57,24 +57,44 @@ inline std::int64_t greatest_common_divisor(std::int64_t a, std::int64_t b) {
 
 // ---- Bessel functions of the second kind, modified ------------------------------------------------------------------
 
-/// K_n(x) e^x for x > 2, n of 0 and 1: the integral of e^(-x (cosh t - 1)) cosh(n t) over t > 0 (DLMF 10.32.9) by the
-/// trapezoidal rule, whose error falls exponentially with the step. Sums are longer than their results.
+/// K_n(x) e^x for x > 25, n of 0 and 1: Hankel's series (DLMF 10.40.2), whose terms fall to e^(-2 x).
 inline Extended scaled_bessel_k_far(int order, Extended x) {
   if (std::isinf(x)) return 0;
-  const Extended step = std::min(0.125L, 0.7L / std::sqrt(x));
-  Extended sum = 0.5, term = 1;
-  for (int i = 1; term > 1e-20L * sum; ++i) {
-    const Extended t = step * static_cast<Extended>(i), half = std::sinh(t / 2);
-    term = std::exp(-2 * x * half * half) * (order == 0 ? 1 : std::cosh(t));
+  Extended term = 1, sum = 1;
+  for (int k = 1; k < 60 && std::abs(term) > 1e-21L; ++k) {
+    const auto odd = static_cast<Extended>(2 * k - 1);
+    term *= (static_cast<Extended>(4 * order) - odd * odd) / (static_cast<Extended>(8 * k) * x);
     sum += term;
   }
-  return sum * step;
+  return sum * std::sqrt(std::numbers::pi_v<Extended> / (2 * x));
+}
+/// The same for 2 < x <= 25 by Steed's continued fraction of K_1 / K_0 and Temme's sum beside it, which gives K_0 (Temme
+/// 1975, "On the numerical evaluation of the modified Bessel function of the third kind").
+inline Extended scaled_bessel_k_between(int order, Extended x) {
+  Extended b = 2 * (1 + x), d = 1 / b, change = d, fraction = d;
+  Extended a = -0.25L, factor = 0.25L, earlier = 0, later = 1, weight = 0.25L, sum = 1 + weight * change;
+  for (int k = 2; k < 500; ++k) {
+    a -= static_cast<Extended>(2 * (k - 1));
+    factor *= -a / static_cast<Extended>(k);
+    const Extended next = (earlier - b * later) / a;
+    earlier = later;
+    later = next;
+    weight += factor * next;
+    b += 2;
+    d = 1 / (b + a * d);
+    change *= b * d - 1;
+    fraction += change;
+    sum += weight * change;
+    if (std::abs(weight * change) < 1e-20L * sum) break;
+  }
+  const Extended of_0 = std::sqrt(std::numbers::pi_v<Extended> / (2 * x)) / sum;
+  return order == 0 ? of_0 : of_0 * (x + 0.5L - fraction / 4) / x;
 }
 /// K_n(x) for 0 < x <= 2: power series with logarithms (DLMF 10.31.1).
 inline Extended bessel_k_near(int order, Extended x) {
   const Extended z = x * x / 4, log_half = std::log(x / 2);
   Extended digamma = -std::numbers::egamma_v<Extended>, term = 1, sum = 0;  // digamma(k + 1), z^k / (k! (k + n)!)
-  for (int k = 0; k < 20; ++k) {
+  for (int k = 0; k < 20 && term > 1e-23L; ++k) {
     const Extended count = static_cast<Extended>(k + 1), next = digamma + 1 / count;
     sum += term * (order == 0 ? digamma - log_half : log_half - (digamma + next) / 2);
     term *= z / (count * (count + static_cast<Extended>(order)));
@@ -85,10 +105,11 @@ inline Extended bessel_k_near(int order, Extended x) {
 inline double bessel_k(int order, double x, bool is_scaled) {
   if (std::isnan(x) || x < 0) return std::numeric_limits<double>::quiet_NaN();
   if (x == 0) return std::numeric_limits<double>::infinity();
+  if (x > 750 && !is_scaled) return 0;  // less than half of the least number
   const Extended wide = x;
-  const Extended value = x <= 2 ? bessel_k_near(order, wide) * (is_scaled ? std::exp(wide) : 1)
-                                : scaled_bessel_k_far(order, wide) * (is_scaled ? 1 : std::exp(-wide));
-  return static_cast<double>(value);
+  if (x <= 2) return static_cast<double>(bessel_k_near(order, wide) * (is_scaled ? std::exp(wide) : 1));
+  const Extended scaled = x > 25 ? scaled_bessel_k_far(order, wide) : scaled_bessel_k_between(order, wide);
+  return static_cast<double>(scaled * (is_scaled ? 1 : std::exp(-wide)));
 }
 /// Of those of the second kind the C library says that negative numbers are poles; they are outside.
 inline double bessel(ops::BesselFunction function, double x) {

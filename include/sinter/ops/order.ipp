@@ -360,18 +360,27 @@ void run_order_statistic(HostCall& call) {
 
 // ---- searchsorted ---------------------------------------------------------------------------------------------------
 
-template <class T>
-std::int64_t count_before(const T* sorted, std::int64_t length, T x, bool or_equal) {
-  const auto key = order_key(x);
-  std::int64_t first = 0;
-  while (length > 0) {
-    const std::int64_t half = length / 2;
-    const auto middle = order_key(sorted[first + half]);
-    const bool is_before = or_equal ? middle <= key : middle < key;
-    first = is_before ? first + half + 1 : first;
-    length = is_before ? length - half - 1 : half;
-  }
-  return first;
+/// How many elements of a row come before each of `count` numbers: all searches take the same steps, without branches,
+/// and do not wait for each other.
+template <class T, bool or_equal, std::size_t count>
+void count_before(const T* sorted, std::int64_t length, const T* x, std::int64_t* out) {
+  KeyOf<T> key[count];
+  std::int64_t first[count] = {};
+  for (std::size_t j = 0; j < count; ++j) key[j] = order_key(x[j]);
+  const auto is_before = [&](std::int64_t place, std::size_t j) {
+    const auto other = order_key(sorted[place]);
+    return or_equal ? other <= key[j] : other < key[j];
+  };
+  for (; length > 1; length -= length / 2)
+    for (std::size_t j = 0; j < count; ++j) first[j] += is_before(first[j] + length / 2 - 1, j) ? length / 2 : 0;
+  for (std::size_t j = 0; j < count; ++j) out[j] = first[j] + (length == 1 && is_before(first[j], j) ? 1 : 0);
+}
+template <class T, bool or_equal>
+void count_before(const T* sorted, std::int64_t length, const T* x, std::int64_t numbers, std::int64_t* out) {
+  constexpr std::int64_t together = 8;
+  std::int64_t i = 0;
+  for (; i + together <= numbers; i += together) count_before<T, or_equal, 8>(sorted, length, x + i, out + i);
+  for (; i < numbers; ++i) count_before<T, or_equal, 1>(sorted, length, x + i, out + i);
 }
 
 template <class T>
@@ -380,11 +389,16 @@ void run_searchsorted(HostCall& call) {
   const std::int64_t length = shape[-1].value(), numbers = call.in[1].numel;
   const bool is_one_row = shape.rank() == 1, or_equal = call.attrs[ops::Searchsorted::right];
   const std::int64_t per_row = is_one_row || numbers == 0 ? numbers : call.in[1].shape[-1].value();
-  const double nanoseconds = 3.0 * (std::log2(static_cast<double>(length) + 2) + 1);
+  const T *rows = call.in[0].as<T>(), *x = call.in[1].as<T>();
+  auto* out = call.out[0].as<std::int64_t>();
+  const double nanoseconds = 1.0 * (std::log2(static_cast<double>(length) + 2) + 1);
   parallel_for(numbers, nanoseconds, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const T* row = call.in[0].as<T>() + (is_one_row ? 0 : i / per_row * length);
-      call.out[0].as<std::int64_t>()[i] = count_before(row, length, call.in[1].as<T>()[i], or_equal);
+    while (begin < end) {  // those of one row
+      const std::int64_t row = begin / per_row, stop = std::min(end, (row + 1) * per_row);
+      const T* sorted = rows + (is_one_row ? 0 : row * length);
+      if (or_equal) count_before<T, true>(sorted, length, x + begin, stop - begin, out + begin);
+      else count_before<T, false>(sorted, length, x + begin, stop - begin, out + begin);
+      begin = stop;
     }
   });
 }

@@ -47,6 +47,7 @@ class Assembler {
   void quadword(const Instruction& i, const Encoding& e);
   void mask_move(const Instruction& i, const Encoding& e);
   void mask_op(const Instruction& i, const Encoding& e);
+  void gather(const Instruction& i, const Encoding& e);
   void vector_form(const Instruction& i, const Encoding& e);
 
   void general(const Instruction& i, unsigned opcode, unsigned reg, const Operand& rm, int width, int behind = 0);

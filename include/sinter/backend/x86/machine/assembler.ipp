@@ -263,6 +263,19 @@ inline void Assembler::mask_op(const Instruction& i, const Encoding& e) {
          {.opcode = e.opcode, .reg = i.operand[0].id, .second = i.operand[1].id, .rm = i.operand[2], .bytes = 32});
 }
 
+/// Bit 4 of the index's number lies where that of a second source does.
+inline void Assembler::gather(const Instruction& i, const Encoding& e) {
+  const auto index = i.operand[2].id;
+  Instruction addressed = i;
+  addressed.mem.index = static_cast<Gpr>(index & 15u);
+  vector(addressed, e,
+         {.opcode = e.opcode,
+          .reg = i.operand[0].id,
+          .second = index & 16u,
+          .rm = i.operand[1],
+          .bytes = i.operand[2].bytes});
+}
+
 inline void Assembler::vector_form(const Instruction& i, const Encoding& e) {
   using Form = Encoding::Form;
   const auto& o = i.operand;
@@ -296,6 +309,7 @@ inline void Assembler::vector_form(const Instruction& i, const Encoding& e) {
     }
     case Form::mask_move: return mask_move(i, e);
     case Form::mask_op: return mask_op(i, e);
+    case Form::gather: return gather(i, e);
     default: return refuse();
   }
 }

@@ -29,6 +29,7 @@ struct Encoding {
     from_general,  // reg, vvvv, rm (general); W says how wide rm is
     mask_move,     // reg, rm; mask registers, memory, general registers
     mask_op,       // reg, vvvv, rm or reg, rm; mask registers
+    gather,        // reg, an element in memory, the vector of indices in the place of the address's index
     mov,
     movzx,
     load,         // reg, rm
@@ -88,6 +89,8 @@ inline const Encoding& encoding_of(Op op) {
       {F::masked, 0x2D, 0x2F, P::p66, M::x0F38, W::w0, W::no},                 // vmaskmovpd
       {F::mr, 0x2B, 0x00, P::none, M::x0F, W::w0, W::w0},                      // vmovntps
       {F::to_general, 0x50, 0x00, P::none, M::x0F, W::w0, W::no},              // vmovmskps
+      {F::gather, 0x93, 0x00, P::p66, M::x0F38, W::no, W::w0, U::bytes4},      // vgatherqps
+      {F::gather, 0x93, 0x00, P::p66, M::x0F38, W::no, W::w1, U::bytes8},      // vgatherqpd
       {F::rvm, 0x58, 0x00, P::none, M::x0F, W::w0, W::w0, U::full, 4, true},   // vaddps
       {F::rvm, 0x58, 0x00, P::p66, M::x0F, W::w0, W::w1, U::full, 8, true},    // vaddpd
       {F::rvm, 0x5C, 0x00, P::none, M::x0F, W::w0, W::w0, U::full, 4},         // vsubps

@@ -39,6 +39,8 @@ inline aj::InstId asmjit_id(Op op) {
                                        I::kIdVmaskmovpd,
                                        I::kIdVmovntps,
                                        I::kIdVmovmskps,
+                                       I::kIdVgatherqps,
+                                       I::kIdVgatherqpd,
                                        I::kIdVaddps,
                                        I::kIdVaddpd,
                                        I::kIdVsubps,
@@ -294,12 +296,17 @@ SINTER_DECL void ListingAssembler::put(const Instruction& i) {
   int vector_bytes = 0;
   for (const Operand& o : i.operand)
     if (o.kind == Operand::Kind::vec) vector_bytes = std::max<int>(vector_bytes, o.bytes);
-  for (std::size_t k = 0; k < i.count; ++k) out[k] = state_->operand(i, i.operand[k], vector_bytes);
+  const bool gathers = encoding_of(i.op).form == Encoding::Form::gather;
+  const unsigned count = gathers ? 2 : i.count;
+  for (std::size_t k = 0; k < count; ++k) out[k] = state_->operand(i, i.operand[k], vector_bytes);
+  if (gathers)
+    out[1] = ax::ptr(ax::gpq(static_cast<unsigned>(i.mem.base)), asmjit_vector(i.operand[2].id, i.operand[2].bytes),
+                     i.mem.shift, i.mem.disp, i.operand[1].bytes);
   if (i.mask != no_vreg) {
     state_->assembler.setExtraReg(ax::k(i.mask));
     if (i.zeroing) state_->assembler.addInstOptions(aj::InstOptions::kX86_ZMask);
   }
-  const aj::Error error = state_->assembler.emitOpArray(asmjit_id(i.op), out.data(), i.count);
+  const aj::Error error = state_->assembler.emitOpArray(asmjit_id(i.op), out.data(), count);
   if (error == aj::kErrorOk) return;
   aj::String name;
   aj::InstAPI::instIdToString(aj::Arch::kX64, asmjit_id(i.op), name);

@@ -39,6 +39,8 @@ enum class Op : std::uint8_t {
   vmaskmovpd,
   vmovntps,
   vmovmskps,
+  vgatherqps,  // mask and index are used up: dst, memory (an element), index; merges into dst
+  vgatherqpd,
   // floats
   vaddps,
   vaddpd,

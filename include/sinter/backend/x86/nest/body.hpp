@@ -110,6 +110,8 @@ class LoopBody {
   bool may_be_every_second(std::size_t access) const;
   void jump_unless_every_second(std::size_t access, int to);
   VReg load_apart(std::size_t access);
+  VReg gather(std::size_t access, const Lane0& lane, VReg index, DType index_dtype);
+  VReg gather_whole(std::size_t access, const Lane0& lane, VReg index, VReg mask);
   VReg load_by_element(std::size_t access, const Lane0& lane, VReg index, DType index_dtype, int displacement);
   bool is_narrow(InstId i) const { return nest_.nest.narrow_index && kernel().body[i].dtype == DType::i64; }
   void store_by_element(std::size_t access, const Lane0& lane, VReg value, bool widens = false);

@@ -338,7 +338,7 @@ SINTER_DECL VReg LoopBody::emit_load(InstId i, const Lane0& lane) {
   const Inst& inst = kernel().body[i];
   const bool is_gather = inst.prim == Prim::gather;
   if (is_gather && nest_.place(inst.args[0]).is_vector)
-    return load_by_element(inst.access, lane, value(inst.args[0], lane.copy), kernel().body[inst.args[0]].dtype, -1);
+    return gather(inst.access, lane, value(inst.args[0], lane.copy), kernel().body[inst.args[0]].dtype);
   if (is_gather && !nest_.is_checked[i]) check_index(i);
   const StrideClass stride = stride_class(inst.access, nest_.nest.vector_axis);
   const DType in_memory = dtype_of_access(inst.access);
