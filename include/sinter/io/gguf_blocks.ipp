@@ -1,5 +1,5 @@
-// The layouts are those of ggml's block structs (ggml-common.h): small blocks of 32 elements with one scale, super-blocks
-// of 256 in which groups of 16 or 32 have scales (and minima) of 4 to 8 bits.
+// The layouts are those of ggml's block structs (ggml-common.h): small blocks of 32 elements with one scale,
+// super-blocks of 256 in which groups of 16 or 32 have scales (and minima) of 4 to 8 bits.
 #pragma once
 
 #include <sinter/io/gguf_blocks.hpp>

@@ -1,5 +1,5 @@
-// Keys are unsigned numbers of 64 bits whatever the dtype: the bits of an element as they are ordered. NaN is greater than
-// every number, all NaN are equal, and so are both zeros; equals keep their order.
+// Keys are unsigned numbers of 64 bits whatever the dtype: the bits of an element as they are ordered. NaN is greater
+// than every number, all NaN are equal, and so are both zeros; equals keep their order.
 #pragma once
 
 #include <sinter/io/cpp/order_source.hpp>

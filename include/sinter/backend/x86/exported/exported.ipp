@@ -1,6 +1,6 @@
 // What the drivers of loops (nest/driver.ipp) and products (contraction/contraction.ipp) decide when they are bound, as
-// numbers. Products are always done by tiles here: no way of summing changes a bit. A scatter computes all its indices and
-// values by loops of their own, and then walks over them.
+// numbers. Products are always done by tiles here: no way of summing changes a bit. A scatter computes all its indices
+// and values by loops of their own, and then walks over them.
 #pragma once
 
 #include <sinter/backend/x86/exported/exported.hpp>
@@ -101,6 +101,8 @@ inline ScatterElement scatter_element(DType dtype, Combine combine) {
   const bool is_moved = combine == Combine::none;  // any type of that size does
   if (!is_moved && dtype == DType::f32) return ScatterElement::f32;
   if (!is_moved && dtype == DType::f64) return ScatterElement::f64;
+  if (!is_moved && dtype == DType::f16) return ScatterElement::f16;
+  if (!is_moved && dtype == DType::bf16) return ScatterElement::bf16;
   const bool is_signed =
       !is_moved && (dtype == DType::i8 || dtype == DType::i16 || dtype == DType::i32 || dtype == DType::i64);
   const auto first = static_cast<std::uint8_t>(is_signed ? ScatterElement::i8 : ScatterElement::u8);
@@ -219,23 +221,25 @@ SINTER_DECL Optional<ExportedKernel> KernelExport::add_scatter(const Kernel& ker
   const Store& store = kernel.stores[0];
   const std::uint16_t target = kernel.accesses[store.access].operand;
   const DType dtype = kernel.operands[target].dtype, index = kernel.body[store.index].dtype;
-  if (is_half(dtype) && store.combine != Combine::none) {
+  if (is_f8(dtype) && store.combine != Combine::none) {
     why = "values of " + std::string(name(dtype)) + " are combined at positions given as data";
     return {};
   }
+  // Halves are combined as floats, and rounded where they are stored.
+  const DType computed = is_half(dtype) && store.combine != Combine::none ? DType::f32 : dtype;
   if (kernel.accesses.size() >= as_index(max_accesses) || kernel.operands.size() >= as_index(max_accesses)) {
     why = "it has too many operands";
     return {};
   }
   BoundGeometry of_index = geometry, of_value = geometry;
   const Kernel indices = points_kernel(kernel, store.index, index, of_index);
-  const Kernel values = points_kernel(kernel, store.value, dtype, of_value);
+  const Kernel values = points_kernel(kernel, store.value, computed, of_value);
   const auto index_loop = add_loop(indices, of_index, why), value_loop = add_loop(values, of_value, why);
   if (!index_loop || !value_loop) return {};
   std::int64_t points = 1;
   for (int axis = 0; axis < kernel.rank(); ++axis) points *= geometry.extent[as_index(axis)];
   const std::size_t values_at = aligned(as_index(points * size_of(index))),
-                    loop_at = values_at + aligned(as_index(points * size_of(dtype)));
+                    loop_at = values_at + aligned(as_index(points * size_of(computed)));
   const auto& numbers = geometry.accesses[store.access];
   const std::int64_t index_numbers = scatter_first + 2 * kernel.rank(),
                      value_numbers = index_numbers + static_cast<std::int64_t>(index_loop->numbers.size());

@@ -84,7 +84,7 @@ enum ScatterNumber : std::uint8_t {
   scatter_value_loop,
   scatter_first,
 };
-enum class ScatterElement : std::uint8_t { f32, f64, i8, i16, i32, i64, u8, u16, u32, u64 };
+enum class ScatterElement : std::uint8_t { f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16 };
 
 }  // namespace x86
 SINTER_NAMESPACE_END
