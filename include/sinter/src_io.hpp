@@ -9,6 +9,7 @@
 #include <sinter/io/function_reader.ipp>
 #include <sinter/io/function_writer.ipp>
 #include <sinter/io/gguf.ipp>
+#include <sinter/io/gguf_blocks.ipp>
 #include <sinter/io/json.ipp>
 #include <sinter/io/npy.ipp>
 #include <sinter/io/pickle.ipp>

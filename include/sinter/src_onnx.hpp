@@ -4,6 +4,7 @@
 // io/cpp
 #include <sinter/io/cpp/export.ipp>
 #include <sinter/io/cpp/header_writer.ipp>
+#include <sinter/io/cpp/order_source.ipp>
 // io/onnx
 #include <sinter/io/onnx/elementwise.ipp>
 #include <sinter/io/onnx/export.ipp>

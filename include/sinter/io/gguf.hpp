@@ -20,7 +20,8 @@ struct GgufOptions {
 };
 
 /// Reads a GGUF file. Shapes are row-major, the last axis contiguous: reversed as against the file. f16, bf16, f32, f64
-/// and integers share the mapped file; Q8_0 and Q4_0 become f32. Other quantised types are an IoError.
+/// and integers share the mapped file; Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL and IQ4_XS become f32. Other
+/// quantised types are an IoError.
 GgufFile load_gguf(const std::string& path, Location where = std::source_location::current());
 GgufFile load_gguf(const std::string& path, GgufOptions options, Location where = std::source_location::current());
 

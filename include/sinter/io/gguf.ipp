@@ -3,6 +3,7 @@
 
 #include <sinter/io/gguf.hpp>
 
+#include <sinter/io/gguf_blocks.hpp>
 #include <sinter/io/json.hpp>
 
 #include <sinter/base/index.hpp>
@@ -31,7 +32,7 @@ inline constexpr std::array<GgufDType, 8> gguf_dtypes{{{0, DType::f32},
                                                        {28, DType::f64},
                                                        {30, DType::bf16}}};
 inline constexpr std::uint64_t gguf_q4_0 = 2, gguf_q8_0 = 8;
-inline constexpr std::size_t block_elements = 32;  // of both: an f16 scale, then the elements
+inline constexpr std::size_t block_elements = 32;  // of these two, which may stay quantised
 
 class GgufReader {
  public:
@@ -52,10 +53,10 @@ class GgufReader {
     for (const Info& info : infos) {
       if (info.offset > source_.size() || info.offset % alignment != 0)
         source_.fail(info.at, "\"" + info.name + "\" lies at " + std::to_string(info.offset));
-      const bool is_weight = options_.keep_quantized && info.shape.size() == 2 && is_quantised(info);
+      const bool stays = options_.keep_quantized && info.shape.size() == 2 && is_weight(info);
       const bool is_new = !out_.tensors.contains(info.name) && !out_.weights.contains(info.name);
       if (!is_new) source_.fail(info.at, "\"" + info.name + "\" stands twice");
-      if (is_weight) out_.weights.emplace(info.name, weight_of(info, data + info.offset));
+      if (stays) out_.weights.emplace(info.name, weight_of(info, data + info.offset));
       else out_.tensors.emplace(info.name, tensor_of(info, data + info.offset));
     }
     return std::move(out_);
@@ -136,16 +137,17 @@ class GgufReader {
   Tensor tensor_of(const Info& info, std::uint64_t at) const {
     for (const GgufDType& known : gguf_dtypes)
       if (known.code == info.type) return tensor_at(source_, at, known.dtype, info.shape);
-    if (is_quantised(info)) return dequantised(info, at);
+    if (const GgufBlock* const block = find_gguf_block(info.type)) return dequantised(info, at, *block);
     source_.fail(info.at, "\"" + info.name + "\" is of the quantised type " + std::to_string(info.type),
-                 "convert it to F16, BF16, Q8_0 or Q4_0");
+                 "convert it to F16, BF16 or one of " + gguf_block_names());
   }
-  static bool is_quantised(const Info& info) { return info.type == gguf_q4_0 || info.type == gguf_q8_0; }
+  static bool is_weight(const Info& info) { return info.type == gguf_q4_0 || info.type == gguf_q8_0; }
   /// The bytes of whole blocks.
-  std::string_view blocks_of(const Info& info, std::uint64_t at, std::uint64_t count, std::size_t block_bytes) const {
-    if (info.shape.empty() || info.shape.back() % static_cast<std::int64_t>(block_elements) != 0)
-      source_.fail(info.at, "\"" + info.name + "\" has rows that are no whole number of blocks of 32");
-    const std::string_view from = source_.text(at, count / block_elements * block_bytes);
+  std::string_view blocks_of(const Info& info, std::uint64_t at, std::uint64_t count, const GgufBlock& block) const {
+    if (info.shape.empty() || info.shape.back() % static_cast<std::int64_t>(block.elements) != 0)
+      source_.fail(info.at, "\"" + info.name + "\" has rows that are no whole number of " + std::string(block.name) +
+                                " blocks of " + std::to_string(block.elements));
+    const std::string_view from = source_.text(at, count / block.elements * block.bytes);
     read_ += from.size();  // many may name one place
     if (read_ > source_.size()) source_.fail(info.at, "more quantised tensors than the file has bytes for");
     return from;
@@ -155,7 +157,7 @@ class GgufReader {
     const std::uint64_t count = bytes_of(source_, info.at, DType::f32, info.shape) / sizeof(float);
     const bool is_q8 = info.type == gguf_q8_0;
     const std::size_t packed = is_q8 ? block_elements : block_elements / 2;
-    const std::string_view from = blocks_of(info, at, count, 2 + packed);
+    const std::string_view from = blocks_of(info, at, count, *find_gguf_block(info.type));
     const std::size_t blocks = static_cast<std::size_t>(count) / block_elements;
     std::string scales(2 * blocks, 0), values(packed * blocks, 0);
     for (std::size_t block = 0; block < blocks; ++block) {
@@ -179,22 +181,13 @@ class GgufReader {
             .group = group,
             .k = k};
   }
-  Tensor dequantised(const Info& info, std::uint64_t at) const {
+  Tensor dequantised(const Info& info, std::uint64_t at, const GgufBlock& block) const {
     const std::uint64_t count = bytes_of(source_, info.at, DType::f32, info.shape) / sizeof(float);
-    const bool is_q8 = info.type == gguf_q8_0;
-    const std::size_t block_bytes = 2 + (is_q8 ? block_elements : block_elements / 2);
-    const std::string_view from = blocks_of(info, at, count, block_bytes);
+    const std::string_view from = blocks_of(info, at, count, block);
     std::vector<float> to(static_cast<std::size_t>(count));
-    for (std::size_t block = 0; block < to.size() / block_elements; ++block) {
-      const std::string_view bytes = from.substr(block * block_bytes, block_bytes);
-      const float scale =
-          static_cast<float>(std::bit_cast<float16>(static_cast<std::uint16_t>(read_number(bytes, 0, 2))));
-      for (std::size_t i = 0; i < block_elements; ++i) {
-        const auto byte = static_cast<unsigned char>(bytes[2 + (is_q8 ? i : i % 16)]);
-        const int element = is_q8 ? static_cast<signed char>(byte) : (i < 16 ? byte & 15 : byte >> 4) - 8;
-        to[block * block_elements + i] = scale * static_cast<float>(element);
-      }
-    }
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(from.data());
+    for (std::size_t i = 0; i < to.size() / block.elements; ++i)
+      block.decode(bytes + i * block.bytes, to.data() + i * block.elements);
     return copied_tensor(source_, {reinterpret_cast<const char*>(to.data()), to.size() * sizeof(float)}, DType::f32,
                          info.shape);
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the files of this folder, which tests/unit/io_test.cpp reads: each holds 0, 1, 2, ... in the shape (2, 3).
 
-Usage: make.py     (needs NumPy, PyTorch and safetensors)
+Usage: make.py     (needs NumPy, PyTorch, safetensors and gguf)
 """
 import pathlib
 
@@ -69,3 +69,27 @@ writer.write_header_to_file()
 writer.write_kv_data_to_file()
 writer.write_tensors_to_file()
 writer.close()
+
+# Every quantised type: blocks of random bytes, but for their f16 scales, and what the package makes of them.
+bytes_of_scales = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82],
+                   "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0], "IQ4_XS": [0]}
+random = np.random.default_rng(7)
+writer = gguf.GGUFWriter(folder / "quantized.gguf", "test")
+values = {}
+for name, scales in bytes_of_scales.items():
+    kind = gguf.GGMLQuantizationType[name]
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    packed = random.integers(0, 256, (2, 512 // elements, size), dtype=np.uint8)
+    for at in scales:
+        packed[:, :, at:at + 2] = random.uniform(-0.1, 0.1, packed.shape[:2] + (1,)).astype("f2").view(np.uint8)
+    packed = packed.reshape(2, -1)
+    writer.add_tensor(name, packed, raw_dtype=kind)
+    values[name] = quants.dequantize(packed, kind).astype("f4")
+writer.add_tensor("BF16", counts.astype("f4").view("u4").astype("u4").__rshift__(16).astype("u2").view(np.uint8),
+                  raw_dtype=gguf.GGMLQuantizationType.BF16)
+writer.write_header_to_file()
+writer.write_kv_data_to_file()
+writer.write_tensors_to_file()
+writer.close()
+with open(folder / "quantized.expected", "wb") as file:   # no .npz, which the fuzzer would begin with
+    np.savez(file, **values)

@@ -42,8 +42,8 @@ class CppPath {
 /// Traces `f`, a function or what compile() gave, for arguments of just these shapes, and writes a header (C++11, GCC
 /// and Clang on x86-64) with the function `name`, which computes the same on one thread. Captured Tensors and Variables
 /// are in it with their values now. The file is replaced as a whole. Throws UserError for an operation that the library
-/// computes by functions of its own (sort, convolve by FFT, decompositions, callbacks, ...), with its line, for a
-/// function that reads values, assigns to Variables or draws random numbers, and IoError.
+/// computes by functions of its own (FFTs, linear algebra, callbacks, ...), with its line, for a function that reads
+/// values, assigns to Variables or draws random numbers, and IoError.
 template <class F, class... A>
 void export_cpp(const F& f, const CppFile& file, const A&... args) {
   const auto traced = compile(onnx_detail::function_in(f), {.dynamic = Dynamic::never, .fullgraph = true}, file.where);

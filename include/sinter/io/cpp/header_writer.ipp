@@ -5,7 +5,10 @@
 
 #include <sinter/base/hash.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/io/cpp/order_source.hpp>
 #include <sinter/jit/backends.hpp>
+#include <sinter/ops/control.hpp>
+#include <sinter/ops/control_bodies.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/tensor/storage.hpp>
 #ifndef SINTER_NO_X86
@@ -125,6 +128,7 @@ class HeaderWriter {
       if (input.weight != nullptr) weight_text(*input.weight);
     const std::string name(text_.name);
     std::string header = "namespace " + name + "_detail {\n" + x86::runtime_source(isa_);
+    if (has_order_) header += order_source();
     header += byte_array("code", "Machine code of " + std::to_string(kernels_in_plan_) + " kernels.",
                          kernels_.code().data(), kernels_.code().size());
     header += code_function();
@@ -253,18 +257,146 @@ class HeaderWriter {
     if (!kernel) refuse(step, "cannot be exported: " + why);
     ++kernels_in_plan_;
     needed = kernel->scratch_bytes;
+    constexpr const char* runners[] = {"loop", "product", "scatter"};
     return "    static const std::int64_t numbers[] = {" + numbers_text(kernel->numbers) + "};\n    if (!run_" +
-           (kernel->is_product ? "product" : "loop") + "(mapped_code(), numbers, operands, @scratch)) return false;\n";
+           runners[as_index(kernel->runner)] + "(mapped_code(), numbers, operands, @scratch)) return false;\n";
   }
+  /// Of a host operation: those that order.
+  std::string order_text(const PlanStep& step, const OrderStep& order, std::size_t& needed) {
+    has_order_ = true;
+    needed = order.scratch_bytes;
+    std::string moved;
+    for (std::size_t i = 0; i < step.operands.size(); ++i) moved += (i == 0 ? "" : ", ") + moved_operand(step, i);
+    return "    char* const moved[] = {" + moved + "};\n    static const std::int64_t numbers[] = {" +
+           numbers_text(order.numbers) + "};\n    run_order(numbers, moved, @scratch);\n";
+  }
+  /// Inputs of host operations begin somewhere in their operands.
+  std::string moved_operand(const PlanStep& step, std::size_t i) const {
+    const std::string operand = "operands[" + std::to_string(i) + "]";
+    if (i >= step.host->inputs) return operand;
+    return operand + " + " +
+           std::to_string(step.host->offsets[i].evaluate(symbols_) * size_of(step.host->types[i].dtype));
+  }
+  std::int64_t bytes_of(const Type& type) const {
+    std::int64_t bytes = size_of(type.dtype);
+    for (const Dim extent : type.shape.dims()) bytes *= extent.evaluate(symbols_);
+    return bytes;
+  }
+  /// A call of a body, whose memory begins `at` bytes into the step's.
+  std::string body_call(const Plan& body, const char* in, const char* out, std::size_t at) const {
+    return "run_" + std::to_string(plans_.at(&body).number) + "(" + in + ", " + out + ", @scratch + " +
+           std::to_string(at) + ")";
+  }
+  /// `inputs`, the operands from `first` on, and `results`.
+  std::string inputs_text(const PlanStep& step, std::size_t first) const {
+    std::string text = "    char* inputs[] = {";
+    for (std::size_t i = first; i < step.host->inputs; ++i) text += moved_operand(step, i) + ", ";
+    return text + "nullptr};\n    char* const* const results = operands + " + std::to_string(step.host->inputs) + ";\n";
+  }
+  /// Of a branch or a loop. Empty: the step is something else.
+  std::string control_text(const PlanStep& step, std::size_t& needed) {
+    const HostOp& op = *step.host;
+    const bool is_switch = op.run == &ops::Switch::run_on_host, is_scan = op.run == &ops::Scan::run_on_host;
+    if (!is_switch && !is_scan && op.run != &ops::WhileLoop::run_on_host) return {};
+    if (is_scan && !(*op.attrs)[ops::Scan::saved].empty())
+      refuse(step, "cannot be exported: it keeps what a gradient needs");
+    std::size_t of_bodies = 0;
+    for (const auto& body : op.bodies) of_bodies = std::max(of_bodies, write_plan(*body));
+    const std::string text = is_switch ? switch_text(step)
+                             : is_scan ? scan_text(step, needed)
+                                       : while_text(step, needed);
+    needed += of_bodies;
+    return text;
+  }
+  std::string switch_text(const PlanStep& step) const {
+    const HostOp& op = *step.host;
+    std::string text = inputs_text(step, 1) + "    const Number chosen = static_cast<Number>(*reinterpret_cast<const " +
+                       std::string(element_type(op.types[0].dtype)) + "*>(" + moved_operand(step, 0) + "));\n";
+    for (std::size_t i = 0; i < op.bodies.size(); ++i) {
+      const bool is_last = i + 1 == op.bodies.size();
+      text += std::string(i == 0 ? "    " : "    else ") +
+              (is_last ? "" : "if (chosen <= " + std::to_string(i) + ") ") + "{\n      if (!" +
+              body_call(*op.bodies[i], "inputs", "results", 0) + ") return false;\n    }\n";
+    }
+    return text;
+  }
+  /// Memory for carries, between which and the results they alternate.
+  std::string spare_text(const PlanStep& step, std::size_t carries, std::size_t& at) const {
+    std::string text = "    char* const spare[] = {";
+    for (std::size_t c = 0; c < carries; ++c) {
+      text += "@scratch + " + std::to_string(at) + ", ";
+      at += (as_index(bytes_of(step.host->types[step.host->inputs + c])) + 63) / 64 * 64;
+    }
+    return text + "nullptr};\n    static const Number bytes[] = {" + carry_bytes(step, carries) + "0};\n";
+  }
+  std::string carry_bytes(const PlanStep& step, std::size_t carries) const {
+    std::string text;
+    for (std::size_t c = 0; c < carries; ++c)
+      text += std::to_string(bytes_of(step.host->types[step.host->inputs + c])) + ", ";
+    return text;
+  }
+  std::string while_text(const PlanStep& step, std::size_t& needed) const {
+    const HostOp& op = *step.host;
+    const auto carries = as_index((*op.attrs)[ops::WhileLoop::carries]);
+    const std::string count = std::to_string(carries);
+    std::size_t at = 64;  // behind the condition
+    std::string text = inputs_text(step, 0) + spare_text(step, carries, at);
+    needed = at;
+    text += "    char* outputs[] = {";
+    for (std::size_t c = 0; c < carries; ++c) text += "results[" + std::to_string(c) + "], ";
+    text += "@scratch};\n    if (!" + body_call(*op.bodies[0], "inputs", ("outputs + " + count).c_str(), at) +
+            ") return false;\n    for (bool is_first = true; *(@scratch) != 0; is_first = false) {\n      if (!" +
+            body_call(*op.bodies[1], "inputs", "outputs", at) + ") return false;\n      for (Number c = 0; c < " +
+            count +
+            "; ++c) {\n        char* const now = outputs[c];\n"
+            "        outputs[c] = is_first ? spare[c] : inputs[c];\n        inputs[c] = now;\n      }\n    }\n"
+            "    for (Number c = 0; c < " +
+            count +
+            "; ++c)\n      if (inputs[c] != results[c]) std::memcpy(results[c], inputs[c], "
+            "static_cast<std::size_t>(bytes[c]));\n";
+    return text;
+  }
+  std::string scan_text(const PlanStep& step, std::size_t& needed) const {
+    const HostOp& op = *step.host;
+    const ops_detail::ScanLayout layout(*op.attrs, op.inputs);
+    const std::int64_t length = (*op.attrs)[ops::Scan::length].evaluate(symbols_);
+    const std::string count = std::to_string(layout.carries), iterations = std::to_string(length);
+    std::size_t at = 0;
+    std::string text = inputs_text(step, 0) + spare_text(step, layout.carries, at);
+    needed = at;
+    text += "    char* outputs[] = {";
+    for (std::size_t i = 0; i < layout.carries + layout.ys; ++i) text += "results[" + std::to_string(i) + "], ";
+    text += "nullptr};\n";
+    if (length <= 0)
+      return text + "    (void)spare, (void)outputs;\n    for (Number c = 0; c < " + count +
+             "; ++c) std::memcpy(results[c], inputs[c], static_cast<std::size_t>(bytes[c]));\n";
+    text += "    (void)bytes;\n    for (Number step = 0; step < " + iterations +
+            "; ++step) {\n      const Number i = " +
+            (layout.is_reversed ? iterations + " - 1 - step" : std::string("step")) +
+            ";\n      (void)i;\n      for (Number c = 0; c < " + count +
+            "; ++c) {\n"
+            "        if (step != 0) inputs[c] = outputs[c];\n        outputs[c] = (" +
+            iterations + " - step) % 2 != 0 ? results[c] : spare[c];\n      }\n";
+    const auto slice = [&](const char* array, std::size_t number, const std::string& from, const Type& type) {
+      text += std::string("      ") + array + "[" + std::to_string(number) + "] = " + from + " + i * " +
+              std::to_string(bytes_of(type) / length) + ";\n";
+    };
+    for (std::size_t x = layout.carries; x < layout.carries + layout.xs; ++x)
+      slice("inputs", x, moved_operand(step, x), op.types[x]);
+    for (std::size_t y = layout.carries; y < layout.carries + layout.ys; ++y)
+      slice("outputs", y, "results[" + std::to_string(y) + "]", op.types[op.inputs + y]);
+    return text + "      if (!" + body_call(*op.bodies[0], "inputs", "outputs", at) + ") return false;\n    }\n";
+  }
+
   /// Of a region.
   std::string call_text(const PlanStep& step, std::size_t& needed) {
+    if (const Optional<OrderStep> order = order_step(*step.host, symbols_)) return order_text(step, *order, needed);
+    if (std::string text = control_text(step, needed); !text.empty()) return text;
     if (!step.host->is_call)
       refuse(step, "cannot be exported: it is done by a function of the library, which a header has not");
     needed = write_plan(*step.host->bodies[0]);
     std::string moves;
-    for (std::size_t i = 0; i < step.host->inputs; ++i)
-      moves += (i == 0 ? "" : ", ") + std::string("operands[") + std::to_string(i) + "] + " +
-               std::to_string(step.host->offsets[i].evaluate(symbols_) * size_of(step.host->types[i].dtype));
+    for (std::size_t i = 0; i < step.host->inputs; ++i) moves += (i == 0 ? "" : ", ") + moved_operand(step, i);
     if (moves.empty()) moves = "nullptr";
     return "    char* const inputs[] = {" + moves + "};\n    if (!run_" +
            std::to_string(plans_.at(step.host->bodies[0].get()).number) + "(inputs, operands + " +
@@ -285,7 +417,8 @@ class HeaderWriter {
            "\"compile "
            "without -ffast-math and its parts: sums would lose their accuracy\"\n#endif\n\n"
            "#include <cpuid.h>\n#include <sys/mman.h>\n#include <xmmintrin.h>\n\n"
-           "#include <cstddef>\n#include <cstdint>\n#include <cstdlib>\n#include <cstring>\n";
+           "#include <algorithm>\n#include <cmath>\n#include <cstddef>\n#include <cstdint>\n#include <cstdlib>\n"
+           "#include <cstring>\n";
   }
   std::string code_function() const {
     const std::string size = std::to_string(std::max<std::size_t>(kernels_.code().size(), 1));
@@ -308,6 +441,7 @@ class HeaderWriter {
   std::map<const Plan*, Written> plans_;
   std::string functions_;
   std::size_t kernels_in_plan_ = 0;
+  bool has_order_ = false;
 };
 
 SINTER_DECL std::string HeaderWriter::parameters_text(const Plan& plan, std::string& in, std::string& out,

@@ -18,9 +18,12 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
+/// Which function of the run-time takes a kernel: run_loop(), run_product() or run_scatter().
+enum class KernelRunner : std::uint8_t { loop, product, scatter };
+
 /// A kernel at fixed extents, as the run-time takes it.
 struct ExportedKernel {
-  bool is_product = false;            // run_product() takes it, else run_loop()
+  KernelRunner runner = KernelRunner::loop;
   std::vector<std::int64_t> numbers;  // in the order that runtime_source.hpp says
   std::size_t scratch_bytes = 0;
 };
@@ -37,6 +40,7 @@ class KernelExport {
   std::int64_t place(std::span<const std::byte> function);
   Optional<ExportedKernel> add_loop(const Kernel& kernel, const BoundGeometry& geometry, std::string& why);
   Optional<ExportedKernel> add_product(const Kernel& kernel, const BoundGeometry& geometry, std::string& why);
+  Optional<ExportedKernel> add_scatter(const Kernel& kernel, const BoundGeometry& geometry, std::string& why);
 
   Isa isa_;
   std::vector<std::byte> code_;

@@ -1,5 +1,6 @@
 // What the drivers of loops (nest/driver.ipp) and products (contraction/contraction.ipp) decide when they are bound, as
-// numbers. Products are always done by tiles here: no way of summing changes a bit.
+// numbers. Products are always done by tiles here: no way of summing changes a bit. A scatter computes all its indices
+// and values by loops of their own, and then walks over them.
 #pragma once
 
 #include <sinter/backend/x86/exported/exported.hpp>
@@ -9,9 +10,11 @@
 #include <sinter/backend/x86/contraction/plan.ipp>
 #include <sinter/backend/x86/exported/runtime_source.hpp>
 #include <sinter/backend/x86/nest/loop.ipp>
+#include <sinter/backend/x86/scatter/parts.hpp>
 #include <sinter/kernel/loop_nest/binding.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -79,6 +82,38 @@ inline MicroShape micro_shape(const ContractionPlan& p, Isa isa, bool is_taller,
           .prefetches_b = p.prefetches_b};
 }
 
+/// A pointwise kernel that stores value `id` of the scatter for every point, row-major, as elements of `dtype`.
+inline Kernel points_kernel(const Kernel& scatter, InstId id, DType dtype, BoundGeometry& geometry) {
+  Kernel kernel = x86_detail::tile_kernel(scatter, id);
+  const std::size_t access = kernel.accesses.size() - 1;
+  kernel.operands.back().dtype = dtype;
+  geometry.accesses.resize(access + 1);
+  std::int64_t stride = 1;
+  for (int axis = scatter.rank(); axis-- > 0; stride *= geometry.extent[as_index(axis)]) {
+    if (axis + 1 < scatter.rank()) kernel.accesses[access].stride[as_index(axis)] = StrideClass::any;
+    geometry.accesses[access].stride[as_index(axis)] = stride;
+  }
+  return kernel;
+}
+
+/// What the run-time calls the type of elements that are combined so.
+inline ScatterElement scatter_element(DType dtype, Combine combine) {
+  const bool is_moved = combine == Combine::none;  // any type of that size does
+  if (!is_moved && dtype == DType::f32) return ScatterElement::f32;
+  if (!is_moved && dtype == DType::f64) return ScatterElement::f64;
+  if (!is_moved && dtype == DType::f16) return ScatterElement::f16;
+  if (!is_moved && dtype == DType::bf16) return ScatterElement::bf16;
+  const bool is_signed =
+      !is_moved && (dtype == DType::i8 || dtype == DType::i16 || dtype == DType::i32 || dtype == DType::i64);
+  const auto first = static_cast<std::uint8_t>(is_signed ? ScatterElement::i8 : ScatterElement::u8);
+  return static_cast<ScatterElement>(first + std::countr_zero(static_cast<std::uint64_t>(size_of(dtype))));
+}
+/// Sums and products of bool are `or` and `and`.
+inline Combine scatter_combine(DType dtype, Combine combine) {
+  if (dtype != DType::bool_) return combine;
+  return combine == Combine::add ? Combine::max : combine == Combine::mul ? Combine::min : combine;
+}
+
 }  // namespace x86_export_detail
 
 SINTER_DECL std::int64_t KernelExport::place(std::span<const std::byte> function) {
@@ -92,10 +127,7 @@ SINTER_DECL std::int64_t KernelExport::place(std::span<const std::byte> function
 
 SINTER_DECL Optional<ExportedKernel> KernelExport::add(const Kernel& kernel, const BoundGeometry& geometry,
                                                        std::string& why) {
-  if (kernel.kind == KernelKind::scatter) {
-    why = "kernels that write at positions given as data have no code of their own";
-    return {};
-  }
+  if (kernel.kind == KernelKind::scatter) return add_scatter(kernel, geometry, why);
   for (const Inst& inst : kernel.body)
     if (inst.prim == Prim::gather && geometry.accesses[inst.access].gather_extent <= 0) {
       why = "an index into an axis of extent 0";
@@ -114,7 +146,7 @@ SINTER_DECL Optional<ExportedKernel> KernelExport::add_loop(const Kernel& kernel
   args.columns = binding.columns;
   const auto loop = x86_export_detail::loop_bytes(kernel, geometry, args.columns, isa_, why);
   if (!loop) return {};
-  ExportedKernel made{false, {}, loop->scratch_bytes};
+  ExportedKernel made{KernelRunner::loop, {}, loop->scratch_bytes};
   const auto accesses = static_cast<std::int64_t>(kernel.accesses.size());
   made.numbers = {place(loop->bytes),
                   binding.outer.extent,
@@ -145,7 +177,7 @@ SINTER_DECL Optional<ExportedKernel> KernelExport::add_product(const Kernel& ker
   if (!parts) return {};
   ContractionPlan plan = plan_contraction(kernel, *parts, geometry, {}, isa_, 1);
   make_tiles(plan, isa_);
-  ExportedKernel made{true, {}, 0};
+  ExportedKernel made{KernelRunner::product, {}, 0};
   std::vector<std::int64_t>& n = made.numbers;
   for (int i = 0; i < 4; ++i) n.push_back(place(micro_kernel_code(micro_shape(plan, isa_, i / 2 == 1, i % 2 == 1))));
   const std::size_t row_bytes = as_index(plan.width * plan.element);
@@ -180,6 +212,57 @@ SINTER_DECL Optional<ExportedKernel> KernelExport::add_product(const Kernel& ker
     add_pointer(n, is_sum ? -1 : bound.bases[i].operand, is_sum ? 0 : bound.bases[i].offset, bound.args.pointer[i]);
     for (std::size_t axis = 0; axis < max_axes; ++axis) n.push_back(is_sum ? 0 : bound.bases[i].batch_stride[axis]);
   }
+  return made;
+}
+
+SINTER_DECL Optional<ExportedKernel> KernelExport::add_scatter(const Kernel& kernel, const BoundGeometry& geometry,
+                                                               std::string& why) {
+  using namespace x86_export_detail;
+  const Store& store = kernel.stores[0];
+  const std::uint16_t target = kernel.accesses[store.access].operand;
+  const DType dtype = kernel.operands[target].dtype, index = kernel.body[store.index].dtype;
+  if (is_f8(dtype) && store.combine != Combine::none) {
+    why = "values of " + std::string(name(dtype)) + " are combined at positions given as data";
+    return {};
+  }
+  // Halves are combined as floats, and rounded where they are stored.
+  const DType computed = is_half(dtype) && store.combine != Combine::none ? DType::f32 : dtype;
+  if (kernel.accesses.size() >= as_index(max_accesses) || kernel.operands.size() >= as_index(max_accesses)) {
+    why = "it has too many operands";
+    return {};
+  }
+  BoundGeometry of_index = geometry, of_value = geometry;
+  const Kernel indices = points_kernel(kernel, store.index, index, of_index);
+  const Kernel values = points_kernel(kernel, store.value, computed, of_value);
+  const auto index_loop = add_loop(indices, of_index, why), value_loop = add_loop(values, of_value, why);
+  if (!index_loop || !value_loop) return {};
+  std::int64_t points = 1;
+  for (int axis = 0; axis < kernel.rank(); ++axis) points *= geometry.extent[as_index(axis)];
+  const std::size_t values_at = aligned(as_index(points * size_of(index))),
+                    loop_at = values_at + aligned(as_index(points * size_of(computed)));
+  const auto& numbers = geometry.accesses[store.access];
+  const std::int64_t index_numbers = scatter_first + 2 * kernel.rank(),
+                     value_numbers = index_numbers + static_cast<std::int64_t>(index_loop->numbers.size());
+  ExportedKernel made{KernelRunner::scatter, {}, 0};
+  made.scratch_bytes = loop_at + std::max(index_loop->scratch_bytes, value_loop->scratch_bytes);
+  made.numbers = {points,
+                  kernel.rank(),
+                  static_cast<std::int64_t>(scatter_element(dtype, store.combine)),
+                  static_cast<std::int64_t>(scatter_combine(dtype, store.combine)),
+                  size_of(index),
+                  numbers.gather_extent,
+                  numbers.gather_stride * size_of(dtype),
+                  target,
+                  offset_bytes(kernel, geometry, store.access),
+                  static_cast<std::int64_t>(kernel.operands.size()),
+                  static_cast<std::int64_t>(values_at),
+                  static_cast<std::int64_t>(loop_at),
+                  index_numbers,
+                  value_numbers};
+  for (std::size_t axis = 0; axis < as_index(kernel.rank()); ++axis)
+    made.numbers.insert(made.numbers.end(), {geometry.extent[axis], numbers.stride[axis] * size_of(dtype)});
+  for (const auto* loop : {&*index_loop, &*value_loop})
+    made.numbers.insert(made.numbers.end(), loop->numbers.begin(), loop->numbers.end());
   return made;
 }
 

@@ -11,8 +11,8 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// C++11, to stand in a namespace of its own after the headers that it needs. It has map_code(bytes, size), which gives
-/// null where code may not be mapped, has_instructions(), run_loop(), run_product(), and FloatingPoint, which is to
-/// live while they run.
+/// null where code may not be mapped, has_instructions(), run_loop(), run_product(), run_scatter(), and FloatingPoint,
+/// which is to live while they run.
 std::string runtime_source(Isa isa);
 
 /// Places of the numbers of a loop: code, then what LoopArgs has, then `loop_access` numbers for each access (operand,
@@ -64,6 +64,27 @@ enum ProductNumber : std::uint8_t {
   product_first,  // for each access 8 numbers as those of a loop, then max_axes strides of batch axes
 };
 inline constexpr std::size_t product_view = 14, product_access = 18;
+
+/// Places of the numbers of a scatter; then for each axis its extent and the target's stride, in bytes, and the numbers
+/// of the loops that compute all indices and all values.
+enum ScatterNumber : std::uint8_t {
+  scatter_points,
+  scatter_rank,
+  scatter_type,      // a ScatterElement
+  scatter_combines,  // a Combine
+  scatter_index_bytes,
+  scatter_extent,
+  scatter_stride,  // bytes from one index to the next
+  scatter_target,  // operand
+  scatter_offset,
+  scatter_operands,
+  scatter_values_at,  // in scratch, at whose begin the indices are
+  scatter_loop_at,
+  scatter_index_loop,
+  scatter_value_loop,
+  scatter_first,
+};
+enum class ScatterElement : std::uint8_t { f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16 };
 
 }  // namespace x86
 SINTER_NAMESPACE_END

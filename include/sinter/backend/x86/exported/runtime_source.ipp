@@ -20,6 +20,8 @@ static_assert(sizeof(LoopArgs) == 26 * 8 + 48 * 56 && offsetof(LoopArgs, pointer
               offsetof(MicroArgs, slot) == 14 * 8 && offsetof(MicroArgs, totals) == 8 * 8);
 static_assert(loop_first == 19 && product_extent == 20 && product_a == 30 && product_epilogue == 72 &&
               product_first == 76);
+static_assert(scatter_first == 14 && Combine::none == Combine(0) && Combine::max == Combine(4) &&
+              ScatterElement::bf16 == ScatterElement(11));
 
 /// Code and what it is given.
 inline constexpr const char* runtime_head = R"cpp(
@@ -292,6 +294,111 @@ inline constexpr const char* runtime_product = R"cpp(
   }
 )cpp";
 
+/// Numbers as ScatterNumber says.
+inline constexpr const char* runtime_scatter = R"cpp(
+  template <class T>
+  T combine_reals(Number how, T old, T value) {
+    switch (how) {
+      case 1: return old + value;
+      case 2: return old * value;
+      case 3: return old < value || old != old || (old == value && std::signbit(old)) ? old : value;
+      case 4: return old > value || old != old || (old == value && std::signbit(value)) ? old : value;
+      default: return value;
+    }
+  }
+  template <class T>
+  T combine_whole(Number how, T old, T value) {
+    const std::uint64_t a = static_cast<std::uint64_t>(old), b = static_cast<std::uint64_t>(value);
+    switch (how) {
+      case 1: return static_cast<T>(a + b);
+      case 2: return static_cast<T>(a * b);
+      case 3: return old < value ? old : value;
+      case 4: return old > value ? old : value;
+      default: return value;
+    }
+  }
+  inline float float_of(std::uint32_t bits) {
+    float x;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+  }
+  inline std::uint32_t bits_of(float x) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    return bits;
+  }
+  struct Half {  // binary16
+    std::uint16_t bits;
+    explicit Half(float x) : bits(rounded(x)) {}
+    operator float() const {
+      const std::uint32_t sign = std::uint32_t(bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
+      if (magnitude >= 0x7c00) return float_of(sign | 0x7f800000u | (magnitude & 0x3ff) << 13);
+      return float_of(sign | bits_of(float_of(magnitude << 13) * 5192296858534827628530496329220096.0f));  // 2^112
+    }
+    static std::uint16_t rounded(float x) {
+      const std::uint32_t all = bits_of(x), magnitude = all & 0x7fffffffu, sign = all >> 16 & 0x8000u;
+      std::uint32_t out = (magnitude + 0xfff + (magnitude >> 13 & 1) - (112u << 23)) >> 13;
+      if (magnitude > 0x7f800000u) out = 0x7e00 | (magnitude >> 13 & 0x3ff);
+      else if (magnitude >= 0x477ff000u) out = 0x7c00;
+      else if (magnitude < 0x38800000u) out = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
+      return static_cast<std::uint16_t>(sign | out);
+    }
+  };
+  struct BrainHalf {  // the upper half of a float
+    std::uint16_t bits;
+    explicit BrainHalf(float x) : bits(rounded(x)) {}
+    operator float() const { return float_of(std::uint32_t(bits) << 16); }
+    static std::uint16_t rounded(float x) {
+      const std::uint32_t all = bits_of(x);
+      if ((all & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(all >> 16 | 0x40);
+      return static_cast<std::uint16_t>((all + 0x7fff + (all >> 16 & 1)) >> 16);
+    }
+  };
+  // Elements T are combined with values V.
+  template <class T, class V, V (*combine)(Number, V, V)>
+  bool scatter_all(const Number* n, char* target, const char* index, const char* value) {
+    Number at[10] = {0};
+    for (Number point = 0; point < n[0]; ++point) {
+      const Number place = n[4] == 4 ? reinterpret_cast<const std::int32_t*>(index)[point]
+                                     : reinterpret_cast<const std::int64_t*>(index)[point];
+      if (place < 0 || place >= n[5]) return false;
+      T* const to = reinterpret_cast<T*>(moved(target, place * n[6]));
+      *to = static_cast<T>(combine(n[3], static_cast<V>(*to), reinterpret_cast<const V*>(value)[point]));
+      for (Number axis = n[1]; axis-- > 0;) {
+        target = moved(target, n[15 + 2 * axis]);
+        if (++at[axis] < n[14 + 2 * axis]) break;
+        target = moved(target, -n[14 + 2 * axis] * n[15 + 2 * axis]);
+        at[axis] = 0;
+      }
+    }
+    return true;
+  }
+  // Values combined with elements at positions that are data, in order. False: an index was out of range.
+  inline bool run_scatter(const char* code, const Number* n, char* const* operands, char* scratch) {
+    char* all[48];
+    for (Number i = 0; i < n[9]; ++i) all[i] = operands[i];
+    all[n[9]] = scratch;
+    if (!run_loop(code, n + n[12], all, scratch + n[11])) return false;
+    all[n[9]] = scratch + n[10];
+    if (!run_loop(code, n + n[13], all, scratch + n[11])) return false;
+    char *const target = moved(operands[n[7]], n[8]), *const value = scratch + n[10];
+    switch (n[2]) {
+      case 0: return scatter_all<float, float, combine_reals<float>>(n, target, scratch, value);
+      case 1: return scatter_all<double, double, combine_reals<double>>(n, target, scratch, value);
+      case 2: return scatter_all<std::int8_t, std::int8_t, combine_whole<std::int8_t>>(n, target, scratch, value);
+      case 3: return scatter_all<std::int16_t, std::int16_t, combine_whole<std::int16_t>>(n, target, scratch, value);
+      case 4: return scatter_all<std::int32_t, std::int32_t, combine_whole<std::int32_t>>(n, target, scratch, value);
+      case 5: return scatter_all<std::int64_t, std::int64_t, combine_whole<std::int64_t>>(n, target, scratch, value);
+      case 6: return scatter_all<std::uint8_t, std::uint8_t, combine_whole<std::uint8_t>>(n, target, scratch, value);
+      case 7: return scatter_all<std::uint16_t, std::uint16_t, combine_whole<std::uint16_t>>(n, target, scratch, value);
+      case 8: return scatter_all<std::uint32_t, std::uint32_t, combine_whole<std::uint32_t>>(n, target, scratch, value);
+      case 9: return scatter_all<std::uint64_t, std::uint64_t, combine_whole<std::uint64_t>>(n, target, scratch, value);
+      case 10: return scatter_all<Half, float, combine_reals<float>>(n, target, scratch, value);
+      default: return scatter_all<BrainHalf, float, combine_reals<float>>(n, target, scratch, value);
+    }
+  }
+)cpp";
+
 }  // namespace x86_export_detail
 
 SINTER_DECL std::string runtime_source(Isa isa) {
@@ -306,7 +413,7 @@ SINTER_DECL std::string runtime_source(Isa isa) {
     for (const char* feature : {"avx512f", "avx512dq", "avx512bw", "avx512vl"})
       text += std::string(" &&\n         __builtin_cpu_supports(\"") + feature + "\")";
   text += ";\n}\n";
-  return text + runtime_loop + runtime_product;
+  return text + runtime_loop + runtime_product + runtime_scatter;
 }
 
 }  // namespace x86
