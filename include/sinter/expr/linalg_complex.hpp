@@ -1,8 +1,8 @@
 // Linear algebra over complex matrices. What is unique is made of real functions of a matrix that stands for the
 // complex one, twice as large: [re -im; im re] (least squares, exponentials), or the same with the rows and columns of
 // both parts taking turns, of which a triangular matrix is one again (Cholesky, triangular systems), and of which the
-// first columns that depend on others are those of the complex matrix (systems, inverses). What is unique only up to phases is computed as complex numbers (ops/linalg_complex.hpp). Included by .ipp
-// files alone.
+// first columns that depend on others are those of the complex matrix (systems, inverses). LU, and what is unique only
+// up to phases, is computed as complex numbers (ops/linalg_complex.hpp). Included by .ipp files alone.
 #pragma once
 
 #include <sinter/expr/complex.hpp>

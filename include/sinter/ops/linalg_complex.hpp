@@ -1,6 +1,6 @@
 // Factorisations of complex matrices (and of real ones that have complex results) that are not made of real ones: LU,
-// QR, eigenvalues and vectors, singular values and vectors, and determinants. Operands and complex results are pairs: f32
-// or f64 with a last axis of real and imaginary part. Everything else about complex matrices is composed of real
+// QR, eigenvalues and vectors, singular values and vectors, and determinants. Operands and complex results are pairs:
+// f32 or f64 with a last axis of real and imaginary part. Everything else about complex matrices is composed of real
 // functions (expr/linalg_complex.hpp).
 #pragma once
 

@@ -130,11 +130,12 @@ SINTER_ALWAYS_INLINE void eliminate_small_rows(SmallBlock<T>& block, std::int64_
   using Vector = typename SmallBlock<T>::Vector;
   using Masks = SmallMasks<T>;
   constexpr auto sign = std::numeric_limits<typename Masks::Integer>::min();
+  constexpr std::size_t rows = static_cast<std::size_t>(n);
   determinant = Vector{} + T(1);
 #pragma GCC unroll 8
   for (int j = 0; j < n; ++j) {
-    typename Masks::Mask exchanges[n];
-    Vector factors[n];
+    typename Masks::Mask exchanges[rows];
+    Vector factors[rows];
     Vector pivot = block.at[j][j];
 #pragma GCC unroll 8
     for (int i = j + 1; i < n; ++i) {
@@ -156,7 +157,7 @@ SINTER_ALWAYS_INLINE void eliminate_small_rows(SmallBlock<T>& block, std::int64_
       factors[i] = Masks::number_of(kept_bits);
     }
     for (std::int64_t c = j + 1; c < width; ++c) {
-      Vector top = block.at[j][c], column[n];
+      Vector top = block.at[j][c], column[rows];
 #pragma GCC unroll 8
       for (int i = j + 1; i < n; ++i) {
         column[i] = block.at[i][c];

@@ -1,5 +1,7 @@
-// Exponentials of matrices on the host, side by side on threads.
+// Exponentials by the Pade approximant of order 13 with scaling and squaring, in double.
 #pragma once
+
+#include <sinter/ops/matrix_exp_host.hpp>
 
 #include <sinter/ops/linalg_host.ipp>
 
