@@ -5,3 +5,4 @@
 #include <sinter/ops/linalg_complex_host.ipp>
 #include <sinter/ops/linalg_host.ipp>
 #include <sinter/ops/linalg_small.ipp>
+#include <sinter/ops/matrix_exp_host.ipp>

@@ -275,6 +275,8 @@ constexpr std::string_view nodes[] = {
     "svd(%x) {vectors=full, steps=3}",
     "eigh(%p)",
     "complex_svd(%w) {steps=2}",
+    "complex_lu(%w) {use=factor, steps=2}",
+    "complex_qr(%w) {steps=2}",
     "solve(%p, %p) {use=inv}",
     "small_solve(%p, %p) {use=solve}",
     "quantized_matmul(%x, %m, %h, %z) {group=2}",

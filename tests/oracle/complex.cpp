@@ -127,10 +127,90 @@ NamedFunctions arrangements() {
   };
 }
 
+Tensor one(const Tensor& a) { return eye(a.size(-1), {.dtype = a.dtype()}); }
+Tensor adjoint(const Tensor& a) { return transpose(conj(a), -2, -1); }
+Tensor shifted(const Args& a) { return z(a) + 3 * one(z(a)); }
+Tensor positive(const Args& a) { return matmul(z(a), adjoint(z(a))) + one(z(a)); }
+bool is_upper(const Args& a) { return a.at.is("upper"); }
+
+NamedFunctions systems() {
+  return {
+      {"complex linalg.solve", [](const Args& a) -> Tensor { return pairs(linalg::solve(shifted(a), z(a, 1))); }},
+      {"complex linalg.inv", [](const Args& a) -> Tensor { return pairs(linalg::inv(shifted(a))); }},
+      {"complex linalg.inv_ex of singular", [](const Args& a) -> Tensor { return linalg::inv_ex(z(a)).info; }},
+      {"complex linalg.det", [](const Args& a) -> Tensor { return pairs(linalg::det(z(a))); }},
+      {"complex linalg.slogdet",
+       [](const Args& a) -> Tensors {
+         const auto [sign, logabsdet] = linalg::slogdet(shifted(a));
+         return {pairs(sign), logabsdet};
+       }},
+      {"complex linalg.cholesky",
+       [](const Args& a) -> Tensor { return pairs(linalg::cholesky(positive(a), {.upper = is_upper(a)})); }},
+      {"complex linalg.cholesky_solve",
+       [](const Args& a) -> Tensor {
+         const linalg::CholeskyOptions options{.upper = is_upper(a)};
+         return pairs(linalg::cholesky_solve(z(a, 1), linalg::cholesky(positive(a), options), options));
+       }},
+      {"complex linalg.solve_triangular",
+       [](const Args& a) -> Tensor {
+         return pairs(linalg::solve_triangular(shifted(a), z(a, 1), {.upper = is_upper(a)}));
+       }},
+      {"complex linalg.lu",
+       [](const Args& a) -> Tensors {
+         const linalg::Lu found = linalg::lu(z(a));
+         return {pairs(found.p), pairs(found.l), pairs(found.u)};
+       }},
+      {"complex linalg.lu_factor",
+       [](const Args& a) -> Tensors {
+         const auto [lu, pivots] = linalg::lu_factor(shifted(a));
+         return {pairs(lu), pivots};
+       }},
+      {"complex linalg.lu_solve",
+       [](const Args& a) -> Tensor {
+         const auto [lu, pivots] = linalg::lu_factor(shifted(a));
+         return pairs(linalg::lu_solve(lu, pivots, z(a, 1), {.adjoint = a.at.is("adjoint")}));
+       }},
+      {"complex linalg.lu_solve from the right",
+       [](const Args& a) -> Tensor {
+         const auto [lu, pivots] = linalg::lu_factor(shifted(a));
+         const Tensor right = transpose(z(a, 1), -2, -1);
+         return pairs(linalg::lu_solve(lu, pivots, right, {.left = false, .adjoint = a.at.is("adjoint")}));
+       }},
+  };
+}
+
+NamedFunctions decompositions() {
+  return {
+      {"complex linalg.qr",
+       [](const Args& a) -> Tensors {
+         const auto [q, r] = linalg::qr(z(a));
+         return {pairs(matmul(q, r)), pairs(matmul(q, adjoint(q))), abs(r)};
+       }},
+      {"complex linalg.qr slopes",
+       [](const Args& a) -> Tensors {
+         const auto [q, r] = linalg::qr(z(a));
+         return {pairs(q * q), pairs(r * r)};
+       }},
+      {"complex linalg.householder_product",
+       [](const Args& a) -> Tensor { return pairs(linalg::householder_product(z(a), z(a, 1))); }},
+      {"complex linalg.eigh",
+       [](const Args& a) -> Tensors {
+         const auto [values, vectors] = linalg::eigh(positive(a));
+         return {values, square(abs(vectors))};
+       }},
+      {"complex linalg.svdvals", [](const Args& a) -> Tensor { return linalg::svdvals(z(a)); }},
+      {"complex linalg.pinv", [](const Args& a) -> Tensor { return pairs(linalg::pinv(z(a))); }},
+      {"complex linalg.matrix_exp", [](const Args& a) -> Tensor { return pairs(linalg::matrix_exp(z(a))); }},
+      {"complex linalg.multi_dot",
+       [](const Args& a) -> Tensor { return pairs(linalg::multi_dot({z(a), z(a, 1), z(a, 2)})); }},
+  };
+}
+
 }  // namespace
 
 NamedFunctions complex_functions() {
-  return joined({unary_functions(), binary_functions(), reductions_and_products(), arrangements()});
+  return joined(
+      {unary_functions(), binary_functions(), reductions_and_products(), arrangements(), systems(), decompositions()});
 }
 
 }  // namespace sinter_test

@@ -147,3 +147,57 @@ ROWS = [
     Row("complex views", lambda x, a: pairs(torch.view_as_complex(x[0].contiguous()) * 1), [C(f"* {s} u -3 3") for s in SHAPES],
         "f32 f64", ulp=0, zeros=False, torch_names=["view_as_real", "view_as_complex"]),
 ]
+
+L = torch.linalg
+SQUARE = ("3,3,2", "2,2,2,2", "1,1,2", "4,4,2", "2,3,3,3,2", "9,9,2")
+ANY = ("4,3,2", "3,3,2", "2,3,2", "2,3,2,2", "1,4,2", "5,1,2")
+SINGULAR = ("* 2,2,2 v 0", "* 2,2,2 v 1 1 -1 1 2 2 -2 2", "* 3,3,2 v 1 0 0 1 1 1 0 1 -1 0 -1 1 2 0 0 2 2 2", "* 2,2,2 v 1 0 1 0 1 0 1 0")
+
+
+def shifted(x):
+    return x + 3 * torch.eye(x.shape[-1], dtype=x.dtype)
+
+
+def positive(x):
+    return x @ x.mH + torch.eye(x.shape[-1], dtype=x.dtype)
+
+
+def of_matrices(name, run, shapes=SQUARE, columns=None, singular=False, attributes=({},), **options):
+    """Of matrices, which `run` makes regular; with `columns` of right sides of so many of them; singular ones without slopes."""
+    right = lambda s: [] if columns is None else [f"* {s[:-len('3,2')]}{columns},2 u -2 2"]
+    configs = [C(f"* {s} u -1 1", *right(s), **each) for s in shapes for each in attributes]
+    if singular:
+        configs += [C(each, layout="c", grad=False, **a) for each in SINGULAR for a in attributes]
+    return row(f"linalg.{name}", run, configs, **{"ulp": 32, "floor": 64, "slope_ulp": 128, "slope_floor": 512, "at_least": 30, "layouts": "tcscsct"} | options)
+
+
+def of_qr(q, r):
+    return q @ r, q @ q.mH, r.abs()
+
+
+ADJOINT = ({"adjoint": False}, {"adjoint": True})
+UPPER = ({"upper": False}, {"upper": True})
+ROWS += [
+    of_matrices("solve", lambda x, a: L.solve(shifted(x[0]), x[1]), columns=2),
+    of_matrices("inv", lambda x, a: L.inv(shifted(x[0]))),
+    of_matrices("inv_ex of singular", lambda x, a: L.inv_ex(x[0])[1], singular=True, slope=False),
+    of_matrices("det", lambda x, a: L.det(x[0]), singular=True, floor=512),
+    of_matrices("slogdet", lambda x, a: tuple(L.slogdet(shifted(x[0])))),
+    of_matrices("cholesky", lambda x, a: L.cholesky(positive(x[0]), upper=a["upper"]), attributes=UPPER),
+    of_matrices("cholesky_solve", lambda x, a: torch.cholesky_solve(x[1], L.cholesky(positive(x[0]), upper=a["upper"]), upper=a["upper"]), columns=2, attributes=UPPER),
+    of_matrices("solve_triangular", lambda x, a: L.solve_triangular(shifted(x[0]), x[1], upper=a["upper"]), columns=2, attributes=UPPER),
+    of_matrices("lu", lambda x, a: tuple(L.lu(x[0])), ("3,3,2", "4,3,2", "2,3,4,2", "1,1,2", "9,9,2"), singular=True),
+    of_matrices("lu_factor", lambda x, a: tuple(L.lu_factor(shifted(x[0]))), ("3,3,2", "2,3,3,2", "1,1,2", "9,9,2")),
+    of_matrices("lu_solve", lambda x, a: L.lu_solve(*L.lu_factor(shifted(x[0])), x[1], adjoint=a["adjoint"]), columns=2, attributes=ADJOINT),
+    of_matrices("lu_solve from the right", lambda x, a: L.lu_solve(*L.lu_factor(shifted(x[0])), x[1].mT, left=False, adjoint=a["adjoint"]), columns=2, attributes=ADJOINT),
+    of_matrices("qr", lambda x, a: of_qr(*L.qr(x[0])), ANY, slope=False, singular=True),
+    of_matrices("qr slopes", lambda x, a: (lambda q, r: (q * q, r * r))(*L.qr(x[0])), ANY, ulp=64, floor=256, slope_ulp=512, slope_floor=4096),
+    Row("complex linalg.householder_product", lambda x, a: pairs(L.householder_product(z(x[0]), z(x[1]))), [C(f"* {s} u -1 1", f"* {t} u 0 1") for s, t in (("4,3,2",
+        "3,2"), ("3,3,2", "2,2"), ("2,5,2,2", "2,2,2"))], "f32 f64", ulp=16, floor=32, slope_floor=1024, zeros=False, torch_names=[], at_least=30),
+    of_matrices("eigh", lambda x, a: (lambda w, v: (w, v.abs() ** 2))(*L.eigh(positive(x[0]))), ulp=64, floor=256, slope_ulp=512, slope_floor=4096),
+    of_matrices("svdvals", lambda x, a: L.svdvals(x[0]), ANY, slope_floor=1024),
+    of_matrices("pinv", lambda x, a: L.pinv(x[0]), ANY, slope_floor=4096, floor=256),
+    of_matrices("matrix_exp", lambda x, a: torch.matrix_exp(x[0])),
+    row("linalg.multi_dot", lambda x, a: L.multi_dot(x), [C(f"* {s} u -2 2", f"* {t} u -2 2", f"* {u} u -2 2") for s, t, u in (("3,4,2", "4,5,2", "5,2,2"), ("1,2,2", "2,1,2",
+        "1,3,2"), ("2,6,2", "6,2,2", "2,2,2"))], ulp=16, floor=64, at_least=30),
+]

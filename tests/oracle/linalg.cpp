@@ -67,6 +67,9 @@ NamedFunctions solver_functions() {
        [](const Args& a) -> Tensor {
          return linalg::solve_triangular(a[0], a[1], {.upper = a.at.is("upper"), .unitriangular = a.at.is("ones")});
        }},
+      {"linalg.solve_ex of singular", [](const Args& a) -> Tensor { return linalg::solve_ex(a[0], a[1]).info; }},
+      {"linalg.inv_ex of singular", [](const Args& a) -> Tensor { return linalg::inv_ex(a[0]).info; }},
+      {"linalg.cholesky_ex of indefinite", [](const Args& a) -> Tensor { return linalg::cholesky_ex(a[0]).info; }},
       {"linalg.inv", [](const Args& a) -> Tensor { return linalg::inv(a[0]); }},
       {"linalg.inv_ex",
        [](const Args& a) -> Tensors {

@@ -33,7 +33,7 @@ class Config:
 class Row:
     def __init__(self, name, run, configs, dtypes="f32 f64 f16 bf16", *, ulp=2, floor=0, slope_ulp=None, slope_floor=None,
                  half=1, slope=True, torch_names=None, differs=None, vmap=True, native=True, first_result_slope=False,
-                 zeros=True, in_dtype=False, layouts=LAYOUTS):
+                 zeros=True, in_dtype=False, layouts=LAYOUTS, at_least=AT_LEAST):
         self.name, self.run, self.configs, self.dtypes = name, run, configs, dtypes.split()
         self.ulp, self.floor, self.half = ulp, floor, half
         self.slope_ulp = 4 * ulp + 4 if slope_ulp is None else slope_ulp
@@ -41,6 +41,7 @@ class Row:
         self.slope, self.differs, self.vmap, self.native = slope, differs, vmap, native
         self.torch_names = torch_names if torch_names is not None else [name]
         self.layouts = layouts
+        self.at_least = at_least
         self.in_dtype = in_dtype   # what is right depends on the dtype: it is computed in that
         self.zeros = zeros   # whether the sign of a zero counts
         self.first_result_slope = first_result_slope
@@ -185,9 +186,9 @@ def case_of(row, config, dtype, layout, seed):
 
 
 def text_of_row(row):
-    """The row's cases: each configuration in several dtypes and layouts, at least AT_LEAST of them."""
+    """The row's cases: each configuration in several dtypes and layouts, as many as the row is to have at least."""
     lines, tried = [], 0
-    while len(lines) < max(AT_LEAST, len(row.configs) + 4) and tried < 40 * len(row.configs) + 200:
+    while len(lines) < max(row.at_least, len(row.configs) + 4) and tried < 40 * len(row.configs) + 200:
         turn, at = divmod(tried, len(row.configs))
         config = row.configs[at]
         tried += 1
@@ -201,7 +202,7 @@ def text_of_row(row):
         line = case_of(row, config, dtype, layout, seed=tried)
         if line is not None and line not in lines:
             lines.append(line)
-    assert len(lines) >= AT_LEAST, f"{row.name} has {len(lines)} cases"
+    assert len(lines) >= row.at_least, f"{row.name} has {len(lines)} cases"
     names = [name if is_called(row, name) else f"~{name}" for name in row.torch_names]
     header = (f"> {row.name} ulp={row.ulp:g} floor={row.floor:g} slope_ulp={row.slope_ulp:g} "
               f"slope_floor={row.slope_floor:g} half={row.half:g} zeros={int(row.zeros)} vmap={int(row.vmap)} "

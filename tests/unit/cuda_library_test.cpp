@@ -298,7 +298,14 @@ TEST_CASE("the kernels around library calls compile") {
     check(cuda::dynamic_product_kernels(dtype, dtype));
     for (const int bits : {4, 8})
       for (const bool has_zero_points : {false, true})
-        check(cuda::few_rows_kernel({dtype, dtype, bits, 3, has_zero_points}));
+        for (const int tall : {0, 1, 2})
+          check(cuda::few_rows_kernel({.activations = dtype,
+                                       .scales = dtype,
+                                       .bits = bits,
+                                       .rows = tall == 0 ? 3 : 2,
+                                       .has_zero_points = has_zero_points,
+                                       .on_tensor_cores = tall > 0,
+                                       .tall = tall == 0 ? 1 : tall}));
   }
 }
 #endif

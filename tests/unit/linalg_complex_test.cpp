@@ -193,7 +193,8 @@ TEST_CASE("complex matrices: singular ones are named or have determinant 0; empt
                   a + complex(full({}, std::numeric_limits<double>::infinity()).to(DType::f64), zeros({}, numbers))));
             }),
             "eig: the matrix has elements that are not finite"));
-  CHECK(has(message_of<DTypeError>([&] { linalg::qr(a); }), "qr: a is c128"));
+  CHECK(has(message_of<DTypeError>([&] { linalg::qr(ones({2, 2}, {.dtype = DType::f16})); }),
+            "qr: a is f16, it must be f32, f64, c64 or c128"));
   CHECK(has(message_of<ShapeError>([&] { linalg::eig(some({3, 2}, 1)); }), "square matrices (..., n, n) are required"));
   const Tensor empty = zeros({0, 0}, {.dtype = DType::c128});
   CHECK(agree(linalg::det(empty), ones({}, numbers)));
@@ -220,4 +221,74 @@ TEST_CASE("complex matrices: compiled, mapped, of strided operands, differentiat
   const double second = item<double>(jit::grad(slope)(zero)), h = 1e-5;
   const double difference = (item<double>(slope(zero + h)) - item<double>(slope(zero - h))) / (2 * h);
   CHECK(std::abs(second - difference) <= 1e-5 * (1 + std::abs(second)));
+}
+
+TEST_CASE("complex matrices: pivots and minors are counted in rows of the complex matrix") {
+  const Tensor a = diag(tensor({1.0, 1.0, 0.0, 1.0})).to(DType::c128), b = some({4}, 1);
+  CHECK(
+      has(message_of<LinalgError>([&] { eval(linalg::solve(a, b)); }), "solve: the matrix is singular: pivot 3 is 0"));
+  CHECK(has(message_of<LinalgError>([&] { eval(linalg::inv(a)); }), "inv: the matrix is singular: pivot 3 is 0"));
+  CHECK(has(message_of<LinalgError>([&] { eval(linalg::lu_factor(stack({one(a), a}, 0)).lu); }),
+            "lu_factor: matrix (1,) of (2,) is singular: pivot 3 is 0"));
+  for (const Tensor& info : {linalg::solve_ex(a, b).info, linalg::inv_ex(a).info, linalg::lu_factor_ex(a).info})
+    CHECK(item<std::int32_t>(info) == 3);
+  // Larger than what lanes take.
+  const Tensor large = diag(concat({ones({9}, numbers), zeros({1}, numbers), ones({2}, numbers)}, 0)).to(DType::c64);
+  CHECK(has(message_of<LinalgError>([&] { eval(linalg::inv(large)); }), "pivot 10 is 0"));
+  CHECK(
+      has(message_of<LinalgError>([&] { eval(linalg::cholesky(a)); }), "its leading minor of order 3 is not positive"));
+}
+
+TEST_CASE("complex matrices: lu, qr and reflections, of vectors, strided, mapped, compiled and empty") {
+  const Tensor a = some({2, 4, 4}, 3), b = some({2, 4}, 5);
+  const auto solve_by_lu = [](Tensor m, Tensor x) {
+    const auto [lu, pivots] = linalg::lu_factor(m);
+    return linalg::lu_solve(lu, pivots, x);
+  };
+  const Tensor want = linalg::solve(a, b);
+  CHECK(agree(solve_by_lu(a, b), want));
+  const Tensor in_columns = turned(a) * 1;
+  eval(in_columns);
+  CHECK(agree(solve_by_lu(turned(in_columns), b), want));
+  CHECK(agree(jit::compile(solve_by_lu)(a, b), want));
+  CHECK(agree(jit::vmap(solve_by_lu)(a, b), want));
+  const auto [lu, pivots] = linalg::lu_factor(a);
+  CHECK(agree(linalg::lu_solve(lu, pivots, b, {.adjoint = true}), linalg::solve(adjoint(a), b)));
+  for (const DType dtype : {DType::c64, DType::c128}) {
+    const double tolerance = dtype == DType::c64 ? 1e-5 : 1e-12;
+    for (const Shape& shape : {Shape{5, 3}, Shape{2, 3, 5}, Shape{1, 1}, Shape{40, 37}}) {
+      const Tensor m = some(shape, 2, dtype);
+      const auto [p, l, u] = linalg::lu(m);
+      CHECK(agree(matmul(p, matmul(l, u)), m, 20 * tolerance));
+      CHECK(l.dtype() == dtype);
+      const auto [q, r] = linalg::qr(m);
+      CHECK(agree(matmul(q, r), m, 20 * tolerance));
+      CHECK(agree(imag(linalg::diagonal(r)), zeros({}, numbers), tolerance));
+      const Tensor whole = linalg::qr(m, linalg::QrMode::complete).q;
+      CHECK(agree(matmul(adjoint(whole), whole), one(whole), 20 * tolerance));
+      CHECK(agree(linalg::qr(m, linalg::QrMode::r).r, r, 20 * tolerance));
+    }
+  }
+  const Tensor nothing = zeros({2, 0, 3}, {.dtype = DType::c64});
+  CHECK((linalg::lu(nothing).p.shape() == Shape{2, 0, 0} && linalg::qr(nothing).r.shape() == Shape{2, 0, 3}));
+  CHECK(linalg::lu_factor(zeros({0, 3, 3}, {.dtype = DType::c64})).pivots.shape() == Shape{0, 3});
+  const auto part_of_r = [](Tensor x) { return sum(squares(linalg::qr(x, linalg::QrMode::r).r)); };
+  CHECK(has(message_of<UserError>([&] { eval(jit::grad(part_of_r)(a)); }), "qr: R alone has no derivative"));
+}
+
+TEST_CASE("complex matrices: determinants of singular ones have cofactors as derivatives; second derivatives") {
+  // det = a d - b c, so that the gradient of its real part by conj is conj of [d -c; -b a].
+  const Tensor a = tensor({{1.0, 2.0}, {2.0, 4.0}}) + complex(zeros({}, numbers), ones({}, numbers)) * 0;
+  const auto part = [](Tensor x) { return real(linalg::det(x)); };
+  CHECK(agree(jit::grad(part)(a), tensor({{4.0, -2.0}, {-2.0, 1.0}})));
+  const Tensor b = some({3, 3}, 4), step = some({3, 3}, 6), zero = zeros({}, numbers);
+  const auto check_second = [&](const std::function<Tensor(const Tensor&)>& function) {
+    const auto slope = [&](Tensor t) { return jit::grad([&](Tensor s) { return function(b + s * step); })(t); };
+    const double second = item<double>(jit::grad(slope)(zero)), h = 1e-5;
+    const double difference = (item<double>(slope(zero + h)) - item<double>(slope(zero - h))) / (2 * h);
+    CHECK(std::abs(second - difference) <= 1e-5 * (1 + std::abs(second)));
+  };
+  check_second([](const Tensor& x) { return sum(squares(linalg::qr(x).r * some({3, 3}, 8))); });
+  check_second([](const Tensor& x) { return weighted(linalg::lu_factor(x).lu, 9); });
+  check_second([](const Tensor& x) { return real(linalg::det(x)); });
 }

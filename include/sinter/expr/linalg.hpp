@@ -1,8 +1,8 @@
 // Linear algebra under the names of torch.linalg: matrices are the last two axes, all others are batches, in any
-// layout. f32 and f64, and complex ones where docs/complex.md says so. Factorisations run on the host, side by side on
-// threads; everything else is made of them, so that gradients, vmap and fusion follow. A matrix that has no result is a
-// LinalgError when the value is computed; functions that end in _ex give `info` (i32, for each matrix: 0, or what
-// failed) instead.
+// layout, of f32, f64, c64 and c128; of complex matrices a transpose below is the conjugate one. Factorisations run on
+// the host, side by side on threads; everything else is made of them, so that gradients, vmap and fusion follow. A
+// matrix that has no result is a LinalgError when the value is computed; functions that end in _ex give `info` (i32, of
+// each matrix: 0, or what failed) instead.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -60,7 +60,7 @@ struct SolveOptions {
 };
 struct LuSolveOptions {
   bool left = true;
-  bool adjoint = false;  // a^T x = b
+  bool adjoint = false;  // a^T x = b, a^H x = b of complex ones
 };
 Tensor lu_solve(const In& lu, const In& pivots, const In& b, LuSolveOptions options = {});
 

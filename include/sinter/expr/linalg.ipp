@@ -38,18 +38,17 @@ Term apply_pair(const Term& a, const Term& b, SharedAttrs attrs) {
 using complex_matrices::adjoint;
 inline bool has_parts(const Term& x) { return is_complex(x.dtype()); }
 
-enum class Numbers : bool { real, any };
-/// The operand as f32 or f64 (with Numbers::any also c64 and c128), with a matrix in its last axes.
-inline Term matrices(const In& x, std::string_view op, Numbers numbers = Numbers::real) {
+/// The operand as f32, f64, c64 or c128, with a matrix in its last axes.
+inline Term matrices(const In& x, std::string_view op) {
   const Term t = expr_detail::floating(x);
-  if (t.dtype() != DType::f32 && t.dtype() != DType::f64 && !(has_parts(t) && numbers == Numbers::any))
-    throw DTypeError(op, "a is " + std::string(name(t.dtype())) + ", it must be f32 or f64", x.where,
-                     is_complex(t.dtype()) ? "take the matrix apart: real(a), imag(a)" : "cast it: a.to(DType::f32)");
+  if (t.dtype() != DType::f32 && t.dtype() != DType::f64 && !has_parts(t))
+    throw DTypeError(op, "a is " + std::string(name(t.dtype())) + ", it must be f32, f64, c64 or c128", x.where,
+                     "cast it: a.to(DType::f32)");
   if (t.rank() < 2) throw ShapeError(op, "a is " + t.shape().text() + ", matrices (..., m, n) are required", x.where);
   return t;
 }
-inline Term square_matrices(const In& x, std::string_view op, Numbers numbers = Numbers::real) {
-  const Term t = matrices(x, op, numbers);
+inline Term square_matrices(const In& x, std::string_view op) {
+  const Term t = matrices(x, op);
   const Shape shape = t.shape();
   if (!(shape[-1] == shape[-2]))
     throw ShapeError(op, "a is " + shape.text() + ", square matrices (..., n, n) are required", x.where);
@@ -83,12 +82,11 @@ struct System {
   Term a, b;
   bool is_vector = false;
 };
-inline System system_of(const In& a, const In& b, bool is_square, std::string_view op,
-                        Numbers numbers = Numbers::real) {
+inline System system_of(const In& a, const In& b, bool is_square, std::string_view op) {
   const DType dtype = promote(expr_detail::floating(a).dtype(), expr_detail::floating(b).dtype(), op, a.where);
   System out{{cast(a, dtype), a.where}, {cast(b, dtype), a.where}};
-  matrices(out.a, op, numbers);
-  if (is_square) square_matrices(out.a, op, numbers);
+  matrices(out.a, op);
+  if (is_square) square_matrices(out.a, op);
   const Shape of_a = out.a.shape(), of_b = out.b.shape();
   out.is_vector = of_b.rank() == 1 ||
                   (of_b.rank() + 1 == of_a.rank() && of_b == Shape(of_a.dims().first(as_index(of_a.rank() - 1))));
@@ -139,7 +137,10 @@ inline SharedAttrs lu_attrs(const Term& a, FactorUse use) {
   attrs.set(ops::LuFactor::steps, least_extent(a));
   return shared;
 }
-inline Results lu_of(const Term& a, FactorUse use) { return apply_all<ops::LuFactor>(a, lu_attrs(a, use)); }
+inline Results lu_of(const Term& a, FactorUse use) {
+  if (has_parts(a)) return complex_matrices::lu_of(a, least_extent(a), use);
+  return apply_all<ops::LuFactor>(a, lu_attrs(a, use));
+}
 inline Term permutation_of(const Term& pivots, Dim rows) {
   SharedAttrs shared;
   shared.edit().set(ops::LuPermutation::rows, rows);
@@ -147,11 +148,19 @@ inline Term permutation_of(const Term& pivots, Dim rows) {
 }
 /// Row permutation[i] of x as row i; and the other way.
 inline Term permuted_rows(const Term& x, const Term& permutation) {
+  if (has_parts(x)) {
+    const auto [re, im] = complex_matrices::parts_of(x);
+    return complex_matrices::whole(permuted_rows(re, permutation), permuted_rows(im, permutation));
+  }
   const int axis = x.rank() - 2;
   return apply_pair<ops::Take>(x, permutation,
                                Attrs{.axes = {axis}}.with(ops::Take::shared, axis).with(ops::Take::inner, 0));
 }
 inline Term rows_put_back(const Term& x, const Term& permutation) {
+  if (has_parts(x)) {
+    const auto [re, im] = complex_matrices::parts_of(x);
+    return complex_matrices::whole(rows_put_back(re, permutation), rows_put_back(im, permutation));
+  }
   const int axis = x.rank() - 2;
   SharedAttrs attrs = Attrs{.axes = {axis}}
                           .with(ops::Scatter::shared, axis)
@@ -181,17 +190,29 @@ inline Term solve_triangle(const Term& a, const Term& b, TriangleKind kind) {
   return apply_pair<ops::TriangularSolve>(a, b, std::move(shared));
 }
 
+/// For real matrices that stand for complex ones.
+inline FactorUse complex_use(FactorUse use) {
+  switch (use) {
+    case FactorUse::factor: return FactorUse::complex_factor;
+    case FactorUse::solve: return FactorUse::complex_solve;
+    case FactorUse::inv: return FactorUse::complex_inv;
+    case FactorUse::unchecked:
+    case FactorUse::complex_factor:
+    case FactorUse::complex_solve:
+    case FactorUse::complex_inv: return use;
+  }
+  __builtin_unreachable();
+}
+
 inline Results cholesky_of(const In& a, CholeskyOptions options, FactorUse use, std::string_view op) {
+  const Term t = square_matrices(a, op);
   SharedAttrs shared;
-  shared.edit().set(ops::Cholesky::use, use);
-  const Term t = square_matrices(a, op, Numbers::any);
+  shared.edit().set(ops::Cholesky::use, has_parts(t) ? complex_use(use) : use);
   if (has_parts(t)) {
     const Term lower = options.upper ? adjoint(t) : t;
     Results results = apply_all<ops::Cholesky>(complex_matrices::hermitian_in_turn(lower), std::move(shared));
     const Term factor = complex_matrices::from_in_turn(results[0]);
-    const Term next(results[1].value + 1, a.where);
-    const Tensor order = right_shift(next.value, 1, a.where);  // two rows are one
-    return {options.upper ? adjoint(factor) : factor, {order, a.where}};
+    return {options.upper ? adjoint(factor) : factor, complex_matrices::row_in_turn(results[1])};
   }
   Results results = apply_all<ops::Cholesky>(transposed_if(options.upper, t), std::move(shared));
   results[0] = transposed_if(options.upper, results[0]);
@@ -200,23 +221,27 @@ inline Results cholesky_of(const In& a, CholeskyOptions options, FactorUse use, 
 /// solve_general, of complex operands by real ones.
 inline Term solve_any(const Term& a, const Term& b, bool is_transposed, FactorUse use) {
   if (!has_parts(a)) return solve_general(a, b, is_transposed, use);
-  const Term matrix = complex_matrices::embedded(transposed_if(is_transposed, a));
-  return complex_matrices::from_half(solve_general(matrix, complex_matrices::half_embedded(b), false, use), rows_of(a));
+  const Term matrix = complex_matrices::in_turn(complex_matrices::parts_of(transposed_if(is_transposed, a)));
+  const Term right = complex_matrices::with_rows_in_turn(complex_matrices::parts_of(b));
+  return complex_matrices::from_rows_in_turn(solve_general(matrix, right, false, complex_use(use)));
 }
 inline Term solve_general_side(const In& a, const In& b, bool is_left, FactorUse use, std::string_view op) {
-  return solved(system_of(a, b, true, op, Numbers::any), is_left, op,
+  return solved(system_of(a, b, true, op), is_left, op,
                 [&](const Term& x, const Term& y) { return solve_any(x, y, !is_left, use); });
 }
 inline Term inverse_of(const In& a, FactorUse use, std::string_view op) {
-  const Term given = square_matrices(a, op, Numbers::any),
-             t = has_parts(given) ? complex_matrices::embedded(given) : given;
-  const Term inverse = solve_general(t, identity(t, rows_of(t)), false, use);
-  return has_parts(given) ? complex_matrices::from_embedded(inverse, rows_of(given), rows_of(given)) : inverse;
+  const Term given = square_matrices(a, op);
+  if (!has_parts(given)) return solve_general(given, identity(given, rows_of(given)), false, use);
+  const Term t = complex_matrices::in_turn(complex_matrices::parts_of(given));
+  return complex_matrices::from_in_turn(solve_general(t, identity(t, rows_of(t)), false, complex_use(use)));
 }
 /// What lu_factor says of the matrices.
 inline Tensor info_of(const In& a, std::string_view op) {
-  const Term t = square_matrices(a, op, Numbers::any);
-  return lu_of(has_parts(t) ? complex_matrices::embedded(t) : t, FactorUse::unchecked)[2];
+  const Term t = square_matrices(a, op);
+  if (!has_parts(t)) return lu_of(t, FactorUse::unchecked)[2];
+  // Of the same matrix as the solution, which is factored once.
+  return complex_matrices::row_in_turn(
+      lu_of(complex_matrices::in_turn(complex_matrices::parts_of(t)), FactorUse::unchecked)[2]);
 }
 /// solve_triangle for either triangle, of complex operands too.
 inline Term solve_any_triangle(const Term& a, const Term& b, TriangleKind kind) {
@@ -238,6 +263,7 @@ inline Term singular_values(const Term& a) {
 }
 
 inline Results qr_of(const Term& a, sinter::QrMode mode) {
+  if (has_parts(a)) return complex_matrices::qr_of(a, least_extent(a), mode);
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
   attrs.set(ops::Qr::mode, mode);
@@ -285,7 +311,7 @@ SINTER_DECL CholeskyEx cholesky_ex(const In& a, CholeskyOptions options) {
 }
 SINTER_DECL Tensor cholesky_solve(const In& b, const In& factor, CholeskyOptions options) {
   const In a(Tensor(factor.tensor()), b.where);
-  return detail::solved(detail::system_of(a, b, true, "cholesky_solve", detail::Numbers::any), true, "cholesky_solve",
+  return detail::solved(detail::system_of(a, b, true, "cholesky_solve"), true, "cholesky_solve",
                         [&](const detail::Term& f, const detail::Term& y) {
                           const bool upper = options.upper;
                           if (detail::has_parts(f)) {
@@ -298,7 +324,7 @@ SINTER_DECL Tensor cholesky_solve(const In& b, const In& factor, CholeskyOptions
                         });
 }
 SINTER_DECL Tensor cholesky_inverse(const In& factor, CholeskyOptions options) {
-  const detail::Term f = detail::square_matrices(factor, "cholesky_inverse", detail::Numbers::any);
+  const detail::Term f = detail::square_matrices(factor, "cholesky_inverse");
   return cholesky_solve(detail::identity(f, detail::rows_of(f)), f, options);
 }
 
@@ -335,14 +361,15 @@ SINTER_DECL Tensor lu_solve(const In& lu, const In& pivots, const In& b, LuSolve
   const Dim n = detail::rows_of(packed);
   const Term order = detail::permutation_of(given, n);
   const bool is_transposed = options.left == options.adjoint;
-  const auto solve = [&](const Term& f, const Term& y) {
+  const auto solve = [&](const Term& factors, const Term& y) {
+    const Term f = options.adjoint ? Term(conj(factors), lu.where) : factors;
     const Term rows(expand(order, detail::followed_by(detail::batch_of(f), {n})), lu.where);
     if (!is_transposed) {
-      const Term half = detail::solve_triangle(f, detail::permuted_rows(y, rows), {.unit = true});
-      return detail::solve_triangle(f, half, {.upper = true});
+      const Term half = detail::solve_any_triangle(f, detail::permuted_rows(y, rows), {.unit = true});
+      return detail::solve_any_triangle(f, half, {.upper = true});
     }
-    const Term half = detail::solve_triangle(f, y, {.upper = true, .transposed = true});
-    return detail::rows_put_back(detail::solve_triangle(f, half, {.transposed = true, .unit = true}), rows);
+    const Term half = detail::solve_any_triangle(f, y, {.upper = true, .transposed = true});
+    return detail::rows_put_back(detail::solve_any_triangle(f, half, {.transposed = true, .unit = true}), rows);
   };
   return detail::solved(detail::system_of(packed, b, true, "lu_solve"), options.left, "lu_solve", solve);
 }
@@ -357,7 +384,7 @@ SINTER_DECL SolveEx solve_ex(const In& a, const In& b, SolveOptions options) {
 SINTER_DECL Tensor solve_triangular(const In& a, const In& b, SolveTriangularOptions options) {
   const detail::TriangleKind kind{options.upper, !options.left, options.unitriangular};
   return detail::solved(
-      detail::system_of(a, b, true, "solve_triangular", detail::Numbers::any), options.left, "solve_triangular",
+      detail::system_of(a, b, true, "solve_triangular"), options.left, "solve_triangular",
       [&](const detail::Term& x, const detail::Term& y) { return detail::solve_any_triangle(x, y, kind); });
 }
 SINTER_DECL Tensor inv(const In& a) { return detail::inverse_of(a, FactorUse::inv, "inv"); }
@@ -365,15 +392,13 @@ SINTER_DECL InvEx inv_ex(const In& a) {
   return {detail::inverse_of(a, FactorUse::unchecked, "inv_ex"), detail::info_of(a, "inv_ex")};
 }
 SINTER_DECL Tensor det(const In& a) {
-  const detail::Term t = detail::square_matrices(a, "det", detail::Numbers::any);
+  const detail::Term t = detail::square_matrices(a, "det");
   if (!detail::has_parts(t)) return expr_detail::apply<ops::Det>(t);
-  const Slogdet found = slogdet(t);
-  const detail::Term size = expr_detail::apply<ops::Exp>(detail::Term(found.logabsdet, a.where));
-  return detail::Term(found.sign, a.where) * size;
+  return complex_matrices::from_pairs(complex_matrices::results_of<ops::ComplexDet>(t)[0]);
 }
 SINTER_DECL Slogdet slogdet(const In& a) {
   using detail::Term;
-  const Term t = detail::square_matrices(a, "slogdet", detail::Numbers::any);
+  const Term t = detail::square_matrices(a, "slogdet");
   if (detail::has_parts(t)) {
     const detail::Results found = complex_matrices::results_of<ops::ComplexLogDet>(t);
     return {complex_matrices::from_pairs(found[0]), found[1]};
@@ -402,11 +427,13 @@ SINTER_DECL Qr qr(const In& a, QrMode mode) {
   return {results[0], results[1]};
 }
 
-/// The product is I - V T V^T with T = (I + diag(tau) S)^-1 diag(tau), S the part of V^T V above its diagonal
+/// The product is I - V T V^H with T = (I + diag(tau) S)^-1 diag(tau), S the part of V^H V above its diagonal
 /// (Schreiber and Van Loan 1989).
 SINTER_DECL Tensor householder_product(const In& a, const In& tau) {
   using detail::Term;
-  const Term t = detail::matrices(a, "householder_product");
+  const Term given = detail::matrices(a, "householder_product");
+  const DType common = promote(given.dtype(), tau.tensor()->type.dtype, "householder_product", a.where);
+  const Term t(is_complex(common) ? cast(given, common) : Tensor(given), a.where);
   const Term factors(cast(tau, t.dtype()), a.where);
   const Shape shape = t.shape();
   const Dim m = shape[-2], n = shape[-1];
@@ -418,16 +445,16 @@ SINTER_DECL Tensor householder_product(const In& a, const In& tau) {
   const Dim k = factors.shape()[-1];
   const TensorOptions like{.dtype = t.dtype(), .device = t.value.device()};
   const Term below(tril(Term(expr_detail::part_of(t, t.rank() - 1, 0, k, a.where), a.where), -1), a.where);
-  const Term v = below + Term(eye(m, k, 0, like, a.where), a.where), turned = detail::transposed(v);
+  const Term v = below + Term(eye(m, k, 0, like, a.where), a.where), turned = detail::adjoint(v);
   const Term scale(unsqueeze(factors, -1), a.where);
   const Term scaled = scale * Term(triu(detail::product(turned, v), 1), a.where);
   const Term first(narrow(turned, -1, 0, n), a.where);
-  const Term inner = detail::solve_triangle(scaled, scale * first, {.upper = true, .unit = true});
+  const Term inner = detail::solve_any_triangle(scaled, scale * first, {.upper = true, .unit = true});
   return Term(eye(m, n, 0, like, a.where), a.where) - detail::product(v, inner);
 }
 
 SINTER_DECL Svd svd(const In& a, SvdOptions options) {
-  const detail::Term t = detail::matrices(a, "svd", detail::Numbers::any);
+  const detail::Term t = detail::matrices(a, "svd");
   if (detail::has_parts(t)) {
     const detail::Results parts = complex_matrices::svd_of(t, detail::least_extent(t), options.full_matrices);
     return {complex_matrices::from_pairs(parts[0]), parts[1], complex_matrices::from_pairs(parts[2])};
@@ -435,9 +462,7 @@ SINTER_DECL Svd svd(const In& a, SvdOptions options) {
   const detail::Results results = detail::svd_of(t, options.full_matrices ? SvdVectors::full : SvdVectors::thin);
   return {results[0], results[1], results[2]};
 }
-SINTER_DECL Tensor svdvals(const In& a) {
-  return detail::singular_values(detail::matrices(a, "svdvals", detail::Numbers::any));
-}
+SINTER_DECL Tensor svdvals(const In& a) { return detail::singular_values(detail::matrices(a, "svdvals")); }
 
 namespace detail {
 inline Eigh complex_eigh(const Term& t, EighOptions options) {
@@ -446,13 +471,13 @@ inline Eigh complex_eigh(const Term& t, EighOptions options) {
 }
 }  // namespace detail
 SINTER_DECL Eigh eigh(const In& a, EighOptions options) {
-  const detail::Term t = detail::square_matrices(a, "eigh", detail::Numbers::any);
+  const detail::Term t = detail::square_matrices(a, "eigh");
   if (detail::has_parts(t)) return detail::complex_eigh(t, options);
   const detail::Results results = detail::apply_all<ops::Eigh>(detail::transposed_if(options.upper, t), {});
   return {results[0], results[1]};
 }
 SINTER_DECL Tensor eigvalsh(const In& a, EighOptions options) {
-  const detail::Term t = detail::square_matrices(a, "eigvalsh", detail::Numbers::any);
+  const detail::Term t = detail::square_matrices(a, "eigvalsh");
   if (detail::has_parts(t)) return detail::complex_eigh(t, options).eigenvalues;
   SharedAttrs shared;
   shared.edit().set(ops::Eigh::values_only, true);
@@ -460,26 +485,26 @@ SINTER_DECL Tensor eigvalsh(const In& a, EighOptions options) {
 }
 
 SINTER_DECL Eig eig(const In& a) {
-  const detail::Term t = detail::square_matrices(a, "eig", detail::Numbers::any);
+  const detail::Term t = detail::square_matrices(a, "eig");
   const detail::Results found = complex_matrices::results_of<ops::Eig>(t);
   return {complex_matrices::from_pairs(found[0]), complex_matrices::from_pairs(found[1])};
 }
 SINTER_DECL Tensor eigvals(const In& a) {
-  const detail::Term t = detail::square_matrices(a, "eigvals", detail::Numbers::any);
+  const detail::Term t = detail::square_matrices(a, "eigvals");
   return complex_matrices::from_pairs(complex_matrices::results_of<ops::Eig>(t)[0]);
 }
 
 // ---- by singular values
 
 SINTER_DECL Tensor matrix_rank(const In& a, RankOptions options) {
-  const detail::Term t = detail::matrices(a, "matrix_rank", detail::Numbers::any);
+  const detail::Term t = detail::matrices(a, "matrix_rank");
   if (detail::is_empty(detail::rows_of(t)) || detail::is_empty(detail::columns_of(t)))
     return zeros(detail::batch_of(t), {.dtype = DType::i64, .device = t.value.device()}, a.where);
   const detail::Term counted = detail::counts(detail::singular_values(t), detail::tolerances_of(t, options));
   return sum(In(cast(counted, DType::i64), a.where), -1);
 }
 SINTER_DECL Tensor pinv(const In& a, RankOptions options) {
-  const detail::Term t = detail::matrices(a, "pinv", detail::Numbers::any);
+  const detail::Term t = detail::matrices(a, "pinv");
   const Dim m = detail::rows_of(t), n = detail::columns_of(t);
   if (detail::is_empty(m) || detail::is_empty(n))
     return zeros(detail::followed_by(detail::batch_of(t), {n, m}), {.dtype = t.dtype(), .device = t.value.device()},
@@ -508,7 +533,7 @@ inline Term full_rank_solution(const Term& a, const Term& b) {
 
 SINTER_DECL Lstsq lstsq(const In& a, const In& b, LstsqOptions options) {
   using detail::Term;
-  detail::System s = detail::system_of(a, b, false, "lstsq", detail::Numbers::any);
+  detail::System s = detail::system_of(a, b, false, "lstsq");
   detail::require_size(s, true, "lstsq");
   detail::broadcast_batches(s, "lstsq");
   const Shape batch = detail::batch_of(s.a);

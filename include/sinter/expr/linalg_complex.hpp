@@ -1,8 +1,8 @@
 // Linear algebra over complex matrices. What is unique is made of real functions of a matrix that stands for the
-// complex one, twice as large: [re -im; im re] (systems, inverses, least squares, exponentials), or the same with the
-// rows and columns of both parts taking turns, of which a triangular matrix is one again (Cholesky, triangular
-// systems). What is unique only up to phases is computed as complex numbers (ops/linalg_complex.hpp). Included by .ipp
-// files alone.
+// complex one, twice as large: [re -im; im re] (least squares, exponentials), or the same with the rows and columns of
+// both parts taking turns, of which a triangular matrix is one again (Cholesky, triangular systems), and of which the
+// first columns that depend on others are those of the complex matrix (systems, inverses). LU, and what is unique only
+// up to phases, is computed as complex numbers (ops/linalg_complex.hpp). Included by .ipp files alone.
 #pragma once
 
 #include <sinter/expr/complex.hpp>
@@ -113,6 +113,12 @@ inline Term hermitian_in_turn(const Term& z) {
   return in_turn({re, Term(tril(im, -1), z.where) + Term(triu(im, 1), z.where)});
 }
 
+/// The number of a row of the complex matrix, from 1 (0 is none), for that of the real one.
+inline Term row_in_turn(const Term& number) {
+  const Term next(number.value + 1, number.where);
+  return {right_shift(next.value, 1, number.where), number.where};
+}
+
 /// All results of an op of pairs.
 template <class Op>
 std::vector<Term> results_of(const Term& z, SharedAttrs attrs = {}) {
@@ -132,6 +138,27 @@ inline std::vector<Term> svd_of(const Term& a, Dim steps, bool is_full) {
   attrs.set(ops::ComplexSvd::is_full, is_full);
   attrs.set(ops::ComplexSvd::steps, steps);
   return results_of<ops::ComplexSvd>(a, std::move(shared));
+}
+
+/// Packed factors (complex), pivots and info.
+inline std::vector<Term> lu_of(const Term& a, Dim steps, FactorUse use) {
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::ComplexLu::use, use);
+  attrs.set(ops::ComplexLu::steps, steps);
+  std::vector<Term> results = results_of<ops::ComplexLu>(a, std::move(shared));
+  results[0] = {from_pairs(results[0]), a.where};
+  return results;
+}
+/// Q (not with QrMode::r) and R.
+inline std::vector<Term> qr_of(const Term& a, Dim steps, sinter::QrMode mode) {
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.set(ops::ComplexQr::mode, mode);
+  attrs.set(ops::ComplexQr::steps, steps);
+  std::vector<Term> results = results_of<ops::ComplexQr>(a, std::move(shared));
+  for (Term& each : results) each = {from_pairs(each), a.where};
+  return results;
 }
 
 }  // namespace complex_matrices

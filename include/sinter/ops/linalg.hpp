@@ -9,8 +9,10 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// Who asks for a factorisation: for the name in errors, and whether a singular matrix is one.
-enum class FactorUse : std::uint8_t { unchecked, factor, solve, inv };
+/// Who asks for a factorisation: for the name in errors, and whether a singular matrix is one. The last three: of real
+/// matrices of which two rows and columns, side by side, are one of a complex matrix.
+enum class FactorUse : std::uint8_t { unchecked, factor, solve, inv, complex_factor, complex_solve, complex_inv };
+inline constexpr std::string_view factor_uses = "unchecked factor solve inv complex_factor complex_solve complex_inv";
 enum class QrMode : std::uint8_t { reduced, complete, r };
 /// Which vectors of an SVD are computed.
 enum class SvdVectors : std::uint8_t { thin, full, none };
@@ -21,7 +23,7 @@ namespace ops {
 /// or the order of the first leading minor that is not positive. The gradient is symmetric.
 struct Cholesky {
   static constexpr OpInfo info{.name = "cholesky", .arity = 1, .kind = OpKind::structured};
-  static constexpr OpAttr<FactorUse> use{"use", 0, "unchecked factor solve inv"};
+  static constexpr OpAttr<FactorUse> use{"use", 0, factor_uses};
   static constexpr auto attributes = attribute_list(use);
   static void infer(const InferArgs& args, TypeList& out);
   static void run_on_host(HostCall& call);
@@ -33,7 +35,7 @@ struct Cholesky {
 /// (i32, from 1: row i was exchanged with row pivots[i]), `info` (i32: 0, or the first pivot, from 1, that is 0).
 struct LuFactor {
   static constexpr OpInfo info{.name = "lu_factor", .arity = 1, .kind = OpKind::structured};
-  static constexpr OpAttr<FactorUse> use{"use", 0, "unchecked factor solve inv"};
+  static constexpr OpAttr<FactorUse> use{"use", 0, factor_uses};
   static constexpr OpAttr<Dim> steps{"steps", 0};  // min(m, n)
   static constexpr auto attributes = attribute_list(use, steps);
   static void infer(const InferArgs& args, TypeList& out);
@@ -116,7 +118,7 @@ struct SmallSolve {
   static constexpr OpInfo info{.name = "small_solve", .arity = -1, .kind = OpKind::structured};
   static constexpr OpAttr<SmallResult> made{"made", 0, "solution inverse determinant"};
   static constexpr OpAttr<bool> transposed{"transposed", 1};
-  static constexpr OpAttr<FactorUse> use{"use", 2, "unchecked factor solve inv"};
+  static constexpr OpAttr<FactorUse> use{"use", 2, factor_uses};
   static constexpr auto attributes = attribute_list(made, transposed, use);
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
@@ -130,7 +132,7 @@ struct SmallSolve {
 struct Solve {
   static constexpr OpInfo info{.name = "solve", .arity = 2, .kind = OpKind::composite};
   static constexpr OpAttr<bool> transposed{"transposed", 0};
-  static constexpr OpAttr<FactorUse> use{"use", 1, "unchecked factor solve inv"};
+  static constexpr OpAttr<FactorUse> use{"use", 1, factor_uses};
   static constexpr auto attributes = attribute_list(transposed, use);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);

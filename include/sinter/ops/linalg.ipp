@@ -39,6 +39,7 @@ inline void require_steps(const InferArgs& args, Dim steps) {
     throw ShapeError(args.op, "the operand is " + shape.text() + ", steps are " + steps.text(), args.where,
                      "steps are the lesser extent");
 }
+inline bool is_of_inverse(FactorUse use) { return use == FactorUse::inv || use == FactorUse::complex_inv; }
 /// A known extent from 1 to `most`.
 inline bool is_small(Dim extent, std::int64_t most) {
   return extent.is_static() && extent.value() >= 1 && extent.value() <= most;
@@ -176,7 +177,7 @@ SINTER_DECL Batched Solve::batch(const BatchArgs& args) {
 SINTER_DECL Val Solve::decompose(const DecomposeArgs& args) {
   if (ops_detail::is_small(args.in[0].shape()[-1], most_small_rows) &&
       ops_detail::is_small(args.in[1].shape()[-1], most_small_columns)) {
-    const bool is_inverse = args.attrs[use] == FactorUse::inv;
+    const bool is_inverse = ops_detail::is_of_inverse(args.attrs[use]);
     Attrs attrs;
     attrs.set(SmallSolve::made, is_inverse ? SmallResult::inverse : SmallResult::solution);
     attrs.set(SmallSolve::transposed, args.attrs[transposed]);

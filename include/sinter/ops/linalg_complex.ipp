@@ -8,7 +8,10 @@
 #include <sinter/ops/batch.hpp>
 #include <sinter/ops/host_function.hpp>
 #include <sinter/ops/join.hpp>
+#include <sinter/ops/linalg_gradients.hpp>
 #include <sinter/ops/linalg_vals.hpp>
+
+#include <limits>
 
 SINTER_NAMESPACE_BEGIN
 namespace linalg_complex_detail {
@@ -68,6 +71,73 @@ inline Parts adjoint_solve(const Parts& a, const Parts& b) {
   return {slice_axis(x, rank - 2, 0, n), slice_axis(x, rank - 2, n, n * 2)};
 }
 
+/// x with t x = b, where one triangle of t is read. Rows are divided by the diagonal; then rows and columns of both
+/// parts take turns, of which a triangle with ones on its diagonal is one again.
+struct TriangleOf {
+  bool upper = false, unit = false;
+};
+inline Val in_turn(Val a, Val b, int axis) {
+  Shape apart = a.shape(), shape = a.shape();
+  apart.insert(axis + 1, 1);
+  shape.set(axis, shape[axis] * Dim(2));
+  return reshape(joined(reshape(a, apart), reshape(b, apart), axis + 1), shape);
+}
+inline Val every_second(Val x, int axis, Dim first) {
+  Shape apart = x.shape(), shape = x.shape();
+  shape.set(axis, shape[axis] / Dim(2));
+  apart.set(axis, shape[axis]);
+  apart.insert(axis + 1, 2);
+  return reshape(slice_axis(reshape(x, apart), axis + 1, first, first + 1), shape);
+}
+inline Parts divided_rows(const Parts& x, const Parts& by) {
+  const Val size = by.re * by.re + by.im * by.im;
+  return {(x.re * by.re + x.im * by.im) / size, (x.im * by.re - x.re * by.im) / size};
+}
+inline Parts triangle(const Parts& x, ops_detail::TrianglePart part) {
+  return {ops_detail::triangle(x.re, part), ops_detail::triangle(x.im, part)};
+}
+inline Parts strict_triangle(const Parts& x, bool is_upper) {
+  const auto strict = ops_detail::TrianglePart::strictly_lower;
+  if (!is_upper) return triangle(x, strict);
+  return {transpose(ops_detail::triangle(transpose(x.re), strict)),
+          transpose(ops_detail::triangle(transpose(x.im), strict))};
+}
+inline Parts triangular_solve(const Parts& t, const Parts& b, TriangleOf kind) {
+  Parts matrix = t, right = b;
+  if (!kind.unit) {
+    const Parts diagonal{column(ops_detail::diagonal_of(t.re)), column(ops_detail::diagonal_of(t.im))};
+    matrix = divided_rows(t, diagonal);
+    right = divided_rows(b, diagonal);
+  }
+  const Parts strict = strict_triangle(matrix, kind.upper);
+  const int rows = t.re.rank() - 2, columns = rows + 1;
+  const Val whole = in_turn(in_turn(strict.re, -strict.im, columns), in_turn(strict.im, strict.re, columns), rows);
+  const Val x =
+      ops_detail::triangular_solve(whole, in_turn(right.re, right.im, rows), {.upper = kind.upper, .unit = true});
+  return {every_second(x, rows, 0), every_second(x, rows, 1)};
+}
+/// x with x t^H = b.
+inline Parts triangular_solve_right_adjoint(const Parts& t, const Parts& b, TriangleOf kind) {
+  return adjoint(triangular_solve(t, adjoint(b), kind));
+}
+inline Parts block_of(const Parts& x, Dim top, Dim bottom, Dim left, Dim right) {
+  const int rank = x.re.rank();
+  const auto of = [&](Val part) { return slice_axis(slice_axis(part, rank - 2, top, bottom), rank - 1, left, right); };
+  return {of(x.re), of(x.im)};
+}
+inline Parts joined(const Parts& a, const Parts& b, int axis) {
+  return {joined(a.re, b.re, axis), joined(a.im, b.im, axis)};
+}
+inline Parts zeros_like(const Parts& x) { return {full_like(x.re, 0), full_like(x.im, 0)}; }
+/// [gQ + Q M] R^-H, where M is the Hermitian matrix whose lower triangle is that of R gR^H - gQ^H Q.
+inline Parts tall_qr_gradient(const Parts& q, const Parts& r, const Parts& dq, const Parts& dr) {
+  const Parts mixed = product(r, adjoint(dr)) - product(adjoint(dq), q);
+  const Parts strict = triangle(mixed, ops_detail::TrianglePart::strictly_lower);
+  Parts whole = strict + adjoint(strict);
+  whole.re = whole.re + ops_detail::triangle(mixed.re, ops_detail::TrianglePart::diagonal);
+  return triangular_solve_right_adjoint(r, dq + product(q, whole), {.upper = true});
+}
+
 inline void require_pairs_of_matrices(const InferArgs& args, bool are_square) {
   const Type& type = args.in[0];
   const Shape& shape = type.shape;
@@ -91,6 +161,80 @@ inline Shape shape_of(const InferArgs& args, std::initializer_list<Dim> after) {
 namespace ops {
 namespace complex_parts = linalg_complex_detail;
 using ops_detail::with_shape;
+
+SINTER_DECL void ComplexLu::infer(const InferArgs& args, TypeList& out) {
+  complex_parts::require_pairs_of_matrices(args, false);
+  out.push_back(args.in[0]);
+  out.push_back(with_shape(args, complex_parts::shape_of(args, {args.attrs[steps]}), DType::i32));
+  out.push_back(with_shape(args, complex_parts::shape_of(args, {}), DType::i32));
+}
+SINTER_DECL void ComplexLu::batch(const BatchArgs& args, BatchedList& results) {
+  ops_detail::batch_as_whole(args, args.attrs, results);
+}
+/// That of real matrices (LuFactor) with conjugate transposes.
+SINTER_DECL ValList ComplexLu::vjp(const VjpArgs& a) {
+  using namespace complex_parts;
+  using ops_detail::TrianglePart;
+  if (!a.douts[0]) return {Val{}};
+  const Parts packed = parts_of(a.outs[0]), given = parts_of(a.douts[0]);
+  const Shape shape = packed.re.shape();
+  const Dim m = shape[-2], n = shape[-1], k = a.attrs[steps];
+  const bool is_tall = !identical(m, k), is_wide = !identical(n, k);
+  const int rank = packed.re.rank();
+  const Parts square = complex_parts::block_of(packed, 0, k, 0, k), d = complex_parts::block_of(given, 0, k, 0, k);
+  const Parts ones_below{ops_detail::triangle(square.re, TrianglePart::unit_lower),
+                         ops_detail::triangle(square.im, TrianglePart::strictly_lower)};
+  const TriangleOf adjoint_of_lower{.upper = true, .unit = true};
+  Parts lower = product(adjoint(ones_below), complex_parts::triangle(d, TrianglePart::strictly_lower));
+  Parts upper = product(complex_parts::triangle(d, TrianglePart::upper),
+                        adjoint(complex_parts::triangle(square, TrianglePart::upper)));
+  Parts below, beside;
+  if (is_wide) {
+    const Parts d_beside = complex_parts::block_of(given, 0, k, k, n);
+    lower = lower - product(d_beside, adjoint(complex_parts::block_of(packed, 0, k, k, n)));
+    beside = complex_parts::triangular_solve(adjoint(square), d_beside, adjoint_of_lower);
+  }
+  if (is_tall) {
+    const Parts d_below = complex_parts::block_of(given, k, m, 0, k);
+    upper = upper - product(adjoint(complex_parts::block_of(packed, k, m, 0, k)), d_below);
+    below = triangular_solve_right_adjoint(square, d_below, {.upper = true});
+  }
+  const Parts inner = complex_parts::triangle(lower, TrianglePart::strictly_lower) +
+                      complex_parts::triangle(upper, TrianglePart::upper);
+  Parts gradient = triangular_solve_right_adjoint(
+      square, complex_parts::triangular_solve(adjoint(square), inner, adjoint_of_lower), {.upper = true});
+  if (is_wide) gradient = complex_parts::joined(gradient, beside, rank - 1);
+  if (is_tall) gradient = complex_parts::joined(gradient, below, rank - 2);
+  const Val order = ops_detail::permutation_of(a.outs[1], m);
+  return {pairs_of({ops_detail::rows_put_back(gradient.re, order), ops_detail::rows_put_back(gradient.im, order)})};
+}
+
+SINTER_DECL void ComplexQr::infer(const InferArgs& args, TypeList& out) {
+  complex_parts::require_pairs_of_matrices(args, false);
+  const Dim rows = args.in[0].shape[-3], columns = args.in[0].shape[-2];
+  const Dim inner = args.attrs[mode] == QrMode::complete ? rows : args.attrs[steps];
+  if (args.attrs[mode] != QrMode::r) out.push_back(with_shape(args, complex_parts::shape_of(args, {rows, inner, 2})));
+  out.push_back(with_shape(args, complex_parts::shape_of(args, {inner, columns, 2})));
+}
+SINTER_DECL void ComplexQr::batch(const BatchArgs& args, BatchedList& results) {
+  ops_detail::batch_as_whole(args, args.attrs, results);
+}
+SINTER_DECL ValList ComplexQr::vjp(const VjpArgs& a) {
+  using namespace complex_parts;
+  const Shape shape = a.in[0].shape();
+  const Dim m = shape[-3], n = shape[-2], k = a.attrs[steps];
+  if (a.attrs[mode] == QrMode::r || (a.attrs[mode] == QrMode::complete && !identical(m, k)))
+    ops_detail::refuse_qr_derivative(a.attrs[mode], a.where);
+  const Parts q = parts_of(a.outs[0]), r = parts_of(a.outs[1]);
+  const Parts dq = a.douts[0] ? parts_of(a.douts[0]) : complex_parts::zeros_like(q);
+  const Parts dr = a.douts[1] ? parts_of(a.douts[1]) : complex_parts::zeros_like(r);
+  if (identical(n, k)) return {pairs_of(complex_parts::tall_qr_gradient(q, r, dq, dr))};
+  // a = [x y], R = [u v] with x = Q u and v = Q^H y.
+  const Parts dv = complex_parts::block_of(dr, 0, k, k, n), y = complex_parts::block_of(parts_of(a.in[0]), 0, m, k, n);
+  const Parts dx = complex_parts::tall_qr_gradient(
+      q, complex_parts::block_of(r, 0, k, 0, k), dq + product(y, adjoint(dv)), complex_parts::block_of(dr, 0, k, 0, k));
+  return {pairs_of(complex_parts::joined(dx, product(q, dv), q.re.rank() - 1))};
+}
 
 SINTER_DECL void ComplexEigh::infer(const InferArgs& args, TypeList& out) {
   complex_parts::require_pairs_of_matrices(args, true);
@@ -181,6 +325,42 @@ SINTER_DECL ValList ComplexSvd::vjp(const VjpArgs& a) {
   if (dvh && !identical(a.in[0].shape()[-2], k))
     gradient = gradient + product(u, (dvh - product(product(dvh, v), vh)) * reciprocal(column(s)));
   return {pairs_of(gradient)};
+}
+
+SINTER_DECL Type ComplexDet::infer(const InferArgs& args) {
+  complex_parts::require_pairs_of_matrices(args, true);
+  return with_shape(args, complex_parts::shape_of(args, {2}));
+}
+SINTER_DECL Batched ComplexDet::batch(const BatchArgs& args) { return apply(args.op, args.in, args.attrs); }
+/// conj(det) a^-H, by factors. A pivot that is 0 stands for a small one, as for real matrices (Det).
+SINTER_DECL ValList ComplexDet::vjp(const VjpArgs& a) {
+  using namespace complex_parts;
+  Attrs attrs;
+  attrs.set(ComplexLu::steps, a.in[0].shape()[-2]);
+  const ValList factors = ops_detail::apply_results(op_info<ComplexLu>, a.in[0], std::move(attrs));
+  Parts lu = parts_of(factors[0]);
+  const Parts matrix = parts_of(a.in[0]), given = parts_of(a.dout);
+  const int rank = lu.re.rank();
+  const bool is_double = a.in[0].dtype() == DType::f64;
+  const double epsilon = is_double ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  const Val size = sum(abs(matrix.re) + abs(matrix.im), {rank - 2, rank - 1}, kept);
+  const Val tiny = where(eq(size, 0), 1, size) * epsilon;
+  const Val is_zero = logical_and(eq(lu.re, 0), eq(lu.im, 0));
+  lu.re = where(logical_and(ops_detail::is_on_diagonal(lu.re), is_zero), tiny, lu.re);
+  // a^-H = P^T L^-H U^-H; the product of pivots grows by one factor a step.
+  const Val one = ops_detail::identity_like(lu.re), order = ops_detail::permutation_of(factors[1], lu.re.shape()[-1]);
+  const Parts half = complex_parts::triangular_solve(adjoint(lu), {one, full_like(one, 0)}, {});
+  const Parts turned = complex_parts::triangular_solve(adjoint(lu), half, {.upper = true, .unit = true});
+  const Parts inverse{ops_detail::rows_put_back(turned.re, order), ops_detail::rows_put_back(turned.im, order)};
+  const Val re = ops_detail::diagonal_of(lu.re), im = ops_detail::diagonal_of(lu.im);
+  const Val length = prod(sqrt(re * re + im * im), {rank - 2});
+  const Val angle = sum(apply(op_info<Atan2>, {im, re}), {rank - 2});
+  const Val scale = length * ops_detail::permutation_sign(factors[1], length.dtype());
+  const Parts conjugate{scale * cos(angle), -(scale * sin(angle))};
+  const Parts factor{given.re * conjugate.re - given.im * conjugate.im,
+                     given.re * conjugate.im + given.im * conjugate.re};
+  const Val c = column(column(factor.re)), s = column(column(factor.im));
+  return {pairs_of({inverse.re * c - inverse.im * s, inverse.re * s + inverse.im * c})};
 }
 
 SINTER_DECL void ComplexLogDet::infer(const InferArgs& args, TypeList& out) {

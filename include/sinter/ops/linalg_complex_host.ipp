@@ -1,5 +1,5 @@
-// Decompositions of complex matrices by Eigen, in double whatever the dtype is, matrices of a batch side by side on
-// threads.
+// Decompositions of complex matrices by Eigen, in double whatever the dtype is (but for LU, which is that of real
+// matrices), matrices of a batch side by side on threads.
 #pragma once
 
 #include <sinter/ops/linalg_complex_host.hpp>
@@ -58,9 +58,95 @@ void decompose_all(const HostCall& call, std::string_view op, double factor, con
                     call.where, is_finite ? "scale it" : "nan_to_num replaces NaN and infinities");
 }
 
+template <class T>
+void complex_lu_of_all(HostCall& call) {
+  using Number = std::complex<T>;  // pairs lie in memory as this does
+  const ComplexMatrices of(call.in[0]);
+  const std::int64_t elements = of.rows * of.columns, steps = std::min(of.rows, of.columns);
+  const double work = 4 * static_cast<double>(elements) * static_cast<double>(steps);
+  const auto* const from = reinterpret_cast<const Number*>(call.in[0].as<T>());
+  auto* const to = reinterpret_cast<Number*>(call.out[0].as<T>());
+  parallel_for(of.count, ops_detail::estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::copy_n(from + i * elements, elements, to + i * elements);
+      call.out[2].as<std::int32_t>()[i] =
+          ops_detail::lu_in_place(to + i * elements, of.rows, of.columns, call.out[1].as<std::int32_t>() + i * steps);
+    }
+  });
+}
+
+template <class T>
+void complex_qr_of_all(HostCall& call, QrMode mode) {
+  const ComplexMatrices of(call.in[0]);
+  const bool has_q = mode != QrMode::r;
+  const std::int64_t steps = std::min(of.rows, of.columns), inner = mode == QrMode::complete ? of.rows : steps;
+  const double work =
+      8 * static_cast<double>(of.rows) * static_cast<double>(of.columns + inner) * static_cast<double>(steps);
+  parallel_for(of.count, ops_detail::estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    eigen::HouseholderQR<ComplexMatrix> decomposition(of.rows, of.columns);
+    for (std::int64_t i = begin; i < end; ++i) {
+      ComplexMatrix r = ComplexMatrix::Zero(inner, of.columns), q = ComplexMatrix::Identity(of.rows, has_q ? inner : 0);
+      if (steps > 0) {
+        decomposition.compute(load_complex(call.in[0].as<T>() + i * of.size(), of.rows, of.columns));
+        for (std::int64_t row = 0; row < steps; ++row)
+          for (std::int64_t column = row; column < of.columns; ++column)
+            r(row, column) = decomposition.matrixQR()(row, column);
+        if (has_q) q.applyOnTheLeft(decomposition.householderQ().setLength(steps));
+      }
+      store_complex(call.out[has_q ? 1 : 0].template as<T>() + i * 2 * inner * of.columns, r);
+      if (has_q) store_complex(call.out[0].as<T>() + i * 2 * of.rows * inner, q);
+    }
+  });
+}
+
+/// `store(number of the matrix, 1 or -1 by the exchanges, pivots)` for each matrix.
+template <class T, class F>
+void pivots_of_all(const HostCall& call, const F& store) {
+  const ComplexMatrices of(call.in[0]);
+  const double work = static_cast<double>(of.size()) * static_cast<double>(of.rows);
+  parallel_for(of.count, ops_detail::estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (of.rows == 0) {
+        store(i, 1.0, ComplexMatrix(0, 1));
+        continue;
+      }
+      const eigen::PartialPivLU<ComplexMatrix> lu(load_complex(call.in[0].as<T>() + i * of.size(), of.rows, of.rows));
+      store(i, static_cast<double>(lu.permutationP().determinant()), ComplexMatrix(lu.matrixLU().diagonal()));
+    }
+  });
+}
+
 }  // namespace linalg_complex_detail
 
 namespace ops {
+
+SINTER_DECL void ComplexLu::run_on_host(HostCall& call) {
+  ops_detail::visit_floating(call.in[0].dtype,
+                             [&](auto zero) { linalg_complex_detail::complex_lu_of_all<decltype(zero)>(call); });
+  const std::int64_t failed = ops_detail::first_failed(call.out[2]);
+  if (call.attrs[use] == FactorUse::unchecked || failed < 0) return;
+  const Shape& pairs = call.in[0].shape;
+  ops_detail::throw_singular(call.attrs[use], failed, call.out[2].as<std::int32_t>()[failed],
+                             Shape(pairs.dims().first(as_index(pairs.rank() - 1))), call.where);
+}
+
+SINTER_DECL void ComplexQr::run_on_host(HostCall& call) {
+  ops_detail::visit_floating(call.in[0].dtype, [&](auto zero) {
+    linalg_complex_detail::complex_qr_of_all<decltype(zero)>(call, call.attrs[mode]);
+  });
+}
+
+SINTER_DECL void ComplexDet::run_on_host(HostCall& call) {
+  using namespace linalg_complex_detail;
+  ops_detail::visit_floating(call.in[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    pivots_of_all<T>(call, [&](std::int64_t i, double sign, const ComplexMatrix& pivots) {
+      const std::complex<double> determinant = sign * pivots.prod();
+      call.out[0].as<T>()[2 * i] = static_cast<T>(determinant.real());
+      call.out[0].as<T>()[2 * i + 1] = static_cast<T>(determinant.imag());
+    });
+  });
+}
 
 SINTER_DECL void ComplexEigh::run_on_host(HostCall& call) {
   using namespace linalg_complex_detail;
@@ -127,30 +213,20 @@ SINTER_DECL void ComplexSvd::run_on_host(HostCall& call) {
 
 SINTER_DECL void ComplexLogDet::run_on_host(HostCall& call) {
   using namespace linalg_complex_detail;
-  using linalg_complex_detail::Complex;  // not the op of that name
-  const ComplexMatrices of(call.in[0]);
   ops_detail::visit_floating(call.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    const double work = static_cast<double>(of.size()) * static_cast<double>(of.rows);
-    parallel_for(of.count, ops_detail::estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        Complex sign = 1;
-        double logarithm = 0;
-        if (of.rows > 0) {
-          const eigen::PartialPivLU<ComplexMatrix> lu(
-              load_complex(call.in[0].as<T>() + i * of.size(), of.rows, of.rows));
-          sign = static_cast<double>(lu.permutationP().determinant());
-          for (std::int64_t j = 0; j < of.rows; ++j) {
-            const Complex pivot = lu.matrixLU()(j, j);
-            const double size = std::abs(pivot);
-            sign = size == 0 ? Complex(0) : sign * (pivot / size);
-            logarithm += std::log(size);
-          }
-        }
-        call.out[0].as<T>()[2 * i] = static_cast<T>(sign.real());
-        call.out[0].as<T>()[2 * i + 1] = static_cast<T>(sign.imag());
-        call.out[1].as<T>()[i] = static_cast<T>(logarithm);
+    pivots_of_all<T>(call, [&](std::int64_t i, double exchanges, const ComplexMatrix& pivots) {
+      std::complex<double> sign = exchanges;
+      double logarithm = 0;
+      for (std::int64_t j = 0; j < pivots.rows(); ++j) {
+        const std::complex<double> pivot = pivots(j, 0);
+        const double size = std::abs(pivot);
+        sign = size == 0 ? 0.0 : sign * (pivot / size);
+        logarithm += std::log(size);
       }
+      call.out[0].as<T>()[2 * i] = static_cast<T>(sign.real());
+      call.out[0].as<T>()[2 * i + 1] = static_cast<T>(sign.imag());
+      call.out[1].as<T>()[i] = static_cast<T>(logarithm);
     });
   });
 }

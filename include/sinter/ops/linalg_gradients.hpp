@@ -12,5 +12,8 @@ Val tall_qr_gradient(Val q, Val r, Val dq, Val dr);
 /// those of vectors have no value.
 Val svd_gradient(Val u, Val s, Val vh, Val du, Val ds, Val dvh);
 
+/// For modes that have none.
+[[noreturn]] void refuse_qr_derivative(QrMode mode, Location where);
+
 }  // namespace ops_detail
 SINTER_NAMESPACE_END

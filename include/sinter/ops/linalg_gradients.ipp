@@ -64,12 +64,12 @@ SINTER_DECL Val svd_gradient(Val u, Val s, Val vh, Val du, Val ds, Val dvh) {
   return gradient;
 }
 
-[[noreturn]] inline void refuse_qr_derivative(const VjpArgs& a) {
-  const bool is_r = a.attrs[ops::Qr::mode] == QrMode::r;
+SINTER_DECL void refuse_qr_derivative(QrMode mode, Location where) {
+  const bool is_r = mode == QrMode::r;
   throw UserError("qr",
                   is_r ? "R alone has no derivative, and a gradient is asked for"
                        : "the complete Q of more rows than columns has no derivative, and a gradient is asked for",
-                  a.where, "QrMode::reduced has one");
+                  where, "QrMode::reduced has one");
 }
 
 }  // namespace ops_detail
@@ -138,7 +138,8 @@ SINTER_DECL ValList Qr::vjp(const VjpArgs& a) {
   using namespace ops_detail;
   const Shape shape = a.in[0].shape();
   const Dim m = shape[-2], n = shape[-1], k = a.attrs[steps];
-  if (a.attrs[mode] == QrMode::r || (a.attrs[mode] == QrMode::complete && !identical(m, k))) refuse_qr_derivative(a);
+  if (a.attrs[mode] == QrMode::r || (a.attrs[mode] == QrMode::complete && !identical(m, k)))
+    refuse_qr_derivative(a.attrs[mode], a.where);
   const Val q = a.outs[0], r = a.outs[1];
   const Val dq = gradient_or_zeros(a.douts[0], q), dr = gradient_or_zeros(a.douts[1], r);
   if (identical(n, k)) return {tall_qr_gradient(q, r, dq, dr)};
@@ -191,7 +192,9 @@ SINTER_DECL ValList MatrixExp::vjp(const VjpArgs& a) {
 SINTER_DECL ValList Solve::vjp(const VjpArgs& a) {
   Attrs attrs = a.attrs;
   attrs.set(transposed, !a.attrs[transposed]);
-  if (a.attrs[use] == FactorUse::inv) attrs.set(use, FactorUse::solve);  // of other right sides than the identity
+  // Right sides are others than the identity.
+  if (a.attrs[use] == FactorUse::inv) attrs.set(use, FactorUse::solve);
+  if (a.attrs[use] == FactorUse::complex_inv) attrs.set(use, FactorUse::complex_solve);
   const Val db = apply(op_info<Solve>, {a.in[0], a.dout}, std::move(attrs));
   if (!a.needs(0)) return {Val{}, db};
   return {-(a.attrs[transposed] ? matmul(a.out, transpose(db)) : matmul(db, transpose(a.out))), db};

@@ -12,12 +12,11 @@
 #include <sinter/ops/linalg_vals.hpp>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cmath>
+#include <complex>
 #include <limits>
 #include <utility>
-#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
@@ -69,24 +68,32 @@ SINTER_DECL std::string matrix_text(std::int64_t number, const Shape& shape) {
 inline std::string_view name_of(FactorUse use, std::string_view factor) {
   switch (use) {
     case FactorUse::unchecked:
-    case FactorUse::factor: return factor;
-    case FactorUse::solve: return "solve";
-    case FactorUse::inv: return "inv";
+    case FactorUse::factor:
+    case FactorUse::complex_factor: return factor;
+    case FactorUse::solve:
+    case FactorUse::complex_solve: return "solve";
+    case FactorUse::inv:
+    case FactorUse::complex_inv: return "inv";
   }
   __builtin_unreachable();
+}
+/// The number of a row of the matrix that was given, from 1.
+inline std::int32_t row_of(FactorUse use, std::int32_t number) {
+  return use >= FactorUse::complex_factor ? (number + 1) / 2 : number;
 }
 
 SINTER_DECL void throw_singular(FactorUse use, std::int64_t matrix, std::int32_t pivot, const Shape& shape,
                                 Location where) {
   const std::string name(name_of(use, "lu_factor"));
-  throw LinalgError(name, matrix_text(matrix, shape) + " is singular: pivot " + std::to_string(pivot) + " is 0", where,
-                    name + "_ex tells it by info; lstsq and pinv take matrices of any rank");
+  throw LinalgError(name,
+                    matrix_text(matrix, shape) + " is singular: pivot " + std::to_string(row_of(use, pivot)) + " is 0",
+                    where, name + "_ex tells it by info; lstsq and pinv take matrices of any rank");
 }
 SINTER_DECL void throw_not_positive_definite(FactorUse use, std::int64_t matrix, std::int32_t order, const Shape& shape,
                                              Location where) {
   throw LinalgError(name_of(use, "cholesky"),
                     matrix_text(matrix, shape) + " is not positive definite: its leading minor of order " +
-                        std::to_string(order) + " is not positive",
+                        std::to_string(row_of(use, order)) + " is not positive",
                     where, "cholesky_ex tells it by info; where rounding is the cause, add a little to the diagonal");
 }
 SINTER_DECL void throw_no_result(std::string_view op, std::int64_t matrix, NoResult reason, const Shape& shape,
@@ -183,6 +190,16 @@ void exchange_rows(T* a, std::int64_t row, std::int64_t other, std::int64_t colu
   if (row != other) std::swap_ranges(a + row * columns, a + (row + 1) * columns, a + other * columns);
 }
 
+/// By what pivots are chosen; of complex numbers as LAPACK does.
+template <class T>
+T pivot_size(T x) {
+  return std::abs(x);
+}
+template <class T>
+T pivot_size(std::complex<T> x) {
+  return std::abs(x.real()) + std::abs(x.imag());
+}
+
 /// Factors columns [k, k + width) of rows from k on, exchanging whole rows.
 template <class T>
 void lu_of_panel(T* a, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t width, std::int32_t* pivots,
@@ -190,11 +207,11 @@ void lu_of_panel(T* a, std::int64_t m, std::int64_t n, std::int64_t k, std::int6
   for (std::int64_t j = k; j < k + width; ++j) {
     std::int64_t pivot = j;
     for (std::int64_t i = j + 1; i < m; ++i)
-      if (std::abs(a[i * n + j]) > std::abs(a[pivot * n + j])) pivot = i;
+      if (pivot_size(a[i * n + j]) > pivot_size(a[pivot * n + j])) pivot = i;
     pivots[j] = static_cast<std::int32_t>(pivot + 1);
     exchange_rows(a, j, pivot, n);
     const T* row = a + j * n;
-    if (row[j] == 0) {
+    if (row[j] == T(0)) {
       if (info == 0) info = static_cast<std::int32_t>(j + 1);
       continue;
     }
@@ -334,7 +351,8 @@ void small_solve_of_all(HostCall& call, std::int32_t* info) {
                          of.count);
 }
 
-// ---- orthogonal decompositions: in double whatever T is, which is exact to the last digits of f32, and half the code
+// ---- orthogonal decompositions: in double whatever T is, which is exact to the last digits of f32, and half the code;
+// but for eigenvalues of large matrices
 
 template <class T>
 ColumnMatrix<double> widened(const T* from, std::int64_t rows, std::int64_t columns) {
@@ -448,81 +466,31 @@ void eigh_of_all(HostCall& call, bool values_only) {
       if (!is_finite(from + row * n, row + 1)) return false;
     return true;
   };
-  parallel_for(n == 0 ? 0 : of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
-    eigen::SelfAdjointEigenSolver<ColumnMatrix<double>> decomposition(n);
+  const auto decompose = [&](auto zero, std::int64_t begin, std::int64_t end) {
+    using Inner = decltype(zero);
+    eigen::SelfAdjointEigenSolver<ColumnMatrix<Inner>> decomposition(n);
     for (std::int64_t i = begin; i < end; ++i) {
       if (!is_lower_finite(i)) {
         failed.note(i);
         continue;
       }
-      decomposition.compute(widened(call.in[0].as<T>() + i * of.size(), n, n),
-                            values_only ? eigen::EigenvaluesOnly : eigen::ComputeEigenvectors);
+      decomposition.compute(
+          eigen::Map<const RowMatrix<T>>(call.in[0].as<T>() + i * of.size(), n, n).template cast<Inner>(),
+          values_only ? eigen::EigenvaluesOnly : eigen::ComputeEigenvectors);
       if (decomposition.info() != eigen::Success) failed.note(i);
       narrow_to(call.out[0].as<T>() + i * n, decomposition.eigenvalues().transpose());
       if (!values_only) narrow_to(call.out[1].as<T>() + i * of.size(), decomposition.eigenvectors());
     }
+  };
+  constexpr std::int64_t largest_in_double = 64;  // from here on f32's own arithmetic saves more time than digits cost
+  parallel_for(n == 0 ? 0 : of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
+    if (n > largest_in_double) decompose(T{}, begin, end);
+    else decompose(double{}, begin, end);
   });
   if (failed.any())
     throw_no_result("eigh", failed.matrix(),
                     is_lower_finite(failed.matrix()) ? NoResult::not_converged : NoResult::not_finite, call.in[0].shape,
                     call.where);
-}
-
-// ---- exponential
-
-/// Coefficients of the numerator of the Pade approximant of order 13 (Higham 2005, table 2.3 and (2.3)).
-inline constexpr std::array<double, 14> pade_13{64764752532480000.,
-                                                32382376266240000.,
-                                                7771770303897600.,
-                                                1187353796428800.,
-                                                129060195264000.,
-                                                10559470521600.,
-                                                670442572800.,
-                                                33522128640.,
-                                                1323241920.,
-                                                40840800.,
-                                                960960.,
-                                                16380.,
-                                                182.,
-                                                1.};
-
-/// In double whatever T is: the squarings lose digits.
-template <class T>
-void exponential(const T* from, T* to, std::int64_t n) {
-  using Matrix = RowMatrix<double>;
-  Matrix a = eigen::Map<const RowMatrix<T>>(from, n, n).template cast<double>();
-  const double norm = a.cwiseAbs().colwise().sum().maxCoeff();
-  if (!std::isfinite(norm)) {
-    std::fill_n(to, n * n, std::numeric_limits<T>::quiet_NaN());
-    return;
-  }
-  constexpr double largest = 5.371920351148152;  // theta_13: no scaling is needed below
-  const int halvings = norm > largest ? std::max(0, std::ilogb(norm / largest) + 1) : 0;
-  a *= std::ldexp(1.0, -halvings);
-  const auto& b = pade_13;
-  const Matrix one = Matrix::Identity(n, n), a2 = a * a, a4 = a2 * a2, a6 = a4 * a2;
-  const Matrix high = b[13] * a6 + b[11] * a4 + b[9] * a2;
-  const Matrix odd = a * (a6 * high + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * one);
-  const Matrix even_high = b[12] * a6 + b[10] * a4 + b[8] * a2;
-  const Matrix even = a6 * even_high + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * one;
-  Matrix below = even - odd, result = even + odd;
-  std::vector<std::int32_t> pivots(as_index(n));
-  lu_in_place(below.data(), n, n, pivots.data());
-  for (std::int64_t i = 0; i < n; ++i) exchange_rows(result.data(), i, std::int64_t{pivots[as_index(i)]} - 1, n);
-  triangular_solve_in_place(below.data(), result.data(), n, n, {.unit = true});
-  triangular_solve_in_place(below.data(), result.data(), n, n, {.upper = true});
-  for (int i = 0; i < halvings; ++i) result = (result * result).eval();
-  eigen::Map<RowMatrix<T>>(to, n, n) = result.template cast<T>();
-}
-
-template <class T>
-void exponential_of_all(HostCall& call) {
-  const Matrices of(call.in[0]);
-  const double work = 12 * static_cast<double>(of.size()) * static_cast<double>(of.columns);
-  parallel_for(of.columns == 0 ? 0 : of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      exponential(call.in[0].as<T>() + i * of.size(), call.out[0].as<T>() + i * of.size(), of.columns);
-  });
 }
 
 }  // namespace ops_detail
@@ -596,10 +564,6 @@ SINTER_DECL void Svd::run_on_host(HostCall& call) {
 SINTER_DECL void Eigh::run_on_host(HostCall& call) {
   visit_floating(call.in[0].dtype,
                  [&](auto zero) { ops_detail::eigh_of_all<decltype(zero)>(call, call.attrs[values_only]); });
-}
-
-SINTER_DECL void MatrixExp::run_on_host(HostCall& call) {
-  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::exponential_of_all<decltype(zero)>(call); });
 }
 
 }  // namespace ops

@@ -15,19 +15,20 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
+/// Both types see each other's memory: a compiler that takes them for strangers reads pivots that were exchanged since.
 template <class T>
 struct SmallLanes;
 template <>
 struct SmallLanes<float> {
-  typedef float Vector __attribute__((vector_size(64)));
+  typedef float Vector __attribute__((vector_size(64), may_alias));
   using Integer = std::int32_t;
-  typedef Integer Mask __attribute__((vector_size(64)));
+  typedef Integer Mask __attribute__((vector_size(64), may_alias));
 };
 template <>
 struct SmallLanes<double> {
-  typedef double Vector __attribute__((vector_size(64)));
+  typedef double Vector __attribute__((vector_size(64), may_alias));
   using Integer = std::int64_t;
-  typedef Integer Mask __attribute__((vector_size(64)));
+  typedef Integer Mask __attribute__((vector_size(64), may_alias));
 };
 
 /// Masks of lanes, all bits set or none. The bits of a number without its sign, as an integer, have the order of sizes;
@@ -122,33 +123,64 @@ SINTER_ALWAYS_INLINE void note_small(SmallBlock<T>& block, const typename SmallB
 }
 
 /// Upper triangles, and right sides to which the same was done. Gives the product of the pivots and the signs of the
-/// exchanges.
-template <class T>
-SINTER_ALWAYS_INLINE void eliminate_small(SmallBlock<T>& block, std::int64_t n, std::int64_t width,
-                                          typename SmallBlock<T>::Vector& determinant) {
+/// exchanges. A column stays in registers while its rows are exchanged and subtracted; so n is known here.
+template <int n, class T>
+SINTER_ALWAYS_INLINE void eliminate_small_rows(SmallBlock<T>& block, std::int64_t width,
+                                               typename SmallBlock<T>::Vector& determinant) {
   using Vector = typename SmallBlock<T>::Vector;
   using Masks = SmallMasks<T>;
   constexpr auto sign = std::numeric_limits<typename Masks::Integer>::min();
+  constexpr std::size_t rows = static_cast<std::size_t>(n);
   determinant = Vector{} + T(1);
-  for (std::int64_t j = 0; j < n; ++j) {
-    for (std::int64_t i = j + 1; i < n; ++i) {
-      typename Masks::Mask exchanges;
-      Masks::find_larger(exchanges, block.at[i][j], block.at[j][j]);
-      for (std::int64_t c = j; c < width; ++c) Masks::exchange_where(exchanges, block.at[j][c], block.at[i][c]);
-      const typename Masks::Mask signed_bits = Masks::bits_of(determinant) ^ (exchanges & sign);
+#pragma GCC unroll 8
+  for (int j = 0; j < n; ++j) {
+    typename Masks::Mask exchanges[rows];
+    Vector factors[rows];
+    Vector pivot = block.at[j][j];
+#pragma GCC unroll 8
+    for (int i = j + 1; i < n; ++i) {
+      factors[i] = block.at[i][j];
+      Masks::find_larger(exchanges[i], factors[i], pivot);
+      Masks::exchange_where(exchanges[i], pivot, factors[i]);
+      const typename Masks::Mask signed_bits = Masks::bits_of(determinant) ^ (exchanges[i] & sign);
       determinant = Masks::number_of(signed_bits);
     }
-    const Vector pivot = block.at[j][j];
+    block.at[j][j] = pivot;
     determinant *= pivot;
     typename Masks::Mask is_singular;
     Masks::find_zero(is_singular, pivot);
     note_small(block, is_singular, j);
-    for (std::int64_t i = j + 1; i < n; ++i) {
-      const Vector quotient = block.at[i][j] / pivot;
+#pragma GCC unroll 8
+    for (int i = j + 1; i < n; ++i) {
+      const Vector quotient = factors[i] / pivot;
       const typename Masks::Mask kept_bits = Masks::bits_of(quotient) & ~is_singular;
-      const Vector factor = Masks::number_of(kept_bits);
-      for (std::int64_t c = j + 1; c < width; ++c) block.at[i][c] -= factor * block.at[j][c];
+      factors[i] = Masks::number_of(kept_bits);
     }
+    for (std::int64_t c = j + 1; c < width; ++c) {
+      Vector top = block.at[j][c], column[rows];
+#pragma GCC unroll 8
+      for (int i = j + 1; i < n; ++i) {
+        column[i] = block.at[i][c];
+        Masks::exchange_where(exchanges[i], top, column[i]);
+      }
+      block.at[j][c] = top;
+#pragma GCC unroll 8
+      for (int i = j + 1; i < n; ++i) block.at[i][c] = column[i] - factors[i] * top;
+    }
+  }
+}
+template <class T>
+SINTER_ALWAYS_INLINE void eliminate_small(SmallBlock<T>& block, std::int64_t n, std::int64_t width,
+                                          typename SmallBlock<T>::Vector& determinant) {
+  switch (n) {
+    case 1: return eliminate_small_rows<1>(block, width, determinant);
+    case 2: return eliminate_small_rows<2>(block, width, determinant);
+    case 3: return eliminate_small_rows<3>(block, width, determinant);
+    case 4: return eliminate_small_rows<4>(block, width, determinant);
+    case 5: return eliminate_small_rows<5>(block, width, determinant);
+    case 6: return eliminate_small_rows<6>(block, width, determinant);
+    case 7: return eliminate_small_rows<7>(block, width, determinant);
+    default: return eliminate_small_rows<8>(block, width, determinant);
   }
 }
 

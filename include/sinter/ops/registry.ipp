@@ -68,7 +68,7 @@ inline constexpr auto op_table = sorted_by_name<
     // linear algebra
     ops::Cholesky, ops::LuFactor, ops::LuPermutation, ops::TriangularSolve, ops::Qr, ops::Svd, ops::Eigh,
     ops::MatrixExp, ops::SmallSolve, ops::Solve, ops::Pinv, ops::Det, ops::ComplexEigh, ops::Eig, ops::ComplexSvd,
-    ops::ComplexLogDet,
+    ops::ComplexLu, ops::ComplexQr, ops::ComplexDet, ops::ComplexLogDet,
     // Fourier transforms
     ops::Fourier, ops::FourierOfReal, ops::FourierToReal,
     // control flow

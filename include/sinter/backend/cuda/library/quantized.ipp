@@ -108,6 +108,10 @@ class FewRowsLaunch final : public LibraryLaunch {
     product_.scales = op.types[2].dtype;
     product_.bits = op.attrs[ops::QuantizedMatmul::bits] == WeightBits::four ? 4 : 8;
     product_.has_zero_points = op.types[3].shape[1].value() > 0;
+    constexpr std::int64_t many_columns = 8192;  // with fewer, blocks of 32 are too few for the device
+    product_.tall = columns_ >= many_columns ? 2 : 1;
+    product_.on_tensor_cores =
+        gpu.target().capability >= 80 && group_ % 128 == 0 && rows_ * product_.parts() <= most_few_rows;
     for (std::int64_t first = 0; first < rows_; first += most_few_rows) {
       product_.rows = static_cast<int>(std::min(most_few_rows, rows_ - first));
       parts_.push_back({first, product_, module_of(gpu, few_rows_kernel(product_))});
@@ -129,9 +133,10 @@ class FewRowsLaunch final : public LibraryLaunch {
     for (const Part& part : parts_) {
       char* const from = static_cast<char*>(operands[0]) + part.first * depth_ * row_bytes_;
       char* const to = static_cast<char*>(operands[4]) + part.first * columns_ * row_bytes_;
-      const std::int64_t warps = (columns_ + part.product.columns() - 1) / part.product.columns();
-      launch(*part.kernel, 0, (warps + 3) / 4, 128, static_cast<void*>(from), values, operands[2], operands[3],
-             static_cast<void*>(to), columns_, depth_, group_);
+      const PackedProduct& product = part.product;
+      const std::int64_t columns = product.columns() * (product.on_tensor_cores ? 1 : product.warps());  // of a block
+      launch(*part.kernel, 0, (columns_ + columns - 1) / columns, 32 * product.warps(), static_cast<void*>(from),
+             values, operands[2], operands[3], static_cast<void*>(to), columns_, depth_, group_);
     }
   }
 

@@ -19,7 +19,15 @@ struct PackedProduct {
   DType activations = DType::f32, scales = DType::f32;
   int bits = 4, rows = 1;
   bool has_zero_points = false;
-  int columns() const { return bits == 8 && rows <= 2 ? 2 : 4; }  // of a warp, as measured
+  bool on_tensor_cores = false;  // where 128 divides the group and rows * parts() are at most 8; compute capability 8.0
+  int tall = 1;                  // on tensor cores, in 16 columns: 1 or 2
+  /// Numbers of bf16 that an activation is the sum of.
+  int parts() const { return activations == DType::f32 ? 3 : activations == DType::f16 ? 2 : 1; }
+  int warps() const { return on_tensor_cores ? 8 : 4; }  // of a block
+  int columns() const {                                  // of a warp (of a block on tensor cores), as measured
+    if (on_tensor_cores) return 16 * tall;
+    return bits == 8 && rows <= 2 ? 2 : 4;
+  }
 };
 LibrarySource few_rows_kernel(const PackedProduct& product);
 

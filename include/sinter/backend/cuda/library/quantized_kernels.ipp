@@ -4,6 +4,10 @@
 #include <sinter/backend/cuda/library/library_kernels.ipp>
 #include <sinter/backend/cuda/library/quantized_kernels.hpp>
 
+#include <string>
+#include <string_view>
+#include <utility>
+
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
 namespace library_detail {
@@ -149,6 +153,158 @@ extern "C" __global__ void __launch_bounds__(128) few_rows(const X* x, const uns
 }
 )";
 
+/// The same on tensor cores: 16 TALL columns of the weight, as the rows of one operand, times the rows of x, each in
+/// PARTS numbers of bf16 that add up to it (f32 in 3, f16 in 2), as the columns of the other. Weights without zero
+/// points are exact in bf16, and sums are of f32. A warp takes TILES times 128 elements of the depth at a time; a
+/// lane 8 of them from a word of 4 bits, or from two words of 8: pairs are elements (i, i + 4), or (2 i, 2 i + 1).
+inline constexpr std::string_view tensor_rows_text = R"(
+#define N (ROWS * PARTS)
+#define VECTORS (BITS / 4)
+static __device__ __forceinline__ void multiply(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                                                unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+static __device__ __forceinline__ unsigned component(const uint4& v, int i) {
+  return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+}
+#if BITS == 4
+static __device__ __forceinline__ unsigned pair_of(const uint4* v, int eight, int i, unsigned minus) {
+  const unsigned bits = component(v[0], eight) >> 4 * i & 0x000f000fu | 0x43004300u;
+  unsigned pair;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(pair) : "r"(bits), "r"(0x3f803f80u), "r"(minus));
+  return pair;
+}
+static __device__ __forceinline__ unsigned zero_point(unsigned zero) { return 0xc300c300u | zero | zero << 16; }
+#else
+static __device__ __forceinline__ unsigned pair_of(const uint4* v, int eight, int i, unsigned minus) {
+  const unsigned word = component(v[eight / 2], eight % 2 * 2 + i / 2) ^ 0x80808080u;
+  const float low = __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7650 + i % 2 * 2)) - __uint_as_float(minus);
+  const float high = __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7651 + i % 2 * 2)) - __uint_as_float(minus);
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+static __device__ __forceinline__ unsigned zero_point(unsigned zero) { return 0x4b000000u + (zero ^ 128u); }
+#endif
+extern "C" __global__ void __launch_bounds__(32 * WARPS) few_rows(const X* x, const unsigned char* values,
+                                                                  const S* scales, const unsigned char* zeros, X* out,
+                                                                  i64 columns, i64 depth, i64 group) {
+  __shared__ uint4 factors[WARPS][TILES][4][4 * N];
+  __shared__ float sums[WARPS][16 * TALL][N];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = lane / 4, quarter = lane % 4;
+  const i64 groups = depth / group, tiles = depth / 128, row_bytes = depth * BITS / 8;
+  for (i64 block = blockIdx.x; block * 16 * TALL < columns; block += gridDim.x) {
+    i64 column[TALL][2];
+#pragma unroll
+    for (int m = 0; m < TALL; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        column[m][h] = block * 16 * TALL + m * 16 + h * 8 + row;
+        if (column[m][h] >= columns) column[m][h] = columns - 1;
+      }
+    float total[TALL][4] = {};
+    for (i64 first = warp * TILES; first < tiles; first += WARPS * TILES) {
+      uint4 packed[TILES][TALL][2][VECTORS];
+      float scale[TILES][TALL][2];
+      unsigned zero[TILES][TALL][2];
+#pragma unroll
+      for (int tile = 0; tile < TILES; ++tile) {
+        const i64 at = first + tile < tiles ? first + tile : tiles - 1;
+        const i64 g = at * 128 / group;
+#pragma unroll
+        for (int m = 0; m < TALL; ++m)
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            const uint4* from = (const uint4*)(values + column[m][h] * row_bytes + at * 16 * BITS) + quarter * VECTORS;
+#pragma unroll
+            for (int v = 0; v < VECTORS; ++v) packed[tile][m][h][v] = __ldcs(from + v);
+          }
+#pragma unroll
+        for (int m = 0; m < TALL; ++m)
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            scale[tile][m][h] = wide(scales[column[m][h] * groups + g]);
+            zero[tile][m][h] = zero_point(HAS_ZEROS ? zeros[column[m][h] * groups + g] : BITS == 4 ? 8u : 0u);
+          }
+      }
+      __syncwarp();
+#pragma unroll
+      for (int j = lane; j < TILES * 16; j += 32) {
+        const i64 k = first * 128 + j * 8;
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) {
+          unsigned part[PARTS][8];
+#pragma unroll
+          for (int e = 0; e < 8; ++e) {
+            float rest = k < depth ? wide(x[r * depth + k + e]) : 0;
+#pragma unroll
+            for (int p = 0; p < PARTS; ++p) {
+              unsigned bits = __float_as_uint(rest) & 0xffff0000u;
+              if (rest != rest) bits = 0x7fc00000u;
+              part[p][e] = bits;
+              rest = fabsf(rest) <= 3.4028234e38f ? rest - __uint_as_float(bits) : 0;
+            }
+          }
+#pragma unroll
+          for (int p = 0; p < PARTS; ++p) {
+            uint4 all;
+            if (BITS == 4)
+              all = {part[p][0] >> 16 | part[p][4], part[p][1] >> 16 | part[p][5], part[p][2] >> 16 | part[p][6],
+                     part[p][3] >> 16 | part[p][7]};
+            else
+              all = {part[p][0] >> 16 | part[p][1], part[p][2] >> 16 | part[p][3], part[p][4] >> 16 | part[p][5],
+                     part[p][6] >> 16 | part[p][7]};
+            factors[warp][j / 16][j % 4][(r * PARTS + p) * 4 + j % 16 / 4] = all;
+          }
+        }
+      }
+      __syncwarp();
+#pragma unroll
+      for (int tile = 0; tile < TILES; ++tile) {
+        if (first + tile >= tiles) break;
+        float c[TALL][4] = {};
+#pragma unroll
+        for (int eight = 0; eight < 4; ++eight) {
+          uint4 b = {0, 0, 0, 0};
+          if (lane < 4 * N) b = factors[warp][tile][eight][lane];
+#pragma unroll
+          for (int m = 0; m < TALL; ++m) {
+            unsigned a[2][4];
+#pragma unroll
+            for (int h = 0; h < 2; ++h)
+#pragma unroll
+              for (int i = 0; i < 4; ++i) a[h][i] = pair_of(packed[tile][m][h], eight, i, zero[tile][m][h]);
+            multiply(c[m], a[0][0], a[1][0], a[0][1], a[1][1], b.x, b.y);
+            multiply(c[m], a[0][2], a[1][2], a[0][3], a[1][3], b.z, b.w);
+          }
+        }
+#pragma unroll
+        for (int m = 0; m < TALL; ++m)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) total[m][i] = fmaf(c[m][i], scale[tile][m][i / 2], total[m][i]);
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int m = 0; m < TALL; ++m)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (quarter * 2 + i % 2 < N) sums[warp][m * 16 + i / 2 * 8 + row][quarter * 2 + i % 2] = total[m][i];
+    __syncthreads();
+    for (int i = threadIdx.x; i < 16 * TALL * ROWS; i += 32 * WARPS) {
+      const i64 to = block * 16 * TALL + i / ROWS;
+      float sum = 0;
+      for (int p = 0; p < PARTS; ++p)
+        for (int w = 0; w < WARPS; ++w) sum += sums[w][i / ROWS][i % ROWS * PARTS + p];
+      if (to < columns) narrow(sum, out[i % ROWS * columns + to]);
+    }
+    __syncthreads();
+  }
+}
+)";
+
 inline std::string type_text(DType dtype) {
   return dtype == DType::f16 ? "Half" : dtype == DType::bf16 ? "Brain" : "float";
 }
@@ -167,12 +323,16 @@ SINTER_DECL LibrarySource dynamic_product_kernels(DType activations, DType scale
 
 SINTER_DECL LibrarySource few_rows_kernel(const PackedProduct& product) {
   using namespace library_detail;
-  return {std::string(kernel_prelude) + std::string(number_text) + define_text("X", type_text(product.activations)) +
-              define_text("S", type_text(product.scales)) + define_text("BITS", std::to_string(product.bits)) +
-              define_text("ROWS", std::to_string(product.rows)) +
-              define_text("COLS", std::to_string(product.columns())) +
-              define_text("HAS_ZEROS", product.has_zero_points ? "1" : "0") + std::string(few_rows_text),
-          {"few_rows"}};
+  std::string text =
+      std::string(kernel_prelude) + std::string(number_text) + define_text("X", type_text(product.activations)) +
+      define_text("S", type_text(product.scales)) + define_text("BITS", std::to_string(product.bits)) +
+      define_text("ROWS", std::to_string(product.rows)) + define_text("HAS_ZEROS", product.has_zero_points ? "1" : "0");
+  if (product.on_tensor_cores)
+    text += define_text("PARTS", std::to_string(product.parts())) + define_text("TALL", std::to_string(product.tall)) +
+            define_text("WARPS", std::to_string(product.warps())) + define_text("TILES", "2") +
+            std::string(tensor_rows_text);
+  else text += define_text("COLS", std::to_string(product.columns())) + std::string(few_rows_text);
+  return {std::move(text), {"few_rows"}};
 }
 
 }  // namespace cuda
