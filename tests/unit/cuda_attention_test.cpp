@@ -20,6 +20,7 @@
 
 using namespace sinter;
 using cuda::AttentionArguments;
+using cuda::AttentionGradientPlan;
 using cuda::AttentionMask;
 using cuda::AttentionPlan;
 using cuda::AttentionProblem;
@@ -189,6 +190,98 @@ void check_forward(AttentionProblem p, int multiprocessors = 1) {
   CHECK(worst < tolerance_of(p));
 }
 
+/// Sums over all of a batch's queries and keys, in double: of gradients by q, k and v.
+struct Gradients {
+  std::vector<double> q, k, v;
+};
+Gradients gradients_of(const AttentionProblem& p, const Numbers& q, const Numbers& k, const Numbers& v,
+                       const Numbers& dout, const MaskNumbers& mask) {
+  Gradients g{std::vector<double>(q.values.size(), 0.0), std::vector<double>(k.values.size(), 0.0),
+              std::vector<double>(v.values.size(), 0.0)};
+  for (std::int64_t batch = 0; batch < p.batches; ++batch)
+    for (std::int64_t i = 0; i < p.queries; ++i) {
+      const std::vector<double> w = weights_of(p, q, k, mask, batch, i);
+      const auto query = as_index((batch * p.queries + i) * p.features),
+                 row = as_index((batch * p.queries + i) * p.value_features);
+      std::vector<double> dw(w.size());
+      double delta = 0;
+      for (std::size_t j = 0; j < w.size(); ++j) {
+        const std::size_t value = (as_index(batch * p.keys) + j) * as_index(p.value_features);
+        for (std::size_t f = 0; f < as_index(p.value_features); ++f) {
+          dw[j] += dout.values[row + f] * v.values[value + f];
+          g.v[value + f] += w[j] * dout.values[row + f];
+        }
+        delta += w[j] * dw[j];
+      }
+      for (std::size_t j = 0; j < w.size(); ++j) {
+        const std::size_t key = (as_index(batch * p.keys) + j) * as_index(p.features);
+        const double ds = w[j] * (dw[j] - delta) * p.scale;
+        for (std::size_t c = 0; c < as_index(p.features); ++c) {
+          g.q[query + c] += ds * k.values[key + c];
+          g.k[key + c] += ds * q.values[query + c];
+        }
+      }
+    }
+  return g;
+}
+
+double worst_of(const char* bytes, DType dtype, const std::vector<double>& expected) {
+  double worst = 0, greatest = 1;
+  for (const double x : expected) greatest = std::max(greatest, std::abs(x));
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double got = load(bytes, i, dtype);
+    worst = std::isfinite(got) ? std::max(worst, std::abs(got - expected[i])) : infinite;
+  }
+  return worst / greatest;
+}
+
+void check_gradients(AttentionProblem p) {
+  INFO("gradients, " << name(p.dtype) << (p.allows_tf32 ? " tf32 " : " ") << p.batches << " x " << p.queries << " x "
+                     << p.keys << ", " << p.features << " and " << p.value_features << " features, mask "
+                     << static_cast<int>(p.mask) << (p.is_causal ? ", causal, ahead " : ", ahead ") << p.ahead);
+  Numbers q = drawn(p.batches * p.queries * p.features, p.dtype, 1),
+          k = drawn(p.batches * p.keys * p.features, p.dtype, 2),
+          v = drawn(p.batches * p.keys * p.value_features, p.dtype, 3),
+          dout = drawn(p.batches * p.queries * p.value_features, p.dtype, 5), out = dout;
+  const MaskNumbers mask = mask_for(p, 4);
+  if (p.is_causal && p.ahead < 0) p.gives_zeros = true;
+  for (std::int64_t batch = 0; batch < p.batches; ++batch)
+    for (std::int64_t i = 0; i < p.queries; ++i) {
+      const std::vector<double> w = weights_of(p, q, k, mask, batch, i);
+      for (std::int64_t f = 0; f < p.value_features; ++f) {
+        double& x = out.values[as_index((batch * p.queries + i) * p.value_features + f)] = 0;
+        for (std::int64_t j = 0; j < p.keys; ++j)
+          x += w[as_index(j)] * v.values[as_index((batch * p.keys + j) * p.value_features + f)];
+      }
+    }
+  const AttentionGradientPlan plan(p, 227 * 1024);
+  REQUIRE(plan.is_open());
+  std::vector<char> dq(q.bytes.size() + 32, 0x5A), dk(k.bytes.size() + 32, 0x5A), dv(v.bytes.size() + 32, 0x5A);
+  std::vector<float> stats(plan.stats_bytes() / sizeof(float));
+  char *const q_at = placed(q, p.dtype), *const k_at = placed(k, p.dtype), *const v_at = placed(v, p.dtype),
+              *const dout_at = placed(dout, p.dtype), *const out_at = placed(out, p.dtype);
+  for (const AttentionGradientPlan::Tile* tile : {&plan.queries(), &plan.keys()}) {
+    AttentionArguments a = plan.arguments(*tile);
+    a.q = q_at;
+    a.k = k_at;
+    a.v = v_at;
+    a.mask = mask.bytes.data();
+    a.mask_row = p.keys;
+    a.mask_key = 1;
+    a.dout = dout_at;
+    a.result = out_at;
+    a.dq = aligned(dq);
+    a.dk = aligned(dk);
+    a.dv = aligned(dv);
+    a.stats = stats.data();
+    run_text(plan.source(*tile, 90), 0, a, plan.blocks(*tile), tile->threads, plan.shared_bytes(*tile));
+  }
+  const Gradients expected = gradients_of(p, q, k, v, dout, mask);
+  CHECK(worst_of(aligned(dq), p.dtype, expected.q) < tolerance_of(p));
+  CHECK(worst_of(aligned(dk), p.dtype, expected.k) < tolerance_of(p));
+  CHECK(worst_of(aligned(dv), p.dtype, expected.v) < tolerance_of(p));
+}
+
 struct Computed {
   DType dtype;
   bool allows_tf32;
@@ -213,36 +306,58 @@ AttentionProblem problem(Computed arithmetic, std::int64_t batches, std::int64_t
 TEST_CASE("attention on CUDA against its definition in double") {
   if (!sinter_test::has_host_compiler()) SINTER_SKIP("no compiler `c++`");
   for (const Computed& arithmetic : arithmetics) {
-    check_forward(problem(arithmetic, 2, 100, 70, 64, 64));
-    AttentionProblem causal = problem(arithmetic, 1, 150, 150, 16, 40);
+    AttentionProblem causal = problem(arithmetic, 2, 70, 70, 16, 40);
     causal.is_causal = true;
     check_forward(causal);
-    AttentionProblem late = problem(arithmetic, 1, 90, 70, 13, 5);  // the first queries see nothing
+    AttentionProblem late = problem(arithmetic, 1, 66, 50, 13, 5);  // the first queries see nothing
     late.is_causal = true;
     late.ahead = -20;
     late.mask = AttentionMask::seen;
     check_forward(late);
-    AttentionProblem biased = problem(arithmetic, 1, 70, 130, 72, 24);
+  }
+  for (const Computed& arithmetic : {arithmetics[1], arithmetics[3]}) {
+    AttentionProblem biased = problem(arithmetic, 1, 20, 70, 72, 24);
     biased.mask = AttentionMask::added;
     check_forward(biased);
-    AttentionProblem turned = problem(arithmetic, 1, 3, 600, 128, 128);  // few queries: pieces
+    AttentionProblem turned = problem(arithmetic, 1, 3, 300, 64, 64);  // few queries: pieces
     turned.scale = -0.05;
     check_forward(turned);
   }
-  check_forward(problem(arithmetics[0], 1, 20, 40, 256, 200));
-  check_forward(problem(arithmetics[3], 1, 20, 40, 256, 200));
+  check_forward(problem(arithmetics[0], 1, 17, 20, 256, 200));
+}
+
+TEST_CASE("gradients of attention on CUDA against their definition in double") {
+  if (!sinter_test::has_host_compiler()) SINTER_SKIP("no compiler `c++`");
+  AttentionProblem causal = problem(arithmetics[0], 1, 50, 80, 16, 40);
+  causal.is_causal = true;
+  causal.ahead = 30;
+  check_gradients(causal);
+  AttentionProblem late = problem(arithmetics[1], 1, 90, 70, 13, 5);  // the first queries see nothing
+  late.is_causal = true;
+  late.ahead = -20;
+  late.mask = AttentionMask::seen;
+  check_gradients(late);
+  AttentionProblem biased = problem(arithmetics[1], 1, 20, 34, 72, 24);
+  biased.mask = AttentionMask::added;
+  check_gradients(biased);
 }
 
 TEST_CASE("the kernels of attention compile for sm_80 and sm_90") {
   std::string why;
   if (!cuda::has_nvrtc(&why)) SINTER_SKIP("no NVRTC");
-  const auto compiles = [](const AttentionProblem& p, int capability) {
-    const cuda::LibrarySource source = AttentionPlan(p, 132, 227 * 1024).source(capability);
+  const auto check_compiled = [](const cuda::LibrarySource& source, int capability) {
     const std::string cubin =
         cuda::compile_to_cubin(source.text, source.entries.front(), "sm_" + std::to_string(capability));
     for (const std::string& entry : source.entries) CHECK(cubin.find(entry) != std::string::npos);
   };
-  compiles(problem(arithmetics[0], 8, 1024, 1024, 64, 64), 90);
+  const auto compiles = [&](const AttentionProblem& p, int capability) {
+    check_compiled(AttentionPlan(p, 132, 227 * 1024).source(capability), capability);
+  };
+  const AttentionProblem half = problem(arithmetics[0], 8, 1024, 1024, 64, 64);
+  compiles(half, 90);
+  const AttentionGradientPlan gradient(half, 227 * 1024);
+  for (const AttentionGradientPlan::Tile* tile : {&gradient.queries(), &gradient.keys()})
+    check_compiled(gradient.source(*tile, 90), 90);
   compiles(problem(arithmetics[1], 8, 1, 1024, 128, 128), 80);
   compiles(problem(arithmetics[2], 8, 1024, 1024, 64, 64), 80);
   compiles(problem(arithmetics[3], 8, 1024, 1024, 64, 64), 90);

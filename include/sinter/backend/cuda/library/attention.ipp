@@ -114,6 +114,86 @@ class AttentionLaunch final : public LibraryLaunch {
   std::shared_ptr<const Module> kernels_;  // null: there is nothing to see, or nothing to compute
 };
 
+/// The gradients, packed one after the other; from `types` of the gradient's operands.
+class AttentionGradientLaunch final : public LibraryLaunch {
+ public:
+  AttentionGradientLaunch(Gpu& gpu, const BoundOp& op, const std::vector<Type>& forward)
+      : LibraryLaunch(gpu, op, StepContext{"scaled_dot_product_attention_gradient", {}, 0}),
+        has_mask_(op.inputs == 6),
+        problem_(attention_problem(op.attrs, forward)),
+        plan_(problem_, gpu.target().shared_bytes) {
+    for (const Type& type : op.types) bytes_.push_back(as_index(type.shape.numel().value() * size_of(type.dtype)));
+    has_work_ = bytes_[3] > 0 && problem_.keys > 0;
+    if (!has_work_) return;
+    for (const AttentionGradientPlan::Tile* tile : {&plan_.queries(), &plan_.keys()}) {
+      parts_.push_back({tile, module_of(gpu, plan_.source(*tile, gpu.target().capability)), plan_.arguments(*tile)});
+      if (has_mask_) place_mask(parts_.back().arguments, op.types[0].shape, op.types[5].shape);
+    }
+  }
+
+ private:
+  struct Part {
+    const AttentionGradientPlan::Tile* tile;
+    std::shared_ptr<const Module> kernel;
+    AttentionArguments arguments;
+  };
+  static std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+  static bool is_aligned(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; }
+
+  void enqueue(void* const* operands) override {
+    void* const out = operands[has_mask_ ? 6 : 5];
+    if (!has_work_) return fill(out, 0, bytes_.back());
+    std::size_t room = padded(plan_.stats_bytes()) + (is_aligned(out) ? 0 : padded(bytes_.back()));
+    for (std::size_t i = 0; i < 5; ++i) room += is_aligned(operands[i]) ? 0 : padded(bytes_[i]);
+    char* at = workspace(room);
+    auto* const stats = reinterpret_cast<float*>(at);
+    at += padded(plan_.stats_bytes());
+    void* from[5];
+    for (std::size_t i = 0; i < 5; ++i) {
+      from[i] = operands[i];
+      if (is_aligned(operands[i])) continue;
+      copy(at, operands[i], bytes_[i]);
+      from[i] = at;
+      at += padded(bytes_[i]);
+    }
+    char* const to = is_aligned(out) ? static_cast<char*>(out) : at;
+    for (const Part& part : parts_) {
+      AttentionArguments a = part.arguments;
+      a.q = from[0];
+      a.k = from[1];
+      a.v = from[2];
+      a.result = from[3];
+      a.dout = from[4];
+      if (has_mask_) a.mask = operands[5];
+      a.stats = stats;
+      a.dq = to;
+      a.dk = to + bytes_[0];
+      a.dv = to + bytes_[0] + bytes_[1];
+      launch_blocks(*part.kernel, 0, plan_.blocks(*part.tile), part.tile->threads, plan_.shared_bytes(*part.tile), a);
+    }
+    if (to != out) copy(out, to, bytes_.back());
+  }
+
+  bool has_mask_;
+  AttentionProblem problem_;
+  AttentionGradientPlan plan_;
+  std::vector<std::size_t> bytes_;
+  bool has_work_ = false;
+  std::vector<Part> parts_;
+};
+
+/// q, k, v and the mask.
+inline std::vector<Type> forward_types(std::span<const Type> types) {
+  std::vector<Type> forward(types.begin(), types.begin() + 3);
+  if (types.size() == 7) forward.push_back(types[5]);
+  return forward;
+}
+inline std::unique_ptr<Launch> launch_attention_gradient(const Attrs& attrs, std::span<const Type> types) {
+  return std::make_unique<AttentionGradientLaunch>(
+      Gpu::get(types.back().device, "scaled_dot_product_attention_gradient"),
+      BoundOp{nullptr, attrs, types, types.size() - 1, {}}, forward_types(types));
+}
+
 inline std::unique_ptr<Launch> launch_attention(const Attrs& attrs, std::span<const Type> types) {
   return std::make_unique<AttentionLaunch>(Gpu::get(types.back().device, "scaled_dot_product_attention"),
                                            BoundOp{nullptr, attrs, types, types.size() - 1, {}});
@@ -136,11 +216,16 @@ inline std::string why_not_whole(Gpu& gpu, const Graph& graph, const Node& node)
     for (const Dim extent : graph.type(input).shape)
       if (extent.is_static() && extent.value() > std::numeric_limits<std::int32_t>::max() / 2)
         return "an extent of more than 2^30";
+  const bool is_gradient = node.op == &op_info<ops::ScaledDotProductAttentionGradient>;
   AttentionProblem problem;
   problem.dtype = dtype;
   problem.features = static_cast<int>(features);
   problem.value_features = static_cast<int>(value_features);
   problem.queries = 1024;  // the largest tiles
+  if (is_gradient) {
+    const bool is_open = is_half(dtype) && AttentionGradientPlan(problem, gpu.target().shared_bytes).is_open();
+    return is_open ? "" : "a gradient of f32, or of more than 128 features";
+  }
   for (const bool allows_tf32 : {false, true}) {
     problem.allows_tf32 = allows_tf32;
     if (!AttentionPlan(problem, 1, gpu.target().shared_bytes).is_open()) return "tiles beyond shared memory";
@@ -151,9 +236,10 @@ inline std::string why_not_whole(Gpu& gpu, const Graph& graph, const Node& node)
 }  // namespace cuda_detail
 
 SINTER_DECL Intrinsic attention_intrinsic(Gpu& gpu, const Graph& graph, const Node& node) {
-  if (node.op != &op_info<ops::ScaledDotProductAttention>) return nullptr;
+  const bool is_forward = node.op == &op_info<ops::ScaledDotProductAttention>;
+  if (!is_forward && node.op != &op_info<ops::ScaledDotProductAttentionGradient>) return nullptr;
   const std::string why = cuda_detail::why_not_whole(gpu, graph, node);
-  if (why.empty()) return cuda_detail::launch_attention;
+  if (why.empty()) return is_forward ? cuda_detail::launch_attention : cuda_detail::launch_attention_gradient;
   if (is_logged("cuda")) note("cuda", "attention is computed by its products: " + why);
   return nullptr;
 }

@@ -26,7 +26,7 @@ struct AttentionProblem {
   bool is_causal = false, gives_zeros = false;
   std::int64_t ahead = 0;  // causal: query i sees keys up to i + ahead
   double scale = 1;
-  static constexpr int most_features = 256;
+  static constexpr int most_features = 256, most_gradient_features = 128;
   static constexpr std::size_t mask_axes = 6;  // of the batch
 };
 
@@ -67,7 +67,8 @@ class AttentionPlan {
 
  private:
   int element() const { return problem_.dtype == DType::f32 ? 4 : 2; }
-  int block_queries() const { return is_on_tensor_cores() ? warps_ * row_blocks_ * 16 : 16 * row_blocks_; }
+  int row_step() const { return is_on_tensor_cores() ? 32 : 128; }
+  int block_queries() const { return warps_ * row_blocks_ * (is_on_tensor_cores() ? 16 : 4); }
   std::int64_t tiles() const { return (problem_.queries + block_queries() - 1) / block_queries(); }
   int padded(int features) const;  // bytes of a row in shared memory, without what is between rows
   void choose_tile(int multiprocessors, std::size_t shared_bytes);
@@ -76,6 +77,35 @@ class AttentionPlan {
   bool is_open_ = false;
   int warps_ = 4, row_blocks_ = 2, block_keys_ = 64;
   std::int64_t pieces_ = 1, piece_ = 0;
+};
+
+/// The gradients by q, k and v, by two launches: over tiles of queries, which leaves what it learns of each query in
+/// `stats`, and over tiles of keys. On tensor cores alone.
+class AttentionGradientPlan {
+ public:
+  struct Tile {
+    int row_blocks = 1, step = 64;  // of 16 rows, of each warp; rows at a time of what it walks over
+    static constexpr int warps = 4, threads = warps * 32;
+    int rows() const { return warps * row_blocks * 16; }
+  };
+  AttentionGradientPlan(const AttentionProblem& problem, std::size_t shared_bytes);
+  bool is_open() const { return is_open_; }
+  const Tile& queries() const { return queries_; }
+  const Tile& keys() const { return keys_; }
+  std::size_t shared_bytes(const Tile& tile) const;
+  /// One entry. The tile is queries() or keys().
+  LibrarySource source(const Tile& tile, int capability) const;
+  AttentionArguments arguments(const Tile& tile) const;
+  std::int64_t blocks(const Tile& tile) const { return problem_.batches * arguments(tile).tiles; }
+  std::size_t stats_bytes() const {
+    return static_cast<std::size_t>(problem_.batches * problem_.queries) * 2 * sizeof(float);
+  }
+
+ private:
+  int element() const { return problem_.dtype == DType::f32 ? 4 : 2; }
+  AttentionProblem problem_;
+  Tile queries_, keys_;
+  bool is_open_ = false;
 };
 
 }  // namespace cuda

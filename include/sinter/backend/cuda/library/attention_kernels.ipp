@@ -440,7 +440,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_con
     fetch<F, FP, FS, BN>(value_tile, values, key, a.keys);
     copy_async_commit();
     float w[R][BN / 8] = {};
-#pragma unroll 2
+#pragma unroll (D <= 64 ? 1 : 2)
     for (int d = 0; d < (D + 3) / 4; ++d) {
       Four right[BN / 8];
 #pragma unroll
@@ -537,6 +537,40 @@ inline std::string element_text(DType dtype) {
   return dtype == DType::f16 ? "Half" : dtype == DType::bf16 ? "Brain" : "float";
 }
 
+inline std::string define_number(const char* name, int value) {
+  return library_detail::define_text(name, std::to_string(value));
+}
+inline int padded_bytes(int bytes, int step) { return (bytes + step - 1) / step * step; }
+
+/// What a text knows of the problem; rows in shared memory are multiples of `row_step` bytes.
+inline std::string problem_text(const AttentionProblem& p, int row_step) {
+  const bool is_plain = p.scale > 0 && p.mask != AttentionMask::added;
+  const int element = p.dtype == DType::f32 ? 4 : 2;
+  return library_detail::define_text("X", element_text(p.dtype)) +
+         library_detail::define_text("M", p.mask == AttentionMask::added ? "X" : "unsigned char") +
+         define_number("E", element) + define_number("D", p.features) + define_number("F", p.value_features) +
+         define_number("DP", padded_bytes(p.features * element, row_step)) +
+         define_number("FP", padded_bytes(p.value_features * element, row_step)) +
+         define_number("MASK", static_cast<int>(p.mask)) + define_number("CAUSAL", p.is_causal ? 1 : 0) +
+         define_number("ZEROS", p.gives_zeros ? 1 : 0) + define_number("PLAIN", is_plain ? 1 : 0) +
+         define_number("IS_BRAIN", p.dtype == DType::bf16 ? 1 : 0) +
+         "struct __align__(16) Sixteen { unsigned words[4]; };\ntypedef long long i64;\n";
+}
+
+inline AttentionArguments arguments_of(const AttentionProblem& p) {
+  AttentionArguments a;
+  a.mask_extent.fill(1);
+  a.batches = static_cast<std::int32_t>(p.batches);
+  a.queries = static_cast<std::int32_t>(p.queries);
+  a.keys = static_cast<std::int32_t>(p.keys);
+  a.ahead = static_cast<std::int32_t>(p.ahead);
+  // A scale that rounds to zero would make hidden scores NaN.
+  constexpr double log2_e = 1.4426950408889634, least = double{std::numeric_limits<float>::min()};
+  a.plain_scale = static_cast<float>(p.scale);
+  a.scale = static_cast<float>(std::copysign(std::max(std::abs(p.scale * log2_e), least), p.scale));
+  return a;
+}
+
 }  // namespace attention_detail
 
 SINTER_DECL AttentionPlan::AttentionPlan(const AttentionProblem& problem, int multiprocessors,
@@ -548,8 +582,7 @@ SINTER_DECL AttentionPlan::AttentionPlan(const AttentionProblem& problem, int mu
 
 SINTER_DECL int AttentionPlan::padded(int features) const {
   // Whole steps of an instruction; on the ordinary units, for values, what 8 threads read.
-  const int bytes = features * element(), step = is_on_tensor_cores() ? 32 : 128;
-  return (bytes + step - 1) / step * step;
+  return attention_detail::padded_bytes(features * element(), row_step());
 }
 
 SINTER_DECL std::size_t AttentionPlan::shared_bytes() const {
@@ -572,7 +605,7 @@ SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t sha
   const int most = std::max(problem_.features, problem_.value_features);
   if (!is_on_tensor_cores()) {
     row_blocks_ = most <= 64 && problem_.queries > 64 ? 8 : 4;
-    block_keys_ = most <= 128 ? 64 : 32;
+    block_keys_ = most <= 64 ? 64 : 32;
     return;
   }
   const bool is_wide = most > (element() == 2 ? 128 : 64);
@@ -589,44 +622,25 @@ SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t sha
 
 SINTER_DECL LibrarySource AttentionPlan::source(int capability) const {
   using namespace attention_detail;
-  using library_detail::define_text;
-  const bool is_on_tensor_cores = this->is_on_tensor_cores();
-  const auto number = [](const char* name, int value) { return define_text(name, std::to_string(value)); };
-  std::string text = define_text("X", element_text(problem_.dtype)) +
-                     define_text("M", problem_.mask == AttentionMask::added ? "X" : "unsigned char");
-  const bool is_plain = problem_.scale > 0 && problem_.mask != AttentionMask::added;
-  text += number("E", element()) + number("WARPS", warps_) + number("D", problem_.features) +
-          number("F", problem_.value_features) + number("DP", padded(problem_.features)) +
-          number("FP", padded(problem_.value_features)) + number("BM", block_queries()) + number("BN", block_keys_) +
-          number("MASK", static_cast<int>(problem_.mask)) + number("CAUSAL", problem_.is_causal ? 1 : 0) +
-          number("ZEROS", problem_.gives_zeros ? 1 : 0) + number("PLAIN", is_plain ? 1 : 0) +
-          number("SPLIT", pieces_ > 1 ? 1 : 0);
-  if (is_on_tensor_cores)
-    text += number("MT", row_blocks_) + number("IS_BRAIN", problem_.dtype == DType::bf16 ? 1 : 0) +
-            number("KEEPS_QUERIES", padded(problem_.features) <= 128 ? 1 : 0);
-  else text += number("R", row_blocks_);
-  text += "struct __align__(16) Sixteen { unsigned words[4]; };\ntypedef long long i64;\n";
+  std::string text = problem_text(problem_, row_step()) + define_number("WARPS", warps_) +
+                     define_number("BM", block_queries()) + define_number("BN", block_keys_) +
+                     define_number("SPLIT", pieces_ > 1 ? 1 : 0);
+  if (is_on_tensor_cores())
+    text += define_number("MT", row_blocks_) +
+            define_number("KEEPS_QUERIES", padded(problem_.features) <= 128 ? 1 : 0);
+  else text += define_number("R", row_blocks_);
   text += common_text;
-  text += is_on_tensor_cores ? std::string(fragment_text) + std::string(tensor_text) : std::string(plain_text);
+  text += is_on_tensor_cores() ? std::string(fragment_text) + std::string(tensor_text) : std::string(plain_text);
   LibrarySource source{cuda_source_detail::helpers(text, capability) + std::string(machine_text) + text, {"attention"}};
   if (pieces_ > 1) source.entries.emplace_back("merge");
   return source;
 }
 
 SINTER_DECL AttentionArguments AttentionPlan::arguments() const {
-  AttentionArguments a;
-  a.mask_extent.fill(1);
-  a.batches = static_cast<std::int32_t>(problem_.batches);
-  a.queries = static_cast<std::int32_t>(problem_.queries);
-  a.keys = static_cast<std::int32_t>(problem_.keys);
+  AttentionArguments a = attention_detail::arguments_of(problem_);
   a.tiles = static_cast<std::int32_t>(tiles());
   a.pieces = static_cast<std::int32_t>(pieces_);
   a.piece = static_cast<std::int32_t>(piece_);
-  a.ahead = static_cast<std::int32_t>(problem_.ahead);
-  // A scale that rounds to zero would make hidden scores NaN.
-  const double log2_e = 1.4426950408889634, least = std::numeric_limits<float>::min();
-  a.plain_scale = static_cast<float>(problem_.scale);
-  a.scale = static_cast<float>(std::copysign(std::max(std::abs(problem_.scale * log2_e), least), problem_.scale));
   return a;
 }
 
