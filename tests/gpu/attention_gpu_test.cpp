@@ -31,9 +31,7 @@ Tensor drawn(const Shape& shape, DType dtype, int seed) {
   manual_seed(static_cast<std::uint64_t>(seed));
   return cast(cast(randn(shape, {.device = Device::cpu()}), dtype), DType::f64);
 }
-std::vector<double> numbers(const Tensor& x) {
-  return to_vector<double>(cast(x.to(Device::cpu()), DType::f64));
-}
+std::vector<double> numbers(const Tensor& x) { return to_vector<double>(cast(x.to(Device::cpu()), DType::f64)); }
 double worst(const Tensor& got, const Tensor& expected) {
   const std::vector<double> a = numbers(got), b = numbers(expected);
   REQUIRE(a.size() == b.size());
@@ -135,8 +133,8 @@ TEST_CASE("attention written by hand in bf16 on a GPU is attention, with no scor
   const Tensor q = cast(drawn({2, 4, 512, 64}, DType::bf16, 1), DType::bf16).to(gpu),
                k = cast(drawn({2, 4, 512, 64}, DType::bf16, 2), DType::bf16).to(gpu);
   const auto called = jit::compile([](Tensor a, Tensor b) { return scaled_dot_product_attention(a, b, b); });
-  const auto written = jit::compile(
-      [](Tensor a, Tensor b) { return matmul(softmax(matmul(a, transpose(b, -2, -1)) * 0.125f, -1), b); });
+  const auto written =
+      jit::compile([](Tensor a, Tensor b) { return matmul(softmax(matmul(a, transpose(b, -2, -1)) * 0.125f, -1), b); });
   const Tensor x = called(q, k), y = written(q, k);
   CHECK(worst(x, y) == 0);
   CHECK(written.explain(q, k).text().find("scaled_dot_product_attention") != std::string::npos);

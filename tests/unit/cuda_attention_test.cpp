@@ -150,7 +150,7 @@ double tolerance_of(const AttentionProblem& p) {
   return p.allows_tf32 ? 4e-3 : 2e-6;
 }
 
-void check_forward(AttentionProblem p, int multiprocessors = 1) {
+void check_forward(AttentionProblem p, int capability = 80) {
   INFO(name(p.dtype) << (p.allows_tf32 ? " tf32 " : " ") << p.batches << " x " << p.queries << " x " << p.keys << ", "
                      << p.features << " and " << p.value_features << " features, mask " << static_cast<int>(p.mask)
                      << (p.is_causal ? ", causal, ahead " : ", ahead ") << p.ahead << ", scale " << p.scale);
@@ -159,7 +159,7 @@ void check_forward(AttentionProblem p, int multiprocessors = 1) {
           v = drawn(p.batches * p.keys * p.value_features, p.dtype, 3);
   const MaskNumbers mask = mask_for(p, 4);
   if (p.is_causal && p.ahead < 0) p.gives_zeros = true;
-  const AttentionPlan plan(p, multiprocessors, 227 * 1024);
+  const AttentionPlan plan(p, capability, 1, 227 * 1024);
   REQUIRE(plan.is_open());
   std::vector<char> out(as_index(p.batches * p.queries * p.value_features * size_of(p.dtype)) + 32, 0x5A);
   std::vector<float> parts(plan.parts_bytes() / sizeof(float) + 1);
@@ -172,7 +172,7 @@ void check_forward(AttentionProblem p, int multiprocessors = 1) {
   a.mask_key = 1;
   a.out = aligned(out);
   a.parts = parts.data();
-  const cuda::LibrarySource source = plan.source(90);
+  const cuda::LibrarySource source = plan.source();
   run_text(source, 0, a, plan.blocks(), plan.threads(), plan.shared_bytes());
   if (plan.pieces() > 1) run_text(source, 1, a, p.batches * p.queries, 128, 0);
   double worst = 0;
@@ -324,6 +324,10 @@ TEST_CASE("attention on CUDA against its definition in double") {
     check_forward(turned);
   }
   check_forward(problem(arithmetics[0], 1, 17, 20, 256, 200));
+  AttentionProblem grouped = problem(arithmetics[1], 1, 70, 150, 64, 128);  // products of four warps
+  grouped.is_causal = true;
+  check_forward(grouped, 90);
+  check_forward(problem(arithmetics[0], 1, 65, 150, 128, 64), 90);
 }
 
 TEST_CASE("gradients of attention on CUDA against their definition in double") {
@@ -346,12 +350,13 @@ TEST_CASE("the kernels of attention compile for sm_80 and sm_90") {
   std::string why;
   if (!cuda::has_nvrtc(&why)) SINTER_SKIP("no NVRTC");
   const auto check_compiled = [](const cuda::LibrarySource& source, int capability) {
-    const std::string cubin =
-        cuda::compile_to_cubin(source.text, source.entries.front(), "sm_" + std::to_string(capability));
+    const bool is_of_one = source.text.find("wgmma.") != std::string::npos;
+    const std::string cubin = cuda::compile_to_cubin(source.text, source.entries.front(),
+                                                     "sm_" + std::to_string(capability) + (is_of_one ? "a" : ""));
     for (const std::string& entry : source.entries) CHECK(cubin.find(entry) != std::string::npos);
   };
   const auto compiles = [&](const AttentionProblem& p, int capability) {
-    check_compiled(AttentionPlan(p, 132, 227 * 1024).source(capability), capability);
+    check_compiled(AttentionPlan(p, capability, 132, 227 * 1024).source(), capability);
   };
   const AttentionProblem half = problem(arithmetics[0], 8, 1024, 1024, 64, 64);
   compiles(half, 90);

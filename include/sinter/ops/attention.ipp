@@ -118,8 +118,7 @@ SINTER_DECL Type ScaledDotProductAttentionGradient::infer(const InferArgs& args)
   ops_detail::require_count(args, 5, 6);
   const bool has_mask = args.in.size() == 6;
   const Type forward[] = {args.in[0], args.in[1], args.in[2], args.in[has_mask ? 5 : 2]};
-  const Type out =
-      ScaledDotProductAttention::infer({{forward, has_mask ? 4U : 3U}, args.attrs, args.op, args.where});
+  const Type out = ScaledDotProductAttention::infer({{forward, has_mask ? 4U : 3U}, args.attrs, args.op, args.where});
   for (std::size_t i = 3; i < 5; ++i) {
     ops_detail::require_same_dtype(args, 0, i);
     if (!(args.in[i].shape == out.shape))

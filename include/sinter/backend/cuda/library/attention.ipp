@@ -63,13 +63,11 @@ class AttentionLaunch final : public LibraryLaunch {
       : LibraryLaunch(gpu, op, StepContext{"scaled_dot_product_attention", {}, 0}),
         inputs_(op.inputs),
         problem_(attention_problem(op.attrs, op.types.first(op.inputs))),
-        plan_(problem_, gpu.target().multiprocessors, gpu.target().shared_bytes),
+        plan_(problem_, gpu.target().capability, gpu.target().multiprocessors, gpu.target().shared_bytes),
         arguments_(plan_.arguments()) {
-    for (const Type& type : op.types)
-      bytes_.push_back(as_index(type.shape.numel().value() * size_of(type.dtype)));
+    for (const Type& type : op.types) bytes_.push_back(as_index(type.shape.numel().value() * size_of(type.dtype)));
     if (inputs_ == 4) place_mask(arguments_, op.types[0].shape, op.types[3].shape);
-    if (bytes_.back() > 0 && problem_.keys > 0)
-      kernels_ = module_of(gpu, plan_.source(gpu.target().capability));
+    if (bytes_.back() > 0 && problem_.keys > 0) kernels_ = module_of(gpu, plan_.source());
   }
 
  private:
@@ -228,7 +226,8 @@ inline std::string why_not_whole(Gpu& gpu, const Graph& graph, const Node& node)
   }
   for (const bool allows_tf32 : {false, true}) {
     problem.allows_tf32 = allows_tf32;
-    if (!AttentionPlan(problem, 1, gpu.target().shared_bytes).is_open()) return "tiles beyond shared memory";
+    if (!AttentionPlan(problem, gpu.target().capability, 1, gpu.target().shared_bytes).is_open())
+      return "tiles beyond shared memory";
   }
   return {};
 }

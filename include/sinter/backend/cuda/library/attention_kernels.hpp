@@ -35,9 +35,9 @@ struct AttentionArguments {
   const void *q = nullptr, *k = nullptr, *v = nullptr, *mask = nullptr;
   void* out = nullptr;
   float* parts = nullptr;  // of pieces of the keys: sums of values, the base of exponents, the sum of weights
-  const void *dout = nullptr, *result = nullptr;                    // gradients
-  void *dq = nullptr, *dk = nullptr, *dv = nullptr;                 // the same
-  float* stats = nullptr;                                           // the same: of each query, two numbers
+  const void *dout = nullptr, *result = nullptr;                        // gradients
+  void *dq = nullptr, *dk = nullptr, *dv = nullptr;                     // the same
+  float* stats = nullptr;                                               // the same: of each query, two numbers
   std::array<std::int64_t, AttentionProblem::mask_axes> mask_stride{};  // elements; of the last batch axis first
   std::int64_t mask_row = 0;
   std::array<std::int32_t, AttentionProblem::mask_axes> mask_extent{};
@@ -51,11 +51,12 @@ struct AttentionArguments {
 /// tiles and, for few queries, on pieces of the keys, which are merged in order; on no tile of queries.
 class AttentionPlan {
  public:
-  AttentionPlan(const AttentionProblem& problem, int multiprocessors, std::size_t shared_bytes);
+  /// `capability`: 90 for sm_90.
+  AttentionPlan(const AttentionProblem& problem, int capability, int multiprocessors, std::size_t shared_bytes);
   /// Does a tile fit into shared memory?
   bool is_open() const { return is_open_; }
   /// Entry 0 walks over the keys; entry 1, where there are pieces, merges them.
-  LibrarySource source(int capability) const;
+  LibrarySource source() const;
   /// All but the addresses and the mask's strides.
   AttentionArguments arguments() const;
   std::int64_t blocks() const { return problem_.batches * tiles() * pieces_; }
@@ -72,9 +73,11 @@ class AttentionPlan {
   std::int64_t tiles() const { return (problem_.queries + block_queries() - 1) / block_queries(); }
   int padded(int features) const;  // bytes of a row in shared memory, without what is between rows
   void choose_tile(int multiprocessors, std::size_t shared_bytes);
+  bool is_for_groups() const;
 
   AttentionProblem problem_;
-  bool is_open_ = false;
+  int capability_;
+  bool is_open_ = false, by_groups_ = false;  // products of four warps at once (wgmma)
   int warps_ = 4, row_blocks_ = 2, block_keys_ = 64;
   std::int64_t pieces_ = 1, piece_ = 0;
 };

@@ -11,6 +11,7 @@
 
 #include <sinter/backend/cuda/library/attention_kernels.hpp>
 
+#include <sinter/backend/cuda/library/attention_hopper_kernels.hpp>
 #include <sinter/backend/cuda/library/quantized_kernels.ipp>
 #include <sinter/backend/cuda/source/scalar.hpp>
 #include <sinter/base/index.hpp>
@@ -573,9 +574,9 @@ inline AttentionArguments arguments_of(const AttentionProblem& p) {
 
 }  // namespace attention_detail
 
-SINTER_DECL AttentionPlan::AttentionPlan(const AttentionProblem& problem, int multiprocessors,
+SINTER_DECL AttentionPlan::AttentionPlan(const AttentionProblem& problem, int capability, int multiprocessors,
                                          std::size_t shared_bytes)
-    : problem_(problem) {
+    : problem_(problem), capability_(capability) {
   choose_tile(multiprocessors, shared_bytes);
   is_open_ = this->shared_bytes() <= shared_bytes;
 }
@@ -587,6 +588,10 @@ SINTER_DECL int AttentionPlan::padded(int features) const {
 
 SINTER_DECL std::size_t AttentionPlan::shared_bytes() const {
   const int depth = padded(problem_.features) + 16, values = padded(problem_.value_features) + 16;
+  if (by_groups_) {
+    constexpr int for_alignment = 1024;
+    return as_index(block_queries() * (depth - 16) + 2 * block_keys_ * (depth + values - 32) + for_alignment);
+  }
   if (!is_on_tensor_cores())
     return as_index((block_queries() + block_keys_) * depth + block_keys_ * values +
                     block_queries() * (block_keys_ * 4 + 32));
@@ -599,6 +604,13 @@ SINTER_DECL std::size_t AttentionPlan::parts_bytes() const {
   return as_index(problem_.batches * pieces_ * problem_.queries * columns) * sizeof(float);
 }
 
+/// Of sm_90 alone. Extents of the batch do not enter: the two texts differ in the last digits.
+SINTER_DECL bool AttentionPlan::is_for_groups() const {
+  const auto is_whole = [](int features) { return features == 64 || features == 128; };
+  return capability_ == 90 && problem_.dtype != DType::f32 && problem_.queries > 64 && is_whole(problem_.features) &&
+         is_whole(problem_.value_features);
+}
+
 /// Registers bound the rows of a warp: its sums take a register for each feature and 8 rows.
 SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t shared_bytes) {
   constexpr std::int64_t few_queries = 16, least_piece = 256, most_pieces = 64;
@@ -607,6 +619,17 @@ SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t sha
     row_blocks_ = most <= 64 && problem_.queries > 64 ? 8 : 4;
     block_keys_ = most <= 64 ? 64 : 32;
     return;
+  }
+  if (is_for_groups()) {
+    by_groups_ = true;
+    row_blocks_ = 1;
+    const bool is_large = most > 64 && !problem_.is_causal;  // as measured on an H200
+    warps_ = is_large ? 12 : 8;
+    block_keys_ = is_large ? 128 : 64;
+    if (this->shared_bytes() <= shared_bytes) return;
+    by_groups_ = false;
+    warps_ = 4;
+    block_keys_ = 64;
   }
   const bool is_wide = most > (element() == 2 ? 128 : 64);
   row_blocks_ = is_wide || problem_.queries <= 64 ? 1 : 2;
@@ -620,18 +643,25 @@ SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t sha
   while (block_keys_ > 16 && this->shared_bytes() > shared_bytes) block_keys_ /= 2;
 }
 
-SINTER_DECL LibrarySource AttentionPlan::source(int capability) const {
+SINTER_DECL LibrarySource AttentionPlan::source() const {
   using namespace attention_detail;
   std::string text = problem_text(problem_, row_step()) + define_number("WARPS", warps_) +
                      define_number("BM", block_queries()) + define_number("BN", block_keys_) +
                      define_number("SPLIT", pieces_ > 1 ? 1 : 0);
-  if (is_on_tensor_cores())
-    text += define_number("MT", row_blocks_) +
-            define_number("KEEPS_QUERIES", padded(problem_.features) <= 128 ? 1 : 0);
+  if (by_groups_) text += define_number("BLOCKS", warps_ == 8 ? 2 : 1);
+  else if (is_on_tensor_cores())
+    text += define_number("MT", row_blocks_) + define_number("KEEPS_QUERIES", padded(problem_.features) <= 128 ? 1 : 0);
   else text += define_number("R", row_blocks_);
   text += common_text;
-  text += is_on_tensor_cores() ? std::string(fragment_text) + std::string(tensor_text) : std::string(plain_text);
-  LibrarySource source{cuda_source_detail::helpers(text, capability) + std::string(machine_text) + text, {"attention"}};
+  if (by_groups_) {
+    text += group_text;
+    text += group_product(block_keys_, true, problem_.dtype) + group_product(64, false, problem_.dtype);
+    text += hopper_text;
+  } else {
+    text += is_on_tensor_cores() ? std::string(fragment_text) + std::string(tensor_text) : std::string(plain_text);
+  }
+  LibrarySource source{cuda_source_detail::helpers(text, capability_) + std::string(machine_text) + text,
+                       {"attention"}};
   if (pieces_ > 1) source.entries.emplace_back("merge");
   return source;
 }

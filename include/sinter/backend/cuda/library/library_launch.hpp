@@ -50,8 +50,8 @@ class LibraryLaunch : public Launch {
   }
   /// Exactly so many blocks, each with `shared_bytes` of dynamic shared memory.
   template <class Parameter>
-  void launch_blocks(const Module& module, std::size_t entry, std::int64_t blocks, int threads, std::size_t shared_bytes,
-                     Parameter parameter) {
+  void launch_blocks(const Module& module, std::size_t entry, std::int64_t blocks, int threads,
+                     std::size_t shared_bytes, Parameter parameter) {
     void* parameters[] = {&parameter};
     launch_grid(module, entry, blocks, threads, shared_bytes, parameters);
   }

@@ -73,11 +73,10 @@ SINTER_DECL void LibraryLaunch::launch_kernel(const Module& module, std::size_t 
 SINTER_DECL void LibraryLaunch::launch_grid(const Module& module, std::size_t entry, std::int64_t blocks, int threads,
                                             std::size_t shared_bytes, void** parameters) {
   if (blocks <= 0) return;
-  gpu_.check(
-      api().call_cuLaunchKernel(module.function(entry), static_cast<unsigned>(blocks), 1, 1,
-                                static_cast<unsigned>(threads), 1, 1, static_cast<unsigned>(shared_bytes), stream(),
-                                parameters, nullptr),
-      "launching a kernel of " + label_.text());
+  gpu_.check(api().call_cuLaunchKernel(module.function(entry), static_cast<unsigned>(blocks), 1, 1,
+                                       static_cast<unsigned>(threads), 1, 1, static_cast<unsigned>(shared_bytes),
+                                       stream(), parameters, nullptr),
+             "launching a kernel of " + label_.text());
 }
 
 SINTER_DECL std::uint64_t* LibraryLaunch::failure_place() {
