@@ -48,7 +48,7 @@ AttentionOptions options_of(const Case& c, Device device, DType dtype) {
   if (c.scale != 0) options.scale = c.scale;
   const Dim l = c.q[-2], s = c.k[-2];
   if (c.mask == MaskUse::none) return options;
-  Tensor x = drawn(c.mask == MaskUse::keys_alone ? Shape{s} : Shape{l, s}, dtype, 9);
+  Tensor x = drawn(c.mask == MaskUse::keys_alone ? Shape{s} : Shape{l, s}, DType::bf16, 9);  // the same in all dtypes
   if (c.mask == MaskUse::added) {
     options.mask = cast(x, dtype).to(device);
   } else {
@@ -117,6 +117,8 @@ TEST_CASE("attention and its gradients on a GPU against f64", "[gpu]") {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
       for (const MatmulPrecision precision : {MatmulPrecision::f32, MatmulPrecision::tf32}) {
         if (dtype != DType::f32 && precision == MatmulPrecision::tf32) continue;
+        if (number > 3 && (dtype == DType::f16 ? number % 2 == 0 : number % 2 != 0))
+          continue;  // each takes compilation
         INFO("case " << number << ", " << name(dtype) << " " << name(precision));
         const std::vector<Tensor> got = all_of(c, gpu, dtype, precision);
         for (std::size_t i = 0; i < got.size(); ++i) {
