@@ -8,7 +8,7 @@
 #include "../emulated_cuda.hpp"
 
 #include <sinter/backend/cuda/device/driver.hpp>
-#include <sinter/backend/cuda/library/attention_kernels.hpp>
+#include <sinter/backend/cuda/library/attention_gradient_kernels.hpp>
 
 #include <algorithm>
 #include <cmath>

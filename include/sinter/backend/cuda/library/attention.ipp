@@ -3,6 +3,7 @@
 
 #include <sinter/backend/cuda/library/attention.hpp>
 
+#include <sinter/backend/cuda/library/attention_gradient_kernels.hpp>
 #include <sinter/backend/cuda/library/attention_kernels.hpp>
 #include <sinter/backend/cuda/library/library_launch.hpp>
 #include <sinter/base/context.hpp>
@@ -11,9 +12,12 @@
 #include <sinter/graph/graph.hpp>
 #include <sinter/ops/attention.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {

@@ -7,6 +7,8 @@
 // leave the instruction as the next products want them.
 #pragma once
 
+#include <sinter/backend/cuda/library/attention_gradient_kernels.hpp>
+
 #include <sinter/backend/cuda/library/attention_kernels.ipp>
 
 SINTER_NAMESPACE_BEGIN
