@@ -45,7 +45,7 @@ static ucontext_t scheduler;
 static std::vector<ucontext_t> fibers;
 static std::vector<char> is_done;
 static std::vector<std::uint64_t> slots;
-alignas(128) static unsigned char dynamic_memory[227 * 1024];
+alignas(1024) static unsigned char dynamic_memory[227 * 1024];
 struct Copy { void* to; const void* from; int bytes; bool is_inside; };
 static std::vector<std::vector<std::vector<Copy>>> copies;   // of each thread: groups, the last one open
 struct Fragment { double a[4], b[2]; };
@@ -275,6 +275,109 @@ static void mma_tf32(float (&c)[4], const float (&a)[4], const float (&b)[2]) {
     return std::fabs(nearest) > std::fabs(exact) && std::isfinite(nearest) ? std::nextafter(nearest, 0.0f) : nearest;
   });
 }
+// The fragments of m16n8k16: words of two elements; lane 4 g + t holds a0 (g, 2 t ..), a1 (g + 8, 2 t ..), a2 (g, 2 t +
+// 8 ..), a3 (g + 8, 2 t + 8 ..), b0 (2 t .., g), b1 (2 t + 8 .., g), c as above.
+struct WordFragment { unsigned a[4], b[2]; };
+template <class Wide> static void mma_words(float (&c)[4], const WordFragment& own, Wide wide) {
+  static std::vector<WordFragment> given[2];
+  auto& fragments = given[emulated::turns[threadIdx.x]++ % 2];
+  fragments.resize(1024);
+  const unsigned warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
+  fragments[threadIdx.x] = own;
+  emulated::yield();
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    double exact = c[i];
+    for (unsigned k = 0; k < 16; ++k) {
+      const unsigned a = fragments[warp + row % 8 * 4 + k % 8 / 2].a[row / 8 + k / 8 * 2],
+                     b = fragments[warp + column * 4 + k % 8 / 2].b[k / 8], shift = k % 2 * 16;
+      exact += static_cast<double>(wide(static_cast<unsigned short>(a >> shift))) *
+               wide(static_cast<unsigned short>(b >> shift));
+    }
+    c[i] = static_cast<float>(exact);
+  }
+}
+static void mma_f16(float (&c)[4], const unsigned (&a)[4], unsigned b, unsigned d) {
+  mma_words(c, {{a[0], a[1], a[2], a[3]}, {b, d}}, half_to_float);
+}
+static float brain_to_float(unsigned short bits) { return bits_as<float>(static_cast<unsigned>(bits) << 16); }
+static void mma_bf16(float (&c)[4], const unsigned (&a)[4], unsigned b, unsigned d) {
+  mma_words(c, {{a[0], a[1], a[2], a[3]}, {b, d}}, brain_to_float);
+}
+static unsigned pack_f16(float low, float high) { return float_to_half(low) | unsigned{float_to_half(high)} << 16; }
+static unsigned pack_bf16(float low, float high) {
+  const auto bits = [](float x) {
+    const unsigned all = bits_as<unsigned>(x);
+    return x != x ? (all >> 16 | 0x40u) : (all + 0x7fffu + (all >> 16 & 1u)) >> 16;
+  };
+  return bits(low) | bits(high) << 16;
+}
+static float exp2_fast(float x) { return std::exp2(x); }
+static void read_words(unsigned (&r)[4], const void* row) {
+  float words[4];
+  read_matrices(words, static_cast<const float*>(row));
+  std::memcpy(r, words, sizeof words);
+}
+// The same across: lane i gets elements 2 (i % 4) and the next of column i / 4 of matrices of 16 bits.
+static void read_words_across(unsigned (&r)[4], const void* row) {
+  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) std::abort();
+  static std::vector<const unsigned short*> given[2];
+  auto& rows = given[emulated::turns[threadIdx.x]++ % 2];
+  rows.resize(1024);
+  rows[threadIdx.x] = static_cast<const unsigned short*>(row);
+  emulated::yield();
+  const unsigned warp = threadIdx.x / 32 * 32, lane = threadIdx.x % 32;
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned first = warp + i * 8 + lane % 4 * 2;
+    r[i] = rows[first][lane / 4] | unsigned{rows[first + 1][lane / 4]} << 16;
+  }
+}
+// Products of 64 rows by four warps, which read swizzled memory: rows of 128 bytes, vector v of row r at v ^ r % 8.
+#define __cvta_generic_to_shared(at) reinterpret_cast<std::uintptr_t>(at)
+static void group_fence() {}
+static void group_wait() { emulated::yield(); }
+static void group_sees_shared() {}
+static float wide_16(unsigned short bits) {
+#if IS_BRAIN
+  return brain_to_float(bits);
+#else
+  return half_to_float(bits);
+#endif
+}
+static float turned(const unsigned char* at) {
+  const auto place = reinterpret_cast<std::uintptr_t>(at);
+  return wide_16(*reinterpret_cast<const unsigned short*>(place ^ (place >> 7 & 7) << 4));
+}
+template <int N> static void multiply_shared(float (&c)[N][4], const unsigned char* a, const unsigned char* b, int adds) {
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  for (int n = 0; n < N; ++n)
+    for (unsigned i = 0; i < 4; ++i) {
+      double exact = adds ? c[n][i] : 0;
+      for (int k = 0; k < 16; ++k)
+        exact += static_cast<double>(turned(a + (warp * 16 + lane / 4 + i / 2 * 8) * 128 + k * 2)) *
+                 turned(b + (n * 8 + lane % 4 * 2 + i % 2) * 128 + k * 2);
+      c[n][i] = static_cast<float>(exact);
+    }
+}
+template <int N> static void multiply_kept(float (&c)[N][4], const unsigned (&a)[4], const unsigned char* b) {
+  struct Words { unsigned a[4]; };
+  static std::vector<Words> given[2];
+  auto& rows = given[emulated::turns[threadIdx.x]++ % 2];
+  rows.resize(1024);
+  std::memcpy(&rows[threadIdx.x], a, sizeof a);
+  emulated::yield();
+  const unsigned first = threadIdx.x / 4 * 4;
+  for (int n = 0; n < N; ++n)
+    for (unsigned i = 0; i < 4; ++i) {
+      double exact = c[n][i];
+      for (unsigned k = 0; k < 16; ++k) {
+        const unsigned word = rows[first + k % 8 / 2].a[i / 2 + k / 8 * 2];
+        exact += static_cast<double>(wide_16(static_cast<unsigned short>(word >> k % 2 * 16))) *
+                 turned(b + k * 128 + (n * 8 + threadIdx.x % 4 * 2 + i % 2) * 2);
+      }
+      c[n][i] = static_cast<float>(exact);
+    }
+}
 static void mma_f64(double (&c)[4], const double (&a)[4], const double (&b)[2]) {
   mma(c, {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}}, [](double sum, const double* a, const double* b) {
     for (int k = 0; k < 8; ++k) sum = std::fma(a[k], b[k], sum);
@@ -293,6 +396,7 @@ inline void* emulated_library(const std::string& source, const std::vector<std::
                            std::to_string(getpid()) + "_" + std::to_string(libraries->size());
   {
     std::ofstream file(base + ".cpp");
+    if (source.find("#define IS_BRAIN 1") != std::string::npos) file << "#define IS_BRAIN 1\n";
     file << emulated_cuda_prelude;
     std::istringstream lines(source);
     for (std::string line;

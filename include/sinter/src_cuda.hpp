@@ -12,6 +12,9 @@
 #include <sinter/backend/cuda/device/iterations.ipp>
 #include <sinter/backend/cuda/device/pool.ipp>
 #include <sinter/backend/cuda/device/ready_list.ipp>
+#include <sinter/backend/cuda/library/attention.ipp>
+#include <sinter/backend/cuda/library/attention_gradient_kernels.ipp>
+#include <sinter/backend/cuda/library/attention_kernels.ipp>
 #include <sinter/backend/cuda/library/convolution.ipp>
 #include <sinter/backend/cuda/library/dnn_convolution.ipp>
 #include <sinter/backend/cuda/library/factorisation.ipp>

@@ -259,6 +259,7 @@ constexpr std::string_view nodes[] = {
     "max_pool2d(%p) {window=[2, 2], stride=[2, 2]}",
     "avg_pool2d(%p) {window=[3, 2], stride=[1, 2]}",
     "scaled_dot_product_attention(%q, %q, %q) {scale=0.5}",
+    "scaled_dot_product_attention_gradient(%q, %q, %q, %q, %q) {scale=0.5}",
     "cross_entropy(%x, %i)",
     "mse_loss(%x, %v)",
     "matmul(%x, %y)",

@@ -267,7 +267,8 @@ TEST_CASE("attention: written out it is the operation, where that means the same
     INFO(form.name);
     CHECK(
         allclose(f(in[0], in[1], in[2]), plain(in[0], in[1], in[2]), {.rtol = 1e-5, .atol = 1e-5, .equal_nan = true}));
-    CHECK(has(f.explain(in[0], in[1], in[2]).text(), "scaled_dot_product_attention") == (form.is_found && takes_it_whole));
+    CHECK(has(f.explain(in[0], in[1], in[2]).text(), "scaled_dot_product_attention") ==
+          (form.is_found && takes_it_whole));
   }
   const auto tiny = [](Tensor q, Tensor k, Tensor v) {
     return matmul(softmax(matmul(q, transpose(k, -2, -1)) * 1e-200 * 1e-200, -1), v);
@@ -286,4 +287,38 @@ TEST_CASE("attention: written out it is the operation, where that means the same
   });
   const std::vector<double> empty = doubles(nothing(in[0], in[1], in[2], zeros({1, 1, 40}) > 0));
   CHECK(std::all_of(empty.begin(), empty.end(), [](double x) { return std::isnan(x); }));
+}
+
+TEST_CASE("the gradient of attention as an operation is that of the decomposition") {
+  const std::vector<Tensor> in = operands(2, 9, 12, 5, 7, DType::f64);
+  const Tensor dout = randn({2, 9, 7}, {.dtype = DType::f64}), bias = randn({9, 12}, {.dtype = DType::f64}),
+               seen = bias > 0.3;
+  for (int kind = 0; kind < 4; ++kind) {
+    AttentionOptions options{.causal = kind == 1 || kind == 3 ? Causal(Causal::to_end) : Causal(false)};
+    if (kind == 2) options.mask = bias;
+    if (kind == 3) options.mask = seen;
+    const std::string attributes = options.causal.alignment() == Causal::to_end ? "causal=to_end" : "";
+    const auto weigh = [&](Tensor q, Tensor k, Tensor v) {
+      return Tensor(sum(scaled_dot_product_attention(q, k, v, options) * dout));
+    };
+    auto [dq, dk, dv] = jit::grad<0, 1, 2>(weigh)(in[0], in[1], in[2]);
+    const Tensor out = scaled_dot_product_attention(in[0], in[1], in[2], options);
+    std::vector<Tensor> given{in[0], in[1], in[2], out, dout};
+    if (options.mask) given.push_back(*options.mask);
+    const std::vector<In> operands_given(given.begin(), given.end());
+    const Tensor packed =
+        call("scaled_dot_product_attention_gradient", std::span<const In>(operands_given), attributes)[0];
+    REQUIRE(packed.shape() == Shape{2 * 9 * 5 + 2 * 12 * 5 + 2 * 12 * 7});
+    std::vector<double> expected;
+    for (const Tensor& gradient : {dq, dk, dv})
+      for (const double x : doubles(gradient)) expected.push_back(x);
+    INFO("kind " << kind);
+    CHECK(near(doubles(packed), expected, 1e-13));
+  }
+  std::string text;
+  try {
+    call("scaled_dot_product_attention_gradient", {in[0], in[1], in[2], dout, in[0]});
+  } catch (const ShapeError& error) { text = error.what(); }
+  CHECK(text.find("dout is (2, 9, 5)") != std::string::npos);
+  CHECK(text.find("attention of these operands is (2, 9, 7)") != std::string::npos);
 }

@@ -149,6 +149,8 @@ class BackwardWalk {
                      {douts.data(), douts.size()},
                      &backward},
              grads);
+      if (grads.empty() && op.decompose != nullptr)  // the rule leaves it to the parts
+        return through_decomposition(op, inputs, operands, attrs, where, gradient);
       ensure(grads.size() == inputs.size(), "a derivative rule gives one gradient for each operand");
       for (std::size_t i = 0; i < inputs.size(); ++i)
         if (grads[i]) accumulate(inputs[i], grads[i]);

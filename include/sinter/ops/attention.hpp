@@ -26,7 +26,18 @@ struct ScaledDotProductAttention {
   }
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  /// None, for the decomposition's, but where a kernel may wait for the gradients.
+  static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);
+};
+
+/// scaled_dot_product_attention_gradient(q, k, v, out, dout, mask?): the gradients by q, k and v, given that of the
+/// result `out`, one after the other: [numel(q) + numel(k) + numel(v)].
+struct ScaledDotProductAttentionGradient {
+  static constexpr OpInfo info{.name = "scaled_dot_product_attention_gradient", .arity = -1, .kind = OpKind::composite};
+  static constexpr auto attributes = ScaledDotProductAttention::attributes;
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
 };
 
 }  // namespace ops

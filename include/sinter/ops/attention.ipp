@@ -3,6 +3,7 @@
 
 #include <sinter/ops/attention.hpp>
 #include <sinter/ops/batch.hpp>
+#include <sinter/ops/join.hpp>
 
 #include <cmath>
 #include <limits>
@@ -15,6 +16,34 @@ inline Shape score_shape(const Shape& q, const Shape& k) {
   Shape scores = q;
   scores.set(q.rank() - 1, k[-2]);
   return scores;
+}
+
+/// What values are weighed with, and what scores were multiplied by.
+struct AttentionWeights {
+  Val weights, factor;
+};
+inline AttentionWeights attention_weights(Val q, Val k, Val mask, const Attrs& attrs) {
+  using Op = ops::ScaledDotProductAttention;
+  const int last = q.rank() - 1;
+  const Dim features = q.shape()[last];
+  Val factor;
+  if (attrs[Op::scale] != 0) factor = number(q, attrs[Op::scale]);
+  else if (features.is_static()) factor = number(q, 1 / std::sqrt(static_cast<double>(features.value())));
+  else factor = rsqrt(element_count(q, {last}, q.dtype()));
+  Val scores = matmul(q, transpose(k)) * factor;
+  const Shape shape = scores.shape();
+  constexpr double unseen = -std::numeric_limits<double>::infinity();
+  const bool is_to_end = attrs[Op::causal] == Op::Causal::to_end;
+  if (attrs[Op::causal] != Op::Causal::no) {
+    const Shape plane{shape[-2], shape[-1]};
+    Val last_seen = iota(q, plane, 0, DType::i64);
+    if (is_to_end && !identical(shape[-1], shape[-2]))
+      last_seen = last_seen + (element_count(k, {last - 1}, DType::i64) - element_count(q, {last - 1}, DType::i64));
+    scores = where(ge(last_seen, iota(q, plane, 1, DType::i64)), scores, unseen);
+  }
+  if (mask) scores = mask.dtype() == DType::bool_ ? where(mask, scores, unseen) : scores + mask;
+  const bool gives_zeros = Op::gives_zeros(attrs, static_cast<bool>(mask));
+  return {gives_zeros ? softmax_or_zeros(scores, last) : softmax(scores, last), factor};
 }
 
 }  // namespace ops_detail
@@ -57,30 +86,60 @@ SINTER_DECL Type ScaledDotProductAttention::infer(const InferArgs& args) {
 }
 
 SINTER_DECL Val ScaledDotProductAttention::decompose(const DecomposeArgs& args) {
-  const Val q = args.in[0], k = args.in[1], v = args.in[2];
-  const int last = q.rank() - 1;
-  const Dim features = q.shape()[last];
-  Val factor;
-  if (args.attrs[scale] != 0) factor = number(q, args.attrs[scale]);
-  else if (features.is_static()) factor = number(q, 1 / std::sqrt(static_cast<double>(features.value())));
-  else factor = rsqrt(element_count(q, {last}, q.dtype()));
-  Val scores = matmul(q, transpose(k)) * factor;
-  const Shape shape = scores.shape();
-  constexpr double unseen = -std::numeric_limits<double>::infinity();
-  const bool is_to_end = args.attrs[causal] == Causal::to_end;
-  if (args.attrs[causal] != Causal::no) {
-    const Shape plane{shape[-2], shape[-1]};
-    Val last_seen = iota(q, plane, 0, DType::i64);
-    if (is_to_end && !identical(shape[-1], shape[-2]))
-      last_seen = last_seen + (element_count(k, {last - 1}, DType::i64) - element_count(q, {last - 1}, DType::i64));
-    scores = where(ge(last_seen, iota(q, plane, 1, DType::i64)), scores, unseen);
+  const bool has_mask = args.in.size() == 4;
+  return matmul(
+      ops_detail::attention_weights(args.in[0], args.in[1], has_mask ? args.in[3] : Val(), args.attrs).weights,
+      args.in[2]);
+}
+
+SINTER_DECL ValList ScaledDotProductAttention::vjp(const VjpArgs& a) {
+  constexpr std::int64_t most_features = 128;  // of kernels for gradients
+  const Type q = a.in[0].type(), v = a.in[2].type();
+  const auto is_few = [](const Dim features) { return features.is_static() && features.value() <= most_features; };
+  const bool has_mask = a.in.size() == 4;
+  if (q.device == Device::cpu() || !is_half(q.dtype) || !is_few(q.shape[-1]) || !is_few(v.shape[-1]) ||
+      (has_mask && a.needs(3)))
+    return {};
+  ValList operands{a.in[0], a.in[1], a.in[2], a.out, a.dout};
+  if (has_mask) operands.push_back(a.in[3]);
+  const Val packed = apply(op_info<ScaledDotProductAttentionGradient>, operands, a.attrs);
+  ValList gradients;
+  Dim start = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Dim end = start + a.in[i].shape().numel(a.where);
+    gradients.push_back(reshape(slice_axis(packed, 0, start, end), a.in[i].shape()));
+    start = end;
   }
-  if (args.in.size() == 4) {
-    const Val mask = args.in[3];
-    scores = mask.dtype() == DType::bool_ ? where(mask, scores, unseen) : scores + mask;
+  if (has_mask) gradients.push_back(Val());
+  return gradients;
+}
+
+SINTER_DECL Type ScaledDotProductAttentionGradient::infer(const InferArgs& args) {
+  ops_detail::require_count(args, 5, 6);
+  const bool has_mask = args.in.size() == 6;
+  const Type forward[] = {args.in[0], args.in[1], args.in[2], args.in[has_mask ? 5 : 2]};
+  const Type out = ScaledDotProductAttention::infer({{forward, has_mask ? 4U : 3U}, args.attrs, args.op, args.where});
+  for (std::size_t i = 3; i < 5; ++i) {
+    ops_detail::require_same_dtype(args, 0, i);
+    if (!(args.in[i].shape == out.shape))
+      throw ShapeError(args.op, (i == 3 ? "out is " : "dout is ") + args.in[i].shape.text(), args.where,
+                       "attention of these operands is " + out.shape.text());
   }
-  return matmul(gives_zeros(args.attrs, args.in.size() == 4) ? softmax_or_zeros(scores, last) : softmax(scores, last),
-                v);
+  Dim total = 0;
+  for (std::size_t i = 0; i < 3; ++i) total = total + args.in[i].shape.numel(args.where);
+  return ops_detail::with_shape(args, Shape{total});
+}
+
+SINTER_DECL Val ScaledDotProductAttentionGradient::decompose(const DecomposeArgs& args) {
+  const Val q = args.in[0], k = args.in[1], v = args.in[2], dout = args.in[4];
+  const auto [weights, factor] =
+      ops_detail::attention_weights(q, k, args.in.size() == 6 ? args.in[5] : Val(), args.attrs);
+  const IntVector last{q.rank() - 1};
+  const Val dweights = matmul(dout, transpose(v)),
+            dscores = weights * (dweights - sum(dweights * weights, last, ReducedAxes::kept)) * factor;
+  ValList gradients{matmul(dscores, k), matmul(transpose(dscores), q), matmul(transpose(weights), dout)};
+  for (Val& gradient : gradients) gradient = reshape(gradient, Shape{gradient.shape().numel(args.where)});
+  return apply(op_info<Concat>, gradients, Attrs{.axes = {0}});
 }
 
 SINTER_DECL Batched ScaledDotProductAttention::batch(const BatchArgs& a) {

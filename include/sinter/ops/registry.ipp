@@ -77,6 +77,7 @@ inline constexpr auto op_table = sorted_by_name<
     // networks
     ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::CtcLoss,
     ops::CtcGradient, ops::Conv2d, ops::MaxPool2d, ops::AvgPool2d, ops::WindowMax, ops::ScaledDotProductAttention,
+    ops::ScaledDotProductAttentionGradient,
     // quantised numbers
     ops::QuantizedMatmul, ops::FakeQuantize>();
 

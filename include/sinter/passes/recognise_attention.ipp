@@ -47,14 +47,19 @@ class AttentionFinder {
   }
 
  private:
-  static bool is_computed_whole(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+  static bool is_computed_whole(DType dtype) { return dtype == DType::f32 || dtype == DType::f64 || is_half(dtype); }
 
   /// What scores are multiplied by, one number after another as written, stays among the normal numbers of the dtype: a
   /// product of factors that leaves them is not what the factors give.
   bool scales_in_range(DType dtype) const {
-    const bool is_single = dtype == DType::f32;
-    const double least = is_single ? double{std::numeric_limits<float>::min()} : std::numeric_limits<double>::min();
-    const double most = is_single ? double{std::numeric_limits<float>::max()} : std::numeric_limits<double>::max();
+    const bool is_double = dtype == DType::f64, is_f16 = dtype == DType::f16;  // bf16 has the range of f32
+    constexpr double least_f16 = 0x1p-14, most_f16 = 65504;
+    const double least = is_double ? std::numeric_limits<double>::min()
+                         : is_f16  ? least_f16
+                                   : double{std::numeric_limits<float>::min()};
+    const double most = is_double ? std::numeric_limits<double>::max()
+                        : is_f16  ? most_f16
+                                  : double{std::numeric_limits<float>::max()};
     const auto is_normal = [&](double x) { return std::abs(x) >= least && std::abs(x) <= most; };
     double scale = 1;
     for (std::size_t i = found_.factors.size(); i-- > 0;) {

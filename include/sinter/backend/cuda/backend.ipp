@@ -8,6 +8,7 @@
 #include <sinter/backend/cuda/device/group.hpp>
 #include <sinter/backend/cuda/device/iterations.hpp>
 #include <sinter/backend/cuda/device/ready_list.hpp>
+#include <sinter/backend/cuda/library/attention.hpp>
 #include <sinter/backend/cuda/library/convolution.hpp>
 #include <sinter/backend/cuda/library/library_op.hpp>
 #include <sinter/backend/cuda/library/quantized.hpp>
@@ -273,6 +274,7 @@ SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel&
 
 SINTER_DECL Intrinsic CudaBackend::intrinsic(const Graph& graph, const Node& node) const {
   if (const Intrinsic product = quantized_intrinsic(gpu_, graph, node)) return product;
+  if (const Intrinsic attention = attention_intrinsic(gpu_, graph, node)) return attention;
   return cuda_detail::convolution_intrinsic(gpu_, graph, node);
 }
 

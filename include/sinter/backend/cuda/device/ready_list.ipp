@@ -52,8 +52,9 @@ SINTER_DECL std::shared_ptr<const Module> Modules::get(Gpu& gpu, const std::stri
   }
   std::scoped_lock lock(entry->compiling);  // others that want it wait
   if (!entry->module) {
-    const std::string cubin =
-        cubin_of(source, entries.empty() ? "kernel" : entries.front(), gpu.target().architecture());
+    std::string architecture = gpu.target().architecture();
+    if (source.find("wgmma.") != std::string::npos) architecture += "a";  // instructions of one architecture alone
+    const std::string cubin = cubin_of(source, entries.empty() ? "kernel" : entries.front(), architecture);
     entry->module = std::make_shared<const Module>(gpu, cubin, entries);
   }
   return entry->module;

@@ -48,6 +48,13 @@ class LibraryLaunch : public Launch {
   void launch_each(const Module& module, std::size_t entry, std::int64_t count, Arguments... arguments) {
     if (count > 0) launch(module, entry, (count + 255) / 256, 256, arguments...);
   }
+  /// Exactly so many blocks, each with `shared_bytes` of dynamic shared memory.
+  template <class Parameter>
+  void launch_blocks(const Module& module, std::size_t entry, std::int64_t blocks, int threads,
+                     std::size_t shared_bytes, Parameter parameter) {
+    void* parameters[] = {&parameter};
+    launch_grid(module, entry, blocks, threads, shared_bytes, parameters);
+  }
   void copy(void* to, const void* from, std::size_t bytes);
   void fill(void* to, unsigned char value, std::size_t bytes);
 
@@ -64,6 +71,8 @@ class LibraryLaunch : public Launch {
   /// Back to the pool, where what this thread enqueues next may use it at once.
   void release() noexcept;
   void launch_kernel(const Module& module, std::size_t entry, std::int64_t blocks, int threads, void** parameters);
+  void launch_grid(const Module& module, std::size_t entry, std::int64_t blocks, int threads, std::size_t shared_bytes,
+                   void** parameters);
 
   Gpu& gpu_;
   const LaunchLabel& label_;

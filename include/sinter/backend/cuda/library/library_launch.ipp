@@ -67,10 +67,14 @@ SINTER_DECL void LibraryLaunch::fill(void* to, unsigned char value, std::size_t 
 
 SINTER_DECL void LibraryLaunch::launch_kernel(const Module& module, std::size_t entry, std::int64_t blocks, int threads,
                                               void** parameters) {
-  if (blocks <= 0) return;
   const auto most = static_cast<std::int64_t>(gpu_.target().multiprocessors) * 64;
-  const auto grid = static_cast<unsigned>(std::min(blocks, most));
-  gpu_.check(api().call_cuLaunchKernel(module.function(entry), grid, 1, 1, static_cast<unsigned>(threads), 1, 1, 0,
+  launch_grid(module, entry, std::min(blocks, most), threads, 0, parameters);
+}
+SINTER_DECL void LibraryLaunch::launch_grid(const Module& module, std::size_t entry, std::int64_t blocks, int threads,
+                                            std::size_t shared_bytes, void** parameters) {
+  if (blocks <= 0) return;
+  gpu_.check(api().call_cuLaunchKernel(module.function(entry), static_cast<unsigned>(blocks), 1, 1,
+                                       static_cast<unsigned>(threads), 1, 1, static_cast<unsigned>(shared_bytes),
                                        stream(), parameters, nullptr),
              "launching a kernel of " + label_.text());
 }

@@ -1,0 +1,251 @@
+// Which attention is computed whole, and its launches.
+#pragma once
+
+#include <sinter/backend/cuda/library/attention.hpp>
+
+#include <sinter/backend/cuda/library/attention_gradient_kernels.hpp>
+#include <sinter/backend/cuda/library/attention_kernels.hpp>
+#include <sinter/backend/cuda/library/library_launch.hpp>
+#include <sinter/base/context.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/graph/attrs.hpp>
+#include <sinter/graph/graph.hpp>
+#include <sinter/ops/attention.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+namespace cuda_detail {
+
+/// `types`: q, k, v and the mask if there is one.
+inline AttentionProblem attention_problem(const Attrs& attrs, std::span<const Type> types) {
+  using Op = ops::ScaledDotProductAttention;
+  const Shape &q = types[0].shape, &k = types[1].shape, &v = types[2].shape;
+  AttentionProblem p;
+  p.dtype = types[0].dtype;
+  p.allows_tf32 = attrs[planned_precision] == MatmulPrecision::tf32;
+  for (int axis = 0; axis + 2 < q.rank(); ++axis) p.batches *= q[axis].value();
+  p.queries = q[-2].value();
+  p.keys = k[-2].value();
+  p.features = static_cast<int>(q[-1].value());
+  p.value_features = static_cast<int>(v[-1].value());
+  const bool has_mask = types.size() == 4;
+  if (has_mask) p.mask = types[3].dtype == DType::bool_ ? AttentionMask::seen : AttentionMask::added;
+  p.is_causal = attrs[Op::causal] != Op::Causal::no;
+  if (attrs[Op::causal] == Op::Causal::to_end) p.ahead = p.keys - p.queries;
+  p.gives_zeros = Op::gives_zeros(attrs, has_mask);
+  p.scale = attrs[Op::scale];
+  if (p.scale == 0) p.scale = 1 / std::sqrt(static_cast<double>(p.features));
+  return p;
+}
+
+/// A mask lies row-major without gaps; along axes of one, and those that it lacks, it does not move.
+inline void place_mask(AttentionArguments& a, const Shape& q, const Shape& mask) {
+  std::int64_t stride = 1;
+  for (int axis = 0; axis < q.rank(); ++axis) {  // from the last
+    const std::int64_t extent = axis < mask.rank() ? mask[mask.rank() - 1 - axis].value() : 1,
+                       moves = extent == 1 ? 0 : stride;
+    if (axis == 0) a.mask_key = static_cast<std::int32_t>(moves);
+    else if (axis == 1) a.mask_row = moves;
+    else {
+      a.mask_extent[as_index(axis - 2)] = static_cast<std::int32_t>(q[q.rank() - 1 - axis].value());
+      a.mask_stride[as_index(axis - 2)] = moves;
+    }
+    stride *= extent;
+  }
+}
+
+class AttentionLaunch final : public LibraryLaunch {
+ public:
+  AttentionLaunch(Gpu& gpu, const BoundOp& op)
+      : LibraryLaunch(gpu, op, StepContext{"scaled_dot_product_attention", {}, 0}),
+        inputs_(op.inputs),
+        problem_(attention_problem(op.attrs, op.types.first(op.inputs))),
+        plan_(problem_, gpu.target().capability, gpu.target().multiprocessors, gpu.target().shared_bytes),
+        arguments_(plan_.arguments()) {
+    for (const Type& type : op.types) bytes_.push_back(as_index(type.shape.numel().value() * size_of(type.dtype)));
+    if (inputs_ == 4) place_mask(arguments_, op.types[0].shape, op.types[3].shape);
+    if (bytes_.back() > 0 && problem_.keys > 0) kernels_ = module_of(gpu, plan_.source());
+  }
+
+ private:
+  static std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+  static bool is_aligned(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; }
+
+  void enqueue(void* const* operands) override {
+    if (kernels_ == nullptr) return fill(operands[inputs_], 0, bytes_.back());
+    // Kernels read and write by 16 bytes; what does not lie so passes through memory that does.
+    std::size_t room = padded(plan_.parts_bytes());
+    for (std::size_t i = 0; i <= inputs_; ++i)
+      if (i != 3 || inputs_ == 3)
+        if (!is_aligned(operands[i])) room += padded(bytes_[i]);
+    char* at = room > 0 ? workspace(room) : nullptr;
+    AttentionArguments a = arguments_;
+    a.parts = reinterpret_cast<float*>(at);
+    at += padded(plan_.parts_bytes());
+    const auto place = [&](std::size_t i) -> void* {
+      if (is_aligned(operands[i])) return operands[i];
+      char* const own = at;
+      at += padded(bytes_[i]);
+      return own;
+    };
+    void* from[3] = {place(0), place(1), place(2)};
+    for (std::size_t i = 0; i < 3; ++i)
+      if (from[i] != operands[i]) copy(from[i], operands[i], bytes_[i]);
+    a.q = from[0];
+    a.k = from[1];
+    a.v = from[2];
+    if (inputs_ == 4) a.mask = operands[3];
+    a.out = place(inputs_);
+    launch_blocks(*kernels_, 0, plan_.blocks(), plan_.threads(), plan_.shared_bytes(), a);
+    if (plan_.pieces() > 1) launch_blocks(*kernels_, 1, problem_.batches * problem_.queries, 128, 0, a);
+    if (a.out != operands[inputs_]) copy(operands[inputs_], a.out, bytes_.back());
+  }
+
+  std::size_t inputs_;
+  AttentionProblem problem_;
+  AttentionPlan plan_;
+  AttentionArguments arguments_;
+  std::vector<std::size_t> bytes_;
+  std::shared_ptr<const Module> kernels_;  // null: there is nothing to see, or nothing to compute
+};
+
+/// The gradients, packed one after the other; from `types` of the gradient's operands.
+class AttentionGradientLaunch final : public LibraryLaunch {
+ public:
+  AttentionGradientLaunch(Gpu& gpu, const BoundOp& op, const std::vector<Type>& forward)
+      : LibraryLaunch(gpu, op, StepContext{"scaled_dot_product_attention_gradient", {}, 0}),
+        has_mask_(op.inputs == 6),
+        problem_(attention_problem(op.attrs, forward)),
+        plan_(problem_, gpu.target().shared_bytes) {
+    for (const Type& type : op.types) bytes_.push_back(as_index(type.shape.numel().value() * size_of(type.dtype)));
+    has_work_ = bytes_[3] > 0 && problem_.keys > 0;
+    if (!has_work_) return;
+    for (const AttentionGradientPlan::Tile* tile : {&plan_.queries(), &plan_.keys()}) {
+      parts_.push_back({tile, module_of(gpu, plan_.source(*tile, gpu.target().capability)), plan_.arguments(*tile)});
+      if (has_mask_) place_mask(parts_.back().arguments, op.types[0].shape, op.types[5].shape);
+    }
+  }
+
+ private:
+  struct Part {
+    const AttentionGradientPlan::Tile* tile;
+    std::shared_ptr<const Module> kernel;
+    AttentionArguments arguments;
+  };
+  static std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+  static bool is_aligned(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; }
+
+  void enqueue(void* const* operands) override {
+    void* const out = operands[has_mask_ ? 6 : 5];
+    if (!has_work_) return fill(out, 0, bytes_.back());
+    std::size_t room = padded(plan_.stats_bytes()) + (is_aligned(out) ? 0 : padded(bytes_.back()));
+    for (std::size_t i = 0; i < 5; ++i) room += is_aligned(operands[i]) ? 0 : padded(bytes_[i]);
+    char* at = workspace(room);
+    auto* const stats = reinterpret_cast<float*>(at);
+    at += padded(plan_.stats_bytes());
+    void* from[5];
+    for (std::size_t i = 0; i < 5; ++i) {
+      from[i] = operands[i];
+      if (is_aligned(operands[i])) continue;
+      copy(at, operands[i], bytes_[i]);
+      from[i] = at;
+      at += padded(bytes_[i]);
+    }
+    char* const to = is_aligned(out) ? static_cast<char*>(out) : at;
+    for (const Part& part : parts_) {
+      AttentionArguments a = part.arguments;
+      a.q = from[0];
+      a.k = from[1];
+      a.v = from[2];
+      a.result = from[3];
+      a.dout = from[4];
+      if (has_mask_) a.mask = operands[5];
+      a.stats = stats;
+      a.dq = to;
+      a.dk = to + bytes_[0];
+      a.dv = to + bytes_[0] + bytes_[1];
+      launch_blocks(*part.kernel, 0, plan_.blocks(*part.tile), part.tile->threads, plan_.shared_bytes(*part.tile), a);
+    }
+    if (to != out) copy(out, to, bytes_.back());
+  }
+
+  bool has_mask_;
+  AttentionProblem problem_;
+  AttentionGradientPlan plan_;
+  std::vector<std::size_t> bytes_;
+  bool has_work_ = false;
+  std::vector<Part> parts_;
+};
+
+/// q, k, v and the mask.
+inline std::vector<Type> forward_types(std::span<const Type> types) {
+  std::vector<Type> forward(types.begin(), types.begin() + 3);
+  if (types.size() == 7) forward.push_back(types[5]);
+  return forward;
+}
+inline std::unique_ptr<Launch> launch_attention_gradient(const Attrs& attrs, std::span<const Type> types) {
+  return std::make_unique<AttentionGradientLaunch>(
+      Gpu::get(types.back().device, "scaled_dot_product_attention_gradient"),
+      BoundOp{nullptr, attrs, types, types.size() - 1, {}}, forward_types(types));
+}
+
+inline std::unique_ptr<Launch> launch_attention(const Attrs& attrs, std::span<const Type> types) {
+  return std::make_unique<AttentionLaunch>(Gpu::get(types.back().device, "scaled_dot_product_attention"),
+                                           BoundOp{nullptr, attrs, types, types.size() - 1, {}});
+}
+
+/// Empty: it is computed whole.
+inline std::string why_not_whole(Gpu& gpu, const Graph& graph, const Node& node) {
+  const Shape &q = graph.type(node.inputs[0]).shape, &v = graph.type(node.inputs[2]).shape;
+  const DType dtype = node.types[0].dtype;
+  if (dtype != DType::f32 && !is_half(dtype)) return std::string(name(dtype));
+  if (gpu.target().capability < 80) return "a GPU before sm_80";
+  if (!q[-1].is_static() || !v[-1].is_static()) return "features of unknown number";
+  const std::int64_t features = q[-1].value(), value_features = v[-1].value();
+  if (features == 0 || value_features == 0) return "no features";
+  if (std::max(features, value_features) > AttentionProblem::most_features)
+    return std::to_string(std::max(features, value_features)) + " features, more than " +
+           std::to_string(AttentionProblem::most_features);
+  if (as_index(q.rank()) > AttentionProblem::mask_axes + 2) return "more batch axes than a mask may have";
+  for (const Value& input : node.inputs)
+    for (const Dim extent : graph.type(input).shape)
+      if (extent.is_static() && extent.value() > std::numeric_limits<std::int32_t>::max() / 2)
+        return "an extent of more than 2^30";
+  const bool is_gradient = node.op == &op_info<ops::ScaledDotProductAttentionGradient>;
+  AttentionProblem problem;
+  problem.dtype = dtype;
+  problem.features = static_cast<int>(features);
+  problem.value_features = static_cast<int>(value_features);
+  problem.queries = 1024;  // the largest tiles
+  if (is_gradient) {
+    const bool is_open = is_half(dtype) && AttentionGradientPlan(problem, gpu.target().shared_bytes).is_open();
+    return is_open ? "" : "a gradient of f32, or of more than 128 features";
+  }
+  for (const bool allows_tf32 : {false, true}) {
+    problem.allows_tf32 = allows_tf32;
+    if (!AttentionPlan(problem, gpu.target().capability, 1, gpu.target().shared_bytes).is_open())
+      return "tiles beyond shared memory";
+  }
+  return {};
+}
+
+}  // namespace cuda_detail
+
+SINTER_DECL Intrinsic attention_intrinsic(Gpu& gpu, const Graph& graph, const Node& node) {
+  const bool is_forward = node.op == &op_info<ops::ScaledDotProductAttention>;
+  if (!is_forward && node.op != &op_info<ops::ScaledDotProductAttentionGradient>) return nullptr;
+  const std::string why = cuda_detail::why_not_whole(gpu, graph, node);
+  if (why.empty()) return is_forward ? cuda_detail::launch_attention : cuda_detail::launch_attention_gradient;
+  if (is_logged("cuda")) note("cuda", "attention is computed by its products: " + why);
+  return nullptr;
+}
+
+}  // namespace cuda
+SINTER_NAMESPACE_END

@@ -1,0 +1,279 @@
+// Texts of attention's gradients, on tensor cores. Weights are computed again from the scores; two kernels, so that
+// every sum has an order of its own and nothing is added by atomics.
+//
+// query_gradient: a block has queries. It walks over the keys once for `level`, the exponent of 2 by which weights are
+// exponentials of their scores, and once for the sums; level and delta, the sum of dout * out of a row, stay in `stats`
+// for the other kernel. key_gradient: a block has keys and walks over the queries; scores lie across, so that weights
+// leave the instruction as the next products want them.
+#pragma once
+
+#include <sinter/backend/cuda/library/attention_gradient_kernels.hpp>
+
+#include <sinter/backend/cuda/library/attention_kernels.ipp>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+namespace attention_detail {
+
+inline constexpr std::string_view gradient_text = R"(
+#define DS (DP + 16)
+#define FS (FP + 16)
+#define NT (BN / 8)
+#define DT (DP / E / 8)
+#define FT (FP / E / 8)
+#define STAGE (BN * (DS + FS))
+static __device__ __forceinline__ void clear(float (&c)[MT][NT][4]) {
+#pragma unroll
+  for (int m = 0; m < MT; ++m)
+#pragma unroll
+    for (int n = 0; n < NT; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) c[m][n][i] = 0;
+}
+#if OF_QUERIES
+extern "C" __global__ void __launch_bounds__(THREADS) query_gradient(const __grid_constant__ Arguments a) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, at = blockIdx.x;
+  const int tile = CAUSAL ? a.tiles - 1 - at / a.batches : at % a.tiles, batch = CAUSAL ? at % a.batches : at / a.tiles;
+  const int first = tile * BM, own = first + warp * MT * 16, last = first + BM < a.queries ? first + BM : a.queries;
+  const X *const keys = a.k + (i64)batch * a.keys * D, *const values = a.v + (i64)batch * a.keys * F;
+  const X *const dout = a.dout + (i64)batch * a.queries * F, *const result = a.result + (i64)batch * a.queries * F;
+  const M* const mask = MASK ? mask_of(a, batch) : nullptr;
+  const int end = visible(a, last - 1);
+  unsigned char *const queries = dynamic_shared(), *const douts = queries + BM * DS, *const stages = douts + BM * FS;
+  fetch<D, DP, DS, BM>(queries, a.q + (i64)batch * a.queries * D, first, a.queries);
+  fetch<F, FP, FS, BM>(douts, dout, first, a.queries);
+  fetch<D, DP, DS, BN>(stages, keys, 0, a.keys);
+  copy_async_commit();
+  float level[MT][2], sum[MT][2] = {}, delta[MT][2], w[MT][NT][4];
+#pragma unroll
+  for (int m = 0; m < MT; ++m)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int query = own + m * 16 + h * 8 + lane / 4;
+      float more = 0;
+      for (int f = lane % 4; f < F && query < a.queries; f += 4)
+        more = fmaf((float)dout[(i64)query * F + f], (float)result[(i64)query * F + f], more);
+      more += __shfl_xor_sync(~0u, more, 1);
+      delta[m][h] = more + __shfl_xor_sync(~0u, more, 2);
+      level[m][h] = NOTHING;
+    }
+  unsigned char* const rows = queries + warp * MT * 16 * DS;
+  const unsigned char* const left = rows + left_place(lane, DS);
+  int stage = 0;
+#pragma unroll 1
+  for (int key = 0; key < end; key += BN) {
+    copy_async_wait<0>();
+    __syncthreads();
+    const unsigned char* const now = stages + stage * STAGE;
+    stage ^= 1;
+    if (key + BN < end) {
+      fetch<D, DP, DS, BN>(stages + stage * STAGE, keys, key + BN, a.keys);
+      copy_async_commit();
+    }
+    clear(w);
+    multiply_rows<MT, NT, DP, DS, DS>(w, left, now + right_place(lane, DS));
+    if (MASK || !PLAIN || key + BN > visible(a, first)) {
+#pragma unroll
+      for (int m = 0; m < MT; ++m)
+#pragma unroll
+        for (int n = 0; n < NT; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            w[m][n][i] =
+                shown(a, mask, w[m][n][i], own + m * 16 + i / 2 * 8 + lane / 4, key + n * 8 + lane % 4 * 2 + i % 2);
+    }
+#pragma unroll
+    for (int m = 0; m < MT; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float top = w[m][0][h * 2];
+#pragma unroll
+        for (int n = 0; n < NT; ++n) top = fmaxf(top, fmaxf(w[m][n][h * 2], w[m][n][h * 2 + 1]));
+        const float next = fmaxf(level[m][h], top * FACTOR), from = next == NOTHING ? 0.0f : next;
+        float more = 0;
+#pragma unroll
+        for (int n = 0; n < NT; ++n)
+#pragma unroll
+          for (int i = h * 2; i < h * 2 + 2; ++i) more += exp2_fast(fmaf(w[m][n][i], FACTOR, -from));
+        sum[m][h] = fmaf(sum[m][h], exp2_fast(level[m][h] - from), more);
+        level[m][h] = next;
+      }
+  }
+  copy_async_wait<0>();
+  __syncthreads();
+  fetch<D, DP, DS, BN>(stages, keys, 0, a.keys);
+  fetch<F, FP, FS, BN>(stages + BN * DS, values, 0, a.keys);
+  copy_async_commit();
+#pragma unroll
+  for (int m = 0; m < MT; ++m)
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      // A lane has seen some of the keys.
+      float top = fmaxf(level[m][h], __shfl_xor_sync(~0u, level[m][h], 1));
+      top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
+      float more = sum[m][h] * exp2_fast(level[m][h] - (top == NOTHING ? 0.0f : top));
+      more += __shfl_xor_sync(~0u, more, 1);
+      more += __shfl_xor_sync(~0u, more, 2);
+      level[m][h] = more == 0 ? (ZEROS ? -NOTHING : __int_as_float(0x7fc00000)) : top + log2f(more);
+      const i64 query = own + m * 16 + h * 8 + lane / 4;
+      if (lane % 4 == 0 && query < a.queries) {
+        float* const stats = a.stats + (batch * (i64)a.queries + query) * 2;
+        stats[0] = level[m][h];
+        stats[1] = delta[m][h];
+      }
+    }
+  const unsigned char* const left_dout = douts + warp * MT * 16 * FS + left_place(lane, FS);
+  float sums[MT][DT][4] = {};
+  stage = 0;
+#pragma unroll 1
+  for (int key = 0; key < end; key += BN) {
+    copy_async_wait<0>();
+    __syncthreads();
+    const unsigned char* const now = stages + stage * STAGE;
+    stage ^= 1;
+    if (key + BN < end) {
+      fetch<D, DP, DS, BN>(stages + stage * STAGE, keys, key + BN, a.keys);
+      fetch<F, FP, FS, BN>(stages + stage * STAGE + BN * DS, values, key + BN, a.keys);
+      copy_async_commit();
+    }
+    float dw[MT][NT][4];
+    clear(w);
+    clear(dw);
+    multiply_rows<MT, NT, DP, DS, DS>(w, left, now + right_place(lane, DS));
+    multiply_rows<MT, NT, FP, FS, FS>(dw, left_dout, now + BN * DS + right_place(lane, FS));
+    const bool is_masked = MASK || !PLAIN || key + BN > visible(a, first);
+#pragma unroll
+    for (int m = 0; m < MT; ++m)
+#pragma unroll
+      for (int n = 0; n < NT; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float x = w[m][n][i];
+          if (is_masked)
+            x = shown(a, mask, x, own + m * 16 + i / 2 * 8 + lane / 4, key + n * 8 + lane % 4 * 2 + i % 2);
+          w[m][n][i] = exp2_fast(fmaf(x, FACTOR, -level[m][i / 2])) * (dw[m][n][i] - delta[m][i / 2]);
+        }
+    multiply_weights<MT, NT, DT, DS>(sums, w, now, lane);
+  }
+  copy_async_wait<0>();
+#pragma unroll
+  for (int m = 0; m < MT; ++m)
+#pragma unroll
+    for (int n = 0; n < DT; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[m][n][i] *= a.plain_scale;
+  write_rows<MT, DT, D, DS>(sums, rows, a.dq + (i64)batch * a.queries * D, own, a.queries, lane);
+}
+#else
+extern "C" __global__ void __launch_bounds__(THREADS) key_gradient(const __grid_constant__ Arguments a) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, at = blockIdx.x;
+  const int tile = CAUSAL ? at / a.batches : at % a.tiles, batch = CAUSAL ? at % a.batches : at / a.tiles;
+  const int first = tile * BM, own = first + warp * MT * 16;
+  const X *const queries = a.q + (i64)batch * a.queries * D, *const douts = a.dout + (i64)batch * a.queries * F;
+  const float* const stats = a.stats + (i64)batch * a.queries * 2;
+  const M* const mask = MASK ? mask_of(a, batch) : nullptr;
+  const int begin = CAUSAL && first > a.ahead ? (first - a.ahead) / BN * BN : 0;
+  unsigned char *const keys = dynamic_shared(), *const values = keys + BM * DS, *const stages = values + BM * FS;
+  fetch<D, DP, DS, BM>(keys, a.k + (i64)batch * a.keys * D, first, a.keys);
+  fetch<F, FP, FS, BM>(values, a.v + (i64)batch * a.keys * F, first, a.keys);
+  fetch<D, DP, DS, BN>(stages, queries, begin, a.queries);
+  fetch<F, FP, FS, BN>(stages + BN * DS, douts, begin, a.queries);
+  copy_async_commit();
+  float dk[MT][DT][4] = {}, dv[MT][FT][4] = {};
+  unsigned char *const key_rows = keys + warp * MT * 16 * DS, *const value_rows = values + warp * MT * 16 * FS;
+  int stage = 0;
+#pragma unroll 1
+  for (int query = begin; query < a.queries; query += BN) {
+    copy_async_wait<0>();
+    __syncthreads();
+    const unsigned char* const now = stages + stage * STAGE;
+    stage ^= 1;
+    if (query + BN < a.queries) {
+      fetch<D, DP, DS, BN>(stages + stage * STAGE, queries, query + BN, a.queries);
+      fetch<F, FP, FS, BN>(stages + stage * STAGE + BN * DS, douts, query + BN, a.queries);
+      copy_async_commit();
+    }
+    float w[MT][NT][4], dw[MT][NT][4];
+    clear(w);
+    clear(dw);
+    multiply_rows<MT, NT, DP, DS, DS>(w, key_rows + left_place(lane, DS), now + right_place(lane, DS));
+    multiply_rows<MT, NT, FP, FS, FS>(dw, value_rows + left_place(lane, FS), now + BN * DS + right_place(lane, FS));
+    const bool is_masked =
+        MASK || !PLAIN || first + BM > visible(a, query) || query + BN > a.queries;
+#pragma unroll
+    for (int n = 0; n < NT; ++n)
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int own_query = query + n * 8 + lane % 4 * 2 + c;
+        float level = -NOTHING, delta = 0;
+        if (own_query < a.queries) level = stats[(i64)own_query * 2], delta = stats[(i64)own_query * 2 + 1];
+#pragma unroll
+        for (int m = 0; m < MT; ++m)
+#pragma unroll
+          for (int i = c; i < 4; i += 2) {
+            float x = w[m][n][i];
+            if (is_masked) x = shown(a, mask, x, own_query, own + m * 16 + i / 2 * 8 + lane / 4);
+            const float weight = exp2_fast(fmaf(x, FACTOR, -level));
+            w[m][n][i] = weight;
+            dw[m][n][i] = weight * (dw[m][n][i] - delta);
+          }
+      }
+    multiply_weights<MT, NT, FT, FS>(dv, w, now + BN * DS, lane);
+    multiply_weights<MT, NT, DT, DS>(dk, dw, now, lane);
+  }
+  copy_async_wait<0>();
+#pragma unroll
+  for (int m = 0; m < MT; ++m)
+#pragma unroll
+    for (int n = 0; n < DT; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) dk[m][n][i] *= a.plain_scale;
+  write_rows<MT, DT, D, DS>(dk, key_rows, a.dk + (i64)batch * a.keys * D, own, a.keys, lane);
+  write_rows<MT, FT, F, FS>(dv, value_rows, a.dv + (i64)batch * a.keys * F, own, a.keys, lane);
+}
+#endif
+)";
+
+}  // namespace attention_detail
+
+SINTER_DECL AttentionGradientPlan::AttentionGradientPlan(const AttentionProblem& problem, std::size_t shared_bytes)
+    : problem_(problem) {
+  // As measured on an H200: as many rows of a warp as registers hold sums for.
+  const int most = std::max(problem.features, problem.value_features);
+  queries_ = {2, most <= 64 ? 64 : 32};
+  keys_ = most <= 64 ? Tile{2, 32} : Tile{1, 64};
+  for (Tile* tile : {&queries_, &keys_})
+    while (tile->step > 16 && this->shared_bytes(*tile) > shared_bytes) tile->step /= 2;
+  is_open_ = most <= AttentionProblem::most_gradient_features &&
+             std::max(this->shared_bytes(queries_), this->shared_bytes(keys_)) <= shared_bytes;
+}
+
+SINTER_DECL std::size_t AttentionGradientPlan::shared_bytes(const Tile& tile) const {
+  const int row = attention_detail::padded_bytes(problem_.features * element(), 32) +
+                  attention_detail::padded_bytes(problem_.value_features * element(), 32) + 32;
+  return as_index((tile.rows() + 2 * tile.step) * row);
+}
+
+SINTER_DECL LibrarySource AttentionGradientPlan::source(const Tile& tile, int capability) const {
+  using namespace attention_detail;
+  using library_detail::define_text;
+  const bool is_of_queries = &tile == &queries_;
+  std::string text = problem_text(problem_, 32) + define_number("WARPS", Tile::warps) +
+                     define_number("BM", tile.rows()) + define_number("BN", tile.step) +
+                     define_number("MT", tile.row_blocks) + define_number("OF_QUERIES", is_of_queries ? 1 : 0);
+  text += common_text;
+  text += fragment_text;
+  text += gradient_text;
+  return {cuda_source_detail::helpers(text, capability) + std::string(machine_text) + text,
+          {is_of_queries ? "query_gradient" : "key_gradient"}};
+}
+
+SINTER_DECL AttentionArguments AttentionGradientPlan::arguments(const Tile& tile) const {
+  AttentionArguments a = attention_detail::arguments_of(problem_);
+  const std::int64_t rows = &tile == &queries_ ? problem_.queries : problem_.keys;
+  a.tiles = static_cast<std::int32_t>((rows + tile.rows() - 1) / tile.rows());
+  return a;
+}
+
+}  // namespace cuda
+SINTER_NAMESPACE_END

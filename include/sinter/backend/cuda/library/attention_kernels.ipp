@@ -1,0 +1,162 @@
+// Attention's tiles and texts. A text knows tiles, features and what is done to scores; extents are numbers.
+#pragma once
+
+#include <sinter/backend/cuda/library/attention_kernels.hpp>
+
+#include <sinter/backend/cuda/library/attention_hopper_kernels.hpp>
+#include <sinter/backend/cuda/library/attention_texts.hpp>
+#include <sinter/backend/cuda/library/quantized_kernels.ipp>
+#include <sinter/backend/cuda/source/scalar.hpp>
+#include <sinter/base/index.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+namespace attention_detail {
+
+inline std::string element_text(DType dtype) {
+  return dtype == DType::f16 ? "Half" : dtype == DType::bf16 ? "Brain" : "float";
+}
+
+inline std::string define_number(const char* name, int value) {
+  return library_detail::define_text(name, std::to_string(value));
+}
+inline int padded_bytes(int bytes, int step) { return (bytes + step - 1) / step * step; }
+
+/// What a text knows of the problem; rows in shared memory are multiples of `row_step` bytes.
+inline std::string problem_text(const AttentionProblem& p, int row_step) {
+  const bool is_plain = p.scale > 0 && p.mask != AttentionMask::added;
+  const int element = p.dtype == DType::f32 ? 4 : 2;
+  return library_detail::define_text("X", element_text(p.dtype)) +
+         library_detail::define_text("M", p.mask == AttentionMask::added ? "X" : "unsigned char") +
+         define_number("E", element) + define_number("D", p.features) + define_number("F", p.value_features) +
+         define_number("DP", padded_bytes(p.features * element, row_step)) +
+         define_number("FP", padded_bytes(p.value_features * element, row_step)) +
+         define_number("MASK", static_cast<int>(p.mask)) + define_number("CAUSAL", p.is_causal ? 1 : 0) +
+         define_number("ZEROS", p.gives_zeros ? 1 : 0) + define_number("PLAIN", is_plain ? 1 : 0) +
+         define_number("IS_BRAIN", p.dtype == DType::bf16 ? 1 : 0) +
+         "struct __align__(16) Sixteen { unsigned words[4]; };\ntypedef long long i64;\n";
+}
+
+inline AttentionArguments arguments_of(const AttentionProblem& p) {
+  AttentionArguments a;
+  a.mask_extent.fill(1);
+  a.batches = static_cast<std::int32_t>(p.batches);
+  a.queries = static_cast<std::int32_t>(p.queries);
+  a.keys = static_cast<std::int32_t>(p.keys);
+  a.ahead = static_cast<std::int32_t>(p.ahead);
+  // A scale that rounds to zero would make hidden scores NaN.
+  constexpr double log2_e = 1.4426950408889634, least = double{std::numeric_limits<float>::min()};
+  a.plain_scale = static_cast<float>(p.scale);
+  a.scale = static_cast<float>(std::copysign(std::max(std::abs(p.scale * log2_e), least), p.scale));
+  return a;
+}
+
+}  // namespace attention_detail
+
+SINTER_DECL AttentionPlan::AttentionPlan(const AttentionProblem& problem, int capability, int multiprocessors,
+                                         std::size_t shared_bytes)
+    : problem_(problem), capability_(capability) {
+  choose_tile(multiprocessors, shared_bytes);
+  is_open_ = this->shared_bytes() <= shared_bytes;
+}
+
+SINTER_DECL int AttentionPlan::padded(int features) const {
+  // Whole steps of an instruction; on the ordinary units, for values, what 8 threads read.
+  return attention_detail::padded_bytes(features * element(), row_step());
+}
+
+SINTER_DECL std::size_t AttentionPlan::shared_bytes() const {
+  const int depth = padded(problem_.features) + 16, values = padded(problem_.value_features) + 16;
+  if (by_groups_) {
+    constexpr int for_alignment = 1024;
+    return as_index(block_queries() * (depth - 16) + 2 * block_keys_ * (depth + values - 32) + for_alignment);
+  }
+  if (!is_on_tensor_cores())
+    return as_index((block_queries() + block_keys_) * depth + block_keys_ * values +
+                    block_queries() * (block_keys_ * 4 + 32));
+  return as_index(block_queries() * std::max(depth, values) + 2 * block_keys_ * (depth + values));
+}
+
+SINTER_DECL std::size_t AttentionPlan::parts_bytes() const {
+  if (pieces_ == 1) return 0;
+  const std::int64_t columns = padded(problem_.value_features) / element() + 2;
+  return as_index(problem_.batches * pieces_ * problem_.queries * columns) * sizeof(float);
+}
+
+/// Of sm_90 alone. Extents of the batch do not enter: the two texts differ in the last digits.
+SINTER_DECL bool AttentionPlan::is_for_groups() const {
+  const auto is_whole = [](int features) { return features == 64 || features == 128; };
+  return capability_ == 90 && problem_.dtype != DType::f32 && problem_.queries > 64 && is_whole(problem_.features) &&
+         is_whole(problem_.value_features);
+}
+
+/// Registers bound the rows of a warp: its sums take a register for each feature and 8 rows.
+SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t shared_bytes) {
+  constexpr std::int64_t few_queries = 16, least_piece = 256, most_pieces = 64;
+  const int most = std::max(problem_.features, problem_.value_features);
+  if (!is_on_tensor_cores()) {
+    row_blocks_ = problem_.queries <= few_queries ? 1 : most <= 64 && problem_.queries > 64 ? 8 : 4;
+    block_keys_ = most <= 64 ? 64 : 32;
+    return;
+  }
+  if (is_for_groups()) {
+    by_groups_ = true;
+    row_blocks_ = 1;
+    const bool is_large = most > 64 && !problem_.is_causal;  // as measured on an H200
+    warps_ = is_large ? 12 : 8;
+    block_keys_ = is_large ? 128 : 64;
+    if (this->shared_bytes() <= shared_bytes) return;
+    by_groups_ = false;
+    warps_ = 4;
+    block_keys_ = 64;
+  }
+  const bool is_wide = most > (element() == 2 ? 128 : 64);
+  row_blocks_ = is_wide || problem_.queries <= 64 ? 1 : 2;
+  // Too few blocks for the device: smaller ones.
+  if (problem_.batches * tiles() < multiprocessors) row_blocks_ = 1;
+  if (problem_.queries <= few_queries) {
+    warps_ = 1;
+    piece_ = std::max(least_piece, (problem_.keys + most_pieces * 64 - 1) / (most_pieces * 64) * 64);
+    pieces_ = std::max<std::int64_t>(1, (problem_.keys + piece_ - 1) / piece_);
+  }
+  while (block_keys_ > 16 && this->shared_bytes() > shared_bytes) block_keys_ /= 2;
+}
+
+SINTER_DECL LibrarySource AttentionPlan::source() const {
+  using namespace attention_detail;
+  std::string text = problem_text(problem_, row_step()) + define_number("WARPS", warps_) +
+                     define_number("BM", block_queries()) + define_number("BN", block_keys_) +
+                     define_number("SPLIT", pieces_ > 1 ? 1 : 0);
+  if (by_groups_) text += define_number("BLOCKS", warps_ == 8 ? 2 : 1);
+  else if (is_on_tensor_cores())
+    text += define_number("MT", row_blocks_) + define_number("KEEPS_QUERIES", padded(problem_.features) <= 128 ? 1 : 0);
+  else text += define_number("R", row_blocks_);
+  text += common_text;
+  if (by_groups_) {
+    text += group_text;
+    text += group_product(block_keys_, true, problem_.dtype) + group_product(64, false, problem_.dtype);
+    text += hopper_text;
+  } else {
+    text += is_on_tensor_cores() ? std::string(fragment_text) + std::string(tensor_text) : std::string(plain_text);
+  }
+  LibrarySource source{cuda_source_detail::helpers(text, capability_) + std::string(machine_text) + text,
+                       {"attention"}};
+  if (pieces_ > 1) source.entries.emplace_back("merge");
+  return source;
+}
+
+SINTER_DECL AttentionArguments AttentionPlan::arguments() const {
+  AttentionArguments a = attention_detail::arguments_of(problem_);
+  a.tiles = static_cast<std::int32_t>(tiles());
+  a.pieces = static_cast<std::int32_t>(pieces_);
+  a.piece = static_cast<std::int32_t>(piece_);
+  return a;
+}
+
+}  // namespace cuda
+SINTER_NAMESPACE_END

@@ -1,0 +1,169 @@
+// Attention on a GPU and its gradients against f64 on the CPU: over shapes, masks, dtypes and precisions; that no scores
+// pass through memory; and what must change no bit.
+#include "catch.hpp"
+
+#include <sinter/sinter.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+using namespace sinter;
+
+namespace {
+const Device gpu = Device::cuda(0);
+bool is_missing() { return !cuda::is_available(); }
+constexpr float infinite = std::numeric_limits<float>::infinity();
+
+enum class MaskUse { none, seen, added, keys_alone };
+struct Case {
+  Shape q, k, v;
+  Causal causal = false;
+  MaskUse mask = MaskUse::none;
+  Heads heads = Heads::equal;
+  double scale = 0;  // 0: as usual
+};
+
+/// Numbers as the dtype has them, on the CPU in f64.
+Tensor drawn(const Shape& shape, DType dtype, int seed) {
+  manual_seed(static_cast<std::uint64_t>(seed));
+  return cast(cast(randn(shape, {.device = Device::cpu()}), dtype), DType::f64);
+}
+std::vector<double> numbers(const Tensor& x) { return to_vector<double>(cast(x.to(Device::cpu()), DType::f64)); }
+double worst(const Tensor& got, const Tensor& expected) {
+  const std::vector<double> a = numbers(got), b = numbers(expected);
+  REQUIRE(a.size() == b.size());
+  double off = 0, greatest = 1;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    off = std::isfinite(a[i]) ? std::max(off, std::abs(a[i] - b[i])) : INFINITY;
+    greatest = std::max(greatest, std::abs(b[i]));
+  }
+  return off / greatest;
+}
+
+AttentionOptions options_of(const Case& c, Device device, DType dtype) {
+  AttentionOptions options{.causal = c.causal, .heads = c.heads};
+  if (c.scale != 0) options.scale = c.scale;
+  const Dim l = c.q[-2], s = c.k[-2];
+  if (c.mask == MaskUse::none) return options;
+  Tensor x = drawn(c.mask == MaskUse::keys_alone ? Shape{s} : Shape{l, s}, DType::bf16, 9);  // the same in all dtypes
+  if (c.mask == MaskUse::added) {
+    options.mask = cast(x, dtype).to(device);
+  } else {
+    Tensor seen = x > -0.5;  // the first query sees nothing
+    if (c.mask == MaskUse::seen) seen = seen & (reshape(arange(l, {.device = Device::cpu()}), Shape{l, 1}) > 0);
+    options.mask = seen.to(device);
+  }
+  eval(*options.mask);
+  return options;
+}
+
+/// The result and the gradients by q, k and v of its sum weighted with `w`.
+std::vector<Tensor> all_of(const Case& c, Device device, DType dtype, MatmulPrecision precision) {
+  const auto at = [&](const Tensor& x) {
+    Tensor y = cast(x, dtype).to(device);
+    eval(y);
+    return y;
+  };
+  const AttentionOptions options = options_of(c, device, dtype);
+  Shape result = c.q;
+  result.set(result.rank() - 1, c.v[-1]);
+  const DType narrow = dtype == DType::f64 ? DType::f32 : dtype;
+  const Tensor q = at(drawn(c.q, narrow, 1)), k = at(drawn(c.k, narrow, 2)), v = at(drawn(c.v, narrow, 3)),
+               w = at(drawn(result, narrow, 4));
+  auto f = jit::compile(
+      [&](Tensor a, Tensor b, Tensor d, Tensor weight) {
+        auto [value, gradients] = jit::value_and_grad<0, 1, 2>([&](Tensor x, Tensor y, Tensor z) {
+          const Tensor out = scaled_dot_product_attention(x, y, z, options);
+          return std::pair(Tensor(sum(cast(out, DType::f32) * cast(weight, DType::f32))), out);
+        })(a, b, d);
+        auto [dq, dk, dv] = gradients;
+        return std::tuple(value.second, dq, dk, dv);
+      },
+      {.matmul_precision = precision});
+  auto [out, dq, dk, dv] = f(q, k, v, w);
+  return {out, dq, dk, dv};
+}
+
+double tolerance(DType dtype, MatmulPrecision precision) {
+  if (dtype == DType::f16) return 4e-3;
+  if (dtype == DType::bf16) return 3e-2;
+  return precision == MatmulPrecision::tf32 ? 4e-3 : 5e-6;
+}
+
+std::vector<Case> cases() {
+  return {{{2, 3, 200, 64}, {2, 3, 333, 64}, {2, 3, 333, 64}},
+          {{2, 2, 257, 64}, {2, 2, 257, 64}, {2, 2, 257, 64}, true},
+          {{1, 3, 100, 128}, {1, 3, 164, 128}, {1, 3, 164, 128}, Causal::to_end},
+          {{3, 90, 32}, {3, 70, 32}, {3, 70, 48}, Causal::to_end},  // the first queries see nothing
+          {{2, 2, 75, 13}, {2, 2, 81, 13}, {2, 2, 81, 5}, Causal::from_start, MaskUse::seen},
+          {{2, 2, 64, 80}, {2, 2, 128, 80}, {2, 2, 128, 80}, false, MaskUse::added},
+          {{2, 65, 16}, {2, 300, 16}, {2, 300, 16}, false, MaskUse::keys_alone, Heads::equal, -0.3},
+          {{2, 8, 100, 64}, {2, 2, 100, 64}, {2, 2, 100, 64}, true, MaskUse::none, Heads::grouped},
+          {{2, 4, 1, 64}, {2, 4, 1500, 64}, {2, 4, 1500, 64}},  // a step of decoding
+          {{1, 2, 9, 128}, {1, 2, 700, 128}, {1, 2, 700, 128}, Causal::to_end},
+          {{2, 40, 192}, {2, 60, 192}, {2, 60, 256}},
+          {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}};
+}
+}  // namespace
+
+TEST_CASE("attention and its gradients on a GPU against f64", "[gpu]") {
+  if (is_missing()) return;
+  int number = 0;
+  for (const Case& c : cases()) {
+    const std::vector<Tensor> wide = all_of(c, Device::cpu(), DType::f64, MatmulPrecision::f32);
+    int turn = 0;
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+      for (const MatmulPrecision precision : {MatmulPrecision::f32, MatmulPrecision::tf32}) {
+        if (dtype != DType::f32 && precision == MatmulPrecision::tf32) continue;
+        if (number > 3 && number % 4 != turn++ % 4) continue;  // each takes compilation
+        INFO("case " << number << ", " << name(dtype) << " " << name(precision));
+        const std::vector<Tensor> got = all_of(c, gpu, dtype, precision);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          INFO((i == 0 ? "result" : "gradient ") << i);
+          CHECK(worst(got[i], wide[i]) < 2 * tolerance(dtype, precision));
+        }
+      }
+    ++number;
+  }
+}
+
+TEST_CASE("attention written by hand in bf16 on a GPU is attention, with no scores in memory", "[gpu]") {
+  if (is_missing()) return;
+  const Tensor q = cast(drawn({2, 4, 512, 64}, DType::bf16, 1), DType::bf16).to(gpu),
+               k = cast(drawn({2, 4, 512, 64}, DType::bf16, 2), DType::bf16).to(gpu);
+  const auto called = jit::compile([](Tensor a, Tensor b) { return scaled_dot_product_attention(a, b, b); });
+  const auto written =
+      jit::compile([](Tensor a, Tensor b) { return matmul(softmax(matmul(a, transpose(b, -2, -1)) * 0.125f, -1), b); });
+  const Tensor x = called(q, k), y = written(q, k);
+  CHECK(worst(x, y) == 0);
+  CHECK(written.explain(q, k).text().find("scaled_dot_product_attention") != std::string::npos);
+}
+
+TEST_CASE("batches, other queries and places in memory change no bit of attention on a GPU", "[gpu]") {
+  if (is_missing()) return;
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    const Tensor q = cast(drawn({3, 200, 64}, dtype, 1), dtype).to(gpu),
+                 k = cast(drawn({3, 300, 64}, dtype, 2), dtype).to(gpu);
+    const auto f = jit::compile([](Tensor a, Tensor b) { return scaled_dot_product_attention(a, b, b); });
+    const Tensor all = f(q, k);
+    CHECK(worst(f(q(slice(1, 2)), k(slice(1, 2))), all(slice(1, 2))) == 0);
+    CHECK(worst(f(q(slice(0, 3), slice(0, 70)), k), all(slice(0, 3), slice(0, 70))) == 0);
+    const Tensor room = zeros({3 * 300 * 64 + 1}, {.dtype = dtype, .device = gpu});  // one element off
+    Tensor off = room;
+    off = concat({Tensor(room(slice(0, 1))), Tensor(reshape(k, {3 * 300 * 64}))}, 0);
+    eval(off);
+    CHECK(worst(f(q, reshape(off(slice(1, 3 * 300 * 64 + 1)), {3, 300, 64})), all) == 0);
+  }
+}
+
+TEST_CASE("attention on a GPU of nothing, and to nothing", "[gpu]") {
+  if (is_missing()) return;
+  const auto f = jit::compile([](Tensor a, Tensor b) { return scaled_dot_product_attention(a, b, b); });
+  const TensorOptions half{.dtype = DType::f16, .device = gpu};
+  CHECK(numbers(f(ones({2, 5, 16}, half), ones({2, 0, 16}, half))) == std::vector<double>(160, 0.0));
+  CHECK(f(ones({2, 0, 16}, half), ones({2, 7, 16}, half)).numel() == 0);
+  CHECK(f(ones({0, 3, 16}, half), ones({0, 7, 16}, half)).numel() == 0);
+}
