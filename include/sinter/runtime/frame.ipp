@@ -392,10 +392,7 @@ SINTER_DECL bool Frame::is_on_host(const BufferRef& operand) const {
 SINTER_DECL StepContext Frame::context_of(const PlanStep& step) const {
   StepContext context{step.name, step.where};
   for (std::size_t i = 0; i < step.operands.size(); ++i)
-    if (is_on_host(step.operands[i])) {
-      ensure(i < 64, "plan: too many operands for numbers by value");
-      context.host_operands |= std::uint64_t{1} << i;
-    }
+    if (is_on_host(step.operands[i])) context.host_operands.add(i);
   return context;
 }
 
