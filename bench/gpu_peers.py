@@ -95,7 +95,7 @@ def of_kernels():
     """The rows of bench/gpu_kernels.cpp: name, operands, function. A shape with "i" in front is of indices below it."""
     rows, images = (16384, 1024), (64, 64, 112, 112)
     yield "cumsum/16384x1024/f32", [rows], lambda x: x.cumsum(1)
-    yield "cumsum/2^24/f32", [(1 << 24,)], lambda x: (x * x).cumsum(0) * 1e-4
+    yield "cumsum/2^24/f32", [(1 << 24,)], lambda x: x.cumsum(0)
     yield "cumsum along columns/16384x1024/f32", [rows], lambda x: x.cumsum(0)
     yield "cummax/16384x1024/f32", [rows], lambda x: x.cummax(1)[0]
     yield "sort/16384x1024/f32", [rows], lambda x: x.sort(1)[0]

@@ -362,8 +362,8 @@ TEST_CASE("a gradient of a convolution wants the shapes of one") {
   CHECK(of({1, 4, 4, 4}, {4, 3, 3, 3}, Operand::image, {1, 3, 8, 8}).empty());
   CHECK(of({1, 3, 8, 8}, {1, 4, 4, 4}, Operand::weight, {4, 3, 3, 3}).empty());
   CHECK(has(of({1, 4, 5, 4}, {4, 3, 3, 3}, Operand::image, {1, 3, 8, 8}),
-            "the gradient is [1, 4, 5, 4], the convolution of [1, 3, 8, 8] by [4, 3, 3, 3] is [1, 4, 4, 4]"));
-  CHECK(has(of({1, 3, 8, 8}, {4, 1, 4, 4}, Operand::weight, {4, 3, 3, 3}), "the gradient is [4, 1, 4, 4]"));
+            "the gradient is (1, 4, 5, 4), the convolution of (1, 3, 8, 8) by (4, 3, 3, 3) is (1, 4, 4, 4)"));
+  CHECK(has(of({1, 3, 8, 8}, {4, 1, 4, 4}, Operand::weight, {4, 3, 3, 3}), "the gradient is (4, 1, 4, 4)"));
 }
 
 TEST_CASE("convolutions of many sizes share a plan, whose padding is symbolic") {

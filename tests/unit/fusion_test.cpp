@@ -471,9 +471,9 @@ TEST_CASE("the order of steps: who reads a donated input runs before who overwri
 namespace {
 /// Sums of so many shifted parts of a vector, each of them doubled before where `is_computed`.
 Graph shifted_sums(int parts, bool is_computed) {
-  std::string text = "graph(%x: f32[400]) { %y = " + std::string(is_computed ? "neg(%x)"
+  std::string text = "graph(%x: f32[700]) { %y = " + std::string(is_computed ? "neg(%x)"
                                                                              : "slice(%x) {starts=[0], "
-                                                                               "ends=[400], steps=[1]}");
+                                                                               "ends=[700], steps=[1]}");
   text += " %s0 = slice(%y) {starts=[0], ends=[300], steps=[1]}";
   for (int i = 1; i < parts; ++i) {
     const std::string n = std::to_string(i), before = std::to_string(i - 1);

@@ -96,8 +96,11 @@ inline Val convolution_gradient(Val first, Val second, ops::ConvolutionOperand b
 }
 
 /// Gradient by the image: the positions' gradients spread by the stride and bordered, convolved with the mirrored
-/// weight.
+/// weight. Of single elements, the product is spread.
 inline Val conv_image_gradient(Val dout, Val weight, const ConvNumbers& conv, const Shape& image) {
+  const bool is_single = conv.kernel[0] * conv.kernel[1] == 1 && conv.padding[0] == 0 && conv.padding[1] == 0;
+  if (is_single && conv.stride[0] * conv.stride[1] > 1)
+    return place(conv2d(dout, mirrored(weight)), image, {0, 0, 0, 0}, {1, 1, conv.stride[0], conv.stride[1]});
   Shape spread{image[0], weight.shape()[0]}, starts{0, 0}, crop_starts{0, 0}, crop_ends{image[0], image[1]};
   for (std::size_t i = 0; i < 2; ++i) {
     const Dim extent = image[static_cast<int>(i) + 2];

@@ -418,12 +418,15 @@ inline std::unique_ptr<Launch> launch_convolution_gradient(const Attrs& attrs, s
                           false);
 }
 
-/// Products as they are: those of single elements. Sums of lines: groups of one channel. Few outputs, as of gradients by
-/// images of three colours, leave most of the library's tiles empty.
+/// Products as they are: those of single elements, and of their gradients by the image those in f32, for which the
+/// library has slow algorithms alone where the order of sums must not change. Sums of lines: groups of one channel. Few
+/// outputs, as of gradients by images of three colours, leave most of the library's tiles empty.
 inline bool is_left_to_kernels(const ConvolutionGeometry& g) {
   using Axes = ConvolutionGeometry::Axes;
   constexpr std::int64_t least_outputs = 8;
-  const bool is_product = g.kernel == Axes{1, 1, 1} && g.stride == Axes{1, 1, 1} && g.padding == Axes{0, 0, 0};
+  const bool is_single = g.kernel == Axes{1, 1, 1} && g.padding == Axes{0, 0, 0},
+             is_spread_product = g.made == ConvolutionMade::image_gradient && g.dtype == DType::f32,
+             is_product = is_single && (g.stride == Axes{1, 1, 1} || is_spread_product);
   return (is_product && g.groups == 1) || (g.groups > 1 && g.inputs == 1 && g.outputs == 1) ||
          (g.made == ConvolutionMade::result && g.groups * g.outputs < least_outputs) ||
          (g.made == ConvolutionMade::image_gradient && g.groups * g.inputs < least_outputs);
