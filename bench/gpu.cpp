@@ -3,7 +3,7 @@
 //
 // `bench_gpu --first NAME` prints the milliseconds of one first call; the program runs itself so, in processes of their
 // own.
-#include "compiled.hpp"
+#include "on_gpu.hpp"
 
 #include <unistd.h>
 #include <cstdio>
@@ -20,37 +20,7 @@ using benchmark::State;
 #ifdef SINTER_CUDA
 namespace {
 
-const Device gpu = Device::cuda(0);
-using Extents = std::vector<std::int64_t>;
-
-Tensor noise(const Extents& extents, DType dtype = DType::f32) {
-  const Tensor x = randn(Shape(extents), {.device = gpu}).to(dtype);
-  eval(x);
-  return x;
-}
-
-/// Whether the GPU and the CPU agree; see bench::agree.
-bool agree(State& state, const Tensor& on_gpu, const Tensor& on_cpu, double tolerance = 2e-4) {
-  return bench::agree(state, to_vector<float>(on_gpu), to_vector<float>(on_cpu), tolerance);
-}
-
-// ---- time -----------------------------------------------------------------------------------------------------------
-
-/// Seconds of so many calls, from events on the device around them.
-double device_seconds(const std::function<void()>& call, int calls) {
-  cuda::Event start, end;
-  start.record();
-  for (int i = 0; i < calls; ++i) call();
-  end.record();
-  return start.elapsed_ms(end) / 1e3;
-}
-
-void time_on_device(State& state, const std::function<void()>& call) {
-  constexpr int calls = 8;
-  for (int i = 0; i < 3; ++i) call();
-  cuda::synchronize();
-  while (state.KeepRunningBatch(calls)) state.SetIterationTime(device_seconds(call, calls));
-}
+using namespace bench::on_gpu;
 
 /// What the calling thread spends in a call; the device keeps up.
 void time_on_host(State& state, const std::function<void()>& call) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The rows of bench/gpu.cpp by PyTorch (eager, torch.compile) and JAX, on the GPU of this machine.
+"""The rows of bench/gpu.cpp and bench/gpu_kernels.cpp by PyTorch (eager, torch.compile) and JAX, on the GPU of this machine.
 
-    tools/bench gpu --peers torch,jax
+    tools/bench gpu gpu_kernels --peers torch,jax
     python3 bench/gpu_peers.py --out FILE.json
 
 Full f32, but for the rows that say TF32. First calls include what a framework compiles. Without a GPU there are no
@@ -91,10 +91,79 @@ ROWS = [
     ),
 ]
 
+def of_kernels():
+    """The rows of bench/gpu_kernels.cpp: name, operands, function. A shape with "i" in front is of indices below it."""
+    rows, images = (16384, 1024), (64, 64, 112, 112)
+    yield "cumsum/16384x1024/f32", [rows], lambda x: x.cumsum(1)
+    yield "cumsum/2^24/f32", [(1 << 24,)], lambda x: x.cumsum(0)
+    yield "cumsum along columns/16384x1024/f32", [rows], lambda x: x.cumsum(0)
+    yield "cummax/16384x1024/f32", [rows], lambda x: x.cummax(1)[0]
+    yield "sort/16384x1024/f32", [rows], lambda x: x.sort(1)[0]
+    yield "argsort/16384x1024/f32", [rows], lambda x: x.argsort(1)
+    yield "sort/2^24/f32", [(1 << 24,)], lambda x: x.sort()[0]
+    yield "topk of 10/16384x1024/f32", [rows], lambda x: x.topk(10, 1)[0]
+    for axes in ((0,), (1,), (2,), (0, 1), (0, 2), (0, 1, 2)):
+        name = "{" + ",".join(map(str, axes)) + "}"
+        yield f"sum over {name}/512x512x512/f32", [(512, 512, 512)], lambda x, axes=axes: x.sum(axes)
+    yield "sum over {1}/1000x1001x77/f32", [(1000, 1001, 77)], lambda x: x.sum(1)
+    yield "argmax over {1}/1000x1001x77/f32", [(1000, 1001, 77)], lambda x: x.argmax(1)
+    yield "softmax/64x400000/f32", [(64, 400000)], lambda x: x.softmax(1)
+    yield "layer_norm/64x400000/f32", [(64, 400000)], lambda x: F.layer_norm(x, (400000,))
+    yield "logsumexp/64x400000/f32", [(64, 400000)], lambda x: x.logsumexp(1)
+    yield "batch_norm in training/64x64x112x112/f32", [images], lambda x: F.batch_norm(x, None, None, None, None, True)
+    yield "max_pool2d of 3 by 2, padded/64x64x112x112/f32", [images], lambda x: F.max_pool2d(x, 3, 2, 1)
+    yield "avg_pool2d of 2/64x64x112x112/f32", [images], lambda x: F.avg_pool2d(x, 2, 2)
+    n = 1000000
+    yield "scatter_add/1000000,1000000/f32", [(n,), ("i", n, n), (n,)], lambda b, i, s: b.scatter_add(0, i, s)
+    yield "gather/1000000,1000000/f32", [(n,), ("i", n, n)], lambda b, i: b[i]
+    table, places = (50000, 768), ("i", 50000, 16384)
+    yield "index_add/50000x768,16384/f32", [table, places, (16384, 768)], lambda b, i, s: b.index_add(0, i, s)
+    yield "gather of rows/50000x768,16384/f32", [table, places], lambda b, i: b[i]
+    yield "transpose/8192x8192/f32", [(8192, 8192)], lambda x: x.t().contiguous()
+    yield from convolutions()
+    for dtype in ("f32", "f16", "bf16"):
+        for causal in (False, True):
+            name = "attention" + (", causal" if causal else "") + f"/8x12x1024x64/{dtype}"
+            attention = lambda q, k, v, causal=causal: F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+            yield name, [(8, 12, 1024, 64)] * 3, attention
+    for dtype in ("f32", "bf16"):
+        yield f"matmul/{cube(4096)}/{dtype}", [(4096, 4096)] * 2, lambda x, w: x @ w
+        yield f"linear+gelu/{cube(4096)}/{dtype}", [(4096, 4096)] * 2 + [(4096,)], linear_gelu_torch
+        yield f"softmax/16384x8192/{dtype}", [(R, C)], lambda x: torch.softmax(x, -1)
+        yield f"column sum of squares/16384x8192/{dtype}", [(R, C)], lambda x: (x * x).sum(0)
+        yield f"chain of gelu/16384x8192/{dtype}", [(R, C)], lambda x: F.gelu(x * 2 + 1) * x - torch.tanh(x)
+
+
+def convolutions():
+    for size, channels, outputs, window, stride, padding, groups in (
+        (224, 3, 64, 7, 2, 3, 1),
+        (56, 64, 64, 3, 1, 1, 1),
+        (28, 128, 128, 3, 1, 1, 1),
+        (14, 256, 256, 3, 1, 1, 1),
+        (7, 512, 512, 3, 1, 1, 1),
+        (56, 128, 128, 3, 2, 1, 1),
+        (28, 256, 256, 3, 1, 1, 32),
+        (56, 256, 512, 1, 2, 0, 1),
+    ):
+        at = (size + 2 * padding - window) // stride + 1
+        x, w, y = (64, channels, size, size), (outputs, channels // groups, window, window), (64, outputs, at, at)
+        how = ([stride] * 2, [padding] * 2, [1, 1], False, [0, 0], groups)
+        window_text = f"{window}x{window}" + (f" by {stride}" if stride > 1 else "")
+        window_text += f", {groups} groups" if groups > 1 else ""
+        by = lambda mask, how=how: lambda x, w, y: torch.ops.aten.convolution_backward(y, x, w, None, *how, mask)
+        forward = lambda x, w, y, s=stride, p=padding, g=groups: F.conv2d(x, w, None, s, p, 1, g)
+        made = {"conv2d": forward, "conv2d by x": by([True, False, False]), "conv2d by w": by([False, True, False])}
+        for what, function in made.items():
+            for precision, dtype in (("", "f32"), (" in tf32", "f32"), ("", "f16")):
+                shape = f"64x{channels}x{size}x{size},{outputs}"
+                yield f"{what}{precision}, {window_text}/{shape}/{dtype}", [x, w, y], function
+
 
 def set_precision(is_tf32):
     if torch:
         torch.set_float32_matmul_precision("high" if is_tf32 else "highest")
+        torch.backends.cudnn.allow_tf32 = is_tf32
+        torch.backends.cudnn.benchmark = True
     if jax:
         jax.config.update("jax_default_matmul_precision", "tensorfloat32" if is_tf32 else "highest")
 
@@ -108,8 +177,14 @@ def measure(report, name, peer, make, wait):
 
 
 def measure_torch(report, name, shapes, function):
-    dtype = torch.float64 if name.endswith("f64") else torch.float32
-    given = [torch.randn(*shape, device="cuda", dtype=dtype) for shape in shapes]
+    dtypes = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+    dtype = dtypes[name.rsplit("/", 1)[1]]
+    given = [
+        torch.randint(0, shape[1], shape[2:], device="cuda")
+        if shape[0] == "i"
+        else torch.randn(*shape, device="cuda").to(dtype)
+        for shape in shapes
+    ]
     wait = lambda _: torch.cuda.synchronize()
     measure(report, name, "torch eager", lambda: lambda: function(*given), wait)
 
@@ -146,6 +221,10 @@ def main():
             measure_torch(report, name, shapes, by_torch)
         if jax and by_jax:
             measure_jax(report, name, shapes, by_jax)
+    for name, shapes, by_torch in of_kernels() if torch else []:
+        if report.wants(name):
+            set_precision("tf32" in name)
+            measure_torch(report, name, shapes, by_torch)
     report.write()
 
 

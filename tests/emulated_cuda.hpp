@@ -175,6 +175,11 @@ template <class T> static T atomicMax(T* place, T value) {
 template <class To, class From> static To bits_as(From from) { To to; std::memcpy(&to, &from, sizeof to); return to; }
 static inline float __int_as_float(int bits) { return bits_as<float>(bits); }
 static inline double __longlong_as_double(long long bits) { return bits_as<double>(bits); }
+static inline float about_reciprocal(float x) { return 1 / x; }
+static inline unsigned short float_to_brain(float x) {
+  const unsigned bits = bits_as<unsigned>(x);
+  return static_cast<unsigned short>(x != x ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
 static inline float half_to_float(unsigned short bits) {
   const unsigned sign = unsigned{bits & 0x8000u} << 16, size = bits & 0x7fffu;
   if (size >= 0x7c00) return bits_as<float>(sign | 0x7f800000u | (size & 0x3ff) << 13);

@@ -346,10 +346,10 @@ class FakeBackend final : public sinter::Backend {
                                          const sinter::StepContext& step) const override {
       std::vector<std::size_t> bytes = bytes_;
       for (std::size_t i = 0; i < operands_.size(); ++i)  // of a complex number both parts
-        if ((step.host_operands >> operands_[i] & 1) != 0 && geometry.accesses[i].offset == 1)
+        if (step.host_operands.has(operands_[i]) && geometry.accesses[i].offset == 1)
           bytes[operands_[i]] = 2 * bytes_[operands_[i]];
-      return std::make_unique<FakeLaunch>(memory_, executable_->bind(geometry), std::move(bytes), step.host_operands,
-                                          index_, executable_.get());
+      return std::make_unique<FakeLaunch>(memory_, executable_->bind(geometry), std::move(bytes),
+                                          step.host_operands.of_kernel(), index_, executable_.get());
     }
 
    private:

@@ -4,6 +4,7 @@
 #include <sinter/kernel/cost.ipp>
 #include <sinter/kernel/facts.ipp>
 #include <sinter/kernel/fusion.ipp>
+#include <sinter/kernel/fusion_accesses.ipp>
 #include <sinter/kernel/fusion_borders.ipp>
 #include <sinter/kernel/fusion_limits.ipp>
 #include <sinter/kernel/fusion_merge.ipp>

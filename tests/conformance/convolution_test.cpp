@@ -309,6 +309,63 @@ TEST_CASE("gradients of convolutions are adjoint to them") {
   }
 }
 
+TEST_CASE("gradients of the gradients of convolutions are adjoint to these") {
+  std::mt19937 random(12);
+  for (std::size_t i = 0; i < 16; ++i) {
+    const Problem problem(random);
+    if (!is_in_sample(i)) continue;
+    Shape out{problem.x[0], problem.weight[0]};
+    for (const Dim extent : problem.positions) out.push_back(extent);
+    for (const auto by : {ops::ConvolutionOperand::image, ops::ConvolutionOperand::weight}) {
+      const bool is_image = by == ops::ConvolutionOperand::image;
+      GraphBuilder builder;
+      const auto input = [&](const Shape& shape) {
+        return Val{&builder, builder.input({DType::f64, Device::cpu(), shape}), {}};
+      };
+      const Val first = input(is_image ? out : problem.x), second = input(is_image ? problem.weight : out),
+                seed = input(is_image ? problem.x : problem.weight);
+      Attrs attrs = problem.attrs();
+      attrs.shape = is_image ? problem.x : problem.weight;
+      attrs.set(ops::ConvolutionGradient::by, by);
+      const Val operands[] = {first, second}, result = apply(op_info<ops::ConvolutionGradient>, operands, attrs);
+      const ValList gradients = ops::ConvolutionGradient::vjp(VjpArgs{operands, result, seed, attrs, {}});
+      const Value outputs[] = {sum(result * seed, all_axes(result)).value,
+                               sum(gradients[0] * first, all_axes(first)).value,
+                               sum(gradients[1] * second, all_axes(second)).value};
+      const Graph graph = builder.finish(outputs);
+      const auto found = oracle::evaluate(graph, random_inputs(graph, {}, static_cast<unsigned>(i)));
+      INFO(graph.text());
+      CHECK(found[1].data[0] == Approx(static_cast<double>(found[0].data[0])).margin(1e-9));
+      CHECK(found[2].data[0] == Approx(static_cast<double>(found[0].data[0])).margin(1e-9));
+    }
+  }
+}
+
+TEST_CASE("a gradient of a convolution wants the shapes of one") {
+  const auto of = [](const Shape& first, const Shape& second, ops::ConvolutionOperand by, const Shape& shape) {
+    GraphBuilder builder;
+    const Val a{&builder, builder.input({DType::f32, Device::cpu(), first}), {}},
+        b{&builder, builder.input({DType::f32, Device::cpu(), second}), {}};
+    using Op = ops::ConvolutionGradient;
+    Attrs attrs = Attrs{.shape = shape}
+                      .with(Op::stride, {2, 2})
+                      .with(Op::dilation, {1, 1})
+                      .with(Op::low, Shape{1, 1})
+                      .with(Op::high, Shape{1, 1});
+    attrs.set(Op::by, by);
+    try {
+      apply(op_info<Op>, {a, b}, attrs);
+    } catch (const ShapeError& error) { return std::string(error.what()); }
+    return std::string();
+  };
+  using Operand = ops::ConvolutionOperand;
+  CHECK(of({1, 4, 4, 4}, {4, 3, 3, 3}, Operand::image, {1, 3, 8, 8}).empty());
+  CHECK(of({1, 3, 8, 8}, {1, 4, 4, 4}, Operand::weight, {4, 3, 3, 3}).empty());
+  CHECK(has(of({1, 4, 5, 4}, {4, 3, 3, 3}, Operand::image, {1, 3, 8, 8}),
+            "the gradient is (1, 4, 5, 4), the convolution of (1, 3, 8, 8) by (4, 3, 3, 3) is (1, 4, 4, 4)"));
+  CHECK(has(of({1, 3, 8, 8}, {4, 1, 4, 4}, Operand::weight, {4, 3, 3, 3}), "the gradient is (4, 1, 4, 4)"));
+}
+
 TEST_CASE("convolutions of many sizes share a plan, whose padding is symbolic") {
   const auto gradients = [](const std::vector<Tensor>& in) {
     return jit::grad([](const std::vector<Tensor>& x) {

@@ -71,6 +71,31 @@ TEST_CASE("on a device, loops with known trip counts wait for nothing; a conditi
   CHECK(to_vector<float>(y) == Floats(4, 32));
 }
 
+TEST_CASE("on a device, a loop takes numbers of the host as any operand, whatever the number of those before") {
+  for (const int count : {3, 62, 63, 64, 65, 66, 70, 130}) {
+    auto f = jit::compile([](std::vector<Tensor> parts, Scalar s) {
+      const auto body = [&](Scalar, Tensor y) {
+        for (const Tensor& part : parts) y = y * 0.5f + part;
+        return y * s;
+      };
+      return jit::fori_loop(0, 3, body, parts[0]);
+    });
+    std::vector<Tensor> parts;
+    for (int i = 0; i < count; ++i) parts.push_back(full({2}, static_cast<float>(i % 7)));
+    const auto wanted = [&](float s) {
+      float y = 0;
+      for (int k = 0; k < 3; ++k) {
+        for (int i = 0; i < count; ++i) y = y * 0.5f + static_cast<float>(i % 7);
+        y *= s;
+      }
+      return Floats(2, y);
+    };
+    INFO(count);
+    CHECK(to_vector<float>(f(parts, 0.5f)) == wanted(0.5f));
+    CHECK(to_vector<float>(f(parts, 2.f)) == wanted(2));
+  }
+}
+
 TEST_CASE("on a device, a branch by a number of the call waits for nothing") {
   auto f = jit::compile([](Tensor x, Scalar s) {
     return jit::cond(s > 0, [](Tensor y, Scalar k) { return y * k; }, [](Tensor y, Scalar k) { return y - k; }, x, s);

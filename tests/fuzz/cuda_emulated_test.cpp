@@ -53,6 +53,8 @@ constexpr const char* scans[] = {
     "graph(%x: f32[s0, 20001]) { return mul(cumsum(abs(%x)) {axes=[1]}, %x), cummax(%x) {axes=[1], exclusive} }",
     "graph(%x: i64[9000, s0], %y: f64[9000, s0]) { return cumsum(%x) {axes=[0], reversed}, cumsum(abs(%y)) {axes=[0], "
     "exclusive} }",
+    "graph(%x: f32[s0, 8192], %y: f32[s0, 9100]) { return cumprod(add(mul(%x, 0.001), 1)) {axes=[1], reversed}, "
+    "cummin(%y) {axes=[1], exclusive} }",
     "graph(%x: f64[s0, 9000]) { return cumsum(cumsum(abs(%x)) {axes=[1]}) {axes=[1]} }",
 };
 /// Operands and results in narrow memory: elementwise, rows, columns, scans, products, gathers.
@@ -206,6 +208,8 @@ TEST_CASE("emulated CUDA C of scatters agrees with the oracle") {
                            "  return scatter_add(rem(mul(%1, 7919), 8000), %v) {axes=[0], shape=[8000]}\n}",
                            "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
                            "  return scatter_add(mul(rem(%1, 7), 1000), %v) {axes=[0], shape=[8000]}\n}",
+                           "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+                           "  return scatter_add(mul(rem(mul(%1, 7919), 600), 13), %v) {axes=[0], shape=[8000]}\n}",
                            "graph(%v: f32[6000, 130]) {\n  %1: i64[6000] = iota {axes=[0], shape=[6000], dtype=i64}\n"
                            "  return scatter_add(rem(mul(%1, 7919), 9000), %v) {axes=[0], shape=[9000, 130]}\n}"}) {
     const Graph graph = parse_graph(text);

@@ -252,6 +252,8 @@ constexpr std::string_view nodes[] = {
     "convolution(%p, %w) {stride=[1, 1], dilation=[1, 1], low=[1, 1], high=[0, 1], groups=1}",
     "convolution_weight_gradient(%p, %g) {shape=[2, 2, 3, 3], stride=[1, 1], dilation=[1, 1], low=[1, 1], high=[1, 1], "
     "groups=1}",
+    "convolution_gradient(%p, %p) {shape=[2, 2, 3, 3], by=weight, stride=[1, 1], dilation=[1, 1], low=[1, 1], high=[1, "
+    "1], groups=1}",
     "ctc_loss(%q, %l, %i, %i) {blank=0}",
     "ctc_gradient(%q, %l, %i, %i) {blank=0}",
     "incomplete_gamma(%d, %d)",

@@ -1,15 +1,22 @@
 typedef int I;
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T v[N]; };
 static __device__ __forceinline__ int divided(int n, int magic, int shift) { return (int)((__umulhi((unsigned)n, (unsigned)magic) + (unsigned)n) >> shift); }
+static __device__ __forceinline__ float bounded_gauss(float a) {
+  const float half = -0.5f * a, product = half * a, power = expf(product);
+  return fmaf(power, fmaf(half, a, -product), power);
+}
 static __device__ __forceinline__ float gauss_of(float x) {
-  const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, half = -0.5f * a, product = half * a;
-  const float power = expf(product);
-  return x != x ? x : fmaf(power, fmaf(half, a, -product), power);
+  return x != x ? x : bounded_gauss(fminf(fabsf(x), 15.0f));
 }
 static __device__ __forceinline__ double gauss_of(double x) {
   const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, half = -0.5 * a, product = half * a;
   const double power = exp(product);
   return x != x ? x : fma(power, fma(half, a, -product), power);
+}
+static __device__ __forceinline__ float about_reciprocal(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+static __device__ __forceinline__ float plain_quotient(float a, float b) {
+  const float r = about_reciprocal(b), q = a * r;
+  return fmaf(fmaf(-q, b, a), r, q);
 }
 static __device__ __forceinline__ float normal_tail(float u) {
   const float c[] = {
@@ -36,8 +43,8 @@ static __device__ __forceinline__ double normal_tail(double u) {
   return sum;
 }
 static __device__ __forceinline__ float gelu_of(float x) {
-  const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, divisor = fmaf(a, 0.25f, 1.0f), u = a / divisor;
-  return x != x ? x : fmaf(-(u * normal_tail(u)), gauss_of(a), x >= 0 ? x : -0.0f);
+  const float a = fminf(fabsf(x), 15.0f), u = plain_quotient(a, fmaf(a, 0.25f, 1.0f));
+  return x != x ? x : fmaf(-(u * normal_tail(u)), bounded_gauss(a), x >= 0 ? x : -0.0f);
 }
 static __device__ __forceinline__ double gelu_of(double x) {
   const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, divisor = fma(a, 0.16666666666666666, 1.0), u = a / divisor;

@@ -8,15 +8,22 @@ template <int pending> static __device__ __forceinline__ void copy_async_wait() 
 static __device__ __forceinline__ void read_matrices(float (&r)[4], const float* row) { unsigned a, b, c, d; asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory"); r[0] = __uint_as_float(a), r[1] = __uint_as_float(b), r[2] = __uint_as_float(c), r[3] = __uint_as_float(d); }
 static __device__ __forceinline__ void mma_tf32(float (&c)[4], const float (&a)[4], const float (&b)[2]) { asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1]))); }
 static __device__ __forceinline__ float to_tf32(float x) { unsigned bits; asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x)); return __uint_as_float(bits); }
+static __device__ __forceinline__ float bounded_gauss(float a) {
+  const float half = -0.5f * a, product = half * a, power = expf(product);
+  return fmaf(power, fmaf(half, a, -product), power);
+}
 static __device__ __forceinline__ float gauss_of(float x) {
-  const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, half = -0.5f * a, product = half * a;
-  const float power = expf(product);
-  return x != x ? x : fmaf(power, fmaf(half, a, -product), power);
+  return x != x ? x : bounded_gauss(fminf(fabsf(x), 15.0f));
 }
 static __device__ __forceinline__ double gauss_of(double x) {
   const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, half = -0.5 * a, product = half * a;
   const double power = exp(product);
   return x != x ? x : fma(power, fma(half, a, -product), power);
+}
+static __device__ __forceinline__ float about_reciprocal(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+static __device__ __forceinline__ float plain_quotient(float a, float b) {
+  const float r = about_reciprocal(b), q = a * r;
+  return fmaf(fmaf(-q, b, a), r, q);
 }
 static __device__ __forceinline__ float normal_tail(float u) {
   const float c[] = {
@@ -43,8 +50,8 @@ static __device__ __forceinline__ double normal_tail(double u) {
   return sum;
 }
 static __device__ __forceinline__ float gelu_of(float x) {
-  const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, divisor = fmaf(a, 0.25f, 1.0f), u = a / divisor;
-  return x != x ? x : fmaf(-(u * normal_tail(u)), gauss_of(a), x >= 0 ? x : -0.0f);
+  const float a = fminf(fabsf(x), 15.0f), u = plain_quotient(a, fmaf(a, 0.25f, 1.0f));
+  return x != x ? x : fmaf(-(u * normal_tail(u)), bounded_gauss(a), x >= 0 ? x : -0.0f);
 }
 static __device__ __forceinline__ double gelu_of(double x) {
   const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, divisor = fma(a, 0.16666666666666666, 1.0), u = a / divisor;

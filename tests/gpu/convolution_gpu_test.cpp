@@ -138,6 +138,43 @@ TEST_CASE("what cuDNN computes is one step; what it does not is made of others")
   CHECK_FALSE(has(explained({64, 64, 64, 64}, {64, 1, 5, 5}, {.groups = 64}), "[cuda] conv"));  // sums of lines
 }
 
+TEST_CASE("gradients of strided convolutions are one step, measured too, in every precision and with the same bits") {
+  if (!has_library()) SINTER_SKIP("no GPU with cuDNN");
+  const Policy set(cuda::ProductPolicy::measured);
+  struct Case {
+    DType dtype;
+    MatmulPrecision precision;
+    double tolerance;
+  };
+  for (const auto& [dtype, precision, bound] : {Case{DType::f32, MatmulPrecision::f32, 2e-5},
+                                                Case{DType::f32, MatmulPrecision::tf32, 3e-3},
+                                                Case{DType::f16, MatmulPrecision::f32, 3e-3},
+                                                Case{DType::bf16, MatmulPrecision::f32, 2e-2}})
+    for (const int stride : {1, 2}) {
+      INFO(name(dtype) << " stride " << stride);
+      const int size = 28 / stride;
+      const Tensor x = Tensor(noise({16, 64, 28, 28}, 1).to(dtype)), w = Tensor(noise({64, 64, 3, 3}, 2).to(dtype)),
+                   seed = Tensor(noise({16, 64, size, size}, 3).to(dtype));
+      const jit::Options options{.dynamic = jit::Dynamic::never, .matmul_precision = precision};
+      const auto gradients = [=](Tensor a, Tensor b, Tensor s) {
+        return jit::grad([&](std::vector<Tensor> t) {
+          return Tensor(sum(conv2d(t[0], t[1], {.stride = stride, .padding = 1}) * s));
+        })(std::vector<Tensor>{a, b});
+      };
+      auto f = jit::compile(gradients, options);
+      const auto wide = [](const Tensor& t) { return Tensor(t.to(DType::f64)); };
+      const auto found = f(x.to(gpu), w.to(gpu), seed.to(gpu)), again = f(x.to(gpu), w.to(gpu), seed.to(gpu)),
+                 wanted = gradients(wide(x), wide(w), wide(seed));
+      for (std::size_t i = 0; i < 2; ++i) {
+        CHECK(off(found[i], wanted[i]) < bound);
+        CHECK(largest_difference(found[i], again[i]) == 0);
+      }
+      const std::string text = f.explain(x.to(gpu), w.to(gpu), seed.to(gpu)).text();
+      CHECK(has(text, "convolution_gradient [cuda]"));
+      CHECK_FALSE(has(text, "update_slice"));
+    }
+}
+
 TEST_CASE("the precision of a convolution is that of its plan") {
   if (is_missing()) SINTER_SKIP("no GPU");
   const Tensor x = noise({16, 64, 28, 28}, 3), w = noise({64, 64, 3, 3}, 4);

@@ -44,7 +44,7 @@ static int fill(const char* how, const void* convolution, int, int* count, Found
   const Found offered[] = {{0, 0, 1, 0, 0, 0, {}},  {how[0] == 'f' && how[1] == 'o' ? 4 : 2, 0, 1, 0, 1, 0, {}},
                            {7, 0, 1, 0, 1, 2, {}},  {7, 0, 1, size_t(1) << 30, 1, 0, {}},
                            {6, 3, 1, 0, 1, 0, {}},  {1, 0, 1, 64, 1, 1, {}},
-                           {3, 0, 2, 128, 1, 0, {}}};
+                           {how[0] == 'd' ? 5 : 3, 0, 2, 128, 1, 0, {}}};
   for (*count = 0; *count < 7; ++*count) found[*count] = offered[*count];
   return 0;
 }
@@ -97,6 +97,18 @@ int cudnnGetConvolutionBackwardFilterWorkspaceSize(void*, void*, void*, void*, v
 int cudnnConvolutionBackwardFilter(void*, const void*, void*, void*, void*, void*, void*, int algorithm, void*,
                                    size_t bytes, const void* beta, void*, void*) {
   return std::printf("filter by %d, %zu bytes, beta %g\n", algorithm, bytes, *(float*)beta), 0;
+}
+int cudnnGetConvolutionBackwardDataAlgorithm_v7(void*, void*, void*, const void* c, void*, int most, int* count, Found* f) {
+  return fill("data by rule", c, most, count, f);
+}
+int cudnnFindConvolutionBackwardDataAlgorithmEx(void*, void*, void*, void*, void*, const void* c, void*, void*,
+                                                int most, int* count, Found* f, void*, size_t) {
+  return fill("data measured", c, most, count, f);
+}
+int cudnnGetConvolutionBackwardDataWorkspaceSize(void*, void*, void*, void*, void*, int, size_t* bytes) { return *bytes = 55, 0; }
+int cudnnConvolutionBackwardData(void*, const void*, void*, void*, void*, void*, void*, int algorithm, void*,
+                                 size_t bytes, const void* beta, void*, void*) {
+  return std::printf("data by %d, %zu bytes, beta %g\n", algorithm, bytes, *(float*)beta), 0;
 }
 }
 )";
@@ -163,6 +175,16 @@ TEST_CASE("convolutions on a GPU of the stub", "[.convolutions]") {
     const auto loss = [](Tensor b, Tensor a) { return Tensor(sum(conv2d(a, b, {.stride = 2, .padding = 1}))); };
     return jit::grad(loss)(w, on_gpu({32, 32, 32, 32}));
   });
+  take("gradient by the image", [&] {
+    const auto loss = [](Tensor a, Tensor b) { return Tensor(sum(conv2d(a, b, {.stride = 2, .padding = 1}))); };
+    return jit::grad(loss)(on_gpu({32, 32, 32, 32}), w);
+  });
+  take("grouped gradient by the image", [&] {
+    const auto loss = [](Tensor a, Tensor b) {
+      return Tensor(sum(conv2d(a, b, {.stride = {1, 2}, .padding = {3, 2}, .dilation = {3, 2}, .groups = 4})));
+    };
+    return jit::grad(loss)(on_gpu({64, 32, 32, 32}), on_gpu({64, 8, 3, 3}));
+  });
   // Plans of lazy values are kept: these are compiled anew.
   const auto compiled = [] {
     return jit::compile([](Tensor a, Tensor b) { return conv2d(a, b, {.padding = 1}) + 1; });
@@ -203,12 +225,17 @@ TEST_CASE("CUDA over a stub of cuDNN: one call for a convolution, in the library
             "tensor of 0: 8 32 32 32 by 32768 1024 32 1\ntensor of 0: 8 64 32 32 by 65536 1024 32 1\n"
             "filter of 0 in 0: 64 32 3 3\n"
             "padding 1 1, stride 1 1, dilation 1 1, mode 1, sums of 0\ngroups 1\nmath 3\n"));
-  CHECK(has(of("plain"), "forward measured\nmath 3\n"));
+  CHECK(has(of("plain"), "forward measured\n"));
   CHECK(has(of("plain"), "forward by 3, 99 bytes"));  // neither TF32 nor what is unfit
   CHECK(has(of("plain"), "f32 1 0\n"));
   CHECK_FALSE(has(of("again"), "tensor of"));
   CHECK(has(of("again"), "forward by 3"));
-  CHECK(has(of("rounded"), "math 1\nforward measured\nforward measured\nforward measured\nmath 1\n"));
+  CHECK(has(of("rounded"), "math 1\nforward measured\nforward measured\nforward measured\n"));
+  // Tensor cores: measured with the channels last, too.
+  CHECK(has(of("rounded"),
+            "tensor of 0: 8 32 32 32 by 32768 1 1024 32\ntensor of 0: 8 64 32 32 by 65536 1 2048 64\n"
+            "filter of 0 in 1: 64 32 3 3\n"));
+  CHECK_FALSE(has(of("plain"), " in 1:"));
   CHECK(has(of("rounded"), "forward by 1"));
   CHECK(has(of("grouped"),
             "tensor of 2: 64 64 32 16 by 32768 512 16 1\nfilter of 2 in 0: 64 8 3 3\n"
@@ -229,10 +256,14 @@ TEST_CASE("CUDA over a stub of cuDNN: one call for a convolution, in the library
   }
   CHECK(has(of("refused"), "forward by rule"));
   CHECK(has(of("refused"), "launch "));
-  // The gradient of the result arrives with its channels in front.
-  CHECK(has(of("gradient"), "launch swap_leading"));
+  CHECK_FALSE(has(of("gradient"), "launch swap_leading"));
+  // Not a convolution of a gradient that is spread by the stride.
+  CHECK(has(of("gradient by the image"), "data measured\n"));
+  CHECK(has(of("gradient by the image"), "data by 5, 55 bytes, beta 0\n"));
+  CHECK_FALSE(has(of("gradient by the image"), "forward by"));
+  CHECK(has(of("grouped gradient by the image"), "data by 5, 55 bytes, beta 0\n"));
   CHECK(has(of("gradient"), "filter by 3, 77 bytes, beta 0\n"));
-  CHECK(has(of("library"), "forward by rule\nmath 3\n"));
+  CHECK(has(of("library"), "forward by rule\n"));
   CHECK(has(of("library"), "forward by 3"));
 }
 
@@ -242,6 +273,9 @@ constexpr const char* host_prelude = R"(
 #define __global__
 #define __device__
 #define __forceinline__ inline
+#define __shared__ static
+#define TURNING_THREADS 1
+static void __syncthreads() {}
 static struct { long long x = 0; } blockIdx, threadIdx;
 static struct { long long x = 1; } blockDim, gridDim;
 )";
@@ -258,6 +292,9 @@ void check_plain_sums(const std::string& library, DType dtype) {
   using Kernel = void (*)(const T*, const T*, T*, Numbers);
   const auto convolve = reinterpret_cast<Kernel>(dlsym(opened, "convolve")),
              gradient = reinterpret_cast<Kernel>(dlsym(opened, "weight_gradient"));
+  const auto from_y = reinterpret_cast<Kernel>(dlsym(opened, "image_gradient"));
+  const auto turn =
+      reinterpret_cast<void (*)(const T*, T*, long long, long long, long long)>(dlsym(opened, "turn_channels"));
   const auto swap =
       reinterpret_cast<void (*)(const T*, T*, long long, long long, long long)>(dlsym(opened, "swap_leading"));
   manual_seed(3);
@@ -279,9 +316,21 @@ void check_plain_sums(const std::string& library, DType dtype) {
   CHECK(turned == in_front);
   swap(turned.data(), back.data(), 6, 3, 72);
   CHECK(back == dy);
-  gradient(xs.data(), in_front.data(), dw.data(), numbers);
+  gradient(xs.data(), dy.data(), dw.data(), numbers);
   const Tensor slope = jit::grad([=](Tensor b) { return Tensor(sum(conv3d(x, b, options) * seed)); })(w);
   CHECK(near_relative(wide(dw), wide(to_vector<T>(slope)), 1e-5));
+  std::vector<T> dx(xs.size());
+  from_y(ws.data(), dy.data(), dx.data(), numbers);
+  const Tensor slope_x = jit::grad([=](Tensor a) { return Tensor(sum(conv3d(a, w, options) * seed)); })(x);
+  CHECK(near_relative(wide(dx), wide(to_vector<T>(slope_x)), 1e-5));
+  // 3 matrices of 70 by 131 (whole tiles and parts of them), there and back.
+  const Tensor matrices = Tensor(randn({3, 70, 131}).to(dtype));
+  const std::vector<T> flat = to_vector<T>(matrices), wanted_turned = to_vector<T>(permute(matrices, {0, 2, 1}));
+  std::vector<T> there(flat.size()), again(flat.size());
+  turn(flat.data(), there.data(), 70, 131, 3);
+  CHECK(there == wanted_turned);
+  turn(there.data(), again.data(), 131, 70, 3);
+  CHECK(again == flat);
 }
 }  // namespace
 

@@ -467,3 +467,56 @@ TEST_CASE("the order of steps: who reads a donated input runs before who overwri
       prepared("graph(%w: f32[16, 16], %g: f32[16, 16]) { %u = exp(sub(%w, %g)) return %u, matmul(%u, %w) }");
   CHECK(build_plan(circle, options)->outputs()[0].donor == -1);
 }
+
+namespace {
+/// Sums of so many shifted parts of a vector, each of them doubled before where `is_computed`.
+Graph shifted_sums(int parts, bool is_computed) {
+  std::string text = "graph(%x: f32[700]) { %y = " + std::string(is_computed ? "neg(%x)"
+                                                                             : "slice(%x) {starts=[0], "
+                                                                               "ends=[700], steps=[1]}");
+  text += " %s0 = slice(%y) {starts=[0], ends=[300], steps=[1]}";
+  for (int i = 1; i < parts; ++i) {
+    const std::string n = std::to_string(i), before = std::to_string(i - 1);
+    text += " %p" + n + " = slice(%y) {starts=[" + n + "], ends=[" + std::to_string(300 + i) + "], steps=[1]}";
+    text += " %s" + n + " = add(%s" + before + ", %p" + n + ")";
+  }
+  return parse_graph(text + " return %s" + std::to_string(parts - 1) + " }");
+}
+std::size_t most_accesses(const Plan& plan) {
+  std::size_t most = 0;
+  for (const PlanStep& step : plan.steps()) most = std::max(most, step.kernel.accesses.size());
+  return most;
+}
+}  // namespace
+
+TEST_CASE("a kernel has no more accesses than its back end takes, and as many as that", "[fusion]") {
+  const auto limit = static_cast<std::size_t>(reference()->limits().max_accesses);
+  REQUIRE(limit == 256);
+  // One is written: the last part that fits is the one before.
+  for (const bool is_computed : {false, true}) {
+    const auto fits = build_plan(shifted_sums(90, is_computed), fused());
+    INFO(fits->text());
+    CHECK(fits->steps().size() <= 2);
+    CHECK(most_accesses(*fits) == 91);
+    CHECK(first_difference(*fits, shifted_sums(90, is_computed), random_inputs(shifted_sums(90, is_computed))) == "");
+  }
+  const auto exact = build_plan(shifted_sums(255, false), fused()),
+             more = build_plan(shifted_sums(256, false), fused());
+  CHECK(exact->steps().size() == 1);
+  CHECK(most_accesses(*exact) == limit);
+  CHECK(more->steps().size() == 2);
+  CHECK(most_accesses(*more) <= limit);
+}
+
+TEST_CASE("the same view of two views is two accesses, two views of the same place are one", "[fusion]") {
+  const auto plan = build_plan(
+      parse_graph(
+          "graph(%x: f32[400]) { %y = neg(%x) %a = slice(%y) {starts=[0], ends=[300], steps=[1]} %b = slice(%y) "
+          "{starts=[7], ends=[307], steps=[1]} %c = slice(%x) {starts=[2], ends=[305], steps=[1]} %d = slice(%c) "
+          "{starts=[5], ends=[303], steps=[1]} %e = slice(%x) {starts=[7], ends=[305], steps=[1]} "
+          "return mul(%a, %b), add(%d, %e) }"),
+      fused());
+  INFO(plan->text());
+  CHECK(plan->steps().size() == 2);
+  for (const PlanStep& step : plan->steps()) CHECK(step.kernel.accesses.size() <= 3);
+}

@@ -172,7 +172,8 @@ def python_peers(options, ours, raw, number):
         return True
     succeeded = True
     for name, script in (("cpu", "bench/peers/frameworks.py"), ("gpu", "bench/gpu_peers.py")):
-        rows = [row for program, (_, names) in ours.items() if (program == "gpu") == (name == "gpu") for row in names]
+        is_gpu = name == "gpu"
+        rows = [row for program, (_, names) in ours.items() if program.startswith("gpu") == is_gpu for row in names]
         if not rows:
             continue
         chosen = raw / f"rows_of_{name}.txt"

@@ -48,7 +48,6 @@ class Fuser {
   bool row_pays(FusionGroup& group) const;
   bool fits(const FusionGroup& group) const;
   bool accesses_fit(const FusionGroup& group, int operands) const;
-  void add_views(const FusionGroup& group, int input, std::uint64_t path, std::vector<std::uint64_t>& views) const;
   bool reads_patch(int input) const;
   bool patches_fit(const FusionGroup& group) const;
   const Limits& limits_of(const FusionGroup& group) const;

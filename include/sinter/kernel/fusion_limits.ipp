@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/kernel/fusion.ipp>
+#include <sinter/kernel/fusion_accesses.ipp>
 #include <sinter/ops/scalar_op.hpp>
 
 SINTER_NAMESPACE_BEGIN
@@ -142,31 +143,18 @@ SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
   }
   const int body = body_size(group);
   const Limits& limits = limits_of(group);
-  return operands <= limits.max_operands && body <= limits.max_body &&
-         (operands + body < limits.max_accesses || accesses_fit(group, operands));
+  if (operands > limits.max_operands || body > limits.max_body) return false;
+  // The body has an instruction for each load, and symbolic numbers for no more than it has instructions.
+  const bool is_static = std::all_of(group.space.axes.begin(), group.space.axes.end(),
+                                     [](const SpaceAxis& axis) { return axis.extent.is_static(); });
+  return operands + (is_static ? body : 3 * body) < limits.max_accesses || accesses_fit(group, operands);
 }
 
-/// Views of one operand are one pointer, but an access each.
+/// Views of one operand are one pointer, but an access each; what is written is one.
 SINTER_DECL bool Fuser::accesses_fit(const FusionGroup& group, int operands) const {
-  std::vector<std::uint64_t> views;
-  for (const FusionMember& member : group.members)
-    for (std::int32_t input : nodes_[member.node].inputs) add_views(group, input, 0, views);
-  std::sort(views.begin(), views.end());
-  const auto reads = as_index(std::unique(views.begin(), views.end()) - views.begin());
-  const std::size_t writes = std::max<std::size_t>(as_index(operands) - reads_of(group).size(), 1);
-  return reads + writes <= as_index(limits_of(group).max_accesses);
-}
-
-/// `path` tells apart the views of a patch, each of which reads its operands at other places.
-SINTER_DECL void Fuser::add_views(const FusionGroup& group, int input, std::uint64_t path,
-                                  std::vector<std::uint64_t>& views) const {
-  const int base = nodes_.base_of(input);
-  const FusionNode& it = nodes_[base];
-  if (is_generator(it.kind) || it.kind == NodeKind::empty || find_member(group, base) != nullptr) return;
-  const auto view = static_cast<std::uint64_t>(input) + 1;
-  if (!it.is_inlined) return views.push_back(path << 16 ^ path >> 40 ^ view);
-  if (it.kind == NodeKind::patch) path = path << 16 ^ path >> 40 ^ view;
-  for (std::int32_t operand : it.inputs) add_views(group, operand, path, views);
+  const std::size_t writes = std::max<std::size_t>(as_index(operands) - reads_of(group).size(), 1),
+                    most = as_index(limits_of(group).max_accesses);
+  return writes <= most && AccessCount(nodes_, group).reads(most - writes) <= most - writes;
 }
 
 SINTER_DECL bool Fuser::reads_patch(int input) const {

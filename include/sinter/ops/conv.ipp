@@ -86,9 +86,21 @@ inline Val conv2d(Val x, Val weight) {
                Attrs{}.with(ops::Conv2d::stride, {1, 1}).with(ops::Conv2d::padding, {0, 0}));
 }
 
+/// One node; see ConvolutionGradient.
+inline Val convolution_gradient(Val first, Val second, ops::ConvolutionOperand by, const Shape& shape,
+                                const Attrs& attrs) {
+  Attrs own = attrs;
+  own.shape = shape;
+  own.set(ops::ConvolutionGradient::by, by);
+  return apply(op_info<ops::ConvolutionGradient>, {first, second}, std::move(own));
+}
+
 /// Gradient by the image: the positions' gradients spread by the stride and bordered, convolved with the mirrored
-/// weight.
+/// weight. Of single elements, the product is spread.
 inline Val conv_image_gradient(Val dout, Val weight, const ConvNumbers& conv, const Shape& image) {
+  const bool is_single = conv.kernel[0] * conv.kernel[1] == 1 && conv.padding[0] == 0 && conv.padding[1] == 0;
+  if (is_single && conv.stride[0] * conv.stride[1] > 1)
+    return place(conv2d(dout, mirrored(weight)), image, {0, 0, 0, 0}, {1, 1, conv.stride[0], conv.stride[1]});
   Shape spread{image[0], weight.shape()[0]}, starts{0, 0}, crop_starts{0, 0}, crop_ends{image[0], image[1]};
   for (std::size_t i = 0; i < 2; ++i) {
     const Dim extent = image[static_cast<int>(i) + 2];
@@ -238,18 +250,16 @@ SINTER_DECL ValList Conv2d::vjp(const VjpArgs& a) {
   const Val x = a.in[0], weight = a.in[1];
   const Shape shape = weight.shape();
   const ops_detail::ConvNumbers conv(shape, a.attrs);
+  const Shape border{conv.padding[0], conv.padding[1]};
+  const Attrs numbers = Attrs{}
+                            .with(ConvolutionAttributes::stride, a.attrs[stride])
+                            .with(ConvolutionAttributes::dilation, {1, 1})
+                            .with(ConvolutionAttributes::low, border)
+                            .with(ConvolutionAttributes::high, border);
+  using Operand = ConvolutionOperand;
   Val dx, dweight;
-  if (a.needs(0)) dx = ops_detail::conv_image_gradient(a.dout, weight, conv, x.shape());
-  if (a.needs(1)) {
-    using Gradient = ConvolutionWeightGradient;
-    const Shape border{conv.padding[0], conv.padding[1]};
-    dweight = apply(op_info<Gradient>, {x, permute(a.dout, {1, 0, 2, 3})},
-                    Attrs{.shape = shape}
-                        .with(Gradient::stride, a.attrs[stride])
-                        .with(Gradient::dilation, {1, 1})
-                        .with(Gradient::low, border)
-                        .with(Gradient::high, border));
-  }
+  if (a.needs(0)) dx = ops_detail::convolution_gradient(a.dout, weight, Operand::image, x.shape(), numbers);
+  if (a.needs(1)) dweight = ops_detail::convolution_gradient(x, a.dout, Operand::weight, shape, numbers);
   return {dx, dweight};
 }
 

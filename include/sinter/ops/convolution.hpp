@@ -34,6 +34,19 @@ struct ConvolutionWeightGradient : ConvolutionAttributes {
   static Val decompose(const DecomposeArgs& args);
 };
 
+/// The gradient of a convolution by one of its operands, which is attrs.shape: by the image, of the result's gradient and
+/// the weight; by the weight, of x and the result's gradient. The first is a convolution of the gradient, spread by the
+/// stride, with the mirrored weight; the second a convolution_weight_gradient.
+enum class ConvolutionOperand : std::uint8_t { image, weight };
+struct ConvolutionGradient : ConvolutionAttributes {
+  static constexpr OpInfo info{.name = "convolution_gradient", .arity = 2, .kind = OpKind::composite};
+  static constexpr OpAttr<ConvolutionOperand> by{"by", 1, "image weight"};
+  static constexpr auto attributes = attribute_list(attr::shape, by, stride, dilation, low, high, groups);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
+};
+
 /// The adjoint of windows: elements [positions..., sizes...] added up where they came from, in attrs.shape.
 struct SumWindows {
   static constexpr OpInfo info{.name = "sum_windows", .arity = 1, .kind = OpKind::composite};

@@ -3,6 +3,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/ops/batch.hpp>
+#include <sinter/ops/conv.ipp>
 #include <sinter/ops/convolution.hpp>
 #include <sinter/ops/view.hpp>
 
@@ -189,6 +190,37 @@ inline Val convolution_image_gradient(Val dout, Val weight, const Shape& image, 
   return slice(whole, crop_starts, crop_ends, IntVector(as_index(image.rank()), 1));
 }
 
+/// The attributes that all convolutions have, without those of one op.
+inline Attrs convolution_numbers(const Attrs& attrs) {
+  using Op = ops::ConvolutionAttributes;
+  return Attrs{}
+      .with(Op::stride, attrs[Op::stride])
+      .with(Op::dilation, attrs[Op::dilation])
+      .with(Op::low, attrs[Op::low])
+      .with(Op::high, attrs[Op::high])
+      .with(Op::groups, attrs[Op::groups]);
+}
+/// Is it of plain images?
+inline bool is_conv2d(const Shape& weight, const Attrs& attrs) {
+  using Op = ops::ConvolutionAttributes;
+  bool is_so = weight.rank() == 4 && attrs[Op::groups] == 1;
+  for (int i = 0; is_so && i < 2; ++i) {
+    const Dim low = attrs[Op::low][i], high = attrs[Op::high][i];
+    is_so = attrs[Op::dilation][as_index(i)] == 1 && low.is_static() && high.is_static() && low.value() == high.value();
+  }
+  return is_so;
+}
+inline Attrs conv2d_numbers(const Attrs& attrs) {
+  using Op = ops::ConvolutionAttributes;
+  return Attrs{}
+      .with(ops::Conv2d::stride, attrs[Op::stride])
+      .with(ops::Conv2d::padding, {attrs[Op::low][0].value(), attrs[Op::low][1].value()});
+}
+inline Val convolve(Val x, Val weight, const Attrs& attrs) {
+  if (is_conv2d(weight.shape(), attrs)) return apply(op_info<ops::Conv2d>, {x, weight}, conv2d_numbers(attrs));
+  return apply(op_info<ops::Convolution>, {x, weight}, attrs);
+}
+
 /// Extents that are known and not the same.
 inline bool differs(Dim a, Dim b) { return a.is_static() && b.is_static() && a.value() != b.value(); }
 
@@ -220,8 +252,60 @@ namespace ops {
 
 SINTER_DECL ValList Convolution::vjp(const VjpArgs& a) {
   const Val x = a.in[0], weight = a.in[1];
-  return {a.needs(0) ? ops_detail::convolution_image_gradient(a.dout, weight, x.shape(), a.attrs) : Val{},
-          a.needs(1) ? ops_detail::convolution_weight_gradient(x, a.dout, weight.shape(), a.attrs) : Val{}};
+  const Attrs numbers = ops_detail::convolution_numbers(a.attrs);
+  using Operand = ConvolutionOperand;
+  Val dx, dweight;
+  if (a.needs(0)) dx = ops_detail::convolution_gradient(a.dout, weight, Operand::image, x.shape(), numbers);
+  if (a.needs(1)) dweight = ops_detail::convolution_gradient(x, a.dout, Operand::weight, weight.shape(), numbers);
+  return {dx, dweight};
+}
+
+SINTER_DECL Type ConvolutionGradient::infer(const InferArgs& args) {
+  ops_detail::require_count(args, 2, 2);
+  ops_detail::require_floating(args);
+  ops_detail::require_same_dtype(args);
+  const bool is_image = args.attrs[by] == ConvolutionOperand::image;
+  const Shape &dout = args.in[is_image ? 0 : 1].shape, &other = args.in[is_image ? 1 : 0].shape,
+              &x = is_image ? args.attrs.shape : other, &weight = is_image ? other : args.attrs.shape;
+  const Type convolved[] = {Type{args.in[0].dtype, args.in[0].device, x},
+                            Type{args.in[0].dtype, args.in[0].device, weight}};
+  const Shape out = Convolution::infer({convolved, args.attrs, args.op, args.where}).shape;
+  bool fits = dout.rank() == x.rank();
+  for (int i = 0; fits && i < x.rank(); ++i) fits = !ops_detail::differs(dout[i], out[i]);
+  if (!fits)
+    throw ShapeError(args.op,
+                     "the gradient is " + dout.text() + ", the convolution of " + x.text() + " by " + weight.text() +
+                         " is " + out.text(),
+                     args.where);
+  return ops_detail::with_shape(args, args.attrs.shape);
+}
+
+SINTER_DECL Val ConvolutionGradient::decompose(const DecomposeArgs& args) {
+  const Attrs numbers = ops_detail::convolution_numbers(args.attrs);
+  const Val first = args.in[0], second = args.in[1];
+  const Shape& shape = args.attrs.shape;
+  if (args.attrs[by] == ConvolutionOperand::weight)
+    return ops_detail::convolution_weight_gradient(first, second, shape, numbers);
+  if (ops_detail::is_conv2d(second.shape(), numbers))
+    return ops_detail::conv_image_gradient(
+        first, second, ops_detail::ConvNumbers(second.shape(), ops_detail::conv2d_numbers(numbers)), shape);
+  return ops_detail::convolution_image_gradient(first, second, shape, numbers);
+}
+
+/// Both gradients are linear in both operands: their derivatives are the convolution and the other gradient.
+SINTER_DECL ValList ConvolutionGradient::vjp(const VjpArgs& a) {
+  const Attrs numbers = ops_detail::convolution_numbers(a.attrs);
+  const Val first = a.in[0], second = a.in[1];
+  using Operand = ConvolutionOperand;
+  Val dfirst, dsecond;
+  if (a.attrs[by] == Operand::image) {
+    if (a.needs(0)) dfirst = ops_detail::convolve(a.dout, second, numbers);
+    if (a.needs(1)) dsecond = ops_detail::convolution_gradient(a.dout, first, Operand::weight, second.shape(), numbers);
+  } else {
+    if (a.needs(0)) dfirst = ops_detail::convolution_gradient(second, a.dout, Operand::image, first.shape(), numbers);
+    if (a.needs(1)) dsecond = ops_detail::convolve(first, a.dout, numbers);
+  }
+  return {dfirst, dsecond};
 }
 
 SINTER_DECL Type ConvolutionWeightGradient::infer(const InferArgs& args) {

@@ -61,7 +61,7 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Complex, ops::Real, ops::Imag, ops::ViewAsReal, ops::ViewAsComplex,
     // view, join
     ops::Reshape, ops::Permute, ops::Expand, ops::Slice, ops::Windows, ops::UpdateSlice, ops::Pad, ops::Concat,
-    ops::Flip, ops::Convolution, ops::ConvolutionWeightGradient, ops::SumWindows,
+    ops::Flip, ops::Convolution, ops::ConvolutionWeightGradient, ops::ConvolutionGradient, ops::SumWindows,
     // region, matmul, take, random
     ops::CustomDerivative, ops::Barrier, ops::To, ops::Region, ops::Matmul, ops::Take, ops::Scatter, ops::ScatterAdd,
     ops::OneHot, ops::RandomBits, ops::RandomUniform, ops::RandomNormal,

@@ -4,6 +4,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/small_vector.hpp>
 #include <sinter/base/type_key.hpp>
 #include <sinter/graph/attribute.hpp>
 #include <sinter/kernel/gather_error.hpp>
@@ -102,15 +103,33 @@ class IterationQueue {
   virtual bool repeat(const void* /*goes_on*/, void* /*parity*/) { return false; }
 };
 
+/// Some of a step's operands; a loop may have any number of them.
+class OperandSet {
+ public:
+  bool has(std::size_t operand) const {
+    return operand / 64 < words_.size() && (words_[operand / 64] >> operand % 64 & 1) != 0;
+  }
+  bool is_empty() const { return words_.empty(); }
+  void add(std::size_t operand) {
+    while (words_.size() <= operand / 64) words_.push_back(0);
+    words_[operand / 64] |= std::uint64_t{1} << operand % 64;
+  }
+  /// Bit i: operand i. Kernels have no more than 64.
+  std::uint64_t of_kernel() const { return words_.empty() ? 0 : words_[0]; }
+
+ private:
+  SmallVector<std::uint64_t, 1> words_;
+};
+
 /// What a launch is told of the step that it runs, beside numbers.
 struct StepContext {
   std::string name;             // "fused_mul_add_tanh"
   std::vector<Location> where;  // the users' lines it comes from
-  /// Bit i: operand i is in host memory, though the kernel runs on another device. Such operands hold one element that
-  /// the kernel reads; the launch must take its value when it is run.
-  std::uint64_t host_operands = 0;
-  /// Bit i: operand i is a constant, whose address and elements stay as long as the launch.
-  std::uint64_t constant_operands = 0;
+  /// Those in host memory, though the kernel runs on another device. Such operands hold one element that the kernel
+  /// reads; the launch must take its value when it is run.
+  OperandSet host_operands{};
+  /// Constants, whose address and elements stay as long as the launch.
+  OperandSet constant_operands{};
   /// Steps beside it may become one launch with it (Backend::merge): code that suits most of them is wanted.
   bool is_grouped = false;
 };

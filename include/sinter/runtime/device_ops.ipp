@@ -128,7 +128,7 @@ class DeviceControl final : public HostLaunch {
     return is_odd != 0 ? Repeated::ended_outside : Repeated::ended_inside;
   }
 
-  bool is_number(std::size_t operand) const { return operand < 64 && (host_operands_ >> operand & 1) != 0; }
+  bool is_number(std::size_t operand) const { return host_operands_.has(operand); }
   /// From the start of its memory: the imaginary part of a complex one comes second.
   std::size_t bytes_of_number(std::size_t operand) const {
     return as_index(offsets_[operand]) + views_[operand].bytes();
@@ -172,7 +172,7 @@ class DeviceControl final : public HostLaunch {
 
   DeviceMemory& memory_;
   Device device_;
-  std::uint64_t host_operands_;
+  OperandSet host_operands_;
   std::vector<void*> operands_;
   std::vector<Ref<Storage>> numbers_, places_;  // numbers of the host, where bodies can read them
   void* const* given_ = nullptr;
@@ -208,7 +208,7 @@ class HostRoundTrip final : public Launch {
   }
   void run(void* const* operands) override {
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
-      const bool is_here = i < 64 && (host_operands_ >> i & 1) != 0;
+      const bool is_here = host_operands_.has(i);
       places_[i] = is_here ? operands[i] : buffers_[i].data();
       if (i + tokens_ < inputs_ && !is_here) memory_.copy(places_[i], Device::cpu(), operands[i], device_, sizes_[i]);
     }
@@ -221,7 +221,7 @@ class HostRoundTrip final : public Launch {
  private:
   DeviceMemory& memory_;
   Device device_;
-  std::uint64_t host_operands_;
+  OperandSet host_operands_;
   std::unique_ptr<Launch> launch_;
   std::size_t inputs_, tokens_;
   std::vector<std::vector<char>> buffers_;

@@ -66,11 +66,11 @@ class OnCopies final : public Launch {
   void prepare() override { launch_->prepare(); }
 
  private:
-  bool is_here(std::size_t operand) const { return operand < 64 && (host_operands_ >> operand & 1) != 0; }
+  bool is_here(std::size_t operand) const { return host_operands_.has(operand); }
 
   DeviceMemory& memory_;
   Device device_;
-  std::uint64_t host_operands_;
+  OperandSet host_operands_;
   std::unique_ptr<Launch> launch_;
   std::vector<TouchedMemory> touched_;
   std::vector<std::vector<char>> buffers_;

@@ -392,9 +392,8 @@ SINTER_DECL StepContext Frame::context_of(const PlanStep& step) const {
   StepContext context{step.name, step.where};
   for (std::size_t i = 0; i < step.operands.size(); ++i)
     if (is_on_host(step.operands[i])) {
-      ensure(i < 64, "plan: too many operands for numbers by value");
-      context.host_operands |= std::uint64_t{1} << i;
-      if (step.operands[i].kind == BufferKind::constant) context.constant_operands |= std::uint64_t{1} << i;
+      context.host_operands.add(i);
+      if (step.operands[i].kind == BufferKind::constant) context.constant_operands.add(i);
     }
   return context;
 }

@@ -163,7 +163,7 @@ SINTER_DECL std::unique_ptr<Launch> bind_host_op(const HostOp& op, std::span<con
 
 SINTER_DECL std::unique_ptr<Launch> bind_backend_op(const HostOp& op, std::span<const std::int64_t> symbols,
                                                     Backend& backend, const StepContext& step) {
-  if (!op.bodies.empty() || op.is_effect || step.host_operands != 0) return nullptr;
+  if (!op.bodies.empty() || op.is_effect || !step.host_operands.is_empty()) return nullptr;
   runtime_detail::KnownOp known(op, symbols);
   StepContext named = step;
   constexpr std::string_view on_host = "host_";  // of steps that no kernel expresses (kernel_name)

@@ -44,7 +44,7 @@ class CudaLaunch final : public Launch {
   CudaLaunch(Gpu& gpu, LaunchList list, const StepContext& step, std::vector<std::uint8_t> operand_bytes)
       : gpu_(gpu),
         label_(label_of(step)),
-        binding_{nullptr, {}, step.host_operands, std::move(operand_bytes)},
+        binding_{nullptr, {}, step.host_operands.of_kernel(), std::move(operand_bytes)},
         aligned_(gpu, std::move(list)) {
     note_host_operands();
   }
@@ -134,7 +134,7 @@ class CudaLaunch final : public Launch {
  private:
   void note_host_operands() {
     for (std::size_t i = 0; i < binding_.operand_bytes.size(); ++i)
-      is_on_host_.push_back(static_cast<std::uint8_t>(binding_.host_operands >> i & 1));
+      is_on_host_.push_back(static_cast<std::uint8_t>(i < 64 && (binding_.host_operands >> i & 1) != 0));
   }
   ReadyList& list_for(void* const* operands) {
     if (SINTER_LIKELY(!aligned_.list.needs_alignment || is_aligned(operands))) return aligned_;
@@ -198,14 +198,15 @@ class CudaExecutable final : public Executable {
   CudaExecutable(Gpu& gpu, const Kernel& kernel, std::shared_ptr<const GeneratedKernel> generated)
       : gpu_(gpu), kernel_(kernel), generated_(std::move(generated)) {}
   std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
-    return bind(geometry, StepContext{"kernel", {}, 0});
+    return bind(geometry, StepContext{"kernel", {}, {}});
   }
   std::unique_ptr<Launch> bind(const BoundGeometry& geometry, const StepContext& step) const override {
     std::vector<std::uint8_t> bytes;
     for (const Operand& operand : kernel_.operands) bytes.push_back(static_cast<std::uint8_t>(size_of(operand.dtype)));
     read_host_operands(geometry, step, bytes);
     auto launch = std::make_unique<CudaLaunch>(
-        gpu_, kernel_, StepBinding{generated_, geometry, step.host_operands, std::move(bytes), step.is_grouped}, step);
+        gpu_, kernel_,
+        StepBinding{generated_, geometry, step.host_operands.of_kernel(), std::move(bytes), step.is_grouped}, step);
     std::scoped_lock lock(mutex_);
     last_listing_ = launch->listing();
     return launch;
@@ -222,7 +223,7 @@ class CudaExecutable final : public Executable {
                           std::vector<std::uint8_t>& bytes) const {
     for (std::size_t i = 0; i < kernel_.accesses.size(); ++i) {
       const std::size_t operand = kernel_.accesses[i].operand;
-      if ((step.host_operands >> operand & 1) == 0) continue;
+      if (!step.host_operands.has(operand)) continue;
       const std::int64_t offset = geometry.accesses[i].offset, size = size_of(kernel_.operands[operand].dtype);
       bool is_fixed = (offset == 0 || offset == 1) && !kernel_.operands[operand].written;
       for (int a = 0; a < kernel_.rank(); ++a)

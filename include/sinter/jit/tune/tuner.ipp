@@ -88,7 +88,7 @@ struct Subject {
   std::vector<void*> given{};
 
   std::unique_ptr<Launch> bind(const Executable& code) const {
-    return step.constant_operands == 0 ? code.bind(geometry) : code.bind(geometry, step);
+    return step.constant_operands.is_empty() ? code.bind(geometry) : code.bind(geometry, step);
   }
   Operands operands() const { return {kernel, geometry, backend.device(), given}; }
   bool has_given() const {
@@ -185,14 +185,14 @@ SINTER_DECL Schedule Tuner::choose(Backend& backend, const Kernel& kernel, const
   std::vector<Schedule> schedules = backend.schedules(kernel);
   const BoundGeometry bound = sinter::bind(geometry, sizes_);
   tuner_detail::Subject subject{backend, kernel, bound, {}, given_to(backend, kernel, operands)};
-  for (std::size_t i = 0; i < operands.size() && i < 64; ++i)
-    if (operands[i].kind == BufferKind::constant) subject.step.constant_operands |= std::uint64_t{1} << i;
-  if (subject.step.constant_operands == 0)
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (operands[i].kind == BufferKind::constant) subject.step.constant_operands.add(i);
+  if (subject.step.constant_operands.is_empty())
     std::erase_if(schedules, [](const Schedule& each) { return each.find(ScheduleAction::pack).has_value(); });
   if (schedules.size() < 2) return {};
   for (int axis = 0; axis < kernel.rank(); ++axis)
     if (bound.extent[as_index(axis)] < 1) return {};
-  const std::string key = tuner_detail::key_of(backend, kernel, bound, subject.step.constant_operands);
+  const std::string key = tuner_detail::key_of(backend, kernel, bound, subject.step.constant_operands.of_kernel());
   if (const std::optional<std::string> known = runtime_detail::find_tuning(key)) {
     const std::string_view text = runtime_detail::schedule_in(*known);
     const std::optional<Schedule> schedule = parse_schedule(text);

@@ -81,6 +81,41 @@ extern "C" __global__ void swap_leading(const T* in, T* out, i64 rows, i64 colum
     out[i] = in[(row * columns + column) * length + at];
   }
 }
+// [batches, rows, columns] as [batches, columns, rows]. All loads of a thread are under way at once.
+#ifndef TURNING_THREADS
+#define TURNING_THREADS 256
+#endif
+extern "C" __global__ void turn_channels(const T* in, T* out, i64 rows, i64 columns, i64 batches) {
+  const int side = 64, pitch = side + (sizeof(T) == 2 ? 2 : 1), each = side * side / TURNING_THREADS;
+  __shared__ T tile[side * pitch];
+  T held[each];
+  const int thread = threadIdx.x;
+  const i64 across = (columns + side - 1) / side, down = (rows + side - 1) / side;
+  for (i64 at = blockIdx.x; at < across * down * batches; at += gridDim.x) {
+    const i64 row = at / across % down * side, column = at % across * side, from = at / (across * down) * rows * columns;
+    const int high = rows - row < side ? (int)(rows - row) : side,
+              wide = columns - column < side ? (int)(columns - column) : side;
+    const T* const source = in + from + row * columns + column;
+    T* const target = out + from + column * rows + row;
+#pragma unroll
+    for (int u = 0; u < each; ++u) {
+      const int k = thread + u * TURNING_THREADS, i = k / side, j = k % side;
+      if (i < high && j < wide) held[u] = source[i * columns + j];
+    }
+#pragma unroll
+    for (int u = 0; u < each; ++u) {
+      const int k = thread + u * TURNING_THREADS;
+      tile[k / side * pitch + k % side] = held[u];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int u = 0; u < each; ++u) {
+      const int k = thread + u * TURNING_THREADS, i = k % side, j = k / side;
+      if (i < high && j < wide) target[j * rows + i] = tile[i * pitch + j];
+    }
+    __syncthreads();
+  }
+}
 extern "C" __global__ void convolve(const T* x, const T* w, T* y, Numbers n) {
   const i64 area = n.positions[0] * n.positions[1] * n.positions[2], taps = n.kernel[0] * n.kernel[1] * n.kernel[2],
             size = n.extent[0] * n.extent[1] * n.extent[2];
@@ -99,7 +134,6 @@ extern "C" __global__ void convolve(const T* x, const T* w, T* y, Numbers n) {
     y[i] = narrow(sum);
   }
 }
-// y has the channels in front.
 extern "C" __global__ void weight_gradient(const T* x, const T* y, T* w, Numbers n) {
   const i64 area = n.positions[0] * n.positions[1] * n.positions[2], taps = n.kernel[0] * n.kernel[1] * n.kernel[2],
             size = n.extent[0] * n.extent[1] * n.extent[2];
@@ -113,10 +147,33 @@ extern "C" __global__ void weight_gradient(const T* x, const T* y, T* w, Numbers
         const i64 p[3] = {at / (n.positions[1] * n.positions[2]), at / n.positions[2] % n.positions[1],
                           at % n.positions[2]};
         const i64 there = place(n, p, k);
-        if (there >= 0) sum += wide(from[there]) * wide(y[(output * n.images + image) * area + at]);
+        if (there >= 0) sum += wide(from[there]) * wide(y[(image * n.groups * n.outputs + output) * area + at]);
       }
     }
     w[i] = narrow(sum);
+  }
+}
+extern "C" __global__ void image_gradient(const T* w, const T* y, T* x, Numbers n) {
+  const i64 area = n.positions[0] * n.positions[1] * n.positions[2], taps = n.kernel[0] * n.kernel[1] * n.kernel[2],
+            size = n.extent[0] * n.extent[1] * n.extent[2];
+  EACH(i, n.images * n.groups * n.inputs * size) {
+    const i64 here = i % size, c = i / size % n.inputs, group = i / size / n.inputs % n.groups,
+              image = i / size / n.inputs / n.groups;
+    const i64 e[3] = {here / (n.extent[1] * n.extent[2]), here / n.extent[2] % n.extent[1], here % n.extent[2]};
+    Sum sum = 0;
+    for (i64 t = 0; t < taps; ++t) {
+      const i64 k[3] = {t / (n.kernel[1] * n.kernel[2]), t / n.kernel[2] % n.kernel[1], t % n.kernel[2]};
+      i64 at = 0;
+      bool is_read = true;
+      for (int a = 0; a < 3; ++a) {
+        const i64 first = e[a] + n.padding[a] - k[a] * n.dilation[a];
+        is_read = is_read && first >= 0 && first % n.stride[a] == 0 && first / n.stride[a] < n.positions[a];
+        at = at * n.positions[a] + first / n.stride[a];
+      }
+      for (i64 o = group * n.outputs; is_read && o < (group + 1) * n.outputs; ++o)
+        sum += wide(w[(o * n.inputs + c) * taps + t]) * wide(y[(image * n.groups * n.outputs + o) * area + at]);
+    }
+    x[i] = narrow(sum);
   }
 }
 )";
@@ -127,7 +184,7 @@ SINTER_DECL LibrarySource convolution_kernels(DType dtype) {
   using namespace library_detail;
   return {std::string(kernel_prelude) + "#define SORT " + std::to_string(cuda_detail::dnn_type(dtype)) + "\n" +
               std::string(convolution_numbers_text) + std::string(convolution_text),
-          {"swap_leading", "convolve", "weight_gradient"}};
+          {"swap_leading", "turn_channels", "convolve", "weight_gradient", "image_gradient"}};
 }
 
 namespace cuda_detail {
@@ -179,13 +236,16 @@ inline std::optional<AlgorithmSearch> search_of(ProductPolicy policy, double ope
   return {};
 }
 
+/// How the gradient by y lies: as y does, or with the channels in front of the images.
+enum class FirstAxis : std::uint8_t { images, channels };
+
 class ConvolutionLaunch final : public LibraryLaunch {
  public:
-  ConvolutionLaunch(Gpu& gpu, const BoundOp& op, const ConvolutionGeometry& geometry)
-      : LibraryLaunch(gpu, op,
-                      StepContext{is_gradient(geometry) ? "convolution_weight_gradient" : "convolution", {}, 0}),
+  ConvolutionLaunch(Gpu& gpu, const BoundOp& op, const ConvolutionGeometry& geometry, FirstAxis first_axis)
+      : LibraryLaunch(gpu, op, StepContext{name_of(geometry.made), {}, {}}),
         geometry_(geometry),
         element_(as_index(size_of(geometry.dtype))),
+        swaps_(first_axis == FirstAxis::channels && geometry.images > 1),
         kernels_(module_of(gpu, convolution_kernels(geometry.dtype))) {
     const std::int64_t at_once = images_at_once(geometry);
     if (at_once == 0 || geometry.operations() == 0) return;
@@ -194,6 +254,7 @@ class ConvolutionLaunch final : public LibraryLaunch {
     for (std::int64_t first = 0; first < geometry.images; first += at_once) {
       ConvolutionGeometry part = geometry;
       part.images = std::min(at_once, geometry.images - first);
+      part.is_part = part.images < geometry.images;
       parts_.push_back({first, DnnConvolution::get(gpu, part, search)});
       if (parts_.back().convolution->is_usable()) continue;
       parts_.clear();
@@ -202,6 +263,7 @@ class ConvolutionLaunch final : public LibraryLaunch {
   }
 
  private:
+  using Made = ConvolutionGeometry::Made;
   struct Part {
     std::int64_t first;
     std::shared_ptr<const DnnConvolution> convolution;
@@ -211,121 +273,190 @@ class ConvolutionLaunch final : public LibraryLaunch {
     std::int64_t images, groups, inputs, outputs;
     ConvolutionGeometry::Axes extent, kernel, positions, stride, dilation, padding;
   };
-  enum Entry : std::size_t { swap_leading, convolve, weight_gradient };
+  /// What an operand is, and as what matrices its channels are turned.
+  struct Role {
+    std::int64_t elements, matrices, channels, points;
+    std::int64_t of_image;  // elements; 0: it has no images
+  };
 
-  static bool is_gradient(const ConvolutionGeometry& g) { return g.made == ConvolutionGeometry::Made::weight_gradient; }
+  static std::string name_of(Made made) {
+    return made == Made::result            ? "convolution"
+           : made == Made::weight_gradient ? "convolution_weight_gradient"
+                                           : "convolution_image_gradient";
+  }
   static std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
   std::size_t bytes(std::int64_t elements) const { return as_index(elements) * element_; }
   static bool is_aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
 
-  void enqueue(void* const* operands) override {
-    const bool is_weight = is_gradient(geometry_);
-    const std::int64_t made = is_weight ? geometry_.weight_elements() : geometry_.images * geometry_.result_elements();
-    if (made == 0) return;
-    if (parts_.empty()) return sum_plainly(operands, made);
-    const std::size_t x_bytes = bytes(geometry_.images * geometry_.image_elements()),
-                      y_bytes = bytes(geometry_.images * geometry_.result_elements()),
-                      w_bytes = bytes(geometry_.weight_elements());
-    // The library wants vectors of 16 bytes; slices begin anywhere.
-    const bool moves[] = {!is_aligned(operands[0]), !is_aligned(operands[1]), !is_aligned(operands[2])},
-               turns = is_weight && geometry_.images > 1;
+  /// Of both operands and the result, in the library's order.
+  std::array<Role, 3> roles() const {
+    const ConvolutionGeometry& g = geometry_;
+    const Role x{g.images * g.image_elements(), g.images, g.groups * g.inputs, g.product(g.extent), g.image_elements()},
+        y{g.images * g.result_elements(), g.images, g.groups * g.outputs, g.product(g.positions), g.result_elements()},
+        w{g.weight_elements(), g.groups * g.outputs, g.inputs, g.product(g.kernel), 0};
+    switch (g.made) {
+      case Made::result: return {x, w, y};
+      case Made::weight_gradient: return {x, y, w};
+      case Made::image_gradient: return {w, y, x};
+    }
+    return {};
+  }
+
+  void enqueue(void* const* given) override {
+    const bool is_image = geometry_.made == Made::image_gradient;  // of the gradient and the weight, in this order
+    void* const operands[] = {given[is_image ? 1 : 0], given[is_image ? 0 : 1], given[2]};
+    const std::array<Role, 3> role = roles();
+    if (role[2].elements == 0) return;
+    if (parts_.empty()) return sum_plainly(operands, role);
+    const bool is_last = parts_[0].convolution->channels() == ChannelPlace::last;
+    enum class Moved : std::uint8_t { stays, copied, swapped, turned };
+    std::array<Moved, 3> moved{};
     std::size_t work = 0;
     for (const Part& part : parts_) work = std::max(work, part.convolution->workspace_bytes());
-    const std::size_t sizes[] = {x_bytes, is_weight ? y_bytes : w_bytes, is_weight ? w_bytes : y_bytes};
     std::size_t room = aligned(work);
-    for (std::size_t i = 0; i < 3; ++i) room += moves[i] || (i == 1 && turns) ? aligned(sizes[i]) : 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      // The library wants vectors of 16 bytes; slices begin anywhere.
+      moved[i] = i == 1 && swaps_           ? Moved::swapped
+                 : is_last                  ? Moved::turned
+                 : !is_aligned(operands[i]) ? Moved::copied
+                                            : Moved::stays;
+      const std::size_t copies = moved[i] == Moved::stays ? 0 : moved[i] == Moved::swapped && is_last ? 2 : 1;
+      room += copies * aligned(bytes(role[i].elements));
+    }
     // It lasts until the stream has passed: memory of other launches is used again.
-    const Ref<Storage> storage = Storage::allocate(std::max<std::size_t>(room, 256), Device::cuda(gpu().index()));
+    const Ref<Storage> storage = Storage::allocate(std::max<std::size_t>(room, 256), device());
     char *const area = static_cast<char*>(storage->data()), *next = area + aligned(work);
     char* places[3];
     for (std::size_t i = 0; i < 3; ++i) {
       places[i] = static_cast<char*>(operands[i]);
-      if (!moves[i] && !(i == 1 && turns)) continue;
-      places[i] = next;
-      next += aligned(sizes[i]);
-      if (i == 1 && turns)
-        launch_each(*kernels_, swap_leading, geometry_.images * geometry_.result_elements(), operands[1],
-                    static_cast<void*>(places[1]), geometry_.groups * geometry_.outputs, geometry_.images,
-                    ConvolutionGeometry::product(geometry_.positions));
-      else if (i < 2) copy(places[i], operands[i], sizes[i]);
+      const auto move = [&] { return std::exchange(next, next + aligned(bytes(role[i].elements))); };
+      if (moved[i] == Moved::swapped) {
+        const char* const from = std::exchange(places[i], move());
+        launch_each(*kernels_, swap_leading_entry, role[i].elements, from, places[i], role[i].channels,
+                    geometry_.images, role[i].points);
+      }
+      if (moved[i] == Moved::copied) places[i] = move();
+      if (moved[i] == Moved::copied && i < 2) copy(places[i], operands[i], bytes(role[i].elements));
+      if (!is_last) continue;
+      const char* const from = std::exchange(places[i], move());
+      if (i < 2) turn(from, places[i], role[i], role[i].channels, role[i].points);
     }
-    for (const Part& part : parts_) run_part(part, places, area);
-    if (moves[2]) copy(operands[2], places[2], sizes[2]);
+    for (const Part& part : parts_) run_part(part, places, role, area);
+    if (is_last) turn(places[2], operands[2], role[2], role[2].points, role[2].channels);
+    else if (moved[2] == Moved::copied) copy(operands[2], places[2], bytes(role[2].elements));
   }
-  void run_part(const Part& part, char* const* places, void* area) {
+  void turn(const void* from, void* to, const Role& role, std::int64_t rows, std::int64_t columns) {
+    launch(*kernels_, turn_channels_entry, turned_tiles(role.matrices, rows, columns), 256, from, to, rows, columns,
+           role.matrices);
+  }
+  void run_part(const Part& part, char* const* places, const std::array<Role, 3>& role, void* area) {
     using Target = DnnConvolution::Target;
-    const std::size_t x_at = bytes(part.first * geometry_.image_elements()),
-                      y_at = bytes(part.first * geometry_.result_elements());
-    const bool is_weight = is_gradient(geometry_);
-    const Target target = is_weight && part.first > 0 ? Target::added_to : Target::replaced;
-    require(part.convolution->run(places[0] + x_at, places[1] + (is_weight ? y_at : 0),
-                                  places[2] + (is_weight ? 0 : y_at), target, area, stream()),
+    const Target target =
+        geometry_.made == Made::weight_gradient && part.first > 0 ? Target::added_to : Target::replaced;
+    const auto at = [&](std::size_t i) { return places[i] + bytes(part.first * role[i].of_image); };
+    require(part.convolution->run(at(0), at(1), at(2), target, area, stream()),
             "cuDNN: a convolution (" + geometry_.text() + "; " + part.convolution->why() + ")");
   }
-  void sum_plainly(void* const* operands, std::int64_t made) {
+  void sum_plainly(void* const* operands, const std::array<Role, 3>& role) {
     const ConvolutionGeometry& g = geometry_;
     const Numbers numbers{g.images, g.groups,    g.inputs, g.outputs,  g.extent,
                           g.kernel, g.positions, g.stride, g.dilation, g.padding};
-    launch_each(*kernels_, is_gradient(g) ? weight_gradient : convolve, made, operands[0], operands[1], operands[2],
-                numbers);
+    const ConvolutionEntry entry = g.made == Made::result            ? convolve_entry
+                                   : g.made == Made::weight_gradient ? weight_gradient_entry
+                                                                     : image_gradient_entry;
+    void* second = operands[1];
+    Ref<Storage> storage;
+    if (swaps_ && role[1].elements > 0) {
+      storage = Storage::allocate(bytes(role[1].elements), device());
+      second = storage->data();
+      launch_each(*kernels_, swap_leading_entry, role[1].elements, operands[1], second, role[1].channels, g.images,
+                  role[1].points);
+    }
+    launch_each(*kernels_, entry, role[2].elements, operands[0], second, operands[2], numbers);
   }
 
   ConvolutionGeometry geometry_;
   std::size_t element_;  // bytes
+  bool swaps_;           // the gradient by y arrives with its channels in front
   std::shared_ptr<const Module> kernels_;
   std::vector<Part> parts_;  // none: plain sums
 };
 
-inline std::unique_ptr<Launch> make_convolution(const Attrs& attrs, std::span<const Type> types,
-                                                ConvolutionGeometry::Made made, bool is_conv2d) {
-  const bool is_weight = made == ConvolutionGeometry::Made::weight_gradient;
-  Shape result = types[is_weight ? 1 : 2].shape;  // of the gradient, the channels are in front: axes alone are read
-  ConvolutionGeometry geometry = convolution_geometry(attrs, made, types[0].shape, types[is_weight ? 2 : 1].shape,
-                                                      result, is_conv2d, [](Dim extent) { return extent.value(); });
+using ConvolutionMade = ConvolutionGeometry::Made;
+/// Which type is that of x, which that of the weight, and which that of y.
+struct ConvolutionTypes {
+  std::size_t x, weight, y;
+  static constexpr ConvolutionTypes of(ConvolutionMade made) {
+    return made == ConvolutionMade::result            ? ConvolutionTypes{0, 1, 2}
+           : made == ConvolutionMade::weight_gradient ? ConvolutionTypes{0, 2, 1}
+                                                      : ConvolutionTypes{2, 1, 0};
+  }
+};
+inline std::unique_ptr<Launch> make_convolution(const Attrs& attrs, std::span<const Type> types, ConvolutionMade made,
+                                                bool is_conv2d, FirstAxis first_axis = FirstAxis::images) {
+  const ConvolutionTypes at = ConvolutionTypes::of(made);
+  // Where the channels of y are in front, it matters not: its axes alone are read.
+  ConvolutionGeometry geometry =
+      convolution_geometry(attrs, made, types[at.x].shape, types[at.weight].shape, types[at.y].shape, is_conv2d,
+                           [](Dim extent) { return extent.value(); });
   geometry.dtype = types[0].dtype;
   return std::make_unique<ConvolutionLaunch>(Gpu::get(types.back().device, "convolution"),
-                                             BoundOp{nullptr, attrs, types, 2, {}}, geometry);
+                                             BoundOp{nullptr, attrs, types, 2, {}}, geometry, first_axis);
 }
 inline std::unique_ptr<Launch> launch_conv2d(const Attrs& attrs, std::span<const Type> types) {
-  return make_convolution(attrs, types, ConvolutionGeometry::Made::result, true);
+  return make_convolution(attrs, types, ConvolutionMade::result, true);
 }
 inline std::unique_ptr<Launch> launch_convolution(const Attrs& attrs, std::span<const Type> types) {
-  return make_convolution(attrs, types, ConvolutionGeometry::Made::result, false);
+  return make_convolution(attrs, types, ConvolutionMade::result, false);
 }
 inline std::unique_ptr<Launch> launch_weight_gradient(const Attrs& attrs, std::span<const Type> types) {
-  return make_convolution(attrs, types, ConvolutionGeometry::Made::weight_gradient, false);
+  return make_convolution(attrs, types, ConvolutionMade::weight_gradient, false, FirstAxis::channels);
+}
+inline std::unique_ptr<Launch> launch_convolution_gradient(const Attrs& attrs, std::span<const Type> types) {
+  const bool is_image = attrs[ops::ConvolutionGradient::by] == ops::ConvolutionOperand::image;
+  return make_convolution(attrs, types, is_image ? ConvolutionMade::image_gradient : ConvolutionMade::weight_gradient,
+                          false);
 }
 
-/// Products as they are: those of single elements. Sums of lines: groups of one channel. Few outputs, as of gradients by
-/// images of three colours, leave most of the library's tiles empty.
+/// Products as they are: those of single elements, and of their gradients by the image those in f32, for which the
+/// library has slow algorithms alone where the order of sums must not change. Sums of lines: groups of one channel. Few
+/// outputs, as of gradients by images of three colours, leave most of the library's tiles empty.
 inline bool is_left_to_kernels(const ConvolutionGeometry& g) {
   using Axes = ConvolutionGeometry::Axes;
   constexpr std::int64_t least_outputs = 8;
-  const bool is_product = g.kernel == Axes{1, 1, 1} && g.stride == Axes{1, 1, 1} && g.padding == Axes{0, 0, 0};
+  const bool is_single = g.kernel == Axes{1, 1, 1} && g.padding == Axes{0, 0, 0},
+             is_spread_product = g.made == ConvolutionMade::image_gradient && g.dtype == DType::f32,
+             is_product = is_single && (g.stride == Axes{1, 1, 1} || is_spread_product);
   return (is_product && g.groups == 1) || (g.groups > 1 && g.inputs == 1 && g.outputs == 1) ||
-         (g.made == ConvolutionGeometry::Made::result && g.groups * g.outputs < least_outputs);
+         (g.made == ConvolutionMade::result && g.groups * g.outputs < least_outputs) ||
+         (g.made == ConvolutionMade::image_gradient && g.groups * g.inputs < least_outputs);
 }
 
 /// Below, a call of the library costs more than its kernel saves.
 inline constexpr double least_library_operations = 1e8;
 
 SINTER_DECL Intrinsic convolution_intrinsic(Gpu& gpu, const Graph& graph, const Node& node) {
-  const bool is_conv2d = node.op == &op_info<ops::Conv2d>,
-             is_weight = node.op == &op_info<ops::ConvolutionWeightGradient>;
-  if (!is_conv2d && !is_weight && node.op != &op_info<ops::Convolution>) return nullptr;
+  const bool is_conv2d = node.op == &op_info<ops::Conv2d>, is_gradient = node.op == &op_info<ops::ConvolutionGradient>,
+             is_product = node.op == &op_info<ops::ConvolutionWeightGradient>;
+  if (!is_conv2d && !is_gradient && !is_product && node.op != &op_info<ops::Convolution>) return nullptr;
   const DType dtype = node.types[0].dtype;
   const bool is_known = dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16;
   if (!is_known || dnn_api() == nullptr) return nullptr;
-  const Shape &x = graph.type(node.inputs[0]).shape, &other = graph.type(node.inputs[1]).shape,
-              &weight = is_weight ? node.types[0].shape : other;
+  const ConvolutionMade made = is_product     ? ConvolutionMade::weight_gradient
+                               : !is_gradient ? ConvolutionMade::result
+                               : node.attrs[ops::ConvolutionGradient::by] == ops::ConvolutionOperand::image
+                                   ? ConvolutionMade::image_gradient
+                                   : ConvolutionMade::weight_gradient;
+  const Shape* const shapes[] = {&graph.type(node.inputs[0]).shape, &graph.type(node.inputs[1]).shape,
+                                 &node.types[0].shape};
+  const ConvolutionTypes at = ConvolutionTypes::of(made);
+  const Shape &x = *shapes[at.x], &weight = *shapes[at.weight], &y = *shapes[at.y];
   for (int i = 0; !is_conv2d && i < x.rank() - 2; ++i) {
     using Op = ops::ConvolutionAttributes;
     const Dim low = node.attrs[Op::low][i], high = node.attrs[Op::high][i];
     if (!low.is_static() || !high.is_static() || low.value() != high.value()) return nullptr;
   }
-  using Made = ConvolutionGeometry::Made;
-  ConvolutionGeometry geometry = convolution_geometry(node.attrs, is_weight ? Made::weight_gradient : Made::result, x,
-                                                      weight, is_weight ? other : node.types[0].shape, is_conv2d,
+  ConvolutionGeometry geometry = convolution_geometry(node.attrs, made, x, weight, y, is_conv2d,
                                                       [&](Dim extent) { return graph.estimate(extent); });
   geometry.dtype = dtype;
   const ProductPolicy policy = product_policy();
@@ -340,7 +471,10 @@ SINTER_DECL Intrinsic convolution_intrinsic(Gpu& gpu, const Graph& graph, const 
     if (is_logged("cuda")) note("cuda", error.what());
     return nullptr;
   }
-  return is_conv2d ? launch_conv2d : is_weight ? launch_weight_gradient : launch_convolution;
+  return is_conv2d     ? launch_conv2d
+         : is_product  ? launch_weight_gradient
+         : is_gradient ? launch_convolution_gradient
+                       : launch_convolution;
 }
 
 }  // namespace cuda_detail

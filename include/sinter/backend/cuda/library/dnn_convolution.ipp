@@ -5,6 +5,8 @@
 
 #include <sinter/backend/cuda/library/dnn_convolution.hpp>
 
+#include <sinter/backend/cuda/library/convolution.hpp>
+#include <sinter/backend/cuda/library/library_launch.hpp>
 #include <sinter/backend/cuda/product/measure.ipp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
@@ -48,17 +50,19 @@ SINTER_DECL std::string ConvolutionGeometry::text() const {
   const auto list = [](const Axes& numbers) {
     return std::to_string(numbers[0]) + "x" + std::to_string(numbers[1]) + "x" + std::to_string(numbers[2]);
   };
-  return std::string(made == Made::result ? "convolution " : "weight gradient ") + std::string(name(dtype)) + " " +
-         std::string(name(precision)) + " axes " + std::to_string(axes) + " images " + std::to_string(images) +
-         " groups " + std::to_string(groups) + " inputs " + std::to_string(inputs) + " outputs " +
-         std::to_string(outputs) + " extent " + list(extent) + " kernel " + list(kernel) + " stride " + list(stride) +
-         " dilation " + list(dilation) + " padding " + list(padding);
+  const char* const what = made == Made::result            ? "convolution "
+                           : made == Made::weight_gradient ? "weight gradient "
+                                                           : "image gradient ";
+  return what + std::string(name(dtype)) + " " + std::string(name(precision)) + (is_part ? " part" : "") + " axes " +
+         std::to_string(axes) + " images " + std::to_string(images) + " groups " + std::to_string(groups) + " inputs " +
+         std::to_string(inputs) + " outputs " + std::to_string(outputs) + " extent " + list(extent) + " kernel " +
+         list(kernel) + " stride " + list(stride) + " dilation " + list(dilation) + " padding " + list(padding);
 }
 
 SINTER_DECL DnnConvolution::DnnConvolution(const DnnApi& api, Gpu& gpu, const ConvolutionGeometry& geometry,
                                            AlgorithmSearch search)
     : api_(api), gpu_(gpu), geometry_(geometry) {
-  if (!describe()) return;
+  if (!create() || !describe(ChannelPlace::second)) return;
   try {
     choose(search);
   } catch (const std::exception& error) { why_ = error.what(); }
@@ -70,20 +74,32 @@ SINTER_DECL DnnConvolution::~DnnConvolution() {
   if (convolution_ != nullptr) api_.destroy_convolution(convolution_);
 }
 
+SINTER_DECL bool DnnConvolution::create() {
+  const auto is_done = [&](int status) {
+    if (status != 0) why_ = std::string("a descriptor: ") + api_.error_text(status);
+    return status == 0;
+  };
+  return is_done(api_.create_tensor(&x_)) && is_done(api_.create_tensor(&y_)) &&
+         is_done(api_.create_filter(&weight_)) && is_done(api_.create_convolution(&convolution_));
+}
+
 /// Fills the descriptors. False: the library does not take these numbers.
-SINTER_DECL bool DnnConvolution::describe() {
+SINTER_DECL bool DnnConvolution::describe(ChannelPlace channels) {
   const ConvolutionGeometry& g = geometry_;
   const int type = dnn_type(g.dtype), sum_type = g.dtype == DType::f64 ? 1 : 0, rank = g.axes + 2;
   const std::size_t skipped = 3 - as_index(g.axes);
+  const bool is_last = channels == ChannelPlace::last;
   std::array<std::array<int, 5>, 4> numbers{};  // extents, strides, then stride, padding and dilation
   const auto narrow = [](std::int64_t number) { return static_cast<int>(number); };
-  const auto set_tensor = [&](void* tensor, std::int64_t channels, const ConvolutionGeometry::Axes& axes) {
+  const auto set_tensor = [&](void* tensor, std::int64_t channel_count, const ConvolutionGeometry::Axes& axes) {
     auto& [extents, strides, unused, also_unused] = numbers;
     extents[0] = narrow(g.images);
-    extents[1] = narrow(channels);
+    extents[1] = narrow(channel_count);
     for (std::size_t i = skipped; i < 3; ++i) extents[2 + i - skipped] = narrow(axes[i]);
-    int step = 1;
+    strides[1] = 1;
+    int step = is_last ? extents[1] : 1;
     for (std::size_t i = as_index(rank); i-- > 0;) {
+      if (is_last && i == 1) continue;
       strides[i] = step;
       step *= extents[i];
     }
@@ -94,7 +110,7 @@ SINTER_DECL bool DnnConvolution::describe() {
     extents[0] = narrow(g.groups * g.outputs);
     extents[1] = narrow(g.inputs);
     for (std::size_t i = skipped; i < 3; ++i) extents[2 + i - skipped] = narrow(g.kernel[i]);
-    return api_.set_filter(weight_, type, 0, rank, extents.data());
+    return api_.set_filter(weight_, type, is_last ? 1 : 0, rank, extents.data());
   };
   const auto set_convolution = [&] {
     auto& [padding, stride, dilation, unused] = numbers;
@@ -111,14 +127,28 @@ SINTER_DECL bool DnnConvolution::describe() {
     if (status != 0) why_ = std::string(what) + ": " + api_.error_text(status);
     return status == 0;
   };
-  return is_done(api_.create_tensor(&x_), "a descriptor") && is_done(api_.create_tensor(&y_), "a descriptor") &&
-         is_done(api_.create_filter(&weight_), "a descriptor") &&
-         is_done(api_.create_convolution(&convolution_), "a descriptor") &&
-         is_done(set_tensor(x_, g.groups * g.inputs, g.extent), "the image") &&
+  return is_done(set_tensor(x_, g.groups * g.inputs, g.extent), "the image") &&
          is_done(set_tensor(y_, g.groups * g.outputs, g.positions), "the result") &&
          is_done(set_filter(), "the weight") && is_done(set_convolution(), "the convolution") &&
          is_done(api_.set_groups(convolution_, narrow(g.groups)), "the groups") &&
          is_done(api_.set_math(convolution_, wanted_math()), "the precision");
+}
+
+SINTER_DECL DnnConvolution::Roles DnnConvolution::roles() const {
+  switch (geometry_.made) {
+    case ConvolutionGeometry::Made::result: return {x_, weight_, y_};
+    case ConvolutionGeometry::Made::weight_gradient: return {x_, y_, weight_};
+    case ConvolutionGeometry::Made::image_gradient: return {weight_, y_, x_};
+  }
+  return {};
+}
+SINTER_DECL const DnnApi::Functions& DnnConvolution::functions() const {
+  switch (geometry_.made) {
+    case ConvolutionGeometry::Made::result: return api_.forward;
+    case ConvolutionGeometry::Made::weight_gradient: return api_.filter;
+    case ConvolutionGeometry::Made::image_gradient: return api_.data;
+  }
+  return api_.forward;
 }
 
 SINTER_DECL int DnnConvolution::wanted_math() const {
@@ -129,66 +159,109 @@ SINTER_DECL int DnnConvolution::wanted_math() const {
 
 inline constexpr int most_found = 16;
 
-SINTER_DECL std::vector<DnnApi::Found> DnnConvolution::found_by_rule() const {
+SINTER_DECL std::vector<DnnConvolution::Candidate> DnnConvolution::found_by_rule() const {
   DnnHandle& dnn = DnnHandle::of(api_, gpu_);
   std::scoped_lock lock(dnn.mutex);
   gpu_.enter();
-  std::vector<DnnApi::Found> found(most_found);
+  std::array<DnnApi::Found, most_found> found{};
   int count = 0;
+  const auto [first, second, out] = roles();
   const int status =
-      geometry_.made == ConvolutionGeometry::Made::result
-          ? api_.forward_by_rule(dnn.handle, x_, weight_, convolution_, y_, most_found, &count, found.data())
-          : api_.filter_by_rule(dnn.handle, x_, y_, convolution_, weight_, most_found, &count, found.data());
-  found.resize(status == 0 ? as_index(count) : 0);
-  return found;
+      functions().by_rule(dnn.handle, first, second, convolution_, out, most_found, &count, found.data());
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; status == 0 && i < as_index(count); ++i) candidates.push_back({found[i]});
+  return candidates;
 }
 
 /// More is not lent to an algorithm.
 inline constexpr std::size_t most_workspace = std::size_t{256} << 20;
 
-/// On scratch memory and a stream of its own. The fastest first. Throws where there is no room.
-SINTER_DECL std::vector<DnnApi::Found> DnnConvolution::found_by_measuring() const {
-  const auto bytes = [&](std::int64_t elements) {
-    return (as_index(elements * size_of(geometry_.dtype)) + 511) / 512 * 512;
-  };
-  const std::size_t x = bytes(geometry_.images * geometry_.image_elements()),
-                    y = bytes(geometry_.images * geometry_.result_elements()), w = bytes(geometry_.weight_elements());
-  Scratch scratch(gpu_, x + y + w + most_workspace);
-  char *const x_data = scratch.memory(), *const y_data = x_data + x, *const w_data = y_data + y,
-              *const area = w_data + w;
-  scratch.fill_with_numbers(x_data, x + y + w, geometry_.dtype);
+/// Tensor cores read channels side by side: the library turns what lies otherwise in kernels of its own, not all of
+/// which are fast.
+SINTER_DECL bool DnnConvolution::may_have_channels_last() const {
+  const ConvolutionGeometry& g = geometry_;
+  const bool is_narrow = g.dtype == DType::f16 || g.dtype == DType::bf16,
+             is_rounded = g.dtype == DType::f32 && wanted_math() == DnnApi::tensor_cores;
+  const std::int64_t together = is_narrow ? 8 : 4;
+  return (is_narrow || is_rounded) && g.axes == 2 && g.groups == 1 && !g.is_part && g.inputs % together == 0 &&
+         g.outputs % together == 0 && x_bytes() + y_bytes() + weight_bytes() <= most_workspace;
+}
+
+/// Of one algorithm the best time counts, beside `milliseconds` that what is around it takes.
+SINTER_DECL void DnnConvolution::measure(Scratch& scratch, ChannelPlace channels, double milliseconds,
+                                         std::vector<Candidate>& best) const {
+  char *const x_data = scratch.memory(), *const y_data = x_data + x_bytes(), *const w_data = y_data + y_bytes(),
+              *const area = w_data + weight_bytes();
+  const auto data_of = [&](const void* role) { return role == x_ ? x_data : role == y_ ? y_data : w_data; };
+  const auto [first, second, out] = roles();
   DnnHandle& dnn = DnnHandle::of(api_, gpu_);
   std::scoped_lock lock(dnn.mutex);
-  std::vector<DnnApi::Found> best;
   int status = api_.set_stream(dnn.handle, scratch.stream());
   constexpr int rounds = 3;  // the library times each algorithm once: the first time, code is loaded
   for (int round = 0; round < rounds && status == 0; ++round) {
     std::array<DnnApi::Found, most_found> found{};
     int count = 0;
-    status = geometry_.made == ConvolutionGeometry::Made::result
-                 ? api_.forward_measured(dnn.handle, x_, x_data, weight_, w_data, convolution_, y_, y_data, most_found,
-                                         &count, found.data(), area, most_workspace)
-                 : api_.filter_measured(dnn.handle, x_, x_data, y_, y_data, convolution_, weight_, w_data, most_found,
-                                        &count, found.data(), area, most_workspace);
+    status = functions().measured(dnn.handle, first, data_of(first), second, data_of(second), convolution_, out,
+                                  data_of(out), most_found, &count, found.data(), area, most_workspace);
     for (std::size_t i = 0; status == 0 && i < as_index(count); ++i) {
       if (!is_allowed(found[i])) continue;
-      const auto same = std::find_if(best.begin(), best.end(), [&](const DnnApi::Found& known) {
-        return known.algorithm == found[i].algorithm && known.math == found[i].math;
+      found[i].milliseconds += static_cast<float>(milliseconds);
+      const auto same = std::find_if(best.begin(), best.end(), [&](const Candidate& known) {
+        return known.found.algorithm == found[i].algorithm && known.found.math == found[i].math &&
+               known.channels == channels;
       });
-      if (same == best.end()) best.push_back(found[i]);
-      else same->milliseconds = std::min(same->milliseconds, found[i].milliseconds);
+      if (same == best.end()) best.push_back({found[i], channels});
+      else same->found.milliseconds = std::min(same->found.milliseconds, found[i].milliseconds);
     }
   }
   api_.set_stream(dnn.handle, nullptr);  // the stream goes back
+}
+
+/// What it takes to put the channels last in what is read, and second in what is made. The least of some runs.
+SINTER_DECL double DnnConvolution::milliseconds_of_copies(Scratch& scratch) const {
+  const std::shared_ptr<const Module> kernels = module_of(gpu_, convolution_kernels(geometry_.dtype));
+  char* const area = scratch.memory() + x_bytes() + y_bytes() + weight_bytes();
+  const ConvolutionGeometry& g = geometry_;
+  const auto turn = [&](std::int64_t batches, std::int64_t rows, std::int64_t columns) {
+    void *from = scratch.memory(), *to = area;
+    void* parameters[] = {&from, &to, &rows, &columns, &batches};
+    const auto blocks = std::min<std::int64_t>(turned_tiles(batches, rows, columns),
+                                               static_cast<std::int64_t>(gpu_.target().multiprocessors) * 64);
+    Scratch::require_done(
+        api().call_cuLaunchKernel(kernels->function(turn_channels_entry), static_cast<unsigned>(blocks), 1, 1, 256, 1,
+                                  1, 0, scratch.stream(), parameters, nullptr),
+        "launching a copy");
+  };
+  const auto run = [&] {
+    turn(g.images, g.inputs, ConvolutionGeometry::product(g.extent));
+    turn(g.images, g.outputs, ConvolutionGeometry::product(g.positions));
+    turn(g.outputs, g.inputs, ConvolutionGeometry::product(g.kernel));
+  };
+  double best = scratch.time(run, 2);
+  for (int round = 0; round < 3; ++round) best = std::min(best, scratch.time(run, 2));
+  return best / 1000;
+}
+
+/// On scratch memory and a stream of its own. The fastest first. Throws where there is no room.
+SINTER_DECL std::vector<DnnConvolution::Candidate> DnnConvolution::found_by_measuring() {
+  const std::size_t operands = x_bytes() + y_bytes() + weight_bytes();
+  Scratch scratch(gpu_, operands + most_workspace);
+  scratch.fill_with_numbers(scratch.memory(), operands, geometry_.dtype);
+  std::vector<Candidate> best;
+  measure(scratch, ChannelPlace::second, 0, best);
+  if (may_have_channels_last() && describe(ChannelPlace::last))
+    measure(scratch, ChannelPlace::last, milliseconds_of_copies(scratch), best);
+  describe(ChannelPlace::second);
   std::sort(best.begin(), best.end(),
-            [](const DnnApi::Found& a, const DnnApi::Found& b) { return a.milliseconds < b.milliseconds; });
+            [](const Candidate& a, const Candidate& b) { return a.found.milliseconds < b.found.milliseconds; });
   return best;
 }
 
 SINTER_DECL bool DnnConvolution::is_allowed(const DnnApi::Found& found) const {
-  const bool is_result = geometry_.made == ConvolutionGeometry::Made::result;
-  const bool is_fourier =
-      is_result ? found.algorithm == 4 || found.algorithm == 5 : found.algorithm == 2 || found.algorithm == 6;
+  using Made = ConvolutionGeometry::Made;
+  const bool is_fourier = geometry_.made == Made::result            ? found.algorithm == 4 || found.algorithm == 5
+                          : geometry_.made == Made::weight_gradient ? found.algorithm == 2 || found.algorithm == 6
+                                                                    : found.algorithm == 2 || found.algorithm == 3;
   constexpr int rounded_to_f16 = 2;
   const bool is_rounded = wanted_math() == DnnApi::full_precision ? found.math == DnnApi::tensor_cores : false;
   return found.status == 0 && found.is_deterministic == 1 && !is_fourier && !is_rounded &&
@@ -197,23 +270,23 @@ SINTER_DECL bool DnnConvolution::is_allowed(const DnnApi::Found& found) const {
 
 /// False: the library or the device does not have it after all.
 SINTER_DECL bool DnnConvolution::take(const Choice& choice) {
-  if (api_.set_math(convolution_, choice.math) != 0) return false;
+  if (choice.channels == ChannelPlace::last && !may_have_channels_last()) return false;
+  if (!describe(choice.channels) || api_.set_math(convolution_, choice.math) != 0) return false;
   std::size_t bytes = 0;
   DnnHandle& dnn = DnnHandle::of(api_, gpu_);
   {
     std::scoped_lock lock(dnn.mutex);
     gpu_.enter();
-    const int status = geometry_.made == ConvolutionGeometry::Made::result
-                           ? api_.forward_bytes(dnn.handle, x_, weight_, convolution_, y_, choice.algorithm, &bytes)
-                           : api_.filter_bytes(dnn.handle, x_, y_, convolution_, weight_, choice.algorithm, &bytes);
+    const auto [first, second, out] = roles();
+    const int status = functions().bytes(dnn.handle, first, second, convolution_, out, choice.algorithm, &bytes);
     if (status != 0 || bytes > most_workspace) return false;
   }
-  algorithm_ = choice.algorithm;
-  math_ = choice.math;
+  choice_ = choice;
   workspace_bytes_ = bytes;
   is_usable_ = true;
   why_ = "algorithm " + std::to_string(choice.algorithm) + ", mathematics " + std::to_string(choice.math) + ", " +
-         std::to_string(bytes) + " bytes of workspace";
+         std::to_string(bytes) + " bytes of workspace" +
+         (choice.channels == ChannelPlace::last ? ", channels last" : "");
   return true;
 }
 
@@ -227,14 +300,18 @@ SINTER_DECL void DnnConvolution::choose(AlgorithmSearch search) {
   const bool is_measured = search == AlgorithmSearch::measured;
   const DiskCache disk = is_measured ? DiskCache::standard() : DiskCache("");
   if (const std::optional<std::string> known = is_measured ? disk.find(disk_key()) : std::nullopt) {
-    Choice choice;
-    const char *const begin = known->data(), *const end = begin + known->size();
-    const auto [blank, wrong] = std::from_chars(begin, end, choice.algorithm);
-    if (wrong == std::errc{} && blank != end && std::from_chars(blank + 1, end, choice.math).ec == std::errc{} &&
-        take(choice))
-      return;
+    std::array<int, 3> numbers{};
+    const char *at = known->data(), *const end = at + known->size();
+    std::size_t count = 0;
+    for (; count < numbers.size() && at != end; ++count) {
+      const auto [rest, wrong] = std::from_chars(at, end, numbers[count]);
+      if (wrong != std::errc{}) break;
+      at = rest == end ? end : rest + 1;
+    }
+    const ChannelPlace channels = numbers[2] == 1 ? ChannelPlace::last : ChannelPlace::second;
+    if (count == numbers.size() && take({numbers[0], numbers[1], channels})) return;
   }
-  std::vector<DnnApi::Found> measured;
+  std::vector<Candidate> measured;
   std::string reason = "nothing that could be measured is fit";
   if (is_measured) {
     try {
@@ -242,7 +319,8 @@ SINTER_DECL void DnnConvolution::choose(AlgorithmSearch search) {
     } catch (const std::exception& error) { reason = error.what(); }
   }
   if (take_first(measured)) {
-    disk.store(disk_key(), std::to_string(algorithm_) + " " + std::to_string(math_));
+    disk.store(disk_key(), std::to_string(choice_.algorithm) + " " + std::to_string(choice_.math) + " " +
+                               std::to_string(static_cast<int>(choice_.channels)));
     reason = "measured";
   } else if (!take_first(found_by_rule())) {
     if (wanted_math() != DnnApi::tensor_cores || geometry_.dtype != DType::f32) {
@@ -257,10 +335,12 @@ SINTER_DECL void DnnConvolution::choose(AlgorithmSearch search) {
 }
 
 /// The first that is allowed and works. False: there is none.
-SINTER_DECL bool DnnConvolution::take_first(const std::vector<DnnApi::Found>& found) {
+SINTER_DECL bool DnnConvolution::take_first(const std::vector<Candidate>& found) {
   const bool is_full = wanted_math() == DnnApi::full_precision;  // "any" would let f32 be rounded to TF32
-  for (const DnnApi::Found& one : found)
-    if (is_allowed(one) && take({one.algorithm, is_full ? int{DnnApi::full_precision} : one.math})) return true;
+  for (const auto& [one, channels] : found)
+    if (is_allowed(one) && take({one.algorithm, is_full ? int{DnnApi::full_precision} : one.math, channels}))
+      return true;
+  describe(ChannelPlace::second);
   return false;
 }
 
@@ -275,11 +355,9 @@ SINTER_DECL int DnnConvolution::run(const void* first, const void* second, void*
   DnnHandle& dnn = DnnHandle::of(api_, gpu_);
   std::scoped_lock lock(dnn.mutex);
   if (const int status = api_.set_stream(dnn.handle, stream); status != 0) return status;
-  if (geometry_.made == ConvolutionGeometry::Made::result)
-    return api_.forward(dnn.handle, alpha, x_, first, weight_, second, convolution_, algorithm_, area, workspace_bytes_,
-                        beta, y_, out);
-  return api_.filter(dnn.handle, alpha, x_, first, y_, second, convolution_, algorithm_, area, workspace_bytes_, beta,
-                     weight_, out);
+  const Roles role = roles();
+  return functions().run(dnn.handle, alpha, role.first, first, role.second, second, convolution_, choice_.algorithm,
+                         area, workspace_bytes_, beta, role.out, out);
 }
 
 SINTER_DECL std::shared_ptr<const DnnConvolution> DnnConvolution::get(Gpu& gpu, const ConvolutionGeometry& geometry,

@@ -94,7 +94,7 @@ struct BlasApi {
 };
 
 /// Of cuDNN. Handles and descriptors are pointers. Types are 0 for f32, 1 for f64, 2 for f16, 9 for bf16; layout 0 has
-/// the channels second.
+/// the channels second, layout 1 last.
 struct DnnApi {
   /// How one algorithm does for a convolution; all three kinds of convolution have the same form.
   struct Found {
@@ -124,20 +124,17 @@ struct DnnApi {
   int (*set_groups)(void* convolution, int groups) = nullptr;
   int (*set_math)(void* convolution, int math) = nullptr;
 
-  // y = x convolved with w.
-  int (*forward_by_rule)(void*, In x, In w, In convolution, In y, int most, int* count, Found* found) = nullptr;
-  int (*forward_measured)(void*, In x, In x_data, In w, In w_data, In convolution, In y, void* y_data, int most,
-                          int* count, Found* found, void* area, std::size_t area_bytes) = nullptr;
-  int (*forward_bytes)(void*, In x, In w, In convolution, In y, int algorithm, std::size_t* bytes) = nullptr;
-  int (*forward)(void*, In alpha, In x, In x_data, In w, In w_data, In convolution, int algorithm, void* area,
-                 std::size_t area_bytes, In beta, In y, void* y_data) = nullptr;
-  // The gradient by w, of x and the gradient by y.
-  int (*filter_by_rule)(void*, In x, In y, In convolution, In w, int most, int* count, Found* found) = nullptr;
-  int (*filter_measured)(void*, In x, In x_data, In y, In y_data, In convolution, In w, void* w_data, int most,
-                         int* count, Found* found, void* area, std::size_t area_bytes) = nullptr;
-  int (*filter_bytes)(void*, In x, In y, In convolution, In w, int algorithm, std::size_t* bytes) = nullptr;
-  int (*filter)(void*, In alpha, In x, In x_data, In y, In y_data, In convolution, int algorithm, void* area,
-                std::size_t area_bytes, In beta, In w, void* w_data) = nullptr;
+  /// What is done with two operands and gives a third: y of x and w, the gradient by w of x and that by y, the gradient
+  /// by x of w and that by y.
+  struct Functions {
+    int (*by_rule)(void*, In first, In second, In convolution, In out, int most, int* count, Found* found) = nullptr;
+    int (*measured)(void*, In first, In first_data, In second, In second_data, In convolution, In out, void* out_data,
+                    int most, int* count, Found* found, void* area, std::size_t area_bytes) = nullptr;
+    int (*bytes)(void*, In first, In second, In convolution, In out, int algorithm, std::size_t* bytes) = nullptr;
+    int (*run)(void*, In alpha, In first, In first_data, In second, In second_data, In convolution, int algorithm,
+               void* area, std::size_t area_bytes, In beta, In out, void* out_data) = nullptr;
+  };
+  Functions forward, filter, data;
   std::string detail;
 };
 

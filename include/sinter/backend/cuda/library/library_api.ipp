@@ -129,14 +129,15 @@ inline DnnApi* open_dnn() {
   symbols.find(api->set_convolution, "cudnnSetConvolutionNdDescriptor");
   symbols.find(api->set_groups, "cudnnSetConvolutionGroupCount");
   symbols.find(api->set_math, "cudnnSetConvolutionMathType");
-  symbols.find(api->forward_by_rule, "cudnnGetConvolutionForwardAlgorithm_v7");
-  symbols.find(api->forward_measured, "cudnnFindConvolutionForwardAlgorithmEx");
-  symbols.find(api->forward_bytes, "cudnnGetConvolutionForwardWorkspaceSize");
-  symbols.find(api->forward, "cudnnConvolutionForward");
-  symbols.find(api->filter_by_rule, "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
-  symbols.find(api->filter_measured, "cudnnFindConvolutionBackwardFilterAlgorithmEx");
-  symbols.find(api->filter_bytes, "cudnnGetConvolutionBackwardFilterWorkspaceSize");
-  symbols.find(api->filter, "cudnnConvolutionBackwardFilter");
+  const auto find = [&](DnnApi::Functions& functions, const std::string& what) {
+    symbols.find(functions.by_rule, ("cudnnGetConvolution" + what + "Algorithm_v7").c_str());
+    symbols.find(functions.measured, ("cudnnFindConvolution" + what + "AlgorithmEx").c_str());
+    symbols.find(functions.bytes, ("cudnnGetConvolution" + what + "WorkspaceSize").c_str());
+    symbols.find(functions.run, ("cudnnConvolution" + what).c_str());
+  };
+  find(api->forward, "Forward");
+  find(api->filter, "BackwardFilter");
+  find(api->data, "BackwardData");
   return noted(api, "cuDNN");
 }
 

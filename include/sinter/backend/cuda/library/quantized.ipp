@@ -57,7 +57,7 @@ inline bool is_read_as_is(const void* weight) { return reinterpret_cast<std::uin
 class DynamicProductLaunch final : public LibraryLaunch {
  public:
   DynamicProductLaunch(Gpu& gpu, const BoundOp& op)
-      : LibraryLaunch(gpu, op, StepContext{"quantized_matmul", {}, 0}),
+      : LibraryLaunch(gpu, op, StepContext{"quantized_matmul", {}, {}}),
         kernels_(module_of(gpu, dynamic_product_kernels(op.types[0].dtype, op.types[2].dtype))),
         rows_(op.types[0].shape[0].value()),
         depth_(op.types[0].shape[1].value()),
@@ -97,7 +97,7 @@ class DynamicProductLaunch final : public LibraryLaunch {
 class FewRowsLaunch final : public LibraryLaunch {
  public:
   FewRowsLaunch(Gpu& gpu, const BoundOp& op)
-      : LibraryLaunch(gpu, op, StepContext{"quantized_matmul", {}, 0}),
+      : LibraryLaunch(gpu, op, StepContext{"quantized_matmul", {}, {}}),
         rows_(op.types[0].shape[0].value()),
         depth_(op.types[0].shape[1].value()),
         columns_(op.types[1].shape[0].value()),

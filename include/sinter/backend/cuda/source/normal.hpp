@@ -11,15 +11,25 @@ namespace cuda_source_detail {
 
 // The rounding of -a^2/2, which the exponential would enlarge a^2/2 times, is put back to first order.
 inline constexpr std::string_view gauss_text =
+    "static __device__ __forceinline__ float bounded_gauss(float a) {\n"
+    "  const float half = -0.5f * a, product = half * a, power = expf(product);\n"
+    "  return fmaf(power, fmaf(half, a, -product), power);\n"
+    "}\n"
     "static __device__ __forceinline__ float gauss_of(float x) {\n"
-    "  const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, half = -0.5f * a, product = half * a;\n"
-    "  const float power = expf(product);\n"
-    "  return x != x ? x : fmaf(power, fmaf(half, a, -product), power);\n"
+    "  return x != x ? x : bounded_gauss(fminf(fabsf(x), 15.0f));\n"
     "}\n"
     "static __device__ __forceinline__ double gauss_of(double x) {\n"
     "  const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, half = -0.5 * a, product = half * a;\n"
     "  const double power = exp(product);\n"
     "  return x != x ? x : fma(power, fma(half, a, -product), power);\n"
+    "}\n";
+// Quotients by what is near 1 need no care for what is very large or small: a reciprocal, and one step of Newton's.
+inline constexpr std::string_view about_reciprocal_text =
+    "static __device__ __forceinline__ float about_reciprocal(float x) { float y; asm(\"rcp.approx.ftz.f32 %0, %1;\" : "
+    "\"=f\"(y) : \"f\"(x)); return y; }\n"
+    "static __device__ __forceinline__ float plain_quotient(float a, float b) {\n"
+    "  const float r = about_reciprocal(b), q = a * r;\n"
+    "  return fmaf(fmaf(-q, b, a), r, q);\n"
     "}\n";
 // Phi(-a) e^(a^2/2) (1 + a/4), in f64 a/6, in u = a / (1 + a/4): the coefficients that tools/minimax.py makes.
 inline constexpr std::string_view normal_tail_text =
@@ -51,8 +61,8 @@ inline constexpr std::string_view normal_tail_text =
 // with erf.
 inline constexpr std::string_view gelu_text =
     "static __device__ __forceinline__ float gelu_of(float x) {\n"
-    "  const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, divisor = fmaf(a, 0.25f, 1.0f), u = a / divisor;\n"
-    "  return x != x ? x : fmaf(-(u * normal_tail(u)), gauss_of(a), x >= 0 ? x : -0.0f);\n"
+    "  const float a = fminf(fabsf(x), 15.0f), u = plain_quotient(a, fmaf(a, 0.25f, 1.0f));\n"
+    "  return x != x ? x : fmaf(-(u * normal_tail(u)), bounded_gauss(a), x >= 0 ? x : -0.0f);\n"
     "}\n"
     "static __device__ __forceinline__ double gelu_of(double x) {\n"
     "  const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, divisor = fma(a, 0.16666666666666666, 1.0), u = a / divisor;\n"
@@ -60,8 +70,9 @@ inline constexpr std::string_view gelu_text =
     "}\n";
 inline constexpr std::string_view gelu_slope_text =
     "static __device__ __forceinline__ float gelu_slope_of(float x) {\n"
-    "  const float a = fabsf(x) < 15.0f ? fabsf(x) : 15.0f, divisor = fmaf(a, 0.25f, 1.0f), u = a / divisor;\n"
-    "  const float d = gauss_of(a) * fmaf(a, -0.3989422804014326779f, normal_tail(u) / divisor);\n"
+    "  const float a = fminf(fabsf(x), 15.0f), divisor = fmaf(a, 0.25f, 1.0f), u = plain_quotient(a, divisor);\n"
+    "  const float tail = plain_quotient(normal_tail(u), divisor);\n"
+    "  const float d = bounded_gauss(a) * fmaf(a, -0.3989422804014326779f, tail);\n"
     "  return x != x ? x : x > 0 ? 1 - d : d;\n"
     "}\n"
     "static __device__ __forceinline__ double gelu_slope_of(double x) {\n"

@@ -17,7 +17,7 @@ inline int widest(const Nest& nest) {
     largest = std::max(largest, size_of(nest.dtype_of(access)));
     smallest = std::min(smallest, size_of(nest.dtype_of(access)));
   }
-  return largest == 1 ? 16 : smallest == 8 ? 2 : 4;
+  return largest == 1 ? 16 : largest == 2 ? 8 : smallest == 8 ? 2 : 4;
 }
 
 SINTER_DECL int best_width(Writer& writer, int axis, bool may_have_tail) {

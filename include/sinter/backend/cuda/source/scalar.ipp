@@ -323,6 +323,13 @@ inline constexpr std::string_view brain_text =
     "  __device__ __forceinline__ Brain& operator=(float x) {\n    const unsigned all = __float_as_uint(x);\n"
     "    bits = (unsigned short)(x != x ? all >> 16 | 0x40u : (all + 0x7fffu + (all >> 16 & 1u)) >> 16);\n"
     "    return *this;\n  }\n};\n";
+// One instruction. NaN has no other bits than its own there.
+inline constexpr std::string_view brain_sm80_text =
+    "static __device__ __forceinline__ unsigned short float_to_brain(float x) { unsigned short bits; "
+    "asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(bits) : \"f\"(x)); return bits; }\n"
+    "struct Brain {\n  unsigned short bits;\n"
+    "  __device__ __forceinline__ operator float() const { return __uint_as_float((unsigned)bits << 16); }\n"
+    "  __device__ __forceinline__ Brain& operator=(float x) { bits = float_to_brain(x); return *this; }\n};\n";
 // f8 in memory. The exponent moved into place is too small, which a product mends; numbers are rounded on the bits of a
 // float, those that become subnormal by adding to a number whose last place is theirs.
 inline constexpr std::string_view eight_text =
@@ -408,7 +415,7 @@ SINTER_DECL std::string helpers(const std::string& text, int sm) {
   std::string found;
   const auto uses = [&](std::string_view called) { return text.find(called) != std::string::npos; };
   if (uses("Half")) found += half_text;
-  if (uses("Brain")) found += brain_text;
+  if (uses("Brain")) found += sm >= 80 ? brain_sm80_text : brain_text;
   if (uses("Eight43") || uses("Eight52")) found += eight_text;
   if (uses("Eight43")) found += eight43_text;
   if (uses("Eight52")) found += eight52_text;
@@ -422,7 +429,7 @@ SINTER_DECL std::string helpers(const std::string& text, int sm) {
   if (uses("mma_f64(")) found += sm >= 90 ? mma_f64_sm90_text : mma_f64_sm80_text;
   const bool needs_slope = uses("gelu_slope_of("), needs_gelu = uses("gelu_of(");
   if (needs_slope || needs_gelu || uses("gauss_of(")) found += gauss_text;
-  if (needs_slope || needs_gelu) found += normal_tail_text;
+  if (needs_slope || needs_gelu) found += about_reciprocal_text, found += normal_tail_text;
   if (needs_gelu) found += gelu_text;
   if (needs_slope) found += gelu_slope_text;
   if (uses("lesser<") || uses("greater<")) found += has_sign_text;

@@ -118,18 +118,21 @@ class ScanWriter {
 
   // ---- rows
 
-  /// Rows too few to occupy the device are cut: a first kernel leaves the total of each piece in the workspace, and in
-  /// the second one each block begins with those of the pieces before its own, in order.
-  std::int64_t pieces() const {
-    constexpr std::int64_t least_piece = 4096, blocks_per_processor = 4;
+  /// Does a scan depend on another one?
+  bool is_chained() const {
     const std::vector<InstId> list = scans();
-    const bool is_chained = std::any_of(list.begin(), list.end(), [&](InstId id) {
+    return std::any_of(list.begin(), list.end(), [&](InstId id) {
       const std::vector<bool> under = instructions_under(nest.kernel.body, nest.inst(id).args[0]);
       for (std::size_t i = 0; i < under.size(); ++i)
         if (under[i] && is_scan(nest.kernel.body[i].prim)) return true;
       return false;
     });
-    if (is_chained || !nest.outer_stores.empty() || items_ >= w.device.multiprocessors) return 1;
+  }
+  /// Rows too few to occupy the device are cut: a first kernel leaves the total of each piece but the last in the
+  /// workspace, and in the second one each block begins with those of the pieces before its own.
+  std::int64_t pieces() const {
+    constexpr std::int64_t least_piece = 4096, blocks_per_processor = 4;
+    if (is_chained() || !nest.outer_stores.empty() || items_ >= w.device.multiprocessors) return 1;
     return std::max<std::int64_t>(
         1, std::min(length_ / least_piece, blocks_per_processor * w.device.multiprocessors / items_));
   }
@@ -143,35 +146,34 @@ class ScanWriter {
     const std::vector<InstId> list = scans();
     return (std::find(list.begin(), list.end(), id) - list.begin()) * items_ * pieces_ * 8;
   }
+  /// Elements for each thread of a tile: those of large bodies would not find room in registers.
+  int elements_of_thread(std::int64_t length) const {
+    constexpr std::size_t small_body = 24;
+    const int most = is_chained() ? 1 : nest.kernel.body.size() <= small_body ? 8 : 4;
+    int elements = 1;
+    while (elements < most && 2 * elements * threads_ <= length) elements *= 2;
+    return elements;
+  }
 
   void write_rows() {
     pieces_ = pieces();
     threads_ = static_cast<int>(std::clamp<std::int64_t>(power_of_2_at_least(length_), 32, 1024));
     if (items_ * pieces_ >= w.device.multiprocessors) threads_ = std::min(threads_, 256);
-    chunk_ = quotient_up(quotient_up(length_, pieces_), threads_) * threads_;
+    elements_ = elements_of_thread(quotient_up(length_, pieces_));
+    chunk_ = quotient_up(quotient_up(length_, pieces_), threads_ * elements_) * threads_ * elements_;
     pieces_ = quotient_up(length_, chunk_);
+    if (pieces_ > 1) write_totals();
+    const std::string entry = begin_rows("scan_rows", pieces_ > 1 ? "(I)(gridDim.x - 1 - blockIdx.x)" : "");
     if (pieces_ > 1) {
-      const std::string entry = begin_rows("scan_totals");
-      write_tiles([](const IndexNames&) {});
-      w.open("if (lane == 0)");
-      for (InstId id : scans()) w.line(total_of(id, "(I)blockIdx.x") + " = carry" + str(id) + ";");
-      w.close();
-      w.close();
-      w.add_step(entry, pieces_, items_, threads_);
-      w.add_workspace(static_cast<std::int64_t>(scans().size()) * items_ * pieces_ * 8);
-    }
-    const std::string entry = begin_rows("scan_rows");
-    if (pieces_ > 1) {
-      w.open("for (I p = 0; p < (I)blockIdx.x; ++p)");
-      for (InstId id : scans())
+      for (InstId id : scans()) {
+        w.open("for (I p = lane; p < piece; p += " + str(threads_) + ")");
         w.line("carry" + str(id) + " = " + merged(id, "carry" + str(id), total_of(id, "p")) + ";");
-      w.close();
+        w.close();
+        write_block_total(id);
+      }
     }
-    write_tiles([&](const IndexNames& index) {
-      w.open("if (is_in)");
-      write_stores(index);
-      w.close();
-    });
+    if (is_chained()) write_single_tiles();
+    else write_tiles();
     if (!nest.outer_stores.empty()) {
       w.line("__syncthreads();");
       w.open("if (lane == 0)");
@@ -183,33 +185,186 @@ class ScanWriter {
     else w.add_step(entry, items_, 1, threads_);
   }
 
-  /// Up to the loop over tiles: from `begin` to `end`.
-  std::string begin_rows(const std::string& suffix) {
+  /// Each thread combines elements that lie apart, and the block what its threads have. The last piece is left out: all
+  /// others are whole tiles.
+  void write_totals() {
+    const std::string entry = begin_rows("scan_totals", "(I)blockIdx.x"), elements = str(elements_);
+    for (InstId id : scans()) w.line(type(id) + " part" + str(id) + "[" + elements + "];");
+    w.unroll("for (int j = 0; j < " + elements + "; ++j)");
+    for (InstId id : scans()) w.line("part" + str(id) + "[j] = carry" + str(id) + ";");
+    w.close();
+    w.open("for (I t = begin; t < end; t += " + str(threads_ * elements_) + ")");
+    w.unroll("for (int j = 0; j < " + elements + "; ++j)");
+    w.line("const I e = t + j * " + str(threads_) + " + lane;");
+    write_needed(point(row_, "e"), scanned_values(), [&](InstId id) {
+      const std::string part = "part" + str(id) + "[j]";
+      w.line(part + " = " + merged(id, part, w.name[nest.inst(id).args[0]]) + ";");
+    });
+    w.close();
+    w.close();
+    for (InstId id : scans()) {
+      const std::string carry = "carry" + str(id);
+      w.unroll("for (int j = 0; j < " + elements + "; ++j)");
+      w.line(carry + " = " + merged(id, carry, "part" + str(id) + "[j]") + ";");
+      w.close();
+      write_block_total(id);
+    }
+    w.open("if (lane == 0)");
+    for (InstId id : scans()) w.line(total_of(id, "piece") + " = carry" + str(id) + ";");
+    w.close();
+    w.close();
+    w.add_step(entry, pieces_ - 1, items_, threads_);
+    w.add_workspace(static_cast<std::int64_t>(scans().size()) * items_ * pieces_ * 8);
+  }
+  /// What the carries of all threads make together, in each of them.
+  void write_block_total(InstId id) {
+    const std::string n = str(id), carry = "carry" + n, totals = "totals" + n;
+    w.unroll("for (int d = 16; d > 0; d /= 2)");
+    w.line("const " + type(id) + " other = __shfl_xor_sync(0xffffffffu, " + carry + ", d);");
+    w.line(carry + " = " + merged(id, carry, "other") + ";");
+    w.close();
+    w.line("if (lane % 32 == 0) " + totals + "[lane / 32] = " + carry + ";");
+    w.line("__syncthreads();");
+    w.line(carry + " = " + totals + "[0];");
+    w.line("for (int k = 1; k < " + str(threads_ / 32) + "; ++k) " + carry + " = " + merged(id, carry, totals + "[k]") +
+           ";");
+    w.line("__syncthreads();");
+  }
+
+  /// Up to the loop over tiles: from `begin` to `end`. `piece` is empty where rows are not cut.
+  std::string begin_rows(const std::string& suffix, const std::string& piece) {
     const std::string entry = w.entry(suffix, threads_), length = w.number("length", length_);
     w.line("const int lane = (int)threadIdx.x;");
-    w.line(std::string("const I item = (I)blockIdx.") + (pieces_ > 1 ? "y;" : "x;"));
-    if (pieces_ > 1) {
-      const std::string chunk = w.number("chunk", chunk_);
-      w.line("const I begin = (I)blockIdx.x * " + chunk + ", end = begin + " + chunk + " < " + length + " ? begin + " +
-             chunk + " : " + length + ";");
-    } else {
+    w.line(std::string("const I item = (I)blockIdx.") + (piece.empty() ? "x;" : "y;"));
+    if (piece.empty()) {
       w.line("const I begin = 0, end = " + length + ";");
+    } else {
+      // What was read last is in the cache still: the second kernel begins there.
+      const std::string chunk = w.number("chunk", chunk_);
+      w.line("const I piece = " + piece + ";");
+      w.line("const I begin = piece * " + chunk + ", end = begin + " + chunk + " < " + length + " ? begin + " + chunk +
+             " : " + length + ";");
     }
     row_ = w.decode("item", nest.parallel);
     write_outer(row_);
     declare_carries();
-    for (InstId id : scans()) w.line("__shared__ " + type(id) + " totals" + str(id) + "[" + str(threads_ / 32) + "];");
+    for (InstId id : scans())
+      w.line("__shared__ " + type(id) + " totals" + str(id) + "[" + str(threads_ / 32 * 2) + "];");
     return entry;
   }
-  /// A tile has an element for each thread; `store` writes what becomes of it.
-  template <class Store>
-  void write_tiles(Store&& store) {
+
+  /// The instructions that what is scanned is made of; and those that what is stored is made of.
+  std::vector<bool> scanned_values() const {
+    std::vector<InstId> made;
+    for (InstId id : scans()) made.push_back(nest.inst(id).args[0]);
+    return under(made);
+  }
+  std::vector<bool> stored_values() const {
+    std::vector<InstId> made;
+    for (const Store& store : nest.inner_stores) {
+      made.push_back(store.value);
+      if (store.index != no_inst) made.push_back(store.index);
+    }
+    return under(made);
+  }
+  std::vector<bool> under(const std::vector<InstId>& made) const {
+    std::vector<bool> all(nest.kernel.body.size(), false);
+    for (InstId id : made) {
+      const std::vector<bool> own = instructions_under(nest.kernel.body, id);
+      for (std::size_t i = 0; i < own.size(); ++i) all[i] = all[i] || own[i];
+    }
+    return all;
+  }
+  /// Declares the values among `needed`; `scan` is called for each scan, when what it takes is there.
+  template <class Scan>
+  void write_needed(const IndexNames& index, const std::vector<bool>& needed, Scan&& scan) {
+    for (InstId id : nest.inner_of(0)) {
+      if (is_scan(nest.inst(id).prim)) {
+        scan(id);
+        continue;
+      }
+      if (!needed[id]) continue;
+      w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "") + ";");
+      w.name[id] = "v" + str(id);
+    }
+  }
+
+  /// A tile has some elements for each thread, those of a warp side by side: what is scanned is computed, the tile
+  /// scanned, and then all that is stored computed from it.
+  void write_tiles() {
+    const std::string elements = str(elements_);
+    w.line("int half = 0;");  // of the totals: warps that are ahead write the other one
+    w.open("for (I t = begin; t < end; t += " + str(threads_ * elements_) + ")");
+    for (InstId id : scans()) w.line(type(id) + " tree" + str(id) + "[" + elements + "];");
+    write_needed(open_element(), scanned_values(),
+                 [&](InstId id) { w.line("tree" + str(id) + "[j] = " + w.name[nest.inst(id).args[0]] + ";"); });
+    w.close();
+    for (InstId id : scans()) write_tile_scan(id);
+    w.line("half ^= " + str(threads_ / 32) + ";");
+    const IndexNames index = open_element();
+    write_needed(index, stored_values(), [&](InstId id) { w.name[id] = "tree" + str(id) + "[j]"; });
+    w.open("if (at < end)");
+    write_stores(index);
+    w.close();
+    w.close();
+    w.close();
+  }
+  /// Threads beyond the end come after all others.
+  IndexNames open_element() {
+    w.unroll("for (int j = 0; j < " + str(elements_) + "; ++j)");
+    w.line("const I at = t + lane / 32 * " + str(32 * elements_) + " + j * 32 + lane % 32;");
+    w.line("const I e = at < end ? at : end - 1;");
+    return point(row_, "e");
+  }
+  /// Lines of a warp by doubling distances, lines in order, warps in order, tiles in order.
+  void write_tile_scan(InstId id) {
+    const std::string n = str(id), t = type(id), tree = "tree" + n + "[j]", totals = "totals" + n + "[half + ",
+                      before = "before" + n, carry = "carry" + n, sum = "sum" + n;
+    const std::string each = "for (int j = 0; j < " + str(elements_) + "; ++j)";
+    w.unroll("for (int d = 1; d < 32; d *= 2)");
+    w.unroll(each);
+    w.line("const " + t + " other = __shfl_up_sync(0xffffffffu, " + tree + ", d);");
+    w.line("if (lane % 32 >= d) " + tree + " = " + merged(id, "other", tree) + ";");
+    w.close();
+    w.close();
+    w.line(t + " " + sum + " = __shfl_sync(0xffffffffu, tree" + n + "[0], 31);");
+    w.unroll("for (int j = 1; j < " + str(elements_) + "; ++j)");
+    w.line("const " + t + " own = __shfl_sync(0xffffffffu, " + tree + ", 31);");
+    w.line(tree + " = " + merged(id, sum, tree) + ";");
+    w.line(sum + " = " + merged(id, sum, "own") + ";");
+    w.close();
+    w.line("if (lane % 32 == 0) " + totals + "lane / 32] = " + sum + ";");
+    w.line("__syncthreads();");
+    w.line(t + " " + before + " = " + carry + ";");
+    w.open("for (int k = 0; k < " + str(threads_ / 32) + "; ++k)");
+    w.line("if (k < lane / 32) " + before + " = " + merged(id, before, totals + "k]") + ";");
+    w.line(carry + " = " + merged(id, carry, totals + "k]") + ";");
+    w.close();
+    if (nest.inst(id).is_exclusive()) {
+      w.line(t + " last" + n + " = " + before + ";");
+      w.unroll(each);
+      w.line("const " + t + " whole = " + merged(id, before, tree) + ";");
+      w.line("const " + t + " shifted = __shfl_up_sync(0xffffffffu, whole, 1);");
+      w.line(tree + " = lane % 32 == 0 ? last" + n + " : shifted;");
+      w.line("last" + n + " = __shfl_sync(0xffffffffu, whole, 31);");
+      w.close();
+    } else {
+      w.unroll(each);
+      w.line(tree + " = " + merged(id, before, tree) + ";");
+      w.close();
+    }
+  }
+
+  /// Of scans of scans: an element for each thread.
+  void write_single_tiles() {
     w.open("for (I t = begin; t < end; t += " + str(threads_) + ")");
     w.line("const bool is_in = t + lane < end;");
     w.line("const I e = is_in ? t + lane : end - 1;");  // threads beyond the end come after all others
     const IndexNames index = point(row_, "e");
     write_values(index, [&](InstId id) { write_row_scan(id); });
-    store(index);
+    w.open("if (is_in)");
+    write_stores(index);
+    w.close();
     w.close();
   }
 
@@ -242,8 +397,8 @@ class ScanWriter {
   Writer& w;
   const Nest& nest;
   std::int64_t length_ = 0, items_ = 1, pieces_ = 1, chunk_ = 0;
-  int threads_ = 32;
-  IndexNames row_;  // indices of the row that a block scans
+  int threads_ = 32, elements_ = 1;  // of a block; of a thread in a tile
+  IndexNames row_;                   // indices of the row that a block scans
 };
 
 SINTER_DECL void write_scan(Writer& writer) { ScanWriter(writer).run(); }

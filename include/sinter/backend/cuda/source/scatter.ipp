@@ -1,7 +1,8 @@
 // Four methods. Atomics: a thread for each value, where the combiner is exact (sums and extrema of integers). By
 // places: a warp owns one place of the gathered axis and 128 elements of what lies inside it, looks through all indices
 // 32 at a time, and takes in what is meant for it. By lists: positions are first collected for each place, in any order,
-// and a warp takes in those of its own, the least position first. In order: a thread owns one point of the axes along
+// and a warp takes in those of its own, the least position first; where a place is one element, a thread does so for a
+// short list, and its warp for a long one. In order: a thread owns one point of the axes along
 // which places differ and goes through all others, changing memory. The last three are chosen by an estimate of their
 // time, and combine in the same order.
 #pragma once
@@ -29,19 +30,22 @@ class ScatterWriter {
   }
 
   void run() {
-    write_check();
-    if (is_atomic()) return write_atomic();
+    if (is_atomic()) {
+      write_check();
+      return write_atomic();
+    }
     const double places = static_cast<double>(extent()), indices = static_cast<double>(nest.points(colliding_));
     const double by_places = static_cast<double>(nest.points(free_indexed_)) * places *
                              static_cast<double>(quotient_up(nest.points(free_), 128)) * (indices / 32 + 4) * 1.2e-11;
     const double in_order = indices * 0.6e-6 * static_cast<double>(quotient_up(nest.points(all_free_), 200000));
-    constexpr double launches = 3e-5;  // of the kernels that collect positions
+    constexpr double launches = 2e-5;  // of the kernels that collect positions
     const double by_lists = launches +
-                            4e-10 * places * static_cast<double>(nest.points(free_indexed_)) *
+                            (is_single() ? 3e-11 : 4e-10) * places * static_cast<double>(nest.points(free_indexed_)) *
                                 static_cast<double>(quotient_up(nest.points(free_), 128)) +
-                            2e-10 * indices;
-    if (list_bytes() <= most_list_bytes && by_lists < std::min(by_places, in_order)) write_by_lists();
-    else if (by_places <= in_order) write_by_places(Hits::all_indices);
+                            5e-11 * indices;
+    if (list_bytes() <= most_list_bytes && by_lists < std::min(by_places, in_order)) return write_by_lists();
+    write_check();
+    if (by_places <= in_order) write_by_places(Hits::all_indices);
     else write_in_order();
   }
 
@@ -53,8 +57,11 @@ class ScatterWriter {
   /// Pairs of a place and what lies around it; and of a position and what lies around it.
   std::int64_t place_count() const { return nest.points(free_indexed_) * extent(); }
   std::int64_t position_count() const { return nest.points(free_indexed_) * nest.points(colliding_); }
-  /// For each place how many positions it has and where they end, the positions, and how many there are: 4 bytes each.
-  std::int64_t list_bytes() const { return 4 * (2 * place_count() + position_count() + 1); }
+  /// For each place how many positions it has and where they begin, the positions, the number of each within its list,
+  /// and how many there are: 4 bytes each.
+  std::int64_t list_bytes() const { return 4 * (2 * place_count() + 2 * position_count() + 1); }
+  /// Is what lies at a place one element?
+  bool is_single() const { return nest.points(free_) == 1; }
 
   bool is_atomic() const {
     const bool has_atomic =
@@ -147,15 +154,15 @@ class ScatterWriter {
 
   void write_lists() {
     w.line("unsigned* const counts = (unsigned*)a.workspace;");
-    w.line("unsigned* const ends = counts + " + w.number("items", place_count()) + ";");
-    w.line("unsigned* const list = ends + " + w.number("items", place_count()) + ";");
-    w.line("unsigned* const total = list + " + w.number("positions", position_count()) + ";");
+    w.line("unsigned* const starts = counts + " + w.number("items", place_count()) + ";");
+    w.line("unsigned* const list = starts + " + w.number("items", place_count()) + ";");
+    w.line("unsigned* const ranks = list + " + w.number("positions", position_count()) + ";");
+    w.line("unsigned* const total = ranks + " + w.number("positions", position_count()) + ";");
   }
-  /// A thread for each position: `write` emits what it does with `key`, the number of its place.
+  /// A thread for each position: `write` emits what it does with `found` and `key`, the number of its place.
   template <class Write>
   void write_positions(const char* suffix, Write&& write) {
     const std::string entry = open_items(suffix, position_count(), 256);
-    skip_after_fault();
     write_lists();
     w.line("const I outside = item / " + w.number("indices", nest.points(colliding_)) + ";");
     w.line("const unsigned position = (unsigned)(item - outside * " + w.number("indices", nest.points(colliding_)) +
@@ -177,27 +184,87 @@ class ScatterWriter {
     w.line("if (item == 0) *total = 0;");
     w.close();
     w.add_step(clear, quotient_up(items, 256), 1, 256);
-    write_positions("count", [&] { w.line("atomicAdd(counts + key, 1u);"); });
-    // Lists lie in the order in which warps come: that does not show.
-    const std::string place = w.entry("place", 256);
-    w.line("const I item = (I)blockIdx.x * 256 + (I)threadIdx.x;");
+    write_positions("count", [&] {
+      w.line("if (!gather_ok(found, " + extent_name() + ", a.fault, a.tag)) return;");
+      w.line("ranks[item] = atomicAdd(counts + key, 1u);");
+    });
+    write_starts();
+    write_positions("fill", [&] {
+      skip_after_fault();
+      w.line("list[starts[key] + ranks[item]] = position;");
+    });
+    if (is_single()) write_by_short_lists();
+    else write_by_places(Hits::list);
+    w.add_workspace(quotient_up(list_bytes(), 256) * 256);
+  }
+  /// Lists lie in the order in which blocks come: that does not show.
+  void write_starts() {
+    constexpr int threads = 1024;
+    const std::string entry = w.entry("place", threads);
+    w.line("__shared__ unsigned parts[32], first;");
+    w.line("const I item = (I)blockIdx.x * " + Writer::str(threads) + " + (I)threadIdx.x;");
     write_lists();
-    w.line("const int lane = (int)threadIdx.x % 32;");
-    w.line("const bool is_in = item < " + w.number("items", items) + ";");
+    w.line("const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;");
+    w.line("const bool is_in = item < " + w.number("items", place_count()) + ";");
     w.line("const unsigned own = is_in ? counts[item] : 0u;");
     w.line("unsigned sum = own;");
     w.unroll("for (int d = 1; d < 32; d *= 2)");
     w.line("const unsigned before = __shfl_up_sync(0xffffffffu, sum, d);");
     w.line("if (lane >= d) sum += before;");
     w.close();
-    w.line("unsigned first = lane == 31 ? atomicAdd(total, sum) : 0u;");
-    w.line("first = __shfl_sync(0xffffffffu, first, 31);");
-    w.line("if (is_in) ends[item] = first + sum - own;");
+    w.line("if (lane == 31) parts[warp] = sum;");
+    w.line("__syncthreads();");
+    w.line("unsigned before = 0u, all = 0u;");
+    w.open("for (int k = 0; k < 32; ++k)");
+    w.line("if (k < warp) before += parts[k];");
+    w.line("all += parts[k];");
     w.close();
-    w.add_step(place, quotient_up(items, 256), 1, 256);
-    write_positions("fill", [&] { w.line("list[atomicAdd(ends + key, 1u)] = position;"); });
-    write_by_places(Hits::list);
-    w.add_workspace(quotient_up(list_bytes(), 256) * 256);
+    w.line("if (threadIdx.x == 0) first = atomicAdd(total, all);");
+    w.line("__syncthreads();");
+    w.line("if (is_in) starts[item] = first + before + sum - own;");
+    w.close();
+    w.add_step(entry, quotient_up(place_count(), threads), 1, threads);
+  }
+  /// A thread for each place that has few positions; the others are its warp's, one after the other.
+  void write_by_short_lists() {
+    const std::string entry = w.entry("scatter", 256), items = w.number("items", place_count());
+    constexpr int short_list = 16;
+    skip_after_fault();
+    w.line("const int lane = (int)threadIdx.x % 32;");
+    w.line("const I own_item = (I)blockIdx.x * 256 + (I)threadIdx.x;");
+    write_lists();
+    w.line("const unsigned own_count = own_item < " + items + " ? counts[own_item] : 0u;");
+    w.open("if (own_count != 0 && own_count <= " + Writer::str(short_list) + ")");
+    w.line("const unsigned* const own = list + starts[own_item];");
+    w.line("const I outside = own_item / " + w.number("places", extent()) + ";");
+    w.line("const I place = own_item - outside * " + w.number("places", extent()) + ";");
+    IndexNames at;
+    if (!free_indexed_.empty()) at = w.decode("outside", free_indexed_);
+    const IndexNames point = free_.empty() ? at : joined(at, w.decode("(I)0", free_));
+    w.line("const I to = " + w.offset(store_.access, point) + " + place * " + place_stride() + ";");
+    w.line(value_type(dtype_) + " sum = " + old_value("(" + target() + ")[to]") + ";");
+    w.line("long long last = -1;");
+    w.open("for (unsigned done = 0; done < own_count; ++done)");
+    w.line("unsigned least = 0xffffffffu;");
+    w.open("for (unsigned k = 0; k < own_count; ++k)");
+    w.line("const unsigned p = own[k];");
+    w.line("if ((long long)p > last && p < least) least = p;");
+    w.close();
+    w.line("last = (long long)least;");
+    w.line("const I hit = (I)least;");
+    const IndexNames there = colliding_.empty() ? point : joined(point, w.decode("hit", colliding_));
+    const std::string value = value_at(store_.value, there);
+    w.line("sum = " + combined_with("sum", value) + ";");
+    w.close();
+    w.line("(" + target() + ")[to] = sum;");
+    w.close();
+    w.line("unsigned others = __ballot_sync(0xffffffffu, own_count > " + Writer::str(short_list) + ");");
+    w.open("for (; others != 0; others &= others - 1)");
+    w.line("const I item = own_item - lane + (__ffs((int)others) - 1);");
+    write_place(Hits::list);
+    w.close();
+    w.close();
+    w.add_step(entry, quotient_up(place_count(), 256), 1, 256);
   }
   /// The least position of the list above `last`, which is what a warp takes in next.
   void write_next_hit() {
@@ -216,22 +283,29 @@ class ScatterWriter {
 
   void write_by_places(Hits hits) {
     const std::string entry = w.entry("scatter", 256);
-    const std::int64_t inside = nest.points(free_), positions = nest.points(colliding_);
-    const std::int64_t items = place_count();
-    const std::string inner = w.number("inner", inside), indices = w.number("indices", positions);
     w.line("const int lane = (int)threadIdx.x % 32;");
     w.line("const I item = (I)blockIdx.x * 8 + (int)threadIdx.x / 32;");
-    w.line("if (item >= " + w.number("items", items) + ") return;");
+    w.line("if (item >= " + w.number("items", place_count()) + ") return;");
     skip_after_fault();
+    if (hits == Hits::list) {
+      write_lists();
+      w.line("if (counts[item] == 0) return;");
+    }
+    write_place(hits);
+    w.close();
+    w.add_step(entry, quotient_up(place_count(), 8), quotient_up(nest.points(free_), 128), 256);
+  }
+  /// What a warp does for the place of number `item`.
+  void write_place(Hits hits) {
+    const std::string inner = w.number("inner", nest.points(free_)),
+                      indices = w.number("indices", nest.points(colliding_));
     w.line("const I outside = item / " + w.number("places", extent()) + ";");
     w.line("const I place = item - outside * " + w.number("places", extent()) + ";");
     IndexNames at;
     if (!free_indexed_.empty()) at = w.decode("outside", free_indexed_);
     if (hits == Hits::list) {
-      write_lists();
       w.line("const unsigned count = counts[item];");
-      w.line("if (count == 0) return;");
-      w.line("const unsigned* const own = list + (ends[item] - count);");
+      w.line("const unsigned* const own = list + starts[item];");
     }
     w.line("I to[4];");
     w.line(value_type(dtype_) + " sum[4];");
@@ -269,8 +343,6 @@ class ScatterWriter {
     w.line("#pragma unroll");
     w.line("for (int c = 0; c < 4; ++c) if ((I)blockIdx.y * 128 + lane + c * 32 < " + inner + ") (" + target() +
            ")[to[c]] = sum[c];");
-    w.close();
-    w.add_step(entry, quotient_up(items, 8), quotient_up(inside, 128), 256);
   }
   /// Combines what position `hit` has for the place.
   void take_in(const IndexNames& at, const std::string& inner) {

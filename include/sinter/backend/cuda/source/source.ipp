@@ -90,7 +90,7 @@ inline std::string wrong_step(const Kernel& kernel, const ScheduleStep& step) {
 SINTER_DECL Limits generator_limits() {
   return {.narrow_products = {DType::f16, DType::bf16},
           .max_operands = 24,
-          .max_accesses = static_cast<int>(cuda_source_detail::most_accesses) * 3 / 4,  // fusion counts them roughly
+          .max_accesses = static_cast<int>(cuda_source_detail::most_accesses),
           .max_body = 256,
           .max_reduced_axes = 2,
           .prologue_operations = 500'000'000};

@@ -524,7 +524,7 @@ class ContractionExecutable final : public Executable {
     const Schedule plain = schedule_.without(ScheduleAction::pack);
     ContractionPlan plan = plan_contraction(kernel_, parts_, geometry, plain, isa_, thread_count());
     const std::uint16_t b = kernel_.accesses[plan.is_swapped ? parts_.a : parts_.b].operand;
-    bool is_kept = plain != schedule_ && b < 64 && (step.constant_operands >> b & 1) != 0;
+    bool is_kept = plain != schedule_ && step.constant_operands.has(b);
     if (is_kept) {
       ContractionPlan packed = plan_contraction(kernel_, parts_, geometry, schedule_, isa_, thread_count());
       is_kept = pack_once(packed);
