@@ -78,7 +78,7 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::CtcLoss,
     ops::CtcGradient, ops::Conv2d, ops::MaxPool2d, ops::AvgPool2d, ops::WindowMax, ops::ScaledDotProductAttention,
     // quantised numbers
-    ops::QuantizedMatmul, ops::FakeQuantize>();
+    ops::QuantizedMatmul, ops::IntegerMatmul, ops::ScaledMatmul, ops::FakeQuantize>();
 
 }  // namespace ops_detail
 
