@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Follows docs/howto/add_a_dtype.md: applies its diff of two files to a copy of the include folder, builds a program that
-uses the new dtype, header-only and with all warnings as errors, and runs it for each instruction set. Without one part of
-the diff nothing compiles.
+"""Follows docs/howto/add_a_dtype.md: applies its diff of two files to a copy of the include folder and has the compiler read
+a program that uses the new dtype, with all warnings as errors; without one part of the diff nothing compiles. Or builds
+that program, header-only, which takes minutes, and runs it for two instruction sets.
 
-Usage: toy_dtype_test.py PROJECT PROGRAM.cpp COMPILER FLAG... -- LIBRARY...
+Usage: toy_dtype_test.py read|run PROJECT PROGRAM.cpp COMPILER FLAG... -- LIBRARY...
 """
 import os
 import pathlib
@@ -59,7 +59,7 @@ def copy_of(project, folder, hunks):
 
 
 def main():
-    project, program, compiler, *words = sys.argv[1:]
+    action, project, program, compiler, *words = sys.argv[1:]
     project = pathlib.Path(project)
     flags, libraries = words[:words.index("--")], words[words.index("--") + 1:]
     hunks = hunks_of(project / "docs/howto/add_a_dtype.md")
@@ -68,11 +68,17 @@ def main():
         sys.exit(f"the howto touches {sorted(files)}: two files are promised")
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
-        for left_out in [hunk for hunk in range(len(hunks)) if hunks[hunk][0].endswith("dtype.hpp")]:
+        needed = [hunk for hunk in range(len(hunks)) if hunks[hunk][0].endswith("dtype.hpp")]
+        for left_out in needed if action == "read" else []:
             include = copy_of(project, root / f"without{left_out}", hunks[:left_out] + hunks[left_out + 1:])
             if run([compiler, *STRICT, *include, *flags, "-fsyntax-only", "-x", "c++", "-"], input=PROBE).returncode == 0:
                 sys.exit(f"compiles without hunk {left_out} of the howto's diff")
         include = copy_of(project, root / "whole", hunks)
+        if action == "read":
+            known = run([compiler, *STRICT, *include, *flags, "-DSINTER_SEPARATE_COMPILATION", "-fsyntax-only", program])
+            if known.returncode != 0:
+                sys.exit(known.stderr)
+            return
         built = run([compiler, *STRICT, "-O0", *include, *flags, program, *libraries, "-o", str(root / "program")])
         if built.returncode != 0:
             sys.exit(built.stdout + built.stderr)

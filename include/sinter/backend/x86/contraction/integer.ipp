@@ -297,8 +297,7 @@ class IntegerLaunch final : public Launch {
                      std::memcpy(to, a + row * p_.k, as_index(p_.k));
                      std::memset(to + p_.k, 0, as_index(padded - p_.k));
                      if (flips) flip_high_bits(to, padded);
-                     if (unit_ == IntegerUnit::vnni)
-                       row_sums_[as_index(row)] = p_.is_b_signed ? 0 : sum_of(to, padded);
+                     if (unit_ == IntegerUnit::vnni) row_sums_[as_index(row)] = p_.is_b_signed ? 0 : sum_of(to, padded);
                    }
                  });
   }
