@@ -150,7 +150,7 @@ void check_outside(const std::string& path) {
   const Tensor x = tensor({0.5F, -3.25F, 1000.F}).to(toy);
   std::ostringstream text;
   text << x;
-  check(text.str() == "[ 5.00e-01, -3.25e+00,  1.00e+03]", "printed: " + text.str());
+  check(text.str() == "[ 5.00e-01, -3.25e+00,  1.00e+03]\n", "printed: " + text.str());
   io::save_safetensors(path, {{"x", x}});
   const Tensor loaded = io::load_safetensors(path).at("x");
   check(loaded.dtype() == toy && to_vector<float>(loaded) == to_vector<float>(x), "saved and loaded");
