@@ -9,6 +9,7 @@
 #include <sinter/backend/x86/backend.ipp>
 #include <sinter/backend/x86/contraction/contraction.ipp>
 #include <sinter/backend/x86/contraction/epilogue.ipp>
+#include <sinter/backend/x86/contraction/integer.ipp>
 #include <sinter/backend/x86/contraction/micro.ipp>
 #include <sinter/backend/x86/contraction/narrow.ipp>
 #include <sinter/backend/x86/contraction/narrow_tile.ipp>

@@ -204,11 +204,6 @@ constexpr const char* promoted[] = {
     "f8e4m3 - - - - - - - - - - - - - - f8e4m3 -",
     "f8e5m2 - - - - - - - - - - - - - - - f8e5m2",
 };
-DType dtype_named(std::string_view text) {
-  for (const DTypeRow& each : dtype_rows)
-    if (each.name == text) return static_cast<DType>(&each - dtype_rows.data());
-  throw std::logic_error("no dtype: " + std::string(text));
-}
 }  // namespace
 
 TEST_CASE("dtypes: every pair promotes as in PyTorch, and in NumPy for u16, u32 and u64") {

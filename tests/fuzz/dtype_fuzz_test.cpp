@@ -78,7 +78,7 @@ struct Step {
 };
 
 /// The largest whole number up to which all are numbers of a floating dtype.
-double most_exact(DType dtype) { return 2 / row(dtype).epsilon; }
+double most_exact(DType dtype) { return 2 / row(dtype).epsilon(); }
 bool precedes(DType dtype, std::int64_t a, std::int64_t b) {
   return dtype == DType::u64 ? static_cast<std::uint64_t>(a) < static_cast<std::uint64_t>(b) : a < b;
 }

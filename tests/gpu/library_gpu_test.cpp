@@ -327,3 +327,32 @@ TEST_CASE("quantised products: rows rounded to i8 by tensor cores, few rows by t
   CHECK(std::isnan(values[3 * 96]));
   CHECK_FALSE(std::isnan(values[2 * 96]));
 }
+
+TEST_CASE("gpu: integer_matmul and scaled_matmul are the CPU's, by tensor cores where they fit") {
+  const auto integers_of = [](const Shape& shape, int seed) {
+    const Tensor k = arange(shape.numel(), {.dtype = DType::i64});
+    return Tensor(remainder(k * k * 31 + k * 17 + seed, 256)).reshape(shape).to(DType::i8);
+  };
+  const auto by_integers = [](Tensor a, Tensor w) { return integer_matmul(a, transpose(w, 0, 1)); };
+  for (const std::int64_t rows : {5, 32, 200})
+    for (const std::int64_t depth : {64, 100}) {
+      INFO(rows << " x " << depth);
+      const Tensor a = integers_of({rows, depth}, 1), w = integers_of({48, depth}, 2);
+      auto f = jit::compile(by_integers);
+      CHECK(to_vector<std::int32_t>(f(a.to(gpu), w.to(gpu))) == to_vector<std::int32_t>(by_integers(a, w)));
+      const bool is_whole = f.explain(a.to(gpu), w.to(gpu)).text().find("integer_matmul [cuda]") != std::string::npos;
+      CHECK(is_whole == (rows >= 32 && depth == 64));
+    }
+  for (const DType left : {DType::f8e4m3, DType::f8e5m2})
+    for (const DType right : {DType::f8e4m3, DType::f8e5m2})
+      for (const DType result : {DType::f32, DType::bf16, DType::f16}) {
+        INFO(name(left) << " by " << name(right) << " in " << name(result));
+        const auto by_f8 = [=](Tensor a, Tensor w, Tensor scale) {
+          return scaled_matmul(a, transpose(w, 0, 1), scale, 0.25F, {.dtype = result});
+        };
+        const Tensor a = Tensor(cast(sinter_test::noise({33, 128}, 3), left)),
+                     w = Tensor(cast(sinter_test::noise({64, 128}, 4), right)), scale = full({}, 2.F);
+        CHECK(largest_difference(jit::compile(by_f8)(a.to(gpu), w.to(gpu), scale.to(gpu)), by_f8(a, w, scale)) <
+              (result == DType::f32 ? 0.02 : 0.2));
+      }
+}

@@ -20,6 +20,7 @@ FUNCTIONS = {
         randint randperm multinomial dropout feature_dropout alpha_dropout
         feature_alpha_dropout gumbel_softmax rrelu_training truncated_normal student_t beta dirichlet binomial
         multivariate_normal permutation choice""",
+    "sums of whole numbers, and products of widened ones: tests/unit/quantization_test.cpp": "integer_matmul scaled_matmul",
     "numbers of PyTorch: tests/unit/quantization_test.cpp": """quantize dequantize fake_quantize choose_quantization pack_int4
         unpack_int4 quantize_weight quantized_weight quantized_matmul""",
     "keys of random numbers: tests/unit/random_keys_test.cpp": "key split_many fold_in with_key",
@@ -50,6 +51,7 @@ TORCH = {
     EIGEN: "linalg.eig linalg.eigvals",
     "gives no tensor": "allclose item equal broadcast_shapes",
     "given a size: `size=` of the row `nonzero`": "nonzero_static",
+    "f8 by f8, beside products of f64: tests/unit/quantization_test.cpp": "torch._scaled_mm torch._scaled_mm_v2",
     "a row of its parts": """native_layer_norm _chunk_cat _unsafe_masked_index _unsafe_masked_index_put_accumulate svd_lowrank
         pca_lowrank _softmax_backward_data native_dropout_backward max_pool2d_with_indices_backward nn.functional.max_unpool1d
         nn.functional.max_unpool2d nn.functional.max_unpool3d""",

@@ -69,7 +69,7 @@ const std::vector<Reason>& reasons() {
       {"its result is bool", {"all", "any"}},
       {"its result is a position or a count",
        {"argmax", "argmin", "element_count", "extent", "lu_permutation", "nonzero", "searchsorted"}},
-      {"its result is a whole number", {"frexp_exponent", "gcd"}},
+      {"its result is a whole number", {"frexp_exponent", "gcd", "integer_matmul"}},
       {"of positions", {"one_hot"}},
       {"no operands", {"empty", "full", "iota"}},
       {"random numbers",
@@ -91,6 +91,18 @@ std::string derivative_of(const OpSignature& op) {
   return "";
 }
 
+/// Tried: an operation with a rule for complex numbers may still not like these operands.
+std::string complex_of(const OpSignature& op) {
+  if (find_op(op.name)->may_take_complex({})) return "yes";
+  if (op.inputs == 0) return op.name == "full" ? "yes" : "parts";
+  const Tensor z = complex(ones({2, 2}), ones({2, 2}));
+  const std::vector<In> inputs(op.inputs < 0 ? 2 : static_cast<std::size_t>(op.inputs), In(z));
+  const std::string message = message_of([&] { call(op.name, inputs); });
+  if (has(message, "there is no such operation on complex numbers")) return "parts";
+  if (has(message, "complex numbers have no order")) return "no order";
+  return has(message, "complex numbers have no sign") ? "no sign" : "yes";
+}
+
 constexpr const char* introduction =
     R"(# Operations
 
@@ -107,11 +119,13 @@ a rule of their own.
 | `u8 i8 u16 i16 u32 i32 i64` | all; those "promoted to floating" give f32. Arithmetic wraps in the dtype, `sum prod cumsum cumprod` are i64 | no |
 | `u64` | the same, unsigned; `sum` and its kin stay u64. Beside signed integers a `DTypeError`, as there is no common dtype | no |
 | `f16 bf16 f32 f64` | all but those "not floating" | yes |
-| `f8e4m3 f8e5m2` | those with "yes" under f8, which cast and move elements; the others are a `DTypeError` that says to cast | of casts |
-| `c64 c128` | recorded as real operations on the parts ([what there is](complex.md#what-there-is), [what is missing, and why](complex.md#what-is-missing)) | yes |
+| `f8e4m3 f8e5m2` | those with "yes" under f8, which cast and move elements (`scaled_matmul` multiplies); "cast": a `DTypeError` that says to cast | of casts and of `scaled_matmul` |
+| `c64 c128` | those with "yes" under complex, recorded as real operations on the parts; "no order" and "no sign": complex numbers have none; "parts": a `DTypeError` that says to take real(z), imag(z) or abs(z). Functions of several operations go further ([what there is](complex.md#what-there-is), [what is missing, and why](complex.md#what-is-missing)) | yes |
 
-| operation | kind | dtype of the result | derivative | f8 | attributes |
-|---|---|---|---|---|---|
+On CUDA whatever no kernel or library of the GPU computes is computed by the host from copies ([which](cuda.md)).
+
+| operation | kind | dtype of the result | derivative | f8 | complex | attributes |
+|---|---|---|---|---|---|---|
 )";
 
 std::string page() {
@@ -119,7 +133,8 @@ std::string page() {
   out << introduction;
   for (const OpSignature& op : list_ops()) {
     out << "| `" << op.text().substr(0, op.text().find(" {")) << "` | " << op.kind << " | " << op.dtype << " | "
-        << derivative_of(op) << " | " << (find_op(op.name)->may_take_f8({}) ? "yes" : "") << " | ";
+        << derivative_of(op) << " | " << (find_op(op.name)->may_take_f8({}) ? "yes" : "cast") << " | " << complex_of(op)
+        << " | ";
     for (const OpAttribute& attribute : op.attributes)
       out << (&attribute == op.attributes.data() ? "" : "; ") << "`" << attribute.name << "`: " << attribute.value;
     out << " |\n";
@@ -150,6 +165,36 @@ TEST_CASE("by name: the column of f8 is true") {
     if (find_op(op.name)->may_take_f8({})) CHECK(call(op.name, {x})[0].shape() == x.shape());
     else CHECK_THROWS_AS(eval(call(op.name, {x})[0]), DTypeError);
   }
+}
+
+TEST_CASE("by name: the column of complex numbers is true") {
+  const Tensor z = complex(ones({2, 3}), ones({2, 3}));
+  for (const OpSignature& op : list_ops()) {
+    if (op.inputs != 1 || op.kind != "elementwise" || !op.attributes.empty()) continue;
+    INFO(op.name);
+    if (complex_of(op) == "yes") CHECK(call(op.name, {z})[0].shape() == z.shape());
+    else CHECK_THROWS_AS(eval(call(op.name, {z})[0]), DTypeError);
+  }
+}
+
+TEST_CASE("by name: dtypes, as Sinter, PyTorch and NumPy call them") {
+  for (const DTypeRow& row : dtype_rows) {
+    INFO(row.name);
+    CHECK(dtype_named(row.name) == row.dtype);
+    CHECK(dtype_named(torch_name(row.dtype)) == row.dtype);
+    CHECK(dtype_named("torch." + std::string(torch_name(row.dtype))) == row.dtype);
+    if (!row.numpy.empty()) CHECK(dtype_named("<" + std::string(row.numpy)) == row.dtype);
+    if (!numpy_name(row.dtype).empty()) CHECK(dtype_named("numpy." + std::string(numpy_name(row.dtype))) == row.dtype);
+  }
+  CHECK(torch_name(DType::bf16) == "bfloat16");
+  CHECK(numpy_name(DType::bf16).empty());
+  CHECK(numpy_name(DType::f8e4m3).empty());
+  CHECK(dtype_named("u8") == DType::u8);  // Sinter's: NumPy's "u8", of 8 bytes, has an order in front
+  CHECK(dtype_named("<u8") == DType::u64);
+  CHECK(dtype_named("half") == DType::f16);
+  for (const char* text : {"", "float", "<", "f128", ">f4", "torch.", "F32"})
+    CHECK(blame_of([&] { dtype_named(text); }) == blame("dtype_named"));
+  CHECK(has(message_of([] { dtype_named("float"); }), "\"float\" names no dtype"));
 }
 
 TEST_CASE("by name: docs/ops.md is the list") {

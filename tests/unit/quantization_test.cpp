@@ -5,6 +5,7 @@
 
 #include <sinter/sinter.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -310,4 +311,123 @@ TEST_CASE("quantisation: what is wrong is said") {
   CHECK(has(message_of<UserError>([&] { quantized_matmul(x, QuantizedWeight{}); }), "make it by quantize_weight"));
   CHECK(has(message_of<ShapeError>([&] { pack_int4(tensor({1, 2, 3}).to(DType::i8)); }), "the last axis must be even"));
   CHECK(has(message_of<ShapeError>([&] { quantized_weight(x.to(DType::i8), tensor({{1.F}})); }), "scales are (1, 1)"));
+}
+
+namespace {
+Tensor small_integers(const Shape& shape, int seed, DType dtype) {
+  const Tensor k = arange(shape.numel(), {.dtype = DType::i64});
+  return remainder(k * k * 31 + k * 17 + seed * 7919, 256).reshape(shape).to(dtype);  // wraps: all bytes
+}
+/// Modulo 2^32.
+Integers exact_product(const Tensor& a, const Tensor& b) {
+  const Integers x = integers(a), y = integers(b);
+  const std::size_t m = x.size() / static_cast<std::size_t>(std::int64_t(b.size(0)) == 0 ? 1 : std::int64_t(b.size(0)));
+  const auto k = static_cast<std::size_t>(std::int64_t(b.size(0))),
+             n = static_cast<std::size_t>(std::int64_t(b.size(1)));
+  Integers out(m * n);
+  for (std::size_t i = 0; i < m; ++i)
+    for (std::size_t j = 0; j < n; ++j) {
+      std::int64_t sum = 0;
+      for (std::size_t l = 0; l < k; ++l) sum += x[i * k + l] * y[l * n + j];
+      out[i * n + j] = static_cast<std::int32_t>(sum);
+    }
+  return out;
+}
+/// By itself, and compiled on each back end of the CPU.
+template <class F>
+std::vector<Tensor> on_all(F f, const std::vector<Tensor>& x) {
+  std::vector<Tensor> out{f(x[0], x[1])};
+  for (const char* backend : {"reference", "x86"}) {
+    const std::vector<std::string> known = jit::list_backends();
+    if (std::find(known.begin(), known.end(), backend) != known.end())
+      out.push_back(jit::compile(f, {.backend = backend})(x[0], x[1]));
+  }
+  return out;
+}
+}  // namespace
+
+TEST_CASE("integer_matmul: exact in i32, all signs, odd shapes, strides") {
+  const auto f = [](Tensor a, Tensor b) { return integer_matmul(a, b); };
+  struct Case {
+    int m, k, n;
+  };
+  for (const DType left : {DType::i8, DType::u8})
+    for (const DType right : {DType::i8, DType::u8})
+      for (const auto& [m, k, n] :
+           {Case{1, 1, 1}, Case{3, 5, 7}, Case{33, 64, 35}, Case{40, 130, 64}, Case{17, 2052, 16}, Case{64, 1088, 96},
+            Case{9, 63, 33}, Case{0, 4, 3}, Case{2, 4, 0}}) {
+        INFO(name(left) << " by " << name(right) << ", " << m << " x " << k << " x " << n);
+        const Tensor a = small_integers({m, k}, 1, left), b = small_integers({k, n}, 2, right);
+        const Integers expected = exact_product(a, b);
+        for (const Tensor& found : on_all(f, {a, b})) {
+          CHECK(found.dtype() == DType::i32);
+          CHECK(integers(found) == expected);
+        }
+        const Tensor rows = transpose(b, 0, 1) * 1;
+        eval(rows);
+        const Tensor turned = transpose(rows, 0, 1);  // columns in one piece
+        for (const Tensor& found : on_all(f, {a, turned})) CHECK(integers(found) == expected);
+      }
+  const Tensor empty = integer_matmul(zeros({2, 0}, {.dtype = DType::i8}), zeros({0, 3}, {.dtype = DType::i8}));
+  CHECK(integers(empty) == Integers(6, 0));
+  const Tensor a = small_integers({2, 3, 8}, 3, DType::i8), b = small_integers({8, 5}, 4, DType::i8);
+  CHECK(integers(integer_matmul(a, b)) == exact_product(a.reshape({6, 8}), b));
+  CHECK(integers(jit::vmap([](Tensor x, Tensor y) { return integer_matmul(x, y); }, {0, jit::no_axis})(a, b)) ==
+        exact_product(a.reshape({6, 8}), b));
+  // Sums beyond 2^31 wrap.
+  const std::int64_t deep = 140000;
+  const Tensor most = full({1, deep}, 255, {.dtype = DType::u8});
+  CHECK(integers(integer_matmul(most, transpose(most, 0, 1))) ==
+        Integers{static_cast<std::int32_t>(static_cast<std::uint32_t>(deep * 255 * 255))});
+}
+
+TEST_CASE("integer_matmul: what it does not take") {
+  const Tensor i8 = zeros({2, 3}, {.dtype = DType::i8});
+  CHECK(has(message_of([&] { integer_matmul(i8, zeros({3, 2})); }), "both must be i8 or u8"));
+  CHECK(has(message_of([&] { integer_matmul(i8, i8); }), "integer_matmul: a is i8[2, 3], b is i8[2, 3]"));
+  CHECK_THROWS_AS(integer_matmul(i8, i8), ShapeError);
+  CHECK_THROWS_AS(integer_matmul(i8, zeros({3, 2})), DTypeError);
+}
+
+TEST_CASE("scaled_matmul: f8 by f8 in f32, scales of numbers, rows and columns, gradients") {
+  for (const DType left : {DType::f8e4m3, DType::f8e5m2})
+    for (const DType right : {DType::f8e4m3, DType::f8e5m2}) {
+      const Tensor a = some({5, 19}, 1).to(left), b = some({19, 7}, 2).to(right);
+      const std::vector<double> exact = product(doubles(a.to(DType::f64)), doubles(b.to(DType::f64)), 5, 19, 7);
+      std::vector<double> scaled = exact;
+      for (double& x : scaled) x *= 0.5 * 3;
+      const auto f = [](Tensor x, Tensor y) { return scaled_matmul(x, y, 0.5F, 3.F, {.dtype = DType::f32}); };
+      for (const Tensor& found : on_all(f, {a, b})) CHECK(near(doubles(found), scaled, 1e-5));
+      const Tensor rounded = scaled_matmul(a, b, 0.5F, 3.F);
+      CHECK(rounded.dtype() == DType::bf16);
+      CHECK(near(doubles(rounded), scaled, 0.01));
+      const Tensor rows = tensor({{1.F}, {2.F}, {3.F}, {4.F}, {5.F}}), columns = arange(7, {.dtype = DType::f32}) + 1;
+      const Tensor both = scaled_matmul(a, b, rows, columns, {.dtype = DType::f32});
+      std::vector<double> expected = exact;
+      for (std::size_t i = 0; i < 35; ++i) expected[i] *= static_cast<double>((i / 7 + 1) * (i % 7 + 1));
+      CHECK(near(doubles(both), expected, 1e-4));
+    }
+  const Tensor a = some({2, 3, 8}, 1), b = some({8, 4}, 2), s = full({}, 2.F);
+  const auto loss = [](Tensor x, Tensor y, Tensor scale) {
+    return sum(scaled_matmul(x.to(DType::f8e4m3), y.to(DType::f8e5m2), scale, 0.5F, {.dtype = DType::f32}));
+  };
+  const auto [by_a, by_b, by_s] = jit::grad<0, 1, 2>(loss)(a, b, s);
+  const Tensor wide_a = a.to(DType::f8e4m3).to(DType::f32), wide_b = b.to(DType::f8e5m2).to(DType::f32);
+  CHECK(near(doubles(by_a), doubles(expand(sum(wide_b, 1), {2, 3, 8})), 1e-5));
+  CHECK(near(doubles(by_b), doubles(expand(sum(wide_a, {0, 1}).reshape({8, 1}), {8, 4})), 1e-5));
+  CHECK(near(doubles(by_s), doubles(sum(matmul(wide_a, wide_b)) * 0.5), 1e-4));
+  const Tensor f8 = a.to(DType::f8e4m3);
+  CHECK(near(doubles(jit::vmap([](Tensor x, Tensor y) { return scaled_matmul(x, y, 1.F, 1.F, {.dtype = DType::f32}); },
+                               {0, jit::no_axis})(f8, b.to(DType::f8e4m3))),
+             doubles(matmul(f8.to(DType::f32), b.to(DType::f8e4m3).to(DType::f32))), 1e-5));
+}
+
+TEST_CASE("scaled_matmul: what it does not take") {
+  const Tensor a = zeros({2, 3}, {.dtype = DType::f8e4m3}), b = zeros({3, 4}, {.dtype = DType::f8e4m3});
+  CHECK(has(message_of([&] { scaled_matmul(a, zeros({3, 4}), 1.F, 1.F); }), "matrices are f8e4m3 or f8e5m2"));
+  CHECK(has(message_of([&] { scaled_matmul(a, b, 1.F, 1.F, {.dtype = DType::f64}); }), "it is f32, f16 or bf16"));
+  CHECK(has(message_of([&] { scaled_matmul(a, b, ones({3}), 1.F); }), "scale_a is (3,), the result (2, 4)"));
+  CHECK(has(message_of([&] { scaled_matmul(a, b, 1.F, ones({2, 1})); }), "has the shape (1, 4)"));
+  CHECK(has(message_of([&] { scaled_matmul(a, b, 1, 1.F); }), "a scale is floating"));
+  CHECK_THROWS_AS(scaled_matmul(a, a, 1.F, 1.F), ShapeError);
 }

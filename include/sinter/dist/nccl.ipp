@@ -27,29 +27,8 @@ struct NcclId {
   std::array<char, 128> bytes;
 };
 using NcclComm = void*;
-/// ncclInt8 and so on; -1: none.
-inline int nccl_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::i8: return 0;
-    case DType::bool_:
-    case DType::u8: return 1;
-    case DType::i32: return 2;
-    case DType::u32: return 3;
-    case DType::i64: return 4;
-    case DType::u64: return 5;
-    case DType::f16: return 6;
-    case DType::f32:
-    case DType::c64: return 7;  // complex numbers are twice as many real ones
-    case DType::f64:
-    case DType::c128: return 8;
-    case DType::bf16: return 9;
-    case DType::i16:
-    case DType::u16:
-    case DType::f8e4m3:
-    case DType::f8e5m2: return -1;
-  }
-  return -1;
-}
+/// ncclInt8 and so on; -1: none. Complex numbers are twice as many real ones.
+inline int nccl_dtype(DType dtype) { return row(dtype).nccl; }
 inline int nccl_operation(Reduce reduce) {
   switch (reduce) {
     case Reduce::sum: return 0;

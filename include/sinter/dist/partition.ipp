@@ -75,7 +75,7 @@ inline Tensor PartRecorder::reduced(const In& x, const Move& move, const Axis& o
   if (engine == nullptr || !engine->takes_device_memory() || value.device() == Device::cpu())
     return reduce_to(value, move.reduce);
   const DType dtype = value.dtype();
-  if ((is_integer(dtype) && size_of(dtype) == 2) || is_f8(dtype)) {
+  if (row(dtype).nccl < 0) {
     const Tensor wide = sinter::cast(In(value, x.where), computed_in(dtype));
     return sinter::cast(In(reduced(In(wide, x.where), move, over), x.where), dtype);
   }

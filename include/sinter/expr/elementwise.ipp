@@ -65,7 +65,7 @@ SINTER_DECL Tensor nan_to_num(const In& x, NanToNumOptions options) {
   if (is_complex(t.dtype())) return view_as_complex(In(nan_to_num(In(view_as_real(t), x.where), options), x.where));
   if (!is_floating(t.dtype())) return t;
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  const double largest = row(t.dtype()).largest;
+  const double largest = row(t.dtype()).largest();
   const expr_detail::Term above = where_of(t == infinity, options.posinf.value_or(largest), t);
   const expr_detail::Term finite = where_of(t == -infinity, options.neginf.value_or(-largest), above);
   return where_of(t != t, options.nan, finite);

@@ -181,10 +181,11 @@ class NumberFormat {
     return "(" + part(z.re) + (std::signbit(z.im) ? "-" : "+") + part(std::abs(z.im)) + "j)";
   }
   void look_at(bool) { width_ = 5; }  // "False"
-  void look_at(float16 x) { look_at(printed(x)); }
-  void look_at(bfloat16 x) { look_at(printed(x)); }
-  void look_at(float8_e4m3 x) { look_at(printed(x)); }
-  void look_at(float8_e5m2 x) { look_at(printed(x)); }
+  template <FloatingElement T>
+    requires(sizeof(T) < 4)
+  void look_at(T x) {
+    look_at(printed(x));
+  }
   template <std::integral T>
   void look_at(T x) {
     width_ = std::max(width_, std::to_string(x).size());
@@ -204,10 +205,11 @@ class NumberFormat {
     measure(scientific_, shortest_text(x, std::chars_format::scientific));
   }
 
-  std::string text(float16 x) const { return text(printed(x)); }
-  std::string text(bfloat16 x) const { return text(printed(x)); }
-  std::string text(float8_e4m3 x) const { return text(printed(x)); }
-  std::string text(float8_e5m2 x) const { return text(printed(x)); }
+  template <FloatingElement T>
+    requires(sizeof(T) < 4)
+  std::string text(T x) const {
+    return text(printed(x));
+  }
   std::string text(bool x) const { return padded(x ? "True" : "False", width_); }
   template <std::integral T>
   std::string text(T x) const {

@@ -67,7 +67,7 @@ SINTER_DECL Tensor rms_norm(const In& x, const Shape& shape, RmsNormOptions opti
                      "x is " + whole.text() + ", its last axes are to be " + shape.text() +
                          (options.weight ? ", weight is " + options.weight->shape().text() : ""),
                      x.where, "the shape must be that of the last axes of x, and of the weight");
-  const double smallest = row(value.dtype()).epsilon;
+  const double smallest = row(value.dtype()).epsilon();
   const Axes axes(expr_detail::axes_from(first, whole.rank()));
   const Tensor scale = rsqrt(mean(In(square(value), x.where), axes, keepdim) + options.eps.value_or(smallest));
   if (!options.weight) return value * scale;

@@ -377,4 +377,62 @@ SINTER_DECL Tensor quantized_matmul(const In& x, const QuantizedWeight& w, Quant
   return as({reshape(In(out, x.where), result), x.where}, value.dtype());
 }
 
+namespace quantization_detail {
+/// a [..., k] as rows, b [k, n] by its columns, and the shape of the product.
+struct RowsByColumns {
+  Tensor rows, columns;
+  Shape result;
+};
+inline RowsByColumns rows_by_columns(const Term& a, const Term& b, std::string_view op, Location where) {
+  if (a.rank() == 0 || b.rank() != 2 || !(a.shape()[-1] == b.shape()[0]))
+    throw ShapeError(op, "a is " + a.value.impl()->type.text() + ", b is " + b.value.impl()->type.text(), where,
+                     "b is a matrix with as many rows as the last axis of a has elements");
+  Dim rows = 1;
+  for (int i = 0; i + 1 < a.rank(); ++i) rows *= a.shape()[i];
+  Shape result = a.shape();
+  result.set(result.rank() - 1, b.shape()[1]);
+  return {reshape(In(a.value, where), {rows, b.shape()[0]}), transpose(In(b.value, where), 0, 1), result};
+}
+}  // namespace quantization_detail
+
+SINTER_DECL Tensor integer_matmul(const In& a, const In& b) {
+  using namespace quantization_detail;
+  const RowsByColumns product = rows_by_columns(Term(a), Term(b), "integer_matmul", a.where);
+  const Tensor out = expr_detail::record<ops::IntegerMatmul>({Leaf(product.rows.impl()), Leaf(product.columns.impl())},
+                                                             SharedAttrs(), a.where);
+  return reshape(In(out, a.where), product.result);
+}
+
+SINTER_DECL Tensor scaled_matmul(const In& a, const In& b, const In& scale_a, const In& scale_b,
+                                 ScaledMatmulOptions options) {
+  using namespace quantization_detail;
+  constexpr std::string_view op = "scaled_matmul";
+  const Term left(a), right(b);
+  const RowsByColumns product = rows_by_columns(left, right, op, a.where);
+  const Term by_rows = as(floating_scale(scale_a, op), DType::f32),
+             by_columns = as(floating_scale(scale_b, op), DType::f32);
+  const bool are_numbers = by_rows.rank() == 0 && by_columns.rank() == 0;
+  const auto require_axis = [&](const Term& scale, std::string_view which, int axis) {
+    if (scale.rank() == 0) return;
+    Shape wanted = product.result;
+    for (int i = 0; i < wanted.rank(); ++i)
+      if (axis == -1 ? i == wanted.rank() - 1 : i < wanted.rank() - 1) wanted.set(i, Dim(1));
+    const bool is_row = axis != -1 && scale.rank() == 1 && scale.shape()[0] == product.result[-1];
+    if (!is_row && !(scale.shape() == wanted) && !(axis != -1 && scale.shape() == Shape{Dim(1), product.result[-1]}))
+      throw ShapeError(op, std::string(which) + " is " + scale.shape().text() + ", the result " + product.result.text(),
+                       scale.where, "a scale is a number, or has the shape " + wanted.text());
+  };
+  require_axis(by_rows, "scale_a", -1);
+  require_axis(by_columns, "scale_b", 0);
+  SharedAttrs shared;
+  shared.edit().dtype = are_numbers ? options.dtype : DType::f32;
+  const Term one(full({}, 1, {.dtype = DType::f32, .device = left.value.device()}, a.where), a.where);
+  const Term &first = are_numbers ? by_rows : one, &second = are_numbers ? by_columns : one;
+  const Tensor out = expr_detail::record<ops::ScaledMatmul>(
+      {Leaf(product.rows.impl()), Leaf(product.columns.impl()), Leaf(first.value.impl()), Leaf(second.value.impl())},
+      std::move(shared), a.where);
+  const Term whole(reshape(In(out, a.where), product.result), a.where);
+  return are_numbers ? whole.value : as(whole * by_rows * by_columns, options.dtype).value;
+}
+
 SINTER_NAMESPACE_END

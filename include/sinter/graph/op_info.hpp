@@ -77,6 +77,7 @@ struct OpInfo {
   bool takes_bool = true;       // elementwise: has a meaning where all operands are bool
   bool takes_complex = false;   // its operands may be complex; other ops see their real and imaginary parts
   bool moves_elements = false;  // computes nothing: takes f8, too
+  bool takes_f8 = false;        // computes with f8
   bool reads_bits = false;      // elementwise on integers: a narrow one comes without copies of its sign in front
 
   bool has_gradient = true;  // false: none passes through its parts, or its vjp is an error
@@ -105,7 +106,7 @@ struct OpInfo {
   bool may_take_complex(const Attrs& attrs) const;
   /// The same of f8e4m3 and f8e5m2.
   bool may_take_f8(const Attrs& attrs) const {
-    return moves_elements || kind == OpKind::view || dtypes == DTypeRule::select || may_take_complex(attrs);
+    return moves_elements || takes_f8 || kind == OpKind::view || dtypes == DTypeRule::select || may_take_complex(attrs);
   }
   /// The attribute of that name, or null.
   const AttrInfo* find_attribute(std::string_view wanted) const;

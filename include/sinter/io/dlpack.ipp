@@ -22,30 +22,8 @@ static_assert(sizeof(dlpack::TensorView) == 48 && offsetof(dlpack::TensorView, b
 static_assert(sizeof(dlpack::ManagedTensor) == 64 && sizeof(dlpack::ManagedTensorVersioned) == 80);
 static_assert(offsetof(dlpack::ManagedTensorVersioned, dl_tensor) == 32);
 
-/// Of 1 lane, with the bits that its size says.
-struct DlpackDType {
-  DType dtype;
-  dlpack::TypeCode code;
-};
-inline constexpr std::array<DlpackDType, dtype_count> dlpack_dtypes{{
-    {DType::bool_, dlpack::TypeCode::boolean},
-    {DType::u8, dlpack::TypeCode::unsigned_integer},
-    {DType::u16, dlpack::TypeCode::unsigned_integer},
-    {DType::u32, dlpack::TypeCode::unsigned_integer},
-    {DType::u64, dlpack::TypeCode::unsigned_integer},
-    {DType::i8, dlpack::TypeCode::integer},
-    {DType::i16, dlpack::TypeCode::integer},
-    {DType::i32, dlpack::TypeCode::integer},
-    {DType::i64, dlpack::TypeCode::integer},
-    {DType::f16, dlpack::TypeCode::floating},
-    {DType::bf16, dlpack::TypeCode::brain_floating},
-    {DType::f32, dlpack::TypeCode::floating},
-    {DType::f64, dlpack::TypeCode::floating},
-    {DType::c64, dlpack::TypeCode::complex},
-    {DType::c128, dlpack::TypeCode::complex},
-    {DType::f8e4m3, dlpack::TypeCode::float8_e4m3fn},
-    {DType::f8e5m2, dlpack::TypeCode::float8_e5m2},
-}};
+static_assert(row(DType::bf16).dlpack == static_cast<int>(dlpack::TypeCode::brain_floating));
+static_assert(row(DType::f8e5m2).dlpack == static_cast<int>(dlpack::TypeCode::float8_e5m2));
 
 // Out -----------------------------------------------------------------------------------------------------------------
 
@@ -61,6 +39,9 @@ struct DlpackExport {
 
 inline Ref<TensorImpl> value_for_dlpack(const Tensor& x, dlpack::Memory memory, Location where) {
   Ref<TensorImpl> value = x.impl();
+  if (row(value->type.dtype).dlpack < 0)
+    throw DTypeError("to_dlpack", "DLPack has no " + std::string(name(value->type.dtype)), where,
+                     "cast it with .to(DType::f32)");
   TensorImpl* raw = value.get();
   evaluate({&raw, 1}, "to_dlpack", where);
   const Device device = value->type.device;
@@ -88,8 +69,8 @@ M* exported(const Tensor& x, dlpack::Memory memory, Location where) {
   view.device = {type.device.kind == DeviceKind::cpu ? dlpack::DeviceType::cpu : dlpack::DeviceType::cuda,
                  type.device.index};
   view.ndim = type.shape.rank();
-  for (const DlpackDType& known : dlpack_dtypes)
-    if (known.dtype == type.dtype) view.dtype = {known.code, static_cast<std::uint8_t>(8 * size_of(type.dtype)), 1};
+  const auto code = static_cast<dlpack::TypeCode>(row(type.dtype).dlpack);
+  view.dtype = {code, static_cast<std::uint8_t>(8 * size_of(type.dtype)), 1};
   view.shape = out->shape.data();
   view.strides = out->strides.data();
   out->managed.manager_ctx = out.get();
@@ -115,8 +96,8 @@ inline DType dtype_of_dlpack(const dlpack::DataType& given, Location where) {
                            " bits and " + std::to_string(given.lanes) + " lanes";
   if (given.lanes != 1)
     throw DTypeError("from_dlpack", text, where, "give lanes an axis of their own: Tensors have elements of 1 lane");
-  for (const DlpackDType& known : dlpack_dtypes)
-    if (known.code == given.code && 8 * size_of(known.dtype) == given.bits) return known.dtype;
+  for (const DTypeRow& known : dtype_rows)
+    if (known.dlpack == code && 8 * known.size == given.bits) return known.dtype;
   throw DTypeError("from_dlpack", text + ", which Tensors do not have", where, "convert them in the other library");
 }
 

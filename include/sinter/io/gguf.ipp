@@ -19,18 +19,6 @@ SINTER_NAMESPACE_BEGIN
 namespace io {
 namespace io_detail {
 
-struct GgufDType {
-  std::uint64_t code;
-  DType dtype;
-};
-inline constexpr std::array<GgufDType, 8> gguf_dtypes{{{0, DType::f32},
-                                                       {1, DType::f16},
-                                                       {24, DType::i8},
-                                                       {25, DType::i16},
-                                                       {26, DType::i32},
-                                                       {27, DType::i64},
-                                                       {28, DType::f64},
-                                                       {30, DType::bf16}}};
 inline constexpr std::uint64_t gguf_q4_0 = 2, gguf_q8_0 = 8;
 inline constexpr std::size_t block_elements = 32;  // of these two, which may stay quantised
 
@@ -135,8 +123,9 @@ class GgufReader {
   }
 
   Tensor tensor_of(const Info& info, std::uint64_t at) const {
-    for (const GgufDType& known : gguf_dtypes)
-      if (known.code == info.type) return tensor_at(source_, at, known.dtype, info.shape);
+    for (const DTypeRow& known : dtype_rows)
+      if (known.gguf >= 0 && static_cast<std::uint64_t>(known.gguf) == info.type)
+        return tensor_at(source_, at, known.dtype, info.shape);
     if (const GgufBlock* const block = find_gguf_block(info.type)) return dequantised(info, at, *block);
     source_.fail(info.at, "\"" + info.name + "\" is of the quantised type " + std::to_string(info.type),
                  "convert it to F16, BF16 or one of " + gguf_block_names());

@@ -17,27 +17,6 @@ SINTER_NAMESPACE_BEGIN
 namespace io {
 namespace io_detail {
 
-struct NpyDType {
-  std::string_view code;  // behind the byte order
-  DType dtype;
-};
-inline constexpr std::array<NpyDType, dtype_count - 2> npy_dtypes{{
-    {"b1", DType::bool_},
-    {"u1", DType::u8},
-    {"i1", DType::i8},
-    {"u2", DType::u16},
-    {"i2", DType::i16},
-    {"u4", DType::u32},
-    {"i4", DType::i32},
-    {"i8", DType::i64},
-    {"f2", DType::f16},
-    {"V2", DType::bf16},
-    {"f4", DType::f32},
-    {"f8", DType::f64},
-    {"c8", DType::c64},
-    {"c16", DType::c128},
-    {"u8", DType::u64},
-}};
 inline constexpr std::string_view npy_magic = "\x93NUMPY";
 inline constexpr std::uint64_t npy_alignment = 64;
 
@@ -103,8 +82,9 @@ class NpyHeaderReader {
     const std::string_view text = read_string();
     if (!text.empty()) {
       header.is_big_endian = text.front() == '>';
-      for (const NpyDType& known : npy_dtypes)
-        if (known.code == text.substr(1) && std::string_view("<>|=").find(text.front()) != std::string_view::npos) {
+      for (const DTypeRow& known : dtype_rows)
+        if (!known.numpy.empty() && known.numpy == text.substr(1) &&
+            std::string_view("<>|=").find(text.front()) != std::string_view::npos) {
           header.dtype = known.dtype;
           return;
         }
@@ -184,12 +164,10 @@ inline Tensor read_npy(const Source& source, std::uint64_t offset, std::uint64_t
 
 /// What stands before the data; a whole number of `npy_alignment` bytes.
 inline std::string npy_header(const HostBytes& x, std::string_view function, Location where) {
-  if (is_f8(x.value->type.dtype))
+  const std::string_view code = row(x.value->type.dtype).numpy;
+  if (code.empty())
     throw DTypeError(function, "NumPy has no " + std::string(name(x.value->type.dtype)), where,
                      "cast it with .to(DType::f32), or write .safetensors");
-  std::string_view code;
-  for (const NpyDType& known : npy_dtypes)
-    if (known.dtype == x.value->type.dtype) code = known.code;
   std::string text = std::string("{'descr': '") + (code.back() == '1' ? '|' : '<') + std::string(code) +
                      "', 'fortran_order': False, 'shape': " + shape_text(x.shape(), true) + ", }";
   const std::size_t before = npy_magic.size() + 4;

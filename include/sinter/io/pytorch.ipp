@@ -16,32 +16,6 @@ SINTER_NAMESPACE_BEGIN
 namespace io {
 namespace io_detail {
 
-struct TorchStorage {
-  std::string_view global;
-  DType dtype;
-};
-inline constexpr std::array<TorchStorage, 10> torch_storages{{
-    {"torch BoolStorage", DType::bool_},
-    {"torch ByteStorage", DType::u8},
-    {"torch CharStorage", DType::i8},
-    {"torch ShortStorage", DType::i16},
-    {"torch IntStorage", DType::i32},
-    {"torch LongStorage", DType::i64},
-    {"torch HalfStorage", DType::f16},
-    {"torch BFloat16Storage", DType::bf16},
-    {"torch FloatStorage", DType::f32},
-    {"torch DoubleStorage", DType::f64},
-}};
-
-/// The dtypes of tensors whose storage has none of its own.
-inline constexpr std::array<TorchStorage, 5> torch_dtypes{{
-    {"torch uint16", DType::u16},
-    {"torch uint32", DType::u32},
-    {"torch uint64", DType::u64},
-    {"torch float8_e4m3fn", DType::f8e4m3},
-    {"torch float8_e5m2", DType::f8e5m2},
-}};
-
 class TorchReader {
  public:
   explicit TorchReader(const Source& source) : source_(source) {
@@ -118,17 +92,20 @@ class TorchReader {
     const PickleItem& id = argument(argument(arguments, 0, Kind::persistent), 0, Kind::list);
     if (argument(id, 0, Kind::text).text != "storage") fail("a persistent object that is no storage");
     const bool names_dtype = call.parts[0]->text.ends_with("_rebuild_tensor_v3");
-    const DType dtype = names_dtype ? dtype_of(torch_dtypes, argument(arguments, 6, Kind::global).text)
-                                    : dtype_of(torch_storages, argument(id, 1, Kind::global).text);
+    const DType dtype = names_dtype ? dtype_of(&DTypeRow::torch, argument(arguments, 6, Kind::global).text)
+                                    : dtype_of(&DTypeRow::torch_storage, argument(id, 1, Kind::global).text);
     const ZipEntry& data = entry(folder_ + "/data/" + argument(id, 2, Kind::text).text);
     const auto first = static_cast<std::uint64_t>(argument(arguments, 1, Kind::integer).integer);
     return view(data, dtype, first, integers(argument(arguments, 2, Kind::list)),
                 integers(argument(arguments, 3, Kind::list)));
   }
-  DType dtype_of(std::span<const TorchStorage> table, const std::string& global) const {
-    for (const TorchStorage& known : table)
-      if (known.global == global) return known.dtype;
-    fail("a storage of " + global + ", which Tensors do not have");
+  /// The dtype whose row calls it so: "torch uint16", "torch HalfStorage".
+  DType dtype_of(std::string_view DTypeRow::* what, std::string_view global) const {
+    constexpr std::string_view prefix = "torch ";
+    for (const DTypeRow& known : dtype_rows)
+      if (global.starts_with(prefix) && !(known.*what).empty() && known.*what == global.substr(prefix.size()))
+        return known.dtype;
+    fail("a storage of " + std::string(global) + ", which Tensors do not have");
   }
 
   Tensor view(const ZipEntry& data, DType dtype, std::uint64_t first, const std::vector<std::int64_t>& shape,

@@ -15,36 +15,8 @@ SINTER_NAMESPACE_BEGIN
 namespace io {
 namespace io_detail {
 
-struct SafeTensorsDType {
-  std::string_view name;
-  DType dtype;
-};
-inline constexpr std::array<SafeTensorsDType, dtype_count - 1> safetensors_dtypes{{
-    {"BOOL", DType::bool_},
-    {"U8", DType::u8},
-    {"I8", DType::i8},
-    {"U16", DType::u16},
-    {"I16", DType::i16},
-    {"U32", DType::u32},
-    {"I32", DType::i32},
-    {"I64", DType::i64},
-    {"F16", DType::f16},
-    {"BF16", DType::bf16},
-    {"F32", DType::f32},
-    {"F64", DType::f64},
-    {"C64", DType::c64},
-    {"U64", DType::u64},
-    {"F8_E4M3", DType::f8e4m3},
-    {"F8_E5M2", DType::f8e5m2},
-}};
 inline constexpr std::uint64_t largest_header = 100'000'000;  // the format's own bound
 inline constexpr std::uint64_t length_bytes = 8;
-
-inline std::string_view safetensors_name(DType dtype) {
-  for (const SafeTensorsDType& known : safetensors_dtypes)
-    if (known.dtype == dtype) return known.name;
-  __builtin_unreachable();
-}
 
 /// Where a Tensor lies in the data.
 struct Entry {
@@ -62,8 +34,8 @@ inline Json parse_header(const Source& source, std::uint64_t offset, std::uint64
 
 inline DType read_dtype(const Source& source, const std::string& name, const Json* dtype) {
   if (dtype == nullptr || dtype->kind != Json::Kind::string) source.fail(length_bytes, "\"" + name + "\" has no dtype");
-  for (const SafeTensorsDType& known : safetensors_dtypes)
-    if (known.name == dtype->text) return known.dtype;
+  for (const DTypeRow& known : dtype_rows)
+    if (!known.safetensors.empty() && known.safetensors == dtype->text) return known.dtype;
   source.fail(length_bytes, "\"" + name + "\" is of dtype " + dtype->text + ", which Tensors do not have",
               "write it in another dtype");
 }
@@ -172,7 +144,7 @@ inline void write_one_file(const std::string& path, const std::vector<std::pair<
   std::uint64_t offset = 0;
   for (const auto& [name, bytes] : tensors) {
     const std::uint64_t end = offset + bytes.size();
-    header += json_string(name) + ":{\"dtype\":\"" + std::string(safetensors_name(bytes.value->type.dtype)) +
+    header += json_string(name) + ":{\"dtype\":\"" + std::string(row(bytes.value->type.dtype).safetensors) +
               "\",\"shape\":" + shape_text(bytes.shape(), false) + ",\"data_offsets\":[" + std::to_string(offset) +
               "," + std::to_string(end) + "]},";
     offset = end;
@@ -198,9 +170,11 @@ inline std::vector<std::pair<std::string, HostBytes>> in_order(const TensorMap& 
       if (name == "__metadata__")
         throw IoError("save_safetensors", path, "a Tensor has the name __metadata__, which the format keeps", where,
                       "give it another name");
-      if (x.dtype() == DType::c128)
-        throw DTypeError("save_safetensors", "\"" + name + "\" is c128, for which the format has no dtype", where,
-                         "cast it with .to(DType::c64), or write .npz");
+      if (row(x.dtype()).safetensors.empty())
+        throw DTypeError(
+            "save_safetensors",
+            "\"" + name + "\" is " + std::string(sinter::name(x.dtype())) + ", for which the format has no dtype",
+            where, "cast it with .to(DType::c64), or write .npz");
       if (size_of(x.dtype()) == width) out.emplace_back(name, host_bytes(x, "save_safetensors", where));
     }
   return out;

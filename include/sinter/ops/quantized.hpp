@@ -1,6 +1,6 @@
-// Quantised numbers: the product with a weight of small integers, and rounding to such numbers in training. Both are
-// composites: back ends that have a product with packed weights of their own compute it whole, for all others it is
-// dequantisation and a product.
+// Quantised numbers: products with weights of small integers, of integers of 8 bits and of floats of 8 bits, and rounding
+// to such numbers in training. All are composites: back ends that have such a product compute it whole, for all others
+// it is a product of widened numbers.
 #pragma once
 
 #include <sinter/ops/infer.hpp>
@@ -30,6 +30,27 @@ struct QuantizedMatmul {
   static constexpr OpAttr<std::int64_t> group{"group", 1};
   static constexpr OpAttr<ActivationUse> activations{"activations", 2, "as_is dynamic_i8"};
   static constexpr auto attributes = attribute_list(bits, group, activations);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
+/// integer_matmul(a [m, k], b [n, k]) of i8 or u8: element [i, j] is the sum of a[i, :] * b[j, :] in i32, exact and
+/// modulo 2^32.
+struct IntegerMatmul {
+  static constexpr OpInfo info{
+      .name = "integer_matmul", .arity = 2, .kind = OpKind::composite, .is_cheap = false, .has_gradient = false};
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a);
+};
+
+/// scaled_matmul(a [m, k], b [n, k], scale_a [], scale_b []): a times the transposed b of f8, in f32, by both scales,
+/// which are f32; rounded once to attrs.dtype, which is f32, f16 or bf16.
+struct ScaledMatmul {
+  static constexpr OpInfo info{
+      .name = "scaled_matmul", .arity = 4, .kind = OpKind::composite, .is_cheap = false, .takes_f8 = true};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);

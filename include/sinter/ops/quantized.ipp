@@ -64,9 +64,74 @@ inline Val dynamic_product(Val x, const QuantizedOperand& w) {
   return where(is_finite, sum(scaled, {0}) * safe, std::numeric_limits<double>::quiet_NaN());
 }
 
+/// Two matrices of as many columns: the result's shape, which has a row for each row of both.
+inline Shape product_of_rows(const InferArgs& args) {
+  require_rank(args, 0, 2);
+  require_rank(args, 1, 2);
+  const Shape &a = args.in[0].shape, &b = args.in[1].shape;
+  if (!(a[1] == b[1]))
+    throw ShapeError(args.op, operands_text(args), args.where, "rows of both must be as long as each other");
+  return {a[0], b[0]};
+}
+/// Of all examples at once where b is shared: rows of all are rows of one product.
+inline Batched batched_rows(const BatchArgs& a) {
+  for (std::size_t i = 1; i < a.in.size(); ++i)
+    if (a.is_batched(i)) return {};
+  const Shape rows = a.in[0].shape();
+  SmallVector<Val, 4> in;
+  for (const Val& value : a.in) in.push_back(value);
+  in[0] = reshape(in[0], {rows[0] * rows[1], rows[2]});
+  const Val out = apply(a.op, {in.data(), in.size()}, a.attrs);
+  return reshape(out, {rows[0], rows[1], out.shape()[1]});
+}
+
 }  // namespace ops_detail
 
 namespace ops {
+
+SINTER_DECL Type IntegerMatmul::infer(const InferArgs& args) {
+  for (std::size_t i = 0; i < 2; ++i)
+    if (args.in[i].dtype != DType::i8 && args.in[i].dtype != DType::u8)
+      throw DTypeError(
+          args.op, ops_detail::operands_text(args), args.where,
+          "both must be i8 or u8; of wider integers take matmul(cast(a, DType::i32), cast(b, DType::i32))");
+  return {DType::i32, args.in[0].device, ops_detail::product_of_rows(args)};
+}
+SINTER_DECL Val IntegerMatmul::decompose(const DecomposeArgs& args) {
+  return matmul(cast(args.in[0], DType::i32), transpose(cast(args.in[1], DType::i32)));
+}
+SINTER_DECL Batched IntegerMatmul::batch(const BatchArgs& a) { return ops_detail::batched_rows(a); }
+
+SINTER_DECL Type ScaledMatmul::infer(const InferArgs& args) {
+  const DType result = args.attrs.dtype;
+  for (std::size_t i = 0; i < 4; ++i)
+    if (i < 2 ? !is_f8(args.in[i].dtype) : args.in[i].dtype != DType::f32)
+      throw DTypeError(args.op, ops_detail::operands_text(args), args.where,
+                       "matrices are f8e4m3 or f8e5m2, scales are f32: cast(x / scale, DType::f8e4m3)");
+  if (result != DType::f32 && result != DType::f16 && result != DType::bf16)
+    throw DTypeError(args.op, "the result is to be " + std::string(name(result)), args.where, "it is f32, f16 or bf16");
+  ops_detail::require_rank(args, 2, 0);
+  ops_detail::require_rank(args, 3, 0);
+  return {result, args.in[0].device, ops_detail::product_of_rows(args)};
+}
+SINTER_DECL Val ScaledMatmul::decompose(const DecomposeArgs& args) {
+  const Val product = matmul(cast(args.in[0], DType::f32), transpose(cast(args.in[1], DType::f32)));
+  return cast(product * (args.in[2] * args.in[3]), args.attrs.dtype);
+}
+SINTER_DECL ValList ScaledMatmul::vjp(const VjpArgs& a) {
+  const Val by_product = cast(a.dout, DType::f32), x = cast(a.in[0], DType::f32), y = cast(a.in[1], DType::f32);
+  const Val scale = a.in[2] * a.in[3];
+  ValList grads{Val{}, Val{}, Val{}, Val{}};
+  if (a.needs(0)) grads[0] = matmul(by_product, y) * scale;
+  if (a.needs(1)) grads[1] = matmul(transpose(by_product), x) * scale;
+  if (a.needs(2) || a.needs(3)) {
+    const Val by_scale = sum(by_product * matmul(x, transpose(y)), {0, 1});
+    if (a.needs(2)) grads[2] = by_scale * a.in[3];
+    if (a.needs(3)) grads[3] = by_scale * a.in[2];
+  }
+  return grads;
+}
+SINTER_DECL Batched ScaledMatmul::batch(const BatchArgs& a) { return ops_detail::batched_rows(a); }
 
 SINTER_DECL Type QuantizedMatmul::infer(const InferArgs& args) {
   ops_detail::require_floating(args);

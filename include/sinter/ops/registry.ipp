@@ -79,7 +79,7 @@ inline constexpr auto op_table = sorted_by_name<
     ops::CtcGradient, ops::Conv2d, ops::MaxPool2d, ops::AvgPool2d, ops::WindowMax, ops::ScaledDotProductAttention,
     ops::ScaledDotProductAttentionGradient,
     // quantised numbers
-    ops::QuantizedMatmul, ops::FakeQuantize>();
+    ops::QuantizedMatmul, ops::IntegerMatmul, ops::ScaledMatmul, ops::FakeQuantize>();
 
 }  // namespace ops_detail
 

@@ -284,7 +284,7 @@ class ScalarBuilder {
   ScalarValue unsigned_to_float(ScalarValue x, DType to);
   ScalarValue float_to_unsigned(ScalarValue x);
   ScalarValue round_to(ScalarValue x, DType half);
-  ScalarValue round_to_f8(ScalarValue x, DType f8);
+  ScalarValue round_to_small(ScalarValue x, DType small_float);
   /// Notes that a value read from memory has the dtype that it has there.
   ScalarValue fitting(ScalarValue x, DType dtype) {
     if (is_narrow(dtype)) read_.push_back({x.id, dtype});

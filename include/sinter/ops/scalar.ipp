@@ -235,7 +235,7 @@ SINTER_DECL ScalarValue ScalarBuilder::float_to_unsigned(ScalarValue x) {
 /// even, is added before the places behind it are cut off. Subnormal numbers of f16 are multiples of 2^-24, which
 /// adding and taking away 1/2 leaves.
 SINTER_DECL ScalarValue ScalarBuilder::round_to(ScalarValue x, DType half) {
-  if (is_f8(half)) return round_to_f8(x, half);
+  if (half != DType::f16 && half != DType::bf16) return round_to_small(x, half);
   const int dropped = half == DType::f16 ? 13 : 16;
   const auto i32 = [this](std::int64_t value) { return imm_int(value, DType::i32); };
   const ScalarValue bits = bitcast(x, DType::i32);
@@ -254,24 +254,30 @@ SINTER_DECL ScalarValue ScalarBuilder::round_to(ScalarValue x, DType half) {
   return result;
 }
 
-/// As round_to. What is beyond the largest number becomes that number in f8e4m3, and infinite in f8e5m2.
-SINTER_DECL ScalarValue ScalarBuilder::round_to_f8(ScalarValue x, DType f8) {
-  const bool has_infinity = f8 == DType::f8e5m2;
-  const int dropped = has_infinity ? 21 : 20;
+/// As round_to, by the row's bits. What is beyond the largest number becomes infinite, or that number where there are no
+/// infinities.
+SINTER_DECL ScalarValue ScalarBuilder::round_to_small(ScalarValue x, DType small_float) {
+  const DTypeRow& format = row(small_float);
+  const int dropped = 23 - format.fraction_bits;
   const auto i32 = [this](std::int64_t value) { return imm_int(value, DType::i32); };
   const ScalarValue bits = bitcast(x, DType::i32), size = abs(x);
   const ScalarValue sign = and_(bits, i32(std::numeric_limits<std::int32_t>::min()));
   const ScalarValue is_odd = and_(shift_right(bits, i32(dropped)), i32(1));
   const ScalarValue up = add(add(bits, i32((1 << (dropped - 1)) - 1)), is_odd);
   const ScalarValue near = bitcast(and_(up, i32(-(1 << dropped))), DType::f32);
-  const ScalarValue offset = imm(has_infinity ? 0x1p7 : 0x1p14, x);
+  const ScalarValue offset = imm(DTypeRow::power_of_two(24 - format.bias() - format.fraction_bits), x);
   const ScalarValue small = bitcast(or_(bitcast(sub(add(size, offset), offset), DType::i32), sign), DType::f32);
-  const ScalarValue beyond = bitcast(or_(i32(has_infinity ? 0x7f800000 : 0x43e00000), sign), DType::f32);
-  const ScalarValue fits = select(lt(size, imm(row(f8).smallest, x)), small, near);
-  const ScalarValue is_beyond =
-      has_infinity ? le(imm(61440, x), size) : lt(imm(464, x), size);  // half a unit above the largest
+  const auto largest = static_cast<float>(format.largest());
+  const float limit = format.has_infinity ? std::numeric_limits<float>::infinity() : largest;
+  const ScalarValue beyond = bitcast(or_(i32(std::bit_cast<std::int32_t>(limit)), sign), DType::f32);
+  const ScalarValue fits = select(lt(size, imm(format.smallest(), x)), small, near);
+  // Half a unit above the largest number, which is even where the next one would be infinite.
+  const double exponent_of_largest = format.bias() + (format.has_infinity ? 0 : 1);
+  const ScalarValue edge = imm(
+      format.largest() + DTypeRow::power_of_two(static_cast<int>(exponent_of_largest) - 1 - format.fraction_bits), x);
+  const ScalarValue is_beyond = format.has_infinity ? le(edge, size) : lt(edge, size);
   const ScalarValue result = select(eq(x, x), select(is_beyond, beyond, fits), x);
-  roundings_.push_back({result.id, x.id, f8});
+  roundings_.push_back({result.id, x.id, small_float});
   return result;
 }
 

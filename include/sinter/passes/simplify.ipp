@@ -32,7 +32,7 @@ inline bool has_exact_reciprocal(const Match& m) {
   if (!is_floating(literal.dtype) || literal.real == 0 || !std::isfinite(literal.real)) return false;
   int exponent = 0;
   if (std::fabs(std::frexp(literal.real, &exponent)) != 0.5) return false;
-  const int limit = -std::ilogb(row(literal.dtype).smallest);
+  const int limit = -std::ilogb(row(literal.dtype).smallest());
   return exponent - 1 >= -limit && exponent - 1 <= limit;
 }
 

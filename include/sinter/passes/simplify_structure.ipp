@@ -131,12 +131,12 @@ constexpr bool is_exact_cast(DType from, DType to) {
   if (from == to || from == DType::bool_) return true;
   if (from == DType::u64) return false;  // not even f64 has all of them
   if (is_floating(from))
-    return is_floating(to) && row(to).epsilon <= row(from).epsilon && row(to).largest >= row(from).largest;
+    return is_floating(to) && row(to).epsilon() <= row(from).epsilon() && row(to).largest() >= row(from).largest();
   if (is_integer(to))
     return tensor_detail::lowest(to) <= tensor_detail::lowest(from) &&
            tensor_detail::greatest(to) >= tensor_detail::greatest(from);
-  return is_floating(to) && static_cast<double>(tensor_detail::greatest(from)) * row(to).epsilon < 1 &&
-         static_cast<double>(tensor_detail::greatest(from)) <= row(to).largest;
+  return is_floating(to) && static_cast<double>(tensor_detail::greatest(from)) * row(to).epsilon() < 1 &&
+         static_cast<double>(tensor_detail::greatest(from)) <= row(to).largest();
 }
 /// Integers that do not fit wrap as integers, and saturate by way of a float: then both casts stay.
 inline bool has_exact_inner_cast(const Match& m) {

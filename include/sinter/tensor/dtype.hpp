@@ -1,7 +1,7 @@
 // Element types: one table row per dtype and the promotion rule. A tensor's elements lie in memory in its dtype;
-// kernels compute in the dtype that the row names, five in all, and loads and stores convert. A new dtype of fewer bits
-// is a row here and a load and a store in each back end. u64 is computed on the bits of i64, by the sequences of
-// ScalarBuilder. Complex numbers are pairs of real ones in memory, and no kernel knows them.
+// kernels compute in the dtype that the row names, five in all, and loads and stores convert. A new float of 8 or 16
+// bits is a row here and a type in half.hpp: back ends and files read the row. u64 is computed on the bits of i64, by the
+// sequences of ScalarBuilder. Complex numbers are pairs of real ones in memory, and no kernel knows them.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -10,6 +10,7 @@
 #include <sinter/tensor/half.hpp>
 
 #include <array>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -40,42 +41,119 @@ enum class DType : std::uint8_t {
   f8e4m3,
   f8e5m2
 };
-inline constexpr int dtype_count = 17;
-
 enum class DTypeClass : std::uint8_t { boolean, integer, floating, complex };
 
+/// All that is known of a dtype. What has no name or number in a format has an empty one there, or -1.
 struct DTypeRow {
+  DType dtype;
   std::string_view name;
   std::uint8_t size;
   DTypeClass kind;
   DType computed;  // what kernels compute in: holds all of its values (u64: its bits)
   bool is_signed = true;
-  double epsilon = 0;  // of floats: from 1 to the next number, the largest and the smallest normal number
-  double largest = 0;
-  double smallest = 0;
+  std::uint8_t exponent_bits = 0, fraction_bits = 0;  // of floats, and of the parts of complex numbers
+  bool has_infinity = true;                           // if not, the largest exponent holds numbers, and NaN is all ones
+  std::string_view cuda{};   // the type in memory in CUDA C; empty: made of the bits above, or none
+  std::string_view numpy{};  // behind the byte order in .npy files
+  std::string_view torch{};  // NumPy's names are the same
+  std::string_view torch_storage{};
+  std::string_view safetensors{};
+  std::int8_t onnx = -1, dlpack = -1, gguf = -1, nccl = -1;
+
+  /// From 1 to the next number, the largest number, and the smallest normal one.
+  constexpr double epsilon() const { return power_of_two(-fraction_bits); }
+  constexpr double largest() const {
+    return has_infinity ? (2 - epsilon()) * power_of_two(bias()) : (2 - 2 * epsilon()) * power_of_two(bias() + 1);
+  }
+  constexpr double smallest() const { return power_of_two(1 - bias()); }
+  constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  static constexpr double power_of_two(int exponent) {
+    return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+  }
 };
-inline constexpr std::array<DTypeRow, dtype_count> dtype_rows{{
-    {"bool", 1, DTypeClass::boolean, DType::bool_, false},
-    {"u8", 1, DTypeClass::integer, DType::i32, false},
-    {"i8", 1, DTypeClass::integer, DType::i32},
-    {"u16", 2, DTypeClass::integer, DType::i32, false},
-    {"i16", 2, DTypeClass::integer, DType::i32},
-    {"u32", 4, DTypeClass::integer, DType::i64, false},
-    {"i32", 4, DTypeClass::integer, DType::i32},
-    {"i64", 8, DTypeClass::integer, DType::i64},
-    {"f16", 2, DTypeClass::floating, DType::f32, true, 0x1p-10, 65504, 0x1p-14},
-    {"bf16", 2, DTypeClass::floating, DType::f32, true, 0x1p-7, 0x1.fep127, 0x1p-126},
-    {"f32", 4, DTypeClass::floating, DType::f32, true, 0x1p-23, 0x1.fffffep127, 0x1p-126},
-    {"f64", 8, DTypeClass::floating, DType::f64, true, 0x1p-52, 0x1.fffffffffffffp1023, 0x1p-1022},
-    {"c64", 8, DTypeClass::complex, DType::c64, true, 0x1p-23, 0x1.fffffep127, 0x1p-126},
-    {"c128", 16, DTypeClass::complex, DType::c128, true, 0x1p-52, 0x1.fffffffffffffp1023, 0x1p-1022},
-    {"u64", 8, DTypeClass::integer, DType::i64, false},
-    {"f8e4m3", 1, DTypeClass::floating, DType::f32, true, 0x1p-3, 448, 0x1p-6},
-    {"f8e5m2", 1, DTypeClass::floating, DType::f32, true, 0x1p-2, 57344, 0x1p-14},
-}};
+// clang-format off
+inline constexpr auto dtype_rows = std::to_array<DTypeRow>({
+    {.dtype = DType::bool_, .name = "bool", .size = 1, .kind = DTypeClass::boolean, .computed = DType::bool_,
+     .is_signed = false,
+     .cuda = "unsigned char", .numpy = "b1", .torch = "bool", .torch_storage = "BoolStorage", .safetensors = "BOOL",
+     .onnx = 9, .dlpack = 6, .nccl = 1},
+    {.dtype = DType::u8, .name = "u8", .size = 1, .kind = DTypeClass::integer, .computed = DType::i32,
+     .is_signed = false,
+     .cuda = "unsigned char", .numpy = "u1", .torch = "uint8", .torch_storage = "ByteStorage", .safetensors = "U8",
+     .onnx = 2, .dlpack = 1, .nccl = 1},
+    {.dtype = DType::i8, .name = "i8", .size = 1, .kind = DTypeClass::integer, .computed = DType::i32,
+     .cuda = "signed char", .numpy = "i1", .torch = "int8", .torch_storage = "CharStorage", .safetensors = "I8",
+     .onnx = 3, .dlpack = 0, .gguf = 24, .nccl = 0},
+    {.dtype = DType::u16, .name = "u16", .size = 2, .kind = DTypeClass::integer, .computed = DType::i32,
+     .is_signed = false,
+     .cuda = "unsigned short", .numpy = "u2", .torch = "uint16", .safetensors = "U16", .onnx = 4, .dlpack = 1},
+    {.dtype = DType::i16, .name = "i16", .size = 2, .kind = DTypeClass::integer, .computed = DType::i32,
+     .cuda = "short", .numpy = "i2", .torch = "int16", .torch_storage = "ShortStorage", .safetensors = "I16",
+     .onnx = 5, .dlpack = 0, .gguf = 25},
+    {.dtype = DType::u32, .name = "u32", .size = 4, .kind = DTypeClass::integer, .computed = DType::i64,
+     .is_signed = false,
+     .cuda = "unsigned", .numpy = "u4", .torch = "uint32", .safetensors = "U32", .onnx = 12, .dlpack = 1, .nccl = 3},
+    {.dtype = DType::i32, .name = "i32", .size = 4, .kind = DTypeClass::integer, .computed = DType::i32,
+     .cuda = "int", .numpy = "i4", .torch = "int32", .torch_storage = "IntStorage", .safetensors = "I32", .onnx = 6,
+     .dlpack = 0, .gguf = 26, .nccl = 2},
+    {.dtype = DType::i64, .name = "i64", .size = 8, .kind = DTypeClass::integer, .computed = DType::i64,
+     .cuda = "long long", .numpy = "i8", .torch = "int64", .torch_storage = "LongStorage", .safetensors = "I64",
+     .onnx = 7, .dlpack = 0, .gguf = 27, .nccl = 4},
+    {.dtype = DType::f16, .name = "f16", .size = 2, .kind = DTypeClass::floating, .computed = DType::f32,
+     .exponent_bits = 5, .fraction_bits = 10,
+     .cuda = "Half", .numpy = "f2", .torch = "float16", .torch_storage = "HalfStorage", .safetensors = "F16",
+     .onnx = 10, .dlpack = 2, .gguf = 1, .nccl = 6},
+    {.dtype = DType::bf16, .name = "bf16", .size = 2, .kind = DTypeClass::floating, .computed = DType::f32,
+     .exponent_bits = 8, .fraction_bits = 7,
+     .cuda = "Brain", .numpy = "V2", .torch = "bfloat16", .torch_storage = "BFloat16Storage", .safetensors = "BF16",
+     .onnx = 16, .dlpack = 4, .gguf = 30, .nccl = 9},
+    {.dtype = DType::f32, .name = "f32", .size = 4, .kind = DTypeClass::floating, .computed = DType::f32,
+     .exponent_bits = 8, .fraction_bits = 23,
+     .cuda = "float", .numpy = "f4", .torch = "float32", .torch_storage = "FloatStorage", .safetensors = "F32",
+     .onnx = 1, .dlpack = 2, .gguf = 0, .nccl = 7},
+    {.dtype = DType::f64, .name = "f64", .size = 8, .kind = DTypeClass::floating, .computed = DType::f64,
+     .exponent_bits = 11, .fraction_bits = 52,
+     .cuda = "double", .numpy = "f8", .torch = "float64", .torch_storage = "DoubleStorage", .safetensors = "F64",
+     .onnx = 11, .dlpack = 2, .gguf = 28, .nccl = 8},
+    {.dtype = DType::c64, .name = "c64", .size = 8, .kind = DTypeClass::complex, .computed = DType::c64,
+     .exponent_bits = 8, .fraction_bits = 23,
+     .numpy = "c8", .torch = "complex64", .safetensors = "C64", .onnx = 14, .dlpack = 5, .nccl = 7},
+    {.dtype = DType::c128, .name = "c128", .size = 16, .kind = DTypeClass::complex, .computed = DType::c128,
+     .exponent_bits = 11, .fraction_bits = 52,
+     .numpy = "c16", .torch = "complex128", .onnx = 15, .dlpack = 5, .nccl = 8},
+    {.dtype = DType::u64, .name = "u64", .size = 8, .kind = DTypeClass::integer, .computed = DType::i64,
+     .is_signed = false,
+     .cuda = "long long", .numpy = "u8", .torch = "uint64", .safetensors = "U64", .dlpack = 1, .nccl = 5},
+    {.dtype = DType::f8e4m3, .name = "f8e4m3", .size = 1, .kind = DTypeClass::floating, .computed = DType::f32,
+     .exponent_bits = 4, .fraction_bits = 3, .has_infinity = false,
+     .torch = "float8_e4m3fn", .safetensors = "F8_E4M3", .dlpack = 10},
+    {.dtype = DType::f8e5m2, .name = "f8e5m2", .size = 1, .kind = DTypeClass::floating, .computed = DType::f32,
+     .exponent_bits = 5, .fraction_bits = 2,
+     .torch = "float8_e5m2", .safetensors = "F8_E5M2", .dlpack = 12},
+});
+// clang-format on
+inline constexpr int dtype_count = static_cast<int>(dtype_rows.size());
+
+namespace tensor_detail {
+consteval bool are_rows_in_order() {
+  for (std::size_t i = 0; i < dtype_rows.size(); ++i)
+    if (as_index(dtype_rows[i].dtype) != i) return false;
+  return true;
+}
+static_assert(are_rows_in_order(), "the rows of dtypes stand in the order of DType");
+}  // namespace tensor_detail
 
 constexpr const DTypeRow& row(DType dtype) { return dtype_rows[as_index(dtype)]; }
 constexpr std::string_view name(DType dtype) { return row(dtype).name; }
+/// PyTorch's and NumPy's name ("float32"); empty where they have none.
+constexpr std::string_view torch_name(DType dtype) { return row(dtype).torch; }
+constexpr std::string_view numpy_name(DType dtype) {
+  const bool has_one = !row(dtype).numpy.empty() && row(dtype).numpy[0] != 'V';
+  return has_one ? row(dtype).torch : std::string_view();
+}
+/// The dtype of such a name: Sinter's ("f32"), PyTorch's ("float32", "torch.float32") or NumPy's ("float32", "<f4").
+/// Throws DTypeError where there is none.
+DType dtype_named(std::string_view text, Location where = Location::current());
 constexpr std::int64_t size_of(DType dtype) { return row(dtype).size; }
 constexpr bool is_floating(DType dtype) { return row(dtype).kind == DTypeClass::floating; }
 constexpr bool is_integer(DType dtype) { return row(dtype).kind == DTypeClass::integer; }
@@ -92,7 +170,7 @@ constexpr DType complex_of(DType dtype) { return real_part_of(dtype) == DType::f
 constexpr DType computed_in(DType dtype) { return row(dtype).computed; }
 /// Is it computed in a wider dtype?
 constexpr bool is_narrow(DType dtype) { return size_of(computed_in(dtype)) > size_of(dtype); }
-/// f16, bf16, f8e4m3 or f8e5m2: computed in f32 and rounded once.
+/// f16, bf16, f8e4m3, f8e5m2 (and any float of so few bits): computed in f32 and rounded once.
 constexpr bool is_half(DType dtype) { return is_narrow(dtype) && is_floating(dtype); }
 /// f8e4m3 or f8e5m2: only what casts and moves elements takes them.
 constexpr bool is_f8(DType dtype) { return is_floating(dtype) && size_of(dtype) == 1; }
@@ -159,16 +237,7 @@ constexpr std::int64_t wrapped(std::int64_t value, DType dtype) {
   return row(dtype).is_signed ? static_cast<std::int64_t>(high) >> unused : static_cast<std::int64_t>(high >> unused);
 }
 /// `value` as a number of a floating dtype, rounded once from double (f16, bf16 and f8: from float).
-constexpr double rounded(double value, DType dtype) {
-  switch (dtype) {
-    case DType::f16: return static_cast<float>(float16(static_cast<float>(value)));
-    case DType::bf16: return static_cast<float>(bfloat16(static_cast<float>(value)));
-    case DType::f8e4m3: return static_cast<float>(float8_e4m3(static_cast<float>(value)));
-    case DType::f8e5m2: return static_cast<float>(float8_e5m2(static_cast<float>(value)));
-    case DType::f32: return static_cast<float>(value);
-    default: return value;
-  }
-}
+double rounded(double value, DType dtype);
 }  // namespace tensor_detail
 
 namespace tensor_detail {
@@ -195,10 +264,24 @@ concept ComplexOf =
 template <class T>
 concept ComplexElement = tensor_detail::ComplexOf<T, float> || tensor_detail::ComplexOf<T, double>;
 
+namespace tensor_detail {
+template <class T>
+inline constexpr bool is_small_float = false;
+template <class Bits, int exponent, int fraction, bool with_infinity>
+inline constexpr bool is_small_float<small_float<Bits, exponent, fraction, with_infinity>> = true;
+
+/// The dtype of a small_float: the row of its bits. Not a constant where there is none.
+constexpr DType dtype_of_small(std::size_t size, int exponent, int fraction) {
+  for (const DTypeRow& row : dtype_rows)
+    if (row.size == size && row.exponent_bits == exponent && row.fraction_bits == fraction) return row.dtype;
+  __builtin_unreachable();
+}
+}  // namespace tensor_detail
+
 /// The C++ types of floating dtypes.
 template <class T>
 concept FloatingElement = std::same_as<T, float> || std::same_as<T, double> || tensor_detail::Half<T, 11> ||
-                          tensor_detail::Half<T, 8> || std::same_as<T, float8_e4m3> || std::same_as<T, float8_e5m2>;
+                          tensor_detail::Half<T, 8> || tensor_detail::is_small_float<T>;
 
 /// The C++ types that have a real dtype.
 template <class T>
@@ -219,8 +302,8 @@ constexpr DType dtype_of() {
   else if constexpr (tensor_detail::ComplexOf<T, double>) return DType::c128;
   else if constexpr (tensor_detail::Half<T, 11>) return DType::f16;
   else if constexpr (tensor_detail::Half<T, 8>) return DType::bf16;
-  else if constexpr (std::same_as<T, float8_e4m3>) return DType::f8e4m3;
-  else if constexpr (std::same_as<T, float8_e5m2>) return DType::f8e5m2;
+  else if constexpr (tensor_detail::is_small_float<T>)
+    return tensor_detail::dtype_of_small(sizeof(T), T::exponent_bits, T::fraction_bits);
   else if constexpr (std::same_as<T, float>) return DType::f32;
   else if constexpr (std::same_as<T, double>) return DType::f64;
   else if constexpr (std::is_signed_v<T>) return tensor_detail::signed_integer(sizeof(T));

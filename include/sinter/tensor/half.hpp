@@ -65,70 +65,61 @@ struct bfloat16 {
   }
 };
 
-namespace tensor_detail {
-/// The low 7 bits of a float that is made one of 8 bits: `dropped` bits of its fraction are rounded off, `bias` is what
-/// its exponent shrinks by, and numbers below 2^(1 - bias of the small exponent) are multiples of the last place of
-/// `offset`. What rounds beyond `most` becomes `most`, and NaN becomes 0x7f.
-constexpr std::uint32_t f8_magnitude(std::uint32_t magnitude, int dropped, std::uint32_t bias, float offset,
-                                     std::uint32_t most) {
-  if (magnitude > 0x7f800000u) return 0x7f;
-  if (magnitude < (bias + 1) << 23)
-    return std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + offset) -
-           std::bit_cast<std::uint32_t>(offset);
-  const std::uint32_t half = (1u << (dropped - 1)) - 1;
-  const std::uint32_t rounded = (magnitude + half + (magnitude >> dropped & 1) - (bias << 23)) >> dropped;
-  return rounded < most ? rounded : most;
-}
-}  // namespace tensor_detail
+/// A float of so many bits of exponent and of fraction, and a sign: of 8 or 16 bits, and of no more exponents than f32.
+/// With infinities it is as IEEE 754 has it, and what rounds beyond the largest number becomes infinite. Without them the
+/// largest exponent holds numbers, too, NaN is all ones, and what is beyond the largest number becomes that number,
+/// infinities too. NaN becomes all ones.
+template <class Bits, int exponent, int fraction, bool with_infinity>
+struct small_float {
+  static_assert(1 + exponent + fraction == 8 * sizeof(Bits) && exponent >= 2 && exponent <= 8 && fraction >= 1);
+  static constexpr int exponent_bits = exponent, fraction_bits = fraction;
+  static constexpr bool has_infinity = with_infinity;
 
-/// 4 bits of exponent, 3 of fraction, as the OCP's E4M3 and PyTorch's float8_e4m3fn: no infinities, and NaN is 0x7f or
-/// 0xff. The largest number is 448, which what is beyond it becomes, infinities too, as in PyTorch 2.15.
-struct float8_e4m3 {
-  std::uint8_t bits;
+  Bits bits;
 
-  float8_e4m3() = default;
-  constexpr explicit float8_e4m3(float x) : bits(bits_of(x)) {}
+  small_float() = default;
+  constexpr explicit small_float(float x) : bits(bits_of(x)) {}
   constexpr operator float() const {
-    const std::uint32_t sign = std::uint32_t{bits & 0x80u} << 24, magnitude = bits & 0x7fu;
-    if (magnitude == 0x7f) return std::bit_cast<float>(sign | 0x7fc00000u);
-    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 20) * 0x1p120f));
+    const std::uint32_t sign = std::uint32_t{bits} >> sign_place << 31, magnitude = bits & not_a_number;
+    if (magnitude > most_finite) return std::bit_cast<float>(sign | 0x7f800000u | magnitude << dropped);
+    // Moved into place, the exponent is too small by `shift`: a product mends it, subnormal numbers too, and is exact.
+    const float number = std::bit_cast<float>(magnitude << dropped) * std::bit_cast<float>((127 + shift) << 23);
+    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(number));
   }
-  static constexpr float8_e4m3 from_bits(std::uint8_t bits) {
-    float8_e4m3 x{};
+  static constexpr small_float from_bits(Bits bits) {
+    small_float x{};
     x.bits = bits;
     return x;
   }
 
+  static constexpr int bias = (1 << (exponent - 1)) - 1;
+  static constexpr std::uint32_t not_a_number = (std::uint32_t{1} << (exponent + fraction)) - 1;
+  static constexpr std::uint32_t most_finite = not_a_number - (with_infinity ? std::uint32_t{1} << fraction : 1);
+
  private:
-  static constexpr std::uint8_t bits_of(float x) {
-    const auto all = std::bit_cast<std::uint32_t>(x);
-    const std::uint32_t magnitude = tensor_detail::f8_magnitude(all & 0x7fffffffu, 20, 120, 0x1p14f, 0x7e);
-    return static_cast<std::uint8_t>((all >> 24 & 0x80) | magnitude);
+  static constexpr int sign_place = exponent + fraction, dropped = 23 - fraction;
+  static constexpr std::uint32_t shift = 127 - bias, beyond = with_infinity ? most_finite + 1 : most_finite;
+
+  static constexpr Bits bits_of(float x) {
+    const auto all = std::bit_cast<std::uint32_t>(x), magnitude = all & 0x7fffffffu;
+    return static_cast<Bits>(all >> 31 << sign_place | rounded(magnitude));
+  }
+  /// Numbers that become subnormal are multiples of the last place of `offset`.
+  static constexpr std::uint32_t rounded(std::uint32_t magnitude) {
+    if (magnitude > 0x7f800000u) return not_a_number;
+    constexpr std::uint32_t offset = std::uint32_t{127 + 24 - bias - fraction} << 23;
+    if (magnitude < (shift + 1) << 23)
+      return std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + std::bit_cast<float>(offset)) - offset;
+    constexpr std::uint32_t half = (1u << (dropped - 1)) - 1;
+    const std::uint32_t near = (magnitude + half + (magnitude >> dropped & 1) - (shift << 23)) >> dropped;
+    return near < beyond ? near : beyond;
   }
 };
 
-/// 5 bits of exponent, 2 of fraction: the upper half of an f16, with its infinities. The largest number is 57344.
-struct float8_e5m2 {
-  std::uint8_t bits;
-
-  float8_e5m2() = default;
-  constexpr explicit float8_e5m2(float x) : bits(bits_of(x)) {}
-  constexpr operator float() const {
-    return static_cast<float>(float16::from_bits(static_cast<std::uint16_t>(bits << 8)));
-  }
-  static constexpr float8_e5m2 from_bits(std::uint8_t bits) {
-    float8_e5m2 x{};
-    x.bits = bits;
-    return x;
-  }
-
- private:
-  static constexpr std::uint8_t bits_of(float x) {
-    const auto all = std::bit_cast<std::uint32_t>(x);
-    const std::uint32_t magnitude = tensor_detail::f8_magnitude(all & 0x7fffffffu, 21, 112, 0x1p7f, 0x7c);
-    return static_cast<std::uint8_t>((all >> 24 & 0x80) | magnitude);
-  }
-};
+/// As the OCP's E4M3 and PyTorch's float8_e4m3fn: no infinities, and NaN is 0x7f or 0xff. The largest number is 448.
+using float8_e4m3 = small_float<std::uint8_t, 4, 3, false>;
+/// The upper half of an f16, with its infinities. The largest number is 57344.
+using float8_e5m2 = small_float<std::uint8_t, 5, 2, true>;
 
 SINTER_NAMESPACE_END
 
@@ -159,32 +150,27 @@ struct std::numeric_limits<sinter::bfloat16> : std::numeric_limits<float> {
   static constexpr sinter::bfloat16 quiet_NaN() noexcept { return sinter::bfloat16::from_bits(0x7fc0); }
   static constexpr sinter::bfloat16 signaling_NaN() noexcept { return sinter::bfloat16::from_bits(0x7fa0); }
 };
-template <>
-struct std::numeric_limits<sinter::float8_e4m3> : std::numeric_limits<float> {
-  static constexpr int digits = 4, max_exponent = 9, min_exponent = -5, max_exponent10 = 2, min_exponent10 = -1;
-  static constexpr int digits10 = 0, max_digits10 = 3;
-  static constexpr bool has_infinity = false, has_signaling_NaN = false, is_iec559 = false;
-  static constexpr sinter::float8_e4m3 min() noexcept { return sinter::float8_e4m3::from_bits(0x08); }
-  static constexpr sinter::float8_e4m3 max() noexcept { return sinter::float8_e4m3::from_bits(0x7e); }
-  static constexpr sinter::float8_e4m3 lowest() noexcept { return sinter::float8_e4m3::from_bits(0xfe); }
-  static constexpr sinter::float8_e4m3 epsilon() noexcept { return sinter::float8_e4m3::from_bits(0x20); }
-  static constexpr sinter::float8_e4m3 round_error() noexcept { return sinter::float8_e4m3::from_bits(0x30); }
-  static constexpr sinter::float8_e4m3 denorm_min() noexcept { return sinter::float8_e4m3::from_bits(1); }
-  static constexpr sinter::float8_e4m3 infinity() noexcept { return sinter::float8_e4m3::from_bits(0x7f); }
-  static constexpr sinter::float8_e4m3 quiet_NaN() noexcept { return sinter::float8_e4m3::from_bits(0x7f); }
-  static constexpr sinter::float8_e4m3 signaling_NaN() noexcept { return sinter::float8_e4m3::from_bits(0x7f); }
-};
-template <>
-struct std::numeric_limits<sinter::float8_e5m2> : std::numeric_limits<float> {
-  static constexpr int digits = 3, max_exponent = 16, min_exponent = -13, max_exponent10 = 4, min_exponent10 = -4;
-  static constexpr int digits10 = 0, max_digits10 = 2;
-  static constexpr sinter::float8_e5m2 min() noexcept { return sinter::float8_e5m2::from_bits(0x04); }
-  static constexpr sinter::float8_e5m2 max() noexcept { return sinter::float8_e5m2::from_bits(0x7b); }
-  static constexpr sinter::float8_e5m2 lowest() noexcept { return sinter::float8_e5m2::from_bits(0xfb); }
-  static constexpr sinter::float8_e5m2 epsilon() noexcept { return sinter::float8_e5m2::from_bits(0x34); }
-  static constexpr sinter::float8_e5m2 round_error() noexcept { return sinter::float8_e5m2::from_bits(0x38); }
-  static constexpr sinter::float8_e5m2 denorm_min() noexcept { return sinter::float8_e5m2::from_bits(1); }
-  static constexpr sinter::float8_e5m2 infinity() noexcept { return sinter::float8_e5m2::from_bits(0x7c); }
-  static constexpr sinter::float8_e5m2 quiet_NaN() noexcept { return sinter::float8_e5m2::from_bits(0x7e); }
-  static constexpr sinter::float8_e5m2 signaling_NaN() noexcept { return sinter::float8_e5m2::from_bits(0x7d); }
+template <class Bits, int exponent, int fraction, bool with_infinity>
+struct std::numeric_limits<sinter::small_float<Bits, exponent, fraction, with_infinity>> : std::numeric_limits<float> {
+ private:
+  using T = sinter::small_float<Bits, exponent, fraction, with_infinity>;
+  static constexpr T of(std::uint32_t bits) noexcept { return T::from_bits(static_cast<Bits>(bits)); }
+  static constexpr int decimal(int binary) { return binary * 30103 / 100000; }
+
+ public:
+  static constexpr int digits = fraction + 1, digits10 = decimal(fraction), max_digits10 = 2 + decimal(digits);
+  static constexpr int max_exponent = T::bias + (with_infinity ? 1 : 2), min_exponent = 2 - T::bias;
+  static constexpr int max_exponent10 = decimal(max_exponent), min_exponent10 = decimal(min_exponent - 1);
+  static constexpr bool has_infinity = with_infinity, has_signaling_NaN = with_infinity, is_iec559 = with_infinity;
+  static constexpr T min() noexcept { return of(1u << fraction); }
+  static constexpr T max() noexcept { return of(T::most_finite); }
+  static constexpr T lowest() noexcept { return of(T::most_finite | (T::not_a_number + 1)); }
+  static constexpr T epsilon() noexcept { return T(1.0f / static_cast<float>(1 << fraction)); }
+  static constexpr T round_error() noexcept { return T(0.5f); }
+  static constexpr T denorm_min() noexcept { return of(1); }
+  static constexpr T infinity() noexcept { return of(T::most_finite + 1); }
+  static constexpr T quiet_NaN() noexcept {
+    return of(with_infinity ? infinity().bits | 1u << (fraction - 1) : T::not_a_number);
+  }
+  static constexpr T signaling_NaN() noexcept { return of(with_infinity ? infinity().bits | 1u : T::not_a_number); }
 };

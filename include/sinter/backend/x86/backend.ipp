@@ -7,6 +7,7 @@
 #include <sinter/backend/x86/contraction/contraction.hpp>
 #include <sinter/backend/x86/contraction/narrow.hpp>
 #include <sinter/backend/x86/contraction/narrow_tile.hpp>
+#include <sinter/backend/x86/contraction/integer.hpp>
 #include <sinter/backend/x86/contraction/quantized.hpp>
 #include <sinter/backend/x86/convolution/convolution.hpp>
 #include <sinter/backend/x86/nest/loop.hpp>
@@ -202,6 +203,7 @@ SINTER_DECL Intrinsic X86Backend::intrinsic(const Graph& graph, const Node& node
   if (!isa_) return nullptr;
   if (const Intrinsic attention = attention_intrinsic(graph, node, *isa_)) return attention;
   if (const Intrinsic product = quantized_intrinsic(graph, node, *isa_)) return product;
+  if (const Intrinsic product = integer_intrinsic(graph, node, *isa_, unit_)) return product;
   return convolution_intrinsic(graph, node, *isa_);
 }
 

@@ -28,27 +28,12 @@ SINTER_NAMESPACE_BEGIN
 namespace io::cpp_detail {
 
 /// What C++ calls an element. Floats of 8 and 16 bits are their bits.
-inline std::string_view element_type(DType dtype) {
-  switch (dtype) {
-    case DType::bool_:
-    case DType::u8:
-    case DType::f8e4m3:
-    case DType::f8e5m2: return "std::uint8_t";
-    case DType::i8: return "std::int8_t";
-    case DType::u16:
-    case DType::f16:
-    case DType::bf16: return "std::uint16_t";
-    case DType::i16: return "std::int16_t";
-    case DType::u32: return "std::uint32_t";
-    case DType::i32: return "std::int32_t";
-    case DType::i64: return "std::int64_t";
-    case DType::u64: return "std::uint64_t";
-    case DType::f32:
-    case DType::c64: return "float";
-    case DType::f64:
-    case DType::c128: return "double";
-  }
-  return "char";
+inline std::string element_type(DType dtype) {
+  const DType part = real_part_of(dtype);
+  if (part == DType::f32) return "float";
+  if (part == DType::f64) return "double";
+  const bool is_signed = is_integer(dtype) && row(dtype).is_signed;
+  return std::string(is_signed ? "std::int" : "std::uint") + std::to_string(8 * size_of(dtype)) + "_t";
 }
 
 inline constexpr char hex_digits[] = "0123456789abcdef";

@@ -28,33 +28,10 @@ SINTER_DECL std::string OnnxValueInfo::text() const {
 
 namespace onnx_detail {
 
-struct DTypeCode {
-  DType dtype;
-  int code;
-};
-inline constexpr std::array<DTypeCode, 14> dtype_codes{{{DType::f32, 1},
-                                                        {DType::u8, 2},
-                                                        {DType::i8, 3},
-                                                        {DType::u16, 4},
-                                                        {DType::i16, 5},
-                                                        {DType::i32, 6},
-                                                        {DType::i64, 7},
-                                                        {DType::bool_, 9},
-                                                        {DType::f16, 10},
-                                                        {DType::f64, 11},
-                                                        {DType::u32, 12},
-                                                        {DType::c64, 14},
-                                                        {DType::c128, 15},
-                                                        {DType::bf16, 16}}};
-
-SINTER_DECL int code_of(DType dtype) {
-  for (const DTypeCode& known : dtype_codes)
-    if (known.dtype == dtype) return known.code;
-  return 0;
-}
+SINTER_DECL int code_of(DType dtype) { return std::max<int>(row(dtype).onnx, 0); }
 SINTER_DECL std::optional<DType> dtype_of_code(std::int64_t code) {
-  for (const DTypeCode& known : dtype_codes)
-    if (known.code == code) return known.dtype;
+  for (const DTypeRow& known : dtype_rows)
+    if (known.onnx == code && code > 0) return known.dtype;
   return {};
 }
 SINTER_DECL std::string code_name(std::int64_t code) {

@@ -364,9 +364,7 @@ SINTER_DECL double tolerance_of(DType dtype) {
     case DType::f32: return 2e-4;
     case DType::f16: return 1e-2;
     case DType::bf16: return 5e-2;
-    case DType::f8e4m3: return 0.125;
-    case DType::f8e5m2: return 0.25;
-    default: return 0;
+    default: return is_floating(dtype) ? row(dtype).epsilon() : 0;
   }
 }
 

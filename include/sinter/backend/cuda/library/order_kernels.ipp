@@ -414,18 +414,14 @@ extern "C" __global__ void searchsorted(Arguments a) {
 /// Unsigned, signed, floating; and of floats the bits of infinity, or of the largest number where there is none.
 struct OrderKeyKind {
   int kind = 0;
-  const char* largest = "0";
+  std::string largest = "0";
 };
 inline OrderKeyKind order_key_kind(DType dtype) {
-  switch (dtype) {
-    case DType::f8e4m3: return {2, "0x7e"};
-    case DType::f8e5m2: return {2, "0x7c"};
-    case DType::f16: return {2, "0x7c00"};
-    case DType::bf16: return {2, "0x7f80"};
-    case DType::f32: return {2, "0x7f800000u"};
-    case DType::f64: return {2, "0x7ff0000000000000ull"};
-    default: return {row(dtype).is_signed ? 1 : 0};
-  }
+  const DTypeRow& format = row(dtype);
+  if (!is_floating(dtype)) return {format.is_signed ? 1 : 0};
+  const std::uint64_t all = (std::uint64_t{1} << (format.exponent_bits + format.fraction_bits)) - 1;
+  const std::uint64_t largest = format.has_infinity ? all >> format.fraction_bits << format.fraction_bits : all - 1;
+  return {2, std::to_string(largest) + (format.size == 8 ? "ull" : "u")};
 }
 inline std::string order_text(DType dtype, bool is_narrow, const char* place) {
   const OrderKeyKind kind = order_key_kind(dtype);

@@ -37,13 +37,24 @@ inline LibraryProduct integer_product(std::int64_t rows, std::int64_t depth, std
   product.result = {2, 0, columns, 0};
   return product;
 }
-/// Can the library compute it on this device?
-inline bool has_integer_product(Gpu& gpu, std::int64_t rows, std::int64_t depth, std::int64_t columns) {
-  constexpr int least_capability = 75;
+/// a [rows, depth] of f8 by b [columns, depth], with scales; operands as scaled_matmul has them.
+inline LibraryProduct f8_product(DType a, DType b, DType result, std::int64_t rows, std::int64_t depth,
+                                 std::int64_t columns) {
+  LibraryProduct product = integer_product(rows, depth, columns);
+  product.dtype = DType::f32;
+  product.narrow = LibraryProduct::Narrow{a, result, b};
+  product.rows = rows;
+  product.result.operand = 4;
+  product.left_scale = 2;
+  product.right_scale = 3;
+  return product;
+}
+/// Can the library compute it on a device of this capability?
+inline bool has_product(Gpu& gpu, int least_capability, const LibraryProduct& product) {
   if (gpu.target().capability < least_capability || !has_cublaslt()) return false;
   gpu.enter();
   try {
-    return !make_library_product(integer_product(rows, depth, columns))->algorithms(1).empty();
+    return !make_library_product(product)->algorithms(1).empty();
   } catch (const DeviceError& error) {
     if (is_logged("cuda")) note("cuda", error.what());
     return false;
@@ -147,6 +158,76 @@ class FewRowsLaunch final : public LibraryLaunch {
   std::vector<Part> parts_;
 };
 
+/// A product of the library alone: of i8 in i32, or of f8.
+class SmallProductLaunch final : public LibraryLaunch {
+ public:
+  SmallProductLaunch(Gpu& gpu, const char* name, const BoundOp& op, const LibraryProduct& product)
+      : LibraryLaunch(gpu, op, StepContext{name, {}, 0}),
+        bytes_{as_index(op.types[0].shape.numel().value()), as_index(op.types[1].shape.numel().value())},
+        is_empty_(op.types.back().shape.numel().value() == 0),
+        is_f8_(op.inputs == 4) {
+    if (!is_empty_) product_ = make_library_product(product);
+  }
+
+ private:
+  void enqueue(void* const* operands) override {
+    if (is_empty_) return;
+    const auto room = [](std::size_t bytes) { return (bytes + 255) / 256 * 256; };
+    const std::size_t scratch = room(product_->scratch_bytes());
+    std::size_t copied = 0;
+    for (std::size_t i = 0; i < 2; ++i) copied += is_read_as_is(operands[i]) ? 0 : room(bytes_[i]);
+    char* at = workspace(scratch + copied);
+    void* places[] = {operands[0], operands[1], operands[2], is_f8_ ? operands[3] : nullptr,
+                      is_f8_ ? operands[4] : nullptr};
+    char* to = at + scratch;
+    for (std::size_t i = 0; i < 2; ++i)
+      if (!is_read_as_is(operands[i])) {
+        copy(to, operands[i], bytes_[i]);
+        places[i] = to;
+        to += room(bytes_[i]);
+      }
+    product_->run(places, at, stream());
+  }
+  std::size_t bytes_[2];
+  bool is_empty_, is_f8_;
+  std::unique_ptr<LibraryCall> product_;
+};
+
+inline std::unique_ptr<Launch> launch_integer_product(const Attrs& attrs, std::span<const Type> types) {
+  return std::make_unique<SmallProductLaunch>(
+      Gpu::get(types.back().device, "integer_matmul"), "integer_matmul", BoundOp{nullptr, attrs, types, 2, {}},
+      integer_product(types[0].shape[0].value(), types[0].shape[1].value(), types[1].shape[0].value()));
+}
+inline std::unique_ptr<Launch> launch_scaled_product(const Attrs& attrs, std::span<const Type> types) {
+  return std::make_unique<SmallProductLaunch>(
+      Gpu::get(types.back().device, "scaled_matmul"), "scaled_matmul", BoundOp{nullptr, attrs, types, 4, {}},
+      f8_product(types[0].dtype, types[1].dtype, types.back().dtype, types[0].shape[0].value(),
+                 types[0].shape[1].value(), types[1].shape[0].value()));
+}
+/// Products of rows by rows: of i8 of 32 rows or more, or of f8 of which one is f8e4m3; other ones are decomposed.
+inline Intrinsic small_product_intrinsic(Gpu& gpu, const Graph& graph, const Node& node) {
+  const Type &a = graph.type(node.inputs[0]), &b = graph.type(node.inputs[1]);
+  if (!a.shape[1].is_static() || !b.shape[0].is_static()) return nullptr;
+  const std::int64_t depth = a.shape[1].value(), columns = b.shape[0].value();
+  constexpr std::int64_t multiple = 16;
+  if (depth == 0 || columns == 0 || depth % multiple != 0 || columns % multiple != 0) return nullptr;
+  const bool has_rows = a.shape[0].is_static();
+  if (node.op == &op_info<ops::IntegerMatmul>) {
+    constexpr int least_capability = 75;
+    if (a.dtype != DType::i8 || b.dtype != DType::i8 || !has_rows || a.shape[0].value() < 32) return nullptr;
+    return has_product(gpu, least_capability, integer_product(a.shape[0].value(), depth, columns))
+               ? launch_integer_product
+               : nullptr;
+  }
+  constexpr int least_capability = 89;
+  if (a.dtype == DType::f8e5m2 && b.dtype == DType::f8e5m2) return nullptr;
+  const std::int64_t rows = has_rows ? a.shape[0].value() : multiple;
+  return rows != 0 && has_product(gpu, least_capability,
+                                  f8_product(a.dtype, b.dtype, node.types[0].dtype, rows, depth, columns))
+             ? launch_scaled_product
+             : nullptr;
+}
+
 inline std::unique_ptr<Launch> launch_dynamic_product(const Attrs& attrs, std::span<const Type> types) {
   return std::make_unique<DynamicProductLaunch>(Gpu::get(types.back().device, "quantized_matmul"),
                                                 quantized_op(attrs, types));
@@ -158,6 +239,8 @@ inline std::unique_ptr<Launch> launch_few_rows(const Attrs& attrs, std::span<con
 }  // namespace cuda_detail
 
 SINTER_DECL Intrinsic quantized_intrinsic(Gpu& gpu, const Graph& graph, const Node& node) {
+  if (node.op == &op_info<ops::IntegerMatmul> || node.op == &op_info<ops::ScaledMatmul>)
+    return cuda_detail::small_product_intrinsic(gpu, graph, node);
   if (node.op != &op_info<ops::QuantizedMatmul>) return nullptr;
   const Type &x = graph.type(node.inputs[0]), &values = graph.type(node.inputs[1]),
              &scales = graph.type(node.inputs[2]), &zero_points = graph.type(node.inputs[3]);
@@ -179,7 +262,9 @@ SINTER_DECL Intrinsic quantized_intrinsic(Gpu& gpu, const Graph& graph, const No
   const bool fits = is_one_group && has_many_rows && node.attrs[ops::QuantizedMatmul::bits] == WeightBits::eight &&
                     depth % 16 == 0 && values.shape[0].value() % 16 == 0 && depth <= most_depth;
   const std::int64_t rows = x.shape[0].is_static() ? x.shape[0].value() : 0;
-  return fits && cuda_detail::has_integer_product(gpu, rows, depth, values.shape[0].value())
+  constexpr int least_capability = 75;
+  return fits && cuda_detail::has_product(gpu, least_capability,
+                                          cuda_detail::integer_product(rows, depth, values.shape[0].value()))
              ? cuda_detail::launch_dynamic_product
              : nullptr;
 }

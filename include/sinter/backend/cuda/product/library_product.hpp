@@ -40,10 +40,11 @@ struct LibraryProduct {
     bool is_empty() const { return scale == 1 && residual.operand < 0 && bias.operand < 0; }
   };
   DType dtype = DType::f32;  // what is added up: f32, f64, or i32 of i8
-  /// Of both operands, and of the result: f16 or bf16 with a result of f32 or their own, or i8 with one of i32. Unset:
-  /// all are of `dtype`.
+  /// Of both operands, and of the result: f16 or bf16 with a result of f32 or their own, i8 with one of i32, or f8 with
+  /// one of f32, f16 or bf16, where the right operand may be of the other f8. Unset: all are of `dtype`.
   struct Narrow {
     DType operands = DType::bf16, result = DType::bf16;
+    std::optional<DType> right{};
   };
   std::optional<Narrow> narrow{};
   MatmulPrecision precision = MatmulPrecision::f32;  // tf32 is computed as tf32, tf32x3 in full precision
@@ -51,8 +52,9 @@ struct LibraryProduct {
   Operand left, right;
   Matrix result;
   Epilogue epilogue;
-  std::size_t scratch_place = 0;  // in the workspace, for the library
-  std::size_t alignment = 16;     // of operands; less is found out when run
+  int left_scale = -1, right_scale = -1;  // of f8: operands that hold an f32 each, which the product is multiplied by
+  std::size_t scratch_place = 0;          // in the workspace, for the library
+  std::size_t alignment = 16;             // of operands; less is found out when run
 };
 
 std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product);

@@ -75,6 +75,9 @@ class ProductCall final : public LibraryCall {
     if (bias.operand >= 0) alignment = std::min(alignment, alignment_of(place(bias)));
     choose(alignment);
     if (bias.operand >= 0) set_bias(place(bias));
+    // The library's first matrix is the right one.
+    if (product_.left_scale >= 0) set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, at_start(operands, product_.left_scale));
+    if (product_.right_scale >= 0) set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, at_start(operands, product_.right_scale));
     const double plus = residual.operand < 0 ? 0 : sign;
     const float scale_f = static_cast<float>(scale), plus_f = static_cast<float>(plus);
     const std::int32_t scale_i = static_cast<std::int32_t>(scale), plus_i = static_cast<std::int32_t>(plus);
@@ -128,18 +131,24 @@ class ProductCall final : public LibraryCall {
   }
 
  private:
+  static const void* at_start(void* const* operands, int operand) { return operands[as_index(operand)]; }
   static cudaDataType_t type_of(DType dtype) {
     switch (dtype) {
       case DType::f64: return CUDA_R_64F;
       case DType::f16: return CUDA_R_16F;
       case DType::bf16: return CUDA_R_16BF;
+      case DType::f8e4m3: return CUDA_R_8F_E4M3;
+      case DType::f8e5m2: return CUDA_R_8F_E5M2;
       case DType::i8: return CUDA_R_8I;
       case DType::i32: return CUDA_R_32I;
       default: return CUDA_R_32F;
     }
   }
   cudaDataType_t type() const { return type_of(product_.dtype); }
-  cudaDataType_t operand_type() const { return product_.narrow ? type_of(product_.narrow->operands) : type(); }
+  cudaDataType_t left_type() const { return product_.narrow ? type_of(product_.narrow->operands) : type(); }
+  cudaDataType_t right_type() const {
+    return product_.narrow && product_.narrow->right ? type_of(*product_.narrow->right) : left_type();
+  }
   cudaDataType_t result_type() const { return product_.narrow ? type_of(product_.narrow->result) : type(); }
   /// tf32x3 in full: CUBLAS_COMPUTE_32F_EMULATED_16BFX9, which comes near it, is not documented for sm_90.
   cublasComputeType_t compute_type() const {
@@ -177,11 +186,11 @@ class ProductCall final : public LibraryCall {
             "layout");
     return made;
   }
-  cublasLtMatrixLayout_t layout(const LibraryProduct::Operand& operand, std::int64_t extent) const {
-    return operand.depth_stride == 1 ? layout(operand_type(), product_.depth, extent,
-                                              std::max(operand.stride, product_.depth), operand.batch_stride)
-                                     : layout(operand_type(), extent, product_.depth,
-                                              std::max(operand.depth_stride, extent), operand.batch_stride);
+  cublasLtMatrixLayout_t layout(cudaDataType_t type, const LibraryProduct::Operand& operand,
+                                std::int64_t extent) const {
+    return operand.depth_stride == 1
+               ? layout(type, product_.depth, extent, std::max(operand.stride, product_.depth), operand.batch_stride)
+               : layout(type, extent, product_.depth, std::max(operand.depth_stride, extent), operand.batch_stride);
   }
   cublasLtMatrixLayout_t layout(const LibraryProduct::Matrix& matrix) const {
     return layout(result_type(), product_.columns, product_.rows, matrix.stride, matrix.batch_stride);
@@ -208,8 +217,8 @@ class ProductCall final : public LibraryCall {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(CUBLASLT_EPILOGUE_BIAS));
       set(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, bias.batch_stride);
     }
-    right_layout_ = layout(product_.right, product_.columns);
-    left_layout_ = layout(product_.left, product_.rows);
+    right_layout_ = layout(right_type(), product_.right, product_.columns);
+    left_layout_ = layout(left_type(), product_.left, product_.rows);
     if (residual.operand >= 0) residual_layout_ = layout(residual);
     result_layout_ = layout(product_.result);
   }

@@ -26,26 +26,12 @@ SINTER_DECL std::string value_type(DType dtype) {
 }
 
 SINTER_DECL std::string memory_type(DType dtype) {
-  switch (dtype) {
-    case DType::bool_:
-    case DType::u8: return "unsigned char";
-    case DType::i8: return "signed char";
-    case DType::u16: return "unsigned short";
-    case DType::i16: return "short";
-    case DType::u32: return "unsigned";
-    case DType::f16: return "Half";
-    case DType::bf16: return "Brain";
-    case DType::f8e4m3: return "Eight43";
-    case DType::f8e5m2: return "Eight52";
-    case DType::i32:
-    case DType::i64:
-    case DType::u64:  // by its bits
-    case DType::f32:
-    case DType::f64: return value_type(dtype);
-    case DType::c64:
-    case DType::c128: break;  // no kernel sees them
-  }
-  __builtin_unreachable();
+  const DTypeRow& format = row(dtype);
+  if (!format.cuda.empty()) return std::string(format.cuda);
+  ensure(is_half(dtype), "a type in CUDA C of a dtype that no kernel sees");
+  return std::string("Small<") + (format.size == 1 ? "unsigned char" : "unsigned short") + ", " +
+         std::to_string(format.exponent_bits) + ", " + std::to_string(format.fraction_bits) +
+         (format.has_infinity ? ", true>" : ", false>");
 }
 
 inline std::string integer_literal(std::int64_t value, DType dtype) {
@@ -330,33 +316,26 @@ inline constexpr std::string_view brain_sm80_text =
     "struct Brain {\n  unsigned short bits;\n"
     "  __device__ __forceinline__ operator float() const { return __uint_as_float((unsigned)bits << 16); }\n"
     "  __device__ __forceinline__ Brain& operator=(float x) { bits = float_to_brain(x); return *this; }\n};\n";
-// f8 in memory. The exponent moved into place is too small, which a product mends; numbers are rounded on the bits of a
-// float, those that become subnormal by adding to a number whose last place is theirs.
-inline constexpr std::string_view eight_text =
-    "template <int dropped, unsigned bias, unsigned most> static __device__ __forceinline__ unsigned char "
-    "float_to_eight(float x, float offset) {\n"
-    "  const unsigned all = __float_as_uint(x), size = all & 0x7fffffffu;\n"
-    "  unsigned r = (size + ((1u << (dropped - 1)) - 1u) + (size >> dropped & 1u) - (bias << 23)) >> dropped;\n"
-    "  if (r > most) r = most;\n"
-    "  if (size < (bias + 1u) << 23) r = __float_as_uint(__uint_as_float(size) + offset) - __float_as_uint(offset);\n"
-    "  if (size > 0x7f800000u) r = 0x7fu;\n"
-    "  return (unsigned char)((all >> 24 & 0x80u) | r);\n}\n";
-inline constexpr std::string_view eight43_text =
-    "struct Eight43 {\n  unsigned char bits;\n"
+// Other floats of 8 and 16 bits in memory: as small_float in tensor/half.hpp.
+inline constexpr std::string_view small_text =
+    "template <class Bits, int exponent, int fraction, bool has_infinity> struct Small {\n"
+    "  Bits bits;\n"
+    "  static constexpr int place = exponent + fraction, dropped = 23 - fraction, bias = (1 << (exponent - 1)) - 1;\n"
+    "  static constexpr unsigned all = (1u << place) - 1u, odd = has_infinity ? all - (1u << fraction) + 1u : all;\n"
+    "  static constexpr unsigned most = has_infinity ? odd : all - 1u, shift = 127 - bias;\n"
     "  __device__ __forceinline__ operator float() const {\n"
-    "    const unsigned sign = (bits & 0x80u) << 24, size = bits & 0x7fu;\n"
-    "    const float x = __uint_as_float(size << 20) * 1.32922800e+36f;\n"
-    "    return __uint_as_float(sign | (size == 0x7fu ? 0x7fc00000u : __float_as_uint(x)));\n  }\n"
-    "  __device__ __forceinline__ Eight43& operator=(float x) { bits = float_to_eight<20, 120, 0x7e>(x, 16384.0f); "
-    "return *this; }\n};\n";
-inline constexpr std::string_view eight52_text =
-    "struct Eight52 {\n  unsigned char bits;\n"
-    "  __device__ __forceinline__ operator float() const {\n"
-    "    const unsigned sign = (bits & 0x80u) << 24, size = bits & 0x7fu;\n"
-    "    const float x = __uint_as_float(size << 21) * 5.19229686e+33f;\n"
-    "    return __uint_as_float(sign | (size >= 0x7cu ? 0x7f800000u | (size & 3u) << 21 : __float_as_uint(x)));\n  }\n"
-    "  __device__ __forceinline__ Eight52& operator=(float x) { bits = float_to_eight<21, 112, 0x7c>(x, 128.0f); "
-    "return *this; }\n};\n";
+    "    const unsigned sign = (unsigned)bits >> place << 31, size = bits & all;\n"
+    "    const float x = __uint_as_float(size << dropped) * __uint_as_float((127u + shift) << 23);\n"
+    "    return __uint_as_float(sign | (size >= odd ? 0x7f800000u | size << dropped : __float_as_uint(x)));\n  }\n"
+    "  __device__ __forceinline__ Small& operator=(float x) {\n"
+    "    const unsigned a = __float_as_uint(x), size = a & 0x7fffffffu;\n"
+    "    const float offset = __uint_as_float((unsigned)(151 - bias - fraction) << 23);\n"
+    "    unsigned r = (size + ((1u << (dropped - 1)) - 1u) + (size >> dropped & 1u) - (shift << 23)) >> dropped;\n"
+    "    if (r > most) r = most;\n"
+    "    if (size < (shift + 1u) << 23) r = __float_as_uint(__uint_as_float(size) + offset) - "
+    "__float_as_uint(offset);\n"
+    "    if (size > 0x7f800000u) r = all;\n"
+    "    bits = (Bits)(a >> 31 << place | r);\n    return *this;\n  }\n};\n";
 // To nearest: ties away from zero, or (sm_90 has an instruction) to even.
 inline constexpr std::string_view to_tf32_sm80_text =
     "static __device__ __forceinline__ float to_tf32(float x) { unsigned bits; asm(\"cvt.rna.tf32.f32 %0, %1;\" : "
@@ -416,9 +395,7 @@ SINTER_DECL std::string helpers(const std::string& text, int sm) {
   const auto uses = [&](std::string_view called) { return text.find(called) != std::string::npos; };
   if (uses("Half")) found += half_text;
   if (uses("Brain")) found += sm >= 80 ? brain_sm80_text : brain_text;
-  if (uses("Eight43") || uses("Eight52")) found += eight_text;
-  if (uses("Eight43")) found += eight43_text;
-  if (uses("Eight52")) found += eight52_text;
+  if (uses("Small<")) found += small_text;
   for (const Helper& helper : helper_table)
     if (uses(helper.called)) found += helper.text;
   for (const Helper& helper : machine_table)

@@ -15,17 +15,17 @@ namespace x86_detail {
 
 /// From elements in memory or in the low part of a register.
 inline Op widening_of(DType dtype) {
-  switch (dtype) {
-    case DType::u8:
-    case DType::f8e4m3:
-    case DType::f8e5m2: return Op::vpmovzxbd;
-    case DType::i8: return Op::vpmovsxbd;
-    case DType::i16: return Op::vpmovsxwd;
-    case DType::u32: return Op::vpmovzxdq;
-    case DType::f16: return Op::vcvtph2ps;
-    default: return Op::vpmovzxwd;  // u16; bf16, which is moved up then
+  if (dtype == DType::f16) return Op::vcvtph2ps;
+  const bool is_signed = is_integer(dtype) && row(dtype).is_signed;  // floats are moved up then
+  switch (sinter::size_of(dtype)) {
+    case 1: return is_signed ? Op::vpmovsxbd : Op::vpmovzxbd;
+    case 2: return is_signed ? Op::vpmovsxwd : Op::vpmovzxwd;
+    default: return Op::vpmovzxdq;  // u32
   }
 }
+
+/// A float that is neither f16 nor bf16, for which processors have instructions or a shift.
+inline bool is_other_half(DType dtype) { return is_half(dtype) && dtype != DType::f16 && dtype != DType::bf16; }
 
 }  // namespace x86_detail
 
@@ -47,7 +47,7 @@ SINTER_DECL VReg VectorBuilder::load_narrow(DType dtype, Mem m, const Tail& tail
     i.mask = tail.mask;
     i.zeroing = true;
   }
-  if (is_f8(dtype)) return f8_value(dtype, r);
+  if (x86_detail::is_other_half(dtype)) return small_float_value(dtype, r);
   return dtype == DType::bf16 ? shift_left(Lane::i32, r, 16) : r;
 }
 
@@ -57,11 +57,11 @@ SINTER_DECL VReg VectorBuilder::load_narrow_broadcast(DType dtype, Mem m) {
   else s_.emit(Op::movzx, {reg(Gpr::rax, 4), mem(size)}, m);
   const auto shift = [&](Op op, int count) { s_.emit(op, {reg(Gpr::rax, 4), immediate()}, count); };
   if (dtype == DType::bf16) shift(Op::shl, 16);
-  if (dtype == DType::i8 || dtype == DType::i16) {
+  if (is_integer(dtype) && row(dtype).is_signed && size < 4) {
     shift(Op::shl, 32 - 8 * size);
     shift(Op::sar, 32 - 8 * size);
   }
-  if (is_f8(dtype)) return f8_value(dtype, broadcast_gpr(Lane::i32, Gpr::rax));
+  if (x86_detail::is_other_half(dtype)) return small_float_value(dtype, broadcast_gpr(Lane::i32, Gpr::rax));
   if (dtype != DType::f16) return broadcast_gpr(lane_of(dtype), Gpr::rax);
   const VReg half = s_.new_vec(16), first = s_.new_vec(16);
   s_.emit(Op::vmovd, {vec(half, 16), reg(Gpr::rax, 4)});
@@ -86,36 +86,39 @@ SINTER_DECL VReg VectorBuilder::f16_bits(VReg value) {
   return r;
 }
 
-/// From the low bytes of i32 lanes, above which are zeros. An exponent that is moved into place is too small, which a
-/// product mends; subnormal numbers come out right, too.
-SINTER_DECL VReg VectorBuilder::f8_value(DType dtype, VReg bits) {
+/// From the low part of i32 lanes, above which are zeros, by the row's bits. An exponent that is moved into place is too
+/// small, which a product mends; subnormal numbers come out right, too.
+SINTER_DECL VReg VectorBuilder::small_float_value(DType dtype, VReg bits) {
   const Lane i32 = Lane::i32, f32 = Lane::f32;
-  const bool has_infinity = dtype == DType::f8e5m2;
-  const int dropped = has_infinity ? 21 : 20;
-  const VReg size = bit_and(i32, bits, imm_int(i32, 0x7F));
-  const VReg sign = shift_left(i32, bit_and(i32, bits, imm_int(i32, 0x80)), 24), moved = shift_left(i32, size, dropped);
-  const VReg number = mul(f32, moved, imm_float(f32, has_infinity ? 0x1p112 : 0x1p120));
+  const DTypeRow& format = row(dtype);
+  const int sign_place = 8 * format.size - 1, dropped = 23 - format.fraction_bits, all = (1 << sign_place) - 1;
+  const int least_odd = format.has_infinity ? all - (1 << format.fraction_bits) + 1 : all;
+  const VReg size = bit_and(i32, bits, imm_int(i32, all));
+  const VReg sign = shift_left(i32, bit_and(i32, bits, imm_int(i32, 1 << sign_place)), 31 - sign_place);
+  const VReg moved = shift_left(i32, size, dropped);
+  const VReg number = mul(f32, moved, imm_float(f32, DTypeRow::power_of_two(127 - format.bias())));
   const VReg odd = bit_or(i32, moved, imm_int(i32, 0x7F800000));  // infinite, or NaN with its bits
-  const VReg is_odd = compare(i32, Compare::le, imm_int(i32, has_infinity ? 0x7C : 0x7F), size);
+  const VReg is_odd = compare(i32, Compare::le, imm_int(i32, least_odd), size);
   return bit_or(i32, sign, select(i32, is_odd, odd, number));
 }
 
-/// The low bytes of i32 lanes, above which are zeros: as f8_magnitude in tensor/half.hpp.
-SINTER_DECL VReg VectorBuilder::f8_bits(DType dtype, VReg value) {
+/// The low part of i32 lanes, above which are zeros: as small_float in tensor/half.hpp.
+SINTER_DECL VReg VectorBuilder::small_float_bits(DType dtype, VReg value) {
   const Lane i32 = Lane::i32, f32 = Lane::f32;
-  const bool has_infinity = dtype == DType::f8e5m2;
-  const int dropped = has_infinity ? 21 : 20, bias = has_infinity ? 112 : 120;
+  const DTypeRow& format = row(dtype);
+  const int sign_place = 8 * format.size - 1, dropped = 23 - format.fraction_bits, all = (1 << sign_place) - 1;
+  const int bias = 127 - format.bias();
+  const int most = format.has_infinity ? all - (1 << format.fraction_bits) + 1 : all - 1;
   const VReg size = bit_and(i32, value, imm_int(i32, 0x7FFFFFFF));
-  const VReg sign = bit_and(i32, shift_right(i32, value, 24), imm_int(i32, 0x80));
+  const VReg sign = bit_and(i32, shift_right(i32, value, 31 - sign_place), imm_int(i32, 1 << sign_place));
   const VReg is_odd = bit_and(i32, shift_right(i32, size, dropped), imm_int(i32, 1));
   const VReg moved = add(i32, size, imm_int(i32, (1 << (dropped - 1)) - 1 - (bias << 23)));
-  const VReg near =
-      min(i32, shift_right(i32, add(i32, moved, is_odd), dropped), imm_int(i32, has_infinity ? 0x7C : 0x7E));
-  const VReg offset = imm_float(f32, has_infinity ? 0x1p7 : 0x1p14);
+  const VReg near = min(i32, shift_right(i32, add(i32, moved, is_odd), dropped), imm_int(i32, most));
+  const VReg offset = imm_float(f32, DTypeRow::power_of_two(24 - format.bias() - format.fraction_bits));
   const VReg small = sub(i32, add(f32, size, offset), offset);
   const VReg is_small = compare(i32, Compare::lt, size, imm_int(i32, (bias + 1) << 23));
   const VReg is_nan = compare(f32, Compare::unordered, value, value);
-  const VReg magnitude = select(i32, is_nan, imm_int(i32, 0x7F), select(i32, is_small, small, near));
+  const VReg magnitude = select(i32, is_nan, imm_int(i32, all), select(i32, is_small, small, near));
   return bit_or(i32, sign, magnitude);
 }
 
@@ -123,7 +126,7 @@ SINTER_DECL VReg VectorBuilder::f8_bits(DType dtype, VReg value) {
 SINTER_DECL VReg VectorBuilder::packed(DType dtype, VReg value) {
   if (dtype == DType::f16) return f16_bits(value);
   if (dtype == DType::bf16) value = bf16_bits(value);
-  if (is_f8(dtype)) value = f8_bits(dtype, value);
+  if (x86_detail::is_other_half(dtype)) value = small_float_bits(dtype, value);
   VReg high = value;
   if (bytes(lane_of(dtype)) == 32) {
     high = s_.new_vec(16);
@@ -146,7 +149,7 @@ SINTER_DECL void VectorBuilder::store_narrow(DType dtype, Mem m, VReg value, con
   const int size = static_cast<int>(sinter::size_of(dtype)), width = bytes(lane_of(dtype));
   if (is_avx512()) {
     if (dtype == DType::bf16) value = bf16_bits(value);
-    if (is_f8(dtype)) value = f8_bits(dtype, value);
+    if (x86_detail::is_other_half(dtype)) value = small_float_bits(dtype, value);
     const Op op = dtype == DType::f16 ? Op::vcvtps2ph : size == 1 ? Op::vpmovdb : size == 2 ? Op::vpmovdw : Op::vpmovqd;
     Instruction& i = dtype == DType::f16 ? s_.emit(op, {mem(lanes_ * size), vec(value, width), immediate()}, m, 0)
                                          : s_.emit(op, {mem(lanes_ * size), vec(value, width)}, m);
@@ -168,10 +171,10 @@ SINTER_DECL void VectorBuilder::store_narrow(DType dtype, Mem m, VReg value, con
 
 SINTER_DECL void VectorBuilder::store_narrow_scalar(DType dtype, Mem m, VReg value) {
   const int size = static_cast<int>(sinter::size_of(dtype));
-  const VReg bits = dtype == DType::f16    ? f16_bits(value)
-                    : dtype == DType::bf16 ? bf16_bits(value)
-                    : is_f8(dtype)         ? f8_bits(dtype, value)
-                                           : value;
+  const VReg bits = dtype == DType::f16                ? f16_bits(value)
+                    : dtype == DType::bf16             ? bf16_bits(value)
+                    : x86_detail::is_other_half(dtype) ? small_float_bits(dtype, value)
+                                                       : value;
   s_.emit(Op::vmovd, {reg(Gpr::rax, 4), vec(bits, 16)});
   s_.emit(Op::mov, {mem(size), reg(Gpr::rax, size)}, m).only_reads = true;
 }

@@ -212,8 +212,8 @@ class VectorBuilder {
   void store_narrow_scalar(DType dtype, Mem m, VReg value);
   VReg bf16_bits(VReg value);
   VReg f16_bits(VReg value);
-  VReg f8_value(DType dtype, VReg bits);
-  VReg f8_bits(DType dtype, VReg value);
+  VReg small_float_value(DType dtype, VReg bits);
+  VReg small_float_bits(DType dtype, VReg value);
   VReg packed(DType dtype, VReg value);
 
   CodeStream& s_;
