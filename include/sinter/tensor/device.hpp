@@ -4,6 +4,7 @@
 #include <sinter/base/config.hpp>
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 
 SINTER_NAMESPACE_BEGIN
@@ -20,6 +21,8 @@ struct Device {
   std::string text() const { return kind == DeviceKind::cpu ? "cpu" : "cuda:" + std::to_string(index); }
   friend constexpr bool operator==(Device, Device) = default;
 };
+/// Writes text().
+std::ostream& operator<<(std::ostream& out, Device device);
 
 /// Where tensors are made that name no device: factories, random numbers, copy_of, literals. At first the CPU.
 Device default_device() noexcept;

@@ -4,8 +4,11 @@
 #include <sinter/tensor/device.hpp>
 
 #include <atomic>
+#include <ostream>
 
 SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL std::ostream& operator<<(std::ostream& out, Device device) { return out << device.text(); }
 
 namespace tensor_detail {
 inline std::atomic<std::uint16_t>& default_device_word() noexcept {

@@ -14,6 +14,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <limits>
 #include <string_view>
 #include <type_traits>
@@ -145,6 +146,8 @@ static_assert(are_rows_in_order(), "the rows of dtypes stand in the order of DTy
 
 constexpr const DTypeRow& row(DType dtype) { return dtype_rows[as_index(dtype)]; }
 constexpr std::string_view name(DType dtype) { return row(dtype).name; }
+/// Writes the name.
+std::ostream& operator<<(std::ostream& out, DType dtype);
 /// PyTorch's and NumPy's name ("float32"); empty where they have none.
 constexpr std::string_view torch_name(DType dtype) { return row(dtype).torch; }
 constexpr std::string_view numpy_name(DType dtype) {

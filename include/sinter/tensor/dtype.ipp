@@ -4,10 +4,14 @@
 #include <sinter/tensor/dtype.hpp>
 
 #include <concepts>
+#include <ostream>
 #include <string>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
+
+SINTER_DECL std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
+
 namespace tensor_detail {
 
 SINTER_DECL void refuse_promotion(DType a, DType b, std::string_view op, Location where) {
