@@ -64,7 +64,7 @@ inline void place_mask(AttentionArguments& a, const Shape& q, const Shape& mask)
 class AttentionLaunch final : public LibraryLaunch {
  public:
   AttentionLaunch(Gpu& gpu, const BoundOp& op)
-      : LibraryLaunch(gpu, op, StepContext{"scaled_dot_product_attention", {}, 0}),
+      : LibraryLaunch(gpu, op, StepContext{"scaled_dot_product_attention", {}}),
         inputs_(op.inputs),
         problem_(attention_problem(op.attrs, op.types.first(op.inputs))),
         plan_(problem_, gpu.target().capability, gpu.target().multiprocessors, gpu.target().shared_bytes),
@@ -120,7 +120,7 @@ class AttentionLaunch final : public LibraryLaunch {
 class AttentionGradientLaunch final : public LibraryLaunch {
  public:
   AttentionGradientLaunch(Gpu& gpu, const BoundOp& op, const std::vector<Type>& forward)
-      : LibraryLaunch(gpu, op, StepContext{"scaled_dot_product_attention_gradient", {}, 0}),
+      : LibraryLaunch(gpu, op, StepContext{"scaled_dot_product_attention_gradient", {}}),
         has_mask_(op.inputs == 6),
         problem_(attention_problem(op.attrs, forward)),
         plan_(problem_, gpu.target().shared_bytes) {

@@ -162,7 +162,7 @@ class FewRowsLaunch final : public LibraryLaunch {
 class SmallProductLaunch final : public LibraryLaunch {
  public:
   SmallProductLaunch(Gpu& gpu, const char* name, const BoundOp& op, const LibraryProduct& product)
-      : LibraryLaunch(gpu, op, StepContext{name, {}, 0}),
+      : LibraryLaunch(gpu, op, StepContext{name, {}}),
         bytes_{as_index(op.types[0].shape.numel().value()), as_index(op.types[1].shape.numel().value())},
         is_empty_(op.types.back().shape.numel().value() == 0),
         is_f8_(op.inputs == 4) {
