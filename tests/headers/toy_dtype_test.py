@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Follows docs/howto/add_a_dtype.md: applies its diff of two files to a copy of the include folder and has the compiler read
 a program that uses the new dtype, with all warnings as errors; without one part of the diff PROBE does not compile. Or
-builds that program, header-only, which takes minutes, and runs it for two instruction sets.
+builds that program, header-only, and runs it for two instruction sets: by hand, it takes minutes.
 
 Usage: toy_dtype_test.py read|run PROJECT PROGRAM.cpp COMPILER FLAG... -- LIBRARY...
 """
