@@ -340,7 +340,8 @@ TEST_CASE("gpu: integer_matmul and scaled_matmul are the CPU's, by tensor cores 
       const Tensor a = integers_of({rows, depth}, 1), w = integers_of({48, depth}, 2);
       auto f = jit::compile(by_integers);
       CHECK(to_vector<std::int32_t>(f(a.to(gpu), w.to(gpu))) == to_vector<std::int32_t>(by_integers(a, w)));
-      const bool is_whole = f.explain(a.to(gpu), w.to(gpu)).text().find("integer_matmul [cuda]") != std::string::npos;
+      const bool is_whole =
+          f.explain(a.to(gpu), w.to(gpu)).text().find("integer_matmul_rows [cuda]") != std::string::npos;
       CHECK(is_whole == (rows >= 32 && depth == 64));
     }
   for (const DType left : {DType::f8e4m3, DType::f8e5m2})
@@ -355,4 +356,17 @@ TEST_CASE("gpu: integer_matmul and scaled_matmul are the CPU's, by tensor cores 
         CHECK(largest_difference(jit::compile(by_f8)(a.to(gpu), w.to(gpu), scale.to(gpu)), by_f8(a, w, scale)) <
               (result == DType::f32 ? 0.02 : 0.2));
       }
+  // Rows that are not known, and a scale that is an element of others.
+  auto any_rows = jit::compile(
+      [](Tensor a, Tensor w, Tensor scales) {
+        return scaled_matmul(a, transpose(w, 0, 1), scales(1), 0.25F, {.dtype = DType::f32});
+      },
+      {.dynamic = jit::Dynamic::always});
+  const Tensor w = Tensor(cast(sinter_test::noise({64, 128}, 4), DType::f8e4m3)), scales = tensor({3.F, 2.F});
+  for (const std::int64_t rows : {1, 2, 5, 17}) {
+    INFO(rows << " rows");
+    const Tensor a = Tensor(cast(sinter_test::noise({rows, 128}, 3), DType::f8e4m3));
+    const Tensor expected = scaled_matmul(a, transpose(w, 0, 1), 2.F, 0.25F, {.dtype = DType::f32});
+    CHECK(largest_difference(any_rows(a.to(gpu), w.to(gpu), scales.to(gpu)), expected) < 0.02);
+  }
 }

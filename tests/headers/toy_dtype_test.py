@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Follows docs/howto/add_a_dtype.md: applies its diff of two files to a copy of the include folder and has the compiler read
-a program that uses the new dtype, with all warnings as errors; without one part of the diff nothing compiles. Or builds
-that program, header-only, which takes minutes, and runs it for two instruction sets.
+a program that uses the new dtype, with all warnings as errors; without one part of the diff PROBE does not compile. Or
+builds that program, header-only, and runs it for two instruction sets: by hand, it takes minutes.
 
 Usage: toy_dtype_test.py read|run PROJECT PROGRAM.cpp COMPILER FLAG... -- LIBRARY...
 """
@@ -30,12 +30,15 @@ def hunks_of(page):
             file = line[4:]
         elif line.startswith("@@"):
             found.append((file, [], []))
-        elif line[:1] in " +-":
+        elif found:
+            kind, rest = line[:1] or " ", line[1:]
+            if kind not in " +-":
+                sys.exit(f"neither context nor a change: {line}")
             before, after = found[-1][1:]
-            if line[0] != "+":
-                before.append(line[1:])
-            if line[0] != "-":
-                after.append(line[1:])
+            if kind != "+":
+                before.append(rest)
+            if kind != "-":
+                after.append(rest)
     return found
 
 

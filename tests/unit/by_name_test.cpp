@@ -69,7 +69,7 @@ const std::vector<Reason>& reasons() {
       {"its result is bool", {"all", "any"}},
       {"its result is a position or a count",
        {"argmax", "argmin", "element_count", "extent", "lu_permutation", "nonzero", "searchsorted"}},
-      {"its result is a whole number", {"frexp_exponent", "gcd", "integer_matmul"}},
+      {"its result is a whole number", {"frexp_exponent", "gcd", "integer_matmul_rows"}},
       {"of positions", {"one_hot"}},
       {"no operands", {"empty", "full", "iota"}},
       {"random numbers",
@@ -192,7 +192,18 @@ TEST_CASE("by name: dtypes, as Sinter, PyTorch and NumPy call them") {
   CHECK(dtype_named("u8") == DType::u8);  // Sinter's: NumPy's "u8", of 8 bytes, has an order in front
   CHECK(dtype_named("<u8") == DType::u64);
   CHECK(dtype_named("half") == DType::f16);
-  for (const char* text : {"", "float", "<", "f128", ">f4", "torch.", "F32"})
+  CHECK(dtype_named("i8") == DType::i8);
+  for (const auto& [text, dtype] : std::vector<std::pair<const char*, DType>>{{"torch.half", DType::f16},
+                                                                              {"torch.float", DType::f32},
+                                                                              {"torch.double", DType::f64},
+                                                                              {"torch.short", DType::i16},
+                                                                              {"torch.int", DType::i32},
+                                                                              {"torch.long", DType::i64},
+                                                                              {"np.single", DType::f32},
+                                                                              {"np.bool_", DType::bool_}})
+    CHECK(dtype_named(text) == dtype);
+  for (const char* text : {"", "float", "long", "<", "f128", ">f4", "torch.", "np.", "F32", "torch.f32", "torch.single",
+                           "torch.<f4", "np.<f4", "np.i8", "np.bfloat16", "np.float", "torch.np.half"})
     CHECK(blame_of([&] { dtype_named(text); }) == blame("dtype_named"));
   CHECK(has(message_of([] { dtype_named("float"); }), "\"float\" names no dtype"));
 }

@@ -279,6 +279,8 @@ TEST_CASE("what ONNX cannot hold is an error with the line", "[onnx]") {
   const auto message = [&](const auto& f) { return message_of([&] { jit::export_onnx(f, path, x); }); };
   CHECK(message([](Tensor a) { return erfinv(a); }).find("'erfinv' has no counterpart in ONNX [onnx_test.cpp:") !=
         std::string::npos);
+  CHECK(message([](Tensor a) { return a.to(DType::f8e4m3).to(DType::f32); }).find("of f8e4m3") != std::string::npos);
+  CHECK(message([](Tensor a) { return a.to(DType::u64).to(DType::f32); }).find("of u64") != std::string::npos);
   CHECK(message([](Tensor a) { return a + rand({4, 5}); }).find("draws random numbers") != std::string::npos);
   CHECK(message([v](Tensor a) {
           v = a;

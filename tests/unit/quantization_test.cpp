@@ -381,6 +381,41 @@ TEST_CASE("integer_matmul: exact in i32, all signs, odd shapes, strides") {
         Integers{static_cast<std::int32_t>(static_cast<std::uint32_t>(deep * 255 * 255))});
 }
 
+TEST_CASE("integer_matmul and scaled_matmul by name take rows by rows, and are called so") {
+  const Tensor a = small_integers({3, 3}, 1, DType::i8), b = small_integers({3, 3}, 2, DType::i8);
+  const Tensor by_columns = integer_matmul(a, transpose(b, 0, 1));
+  CHECK(integers(call("integer_matmul_rows", {a, b})[0]) == integers(by_columns));
+  CHECK_FALSE(integers(integer_matmul(a, b)) == integers(by_columns));
+  const Tensor x = a.to(DType::f8e5m2), y = b.to(DType::f8e5m2), one = full({}, 1.F);
+  CHECK(doubles(call("scaled_matmul_rows", {x, y, one, one}, "dtype=f32")[0]) ==
+        doubles(scaled_matmul(x, transpose(y, 0, 1), 1.F, 1.F, {.dtype = DType::f32})));
+  CHECK_THROWS_AS(call("integer_matmul", {a, b}), UserError);
+  CHECK_THROWS_AS(call("scaled_matmul", {x, y, one, one}, "dtype=f32"), UserError);
+}
+
+TEST_CASE("integer_matmul: many rows, many columns, deep, rows that are not known, and vmap over b") {
+  const auto f = [](Tensor a, Tensor b) { return integer_matmul(a, b); };
+  for (const DType left : {DType::i8, DType::u8})
+    for (const DType right : {DType::i8, DType::u8})
+      for (const auto& [m, k, n] : {std::tuple{300, 70, 40}, std::tuple{517, 1100, 33}, std::tuple{37, 66, 520}}) {
+        INFO(name(left) << " by " << name(right) << ", " << m << " x " << k << " x " << n);
+        const Tensor a = small_integers({m, k}, 1, left), b = small_integers({k, n}, 2, right);
+        CHECK(integers(jit::compile(f)(a, b)) == exact_product(a, b));
+      }
+  auto any_rows = jit::compile(f, {.dynamic = jit::Dynamic::always});
+  for (const int rows : {2, 5, 17, 1, 33}) {
+    const Tensor a = small_integers({rows, 20}, rows, DType::i8), b = small_integers({20, 18}, 2, DType::u8);
+    CHECK(integers(any_rows(a, b)) == exact_product(a, b));
+  }
+  const Tensor a = small_integers({2, 5, 8}, 3, DType::i8), b = small_integers({2, 8, 6}, 4, DType::i8);
+  const Integers both = integers(jit::vmap(f)(a, b)), by_b = integers(jit::vmap(f, {jit::no_axis, 0})(a(0), b));
+  for (int i = 0; i < 2; ++i) {
+    const auto part = [i](const Integers& all) { return Integers(all.begin() + 30 * i, all.begin() + 30 * (i + 1)); };
+    CHECK(part(both) == exact_product(a(i), b(i)));
+    CHECK(part(by_b) == exact_product(a(0), b(i)));
+  }
+}
+
 TEST_CASE("integer_matmul: what it does not take") {
   const Tensor i8 = zeros({2, 3}, {.dtype = DType::i8});
   CHECK(has(message_of([&] { integer_matmul(i8, zeros({3, 2})); }), "both must be i8 or u8"));
@@ -420,6 +455,20 @@ TEST_CASE("scaled_matmul: f8 by f8 in f32, scales of numbers, rows and columns, 
   CHECK(near(doubles(jit::vmap([](Tensor x, Tensor y) { return scaled_matmul(x, y, 1.F, 1.F, {.dtype = DType::f32}); },
                                {0, jit::no_axis})(f8, b.to(DType::f8e4m3))),
              doubles(matmul(f8.to(DType::f32), b.to(DType::f8e4m3).to(DType::f32))), 1e-5));
+}
+
+TEST_CASE("scaled_matmul: scales of one element are numbers, elements of others, batched") {
+  const Tensor a = some({5, 19}, 1).to(DType::f8e4m3), b = some({19, 7}, 2).to(DType::f8e4m3), s = tensor({3.F, 2.F});
+  const auto expected = doubles(scaled_matmul(a, b, 2.F, 0.5F, {.dtype = DType::f32}));
+  CHECK(doubles(scaled_matmul(a, b, tensor({2.F}), tensor({{0.5F}}), {.dtype = DType::f32})) == expected);
+  const auto f = [](Tensor x, Tensor y, Tensor scale) {
+    return scaled_matmul(x, y, scale, 0.5F, {.dtype = DType::f32});
+  };
+  CHECK(doubles(jit::compile(f)(a, b, s(1))) == expected);
+  CHECK(doubles(f(a, b, s(slice(1, 2)))) == expected);
+  const std::vector<double> each = doubles(jit::vmap(f, {jit::no_axis, jit::no_axis, 0})(a, b, s));
+  CHECK(near({each.begin() + 35, each.end()}, expected, 1e-5));
+  CHECK(near({each.begin(), each.begin() + 35}, doubles(f(a, b, s(0))), 1e-5));
 }
 
 TEST_CASE("scaled_matmul: what it does not take") {

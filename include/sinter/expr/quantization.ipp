@@ -409,8 +409,14 @@ SINTER_DECL Tensor scaled_matmul(const In& a, const In& b, const In& scale_a, co
   constexpr std::string_view op = "scaled_matmul";
   const Term left(a), right(b);
   const RowsByColumns product = rows_by_columns(left, right, op, a.where);
-  const Term by_rows = as(floating_scale(scale_a, op), DType::f32),
-             by_columns = as(floating_scale(scale_b, op), DType::f32);
+  const auto scale_of = [op](const In& scale) {
+    const Term out = as(floating_scale(scale, op), DType::f32);
+    bool is_number = true;
+    for (int i = 0; i < out.rank(); ++i)
+      is_number = is_number && out.shape()[i].is_static() && out.shape()[i].value() == 1;
+    return is_number ? Term(reshape(out, Shape()), scale.where) : out;
+  };
+  const Term by_rows = scale_of(scale_a), by_columns = scale_of(scale_b);
   const bool are_numbers = by_rows.rank() == 0 && by_columns.rank() == 0;
   const auto require_axis = [&](const Term& scale, std::string_view which, int axis) {
     if (scale.rank() == 0) return;

@@ -41,7 +41,7 @@ inline Ref<TensorImpl> value_for_dlpack(const Tensor& x, dlpack::Memory memory, 
   Ref<TensorImpl> value = x.impl();
   if (row(value->type.dtype).dlpack < 0)
     throw DTypeError("to_dlpack", "DLPack has no " + std::string(name(value->type.dtype)), where,
-                     "cast it with .to(DType::f32)");
+                     is_complex(value->type.dtype) ? "cast it with .to(DType::c64)" : "cast it with .to(DType::f32)");
   TensorImpl* raw = value.get();
   evaluate({&raw, 1}, "to_dlpack", where);
   const Device device = value->type.device;

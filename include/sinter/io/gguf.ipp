@@ -9,7 +9,6 @@
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
 #include <cstdio>

@@ -9,7 +9,6 @@
 #include <sinter/expr/functions.hpp>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <utility>
 

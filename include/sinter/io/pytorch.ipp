@@ -9,7 +9,6 @@
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -92,18 +91,23 @@ class TorchReader {
     const PickleItem& id = argument(argument(arguments, 0, Kind::persistent), 0, Kind::list);
     if (argument(id, 0, Kind::text).text != "storage") fail("a persistent object that is no storage");
     const bool names_dtype = call.parts[0]->text.ends_with("_rebuild_tensor_v3");
-    const DType dtype = names_dtype ? dtype_of(&DTypeRow::torch, argument(arguments, 6, Kind::global).text)
-                                    : dtype_of(&DTypeRow::torch_storage, argument(id, 1, Kind::global).text);
+    const DType dtype = names_dtype ? dtype_of(argument(arguments, 6, Kind::global).text, without_storage)
+                                    : dtype_of(argument(id, 1, Kind::global).text, of_storage);
     const ZipEntry& data = entry(folder_ + "/data/" + argument(id, 2, Kind::text).text);
     const auto first = static_cast<std::uint64_t>(argument(arguments, 1, Kind::integer).integer);
     return view(data, dtype, first, integers(argument(arguments, 2, Kind::list)),
                 integers(argument(arguments, 3, Kind::list)));
   }
-  /// The dtype whose row calls it so: "torch uint16", "torch HalfStorage".
-  DType dtype_of(std::string_view DTypeRow::* what, std::string_view global) const {
+  static std::string_view of_storage(const DTypeRow& known) { return known.torch_storage; }
+  /// PyTorch names the dtype itself where there is no storage of it, and writes no complex numbers so.
+  static std::string_view without_storage(const DTypeRow& known) {
+    return known.torch_storage.empty() && !is_complex(known.dtype) ? known.torch : std::string_view();
+  }
+  /// The dtype that is called so: "torch HalfStorage", "torch uint16".
+  DType dtype_of(std::string_view global, std::string_view (*name_of)(const DTypeRow&)) const {
     constexpr std::string_view prefix = "torch ";
     for (const DTypeRow& known : dtype_rows)
-      if (global.starts_with(prefix) && !(known.*what).empty() && known.*what == global.substr(prefix.size()))
+      if (global.starts_with(prefix) && !name_of(known).empty() && name_of(known) == global.substr(prefix.size()))
         return known.dtype;
     fail("a storage of " + std::string(global) + ", which Tensors do not have");
   }

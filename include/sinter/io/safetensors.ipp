@@ -6,7 +6,6 @@
 #include <sinter/io/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -174,7 +173,8 @@ inline std::vector<std::pair<std::string, HostBytes>> in_order(const TensorMap& 
         throw DTypeError(
             "save_safetensors",
             "\"" + name + "\" is " + std::string(sinter::name(x.dtype())) + ", for which the format has no dtype",
-            where, "cast it with .to(DType::c64), or write .npz");
+            where,
+            is_complex(x.dtype()) ? "cast it with .to(DType::c64), or write .npz" : "cast it with .to(DType::f32)");
       if (size_of(x.dtype()) == width) out.emplace_back(name, host_bytes(x, "save_safetensors", where));
     }
   return out;

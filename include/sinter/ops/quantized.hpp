@@ -36,21 +36,21 @@ struct QuantizedMatmul {
   static Batched batch(const BatchArgs& a);
 };
 
-/// integer_matmul(a [m, k], b [n, k]) of i8 or u8: element [i, j] is the sum of a[i, :] * b[j, :] in i32, exact and
+/// integer_matmul_rows(a [m, k], b [n, k]) of i8 or u8: element [i, j] is the sum of a[i, :] * b[j, :] in i32, exact and
 /// modulo 2^32.
 struct IntegerMatmul {
   static constexpr OpInfo info{
-      .name = "integer_matmul", .arity = 2, .kind = OpKind::composite, .is_cheap = false, .has_gradient = false};
+      .name = "integer_matmul_rows", .arity = 2, .kind = OpKind::composite, .is_cheap = false, .has_gradient = false};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static Batched batch(const BatchArgs& a);
 };
 
-/// scaled_matmul(a [m, k], b [n, k], scale_a [], scale_b []): a times the transposed b of f8, in f32, by both scales,
+/// scaled_matmul_rows(a [m, k], b [n, k], scale_a [], scale_b []): a times the transposed b of f8, in f32, by both scales,
 /// which are f32; rounded once to attrs.dtype, which is f32, f16 or bf16.
 struct ScaledMatmul {
   static constexpr OpInfo info{
-      .name = "scaled_matmul", .arity = 4, .kind = OpKind::composite, .is_cheap = false, .takes_f8 = true};
+      .name = "scaled_matmul_rows", .arity = 4, .kind = OpKind::composite, .is_cheap = false, .takes_f8 = true};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);

@@ -61,13 +61,14 @@ struct DTypeRow {
   std::string_view safetensors{};
   std::int8_t onnx = -1, dlpack = -1, gguf = -1, nccl = -1;
 
-  /// From 1 to the next number, the largest number, and the smallest normal one.
-  constexpr double epsilon() const { return power_of_two(-fraction_bits); }
+  /// From 1 to the next number, the largest number, and the smallest normal one; 0 of integers.
+  constexpr double epsilon() const { return exponent_bits == 0 ? 0 : power_of_two(-fraction_bits); }
   constexpr double largest() const {
+    if (exponent_bits == 0) return 0;
     return has_infinity ? (2 - epsilon()) * power_of_two(bias()) : (2 - 2 * epsilon()) * power_of_two(bias() + 1);
   }
-  constexpr double smallest() const { return power_of_two(1 - bias()); }
-  constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  constexpr double smallest() const { return exponent_bits == 0 ? 0 : power_of_two(1 - bias()); }
+  constexpr int bias() const { return exponent_bits == 0 ? 0 : (1 << (exponent_bits - 1)) - 1; }
   static constexpr double power_of_two(int exponent) {
     return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
   }
@@ -124,13 +125,14 @@ inline constexpr auto dtype_rows = std::to_array<DTypeRow>({
      .numpy = "c16", .torch = "complex128", .onnx = 15, .dlpack = 5, .nccl = 8},
     {.dtype = DType::u64, .name = "u64", .size = 8, .kind = DTypeClass::integer, .computed = DType::i64,
      .is_signed = false,
-     .cuda = "long long", .numpy = "u8", .torch = "uint64", .safetensors = "U64", .dlpack = 1, .nccl = 5},
+     .cuda = "long long", .numpy = "u8", .torch = "uint64", .safetensors = "U64", .onnx = 13, .dlpack = 1,
+     .nccl = 5},
     {.dtype = DType::f8e4m3, .name = "f8e4m3", .size = 1, .kind = DTypeClass::floating, .computed = DType::f32,
      .exponent_bits = 4, .fraction_bits = 3, .has_infinity = false,
-     .torch = "float8_e4m3fn", .safetensors = "F8_E4M3", .dlpack = 10},
+     .torch = "float8_e4m3fn", .safetensors = "F8_E4M3", .onnx = 17, .dlpack = 10},
     {.dtype = DType::f8e5m2, .name = "f8e5m2", .size = 1, .kind = DTypeClass::floating, .computed = DType::f32,
      .exponent_bits = 5, .fraction_bits = 2,
-     .torch = "float8_e5m2", .safetensors = "F8_E5M2", .dlpack = 12},
+     .torch = "float8_e5m2", .safetensors = "F8_E5M2", .onnx = 19, .dlpack = 12},
 });
 // clang-format on
 inline constexpr int dtype_count = static_cast<int>(dtype_rows.size());
@@ -142,6 +144,14 @@ consteval bool are_rows_in_order() {
   return true;
 }
 static_assert(are_rows_in_order(), "the rows of dtypes stand in the order of DType");
+consteval bool are_small_floats_possible() {
+  for (const DTypeRow& each : dtype_rows)
+    if (each.kind == DTypeClass::floating && each.size <= 2 &&
+        !is_small_format(each.size, each.exponent_bits, each.fraction_bits, each.has_infinity))
+      return false;
+  return true;
+}
+static_assert(are_small_floats_possible(), "a float of 8 or 16 bits has a format that small_float has");
 }  // namespace tensor_detail
 
 constexpr const DTypeRow& row(DType dtype) { return dtype_rows[as_index(dtype)]; }
@@ -154,8 +164,9 @@ constexpr std::string_view numpy_name(DType dtype) {
   const bool has_one = !row(dtype).numpy.empty() && row(dtype).numpy[0] != 'V';
   return has_one ? row(dtype).torch : std::string_view();
 }
-/// The dtype of such a name: Sinter's ("f32"), PyTorch's ("float32", "torch.float32") or NumPy's ("float32", "<f4").
-/// Throws DTypeError where there is none.
+/// The dtype of such a name: Sinter's ("f32"), PyTorch's ("float32", "torch.float32", "torch.long") or NumPy's
+/// ("float32", "np.float32", "<f4"). "i8" and "u8" alone are Sinter's, of 8 bits; NumPy's of 8 bytes are "<i8" and
+/// "<u8". Throws DTypeError where there is none.
 DType dtype_named(std::string_view text, Location where = Location::current());
 constexpr std::int64_t size_of(DType dtype) { return row(dtype).size; }
 constexpr bool is_floating(DType dtype) { return row(dtype).kind == DTypeClass::floating; }
@@ -244,10 +255,35 @@ double rounded(double value, DType dtype);
 }  // namespace tensor_detail
 
 namespace tensor_detail {
+/// The dtype of a small_float: the place of the row of its bits, or -1.
+constexpr int row_of_small(std::size_t size, int exponent, int fraction, bool with_infinity) {
+  for (std::size_t i = 0; i < dtype_rows.size(); ++i) {
+    const DTypeRow& known = dtype_rows[i];
+    if (known.kind == DTypeClass::floating && known.size == size && known.exponent_bits == exponent &&
+        known.fraction_bits == fraction && known.has_infinity == with_infinity)
+      return static_cast<int>(i);
+  }
+  return -1;
+}
+template <class T>
+inline constexpr int row_of_type = -1;
+template <class Bits, int exponent, int fraction, bool with_infinity>
+inline constexpr int row_of_type<small_float<Bits, exponent, fraction, with_infinity>> =
+    row_of_small(sizeof(Bits), exponent, fraction, with_infinity);
+
+/// A small_float, of a format that has a row or of another one.
+template <class T>
+inline constexpr bool is_small_float = false;
+template <class Bits, int exponent, int fraction, bool with_infinity>
+inline constexpr bool is_small_float<small_float<Bits, exponent, fraction, with_infinity>> = true;
+/// A small_float that has a dtype.
+template <class T>
+concept SmallFloat = row_of_type<T> >= 0;
+
 /// A binary floating type of 16 bits with so many digits: ours, Eigen's, or std::float16_t and std::bfloat16_t.
 template <class T, int digits>
 concept Half = sizeof(T) == 2 && std::numeric_limits<T>::is_specialized && !std::numeric_limits<T>::is_integer &&
-               std::numeric_limits<T>::digits == digits;
+               std::numeric_limits<T>::digits == digits && !is_small_float<T>;
 }  // namespace tensor_detail
 
 namespace tensor_detail {
@@ -267,24 +303,10 @@ concept ComplexOf =
 template <class T>
 concept ComplexElement = tensor_detail::ComplexOf<T, float> || tensor_detail::ComplexOf<T, double>;
 
-namespace tensor_detail {
-template <class T>
-inline constexpr bool is_small_float = false;
-template <class Bits, int exponent, int fraction, bool with_infinity>
-inline constexpr bool is_small_float<small_float<Bits, exponent, fraction, with_infinity>> = true;
-
-/// The dtype of a small_float: the row of its bits. Not a constant where there is none.
-constexpr DType dtype_of_small(std::size_t size, int exponent, int fraction) {
-  for (const DTypeRow& row : dtype_rows)
-    if (row.size == size && row.exponent_bits == exponent && row.fraction_bits == fraction) return row.dtype;
-  __builtin_unreachable();
-}
-}  // namespace tensor_detail
-
 /// The C++ types of floating dtypes.
 template <class T>
 concept FloatingElement = std::same_as<T, float> || std::same_as<T, double> || tensor_detail::Half<T, 11> ||
-                          tensor_detail::Half<T, 8> || tensor_detail::is_small_float<T>;
+                          tensor_detail::Half<T, 8> || tensor_detail::SmallFloat<T>;
 
 /// The C++ types that have a real dtype.
 template <class T>
@@ -305,8 +327,7 @@ constexpr DType dtype_of() {
   else if constexpr (tensor_detail::ComplexOf<T, double>) return DType::c128;
   else if constexpr (tensor_detail::Half<T, 11>) return DType::f16;
   else if constexpr (tensor_detail::Half<T, 8>) return DType::bf16;
-  else if constexpr (tensor_detail::is_small_float<T>)
-    return tensor_detail::dtype_of_small(sizeof(T), T::exponent_bits, T::fraction_bits);
+  else if constexpr (tensor_detail::SmallFloat<T>) return static_cast<DType>(tensor_detail::row_of_type<T>);
   else if constexpr (std::same_as<T, float>) return DType::f32;
   else if constexpr (std::same_as<T, double>) return DType::f64;
   else if constexpr (std::is_signed_v<T>) return tensor_detail::signed_integer(sizeof(T));
@@ -347,6 +368,17 @@ constexpr decltype(auto) visit_dtype(DType dtype, F&& visit) {
   }
   __builtin_unreachable();
 }
+
+namespace tensor_detail {
+consteval bool are_types_visited() {
+  for (const DTypeRow& each : dtype_rows)
+    if (each.kind != DTypeClass::complex &&
+        visit_dtype(each.dtype, []<class T>(T) { return dtype_of<T>(); }) != each.dtype)
+      return false;
+  return true;
+}
+static_assert(are_types_visited(), "visit_dtype has a line for every dtype that is not complex");
+}  // namespace tensor_detail
 
 /// The same for a dtype that kernels compute in.
 template <class F>

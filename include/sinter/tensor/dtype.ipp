@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <ostream>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -35,20 +36,31 @@ SINTER_DECL double rounded(double value, DType dtype) {
 }  // namespace tensor_detail
 
 SINTER_DECL DType dtype_named(std::string_view text, Location where) {
-  std::string_view short_text = text;
-  for (const std::string_view prefix : {"torch.", "numpy.", "np."})
-    if (short_text.starts_with(prefix)) short_text.remove_prefix(prefix.size());
-  const bool has_order = short_text.size() > 1 && std::string_view("<|=").find(short_text[0]) != std::string_view::npos;
-  constexpr std::pair<std::string_view, DType> others[] = {
+  using Alias = std::pair<std::string_view, DType>;
+  constexpr Alias of_numpy[] = {
       {"half", DType::f16}, {"single", DType::f32}, {"double", DType::f64}, {"bool_", DType::bool_}};
-  for (const DTypeRow& known : dtype_rows)
-    if (has_order ? known.numpy == short_text.substr(1)
-                  : !short_text.empty() && (known.name == short_text || known.torch == short_text))
-      return known.dtype;
-  for (const auto& [name, dtype] : others)
-    if (name == short_text && !has_order) return dtype;
+  constexpr Alias of_torch[] = {{"half", DType::f16},  {"float", DType::f32}, {"double", DType::f64},
+                                {"short", DType::i16}, {"int", DType::i32},   {"long", DType::i64}};
+  std::string_view bare = text;
+  const auto take = [&bare](std::string_view prefix) {
+    const bool is_there = bare.starts_with(prefix);
+    if (is_there) bare.remove_prefix(prefix.size());
+    return is_there;
+  };
+  const bool is_torch = take("torch."), is_numpy = !is_torch && (take("numpy.") || take("np."));
+  const bool has_order =
+      !is_torch && !is_numpy && bare.size() > 1 && std::string_view("<|=").find(bare[0]) != std::string_view::npos;
+  for (const DTypeRow& known : dtype_rows) {
+    if (bare.empty()) break;
+    const bool is_named = has_order  ? known.numpy == bare.substr(1)
+                          : is_numpy ? numpy_name(known.dtype) == bare
+                                     : known.torch == bare || (known.name == bare && !is_torch);
+    if (is_named) return known.dtype;
+  }
+  for (const auto& [other, dtype] : is_torch ? std::span<const Alias>(of_torch) : std::span<const Alias>(of_numpy))
+    if (other == bare) return dtype;
   throw DTypeError("dtype_named", "\"" + std::string(text) + "\" names no dtype", where,
-                   "names are Sinter's (\"f32\"), PyTorch's (\"float32\", \"torch.float32\") and NumPy's (\"float32\", "
+                   "names are Sinter's (\"f32\"), PyTorch's (\"float32\", \"torch.long\") and NumPy's (\"float32\", "
                    "\"<f4\")");
 }
 SINTER_NAMESPACE_END

@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -65,13 +66,24 @@ struct bfloat16 {
   }
 };
 
+namespace tensor_detail {
+/// Is this a format of small_float? All of its numbers are floats; NaN of two kinds beside infinity takes two bits.
+constexpr bool is_small_format(std::size_t bytes, int exponent, int fraction, bool with_infinity) {
+  return bytes <= 2 && 1 + exponent + fraction == 8 * static_cast<int>(bytes) && exponent >= 2 &&
+         exponent <= (with_infinity ? 8 : 7) && fraction >= (with_infinity ? 2 : 1);
+}
+}  // namespace tensor_detail
+
 /// A float of so many bits of exponent and of fraction, and a sign: of 8 or 16 bits, and of no more exponents than f32.
 /// With infinities it is as IEEE 754 has it, and what rounds beyond the largest number becomes infinite. Without them the
 /// largest exponent holds numbers, too, NaN is all ones, and what is beyond the largest number becomes that number,
 /// infinities too. NaN becomes all ones.
 template <class Bits, int exponent, int fraction, bool with_infinity>
 struct small_float {
-  static_assert(1 + exponent + fraction == 8 * sizeof(Bits) && exponent >= 2 && exponent <= 8 && fraction >= 1);
+  static_assert(
+      tensor_detail::is_small_format(sizeof(Bits), exponent, fraction, with_infinity),
+      "small_float has 8 or 16 bits, an exponent of 2 to 8 bits (without infinities to 7), and a fraction of 2 "
+      "bits (without infinities of 1) or more");
   static constexpr int exponent_bits = exponent, fraction_bits = fraction;
   static constexpr bool has_infinity = with_infinity;
 

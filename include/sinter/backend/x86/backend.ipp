@@ -5,9 +5,9 @@
 
 #include <sinter/backend/x86/attention/attention.hpp>
 #include <sinter/backend/x86/contraction/contraction.hpp>
+#include <sinter/backend/x86/contraction/integer.hpp>
 #include <sinter/backend/x86/contraction/narrow.hpp>
 #include <sinter/backend/x86/contraction/narrow_tile.hpp>
-#include <sinter/backend/x86/contraction/integer.hpp>
 #include <sinter/backend/x86/contraction/quantized.hpp>
 #include <sinter/backend/x86/convolution/convolution.hpp>
 #include <sinter/backend/x86/nest/loop.hpp>

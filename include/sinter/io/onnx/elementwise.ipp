@@ -216,6 +216,9 @@ inline DType required_dtype(const NodeCall& call) {
 inline Operands run_cast(const NodeCall& call) {
   const Operand& from = call.operand(0);
   const DType to = call.op() == "CastLike" ? call.operand(1).dtype() : required_dtype(call);
+  if (is_f8(to) && (call.integer("saturate", 1) == 0) != row(to).has_infinity)
+    call.fail(std::string("to ") + std::string(name(to)) + (row(to).has_infinity ? " with" : " without") +
+              " saturation, which casts here do not have");
   const bool is_counted = (to == DType::i64 || to == DType::i32) && from.dtype() != DType::bool_;
   if (from.integers() != nullptr && is_counted && are_small(*from.integers()))
     return {Operand::of_integers(*from.integers(), from.rank() == 0, to)};

@@ -49,12 +49,18 @@ class GraphExport {
     for (const Value input : node.inputs) operands.push_back(names[as_index(input.node)][as_index(input.result)]);
     if (node.op->is_call) return write(*node.attrs.bodies[0], operands);
     const NodeExport each(writer_, graph, node, std::move(operands));
-    for (const Type& type : node.types)
-      if (code_of(type.dtype) == 0 || is_complex(type.dtype)) each.fail("of complex numbers");
+    for (const Value input : node.inputs) require_written(each, graph.type(input).dtype);
+    for (const Type& type : node.types) require_written(each, type.dtype);
     const ExportFunction function = find_exporter(node);
     if (function == nullptr) each.fail({});
     return function(each);
   }
+  /// Operators of the written version do not take f8 at all, and many of them no u64.
+  static void require_written(const NodeExport& each, DType dtype) {
+    if (code_of(dtype) == 0 || is_complex(dtype) || is_f8(dtype) || dtype == DType::u64)
+      each.fail("of " + std::string(name(dtype)));
+  }
+
   ModelWriter& writer_;
 };
 

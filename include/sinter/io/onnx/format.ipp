@@ -8,6 +8,7 @@
 #include <sinter/expr/host.hpp>
 #include <sinter/tensor/half.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -37,8 +38,8 @@ SINTER_DECL std::optional<DType> dtype_of_code(std::int64_t code) {
 SINTER_DECL std::string code_name(std::int64_t code) {
   if (const auto dtype = dtype_of_code(code)) return std::string(name(*dtype));
   constexpr std::array<std::string_view, 25> names{
-      "no dtype", "", "", "", "",         "",           "",       "",           "string", "",   "",       "",      "",
-      "u64",      "", "", "", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "u4",     "i4", "f4e2m1", "f8e8m0"};
+      "no dtype", "", "", "", "", "",           "", "",           "string", "",   "",       "",      "",
+      "",         "", "", "", "", "f8e4m3fnuz", "", "f8e5m2fnuz", "u4",     "i4", "f4e2m1", "f8e8m0"};
   return code >= 0 && code < static_cast<std::int64_t>(names.size()) ? std::string(names[as_index(code)])
                                                                      : "dtype " + std::to_string(code);
 }

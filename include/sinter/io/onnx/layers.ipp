@@ -25,7 +25,16 @@ namespace io::onnx_detail {
 
 inline Operands run_matmul(const NodeCall& call) { return {matmul(call.in(call.x(0)), call.in(call.x(1)))}; }
 
+/// Is there no zero point, or one that is known to be 0?
+inline bool has_no_zero_point(const NodeCall& call, std::size_t i) {
+  if (!call.has(i)) return true;
+  const std::vector<Dim>* const known = call.operand(i).integers();
+  return known != nullptr && std::all_of(known->begin(), known->end(), [](Dim x) { return identical(x, Dim(0)); });
+}
 inline Operands run_matmul_integer(const NodeCall& call) {
+  if (has_no_zero_point(call, 2) && has_no_zero_point(call, 3) && call.operand(0).rank() > 0 &&
+      call.operand(1).rank() == 2)
+    return {integer_matmul(call.in(call.x(0)), call.in(call.x(1)))};
   const int rows = std::max(call.operand(0).rank() - 2, 0), columns = std::max(call.operand(1).rank() - 1, 0);
   const Tensor a = less_zero_point(call, 0, 2, rows), b = less_zero_point(call, 1, 3, columns);
   return {matmul(call.in(a), call.in(b)).to(DType::i32, call.where())};

@@ -37,7 +37,7 @@ inline LibraryProduct integer_product(std::int64_t rows, std::int64_t depth, std
   product.result = {2, 0, columns, 0};
   return product;
 }
-/// a [rows, depth] of f8 by b [columns, depth], with scales; operands as scaled_matmul has them.
+/// a [rows, depth] of f8 by b [columns, depth], with scales; operands as scaled_matmul_rows has them.
 inline LibraryProduct f8_product(DType a, DType b, DType result, std::int64_t rows, std::int64_t depth,
                                  std::int64_t columns) {
   LibraryProduct product = integer_product(rows, depth, columns);
@@ -61,8 +61,8 @@ inline bool has_product(Gpu& gpu, int least_capability, const LibraryProduct& pr
   }
 }
 
-/// Launches of this file read the packed weight by 16 bytes.
-inline bool is_read_as_is(const void* weight) { return reinterpret_cast<std::uintptr_t>(weight) % 16 == 0; }
+/// Launches of this file read and write by 16 bytes.
+inline bool is_read_as_is(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0; }
 
 /// Rows rounded to i8, the product of integers by the library, and the scales.
 class DynamicProductLaunch final : public LibraryLaunch {
@@ -164,21 +164,21 @@ class SmallProductLaunch final : public LibraryLaunch {
   SmallProductLaunch(Gpu& gpu, const char* name, const BoundOp& op, const LibraryProduct& product)
       : LibraryLaunch(gpu, op, StepContext{name, {}}),
         bytes_{as_index(op.types[0].shape.numel().value()), as_index(op.types[1].shape.numel().value())},
-        is_empty_(op.types.back().shape.numel().value() == 0),
-        is_f8_(op.inputs == 4) {
-    if (!is_empty_) product_ = make_library_product(product);
+        result_bytes_(as_index(op.types.back().shape.numel().value() * size_of(op.types.back().dtype))),
+        result_(op.inputs) {
+    if (result_bytes_ > 0) product_ = make_library_product(product);
   }
 
  private:
   void enqueue(void* const* operands) override {
-    if (is_empty_) return;
+    if (result_bytes_ == 0) return;
     const auto room = [](std::size_t bytes) { return (bytes + 255) / 256 * 256; };
     const std::size_t scratch = room(product_->scratch_bytes());
-    std::size_t copied = 0;
+    std::size_t copied = is_read_as_is(operands[result_]) ? 0 : room(result_bytes_);
     for (std::size_t i = 0; i < 2; ++i) copied += is_read_as_is(operands[i]) ? 0 : room(bytes_[i]);
     char* at = workspace(scratch + copied);
-    void* places[] = {operands[0], operands[1], operands[2], is_f8_ ? operands[3] : nullptr,
-                      is_f8_ ? operands[4] : nullptr};
+    void* places[5] = {};
+    std::copy_n(operands, result_ + 1, places);
     char* to = at + scratch;
     for (std::size_t i = 0; i < 2; ++i)
       if (!is_read_as_is(operands[i])) {
@@ -186,21 +186,23 @@ class SmallProductLaunch final : public LibraryLaunch {
         places[i] = to;
         to += room(bytes_[i]);
       }
+    if (!is_read_as_is(operands[result_])) places[result_] = to;
     product_->run(places, at, stream());
+    if (places[result_] != operands[result_]) copy(operands[result_], places[result_], result_bytes_);
   }
-  std::size_t bytes_[2];
-  bool is_empty_, is_f8_;
+  std::size_t bytes_[2], result_bytes_, result_;
   std::unique_ptr<LibraryCall> product_;
 };
 
 inline std::unique_ptr<Launch> launch_integer_product(const Attrs& attrs, std::span<const Type> types) {
   return std::make_unique<SmallProductLaunch>(
-      Gpu::get(types.back().device, "integer_matmul"), "integer_matmul", BoundOp{nullptr, attrs, types, 2, {}},
+      Gpu::get(types.back().device, "integer_matmul_rows"), "integer_matmul_rows",
+      BoundOp{nullptr, attrs, types, 2, {}},
       integer_product(types[0].shape[0].value(), types[0].shape[1].value(), types[1].shape[0].value()));
 }
 inline std::unique_ptr<Launch> launch_scaled_product(const Attrs& attrs, std::span<const Type> types) {
   return std::make_unique<SmallProductLaunch>(
-      Gpu::get(types.back().device, "scaled_matmul"), "scaled_matmul", BoundOp{nullptr, attrs, types, 4, {}},
+      Gpu::get(types.back().device, "scaled_matmul_rows"), "scaled_matmul_rows", BoundOp{nullptr, attrs, types, 4, {}},
       f8_product(types[0].dtype, types[1].dtype, types.back().dtype, types[0].shape[0].value(),
                  types[0].shape[1].value(), types[1].shape[0].value()));
 }
@@ -209,7 +211,7 @@ inline Intrinsic small_product_intrinsic(Gpu& gpu, const Graph& graph, const Nod
   const Type &a = graph.type(node.inputs[0]), &b = graph.type(node.inputs[1]);
   if (!a.shape[1].is_static() || !b.shape[0].is_static()) return nullptr;
   const std::int64_t depth = a.shape[1].value(), columns = b.shape[0].value();
-  constexpr std::int64_t multiple = 16;
+  constexpr std::int64_t multiple = 16;  // of columns and depth
   if (depth == 0 || columns == 0 || depth % multiple != 0 || columns % multiple != 0) return nullptr;
   const bool has_rows = a.shape[0].is_static();
   if (node.op == &op_info<ops::IntegerMatmul>) {
@@ -221,11 +223,12 @@ inline Intrinsic small_product_intrinsic(Gpu& gpu, const Graph& graph, const Nod
   }
   constexpr int least_capability = 89;
   if (a.dtype == DType::f8e5m2 && b.dtype == DType::f8e5m2) return nullptr;
-  const std::int64_t rows = has_rows ? a.shape[0].value() : multiple;
-  return rows != 0 && has_product(gpu, least_capability,
-                                  f8_product(a.dtype, b.dtype, node.types[0].dtype, rows, depth, columns))
-             ? launch_scaled_product
-             : nullptr;
+  const auto has = [&](std::int64_t rows) {
+    return has_product(gpu, least_capability, f8_product(a.dtype, b.dtype, node.types[0].dtype, rows, depth, columns));
+  };
+  if (has_rows) return a.shape[0].value() != 0 && has(a.shape[0].value()) ? launch_scaled_product : nullptr;
+  // Of any number of rows: one, odd ones and whole tiles have algorithms, or none is asked for later.
+  return has(1) && has(5) && has(multiple) ? launch_scaled_product : nullptr;
 }
 
 inline std::unique_ptr<Launch> launch_dynamic_product(const Attrs& attrs, std::span<const Type> types) {

@@ -9,7 +9,7 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-/// For integer_matmul. Null for other nodes. All units give the same bits.
+/// For integer_matmul_rows. Null for other nodes. All units give the same bits.
 Intrinsic integer_intrinsic(const Graph& graph, const Node& node, Isa isa, ProductUnit unit);
 
 }  // namespace x86
