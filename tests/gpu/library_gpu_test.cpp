@@ -306,6 +306,37 @@ TEST_CASE("quantised products: rows rounded to i8 by tensor cores, few rows by t
             CHECK(largest_difference(f(x.to(gpu), moved(w)), quantized_matmul(x, w)) < close);
           }
   }
+  // On tensor cores: groups of 128, columns that are no multiple of 16, one or two blocks of 16 beside each other, a
+  // row that is not finite, zero points of all 8 bits.
+  struct Extents {
+    std::int64_t depth, columns;
+  };
+  for (const auto [depth, columns] : {Extents{384, 100}, Extents{4224, 100}, Extents{384, 8209}, Extents{128, 8192}})
+    for (const int bits : {4, 8})
+      for (const auto scheme : {QuantizationScheme::symmetric, QuantizationScheme::affine}) {
+        INFO(bits << " bits, k " << depth << ", columns " << columns);
+        const double close = depth > 1000 ? 1e-2 : 1e-3;
+        const Tensor x = sinter_test::noise({2, depth}, 3);
+        const QuantizedWeight w =
+            quantize_weight(sinter_test::noise({depth, columns}, 1), {.bits = bits, .group = 128, .scheme = scheme});
+        CHECK(largest_difference(quantized_matmul(x.to(gpu), moved(w)), quantized_matmul(x, w)) < close);
+        Tensor with_infinity = sinter_test::noise({2, depth}, 3);
+        with_infinity.at(1, 5) = std::numeric_limits<float>::infinity();
+        const std::vector<float> got = to_vector<float>(quantized_matmul(with_infinity.to(gpu), moved(w)));
+        const std::vector<float> want = to_vector<float>(quantized_matmul(with_infinity, w));
+        std::size_t unlike = 0;
+        for (std::size_t i = 0; i < got.size(); ++i)
+          if (std::isfinite(want[i]) ? !(std::abs(got[i] - want[i]) < close) : std::isfinite(got[i])) ++unlike;
+        CHECK(unlike == 0);
+      }
+  QuantizedWeight any_zero = quantize_weight(sinter_test::noise({256, 96}, 1),
+                                             {.bits = 4, .group = 128, .scheme = QuantizationScheme::affine});
+  for (const int first : {0, 64, 127, 128, 200, 255}) {
+    INFO("zero points from " << first);
+    any_zero.zero_points = remainder(arange(2 * 96, {.dtype = DType::i64}) + first, 256).reshape({96, 2}).to(DType::u8);
+    const Tensor x = sinter_test::noise({2, 256}, 3);
+    CHECK(largest_difference(quantized_matmul(x.to(gpu), moved(any_zero)), quantized_matmul(x, any_zero)) < 0.05);
+  }
   // A weight that lies anywhere in memory.
   const Tensor here = sinter_test::noise({3, 256}, 3), more = sinter_test::noise({40, 256}, 3);
   QuantizedWeight moved_by_one = quantize_weight(weight);

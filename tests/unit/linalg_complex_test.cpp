@@ -161,6 +161,17 @@ TEST_CASE("complex matrices: only one triangle is read, and real parts of the di
   CHECK(agree(linalg::solve_triangular(t, right(t)), linalg::solve(tril(t), right(t))));
 }
 
+TEST_CASE("complex matrices: what eigh does not read need not be finite") {
+  Tensor a = hermitian(some({3, 3}, 2));
+  const Tensor want = linalg::eigvalsh(a);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  a.at(0, 2) = complex(full({}, nan, numbers), full({}, nan, numbers));
+  CHECK(agree(linalg::eigvalsh(a), want));
+  a.at(2, 0) = complex(full({}, nan, numbers), full({}, 0, numbers));
+  CHECK(has(message_of<LinalgError>([&] { eval(linalg::eigvalsh(a)); }),
+            "eigh: the matrix has elements that are not finite"));
+}
+
 TEST_CASE("complex matrices: equal eigenvalues, real matrices with complex ones, one operand real") {
   const Tensor unit = eye(4, {.dtype = DType::c128});
   const auto [values, vectors] = linalg::eigh(unit);
@@ -281,6 +292,37 @@ TEST_CASE("complex matrices: determinants of singular ones have cofactors as der
   const Tensor a = tensor({{1.0, 2.0}, {2.0, 4.0}}) + complex(zeros({}, numbers), ones({}, numbers)) * 0;
   const auto part = [](Tensor x) { return real(linalg::det(x)); };
   CHECK(agree(jit::grad(part)(a), tensor({{4.0, -2.0}, {-2.0, 1.0}})));
+  CHECK(agree(jit::grad(part)(a.to(DType::c64)), tensor({{4.0, -2.0}, {-2.0, 1.0}}), 1e-5));
+  // Of 3 rows: conj of the cofactors, by elements.
+  const auto cofactors = [](const Tensor& x) {
+    const auto at = [&](std::int64_t i, std::int64_t j) { return Tensor(x(i % 3, j % 3)); };
+    std::vector<Tensor> found;
+    for (std::int64_t i = 0; i < 3; ++i)
+      for (std::int64_t j = 0; j < 3; ++j)
+        found.push_back(at(i + 1, j + 1) * at(i + 2, j + 2) - at(i + 1, j + 2) * at(i + 2, j + 1));
+    return Tensor(conj(stack(found, 0).reshape({3, 3})));
+  };
+  for (const std::int64_t rank : {1, 2, 3})
+    for (const double scale : {1.0, 1e-15})
+      for (const DType dtype : {DType::c64, DType::c128}) {
+        INFO("rank " << rank << ", scale " << scale << ", " << name(dtype));
+        // Columns that are sums of others with small integers: singular to the last bit.
+        const Tensor given = some({3, 3}, 4) * 4;
+        Tensor x = complex(round(real(given)), round(imag(given)));
+        if (rank < 3) x = concat({narrow(x, 1, 0, 2), narrow(x, 1, 0, 1) + narrow(x, 1, 1, 1)}, 1);
+        if (rank < 2) x = concat({narrow(x, 1, 0, 1), narrow(x, 1, 0, 1) * 2, narrow(x, 1, 0, 1) * -1}, 1);
+        x = Tensor(x * scale).to(dtype);
+        const Tensor exact = cofactors(x.to(DType::c128)) / (scale * scale);
+        const Tensor got = jit::grad(part)(x).to(DType::c128) / (scale * scale);
+        CHECK(agree(got, exact, dtype == DType::c64 ? 1e-3 : 1e-10));
+      }
+  // Pivots whose squares leave the range of f32.
+  const Tensor one_scale = some({3, 3}, 4, DType::c64) + 2 * one(some({3, 3}, 4, DType::c64));
+  for (const double scale : {1e-25, 1e25}) {
+    const Tensor lower = one_scale * scale, b = some({3, 2}, 5, DType::c64) * scale;
+    CHECK(agree(linalg::solve_triangular(lower, b), linalg::solve_triangular(one_scale, some({3, 2}, 5, DType::c64)),
+                1e-5));
+  }
   const Tensor b = some({3, 3}, 4), step = some({3, 3}, 6), zero = zeros({}, numbers);
   const auto check_second = [&](const std::function<Tensor(const Tensor&)>& function) {
     const auto slope = [&](Tensor t) { return jit::grad([&](Tensor s) { return function(b + s * step); })(t); };

@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -109,6 +110,19 @@ TEST_CASE("small systems: cholesky, its solve, and triangles of every kind") {
           CHECK(near_relative(doubles(matmul(triangle, x)), doubles(b), tolerance * 100));
         }
     }
+}
+
+TEST_CASE("small systems: texts of graphs with more than lanes hold, and with steps that do not fit, are refused") {
+  const auto fault_in = [](const std::string& types, const std::string& node) {
+    return message_of<ShapeError>([&] { parse_graph("graph(" + types + ") { return " + node + " }"); });
+  };
+  CHECK(has(fault_in("%a: f32[9, 9], %b: f32[9, 1]", "small_solve(%a, %b)"), "1 to 8 rows are required"));
+  CHECK(has(fault_in("%a: f32[9, 9]", "small_solve(%a) {made=determinant}"), "1 to 8 rows are required"));
+  CHECK(has(fault_in("%a: f32[0, 0]", "small_solve(%a) {made=inverse}"), "1 to 8 rows are required"));
+  CHECK(has(fault_in("%a: f64[8, 8], %b: f64[8, 17]", "small_solve(%a, %b)"), "1 to 16 columns are required"));
+  for (const char* op : {"complex_lu(%a) {steps=3}", "complex_qr(%a) {steps=4}", "complex_qr(%a) {steps=1}",
+                         "complex_svd(%a) {steps=3}"})
+    CHECK(has(fault_in("%a: f32[3, 2, 2]", op), "steps are the lesser extent"));
 }
 
 TEST_CASE("small systems: what has no result is named; NaN stays in its matrix") {

@@ -195,6 +195,32 @@ TEST_CASE("linalg: gradients at special matrices") {
             "QrMode::reduced has one"));
 }
 
+TEST_CASE("linalg: eigh of f32 in double up to 64 rows and in f32 above") {
+  for (const std::int64_t n : {64, 65, 130})
+    for (const double scale : {1.0, 1e-30}) {
+      INFO(n << " rows, scale " << scale);
+      const Tensor some = reshape(sin(square(arange(n * n, doubles_on_cpu)) * 0.7), {n, n});
+      const Tensor wide = ((some + turned(some)) * scale).to(DType::f32).to(DType::f64);
+      const Tensor want = linalg::eigvalsh(wide), a = wide.to(DType::f32);
+      const double size = item<double>(amax(abs(want)));
+      const auto is_near = [&](const Tensor& got, const Tensor& expected, double tolerance) {
+        return close(got.to(DType::f64) / size, expected / size, tolerance);
+      };
+      const double tolerance = n > 64 ? 1e-5 : 1e-7;
+      const auto [values, vectors] = linalg::eigh(a);
+      CHECK(is_near(values, want, tolerance));
+      CHECK(is_near(linalg::eigvalsh(a), want, tolerance));
+      const Tensor v = vectors.to(DType::f64);
+      CHECK(close(matmul(turned(v), v), eye(n, doubles_on_cpu), 2e-5));
+      CHECK(is_near(matmul(v * unsqueeze(values.to(DType::f64), -2), turned(v)), wide, 2e-5));
+    }
+  // Equal eigenvalues: a reflection has -1 once and 1 else.
+  const Tensor u = ones({100, 1}) / 10, reflection = eye(100) - 2 * matmul(u, turned(u));
+  const auto [values, vectors] = linalg::eigh(reflection);
+  CHECK(near(doubles(values), doubles(where(arange(100) == 0, -1.0, 1.0)), 1e-5));
+  CHECK(near(doubles(matmul(turned(vectors), vectors)), doubles(eye(100)), 2e-5));
+}
+
 TEST_CASE("linalg: rank, least squares, norms, exponential") {
   const Tensor low = matmul(sample({6, 2}), sample({2, 5}));
   CHECK(to_vector<std::int64_t>(linalg::matrix_rank(low))[0] == 2);
@@ -244,7 +270,10 @@ TEST_CASE("linalg: wrong calls name what was given, where they are written") {
   CHECK(blame_of<DTypeError>([&] { linalg::inv(square.to(DType::f16)); }) == blame("inv"));
   CHECK(blame_of<DTypeError>([&] { linalg::matrix_exp(square.to(DType::bf16)); }) == blame("matrix_exp"));
   CHECK(linalg::solve(square.to(DType::f16), square).dtype() == DType::f32);
-  CHECK(blame_of<ShapeError>([&] { linalg::lu_solve(square, vector, square); }) == blame("lu_solve"));
+  CHECK(blame_of<DTypeError>([&] { linalg::lu_solve(square, vector, square); }) == blame("lu_solve"));
+  const Tensor pivot = cast(ones({1}), DType::i32);
+  CHECK(blame_of<ShapeError>([&] { linalg::lu_solve(square, pivot, square); }) == blame("lu_solve"));
+  CHECK(linalg::householder_product(ones({3, 2}), ones({2}, doubles_on_cpu)).dtype() == DType::f64);
   CHECK(blame_of<ShapeError>([&] { linalg::householder_product(wide, vector); }) == blame("householder_product"));
   CHECK(blame_of<UserError>([&] { linalg::matrix_norm(square, 3); }) == blame("matrix_norm"));
   CHECK(blame_of<IndexError>([&] { linalg::matrix_norm(square, 1, {0, 0}); }) == blame("matrix_norm"));

@@ -118,8 +118,9 @@ bool copy_transposed(const Shape& shape, const T* from, const Strides& from_stri
 /// Allocates nothing: results of a warm call enter strided places by it.
 template <class T>
 void copy_elements(const Shape& shape, const T* from, const Strides& from_strides, T* to, const Strides& to_strides) {
+  // T is a size: elements are of other types, and only their bytes are copied.
   if (shape.rank() == 0) {
-    *to = *from;
+    std::memcpy(to, from, sizeof(T));
     return;
   }
   if constexpr (sizeof(T) <= sizeof(std::uint64_t))
@@ -131,7 +132,7 @@ void copy_elements(const Shape& shape, const T* from, const Strides& from_stride
     T* target = to + to_offset;
     if (from_step == 1 && to_step == 1) std::memcpy(target, source, as_index(n) * sizeof(T));
     else
-      for (std::int64_t i = 0; i < n; ++i) target[i * to_step] = source[i * from_step];
+      for (std::int64_t i = 0; i < n; ++i) std::memcpy(target + i * to_step, source + i * from_step, sizeof(T));
   });
 }
 

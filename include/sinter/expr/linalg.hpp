@@ -98,7 +98,7 @@ struct Qr {
   Tensor q, r;
 };
 Qr qr(const In& a, QrMode mode = QrMode::reduced);
-/// The first columns of the product of reflections I - tau[i] v v^T, where v is column i of a below its diagonal,
+/// The first columns of the product of reflections I - tau[i] v v^H, where v is column i of a below its diagonal,
 /// which stands for a one.
 Tensor householder_product(const In& a, const In& tau);
 

@@ -355,7 +355,10 @@ SINTER_DECL LuFactorEx lu_factor_ex(const In& a) {
 SINTER_DECL Tensor lu_solve(const In& lu, const In& pivots, const In& b, LuSolveOptions options) {
   using detail::Term;
   const Term packed = detail::square_matrices(lu, "lu_solve"), given(Tensor(pivots.tensor()), lu.where);
-  if (given.dtype() != DType::i32 || given.rank() + 1 != packed.rank())
+  if (given.dtype() != DType::i32)
+    throw DTypeError("lu_solve", "pivots are " + given.value.impl()->type.text() + ", i32 is required", lu.where,
+                     "give both results of lu_factor");
+  if (given.rank() + 1 != packed.rank() || !(given.shape()[-1] == detail::rows_of(packed)))
     throw ShapeError("lu_solve", "pivots are " + given.value.impl()->type.text() + ", lu is " + packed.shape().text(),
                      lu.where, "give both results of lu_factor");
   const Dim n = detail::rows_of(packed);
@@ -433,7 +436,7 @@ SINTER_DECL Tensor householder_product(const In& a, const In& tau) {
   using detail::Term;
   const Term given = detail::matrices(a, "householder_product");
   const DType common = promote(given.dtype(), tau.tensor()->type.dtype, "householder_product", a.where);
-  const Term t(is_complex(common) ? cast(given, common) : Tensor(given), a.where);
+  const Term t(cast(given, common), a.where);
   const Term factors(cast(tau, t.dtype()), a.where);
   const Shape shape = t.shape();
   const Dim m = shape[-2], n = shape[-1];

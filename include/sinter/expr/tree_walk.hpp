@@ -8,23 +8,27 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
 SINTER_NAMESPACE_BEGIN
 namespace tree::detail {
 
+/// Its bytes: the object may be of any type of that size (long long, char16_t, an enum).
+template <class T>
+std::int64_t number_of_bytes(const void* object) {
+  T value;
+  std::memcpy(&value, object, sizeof(T));
+  return static_cast<std::int64_t>(value);
+}
 /// A number of any integral type; larger ones by their low 64 bits.
 inline std::int64_t number_at(const void* object, const Layout& layout) {
   switch (layout.size) {
-    case 1:
-      return layout.is_signed ? *static_cast<const std::int8_t*>(object) : *static_cast<const std::uint8_t*>(object);
-    case 2:
-      return layout.is_signed ? *static_cast<const std::int16_t*>(object) : *static_cast<const std::uint16_t*>(object);
-    case 4:
-      return layout.is_signed ? *static_cast<const std::int32_t*>(object)
-                              : std::int64_t{*static_cast<const std::uint32_t*>(object)};
-    default: return *static_cast<const std::int64_t*>(object);
+    case 1: return layout.is_signed ? number_of_bytes<std::int8_t>(object) : number_of_bytes<std::uint8_t>(object);
+    case 2: return layout.is_signed ? number_of_bytes<std::int16_t>(object) : number_of_bytes<std::uint16_t>(object);
+    case 4: return layout.is_signed ? number_of_bytes<std::int32_t>(object) : number_of_bytes<std::uint32_t>(object);
+    default: return number_of_bytes<std::int64_t>(object);
   }
 }
 

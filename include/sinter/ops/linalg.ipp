@@ -160,6 +160,13 @@ SINTER_DECL Type SmallSolve::infer(const InferArgs& args) {
   const std::size_t operands = result == SmallResult::solution ? 2 : 1;
   ops_detail::require_count(args, operands, operands);
   require_square(args);
+  const Dim rows = args.in[0].shape[-1];
+  if (!ops_detail::is_small(rows, most_small_rows))
+    throw ShapeError(args.op, "the operand is " + args.in[0].shape.text() + ", 1 to 8 rows are required", args.where,
+                     "solve, inv and det take matrices of any extent");
+  if (operands == 2 && args.in[1].shape.rank() > 0 && !ops_detail::is_small(args.in[1].shape[-1], most_small_columns))
+    throw ShapeError(args.op, "b is " + args.in[1].shape.text() + ", 1 to 16 columns are required", args.where,
+                     "solve takes any number of columns");
   if (result == SmallResult::determinant) return with_shape(args, batch_of(args.in[0].shape));
   return operands == 2 ? TriangularSolve::infer(args) : args.in[0];
 }

@@ -11,6 +11,7 @@
 #include <sinter/ops/linalg_gradients.hpp>
 #include <sinter/ops/linalg_vals.hpp>
 
+#include <algorithm>
 #include <limits>
 
 SINTER_NAMESPACE_BEGIN
@@ -89,9 +90,12 @@ inline Val every_second(Val x, int axis, Dim first) {
   apart.insert(axis + 1, 2);
   return reshape(slice_axis(reshape(x, apart), axis + 1, first, first + 1), shape);
 }
-inline Parts divided_rows(const Parts& x, const Parts& by) {
-  const Val size = by.re * by.re + by.im * by.im;
-  return {(x.re * by.re + x.im * by.im) / size, (x.im * by.re - x.re * by.im) / size};
+/// x / by. Both are divided by the larger part of `by` first, whose squares could leave the range of the dtype.
+inline Parts quotient(const Parts& x, const Parts& by) {
+  const Val larger = maximum(abs(by.re), abs(by.im));
+  const Parts a{x.re / larger, x.im / larger}, b{by.re / larger, by.im / larger};
+  const Val size = b.re * b.re + b.im * b.im;
+  return {(a.re * b.re + a.im * b.im) / size, (a.im * b.re - a.re * b.im) / size};
 }
 inline Parts triangle(const Parts& x, ops_detail::TrianglePart part) {
   return {ops_detail::triangle(x.re, part), ops_detail::triangle(x.im, part)};
@@ -106,8 +110,8 @@ inline Parts triangular_solve(const Parts& t, const Parts& b, TriangleOf kind) {
   Parts matrix = t, right = b;
   if (!kind.unit) {
     const Parts diagonal{column(ops_detail::diagonal_of(t.re)), column(ops_detail::diagonal_of(t.im))};
-    matrix = divided_rows(t, diagonal);
-    right = divided_rows(b, diagonal);
+    matrix = quotient(t, diagonal);
+    right = quotient(b, diagonal);
   }
   const Parts strict = strict_triangle(matrix, kind.upper);
   const int rows = t.re.rank() - 2, columns = rows + 1;
@@ -149,6 +153,14 @@ inline void require_pairs_of_matrices(const InferArgs& args, bool are_square) {
                          "matrices of pairs (..., m, n, 2) are required",
                      args.where);
 }
+/// As for real matrices (LuFactor).
+inline void require_steps(const InferArgs& args, Dim steps) {
+  const Dim rows = args.in[0].shape[-3], columns = args.in[0].shape[-2];
+  if (!steps.is_static() || !rows.is_static() || !columns.is_static()) return;
+  if (steps.value() != std::min(rows.value(), columns.value()))
+    throw ShapeError(args.op, "the operand is " + args.in[0].shape.text() + ", steps are " + steps.text(), args.where,
+                     "steps are the lesser extent");
+}
 inline Shape shape_of(const InferArgs& args, std::initializer_list<Dim> after) {
   const Shape& shape = args.in[0].shape;
   Shape out(shape.dims().first(as_index(shape.rank() - 3)));
@@ -164,6 +176,7 @@ using ops_detail::with_shape;
 
 SINTER_DECL void ComplexLu::infer(const InferArgs& args, TypeList& out) {
   complex_parts::require_pairs_of_matrices(args, false);
+  complex_parts::require_steps(args, args.attrs[steps]);
   out.push_back(args.in[0]);
   out.push_back(with_shape(args, complex_parts::shape_of(args, {args.attrs[steps]}), DType::i32));
   out.push_back(with_shape(args, complex_parts::shape_of(args, {}), DType::i32));
@@ -211,6 +224,7 @@ SINTER_DECL ValList ComplexLu::vjp(const VjpArgs& a) {
 
 SINTER_DECL void ComplexQr::infer(const InferArgs& args, TypeList& out) {
   complex_parts::require_pairs_of_matrices(args, false);
+  complex_parts::require_steps(args, args.attrs[steps]);
   const Dim rows = args.in[0].shape[-3], columns = args.in[0].shape[-2];
   const Dim inner = args.attrs[mode] == QrMode::complete ? rows : args.attrs[steps];
   if (args.attrs[mode] != QrMode::r) out.push_back(with_shape(args, complex_parts::shape_of(args, {rows, inner, 2})));
@@ -279,15 +293,14 @@ SINTER_DECL ValList Eig::vjp(const VjpArgs& a) {
     const Parts inner = product(vh, dv);
     const Parts turned = inner - product(vh, v) * row(ops_detail::diagonal_of(inner.re));
     const Val re = where(diagonal, 1, row(l.re) - column(l.re)), im = where(diagonal, 0, row(l.im) - column(l.im));
-    const Val size = re * re + im * im;  // x / conj(gap) = x gap / |gap|^2
-    const Parts divided{(turned.re * re - turned.im * im) / size, (turned.re * im + turned.im * re) / size};
-    middle = choose(diagonal, on_diagonal, divided);
+    middle = choose(diagonal, on_diagonal, quotient(turned, {re, -im}));
   }
   return {pairs_of(adjoint_solve(v, product(middle, vh)))};
 }
 
 SINTER_DECL void ComplexSvd::infer(const InferArgs& args, TypeList& out) {
   complex_parts::require_pairs_of_matrices(args, false);
+  complex_parts::require_steps(args, args.attrs[steps]);
   const Dim k = args.attrs[steps], rows = args.in[0].shape[-3], columns = args.in[0].shape[-2];
   const bool full = args.attrs[is_full];
   out.push_back(with_shape(args, complex_parts::shape_of(args, {rows, full ? rows : k, 2})));
@@ -346,21 +359,28 @@ SINTER_DECL ValList ComplexDet::vjp(const VjpArgs& a) {
   const Val size = sum(abs(matrix.re) + abs(matrix.im), {rank - 2, rank - 1}, kept);
   const Val tiny = where(eq(size, 0), 1, size) * epsilon;
   const Val is_zero = logical_and(eq(lu.re, 0), eq(lu.im, 0));
-  lu.re = where(logical_and(ops_detail::is_on_diagonal(lu.re), is_zero), tiny, lu.re);
+  const Val is_replaced = logical_and(ops_detail::is_on_diagonal(lu.re), is_zero);
+  lu.re = where(is_replaced, tiny, lu.re);
   // a^-H = P^T L^-H U^-H; the product of pivots grows by one factor a step.
   const Val one = ops_detail::identity_like(lu.re), order = ops_detail::permutation_of(factors[1], lu.re.shape()[-1]);
   const Parts half = complex_parts::triangular_solve(adjoint(lu), {one, full_like(one, 0)}, {});
   const Parts turned = complex_parts::triangular_solve(adjoint(lu), half, {.upper = true, .unit = true});
   const Parts inverse{ops_detail::rows_put_back(turned.re, order), ops_detail::rows_put_back(turned.im, order)};
+  // By logarithms: products leave the range of f32 where the determinant is in it. The determinant is divided by the
+  // size of the matrix, and the inverse multiplied: cofactors are in range where determinants are not. The op's own
+  // result has other pivots, in double, which differ from these where a matrix is nearly singular.
   const Val re = ops_detail::diagonal_of(lu.re), im = ops_detail::diagonal_of(lu.im);
-  const Val length = prod(sqrt(re * re + im * im), {rank - 2});
+  const Val larger = maximum(abs(re), abs(im)), x = re / larger, y = im / larger;
+  const Val log_length = sum(log(larger) + log(x * x + y * y) * 0.5, {rank - 2});
   const Val angle = sum(apply(op_info<Atan2>, {im, re}), {rank - 2});
-  const Val scale = length * ops_detail::permutation_sign(factors[1], length.dtype());
-  const Parts conjugate{scale * cos(angle), -(scale * sin(angle))};
+  const Val unit = reshape(where(eq(size, 0), 1, size), angle.shape());
+  const Val length = exp(log_length - log(unit)) * ops_detail::permutation_sign(factors[1], re.dtype());
+  const Parts conjugate{length * cos(angle), -(length * sin(angle))};
   const Parts factor{given.re * conjugate.re - given.im * conjugate.im,
                      given.re * conjugate.im + given.im * conjugate.re};
   const Val c = column(column(factor.re)), s = column(column(factor.im));
-  return {pairs_of({inverse.re * c - inverse.im * s, inverse.re * s + inverse.im * c})};
+  const Parts sized = inverse * column(column(unit));
+  return {pairs_of({sized.re * c - sized.im * s, sized.re * s + sized.im * c})};
 }
 
 SINTER_DECL void ComplexLogDet::infer(const InferArgs& args, TypeList& out) {

@@ -34,9 +34,10 @@ void store_complex(T* to, const M& from) {
 }
 
 /// `decompose(number of the matrix, its numbers)` for each matrix; it says whether it converged. Throws for the first
-/// matrix that has numbers which are not finite, or no decomposition.
-template <class T, class F>
-void decompose_all(const HostCall& call, std::string_view op, double factor, const F& decompose) {
+/// matrix of whose numbers, as far as they are read, some are not finite, or that has no decomposition.
+template <class T, class Finite, class F>
+void decompose_all(const HostCall& call, std::string_view op, double factor, const Finite& is_finite,
+                   const F& decompose) {
   const ComplexMatrices of(call.in[0]);
   if (of.size() == 0) return;
   const double work = factor * static_cast<double>(of.size()) * static_cast<double>(std::min(of.rows, of.columns));
@@ -45,23 +46,23 @@ void decompose_all(const HostCall& call, std::string_view op, double factor, con
   parallel_for(of.count, ops_detail::estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const T* from = all + i * of.size();
-      if (!ops_detail::is_finite(from, of.size()) || !decompose(i, load_complex(from, of.rows, of.columns)))
-        failed.note(i);
+      if (!is_finite(from) || !decompose(i, load_complex(from, of.rows, of.columns))) failed.note(i);
     }
   });
   if (!failed.any()) return;
   const Shape& pairs = call.in[0].shape;
-  const bool is_finite = ops_detail::is_finite(all + failed.matrix() * of.size(), of.size());
+  const bool was_finite = is_finite(all + failed.matrix() * of.size());
   throw LinalgError(op,
                     ops_detail::matrix_text(failed.matrix(), Shape(pairs.dims().first(as_index(pairs.rank() - 1)))) +
-                        (is_finite ? " did not converge" : " has elements that are not finite"),
-                    call.where, is_finite ? "scale it" : "nan_to_num replaces NaN and infinities");
+                        (was_finite ? " did not converge" : " has elements that are not finite"),
+                    call.where, was_finite ? "scale it" : "nan_to_num replaces NaN and infinities");
 }
 
 template <class T>
 void complex_lu_of_all(HostCall& call) {
   using Number = std::complex<T>;  // pairs lie in memory as this does
   const ComplexMatrices of(call.in[0]);
+  ops_detail::require_made_steps(call, "lu_factor", call.out[1].shape[-1], of.rows, of.columns);
   const std::int64_t elements = of.rows * of.columns, steps = std::min(of.rows, of.columns);
   const double work = 4 * static_cast<double>(elements) * static_cast<double>(steps);
   const auto* const from = reinterpret_cast<const Number*>(call.in[0].as<T>());
@@ -79,6 +80,8 @@ template <class T>
 void complex_qr_of_all(HostCall& call, QrMode mode) {
   const ComplexMatrices of(call.in[0]);
   const bool has_q = mode != QrMode::r;
+  if (mode != QrMode::complete)
+    ops_detail::require_made_steps(call, "qr", call.out[has_q ? 1 : 0].shape[-3], of.rows, of.columns);
   const std::int64_t steps = std::min(of.rows, of.columns), inner = mode == QrMode::complete ? of.rows : steps;
   const double work =
       8 * static_cast<double>(of.rows) * static_cast<double>(of.columns + inner) * static_cast<double>(steps);
@@ -154,7 +157,13 @@ SINTER_DECL void ComplexEigh::run_on_host(HostCall& call) {
   const std::int64_t n = of.rows;
   ops_detail::visit_floating(call.in[0].dtype, [&](auto zero) {
     using T = decltype(zero);
-    decompose_all<T>(call, "eigh", 20, [&](std::int64_t i, const ComplexMatrix& matrix) {
+    const auto is_finite = [n](const T* from) {  // the lower triangle, and real parts of the diagonal
+      for (std::int64_t row = 0; row < n; ++row)
+        if (!ops_detail::is_finite(from + 2 * row * n, 2 * row + 1)) return false;
+      return true;
+    };
+    decompose_all<T>(call, "eigh", 20, is_finite, [&](std::int64_t i, ComplexMatrix matrix) {
+      for (std::int64_t j = 0; j < n; ++j) matrix(j, j) = matrix(j, j).real();
       const eigen::SelfAdjointEigenSolver<ComplexMatrix> solver(matrix);
       for (std::int64_t j = 0; j < n; ++j) call.out[0].as<T>()[i * n + j] = static_cast<T>(solver.eigenvalues()(j));
       store_complex(call.out[1].as<T>() + i * of.size(), solver.eigenvectors());
@@ -177,7 +186,8 @@ SINTER_DECL void Eig::run_on_host(HostCall& call) {
       store_complex(call.out[1].as<T>() + i * of.size(), vectors);
       return true;
     };
-    decompose_all<T>(call, "eig", 50, [&](std::int64_t i, const ComplexMatrix& matrix) {
+    const auto is_finite = [&](const T* from) { return ops_detail::is_finite(from, of.size()); };
+    decompose_all<T>(call, "eig", 50, is_finite, [&](std::int64_t i, const ComplexMatrix& matrix) {
       if (matrix.imag().isZero(0))  // pairs of conjugate eigenvalues stay exactly that
         return store(i, eigen::EigenSolver<ops_detail::ColumnMatrix<double>>(matrix.real()));
       return store(i, eigen::ComplexEigenSolver<ComplexMatrix>(matrix));
@@ -189,6 +199,7 @@ SINTER_DECL void ComplexSvd::run_on_host(HostCall& call) {
   using namespace linalg_complex_detail;
   const ComplexMatrices of(call.in[0]);
   const std::int64_t k = std::min(of.rows, of.columns);
+  ops_detail::require_made_steps(call, "svd", call.out[1].shape[-1], of.rows, of.columns);
   const bool full = call.attrs[is_full];
   const std::int64_t left = 2 * of.rows * (full ? of.rows : k), right = 2 * of.columns * (full ? of.columns : k);
   const unsigned options =
@@ -201,7 +212,8 @@ SINTER_DECL void ComplexSvd::run_on_host(HostCall& call) {
         store_complex(call.out[2].as<T>() + i * right,
                       ComplexMatrix::Identity(full ? of.columns : k, of.columns).eval());
       }
-    decompose_all<T>(call, "svd", 60, [&](std::int64_t i, const ComplexMatrix& matrix) {
+    const auto is_finite = [&](const T* from) { return ops_detail::is_finite(from, of.size()); };
+    decompose_all<T>(call, "svd", 60, is_finite, [&](std::int64_t i, const ComplexMatrix& matrix) {
       const eigen::JacobiSVD<ComplexMatrix> svd(matrix, options);
       for (std::int64_t j = 0; j < k; ++j) call.out[1].as<T>()[i * k + j] = static_cast<T>(svd.singularValues()(j));
       store_complex(call.out[0].as<T>() + i * left, svd.matrixU());

@@ -9,6 +9,7 @@
 #include <sinter/graph/attrs.hpp>
 #include <sinter/ops/linalg.hpp>
 #include <sinter/ops/linalg_small.hpp>
+#include <sinter/ops/linalg_svd.ipp>
 #include <sinter/ops/linalg_vals.hpp>
 
 #include <algorithm>
@@ -43,6 +44,14 @@ struct Matrices {
   std::int64_t rows, columns, count = 1;
   std::int64_t size() const { return rows * columns; }
 };
+
+/// What the op was recorded with, of extents that were symbols then: results have room for so many steps.
+inline void require_made_steps(const HostCall& call, std::string_view op, Dim made, std::int64_t rows,
+                               std::int64_t columns) {
+  if (made.value() == std::min(rows, columns)) return;
+  throw ShapeError(op, "the operand is " + call.in[0].shape.text() + ", steps are " + made.text(), call.where,
+                   "steps are the lesser extent");
+}
 
 /// Calls f(T{}) with the dtype's type.
 template <class F>
@@ -200,6 +209,17 @@ T pivot_size(std::complex<T> x) {
   return std::abs(x.real()) + std::abs(x.imag());
 }
 
+template <class T>
+void subtract_product(T& to, T a, T b) {
+  to -= a * b;
+}
+/// In parts: the operator would ask for NaN and infinities at each product.
+template <class T>
+void subtract_product(std::complex<T>& to, std::complex<T> a, std::complex<T> b) {
+  to = {to.real() - (a.real() * b.real() - a.imag() * b.imag()),
+        to.imag() - (a.real() * b.imag() + a.imag() * b.real())};
+}
+
 /// Factors columns [k, k + width) of rows from k on, exchanging whole rows.
 template <class T>
 void lu_of_panel(T* a, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t width, std::int32_t* pivots,
@@ -218,7 +238,8 @@ void lu_of_panel(T* a, std::int64_t m, std::int64_t n, std::int64_t k, std::int6
     for (std::int64_t i = j + 1; i < m; ++i) {
       T* below = a + i * n;
       const T factor = below[j] /= row[j];
-      for (std::int64_t column = j + 1; column < k + width; ++column) below[column] -= factor * row[column];
+      for (std::int64_t column = j + 1; column < k + width; ++column)
+        subtract_product(below[column], factor, row[column]);
     }
   }
 }
@@ -245,6 +266,7 @@ std::int32_t lu_in_place(T* a, std::int64_t m, std::int64_t n, std::int32_t* piv
 template <class T>
 void lu_of_all(HostCall& call) {
   const Matrices of(call.in[0]);
+  require_made_steps(call, "lu_factor", call.out[1].shape[-1], of.rows, of.columns);
   const std::int64_t steps = std::min(of.rows, of.columns);
   const double work = static_cast<double>(of.size()) * static_cast<double>(steps);
   parallel_for(of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
@@ -366,6 +388,8 @@ void narrow_to(T* to, const M& from) {
 template <class T>
 void qr_of_all(HostCall& call, QrMode mode) {
   const Matrices of(call.in[0]);
+  if (mode != QrMode::complete)
+    require_made_steps(call, "qr", call.out[mode == QrMode::r ? 0 : 1].shape[-2], of.rows, of.columns);
   const bool has_q = mode != QrMode::r;
   const std::int64_t steps = std::min(of.rows, of.columns), inner = mode == QrMode::complete ? of.rows : steps;
   const double work =
@@ -416,16 +440,14 @@ template <class T>
 void svd_of_all(HostCall& call, SvdVectors vectors) {
   const Matrices of(call.in[0]);
   const bool has_vectors = vectors != SvdVectors::none;
+  require_made_steps(call, "svd", call.out[has_vectors ? 1 : 0].shape[-1], of.rows, of.columns);
   const std::int64_t steps = std::min(of.rows, of.columns);
   const std::int64_t left = vectors == SvdVectors::full ? of.rows : steps;
   const std::int64_t right = vectors == SvdVectors::full ? of.columns : steps;
-  const unsigned options = !has_vectors                  ? 0U
-                           : vectors == SvdVectors::full ? unsigned{eigen::ComputeFullU} | eigen::ComputeFullV
-                                                         : unsigned{eigen::ComputeThinU} | eigen::ComputeThinV;
   const double work = 20 * static_cast<double>(of.size()) * static_cast<double>(steps);
   FirstFailed failed;
   parallel_for(of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
-    eigen::BDCSVD<ColumnMatrix<double>> decomposition;
+    WideSvd decomposition;
     for (std::int64_t i = begin; i < end; ++i) {
       const T* from = call.in[0].as<T>() + i * of.size();
       T* u = call.out[0].as<T>() + i * of.rows * left;
@@ -440,12 +462,11 @@ void svd_of_all(HostCall& call, SvdVectors vectors) {
         failed.note(i);
         continue;
       }
-      decomposition.compute(widened(from, of.rows, of.columns), options);
-      if (decomposition.info() != eigen::Success) failed.note(i);
-      narrow_to(s, decomposition.singularValues().transpose());
+      if (!decomposition.compute(widened(from, of.rows, of.columns), vectors)) failed.note(i);
+      narrow_to(s, decomposition.values().transpose());
       if (!has_vectors) continue;
-      narrow_to(u, decomposition.matrixU());
-      narrow_to(call.out[2].as<T>() + i * right * of.columns, decomposition.matrixV().transpose());
+      narrow_to(u, decomposition.left());
+      narrow_to(call.out[2].as<T>() + i * right * of.columns, decomposition.right().transpose());
     }
   });
   if (!failed.any()) return;

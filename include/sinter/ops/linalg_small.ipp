@@ -180,7 +180,8 @@ SINTER_ALWAYS_INLINE void eliminate_small(SmallBlock<T>& block, std::int64_t n, 
     case 5: return eliminate_small_rows<5>(block, width, determinant);
     case 6: return eliminate_small_rows<6>(block, width, determinant);
     case 7: return eliminate_small_rows<7>(block, width, determinant);
-    default: return eliminate_small_rows<8>(block, width, determinant);
+    case 8: return eliminate_small_rows<8>(block, width, determinant);
+    default: __builtin_unreachable();  // most_small_rows, which SmallSolve requires
   }
 }
 
@@ -232,21 +233,24 @@ SINTER_ALWAYS_INLINE void compute_small_block(const SmallMatrices<T>& w, std::in
   const std::int64_t n = w.n, columns = w.use == SmallUse::inverse ? n : w.columns;
   load_small(block, w.a + first * n * n, used, n, n, 0, w.transposed);
   if (w.b != nullptr) load_small(block, w.b + first * n * columns, used, n, columns, n, false);
-  Vector determinant;
   switch (w.use) {
     case SmallUse::inverse:
       for (std::int64_t i = 0; i < n; ++i)
         for (std::int64_t j = 0; j < n; ++j) block.at[i][n + j] = Vector{} + T(i == j ? 1 : 0);
       [[fallthrough]];
     case SmallUse::solve:
-      eliminate_small(block, n, n + columns, determinant);
+    case SmallUse::determinant: {  // one call, since elimination is inlined for each number of rows
+      const bool is_determinant = w.use == SmallUse::determinant;
+      Vector determinant;
+      eliminate_small(block, n, is_determinant ? n : n + columns, determinant);
+      if (is_determinant) {
+        for (std::int64_t lane = 0; lane < used; ++lane) w.out[first + lane] = determinant[lane];
+        break;
+      }
       substitute_small(block, n, columns, false, false);
       store_small(block, w.out + first * n * columns, used, n, columns, n);
       break;
-    case SmallUse::determinant:
-      eliminate_small(block, n, n, determinant);
-      for (std::int64_t lane = 0; lane < used; ++lane) w.out[first + lane] = determinant[lane];
-      break;
+    }
     case SmallUse::cholesky:
       factor_small(block, n);
       store_small(block, w.out + first * n * n, used, n, n, 0);

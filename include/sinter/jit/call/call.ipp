@@ -128,7 +128,7 @@ struct AddLeaves : tree::detail::WithoutPath {
 inline Leaf integer_in(const void* object, const ArgumentType& type) {
   if (type.is_boolean) return Leaf::of_number(*static_cast<const bool*>(object));
   if (type.size == sizeof(std::uint64_t) && !type.is_signed)
-    return Leaf::of_number(*static_cast<const std::uint64_t*>(object));
+    return Leaf::of_number(static_cast<std::uint64_t>(tree::detail::number_of_bytes<std::uint64_t>(object)));
   tree::Layout layout;
   layout.is_signed = type.is_signed;
   layout.size = type.size;

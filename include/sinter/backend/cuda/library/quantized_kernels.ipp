@@ -171,12 +171,16 @@ static __device__ __forceinline__ unsigned component(const uint4& v, int i) {
 }
 #if BITS == 4
 static __device__ __forceinline__ unsigned pair_of(const uint4* v, int eight, int i, unsigned minus) {
-  const unsigned bits = component(v[0], eight) >> 4 * i & 0x000f000fu | 0x43004300u;
+  const unsigned bits = ~(component(v[0], eight) >> 4 * i) & 0x000f000fu | 0xc300c300u;  // q - 143
   unsigned pair;
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(pair) : "r"(bits), "r"(0x3f803f80u), "r"(minus));
   return pair;
 }
-static __device__ __forceinline__ unsigned zero_point(unsigned zero) { return 0xc300c300u | zero | zero << 16; }
+// 143 - zero is exact in bf16 for all zero points of 8 bits.
+static __device__ __forceinline__ unsigned zero_point(unsigned zero) {
+  const unsigned half = __float_as_uint((float)(143 - (int)zero)) >> 16;
+  return half | half << 16;
+}
 #else
 static __device__ __forceinline__ unsigned pair_of(const uint4* v, int eight, int i, unsigned minus) {
   const unsigned word = component(v[eight / 2], eight % 2 * 2 + i / 2) ^ 0x80808080u;
