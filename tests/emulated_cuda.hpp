@@ -1,7 +1,8 @@
 // Generated CUDA C, run on the processor: a back end that compiles the text as C++ with the compiler of this machine.
-// The threads of a block are fibers that take turns from one barrier or shuffle to the next, so a block must reach
-// those together, as generated kernels do; blocks run one after the other. Shows what a text computes, not how a GPU
-// orders it.
+// The threads of a block are fibers that take turns from one barrier or shuffle to the next, so a warp must reach
+// those together, as generated kernels do, and a block its barriers; blocks run one after the other. Where the text
+// begins with `#define WARPS_LAG 1`, each warp goes on one step later than the one before it after a barrier of the
+// block: what the text does not order comes in an order that a GPU may have too.
 #pragma once
 
 #include <sinter/backend/cuda/source/source.hpp>
@@ -30,6 +31,9 @@ inline constexpr const char* emulated_cuda_prelude = R"(
 #include <memory>
 #include <ucontext.h>
 #include <vector>
+#ifndef WARPS_LAG
+#define WARPS_LAG 0
+#endif
 #define __global__
 #define __device__
 #define __forceinline__ inline
@@ -43,7 +47,8 @@ namespace emulated {
 constexpr std::size_t stack_bytes = 65536;
 static ucontext_t scheduler;
 static std::vector<ucontext_t> fibers;
-static std::vector<char> is_done;
+static std::vector<char> is_done, waits_for_block;
+static std::vector<unsigned> late;   // of each warp: steps until it goes on
 static std::vector<std::uint64_t> slots;
 alignas(1024) static unsigned char dynamic_memory[227 * 1024];
 struct Copy { void* to; const void* from; int bytes; bool is_inside; };
@@ -53,8 +58,10 @@ static std::vector<Fragment> fragments[2];   // of each thread; taken in turns
 static std::vector<int> turns;
 static void (*kernel)(const void*);
 static const void* parameters;
-static void yield() {
+enum class Scope { warp, block };
+static void yield(Scope scope = Scope::warp) {
   const unsigned own = threadIdx.x;
+  waits_for_block[own] = scope == Scope::block;
   swapcontext(&fibers[own], &scheduler);
   threadIdx.x = own;
 }
@@ -73,13 +80,23 @@ static void run_block(unsigned threads, std::vector<std::unique_ptr<char[]>>& st
     fibers[t].uc_link = &scheduler;
     makecontext(&fibers[t], enter, 0);
   }
+  waits_for_block.assign(threads, 1), late.resize((threads + 31) / 32);
   for (bool goes_on = true; goes_on;) {
     goes_on = false;
-    for (unsigned t = 0; t < threads; ++t) {
-      if (is_done[t]) continue;
-      threadIdx.x = t;
-      swapcontext(&scheduler, &fibers[t]);
-      goes_on |= !is_done[t];
+    for (unsigned w = 0; w < late.size(); ++w) late[w] = WARPS_LAG ? w : 0;
+    for (unsigned t = 0; t < threads; ++t) waits_for_block[t] = 0, goes_on |= !is_done[t];
+    for (bool has_stepped = true; has_stepped;) {   // until all wait for the block
+      has_stepped = false;
+      for (unsigned t = 0; t < threads; ++t) {
+        if (t % 32 == 0 && late[t / 32] > 0) {
+          --late[t / 32], t += 31, has_stepped = true;
+          continue;
+        }
+        if (is_done[t] || waits_for_block[t]) continue;
+        threadIdx.x = t;
+        swapcontext(&scheduler, &fibers[t]);
+        has_stepped = true;
+      }
     }
   }
 }
@@ -100,7 +117,7 @@ extern "C" void emulated_launch(void (*kernel)(const void*), const void* paramet
     for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
       for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x) emulated::run_block(threads, stacks, dynamic_bytes);
 }
-#define __syncthreads() emulated::yield()
+#define __syncthreads() emulated::yield(emulated::Scope::block)
 #define __syncwarp() emulated::yield()
 template <class T> static T __shfl_xor_sync(unsigned, T value, int mask) {
   const unsigned own = threadIdx.x;
@@ -402,6 +419,7 @@ inline void* emulated_library(const std::string& source, const std::vector<std::
   {
     std::ofstream file(base + ".cpp");
     if (source.find("#define IS_BRAIN 1") != std::string::npos) file << "#define IS_BRAIN 1\n";
+    if (source.rfind("#define WARPS_LAG 1", 0) == 0) file << "#define WARPS_LAG 1\n";
     file << emulated_cuda_prelude;
     std::istringstream lines(source);
     for (std::string line;

@@ -289,6 +289,32 @@ TEST_CASE("attention: written out it is the operation, where that means the same
   CHECK(std::all_of(empty.begin(), empty.end(), [](double x) { return std::isnan(x); }));
 }
 
+TEST_CASE("attention by hand in bf16 has the same bits beside attention that is computed whole") {
+  const std::vector<Tensor> in = operands(2, 30, 40, 8, 5, DType::f32);
+  const auto written = [](const Tensor& q, const Tensor& k, const Tensor& v) {
+    return matmul(softmax(matmul(q, transpose(k, -2, -1)) * 0.3, -1), v);
+  };
+  const auto narrow = [](const Tensor& x) { return cast(x, DType::bf16); };
+  auto alone = jit::compile([&](Tensor q, Tensor k, Tensor v) { return written(narrow(q), narrow(k), narrow(v)); });
+  auto beside = jit::compile([&](Tensor q, Tensor k, Tensor v) {
+    return std::pair(Tensor(written(narrow(q), narrow(k), narrow(v))), Tensor(written(q, k, v)));
+  });
+  CHECK(doubles(beside(in[0], in[1], in[2]).first) == doubles(alone(in[0], in[1], in[2])));
+}
+
+TEST_CASE("a batch of attention's gradients is one such operation") {
+  const std::vector<Tensor> in = operands(2, 9, 12, 5, 7, DType::f64);
+  const Tensor dout = randn({2, 9, 7}, {.dtype = DType::f64}), bias = randn({2, 9, 12}, {.dtype = DType::f64}),
+               out = scaled_dot_product_attention(in[0], in[1], in[2], {.mask = bias});
+  const auto gradients = [](Tensor q, Tensor k, Tensor v, Tensor o, Tensor d, Tensor mask) {
+    return call("scaled_dot_product_attention_gradient", {q, k, v, o, d, mask})[0];
+  };
+  const Tensor both = jit::vmap(gradients)(in[0], in[1], in[2], out, dout, bias);
+  REQUIRE(both.shape() == Shape{2, 9 * 5 + 12 * 5 + 12 * 7});
+  for (int i = 0; i < 2; ++i)
+    CHECK(near(doubles(both(i)), doubles(gradients(in[0](i), in[1](i), in[2](i), out(i), dout(i), bias(i))), 1e-13));
+}
+
 TEST_CASE("the gradient of attention as an operation is that of the decomposition") {
   const std::vector<Tensor> in = operands(2, 9, 12, 5, 7, DType::f64);
   const Tensor dout = randn({2, 9, 7}, {.dtype = DType::f64}), bias = randn({9, 12}, {.dtype = DType::f64}),

@@ -92,7 +92,7 @@ struct MaskNumbers {
 
 void run_text(const cuda::LibrarySource& source, std::size_t entry, const AttentionArguments& arguments,
               std::int64_t blocks, int threads, std::size_t shared_bytes) {
-  void* const library = sinter_test::emulated_library(source.text, source.entries);
+  void* const library = sinter_test::emulated_library("#define WARPS_LAG 1\n" + source.text, source.entries);
   using Function = void (*)(const void*);
   const auto launch = reinterpret_cast<void (*)(Function, const void*, const unsigned*, unsigned, unsigned)>(
       dlsym(library, "emulated_launch"));
@@ -122,6 +122,11 @@ std::vector<double> weights_of(const AttentionProblem& p, const Numbers& q, cons
   return weights;
 }
 
+double lowest_of(DType dtype) {
+  return dtype == DType::f16    ? -65504
+         : dtype == DType::bf16 ? -0x1.FEp127
+                                : double{std::numeric_limits<float>::lowest()};
+}
 MaskNumbers mask_for(AttentionProblem& p, unsigned seed) {
   MaskNumbers mask;
   if (p.mask == AttentionMask::none) return mask;
@@ -132,11 +137,13 @@ MaskNumbers mask_for(AttentionProblem& p, unsigned seed) {
   for (std::int64_t i = 0; i < count; ++i) {
     const bool is_first_row = i < p.keys;  // sees nothing
     double& x = numbers.values[as_index(i)];
+    const bool is_lowest = i / p.keys == 1 || (i / p.keys == 2 && i % 3 == 0);  // finite: a row of such is seen
     if (p.mask == AttentionMask::seen) {
       mask.bytes[as_index(i)] = !is_first_row && x > 0;
       x = mask.bytes[as_index(i)] != 0 ? 0 : -infinite;
     } else {
       if (is_first_row) x = -infinite;
+      else if (is_lowest) x = lowest_of(p.dtype);
       store(mask.bytes, as_index(i), p.dtype, x);
     }
   }
@@ -343,6 +350,27 @@ TEST_CASE("gradients of attention on CUDA against their definition in double") {
   AttentionProblem biased = problem(arithmetics[1], 1, 20, 34, 72, 24);
   biased.mask = AttentionMask::added;
   check_gradients(biased);
+  AttentionProblem unseen = problem(arithmetics[0], 1, 50, 300, 16, 40);  // tiles of keys that no query sees
+  unseen.is_causal = true;
+  check_gradients(unseen);
+}
+
+TEST_CASE("with little shared memory the batch changes no tile of keys, and rows of queries give way first") {
+  constexpr std::size_t little = 99 * 1024;
+  const auto keys_of = [](const AttentionProblem& p) {
+    const AttentionPlan plan(p, 86, 84, little);
+    CHECK(plan.is_open());
+    const std::string text = plan.source().text;
+    const std::size_t at = text.find("#define BN ");
+    REQUIRE(at != std::string::npos);
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  for (const Computed& arithmetic : arithmetics)
+    for (const int features : {16, 64, 100, 128, 256}) {
+      INFO(name(arithmetic.dtype) << ", " << features << " features");
+      CHECK(keys_of(problem(arithmetic, 1, 1024, 1024, features, features)) ==
+            keys_of(problem(arithmetic, 64, 1024, 1024, features, features)));
+    }
 }
 
 TEST_CASE("the kernels of attention compile for sm_80 and sm_90") {

@@ -36,8 +36,11 @@ struct ScaledDotProductAttention {
 struct ScaledDotProductAttentionGradient {
   static constexpr OpInfo info{.name = "scaled_dot_product_attention_gradient", .arity = -1, .kind = OpKind::composite};
   static constexpr auto attributes = ScaledDotProductAttention::attributes;
+  /// What kernels that wait for it take on devices; attention of more has the decomposition's gradients.
+  static constexpr int most_features = 128;
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
+  static Batched batch(const BatchArgs& a);
 };
 
 }  // namespace ops

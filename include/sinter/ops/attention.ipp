@@ -18,6 +18,15 @@ inline Shape score_shape(const Shape& q, const Shape& k) {
   return scores;
 }
 
+/// Operands [0, wholes) with the batch, and the mask after them if there is one.
+inline ValList batched_attention_operands(const BatchArgs& a, std::size_t wholes) {
+  ValList operands;
+  for (std::size_t i = 0; i < wholes; ++i) operands.push_back(with_batch(a, i));
+  if (a.in.size() > wholes)
+    operands.push_back(a.is_batched(wholes) ? with_rank(a.in[wholes], operands[0].rank()) : a.in[wholes]);
+  return operands;
+}
+
 /// What values are weighed with, and what scores were multiplied by.
 struct AttentionWeights {
   Val weights, factor;
@@ -93,7 +102,7 @@ SINTER_DECL Val ScaledDotProductAttention::decompose(const DecomposeArgs& args) 
 }
 
 SINTER_DECL ValList ScaledDotProductAttention::vjp(const VjpArgs& a) {
-  constexpr std::int64_t most_features = 128;  // of kernels for gradients
+  constexpr std::int64_t most_features = ScaledDotProductAttentionGradient::most_features;
   const Type q = a.in[0].type(), v = a.in[2].type();
   const auto is_few = [](const Dim features) { return features.is_static() && features.value() <= most_features; };
   const bool has_mask = a.in.size() == 4;
@@ -143,11 +152,24 @@ SINTER_DECL Val ScaledDotProductAttentionGradient::decompose(const DecomposeArgs
 }
 
 SINTER_DECL Batched ScaledDotProductAttention::batch(const BatchArgs& a) {
-  ValList operands;
-  for (std::size_t i = 0; i < 3; ++i) operands.push_back(ops_detail::with_batch(a, i));
-  if (a.in.size() == 4)
-    operands.push_back(a.is_batched(3) ? ops_detail::with_rank(a.in[3], operands[0].rank()) : a.in[3]);
-  return apply(a.op, operands, a.attrs);
+  return apply(a.op, ops_detail::batched_attention_operands(a, 3), a.attrs);
+}
+
+/// The gradients of one example lie one after the other, those of the batch do not.
+SINTER_DECL Batched ScaledDotProductAttentionGradient::batch(const BatchArgs& a) {
+  const ValList operands = ops_detail::batched_attention_operands(a, 5);
+  const Val packed = apply(a.op, operands, a.attrs);
+  ValList parts;
+  Dim start = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Shape shape = operands[i].shape();
+    Shape example;
+    for (int axis = 1; axis < shape.rank(); ++axis) example.push_back(shape[axis]);
+    const Dim end = start + shape.numel(a.where);
+    parts.push_back(reshape(slice_axis(packed, 0, start, end), Shape{shape[0], example.numel(a.where)}));
+    start = end;
+  }
+  return apply(op_info<Concat>, parts, Attrs{.axes = {1}});
 }
 
 }  // namespace ops

@@ -10,6 +10,7 @@
 #include <sinter/graph/verify.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/planted.hpp>
+#include <sinter/passes/recognise_attention.ipp>
 
 #include <algorithm>
 #include <chrono>
@@ -31,12 +32,7 @@ inline void verify_after(std::string_view pass, const Graph& graph) {
 namespace passes_detail {
 SINTER_DECL Graph run_recognise_attention(const Graph& graph, const PipelineOptions& options) {
   if (options.keep == nullptr) return graph;
-  Graph changed = RecogniseAttention{}(graph);
-  if (changed.shares_nodes_with(graph)) return graph;
-  const bool is_kept = std::any_of(changed.nodes().begin(), changed.nodes().end(), [&](const Node& node) {
-    return node.op == &op_info<ops::ScaledDotProductAttention> && options.keep(changed, node);
-  });
-  return is_kept ? changed : graph;
+  return recognise_attention(graph, options.keep);
 }
 
 SINTER_DECL Graph run_on_bodies(const Graph& graph, const PipelineOptions& options) {

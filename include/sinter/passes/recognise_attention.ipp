@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -173,20 +174,26 @@ inline Value build_attention(GraphBuilder& builder, const WrittenAttention& foun
 
 }  // namespace passes_detail
 
-SINTER_DECL Graph RecogniseAttention::operator()(const Graph& graph) const {
-  using namespace passes_detail;
+namespace passes_detail {
+
+/// Recognised attention that `keep` is not true of stays as it was written; null: none does.
+inline Graph recognise_attention(const Graph& graph,
+                                 const std::function<bool(const Graph& graph, const Node& node)>& keep,
+                                 std::vector<bool> left = {}) {
   const auto has_softmax = [](const Node& node) { return node.op == &op_info<ops::Softmax>; };
   if (std::none_of(graph.nodes().begin(), graph.nodes().end(), has_softmax)) return graph;
   AttentionFinder finder(graph);
   GraphBuilder builder(graph);
   builder.reserve(graph.nodes().size() + 4);
   std::vector<Value> moved(graph.nodes().size());
-  bool has_changed = false;
+  std::vector<std::size_t> recognised;
+  left.resize(graph.nodes().size(), false);
   for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];
-    if (const std::optional<WrittenAttention> found = finder.find(node)) {
+    const std::optional<WrittenAttention> found = left[id] ? std::nullopt : finder.find(node);
+    if (found) {
       moved[id] = build_attention(builder, *found, moved, node.where);
-      has_changed = true;
+      recognised.push_back(id);
       continue;
     }
     Values inputs;
@@ -196,11 +203,24 @@ SINTER_DECL Graph RecogniseAttention::operator()(const Graph& graph) const {
     }
     moved[id] = builder.copy(node, inputs);
   }
-  if (!has_changed) return graph;
+  if (recognised.empty()) return graph;
   std::vector<Value> outputs;
   for (Value v : graph.outputs())
     outputs.push_back({moved[as_index(v.node)].node, moved[as_index(v.node)].result + v.result});
-  return Dce{}(builder.finish(outputs));
+  const Graph changed = builder.finish(outputs);
+  bool is_all_kept = true;
+  for (const std::size_t id : recognised)
+    if (keep && !keep(changed, changed.node(moved[id]))) {
+      left[id] = true;
+      is_all_kept = false;
+    }
+  return is_all_kept ? Dce{}(changed) : recognise_attention(graph, keep, std::move(left));
+}
+
+}  // namespace passes_detail
+
+SINTER_DECL Graph RecogniseAttention::operator()(const Graph& graph) const {
+  return passes_detail::recognise_attention(graph, nullptr);
 }
 
 SINTER_NAMESPACE_END

@@ -45,6 +45,22 @@ inline AttentionProblem attention_problem(const Attrs& attrs, std::span<const Ty
   return p;
 }
 
+/// Kernels count in 32 bits. Extents known only now may be larger.
+inline void require_counted(const AttentionProblem& p, std::int64_t blocks, const BoundOp& op, std::string_view name) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  const std::pair<const char*, std::pair<std::int64_t, std::int64_t>> extents[] = {
+      {"queries", {p.queries, most / 2}},
+      {"keys", {p.keys, most / 2}},
+      {"batches", {p.batches, most}},
+      {"blocks of queries", {blocks, most}}};
+  for (const auto& [what, counted] : extents)
+    if (counted.first > counted.second)
+      throw DeviceError(
+          std::string(name),
+          std::to_string(counted.first) + " " + what + ", a kernel counts up to " + std::to_string(counted.second),
+          op.where, "compute it for parts of the batch or of the queries");
+}
+
 /// A mask lies row-major without gaps; along axes of one, and those that it lacks, it does not move.
 inline void place_mask(AttentionArguments& a, const Shape& q, const Shape& mask) {
   std::int64_t stride = 1;
@@ -69,6 +85,8 @@ class AttentionLaunch final : public LibraryLaunch {
         problem_(attention_problem(op.attrs, op.types.first(op.inputs))),
         plan_(problem_, gpu.target().capability, gpu.target().multiprocessors, gpu.target().shared_bytes),
         arguments_(plan_.arguments()) {
+    require_counted(problem_, std::max(plan_.blocks(), plan_.pieces() > 1 ? problem_.batches * problem_.queries : 0),
+                    op, "scaled_dot_product_attention");
     for (const Type& type : op.types) bytes_.push_back(as_index(type.shape.numel().value() * size_of(type.dtype)));
     if (inputs_ == 4) place_mask(arguments_, op.types[0].shape, op.types[3].shape);
     if (bytes_.back() > 0 && problem_.keys > 0) kernels_ = module_of(gpu, plan_.source());
@@ -124,6 +142,8 @@ class AttentionGradientLaunch final : public LibraryLaunch {
         has_mask_(op.inputs == 6),
         problem_(attention_problem(op.attrs, forward)),
         plan_(problem_, gpu.target().shared_bytes) {
+    require_counted(problem_, std::max(plan_.blocks(plan_.queries()), plan_.blocks(plan_.keys())), op,
+                    "scaled_dot_product_attention_gradient");
     for (const Type& type : op.types) bytes_.push_back(as_index(type.shape.numel().value() * size_of(type.dtype)));
     has_work_ = bytes_[3] > 0 && problem_.keys > 0;
     if (!has_work_) return;
@@ -145,7 +165,10 @@ class AttentionGradientLaunch final : public LibraryLaunch {
   void enqueue(void* const* operands) override {
     void* const out = operands[has_mask_ ? 6 : 5];
     if (!has_work_) return fill(out, 0, bytes_.back());
-    std::size_t room = padded(plan_.stats_bytes()) + (is_aligned(out) ? 0 : padded(bytes_.back()));
+    // Gradients that do not begin at a multiple of 16 bytes have places of their own first.
+    const bool is_direct = is_aligned(out) && (bytes_[0] | bytes_[1]) % 16 == 0;
+    std::size_t room = padded(plan_.stats_bytes());
+    for (std::size_t i = 0; i < 3; ++i) room += is_direct ? 0 : padded(bytes_[i]);
     for (std::size_t i = 0; i < 5; ++i) room += is_aligned(operands[i]) ? 0 : padded(bytes_[i]);
     char* at = workspace(room);
     auto* const stats = reinterpret_cast<float*>(at);
@@ -158,7 +181,13 @@ class AttentionGradientLaunch final : public LibraryLaunch {
       from[i] = at;
       at += padded(bytes_[i]);
     }
-    char* const to = is_aligned(out) ? static_cast<char*>(out) : at;
+    char* const packed[3] = {static_cast<char*>(out), static_cast<char*>(out) + bytes_[0],
+                             static_cast<char*>(out) + bytes_[0] + bytes_[1]};
+    char* to[3] = {packed[0], packed[1], packed[2]};
+    for (std::size_t i = 0; i < 3 && !is_direct; ++i) {
+      to[i] = at;
+      at += padded(bytes_[i]);
+    }
     for (const Part& part : parts_) {
       AttentionArguments a = part.arguments;
       a.q = from[0];
@@ -168,12 +197,12 @@ class AttentionGradientLaunch final : public LibraryLaunch {
       a.dout = from[4];
       if (has_mask_) a.mask = operands[5];
       a.stats = stats;
-      a.dq = to;
-      a.dk = to + bytes_[0];
-      a.dv = to + bytes_[0] + bytes_[1];
+      a.dq = to[0];
+      a.dk = to[1];
+      a.dv = to[2];
       launch_blocks(*part.kernel, 0, plan_.blocks(*part.tile), part.tile->threads, plan_.shared_bytes(*part.tile), a);
     }
-    if (to != out) copy(out, to, bytes_.back());
+    for (std::size_t i = 0; i < 3; ++i) copy(packed[i], to[i], bytes_[i]);
   }
 
   bool has_mask_;

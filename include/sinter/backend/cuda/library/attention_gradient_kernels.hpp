@@ -30,7 +30,8 @@ class AttentionGradientPlan {
   AttentionArguments arguments(const Tile& tile) const;
   std::int64_t blocks(const Tile& tile) const { return problem_.batches * arguments(tile).tiles; }
   std::size_t stats_bytes() const {
-    return static_cast<std::size_t>(problem_.batches * problem_.queries) * 2 * sizeof(float);
+    return static_cast<std::size_t>(problem_.batches * problem_.queries) *
+           (problem_.mask == AttentionMask::added ? 3 : 2) * sizeof(float);
   }
 
  private:

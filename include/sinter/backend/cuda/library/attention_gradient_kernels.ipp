@@ -3,13 +3,14 @@
 //
 // query_gradient: a block has queries. It walks over the keys once for `level`, the exponent of 2 by which weights are
 // exponentials of their scores, and once for the sums; level and delta, the sum of dout * out of a row, stay in `stats`
-// for the other kernel. key_gradient: a block has keys and walks over the queries; scores lie across, so that weights
-// leave the instruction as the next products want them.
+// for the other kernel, with an added mask also the logarithm of the sum of weights. key_gradient: a block has keys and
+// walks over the queries; scores lie across, so that weights leave the instruction as the next products want them.
 #pragma once
 
 #include <sinter/backend/cuda/library/attention_gradient_kernels.hpp>
 
 #include <sinter/backend/cuda/library/attention_kernels.ipp>
+#include <sinter/ops/attention.hpp>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
@@ -22,6 +23,13 @@ inline constexpr std::string_view gradient_text = R"(
 #define DT (DP / E / 8)
 #define FT (FP / E / 8)
 #define STAGE (BN * (DS + FS))
+// An added mask may be so large that the sum's logarithm vanishes beside it: then it is kept apart from the level.
+#define APART (MASK == 2)
+#define STATS (APART ? 3 : 2)
+static __device__ __forceinline__ float weight_of(const Arguments& a, float x, float level, float rest) {
+  const float exponent = fmaf(x, FACTOR, -level);
+  return exp2_fast(APART ? exponent - rest : exponent);
+}
 static __device__ __forceinline__ void clear(float (&c)[MT][NT][4]) {
 #pragma unroll
   for (int m = 0; m < MT; ++m)
@@ -44,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) query_gradient(const __gri
   fetch<F, FP, FS, BM>(douts, dout, first, a.queries);
   fetch<D, DP, DS, BN>(stages, keys, 0, a.keys);
   copy_async_commit();
-  float level[MT][2], sum[MT][2] = {}, delta[MT][2], w[MT][NT][4];
+  float level[MT][2], rest[MT][2], sum[MT][2] = {}, delta[MT][2], w[MT][NT][4];
 #pragma unroll
   for (int m = 0; m < MT; ++m)
 #pragma unroll
@@ -114,12 +122,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) query_gradient(const __gri
       float more = sum[m][h] * exp2_fast(level[m][h] - (top == NOTHING ? 0.0f : top));
       more += __shfl_xor_sync(~0u, more, 1);
       more += __shfl_xor_sync(~0u, more, 2);
-      level[m][h] = more == 0 ? (ZEROS ? -NOTHING : __int_as_float(0x7fc00000)) : top + log2f(more);
+      const bool sees_nothing = more == 0;
+      level[m][h] = sees_nothing ? (ZEROS ? -NOTHING : __int_as_float(0x7fc00000)) : top;
+      rest[m][h] = sees_nothing ? 0.0f : log2f(more);
+      if (!APART) level[m][h] += rest[m][h];
       const i64 query = own + m * 16 + h * 8 + lane / 4;
       if (lane % 4 == 0 && query < a.queries) {
-        float* const stats = a.stats + (batch * (i64)a.queries + query) * 2;
+        float* const stats = a.stats + (batch * (i64)a.queries + query) * STATS;
         stats[0] = level[m][h];
         stats[1] = delta[m][h];
+        if (APART) stats[2] = rest[m][h];
       }
     }
   const unsigned char* const left_dout = douts + warp * MT * 16 * FS + left_place(lane, FS);
@@ -151,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) query_gradient(const __gri
           float x = w[m][n][i];
           if (is_masked)
             x = shown(a, mask, x, own + m * 16 + i / 2 * 8 + lane / 4, key + n * 8 + lane % 4 * 2 + i % 2);
-          w[m][n][i] = exp2_fast(fmaf(x, FACTOR, -level[m][i / 2])) * (dw[m][n][i] - delta[m][i / 2]);
+          w[m][n][i] = weight_of(a, x, level[m][i / 2], rest[m][i / 2]) * (dw[m][n][i] - delta[m][i / 2]);
         }
     multiply_weights<MT, NT, DT, DS>(sums, w, now, lane);
   }
@@ -170,7 +182,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) key_gradient(const __grid_
   const int tile = CAUSAL ? at / a.batches : at % a.tiles, batch = CAUSAL ? at % a.batches : at / a.tiles;
   const int first = tile * BM, own = first + warp * MT * 16;
   const X *const queries = a.q + (i64)batch * a.queries * D, *const douts = a.dout + (i64)batch * a.queries * F;
-  const float* const stats = a.stats + (i64)batch * a.queries * 2;
+  const float* const stats = a.stats + (i64)batch * a.queries * STATS;
   const M* const mask = MASK ? mask_of(a, batch) : nullptr;
   const int begin = CAUSAL && first > a.ahead ? (first - a.ahead) / BN * BN : 0;
   unsigned char *const keys = dynamic_shared(), *const values = keys + BM * DS, *const stages = values + BM * FS;
@@ -179,6 +191,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) key_gradient(const __grid_
   fetch<D, DP, DS, BN>(stages, queries, begin, a.queries);
   fetch<F, FP, FS, BN>(stages + BN * DS, douts, begin, a.queries);
   copy_async_commit();
+  if (begin >= a.queries) {  // no query sees these keys: what arrives must not land on what is written below
+    copy_async_wait<0>();
+    __syncthreads();
+  }
   float dk[MT][DT][4] = {}, dv[MT][FT][4] = {};
   unsigned char *const key_rows = keys + warp * MT * 16 * DS, *const value_rows = values + warp * MT * 16 * FS;
   int stage = 0;
@@ -205,15 +221,20 @@ extern "C" __global__ void __launch_bounds__(THREADS) key_gradient(const __grid_
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         const int own_query = query + n * 8 + lane % 4 * 2 + c;
-        float level = -NOTHING, delta = 0;
-        if (own_query < a.queries) level = stats[(i64)own_query * 2], delta = stats[(i64)own_query * 2 + 1];
+        float level = -NOTHING, delta = 0, rest = 0;
+        if (own_query < a.queries) {
+          const float* const own_stats = stats + (i64)own_query * STATS;
+          level = own_stats[0];
+          delta = own_stats[1];
+          if (APART) rest = own_stats[2];
+        }
 #pragma unroll
         for (int m = 0; m < MT; ++m)
 #pragma unroll
           for (int i = c; i < 4; i += 2) {
             float x = w[m][n][i];
             if (is_masked) x = shown(a, mask, x, own_query, own + m * 16 + i / 2 * 8 + lane / 4);
-            const float weight = exp2_fast(fmaf(x, FACTOR, -level));
+            const float weight = weight_of(a, x, level, rest);
             w[m][n][i] = weight;
             dw[m][n][i] = weight * (dw[m][n][i] - delta);
           }
@@ -244,7 +265,7 @@ SINTER_DECL AttentionGradientPlan::AttentionGradientPlan(const AttentionProblem&
   keys_ = most <= 64 ? Tile{2, 32} : Tile{1, 64};
   for (Tile* tile : {&queries_, &keys_})
     while (tile->step > 16 && this->shared_bytes(*tile) > shared_bytes) tile->step /= 2;
-  is_open_ = most <= AttentionProblem::most_gradient_features &&
+  is_open_ = most <= ops::ScaledDotProductAttentionGradient::most_features &&
              std::max(this->shared_bytes(queries_), this->shared_bytes(keys_)) <= shared_bytes;
 }
 

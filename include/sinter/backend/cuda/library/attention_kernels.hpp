@@ -26,7 +26,7 @@ struct AttentionProblem {
   bool is_causal = false, gives_zeros = false;
   std::int64_t ahead = 0;  // causal: query i sees keys up to i + ahead
   double scale = 1;
-  static constexpr int most_features = 256, most_gradient_features = 128;
+  static constexpr int most_features = 256;
   static constexpr std::size_t mask_axes = 6;  // of the batch
 };
 
@@ -37,7 +37,7 @@ struct AttentionArguments {
   float* parts = nullptr;  // of pieces of the keys: sums of values, the base of exponents, the sum of weights
   const void *dout = nullptr, *result = nullptr;                        // gradients
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;                     // the same
-  float* stats = nullptr;                                               // the same: of each query, two numbers
+  float* stats = nullptr;                                               // the same: of each query, two or three numbers
   std::array<std::int64_t, AttentionProblem::mask_axes> mask_stride{};  // elements; of the last batch axis first
   std::int64_t mask_row = 0;
   std::array<std::int32_t, AttentionProblem::mask_axes> mask_extent{};

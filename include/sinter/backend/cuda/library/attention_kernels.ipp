@@ -102,6 +102,9 @@ SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t sha
   if (!is_on_tensor_cores()) {
     row_blocks_ = problem_.queries <= few_queries ? 1 : most <= 64 && problem_.queries > 64 ? 8 : 4;
     block_keys_ = most <= 64 ? 64 : 32;
+    // Rows first: the tile of keys alone shows in the digits.
+    while (row_blocks_ > 1 && this->shared_bytes() > shared_bytes) row_blocks_ /= 2;
+    while (block_keys_ > 16 && this->shared_bytes() > shared_bytes) block_keys_ /= 2;
     return;
   }
   if (is_for_groups()) {
@@ -117,14 +120,16 @@ SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t sha
   }
   const bool is_wide = most > (element() == 2 ? 128 : 64);
   row_blocks_ = is_wide || problem_.queries <= 64 ? 1 : 2;
-  // Too few blocks for the device: smaller ones.
-  if (problem_.batches * tiles() < multiprocessors) row_blocks_ = 1;
   if (problem_.queries <= few_queries) {
     warps_ = 1;
     piece_ = std::max(least_piece, (problem_.keys + most_pieces * 64 - 1) / (most_pieces * 64) * 64);
     pieces_ = std::max<std::int64_t>(1, (problem_.keys + piece_ - 1) / piece_);
   }
+  // Whatever the batch, the tile of keys, which shows in the digits, is that of the larger tiles of queries.
   while (block_keys_ > 16 && this->shared_bytes() > shared_bytes) block_keys_ /= 2;
+  if (problem_.batches * tiles() < multiprocessors) row_blocks_ = 1;  // too few blocks for the device: smaller ones
+  while (row_blocks_ > 1 && this->shared_bytes() > shared_bytes) row_blocks_ /= 2;
+  while (warps_ > 1 && this->shared_bytes() > shared_bytes) warps_ /= 2;
 }
 
 SINTER_DECL LibrarySource AttentionPlan::source() const {

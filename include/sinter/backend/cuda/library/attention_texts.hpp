@@ -5,8 +5,8 @@
 // base of -infinity counts as 0 where it is subtracted. Tiles of keys and values are fetched one ahead.
 //
 // On tensor cores scores leave the instruction as it wants weights for the next product: of f16 and bf16 two blocks of
-// 8 keys make a left fragment; of TF32 one does, if keys 2 t and 2 t + 1 stand for positions t and t + 4. Rows in shared
-// memory are an odd number of 16 bytes apart, so that what `ldmatrix` reads at once lies in different banks.
+// 8 keys make a left fragment; of TF32 one does, if keys 2 t and 2 t + 1 stand for positions t and t + 4. Rows in
+// shared memory are an odd number of 16 bytes apart, so that what `ldmatrix` reads at once lies in different banks.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -100,7 +100,11 @@ static __device__ __forceinline__ float shown(const Arguments& a, const M* mask,
 #if MASK == 1
   if (!mask[query * a.mask_row + (i64)key * a.mask_key]) return NOTHING;
 #elif MASK == 2
-  score = fmaf((float)mask[query * a.mask_row + (i64)key * a.mask_key], 1.44269504f, score);
+  // The lowest finite number hides all but a row of such; as an exponent of 2 it would be infinite.
+  float more = (float)mask[query * a.mask_row + (i64)key * a.mask_key];
+  if (more == NOTHING) return NOTHING;
+  more = more < -2e38f ? -2e38f : more > 2e38f && more < -NOTHING ? 2e38f : more;
+  score = fmaf(more, 1.44269504f, score);
 #endif
   return score;
 }
