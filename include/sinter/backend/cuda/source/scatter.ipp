@@ -1,11 +1,11 @@
 // Four methods. Atomics: a thread for each value, where the combiner is exact (sums and extrema of integers). By
-// places: a warp owns one place of the gathered axis and 128 elements of what lies inside it, looks through all indices
-// 32 at a time, and takes in what is meant for it. By lists: positions are first collected for each place, in any order,
-// and a warp takes in those of its own, the least position first; where a place is one element and lists are short on
-// average, a thread does so for a short list, and a warp of a kernel after it for a long one. In order: a thread owns one
-// point of the axes along which places differ and goes through all others, changing memory. The last three are chosen by
-// an estimate of their time, and combine in the same order. A fault record may be cleared between the kernels: each of
-// them tells by itself which indices are out of range.
+// places: a warp owns one place of the gathered axis and 128 elements of what lies inside it, looks through all
+// indices 32 at a time, and takes in what is meant for it. By lists: positions are first collected for each place, in
+// any order, and a warp takes in those of its own, the least position first; where a place is one element and lists
+// are short on average, a thread does so for a short list, and a warp of a kernel after it for a long one. In order: a
+// thread owns one point of the axes along which places differ and goes through all others, changing memory. The last
+// three are chosen by an estimate of their time, and combine in the same order. A fault record may be cleared between
+// the kernels: each of them tells by itself which indices are out of range.
 #pragma once
 
 #include <sinter/backend/cuda/source/scatter.hpp>
@@ -242,8 +242,8 @@ class ScatterWriter {
     w.close();
     w.add_step(entry, quotient_up(place_count(), threads), 1, threads);
   }
-  /// A thread for each place that has few positions. The numbers of the others replace the ranks, which nobody needs any
-  /// more.
+  /// A thread for each place that has few positions. The numbers of the others replace the ranks, which nobody needs
+  /// any more.
   void write_by_short_lists() {
     const std::string entry = open_items("scatter", place_count(), 256);
     constexpr int short_list = 16;
