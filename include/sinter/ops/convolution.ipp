@@ -415,6 +415,50 @@ SINTER_DECL Batched Convolution::batch(const BatchArgs& a) {
   return reshape(out, split);
 }
 
+/// By the image, the batch joins the images where the weight is one for all. Else each example makes groups of its own:
+/// weights, or gradients by them, of [b, o, c / groups, k...] are those of b * o outputs.
+SINTER_DECL Batched ConvolutionGradient::batch(const BatchArgs& a) {
+  const bool is_image = a.attrs[by] == ConvolutionOperand::image;
+  const Shape& made = a.attrs.shape;
+  Attrs attrs = a.attrs;
+  // Of [b, n, ...]: [b * n, ...].
+  const auto joined = [](Val x) {
+    const Shape from = x.shape();
+    Shape to{from[0] * from[1]};
+    for (int i = 2; i < from.rank(); ++i) to.push_back(from[i]);
+    return reshape(x, to);
+  };
+  // Of [b, n, c, ...]: [n, b * c, ...].
+  const auto beside = [](Val x) {
+    const Val images = ops_detail::move_axis(x, 0, 1);
+    const Shape from = images.shape();
+    Shape to{from[0], from[1] * from[2]};
+    for (int i = 3; i < from.rank(); ++i) to.push_back(from[i]);
+    return reshape(images, to);
+  };
+  if (is_image && !a.is_batched(1)) {
+    attrs.shape.set(0, a.size * made[0]);
+    return reshape(apply(a.op, {joined(a.in[0]), a.in[1]}, std::move(attrs)), ops_detail::batched_shape(a.size, made));
+  }
+  if (!a.size.is_static()) return {};
+  if (is_image) {
+    attrs.shape.set(1, a.size * made[1]);
+    attrs.set(groups, a.attrs[groups] * a.size.value());
+    const Val out =
+        apply(a.op, {beside(ops_detail::with_batch(a, 0)), joined(ops_detail::with_batch(a, 1))}, std::move(attrs));
+    Shape split{made[0], a.size, made[1]};
+    for (int i = 2; i < made.rank(); ++i) split.push_back(made[i]);
+    return ops_detail::move_axis(reshape(out, split), 1, 0);
+  }
+  attrs.shape.set(0, a.size * made[0]);
+  // One image for all: the examples' outputs are further outputs of it.
+  const bool has_one_image = !a.is_batched(0) && a.attrs[groups] == 1;
+  if (!has_one_image) attrs.set(groups, a.attrs[groups] * a.size.value());
+  const Val image = has_one_image ? a.in[0] : beside(ops_detail::with_batch(a, 0));
+  const Val out = apply(a.op, {image, beside(ops_detail::with_batch(a, 1))}, std::move(attrs));
+  return reshape(out, ops_detail::batched_shape(a.size, made));
+}
+
 SINTER_DECL Type SumWindows::infer(const InferArgs& args) {
   std::uint32_t seen_axes = 0;
   for (std::int64_t axis : args.attrs.axes) {
