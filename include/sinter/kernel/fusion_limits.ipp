@@ -154,9 +154,18 @@ SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
     return std::any_of(group.members.begin(), group.members.end(),
                        [&](const FusionMember& member) { return reads_position(member.node); });
   };
-  const bool has_numbers = !nodes_.graph().symbols().empty();
-  const int most = !has_numbers || (is_static() && !has_position()) ? body : 3 * body;
-  const bool is_surely_few = operands + most < limits.max_accesses && !(has_numbers && has_position());
+  const auto has_symbols = [&] {
+    const auto is_symbolic = [](const Type& type) {
+      const auto dims = type.shape.dims();
+      return std::any_of(dims.begin(), dims.end(), [](Dim dim) { return !dim.is_static(); });
+    };
+    const auto& all = nodes_.graph().nodes();
+    return !nodes_.graph().symbols().empty() || std::any_of(all.begin(), all.end(), [&](const Node& node) {
+      return std::any_of(node.types.begin(), node.types.end(), is_symbolic);
+    });
+  };
+  const bool is_surely_few =
+      operands + (is_static() ? body : 3 * body) < limits.max_accesses && !(has_position() && has_symbols());
   return is_surely_few || accesses_fit(group, operands);
 }
 
