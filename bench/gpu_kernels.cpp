@@ -117,17 +117,19 @@ Tensor indices(std::int64_t below, std::int64_t count) {
 }
 
 void add_movement() {
-  const auto places = [](std::int64_t count) {
-    return [count](bool is_small) {
-      const std::int64_t n = is_small ? count / 100 : count;
-      return Arguments{noise({n}), indices(n, n), noise({n})};
+  const auto places = [](std::int64_t count, std::int64_t among) {
+    return [count, among](bool is_small) {
+      const std::int64_t n = is_small ? count / 100 : count, to = is_small ? among / 100 : among;
+      return Arguments{noise({to}), indices(to, n), noise({n})};
     };
   };
+  for (const std::int64_t among : {1000000, 10000, 1000})
+    add_kernel(
+        "scatter_add/1000000," + std::to_string(among) + "/f32", places(1000000, among),
+        [](std::vector<Tensor> a) { return Tensor(scatter_add(a[0], 0, a[1], a[2])); }, 1e-4);
   add_kernel(
-      "scatter_add/1000000,1000000/f32", places(1000000),
-      [](std::vector<Tensor> a) { return Tensor(scatter_add(a[0], 0, a[1], a[2])); }, 1e-5);
-  add_kernel(
-      "gather/1000000,1000000/f32", places(1000000), [](std::vector<Tensor> a) { return Tensor(a[0](a[1])); }, 0);
+      "gather/1000000,1000000/f32", places(1000000, 1000000), [](std::vector<Tensor> a) { return Tensor(a[0](a[1])); },
+      0);
   const Make rows = [](bool is_small) {
     const std::int64_t table = is_small ? 500 : 50000, count = is_small ? 164 : 16384;
     return Arguments{noise({table, 768}), indices(table, count), noise({count, 768})};

@@ -12,6 +12,7 @@
 #include <sinter/sinter.hpp>
 
 #ifndef SINTER_NO_X86
+#include <limits>
 #include <optional>
 #include <random>
 
@@ -364,6 +365,63 @@ TEST_CASE("a gradient of a convolution wants the shapes of one") {
   CHECK(has(of({1, 4, 5, 4}, {4, 3, 3, 3}, Operand::image, {1, 3, 8, 8}),
             "the gradient is (1, 4, 5, 4), the convolution of (1, 3, 8, 8) by (4, 3, 3, 3) is (1, 4, 4, 4)"));
   CHECK(has(of({1, 3, 8, 8}, {4, 1, 4, 4}, Operand::weight, {4, 3, 3, 3}), "the gradient is (4, 1, 4, 4)"));
+  const Dim n = Dim::symbol(0), m = Dim::symbol(1);
+  CHECK(of({n, 4, 4, 4}, {4, 3, 3, 3}, Operand::image, {n, 3, 8, 8}).empty());
+  CHECK(has(of({m, 4, 4, 4}, {4, 3, 3, 3}, Operand::image, {n, 3, 8, 8}), "the gradient is (s1, 4, 4, 4)"));
+  CHECK(has(of({n, 3, 8, 8}, {n, m, 4, 4}, Operand::weight, {4, 3, 3, 3}), "the gradient is (s0, s1, 4, 4)"));
+}
+
+TEST_CASE("the gradient of the gradient of a convolution") {
+  // The loss is |A x|^2 / 2, so that its gradient is linear in x: <gradient at x, v> has the gradient at v.
+  ConvOptions options;
+  options.stride = 2;
+  options.padding = {{0, 1}, {2, 1}};
+  const Tensor x = randn({2, 4, 7, 6}), v = randn({2, 4, 7, 6}), weight = randn({6, 2, 3, 2});
+  options.groups = 2;
+  const auto by_image = jit::grad([=](Tensor image) {
+    const Tensor y = conv2d(image, weight, options);
+    return sum(y * y) / 2;
+  });
+  const auto second = jit::grad([=](Tensor image) { return sum(by_image(image) * v); });
+  CHECK(allclose(second(x), by_image(v), {.rtol = 1e-4, .atol = 1e-4}));
+}
+
+TEST_CASE("gradients by what windows of single elements skip are zeros, whatever the weight") {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const int groups : {1, 2}) {
+    ConvOptions options;
+    options.stride = 2;
+    options.groups = groups;
+    const Tensor weight = full({4, 4 / groups, 1}, inf);
+    const Tensor gradient =
+        jit::grad([=](Tensor image) { return sum(conv1d(image, weight, options)); })(ones({1, 4, 5}));
+    for (int at = 0; at < 5; ++at) {
+      INFO("groups " << groups << ", element " << at);
+      CHECK(doubles(gradient)[static_cast<std::size_t>(5 + at)] == (at % 2 == 0 ? inf : 0));
+    }
+  }
+}
+
+TEST_CASE("uneven padding: the gradient by the image is that by the padded one, in its own dtype") {
+  GraphBuilder builder;
+  const Val dout{&builder, builder.input({DType::f16, Device::cpu(), {1, 4, 4, 4}}), {}},
+      weight{&builder, builder.input({DType::f16, Device::cpu(), {4, 3, 2, 2}}), {}};
+  using Op = ops::ConvolutionGradient;
+  Attrs attrs = Attrs{.shape = {1, 3, 7, 8}}
+                    .with(Op::stride, {2, 2})
+                    .with(Op::dilation, {1, 1})
+                    .with(Op::low, Shape{0, 0})
+                    .with(Op::high, Shape{1, 0});
+  attrs.set(Op::by, ops::ConvolutionOperand::image);
+  const Value outputs[] = {apply(op_info<Op>, {dout, weight}, attrs).value};
+  Decompose pass;
+  pass.keep = [](const Graph&, const Node& node) {
+    return node.op == &op_info<Op> && node.attrs[Op::high][0] == Dim(0);
+  };
+  const std::string text = pass(builder.finish(outputs)).text();
+  INFO(text);
+  CHECK(has(text, "f16[1, 3, 8, 8] = convolution_gradient"));
+  CHECK_FALSE(has(text, "f32"));
 }
 
 TEST_CASE("convolutions of many sizes share a plan, whose padding is symbolic") {

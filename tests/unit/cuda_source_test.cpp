@@ -99,6 +99,61 @@ TEST_CASE("a scatter becomes CUDA C: atomics for integers, else by places, or in
     }
 }
 
+TEST_CASE("an update of single elements has lists: a thread for each short one, or a warp for each") {
+  std::string why;
+  const bool compiles = cuda::has_nvrtc(&why);
+  for (const std::int64_t places : {10000, 1000000}) {
+    KernelCase test_case;
+    Kernel& kernel = test_case.kernel;
+    kernel.kind = KernelKind::scatter;
+    kernel.axes.push_back(AxisRole::parallel);
+    constexpr auto zero = StrideClass::zero, unit = StrideClass::unit;
+    kernel.operands = {{DType::i64, false}, {DType::f32, false}, {DType::f32, true}};
+    kernel.accesses = {{0, {unit}}, {1, {unit}}, {2, {zero}}};
+    kernel.body = {{.prim = Prim::load, .dtype = DType::i64, .access = 0},
+                   {.prim = Prim::load, .dtype = DType::f32, .access = 1}};
+    kernel.stores = {{.access = 2, .value = 1, .index = 0, .combine = Combine::add}};
+    test_case.geometry.accesses.resize(3);
+    test_case.geometry.extent[0] = 1000000;
+    test_case.geometry.accesses[0].stride = {1};
+    test_case.geometry.accesses[1].stride = {1};
+    test_case.geometry.accesses[2].gather_extent = places;
+    test_case.geometry.accesses[2].gather_stride = 1;
+    const cuda::LaunchList list = bound(test_case);
+    INFO(list.source);
+    const std::vector<std::string> short_lists{"sinter_clear", "sinter_count",   "sinter_place",
+                                               "sinter_fill",  "sinter_scatter", "sinter_long"};
+    const bool is_short = places == 1000000;  // one position for each place: else a hundred
+    CHECK(list.entries == std::vector<std::string>(short_lists.begin(), short_lists.end() - (is_short ? 0 : 1)));
+    CHECK(list.source.find("if ((unsigned long long)found >= ") != std::string::npos);
+    if (compiles) CHECK_FALSE(cuda::compile_to_cubin(list.source, "scatter", architecture_of(80)).empty());
+  }
+}
+
+TEST_CASE("a scan has the same order of sums whatever is computed beside it") {
+  for (const int further : {0, 40}) {
+    KernelCase test_case;
+    Kernel& kernel = test_case.kernel;
+    kernel.kind = KernelKind::row;
+    kernel.axes = {AxisRole::parallel, AxisRole::reduced};
+    constexpr auto unit = StrideClass::unit, any = StrideClass::any;
+    kernel.operands = {{DType::f32, false}, {DType::f32, true}};
+    kernel.accesses = {{0, {any, unit}}, {1, {any, unit}}};
+    ScalarBuilder body;
+    ScalarValue value = body.scan(Prim::scan_add, body.load(0, DType::f32), false);
+    for (int i = 0; i < further; ++i) value = body.mul(body.add(value, body.load(0, DType::f32)), value);
+    kernel.stores = {{.access = 1, .value = value.id}};
+    kernel.body = body.take();
+    test_case.geometry.extent[0] = 1000, test_case.geometry.extent[1] = 8192;
+    test_case.geometry.accesses.resize(2);
+    for (auto& access : test_case.geometry.accesses) access.stride = {8192, 1};
+    const cuda::LaunchList list = bound(test_case);
+    INFO(list.source);
+    CHECK(list.source.find("[8];") != std::string::npos);
+    CHECK(list.launches[0].block[0] == 256);
+  }
+}
+
 TEST_CASE("large products go to the library where there is one") {
   KernelCase test_case;
   Kernel& kernel = test_case.kernel;
@@ -156,5 +211,12 @@ TEST_CASE("a kernel with more accesses than a parameter holds is declined, with 
   std::string why;
   CHECK(cuda::generate(test_case.kernel, {}, {}, &why) == nullptr);
   CHECK(why.find("102 accesses") != std::string::npos);
+  // 64 accesses of one axis fit what every driver takes; of seven, not all do.
+  test_case.kernel.accesses.resize(64);
+  CHECK(cuda::most_parameter_bytes(test_case.kernel) <= 4096);
+  for (int axis = 1; axis < 7; ++axis) test_case.kernel.axes.push_back(AxisRole::parallel);
+  for (Access& access : test_case.kernel.accesses)
+    for (int axis = 0; axis < 7; ++axis) access.stride[static_cast<std::size_t>(axis)] = StrideClass::any;
+  CHECK(cuda::most_parameter_bytes(test_case.kernel) > 4096);
 }
 #endif

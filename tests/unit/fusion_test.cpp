@@ -416,6 +416,48 @@ TEST_CASE("views of one operand are one pointer, but an access each", "[fusion]"
   }
 }
 
+TEST_CASE("a table's length counts among what is read of it", "[fusion]") {
+  struct Narrow : OtherBackend {
+    Limits limits() const override { return {.max_accesses = 8}; }
+  } narrow;
+  std::string text = "graph(%x: f32[40], %i: i64[10]) { %y0 = take(%x, %i) {axes=[0]}";
+  for (int i = 1; i < 12; ++i) {
+    const std::string n = std::to_string(i);
+    text += "; %v" + n + " = slice(%x) {starts=[0], ends=[" + std::to_string(40 - i) + "], steps=[1]}; %t" + n +
+            " = take(%v" + n + ", %i) {axes=[0]}; %y" + n + " = add(%y" + std::to_string(i - 1) + ", %t" + n + ")";
+  }
+  const auto plan = build_plan(prepared(text + "; return %y11 }"), fused({&narrow}));
+  INFO(plan->text());
+  CHECK(plan->kernel_count() > 1);
+  for (const PlanStep& step : plan->steps()) CHECK(step.kernel.accesses.size() <= 8);
+}
+
+#ifndef SINTER_NO_X86
+TEST_CASE("an update at positions that are data has as many accesses as another kernel of x86", "[fusion]") {
+  const std::unique_ptr<Backend> x86 = make_x86_backend();
+  // With the positions and what is changed, 47 and 48.
+  for (const int views : {45, 46}) {
+    std::string text = "graph(%x: f32[400], %i: i64[300]) { %y0 = slice(%x) {starts=[0], ends=[300], steps=[1]}";
+    for (int i = 1; i < views; ++i) {
+      const std::string n = std::to_string(i);
+      text += "; %v" + n + " = slice(%x) {starts=[" + n + "], ends=[" + std::to_string(300 + i) + "], steps=[1]}; %y" +
+              n + " = add(%y" + std::to_string(i - 1) + ", %v" + n + ")";
+    }
+    text += "; %s = scatter_add(%i, %y" + std::to_string(views - 1) + ") {axes=[0], shape=[50]}; return %s }";
+    const Graph graph = prepared(text);
+    const auto plan = build_plan(graph, fused({x86.get(), reference()}));
+    INFO(plan->text());
+    std::size_t most = 0;
+    for (const PlanStep& step : plan->steps()) {
+      CHECK(step.backend == "x86");
+      if (step.kernel.kind == KernelKind::scatter) most = step.kernel.accesses.size();
+    }
+    CHECK(most == static_cast<std::size_t>(views + 2));
+    CHECK(first_difference(*plan, graph, random_inputs(graph)) == "");
+  }
+}
+#endif
+
 TEST_CASE("axes: unit strides last, neighbours merged", "[fusion]") {
   const auto kernel_of = [](std::string_view text) { return build_plan(prepared(text), fused())->steps()[0]; };
   // Dense values of any rank are one axis.

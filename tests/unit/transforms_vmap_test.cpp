@@ -155,6 +155,37 @@ TEST_CASE("vmap: updates, windows and pooling") {
              doubles(looped(set_loop, {numbers({3, 4, 2}), numbers({2})}, {0, -1}, 3))));
 }
 
+TEST_CASE("vmap: gradients of convolutions of any stride, dilation and groups") {
+  struct Row {
+    int stride, dilation, groups;
+  };
+  for (const Row& row : {Row{2, 1, 1}, Row{1, 2, 2}, Row{3, 1, 2}}) {
+    INFO("stride " << row.stride << ", dilation " << row.dilation << ", groups " << row.groups);
+    ConvOptions options;
+    options.stride = row.stride;
+    options.padding = {{1, 2}, {0, 1}};
+    options.dilation = row.dilation;
+    options.groups = row.groups;
+    auto loss = [=](Tensor image, Tensor kernel) {
+      const Tensor y = conv2d(image, kernel, options);
+      return sum(y * y * y);
+    };
+    const auto by_image = jit::grad(loss);
+    const auto by_weight = jit::grad([=](Tensor kernel, Tensor image) { return loss(image, kernel); });
+    const Tensor x = numbers({3, 2, 4, 9, 8}), k = numbers({3, 6, 4 / row.groups, 3, 2});
+    for (const auto& [a, b] : {std::pair{0, 0}, std::pair{0, -1}, std::pair{-1, 0}}) {
+      const Tensor image = a < 0 ? numbers({2, 4, 9, 8}) : x, kernel = b < 0 ? numbers({6, 4 / row.groups, 3, 2}) : k;
+      const auto axis = [](int at) { return at < 0 ? jit::no_axis : at; };
+      CHECK(near(doubles(jit::vmap(by_image, {axis(a), axis(b)})(image, kernel)),
+                 doubles(looped([&](const std::vector<Tensor>& in) { return by_image(in[0], in[1]); }, {image, kernel},
+                                {a, b}, 3))));
+      CHECK(near(doubles(jit::vmap(by_weight, {axis(b), axis(a)})(kernel, image)),
+                 doubles(looped([&](const std::vector<Tensor>& in) { return by_weight(in[0], in[1]); }, {kernel, image},
+                                {b, a}, 3))));
+    }
+  }
+}
+
 TEST_CASE("vmap of derivatives, derivatives of vmap") {
   Tensor w = numbers({4, 3}), x = numbers({6, 4}), y = numbers({6, 3});
   auto loss = [](Tensor p, Tensor input, Tensor target) { return mse_loss(tanh(matmul(input, p)), target); };

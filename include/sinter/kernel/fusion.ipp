@@ -49,6 +49,7 @@ class Fuser {
   bool fits(const FusionGroup& group) const;
   bool accesses_fit(const FusionGroup& group, int operands) const;
   bool reads_patch(int input) const;
+  bool reads_position(int input) const;
   bool patches_fit(const FusionGroup& group) const;
   const Limits& limits_of(const FusionGroup& group) const;
   bool computes(const Limits& limits, int node) const;

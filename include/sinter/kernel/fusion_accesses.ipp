@@ -10,6 +10,8 @@
 #include <sinter/ops/take.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -31,17 +33,18 @@ class AccessCount {
  private:
   struct Place {
     std::int32_t owner;
-    Dim gather_stride;
+    Dim gather_stride, gather_extent;
     AxisIndex flat;
   };
 
   std::size_t count() const { return places_.size() + 2 * numbers_.size() + unknown_; }
 
-  void add(std::int32_t owner, const AxisIndex& flat, Dim gather_stride) {
+  void add(std::int32_t owner, const AxisIndex& flat, Dim gather_stride = 0, Dim gather_extent = 0) {
     for (const Place& have : places_)
-      if (have.owner == owner && identical(have.gather_stride, gather_stride) && equal_index(space_, have.flat, flat))
+      if (have.owner == owner && identical(have.gather_stride, gather_stride) &&
+          identical(have.gather_extent, gather_extent) && equal_index(space_, have.flat, flat))
         return;
-    places_.push_back({owner, gather_stride, flat});
+    places_.push_back({owner, gather_stride, gather_extent, flat});
   }
   void add_number(Dim number) {
     if (number.is_static()) return;
@@ -63,7 +66,7 @@ class AccessCount {
     if (it.kind == NodeKind::empty || find_member(group_, base) != nullptr) return;
     if (!is_generator(it.kind) && !it.is_inlined) {
       const auto at = nodes_.locate(space_, node, map);
-      if (at) add(at->owner, at->flat, Dim(0));
+      if (at) add(at->owner, at->flat);
       else ++unknown_;
       return;
     }
@@ -90,6 +93,7 @@ class AccessCount {
       return;
     }
     if (it.kind == NodeKind::patch) add_bounds(node, map);
+    if (it.kind == NodeKind::reduce) add_folded_position(node, map);
     if (it.kind == NodeKind::take) read_table(node, map);
     for (std::size_t k = it.kind == NodeKind::take ? 1 : 0; k < it.inputs.size(); ++k)
       read(it.inputs[k], nodes_.operand_map(node, static_cast<int>(k), map));
@@ -109,24 +113,53 @@ class AccessCount {
     const TakenAxes taken = taken_axes(nodes_, node);
     AxisIndex flat;
     flat.offset = table->offset;
-    Dim gather_stride = 0;
-    for (int i = 0; i < nodes_[nodes_[node].inputs[0]].shape.rank(); ++i) {
+    Dim gather_stride = 0, gather_extent = 0;
+    const Shape& shape = nodes_[nodes_[node].inputs[0]].shape;
+    for (int i = 0; i < shape.rank(); ++i) {
       const Dim stride = table->strides[as_index(i)];
-      if (i == taken.axis) gather_stride = stride;
-      else add_scaled(flat, map[taken.of_table(i)], stride);
+      if (i == taken.axis) {
+        gather_stride = stride;
+        gather_extent = shape[i];
+      } else {
+        add_scaled(flat, map[taken.of_table(i)], stride);
+      }
     }
-    add(table->owner, flat, gather_stride);
+    add(table->owner, flat, gather_stride, gather_extent);
+  }
+  /// Some reductions with state take in where an element is.
+  void add_folded_position(int node, const IndexMap& map) {
+    const Node* const graph_node = nodes_.graph_node(node);
+    if (graph_node->op->fold == nullptr) return;
+    const Shape& shape = nodes_[nodes_[node].inputs[0]].shape;
+    AxisIndex flat;
+    Dim stride = 1;
+    for (int i = shape.rank(); i-- > 0;) {
+      if (!is_reduced_axis(graph_node->attrs, i)) continue;
+      add_scaled(flat, map[i], stride);
+      stride *= shape[i];
+    }
+    add_position(flat);
   }
   void add_bounds(int node, const IndexMap& map) {
     const Shape& starts = nodes_.graph_node(node)->attrs[ops::UpdateSlice::starts];
     const Shape& part = nodes_[nodes_[node].inputs[0]].shape;
     for (int i = 0; i < map.rank; ++i) {
-      add_number(starts[i] - map[i].offset);
-      add_number(starts[i] + part[i] - map[i].offset);
-      AxisIndex walked = map[i];
-      walked.offset = Dim(0);
-      add_position(walked);
+      add_bound(map[i], starts[i]);
+      add_bound(map[i], starts[i] + part[i]);
     }
+  }
+  /// As lowering compares an index to a bound: by the factor that its only term has, both are divided.
+  void add_bound(const AxisIndex& index, Dim bound) {
+    AxisIndex walked = index;
+    walked.offset = Dim(0);
+    bound -= index.offset;
+    if (walked.terms.size() == 1 && walked.terms[0].factor.is_static() && walked.terms[0].factor.value() > 1) {
+      const Dim factor = walked.terms[0].factor;
+      bound = (bound + factor - Dim(1)) / factor;
+      walked.terms[0].factor = Dim(1);
+    }
+    add_number(bound);
+    add_position(walked);
   }
 
   const FusionGraph& nodes_;

@@ -144,10 +144,29 @@ SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
   const int body = body_size(group);
   const Limits& limits = limits_of(group);
   if (operands > limits.max_operands || body > limits.max_body) return false;
-  // The body has an instruction for each load, and symbolic numbers for no more than it has instructions.
-  const bool is_static = std::all_of(group.space.axes.begin(), group.space.axes.end(),
-                                     [](const SpaceAxis& axis) { return axis.extent.is_static(); });
-  return operands + (is_static ? body : 3 * body) < limits.max_accesses || accesses_fit(group, operands);
+  // The body has an instruction for each load, and symbolic numbers for no more than it has instructions; but patches
+  // compare each of their axes, and where positions count, views shift them by numbers of their own.
+  const auto is_static = [&] {
+    return std::all_of(group.space.axes.begin(), group.space.axes.end(),
+                       [](const SpaceAxis& axis) { return axis.extent.is_static(); });
+  };
+  const auto has_position = [&] {
+    return std::any_of(group.members.begin(), group.members.end(),
+                       [&](const FusionMember& member) { return reads_position(member.node); });
+  };
+  const auto has_symbols = [&] {
+    const auto is_symbolic = [](const Type& type) {
+      const auto dims = type.shape.dims();
+      return std::any_of(dims.begin(), dims.end(), [](Dim dim) { return !dim.is_static(); });
+    };
+    const auto& all = nodes_.graph().nodes();
+    return !nodes_.graph().symbols().empty() || std::any_of(all.begin(), all.end(), [&](const Node& node) {
+      return std::any_of(node.types.begin(), node.types.end(), is_symbolic);
+    });
+  };
+  const bool is_surely_few =
+      operands + (is_static() ? body : 3 * body) < limits.max_accesses && !(has_position() && has_symbols());
+  return is_surely_few || accesses_fit(group, operands);
 }
 
 /// Views of one operand are one pointer, but an access each; what is written is one.
@@ -162,6 +181,16 @@ SINTER_DECL bool Fuser::reads_patch(int input) const {
   if (!it.is_inlined) return false;
   return it.kind == NodeKind::patch ||
          std::any_of(it.inputs.begin(), it.inputs.end(), [&](std::int32_t operand) { return reads_patch(operand); });
+}
+
+/// Is the position of an element among what the node is computed from here?
+SINTER_DECL bool Fuser::reads_position(int input) const {
+  const FusionNode& it = nodes_[nodes_.base_of(input)];
+  return it.kind == NodeKind::patch || it.kind == NodeKind::iota || it.kind == NodeKind::random ||
+         std::any_of(it.inputs.begin(), it.inputs.end(), [&](std::int32_t operand) {
+           const FusionNode& base = nodes_[nodes_.base_of(operand)];
+           return (is_generator(base.kind) || base.is_inlined) && reads_position(operand);
+         });
 }
 
 /// Products and scatters have no guards. A reduction takes in nothing that is computed from a patch: its order follows

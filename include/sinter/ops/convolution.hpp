@@ -34,8 +34,8 @@ struct ConvolutionWeightGradient : ConvolutionAttributes {
   static Val decompose(const DecomposeArgs& args);
 };
 
-/// The gradient of a convolution by one of its operands, which is attrs.shape: by the image, of the result's gradient and
-/// the weight; by the weight, of x and the result's gradient. The first is a convolution of the gradient, spread by the
+/// The gradient of a convolution by one of its operands, which is attrs.shape: by the image, of the result's gradient
+/// and the weight; by the weight, of x and the result's gradient. The first is a convolution of the gradient, spread by the
 /// stride, with the mirrored weight; the second a convolution_weight_gradient.
 enum class ConvolutionOperand : std::uint8_t { image, weight };
 struct ConvolutionGradient : ConvolutionAttributes {
@@ -45,6 +45,7 @@ struct ConvolutionGradient : ConvolutionAttributes {
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
 };
 
 /// The adjoint of windows: elements [positions..., sizes...] added up where they came from, in attrs.shape.

@@ -7,6 +7,9 @@
 #include <sinter/ops/convolution.hpp>
 #include <sinter/ops/view.hpp>
 
+#include <algorithm>
+#include <utility>
+
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
@@ -158,11 +161,60 @@ inline Val adjoint_weight(Val weight, std::int64_t groups) {
   return reshape(permute(reshape(weight, cut), order), joined);
 }
 
+/// Do windows of single elements skip some of the image?
+inline bool skips_elements(const Shape& weight, const Attrs& attrs) {
+  using Op = ops::ConvolutionAttributes;
+  std::int64_t steps = 1;
+  for (int i = 2; i < weight.rank(); ++i) {
+    const Dim low = attrs[Op::low][i - 2], high = attrs[Op::high][i - 2];
+    if (!is_one(weight[i]) || !(low == Dim(0)) || !(high == Dim(0))) return false;
+    steps = std::max(steps, attrs[Op::stride][as_index(i - 2)]);
+  }
+  return steps > 1;
+}
+/// Is the padding known, and more on one side of an axis than on the other?
+inline bool is_uneven(const Attrs& attrs) {
+  using Op = ops::ConvolutionAttributes;
+  bool differ = false;
+  for (int i = 0; i < attrs[Op::low].rank(); ++i) {
+    const Dim low = attrs[Op::low][i], high = attrs[Op::high][i];
+    if (!low.is_static() || !high.is_static()) return false;
+    differ |= low.value() != high.value();
+  }
+  return differ;
+}
+/// The gradient by the padded image without its borders: libraries know no padding that is uneven.
+inline Val cropped_image_gradient(Val dout, Val weight, const Shape& image, const Attrs& attrs) {
+  using Op = ops::ConvolutionAttributes;
+  Shape padded{image[0], image[1]}, starts{0, 0}, ends{image[0], image[1]}, none;
+  for (int i = 2; i < image.rank(); ++i) {
+    const Dim low = attrs[Op::low][i - 2];
+    padded.push_back(image[i] + low + attrs[Op::high][i - 2]);
+    starts.push_back(low);
+    ends.push_back(low + image[i]);
+    none.push_back(0);
+  }
+  Attrs own = attrs;
+  own.set(Op::low, none);
+  own.set(Op::high, none);
+  const Val whole = convolution_gradient(dout, weight, ops::ConvolutionOperand::image, padded, own);
+  return slice(whole, starts, ends, IntVector(as_index(image.rank()), 1));
+}
+
 /// The result's gradient spread by the stride and bordered, convolved with the mirrored weight. Padding beyond what the
-/// kernel reaches is cropped away again; one that is no number is first taken for a part of the image.
+/// kernel reaches is cropped away again; one that is no number is first taken for a part of the image. Of single
+/// elements, the product is spread.
 inline Val convolution_image_gradient(Val dout, Val weight, const Shape& image, const Attrs& attrs) {
   using Op = ops::Convolution;
   const Shape kernel = weight.shape();
+  if (skips_elements(kernel, attrs)) {
+    IntVector steps{1, 1};
+    for (const std::int64_t step : attrs[Op::stride]) steps.push_back(step);
+    Attrs own = attrs;
+    own.set(Op::stride, IntVector(as_index(image.rank() - 2), 1));
+    const Val product = apply(op_info<Op>, {dout, adjoint_weight(weight, attrs[Op::groups])}, std::move(own));
+    return place(product, image, zero_starts(image.rank()), steps);
+  }
   Shape spread{image[0], kernel[0]}, starts{0, 0}, crop_starts{0, 0}, crop_ends{image[0], image[1]}, none;
   IntVector steps{1, 1}, ones;
   for (int i = 2; i < image.rank(); ++i) {
@@ -271,7 +323,8 @@ SINTER_DECL Type ConvolutionGradient::infer(const InferArgs& args) {
                             Type{args.in[0].dtype, args.in[0].device, weight}};
   const Shape out = Convolution::infer({convolved, args.attrs, args.op, args.where}).shape;
   bool fits = dout.rank() == x.rank();
-  for (int i = 0; fits && i < x.rank(); ++i) fits = !ops_detail::differs(dout[i], out[i]);
+  fits = fits && dout[0] == out[0] && dout[1] == out[1];
+  for (int i = 2; fits && i < x.rank(); ++i) fits = !ops_detail::differs(dout[i], out[i]);
   if (!fits)
     throw ShapeError(args.op,
                      "the gradient is " + dout.text() + ", the convolution of " + x.text() + " by " + weight.text() +
@@ -289,6 +342,7 @@ SINTER_DECL Val ConvolutionGradient::decompose(const DecomposeArgs& args) {
   if (ops_detail::is_conv2d(second.shape(), numbers))
     return ops_detail::conv_image_gradient(
         first, second, ops_detail::ConvNumbers(second.shape(), ops_detail::conv2d_numbers(numbers)), shape);
+  if (ops_detail::is_uneven(numbers)) return ops_detail::cropped_image_gradient(first, second, shape, numbers);
   return ops_detail::convolution_image_gradient(first, second, shape, numbers);
 }
 
@@ -315,7 +369,7 @@ SINTER_DECL Type ConvolutionWeightGradient::infer(const InferArgs& args) {
   const Shape &x = args.in[0].shape, &dout = args.in[1].shape, &weight = args.attrs.shape;
   const Type convolved[] = {args.in[0], Type{args.in[0].dtype, args.in[0].device, weight}};
   const Shape out = Convolution::infer({convolved, args.attrs, args.op, args.where}).shape;
-  bool fits = dout.rank() == x.rank() && !ops_detail::differs(dout[0], out[1]) && !ops_detail::differs(dout[1], out[0]);
+  bool fits = dout.rank() == x.rank() && dout[0] == out[1] && dout[1] == out[0];
   for (int i = 2; fits && i < x.rank(); ++i) fits = !ops_detail::differs(dout[i], out[i]);
   if (!fits)
     throw ShapeError(args.op,
@@ -359,6 +413,50 @@ SINTER_DECL Batched Convolution::batch(const BatchArgs& a) {
   Shape split{from[0], from[1]};
   for (int i = 1; i < out.rank(); ++i) split.push_back(out.shape()[i]);
   return reshape(out, split);
+}
+
+/// By the image, the batch joins the images where the weight is one for all. Else each example makes groups of its own:
+/// weights, or gradients by them, of [b, o, c / groups, k...] are those of b * o outputs.
+SINTER_DECL Batched ConvolutionGradient::batch(const BatchArgs& a) {
+  const bool is_image = a.attrs[by] == ConvolutionOperand::image;
+  const Shape& made = a.attrs.shape;
+  Attrs attrs = a.attrs;
+  // Of [b, n, ...]: [b * n, ...].
+  const auto joined = [](Val x) {
+    const Shape from = x.shape();
+    Shape to{from[0] * from[1]};
+    for (int i = 2; i < from.rank(); ++i) to.push_back(from[i]);
+    return reshape(x, to);
+  };
+  // Of [b, n, c, ...]: [n, b * c, ...].
+  const auto beside = [](Val x) {
+    const Val images = ops_detail::move_axis(x, 0, 1);
+    const Shape from = images.shape();
+    Shape to{from[0], from[1] * from[2]};
+    for (int i = 3; i < from.rank(); ++i) to.push_back(from[i]);
+    return reshape(images, to);
+  };
+  if (is_image && !a.is_batched(1)) {
+    attrs.shape.set(0, a.size * made[0]);
+    return reshape(apply(a.op, {joined(a.in[0]), a.in[1]}, std::move(attrs)), ops_detail::batched_shape(a.size, made));
+  }
+  if (!a.size.is_static()) return {};
+  if (is_image) {
+    attrs.shape.set(1, a.size * made[1]);
+    attrs.set(groups, a.attrs[groups] * a.size.value());
+    const Val out =
+        apply(a.op, {beside(ops_detail::with_batch(a, 0)), joined(ops_detail::with_batch(a, 1))}, std::move(attrs));
+    Shape split{made[0], a.size, made[1]};
+    for (int i = 2; i < made.rank(); ++i) split.push_back(made[i]);
+    return ops_detail::move_axis(reshape(out, split), 1, 0);
+  }
+  attrs.shape.set(0, a.size * made[0]);
+  // One image for all: the examples' outputs are further outputs of it.
+  const bool has_one_image = !a.is_batched(0) && a.attrs[groups] == 1;
+  if (!has_one_image) attrs.set(groups, a.attrs[groups] * a.size.value());
+  const Val image = has_one_image ? a.in[0] : beside(ops_detail::with_batch(a, 0));
+  const Val out = apply(a.op, {image, beside(ops_detail::with_batch(a, 1))}, std::move(attrs));
+  return reshape(out, ops_detail::batched_shape(a.size, made));
 }
 
 SINTER_DECL Type SumWindows::infer(const InferArgs& args) {

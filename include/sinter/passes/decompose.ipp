@@ -37,11 +37,25 @@ inline Value widen_product(GraphBuilder& builder, const Node& node, const Values
   return in_dtype(product, node.types[0].dtype).value;
 }
 
+/// Is it made of one gradient of the same dtype, which back ends may have: that of the padded image, where the padding
+/// is known and uneven?
+inline bool is_made_of_gradient(const Node& node) {
+  using Op = ops::ConvolutionGradient;
+  if (node.op != &op_info<Op> || node.attrs[Op::by] != ops::ConvolutionOperand::image) return false;
+  const Shape &low = node.attrs[Op::low], &high = node.attrs[Op::high];
+  bool is_uneven = false;
+  for (int i = 0; i < low.rank(); ++i) {
+    if (!low[i].is_static() || !high[i].is_static()) return false;
+    is_uneven |= low[i].value() != high[i].value();
+  }
+  return is_uneven;
+}
+
 /// What the node is made of; no value where that has another type, and may have. What has f16 and bf16 is made of f32,
 /// so that a value between two kernels neither overflows nor loses digits.
 inline Value decompose_node(const Decompose& pass, GraphBuilder& builder, const Node& node, const Values& inputs) {
   std::vector<Val> operands;
-  const bool widens = is_half(node.types[0].dtype);
+  const bool widens = is_half(node.types[0].dtype) && !is_made_of_gradient(node);
   for (Value v : inputs) {
     const Val operand{&builder, v, node.where};
     operands.push_back(widens && is_half(operand.dtype()) ? in_dtype(operand, DType::f32) : operand);

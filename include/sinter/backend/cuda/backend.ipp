@@ -266,8 +266,23 @@ SINTER_DECL std::vector<Schedule> CudaBackend::schedules(const Kernel& kernel) c
   return cuda::generator_schedules(kernel);
 }
 
+namespace cuda_detail {
+/// Bytes of a kernel's parameter.
+inline std::size_t parameter_limit() {
+  const bool has_large = driver_status().version >= 12010 && nvrtc_version() >= 12010;
+  return has_large ? large_parameter_bytes : parameter_bytes;
+}
+}  // namespace cuda_detail
+
 SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel& kernel, const Schedule& schedule,
                                                                    std::string* why_declined) {
+  const std::size_t needed = most_parameter_bytes(kernel);
+  if (needed > parameter_bytes && needed > cuda_detail::parameter_limit()) {
+    if (why_declined != nullptr)
+      *why_declined = "cuda: its parameter may take " + std::to_string(needed) + " bytes; this driver and NVRTC take " +
+                      std::to_string(cuda_detail::parameter_limit());
+    return nullptr;
+  }
   std::shared_ptr<const GeneratedKernel> generated = generate(kernel, schedule, gpu_.target(), why_declined);
   if (generated == nullptr) return nullptr;
   return std::make_shared<const cuda_detail::CudaExecutable>(gpu_, kernel, std::move(generated));
@@ -291,8 +306,7 @@ namespace cuda_detail {
 /// As many launches of equal text as one parameter holds, in the place of which one runs.
 inline void merge_equal(Gpu& gpu, std::span<CudaLaunch* const> launches, std::span<const std::uint32_t> numbers,
                         std::vector<MergedLaunch>& merged) {
-  const bool has_large = driver_status().version >= 12010 && nvrtc_version() >= 12010;
-  const std::size_t most = has_large ? large_parameter_bytes : parameter_bytes;
+  const std::size_t most = parameter_limit();
   for (std::size_t first = 0, count = 0; first < launches.size(); first += count) {
     count = std::min(launches.size() - first, members_for(launches[first]->list(), most));
     if (count < 2) return;

@@ -17,9 +17,12 @@
 #include <sinter/tensor/storage.hpp>
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -392,6 +395,16 @@ struct ConvolutionTypes {
                                                       : ConvolutionTypes{2, 1, 0};
   }
 };
+/// The library is told of the extents of y: where they became known only now, they must be those that x and the weight
+/// give.
+inline void require_result(const ConvolutionGeometry& g, const Shape& y, FirstAxis first_axis) {
+  const int images = first_axis == FirstAxis::images ? 0 : 1;
+  bool fits = y[images].value() == g.images && y[1 - images].value() == g.groups * g.outputs;
+  for (std::size_t i = 0; i < g.positions.size(); ++i)
+    fits = fits &&
+           g.positions[i] == (g.extent[i] + 2 * g.padding[i] - (g.kernel[i] - 1) * g.dilation[i] - 1) / g.stride[i] + 1;
+  if (!fits) throw ShapeError("convolution", "the result, or its gradient, is " + y.text() + "; " + g.text());
+}
 inline std::unique_ptr<Launch> make_convolution(const Attrs& attrs, std::span<const Type> types, ConvolutionMade made,
                                                 bool is_conv2d, FirstAxis first_axis = FirstAxis::images) {
   const ConvolutionTypes at = ConvolutionTypes::of(made);
@@ -400,6 +413,7 @@ inline std::unique_ptr<Launch> make_convolution(const Attrs& attrs, std::span<co
       convolution_geometry(attrs, made, types[at.x].shape, types[at.weight].shape, types[at.y].shape, is_conv2d,
                            [](Dim extent) { return extent.value(); });
   geometry.dtype = types[0].dtype;
+  require_result(geometry, types[at.y].shape, first_axis);
   return std::make_unique<ConvolutionLaunch>(Gpu::get(types.back().device, "convolution"),
                                              BoundOp{nullptr, attrs, types, 2, {}}, geometry, first_axis);
 }

@@ -94,6 +94,7 @@ class DnnConvolution {
   bool may_have_channels_last() const;
   bool is_allowed(const DnnApi::Found& found) const;
   bool take(const Choice& choice);
+  bool take_stored(const std::string& text);
   bool take_first(const std::vector<Candidate>& found);
   int wanted_math() const;
   std::string disk_key() const;

@@ -19,6 +19,7 @@
 #include <list>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -248,9 +249,14 @@ SINTER_DECL std::vector<DnnConvolution::Candidate> DnnConvolution::found_by_meas
   Scratch scratch(gpu_, operands + most_workspace);
   scratch.fill_with_numbers(scratch.memory(), operands, geometry_.dtype);
   std::vector<Candidate> best;
+  if (!describe(ChannelPlace::second)) return best;
   measure(scratch, ChannelPlace::second, 0, best);
-  if (may_have_channels_last() && describe(ChannelPlace::last))
-    measure(scratch, ChannelPlace::last, milliseconds_of_copies(scratch), best);
+  try {
+    if (may_have_channels_last() && describe(ChannelPlace::last))
+      measure(scratch, ChannelPlace::last, milliseconds_of_copies(scratch), best);
+  } catch (const std::exception& error) {  // what is measured already holds
+    if (is_logged("autotune")) note("autotune", geometry_.text() + ": channels last: " + error.what());
+  }
   describe(ChannelPlace::second);
   std::sort(best.begin(), best.end(),
             [](const Candidate& a, const Candidate& b) { return a.found.milliseconds < b.found.milliseconds; });
@@ -290,43 +296,65 @@ SINTER_DECL bool DnnConvolution::take(const Choice& choice) {
   return true;
 }
 
+/// Of the rule by which is measured and chosen: what an older one chose is not taken.
+inline constexpr std::string_view convolution_rule = "rule 2 ";
+/// What stands in the cache where nothing is fit.
+inline constexpr std::string_view refused_convolution = "none";
+
 SINTER_DECL std::string DnnConvolution::disk_key() const {
-  return "cudnn " SINTER_VERSION_STRING " " + std::to_string(api_.version()) + " driver " +
-         std::to_string(driver_status().version) + " " + gpu_.name() + " " + gpu_.target().architecture() + "\n" +
-         geometry_.text();
+  return "cudnn " + std::string(convolution_rule) + SINTER_VERSION_STRING " " + std::to_string(api_.version()) +
+         " driver " + std::to_string(driver_status().version) + " " + gpu_.name() + " " + gpu_.target().architecture() +
+         "\n" + geometry_.text();
+}
+
+/// False: it is none, or is not there after all.
+SINTER_DECL bool DnnConvolution::take_stored(const std::string& text) {
+  std::array<int, 3> numbers{};
+  const char *at = text.data(), *const end = at + text.size();
+  std::size_t count = 0;
+  for (; count < numbers.size() && at != end; ++count) {
+    const auto [rest, wrong] = std::from_chars(at, end, numbers[count]);
+    if (wrong != std::errc{}) break;
+    at = rest == end ? end : rest + 1;
+  }
+  const ChannelPlace channels = numbers[2] == 1 ? ChannelPlace::last : ChannelPlace::second;
+  return count == numbers.size() && take({numbers[0], numbers[1], channels});
 }
 
 SINTER_DECL void DnnConvolution::choose(AlgorithmSearch search) {
   const bool is_measured = search == AlgorithmSearch::measured;
+  const bool is_permitted_only = geometry_.dtype == DType::f32 && wanted_math() == DnnApi::tensor_cores;  // TF32
   const DiskCache disk = is_measured ? DiskCache::standard() : DiskCache("");
-  if (const std::optional<std::string> known = is_measured ? disk.find(disk_key()) : std::nullopt) {
-    std::array<int, 3> numbers{};
-    const char *at = known->data(), *const end = at + known->size();
-    std::size_t count = 0;
-    for (; count < numbers.size() && at != end; ++count) {
-      const auto [rest, wrong] = std::from_chars(at, end, numbers[count]);
-      if (wrong != std::errc{}) break;
-      at = rest == end ? end : rest + 1;
-    }
-    const ChannelPlace channels = numbers[2] == 1 ? ChannelPlace::last : ChannelPlace::second;
-    if (count == numbers.size() && take({numbers[0], numbers[1], channels})) return;
-  }
+  const std::optional<std::string> known = is_measured ? disk.find(disk_key()) : std::nullopt;
+  if (known && take_stored(*known)) return;
+  const bool is_refused = is_permitted_only && known && *known == refused_convolution;
   std::vector<Candidate> measured;
   std::string reason = "nothing that could be measured is fit";
-  if (is_measured) {
+  bool is_whole = false;
+  if (is_measured && !is_refused) {
     try {
       measured = found_by_measuring();
+      is_whole = true;
     } catch (const std::exception& error) { reason = error.what(); }
   }
   if (take_first(measured)) {
-    disk.store(disk_key(), std::to_string(choice_.algorithm) + " " + std::to_string(choice_.math) + " " +
-                               std::to_string(static_cast<int>(choice_.channels)));
+    // Another process may have measured meanwhile: all take what came first.
+    const Choice own = choice_;
     reason = "measured";
-  } else if (!take_first(found_by_rule())) {
-    if (wanted_math() != DnnApi::tensor_cores || geometry_.dtype != DType::f32) {
+    if (const std::optional<std::string> others = disk.find(disk_key()); others && take_stored(*others)) {
+      reason = "measured by another process";
+    } else {
+      if (others) take(own);
+      disk.store(disk_key(), std::to_string(own.algorithm) + " " + std::to_string(own.math) + " " +
+                                 std::to_string(static_cast<int>(own.channels)));
+      if (const std::optional<std::string> stored = disk.find(disk_key()); stored && !take_stored(*stored)) take(own);
+    }
+  } else if (is_refused || !take_first(found_by_rule())) {
+    if (!is_permitted_only) {
       why_ = "cuDNN has no algorithm for it";
       return;
     }
+    if (is_whole) disk.store(disk_key(), refused_convolution);
     geometry_.precision = MatmulPrecision::f32;  // TF32 is a permission
     if (api_.set_math(convolution_, wanted_math()) != 0) return;
     return choose(search);

@@ -146,10 +146,10 @@ class ScanWriter {
     const std::vector<InstId> list = scans();
     return (std::find(list.begin(), list.end(), id) - list.begin()) * items_ * pieces_ * 8;
   }
-  /// Elements for each thread of a tile: those of large bodies would not find room in registers.
+  /// Elements for each thread of a tile. They follow from the extents alone, not from what is computed beside: in which
+  /// order a sum adds up must not depend on that. What is scanned twice has one.
   int elements_of_thread(std::int64_t length) const {
-    constexpr std::size_t small_body = 24;
-    const int most = is_chained() ? 1 : nest.kernel.body.size() <= small_body ? 8 : 4;
+    const int most = is_chained() ? 1 : 8;
     int elements = 1;
     while (elements < most && 2 * elements * threads_ <= length) elements *= 2;
     return elements;

@@ -1,10 +1,11 @@
 // Four methods. Atomics: a thread for each value, where the combiner is exact (sums and extrema of integers). By
-// places: a warp owns one place of the gathered axis and 128 elements of what lies inside it, looks through all indices
-// 32 at a time, and takes in what is meant for it. By lists: positions are first collected for each place, in any order,
-// and a warp takes in those of its own, the least position first; where a place is one element, a thread does so for a
-// short list, and its warp for a long one. In order: a thread owns one point of the axes along
-// which places differ and goes through all others, changing memory. The last three are chosen by an estimate of their
-// time, and combine in the same order.
+// places: a warp owns one place of the gathered axis and 128 elements of what lies inside it, looks through all
+// indices 32 at a time, and takes in what is meant for it. By lists: positions are first collected for each place, in
+// any order, and a warp takes in those of its own, the least position first; where a place is one element and lists
+// are short on average, a thread does so for a short list, and a warp of a kernel after it for a long one. In order: a
+// thread owns one point of the axes along which places differ and goes through all others, changing memory. The last
+// three are chosen by an estimate of their time, and combine in the same order. A fault record may be cleared between
+// the kernels: each of them tells by itself which indices are out of range.
 #pragma once
 
 #include <sinter/backend/cuda/source/scatter.hpp>
@@ -39,10 +40,10 @@ class ScatterWriter {
                              static_cast<double>(quotient_up(nest.points(free_), 128)) * (indices / 32 + 4) * 1.2e-11;
     const double in_order = indices * 0.6e-6 * static_cast<double>(quotient_up(nest.points(all_free_), 200000));
     constexpr double launches = 2e-5;  // of the kernels that collect positions
-    const double by_lists = launches +
-                            (is_single() ? 3e-11 : 4e-10) * places * static_cast<double>(nest.points(free_indexed_)) *
-                                static_cast<double>(quotient_up(nest.points(free_), 128)) +
-                            5e-11 * indices;
+    const double by_lists = launches + 5e-11 * indices +
+                            (seconds_of_place() + seconds_of_list()) * places *
+                                static_cast<double>(nest.points(free_indexed_)) *
+                                static_cast<double>(quotient_up(nest.points(free_), 128));
     if (list_bytes() <= most_list_bytes && by_lists < std::min(by_places, in_order)) return write_by_lists();
     write_check();
     if (by_places <= in_order) write_by_places(Hits::all_indices);
@@ -58,10 +59,19 @@ class ScatterWriter {
   std::int64_t place_count() const { return nest.points(free_indexed_) * extent(); }
   std::int64_t position_count() const { return nest.points(free_indexed_) * nest.points(colliding_); }
   /// For each place how many positions it has and where they begin, the positions, the number of each within its list,
-  /// and how many there are: 4 bytes each.
-  std::int64_t list_bytes() const { return 4 * (2 * place_count() + 2 * position_count() + 1); }
-  /// Is what lies at a place one element?
-  bool is_single() const { return nest.points(free_) == 1; }
+  /// how many there are, and how many long lists: 4 bytes each.
+  std::int64_t list_bytes() const { return 4 * (2 * place_count() + 2 * position_count() + 2); }
+  /// Is what lies at a place one element, and are lists short on average?
+  bool is_by_short_lists() const { return nest.points(free_) == 1 && nest.points(colliding_) <= 4 * extent(); }
+  double seconds_of_place() const { return is_by_short_lists() ? 3e-11 : 4e-10; }
+  /// What a warp takes for a list of mean length: it looks through the list for each of its positions, 32 at a time, or
+  /// once through all indices. See write_place.
+  double seconds_of_list() const {
+    if (is_by_short_lists()) return 0;
+    const double indices = static_cast<double>(nest.points(colliding_)),
+                 mean = indices / static_cast<double>(std::max<std::int64_t>(extent(), 1));
+    return mean * mean <= indices ? mean * (mean / 32 + 1) * 0.6e-11 : indices / 32 * 1.2e-11;
+  }
 
   bool is_atomic() const {
     const bool has_atomic =
@@ -116,6 +126,7 @@ class ScatterWriter {
     w.line("if (item >= " + w.number("n" + std::string(suffix), items) + ") return;");
     return entry;
   }
+  std::string is_out_of_range() { return "(unsigned long long)found >= (unsigned long long)" + extent_name(); }
   void skip_after_fault() { w.line("if (a.fault[0] != 0) return;"); }
 
   void write_check() {
@@ -136,6 +147,7 @@ class ScatterWriter {
     IndexNames at;
     if (!nest.parallel.empty()) at = w.decode("item", nest.parallel);
     read_index(at);
+    w.line("if (" + is_out_of_range() + ") return;");
     w.open("");
     const std::string value = value_at(store_.value, at);
     const char* const function = store_.combine == Combine::add   ? "atomicAdd"
@@ -158,6 +170,7 @@ class ScatterWriter {
     w.line("unsigned* const list = starts + " + w.number("items", place_count()) + ";");
     w.line("unsigned* const ranks = list + " + w.number("positions", position_count()) + ";");
     w.line("unsigned* const total = ranks + " + w.number("positions", position_count()) + ";");
+    w.line("unsigned* const long_count = total + 1;");
   }
   /// A thread for each position: `write` emits what it does with `found` and `key`, the number of its place.
   template <class Write>
@@ -181,7 +194,7 @@ class ScatterWriter {
     const std::string clear = open_items("clear", items, 256);
     write_lists();
     w.line("counts[item] = 0;");
-    w.line("if (item == 0) *total = 0;");
+    w.line("if (item == 0) *total = *long_count = 0;");
     w.close();
     w.add_step(clear, quotient_up(items, 256), 1, 256);
     write_positions("count", [&] {
@@ -190,11 +203,15 @@ class ScatterWriter {
     });
     write_starts();
     write_positions("fill", [&] {
-      skip_after_fault();
+      w.line("if (" + is_out_of_range() + ") return;");
       w.line("list[starts[key] + ranks[item]] = position;");
     });
-    if (is_single()) write_by_short_lists();
-    else write_by_places(Hits::list);
+    if (is_by_short_lists()) {
+      write_by_short_lists();
+      write_by_long_lists();
+    } else {
+      write_by_places(Hits::list);
+    }
     w.add_workspace(quotient_up(list_bytes(), 256) * 256);
   }
   /// Lists lie in the order in which blocks come: that does not show.
@@ -225,28 +242,28 @@ class ScatterWriter {
     w.close();
     w.add_step(entry, quotient_up(place_count(), threads), 1, threads);
   }
-  /// A thread for each place that has few positions; the others are its warp's, one after the other.
+  /// A thread for each place that has few positions. The numbers of the others replace the ranks, which nobody needs
+  /// any more.
   void write_by_short_lists() {
-    const std::string entry = w.entry("scatter", 256), items = w.number("items", place_count());
+    const std::string entry = open_items("scatter", place_count(), 256);
     constexpr int short_list = 16;
     skip_after_fault();
-    w.line("const int lane = (int)threadIdx.x % 32;");
-    w.line("const I own_item = (I)blockIdx.x * 256 + (I)threadIdx.x;");
     write_lists();
-    w.line("const unsigned own_count = own_item < " + items + " ? counts[own_item] : 0u;");
-    w.open("if (own_count != 0 && own_count <= " + Writer::str(short_list) + ")");
-    w.line("const unsigned* const own = list + starts[own_item];");
-    w.line("const I outside = own_item / " + w.number("places", extent()) + ";");
-    w.line("const I place = own_item - outside * " + w.number("places", extent()) + ";");
+    w.line("const unsigned count = counts[item];");
+    w.line("if (count > " + Writer::str(short_list) + ") ranks[atomicAdd(long_count, 1u)] = (unsigned)item;");
+    w.line("if (count == 0 || count > " + Writer::str(short_list) + ") return;");
+    w.line("const unsigned* const own = list + starts[item];");
+    w.line("const I outside = item / " + w.number("places", extent()) + ";");
+    w.line("const I place = item - outside * " + w.number("places", extent()) + ";");
     IndexNames at;
     if (!free_indexed_.empty()) at = w.decode("outside", free_indexed_);
     const IndexNames point = free_.empty() ? at : joined(at, w.decode("(I)0", free_));
     w.line("const I to = " + w.offset(store_.access, point) + " + place * " + place_stride() + ";");
     w.line(value_type(dtype_) + " sum = " + old_value("(" + target() + ")[to]") + ";");
     w.line("long long last = -1;");
-    w.open("for (unsigned done = 0; done < own_count; ++done)");
+    w.open("for (unsigned done = 0; done < count; ++done)");
     w.line("unsigned least = 0xffffffffu;");
-    w.open("for (unsigned k = 0; k < own_count; ++k)");
+    w.open("for (unsigned k = 0; k < count; ++k)");
     w.line("const unsigned p = own[k];");
     w.line("if ((long long)p > last && p < least) least = p;");
     w.close();
@@ -258,13 +275,25 @@ class ScatterWriter {
     w.close();
     w.line("(" + target() + ")[to] = sum;");
     w.close();
-    w.line("unsigned others = __ballot_sync(0xffffffffu, own_count > " + Writer::str(short_list) + ");");
-    w.open("for (; others != 0; others &= others - 1)");
-    w.line("const I item = own_item - lane + (__ffs((int)others) - 1);");
+    w.add_step(entry, quotient_up(place_count(), 256), 1, 256);
+  }
+  /// A warp for each place that was left.
+  void write_by_long_lists() {
+    constexpr std::int64_t blocks_per_processor = 8;
+    const std::int64_t blocks = std::min<std::int64_t>(
+        quotient_up(place_count(), 8), blocks_per_processor * std::max<std::int64_t>(w.device.multiprocessors, 1));
+    const std::string entry = w.entry("long", 256);
+    skip_after_fault();
+    w.line("const int lane = (int)threadIdx.x % 32;");
+    write_lists();
+    w.line("const unsigned places_left = *long_count;");
+    w.open("for (unsigned left = blockIdx.x * 8 + threadIdx.x / 32; left < places_left; left += " +
+           w.number("warps", blocks * 8) + ")");
+    w.line("const I item = (I)ranks[left];");
     write_place(Hits::list);
     w.close();
     w.close();
-    w.add_step(entry, quotient_up(place_count(), 256), 1, 256);
+    w.add_step(entry, blocks, 1, 256);
   }
   /// The least position of the list above `last`, which is what a warp takes in next.
   void write_next_hit() {
@@ -371,6 +400,7 @@ class ScatterWriter {
     IndexNames here = at;
     if (!colliding_.empty()) here = joined(at, w.decode("position", colliding_));
     read_index(here);
+    w.line("if (" + is_out_of_range() + ") continue;");
     w.line(memory_type(nest.dtype_of(store_.access)) + "* const target = " + target() + " + to + (I)found * " +
            place_stride() + ";");
     w.open("");

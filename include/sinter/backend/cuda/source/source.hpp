@@ -21,6 +21,8 @@ Limits generator_limits();
 /// numbers of items for each thread and of threads for each block.
 std::vector<Schedule> generator_schedules(const Kernel& kernel);
 /// Null where the kernel or a step of the schedule is declined, with the reason in `why_declined` (if not null).
+/// What the parameter of a kernel's text may take, whatever its extents; it has an address and strides for each access.
+std::size_t most_parameter_bytes(const Kernel& kernel);
 std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule, const Target& target,
                                                 std::string* why_declined = nullptr);
 

@@ -113,6 +113,17 @@ SINTER_DECL std::vector<Schedule> generator_schedules(const Kernel& kernel) {
   return schedules;
 }
 
+SINTER_DECL std::size_t most_parameter_bytes(const Kernel& kernel) {
+  constexpr std::size_t of_access = 3,
+                        others = 64;  // address, extent and stride of a gather; extents and their inverses
+  std::size_t numbers = others + of_access * kernel.accesses.size();
+  for (const Access& access : kernel.accesses)
+    for (int axis = 0; axis < kernel.rank(); ++axis)
+      numbers +=
+          access.stride[as_index(axis)] == StrideClass::any || access.stride[as_index(axis)] == StrideClass::backward;
+  return 8 * numbers;
+}
+
 SINTER_DECL std::shared_ptr<const GeneratedKernel> generate(const Kernel& kernel, const Schedule& schedule,
                                                             const Target& target, std::string* why_declined) {
   verify(kernel);

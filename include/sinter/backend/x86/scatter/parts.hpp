@@ -8,6 +8,7 @@
 #include <sinter/kernel/kernel.hpp>
 #include <sinter/kernel/kernel_simplify.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -47,9 +48,18 @@ inline Kernel tile_kernel(const Kernel& scatter, InstId id) {
   kernel.operands.push_back({scatter.body[id].dtype, true});
   tile.stride[as_index(scatter.rank() - 1)] = StrideClass::unit;
   if (scatter.rank() > 1) tile.stride[as_index(scatter.rank() - 2)] = StrideClass::any;
-  kernel.accesses.push_back(tile);
-  kernel.stores = {{.access = static_cast<std::uint16_t>(kernel.accesses.size() - 1), .value = id}};
+  kernel.stores = {{.access = scatter.stores[0].access, .value = id}};
   remove_dead(kernel.body, kernel.stores);
+  // The access of what is changed is free, unless it is read: a kernel that has as many as may be needs no further one.
+  const bool is_read = std::any_of(kernel.body.begin(), kernel.body.end(), [&](const Inst& inst) {
+    return reads_memory(inst.prim) && inst.access == kernel.stores[0].access;
+  });
+  if (is_read) {
+    kernel.stores[0].access = static_cast<std::uint16_t>(kernel.accesses.size());
+    kernel.accesses.push_back(tile);
+  } else {
+    kernel.accesses[kernel.stores[0].access] = tile;
+  }
   return kernel;
 }
 

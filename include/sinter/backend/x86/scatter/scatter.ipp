@@ -125,6 +125,7 @@ class ScatterLaunch final : public Launch {
     if (part.code == nullptr) return;
     BoundGeometry geometry = geometry_;
     geometry.accesses.resize(part.kernel.accesses.size());
+    if (&part != &shape_->update) geometry.accesses[part.access] = {};
     LoopArgs& args = args_.emplace_back(&part, LoopArgs{}).second;
     fill_loop_args(args, part.kernel, geometry, row_);
     args.status = &status_;
@@ -205,6 +206,7 @@ class ScatterLaunch final : public Launch {
     for (const Axis& axis : colliding_) args.index_origin[axis.axis] = walker.at[as_index(axis.axis)];
     args.index_origin[column_] = column;
     for (std::size_t i = 0; i < geometry_.accesses.size(); ++i) {
+      if (&part != &shape_->update && i == part.access) continue;  // the tile, see values()
       const std::uint16_t operand = part.kernel.accesses[i].operand;
       args.pointer[i].base = displaced(static_cast<char*>(operands_[operand]),
                                        offset(walker, part.kernel, i) + column * args.pointer[i].column_stride);
@@ -508,7 +510,7 @@ inline bool make_part(ScatterPart& part, const ScatterShape& shape, InstId id, c
 
 SINTER_DECL std::shared_ptr<const Executable> make_scatter_executable(const Kernel& kernel, const Schedule& schedule,
                                                                       Isa isa, std::string* why_declined) {
-  if (kernel.accesses.size() >= as_index(max_accesses)) {
+  if (kernel.accesses.size() > as_index(max_accesses)) {
     if (why_declined != nullptr) *why_declined = "x86: too many accesses";
     return nullptr;
   }
