@@ -219,9 +219,9 @@ inline void TcpHub::wait_for(std::unique_lock<std::mutex>& lock, const Round& ro
     return;
   if (are_all_here()) until = std::max(begin, all_here_since_) + timeout;
   if (changed_.wait_until(lock, until, is_over)) return;
+  const auto waited = are_all_here() ? timeout : std::chrono::duration_cast<std::chrono::milliseconds>(until - begin);
   fail(DistError::Kind::timeout,
-       missing_text(round) + " did not come to " + message[3] + " within " +
-           seconds_text(std::chrono::duration_cast<std::chrono::milliseconds>(until - begin)));
+       missing_text(round) + " did not come to " + message[3] + " within " + seconds_text(waited));
 }
 
 /// From where it lies: each rank gets what all have, and a copy for each would be the square of it.
