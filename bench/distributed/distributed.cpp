@@ -22,6 +22,7 @@
 #include <cstdlib>
 #include <functional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <tuple>
@@ -234,6 +235,8 @@ Trained train_on(int ranks, const Training& training) {
 /// The same batch on one rank and divided over several. Gradients are added in another order, and AdamW divides by
 /// their size: losses are equal to a few roundings at first, and drift apart slowly.
 Training small_training(int ranks) {
+  if (8 % ranks != 0)
+    throw std::runtime_error("the losses are of 8 sequences: 1, 2, 4 or 8 ranks, not " + std::to_string(ranks));
   Training training{.size = {3, 4, 64, 96, 32}, .batch = 8 / ranks, .steps = 0, .precision = MatmulPrecision::f32};
   return training;
 }

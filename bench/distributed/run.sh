@@ -54,9 +54,9 @@ peer() { part "$1" "$2" "${torchrun[@]}" --nproc-per-node "$3" "$here/ddp.py" "$
 # The same losses from threads with a GPU each, from processes, and from those of torchrun.
 equal_losses() {
   {
-    "$here/bench_distributed" losses "$gpus"
-    "$here/launch" --processes -n "$gpus" "$here/bench_distributed" losses
-    "${torchrun[@]}" --nproc-per-node "$gpus" --no-python "$here/bench_distributed" losses
+    timeout -k 5 60 "$here/bench_distributed" losses "$gpus"
+    timeout -k 5 60 "$here/launch" --processes -n "$gpus" "$here/bench_distributed" losses
+    timeout -k 5 60 "${torchrun[@]}" --nproc-per-node "$gpus" --no-python "$here/bench_distributed" losses
   } >"$work/losses" 2>&1
   grep -v -e '^\*\*\*' -e OMP_NUM "$work/losses"
   [ "$(grep -c '^losses on' "$work/losses")" -eq 3 ] && [ "$(grep '^losses on' "$work/losses" | sort -u | wc -l)" -eq 1 ] &&
@@ -83,7 +83,7 @@ stop 10|rank $((gpus - 1)) did not come
 FAULTS
   [ $bad -eq 0 ] && echo "check: 6 faults of processes with a GPU each are found, in $((SECONDS - from)) s together"
 }
-own_part() {  # a function of this file, with the libraries
+own_part() {  # a function of this file, each command of which has a time limit, with the libraries
   local name=$1 function=$2
   shift 2
   echo "== $name (at $((SECONDS - begin)) s)"

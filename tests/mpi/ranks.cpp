@@ -61,6 +61,18 @@ void check_collectives(dist::World world) {
   dist::barrier();
 }
 
+/// More than a connection holds at once, to and from rank 0, in a group of its own too.
+void check_large(dist::World world) {
+  if (dist::engine_name() != "tcp") return;
+  const std::int64_t count = 1'500'000;
+  const int n = world.size();
+  expect(
+      static_cast<bool>(array_equal(dist::all_reduce(full({count}, world.rank() + 1)), full({count}, n * (n + 1) / 2))),
+      "a large all_reduce");
+  expect(static_cast<bool>(array_equal(dist::broadcast(full({count}, world.rank()), n - 1), full({count}, n - 1))),
+         "a large broadcast");
+}
+
 /// Losses of data parallel training, which must be those of one rank.
 void check_training(dist::World world) {
   const Tensor x = reshape(sin(arange(24, {.dtype = DType::f64})), {8, 3});
@@ -118,7 +130,8 @@ void check_partition(dist::World world) {
 }
 
 void go_wrong(const std::string& how, int point, dist::World world) {
-  const bool is_last = world.rank() == world.size() - 1;
+  const bool is_of_first = how.back() == '0';  // "die0": rank 0 goes wrong
+  const bool is_last = world.rank() == (is_of_first ? 0 : world.size() - 1);
   const auto compiled = jit::compile([](Tensor x) { return sum(dist::all_reduce(x * 2)) + sum(dist::all_gather(x)); });
   for (int i = 0; i < 20; ++i) {
     const Tensor x = ones({2}, {.device = dist::device()});
@@ -129,9 +142,9 @@ void go_wrong(const std::string& how, int point, dist::World world) {
         else dist::all_reduce(x);
       }
       if (is_last && how == "throw") throw std::runtime_error("disk full");
-      if (is_last && how == "die") std::raise(SIGKILL);
+      if (is_last && (how == "die" || how == "die0")) std::raise(SIGKILL);
       if (is_last && how == "stall") std::this_thread::sleep_for(60s);
-      if (is_last && how == "stop") std::raise(SIGSTOP);
+      if (is_last && (how == "stop" || how == "stop0")) std::raise(SIGSTOP);
       if (is_last && how == "leave") return;
     }
     switch (i % 4) {
@@ -150,10 +163,12 @@ int main(int argc, char** argv) {
   const int point = argc > 2 ? std::atoi(argv[2]) : 1;
   const dist::RunOptions options{.engine = has_gpus ? dist::EngineKind::nccl : dist::EngineKind::automatic};
   try {
+    if (how == "late" && dist::launched().rank == dist::launched().size - 1) std::this_thread::sleep_for(2500ms);
     dist::run(options, [&](dist::World world) {
       if (has_gpus) set_default_device(dist::device());
-      if (how == "check") {
+      if (how == "check" || how == "late") {
         check_collectives(world);
+        check_large(world);
         check_training(world);
         check_partition(world);
         check_children(world);

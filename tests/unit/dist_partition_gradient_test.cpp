@@ -147,3 +147,22 @@ TEST_CASE("dist: gradients of partitioned functions from outside, random numbers
                         }),
              Catch::Contains("a partitioned function is differentiated from outside that has effects, as jit::print"));
 }
+
+TEST_CASE("dist: a partitioned function that is not compiled has one plan, however often it is called") {
+  const Tensor x = numbers({8, 6}, 1), w = numbers({6, 4}, 2);
+  std::int64_t early = 0, late = 0;
+  CHECK(problem_on(four, [&](dist::World world) {
+          const auto f =
+              dist::partition([](const Tensor& weight, const Tensor& batch) { return matmul(batch, weight); }, four,
+                              {.inputs = {{}, rows_by_data}, .outputs = {rows_by_data}});
+          const Tensor part = part_of(x, rows_by_data);
+          eval(part);
+          for (int i = 0; i < 50; ++i) {
+            eval(f(w, part));
+            dist::barrier();
+            if (world.rank() == 0 && (i == 4 || i == 49)) (i == 4 ? early : late) = jit::lazy_stats().graphs;
+            dist::barrier();
+          }
+        }) == "");
+  CHECK(early == late);
+}

@@ -308,6 +308,11 @@ TEST_CASE("dist: launchers are recognised") {
     const Variable size("PMI_SIZE", "2"), rank("PMI_RANK", "2");
     CHECK_THROWS_WITH(dist::launched(), Catch::Contains("PMI_RANK is 2, PMI_SIZE is 2"));
   }
+  {  // torchrun under an mpirun that has started it alone
+    const Variable mpi_size("PMI_SIZE", "1"), mpi_rank("PMI_RANK", "0"), run("TORCHELASTIC_RUN_ID", "a run");
+    const Variable size("WORLD_SIZE", "2"), rank("RANK", "1");
+    CHECK((dist::launched().size == 2 && dist::launched().rank == 1));
+  }
   {
     const Variable ranks("SINTER_RANKS", "3");
     CHECK(problem_of({}, [](dist::World world) { expect(world.size() == 3, "size"); }) == "");

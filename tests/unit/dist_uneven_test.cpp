@@ -219,3 +219,29 @@ TEST_CASE("dist: unequal parts in shard_map, in plans, and parts that are not th
   CHECK_THAT(problem_on(three, [&](dist::World) { dist::all_to_all(x, 0, 0); }),
              Catch::Contains("ShapeError: all_to_all: axis 0 of f32[7, 4] is not divided equally by 3 ranks"));
 }
+
+TEST_CASE("dist: a compiled partitioned function has a version for each rank where their parts are unequal inside") {
+  const dist::Mesh line({{"data", 4}}), square_mesh({{"data", 2}, {"model", 2}});
+  const auto f = jit::compile(dist::partition([](Tensor x) { return std::tuple(Tensor(x * 2), zeros({10})); }, line,
+                                              {.inputs = {{}}, .outputs = {{}, {{0, "data"}}}}));
+  CHECK(problem_on(line, [&](dist::World world) {
+          for (int i = 0; i < 3; ++i) {
+            const auto [doubled, part] = f(ones({2}));
+            eval(part);
+            expect(part.size(0) == (world.rank() < 2 ? 3 : 2), "a part of " + part.impl()->type.text());
+          }
+        }) == "");
+  // 2 divides 10, and 2 does not divide 5.
+  const dist::Layout by_both{{0, "data", 10}, {0, "model", 10}};
+  const auto g = jit::compile(dist::partition([](Tensor x) { return Tensor(x + 1); }, square_mesh,
+                                              {.inputs = {by_both}, .outputs = {by_both}}));
+  const Tensor whole = numbers({10}, 1);
+  CHECK(problem_on(square_mesh, [&](dist::World world) {
+          for (int i = 0; i < 3; ++i) {
+            const Tensor part = part_of(whole, by_both);
+            const Tensor got = g(part);
+            expect(got.size(0) == (world.rank() % 2 == 0 ? 3 : 2), "a part of " + got.impl()->type.text());
+            expect(is_near(got, part + 1), "a part");
+          }
+        }) == "");
+}

@@ -9,7 +9,7 @@ import re
 import sys
 
 # Functions that read a variable of the environment, and the lists of names that one of them is given.
-READS = re.compile(r'\b(?:getenv|environment|is_set|is_switched_on|count_of_environment|number_from_environment)\(\s*"(\w+)"')
+READS = re.compile(r'\b(?:getenv|environment|is_set|is_switched_on|count_of_environment|number_from_environment|text_from)\(\s*"(\w+)"')
 READ_LISTS = re.compile(r"for \(const char\* variable : \{([^}]*)\}\)")
 LOGS = re.compile(r'\b(?:note|warn|is_logged)\("(\w+)"')
 # Structs whose fields users read or set.

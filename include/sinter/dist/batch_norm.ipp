@@ -24,6 +24,13 @@ SINTER_DECL BatchNormResult batch_norm_training(const In& x, const In& running_m
   if (!is_floating(value.dtype()))
     throw DTypeError("batch_norm_training", "x is " + value.impl()->type.text(), where, "cast it to a floating dtype");
   const Dim channels = value.size(1);
+  const Tensor old_mean(running_mean.tensor()), old_var(running_var.tensor());
+  for (const Tensor* running : {&old_mean, &old_var})
+    if (running->rank() != 1 || !(running->size(0) == channels))
+      throw ShapeError(
+          "batch_norm_training",
+          "the running statistics are " + running->impl()->type.text() + ", x is " + value.impl()->type.text(), where,
+          "one number for each channel, which is axis 1 of x");
   std::vector<int> axes{0};
   Dim count = value.size(0);
   Shape of_channels{1, channels};
@@ -41,16 +48,9 @@ SINTER_DECL BatchNormResult batch_norm_training(const In& x, const In& running_m
   const Tensor squares = sum(In(square(wide - reshape(In(mean, where), of_channels)), where), Axes(axes));
   const Tensor var = all_reduce(In(squares, where), over) / total;
 
-  const Tensor old_mean(running_mean.tensor()), old_var(running_var.tensor());
   const auto moved = [&](const Tensor& old, const Tensor& now) {
     return cast(In(Tensor(old * (1 - momentum) + stop_gradient(now) * momentum), where), old.dtype());
   };
-  for (const Tensor* running : {&old_mean, &old_var})
-    if (running->rank() != 1 || !(running->size(0) == channels))
-      throw ShapeError(
-          "batch_norm_training",
-          "the running statistics are " + running->impl()->type.text() + ", x is " + value.impl()->type.text(), where,
-          "one number for each channel, which is axis 1 of x");
   const Tensor normalised = batch_norm(In(value, where), In(mean, where), In(var, where), std::move(options));
   return {normalised, moved(old_mean, mean), moved(old_var, Tensor(var * (total / (total - 1))))};
 }

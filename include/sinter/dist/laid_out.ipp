@@ -70,8 +70,8 @@ SINTER_DECL ValList LaidOut::vjp(const VjpArgs& args) {
   if (layout == nullptr || !args.dout) return {args.dout};
   if (!layout->has_gradient())
     throw UserError("partition",
-                    "a partitioned function is differentiated from outside that has effects, as jit::print, assigns "
-                    "Variables, or is mapped by vmap",
+                    "a partitioned function is differentiated from outside that has effects, as jit::print, or is "
+                    "mapped by vmap",
                     args.where, "take the gradient inside: dist::partition(jit::value_and_grad(loss), mesh, ...)");
   return {apply(op_info<LaidOut>, {args.dout}, args.attrs)};
 }

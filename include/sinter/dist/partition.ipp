@@ -44,7 +44,7 @@ SINTER_DECL void check_rank_of(const Mesh& mesh, Location where) {
 class PartRecorder {
  public:
   PartRecorder(const PartitionPlan& plan, std::span<const Ref<TensorImpl>> operands)
-      : plan_(plan), operands_(operands), rank_(rank_in(plan.mesh)), values_(plan.nodes.size()) {}
+      : plan_(plan), operands_(operands), values_(plan.nodes.size()) {}
   std::vector<Ref<TensorImpl>> run();
 
  private:
@@ -57,7 +57,6 @@ class PartRecorder {
 
   const PartitionPlan& plan_;
   std::span<const Ref<TensorImpl>> operands_;
-  int rank_;
   std::vector<std::vector<Ref<TensorImpl>>> values_;              // by node and result, as the plan lays them out
   std::map<std::pair<Value, Shares>, Ref<TensorImpl>> others_{};  // the same in other layouts
 };
@@ -108,8 +107,7 @@ inline Tensor PartRecorder::moved_parts(const In& x, const Move& move, const Axi
 inline Tensor PartRecorder::moved(const In& x, const Move& move, const Shape& whole_shape, Shares& now) const {
   Shares together = now;
   for (const std::size_t axis : move.mesh_axes) together[axis] = whole;
-  Tensor made =
-      moved_parts(x, move, axis_of(move, plan_.mesh), part_of_shape(whole_shape, together, plan_.mesh, rank_));
+  Tensor made = moved_parts(x, move, axis_of(move, plan_.mesh), own_part_of_shape(whole_shape, together, plan_.mesh));
   for (const std::size_t axis : move.mesh_axes) now[axis] = share_after(move);
   return made;
 }
@@ -149,7 +147,7 @@ inline void PartRecorder::record(std::size_t id) {
     results = record_shared_results(*node.op, leaves, node.shared_attrs(), node.where);
     return;
   }
-  const Shape out = part_of_shape(node.types[0].shape, shares.out[0], plan_.mesh, rank_);
+  const Shape out = own_part_of_shape(node.types[0].shape, shares.out[0], plan_.mesh);
   const bool is_divided = std::any_of(shares.out[0].begin(), shares.out[0].end(), is_part);
   results.push_back(record_shared(
       *node.op, leaves, is_divided ? SharedAttrs(attributes_of_part(node, in, out)) : node.shared_attrs(), node.where));
@@ -278,11 +276,8 @@ inline void PartitionedCall::State::set_extent(Type& type, const Type& part, con
   if (placement.extent == 0) return;
   const int axis = normalise_axis(placement.axis, type.shape.rank(), "partition", where);
   type.shape.set(axis, placement.extent);
-  const Dim own = part_of_shape(type.shape, shares, mesh, rank_in(mesh))[axis];
-  if (part.shape[axis] == own) {
-    if (placement.extent % mesh.size(placement.over) != 0) dist::rank();  // another rank's version is another one
-    return;
-  }
+  const Dim own = own_part_of_shape(type.shape, shares, mesh)[axis];
+  if (part.shape[axis] == own) return;
   throw ShapeError("partition",
                    "an argument is " + part.text() + " on rank " + std::to_string(rank_in(mesh)) +
                        ", where its layout has " + std::to_string(own.value()) + " of " +

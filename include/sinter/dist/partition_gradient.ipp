@@ -31,7 +31,11 @@ class DividedOutput final : public Payload {
   bool is_a(TypeKey type) const override { return type == type_key<DividedOutput>(); }
   bool same_as(const Payload& other) const override {
     const auto* divided = payload_cast<DividedOutput>(&other);
-    return divided != nullptr && divided->function_ == function_ && divided->output_ == output_;
+    if (divided == nullptr || divided->output_ != output_) return false;
+    const DividedFunction &a = *function_, &b = *divided->function_;
+    if (&a == &b) return true;
+    return a.mesh == b.mesh && a.inputs == b.inputs && a.outputs == b.outputs && a.costs == b.costs &&
+           structurally_equal(a.graph, b.graph);
   }
   /// Traced again, it has another graph of the same operations.
   bool may_be_retrace_of(const Payload& other) const override {
@@ -78,7 +82,7 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_divided(DividedFunction function
 /// What is whole where a rank has this part of what was `traced`: a function that was compiled for one size of the
 /// batch may be differentiated for another.
 inline Type type_of_whole(Type part, const Type& traced, const Shares& shares, const Mesh& mesh) {
-  const Shape now = part_of_shape(traced.shape, shares, mesh, rank_in(mesh));
+  const Shape now = own_part_of_shape(traced.shape, shares, mesh);
   bool is_as_traced = true;
   for (int axis = 0; axis < now.rank(); ++axis) is_as_traced &= identical(now[axis], part.shape[axis]);
   if (is_as_traced) return traced;

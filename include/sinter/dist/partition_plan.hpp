@@ -42,6 +42,8 @@ Share share_after(const Move& move);
 Shape part_of_shape(const Shape& shape, const Shares& shares, const Mesh& mesh, int rank = 0);
 /// This thread's rank, by which parts of unequal sizes are told.
 int rank_in(const Mesh& mesh);
+/// What this rank has of it. Where other ranks have other extents, what is traced serves this rank alone.
+Shape own_part_of_shape(const Shape& shape, const Shares& shares, const Mesh& mesh);
 Axis axis_of(const Move& move, const Mesh& mesh);
 
 /// Small outputs that are sums of the ranks are added in one collective: lists of their numbers. Others go alone.

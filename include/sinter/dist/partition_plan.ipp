@@ -10,6 +10,7 @@
 #include <sinter/dist/rank_state.hpp>
 #include <sinter/dist/uneven.hpp>
 #include <sinter/graph/builder.hpp>
+#include <sinter/graph/call_context.hpp>
 #include <sinter/passes/cse.hpp>
 #include <sinter/passes/dce.hpp>
 #include <sinter/passes/decompose.hpp>
@@ -39,6 +40,15 @@ SINTER_DECL Shape part_of_shape(const Shape& shape, const Shares& shares, const 
 }
 SINTER_DECL int rank_in(const Mesh& mesh) {
   return mesh.size() == dist_detail::current_rank().size() ? dist_detail::current_rank().rank() : 0;
+}
+SINTER_DECL Shape own_part_of_shape(const Shape& shape, const Shares& shares, const Mesh& mesh) {
+  const Shape part = part_of_shape(shape, shares, mesh, rank_in(mesh));
+  Shape whole_again = part;
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    if (is_part(shares[i])) whole_again.set(shares[i], whole_again[shares[i]] * Dim(mesh.axes()[i].size));
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (shape[axis].is_static() && !(whole_again[axis] == shape[axis])) call_context().use(ContextKey::rank);
+  return part;
 }
 
 SINTER_DECL Axis axis_of(const Move& move, const Mesh& mesh) {

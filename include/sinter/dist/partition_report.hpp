@@ -19,6 +19,7 @@ struct MachineCosts {
   double link_seconds = 5e-6;  // before the first byte; of predictions, not of choices
   double memory_bytes_per_second = 10e9;
   double operations_per_second = 20e9;
+  bool operator==(const MachineCosts&) const = default;
 };
 
 /// A plan in words and numbers. All are of one rank.

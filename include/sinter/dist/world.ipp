@@ -128,20 +128,20 @@ inline void run_process(const Launch& launch, std::chrono::milliseconds timeout,
   const bool uses_tcp = meets_by_tcp(kind, launch);
   std::unique_ptr<Engine> engine =
       uses_tcp ? make_tcp_engine(launch, timeout, where) : make_mpi_engine(launch, timeout, where);
-  if (kind == EngineKind::nccl) engine = make_nccl_engine(std::move(engine), launch.local_rank, where);
-  RankState state(std::move(engine), mesh);
-  if (mesh.has_axes() && mesh.size() != state.size())
-    throw UserError("run",
-                    "the mesh " + mesh.text() + " has " + std::to_string(mesh.size()) + " ranks, " +
-                        std::to_string(state.size()) + " processes were started",
-                    where, "start as many, or choose the mesh by dist::launched().size");
-  RankScope scope(state);
   // A process that has failed must end without waiting for the others.
   const auto note_failure = [uses_tcp](const char* what) {
     if (uses_tcp) note_tcp_failure(what);
     else note_mpi_failure();
   };
   try {
+    if (kind == EngineKind::nccl) engine = make_nccl_engine(std::move(engine), launch.local_rank, where);
+    RankState state(std::move(engine), mesh);
+    if (mesh.has_axes() && mesh.size() != state.size())
+      throw UserError("run",
+                      "the mesh " + mesh.text() + " has " + std::to_string(mesh.size()) + " ranks, " +
+                          std::to_string(state.size()) + " processes were started",
+                      where, "start as many, or choose the mesh by dist::launched().size");
+    RankScope scope(state);
     fn(World());
   } catch (const std::exception& error) {
     note_failure(error.what());
@@ -209,7 +209,10 @@ SINTER_DECL Launch launched() {
       {"WORLD_SIZE", "RANK", "LOCAL_RANK"},
       {"SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID"},
   };
+  // What torchrun or tools/launch --processes has set comes before what an mpirun around it has.
+  const bool is_torchrun = std::getenv("TORCHELASTIC_RUN_ID") != nullptr && std::getenv("WORLD_SIZE") != nullptr;
   for (const Launcher& launcher : launchers) {
+    if (is_torchrun && std::string_view(launcher.size) != "WORLD_SIZE") continue;
     const std::optional<int> size = number_from_environment(launcher.size),
                              rank = number_from_environment(launcher.rank);
     if (!size || !rank) continue;
