@@ -276,7 +276,7 @@ inline void add_special(std::vector<Row>& rows) {
                "digamma", 12, 12, [](In2 x, In2) { return Tensor(sinter::digamma(x)); },
                [](auto x, auto, auto) { return accuracy::digamma(x); }, Scale::logarithm),
            row(
-               "trigamma", 7, 6, [](In2 x, In2) { return sinter::polygamma(1, x); },
+               "trigamma", 4, 4, [](In2 x, In2) { return sinter::polygamma(1, x); },
                [](auto x, auto, auto) { return accuracy::trigamma(x); }, Scale::one),
            row(
                "zeta(x,1)", 6, 6, [](In2 x, In2) { return sinter::zeta(x, 1); },

@@ -63,6 +63,9 @@ def median_of(x, a, ignore_nan=False):
     axis = a["axis"]
     y = x[0]
     n = y.shape[axis]
+    if n == 0:
+        none = y.sum(axis, keepdim=a["keepdim"]).to(y.dtype)
+        return none, none.detach().to(torch.int64)
     nan = torch.isnan(y)
     order = torch.sort(y.detach(), dim=axis, stable=True).indices
     count = (~nan).sum(axis, keepdim=True) if ignore_nan else torch.full_like(nan.sum(axis, keepdim=True), n)
@@ -76,6 +79,9 @@ def median_of(x, a, ignore_nan=False):
 
 def quantile(function):
     def run(x, a):
+        if x[0].numel() == 0:
+            none = x[0].sum(a["axes"], keepdim=a["keepdim"])
+            return none.expand(list(x[1].shape) + list(none.shape))
         y = x[0].reshape(-1) if a.get("axes") is None else x[0]
         axis = None if a.get("axes") is None else a["axes"][0]
         if len(a.get("axes") or []) < 2:
@@ -102,6 +108,13 @@ NAN_QUANTILES = [C("* 2,2,3 v 1 nan -2 0.5 3 nan 2 4 nan -1 7 0", "* 2 v 0.3 0.7
                    interpolation="linear", grad=False)] + [C(f"* 3,4 v 1 nan -2 0.5 3 2 nan nan -1", f"* {q}", axes=axes, keepdim=False, interpolation="linear",
                    grad=False) for q in ("- v 0.3", "2 v 0 0.75") for axes in ([0], [1], None)]
 
+NO_QUANTILES = [C("* 0,0 u -3 3", f"* {q}", axes=axes, keepdim=keep, interpolation="linear") for axes, keep, q in (
+    ([1], False, "- v 0.5"), ([0], True, "2 v 0.2 0.9"))]
+NO_ROWS = [("0,0", 1), ("0,2,0", 0), ("3,0,0", -1)]
+OF_NO_ROWS = "of an axis without elements, where there are no rows either, nothing (as NumPy; PyTorch: an error)"
+ONE_OF_EQUAL = "of equal elements the first gets the gradient; PyTorch shares it"
+INFINITE_NEIGHBOURS = "between a number and an infinite one it is that, and at an infinite one itself (PyTorch: NaN for some)"
+
 
 ROWS = [
     ordered("sort", lambda x, a: tuple(torch.sort(x[0], dim=a["axis"], descending=a["descending"], stable=True)),
@@ -115,19 +128,23 @@ ROWS = [
     ordered("kthvalue", kth, attributes=[{"k": 1, "keepdim": False}], dtypes=REAL),
     ordered("kthvalue of more", kth, shapes=[s for s in ALONG if s[0] != "1"], attributes=[{"k": 3, "keepdim": True}, {"k": 2, "keepdim": False}],
             dtypes="f32 f64 i32", torch_names=[]),
-    ordered("median", median_of, attributes=[{"keepdim": False}, {"keepdim": True}]),
-    ordered("nanmedian", lambda x, a: median_of(x, a, True), attributes=[{"keepdim": False}, {"keepdim": True}]),
+    ordered("median", median_of, attributes=[{"keepdim": False}, {"keepdim": True}], shapes=ALONG + NO_ROWS, differs=OF_NO_ROWS),
+    ordered("nanmedian", lambda x, a: median_of(x, a, True), attributes=[{"keepdim": False}, {"keepdim": True}], shapes=ALONG + NO_ROWS,
+            differs=OF_NO_ROWS),
     Row("median of all", lambda x, a: torch.median(x[0]), [C(f"* {s} u -3 3", layout="s") for s in ("7", "4,3", "2,3,4", "1", "-")] +
-        [C(f"* 5 {SPECIAL}", grad=False)], FLOAT + " i32", ulp=0, torch_names=[]),
+        [C(f"* 5 {SPECIAL}", grad=False), C("* 0 u -3 3", dtypes=FLOAT), C("* 2,0,3 u -3 3", dtypes=FLOAT)], FLOAT + " i32", ulp=0, torch_names=[],
+        differs=ONE_OF_EQUAL + "; of no integers it is an error (PyTorch: the least number)"),
     Row("nanmedian of all", lambda x, a: torch.nanmedian(x[0]), [C(f"* {s} u -3 3", layout="t") for s in ("7", "4,3", "2,3,4", "1")] +
-        [C(f"* 5 {SPECIAL}", grad=False)], FLOAT, ulp=0, torch_names=[]),
+        [C(f"* 5 {SPECIAL}", grad=False), C("* 0 u -3 3"), C("* 2,0,3 u -3 3")], FLOAT, ulp=0, torch_names=[], differs=ONE_OF_EQUAL),
     Row("median of axes", lambda x, a: median_of_axes(x[0], a["axes"], a["keepdim"]), [C(f"* {s} u -3 3", axes=axes, keepdim=keep)
         for s, axes, keep in (("3,5", [0, 1], False), ("2,3,4", [0, 2], True), ("2,3,4", [1, 2], False), ("2,2,2,3", [0, 3], False))],
         FLOAT + " i32", ulp=0, torch_names=[]),
     ordered("mode", lambda x, a: mode_of(x[0], a["axis"], a["keepdim"]), fill="i -2 3", special=False, attributes=[
         {"keepdim": False}, {"keepdim": True}]),
-    Row("quantile", quantile(torch.quantile), QUANTILES + NAN_QUANTILES, "f32 f64", ulp=2, floor=2, first_result_slope=True),
-    Row("nanquantile", quantile(torch.nanquantile), QUANTILES[:4] + NAN_QUANTILES, "f32 f64", ulp=2, floor=2),
+    Row("quantile", quantile(torch.quantile), QUANTILES + NAN_QUANTILES + NO_QUANTILES, "f32 f64", ulp=2, floor=2, first_result_slope=True,
+        differs=OF_NO_ROWS + "; " + INFINITE_NEIGHBOURS),
+    Row("nanquantile", quantile(torch.nanquantile), QUANTILES[:4] + NAN_QUANTILES + NO_QUANTILES, "f32 f64", ulp=2, floor=2,
+        differs=OF_NO_ROWS + "; " + INFINITE_NEIGHBOURS),
     Row("searchsorted", lambda x, a: torch.searchsorted(x[0].contiguous(), x[1].contiguous(), right=a["right"]), [
         C(f"* {s} a -3 3", f"* {t} u -4 4", right=right) for s, t in (("7", "5"), ("7", "3,4"), ("2,5", "2,3"), ("1", "4"),
         ("33", "-"), ("0", "3")) for right in (False, True)] + [C("* 5 v 1 1 2 2 3", "* 4 v 1 2 3 nan", right=r, dtypes=

@@ -203,7 +203,7 @@ ROWS = [
     Row("renorm", lambda x, a: renormed(x[0], a["p"], a["axis"], a["largest"]), [
         C(f"* {s} u -3 3", p=p, axis=axis, largest=largest) for s, axis in (("3,5", 0), ("2,3,4", 1), ("4,3", -1))
         for p, largest in ((2, 1.5), (1, 4.0), (3, 0.25))], "f32 f64", ulp=24, floor=2,
-        differs="exact, where PyTorch adds 1e-7 to the norm"),
+        differs="exact, where PyTorch adds 1e-7 to the norm; zeros have a gradient (PyTorch: NaN)"),
     Row("pairwise_distance", lambda x, a: torch.nn.functional.pairwise_distance(x[0], x[1], a["p"], a["eps"], a[
         "keepdim"]), [C(f"* {s} u -3 3", f"* {t} u -3 3", p=p, eps=eps, keepdim=keep) for s, t in (
             ("3,5", "3,5"), ("2,3", "1,3"), ("7", "7")) for p, eps, keep in ((2, 1e-6, False), (1, 0.5, True), (
@@ -259,7 +259,8 @@ ROWS += [
         for n in (1, 2)], "f32 f64 i32 i64", ulp=1, floor=4, torch_names=[]),
     Row("gradient", lambda x, a: torch.gradient(x[0], spacing=a["spacing"], dim=a["axis"])[0], [
         C(f"* {s} u -3 3", spacing=h, axis=axis) for s, axis in (("7", 0), ("3,5", 1), ("3,5", 0), ("2,2,3", 1))
-        for h in (1.0, 0.25)], "f32 f64", ulp=2, floor=2),
+        for h in (1.0, 0.25)] + [C("* 8 v 1 inf 2 -0.0 -inf 3 nan 1", spacing=0.5, axis=0, grad=False), C("* 2,3 v 1 2 4", spacing=2.0, axis=-2)],
+        "f32 f64", ulp=2, floor=2),
     Row("gradients", lambda x, a: list(torch.gradient(x[0], spacing=a["spacings"], dim=a["axes"])), [
         C(f"* {s} u -3 3", spacings=h, axes=axes) for s, axes, h in (("3,5", [0, 1], [1.0, 0.5]), ("3,5", [1, 0], [2.0, 0.25]), ("2,2,3", [0, 2], [1.0, 3.0]),
         ("4,2,3", [2, 1, 0], [0.5, 1.0, 2.0]), ("7", [0], [0.5]))], "f32 f64", ulp=2, floor=2, torch_names=[]),
@@ -268,13 +269,12 @@ ROWS += [
         ("3,4", 1, "4", "-1 0.25 2 2.5"), ("3,4", 0, "3", "-2 0 0.5"), ("2,2,3", -1, "3", "1 2 4"))], "f32 f64", ulp=8, floor=8,
         torch_names=[]),
     cumulative("trapezoid", lambda x, a: torch.trapezoid(x[0], dx=a["dx"], dim=a["axis"]), dtypes=FLOAT, floor=8,
-               special=False, half=3, attributes=[{"dx": 1.0}, {"dx": 0.25}], torch_names=["trapezoid", "trapz"], shapes=CUT_SHAPES,
-               differs="an axis without elements is an error (PyTorch: 0)"),
+               special=False, half=3, attributes=[{"dx": 1.0}, {"dx": 0.25}], torch_names=["trapezoid", "trapz"], shapes=CUT_SHAPES + [("0", 0), ("0,4", 0), ("3,0", -1)]),
     Row("trapezoid at", lambda x, a: torch.trapezoid(x[0], x[1], dim=a["axis"]), [
         C(f"* {s} u -3 3", f"* {t} a 0 4", axis=axis) for s, t, axis in (("7", "7", 0), ("3,5", "5", 1), (
-            "2,3", "2,3", -1))], "f32 f64", floor=8, torch_names=[]),
+            "2,3", "2,3", -1), ("0", "0", 0))], "f32 f64", floor=8, torch_names=[]),
     Row("cumulative_trapezoid", lambda x, a: torch.cumulative_trapezoid(x[0], dx=a["dx"], dim=a["axis"]), [
-        C(f"* {s} u -3 3", dx=dx, axis=axis) for s, axis in (("7", 0), ("3,5", 1), ("3,5", 0)) for dx in (1.0, 0.25)],
+        C(f"* {s} u -3 3", dx=dx, axis=axis) for s, axis in (("7", 0), ("3,5", 1), ("3,5", 0), ("0,3", 0)) for dx in (1.0, 0.25)],
         "f32 f64", floor=8),
     Row("cumulative_trapezoid at", lambda x, a: torch.cumulative_trapezoid(x[0], x[1], dim=a["axis"]), [
         C(f"* {s} u -3 3", f"* {t} a 0 4", axis=axis) for s, t, axis in (("7", "7", 0), ("3,5", "5", 1), (

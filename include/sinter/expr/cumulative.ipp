@@ -39,6 +39,7 @@ struct Neighbours {
   Tensor later, earlier;
 };
 inline Neighbours neighbours(const Tensor& x, int axis, Location where) {
+  if (is_at_most(x.shape()[axis], 0)) return {x, x};  // none
   const Dim count = x.shape()[axis] - Dim(1);
   return {narrow(In(x, where), axis, 1, count), narrow(In(x, where), axis, 0, count)};
 }
@@ -46,10 +47,7 @@ inline Neighbours neighbours(const Tensor& x, int axis, Location where) {
 inline int trapezoid_axis(const Tensor& y, int axis, std::string_view op, Location where) {
   if (!is_differentiable(y.dtype()))
     throw DTypeError(op, "y is " + std::string(name(y.dtype())), where, "cast it: y.to(DType::f32)");
-  axis = normalise_axis(axis, y.rank(), op, where);
-  if (is_at_most(y.shape()[axis], 0))
-    throw ShapeError(op, "axis " + std::to_string(axis) + " of " + y.shape().text() + " has no elements", where);
-  return axis;
+  return normalise_axis(axis, y.rank(), op, where);
 }
 /// The areas between neighbours, for widths that broadcast.
 inline Tensor trapezoids(const Tensor& y, const Tensor& widths, int axis, Location where) {
@@ -140,8 +138,10 @@ SINTER_DECL Tensor gradient(const In& x, double spacing, int axis) {
   const Tensor values(expr_detail::as_floating(x.tensor(), x.where));
   axis = expr_detail::gradient_axis(values, axis, x.where);
   const Tensor slopes = diff(In(values, x.where), axis) / spacing;
-  const expr_detail::Neighbours sides = expr_detail::neighbours(slopes, axis, x.where);
-  return expr_detail::with_ends(slopes, (sides.earlier + sides.later) * 0.5, axis, x.where);
+  // Without the element itself, which may be infinite.
+  const Dim count = values.shape()[axis] - Dim(2);
+  const Tensor over_two = narrow(In(values, x.where), axis, 2, count) - narrow(In(values, x.where), axis, 0, count);
+  return expr_detail::with_ends(slopes, over_two / (2 * spacing), axis, x.where);
 }
 /// The slope of the parabola through three places: each neighbour's slope weighted by the distance of the other one.
 SINTER_DECL Tensor gradient(const In& x, const In& at, int axis) {

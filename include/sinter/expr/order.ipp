@@ -43,19 +43,39 @@ inline Ordered as_number(const Ordered& one, Location where) {
   return {reshape(In(one.values, where), Shape{}), reshape(In(one.indices, where), Shape{})};
 }
 
+/// Of an axis without elements, where there are no rows either: nothing, which hangs on x.
+inline Ordered of_no_rows(const In& x, int axis, Keep keep) {
+  const Tensor none = sum(x, axis, keep);
+  return {cast(In(none, x.where), Term(x).dtype()), cast(In(none, x.where), DType::i64)};
+}
+inline bool has_no_rows(const Shape& shape, const IntVector& along) {
+  for (int i = 0; i < shape.rank(); ++i)
+    if (std::find(along.begin(), along.end(), i) == along.end() && is_at_most(shape[i], 0)) return true;
+  return false;
+}
+
 inline Ordered statistic(const In& x, int axis, Keep keep, ops::OrderStatisticKind kind, std::string_view op,
                          Dim rank = 0) {
   const RowsOf rows(x, axis, op);
+  const bool is_empty = is_at_most(rows.x.shape()[rows.axis], 0);
+  if (is_empty && has_no_rows(rows.x.shape(), {rows.axis})) return of_no_rows(x, rows.axis, keep);
   Attrs attrs;
   attrs.keepdim = keep == Keep::yes && !rows.is_number;
   attrs.set(ops::OrderStatistic::kind, kind);
   attrs.set(ops::OrderStatistic::rank, rank);
-  if (is_at_most(rows.x.shape()[rows.axis], 0))
+  if (is_empty)
     throw ShapeError(op, "axis " + std::to_string(rows.axis) + " of " + rows.x.shape().text() + " has no elements",
                      x.where);
   return record_ordered<ops::OrderStatistic>(rows, std::move(attrs), x.where);
 }
 inline Tensor flat(const In& x) { return reshape(x, Shape{Tensor(x.tensor()).shape().numel()}); }
+/// The median of all elements; of none it is NaN, as their mean is.
+inline Tensor median_of_all(const In& x, ops::OrderStatisticKind kind, std::string_view op) {
+  const Term row(flat(x), x.where);
+  if (is_floating(row.dtype()) && is_at_most(row.shape()[0], 0))
+    return sum(x) + std::numeric_limits<double>::quiet_NaN();
+  return statistic(In(row.value, x.where), 0, Keep::no, kind, op).values;
+}
 
 /// x with `axes` (none: all) joined as the last one.
 struct JoinedRows {
@@ -81,7 +101,7 @@ struct JoinedRows {
     }
     rows.push_back(length);
     x = reshape(In(permute(given, Axes(order)), given.where), rows);
-    if (is_at_most(length, 0))
+    if (is_at_most(length, 0) && !has_no_rows(given.shape(), joined))
       throw ShapeError(op, "x is " + given.shape().text() + " and has no elements along the axes", given.where);
   }
   bool is_joined(int axis) const { return std::find(joined.begin(), joined.end(), axis) != joined.end(); }
@@ -206,14 +226,18 @@ SINTER_DECL Ordered kthvalue(const In& x, Dim k, int axis, Keep keep) {
 SINTER_DECL Ordered expr_detail::median_along(const In& x, int axis, Keep keep) {
   return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::median, "median");
 }
-SINTER_DECL Tensor median(const In& x) { return median(In(expr_detail::flat(x), x.where), 0).values; }
+SINTER_DECL Tensor median(const In& x) {
+  return expr_detail::median_of_all(x, ops::OrderStatisticKind::median, "median");
+}
 SINTER_DECL Tensor median(const In& x, Axes axes, Keep keep) {
   return expr_detail::median_over(x, axes, keep, ops::OrderStatisticKind::median, "median");
 }
 SINTER_DECL Ordered expr_detail::nanmedian_along(const In& x, int axis, Keep keep) {
   return expr_detail::statistic(x, axis, keep, ops::OrderStatisticKind::nanmedian, "nanmedian");
 }
-SINTER_DECL Tensor nanmedian(const In& x) { return nanmedian(In(expr_detail::flat(x), x.where), 0).values; }
+SINTER_DECL Tensor nanmedian(const In& x) {
+  return expr_detail::median_of_all(x, ops::OrderStatisticKind::nanmedian, "nanmedian");
+}
 SINTER_DECL Tensor nanmedian(const In& x, Axes axes, Keep keep) {
   return expr_detail::median_over(x, axes, keep, ops::OrderStatisticKind::nanmedian, "nanmedian");
 }

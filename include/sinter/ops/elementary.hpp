@@ -167,7 +167,10 @@ struct Logit {
     const ScalarValue near = s.div(s.fma(x, s.imm(2, x), s.imm(-1, x)), rest);
     return s.select(is_middle, ops_detail::log1p(s, near), s.log(s.div(x, rest)));
   }
-  static ValList vjp(const VjpArgs& a) { return {a.dout / (a.in[0] * (1 - a.in[0]))}; }
+  static ValList vjp(const VjpArgs& a) {  // NaN outside [0, 1], as logit is there
+    const Val product = a.in[0] * (1 - a.in[0]);
+    return {a.dout / where(lt(product, 0), std::numeric_limits<double>::quiet_NaN(), product)};
+  }
 };
 
 /// x log(y), 0 where x is 0 unless y is NaN.

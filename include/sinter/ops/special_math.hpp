@@ -20,7 +20,7 @@ ScalarValue normal_quantile(ScalarBuilder& s, ScalarValue p);
 ScalarValue zeta(ScalarBuilder& s, ScalarValue order, ScalarValue q);
 ScalarValue lgamma(ScalarBuilder& s, ScalarValue x);    // 7 of the larger of the result and 1
 ScalarValue digamma(ScalarBuilder& s, ScalarValue x);   // 11 of the larger of the result and 1, but near poles
-ScalarValue trigamma(ScalarBuilder& s, ScalarValue x);  // 6, but near poles of negative x
+ScalarValue trigamma(ScalarBuilder& s, ScalarValue x);  // 4 of the larger of the result and 1
 /// Derivative `order` >= 1 of digamma. 10
 ScalarValue polygamma(ScalarBuilder& s, ScalarValue x, int order);
 ScalarValue sinc(ScalarBuilder& s, ScalarValue x);  // 4

@@ -189,24 +189,34 @@ SINTER_DECL SV digamma(SB& s, SV x) {
   return s.select(is_equal(s, x, 0), copy_sign(s, s.imm(infinite, x), s.neg(x)), result);
 }
 
+/// (pi / sin(pi x))^2 - less, with what rounding took from pi, pi x and the quotient.
+inline SV squared_cosecant_less(SB& s, SV x, SV less) {
+  const SplitConstant half_turn = split(x, pi);
+  const SV r = s.sub(x, s.round(x)), high = s.imm(half_turn.high, x), low = times(s, r, half_turn.low);
+  const SV angle = s.fma(r, high, low), lost = s.add(s.fma(r, high, s.neg(angle)), low);
+  const SV sine = s.sin(angle), rounded = s.imm(3.14159265358979323846, x), ratio = s.div(rounded, sine);
+  const SV rest = plus(s, s.fma(s.neg(ratio), sine, rounded), of(x, -8.742277657347586e-8, 1.2246467991473532e-16));
+  const SV correction = s.div(s.sub(rest, s.mul(ratio, s.mul(lost, s.cos(angle)))), sine);
+  const SV is_far = is_above(s, s.mul(ratio, ratio), of(x, 3e38, 1.7e308));  // also at poles, where the sine is 0
+  return s.fma(ratio, ratio, s.select(is_far, s.imm(0, x), s.fma(times(s, ratio, 2), correction, s.neg(less))));
+}
+
 /// 1/x + 1/(2x^2) + sum B_2k / x^(2k+1) for x >= 10, and psi'(x) = psi'(x + 1) + 1/x^2 below.
 SINTER_DECL SV trigamma(SB& s, SV x) {
   static constexpr double series[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
                                       5.0 / 66, -691.0 / 2730, 7.0 / 6,  -3617.0 / 510};
   const SV one = s.imm(1, x), is_negative = is_less(s, x, 0);
-  SV y = s.select(is_negative, s.sub(one, x), x), sum = s.imm(0, x);
-  for (int i = 0; i < 10; ++i) {
-    const SV steps = is_less(s, y, 10), inverse = s.div(one, y);
-    sum = s.select(steps, s.fma(inverse, inverse, sum), sum);
-    y = s.select(steps, s.add(y, one), y);
-  }
-  const SV inverse = s.div(one, y), square = s.mul(inverse, inverse);
-  const SV tail =
+  const SV start = s.select(is_negative, s.sub(one, x), x);
+  const SV steps = s.max(s.min(s.ceil(s.sub(s.imm(10, x), start)), s.imm(10, x)), s.imm(0, x));
+  const SV inverse = s.div(one, s.add(start, steps)), square = s.mul(inverse, inverse);
+  // The small terms first, each of an argument that was rounded once.
+  SV positive =
       s.mul(inverse, s.fma(square, horner(s, Coefficients(series), square), s.fma(inverse, s.imm(0.5, x), one)));
-  const SV positive = s.add(sum, tail);
-  // (pi / sin(pi x))^2 - psi'(1 - x).
-  const SV ratio = s.div(s.imm(3.14159265358979323846, x), sin_pi(s, x));
-  return s.select(is_negative, s.fma(ratio, ratio, s.neg(positive)), positive);
+  for (int i = 9; i >= 0; --i) {
+    const SV term = s.div(one, plus(s, start, i));
+    positive = s.select(s.lt(s.imm(i, x), steps), s.fma(term, term, positive), positive);
+  }
+  return s.select(is_negative, squared_cosecant_less(s, x, positive), positive);
 }
 
 /// (-1)^(n+1) n! sum over i of (x + i)^-(n+1): ten terms, and the rest by the formula of Euler and Maclaurin.
