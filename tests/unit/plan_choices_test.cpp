@@ -25,7 +25,7 @@ struct ChoiceRow {
   const char* text;
   std::string_view expected;  // the kinds of steps that its schedules have, in any order
 };
-constexpr std::string_view any = "?";  // what there is is another's matter: bits alone count
+constexpr std::string_view any_steps = "?";  // what there is is another's matter: bits alone count
 const ChoiceRow choice_rows[] = {
     {"one kernel", "graph(%x: f32[64, 100]) { return tanh(mul(%x, 2)) }", ""},
     {"softmax", "graph(%x: f32[64, 100]) { return softmax(%x) {axes=[1]} }", "cut"},
@@ -38,11 +38,11 @@ const ChoiceRow choice_rows[] = {
      "{axes=[1]} }",
      "recompute store"},
     {"a product that waits for a reduction",
-     "graph(%x: f32[64, 100], %y: f32[64, 100]) { return add(mul(%x, %y), softmax(%x) {axes=[1]}) }", any},
+     "graph(%x: f32[64, 100], %y: f32[64, 100]) { return add(mul(%x, %y), softmax(%x) {axes=[1]}) }", any_steps},
     {"bf16 is f32 in registers",
-     "graph(%x: bf16[64, 100]) { %a = add(mul(%x, %x), %x) return sum(%a) {axes=[0]}, sum(%a) {axes=[1]} }", any},
+     "graph(%x: bf16[64, 100]) { %a = add(mul(%x, %x), %x) return sum(%a) {axes=[0]}, sum(%a) {axes=[1]} }", any_steps},
     {"bf16 behind a product",
-     "graph(%x: bf16[64, 32], %y: bf16[32, 48], %z: bf16[64, 48]) { return add(matmul(%x, %y), %z) }", any},
+     "graph(%x: bf16[64, 32], %y: bf16[32, 48], %z: bf16[64, 48]) { return add(matmul(%x, %y), %z) }", any_steps},
     {"what is small is not written",
      "graph(%x: f32[4, 5]) { %a = add(mul(%x, 2), 1) return sum(%a) {axes=[0]}, sum(%a) {axes=[1]} }", ""},
 };
@@ -69,7 +69,7 @@ TEST_CASE("plan choices: which cuts there are, and that each gives the same bits
       if (row.expected.empty())
         for (const Schedule& schedule : schedules)
           CHECK((schedule.empty() || schedule.find(ScheduleAction::horizontal)));
-      for (std::string_view left = row.expected == any ? "" : row.expected; !left.empty();) {
+      for (std::string_view left = row.expected == any_steps ? "" : row.expected; !left.empty();) {
         const std::string_view step = left.substr(0, left.find(' '));
         left.remove_prefix(std::min(left.size(), step.size() + 1));
         CHECK(texts_of(schedules).find(std::string(step) + "(") != std::string::npos);
@@ -82,7 +82,8 @@ TEST_CASE("plan choices: which cuts there are, and that each gives the same bits
         PlanOptions other = options;
         REQUIRE(follow(other, schedule));
         const auto plan = build_plan(graph, other);
-        if (row.expected != any && (schedule.find(ScheduleAction::cut) || schedule.find(ScheduleAction::epilogues)))
+        if (row.expected != any_steps &&
+            (schedule.find(ScheduleAction::cut) || schedule.find(ScheduleAction::epilogues)))
           CHECK(plan->steps().size() > build_plan(graph, options)->steps().size());
         CHECK(has_same_bits(execute(*plan, inputs), expected));
       }
