@@ -266,8 +266,8 @@ TEST_CASE("tuning: a cut that is measured on zeros has the default's bits on oth
     CHECK(floats(cast(f(x, y), DType::f32)) == floats(cast(standard(x, y), DType::f32)));
   };
   const auto both_sums = [](Tensor x, Tensor y) {
-    const Tensor a = x * y + x;
-    return sum(a, 0) + sum(sum(a, 1));
+    const Tensor a = x * 3 + 1;
+    return sum(a, 0) + sum(sum(a, 1)) * y;
   };
   same(both_sums, DType::f32);
   same(both_sums, DType::bf16);
@@ -276,15 +276,15 @@ TEST_CASE("tuning: a cut that is measured on zeros has the default's bits on oth
 
 TEST_CASE("tuning: a stored cut that would change bits is not followed") {
   const TuningFolder store;
-  const auto body = [](Tensor x, Tensor y) {
-    const Tensor a = x * y + x;
+  const auto body = [](Tensor x) {
+    const Tensor a = x * 3 + 1;
     return sum(a, 0) + sum(sum(a, 1));
   };
-  const Tensor x = randn({300, 200}), y = randn({300, 200});
+  const Tensor x = randn({300, 200});
   const jit::Options options{.mode = jit::Mode::max_autotune, .tune_seconds = 30};
   jit::reset();
-  const std::vector<float> expected = floats(jit::compile(body)(x, y));
-  jit::compile(body, options)(x, y);
+  const std::vector<float> expected = floats(jit::compile(body)(x));
+  jit::compile(body, options)(x);
   std::string text = runtime_detail::tuning_text();
   const std::size_t plan = text.find("; plan of ");
   if (plan == std::string::npos) SINTER_SKIP("no cut was measured");
@@ -302,7 +302,7 @@ TEST_CASE("tuning: a stored cut that would change bits is not followed") {
     std::ofstream(path, std::ios::binary) << lines << "checksum " << hex << "\n";
     jit::import_tuning(path);
     jit::reset();
-    CHECK(floats(jit::compile(body, options)(x, y)) == expected);
+    CHECK(floats(jit::compile(body, options)(x)) == expected);
   }
 }
 

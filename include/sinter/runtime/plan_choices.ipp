@@ -75,7 +75,13 @@ SINTER_DECL std::vector<std::int32_t> PlanBuilder::stored_that_round() const {
   std::vector<std::int32_t> stored;
   for (int node = 0; node < nodes_.size(); ++node) {
     const FusionNode& it = nodes_[node];
-    if (it.graph_node < 0 || !fusion_.is_stored[as_index(node)] || !is_floating(it.dtype)) continue;
+    if (it.graph_node < 0 || !is_floating(it.dtype)) continue;
+    // A product of what is computed on the way may add in another order than one of what is in memory.
+    if (it.kind == NodeKind::contract)
+      for (const std::int32_t input : it.inputs)
+        stored.push_back(fusion_.is_stored[as_index(nodes_.base_of(input))] ? -2 * it.graph_node - 2
+                                                                            : -2 * it.graph_node - 1);
+    if (!fusion_.is_stored[as_index(node)]) continue;
     const bool is_product = nodes_.graph_node(node)->op == &op_info<ops::Mul> && it.uses == 1;
     if (size_of(it.dtype) < 4 || is_product) stored.push_back(it.graph_node);
   }

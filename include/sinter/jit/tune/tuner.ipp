@@ -72,13 +72,14 @@ inline std::string machine_of(const Backend& backend) {
 inline bool has_symbols(const SymbolicGeometry& geometry) {
   return std::any_of(geometry.extent.begin(), geometry.extent.end(), [](Dim dim) { return !dim.is_static(); });
 }
-/// `constants`: operands that are, one bit each. Products can keep those packed. Kernels for any size have fewer
-/// schedules, and so a key of their own.
-inline std::string key_of(const Backend& backend, const Kernel& kernel, const SymbolicGeometry& symbolic,
-                          const BoundGeometry& geometry, std::uint64_t constants) {
+/// Kernels for any size may have fewer schedules, and then a key of their own.
+enum class Offer : std::uint8_t { all, for_any_size };
+/// `constants`: operands that are, one bit each. Products can keep those packed.
+inline std::string key_of(const Backend& backend, const Kernel& kernel, const BoundGeometry& geometry,
+                          std::uint64_t constants, Offer offer) {
   KeyWriter writer;
   writer.add(kernel);
-  if (has_symbols(symbolic)) writer.add(std::uint64_t{0});
+  if (offer == Offer::for_any_size) writer.add(std::uint64_t{0});
   if (kernel.kind == KernelKind::contraction && constants != 0) writer.add(constants);
   return SINTER_VERSION_STRING "; " + machine_of(backend) + "; " + std::string(name(kernel.kind)) + " " +
          class_of(kernel, geometry) + "; " + hex_of(writer.bytes());
@@ -177,13 +178,13 @@ inline std::int64_t constant_bytes(const Subject& subject) {
   return bytes;
 }
 /// Takes away what would hold for sizes or memory that are not those of this measurement.
-inline void drop_unfit(std::vector<Schedule>& schedules, const SymbolicGeometry& geometry, bool may_pack) {
+inline Offer drop_unfit(std::vector<Schedule>& schedules, const SymbolicGeometry& geometry, bool may_pack) {
   using enum ScheduleAction;
-  const bool is_for_any_size = has_symbols(geometry);
-  std::erase_if(schedules, [&](const Schedule& each) {
-    if (each.find(pack) && (!may_pack || is_for_any_size)) return true;
-    return is_for_any_size && (each.find(threads) || each.find(stream));
-  });
+  if (!may_pack) std::erase_if(schedules, [](const Schedule& each) { return each.find(pack).has_value(); });
+  if (!has_symbols(geometry)) return Offer::all;
+  const auto dropped = std::erase_if(
+      schedules, [](const Schedule& each) { return each.find(pack) || each.find(threads) || each.find(stream); });
+  return dropped > 0 ? Offer::for_any_size : Offer::all;
 }
 }  // namespace tuner_detail
 
@@ -227,14 +228,14 @@ SINTER_DECL Schedule Tuner::choose(Backend& backend, const Kernel& kernel, const
     if (operands[i].kind == BufferKind::constant) subject.step.constant_operands.add(i);
   const std::int64_t packed = packed_bytes_ + tuner_detail::constant_bytes(subject);
   const bool is_first = measures_ && !is_again_;  // later ones follow what it chose
-  tuner_detail::drop_unfit(
+  const tuner_detail::Offer offer = tuner_detail::drop_unfit(
       schedules, geometry,
       !subject.step.constant_operands.is_empty() && (!is_first || packed <= tuner_detail::most_packed_bytes));
   if (schedules.size() < 2) return {};
   for (int axis = 0; axis < kernel.rank(); ++axis)
     if (bound.extent[as_index(axis)] < 1) return {};
   const std::string key =
-      tuner_detail::key_of(backend, kernel, geometry, bound, subject.step.constant_operands.of_kernel());
+      tuner_detail::key_of(backend, kernel, bound, subject.step.constant_operands.of_kernel(), offer);
   if (const std::optional<std::string> known = runtime_detail::find_tuning(key)) {
     const std::string_view text = runtime_detail::schedule_in(*known);
     const std::optional<Schedule> schedule = parse_schedule(text);
