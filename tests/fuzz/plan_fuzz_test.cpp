@@ -5,6 +5,9 @@
 #include "../plan_harness.hpp"
 #include "fuzz_loop.hpp"
 
+#include <sinter/runtime/plan_choices.hpp>
+
+#include <cmath>
 #include <cstdio>
 
 using namespace sinter_test;
@@ -441,7 +444,44 @@ PlanOptions cut_anywhere(const Graph& graph, std::uint64_t seed) {
   return options;
 }
 
+/// "" or what differs in bits from the default's plan where the graph is cut in ways that are said to keep them.
+std::string tuned_failure(const Graph& graph, std::uint64_t seed) {
+  const PlanOptions options = fused(backend_lists()[seed % backend_lists().size()]);
+  const std::vector<std::int64_t> symbols(graph.symbols().size(), 5);
+  std::vector<Ref<TensorImpl>> inputs;
+  for (const oracle::Array& array : random_inputs(graph, symbols)) inputs.push_back(to_value(array));
+  try {
+    const auto expected = execute(*build_plan(graph, options), inputs);
+    std::vector<Schedule> schedules{*parse_schedule("epilogues(0)"), *parse_schedule("recompute(0)")};
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      const auto node = static_cast<std::uint16_t>((seed * 2654435761 + i * 40503) % graph.nodes().size());
+      schedules.push_back({{.action = i % 2 == 0 ? ScheduleAction::cut : ScheduleAction::store, .number = node}});
+    }
+    for (const Schedule& schedule : schedules) {
+      if (!keeps_bits(graph, options, schedule)) continue;
+      PlanOptions other = options;
+      if (!follow(other, schedule)) return schedule.text() + " is not followed";
+      const auto found = execute(*build_plan(graph, other), inputs);
+      for (std::size_t j = 0; j < found.size(); ++j) {
+        const oracle::Array a = to_array(*found[j]), b = to_array(*expected[j]);
+        for (std::size_t i = 0; i < a.data.size(); ++i)
+          if (a.data[i] != b.data[i] && !(std::isnan(a.data[i]) && std::isnan(b.data[i])))
+            return schedule.text() + " changes element " + std::to_string(i) + " of output " + std::to_string(j);
+      }
+    }
+    return "";
+  } catch (const std::exception& error) { return error.what(); }
+}
+
 }  // namespace
+
+TEST_CASE("random graphs, cut as tuning may, have the default's bits", "[.][bits]") {
+  fuzz_loop(2, [](std::uint64_t seed) {
+    const Graph graph = GraphMaker(static_cast<unsigned>(seed)).make(4 + static_cast<int>(seed % 30));
+    INFO("SINTER_FUZZ_SEED=" << seed << "\n" << graph.text());
+    REQUIRE(tuned_failure(graph, seed) == "");
+  });
+}
 
 TEST_CASE("random graphs, fused and op by op", "[fuzz]") {
   const std::uint64_t graphs = fuzz_loop(1, [](std::uint64_t seed) {

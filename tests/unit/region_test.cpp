@@ -572,3 +572,17 @@ TEST_CASE("region: one that updates a Variable, before and between reads", "[reg
   check(jit::region(bare), jit::region(held));
   check(held, jit::region(held));
 }
+
+TEST_CASE("region: a body has more constants than who calls it", "[region]") {
+  const Tensor outside = randn({8}), w = randn({8, 8}), b = randn({8}), c = randn({8});
+  eval({outside, w, b, c});
+  const auto body = [&](const Tensor& x) -> Tensor { return tanh((matmul(x, w) + b) * c); };
+  auto block = jit::region([&](Tensor x) { return body(x); });
+  const auto whole = [&](Tensor y, auto& layer) {
+    for (int i = 0; i < 4; ++i) y = layer(y);
+    return Tensor(y * outside);
+  };
+  auto f = jit::compile([&](Tensor x) { return whole(x, block); });
+  const Tensor input = randn({4, 8});
+  check_close(f(input), whole(input, body));
+}

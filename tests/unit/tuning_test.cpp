@@ -232,7 +232,7 @@ TEST_CASE("tuning: the cut into kernels is measured, kept, and found by others")
     return sum(a, 0) + sum(sum(a, 1));
   };
   const Tensor x = randn({300, 200});
-  const jit::Options options{.mode = jit::Mode::max_autotune, .tune_seconds = 1};
+  const jit::Options options{.mode = jit::Mode::max_autotune, .tune_seconds = 30};  // it takes less
   jit::reset();
   auto standard = jit::compile(body);
   auto f = jit::compile(body, options);
@@ -253,6 +253,89 @@ TEST_CASE("tuning: the cut into kernels is measured, kept, and found by others")
 
   jit::compile(body, {.mode = jit::Mode::max_autotune, .fuse = false})(x);  // nothing to cut
   CHECK(tuning_stats().plans_measured == 0);
+}
+
+TEST_CASE("tuning: a cut that is measured on zeros has the default's bits on other values") {
+  const TuningFolder store;
+  const auto same = [](const auto& body, DType dtype) {
+    const Tensor x = cast(randn({200, 300}), dtype), y = cast(randn({200, 300}), dtype);
+    jit::reset();
+    auto standard = jit::compile(body);
+    auto f = jit::compile(body, {.mode = jit::Mode::max_autotune, .tune_seconds = 2});
+    f(cast(zeros({200, 300}), dtype), cast(zeros({200, 300}), dtype));
+    CHECK(floats(cast(f(x, y), DType::f32)) == floats(cast(standard(x, y), DType::f32)));
+  };
+  const auto both_sums = [](Tensor x, Tensor y) {
+    const Tensor a = x * 3 + 1;
+    return sum(a, 0) + sum(sum(a, 1)) * y;
+  };
+  same(both_sums, DType::f32);
+  same(both_sums, DType::bf16);
+  same([](Tensor x, Tensor y) { return x * y + softmax(x, 1); }, DType::f32);
+}
+
+TEST_CASE("tuning: a stored cut that would change bits is not followed") {
+  const TuningFolder store;
+  const auto body = [](Tensor x) {
+    const Tensor a = x * 3 + 1;
+    return sum(a, 0) + sum(sum(a, 1));
+  };
+  const Tensor x = randn({300, 200});
+  const jit::Options options{.mode = jit::Mode::max_autotune, .tune_seconds = 30};
+  jit::reset();
+  const std::vector<float> expected = floats(jit::compile(body)(x));
+  jit::compile(body, options)(x);
+  std::string text = runtime_detail::tuning_text();
+  const std::size_t plan = text.find("; plan of ");
+  if (plan == std::string::npos) SINTER_SKIP("no cut was measured");
+  const std::size_t begin = text.find(" = ", plan) + 3, end = text.find(';', begin);
+  for (const char* winner : {"store(2)", "store(3)", "cut(2)", "cut(60000)", "recompute(0)", "unroll(4)"}) {
+    INFO(winner);
+    std::string lines = text.substr(0, begin) + winner + text.substr(end);
+    lines.resize(lines.rfind("checksum "));
+    const Hash128 sum = Hasher{}.add(std::string_view(lines)).finish();
+    char hex[40];
+    std::snprintf(hex, sizeof hex, "%016llx%016llx", static_cast<unsigned long long>(sum.high),
+                  static_cast<unsigned long long>(sum.low));
+    const TuningFolder elsewhere;
+    const std::string path = elsewhere.folder.path + "/other.tuning";
+    std::ofstream(path, std::ios::binary) << lines << "checksum " << hex << "\n";
+    jit::import_tuning(path);
+    jit::reset();
+    CHECK(floats(jit::compile(body, options)(x)) == expected);
+  }
+}
+
+TEST_CASE("tuning: no cut holds more memory than the budget") {
+  const TuningFolder store;
+  const auto body = [](Tensor x) {
+    const Tensor a = tanh(x * 2 + 1);
+    return sum(a, 0) + sum(sum(a, 1));
+  };
+  const Tensor x = randn({300, 200});
+  jit::reset();
+  auto standard = jit::compile(body);
+  standard(x);
+  const std::int64_t budget = standard.stats().peak_bytes;
+  if (budget == 0) SINTER_SKIP("the plan holds nothing");
+  auto f = jit::compile(body, {.mode = jit::Mode::max_autotune, .memory_budget = budget, .tune_seconds = 2});
+  f(x);
+  CHECK(f.stats().peak_bytes <= budget);
+}
+
+TEST_CASE("tuning: loops that may never end on made-up values are not run on such") {
+  const TuningFolder store;
+  jit::reset();
+  auto f = jit::compile(
+      [](Tensor x) {
+        const Tensor a = jit::while_loop([](Tensor y) { return sum(y) < 10; }, [](Tensor y) { return y * 2; }, x);
+        return sum(a * 2 + 1, 0) + sum(sum(tanh(x), 1));
+      },
+      {.mode = jit::Mode::background, .tune_seconds = 2});
+  const Tensor x = ones({64, 64});
+  f(x);
+  jit::wait_for_background();
+  CHECK(f.stats().background_pending == 0);
 }
 
 TEST_CASE("tuning: functions of the user and effects are not run again to measure plans") {
@@ -276,12 +359,17 @@ TEST_CASE("tuning: kernels are measured on the operands of the call, which stay 
   timed().fastest = 1;
   std::vector<std::string> lines;
   set_logs("autotune");
-  const auto before =
-      std::exchange(Context::get().sink, [&](std::string_view, std::string_view line) { lines.emplace_back(line); });
+  struct Sink {
+    decltype(Context::get().sink) before;
+    ~Sink() { Context::get().sink = before; }
+  };
   const Tensor x = randn({8});
   const std::vector<float> values = floats(x);
-  jit::compile([](Tensor a) { return tanh(a) * 8; }, tuned())(x);
-  Context::get().sink = before;
+  {
+    const Sink sink{
+        std::exchange(Context::get().sink, [&](std::string_view, std::string_view line) { lines.emplace_back(line); })};
+    jit::compile([](Tensor a) { return tanh(a) * 8; }, tuned())(x);
+  }
   set_logs("");
   CHECK(floats(x) == values);
   CHECK(tuning_stats().measured == 1);
@@ -308,6 +396,7 @@ TEST_CASE("tuning: in the background, once there is code: it is swapped twice, a
   CHECK(tuning_stats().gained == 1);
   CHECK(has(runtime_detail::tuning_text(), " = unroll(2); "));
   CHECK(has(f.explain(x).text(), "background: swapped at call"));
+  CHECK(has(f.explain(x).text(), "background: tuned code has taken its place"));
 }
 
 TEST_CASE("tuning: files of schedules") {

@@ -28,6 +28,9 @@ bool wait_for_background(std::int64_t job);
 /// For all that came so far.
 void wait_for_background();
 
+/// The process ends, and waits for the job that runs: long ones look at it.
+inline constinit std::atomic<bool> is_background_stopping{false};
+
 /// In a forked child: jobs of its parent wait for a thread. Who runs without what they make calls
 /// start_inherited_jobs().
 inline constinit std::atomic<bool> has_inherited_jobs{false};

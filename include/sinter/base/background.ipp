@@ -108,6 +108,7 @@ class BackgroundThread {
     {
       std::scoped_lock lock(mutex_);
       is_stopping_ = true;
+      is_background_stopping.store(true, std::memory_order_relaxed);
       const auto first = jobs_.begin() + (is_running_ ? 1 : 0);
       dropped.assign(std::make_move_iterator(first), std::make_move_iterator(jobs_.end()));
       jobs_.erase(first, jobs_.end());

@@ -75,7 +75,10 @@ SINTER_DECL std::int64_t import_tuning(const std::string& path, Location where) 
   return runtime_detail::add_tuning_text(text, path, where);
 }
 
-SINTER_DECL void wait_for_background() { base_detail::wait_for_background(); }
+SINTER_DECL void wait_for_background() {
+  base_detail::wait_for_background();
+  base_detail::wait_for_background();  // for the tuning that the first ones' jobs have asked for
+}
 
 namespace jit_detail {
 /// SINTER_TUNE and SINTER_TUNE_EXPORT.

@@ -9,6 +9,7 @@
 #include <sinter/runtime/fallback.hpp>
 #include <sinter/runtime/iterations.hpp>
 #include <sinter/runtime/partition_plan.hpp>
+#include <sinter/runtime/step_binding.hpp>
 #include <sinter/runtime/watch.hpp>
 
 #include <algorithm>
@@ -110,48 +111,14 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
 /// Null: nothing to compute.
 SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step, bool is_grouped) const {
   Backend* backend = plan_->backend();
-  const Location where = step.where.empty() ? Location() : step.where.front();
   if (step.host) {
     if (backend == nullptr || step.host->intrinsic != nullptr) return bind_host_op(*step.host, symbols_);
     const StepContext context = context_of(step);
     if (std::unique_ptr<Launch> own = bind_backend_op(*step.host, symbols_, *backend, context)) return own;
     return bind_device_op(*step.host, symbols_, context, plan_->device());
   }
-  const BoundGeometry geometry = sinter::bind(step.geometry, symbols_);
-  for (int a = 0; a < step.kernel.rank(); ++a)
-    if (geometry.extent[as_index(a)] < 0)
-      throw ShapeError(step.name,
-                       "an intermediate value has the negative extent " + std::to_string(geometry.extent[as_index(a)]) +
-                           " for the sizes of this call",
-                       where);
-  for (int a = 0; a < step.kernel.rank(); ++a)
-    if (!step.kernel.is_reduced(a) && geometry.extent[as_index(a)] == 0) return nullptr;
-  if (step.runs_on_host)
-    return bind_host_kernel(step.kernel, geometry, *step.executable, context_of(step), plan_->device());
-  if (backend == nullptr && plan_->constants().empty()) return step.executable->bind(geometry);
-  StepContext context = context_of(step);
-  context.is_grouped = is_grouped;
-  return step.executable->bind(geometry, context);
+  return runtime_detail::bind_kernel(step, *plan_, symbols_, is_grouped);
 }
-
-namespace runtime_detail {
-/// The body of a call whose steps can stand in the place of the call: kernels that go from operands to results. A frame
-/// of its own would cost more than a small kernel takes.
-inline const Plan* directly_callable_body(const PlanStep& step) {
-  if (!step.host || !step.host->is_call) return nullptr;
-  const Plan& body = *step.host->bodies[0];
-  if (body.backend() != nullptr || body.parts() != nullptr || !body.slots().empty() || !body.numbers().empty())
-    return nullptr;
-  for (const PlanStep& inner : body.steps())
-    if (inner.host || inner.runs_on_host) return nullptr;
-  for (std::size_t i = 0; i < body.outputs().size(); ++i)
-    if (body.outputs()[i].source != BufferKind::output || body.outputs()[i].index != static_cast<std::int32_t>(i))
-      return nullptr;
-  for (Dim offset : step.host->offsets)
-    if (!identical(offset, Dim(0))) return nullptr;
-  return &body;
-}
-}  // namespace runtime_detail
 
 SINTER_DECL void Frame::bind_steps() {
   const std::span<const PlanStep> steps = plan_->steps();
@@ -353,7 +320,7 @@ SINTER_DECL void Frame::add_operand(const BufferRef& operand) {
 SINTER_DECL void Frame::add_called_steps(const PlanStep& call, const Plan& body, std::int32_t first_group) {
   for (std::int32_t i = 0; as_index(i) < body.steps().size(); ++i) {
     const PlanStep& step = body.steps()[as_index(i)];
-    std::unique_ptr<Launch> launch = launch_of(step);
+    std::unique_ptr<Launch> launch = runtime_detail::bind_kernel(step, body, symbols_);
     if (launch == nullptr) continue;
     std::int32_t group = -1;
     for (std::size_t g = 0; g < body.groups().size(); ++g)
@@ -381,21 +348,10 @@ SINTER_DECL Frame::~Frame() {
 }
 
 SINTER_DECL bool Frame::is_on_host(const BufferRef& operand) const {
-  const auto index = as_index(operand.index);
-  if (operand.kind == BufferKind::number) return true;
-  if (operand.kind == BufferKind::constant) return plan_->constants()[index]->type.device == Device::cpu();
-  return operand.kind == BufferKind::input &&
-         (index >= plan_->inputs().size() || plan_->inputs()[index].device == Device::cpu());
+  return runtime_detail::lies_on_host(*plan_, operand);
 }
-
 SINTER_DECL StepContext Frame::context_of(const PlanStep& step) const {
-  StepContext context{step.name, step.where};
-  for (std::size_t i = 0; i < step.operands.size(); ++i)
-    if (is_on_host(step.operands[i])) {
-      context.host_operands.add(i);
-      if (step.operands[i].kind == BufferKind::constant) context.constant_operands.add(i);
-    }
-  return context;
+  return runtime_detail::context_of(*plan_, step);
 }
 
 SINTER_DECL void Frame::run_host_part(std::span<void* const> inputs, std::span<void* const> outputs) {

@@ -59,9 +59,12 @@ class PlanBuilder {
                        .input_strides = options.input_strides}) {}
 
   std::shared_ptr<Plan> run();
-  /// After run(). The second: plan_choices.ipp.
+  /// After run(). The second and third: plan_choices.ipp.
   MemoryTimeline timeline() const;
   std::vector<Schedule> other_schedules() const;
+  /// Nodes of the graph that are in memory, of those whose bits differ in registers; as negative numbers, products with
+  /// operands that are.
+  std::vector<std::int32_t> stored_that_round() const;
   std::vector<PlanBorder> borders();
 
  private:

@@ -1,8 +1,11 @@
-// Of a plan that is built without code: which values are computed again, and where kernels could be cut.
+// Of a plan that is built without code: which values are computed again, where kernels could be cut, and what of that
+// would change bits.
 #pragma once
 
 #include <sinter/runtime/plan_choices.hpp>
 
+#include <sinter/ops/binary.hpp>
+#include <sinter/runtime/graph_devices.hpp>
 #include <sinter/runtime/plan.ipp>  // PlanBuilder
 
 #include <algorithm>
@@ -68,21 +71,99 @@ SINTER_DECL std::vector<Schedule> PlanBuilder::other_schedules() const {
   return schedules;
 }
 
+SINTER_DECL std::vector<std::int32_t> PlanBuilder::stored_that_round() const {
+  std::vector<std::int32_t> stored;
+  for (int node = 0; node < nodes_.size(); ++node) {
+    const FusionNode& it = nodes_[node];
+    if (it.graph_node < 0 || !is_floating(it.dtype)) continue;
+    // A product of what is computed on the way may add in another order than one of what is in memory.
+    if (it.kind == NodeKind::contract)
+      for (const std::int32_t input : it.inputs)
+        stored.push_back(fusion_.is_stored[as_index(nodes_.base_of(input))] ? -2 * it.graph_node - 2
+                                                                            : -2 * it.graph_node - 1);
+    if (!fusion_.is_stored[as_index(node)]) continue;
+    const bool is_product = nodes_.graph_node(node)->op == &op_info<ops::Mul> && it.uses == 1;
+    if (size_of(it.dtype) < 4 || is_product) stored.push_back(it.graph_node);
+  }
+  std::sort(stored.begin(), stored.end());
+  return stored;
+}
+
+namespace runtime_detail {
+/// Has it values that have other bits in memory than in registers: small floating-point ones, and products that only an
+/// addition reads, which becomes one operation with them? Bodies count, too.
+inline bool has_values_that_round(const Graph& graph) {
+  std::vector<std::int32_t> uses(graph.nodes().size());
+  for (const Node& node : graph.nodes())
+    for (const Value input : node.inputs) ++uses[as_index(input.node)];
+  for (const Value output : graph.outputs()) ++uses[as_index(output.node)];
+  const auto is_small = [](const Type& type) { return is_floating(type.dtype) && size_of(type.dtype) < 4; };
+  const auto is_product = [&](Value value) {
+    const Node& node = graph.node(value);
+    return node.op == &op_info<ops::Mul> && uses[as_index(value.node)] == 1 && is_floating(node.types[0].dtype);
+  };
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+    if (std::any_of(node.types.begin(), node.types.end(), is_small)) return true;
+    const bool is_sum = node.op == &op_info<ops::Add> || node.op == &op_info<ops::Sub>;
+    if (is_sum && std::any_of(node.inputs.begin(), node.inputs.end(), is_product)) return true;
+    return std::any_of(node.attrs.bodies.begin(), node.attrs.bodies.end(),
+                       [](const auto& body) { return has_values_that_round(*body); });
+  });
+}
+inline bool has_bodies_that_round(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+    return std::any_of(node.attrs.bodies.begin(), node.attrs.bodies.end(),
+                       [](const auto& body) { return has_values_that_round(*body); });
+  });
+}
+inline bool is_one_plan(const Graph& graph, const PlanOptions& options) {
+  return is_on_host(graph, options.output_devices) && !has_foreign_composite(graph, options.backends);
+}
+inline std::vector<std::int32_t> stored_that_round(const Graph& graph, PlanOptions options) {
+  options.with_code = false;
+  PlanBuilder builder(graph, options);
+  builder.run();
+  return builder.stored_that_round();
+}
+/// Steps that cut bodies as they cut the graph, and those of which nothing is known but their kind.
+inline bool may_move_roundings(const Schedule& schedule) {
+  return schedule.find(ScheduleAction::epilogues).has_value() || schedule.find(ScheduleAction::recompute).has_value();
+}
+}  // namespace runtime_detail
+
+SINTER_DECL bool keeps_bits(const Graph& graph, const PlanOptions& options, const Schedule& schedule) {
+  using namespace runtime_detail;
+  PlanOptions other = options;
+  if (!follow(other, schedule)) return false;
+  if (!is_one_plan(graph, options)) return !may_move_roundings(schedule) || !has_values_that_round(graph);
+  if (may_move_roundings(schedule) && has_bodies_that_round(graph)) return false;
+  return stored_that_round(graph, options) == stored_that_round(graph, other);
+}
+
 SINTER_DECL std::vector<Schedule> plan_schedules(const Graph& graph, const PlanOptions& options) {
+  using namespace runtime_detail;
   std::vector<Schedule> schedules{Schedule{}};
   if (!options.fuse) return schedules;
-  if (is_on_host(graph, options.output_devices) && !runtime_detail::has_foreign_composite(graph, options.backends)) {
+  if (is_one_plan(graph, options)) {
     PlanOptions sketch = options;
     sketch.with_code = false;
     PlanBuilder builder(graph, sketch);
     builder.run();
-    for (Schedule& schedule : builder.other_schedules()) schedules.push_back(std::move(schedule));
+    const std::vector<std::int32_t> stored = builder.stored_that_round();
+    const bool has_bodies = has_bodies_that_round(graph);
+    for (Schedule& schedule : builder.other_schedules()) {
+      PlanOptions other = options;
+      if ((has_bodies && may_move_roundings(schedule)) || !follow(other, schedule)) continue;
+      if (stored_that_round(graph, other) == stored) schedules.push_back(std::move(schedule));
+    }
     return schedules;
   }
   // The parts of a graph number nodes for themselves: only what needs no number.
   using enum ScheduleAction;
-  for (const auto& [action, is_on] : {std::pair(epilogues, options.epilogues), std::pair(recompute, options.recompute),
-                                      std::pair(horizontal, options.horizontal), std::pair(graphs, options.as_one)})
+  const bool rounds = has_values_that_round(graph);
+  for (const auto& [action, is_on] :
+       {std::pair(epilogues, options.epilogues && !rounds), std::pair(recompute, options.recompute && !rounds),
+        std::pair(horizontal, options.horizontal), std::pair(graphs, options.as_one)})
     if (is_on) schedules.push_back({{.action = action, .number = 0}});
   return schedules;
 }

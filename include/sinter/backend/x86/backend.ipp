@@ -20,6 +20,7 @@
 
 #include <asmjit/x86.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iterator>
 #include <utility>
@@ -114,7 +115,10 @@ class LimitedExecutable final : public Executable {
   std::string listing() const override { return inner_->listing(); }
 
  private:
+  /// The extents may be larger than those that this number of threads was measured to be best for: what would give each
+  /// of them far more than serial_nanoseconds has all threads.
   std::unique_ptr<Launch> limited(std::unique_ptr<Launch> launch) const {
+    if (launch->work().nanoseconds / threads_ > 4 * serial_nanoseconds) return launch;
     return std::make_unique<LimitedLaunch>(std::move(launch), threads_);
   }
   std::shared_ptr<const Executable> inner_;
@@ -172,8 +176,9 @@ SINTER_DECL std::vector<Schedule> X86Backend::schedules(const Kernel& kernel) co
   } else if (kernel.kind != KernelKind::scatter) {
     schedules = nest_schedules(kernel, machine_of(*isa_));
   }
-  // One thread, then powers of two; the default has all.
-  for (int threads = 1; threads < thread_count() && threads <= 256; threads *= 2)
+  // One thread, then powers of two; the default has all that this thread's scopes leave.
+  const int limit = base_detail::thread_limit(), most = limit > 0 ? std::min(limit, thread_count()) : thread_count();
+  for (int threads = 1; threads < most && threads <= 256; threads *= 2)
     schedules.push_back({{.action = ScheduleAction::threads, .number = static_cast<std::uint16_t>(threads)}});
   return schedules;
 }

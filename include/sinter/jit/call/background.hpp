@@ -55,6 +55,7 @@ class BackgroundState {
   std::int64_t uncompiled_calls() const { return uncompiled_calls_.load(std::memory_order_relaxed); }
   /// `calls` ran uncompiled before.
   void note_swap(std::int64_t calls, double ms);
+  void note_tuned(double ms);
 
   /// A child that was forked at the end of a job does that job once more.
   bool is_done() const { return pending_.load(std::memory_order_acquire) <= 0; }
@@ -72,7 +73,7 @@ class BackgroundState {
   std::exception_ptr error_;
   std::string reason_;
   std::int64_t calls_before_ = -1;  // -1: not swapped
-  double ms_ = 0;
+  double ms_ = 0, tuned_ms_ = -1;   // -1: not tuned
 };
 
 struct BackgroundWork {

@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 namespace jit_detail {
@@ -60,6 +62,10 @@ SINTER_DECL void BackgroundState::note_swap(std::int64_t calls, double ms) {
   if (calls_before_ < 0) calls_before_ = calls;
   ms_ += ms;
 }
+SINTER_DECL void BackgroundState::note_tuned(double ms) {
+  std::scoped_lock lock(mutex_);
+  tuned_ms_ = ms;
+}
 SINTER_DECL std::string BackgroundState::text(std::int64_t calls) const {
   std::scoped_lock lock(mutex_);
   if (has_failed_.load()) return "background: making the code failed, which calls throw\n";
@@ -75,7 +81,7 @@ SINTER_DECL std::string BackgroundState::text(std::int64_t calls) const {
   char ms[32];
   std::snprintf(ms, sizeof ms, "%.3f", ms_);
   return "background: swapped at call " + std::to_string(calls_before_ + 1) + " of this version, by code made in " +
-         ms + " ms by another thread\n" +
+         ms + " ms by another thread\n" + (tuned_ms_ < 0 ? "" : "background: tuned code has taken its place since\n") +
          (is_done() ? "" : "background: new segments run uncompiled, while another thread makes their code\n");
 }
 
@@ -146,6 +152,44 @@ inline void report_swap(const BackgroundWork& work, std::int64_t calls, double m
                            " of this version, by code made in " + std::to_string(ms) + " ms");
 }
 
+/// The code of a version once more, measured. Where that fails, what has been put in place stays. A forked child drops
+/// it: its parent measures, and the winners are in the store.
+class TuneJob final : public base_detail::BackgroundJob {
+ public:
+  TuneJob(std::weak_ptr<FunctionState> function, BackgroundWork work, CodeInput input)
+      : function_(std::move(function)), work_(std::move(work)), input_(std::move(input)) {}
+  void run() noexcept override {
+    if (::getpid() != process_ || base_detail::is_background_stopping.load(std::memory_order_relaxed)) return;
+    background_detail::tell([this] {
+      try {
+        tune();
+      } catch (const std::exception& error) {
+        if (is_logged("background", LogLevel::warning))
+          warn("background", work_.choices.where.text() + ": not tuned, for that failed: " + error.what());
+      }
+    });
+  }
+
+ private:
+  void tune() {
+    if (function_.expired()) return;
+    TimelineSpan span("compile", "tune in the background");
+    const runtime_detail::CodeCounting counting;
+    const VersionCode code = make_code(input_, work_.choices.tuned());
+    const std::shared_ptr<FunctionState> function = function_.lock();
+    if (function == nullptr) return;
+    const std::int64_t calls = function->swap_in_tuned(*work_.state, code, counting.so_far());
+    if (calls < 0) return;
+    work_.state->note_tuned(code.passes_ms + code.codegen_ms);
+    report_swap(work_, calls, code.passes_ms + code.codegen_ms);
+  }
+
+  std::weak_ptr<FunctionState> function_;
+  BackgroundWork work_;
+  CodeInput input_;
+  ::pid_t process_ = ::getpid();
+};
+
 class EntryJob final : public base_detail::BackgroundJob {
  public:
   EntryJob(std::weak_ptr<FunctionState> function, const Entry& entry, BackgroundWork work)
@@ -163,24 +207,12 @@ class EntryJob final : public base_detail::BackgroundJob {
       background_detail::tell([&] { report_swap(work_, calls, code.passes_ms + code.codegen_ms); });
       is_swapped_ = true;
     });
-    if (is_swapped_ && work_.choices.tune_seconds > 0) tune();
+    if (is_swapped_ && work_.choices.tune_seconds > 0)
+      background_detail::tell(
+          [&] { base_detail::run_in_background(std::make_shared<TuneJob>(function_, work_, input_)); });
   }
 
  private:
-  /// The same once more, measured. Where that fails, what has been put in place stays.
-  void tune() noexcept {
-    background_detail::tell([&] {
-      if (function_.expired()) return;
-      TimelineSpan span("compile", "tune in the background");
-      const runtime_detail::CodeCounting counting;
-      const VersionCode code = make_code(input_, work_.choices.tuned());
-      const std::shared_ptr<FunctionState> function = function_.lock();
-      if (function == nullptr) return;
-      const std::int64_t calls = function->swap_in_tuned(*work_.state, code, counting.so_far());
-      if (calls >= 0) report_swap(work_, calls, code.passes_ms + code.codegen_ms);
-    });
-  }
-
   std::weak_ptr<FunctionState> function_;
   bool is_swapped_ = false;
   const Entry* entry_;  // of the function, as long as that lives and is not reset

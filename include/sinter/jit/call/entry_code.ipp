@@ -62,7 +62,8 @@ SINTER_DECL VersionCode make_code(const CodeInput& input, const CodeChoices& cho
   code.optimised = fit_memory(code.optimised, choices.memory_budget, wanted, choices.where);
   code.plan = is_tuned(choices.mode)
                   ? tuned_plan(code.optimised, wanted,
-                               {choices.tune_seconds, choices.where, narrowed_values(input.values, code.is_narrowed)})
+                               {choices.tune_seconds, choices.where, narrowed_values(input.values, code.is_narrowed),
+                                choices.memory_budget})
                   : build_plan(code.optimised, wanted);
   code.codegen_ms = watch.lap_ms();
   return code;

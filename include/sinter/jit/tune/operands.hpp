@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -40,7 +41,9 @@ inline void fill(std::span<std::byte> memory, DType dtype, Fill how) {
   for (std::size_t at = 0; at + size <= memory.size(); at += size) {
     const std::uint64_t bits = next();
     const double sign = how == Fill::signed_ && bits % 2 != 0 ? -1 : 1;
-    const double number = sign * (0.25 + static_cast<double>(bits >> 8 & 0xFFFF) / 65536);
+    // Whole mantissas: products of shorter ones are exact, and hide how often they are rounded.
+    const double number =
+        sign * (0.25 + std::ldexp(static_cast<double>(bits), -31) + std::ldexp(static_cast<double>(next()), -62));
     const auto put = [&](auto value) { std::memcpy(memory.data() + at, &value, sizeof value); };
     if (dtype == DType::f32) put(static_cast<float>(number));
     else if (dtype == DType::f64) put(number);

@@ -18,7 +18,9 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,6 +36,15 @@ inline bool may_run_again(const Graph& graph) {
       return false;
     return std::all_of(node.attrs.bodies.begin(), node.attrs.bodies.end(),
                        [](const auto& body) { return may_run_again(*body); });
+  });
+}
+
+/// Has it a loop that goes on as long as values say? With made-up ones it may never end.
+inline bool has_open_loop(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+    return std::string_view(node.op->name).starts_with("while") ||
+           std::any_of(node.attrs.bodies.begin(), node.attrs.bodies.end(),
+                       [](const auto& body) { return has_open_loop(*body); });
   });
 }
 
@@ -57,32 +68,42 @@ inline void add_plan(KeyWriter& key, const Plan& plan, std::span<const std::int6
   for (const PartitionPlan::Part& part : plan.parts()->parts)
     if (part.plan != nullptr) add_plan(key, *part.plan, sizes, classes);
 }
-inline std::string plan_key(const Graph& graph, const PlanOptions& options, std::span<const std::int64_t> sizes) {
-  PlanOptions sketch = options;
-  sketch.with_code = false;
+inline std::shared_ptr<const Plan> sketch_of(const Graph& graph, PlanOptions options) {
+  options.with_code = false;
+  return build_plan(graph, options);
+}
+inline std::string plan_key(const Graph& graph, const PlanOptions& options, const Plan& sketch,
+                            std::span<const std::int64_t> sizes) {
   KeyWriter key;
   std::string classes;
-  add_plan(key, *build_plan(graph, sketch), sizes, classes);
+  add_plan(key, sketch, sizes, classes);
   key.add(options.precision);
   key.add_list(classes, [&](char letter) { key.add(letter); });
   return SINTER_VERSION_STRING "; " + machine_of(*options.backends.front()) + "; plan of " +
          std::to_string(graph.nodes().size()) + " nodes; " + hex_of(key.bytes());
 }
+inline bool is_within(std::int64_t budget, const Plan& sketch, const Plan& standard) {
+  return budget == 0 || sketch.held_bytes() <= std::max(budget, standard.held_bytes());
+}
 
-/// Leaves one of those that give the same plan, and gives the key of the first.
-inline std::string drop_equal(std::vector<Schedule>& candidates, const Graph& graph, const PlanOptions& options,
-                              std::span<const std::int64_t> sizes) {
+/// Leaves one of those that give the same plan, and none that holds more than the budget.
+inline void drop_equal(std::vector<Schedule>& candidates, const Graph& graph, const PlanOptions& options,
+                       std::span<const std::int64_t> sizes, const Plan& standard, std::int64_t budget) {
   std::vector<std::string> keys;
-  if (candidates.size() < 2) return {};
   std::erase_if(candidates, [&](const Schedule& schedule) {
     PlanOptions own = options;
     if (!follow(own, schedule)) return true;
-    std::string key = plan_key(graph, own, sizes);
+    const std::shared_ptr<const Plan> sketch = sketch_of(graph, own);
+    if (!is_within(budget, *sketch, standard)) return true;
+    std::string key = plan_key(graph, own, *sketch, sizes);
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) return true;
     keys.push_back(std::move(key));
     return false;
   });
-  return keys.front();
+}
+inline std::optional<Schedule> stored_schedule(const std::string& key) {
+  const std::optional<std::string> known = runtime_detail::find_tuning(key);
+  return known ? parse_schedule(runtime_detail::schedule_in(*known)) : std::nullopt;
 }
 
 /// A run of a plan on values, as a launch: it is timed as kernels are.
@@ -148,29 +169,88 @@ inline bool fit(std::span<const Ref<TensorImpl>> values, const Graph& graph, con
   }
   return true;
 }
-/// The plans, the default's first, that `may_go_on` leaves time for, each of which has run.
-template <class F>
-Field plans_of(const Graph& graph, const PlanOptions& options, const std::vector<Schedule>& candidates,
-               std::span<const Ref<TensorImpl>> inputs, const F& may_go_on) {
+/// The values with made-up numbers of both signs in the place of floating-point ones: those of a first call may all be
+/// zeros. Others may be indices, and stay, and so do layouts with gaps.
+inline std::vector<Ref<TensorImpl>> made_up_like(std::span<const Ref<TensorImpl>> values) {
+  std::vector<Ref<TensorImpl>> made(values.begin(), values.end());
+  for (Ref<TensorImpl>& value : made) {
+    const Type& type = value->type;
+    const DType part = type.dtype == DType::c64 ? DType::f32 : type.dtype == DType::c128 ? DType::f64 : type.dtype;
+    const std::size_t bytes = as_index(type.shape.numel().value() * size_of(type.dtype));
+    if ((part != DType::f32 && part != DType::f64 && part != DType::bf16 && part != DType::f16) || !value->is_dense() ||
+        bytes == 0)
+      continue;
+    Ref<Storage> memory = Storage::allocate(bytes);
+    fill({static_cast<std::byte*>(memory->data()), bytes}, part, Fill::signed_);
+    if (type.device != Device::cpu()) {
+      Ref<Storage> there = Storage::allocate(bytes, type.device);
+      device_memory(type.device, "max_autotune").copy(there->data(), type.device, memory->data(), Device::cpu(), bytes);
+      memory = std::move(there);
+    }
+    value = TensorImpl::make_ready(type, std::move(memory));
+  }
+  return made;
+}
+inline std::int64_t total_bytes(std::span<const Ref<TensorImpl>> values) {
+  std::int64_t bytes = 0;
+  for (const Ref<TensorImpl>& value : values) bytes += value->type.shape.numel().value() * size_of(value->type.dtype);
+  return bytes;
+}
+
+/// The plans, the default's first, that there is time for, each of which has run and given the default's bits: for these
+/// inputs, and for others with made-up numbers where the graph can run on such.
+inline Field plans_of(const Graph& graph, const PlanOptions& options, const std::vector<Schedule>& candidates,
+                      std::span<const Ref<TensorImpl>> inputs, std::span<const std::int64_t> sizes,
+                      const Allowance& time) {
   Field field;
-  std::vector<Ref<TensorImpl>> expected;
+  const auto most =
+      static_cast<std::int64_t>(options.backends.front()->device() == Device::cpu() ? most_bytes : most_device_bytes);
+  std::vector<Ref<TensorImpl>> others, expected, expected_of_others;
+  std::int64_t held = 0;  // by frames, which stay, and by results
   for (const Schedule& schedule : candidates) {
-    if (!may_go_on()) break;
+    if (!time.is_left(field.candidates.empty() ? 1 : part_to_verify)) {
+      field.is_late = field.candidates.size() < 2;
+      break;
+    }
     PlanOptions own = options;
     if (!follow(own, schedule)) continue;
-    auto run = std::make_unique<PlanRun>(build_plan(graph, own), inputs);
+    std::shared_ptr<const Plan> plan = build_plan(graph, own);
+    std::int64_t results = 0;
+    for (const PlanOutput& output : plan->outputs()) {
+      std::int64_t elements = 1;
+      for (const Dim extent : output.type.shape.dims()) elements *= extent.evaluate(sizes);
+      results += elements * size_of(output.type.dtype);
+    }
+    const std::int64_t own_bytes = plan->held_bytes(sizes) + results;
+    if (field.candidates.empty()) {  // it is there twice: to compare with, and to be compared with
+      held = total_bytes(inputs) + 2 * results;
+      if (held + 2 * own_bytes > most) {
+        field.is_too_large = true;
+        break;
+      }
+    }
+    if (held + own_bytes > most) continue;
+    auto run = std::make_unique<PlanRun>(plan, inputs);
     run->run(nullptr);
     if (field.candidates.empty()) {
       expected = run->results();
       run->run(nullptr);  // what differs from run to run would reject all others
+      if (!has_open_loop(graph)) {
+        try {
+          others = made_up_like(inputs);
+          expected_of_others = execute(*plan, others);
+        } catch (const Error&) { others.clear(); }  // positions that come of numbers, say
+      }
     }
-    if (!are_same(run->results(), expected)) {
+    if (!are_same(run->results(), expected) ||
+        (!others.empty() && !are_same(execute(*plan, others), expected_of_others))) {
       field.rejected += (field.rejected.empty() ? "" : ", ") + schedule.text();
       ++field.rejections;
       if (field.candidates.empty()) break;
       continue;
     }
     run->drop_results();
+    held += own_bytes;
     field.candidates.push_back({schedule, std::move(run)});
   }
   return field;
@@ -183,15 +263,6 @@ SINTER_DECL void Tuner::report_plan(const std::string& text) const {
 
 SINTER_DECL Schedule Tuner::choose_plan(const Graph& graph, const PlanOptions& options,
                                         const std::vector<Schedule>& candidates, const std::string& key) {
-  if (const std::optional<std::string> known = runtime_detail::find_tuning(key)) {
-    const std::string_view text = runtime_detail::schedule_in(*known);
-    const std::optional<Schedule> schedule = parse_schedule(text);
-    if (schedule && std::find(candidates.begin(), candidates.end(), *schedule) != candidates.end()) {
-      runtime_detail::count_tuning({.plans_found = 1});
-      report_plan(std::string(text) + ", which was measured before");
-      return *schedule;
-    }
-  }
   try {
     return measure_plans(graph, options, candidates, key);
   } catch (const Error& error) {
@@ -201,6 +272,51 @@ SINTER_DECL Schedule Tuner::choose_plan(const Graph& graph, const PlanOptions& o
   return {};
 }
 
+SINTER_DECL tuner_detail::Field Tuner::run_plans(const Graph& graph, const PlanOptions& options,
+                                                 const std::vector<Schedule>& candidates,
+                                                 const tuner_detail::Allowance& time, std::string& why_not) {
+  using namespace tuner_detail;
+  plan_inputs_ = request_.values;
+  if (plan_inputs_.empty()) {
+    if (has_open_loop(graph)) {
+      why_not = "a while_loop may never end on made-up inputs";
+      return {};
+    }
+    for (const Tensor& value : example_inputs(graph)) plan_inputs_.push_back(value.impl());
+  }
+  if (!fit(plan_inputs_, graph, options, sizes_)) {
+    why_not = "inputs of these layouts are not made up";
+    return {};
+  }
+  measures_ = false;
+  Field field = plans_of(graph, options, candidates, plan_inputs_, sizes_, time);
+  measures_ = true;
+  if (field.is_too_large) why_not = "two of its plans, with what they give, are larger than what may be held for this";
+  return field;
+}
+
+SINTER_DECL Schedule Tuner::follow_known(const Graph& graph, const PlanOptions& options, const Schedule& winner) {
+  using namespace tuner_detail;
+  std::string why_not;
+  try {
+    if (!winner.empty()) {
+      const Field field = run_plans(graph, options, {Schedule{}, winner}, Allowance(1e9), why_not);
+      if (why_not.empty() && field.candidates.size() < 2) why_not = "it gives other bits here, or has no memory to run";
+    }
+  } catch (const Error& error) { why_not = error.what(); } catch (const std::bad_alloc&) {
+    why_not = "there is no memory to run it";
+  }
+  measures_ = true;
+  if (!why_not.empty()) {
+    runtime_detail::count_tuning({.rejected = 1});
+    report_plan("default; " + winner.text() + " was measured before, and is not followed: " + why_not);
+    return {};
+  }
+  runtime_detail::count_tuning({.plans_found = 1});
+  report_plan(winner.text() + ", which was measured before");
+  return winner;
+}
+
 SINTER_DECL Schedule Tuner::measure_plans(const Graph& graph, const PlanOptions& options,
                                           const std::vector<Schedule>& candidates, const std::string& key) {
   using namespace tuner_detail;
@@ -208,40 +324,30 @@ SINTER_DECL Schedule Tuner::measure_plans(const Graph& graph, const PlanOptions&
     report_plan("default, for " + why);
     return Schedule{};
   };
-  std::vector<Ref<TensorImpl>> inputs = request_.values;
-  if (inputs.empty())
-    for (const Tensor& value : example_inputs(graph)) inputs.push_back(value.impl());
-  if (!fit(inputs, graph, options, sizes_)) return leave_default("inputs of these layouts are not made up");
   if (spent_ >= seconds_) return leave_default("no time is left (Options::tune_seconds)");
   const TimelineSpan span("compile", "measure plans");
   const Measuring alone;
   if (!alone.has_begun()) return leave_default("another thread measures, and this one holds what fork() waits for");
-  const auto start = Clock::now();
-  const double before = spent_, limit = seconds_ - spent_;
-  const auto may_go_on = [&] {
-    const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
-    spent_ = before + elapsed;
-    return elapsed < limit;
-  };
-  measures_ = false;
-  Field field = plans_of(graph, options, candidates, inputs, may_go_on);
-  measures_ = true;
+  const Allowance time(seconds_ - spent_);
+  std::string why_not;
+  Field field = run_plans(graph, options, candidates, time, why_not);
   const PlanOperands operands{options.backends.front()->device()};
   int done = 0, launches = 1;
-  if (field.candidates.size() > 1) {
+  if (field.candidates.size() > 1 && drop_slow(field.candidates, operands, time)) {
     launches = launches_in_a_sample(*field.candidates[0].launch, operands);
-    done = time_in_turns(field.candidates, operands, launches, may_go_on);
+    done = time_in_turns(field.candidates, operands, launches, time);
   }
-  may_go_on();
   runtime_detail::count_tuning({.rejected = field.rejections});
-  if (field.candidates.size() < 2 || done < 3) {
-    report_plan(field.rejected.empty() ? "default, for the time did not suffice (Options::tune_seconds)"
-                                       : "default; other bits: " + field.rejected);
+  if (done < least_rounds) {
+    spent_ += time.spent();
+    if (!why_not.empty()) return leave_default(why_not);
+    if (!field.rejected.empty()) report_plan("default; other bits: " + field.rejected);
+    else report_plan("default, for the time did not suffice (Options::tune_seconds)");
     return {};
   }
   Candidate& fastest = fastest_of(field.candidates);
-  const Candidate& winner = winner_of(field.candidates, fastest, operands, launches);
-  may_go_on();
+  const Candidate& winner = winner_of(field.candidates, fastest, operands, launches, time);
+  spent_ += time.spent();
   has_measured_ = true;
   runtime_detail::keep_tuning(key, winner.schedule.text() + "; " + digits(winner.time(), 4) + " s");
   runtime_detail::count_tuning({.plans_measured = 1, .plans_gained = &winner != field.candidates.data()});
@@ -258,6 +364,7 @@ SINTER_DECL std::shared_ptr<const Plan> tuned_plan(const Graph& graph, const Pla
   for (const SymbolInfo& symbol : graph.symbols()) sizes.push_back(symbol.hint);
   if (!fit(request.values, graph, options, sizes)) request.values.clear();
   const bool is_one_plan = is_on_host(graph, options.output_devices);
+  const std::int64_t budget = request.memory_budget;
   const auto tuner = std::make_shared<Tuner>(std::move(request), sizes);
   PlanOptions tuned = options;
   tuned.choose_schedule = [tuner, is_one_plan](Backend& backend, const Kernel& kernel, const SymbolicGeometry& geometry,
@@ -265,13 +372,27 @@ SINTER_DECL std::shared_ptr<const Plan> tuned_plan(const Graph& graph, const Pla
     // The inputs of a part have numbers of their own.
     return tuner->choose(backend, kernel, geometry, is_one_plan ? operands : std::span<const BufferRef>());
   };
-  std::vector<Schedule> candidates = may_run_again(graph) ? plan_schedules(graph, options) : std::vector<Schedule>();
-  const std::string key = drop_equal(candidates, graph, options, sizes);
-  if (candidates.size() < 2) return build_plan(graph, tuned);
-  tuner->leave_for_plans(part_for_plans);
+  if (!options.fuse || !may_run_again(graph)) return build_plan(graph, tuned);
+  const std::shared_ptr<const Plan> sketch = sketch_of(graph, options);
+  const std::string key = plan_key(graph, options, *sketch, sizes);
+  std::optional<Schedule> known = stored_schedule(key);
+  if (known && !known->empty()) {
+    PlanOptions other = options;
+    if (!follow(other, *known) || !keeps_bits(graph, options, *known) ||
+        !is_within(budget, *sketch_of(graph, other), *sketch))
+      known = std::nullopt;
+  }
+  std::vector<Schedule> candidates;
+  if (!known) {
+    candidates = plan_schedules(graph, options);
+    drop_equal(candidates, graph, options, sizes, *sketch, budget);
+    if (candidates.size() < 2) return build_plan(graph, tuned);
+    tuner->leave_for_plans(part_for_plans);
+  }
   std::shared_ptr<const Plan> standard = build_plan(graph, tuned);
   tuner->leave_for_plans(0);
-  const Schedule winner = tuner->choose_plan(graph, tuned, candidates, key);
+  const Schedule winner =
+      known ? tuner->follow_known(graph, tuned, *known) : tuner->choose_plan(graph, tuned, candidates, key);
   if (winner.empty() || !follow(tuned, winner)) return standard;
   tuner->begin_again();
   return build_plan(graph, tuned);

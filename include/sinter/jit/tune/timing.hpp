@@ -1,6 +1,7 @@
 // One measurement at a time: candidates timed in turns, and who of them wins against the default.
 #pragma once
 
+#include <sinter/base/background.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/schedule.hpp>
@@ -24,7 +25,8 @@ namespace tuner_detail {
 inline constexpr double default_seconds = 2;
 inline constexpr double gain_wanted = 0.97;  // of the default's time
 inline constexpr std::size_t most_bytes = std::size_t{2} << 30, most_device_bytes = std::size_t{6} << 30;
-inline constexpr int rounds = 9, confirming_rounds = 15;
+inline constexpr std::int64_t most_packed_bytes = std::int64_t{1} << 28;  // of a version's constants
+inline constexpr int rounds = 9, least_rounds = 3, confirming_rounds = 15;
 inline constexpr double shortest_sample = 30e-6;        // seconds; shorter launches are timed several at once
 inline constexpr double shortest_device_sample = 1e-3;  // waiting for a device takes some microseconds
 
@@ -52,6 +54,22 @@ class Measuring {
  private:
   bool has_begun_ = false;
 };
+
+/// What may be spent on one kernel, or on plans.
+class Allowance {
+ public:
+  explicit Allowance(double seconds) : seconds_(seconds) {}
+  double spent() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  bool is_left(double part = 1) const {
+    return !base_detail::is_background_stopping.load(std::memory_order_relaxed) && spent() < part * seconds_;
+  }
+  double seconds() const { return seconds_; }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double seconds_;
+};
+inline constexpr double part_to_verify = 1.0 / 3;  // the rest is for timing what is there then
 
 struct Candidate {
   Schedule schedule;
@@ -84,6 +102,8 @@ struct Field {
   std::vector<Candidate> candidates;
   std::string rejected;
   std::int64_t rejections = 0;
+  bool is_late = false;       // there was no time to try another than the default
+  bool is_too_large = false;  // two plans do not fit
 };
 /// Seconds of one launch, of as many that the clock is fine enough.
 template <class Operands>
@@ -101,26 +121,43 @@ int launches_in_a_sample(Launch& launch, const Operands& operands) {
   return static_cast<int>(std::clamp(shortest / std::max(once, 1e-9), 1.0, 1000.0));
 }
 
+/// What takes twice the default's time when it is run alone is not timed further. False: not even the default's time
+/// leaves room for three rounds.
+template <class Operands>
+bool drop_slow(std::vector<Candidate>& candidates, const Operands& operands, const Allowance& time) {
+  const auto seconds_of = [&](const Candidate& candidate) {
+    return std::min(time_of(*candidate.launch, operands, 1), time_of(*candidate.launch, operands, 1));
+  };
+  const double once = seconds_of(candidates.front());
+  if (6 * once > time.seconds()) return false;
+  for (std::size_t i = 1; i < candidates.size();)
+    if (time.is_left() && seconds_of(candidates[i]) > 2 * once + shortest_sample)
+      candidates.erase(candidates.begin() + static_cast<std::ptrdiff_t>(i));
+    else ++i;
+  return true;
+}
+
 /// The default, unless another is faster by what is wanted, which may be luck: then both are timed once more, alone.
 template <class Operands>
-Candidate& winner_of(std::vector<Candidate>& candidates, Candidate& fastest, const Operands& operands, int launches) {
+Candidate& winner_of(std::vector<Candidate>& candidates, Candidate& fastest, const Operands& operands, int launches,
+                     const Allowance& time) {
   Candidate& standard = candidates.front();
   const auto gains = [&] { return fastest.time() < standard.time() * gain_wanted; };
   if (!gains()) return standard;
   fastest.times.clear();
   standard.times.clear();
-  for (int i = 0; i < confirming_rounds; ++i) {
+  for (int i = 0; i < confirming_rounds && (i < least_rounds || time.is_left()); ++i) {
     standard.times.push_back(time_of(*standard.launch, operands, launches));
     fastest.times.push_back(time_of(*fastest.launch, operands, launches));
   }
   return gains() ? fastest : standard;
 }
 
-/// Times all in turns, as long as `may_go_on` allows. How many rounds were done.
-template <class Operands, class F>
-int time_in_turns(std::vector<Candidate>& candidates, const Operands& operands, int launches, const F& may_go_on) {
+/// Times all in turns, as long as there is time. How many rounds were done.
+template <class Operands>
+int time_in_turns(std::vector<Candidate>& candidates, const Operands& operands, int launches, const Allowance& time) {
   int done = 0;
-  for (; done < rounds && may_go_on(); ++done)
+  for (; done < rounds && time.is_left(); ++done)
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       Candidate& candidate = candidates[(i + as_index(done)) % candidates.size()];
       candidate.times.push_back(time_of(*candidate.launch, operands, launches));

@@ -10,7 +10,6 @@
 #include <sinter/runtime/backend.hpp>
 #include <sinter/runtime/plan.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -23,13 +22,16 @@ struct Options;
 namespace jit_detail {
 namespace tuner_detail {
 struct Subject;
-}
+struct Field;
+class Allowance;
+}  // namespace tuner_detail
 
 /// What a version is tuned with.
 struct TuneRequest {
   double seconds = 0;  // for all of it; 0: 2 seconds
   Location where{};
   std::vector<Ref<TensorImpl>> values{};  // inputs of the graph, which are read and never written; none: made up
+  std::int64_t memory_budget = 0;         // no cut holds more, unless the default does; 0: any
 };
 
 /// One for each version that is compiled.
@@ -50,15 +52,19 @@ class Tuner {
   /// store.
   Schedule choose_plan(const Graph& graph, const PlanOptions& options, const std::vector<Schedule>& candidates,
                        const std::string& key);
+  /// A winner that was stored, if it gives the default's bits here, too; else the default.
+  Schedule follow_known(const Graph& graph, const PlanOptions& options, const Schedule& winner);
   /// Kernels that are known are not counted and reported again.
   void begin_again() { is_again_ = true; }
   /// What is left for kernels is so much of the whole.
   void leave_for_plans(double part) { seconds_for_plans_ = seconds_ * part; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   Schedule measure(const tuner_detail::Subject& subject, const std::string& key,
                    const std::vector<Schedule>& schedules);
+  /// Plans that have run; `why_not` says why there are none.
+  tuner_detail::Field run_plans(const Graph& graph, const PlanOptions& options, const std::vector<Schedule>& candidates,
+                                const tuner_detail::Allowance& time, std::string& why_not);
   Schedule measure_plans(const Graph& graph, const PlanOptions& options, const std::vector<Schedule>& candidates,
                          const std::string& key);
   std::vector<void*> given_to(const Backend& backend, const Kernel& kernel, std::span<const BufferRef> operands) const;
@@ -73,7 +79,9 @@ class Tuner {
   double seconds_, seconds_for_plans_ = 0;
   double spent_ = 0;
   bool has_measured_ = false;
-  bool measures_ = true;  // else kernels take winners that are known
+  std::vector<Ref<TensorImpl>> plan_inputs_{};
+  std::int64_t packed_bytes_ = 0;  // of constants that its winners keep packed
+  bool measures_ = true;           // else kernels take winners that are known
   bool is_again_ = false;
 };
 

@@ -69,11 +69,17 @@ inline std::string machine_of(const Backend& backend) {
   static const auto& processor = process_object([] { return new std::string(runtime_detail::processor_text()); });
   return processor + "; " + std::string(backend.name()) + " " + key + "; threads " + std::to_string(threads);
 }
+inline bool has_symbols(const SymbolicGeometry& geometry) {
+  return std::any_of(geometry.extent.begin(), geometry.extent.end(), [](Dim dim) { return !dim.is_static(); });
+}
+/// Kernels for any size may have fewer schedules, and then a key of their own.
+enum class Offer : std::uint8_t { all, for_any_size };
 /// `constants`: operands that are, one bit each. Products can keep those packed.
 inline std::string key_of(const Backend& backend, const Kernel& kernel, const BoundGeometry& geometry,
-                          std::uint64_t constants) {
+                          std::uint64_t constants, Offer offer) {
   KeyWriter writer;
   writer.add(kernel);
+  if (offer == Offer::for_any_size) writer.add(std::uint64_t{0});
   if (kernel.kind == KernelKind::contraction && constants != 0) writer.add(constants);
   return SINTER_VERSION_STRING "; " + machine_of(backend) + "; " + std::string(name(kernel.kind)) + " " +
          class_of(kernel, geometry) + "; " + hex_of(writer.bytes());
@@ -117,21 +123,34 @@ class Expected {
   Fill how_;
 };
 
-/// Those that `may_go_on` leaves time for.
-template <class F>
-Field candidates_of(const Subject& subject, const std::vector<Schedule>& schedules, Fill fill, const F& may_go_on) {
+/// Whether so many threads make sense for such work: one is all there is below serial_nanoseconds, and what gives each
+/// of them far more is not tried (X86Backend does not follow it either, for the class of a geometry has larger ones).
+inline bool is_worth_trying(int threads, const LaunchWork& work) {
+  if (work.tasks <= 0) return true;
+  return work.nanoseconds >= serial_nanoseconds && work.nanoseconds / threads <= 4 * serial_nanoseconds;
+}
+
+/// Those that there is time for.
+inline Field candidates_of(const Subject& subject, const std::vector<Schedule>& schedules, Fill fill,
+                           const Allowance& time) {
   Field field;
+  // What the call gives has few values (ones, say): bits are compared on made-up operands alone.
+  const Subject made_up{subject.backend, subject.kernel, subject.geometry, subject.step};
   std::vector<std::unique_ptr<Expected>> expected;
   const Fill other = fill == Fill::indices ? Fill::indices : Fill::signed_;
-  bool is_serial = false;
+  LaunchWork work;
   for (const Schedule& schedule : schedules) {
-    if (!may_go_on()) break;
-    if (is_serial && schedule.find(ScheduleAction::threads)) continue;  // it has one anyway
+    if (!time.is_left(field.candidates.empty() ? 1 : part_to_verify)) {
+      field.is_late = field.candidates.size() < 2;
+      break;
+    }
+    const auto threads = schedule.find(ScheduleAction::threads);
+    if (threads && !is_worth_trying(*threads, work)) continue;
     const auto code = compiled_kernel(subject.backend, subject.kernel, schedule);
     if (code == nullptr) continue;
     if (field.candidates.empty()) {
       for (const Fill how : {fill, other})
-        if (expected.empty() || other != fill) expected.push_back(std::make_unique<Expected>(subject, *code, how));
+        if (expected.empty() || other != fill) expected.push_back(std::make_unique<Expected>(made_up, *code, how));
     } else if (!std::all_of(expected.begin(), expected.end(),
                             [&](const auto& each) { return each->is_given_by(*code); })) {
       field.rejected += (field.rejected.empty() ? "" : ", ") + schedule.text();
@@ -139,13 +158,33 @@ Field candidates_of(const Subject& subject, const std::vector<Schedule>& schedul
       continue;
     }
     Candidate candidate{schedule, subject.bind(*code)};
-    if (field.candidates.empty()) {
-      const LaunchWork work = candidate.launch->work();
-      is_serial = work.tasks > 0 && work.nanoseconds < serial_nanoseconds;
-    }
+    if (field.candidates.empty()) work = candidate.launch->work();
     field.candidates.push_back(std::move(candidate));
   }
   return field;
+}
+
+/// Of operands that are constants, each element once.
+inline std::int64_t constant_bytes(const Subject& subject) {
+  std::int64_t bytes = 0;
+  for (std::size_t a = 0; a < subject.kernel.accesses.size(); ++a) {
+    const auto operand = subject.kernel.accesses[a].operand;
+    if (!subject.step.constant_operands.has(operand)) continue;
+    std::int64_t elements = 1;
+    for (int axis = 0; axis < subject.kernel.rank(); ++axis)
+      if (subject.geometry.accesses[a].stride[as_index(axis)] != 0) elements *= subject.geometry.extent[as_index(axis)];
+    bytes += elements * size_of(subject.kernel.operands[operand].dtype);
+  }
+  return bytes;
+}
+/// Takes away what would hold for sizes or memory that are not those of this measurement.
+inline Offer drop_unfit(std::vector<Schedule>& schedules, const SymbolicGeometry& geometry, bool may_pack) {
+  using enum ScheduleAction;
+  if (!may_pack) std::erase_if(schedules, [](const Schedule& each) { return each.find(pack).has_value(); });
+  if (!has_symbols(geometry)) return Offer::all;
+  const auto dropped = std::erase_if(
+      schedules, [](const Schedule& each) { return each.find(pack) || each.find(threads) || each.find(stream); });
+  return dropped > 0 ? Offer::for_any_size : Offer::all;
 }
 }  // namespace tuner_detail
 
@@ -187,26 +226,33 @@ SINTER_DECL Schedule Tuner::choose(Backend& backend, const Kernel& kernel, const
   tuner_detail::Subject subject{backend, kernel, bound, {}, given_to(backend, kernel, operands)};
   for (std::size_t i = 0; i < operands.size(); ++i)
     if (operands[i].kind == BufferKind::constant) subject.step.constant_operands.add(i);
-  if (subject.step.constant_operands.is_empty())
-    std::erase_if(schedules, [](const Schedule& each) { return each.find(ScheduleAction::pack).has_value(); });
+  const std::int64_t packed = packed_bytes_ + tuner_detail::constant_bytes(subject);
+  const bool is_first = measures_ && !is_again_;  // later ones follow what it chose
+  const tuner_detail::Offer offer = tuner_detail::drop_unfit(
+      schedules, geometry,
+      !subject.step.constant_operands.is_empty() && (!is_first || packed <= tuner_detail::most_packed_bytes));
   if (schedules.size() < 2) return {};
   for (int axis = 0; axis < kernel.rank(); ++axis)
     if (bound.extent[as_index(axis)] < 1) return {};
-  const std::string key = tuner_detail::key_of(backend, kernel, bound, subject.step.constant_operands.of_kernel());
+  const std::string key =
+      tuner_detail::key_of(backend, kernel, bound, subject.step.constant_operands.of_kernel(), offer);
   if (const std::optional<std::string> known = runtime_detail::find_tuning(key)) {
     const std::string_view text = runtime_detail::schedule_in(*known);
     const std::optional<Schedule> schedule = parse_schedule(text);
     if (schedule && std::find(schedules.begin(), schedules.end(), *schedule) != schedules.end()) {
-      if (measures_ && !is_again_) {
+      if (is_first) {
         runtime_detail::count_tuning({.found = 1});
         report(kernel, std::string(text) + ", which was measured before");
       }
+      if (schedule->find(ScheduleAction::pack) && is_first) packed_bytes_ = packed;
       return *schedule;
     }
   }
   if (!measures_) return {};
   try {
-    return measure(subject, key, schedules);
+    Schedule winner = measure(subject, key, schedules);
+    if (winner.find(ScheduleAction::pack)) packed_bytes_ = packed;
+    return winner;
   } catch (const Error& error) {
     return leave_default(kernel, 0, "it cannot be measured: " + std::string(error.what()));
   } catch (const std::bad_alloc&) { return leave_default(kernel, 0, "there is no memory to measure it with"); }
@@ -224,7 +270,8 @@ SINTER_DECL Schedule Tuner::measure(const tuner_detail::Subject& subject, const 
   const Kernel& kernel = subject.kernel;
   Operands operands = subject.operands();
   // There are five copies: two kinds, each of the default and of who is compared, and what is timed.
-  if (operands.bytes() > (operands.is_on_host() ? most_bytes : most_device_bytes) / 5)
+  const std::size_t bytes = Subject{subject.backend, kernel, subject.geometry, subject.step}.operands().bytes();
+  if (bytes > (operands.is_on_host() ? most_bytes : most_device_bytes) / 5)
     return leave_default(
         kernel, 0,
         "five copies of its operands are larger than " + std::string(operands.is_on_host() ? "2" : "6") + " GiB");
@@ -234,25 +281,24 @@ SINTER_DECL Schedule Tuner::measure(const tuner_detail::Subject& subject, const 
   const Measuring alone;
   if (!alone.has_begun())
     return leave_default(kernel, 0, "another thread measures, and this one holds what fork() waits for");
-  const auto start = Clock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  const double limit = std::max((allowed - spent_) / 2, seconds_ / 20);  // of this kernel, for there may be others
-  const auto may_go_on = [&] { return elapsed() < limit; };
+  const Allowance time(std::max((allowed - spent_) / 2, seconds_ / 20));  // of this kernel, for there may be others
   const Fill fill = checks_indices(kernel) || kernel.kind == KernelKind::scatter ? Fill::indices : Fill::positive;
-  Field field = candidates_of(subject, schedules, fill, may_go_on);
+  Field field = candidates_of(subject, schedules, fill, time);
   int launches = 1, done = 0;
-  if (!field.candidates.empty()) {
+  if (!field.candidates.empty() && !field.is_late) {
     operands.allocate(fill);
-    launches = launches_in_a_sample(*field.candidates[0].launch, operands);
-    done = time_in_turns(field.candidates, operands, launches, may_go_on);
+    if (drop_slow(field.candidates, operands, time)) {
+      launches = launches_in_a_sample(*field.candidates[0].launch, operands);
+      done = time_in_turns(field.candidates, operands, launches, time);
+    }
   }
-  if (done < 3) {
-    spent_ += elapsed();
+  if (done < least_rounds) {
+    spent_ += time.spent();
     return leave_default(kernel, field.rejections, "the time did not suffice (Options::tune_seconds)");
   }
   Candidate& fastest = fastest_of(field.candidates);
-  const Candidate& winner = winner_of(field.candidates, fastest, operands, launches);
-  spent_ += elapsed();
+  const Candidate& winner = winner_of(field.candidates, fastest, operands, launches, time);
+  spent_ += time.spent();
   has_measured_ = true;
   const KernelCost cost = cost_of(kernel, subject.geometry);
   runtime_detail::keep_tuning(key, winner.schedule.text() + "; " + digits(winner.time(), 4) + " s, " +

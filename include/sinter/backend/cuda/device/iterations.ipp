@@ -304,7 +304,7 @@ class CudaIterations final : public IterationQueue {
     } catch (const Error&) {  // the device is broken
     }
 #if CUDA_VERSION >= 12040
-    loop_ = nullptr;
+    loops_.clear();
     if (conditions_ != nullptr) api().call_cuModuleUnload(conditions_);
 #endif
   }
@@ -349,15 +349,9 @@ class CudaIterations final : public IterationQueue {
     if (!is_spoiled_ && half_ > 0 && count_ > half_) {
       gpu_.enter();
       const std::span<IterationNode> nodes = std::span(nodes_).first(count_);
-      if (loop_ == nullptr || !loop_->is_of(nodes, half_, goes_on, parity)) {
-        loop_ = std::make_unique<RepeatGraph>(gpu_, goes_on, parity);
-        if (!loop_->build(nodes, half_, set_conditions())) {
-          loop_ = nullptr;
-          can_repeat_ = false;
-        }
-      }
-      if (loop_ != nullptr) loop_->launch();
-      is_enqueued = loop_ != nullptr;
+      RepeatGraph* const loop = loop_of(nodes, goes_on, parity);
+      if (loop != nullptr) loop->launch();
+      is_enqueued = loop != nullptr;
     }
 #else
     static_cast<void>(goes_on);
@@ -398,7 +392,7 @@ class CudaIterations final : public IterationQueue {
   void abandon() noexcept override {
     count_ = half_ = 0;
     last_.clear();
-    is_repeating_ = is_second_ = is_spoiled_ = false;
+    is_repeating_ = is_second_ = is_spoiled_ = waits_for_library_ = false;
   }
 
  private:
@@ -410,7 +404,7 @@ class CudaIterations final : public IterationQueue {
   void spoil() {
     if (is_spoiled_) return;
     is_spoiled_ = true;
-    can_repeat_ = false;
+    if (!waits_for_library_) can_repeat_ = false;
     if (!is_second_) finish_first_nodes(count_);
   }
   void finish_first() {
@@ -497,6 +491,7 @@ class CudaIterations final : public IterationQueue {
       if (launch.is_split(operands)) return false;
       ReadyList& ready = launch.filled(operands);
       if (ready.list.call) {
+        waits_for_library_ = !ready.has_called && !launch.has_host_operands();
         if (!ready.has_called || launch.has_host_operands()) return false;
         IterationNode& node = next_node();
         chain(node);
@@ -546,8 +541,28 @@ class CudaIterations final : public IterationQueue {
   std::vector<std::unique_ptr<IterationGraph>> graphs_;
   // Of a loop that the device repeats by itself.
   bool is_repeating_ = false, is_second_ = false, is_spoiled_ = false, can_repeat_ = true;
-  std::size_t half_ = 0;  // nodes of the first iteration
+  bool waits_for_library_ = false;  // it was spoiled by a call that has not been made yet: the next run may repeat
+  std::size_t half_ = 0;            // nodes of the first iteration
 #if CUDA_VERSION >= 12040
+  /// Null: the driver refuses it. Callers that alternate between some addresses find theirs; the one used last is in
+  /// front.
+  RepeatGraph* loop_of(std::span<IterationNode> nodes, const void* goes_on, void* parity) {
+    constexpr std::size_t most_loops = 4;
+    const auto found = std::find_if(loops_.begin(), loops_.end(),
+                                    [&](const auto& loop) { return loop->is_of(nodes, half_, goes_on, parity); });
+    if (found != loops_.end()) {
+      std::rotate(loops_.begin(), found, found + 1);
+      return loops_.front().get();
+    }
+    auto made = std::make_unique<RepeatGraph>(gpu_, goes_on, parity);
+    if (!made->build(nodes, half_, set_conditions())) {
+      can_repeat_ = false;
+      return nullptr;
+    }
+    if (loops_.size() == most_loops) loops_.pop_back();
+    loops_.insert(loops_.begin(), std::move(made));
+    return loops_.front().get();
+  }
   /// Null: the driver does not make it.
   CUfunction set_conditions() {
     CUfunction function = nullptr;
@@ -559,7 +574,7 @@ class CudaIterations final : public IterationQueue {
     return function;
   }
   CUmodule conditions_ = nullptr;
-  std::unique_ptr<RepeatGraph> loop_;
+  std::vector<std::unique_ptr<RepeatGraph>> loops_;
 #endif
 };
 
