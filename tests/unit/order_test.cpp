@@ -204,6 +204,21 @@ TEST_CASE("searchsorted: as counting does, of rows and numbers of all small coun
     }
 }
 
+TEST_CASE("searchsorted: f32 with NaN and zeros of both signs, and u64 beyond i64, eight numbers at once") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor row = tensor({-1.f, -0.f, 0.f, 0.f, 2.f, nan, nan});
+  const Tensor x = tensor({nan, -0.f, 0.f, -1.f, -2.f, 2.f, 3.f, 1.f, nan, -0.f});
+  CHECK(whole(searchsorted(row, x)) == std::vector<std::int64_t>{5, 1, 1, 0, 0, 4, 5, 4, 5, 1});
+  CHECK(whole(searchsorted(row, x, {.right = true})) == std::vector<std::int64_t>{7, 4, 4, 1, 0, 5, 5, 4, 7, 4});
+  const Tensor greatest = bitwise_not(zeros({1}, {.dtype = DType::u64})), one = ones({1}, {.dtype = DType::u64});
+  const Tensor wide = concat({zeros({1}, {.dtype = DType::u64}), one, greatest - one, greatest}, 0);
+  const Tensor numbers = concat({greatest, one, zeros({1}, {.dtype = DType::u64}), greatest - one, greatest - one - one,
+                                 one + one, greatest, one, greatest},
+                                0);
+  CHECK(whole(searchsorted(wide, numbers)) == std::vector<std::int64_t>{3, 1, 0, 2, 2, 2, 3, 1, 3});
+  CHECK(whole(searchsorted(wide, numbers, {.right = true})) == std::vector<std::int64_t>{4, 2, 1, 3, 2, 2, 4, 2, 4});
+}
+
 TEST_CASE("order: gradients go to where values came from, and results that nobody reads are not computed") {
   const Tensor x = tensor({{3., 1., 2.}, {5., 5., 4.}}), weights = tensor({{1., 10., 100.}});
   const auto loss = [=](Tensor y) { return Tensor(sum(sort(y).values * weights)); };

@@ -98,18 +98,43 @@ TEST_CASE("resample: a shorter axis by phases, compiled, narrow, with gradients 
   const Tensor x = reshape(arange(2 * 3 * 8 * 12) * 29 % 83, {2, 3, 8, 12}).to(DType::f32) / 41;
   for (const bool antialias : {false, true})
     for (const Interpolation mode : {Interpolation::linear, Interpolation::bicubic}) {
-      const InterpolateOptions half{.scale = {0.5, 0.75}, .mode = mode, .antialias = antialias};
-      const auto f = [&](Tensor a) { return interpolate(a, half); };
-      const std::vector<double> wanted = doubles(f(x));
-      CHECK(near(doubles(jit::compile(f)(x)), wanted, 1e-6));
-      CHECK(near(doubles(jit::compile(f, {.backend = "reference"})(x)), wanted, 1e-6));
-      CHECK(near(doubles(f(x.to(DType::bf16))), wanted, 0.02));
-      const auto each = jit::vmap([&](Tensor a) { return interpolate(unsqueeze(a, 0), half); });
-      CHECK(near(doubles(each(x)), wanted, 1e-6));
-      // The map is linear: <w, f(x)> is <gradient, x>.
-      const Tensor w = cos(f(x) * 3);
-      const Tensor slope = jit::grad([&](Tensor a) { return sum(f(a) * w); })(x);
-      CHECK(std::abs(item<float>(sum(slope * x)) - item<float>(sum(w * f(x)))) < 1e-3);
+      const InterpolateOptions half{.scale = {0.5, 0.75}, .mode = mode, .antialias = antialias},
+          any{.size = {5, 7}, .mode = mode, .antialias = antialias};
+      for (const InterpolateOptions& options : {half, any}) {
+        const auto f = [&](Tensor a) { return interpolate(a, options); };
+        const std::vector<double> wanted = doubles(f(x));
+        CHECK(near(doubles(jit::compile(f)(x)), wanted, 1e-6));
+        CHECK(near(doubles(jit::compile(f, {.backend = "reference"})(x)), wanted, 1e-6));
+        const Tensor rounded = x.to(DType::bf16);
+        CHECK(near(doubles(f(rounded)), doubles(f(rounded.to(DType::f32))), 0.02));
+        const auto each = jit::vmap([&](Tensor a) { return interpolate(unsqueeze(a, 0), options); });
+        CHECK(near(doubles(each(x)), wanted, 1e-6));
+        // The map is linear: <w, f(x)> is <gradient, x>.
+        const Tensor w = cos(f(x) * 3);
+        const Tensor slope = jit::grad([&](Tensor a) { return sum(f(a) * w); })(x);
+        CHECK(std::abs(item<float>(sum(slope * x)) - item<float>(sum(w * f(x)))) < 1e-3);
+      }
+      // A row that is not finite reaches what its windows cover: the same in all columns of the result.
+      Tensor odd = x + 0;
+      for (int column = 0; column < 12; ++column) odd.at(1, 2, 4, column) = std::numeric_limits<float>::quiet_NaN();
+      const std::vector<double> reached = doubles(isnan(interpolate(odd, any)));
+      const Tensor rows = interpolate(reshape(odd(1, 2, all, slice(0, 1)), {1, 1, 8, 1}),
+                                      {.size = {5, 1}, .mode = mode, .antialias = antialias});
+      const std::vector<double> wanted = doubles(isnan(rows));
+      CHECK(std::count(wanted.begin(), wanted.end(), 1.0) > 0);
+      CHECK(std::count(wanted.begin(), wanted.end(), 0.0) > 0);
+      for (std::size_t k = 0; k < reached.size(); ++k) CHECK(reached[k] == (k < 5 * 35 ? 0 : wanted[(k - 5 * 35) / 7]));
+    }
+}
+
+TEST_CASE("resample: places of long axes of bf16 and f16 are exact", "[resample]") {
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const Interpolation mode : {Interpolation::linear, Interpolation::bicubic}) {
+      const Tensor x = (arange(3000) % 2).to(dtype);  // each step counts
+      const auto f = [&](const Tensor& a) {
+        return interpolate(reshape(a, {1, 1, 1, 3000}), {.size = {1, 1999}, .mode = mode});
+      };
+      CHECK(near(doubles(f(x)), doubles(f(x.to(DType::f32))), 0.004));
     }
 }
 

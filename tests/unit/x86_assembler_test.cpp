@@ -4,6 +4,7 @@
 
 #ifndef SINTER_NO_X86
 
+#include <sinter/backend/x86/machine/code_memory.hpp>
 #include <sinter/backend/x86/machine/emitter.hpp>
 #include <sinter/backend/x86/machine/register_allocator.hpp>
 #include <sinter/base/config.hpp>
@@ -437,6 +438,59 @@ TEST_CASE("gathers are encoded as AsmJit does") {
     }
 }
 
+TEST_CASE("gathers keep their vectors and masks where there are more than registers") {
+  if (!host_has(Isa::avx512)) return;
+  CodeStream stream(Isa::avx512);
+  const auto from = CodeStream::at(Gpr::rdi), to = CodeStream::at(Gpr::rsi);
+  const auto place = [](Mem m, int row) {
+    m.disp = row * 64;
+    return m;
+  };
+  std::vector<VReg> vectors, masks;
+  for (int k = 0; k < 34; ++k) {
+    vectors.push_back(stream.new_vec(64));
+    stream.emit(Op::vmovups, {vec(vectors.back(), 64), mem(64)}, place(from, k));
+  }
+  for (int k = 0; k < 9; ++k) {
+    masks.push_back(stream.new_mask());
+    stream.mov_imm(Gpr::rax, 0x11 * (k + 1) & 0xFF);
+    stream.emit(Op::kmovw, {kreg(masks.back()), reg(Gpr::rax, 4)});
+  }
+  // Row 0 has the positions; the table is rows 34 and 35.
+  const VReg gathered = stream.new_vec(32), all = stream.new_mask();
+  stream.emit(Op::vmovups, {vec(gathered, 32), mem(32)}, place(from, 1));
+  stream.mov_imm(Gpr::rax, 0xB7);
+  stream.emit(Op::kmovw, {kreg(all), reg(Gpr::rax, 4)});
+  Instruction& gather = stream.emit(Op::vgatherqps, {vec(gathered, 32), mem(4), vec(vectors[0], 64)}, place(from, 34));
+  gather.mask = all;
+  gather.reads_first = true;
+  for (int k = 0; k < 34; ++k)
+    stream.emit(Op::vmovups, {mem(64), vec(vectors[as_index(k)], 64)}, place(to, k)).only_reads = true;
+  stream.emit(Op::vmovups, {mem(32), vec(gathered, 32)}, place(to, 34)).only_reads = true;
+  for (int k = 0; k < 9; ++k) {
+    stream.emit(Op::kmovw, {reg(Gpr::rax, 4), kreg(masks[as_index(k)])});
+    stream.mov(CodeStream::at(Gpr::rsi, 35 * 64 + 8 * k), Gpr::rax);
+  }
+  stream.push({.op = Op::ret});
+  const Allocation allocation = allocate_registers(stream);
+  CHECK(allocation.spills >= 4);
+  std::vector<std::byte> bytes;
+  const std::size_t start = encode(stream, allocation, bytes);
+  const auto code = publish_code(bytes, "gather");
+
+  std::vector<std::int64_t> in(36 * 8), out(37 * 8 + 16);
+  for (std::size_t k = 0; k < in.size(); ++k) in[k] = static_cast<std::int64_t>(k * 0x9E3779B97F4A7C15u);
+  for (std::size_t k = 0; k < 8; ++k) in[k] = static_cast<std::int64_t>((k * 5 + 3) % 16 * 4);
+  code->entry<void (*)(const std::int64_t*, std::int64_t*)>(start)(in.data(), out.data());
+  CHECK(std::memcmp(in.data(), out.data(), 34 * 64) == 0);
+  const auto word = [](const std::vector<std::int64_t>& of, std::size_t k) {
+    return static_cast<std::int32_t>(of[k / 2] >> (k % 2 * 32));
+  };
+  for (std::size_t k = 0; k < 8; ++k)
+    CHECK(word(out, 34 * 16 + k) == word(in, (0xB7 >> k & 1) != 0 ? 34 * 16 + (k * 5 + 3) % 16 : 16 + k));
+  for (int k = 0; k < 9; ++k) CHECK(out[as_index(35 * 8 + k)] == (0x11 * (k + 1) & 0xFF));
+}
+
 TEST_CASE("the assembler refuses what the machine does not have") {
   auto refuses = [](Op op, std::initializer_list<Operand> operands) {
     Instruction i{.op = op};
@@ -446,6 +500,14 @@ TEST_CASE("the assembler refuses what the machine does not have") {
   CHECK(refuses(Op::vroundps, {vec(16, 32), vec(0, 32), immediate()}));
   CHECK_FALSE(refuses(Op::vroundps, {vec(15, 32), vec(0, 32), immediate()}));
   CHECK(refuses(Op::vblendvps, {vec(0, 64), vec(0, 64), vec(0, 64), vec(0, 64)}));
+  const auto refuses_gather = [](std::uint16_t index, VReg mask) {
+    Instruction i{.op = Op::vgatherqpd, .count = 3, .reads_first = true, .mask = mask, .mem = CodeStream::at(Gpr::rax)};
+    i.operand = {vec(2, 64), mem(8), vec(index, 64)};
+    return !by_us(i).has_value();
+  };
+  CHECK(refuses_gather(2, 1));
+  CHECK(refuses_gather(3, no_vreg));
+  CHECK_FALSE(refuses_gather(3, 1));
   CHECK(refuses(Op::vmovss, {vec(0, 16), vec(1, 16)}));
   CHECK(refuses(Op::vmovd, {vec(0, 16), vec(1, 16)}));
   CHECK(refuses(Op::vmovd, {reg(Gpr::rax, 4), reg(Gpr::rcx, 4)}));

@@ -8,8 +8,9 @@
 //                                                the functions but no oracle
 //   accuracy compare NAME DTYPE FILE RESULTS     prints the error of results that such a program wrote
 //
-// f32: every STRIDE-th bit pattern from FIRST (0) on, against oracles in double. f64: POINTS numbers over all exponents and as many of
-// moderate size, against oracles in __float128. Functions and oracles are those of tests/conformance/accuracy_rows.hpp.
+// f32: every STRIDE-th bit pattern from FIRST (0) on, against oracles in double. f64: POINTS numbers over all exponents
+// and as many of moderate size, against oracles in __float128. Functions and oracles are those of
+// tests/conformance/accuracy_rows.hpp.
 #define ACCURACY_QUAD
 #include "../../tests/conformance/accuracy_rows.hpp"
 
@@ -144,6 +145,11 @@ int main(int count, char** arguments) {
   const std::string_view mode = count > 1 ? arguments[1] : "";
   const auto number = [&](int at) { return std::strtoull(arguments[at], nullptr, 10); };
   if (mode == "measure" && count >= 5 && count <= 7) {
+    if (number(3) == 0 || (count == 7 && number(6) >= number(3))) {
+      std::fprintf(stderr, "accuracy: FIRST is from 0 to STRIDE - 1, here %s of %s\n", count == 7 ? arguments[6] : "0",
+                   arguments[3]);
+      return 2;
+    }
     measure(arguments[2], number(3), number(4), count >= 6 ? arguments[5] : "", count == 7 ? number(6) : 0);
   } else if (mode == "inputs" && count == 6) {
     bool is_first = true;

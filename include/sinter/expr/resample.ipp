@@ -48,18 +48,23 @@ inline Tensor taken_at(const Tensor& x, const Resampled& axis, const Tensor& pla
   const Tensor inside = clamp(index, Scalar(0), Scalar(axis.from - Dim(1)));
   return take(In(x, at), In(inside, at), axis.axis);
 }
+/// Places and sums of narrow floats are computed in f32: bf16 has no numbers between 256 and 258.
+inline DType resampled_in(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+
 /// A weight for each element of the axis, as it broadcasts over x.
 inline Tensor along_axis_of(const Tensor& weights, const Tensor& x, int axis, Location at) {
   Shape column;
   for (int i = axis; i < x.rank(); ++i) column.push_back(i == axis ? weights.shape()[0] : Dim(1));
-  return reshape(cast(In(weights, at), x.dtype()), column);
+  return reshape(cast(In(weights, at), resampled_in(x)), column);
 }
 
 inline Tensor linear_along(const Tensor& x, const Resampled& axis, Align align, Location at) {
-  const Tensor given = source_places(axis, Interpolation::linear, align, x.dtype(), x.device(), at);
+  const DType dtype = resampled_in(x);
+  const Tensor given = source_places(axis, Interpolation::linear, align, dtype, x.device(), at);
   const Tensor place = maximum(given, 0.0), below = floor(place);
   const Tensor weight = along_axis_of(place - below, x, axis.axis, at);
-  return taken_at(x, axis, below, at) * (1 - weight) + taken_at(x, axis, below + 1, at) * weight;
+  const auto taken = [&](const Tensor& places) { return cast(In(taken_at(x, axis, places, at), at), dtype); };
+  return cast(In(Tensor(taken(below) * (1 - weight) + taken(below + 1) * weight), at), x.dtype());
 }
 
 /// Cubic convolution with a = -3/4 (Keys 1981): the weight at distance t, up to 1 and from 1 to 2.
@@ -67,15 +72,17 @@ inline Tensor cubic_near(const Tensor& t) { return ((t * 1.25) - 2.25) * t * t +
 inline Tensor cubic_far(const Tensor& t) { return (((t * -0.75) + 3.75) * t - 6) * t + 3; }
 
 inline Tensor cubic_along(const Tensor& x, const Resampled& axis, Align align, Location at) {
-  const Tensor place = source_places(axis, Interpolation::bicubic, align, x.dtype(), x.device(), at);
+  const DType dtype = resampled_in(x);
+  const Tensor place = source_places(axis, Interpolation::bicubic, align, dtype, x.device(), at);
   const Tensor below = floor(place), t = place - below;
   const Tensor weights[] = {cubic_far(t + 1), cubic_near(t), cubic_near(1 - t), cubic_far(2 - t)};
   Tensor total;
   for (int i = 0; i < 4; ++i) {
-    const Tensor part = taken_at(x, axis, below + (i - 1), at) * along_axis_of(weights[i], x, axis.axis, at);
+    const Tensor taken = cast(In(taken_at(x, axis, below + (i - 1), at), at), dtype);
+    const Tensor part = taken * along_axis_of(weights[i], x, axis.axis, at);
     total = i == 0 ? part : Tensor(total + part);
   }
-  return total;
+  return cast(In(total, at), x.dtype());
 }
 
 /// At most so many old elements lie on each side of a place for each unit of the filter's radius.

@@ -1,4 +1,4 @@
-// The steps: Euclid's, series and integrals of Bessel functions, rejection of random numbers.
+// The steps: Euclid's, series and continued fractions of Bessel functions, rejection of random numbers.
 #pragma once
 
 #include <sinter/ops/host_elementwise.hpp>

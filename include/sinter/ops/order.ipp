@@ -391,7 +391,8 @@ void run_searchsorted(HostCall& call) {
   const std::int64_t per_row = is_one_row || numbers == 0 ? numbers : call.in[1].shape[-1].value();
   const T *rows = call.in[0].as<T>(), *x = call.in[1].as<T>();
   auto* out = call.out[0].as<std::int64_t>();
-  const double nanoseconds = 1.0 * (std::log2(static_cast<double>(length) + 2) + 1);
+  const double each = per_row < 8 ? 3.0 : 1.0;  // numbers of one row are searched for together
+  const double nanoseconds = each * (std::log2(static_cast<double>(length) + 2) + 1);
   parallel_for(numbers, nanoseconds, [&](std::int64_t begin, std::int64_t end) {
     while (begin < end) {  // those of one row
       const std::int64_t row = begin / per_row, stop = std::min(end, (row + 1) * per_row);

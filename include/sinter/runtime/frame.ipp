@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/runtime/frame.hpp>
+#include <sinter/runtime/index_error.hpp>
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/threads.hpp>
@@ -23,21 +24,6 @@
 SINTER_NAMESPACE_BEGIN
 
 namespace runtime_detail {
-/// What a kernel found, with the line of the take in it. Of several in one kernel the first is named, and the others'
-/// lines.
-[[noreturn]] SINTER_NOINLINE inline void throw_index_error(const PlanStep& step, const GatherError& error) {
-  std::vector<Location> lines;
-  for (const Location& where : step.takes)
-    if (where.file != nullptr &&
-        std::none_of(lines.begin(), lines.end(), [&](const Location& l) { return l.text() == where.text(); }))
-      lines.push_back(where);
-  std::string fix = "indices go from 0 to " + std::to_string(error.extent - 1);
-  if (error.extent <= 0) fix = "an axis without elements has no valid index";
-  for (std::size_t i = 1; i < lines.size(); ++i)
-    fix += (i == 1 ? "; the same kernel also takes at " : ", ") + lines[i].text();
-  throw IndexError(step.taker, GatherError::text_of(error.index, error.extent),
-                   lines.empty() ? Location() : lines.front(), fix);
-}
 /// Rounding to nearest, subnormals kept, exceptions masked, whatever the caller's thread is set to; restored at the
 /// end.
 class FloatingEnvironment {

@@ -266,6 +266,7 @@ inline void Assembler::mask_op(const Instruction& i, const Encoding& e) {
 /// Bit 4 of the index's number lies where that of a second source does.
 inline void Assembler::gather(const Instruction& i, const Encoding& e) {
   const auto index = i.operand[2].id;
+  if (index == i.operand[0].id || i.mask == no_vreg) return refuse();
   Instruction addressed = i;
   addressed.mem.index = static_cast<Gpr>(index & 15u);
   vector(addressed, e,

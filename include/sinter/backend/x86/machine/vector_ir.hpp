@@ -39,7 +39,9 @@ enum class Op : std::uint8_t {
   vmaskmovpd,
   vmovntps,
   vmovmskps,
-  vgatherqps,  // mask and index are used up: dst, memory (an element), index; merges into dst
+  // dst, memory (an element), index; merges into dst and clears its mask, which nobody may read afterwards; dst and
+  // index must be different registers
+  vgatherqps,
   vgatherqpd,
   // floats
   vaddps,

@@ -4,12 +4,16 @@
 
 #include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/backend/x86/nest/loop.ipp>
+#include <sinter/backend/x86/nest/prepare.hpp>
 #include <sinter/backend/x86/nest/scratch.hpp>
 #include <sinter/backend/x86/nest/tiled.hpp>
 #include <sinter/base/address.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/kernel/gather_error.hpp>
 #include <sinter/kernel/loop_nest/binding.hpp>
+#include <sinter/kernel/loop_nest/builder.hpp>
+#include <sinter/kernel/loop_nest/interpreter.hpp>
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/threads.hpp>
@@ -50,8 +54,11 @@ class LoopLaunch final : public Launch {
         geometry,
         {.nanoseconds_per_element = code_->nanoseconds_per_element(), .serial_nanoseconds = serial_nanoseconds});
     is_empty_ = binding.is_empty;
-    check_gathers(geometry);
-    if (is_empty_) return;
+    if (!is_empty_ && has_no_rows(geometry)) without_rows_ = std::make_unique<BoundGeometry>(geometry);
+    if (is_empty_ || without_rows_) {
+      is_empty_ = true;
+      return;
+    }
     take(binding, geometry);
     scratch_bytes_ = code_->scratch_bytes(args_.columns);
     if (scratch_bytes_ != 0) thread_scratch(scratch_bytes_);  // run() is to allocate nothing
@@ -65,7 +72,7 @@ class LoopLaunch final : public Launch {
   }
 
   void run(void* const* operands) override {
-    if (is_empty_) return;
+    if (SINTER_UNLIKELY(is_empty_)) return without_rows_ ? run_without_rows(operands) : void();
     place_bases(operands);
     if (SINTER_LIKELY(is_simple_)) run_whole();
     else run_parallel();
@@ -130,11 +137,18 @@ class LoopLaunch final : public Launch {
     const LoopArgs::Status status = std::exchange(status_, {});
     throw GatherError(status.index, args_.pointer[status.access - 1].gather_extent);
   }
-  void check_gathers(const BoundGeometry& g) const {
-    if (!shape_->has_gather || is_empty_) return;
-    for (const Inst& inst : kernel().body)
-      if (inst.prim == Prim::gather && g.accesses[inst.access].gather_extent <= 0)
-        throw IndexError("gather", "index into an axis of extent 0");
+  bool has_no_rows(const BoundGeometry& g) const {
+    return shape_->has_gather && std::any_of(kernel().body.begin(), kernel().body.end(), [&](const Inst& inst) {
+             return inst.prim == Prim::gather && g.accesses[inst.access].gather_extent <= 0;
+           });
+  }
+  /// No index into an axis of extent 0 is good, and nothing may be read there: the interpreter finds the first one.
+  SINTER_NOINLINE SINTER_COLD void run_without_rows(void* const* operands) const {
+    std::string why;
+    const auto nest = build_nest(kernel(), Schedule{}, machine_of(Isa::avx512), IndexWidth::wide, why);
+    if (!nest) throw GatherError(0, 0);
+    interpret(*nest, VariantKind::whole, *without_rows_, std::span(operands, kernel().operands.size()),
+              InterpretMode::exact);
   }
 
   void take(const NestBinding& binding, const BoundGeometry& geometry) {
@@ -279,6 +293,7 @@ class LoopLaunch final : public Launch {
   std::vector<std::int64_t> partials_;
   std::unique_ptr<LoopArgs> tail_;
   std::vector<std::uint16_t> stored_;
+  std::unique_ptr<BoundGeometry> without_rows_;  // of a kernel that reads along an axis of extent 0
   LoopFunction streaming_ = nullptr;
   std::int64_t outer_extent_ = 1, rest_count_ = 1, blocks_ = 0;
   LoopArgs::Status status_;

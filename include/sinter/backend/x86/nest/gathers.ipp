@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/backend/x86/nest/body.hpp>
+#include <sinter/backend/x86/nest/loop.hpp>
 
 #include <cstddef>
 
@@ -36,7 +37,8 @@ SINTER_DECL VReg LoopBody::gather_whole(std::size_t access, const Lane0& lane, V
 /// Elements at a vector of positions: at once where the machine can and all are in range, else one by one.
 SINTER_DECL VReg LoopBody::gather(std::size_t access, const Lane0& lane, VReg index, DType index_dtype) {
   const DType dtype = dtype_of_access(access);
-  const bool is_plain = dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i32 || dtype == DType::i64;
+  const bool is_plain = dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i32 || dtype == DType::i64 ||
+                        dtype == DType::u64;  // lanes as they lie in memory
   if (!b_.is_avx512() || !is_plain || b_.lanes() != 8 || lane_of(index_dtype) != Lane::i64 || lane.tail.active())
     return load_by_element(access, lane, index, index_dtype, -1);
   const int quick = s_.new_label(), done = s_.new_label();
