@@ -475,7 +475,7 @@ std::string tuned_failure(const Graph& graph, std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("random graphs, cut as tuning may, have the default's bits", "[.][bits]") {
+TEST_CASE("random graphs, cut as tuning may, have the default's bits", "[fuzz]") {
   fuzz_loop(2, [](std::uint64_t seed) {
     const Graph graph = GraphMaker(static_cast<unsigned>(seed)).make(4 + static_cast<int>(seed % 30));
     INFO("SINTER_FUZZ_SEED=" << seed << "\n" << graph.text());
