@@ -441,11 +441,8 @@ TEST_CASE("gathers are encoded as AsmJit does") {
 TEST_CASE("gathers keep their vectors and masks where there are more than registers") {
   if (!host_has(Isa::avx512)) return;
   CodeStream stream(Isa::avx512);
-  const auto from = CodeStream::at(Gpr::rdi), to = CodeStream::at(Gpr::rsi);
-  const auto place = [](Mem m, int row) {
-    m.disp = row * 64;
-    return m;
-  };
+  const auto from = Gpr::rdi, to = Gpr::rsi;
+  const auto place = [](Gpr base, int row) { return CodeStream::at(base, row * 64); };
   std::vector<VReg> vectors, masks;
   for (int k = 0; k < 34; ++k) {
     vectors.push_back(stream.new_vec(64));
@@ -472,10 +469,10 @@ TEST_CASE("gathers keep their vectors and masks where there are more than regist
     stream.mov(CodeStream::at(Gpr::rsi, 35 * 64 + 8 * k), Gpr::rax);
   }
   stream.push({.op = Op::ret});
-  const Allocation allocation = allocate_registers(stream);
-  CHECK(allocation.spills >= 4);
   std::vector<std::byte> bytes;
+  const Allocation allocation = allocate_registers(stream);
   const std::size_t start = encode(stream, allocation, bytes);
+  CHECK(allocation.spills >= 4);
   const auto code = publish_code(bytes, "gather");
 
   std::vector<std::int64_t> in(36 * 8), out(37 * 8 + 16);
