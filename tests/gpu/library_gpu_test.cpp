@@ -333,7 +333,9 @@ TEST_CASE("quantised products: rows rounded to i8 by tensor cores, few rows by t
                                              {.bits = 4, .group = 128, .scheme = QuantizationScheme::affine});
   for (const int first : {0, 64, 127, 128, 200, 255}) {
     INFO("zero points from " << first);
-    any_zero.zero_points = remainder(arange(2 * 96, {.dtype = DType::i64}) + first, 256).reshape({96, 2}).to(DType::u8);
+    any_zero.zero_points = remainder(arange(2 * 96, {.dtype = DType::i64, .device = Device::cpu()}) + first, 256)
+                               .reshape({96, 2})
+                               .to(DType::u8);
     const Tensor x = sinter_test::noise({2, 256}, 3);
     CHECK(largest_difference(quantized_matmul(x.to(gpu), moved(any_zero)), quantized_matmul(x, any_zero)) < 0.05);
   }
@@ -383,7 +385,8 @@ TEST_CASE("gpu: integer_matmul and scaled_matmul are the CPU's, by tensor cores 
           return scaled_matmul(a, transpose(w, 0, 1), scale, 0.25F, {.dtype = result});
         };
         const Tensor a = Tensor(cast(sinter_test::noise({33, 128}, 3), left)),
-                     w = Tensor(cast(sinter_test::noise({64, 128}, 4), right)), scale = full({}, 2.F);
+                     w = Tensor(cast(sinter_test::noise({64, 128}, 4), right)),
+                     scale = full({}, 2.F, {.device = Device::cpu()});
         CHECK(largest_difference(jit::compile(by_f8)(a.to(gpu), w.to(gpu), scale.to(gpu)), by_f8(a, w, scale)) <
               (result == DType::f32 ? 0.02 : 0.2));
       }
@@ -393,7 +396,8 @@ TEST_CASE("gpu: integer_matmul and scaled_matmul are the CPU's, by tensor cores 
         return scaled_matmul(a, transpose(w, 0, 1), scales(1), 0.25F, {.dtype = DType::f32});
       },
       {.dynamic = jit::Dynamic::always});
-  const Tensor w = Tensor(cast(sinter_test::noise({64, 128}, 4), DType::f8e4m3)), scales = tensor({3.F, 2.F});
+  const Tensor w = Tensor(cast(sinter_test::noise({64, 128}, 4), DType::f8e4m3)),
+               scales = tensor({3.F, 2.F}).to(Device::cpu());
   for (const std::int64_t rows : {1, 2, 5, 17}) {
     INFO(rows << " rows");
     const Tensor a = Tensor(cast(sinter_test::noise({rows, 128}, 3), DType::f8e4m3));

@@ -20,7 +20,7 @@ FUNCTIONS = {
         randint randperm multinomial dropout feature_dropout alpha_dropout
         feature_alpha_dropout gumbel_softmax rrelu_training truncated_normal student_t beta dirichlet binomial
         multivariate_normal permutation choice""",
-    "sums of whole numbers, and products of widened ones: tests/unit/quantization_test.cpp": "integer_matmul_rows scaled_matmul_rows",
+    "sums of whole numbers, and products of widened ones: tests/unit/quantization_test.cpp": "integer_matmul scaled_matmul",
     "numbers of PyTorch: tests/unit/quantization_test.cpp": """quantize dequantize fake_quantize choose_quantization pack_int4
         unpack_int4 quantize_weight quantized_weight quantized_matmul""",
     "keys of random numbers: tests/unit/random_keys_test.cpp": "key split_many fold_in with_key",

@@ -431,7 +431,9 @@ SINTER_DECL Tensor scaled_matmul(const In& a, const In& b, const In& scale_a, co
   require_axis(by_rows, "scale_a", -1);
   require_axis(by_columns, "scale_b", 0);
   SharedAttrs shared;
-  shared.edit().dtype = are_numbers ? options.dtype : DType::f32;
+  Attrs& attrs = shared.edit();
+  attrs.dtype = are_numbers ? options.dtype : DType::f32;
+  attrs.has_dtype = true;
   const Term one(full({}, 1, {.dtype = DType::f32, .device = left.value.device()}, a.where), a.where);
   const Term &first = are_numbers ? by_rows : one, &second = are_numbers ? by_columns : one;
   const Tensor out = expr_detail::record<ops::ScaledMatmul>(

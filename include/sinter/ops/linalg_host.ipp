@@ -9,7 +9,7 @@
 #include <sinter/graph/attrs.hpp>
 #include <sinter/ops/linalg.hpp>
 #include <sinter/ops/linalg_small.hpp>
-#include <sinter/ops/linalg_svd.ipp>
+#include <sinter/ops/linalg_svd.hpp>
 #include <sinter/ops/linalg_vals.hpp>
 
 #include <algorithm>

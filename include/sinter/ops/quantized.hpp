@@ -51,6 +51,7 @@ struct IntegerMatmul {
 struct ScaledMatmul {
   static constexpr OpInfo info{
       .name = "scaled_matmul_rows", .arity = 4, .kind = OpKind::composite, .is_cheap = false, .takes_f8 = true};
+  static constexpr auto attributes = attribute_list(attr::dtype);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);
