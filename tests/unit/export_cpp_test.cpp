@@ -5,6 +5,7 @@
 #include "temporary_folder.hpp"
 
 #include <sinter/export_cpp.hpp>
+#include <sinter/export_function.hpp>
 #include <sinter/graphs.hpp>
 
 #include <cstdio>
@@ -302,8 +303,8 @@ TEST_CASE("export_cpp: branches and loops") {
   add("not_once", until, x * 0.001f);
   const auto recurrent = [&](const Tensor& h0, const Tensor& xs) {
     const auto [h, ys] = jit::scan(
-        [&](const Tensor& h, const Tensor& a) {
-          const Tensor next = tanh(matmul(h, w) + a);
+        [&](const Tensor& state, const Tensor& a) {
+          const Tensor next = tanh(matmul(state, w) + a);
           return std::pair(next, next * 2.f);
         },
         h0, xs);
@@ -466,4 +467,24 @@ TEST_CASE("export_cpp: headers with one name have different symbols") {
   CHECK_CONTAINS(output_of(folder, "g++ -std=c++11 other.cpp", "#include \"thrice.hpp\"\n" + source), "ambiguous");
   CHECK(output_of(folder, "g++ -std=c++11 other.cpp", "#include \"twice.hpp\"\n" + source) == "0 2 3\n");
   CHECK_CONTAINS(output_of(folder, "g++ -std=c++11 -ffinite-math-only other.cpp", source), "-ffast-math");
+}
+
+TEST_CASE("export_function: the ending of the file's name says what is written") {
+  const Folder folder;
+  const auto f = jit::compile([](const Tensor& x) { return tanh(x) * 2; });
+  const Tensor x = randn({2, 3});
+  jit::export_function(f, folder / "f.graph", x);
+  const Graph graph = parse_graph(read_file(folder / "f.graph"));
+  CHECK(allclose(jit::compile_graph(graph)(std::vector<Tensor>{x})[0], f(x)));
+  jit::export_function(f, folder / "f.onnx", x);
+  jit::export_onnx(f, folder / "g.onnx", x);
+  CHECK(read_file(folder / "f.onnx") == read_file(folder / "g.onnx"));
+  if (can_run()) {
+    jit::export_function(f, folder / "f.hpp", x);
+    CHECK_CONTAINS(read_file(folder / "f.hpp"), "model(");
+  }
+  const std::string said = error_of<UserError>([&] { jit::export_function(f, folder / "f.bin", x); });
+  CHECK_CONTAINS(said, "export_function: the ending of '");
+  CHECK_CONTAINS(said, "end it in .onnx, in .hpp or .h (a C++ header)");
+  CHECK_FALSE(std::ifstream(folder / "f.bin").good());
 }
