@@ -441,19 +441,25 @@ TEST_CASE("call path: a captured value that changes late is found, too") {
     return n;
   };
   float k = 1;
+  // On a busy machine the first trace may take so long that later ones are left out: then once more.
+  const auto found_at = [&](auto&& make, auto&& change, int call) {
+    int n = 2001;
+    for (int attempt = 0; attempt < 10 && n > 2000; ++attempt) n = changed_at(make(), change, call);
+    return n;
+  };
   const auto change = [&] { k += 1; };
   SECTION("plain") {
-    CHECK(changed_at(jit::compile([&k](Tensor x) { return x * k; }), change, 3) == 4);
-    CHECK(changed_at(jit::compile([&k](Tensor x) { return x * k; }), change, 20) == 32);
-    CHECK(changed_at(jit::compile([&k](Tensor x) { return x * k; }), change, 600) == 1024);
+    CHECK(found_at([&] { return jit::compile([&k](Tensor x) { return x * k; }); }, change, 3) == 4);
+    CHECK(found_at([&] { return jit::compile([&k](Tensor x) { return x * k; }); }, change, 20) == 32);
+    CHECK(found_at([&] { return jit::compile([&k](Tensor x) { return x * k; }); }, change, 600) == 1024);
   }
   SECTION("a trace tree") {
     const auto body = [&k](Tensor x) -> Tensor {
       if (item(sum(x)) > 0) return x * k;
       return x;
     };
-    CHECK(changed_at(jit::compile(body), change, 3) == 4);
-    CHECK(changed_at(jit::compile(body), change, 20) == 32);
+    CHECK(found_at([&] { return jit::compile(body); }, change, 3) == 4);
+    CHECK(found_at([&] { return jit::compile(body); }, change, 20) == 32);
   }
   SECTION("never after warm_up") {
     auto f = jit::compile([&k](Tensor x) { return x * k; });
