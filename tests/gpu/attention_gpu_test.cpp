@@ -15,7 +15,6 @@ using namespace sinter;
 namespace {
 const Device gpu = Device::cuda(0);
 bool is_missing() { return !cuda::is_available(); }
-constexpr float infinite = std::numeric_limits<float>::infinity();
 
 enum class MaskUse { none, seen, added, lowest, keys_alone, seen_by_batch, added_by_batch };
 struct Case {
