@@ -282,6 +282,7 @@ constexpr std::string_view nodes[] = {
     "complex_qr(%w) {steps=2}",
     "solve(%p, %p) {use=inv}",
     "small_solve(%p, %p) {use=solve}",
+    "scaled_matmul_rows(%e, %e, %t, %t) {dtype=bf16}",
     "quantized_matmul(%x, %m, %h, %z) {group=2}",
     "fake_quantize(%x, %v, %v) {low=1, high=3}",
     "pinv(%x, %t, %t) {steps=3}",
@@ -390,7 +391,7 @@ std::string in_graph(const std::string& made) {
   return "graph(%x: f32[3, 4], %y: f32[4, 2], %v: f32[4], %b: bool[3, 4], %i: i64[3], %n: i64[], %p: f32[1, 2, 5, 5], "
          "%w: f32[3, 2, 2, 2], %q: f32[2, 3, 4], %s: f32[s0], %k: i32[3], %t: f32[], %d: f64[3], "
          "%g: f32[2, 1, 5, 5], %l: i64[3, 2], %m: i8[2, 4], %h: f32[2, 2], "
-         "%z: i8[2, 2]) { return " +
+         "%z: i8[2, 2], %e: f8e4m3[3, 4]) { return " +
          made + " }";
 }
 
