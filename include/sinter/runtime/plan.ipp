@@ -62,9 +62,9 @@ class PlanBuilder {
   /// After run(). The second and third: plan_choices.ipp.
   MemoryTimeline timeline() const;
   std::vector<Schedule> other_schedules() const;
-  /// Nodes of the graph that are in memory, of those whose bits differ in registers; as negative numbers, products with
-  /// operands that are.
-  std::vector<std::int32_t> stored_that_round() const;
+  /// What bits hang on, in words: nodes of the graph that are in memory, of those whose bits differ in registers; which
+  /// operands of a product are; the axes along which floating-point numbers are reduced.
+  std::vector<std::string> roundings() const;
   std::vector<PlanBorder> borders();
 
  private:

@@ -6,10 +6,14 @@
 
 #include <sinter/ops/binary.hpp>
 #include <sinter/runtime/graph_devices.hpp>
+#include <sinter/runtime/partition_plan.hpp>
 #include <sinter/runtime/plan.ipp>  // PlanBuilder
 
 #include <algorithm>
+#include <compare>
 #include <limits>
+#include <string>
+#include <string_view>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -71,22 +75,37 @@ SINTER_DECL std::vector<Schedule> PlanBuilder::other_schedules() const {
   return schedules;
 }
 
-SINTER_DECL std::vector<std::int32_t> PlanBuilder::stored_that_round() const {
-  std::vector<std::int32_t> stored;
+namespace runtime_detail {
+/// The order in which a kernel reduces (kernel.hpp): it follows from the kind, and from its reduced axes.
+inline std::string order_of(const Kernel& kernel, const SymbolicGeometry& geometry) {
+  std::string text(name(kernel.kind));
+  for (int axis = 0; axis < kernel.rank(); ++axis)
+    if (kernel.is_reduced(axis)) text += " " + geometry.extent[as_index(axis)].text();
+  return text;
+}
+}  // namespace runtime_detail
+
+SINTER_DECL std::vector<std::string> PlanBuilder::roundings() const {
+  std::vector<std::string> found, orders(graph_.nodes().size());
+  for (const PlanStep& step : plan_->steps_)
+    for (const std::int32_t node : step.nodes)
+      if (node >= 0 && !step.host) orders[as_index(node)] += " " + runtime_detail::order_of(step.kernel, step.geometry);
   for (int node = 0; node < nodes_.size(); ++node) {
     const FusionNode& it = nodes_[node];
     if (it.graph_node < 0 || !is_floating(it.dtype)) continue;
+    const std::string number = std::to_string(it.graph_node);
     // A product of what is computed on the way may add in another order than one of what is in memory.
     if (it.kind == NodeKind::contract)
       for (const std::int32_t input : it.inputs)
-        stored.push_back(fusion_.is_stored[as_index(nodes_.base_of(input))] ? -2 * it.graph_node - 2
-                                                                            : -2 * it.graph_node - 1);
+        found.push_back(number + (fusion_.is_stored[as_index(nodes_.base_of(input))] ? " of memory" : " of registers"));
+    if (it.kind == NodeKind::reduce || it.kind == NodeKind::scan)
+      found.push_back(number + orders[as_index(it.graph_node)]);
     if (!fusion_.is_stored[as_index(node)]) continue;
     const bool is_product = nodes_.graph_node(node)->op == &op_info<ops::Mul> && it.uses == 1;
-    if (size_of(it.dtype) < 4 || is_product) stored.push_back(it.graph_node);
+    if (size_of(it.dtype) < 4 || is_product) found.push_back(number + " stored");
   }
-  std::sort(stored.begin(), stored.end());
-  return stored;
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 namespace runtime_detail {
@@ -110,20 +129,30 @@ inline bool has_values_that_round(const Graph& graph) {
                        [](const auto& body) { return has_values_that_round(*body); });
   });
 }
+/// Has it floating-point numbers that are added up, by whatever operation? Kernels of other shapes have other orders.
+inline bool has_sums(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+    const bool is_known =
+        node.op->kind == OpKind::leaf || node.op->kind == OpKind::elementwise || node.op->kind == OpKind::view;
+    return (!is_known && is_floating(node.types[0].dtype)) ||
+           std::any_of(node.attrs.bodies.begin(), node.attrs.bodies.end(),
+                       [](const auto& body) { return has_sums(*body); });
+  });
+}
 inline bool has_bodies_that_round(const Graph& graph) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
     return std::any_of(node.attrs.bodies.begin(), node.attrs.bodies.end(),
-                       [](const auto& body) { return has_values_that_round(*body); });
+                       [](const auto& body) { return has_values_that_round(*body) || has_sums(*body); });
   });
 }
 inline bool is_one_plan(const Graph& graph, const PlanOptions& options) {
   return is_on_host(graph, options.output_devices) && !has_foreign_composite(graph, options.backends);
 }
-inline std::vector<std::int32_t> stored_that_round(const Graph& graph, PlanOptions options) {
+inline std::vector<std::string> roundings_of(const Graph& graph, PlanOptions options) {
   options.with_code = false;
   PlanBuilder builder(graph, options);
   builder.run();
-  return builder.stored_that_round();
+  return builder.roundings();
 }
 /// Steps that cut bodies as they cut the graph, and those of which nothing is known but their kind.
 inline bool may_move_roundings(const Schedule& schedule) {
@@ -137,7 +166,46 @@ SINTER_DECL bool keeps_bits(const Graph& graph, const PlanOptions& options, cons
   if (!follow(other, schedule)) return false;
   if (!is_one_plan(graph, options)) return !may_move_roundings(schedule) || !has_values_that_round(graph);
   if (may_move_roundings(schedule) && has_bodies_that_round(graph)) return false;
-  return stored_that_round(graph, options) == stored_that_round(graph, other);
+  return roundings_of(graph, options) == roundings_of(graph, other);
+}
+
+namespace runtime_detail {
+/// Which back end computes a node; `path` leads to the plan of a body or of a part.
+struct NodeBackend {
+  std::string path;
+  std::int32_t node = -1;
+  std::string_view backend;
+  auto operator<=>(const NodeBackend&) const = default;
+};
+inline void add_backends(const Plan& plan, const std::string& path, std::vector<NodeBackend>& found) {
+  for (const PlanStep& step : plan.steps()) {
+    for (const std::int32_t node : step.nodes) found.push_back({path, node, step.backend});
+    if (!step.host) continue;
+    const std::string own = path + (step.nodes.empty() ? "" : std::to_string(step.nodes.front())) + ".";
+    for (std::size_t i = 0; i < step.host->bodies.size(); ++i)
+      add_backends(*step.host->bodies[i], own + std::to_string(i) + "/", found);
+  }
+  if (plan.host_part() != nullptr) add_backends(*plan.host_part(), path + "host/", found);
+  if (plan.parts() == nullptr) return;
+  for (std::size_t i = 0; i < plan.parts()->parts.size(); ++i)
+    if (const auto& part = plan.parts()->parts[i].plan)
+      add_backends(*part, path + "part" + std::to_string(i) + "/", found);
+}
+inline std::vector<NodeBackend> backends_of(const Plan& plan) {
+  std::vector<NodeBackend> found;
+  add_backends(plan, "", found);
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+}  // namespace runtime_detail
+
+SINTER_DECL bool have_equal_backends(const Plan& a, const Plan& b) {
+  const std::vector<runtime_detail::NodeBackend> nodes = runtime_detail::backends_of(a);
+  const bool has_two = std::adjacent_find(nodes.begin(), nodes.end(), [](const auto& x, const auto& y) {
+                         return x.node == y.node && x.path == y.path;
+                       }) != nodes.end();
+  return !has_two && nodes == runtime_detail::backends_of(b);
 }
 
 SINTER_DECL std::vector<Schedule> plan_schedules(const Graph& graph, const PlanOptions& options) {
@@ -149,12 +217,12 @@ SINTER_DECL std::vector<Schedule> plan_schedules(const Graph& graph, const PlanO
     sketch.with_code = false;
     PlanBuilder builder(graph, sketch);
     builder.run();
-    const std::vector<std::int32_t> stored = builder.stored_that_round();
+    const std::vector<std::string> roundings = builder.roundings();
     const bool has_bodies = has_bodies_that_round(graph);
     for (Schedule& schedule : builder.other_schedules()) {
       PlanOptions other = options;
       if ((has_bodies && may_move_roundings(schedule)) || !follow(other, schedule)) continue;
-      if (stored_that_round(graph, other) == stored) schedules.push_back(std::move(schedule));
+      if (roundings_of(graph, other) == roundings) schedules.push_back(std::move(schedule));
     }
     return schedules;
   }

@@ -206,6 +206,7 @@ inline Field plans_of(const Graph& graph, const PlanOptions& options, const std:
   const auto most =
       static_cast<std::int64_t>(options.backends.front()->device() == Device::cpu() ? most_bytes : most_device_bytes);
   std::vector<Ref<TensorImpl>> others, expected, expected_of_others;
+  std::shared_ptr<const Plan> standard;
   std::int64_t held = 0;  // by frames, which stay, and by results
   for (const Schedule& schedule : candidates) {
     if (!time.is_left(field.candidates.empty() ? 1 : part_to_verify)) {
@@ -215,6 +216,11 @@ inline Field plans_of(const Graph& graph, const PlanOptions& options, const std:
     PlanOptions own = options;
     if (!follow(own, schedule)) continue;
     std::shared_ptr<const Plan> plan = build_plan(graph, own);
+    if (standard == nullptr) standard = plan;
+    else if (!have_equal_backends(*plan, *standard)) {
+      field.reject(schedule);
+      continue;
+    }
     std::int64_t results = 0;
     for (const PlanOutput& output : plan->outputs()) {
       std::int64_t elements = 1;
@@ -244,8 +250,7 @@ inline Field plans_of(const Graph& graph, const PlanOptions& options, const std:
     }
     if (!are_same(run->results(), expected) ||
         (!others.empty() && !are_same(execute(*plan, others), expected_of_others))) {
-      field.rejected += (field.rejected.empty() ? "" : ", ") + schedule.text();
-      ++field.rejections;
+      field.reject(schedule);
       if (field.candidates.empty()) break;
       continue;
     }

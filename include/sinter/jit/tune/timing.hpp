@@ -104,6 +104,11 @@ struct Field {
   std::int64_t rejections = 0;
   bool is_late = false;       // there was no time to try another than the default
   bool is_too_large = false;  // two plans do not fit
+
+  void reject(const Schedule& schedule) {
+    rejected += (rejected.empty() ? "" : ", ") + schedule.text();
+    ++rejections;
+  }
 };
 /// Seconds of one launch, of as many that the clock is fine enough.
 template <class Operands>

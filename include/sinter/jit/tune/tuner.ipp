@@ -153,8 +153,7 @@ inline Field candidates_of(const Subject& subject, const std::vector<Schedule>& 
         if (expected.empty() || other != fill) expected.push_back(std::make_unique<Expected>(made_up, *code, how));
     } else if (!std::all_of(expected.begin(), expected.end(),
                             [&](const auto& each) { return each->is_given_by(*code); })) {
-      field.rejected += (field.rejected.empty() ? "" : ", ") + schedule.text();
-      ++field.rejections;
+      field.reject(schedule);
       continue;
     }
     Candidate candidate{schedule, subject.bind(*code)};
