@@ -28,6 +28,14 @@ using CheckIndices = std::int64_t (*)(ElementRun index, std::int64_t extent, std
 
 namespace x86_detail {
 
+/// `old` combined with `value`. Of two NaN the old one stays: which one a sum or a product gives is otherwise the choice of
+/// the compiler, and exported headers, which theirs compiles, give the bits of this function (runtime_source.ipp).
+template <Combine combine, class T> T updated(T old, T value) {
+  if constexpr (scalar_meaning::Floating<T> && (combine == Combine::add || combine == Combine::mul))
+    if (SINTER_UNLIKELY(old != old)) return scalar_meaning::combined(Combine::add, old, old);  // quiet
+  return scalar_meaning::combined(combine, old, value);
+}
+
 template <class T, class I, Combine combine>
 std::int64_t update_elements(char* target, std::int64_t target_stride, std::int64_t gather_stride, std::int64_t extent,
                              ElementRun index, ElementRun value, std::int64_t count) {
@@ -35,7 +43,7 @@ std::int64_t update_elements(char* target, std::int64_t target_stride, std::int6
     const std::int64_t at = *reinterpret_cast<const I*>(index.data + i * index.stride);
     if (SINTER_UNLIKELY(static_cast<std::uint64_t>(at) >= static_cast<std::uint64_t>(extent))) return i;
     T& to = *reinterpret_cast<T*>(target + i * target_stride + at * gather_stride);
-    to = scalar_meaning::combined(combine, to, *reinterpret_cast<const T*>(value.data + i * value.stride));
+    to = updated<combine>(to, *reinterpret_cast<const T*>(value.data + i * value.stride));
   }
   return count;
 }
