@@ -1,7 +1,7 @@
 # Run by ctest itself: lists the test cases of one program and registers each as a test of its own.
-# In: suite (name prefix), executable, emulator (what runs it where this processor cannot; may be empty), environment, label,
-# timeout, and for groups python and run_group. Where the environment has SINTER_TEST_GROUP=N, up to N cases are one test of
-# ctest and share a process.
+# In: suite (name prefix), executable, emulator (what runs it where this processor cannot; may be empty), environment,
+# label, timeout, properties, and for groups python and run_group. Where the environment has SINTER_TEST_GROUP=N, up to N
+# cases are one test of ctest and share a process.
 
 if(NOT EXISTS "${executable}")
   add_test("${suite}.not_built" "${executable}")

@@ -1,6 +1,6 @@
 // What generated CUDA C computes, without a GPU: texts run on the processor (emulated_cuda.hpp) and compared with the
-// oracle and the reference back end. A text takes the compiler about a second; where time is short, a part of each list is
-// taken (sample.hpp).
+// oracle and the reference back end. A text takes the compiler about a second; where time is short, a part of each list
+// is taken (sample.hpp).
 #ifdef SINTER_CUDA
 #include "../catch.hpp"
 

@@ -192,13 +192,15 @@ class ContinuousIntegration(InFolder):
     def test_every_second_configuration_is_the_address_sanitizer(self):
         met = [self.run_ci("", f"commit_number() {{ echo {commit}; }}") for commit in range(12)]
         self.assertEqual(sum("stage asan" in output for output in met), 6)
-        for name in ("stage tsan", "rotating clang\n", "rotating clang19", "distro trixie", "rotating header-only", "rotating reference"):
+        for name in ("stage tsan", "rotating clang\n", "rotating clang19", "distro trixie", "rotating header-only",
+                     "rotating reference"):
             self.assertEqual(sum(name in output for output in met), 1, name)
 
     def test_late_configurations_are_left_out(self):
         output = self.run_ci("clang", "ci_last_start=0")
         self.assertNotIn("rotating clang", output)
-        self.assertIn("clang, in full (of asan clang clang19 header-only reference trixie tsan ): left out after 0 minutes", output)
+        self.assertIn("clang, in full (of asan clang clang19 header-only reference trixie tsan): left out after 0 minutes",
+                      output)
 
     def test_what_runs_too_long_is_stopped(self):
         output = self.run_ci("clang", "ci_end=0; rotating_stage() { command sleep 1000 & command sleep 1000; }")
@@ -234,7 +236,8 @@ sys.exit(status)
         program = self.write("program", self.PROGRAM)
         program.chmod(0o755)
         result = self.run_script("tools/lib/run_group.py", 20, program, "--", *names)
-        return result.returncode, result.stdout, [line[13:] for line in result.stdout.splitlines() if line.startswith("SINTER_GROUP ")]
+        lines = [line.partition(" ")[2] for line in result.stdout.splitlines() if line.startswith("SINTER_GROUP ")]
+        return result.returncode, result.stdout, lines
 
     def test_all_pass_or_are_skipped(self):
         status, _, lines = self.outcome("a & b", r"a\, b", "skips", "c")
@@ -242,7 +245,8 @@ sys.exit(status)
 
     def test_what_fails_runs_by_itself(self):
         status, output, lines = self.outcome("a", "fails", "fails after others", "b")
-        self.assertEqual((status, sorted(lines)), (1, ["failed fails", "passed a", "passed b", "passed fails after others"]))
+        self.assertEqual((status, sorted(lines)), (1, ["failed fails", "passed a", "passed b",
+                                                       "passed fails after others"]))
         self.assertIn("what it says", output)
 
     def test_the_end_of_the_process_is_no_end(self):
@@ -267,14 +271,16 @@ class Counting(InFolder):
                                                       "FAILED   tsan: does not build", "1 passed, 2 failed, 1 skipped"])
 
     def test_members_of_a_group_count(self):
-        self.write("asan.1.xml", """<testsuite><testcase name="unit: group 1 of 2" status="fail"><system-out>what it said
+        self.write("asan.1.xml", """<testsuite>
+            <testcase name="unit: group 1 of 2" status="fail"><system-out>what it said
 SINTER_GROUP passed a: b
 SINTER_GROUP skipped c: no GPU
 SINTER_GROUP failed d</system-out></testcase>
             <testcase name="unit: group 2 of 2" status="fail"><system-out>stopped</system-out></testcase></testsuite>""")
         result = self.run_script("tools/lib/count_tests.py", self.folder)
         self.assertEqual(result.stdout.splitlines(), ["skipped  asan: c: no GPU", "FAILED   asan: d",
-                                                      "FAILED   asan: unit: group 2 of 2", "1 passed, 2 failed, 1 skipped"])
+                                                      "FAILED   asan: unit: group 2 of 2",
+                                                      "1 passed, 2 failed, 1 skipped"])
 
     def test_nothing_ran(self):
         self.assertEqual(self.run_script("tools/lib/count_tests.py", self.folder).returncode, 1)

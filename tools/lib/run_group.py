@@ -1,10 +1,11 @@
 """Runs many test cases of a Catch2 program in one process, where the start of a process is what takes the time (with
-sanitizers half a second, more than most tests). What fails there, or ends the process, is run once more by itself, as it
-is without groups, and that result counts.
+sanitizers half a second, more than most tests). What fails there, or ends the process, is run once more by itself, as
+it is without groups, and that result counts.
 
 Usage: run_group.py SECONDS COMMAND... -- SPECIFICATION...
 SECONDS is the limit of one test; a specification is a name as Catch2's command line takes it. For each test a line
-'SINTER_GROUP passed|skipped|failed NAME[: reason]' is printed, which count_tests.py adds up. Exit status 1 if one failed.
+'SINTER_GROUP passed|skipped|failed NAME[: reason]' is printed, which count_tests.py adds up. Exit status 1 if one
+failed.
 """
 import html
 import re
@@ -22,8 +23,8 @@ def name_of(specification):
 def execute(command, seconds):
     """The exit status (of what had to be stopped: None), and all that was printed."""
     try:
-        result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-                                timeout=seconds)
+        result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                check=False, timeout=seconds)
         return result.returncode, result.stdout.decode(errors="replace")
     except subprocess.TimeoutExpired as late:
         return None, (late.stdout or b"").decode(errors="replace") + f"\nstopped after {seconds} seconds\n"

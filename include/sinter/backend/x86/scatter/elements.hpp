@@ -29,9 +29,9 @@ using CheckIndices = std::int64_t (*)(ElementRun index, std::int64_t extent, std
 
 namespace x86_detail {
 
-/// `old` combined with `value`. Of two NaN the old one stays, as in exported headers (runtime_source.ipp): which of them
-/// a sum gives is the choice of the compiler, but not where the instruction is named. A test of each result for NaN would
-/// cost a tenth of the time of a scatter into the cache.
+/// `old` combined with `value`. Of two NaN the old one stays, as in exported headers (runtime_source.ipp): which of
+/// them a sum gives is the choice of the compiler, but not where the instruction is named. A test of each result for
+/// NaN would cost a tenth of the time of a scatter into the cache.
 template <Combine combine, class T>
 T updated(T old, T value) {
   constexpr bool is_sum = combine == Combine::add, is_product = combine == Combine::mul;
