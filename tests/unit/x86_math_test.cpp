@@ -301,12 +301,8 @@ void check_functions(std::uint64_t points) {
 }
 }  // namespace
 
-TEST_CASE("vector math: f32 within its ulp bounds", "[x86][math]") {
-  check_functions<float>(1000000);
-}
-TEST_CASE("vector math: f64 within its ulp bounds", "[x86][math]") {
-  check_functions<double>(50000);
-}
+TEST_CASE("vector math: f32 within its ulp bounds", "[x86][math]") { check_functions<float>(1000000); }
+TEST_CASE("vector math: f64 within its ulp bounds", "[x86][math]") { check_functions<double>(50000); }
 TEST_CASE("vector math: zeros, infinities, NaN and subnormals", "[x86][math]") {
   check_all_edges<float>();
   check_all_edges<double>();
