@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 EVENT = re.compile(r'<TestCase name="([^"]*)"|(SINTER_SKIPPED: .*)|<OverallResult success="(true|false)"')
-LIMITS = 4   # of one test, which all tests of a process get together
+LIMITS = 2   # of one test, which all tests of a process get together
 
 
 def name_of(specification):
