@@ -1,5 +1,7 @@
 # Run by ctest itself: lists the test cases of one program and registers each as a test of its own.
-# In: suite (name prefix), executable, emulator (what runs it where this processor cannot; may be empty), environment, properties.
+# In: suite (name prefix), executable, emulator (what runs it where this processor cannot; may be empty), environment,
+# label, timeout, properties, and for groups python and run_group. Where the environment has SINTER_TEST_GROUP=N, up to N
+# cases are one test of ctest and share a process.
 
 if(NOT EXISTS "${executable}")
   add_test("${suite}.not_built" "${executable}")
@@ -20,12 +22,38 @@ endif()
 
 string(REPLACE ";" "\\;" names "${names}")
 string(REPLACE "\n" ";" names "${names}")
+set(specifications "")
 foreach(name IN LISTS names)
   if(name STREQUAL "")
     continue()
   endif()
   # A comma or a bracket in a name is syntax in a Catch2 test specification.
   string(REGEX REPLACE "([][,*~\\])" "\\\\\\1" specification "${name}")
-  add_test("${suite}: ${name}" ${emulator} "${executable}" "${specification}")
-  set_tests_properties("${suite}: ${name}" PROPERTIES ${properties} ENVIRONMENT "${environment}")
+  if("$ENV{SINTER_TEST_GROUP}" GREATER 1)
+    string(REPLACE ";" "\\;" specification "${specification}")
+    list(APPEND specifications "${specification}")
+  else()
+    add_test("${suite}: ${name}" ${emulator} "${executable}" "${specification}")
+    set_tests_properties("${suite}: ${name}" PROPERTIES ${properties} ENVIRONMENT "${environment}")
+  endif()
 endforeach()
+
+# Every n-th case is in one group, so that the long tests of a file are in several.
+list(LENGTH specifications count)
+if(count GREATER 0)
+  math(EXPR groups "(${count} + $ENV{SINTER_TEST_GROUP} - 1) / $ENV{SINTER_TEST_GROUP}")
+  math(EXPR limit "${timeout} * 10")
+  foreach(group RANGE 1 ${groups})
+    set(members "")
+    math(EXPR first "${group} - 1")
+    math(EXPR last "${count} - 1")
+    foreach(place RANGE ${first} ${last} ${groups})
+      list(GET specifications ${place} specification)
+      string(REPLACE ";" "\\;" specification "${specification}")
+      list(APPEND members "${specification}")
+    endforeach()
+    set(name "${suite}: group ${group} of ${groups}")
+    add_test("${name}" "${python}" "${run_group}" ${timeout} ${emulator} "${executable}" -- ${members})
+    set_tests_properties("${name}" PROPERTIES LABELS ${label} TIMEOUT ${limit} ENVIRONMENT "${environment}")
+  endforeach()
+endif()

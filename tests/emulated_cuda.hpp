@@ -2,7 +2,8 @@
 // The threads of a block are fibers that take turns from one barrier or shuffle to the next, so a warp must reach
 // those together, as generated kernels do, and a block its barriers; blocks run one after the other. Where the text
 // begins with `#define WARPS_LAG 1`, each warp goes on one step later than the one before it after a barrier of the
-// block: what the text does not order comes in an order that a GPU may have too.
+// block: what the text does not order comes in an order that a GPU may have too. Fibers are made once for a text and
+// switched by setjmp, since swapcontext asks the operating system for the signal mask each time.
 #pragma once
 
 #include <sinter/backend/cuda/source/source.hpp>
@@ -29,6 +30,7 @@ inline constexpr const char* emulated_cuda_prelude = R"(
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <setjmp.h>
 #include <ucontext.h>
 #include <vector>
 #ifndef WARPS_LAG
@@ -45,8 +47,9 @@ struct Dim3 { unsigned x = 0, y = 0, z = 0; };
 static Dim3 threadIdx, blockIdx, blockDim, gridDim;
 namespace emulated {
 constexpr std::size_t stack_bytes = 65536;
-static ucontext_t scheduler;
-static std::vector<ucontext_t> fibers;
+struct Fiber { jmp_buf place; ucontext_t start; std::unique_ptr<char[]> stack; bool has_started; };
+static jmp_buf scheduler;
+static std::vector<Fiber> fibers;   // one for each thread of a block; the next block takes the same ones
 static std::vector<char> is_done, waits_for_block;
 static std::vector<unsigned> late;   // of each warp: steps until it goes on
 static std::vector<std::uint64_t> slots;
@@ -62,24 +65,43 @@ enum class Scope { warp, block };
 static void yield(Scope scope = Scope::warp) {
   const unsigned own = threadIdx.x;
   waits_for_block[own] = scope == Scope::block;
-  swapcontext(&fibers[own], &scheduler);
+  if (_setjmp(fibers[own].place) == 0) _longjmp(scheduler, 1);
   threadIdx.x = own;
 }
 static void enter() {
-  kernel(parameters);
-  is_done[threadIdx.x] = 1;
+  const unsigned own = threadIdx.x;
+  for (;;) {
+    kernel(parameters);
+    is_done[own] = 1;
+    if (_setjmp(fibers[own].place) == 0) _longjmp(scheduler, 1);
+    threadIdx.x = own;
+  }
 }
-static void run_block(unsigned threads, std::vector<std::unique_ptr<char[]>>& stacks, unsigned dynamic_bytes) {
+__attribute__((noinline)) static void step(unsigned thread) {   // to its next barrier, shuffle or end
+  threadIdx.x = thread;
+  if (_setjmp(scheduler) != 0) return;
+  if (fibers[thread].has_started) _longjmp(fibers[thread].place, 1);
+  fibers[thread].has_started = true;
+  setcontext(&fibers[thread].start);
+}
+static void make_fibers(unsigned threads) {
+  while (fibers.size() < threads) {
+    fibers.emplace_back();
+    fibers.back().stack.reset(new char[stack_bytes]);
+  }
+  for (Fiber& fiber : fibers) {
+    if (fiber.has_started) continue;
+    getcontext(&fiber.start);
+    fiber.start.uc_stack.ss_sp = fiber.stack.get();
+    fiber.start.uc_stack.ss_size = stack_bytes;
+    fiber.start.uc_link = nullptr;   // it never ends
+    makecontext(&fiber.start, enter, 0);
+  }
+}
+static void run_block(unsigned threads, unsigned dynamic_bytes) {
   is_done.assign(threads, 0);
   std::memset(dynamic_memory, 0xFF, dynamic_bytes);   // NaN
   copies.assign(threads, {{}}), turns.assign(threads, 0);
-  for (unsigned t = 0; t < threads; ++t) {
-    getcontext(&fibers[t]);
-    fibers[t].uc_stack.ss_sp = stacks[t].get();
-    fibers[t].uc_stack.ss_size = stack_bytes;
-    fibers[t].uc_link = &scheduler;
-    makecontext(&fibers[t], enter, 0);
-  }
   waits_for_block.assign(threads, 1), late.resize((threads + 31) / 32);
   for (bool goes_on = true; goes_on;) {
     goes_on = false;
@@ -93,8 +115,7 @@ static void run_block(unsigned threads, std::vector<std::unique_ptr<char[]>>& st
           continue;
         }
         if (is_done[t] || waits_for_block[t]) continue;
-        threadIdx.x = t;
-        swapcontext(&scheduler, &fibers[t]);
+        step(t);
         has_stepped = true;
       }
     }
@@ -103,9 +124,7 @@ static void run_block(unsigned threads, std::vector<std::unique_ptr<char[]>>& st
 }
 extern "C" void emulated_launch(void (*kernel)(const void*), const void* parameters, const unsigned* grid,
                                 unsigned threads, unsigned dynamic_bytes) {
-  static std::vector<std::unique_ptr<char[]>> stacks;
-  while (stacks.size() < threads) stacks.emplace_back(new char[emulated::stack_bytes]);
-  emulated::fibers.resize(threads);
+  emulated::make_fibers(threads);
   emulated::slots.resize((threads + 31) / 32 * 32);
   emulated::fragments[0].resize(threads);
   emulated::fragments[1].resize(threads);
@@ -115,7 +134,7 @@ extern "C" void emulated_launch(void (*kernel)(const void*), const void* paramet
   gridDim = {grid[0], grid[1], grid[2]};
   for (blockIdx.z = 0; blockIdx.z < grid[2]; ++blockIdx.z)
     for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
-      for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x) emulated::run_block(threads, stacks, dynamic_bytes);
+      for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x) emulated::run_block(threads, dynamic_bytes);
 }
 #define __syncthreads() emulated::yield(emulated::Scope::block)
 #define __syncwarp() emulated::yield()

@@ -508,28 +508,6 @@ TEST_CASE("an operand's last use gives its memory to the result", "[plan]") {
   CHECK(first_difference(*plan, graph, random_inputs(graph)) == "");
 }
 
-TEST_CASE("the last pass over rows may write where they lie", "[plan]") {
-  for (const char* const what :
-       {"return matmul(softmax(%a) {axes=[1]}, %w)", "return matmul(softmax(%a) {axes=[0]}, %w)",
-        "%m = sum(%a) {axes=[1], keepdim} return matmul(tanh(div(%a, %m)), %w)"})
-    for (const char* const extents : {"7, 5000", "300, 33", "1, 70000", "33, 1"}) {
-      const std::string rows(extents, std::strchr(extents, ',')), columns(std::strchr(extents, ',') + 2);
-      INFO(what << ", " << extents);
-      const Graph graph = prepared("graph(%x: f32[" + rows + ", 3], %v: f32[3, " + columns + "], %w: f32[" + columns +
-                                   ", 2]) { %a = matmul(%x, %v) " + what + " }");
-      const auto plan = build_plan(graph, fused());
-      const bool is_one_kernel = std::strstr(what, "axes=[1]") != nullptr && rows != "1" && columns != "1";
-      if (is_one_kernel) CHECK(plan->slots().size() == 1);
-      CHECK(first_difference(*plan, graph, random_inputs(graph)) == "");
-    }
-  // Of two results one is still to be read when the other is written.
-  const Graph graph = prepared(
-      "graph(%x: f32[300, 3], %v: f32[3, 33], %w: f32[33, 2]) { %a = matmul(%x, %v) %s = softmax(%a) {axes=[1]} "
-      "%m = amax(%a) {axes=[1], keepdim} %y = matmul(%s, %w) return matmul(mul(%a, %m), %w), %y }");
-  const auto plan = build_plan(graph, fused());
-  CHECK(first_difference(*plan, graph, random_inputs(graph)) == "");
-}
-
 TEST_CASE("one plan, many threads and sizes", "[plan]") {
   const Graph graph =
       prepared("graph(%x: f32[s0, 16], %w: f32[16, 8]) { return softmax(matmul(tanh(%x), %w)) {axes=[1]} }");

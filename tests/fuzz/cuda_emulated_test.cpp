@@ -1,11 +1,13 @@
 // What generated CUDA C computes, without a GPU: texts run on the processor (emulated_cuda.hpp) and compared with the
-// oracle and the reference back end. A text takes the compiler about a second.
+// oracle and the reference back end. A text takes the compiler about a second; where time is short, a part of each list
+// is taken (sample.hpp).
 #ifdef SINTER_CUDA
 #include "../catch.hpp"
 
 #include "../conformance/kernel_compare.hpp"
 #include "../emulated_cuda.hpp"
 #include "../plan_harness.hpp"
+#include "../sample.hpp"
 #include "fuzz_loop.hpp"
 
 #include <algorithm>
@@ -113,10 +115,12 @@ constexpr const char* prologues[] = {
 
 TEST_CASE("emulated CUDA C with prologues agrees with the oracle") {
   if (!has_host_compiler()) SINTER_SKIP("no compiler");
-  int number = 0;
-  for (const char* text : prologues)
+  std::size_t row = 0;
+  for (const char* text : prologues) {
+    const std::size_t number = row++;
+    if (!is_in_sample(number)) continue;
     for (const int multiprocessors : {132, 2}) {
-      if (multiprocessors == 2 && number++ % 3 != 0) continue;  // larger tiles for some
+      if (multiprocessors == 2 && number % 3 != 0) continue;  // larger tiles for some
       EmulatedCuda emulated(multiprocessors);
       const Graph graph = parse_graph(text);
       const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
@@ -135,14 +139,17 @@ TEST_CASE("emulated CUDA C with prologues agrees with the oracle") {
         CHECK(difference(run(*plan, inputs)[0], run(*stored, inputs)[0], 0) == "");
       }
     }
+  }
 }
 
 TEST_CASE("emulated CUDA C agrees with the oracle") {
   if (!has_host_compiler()) SINTER_SKIP("no compiler");
-  int number = 0;
-  for (const char* text : graphs)
+  std::size_t row = 0;
+  for (const char* text : graphs) {
+    const std::size_t number = row++;
+    if (!is_in_sample(number)) continue;
     for (const int multiprocessors : {132, 2}) {
-      if (multiprocessors == 2 && number++ % 3 != 0) continue;
+      if (multiprocessors == 2 && number % 3 != 0) continue;
       EmulatedCuda emulated(multiprocessors);
       const Graph graph = parse_graph(text);
       const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
@@ -150,11 +157,14 @@ TEST_CASE("emulated CUDA C agrees with the oracle") {
       for (const std::int64_t rows : {3, 70})
         CHECK(first_difference(*plan, graph, random_inputs(graph, std::vector<std::int64_t>{rows})) == "");
     }
+  }
 }
 
 TEST_CASE("emulated CUDA C of narrow memory agrees with the reference back end") {
   if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  std::size_t row = 0;
   for (const char* text : narrow_memory) {
+    if (!is_in_sample(row++)) continue;
     EmulatedCuda emulated;
     const Graph graph = parse_graph(text);
     const auto plan = build_plan(run_pipeline(graph), fused({&emulated})),
@@ -184,9 +194,11 @@ TEST_CASE("emulated CUDA C of scans agrees with the oracle") {
 
 TEST_CASE("emulated CUDA C of scatters agrees with the oracle") {
   if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  std::size_t row = 0;
   for (const char* dtype : {"f32", "i32", "i64", "bool"})
     for (const char* combine : {"none", "add", "mul", "min", "max"})
       for (const bool is_along : {false, true}) {
+        if (!is_in_sample(row++)) continue;
         const std::string type = dtype, index = is_along ? "[7, 5, 3]" : "[7, 5]";
         const std::string text =
             "graph(%b: " + type + "[7, 9, 3], %i: i64" + index + ", %v: " + type +

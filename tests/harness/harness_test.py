@@ -165,7 +165,7 @@ class ContinuousIntegration(InFolder):
         say() { echo "==> $*"; }
         require() { :; }
         main_suite() { echo main; }
-        stage() { echo "stage $*"; }
+        stage() { echo "stage $* in groups of ${SINTER_TEST_GROUP:-1}"; }
         rotating_stage() { echo "rotating $*"; }
         syntax_suite() { echo "syntax $*"; }
         distro_suite() { echo "distro $*"; }
@@ -181,16 +181,26 @@ class ContinuousIntegration(InFolder):
 
     def test_one_configuration_in_full_and_the_others_read(self):
         output = self.run_ci("clang19")
-        for line in ("main", "stage asan -LE fuzz", "stage tsan -LE fuzz", "syntax clang", "syntax reference", "rotating clang19"):
+        for line in ("main", "syntax clang", "syntax reference", "rotating clang19"):
             self.assertIn(f"\n{line}\n", "\n" + output)
         self.assertNotIn("syntax clang19", output)
         self.assertRegex(output, r"minutes per stage\n +0.0  GCC, main suite\n")
         self.assertIn("distro trixie", self.run_ci("trixie"))
+        for sanitizer in ("asan", "tsan"):
+            self.assertIn(f"\nstage {sanitizer} -LE fuzz in groups of 16\n", self.run_ci(sanitizer))
+
+    def test_every_second_configuration_is_the_address_sanitizer(self):
+        met = [self.run_ci("", f"commit_number() {{ echo {commit}; }}") for commit in range(12)]
+        self.assertEqual(sum("stage asan" in output for output in met), 6)
+        for name in ("stage tsan", "rotating clang\n", "rotating clang19", "distro trixie", "rotating header-only",
+                     "rotating reference"):
+            self.assertEqual(sum(name in output for output in met), 1, name)
 
     def test_late_configurations_are_left_out(self):
         output = self.run_ci("clang", "ci_last_start=0")
         self.assertNotIn("rotating clang", output)
-        self.assertIn("clang, in full (of clang clang19 trixie header-only reference): left out after 0 minutes", output)
+        self.assertIn("clang, in full (of asan clang clang19 header-only reference trixie tsan): left out after 0 minutes",
+                      output)
 
     def test_what_runs_too_long_is_stopped(self):
         output = self.run_ci("clang", "ci_end=0; rotating_stage() { command sleep 1000 & command sleep 1000; }")
@@ -202,6 +212,54 @@ class ContinuousIntegration(InFolder):
         self.assertTrue((self.folder / "GCC__main_suite.does_not_build").exists())
 
 
+class Groups(InFolder):
+    """Of a program that takes the place of one of Catch2's."""
+    PROGRAM = """#!/usr/bin/env python3
+import os, re, sys
+specification = sys.argv[-1]
+is_group = "xml" in sys.argv
+names = [re.sub(r"\\\\(.)", r"\\1", name) for name in re.split(r"(?<!\\\\),", specification)]
+status = 0
+for name in names:
+    if is_group: print(f'<TestCase name="{name.replace("&", "&amp;")}" filename="a.cpp">', flush=True)
+    if name == "ends the process" or (name == "ends it after others" and is_group): os.abort()
+    if name == "skips": print("SINTER_SKIPPED: no GPU")
+    is_good = name != "fails" and not (name == "fails after others" and is_group)
+    if not is_good: status = 1
+    if is_group: print(f'<OverallResult success="{str(is_good).lower()}"/>', flush=True)
+    elif not is_good: print("what it says")
+if is_group and "leaks" in names: status = 23
+sys.exit(status)
+"""
+
+    def outcome(self, *names):
+        program = self.write("program", self.PROGRAM)
+        program.chmod(0o755)
+        result = self.run_script("tools/lib/run_group.py", 20, program, "--", *names)
+        lines = [line.partition(" ")[2] for line in result.stdout.splitlines() if line.startswith("SINTER_GROUP ")]
+        return result.returncode, result.stdout, lines
+
+    def test_all_pass_or_are_skipped(self):
+        status, _, lines = self.outcome("a & b", r"a\, b", "skips", "c")
+        self.assertEqual((status, lines), (0, ["passed a & b", "passed a, b", "skipped skips: no GPU", "passed c"]))
+
+    def test_what_fails_runs_by_itself(self):
+        status, output, lines = self.outcome("a", "fails", "fails after others", "b")
+        self.assertEqual((status, sorted(lines)), (1, ["failed fails", "passed a", "passed b",
+                                                       "passed fails after others"]))
+        self.assertIn("what it says", output)
+
+    def test_the_end_of_the_process_is_no_end(self):
+        status, _, lines = self.outcome("a", "ends the process", "b", "ends it after others", "c")
+        self.assertEqual((status, sorted(lines)), (1, ["failed ends the process", "passed a", "passed b", "passed c",
+                                                       "passed ends it after others"]))
+
+    def test_a_failure_of_all_together(self):
+        status, output, lines = self.outcome("a", "leaks")
+        self.assertEqual((status, lines[-1]), (1, "failed a and 1 more, together"))
+        self.assertIn("exit status 23", output)
+
+
 class Counting(InFolder):
     def test_counts_and_names(self):
         self.write("default.1.xml", """<testsuite><testcase name="a" status="run"/><testcase name="b" status="fail"/>
@@ -211,6 +269,18 @@ class Counting(InFolder):
         self.assertEqual(result.returncode, 1)
         self.assertEqual(result.stdout.splitlines(), ["skipped  default: c: no GPU", "FAILED   default: b",
                                                       "FAILED   tsan: does not build", "1 passed, 2 failed, 1 skipped"])
+
+    def test_members_of_a_group_count(self):
+        self.write("asan.1.xml", """<testsuite>
+            <testcase name="unit: group 1 of 2" status="fail"><system-out>what it said
+SINTER_GROUP passed a: b
+SINTER_GROUP skipped c: no GPU
+SINTER_GROUP failed d</system-out></testcase>
+            <testcase name="unit: group 2 of 2" status="fail"><system-out>stopped</system-out></testcase></testsuite>""")
+        result = self.run_script("tools/lib/count_tests.py", self.folder)
+        self.assertEqual(result.stdout.splitlines(), ["skipped  asan: c: no GPU", "FAILED   asan: d",
+                                                      "FAILED   asan: unit: group 2 of 2",
+                                                      "1 passed, 2 failed, 1 skipped"])
 
     def test_nothing_ran(self):
         self.assertEqual(self.run_script("tools/lib/count_tests.py", self.folder).returncode, 1)

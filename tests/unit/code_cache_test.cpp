@@ -2,7 +2,6 @@
 // writers, the worst is that code is compiled again.
 #include "catch.hpp"
 
-#include <sinter/kernel/kernel_key.hpp>
 #include <sinter/runtime/code_cache.hpp>
 #include <sinter/runtime/program_code.hpp>
 #include <sinter/sinter.hpp>
@@ -349,42 +348,6 @@ TEST_CASE("processes that write one code cache at once, some of them killed, los
   std::size_t files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.cpu())) ++files;
   CHECK(files == 2);  // the pack and the lock
-}
-
-TEST_CASE("the key of a kernel holds all of it") {
-  Kernel kernel;
-  kernel.axes.push_back(AxisRole::parallel);
-  kernel.operands = {{DType::f32, false}, {DType::f32, true}};
-  kernel.accesses.resize(2);
-  kernel.accesses[1].operand = 1;
-  kernel.body.resize(1);
-  kernel.body[0].prim = Prim::load;
-  kernel.stores.push_back({.access = 1, .value = 0});
-  kernel.folds.push_back(argmax_fold(DType::f32));
-  kernel.orders.push_back({.block = 64});
-  const std::string key = KeyWriter{}.add(kernel).bytes();
-  CHECK(KeyWriter{}.add(Kernel(kernel)).bytes() == key);
-  const auto differs = [&](auto&& change) {
-    Kernel other = kernel;
-    change(other);
-    return KeyWriter{}.add(other).bytes() != key && !(other == kernel);
-  };
-  CHECK(differs([](Kernel& k) { k.kind = KernelKind::row; }));
-  CHECK(differs([](Kernel& k) { k.axes[0] = AxisRole::reduced; }));
-  CHECK(differs([](Kernel& k) { k.axes.push_back(AxisRole::parallel); }));
-  CHECK(differs([](Kernel& k) { k.operands[0].dtype = DType::f64; }));
-  CHECK(differs([](Kernel& k) { k.operands[0].written = true; }));
-  CHECK(differs([](Kernel& k) { k.accesses[1].stride[9] = StrideClass::backward; }));
-  CHECK(differs([](Kernel& k) { k.accesses[1].operand = 0; }));
-  CHECK(differs([](Kernel& k) { k.body[0].bits = std::uint64_t{1} << 63; }));
-  CHECK(differs([](Kernel& k) { k.body[0].args[2] = 0; }));
-  CHECK(differs([](Kernel& k) { k.body[0].access = 1; }));
-  CHECK(differs([](Kernel& k) { k.stores[0].index = 0; }));
-  CHECK(differs([](Kernel& k) { k.stores[0].combine = Combine::add; }));
-  CHECK(differs([](Kernel& k) { k.folds[0].step.results[0] = 0, k.folds[0].step.results[1] = 0; }));
-  CHECK(differs([](Kernel& k) { k.folds[0].states[0].bits += 1; }));
-  CHECK(differs([](Kernel& k) { k.orders[0].group = 8; }));
-  CHECK(differs([](Kernel& k) { k.precision = MatmulPrecision::tf32; }));
 }
 
 // ---- programs -------------------------------------------------------------------------------------------------------

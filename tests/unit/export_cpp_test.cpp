@@ -8,6 +8,7 @@
 #include <sinter/export_function.hpp>
 #include <sinter/graphs.hpp>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -179,6 +180,12 @@ Tensor with_ties(const Shape& shape, DType dtype) {
   return where(x == 4, -std::numeric_limits<float>::infinity(), x).to(dtype);
 }
 
+bool is_every_sign_set(const Tensor& x) {
+  for (const float value : to_vector<float>(x.to(DType::f32)))
+    if (!std::signbit(value)) return false;
+  return true;
+}
+
 void add_orders(Comparison& all, const std::string& isa, const Folder& folder) {
   const auto add = [&](const std::string& name, const auto& f, const auto&... args) {
     all.add_as({.path = folder / (name + ".hpp"), .name = name, .isa = isa}, f, args...);
@@ -253,6 +260,20 @@ void add_scatters(Comparison& all, const std::string& isa, const Folder& folder)
   add(
       "tiny_f16", [](const Tensor& a, const Tensor& i) { return scatter_add(a, 0, i, a(slice(0, 5))); },
       (x * 1e-6f).to(DType::f16), places);
+  // Of two NaN the one that was there stays, whatever the order in which a compiler adds or multiplies.
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16}) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const Tensor negative = full({6, 40}, -nan).to(dtype), positive = full({5, 40}, nan).to(dtype);
+    const std::string type{sinter::name(dtype)};
+    const auto sum = [](const Tensor& a, const Tensor& i, const Tensor& b) { return scatter_add(a, 0, i, b); };
+    const auto product = [](const Tensor& a, const Tensor& i, const Tensor& b) {
+      return scatter_reduce(a, 0, i, b, ScatterReduction::prod);
+    };
+    add("nan_sum_" + type, sum, negative, places, positive);
+    add("nan_product_" + type, product, negative, places, positive);
+    CHECK(is_every_sign_set(jit::compile(sum)(negative, places, positive)));
+    CHECK(is_every_sign_set(jit::compile(product)(negative, places, positive)));
+  }
   add("counted", [](const Tensor& i) { return bincount(i.reshape({-1}), 6); }, places);
   add(
       "twice",

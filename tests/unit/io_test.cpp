@@ -1,5 +1,5 @@
 // Files of tensors: what NumPy and PyTorch wrote is read, what is written is read back bit by bit, damaged files are
-// errors that name the file, and checkpoints survive being killed.
+// errors that name the file, and checkpoints survive being killed (their folders: checkpoint_test.cpp).
 #include "catch.hpp"
 #include "temporary_folder.hpp"
 
@@ -399,50 +399,6 @@ TEST_CASE("renames, and values of other dtypes", "[io]") {
   CHECK(to_vector<float>(net.layers[1].weight.value())[0] == 6);
 }
 
-TEST_CASE("training goes on from a checkpoint with the same bits", "[io]") {
-  const Folder folder;
-  struct Training {
-    Variable weight{zeros({4, 4})}, momentum{zeros({4, 4})};
-  };
-  const auto run = [](Training& state, int steps) {
-    for (int i = 0; i < steps; ++i) {
-      const Tensor noise = randn({4, 4});
-      state.momentum = 0.9f * state.momentum + noise;
-      state.weight -= 0.1f * state.momentum;
-    }
-  };
-  manual_seed(3);
-  Training straight;
-  run(straight, 10);
-  manual_seed(3);
-  Training first;
-  run(first, 4);
-  io::save_checkpoint(folder / "run", 4, first, {.notes = {{"position", "128"}}});
-  manual_seed(99);
-  Training second;
-  const auto found = io::load_checkpoint(folder / "run", second);
-  REQUIRE(found);
-  CHECK(found->step == 4);
-  CHECK(found->notes.at("position") == "128");
-  run(second, 6);
-  CHECK(to_vector<float>(second.weight.value()) == to_vector<float>(straight.weight.value()));
-  CHECK(to_vector<float>(second.momentum.value()) == to_vector<float>(straight.momentum.value()));
-}
-
-TEST_CASE("the newest checkpoints stay", "[io]") {
-  const Folder folder;
-  std::vector<Tensor> state{ones({2})};
-  CHECK_FALSE(io::load_checkpoint(folder / "none", state));
-  for (const int step : {5, 10, 100, 20}) io::save_checkpoint(folder.path, step, state, {.keep = 3});
-  CHECK(io::list_checkpoints(folder.path) == std::vector<std::int64_t>{10, 20, 100});
-  CHECK(io::load_checkpoint(folder.path, state)->step == 100);
-  CHECK(io::load_checkpoint(folder.path, state, 20)->step == 20);
-  CHECK(message_of([&] { io::load_checkpoint(folder.path, state, 5); }).find("cannot be opened") != std::string::npos);
-  CHECK_THROWS_AS(io::save_checkpoint(folder.path, -1, state), UserError);
-  std::vector<Tensor> other{ones({3})};
-  CHECK_THROWS_AS(io::load_checkpoint(folder.path, other), UserError);
-}
-
 TEST_CASE("a const Tensor of a model cannot be loaded, and is said to be", "[io]") {
   struct Fixed {
     const Tensor table{ones({2})};
@@ -455,22 +411,6 @@ TEST_CASE("a const Tensor of a model cannot be loaded, and is said to be", "[io]
   const io::LoadReport report = io::load_state_dict(model, state, {.strict = io::Strict::no});
   CHECK(report.loaded == std::vector<std::string>{"1"});
   CHECK(report.text().find("0: is const in the model") != std::string::npos);
-}
-
-TEST_CASE("what is not of a run's checkpoints stays, what was just written, too", "[io]") {
-  const Folder folder;
-  const std::vector<Tensor> state{ones({2})};
-  for (const int step : {10, 20, 100}) io::save_checkpoint(folder.path, step, state, {.keep = 3});
-  const auto touch = [&](const char* name) { std::ofstream(folder / name) << "x"; };
-  for (const char* name : {"checkpoint_0000000001.safetensors.12345-0", "checkpoint_0000000001.safetensors.7-123",
-                           "checkpoint_0000000001.safetensors.backup", "checkpoint_500.safetensors"})
-    touch(name);
-  CHECK(std::filesystem::exists(io::save_checkpoint(folder.path, 5, state, {.keep = 3})));
-  CHECK(io::list_checkpoints(folder.path) == std::vector<std::int64_t>{5, 10, 20, 100});
-  CHECK_FALSE(std::filesystem::exists(folder / "checkpoint_0000000001.safetensors.12345-0"));
-  CHECK_FALSE(std::filesystem::exists(folder / "checkpoint_0000000001.safetensors.7-123"));
-  CHECK(std::filesystem::exists(folder / "checkpoint_0000000001.safetensors.backup"));
-  CHECK_THROWS_AS(io::list_checkpoints(folder / "checkpoint_500.safetensors"), IoError);
 }
 
 TEST_CASE("what is saved in the background is the state at the call", "[io]") {

@@ -10,12 +10,12 @@
 #include <sinter/backend/x86/contraction/micro.hpp>
 #include <sinter/backend/x86/contraction/pack.hpp>
 #include <sinter/backend/x86/contraction/plan.hpp>
+#include <sinter/backend/x86/contraction/tile_scratch.hpp>
 #include <sinter/backend/x86/contraction/vector.hpp>
 #include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
-#include <sinter/base/per_thread.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/kernel/loop_nest/builder.hpp>
 
@@ -33,17 +33,6 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 namespace x86_contraction_detail {
-
-/// Per thread: unfinished tiles, and what micro-kernels and the epilogue's code need.
-struct TileScratch {
-  AlignedBytes tile, loop, panel;
-  alignas(64) std::byte totals[max_tile_bytes];
-  LoopArgs args;
-  LoopArgs::Status status;
-};
-inline TileScratch& tile_scratch() {
-  return thread_object([] { return new TileScratch; });
-}
 
 /// The epilogue bound to extents.
 struct BoundEpilogue {

@@ -298,6 +298,7 @@ inline constexpr const char* runtime_product = R"cpp(
 inline constexpr const char* runtime_scatter = R"cpp(
   template <class T>
   T combine_reals(Number how, T old, T value) {
+    if (old != old && (how == 1 || how == 2)) return old + old;  // of two NaN this one, whatever the compiler's order
     switch (how) {
       case 1: return old + value;
       case 2: return old * value;
