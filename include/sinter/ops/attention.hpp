@@ -41,6 +41,8 @@ struct ScaledDotProductAttentionGradient {
                                                     ScaledDotProductAttention::empty_rows, packing);
   /// What kernels that wait for it take on devices; attention of more has the decomposition's gradients.
   static constexpr int most_features = 128;
+  /// On the host; fewer keys leave so few scores that products of their matrices are quicker.
+  static constexpr int least_host_keys = 128;
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static Batched batch(const BatchArgs& a);

@@ -60,7 +60,9 @@ inline bool has_packed_gradients(const VjpArgs& a) {
   using Op = ops::ScaledDotProductAttention;
   if (a.in.size() == 4 && a.needs(3)) return false;
   const Type q = a.in[0].type(), v = a.in[2].type();
-  if (q.device == Device::cpu()) return !is_half(q.dtype) && a.attrs[Op::empty_rows] == Op::EmptyRows::zeros;
+  if (q.device == Device::cpu())
+    return !is_half(q.dtype) && a.attrs[Op::empty_rows] == Op::EmptyRows::zeros &&
+           a.in[1].shape()[-2] >= Dim(ops::ScaledDotProductAttentionGradient::least_host_keys);
   const auto is_few = [](const Dim features) {
     return features.is_static() && features.value() <= ops::ScaledDotProductAttentionGradient::most_features;
   };
