@@ -5,6 +5,7 @@
 // backend/x86
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/attention/attention.ipp>
+#include <sinter/backend/x86/attention/gradient.ipp>
 #include <sinter/backend/x86/attention/kernels.ipp>
 #include <sinter/backend/x86/backend.ipp>
 #include <sinter/backend/x86/contraction/contraction.ipp>

@@ -216,7 +216,7 @@ inline Graph widen_sums(const Graph& graph) {
 }
 
 SINTER_DECL Graph prepare_partition(const Graph& graph) {
-  const Decompose decompose{[](const Graph&, const Node& node) { return is_divided_whole(*node.op); },
+  const Decompose decompose{[](const Graph&, const Node& node) { return is_divided_whole(node); },
                             Decompose::Symbols::unsolved};
   return Dce{}(Cse{}(widen_sums(decompose(Dce{}(inline_calls(DropDerivatives{}(graph)))))));
 }

@@ -43,7 +43,7 @@ std::vector<Choice> choices_of(const NodeOnAxis& node);
 /// Does an op with a rule know what to do with divided operands?
 bool has_partition_rule(const OpInfo& op);
 /// Composites that have a rule; others are taken apart before they are divided.
-bool is_divided_whole(const OpInfo& op);
+bool is_divided_whole(const Node& node);
 /// The attributes of a node for results of these shapes, and operands of those.
 Attrs attributes_of_part(const Node& node, std::span<const Shape> in, const Shape& out);
 

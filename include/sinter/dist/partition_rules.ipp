@@ -226,20 +226,23 @@ inline void matmul(ChoiceList& list) {
   list.add_linear({summand, whole});
   list.add_linear({whole, summand});
 }
-inline void attention(ChoiceList& list) {
-  const int rank = list.rank_out();
+/// Batch axes are divided: `batched` operands have them all, others broadcast to them.
+inline void attention_batch(ChoiceList& list, std::size_t batched) {
+  const int rank = list.rank_in(0);
   for (int axis = 0; axis + 2 < rank; ++axis) {
     std::vector<Share> in;
     bool is_known = true;
     for (std::size_t i = 0; i < list.operands(); ++i) {
       const int own = axis - (rank - list.rank_in(i));
       const bool has_axis = own >= 0 && identical(list.n.in[i][own], list.n.out[0][axis]);
-      is_known &= has_axis || (i > 2 && (own < 0 || identical(list.n.in[i][own], Dim(1))));
+      is_known &= has_axis || (i >= batched && (own < 0 || identical(list.n.in[i][own], Dim(1))));
       in.push_back(has_axis ? share(own) : whole);
     }
     if (is_known) list.add(std::move(in), {share(axis)});
   }
 }
+inline void attention(ChoiceList& list) { attention_batch(list, 3); }
+inline void attention_gradient(ChoiceList& list) { attention_batch(list, 5); }  // those packed by batch
 /// x [n, c, ...], weight [o, c, ...] -> [n, o, ...].
 inline void convolution(ChoiceList& list) {
   list.add({0, whole}, {0});
@@ -355,6 +358,7 @@ inline const Row* find(const OpInfo& op) {
       {&op_info<ops::Concat>, concat},
       {&op_info<ops::Matmul>, matmul},
       {&op_info<ops::ScaledDotProductAttention>, attention},
+      {&op_info<ops::ScaledDotProductAttentionGradient>, attention_gradient},
       {&op_info<ops::Convolution>, convolution},
       {&op_info<ops::ConvolutionWeightGradient>, convolution_weight_gradient},
       {&op_info<ops::Take>, take},
@@ -370,8 +374,10 @@ inline const Row* find(const OpInfo& op) {
 SINTER_DECL bool has_partition_rule(const OpInfo& op) {
   return partition_rules::find(op) != nullptr || op.kind == OpKind::elementwise;
 }
-SINTER_DECL bool is_divided_whole(const OpInfo& op) {
-  return op.kind == OpKind::composite && partition_rules::find(op) != nullptr;
+SINTER_DECL bool is_divided_whole(const Node& node) {
+  using Gradient = ops::ScaledDotProductAttentionGradient;
+  if (node.op == &op_info<Gradient> && node.attrs[Gradient::packing] != Gradient::Packing::batch) return false;
+  return node.op->kind == OpKind::composite && partition_rules::find(*node.op) != nullptr;
 }
 
 SINTER_DECL std::vector<Choice> choices_of(const NodeOnAxis& node) {

@@ -32,12 +32,17 @@ struct ScaledDotProductAttention {
 };
 
 /// scaled_dot_product_attention_gradient(q, k, v, out, dout, mask?): the gradients by q, k and v, given that of the
-/// result `out`, one after the other: [numel(q) + numel(k) + numel(v)].
+/// result `out`, one after the other: [numel(q) + numel(k) + numel(v)] or, packed by batch, [batch..., l e + s e + s f].
 struct ScaledDotProductAttentionGradient {
   static constexpr OpInfo info{.name = "scaled_dot_product_attention_gradient", .arity = -1, .kind = OpKind::composite};
-  static constexpr auto attributes = ScaledDotProductAttention::attributes;
+  enum class Packing : std::uint8_t { whole, batch };
+  static constexpr OpAttr<Packing> packing{"packing", 3, "whole batch"};
+  static constexpr auto attributes = attribute_list(ScaledDotProductAttention::causal, ScaledDotProductAttention::scale,
+                                                    ScaledDotProductAttention::empty_rows, packing);
   /// What kernels that wait for it take on devices; attention of more has the decomposition's gradients.
   static constexpr int most_features = 128;
+  /// On the host; fewer keys leave so few scores that products of their matrices are quicker.
+  static constexpr int least_host_keys = 128;
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static Batched batch(const BatchArgs& a);

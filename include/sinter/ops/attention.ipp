@@ -55,6 +55,20 @@ inline AttentionWeights attention_weights(Val q, Val k, Val mask, const Attrs& a
   return {gives_zeros ? softmax_or_zeros(scores, last) : softmax(scores, last), factor};
 }
 
+/// Whether a kernel may wait for the gradients.
+inline bool has_packed_gradients(const VjpArgs& a) {
+  using Op = ops::ScaledDotProductAttention;
+  if (a.in.size() == 4 && a.needs(3)) return false;
+  const Type q = a.in[0].type(), v = a.in[2].type();
+  if (q.device == Device::cpu())
+    return !is_half(q.dtype) && a.attrs[Op::empty_rows] == Op::EmptyRows::zeros &&
+           a.in[1].shape()[-2] >= Dim(ops::ScaledDotProductAttentionGradient::least_host_keys);
+  const auto is_few = [](const Dim features) {
+    return features.is_static() && features.value() <= ops::ScaledDotProductAttentionGradient::most_features;
+  };
+  return is_half(q.dtype) && is_few(q.shape[-1]) && is_few(v.shape[-1]);
+}
+
 }  // namespace ops_detail
 
 namespace ops {
@@ -102,24 +116,23 @@ SINTER_DECL Val ScaledDotProductAttention::decompose(const DecomposeArgs& args) 
 }
 
 SINTER_DECL ValList ScaledDotProductAttention::vjp(const VjpArgs& a) {
-  constexpr std::int64_t most_features = ScaledDotProductAttentionGradient::most_features;
-  const Type q = a.in[0].type(), v = a.in[2].type();
-  const auto is_few = [](const Dim features) { return features.is_static() && features.value() <= most_features; };
-  const bool has_mask = a.in.size() == 4;
-  if (q.device == Device::cpu() || !is_half(q.dtype) || !is_few(q.shape[-1]) || !is_few(v.shape[-1]) ||
-      (has_mask && a.needs(3)))
-    return {};
+  using Gradient = ScaledDotProductAttentionGradient;
+  if (!ops_detail::has_packed_gradients(a)) return {};
   ValList operands{a.in[0], a.in[1], a.in[2], a.out, a.dout};
-  if (has_mask) operands.push_back(a.in[3]);
-  const Val packed = apply(op_info<ScaledDotProductAttentionGradient>, operands, a.attrs);
+  if (a.in.size() == 4) operands.push_back(a.in[3]);
+  const bool is_by_batch = a.in[0].type().device == Device::cpu();  // there it may be divided along the batch
+  Attrs attrs = a.attrs;
+  if (is_by_batch) attrs.set(Gradient::packing, Gradient::Packing::batch);
+  const Val packed = apply(op_info<Gradient>, operands, attrs);
   ValList gradients;
   Dim start = 0;
   for (std::size_t i = 0; i < 3; ++i) {
-    const Dim end = start + a.in[i].shape().numel(a.where);
-    gradients.push_back(reshape(slice_axis(packed, 0, start, end), a.in[i].shape()));
+    const Shape shape = a.in[i].shape();
+    const Dim end = start + (is_by_batch ? shape[-2] * shape[-1] : shape.numel(a.where));
+    gradients.push_back(reshape(slice_axis(packed, packed.rank() - 1, start, end), shape));
     start = end;
   }
-  if (has_mask) gradients.push_back(Val());
+  if (a.in.size() == 4) gradients.push_back(Val());
   return gradients;
 }
 
@@ -135,8 +148,15 @@ SINTER_DECL Type ScaledDotProductAttentionGradient::infer(const InferArgs& args)
                        "attention of these operands is " + out.shape.text());
   }
   Dim total = 0;
-  for (std::size_t i = 0; i < 3; ++i) total = total + args.in[i].shape.numel(args.where);
-  return ops_detail::with_shape(args, Shape{total});
+  if (args.attrs[packing] == Packing::whole) {
+    for (std::size_t i = 0; i < 3; ++i) total = total + args.in[i].shape.numel(args.where);
+    return ops_detail::with_shape(args, Shape{total});
+  }
+  Shape packed;
+  for (int axis = 0; axis + 2 < args.in[0].shape.rank(); ++axis) packed.push_back(args.in[0].shape[axis]);
+  for (std::size_t i = 0; i < 3; ++i) total = total + args.in[i].shape[-2] * args.in[i].shape[-1];
+  packed.push_back(total);
+  return ops_detail::with_shape(args, packed);
 }
 
 SINTER_DECL Val ScaledDotProductAttentionGradient::decompose(const DecomposeArgs& args) {
@@ -147,18 +167,27 @@ SINTER_DECL Val ScaledDotProductAttentionGradient::decompose(const DecomposeArgs
   const Val dweights = matmul(dout, transpose(v)),
             dscores = weights * (dweights - sum(dweights * weights, last, ReducedAxes::kept)) * factor;
   ValList gradients{matmul(dscores, k), matmul(transpose(dscores), q), matmul(transpose(weights), dout)};
-  for (Val& gradient : gradients) gradient = reshape(gradient, Shape{gradient.shape().numel(args.where)});
-  return apply(op_info<Concat>, gradients, Attrs{.axes = {0}});
+  const bool is_whole = args.attrs[packing] == Packing::whole;
+  for (Val& gradient : gradients) {
+    const Shape shape = gradient.shape();
+    Shape flat;
+    if (is_whole) flat.push_back(shape.numel(args.where));
+    for (int axis = 0; !is_whole && axis + 2 < shape.rank(); ++axis) flat.push_back(shape[axis]);
+    if (!is_whole) flat.push_back(shape[-2] * shape[-1]);
+    gradient = reshape(gradient, flat);
+  }
+  return apply(op_info<Concat>, gradients, Attrs{.axes = {gradients[0].rank() - 1}});
 }
 
 SINTER_DECL Batched ScaledDotProductAttention::batch(const BatchArgs& a) {
   return apply(a.op, ops_detail::batched_attention_operands(a, 3), a.attrs);
 }
 
-/// The gradients of one example lie one after the other, those of the batch do not.
+/// The gradients of one example lie one after the other, those of the batch do not unless they are packed by batch.
 SINTER_DECL Batched ScaledDotProductAttentionGradient::batch(const BatchArgs& a) {
   const ValList operands = ops_detail::batched_attention_operands(a, 5);
   const Val packed = apply(a.op, operands, a.attrs);
+  if (a.attrs[packing] == Packing::batch) return packed;
   ValList parts;
   Dim start = 0;
   for (std::size_t i = 0; i < 3; ++i) {

@@ -225,31 +225,136 @@ bool may_precede(const T* block, T bound, Direction direction) {
   return found != 0;
 }
 
-/// The same where `count` is a small part of a dense row: elements are looked at once, and what does not come before
-/// the last of the best so far is left out. `entries` has room for `room` of them, more than `count`.
+/// The first of a row's order among elements that passed. `entries` has room for `room` of them, more than `count`:
+/// when it is full, what does not come before the last of the best so far is left out, from then on too.
 template <class T>
-void select_first_of_many(const RowView<T>& view, std::int64_t count, RowEntry<T>* entries, std::int64_t room) {
-  std::int64_t held = 0, i = 0;
-  for (; held < room; ++held, ++i) entries[held] = entry_of(view.key(i), i);
-  const auto cut = [&] {
+struct Selection {
+  const RowView<T>& view;
+  std::int64_t count, room;
+  RowEntry<T>* entries;
+  std::int64_t held = 0;
+  bool has_last = false;
+  RowEntry<T> last{};
+
+  void consider(std::int64_t at) {
+    const RowEntry<T> entry = entry_of(view.key(at), at);
+    if (has_last && !(entry < last)) return;
+    entries[held++] = entry;
+    if (held == room) cut();
+  }
+  void cut() {
     std::nth_element(entries, entries + (count - 1), entries + held);
     held = count;
-    return entries[count - 1];
-  };
-  RowEntry<T> last = cut();
-  const auto consider = [&](std::int64_t at) {
-    const RowEntry<T> entry = entry_of(view.key(at), at);
-    if (!(entry < last)) return;
-    entries[held++] = entry;
-    if (held == room) last = cut();
-  };
-  for (; i + filter_block <= view.length; i += filter_block) {
-    if (!may_precede(view.first + i, view.at(position_of(last)), view.direction)) continue;
-    for (std::int64_t at = i; at < i + filter_block; ++at) consider(at);
+    last = entries[count - 1];
+    has_last = true;
   }
-  for (; i < view.length; ++i) consider(i);
-  cut();
-  std::sort(entries, entries + count);
+  /// The rest of the row, of which blocks are passed over that have nothing before the last. After a cut.
+  void take_rest(std::int64_t i) {
+    for (; i + filter_block <= view.length; i += filter_block) {
+      if (!may_precede(view.first + i, view.at(position_of(last)), view.direction)) continue;
+      for (std::int64_t at = i; at < i + filter_block; ++at) consider(at);
+    }
+    for (; i < view.length; ++i) consider(i);
+  }
+  void finish() {
+    if (held > count) cut();
+    std::sort(entries, entries + count);
+  }
+};
+
+/// For rows of which a small part is selected: elements are looked at once, the first of them all.
+template <class T>
+void select_first_of_many(const RowView<T>& view, std::int64_t count, RowEntry<T>* entries, std::int64_t room) {
+  Selection<T> selection{view, count, room, entries};
+  std::int64_t i = 0;
+  while (!selection.has_last) selection.consider(i++);
+  selection.take_rest(i);
+  selection.finish();
+}
+
+template <class T>
+inline constexpr bool has_group_bounds = std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                                         std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>;
+inline constexpr std::int64_t least_bound_groups = 64, most_bound_groups = 1024;
+inline constexpr std::int64_t bound_rounds = 32;  // elements of a group; of the rest few pass, and soon fewer
+/// Into how many groups a row is divided for a bound: four for each element that is wanted. 0: it is not.
+inline std::int64_t bound_groups(std::int64_t length, std::int64_t count) {
+  std::int64_t groups = least_bound_groups;
+  while (groups < 4 * count) groups *= 2;
+  return groups <= most_bound_groups && 4 * groups <= length ? groups : 0;
+}
+
+/// Vectors of 16 bytes, which every processor has; a block of a filter is some of them.
+template <class T>
+struct BlockVectors {
+  typedef T Vector __attribute__((vector_size(16)));
+  static constexpr int lanes = 16 / static_cast<int>(sizeof(T)), count = static_cast<int>(filter_block) / lanes;
+  using Mask = decltype(Vector{} < Vector{});
+
+  static Vector load(const T* from) {
+    Vector v;
+    __builtin_memcpy(&v, from, sizeof v);
+    return v;
+  }
+  /// Takes the elements of a block into the best so far; what is not a number never is.
+  static void take_best(T* best, const T* block, Direction direction) {
+    for (int i = 0; i < filter_block; i += lanes) {
+      const Vector x = load(block + i), old = load(best + i);
+      const Mask is_better = direction == Direction::descending ? x > old : x < old;
+      const Vector now = is_better ? x : old;
+      __builtin_memcpy(best + i, &now, sizeof now);
+    }
+  }
+  /// Whether an element is not after `bound`.
+  static bool reaches(const T* block, T bound, Direction direction) {
+    const Vector all_bound = Vector{} + bound;
+    Mask found{};
+    for (int i = 0; i < filter_block; i += lanes)
+      found |= direction == Direction::descending ? ~(load(block + i) < all_bound) : load(block + i) <= all_bound;
+    std::uint64_t halves[2];
+    __builtin_memcpy(halves, &found, sizeof halves);
+    return (halves[0] | halves[1]) != 0;
+  }
+};
+
+/// The same by a bound that is known before: of groups of elements that lie `groups` apart, at the beginning of the row,
+/// the best of each, and of these the one with `count` - 1 before it. At least `count` elements do not come after it,
+/// mostly few more. False: these are fewer, since NaN come last, and nothing is done.
+template <class T>
+bool select_first_by_bound(const RowView<T>& view, std::int64_t count, RowEntry<T>* entries, std::int64_t room,
+                           std::int64_t groups) {
+  using Limits = std::numeric_limits<T>;
+  using Blocks = BlockVectors<T>;
+  const bool is_descending = view.direction == Direction::descending;
+  T best[most_bound_groups];
+  const T worst = is_descending ? (Limits::has_infinity ? -Limits::infinity() : Limits::lowest())
+                                : (Limits::has_infinity ? Limits::infinity() : Limits::max());
+  std::fill(best, best + groups, worst);
+  const std::int64_t looked_at = std::min(view.length, bound_rounds * groups);
+  for (std::int64_t i = 0; i + groups <= looked_at; i += groups)
+    for (std::int64_t at = 0; at < groups; at += filter_block)
+      Blocks::take_best(best + at, view.first + i + at, view.direction);
+  if (is_descending) std::nth_element(best, best + (count - 1), best + groups, [](T a, T b) { return a > b; });
+  else std::nth_element(best, best + (count - 1), best + groups);
+  const T bound = best[count - 1];
+  const auto reaches = [&](T x) { return is_descending ? !(x < bound) : x <= bound; };
+
+  Selection<T> selection{view, count, room, entries};
+  std::int64_t i = 0;
+  for (; i + filter_block <= view.length && !selection.has_last; i += filter_block) {
+    if (!Blocks::reaches(view.first + i, bound, view.direction)) continue;
+    for (std::int64_t at = i; at < i + filter_block; ++at)
+      if (reaches(view.at(at))) selection.consider(at);
+  }
+  if (selection.has_last) {
+    selection.take_rest(i);
+  } else {
+    for (; i < view.length; ++i)
+      if (reaches(view.at(i))) selection.consider(i);
+  }
+  if (selection.held < count) return false;
+  selection.finish();
+  return true;
 }
 
 /// How many entries select_first() needs, and the first `count` of the row's order in them.
@@ -261,6 +366,9 @@ template <class T>
 void select_first(const RowView<T>& view, std::int64_t count, RowEntry<T>* entries) {
   if (count == 0) return;
   const std::int64_t room = selection_room(view.length, count, view.stride);
+  if constexpr (has_group_bounds<T>)
+    if (const std::int64_t groups = bound_groups(view.length, count); room < view.length && groups != 0)
+      if (select_first_by_bound(view, count, entries, room, groups)) return;
   if (room < view.length) select_first_of_many(view, count, entries, room);
   else select_first_of_all(view, count, entries);
 }

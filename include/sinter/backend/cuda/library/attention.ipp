@@ -234,6 +234,9 @@ inline std::unique_ptr<Launch> launch_attention(const Attrs& attrs, std::span<co
 inline std::string why_not_whole(Gpu& gpu, const Graph& graph, const Node& node) {
   const Shape &q = graph.type(node.inputs[0]).shape, &v = graph.type(node.inputs[2]).shape;
   const DType dtype = node.types[0].dtype;
+  using Gradient = ops::ScaledDotProductAttentionGradient;
+  if (node.op == &op_info<Gradient> && node.attrs[Gradient::packing] == Gradient::Packing::batch)
+    return "gradients that are packed by batch";
   if (dtype != DType::f32 && !is_half(dtype)) return std::string(name(dtype));
   if (gpu.target().capability < 80) return "a GPU before sm_80";
   if (!q[-1].is_static() || !v[-1].is_static()) return "features of unknown number";

@@ -4,7 +4,9 @@
 
 #include <sinter/backend/x86/attention/attention.hpp>
 
+#include <sinter/backend/x86/attention/gradient.hpp>
 #include <sinter/backend/x86/attention/kernels.ipp>
+#include <sinter/backend/x86/attention/numbers.hpp>
 #include <sinter/backend/x86/attention/tile_product.hpp>
 #include <sinter/backend/x86/contraction/contraction.ipp>
 #include <sinter/backend/x86/contraction/pack.hpp>
@@ -31,78 +33,6 @@ using x86_contraction_detail::AlignedBytes;
 inline constexpr std::int64_t block_rows = 24;        // queries; a multiple of the rows of a register tile
 inline constexpr std::int64_t most_task_blocks = 16;  // more would leave L2
 inline constexpr std::int64_t few_queries = 2;        // for which laying out the keys does not pay
-
-/// The numbers of one call. Extents as in ops/attention.hpp; strides in elements.
-struct AttentionNumbers {
-  DType dtype = DType::f32;
-  std::vector<std::int64_t> batch_extent, mask_batch_stride;
-  std::int64_t batches = 1, queries = 0, keys = 0, features = 0, value_features = 0;
-  bool is_causal = false, gives_zeros = false;
-  std::int64_t ahead = 0;  // causal: query i sees keys up to i + ahead
-  double scale = 1;
-  MaskKind mask = MaskKind::none;
-  std::int64_t mask_row_stride = 0;
-  std::int64_t mask_element = 0;  // bytes; 0: the mask is the same for all keys
-
-  std::int64_t element() const { return size_of(dtype); }
-  std::int64_t blocks() const { return (queries + block_rows - 1) / block_rows; }
-  std::int64_t segments() const { return (keys + attention_segment - 1) / attention_segment; }
-  /// How many of the first keys query `i` may see.
-  std::int64_t visible(std::int64_t i) const {
-    return is_causal ? std::clamp<std::int64_t>(i + ahead + 1, 0, keys) : keys;
-  }
-  std::int64_t mask_offset(std::int64_t batch) const {
-    std::int64_t offset = 0;
-    for (std::size_t axis = batch_extent.size(); axis-- > 0;) {
-      offset += batch % batch_extent[axis] * mask_batch_stride[axis];
-      batch /= batch_extent[axis];
-    }
-    return offset;
-  }
-};
-
-inline void take_mask(AttentionNumbers& n, const Type& mask, int rank) {
-  // Row-major without gaps; an axis of one, or one that is not there, does not move.
-  const Shape& shape = mask.shape;
-  std::vector<std::int64_t> strides(as_index(rank), 0);
-  std::int64_t stride = 1;
-  for (int axis = shape.rank(); axis-- > 0;) {
-    const std::int64_t extent = shape[axis].value();
-    if (extent != 1) strides[as_index(rank - shape.rank() + axis)] = stride;
-    stride *= extent;
-  }
-  const auto last = as_index(rank - 1);
-  const bool moves_by_key = strides[last] != 0;
-  if (mask.dtype == DType::bool_) n.mask = moves_by_key ? MaskKind::seen : MaskKind::row_is_seen;
-  else n.mask = moves_by_key ? MaskKind::added : MaskKind::added_to_row;
-  n.mask_element = moves_by_key ? size_of(mask.dtype) : 0;
-  n.mask_row_stride = strides[last - 1];
-  n.mask_batch_stride.assign(strides.begin(), strides.end() - 2);
-}
-
-inline AttentionNumbers numbers_of(const Attrs& attrs, std::span<const Type> types) {
-  using Op = ops::ScaledDotProductAttention;
-  const Shape &q = types[0].shape, &k = types[1].shape, &v = types[2].shape;
-  AttentionNumbers n;
-  n.dtype = types[0].dtype;
-  n.queries = q[-2].value();
-  n.keys = k[-2].value();
-  n.features = q[-1].value();
-  n.value_features = v[-1].value();
-  for (int axis = 0; axis + 2 < q.rank(); ++axis) {
-    n.batch_extent.push_back(q[axis].value());
-    n.batches *= q[axis].value();
-  }
-  n.mask_batch_stride.resize(n.batch_extent.size());
-  n.is_causal = attrs[Op::causal] != Op::Causal::no;
-  if (attrs[Op::causal] == Op::Causal::to_end) n.ahead = n.keys - n.queries;
-  n.scale = attrs[Op::scale];
-  if (n.scale == 0) n.scale = 1 / std::sqrt(static_cast<double>(n.features));
-  const bool has_mask = types.size() == 5;
-  if (has_mask) take_mask(n, types[3], q.rank());
-  n.gives_zeros = Op::gives_zeros(attrs, has_mask);
-  return n;
-}
 
 /// What is known of a block's queries after some keys: the weighted sum of values, the greatest score, the sum of the
 /// weights.
@@ -132,16 +62,12 @@ class AttentionLaunch final : public Launch {
     scores_ = TileProduct(n_.dtype, isa, n_.queries, attention_step, tail, n_.features, MicroSum::one_block);
     first_values_ = TileProduct(n_.dtype, isa, n_.queries, n_.value_features, 0, attention_step, MicroSum::one_block);
     values_ = TileProduct(n_.dtype, isa, n_.queries, n_.value_features, 0, attention_step, MicroSum::more_blocks);
-    if (n_.segments() > 1) {
+    if (segments() > 1) {
       join_ = join_loop(n_.dtype, isa);
       add_ = add_loop(n_.dtype, isa, n_.value_features);
     }
-    if (n_.dtype == DType::f64) scale_f64_ = n_.scale;
-    // A scale that rounds to zero would make hidden scores NaN.
-    else
-      scale_f32_ =
-          std::copysign(std::max(std::abs(static_cast<float>(n_.scale)), std::numeric_limits<float>::denorm_min()),
-                        static_cast<float>(n_.scale));
+    scale_f64_ = n_.scale;
+    scale_f32_ = score_scale_f32(n_.scale);
     plan_tasks();
     prepare();
   }
@@ -163,7 +89,7 @@ class AttentionLaunch final : public Launch {
       });
       return;
     }
-    const std::int64_t segments = n_.segments();
+    const std::int64_t segments = this->segments();
     parallel_for(
         tasks * segments, task_nanoseconds_ / static_cast<double>(segments), [&](std::int64_t begin, std::int64_t end) {
           reserve(attention_scratch());
@@ -190,19 +116,22 @@ class AttentionLaunch final : public Launch {
     std::int64_t rows(std::int64_t block) const { return std::min(block_rows, last - first - block * block_rows); }
   };
 
+  std::int64_t blocks() const { return (n_.queries + block_rows - 1) / block_rows; }
+  std::int64_t segments() const { return (n_.keys + attention_segment - 1) / attention_segment; }
+
   void plan_tasks() {
-    const std::int64_t blocks = n_.blocks(), threads = thread_count(), wanted = 4 * threads;
+    const std::int64_t blocks = this->blocks(), threads = thread_count(), wanted = 4 * threads;
     task_blocks_ = std::clamp<std::int64_t>(n_.batches * blocks / wanted, 1, most_task_blocks);
     tasks_per_batch_ = (blocks + task_blocks_ - 1) / task_blocks_;
-    splits_keys_ = threads > 1 && n_.segments() > 1 && n_.batches * tasks_per_batch_ < 2 * threads;
+    splits_keys_ = threads > 1 && segments() > 1 && n_.batches * tasks_per_batch_ < 2 * threads;
     const auto products = static_cast<double>(std::min(task_blocks_ * block_rows, n_.queries) * n_.keys *
                                               (n_.features + n_.value_features));
     task_nanoseconds_ = 0.02 * products * (isa_ == Isa::avx512 ? 1 : 2);
     partial_bytes_ = (block_rows * n_.value_features * n_.element() + 63) / 64 * 64 + 2 * number_bytes();
     // As many segments as wait at once, and one in the making.
-    levels_ = static_cast<std::int64_t>(std::bit_width(as_index(n_.segments()))) + 1;
+    levels_ = static_cast<std::int64_t>(std::bit_width(as_index(segments()))) + 1;
     if (splits_keys_)
-      shared_.reserve(as_index(n_.batches * tasks_per_batch_ * n_.segments() * task_blocks_ * partial_bytes_));
+      shared_.reserve(as_index(n_.batches * tasks_per_batch_ * segments() * task_blocks_ * partial_bytes_));
   }
   /// Of one number for each query of a block.
   std::int64_t number_bytes() const { return block_rows * n_.element(); }
@@ -254,7 +183,7 @@ class AttentionLaunch final : public Launch {
     std::vector<std::int64_t> stack;
     for (std::int64_t block = 0; block < task.blocks(); ++block) {
       const auto of_segment = [&](std::int64_t segment) {
-        return partial(shared_.data(), (number * n_.segments() + segment) * task_blocks_ + block);
+        return partial(shared_.data(), (number * this->segments() + segment) * task_blocks_ + block);
       };
       const auto join_top = [&] {
         join_partials(of_segment(stack[stack.size() - 2]), of_segment(stack.back()), task.rows(block));
@@ -334,7 +263,7 @@ class AttentionLaunch final : public Launch {
         dot_rows({n_.dtype, at.k + (task.batch * n_.keys + key) * row, count, row, n_.features, q + i * row, element,
                   reinterpret_cast<char*>(scores) + i * attention_step * element, element});
     }
-    hide_scores(scores, first, rows, key, count);
+    hide_scores(n_, scores, attention_step, first, rows, key, count);
     weigh(at, task, first, rows, key, count, into);
     if (!is_first) run(rescale_, rows, {into.values, scratch.factors.data(), into.values});
     add_values(at, task, rows, key, count, is_first, into);
@@ -355,21 +284,6 @@ class AttentionLaunch final : public Launch {
     (is_first ? first_values_ : values_).run(args, rows, n_.value_features, values_.width() * element);
   }
 
-  /// Scores of keys that come after a query.
-  void hide_scores(std::byte* scores, std::int64_t first, std::int64_t rows, std::int64_t key,
-                   std::int64_t count) const {
-    if (!n_.is_causal) return;
-    const double hidden = std::copysign(std::numeric_limits<double>::infinity(), -n_.scale);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const std::int64_t seen = std::clamp<std::int64_t>(n_.visible(first + i) - key, 0, count);
-      const auto fill = [&](auto value) {
-        auto* const row = reinterpret_cast<decltype(value)*>(scores) + i * attention_step;
-        std::fill(row + seen, row + count, value);
-      };
-      if (n_.dtype == DType::f64) fill(hidden);
-      else fill(static_cast<float>(hidden));
-    }
-  }
   void weigh(const Operands& at, const Task& task, std::int64_t first, std::int64_t rows, std::int64_t key,
              std::int64_t count, const Partial& into) const {
     AttentionScratch& scratch = attention_scratch();
@@ -379,9 +293,7 @@ class AttentionLaunch final : public Launch {
     void* const known_scale = const_cast<void*>(scale);  // operands of a loop are not const; it only reads this one
     if (n_.mask == MaskKind::none)
       return run(softmax_, rows, {scores, greatest, sum, known_scale, scores, greatest, sum, shrink}, count);
-    const std::int64_t element = n_.mask == MaskKind::seen || n_.mask == MaskKind::row_is_seen ? 1 : n_.element();
-    const char* const mask =
-        at.mask + (n_.mask_offset(task.batch) + first * n_.mask_row_stride) * element + key * n_.mask_element;
+    const char* const mask = n_.mask_rows(at.mask, task.batch, first) + key * n_.mask_element;
     run(softmax_, rows, {scores, greatest, sum, known_scale, const_cast<char*>(mask), scores, greatest, sum, shrink},
         count);
   }
@@ -398,19 +310,10 @@ class AttentionLaunch final : public Launch {
     run(divide_, task.rows(block), {sums.values, sums.sum, out});
   }
 
-  /// Runs a loop over rows, with its operands where they are now. `columns` (0: as bound) of each row.
   void run(const BoundLoop& loop, std::int64_t rows, std::initializer_list<void*> operands,
            std::int64_t columns = 0) const {
     AttentionScratch& scratch = attention_scratch();
-    LoopArgs args;
-    std::memcpy(static_cast<void*>(&args), &loop.args,
-                offsetof(LoopArgs, pointer) + loop.accesses * sizeof(LoopArgs::Pointer));
-    std::size_t i = 0;
-    for (void* const operand : operands) args.pointer[i++].base = static_cast<char*>(operand);
-    if (columns != 0) args.columns = columns;
-    args.scratch = scratch.loop.data();
-    args.status = &scratch.status;
-    if (args.columns > 0) loop.code->function()(&args, 0, rows);
+    run_loop(loop, rows, operands, columns, scratch.loop.data(), scratch.status);
   }
 
   const AttentionNumbers n_;
@@ -432,7 +335,9 @@ std::unique_ptr<Launch> launch_attention(const Attrs& attrs, std::span<const Typ
 
 }  // namespace x86_attention_detail
 
-SINTER_DECL Intrinsic attention_intrinsic(const Graph&, const Node& node, Isa isa) {
+SINTER_DECL Intrinsic attention_intrinsic(const Graph& graph, const Node& node, Isa isa) {
+  if (node.op == &op_info<ops::ScaledDotProductAttentionGradient>)
+    return attention_gradient_intrinsic(graph, node, isa);
   if (node.op != &op_info<ops::ScaledDotProductAttention>) return nullptr;
   if (node.types[0].dtype != DType::f32 && node.types[0].dtype != DType::f64) return nullptr;
   return isa == Isa::avx512 ? x86_attention_detail::launch_attention<Isa::avx512>

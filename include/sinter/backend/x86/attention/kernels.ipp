@@ -9,6 +9,8 @@
 #include <sinter/ops/scalar.hpp>
 #include <sinter/runtime/program_code.hpp>
 
+#include <cstddef>
+#include <cstring>
 #include <limits>
 #include <mutex>
 #include <utility>
@@ -76,6 +78,18 @@ inline ScalarValue finite(ScalarBuilder& body, ScalarValue greatest) {
   return body.select(body.eq(greatest, nothing), body.imm(0, greatest), greatest);
 }
 
+/// Reads the scale, and the mask if there is one.
+inline ScalarValue scaled_and_masked(LoopBuilder& kernel, ScalarValue score, MaskKind mask) {
+  ScalarBuilder& body = kernel.body;
+  const ScalarValue scaled = body.mul(score, kernel.read(Walk::none));
+  const Walk walk = mask == MaskKind::added || mask == MaskKind::seen ? Walk::rows_and_columns : Walk::rows;
+  if (mask == MaskKind::added || mask == MaskKind::added_to_row) return body.add(scaled, kernel.read(walk));
+  if (mask == MaskKind::seen || mask == MaskKind::row_is_seen)
+    return body.select(kernel.read(walk, DType::bool_), scaled,
+                       kernel.number(-std::numeric_limits<double>::infinity()));
+  return scaled;
+}
+
 inline Kernel softmax_kernel(DType dtype, MaskKind mask) {
   LoopBuilder kernel(KernelKind::row, dtype, 2);
   ScalarBuilder& body = kernel.body;
@@ -83,12 +97,7 @@ inline Kernel softmax_kernel(DType dtype, MaskKind mask) {
   const ScalarValue score = kernel.read_and_written(Walk::rows_and_columns, scores),
                     old_greatest = kernel.read_and_written(Walk::rows, greatest),
                     old_sum = kernel.read_and_written(Walk::rows, sum);
-  ScalarValue seen = body.mul(score, kernel.read(Walk::none));
-  const Walk mask_walk = mask == MaskKind::added || mask == MaskKind::seen ? Walk::rows_and_columns : Walk::rows;
-  if (mask == MaskKind::added || mask == MaskKind::added_to_row) seen = body.add(seen, kernel.read(mask_walk));
-  if (mask == MaskKind::seen || mask == MaskKind::row_is_seen)
-    seen = body.select(kernel.read(mask_walk, DType::bool_), seen,
-                       kernel.number(-std::numeric_limits<double>::infinity()));
+  const ScalarValue seen = scaled_and_masked(kernel, score, mask);
   const ScalarValue new_greatest = body.max(old_greatest, body.reduce(Prim::reduce_max, seen)),
                     reference = finite(body, new_greatest), weight = body.exp(body.sub(seen, reference)),
                     shrink = body.exp(body.sub(old_greatest, reference));
@@ -140,6 +149,40 @@ inline Kernel divide_kernel(DType dtype, bool gives_zeros) {
   ScalarValue out = body.div(value, sum);
   if (gives_zeros) out = body.select(body.eq(sum, kernel.number(0)), kernel.number(0), out);
   kernel.write(Walk::rows_and_columns, out);
+  return kernel.take();
+}
+
+inline Kernel weights_kernel(DType dtype, MaskKind mask) {
+  LoopBuilder kernel(KernelKind::row, dtype, 2);
+  ScalarBuilder& body = kernel.body;
+  std::uint16_t scores = 0;
+  const ScalarValue score = kernel.read_and_written(Walk::rows_and_columns, scores),
+                    seen = scaled_and_masked(kernel, score, mask),
+                    reference = finite(body, body.reduce(Prim::reduce_max, seen)),
+                    weight = body.exp(body.sub(seen, reference)), sum = body.reduce(Prim::reduce_add, weight);
+  kernel.write(scores, Walk::rows_and_columns, weight);
+  kernel.write(Walk::rows,
+               body.select(body.eq(sum, kernel.number(0)), kernel.number(0), body.div(kernel.number(1), sum)));
+  return kernel.take();
+}
+
+inline Kernel dot_kernel(DType dtype) {
+  LoopBuilder kernel(KernelKind::row, dtype, 2);
+  const ScalarValue a = kernel.read(Walk::rows_and_columns), b = kernel.read(Walk::rows_and_columns);
+  kernel.write(Walk::rows, kernel.body.reduce(Prim::reduce_add, kernel.body.mul(a, b)));
+  return kernel.take();
+}
+
+inline Kernel score_gradient_kernel(DType dtype) {
+  LoopBuilder kernel(KernelKind::pointwise, dtype, 2);
+  ScalarBuilder& body = kernel.body;
+  std::uint16_t gradient = 0;
+  const ScalarValue undivided = kernel.read(Walk::rows_and_columns),
+                    dweight = kernel.read_and_written(Walk::rows_and_columns, gradient),
+                    inverse = kernel.read(Walk::rows), dot = kernel.read(Walk::rows), scale = kernel.read(Walk::none),
+                    weight = body.mul(undivided, inverse);
+  kernel.write(Walk::rows_and_columns, weight);
+  kernel.write(gradient, Walk::rows_and_columns, body.mul(body.mul(weight, body.sub(dweight, dot)), scale));
   return kernel.take();
 }
 
@@ -213,6 +256,36 @@ SINTER_DECL BoundLoop add_loop(DType dtype, Isa isa, std::int64_t columns) {
 SINTER_DECL BoundLoop divide_loop(DType dtype, Isa isa, std::int64_t columns, bool gives_zeros) {
   const std::int64_t strides[] = {columns, 1, columns};
   return bind_loop(divide_kernel(dtype, gives_zeros), isa, columns, strides);
+}
+SINTER_DECL BoundLoop weights_loop(DType dtype, Isa isa, MaskKind mask, std::int64_t columns, std::int64_t score_stride,
+                                   std::int64_t mask_stride) {
+  std::vector<std::int64_t> strides{score_stride, 0};
+  if (mask != MaskKind::none) strides.push_back(mask_stride);
+  strides.push_back(score_stride);
+  strides.push_back(1);
+  return bind_loop(weights_kernel(dtype, mask), isa, columns, strides);
+}
+SINTER_DECL BoundLoop dot_loop(DType dtype, Isa isa, std::int64_t columns) {
+  const std::int64_t strides[] = {columns, columns, 1};
+  return bind_loop(dot_kernel(dtype), isa, columns, strides);
+}
+SINTER_DECL BoundLoop score_gradient_loop(DType dtype, Isa isa, std::int64_t columns, std::int64_t score_stride,
+                                          std::int64_t tile_stride) {
+  const std::int64_t strides[] = {score_stride, tile_stride, 1, 1, 0, tile_stride, tile_stride};
+  return bind_loop(score_gradient_kernel(dtype), isa, columns, strides);
+}
+
+SINTER_DECL void run_loop(const BoundLoop& loop, std::int64_t rows, std::initializer_list<void*> operands,
+                          std::int64_t columns, std::byte* scratch, LoopArgs::Status& status) {
+  LoopArgs args;
+  std::memcpy(static_cast<void*>(&args), &loop.args,
+              offsetof(LoopArgs, pointer) + loop.accesses * sizeof(LoopArgs::Pointer));
+  std::size_t i = 0;
+  for (void* const operand : operands) args.pointer[i++].base = static_cast<char*>(operand);
+  if (columns != 0) args.columns = columns;
+  args.scratch = scratch;
+  args.status = &status;
+  if (args.columns > 0) loop.code->function()(&args, 0, rows);
 }
 
 }  // namespace x86_attention_detail

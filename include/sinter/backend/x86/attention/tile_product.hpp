@@ -14,8 +14,8 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 namespace x86_attention_detail {
 
-/// C = A B or, with MicroSum::more_blocks, C += A B. A's rows are adjacent in k. B and C have adjacent columns, `width()`
-/// of them in a panel.
+/// C = A B or, with MicroSum::more_blocks, C += A B. A's rows are adjacent in k or, with AWalk::unit_row, its columns in
+/// the rows. B and C have adjacent columns, `width()` of them in a panel.
 class TileProduct {
  public:
   static constexpr int tile_rows = 6;
@@ -24,7 +24,7 @@ class TileProduct {
   /// For blocks of rows that end where `rows` end or at a multiple of tile_rows, of `columns` or `other_columns`
   /// columns; `k` is the most that is added up at once.
   TileProduct(DType dtype, Isa isa, std::int64_t rows, std::int64_t columns, std::int64_t other_columns, std::int64_t k,
-              MicroSum sum)
+              MicroSum sum, AWalk walk = AWalk::unit_k)
       : dtype_(dtype), lanes_(lanes(isa, dtype)), vectors_(isa == Isa::avx512 ? 4 : 2) {
     if (sum == MicroSum::one_block && k > product_sum_block) sum = MicroSum::blocks;
     const std::array<std::int64_t, tails> tail{columns % width(), other_columns % width()};
@@ -42,6 +42,7 @@ class TileProduct {
                    .rows = static_cast<std::uint8_t>(is_rest || rows < tile_rows ? rest : tile_rows),
                    .vectors = static_cast<std::uint8_t>((in_panel + lanes_ - 1) / lanes_),
                    .is_masked = in_panel % lanes_ != 0,
+                   .walk = walk,
                    .sum = sum};
       columns_[i / 2] = in_panel;
     }
