@@ -6,6 +6,7 @@
 #include <Eigen/Core>
 
 #include <algorithm>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -399,6 +400,70 @@ TEST_CASE("dtypes: an image of bytes is one kernel from end to end") {
     CHECK(doubles(result)[static_cast<std::size_t>(i)] ==
           std::min(255.0, std::trunc(1.5 * static_cast<double>(i) + 20)));
   CHECK(has(brighten.explain(image).text(), "plan: 1 kernels"));
+}
+
+TEST_CASE("dtypes: programs of images are one kernel each") {
+  const auto known = jit::list_backends();
+  if (std::find(known.begin(), known.end(), "x86") == known.end()) return;
+  using Inputs = std::vector<Tensor>;
+  const auto bytes = [](Tensor x) { return Tensor(cast(clamp(round(x), 0, 255), DType::u8)); };
+  const auto wide = [](const Tensor& x) { return Tensor(cast(x, DType::f32)); };
+  const auto image = [](Shape shape, int by) {
+    return Tensor(cast(remainder(arange(shape.numel()) * by, 253).reshape(shape), DType::u8));
+  };
+  const Tensor rgb = image({20, 30, 3}, 7), other = image({20, 30, 3}, 11), rgba = image({20, 30, 4}, 5),
+               table = flip(cast(arange(256), DType::u8), 0), mean = tensor({0.485f, 0.456f, 0.406f}),
+               deviation = tensor({0.229f, 0.224f, 0.225f}), weights = tensor({0.299f, 0.587f, 0.114f});
+  const Tensor planes = permute(wide(rgb) / 255, {2, 0, 1}).reshape({3, 20, 30});
+  struct Program {
+    const char* what;
+    std::function<Tensor(const Inputs&)> run;
+    Inputs inputs;
+  };
+  const Program programs[] = {
+      {"gamma", [&](const Inputs& in) { return bytes(pow(wide(in[0]) / 255, 1 / 2.2f) * 255); }, {rgb}},
+      {"blend", [&](const Inputs& in) { return bytes(wide(in[0]) * 0.3f + wide(in[1]) * 0.7f); }, {rgb, other}},
+      {"a picture with alpha over another one",
+       [&](const Inputs& in) {
+         const Tensor alpha = wide(in[1](all, all, slice(3, 4))) / 255;
+         return bytes(wide(in[0]) * (1 - alpha) + wide(in[1](all, all, slice(0, 3))) * alpha);
+       },
+       {rgb, rgba}},
+      {"normalised planes of f32 (channels, height, width)",
+       [&](const Inputs& in) { return permute((wide(in[0]) / 255 - mean) / deviation, {2, 0, 1}); },
+       {rgb}},
+      {"and back to bytes",
+       [&](const Inputs& in) {
+         return bytes(permute(in[0] * reshape(deviation, {3, 1, 1}) + reshape(mean, {3, 1, 1}), {1, 2, 0}) * 255);
+       },
+       {planes}},
+      {"grey in three channels",
+       [&](const Inputs& in) { return bytes(expand(sum(wide(in[0]) * weights, 2, Keep::yes), in[0].shape())); },
+       {rgb}},
+      {"saturation",
+       [&](const Inputs& in) {
+         const Tensor light = wide(in[0]), grey = sum(light * weights, 2, Keep::yes);
+         return bytes(grey + (light - grey) * 1.4f);
+       },
+       {rgb}},
+      {"cropped and mirrored, its negative",
+       [&](const Inputs& in) { return 255 - flip(in[0](slice(2, 18), slice(3, 27), all), 1); },
+       {rgb}},
+      {"a table of bytes", [&](const Inputs& in) { return take(in[1], in[0], 0); }, {rgb, table}},
+      {"sums that saturate",
+       [&](const Inputs& in) {
+         return Tensor(cast(minimum(cast(in[0], DType::i32) + cast(in[1], DType::i32), 255), DType::u8));
+       },
+       {rgb, other}},
+  };
+  for (const Program& program : programs) {
+    INFO(program.what);
+    const auto compiled = jit::compile(program.run, {.backend = "x86"});
+    const Tensor result = compiled(program.inputs);
+    CHECK(compiled.stats().kernels == 1);
+    const std::vector<double> want = doubles(jit::compile(program.run, {.backend = "reference"})(program.inputs));
+    CHECK(near(doubles(result), want, result.dtype() == DType::u8 ? 1 : 1e-5));  // u8: halves of f32
+  }
 }
 
 TEST_CASE("dtypes: bits of another dtype") {

@@ -7,6 +7,7 @@
 
 #ifndef SINTER_NO_X86
 #include <sinter/ops/quantized.hpp>
+#include <sinter/runtime/lasting_operands.hpp>
 #include <sinter/sinter.hpp>
 
 #ifdef __linux__
@@ -552,7 +553,9 @@ void check_integers(Isa isa, ProductUnit unit) {
     for (const bool is_b_signed : {true, false})
       for (const auto& [m, n, k] :
            {std::tuple{1, 1, 1}, std::tuple{9, 33, 63}, std::tuple{33, 35, 64}, std::tuple{300, 40, 70},
-            std::tuple{260, 3, 1040}, std::tuple{5, 520, 70}, std::tuple{2, 3, 0}, std::tuple{0, 3, 4}}) {
+            std::tuple{260, 3, 1040}, std::tuple{5, 520, 70}, std::tuple{2, 3, 0}, std::tuple{0, 3, 4},
+            std::tuple{1, 37, 300}, std::tuple{2, 4, 64}, std::tuple{3, 9, 130}, std::tuple{4, 6, 15},
+            std::tuple{4, 33, 257}}) {
         INFO(m << " x " << n << " x " << k << ", signed: " << is_a_signed << " and " << is_b_signed);
         const std::vector<Type> types{{is_a_signed ? DType::i8 : DType::u8, {}, {m, k}},
                                       {is_b_signed ? DType::i8 : DType::u8, {}, {n, k}},
@@ -579,6 +582,13 @@ void check_integers(Isa isa, ProductUnit unit) {
         CHECK(found == wanted);
         launch->run(operands);  // on memory that is there
         CHECK(found == wanted);
+        const std::unique_ptr<Launch> keeping = make(Attrs().with(lasting_operands, 2), types);
+        keeping->prepare();
+        for (int run = 0; run < 2; ++run) {
+          std::fill(found.begin(), found.end(), 77);
+          keeping->run(operands);
+          CHECK(found == wanted);
+        }
       }
 }
 }  // namespace

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Follows docs/howto/add_a_dtype.md: applies its diff of two files to a copy of the include folder and has the compiler read
 a program that uses the new dtype, with all warnings as errors; without one part of the diff PROBE does not compile. Or
-builds that program, header-only, and runs it for two instruction sets: by hand, it takes minutes.
+builds that program with the parts of the library that meet its dtype, and runs it for two instruction sets; the other
+parts, which the linker wants, are those of LIBRARY. That takes minutes of processor time.
 
 Usage: toy_dtype_test.py read|run PROJECT PROGRAM.cpp COMPILER FLAG... -- LIBRARY...
 """
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -14,6 +16,7 @@ import sys
 import tempfile
 
 STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Werror"]
+PARTS = ["core", "ops", "expr", "jit", "kernel", "passes", "reference", "runtime", "io"]
 PROBE = """#include <sinter/tensor/dtype.hpp>
 using namespace sinter;
 static_assert(dtype_of<float16_e6m9>() == DType::f16e6m9);
@@ -61,6 +64,24 @@ def copy_of(project, folder, hunks):
     return ["-I" + str(folder / "include")]
 
 
+def build(root, project, program, compile_command, libraries):
+    """The program and the parts of the library, side by side, as root / "program"."""
+    parts = PARTS + ([] if "-DSINTER_NO_X86" in compile_command else ["x86"])
+    sources = [program] + [project / f"cmake/compiled/{part}.cpp" for part in parts]
+    objects = [str(root / f"{source.stem}.o") for source in sources]
+
+    def compiled(number):
+        return run([*compile_command, "-DSINTER_SEPARATE_COMPILATION", "-c", str(sources[number]), "-o", objects[number]])
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for result in pool.map(compiled, range(len(sources))):
+            if result.returncode != 0:
+                sys.exit(result.stdout + result.stderr)
+    linked = run([compile_command[0], "-pthread", *objects, *libraries, "-o", str(root / "program")])
+    if linked.returncode != 0:
+        sys.exit(linked.stdout + linked.stderr)
+
+
 def main():
     action, project, program, compiler, *words = sys.argv[1:]
     project = pathlib.Path(project)
@@ -82,9 +103,7 @@ def main():
             if known.returncode != 0:
                 sys.exit(known.stderr)
             return
-        built = run([compiler, *STRICT, "-O0", *include, *flags, program, *libraries, "-o", str(root / "program")])
-        if built.returncode != 0:
-            sys.exit(built.stdout + built.stderr)
+        build(root, project, pathlib.Path(program), [compiler, "-std=c++20", "-O0", *include, *flags], libraries)
         environment = {name: value for name, value in os.environ.items() if name != "SINTER_ISA"}
         for isa in [{}, {"SINTER_ISA": "avx2"}]:
             result = run([str(root / "program"), str(root / "saved.safetensors")], env={**environment, **isa})

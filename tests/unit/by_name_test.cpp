@@ -91,6 +91,32 @@ std::string derivative_of(const OpSignature& op) {
   return "";
 }
 
+/// What dtype results have where neither the operation's kind nor its signature says it; if it is not here, that of the
+/// first operand.
+const std::vector<Reason>& result_dtypes() {
+  static const std::vector<Reason> list{
+      {"bool", {"all", "any"}},
+      {"i64", {"argmax", "argmin", "extent", "lu_permutation", "nonzero", "random_bits", "searchsorted", "unique"}},
+      {"i64, u64 of u64", {"gcd"}},
+      {"i32", {"integer_matmul_rows"}},
+      {"f64", {"bessel", "binomial_sample", "gamma_sample", "incomplete_gamma", "poisson_sample"}},
+      {"attribute dtype",
+       {"element_count", "empty", "full", "iota", "one_hot", "random_normal", "random_uniform", "scaled_matmul_rows"}},
+      {"of the second", {"scatter_add"}},
+      {"of the parts", {"imag", "real", "view_as_real"}},
+      {"complex, of such parts", {"complex", "view_as_complex"}},
+      {"of the first, positions in i64", {"order_statistic", "sort", "topk"}},
+      {"of the first, pivots and failures in i32", {"cholesky", "complex_lu", "lu_factor"}}};
+  return list;
+}
+std::string result_dtype_of(const OpSignature& op) {
+  if (!op.dtype.empty()) return std::string(op.dtype);
+  for (const Reason& reason : result_dtypes())
+    for (const std::string_view name : reason.names)
+      if (name == op.name) return std::string(reason.why);
+  return "of the first";
+}
+
 /// Tried: an operation with a rule for complex numbers may still not like these operands.
 std::string complex_of(const OpSignature& op) {
   if (find_op(op.name)->may_take_complex({})) return "yes";
@@ -124,6 +150,9 @@ a rule of their own.
 
 On CUDA whatever no kernel or library of the GPU computes is computed by the host from copies ([which](cuda.md)).
 
+Operands of elementwise operations are cast to the dtype that they are promoted to. The others take operands as they are: the functions of the
+[reference](reference.md) cast before them, `sum(x)` of integers to i64 for one.
+
 | operation | kind | dtype of the result | derivative | f8 | complex | attributes |
 |---|---|---|---|---|---|---|
 )";
@@ -132,9 +161,9 @@ std::string page() {
   std::ostringstream out;
   out << introduction;
   for (const OpSignature& op : list_ops()) {
-    out << "| `" << op.text().substr(0, op.text().find(" {")) << "` | " << op.kind << " | " << op.dtype << " | "
-        << derivative_of(op) << " | " << (find_op(op.name)->may_take_f8({}) ? "yes" : "cast") << " | " << complex_of(op)
-        << " | ";
+    out << "| `" << op.text().substr(0, op.text().find(" {")) << "` | " << op.kind << " | " << result_dtype_of(op)
+        << " | " << derivative_of(op) << " | " << (find_op(op.name)->may_take_f8({}) ? "yes" : "cast") << " | "
+        << complex_of(op) << " | ";
     for (const OpAttribute& attribute : op.attributes)
       out << (&attribute == op.attributes.data() ? "" : "; ") << "`" << attribute.name << "`: " << attribute.value;
     out << " |\n";
@@ -155,6 +184,34 @@ TEST_CASE("by name: every operation has a derivative, or says why not") {
       INFO(name << " has a reason, and needs none");
       CHECK(without.count(name) == 1);
     }
+}
+
+TEST_CASE("by name: the column of dtypes is true") {
+  std::size_t tried = 0;
+  std::set<std::string_view> listed;
+  for (const Reason& reason : result_dtypes()) listed.insert(reason.names.begin(), reason.names.end());
+  for (const OpSignature& op : list_ops()) {
+    if (listed.erase(op.name) != 0) CHECK(op.dtype.empty());
+    if (op.inputs < 1) continue;
+    for (const DType dtype : {DType::f32, DType::f64, DType::i32})
+      for (const char* attributes : {"", "axes=[0]", "axes=[0], shape=[2, 2]"}) {
+        const std::vector<In> inputs(static_cast<std::size_t>(op.inputs), In(ones({2, 2}, {.dtype = dtype})));
+        std::vector<Tensor> results;
+        try {
+          results = call(op.name, inputs, attributes);
+        } catch (const std::exception&) { continue; }  // other operands or attributes are wanted
+        INFO(op.name << " of " << name(dtype) << " gives " << name(results[0].dtype()));
+        const std::string said = result_dtype_of(op);
+        if (said.starts_with("of the first") || said == "of the second") CHECK(results[0].dtype() == dtype);
+        else if (said.size() <= 4) CHECK(name(results[0].dtype()) == said);
+        else if (said.starts_with("i64,")) CHECK(results[0].dtype() == DType::i64);
+        else if (said.starts_with("promoted to floating")) CHECK(is_floating(results[0].dtype()));
+        else if (said.starts_with("promoted") && !has(said, "but")) CHECK(results[0].dtype() == dtype);
+        ++tried;
+      }
+  }
+  CHECK(listed.empty());
+  CHECK(tried > 300);
 }
 
 TEST_CASE("by name: the column of f8 is true") {

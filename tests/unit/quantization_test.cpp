@@ -249,6 +249,40 @@ TEST_CASE("quantized_matmul: dtypes of x, batches, strides, no rows, threads") {
   set_thread_count(before);
 }
 
+TEST_CASE("quantized_matmul, rows rounded to i8: many rows have the bits of one") {
+  struct Row {
+    std::int64_t m, k, n;
+    int bits;
+    std::int64_t group;
+    QuantizationScheme scheme;
+  };
+  using enum QuantizationScheme;
+  const QuantizedMatmulOptions dynamic{.activations = Activations::dynamic_i8};
+  for (const Row& row :
+       {Row{12, 128, 33, 8, 64, symmetric}, Row{33, 200, 70, 4, 128, affine}, Row{70, 64, 1, 8, 64, affine},
+        Row{300, 192, 40, 4, 64, symmetric}, Row{64, 320, 32, 8, 0, symmetric}, Row{40, 100, 17, 8, 0, affine}}) {
+    CAPTURE(row.m, row.k, row.n, row.bits, row.group);
+    Tensor x = some({row.m, row.k}, 3);
+    x.at(row.m - 1, 0) = std::numeric_limits<float>::infinity();  // NaN in this row alone
+    const QuantizedWeight q =
+        quantize_weight(some({row.k, row.n}, 4), {.bits = row.bits, .group = row.group, .scheme = row.scheme});
+    std::vector<float> one_by_one;
+    for (std::int64_t i = 0; i < row.m; ++i)
+      for (const float each : floats(quantized_matmul(x(slice(i, i + 1)), q, dynamic))) one_by_one.push_back(each);
+    auto captured = jit::compile([=](Tensor v) { return quantized_matmul(v, q, dynamic); });
+    auto given = jit::compile([=](Tensor v, QuantizedWeight w) { return quantized_matmul(v, w, dynamic); });
+    for (const std::vector<float>& found : {floats(captured(x)), floats(captured(x)), floats(given(x, q))}) {
+      REQUIRE(found.size() == one_by_one.size());
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < found.size(); ++i)
+        wrong += found[i] != one_by_one[i] && !(std::isnan(found[i]) && std::isnan(one_by_one[i]));
+      CHECK(wrong == 0);
+      CHECK(std::isnan(found.back()));
+      CHECK(std::isfinite(found.front()));
+    }
+  }
+}
+
 TEST_CASE("quantized_matmul: gradients by x and by the scales; a weight per example under vmap") {
   const QuantizedWeight q =
       quantize_weight(some({64, 6}, 5), {.bits = 8, .group = 32, .scheme = QuantizationScheme::affine});

@@ -161,3 +161,117 @@ TEST_CASE("resample: what is not finite stays in its windows, forward and backwa
           CHECK(same_where_not_finite(doubles(slope(finite)), doubles(slope_by_windows(finite, weights, options))));
         }
 }
+
+namespace {
+
+/// PyTorch's definition of both nearest modes, in f32 or f64, of one axis.
+template <class Real = float>
+std::vector<std::int64_t> nearest_places(std::int64_t from, std::int64_t to, bool is_exact, double scale) {
+  const Real per = scale > 0 ? static_cast<Real>(1 / scale) : static_cast<Real>(from) / static_cast<Real>(to);
+  std::vector<std::int64_t> places;
+  for (std::int64_t i = 0; i < to; ++i) {
+    const Real place = std::floor((static_cast<Real>(i) + static_cast<Real>(is_exact ? 0.5 : 0)) * per);
+    places.push_back(std::min(from - 1, static_cast<std::int64_t>(place)));
+  }
+  return places;
+}
+/// A picture [1, c, h, w] at new rows and columns.
+std::vector<double> taken(const Tensor& x, const std::vector<std::int64_t>& rows,
+                          const std::vector<std::int64_t>& columns) {
+  const std::vector<double> all_of = doubles(x);
+  const auto width = x.shape()[3].value(), height = x.shape()[2].value();
+  std::vector<double> out;
+  for (std::int64_t c = 0; c < x.shape()[1].value(); ++c)
+    for (std::int64_t row : rows)
+      for (std::int64_t column : columns)
+        out.push_back(all_of[static_cast<std::size_t>((c * height + row) * width + column)]);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("resample: nearest pixels, as views, constants and formulas", "[resample]") {
+  struct Size {
+    std::int64_t from[2], to[2];
+  };
+  for (const Size& size :
+       {Size{{8, 12}, {4, 4}}, Size{{4, 6}, {8, 18}}, Size{{7, 9}, {5, 4}}, Size{{5, 3}, {7, 11}}, Size{{6, 5}, {6, 3}},
+        Size{{6, 5}, {2, 7}}, Size{{1, 4}, {3, 1}}, Size{{41, 49}, {41 * 41, 49 * 3}}, Size{{9, 7}, {1, 1}}})
+    for (const bool is_exact : {false, true}) {
+      CAPTURE(size.from[0], size.from[1], size.to[0], size.to[1], is_exact);
+      const Tensor x =
+          reshape(arange(2 * size.from[0] * size.from[1], {.dtype = DType::i32}), {1, 2, size.from[0], size.from[1]});
+      const InterpolateOptions options{.size = {size.to[0], size.to[1]},
+                                       .mode = is_exact ? Interpolation::nearest_exact : Interpolation::nearest};
+      const auto f = [options](Tensor a) { return interpolate(a, options); };
+      const std::vector<double> want = taken(x, nearest_places(size.from[0], size.to[0], is_exact, 0),
+                                             nearest_places(size.from[1], size.to[1], is_exact, 0));
+      CHECK(doubles(f(x)) == want);
+      CHECK(doubles(jit::compile(f)(x)) == want);
+      CHECK(doubles(jit::compile(f, {.backend = "reference"})(x)) == want);
+      CHECK(doubles(jit::compile(f, {.dynamic = jit::Dynamic::always})(x)) == want);
+      CHECK(doubles(f(cast(x, DType::f64))) == taken(x, nearest_places<double>(size.from[0], size.to[0], is_exact, 0),
+                                                     nearest_places<double>(size.from[1], size.to[1], is_exact, 0)));
+      const Tensor sliced =
+          pad(x, {{0, 0}, {0, 0}, {1, 1}, {2, 1}})(all, all, slice(1, size.from[0] + 1), slice(2, size.from[1] + 2));
+      CHECK(doubles(jit::compile(f)(sliced)) == want);
+    }
+  const Tensor x = cast(reshape(arange(30), {1, 1, 5, 6}), DType::f32);
+  for (double scale : {0.7, 1.3, 2.5})
+    CHECK(doubles(interpolate(x, {.scale = {scale}})) ==
+          taken(x, nearest_places(5, static_cast<std::int64_t>(5 * scale), false, scale),
+                nearest_places(6, static_cast<std::int64_t>(6 * scale), false, scale)));
+}
+
+TEST_CASE("resample: nearest of one and three axes, of many pictures, with gradients and nothing", "[resample]") {
+  const Tensor line = cast(reshape(arange(14), {2, 1, 7}), DType::f32);
+  CHECK(doubles(interpolate(line, {.size = {3}})) == std::vector<double>{0, 2, 4, 7, 9, 11});
+  const Tensor volume = cast(reshape(arange(3 * 4 * 5), {1, 1, 3, 4, 5}), DType::f32);
+  const auto three = [](Tensor v) { return interpolate(v, {.size = {2, 3, 4}}); };
+  std::vector<double> want;
+  for (int a : {0, 1})
+    for (int b : {0, 1, 2})
+      for (int c : {0, 1, 2, 3}) want.push_back((a * 4 + b) * 5 + c);
+  CHECK(doubles(three(volume)) == want);
+  CHECK(doubles(jit::compile(three)(volume)) == want);
+  const auto middle_is_a_view = [](Tensor v) { return interpolate(v, {.size = {2, 2, 4}}); };
+  CHECK(doubles(middle_is_a_view(volume)) ==
+        std::vector<double>{0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23, 30, 31, 32, 33});
+  // Each old element's derivative is how often it is read.
+  const auto loss = [](Tensor v) { return sum(interpolate(v, {.size = {4, 9}})); };
+  const Tensor picture = cast(reshape(arange(30), {1, 1, 5, 6}), DType::f64);
+  const std::vector<double> slope = doubles(jit::grad(loss)(picture));
+  const auto count = [](const std::vector<std::int64_t>& places, std::int64_t at) {
+    return static_cast<double>(std::count(places.begin(), places.end(), at));
+  };
+  const auto rows = nearest_places(5, 4, false, 0), columns = nearest_places(6, 9, false, 0);
+  for (int i = 0; i < 5; ++i)
+    for (int j = 0; j < 6; ++j) CHECK(slope[static_cast<std::size_t>(6 * i + j)] == count(rows, i) * count(columns, j));
+  const Tensor pictures = cast(reshape(arange(60), {2, 1, 1, 5, 6}), DType::f32);
+  const auto one = [](Tensor v) { return interpolate(v, {.size = {3, 4}}); };
+  CHECK(doubles(jit::vmap(one)(pictures)) == doubles(one(reshape(pictures, {2, 1, 5, 6}))));
+  CHECK(interpolate(zeros({0, 2, 5, 6}), {.size = {3, 4}}).shape() == Shape{0, 2, 3, 4});
+  CHECK_THROWS_WITH(interpolate(zeros({1, 2, 0, 6}), {.size = {3, 4}}), Catch::Contains("both must be at least 1"));
+}
+
+TEST_CASE("resample: a picture of bytes (height, width, channels) resized to nearest pixels is one kernel",
+          "[resample]") {
+  if (const auto known = jit::list_backends(); std::find(known.begin(), known.end(), "x86") == known.end()) return;
+  const Tensor picture = cast(remainder(arange(48 * 64 * 3) * 7, 251).reshape({48, 64, 3}), DType::u8);
+  const auto resized = [](Tensor x, Shape size) {
+    return permute(squeeze(interpolate(unsqueeze(permute(x, {2, 0, 1}), 0), {.size = size}), 0), {1, 2, 0});
+  };
+  for (const Shape& size : {Shape{24, 32}, Shape{96, 128}, Shape{31, 45}, Shape{48, 45}, Shape{16, 45}}) {
+    INFO(size.text());
+    const auto bytes = jit::compile([&](Tensor x) { return resized(x, size); }, {.backend = "x86"});
+    const auto darker =
+        jit::compile([&](Tensor x) { return cast(round(cast(resized(x, size), DType::f32) * 0.5f), DType::u8); },
+                     {.backend = "x86"});
+    const Tensor result = bytes(picture);
+    CHECK(result.dtype() == DType::u8);
+    CHECK(doubles(result) == doubles(resized(picture, size)));
+    CHECK(doubles(darker(picture)) == doubles(cast(round(cast(result, DType::f32) * 0.5f), DType::u8)));
+    CHECK(bytes.stats().kernels <= 1);  // views of the argument need none
+    CHECK(darker.stats().kernels == 1);
+  }
+}

@@ -12,7 +12,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -220,6 +222,93 @@ inline Tensor resampled_by_phases(const Tensor& x, const Resampled& axis, const 
   return cast(In(reshape(In(joined, at), shape), at), x.dtype());
 }
 
+/// The old element of each new one of an axis of known extents: source_places(), step for step, and limited.
+template <class Real>
+std::vector<std::int64_t> known_places(const Resampled& axis, Interpolation mode) {
+  const std::int64_t from = axis.from.value(), to = axis.to.value();
+  const Real per = axis.scale ? static_cast<Real>(1 / *axis.scale) : static_cast<Real>(from) / static_cast<Real>(to);
+  const Real centre = mode == Interpolation::nearest_exact ? Real(0.5) : Real(0);
+  std::vector<std::int64_t> places;
+  for (std::int64_t i = 0; i < to; ++i) {
+    const Real place = std::floor((static_cast<Real>(i) + centre) * per);
+    places.push_back(static_cast<std::int64_t>(std::clamp(place, Real(0), static_cast<Real>(from - 1))));
+  }
+  return places;
+}
+/// Places at a constant distance are a slice, and each element as often as every other one is a broadcast. Else nothing.
+inline std::optional<Tensor> view_at(const Tensor& x, const Resampled& axis, const std::vector<std::int64_t>& places,
+                                     Location at) {
+  const std::int64_t count = std::ssize(places), from = axis.from.value(), first = places[0];
+  const std::int64_t step = count > 1 ? places[1] - first : 1, times = count / from;
+  const auto all_are = [&](auto place_of) {
+    for (std::int64_t i = 0; i < count; ++i)
+      if (places[as_index(i)] != place_of(i)) return false;
+    return true;
+  };
+  if (step > 0 && all_are([&](std::int64_t i) { return first + i * step; })) {
+    std::vector<Index> positions;
+    for (int k = 0; k < axis.axis; ++k) positions.emplace_back(all, at);
+    positions.emplace_back(Slice{Dim(first), Dim(places.back() + 1), step}, at);
+    return index(In(x, at), positions);
+  }
+  if (times < 1 || count % from != 0 || !all_are([&](std::int64_t i) { return i / times; })) return {};
+  Shape repeated, joined = x.shape();
+  for (int i = 0; i < x.rank(); ++i) {
+    repeated.push_back(x.shape()[i]);
+    if (i == axis.axis) repeated.push_back(Dim(times));
+  }
+  joined.set(axis.axis, axis.to);
+  return reshape(In(expand(In(unsqueeze(In(x, at), axis.axis + 1), at), repeated), at), joined);
+}
+
+/// An axis, and where its new elements lie in it.
+struct Gathered {
+  Resampled axis;
+  Tensor places;
+};
+/// Axes side by side are read by one gather: that of the axis that they are together.
+inline Tensor gathered_at_once(const Tensor& x, std::span<const Gathered> axes, Location at) {
+  const int first = axes[0].axis.axis, count = static_cast<int>(axes.size());
+  Tensor place;
+  Dim joined = 1;
+  for (int i = count; i-- > 0; joined = joined * axes[as_index(i)].axis.from) {
+    Shape column;
+    for (int k = i; k < count; ++k) column.push_back(k == i ? axes[as_index(i)].axis.to : Dim(1));
+    const Tensor along = reshape(In(axes[as_index(i)].places, at), column);
+    place = i == count - 1 ? along : Tensor(along * Scalar(joined) + place);
+  }
+  Shape flat;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i <= first || i >= first + count) flat.push_back(i == first ? joined : x.shape()[i]);
+  }
+  return take(In(reshape(In(x, at), flat), at), In(place, at), first);
+}
+
+/// On the CPU what known extents lead to is known now: views, or constant places.
+inline Tensor nearest_along(Tensor x, std::span<const Resampled> axes, Interpolation mode, Location at) {
+  constexpr std::int64_t most_known = 1 << 16;
+  const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  std::vector<Gathered> gathered;
+  for (const Resampled& axis : axes) {
+    const bool is_known = axis.from.is_static() && axis.to.is_static() && axis.to.value() <= most_known;
+    if (is_known && x.device() == Device::cpu()) {
+      const std::vector<std::int64_t> places =
+          dtype == DType::f64 ? known_places<double>(axis, mode) : known_places<float>(axis, mode);
+      if (const std::optional<Tensor> view = view_at(x, axis, places, at)) x = *view;
+      else gathered.push_back({axis, copy_of(places)});
+    } else {
+      const Tensor places = floor(source_places(axis, mode, Align::pixel_corners, dtype, x.device(), at));
+      gathered.push_back({axis, clamp(cast(In(places, at), DType::i64), Scalar(0), Scalar(axis.from - Dim(1)))});
+    }
+  }
+  const std::size_t count = gathered.size();
+  const bool is_on_cpu = x.device() == Device::cpu();
+  if (is_on_cpu && count > 1 && gathered.back().axis.axis - gathered[0].axis.axis == static_cast<int>(count) - 1)
+    return gathered_at_once(x, gathered, at);
+  for (const Gathered& each : gathered) x = take(In(x, at), In(each.places, at), each.axis.axis);
+  return x;
+}
+
 inline Tensor resampled(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {
   const bool has_taps = options.mode == Interpolation::linear || options.mode == Interpolation::bicubic;
   if (const Phases phases = phases_of(axis, options.align); has_taps && phases.times > 0)
@@ -227,11 +316,7 @@ inline Tensor resampled(const Tensor& x, const Resampled& axis, const Interpolat
   if (options.antialias) return filtered_along(x, axis, options, at);
   switch (options.mode) {
     case Interpolation::nearest:
-    case Interpolation::nearest_exact: {
-      const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
-      const Tensor places = source_places(axis, options.mode, Align::pixel_corners, dtype, x.device(), at);
-      return taken_at(x, axis, floor(places), at);
-    }
+    case Interpolation::nearest_exact: break;  // all axes at once
     case Interpolation::linear: return linear_along(x, axis, options.align, at);
     case Interpolation::bicubic: return cubic_along(x, axis, options.align, at);
     case Interpolation::area: return adaptive_mean_along(x, axis.axis, axis.to, at);
@@ -284,6 +369,8 @@ SINTER_DECL Tensor interpolate(const In& x, InterpolateOptions options) {
           "both must be at least 1");
     changed.push_back(axis);
   }
+  if (options.mode == Interpolation::nearest || options.mode == Interpolation::nearest_exact)
+    return expr_detail::nearest_along(value, changed, options.mode, at);
   for (const expr_detail::Resampled& axis : changed) {
     // As in PyTorch a scale that changes no extent leaves the axis as it is, in this mode alone.
     const bool is_kept = options.mode == Interpolation::linear && identical(axis.from, axis.to);

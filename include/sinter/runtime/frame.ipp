@@ -98,7 +98,8 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
 SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step, bool is_grouped) const {
   Backend* backend = plan_->backend();
   if (step.host) {
-    if (backend == nullptr || step.host->intrinsic != nullptr) return bind_host_op(*step.host, symbols_);
+    if (backend == nullptr || step.host->intrinsic != nullptr)
+      return bind_host_op(runtime_detail::told_of_constants(*plan_, step), symbols_);
     const StepContext context = context_of(step);
     if (std::unique_ptr<Launch> own = bind_backend_op(*step.host, symbols_, *backend, context)) return own;
     return bind_device_op(*step.host, symbols_, context, plan_->device());

@@ -4,6 +4,7 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/runtime/fallback.hpp>
+#include <sinter/runtime/lasting_operands.hpp>
 #include <sinter/runtime/plan.hpp>
 
 #include <algorithm>
@@ -37,6 +38,14 @@ inline StepContext context_of(const Plan& owner, const PlanStep& step) {
       if (is_lasting(owner, step.operands[i])) context.constant_operands.add(i);
     }
   return context;
+}
+/// The step's operation; what a back end of the CPU computes whole hears of its constants.
+inline HostOp told_of_constants(const Plan& owner, const PlanStep& step) {
+  HostOp op = *step.host;
+  if (op.intrinsic == nullptr || owner.backend() != nullptr) return op;
+  const auto lasting = static_cast<std::int64_t>(context_of(owner, step).constant_operands.of_kernel());
+  if (lasting != 0) op.attrs.edit().set(lasting_operands, lasting);
+  return op;
 }
 
 /// Null: nothing to compute.

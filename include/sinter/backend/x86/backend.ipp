@@ -207,7 +207,7 @@ SINTER_DECL std::shared_ptr<const Executable> X86Backend::compile(const Kernel& 
 SINTER_DECL Intrinsic X86Backend::intrinsic(const Graph& graph, const Node& node) const {
   if (!isa_) return nullptr;
   if (const Intrinsic attention = attention_intrinsic(graph, node, *isa_)) return attention;
-  if (const Intrinsic product = quantized_intrinsic(graph, node, *isa_)) return product;
+  if (const Intrinsic product = quantized_intrinsic(graph, node, *isa_, unit_)) return product;
   if (const Intrinsic product = integer_intrinsic(graph, node, *isa_, unit_)) return product;
   return convolution_intrinsic(graph, node, *isa_);
 }

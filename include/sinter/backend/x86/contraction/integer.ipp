@@ -1,23 +1,29 @@
-// The rows of A are laid out once, those of B as panels of 32 columns, each by the task that needs it: to[k / 4][column %
-// 16][k % 4], two strips of 16 columns, zeros up to whole steps of 64. Sums are added modulo 2^32, whose order is free.
-// Plain functions over intrinsics; what compilers of different age name differently is assembly, as in narrow_tile.ipp.
+// The rows of A are laid out once, those of B as panels of 32 columns, each by the task that needs it, or once where B is
+// a constant: to[k / 4][column % 16][k % 4], two strips of 16 columns, zeros up to whole steps of 64. Few rows of A need
+// no panels. Sums are added modulo 2^32, whose order is free. Plain functions over intrinsics; what compilers of different age name differently is assembly, as in narrow_tile.ipp.
 #pragma once
 
 #include <sinter/backend/x86/contraction/integer.hpp>
 
+#include <sinter/backend/x86/contraction/aligned_bytes.hpp>
 #include <sinter/backend/x86/contraction/contraction.hpp>
+#include <sinter/backend/x86/contraction/integer_rows.hpp>
 #include <sinter/backend/x86/contraction/narrow_tile.ipp>
 #include <sinter/backend/x86/contraction/pack.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/per_thread.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/ops/quantized.hpp>
+#include <sinter/runtime/lasting_operands.hpp>
 
 #include <immintrin.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -238,20 +244,130 @@ inline DotsAvx2 avx2_dots(const IntegerProduct& p) {
   return p.is_b_signed ? dots_avx2<false, true> : dots_avx2<false, false>;
 }
 
+// ---- few rows
+
+/// Up to most_direct_rows rows of A by all of B. Where A is signed, VNNI sees it with 128 added, and a row of ones below
+/// it gives the sums of B's rows, by which that is taken away.
+class DirectProduct {
+ public:
+  DirectProduct() = default;
+  DirectProduct(const IntegerProduct& p, bool has_vnni) : p_(p), has_vnni_(has_vnni) {
+    const std::int64_t stored = rows_of_a() + (has_ones() ? 1 : 0);
+    a_.reserve(as_index(stored * row_bytes()));
+    std::memset(a_.data(), 0, as_index(stored * row_bytes()));
+    if (has_ones()) std::memset(a_.data() + rows_of_a() * row_bytes(), 1, as_index(p_.k));
+    const int rows = static_cast<int>(stored);
+    if (has_vnni_) {
+      dots_ =
+          p_.is_b_signed ? direct_vnni_dots<direct_columns, false>(rows) : direct_vnni_dots<direct_columns, true>(rows);
+      dots_of_one_ = p_.is_b_signed ? direct_vnni_dots<1, false>(rows) : direct_vnni_dots<1, true>(rows);
+    } else {
+      dots_ =
+          p_.is_b_signed ? direct_avx2_dots<direct_columns, true>(rows) : direct_avx2_dots<direct_columns, false>(rows);
+      dots_of_one_ = p_.is_b_signed ? direct_avx2_dots<1, true>(rows) : direct_avx2_dots<1, false>(rows);
+    }
+  }
+
+  void run(const std::byte* a, const std::byte* b, std::int32_t* out) {
+    lay_out(a);
+    constexpr double bytes_per_nanosecond = 10;
+    const std::int64_t blocks = (p_.n + direct_columns - 1) / direct_columns;
+    parallel_for(blocks, static_cast<double>(direct_columns * p_.k) / bytes_per_nanosecond,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t block = begin; block < end; ++block) multiply(a, b, block * direct_columns, out);
+                 });
+  }
+
+ private:
+  std::int64_t rows_of_a() const { return p_.m; }
+  std::int64_t row_bytes() const { return p_.padded() * (has_vnni_ ? 1 : 2); }
+  bool has_ones() const { return has_vnni_ && p_.is_a_signed; }
+
+  void lay_out(const std::byte* a) {
+    for (std::int64_t row = 0; row < p_.m; ++row) {
+      std::byte* const to = a_.data() + row * row_bytes();
+      const std::byte* const from = a + row * p_.k;
+      std::uint32_t sum = 0;
+      for (std::int64_t i = 0; i < p_.k; ++i) {
+        const auto byte = std::to_integer<std::uint8_t>(from[i]);
+        if (has_vnni_) {
+          const auto seen = static_cast<std::uint8_t>(byte ^ (p_.is_a_signed ? 0x80 : 0));
+          to[i] = std::byte{seen};
+          sum += seen;
+        } else {
+          const std::int16_t wide = p_.is_a_signed ? std::bit_cast<std::int8_t>(byte) : std::int16_t{byte};
+          std::memcpy(to + 2 * i, &wide, sizeof wide);
+        }
+      }
+      row_sums_[as_index(row)] = sum;
+    }
+  }
+  void multiply(const std::byte* a, const std::byte* b, std::int64_t first, std::int32_t* out) const {
+    const std::int64_t columns = std::min<std::int64_t>(direct_columns, p_.n - first);
+    DirectSums sums;
+    for (std::int64_t column = 0; column < columns;) {
+      const bool is_whole = columns == direct_columns;
+      const std::int64_t count = is_whole ? columns : 1;
+      const std::byte* const rows_of_b = b + (first + column) * p_.k;
+      (is_whole ? dots_ : dots_of_one_)({a_.data(), row_bytes(), rows_of_b, p_.k}, sums);
+      for (std::int64_t row = 0; row < p_.m; ++row)
+        for (std::int64_t c = 0; c < count; ++c)
+          out[row * p_.n + first + column + c] = static_cast<std::int32_t>(
+              has_vnni_ ? corrected(sums, row, c) : with_tail(sums, row, c, a + row * p_.k, rows_of_b + c * p_.k));
+      column += count;
+    }
+  }
+  std::uint32_t corrected(const DirectSums& sums, std::int64_t row, std::int64_t column) const {
+    auto sum = static_cast<std::uint32_t>(sums[as_index(row)][as_index(column)]);
+    if (!p_.is_b_signed) sum += 128 * row_sums_[as_index(row)];
+    if (!p_.is_a_signed) return sum;
+    const auto of_b = static_cast<std::uint32_t>(sums[as_index(p_.m)][as_index(column)]);
+    const std::uint32_t both = p_.is_b_signed ? 0 : 128 * 128 * static_cast<std::uint32_t>(p_.k);
+    return sum - 128 * of_b - both;
+  }
+  /// The elements after the last whole step of AVX2, too.
+  std::uint32_t with_tail(const DirectSums& sums, std::int64_t row, std::int64_t column, const std::byte* a,
+                          const std::byte* b) const {
+    const auto number = [](std::byte byte, bool is_signed) {
+      const auto bits = std::to_integer<std::uint8_t>(byte);
+      return is_signed ? std::int32_t{std::bit_cast<std::int8_t>(bits)} : std::int32_t{bits};
+    };
+    auto sum = static_cast<std::uint32_t>(sums[as_index(row)][as_index(column)]);
+    for (std::int64_t i = p_.k / 16 * 16; i < p_.k; ++i)
+      sum += static_cast<std::uint32_t>(number(a[i], p_.is_a_signed) * number(b[i], p_.is_b_signed));
+    return sum;
+  }
+
+  IntegerProduct p_;
+  bool has_vnni_ = false;
+  x86_contraction_detail::AlignedBytes a_;
+  std::array<std::uint32_t, most_direct_rows> row_sums_{};
+  DirectDots dots_ = nullptr, dots_of_one_ = nullptr;
+};
+
 // ---- the launch
 
 class IntegerLaunch final : public Launch {
  public:
-  IntegerLaunch(std::span<const Type> types, IntegerUnit unit) : unit_(unit) {
+  IntegerLaunch(std::span<const Type> types, IntegerUnit unit, bool has_lasting_b) : unit_(unit) {
     p_ = {types[0].shape[0].value(), types[1].shape[0].value(), types[0].shape[1].value(), types[0].dtype == DType::i8,
           types[1].dtype == DType::i8};
     rows_ = (p_.m + width - 1) / width * width;
-    if (p_.n == 0 || p_.k == 0) return;
-    a_.resize(as_index(rows_ * p_.padded() + 64));
+    if (p_.m == 0 || p_.n == 0 || p_.k == 0) return;
+    if (p_.m <= most_direct_rows) {
+      direct_.emplace(p_, unit_ != IntegerUnit::avx2 && __builtin_cpu_supports("avx512vnni"));
+      return;
+    }
+    a_.reserve(as_index(rows_ * p_.padded()));
     if (unit_ == IntegerUnit::vnni) row_sums_.resize(as_index(rows_));
+    if (unit_ == IntegerUnit::vnni && p_.is_a_signed) ones_.assign(as_index(p_.padded()), std::byte{1});
+    if (has_lasting_b) panels_.reserve(as_index(panels() * panel_bytes()));
+    keeps_panels_ = has_lasting_b;
   }
   void prepare() override {
+    if (direct_ || p_.m == 0 || p_.n == 0 || p_.k == 0) return;
     if (unit_ == IntegerUnit::amx) touch_tiles();
+    buffer(scratch_bytes());
   }
 
   void run(void* const* operands) override {
@@ -263,25 +379,28 @@ class IntegerLaunch final : public Launch {
       std::fill_n(out, p_.m * p_.n, 0);
       return;
     }
+    if (direct_) return direct_->run(a, b, out);
+    if (keeps_panels_ && !has_panels_) make_panels(b);
     lay_out_rows(a);
     constexpr std::int64_t few_panels = 16, rows_at_once = 256;
-    const std::int64_t panels = (p_.n + width - 1) / width;
-    const std::int64_t part = panels >= few_panels ? rows_ : rows_at_once, parts = (p_.m + part - 1) / part;
+    const std::int64_t part = panels() >= few_panels ? rows_ : rows_at_once, parts = (p_.m + part - 1) / part;
     const double speed = unit_ == IntegerUnit::amx ? 400 : unit_ == IntegerUnit::vnni ? 100 : 20;  // per nanosecond
     const double work = static_cast<double>(p_.padded() * width * std::min(part, p_.m)) / speed;
-    parallel_for(panels * parts, work, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(panels() * parts, work, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) {
         const std::int64_t row = task % parts * part;
-        multiply_panel(b, task / parts * width, row, std::min(p_.m, row + part), out);
+        multiply_panel(b, task / parts, row, std::min(p_.m, row + part), out);
       }
     });
   }
 
  private:
-  std::byte* rows() {
-    const auto address = reinterpret_cast<std::uintptr_t>(a_.data());
-    return a_.data() + (64 - address % 64) % 64;
-  }
+  std::int64_t panels() const { return (p_.n + width - 1) / width; }
+  /// Two strips, and what VNNI's sums of each column begin with.
+  std::int64_t panel_bytes() const { return 2 * p_.strip_bytes() + width * std::int64_t{sizeof(std::int32_t)}; }
+  /// A panel, and rows of B that are filled up.
+  std::int64_t scratch_bytes() const { return panel_bytes() + 2 * p_.strip_bytes(); }
+
   void lay_out_rows(const std::byte* a) {
     const std::int64_t padded = p_.padded();
     const bool flips = unit_ == IntegerUnit::vnni && p_.is_a_signed;
@@ -289,11 +408,11 @@ class IntegerLaunch final : public Launch {
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t row = begin * tile_rows; row < end * tile_rows; ++row) {
                      if (unit_ == IntegerUnit::amx) {
-                       tile_row(rows(), p_, a, row);
+                       tile_row(a_.data(), p_, a, row);
                        continue;
                      }
                      if (row >= p_.m) continue;
-                     std::byte* const to = rows() + row * padded;
+                     std::byte* const to = a_.data() + row * padded;
                      std::memcpy(to, a + row * p_.k, as_index(p_.k));
                      std::memset(to + p_.k, 0, as_index(padded - p_.k));
                      if (flips) flip_high_bits(to, padded);
@@ -308,39 +427,56 @@ class IntegerLaunch final : public Launch {
     return static_cast<std::int32_t>(128 * sum);
   }
 
-  void multiply_panel(const std::byte* b, std::int64_t first, std::int64_t row, std::int64_t row_end,
+  /// B stays as it is, and so do its panels.
+  void make_panels(const std::byte* b) {
+    parallel_for(panels(), static_cast<double>(panel_bytes()) / 4, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t panel = begin; panel < end; ++panel)
+        make_panel(panels_.data() + panel * panel_bytes(), buffer(2 * p_.strip_bytes()), b, panel);
+    });
+    has_panels_ = true;
+  }
+  void make_panel(std::byte* to, std::byte* scratch, const std::byte* b, std::int64_t panel) const {
+    const std::int64_t first = panel * width;
+    pack_columns(to, scratch, p_, b, first, std::min(width, p_.n - first));
+    if (unit_ != IntegerUnit::vnni) return;
+    auto* const by_column = reinterpret_cast<std::int32_t*>(to + 2 * p_.strip_bytes());
+    std::fill_n(by_column, width, 0);
+    if (!p_.is_b_signed) flip_high_bits(to, 2 * p_.strip_bytes());
+    if (!p_.is_a_signed) return;
+    const std::int64_t padded = p_.padded(), both = p_.is_b_signed ? 0 : 128 * 128 * padded;
+    constexpr std::int32_t none[8] = {};
+    std::int32_t sums[width];
+    dots_vnni<1>({ones_.data(), padded, to, p_.strip_bytes(), padded, by_column, none, sums, width, width});
+    for (std::int64_t j = 0; j < width; ++j)
+      by_column[j] =
+          static_cast<std::int32_t>(static_cast<std::uint32_t>(-128 * static_cast<std::int64_t>(sums[j]) - both));
+  }
+  void multiply_panel(const std::byte* b, std::int64_t panel, std::int64_t row, std::int64_t row_end,
                       std::int32_t* out) {
-    const std::int64_t columns = std::min(width, p_.n - first), bytes = 2 * p_.strip_bytes();
-    std::byte* const panel = buffer(2 * bytes + p_.padded());
-    pack_columns(panel, panel + bytes, p_, b, first, columns);
-    if (unit_ == IntegerUnit::amx) by_tiles(panel, first, columns, row, row_end, out);
-    else if (unit_ == IntegerUnit::vnni) by_vnni(panel, panel + bytes, first, columns, row, row_end, out);
-    else by_avx2(panel, first, columns, row, row_end, out);
+    const std::int64_t first = panel * width, columns = std::min(width, p_.n - first);
+    const std::byte* laid_out = panels_.data() + panel * panel_bytes();
+    if (!keeps_panels_) {
+      std::byte* const made = buffer(scratch_bytes());
+      make_panel(made, made + panel_bytes(), b, panel);
+      laid_out = made;
+    }
+    if (unit_ == IntegerUnit::amx) by_tiles(laid_out, first, columns, row, row_end, out);
+    else if (unit_ == IntegerUnit::vnni) by_vnni(laid_out, first, columns, row, row_end, out);
+    else by_avx2(laid_out, first, columns, row, row_end, out);
   }
   void by_tiles(const std::byte* panel, std::int64_t first, std::int64_t columns, std::int64_t row,
                 std::int64_t row_end, std::int32_t* out) {
     const auto run_panel = p_.is_a_signed
                                ? (p_.is_b_signed ? panel_by_tiles<true, true> : panel_by_tiles<true, false>)
                                : (p_.is_b_signed ? panel_by_tiles<false, true> : panel_by_tiles<false, false>);
-    run_panel(p_, rows(), panel, first, columns, row, row_end, out);
+    run_panel(p_, a_.data(), panel, first, columns, row, row_end, out);
   }
-  /// `ones` has room for a row.
-  void by_vnni(std::byte* panel, std::byte* ones, std::int64_t first, std::int64_t columns, std::int64_t row,
-               std::int64_t row_end, std::int32_t* out) {
+  void by_vnni(const std::byte* panel, std::int64_t first, std::int64_t columns, std::int64_t row, std::int64_t row_end,
+               std::int32_t* out) {
     const std::int64_t padded = p_.padded();
-    alignas(64) std::int32_t by_column[width] = {}, sums[width] = {};
-    constexpr std::int32_t none[8] = {};
-    if (!p_.is_b_signed) flip_high_bits(panel, 2 * p_.strip_bytes());
-    if (p_.is_a_signed) {
-      std::memset(ones, 1, as_index(padded));
-      dots_vnni<1>({ones, padded, panel, p_.strip_bytes(), padded, by_column, none, sums, width, width});
-      const std::int64_t both = p_.is_b_signed ? 0 : 128 * 128 * padded;
-      for (std::int64_t j = 0; j < width; ++j)
-        by_column[j] =
-            static_cast<std::int32_t>(static_cast<std::uint32_t>(-128 * static_cast<std::int64_t>(sums[j]) - both));
-    }
+    const auto* const by_column = reinterpret_cast<const std::int32_t*>(panel + 2 * p_.strip_bytes());
     VectorBlock block{
-        rows() + row * padded,    padded, panel,  p_.strip_bytes(), padded, by_column, row_sums_.data() + row,
+        a_.data() + row * padded, padded, panel,  p_.strip_bytes(), padded, by_column, row_sums_.data() + row,
         out + row * p_.n + first, p_.n,   columns};
     for (std::int64_t left = row_end - row; left > 0;) {
       const std::int64_t count = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
@@ -360,7 +496,7 @@ class IntegerLaunch final : public Launch {
     for (; row < row_end; ++row)
       for (std::int64_t at = 0; at < columns; at += strip) {
         std::int32_t sums[strip];
-        dots(rows() + row * p_.padded(), panel + at / strip * p_.strip_bytes(), p_.padded(), sums);
+        dots(a_.data() + row * p_.padded(), panel + at / strip * p_.strip_bytes(), p_.padded(), sums);
         std::copy_n(sums, std::min(strip, columns - at), out + row * p_.n + first + at);
       }
   }
@@ -368,13 +504,17 @@ class IntegerLaunch final : public Launch {
   IntegerProduct p_;
   IntegerUnit unit_;
   std::int64_t rows_ = 0;  // whole blocks of 32
-  std::vector<std::byte> a_;
+  bool keeps_panels_ = false, has_panels_ = false;
+  std::optional<DirectProduct> direct_;
+  x86_contraction_detail::AlignedBytes a_, panels_;
+  std::vector<std::byte> ones_;
   std::vector<std::int32_t> row_sums_;  // what the rows add for a B of unsigned bytes
 };
 
 template <IntegerUnit unit>
-std::unique_ptr<Launch> launch_integer(const Attrs&, std::span<const Type> types) {
-  return std::make_unique<IntegerLaunch>(types, unit);
+std::unique_ptr<Launch> launch_integer(const Attrs& attrs, std::span<const Type> types) {
+  const bool has_lasting_b = (attrs[lasting_operands] & 2) != 0;
+  return std::make_unique<IntegerLaunch>(types, unit, has_lasting_b);
 }
 
 inline bool has_integer_tiles() {

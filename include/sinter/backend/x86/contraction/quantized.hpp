@@ -10,9 +10,9 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-/// For quantized_matmul of f32 whose groups are multiples of 32 elements. Null for other nodes. Both instruction sets
-/// and any number of threads give the same bits.
-Intrinsic quantized_intrinsic(const Graph& graph, const Node& node, Isa isa);
+/// For quantized_matmul of f32 whose groups are multiples of 32 elements. Null for other nodes. Both instruction sets,
+/// all units and any number of threads give the same bits.
+Intrinsic quantized_intrinsic(const Graph& graph, const Node& node, Isa isa, ProductUnit unit);
 
 }  // namespace x86
 SINTER_NAMESPACE_END

@@ -7,11 +7,15 @@
 #include <sinter/backend/x86/contraction/quantized.hpp>
 
 #include <sinter/backend/x86/contraction/contraction.hpp>
+#include <sinter/backend/x86/contraction/integer.ipp>
 #include <sinter/backend/x86/contraction/pack.hpp>
+#include <sinter/backend/x86/contraction/quantized_tiles.hpp>
+#include <sinter/backend/x86/contraction/rounded_rows.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/per_thread.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/ops/quantized.hpp>
+#include <sinter/runtime/lasting_operands.hpp>
 #include <sinter/tensor/half.hpp>
 
 #include <immintrin.h>
@@ -21,6 +25,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -300,33 +305,33 @@ IntegerDots integer_dots(std::int64_t rows, bool has_vnni) {
   }
 }
 
+/// Memory of this thread for a row.
+inline std::int8_t* rounded_bytes(std::int64_t count) {
+  std::vector<std::int8_t>& bytes = thread_object([] { return new std::vector<std::int8_t>; });
+  if (std::ssize(bytes) < count) bytes.resize(as_index(count));
+  return bytes.data();
+}
+
 /// Rows of integers, as the dots read them, with their scales and the sums of their groups.
 struct IntegerRows {
   std::vector<std::int8_t> x;
   std::vector<float> scale;
   std::vector<std::int32_t> group_sum;
 };
-/// Nothing in a row of zeros; a row that has a NaN or an infinity has only NaN.
+/// Nothing in a row of zeros; a row that has a NaN or an infinity has only NaN. `rounded` is memory for k elements.
 inline void round_row(IntegerRows& rows, const PackedWeight& w, std::int64_t row, const float* x, std::int64_t k,
-                      std::vector<std::int8_t>& rounded) {
-  float largest = 0;
-  bool is_finite = true;
-  for (std::int64_t i = 0; i < k; ++i) {
-    is_finite = is_finite && std::isfinite(x[i]);
-    largest = std::max(largest, std::abs(x[i]));
-  }
+                      std::int8_t* rounded) {
+  const float largest = largest_magnitude(x, k);
+  const bool is_finite = std::isfinite(largest);
   const float quotient = largest / 127, scale = quotient > 0 ? quotient : 1;
   rows.scale[as_index(row)] = is_finite ? scale : std::nanf("");
-  rounded.assign(as_index(k), 0);
-  if (is_finite)
-    for (std::int64_t i = 0; i < k; ++i)
-      rounded[as_index(i)] = static_cast<std::int8_t>(std::clamp(std::nearbyint(x[i] / scale), -127.F, 127.F));
+  if (is_finite) round_to_bytes(rounded, x, k, scale);
+  else std::fill_n(rounded, k, std::int8_t{0});
   for (std::int64_t group = 0; group < w.groups; ++group) {
-    std::int32_t sum = 0;
-    for (std::int64_t i = group * w.group; i < std::min(k, (group + 1) * w.group); ++i) sum += rounded[as_index(i)];
-    rows.group_sum[as_index(row * w.groups + group)] = sum;
+    const std::int64_t begin = std::min(k, group * w.group), end = std::min(k, begin + w.group);
+    rows.group_sum[as_index(row * w.groups + group)] = sum_of_bytes(rounded + begin, end - begin);
   }
-  put_in_steps(rows.x.data() + row * w.padded(), rounded.data(), k, w.padded(), w.bits);
+  put_in_steps(rows.x.data() + row * w.padded(), rounded, k, w.padded(), w.bits);
 }
 
 /// Four rows at most, from `row` on, by columns [begin, end).
@@ -443,7 +448,7 @@ inline Kernel plain_product() {
 
 class QuantizedLaunch final : public Launch {
  public:
-  QuantizedLaunch(const Attrs& attrs, std::span<const Type> types, Isa isa) : isa_(isa) {
+  QuantizedLaunch(const Attrs& attrs, std::span<const Type> types, Isa isa, bool has_tiles) : isa_(isa) {
     using Op = ops::QuantizedMatmul;
     m_ = types[0].shape[0].value();
     k_ = types[0].shape[1].value();
@@ -459,7 +464,10 @@ class QuantizedLaunch final : public Launch {
       integers_.x.resize(as_index(m_ * weight_.padded()));
       integers_.scale.resize(as_index(m_));
       integers_.group_sum.resize(as_index(m_ * weight_.groups));
-      rounded_.reserve(as_index(k_));
+      constexpr std::int64_t weight_operands = 2 | 4 | 8, least_kept = 12, least_made = 32, tile_step = 64;
+      const bool is_kept = (attrs[lasting_operands] & weight_operands) == weight_operands;
+      if (has_tiles && weight_.group % tile_step == 0 && m_ >= (is_kept ? least_kept : least_made))
+        tiles_.emplace(weight_, m_, is_kept);
       has_vnni_ = isa == Isa::avx512 && __builtin_cpu_supports("avx512vnni");
     } else if (m_ <= most_rows_at_once) {
       x_.resize(as_index(m_ * weight_.padded()));
@@ -475,6 +483,8 @@ class QuantizedLaunch final : public Launch {
   }
   void prepare() override {
     if (product_) product_->prepare();
+    if (tiles_) tiles_->prepare();
+    if (is_dynamic_) rounded_bytes(k_);
   }
 
   void run(void* const* operands) override {
@@ -529,7 +539,13 @@ class QuantizedLaunch final : public Launch {
     });
   }
   void run_integers(const float* x, float* out) {
-    for (std::int64_t row = 0; row < m_; ++row) round_row(integers_, weight_, row, x + row * k_, k_, rounded_);
+    constexpr double elements_per_nanosecond = 2;
+    parallel_for(m_, static_cast<double>(k_) / elements_per_nanosecond, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row)
+        round_row(integers_, weight_, row, x + row * k_, k_, rounded_bytes(k_));
+    });
+    if (tiles_)
+      return tiles_->run(weight_, {integers_.x.data(), integers_.scale.data(), integers_.group_sum.data()}, out);
     by_columns(static_cast<double>(m_), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = 0; row < m_; row += max_block) {
         const std::int64_t count = std::min<std::int64_t>(max_block, m_ - row);
@@ -546,19 +562,19 @@ class QuantizedLaunch final : public Launch {
   bool has_zero_points_ = false, is_dynamic_ = false, has_vnni_ = false;
   std::vector<float> x_;
   IntegerRows integers_;
-  std::vector<std::int8_t> rounded_;
+  std::optional<TiledProduct> tiles_;
   DequantisedColumns columns_;
   std::unique_ptr<Launch> product_;
 };
 
-template <Isa isa>
+template <Isa isa, bool has_tiles>
 std::unique_ptr<Launch> launch_quantized(const Attrs& attrs, std::span<const Type> types) {
-  return std::make_unique<QuantizedLaunch>(attrs, types, isa);
+  return std::make_unique<QuantizedLaunch>(attrs, types, isa, has_tiles);
 }
 
 }  // namespace x86_quantized_detail
 
-SINTER_DECL Intrinsic quantized_intrinsic(const Graph& graph, const Node& node, Isa isa) {
+SINTER_DECL Intrinsic quantized_intrinsic(const Graph& graph, const Node& node, Isa isa, ProductUnit unit) {
   using Op = ops::QuantizedMatmul;
   if (node.op != &op_info<Op> || node.types[0].dtype != DType::f32) return nullptr;
   const Type scales = graph.type(node.inputs[2]);
@@ -568,8 +584,10 @@ SINTER_DECL Intrinsic quantized_intrinsic(const Graph& graph, const Node& node, 
   constexpr std::int64_t longest_integer_group = 1 << 15;
   const bool is_dynamic = node.attrs[Op::activations] == ActivationUse::dynamic_i8;
   if (is_dynamic && node.attrs[Op::group] > longest_integer_group) return nullptr;
-  return isa == Isa::avx512 ? x86_quantized_detail::launch_quantized<Isa::avx512>
-                            : x86_quantized_detail::launch_quantized<Isa::avx2>;
+  using namespace x86_quantized_detail;
+  if (isa != Isa::avx512) return launch_quantized<Isa::avx2, false>;
+  const bool has_tiles = is_dynamic && unit == ProductUnit::amx && x86_integer_detail::has_integer_tiles();
+  return has_tiles ? launch_quantized<Isa::avx512, true> : launch_quantized<Isa::avx512, false>;
 }
 
 }  // namespace x86
