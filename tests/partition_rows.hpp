@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace partition_checks {
@@ -29,6 +32,55 @@ struct Row {
   std::function<Tensor(const List&)> fn;
   double rtol = 1e-4;
 };
+/// Numbers for each row, and what it gives of them on one rank.
+struct RowTable {
+  std::vector<Row> rows;
+  std::vector<List> arguments{};
+  List want{};
+};
+inline RowTable make_table(std::vector<Row> rows) {
+  RowTable table{std::move(rows)};
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    List list;
+    for (std::size_t i = 0; i < table.rows[r].shapes.size(); ++i)
+      list.push_back(numbers(table.rows[r].shapes[i], static_cast<double>(10 * r + i)));
+    for (const Tensor& x : list) eval(x);
+    table.want.push_back(table.rows[r].fn(list));
+    eval(table.want.back());
+    table.arguments.push_back(std::move(list));
+  }
+  return table;
+}
+/// A row divided at random: layouts of its arguments and its result, and a rank's parts, on its device.
+struct DividedRow {
+  dist::PartitionOptions options{};
+  List parts{};
+  std::string text{};
+};
+inline DividedRow divide(const Row& row, const List& arguments, const Shape& result, Device device,
+                         const std::function<int(int)>& draw) {
+  DividedRow divided{.text = std::string(row.name) + ":"};
+  for (const Tensor& x : arguments) {
+    divided.options.inputs.push_back(random_layout(x.shape(), draw));
+    divided.text += " " + text_of(divided.options.inputs.back());
+    divided.parts.push_back(part_of(x.to(device), divided.options.inputs.back()));
+  }
+  divided.options.outputs.push_back(random_layout(result, draw));
+  divided.text += " -> " + text_of(divided.options.outputs[0]);
+  return divided;
+}
+/// Runs it, compiled or not; throws, with what it was, where it gives another result than one rank.
+enum class RowRun : std::uint8_t { lazy, compiled };
+inline void check_divided(const Row& row, const DividedRow& divided, const dist::Mesh& mesh, const Tensor& want,
+                          double rtol, RowRun how) {
+  try {
+    const auto fn = dist::partition([&](const List& x) { return row.fn(x); }, mesh, divided.options);
+    const Tensor got = how == RowRun::compiled ? jit::compile(fn)(divided.parts) : fn(divided.parts);
+    expect(is_near(whole_of(got, divided.options.outputs[0]).to(Device::cpu()), want, rtol), "another result");
+  } catch (const dist::DistError&) { throw; } catch (const std::exception& error) {
+    throw std::runtime_error(divided.text + ": " + error.what());
+  }
+}
 inline std::vector<Row> rows() {
   const auto index = [](const Tensor& x) { return cast(abs(x) * 7.9, DType::i64); };
   return {

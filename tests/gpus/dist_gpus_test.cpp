@@ -109,52 +109,26 @@ TEST_CASE("gpus: partition, operations under random layouts give what the host g
   if (!has_gpus()) SINTER_SKIP("needs two GPUs");
   using namespace partition_checks;
   const dist::Mesh mesh({{"data", 2}, {"model", ranks() >= 4 ? 2 : 1}});
-  const auto table = partition_checks::rows();
-  std::vector<List> arguments;
-  List want;
-  for (std::size_t r = 0; r < table.size(); ++r) {
-    List list;
-    for (std::size_t i = 0; i < table[r].shapes.size(); ++i)
-      list.push_back(numbers(table[r].shapes[i], static_cast<double>(10 * r + i)));
-    for (const Tensor& x : list) eval(x);
-    want.push_back(table[r].fn(list));
-    eval(want.back());
-    arguments.push_back(std::move(list));
-  }
+  const RowTable table = make_table(partition_checks::rows());
   const auto start = std::chrono::steady_clock::now();
   std::atomic<int> done{0};
   const auto run_row = [&](std::size_t r, int round, const std::function<int(int)>& draw) {
-    dist::PartitionOptions options;
-    std::string text = std::string(table[r].name) + ":";
-    List parts;
-    for (const Tensor& x : arguments[r]) {
-      options.inputs.push_back(random_layout(x.shape(), draw));
-      text += " " + text_of(options.inputs.back());
-      parts.push_back(part_of(x.to(dist::device()), options.inputs.back()));
-    }
-    options.outputs.push_back(random_layout(want[r].shape(), draw));
-    text += " -> " + text_of(options.outputs[0]);
-    try {
-      const auto divided = dist::partition([&](const List& x) { return table[r].fn(x); }, mesh, options);
-      const Tensor got = round % 2 == 1 ? jit::compile(divided)(parts) : divided(parts);
-      expect(is_near(whole_of(got, options.outputs[0]).to(Device::cpu()), want[r], std::max(5e-4, table[r].rtol)),
-             "another result");
-    } catch (const dist::DistError&) { throw; } catch (const std::exception& error) {
-      throw std::runtime_error(text + ": " + error.what());
-    }
+    const DividedRow divided = divide(table.rows[r], table.arguments[r], table.want[r].shape(), dist::device(), draw);
+    check_divided(table.rows[r], divided, mesh, table.want[r], std::max(5e-4, table.rows[r].rtol),
+                  round % 2 == 1 ? RowRun::compiled : RowRun::lazy);
   };
   CHECK(problem_of({.engine = dist::EngineKind::nccl, .timeout = 60s, .mesh = mesh}, [&](dist::World world) {
           std::mt19937 random(7);  // the same on all ranks
           const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
           for (int round = 0; round < 3; ++round)
-            for (std::size_t r = 0; r < table.size(); ++r) {
+            for (std::size_t r = 0; r < table.rows.size(); ++r) {
               const bool is_late = std::chrono::steady_clock::now() - start > 45s;
               if (item<float>(dist::broadcast(full({}, is_late, {.device = Device::cpu()}))) > 0) return;
               run_row(r, round, draw);
               if (world.rank() == 0) ++done;
             }
         }) == "");
-  std::printf("operations under random layouts on %d GPUs: %d of %zu\n", mesh.size(), done.load(), 3 * table.size());
+  std::printf("operations under random layouts on %d GPUs: %d of %zu\n", mesh.size(), done.load(), 3 * table.rows.size());
   CHECK(done > 0);
 }
 

@@ -5,10 +5,14 @@
 #include "partition_rows.hpp"
 
 #include <sinter/dist.hpp>
+#include <sinter/graph/pending_node.hpp>
+#include <sinter/ops/attention.hpp>
 
 #include <functional>
+#include <mutex>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 using namespace sinter;
@@ -43,16 +47,8 @@ TEST_CASE("dist: gradients of partitioned functions from outside, operations und
           std::mt19937 random(11);  // the same on all ranks
           const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
           for (std::size_t r = 0; r < table.size(); ++r) {
-            dist::PartitionOptions options;
-            List parts;
-            std::string text = std::string(table[r].name) + ":";
-            for (const Tensor& x : arguments[r]) {
-              options.inputs.push_back(random_layout(x.shape(), draw));
-              text += " " + text_of(options.inputs.back());
-              parts.push_back(part_of(x, options.inputs.back()));
-            }
-            options.outputs.push_back(random_layout(table[r].fn(arguments[r]).shape(), draw));
-            text += " -> " + text_of(options.outputs[0]);
+            const auto [options, parts, text] =
+                divide(table[r], arguments[r], table[r].fn(arguments[r]).shape(), Device::cpu(), draw);
             try {
               const auto divided = dist::partition([&](const List& x) { return table[r].fn(x); }, four, options);
               const auto gradient = jit::grad([&](const List& x) { return loss_of_whole(divided(x)); });
@@ -146,6 +142,101 @@ TEST_CASE("dist: gradients of partitioned functions from outside, random numbers
                           jit::grad(f)(w);
                         }),
              Catch::Contains("a partitioned function is differentiated from outside that has effects, as jit::print"));
+}
+
+TEST_CASE("dist: gradients of several results of a partitioned function compute it once more, not once for each") {
+  const Tensor w = numbers({8, 6}, 1), x = numbers({4, 8}, 2);
+  const auto f = [](const Tensor& weight, const Tensor& batch) {
+    const Tensor h = tanh(matmul(batch, weight));  // a sum over ranks, where the weight's rows are divided
+    return std::tuple(sum(square(h)), sum(h, 1), Tensor(h * 2), argmax(h, 1));
+  };
+  const auto loss = [](const auto& results) {
+    return std::get<0>(results) + sum(square(std::get<1>(results))) + sum(exp(std::get<2>(results)));
+  };
+  const Tensor want = jit::grad<0>([&](const Tensor& a, const Tensor& b) { return loss(f(a, b)); })(w, x);
+  const Tensor of_one = jit::grad<0>([&](const Tensor& a, const Tensor& b) { return sum(std::get<1>(f(a, b))); })(w, x);
+  for (const Tensor& each : {want, of_one}) eval(each);
+  const dist::Mesh two({{"model", 2}});
+  const dist::Layout by_columns{{1, "model"}};
+  const auto sums_in = [](const std::string& text) {
+    std::size_t count = 0;
+    for (std::size_t at = text.find("for tanh"); at != std::string::npos; at = text.find("for tanh", at + 1)) ++count;
+    return count;
+  };
+  std::mutex mutex;
+  std::string lines;
+  const auto sink_before = Context::get().sink;
+  const auto logs_before = Context::get().logs;
+  set_logs("dist");
+  Context::get().sink = [&](std::string_view, std::string_view line) {
+    const std::scoped_lock lock(mutex);
+    lines += std::string(line) + "\n";
+  };
+  const std::string problem = problem_on(two, [&](dist::World) {
+    const auto divided =
+        dist::partition(f, two, {.inputs = {by_rows, by_columns}, .outputs = {{}, {}, by_columns, {}}});
+    const auto gradient = jit::grad<0>([&](const Tensor& a, const Tensor& b) {
+      auto results = divided(a, b);
+      // Results of ranks are parts: the whole's loss is a sum over them.
+      return std::get<0>(results) + sum(square(std::get<1>(results))) +
+             dist::all_reduce(sum(exp(std::get<2>(results))), "model") / dist::axis_size("model");
+    });
+    const Tensor pw = part_of(w, by_rows), px = part_of(x, by_columns);
+    expect(is_near(whole_of(jit::compile(gradient)(pw, px), by_rows), want), "by all results");
+    const auto by_one = jit::grad<0>([&](const Tensor& a, const Tensor& b) { return sum(std::get<1>(divided(a, b))); });
+    expect(is_near(whole_of(by_one(pw, px), by_rows), of_one), "by one of them");
+  });
+  Context::get().sink = sink_before;
+  Context::get().logs = logs_before;
+  CHECK(problem == "");
+  INFO(lines);
+  CHECK(sums_in(lines) == 2 * (2 + 2));  // of two ranks: forward and backward, twice
+}
+
+namespace {
+/// q, k and v's gradients as attention's derivative on devices has them: end to end, and taken apart.
+std::tuple<Tensor, Tensor, Tensor> attention_gradients(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                       const Tensor& dout) {
+  const Tensor out = scaled_dot_product_attention(q, k, v);
+  const Tensor packed(record_op(op_info<ops::ScaledDotProductAttentionGradient>,
+                                {Leaf(q.impl()), Leaf(k.impl()), Leaf(v.impl()), Leaf(out.impl()), Leaf(dout.impl())},
+                                {}, {}));
+  const Dim first = q.numel(), second = first + k.numel(), third = second + v.numel();
+  return {reshape(packed(slice(0, first)), q.shape()), reshape(packed(slice(first, second)), k.shape()),
+          reshape(packed(slice(second, third)), v.shape())};
+}
+}  // namespace
+
+TEST_CASE("dist: gradients of attention are divided by batch and heads") {
+  const Tensor q = numbers({2, 4, 6, 8}, 1), k = numbers({2, 4, 5, 8}, 2), v = numbers({2, 4, 5, 3}, 3),
+               dout = numbers({2, 4, 6, 3}, 4);
+  const auto [dq, dk, dv] = attention_gradients(q, k, v, dout);
+  for (const Tensor& each : {dq, dk, dv}) eval(each);
+  const dist::Layout layout{{0, "data"}, {1, "model"}};
+  CHECK(problem_on(four, [&](dist::World) {
+          const auto divided =
+              dist::partition(attention_gradients, four,
+                              {.inputs = {layout, layout, layout, layout}, .outputs = {layout, layout, layout}});
+          const Tensor pq = part_of(q, layout), pk = part_of(k, layout), pv = part_of(v, layout),
+                       pd = part_of(dout, layout);
+          expect(kinds_of(divided.explain(pq, pk, pv, pd)).empty(), "collectives");
+          for (const bool is_compiled : {false, true}) {
+            const auto got = is_compiled ? jit::compile(divided)(pq, pk, pv, pd) : divided(pq, pk, pv, pd);
+            expect(is_near(whole_of(std::get<0>(got), layout), dq), "by q");
+            expect(is_near(whole_of(std::get<1>(got), layout), dk), "by k");
+            expect(is_near(whole_of(std::get<2>(got), layout), dv), "by v");
+          }
+          // What reads all of them keeps them together.
+          const auto together = dist::partition(
+              [](const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d) {
+                const Tensor out = scaled_dot_product_attention(a, b, c);
+                return sum(square(Tensor(record_op(
+                    op_info<ops::ScaledDotProductAttentionGradient>,
+                    {Leaf(a.impl()), Leaf(b.impl()), Leaf(c.impl()), Leaf(out.impl()), Leaf(d.impl())}, {}, {}))));
+              },
+              four, {.inputs = {layout, layout, layout, layout}});
+          expect(is_near(together(pq, pk, pv, pd), sum(square(dq)) + sum(square(dk)) + sum(square(dv))), "together");
+        }) == "");
 }
 
 TEST_CASE("dist: a partitioned function that is not compiled has one plan, however often it is called") {

@@ -17,42 +17,18 @@ using namespace sinter;
 using namespace partition_checks;
 
 TEST_CASE("dist: partition, operations under random layouts on four ranks give what one gives") {
-  const std::vector<Row> table = rows();
-  std::vector<List> arguments;
-  List want;
-  for (std::size_t r = 0; r < table.size(); ++r) {
-    List list;
-    for (std::size_t i = 0; i < table[r].shapes.size(); ++i)
-      list.push_back(numbers(table[r].shapes[i], static_cast<double>(10 * r + i)));
-    for (const Tensor& x : list) eval(x);
-    want.push_back(table[r].fn(list));
-    eval(want.back());
-    arguments.push_back(std::move(list));
-  }
+  const RowTable table = make_table(rows());
   const unsigned seed = 20261126;
   INFO("seed " << seed);
   CHECK(problem_on(four, [&](dist::World) {
           std::mt19937 random(seed);  // the same on all ranks
           const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
-          for (std::size_t r = 0; r < table.size(); ++r)
+          for (std::size_t r = 0; r < table.rows.size(); ++r)
             for (int round = 0; round < 6; ++round) {
-              dist::PartitionOptions options;
-              std::string text = std::string(table[r].name) + ":";
-              List parts;
-              for (const Tensor& x : arguments[r]) {
-                options.inputs.push_back(random_layout(x.shape(), draw));
-                text += " " + text_of(options.inputs.back());
-                parts.push_back(part_of(x, options.inputs.back()));
-              }
-              options.outputs.push_back(random_layout(want[r].shape(), draw));
-              text += " -> " + text_of(options.outputs[0]);
-              try {
-                const auto divided = dist::partition([&](const List& x) { return table[r].fn(x); }, four, options);
-                const Tensor got = round % 3 == 2 ? jit::compile(divided)(parts) : divided(parts);
-                expect(is_near(whole_of(got, options.outputs[0]), want[r], table[r].rtol), "another result");
-              } catch (const dist::DistError&) { throw; } catch (const std::exception& error) {
-                throw std::runtime_error(text + ": " + error.what());
-              }
+              const DividedRow divided =
+                  divide(table.rows[r], table.arguments[r], table.want[r].shape(), Device::cpu(), draw);
+              check_divided(table.rows[r], divided, four, table.want[r], table.rows[r].rtol,
+                            round % 3 == 2 ? RowRun::compiled : RowRun::lazy);
             }
         }) == "");
 }

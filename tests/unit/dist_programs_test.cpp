@@ -3,15 +3,23 @@
 #include "catch.hpp"
 
 #include <sinter/dist.hpp>
+#include <sinter/dist/tcp_hub.hpp>
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <iostream>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -327,6 +335,67 @@ TEST_CASE("dist: launchers are recognised") {
   }
   CHECK(dist::launched().size == 1);
   CHECK((dist::rank() == 0 && dist::size() == 1 && dist::engine_name() == "none"));
+}
+
+namespace {
+/// An address of this host that others reach, as a number; "": it has none.
+std::string address_of_host() {
+  ifaddrs* all = nullptr;
+  std::string found;
+  if (::getifaddrs(&all) != 0) return found;
+  for (const ifaddrs* at = all; at != nullptr && found.empty(); at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET || (at->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    char text[INET_ADDRSTRLEN];
+    const auto* address = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
+    if (::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text) != nullptr) found = text;
+  }
+  ::freeifaddrs(all);
+  return found;
+}
+addrinfo* resolve(const std::string& address) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(address.c_str(), nullptr, &wanted, &found) != 0) throw std::runtime_error("no address");
+  return found;
+}
+bool answers(const std::string& address, int port) {
+  addrinfo* found = resolve(address);
+  sockaddr_in to{};
+  std::memcpy(&to, found->ai_addr, sizeof to);
+  to.sin_port = htons(static_cast<std::uint16_t>(port));
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool is_there = ::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+  ::close(fd);
+  ::freeaddrinfo(found);
+  return is_there;
+}
+/// Where rank 0 listens whose MASTER_ADDR is `name`, a name of `address`: bit 0 at `own`, bit 1 at 127.0.0.1.
+int listens(const std::string& name, const std::string& address, const std::string& own) {
+  static auto* const hubs = new std::vector<std::unique_ptr<dist::dist_detail::TcpHub>>;  // their threads stay
+  static int port = 21000 + static_cast<int>(::getpid()) % 20000;                         // and their ports
+  addrinfo* found = resolve(address);
+  int where = -1;
+  for (int tries = 0; where < 0 && tries < 50; ++tries, ++port) {
+    hubs->push_back(std::make_unique<dist::dist_detail::TcpHub>(2));
+    if (hubs->back()->listen(name, *found, port, 1))
+      where = static_cast<int>(answers(own, port)) + 2 * static_cast<int>(answers("127.0.0.1", port));
+  }
+  ::freeaddrinfo(found);
+  return where;
+}
+}  // namespace
+
+TEST_CASE("dist: rank 0 listens where MASTER_ADDR says, a number or a name") {
+  CHECK(listens("localhost", "127.0.0.1", "127.0.0.1") == 3);
+  const std::string own = address_of_host();
+  if (own.empty()) SINTER_SKIP("needs an address that is not of the loopback interface");
+  CHECK(listens("localhost", "127.0.0.1", own) == 2);
+  CHECK(listens(own, own, own) == 1);
+  CHECK(listens("a-name-of-this-host", own, own) == 1);
+  // What it is to others is not known, or is a router's: anywhere.
+  CHECK(listens("a-name-of-this-host", "127.0.1.1", own) == 3);
+  CHECK(listens("a-name-of-a-router", "198.51.100.7", own) == 3);  // RFC 5737: nobody's
 }
 
 TEST_CASE("dist: map_shards keeps the order, with threads and processes") {

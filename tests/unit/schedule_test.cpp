@@ -33,6 +33,10 @@ TEST_CASE("schedule: a schedule has no step twice and a dozen at most") {
   CHECK_THROWS_AS(longest.with({.action = ScheduleAction::keep}), InternalError);
   CHECK(parse_schedule("unroll(2) threads(4)")->without(ScheduleAction::threads) == parse_schedule("unroll(2)"));
   CHECK(parse_schedule("unroll(2)")->without(ScheduleAction::threads) == parse_schedule("unroll(2)"));
+  // Of a plan: any nodes are cut or stored, each once.
+  CHECK(parse_schedule("cut(3) store(3) cut(5) recompute(0)")->text() == "cut(3) store(3) cut(5) recompute(0)");
+  for (const char* text : {"cut(3) cut(3)", "store(7) cut(3) store(7)", "recompute(0) recompute(0)"})
+    CHECK_FALSE(parse_schedule(text).has_value());
 }
 
 namespace {

@@ -51,6 +51,8 @@ struct Timed final : Backend {
   int version = 0;
   std::uint16_t fastest = 1, slowest = 1;  // among "unroll" 1, 2 and 4; the default is as slow as 4
   bool has_wrong = false;
+  int fast_binds = 1 << 30;            // how often code of the fastest is bound before it is as slow as others
+  int microseconds_of_a_sequence = 0;  // not 0: what a kernel of two instructions takes; of n, n times n / 4 as much
   std::atomic<int> launches{0};
 
   struct Slow final : Launch {
@@ -68,10 +70,12 @@ struct Timed final : Backend {
     std::shared_ptr<const Executable> inner;
     std::chrono::microseconds delay{};
     std::atomic<int>* count = nullptr;
+    int fast_binds = 1 << 30;
+    mutable std::atomic<int> binds{0};
     std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
       auto launch = std::make_unique<Slow>();
       launch->inner = inner->bind(geometry);
-      launch->delay = delay;
+      launch->delay = ++binds > fast_binds ? std::chrono::microseconds(250) : delay;
       launch->count = count;
       return launch;
     }
@@ -94,6 +98,11 @@ struct Timed final : Backend {
     auto code = std::make_shared<Code>();
     code->inner = plain.compile(other, {}, why);
     code->delay = std::chrono::microseconds(copies == fastest ? 50 : 250);
+    if (copies == fastest) code->fast_binds = fast_binds;
+    if (microseconds_of_a_sequence > 0) {
+      const auto size = static_cast<int>(kernel.body.size());
+      code->delay = std::chrono::microseconds(microseconds_of_a_sequence * size * size / 4);
+    }
     code->count = &launches;
     return code;
   }
@@ -173,6 +182,52 @@ TEST_CASE("tuning: the default wins ties, and schedules that give other bits nev
   CHECK(tuning_stats().rejected == 1);
   CHECK(tuning_stats().gained == 0);
   CHECK_FALSE(has(runtime_detail::tuning_text(), "unroll(4)"));
+}
+
+TEST_CASE("tuning: what wins once, but not a second time later, loses to the default") {
+  const TuningFolder store;
+  timed().version = 21;
+  timed().fastest = 2;
+  timed().fast_binds = 3;  // two comparisons of bits, and the measurement
+  LogCapture log("autotune");
+  const auto body = [](Tensor x) { return tanh(x) * 5; };
+  const Tensor x = ones({8});
+  auto f = jit::compile(body, tuned(30));
+  CHECK(near(doubles(f(x)), doubles(tanh(x) * 5), 1e-6));
+  timed().fast_binds = 1 << 30;
+  const std::string lines = log.take();
+  INFO(lines);
+  CHECK(has(lines, "default, for unroll(2) did not win a second time: "));
+  CHECK(tuning_stats().measured == 1);
+  CHECK(tuning_stats().gained == 0);
+  CHECK(has(runtime_detail::tuning_text(), " = default; "));
+  CHECK_FALSE(has(runtime_detail::tuning_text(), "unroll(2)"));
+}
+
+TEST_CASE("tuning: two cuts that win are tried together") {
+  const TuningFolder store;
+  timed().version = 22;
+  timed().fastest = 99;  // all schedules alike
+  timed().microseconds_of_a_sequence = 20;
+  LogCapture log("autotune");
+  const auto body = [](Tensor x, Tensor y) {
+    return std::pair(sum(abs(sqrt(abs(x) + 1)), 1), sum(abs(sqrt(abs(y) + 2)), 1));
+  };
+  const Tensor x = randn({64, 100}), y = randn({40, 120});
+  const auto [a, b] = jit::compile(body)(x, y);
+  auto f = jit::compile(body, tuned(60));  // it takes less
+  const auto [c, d] = f(x, y);
+  timed().microseconds_of_a_sequence = 0;
+  const std::string text = runtime_detail::tuning_text();
+  INFO(log.take() << text);
+  CHECK(near(doubles(c), doubles(a), 1e-6));
+  CHECK(near(doubles(d), doubles(b), 1e-6));
+  CHECK(tuning_stats().plans_gained == 1);
+  const std::size_t plan = text.find("; plan of ");
+  REQUIRE(plan != std::string::npos);
+  const std::string winner = text.substr(text.find(" = ", plan), text.find(" s\n", plan) - text.find(" = ", plan));
+  INFO(winner);
+  CHECK(winner.find("cut(") != winner.rfind("cut("));
 }
 
 TEST_CASE("tuning: where the time does not suffice the default runs, and nothing is kept") {

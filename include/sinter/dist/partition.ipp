@@ -124,6 +124,21 @@ inline const Ref<TensorImpl>& PartRecorder::laid_out(Value value, const Shares& 
   return known = now.impl();
 }
 
+/// What is made for a rank's part lies end to end, and is taken apart.
+inline std::vector<Ref<TensorImpl>> attention_gradients(std::vector<Leaf>& leaves, const Attrs& attrs, Location where) {
+  std::vector<Shape> shapes;
+  for (std::size_t i = 0; i < 3; ++i) shapes.push_back(leaves[i].value->type.shape);
+  const Tensor packed(record_op(op_info<ops::ScaledDotProductAttentionGradient>, leaves, attrs, where));
+  std::vector<Ref<TensorImpl>> gradients;
+  Dim next = 0;
+  for (const Shape& shape : shapes) {
+    const Dim end = next + shape.numel();
+    gradients.push_back(sinter::reshape(In(packed(slice(next, end)), where), shape).impl());
+    next = end;
+  }
+  return gradients;
+}
+
 inline void PartRecorder::record(std::size_t id) {
   const Node& node = plan_.graph.nodes()[id];
   const NodeShares& shares = plan_.nodes[id];
@@ -141,6 +156,10 @@ inline void PartRecorder::record(std::size_t id) {
   if (node.op == &op_info<ops::LaidOut>) return results.push_back(laid_out(node.inputs[0], shares.in[0], node.where));
   if (is_effect) {
     results = record_effect(*node.op, leaves, node.attrs, node.where);
+    return;
+  }
+  if (node.op == &op_info<ops::AttentionGradients>) {
+    results = attention_gradients(leaves, node.attrs, node.where);
     return;
   }
   if (node.types.size() > 1) {

@@ -12,18 +12,17 @@
 
 SINTER_NAMESPACE_BEGIN
 namespace ops {
-/// result_of_parts(result, operands...) = result, a rank's part of one result of a partitioned function, whose payload
-/// has the function. Gradients go to the operands, the parts that the rank has.
-struct ResultOfParts {
-  static constexpr OpInfo info{.name = "result_of_parts",
-                               .arity = -1,
-                               .kind = OpKind::composite,
-                               .dtypes = DTypeRule::first,
-                               .takes_complex = true};
-  static Type infer(const InferArgs& args) { return args.in[0]; }
-  static Val decompose(const DecomposeArgs& args) { return args.in[0]; }
+/// results_of_parts(results..., operands...): the results as they are, a rank's parts of those of a partitioned function
+/// that have derivatives. The payload has the function. Gradients of all of them go to the operands, the parts that the
+/// rank has, by one call. Means nothing once all derivatives have been taken; a pass drops it then, as custom_derivative.
+struct ResultsOfParts {
+  static constexpr OpInfo info{
+      .name = "results_of_parts", .arity = -1, .kind = OpKind::structured, .takes_complex = true};
+  static constexpr OpAttr<std::int64_t> results{"results", 0};
+  static constexpr auto attributes = attribute_list(results);
+  static void infer(const InferArgs& args, TypeList& out);
   static ValList vjp(const VjpArgs& args);
-  static Batched batch(const BatchArgs& args);
+  static void batch(const BatchArgs& args, BatchedList& out);
 };
 }  // namespace ops
 

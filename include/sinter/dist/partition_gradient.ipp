@@ -22,16 +22,20 @@
 SINTER_NAMESPACE_BEGIN
 namespace dist::partition_detail {
 
-/// One output of a function that is divided.
-class DividedOutput final : public Payload {
+/// Some outputs of a function that is divided.
+class DividedOutputs final : public Payload {
  public:
-  DividedOutput(std::shared_ptr<const DividedFunction> function, std::size_t output)
-      : function_(std::move(function)), output_(output) {}
-  std::string text() const override { return "result " + std::to_string(output_) + " of a partitioned function"; }
-  bool is_a(TypeKey type) const override { return type == type_key<DividedOutput>(); }
+  DividedOutputs(std::shared_ptr<const DividedFunction> function, std::vector<std::size_t> outputs)
+      : function_(std::move(function)), outputs_(std::move(outputs)) {}
+  std::string text() const override {
+    std::string text = "results";
+    for (const std::size_t output : outputs_) text += " " + std::to_string(output);
+    return text + " of a partitioned function";
+  }
+  bool is_a(TypeKey type) const override { return type == type_key<DividedOutputs>(); }
   bool same_as(const Payload& other) const override {
-    const auto* divided = payload_cast<DividedOutput>(&other);
-    if (divided == nullptr || divided->output_ != output_) return false;
+    const auto* divided = payload_cast<DividedOutputs>(&other);
+    if (divided == nullptr || divided->outputs_ != outputs_) return false;
     const DividedFunction &a = *function_, &b = *divided->function_;
     if (&a == &b) return true;
     return a.mesh == b.mesh && a.inputs == b.inputs && a.outputs == b.outputs && a.costs == b.costs &&
@@ -39,17 +43,17 @@ class DividedOutput final : public Payload {
   }
   /// Traced again, it has another graph of the same operations.
   bool may_be_retrace_of(const Payload& other) const override {
-    const auto* divided = payload_cast<DividedOutput>(&other);
-    if (divided == nullptr || divided->output_ != output_) return false;
+    const auto* divided = payload_cast<DividedOutputs>(&other);
+    if (divided == nullptr || divided->outputs_ != outputs_) return false;
     const DividedFunction &a = *function_, &b = *divided->function_;
     return a.mesh == b.mesh && a.inputs == b.inputs && a.outputs == b.outputs && may_be_retrace(a.graph, b.graph);
   }
   const DividedFunction& function() const { return *function_; }
-  std::size_t output() const { return output_; }
+  const std::vector<std::size_t>& outputs() const { return outputs_; }
 
  private:
   std::shared_ptr<const DividedFunction> function_;
-  std::size_t output_;
+  std::vector<std::size_t> outputs_;
 };
 
 SINTER_DECL std::vector<Ref<TensorImpl>> record_divided(DividedFunction function,
@@ -68,14 +72,21 @@ SINTER_DECL std::vector<Ref<TensorImpl>> record_divided(DividedFunction function
       std::none_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.op->kind == OpKind::effect; });
   if (!is_pure) return results;
   const auto shared = std::make_shared<const DividedFunction>(std::move(function));
+  std::vector<std::size_t> places;
+  std::vector<Leaf> leaves;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!is_differentiable(results[i]->type.dtype)) continue;
-    std::vector<Leaf> leaves{Leaf(results[i])};
-    for (const auto& operand : operands) leaves.emplace_back(operand);
-    Attrs attrs;
-    attrs.payload = std::make_shared<DividedOutput>(shared, i);
-    results[i] = record_op(op_info<ops::ResultOfParts>, leaves, std::move(attrs), shared->where);
+    places.push_back(i);
+    leaves.emplace_back(results[i]);
   }
+  if (places.empty()) return results;
+  for (const auto& operand : operands) leaves.emplace_back(operand);
+  Attrs attrs;
+  attrs.set(ops::ResultsOfParts::results, static_cast<std::int64_t>(places.size()));
+  attrs.payload = std::make_shared<DividedOutputs>(shared, places);
+  const std::vector<Ref<TensorImpl>> values =
+      record_results(op_info<ops::ResultsOfParts>, leaves, std::move(attrs), shared->where);
+  for (std::size_t i = 0; i < places.size(); ++i) results[places[i]] = values[i];
   return results;
 }
 
@@ -91,55 +102,67 @@ inline Type type_of_whole(Type part, const Type& traced, const Shares& shares, c
   return part;
 }
 
-/// The gradients of one output by the inputs whose positions are in `wrt`, of which those stay that the output depends
-/// on: a function of the inputs and the output's gradient, on whole tensors.
-inline DividedFunction gradient_of(const DividedFunction& function, std::size_t output, std::span<const Type> parts,
-                                   std::vector<std::size_t>& wrt) {
+/// The gradients of some outputs together by the inputs whose positions are in `wrt`, of which those stay that the
+/// outputs depend on: a function of the inputs and the outputs' gradients, on whole tensors.
+inline DividedFunction gradient_of(const DividedFunction& function, std::span<const std::size_t> outputs,
+                                   std::span<const Type> parts, std::vector<std::size_t>& wrt) {
   GraphBuilder builder(function.graph);
-  std::vector<Value> inputs;
+  std::vector<Value> inputs, differentiated, douts, by;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Value v = function.graph.inputs()[i];
     inputs.push_back(builder.input(type_of_whole(parts[i], function.graph.type(v), function.inputs[i], function.mesh),
                                    {}, function.where));
   }
   const std::vector<Value> results = builder.inline_graph(function.graph, inputs);
-  const Value dout = builder.input(builder.type(results[output]), {}, function.where);
-  std::vector<Value> by;
-  for (const std::size_t i : wrt) by.push_back(inputs[i]);
-  const std::vector<Value> gradients = sinter::backward(builder, {&results[output], 1}, {&dout, 1}, by);
   DividedFunction made{{}, function.mesh, function.inputs, {}, function.costs, function.where};
-  made.inputs.push_back(function.outputs[output]);
+  for (const std::size_t output : outputs) {
+    differentiated.push_back(results[output]);
+    douts.push_back(builder.input(builder.type(results[output]), {}, function.where));
+    made.inputs.push_back(function.outputs[output]);
+  }
+  for (const std::size_t i : wrt) by.push_back(inputs[i]);
+  const std::vector<Value> gradients = sinter::backward(builder, differentiated, douts, by);
   std::vector<std::size_t> known;
-  std::vector<Value> outputs;
+  std::vector<Value> made_outputs;
   for (std::size_t i = 0; i < wrt.size(); ++i) {
     if (!gradients[i]) continue;
     known.push_back(wrt[i]);
-    outputs.push_back(gradients[i]);
+    made_outputs.push_back(gradients[i]);
     made.outputs.push_back(function.inputs[wrt[i]]);
   }
   wrt = std::move(known);
-  made.graph = builder.finish(outputs);
+  made.graph = builder.finish(made_outputs);
   return made;
 }
 
 }  // namespace dist::partition_detail
 
 namespace ops {
-SINTER_DECL ValList ResultOfParts::vjp(const VjpArgs& args) {
+SINTER_DECL void ResultsOfParts::infer(const InferArgs& args, TypeList& out) {
+  const std::int64_t count = args.attrs[results];
+  ensure(count > 0 && as_index(count) <= args.in.size(), "results_of_parts: results are required");
+  for (std::size_t i = 0; i < as_index(count); ++i) out.push_back(args.in[i]);
+}
+
+SINTER_DECL ValList ResultsOfParts::vjp(const VjpArgs& args) {
   using namespace dist::partition_detail;
   using jit::autodiff_detail::OpenTrace;
   using jit::autodiff_detail::TransformTrace;
   ValList out;
   for (std::size_t i = 0; i < args.in.size(); ++i) out.push_back(Val{});
-  const auto* divided = payload_cast<DividedOutput>(args.attrs.payload.get());
-  if (divided == nullptr || !args.dout) return out;
-  std::vector<std::size_t> wrt;
-  for (std::size_t i = 1; i < args.in.size(); ++i)
-    if (args.needs(i) && is_differentiable(args.in[i].dtype())) wrt.push_back(i - 1);
+  const auto* divided = payload_cast<DividedOutputs>(args.attrs.payload.get());
+  const std::size_t made_before = as_index(args.attrs[results]);
+  if (divided == nullptr) return out;
+  std::vector<std::size_t> wrt, outputs;
+  for (std::size_t i = made_before; i < args.in.size(); ++i)
+    if (args.needs(i) && is_differentiable(args.in[i].dtype())) wrt.push_back(i - made_before);
+  for (std::size_t i = 0; i < made_before; ++i)
+    if (args.douts[i]) outputs.push_back(divided->outputs()[i]);
+  if (outputs.empty()) return out;
   GraphBuilder& builder = *args.in[0].builder;
   std::vector<Type> types;
-  for (std::size_t i = 1; i < args.in.size(); ++i) types.push_back(builder.type(args.in[i].value));
-  DividedFunction gradient = gradient_of(divided->function(), divided->output(), types, wrt);
+  for (std::size_t i = made_before; i < args.in.size(); ++i) types.push_back(builder.type(args.in[i].value));
+  DividedFunction gradient = gradient_of(divided->function(), outputs, types, wrt);
   if (wrt.empty()) return out;
 
   std::vector<Value> given;
@@ -150,22 +173,24 @@ SINTER_DECL ValList ResultOfParts::vjp(const VjpArgs& args) {
     const Type type = builder.type(value.value);
     parts.push_back(trace->parameter(trace->placeholder(type), type));
   };
-  for (std::size_t i = 1; i < args.in.size(); ++i) add_part(args.in[i]);
-  add_part(args.dout);
+  for (std::size_t i = made_before; i < args.in.size(); ++i) add_part(args.in[i]);
+  for (std::size_t i = 0; i < made_before; ++i)
+    if (args.douts[i]) add_part(args.douts[i]);
   const std::vector<Ref<TensorImpl>> gradients = record_divided(std::move(gradient), parts);
   const auto call = TransformTrace::end(std::move(trace), gradients);
   for (std::size_t i = call.parameters; i < call.operands.size(); ++i)  // constants of the function
     given.push_back(builder.constant(call.operands[i], args.where));
   const std::vector<Value> made = builder.inline_graph(call.graph, given);
-  for (std::size_t i = 0; i < wrt.size(); ++i) out[wrt[i] + 1] = Val{&builder, made[i], args.where};
+  for (std::size_t i = 0; i < wrt.size(); ++i) out[wrt[i] + made_before] = Val{&builder, made[i], args.where};
   return out;
 }
 
 /// The batched operations have derivatives of their own, but none of whole tensors.
-SINTER_DECL Batched ResultOfParts::batch(const BatchArgs& args) {
+SINTER_DECL void ResultsOfParts::batch(const BatchArgs& args, BatchedList& out) {
   Attrs attrs;
   attrs.payload = dist::partition_detail::no_gradient_payload();
-  return {apply(op_info<LaidOut>, {args.in[0]}, std::move(attrs)), args.is_batched(0)};
+  for (std::size_t i = 0; i < as_index(args.attrs[results]); ++i)
+    out.push_back(Batched(apply(op_info<LaidOut>, {args.in[i]}, attrs), args.is_batched(i)));
 }
 }  // namespace ops
 SINTER_NAMESPACE_END

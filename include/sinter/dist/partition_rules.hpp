@@ -5,6 +5,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/dist/layout.hpp>
 #include <sinter/graph/graph.hpp>
+#include <sinter/ops/attention.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,18 @@
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
+namespace ops {
+/// attention_gradients(q, k, v, out, dout, mask?): what scaled_dot_product_attention_gradient gives, taken apart again, so
+/// that batch and heads can be divided. Stands in plans of partitions alone.
+struct AttentionGradients {
+  static constexpr OpInfo info{.name = "attention_gradients", .arity = -1, .kind = OpKind::structured};
+  static constexpr auto attributes = ScaledDotProductAttention::attributes;
+  static void infer(const InferArgs& args, TypeList& out) {
+    for (std::size_t i = 0; i < 3; ++i) out.push_back(args.in[i]);
+  }
+};
+}  // namespace ops
+
 namespace dist::partition_detail {
 
 /// Shares of the operands and of the results of a node, along one axis of the mesh.
@@ -44,6 +57,8 @@ std::vector<Choice> choices_of(const NodeOnAxis& node);
 bool has_partition_rule(const OpInfo& op);
 /// Composites that have a rule; others are taken apart before they are divided.
 bool is_divided_whole(const Node& node);
+/// The graph with gradients of attention that are taken apart where they are read as results of their own.
+Graph split_attention_gradients(const Graph& graph);
 /// The attributes of a node for results of these shapes, and operands of those.
 Attrs attributes_of_part(const Node& node, std::span<const Shape> in, const Shape& out);
 

@@ -5,6 +5,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/dist/laid_out.hpp>
+#include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
@@ -226,7 +227,7 @@ inline void matmul(ChoiceList& list) {
   list.add_linear({summand, whole});
   list.add_linear({whole, summand});
 }
-/// Batch axes are divided: `batched` operands have them all, others broadcast to them.
+/// Batch axes are divided: the first `batched` operands have them all, others (a mask) broadcast to them.
 inline void attention_batch(ChoiceList& list, std::size_t batched) {
   const int rank = list.rank_in(0);
   for (int axis = 0; axis + 2 < rank; ++axis) {
@@ -238,7 +239,7 @@ inline void attention_batch(ChoiceList& list, std::size_t batched) {
       is_known &= has_axis || (i >= batched && (own < 0 || identical(list.n.in[i][own], Dim(1))));
       in.push_back(has_axis ? share(own) : whole);
     }
-    if (is_known) list.add(std::move(in), {share(axis)});
+    if (is_known) list.add(std::move(in), std::vector<Share>(list.n.out.size(), share(axis)));
   }
 }
 inline void attention(ChoiceList& list) { attention_batch(list, 3); }
@@ -359,6 +360,7 @@ inline const Row* find(const OpInfo& op) {
       {&op_info<ops::Matmul>, matmul},
       {&op_info<ops::ScaledDotProductAttention>, attention},
       {&op_info<ops::ScaledDotProductAttentionGradient>, attention_gradient},
+      {&op_info<ops::AttentionGradients>, attention_gradient},
       {&op_info<ops::Convolution>, convolution},
       {&op_info<ops::ConvolutionWeightGradient>, convolution_weight_gradient},
       {&op_info<ops::Take>, take},
@@ -378,6 +380,57 @@ SINTER_DECL bool is_divided_whole(const Node& node) {
   using Gradient = ops::ScaledDotProductAttentionGradient;
   if (node.op == &op_info<Gradient> && node.attrs[Gradient::packing] != Gradient::Packing::batch) return false;
   return node.op->kind == OpKind::composite && partition_rules::find(*node.op) != nullptr;
+}
+
+/// Which of the gradients that lie end to end a slice of them takes; -1 for other nodes.
+inline int gradient_taken(const Graph& graph, const Node& node, const Node& packed) {
+  if (node.op != &op_info<ops::Slice> || node.attrs[ops::Slice::steps][0] != 1) return -1;
+  Dim start = 0;
+  for (int i = 0; i < 3; ++i) {
+    const Dim end = start + graph.type(packed.inputs[as_index(i)]).shape.numel(node.where);
+    if (identical(node.attrs[ops::Slice::starts][0], start) && identical(node.attrs[ops::Slice::ends][0], end))
+      return i;
+    start = end;
+  }
+  return -1;
+}
+
+SINTER_DECL Graph split_attention_gradients(const Graph& graph) {
+  using Gradient = ops::ScaledDotProductAttentionGradient;  // those packed by batch are divided as they are
+  const auto is_packed = [](const Node& node) {
+    return node.op == &op_info<Gradient> && node.attrs[Gradient::packing] != Gradient::Packing::batch;
+  };
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_packed)) return graph;
+  std::vector<std::uint8_t> is_split(graph.nodes().size(), 1);  // all of its readers take one gradient each
+  for (const Node& node : graph.nodes())
+    for (const Value v : node.inputs)
+      if (is_packed(graph.node(v)) && gradient_taken(graph, node, graph.node(v)) < 0) is_split[as_index(v.node)] = 0;
+  for (const Value v : graph.outputs()) is_split[as_index(v.node)] = 0;
+  GraphBuilder builder(graph);
+  std::vector<std::int32_t> moved;
+  std::vector<Value> taken(graph.nodes().size());  // in the new graph: the gradient that a slice is the elements of
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    Values inputs;
+    for (const Value v : node.inputs) inputs.push_back({moved[as_index(v.node)], v.result});
+    const Value from = node.inputs.empty() ? Value{} : node.inputs[0];
+    if (is_packed(node) && is_split[id] != 0) {
+      moved.push_back(builder.add(op_info<ops::AttentionGradients>, inputs, node.attrs, node.where).node);
+    } else if (from && is_packed(graph.node(from)) && is_split[as_index(from.node)] != 0) {
+      taken[id] = {inputs[0].node, gradient_taken(graph, node, graph.node(from))};
+      moved.push_back(
+          builder.add(op_info<ops::Reshape>, {taken[id]}, Attrs{.shape = node.types[0].shape}, node.where).node);
+    } else if (from && node.op == &op_info<ops::Reshape> && taken[as_index(from.node)] &&
+               identical(builder.type(taken[as_index(from.node)]).shape, node.types[0].shape)) {
+      const Value gradient = taken[as_index(from.node)];
+      moved.push_back(builder.add(op_info<ops::Reshape>, {gradient}, node.attrs, node.where).node);
+    } else {
+      moved.push_back(builder.copy(node, inputs).node);
+    }
+  }
+  std::vector<Value> outputs;
+  for (const Value v : graph.outputs()) outputs.push_back({moved[as_index(v.node)], v.result});
+  return builder.finish(outputs);
 }
 
 SINTER_DECL std::vector<Choice> choices_of(const NodeOnAxis& node) {

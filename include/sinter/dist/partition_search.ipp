@@ -6,6 +6,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/dist/laid_out.hpp>
+#include <sinter/dist/partition_rules.hpp>
 #include <sinter/ops/registry.hpp>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ SINTER_DECL NodeWork work_of(const Graph& graph, const NodeOnAxis& n) {
     work.operations = 2 * results * elements(n.in[1]) / std::max(1.0, extent(n.in[1][0]));
   if (op == &op_info<ops::ScaledDotProductAttention>)
     work.operations = 4 * results * extent(n.in[1][n.in[1].rank() - 2]);
-  if (op == &op_info<ops::ScaledDotProductAttentionGradient>)
+  if (op == &op_info<ops::ScaledDotProductAttentionGradient> || op == &op_info<ops::AttentionGradients>)
     work.operations = 10 * elements(n.in[0]) * extent(n.in[1][n.in[1].rank() - 2]);
   return work;
 }

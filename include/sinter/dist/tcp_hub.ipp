@@ -13,13 +13,26 @@
 SINTER_NAMESPACE_BEGIN
 namespace dist::dist_detail {
 
-/// Only an address says where to listen: a name may mean this host alone on this host, and another address elsewhere.
+namespace tcp_detail {
+/// 127.0.0.0/8 and ::1.
+inline bool is_loopback(const addrinfo& at) {
+  if (at.ai_family == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in*>(at.ai_addr)->sin_addr.s_addr) >> 24 == 127;
+  return at.ai_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(at.ai_addr)->sin6_addr);
+}
+}  // namespace tcp_detail
+
+/// At an address of this host alone, if `host` is one or has one. A host's own name may mean 127.0.1.1 on it and another
+/// address elsewhere (Debian's /etc/hosts): it does not say where to listen.
 SINTER_DECL bool TcpHub::listen(const std::string& host, const addrinfo& addresses, int first_port, int ports) {
   const bool is_of_this_host = host == "localhost" || host == "::1" || host.substr(0, 4) == "127.";
-  const bool is_number = host.find(':') != std::string::npos || host.find_first_not_of("0123456789.") == host.npos;
+  bool says_where = true;
+  for (const addrinfo* at = &addresses; at != nullptr; at = at->ai_next)
+    says_where = says_where && (is_of_this_host || !tcp_detail::is_loopback(*at));
   for (int port = first_port; port < first_port + ports && port <= 65535; ++port) {
     bool is_address_here = is_of_this_host;
-    if (is_of_this_host || is_number)
+    if (says_where)
       for (const addrinfo* at = &addresses; at != nullptr; at = at->ai_next) {
         if (listen_at(at->ai_addr, at->ai_addrlen, port)) return true;
         is_address_here |= errno == EADDRINUSE;

@@ -26,9 +26,23 @@ SINTER_DECL std::optional<std::uint16_t> Schedule::find(ScheduleAction action, i
   return std::nullopt;
 }
 
+namespace kernel_detail {
+/// Whether the schedule says nothing yet of what this step sets: of stores and cuts, of this node.
+inline bool takes(const Schedule& schedule, ScheduleStep step) {
+  const bool is_of_a_node = step.action == ScheduleAction::store || step.action == ScheduleAction::cut;
+  return schedule.steps().size() < Schedule::max_steps && std::none_of(
+                                                              schedule.steps().begin(), schedule.steps().end(),
+                                                              [&](const ScheduleStep& other) {
+                                                                return other.action == step.action &&
+                                                                       other.axis == step.axis &&
+                                                                       (!is_of_a_node || other.number == step.number);
+                                                              });
+}
+}  // namespace kernel_detail
+
 SINTER_DECL Schedule Schedule::with(ScheduleStep step) const {
   ensure(steps_.size() < max_steps, "schedule: too many steps");
-  ensure(!find(step.action, step.axis), "schedule: two steps set the same");
+  ensure(kernel_detail::takes(*this, step), "schedule: two steps set the same");
   Schedule longer = *this;
   longer.steps_.push_back(step);
   return longer;
@@ -84,8 +98,7 @@ SINTER_DECL std::optional<Schedule> parse_schedule(std::string_view text) {
     const std::size_t end = text.find(' ');
     is_last = end == std::string_view::npos;
     const std::optional<ScheduleStep> step = kernel_detail::parse_step(text.substr(0, end));
-    if (!step || schedule.steps().size() == Schedule::max_steps || schedule.find(step->action, step->axis))
-      return std::nullopt;
+    if (!step || !kernel_detail::takes(schedule, *step)) return std::nullopt;
     schedule = schedule.with(*step);
     if (!is_last) text.remove_prefix(end + 1);
   }

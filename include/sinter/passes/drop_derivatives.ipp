@@ -1,4 +1,4 @@
-// One walk; results of such a node are its first operands.
+// One walk; results of such a node are its first operands, and nobody runs it.
 #pragma once
 
 #include <sinter/base/index.hpp>
@@ -11,7 +11,11 @@
 SINTER_NAMESPACE_BEGIN
 
 SINTER_DECL Graph DropDerivatives::operator()(const Graph& graph) const {
-  auto is_dropped = [](const Node& node) { return node.op == &op_info<ops::CustomDerivative>; };
+  // Ops of upper layers that are their first operands have the attribute that says how many.
+  auto is_dropped = [](const Node& node) {
+    return node.op->kind == OpKind::structured &&
+           node.op->find_attribute(ops::CustomDerivative::results.name) != nullptr;
+  };
   if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_dropped)) return graph;
   GraphBuilder builder(graph);
   std::vector<Values> made(graph.nodes().size());

@@ -197,68 +197,178 @@ inline std::int64_t total_bytes(std::span<const Ref<TensorImpl>> values) {
   return bytes;
 }
 
-/// The plans, the default's first, that there is time for, each of which has run and given the default's bits: for these
-/// inputs, and for others with made-up numbers where the graph can run on such.
-inline Field plans_of(const Graph& graph, const PlanOptions& options, const std::vector<Schedule>& candidates,
-                      std::span<const Ref<TensorImpl>> inputs, std::span<const std::int64_t> sizes,
-                      const Allowance& time) {
-  Field field;
-  const auto most =
-      static_cast<std::int64_t>(options.backends.front()->device() == Device::cpu() ? most_bytes : most_device_bytes);
-  std::vector<Ref<TensorImpl>> others, expected, expected_of_others;
-  std::shared_ptr<const Plan> standard;
-  std::int64_t held = 0;  // by frames, which stay, and by results
-  for (const Schedule& schedule : candidates) {
-    if (!time.is_left(field.candidates.empty() ? 1 : part_to_verify)) {
-      field.is_late = field.candidates.size() < 2;
-      break;
-    }
-    PlanOptions own = options;
-    if (!follow(own, schedule)) continue;
-    std::shared_ptr<const Plan> plan = build_plan(graph, own);
-    if (standard == nullptr) standard = plan;
-    else if (!have_equal_backends(*plan, *standard)) {
-      field.reject(schedule);
-      continue;
-    }
-    std::int64_t results = 0;
-    for (const PlanOutput& output : plan->outputs()) {
-      std::int64_t elements = 1;
-      for (const Dim extent : output.type.shape.dims()) elements *= extent.evaluate(sizes);
-      results += elements * size_of(output.type.dtype);
-    }
-    const std::int64_t own_bytes = plan->held_bytes(sizes) + results;
-    if (field.candidates.empty()) {  // it is there twice: to compare with, and to be compared with
-      held = total_bytes(inputs) + 2 * results;
-      if (held + 2 * own_bytes > most) {
-        field.is_too_large = true;
+/// Plans of one graph, the default's first, each of which has run and given the default's bits: for these inputs, and
+/// for others with made-up numbers where the graph can run on such.
+class PlanTrials {
+ public:
+  PlanTrials(const Graph& graph, const PlanOptions& options, std::span<const Ref<TensorImpl>> inputs,
+             std::span<const std::int64_t> sizes)
+      : graph_(graph),
+        options_(options),
+        inputs_(inputs),
+        sizes_(sizes),
+        most_(static_cast<std::int64_t>(options.backends.front()->device() == Device::cpu() ? most_bytes
+                                                                                            : most_device_bytes)) {}
+
+  /// Those that there is time for.
+  void run(const std::vector<Schedule>& candidates, const Allowance& time) {
+    for (const Schedule& schedule : candidates) {
+      if (!time.is_left(field.candidates.empty() ? 1 : part_to_verify)) {
+        field.is_late = field.candidates.size() < 2;
         break;
       }
+      add(schedule);
+      if (field.candidates.empty()) break;  // the default's bits are not the same twice, or it is too large
     }
-    if (held + own_bytes > most) continue;
-    auto run = std::make_unique<PlanRun>(plan, inputs);
-    run->run(nullptr);
-    if (field.candidates.empty()) {
-      expected = run->results();
-      run->run(nullptr);  // what differs from run to run would reject all others
-      if (!has_open_loop(graph)) {
-        try {
-          others = made_up_like(inputs);
-          expected_of_others = execute(*plan, others);
-        } catch (const Error&) { others.clear(); }  // positions that come of numbers, say
-      }
-    }
-    if (!are_same(run->results(), expected) ||
-        (!others.empty() && !are_same(execute(*plan, others), expected_of_others))) {
-      field.reject(schedule);
-      if (field.candidates.empty()) break;
-      continue;
-    }
-    run->drop_results();
-    held += own_bytes;
-    field.candidates.push_back({schedule, std::move(run)});
   }
-  return field;
+  /// One more: whether it is in the field now.
+  bool add(const Schedule& schedule);
+  /// The fastest of those that were timed, or of its steps and those of the next ones in one plan, three at most, as
+  /// long as each makes it faster by what is wanted.
+  Candidate& combine(const PlanOperands& operands, int launches, const Allowance& time, std::int64_t budget);
+  /// A plan of its own, in other memory.
+  Candidate again(const Schedule& schedule) const {
+    PlanOptions own = options_;
+    ensure(follow(own, schedule), "a cut that was measured is none");
+    auto run = std::make_unique<PlanRun>(build_plan(graph_, own), inputs_);
+    run->run(nullptr);
+    return {schedule, std::move(run)};
+  }
+  Field field;
+
+ private:
+  std::int64_t bytes_of_results(const Plan& plan) const;
+  void set_standard(PlanRun& run);
+  bool is_new(const Schedule& schedule, std::int64_t budget);
+
+  const Graph& graph_;
+  const PlanOptions& options_;
+  std::span<const Ref<TensorImpl>> inputs_;
+  std::span<const std::int64_t> sizes_;
+  std::int64_t most_, held_ = 0;  // by frames, which stay, and by results
+  std::shared_ptr<const Plan> standard_{};
+  std::vector<Ref<TensorImpl>> others_{}, expected_{}, expected_of_others_{};
+  std::vector<std::string> keys_{};  // of the plans that combinations are compared with
+};
+
+inline std::int64_t PlanTrials::bytes_of_results(const Plan& plan) const {
+  std::int64_t results = 0;
+  for (const PlanOutput& output : plan.outputs()) {
+    std::int64_t elements = 1;
+    for (const Dim extent : output.type.shape.dims()) elements *= extent.evaluate(sizes_);
+    results += elements * size_of(output.type.dtype);
+  }
+  return results;
+}
+
+/// The default has run once.
+inline void PlanTrials::set_standard(PlanRun& run) {
+  expected_ = run.results();
+  run.run(nullptr);  // what differs from run to run would reject all others
+  if (!has_open_loop(graph_)) {
+    try {
+      others_ = made_up_like(inputs_);
+      expected_of_others_ = execute(*standard_, others_);
+    } catch (const Error&) { others_.clear(); }  // positions that come of numbers, say
+  }
+}
+
+inline bool PlanTrials::add(const Schedule& schedule) {
+  const bool is_standard = field.candidates.empty();
+  PlanOptions own = options_;
+  if (!follow(own, schedule)) return false;
+  const std::shared_ptr<const Plan> plan = build_plan(graph_, own);
+  if (is_standard) standard_ = plan;
+  else if (!have_equal_backends(*plan, *standard_)) {
+    field.reject(schedule);
+    return false;
+  }
+  const std::int64_t results = bytes_of_results(*plan), bytes = plan->held_bytes(sizes_) + results;
+  if (is_standard) {  // it is there twice: to compare with, and to be compared with
+    held_ = total_bytes(inputs_) + 2 * results;
+    field.is_too_large = held_ + 2 * bytes > most_;
+  }
+  if (field.is_too_large || held_ + bytes > most_) return false;
+  auto run = std::make_unique<PlanRun>(plan, inputs_);
+  run->run(nullptr);
+  if (is_standard) set_standard(*run);
+  if (!are_same(run->results(), expected_) ||
+      (!others_.empty() && !are_same(execute(*plan, others_), expected_of_others_))) {
+    field.reject(schedule);
+    return false;
+  }
+  run->drop_results();
+  held_ += bytes;
+  field.candidates.push_back({schedule, std::move(run)});
+  return true;
+}
+
+/// Whether it is said to keep bits, is within the budget, and is another plan than those that there are.
+inline bool PlanTrials::is_new(const Schedule& schedule, std::int64_t budget) {
+  PlanOptions own = options_;
+  if (!follow(own, schedule) || !keeps_bits(graph_, options_, schedule)) return false;
+  const std::shared_ptr<const Plan> sketch = sketch_of(graph_, own);
+  std::string key = plan_key(graph_, own, *sketch, sizes_);
+  if (!is_within(budget, *sketch, *standard_) || std::find(keys_.begin(), keys_.end(), key) != keys_.end())
+    return false;
+  keys_.push_back(std::move(key));
+  return true;
+}
+
+inline constexpr const char* too_large_text =
+    "two of its plans, with what they give, are larger than what may be held for this";
+
+/// Both plans are made anew, in other memory, and timed some time later. Those of the field are gone.
+inline bool wins_again(PlanTrials& trials, const Candidate& winner, const PlanOperands& operands, int launches,
+                       const Allowance& time) {
+  for (Candidate& each : trials.field.candidates) each.launch.reset();
+  wait_until_later(std::chrono::steady_clock::now());
+  Candidate standard = trials.again({}), other = trials.again(winner.schedule);
+  return gains(other, standard, operands, launches, time);
+}
+
+/// The steps of both, unless they say the same twice.
+inline std::optional<Schedule> both_of(const Schedule& a, const Schedule& b) {
+  Schedule both = a;
+  for (const ScheduleStep& step : b.steps()) {
+    if (both.steps().size() == Schedule::max_steps ||
+        std::find(both.steps().begin(), both.steps().end(), step) != both.steps().end())
+      return std::nullopt;
+    both = both.with(step);
+  }
+  return both;
+}
+
+inline Candidate& PlanTrials::combine(const PlanOperands& operands, int launches, const Allowance& time,
+                                      std::int64_t budget) {
+  constexpr std::size_t most_combined = 3, most_tried = 4;
+  std::vector<Candidate>& all = field.candidates;
+  std::sort(all.begin() + 1, all.end(), [](const Candidate& a, const Candidate& b) { return a.time() < b.time(); });
+  std::vector<Schedule> winners;
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (all[i].time() < all[0].time() * gain_wanted) winners.push_back(all[i].schedule);
+  if (winners.size() < 2) return fastest_of(all);
+  for (const Schedule& schedule : winners) {
+    PlanOptions own = options_;
+    if (follow(own, schedule)) keys_.push_back(plan_key(graph_, own, *sketch_of(graph_, own), sizes_));
+  }
+  std::size_t best = 1;
+  for (std::size_t i = 1, tried = 0; i < winners.size() && tried < most_tried && time.is_left(); ++i) {
+    if (all[best].schedule.steps().size() >= most_combined) break;
+    const std::optional<Schedule> both = both_of(all[best].schedule, winners[i]);
+    if (!both || !is_new(*both, budget)) continue;
+    ++tried;
+    if (!add(*both)) continue;
+    Candidate* const pair[] = {&all[best], &all.back()};
+    std::vector<double> known = std::exchange(pair[0]->times, {});
+    if (time_in_turns(pair, operands, launches, time) < least_rounds) {
+      pair[0]->times = std::move(known);
+      all.pop_back();
+      break;
+    }
+    if (pair[1]->time() < pair[0]->time() * gain_wanted) best = all.size() - 1;
+  }
+  return all[best];
 }
 }  // namespace tuner_detail
 
@@ -277,36 +387,31 @@ SINTER_DECL Schedule Tuner::choose_plan(const Graph& graph, const PlanOptions& o
   return {};
 }
 
-SINTER_DECL tuner_detail::Field Tuner::run_plans(const Graph& graph, const PlanOptions& options,
-                                                 const std::vector<Schedule>& candidates,
-                                                 const tuner_detail::Allowance& time, std::string& why_not) {
+SINTER_DECL bool Tuner::prepare_plans(const Graph& graph, const PlanOptions& options, std::string& why_not) {
   using namespace tuner_detail;
   plan_inputs_ = request_.values;
   if (plan_inputs_.empty()) {
     if (has_open_loop(graph)) {
       why_not = "a while_loop may never end on made-up inputs";
-      return {};
+      return false;
     }
     for (const Tensor& value : example_inputs(graph)) plan_inputs_.push_back(value.impl());
   }
-  if (!fit(plan_inputs_, graph, options, sizes_)) {
-    why_not = "inputs of these layouts are not made up";
-    return {};
-  }
-  measures_ = false;
-  Field field = plans_of(graph, options, candidates, plan_inputs_, sizes_, time);
-  measures_ = true;
-  if (field.is_too_large) why_not = "two of its plans, with what they give, are larger than what may be held for this";
-  return field;
+  if (fit(plan_inputs_, graph, options, sizes_)) return true;
+  why_not = "inputs of these layouts are not made up";
+  return false;
 }
 
 SINTER_DECL Schedule Tuner::follow_known(const Graph& graph, const PlanOptions& options, const Schedule& winner) {
   using namespace tuner_detail;
   std::string why_not;
   try {
-    if (!winner.empty()) {
-      const Field field = run_plans(graph, options, {Schedule{}, winner}, Allowance(1e9), why_not);
-      if (why_not.empty() && field.candidates.size() < 2) why_not = "it gives other bits here, or has no memory to run";
+    if (!winner.empty() && prepare_plans(graph, options, why_not)) {
+      measures_ = false;
+      PlanTrials trials(graph, options, plan_inputs_, sizes_);
+      trials.run({Schedule{}, winner}, Allowance(1e9));
+      if (trials.field.is_too_large) why_not = too_large_text;
+      else if (trials.field.candidates.size() < 2) why_not = "it gives other bits here, or has no memory to run";
     }
   } catch (const Error& error) { why_not = error.what(); } catch (const std::bad_alloc&) {
     why_not = "there is no memory to run it";
@@ -333,32 +438,44 @@ SINTER_DECL Schedule Tuner::measure_plans(const Graph& graph, const PlanOptions&
   const TimelineSpan span("compile", "measure plans");
   const Measuring alone;
   if (!alone.has_begun()) return leave_default("another thread measures, and this one holds what fork() waits for");
-  const Allowance time(seconds_ - spent_);
   std::string why_not;
-  Field field = run_plans(graph, options, candidates, time, why_not);
+  if (!prepare_plans(graph, options, why_not)) return leave_default(why_not);
+  const Allowance time(seconds_ - spent_);
   const PlanOperands operands{options.backends.front()->device()};
+  measures_ = false;
+  PlanTrials trials(graph, options, plan_inputs_, sizes_);
+  trials.run(candidates, time);
+  Field& field = trials.field;
   int done = 0, launches = 1;
   if (field.candidates.size() > 1 && drop_slow(field.candidates, operands, time)) {
     launches = launches_in_a_sample(*field.candidates[0].launch, operands);
     done = time_in_turns(field.candidates, operands, launches, time);
   }
-  runtime_detail::count_tuning({.rejected = field.rejections});
   if (done < least_rounds) {
+    measures_ = true;
+    runtime_detail::count_tuning({.rejected = field.rejections});
     spent_ += time.spent();
-    if (!why_not.empty()) return leave_default(why_not);
+    if (field.is_too_large) return leave_default(too_large_text);
     if (!field.rejected.empty()) report_plan("default; other bits: " + field.rejected);
     else report_plan("default, for the time did not suffice (Options::tune_seconds)");
     return {};
   }
-  Candidate& fastest = fastest_of(field.candidates);
-  const Candidate& winner = winner_of(field.candidates, fastest, operands, launches, time);
+  Candidate& fastest = trials.combine(operands, launches, time, request_.memory_budget);
+  const Candidate* winner = &winner_of(field.candidates, fastest, operands, launches, time);
+  std::string text = result_text(field, *winner, fastest);
+  if (winner != field.candidates.data() && !wins_again(trials, fastest, operands, launches, time)) {
+    winner = field.candidates.data();
+    text = "default, for " + fastest.schedule.text() + " did not win a second time, of " +
+           std::to_string(field.candidates.size()) + " schedules";
+  }
+  measures_ = true;
+  runtime_detail::count_tuning({.rejected = field.rejections});
   spent_ += time.spent();
   has_measured_ = true;
-  runtime_detail::keep_tuning(key, winner.schedule.text() + "; " + digits(winner.time(), 4) + " s");
-  runtime_detail::count_tuning({.plans_measured = 1, .plans_gained = &winner != field.candidates.data()});
-  report_plan(result_text(field, winner, fastest) +
-              (request_.values.empty() ? "; on made-up inputs" : "; on the call's inputs"));
-  return winner.schedule;
+  runtime_detail::keep_tuning(key, winner->schedule.text() + "; " + digits(winner->time(), 4) + " s");
+  runtime_detail::count_tuning({.plans_measured = 1, .plans_gained = winner != field.candidates.data()});
+  report_plan(text + (request_.values.empty() ? "; on made-up inputs" : "; on the call's inputs"));
+  return winner->schedule;
 }
 
 SINTER_DECL std::shared_ptr<const Plan> tuned_plan(const Graph& graph, const PlanOptions& options,
@@ -372,12 +489,21 @@ SINTER_DECL std::shared_ptr<const Plan> tuned_plan(const Graph& graph, const Pla
   const std::int64_t budget = request.memory_budget;
   const auto tuner = std::make_shared<Tuner>(std::move(request), sizes);
   PlanOptions tuned = options;
+  // What has won as a kernel wins again before it is kept.
+  const auto build = [&] {
+    std::shared_ptr<const Plan> plan = build_plan(graph, tuned);
+    if (tuner->confirm()) return plan;
+    tuner->begin_again();
+    plan = build_plan(graph, tuned);
+    tuner->end_again();
+    return plan;
+  };
   tuned.choose_schedule = [tuner, is_one_plan](Backend& backend, const Kernel& kernel, const SymbolicGeometry& geometry,
                                                std::span<const BufferRef> operands) {
     // The inputs of a part have numbers of their own.
     return tuner->choose(backend, kernel, geometry, is_one_plan ? operands : std::span<const BufferRef>());
   };
-  if (!options.fuse || !may_run_again(graph)) return build_plan(graph, tuned);
+  if (!options.fuse || !may_run_again(graph)) return build();
   const std::shared_ptr<const Plan> sketch = sketch_of(graph, options);
   const std::string key = plan_key(graph, options, *sketch, sizes);
   std::optional<Schedule> known = stored_schedule(key);
@@ -391,16 +517,16 @@ SINTER_DECL std::shared_ptr<const Plan> tuned_plan(const Graph& graph, const Pla
   if (!known) {
     candidates = plan_schedules(graph, options);
     drop_equal(candidates, graph, options, sizes, *sketch, budget);
-    if (candidates.size() < 2) return build_plan(graph, tuned);
+    if (candidates.size() < 2) return build();
     tuner->leave_for_plans(part_for_plans);
   }
-  std::shared_ptr<const Plan> standard = build_plan(graph, tuned);
+  std::shared_ptr<const Plan> standard = build();
   tuner->leave_for_plans(0);
   const Schedule winner =
       known ? tuner->follow_known(graph, tuned, *known) : tuner->choose_plan(graph, tuned, candidates, key);
   if (winner.empty() || !follow(tuned, winner)) return standard;
   tuner->begin_again();
-  return build_plan(graph, tuned);
+  return build();
 }
 
 }  // namespace jit::jit_detail

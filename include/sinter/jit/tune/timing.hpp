@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +28,7 @@ inline constexpr double gain_wanted = 0.97;  // of the default's time
 inline constexpr std::size_t most_bytes = std::size_t{2} << 30, most_device_bytes = std::size_t{6} << 30;
 inline constexpr std::int64_t most_packed_bytes = std::int64_t{1} << 28;  // of a version's constants
 inline constexpr int rounds = 9, least_rounds = 3, confirming_rounds = 15;
+inline constexpr double seconds_until_later = 0.05;     // between a win and the time when it must be one again
 inline constexpr double shortest_sample = 30e-6;        // seconds; shorter launches are timed several at once
 inline constexpr double shortest_device_sample = 1e-3;  // waiting for a device takes some microseconds
 
@@ -142,32 +144,50 @@ bool drop_slow(std::vector<Candidate>& candidates, const Operands& operands, con
   return true;
 }
 
+/// Whether the candidate, timed with the default alone, is faster by what is wanted.
+template <class Operands>
+bool gains(Candidate& candidate, Candidate& standard, const Operands& operands, int launches, const Allowance& time) {
+  candidate.times.clear();
+  standard.times.clear();
+  for (int i = 0; i < confirming_rounds && (i < least_rounds || time.is_left()); ++i) {
+    standard.times.push_back(time_of(*standard.launch, operands, launches));
+    candidate.times.push_back(time_of(*candidate.launch, operands, launches));
+  }
+  return candidate.time() < standard.time() * gain_wanted;
+}
+
 /// The default, unless another is faster by what is wanted, which may be luck: then both are timed once more, alone.
 template <class Operands>
 Candidate& winner_of(std::vector<Candidate>& candidates, Candidate& fastest, const Operands& operands, int launches,
                      const Allowance& time) {
   Candidate& standard = candidates.front();
-  const auto gains = [&] { return fastest.time() < standard.time() * gain_wanted; };
-  if (!gains()) return standard;
-  fastest.times.clear();
-  standard.times.clear();
-  for (int i = 0; i < confirming_rounds && (i < least_rounds || time.is_left()); ++i) {
-    standard.times.push_back(time_of(*standard.launch, operands, launches));
-    fastest.times.push_back(time_of(*fastest.launch, operands, launches));
-  }
-  return gains() ? fastest : standard;
+  if (!(fastest.time() < standard.time() * gain_wanted)) return standard;
+  return gains(fastest, standard, operands, launches, time) ? fastest : standard;
 }
 
-/// Times all in turns, as long as there is time. How many rounds were done.
+/// Waits until what has been measured at `then` can be measured again, at another time.
+inline void wait_until_later(std::chrono::steady_clock::time_point then) {
+  std::this_thread::sleep_until(then + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                           std::chrono::duration<double>(seconds_until_later)));
+}
+
+/// Times those in turns, as long as there is time. How many rounds were done.
 template <class Operands>
-int time_in_turns(std::vector<Candidate>& candidates, const Operands& operands, int launches, const Allowance& time) {
+int time_in_turns(std::span<Candidate* const> candidates, const Operands& operands, int launches,
+                  const Allowance& time) {
   int done = 0;
   for (; done < rounds && time.is_left(); ++done)
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      Candidate& candidate = candidates[(i + as_index(done)) % candidates.size()];
+      Candidate& candidate = *candidates[(i + as_index(done)) % candidates.size()];
       candidate.times.push_back(time_of(*candidate.launch, operands, launches));
     }
   return done;
+}
+template <class Operands>
+int time_in_turns(std::vector<Candidate>& candidates, const Operands& operands, int launches, const Allowance& time) {
+  std::vector<Candidate*> all;
+  for (Candidate& candidate : candidates) all.push_back(&candidate);
+  return time_in_turns(std::span<Candidate* const>(all), operands, launches, time);
 }
 
 inline Candidate& fastest_of(std::vector<Candidate>& candidates) {

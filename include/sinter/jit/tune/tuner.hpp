@@ -22,8 +22,7 @@ struct Options;
 namespace jit_detail {
 namespace tuner_detail {
 struct Subject;
-struct Field;
-class Allowance;
+struct Claim;
 }  // namespace tuner_detail
 
 /// What a version is tuned with.
@@ -48,6 +47,9 @@ class Tuner {
   /// time has run out.
   Schedule choose(Backend& backend, const Kernel& kernel, const SymbolicGeometry& geometry,
                   std::span<const BufferRef> operands);
+  /// Times what has won since the last call once more, later and in other memory. What does not win again is forgotten,
+  /// for the default: false, and code that was made by choose() is not the one that it gives now.
+  bool confirm();
   /// The winner among the plans of a graph, as choose() for kernels. `candidates`: plan_schedules(). `key`: of the
   /// store.
   Schedule choose_plan(const Graph& graph, const PlanOptions& options, const std::vector<Schedule>& candidates,
@@ -56,17 +58,18 @@ class Tuner {
   Schedule follow_known(const Graph& graph, const PlanOptions& options, const Schedule& winner);
   /// Kernels that are known are not counted and reported again.
   void begin_again() { is_again_ = true; }
+  void end_again() { is_again_ = false; }
   /// What is left for kernels is so much of the whole.
   void leave_for_plans(double part) { seconds_for_plans_ = seconds_ * part; }
 
  private:
   Schedule measure(const tuner_detail::Subject& subject, const std::string& key,
                    const std::vector<Schedule>& schedules);
-  /// Plans that have run; `why_not` says why there are none.
-  tuner_detail::Field run_plans(const Graph& graph, const PlanOptions& options, const std::vector<Schedule>& candidates,
-                                const tuner_detail::Allowance& time, std::string& why_not);
+  /// Finds what plans run on; `why_not` says why there is nothing.
+  bool prepare_plans(const Graph& graph, const PlanOptions& options, std::string& why_not);
   Schedule measure_plans(const Graph& graph, const PlanOptions& options, const std::vector<Schedule>& candidates,
                          const std::string& key);
+  bool confirms(const tuner_detail::Claim& claim);
   std::vector<void*> given_to(const Backend& backend, const Kernel& kernel, std::span<const BufferRef> operands) const;
   /// Counts and logs it.
   Schedule leave_default(const Kernel& kernel, std::int64_t rejections, const std::string& why) const;
@@ -83,6 +86,7 @@ class Tuner {
   std::int64_t packed_bytes_ = 0;  // of constants that its winners keep packed
   bool measures_ = true;           // else kernels take winners that are known
   bool is_again_ = false;
+  std::vector<std::unique_ptr<tuner_detail::Claim>> claims_{};
 };
 
 /// What the environment says instead (SINTER_TUNE): the mode of functions that have none.

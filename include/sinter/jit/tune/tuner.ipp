@@ -102,6 +102,21 @@ struct Subject {
   }
 };
 
+/// A kernel whose default was beaten, until that is seen a second time.
+struct Claim {
+  Backend& backend;
+  Kernel kernel;
+  BoundGeometry geometry;
+  StepContext step;
+  std::vector<void*> given;
+  Fill fill;
+  int launches;
+  std::string key;
+  Schedule winner;
+  std::string work;  // what the kernel does, as the store has it
+  std::chrono::steady_clock::time_point when = std::chrono::steady_clock::now();
+};
+
 /// What the default leaves in memory for one kind of operands, and whether others leave the same there. Launches are
 /// bound anew: they may keep what they made of constants.
 class Expected {
@@ -300,17 +315,61 @@ SINTER_DECL Schedule Tuner::measure(const tuner_detail::Subject& subject, const 
   spent_ += time.spent();
   has_measured_ = true;
   const KernelCost cost = cost_of(kernel, subject.geometry);
-  runtime_detail::keep_tuning(key, winner.schedule.text() + "; " + digits(winner.time(), 4) + " s, " +
-                                       digits(cost.bytes_read + cost.bytes_written, 6) + " bytes, " +
-                                       digits(cost.flops, 6) + " flops, " + digits(cost.special, 6) + " special");
-  runtime_detail::count_tuning(
-      {.measured = 1, .gained = &winner != field.candidates.data(), .rejected = field.rejections});
+  const std::string work = digits(cost.bytes_read + cost.bytes_written, 6) + " bytes, " + digits(cost.flops, 6) +
+                           " flops, " + digits(cost.special, 6) + " special";
+  runtime_detail::keep_tuning(key, winner.schedule.text() + "; " + digits(winner.time(), 4) + " s, " + work);
+  runtime_detail::count_tuning({.measured = 1, .rejected = field.rejections});
+  if (&winner != field.candidates.data())
+    claims_.push_back(std::make_unique<Claim>(Claim{subject.backend, kernel, subject.geometry, subject.step,
+                                                    subject.given, fill, launches, key, winner.schedule, work}));
   const std::string model = subject.backend.device() == Device::cpu()
                                 ? "; the cost model says " + microseconds(expected_seconds(cost, cpu_costs))
                                 : std::string();
   report(kernel, result_text(field, winner, fastest) + (subject.has_given() ? "; on the call's operands" : "") + model +
                      progress());
   return winner.schedule;
+}
+
+/// On operands of their own: pages of memory are no merit of a schedule.
+SINTER_DECL bool Tuner::confirms(const tuner_detail::Claim& claim) {
+  using namespace tuner_detail;
+  const Measuring alone;
+  if (!alone.has_begun()) return true;  // as it was measured
+  const TimelineSpan span("compile", "measure schedules");
+  wait_until_later(claim.when);
+  const Allowance time(std::max(seconds_ - seconds_for_plans_ - spent_, seconds_ / 20));
+  const Subject subject{claim.backend, claim.kernel, claim.geometry, claim.step, claim.given};
+  Operands operands = subject.operands();
+  operands.allocate(claim.fill);
+  const auto candidate = [&](const Schedule& schedule) {
+    const auto code = compiled_kernel(claim.backend, claim.kernel, schedule);
+    ensure(code != nullptr, "a schedule that was measured has no code");
+    return Candidate{schedule, subject.bind(*code)};
+  };
+  Candidate standard = candidate({}), winner = candidate(claim.winner);
+  for (Candidate* each : {&standard, &winner}) static_cast<void>(time_of(*each->launch, operands, 1));
+  const bool has_won = gains(winner, standard, operands, claim.launches, time);
+  spent_ += time.spent();
+  if (has_won) return true;
+  runtime_detail::keep_tuning(claim.key, "default; " + digits(standard.time(), 4) + " s, " + claim.work);
+  report(claim.kernel, "default, for " + claim.winner.text() + " did not win a second time: " +
+                           microseconds(winner.time()) + ", the default " + microseconds(standard.time()) + progress());
+  return false;
+}
+
+SINTER_DECL bool Tuner::confirm() {
+  bool are_winners = true;
+  const auto claims = std::exchange(claims_, {});
+  for (const auto& claim : claims) {
+    bool has_won = true;
+    try {
+      has_won = confirms(*claim);
+    } catch (const Error&) {  // as it was measured
+    } catch (const std::bad_alloc&) {}
+    runtime_detail::count_tuning({.gained = has_won ? 1 : 0});
+    are_winners = are_winners && has_won;
+  }
+  return are_winners;
 }
 
 SINTER_DECL std::string Tuner::progress() const {
