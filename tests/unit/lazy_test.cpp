@@ -7,9 +7,13 @@
 #include <sinter/sinter.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 using namespace sinter;
 
@@ -55,6 +59,89 @@ TEST_CASE("lazy: intermediates that somebody holds are computed along") {
   CHECK(floats(kept) == std::vector<float>{2, 3});
   CHECK(floats(last) == std::vector<float>{25, 64});
   CHECK(jit::lazy_stats().evaluations == evaluations + 1);  // nothing ran twice
+}
+
+TEST_CASE("lazy: results of one operation that are asked for one after the other are computed once") {
+  static std::atomic<int> runs;
+  runs = 0;
+  const auto sum_and_difference = jit::custom_op<float, 2>({
+      .name = "test_sum_and_difference",
+      .shape = [](auto in) { return std::array{in[0], in[0]}; },
+      .cpu =
+          [](auto in, auto out) {
+            ++runs;
+            for (std::int64_t i = 0; i < in[0].numel; ++i) {
+              out[0].data[i] = in[0].data[i] + in[1].data[i];
+              out[1].data[i] = in[0].data[i] - in[1].data[i];
+            }
+          },
+  });
+  const Tensor x = vec({1, 2}), y = vec({10, 20});
+  auto [sum_of, difference] = sum_and_difference(x, y);
+  eval(sum_of);
+  CHECK_FALSE(difference.is_ready());
+  CHECK(floats(difference) == std::vector<float>{-9, -18});
+  CHECK(floats(sum_of) == std::vector<float>{11, 22});
+  CHECK(runs == 1);
+  // Behind further operations, and through two operations of several results.
+  auto [a, b] = sum_and_difference(x + 1, y);
+  auto [c, d] = sum_and_difference(a * 2, x);
+  eval(c);
+  CHECK(floats(b * 10 + d) == std::vector<float>{-80 + 23, -170 + 44});
+  CHECK(floats(a) == std::vector<float>{12, 23});
+  CHECK(runs == 3);
+  // What nobody can ask for any more is not kept, and of equal operations each has its own results.
+  Tensor first = std::get<0>(sum_and_difference(x, y)), second = std::get<0>(sum_and_difference(x, x));
+  CHECK(floats(first) == std::vector<float>{11, 22});
+  CHECK(floats(second) == std::vector<float>{2, 4});
+  CHECK(runs == 5);
+  // The memory of a result goes with the last one who could ask for it.
+  {
+    auto [kept, dropped] = sum_and_difference(x, y);
+    eval(kept);
+    dropped = Tensor();
+    CHECK(floats(kept + 1) == std::vector<float>{12, 23});
+  }
+  runs = 0;
+  auto [left, right] = sum_and_difference(x, y);
+  std::thread other([&, value = left] { eval(value); });
+  CHECK(floats(right) == std::vector<float>{-9, -18});
+  other.join();
+  CHECK(floats(left) == std::vector<float>{11, 22});
+  CHECK(runs <= 2);  // both threads may have begun before either had ended
+}
+
+TEST_CASE("lazy: results asked for one after the other have the same values, and gradients") {
+  const Tensor a = reshape(sin(arange(16, {.dtype = DType::f64}) * 1.7), {4, 4}), symmetric = a + transpose(a, 0, 1);
+  const auto [w, v] = linalg::eigh(symmetric);
+  const auto [w_first, v_first] = linalg::eigh(symmetric);
+  eval({w, v});
+  eval(v_first);
+  eval(w_first);
+  CHECK(to_vector<double>(w) == to_vector<double>(w_first));
+  CHECK(to_vector<double>(v) == to_vector<double>(v_first));
+
+  const auto slopes = [&](bool one_by_one) {
+    Variable x(symmetric);
+    x.requires_grad();
+    const auto [values, vectors] = linalg::eigh(x);
+    if (one_by_one) {
+      eval(values);
+      eval(vectors);
+    }
+    sum(values * vectors * vectors * a).backward();
+    return to_vector<double>(x.grad());
+  };
+  CHECK(near_relative(slopes(true), slopes(false), 1e-12));
+
+  // Loops, whose results are asked for in either order.
+  const auto running = [](Tensor total, Tensor next) { return std::pair(total + next, total * next); };
+  for (const bool is_total_first : {true, false}) {
+    auto [total, products] = jit::scan(running, zeros({}), vec({1, 2, 3}));
+    if (is_total_first) eval(total);
+    CHECK(floats(products) == std::vector<float>{0, 2, 9});
+    CHECK(floats(total) == std::vector<float>{6});
+  }
 }
 
 TEST_CASE("lazy: a value that an unevaluated statement still needs is kept") {

@@ -5,6 +5,7 @@
 #include "catch.hpp"
 
 #include <sinter/graph/parse.hpp>
+#include <sinter/jit/lazy/lazy.hpp>
 #include <sinter/sinter.hpp>
 
 #include <cmath>
@@ -187,4 +188,30 @@ TEST_CASE("small systems: the pivot is the largest of all rows below, after thos
     const Tensor size = amax(sum(abs(wide), -1), -1) * amax(abs(x), -1) + 1;
     CHECK(item<double>(amax(amax(rest, -1) / size)) < 1e-6);
   }
+}
+
+TEST_CASE("small systems: lazy ones of other extents keep the code for their number of rows") {
+  jit::clear_lazy_cache();
+  std::int64_t general = 0;  // plans for many extents that the systems have got
+  const auto check = [&general](std::int64_t count, std::int64_t n, std::int64_t columns) {
+    const Tensor a = some({count, n, n}, 3, DType::f64) + eye(n, {.dtype = DType::f64}) * 3.0;
+    const Tensor b = some({count, n, columns}, 5, DType::f64);
+    const std::vector<double> given = to_vector<double>(a), right = to_vector<double>(b);
+    const std::int64_t before = jit::lazy_stats().dynamic;
+    const std::vector<double> x = to_vector<double>(linalg::solve(a, b)), d = to_vector<double>(linalg::det(a));
+    general += jit::lazy_stats().dynamic - before;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Solved want = solved(part(given, i, n * n), part(right, i, n * columns), static_cast<std::size_t>(n),
+                                 static_cast<std::size_t>(columns));
+      CHECK(close(part(x, i, n * columns), want.x, 1e-12));
+      CHECK(close(part(d, i, 1), {want.determinant}, 1e-12));
+    }
+  };
+  for (const std::int64_t n : {3, 5, 8}) check(6, n, 2);
+  CHECK(general == 0);  // of any number of rows: another algorithm, which takes several times as long
+  for (const std::int64_t count : {7, 20, 33}) check(count, 8, 2);
+  CHECK(general > 0);  // of any number of matrices
+  general = 0;
+  for (const std::int64_t n : {12, 17}) check(6, n, 2);
+  CHECK(general > 0);
 }

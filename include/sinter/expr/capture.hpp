@@ -24,6 +24,13 @@ struct Capture {
   std::vector<Value> outputs;           // of the values asked for, in order
   std::vector<Ref<TensorImpl>> kept;    // intermediates that somebody outside the walked nodes still holds
   std::vector<Value> kept_values;
+  /// A result of a walked node that the walk did not meet, though somebody may still ask for it.
+  struct Sibling {
+    Ref<PendingNode> pending_node;
+    std::uint16_t result;
+    Value value;
+  };
+  std::vector<Sibling> siblings;
   std::vector<std::int32_t> ends;   // number of nodes after each of the outputs, in order
   std::vector<TensorImpl*> walked;  // recorded values that were opened, operands first, if asked for
   std::vector<Value> walked_values;
@@ -33,7 +40,7 @@ struct Capture {
 struct CaptureOptions {
   std::uint64_t trace = 0;  // only pending nodes of this trace are walked; other values are leaves
   ReadyLeaf ready = ReadyLeaf::input;
-  bool finds_kept = false;        // fill `kept`
+  bool finds_kept = false;        // fill `kept` and `siblings`
   Ref<TensorImpl> last_effect{};  // token of the last effect that the graph is to hold, or null
   bool along_tape = false;    // walk instead what is on the tape, evaluated or not, of any trace; all of it is `kept`
   bool lists_walked = false;  // fill `walked`
@@ -42,7 +49,8 @@ struct CaptureOptions {
 };
 
 /// Graph that computes `outputs`. `known` become the inputs 0, 1, ...; further leaves become inputs after them, or
-/// constants. Pending values of no trace that are met as leaves become inputs, which the caller evaluates.
+/// constants. Pending values of no trace that are met as leaves become inputs, which the caller evaluates; so do those
+/// that were computed together with another result of their node.
 Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<const Ref<TensorImpl>> known,
                 const CaptureOptions& options);
 

@@ -86,12 +86,43 @@ class Capturer {
     }
   }
 
+  /// Each value refers to its node: one that is referred to more often than its values were met has others.
+  void find_siblings() {
+    struct Several {
+      PendingNode* pending_node;
+      Value made;
+      SmallVector<bool, 8> is_met;
+    };
+    std::vector<Several> nodes;
+    PointerMap<std::size_t> places(8);
+    for (TensorImpl* value : order_) {
+      PendingNode* const pending_node = value->pending_node;
+      if (pending_node->results == 1) continue;
+      if (!places.contains(pending_node)) {
+        places[pending_node] = nodes.size();
+        nodes.push_back({pending_node, *pending_nodes_.find(pending_node), {}});
+        nodes.back().is_met.resize(pending_node->results, false);
+      }
+      nodes[*places.find(pending_node)].is_met[value->result] = true;
+    }
+    for (const Several& several : nodes) {
+      const auto met = static_cast<std::uint32_t>(std::count(several.is_met.begin(), several.is_met.end(), true));
+      if (several.pending_node->use_count() <= met) continue;
+      for (std::size_t i = 0; i < several.is_met.size(); ++i)
+        if (!several.is_met[i] && !several.pending_node->has_computed(i))
+          out_.siblings.push_back({Ref<PendingNode>::share(several.pending_node),
+                                   static_cast<std::uint16_t>(i),
+                                   {several.made.node, static_cast<std::int32_t>(i)}});
+    }
+  }
+
  private:
   bool is_leaf(const TensorImpl& value) const {
     if (options_.along_tape)
       return value.tape.load(std::memory_order_acquire) != TapeState::node || value.pending_node->is_spent;
     if (value.state.load(std::memory_order_acquire) != TensorState::pending || value.trace != options_.trace)
       return true;
+    if (SINTER_UNLIKELY(value.trace == 0 && value.pending_node->has_computed(value.result))) return true;
     return options_.is_leaf && options_.is_leaf(value);
   }
 
@@ -267,6 +298,7 @@ SINTER_DECL Capture capture(std::span<const Ref<TensorImpl>> outputs, std::span<
   }
   if (options.lists_walked) capturer.list_walked();
   if (options.finds_kept || options.along_tape) capturer.find_kept(outputs);
+  if (options.finds_kept) capturer.find_siblings();
   return out;
 }
 

@@ -39,6 +39,12 @@ class PendingNode : public RefCounted<PendingNode> {
   std::uint32_t mark = 0;    // scratch of graph walks (under the walker's lock or inside its trace)
   bool is_off_tape = false;  // recorded under a NoGradGuard that was opened inside its trace
   bool is_spent = false;     // a compiled call whose saved values a backward() has used up; leaves are gone
+  /// Results that were computed together with one that was asked for, by number; null where there is none. Under
+  /// evaluation_mutex().
+  std::unique_ptr<std::vector<Ref<TensorImpl>>> computed;
+
+  bool has_computed(std::size_t result) const { return computed != nullptr && (*computed)[result]; }
+  void keep_computed(std::size_t result, Ref<TensorImpl> value);
 
   std::span<Leaf> leaves() { return {reinterpret_cast<Leaf*>(this + 1), leaf_count}; }
   std::span<const Leaf> leaves() const { return {reinterpret_cast<const Leaf*>(this + 1), leaf_count}; }

@@ -200,6 +200,11 @@ SINTER_DECL Ref<PendingNode> PendingNode::make(std::span<Leaf> leaves) {
   return Ref<PendingNode>::adopt(pending_node);
 }
 
+SINTER_DECL void PendingNode::keep_computed(std::size_t result, Ref<TensorImpl> value) {
+  if (computed == nullptr) computed = std::make_unique<std::vector<Ref<TensorImpl>>>(results);
+  (*computed)[result] = std::move(value);
+}
+
 SINTER_DECL void PendingNode::destroy(PendingNode* pending_node) noexcept {
   // Freeing leaves can free further nodes; they queue here instead of nesting, each with the next one in `trace`.
   struct Queue {

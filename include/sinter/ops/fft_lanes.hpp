@@ -53,6 +53,13 @@ SINTER_ALWAYS_INLINE Pair<L> times(const Pair<L>& a, const typename L::Number* w
   return {a.re * w[0] - a.im * w[1], a.re * w[1] + a.im * w[0]};
 }
 
+/// As times(); in the last stage, whose numbers are all 1, nothing.
+template <bool is_last, class L>
+SINTER_ALWAYS_INLINE Pair<L> times_twiddle(const Pair<L>& a, const typename L::Number* w) {
+  if constexpr (is_last) return a;
+  else return times(a, w);
+}
+
 // ---- one stage of a transform
 
 /// x[q + stride (p + parts k)] for k < radix are transformed, multiplied by e^(-2 pi i p j / (radix parts)) and become
@@ -65,7 +72,7 @@ struct Stage {
   std::int64_t parts, stride;
 };
 
-template <class L>
+template <bool is_last, class L>
 SINTER_ALWAYS_INLINE void run_radix2(const Stage<L>& s) {
   const std::int64_t half = s.stride * s.parts;
   for (std::int64_t p = 0; p < s.parts; ++p) {
@@ -75,7 +82,7 @@ SINTER_ALWAYS_INLINE void run_radix2(const Stage<L>& s) {
     for (std::int64_t q = 0; q < s.stride; ++q) {
       const Pair<L> a = x[q], b = x[q + half];
       y[q] = a + b;
-      y[q + s.stride] = times(a - b, w);
+      y[q + s.stride] = times_twiddle<is_last>(a - b, w);
     }
   }
 }
@@ -99,7 +106,7 @@ SINTER_ALWAYS_INLINE void run_radix3(const Stage<L>& s) {
   }
 }
 
-template <class L>
+template <bool is_last, class L>
 SINTER_ALWAYS_INLINE void run_radix4(const Stage<L>& s) {
   const std::int64_t quarter = s.stride * s.parts;
   for (std::int64_t p = 0; p < s.parts; ++p) {
@@ -110,9 +117,9 @@ SINTER_ALWAYS_INLINE void run_radix4(const Stage<L>& s) {
       const Pair<L> even = x[q] + x[q + 2 * quarter], odd = x[q] - x[q + 2 * quarter];
       const Pair<L> sum = x[q + quarter] + x[q + 3 * quarter], side = turned(x[q + quarter] - x[q + 3 * quarter]);
       y[q] = even + sum;
-      y[q + s.stride] = times(odd + side, w);
-      y[q + 2 * s.stride] = times(even - sum, w + 2);
-      y[q + 3 * s.stride] = times(odd - side, w + 4);
+      y[q + s.stride] = times_twiddle<is_last>(odd + side, w);
+      y[q + 2 * s.stride] = times_twiddle<is_last>(even - sum, w + 2);
+      y[q + 3 * s.stride] = times_twiddle<is_last>(odd - side, w + 4);
     }
   }
 }

@@ -53,6 +53,18 @@ struct Block {
   std::int64_t lines() const { return outer * inner; }
 };
 
+/// Asks for the rows of the next group while those of this one are computed. A group of short rows is read across rows,
+/// an order in which processors do not see a stream; longer rows they see. Always inlined: GCC drops calls of a function
+/// that only prefetches.
+enum class Use : std::uint8_t { reading, writing };
+template <Use use, class T>
+SINTER_ALWAYS_INLINE void fetch_rows(const T* data, std::int64_t row_numbers, std::int64_t first, std::int64_t end) {
+  constexpr std::int64_t longest = 256, line = 64 / static_cast<std::int64_t>(sizeof(T));
+  if (row_numbers > longest) return;
+  for (std::int64_t at = first * row_numbers; at < end * row_numbers; at += line)
+    __builtin_prefetch(data + at, use == Use::writing ? 1 : 0);
+}
+
 template <class Machine, class T>
 class Transformer {
   using L = typename Machine::L;
@@ -77,6 +89,11 @@ class Transformer {
         const std::int64_t first = i / groups * line_set + i % groups * lanes;
         const int used = static_cast<int>(std::min(lanes, line_set - i % groups * lanes));
         Machine::load(a, lines_of(in, block, first, used, ends.parts), block.length);
+        if (block.inner == 1) {
+          const std::int64_t next = first + lanes, next_end = std::min(next + lanes, block.outer);
+          fetch_rows<Use::reading>(in, 2 * block.length, next, next_end);
+          fetch_rows<Use::writing>(out, 2 * block.length, next, next_end);
+        }
         Machine::store(lines_of(out, block, first, used, ends.parts), Machine::transform(*plan, a, b), block.length,
                        ends.scale);
       }

@@ -22,9 +22,9 @@ SINTER_ALWAYS_INLINE Pair<L>* run_stages(const LinePlan<typename L::Number>& pla
   for (const StageTable& table : plan.stages) {
     const Stage<L> stage{a, b, plan.tables.data() + table.twiddles, table.parts, table.stride};
     switch (table.radix) {
-      case 2: run_radix2(stage); break;
+      case 2: table.parts == 1 ? run_radix2<true>(stage) : run_radix2<false>(stage); break;
       case 3: run_radix3(stage); break;
-      case 4: run_radix4(stage); break;
+      case 4: table.parts == 1 ? run_radix4<true>(stage) : run_radix4<false>(stage); break;
       case 5: run_radix5(stage); break;
       default: run_odd_radix(stage, table.radix, plan.tables.data() + table.roots); break;
     }

@@ -311,11 +311,39 @@ inline void move_to(Device device, TensorImpl& computed) {
   computed.offset = 0;
 }
 
+inline void become_ready(TensorImpl& value, TensorImpl& computed) {
+  move_to(value.type.device, computed);
+  value.storage = computed.storage;
+  value.offset = computed.offset;
+  value.strides = computed.strides;
+  PendingNode* pending_node = value.tape.load(std::memory_order_relaxed) == TapeState::node
+                                  ? nullptr
+                                  : std::exchange(value.pending_node, nullptr);
+  value.state.store(TensorState::ready, std::memory_order_release);
+  if (pending_node != nullptr) release_pending_node(pending_node);
+}
+
+/// A pending value that was computed together with another result of its node becomes ready.
+inline bool take_computed(TensorImpl& value) {
+  if (!value.pending_node->has_computed(value.result)) return false;
+  const Ref<TensorImpl> computed = std::exchange((*value.pending_node->computed)[value.result], nullptr);
+  become_ready(value, *computed);
+  return true;
+}
+
+/// The graph of what `outputs` still need, whose inputs are ready. Under the lock.
+inline Capture capture_pending(std::span<const Ref<TensorImpl>> outputs, bool finds_kept) {
+  Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input, .finds_kept = finds_kept});
+  for (const Ref<TensorImpl>& input : captured.inputs)
+    if (!input->is_ready()) take_computed(*input);
+  return captured;
+}
+
 /// Equal graphs share a plan, which knows the lines of the first. For an error that names one they run once more, by a
 /// plan of their own.
 SINTER_NOINLINE inline void run_with_own_lines(std::span<const Ref<TensorImpl>> outputs) {
   std::unique_lock lock(LazyCache::instance().mutex);
-  Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input});
+  Capture captured = capture_pending(outputs, false);
   const std::vector<Ref<TensorImpl>> inputs = std::move(captured.inputs);
   const LazyGraph own = lazy_graph(captured.finish(), inputs);
   lock.unlock();
@@ -329,23 +357,11 @@ SINTER_NOINLINE inline void check_nans(std::span<const Ref<TensorImpl>> outputs,
                                        std::span<const Ref<TensorImpl>> results) {
   if (!has_nan(results)) return;
   std::unique_lock lock(LazyCache::instance().mutex);
-  Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input});
+  Capture captured = capture_pending(outputs, false);
   const std::vector<Ref<TensorImpl>> inputs = std::move(captured.inputs);
   const Graph own = captured.finish();
   lock.unlock();
   throw_first_nan(own, inputs);
-}
-
-inline void become_ready(TensorImpl& value, TensorImpl& computed) {
-  move_to(value.type.device, computed);
-  value.storage = computed.storage;
-  value.offset = computed.offset;
-  value.strides = computed.strides;
-  PendingNode* pending_node = value.tape.load(std::memory_order_relaxed) == TapeState::node
-                                  ? nullptr
-                                  : std::exchange(value.pending_node, nullptr);
-  value.state.store(TensorState::ready, std::memory_order_release);
-  if (pending_node != nullptr) release_pending_node(pending_node);
 }
 
 }  // namespace jit_detail
@@ -450,17 +466,19 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
   std::unique_lock lock(cache.mutex);
   std::vector<Ref<TensorImpl>> outputs;
   for (TensorImpl* value : values)
-    if (!value->is_ready()) outputs.push_back(Ref<TensorImpl>::share(value));
+    if (!value->is_ready() && !jit::jit_detail::take_computed(*value)) outputs.push_back(Ref<TensorImpl>::share(value));
   if (outputs.empty()) return;
   std::vector<Ref<TensorImpl>> inputs;
   {
     // Where NaNs are looked for, values that nobody reads now are not computed: theirs would be no fault.
     const bool finds_kept = !jit::jit_detail::looks_for_nans();
-    Capture captured = capture(outputs, {}, {.trace = 0, .ready = ReadyLeaf::input, .finds_kept = finds_kept});
+    Capture captured = jit::jit_detail::capture_pending(outputs, finds_kept);
     for (std::size_t i = 0; i < captured.kept.size(); ++i) {
       outputs.push_back(captured.kept[i]);
       captured.outputs.push_back(captured.kept_values[i]);
     }
+    for (const Capture::Sibling& sibling : captured.siblings) captured.outputs.push_back(sibling.value);
+    const std::vector<Capture::Sibling> siblings = std::move(captured.siblings);
     inputs = std::move(captured.inputs);
     if (CallJournal* journal = CallJournal::current())
       for (const auto& input : inputs) journal->note_read(input);
@@ -487,6 +505,8 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (!outputs[i]->is_ready())
         jit::jit_detail::become_ready(*outputs[i], *results[i]);  // else another thread was first
+    for (std::size_t i = 0; i < siblings.size(); ++i)
+      siblings[i].pending_node->keep_computed(siblings[i].result, std::move(results[outputs.size() + i]));
     lock.unlock();
     if (!line.empty()) note("hot_paths", line);
   }

@@ -223,10 +223,22 @@ class Generaliser : public SymbolScope {
       } else if (node.op->kind == OpKind::leaf) {
         builder.copy(node, node.inputs);
       } else {
+        keep_small_matrices(builder, node);
         builder.add_shared(*node.op, node.inputs, attrs_for(known, node), node.where);
       }
     }
     made_.graph = builder.finish(now_.graph.outputs());
+  }
+  /// Systems of few rows are solved side by side in vectors, by code for that number of rows; many of them, whatever
+  /// their number, take a fraction of the time that systems of any number of rows do. So the rows stay what they are.
+  void keep_small_matrices(const GraphBuilder& builder, const Node& node) const {
+    constexpr std::int64_t most_rows = 8;
+    if (node.op != &op_info<ops::Solve> && node.op != &op_info<ops::Det>) return;
+    for (const Value input : node.inputs) {
+      const Shape &now = now_.graph.type(input).shape, &made = builder.type(input).shape;
+      if (now_.graph.type(node.inputs[0]).shape[-1].value() > most_rows) return;
+      for (int axis = now.rank() - 2; axis < now.rank(); ++axis) static_cast<void>(made[axis] == now[axis]);  // asks
+    }
   }
   SharedAttrs attrs_for(const Node& known, const Node& node) const {
     SmallVector<const Shape*, 4> before;
