@@ -86,10 +86,23 @@ std::int64_t update_runs(char* target, std::int64_t gather_stride, Places places
   }
   return count;
 }
+/// Of a target that is one line; see update_dense().
+template <class T, class I, Combine combine>
+std::int64_t update_line(T* line, Places places, const I* index, const T* value, std::int64_t step,
+                         std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t at = places.of(index[i]);
+    if (SINTER_UNLIKELY(!places.hold(at))) return i;
+    line[at] = scalar_meaning::combined(combine, line[at], value[i * step]);
+  }
+  return count;
+}
 /// Of indices side by side; the values are, or (`step` 0) there is one for all.
 template <class T, class I, Combine combine>
 std::int64_t update_dense(char* target, std::int64_t target_stride, std::int64_t gather_stride, Places places,
                           const I* index, const T* value, std::int64_t step, std::int64_t count) {
+  if (target_stride == 0 && gather_stride == size_in_bytes<T>)
+    return update_line<T, I, combine>(reinterpret_cast<T*>(target), places, index, value, step, count);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t at = places.of(index[i]);
     if (SINTER_UNLIKELY(!places.hold(at))) return i;
