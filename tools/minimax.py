@@ -213,8 +213,8 @@ NEAR, FAR = mpf('1e-9') - 1, mpf(1)
 # The same of the functions that ops are made of for every back end.
 OPS_TABLES = [
     TABLES[0],
-    ('atan', '(atan(r)/r - 1) / z in z = r^2, r <= tan(pi/8)', atan_tail, lambda z: z * mp.sqrt(z) / mp.atan(mp.sqrt(z)),
-     TINY, mpf('0.17158'), (3, 9), lambda z: z),
+    ('atan', '(atan(r)/r - 1) / z in z = r^2, r <= 1', atan_tail, lambda z: z * mp.sqrt(z) / mp.atan(mp.sqrt(z)),
+     TINY, mpf('1.0001'), (7, 18), lambda z: z),
     ('asin', '(asin(r)/r - 1) / z in z = r^2, r <= 1/2', asin_tail, lambda z: z * mp.sqrt(z) / mp.asin(mp.sqrt(z)),
      TINY, mpf('0.25001'), (4, 11), lambda z: z),
     TABLES[5],

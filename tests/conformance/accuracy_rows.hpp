@@ -145,7 +145,7 @@ inline void add_elementary(std::vector<Row>& rows) {
                "acos", 1, 1, [](In2 x, In2) { return Tensor(sinter::acos(x)); },
                [](auto x, auto, auto) { return accuracy::acos(x); }),
            row(
-               "atan", 2.5, 2, [](In2 x, In2) { return Tensor(sinter::atan(x)); },
+               "atan", 1.5, 1.5, [](In2 x, In2) { return Tensor(sinter::atan(x)); },
                [](auto x, auto, auto) { return accuracy::atan(x); }),
            row(
                "sinh", 3, 3, [](In2 x, In2) { return Tensor(sinter::sinh(x)); },
@@ -354,7 +354,7 @@ inline void add_bessel(std::vector<Row>& rows) {
 inline void add_binary(std::vector<Row>& rows) {
   for (const Row& each : {
            binary_row(
-               "atan2", 3, 3, [](In2 x, In2 y) { return Tensor(sinter::atan2(x, y)); },
+               "atan2", 2, 2, [](In2 x, In2 y) { return Tensor(sinter::atan2(x, y)); },
                [](auto x, auto y, auto) { return accuracy::atan2(x, y); }),
            binary_row(
                "hypot", 2, 2, [](In2 x, In2 y) { return Tensor(sinter::hypot(x, y)); },

@@ -155,6 +155,73 @@ TEST_CASE("threads do not enter the bits of a scatter") {
 }
 #endif
 
+#ifndef SINTER_NO_X86
+namespace {
+
+/// Indices that count from the end where they are negative, as Python's do.
+std::string wrapped(std::int64_t extent) {
+  const std::string sum = "add(%i, " + std::to_string(extent) + ")";
+  return "where(and(lt(%i, 0), le(0, " + sum + ")), " + sum + ", %i)";
+}
+/// Indices from -extent to extent - 1: at random, or in `runs` of some length as sorted ones are.
+void fill_indices(oracle::Array& index, std::int64_t extent, bool runs) {
+  std::mt19937_64 random(11);
+  for (std::size_t i = 0; i < index.data.size(); ++i) {
+    const bool repeats = runs && i > 0 && random() % 40 != 0;
+    index.data[i] = repeats ? index.data[i - 1]
+                            : static_cast<oracle::Number>(static_cast<std::int64_t>(random() % (2 * extent)) - extent);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("indices from the end, long runs of one index, rows of a few columns, one value for all: as the oracle") {
+  static Backend* const x86 = make_x86_backend().release();
+  struct Sizes {
+    std::vector<std::int64_t> table, index, value;
+  };
+  const Sizes all_sizes[] = {{{70}, {5000}, {5000}},       {{3}, {77}, {77}},          {{70, 1}, {300}, {300, 1}},
+                             {{70, 3}, {2500}, {2500, 3}}, {{70, 7}, {300}, {300, 7}}, {{70, 8}, {300}, {300, 8}},
+                             {{70}, {100, 30}, {100, 30}}};
+  int number = 0;
+  for (const Sizes& sizes : all_sizes)
+    for (const char* dtype : {"f32", "i32", "f64", "i64", "bool"})
+      for (const char* combine : combiners) {
+        ++number;
+        ScatterCase c{.table = sizes.table, .index = sizes.index, .value = sizes.value};
+        c.dtype = dtype, c.combine = combine, c.index_dtype = number % 2 == 0 ? "i32" : "i64";
+        c.at = wrapped(sizes.table[0]);
+        if (number % 3 == 0 && c.dtype != "bool") c.with = "add(mul(%v, 0), 1)";
+        const Graph graph = parse_graph(c.text());
+        auto inputs = random_inputs(graph);
+        for (auto& x : inputs[2].data)
+          if (std::string(combine) == "mul" && is_floating(inputs[2].dtype)) x = x < 0 ? -1 : 1;
+        for (const bool runs : {false, true}) {
+          fill_indices(inputs[1], sizes.table[0], runs);
+          INFO(c.text() << (runs ? " in runs" : " at random"));
+          const auto wanted = results(c.text(), inputs, reference());
+          for (const int threads : {1, 3}) {
+            const ThreadCount scope(threads);
+            CHECK(difference(results(c.text(), inputs, x86)[0], wanted[0], 0) == "");
+          }
+        }
+      }
+}
+
+TEST_CASE("an index below the first one is reported as it was given") {
+  const auto add =
+      jit::compile([](Tensor t, Tensor i, Tensor v) { return scatter_add(t, 0, i, v); }, {.backend = "x86"});
+  for (const std::int64_t bad : {std::int64_t{-6}, std::int64_t{5}}) {
+    std::vector<std::int64_t> at(100, -1);
+    at[70] = bad;
+    Tensor target = tensor({1.f, 2.f, 3.f, 4.f, 5.f});
+    const std::string text = "index " + std::to_string(bad);
+    CHECK_THROWS_WITH(eval(add(target, copy_of(at), copy_of(std::vector<float>(100, 1)))), Catch::Contains(text));
+    CHECK(item<float>(target(4)) == 5);
+  }
+}
+#endif
+
 TEST_CASE("an index out of range is an error before anything in place changes") {
   struct Sizes {
     std::vector<std::int64_t> table, index, value;

@@ -1,14 +1,15 @@
 // Measures the elementwise functions: the largest error of each in units of the last place, for tools/accuracy.
 //
-//   accuracy measure WHERE STRIDE POINTS [NAME [FIRST]]
+//   accuracy measure WHERE STRIDE POINTS [NAME [FIRST [END]]]
 //                                                prints "name dtype error argument bound" for the back end WHERE (x86,
 //                                                reference, cuda), of all functions or of one. Processes with FIRST
-//                                                from 0 to STRIDE - 1 take every float between them
+//                                                from 0 to STRIDE - 1 take every float between them. END: up to the
+//                                                float before that of these bits
 //   accuracy inputs FILE DTYPE STRIDE POINTS     writes the arguments (second ones to FILE.y), for a program that has
 //                                                the functions but no oracle
 //   accuracy compare NAME DTYPE FILE RESULTS     prints the error of results that such a program wrote
 //
-// f32: every STRIDE-th bit pattern from FIRST (0) on, against oracles in double. f64: POINTS numbers over all exponents
+// f32: every STRIDE-th bit pattern from FIRST (0) to END, against oracles in double. f64: POINTS numbers over all exponents
 // and as many of moderate size, against oracles in __float128. Functions and oracles are those of
 // tests/conformance/accuracy_rows.hpp.
 #define ACCURACY_QUAD
@@ -61,13 +62,14 @@ struct Worst {
   }
 };
 
+constexpr std::uint64_t all_floats = std::uint64_t{1} << 32;
 constexpr std::size_t chunk = std::size_t{1} << 19;
 
 /// Calls `use` with one chunk of arguments after the other.
 template <class Use>
-void for_f32(std::uint64_t stride, std::uint64_t first, Use&& use) {
+void for_f32(std::uint64_t stride, std::uint64_t first, std::uint64_t end, Use&& use) {
   std::vector<float> x;
-  for (std::uint64_t bits = first; bits < std::uint64_t{1} << 32; bits += stride) {
+  for (std::uint64_t bits = first; bits < end; bits += stride) {
     const float value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
     if (!std::isnan(value)) x.push_back(value);
     if (x.size() == chunk) {
@@ -91,7 +93,7 @@ void for_f64(std::size_t points, Use&& use) {
 }
 
 void measure(const std::string& where, std::uint64_t stride, std::size_t points, std::string_view only,
-             std::uint64_t first) {
+             std::uint64_t first, std::uint64_t end) {
   const Device device = where == "cuda" ? Device::cuda(0) : Device::cpu();
   for (const Row& f : accuracy::rows()) {
     if (!only.empty() && only != f.name) continue;
@@ -104,7 +106,7 @@ void measure(const std::string& where, std::uint64_t stride, std::size_t points,
       worst.see(f, x, y, result.data<T>().data(), x.size());
     };
     Worst narrow, wide;
-    for_f32(stride, first, [&](const std::vector<float>& x) { see(narrow, x); });
+    for_f32(stride, first, end, [&](const std::vector<float>& x) { see(narrow, x); });
     for_f64(points, [&](const std::vector<double>& x) { see(wide, x); });
     narrow.print(f.name, "f32", f.f32);
     wide.print(f.name, "f64", f.f64);
@@ -144,20 +146,21 @@ void write_inputs(const char* name, const std::vector<T>& x, bool is_first) {
 int main(int count, char** arguments) {
   const std::string_view mode = count > 1 ? arguments[1] : "";
   const auto number = [&](int at) { return std::strtoull(arguments[at], nullptr, 10); };
-  if (mode == "measure" && count >= 5 && count <= 7) {
+  if (mode == "measure" && count >= 5 && count <= 8) {
     if (number(3) == 0 || (count == 7 && number(6) >= number(3))) {
       std::fprintf(stderr, "accuracy: FIRST is from 0 to STRIDE - 1, here %s of %s\n", count == 7 ? arguments[6] : "0",
                    arguments[3]);
       return 2;
     }
-    measure(arguments[2], number(3), number(4), count >= 6 ? arguments[5] : "", count == 7 ? number(6) : 0);
+    measure(arguments[2], number(3), number(4), count >= 6 ? arguments[5] : "", count >= 7 ? number(6) : 0,
+            count == 8 ? number(7) : all_floats);
   } else if (mode == "inputs" && count == 6) {
     bool is_first = true;
     const auto write_all = [&](const auto& x) {
       write_inputs(arguments[2], x, is_first);
       is_first = false;
     };
-    if (std::string_view(arguments[3]) == "f32") for_f32(number(4), 0, write_all);
+    if (std::string_view(arguments[3]) == "f32") for_f32(number(4), 0, all_floats, write_all);
     else for_f64(number(5), write_all);
   } else if (mode == "compare" && count == 6) {
     for (const Row& f : accuracy::rows()) {
@@ -166,10 +169,10 @@ int main(int count, char** arguments) {
       else compare<double>(f, "f64", arguments[4], arguments[5]);
     }
   } else {
-    std::fprintf(
-        stderr,
-        "usage: accuracy measure WHERE STRIDE POINTS [NAME [FIRST]] | inputs FILE DTYPE STRIDE POINTS | compare NAME "
-        "DTYPE FILE RESULTS\n");
+    std::fprintf(stderr,
+                 "usage: accuracy measure WHERE STRIDE POINTS [NAME [FIRST [END]]] | inputs FILE DTYPE STRIDE POINTS | "
+                 "compare NAME "
+                 "DTYPE FILE RESULTS\n");
     return 2;
   }
 }

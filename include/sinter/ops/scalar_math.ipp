@@ -244,45 +244,43 @@ SINTER_DECL SV acos(SB& s, SV x) {
   return s.select(s.and_(is_large, s.not_(is_negative)), at_right, other);
 }
 
-/// atan(r) - r for |r| <= tan(pi/8).
-inline SV atan_rest(SB& s, SV r) {
+/// head + low + atan(r) for |r| <= 1 and a head of 0 or of at least pi/2 in size.
+inline SV plus_atan(SB& s, SV head, SV low, SV r) {
   namespace f = coefficients_f32;
   namespace d = coefficients_f64;
   const SV square = s.mul(r, r);
-  return s.mul(s.mul(r, square), horner(s, of(r, Coefficients(f::atan), Coefficients(d::atan)), square));
+  const SV rest = s.mul(s.mul(r, square), horner(s, of(r, Coefficients(f::atan), Coefficients(d::atan)), square));
+  const SV sum = s.add(head, r), lost = s.sub(r, s.sub(sum, head));
+  return s.add(sum, s.add(s.add(lost, low), rest));
 }
-inline constexpr double tan_eighth = 0.41421356237309504880;  // tan(pi/8)
+/// pi/2 and what it lacks: their products with 2 are exact.
+inline SplitConstant quarter_turn(SV like) {
+  const double high = of(like, static_cast<double>(static_cast<float>(pi / 2)), static_cast<double>(pi / 2));
+  return {high, static_cast<double>(pi / 2 - high)};
+}
 
-/// The angle of (x, y) from the numbers' sizes and signs, none of them NaN. With t the smaller by the larger, atan(t)
-/// is that or pi/4 + atan((t - 1) / (t + 1)), and the angle is k pi/4 plus or minus the rest.
+/// The angle of (b, a) from the numbers' sizes and signs, none of them NaN: with t the smaller by the larger, k pi/2 plus
+/// or minus atan(t).
 inline SV angle_of(SB& s, SV a, SV b, SV is_left) {
   const SV zero = s.imm(0, a), one = s.imm(1, a);
   const SV swaps = s.lt(b, a);
   SV larger = s.select(swaps, a, b), smaller = s.select(swaps, b, a);
-  // Two infinities are as two ones; what would overflow in a sum is made smaller.
+  // Two infinities are as two ones.
   smaller = s.select(is_equal(s, smaller, infinite), one, s.select(is_equal(s, larger, infinite), zero, smaller));
   larger = s.select(s.or_(is_equal(s, larger, 0), is_equal(s, larger, infinite)), one, larger);
-  const SV shrink = s.select(is_above(s, larger, of(a, 0x1p100, 0x1p1000)), s.imm(0.25, a), one);
-  larger = s.mul(larger, shrink);
-  smaller = s.mul(smaller, shrink);
-  const SV is_wide = s.lt(times(s, larger, tan_eighth), smaller);
-  const SV quotient =
-      s.div(s.select(is_wide, s.sub(smaller, larger), smaller), s.select(is_wide, s.add(smaller, larger), larger));
-  // k, and whether the rest is subtracted.
-  const SV first = s.select(is_wide, one, zero);
-  const SV second = s.select(swaps, s.sub(s.imm(2, a), first), first);
-  const SV k = s.select(is_left, s.sub(s.imm(4, a), second), second);
-  const SV r = s.select(s.xor_(swaps, is_left), s.neg(quotient), quotient);
-  const SplitConstant quarter = split(a, pi / 4);
-  const SV head = times(s, k, quarter.high), low = times(s, k, quarter.low);
-  const SV sum = s.add(head, r), lost = s.sub(r, s.sub(sum, head));
-  return s.add(sum, s.add(s.add(lost, low), atan_rest(s, r)));
+  const SV quotient = s.div(smaller, larger), quarters = s.select(swaps, one, zero);
+  const SV k = s.select(is_left, s.sub(s.imm(2, a), quarters), quarters);
+  const SplitConstant quarter = quarter_turn(a);
+  return plus_atan(s, times(s, k, quarter.high), times(s, k, quarter.low),
+                   s.select(s.xor_(swaps, is_left), s.neg(quotient), quotient));
 }
+/// pi/2 - atan(1 / |x|) where |x| > 1.
 SINTER_DECL SV atan(SB& s, SV x) {
-  const SV one = s.imm(1, x), never = s.ne(one, one);
-  const SV a = s.select(is_nan(s, x), one, s.abs(x));
-  const SV result = s.select(is_less(s, a, of(x, 0x1p-13, 0x1p-27)), a, angle_of(s, a, one, never));
-  return s.select(is_nan(s, x), x, copy_sign(s, result, x));
+  const SV a = s.abs(x), is_large = is_above(s, a, 1), zero = s.imm(0, x);
+  const SplitConstant quarter = quarter_turn(x);
+  const SV head = s.select(is_large, s.imm(quarter.high, x), zero),
+           low = s.select(is_large, s.imm(quarter.low, x), zero);
+  return copy_sign(s, plus_atan(s, head, low, s.select(is_large, s.div(s.imm(-1, x), a), a)), x);
 }
 SINTER_DECL SV atan2(SB& s, SV y, SV x) {
   const SV is_undefined = s.or_(is_nan(s, x), is_nan(s, y)), one = s.imm(1, x);

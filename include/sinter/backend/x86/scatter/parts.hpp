@@ -23,6 +23,7 @@ struct ScatterPart {
   std::uint16_t access = 0;  // where it lies; of `kernel`: the tile
   Kernel kernel;
   std::shared_ptr<const LoopCode> code;
+  std::int64_t wrap = 0;  // of an index that is read: what negative ones count from, see wrapped_load()
 };
 
 /// What is the same for all sizes.
@@ -31,8 +32,9 @@ struct ScatterShape {
   Store store;
   bool is_by_rows = false;  // the index is one for all of the vector axis, along which places differ
   ScatterPart index;
-  ScatterPart value;   // by elements
-  ScatterPart update;  // by rows: the loop that combines a row; `access` is the target's
+  ScatterPart value;         // by elements; by rows, too, where it is read as it lies
+  ScatterPart update;        // by rows: the loop that combines a row; `access` is the target's
+  bool reads_value = false;  // of the rows
   bool is_free(int axis) const { return kernel.accesses[store.access].stride[as_index(axis)] != StrideClass::zero; }
 };
 
@@ -74,6 +76,26 @@ inline Prim prim_of(Combine combine, DType dtype) {
     case Combine::max: return is_bool ? Prim::or_ : Prim::max;
   }
   return Prim::or_;
+}
+
+/// An index as Python writes it, i + n where i < 0 and i + n >= 0, else i, of an i that is read.
+struct WrappedLoad {
+  InstId load = no_inst;  // no_inst: it is something else
+  std::int64_t extent = 0;
+};
+inline WrappedLoad wrapped_load(const std::vector<Inst>& body, InstId id) {
+  const auto is = [&](InstId at, Prim prim) { return at != no_inst && body[at].prim == prim; };
+  const auto is_number = [&](InstId at) { return is(at, Prim::immediate); };
+  const auto is_zero = [&](InstId at) { return is_number(at) && body[at].integer() == 0; };
+  if (!is(id, Prim::select) || !is(body[id].args[0], Prim::and_)) return {};
+  const auto [condition, sum, load] = body[id].args;
+  if (!is(load, Prim::load) || !is(sum, Prim::add)) return {};
+  const auto [below, from_zero, none] = body[condition].args;
+  if (!is(below, Prim::lt) || body[below].args[0] != load || !is_zero(body[below].args[1])) return {};
+  if (!is(from_zero, Prim::le) || !is_zero(body[from_zero].args[0]) || body[from_zero].args[1] != sum) return {};
+  const InstId extent = body[sum].args[1];
+  if (body[sum].args[0] != load || !is_number(extent) || body[extent].integer() < 0) return {};
+  return {load, body[extent].integer()};
 }
 
 /// A pointwise kernel that does what the scatter does, at the target's place for index 0.

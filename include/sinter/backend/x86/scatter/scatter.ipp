@@ -34,14 +34,17 @@ class ScatterLaunch final : public Launch {
       : shape_(std::move(shape)), geometry_(geometry) {
     list_axes();
     const auto& target = geometry_.accesses[shape_->store.access];
-    extent_ = target.gather_extent;
+    places_ = {target.gather_extent, shape_->index.wrap};
     gather_stride_ = target.gather_stride * element_size();
-    update_ = x86::update_function(dtype(), index_dtype(), shape_->store.combine);
+    functions_ = x86::scatter_functions(dtype(), index_dtype(), shape_->store.combine);
     check_ = check_function(index_dtype());
     if (is_empty_) return;
     fill_args(shape_->index);
     fill_args(shape_->value);
     fill_args(shape_->update);
+    is_narrow_ = shape_->is_by_rows && shape_->reads_value && columns() < widest_narrow_row &&
+                 target.stride[as_index(column_)] == 1 &&
+                 geometry_.accesses[shape_->value.access].stride[as_index(column_)] == 1;
     plan_threads();
     thread_scratch(2 * tile_bytes);  // run() is to allocate nothing
   }
@@ -51,6 +54,7 @@ class ScatterLaunch final : public Launch {
     operands_ = operands;
     bad_index_.store(no_bad_index, std::memory_order_relaxed);
     if (sharing_ == Sharing::partials) run_partials();
+    else if (!saved_.empty()) run_with_way_back();
     else {
       check_all();
       throw_if_bad();
@@ -142,18 +146,22 @@ class ScatterLaunch final : public Launch {
   void plan_threads() {
     nanoseconds_ = static_cast<double>(points_) * (shape_->is_by_rows ? 0.15 : 1.5);
     if (shape_->is_by_rows) nanoseconds_ += static_cast<double>(points_ / columns()) * 15;
-    const std::int64_t threads = thread_count();
-    if (threads == 1 || nanoseconds_ < serial_nanoseconds) return;
+    const bool one_line = free_points_ == 1 && !shape_->is_free(column_) && (row_ < 0 || !shape_->is_free(row_));
+    const std::int64_t threads = thread_count(), line_bytes = places_.extent * element_size();
+    if (threads == 1 || nanoseconds_ < serial_nanoseconds) {
+      const bool is_short = line_bytes <= points_ && line_bytes <= tile_bytes * 16 && gather_stride_ == element_size();
+      if (!shape_->is_by_rows && one_line && is_short) saved_.resize(as_index(line_bytes));
+      return;
+    }
     const bool is_exact =
         shape_->store.combine != Combine::none &&
         (!is_floating(dtype()) || shape_->store.combine == Combine::min || shape_->store.combine == Combine::max);
-    const bool one_line = free_points_ == 1 && !shape_->is_free(column_) && (row_ < 0 || !shape_->is_free(row_));
     if (free_points_ >= 2 * threads) sharing_ = Sharing::axes;
-    else if (shape_->is_by_rows && extent_ >= 8 * threads) sharing_ = Sharing::ranges;
+    else if (shape_->is_by_rows && places_.extent >= 8 * threads) sharing_ = Sharing::ranges;
     else if (shape_->is_free(column_) && columns() >= 32 * threads) sharing_ = Sharing::columns;
-    else if (is_exact && one_line && extent_ <= points_ / (2 * threads)) sharing_ = Sharing::partials;
+    else if (is_exact && one_line && places_.extent <= points_ / (2 * threads)) sharing_ = Sharing::partials;
     shares_ = threads;
-    if (sharing_ == Sharing::partials) partials_.resize(as_index(shares_ * extent_ * element_size() + 64));
+    if (sharing_ == Sharing::partials) partials_.resize(as_index(shares_ * places_.extent * element_size() + 64));
   }
 
   // Blocks -----------------------------------------------------------------------------------------------------------
@@ -229,9 +237,14 @@ class ScatterLaunch final : public Launch {
   void note(std::int64_t index) { bad_index_.store(index, std::memory_order_relaxed); }
   bool has_bad_index() const { return bad_index_.load(std::memory_order_relaxed) != no_bad_index; }
   void throw_if_bad() const {
-    if (SINTER_UNLIKELY(has_bad_index())) throw GatherError(bad_index_.load(std::memory_order_relaxed), extent_);
+    if (SINTER_UNLIKELY(has_bad_index())) throw GatherError(bad_index_.load(std::memory_order_relaxed), places_.extent);
   }
+  /// Where an index that is read leads; one without a place, as it was given.
   std::int64_t index_at(const char* place) const {
+    const std::int64_t index = given_index(place), at = places_.of(index);
+    return at < 0 ? index : at;
+  }
+  std::int64_t given_index(const char* place) const {
     return index_dtype() == DType::i32 ? *reinterpret_cast<const std::int32_t*>(place)
                                        : *reinterpret_cast<const std::int64_t*>(place);
   }
@@ -281,7 +294,7 @@ class ScatterLaunch final : public Launch {
   void check_block(Walker& walker, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
     const BlockValues index = values(shape_->index, walker, walker.index_tile, row, rows, column, columns);
     const auto check_run = [&](const char* data, std::int64_t stride, std::int64_t count) {
-      const std::int64_t bad = check_({data, stride}, extent_, count);
+      const std::int64_t bad = check_({data, stride}, places_, count);
       if (SINTER_UNLIKELY(bad < count)) note(index_at(data + bad * stride));
     };
     if (columns == 1) return check_run(index.data, index.row_stride, rows);
@@ -290,8 +303,18 @@ class ScatterLaunch final : public Launch {
 
   // Updates ----------------------------------------------------------------------------------------------------------
 
-  Share whole_share() const { return {0, extent_, 0, columns(), nullptr}; }
+  Share whole_share() const { return {0, places_.extent, 0, columns(), nullptr}; }
 
+  /// A short line is copied first, so that indices are read once: what a bad one leaves is taken back.
+  void run_with_way_back() {
+    Walker walker;
+    start(walker);
+    char* const line = static_cast<char*>(operands_[kernel().accesses[shape_->store.access].operand]) +
+                       offset(walker, kernel(), shape_->store.access);
+    std::memcpy(saved_.data(), line, saved_.size());
+    update_points(walker, 0, free_points_, whole_share());
+    if (SINTER_UNLIKELY(has_bad_index())) std::memcpy(line, saved_.data(), saved_.size());
+  }
   void run_shared() {
     if (sharing_ == Sharing::none) {
       Walker walker;
@@ -310,8 +333,8 @@ class ScatterLaunch final : public Launch {
       start(walker);
       Share share = whole_share();
       if (sharing_ == Sharing::ranges) {
-        share.first_place = extent_ * begin / shares_;
-        share.end_place = extent_ * end / shares_;
+        share.first_place = places_.extent * begin / shares_;
+        share.end_place = places_.extent * end / shares_;
       } else {  // columns, in multiples of a cache line
         share.first_column = cut_column(begin);
         share.end_column = cut_column(end);
@@ -339,6 +362,10 @@ class ScatterLaunch final : public Launch {
     for (std::int64_t row = 0; row < rows(); row += scatter_block) {
       const std::int64_t count = std::min(scatter_block, rows() - row);
       const BlockValues index = values(shape_->index, walker, walker.index_tile, row, count, 0, 1);
+      if (is_narrow_) {
+        update_narrow_rows(walker, share, index, row, count);
+        continue;
+      }
       prepare(shape_->update, walker, share.first_column);
       walker.args.columns = share.end_column - share.first_column;
       LoopArgs::Pointer& target = walker.args.pointer[shape_->store.access];
@@ -351,6 +378,18 @@ class ScatterLaunch final : public Launch {
         function(&walker.args, row + r, row + r + 1);
       }
     }
+  }
+
+  void update_narrow_rows(Walker& walker, const Share& share, const BlockValues& index, std::int64_t row,
+                          std::int64_t count) {
+    const std::int64_t column = share.first_column, size = element_size();
+    const BlockValues value = values(shape_->value, walker, walker.value_tile, row, count, column, 1);
+    const auto& numbers = geometry_.accesses[shape_->store.access];
+    const std::int64_t row_stride = row_ < 0 ? 0 : numbers.stride[as_index(row_)] * size;
+    char* const target = static_cast<char*>(operands_[kernel().accesses[shape_->store.access].operand]) +
+                         offset(walker, kernel(), shape_->store.access) + row * row_stride + column * size;
+    functions_.rows({target, row_stride, gather_stride_, share.end_column - column, share.first_place, share.end_place},
+                    places_, {index.data, index.row_stride}, {value.data, value.row_stride}, count);
   }
 
   void update_elements(Walker& walker, const Share& share) {
@@ -374,8 +413,9 @@ class ScatterLaunch final : public Launch {
     for (std::int64_t r = 0; r < row_count; ++r) {
       const ElementRun at{index.data + r * index.row_stride, index.column_stride},
           from{value.data + r * value.row_stride, value.column_stride};
-      const std::int64_t done = update_(is_partial ? share.target : target + r * row_stride, column_stride,
-                                        is_partial ? element_size() : gather_stride_, extent_, at, from, column_count);
+      const std::int64_t done =
+          functions_.elements(is_partial ? share.target : target + r * row_stride, column_stride,
+                              is_partial ? element_size() : gather_stride_, places_, at, from, column_count);
       if (SINTER_UNLIKELY(done < column_count)) return note(index_at(at.data + done * at.stride));
     }
   }
@@ -385,14 +425,14 @@ class ScatterLaunch final : public Launch {
   /// Each share of the points goes to places of its own, which are combined with the target's once all indices are
   /// known to be good.
   void run_partials() {
-    const std::int64_t bytes = extent_ * element_size(), size = element_size();
+    const std::int64_t bytes = places_.extent * element_size(), size = element_size();
     const std::int64_t cut = std::max(rows(), columns());
     parallel_for(shares_, nanoseconds_ / static_cast<double>(shares_), [&](std::int64_t begin, std::int64_t end) {
       Walker walker;
       start(walker);
       Share share = whole_share();
       share.target = partials_.data() + begin * bytes;
-      fill_neutral(share.target, (end - begin) * extent_);
+      fill_neutral(share.target, (end - begin) * places_.extent);
       const std::int64_t first = cut * begin / shares_, last = cut * end / shares_;
       for (std::int64_t point = 0; point < colliding_points_; ++point) {
         move_to(walker, colliding_, point);
@@ -413,7 +453,7 @@ class ScatterLaunch final : public Launch {
       using T = scalar_meaning::Stored<decltype(tag)>;
       for (std::int64_t s = 0; s < shares_; ++s) {
         const T* from = reinterpret_cast<const T*>(partials_.data() + s * bytes);
-        for (std::int64_t i = 0; i < extent_; ++i) {
+        for (std::int64_t i = 0; i < places_.extent; ++i) {
           T& to = *reinterpret_cast<T*>(target + i * gather_stride_);
           to = scalar_meaning::combined(shape_->store.combine, to, from[i]);
         }
@@ -452,15 +492,17 @@ class ScatterLaunch final : public Launch {
   SmallVector<Axis, max_axes> free_, colliding_;  // outside of row and column; extents above 1
   std::int64_t free_points_ = 1, colliding_points_ = 1, points_ = 1;
   int column_ = 0, row_ = -1;
-  std::int64_t extent_ = 0, gather_stride_ = 0;
-  UpdateElements update_ = nullptr;
+  Places places_;
+  std::int64_t gather_stride_ = 0;
+  bool is_narrow_ = false;  // by rows of few columns, one by one
+  ScatterFunctions functions_;
   CheckIndices check_ = nullptr;
   std::vector<std::pair<const ScatterPart*, LoopArgs>> args_;
   LoopArgs::Status status_;
   Sharing sharing_ = Sharing::none;
   std::int64_t shares_ = 1;
   double nanoseconds_ = 0;
-  std::vector<char> partials_;
+  std::vector<char> partials_, saved_;
   bool is_empty_ = false;
   // Of the run in progress.
   void* const* operands_ = nullptr;
@@ -528,13 +570,21 @@ SINTER_DECL std::shared_ptr<const Executable> make_scatter_executable(const Kern
   const int column = kernel.rank() - 1;
   shape->is_by_rows = !facts.varies(shape->store.index, column) && shape->is_free(column);
   using x86_detail::make_part;
-  if (!make_part(shape->index, *shape, shape->store.index, facts, schedule, isa, why_declined)) return nullptr;
+  const auto [given, wrap] = x86_detail::wrapped_load(kernel.body, shape->store.index);
+  shape->index.wrap = wrap;
+  if (!make_part(shape->index, *shape, given == no_inst ? shape->store.index : given, facts, schedule, isa,
+                 why_declined))
+    return nullptr;
   if (shape->is_by_rows) {
     shape->update.kernel = x86_detail::update_kernel(kernel);
     shape->update.access = shape->store.access;
     shape->update.dtype = kernel.body[shape->store.value].dtype;
     shape->update.code = compile_loop(shape->update.kernel, schedule, isa, why_declined);
     if (shape->update.code == nullptr) return nullptr;
+    const Inst& value = kernel.body[shape->store.value];
+    shape->reads_value = value.prim == Prim::load;
+    if (shape->reads_value && !make_part(shape->value, *shape, shape->store.value, facts, schedule, isa, why_declined))
+      return nullptr;
   } else if (!make_part(shape->value, *shape, shape->store.value, facts, schedule, isa, why_declined)) {
     return nullptr;
   }
