@@ -73,6 +73,10 @@ struct ParametersOf;
 template <class F, std::size_t... I, class... A>
 struct ParametersOf<F, std::index_sequence<I...>, A...> {
   using type = std::tuple<std::conditional_t<is_static_number<F, I, A>(), A, parameter_t<A>>...>;
+  static_assert(
+      !(expr_detail::is_no_tensor_for<F, I, parameter_t<A>>() || ...),
+      "sinter: this argument is no Tensor, which the function's parameter is: a parameter that takes numbers is "
+      "declared Scalar");
 };
 /// How the arguments of a call of F are held.
 template <class F, class... A>

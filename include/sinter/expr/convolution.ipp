@@ -40,6 +40,20 @@ inline Tensor with_known_kernel(const In& weight, int axes, std::int64_t groups,
   return reshape(In(kernel, where), shape);
 }
 
+/// The op's rule on channels, said in the terms of the function that was called.
+inline void require_channels(const Shape& x, const Shape& weight, std::int64_t groups, std::string_view op,
+                             Location where) {
+  if (groups < 1 || weight[1] * Dim(groups) == x[1]) return;
+  const bool is_grouped = groups > 1;
+  throw ShapeError(
+      op,
+      "x is " + x.text() + ", weight is " + weight.text() +
+          (is_grouped ? ", groups are " + std::to_string(groups) : std::string()),
+      where,
+      "x has " + x[1].text() + " channels: weight.size(1), which is " + weight[1].text() +
+          (is_grouped ? ", must be as many divided by the groups" : ", must be as many, or fewer with .groups"));
+}
+
 /// The op's bounds, said by the function that was called.
 inline void require_number(std::int64_t number, std::string_view what, std::int64_t least, std::string_view op,
                            Location where) {
@@ -123,6 +137,7 @@ inline Tensor conv(const In& given, const In& weight, const ConvOptions& options
     return squeeze(In(conv(In(unsqueeze(given, 0), where), weight, options, axes, op), where), 0);
   const Tensor x(given.tensor());
   const Tensor kernel = with_known_kernel(weight, axes, options.groups, x, op, where);
+  require_channels(x.shape(), kernel.shape(), options.groups, op, where);
   const ConvNumbers numbers = conv_numbers(options, kernel.shape(), op, where);
   bool is_plain = axes == 2 && options.groups == 1;
   for (std::size_t i = 0; i < as_index(axes); ++i) {

@@ -63,7 +63,13 @@ SINTER_DECL Tensor reshape(const In& x, const Shape& shape) {
   if (open >= 0) {
     if (known.is_static() && known.value() == 0)
       throw ShapeError("reshape", "-1 in " + shape.text() + " has no single answer", x.where);
-    attrs.shape.set(open, value->type.shape.numel(x.where) / known);
+    const Dim elements = value->type.shape.numel(x.where);
+    if (elements.is_static() && known.is_static() && elements.value() % known.value() != 0)
+      throw ShapeError("reshape",
+                       value->type.shape.text() + " has " + elements.text() + " elements, the extents of " +
+                           shape.text() + " but -1 multiply to " + known.text(),
+                       x.where, "-1 stands for a whole number: their product must divide the elements");
+    attrs.shape.set(open, elements / known);
   }
   if (identical(attrs.shape, value->type.shape)) return Tensor(value);
   return expr_detail::record<ops::Reshape>({Leaf(std::move(value))}, std::move(shared), x.where);
@@ -175,6 +181,13 @@ SINTER_DECL Tensor concat(std::initializer_list<Tensor> parts, int axis, Locatio
 }
 SINTER_DECL Tensor stack(std::span<const Tensor> parts, int axis, Location where) {
   std::vector<Tensor> lifted;
+  if (parts.empty()) throw ShapeError("stack", "no tensors were given", where);
+  for (std::size_t k = 1; k < parts.size(); ++k)
+    if (!(parts[k].shape() == parts[0].shape()))
+      throw ShapeError("stack",
+                       "operand 0 is " + parts[0].shape().text() + ", operand " + std::to_string(k) + " is " +
+                           parts[k].shape().text(),
+                       where, "all must have one shape; concat joins along an axis that they have");
   for (const Tensor& part : parts) lifted.push_back(unsqueeze(In(part, where), axis));
   return concat(lifted, axis, where);
 }

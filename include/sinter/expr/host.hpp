@@ -308,6 +308,12 @@ M to_eigen(const Tensor& x, Location where) {
     check(M::ColsAtCompileTime, 1);
     if constexpr (M::SizeAtCompileTime < 0) out.resize(shape[0].value(), shape[1].value());
   }
+  using T = typename M::Scalar;
+  if (x.dtype() != dtype_of<T>())
+    throw DTypeError(
+        "to_eigen",
+        "the tensor has dtype " + std::string(name(x.dtype())) + ", the Eigen type " + std::string(name(dtype_of<T>())),
+        where, "cast it first: x.to(DType::" + std::string(name(dtype_of<T>())) + ")");
   copy_to(borrow_mut(out), In(x, where));
   return out;
 }

@@ -259,6 +259,17 @@ inline Tensor number_beside(const In& value, const TensorImpl& target) {
     attrs.integer = value.leaf.integer;
   return Tensor(record_op(op_info<ops::Full>, {}, std::move(attrs), value.where));
 }
+/// A value as large as the place that it is written to, which it broadcasts to.
+inline Tensor fitted_to(const Tensor& value, const Shape& place, Location where) {
+  const int added = place.rank() - value.rank();
+  bool fits = added >= 0;
+  for (int i = 0; fits && i < value.rank(); ++i)
+    fits = identical(value.shape()[i], Dim(1)) || value.shape()[i] == place[i + added];
+  if (!fits)
+    throw ShapeError("at", "the value has shape " + value.shape().text() + ", the place " + place.text(), where,
+                     "the value broadcasts: aligned at the right, each of its extents must be 1 or equal the place's");
+  return expand(In(value, where), place);
+}
 /// `part` of a tensor with the elements that the gathers name combined with `value`, which broadcasts to them.
 inline Tensor scatter_into(const Tensor& part, const Gathers& gathers, const Tensor& value, Combine combine,
                            Location where) {
@@ -268,9 +279,7 @@ inline Tensor scatter_into(const Tensor& part, const Gathers& gathers, const Ten
   for (int i = 0; i < joined.axis; ++i) shape.push_back(whole[i]);
   for (Dim extent : joined.index.shape()) shape.push_back(extent);
   for (int i = joined.axis + joined.count; i < whole.rank(); ++i) shape.push_back(whole[i]);
-  if (value.rank() > shape.rank())
-    throw ShapeError("at", "the value has shape " + value.shape().text() + ", the place " + shape.text(), where);
-  const Tensor table = reshape(In(part, where), joined.joined(whole)), wide = expand(In(value, where), shape);
+  const Tensor table = reshape(In(part, where), joined.joined(whole)), wide = fitted_to(value, shape, where);
   return reshape(In(record_scatter(table, joined.index, wide, {.axis = joined.axis}, combine, where), where), whole);
 }
 
@@ -322,9 +331,7 @@ inline Tensor combine_at(const In& base, std::span<const Index> positions, const
     part = scatter_into(before, gathers, part, combine, value.where);
     if (is_whole) return part;
   }
-  if (part.rank() > kept.rank())
-    throw ShapeError("at", "the value has shape " + part.shape().text() + ", the place " + kept.text(), value.where);
-  part = reshape(In(expand(In(part, value.where), kept), value.where), region.full());
+  part = reshape(In(fitted_to(part, kept, value.where), value.where), region.full());
   part = turned(part, region, value.where);
   SharedAttrs shared;
   Attrs& attrs = shared.edit();

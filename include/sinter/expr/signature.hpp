@@ -9,6 +9,7 @@
 #include <type_traits>
 
 SINTER_NAMESPACE_BEGIN
+class Tensor;
 namespace expr_detail {
 
 /// The parameters of a function, where there is one list of them: not of generic lambdas.
@@ -44,6 +45,18 @@ consteval bool takes_scalar() {
   } else {
     return false;
   }
+}
+
+/// Is a T, as argument I of a function with a known signature, given for a Tensor, and does not become one?
+template <class F, std::size_t I, class T>
+consteval bool is_no_tensor_for() {
+  if constexpr (Signature<F>::is_known) {
+    if constexpr (I < std::tuple_size_v<typename Signature<F>::Parameters>) {
+      using P = std::remove_cvref_t<std::tuple_element_t<I, typename Signature<F>::Parameters>>;
+      return std::is_same_v<P, Tensor> && !std::is_convertible_v<const T&, Tensor>;
+    }
+  }
+  return false;
 }
 
 }  // namespace expr_detail

@@ -54,6 +54,34 @@ inline ValList extremum_scan_vjp(const VjpArgs& a) {
   return {reshape(scatter_add(index, share, flat, 0), shape)};
 }
 
+/// The zeros up to an element, itself among them, and those in the product that stands in its place.
+struct ZeroCounts {
+  Val up_to, in_product;
+};
+/// The gradient of the running product of x. An element stands in all products from its own on. Before the first zero
+/// they are divided by it; the first zero itself is left out of them; what stands after it is multiplied by it
+/// everywhere. Where that makes a gradient 0 it has a derivative by the first zero, and is written as a product with
+/// it: `orders` of derivatives of the running product hold.
+inline Val cumprod_gradient(const VjpArgs& a, Val x, const ZeroCounts& zeros, int orders) {
+  const bool exclusive = a.attrs[is_exclusive];
+  const Val is_zero = eq(x, 0), is_first = logical_and(is_zero, eq(zeros.up_to, 1)), without = where(is_first, 1, x);
+  const Val share = a.dout * scan_along(a, op_info<ops::Cumprod>, without, exclusive);
+  const Val none = full_like(share, 0), is_clear = eq(zeros.in_product, 0);
+  const Val before = scan_along(a, op_info<ops::Cumsum>, where(is_clear, share, none), exclusive, true);
+  const Val at_zero = scan_along(a, op_info<ops::Cumsum>, where(is_clear, none, share), exclusive, true);
+  const Val divisor = where(is_zero, 1, x);
+  if (orders == 1) return where(eq(zeros.up_to, 0), before / divisor, where(is_first, at_zero, none));
+  const Val first_zero = sum(where(is_first, x, full_like(x, 0)), a.attrs.axes, ReducedAxes::kept);
+  const auto times_zero = [&](Val slope) {  // 0, also where the slope is not finite
+    const Val is_finite = lt(abs(slope), std::numeric_limits<double>::infinity());
+    return where(is_finite, first_zero * slope, full_like(slope, 0));
+  };
+  const auto but_one = [](Val count) { return where(gt(count, 0), count - 1, count); };
+  const Val after = cumprod_gradient(a, without, {but_one(zeros.up_to), but_one(zeros.in_product)}, orders - 1);
+  return where(eq(zeros.up_to, 0), before / divisor + times_zero(at_zero / divisor),
+               where(is_first, at_zero, times_zero(after)));
+}
+
 }  // namespace ops_detail
 
 namespace ops {
@@ -72,22 +100,11 @@ SINTER_DECL ValList Cumsum::vjp(const VjpArgs& a) {
   return {ops_detail::scan_along(a, op_info<Cumsum>, a.dout, a.attrs[ops_detail::is_exclusive], true)};
 }
 
-/// An element stands in all products from its own on. Before the first zero they are divided by it; the first zero
-/// itself is left out of them; what stands after it is multiplied by it everywhere.
 SINTER_DECL ValList Cumprod::vjp(const VjpArgs& a) {
   using ops_detail::scan_along;
-  const Val x = a.in[0];
-  const bool exclusive = a.attrs[ops_detail::is_exclusive];
-  const Val is_zero = eq(x, 0);
-  const Val zeros = scan_along(a, op_info<Cumsum>, cast(is_zero, DType::i64), false);
-  const Val zeros_in_product = exclusive ? scan_along(a, op_info<Cumsum>, cast(is_zero, DType::i64), true) : zeros;
-  const Val is_first = logical_and(is_zero, eq(zeros, 1));
-  const Val others = scan_along(a, op_info<Cumprod>, where(is_first, 1, x), exclusive);
-  const Val share = a.dout * others, none = full_like(share, 0), is_clear = eq(zeros_in_product, 0);
-  const Val before = scan_along(a, op_info<Cumsum>, where(is_clear, share, none), exclusive, true);
-  const Val at_zero = scan_along(a, op_info<Cumsum>, where(is_clear, none, share), exclusive, true);
-  const Val divisor = where(is_zero, 1, x);
-  return {where(eq(zeros, 0), before / divisor, where(is_first, at_zero, none))};
+  const Val is_zero = cast(eq(a.in[0], 0), DType::i64), up_to = scan_along(a, op_info<Cumsum>, is_zero, false);
+  const Val in_product = a.attrs[ops_detail::is_exclusive] ? scan_along(a, op_info<Cumsum>, is_zero, true) : up_to;
+  return {ops_detail::cumprod_gradient(a, a.in[0], {up_to, in_product}, 2)};
 }
 
 SINTER_DECL ValList Cummax::vjp(const VjpArgs& a) { return ops_detail::extremum_scan_vjp(a); }

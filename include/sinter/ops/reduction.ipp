@@ -30,6 +30,12 @@ inline ValList extremum_vjp(const VjpArgs& a) {
   return {where(is_extreme, unreduce(a.dout / ties, a.attrs.axes, shape), unreduce(others, a.attrs.axes, shape))};
 }
 
+/// zero * slope where that holds, else 0; a slope that is not finite has no say in the value.
+inline Val zero_times(Val zero, Val slope, Val holds) {
+  const Val is_finite = lt(abs(slope), std::numeric_limits<double>::infinity());
+  return where(logical_and(holds, is_finite), zero * slope, full_like(slope, 0));
+}
+
 }  // namespace ops_detail
 
 namespace ops {
@@ -52,9 +58,14 @@ SINTER_DECL ValList Prod::vjp(const VjpArgs& a) {
   const Val endless = cast(is_endless, x.dtype()), among_others = ne(sum(endless, axes, kept) - endless, 0);
   const Val vanished = where(among_others, std::numeric_limits<double>::quiet_NaN(), full_like(x, 0)),
             whole = prod(nonzero, axes, kept);
-  const Val others =
-      where(is_zero, where(eq(zeros, 1), whole, vanished), where(eq(zeros, 0), whole * (1 / nonzero), vanished));
-  return {unreduce(a.dout, axes, x.shape()) * others};
+  // Where a zero is among the others their product is 0, but its derivative by that zero is the product of the rest: it
+  // is written as that product times the zeros themselves, so that second derivatives hold.
+  const Val rest = whole * (1 / nonzero), own_zero = where(is_zero, x, full_like(x, 0));
+  const Val all_zeros = sum(own_zero, axes, kept);
+  const Val of_zero =
+      where(eq(zeros, 1), whole, vanished + ops_detail::zero_times(all_zeros - own_zero, whole, eq(zeros, 2)));
+  const Val of_others = where(eq(zeros, 0), rest, vanished + ops_detail::zero_times(all_zeros, rest, eq(zeros, 1)));
+  return {unreduce(a.dout, axes, x.shape()) * where(is_zero, of_zero, of_others)};
 }
 
 SINTER_DECL ValList Amax::vjp(const VjpArgs& a) { return ops_detail::extremum_vjp(a); }

@@ -150,6 +150,7 @@ decltype(auto) as_argument(const A& arg) {
   else if constexpr (EigenLike<A>) return borrow(arg);
   else if constexpr (ComplexNumber<A>) return borrowed_number(arg);
   else if constexpr (is_expr<A>) return Tensor(arg);
+  else if constexpr (std::is_convertible_v<const A&, const char*>) return std::string(arg);
   else return arg;
 }
 template <class A>
@@ -218,6 +219,10 @@ struct Call<F, std::index_sequence<I...>, A...> {
     else return takes_all_scalars || std::is_floating_point_v<T>;
   }();
   using Arguments = std::tuple<traced_t<A, as_scalar<I, A>>...>;
+  static_assert(
+      !(expr_detail::is_no_tensor_for<F, I, traced_t<A, as_scalar<I, A>>>() || ...),
+      "sinter: this argument is no Tensor, which the function's parameter is: a parameter that takes numbers is "
+      "declared Scalar; of an Eigen expression pass its .eval()");
 };
 template <class F, class... A>
 using traced_arguments_t = typename Call<F, std::index_sequence_for<A...>, A...>::Arguments;

@@ -1,0 +1,14 @@
+// The same for a function that is differentiated: its dtype would be a guess. Scalar takes numbers.
+// expect: sinter: this argument is no Tensor, which the function's parameter is: a parameter that takes numbers is declared Scalar
+#include <sinter/sinter.hpp>
+
+using namespace sinter;
+
+void use(Tensor x) {
+  auto right = jit::grad([](Tensor t, Scalar s) { return sum(t * s); });
+  right(x, 0.5);
+#ifdef SINTER_COMPILE_FAIL
+  auto wrong = jit::grad([](Tensor t, Tensor s) { return sum(t * s); });
+  wrong(x, 0.5);
+#endif
+}
