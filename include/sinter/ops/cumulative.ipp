@@ -72,8 +72,9 @@ SINTER_DECL ValList Cumsum::vjp(const VjpArgs& a) {
   return {ops_detail::scan_along(a, op_info<Cumsum>, a.dout, a.attrs[ops_detail::is_exclusive], true)};
 }
 
-/// An element stands in all products from its own on. Before the first zero they are divided by it; the first zero
-/// itself is left out of them; what stands after it is multiplied by it everywhere.
+/// An element stands in all products from its own on. They are divided by it; the first zero itself is left out of
+/// them. From a zero on they are 0 for the elements beside it, but their derivatives by that zero are not: hence the
+/// products of the result, and those without the second zero.
 SINTER_DECL ValList Cumprod::vjp(const VjpArgs& a) {
   using ops_detail::scan_along;
   const Val x = a.in[0];
@@ -81,13 +82,19 @@ SINTER_DECL ValList Cumprod::vjp(const VjpArgs& a) {
   const Val is_zero = eq(x, 0);
   const Val zeros = scan_along(a, op_info<Cumsum>, cast(is_zero, DType::i64), false);
   const Val zeros_in_product = exclusive ? scan_along(a, op_info<Cumsum>, cast(is_zero, DType::i64), true) : zeros;
-  const Val is_first = logical_and(is_zero, eq(zeros, 1));
+  const Val is_first = logical_and(is_zero, eq(zeros, 1)), is_second = logical_and(is_zero, eq(zeros, 2));
   const Val others = scan_along(a, op_info<Cumprod>, where(is_first, 1, x), exclusive);
-  const Val share = a.dout * others, none = full_like(share, 0), is_clear = eq(zeros_in_product, 0);
-  const Val before = scan_along(a, op_info<Cumsum>, where(is_clear, share, none), exclusive, true);
-  const Val at_zero = scan_along(a, op_info<Cumsum>, where(is_clear, none, share), exclusive, true);
-  const Val divisor = where(is_zero, 1, x);
-  return {where(eq(zeros, 0), before / divisor, where(is_first, at_zero, none))};
+  const Val beside_second = scan_along(a, op_info<Cumprod>, where(is_second, 1, x), exclusive);
+  const Val none = full_like(others, 0), is_clear = eq(zeros_in_product, 0);
+  const auto finite = [&](Val product) {  // what is NaN or infinite behind a zero counts for nothing
+    return where(lt(abs(product), std::numeric_limits<double>::infinity()), product, none);
+  };
+  const auto later = [&](Val products) { return scan_along(a, op_info<Cumsum>, a.dout * products, exclusive, true); };
+  const Val before = later(where(is_clear, others, finite(a.out)));
+  const Val at_zero = later(where(is_clear, none, others));
+  const Val at_second = later(where(le(zeros_in_product, 1), none, finite(beside_second)));
+  const Val beside = before / where(is_zero, 1, x);
+  return {where(is_zero, where(is_first, at_zero, where(is_second, at_second, none)), beside)};
 }
 
 SINTER_DECL ValList Cummax::vjp(const VjpArgs& a) { return ops_detail::extremum_scan_vjp(a); }

@@ -52,8 +52,13 @@ SINTER_DECL ValList Prod::vjp(const VjpArgs& a) {
   const Val endless = cast(is_endless, x.dtype()), among_others = ne(sum(endless, axes, kept) - endless, 0);
   const Val vanished = where(among_others, std::numeric_limits<double>::quiet_NaN(), full_like(x, 0)),
             whole = prod(nonzero, axes, kept);
-  const Val others =
-      where(is_zero, where(eq(zeros, 1), whole, vanished), where(eq(zeros, 0), whole * (1 / nonzero), vanished));
+  // With a zero among the others their product is 0, but its derivative by that zero is not: it is said by the zero.
+  const Val zero = sum(where(is_zero, x, 0), axes, kept);
+  const Val finite = where(lt(abs(whole), std::numeric_limits<double>::infinity()), whole, 0);
+  const Val beside_zero = vanished + where(eq(zeros, 2), finite * (zero - x), 0);
+  const Val beside_number =
+      where(eq(zeros, 0), whole * (1 / nonzero), vanished + where(eq(zeros, 1), finite * (1 / nonzero) * zero, 0));
+  const Val others = where(is_zero, where(eq(zeros, 1), whole, beside_zero), beside_number);
   return {unreduce(a.dout, axes, x.shape()) * others};
 }
 
