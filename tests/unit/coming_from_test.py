@@ -31,6 +31,7 @@ TENSORS = "".join(f"Tensor {name}, " for name in "a b c i j k m mask q r s t v w
 SECTIONS = {
     "torch.compile": f"{TENSORS}, Tensor err, int g, double tol, double rate, Shape shape, Model model",
     "torch.compile's configuration, logs and tools": f"{TENSORS}, int g, Model model",
+    "Where PyTorch's own tests go and this library does not": f"{TENSORS}, Tensor z",
     "Accelerate's compilation settings": f"{TENSORS}, Model model",
     "NumPy": f"{TENSORS}, Tensor out, int h, std::vector<float> elements, Shape shape",
     "JAX": f"{TENSORS}, Tensor out, random::Key key, Shape shape, Tensor x0, Tensor y0, Tensor ts",

@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/expr/gather_scatter.hpp>
 #include <sinter/expr/recording.hpp>
+#include <sinter/ops/conv.hpp>
 
 #include <limits>
 
@@ -48,12 +49,19 @@ SINTER_DECL Tensor adaptive_mean_along(const Tensor& x, int axis, Dim size, Loca
   const Tensor total = sum(In(Tensor(where(seen.counts, seen.elements, 0.0, at)), at), axis + 1);
   return total / cast(In(seen.lengths, at), x.dtype());
 }
+/// Of equal elements the first one has the gradient.
+inline Tensor largest_of_windows(const Tensor& windows, int axis, Location at) {
+  if (windows.shape()[axis].is_static())
+    return record<ops::WindowMax>({Leaf(windows.impl())}, Attrs{.axes = {axis}}, at);
+  const Tensor place = argmax(In(windows, at), axis, Keep::yes);
+  return squeeze(In(take_along_axis(In(windows, at), In(place, at), axis), at), axis);
+}
 inline Tensor adaptive_max_along(const Tensor& x, int axis, Dim size, Location at) {
   if (identical(x.shape()[axis], size)) return x;
-  if (is_multiple(x.shape()[axis], size)) return amax(In(equal_windows(x, axis, size, at), at), axis + 1);
+  if (is_multiple(x.shape()[axis], size)) return largest_of_windows(equal_windows(x, axis, size, at), axis + 1, at);
   const UnequalWindows seen = unequal_windows(x, axis, size, at);
   constexpr double least = -std::numeric_limits<double>::infinity();
-  return amax(In(Tensor(where(seen.counts, seen.elements, least, at)), at), axis + 1);
+  return largest_of_windows(where(seen.counts, seen.elements, least, at), axis + 1, at);
 }
 
 /// Where along the axis the largest element of each window is.
@@ -91,12 +99,13 @@ inline Shape adaptive_size(const In& x, const Shape& size, std::string_view op) 
   }
   return out;
 }
+/// The last axis comes first: of equal elements the first in row-major order counts.
 template <class F>
 Tensor adaptive_pool(const In& x, const Shape& size, std::string_view op, F&& along) {
   const Shape wanted = adaptive_size(x, size, op);
   Tensor value(x.tensor());
   const int first = value.rank() - wanted.rank();
-  for (int i = 0; i < wanted.rank(); ++i) value = along(value, first + i, wanted[i], x.where);
+  for (int i = wanted.rank(); i-- > 0;) value = along(value, first + i, wanted[i], x.where);
   return value;
 }
 

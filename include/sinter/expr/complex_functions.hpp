@@ -30,6 +30,7 @@ struct Number {
 
   /// Parts of dtype `part`.
   static Number of(const In& x, DType part) {
+    if (!x.leaf.value) return {Term(cast(x, part), x.where), {}};  // a number of C++ keeps its digits
     const Tensor value(x.tensor());
     const auto in_dtype = [&](const Tensor& of) { return Term(cast(In(of, x.where), part), x.where); };
     if (!sinter::is_complex(value.dtype())) return {in_dtype(value), {}};

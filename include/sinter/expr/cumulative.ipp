@@ -44,11 +44,8 @@ inline Neighbours neighbours(const Tensor& x, int axis, Location where) {
   return {narrow(In(x, where), axis, 1, count), narrow(In(x, where), axis, 0, count)};
 }
 
-inline int trapezoid_axis(const Tensor& y, int axis, std::string_view op, Location where) {
-  if (!is_differentiable(y.dtype()))
-    throw DTypeError(op, "y is " + std::string(name(y.dtype())), where, "cast it: y.to(DType::f32)");
-  return normalise_axis(axis, y.rank(), op, where);
-}
+/// Whole numbers are taken as floating ones: areas have halves.
+inline Tensor heights(const In& y) { return Tensor(as_floating(y.tensor(), y.where)); }
 /// The areas between neighbours, for widths that broadcast.
 inline Tensor trapezoids(const Tensor& y, const Tensor& widths, int axis, Location where) {
   const Neighbours sides = neighbours(y, axis, where);
@@ -85,8 +82,8 @@ inline Tensor differences(Tensor x, int axis, int times, Location where) {
 
 /// What is joined with x along an axis; a number is one element.
 inline Tensor end_of(const Tensor& x, const In& given, int axis, Location where) {
-  Tensor end(given.tensor());
-  if (!given.leaf.value) end = cast(In(end, where), promote_weak(x.dtype(), given.leaf.kind));
+  const bool is_number = !given.leaf.value;
+  const Tensor end = is_number ? cast(given, promote_weak(x.dtype(), given.leaf.kind)) : Tensor(given.tensor());
   if (end.rank() > 0) return end;
   Shape one = x.shape();
   one.set(axis, 1);
@@ -98,6 +95,7 @@ SINTER_DECL Tensor diff(const In& x, DiffOptions options) {
   if (options.times < 0)
     throw UserError("diff", "differences are taken " + std::to_string(options.times) + " times", x.where);
   const int axis = normalise_axis(options.axis, given.rank(), "diff", x.where);
+  if (options.times == 0) return given;
   std::vector<Tensor> parts;
   if (options.prepend) parts.push_back(expr_detail::end_of(given, *options.prepend, axis, x.where));
   parts.push_back(given);
@@ -179,24 +177,24 @@ SINTER_DECL std::vector<Tensor> gradients(const In& x, Axes axes, std::vector<do
 }
 
 SINTER_DECL Tensor trapezoid(const In& y, double dx, int axis) {
-  const Tensor values(y.tensor());
-  axis = expr_detail::trapezoid_axis(values, axis, "trapezoid", y.where);
+  const Tensor values = expr_detail::heights(y);
+  axis = normalise_axis(axis, values.rank(), "trapezoid", y.where);
   return sum(In(expr_detail::trapezoids(values, dx, axis, y.where), y.where), axis);
 }
 SINTER_DECL Tensor trapezoid(const In& y, const In& at, int axis) {
-  const Tensor values(y.tensor()), places(at.tensor());
-  axis = expr_detail::trapezoid_axis(values, axis, "trapezoid", y.where);
+  const Tensor values = expr_detail::heights(y), places(at.tensor());
+  axis = normalise_axis(axis, values.rank(), "trapezoid", y.where);
   const Tensor widths = expr_detail::widths_of(places, values, axis, "trapezoid", y.where);
   return sum(In(expr_detail::trapezoids(values, widths, axis, y.where), y.where), axis);
 }
 SINTER_DECL Tensor cumulative_trapezoid(const In& y, double dx, int axis) {
-  const Tensor values(y.tensor());
-  axis = expr_detail::trapezoid_axis(values, axis, "cumulative_trapezoid", y.where);
+  const Tensor values = expr_detail::heights(y);
+  axis = normalise_axis(axis, values.rank(), "cumulative_trapezoid", y.where);
   return cumsum(In(expr_detail::trapezoids(values, dx, axis, y.where), y.where), axis);
 }
 SINTER_DECL Tensor cumulative_trapezoid(const In& y, const In& at, int axis) {
-  const Tensor values(y.tensor()), places(at.tensor());
-  axis = expr_detail::trapezoid_axis(values, axis, "cumulative_trapezoid", y.where);
+  const Tensor values = expr_detail::heights(y), places(at.tensor());
+  axis = normalise_axis(axis, values.rank(), "cumulative_trapezoid", y.where);
   const Tensor widths = expr_detail::widths_of(places, values, axis, "cumulative_trapezoid", y.where);
   return cumsum(In(expr_detail::trapezoids(values, widths, axis, y.where), y.where), axis);
 }

@@ -158,7 +158,7 @@ SINTER_UNARY_FUNCTION(softplus, Softplus)
 
 Tensor softplus(const In& x, double beta, double threshold = 20);
 
-/// The derivative of digamma of that order, which is 1 or more; of negative x only the first one.
+/// The derivative of digamma of that order, which is 1 or more.
 Tensor polygamma(int order, const In& x);
 /// x as it is.
 Tensor positive(const In& x);

@@ -6,6 +6,8 @@
 #include <sinter/expr/complex.hpp>
 #include <sinter/expr/term.hpp>
 
+#include <cmath>
+#include <cstdint>
 #include <limits>
 
 SINTER_NAMESPACE_BEGIN
@@ -71,13 +73,6 @@ SINTER_DECL Tensor nan_to_num(const In& x, NanToNumOptions options) {
   return where_of(t != t, options.nan, finite);
 }
 
-SINTER_DECL Tensor addcmul(const In& x, const In& a, const In& b, double value) {
-  return expr_detail::Term(x) + expr_detail::Term(a) * expr_detail::Term(b) * value;
-}
-SINTER_DECL Tensor addcdiv(const In& x, const In& a, const In& b, double value) {
-  return expr_detail::Term(x) + expr_detail::Term(a) / expr_detail::Term(b) * value;
-}
-
 namespace expr_detail {
 /// An op of operands as they were given: numbers among them decide no dtype.
 template <class Op, class... Rest>
@@ -100,17 +95,33 @@ Term limited(const In& x, const In& bound) {
 }
 }  // namespace expr_detail
 
+/// Of whole numbers, and of a whole value, it is whole.
+SINTER_DECL Tensor addcmul(const In& x, const In& a, const In& b, double value) {
+  using expr_detail::on_operands;
+  const expr_detail::Term product = on_operands<ops::Mul>(a, b);
+  const bool is_whole = !is_differentiable(product.dtype()) && value == std::trunc(value) && std::abs(value) < 0x1p62;
+  return on_operands<ops::Add>(
+      x, is_whole ? In(on_operands<ops::Mul>(product, In(static_cast<std::int64_t>(value), x.where)))
+                  : In(product * value));
+}
+SINTER_DECL Tensor addcdiv(const In& x, const In& a, const In& b, double value) {
+  return expr_detail::on_operands<ops::Add>(x, In(expr_detail::on_operands<ops::Div>(a, b) * value));
+}
 SINTER_DECL Tensor fmax(const In& a, const In& b) { return expr_detail::extreme_number<ops::Maximum>(a, b); }
 SINTER_DECL Tensor fmin(const In& a, const In& b) { return expr_detail::extreme_number<ops::Minimum>(a, b); }
 SINTER_DECL Tensor clamp_min(const In& x, const In& low) { return expr_detail::limited<ops::Le>(x, low); }
 SINTER_DECL Tensor clamp_max(const In& x, const In& high) { return expr_detail::limited<ops::Ge>(x, high); }
 SINTER_DECL Tensor float_power(const In& a, const In& b) {
-  return expr_detail::on_operands<ops::Pow>(In(cast(a, DType::f64), a.where), In(cast(b, DType::f64), a.where));
+  const auto wide = [&](const In& x) {
+    const bool is_pair = x.leaf.value && is_complex(x.leaf.value->type.dtype);
+    return In(cast(x, is_pair ? DType::c128 : DType::f64), a.where);
+  };
+  return expr_detail::on_operands<ops::Pow>(wide(a), wide(b));
 }
 SINTER_DECL Tensor true_divide(const In& a, const In& b) { return expr_detail::on_operands<ops::Div>(a, b); }
 SINTER_DECL Tensor rsub(const In& a, const In& b, double alpha) {
   if (alpha == 1) return expr_detail::on_operands<ops::Sub>(b, a);
-  return expr_detail::on_operands<ops::Sub>(b, In(expr_detail::Term(a) * alpha));
+  return expr_detail::on_operands<ops::Sub>(b, In(expr_detail::operand_beside(a, b) * alpha));
 }
 SINTER_DECL Tensor negative(const In& x) { return expr_detail::on_operands<ops::Neg>(x); }
 SINTER_DECL Tensor sgn(const In& x) {
@@ -169,7 +180,7 @@ SINTER_DECL Tensor glu(const In& x, int axis) {
 }
 
 SINTER_DECL Tensor prelu(const In& x, const In& weight) {
-  const expr_detail::Term t(x), w(weight);
+  const expr_detail::Term t(x), w = expr_detail::operand_beside(weight, x);
   if (w.rank() > 1 || (w.rank() == 1 && t.rank() > 1 && !(w.shape()[0] == t.shape()[1]) &&
                        !(w.shape()[0].is_static() && w.shape()[0].value() == 1)))
     throw ShapeError("prelu", "x is " + t.shape().text() + ", weight is " + w.shape().text(), x.where,

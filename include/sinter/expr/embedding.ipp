@@ -79,6 +79,8 @@ inline Bags bags_of(const Tensor& indices, const EmbeddingBagOptions& options, c
 SINTER_DECL Tensor linear(const In& x, const In& weight) {
   const Tensor matrix(weight.tensor());
   const Tensor value(x.tensor());
+  if (matrix.rank() == 1 && value.rank() != 0 && value.shape()[-1] == matrix.shape()[0])  // one number for each x
+    return matmul(In(value, x.where), In(matrix, x.where));
   if (matrix.rank() != 2 || value.rank() == 0 || !(value.shape()[-1] == matrix.shape()[1]))
     throw ShapeError("linear", "x is " + value.shape().text() + ", weight is " + matrix.shape().text(), x.where,
                      "x must be (..., in) and weight (out, in)");
@@ -87,7 +89,7 @@ SINTER_DECL Tensor linear(const In& x, const In& weight) {
 SINTER_DECL Tensor linear(const In& x, const In& weight, const In& bias) {
   const Tensor product = linear(x, weight);
   const Tensor added(bias.tensor());
-  if (added.rank() > 1 || (added.rank() == 1 && !(added.shape()[0] == product.shape()[-1])))
+  if (added.rank() > 1 || (added.rank() == 1 && (product.rank() == 0 || !(added.shape()[0] == product.shape()[-1]))))
     throw ShapeError("linear", "bias is " + added.shape().text() + ", the product is " + product.shape().text(),
                      x.where, "bias must be (out,)");
   return product + added;

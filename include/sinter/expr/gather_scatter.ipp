@@ -61,10 +61,16 @@ inline Tensor beside(const Tensor& base, const Tensor& value) {
   return is_elsewhere ? value.to(base.device()) : value;
 }
 
+/// Values that go to places of `base`. A number has the dtype of wide ones: as f32 it would lose digits.
+inline Tensor values_for(const Tensor& base, const In& values) {
+  const bool is_wide = base.dtype() == DType::f64 || base.dtype() == DType::c128;
+  return is_wide && !values.leaf.value ? cast(values, base.dtype()) : Tensor(values.tensor());
+}
+
 inline Tensor scatter_along(const In& x, int axis, const In& index, const In& src, Combine combine,
                             std::string_view op) {
   const Location where = x.where;
-  const Tensor base(x.tensor()), at(index.tensor()), given = beside(base, Tensor(src.tensor()));
+  const Tensor base(x.tensor()), at(index.tensor()), given = beside(base, values_for(base, src));
   const int rank = base.rank();
   if (at.rank() != rank || rank == 0 || (given.rank() != rank && given.rank() != 0))
     throw ShapeError(
@@ -88,7 +94,7 @@ inline Tensor scatter_along(const In& x, int axis, const In& index, const In& sr
 inline Tensor scatter_list(const In& x, int axis, const In& indices, const In& source, Combine combine,
                            std::string_view op) {
   const Location where = x.where;
-  const Tensor base(x.tensor()), list(indices.tensor()), given = beside(base, Tensor(source.tensor()));
+  const Tensor base(x.tensor()), list(indices.tensor()), given = beside(base, values_for(base, source));
   axis = normalise_axis(axis, base.rank(), op, where);
   if (list.rank() > 1) throw ShapeError(op, "the indices are " + list.shape().text(), where, "a list is required");
   const Tensor at = reshape(In(list, where), Shape{list.shape().numel()});
@@ -145,7 +151,7 @@ SINTER_DECL Tensor take_along_axis(const In& x, const In& indices, int axis) {
 }
 SINTER_DECL Tensor put_along_axis(const In& x, const In& indices, const In& values, int axis) {
   const expr_detail::AlongAxis along = expr_detail::broadcast_along(x, indices, axis, "put_along_axis");
-  const Tensor value = expand(In(Tensor(values.tensor()), x.where), along.index.shape());
+  const Tensor value = expand(In(expr_detail::values_for(along.table, values), x.where), along.index.shape());
   return expr_detail::record_scatter(along.table, along.index, value,
                                      expr_detail::along_axis_of(along.axis, along.table.rank()), Combine::none,
                                      x.where);
@@ -212,7 +218,7 @@ SINTER_DECL Tensor index_put(const In& x, std::span<const Tensor> indices, const
   Shape shape = joined.index.shape();
   for (int i = joined.count; i < base.rank(); ++i) shape.push_back(base.shape()[i]);
   const Tensor table = reshape(In(base, x.where), joined.joined(base.shape()));
-  const Tensor value = expand(In(expr_detail::beside(base, Tensor(values.tensor())), x.where), shape);
+  const Tensor value = expand(In(expr_detail::beside(base, expr_detail::values_for(base, values)), x.where), shape);
   const Combine combine = options.accumulate ? Combine::add : Combine::none;
   return reshape(In(expr_detail::record_scatter(table, joined.index, value, {}, combine, x.where), x.where),
                  base.shape());
@@ -264,7 +270,7 @@ SINTER_DECL std::vector<Tensor> unravel_index(const In& positions, const Shape& 
 }
 SINTER_DECL Tensor masked_fill(const In& x, const In& mask, const In& value) {
   const Tensor given(x.tensor());
-  const Tensor number = cast(In(Tensor(value.tensor()), x.where), given.dtype());
+  const Tensor number = cast(value, given.dtype());
   return where(Tensor(mask.tensor()), number, given, x.where);
 }
 

@@ -142,6 +142,12 @@ SINTER_DECL Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t strid
   return expr_detail::pool2d<ops::AvgPool2d>(x, size, stride);
 }
 SINTER_DECL Tensor cast(const In& x, DType dtype) {
+  const bool is_wide = dtype == DType::f64 || dtype == DType::c128;
+  if (is_wide && !x.leaf.value && x.leaf.kind == DTypeClass::floating) {  // as f32 a number would lose digits
+    const Attrs attrs{.value = x.leaf.number, .dtype = DType::f64, .has_dtype = true};
+    const Tensor number(record_op(op_info<ops::Full>, {}, attrs, x.where));
+    return dtype == DType::f64 ? number : cast(In(number, x.where), dtype);
+  }
   Ref<TensorImpl> value = x.tensor();
   if (value->type.dtype == dtype && !value->is_weak) return Tensor(std::move(value));
   SharedAttrs shared;

@@ -34,10 +34,16 @@ inline Tensor with_kept_axes(const Term& reduced, MatrixAxes axes, Keep keep) {
   if (keep == Keep::no) return reduced;
   return unsqueeze(reduced, axes.rows < axes.columns ? Axes{axes.rows, axes.columns} : Axes{axes.columns, axes.rows});
 }
+/// The largest element along an axis; of none it is 0, for norms are not negative.
+inline Term largest_or_zero(const Term& x, int axis, Keep keep) {
+  const Dim extent = x.shape()[axis];
+  const bool has_none = extent.is_static() && extent.value() == 0;
+  return {has_none ? sum(x, axis, keep) : amax(x, axis, keep), x.where};
+}
 /// Sums of |x| along one axis, and the largest (smallest) of them along the other.
 inline Tensor extreme_sum(const Term& x, int summed, int other, bool is_largest, Keep keep) {
   const Term sums(sum(expr_detail::absolute(x), summed, Keep::yes), x.where);
-  const Term found(is_largest ? amax(sums, other, Keep::yes) : amin(sums, other, Keep::yes), x.where);
+  const Term found = is_largest ? largest_or_zero(sums, other, Keep::yes) : Term(amin(sums, other, Keep::yes), x.where);
   return keep == Keep::yes ? Tensor(found) : squeeze(found, {summed, other});
 }
 inline std::string order_text(NormOrder order) {
@@ -68,7 +74,9 @@ SINTER_DECL Tensor matrix_norm(const In& x, NormOrder order, Axes axes, Keep kee
     throw UserError("matrix_norm", "there is no norm of matrices of order " + detail::order_text(order), x.where,
                     "fro, nuc, 1, -1, 2, -2, inf and -inf are");
   const detail::Term s(svdvals(In(movedim(t, {rows, columns}, {-2, -1}), x.where)), x.where);
-  const detail::Term found(order.is_named() ? sum(s, -1) : p > 0 ? amax(s, -1) : amin(s, -1), x.where);
+  const detail::Term found = order.is_named() ? expr_detail::sum_of(s, -1)
+                             : p > 0          ? detail::largest_or_zero(s, -1, Keep::no)
+                                              : detail::Term(amin(s, -1), x.where);
   return detail::with_kept_axes(found, {rows, columns}, keep);
 }
 

@@ -30,7 +30,7 @@ struct LossOperands {
   Term x, target;
 };
 inline LossOperands loss_operands(const In& x, const In& target, std::string_view op, bool takes_complex = false) {
-  LossOperands out{floating(x), floating(target)};
+  LossOperands out{floating(operand_beside(x, target)), floating(operand_beside(target, x))};
   for (const Term* each : {&out.x, &out.target})
     if (!takes_complex && is_complex(each->dtype()))
       throw DTypeError(op, "an operand is " + each->value.impl()->type.text() + ", real tensors are required", x.where,
@@ -304,7 +304,13 @@ SINTER_DECL Tensor poisson_nll_loss(const In& x, const In& target, PoissonNllOpt
 
 SINTER_DECL Tensor gaussian_nll_loss(const In& x, const In& target, const In& variance, GaussianNllOptions options) {
   const auto [mean, t] = expr_detail::loss_operands(x, target, "gaussian_nll_loss");
-  const Term given = expr_detail::floating(variance);
+  Term given = expr_detail::floating(expr_detail::operand_beside(variance, x));
+  const Shape shape = mean.shape();
+  if (given.rank() + 1 == shape.rank() && given.rank() > 0) {  // one for each row, as PyTorch has it
+    Shape rows = shape;
+    rows.erase(shape.rank() - 1);
+    if (identical(given.shape(), rows)) given = Term(unsqueeze(given, -1), given.where);
+  }
   const Term lift = expr_detail::apply<ops::StopGradient>(expr_detail::at_least(given, options.eps) - given);
   const Term v = given + lift;
   Term losses = (expr_detail::apply<ops::Log>(v) + squared(mean - t) / v) * 0.5;
@@ -411,6 +417,11 @@ SINTER_DECL Tensor ctc_loss(const In& log_probabilities, const In& targets, cons
 }
 
 /// Axes: rows, names, classes.
+namespace expr_detail {
+/// What is positive, and 0 for the rest and for NaN, as PyTorch's margins are.
+inline Term hinge_of(const Term& margin) { return where_of(0.0 < margin, margin, 0.0); }
+}  // namespace expr_detail
+
 SINTER_DECL Tensor multilabel_margin_loss(const In& x, const In& target, LossReduction reduction) {
   const Term score = expr_detail::floating(x), names(target);
   if (score.rank() == 0 || score.rank() > 2 || !(score.shape() == names.shape()) || !is_integer(names.dtype()))
@@ -426,17 +437,21 @@ SINTER_DECL Tensor multilabel_margin_loss(const In& x, const In& target, LossRed
   const auto wide = [&](const Term& t, int axis) { return Term(unsqueeze(t, axis), x.where); };
   const Term is_own = both(wide(counts, -1), wide(named, -1) == columns);
   const Term is_named(any(is_own, -2, Keep::yes), x.where);
-  const Term each = expr_detail::at_least(1.0 - wide(own, -1) + wide(score, -2), 0);
+  const Term each = expr_detail::hinge_of(1.0 - wide(own, -1) + wide(score, -2));
   const Term pairs = where_of(both(wide(counts, -1), expr_detail::apply<ops::Not>(is_named)), each, 0.0);
   const Term rows = sum_of(mean_of(pairs, -1), -1);
   return expr_detail::reduced(rows, reduction, "multilabel_margin_loss");
 }
 
 SINTER_DECL Tensor multi_margin_loss(const In& x, const In& target, MultiMarginOptions options) {
+  if (x.tensor()->type.shape.rank() == 1 && target.tensor()->type.shape.rank() == 0) {  // one example
+    const Tensor one = multi_margin_loss(In(unsqueeze(x, 0), x.where), In(unsqueeze(target, 0), x.where), options);
+    return options.reduction == LossReduction::none ? squeeze(In(one, x.where), 0) : one;
+  }
   const Term score = expr_detail::floating(x);
   const auto [is_target, weight] = expr_detail::class_rows(score, target, options.weight, "multi_margin_loss");
   const Term own = sum_of(where_of(is_target, score, 0.0), 1, Keep::yes);
-  Term each = expr_detail::at_least(score - own + options.margin, 0);
+  Term each = expr_detail::hinge_of(score - own + options.margin);
   if (options.p == 2) each = squared(each);
   else if (options.p != 1)
     throw UserError("multi_margin_loss", "p is " + std::to_string(options.p), x.where, "it must be 1 or 2");

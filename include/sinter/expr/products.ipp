@@ -9,6 +9,7 @@
 #include <sinter/expr/einsum.hpp>
 #include <sinter/expr/linalg.hpp>
 #include <sinter/expr/recording.hpp>
+#include <sinter/expr/term.hpp>
 
 #include <cmath>
 #include <numeric>
@@ -20,7 +21,7 @@ struct PromotedPair {
   Tensor a, b;
 };
 inline PromotedPair promoted_pair(const In& a, const In& b) {
-  const Tensor x(a.tensor()), y(b.tensor());
+  const Tensor x = operand_beside(a, b), y = operand_beside(b, a);
   const DType dtype = promote_beside(a, x.dtype(), b, y.dtype(), "product");
   return {cast(In(x, a.where), dtype), cast(In(y, a.where), dtype)};
 }
@@ -177,7 +178,7 @@ namespace expr_detail {
 inline Tensor add_product(const In& x, const Tensor& product, AddProductOptions options, std::string_view op) {
   const Tensor scaled =
       options.alpha == 1 ? product : cast(In(Tensor(product * options.alpha), x.where), product.dtype());
-  const Tensor added(x.tensor());
+  const Tensor added = operand_beside(x, In(product, x.where));
   if (!(broadcast(added.shape(), product.shape(), op, x.where) == product.shape()))
     throw ShapeError(op, "x is " + added.shape().text() + ", the product is " + product.shape().text(), x.where,
                      "x must broadcast to the product");

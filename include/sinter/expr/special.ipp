@@ -45,7 +45,7 @@ inline Tensor bessel(const In& x, ops::BesselFunction function) {
 }
 
 inline Tensor incomplete_gamma(const In& a, const In& x, ops::IncompleteGammaPart part, std::string_view op) {
-  const Term p = floating(a), q = floating(x);
+  const Term p = floating(operand_beside(a, x)), q = floating(operand_beside(x, a));
   const Shape shape = broadcast(p.shape(), q.shape(), op, a.where);
   const DType dtype = !a.leaf.value   ? q.dtype()
                       : !x.leaf.value ? p.dtype()

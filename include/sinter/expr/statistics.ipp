@@ -153,7 +153,7 @@ SINTER_DECL StdMean std_mean(const In& x, Axes axes, VarOptions options) {
   return {stddev(x, axes, options), mean(x, axes, options.keep)};
 }
 SINTER_DECL Tensor vector_distance(const In& a, const In& b, double p) {
-  return norm(expr_detail::Term(a) - expr_detail::Term(b), {}, {.p = p});
+  return norm(expr_detail::operand_beside(a, b) - expr_detail::operand_beside(b, a), {}, {.p = p});
 }
 SINTER_DECL Tensor pdist(const In& x, double p) {
   const expr_detail::Term t = expr_detail::floating(x);
@@ -254,16 +254,19 @@ SINTER_DECL Tensor renorm(const In& x, double p, int axis, double largest) {
 }
 SINTER_DECL Tensor cosine_similarity(const In& a, const In& b, int axis, double eps) {
   using expr_detail::Term;
-  const Term x = expr_detail::floating(a), y = expr_detail::floating(b);
+  Term x = expr_detail::floating(a), y = expr_detail::floating(b);
   for (const Term* each : {&x, &y}) expr_detail::require_real(*each, "cosine_similarity");
-  broadcast(x.shape(), y.shape(), "cosine_similarity", a.where);
+  const Shape common = broadcast(x.shape(), y.shape(), "cosine_similarity", a.where);
+  for (Term* each : {&x, &y})  // the axis counts in what they have together, and so do their lengths along it
+    if (!(each->shape() == common)) *each = Term(expand(*each, common), each->where);
   const auto length = [&](const Term& t) {
     return expr_detail::at_least(expr_detail::norm_of(t, axis, 2, Keep::no), eps);
   };
   return sum_of(x * y, axis) / (length(x) * length(y));
 }
 SINTER_DECL Tensor pairwise_distance(const In& a, const In& b, PairwiseDistanceOptions options) {
-  const expr_detail::Term x = expr_detail::floating(a), y = expr_detail::floating(b);
+  const expr_detail::Term x = expr_detail::floating(expr_detail::operand_beside(a, b)),
+                          y = expr_detail::floating(expr_detail::operand_beside(b, a));
   broadcast(x.shape(), y.shape(), "pairwise_distance", a.where);
   return expr_detail::norm_of(x - y + options.eps, -1, options.p, options.keep);
 }

@@ -35,6 +35,14 @@ Term apply_number_first(double a, const Term& b) {
   return {Tensor(record_op(op_info<Op>, {Leaf::of(a), leaf_of(b)}, {}, b.where)), b.where};
 }
 
+/// An operand of an op that takes tensors. A number of C++ beside f64 or c128 is an f64: as f32 it would lose digits.
+inline Term operand_beside(const In& x, const In& other) {
+  const bool is_number = !x.leaf.value && x.leaf.kind == DTypeClass::floating;
+  if (!is_number || !other.leaf.value) return Term(x);
+  const DType dtype = other.leaf.value->type.dtype;
+  return dtype == DType::f64 || dtype == DType::c128 ? Term(cast(x, DType::f64), x.where) : Term(x);
+}
+
 #define SINTER_TERM_OPERATOR(symbol, Op)                                                     \
   inline Term operator symbol(const Term& a, const Term& b) { return apply<ops::Op>(a, b); } \
   inline Term operator symbol(const Term& a, double b) { return apply<ops::Op>(a, b); }      \

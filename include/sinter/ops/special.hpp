@@ -71,7 +71,7 @@ struct Erfinv {
   static ValList vjp(const VjpArgs& a) { return {a.dout * (exp(square(a.out)) / (2 * std::numbers::inv_sqrtpi))}; }
 };
 
-/// The derivative of digamma of attrs.order, at least 1. Of negative x only the first is there, others are NaN.
+/// The derivative of digamma of attrs.order, at least 1.
 struct Polygamma {
   static constexpr OpInfo info{.name = "polygamma", .arity = 1, .dtypes = DTypeRule::floating, .is_cheap = false};
   static constexpr OpAttr<std::int64_t> order{"order", 0, 1};

@@ -4,6 +4,8 @@
 #include <sinter/ops/scalar_math.ipp>
 #include <sinter/ops/special_math.hpp>
 
+#include <vector>
+
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
@@ -219,9 +221,37 @@ SINTER_DECL SV trigamma(SB& s, SV x) {
   return s.select(is_negative, squared_cosecant_less(s, x, positive), positive);
 }
 
-/// (-1)^(n+1) n! sum over i of (x + i)^-(n+1): ten terms, and the rest by the formula of Euler and Maclaurin.
+/// The derivative of the given order of pi cot(pi x), n! pi^(n+1) times a polynomial of the cotangent: that of c is
+/// -(1 + c^2), and terms of one power in two have one sign.
+inline SV cotangent_derivative(SB& s, SV x, int order) {
+  std::vector<double> terms(as_index(order) + 2);  // of powers of c, divided by n!
+  terms[1] = 1;
+  double factorial = 1, turns = 3.14159265358979323846;
+  for (int n = 1; n <= order; ++n) {
+    std::vector<double> next(terms.size());
+    for (std::size_t k = 1; k <= as_index(n); ++k) {
+      next[k - 1] -= static_cast<double>(k) * terms[k] / n;
+      next[k + 1] -= static_cast<double>(k) * terms[k] / n;
+    }
+    terms = next;
+    factorial *= n;
+    turns *= 3.14159265358979323846;
+  }
+  // The distance from the nearest whole number is exact, and so is that from the half beside it.
+  const SV r = s.sub(x, s.round(x)), sine = sin_pi(s, r), cosine = sin_pi(s, s.sub(s.imm(0.5, x), s.abs(r)));
+  const SV c = s.div(cosine, sine), square = s.mul(c, c);
+  SV sum = s.imm(terms[as_index(order) + 1], x);
+  for (int k = order - 1; k >= 0; k -= 2) sum = s.fma(sum, square, s.imm(terms[as_index(k)], x));
+  if (order % 2 == 0) sum = s.mul(sum, c);
+  return times(s, times(s, sum, turns), factorial);
+}
+
+/// (-1)^(n+1) n! sum over i of (x + i)^-(n+1): ten terms, and the rest by the formula of Euler and Maclaurin. Of
+/// negative x by that of 1 - x (DLMF 5.15.6); at whole ones what it is at 0.
 SINTER_DECL SV polygamma(SB& s, SV x, int order) {
   if (order <= 1) return trigamma(s, x);
+  const SV is_negative = is_less(s, x, 0), given = x;
+  x = s.select(is_negative, s.sub(s.imm(1, x), x), x);
   static constexpr double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
   const int power = order + 1;
   double factorial_of_order = order % 2 == 0 ? -1 : 1;
@@ -248,8 +278,10 @@ SINTER_DECL SV polygamma(SB& s, SV x, int order) {
     rising *= (power + 2.0 * k - 1) * (power + 2.0 * k);
     factorial *= (2.0 * k + 1) * (2.0 * k + 2);
   }
-  const SV result = s.fma(of_y, tail, sum);
-  return choose(s, is_less(s, x, 0), undefined, s.select(is_equal(s, x, infinite), s.imm(0, x), result));
+  const SV above = s.select(is_equal(s, x, infinite), s.imm(0, x), s.fma(of_y, tail, sum));
+  const SV below = s.sub(order % 2 == 0 ? above : s.neg(above), cotangent_derivative(s, given, order));
+  const SV is_pole = s.and_(is_negative, is_equal(s, s.sub(given, s.round(given)), 0));
+  return s.select(is_negative, choose(s, is_pole, factorial_of_order < 0 ? -infinite : infinite, below), above);
 }
 
 /// Ten terms, and the sum of the others by Euler and Maclaurin (DLMF 25.11.5). Factors are paired, so that none

@@ -15,6 +15,15 @@ inline Type infer_position(const InferArgs& args) {
   return with_shape(args, reduced_shape(args, args.in[0].shape), DType::i64);
 }
 
+/// What sums of squares are divided by. Where the correction takes all, 0: the variance is NaN or infinite.
+inline Val freedom(const Val& x, const IntVector& axes, double correction) {
+  const Val left = element_count(x, axes, x.dtype()) - correction;
+  Dim count = 1;
+  for (const std::int64_t axis : axes) count *= x.shape()[static_cast<int>(axis)];
+  const bool is_enough = correction <= 0 || (count.is_static() && static_cast<double>(count.value()) >= correction);
+  return is_enough ? left : maximum(left, number(left, 0));
+}
+
 }  // namespace ops_detail
 
 namespace ops {
@@ -67,13 +76,12 @@ SINTER_DECL Val Var::decompose(const DecomposeArgs& args) {
   const Val x = args.in[0];
   const IntVector& axes = args.attrs.axes;
   const Val deviation = x - mean(x, axes, kept);
-  return sum(square(deviation), axes, reduced_axes(args.attrs)) /
-         (element_count(x, axes, x.dtype()) - args.attrs[correction]);
+  return sum(square(deviation), axes, reduced_axes(args.attrs)) / ops_detail::freedom(x, axes, args.attrs[correction]);
 }
 SINTER_DECL ValList Var::vjp(const VjpArgs& a) {
   const Val x = a.in[0];
   const IntVector& axes = a.attrs.axes;
-  const Val scale = a.dout * 2 / (element_count(x, axes, x.dtype()) - a.attrs[correction]);
+  const Val scale = a.dout * 2 / ops_detail::freedom(x, axes, a.attrs[correction]);
   return {unreduce(scale, axes, x.shape()) * (x - mean(x, axes, kept))};
 }
 
