@@ -43,8 +43,8 @@ enum class AttrKind : std::uint8_t {
 
 namespace graph_detail {
 /// How many attributes of one sort an op can have of its own. Numbers, reals, flags and choices are one sort; extents
-/// and single extents are another.
-inline constexpr std::size_t own_numbers = 4, own_lists = 2, own_shapes = 2, own_texts = 1;
+/// and single extents are another. The last number is the plan's (planned_precision, lasting_operands).
+inline constexpr std::size_t own_numbers = 5, own_lists = 2, own_shapes = 2, own_texts = 1;
 }  // namespace graph_detail
 
 /// One attribute of one op.

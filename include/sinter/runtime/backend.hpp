@@ -152,8 +152,9 @@ class Executable {
 /// the operation's operands, row-major without gaps, then its results. It gives a launch for all of them: whether it
 /// can is decided before, by Backend::intrinsic().
 using Intrinsic = std::unique_ptr<Launch> (*)(const Attrs& attrs, std::span<const Type> types);
-/// Among an intrinsic's attributes: what the plan lets products of f32 be computed in. The graph's node does not have it.
-inline constexpr OpAttr<MatmulPrecision> planned_precision{"planned_precision", 3, "f32 tf32x3 tf32"};
+/// Among an intrinsic's attributes, in a place that no op has for its own: what the plan lets products of f32 be computed
+/// in. The graph's node does not have it.
+inline constexpr OpAttr<MatmulPrecision> planned_precision{"planned_precision", 4, "f32 tf32x3 tf32"};
 
 /// An operation between kernels whose extents are known, those of the attributes too: operands are row-major without
 /// gaps, inputs first, then results. It lives as long as the call that gets it.
