@@ -9,8 +9,8 @@
 //                                                the functions but no oracle
 //   accuracy compare NAME DTYPE FILE RESULTS     prints the error of results that such a program wrote
 //
-// f32: every STRIDE-th bit pattern from FIRST (0) to END, against oracles in double. f64: POINTS numbers over all exponents
-// and as many of moderate size, against oracles in __float128. Functions and oracles are those of
+// f32: every STRIDE-th bit pattern from FIRST (0) to END, against oracles in double. f64: POINTS numbers over all
+// exponents and as many of moderate size, against oracles in __float128. Functions and oracles are those of
 // tests/conformance/accuracy_rows.hpp.
 #define ACCURACY_QUAD
 #include "../../tests/conformance/accuracy_rows.hpp"

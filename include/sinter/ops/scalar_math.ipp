@@ -259,8 +259,8 @@ inline SplitConstant quarter_turn(SV like) {
   return {high, static_cast<double>(pi / 2 - high)};
 }
 
-/// The angle of (b, a) from the numbers' sizes and signs, none of them NaN: with t the smaller by the larger, k pi/2 plus
-/// or minus atan(t).
+/// The angle of (b, a) from the numbers' sizes and signs, none of them NaN: with t the smaller by the larger, k pi/2
+/// plus or minus atan(t).
 inline SV angle_of(SB& s, SV a, SV b, SV is_left) {
   const SV zero = s.imm(0, a), one = s.imm(1, a);
   const SV swaps = s.lt(b, a);
