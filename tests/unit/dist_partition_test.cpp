@@ -150,6 +150,16 @@ TEST_CASE("dist: partition, known plans") {
   // Along an axis that nobody names nothing is divided.
   const auto unused = dist::partition(loss_and_gradients, four, {.inputs = {{}, {{0, "data"}}, {{0, "data"}}}});
   CHECK(kinds_of(unused.explain(w, x, y)) == kinds_of(plan));
+  // The gradients of attention of 128 keys or more, one operation, are divided along the batch, and nothing is sent.
+  const std::vector<dist::Layout> batch{{{0, "data"}}, {{0, "data"}}, {{0, "data"}}};
+  const auto attention = jit::grad<0, 1, 2>([](Tensor q, Tensor k, Tensor v) {
+    return Tensor(sum(square(scaled_dot_product_attention(q, k, v, {.causal = true}))));
+  });
+  const auto attended = dist::partition(attention, data, {.inputs = batch, .outputs = batch});
+  const Tensor q = numbers({2, 130, 4}, 5);
+  const dist::PartitionReport of_attention = attended.explain(q, q, q);
+  CHECK(of_attention.collectives.empty());
+  CHECK_THAT(of_attention.text, Catch::Contains("scaled_dot_product_attention_gradient"));
   // What has no rule is whole; a statement moves a value.
   const auto whole = dist::partition([](Tensor v) { return linalg::qr(v).r; }, data, {.inputs = {{{0, "data"}}}});
   CHECK(kinds_of(whole.explain(x)) == Kinds{"all_gather(axis 0) over 'data'"});
