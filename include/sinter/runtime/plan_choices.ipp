@@ -200,12 +200,19 @@ inline std::vector<NodeBackend> backends_of(const Plan& plan) {
 }
 }  // namespace runtime_detail
 
+/// Where one back end computes all of both plans it does not matter which kernels list a node: values that are computed
+/// on the way belong to none.
 SINTER_DECL bool have_equal_backends(const Plan& a, const Plan& b) {
-  const std::vector<runtime_detail::NodeBackend> nodes = runtime_detail::backends_of(a);
+  const std::vector<runtime_detail::NodeBackend> nodes = runtime_detail::backends_of(a),
+                                                 others = runtime_detail::backends_of(b);
+  const auto is_of_first = [&](const runtime_detail::NodeBackend& each) { return each.backend == nodes[0].backend; };
+  if (!nodes.empty() && std::all_of(nodes.begin(), nodes.end(), is_of_first) &&
+      std::all_of(others.begin(), others.end(), is_of_first))
+    return true;
   const bool has_two = std::adjacent_find(nodes.begin(), nodes.end(), [](const auto& x, const auto& y) {
                          return x.node == y.node && x.path == y.path;
                        }) != nodes.end();
-  return !has_two && nodes == runtime_detail::backends_of(b);
+  return !has_two && nodes == others;
 }
 
 SINTER_DECL std::vector<Schedule> plan_schedules(const Graph& graph, const PlanOptions& options) {

@@ -48,14 +48,19 @@ inline bool has_open_loop(const Graph& graph) {
   });
 }
 
-/// Kernels, what they read and write, and the nodes that they come from: what a schedule's numbers mean.
-inline void add_plan(KeyWriter& key, const Plan& plan, std::span<const std::int64_t> sizes, std::string& classes) {
+/// Of a plan: kernels, and what they read and write, or the nodes that they come from as well, which are what a
+/// schedule's numbers mean.
+enum class PlanFacts : std::uint8_t { kernels, kernels_and_nodes };
+inline void add_plan(KeyWriter& key, const Plan& plan, std::span<const std::int64_t> sizes, PlanFacts facts,
+                     std::string& classes) {
   for (const PlanStep& step : plan.steps()) {
-    key.add_list(step.name, [&](char letter) { key.add(letter); });
-    key.add_list(step.nodes, [&](std::int32_t node) { key.add(node); });
+    if (step.host || facts == PlanFacts::kernels_and_nodes) {
+      key.add_list(step.name, [&](char letter) { key.add(letter); });
+      key.add_list(step.nodes, [&](std::int32_t node) { key.add(node); });
+    }
     key.add_list(step.operands, [&](const BufferRef& operand) { key.add(operand.kind).add(operand.index); });
     if (step.host) {
-      for (const auto& body : step.host->bodies) add_plan(key, *body, sizes, classes);
+      for (const auto& body : step.host->bodies) add_plan(key, *body, sizes, facts, classes);
       continue;
     }
     key.add(step.kernel);
@@ -63,24 +68,29 @@ inline void add_plan(KeyWriter& key, const Plan& plan, std::span<const std::int6
   }
   key.add_list(plan.groups(), [&](const StepRange& group) { key.add(group.first).add(group.end); });
   key.add(plan.runs_as_one() && plan.kernel_count() > 1);
-  if (plan.host_part() != nullptr) add_plan(key, *plan.host_part(), sizes, classes);
+  if (plan.host_part() != nullptr) add_plan(key, *plan.host_part(), sizes, facts, classes);
   if (plan.parts() == nullptr) return;
   for (const PartitionPlan::Part& part : plan.parts()->parts)
-    if (part.plan != nullptr) add_plan(key, *part.plan, sizes, classes);
+    if (part.plan != nullptr) add_plan(key, *part.plan, sizes, facts, classes);
 }
 inline std::shared_ptr<const Plan> sketch_of(const Graph& graph, PlanOptions options) {
   options.with_code = false;
   return build_plan(graph, options);
 }
-inline std::string plan_key(const Graph& graph, const PlanOptions& options, const Plan& sketch,
-                            std::span<const std::int64_t> sizes) {
+inline std::string facts_text(const PlanOptions& options, const Plan& sketch, std::span<const std::int64_t> sizes,
+                              PlanFacts facts) {
   KeyWriter key;
   std::string classes;
-  add_plan(key, sketch, sizes, classes);
+  add_plan(key, sketch, sizes, facts, classes);
   key.add(options.precision);
   key.add_list(classes, [&](char letter) { key.add(letter); });
+  return hex_of(key.bytes());
+}
+inline std::string plan_key(const Graph& graph, const PlanOptions& options, const Plan& sketch,
+                            std::span<const std::int64_t> sizes) {
   return SINTER_VERSION_STRING "; " + machine_of(*options.backends.front()) + "; plan of " +
-         std::to_string(graph.nodes().size()) + " nodes; " + hex_of(key.bytes());
+         std::to_string(graph.nodes().size()) + " nodes; " +
+         facts_text(options, sketch, sizes, PlanFacts::kernels_and_nodes);
 }
 inline bool is_within(std::int64_t budget, const Plan& sketch, const Plan& standard) {
   return budget == 0 || sketch.held_bytes() <= std::max(budget, standard.held_bytes());
@@ -95,7 +105,7 @@ inline void drop_equal(std::vector<Schedule>& candidates, const Graph& graph, co
     if (!follow(own, schedule)) return true;
     const std::shared_ptr<const Plan> sketch = sketch_of(graph, own);
     if (!is_within(budget, *sketch, standard)) return true;
-    std::string key = plan_key(graph, own, *sketch, sizes);
+    std::string key = facts_text(own, *sketch, sizes, PlanFacts::kernels);
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) return true;
     keys.push_back(std::move(key));
     return false;
@@ -308,7 +318,7 @@ inline bool PlanTrials::is_new(const Schedule& schedule, std::int64_t budget) {
   PlanOptions own = options_;
   if (!follow(own, schedule) || !keeps_bits(graph_, options_, schedule)) return false;
   const std::shared_ptr<const Plan> sketch = sketch_of(graph_, own);
-  std::string key = plan_key(graph_, own, *sketch, sizes_);
+  std::string key = facts_text(own, *sketch, sizes_, PlanFacts::kernels);
   if (!is_within(budget, *sketch, *standard_) || std::find(keys_.begin(), keys_.end(), key) != keys_.end())
     return false;
   keys_.push_back(std::move(key));
@@ -350,7 +360,7 @@ inline Candidate& PlanTrials::combine(const PlanOperands& operands, int launches
   if (winners.size() < 2) return fastest_of(all);
   for (const Schedule& schedule : winners) {
     PlanOptions own = options_;
-    if (follow(own, schedule)) keys_.push_back(plan_key(graph_, own, *sketch_of(graph_, own), sizes_));
+    if (follow(own, schedule)) keys_.push_back(facts_text(own, *sketch_of(graph_, own), sizes_, PlanFacts::kernels));
   }
   std::size_t best = 1;
   for (std::size_t i = 1, tried = 0; i < winners.size() && tried < most_tried && time.is_left(); ++i) {
