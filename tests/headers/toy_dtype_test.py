@@ -71,7 +71,8 @@ def build(root, project, program, compile_command, libraries):
     objects = [str(root / f"{source.stem}.o") for source in sources]
 
     def compiled(number):
-        return run([*compile_command, "-DSINTER_SEPARATE_COMPILATION", "-c", str(sources[number]), "-o", objects[number]])
+        flags = ["-DSINTER_SEPARATE_COMPILATION", "-c", str(sources[number]), "-o", objects[number]]
+        return run([*compile_command, *flags])
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for result in pool.map(compiled, range(len(sources))):

@@ -235,7 +235,7 @@ std::vector<std::int64_t> known_places(const Resampled& axis, Interpolation mode
   }
   return places;
 }
-/// Places at a constant distance are a slice, and each element as often as every other one is a broadcast. Else nothing.
+/// Places at a constant distance are a slice; each element as often as every other one is a broadcast. Else nothing.
 inline std::optional<Tensor> view_at(const Tensor& x, const Resampled& axis, const std::vector<std::int64_t>& places,
                                      Location at) {
   const std::int64_t count = std::ssize(places), from = axis.from.value(), first = places[0];

@@ -1,6 +1,7 @@
-// The rows of A are laid out once, those of B as panels of 32 columns, each by the task that needs it, or once where B is
-// a constant: to[k / 4][column % 16][k % 4], two strips of 16 columns, zeros up to whole steps of 64. Few rows of A need
-// no panels. Sums are added modulo 2^32, whose order is free. Plain functions over intrinsics; what compilers of different age name differently is assembly, as in narrow_tile.ipp.
+// The rows of A are laid out once, those of B as panels of 32 columns, each by the task that needs it, or once where B
+// is a constant: to[k / 4][column % 16][k % 4], two strips of 16 columns, zeros up to whole steps of 64. Few rows of A
+// need no panels. Sums are added modulo 2^32, whose order is free. Plain functions over intrinsics; what compilers of
+// different age name differently is assembly, as in narrow_tile.ipp.
 #pragma once
 
 #include <sinter/backend/x86/contraction/integer.hpp>
@@ -246,8 +247,8 @@ inline DotsAvx2 avx2_dots(const IntegerProduct& p) {
 
 // ---- few rows
 
-/// Up to most_direct_rows rows of A by all of B. Where A is signed, VNNI sees it with 128 added, and a row of ones below
-/// it gives the sums of B's rows, by which that is taken away.
+/// Up to most_direct_rows rows of A by all of B. Where A is signed, VNNI sees it with 128 added, and a row of ones
+/// below it gives the sums of B's rows, by which that is taken away.
 class DirectProduct {
  public:
   DirectProduct() = default;

@@ -27,6 +27,13 @@ struct DirectBlock {
 using DirectSums = std::array<std::array<std::int32_t, direct_columns>, most_direct_rows + 1>;
 using DirectDots = void (*)(const DirectBlock&, DirectSums&);
 
+/// Modulo 2^32.
+SINTER_AVX2 inline std::int32_t sum_of_lanes(__m256i lanes) {
+  const __m128i halves = _mm_add_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1));
+  const __m128i pairs = _mm_add_epi32(halves, _mm_shuffle_epi32(halves, 0x4E));
+  return _mm_cvtsi128_si32(_mm_add_epi32(pairs, _mm_shuffle_epi32(pairs, 0xB1)));
+}
+
 /// Unsigned bytes of A by signed ones of B, which those of 0 to 255 become where `flips` says so.
 template <int rows, int columns, bool flips>
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni"))) void direct_vnni(const DirectBlock& block,
@@ -55,7 +62,10 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni"))) void direct_vnni
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
-    for (int c = 0; c < columns; ++c) sums[std::size_t(r)][std::size_t(c)] = _mm512_reduce_add_epi32(totals[r][c]);
+    for (int c = 0; c < columns; ++c)
+      sums[std::size_t(r)][std::size_t(c)] =
+          sum_of_lanes(_mm256_add_epi32(_mm512_maskz_extracti64x4_epi64(0xF, totals[r][c], 0),
+                                        _mm512_maskz_extracti64x4_epi64(0xF, totals[r][c], 1)));
 }
 
 /// A has 16 bits, and whole steps of 16 are read.
@@ -81,12 +91,7 @@ SINTER_AVX2 void direct_avx2(const DirectBlock& block, DirectSums& sums) {
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
-    for (int c = 0; c < columns; ++c) {
-      const __m128i halves =
-          _mm_add_epi32(_mm256_castsi256_si128(totals[r][c]), _mm256_extracti128_si256(totals[r][c], 1));
-      const __m128i pairs = _mm_add_epi32(halves, _mm_shuffle_epi32(halves, 0x4E));
-      sums[std::size_t(r)][std::size_t(c)] = _mm_cvtsi128_si32(_mm_add_epi32(pairs, _mm_shuffle_epi32(pairs, 0xB1)));
-    }
+    for (int c = 0; c < columns; ++c) sums[std::size_t(r)][std::size_t(c)] = sum_of_lanes(totals[r][c]);
 }
 
 /// By the number of rows; of direct_columns rows of B, or of one.

@@ -1,5 +1,5 @@
-// Many rows that were rounded to bytes by a weight of 8 or 4 bits, on tiles of AMX: sums of each group are exact, and are
-// scaled and added up in the order of k, with the bits that few rows get. Knows no operation and no launch.
+// Many rows that were rounded to bytes by a weight of 8 or 4 bits, on tiles of AMX: sums of each group are exact, and
+// are scaled and added up in the order of k, with the bits that few rows get. Knows no operation and no launch.
 #pragma once
 
 #include <sinter/backend/x86/contraction/aligned_bytes.hpp>
