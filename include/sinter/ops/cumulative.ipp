@@ -54,34 +54,6 @@ inline ValList extremum_scan_vjp(const VjpArgs& a) {
   return {reshape(scatter_add(index, share, flat, 0), shape)};
 }
 
-/// The zeros up to an element, itself among them, and those in the product that stands in its place.
-struct ZeroCounts {
-  Val up_to, in_product;
-};
-/// The gradient of the running product of x. An element stands in all products from its own on. Before the first zero
-/// they are divided by it; the first zero itself is left out of them; what stands after it is multiplied by it
-/// everywhere. Where that makes a gradient 0 it has a derivative by the first zero, and is written as a product with
-/// it: `orders` of derivatives of the running product hold.
-inline Val cumprod_gradient(const VjpArgs& a, Val x, const ZeroCounts& zeros, int orders) {
-  const bool exclusive = a.attrs[is_exclusive];
-  const Val is_zero = eq(x, 0), is_first = logical_and(is_zero, eq(zeros.up_to, 1)), without = where(is_first, 1, x);
-  const Val share = a.dout * scan_along(a, op_info<ops::Cumprod>, without, exclusive);
-  const Val none = full_like(share, 0), is_clear = eq(zeros.in_product, 0);
-  const Val before = scan_along(a, op_info<ops::Cumsum>, where(is_clear, share, none), exclusive, true);
-  const Val at_zero = scan_along(a, op_info<ops::Cumsum>, where(is_clear, none, share), exclusive, true);
-  const Val divisor = where(is_zero, 1, x);
-  if (orders == 1) return where(eq(zeros.up_to, 0), before / divisor, where(is_first, at_zero, none));
-  const Val first_zero = sum(where(is_first, x, full_like(x, 0)), a.attrs.axes, ReducedAxes::kept);
-  const auto times_zero = [&](Val slope) {  // 0, also where the slope is not finite
-    const Val is_finite = lt(abs(slope), std::numeric_limits<double>::infinity());
-    return where(is_finite, first_zero * slope, full_like(slope, 0));
-  };
-  const auto but_one = [](Val count) { return where(gt(count, 0), count - 1, count); };
-  const Val after = cumprod_gradient(a, without, {but_one(zeros.up_to), but_one(zeros.in_product)}, orders - 1);
-  return where(eq(zeros.up_to, 0), before / divisor + times_zero(at_zero / divisor),
-               where(is_first, at_zero, times_zero(after)));
-}
-
 }  // namespace ops_detail
 
 namespace ops {
@@ -100,11 +72,32 @@ SINTER_DECL ValList Cumsum::vjp(const VjpArgs& a) {
   return {ops_detail::scan_along(a, op_info<Cumsum>, a.dout, a.attrs[ops_detail::is_exclusive], true)};
 }
 
+/// An element stands in all products from its own on. One product is formed, that leaves the first two zeros out, and
+/// the shares of the products that hold none, one and two of them are summed each by itself. Before the second zero
+/// these sums are divided by the element; a zero is left out of them; the zeros that are among the others are
+/// multiplied to them. Those factors are 0, but make second derivatives hold.
 SINTER_DECL ValList Cumprod::vjp(const VjpArgs& a) {
   using ops_detail::scan_along;
-  const Val is_zero = cast(eq(a.in[0], 0), DType::i64), up_to = scan_along(a, op_info<Cumsum>, is_zero, false);
-  const Val in_product = a.attrs[ops_detail::is_exclusive] ? scan_along(a, op_info<Cumsum>, is_zero, true) : up_to;
-  return {ops_detail::cumprod_gradient(a, a.in[0], {up_to, in_product}, 2)};
+  const Val x = a.in[0];
+  const bool exclusive = a.attrs[ops_detail::is_exclusive];
+  const Val is_zero = eq(x, 0), counted = cast(is_zero, DType::i64),
+            up_to = scan_along(a, op_info<Cumsum>, counted, false);
+  const Val in_product = exclusive ? scan_along(a, op_info<Cumsum>, counted, true) : up_to;
+  const Val is_first = logical_and(is_zero, eq(up_to, 1)), is_second = logical_and(is_zero, eq(up_to, 2));
+  const Val share = a.dout * scan_along(a, op_info<Cumprod>, where(logical_or(is_first, is_second), 1, x), exclusive);
+  const Val none = full_like(share, 0), divisor = where(is_zero, 1, x);
+  const auto sum_with = [&](double zeros) {
+    return scan_along(a, op_info<Cumsum>, where(eq(in_product, zeros), share, none), exclusive, true);
+  };
+  const auto zero_where = [&](Val is_it) { return sum(where(is_it, x, full_like(x, 0)), a.attrs.axes, kept); };
+  const auto times = [](Val zero, Val slope) {  // 0, also where the slope has overflown
+    return where(lt(abs(slope), std::numeric_limits<double>::infinity()), zero * slope, full_like(slope, 0));
+  };
+  const Val with_none = sum_with(0), with_one = sum_with(1), with_two = sum_with(2), first = zero_where(is_first);
+  const Val at_first = with_one + where(is_nan(with_two), with_two, times(zero_where(is_second), with_two));
+  const Val beside = times(first, with_one / divisor);
+  const Val after = where(is_second, times(first, with_two), where(eq(up_to, 1), beside, none));
+  return {where(eq(up_to, 0), with_none / divisor + beside, where(is_first, at_first, after))};
 }
 
 SINTER_DECL ValList Cummax::vjp(const VjpArgs& a) { return ops_detail::extremum_scan_vjp(a); }
