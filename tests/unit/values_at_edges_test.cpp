@@ -200,6 +200,34 @@ TEST_CASE("edges: a variance for each row") {
   check_near(gaussian_nll_loss(x, t, 4.0, each), {of_row(1, 4), of_row(2, 4), of_row(4, 4), of_row(3, 4)});
 }
 
+TEST_CASE("edges: squares of f16 are beyond its range, their roots and quotients are not") {
+  const Tensor x = tensor({{400.f, -300.f, 200.f, 100.f}}), half = x.to(DType::f16);
+  const auto check = [&](const char* what, auto f, double tolerance = 2e-3) {
+    INFO(what);
+    const std::vector<double> want = doubles(f(x));
+    for (const Tensor& got : in_all_modes(f, half)) {
+      CHECK(got.dtype() == DType::f16);
+      check_near(got, want, tolerance);
+    }
+  };
+  check("norm", [](Tensor p) { return norm(p, 1); });
+  check("vector_norm", [](Tensor p) { return linalg::vector_norm(p, 3); });
+  check("stddev", [](Tensor p) { return stddev(p, 1); });
+  check("normalize", [](Tensor p) { return normalize(p); });
+  check("cosine_similarity", [](Tensor p) { return cosine_similarity(p, p * 0.5); });
+  check("pairwise_distance", [](Tensor p) { return pairwise_distance(p, p * 0.5); });
+  check("cdist", [](Tensor p) { return cdist(p, p * 0.5); });
+  check("rms_norm", [](Tensor p) { return rms_norm(p, {4}); });
+  check("group_norm", [](Tensor p) { return group_norm(reshape(p, {1, 2, 2}), 1); });
+  check("instance_norm", [](Tensor p) { return instance_norm(reshape(p, {1, 1, 4})); });
+  check("local_response_norm", [](Tensor p) { return local_response_norm(reshape(p, {1, 4}), 2); });
+  check("batch_norm_training", [](Tensor p) {
+    const Tensor zero = zeros({1}, {.dtype = p.dtype()});
+    return batch_norm_training(reshape(p, {4, 1}), zero, zero).value;
+  });
+  check("a gradient", [](Tensor p) { return jit::grad([](Tensor q) { return sum(norm(q, 1)); })(p); });
+}
+
 TEST_CASE("edges: polygamma of negative numbers") {
   const Tensor x = tensor({-0.5, -0.25, -1.75, -3.125, -20.625, -0.9375});
   const std::pair<int, std::vector<double>> rows[] = {
@@ -231,6 +259,14 @@ TEST_CASE("edges: whole numbers, vectors and nothing to do") {
   CHECK(whole.dtype() == DType::i32);
   CHECK(to_vector<int>(whole) == std::vector<int>{31, 50});
   CHECK(addcmul(tensor({1, 2}), tensor({3, 4}), tensor({5, 6}), 0.5).dtype() == DType::f32);
+  // Whole factors of small integers wrap, as PyTorch's do; 3 * 100 + 2 * (100 * 2) is 700, -68 in i8.
+  const auto bytes = [](int value) { return full({1, 1}, value, {.dtype = DType::i8}); };
+  const Tensor wrapped = addmm(bytes(100), bytes(100), bytes(2), {.beta = 3, .alpha = 2});
+  CHECK(wrapped.dtype() == DType::i8);
+  CHECK(to_vector<int>(wrapped) == std::vector<int>{-68});
+  CHECK(rsub(tensor({3, 4}), tensor({10, 10}), 2).dtype() == DType::i32);
+  CHECK(to_vector<int>(rsub(tensor({3, 4}), tensor({10, 10}), 2)) == std::vector<int>{4, 2});
+  CHECK(prelu(full({}, -2), tensor({0.5f})).rank() == 0);
   check_near(trapezoid(tensor({1, 2, 4})), {4.5});
   check_near(cumulative_trapezoid(tensor({1, 2, 4}), tensor({0, 2, 3})), {3, 6});
   check_near(diff(tensor({1.0, 3.0}), {.times = 0, .append = 5.0}), {1, 3});

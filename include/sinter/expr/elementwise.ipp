@@ -6,8 +6,6 @@
 #include <sinter/expr/complex.hpp>
 #include <sinter/expr/term.hpp>
 
-#include <cmath>
-#include <cstdint>
 #include <limits>
 
 SINTER_NAMESPACE_BEGIN
@@ -98,11 +96,7 @@ Term limited(const In& x, const In& bound) {
 /// Of whole numbers, and of a whole value, it is whole.
 SINTER_DECL Tensor addcmul(const In& x, const In& a, const In& b, double value) {
   using expr_detail::on_operands;
-  const expr_detail::Term product = on_operands<ops::Mul>(a, b);
-  const bool is_whole = !is_differentiable(product.dtype()) && value == std::trunc(value) && std::abs(value) < 0x1p62;
-  return on_operands<ops::Add>(
-      x, is_whole ? In(on_operands<ops::Mul>(product, In(static_cast<std::int64_t>(value), x.where)))
-                  : In(product * value));
+  return on_operands<ops::Add>(x, In(expr_detail::scaled_by(on_operands<ops::Mul>(a, b), value)));
 }
 SINTER_DECL Tensor addcdiv(const In& x, const In& a, const In& b, double value) {
   return expr_detail::on_operands<ops::Add>(x, In(expr_detail::on_operands<ops::Div>(a, b) * value));
@@ -121,7 +115,7 @@ SINTER_DECL Tensor float_power(const In& a, const In& b) {
 SINTER_DECL Tensor true_divide(const In& a, const In& b) { return expr_detail::on_operands<ops::Div>(a, b); }
 SINTER_DECL Tensor rsub(const In& a, const In& b, double alpha) {
   if (alpha == 1) return expr_detail::on_operands<ops::Sub>(b, a);
-  return expr_detail::on_operands<ops::Sub>(b, In(expr_detail::operand_beside(a, b) * alpha));
+  return expr_detail::on_operands<ops::Sub>(b, In(expr_detail::scaled_by(expr_detail::operand_beside(a, b), alpha)));
 }
 SINTER_DECL Tensor negative(const In& x) { return expr_detail::on_operands<ops::Neg>(x); }
 SINTER_DECL Tensor sgn(const In& x) {
@@ -185,6 +179,8 @@ SINTER_DECL Tensor prelu(const In& x, const In& weight) {
                        !(w.shape()[0].is_static() && w.shape()[0].value() == 1)))
     throw ShapeError("prelu", "x is " + t.shape().text() + ", weight is " + w.shape().text(), x.where,
                      "weight must be one number, or one for each channel of axis 1");
+  if (w.rank() == 1 && t.rank() == 0)
+    return expr_detail::apply<ops::LeakyRelu>(t, expr_detail::Term(reshape(w, {}), x.where));
   if (w.rank() == 0 || t.rank() < 2) return expr_detail::apply<ops::LeakyRelu>(t, w);
   Shape along{w.shape()[0]};
   for (int i = 2; i < t.rank(); ++i) along.push_back(1);

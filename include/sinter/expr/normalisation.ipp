@@ -5,6 +5,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/recording.hpp>
+#include <sinter/expr/term.hpp>
 
 #include <limits>
 
@@ -43,10 +44,14 @@ inline Tensor scaled_by_channel(Tensor x, const ChannelNormOptions& options, std
 struct Statistics {
   Tensor centred, mean, variance;
 };
+/// Of f16 in f32, whose range holds the squares.
 inline Statistics statistics(const Tensor& x, Axes axes, Location where) {
-  const Tensor mean = sinter::mean(In(x, where), axes, keepdim);
-  const Tensor centred = x - mean;
+  const Tensor wide = wide_for_squares(Term(x, where)), mean = sinter::mean(In(wide, where), axes, keepdim);
+  const Tensor centred = wide - mean;
   return {centred, mean, sinter::mean(In(square(centred), where), axes, keepdim)};
+}
+inline Tensor normalised_by(const Statistics& found, double eps, DType dtype, Location where) {
+  return cast(In(Tensor(found.centred * rsqrt(found.variance + eps)), where), dtype);
 }
 inline std::vector<int> axes_from(int first, int rank) {
   std::vector<int> axes;
@@ -69,6 +74,11 @@ SINTER_DECL Tensor rms_norm(const In& x, const Shape& shape, RmsNormOptions opti
                      x.where, "the shape must be that of the last axes of x, and of the weight");
   const double smallest = row(value.dtype()).epsilon();
   const Axes axes(expr_detail::axes_from(first, whole.rank()));
+  if (value.dtype() == DType::f16) {  // in f32, whose range holds the squares
+    RmsNormOptions wide = options;
+    wide.eps = options.eps.value_or(smallest);
+    return cast(In(rms_norm(In(cast(In(value, x.where), DType::f32), x.where), shape, wide), x.where), DType::f16);
+  }
   const Tensor scale = rsqrt(mean(In(square(value), x.where), axes, keepdim) + options.eps.value_or(smallest));
   if (!options.weight) return value * scale;
   return value * scale * cast(In(*options.weight, x.where), value.dtype());
@@ -92,11 +102,11 @@ inline BatchNormResult normalised_in_training(const In& x, const In& running_mea
   by_channel(old_mean, value, "running_mean", op, x.where);
   by_channel(old_var, value, "running_var", op, x.where);
   const Statistics found = statistics(value, Axes(axes), x.where);
-  const Tensor normalised = found.centred * rsqrt(found.variance + options.eps);
+  const Tensor normalised = normalised_by(found, options.eps, value.dtype(), x.where);
   Dim count = 1;
   for (int axis : axes) count = count * value.shape()[axis];
   // Of a sample: more by count / (count - 1).
-  const Tensor counted = cast(In(Scalar(count), x.where), value.dtype());
+  const Tensor counted = cast(In(Scalar(count), x.where), found.variance.dtype());
   const Tensor sample = found.variance * (counted / (counted - 1));
   auto moved = [&](const Tensor& old, const Tensor& now) {
     const Dim channels = value.shape()[1];
@@ -133,7 +143,7 @@ SINTER_DECL Tensor instance_norm(const In& x, ChannelNormOptions options) {
   constexpr std::string_view op = "instance_norm";
   const Tensor value = expr_detail::with_length(x, op);
   const auto of_each = expr_detail::statistics(value, Axes(expr_detail::axes_from(2, value.rank())), x.where);
-  const Tensor normalised = of_each.centred * rsqrt(of_each.variance + options.eps);
+  const Tensor normalised = expr_detail::normalised_by(of_each, options.eps, value.dtype(), x.where);
   return expr_detail::scaled_by_channel(normalised, options, op, x.where);
 }
 SINTER_DECL Tensor instance_norm(const In& x, const In& mean, const In& var, ChannelNormOptions options) {
@@ -159,12 +169,15 @@ SINTER_DECL Tensor group_norm(const In& x, std::int64_t groups, ChannelNormOptio
   for (int i = 2; i < shape.rank(); ++i) rest = rest * shape[i];
   const Tensor grouped = reshape(In(value, x.where), Shape{shape[0], groups, rest});
   const auto of_group = expr_detail::statistics(grouped, -1, x.where);
-  const Tensor normalised = of_group.centred * rsqrt(of_group.variance + options.eps);
+  const Tensor normalised = expr_detail::normalised_by(of_group, options.eps, value.dtype(), x.where);
   return expr_detail::scaled_by_channel(reshape(In(normalised, x.where), shape), options, op, x.where);
 }
 
 SINTER_DECL Tensor local_response_norm(const In& x, int size, LocalResponseOptions options) {
   const Tensor value = expr_detail::with_channels(x, "local_response_norm");
+  const Tensor wide = expr_detail::wide_for_squares(expr_detail::Term(value, x.where));
+  if (wide.dtype() != value.dtype())
+    return cast(In(local_response_norm(In(wide, x.where), size, options), x.where), value.dtype());
   if (size < 1) throw ShapeError("local_response_norm", "size is " + std::to_string(size) + ", at least 1", x.where);
   std::vector<std::pair<int, int>> widths(as_index(value.rank()));
   widths[1] = {size / 2, (size - 1) / 2};

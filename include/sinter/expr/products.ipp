@@ -176,15 +176,17 @@ SINTER_DECL Tensor bmm(const In& a, const In& b) {
 namespace expr_detail {
 /// beta * x + alpha * product, where x broadcasts to the product.
 inline Tensor add_product(const In& x, const Tensor& product, AddProductOptions options, std::string_view op) {
-  const Tensor scaled =
-      options.alpha == 1 ? product : cast(In(Tensor(product * options.alpha), x.where), product.dtype());
+  const auto times = [&](const Tensor& of, double factor) {
+    return cast(scaled_by(Term(of, x.where), factor), of.dtype());
+  };
+  const Tensor scaled = options.alpha == 1 ? product : times(product, options.alpha);
   const Tensor added = operand_beside(x, In(product, x.where));
   if (!(broadcast(added.shape(), product.shape(), op, x.where) == product.shape()))
     throw ShapeError(op, "x is " + added.shape().text() + ", the product is " + product.shape().text(), x.where,
                      "x must broadcast to the product");
   if (options.beta == 0) return scaled;
   if (options.beta == 1) return added + scaled;
-  return cast(In(Tensor(added * options.beta), x.where), added.dtype()) + scaled;
+  return times(added, options.beta) + scaled;
 }
 }  // namespace expr_detail
 SINTER_DECL Tensor addmm(const In& x, const In& a, const In& b, AddProductOptions options) {
@@ -273,6 +275,10 @@ SINTER_DECL Tensor cdist(const In& a, const In& b, double p) {
   if (pair.a.rank() < 2 || pair.b.rank() < 2 || !(pair.a.shape()[-1] == pair.b.shape()[-1]))
     throw ShapeError("cdist", expr_detail::pair_text(pair.a, pair.b), a.where,
                      "rows (..., n, d) and (..., m, d) are required");
+  if (pair.a.dtype() == DType::f16) {  // in f32, whose range holds the powers
+    const auto wide = [&](const Tensor& x) { return In(cast(In(x, a.where), DType::f32), a.where); };
+    return cast(In(cdist(wide(pair.a), wide(pair.b), p), a.where), DType::f16);
+  }
   const Tensor gap = unsqueeze(In(pair.a, a.where), -2) - unsqueeze(In(pair.b, a.where), -3);
   if (p == 0) return sum(In(cast(In(Tensor(gap != 0)), gap.dtype()), a.where), -1);
   if (p == 1) return sum(In(abs(gap), a.where), -1);

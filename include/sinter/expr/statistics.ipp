@@ -32,6 +32,8 @@ inline void require_real(const Term& x, std::string_view op) {
 }
 inline Term norm_of(const Term& x, const Axes& axes, double p, Keep keep) {
   if (is_complex(x.dtype())) return norm_of(absolute(x), axes, p, keep);
+  if (const Term wide = wide_for_squares(x); wide.dtype() != x.dtype())
+    return {cast(norm_of(wide, axes, p, keep), x.dtype()), x.where};
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (p == infinity) return {amax(absolute(x), axes, keep), x.where};
   if (p == -infinity) return {amin(absolute(x), axes, keep), x.where};
@@ -55,6 +57,8 @@ SINTER_DECL Tensor var(const In& x, Axes axes, VarOptions options) {
   return is_differentiable(given.dtype()) ? result : cast(In(result, x.where), DType::f32);
 }
 SINTER_DECL Tensor stddev(const In& x, Axes axes, VarOptions options) {
+  const expr_detail::Term given(x), wide = expr_detail::wide_for_squares(given);
+  if (wide.dtype() != given.dtype()) return cast(In(stddev(wide, axes, options), x.where), given.dtype());
   return expr_detail::safe_sqrt(expr_detail::Term(var(x, axes, options), x.where));
 }
 
@@ -259,6 +263,9 @@ SINTER_DECL Tensor cosine_similarity(const In& a, const In& b, int axis, double 
   const Shape common = broadcast(x.shape(), y.shape(), "cosine_similarity", a.where);
   for (Term* each : {&x, &y})  // the axis counts in what they have together, and so do their lengths along it
     if (!(each->shape() == common)) *each = Term(expand(*each, common), each->where);
+  const Term p = expr_detail::wide_for_squares(x), q = expr_detail::wide_for_squares(y);
+  if (p.dtype() != x.dtype() && q.dtype() != y.dtype())
+    return cast(In(cosine_similarity(p, q, axis, eps), a.where), x.dtype());
   const auto length = [&](const Term& t) {
     return expr_detail::at_least(expr_detail::norm_of(t, axis, 2, Keep::no), eps);
   };

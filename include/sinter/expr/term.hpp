@@ -7,6 +7,9 @@
 #include <sinter/expr/recording.hpp>
 #include <sinter/tensor/tensor.hpp>
 
+#include <cmath>
+#include <cstdint>
+
 SINTER_NAMESPACE_BEGIN
 namespace expr_detail {
 
@@ -57,6 +60,13 @@ SINTER_TERM_OPERATOR(==, Eq)
 SINTER_TERM_OPERATOR(!=, Ne)
 #undef SINTER_TERM_OPERATOR
 inline Term operator-(const Term& a) { return apply<ops::Neg>(a); }
+/// x * factor. Whole numbers by a whole factor stay in their dtype, where they wrap.
+inline Term scaled_by(const Term& x, double factor) {
+  const bool is_whole = !is_differentiable(x.dtype()) && factor == std::trunc(factor) && std::abs(factor) < 0x1p62;
+  if (!is_whole) return x * factor;
+  const In number(static_cast<std::int64_t>(factor), x.where);
+  return {Tensor(record_op(op_info<ops::Mul>, {leaf_of(x), number.leaf}, {}, x.where)), x.where};
+}
 inline Term both(const Term& a, const Term& b) { return apply<ops::And>(a, b); }
 inline Term either(const Term& a, const Term& b) { return apply<ops::Or>(a, b); }
 
@@ -73,6 +83,8 @@ inline Term at_least(const Term& x, double low) {
 inline Term floating(const Term& x) { return {Tensor(as_floating(x.value.impl(), x.where)), x.where}; }
 inline Term sum_of(const Term& x, Axes axes = {}, Keep keep = Keep::no) { return {sum(x, axes, keep), x.where}; }
 inline Term mean_of(const Term& x, Axes axes = {}, Keep keep = Keep::no) { return {mean(x, axes, keep), x.where}; }
+/// f16 as f32: squares and sums of them leave its range long before their roots do.
+inline Term wide_for_squares(const Term& x) { return x.dtype() == DType::f16 ? Term(cast(x, DType::f32), x.where) : x; }
 /// The number of elements along `axes`, as a number of x's dtype.
 inline Term count_of(const Term& x, const IntVector& axes) {
   Attrs attrs{.axes = axes, .dtype = x.dtype(), .has_dtype = true};
