@@ -20,7 +20,9 @@ SINTER_DECL std::string remedy(GuardKind broken) {
     case GuardKind::extent:
       return "let the axis vary: jit::mark_dynamic(x, axis) before the first call, or Options::dynamic = "
              "Dynamic::automatic or always";
-    case GuardKind::range: return "widen the range given to jit::mark_dynamic, or leave it out";
+    case GuardKind::range:
+      return "extents of 0 and 1 are versions of their own: call with others, or pad the axis; a range given to "
+             "jit::mark_dynamic can be widened, or left out";
     case GuardKind::divisibility: return "pad the axis to a multiple";
     case GuardKind::predicate: return "keep the choice in the graph: where(condition, a, b)";
     case GuardKind::relation:
