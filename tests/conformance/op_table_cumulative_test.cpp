@@ -264,7 +264,7 @@ TEST_CASE("trapezoids: steps of one width, places of one axis and of each value"
   const auto integral = jit::compile([](Tensor y, Tensor x) { return trapezoid(y, x); });
   near(integral(y, x), {8.75, 4.5});
   near(jit::grad([x](Tensor y) { return sum(trapezoid(y, x)); })(y), {0.5, 1.5, 1.25, 0.25, 0.5, 1.5, 1.25, 0.25});
-  CHECK_THROWS_AS(trapezoid(tensor({1, 2})), DTypeError);
+  near(trapezoid(tensor({1, 2})), {1.5});  // of integers in f32
   CHECK_THROWS_AS(trapezoid(y, tensor({0.0, 1.0})), ShapeError);
   near(trapezoid(zeros({2, 0})), {0, 0});
   CHECK(cumulative_trapezoid(zeros({2, 0})).shape() == Shape{2, 0});
