@@ -405,7 +405,7 @@ TEST_CASE("dtypes: an image of bytes is one kernel from end to end") {
 TEST_CASE("dtypes: programs of images are one kernel each") {
   const auto known = jit::list_backends();
   if (std::find(known.begin(), known.end(), "x86") == known.end()) return;
-  using Inputs = std::vector<Tensor>;
+  using Images = std::vector<Tensor>;
   const auto bytes = [](Tensor x) { return Tensor(cast(clamp(round(x), 0, 255), DType::u8)); };
   const auto wide = [](const Tensor& x) { return Tensor(cast(x, DType::f32)); };
   const auto image = [](Shape shape, int by) {
@@ -417,41 +417,41 @@ TEST_CASE("dtypes: programs of images are one kernel each") {
   const Tensor planes = permute(wide(rgb) / 255, {2, 0, 1}).reshape({3, 20, 30});
   struct Program {
     const char* what;
-    std::function<Tensor(const Inputs&)> run;
-    Inputs inputs;
+    std::function<Tensor(const Images&)> run;
+    Images inputs;
   };
   const Program programs[] = {
-      {"gamma", [&](const Inputs& in) { return bytes(pow(wide(in[0]) / 255, 1 / 2.2f) * 255); }, {rgb}},
-      {"blend", [&](const Inputs& in) { return bytes(wide(in[0]) * 0.3f + wide(in[1]) * 0.7f); }, {rgb, other}},
+      {"gamma", [&](const Images& in) { return bytes(pow(wide(in[0]) / 255, 1 / 2.2f) * 255); }, {rgb}},
+      {"blend", [&](const Images& in) { return bytes(wide(in[0]) * 0.3f + wide(in[1]) * 0.7f); }, {rgb, other}},
       {"a picture with alpha over another one",
-       [&](const Inputs& in) {
+       [&](const Images& in) {
          const Tensor alpha = wide(in[1](all, all, slice(3, 4))) / 255;
          return bytes(wide(in[0]) * (1 - alpha) + wide(in[1](all, all, slice(0, 3))) * alpha);
        },
        {rgb, rgba}},
       {"normalised planes of f32 (channels, height, width)",
-       [&](const Inputs& in) { return permute((wide(in[0]) / 255 - mean) / deviation, {2, 0, 1}); },
+       [&](const Images& in) { return permute((wide(in[0]) / 255 - mean) / deviation, {2, 0, 1}); },
        {rgb}},
       {"and back to bytes",
-       [&](const Inputs& in) {
+       [&](const Images& in) {
          return bytes(permute(in[0] * reshape(deviation, {3, 1, 1}) + reshape(mean, {3, 1, 1}), {1, 2, 0}) * 255);
        },
        {planes}},
       {"grey in three channels",
-       [&](const Inputs& in) { return bytes(expand(sum(wide(in[0]) * weights, 2, Keep::yes), in[0].shape())); },
+       [&](const Images& in) { return bytes(expand(sum(wide(in[0]) * weights, 2, Keep::yes), in[0].shape())); },
        {rgb}},
       {"saturation",
-       [&](const Inputs& in) {
+       [&](const Images& in) {
          const Tensor light = wide(in[0]), grey = sum(light * weights, 2, Keep::yes);
          return bytes(grey + (light - grey) * 1.4f);
        },
        {rgb}},
       {"cropped and mirrored, its negative",
-       [&](const Inputs& in) { return 255 - flip(in[0](slice(2, 18), slice(3, 27), all), 1); },
+       [&](const Images& in) { return 255 - flip(in[0](slice(2, 18), slice(3, 27), all), 1); },
        {rgb}},
-      {"a table of bytes", [&](const Inputs& in) { return take(in[1], in[0], 0); }, {rgb, table}},
+      {"a table of bytes", [&](const Images& in) { return take(in[1], in[0], 0); }, {rgb, table}},
       {"sums that saturate",
-       [&](const Inputs& in) {
+       [&](const Images& in) {
          return Tensor(cast(minimum(cast(in[0], DType::i32) + cast(in[1], DType::i32), 255), DType::u8));
        },
        {rgb, other}},

@@ -147,10 +147,10 @@ class ScatterLaunch final : public Launch {
     nanoseconds_ = static_cast<double>(points_) * (shape_->is_by_rows ? 0.15 : 1.5);
     if (shape_->is_by_rows) nanoseconds_ += static_cast<double>(points_ / columns()) * 15;
     const bool one_line = free_points_ == 1 && !shape_->is_free(column_) && (row_ < 0 || !shape_->is_free(row_));
-    const std::int64_t threads = thread_count(), line_bytes = places_.extent * element_size();
+    const std::int64_t threads = thread_count(), bytes = places_.extent * element_size();
     if (threads == 1 || nanoseconds_ < serial_nanoseconds) {
-      const bool is_short = line_bytes <= points_ && line_bytes <= tile_bytes * 16 && gather_stride_ == element_size();
-      if (!shape_->is_by_rows && one_line && is_short) saved_.resize(as_index(line_bytes));
+      const bool is_short = bytes <= points_ && bytes <= tile_bytes * 16 && gather_stride_ == element_size();
+      if (!shape_->is_by_rows && one_line && is_short) saved_.resize(as_index(bytes));
       return;
     }
     const bool is_exact =
