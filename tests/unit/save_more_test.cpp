@@ -1,12 +1,12 @@
 // jit::save and jit::load: callbacks, operations of every kind, options, threads, and damaged files, which are errors.
 #include "../files_and_errors.hpp"
+#include "../tensor_bits.hpp"
 #include "catch.hpp"
 #include "temporary_folder.hpp"
 
 #include <sinter/sinter.hpp>
 
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -14,16 +14,10 @@
 #include <vector>
 
 using namespace sinter;
+using sinter_test::bits;
+using sinter_test::floats;
 
 namespace {
-/// The elements of an f32 tensor, bit by bit: NaNs are equal to themselves.
-std::vector<std::uint32_t> bits(const Tensor& x) {
-  std::vector<std::uint32_t> out;
-  for (const float value : to_vector<float>(x)) out.push_back(std::bit_cast<std::uint32_t>(value));
-  return out;
-}
-std::vector<float> floats(const Tensor& x) { return to_vector<float>(x); }
-
 int called = 0;
 void first_callback(float) { called = 1; }
 void second_callback(float) { called = 2; }

@@ -2,6 +2,7 @@
 // arguments, results, Variables and effects are; what no file can hold is an error that names the line. (Callbacks,
 // options, threads and damaged files: save_more_test.cpp.)
 #include "../files_and_errors.hpp"
+#include "../tensor_bits.hpp"
 #include "catch.hpp"
 #include "temporary_folder.hpp"
 
@@ -25,16 +26,10 @@
 #include <vector>
 
 using namespace sinter;
+using sinter_test::bits;
+using sinter_test::floats;
 
 namespace {
-
-/// The elements of an f32 tensor, bit by bit: NaNs are equal to themselves.
-std::vector<std::uint32_t> bits(const Tensor& x) {
-  std::vector<std::uint32_t> out;
-  for (const float value : to_vector<float>(x)) out.push_back(std::bit_cast<std::uint32_t>(value));
-  return out;
-}
-std::vector<float> floats(const Tensor& x) { return to_vector<float>(x); }
 
 enum class Activation { relu, tanh };
 struct Layer {

@@ -211,7 +211,8 @@ TEST_CASE("tuning: two cuts that win are tried together") {
   };
   const Tensor x = randn({64, 100}), y = randn({40, 120});
   const auto [a, b] = jit::compile(body)(x, y);
-  // These are times of the clock: where the machine is busy in the wrong moment no cut gains alone, or not a second time.
+  // These are times of the clock: where the machine is busy in the wrong moment no cut gains alone, or not a second
+  // time.
   const auto line_of_plans = [&](int version) {
     const TuningFolder store;
     jit::reset();

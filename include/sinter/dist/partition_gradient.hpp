@@ -12,9 +12,10 @@
 
 SINTER_NAMESPACE_BEGIN
 namespace ops {
-/// results_of_parts(results..., operands...): the results as they are, a rank's parts of those of a partitioned function
-/// that have derivatives. The payload has the function. Gradients of all of them go to the operands, the parts that the
-/// rank has, by one call. Means nothing once all derivatives have been taken; a pass drops it then, as custom_derivative.
+/// results_of_parts(results..., operands...): the results as they are, a rank's parts of those of a partitioned
+/// function that have derivatives. The payload has the function. Gradients of all of them go to the operands, the parts
+/// that the rank has, by one call. Means nothing once all derivatives have been taken; a pass drops it then, as
+/// custom_derivative.
 struct ResultsOfParts {
   static constexpr OpInfo info{
       .name = "results_of_parts", .arity = -1, .kind = OpKind::structured, .takes_complex = true};

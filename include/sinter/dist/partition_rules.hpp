@@ -14,8 +14,8 @@
 
 SINTER_NAMESPACE_BEGIN
 namespace ops {
-/// attention_gradients(q, k, v, out, dout, mask?): what scaled_dot_product_attention_gradient gives, taken apart again, so
-/// that batch and heads can be divided. Stands in plans of partitions alone.
+/// attention_gradients(q, k, v, out, dout, mask?): what scaled_dot_product_attention_gradient gives, taken apart again,
+/// so that batch and heads can be divided. Stands in plans of partitions alone.
 struct AttentionGradients {
   static constexpr OpInfo info{.name = "attention_gradients", .arity = -1, .kind = OpKind::structured};
   static constexpr auto attributes = ScaledDotProductAttention::attributes;

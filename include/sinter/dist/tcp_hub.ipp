@@ -23,8 +23,8 @@ inline bool is_loopback(const addrinfo& at) {
 }
 }  // namespace tcp_detail
 
-/// At an address of this host alone, if `host` is one or has one. A host's own name may mean 127.0.1.1 on it and another
-/// address elsewhere (Debian's /etc/hosts): it does not say where to listen.
+/// At an address of this host alone, if `host` is one or has one. A host's own name may mean 127.0.1.1 on it and
+/// another address elsewhere (Debian's /etc/hosts): it does not say where to listen.
 SINTER_DECL bool TcpHub::listen(const std::string& host, const addrinfo& addresses, int first_port, int ports) {
   const bool is_of_this_host = host == "localhost" || host == "::1" || host.substr(0, 4) == "127.";
   bool says_where = true;

@@ -32,7 +32,8 @@ struct ScaledDotProductAttention {
 };
 
 /// scaled_dot_product_attention_gradient(q, k, v, out, dout, mask?): the gradients by q, k and v, given that of the
-/// result `out`, one after the other: [numel(q) + numel(k) + numel(v)] or, packed by batch, [batch..., l e + s e + s f].
+/// result `out`, one after the other: [numel(q) + numel(k) + numel(v)] or, packed by batch,
+/// [batch..., l e + s e + s f].
 struct ScaledDotProductAttentionGradient {
   static constexpr OpInfo info{.name = "scaled_dot_product_attention_gradient", .arity = -1, .kind = OpKind::composite};
   enum class Packing : std::uint8_t { whole, batch };

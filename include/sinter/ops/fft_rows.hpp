@@ -54,8 +54,8 @@ struct Block {
 };
 
 /// Asks for the rows of the next group while those of this one are computed. A group of short rows is read across rows,
-/// an order in which processors do not see a stream; longer rows they see. Always inlined: GCC drops calls of a function
-/// that only prefetches.
+/// an order in which processors do not see a stream; longer rows they see. Always inlined: GCC drops calls of a
+/// function that only prefetches.
 enum class Use : std::uint8_t { reading, writing };
 template <Use use, class T>
 SINTER_ALWAYS_INLINE void fetch_rows(const T* data, std::int64_t row_numbers, std::int64_t first, std::int64_t end) {

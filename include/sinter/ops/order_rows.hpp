@@ -1,7 +1,7 @@
-// Orders one row: by insertion where it is short, else by its digits from the least on (LSD radix sort; Knuth 1998, 5.2.5),
-// which is stable and looks at each element as often as keys have digits. Wide keys are ordered by their upper part, and
-// what is equal there by the lower one. A long row is cut into blocks that threads share; the result is the same.
-// Only .ipp files include it.
+// Orders one row: by insertion where it is short, else by its digits from the least on (LSD radix sort; Knuth 1998,
+// 5.2.5), which is stable and looks at each element as often as keys have digits. Wide keys are ordered by their upper
+// part, and what is equal there by the lower one. A long row is cut into blocks that threads share; the result is the
+// same. Only .ipp files include it.
 #pragma once
 
 #include <sinter/base/index.hpp>
@@ -117,8 +117,8 @@ inline Packed* radix_sort_shared(Packed* row, Packed* other, const RowBlocks& bl
   return row;
 }
 
-/// Orders entries, of whose keys the last `bits` bits differ and whose positions ascend where keys are equal. The result
-/// is in `row` or in `other`, which is as long: where it is, is returned.
+/// Orders entries, of whose keys the last `bits` bits differ and whose positions ascend where keys are equal. The
+/// result is in `row` or in `other`, which is as long: where it is, is returned.
 inline Packed* sort_entries(Packed* row, Packed* other, const RowBlocks& blocks, int bits) {
   const std::int64_t length = blocks.length;
   const int used_digits = (bits + 7) / 8;
@@ -317,9 +317,9 @@ struct BlockVectors {
   }
 };
 
-/// The same by a bound that is known before: of groups of elements that lie `groups` apart, at the beginning of the row,
-/// the best of each, and of these the one with `count` - 1 before it. At least `count` elements do not come after it,
-/// mostly few more. False: these are fewer, since NaN come last, and nothing is done.
+/// The same by a bound that is known before: of groups of elements that lie `groups` apart, at the beginning of the
+/// row, the best of each, and of these the one with `count` - 1 before it. At least `count` elements do not come after
+/// it, mostly few more. False: these are fewer, since NaN come last, and nothing is done.
 template <class T>
 bool select_first_by_bound(const RowView<T>& view, std::int64_t count, RowEntry<T>* entries, std::int64_t room,
                            std::int64_t groups) {

@@ -44,8 +44,8 @@ class Launch {
   /// Makes what runs on this thread need besides, so that none of them allocates.
   virtual void prepare() {}
   /// How it can be run beside other launches (launch_group.hpp), with the results of run(). If in tasks, then by
-  /// begin_tasks(), run_tasks() on disjoint ranges that together cover all tasks, by any threads, and end_tasks(). Makes
-  /// what these need.
+  /// begin_tasks(), run_tasks() on disjoint ranges that together cover all tasks, by any threads, and end_tasks().
+  /// Makes what these need.
   virtual LaunchWork work() { return {}; }
   virtual void begin_tasks(void* const*) {}
   virtual void run_tasks(std::int64_t, std::int64_t) {}
@@ -53,7 +53,8 @@ class Launch {
   virtual void end_tasks() {}
   /// Tells a back end its own launches, which it can group, from others.
   virtual TypeKey type() const { return nullptr; }
-  /// Its work may go to a queue beside that of the kernels: whoever touches its operands afterwards calls join() before.
+  /// Its work may go to a queue beside that of the kernels: whoever touches its operands afterwards calls join()
+  /// before.
   virtual bool runs_beside() const { return false; }
   /// What is enqueued from now on runs after the last run.
   virtual void join() {}
@@ -152,8 +153,8 @@ class Executable {
 /// the operation's operands, row-major without gaps, then its results. It gives a launch for all of them: whether it
 /// can is decided before, by Backend::intrinsic().
 using Intrinsic = std::unique_ptr<Launch> (*)(const Attrs& attrs, std::span<const Type> types);
-/// Among an intrinsic's attributes, in a place that no op has for its own: what the plan lets products of f32 be computed
-/// in. The graph's node does not have it.
+/// Among an intrinsic's attributes, in a place that no op has for its own: what the plan lets products of f32 be
+/// computed in. The graph's node does not have it.
 inline constexpr OpAttr<MatmulPrecision> planned_precision{"planned_precision", 4, "f32 tf32x3 tf32"};
 
 /// An operation between kernels whose extents are known, those of the attributes too: operands are row-major without
@@ -182,8 +183,8 @@ class Backend {
   /// Null: declined; `why_declined` (if not null) receives the reason, and the next back end is asked.
   virtual std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                                     std::string* why_declined = nullptr) = 0;
-  /// How it computes the operation of a graph's node whole, where that beats the kernels of what it is made of. Null: it
-  /// does not. Launches throw nothing.
+  /// How it computes the operation of a graph's node whole, where that beats the kernels of what it is made of. Null:
+  /// it does not. Launches throw nothing.
   virtual Intrinsic intrinsic(const Graph&, const Node&) const { return nullptr; }
   /// Code is made for the extents by Executable::bind, so that binding many at once is worth it.
   virtual bool compiles_when_bound() const { return false; }

@@ -16,8 +16,8 @@ std::vector<Schedule> plan_schedules(const Graph& graph, const PlanOptions& opti
 /// Whether kernels keep the same values in memory as before, of those that have other bits there than in registers, and
 /// reduce in the same order. None of plan_schedules() is one that does not.
 bool keeps_bits(const Graph& graph, const PlanOptions& options, const Schedule& schedule);
-/// Whether the same back ends compute the same nodes in both plans of one graph, each by one of them. Where another takes
-/// a node, since the first declines its kernel, functions that are not exactly rounded have other bits.
+/// Whether the same back ends compute the same nodes in both plans of one graph, each by one of them. Where another
+/// takes a node, since the first declines its kernel, functions that are not exactly rounded have other bits.
 bool have_equal_backends(const Plan& a, const Plan& b);
 /// Follows one of these. False, and nothing has changed: it is none of a plan.
 bool follow(PlanOptions& options, const Schedule& schedule);

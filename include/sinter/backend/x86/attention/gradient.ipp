@@ -1,6 +1,7 @@
 // A task is a chunk of queries of one batch. It lays its keys and values out for products once and goes through its
 // queries block by block: the scores of a block with all its keys stay in cache, and nothing else of that size exists.
-// The gradients by keys and values of a batch's first chunk add up in the result; those of later chunks are added to it.
+// The gradients by keys and values of a batch's first chunk add up in the result; those of later chunks are added to
+// it.
 #pragma once
 
 #include <sinter/backend/x86/attention/gradient.hpp>

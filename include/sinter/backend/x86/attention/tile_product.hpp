@@ -14,8 +14,8 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 namespace x86_attention_detail {
 
-/// C = A B or, with MicroSum::more_blocks, C += A B. A's rows are adjacent in k or, with AWalk::unit_row, its columns in
-/// the rows. B and C have adjacent columns, `width()` of them in a panel.
+/// C = A B or, with MicroSum::more_blocks, C += A B. A's rows are adjacent in k or, with AWalk::unit_row, its columns
+/// in the rows. B and C have adjacent columns, `width()` of them in a panel.
 class TileProduct {
  public:
   static constexpr int tile_rows = 6;
