@@ -76,6 +76,16 @@ class Outliner {
                                     [](const Node& n) { return n.op->kind != OpKind::leaf; });
     return std::int64_t{run.period} * run.repeats * 8 >= std::int64_t{work} * 7;
   }
+  /// The block as the body of a call. An operand slot is what it is in each block; slots that agree in all blocks are
+  /// one input.
+  struct Block {
+    std::vector<std::vector<Value>> inputs;  // of the body: the operand in each block
+    std::vector<Value> results;              // nodes of the first block, by place, that a later node reads
+    SharedAttrs attrs;                       // of the call, with the body
+    TypeList types;
+  };
+  bool is_read_outside(const BlockRun& run, Value in_first) const;
+  Block make_block(const BlockRun& run) const;
   Graph emit(const BlockRun& run) const;
 
   static constexpr std::int64_t most_branch_work = 64;
@@ -253,9 +263,23 @@ SINTER_DECL void Outliner::extend(BlockRun& run) const {
   while (run.end() + run.period <= count_ && is_same_block(run.begin, run.end(), run.period)) ++run.repeats;
 }
 
-SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
-  // An operand slot of the block is what it is in each block; slots that agree in all blocks are one input of the body.
-  std::vector<std::vector<Value>> inputs;  // of the body: the operand in each block
+/// Whether a later block, what follows or the results read a node of the first block, or its counterpart in another.
+SINTER_DECL bool Outliner::is_read_outside(const BlockRun& run, Value in_first) const {
+  for (std::int32_t k = 0; k < run.repeats; ++k) {
+    const std::int32_t id = in_first.node + k * run.period, end = run.begin + (k + 1) * run.period;
+    const Value value{id, in_first.result};
+    if (last_use_[as_index(id)] < end) continue;
+    for (Value v : graph_.outputs())
+      if (v == value) return true;
+    for (std::int32_t user = end; user <= std::min(last_use_[as_index(id)], count_ - 1); ++user)
+      for (Value v : node(user).inputs)
+        if (v == value) return true;
+  }
+  return false;
+}
+
+SINTER_DECL Outliner::Block Outliner::make_block(const BlockRun& run) const {
+  Block block;
   GraphBuilder body(graph_);
   std::vector<Value> in_body(as_index(run.period)), body_inputs;
   const auto operand = [&](std::int32_t id, std::size_t slot) -> Value {
@@ -263,23 +287,10 @@ SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
     if (v.node >= run.begin && !is_leaf(v.node)) return {in_body[as_index(v.node - run.begin)].node, v.result};
     std::vector<Value> in_blocks;
     for (std::int32_t k = 0; k < run.repeats; ++k) in_blocks.push_back(node(id + k * run.period).inputs[slot]);
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      if (inputs[i] == in_blocks) return body_inputs[i];
-    inputs.push_back(std::move(in_blocks));
+    for (std::size_t i = 0; i < block.inputs.size(); ++i)
+      if (block.inputs[i] == in_blocks) return body_inputs[i];
+    block.inputs.push_back(std::move(in_blocks));
     return body_inputs.emplace_back(body.input(graph_.type(v)));
-  };
-  std::vector<Value> results;  // nodes of the first block, by place, that a later node reads
-  const auto is_read_outside = [&](std::int32_t place, std::int32_t result) {
-    for (std::int32_t k = 0; k < run.repeats; ++k) {
-      const std::int32_t id = run.begin + place + k * run.period, end = run.begin + (k + 1) * run.period;
-      if (last_use_[as_index(id)] < end) continue;
-      for (Value v : graph_.outputs())
-        if (v == Value{id, result}) return true;
-      for (std::int32_t user = end; user <= std::min(last_use_[as_index(id)], count_ - 1); ++user)
-        for (Value v : node(user).inputs)
-          if (v == Value{id, result}) return true;
-    }
-    return false;
   };
   std::vector<Value> outputs;
   for (std::int32_t place = 0; place < run.period; ++place) {
@@ -289,18 +300,22 @@ SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
     for (std::size_t slot = 0; slot < node(id).inputs.size(); ++slot) operands.push_back(operand(id, slot));
     in_body[as_index(place)] = body.copy(node(id), operands);
     for (std::size_t r = 0; r < node(id).types.size(); ++r) {
-      if (!is_read_outside(place, static_cast<std::int32_t>(r))) continue;
-      results.push_back({place, static_cast<std::int32_t>(r)});
-      outputs.push_back({in_body[as_index(place)].node, static_cast<std::int32_t>(r)});
+      const auto result = static_cast<std::int32_t>(r);
+      if (!is_read_outside(run, {id, result})) continue;
+      block.results.push_back({place, result});
+      outputs.push_back({in_body[as_index(place)].node, result});
     }
   }
   const auto shared_body = std::make_shared<const Graph>(body.finish(outputs));
-  Attrs call_attrs;
-  call_attrs.bodies.push_back(shared_body);
-  const SharedAttrs attrs(std::move(call_attrs));
-  TypeList types;
-  for (Value v : outputs) types.push_back(shared_body->type(v));
+  Attrs attrs;
+  attrs.bodies.push_back(shared_body);
+  block.attrs = SharedAttrs(std::move(attrs));
+  for (Value v : outputs) block.types.push_back(shared_body->type(v));
+  return block;
+}
 
+SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
+  const Block block = make_block(run);
   GraphBuilder builder(graph_);
   std::vector<std::vector<Value>> moved(as_index(count_));
   const auto copy = [&](std::int32_t id) {
@@ -316,15 +331,15 @@ SINTER_DECL Graph Outliner::emit(const BlockRun& run) const {
     for (std::int32_t id = begin; id < begin + run.period; ++id)
       if (is_leaf(id)) copy(id);
     Values operands;
-    for (const auto& in_blocks : inputs) {
+    for (const auto& in_blocks : block.inputs) {
       const Value v = in_blocks[as_index(k)];
       operands.push_back(moved[as_index(v.node)][as_index(v.result)]);
     }
-    const Value made = builder.add_typed(op_info<ops::Region>, operands, attrs, types, node(begin).where);
-    for (std::size_t r = 0; r < results.size(); ++r) {
-      auto& to = moved[as_index(begin + results[r].node)];
-      if (to.size() <= as_index(results[r].result)) to.resize(as_index(results[r].result) + 1);
-      to[as_index(results[r].result)] = {made.node, static_cast<std::int32_t>(r)};
+    const Value made = builder.add_typed(op_info<ops::Region>, operands, block.attrs, block.types, node(begin).where);
+    for (std::size_t r = 0; r < block.results.size(); ++r) {
+      auto& to = moved[as_index(begin + block.results[r].node)];
+      if (to.size() <= as_index(block.results[r].result)) to.resize(as_index(block.results[r].result) + 1);
+      to[as_index(block.results[r].result)] = {made.node, static_cast<std::int32_t>(r)};
     }
   }
   for (std::int32_t id = run.end(); id < count_; ++id) copy(id);

@@ -439,10 +439,13 @@ SINTER_DECL std::vector<Ref<TensorImpl>> run_lazily(Graph graph, std::span<const
 
 SINTER_DECL ForkSafeMutex& evaluation_mutex() { return jit::jit_detail::LazyCache::instance().mutex; }
 
-SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view what, Location where) {
-  for (TensorImpl* value : values) {
+namespace jit::jit_detail {
+
+/// Throws a TraceError where one of `values` belongs to a trace.
+inline void refuse_traced(std::span<TensorImpl* const> values, std::string_view what, Location where) {
+  for (const TensorImpl* value : values) {
     if (value->is_ready() || value->trace == 0) continue;
-    bool is_active = Trace::find(value->trace) != nullptr;
+    const bool is_active = Trace::find(value->trace) != nullptr;
     if (where.line == 0) where = written_at(*value);
     throw TraceError(what,
                      is_active ? "a value is read while its function is traced"
@@ -452,8 +455,62 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
                                  "with where(condition, a, b)"
                                : "return it from the compiled function instead of storing it in a captured variable");
   }
+}
+
+/// What `outputs` need in order to be computed, which is whatever is kept beside them, too.
+inline Capture capture_with_kept(std::vector<Ref<TensorImpl>>& outputs) {
+  // Where NaNs are looked for, values that nobody reads now are not computed: theirs would be no fault.
+  const bool finds_kept = !looks_for_nans();
+  Capture captured = capture_pending(outputs, finds_kept);
+  for (std::size_t i = 0; i < captured.kept.size(); ++i) {
+    outputs.push_back(captured.kept[i]);
+    captured.outputs.push_back(captured.kept_values[i]);
+  }
+  for (const Capture::Sibling& sibling : captured.siblings) captured.outputs.push_back(sibling.value);
+  if (CallJournal* journal = CallJournal::current())
+    for (const auto& input : captured.inputs) journal->note_read(input);
+  return captured;
+}
+
+/// Computes `outputs`, which are pending. `lock` holds the cache's mutex; when this returns it does not.
+inline void compute_pending(LazyCache& cache, std::unique_lock<ForkSafeMutex>& lock,
+                            std::vector<Ref<TensorImpl>> outputs) {
+  Capture captured = capture_with_kept(outputs);
+  const std::vector<Capture::Sibling> siblings = std::move(captured.siblings);
+  const std::vector<Ref<TensorImpl>> inputs = std::move(captured.inputs);
+  const RunnablePlan found =
+      LazyLookup(cache, lock, lazy_graph(captured.finish(), inputs), matmul_precision(), Fallback::refused).run();
+  ++cache.stats.evaluations;
+  const bool is_timed = found.timed != nullptr, was_fused = is_timed && found.timed->is_fused;
+  lock.unlock();  // functions of the user may run now, and evaluate
+  std::vector<Ref<TensorImpl>> results;
+  std::string line;  // for the log, which is a function of the user
+  const auto start = is_timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+  try {
+    results = execute(*found.plan, found.symbols, inputs);
+  } catch (const IndexError&) {
+    run_with_own_lines(outputs);
+    throw;
+  }
+  const double ms = is_timed ? milliseconds_since(start) : 0;
+  if (SINTER_UNLIKELY(looks_for_nans())) check_nans(outputs, results);
+  lock.lock();
+  if (is_timed) line = note_time(*found.timed, was_fused, ms);
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (!outputs[i]->is_ready()) become_ready(*outputs[i], *results[i]);  // else another thread was first
+  for (std::size_t i = 0; i < siblings.size(); ++i)
+    siblings[i].pending_node->keep_computed(siblings[i].result, std::move(results[outputs.size() + i]));
+  lock.unlock();
+  if (!line.empty()) note("hot_paths", line);
+}
+
+}  // namespace jit::jit_detail
+
+SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view what, Location where) {
+  using namespace jit::jit_detail;
+  refuse_traced(values, what, where);
   if (std::all_of(values.begin(), values.end(), [](const TensorImpl* value) { return value->is_ready(); })) return;
-  if (jit::jit_detail::evaluated_by_device(values, what, where)) return;
+  if (evaluated_by_device(values, what, where)) return;
   TimelineSpan span("lazy", what);
   if (span.is_on()) span.add_line(where);
   // The trace of the caller, if any, must not see what happens here.
@@ -462,54 +519,12 @@ SINTER_DECL void evaluate(std::span<TensorImpl* const> values, std::string_view 
     SymbolScope* scope;
     ~Restore() { SymbolScope::current() = scope; }
   } restore{scope};
-  auto& cache = jit::jit_detail::LazyCache::instance();
+  auto& cache = LazyCache::instance();
   std::unique_lock lock(cache.mutex);
   std::vector<Ref<TensorImpl>> outputs;
   for (TensorImpl* value : values)
-    if (!value->is_ready() && !jit::jit_detail::take_computed(*value)) outputs.push_back(Ref<TensorImpl>::share(value));
-  if (outputs.empty()) return;
-  std::vector<Ref<TensorImpl>> inputs;
-  {
-    // Where NaNs are looked for, values that nobody reads now are not computed: theirs would be no fault.
-    const bool finds_kept = !jit::jit_detail::looks_for_nans();
-    Capture captured = jit::jit_detail::capture_pending(outputs, finds_kept);
-    for (std::size_t i = 0; i < captured.kept.size(); ++i) {
-      outputs.push_back(captured.kept[i]);
-      captured.outputs.push_back(captured.kept_values[i]);
-    }
-    for (const Capture::Sibling& sibling : captured.siblings) captured.outputs.push_back(sibling.value);
-    const std::vector<Capture::Sibling> siblings = std::move(captured.siblings);
-    inputs = std::move(captured.inputs);
-    if (CallJournal* journal = CallJournal::current())
-      for (const auto& input : inputs) journal->note_read(input);
-    using namespace jit::jit_detail;
-    const RunnablePlan found =
-        LazyLookup(cache, lock, lazy_graph(captured.finish(), inputs), matmul_precision(), jit::Fallback::refused)
-            .run();
-    ++cache.stats.evaluations;
-    const bool is_timed = found.timed != nullptr, was_fused = is_timed && found.timed->is_fused;
-    lock.unlock();  // functions of the user may run now, and evaluate
-    std::vector<Ref<TensorImpl>> results;
-    std::string line;  // for the log, which is a function of the user
-    const auto start = is_timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
-    try {
-      results = execute(*found.plan, found.symbols, inputs);
-    } catch (const IndexError&) {
-      jit::jit_detail::run_with_own_lines(outputs);
-      throw;
-    }
-    const double ms = is_timed ? milliseconds_since(start) : 0;
-    if (SINTER_UNLIKELY(looks_for_nans())) check_nans(outputs, results);
-    lock.lock();
-    if (is_timed) line = note_time(*found.timed, was_fused, ms);
-    for (std::size_t i = 0; i < outputs.size(); ++i)
-      if (!outputs[i]->is_ready())
-        jit::jit_detail::become_ready(*outputs[i], *results[i]);  // else another thread was first
-    for (std::size_t i = 0; i < siblings.size(); ++i)
-      siblings[i].pending_node->keep_computed(siblings[i].result, std::move(results[outputs.size() + i]));
-    lock.unlock();
-    if (!line.empty()) note("hot_paths", line);
-  }
+    if (!value->is_ready() && !take_computed(*value)) outputs.push_back(Ref<TensorImpl>::share(value));
+  if (!outputs.empty()) compute_pending(cache, lock, std::move(outputs));
 }
 
 SINTER_NAMESPACE_END
