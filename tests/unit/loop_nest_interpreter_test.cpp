@@ -64,7 +64,8 @@ constexpr const char* graphs[] = {
     "graph(%x: f64[N, 3], %w: f64[5, 3]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
     "graph(%x: f32[2, 3, 4], %w: f32[2, 4, N]) { return permute(matmul(%x, %w)) {axes=[0, 2, 1]} }",
     "graph(%x: f32[3, 1, N], %w: f32[3, N, 18], %y: f32[3, 1, 18]) { return mul(sub(%y, matmul(%x, %w)), 0.5) }",
-    "graph(%x: f32[4, N], %w: f32[N, 18], %i: i64[18]) { return maximum(matmul(%x, %w), cast(%i) {dtype=f32}) }",
+    "graph(%x: f32[4, N], %w: f32[N, 18], %i: i64[18]) { return maximum(maximum(matmul(%x, %w), 1), cast(%i) "
+    "{dtype=f32}) }",
     "graph(%x: f32[N, 2], %w: f32[2, 19]) { return add(matmul(%x, %w), iota {axes=[1], shape=[N, 19], dtype=f32}) }",
     // scans
     "graph(%x: f32[3, N]) { return cumsum(abs(%x)) {axes=[1]}, cummax(%x) {axes=[1]} }",
