@@ -57,7 +57,7 @@ class NestLaunch final : public Launch {
     const auto before = written(operands);
     interpret(nest_, VariantKind::whole, geometry_, all, mode_);
     const auto after = written(operands);
-    for (const VariantKind kind : {VariantKind::short_rows, VariantKind::split}) {
+    for (const VariantKind kind : {VariantKind::short_rows, VariantKind::split, VariantKind::packed}) {
       if (!applies(nest_, kind, geometry_)) continue;
       restore(operands, before);
       interpret(nest_, kind, geometry_, all, mode_);

@@ -19,7 +19,7 @@ inline std::size_t nth(const LoopNest& nest, NestNodeKind kind, int n = 0) {
 }
 
 inline bool is_leaf(const LoopNest& nest, std::size_t place) {
-  return nest.nodes[place].end == place + 1 && nest.nodes[place].kind > NestNodeKind::fold;
+  return nest.nodes[place].end == place + 1 && nest.nodes[place].kind > NestNodeKind::call;
 }
 
 /// Without a node and what stands in it.
@@ -42,6 +42,13 @@ inline void insert(LoopNest& nest, std::size_t place, NestNode node) {
 inline void repeat(LoopNest& nest, NestNodeKind kind, int n = 0) {
   const std::size_t place = nth(nest, kind, n);
   insert(nest, place, nest.nodes[place]);
+}
+
+/// What stands in a node, without the node around it.
+inline void open_up(LoopNest& nest, std::size_t place) {
+  nest.nodes.erase(nest.nodes.begin() + static_cast<std::ptrdiff_t>(place));
+  for (NestNode& node : nest.nodes)
+    if (node.end > place) --node.end;
 }
 
 /// Two neighbours without children change places.

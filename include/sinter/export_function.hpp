@@ -28,9 +28,9 @@ inline Format format_of(std::string_view path, Location where) {
 }
 }  // namespace export_detail
 
-/// Traces `f`, a function or what compile() gave, for arguments like these, and writes what it computes: "model.onnx" by
-/// export_onnx(), "model.hpp" and "model.h" by export_cpp(), "model.graph" and "model.txt" as the text of the graph. The
-/// file is replaced as a whole. Throws UserError for another ending, what those throw, and IoError.
+/// Traces `f`, a function or what compile() gave, for arguments like these, and writes what it computes: "model.onnx"
+/// by export_onnx(), "model.hpp" and "model.h" by export_cpp(), "model.graph" and "model.txt" as the text of the graph.
+/// The file is replaced as a whole. Throws UserError for another ending, what those throw, and IoError.
 template <class F, class... A>
 void export_function(const F& f, const cpp_detail::CppPath& path, const A&... args) {
   const CppFile& file = path.file();

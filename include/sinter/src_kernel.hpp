@@ -23,6 +23,7 @@
 #include <sinter/kernel/loop_nest/choices.ipp>
 #include <sinter/kernel/loop_nest/interpreter.ipp>
 #include <sinter/kernel/loop_nest/loop_nest.ipp>
+#include <sinter/kernel/loop_nest/product.ipp>
 #include <sinter/kernel/loop_nest/text.ipp>
 #include <sinter/kernel/loop_nest/verify.ipp>
 #include <sinter/kernel/lowering.ipp>

@@ -10,6 +10,7 @@
 
 #ifndef SINTER_NO_X86
 #include <sinter/backend/x86/backend.hpp>
+#include <sinter/backend/x86/contraction/contraction.hpp>
 #include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/backend/x86/nest/prepare.hpp>
 #endif
@@ -34,10 +35,18 @@ Schedule random_schedule(const Kernel& kernel, const Machine& machine, std::uint
   return schedule;
 }
 
+/// Is it of a kind, and does a nest express it (an operand of a product may vary over both m and n)?
+bool is_expressed(const KernelCase& test_case) { return nest_of(test_case.kernel).has_value(); }
 KernelCase random_case(std::uint64_t seed) {
   for (;; seed += 0x9E3779B97F4A7C15ull) {
     const KernelCase test_case = KernelGenerator(seed).generate();
-    if (test_case.kernel.kind != KernelKind::contraction) return test_case;
+    if (is_expressed(test_case)) return test_case;
+  }
+}
+KernelCase random_product(std::uint64_t seed) {
+  for (;; seed += 0x9E3779B97F4A7C15ull) {
+    const KernelCase test_case = random_case(seed);
+    if (test_case.kernel.kind == KernelKind::contraction) return test_case;
   }
 }
 
@@ -92,7 +101,7 @@ void change_at_random(LoopNest& nest, Random& random) {
       if (nest.nodes[i].kind == kind) places.push_back(i);
     return random.pick(places);
   };
-  switch (random.integer(0, 6)) {
+  switch (random.integer(0, 7)) {
     case 0: return drop(nest, place);
     case 1:
       if (is_leaf(nest, place)) insert(nest, any(nest.nodes.size()), node);
@@ -114,6 +123,11 @@ void change_at_random(LoopNest& nest, Random& random) {
         if (random.chance(50)) buffer.space = static_cast<BufferSpace>(any(3));
         else buffer.axes ^= axis_bit(static_cast<int>(any(static_cast<std::size_t>(nest.kernel->rank()))));
       }
+      return;
+    case 6:
+      if (nest.calls.empty()) return;
+      if (random.chance(50)) std::swap(nest.calls[0].a, nest.calls[0].b);
+      else std::swap(nest.calls[0].m, random.chance(50) ? nest.calls[0].n : nest.calls[0].k);
       return;
     default: {
       Loop& loop = nest.loops[any(nest.loops.size())];
@@ -142,7 +156,8 @@ std::string difference_of(const KernelCase& test_case, const LoopNest& changed) 
   const auto facts = judge_body(test_case);
   OperandMemory right = make_operands(test_case);
   interpret(nest, VariantKind::whole, test_case.geometry, right.base, InterpretMode::exact);
-  for (const VariantKind kind : {VariantKind::whole, VariantKind::short_rows, VariantKind::split}) {
+  for (const VariantKind kind :
+       {VariantKind::whole, VariantKind::short_rows, VariantKind::split, VariantKind::packed}) {
     if (!applies(changed, kind, test_case.geometry)) continue;
     OperandMemory found = make_operands(test_case);
     try {
@@ -200,6 +215,8 @@ class ScheduledX86 final : public Backend {
   std::vector<Schedule> schedules(const Kernel&) const override { return {schedule_}; }
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                             std::string* why_declined) override {
+    if (kernel.kind == KernelKind::contraction)
+      return x86::make_contraction_executable(kernel, schedule, isa_, why_declined);
     return x86::make_loop_executable(kernel, schedule, isa_, why_declined);
   }
 
@@ -208,11 +225,11 @@ class ScheduledX86 final : public Backend {
   Schedule schedule_;
 };
 
-void fuzz_isa(x86::Isa isa, std::uint64_t first) {
+void fuzz_isa(x86::Isa isa, std::uint64_t first, KernelCase (*make)(std::uint64_t) = random_case) {
   if (!x86::host_has(isa)) SINTER_SKIP("this machine lacks the instruction set");
   int same = 0, near = 0;
   fuzz_loop(first, [&](std::uint64_t seed) {
-    const KernelCase test_case = random_case(seed);
+    const KernelCase test_case = make(seed);
     const Machine machine = x86::machine_of(isa);
     const Schedule schedule = random_schedule(test_case.kernel, machine, seed);
     ScheduledX86 code(isa, {}), other(isa, schedule);
@@ -233,4 +250,12 @@ void fuzz_isa(x86::Isa isa, std::uint64_t first) {
 TEST_CASE("random nests: AVX-512 does what the interpreter says") { fuzz_isa(x86::Isa::avx512, 1'000'000); }
 
 TEST_CASE("random nests: AVX2 does what the interpreter says") { fuzz_isa(x86::Isa::avx2, 2'000'000); }
+
+TEST_CASE("random products: AVX-512 does what the interpreter says") {
+  fuzz_isa(x86::Isa::avx512, 4'000'000, random_product);
+}
+
+TEST_CASE("random products: AVX2 does what the interpreter says") {
+  fuzz_isa(x86::Isa::avx2, 5'000'000, random_product);
+}
 #endif

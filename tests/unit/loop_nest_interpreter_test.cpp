@@ -2,6 +2,7 @@
 // bit to the code of the x86 back end where primitives are exactly rounded, and near an oracle that knows no kernels.
 #include "../catch.hpp"
 
+#include "../conformance/sums_in_order.hpp"
 #include "../nest_backend.hpp"
 #include "../plan_harness.hpp"
 
@@ -58,6 +59,14 @@ constexpr const char* graphs[] = {
     "graph(%x: f32[5, 3, N], %y: f32[3, 1]) { return sum(mul(%x, %y)) {axes=[0, 1]} }",
     "graph(%x: f32[2, N, 3, 5], %y: f32[3, 1]) { return sum(mul(%x, %y)) {axes=[0, 2]} }",
     "graph(%x: i64[N, 3], %b: bool[N, 3]) { return prod(%x) {axes=[0]}, any(%b) {axes=[0]} }",
+    // products
+    "graph(%x: f32[5, N], %w: f32[N, 7], %b: f32[7]) { return maximum(add(matmul(%x, %w), %b), 0) }",
+    "graph(%x: f64[N, 3], %w: f64[5, 3]) { return matmul(%x, permute(%w) {axes=[1, 0]}) }",
+    "graph(%x: f32[2, 3, 4], %w: f32[2, 4, N]) { return permute(matmul(%x, %w)) {axes=[0, 2, 1]} }",
+    "graph(%x: f32[3, 1, N], %w: f32[3, N, 18], %y: f32[3, 1, 18]) { return mul(sub(%y, matmul(%x, %w)), 0.5) }",
+    "graph(%x: f32[4, N], %w: f32[N, 18], %i: i64[18]) { return maximum(maximum(matmul(%x, %w), 1), cast(%i) "
+    "{dtype=f32}) }",
+    "graph(%x: f32[N, 2], %w: f32[2, 19]) { return add(matmul(%x, %w), iota {axes=[1], shape=[N, 19], dtype=f32}) }",
     // scans
     "graph(%x: f32[3, N]) { return cumsum(abs(%x)) {axes=[1]}, cummax(%x) {axes=[1]} }",
     "graph(%x: f32[3, N]) { return cumsum(square(%x)) {axes=[1], exclusive}, cummin(%x) {axes=[1], exclusive} }",
@@ -149,6 +158,34 @@ TEST_CASE("interpreted nests: small and odd sizes, against generated code and th
     for (const std::int64_t n : {1, 3, 7, 8, 9, 15, 16, 17, 33, 130}) check_graph(with_size(graph, n), checked, true);
   CHECK(checked.exact > 500);
   CHECK(checked.near > 300);
+}
+
+TEST_CASE("interpreted nests: products of one and of many groups of k, by tiles of any length") {
+  for (const std::int64_t k : {1, 255, 256, 257, 8192, 8193, 20000})
+    for (const char* steps : {"default", "tile_rows(1) tile_columns(3)", "tile_rows(2) tile_columns(16) pack(1)"}) {
+      INFO(k << ", " << steps);
+      const std::string text = "graph(%x: f32[3, " + std::to_string(k) + "], %w: f32[" + std::to_string(k) +
+                               ", 5], %b: f32[3, 1]) { return sub(matmul(%x, %w), %b) }";
+      const Graph graph = prepared(text);
+      const auto inputs = random_inputs(graph);
+      NestBackend exact(InterpretMode::exact, plain_machine(), *parse_schedule(steps));
+      const auto plan = build_plan(graph, fused({&exact, reference()}));
+      REQUIRE(plan->steps().size() == 1);
+      REQUIRE(plan->steps().front().kernel.kind == KernelKind::contraction);
+      const auto found = run(*plan, inputs);
+      for (std::int64_t i = 0; i < 15; ++i) {
+        std::vector<float> a, b;
+        for (std::int64_t j = 0; j < k; ++j) {
+          a.push_back(static_cast<float>(inputs[0].data[static_cast<std::size_t>(i / 5 * k + j)]));
+          b.push_back(static_cast<float>(inputs[1].data[static_cast<std::size_t>(j * 5 + i % 5)]));
+        }
+        const float sum = product_in_order<float>(
+            k, [&](std::int64_t at) { return a[static_cast<std::size_t>(at)]; },
+            [&](std::int64_t at) { return b[static_cast<std::size_t>(at)]; });
+        CHECK(static_cast<float>(found[0].data[static_cast<std::size_t>(i)]) ==
+              sum - static_cast<float>(inputs[2].data[static_cast<std::size_t>(i / 5)]));
+      }
+    }
 }
 
 TEST_CASE("interpreted nests: no elements") {

@@ -5,6 +5,7 @@
 #include "../nest_edits.hpp"
 #include "../plan_harness.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -31,6 +32,10 @@ constexpr const char* argmax_graph = "graph(%x: f32[64, 100]) { return argmax(%x
 constexpr const char* full_graph = "graph(%x: f32[64, 100]) { return sum(%x) {axes=[0, 1]} }";
 constexpr const char* near_graph = "graph(%x: f32[4, 5, 6], %y: f32[6]) { return sum(mul(%x, %y)) {axes=[0, 2]} }";
 constexpr const char* far_graph = "graph(%x: f32[4, 5, 6, 7], %y: f32[6, 1]) { return sum(mul(%x, %y)) {axes=[0, 2]} }";
+constexpr const char* product_graph =
+    "graph(%x: f32[64, 300], %w: f32[300, 100], %b: f32[100]) { return maximum(add(matmul(%x, %w), %b), 0) }";
+constexpr const char* batches_graph =
+    "graph(%x: f64[3, 8, 30], %w: f64[3, 30, 9], %y: f64[3, 8, 1]) { return mul(matmul(%x, %w), %y) }";
 constexpr const char* take_graph = "graph(%x: f32[100, 32], %i: i64[8]) { return neg(take(%x, %i) {axes=[0]}) }";
 
 }  // namespace
@@ -117,6 +122,118 @@ TEST_CASE("loop nest: the text of a full sum, whose blocks may be tasks") {
           step %1
       store p1[0], %1
 )");
+}
+
+TEST_CASE("loop nest: the text of a product with an epilogue") {
+  const Kernel kernel = kernel_of(product_graph);
+  const Schedule schedule = *parse_schedule("tile_rows(6) tile_columns(64) pack(1)");
+  CHECK(text(*nest_of(kernel, plain_machine(), schedule)) == R"(nest of a contraction kernel, vectors of 16 along a1
+  %5 = f32 immediate 0
+variant whole
+  stage
+    for a0 in tiles of 6 as tasks
+      for a1 in tiles of 64 as tasks
+        call gemm for %2: rows a0, columns a1, sums along a2
+          for a0 of the tile
+            for a1 of the tile in vectors of 16, tail masked
+              fold %2 over a2: by fma, blocks of 256, groups of 8192, compensated
+                for a2
+                  %0 = f32 load p0[n01]
+                  %1 = f32 load p1[01n]
+                  step %2 = f32 contract %0, %1
+              %3 = f32 load p2[010]
+              %4 = f32 add %2, %3
+              %6 = f32 max %4, %5
+              store p3[n10], %6
+variant packed
+  stage
+    for a1 in tiles of 64 as tasks
+      for a1 of the tile in vectors of 16, tail masked
+        for a2
+          %1 = f32 load p1[01n]
+          keep %1 in workspace b0[a1, a2], which lasts from run to run
+  stage
+    for a0 in tiles of 6 as tasks
+      for a1 in tiles of 64 as tasks
+        call gemm for %2: rows a0, columns a1, sums along a2
+          for a0 of the tile
+            for a1 of the tile in vectors of 16, tail masked
+              fold %2 over a2: by fma, blocks of 256, groups of 8192, compensated
+                for a2
+                  fetch %1 from workspace b0[a1, a2]
+                  %0 = f32 load p0[n01]
+                  step %2 = f32 contract %0, %1
+              %3 = f32 load p2[010]
+              %4 = f32 add %2, %3
+              %6 = f32 max %4, %5
+              store p3[n10], %6
+)");
+}
+
+TEST_CASE("loop nest: the text of a product of batches, whose operand is computed") {
+  Kernel kernel = kernel_of(batches_graph);
+  kernel.body.insert(kernel.body.begin() + 2, {.prim = Prim::abs, .dtype = DType::f64, .args = {1, no_inst, no_inst}});
+  for (std::size_t i = 3; i < kernel.body.size(); ++i)
+    for (InstId& id : kernel.body[i].args)
+      if (id != no_inst && id >= 1) ++id;
+  for (Store& store : kernel.stores) ++store.value;
+  verify(kernel);
+  const LoopNest nest = *nest_of(kernel);
+  CHECK_NOTHROW(verify(nest));
+  const std::string all = text(nest);
+  CHECK(all.substr(all.find("variant packed")) == R"(variant packed
+  stage
+    for a0 as tasks
+      for a2 in tiles as tasks
+        for a2 of the tile in vectors of 8, tail masked
+          for a3
+            %1 = f64 load p1[n01n]
+            %2 = f64 abs %1
+            keep %2 in workspace b0[a0, a2, a3]
+  stage
+    for a0 as tasks
+      for a1 in tiles as tasks
+        for a2 in tiles as tasks
+          call gemm for %3: rows a1, columns a2, sums along a3
+            for a1 of the tile
+              %4 = f64 load p2[n100]
+              for a2 of the tile in vectors of 8, tail masked
+                fold %3 over a3: by fma, blocks of 256, groups of 8192, compensated
+                  for a3
+                    fetch %2 from workspace b0[a0, a2, a3]
+                    %0 = f64 load p0[nn01]
+                    step %3 = f64 contract %0, %2
+                %5 = f64 mul %3, %4
+                store p3[nn10], %5
+)");
+}
+
+TEST_CASE("loop nest: a product that no store asks for has no sums") {
+  Kernel kernel = kernel_of(product_graph);
+  kernel.body.push_back({.prim = Prim::immediate, .dtype = DType::f32});
+  kernel.stores[0].value = static_cast<InstId>(kernel.body.size() - 1);
+  verify(kernel);
+  const LoopNest nest = *nest_of(kernel);
+  CHECK(!nest.has(VariantKind::packed));
+  CHECK_NOTHROW(verify(nest));
+}
+
+TEST_CASE("loop nest: what no nest of a product expresses is named") {
+  const Kernel kernel = kernel_of(product_graph);
+  const auto why_not = [](const Kernel& changed) {
+    std::string why;
+    CHECK(!build_nest(changed, {}, plain_machine(), IndexWidth::wide, why).has_value());
+    return why;
+  };
+  const auto contract = std::find_if(kernel.body.begin(), kernel.body.end(),
+                                     [](const Inst& inst) { return inst.prim == Prim::contract; });
+  Kernel along_both = kernel;
+  along_both.accesses[kernel.body[contract->args[0]].access].stride[1] = StrideClass::any;
+  CHECK(why_not(along_both) == "an operand varies over both m and n");
+  Kernel along_k = kernel;
+  for (const Inst& inst : kernel.body)
+    if (inst.prim == Prim::load && &inst > &*contract) along_k.accesses[inst.access].stride[2] = StrideClass::any;
+  CHECK(why_not(along_k) == "the epilogue varies along k");
 }
 
 TEST_CASE("loop nest: a reduction that nothing asks for has no blocks to split") {
@@ -254,6 +371,59 @@ const Mutation loop_mutations[] = {
     {"no second stage", full_graph, [](LoopNest& n) { drop(n, NestNodeKind::stage, 3); }, "a store is missing"},
 };
 
+const Mutation product_mutations[] = {
+    {"no call", product_graph, [](LoopNest& n) { n.calls.resize(0); }, "not one call for a product"},
+    {"a call of what is no product", product_graph, [](LoopNest& n) { n.calls[0].value = n.calls[0].a; },
+     "a call of what is no product"},
+    {"an operand of its own", product_graph, [](LoopNest& n) { n.calls[0].a = n.calls[0].b; },
+     "a call of what is no product"},
+    {"rows for columns", product_graph, [](LoopNest& n) { std::swap(n.calls[0].m, n.calls[0].n); },
+     "a call of what is no product"},
+    {"a call beyond the nest's", product_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::call)].first = 1; },
+     "a number is out of range"},
+    {"a call with two children", product_graph,
+     [](LoopNest& n) { insert(n, nth(n, NestNodeKind::call) + 1, n.nodes[nth(n, NestNodeKind::store)]); },
+     "a call has one loop and nothing else"},
+    {"sums without a call", product_graph, [](LoopNest& n) { open_up(n, nth(n, NestNodeKind::call)); },
+     "a parallel axis whose points are not tasks"},
+    {"a call in a call", product_graph,
+     [](LoopNest& n) {
+       const std::size_t inner = nth(n, NestNodeKind::fold);
+       n.nodes[inner].kind = NestNodeKind::call;
+       n.nodes[inner].first = 0;
+     },
+     "a call inside of loops that are not tasks"},
+    {"no sums", product_graph, [](LoopNest& n) { drop(n, NestNodeKind::fold); }, "uses a value that is not there yet"},
+    {"no sums of one operand", product_graph,
+     [](LoopNest& n) { n.ids[n.nodes[nth(n, NestNodeKind::compute)].first] = 1; }, "computes again what is there"},
+    {"rows as a whole", product_graph, [](LoopNest& n) { loop(n, 2).range = LoopRange::whole; },
+     "its loop does not walk the rows of a tile"},
+    {"columns as rows", product_graph, [](LoopNest& n) { loop(n, 2).axes = 2; },
+     "its loop does not walk the rows of a tile"},
+    {"tiles of sums", product_graph, [](LoopNest& n) { loop(n, 0).axes = 4; }, "tiles of an axis that is no row"},
+    {"tiles in order", product_graph, [](LoopNest& n) { loop(n, 0).mode = LoopMode::serial; },
+     "tiles that are not tasks"},
+    {"a tile of no tiles", product_graph, [](LoopNest& n) { loop(n, 1) = {.axes = 2, .mode = LoopMode::task}; },
+     "an axis that is walked already"},
+    {"tiles of a row kernel", softmax_graph, [](LoopNest& n) { loop(n, 0).range = LoopRange::tiles; },
+     "tiles of an axis that is no row"},
+    {"an epilogue before the sums", product_graph,
+     [](LoopNest& n) { move_to(n, NestNodeKind::compute, 1, nth(n, NestNodeKind::fold)); },
+     "uses a value that is not there yet"},
+    {"an epilogue at each k", product_graph,
+     [](LoopNest& n) { move_to(n, NestNodeKind::compute, 1, nth(n, NestNodeKind::step)); }, "not at the value's place"},
+    {"an epilogue after its store", product_graph, [](LoopNest& n) { swap_with_next(n, NestNodeKind::compute, 1); },
+     "stores a value that is not there yet"},
+    {"a panel that is not kept", product_graph, [](LoopNest& n) { drop(n, NestNodeKind::keep); },
+     "fetches what was not kept before"},
+    {"a panel of one k", product_graph, [](LoopNest& n) { n.buffers[0].axes &= 3; },
+     "other axes than those of the loops around it"},
+    {"a panel in a tile", product_graph, [](LoopNest& n) { n.buffers[0].space = BufferSpace::tile; }, "other axes"},
+    {"a panel for a product", product_graph,
+     [](LoopNest& n) { move_to(n, NestNodeKind::fetch, 0, nth(n, NestNodeKind::store, 1)); },
+     "takes in a value that is not there yet"},
+};
+
 const Mutation store_mutations[] = {
     {"no store", softmax_graph, [](LoopNest& n) { drop(n, NestNodeKind::store); }, "a store is missing"},
     {"two stores", softmax_graph, [](LoopNest& n) { repeat(n, NestNodeKind::store); }, "stores twice"},
@@ -282,6 +452,7 @@ void check_mutations(std::span<const Mutation> mutations) {
 TEST_CASE("loop nest: the verifier refuses bad records") { check_mutations(record_mutations); }
 TEST_CASE("loop nest: the verifier refuses values that are not there") { check_mutations(value_mutations); }
 TEST_CASE("loop nest: the verifier refuses loops and folds in the wrong place") { check_mutations(loop_mutations); }
+TEST_CASE("loop nest: the verifier refuses products that are no calls") { check_mutations(product_mutations); }
 TEST_CASE("loop nest: the verifier refuses stores that are missing or twice") { check_mutations(store_mutations); }
 
 TEST_CASE("loop nest: the verifier names the node") {
@@ -352,7 +523,8 @@ std::string with_blocks(std::string page, const std::map<std::string, std::strin
 TEST_CASE("loop nest: docs/design/loop_nest.md shows what the code prints") {
   const Kernel softmax = kernel_of(softmax_graph), sum = kernel_of(full_graph);
   const Kernel scan = kernel_of("graph(%x: f32[5, 100]) { return mul(cumsum(abs(%x)) {axes=[1]}, 2) }");
-  const Kernel argmax = kernel_of(argmax_graph);
+  const Kernel argmax = kernel_of(argmax_graph), product = kernel_of(product_graph);
+  const Schedule tiles = *parse_schedule("tile_rows(6) tile_columns(64) pack(1)");
   const std::string nest_of_sum = text(*nest_of(sum)), nest_of_argmax = text(*nest_of(argmax));
   const std::string path = std::string(SINTER_SOURCE_DIR) + "/docs/design/loop_nest.md", page = read_file(path);
   const std::string wanted =
@@ -360,6 +532,9 @@ TEST_CASE("loop nest: docs/design/loop_nest.md shows what the code prints") {
                          {"nest of a softmax", text(*nest_of(softmax))},
                          {"kernel of an argmax", argmax.text()},
                          {"first nest of an argmax", nest_of_argmax.substr(0, nest_of_argmax.find("variant short"))},
+                         {"kernel of a product", product.text()},
+                         {"schedule of a product", tiles.text() + "\n"},
+                         {"nest of a product", text(*nest_of(product, plain_machine(), tiles))},
                          {"kernel of a sum", sum.text()},
                          {"kernel of a scan", scan.text()},
                          {"nest of a scan", text(*nest_of(scan))},

@@ -63,6 +63,12 @@ TEST_CASE("schedule: a step that a kernel has no use for is named, with what wou
   CHECK(why_not(KernelKind::row, {.action = keep, .number = 1, .axis = 0}) == "step keep[a0](1): it has no axis");
   CHECK(why_not(KernelKind::row, {.action = short_rows, .number = 3}) == "step short_rows(3): 0, 1, 2 or 4");
   CHECK(why_not(KernelKind::row, {.action = tile_rows, .number = 4}) == "step tile_rows(4): this kernel is no product");
+  CHECK(why_not(KernelKind::contraction, {.action = tile_rows}) == "step tile_rows(0): at least 1");
+  CHECK(why_not(KernelKind::contraction, {.action = tile_columns}) == "step tile_columns(0): at least 1");
+  CHECK(why_not(KernelKind::contraction, {.action = tile_rows, .number = 4, .axis = 0}) ==
+        "step tile_rows[a0](4): it has no axis");
+  for (const ScheduleAction of_others : {vectorize, unroll, keep, short_rows, split, block, stream, threads, cut})
+    CHECK(why_not(KernelKind::contraction, {.action = of_others, .number = 1}).ends_with("(1): nothing of a product"));
   CHECK(why_not(KernelKind::pointwise, {.action = keep}) == "step keep(0): only rows are walked several times");
   CHECK(why_not(KernelKind::column, {.action = short_rows}) == "step short_rows(0): this kernel has no rows");
   CHECK(why_not(KernelKind::column, {.action = split}) == "step split(0): 0, of a kernel with rows");
@@ -81,7 +87,6 @@ TEST_CASE("schedule: a step that a kernel has no use for is named, with what wou
 TEST_CASE("schedule: every alternative is legal and gives the default's bits") {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const KernelCase test_case = KernelGenerator(seed).generate();
-    if (test_case.kernel.kind == KernelKind::contraction) continue;
     const Machine machine = plain_machine(seed % 2 == 0 ? 64 : 32);
     const std::vector<Schedule> schedules = nest_schedules(test_case.kernel, machine);
     REQUIRE(schedules.size() <= 12);

@@ -18,8 +18,8 @@ SINTER_NAMESPACE_BEGIN
 std::vector<Value> backward(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> douts,
                             std::span<const Value> wrt);
 
-/// As that; the forward nodes stay as they are. What the derivatives of calls of sub-graphs need is computed by calls of
-/// their own. Values that are `blocked` depend on nothing.
+/// As that; the forward nodes stay as they are. What the derivatives of calls of sub-graphs need is computed by calls
+/// of their own. Values that are `blocked` depend on nothing.
 std::vector<Value> backward_beside(GraphBuilder& builder, std::span<const Value> outputs, std::span<const Value> douts,
                                    std::span<const Value> wrt, std::span<const Value> blocked = {});
 

@@ -1,6 +1,6 @@
-// TapeSession: one backward() outside of traces, while its graph is differentiated. A derivative rule that has code of its
-// own (a compiled call) computes with it at once, on values of the tape and gradients so far, and adds what it gave to
-// the graph as known values. Knows no rule.
+// TapeSession: one backward() outside of traces, while its graph is differentiated. A derivative rule that has code of
+// its own (a compiled call) computes with it at once, on values of the tape and gradients so far, and adds what it gave
+// to the graph as known values. Knows no rule.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -1,5 +1,6 @@
-// Addresses by arithmetic on numbers. What is read under a condition is addressed without asking for it: the address may
-// then lie outside of all memory, or stand behind that of an empty tensor, which arithmetic on pointers must not reach.
+// Addresses by arithmetic on numbers. What is read under a condition is addressed without asking for it: the address
+// may then lie outside of all memory, or stand behind that of an empty tensor, which arithmetic on pointers must not
+// reach.
 #pragma once
 
 #include <sinter/base/config.hpp>

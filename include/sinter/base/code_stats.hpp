@@ -1,5 +1,5 @@
-// What users and compiled functions see of the code cache (docs/code_cache.md): figures, and when it is written. Knows no
-// files.
+// What users and compiled functions see of the code cache (docs/code_cache.md): figures, and when it is written. Knows
+// no files.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -20,8 +20,8 @@ struct CodeCacheStats {
 };
 CodeCacheStats code_cache_stats();
 
-/// Writes what was compiled since the last time to disk. Else that happens about a second later, in a thread of its own,
-/// and at exit; a program that ends in another way (_exit, a signal) may call this before.
+/// Writes what was compiled since the last time to disk. Else that happens about a second later, in a thread of its
+/// own, and at exit; a program that ends in another way (_exit, a signal) may call this before.
 void write_code_cache();
 
 namespace runtime_detail {

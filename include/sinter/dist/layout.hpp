@@ -29,8 +29,8 @@ Tensor lay_out(const In& x, const Layout& layout);
 inline Tensor replicate(const In& x) { return lay_out(x, {}); }
 
 namespace partition_detail {
-/// What a rank has of a value along one axis of the mesh: the part along an axis of the tensor (0 and above), all of it,
-/// or something that gives it when the ranks' are put together.
+/// What a rank has of a value along one axis of the mesh: the part along an axis of the tensor (0 and above), all of
+/// it, or something that gives it when the ranks' are put together.
 using Share = std::int8_t;
 inline constexpr Share whole = -1, summand = -2, largest = -3, smallest = -4;
 /// Of a statement: along this axis of the mesh anything is right.

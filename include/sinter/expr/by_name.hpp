@@ -35,8 +35,8 @@ struct OpSignature {
 std::vector<OpSignature> list_ops();
 
 /// The results of an operation: call("softmax", {x}, "axes=[1]")[0]. Attributes are those of list_ops(), with commas
-/// between them. Eager or traced as any function is. UserError for a name, a number of inputs or an attribute that there
-/// is not, with what there is; shapes and dtypes are checked as in graphs.
+/// between them. Eager or traced as any function is. UserError for a name, a number of inputs or an attribute that
+/// there is not, with what there is; shapes and dtypes are checked as in graphs.
 std::vector<Tensor> call(std::string_view op, std::span<const In> inputs, std::string_view attributes = {},
                          Location where = std::source_location::current());
 std::vector<Tensor> call(std::string_view op, std::initializer_list<In> inputs, std::string_view attributes = {},

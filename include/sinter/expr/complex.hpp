@@ -1,5 +1,5 @@
-// Complex numbers: how they are made of real ones and taken apart. All other functions take complex tensors as they take
-// real ones, or say why not. Names and results follow PyTorch.
+// Complex numbers: how they are made of real ones and taken apart. All other functions take complex tensors as they
+// take real ones, or say why not. Names and results follow PyTorch.
 #pragma once
 
 #include <sinter/base/config.hpp>

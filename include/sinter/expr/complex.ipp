@@ -143,8 +143,8 @@ inline Result scatter(const Call& call) {
       .impl();
 }
 
-/// A product of matrices is one real product: rows of pairs, as they are in memory, by a matrix that has for each number
-/// c + di of b the rows (c, d) and (-d, c). Where one operand is real, its rows or columns are not doubled.
+/// A product of matrices is one real product: rows of pairs, as they are in memory, by a matrix that has for each
+/// number c + di of b the rows (c, d) and (-d, c). Where one operand is real, its rows or columns are not doubled.
 inline Result matmul_rule(const Call& call) {
   const DType dtype = call.dtype();
   const Tensor a(call.leaves[0].value), b(call.leaves[1].value);

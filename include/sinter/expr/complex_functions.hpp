@@ -1,8 +1,8 @@
-// Elementary functions of complex numbers by real ones of their parts. Branch cuts, signs of zeros and the accuracy near
-// them are those of Kahan, "Branch Cuts for Complex Elementary Functions" (1987); division is Smith's. Where a formula
-// would divide by 0 in a branch that is not taken, it divides by 1 there, so that derivatives stay finite. The square
-// root, logarithm and area tangent hold up to the limits of the range; the inverses of sine and cosine are meant for
-// numbers whose square is finite. Included by .ipp files alone.
+// Elementary functions of complex numbers by real ones of their parts. Branch cuts, signs of zeros and the accuracy
+// near them are those of Kahan, "Branch Cuts for Complex Elementary Functions" (1987); division is Smith's. Where a
+// formula would divide by 0 in a branch that is not taken, it divides by 1 there, so that derivatives stay finite. The
+// square root, logarithm and area tangent hold up to the limits of the range; the inverses of sine and cosine are meant
+// for numbers whose square is finite. Included by .ipp files alone.
 #pragma once
 
 #include <sinter/expr/complex.hpp>

@@ -69,8 +69,8 @@ class DrawsFrom {
   DrawsFrom* outer_;
 };
 
-/// While it lives this thread's generator is that of a key: compiled functions that draw read it, too. In a trace, where
-/// generators are those of the call, what is recorded draws from the key.
+/// While it lives this thread's generator is that of a key: compiled functions that draw read it, too. In a trace,
+/// where generators are those of the call, what is recorded draws from the key.
 class LentKey {
  public:
   explicit LentKey(const Tensor& key);

@@ -108,10 +108,10 @@ Tensor integer_matmul(const In& a, const In& b);
 struct ScaledMatmulOptions {
   DType dtype = DType::bf16;  // of the result: f32, f16 or bf16
 };
-/// a [..., k] times b [k, n], each f8e4m3 or f8e5m2, and by both scales: sums in f32, rounded once. A scale is a number;
-/// or that of a has an element for each row (shape [..., 1]), that of b for each column ([1, n]). As torch._scaled_mm;
-/// its tensor cores want b as transpose(w, 0, 1) of a w [n, k], and one of both f8e4m3. Gradients go to a and b (in
-/// f32, which are then rounded to f8) and to the scales.
+/// a [..., k] times b [k, n], each f8e4m3 or f8e5m2, and by both scales: sums in f32, rounded once. A scale is a
+/// number; or that of a has an element for each row (shape [..., 1]), that of b for each column ([1, n]). As
+/// torch._scaled_mm; its tensor cores want b as transpose(w, 0, 1) of a w [n, k], and one of both f8e4m3. Gradients go
+/// to a and b (in f32, which are then rounded to f8) and to the scales.
 Tensor scaled_matmul(const In& a, const In& b, const In& scale_a, const In& scale_b, ScaledMatmulOptions options = {});
 
 SINTER_NAMESPACE_END

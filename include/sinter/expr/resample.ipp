@@ -94,8 +94,8 @@ inline Dim filter_reach(const Resampled& axis, Align align) {
   return (axis.from + axis.to - Dim(2)) / (axis.to - Dim(1));
 }
 
-/// Each new element is a mean of old ones, weighted by a triangle or by Keys's cubic with a = -1/2 that is as much wider
-/// as the axis becomes shorter. Those of its window alone are seen, so that no other has part in it, be it NaN.
+/// Each new element is a mean of old ones, weighted by a triangle or by Keys's cubic with a = -1/2 that is as much
+/// wider as the axis becomes shorter. Those of its window alone are seen, so that no other has part in it, be it NaN.
 inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const InterpolateOptions& options, Location at) {
   const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const TensorOptions like{.dtype = dtype, .device = x.device()};
@@ -125,8 +125,8 @@ inline Tensor filtered_along(const Tensor& x, const Resampled& axis, const Inter
   return cast(In(mixed, at), x.dtype());
 }
 
-/// An axis of known extents that becomes `times` / `stride` as long: `times` new elements lie alike within all groups of
-/// `stride` old ones, of which there are `groups`. times 0: these numbers are too large, or not known.
+/// An axis of known extents that becomes `times` / `stride` as long: `times` new elements lie alike within all groups
+/// of `stride` old ones, of which there are `groups`. times 0: these numbers are too large, or not known.
 struct Phases {
   std::int64_t times = 0, stride = 1, groups = 0;
 };

@@ -25,9 +25,9 @@ Tensor zeta(const In& order, const In& q);
 /// The logarithm of the multivariate gamma function of so many dimensions; x > (dimensions - 1) / 2.
 Tensor multigammaln(const In& x, int dimensions);
 
-/// The regularised incomplete gamma functions, of a >= 0 and x >= 0 (else NaN): the integral of t^(a - 1) e^-t from 0 to
-/// x (igammac: from x on), divided by gamma(a). The host computes them, in f64. Differentiable by x alone: asking for
-/// the derivative by a is a UserError.
+/// The regularised incomplete gamma functions, of a >= 0 and x >= 0 (else NaN): the integral of t^(a - 1) e^-t from 0
+/// to x (igammac: from x on), divided by gamma(a). The host computes them, in f64. Differentiable by x alone: asking
+/// for the derivative by a is a UserError.
 Tensor igamma(const In& a, const In& x);
 Tensor igammac(const In& a, const In& x);
 

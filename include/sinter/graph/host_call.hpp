@@ -67,8 +67,8 @@ class HostCall {
   /// Null, or operands and results are on a device: its queue as its own libraries take it (a CUstream).
   virtual void* device_queue() { return nullptr; }
   /// A queue for what runs beside the device's kernels, as communication does. What is enqueued there runs after all
-  /// that the node's operands and results wait for, and before whatever touches them afterwards. To be asked for once in
-  /// a run. May be device_queue() itself.
+  /// that the node's operands and results wait for, and before whatever touches them afterwards. To be asked for once
+  /// in a run. May be device_queue() itself.
   virtual void* queue_beside() { return device_queue(); }
   /// Between the two the host reads nothing that sub-graphs write: what several runs enqueue may be put together.
   virtual void begin_iterations() {}

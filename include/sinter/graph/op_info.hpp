@@ -80,9 +80,10 @@ struct OpInfo {
   bool takes_f8 = false;        // computes with f8
   bool reads_bits = false;      // elementwise on integers: a narrow one comes without copies of its sign in front
 
-  bool has_gradient = true;  // false: none passes through its parts, or its vjp is an error
-  bool is_random = false;    // draws numbers: under vmap each example has its own
-  bool is_transfer = false;  // the result lies on attrs.device, wherever the operand does
+  bool has_gradient = true;     // false: none passes through its parts, or its vjp is an error
+  bool is_random = false;       // draws numbers: under vmap each example has its own
+  bool is_transfer = false;     // the result lies on attrs.device, wherever the operand does
+  bool has_row_counts = false;  // on matrices: those of few rows have faster code for that number of rows
 
   // Filled in by describe<Op>() from the op's struct.
   std::span<const AttrInfo> attributes{};  // in the order in which texts have them

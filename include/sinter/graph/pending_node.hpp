@@ -58,8 +58,8 @@ class PendingNode : public RefCounted<PendingNode> {
   ~PendingNode() = default;
 };
 
-/// Records an operation on complex operands, or one that makes complex numbers from nothing, as real operations on their
-/// parts. Throws DTypeError for one that has no meaning for complex numbers. Defined by the expr layer.
+/// Records an operation on complex operands, or one that makes complex numbers from nothing, as real operations on
+/// their parts. Throws DTypeError for one that has no meaning for complex numbers. Defined by the expr layer.
 Ref<TensorImpl> record_complex(const OpInfo& op, std::span<Leaf> leaves, const SharedAttrs& attrs, Location where);
 
 /// Records one operation; types are inferred and checked now, nothing runs. Leaves are moved from.

@@ -1,5 +1,5 @@
-// Trace: a function being recorded on this thread, and the stack of those. Which values belong to it and what it is told
-// of Variables, effects and numbers that are read. Knows values and their types; no statements.
+// Trace: a function being recorded on this thread, and the stack of those. Which values belong to it and what it is
+// told of Variables, effects and numbers that are read. Knows values and their types; no statements.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -200,8 +200,8 @@ Tensor copy_of(const M& m) {
 
 /// The elements of x as a span of const T: `mdspan_of<float, std::dextents<int, 2>>(x)`, or `mdspan_of<float, 2>(x)`.
 /// Evaluates x. The span has the strides of x where its layout can, so there is no copy; where it cannot (layout_right
-/// of a Tensor that is not row-major; strides of 0 or below), it sees a row-major copy, which x keeps. It is valid while
-/// x or a copy of the handle has this value, and in any thread.
+/// of a Tensor that is not row-major; strides of 0 or below), it sees a row-major copy, which x keeps. It is valid
+/// while x or a copy of the handle has this value, and in any thread.
 /// Throws DTypeError (T is not the C++ type of x's dtype), ShapeError (another rank, a static extent that differs, more
 /// elements than index_type counts), DeviceError (x is on a GPU), UserError (layout_left of a Tensor that is not
 /// column-major).

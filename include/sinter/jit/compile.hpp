@@ -210,7 +210,8 @@ class Compiled {
   }
 
   /// Compiles for these arguments without running, and makes ready what calls on this thread need: after it, calls with
-  /// arguments like these compile nothing, take no lock and allocate nothing (see docs/realtime.md for the exact terms).
+  /// arguments like these compile nothing, take no lock and allocate nothing (see docs/realtime.md for the exact
+  /// terms).
   template <class... A>
   void warm_up(const A&... args) const {
     with_request([](const jit_detail::CallRequest& call) { jit_detail::warm_up(call); }, args...);
@@ -223,16 +224,16 @@ class Compiled {
   }
 
   /// What the call with these arguments compiles to, as values: graph, passes, kernels, schedules, code, costs. Its
-  /// compile() gives this function, with nothing left to do at its first call. jit::spec(shape) stands for a Tensor. Throws
-  /// UserError where the call runs uncompiled, or the function reads values.
+  /// compile() gives this function, with nothing left to do at its first call. jit::spec(shape) stands for a Tensor.
+  /// Throws UserError where the call runs uncompiled, or the function reads values.
   template <class... A>
   Lowering<Compiled, A...> lower(const A&... args) const {
     return {with_request([](const jit_detail::CallRequest& call) { return jit_detail::lower(call); }, args...), *this,
             args...};
   }
 
-  /// How this call is cut into a forward and a backward part. Throws UserError where no gradient is wanted of it, or the
-  /// function reads values; what differentiating throws, where it has no derivative.
+  /// How this call is cut into a forward and a backward part. Throws UserError where no gradient is wanted of it, or
+  /// the function reads values; what differentiating throws, where it has no derivative.
   template <class... A>
   Partition partition(const A&... args) const {
     return with_request([](const jit_detail::CallRequest& call) { return jit_detail::partition(call); }, args...);

@@ -16,8 +16,8 @@ struct MachineRates {
 };
 
 /// Counted, not measured. Of numbers with a point a sum, difference, product or extremum is one operation, an fma two;
-/// functions such as exp and tanh are `special`, one each. Of memory each operand counts once, by the elements that are touched:
-/// what the caches make of it is another matter.
+/// functions such as exp and tanh are `special`, one each. Of memory each operand counts once, by the elements that are
+/// touched: what the caches make of it is another matter.
 struct Cost {
   double flops = 0, special = 0, bytes_read = 0, bytes_written = 0;
   /// Some of it is not counted: what the host computes by functions of its own, and all rounds of loops but one.

@@ -1,5 +1,5 @@
-// jit::grad and value_and_grad of a compiled function, called outside of traces: the gradient is compiled as the function
-// is, once, and kept with it. Inside a trace the function becomes part of that, as any compiled function does.
+// jit::grad and value_and_grad of a compiled function, called outside of traces: the gradient is compiled as the
+// function is, once, and kept with it. Inside a trace the function becomes part of that, as any compiled function does.
 #pragma once
 
 #include <sinter/autodiff/transforms.hpp>

@@ -1,5 +1,5 @@
-// What the steps of a plan cost, counted from their kernels and the extents of a call: operations and bytes that have to
-// move. Knows kernels and geometries; no machines and no back ends.
+// What the steps of a plan cost, counted from their kernels and the extents of a call: operations and bytes that have
+// to move. Knows kernels and geometries; no machines and no back ends.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -19,8 +19,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace jit {
 
-/// A Tensor of this shape without memory, for lower() and warm_up(), which look at types alone. Its value is zeros, made
-/// when somebody reads them.
+/// A Tensor of this shape without memory, for lower() and warm_up(), which look at types alone. Its value is zeros,
+/// made when somebody reads them.
 inline Tensor spec(const Shape& shape, TensorOptions options = {}, Location where = std::source_location::current()) {
   return zeros(shape, options, where);
 }

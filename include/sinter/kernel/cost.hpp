@@ -7,8 +7,8 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// Of numbers with a point a sum, difference, product, quotient or extremum is one operation, an fma two; functions such
-/// as exp and tanh are `special`, one each. Of memory each operand counts once, by the elements that are touched.
+/// Of numbers with a point a sum, difference, product, quotient or extremum is one operation, an fma two; functions
+/// such as exp and tanh are `special`, one each. Of memory each operand counts once, by the elements that are touched.
 struct KernelCost {
   double flops = 0, special = 0, bytes_read = 0, bytes_written = 0;
 };

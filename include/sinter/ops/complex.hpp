@@ -1,6 +1,6 @@
 // Complex numbers in graphs. c64 and c128 are pairs of f32 and f64 in memory: these ops go from pairs to complex values
-// and back, and every other operation is made of real ones between them when it is recorded (expr/complex.ipp). The pass
-// in passes/complex.hpp leaves of them only where a complex value enters or leaves a graph. No kernel knows them.
+// and back, and every other operation is made of real ones between them when it is recorded (expr/complex.ipp). The
+// pass in passes/complex.hpp leaves of them only where a complex value enters or leaves a graph. No kernel knows them.
 #pragma once
 
 #include <sinter/ops/infer.hpp>

@@ -1,5 +1,5 @@
-// Types, derivatives and batching of the ops between pairs and complex values. A derivative is d/d(re) + i d/d(im), which
-// is what PyTorch gives: the gradient of the pair, as a complex number.
+// Types, derivatives and batching of the ops between pairs and complex values. A derivative is d/d(re) + i d/d(im),
+// which is what PyTorch gives: the gradient of the pair, as a complex number.
 #pragma once
 
 #include <sinter/ops/batch.hpp>

@@ -35,8 +35,8 @@ struct ConvolutionWeightGradient : ConvolutionAttributes {
 };
 
 /// The gradient of a convolution by one of its operands, which is attrs.shape: by the image, of the result's gradient
-/// and the weight; by the weight, of x and the result's gradient. The first is a convolution of the gradient, spread by the
-/// stride, with the mirrored weight; the second a convolution_weight_gradient.
+/// and the weight; by the weight, of x and the result's gradient. The first is a convolution of the gradient, spread by
+/// the stride, with the mirrored weight; the second a convolution_weight_gradient.
 enum class ConvolutionOperand : std::uint8_t { image, weight };
 struct ConvolutionGradient : ConvolutionAttributes {
   static constexpr OpInfo info{.name = "convolution_gradient", .arity = 2, .kind = OpKind::composite};

@@ -20,9 +20,9 @@ struct CtcAttributes {
   static constexpr auto attributes = attribute_list(blank, zero_infinity);
 };
 
-/// ctc_loss(log_probabilities [t, n, c], targets [n, s], steps [n], labels [n]): of each sequence minus the logarithm of
-/// the probability of its first labels[i] targets in its first steps[i] steps; the integers are i64. Infinite where they
-/// do not fit, or 0 (`zero_infinity`).
+/// ctc_loss(log_probabilities [t, n, c], targets [n, s], steps [n], labels [n]): of each sequence minus the logarithm
+/// of the probability of its first labels[i] targets in its first steps[i] steps; the integers are i64. Infinite where
+/// they do not fit, or 0 (`zero_infinity`).
 struct CtcLoss : CtcAttributes {
   static constexpr OpInfo info{.name = "ctc_loss", .arity = 4, .kind = OpKind::structured, .is_cheap = false};
   static Type infer(const InferArgs& args);

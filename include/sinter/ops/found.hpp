@@ -1,6 +1,6 @@
-// What is found in a row, where how much that is depends on data: places of what is not zero, distinct elements. Results
-// have a size of their own; what is left of it holds nothing. The host runs them. They have no derivatives: values are
-// taken at the positions that they give.
+// What is found in a row, where how much that is depends on data: places of what is not zero, distinct elements.
+// Results have a size of their own; what is left of it holds nothing. The host runs them. They have no derivatives:
+// values are taken at the positions that they give.
 #pragma once
 
 #include <sinter/ops/infer.hpp>

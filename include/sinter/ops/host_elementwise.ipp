@@ -68,7 +68,8 @@ inline Extended scaled_bessel_k_far(int order, Extended x) {
   }
   return sum * std::sqrt(std::numbers::pi_v<Extended> / (2 * x));
 }
-/// The same for 2 < x <= 25 by Steed's continued fraction of K_1 / K_0 and Temme's sum beside it, which gives K_0 (Temme
+/// The same for 2 < x <= 25 by Steed's continued fraction of K_1 / K_0 and Temme's sum beside it, which gives K_0
+/// (Temme
 /// 1975, "On the numerical evaluation of the modified Bessel function of the third kind").
 inline Extended scaled_bessel_k_between(int order, Extended x) {
   Extended b = 2 * (1 + x), d = 1 / b, change = d, fraction = d;

@@ -1,6 +1,6 @@
-// The regularised incomplete gamma functions of numbers, in extended precision, so that results of f64 keep their digits.
-// A series below a + 1, a continued fraction above (DLMF 8.11.4, 8.9.2), Temme's uniform expansion where a is large
-// (DLMF 8.12). Only .ipp files include it.
+// The regularised incomplete gamma functions of numbers, in extended precision, so that results of f64 keep their
+// digits. A series below a + 1, a continued fraction above (DLMF 8.11.4, 8.9.2), Temme's uniform expansion where a is
+// large (DLMF 8.12). Only .ipp files include it.
 #pragma once
 
 #include <sinter/base/config.hpp>

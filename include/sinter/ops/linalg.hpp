@@ -130,7 +130,7 @@ struct SmallSolve {
 /// x with a x = b (a^T x = b), by lu_factor: gradients use the same factorisation. With FactorUse::inv b is the
 /// identity.
 struct Solve {
-  static constexpr OpInfo info{.name = "solve", .arity = 2, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "solve", .arity = 2, .kind = OpKind::composite, .has_row_counts = true};
   static constexpr OpAttr<bool> transposed{"transposed", 0};
   static constexpr OpAttr<FactorUse> use{"use", 1, factor_uses};
   static constexpr auto attributes = attribute_list(transposed, use);
@@ -153,7 +153,7 @@ struct Pinv {
 
 /// The determinant. Its gradient is that of cofactors, also where the matrix is singular; not so its own derivative.
 struct Det {
-  static constexpr OpInfo info{.name = "det", .arity = 1, .kind = OpKind::composite};
+  static constexpr OpInfo info{.name = "det", .arity = 1, .kind = OpKind::composite, .has_row_counts = true};
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
   static ValList vjp(const VjpArgs& a);

@@ -1,6 +1,6 @@
 // Order along one axis: sorting, the first elements of the order, single ones of it (median, mode, ...), and where
-// numbers stand in sorted ones. NaN is greater than every number, and equals keep their order. The host runs them; their
-// derivatives are gathers and scatters. Must not know how a row is ordered: order_rows.hpp does.
+// numbers stand in sorted ones. NaN is greater than every number, and equals keep their order. The host runs them;
+// their derivatives are gathers and scatters. Must not know how a row is ordered: order_rows.hpp does.
 #pragma once
 
 #include <sinter/ops/infer.hpp>

@@ -103,7 +103,8 @@ inline bool has_lane_rows(const RowAxis& axis) {
          axis.outer * axis.stride >= fewest_lane_rows && has_lanes();
 }
 
-/// The memory of groups of rows that are sorted in lanes: of each group that runs at the same time keys, and `more` bytes.
+/// The memory of groups of rows that are sorted in lanes: of each group that runs at the same time keys, and `more`
+/// bytes.
 template <class T>
 struct LaneShares {
   using Rows = LaneRows<T>;

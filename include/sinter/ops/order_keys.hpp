@@ -1,5 +1,5 @@
-// What rows are ordered by: unsigned numbers, one for each element, whose order is that of the elements. NaN comes last,
-// all NaN are equal, and so are both zeros. Knows no tensors. Only .ipp files include it.
+// What rows are ordered by: unsigned numbers, one for each element, whose order is that of the elements. NaN comes
+// last, all NaN are equal, and so are both zeros. Knows no tensors. Only .ipp files include it.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -1,6 +1,6 @@
-// Quantised numbers: products with weights of small integers, of integers of 8 bits and of floats of 8 bits, and rounding
-// to such numbers in training. All are composites: back ends that have such a product compute it whole, for all others
-// it is a product of widened numbers.
+// Quantised numbers: products with weights of small integers, of integers of 8 bits and of floats of 8 bits, and
+// rounding to such numbers in training. All are composites: back ends that have such a product compute it whole, for
+// all others it is a product of widened numbers.
 #pragma once
 
 #include <sinter/ops/infer.hpp>
@@ -36,8 +36,8 @@ struct QuantizedMatmul {
   static Batched batch(const BatchArgs& a);
 };
 
-/// integer_matmul_rows(a [m, k], b [n, k]) of i8 or u8: element [i, j] is the sum of a[i, :] * b[j, :] in i32, exact and
-/// modulo 2^32.
+/// integer_matmul_rows(a [m, k], b [n, k]) of i8 or u8: element [i, j] is the sum of a[i, :] * b[j, :] in i32, exact
+/// and modulo 2^32.
 struct IntegerMatmul {
   static constexpr OpInfo info{
       .name = "integer_matmul_rows", .arity = 2, .kind = OpKind::composite, .is_cheap = false, .has_gradient = false};
@@ -46,8 +46,8 @@ struct IntegerMatmul {
   static Batched batch(const BatchArgs& a);
 };
 
-/// scaled_matmul_rows(a [m, k], b [n, k], scale_a [], scale_b []): a times the transposed b of f8, in f32, by both scales,
-/// which are f32; rounded once to attrs.dtype, which is f32, f16 or bf16.
+/// scaled_matmul_rows(a [m, k], b [n, k], scale_a [], scale_b []): a times the transposed b of f8, in f32, by both
+/// scales, which are f32; rounded once to attrs.dtype, which is f32, f16 or bf16.
 struct ScaledMatmul {
   static constexpr OpInfo info{
       .name = "scaled_matmul_rows", .arity = 4, .kind = OpKind::composite, .is_cheap = false, .takes_f8 = true};

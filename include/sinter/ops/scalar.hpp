@@ -234,8 +234,8 @@ class ScalarBuilder {
   ScalarValue convert(ScalarValue x, DType to);
   /// What is left of an integer in as many bits as `narrow` has; nothing is done to one that has no more.
   ScalarValue wrap(ScalarValue x, DType narrow);
-  /// What convert() rounded to make `x` an f16 or a bf16, for whoever stores it in memory of that dtype, which rounds; else
-  /// x itself.
+  /// What convert() rounded to make `x` an f16 or a bf16, for whoever stores it in memory of that dtype, which rounds;
+  /// else x itself.
   ScalarValue unrounded(ScalarValue x, DType half) const {
     for (const Rounding& rounding : roundings_)
       if (rounding.result == x.id && rounding.half == half) return {rounding.of, x.dtype};

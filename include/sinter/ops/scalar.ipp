@@ -254,8 +254,8 @@ SINTER_DECL ScalarValue ScalarBuilder::round_to(ScalarValue x, DType half) {
   return result;
 }
 
-/// As round_to, by the row's bits. What is beyond the largest number becomes infinite, or that number where there are no
-/// infinities.
+/// As round_to, by the row's bits. What is beyond the largest number becomes infinite, or that number where there are
+/// no infinities.
 SINTER_DECL ScalarValue ScalarBuilder::round_to_small(ScalarValue x, DType small_float) {
   const DTypeRow& format = row(small_float);
   const int dropped = 23 - format.fraction_bits;

@@ -9,7 +9,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
-/// S(u) with d = 1 + b * slope and u = b / d (see coefficients.hpp), and d: Phi(-b) e^(b^2/2) is their quotient, b >= 0.
+/// S(u) with d = 1 + b * slope and u = b / d (see coefficients.hpp), and d: Phi(-b) e^(b^2/2) is their quotient, b >=
+/// 0.
 struct NormalTail {
   SV sum, divisor;
 };

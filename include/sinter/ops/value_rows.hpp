@@ -1,6 +1,6 @@
 // Rows in order where nobody asks for positions: keys alone are sorted. Several rows stand side by side in the lanes of
-// vectors, and a bitonic network (Batcher 1968) runs over the vectors; a long row is sorted by its keys' digits (11 bits
-// each). Elements that are equal but not the same, zeros of both signs and NaN, are put back in the order of their
+// vectors, and a bitonic network (Batcher 1968) runs over the vectors; a long row is sorted by its keys' digits (11
+// bits each). Elements that are equal but not the same, zeros of both signs and NaN, are put back in the order of their
 // positions, so that values do not depend on whether positions are read. Only .ipp files include it.
 #pragma once
 

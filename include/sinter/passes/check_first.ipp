@@ -1,6 +1,7 @@
 // A step that may fail runs before memory of the caller is overwritten, so of several scatters that check their own
 // indices only the last may write in place, and none where a take comes later. Where two or more change an input, their
-// indices are checked by a step of its own as soon as they are known; what reads or writes at them cannot fail any more.
+// indices are checked by a step of its own as soon as they are known; what reads or writes at them cannot fail any
+// more.
 #pragma once
 
 #include <sinter/passes/check_first.hpp>

@@ -1,6 +1,6 @@
-// Complex values become pairs of real ones: each is followed as its two parts from where it is made to where it is read,
-// so that operations in a row are real operations, and what they pass on is never put together. A pair is made only for
-// what leaves the graph, is viewed as real, or goes to a sub-graph or to the host.
+// Complex values become pairs of real ones: each is followed as its two parts from where it is made to where it is
+// read, so that operations in a row are real operations, and what they pass on is never put together. A pair is made
+// only for what leaves the graph, is viewed as real, or goes to a sub-graph or to the host.
 #pragma once
 
 #include <sinter/base/config.hpp>

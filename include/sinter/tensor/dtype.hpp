@@ -1,7 +1,7 @@
 // Element types: one table row per dtype and the promotion rule. A tensor's elements lie in memory in its dtype;
 // kernels compute in the dtype that the row names, five in all, and loads and stores convert. A new float of 8 or 16
-// bits is a row here and a type in half.hpp: back ends and files read the row. u64 is computed on the bits of i64, by the
-// sequences of ScalarBuilder. Complex numbers are pairs of real ones in memory, and no kernel knows them.
+// bits is a row here and a type in half.hpp: back ends and files read the row. u64 is computed on the bits of i64, by
+// the sequences of ScalarBuilder. Complex numbers are pairs of real ones in memory, and no kernel knows them.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -21,8 +21,8 @@
 
 SINTER_NAMESPACE_BEGIN
 
-/// Element type of a tensor. `bool_` is stored as one byte, 0 or 1; c64 and c128 as the real part and the imaginary part
-/// behind it, as std::complex. f8e4m3 and f8e5m2 are for memory: they are cast and moved, not computed with.
+/// Element type of a tensor. `bool_` is stored as one byte, 0 or 1; c64 and c128 as the real part and the imaginary
+/// part behind it, as std::complex. f8e4m3 and f8e5m2 are for memory: they are cast and moved, not computed with.
 enum class DType : std::uint8_t {
   bool_,
   u8,

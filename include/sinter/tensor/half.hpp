@@ -75,8 +75,8 @@ constexpr bool is_small_format(std::size_t bytes, int exponent, int fraction, bo
 }  // namespace tensor_detail
 
 /// A float of so many bits of exponent and of fraction, and a sign: of 8 or 16 bits, and of no more exponents than f32.
-/// With infinities it is as IEEE 754 has it, and what rounds beyond the largest number becomes infinite. Without them the
-/// largest exponent holds numbers, too, NaN is all ones, and what is beyond the largest number becomes that number,
+/// With infinities it is as IEEE 754 has it, and what rounds beyond the largest number becomes infinite. Without them
+/// the largest exponent holds numbers, too, NaN is all ones, and what is beyond the largest number becomes that number,
 /// infinities too. NaN becomes all ones.
 template <class Bits, int exponent, int fraction, bool with_infinity>
 struct small_float {

@@ -1,5 +1,5 @@
-// Kernels of CUDA C that users write: compiled by NVRTC at the first launch on a device, kept, and enqueued on a stream.
-// Knows no ops.
+// Kernels of CUDA C that users write: compiled by NVRTC at the first launch on a device, kept, and enqueued on a
+// stream. Knows no ops.
 #pragma once
 
 #include <sinter/base/config.hpp>

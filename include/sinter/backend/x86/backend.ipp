@@ -171,11 +171,8 @@ SINTER_DECL Limits X86Backend::limits() const {
 SINTER_DECL std::vector<Schedule> X86Backend::schedules(const Kernel& kernel) const {
   if (!isa_) return {Schedule{}};
   std::vector<Schedule> schedules{Schedule{}};
-  if (kernel.kind == KernelKind::contraction) {
-    if (!is_narrow_product(kernel)) schedules = contraction_schedules(*isa_);
-  } else if (kernel.kind != KernelKind::scatter) {
+  if (kernel.kind != KernelKind::scatter && !is_narrow_product(kernel))
     schedules = nest_schedules(kernel, machine_of(*isa_));
-  }
   // One thread, then powers of two; the default has all that this thread's scopes leave.
   const int limit = base_detail::thread_limit(), most = limit > 0 ? std::min(limit, thread_count()) : thread_count();
   for (int threads = 1; threads < most && threads <= 256; threads *= 2)

@@ -1,6 +1,6 @@
 // The shortest way of a guarded call: Tensors as they were traced go through kernels of the host into fresh results.
-// What any other call needs (numbers, Variables, symbols, places, donated memory, gradients, effects) this file does not
-// know: it leaves such calls to call.ipp, before anything has happened.
+// What any other call needs (numbers, Variables, symbols, places, donated memory, gradients, effects) this file does
+// not know: it leaves such calls to call.ipp, before anything has happened.
 #pragma once
 
 #include <sinter/base/config.hpp>

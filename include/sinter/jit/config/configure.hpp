@@ -22,9 +22,10 @@ struct ConfigureOptions {
   Watch watch = Watch::no;
 };
 
-/// Takes the settings of the file, in place of those of an earlier one, and of logs, log_format, log_limit and hot those
-/// that it names: the others stay as they are. SINTER_CONFIG names a file that is read at first use. Set `logs` and
-/// `hot` before threads start. Throws UserError with line and column, and the nearest name that there is, and then changes nothing.
+/// Takes the settings of the file, in place of those of an earlier one, and of logs, log_format, log_limit and hot
+/// those that it names: the others stay as they are. SINTER_CONFIG names a file that is read at first use. Set `logs`
+/// and `hot` before threads start. Throws UserError with line and column, and the nearest name that there is, and then
+/// changes nothing.
 void configure(const std::string& path, ConfigureOptions options = {},
                Location where = std::source_location::current());
 /// The same from text that is in memory.

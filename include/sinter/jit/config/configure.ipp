@@ -58,7 +58,8 @@ inline std::string text_of_file(const std::string& path, Location where) {
   return text.str();
 }
 
-/// Who wants the file: the program, before it starts threads, or whichever thread needs settings first while others run.
+/// Who wants the file: the program, before it starts threads, or whichever thread needs settings first while others
+/// run.
 enum class AskedBy : bool { program, first_use };
 
 /// What the process has one of, but for `hot`.

@@ -25,10 +25,10 @@ BodyValues scan_associatively(BodyValues xs, const AssociativeScanOptions& optio
 
 }  // namespace control_detail
 
-/// ys[0] = xs[0] and ys[k] = f(ys[k - 1], xs[k]), computed as a tree: f must be associative (up to rounding, whose order
-/// depends on the extent alone). xs is a tensor or a tuple or struct of tensors that agree in the extent of the axis; f
-/// takes two slices of that form, without the axis, and gives one. About 2 n calls of f, in 2 log2(n) steps, each for a
-/// whole batch of slices. Differentiable; each extent is a version of its own.
+/// ys[0] = xs[0] and ys[k] = f(ys[k - 1], xs[k]), computed as a tree: f must be associative (up to rounding, whose
+/// order depends on the extent alone). xs is a tensor or a tuple or struct of tensors that agree in the extent of the
+/// axis; f takes two slices of that form, without the axis, and gives one. About 2 n calls of f, in 2 log2(n) steps,
+/// each for a whole batch of slices. Differentiable; each extent is a version of its own.
 template <class F, class Xs>
 auto associative_scan(const F& f, const Xs& xs, AssociativeScanOptions options = {},
                       Location where = std::source_location::current()) {

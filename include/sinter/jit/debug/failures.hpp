@@ -18,8 +18,8 @@ bool suppresses_all_errors();
 /// What the log says of a graph that did not compile, with a program that shows it.
 std::string suppressed_text(const Graph& graph, std::string_view backend, std::string_view error, Location where);
 
-/// A back end that gives what this one, called `name` in the log, gives; where that throws or gives nothing, plain loops
-/// and a warning. Memory that is exhausted stays an error.
+/// A back end that gives what this one, called `name` in the log, gives; where that throws or gives nothing, plain
+/// loops and a warning. Memory that is exhausted stays an error.
 BackendFunction suppressing(BackendFunction backend, std::string name, Location where);
 
 /// With SINTER_MINIFY=compile: shrinks the graph, which this back end did not compile, and says where the program is.

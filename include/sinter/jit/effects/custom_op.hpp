@@ -113,8 +113,8 @@ struct CustomOp {
   /// The same as operations on Tensors: then it is fused, and `cpu` is not needed. Must have no effects.
   custom_detail::UserFunction<custom_detail::PerResult<Tensor, N>(std::span<const Tensor> in)> decompose = {};
   /// The op over a batch, under jit::vmap; without it the function runs for each example. Operands that are `batched`
-  /// have the batch as their first axis, of extent `size`; all results must. Traced, so any op may be used, other custom
-  /// ops included; where the op has a `vjp`, that is the derivative under vmap too.
+  /// have the batch as their first axis, of extent `size`; all results must. Traced, so any op may be used, other
+  /// custom ops included; where the op has a `vjp`, that is the derivative under vmap too.
   custom_detail::UserFunction<custom_detail::PerResult<Tensor, N>(std::span<const Tensor> in,
                                                                   std::span<const bool> batched, Dim size)>
       batch = {};

@@ -233,7 +233,7 @@ class Generaliser : public SymbolScope {
   /// their number, take a fraction of the time that systems of any number of rows do. So the rows stay what they are.
   void keep_small_matrices(const GraphBuilder& builder, const Node& node) const {
     constexpr std::int64_t most_rows = 8;
-    if (node.op != &op_info<ops::Solve> && node.op != &op_info<ops::Det>) return;
+    if (!node.op->has_row_counts) return;
     for (const Value input : node.inputs) {
       const Shape &now = now_.graph.type(input).shape, &made = builder.type(input).shape;
       if (now_.graph.type(node.inputs[0]).shape[-1].value() > most_rows) return;

@@ -32,8 +32,8 @@ struct Instruction {
 
 /// Reads one line. Throws UserError, at that line of `file`, where it is no instruction.
 Instruction parse_instruction(std::string_view text, std::string_view file = {}, std::int64_t line = 0);
-/// Reads a log; empty lines and those that begin with '#' say nothing. Throws UserError where the file cannot be read or
-/// a line is no instruction, with its number.
+/// Reads a log; empty lines and those that begin with '#' say nothing. Throws UserError where the file cannot be read
+/// or a line is no instruction, with its number.
 std::vector<Instruction> read_instruction_log(const std::string& path,
                                               Location where = std::source_location::current());
 
@@ -47,9 +47,10 @@ struct Replayed {
   std::int64_t kernels = 0;  // that it became here
   std::string skipped;       // why it cannot run again; "": it has
 };
-/// Runs the operations again on made up values of the same types, strides and sizes: numbers from 0.25 to 1.25, integers
-/// that are in range where they choose elements, square matrices that can be factored. What runs sub-graphs is skipped, for the steps of these have lines of
-/// their own; so are functions of the program, effects, and what fails on such values.
+/// Runs the operations again on made up values of the same types, strides and sizes: numbers from 0.25 to 1.25,
+/// integers that are in range where they choose elements, square matrices that can be factored. What runs sub-graphs is
+/// skipped, for the steps of these have lines of their own; so are functions of the program, effects, and what fails on
+/// such values.
 Replayed replay(const Instruction& instruction, const ReplayOptions& options = {});
 
 }  // namespace jit

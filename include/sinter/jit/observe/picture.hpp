@@ -1,5 +1,5 @@
-// Pictures of graphs: boxes in layers with curves between them, as SVG. What the page and Explanation::svg() draw. Knows
-// boxes, not graphs.
+// Pictures of graphs: boxes in layers with curves between them, as SVG. What the page and Explanation::svg() draw.
+// Knows boxes, not graphs.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -13,8 +13,8 @@ SINTER_NAMESPACE_BEGIN
 namespace jit {
 
 /// Records a timeline into this file from here on, as SINTER_TRACE=path does for the whole run. Perfetto
-/// (ui.perfetto.dev) and chrome://tracing show it; tools/trace_diff compares two. Throws UserError where the file cannot
-/// be written, or a timeline is being recorded already.
+/// (ui.perfetto.dev) and chrome://tracing show it; tools/trace_diff compares two. Throws UserError where the file
+/// cannot be written, or a timeline is being recorded already.
 inline void start_trace(const std::string& path, Location where = std::source_location::current()) {
   start_timeline(path, "start_trace", where);
 }

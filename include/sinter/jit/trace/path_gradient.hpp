@@ -1,5 +1,6 @@
 // PathTape: what a path of a trace tree needs so that its results are on the tape: its derivative, where the path's
-// inputs come from, and which of its values are kept for backward(). Made once for each path, of the path's graph alone.
+// inputs come from, and which of its values are kept for backward(). Made once for each path, of the path's graph
+// alone.
 #pragma once
 
 #include <sinter/jit/call/call_end.hpp>

@@ -1,4 +1,5 @@
-// From a kernel, a schedule and a machine's description to a loop nest for a CPU: pointwise, row and column kernels.
+// From a kernel, a schedule and a machine's description to a loop nest for a CPU: pointwise, row and column kernels,
+// and products, whose tiles are calls.
 #pragma once
 
 #include <sinter/base/config.hpp>

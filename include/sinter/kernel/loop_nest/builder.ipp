@@ -5,6 +5,7 @@
 
 #include <sinter/base/context.hpp>
 #include <sinter/kernel/loop_nest/choices.hpp>
+#include <sinter/kernel/loop_nest/product.hpp>
 #include <sinter/kernel/loop_nest/verify.hpp>
 #include <sinter/kernel/loop_nest/writer.hpp>
 
@@ -47,7 +48,6 @@ class NestBuilder : private NestWriter {
   bool is_column() const { return k_.kind == KernelKind::column; }
 
   std::string find_axes() {
-    if (k_.kind == KernelKind::contraction) return "contractions have their own generator";
     if (k_.kind == KernelKind::scatter) return "scatters have their own driver";
     SmallVector<int, max_axes> reduced;
     for (int a = 0; a < nest_.vector_axis; ++a)
@@ -571,6 +571,7 @@ SINTER_DECL std::optional<LoopNest> build_nest(const Kernel& kernel, const Sched
                                                IndexWidth width, std::string& why) {
   const std::optional<NestChoices> choices = read_choices(kernel, schedule, machine, why);
   if (!choices) return std::nullopt;
+  if (kernel.kind == KernelKind::contraction) return build_product_nest(kernel, *choices, why);
   return kernel_detail::NestBuilder(kernel, *choices, machine, width).run(why);
 }
 

@@ -22,6 +22,8 @@ struct NestChoices {
   std::optional<int> short_rows = {};   // side by side; 0: no variant for them
   bool splits = true;                   // long rows may become tasks
   std::optional<bool> streams = {};     // whether results go past the caches; no matter of the nest itself
+  int tile_rows = 0, tile_columns = 0;  // a product's; 0: as many as its numbers ask for
+  bool keeps_packed = false;            // the operand that is read many times stays packed, where it is a constant
 };
 
 /// The innermost reduced axis that is not the vector axis; -1: none.

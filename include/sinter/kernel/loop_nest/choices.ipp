@@ -11,12 +11,25 @@ SINTER_NAMESPACE_BEGIN
 
 namespace kernel_detail {
 
+inline std::string follow_of_product(const ScheduleStep& step, NestChoices& choices) {
+  const bool is_rows = step.action == ScheduleAction::tile_rows;
+  if (is_rows || step.action == ScheduleAction::tile_columns) {
+    if (step.number == 0) return "at least 1";
+    (is_rows ? choices.tile_rows : choices.tile_columns) = step.number;
+    return {};
+  }
+  if (step.action != ScheduleAction::pack || step.number != 1) return "nothing of a product";
+  choices.keeps_packed = true;
+  return {};
+}
+
 /// Follows one step. Returns what is wrong with it, or nothing.
 inline std::string follow(const ScheduleStep& step, const Kernel& kernel, const Machine& machine,
                           NestChoices& choices) {
   const int number = step.number;
   const bool is_row = kernel.kind == KernelKind::row, is_column = kernel.kind == KernelKind::column;
   if (step.axis >= 0 && step.action != ScheduleAction::unroll) return "it has no axis";
+  if (kernel.kind == KernelKind::contraction) return follow_of_product(step, choices);
   switch (step.action) {
     case ScheduleAction::vectorize:
       if (number != machine.vector_bytes && (number != machine.vector_bytes / 2 || number < 32))
@@ -83,8 +96,31 @@ SINTER_DECL std::optional<NestChoices> read_choices(const Kernel& kernel, const 
   return choices;
 }
 
+namespace kernel_detail {
+
+/// The default and other register tiles, and each of them with its operand packed for good.
+inline std::vector<Schedule> product_schedules(const Machine& machine) {
+  using enum ScheduleAction;
+  struct Tile {
+    std::uint16_t rows, vectors;
+  };
+  std::vector<Schedule> schedules{Schedule{}};
+  for (const Tile& tile : {Tile{14, 2}, Tile{6, 4}, Tile{3, 8}}) {
+    if (machine.vector_bytes < 64 && tile.vectors != 2) continue;
+    const int columns = tile.vectors * machine.vector_bytes / static_cast<int>(sizeof(float));
+    schedules.push_back({{.action = tile_rows, .number = tile.rows},
+                         {.action = tile_columns, .number = static_cast<std::uint16_t>(columns)}});
+  }
+  for (std::size_t i = 0, count = schedules.size(); i < count; ++i)
+    schedules.push_back(schedules[i].with({.action = pack, .number = 1}));
+  return schedules;
+}
+
+}  // namespace kernel_detail
+
 SINTER_DECL std::vector<Schedule> nest_schedules(const Kernel& kernel, const Machine& machine) {
   using enum ScheduleAction;
+  if (kernel.kind == KernelKind::contraction) return kernel_detail::product_schedules(machine);
   std::vector<Schedule> schedules{Schedule{}};
   for (const std::uint16_t copies : std::initializer_list<std::uint16_t>{1, 4, 8})
     schedules.push_back({{.action = unroll, .number = copies}});

@@ -94,7 +94,7 @@ class NestInterpreter {
     std::int64_t count = 1;
     for (int a = k_.rank() - 1; a >= 0; --a) {
       if ((buffer.axes >> a & 1) == 0) continue;
-      const bool has_blocks = buffer.space == BufferSpace::workspace && a == nest_.vector_axis;
+      const bool has_blocks = buffer.space == BufferSpace::workspace && a == nest_.vector_axis && k_.is_reduced(a);
       room.stride[as_index(a)] = count;
       count *= has_blocks ? blocks_of(extent(a)) : extent(a);
     }
@@ -116,6 +116,7 @@ class NestInterpreter {
       case NestNodeKind::stage: fail(place, "not where it belongs");
       case NestNodeKind::loop: return loop(place, nest_.loop_of(n));
       case NestNodeKind::fold: return fold(place);
+      case NestNodeKind::call: return iterate(place);
       case NestNodeKind::step: return step(place);
       case NestNodeKind::compute:
         for (const InstId id : nest_.ids_of(n)) compute(place, id);
@@ -149,10 +150,11 @@ class NestInterpreter {
     std::int64_t& at = at_[as_index(axis)];
     const std::int64_t before = at, lanes = count_;
     std::int64_t begin = 0, end = extent(axis);
-    if (l.range == LoopRange::block) {
-      begin = at * row_sum_block;
-      end = std::min(end, begin + row_sum_block);
-      first_ = begin;
+    if (l.range == LoopRange::block || l.range == LoopRange::tile) {
+      const std::int64_t length = l.range == LoopRange::block ? row_sum_block : tile_[as_index(axis)];
+      begin = at * length;
+      end = std::min(end, begin + length);
+      if (l.range == LoopRange::block) first_ = begin;
     } else if (l.range == LoopRange::blocks) {
       end = blocks_of(end);
     } else if (l.range == LoopRange::single && end > l.step) {
@@ -165,7 +167,7 @@ class NestInterpreter {
     }
     at = before;
     count_ = lanes;
-    first_ = 0;
+    if (l.range == LoopRange::block) first_ = 0;
   }
 
   /// Tasks do not depend on each other, so the last comes first.
@@ -176,7 +178,12 @@ class NestInterpreter {
       return iterate(place);
     }
     std::int64_t& at = at_[as_index(axis)];
-    const std::int64_t count = l.range == LoopRange::blocks ? blocks_of(extent(axis)) : extent(axis);
+    std::int64_t count = l.range == LoopRange::blocks ? blocks_of(extent(axis)) : extent(axis);
+    if (l.range == LoopRange::tiles) {
+      constexpr std::int64_t free_length = 21;
+      const std::int64_t length = tile_[as_index(axis)] = l.step != 0 ? l.step : free_length;
+      count = (count + length - 1) / length;
+    }
     for (at = count - 1; at >= 0; --at) tasks(place, l, axis + 1);
     at = 0;
   }
@@ -393,7 +400,8 @@ class NestInterpreter {
     std::int64_t first = 0;
     for (int a = 0; a < k_.rank(); ++a) first += at_[as_index(a)] * room.stride[as_index(a)];
     const bool is_vector = nest_.places[nest_.buffer_of(n).value].is_vector;
-    for (std::int64_t l = 0; l < (is_vector ? count_ : 1); ++l) move(as_index(first + l), as_index(l));
+    const std::int64_t stride = room.stride[as_index(nest_.vector_axis)];
+    for (std::int64_t l = 0; l < (is_vector ? count_ : 1); ++l) move(as_index(first + l * stride), as_index(l));
   }
   bool is_workspace(const NestNode& n) const { return nest_.buffer_of(n).space == BufferSpace::workspace; }
 
@@ -454,9 +462,11 @@ class NestInterpreter {
   std::vector<std::vector<CellRoom>> states_;                  // of folds that have ended, `lanes` cells each
   std::array<const void*, max_fold_states> in_{};              // what a fold takes in
   std::vector<Room> rooms_;
-  std::array<std::int64_t, max_axes> at_{};  // a point, or the number of a block; 0 along axes that are not walked
-  std::int64_t count_ = 1;                   // lanes of the step
-  std::int64_t first_ = 0;                   // the first point of the block that is walked
+  // A point, or the number of a block or tile; 0 along axes that are not walked.
+  std::array<std::int64_t, max_axes> at_{};
+  std::array<std::int64_t, max_axes> tile_{};  // lengths of tiles
+  std::int64_t count_ = 1;                     // lanes of the step
+  std::int64_t first_ = 0;                     // the first point of the block that is walked
   std::uint32_t stage_ = 0, task_ = 0;
 };
 
@@ -469,6 +479,7 @@ SINTER_DECL bool applies(const LoopNest& nest, VariantKind kind, const BoundGeom
     case VariantKind::whole: return true;
     case VariantKind::short_rows: return columns >= 1 && columns <= nest.lanes;
     case VariantKind::split: return columns >= 1;
+    case VariantKind::packed: return true;
   }
   __builtin_unreachable();
 }

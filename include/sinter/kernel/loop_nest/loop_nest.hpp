@@ -29,6 +29,8 @@ enum class LoopRange : std::uint8_t {
   single,  // of an axis no longer than `step`
   block,   // those of one block of the fold's order, the block being an iteration of a loop outside
   blocks,  // the axis in blocks of `step`: an iteration is a block
+  tiles,   // a product's rows or columns in tiles of `step` (0: as many as its numbers ask for): an iteration is a tile
+  tile,    // those of one tile, the tile being an iteration of a loop outside
 };
 
 struct Loop {
@@ -49,6 +51,19 @@ struct Buffer {
   InstId value = no_inst;
   AxisMask axes = 0;
   BufferSpace space = BufferSpace::tile;
+  bool lasts = false;  // a workspace: from run to run, where what it holds is made of constants
+};
+
+/// What stays written by hand. `gemm`: register tiles, packed panels, products of a vector.
+enum class CallKind : std::uint8_t { gemm };
+
+/// Work that a renderer does its own way, with the result of the loops that stand below: sums of products `value` of
+/// the operands `a`, which varies along rows `m`, and `b` along columns `n`, over `k` in the Kernel's order. What
+/// follows the sums at each point is the epilogue.
+struct Call {
+  CallKind kind = CallKind::gemm;
+  InstId value = no_inst, a = no_inst, b = no_inst;
+  AxisMask m = 0, n = 0, k = 0;
 };
 
 enum class NestNodeKind : std::uint8_t {
@@ -57,6 +72,7 @@ enum class NestNodeKind : std::uint8_t {
   loop,     // of Loop `first`
   fold,  // reductions `ids` over axis `axis`, in the Kernel's order; has the loop that feeds it. A fold inside that of
          // an outer axis gives its result to it, each time that it ends
+  call,  // of Call `first`, for one tile; has the loops over it
   step,  // the reductions or scans `ids` take in their argument at a point; of a scan the value is then known there
   compute,  // the instructions `ids`, in order
   check,    // gather `first`: its index, which is one for all lanes, is checked and made an offset
@@ -74,9 +90,9 @@ enum class FoldPart : std::uint8_t { whole, blocks, finish, scan };
 struct NestNode {
   NestNodeKind kind = NestNodeKind::stage;
   FoldPart part = FoldPart::whole;  // fold
-  std::uint16_t first = 0;          // a loop, a buffer, a store, a variant; fold, step, compute: place of the first id
-  std::uint16_t count = 0;          // fold, step, compute: number of ids
-  std::uint16_t axis = 0;           // fold
+  std::uint16_t first = 0;  // a loop, a buffer, a store, a variant, a call; fold, step, compute: place of the first id
+  std::uint16_t count = 0;  // fold, step, compute: number of ids
+  std::uint16_t axis = 0;   // fold
   std::uint32_t end = 0;
 };
 static_assert(sizeof(NestNode) == 12);
@@ -86,11 +102,12 @@ enum class VariantKind : std::uint8_t {
   whole,       // everywhere
   short_rows,  // rows no longer than one vector
   split,       // a few long rows: the blocks of a row are tasks
+  packed,      // a product whose operand of columns is computed, and laid out by panels, before all else
 };
 
 /// The loop inside which a value is computed, outermost first. Pointwise and row kernels: outside all loops, in the
 /// loop over outer points, along the outer of two reduced axes, along the vector axis. Column kernels: a vector of
-/// columns comes before the reduced axes.
+/// columns comes before the reduced axes. Products: the same, their rows being outer points and k the reduced axis.
 enum class NestLevel : std::uint8_t { kernel, outer, column, far, near };
 
 struct ValuePlace {
@@ -114,6 +131,7 @@ struct LoopNest {
   SmallVector<Loop, 16> loops;
   SmallVector<Buffer, 16> buffers;
   SmallVector<VariantKind, 4> variants;
+  SmallVector<Call, 2> calls;
   SmallVector<ValuePlace, 64> places;  // one per instruction
   int lanes = 1;                       // elements of a vector
   int vector_axis = 0, near_axis = -1, far_axis = -1;

@@ -8,6 +8,7 @@
 #include <sinter/kernel/fold_lanes.hpp>
 #include <sinter/kernel/kernel.hpp>
 #include <sinter/kernel/loop_nest/cells.hpp>
+#include <sinter/kernel/loop_nest/product_fold.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -135,6 +136,7 @@ class OtherAxisProgramFold final : public CellFold {
 template <bool is_wide>
 std::unique_ptr<CellFold> make_cell_fold(const Kernel& kernel, const Inst& reduction, bool is_vector_axis,
                                          std::int64_t width) {
+  if (reduction.prim == Prim::contract) return make_product_fold<is_wide>(kernel, reduction, width);
   if (reduction.prim != Prim::fold) return make_fold<is_wide>(reduction, is_vector_axis, width);
   const ScalarFold& fold = kernel.folds[reduction.access];
   if (is_vector_axis) return std::make_unique<VectorAxisProgramFold<is_wide>>(fold);

@@ -64,16 +64,18 @@ class NestText {
   std::string buffer(const NestNode& node) const {
     constexpr const char* spaces[] = {"workspace", "tile", "register"};
     const Buffer& b = nest_.buffer_of(node);
-    return std::string(spaces[as_index(b.space)]) + " b" + std::to_string(node.first) + "[" + axes(b.axes) + "]";
+    return std::string(spaces[as_index(b.space)]) + " b" + std::to_string(node.first) + "[" + axes(b.axes) + "]" +
+           (b.lasts && node.kind == NestNodeKind::keep ? ", which lasts from run to run" : "");
   }
 
   std::string title(const NestNode& node) const {
-    constexpr const char* variants[] = {"whole", "short_rows", "split"};
+    constexpr const char* variants[] = {"whole", "short_rows", "split", "packed"};
     switch (node.kind) {
       case NestNodeKind::variant: return std::string("variant ") + variants[as_index(nest_.variants[node.first])];
       case NestNodeKind::stage: return "stage";
       case NestNodeKind::loop: return loop(nest_.loop_of(node));
       case NestNodeKind::fold: return fold(node);
+      case NestNodeKind::call: return call(nest_.calls[node.first]);
       case NestNodeKind::step: return "step " + values(node);
       case NestNodeKind::compute: return "compute " + values(node);
       case NestNodeKind::check: return "check index " + value(k_.body[node.first].args[0]) + " of " + value(node.first);
@@ -84,6 +86,11 @@ class NestText {
     __builtin_unreachable();
   }
 
+  static std::string call(const Call& c) {
+    return "call gemm for " + value(c.value) + ": rows " + axes(c.m) + ", columns " + axes(c.n) + ", sums along " +
+           axes(c.k);
+  }
+
   static std::string loop(const Loop& loop) {
     const std::string step = std::to_string(loop.step);
     std::string line = loop.axes == 0 ? "once" : "for " + axes(loop.axes);
@@ -92,6 +99,8 @@ class NestText {
       case LoopRange::single: line += " in one vector of " + step; break;
       case LoopRange::block: line += " of the block"; break;
       case LoopRange::blocks: line += " in blocks of " + step; break;
+      case LoopRange::tiles: line += " in tiles" + (loop.step == 0 ? "" : " of " + step); break;
+      case LoopRange::tile: line += " of the tile"; break;
     }
     if (loop.mode == LoopMode::vector && loop.range != LoopRange::single) line += " in vectors of " + step;
     if (loop.mode == LoopMode::task) line += loop.axes == 0 ? " as a task" : " as tasks";
@@ -113,6 +122,7 @@ class NestText {
   std::string fold(const NestNode& node) const {
     const std::string over = values(node) + " over a" + std::to_string(node.axis);
     if (node.part == FoldPart::scan) return scan(over, node);
+    if (k_.kind == KernelKind::contraction) return "fold " + over + ": by fma, " + k_.order(node.axis).text();
     if (node.part == FoldPart::blocks) return "fold one block of " + over + ": " + vector_lanes(node);
     if (node.part == FoldPart::finish) return "fold " + over + " from its blocks, in pairs";
     if (node.axis == nest_.vector_axis)

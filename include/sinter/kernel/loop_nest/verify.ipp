@@ -26,17 +26,19 @@ class NestRecords {
   explicit NestRecords(const LoopNest& nest) : nest_(nest) {}
 
   void check() {
-    header(nest_.kernel != nullptr && nest_.kernel->kind != KernelKind::contraction &&
-               nest_.kernel->kind != KernelKind::scatter,
-           "no kernel that nests express");
+    header(nest_.kernel != nullptr && nest_.kernel->kind != KernelKind::scatter, "no kernel that nests express");
     const Kernel& kernel = *nest_.kernel;
     header(nest_.places.size() == kernel.body.size(), "a place for each instruction is missing");
     header(nest_.lanes > 0 && std::has_single_bit(static_cast<unsigned>(nest_.lanes)), "lanes are no power of two");
-    header(nest_.vector_axis == kernel.rank() - 1, "the vector axis is not the last");
+    const bool is_product = kernel.kind == KernelKind::contraction;
+    header(nest_.vector_axis == kernel.rank() - 1 - is_product, "the vector axis is not the last parallel one");
+    header(nest_.calls.size() == is_product, "not one call for a product");
+    for (const Call& call : nest_.calls) header(is_gemm(kernel, call), "a call of what is no product");
     for (const Buffer& buffer : nest_.buffers)
       header(buffer.value < kernel.body.size() && (buffer.axes >> kernel.rank()) == 0, "a buffer of no value, or axis");
     for (const Loop& loop : nest_.loops)
-      header((loop.axes >> kernel.rank()) == 0 && loop.copies > 0 && loop.step > 0, "a loop without an axis or a step");
+      header((loop.axes >> kernel.rank()) == 0 && loop.copies > 0 && (loop.step > 0 || loop.range == LoopRange::tiles),
+             "a loop without an axis or a step");
     for (std::size_t place = 0; place < nest_.nodes.size(); ++place) node(place);
     header(parents_.empty() || nest_.nodes[parents_.front()].end == nest_.nodes.size(), "the last node has no end");
   }
@@ -45,10 +47,18 @@ class NestRecords {
   static void header(bool holds, const char* what) {
     if (!holds) throw_bad_nest("the nest", what);
   }
+  static bool is_gemm(const Kernel& kernel, const Call& call) {
+    const int k = kernel.rank() - 1;
+    if (k < 2 || call.value >= kernel.body.size() || kernel.body[call.value].prim != Prim::contract) return false;
+    const Inst& contract = kernel.body[call.value];
+    const bool takes = (call.a == contract.args[0] && call.b == contract.args[1]) ||
+                       (call.b == contract.args[0] && call.a == contract.args[1]);
+    return takes && call.m == axis_bit(k - 2) && call.n == axis_bit(k - 1) && call.k == axis_bit(k);
+  }
   void node(std::size_t place) {
     const NestNode& n = nest_.nodes[place];
     const auto require = [&](bool holds, const char* what) {
-      constexpr const char* kinds[] = {"variant", "stage", "loop", "fold",  "step",
+      constexpr const char* kinds[] = {"variant", "stage", "loop", "fold",  "call", "step",
                                        "compute", "check", "keep", "fetch", "store"};
       if (!holds) throw_bad_nest("node " + std::to_string(place) + " (" + kinds[as_index(n.kind)] + ")", what);
     };
@@ -57,11 +67,12 @@ class NestRecords {
     require(parents_.empty() || n.end <= nest_.nodes[parents_.back()].end, "it ends after what it stands in");
     require(has_fitting_parent(n), "it stands in a node of the wrong kind");
     require(has_numbers_in_range(n), "a number is out of range");
-    if (n.kind > NestNodeKind::fold) require(n.end == place + 1, "it has children");
-    if (n.kind == NestNodeKind::fold)
+    if (n.kind > NestNodeKind::call) require(n.end == place + 1, "it has children");
+    if (n.kind == NestNodeKind::fold || n.kind == NestNodeKind::call)
       require(
           place + 1 < n.end && nest_.nodes[place + 1].kind == NestNodeKind::loop && nest_.nodes[place + 1].end == n.end,
-          "a fold has one loop and nothing else");
+          n.kind == NestNodeKind::fold ? "a fold has one loop and nothing else"
+                                       : "a call has one loop and nothing else");
     parents_.push_back(place);
   }
   bool has_fitting_parent(const NestNode& n) const {
@@ -70,7 +81,7 @@ class NestRecords {
     const NestNodeKind parent = nest_.nodes[parents_.back()].kind;
     if (n.kind == NestNodeKind::stage) return parent == NestNodeKind::variant;
     return parent == NestNodeKind::stage || parent == NestNodeKind::loop ||
-           (parent == NestNodeKind::fold && n.kind == NestNodeKind::loop);
+           ((parent == NestNodeKind::fold || parent == NestNodeKind::call) && n.kind == NestNodeKind::loop);
   }
   bool has_numbers_in_range(const NestNode& n) const {
     const Kernel& kernel = *nest_.kernel;
@@ -79,6 +90,7 @@ class NestRecords {
       case NestNodeKind::stage: return true;
       case NestNodeKind::loop: return n.first < nest_.loops.size();
       case NestNodeKind::fold: return n.axis < kernel.rank() && has_ids(n);
+      case NestNodeKind::call: return n.first < nest_.calls.size();
       case NestNodeKind::step:
       case NestNodeKind::compute: return has_ids(n);
       case NestNodeKind::check: return n.first < kernel.body.size() && kernel.body[n.first].prim == Prim::gather;
@@ -191,6 +203,7 @@ class NestVerifier {
       case NestNodeKind::stage: return;  // are where they belong, or the records were refused
       case NestNodeKind::loop: return loop(place);
       case NestNodeKind::fold: return fold(place);
+      case NestNodeKind::call: return call(place);
       case NestNodeKind::step: return step(place);
       case NestNodeKind::compute:
         for (const InstId id : nest_.ids_of(n)) compute(place, id);
@@ -209,9 +222,9 @@ class NestVerifier {
     check_axes(place, l);
     check_steps(place, l);
     const Scope outside = at_;
-    if (l.range == LoopRange::blocks) at_.blocks |= l.axes;
+    if (is_of_parts(l)) at_.blocks |= l.axes;
     else at_.points |= l.axes;
-    if (l.range == LoopRange::block) at_.blocks &= static_cast<AxisMask>(~l.axes);
+    if (is_of_one_part(l)) at_.blocks &= static_cast<AxisMask>(~l.axes);
     if (l.mode == LoopMode::task) at_.tasks |= l.axes;
     if (l.mode == LoopMode::vector) at_.has_vector = true;
     at_.is_single |= l.range == LoopRange::single;
@@ -220,35 +233,45 @@ class NestVerifier {
     at_ = outside;
     if (l.mode == LoopMode::task) drop_kept_of_tasks();
   }
+  /// Over blocks or tiles, as against the points of one of them.
+  static bool is_of_parts(const Loop& l) { return l.range == LoopRange::blocks || l.range == LoopRange::tiles; }
+  static bool is_of_one_part(const Loop& l) { return l.range == LoopRange::block || l.range == LoopRange::tile; }
   NestLevel level_of(const Loop& l) const {
     if (l.mode == LoopMode::task) return NestLevel::outer;
+    if (l.mode == LoopMode::serial && (l.axes & facts_.reduced) == 0) return NestLevel::outer;  // rows of a call
     if (l.mode == LoopMode::vector) return NestLevel::column;
     return nest_.far_axis >= 0 && l.axes == axis_bit(nest_.far_axis) ? NestLevel::far : NestLevel::near;
   }
   void check_axes(std::size_t place, const Loop& l) const {
     require((l.axes & at_.points) == 0, place, "an axis that is walked already");
-    if (l.range == LoopRange::block) require((l.axes & ~at_.blocks) == 0, place, "a block outside a loop over blocks");
+    if (is_of_one_part(l)) require((l.axes & ~at_.blocks) == 0, place, "a block outside a loop over blocks");
     else require((l.axes & at_.blocks) == 0, place, "an axis that is walked by blocks");
     if (l.mode != LoopMode::task || l.range != LoopRange::whole)
       require(std::has_single_bit(l.axes), place, "not one axis");
     if (l.range == LoopRange::blocks)
       require(l.axes == axis_bit(nest_.vector_axis) && (l.axes & facts_.reduced) != 0, place,
               "blocks of an axis whose fold has none");
+    if (l.range == LoopRange::tiles || l.range == LoopRange::tile)
+      require(!nest_.calls.empty() && (l.axes & (nest_.calls[0].m | nest_.calls[0].n)) != 0, place,
+              "tiles of an axis that is no row or column of a call");
+    if (l.range == LoopRange::tiles) require(l.mode == LoopMode::task, place, "tiles that are not tasks");
     if (l.mode == LoopMode::serial)
-      require((l.axes & facts_.reduced) != 0, place, "a parallel axis whose points are not tasks");
+      require((l.axes & facts_.reduced) != 0 || (in_call_ && l.range == LoopRange::tile && !at_.has_vector), place,
+              "a parallel axis whose points are not tasks");
     if (l.mode != LoopMode::task) return;
-    require(at_.level <= NestLevel::outer && !at_.has_vector && folds_.empty(), place, "tasks are not outermost");
+    require(at_.level <= NestLevel::outer && !at_.has_vector && folds_.empty() && !in_call_, place,
+            "tasks are not outermost");
     require(l.range == LoopRange::blocks || (l.axes & facts_.reduced) == 0, place, "tasks over a reduced axis");
   }
   void check_steps(std::size_t place, const Loop& l) const {
     if (l.mode == LoopMode::vector) {
       require(l.axes == axis_bit(nest_.vector_axis), place, "vectors along an axis that is not the vector axis");
       require(l.step == nest_.lanes, place, "its vectors are not those of the nest");
-      require(l.tail == LoopTail::mask && l.range != LoopRange::blocks, place, "vectors without a masked tail");
+      require(l.tail == LoopTail::mask && !is_of_parts(l), place, "vectors without a masked tail");
     } else {
       require(l.tail != LoopTail::mask, place, "a mask without vectors");
-      require(l.range == LoopRange::whole || l.range == LoopRange::blocks, place, "a range of vectors");
-      require(l.step == (l.range == LoopRange::blocks ? row_sum_block : 1), place,
+      require(l.range != LoopRange::single && l.range != LoopRange::block, place, "a range of vectors");
+      require(l.range == LoopRange::tiles || l.step == (l.range == LoopRange::blocks ? row_sum_block : 1), place,
               "steps that its range does not have");
       require(l.copies == 1 || l.tail == LoopTail::stepwise, place, "several side by side, and nothing for the rest");
     }
@@ -257,10 +280,23 @@ class NestVerifier {
             "one step where rows may be longer, or several where they are not");
   }
 
+  /// Its loops are the tile's, and hold the sums and all that stands on them.
+  void call(std::size_t place) {
+    const Call& c = nest_.calls[nest_.nodes[place].first];
+    const Loop& rows = nest_.loop_of(nest_.nodes[place + 1]);
+    require(!in_call_ && folds_.empty() && !at_.has_vector, place, "a call inside of loops that are not tasks");
+    require(rows.axes == c.m && rows.range == LoopRange::tile, place, "its loop does not walk the rows of a tile");
+    in_call_ = true;
+    loop(place + 1);
+    in_call_ = false;
+    require(!facts_.values[c.value].is_live || folded_[c.value], place, "its sums are not made");
+  }
+
   void fold(std::size_t place) {
     const NestNode& n = nest_.nodes[place];
     const auto ids = nest_.ids_of(n);
     check_fold(place);
+    require(in_call_ == (k_.kind == KernelKind::contraction), place, "sums of products outside of their call");
     if (n.part == FoldPart::scan) return scan(place, ids);
     if (folds_.empty()) {
       for (const InstId id : ids) {
@@ -399,13 +435,19 @@ class NestVerifier {
     kept = {true, stage_, static_cast<AxisMask>(at_.points & buffer.axes),
             static_cast<AxisMask>(at_.blocks & buffer.axes), at_.known[buffer.value]};
   }
+  /// A value of a workspace is the same along the axes that this has not, unless it is that of one block.
+  bool has_axes_of(const Buffer& buffer, const Kept& kept) const {
+    const AxisMask here = axes_at(buffer.space);
+    if (buffer.space != BufferSpace::workspace || kept.known == Known::part) return buffer.axes == here;
+    return (buffer.axes & ~here) == 0;
+  }
   void fetch(std::size_t place) {
     const Buffer& buffer = nest_.buffer_of(nest_.nodes[place]);
     const Kept& kept = kept_[nest_.nodes[place].first];
     require(at_.known[buffer.value] == Known::no, place, "fetches what is there");
     require(kept.is_there, place, "fetches what was not kept before");
     require((buffer.space == BufferSpace::workspace) == (kept.stage < stage_), place, "kept in the wrong stage");
-    require(buffer.axes == axes_at(buffer.space) && kept.points == (at_.points & buffer.axes) &&
+    require(has_axes_of(buffer, kept) && kept.points == (at_.points & buffer.axes) &&
                 kept.blocks == (at_.blocks & buffer.axes),
             place, "other axes than those of the keep");
     require(buffer.space != BufferSpace::reg || at_.is_single, place, "a register in a loop of several steps");
@@ -414,8 +456,8 @@ class NestVerifier {
     at_.known[buffer.value] = kept.known;
   }
 
-  /// Whether an earlier store wrote the operand, or one that the memory plan may lay in its memory: of equal elements at
-  /// equal strides.
+  /// Whether an earlier store wrote the operand, or one that the memory plan may lay in its memory: of equal elements
+  /// at equal strides.
   bool may_be_written(std::uint16_t access) const {
     const Access& read = k_.accesses[access];
     for (std::size_t s = 0; s < stored_.size(); ++s) {
@@ -447,6 +489,7 @@ class NestVerifier {
   Scope at_;
   VariantKind kind_ = VariantKind::whole;
   int stage_ = 0, steps_ = 0;
+  bool in_call_ = false;
   std::vector<std::size_t> folds_;  // those around this place
   std::vector<Kept> kept_;
   SmallVector<bool, 64> stored_;  // stores

@@ -8,8 +8,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
-/// For scaled_dot_product_attention of f16, bf16 and f32 with up to 256 features, from sm_80 on, and its gradient in f16
-/// and bf16. Null: what the node decomposes into is computed.
+/// For scaled_dot_product_attention of f16, bf16 and f32 with up to 256 features, from sm_80 on, and its gradient in
+/// f16 and bf16. Null: what the node decomposes into is computed.
 Intrinsic attention_intrinsic(Gpu& gpu, const Graph& graph, const Node& node);
 
 }  // namespace cuda

@@ -1,5 +1,5 @@
-// Products with quantised weights, of integers of 8 bits and of f8, whole: by tensor cores (cuBLASLt), or by a kernel that
-// reads a packed weight alone.
+// Products with quantised weights, of integers of 8 bits and of f8, whole: by tensor cores (cuBLASLt), or by a kernel
+// that reads a packed weight alone.
 #pragma once
 
 #include <sinter/backend/cuda/device/device.hpp>

@@ -1,6 +1,6 @@
-// Products on tensor cores: f64 exactly, f16 and bf16 in TF32, which holds them, f32 in TF32 or, with every number split
-// in two, in nearly full precision (3xTF32). Tiles of both operands stand in a ring in shared memory, filled some tiles
-// ahead by asynchronous copies; what follows the product is ProductWriter's.
+// Products on tensor cores: f64 exactly, f16 and bf16 in TF32, which holds them, f32 in TF32 or, with every number
+// split in two, in nearly full precision (3xTF32). Tiles of both operands stand in a ring in shared memory, filled some
+// tiles ahead by asynchronous copies; what follows the product is ProductWriter's.
 //
 // An operand keeps the order that it has in memory, so that it is copied in whole vectors of 16 bytes (E elements):
 // "deep", rows of 128 bytes along the reduced axis, or "flat", rows along its own axis. Lane 4 g + t of a warp needs,

@@ -14,10 +14,10 @@ namespace x86 {
 ///
 /// What it computes, for each query by itself: keys are taken in steps of attention_step, in order. A step's scores are
 /// sums as of any product; m is the greatest score so far, and what was summed up before is scaled by exp(old m - m)
-/// when it grows. The weights exp(score - m) of a step are added up over 64 lanes, which are combined in halves, and the
-/// step's weights by its values are one block of a product. Segments of attention_segment keys are computed apart and
-/// combined pairwise, as blocks of BlockOrder::pairwise. At the end the sum is divided by that of the weights. Neither
-/// blocks of queries nor threads enter.
+/// when it grows. The weights exp(score - m) of a step are added up over 64 lanes, which are combined in halves, and
+/// the step's weights by its values are one block of a product. Segments of attention_segment keys are computed apart
+/// and combined pairwise, as blocks of BlockOrder::pairwise. At the end the sum is divided by that of the weights.
+/// Neither blocks of queries nor threads enter.
 Intrinsic attention_intrinsic(const Graph& graph, const Node& node, Isa isa);
 
 inline constexpr std::int64_t attention_step = 256, attention_segment = 1024;

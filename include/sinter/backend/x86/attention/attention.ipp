@@ -1,5 +1,6 @@
-// A task is some blocks of queries of one batch. It goes through the keys a step at a time, lays the step's keys out for
-// the product once for all of its blocks, and keeps of each block the sums of the segments that wait to be combined.
+// A task is some blocks of queries of one batch. It goes through the keys a step at a time, lays the step's keys out
+// for the product once for all of its blocks, and keeps of each block the sums of the segments that wait to be
+// combined.
 #pragma once
 
 #include <sinter/backend/x86/attention/attention.hpp>

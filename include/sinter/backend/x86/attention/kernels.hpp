@@ -17,8 +17,8 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 namespace x86_attention_detail {
 
-/// What is done to scores: nothing, a mask is added, or those that it does not name are hidden. In the last two the mask
-/// may be the same for all keys.
+/// What is done to scores: nothing, a mask is added, or those that it does not name are hidden. In the last two the
+/// mask may be the same for all keys.
 enum class MaskKind : std::uint8_t { none, added, added_to_row, seen, row_is_seen };
 
 /// A loop over rows with the numbers that do not change; its operands are given at each run, in the order of the
@@ -46,7 +46,8 @@ BoundLoop join_loop(DType dtype, Isa isa);
 /// values[row] = values[row] * factor[row] + later[row] * later_factor[row]. Accesses: values, factor, later,
 /// later_factor; written: values.
 BoundLoop add_loop(DType dtype, Isa isa, std::int64_t columns);
-/// out[row] = values[row] / sum[row], or zeros where the sum is 0 and `gives_zeros`. Accesses: values, sum; written: out.
+/// out[row] = values[row] / sum[row], or zeros where the sum is 0 and `gives_zeros`. Accesses: values, sum; written:
+/// out.
 BoundLoop divide_loop(DType dtype, Isa isa, std::int64_t columns, bool gives_zeros);
 
 /// Scores of rows become weights in place, not yet divided by their sum. Accesses: scores, scale, the mask if there is

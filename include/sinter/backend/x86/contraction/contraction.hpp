@@ -10,7 +10,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -22,8 +21,8 @@ std::shared_ptr<const Executable> make_contraction_executable(const Kernel& kern
                                                               std::string* why_declined = nullptr);
 /// Bytes that may be written behind a panel.
 inline constexpr std::size_t panel_slack = 64;
-/// A part of B that a product asks its owner for: rows k to k_end of columns [column, column + columns), `width` of them
-/// side by side in each row of `to`; those beyond `columns` are read and not used.
+/// A part of B that a product asks its owner for: rows k to k_end of columns [column, column + columns), `width` of
+/// them side by side in each row of `to`; those beyond `columns` are read and not used.
 struct PanelRequest {
   std::byte* to;
   const std::byte* from;  // B's operand, at the batch's beginning
@@ -44,8 +43,6 @@ class PanelSource {
 /// A plain contraction whose B is made by `source`, which outlives the launch. The sums have the order of all products.
 std::unique_ptr<Launch> make_product_launch(const Kernel& kernel, const BoundGeometry& geometry, PanelSource& source,
                                             Isa isa);
-/// The default, and other register tiles.
-std::vector<Schedule> contraction_schedules(Isa isa);
 
 }  // namespace x86
 SINTER_NAMESPACE_END

@@ -12,12 +12,14 @@
 #include <sinter/backend/x86/contraction/plan.hpp>
 #include <sinter/backend/x86/contraction/tile_scratch.hpp>
 #include <sinter/backend/x86/contraction/vector.hpp>
-#include <sinter/backend/x86/nest/loop.hpp>
+#include <sinter/backend/x86/nest/loop.ipp>
+#include <sinter/backend/x86/nest/prepare.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/kernel/loop_nest/builder.hpp>
+#include <sinter/kernel/loop_nest/text.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -510,12 +512,11 @@ class ContractionExecutable final : public Executable {
 
   std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override { return bind(geometry, StepContext{}); }
   std::unique_ptr<Launch> bind(const BoundGeometry& geometry, const StepContext& step) const override {
-    const Schedule plain = schedule_.without(ScheduleAction::pack);
-    ContractionPlan plan = plan_contraction(kernel_, parts_, geometry, plain, isa_, thread_count());
+    ContractionPlan plan = plan_contraction(kernel_, parts_, geometry, Packing::by_cost, isa_, thread_count());
     const std::uint16_t b = kernel_.accesses[plan.is_swapped ? parts_.a : parts_.b].operand;
-    bool is_kept = plain != schedule_ && step.constant_operands.has(b);
+    bool is_kept = parts_.keeps_packed && step.constant_operands.has(b);
     if (is_kept) {
-      ContractionPlan packed = plan_contraction(kernel_, parts_, geometry, schedule_, isa_, thread_count());
+      ContractionPlan packed = plan_contraction(kernel_, parts_, geometry, Packing::always, isa_, thread_count());
       is_kept = pack_once(packed);
       if (is_kept) plan = packed;
     }
@@ -524,11 +525,14 @@ class ContractionExecutable final : public Executable {
   }
   std::size_t code_bytes() const override { return epilogue_ != nullptr ? epilogue_->code_bytes() : 0; }
   std::string listing() const override {
-    std::string text = "; product: micro-kernels shared by all contractions, chosen by extents\n";
-    if (epilogue_ == nullptr) return text;
+    std::string listing, why;
+    if (const auto nest = build_nest(kernel_, schedule_, machine_of(isa_), IndexWidth::wide, why))
+      listing = x86_detail::as_comment(text(*nest));
+    listing += "; product: micro-kernels shared by all contractions, chosen by extents\n";
+    if (epilogue_ == nullptr) return listing;
     if (epilogue_->registers() != nullptr)
-      text += "; epilogue: in registers, at the end of the micro-kernels\n; where these do not serve\n";
-    return text + "; epilogue\n" + epilogue_->loop(IndexWidth::narrow_if_possible)->listing();
+      listing += "; epilogue: in registers, at the end of the micro-kernels\n; where these do not serve\n";
+    return listing + "; epilogue\n" + epilogue_->loop(IndexWidth::narrow_if_possible)->listing();
   }
 
  private:
@@ -544,10 +548,10 @@ class ContractionExecutable final : public Executable {
 SINTER_DECL std::unique_ptr<Launch> make_product_launch(const Kernel& kernel, const BoundGeometry& geometry,
                                                         PanelSource& source, Isa isa) {
   using namespace x86_contraction_detail;
-  std::optional<ContractionParts> parts = split_contraction(kernel, nullptr);
+  std::optional<ContractionParts> parts = split_contraction(kernel, {}, isa, nullptr);
   ensure(parts && parts->is_plain && !parts->needs_epilogue, "product: not a plain one");
   parts->b_is_made = true;
-  const ContractionPlan plan = plan_contraction(kernel, *parts, geometry, {}, isa, thread_count());
+  const ContractionPlan plan = plan_contraction(kernel, *parts, geometry, Packing::by_cost, isa, thread_count());
   if (plan.tiles != 0) source.bind(plan.n, plan.width, plan.k_run);
   return std::make_unique<ContractionLaunch>(kernel, *parts, plan, geometry, isa, nullptr, &source);
 }
@@ -556,13 +560,7 @@ SINTER_DECL std::shared_ptr<const Executable> make_contraction_executable(const 
                                                                           const Schedule& schedule, Isa isa,
                                                                           std::string* why_declined) {
   using namespace x86_contraction_detail;
-  for (const ScheduleStep& step : schedule.steps()) {
-    if (step.action == ScheduleAction::tile_rows || step.action == ScheduleAction::tile_columns) continue;
-    if (step.action == ScheduleAction::pack && step.number == 1) continue;
-    if (why_declined != nullptr) *why_declined = "x86 contraction: step " + step.text() + ": nothing of a product";
-    return nullptr;
-  }
-  std::optional<ContractionParts> parts = split_contraction(kernel, why_declined);
+  std::optional<ContractionParts> parts = split_contraction(kernel, schedule, isa, why_declined);
   if (!parts) return nullptr;
   std::unique_ptr<EpilogueCode> epilogue;
   if (parts->needs_epilogue) {
@@ -571,23 +569,6 @@ SINTER_DECL std::shared_ptr<const Executable> make_contraction_executable(const 
       return nullptr;
   }
   return std::make_shared<ContractionExecutable>(kernel, schedule, isa, std::move(*parts), std::move(epilogue));
-}
-
-SINTER_DECL std::vector<Schedule> contraction_schedules(Isa isa) {
-  using enum ScheduleAction;
-  struct Tile {
-    int rows, vectors;
-  };
-  const bool is_wide = isa == Isa::avx512;
-  std::vector<Schedule> schedules{Schedule{}};
-  for (const Tile& tile : {Tile{14, 2}, Tile{6, 4}, Tile{3, 8}})
-    if (is_wide || tile.vectors == 2)
-      schedules.push_back(
-          {{.action = tile_rows, .number = static_cast<std::uint16_t>(tile.rows)},
-           {.action = tile_columns, .number = static_cast<std::uint16_t>(tile.vectors * lanes(isa, DType::f32))}});
-  for (std::size_t i = 0, count = schedules.size(); i < count; ++i)
-    schedules.push_back(schedules[i].with({.action = pack, .number = 1}));
-  return schedules;
 }
 
 }  // namespace x86

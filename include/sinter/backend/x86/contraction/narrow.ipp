@@ -459,7 +459,8 @@ SINTER_DECL std::shared_ptr<const Executable> make_narrow_executable(const Kerne
   if (unit == ProductUnit::fma) return decline("no unit that multiplies bf16");
   if (!schedule.steps().empty())
     return decline("step " + schedule.steps()[0].text() + ": nothing of a product of bf16");
-  std::optional<ContractionParts> parts = split_contraction(kernel, why_declined, ProductOperands::bf16);
+  std::optional<ContractionParts> parts =
+      split_contraction(kernel, {}, Isa::avx512, why_declined, ProductOperands::bf16);
   if (!parts) return nullptr;
   auto epilogue = std::make_unique<EpilogueCode>(*parts, Isa::avx512);
   if (epilogue->loop(IndexWidth::narrow_if_possible, why_declined) == nullptr) return nullptr;

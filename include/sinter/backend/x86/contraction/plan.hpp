@@ -1,5 +1,5 @@
-// What a contraction decides: from the structure, where its operands, its store and its epilogue are; from the extents,
-// the register tile, the panels, the blocks of rows, and whether B is packed. Pure data; runs nothing.
+// What of a product's nest its driver asks for, and what it decides from the extents: the register tile, the panels,
+// the blocks of rows, and whether B is packed. Pure data; runs nothing.
 #pragma once
 
 #include <sinter/backend/x86/contraction/micro.hpp>
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -18,22 +19,25 @@ namespace x86 {
 /// The parts of a contraction kernel. Axes are [batch..., m, n, k].
 struct ContractionParts {
   DType dtype = DType::f32;
-  std::uint16_t a = 0, b = 0;  // accesses of the operands
-  bool b_is_made = false;      // B is not in memory: its owner makes panels of it (PanelSource)
-  std::uint16_t store = 0;     // access of the only store, when it stores the contract itself
-  bool is_plain = false;       // ... which is so
-  bool needs_epilogue = true;  // false: every geometry can store straight from the micro-kernel
-  Kernel epilogue;             // pointwise over [batch..., m, n]; reads the contract from its last operand
-  std::uint16_t sum = 0;       // the epilogue's access to the contract
-  std::array<std::uint16_t, 64> access_of{};  // epilogue access -> kernel access (all but `sum`)
+  std::uint16_t a = 0, b = 0;            // accesses of the operands
+  bool b_is_made = false;                // B is not in memory: its owner makes panels of it (PanelSource)
+  std::uint16_t store = 0;               // access of the only store, when it stores the contract itself
+  bool is_plain = false;                 // ... which is so
+  bool needs_epilogue = true;            // false: every geometry can store straight from the micro-kernel
+  Kernel epilogue;                       // pointwise over [batch..., m, n]; reads the contract from its last operand
+  std::uint16_t sum = 0;                 // the epilogue's access to the contract
+  std::vector<std::uint16_t> access_of;  // epilogue access -> kernel access (all but `sum`)
+  int tile_rows = 0, tile_columns = 0;   // what the nest's tiles have at most; 0: extents say it
+  bool keeps_packed = false;             // B stays packed from run to run, where it is a constant
 };
 /// What operands must be in memory.
 enum class ProductOperands : std::uint8_t {
   computed,  // what the product is computed in
   bf16,      // widened by their loads; the sums always go through an epilogue
 };
-/// Nothing where the kernel is not one we can do; `why_declined` (if given) then says why.
-std::optional<ContractionParts> split_contraction(const Kernel& kernel, std::string* why_declined,
+/// From the kernel's nest. Nothing where the kernel is not one we can do; `why_declined` (if given) then says why.
+std::optional<ContractionParts> split_contraction(const Kernel& kernel, const Schedule& schedule, Isa isa,
+                                                  std::string* why_declined,
                                                   ProductOperands operands = ProductOperands::computed);
 
 /// One matrix of the product, bytes. `row` is m or k, `column` k or n.
@@ -87,8 +91,10 @@ struct ContractionPlan {
   /// Where a run of k that starts at `from` ends. A run stays inside a group.
   std::int64_t end_of_run(std::int64_t from) const;
 };
+/// When B is packed: if that costs less than reading it where it is, or in any case.
+enum class Packing : std::uint8_t { by_cost, always };
 ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry,
-                                 const Schedule& schedule, Isa isa, int threads);
+                                 Packing packing, Isa isa, int threads);
 /// B is to be packed as a whole, once for all runs. False, and nothing has changed: it is not packed, or too large.
 bool pack_once(ContractionPlan& plan);
 

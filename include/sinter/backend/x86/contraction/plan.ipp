@@ -4,8 +4,10 @@
 #include <sinter/backend/x86/contraction/plan.hpp>
 
 #include <sinter/backend/x86/contraction/vector.hpp>
+#include <sinter/backend/x86/nest/prepare.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/kernel/loop_nest/product.hpp>
 
 #include <unistd.h>
 
@@ -22,122 +24,67 @@ inline bool decline(std::string* why, std::string_view reason) {
   return false;
 }
 
-/// Finds the contract and its operands.
-inline bool find_operands(const Kernel& kernel, ProductOperands operands, ContractionParts& parts, InstId& contract,
-                          std::string* why) {
-  const auto found =
+/// Do the sums read the operand where it lies?
+inline bool is_taken(const Kernel& kernel, const Inst& operand, ProductOperands operands) {
+  if (operands == ProductOperands::computed) return is_plain_load(kernel, operand);
+  return operand.prim == Prim::load && dtype_in_memory(kernel, operand.access) == DType::bf16;
+}
+
+/// What the micro-kernels have no code for.
+inline std::string why_not_summed(const Kernel& kernel, ProductOperands operands) {
+  if (kernel.kind != KernelKind::contraction) return "not a contraction";
+  const auto contract =
       std::find_if(kernel.body.begin(), kernel.body.end(), [](const Inst& i) { return i.prim == Prim::contract; });
-  if (kernel.kind != KernelKind::contraction || found == kernel.body.end() || kernel.rank() < 3)
-    return decline(why, "not a contraction");
-  contract = static_cast<InstId>(found - kernel.body.begin());
-  parts.dtype = found->dtype;
-  if (parts.dtype != DType::f32 && parts.dtype != DType::f64)
-    return decline(why, "sums of " + std::string(name(parts.dtype)));
-  const Inst &left = kernel.body[found->args[0]], &right = kernel.body[found->args[1]];
-  const auto is_taken = [&](const Inst& load) {
-    if (operands == ProductOperands::computed) return is_plain_load(kernel, load);
-    return load.prim == Prim::load && dtype_in_memory(kernel, load.access) == DType::bf16;
-  };
-  if (!is_taken(left) || !is_taken(right))
-    return decline(why, operands == ProductOperands::computed ? "an operand is not a plain load"
-                                                              : "an operand is not a load of bf16");
-  const auto m = as_index(kernel.rank() - 3), n = m + 1;
-  auto varies = [&](const Inst& load, std::size_t axis) {
-    return kernel.accesses[load.access].stride[axis] != StrideClass::zero;
-  };
-  const bool is_exchanged = varies(left, n) || varies(right, m);
-  parts.a = is_exchanged ? right.access : left.access;
-  parts.b = is_exchanged ? left.access : right.access;
-  if (kernel.accesses[parts.a].stride[n] != StrideClass::zero ||
-      kernel.accesses[parts.b].stride[m] != StrideClass::zero)
-    return decline(why, "an operand varies over both m and n");
-  return true;
+  if (contract == kernel.body.end()) return "not a contraction";
+  if (contract->dtype != DType::f32 && contract->dtype != DType::f64)
+    return "sums of " + std::string(name(contract->dtype));
+  if (!kernel.orders.empty() && !(kernel.orders[0] == standard_order(kernel.kind, false)))
+    return "sums in the order: " + kernel.orders[0].text();
+  if (!is_taken(kernel, kernel.body[contract->args[0]], operands) ||
+      !is_taken(kernel, kernel.body[contract->args[1]], operands))
+    return operands == ProductOperands::computed ? "an operand is not a plain load"
+                                                 : "an operand is not a load of bf16";
+  return {};
 }
 
-/// Instructions that the stores need, the contract's operands left out.
-inline std::vector<bool> needed_by_stores(const Kernel& kernel) {
-  std::vector<bool> needed(kernel.body.size());
-  for (const Store& store : kernel.stores) needed[store.value] = true;
-  for (std::size_t i = kernel.body.size(); i-- > 0;) {
-    const Inst& inst = kernel.body[i];
-    if (!needed[i] || inst.prim == Prim::contract) continue;
-    for (int arg = 0; arg < arity(inst.prim); ++arg) needed[inst.args[as_index(arg)]] = true;
-  }
-  return needed;
-}
-
-/// The rest of the body as a pointwise kernel without k, in which the contract is a load of a finished tile.
-inline bool make_epilogue(const Kernel& kernel, ContractionParts& parts, std::string* why) {
-  Kernel& e = parts.epilogue;
-  const auto k = as_index(kernel.rank() - 1);
-  e.kind = KernelKind::pointwise;
-  e.axes = kernel.axes;
-  e.axes.pop_back();
-  e.operands = kernel.operands;
-  e.operands.push_back({parts.dtype, false});
-  if (kernel.accesses.size() >= parts.access_of.size()) return decline(why, "too many accesses");
-  std::vector<int> access_map(kernel.accesses.size(), -1);
-  auto keep_access = [&](std::uint16_t access) {
-    if (access_map[access] < 0) {
-      access_map[access] = static_cast<int>(e.accesses.size());
-      parts.access_of[e.accesses.size()] = access;
-      e.accesses.push_back(kernel.accesses[access]);
-      e.accesses.back().stride[k] = StrideClass::zero;
-    }
-    return static_cast<std::uint16_t>(access_map[access]);
-  };
-  const std::vector<bool> needed = needed_by_stores(kernel);
-  std::vector<InstId> inst_map(kernel.body.size(), no_inst);
-  InstId sum_inst = no_inst;
-  for (std::size_t i = 0; i < kernel.body.size(); ++i) {
-    if (!needed[i]) continue;
-    Inst inst = kernel.body[i];
-    if (inst.prim == Prim::contract) {
-      inst = {.prim = Prim::load, .dtype = parts.dtype};
-      sum_inst = static_cast<InstId>(e.body.size());
-    } else {
-      if (inst.prim == Prim::index && inst.bits == k) return decline(why, "the epilogue asks for the index along k");
-      for (int arg = 0; arg < arity(inst.prim); ++arg) {
-        InstId& id = inst.args[as_index(arg)];
-        id = inst_map[id];
-      }
-      if (inst.prim == Prim::load || inst.prim == Prim::gather) {
-        if (kernel.accesses[inst.access].stride[k] != StrideClass::zero)
-          return decline(why, "the epilogue reads along k");
-        inst.access = keep_access(inst.access);
-      }
-    }
-    inst_map[i] = static_cast<InstId>(e.body.size());
-    e.body.push_back(inst);
-  }
-  for (const Store& store : kernel.stores) e.stores.push_back({keep_access(store.access), inst_map[store.value]});
-  parts.sum = static_cast<std::uint16_t>(e.accesses.size());
-  Access sum{.operand = static_cast<std::uint16_t>(kernel.operands.size()), .stride = {}};
-  sum.stride[k - 2] = StrideClass::any;
-  sum.stride[k - 1] = StrideClass::unit;
-  e.accesses.push_back(sum);
-  if (sum_inst != no_inst) e.body[sum_inst].access = parts.sum;
-  return true;
+inline void take_choices(const LoopNest& nest, ContractionParts& parts) {
+  for (const Loop& loop : nest.loops)
+    if (loop.range == sinter::LoopRange::tiles)
+      (loop.axes == nest.calls[0].m ? parts.tile_rows : parts.tile_columns) = loop.step;
+  for (const Buffer& buffer : nest.buffers) parts.keeps_packed |= buffer.lasts;
 }
 
 }  // namespace x86_contraction_detail
 
-SINTER_DECL std::optional<ContractionParts> split_contraction(const Kernel& kernel, std::string* why_declined,
-                                                              ProductOperands operands) {
-  using namespace x86_contraction_detail;
+SINTER_DECL std::optional<ContractionParts> split_contraction(const Kernel& kernel, const Schedule& schedule, Isa isa,
+                                                              std::string* why_declined, ProductOperands operands) {
+  std::string why = x86_contraction_detail::why_not_summed(kernel, operands);
+  std::optional<LoopNest> nest;
+  if (why.empty()) nest = build_nest(kernel, schedule, machine_of(isa), IndexWidth::wide, why);
+  if (!nest) {
+    x86_contraction_detail::decline(why_declined, why);
+    return std::nullopt;
+  }
+  const Call& call = nest->calls[0];
   ContractionParts parts;
-  InstId contract = no_inst;
-  if (!find_operands(kernel, operands, parts, contract, why_declined)) return std::nullopt;
+  parts.dtype = kernel.body[call.value].dtype;
+  parts.a = kernel.body[call.a].access;
+  parts.b = kernel.body[call.b].access;
+  x86_contraction_detail::take_choices(*nest, parts);
   parts.is_plain = operands == ProductOperands::computed && kernel.stores.size() == 1 &&
-                   kernel.stores[0].value == contract &&
+                   kernel.stores[0].value == call.value &&
                    dtype_in_memory(kernel, kernel.stores[0].access) == parts.dtype;
   if (parts.is_plain) {
     parts.store = kernel.stores[0].access;
     const auto& stride = kernel.accesses[parts.store].stride;
-    const auto m = as_index(kernel.rank() - 3);
-    parts.needs_epilogue = stride[m] != StrideClass::unit && stride[m + 1] != StrideClass::unit;
+    const auto n = as_index(nest->vector_axis);
+    parts.needs_epilogue = stride[n - 1] != StrideClass::unit && stride[n] != StrideClass::unit;
   }
-  if (parts.needs_epilogue && !make_epilogue(kernel, parts, why_declined)) return std::nullopt;
+  if (!parts.needs_epilogue) return parts;
+  ProductEpilogue epilogue = epilogue_of(*nest);
+  parts.epilogue = std::move(epilogue.kernel);
+  parts.sum = static_cast<std::uint16_t>(parts.epilogue.accesses.size() - 1);
+  parts.access_of = std::move(epilogue.access_of);
   return parts;
 }
 
@@ -189,8 +136,8 @@ inline bool has_scattered_rows(const ContractionPlan& p) {
   return p.b.row_stride > far_apart && p.b.row_stride % page != 0;
 }
 
-/// Vectors of a register tile of 7 to 511 rows, with AVX-512. Wide ones read and write longer parts of each row of B and
-/// C, which pays where those are images (many columns), rather than weights, and come from memory.
+/// Vectors of a register tile of 7 to 511 rows, with AVX-512. Wide ones read and write longer parts of each row of B
+/// and C, which pays where those are images (many columns), rather than weights, and come from memory.
 inline int vectors_of_images(const ContractionPlan& p, bool b_is_made) {
   constexpr std::int64_t many_columns = 1024, short_sum = 32;
   if (p.walk == AWalk::unit_row) return 2;
@@ -232,21 +179,21 @@ inline void choose_method(ContractionPlan& p, bool b_is_made) {
     p.method = ProductMethod::add_rows;
 }
 
-inline void choose_tile(ContractionPlan& p, const Schedule& schedule, Isa isa, bool b_is_made) {
+/// `rows_asked`, `columns_asked`: those of the nest's tiles.
+inline void choose_tile(ContractionPlan& p, std::int64_t rows_asked, std::int64_t columns_asked, Isa isa,
+                        bool b_is_made) {
   constexpr std::int64_t dots_at_once = 64;
   if (p.method == ProductMethod::dots_of_a) return set_tiles(p, dots_at_once, 1);
   if (p.method == ProductMethod::dots_of_b) return set_tiles(p, 1, dots_at_once);
   if (p.method == ProductMethod::add_rows) return set_tiles(p, 1, most_added_columns);
   const std::int64_t lane_count = lanes(isa, p.dtype);
-  const auto columns = schedule.find(ScheduleAction::tile_columns),
-             row_limit = schedule.find(ScheduleAction::tile_rows);
-  int vectors =
-      columns ? static_cast<int>((*columns + lane_count - 1) / lane_count) : default_vectors(isa, p, b_is_made);
+  int vectors = columns_asked != 0 ? static_cast<int>((columns_asked + lane_count - 1) / lane_count)
+                                   : default_vectors(isa, p, b_is_made);
   vectors = std::clamp(vectors, 1, max_micro_vectors);
   vectors = static_cast<int>(std::min<std::int64_t>(vectors, (p.n + lane_count - 1) / lane_count));
   while (!fits_registers(isa, 1, vectors)) --vectors;
   std::int64_t rows = most_rows(isa, vectors);
-  if (row_limit) rows = std::clamp<std::int64_t>(*row_limit, 1, rows);
+  if (rows_asked != 0) rows = std::min(rows_asked, rows);
   set_tiles(p, rows, vectors * lane_count);
 }
 
@@ -350,8 +297,7 @@ SINTER_DECL std::int64_t ContractionPlan::end_of_run(std::int64_t from) const {
 }
 
 SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& parts,
-                                             const BoundGeometry& geometry, const Schedule& schedule, Isa isa,
-                                             int threads) {
+                                             const BoundGeometry& geometry, Packing packing, Isa isa, int threads) {
   using namespace x86_contraction_detail;
   ContractionPlan p;
   const int m = kernel.rank() - 3, n = m + 1, k = m + 2;
@@ -382,11 +328,11 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
                                           : AWalk::strided;
   choose_method(p, parts.b_is_made);
   choose_packing(p, parts.b_is_made, isa);
-  if (schedule.find(ScheduleAction::pack) && p.method == ProductMethod::tiles) {
+  if (packing == Packing::always && p.method == ProductMethod::tiles) {
     p.packs_b = true;
     p.prefetches_b = false;
   }
-  choose_tile(p, schedule, isa, parts.b_is_made);
+  choose_tile(p, parts.tile_rows, parts.tile_columns, isa, parts.b_is_made);
   choose_k_run(p, parts.b_is_made);
   choose_blocks(p, isa, threads);
   choose_pack_memory(p, parts.b_is_made);

@@ -118,8 +118,8 @@ class WindowColumns final : public PanelSource {
       if ((k + 1) % taps == 0) channel += windows_.channel_bytes();
     }
   }
-  /// Whole channels some at a time, tap by tap; and the parts of channels at the ends of a run of k. Channels are too far
-  /// apart for the processor to see a pattern: those that come next are asked for.
+  /// Whole channels some at a time, tap by tap; and the parts of channels at the ends of a run of k. Channels are too
+  /// far apart for the processor to see a pattern: those that come next are asked for.
   void copy_vectors(const PanelRequest& request, const PanelPieces& panel, std::int64_t taps,
                     std::int64_t bytes) const {
     const std::int64_t vectors = request.width / lanes_;
@@ -246,7 +246,8 @@ inline Kernel product_kernel(DType dtype, std::size_t batch_axes, bool a_is_shar
   return kernel;
 }
 
-/// A product for each group: the weight by the windows of `images` successive images; or of one, with a batch of images.
+/// A product for each group: the weight by the windows of `images` successive images; or of one, with a batch of
+/// images.
 struct WindowProduct {
   WindowProduct(const ConvolutionNumbers& numbers, std::int64_t batch, std::int64_t images, Isa isa)
       : columns(numbers, isa),

@@ -10,8 +10,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-/// Operands: x, weight, result. Sums are fma in the order of the taps, on every ISA. Null where an image with its borders
-/// is many times as large as without.
+/// Operands: x, weight, result. Sums are fma in the order of the taps, on every ISA. Null where an image with its
+/// borders is many times as large as without.
 std::unique_ptr<Launch> make_depthwise_launch(const x86_convolution_detail::ConvolutionNumbers& numbers);
 
 }  // namespace x86

@@ -1,6 +1,6 @@
-// An image's lines (along the last axis) are laid out with their borders, above and below, too, and apart by the remainder
-// of the stride: what a tap sees from successive positions is then adjacent, and as far from the first position of any
-// line, whatever stride and dilation are.
+// An image's lines (along the last axis) are laid out with their borders, above and below, too, and apart by the
+// remainder of the stride: what a tap sees from successive positions is then adjacent, and as far from the first
+// position of any line, whatever stride and dilation are.
 #pragma once
 
 #include <sinter/backend/x86/convolution/depthwise.hpp>

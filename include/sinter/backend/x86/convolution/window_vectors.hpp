@@ -1,5 +1,5 @@
-// Rows of a panel of windows, by vectors: which lanes of a vector come out of which row of the image is the same in every
-// channel, so that it is found once for a panel. Knows f32 with neighbours one or two elements apart.
+// Rows of a panel of windows, by vectors: which lanes of a vector come out of which row of the image is the same in
+// every channel, so that it is found once for a panel. Knows f32 with neighbours one or two elements apart.
 #pragma once
 
 #include <sinter/backend/x86/convolution/windows.hpp>

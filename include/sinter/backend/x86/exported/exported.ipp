@@ -62,7 +62,7 @@ inline void make_tiles(ContractionPlan& p, Isa isa) {
   if (p.method != ProductMethod::tiles) {
     p.method = ProductMethod::tiles;
     choose_packing(p, false, isa);
-    choose_tile(p, {}, isa, false);
+    choose_tile(p, 0, 0, isa, false);
   }
   p.k_run = std::max<std::int64_t>(1, std::min(p.k, product_sum_group));
   choose_blocks(p, isa, 1);
@@ -173,9 +173,9 @@ SINTER_DECL Optional<ExportedKernel> KernelExport::add_loop(const Kernel& kernel
 SINTER_DECL Optional<ExportedKernel> KernelExport::add_product(const Kernel& kernel, const BoundGeometry& geometry,
                                                                std::string& why) {
   using namespace x86_export_detail;
-  const std::optional<ContractionParts> parts = split_contraction(kernel, &why);
+  const std::optional<ContractionParts> parts = split_contraction(kernel, {}, isa_, &why);
   if (!parts) return {};
-  ContractionPlan plan = plan_contraction(kernel, *parts, geometry, {}, isa_, 1);
+  ContractionPlan plan = plan_contraction(kernel, *parts, geometry, Packing::by_cost, isa_, 1);
   make_tiles(plan, isa_);
   ExportedKernel made{KernelRunner::product, {}, 0};
   std::vector<std::int64_t>& n = made.numbers;

@@ -1,6 +1,6 @@
 // Memory operations of VectorBuilder for dtypes that are computed in wider ones: elements are widened as they are
-// loaded, and stored in as many bytes as they have. Integers are already numbers of their dtype; floats round to nearest
-// even.
+// loaded, and stored in as many bytes as they have. Integers are already numbers of their dtype; floats round to
+// nearest even.
 #pragma once
 
 #include <sinter/backend/x86/nest/vector_builder.hpp>
@@ -86,8 +86,8 @@ SINTER_DECL VReg VectorBuilder::f16_bits(VReg value) {
   return r;
 }
 
-/// From the low part of i32 lanes, above which are zeros, by the row's bits. An exponent that is moved into place is too
-/// small, which a product mends; subnormal numbers come out right, too.
+/// From the low part of i32 lanes, above which are zeros, by the row's bits. An exponent that is moved into place is
+/// too small, which a product mends; subnormal numbers come out right, too.
 SINTER_DECL VReg VectorBuilder::small_float_value(DType dtype, VReg bits) {
   const Lane i32 = Lane::i32, f32 = Lane::f32;
   const DTypeRow& format = row(dtype);

@@ -25,6 +25,7 @@ inline std::string why_not_generated(const ScalarFold& fold) {
 }
 
 inline std::string why_not_generated(const Kernel& kernel) {
+  if (kernel.kind == KernelKind::contraction) return "products are calls: their driver is another";
   if (kernel.accesses.size() > max_accesses) return "more than " + std::to_string(max_accesses) + " accesses";
   for (int a = 0; a < kernel.rank(); ++a)
     if (kernel.is_reduced(a) && !(kernel.order(a) == standard_order(kernel.kind, a == kernel.rank() - 1)))

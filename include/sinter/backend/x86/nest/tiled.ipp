@@ -109,8 +109,8 @@ inline void choose_extents(TilePlan& plan, const Kernel& kernel) {
   plan.tile_rows = std::min(plan.tile_rows, plan.rows.extent);
 }
 
-/// From row to row of what is packed: whole lines, and an odd number of them where rows are long, so that the columns of
-/// a tile do not meet in one set of the caches.
+/// From row to row of what is packed: whole lines, and an odd number of them where rows are long, so that the columns
+/// of a tile do not meet in one set of the caches.
 inline std::int64_t pitch_of(std::int64_t bytes) {
   const std::int64_t lines = (bytes + line_bytes - 1) / line_bytes;
   return (lines >= 16 ? lines | 1 : lines) * line_bytes;

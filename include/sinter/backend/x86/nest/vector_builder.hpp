@@ -166,7 +166,8 @@ class VectorBuilder {
   /// The last lane first.
   /// Can lanes of this kind be taken from, and put to, every second place in memory?
   bool takes_every_second(Lane lane) const { return lanes_ >= 4 && bytes(lane) <= (is_avx512() ? 64 : 32); }
-  /// A whole vector of elements that lie two apart, from the first one's address on. Reads between them, but not beyond.
+  /// A whole vector of elements that lie two apart, from the first one's address on. Reads between them, but not
+  /// beyond.
   VReg load_every_second(Lane lane, Gpr first);
   /// Leaves what lies between them as it is.
   void store_every_second(Lane lane, Gpr first, VReg value);

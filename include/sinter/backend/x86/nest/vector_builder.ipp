@@ -165,9 +165,9 @@ struct Exponents {
 };
 }  // namespace x86_detail
 
-/// Where the result is normal, or not finite; 0 elsewhere, without the hundreds of cycles that a machine takes to make a
-/// subnormal number. AVX2 has no vscalef: two factors 2^h and 2^(n-h) made by adding to a number whose unit is its last
-/// bit, so that the exponent field falls out of a shift. With x near 1 both products are exact.
+/// Where the result is normal, or not finite; 0 elsewhere, without the hundreds of cycles that a machine takes to make
+/// a subnormal number. AVX2 has no vscalef: two factors 2^h and 2^(n-h) made by adding to a number whose unit is its
+/// last bit, so that the exponent field falls out of a shift. With x near 1 both products are exact.
 SINTER_DECL VReg VectorBuilder::scale_normal(Lane lane, VReg is_normal, VReg x, VReg n) {
   if (is_avx512()) {
     VReg r = out(lane, lane == Lane::f32 ? Op::vscalefps : Op::vscalefpd, {x, n});
