@@ -86,7 +86,7 @@ struct ProductCase {
   }
   std::optional<cuda::LibraryProduct::Epilogue> epilogue_of(InstId stored) {
     kernel.stores = {{2, stored}};
-    const auto nest = cuda_source_detail::make_nest(kernel, geometry);
+    const auto nest = cuda_source_detail::bind_kernel(kernel, geometry);
     return cuda_source_detail::library_epilogue(nest, {product, 0, 1, -1});
   }
 };
@@ -101,7 +101,7 @@ TEST_CASE("products of f16 and bf16 are the library's where both operands lie in
     };
     const auto dtype_of = [](ProductCase& p) {
       p.kernel.stores = {{2, ProductCase::product}};
-      return cuda_source_detail::narrow_operands(cuda_source_detail::make_nest(p.kernel, p.geometry),
+      return cuda_source_detail::narrow_operands(cuda_source_detail::bind_kernel(p.kernel, p.geometry),
                                                  ProductCase::product);
     };
     ProductCase all = in_memory({0, 1, 2, 3, 4}), right = in_memory({1, 2}), left = in_memory({0, 2}), none;
@@ -199,7 +199,7 @@ TEST_CASE("what the library would compute otherwise is left to a kernel") {
   two.kernel.accesses.back().operand = 6;
   two.geometry.accesses.push_back(two.geometry.accesses[2]);
   two.kernel.stores = {{2, two.product}, {6, two.product}};
-  CHECK_FALSE(cuda_source_detail::library_epilogue(cuda_source_detail::make_nest(two.kernel, two.geometry),
+  CHECK_FALSE(cuda_source_detail::library_epilogue(cuda_source_detail::bind_kernel(two.kernel, two.geometry),
                                                    {two.product, 0, 1, -1}));
 }
 

@@ -1,16 +1,12 @@
 // Loop nests: their text, and what the verifier refuses of nests that were changed by hand.
 #include "../catch.hpp"
 
+#include "../generated_blocks.hpp"
 #include "../nest_backend.hpp"
 #include "../nest_edits.hpp"
 #include "../plan_harness.hpp"
 
-#include <algorithm>
-#include <cstdlib>
-#include <fstream>
 #include <functional>
-#include <map>
-#include <sstream>
 #include <string>
 
 using namespace sinter_test;
@@ -497,49 +493,22 @@ TEST_CASE("loop nest: the interpreter refuses what the verifier would have") {
   CHECK_THAT(error_after([](LoopNest&) {}, VariantKind::short_rows), Catch::Contains("no such variant"));
 }
 
-namespace {
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-/// The page with the text block that follows each mark `<!-- generated: NAME -->` replaced.
-std::string with_blocks(std::string page, const std::map<std::string, std::string>& blocks) {
-  for (const auto& [name, block] : blocks) {
-    const std::string mark = "<!-- generated: " + name + " -->\n```text\n";
-    const std::size_t begin = page.find(mark);
-    REQUIRE(begin != std::string::npos);
-    const std::size_t end = page.find("```\n", begin + mark.size());
-    page.replace(begin + mark.size(), end - begin - mark.size(), block);
-  }
-  return page;
-}
-
-}  // namespace
-
 TEST_CASE("loop nest: docs/design/loop_nest.md shows what the code prints") {
   const Kernel softmax = kernel_of(softmax_graph), sum = kernel_of(full_graph);
   const Kernel scan = kernel_of("graph(%x: f32[5, 100]) { return mul(cumsum(abs(%x)) {axes=[1]}, 2) }");
   const Kernel argmax = kernel_of(argmax_graph), product = kernel_of(product_graph);
   const Schedule tiles = *parse_schedule("tile_rows(6) tile_columns(64) pack(1)");
   const std::string nest_of_sum = text(*nest_of(sum)), nest_of_argmax = text(*nest_of(argmax));
-  const std::string path = std::string(SINTER_SOURCE_DIR) + "/docs/design/loop_nest.md", page = read_file(path);
-  const std::string wanted =
-      with_blocks(page, {{"kernel of a softmax", softmax.text()},
-                         {"nest of a softmax", text(*nest_of(softmax))},
-                         {"kernel of an argmax", argmax.text()},
-                         {"first nest of an argmax", nest_of_argmax.substr(0, nest_of_argmax.find("variant short"))},
-                         {"kernel of a product", product.text()},
-                         {"schedule of a product", tiles.text() + "\n"},
-                         {"nest of a product", text(*nest_of(product, plain_machine(), tiles))},
-                         {"kernel of a sum", sum.text()},
-                         {"kernel of a scan", scan.text()},
-                         {"nest of a scan", text(*nest_of(scan))},
-                         {"split nest of a sum", nest_of_sum.substr(nest_of_sum.find("variant split"))}});
-  INFO("if the change is meant, SINTER_UPDATE_GOLDEN=1 writes the page anew");
-  if (std::getenv("SINTER_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << wanted;
-  else CHECK(page == wanted);
+  check_blocks("docs/design/loop_nest.md",
+               {{"kernel of a softmax", softmax.text()},
+                {"nest of a softmax", text(*nest_of(softmax))},
+                {"kernel of an argmax", argmax.text()},
+                {"first nest of an argmax", nest_of_argmax.substr(0, nest_of_argmax.find("variant short"))},
+                {"kernel of a product", product.text()},
+                {"schedule of a product", tiles.text() + "\n"},
+                {"nest of a product", text(*nest_of(product, plain_machine(), tiles))},
+                {"kernel of a sum", sum.text()},
+                {"kernel of a scan", scan.text()},
+                {"nest of a scan", text(*nest_of(scan))},
+                {"split nest of a sum", nest_of_sum.substr(nest_of_sum.find("variant split"))}});
 }

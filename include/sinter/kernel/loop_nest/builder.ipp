@@ -518,10 +518,7 @@ class NestBuilder : private NestWriter {
     close(variant);
   }
   Loop block_loop(LoopMode mode) const {
-    return {.axes = axis_bit(nest_.vector_axis),
-            .mode = mode,
-            .range = LoopRange::blocks,
-            .step = static_cast<std::uint16_t>(row_sum_block)};
+    return {.axes = axis_bit(nest_.vector_axis), .mode = mode, .range = LoopRange::blocks, .step = row_sum_block};
   }
   void build_block_walk(const Pass& pass) {
     const std::size_t loop = open_vector(fold_copies_, LoopRange::block);

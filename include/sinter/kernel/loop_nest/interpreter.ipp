@@ -10,6 +10,7 @@
 #include <sinter/kernel/gather_error.hpp>
 #include <sinter/kernel/loop_nest/cell_scans.hpp>
 #include <sinter/kernel/loop_nest/cells.hpp>
+#include <sinter/kernel/loop_nest/lane_folds.hpp>
 #include <sinter/kernel/loop_nest/program_fold.hpp>
 #include <sinter/kernel/loop_nest/text.hpp>
 
@@ -34,6 +35,7 @@ class NestInterpreter {
         g_(geometry),
         operands_(operands),
         is_wide_(mode == InterpretMode::wide),
+        reduced_(*nest.kernel, geometry),
         cells_(k_.body.size() * as_index(nest.lanes)),
         is_known_(2 * k_.body.size()),
         checked_(k_.body.size()),
@@ -46,6 +48,8 @@ class NestInterpreter {
       for (int a = 0; a < k_.rank(); ++a) strides[as_index(a)] = stride_of(k_, g_, i, a);
     }
     for (std::size_t i = 0; i < k_.body.size(); ++i) prepare(static_cast<InstId>(i));
+    for (const Loop& l : nest_.loops)
+      if (l.mode == LoopMode::grid && is_pieces(l)) reduced_.piece = l.step;
     for (const Buffer& buffer : nest_.buffers) rooms_.push_back(room_of(buffer));
   }
 
@@ -61,6 +65,7 @@ class NestInterpreter {
   /// written, or for a workspace the stage.
   struct Room {
     std::array<std::int64_t, max_axes> stride{};
+    std::int64_t flat_stride = 0, lane_stride = 1;  // of the reduced axes on a GPU, which are one; of lanes
     std::vector<CellRoom> cells;
     std::vector<std::uint32_t> marks;
   };
@@ -92,12 +97,20 @@ class NestInterpreter {
   Room room_of(const Buffer& buffer) const {
     Room room;
     std::int64_t count = 1;
+    const AxisMask flat = nest_.is_on_gpu ? reduced_.mask & buffer.axes : 0;
+    if (flat != 0) {
+      room.flat_stride = 1;
+      count = buffer.space == BufferSpace::workspace ? reduced_.pieces() : reduced_.length;
+    }
     for (int a = k_.rank() - 1; a >= 0; --a) {
-      if ((buffer.axes >> a & 1) == 0) continue;
-      const bool has_blocks = buffer.space == BufferSpace::workspace && a == nest_.vector_axis && k_.is_reduced(a);
+      if (((buffer.axes & ~flat) >> a & 1) == 0) continue;
+      const bool has_blocks =
+          !nest_.is_on_gpu && buffer.space == BufferSpace::workspace && a == nest_.vector_axis && k_.is_reduced(a);
       room.stride[as_index(a)] = count;
       count *= has_blocks ? blocks_of(extent(a)) : extent(a);
     }
+    if (!nest_.is_on_gpu || (reduced_.mask >> nest_.vector_axis & 1) == 0)
+      room.lane_stride = room.stride[as_index(nest_.vector_axis)];
     const bool has_state = k_.body[buffer.value].prim == Prim::fold;
     room.cells.resize(as_index(count) * (has_state ? 1 + state_count(buffer.value) : 1));
     room.marks.resize(as_index(count));
@@ -125,6 +138,8 @@ class NestInterpreter {
       case NestNodeKind::keep: return keep(place);
       case NestNodeKind::fetch: return fetch(place);
       case NestNodeKind::store: return store(place);
+      case NestNodeKind::barrier: return;  // lanes run one after the other
+      case NestNodeKind::rescale: return rescale(place);
     }
   }
 
@@ -145,13 +160,16 @@ class NestInterpreter {
   }
 
   void loop(std::size_t place, const Loop& l) {
-    if (l.mode == LoopMode::task) return tasks(place, l, 0);
+    if (l.mode == LoopMode::lanes) return lanes(place, l);
+    if (l.mode == LoopMode::grid && is_pieces(l)) return in_pieces(place);
+    if (l.mode == LoopMode::task || l.mode == LoopMode::grid) return tasks(place, l, 0);
     const int axis = std::countr_zero(l.axes);
     std::int64_t& at = at_[as_index(axis)];
     const std::int64_t before = at, lanes = count_;
     std::int64_t begin = 0, end = extent(axis);
     if (l.range == LoopRange::block || l.range == LoopRange::tile) {
-      const std::int64_t length = l.range == LoopRange::block ? row_sum_block : tile_[as_index(axis)];
+      std::int64_t length = tile_[as_index(axis)];
+      if (l.range == LoopRange::block) length = nest_.is_on_gpu ? nest_.lanes : row_sum_block;
       begin = at * length;
       end = std::min(end, begin + length);
       if (l.range == LoopRange::block) first_ = begin;
@@ -178,14 +196,70 @@ class NestInterpreter {
       return iterate(place);
     }
     std::int64_t& at = at_[as_index(axis)];
-    std::int64_t count = l.range == LoopRange::blocks ? blocks_of(extent(axis)) : extent(axis);
-    if (l.range == LoopRange::tiles) {
-      constexpr std::int64_t free_length = 21;
-      const std::int64_t length = tile_[as_index(axis)] = l.step != 0 ? l.step : free_length;
-      count = (count + length - 1) / length;
-    }
-    for (at = count - 1; at >= 0; --at) tasks(place, l, axis + 1);
+    std::int64_t length = l.range == LoopRange::blocks ? l.step : 1;
+    constexpr std::int64_t free_length = 21;
+    if (l.range == LoopRange::tiles) length = tile_[as_index(axis)] = l.step != 0 ? l.step : free_length;
+    for (at = (extent(axis) + length - 1) / length - 1; at >= 0; --at) tasks(place, l, axis + 1);
     at = 0;
+  }
+
+  // Threads of a GPU: what a group shares out comes one after the other here, in the order of the reduced axes as one.
+
+  bool is_pieces(const Loop& l) const {
+    return l.range == LoopRange::blocks && l.axes == reduced_.mask && reduced_.mask != 0;
+  }
+  void in_pieces(std::size_t place) {
+    for (flat_ = reduced_.pieces() - 1; flat_ >= 0; --flat_) {
+      ++task_;
+      iterate(place);
+    }
+    flat_ = 0;
+  }
+  void lanes(std::size_t place, const Loop& l) {
+    const std::int64_t before = flat_, lanes_before = count_;
+    const bool is_row = (l.axes >> nest_.vector_axis & 1) != 0, is_piece = l.range == LoopRange::block;
+    const std::int64_t begin = is_piece ? before * reduced_.piece : 0,
+                       end = l.range == LoopRange::blocks ? reduced_.pieces()
+                             : is_piece                   ? std::min(reduced_.length, begin + reduced_.piece)
+                                                          : reduced_.length;
+    if (l.range == LoopRange::single && reduced_.length > l.step * l.copies * l.lanes)
+      fail(place, "more than one step");
+    first_ = begin;
+    for (flat_ = begin; flat_ < end; flat_ += is_row && l.range != LoopRange::blocks ? l.step : 1) {
+      if (l.range != LoopRange::blocks) reduced_.decode(flat_, at_);
+      if (is_row && l.range != LoopRange::blocks) count_ = std::min<std::int64_t>(l.step, end - flat_);
+      if (is_row && at_[as_index(nest_.vector_axis)] + count_ > extent(nest_.vector_axis))
+        fail(place, "a vector that ends beyond its axis");
+      iterate(place);
+    }
+    reduced_.decode(0, at_);
+    flat_ = before;
+    count_ = lanes_before;
+    first_ = 0;
+  }
+  LaneShape lane_shape(std::size_t fold) const {
+    const Loop& l = nest_.loop_of(nest_.nodes[fold + 1]);
+    const bool is_row = (l.axes >> nest_.vector_axis & 1) != 0 || l.range == LoopRange::blocks;
+    const std::int64_t width = l.range == LoopRange::blocks ? 1 : l.step;
+    return {.lanes = l.lanes,
+            .width = width,
+            .columns = is_row ? 1 : nest_.lanes,
+            .tile = l.lanes * l.copies * width,
+            .is_row = is_row};
+  }
+  std::unique_ptr<CellFold> fold_over_lanes(std::size_t place, const Inst& inst, bool is_online_sum) const {
+    const LaneShape shape = lane_shape(place);
+    if (is_online_sum)
+      return is_wide_ ? make_online_sum<true>(inst.dtype, shape) : make_online_sum<false>(inst.dtype, shape);
+    return is_wide_ ? make_lane_fold<true>(k_, inst, shape) : make_lane_fold<false>(k_, inst, shape);
+  }
+  /// Of the sum of the last online fold.
+  void rescale(std::size_t place) {
+    const InstId sum = nest_.nodes[place].first;
+    if (online_ == nullptr) fail(place, "no online fold has ended");
+    static_cast<CellOnlineSum*>(online_)->rescale(read(place, online_sum_.greatest), read(place, online_sum_.shift),
+                                                  cells(sum), nest_.lanes);
+    know(sum);
   }
 
   // Reductions -------------------------------------------------------------------------------------------------------
@@ -202,16 +276,20 @@ class NestInterpreter {
     const auto ids = nest_.ids_of(n);
     if (n.part == FoldPart::scan) return scan(place, ids);
     auto& folds = folds_[place];
+    const bool is_online = n.part == FoldPart::online;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const Inst& inst = k_.body[ids[i]];
       const bool is_vector_axis = n.axis == nest_.vector_axis;
-      if (folds.size() == i)
+      if (folds.size() == i && nest_.is_on_gpu)
+        folds.push_back(fold_over_lanes(place, inst, is_online && i + 1 == ids.size()));
+      else if (folds.size() == i)
         folds.push_back(is_wide_ ? make_cell_fold<true>(k_, inst, is_vector_axis, nest_.lanes)
                                  : make_cell_fold<false>(k_, inst, is_vector_axis, nest_.lanes));
       if (nest_.holder(ids, i) != ids[i]) continue;
       folds[i]->start();
       running_[ids[i]].push_back({folds[i].get(), 0, n.axis, n.part == FoldPart::finish});
     }
+    if (is_online) online_sum_ = online_sum(k_, ids);
     iterate(place);
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const InstId id = ids[i], holder = nest_.holder(ids, i);
@@ -221,7 +299,8 @@ class NestInterpreter {
         folds[i]->finish(std::span(states.data(), state_count(id)), width(id));
         if (!running_[id].empty()) take_folded(place, id);
       }
-      if (running_[holder].empty()) know_result(id, holder);
+      if (is_online && i + 1 == ids.size()) online_ = folds[i].get();
+      else if (running_[holder].empty()) know_result(id, holder);
     }
   }
   void scan(std::size_t place, std::span<const InstId> ids) {
@@ -275,7 +354,8 @@ class NestInterpreter {
   std::int64_t width(InstId id) const { return nest_.places[id].is_vector ? count_ : nest_.lanes; }
 
   void check_order(std::size_t place, const Running& running) const {
-    if (at_[as_index(running.axis)] - first_ != running.taken) fail(place, "takes in points out of order");
+    const std::int64_t at = nest_.is_on_gpu ? flat_ : at_[as_index(running.axis)];
+    if (at - first_ != running.taken) fail(place, "takes in points out of order");
   }
   void step(std::size_t place) {
     const auto ids = nest_.ids_of(nest_.nodes[place]);
@@ -296,8 +376,10 @@ class NestInterpreter {
       read(place, id);
       running.fold->take_block(state_cells(id));
     } else {
-      const int count = arity(k_.body[id].prim);
-      for (int k = 0; k < count; ++k) in_[as_index(k)] = read(place, k_.body[id].args[as_index(k)]);
+      const bool is_online = online_sum_.sum == id;
+      const int count = is_online ? 1 : arity(k_.body[id].prim);
+      for (int k = 0; k < count; ++k)
+        in_[as_index(k)] = read(place, is_online ? online_sum_.value : k_.body[id].args[as_index(k)]);
       running.fold->take({in_.data(), as_index(count)}, count_);
     }
     running.taken += running.axis == nest_.vector_axis && !running.finishes ? count_ : 1;
@@ -399,9 +481,18 @@ class NestInterpreter {
   void for_each_cell(const NestNode& n, const Room& room, Move&& move) const {
     std::int64_t first = 0;
     for (int a = 0; a < k_.rank(); ++a) first += at_[as_index(a)] * room.stride[as_index(a)];
-    const bool is_vector = nest_.places[nest_.buffer_of(n).value].is_vector;
-    const std::int64_t stride = room.stride[as_index(nest_.vector_axis)];
-    for (std::int64_t l = 0; l < (is_vector ? count_ : 1); ++l) move(as_index(first + l * stride), as_index(l));
+    first += flat_ * room.flat_stride;
+    const Buffer& buffer = nest_.buffer_of(n);
+    // On a GPU each column has its cell, whether or not the value differs.
+    const bool is_vector = nest_.places[buffer.value].is_vector ||
+                           (nest_.is_on_gpu && (buffer.axes & ~reduced_.mask & axis_bit(nest_.vector_axis)) != 0);
+    for (std::int64_t l = 0; l < (is_vector ? count_ : 1); ++l)
+      move(as_index(first + l * room.lane_stride), as_index(l));
+  }
+  /// Beyond the part of a row that is kept.
+  bool is_beyond(const NestNode& n) const {
+    const std::int64_t points = nest_.buffer_of(n).points;
+    return points != 0 && flat_ >= points;
   }
   bool is_workspace(const NestNode& n) const { return nest_.buffer_of(n).space == BufferSpace::workspace; }
 
@@ -409,10 +500,11 @@ class NestInterpreter {
     const NestNode& n = nest_.nodes[place];
     Room& room = rooms_[n.first];
     const InstId id = nest_.buffer_of(n).value;
+    if (is_beyond(n)) return;
     const auto* value = static_cast<const std::byte*>(read(place, id));
     for_each_cell(n, room, [&](std::size_t cell, std::size_t lane) {
       std::memcpy(&room.cells[cell], value + lane * memory_[id].bytes, memory_[id].bytes);
-      keep_state(room, cell, id);
+      keep_state(room, cell, id, lane);
       room.marks[cell] = is_workspace(n) ? stage_ : task_;
     });
   }
@@ -420,28 +512,34 @@ class NestInterpreter {
     const NestNode& n = nest_.nodes[place];
     const Room& room = rooms_[n.first];
     const InstId id = nest_.buffer_of(n).value;
+    if (is_beyond(n)) return compute(place, id);
     for_each_cell(n, room, [&](std::size_t cell, std::size_t lane) {
       const std::uint32_t mark = room.marks[cell];
       if (is_workspace(n) ? mark == 0 || mark >= stage_ : mark != task_)
         fail(place, "fetches from a buffer what was not kept there");
-      fetch_state(room, cell, id);
+      fetch_state(room, cell, id, lane);
       std::memcpy(static_cast<std::byte*>(cells(id)) + lane * memory_[id].bytes, &room.cells[cell], memory_[id].bytes);
     });
     if (!nest_.places[id].is_vector) memory_[id].spread(cells(id), nest_.lanes);
     know(id);
   }
-  /// The states of a fold lie behind the values: one cell each, in every lane the same.
-  void keep_state(Room& room, std::size_t cell, InstId id) {
+  /// The states of a fold lie behind the values, one cell each.
+  void keep_state(Room& room, std::size_t cell, InstId id, std::size_t lane) {
     if (k_.body[id].prim != Prim::fold) return;
-    const StatePointers states = states_of(id);
     for (std::size_t s = 0; s < state_count(id); ++s)
-      std::memcpy(&room.cells[(s + 1) * room.marks.size() + cell], states[s], sizeof(CellRoom));
+      std::memcpy(&room.cells[(s + 1) * room.marks.size() + cell], state_of_lane(id, s, lane), state_bytes(id, s));
   }
-  void fetch_state(const Room& room, std::size_t cell, InstId id) {
+  void fetch_state(const Room& room, std::size_t cell, InstId id, std::size_t lane) {
     if (k_.body[id].prim != Prim::fold) return;
-    const StatePointers states = states_of(id);
     for (std::size_t s = 0; s < state_count(id); ++s)
-      std::memcpy(states[s], &room.cells[(s + 1) * room.marks.size() + cell], sizeof(CellRoom));
+      std::memcpy(state_of_lane(id, s, lane), &room.cells[(s + 1) * room.marks.size() + cell], state_bytes(id, s));
+  }
+  std::size_t state_bytes(InstId id, std::size_t state) const {
+    const DType dtype = k_.folds[k_.body[id].access].states[state].dtype;
+    return (is_wide_ ? cell_memory<true>(dtype) : cell_memory<false>(dtype)).bytes;
+  }
+  std::byte* state_of_lane(InstId id, std::size_t state, std::size_t lane) {
+    return static_cast<std::byte*>(states_of(id)[state]) + lane * state_bytes(id, state);
   }
 
   const LoopNest& nest_;
@@ -449,6 +547,7 @@ class NestInterpreter {
   const BoundGeometry& g_;
   std::span<void* const> operands_;
   bool is_wide_;
+  ReducedAxes reduced_;
   std::vector<std::array<std::int64_t, max_axes>> strides_;  // of accesses
   std::vector<CellMemory> memory_;                           // of instructions
   std::vector<scalar_meaning::VectorFunction> maps_;
@@ -467,6 +566,9 @@ class NestInterpreter {
   std::array<std::int64_t, max_axes> tile_{};  // lengths of tiles
   std::int64_t count_ = 1;                     // lanes of the step
   std::int64_t first_ = 0;                     // the first point of the block that is walked
+  std::int64_t flat_ = 0;                      // on a GPU: the point of the reduced axes as one, or a piece of them
+  OnlineSum online_sum_;                       // of the online fold that runs, or ran last
+  CellFold* online_ = nullptr;
   std::uint32_t stage_ = 0, task_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // LoopNest: how a kernel is computed. Loops, passes over reduced axes, what is kept from one pass to the next, and
-// where the work joins, as flat arrays of plain records; the scalars stay in Kernel::body. Extents are parameters: one
-// nest serves every size. Back ends render it, the interpreter runs it, the verifier checks it. Knows kernels; no
-// machine code.
+// where the work joins, as flat arrays of plain records; the scalars stay in Kernel::body. On a processor extents are
+// parameters: one nest serves every size. A GPU's nest is made for a kernel with its numbers. Back ends render it, the
+// interpreter runs it, the verifier checks it. Knows kernels; no machine code.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -16,8 +16,10 @@
 SINTER_NAMESPACE_BEGIN
 
 /// How a loop's iterations run. `task`: independent of each other, shared out over threads when the kernel is bound.
-/// `vector`: `step` neighbouring iterations at once, one in each lane.
-enum class LoopMode : std::uint8_t { serial, vector, task };
+/// `vector`: `step` neighbouring iterations at once, one in each lane. On a GPU: `grid`: independent, each a thread's or a
+/// group's of `lanes` threads; `lanes`: shared out over the threads of such a group, `step` neighbours to a thread at a
+/// time. A loop over lanes walks several axes as one, row-major; so does a grid loop over blocks.
+enum class LoopMode : std::uint8_t { serial, vector, task, grid, lanes };
 
 /// What becomes of the iterations that are left when no whole step is. `mask`: a step whose lanes beyond the end do
 /// nothing. `stepwise`: one iteration at a time.
@@ -39,19 +41,22 @@ struct Loop {
   LoopTail tail = LoopTail::none;
   LoopRange range = LoopRange::whole;
   std::uint8_t copies = 1;  // steps that are done side by side
-  std::uint16_t step = 1;   // iterations that a vector holds, or that a block has
+  std::uint16_t lanes = 1;  // threads of a group
+  std::int64_t step = 1;    // iterations that a vector holds, or that a block has
 };
 
-/// `workspace` outlives a stage; `tile` and `reg` belong to one point of the task loops, `reg` to loops over a single
-/// step, so that a register holds it.
-enum class BufferSpace : std::uint8_t { workspace, tile, reg };
+/// `workspace` outlives a stage; the others belong to one point of the task or grid loops, `reg` to loops over a single
+/// step, so that a register holds it. What is kept in `shared` memory of a block of threads is fetched by the thread that
+/// kept it.
+enum class BufferSpace : std::uint8_t { workspace, tile, reg, shared };
 
 /// Room for one value of the body at every point of some axes; for the whole state of a fold where that is the value.
 struct Buffer {
   InstId value = no_inst;
   AxisMask axes = 0;
   BufferSpace space = BufferSpace::tile;
-  bool lasts = false;  // a workspace: from run to run, where what it holds is made of constants
+  std::int64_t points = 0;  // of `shared`: only the first so many are kept; the value is computed at the others
+  bool lasts = false;       // a workspace: from run to run, where what it holds is made of constants
 };
 
 /// What stays written by hand. `gemm`: register tiles, packed panels, products of a vector.
@@ -68,23 +73,26 @@ struct Call {
 
 enum class NestNodeKind : std::uint8_t {
   variant,  // what runs where its Variant holds; has stages
-  stage,    // its end is a join of all tasks: what later stages read was written before
+  stage,    // its end is a join of all tasks: what later stages read was written before; `count`: threads of a block
   loop,     // of Loop `first`
   fold,  // reductions `ids` over axis `axis`, in the Kernel's order; has the loop that feeds it. A fold inside that of
          // an outer axis gives its result to it, each time that it ends
   call,  // of Call `first`, for one tile; has the loops over it
   step,  // the reductions or scans `ids` take in their argument at a point; of a scan the value is then known there
-  compute,  // the instructions `ids`, in order
+  compute,  // the instructions `ids`, in order; `axis` 1: ahead, for all steps side by side before what follows
   check,    // gather `first`: its index, which is one for all lanes, is checked and made an offset
   keep,     // a value, put into Buffer `first`
   fetch,    // a value, taken back from Buffer `first`
   store,    // Kernel::stores[first]
+  barrier,  // the threads of a group meet: what one reads above it is not written below it by another before
+  rescale,  // the sum `first` of an online fold, whose shift is known now, is put together
 };
 
 /// What a fold does. `scan`: its ids are scans, each with a step of its own, whose values are read inside. `blocks`: it
 /// leaves the value of one block, which is kept; `finish`: its steps take in such values, in order, which were fetched
-/// in the reductions' place.
-enum class FoldPart : std::uint8_t { whole, blocks, finish, scan };
+/// in the reductions' place. `online`: the last id is sum(exp(x - shift)), where another id is the greatest x, and the
+/// shift follows from that: its terms are shifted by the greatest so far, and the sum scaled whenever that grows.
+enum class FoldPart : std::uint8_t { whole, blocks, finish, scan, online };
 
 /// One record of a nest, in pre-order: its subtree follows it, up to `end`.
 struct NestNode {
@@ -92,7 +100,7 @@ struct NestNode {
   FoldPart part = FoldPart::whole;  // fold
   std::uint16_t first = 0;  // a loop, a buffer, a store, a variant, a call; fold, step, compute: place of the first id
   std::uint16_t count = 0;  // fold, step, compute: number of ids
-  std::uint16_t axis = 0;   // fold
+  std::uint16_t axis = 0;   // fold; over lanes the innermost of several
   std::uint32_t end = 0;
 };
 static_assert(sizeof(NestNode) == 12);
@@ -136,6 +144,7 @@ struct LoopNest {
   int lanes = 1;                       // elements of a vector
   int vector_axis = 0, near_axis = -1, far_axis = -1;
   bool narrow_index = false;  // indices are i32: see can_narrow_index
+  bool is_on_gpu = false;     // made for the threads of a GPU, and for the numbers that go with the kernel
 
   std::span<const InstId> ids_of(const NestNode& node) const { return std::span(ids).subspan(node.first, node.count); }
   /// Of the reductions `list`, the first that has the state of number `i`: itself, unless that is a further result of a
@@ -157,5 +166,13 @@ struct LoopNest {
   std::size_t find(VariantKind kind) const;
   bool has(VariantKind kind) const { return find(kind) < nodes.size(); }
 };
+
+/// What FoldPart::online folds: sum(exp(value - shift)), where the shift mostly is max(value). Milakov and Gimelshein,
+/// "Online normalizer calculation for softmax", 2018.
+struct OnlineSum {
+  InstId value = no_inst, greatest = no_inst, shift = no_inst, sum = no_inst;
+};
+/// Of reductions of which the last is the sum; `sum` is no_inst where they are none.
+OnlineSum online_sum(const Kernel& kernel, std::span<const InstId> reductions);
 
 SINTER_NAMESPACE_END

@@ -22,8 +22,8 @@ class NestText {
 
   std::string run() {
     constexpr const char* kinds[] = {"pointwise", "row", "column", "contraction", "scatter"};
-    text_ = std::string("nest of a ") + kinds[as_index(k_.kind)] + " kernel, vectors of " +
-            std::to_string(nest_.lanes) + " along a" + std::to_string(nest_.vector_axis) +
+    text_ = std::string("nest of a ") + kinds[as_index(k_.kind)] + (nest_.is_on_gpu ? " kernel on a GPU" : " kernel") +
+            ", vectors of " + std::to_string(nest_.lanes) + " along a" + std::to_string(nest_.vector_axis) +
             (nest_.narrow_index ? ", indices are i32\n" : "\n");
     for (std::size_t i = 0; i < k_.body.size(); ++i)
       if (k_.body[i].prim == Prim::immediate) line(1, definition(static_cast<InstId>(i)));
@@ -41,15 +41,20 @@ class NestText {
     const NestNode& node = nest_.nodes[place];
     if (node.kind == NestNodeKind::fold) part_ = node.part;
     if (node.kind == NestNodeKind::compute)
-      for (const InstId id : nest_.ids_of(node)) line(depth, definition(id));
+      for (const InstId id : nest_.ids_of(node)) line(depth, (node.axis != 0 ? "ahead " : "") + definition(id));
     else if (node.kind == NestNodeKind::step && part_ != FoldPart::finish)
-      for (const InstId id : nest_.ids_of(node)) line(depth, "step " + definition(id));
+      for (const InstId id : nest_.ids_of(node)) line(depth, "step " + definition(id) + online_text(node, id));
     else line(depth, title(node));
     nest_.for_each_child(place, [&](std::size_t child) { write(child, depth + 1); });
   }
 
   static std::string value(InstId id) { return "%" + std::to_string(id); }
   std::string definition(InstId id) const { return value(id) + " = " + inst_text(k_, k_.body[id]); }
+  /// What the sum of an online fold takes in is not the value that the body names.
+  std::string online_text(const NestNode& step, InstId id) const {
+    if (part_ != FoldPart::online || id != nest_.ids_of(step).back()) return {};
+    return ", by " + value(online_sum(k_, nest_.ids_of(step)).value);
+  }
   std::string values(const NestNode& node) const {
     std::string list;
     for (const InstId id : nest_.ids_of(node)) list += (list.empty() ? "" : ", ") + value(id);
@@ -62,17 +67,19 @@ class NestText {
     return list.empty() ? "no axis" : list;
   }
   std::string buffer(const NestNode& node) const {
-    constexpr const char* spaces[] = {"workspace", "tile", "register"};
+    constexpr const char* spaces[] = {"workspace", "tile", "register", "shared"};
     const Buffer& b = nest_.buffer_of(node);
     return std::string(spaces[as_index(b.space)]) + " b" + std::to_string(node.first) + "[" + axes(b.axes) + "]" +
-           (b.lasts && node.kind == NestNodeKind::keep ? ", which lasts from run to run" : "");
+           (b.lasts && node.kind == NestNodeKind::keep ? ", which lasts from run to run" : "") +
+           (b.points != 0 ? ", the first " + std::to_string(b.points) + " points" : std::string());
   }
 
   std::string title(const NestNode& node) const {
     constexpr const char* variants[] = {"whole", "short_rows", "split", "packed"};
     switch (node.kind) {
       case NestNodeKind::variant: return std::string("variant ") + variants[as_index(nest_.variants[node.first])];
-      case NestNodeKind::stage: return "stage";
+      case NestNodeKind::stage:
+        return nest_.is_on_gpu ? "stage in blocks of " + std::to_string(node.count) + " threads" : "stage";
       case NestNodeKind::loop: return loop(nest_.loop_of(node));
       case NestNodeKind::fold: return fold(node);
       case NestNodeKind::call: return call(nest_.calls[node.first]);
@@ -82,6 +89,8 @@ class NestText {
       case NestNodeKind::keep: return "keep " + value(nest_.buffer_of(node).value) + " in " + buffer(node);
       case NestNodeKind::fetch: return "fetch " + value(nest_.buffer_of(node).value) + " from " + buffer(node);
       case NestNodeKind::store: return store_text(k_, k_.stores[node.first]);
+      case NestNodeKind::barrier: return node.count != 0 ? "barrier of the block" : "barrier of the warp";
+      case NestNodeKind::rescale: return "rescale " + value(node.first);
     }
     __builtin_unreachable();
   }
@@ -96,7 +105,9 @@ class NestText {
     std::string line = loop.axes == 0 ? "once" : "for " + axes(loop.axes);
     switch (loop.range) {
       case LoopRange::whole: break;
-      case LoopRange::single: line += " in one vector of " + step; break;
+      case LoopRange::single:
+        line += loop.mode == LoopMode::lanes ? " in one tile" : " in one vector of " + step;
+        break;
       case LoopRange::block: line += " of the block"; break;
       case LoopRange::blocks: line += " in blocks of " + step; break;
       case LoopRange::tiles: line += " in tiles" + (loop.step == 0 ? "" : " of " + step); break;
@@ -104,6 +115,11 @@ class NestText {
     }
     if (loop.mode == LoopMode::vector && loop.range != LoopRange::single) line += " in vectors of " + step;
     if (loop.mode == LoopMode::task) line += loop.axes == 0 ? " as a task" : " as tasks";
+    if (loop.mode == LoopMode::grid) line += " in the grid";
+    if (loop.mode == LoopMode::grid && loop.lanes > 1) line += ", " + std::to_string(loop.lanes) + " threads for each";
+    if (loop.mode == LoopMode::lanes) line += " over " + std::to_string(loop.lanes) + " lanes";
+    if (loop.mode == LoopMode::lanes && loop.range != LoopRange::blocks && loop.step > 1)
+      line += " in vectors of " + step;
     if (loop.copies > 1) line += ", " + std::to_string(loop.copies) + " side by side";
     if (loop.tail == LoopTail::mask) line += ", tail masked";
     if (loop.tail == LoopTail::stepwise && loop.copies > 1) line += ", the rest one by one";
@@ -118,8 +134,26 @@ class NestText {
     return "256 bytes of lanes" + (folds != 0 ? " (" + with_state + " of what has states)" : std::string());
   }
 
+  /// The order of threads, which the schedule gives.
+  std::string fold_over_lanes(const NestNode& node) const {
+    const Loop& loop = nest_.loop_of((&node)[1]);  // a fold's loop follows it
+    const std::string over = values(node) + " over " + axes(loop.axes);
+    const bool is_row = (loop.axes >> nest_.vector_axis & 1) != 0 || node.part == FoldPart::finish;
+    const std::string lanes = loop.lanes == 1               ? "in order"
+                              : loop.lanes <= 32 || !is_row ? "lanes in halves"
+                                                            : "lanes of a warp in halves, then warps";
+    switch (node.part) {
+      case FoldPart::blocks: return "fold one block of " + over + ": " + lanes;
+      case FoldPart::finish: return "fold " + over + " from its blocks: " + lanes;
+      case FoldPart::online: return "fold " + over + " online: " + lanes;
+      case FoldPart::whole:
+      case FoldPart::scan: break;
+    }
+    return "fold " + over + ": " + lanes;
+  }
   /// Which order it is follows from the axis: kernel.hpp.
   std::string fold(const NestNode& node) const {
+    if (nest_.is_on_gpu) return fold_over_lanes(node);
     const std::string over = values(node) + " over a" + std::to_string(node.axis);
     if (node.part == FoldPart::scan) return scan(over, node);
     if (k_.kind == KernelKind::contraction) return "fold " + over + ": by fma, " + k_.order(node.axis).text();

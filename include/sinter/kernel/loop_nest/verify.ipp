@@ -30,15 +30,21 @@ class NestRecords {
     const Kernel& kernel = *nest_.kernel;
     header(nest_.places.size() == kernel.body.size(), "a place for each instruction is missing");
     header(nest_.lanes > 0 && std::has_single_bit(static_cast<unsigned>(nest_.lanes)), "lanes are no power of two");
-    const bool is_product = kernel.kind == KernelKind::contraction;
-    header(nest_.vector_axis == kernel.rank() - 1 - is_product, "the vector axis is not the last parallel one");
+    const bool is_product = kernel.kind == KernelKind::contraction && !nest_.is_on_gpu;
+    header(nest_.is_on_gpu ? nest_.vector_axis == 0 || (nest_.vector_axis > 0 && nest_.vector_axis < kernel.rank())
+                           : nest_.vector_axis == kernel.rank() - 1 - is_product,
+           "the vector axis is not the last parallel one");
     header(nest_.calls.size() == is_product, "not one call for a product");
     for (const Call& call : nest_.calls) header(is_gemm(kernel, call), "a call of what is no product");
     for (const Buffer& buffer : nest_.buffers)
       header(buffer.value < kernel.body.size() && (buffer.axes >> kernel.rank()) == 0, "a buffer of no value, or axis");
-    for (const Loop& loop : nest_.loops)
-      header((loop.axes >> kernel.rank()) == 0 && loop.copies > 0 && (loop.step > 0 || loop.range == LoopRange::tiles),
+    for (const Loop& loop : nest_.loops) {
+      header((loop.axes >> kernel.rank()) == 0 && loop.copies > 0 && loop.lanes > 0 &&
+                 (loop.step > 0 || loop.range == LoopRange::tiles),
              "a loop without an axis or a step");
+      header(loop.mode == LoopMode::vector || (loop.mode >= LoopMode::grid) == nest_.is_on_gpu,
+             "a loop of another machine");
+    }
     for (std::size_t place = 0; place < nest_.nodes.size(); ++place) node(place);
     header(parents_.empty() || nest_.nodes[parents_.front()].end == nest_.nodes.size(), "the last node has no end");
   }
@@ -58,8 +64,8 @@ class NestRecords {
   void node(std::size_t place) {
     const NestNode& n = nest_.nodes[place];
     const auto require = [&](bool holds, const char* what) {
-      constexpr const char* kinds[] = {"variant", "stage", "loop", "fold",  "call", "step",
-                                       "compute", "check", "keep", "fetch", "store"};
+      constexpr const char* kinds[] = {"variant", "stage", "loop",  "fold",  "call",    "step",   "compute",
+                                       "check",   "keep",  "fetch", "store", "barrier", "rescale"};
       if (!holds) throw_bad_nest("node " + std::to_string(place) + " (" + kinds[as_index(n.kind)] + ")", what);
     };
     while (!parents_.empty() && nest_.nodes[parents_.back()].end <= place) parents_.pop_back();
@@ -97,6 +103,8 @@ class NestRecords {
       case NestNodeKind::keep:
       case NestNodeKind::fetch: return n.first < nest_.buffers.size();
       case NestNodeKind::store: return n.first < kernel.stores.size();
+      case NestNodeKind::barrier: return nest_.is_on_gpu;
+      case NestNodeKind::rescale: return n.first < kernel.body.size();
     }
     __builtin_unreachable();
   }
@@ -145,6 +153,7 @@ class NestVerifier {
     AxisMask points = 0, blocks = 0, tasks = 0;  // axes walked point by point; by blocks; by task loops in either way
     NestLevel level = NestLevel::kernel;
     bool has_vector = false, is_single = false;
+    bool has_barrier = false, is_in_lanes = false;  // on a GPU: since the last load; inside a loop over lanes
   };
 
   void require(bool holds, std::size_t place, const char* what) const {
@@ -212,6 +221,8 @@ class NestVerifier {
       case NestNodeKind::keep: return keep(place);
       case NestNodeKind::fetch: return fetch(place);
       case NestNodeKind::store: return store(place);
+      case NestNodeKind::barrier: return barrier(place);
+      case NestNodeKind::rescale: return rescale(place);
     }
   }
 
@@ -220,24 +231,34 @@ class NestVerifier {
   void loop(std::size_t place) {
     const Loop& l = nest_.loop_of(nest_.nodes[place]);
     check_axes(place, l);
-    check_steps(place, l);
+    if (nest_.is_on_gpu) check_threads(place, l);
+    else check_steps(place, l);
     const Scope outside = at_;
     if (is_of_parts(l)) at_.blocks |= l.axes;
     else at_.points |= l.axes;
     if (is_of_one_part(l)) at_.blocks &= static_cast<AxisMask>(~l.axes);
-    if (l.mode == LoopMode::task) at_.tasks |= l.axes;
+    if (l.mode == LoopMode::task || l.mode == LoopMode::grid) at_.tasks |= l.axes;
     if (l.mode == LoopMode::vector) at_.has_vector = true;
+    if (nest_.is_on_gpu) enter_threads(l);
     at_.is_single |= l.range == LoopRange::single;
     at_.level = level_of(l);
     nest_.for_each_child(place, [&](std::size_t child) { node(child); });
+    const bool has_barrier = at_.has_barrier;
     at_ = outside;
-    if (l.mode == LoopMode::task) drop_kept_of_tasks();
+    at_.has_barrier = has_barrier;
+    if (l.mode == LoopMode::task || l.mode == LoopMode::grid) drop_kept_of_tasks();
+  }
+  /// One number of what varies along the vector axis is there where that is walked point by point.
+  void enter_threads(const Loop& l) {
+    at_.is_in_lanes |= l.mode == LoopMode::lanes;
+    at_.has_vector |= (at_.points >> nest_.vector_axis & 1) != 0;
+    if (l.mode == LoopMode::grid && !is_pieces(l)) lanes_ = l.lanes;
   }
   /// Over blocks or tiles, as against the points of one of them.
   static bool is_of_parts(const Loop& l) { return l.range == LoopRange::blocks || l.range == LoopRange::tiles; }
   static bool is_of_one_part(const Loop& l) { return l.range == LoopRange::block || l.range == LoopRange::tile; }
   NestLevel level_of(const Loop& l) const {
-    if (l.mode == LoopMode::task) return NestLevel::outer;
+    if (l.mode == LoopMode::task || l.mode == LoopMode::grid) return NestLevel::outer;
     if (l.mode == LoopMode::serial && (l.axes & facts_.reduced) == 0) return NestLevel::outer;  // rows of a call
     if (l.mode == LoopMode::vector) return NestLevel::column;
     return nest_.far_axis >= 0 && l.axes == axis_bit(nest_.far_axis) ? NestLevel::far : NestLevel::near;
@@ -246,6 +267,7 @@ class NestVerifier {
     require((l.axes & at_.points) == 0, place, "an axis that is walked already");
     if (is_of_one_part(l)) require((l.axes & ~at_.blocks) == 0, place, "a block outside a loop over blocks");
     else require((l.axes & at_.blocks) == 0, place, "an axis that is walked by blocks");
+    if (nest_.is_on_gpu) return;
     if (l.mode != LoopMode::task || l.range != LoopRange::whole)
       require(std::has_single_bit(l.axes), place, "not one axis");
     if (l.range == LoopRange::blocks)
@@ -292,11 +314,42 @@ class NestVerifier {
     require(!facts_.values[c.value].is_live || folded_[c.value], place, "its sums are not made");
   }
 
+  bool is_pieces(const Loop& l) const { return l.range == LoopRange::blocks && l.axes == facts_.reduced; }
+  /// Steps of threads: items of the grid, their vectors, and what the lanes of a group share out.
+  void check_threads(std::size_t place, const Loop& l) const {
+    const bool has_vectors = (l.axes >> nest_.vector_axis & 1) != 0;
+    require(std::has_single_bit(unsigned{l.lanes}), place, "lanes that are no power of two");
+    switch (l.mode) {
+      case LoopMode::serial:
+      case LoopMode::task: return require(false, place, "a loop of another machine");
+      case LoopMode::grid:
+        require(at_.level <= NestLevel::outer && !at_.is_in_lanes && folds_.empty(), place,
+                "the grid is not outermost");
+        require(l.range == LoopRange::whole || l.range == LoopRange::blocks, place, "a range of vectors");
+        require(l.tail == LoopTail::none && (l.range == LoopRange::blocks || l.step == 1), place,
+                "steps that its range does not have");
+        if (is_pieces(l)) return;
+        require((l.axes & facts_.reduced) == 0, place, "points of a reduced axis in the grid");
+        return require(l.range == LoopRange::whole || (l.axes == axis_bit(nest_.vector_axis) && l.step == nest_.lanes),
+                       place, "blocks that are not one vector");
+      case LoopMode::vector:
+        require(l.axes == axis_bit(nest_.vector_axis) && l.step == nest_.lanes && l.range == LoopRange::block &&
+                    !at_.is_in_lanes && l.copies == 1,
+                place, "not the vector of an item");
+        return require((facts_.reduced & l.axes) == 0, place, "an item's vector along a reduced axis");
+      case LoopMode::lanes:
+        require(l.axes == facts_.reduced && !at_.is_in_lanes, place, "lanes share out all reduced axes, once");
+        require(l.lanes == lanes_, place, "other lanes than those of the item");
+        return require(l.range == LoopRange::blocks || l.step == (has_vectors ? nest_.lanes : 1), place,
+                       "its vectors are not those of the nest");
+    }
+  }
+
   void fold(std::size_t place) {
     const NestNode& n = nest_.nodes[place];
     const auto ids = nest_.ids_of(n);
     check_fold(place);
-    require(in_call_ == (k_.kind == KernelKind::contraction), place, "sums of products outside of their call");
+    require(in_call_ == !nest_.calls.empty(), place, "sums of products outside of their call");
     if (n.part == FoldPart::scan) return scan(place, ids);
     if (folds_.empty()) {
       for (const InstId id : ids) {
@@ -317,9 +370,24 @@ class NestVerifier {
     require(steps_ == 1, place, "not one step at each point");
     if (!folds_.empty()) return;
     for (const InstId id : ids) {
-      at_.known[id] = n.part == FoldPart::blocks ? Known::part : Known::yes;
-      folded_[id] = folded_[id] || n.part != FoldPart::blocks;
+      const bool is_part = n.part == FoldPart::blocks || (n.part == FoldPart::online && id == ids.back());
+      at_.known[id] = is_part ? Known::part : Known::yes;
+      folded_[id] = folded_[id] || !is_part;
     }
+    if (n.part == FoldPart::online) online_ = online_sum(k_, ids);
+  }
+  void barrier(std::size_t place) {
+    require(!at_.is_in_lanes, place, "a barrier that not all threads of a group come to");
+    const bool is_row = (facts_.reduced >> nest_.vector_axis & 1) != 0 || stage_ > 1;
+    require(nest_.nodes[place].count != 0 || (is_row && lanes_ <= 32), place, "a group of more than a warp meets");
+    at_.has_barrier = true;
+  }
+  void rescale(std::size_t place) {
+    const InstId sum = nest_.nodes[place].first;
+    require(online_.sum == sum && at_.known[sum] == Known::part, place, "no sum of an online fold");
+    require(is_known(online_.shift), place, "the shift is not there yet");
+    at_.known[sum] = Known::yes;
+    folded_[sum] = true;
   }
   /// Each has one step, inside, after which it is known there.
   void scan(std::size_t place, std::span<const InstId> ids) {
@@ -353,9 +421,14 @@ class NestVerifier {
     const NestNode& n = nest_.nodes[place];
     const Loop& l = nest_.loop_of(nest_.nodes[place + 1]);
     require((facts_.reduced >> n.axis & 1) != 0, place, "folds an axis that is not reduced");
-    require(l.axes == axis_bit(n.axis), place, "its loop walks another axis");
+    require(nest_.is_on_gpu ? l.mode == LoopMode::lanes && folds_.empty() : l.axes == axis_bit(n.axis), place,
+            "its loop walks another axis");
     switch (n.part) {
       case FoldPart::scan: return require(l.range == LoopRange::whole, place, "its loop does not walk the whole axis");
+      case FoldPart::online:
+        require(nest_.is_on_gpu && online_sum(k_, nest_.ids_of(n)).sum != no_inst, place, "no sum of exponentials");
+        return require(l.range == LoopRange::whole || l.range == LoopRange::single, place,
+                       "its loop does not walk the whole axis");
       case FoldPart::whole:
         return require(l.range == LoopRange::whole || l.range == LoopRange::single, place,
                        "its loop does not walk the whole axis");
@@ -373,13 +446,18 @@ class NestVerifier {
     require(!folds_.empty() && std::ranges::equal(ids, nest_.ids_of(nest_.nodes[folds_.back()])), place,
             "not in a fold of these reductions");
     AxisMask folded = 0;
-    for (const std::size_t f : folds_) folded |= axis_bit(nest_.nodes[f].axis);
+    for (const std::size_t f : folds_)
+      folded |= nest_.is_on_gpu ? nest_.loop_of(nest_.nodes[f + 1]).axes : axis_bit(nest_.nodes[f].axis);
     require(folded == facts_.reduced, place, "a reduced axis is not folded");
     require(static_cast<AxisMask>(at_.points | at_.blocks) == all_, place, "not at each point");
-    const bool is_finish = nest_.nodes[folds_.back()].part == FoldPart::finish;
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      require(is_finish ? at_.known[nest_.holder(ids, i)] == Known::part : has_arguments(ids[i]), place,
-              "takes in a value that is not there yet");
+    const FoldPart part = nest_.nodes[folds_.back()].part;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const bool is_online = part == FoldPart::online && i + 1 == ids.size();
+      require(part == FoldPart::finish ? at_.known[nest_.holder(ids, i)] == Known::part
+              : is_online              ? is_known(online_sum(k_, ids).value)
+                                       : has_arguments(ids[i]),
+              place, "takes in a value that is not there yet");
+    }
     ++steps_;
   }
 
@@ -396,7 +474,7 @@ class NestVerifier {
     require(inst.prim != Prim::immediate && !is_folded(inst.prim), place, "computes what needs no computing");
     require(at_.known[id] == Known::no, place, "computes again what is there");
     require(is_walked(facts_.values[id].axes), place, "outside a loop over an axis that a value varies along");
-    require(value.level == at_.level, place, "not at the value's place");
+    require(nest_.is_on_gpu || value.level == at_.level, place, "not at the value's place");
     require(value.is_vector ? at_.has_vector : (facts_.values[id].axes >> nest_.vector_axis & 1) == 0, place,
             "lanes that differ outside vectors");
     for (int a = 0; a < arity(inst.prim); ++a) {
@@ -406,7 +484,10 @@ class NestVerifier {
               "one number from lanes that differ");
     }
     if (inst.prim == Prim::gather) require(!has_check_[id] || at_.checked[id], place, "an index that is not checked");
-    if (reads_memory(inst.prim)) require(!may_be_written(inst.access), place, "reads an operand after it was written");
+    if (reads_memory(inst.prim)) {
+      require(!may_be_written(inst.access), place, "reads an operand after it was written");
+      at_.has_barrier = false;
+    }
     at_.known[id] = Known::yes;
   }
 
@@ -432,6 +513,11 @@ class NestVerifier {
     require(buffer.space != BufferSpace::reg || at_.is_single, place, "a register in a loop of several steps");
     require(at_.known[buffer.value] == Known::yes || buffer.space == BufferSpace::workspace, place,
             "the value of one block");
+    require((buffer.space != BufferSpace::shared || nest_.is_on_gpu) &&
+                (buffer.space != BufferSpace::tile || !nest_.is_on_gpu),
+            place, "memory that the machine does not have");
+    require(buffer.points == 0 || (buffer.space == BufferSpace::shared && k_.body[buffer.value].prim == Prim::load),
+            place, "a part of what cannot be loaded again");
     kept = {true, stage_, static_cast<AxisMask>(at_.points & buffer.axes),
             static_cast<AxisMask>(at_.blocks & buffer.axes), at_.known[buffer.value]};
   }
@@ -451,8 +537,10 @@ class NestVerifier {
                 kept.blocks == (at_.blocks & buffer.axes),
             place, "other axes than those of the keep");
     require(buffer.space != BufferSpace::reg || at_.is_single, place, "a register in a loop of several steps");
-    require(kept.known == Known::part || nest_.places[buffer.value].level == at_.level, place,
+    require(nest_.is_on_gpu || kept.known == Known::part || nest_.places[buffer.value].level == at_.level, place,
             "not at the value's place");
+    if (buffer.points != 0)
+      require(!may_be_written(k_.body[buffer.value].access), place, "reads an operand after it was written");
     at_.known[buffer.value] = kept.known;
   }
 
@@ -478,6 +566,8 @@ class NestVerifier {
     require(!stored_[number], place, "stores twice");
     require(is_known(s.value), place, "stores a value that is not there yet");
     require(at_.blocks == 0 && at_.points == (is_inner ? all_ : parallel_), place, "not once at each of its points");
+    require(!nest_.is_on_gpu || facts_.reduced == 0 || is_inner || at_.has_barrier, place,
+            "other lanes may still read what it writes");
     stored_[number] = true;
   }
 
@@ -490,6 +580,8 @@ class NestVerifier {
   VariantKind kind_ = VariantKind::whole;
   int stage_ = 0, steps_ = 0;
   bool in_call_ = false;
+  int lanes_ = 1;                   // of an item, on a GPU
+  OnlineSum online_;                // of the last online fold
   std::vector<std::size_t> folds_;  // those around this place
   std::vector<Kept> kept_;
   SmallVector<bool, 64> stored_;  // stores

@@ -27,7 +27,9 @@ class NestWriter {
     nest_.variants.push_back(kind);
     return open({.kind = NestNodeKind::variant, .first = static_cast<std::uint16_t>(nest_.variants.size() - 1)});
   }
-  std::size_t open_stage() { return open({.kind = NestNodeKind::stage}); }
+  std::size_t open_stage(int threads = 0) {
+    return open({.kind = NestNodeKind::stage, .count = static_cast<std::uint16_t>(threads)});
+  }
   std::size_t open_loop(const Loop& loop) {
     nest_.loops.push_back(loop);
     return open({.kind = NestNodeKind::loop, .first = static_cast<std::uint16_t>(nest_.loops.size() - 1)});
@@ -38,7 +40,7 @@ class NestWriter {
                       .tail = LoopTail::mask,
                       .range = range,
                       .copies = static_cast<std::uint8_t>(copies),
-                      .step = static_cast<std::uint16_t>(nest_.lanes)});
+                      .step = nest_.lanes});
   }
 
   /// A node of ids: `take(id)` says which of the list it has. Nothing where it has none.

@@ -27,9 +27,9 @@ struct GemmOperand {
 /// a tile cannot give (a gather).
 bool choose_operand(Writer& writer, GemmOperand& operand, int other_axis);
 /// Is it read as it is?
-bool is_plain(const Nest& nest, const GemmOperand& operand);
+bool is_plain(const BoundKernel& bound, const GemmOperand& operand);
 /// The instructions that it is made of, arguments first, immediates left out.
-std::vector<InstId> instructions_of(const Nest& nest, const GemmOperand& operand);
+std::vector<InstId> instructions_of(const BoundKernel& bound, const GemmOperand& operand);
 
 /// The tile that a block of threads takes of an operand, and the names of the text around it.
 struct GemmOperandTile {
@@ -72,14 +72,14 @@ class GemmOperandWriter {
     bool is_fixed = false;                   // no tile changes it
   };
   static std::string str(std::int64_t number) { return std::to_string(number); }
-  std::string type() const { return value_type(nest.inst(operand_.value).dtype); }
+  std::string type() const { return value_type(bound.inst(operand_.value).dtype); }
   int vector_axis() const { return operand_.along_depth ? operand_.depth_axis : operand_.axis; }
   int run() const { return (operand_.along_depth ? tile_.depth : tile_.extent) / operand_.width; }
   int step() const { return tile_.threads / run(); }
   int places() const { return tile_.extent * tile_.depth / (tile_.threads * operand_.width); }
   std::string depth_of() const { return tile_.name + "_depth" + (operand_.along_depth ? "" : " + i * " + str(step())); }
   std::string place_of() const { return tile_.name + "_place" + (operand_.along_depth ? " + i * " + str(step()) : ""); }
-  bool is_once(InstId id) const { return !nest.varies(id, operand_.axis) && !nest.varies(id, operand_.depth_axis); }
+  bool is_once(InstId id) const { return !bound.varies(id, operand_.axis) && !bound.varies(id, operand_.depth_axis); }
   std::string suffix(InstId id) const { return is_plain_ ? std::string() : str(id); }
   std::string registers_of(InstId id) const { return tile_.name + "_next" + suffix(id); }
   std::string memory_of(InstId id) const { return tile_.name + "_from" + suffix(id); }
@@ -88,7 +88,7 @@ class GemmOperandWriter {
   void compute();
 
   Writer& w;
-  const Nest& nest;
+  const BoundKernel& bound;
   GemmOperand operand_;
   GemmOperandTile tile_;
   IndexNames batch_;

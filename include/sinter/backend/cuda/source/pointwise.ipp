@@ -1,4 +1,4 @@
-// The choice of a width, and the kernel.
+// The kernel.
 #pragma once
 
 #include <sinter/backend/cuda/source/pointwise.hpp>
@@ -10,54 +10,19 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
-/// Elements per access: 16 bytes of the dtype that most operands have.
-inline int widest(const Nest& nest) {
-  std::int64_t largest = 1, smallest = 8;
-  for (std::uint16_t access : nest.used_accesses()) {
-    largest = std::max(largest, size_of(nest.dtype_of(access)));
-    smallest = std::min(smallest, size_of(nest.dtype_of(access)));
-  }
-  return largest == 1 ? 16 : largest == 2 ? 8 : smallest == 8 ? 2 : 4;
-}
-
-SINTER_DECL int best_width(Writer& writer, int axis, bool may_have_tail) {
-  int best = 1, most = 0;
-  if (axis < 0) return 1;
-  const int bytes = writer.is_grouped ? 16 : writer.schedule.find(ScheduleAction::vectorize).value_or(16);
-  for (int width = widest(writer.nest) * bytes / 16; width > 1; width /= 2) {
-    if (!may_have_tail && writer.nest.extent(axis) % width != 0) continue;
-    const int packed = writer.packed_accesses(axis, width);
-    if (packed > most) {
-      most = packed;
-      best = width;
-    }
-  }
-  return best;
-}
-
 class PointwiseWriter {
  public:
-  explicit PointwiseWriter(Writer& writer) : w(writer), nest(writer.nest) {}
+  PointwiseWriter(Writer& writer, const LoopNest& the_nest) : w(writer), bound(writer.bound), nest(the_nest) {
+    const std::size_t stage = 1;
+    threads_ = nest.nodes[stage].count;
+    read_nodes(stage);
+    std::sort(ids_.begin(), ids_.end());
+  }
 
   void run() {
-    const AxisList& axes = nest.parallel;
-    axis_ = axes.empty() ? -1 : axes.back();
-    const std::int64_t points = nest.points(axes);
-    width_ = best_width(w, axis_, axes.size() == 1);
-    has_tail_ = axis_ >= 0 && nest.extent(axis_) % width_ != 0;
     w.set_vector(axis_, width_);
-    const std::int64_t items = axis_ < 0 ? 1 : points / nest.extent(axis_) * quotient_up(nest.extent(axis_), width_);
-    // Enough bytes in flight for one processor, without leaving others idle.
-    int loads = 0;
-    for (std::size_t i = 0; i < nest.kernel.body.size(); ++i)
-      loads += nest.is_live(i) && nest.kernel.body[i].prim == Prim::load && w.is_along(static_cast<InstId>(i));
-    const std::int64_t enough = std::int64_t{w.device.multiprocessors} * 2048 * 4;
-    steps_ = !w.is_grouped && loads <= 2 && items >= enough * 4 ? (loads <= 1 ? 4 : 2) : 1;
-    threads_ = !w.is_grouped && items < std::int64_t{w.device.multiprocessors} * 1024 ? 128 : 256;
-    if (!w.is_grouped) {  // else what was measured for one size would keep it from being merged with others
-      steps_ = w.schedule.find(ScheduleAction::unroll).value_or(static_cast<std::uint16_t>(steps_));
-      threads_ = w.schedule.find(ScheduleAction::block).value_or(static_cast<std::uint16_t>(threads_));
-    }
+    const std::int64_t points = bound.points(bound.parallel),
+                       items = axis_ < 0 ? 1 : points / bound.extent(axis_) * quotient_up(bound.extent(axis_), width_);
     const std::string entry = w.entry("pointwise", threads_);
     w.line("const I first = (I)blockIdx.x * " + Writer::str(threads_ * steps_) + " + (I)threadIdx.x;");
     load_all(items);
@@ -67,29 +32,43 @@ class PointwiseWriter {
   }
 
  private:
+  void read_nodes(std::size_t place) {
+    nest.for_each_child(place, [&](std::size_t child) {
+      const NestNode& node = nest.nodes[child];
+      if (node.kind == NestNodeKind::compute) {
+        const auto list = nest.ids_of(node);
+        ids_.insert(ids_.end(), list.begin(), list.end());
+      }
+      if (node.kind != NestNodeKind::loop) return;
+      const Loop& loop = nest.loop_of(node);
+      if (loop.mode == LoopMode::grid) steps_ = loop.copies;
+      if (loop.axes != 0) axis_ = nest.vector_axis;
+      if (loop.mode == LoopMode::vector) has_tail_ = loop.tail == LoopTail::mask;
+      width_ = nest.lanes;
+      read_nodes(child);
+    });
+  }
   void open_item(std::int64_t items) {
     w.unroll("for (int u = 0; u < " + Writer::str(steps_) + "; ++u)");
     w.line("const I item = first + u * " + Writer::str(threads_) + ";");
     w.open("if (item < " + w.number("items", items) + ")");
-    index_ = w.decode("item", nest.parallel, width_);
+    index_ = w.decode("item", bound.parallel, width_);
   }
   void close_item() { w.close(), w.close(); }
   std::string in_range(const std::string& j) const { return index_[as_index(axis_)] + " + " + j + " < "; }
 
-  bool is_plain_load(InstId id) const { return nest.is_live(id) && nest.inst(id).prim == Prim::load; }
+  bool is_plain_load(InstId id) const { return bound.inst(id).prim == Prim::load; }
 
   void load_all(std::int64_t items) {
     bool has_loads = false;
-    for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
-      const auto id = static_cast<InstId>(i);
+    for (const InstId id : ids_) {
       if (!is_plain_load(id)) continue;
       has_loads = true;
       w.line(w.declaration(id) + "[" + Writer::str(w.is_along(id) ? width_ * steps_ : steps_) + "];");
     }
     if (!has_loads) return;
     open_item(items);
-    for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
-      const auto id = static_cast<InstId>(i);
+    for (const InstId id : ids_) {
       if (!is_plain_load(id)) continue;
       const std::string target = "v" + Writer::str(id);
       if (!w.is_along(id)) w.line(target + "[u] = " + w.value_of(id, index_, "") + ";");
@@ -121,23 +100,21 @@ class PointwiseWriter {
   void compute_all(std::int64_t items) {
     open_item(items);
     std::vector<InstId> elementwise;
-    for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
-      const auto id = static_cast<InstId>(i);
-      const Inst& inst = nest.inst(id);
-      if (!nest.is_live(i) || inst.prim == Prim::immediate) continue;
+    for (const InstId id : ids_) {
+      const Inst& inst = bound.inst(id);
       const std::string v = "v" + Writer::str(id);
       if (inst.prim == Prim::load) {
-        w.name[i] = w.is_along(id) ? v + "[u * " + Writer::str(width_) + " + j]" : v + "[u]";
+        w.name[id] = w.is_along(id) ? v + "[u * " + Writer::str(width_) + " + j]" : v + "[u]";
       } else if (!w.is_along(id)) {
         w.line("const " + w.declaration(id) + " = " + w.value_of(id, index_, "") + ";");
-        w.name[i] = v;
+        w.name[id] = v;
       } else if (is_vector_under_one_condition(inst)) {
         w.line(w.declaration(id) + "[" + Writer::str(width_) + "];");
         w.load_vector(id, v, "", index_);
-        w.name[i] = v + "[j]";
+        w.name[id] = v + "[j]";
       } else {
         elementwise.push_back(id);
-        w.name[i] = v;
+        w.name[id] = v;
       }
     }
     write_elements(elementwise);
@@ -146,21 +123,21 @@ class PointwiseWriter {
   }
 
   void write_elements(const std::vector<InstId>& elementwise) {
-    for (std::size_t s = 0; s < nest.kernel.stores.size(); ++s)
-      w.line(memory_type(nest.inst(nest.kernel.stores[s].value).dtype) + " s" + Writer::str(static_cast<int>(s)) + "[" +
-             Writer::str(width_) + "];");
+    for (std::size_t s = 0; s < bound.kernel.stores.size(); ++s)
+      w.line(memory_type(bound.inst(bound.kernel.stores[s].value).dtype) + " s" + Writer::str(static_cast<int>(s)) +
+             "[" + Writer::str(width_) + "];");
     w.unroll("for (int j = 0; j < " + Writer::str(width_) + "; ++j)");
     if (has_tail_) w.open("if (" + in_range("j") + w.extent(axis_) + ")");
     for (InstId id : elementwise) w.line("const " + w.declaration(id) + " = " + w.value_of(id, index_, "j") + ";");
-    for (std::size_t s = 0; s < nest.kernel.stores.size(); ++s)
-      w.line("s" + Writer::str(static_cast<int>(s)) + "[j] = " + w.name[nest.kernel.stores[s].value] + ";");
+    for (std::size_t s = 0; s < bound.kernel.stores.size(); ++s)
+      w.line("s" + Writer::str(static_cast<int>(s)) + "[j] = " + w.name[bound.kernel.stores[s].value] + ";");
     if (has_tail_) w.close();
     w.close();
   }
 
   void write_stores() {
-    for (std::size_t s = 0; s < nest.kernel.stores.size(); ++s) {
-      const Store& store = nest.kernel.stores[s];
+    for (std::size_t s = 0; s < bound.kernel.stores.size(); ++s) {
+      const Store& store = bound.kernel.stores[s];
       const std::string source = "s" + Writer::str(static_cast<int>(s));
       if (w.along(store.access) == Along::constant) {
         w.store_one(store, source + "[0]", index_, "");
@@ -182,13 +159,15 @@ class PointwiseWriter {
   }
 
   Writer& w;
-  const Nest& nest;
+  const BoundKernel& bound;
+  const LoopNest& nest;
   IndexNames index_;
+  std::vector<InstId> ids_;  // what is computed, arguments first
   int axis_ = -1, width_ = 1, steps_ = 1, threads_ = 256;
   bool has_tail_ = false;
 };
 
-SINTER_DECL void write_pointwise(Writer& writer) { PointwiseWriter(writer).run(); }
+SINTER_DECL void write_pointwise(Writer& writer, const LoopNest& nest) { PointwiseWriter(writer, nest).run(); }
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

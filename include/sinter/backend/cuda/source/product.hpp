@@ -32,7 +32,7 @@ inline constexpr double least_library_operations = 1e9;
 
 class ProductWriter {
  public:
-  explicit ProductWriter(Writer& writer) : w(writer), nest(writer.nest) {}
+  explicit ProductWriter(Writer& writer) : w(writer), bound(writer.bound) {}
 
   bool choose();
   /// The GEMM algorithms that are open, the one preferred by the heuristic first.
@@ -53,8 +53,10 @@ class ProductWriter {
   std::optional<cuda::LibraryProduct> library_product() const;
   bool library_does_all(cuda::LibraryProduct& product) const;
   /// Are both operands numbers of one 16-bit dtype as they lie in memory? Their products are exact in f32 and in TF32.
-  bool has_narrow_operands() const { return narrow_operands(nest, shape.contract) != nest.inst(shape.contract).dtype; }
-  std::string type() const { return value_type(nest.inst(shape.contract).dtype); }
+  bool has_narrow_operands() const {
+    return narrow_operands(bound, shape.contract) != bound.inst(shape.contract).dtype;
+  }
+  std::string type() const { return value_type(bound.inst(shape.contract).dtype); }
   std::string pack(int width) const { return "Pack<" + type() + ", " + str(width) + ">"; }
 
   void write_threads();
@@ -66,7 +68,7 @@ class ProductWriter {
   void write_staged(int rows, const std::string& first_row);
   void add_teams(int width, const std::string& place);
   /// Neighbouring results that a thread takes at once.
-  int result_width() const { return nest.extent(shape.column_axis) % 4 == 0 ? 4 : 1; }
+  int result_width() const { return bound.extent(shape.column_axis) % 4 == 0 ? 4 : 1; }
   std::vector<bool> after_contract() const;
   void write_results(const IndexNames& index, int width);
   void write_finish();
@@ -75,14 +77,14 @@ class ProductWriter {
     return "(" + name + "_tile + (buffer * " + str(shape.depth) + " + " + depth + ") * " +
            str((name == "left" ? shape.rows : shape.columns) + pad()) + ")";
   }
-  int pad() const { return static_cast<int>(16 / size_of(nest.inst(shape.contract).dtype)); }  // keeps rows aligned
+  int pad() const { return static_cast<int>(16 / size_of(bound.inst(shape.contract).dtype)); }  // keeps rows aligned
   /// Elements of shared memory that a team's results take: those of all fit where the two buffers were.
   int staged() const { return shape.rows * (shape.columns + pad()); }
   int row_gap() const { return shape.rows * 4 / shape.thread_rows; }
   int column_gap() const { return shape.columns * 4 / shape.thread_columns; }
 
   Writer& w;
-  const Nest& nest;
+  const BoundKernel& bound;
   ProductShape shape;
   IndexNames batch_index_;
 };

@@ -20,23 +20,23 @@ namespace cuda_source_detail {
 // -------------------------------------------------------------------------------------------------------
 
 SINTER_DECL bool ProductWriter::choose() {
-  const std::vector<InstId> reductions = nest.reductions_of(0);
-  if (nest.depths() != 1 || reductions.size() != 1 || nest.reduced.size() != 1 || !nest.inner_stores.empty())
+  const InstList reductions = reductions_of(bound.kernel, bound.facts, 0);
+  if (bound.depths() != 1 || reductions.size() != 1 || bound.reduced.size() != 1 || !bound.facts.inner_stores.empty())
     return false;
   shape.contract = reductions[0];
-  shape.depth_axis = nest.reduced[0];
-  const Inst& contract = nest.inst(shape.contract);
+  shape.depth_axis = bound.reduced[0];
+  const Inst& contract = bound.inst(shape.contract);
   if (contract.prim != Prim::contract || contract.dtype == DType::bool_) return false;
   GemmOperand operands[2];
   AxisList own[2];
   for (std::size_t k = 0; k < 2; ++k) {
     operands[k].value = contract.args[k];
     operands[k].depth_axis = shape.depth_axis;
-    if (!nest.varies(operands[k].value, shape.depth_axis)) return false;
+    if (!bound.varies(operands[k].value, shape.depth_axis)) return false;
   }
-  for (int a : nest.parallel)
+  for (int a : bound.parallel)
     for (std::size_t k = 0; k < 2; ++k)
-      if (nest.varies(operands[k].value, a) && !nest.varies(operands[1 - k].value, a)) own[k].push_back(a);
+      if (bound.varies(operands[k].value, a) && !bound.varies(operands[1 - k].value, a)) own[k].push_back(a);
   if (own[0].empty() || own[1].empty()) return false;
   // Columns are the later axis: what is stored has unit stride there.
   const std::size_t right = own[0].back() > own[1].back() ? 0 : 1;
@@ -44,9 +44,9 @@ SINTER_DECL bool ProductWriter::choose() {
   shape.right = operands[right];
   shape.row_axis = own[1 - right].back();
   shape.column_axis = own[right].back();
-  for (int a : nest.parallel)
+  for (int a : bound.parallel)
     if (a != shape.row_axis && a != shape.column_axis) shape.batch.push_back(a);
-  if (nest.extent(shape.row_axis) < 8 || nest.extent(shape.column_axis) < 8) return false;
+  if (bound.extent(shape.row_axis) < 8 || bound.extent(shape.column_axis) < 8) return false;
   shape.left.axis = shape.row_axis;
   shape.right.axis = shape.column_axis;
   if (!choose_operand(w, shape.left, shape.column_axis) || !choose_operand(w, shape.right, shape.row_axis))
@@ -56,9 +56,9 @@ SINTER_DECL bool ProductWriter::choose() {
 
 /// The largest tile that keeps every processor busy; then pieces of the reduced axis.
 SINTER_DECL void ProductWriter::choose_tile() {
-  const std::int64_t batches = nest.points(shape.batch), rows = nest.extent(shape.row_axis),
-                     columns = nest.extent(shape.column_axis);
-  const bool is_wide = size_of(nest.inst(shape.contract).dtype) == 8;
+  const std::int64_t batches = bound.points(shape.batch), rows = bound.extent(shape.row_axis),
+                     columns = bound.extent(shape.column_axis);
+  const bool is_wide = size_of(bound.inst(shape.contract).dtype) == 8;
   struct Tile {
     int rows, columns, depth, thread_rows, thread_columns;
   };
@@ -79,7 +79,7 @@ SINTER_DECL void ProductWriter::choose_tile() {
   shape.thread_rows = best.thread_rows;
   shape.thread_columns = best.thread_columns;
   if (best.rows == 32) choose_teams(blocks(best));
-  const std::int64_t depth = nest.extent(shape.depth_axis), steps = quotient_up(depth, shape.depth);
+  const std::int64_t depth = bound.extent(shape.depth_axis), steps = quotient_up(depth, shape.depth);
   shape.chunk = std::max<std::int64_t>(steps, 1) * shape.depth;
   // A second kernel costs about as much as four steps of a block of teams.
   const std::int64_t most = shape.teams == 1 ? steps / 4 : steps < 8 ? 1 : steps / 3;
@@ -91,8 +91,8 @@ SINTER_DECL void ProductWriter::choose_tile() {
 
 /// Of few small tiles, what a block takes is a chain of waiting for memory: all threads that find room share its steps.
 SINTER_DECL void ProductWriter::choose_teams(std::int64_t blocks) {
-  const bool is_wide = size_of(nest.inst(shape.contract).dtype) == 8,
-             is_deep = !is_wide && nest.extent(shape.depth_axis) > 32;
+  const bool is_wide = size_of(bound.inst(shape.contract).dtype) == 8,
+             is_deep = !is_wide && bound.extent(shape.depth_axis) > 32;
   const int teams = is_deep ? 8 : 4;
   if (blocks * teams * shape.team_threads() > std::int64_t{w.device.multiprocessors} * 2048) return;
   shape.teams = teams;
@@ -113,8 +113,8 @@ SINTER_DECL void ProductWriter::write_threads() {
 }
 
 SINTER_DECL void ProductWriter::write_place() {
-  const std::int64_t row_tiles = quotient_up(nest.extent(shape.row_axis), shape.rows),
-                     column_tiles = quotient_up(nest.extent(shape.column_axis), shape.columns);
+  const std::int64_t row_tiles = quotient_up(bound.extent(shape.row_axis), shape.rows),
+                     column_tiles = quotient_up(bound.extent(shape.column_axis), shape.columns);
   w.line("const I block = (I)blockIdx.x;");
   w.line("const I tile_row = " + w.divided("block", "ct", column_tiles) + ";");
   w.line("const I tile_batch = " + w.divided("tile_row", "rt", row_tiles) + ";");
@@ -177,7 +177,7 @@ SINTER_DECL void ProductWriter::multiply() {
   read("right", shape.thread_columns, shape.columns + pad(), column_gap());
   w.unroll("for (int i = 0; i < " + str(shape.thread_rows) + "; ++i)");
   w.line("#pragma unroll");
-  const Inst step{.prim = Prim::fma, .dtype = nest.inst(shape.contract).dtype};
+  const Inst step{.prim = Prim::fma, .dtype = bound.inst(shape.contract).dtype};
   w.line("for (int j = 0; j < " + str(shape.thread_columns) +
          "; ++j) sum[i][j] = " + expression(step, step.dtype, {"left[i]", "right[j]", "sum[i][j]"}) + ";");
   w.close();
@@ -219,11 +219,11 @@ SINTER_DECL void ProductWriter::run() {
   w.close();
   write_epilogue();
   w.close();
-  const std::int64_t tiles =
-      quotient_up(nest.extent(shape.row_axis), shape.rows) * quotient_up(nest.extent(shape.column_axis), shape.columns);
-  w.add_step(entry, tiles * nest.points(shape.batch), shape.splits, shape.threads());
+  const std::int64_t tiles = quotient_up(bound.extent(shape.row_axis), shape.rows) *
+                             quotient_up(bound.extent(shape.column_axis), shape.columns);
+  w.add_step(entry, tiles * bound.points(shape.batch), shape.splits, shape.threads());
   if (shape.splits == 1) return;
-  w.add_workspace(shape.splits * nest.points(nest.parallel) * size_of(nest.inst(shape.contract).dtype));
+  w.add_workspace(shape.splits * bound.points(bound.parallel) * size_of(bound.inst(shape.contract).dtype));
   write_finish();
 }
 
@@ -276,7 +276,7 @@ SINTER_DECL void ProductWriter::write_staged(int rows, const std::string& first_
   w.name[shape.contract] = "sums.v[j]";
   if (shape.splits > 1) {
     const std::string all_columns = w.extent(shape.column_axis), all_rows = w.extent(shape.row_axis);
-    w.line("const I at = ((((I)blockIdx.y * " + w.number("batches", nest.points(shape.batch)) + " + tile_batch) * " +
+    w.line("const I at = ((((I)blockIdx.y * " + w.number("batches", bound.points(shape.batch)) + " + tile_batch) * " +
            all_rows + " + " + row + ") * " + all_columns + ") + " + column + ";");
     w.line("#pragma unroll");
     w.line("for (int j = 0; j < " + str(width) + "; ++j) ((" + type() + "*)a.workspace)[at + j] = sums.v[j];");
@@ -293,16 +293,16 @@ SINTER_DECL void ProductWriter::add_teams(int width, const std::string& place) {
   w.line("const " + pack(width) + " more = *(const " + pack(width) + "*)(" + place + " + m * " + str(staged()) + ");");
   w.line("#pragma unroll");
   w.line("for (int j = 0; j < " + str(width) + "; ++j) sums.v[j] = " +
-         combined(Prim::reduce_add, nest.inst(shape.contract).dtype, "sums.v[j]", "more.v[j]") + ";");
+         combined(Prim::reduce_add, bound.inst(shape.contract).dtype, "sums.v[j]", "more.v[j]") + ";");
   w.close();
 }
 
 /// Instructions that the stores need beside the product: its operands' are done with.
 SINTER_DECL std::vector<bool> ProductWriter::after_contract() const {
-  std::vector<bool> needed(nest.kernel.body.size());
-  for (const Store& store : nest.kernel.stores) needed[store.value] = true;
+  std::vector<bool> needed(bound.kernel.body.size());
+  for (const Store& store : bound.kernel.stores) needed[store.value] = true;
   for (std::size_t i = needed.size(); i-- > 0;) {
-    const Inst& inst = nest.kernel.body[i];
+    const Inst& inst = bound.kernel.body[i];
     if (!needed[i] || inst.prim == Prim::contract) continue;
     for (int k = 0; k < arity(inst.prim); ++k) needed[inst.args[as_index(k)]] = true;
   }
@@ -313,9 +313,9 @@ SINTER_DECL std::vector<bool> ProductWriter::after_contract() const {
 SINTER_DECL void ProductWriter::write_results(const IndexNames& index, int width) {
   std::vector<InstId> elementwise;
   const std::vector<bool> is_needed = after_contract();
-  for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
+  for (std::size_t i = 0; i < bound.kernel.body.size(); ++i) {
     const auto id = static_cast<InstId>(i);
-    const Prim prim = nest.inst(id).prim;
+    const Prim prim = bound.inst(id).prim;
     if (!is_needed[i] || prim == Prim::immediate || prim == Prim::contract) continue;
     const std::string v = "v" + str(id);
     w.name[i] = v;
@@ -329,16 +329,16 @@ SINTER_DECL void ProductWriter::write_results(const IndexNames& index, int width
       elementwise.push_back(id);
     }
   }
-  for (std::size_t s = 0; s < nest.kernel.stores.size(); ++s)
-    w.line(memory_type(nest.inst(nest.kernel.stores[s].value).dtype) + " s" + str(static_cast<int>(s)) + "[" +
+  for (std::size_t s = 0; s < bound.kernel.stores.size(); ++s)
+    w.line(memory_type(bound.inst(bound.kernel.stores[s].value).dtype) + " s" + str(static_cast<int>(s)) + "[" +
            str(width) + "];");
   w.unroll("for (int j = 0; j < " + str(width) + "; ++j)");
   for (InstId id : elementwise) w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "j") + ";");
-  for (std::size_t s = 0; s < nest.kernel.stores.size(); ++s)
-    w.line("s" + str(static_cast<int>(s)) + "[j] = " + w.name[nest.kernel.stores[s].value] + ";");
+  for (std::size_t s = 0; s < bound.kernel.stores.size(); ++s)
+    w.line("s" + str(static_cast<int>(s)) + "[j] = " + w.name[bound.kernel.stores[s].value] + ";");
   w.close();
-  for (std::size_t s = 0; s < nest.kernel.stores.size(); ++s) {
-    const Store& store = nest.kernel.stores[s];
+  for (std::size_t s = 0; s < bound.kernel.stores.size(); ++s) {
+    const Store& store = bound.kernel.stores[s];
     const std::string source = "s" + str(static_cast<int>(s));
     if (w.along(store.access) == Along::constant) w.store_one(store, source + "[0]", index, "");
     else w.store_vector(store, source, index);
@@ -351,7 +351,7 @@ SINTER_DECL void ProductWriter::write_finish() {
   AxisList axes = shape.batch;
   axes.push_back(shape.row_axis);
   axes.push_back(shape.column_axis);
-  const std::int64_t results = nest.points(axes), items = results / width;
+  const std::int64_t results = bound.points(axes), items = results / width;
   const std::string entry = w.entry("finish", threads);
   w.line("const I item = (I)blockIdx.x * " + str(threads) + " + (I)threadIdx.x;");
   w.open("if (item < " + w.number("items", items) + ")");
@@ -369,7 +369,7 @@ SINTER_DECL void ProductWriter::write_finish() {
          "*)" + at + ";");
   w.line("#pragma unroll");
   w.line("for (int q = 0; q < " + batch + " * " + str(width) + "; ++q) sum[q % " + str(width) + "] = " +
-         combined(Prim::reduce_add, nest.inst(shape.contract).dtype, "sum[q % " + str(width) + "]",
+         combined(Prim::reduce_add, bound.inst(shape.contract).dtype, "sum[q % " + str(width) + "]",
                   "piece[q / " + str(width) + "].v[q % " + str(width) + "]") +
          ";");
   w.close();
@@ -384,7 +384,7 @@ SINTER_DECL void ProductWriter::write_finish() {
 inline constexpr double library_operations = 2e9;
 
 SINTER_DECL double ProductWriter::operations() const {
-  return 2.0 * static_cast<double>(nest.points(nest.parallel)) * static_cast<double>(nest.extent(shape.depth_axis));
+  return 2.0 * static_cast<double>(bound.points(bound.parallel)) * static_cast<double>(bound.extent(shape.depth_axis));
 }
 
 SINTER_DECL std::vector<cuda::GemmAlgorithm> ProductWriter::algorithms() const {
@@ -411,13 +411,13 @@ SINTER_DECL std::string ProductWriter::text() const {
   const auto multiple = [](std::int64_t number) {
     return number == 0 ? 16 : std::min<std::int64_t>(number & -number, 16);
   };
-  std::string text = nest.kernel.text() + "\nextents";
-  for (int a = 0; a < nest.kernel.rank(); ++a)
-    text += " " + str(rounded(nest.extent(a))) + "/" + str(multiple(nest.extent(a)));
-  for (std::size_t i = 0; i < nest.kernel.accesses.size(); ++i) {
-    text += "\naccess " + str(multiple(nest.geometry.accesses[i].offset));
-    for (int a = 0; a < nest.kernel.rank(); ++a)
-      text += " " + str(multiple(nest.geometry.accesses[i].stride[as_index(a)]));
+  std::string text = bound.kernel.text() + "\nextents";
+  for (int a = 0; a < bound.kernel.rank(); ++a)
+    text += " " + str(rounded(bound.extent(a))) + "/" + str(multiple(bound.extent(a)));
+  for (std::size_t i = 0; i < bound.kernel.accesses.size(); ++i) {
+    text += "\naccess " + str(multiple(bound.geometry.accesses[i].offset));
+    for (int a = 0; a < bound.kernel.rank(); ++a)
+      text += " " + str(multiple(bound.geometry.accesses[i].stride[as_index(a)]));
   }
   return text;
 }

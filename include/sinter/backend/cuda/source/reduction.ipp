@@ -3,9 +3,9 @@
 
 #include <sinter/backend/cuda/source/reduction.hpp>
 
+#include <sinter/backend/cuda/source/gpu_shape.hpp>
 #include <sinter/backend/cuda/source/reduction_fold.hpp>
-#include <sinter/backend/cuda/source/reduction_online.hpp>
-#include <sinter/backend/cuda/source/reduction_shape.hpp>
+#include <sinter/backend/cuda/source/reduction_sum.hpp>
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
@@ -13,53 +13,116 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
+/// What the loops of a stage say.
+inline ThreadShape shape_of(const LoopNest& nest, std::size_t stage, const BoundKernel& bound) {
+  ThreadShape shape;
+  shape.is_column = !bound.kernel.is_reduced(nest.vector_axis);
+  shape.vector_axis = nest.vector_axis;
+  shape.width = nest.lanes;
+  shape.length = bound.points(bound.reduced);
+  shape.items = bound.points(bound.parallel) / (shape.is_column ? shape.width : 1);
+  shape.chunk = std::max<std::int64_t>(shape.length, 1);
+  for (std::size_t place = stage; place < nest.nodes[stage].end; ++place) {
+    if (nest.nodes[place].kind != NestNodeKind::loop) continue;
+    const Loop& loop = nest.loop_of(nest.nodes[place]);
+    if (loop.mode == LoopMode::grid && (loop.axes & bound.facts.reduced) != 0) shape.chunk = loop.step;
+    else if (loop.mode == LoopMode::grid) shape.lanes = loop.lanes;
+    if (loop.mode != LoopMode::lanes) continue;
+    shape.steps = loop.copies;
+    shape.is_resident = loop.range == LoopRange::single;
+    shape.is_exact = loop.tail == LoopTail::none;
+  }
+  shape.groups = nest.nodes[stage].count / shape.lanes;
+  shape.splits = std::max<std::int64_t>(1, quotient_up(shape.length, shape.chunk));
+  return shape;
+}
+
 class ReductionWriter {
  public:
-  explicit ReductionWriter(Writer& writer) : w(writer), nest(writer.nest), shape(choose_reduction(writer)) {}
+  ReductionWriter(Writer& writer, const LoopNest& the_nest)
+      : w(writer), bound(writer.bound), nest(the_nest), shape(shape_of(the_nest, first_stage, writer.bound)) {}
 
   void run() {
     w.set_vector(shape.vector_axis, shape.width);
     const std::string entry = w.entry(shape.is_column ? "columns" : "rows", shape.threads());
-    place_ = write_place(w, shape);
-    write_outer(0);
-    if (shape.is_resident) declare_resident();
-    shared_ = find_shared();
-    declare_shared();
-    online_ = shape.is_column || shape.is_resident || shape.splits > 1 ? Online{} : find_online(nest);
-    for (int pass = 0; pass <= nest.depths(); ++pass) {
-      if (pass > 0 && !(online_.sum != no_inst && pass == 1)) write_outer(pass);
-      if (online_.sum != no_inst && pass == 0) write_online();
-      else if (nest.is_full_walk(pass) && !(online_.sum != no_inst && pass == 1)) write_walk(pass);
-      if (shape.splits > 1) break;
-    }
-    if (shape.splits == 1) write_outer_stores();
-    w.close();
-    w.add_step(entry, quotient_up(shape.items, shape.groups), shape.splits, shape.threads(), shared_.bytes(*this));
-    if (shape.splits > 1) write_finish();
+    place_ = write_place();
+    write_body(first_stage);
+    w.add_step(entry, quotient_up(shape.items, shape.groups), shape.splits, shape.threads(), shared_bytes());
+    if (shape.splits > 1) write_finish(nest.nodes[first_stage].end);
   }
 
  private:
+  static constexpr std::size_t first_stage = 1;  // node 0 is the variant
+
+  // ---- nodes
+
+  void write_body(std::size_t stage) {
+    write_children(stage);
+    if (outer_stores_ > 0) w.close();
+    outer_stores_ = 0;
+    w.close();
+  }
+  void write_children(std::size_t place) {
+    nest.for_each_child(place, [&](std::size_t child) { write_node(child); });
+  }
+  void write_node(std::size_t place) {
+    const NestNode& node = nest.nodes[place];
+    if (node.kind == NestNodeKind::compute) {
+      const auto ids = nest.ids_of(node);
+      outer_.insert(outer_.end(), ids.begin(), ids.end());
+      return;
+    }
+    const bool is_walk = node.kind == NestNodeKind::fold ||
+                         (node.kind == NestNodeKind::loop && nest.loop_of(node).mode == LoopMode::lanes);
+    if (node.kind == NestNodeKind::loop && !is_walk) return write_children(place);
+    write_outer();
+    if (is_walk) write_walk(place);
+    if (node.kind == NestNodeKind::rescale) write_rescale(node.first);
+    if (node.kind == NestNodeKind::barrier) open_outer_stores(node);
+    if (node.kind == NestNodeKind::store) write_outer_store(bound.kernel.stores[node.first]);
+  }
+
   static std::string str(std::int64_t number) { return std::to_string(number); }
-  std::string type(InstId id) const { return value_type(nest.inst(id).dtype); }
+  std::string type(InstId id) const { return value_type(bound.inst(id).dtype); }
   bool is_array(InstId id) const { return shape.is_column && !in_finish_ && w.is_along(id); }
 
-  /// What is computed once per row or column before walk `pass`.
-  void write_outer(int pass) {
-    for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
-      const auto id = static_cast<InstId>(i);
-      const Prim prim = nest.inst(id).prim;
-      if (!nest.is_live(i) || nest.is_inner(i) || prim == Prim::immediate || is_reduction(prim) ||
-          nest.depth(i) != pass)
-        continue;
+  /// The thread's row or columns. Threads past the end repeat the last one, and store nothing.
+  IndexNames write_place() {
+    const std::string lanes = str(shape.lanes), groups = str(shape.groups);
+    if (shape.is_column) {
+      w.line("const int group = (int)(threadIdx.x % " + groups + "), lane = (int)(threadIdx.x / " + groups + ");");
+    } else {
+      w.line("const int lane = (int)(threadIdx.x % " + lanes + "), group = (int)(threadIdx.x / " + lanes + ");");
+    }
+    const std::string items = w.number("items", shape.items);
+    w.line("const I wanted = (I)blockIdx.x * " + groups + " + group;");
+    w.line("const bool is_live = wanted < " + items + ";");
+    w.line("const I item = is_live ? wanted : " + items + " - 1;");
+    IndexNames place = w.decode("item", bound.parallel, shape.is_column ? shape.width : 1);
+    const std::string length = w.number("length", shape.length);
+    if (shape.splits > 1) {
+      const std::string chunk = w.number("chunk", shape.chunk);
+      w.line("const I begin = (I)blockIdx.y * " + chunk + ";");
+      w.line("const I end = begin + " + chunk + " < " + length + " ? begin + " + chunk + " : " + length + ";");
+    } else {
+      w.line("const I begin = 0, end = " + length + ";");
+    }
+    return place;
+  }
+
+  /// What is computed once per row or column at this place: numbers of it, and of its columns.
+  void write_outer() {
+    std::sort(outer_.begin(), outer_.end());
+    for (const InstId id : outer_) {
       const std::string v = "v" + str(id);
       if (!is_array(id)) {
         w.line("const " + w.declaration(id) + " = " + w.value_of(id, place_, "") + ";");
-        w.name[i] = v;
+        w.name[id] = v;
         continue;
       }
       w.line(w.declaration(id) + "[" + str(shape.width) + "];");
-      w.name[i] = v + "[j]";
-      if (prim == Prim::load) {
+      w.name[id] = v + "[j]";
+      if (bound.inst(id).prim == Prim::load) {
         w.load_vector(id, v, "", place_);
       } else {
         w.line("#pragma unroll");
@@ -67,9 +130,45 @@ class ReductionWriter {
                ";");
       }
     }
+    outer_.clear();
+    if (!in_finish_) declare_buffers();
   }
 
   // ---- walks
+
+  /// What stands in a loop over lanes.
+  struct Walk {
+    std::vector<InstId> early, values;            // loaded before the first value; computed, or loaded when used
+    std::vector<InstId> in_shared;                // loads whose start is kept in shared memory, or fetched from there
+    NestNodeKind shared = NestNodeKind::barrier;  // keep or fetch; else neither
+    std::vector<InstId> reductions;
+    StoreList stores;
+    FoldPart part = FoldPart::whole;
+    std::size_t loads() const { return early.size() + (shared == NestNodeKind::fetch ? in_shared.size() : 0); }
+  };
+  Walk read_walk(std::size_t place) const {
+    Walk walk;
+    if (nest.nodes[place].kind == NestNodeKind::fold) {
+      const auto ids = nest.ids_of(nest.nodes[place]);
+      walk.reductions.assign(ids.begin(), ids.end());
+      walk.part = nest.nodes[place].part;
+      ++place;
+    }
+    nest.for_each_child(place, [&](std::size_t child) {
+      const NestNode& node = nest.nodes[child];
+      if (node.kind == NestNodeKind::store) walk.stores.push_back(node.first);
+      if (node.kind == NestNodeKind::compute) {
+        const auto ids = nest.ids_of(node);
+        std::vector<InstId>& list = node.axis != 0 ? walk.early : walk.values;
+        list.assign(ids.begin(), ids.end());
+      }
+      const bool is_moved = node.kind == NestNodeKind::keep || node.kind == NestNodeKind::fetch;
+      if (!is_moved || nest.buffer_of(node).space != BufferSpace::shared) return;
+      walk.shared = node.kind;
+      walk.in_shared.push_back(nest.buffer_of(node).value);
+    });
+    return walk;
+  }
 
   int elements() const { return shape.steps * shape.width; }
   std::string place_of(InstId id) const {  // in an array of the tile
@@ -79,12 +178,19 @@ class ReductionWriter {
     w.line(w.declaration(id) + "[" + str(w.is_along(id) ? elements() : shape.steps) + "];");
   }
 
-  void declare_resident() {
-    walks_ = nest.kept_walks();
-    w.line("const I t = 0;");
-    for (std::size_t i = 0; i < nest.kernel.body.size(); ++i)
-      if (walks_.is_kept[i] && nest.kernel.body[i].prim != Prim::load)
-        w.line(w.declaration(static_cast<InstId>(i)) + "[" + str(elements()) + "];");
+  /// What stays from walk to walk.
+  void declare_buffers() {
+    if (has_buffers_) return;
+    has_buffers_ = true;
+    if (shape.is_resident) {
+      is_kept_.assign(bound.kernel.body.size(), false);
+      for (const Buffer& buffer : nest.buffers) is_kept_[buffer.value] = true;
+      w.line("const I t = 0;");
+      for (std::size_t i = 0; i < is_kept_.size(); ++i)
+        if (is_kept_[i] && bound.kernel.body[i].prim != Prim::load)
+          w.line(w.declaration(static_cast<InstId>(i)) + "[" + str(elements()) + "];");
+    }
+    declare_shared();
   }
 
   /// Opens the loop over the thread's accesses of a tile.
@@ -95,25 +201,23 @@ class ReductionWriter {
                            : "const I e = t + (i * " + lanes + " + lane) * " + str(shape.width) + ";");
     w.open(shape.is_exact ? "" : "if (e < end)");
     IndexNames index = place_;
-    const IndexNames inner = w.decode("e", nest.reduced);
-    for (int a : nest.reduced) index[as_index(a)] = inner[as_index(a)];
+    const IndexNames inner = w.decode("e", bound.reduced);
+    for (int a : bound.reduced) index[as_index(a)] = inner[as_index(a)];
     return index;
   }
   void close_steps() { w.close(), w.close(); }
 
-  void write_loads(const std::vector<InstId>& loads) {
-    if (loads.empty()) return;
+  void write_loads(const Walk& walk) {
+    std::vector<InstId> loads = walk.early;
+    if (walk.shared == NestNodeKind::fetch) loads.insert(loads.end(), walk.in_shared.begin(), walk.in_shared.end());
+    std::sort(loads.begin(), loads.end());
     for (InstId id : loads) {
       declare_tile(id);
       w.name[id] = "v" + str(id) + place_of(id);
     }
-    std::vector<InstId> from_memory = loads;
-    if (shared_.is_filled && !shared_.loads.empty()) {
-      std::erase_if(from_memory, [&](InstId id) { return shared_.holds(id); });
-      write_shared_loads();
-    }
-    if (!from_memory.empty()) load_tile(from_memory);
-    if (!shared_.is_filled && !shared_.loads.empty()) fill_shared();
+    if (walk.shared == NestNodeKind::fetch) write_shared_loads(walk.in_shared);
+    if (!walk.early.empty()) load_tile(walk.early);
+    if (walk.shared == NestNodeKind::keep) fill_shared(walk.in_shared);
   }
   void load_tile(const std::vector<InstId>& loads) {
     const IndexNames index = open_steps();
@@ -127,26 +231,9 @@ class ReductionWriter {
 
   void declare_sums(const std::vector<InstId>& reductions) {
     for (InstId id : reductions) {
-      if (is_fold(id)) {
-        if (is_holder(id)) fold(id).declare(shape.is_column);
-        continue;
-      }
-      const std::string start = neutral(nest.inst(id).prim, nest.inst(id).dtype);
-      if (!shape.is_column) {
-        w.line(type(id) + " sum" + str(id) + " = " + start + ";");
-        continue;
-      }
-      w.line(type(id) + " sum" + str(id) + "[" + str(shape.width) + "];");
-      w.line("#pragma unroll");
-      w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) sum" + str(id) + "[j] = " + start + ";");
+      if (!is_fold(id)) sum(id).declare(shape.is_column);
+      else if (is_holder(id)) fold(id).declare(shape.is_column);
     }
-  }
-
-  std::vector<InstId> loads_of(const std::vector<InstId>& insts) const {
-    std::vector<InstId> loads;
-    for (InstId id : insts)
-      if (nest.inst(id).prim == Prim::load) loads.push_back(id);
-    return loads;
   }
 
   /// The loop over the tiles of a range. Four loads in flight per thread are several times what memory needs; more only
@@ -157,51 +244,46 @@ class ReductionWriter {
     w.open("for (I t = begin; t < end; t += " + str(shape.tile()) + ")");
   }
 
-  void write_walk(int pass) {
-    const std::vector<InstId> insts = shape.is_resident ? walks_.fresh[as_index(pass)] : nest.inner_of(pass);
-    const std::vector<InstId> reductions = nest.reductions_of(pass);
-    std::vector<InstId> loads = loads_of(insts);
-    if (shape.loads_late) std::erase_if(loads, [&](InstId id) { return is_late(id); });
-    declare_sums(reductions);
-    if (!shape.is_resident) open_tiles(loads.size());
-    write_loads(loads);
-    write_values(pass, insts, reductions);
+  void write_walk(std::size_t place) {
+    if (in_finish_) return write_pieces(place);
+    Walk walk = read_walk(place);
+    if (walk.part == FoldPart::online) return write_online(walk);
+    declare_sums(walk.reductions);
+    if (!shape.is_resident) open_tiles(walk.loads());
+    write_loads(walk);
+    write_values(walk);
     if (!shape.is_resident) w.close();
-    for (InstId id : reductions) put_together(id);
+    for (InstId id : walk.reductions) put_together(id);
   }
 
-  void write_values(int pass, const std::vector<InstId>& insts, const std::vector<InstId>& reductions) {
+  const Store& store_of(const Walk& walk, std::size_t s) const { return bound.kernel.stores[walk.stores[s]]; }
+  void write_values(const Walk& walk) {
     const IndexNames index = open_steps();
-    const bool stores = pass == nest.depths();
-    if (stores)
-      for (std::size_t s = 0; s < nest.inner_stores.size(); ++s)
-        w.line(memory_type(nest.inst(nest.inner_stores[s].value).dtype) + " s" + str(static_cast<int>(s)) + "[" +
-               str(shape.width) + "];");
-    for (InstId id : insts)
-      if (shape.loads_late && nest.inst(id).prim == Prim::load && is_late(id)) load_step(id, index);
+    for (std::size_t s = 0; s < walk.stores.size(); ++s)
+      w.line(memory_type(bound.inst(store_of(walk, s).value).dtype) + " s" + std::to_string(s) + "[" +
+             str(shape.width) + "];");
+    for (InstId id : walk.values)
+      if (bound.inst(id).prim == Prim::load) load_step(id, index);
     w.unroll("for (int j = 0; j < " + str(shape.width) + "; ++j)");
-    for (InstId id : insts) {
-      if (nest.inst(id).prim == Prim::load) continue;
+    for (InstId id : walk.values) {
+      if (bound.inst(id).prim == Prim::load) continue;
       const std::string value = w.value_of(id, index, "j"), v = "v" + str(id);
-      const bool stays = shape.is_resident && walks_.is_kept[id];
+      const bool stays = shape.is_resident && is_kept_[id];
       w.name[id] = stays ? v + "[i * " + str(shape.width) + " + j]" : v;
       w.line((stays ? w.name[id] : "const " + w.declaration(id)) + " = " + value + ";");
     }
-    for (InstId id : reductions) feed(id);
-    if (stores)
-      for (std::size_t s = 0; s < nest.inner_stores.size(); ++s)
-        w.line("s" + str(static_cast<int>(s)) + "[j] = " + w.name[nest.inner_stores[s].value] + ";");
+    for (InstId id : walk.reductions) feed(id);
+    for (std::size_t s = 0; s < walk.stores.size(); ++s)
+      w.line("s" + std::to_string(s) + "[j] = " + w.name[store_of(walk, s).value] + ";");
     w.close();
-    if (stores && !nest.inner_stores.empty()) {
+    if (!walk.stores.empty()) {
       w.open("if (is_live)");
-      for (std::size_t s = 0; s < nest.inner_stores.size(); ++s)
-        store(nest.inner_stores[s], "s" + str(static_cast<int>(s)), index);
+      for (std::size_t s = 0; s < walk.stores.size(); ++s) store(store_of(walk, s), "s" + std::to_string(s), index);
       w.close();
     }
     close_steps();
   }
 
-  bool is_late(InstId id) const { return nest.is_shared_by_rows(id) && !walks_.is_kept[id]; }
   void load_step(InstId id, const IndexNames& index) {
     const std::string v = "v" + str(id);
     if (!w.is_along(id)) {
@@ -220,69 +302,32 @@ class ReductionWriter {
   }
 
   void feed(InstId id) {
-    if (is_fold(id)) {
-      if (is_holder(id)) fold(id).feed(shape.is_column ? "[j]" : "");
-      return;
-    }
-    const Inst& inst = nest.inst(id);
-    const std::string sum = "sum" + str(id) + (shape.is_column ? "[j]" : "");
-    if (inst.prim == Prim::contract) {
-      const Inst step{.prim = Prim::fma, .dtype = inst.dtype};
-      w.line(sum + " = " + expression(step, inst.dtype, {w.name[inst.args[0]], w.name[inst.args[1]], sum}) + ";");
-    } else {
-      w.line(sum + " = " + combined(inst.prim, inst.dtype, sum, w.name[inst.args[0]]) + ";");
-    }
+    const std::string place = shape.is_column ? "[j]" : "";
+    if (!is_fold(id)) sum(id).feed(place);
+    else if (is_holder(id)) fold(id).feed(place);
   }
 
-  // ---- rows that are longer than registers: their start stays in shared memory, the first walk puts it there
+  // ---- rows that are longer than registers: their start stays in shared memory
 
-  struct Shared {
-    std::vector<InstId> loads;
-    std::int64_t tiles = 0;  // of each row, from its start
-    bool is_filled = false;  // a walk has been written
-    bool holds(InstId id) const { return std::find(loads.begin(), loads.end(), id) != loads.end(); }
-    unsigned bytes(const ReductionWriter& row) const {
-      return static_cast<unsigned>(loads.empty() ? 0 : tiles * row.tile_bytes(loads));
-    }
-  };
-  std::int64_t tile_bytes(const std::vector<InstId>& loads) const {
+  unsigned shared_bytes() const {
     std::int64_t bytes = 0;
-    for (InstId id : loads) bytes += shape.tile() * size_of(nest.inst(id).dtype);
-    return bytes;
+    for (const Buffer& buffer : nest.buffers) bytes += bytes_in_shared(buffer);
+    return static_cast<unsigned>(bytes);
   }
-
-  /// It is worth it where at least half of a row fits: its block has the processor to itself.
-  Shared find_shared() const {
-    if (shape.is_column || shape.is_resident || shape.splits > 1 || shape.lanes != 1024) return {};
-    Shared shared;
-    for (InstId id : loads_of(nest.inner_of(0)))
-      if (w.is_along(id) && !nest.is_shared_by_rows(id) && is_read_again(id)) shared.loads.push_back(id);
-    if (shared.loads.empty()) return {};
-    constexpr std::int64_t for_lanes = 4096;  // what reductions put together
-    const std::int64_t tiles = quotient_up(shape.length, shape.tile());
-    shared.tiles =
-        std::min(tiles, (static_cast<std::int64_t>(w.device.shared_bytes) - for_lanes) / tile_bytes(shared.loads));
-    if (shared.tiles * 2 < tiles) return {};
-    return shared;
+  std::int64_t bytes_in_shared(const Buffer& buffer) const {
+    return buffer.space == BufferSpace::shared ? buffer.points * size_of(bound.inst(buffer.value).dtype) : 0;
   }
-  bool is_read_again(InstId id) const {
-    for (int pass = 1; pass <= nest.depths(); ++pass) {
-      if (!nest.is_full_walk(pass)) continue;
-      const std::vector<InstId> later = nest.inner_of(pass);
-      if (std::find(later.begin(), later.end(), id) != later.end()) return true;
-    }
-    return false;
-  }
-
   void declare_shared() {
-    if (shared_.loads.empty()) return;
-    w.line("unsigned char* const row_start = dynamic_shared();");
-    w.line("const I in_shared = " + str(shared_.tiles * shape.tile()) + ";");
     std::int64_t place = 0;
-    for (InstId id : shared_.loads) {
-      const std::string pack = "Pack<" + type(id) + ", " + str(shape.width) + ">";
-      w.line(pack + "* const kept" + str(id) + " = (" + pack + "*)(row_start + " + str(place) + ") + lane;");
-      place += shared_.tiles * shape.tile() * size_of(nest.inst(id).dtype);
+    for (const Buffer& buffer : nest.buffers) {
+      if (buffer.space != BufferSpace::shared) continue;
+      if (place == 0) {
+        w.line("unsigned char* const row_start = dynamic_shared();");
+        w.line("const I in_shared = " + str(buffer.points) + ";");
+      }
+      const std::string pack = "Pack<" + type(buffer.value) + ", " + str(shape.width) + ">";
+      w.line(pack + "* const kept" + str(buffer.value) + " = (" + pack + "*)(row_start + " + str(place) + ") + lane;");
+      place += bytes_in_shared(buffer);
     }
   }
 
@@ -295,10 +340,10 @@ class ReductionWriter {
   std::string each_of_vector() const { return "for (int j = 0; j < " + str(shape.width) + "; ++j) "; }
   std::string tile_element(InstId id) const { return "v" + str(id) + "[i * " + str(shape.width) + " + j]"; }
 
-  void fill_shared() {
+  void fill_shared(const std::vector<InstId>& loads) {
     w.open("if (t < in_shared)");
     open_steps();
-    for (InstId id : shared_.loads) {
+    for (InstId id : loads) {
       w.line(shared_pack(id) + str(id) + ";");
       w.line("#pragma unroll");
       w.line(each_of_vector() + "p" + str(id) + ".v[j] = " + tile_element(id) + ";");
@@ -306,12 +351,11 @@ class ReductionWriter {
     }
     close_steps();
     w.close();
-    shared_.is_filled = true;
   }
-  void write_shared_loads() {
+  void write_shared_loads(const std::vector<InstId>& loads) {
     w.open("if (t < in_shared)");
     open_steps();
-    for (InstId id : shared_.loads) {
+    for (InstId id : loads) {
       w.line("const " + shared_pack(id) + str(id) + " = " + shared_place(id) + ";");
       w.line("#pragma unroll");
       w.line(each_of_vector() + tile_element(id) + " = p" + str(id) + ".v[j];");
@@ -319,14 +363,14 @@ class ReductionWriter {
     close_steps();
     w.close();
     w.open("else");
-    load_tile(shared_.loads);
+    load_tile(loads);
     w.close();
   }
 
   // ---- the greatest value and the sum of exponentials in one walk
 
   std::string exponential(const std::string& x, const std::string& shift) const {
-    const DType dtype = nest.inst(online_.sum).dtype;
+    const DType dtype = bound.inst(online_.sum).dtype;
     return expression({.prim = Prim::exp, .dtype = dtype}, dtype, {x + " - " + shift, "", ""});
   }
   /// Of infinity and NaN, which differ from themselves.
@@ -334,25 +378,24 @@ class ReductionWriter {
 
   /// The first two walks: a tile is read once for its greatest value, which rescales the sum so far, and its
   /// exponentials.
-  void write_online() {
-    const std::vector<InstId> insts = nest.inner_of(0), loads = loads_of(insts);
-    std::vector<InstId> reductions = nest.reductions_of(0);
+  void write_online(Walk& walk) {
+    online_ = online_sum(bound.kernel, walk.reductions);
     const std::string own_type = type(online_.sum), greatest = "sum" + str(online_.greatest),
                       sum = "sum" + str(online_.sum), width = str(shape.width);
-    declare_sums(reductions), declare_sums({online_.sum});
-    open_tiles(loads.size());
-    write_loads(loads);
+    declare_sums(walk.reductions);
+    walk.reductions.pop_back();
+    open_tiles(walk.loads());
+    write_loads(walk);
     w.line(own_type + " x[" + str(elements()) + "];");
     w.line("const " + own_type + " before = " + greatest + ";");
     const IndexNames index = open_steps();
     w.unroll("for (int j = 0; j < " + width + "; ++j)");
-    for (InstId id : insts) {
-      if (nest.inst(id).prim == Prim::load) continue;
+    for (InstId id : walk.values) {
       w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "j") + ";");
       w.name[id] = "v" + str(id);
     }
     w.line("x[i * " + width + " + j] = " + w.name[online_.value] + ";");
-    for (InstId id : reductions) feed(id);
+    for (InstId id : walk.reductions) feed(id);
     w.close();
     close_steps();
     w.line("const " + own_type + " shift = " + finite_or_zero(greatest) + ";");
@@ -364,35 +407,43 @@ class ReductionWriter {
     close_steps();
     w.close();
     w.line("const " + own_type + " own_greatest = " + greatest + ";");
-    for (InstId id : reductions) put_together(id);
-    write_outer(1);
+    for (InstId id : walk.reductions) put_together(id);
+  }
+  void write_rescale(InstId id) {
+    const std::string own_type = type(id), sum = "sum" + str(id);
     w.line("const " + own_type + " own_shift = " + finite_or_zero(w.name[online_.greatest]) + ";");
     w.line(sum + " = " + sum + " * " + exponential("own_greatest", "own_shift") + " * " +
            exponential("own_shift", w.name[online_.shift]) + ";");
-    put_together(online_.sum);
+    put_together(id);
   }
 
   // ---- lanes put together
 
   /// Declares v<id>, the same in all lanes.
   void put_together(InstId id) {
-    const std::string v = "v" + str(id), sum = "sum" + str(id);
+    const std::string v = "v" + str(id);
     w.name[id] = !shape.is_column ? v : w.is_along(id) ? v + "[j]" : v + "[0]";
     if (is_fold(id)) return put_fold_together(id);
-    if (shape.is_column) put_columns_together(id);
-    else put_row_together(id, shape.lanes);
-    if (shape.splits > 1) write_partial(id);
+    SumText text = sum(id);
+    if (!shape.is_column) {
+      text.put_row_together();
+    } else {
+      text.put_columns_together(has_scratch_ ? Scratch::is_there : Scratch::is_new);
+      has_scratch_ |= shape.lanes > 1;
+    }
+    if (shape.splits > 1) text.write_partial(partial_place(id), outputs());
   }
 
-  bool is_fold(InstId id) const { return nest.inst(id).prim == Prim::fold; }
+  bool is_fold(InstId id) const { return bound.inst(id).prim == Prim::fold; }
   /// The first of the live results of a fold, which has its state.
   InstId holder(InstId id) const {
     for (InstId other = 0; other < id; ++other)
-      if (nest.is_live(other) && shares_state(nest.inst(other), nest.inst(id))) return other;
+      if (bound.is_live(other) && shares_state(bound.inst(other), bound.inst(id))) return other;
     return id;
   }
   bool is_holder(InstId id) const { return holder(id) == id; }
   FoldText fold(InstId id) const { return FoldText(w, shape, holder(id)); }
+  SumText sum(InstId id) const { return SumText(w, shape, id); }
   void put_fold_together(InstId id) {
     FoldText text = fold(id);
     if (is_holder(id)) {
@@ -403,190 +454,87 @@ class ReductionWriter {
     if (shape.splits == 1) text.declare_result(id, shape.is_column);
   }
 
-  void shuffle(InstId id, const std::string& value, int lanes) {
-    const Inst& inst = nest.inst(id);
-    const bool is_bool = inst.dtype == DType::bool_;
-    if (in_finish_) {
-      w.line("#pragma unroll 1");
-      w.open("for (int m = " + str(lanes / 2) + "; m > 0; m /= 2)");
-    } else w.unroll("for (int m = " + str(lanes / 2) + "; m > 0; m /= 2)");
-    w.line("const " + type(id) + " other = " +
-           (is_bool ? "0 != __shfl_xor_sync(0xffffffffu, (int)" : "__shfl_xor_sync(0xffffffffu, ") + value + ", m);");
-    w.line(value + " = " + combined(inst.prim, inst.dtype, value, "other") + ";");
-    w.close();
-  }
-
-  void put_row_together(InstId id, int lanes) {
-    const std::string v = "v" + str(id), sum = "sum" + str(id), shared = "shared" + str(id), warps = str(lanes / 32);
-    if (lanes > 1) shuffle(id, sum, std::min(lanes, 32));
-    if (lanes <= 32) {
-      w.line("const " + type(id) + " " + v + " = " + sum + ";");
-      return;
-    }
-    w.line("__shared__ " + type(id) + " " + shared + "[" + str(shape.threads() / 32) + "];");
-    w.line("if (threadIdx.x % 32 == 0) " + shared + "[threadIdx.x / 32] = " + sum + ";");
-    w.line("__syncthreads();");
-    w.line(type(id) + " " + v + " = " + shared + "[group * " + warps + " + (int)(threadIdx.x % " + warps + ")];");
-    shuffle(id, v, lanes / 32);
-  }
-
-  void put_columns_together(InstId id) {
-    const Inst& inst = nest.inst(id);
-    const std::string v = "v" + str(id), sum = "sum" + str(id), width = str(shape.width), groups = str(shape.groups);
-    w.line(type(id) + " " + v + "[" + width + "];");
-    const std::string each = "for (int j = 0; j < " + width + "; ++j) ";
-    if (shape.lanes == 1) {
-      w.line("#pragma unroll");
-      w.line(each + v + "[j] = " + sum + "[j];");
-      return;
-    }
-    if (!has_scratch_)
-      w.line("__shared__ __align__(16) unsigned char scratch[" + str(shape.threads() * shape.width * 8) + "];");
-    has_scratch_ = true;
-    w.open("");
-    w.line(type(id) + "* const mine = (" + type(id) +
-           "*)scratch + threadIdx.x;");  // element j of a thread: mine[j * threads]
-    const std::string threads = str(shape.threads());
-    w.line("__syncthreads();");
-    w.line("#pragma unroll");
-    w.line(each + "mine[j * " + threads + "] = " + sum + "[j];");
-    w.line("#pragma unroll 1");
-    w.open("for (int half = " + str(shape.lanes / 2) + "; half > 0; half /= 2)");
-    w.line("__syncthreads();");
-    w.open("if (lane < half)");
-    w.line("#pragma unroll");
-    w.line(each + "mine[j * " + threads + "] = " +
-           combined(inst.prim, inst.dtype, "mine[j * " + threads + "]",
-                    "mine[j * " + threads + " + half * " + groups + "]") +
-           ";");
-    w.close();
-    w.close();
-    w.line("__syncthreads();");
-    w.line("#pragma unroll");
-    w.line(each + v + "[j] = ((" + type(id) + "*)scratch + group)[j * " + threads + "];");
-    w.close();
-  }
-
   // ---- ends
 
-  void write_outer_stores() {
-    if (nest.outer_stores.empty()) return;
-    // Other lanes may still read what is overwritten.
-    if (shape.is_column || shape.lanes > 32) w.line("__syncthreads();");
-    else w.line("__syncwarp();");
+  /// By the first lane, when all have read.
+  void open_outer_stores(const NestNode& barrier) {
+    w.line(barrier.count != 0 ? "__syncthreads();" : "__syncwarp();");
     w.open("if (lane == 0 && is_live)");
-    for (std::size_t s = 0; s < nest.outer_stores.size(); ++s) {
-      const Store& store = nest.outer_stores[s];
-      const std::string source = "o" + str(static_cast<int>(s));
-      if (w.along(store.access) == Along::constant) {
-        std::string value = w.name[store.value];
-        if (is_array(store.value)) value = "v" + str(store.value) + "[0]";
-        w.store_one(store, value, place_, "");
-        continue;
-      }
-      w.line(memory_type(nest.inst(store.value).dtype) + " " + source + "[" + str(shape.width) + "];");
-      w.line("#pragma unroll");
-      w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) " + source + "[j] = " + w.name[store.value] + ";");
-      w.store_vector(store, source, place_);
+  }
+  void write_outer_store(const Store& store) {
+    const std::string source = "o" + std::to_string(outer_stores_++);
+    if (in_finish_) return w.store_one(store, w.name[store.value], place_, "");
+    if (w.along(store.access) == Along::constant) {
+      std::string value = w.name[store.value];
+      if (is_array(store.value)) value = "v" + str(store.value) + "[0]";
+      return w.store_one(store, value, place_, "");
     }
-    w.close();
+    w.line(memory_type(bound.inst(store.value).dtype) + " " + source + "[" + str(shape.width) + "];");
+    w.line("#pragma unroll");
+    w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) " + source + "[j] = " + w.name[store.value] + ";");
+    w.store_vector(store, source, place_);
   }
 
-  std::int64_t outputs() const { return nest.points(nest.parallel); }
-  std::string partials(InstId id) {
-    return "((" + type(id) + "*)(a.workspace + " + w.number("w" + str(id), partial_place(id)) + "))";
-  }
+  std::int64_t outputs() const { return bound.points(bound.parallel); }
   /// Bytes before the partial results of this reduction.
   std::int64_t partial_place(InstId id) const {
     std::int64_t place = 0;
-    for (InstId other : nest.reductions_of(0)) {
-      if (other == id) break;
-      place += partial_bytes(other);
+    for (const Buffer& buffer : nest.buffers) {
+      if (buffer.value == id) break;
+      place += partial_bytes(buffer.value);
     }
     return place;
   }
 
   std::int64_t partial_bytes(InstId id) const {
     const std::int64_t pieces = shape.splits * outputs();
-    if (is_fold(id)) return is_holder(id) ? fold(id).partial_bytes(pieces) : 0;
-    return quotient_up(pieces * size_of(nest.inst(id).dtype), 256) * 256;
-  }
-
-  void write_partial(InstId id) {
-    w.open("if (lane == 0 && is_live)");
-    const std::string outputs_text = w.number("outputs", outputs());
-    if (shape.is_column) {
-      w.line("#pragma unroll");
-      w.line("for (int j = 0; j < " + str(shape.width) + "; ++j) " + partials(id) + "[(I)blockIdx.y * " + outputs_text +
-             " + item * " + str(shape.width) + " + j] = v" + str(id) + "[j];");
-    } else {
-      w.line(partials(id) + "[(I)blockIdx.y * " + outputs_text + " + item] = v" + str(id) + ";");
-    }
-    w.close();
+    if (is_fold(id)) return fold(id).partial_bytes(pieces);
+    return sum(id).partial_bytes(pieces);
   }
 
   /// A second kernel puts the pieces together: one thread for each result, or a warp where results are few.
-  void write_finish() {
-    const std::vector<InstId> reductions = nest.reductions_of(0);
-    const InstId last = reductions.back();
-    w.add_workspace(partial_place(last) + partial_bytes(last));
+  void write_finish(std::size_t stage) {
+    std::int64_t workspace = 0;
+    for (const Buffer& buffer : nest.buffers) workspace += partial_bytes(buffer.value);
+    w.add_workspace(workspace);
     in_finish_ = true;
-    const int lanes = outputs() < 8192 ? 32 : 1, threads = 128;
+    const int threads = nest.nodes[stage].count, lanes = shape_of(nest, stage, bound).lanes;
     const std::string entry = w.entry("finish", threads), outputs_text = w.number("outputs", outputs());
     w.set_vector(-1, 1);
     w.line("const int lane = (int)(threadIdx.x % " + str(lanes) + ");");
     w.line("const I wanted = (I)blockIdx.x * " + str(threads / lanes) + " + (int)(threadIdx.x / " + str(lanes) + ");");
     w.line("const bool is_live = wanted < " + outputs_text + ";");
     w.line("const I item = is_live ? wanted : " + outputs_text + " - 1;");
-    place_ = w.decode("item", nest.parallel);
-    write_outer(0);
-    for (InstId id : reductions) {
-      const Inst& inst = nest.inst(id);
-      const std::string sum = "sum" + str(id);
-      if (is_fold(id)) {
-        if (is_holder(id)) fold(id).read_partials(partial_place(id), outputs(), lanes);
-        fold(id).declare_result(id, false);
-        w.name[id] = "v" + str(id);
-        continue;
-      }
-      w.line(type(id) + " " + sum + " = " + neutral(inst.prim, inst.dtype) + ";");
-      // Several loads at once, the last of them idle: a loop unrolled by the compiler is three loops.
-      const int batch = shape.splits > lanes * 2 ? 8 : 2;
-      const std::string splits = w.number("splits", shape.splits),
-                        each = "for (int i = 0; i < " + str(batch) + "; ++i) ", at = "s + i * " + str(lanes);
-      w.line("#pragma unroll 1");
-      w.open("for (I s = lane; s < " + splits + "; s += " + str(lanes * batch) + ")");
-      w.line(type(id) + " piece[" + str(batch) + "];");
-      w.line("#pragma unroll");
-      w.line(each + "piece[i] = " + at + " < " + splits + " ? " + partials(id) + "[(" + at + ") * " + outputs_text +
-             " + item] : " + neutral(inst.prim, inst.dtype) + ";");
-      w.line("#pragma unroll");
-      w.line(each + sum + " = " + combined(inst.prim, inst.dtype, sum, "piece[i]") + ";");
-      w.close();
-      if (lanes > 1) shuffle(id, sum, lanes);
-      w.line("const " + type(id) + " v" + str(id) + " = " + sum + ";");
-      w.name[id] = "v" + str(id);
-    }
-    write_outer(1);
-    w.line("__syncwarp();");
-    w.open("if (lane == 0 && is_live)");
-    for (const Store& store : nest.outer_stores) w.store_one(store, w.name[store.value], place_, "");
-    w.close();
-    w.close();
+    place_ = w.decode("item", bound.parallel);
+    write_body(stage);
     w.add_step(entry, quotient_up(outputs(), threads / lanes), 1, threads);
   }
-
+  void write_pieces(std::size_t place) {
+    const Loop& loop = nest.loop_of(nest.nodes[place + 1]);
+    for (const InstId id : nest.ids_of(nest.nodes[place])) {
+      if (is_fold(id)) {
+        if (is_holder(id)) fold(id).read_partials(partial_place(id), outputs(), loop.lanes);
+        fold(id).declare_result(id, false);
+      } else {
+        sum(id).read_partials(partial_place(id), outputs(), loop);
+        w.line("const " + type(id) + " v" + str(id) + " = sum" + str(id) + ";");
+      }
+      w.name[id] = "v" + str(id);
+    }
+  }
   Writer& w;
-  const Nest& nest;
-  const ReductionShape shape;
+  const BoundKernel& bound;
+  const LoopNest& nest;
+  const ThreadShape shape;
   IndexNames place_;
-  Nest::KeptWalks walks_;
-  Online online_;
-  Shared shared_;
-  bool in_finish_ = false, has_scratch_ = false;
+  std::vector<InstId> outer_;  // what is to be computed before the next walk
+  std::vector<bool> is_kept_;  // of a resident row
+  OnlineSum online_;
+  int outer_stores_ = 0;  // that are written
+  bool in_finish_ = false, has_buffers_ = false, has_scratch_ = false;
 };
 
-SINTER_DECL void write_reduction(Writer& writer) { ReductionWriter(writer).run(); }
+SINTER_DECL void write_reduction(Writer& writer, const LoopNest& nest) { ReductionWriter(writer, nest).run(); }
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

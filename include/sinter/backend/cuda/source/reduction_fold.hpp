@@ -2,7 +2,7 @@
 // meet and what is cut into pieces is the business of reduction.ipp. Knows one fold at a time; no walks.
 #pragma once
 
-#include <sinter/backend/cuda/source/reduction_shape.hpp>
+#include <sinter/backend/cuda/source/gpu_shape.hpp>
 #include <sinter/backend/cuda/source/writer.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/ops/scalar_fold.hpp>
@@ -18,7 +18,7 @@ namespace cuda_source_detail {
 class FoldText {
  public:
   /// The fold of reduction `id`, whose state is named after it.
-  FoldText(Writer& writer, const ReductionShape& shape, InstId id);
+  FoldText(Writer& writer, const ThreadShape& shape, InstId id);
 
   std::size_t numbers() const { return fold_.states.size(); }
   DType dtype(std::size_t number) const { return fold_.states[number].dtype; }
@@ -56,7 +56,7 @@ class FoldText {
   std::string partials(std::size_t number, std::int64_t place);
 
   Writer& w;
-  const ReductionShape& shape;
+  const ThreadShape& shape;
   InstId id_;
   const ScalarFold& fold_;
 };

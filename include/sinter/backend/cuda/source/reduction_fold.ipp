@@ -12,8 +12,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
-SINTER_DECL FoldText::FoldText(Writer& writer, const ReductionShape& the_shape, InstId id)
-    : w(writer), shape(the_shape), id_(id), fold_(writer.nest.kernel.folds[writer.nest.inst(id).access]) {}
+SINTER_DECL FoldText::FoldText(Writer& writer, const ThreadShape& the_shape, InstId id)
+    : w(writer), shape(the_shape), id_(id), fold_(writer.bound.kernel.folds[writer.bound.inst(id).access]) {}
 
 SINTER_DECL std::string FoldText::sum(std::size_t number) const {
   return "sum" + str(id_) + "_" + std::to_string(number);
@@ -73,7 +73,7 @@ SINTER_DECL void FoldText::declare(bool is_array) {
 
 SINTER_DECL void FoldText::feed(const std::string& place) {
   std::vector<std::string> arguments = sums(place);
-  for (std::size_t k = 0; k < fold_.arguments.size(); ++k) arguments.push_back(w.name[w.nest.inst(id_).args[k]]);
+  for (std::size_t k = 0; k < fold_.arguments.size(); ++k) arguments.push_back(w.name[w.bound.inst(id_).args[k]]);
   run(fold_.step, arguments, sums(place));
 }
 
@@ -158,7 +158,7 @@ SINTER_DECL void FoldText::put_columns_together() {
 }
 
 SINTER_DECL void FoldText::declare_result(InstId result, bool is_array) {
-  const Inst& inst = w.nest.inst(result);
+  const Inst& inst = w.bound.inst(result);
   const std::string v = "v" + str(result);
   w.line(w.declaration(result) + (is_array ? "[" + str(shape.width) + "];" : ";"));
   if (is_array) w.unroll("for (int j = 0; j < " + str(shape.width) + "; ++j)");

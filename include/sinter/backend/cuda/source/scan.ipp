@@ -12,12 +12,12 @@ namespace cuda_source_detail {
 
 class ScanWriter {
  public:
-  explicit ScanWriter(Writer& writer) : w(writer), nest(writer.nest) {}
+  explicit ScanWriter(Writer& writer) : w(writer), bound(writer.bound) {}
 
   void run() {
-    length_ = nest.points(nest.reduced);
-    items_ = std::max<std::int64_t>(1, nest.points(nest.parallel));
-    const bool is_row = nest.kernel.kind == KernelKind::row && length_ >= 32;
+    length_ = bound.points(bound.reduced);
+    items_ = std::max<std::int64_t>(1, bound.points(bound.parallel));
+    const bool is_row = bound.kernel.kind == KernelKind::row && length_ >= 32;
     if (is_row || (items_ <= few_columns && length_ >= long_column)) write_rows();
     else write_columns();
   }
@@ -27,49 +27,51 @@ class ScanWriter {
   static constexpr std::int64_t few_columns = 64, long_column = 1024;
 
   static std::string str(std::int64_t number) { return std::to_string(number); }
-  std::string type(InstId id) const { return value_type(nest.inst(id).dtype); }
+  std::string type(InstId id) const { return value_type(bound.inst(id).dtype); }
   std::string merged(InstId scan, const std::string& a, const std::string& b) const {
-    return combined(reduction_of(nest.inst(scan).prim), nest.inst(scan).dtype, a, b);
+    return combined(reduction_of(bound.inst(scan).prim), bound.inst(scan).dtype, a, b);
   }
   std::vector<InstId> scans() const {
     std::vector<InstId> list;
-    for (InstId id : nest.inner_of(0))
-      if (is_scan(nest.inst(id).prim)) list.push_back(id);
+    for (InstId id : inner_of(bound.kernel, bound.facts, 0))
+      if (is_scan(bound.inst(id).prim)) list.push_back(id);
     return list;
   }
 
   /// What is computed once per row or column.
   void write_outer(const IndexNames& place) {
-    for (std::size_t i = 0; i < nest.kernel.body.size(); ++i) {
+    for (std::size_t i = 0; i < bound.kernel.body.size(); ++i) {
       const auto id = static_cast<InstId>(i);
-      if (!nest.is_live(i) || nest.is_inner(i) || nest.inst(id).prim == Prim::immediate) continue;
+      if (!bound.is_live(i) || bound.is_inner(i) || bound.inst(id).prim == Prim::immediate) continue;
       w.line("const " + w.declaration(id) + " = " + w.value_of(id, place, "") + ";");
       w.name[i] = "v" + str(id);
     }
   }
   void write_outer_stores(const IndexNames& place) {
-    for (const Store& store : nest.outer_stores) w.store_one(store, w.name[store.value], place, "");
+    for (const std::uint16_t s : bound.facts.outer_stores)
+      w.store_one(bound.kernel.stores[s], w.name[bound.kernel.stores[s].value], place, "");
   }
   IndexNames point(const IndexNames& place, const std::string& at) {
     IndexNames index = place;
-    const IndexNames inner = w.decode(at, nest.reduced);
-    for (int a : nest.reduced) index[as_index(a)] = inner[as_index(a)];
+    const IndexNames inner = w.decode(at, bound.reduced);
+    for (int a : bound.reduced) index[as_index(a)] = inner[as_index(a)];
     return index;
   }
   template <class Scan>
   void write_values(const IndexNames& index, Scan&& scan) {
-    for (InstId id : nest.inner_of(0)) {
-      if (is_scan(nest.inst(id).prim)) scan(id);
+    for (InstId id : inner_of(bound.kernel, bound.facts, 0)) {
+      if (is_scan(bound.inst(id).prim)) scan(id);
       else w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "") + ";");
       w.name[id] = "v" + str(id);
     }
   }
   void write_stores(const IndexNames& index) {
-    for (const Store& store : nest.inner_stores) w.store_one(store, w.name[store.value], index, "");
+    for (const std::uint16_t s : bound.facts.inner_stores)
+      w.store_one(bound.kernel.stores[s], w.name[bound.kernel.stores[s].value], index, "");
   }
   void declare_carries() {
     for (InstId id : scans())
-      w.line(type(id) + " carry" + str(id) + " = " + neutral(reduction_of(nest.inst(id).prim), nest.inst(id).dtype) +
+      w.line(type(id) + " carry" + str(id) + " = " + neutral(reduction_of(bound.inst(id).prim), bound.inst(id).dtype) +
              ";");
   }
 
@@ -77,7 +79,7 @@ class ScanWriter {
 
   /// Sums of floats have what rounding lost beside them (Knuth's two-sum): they are as long as the column.
   bool is_compensated(InstId id) const {
-    return nest.inst(id).prim == Prim::scan_add && is_floating(nest.inst(id).dtype);
+    return bound.inst(id).prim == Prim::scan_add && is_floating(bound.inst(id).dtype);
   }
 
   void write_columns() {
@@ -85,7 +87,7 @@ class ScanWriter {
     const std::string entry = w.entry("scan_columns", threads);
     w.line("const I item = (I)blockIdx.x * " + str(threads) + " + (I)threadIdx.x;");
     w.open("if (item < " + w.number("items", items_) + ")");
-    const IndexNames place = w.decode("item", nest.parallel);
+    const IndexNames place = w.decode("item", bound.parallel);
     write_outer(place);
     declare_carries();
     for (InstId id : scans())
@@ -102,10 +104,10 @@ class ScanWriter {
   }
 
   void write_column_scan(InstId id) {
-    const std::string n = str(id), carry = "carry" + n, lost = "lost" + n, x = w.name[nest.inst(id).args[0]];
+    const std::string n = str(id), carry = "carry" + n, lost = "lost" + n, x = w.name[bound.inst(id).args[0]];
     const std::string value =
         is_compensated(id) ? lost + " == " + lost + " ? " + carry + " + " + lost + " : " + carry : carry;
-    if (nest.inst(id).is_exclusive()) w.line("const " + w.declaration(id) + " = " + value + ";");
+    if (bound.inst(id).is_exclusive()) w.line("const " + w.declaration(id) + " = " + value + ";");
     w.line("const " + type(id) + " older" + n + " = " + carry + ";");
     w.line(carry + " = " + merged(id, carry, x) + ";");
     if (is_compensated(id)) {
@@ -113,7 +115,7 @@ class ScanWriter {
       w.line("const " + type(id) + " " + added + " = " + carry + " - " + older + ";");
       w.line(lost + " += (" + older + " - (" + carry + " - " + added + ")) + (" + x + " - " + added + ");");
     }
-    if (!nest.inst(id).is_exclusive()) w.line("const " + w.declaration(id) + " = " + value + ";");
+    if (!bound.inst(id).is_exclusive()) w.line("const " + w.declaration(id) + " = " + value + ";");
   }
 
   // ---- rows
@@ -122,9 +124,9 @@ class ScanWriter {
   bool is_chained() const {
     const std::vector<InstId> list = scans();
     return std::any_of(list.begin(), list.end(), [&](InstId id) {
-      const std::vector<bool> under = instructions_under(nest.kernel.body, nest.inst(id).args[0]);
+      const std::vector<bool> under = instructions_under(bound.kernel.body, bound.inst(id).args[0]);
       for (std::size_t i = 0; i < under.size(); ++i)
-        if (under[i] && is_scan(nest.kernel.body[i].prim)) return true;
+        if (under[i] && is_scan(bound.kernel.body[i].prim)) return true;
       return false;
     });
   }
@@ -132,7 +134,7 @@ class ScanWriter {
   /// workspace, and in the second one each block begins with those of the pieces before its own.
   std::int64_t pieces() const {
     constexpr std::int64_t least_piece = 4096, blocks_per_processor = 4;
-    if (is_chained() || !nest.outer_stores.empty() || items_ >= w.device.multiprocessors) return 1;
+    if (is_chained() || !bound.facts.outer_stores.empty() || items_ >= w.device.multiprocessors) return 1;
     return std::max<std::int64_t>(
         1, std::min(length_ / least_piece, blocks_per_processor * w.device.multiprocessors / items_));
   }
@@ -174,7 +176,7 @@ class ScanWriter {
     }
     if (is_chained()) write_single_tiles();
     else write_tiles();
-    if (!nest.outer_stores.empty()) {
+    if (!bound.facts.outer_stores.empty()) {
       w.line("__syncthreads();");
       w.open("if (lane == 0)");
       write_outer_stores(row_);
@@ -198,7 +200,7 @@ class ScanWriter {
     w.line("const I e = t + j * " + str(threads_) + " + lane;");
     write_needed(point(row_, "e"), scanned_values(), [&](InstId id) {
       const std::string part = "part" + str(id) + "[j]";
-      w.line(part + " = " + merged(id, part, w.name[nest.inst(id).args[0]]) + ";");
+      w.line(part + " = " + merged(id, part, w.name[bound.inst(id).args[0]]) + ";");
     });
     w.close();
     w.close();
@@ -245,7 +247,7 @@ class ScanWriter {
       w.line("const I begin = piece * " + chunk + ", end = begin + " + chunk + " < " + length + " ? begin + " + chunk +
              " : " + length + ";");
     }
-    row_ = w.decode("item", nest.parallel);
+    row_ = w.decode("item", bound.parallel);
     write_outer(row_);
     declare_carries();
     for (InstId id : scans())
@@ -256,21 +258,22 @@ class ScanWriter {
   /// The instructions that what is scanned is made of; and those that what is stored is made of.
   std::vector<bool> scanned_values() const {
     std::vector<InstId> made;
-    for (InstId id : scans()) made.push_back(nest.inst(id).args[0]);
+    for (InstId id : scans()) made.push_back(bound.inst(id).args[0]);
     return under(made);
   }
   std::vector<bool> stored_values() const {
     std::vector<InstId> made;
-    for (const Store& store : nest.inner_stores) {
+    for (const std::uint16_t s : bound.facts.inner_stores) {
+      const Store& store = bound.kernel.stores[s];
       made.push_back(store.value);
       if (store.index != no_inst) made.push_back(store.index);
     }
     return under(made);
   }
   std::vector<bool> under(const std::vector<InstId>& made) const {
-    std::vector<bool> all(nest.kernel.body.size(), false);
+    std::vector<bool> all(bound.kernel.body.size(), false);
     for (InstId id : made) {
-      const std::vector<bool> own = instructions_under(nest.kernel.body, id);
+      const std::vector<bool> own = instructions_under(bound.kernel.body, id);
       for (std::size_t i = 0; i < own.size(); ++i) all[i] = all[i] || own[i];
     }
     return all;
@@ -278,8 +281,8 @@ class ScanWriter {
   /// Declares the values among `needed`; `scan` is called for each scan, when what it takes is there.
   template <class Scan>
   void write_needed(const IndexNames& index, const std::vector<bool>& needed, Scan&& scan) {
-    for (InstId id : nest.inner_of(0)) {
-      if (is_scan(nest.inst(id).prim)) {
+    for (InstId id : inner_of(bound.kernel, bound.facts, 0)) {
+      if (is_scan(bound.inst(id).prim)) {
         scan(id);
         continue;
       }
@@ -297,7 +300,7 @@ class ScanWriter {
     w.open("for (I t = begin; t < end; t += " + str(threads_ * elements_) + ")");
     for (InstId id : scans()) w.line(type(id) + " tree" + str(id) + "[" + elements + "];");
     write_needed(open_element(), scanned_values(),
-                 [&](InstId id) { w.line("tree" + str(id) + "[j] = " + w.name[nest.inst(id).args[0]] + ";"); });
+                 [&](InstId id) { w.line("tree" + str(id) + "[j] = " + w.name[bound.inst(id).args[0]] + ";"); });
     w.close();
     for (InstId id : scans()) write_tile_scan(id);
     w.line("half ^= " + str(threads_ / 32) + ";");
@@ -340,7 +343,7 @@ class ScanWriter {
     w.line("if (k < lane / 32) " + before + " = " + merged(id, before, totals + "k]") + ";");
     w.line(carry + " = " + merged(id, carry, totals + "k]") + ";");
     w.close();
-    if (nest.inst(id).is_exclusive()) {
+    if (bound.inst(id).is_exclusive()) {
       w.line(t + " last" + n + " = " + before + ";");
       w.unroll(each);
       w.line("const " + t + " whole = " + merged(id, before, tree) + ";");
@@ -372,7 +375,7 @@ class ScanWriter {
   void write_row_scan(InstId id) {
     const std::string n = str(id), t = type(id), tree = "tree" + n, totals = "totals" + n, before = "before" + n;
     const std::string from = "other" + n, warps = str(threads_ / 32);
-    w.line(t + " " + tree + " = " + w.name[nest.inst(id).args[0]] + ";");
+    w.line(t + " " + tree + " = " + w.name[bound.inst(id).args[0]] + ";");
     w.unroll("for (int d = 1; d < 32; d *= 2)");
     w.line("const " + t + " " + from + " = __shfl_up_sync(0xffffffffu, " + tree + ", d);");
     w.line("if (lane % 32 >= d) " + tree + " = " + merged(id, from, tree) + ";");
@@ -384,7 +387,7 @@ class ScanWriter {
     w.line("if (k < lane / 32) " + before + " = " + merged(id, before, totals + "[k]") + ";");
     w.line("carry" + n + " = " + merged(id, "carry" + n, totals + "[k]") + ";");
     w.close();
-    if (nest.inst(id).is_exclusive()) {
+    if (bound.inst(id).is_exclusive()) {
       w.line("const " + t + " shifted" + n + " = __shfl_up_sync(0xffffffffu, " + tree + ", 1);");
       w.line("const " + w.declaration(id) + " = lane % 32 == 0 ? " + before + " : " +
              merged(id, before, "shifted" + n) + ";");
@@ -395,7 +398,7 @@ class ScanWriter {
   }
 
   Writer& w;
-  const Nest& nest;
+  const BoundKernel& bound;
   std::int64_t length_ = 0, items_ = 1, pieces_ = 1, chunk_ = 0;
   int threads_ = 32, elements_ = 1;  // of a block; of a thread in a tile
   IndexNames row_;                   // indices of the row that a block scans

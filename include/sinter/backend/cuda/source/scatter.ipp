@@ -20,12 +20,12 @@ namespace cuda_source_detail {
 class ScatterWriter {
  public:
   explicit ScatterWriter(Writer& writer)
-      : w(writer), nest(writer.nest), store_(nest.kernel.stores[0]), dtype_(nest.inst(store_.value).dtype) {
-    for (int a : nest.parallel) {
-      const bool is_free = nest.stride_class(store_.access, a) != StrideClass::zero;
-      (!is_free ? colliding_ : nest.varies(store_.index, a) ? free_indexed_ : free_).push_back(a);
+      : w(writer), bound(writer.bound), store_(bound.kernel.stores[0]), dtype_(bound.inst(store_.value).dtype) {
+    for (int a : bound.parallel) {
+      const bool is_free = bound.stride_class(store_.access, a) != StrideClass::zero;
+      (!is_free ? colliding_ : bound.varies(store_.index, a) ? free_indexed_ : free_).push_back(a);
       if (is_free) all_free_.push_back(a);
-      if (nest.varies(store_.index, a)) indexed_.push_back(a);
+      if (bound.varies(store_.index, a)) indexed_.push_back(a);
     }
     w.set_vector(-1, 1);
   }
@@ -35,15 +35,15 @@ class ScatterWriter {
       write_check();
       return write_atomic();
     }
-    const double places = static_cast<double>(extent()), indices = static_cast<double>(nest.points(colliding_));
-    const double by_places = static_cast<double>(nest.points(free_indexed_)) * places *
-                             static_cast<double>(quotient_up(nest.points(free_), 128)) * (indices / 32 + 4) * 1.2e-11;
-    const double in_order = indices * 0.6e-6 * static_cast<double>(quotient_up(nest.points(all_free_), 200000));
+    const double places = static_cast<double>(extent()), indices = static_cast<double>(bound.points(colliding_));
+    const double by_places = static_cast<double>(bound.points(free_indexed_)) * places *
+                             static_cast<double>(quotient_up(bound.points(free_), 128)) * (indices / 32 + 4) * 1.2e-11;
+    const double in_order = indices * 0.6e-6 * static_cast<double>(quotient_up(bound.points(all_free_), 200000));
     constexpr double launches = 2e-5;  // of the kernels that collect positions
     const double by_lists = launches + 5e-11 * indices +
                             (seconds_of_place() + seconds_of_list()) * places *
-                                static_cast<double>(nest.points(free_indexed_)) *
-                                static_cast<double>(quotient_up(nest.points(free_), 128));
+                                static_cast<double>(bound.points(free_indexed_)) *
+                                static_cast<double>(quotient_up(bound.points(free_), 128));
     if (list_bytes() <= most_list_bytes && by_lists < std::min(by_places, in_order)) return write_by_lists();
     write_check();
     if (by_places <= in_order) write_by_places(Hits::all_indices);
@@ -56,19 +56,19 @@ class ScatterWriter {
   static constexpr std::int64_t most_list_bytes = std::int64_t{1} << 30;
 
   /// Pairs of a place and what lies around it; and of a position and what lies around it.
-  std::int64_t place_count() const { return nest.points(free_indexed_) * extent(); }
-  std::int64_t position_count() const { return nest.points(free_indexed_) * nest.points(colliding_); }
+  std::int64_t place_count() const { return bound.points(free_indexed_) * extent(); }
+  std::int64_t position_count() const { return bound.points(free_indexed_) * bound.points(colliding_); }
   /// For each place how many positions it has and where they begin, the positions, the number of each within its list,
   /// how many there are, and how many long lists: 4 bytes each.
   std::int64_t list_bytes() const { return 4 * (2 * place_count() + 2 * position_count() + 2); }
   /// Is what lies at a place one element, and are lists short on average?
-  bool is_by_short_lists() const { return nest.points(free_) == 1 && nest.points(colliding_) <= 4 * extent(); }
+  bool is_by_short_lists() const { return bound.points(free_) == 1 && bound.points(colliding_) <= 4 * extent(); }
   double seconds_of_place() const { return is_by_short_lists() ? 3e-11 : 4e-10; }
   /// What a warp takes for a list of mean length: it looks through the list for each of its positions, 32 at a time, or
   /// once through all indices. See write_place.
   double seconds_of_list() const {
     if (is_by_short_lists()) return 0;
-    const double indices = static_cast<double>(nest.points(colliding_)),
+    const double indices = static_cast<double>(bound.points(colliding_)),
                  mean = indices / static_cast<double>(std::max<std::int64_t>(extent(), 1));
     return mean * mean <= indices ? mean * (mean / 32 + 1) * 0.6e-11 : indices / 32 * 1.2e-11;
   }
@@ -76,15 +76,15 @@ class ScatterWriter {
   bool is_atomic() const {
     const bool has_atomic =
         store_.combine == Combine::add || store_.combine == Combine::min || store_.combine == Combine::max;
-    const bool is_whole = nest.dtype_of(store_.access) == dtype_ && (dtype_ == DType::i32 || dtype_ == DType::i64);
+    const bool is_whole = bound.dtype_of(store_.access) == dtype_ && (dtype_ == DType::i32 || dtype_ == DType::i64);
     return has_atomic && (is_whole || is_unsigned());
   }
   /// u64 is computed on the bits of i64; extrema are those of the unsigned numbers.
-  bool is_unsigned() const { return nest.dtype_of(store_.access) == DType::u64; }
-  std::int64_t extent() const { return nest.geometry.accesses[store_.access].gather_extent; }
+  bool is_unsigned() const { return bound.dtype_of(store_.access) == DType::u64; }
+  std::int64_t extent() const { return bound.geometry.accesses[store_.access].gather_extent; }
   std::string extent_name() { return w.number("g" + Writer::str(store_.access), extent()); }
   std::string place_stride() {
-    return w.number("t" + Writer::str(store_.access), nest.geometry.accesses[store_.access].gather_stride);
+    return w.number("t" + Writer::str(store_.access), bound.geometry.accesses[store_.access].gather_stride);
   }
   static IndexNames joined(IndexNames a, const IndexNames& b) {
     for (std::size_t i = 0; i < a.size(); ++i)
@@ -104,10 +104,10 @@ class ScatterWriter {
 
   /// Declares what value `id` is made of, at these indices; its name.
   std::string value_at(InstId id, const IndexNames& at) {
-    const std::vector<bool> under = instructions_under(nest.kernel.body, id);
+    const std::vector<bool> under = instructions_under(bound.kernel.body, id);
     for (std::size_t i = 0; i < under.size(); ++i) {
       const auto inst = static_cast<InstId>(i);
-      if (!under[i] || nest.inst(inst).prim == Prim::immediate) continue;
+      if (!under[i] || bound.inst(inst).prim == Prim::immediate) continue;
       const std::string value = w.value_of(inst, at, "");
       w.name[i] = "v" + Writer::str(inst);
       w.line("const " + w.declaration(inst) + " = " + value + ";");
@@ -130,7 +130,7 @@ class ScatterWriter {
   void skip_after_fault() { w.line("if (a.fault[0] != 0) return;"); }
 
   void write_check() {
-    const std::int64_t items = nest.points(indexed_);
+    const std::int64_t items = bound.points(indexed_);
     const std::string entry = open_items("check", items, 256);
     IndexNames at;
     if (!indexed_.empty()) at = w.decode("item", indexed_);
@@ -141,11 +141,11 @@ class ScatterWriter {
   }
 
   void write_atomic() {
-    const std::int64_t items = nest.points(nest.parallel);
+    const std::int64_t items = bound.points(bound.parallel);
     const std::string entry = open_items("scatter", items, 256);
     skip_after_fault();
     IndexNames at;
-    if (!nest.parallel.empty()) at = w.decode("item", nest.parallel);
+    if (!bound.parallel.empty()) at = w.decode("item", bound.parallel);
     read_index(at);
     w.line("if (" + is_out_of_range() + ") return;");
     w.open("");
@@ -177,8 +177,8 @@ class ScatterWriter {
   void write_positions(const char* suffix, Write&& write) {
     const std::string entry = open_items(suffix, position_count(), 256);
     write_lists();
-    w.line("const I outside = item / " + w.number("indices", nest.points(colliding_)) + ";");
-    w.line("const unsigned position = (unsigned)(item - outside * " + w.number("indices", nest.points(colliding_)) +
+    w.line("const I outside = item / " + w.number("indices", bound.points(colliding_)) + ";");
+    w.line("const unsigned position = (unsigned)(item - outside * " + w.number("indices", bound.points(colliding_)) +
            ");");
     IndexNames at;
     if (!free_indexed_.empty()) at = w.decode("outside", free_indexed_);
@@ -322,12 +322,12 @@ class ScatterWriter {
     }
     write_place(hits);
     w.close();
-    w.add_step(entry, quotient_up(place_count(), 8), quotient_up(nest.points(free_), 128), 256);
+    w.add_step(entry, quotient_up(place_count(), 8), quotient_up(bound.points(free_), 128), 256);
   }
   /// What a warp does for the place of number `item`.
   void write_place(Hits hits) {
-    const std::string inner = w.number("inner", nest.points(free_)),
-                      indices = w.number("indices", nest.points(colliding_));
+    const std::string inner = w.number("inner", bound.points(free_)),
+                      indices = w.number("indices", bound.points(colliding_));
     w.line("const I outside = item / " + w.number("places", extent()) + ";");
     w.line("const I place = item - outside * " + w.number("places", extent()) + ";");
     IndexNames at;
@@ -390,18 +390,18 @@ class ScatterWriter {
   }
 
   void write_in_order() {
-    const std::int64_t items = nest.points(all_free_);
+    const std::int64_t items = bound.points(all_free_);
     const std::string entry = open_items("scatter", items, 128);
     skip_after_fault();
     IndexNames at;
     if (!all_free_.empty()) at = w.decode("item", all_free_);
     w.line("const I to = " + w.offset(store_.access, at) + ";");
-    w.open("for (I position = 0; position < " + w.number("indices", nest.points(colliding_)) + "; ++position)");
+    w.open("for (I position = 0; position < " + w.number("indices", bound.points(colliding_)) + "; ++position)");
     IndexNames here = at;
     if (!colliding_.empty()) here = joined(at, w.decode("position", colliding_));
     read_index(here);
     w.line("if (" + is_out_of_range() + ") continue;");
-    w.line(memory_type(nest.dtype_of(store_.access)) + "* const target = " + target() + " + to + (I)found * " +
+    w.line(memory_type(bound.dtype_of(store_.access)) + "* const target = " + target() + " + to + (I)found * " +
            place_stride() + ";");
     w.open("");
     const std::string value = value_at(store_.value, here);
@@ -413,7 +413,7 @@ class ScatterWriter {
   }
 
   Writer& w;
-  const Nest& nest;
+  const BoundKernel& bound;
   const Store store_;
   const DType dtype_;
   AxisList colliding_, free_, free_indexed_, all_free_, indexed_;

@@ -3,6 +3,7 @@
 
 #include <sinter/backend/cuda/source/source.hpp>
 
+#include <sinter/backend/cuda/source/gpu_nest.hpp>
 #include <sinter/backend/cuda/source/pointwise.hpp>
 #include <sinter/backend/cuda/source/product.hpp>
 #include <sinter/backend/cuda/source/reduction.hpp>
@@ -29,24 +30,27 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
   cuda::LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned,
                         std::optional<cuda::GemmAlgorithm> algorithm, bool is_grouped) const override {
     if (is_empty(geometry)) return {};
-    const Nest nest = make_nest(kernel_, geometry);
-    Writer writer(nest, schedule_, target_, by_value, is_aligned);
-    writer.is_grouped = is_grouped;
+    const BoundKernel bound = bind_kernel(kernel_, geometry);
+    Writer writer(bound, target_, by_value, is_aligned);
     if (kernel_.kind == KernelKind::contraction && write_product(writer, algorithm)) return writer.finish();
     if (kernel_.kind == KernelKind::scatter) {
       write_scatter(writer);
       return writer.finish();
     }
-    if (nest.reduced.empty() && write_transpose(writer)) return writer.finish();
-    if (kernel_.has_scan()) write_scan(writer);
-    else if (nest.reduced.empty()) write_pointwise(writer);
-    else write_reduction(writer);
+    if (bound.reduced.empty() && write_transpose(writer)) return writer.finish();
+    if (kernel_.has_scan()) {
+      write_scan(writer);
+      return writer.finish();
+    }
+    const LoopNest nest = build_gpu_nest(bound, {schedule_, target_, is_aligned, is_grouped});
+    if (bound.reduced.empty()) write_pointwise(writer, nest);
+    else write_reduction(writer, nest);
     return writer.finish();
   }
   cuda::GemmProblem product(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned) const override {
     if (kernel_.kind != KernelKind::contraction || is_empty(geometry)) return {};
-    const Nest nest = make_nest(kernel_, geometry);
-    Writer writer(nest, schedule_, target_, by_value, is_aligned);
+    const BoundKernel bound = bind_kernel(kernel_, geometry);
+    Writer writer(bound, target_, by_value, is_aligned);
     return gemm_problem(writer);
   }
 

@@ -23,9 +23,9 @@ class TensorWriter : public ProductWriter {
   void run();
 
  private:
-  bool is_f32() const { return nest.inst(shape.contract).dtype == DType::f32; }
+  bool is_f32() const { return bound.inst(shape.contract).dtype == DType::f32; }
   bool is_split() const {  // every number into two
-    return nest.kernel.precision == MatmulPrecision::tf32x3 && !has_narrow_operands();
+    return bound.kernel.precision == MatmulPrecision::tf32x3 && !has_narrow_operands();
   }
   int pack_width() const { return is_f32() ? 4 : 2; }  // elements of 16 bytes
   int row_blocks() const { return tile_.warp_rows / 16; }
@@ -41,7 +41,7 @@ class TensorWriter : public ProductWriter {
   GemmOperandWriter operand(const std::string& name) const;
   const GemmOperand& operand_of(const std::string& name) const { return name == "left" ? shape.left : shape.right; }
   int extent_of(const std::string& name) const { return name == "left" ? shape.rows : shape.columns; }
-  bool is_copied(const std::string& name) const { return is_plain(nest, operand_of(name)); }
+  bool is_copied(const std::string& name) const { return is_plain(bound, operand_of(name)); }
   void declare_fragments(const std::string& name);
   std::string place(const std::string& name, const std::string& k, const std::string& x) const;
   void fetch(GemmOperandWriter& operand, const std::string& name);

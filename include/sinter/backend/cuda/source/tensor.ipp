@@ -39,9 +39,10 @@ SINTER_DECL std::size_t TensorWriter::shared_bytes(const TensorTile& tile) const
 }
 
 SINTER_DECL bool TensorWriter::is_open() const {
-  const DType dtype = nest.inst(shape.contract).dtype;
+  const DType dtype = bound.inst(shape.contract).dtype;
   const bool is_exact = dtype == DType::f64 || has_narrow_operands();
-  if (w.device.capability < 80 || (!is_exact && (dtype != DType::f32 || nest.kernel.precision == MatmulPrecision::f32)))
+  if (w.device.capability < 80 ||
+      (!is_exact && (dtype != DType::f32 || bound.kernel.precision == MatmulPrecision::f32)))
     return false;
   return shared_bytes(tiles().back()) <= w.device.shared_bytes;
 }
@@ -49,14 +50,14 @@ SINTER_DECL bool TensorWriter::is_open() const {
 SINTER_DECL bool TensorWriter::is_preferred() const {
   const std::int64_t least = is_f32() ? 16 : 32;
   if (is_f32() && !has_narrow_operands()) return true;
-  return nest.extent(shape.row_axis) >= least && nest.extent(shape.column_axis) >= least;
+  return bound.extent(shape.row_axis) >= least && bound.extent(shape.column_axis) >= least;
 }
 
 /// The tile, and the pieces of the reduced axis, that let the busiest processor be ready first.
 SINTER_DECL void TensorWriter::choose_tile() {
-  const std::int64_t batches = nest.points(shape.batch), rows = nest.extent(shape.row_axis),
-                     columns = nest.extent(shape.column_axis);
-  const std::int64_t processors = w.device.multiprocessors, depth = nest.extent(shape.depth_axis);
+  const std::int64_t batches = bound.points(shape.batch), rows = bound.extent(shape.row_axis),
+                     columns = bound.extent(shape.column_axis);
+  const std::int64_t processors = w.device.multiprocessors, depth = bound.extent(shape.depth_axis);
   shape.depth = 8 * pack_width();  // 128 bytes
   const std::int64_t steps = std::max<std::int64_t>(1, quotient_up(depth, shape.depth));
   double least = 0;
@@ -279,12 +280,12 @@ SINTER_DECL void TensorWriter::run() {
   w.line("__syncthreads();");
   write_staged(shape.rows, "first_row");
   w.close();
-  const std::int64_t tiles =
-      quotient_up(nest.extent(shape.row_axis), shape.rows) * quotient_up(nest.extent(shape.column_axis), shape.columns);
-  w.add_step(entry, tiles * nest.points(shape.batch), shape.splits, shape.threads(),
+  const std::int64_t tiles = quotient_up(bound.extent(shape.row_axis), shape.rows) *
+                             quotient_up(bound.extent(shape.column_axis), shape.columns);
+  w.add_step(entry, tiles * bound.points(shape.batch), shape.splits, shape.threads(),
              static_cast<unsigned>(shared_bytes(tile_)));
   if (shape.splits == 1) return;
-  w.add_workspace(shape.splits * nest.points(nest.parallel) * size_of(nest.inst(shape.contract).dtype));
+  w.add_workspace(shape.splits * bound.points(bound.parallel) * size_of(bound.inst(shape.contract).dtype));
   write_finish();
 }
 

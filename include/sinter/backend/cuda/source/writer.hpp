@@ -4,7 +4,7 @@
 #pragma once
 
 #include <sinter/backend/cuda/device/launch.hpp>
-#include <sinter/backend/cuda/source/nest.hpp>
+#include <sinter/backend/cuda/source/bound_kernel.hpp>
 #include <sinter/backend/cuda/source/scalar.hpp>
 #include <sinter/base/config.hpp>
 
@@ -28,12 +28,10 @@ using IndexNames = std::array<std::string, max_axes>;
 
 class Writer {
  public:
-  Writer(const Nest& nest, const Schedule& schedule, const Target& device, std::uint64_t by_value, bool is_aligned);
+  Writer(const BoundKernel& bound, const Target& device, std::uint64_t by_value, bool is_aligned);
 
-  const Nest& nest;
-  const Schedule& schedule;
+  const BoundKernel& bound;
   const Target& device;
-  bool is_grouped = false;  // see GeneratedKernel::bind
 
   // ---- text
   void line(const std::string& text);
@@ -49,7 +47,7 @@ class Writer {
   /// "I": the type of indices, 32 bits where every offset fits.
   bool is_wide() const { return is_wide_; }
   std::string pointer(std::uint16_t access);
-  std::string extent(int axis) { return number("e" + str(axis), nest.extent(axis)); }
+  std::string extent(int axis) { return number("e" + str(axis), bound.extent(axis)); }
   /// Begins a kernel. `blocks`: so many per processor must find room in its registers.
   std::string entry(const std::string& suffix, int threads, int blocks = 1);
   void add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads,
@@ -76,13 +74,11 @@ class Writer {
   Along along(std::uint16_t access) const;
   /// Is this access a whole vector of `width` elements along the axis, in alignment, at every multiple of `width`?
   bool packs(std::uint16_t access, int axis, int width) const;
-  /// Accesses that are read or written whole vectors at a time under such a width.
-  int packed_accesses(int axis, int width);
 
   // ---- values
   std::vector<std::string> name;  // of each instruction's value at this place
   void name_immediates();
-  std::string declaration(InstId id) const { return value_type(nest.inst(id).dtype) + " v" + str(id); }
+  std::string declaration(InstId id) const { return value_type(bound.inst(id).dtype) + " v" + str(id); }
   /// A map, or the index of an axis (`index`), or a gather or guarded load at these indices plus `j` along the vector
   /// axis.
   std::string value_of(InstId id, const IndexNames& index, const std::string& j);
@@ -94,14 +90,14 @@ class Writer {
   /// The load is done by load_vector, or (constant along the vector axis) once.
   void store_vector(const Store& store, const std::string& source, const IndexNames& index);
   void store_one(const Store& store, const std::string& value, const IndexNames& index, const std::string& j);
-  bool is_along(InstId id) const { return vector_axis_ >= 0 && nest.varies(id, vector_axis_); }
+  bool is_along(InstId id) const { return vector_axis_ >= 0 && bound.varies(id, vector_axis_); }
 
  private:
   struct Number {
     std::string name;
     std::int64_t value;
   };
-  bool is_value(std::uint16_t access) const { return (by_value_ >> nest.kernel.accesses[access].operand & 1) != 0; }
+  bool is_value(std::uint16_t access) const { return (by_value_ >> bound.kernel.accesses[access].operand & 1) != 0; }
 
   std::uint64_t by_value_;
   bool is_aligned_, is_wide_ = false, needs_alignment_ = false;
@@ -116,13 +112,6 @@ class Writer {
   std::unique_ptr<cuda::LibraryCall> call_;
   std::optional<cuda::GemmAlgorithm> algorithm_;
 };
-
-inline std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-inline std::int64_t power_of_2_at_least(std::int64_t n) {
-  std::int64_t power = 1;
-  while (power < n) power *= 2;
-  return power;
-}
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

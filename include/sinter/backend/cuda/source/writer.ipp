@@ -11,28 +11,27 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
-SINTER_DECL Writer::Writer(const Nest& the_nest, const Schedule& the_schedule, const Target& the_device,
-                           std::uint64_t by_value, bool is_aligned)
-    : nest(the_nest),
-      schedule(the_schedule),
+SINTER_DECL Writer::Writer(const BoundKernel& the_kernel, const Target& the_device, std::uint64_t by_value,
+                           bool is_aligned)
+    : bound(the_kernel),
       device(the_device),
-      name(the_nest.kernel.body.size()),
+      name(the_kernel.kernel.body.size()),
       by_value_(by_value),
       is_aligned_(is_aligned) {
   // Offsets are kept in 32 bits where the farthest of all accesses, twice over, fits.
   std::int64_t farthest =
-      std::max<std::int64_t>(1, nest.points(nest.parallel)) * std::max<std::int64_t>(1, nest.points(nest.reduced));
-  if (nest.kernel.kind == KernelKind::contraction)
-    farthest = std::max(nest.points(nest.parallel), nest.points(nest.reduced));
-  for (std::uint16_t access : nest.used_accesses()) {
-    const auto& numbers = nest.geometry.accesses[access];
+      std::max<std::int64_t>(1, bound.points(bound.parallel)) * std::max<std::int64_t>(1, bound.points(bound.reduced));
+  if (bound.kernel.kind == KernelKind::contraction)
+    farthest = std::max(bound.points(bound.parallel), bound.points(bound.reduced));
+  for (std::uint16_t access : bound.used_accesses()) {
+    const auto& numbers = bound.geometry.accesses[access];
     std::int64_t reach = std::abs(numbers.gather_stride) * std::max<std::int64_t>(numbers.gather_extent, 1);
-    for (int a = 0; a < nest.kernel.rank(); ++a)
-      reach += std::abs(nest.stride(access, a)) * std::max<std::int64_t>(nest.extent(a) - 1, 0);
+    for (int a = 0; a < bound.kernel.rank(); ++a)
+      reach += std::abs(bound.stride(access, a)) * std::max<std::int64_t>(bound.extent(a) - 1, 0);
     farthest = std::max(farthest, reach);
   }
   is_wide_ = farthest >= std::int64_t{1} << 30;
-  along_.assign(nest.kernel.accesses.size(), Along::constant);
+  along_.assign(bound.kernel.accesses.size(), Along::constant);
   name_immediates();
 }
 
@@ -89,12 +88,12 @@ SINTER_DECL LaunchList Writer::finish() {
     at += 8;
   };
   for (std::uint16_t access : accesses_) {
-    const std::uint16_t operand = nest.kernel.accesses[access].operand;
-    const std::string type = memory_type(nest.dtype_of(access)), field = "p" + str(access) + ";\n";
+    const std::uint16_t operand = bound.kernel.accesses[access].operand;
+    const std::string type = memory_type(bound.dtype_of(access)), field = "p" + str(access) + ";\n";
     if (is_value(access)) head += "  alignas(8) " + type + " " + field;
-    else head += "  " + std::string(nest.kernel.operands[operand].written ? "" : "const ") + type + "* " + field;
+    else head += "  " + std::string(bound.kernel.operands[operand].written ? "" : "const ") + type + "* " + field;
     add(is_value(access) ? ParameterPatch::Kind::value : ParameterPatch::Kind::operand, operand,
-        nest.geometry.accesses[access].offset * size_of(nest.dtype_of(access)));
+        bound.geometry.accesses[access].offset * size_of(bound.dtype_of(access)));
   }
   head += "  unsigned char* workspace;\n  long long* fault;\n  unsigned long long tag;\n";
   add(ParameterPatch::Kind::workspace);
@@ -147,7 +146,7 @@ SINTER_DECL IndexNames Writer::decode(const std::string& position, const AxisLis
       line("const I " + x + " = " + (times.empty() ? left : "(" + left + ")" + times) + ";");
       break;
     }
-    const std::int64_t count = std::max<std::int64_t>(1, quotient_up(nest.extent(axis), scale));
+    const std::int64_t count = std::max<std::int64_t>(1, quotient_up(bound.extent(axis), scale));
     const std::string suffix = str(axis) + (scale == 1 ? "" : "p"), rest = "r" + str(axis);
     line("const I " + rest + " = " + divided(left, suffix, count) + ";");
     line("const I " + x + " = (" + left + " - " + rest + " * " + number("c" + suffix, count) + ")" + times + ";");
@@ -158,12 +157,12 @@ SINTER_DECL IndexNames Writer::decode(const std::string& position, const AxisLis
 
 SINTER_DECL std::string Writer::offset(std::uint16_t access, const IndexNames& index) {
   std::string sum;
-  for (int a = 0; a < nest.kernel.rank(); ++a) {
+  for (int a = 0; a < bound.kernel.rank(); ++a) {
     const std::string& x = index[as_index(a)];
-    const StrideClass known = nest.stride_class(access, a);
+    const StrideClass known = bound.stride_class(access, a);
     if (x.empty() || known == StrideClass::zero) continue;
     sum += (sum.empty() ? "" : " + ") + x;
-    if (known == StrideClass::any) sum += " * " + number("s" + str(access) + "_" + str(a), nest.stride(access, a));
+    if (known == StrideClass::any) sum += " * " + number("s" + str(access) + "_" + str(a), bound.stride(access, a));
   }
   return sum.empty() ? "0" : sum;
 }
@@ -172,26 +171,14 @@ SINTER_DECL std::string Writer::offset(std::uint16_t access, const IndexNames& i
 // --------------------------------------------------------------------------------------------------
 
 SINTER_DECL bool Writer::packs(std::uint16_t access, int axis, int width) const {
-  if (width == 1 || axis < 0 || !is_aligned_ || nest.stride_class(access, axis) != StrideClass::unit) return false;
-  const std::int64_t size = size_of(nest.dtype_of(access)), unit = std::min<std::int64_t>(16, width * size);
-  const auto& numbers = nest.geometry.accesses[access];
-  bool packs = numbers.offset * size % unit == 0 && numbers.gather_stride * size % unit == 0;
-  for (int a = 0; a < nest.kernel.rank(); ++a)
-    packs = packs && (a == axis || nest.stride(access, a) * size % unit == 0);
-  return packs;
-}
-
-SINTER_DECL int Writer::packed_accesses(int axis, int width) {
-  int count = 0;
-  for (std::uint16_t access : nest.used_accesses()) count += packs(access, axis, width);
-  return count;
+  return is_aligned_ && bound.packs(access, axis, width);
 }
 
 SINTER_DECL void Writer::set_vector(int axis, int width) {
   vector_axis_ = axis;
   width_ = width;
-  for (std::uint16_t access : nest.used_accesses()) {
-    const bool is_constant = axis < 0 || nest.stride_class(access, axis) == StrideClass::zero;
+  for (std::uint16_t access : bound.used_accesses()) {
+    const bool is_constant = axis < 0 || bound.stride_class(access, axis) == StrideClass::zero;
     along_[access] = is_constant ? Along::constant : packs(access, axis, width) ? Along::packed : Along::spread;
     needs_alignment_ |= along_[access] == Along::packed;
   }
@@ -204,29 +191,29 @@ SINTER_DECL Along Writer::along(std::uint16_t access) const { return along_[acce
 
 SINTER_DECL void Writer::name_immediates() {
   for (std::size_t i = 0; i < name.size(); ++i)
-    if (nest.kernel.body[i].prim == Prim::immediate) name[i] = literal(nest.kernel.body[i]);
+    if (bound.kernel.body[i].prim == Prim::immediate) name[i] = literal(bound.kernel.body[i]);
 }
 
 SINTER_DECL std::string Writer::element(std::uint16_t access, const std::string& offset, const std::string& j) {
   if (is_value(access)) return pointer(access);
   std::string place = pointer(access) + "[" + offset;
   if (!j.empty() && vector_axis_ >= 0) {
-    const StrideClass known = nest.stride_class(access, vector_axis_);
+    const StrideClass known = bound.stride_class(access, vector_axis_);
     if (known == StrideClass::unit) place += " + " + j;
     if (known == StrideClass::any)
       place +=
-          " + " + j + " * " + number("s" + str(access) + "_" + str(vector_axis_), nest.stride(access, vector_axis_));
+          " + " + j + " * " + number("s" + str(access) + "_" + str(vector_axis_), bound.stride(access, vector_axis_));
   }
   return place + "]";
 }
 
 SINTER_DECL std::string Writer::loaded(std::uint16_t access, const std::string& place) const {
-  const DType dtype = nest.dtype_of(access);
+  const DType dtype = bound.dtype_of(access);
   return dtype == DType::bool_ ? place + " != 0" : is_narrow(dtype) ? "(" + value_type(dtype) + ")" + place : place;
 }
 
 SINTER_DECL std::string Writer::value_of(InstId id, const IndexNames& index, const std::string& j) {
-  const Inst& inst = nest.inst(id);
+  const Inst& inst = bound.inst(id);
   if (inst.prim == Prim::load) return loaded(inst.access, element(inst.access, offset(inst.access, index), j));
   if (inst.prim == Prim::index) {
     const auto axis = static_cast<int>(inst.bits);
@@ -234,7 +221,7 @@ SINTER_DECL std::string Writer::value_of(InstId id, const IndexNames& index, con
   }
   if (inst.prim == Prim::gather) {
     const std::string& at = name[inst.args[0]];
-    const auto& numbers = nest.geometry.accesses[inst.access];
+    const auto& numbers = bound.geometry.accesses[inst.access];
     const std::string valid =
         "gather_ok(" + at + ", " + number("g" + str(inst.access), numbers.gather_extent) + ", a.fault, a.tag)";
     const std::string where =
@@ -247,19 +234,19 @@ SINTER_DECL std::string Writer::value_of(InstId id, const IndexNames& index, con
            loaded(inst.access, element(inst.access, offset(inst.access, index), j)) + ") : " + name[inst.args[1]];
   std::array<std::string, 3> args;
   for (std::size_t k = 0; k < as_index(arity(inst.prim)); ++k) args[k] = name[inst.args[k]];
-  return expression(inst, nest.inst(inst.args[0]).dtype, args);
+  return expression(inst, bound.inst(inst.args[0]).dtype, args);
 }
 
 SINTER_DECL void Writer::load_vector(InstId id, const std::string& target, const std::string& first,
                                      const IndexNames& index) {
-  const Inst& inst = nest.inst(id);
+  const Inst& inst = bound.inst(id);
   const std::uint16_t access = inst.access;
   const std::string base = first.empty() ? "" : first + " + ";
   std::string at = offset(access, index);
   const bool is_gather = inst.prim == Prim::gather, is_guarded = inst.prim == Prim::guarded_load;
   if (is_gather) {
     const std::string& row = name[inst.args[0]];
-    const auto& numbers = nest.geometry.accesses[access];
+    const auto& numbers = bound.geometry.accesses[access];
     at += " + (I)" + row + " * " + number("t" + str(access), numbers.gather_stride);
     line("#pragma unroll");
     line("for (int j = 0; j < " + str(width_) + "; ++j) " + target + "[" + base + "j] = 0;");
@@ -271,7 +258,7 @@ SINTER_DECL void Writer::load_vector(InstId id, const std::string& target, const
     open("if (" + name[inst.args[0]] + ")");
   }
   if (along(access) == Along::packed) {
-    const std::string pack = "Pack<" + memory_type(nest.dtype_of(access)) + ", " + str(width_) + ">";
+    const std::string pack = "Pack<" + memory_type(bound.dtype_of(access)) + ", " + str(width_) + ">";
     line("const " + pack + " t" + str(id) + " = *(const " + pack + "*)(" + pointer(access) + " + " + at + ");");
     line("#pragma unroll");
     line("for (int j = 0; j < " + str(width_) + "; ++j) " + target + "[" + base +
@@ -287,7 +274,7 @@ SINTER_DECL void Writer::load_vector(InstId id, const std::string& target, const
 SINTER_DECL void Writer::store_vector(const Store& store, const std::string& source, const IndexNames& index) {
   const std::string at = offset(store.access, index);
   if (along(store.access) == Along::packed) {
-    const std::string pack = "Pack<" + memory_type(nest.dtype_of(store.access)) + ", " + str(width_) + ">";
+    const std::string pack = "Pack<" + memory_type(bound.dtype_of(store.access)) + ", " + str(width_) + ">";
     open("");
     line(pack + " t;");
     line("#pragma unroll");

@@ -50,7 +50,7 @@ inline std::string why_not_summed(const Kernel& kernel, ProductOperands operands
 inline void take_choices(const LoopNest& nest, ContractionParts& parts) {
   for (const Loop& loop : nest.loops)
     if (loop.range == sinter::LoopRange::tiles)
-      (loop.axes == nest.calls[0].m ? parts.tile_rows : parts.tile_columns) = loop.step;
+      (loop.axes == nest.calls[0].m ? parts.tile_rows : parts.tile_columns) = static_cast<int>(loop.step);
   for (const Buffer& buffer : nest.buffers) parts.keeps_packed |= buffer.lasts;
 }
 

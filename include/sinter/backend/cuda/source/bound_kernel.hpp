@@ -1,5 +1,5 @@
-// Nest: a kernel with its numbers, simplified: axes of extent 1 dropped, neighbours merged where every
-// access allows it, the class of each stride known. Two kernels that are run alike become equal. Knows nothing of CUDA.
+// BoundKernel: a kernel with its numbers, simplified: axes of extent 1 dropped, neighbours merged where every access
+// allows it, the class of each stride known. Two kernels that are run alike become equal. Knows nothing of CUDA.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -16,12 +16,11 @@ namespace cuda_source_detail {
 
 using AxisList = SmallVector<int, max_axes>;
 
-struct Nest {
+struct BoundKernel {
   Kernel kernel;
   BoundGeometry geometry;
   AxisList parallel, reduced;  // outermost first
   KernelFacts facts;
-  std::vector<Store> inner_stores, outer_stores;  // see KernelFacts
 
   std::int64_t extent(int axis) const { return geometry.extent[as_index(axis)]; }
   std::int64_t points(const AxisList& axes) const {
@@ -47,28 +46,19 @@ struct Nest {
   }
   /// Accesses that live loads, gathers and stores use.
   std::vector<std::uint16_t> used_accesses() const;
-  /// The live reductions that need `depth` walks over the reduced axes before them.
-  std::vector<InstId> reductions_of(int depth) const {
-    const InstList list = sinter::reductions_of(kernel, facts, depth);
-    return {list.begin(), list.end()};
-  }
-  /// Instructions inside the walk `pass`, in order: what its reductions and (in the last) inner stores stand on.
-  std::vector<InstId> inner_of(int pass) const {
-    const InstList list = sinter::inner_of(kernel, facts, pass);
-    return {list.begin(), list.end()};
-  }
-  /// Where values of a walk are kept: for each walk, what it computes (or loads) that no walk before it did.
-  struct KeptWalks {
-    std::vector<std::vector<InstId>> fresh;  // per walk, in order
-    std::vector<bool> is_kept;               // per instruction: a later walk uses it
-    int words = 1;                           // most 4-byte values per point that are kept or loaded at once ...
-    int own_words = 1;                       // ... but for those that all rows share
-  };
-  KeptWalks kept_walks() const;
-  bool is_full_walk(int pass) const { return facts.walks(pass); }
+  /// Is this access a whole vector of `width` elements along the axis, in alignment if operands are aligned, at every
+  /// multiple of `width`?
+  bool packs(std::uint16_t access, int axis, int width) const;
 };
 
-Nest make_nest(const Kernel& kernel, const BoundGeometry& geometry);
+BoundKernel bind_kernel(const Kernel& kernel, const BoundGeometry& geometry);
+
+inline std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+inline std::int64_t power_of_2_at_least(std::int64_t n) {
+  std::int64_t power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

@@ -1,0 +1,190 @@
+// The choices.
+#pragma once
+
+#include <sinter/backend/cuda/source/gpu_shape.hpp>
+
+#include <sinter/base/index.hpp>
+
+#include <algorithm>
+#include <string>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda_source_detail {
+
+/// Elements per access: 16 bytes of the dtype that most operands have.
+inline int widest(const BoundKernel& bound) {
+  std::int64_t largest = 1, smallest = 8;
+  for (std::uint16_t access : bound.used_accesses()) {
+    largest = std::max(largest, size_of(bound.dtype_of(access)));
+    smallest = std::min(smallest, size_of(bound.dtype_of(access)));
+  }
+  return largest == 1 ? 16 : largest == 2 ? 8 : smallest == 8 ? 2 : 4;
+}
+
+SINTER_DECL int best_width(const BoundKernel& bound, const GpuNestOptions& options, int axis, bool may_have_tail) {
+  int best = 1, most = 0;
+  if (axis < 0) return 1;
+  const int bytes = options.is_grouped ? 16 : options.schedule.find(ScheduleAction::vectorize).value_or(16);
+  for (int width = widest(bound) * bytes / 16; width > 1; width /= 2) {
+    if (!may_have_tail && bound.extent(axis) % width != 0) continue;
+    const std::vector<std::uint16_t> used = bound.used_accesses();
+    const auto packed = static_cast<int>(std::count_if(used.begin(), used.end(), [&](std::uint16_t access) {
+      return options.is_aligned && bound.packs(access, axis, width);
+    }));
+    if (packed > most) {
+      most = packed;
+      best = width;
+    }
+  }
+  return best;
+}
+
+SINTER_DECL KeptWalks kept_walks(const BoundKernel& bound) {
+  KeptWalks walks;
+  const std::size_t count = bound.kernel.body.size();
+  std::vector<int>&first = walks.first, &last = walks.last;
+  first.assign(count, -1), last.assign(count, -1);
+  for (int pass = 0; pass <= bound.depths(); ++pass) {
+    std::vector<InstId>& fresh = walks.fresh.emplace_back();
+    if (!bound.facts.walks(pass)) continue;
+    std::vector<bool> needed(count);
+    for (const InstId reduction : reductions_of(bound.kernel, bound.facts, pass))
+      for (int k = 0; k < arity(bound.inst(reduction).prim); ++k)
+        needed[bound.inst(reduction).args[as_index(k)]] = true;
+    if (pass == bound.depths())
+      for (const std::uint16_t s : bound.facts.inner_stores) needed[bound.kernel.stores[s].value] = true;
+    for (std::size_t i = count; i-- > 0;) {
+      if (!needed[i] || !bound.is_inner(i)) continue;
+      last[i] = pass;
+      if (first[i] >= 0) continue;  // made by an earlier walk
+      first[i] = pass;
+      fresh.push_back(static_cast<InstId>(i));
+      for (int k = 0; k < arity(bound.kernel.body[i].prim); ++k) needed[bound.kernel.body[i].args[as_index(k)]] = true;
+    }
+    std::reverse(fresh.begin(), fresh.end());
+  }
+  for (int pass = 0; pass <= bound.depths(); ++pass) {
+    int words = 0, shared_words = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool is_held = first[i] >= 0 && first[i] < pass && last[i] >= pass,
+                 is_loaded = first[i] == pass && bound.kernel.body[i].prim == Prim::load;
+      const int own = size_of(bound.kernel.body[i].dtype) == 8 ? 2 : 1;
+      if (is_held || is_loaded) words += own;
+      if (!is_held && is_loaded && bound.is_shared_by_rows(static_cast<InstId>(i))) shared_words += own;
+    }
+    walks.words = std::max(walks.words, words);
+    walks.own_words = std::max(walks.own_words, words - shared_words);
+  }
+  return walks;
+}
+
+/// Along rows, unless neighbouring columns lie side by side and neighbours along the row do not.
+inline bool goes_by_columns(const BoundKernel& bound) {
+  if (bound.parallel.empty()) return false;
+  const int column = bound.parallel.back(), row = bound.reduced.back();
+  std::int64_t votes = 0;
+  for (std::uint16_t access : bound.used_accesses()) {
+    std::int64_t elements = 1;
+    for (int a = 0; a < bound.kernel.rank(); ++a)
+      if (bound.stride_class(access, a) != StrideClass::zero)
+        elements *= std::min<std::int64_t>(bound.extent(a), 1 << 12);
+    votes += bound.stride_class(access, column) == StrideClass::unit ? elements : 0;
+    votes -= bound.stride_class(access, row) == StrideClass::unit ? elements : 0;
+  }
+  return votes != 0 ? votes > 0 : !bound.kernel.is_reduced(bound.kernel.rank() - 1);
+}
+
+inline int full_walks(const BoundKernel& bound) {
+  int walks = 0;
+  for (int pass = 0; pass <= bound.depths(); ++pass) walks += bound.facts.walks(pass);
+  return walks;
+}
+
+inline void choose_row(const BoundKernel& bound, const GpuNestOptions& options, const KeptWalks& walks,
+                       ThreadShape& shape) {
+  const std::int64_t vectors = quotient_up(shape.length, shape.width);
+  const auto accesses = options.schedule.find(ScheduleAction::unroll);  // of a thread
+  if (accesses && full_walks(bound) > 1) {
+    shape.lanes =
+        static_cast<int>(std::clamp<std::int64_t>(power_of_2_at_least(quotient_up(vectors, *accesses)), 1, 1024));
+    shape.steps = static_cast<int>(std::max<std::int64_t>(1, quotient_up(vectors, shape.lanes)));
+    shape.is_resident = shape.steps * shape.width <= 64;
+    shape.groups = std::max(1, 128 / shape.lanes);
+    if (shape.is_resident) return;
+  }
+  const std::int64_t wanted_threads = std::int64_t{options.device.multiprocessors} * 1024;
+  const int usual_steps = shape.width >= 4 ? 4 : shape.width == 2 ? 4 : 8;
+  const bool is_heavy = bound.kernel.body.size() > 48;
+  int most_elements = is_heavy ? 8 : std::max(4, 32 / walks.words);
+  std::int64_t lanes = power_of_2_at_least(quotient_up(vectors, usual_steps));
+  while (lanes < power_of_2_at_least(vectors) && lanes < 1024 && shape.items * lanes < wanted_threads) lanes *= 2;
+  if (lanes > 32 && lanes <= 64 && vectors <= 32 * usual_steps) lanes = 32;
+  lanes = std::clamp<std::int64_t>(lanes, 1, 1024);
+  const bool rereads = full_walks(bound) > 1;
+  if (rereads && !is_heavy && shape.length > most_elements * 1024 && 32 / walks.own_words > most_elements)
+    most_elements = 32 / walks.own_words, shape.loads_late = true;
+  while (rereads && lanes < 1024 && quotient_up(vectors, lanes) * shape.width > most_elements) lanes *= 2;
+  const std::int64_t steps = quotient_up(vectors, lanes);
+  shape.is_resident = rereads && steps * shape.width <= most_elements;
+  shape.loads_late &= shape.is_resident;
+  if (shape.is_resident) {
+    shape.lanes = static_cast<int>(lanes);
+    shape.steps = static_cast<int>(std::max<std::int64_t>(steps, 1));
+  } else {
+    shape.lanes = static_cast<int>(std::min<std::int64_t>(lanes, rereads ? 1024 : 256));
+    shape.steps =
+        static_cast<int>(std::clamp<std::int64_t>(quotient_up(vectors, shape.lanes), 1, is_heavy ? 2 : usual_steps));
+  }
+  shape.groups = std::max(1, 128 / shape.lanes);
+}
+
+inline void choose_column(const BoundKernel& bound, const cuda::Target& device, ThreadShape& shape) {
+  const bool is_heavy = bound.kernel.body.size() > 48;
+  std::int64_t lanes = std::clamp<std::int64_t>(power_of_2_at_least(quotient_up(shape.length, 8)), 1, 8);
+  while (lanes < 32 && shape.items * lanes < std::int64_t{device.multiprocessors} * 256 && lanes * 8 < shape.length)
+    lanes *= 2;
+  std::int64_t groups = std::max<std::int64_t>(32, 256 / lanes);
+  while (groups > 1 && groups / 2 >= shape.items) groups /= 2;
+  while (groups * lanes < 256 && lanes * 8 < shape.length) lanes *= 2;
+  while (groups * lanes < 32) groups *= 2;
+  while (groups * lanes > 512) lanes /= 2;
+  shape.lanes = static_cast<int>(lanes);
+  shape.groups = static_cast<int>(groups);
+  shape.steps = static_cast<int>(std::clamp<std::int64_t>(quotient_up(shape.length, lanes), 1,
+                                                          is_heavy           ? 2
+                                                          : shape.width >= 4 ? 4
+                                                                             : 8));
+}
+
+/// Rows too few to keep the device busy are cut, if one walk is all.
+inline void choose_splits(const BoundKernel& bound, const cuda::Target& device, ThreadShape& shape) {
+  shape.chunk = std::max<std::int64_t>(shape.length, 1);
+  const std::int64_t blocks = quotient_up(shape.items, shape.groups),
+                     wanted = std::int64_t{device.multiprocessors} * 2048 / shape.threads();
+  if (bound.depths() != 1 || !bound.facts.inner_stores.empty() || shape.is_resident || blocks * 2 > wanted) return;
+  const std::int64_t tiles = quotient_up(shape.length, shape.tile());
+  const std::int64_t splits = std::min({tiles / 2, wanted / blocks, std::int64_t{2048}});
+  if (splits < 2) return;
+  shape.chunk = quotient_up(tiles, splits) * shape.tile();
+  shape.splits = quotient_up(shape.length, shape.chunk);
+}
+
+SINTER_DECL ThreadShape choose_reduction(const BoundKernel& bound, const GpuNestOptions& options,
+                                         const KeptWalks& walks) {
+  ThreadShape shape;
+  shape.is_column = goes_by_columns(bound);
+  shape.vector_axis = shape.is_column ? bound.parallel.back() : bound.reduced.back();
+  shape.width = std::min(best_width(bound, options, shape.vector_axis, false), 4);
+  shape.length = bound.points(bound.reduced);
+  shape.items = bound.points(bound.parallel) / (shape.is_column ? shape.width : 1);
+  if (shape.is_column) choose_column(bound, options.device, shape);
+  else choose_row(bound, options, walks, shape);
+  choose_splits(bound, options.device, shape);
+  shape.is_exact =
+      shape.length > 0 && (shape.is_resident ? shape.tile() == shape.length
+                                             : shape.chunk % shape.tile() == 0 && shape.length % shape.tile() == 0);
+  return shape;
+}
+
+}  // namespace cuda_source_detail
+SINTER_NAMESPACE_END

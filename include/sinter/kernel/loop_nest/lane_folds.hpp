@@ -1,0 +1,231 @@
+// Folds over the threads of a group on a GPU, as the interpreter of loop nests runs them: which thread takes which point
+// in, and how threads put theirs together. Knows dtypes and primitives; no nests.
+#pragma once
+
+#include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/kernel/facts.hpp>
+#include <sinter/kernel/fold_lanes.hpp>
+#include <sinter/kernel/kernel.hpp>
+#include <sinter/kernel/loop_nest/cells.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace kernel_detail {
+
+/// The reduced axes of a kernel as one, row-major, and the pieces that a grid walks it in.
+struct ReducedAxes {
+  ReducedAxes(const Kernel& kernel, const BoundGeometry& geometry) : extent(geometry.extent) {
+    for (int a = 0; a < kernel.rank(); ++a) {
+      if (!kernel.is_reduced(a)) continue;
+      mask |= axis_bit(a);
+      length *= extent[as_index(a)];
+    }
+  }
+  std::int64_t pieces() const { return piece == 0 ? 1 : (length + piece - 1) / piece; }
+  /// Puts the indices of a point in their places.
+  void decode(std::int64_t point, std::array<std::int64_t, max_axes>& at) const {
+    if (length == 0) return;
+    for (int a = max_axes - 1; a >= 0; --a) {
+      if ((mask >> a & 1) == 0) continue;
+      at[as_index(a)] = point % extent[as_index(a)];
+      point /= extent[as_index(a)];
+    }
+  }
+
+  std::array<std::int64_t, max_axes> extent;
+  AxisMask mask = 0;
+  std::int64_t length = 1, piece = 0;  // piece 0: they are not cut
+};
+
+/// Points are dealt out to `lanes` threads, `width` neighbours at a time, or (`is_row` false) point by point, each of
+/// them in `columns` columns. Each lane takes in its own in order. Lanes of a row are put together in halves in each
+/// warp, then warps in halves; lanes of columns in halves.
+struct LaneShape {
+  std::int64_t lanes = 1, width = 1, columns = 1;
+  std::int64_t tile = 1;  // points that all lanes take before a lane takes its next ones
+  bool is_row = true;
+};
+
+/// Calls merge(first, count, distance): each of lanes [first, first + count) takes in the one at that distance.
+template <class Merge>
+void merge_lanes(const LaneShape& shape, Merge&& merge) {
+  constexpr std::int64_t warp = 32;
+  const std::int64_t inside = shape.is_row ? std::min(shape.lanes, warp) : shape.lanes;
+  for (std::int64_t first = 0; first < shape.lanes; first += inside)
+    for (std::int64_t half = inside / 2; half >= 1; half /= 2) merge(first, half, half, std::int64_t{1});
+  for (std::int64_t half = shape.lanes / inside / 2; half >= 1; half /= 2) merge(std::int64_t{0}, half, half, inside);
+}
+
+template <class Cell>
+class LaneFold final : public CellFold {
+ public:
+  LaneFold(const Inst& reduction, const LaneShape& shape)
+      : prim_(reduction.prim), shape_(shape), lanes_(as_index(shape.lanes * shape.columns)) {}
+
+  void start() override {
+    std::fill(lanes_.begin(), lanes_.end(), neutral_cell<Cell>(prim_ == Prim::contract ? Prim::reduce_add : prim_));
+    taken_ = 0;
+  }
+  void take(Cells arguments, std::int64_t count) override {
+    if (!shape_.is_row) {
+      const std::int64_t lane = taken_++ % shape_.lanes;
+      for (std::int64_t c = 0; c < count; ++c) take_one(lane * shape_.columns + c, arguments, c);
+      return;
+    }
+    for (std::int64_t i = 0; i < count; ++i, ++taken_) take_one(taken_ / shape_.width % shape_.lanes, arguments, i);
+  }
+  void take_block(Cells states) override {
+    Cell& lane = lanes_[as_index(taken_++ % shape_.lanes)];
+    lane = joined(lane, *static_cast<const Cell*>(states[0]));
+  }
+  void finish(std::span<void* const> states, std::int64_t count) override {
+    const std::int64_t columns = shape_.columns;
+    merge_lanes(shape_, [&](std::int64_t first, std::int64_t lanes, std::int64_t half, std::int64_t apart) {
+      for (std::int64_t i = 0; i < lanes; ++i)
+        for (std::int64_t c = 0; c < columns; ++c) {
+          Cell& older = lanes_[as_index((first + i * apart) * columns + c)];
+          older = joined(older, lanes_[as_index((first + (i + half) * apart) * columns + c)]);
+        }
+    });
+    auto* const found = static_cast<Cell*>(states[0]);
+    for (std::int64_t i = 0; i < count; ++i) found[i] = lanes_[as_index(columns == 1 ? 0 : i)];
+  }
+
+ private:
+  void take_one(std::int64_t lane, Cells arguments, std::int64_t i) {
+    Cell& sum = lanes_[as_index(lane)];
+    const Cell x = static_cast<const Cell*>(arguments[0])[i];
+    sum = prim_ == Prim::contract ? scalar_meaning::Fma{}(x, static_cast<const Cell*>(arguments[1])[i], sum)
+                                  : joined(sum, x);
+  }
+  Cell joined(Cell older, Cell newer) const {
+    return combined(prim_ == Prim::contract ? Prim::reduce_add : prim_, older, newer);
+  }
+
+  Prim prim_;
+  LaneShape shape_;
+  std::vector<Cell> lanes_;
+  std::int64_t taken_ = 0;
+};
+
+template <bool is_wide>
+class LaneProgramFold final : public CellFold {
+ public:
+  LaneProgramFold(const ScalarFold& fold, const LaneShape& shape)
+      : shape_(shape), lanes_(fold, shape.lanes * shape.columns) {}
+
+  void start() override {
+    lanes_.start();
+    taken_ = 0;
+  }
+  void take(Cells arguments, std::int64_t count) override {
+    if (!shape_.is_row) return lanes_.step(taken_++ % shape_.lanes * shape_.columns, count, arguments);
+    for (std::int64_t i = 0; i < count; ++i, ++taken_)
+      lanes_.step(taken_ / shape_.width % shape_.lanes, 1, arguments, i);
+  }
+  void take_block(Cells states) override { lanes_.merge(taken_++ % shape_.lanes, 1, states); }
+  void finish(std::span<void* const> states, std::int64_t count) override {
+    const std::int64_t columns = shape_.columns;
+    merge_lanes(shape_, [&](std::int64_t first, std::int64_t lanes, std::int64_t half, std::int64_t apart) {
+      for (std::int64_t i = 0; i < lanes; ++i)
+        lanes_.merge((first + i * apart) * columns, columns, lanes_.at((first + (i + half) * apart) * columns));
+    });
+    for (std::size_t s = 0; s < states.size(); ++s)
+      for (std::int64_t i = 0; i < count; ++i)
+        std::memcpy(static_cast<std::byte*>(states[s]) + as_index(i) * lanes_.bytes(s),
+                    lanes_.state(s, columns == 1 ? 0 : i), lanes_.bytes(s));
+  }
+
+ private:
+  LaneShape shape_;
+  FoldLanes<is_wide> lanes_;
+  std::int64_t taken_ = 0;
+};
+
+/// The sum of an online fold: takes in the values whose exponentials are added up.
+class CellOnlineSum : public CellFold {
+ public:
+  /// The greatest value and the shift are known now.
+  virtual void rescale(const void* greatest, const void* shift, void* sum, std::int64_t count) = 0;
+};
+
+/// Each lane knows the greatest value that it has met, by which it shifts; at the end of a tile its sum follows.
+template <class Cell>
+class OnlineSumFold final : public CellOnlineSum {
+ public:
+  explicit OnlineSumFold(const LaneShape& shape)
+      : shape_(shape), greatest_(as_index(shape.lanes)), sum_(greatest_.size()), values_(greatest_.size()) {}
+
+  void start() override {
+    std::fill(greatest_.begin(), greatest_.end(), neutral_cell<Cell>(Prim::reduce_max));
+    std::fill(sum_.begin(), sum_.end(), Cell{0});
+    taken_ = 0;
+  }
+  void take(Cells arguments, std::int64_t count) override {
+    for (std::int64_t i = 0; i < count; ++i) {
+      values_[as_index(taken_ / shape_.width % shape_.lanes)].push_back(static_cast<const Cell*>(arguments[0])[i]);
+      if (++taken_ % shape_.tile == 0) end_tile();
+    }
+  }
+  void take_block(Cells) override { throw InternalError("an online fold takes in no blocks"); }
+  void finish(std::span<void* const>, std::int64_t) override {
+    if (taken_ % shape_.tile != 0) end_tile();
+  }
+  void rescale(const void* greatest, const void* shift, void* sum, std::int64_t count) override {
+    const Cell own_shift = finite_or_zero(*static_cast<const Cell*>(greatest));
+    LaneFold<Cell> lanes({.prim = Prim::reduce_add}, {.lanes = shape_.lanes});
+    lanes.start();
+    for (std::size_t l = 0; l < sum_.size(); ++l) {
+      const Cell scaled =
+          sum_[l] * std::exp(greatest_[l] - own_shift) * std::exp(own_shift - *static_cast<const Cell*>(shift));
+      const std::array<const void*, 2> cells{&scaled, &scaled};
+      lanes.take({cells.data(), 1}, 1);
+    }
+    lanes.finish({&sum, 1}, count);
+  }
+
+ private:
+  static Cell finite_or_zero(Cell x) { return x - x == 0 ? x : Cell{0}; }
+  void end_tile() {
+    for (std::size_t l = 0; l < sum_.size(); ++l) {
+      const Cell before = greatest_[l];
+      for (const Cell x : values_[l]) greatest_[l] = combined(Prim::reduce_max, greatest_[l], x);
+      const Cell shift = finite_or_zero(greatest_[l]);
+      sum_[l] = sum_[l] * std::exp(before - shift);
+      for (const Cell x : values_[l]) sum_[l] = sum_[l] + std::exp(x - shift);
+      values_[l].clear();
+    }
+  }
+
+  LaneShape shape_;
+  std::vector<Cell> greatest_, sum_;
+  std::vector<std::vector<Cell>> values_;  // of the tile
+  std::int64_t taken_ = 0;
+};
+
+template <bool is_wide>
+std::unique_ptr<CellFold> make_lane_fold(const Kernel& kernel, const Inst& reduction, const LaneShape& shape) {
+  if (reduction.prim == Prim::fold)
+    return std::make_unique<LaneProgramFold<is_wide>>(kernel.folds[reduction.access], shape);
+  return visit_computed(reduction.dtype, [&](auto tag) -> std::unique_ptr<CellFold> {
+    return std::make_unique<LaneFold<CellOf<decltype(tag), is_wide>>>(reduction, shape);
+  });
+}
+template <bool is_wide>
+std::unique_ptr<CellFold> make_online_sum(DType dtype, const LaneShape& shape) {
+  if (dtype == DType::f32) return std::make_unique<OnlineSumFold<CellOf<float, is_wide>>>(shape);
+  return std::make_unique<OnlineSumFold<CellOf<double, is_wide>>>(shape);
+}
+
+}  // namespace kernel_detail
+SINTER_NAMESPACE_END

@@ -1,0 +1,102 @@
+// Loop nests of CUDA kernels, run by the interpreter on the host: random kernels against the reference back end, chosen
+// ones against the oracle, and both against the CUDA C that is written from them.
+#ifdef SINTER_CUDA
+#include "../catch.hpp"
+
+#include "../conformance/kernel_compare.hpp"
+#include "../emulated_cuda.hpp"
+#include "../gpu_nest_backend.hpp"
+#include "../nest_backend.hpp"
+#include "../plan_harness.hpp"
+#include "../sample.hpp"
+#include "fuzz_loop.hpp"
+
+#include <cstdio>
+
+using namespace sinter_test;
+
+namespace {
+KernelCase random_case(std::uint64_t seed) { return KernelGenerator(seed).generate(); }
+
+void must_agree(Backend& right, Backend& tested, const KernelCase& test_case, std::uint64_t seed) {
+  const auto differs = [&](const KernelCase& smaller) {
+    const Outcome outcome = compare(right, tested, smaller, Closeness::within_error);
+    return !outcome.is_declined && !outcome;
+  };
+  if (!differs(test_case)) return;
+  const KernelCase small = Shrinker(differs).shrink(test_case);
+  const GpuNest gpu(small.kernel, small.geometry);
+  FAIL("seed " << seed << ", " << right.cache_key() << " and " << tested.cache_key() << ": "
+               << compare(right, tested, small, Closeness::within_error).difference << "\n"
+               << describe(small) << text(gpu.nest));
+}
+}  // namespace
+
+TEST_CASE("random nests of a GPU: the interpreter against the reference back end") {
+  const auto reference = make_reference_backend();
+  int compared = 0;
+  fuzz_loop(4'000'000, [&](std::uint64_t seed) {
+    KernelCase test_case = random_case(seed);
+    const std::vector<Schedule> schedules = cuda::generator_schedules(test_case.kernel);
+    const Schedule& schedule = schedules[seed % schedules.size()];
+    const int multiprocessors = seed % 2 == 0 ? 2 : 132;  // 2: small sizes are run as large ones are
+    GpuNestBackend exact(InterpretMode::exact, multiprocessors, schedule);
+    GpuNestBackend wide(InterpretMode::wide, multiprocessors, schedule);
+    must_agree(*reference, exact, test_case, seed);
+    test_case.has_wide_oracle = true;
+    must_agree(wide, exact, test_case, seed);
+    ++compared;
+  });
+  std::printf("%d kernels compared\n", compared);
+  CHECK(compared > 0);
+}
+
+TEST_CASE("nests of a GPU: the interpreter against the oracle") {
+  struct Row {
+    const char *graph, *has;  // what the nest of one kernel has
+  };
+  constexpr Row rows[] = {
+      {"graph(%x: f32[s0, 40004]) { return softmax(%x) {axes=[1]} }", " online: "},
+      {"graph(%x: f64[s0, 20003]) { return log_softmax(%x) {axes=[1]} }", "rescale"},
+      {"graph(%x: f32[s0, 32000], %r: f32[s0, 32000]) { return softmax(mul(%x, %r)) {axes=[1]} }",
+       "from shared b1[a1], the first"},
+      {"graph(%x: f32[s0, 16100], %r: f32[s0, 16100], %w: f32[16100], %b: f32[16100]) { return layer_norm(add(%x, %r), "
+       "%w, %b) {axes=[1], eps=1e-05} }",
+       "from register"},
+      {"graph(%x: f32[s0, 1024]) { return softmax(%x) {axes=[1]} }", "in one tile over 256 lanes"},
+      {"graph(%x: f32[s0, 1024]) { return sum(%x) {axes=[0]} }", "of the block in vectors of 4"},
+      {"graph(%x: f32[s0, 100011]) { return sum(%x) {axes=[0, 1]} }", "from its blocks"},
+      {"graph(%x: f32[s0, 70000]) { return argmax(%x) {axes=[0, 1]}, argmin(%x) {axes=[1]} }", "f0.0"},
+      {"graph(%x: f32[s0, 1001], %y: f32[1001]) { return tanh(add(%x, %y)), mul(%x, 2) }", "ahead"},
+  };
+  for (const Row& row : rows) {
+    GpuNestBackend nests(InterpretMode::exact);
+    const Graph graph = parse_graph(row.graph);
+    const auto plan = build_plan(run_pipeline(graph), fused({&nests}));
+    INFO(row.graph);
+    const std::int64_t symbols[] = {3};
+    std::string texts;
+    for (const auto& step : plan->steps()) texts += text(GpuNest(step.kernel, bind(step.geometry, symbols)).nest);
+    CHECK_THAT(texts, Catch::Contains(row.has));
+    CHECK(first_difference(*plan, graph, random_inputs(graph, std::vector<std::int64_t>{3})) == "");
+  }
+}
+
+TEST_CASE("nests of a GPU: CUDA C that is written from them leaves the same bits") {
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  int found = 0;
+  std::size_t row = 0;
+  for (std::uint64_t seed = 920000; found < 6; ++seed) {
+    const KernelCase test_case = random_case(seed);
+    if (!is_exactly_rounded(test_case.kernel) || test_case.kernel.kind == KernelKind::contraction) continue;
+    ++found;
+    if (!is_in_sample(row++)) continue;
+    const int multiprocessors = seed % 2 == 0 ? 2 : 132;
+    EmulatedCuda emulated(multiprocessors);
+    GpuNestBackend nests(InterpretMode::exact, multiprocessors);
+    const Outcome outcome = compare(nests, emulated, test_case, Closeness::same_bits);
+    INFO("seed " << seed << "\n" << describe(test_case) << outcome.reason << outcome.difference);
+    CHECK((!outcome.is_declined && static_cast<bool>(outcome)));
+  }
+}
+#endif
