@@ -59,6 +59,8 @@ static std::vector<std::vector<std::vector<Copy>>> copies;   // of each thread: 
 struct Fragment { double a[4], b[2]; };
 static std::vector<Fragment> fragments[2];   // of each thread; taken in turns
 static std::vector<int> turns;
+struct Meeting { unsigned arrived, number; };
+static Meeting meetings[16];   // named barriers
 static void (*kernel)(const void*);
 static const void* parameters;
 enum class Scope { warp, block };
@@ -102,6 +104,7 @@ static void run_block(unsigned threads, unsigned dynamic_bytes) {
   is_done.assign(threads, 0);
   std::memset(dynamic_memory, 0xFF, dynamic_bytes);   // NaN
   copies.assign(threads, {{}}), turns.assign(threads, 0);
+  std::memset(meetings, 0, sizeof meetings);
   waits_for_block.assign(threads, 1), late.resize((threads + 31) / 32);
   for (bool goes_on = true; goes_on;) {
     goes_on = false;
@@ -376,8 +379,49 @@ static void read_words_across(unsigned (&r)[4], const void* row) {
 // Products of 64 rows by four warps, which read swizzled memory: rows of 128 bytes, vector v of row r at v ^ r % 8.
 #define __cvta_generic_to_shared(at) reinterpret_cast<std::uintptr_t>(at)
 static void group_fence() {}
-static void group_wait() { emulated::yield(); }
+static void group_commit() {}
+template <int pending> static void group_wait_for() { emulated::yield(); }
 static void group_sees_shared() {}
+static void settle_one(float&) {}
+static void give_registers() {}
+static void take_registers() {}
+static bool is_last_to_meet(int which, int threads) {
+  emulated::Meeting& meeting = emulated::meetings[which];
+  if (++meeting.arrived < static_cast<unsigned>(threads)) return false;
+  meeting.arrived = 0, ++meeting.number;
+  return true;
+}
+static void call_next(int which, int threads) { is_last_to_meet(which, threads); }
+static void meet(int which, int threads) {
+  const unsigned number = emulated::meetings[which].number;
+  is_last_to_meet(which, threads);
+  do emulated::yield();
+  while (emulated::meetings[which].number == number);
+}
+// Barriers in shared memory: of a phase's arrivals those that are missing, and how many phases are complete.
+struct PhaseBarrier { unsigned short count, missing; unsigned phases; };
+static void barrier_begin(unsigned char* at, int count) {
+  const auto all = static_cast<unsigned short>(count);
+  const PhaseBarrier barrier{all, all, 0};
+  std::memcpy(at, &barrier, sizeof barrier);
+}
+static void barrier_arrive(unsigned char* at) {
+  auto* const barrier = reinterpret_cast<PhaseBarrier*>(at);
+  if (--barrier->missing == 0) barrier->missing = barrier->count, ++barrier->phases;
+}
+static void barrier_wait(unsigned char* at, int turn) {
+  while (static_cast<int>(reinterpret_cast<PhaseBarrier*>(at)->phases % 2) == turn) emulated::yield();
+}
+static void copy_async_arrive(unsigned char* at) {   // once what this thread has begun to copy is there
+  copy_async_commit();
+  copy_async_wait<0>();
+  barrier_arrive(at);
+}
+// A place in shared memory in units of 16 bytes, and how many units pieces of 64 columns are apart.
+static unsigned place_of(const unsigned char* at, int apart) {
+  return static_cast<unsigned>(at - emulated::dynamic_memory) >> 4 | static_cast<unsigned>(apart) << 16;
+}
+static const unsigned char* at_place(unsigned place) { return emulated::dynamic_memory + (place & 0x3fff) * 16; }
 static float wide_16(unsigned short bits) {
 #if IS_BRAIN
   return brain_to_float(bits);
@@ -389,18 +433,25 @@ static float turned(const unsigned char* at) {
   const auto place = reinterpret_cast<std::uintptr_t>(at);
   return wide_16(*reinterpret_cast<const unsigned short*>(place ^ (place >> 7 & 7) << 4));
 }
-template <int N> static void multiply_shared(float (&c)[N][4], const unsigned char* a, const unsigned char* b, int adds) {
+template <int N> static void multiply_more(float (&c)[N][4], unsigned a_place, unsigned b_place) {
+  const unsigned char *const a = at_place(a_place), *const b = at_place(b_place);
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
   for (int n = 0; n < N; ++n)
     for (unsigned i = 0; i < 4; ++i) {
-      double exact = adds ? c[n][i] : 0;
+      double exact = c[n][i];
       for (int k = 0; k < 16; ++k)
         exact += static_cast<double>(turned(a + (warp * 16 + lane / 4 + i / 2 * 8) * 128 + k * 2)) *
                  turned(b + (n * 8 + lane % 4 * 2 + i % 2) * 128 + k * 2);
       c[n][i] = static_cast<float>(exact);
     }
 }
-template <int N> static void multiply_kept(float (&c)[N][4], const unsigned (&a)[4], const unsigned char* b) {
+template <int N> static void multiply_first(float (&c)[N][4], unsigned a, unsigned b) {
+  for (auto& block : c)
+    for (float& x : block) x = 0;
+  multiply_more(c, a, b);
+}
+template <int N> static void multiply_kept(float (&c)[N][4], const unsigned (&a)[4], unsigned place) {
+  const unsigned char* const b = at_place(place);
   struct Words { unsigned a[4]; };
   static std::vector<Words> given[2];
   auto& rows = given[emulated::turns[threadIdx.x]++ % 2];
@@ -414,7 +465,7 @@ template <int N> static void multiply_kept(float (&c)[N][4], const unsigned (&a)
       for (unsigned k = 0; k < 16; ++k) {
         const unsigned word = rows[first + k % 8 / 2].a[i / 2 + k / 8 * 2];
         exact += static_cast<double>(wide_16(static_cast<unsigned short>(word >> k % 2 * 16))) *
-                 turned(b + k * 128 + (n * 8 + threadIdx.x % 4 * 2 + i % 2) * 2);
+                 turned(b + k * 128 + n / 8 * (place >> 16) * 16 + (n % 8 * 8 + threadIdx.x % 4 * 2 + i % 2) * 2);
       }
       c[n][i] = static_cast<float>(exact);
     }
@@ -454,8 +505,7 @@ inline void* emulated_library(const std::string& source, const std::vector<std::
   const std::string command = std::string(compiler != nullptr ? compiler : "c++") +
                               " -std=c++17 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC" +
                               " -U_FORTIFY_SOURCE " +  // a fortified libc refuses to jump to another stack
-                              base +
-                              ".cpp -o " + base + ".so";
+                              base + ".cpp -o " + base + ".so";
   const int status = std::system(command.c_str());
   if (status == 0) library = dlopen((base + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
   unlink((base + ".cpp").c_str());

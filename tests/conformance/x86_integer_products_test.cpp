@@ -24,7 +24,7 @@ namespace {
 void check_integers(Isa isa, ProductUnit unit) {
   Node node;
   node.op = &op_info<ops::IntegerMatmul>;
-  const Intrinsic make = X86Backend(isa, unit).intrinsic(Graph(), node);
+  const Intrinsic make = X86Backend(isa, unit).intrinsic(Graph(), node, MatmulPrecision::f32);
   REQUIRE(make != nullptr);
   std::mt19937 random(7);
   for (const bool is_a_signed : {true, false})

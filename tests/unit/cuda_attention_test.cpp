@@ -242,7 +242,7 @@ double worst_of(const char* bytes, DType dtype, const std::vector<double>& expec
   return worst / greatest;
 }
 
-void check_gradients(AttentionProblem p) {
+void check_gradients(AttentionProblem p, int capability = 80) {
   INFO("gradients, " << name(p.dtype) << (p.allows_tf32 ? " tf32 " : " ") << p.batches << " x " << p.queries << " x "
                      << p.keys << ", " << p.features << " and " << p.value_features << " features, mask "
                      << static_cast<int>(p.mask) << (p.is_causal ? ", causal, ahead " : ", ahead ") << p.ahead);
@@ -261,14 +261,14 @@ void check_gradients(AttentionProblem p) {
           x += w[as_index(j)] * v.values[as_index((batch * p.keys + j) * p.value_features + f)];
       }
     }
-  const AttentionGradientPlan plan(p, 227 * 1024);
+  const AttentionGradientPlan plan(p, capability, 227 * 1024);
   REQUIRE(plan.is_open());
   std::vector<char> dq(q.bytes.size() + 32, 0x5A), dk(k.bytes.size() + 32, 0x5A), dv(v.bytes.size() + 32, 0x5A);
   std::vector<float> stats(plan.stats_bytes() / sizeof(float));
   char *const q_at = placed(q, p.dtype), *const k_at = placed(k, p.dtype), *const v_at = placed(v, p.dtype),
               *const dout_at = placed(dout, p.dtype), *const out_at = placed(out, p.dtype);
-  for (const AttentionGradientPlan::Tile* tile : {&plan.queries(), &plan.keys()}) {
-    AttentionArguments a = plan.arguments(*tile);
+  for (const AttentionGradientPlan::Tile& tile : plan.tiles()) {
+    AttentionArguments a = plan.arguments(tile);
     a.q = q_at;
     a.k = k_at;
     a.v = v_at;
@@ -281,7 +281,7 @@ void check_gradients(AttentionProblem p) {
     a.dk = aligned(dk);
     a.dv = aligned(dv);
     a.stats = stats.data();
-    run_text(plan.source(*tile, 90), 0, a, plan.blocks(*tile), tile->threads, plan.shared_bytes(*tile));
+    run_text(plan.source(tile), 0, a, plan.blocks(tile), tile.threads(), plan.shared_bytes(tile));
   }
   const Gradients expected = gradients_of(p, q, k, v, dout, mask);
   CHECK(worst_of(aligned(dq), p.dtype, expected.q) < tolerance_of(p));
@@ -334,6 +334,16 @@ TEST_CASE("attention on CUDA against its definition in double") {
   grouped.is_causal = true;
   check_forward(grouped, 90);
   check_forward(problem(arithmetics[0], 1, 65, 130, 128, 64), 90);
+  AttentionProblem masked = problem(arithmetics[0], 1, 300, 150, 64, 64);
+  masked.mask = AttentionMask::seen;
+  check_forward(masked, 90);
+  AttentionProblem biased = problem(arithmetics[1], 1, 70, 200, 128, 128);
+  biased.mask = AttentionMask::added;
+  check_forward(biased, 90);
+  AttentionProblem late = problem(arithmetics[0], 2, 150, 50, 64, 64);  // the first tile of queries sees nothing
+  late.is_causal = true;
+  late.ahead = -130;
+  check_forward(late, 90);
 }
 
 TEST_CASE("gradients of attention on CUDA against their definition in double") {
@@ -353,6 +363,23 @@ TEST_CASE("gradients of attention on CUDA against their definition in double") {
   AttentionProblem unseen = problem(arithmetics[0], 1, 50, 300, 16, 40);  // tiles of keys that no query sees
   unseen.is_causal = true;
   check_gradients(unseen);
+  AttentionProblem narrow = problem(arithmetics[2], 1, 50, 80, 13, 40);  // TF32
+  narrow.is_causal = true;
+  narrow.ahead = 30;
+  check_gradients(narrow);
+  AttentionProblem wide = problem(arithmetics[2], 1, 20, 34, 72, 128);
+  wide.mask = AttentionMask::added;
+  check_gradients(wide);
+  AttentionProblem grouped = problem(arithmetics[1], 1, 100, 170, 64, 128);  // products of four warps
+  grouped.is_causal = true;
+  check_gradients(grouped, 90);
+  AttentionProblem masked = problem(arithmetics[0], 2, 90, 70, 64, 64);
+  masked.mask = AttentionMask::seen;
+  check_gradients(masked, 90);
+  AttentionProblem behind = problem(arithmetics[0], 1, 150, 100, 128, 64);  // the first tile of queries sees nothing
+  behind.is_causal = true;
+  behind.ahead = -130;
+  check_gradients(behind, 90);
 }
 
 TEST_CASE("with little shared memory the batch changes no tile of keys, and rows of queries give way first") {
@@ -387,9 +414,11 @@ TEST_CASE("the kernels of attention compile for sm_80 and sm_90") {
   };
   const AttentionProblem half = problem(arithmetics[0], 8, 1024, 1024, 64, 64);
   compiles(half, 90);
-  const AttentionGradientPlan gradient(half, 227 * 1024);
-  for (const AttentionGradientPlan::Tile* tile : {&gradient.queries(), &gradient.keys()})
-    check_compiled(gradient.source(*tile, 90), 90);
+  for (const int capability : {80, 90}) {
+    const AttentionGradientPlan gradient(half, capability, 227 * 1024);
+    CHECK(gradient.tiles().size() == (capability == 90 ? 3 : 2));
+    for (const AttentionGradientPlan::Tile& tile : gradient.tiles()) check_compiled(gradient.source(tile), capability);
+  }
   compiles(problem(arithmetics[1], 8, 1, 1024, 128, 128), 80);
   compiles(problem(arithmetics[2], 8, 1024, 1024, 64, 64), 80);
   compiles(problem(arithmetics[3], 8, 1024, 1024, 64, 64), 90);

@@ -31,7 +31,7 @@ class Counting final : public Backend {
     if (compiled_ != nullptr) ++*compiled_;
     return reference_->compile(kernel, schedule);
   }
-  Intrinsic intrinsic(const Graph&, const Node& node) const override {
+  Intrinsic intrinsic(const Graph&, const Node& node, MatmulPrecision) const override {
     return node.op->name == "conv2d" ? of_conv2d : nullptr;
   }
   std::function<bool(const Kernel&)> declines;

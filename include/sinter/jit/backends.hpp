@@ -5,6 +5,7 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/graph/graph.hpp>
+#include <sinter/tensor/precision.hpp>
 #include <sinter/tensor/tensor.hpp>
 
 #include <functional>
@@ -58,7 +59,8 @@ bool is_unfused_backend(std::string_view name);
 /// Called with each graph after a pass: its name, and the seconds that it took.
 using PassObserver = std::function<void(std::string_view pass, const Graph& graph, double seconds)>;
 /// The passes that come before this back end.
-Graph run_passes_for(std::string_view backend, const Graph& graph, PassObserver observe = nullptr);
+Graph run_passes_for(std::string_view backend, const Graph& graph, MatmulPrecision precision,
+                     PassObserver observe = nullptr);
 /// From now on they are the devices of this kind, one back end for each: for tests of what runs on a device, on
 /// machines that have none.
 void set_fake_device(DeviceKind kind, DeviceMemory& memory, std::span<Backend* const> backends);

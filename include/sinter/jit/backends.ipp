@@ -212,7 +212,7 @@ SINTER_DECL GraphFunction compile_graph(const Graph& graph, std::string_view bac
   if (backend == "noop" || jit_detail::registered_backend(backend) != nullptr)
     throw UserError("compile_graph", "back end '" + std::string(backend) + "' has no kernels", where,
                     "use \"\", x86, reference, eager, aot_eager or a registered back end for kernels");
-  const Graph prepared = jit_detail::run_passes_for(backend, graph);
+  const Graph prepared = jit_detail::run_passes_for(backend, graph, matmul_precision());
   std::shared_ptr<const Plan> plan =
       make_plan(prepared, backend, {}, !jit_detail::is_unfused_backend(backend), graph, matmul_precision());
   return [plan, where](std::span<const Tensor> inputs) {
@@ -259,17 +259,19 @@ inline Backend* usable_backend(Device device) {
     return backend_of(device);
   } catch (const DeviceError&) { return nullptr; }
 }
-SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph, PassObserver observe) {
+SINTER_DECL Graph run_passes_for(std::string_view backend, const Graph& graph, MatmulPrecision precision,
+                                 PassObserver observe) {
   if (backend == "eager") return decompose_all(graph);
   PipelineOptions options;
   options.observe = std::move(observe);
   if (backend != "aot_eager")
-    options.keep = [is_named = !backend.empty(), on_host = backends_for(backend, Device::cpu())](const Graph& whole,
-                                                                                                 const Node& node) {
+    options.keep = [precision, is_named = !backend.empty(), on_host = backends_for(backend, Device::cpu())](
+                       const Graph& whole, const Node& node) {
       if (node.types.empty()) return false;
-      if (node.types[0].device == Device::cpu()) return find_intrinsic(whole, node, on_host).intrinsic != nullptr;
+      if (node.types[0].device == Device::cpu())
+        return find_intrinsic(whole, node, on_host, precision).intrinsic != nullptr;
       Backend* const own = is_named ? nullptr : usable_backend(node.types[0].device);
-      return own != nullptr && own->intrinsic(whole, node) != nullptr;
+      return own != nullptr && own->intrinsic(whole, node, precision) != nullptr;
     };
   if (is_logged("graphs", LogLevel::debug))
     options.observe = [next = std::move(options.observe)](std::string_view pass, const Graph& after, double seconds) {

@@ -18,6 +18,7 @@ namespace jit {
 /// What stages are made of when they are asked for.
 struct Stages::Parts {
   std::string backend;
+  MatmulPrecision precision = MatmulPrecision::f32;
   Graph specialised, optimised;
   std::shared_ptr<const Plan> plan;  // null: a registered back end runs the graph
   std::vector<std::int64_t> symbols;
@@ -26,6 +27,7 @@ struct Stages::Parts {
 SINTER_DECL Stages FunctionState::stages(const Entry& entry, std::span<const std::int64_t> symbols) const {
   auto parts = std::make_shared<Stages::Parts>();
   parts->backend = entry.backend.empty() ? options_.backend.name() : entry.backend;
+  parts->precision = precision_now();
   parts->specialised = entry.specialised;
   parts->optimised = entry.optimised;
   parts->plan = entry.end.plan;
@@ -42,7 +44,7 @@ SINTER_DECL std::vector<PassStage> Stages::passes() const {
   std::vector<PassStage> passes;
   std::vector<std::size_t> outlined;
   if (parts_->plan != nullptr)
-    jit_detail::run_passes_for(parts_->backend, parts_->specialised,
+    jit_detail::run_passes_for(parts_->backend, parts_->specialised, parts_->precision,
                                [&](std::string_view name, const Graph& graph, double) {
                                  if (name == "bodies" && !outlined.empty()) {
                                    passes.resize(outlined.back());

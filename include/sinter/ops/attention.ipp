@@ -66,7 +66,7 @@ inline bool has_packed_gradients(const VjpArgs& a) {
   const auto is_few = [](const Dim features) {
     return features.is_static() && features.value() <= ops::ScaledDotProductAttentionGradient::most_features;
   };
-  return is_half(q.dtype) && is_few(q.shape[-1]) && is_few(v.shape[-1]);
+  return (is_half(q.dtype) || q.dtype == DType::f32) && is_few(q.shape[-1]) && is_few(v.shape[-1]);
 }
 
 }  // namespace ops_detail

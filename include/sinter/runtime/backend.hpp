@@ -184,8 +184,8 @@ class Backend {
   virtual std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                                     std::string* why_declined = nullptr) = 0;
   /// How it computes the operation of a graph's node whole, where that beats the kernels of what it is made of. Null:
-  /// it does not. Launches throw nothing.
-  virtual Intrinsic intrinsic(const Graph&, const Node&) const { return nullptr; }
+  /// it does not. The precision is what the plan lets products of f32 be computed in. Launches throw nothing.
+  virtual Intrinsic intrinsic(const Graph&, const Node&, MatmulPrecision) const { return nullptr; }
   /// Code is made for the extents by Executable::bind, so that binding many at once is worth it.
   virtual bool compiles_when_bound() const { return false; }
   /// Has launches that say what their work() is, so that independent kernels of a plan on the CPU can share threads.

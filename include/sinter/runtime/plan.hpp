@@ -227,7 +227,8 @@ struct IntrinsicOf {
   Intrinsic intrinsic = nullptr;
   const Backend* backend = nullptr;
 };
-IntrinsicOf find_intrinsic(const Graph& graph, const Node& node, std::span<Backend* const> backends);
+IntrinsicOf find_intrinsic(const Graph& graph, const Node& node, std::span<Backend* const> backends,
+                           MatmulPrecision precision);
 
 /// Fuses, lowers and compiles a graph of primitive ops, and of composites that a back end computes whole; others are
 /// decomposed.

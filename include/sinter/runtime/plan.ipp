@@ -25,10 +25,10 @@ SINTER_NAMESPACE_BEGIN
 
 namespace runtime_detail {
 /// A composite that none of the back ends computes whole.
-inline bool has_foreign_composite(const Graph& graph, std::span<Backend* const> backends) {
+inline bool has_foreign_composite(const Graph& graph, const PlanOptions& options) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
     return node.op->kind == OpKind::composite && node.op->run_on_host == nullptr &&
-           find_intrinsic(graph, node, backends).intrinsic == nullptr;
+           find_intrinsic(graph, node, options.backends, options.precision).intrinsic == nullptr;
   });
 }
 /// From elements of pairs to complex numbers.
@@ -39,10 +39,11 @@ inline void count_in_pairs(PlanOutput& output) {
 }
 }  // namespace runtime_detail
 
-SINTER_DECL IntrinsicOf find_intrinsic(const Graph& graph, const Node& node, std::span<Backend* const> backends) {
+SINTER_DECL IntrinsicOf find_intrinsic(const Graph& graph, const Node& node, std::span<Backend* const> backends,
+                                       MatmulPrecision precision) {
   for (const Backend* backend : backends)
     if (backend->device() == node.types[0].device)
-      if (const Intrinsic intrinsic = backend->intrinsic(graph, node)) return {intrinsic, backend};
+      if (const Intrinsic intrinsic = backend->intrinsic(graph, node, precision)) return {intrinsic, backend};
   return {};
 }
 
@@ -261,7 +262,7 @@ SINTER_DECL void PlanBuilder::add_step(std::int32_t id) {
     step.host = make_host_op(nodes_, node);
     step.backend = "host";
     if (step.host->run == nullptr) {
-      const IntrinsicOf found = find_intrinsic(graph_, *nodes_.graph_node(node), options_.backends);
+      const IntrinsicOf found = find_intrinsic(graph_, *nodes_.graph_node(node), options_.backends, options_.precision);
       if (found.intrinsic == nullptr)
         throw InternalError("kernels: no rule for the op '" + std::string(nodes_.graph_node(node)->op->name) +
                                 "'; it must be decomposed before",
@@ -398,7 +399,7 @@ SINTER_DECL MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& op
   ensure(first_device_of(graph, options.output_devices) == Device::cpu(), "timeline: plans of the host only");
   PlanOptions measured = options;
   measured.with_code = false;
-  ensure(!runtime_detail::has_foreign_composite(graph, options.backends), "timeline: a composite that is not kept");
+  ensure(!runtime_detail::has_foreign_composite(graph, options), "timeline: a composite that is not kept");
   PlanBuilder builder(graph, measured);
   builder.run();
   return builder.timeline();
@@ -406,10 +407,10 @@ SINTER_DECL MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& op
 
 namespace runtime_detail {
 inline std::shared_ptr<Plan> build_one_plan(const Graph& graph, const PlanOptions& options) {
-  if (!has_foreign_composite(graph, options.backends)) return PlanBuilder(graph, options).run();
+  if (!has_foreign_composite(graph, options)) return PlanBuilder(graph, options).run();
   // Kept for the host, and now on another device: the body of a loop, say.
   const Graph decomposed = Decompose{[&](const Graph& whole, const Node& node) {
-    return find_intrinsic(whole, node, options.backends).intrinsic != nullptr;
+    return find_intrinsic(whole, node, options.backends, options.precision).intrinsic != nullptr;
   }}(graph);
   return PlanBuilder(decomposed, options).run();
 }

@@ -146,7 +146,7 @@ inline bool has_bodies_that_round(const Graph& graph) {
   });
 }
 inline bool is_one_plan(const Graph& graph, const PlanOptions& options) {
-  return is_on_host(graph, options.output_devices) && !has_foreign_composite(graph, options.backends);
+  return is_on_host(graph, options.output_devices) && !has_foreign_composite(graph, options);
 }
 inline std::vector<std::string> roundings_of(const Graph& graph, PlanOptions options) {
   options.with_code = false;

@@ -30,7 +30,7 @@ class CudaBackend final : public Backend {
   bool compiles_when_bound() const override { return true; }
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                             std::string* why_declined = nullptr) override;
-  Intrinsic intrinsic(const Graph& graph, const Node& node) const override;
+  Intrinsic intrinsic(const Graph& graph, const Node& node, MatmulPrecision precision) const override;
   std::unique_ptr<Launch> bind_op(const BoundOp& op, const StepContext& step) override;
   bool can_group(const Launch& launch) const override;
   std::unique_ptr<LaunchGroup> group(std::vector<GroupedLaunch> launches) override;

@@ -288,9 +288,9 @@ SINTER_DECL std::shared_ptr<const Executable> CudaBackend::compile(const Kernel&
   return std::make_shared<const cuda_detail::CudaExecutable>(gpu_, kernel, std::move(generated));
 }
 
-SINTER_DECL Intrinsic CudaBackend::intrinsic(const Graph& graph, const Node& node) const {
+SINTER_DECL Intrinsic CudaBackend::intrinsic(const Graph& graph, const Node& node, MatmulPrecision precision) const {
   if (const Intrinsic product = quantized_intrinsic(gpu_, graph, node)) return product;
-  if (const Intrinsic attention = attention_intrinsic(gpu_, graph, node)) return attention;
+  if (const Intrinsic attention = attention_intrinsic(gpu_, graph, node, precision)) return attention;
   return cuda_detail::convolution_intrinsic(gpu_, graph, node);
 }
 

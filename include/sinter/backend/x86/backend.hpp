@@ -38,7 +38,7 @@ class X86Backend final : public Backend {
   std::vector<Schedule> schedules(const Kernel& kernel) const override;
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                             std::string* why_declined = nullptr) override;
-  Intrinsic intrinsic(const Graph& graph, const Node& node) const override;
+  Intrinsic intrinsic(const Graph& graph, const Node& node, MatmulPrecision precision) const override;
   std::optional<Isa> isa() const { return isa_; }
   ProductUnit product_unit() const { return unit_; }
 

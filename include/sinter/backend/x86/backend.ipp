@@ -201,7 +201,7 @@ SINTER_DECL std::shared_ptr<const Executable> X86Backend::compile(const Kernel& 
                                                 : make_loop_executable(kernel, schedule, *isa_, why_declined);
 }
 
-SINTER_DECL Intrinsic X86Backend::intrinsic(const Graph& graph, const Node& node) const {
+SINTER_DECL Intrinsic X86Backend::intrinsic(const Graph& graph, const Node& node, MatmulPrecision) const {
   if (!isa_) return nullptr;
   if (const Intrinsic attention = attention_intrinsic(graph, node, *isa_)) return attention;
   if (const Intrinsic product = quantized_intrinsic(graph, node, *isa_, unit_)) return product;

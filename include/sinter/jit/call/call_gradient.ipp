@@ -166,7 +166,7 @@ SINTER_DECL void CallGradient::put_saved_before_assigned() {
 SINTER_DECL CallGradient::Code CallGradient::code_by(const std::string& backend) const {
   const Graph& graph = *derivative_.backward;
   Code made;
-  Graph optimised = run_passes_for(backend, graph);
+  Graph optimised = run_passes_for(backend, graph, choices_.precision);
   std::vector<std::uint8_t> is_number;
   made.takes_float.resize(graph.inputs().size());
   for (std::uint32_t i : derivative_.operands) is_number.push_back(choices_.is_number[i]);

@@ -53,7 +53,7 @@ inline std::vector<Ref<TensorImpl>> narrowed_values(std::vector<Ref<TensorImpl>>
 SINTER_DECL VersionCode make_code(const CodeInput& input, const CodeChoices& choices) {
   Stopwatch watch;
   VersionCode code;
-  code.optimised = run_passes_for(choices.backend, input.graph);
+  code.optimised = run_passes_for(choices.backend, input.graph, choices.precision);
   code.is_narrowed.assign(input.is_number.size(), 0);
   if (choices.backend != "eager") code.optimised = narrow_numbers(code.optimised, input.is_number, code.is_narrowed);
   code.passes_ms = watch.lap_ms();

@@ -104,7 +104,7 @@ class Bisector {
     PipelineOptions piping;  // as run_passes_for() has them
     if (options_.backend != "eager" && options_.backend != "aot_eager")
       piping.keep = [backends = backends_for(options_.backend, Device::cpu())](const Graph& graph, const Node& node) {
-        return find_intrinsic(graph, node, backends).intrinsic != nullptr;
+        return find_intrinsic(graph, node, backends, matmul_precision()).intrinsic != nullptr;
       };
     for (const PipelinePass* pass : passes) {
       const Graph before = current;
@@ -228,7 +228,8 @@ class Bisector {
 
 namespace jit_detail {
 SINTER_DECL std::vector<Tensor> results_of_plain(const Graph& graph, std::span<const Tensor> inputs) {
-  return bisect_detail::run_on(run_passes_for("eager", graph), inputs, {host_backends().back()}, false);
+  return bisect_detail::run_on(run_passes_for("eager", graph, matmul_precision()), inputs, {host_backends().back()},
+                               false);
 }
 
 SINTER_DECL GraphFunction GraphCatcher::operator()(const Graph& graph, std::span<const Tensor> inputs) const {

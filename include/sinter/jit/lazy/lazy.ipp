@@ -244,7 +244,7 @@ class LazyLookup {
 
   void compile(LazyPlan& made, bool fuses) const {
     const auto start = std::chrono::steady_clock::now();
-    const Graph optimised = run_passes_for("", made.key.graph);
+    const Graph optimised = run_passes_for("", made.key.graph, precision_);
     PlanOptions how = plan_options(optimised, {}, made.key.layouts, fuses, made.key.graph, precision_);
     how.allow_fallback |= fallback_ == Fallback::allowed;
     made.plan = build_plan(optimised, how);
@@ -347,7 +347,7 @@ SINTER_NOINLINE inline void run_with_own_lines(std::span<const Ref<TensorImpl>> 
   const std::vector<Ref<TensorImpl>> inputs = std::move(captured.inputs);
   const LazyGraph own = lazy_graph(captured.finish(), inputs);
   lock.unlock();
-  const Graph optimised = run_passes_for("", own.graph);
+  const Graph optimised = run_passes_for("", own.graph, matmul_precision());
   execute(*build_plan(optimised, plan_options(optimised, {}, own.layouts, false, own.graph, matmul_precision())),
           inputs);
 }

@@ -141,14 +141,14 @@ class AttentionGradientLaunch final : public LibraryLaunch {
       : LibraryLaunch(gpu, op, StepContext{"scaled_dot_product_attention_gradient", {}}),
         has_mask_(op.inputs == 6),
         problem_(attention_problem(op.attrs, forward)),
-        plan_(problem_, gpu.target().shared_bytes) {
-    require_counted(problem_, std::max(plan_.blocks(plan_.queries()), plan_.blocks(plan_.keys())), op,
-                    "scaled_dot_product_attention_gradient");
+        plan_(problem_, gpu.target().capability, gpu.target().shared_bytes) {
+    for (const AttentionGradientPlan::Tile& tile : plan_.tiles())
+      require_counted(problem_, plan_.blocks(tile), op, "scaled_dot_product_attention_gradient");
     for (const Type& type : op.types) bytes_.push_back(as_index(type.shape.numel().value() * size_of(type.dtype)));
     has_work_ = bytes_[3] > 0 && problem_.keys > 0;
     if (!has_work_) return;
-    for (const AttentionGradientPlan::Tile* tile : {&plan_.queries(), &plan_.keys()}) {
-      parts_.push_back({tile, module_of(gpu, plan_.source(*tile, gpu.target().capability)), plan_.arguments(*tile)});
+    for (const AttentionGradientPlan::Tile& tile : plan_.tiles()) {
+      parts_.push_back({&tile, module_of(gpu, plan_.source(tile)), plan_.arguments(tile)});
       if (has_mask_) place_mask(parts_.back().arguments, op.types[0].shape, op.types[5].shape);
     }
   }
@@ -200,7 +200,7 @@ class AttentionGradientLaunch final : public LibraryLaunch {
       a.dq = to[0];
       a.dk = to[1];
       a.dv = to[2];
-      launch_blocks(*part.kernel, 0, plan_.blocks(*part.tile), part.tile->threads, plan_.shared_bytes(*part.tile), a);
+      launch_blocks(*part.kernel, 0, plan_.blocks(*part.tile), part.tile->threads(), plan_.shared_bytes(*part.tile), a);
     }
     for (std::size_t i = 0; i < 3; ++i) copy(packed[i], to[i], bytes_[i]);
   }
@@ -230,8 +230,16 @@ inline std::unique_ptr<Launch> launch_attention(const Attrs& attrs, std::span<co
                                            BoundOp{nullptr, attrs, types, types.size() - 1, {}});
 }
 
+/// Whether the graph has the gradient of this attention, too.
+inline bool has_gradient(const Graph& graph, const Node& node) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& other) {
+    return other.op == &op_info<ops::ScaledDotProductAttentionGradient> &&
+           std::equal(node.inputs.begin(), node.inputs.begin() + 3, other.inputs.begin());
+  });
+}
+
 /// Empty: it is computed whole.
-inline std::string why_not_whole(Gpu& gpu, const Graph& graph, const Node& node) {
+inline std::string why_not_whole(Gpu& gpu, const Graph& graph, const Node& node, MatmulPrecision precision) {
   const Shape &q = graph.type(node.inputs[0]).shape, &v = graph.type(node.inputs[2]).shape;
   const DType dtype = node.types[0].dtype;
   using Gradient = ops::ScaledDotProductAttentionGradient;
@@ -256,10 +264,15 @@ inline std::string why_not_whole(Gpu& gpu, const Graph& graph, const Node& node)
   problem.features = static_cast<int>(features);
   problem.value_features = static_cast<int>(value_features);
   problem.queries = 1024;  // the largest tiles
+  const bool is_full = dtype == DType::f32 && precision != MatmulPrecision::tf32;
   if (is_gradient) {
-    const bool is_open = is_half(dtype) && AttentionGradientPlan(problem, gpu.target().shared_bytes).is_open();
-    return is_open ? "" : "a gradient of f32, or of more than 128 features";
+    if (is_full) return "a gradient in full f32";
+    problem.allows_tf32 = true;
+    const bool is_open = AttentionGradientPlan(problem, gpu.target().capability, gpu.target().shared_bytes).is_open();
+    return is_open ? "" : "a gradient of more than 128 features";
   }
+  // Its decomposed gradient computes the weights in any case.
+  if (is_full && has_gradient(graph, node)) return "its gradient is in full f32";
   for (const bool allows_tf32 : {false, true}) {
     problem.allows_tf32 = allows_tf32;
     if (!AttentionPlan(problem, gpu.target().capability, 1, gpu.target().shared_bytes).is_open())
@@ -270,10 +283,10 @@ inline std::string why_not_whole(Gpu& gpu, const Graph& graph, const Node& node)
 
 }  // namespace cuda_detail
 
-SINTER_DECL Intrinsic attention_intrinsic(Gpu& gpu, const Graph& graph, const Node& node) {
+SINTER_DECL Intrinsic attention_intrinsic(Gpu& gpu, const Graph& graph, const Node& node, MatmulPrecision precision) {
   const bool is_forward = node.op == &op_info<ops::ScaledDotProductAttention>;
   if (!is_forward && node.op != &op_info<ops::ScaledDotProductAttentionGradient>) return nullptr;
-  const std::string why = cuda_detail::why_not_whole(gpu, graph, node);
+  const std::string why = cuda_detail::why_not_whole(gpu, graph, node, precision);
   if (why.empty()) return is_forward ? cuda_detail::launch_attention : cuda_detail::launch_attention_gradient;
   if (is_logged("cuda")) note("cuda", "attention is computed by its products: " + why);
   return nullptr;

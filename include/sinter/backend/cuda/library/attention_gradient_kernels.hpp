@@ -5,28 +5,36 @@
 #include <sinter/base/config.hpp>
 #include <sinter/tensor/dtype.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
-/// The gradients by q, k and v, by two launches: over tiles of queries, which leaves what it learns of each query in
-/// `stats`, and over tiles of keys. On tensor cores alone.
+/// The gradients by q, k and v: launches over tiles of queries, which leave what they learn of each query in `stats`,
+/// and one over tiles of keys. On tensor cores alone.
 class AttentionGradientPlan {
  public:
+  /// What a launch computes: what the others want to know of each query; dq, and that, where no launch did before; dk
+  /// and dv.
+  enum class Part : std::uint8_t { levels, queries, keys };
   struct Tile {
+    Part part = Part::queries;
     int row_blocks = 1, step = 64;  // of 16 rows, of each warp; rows at a time of what it walks over
-    static constexpr int warps = 4, threads = warps * 32;
-    int rows() const { return warps * row_blocks * 16; }
+    int groups = 0, stages = 2;     // of four warps with 64 rows, by `wgmma`; 0: four warps by `mma`
+    int threads() const { return groups > 0 ? (groups + 1) * 128 : 128; }
+    int rows() const { return groups > 0 ? groups * 64 : row_blocks * 64; }
   };
-  AttentionGradientPlan(const AttentionProblem& problem, std::size_t shared_bytes);
+  /// `capability`: 90 for sm_90.
+  AttentionGradientPlan(const AttentionProblem& problem, int capability, std::size_t shared_bytes);
   bool is_open() const { return is_open_; }
-  const Tile& queries() const { return queries_; }
-  const Tile& keys() const { return keys_; }
+  /// In the order of the launches.
+  std::span<const Tile> tiles() const { return {tiles_.data(), count_}; }
   std::size_t shared_bytes(const Tile& tile) const;
-  /// One entry. The tile is queries() or keys().
-  LibrarySource source(const Tile& tile, int capability) const;
+  /// One entry. The tile is one of tiles().
+  LibrarySource source(const Tile& tile) const;
   AttentionArguments arguments(const Tile& tile) const;
   std::int64_t blocks(const Tile& tile) const { return problem_.batches * arguments(tile).tiles; }
   std::size_t stats_bytes() const {
@@ -37,7 +45,9 @@ class AttentionGradientPlan {
  private:
   int element() const { return problem_.dtype == DType::f32 ? 4 : 2; }
   AttentionProblem problem_;
-  Tile queries_, keys_;
+  int capability_;
+  std::array<Tile, 3> tiles_{};
+  std::size_t count_ = 0;
   bool is_open_ = false;
 };
 

@@ -9,8 +9,12 @@
 
 #include <sinter/backend/cuda/library/attention_gradient_kernels.hpp>
 
+#include <sinter/backend/cuda/library/attention_hopper_gradients.hpp>
 #include <sinter/backend/cuda/library/attention_kernels.ipp>
 #include <sinter/ops/attention.hpp>
+
+#include <algorithm>
+#include <initializer_list>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
@@ -257,41 +261,74 @@ extern "C" __global__ void __launch_bounds__(THREADS) key_gradient(const __grid_
 
 }  // namespace attention_detail
 
-SINTER_DECL AttentionGradientPlan::AttentionGradientPlan(const AttentionProblem& problem, std::size_t shared_bytes)
-    : problem_(problem) {
-  // As measured on an H200: as many rows of a warp as registers hold sums for.
+SINTER_DECL AttentionGradientPlan::AttentionGradientPlan(const AttentionProblem& problem, int capability,
+                                                         std::size_t shared_bytes)
+    : problem_(problem), capability_(capability) {
   const int most = std::max(problem.features, problem.value_features);
-  queries_ = {2, most <= 64 ? 64 : 32};
-  keys_ = most <= 64 ? Tile{2, 32} : Tile{1, 64};
-  for (Tile* tile : {&queries_, &keys_})
-    while (tile->step > 16 && this->shared_bytes(*tile) > shared_bytes) tile->step /= 2;
-  is_open_ = most <= ops::ScaledDotProductAttentionGradient::most_features &&
-             std::max(this->shared_bytes(queries_), this->shared_bytes(keys_)) <= shared_bytes;
+  const auto take = [&](std::initializer_list<Tile> tiles) {
+    std::copy(tiles.begin(), tiles.end(), tiles_.begin());
+    count_ = tiles.size();
+  };
+  const auto fits = [&] {
+    return std::all_of(tiles().begin(), tiles().end(),
+                       [&](const Tile& tile) { return this->shared_bytes(tile) <= shared_bytes; });
+  };
+  // As measured on an H200: as many rows of a warp as registers hold sums for.
+  if (attention_detail::is_for_groups(problem, capability) && problem.mask != AttentionMask::added) {
+    if (most <= 64 && problem.mask == AttentionMask::none)
+      take({{Part::levels, 1, 64, 4, 3}, {Part::queries, 1, 48, 4, 3}, {Part::keys, 1, 96, 2, 2}});
+    else if (most <= 64) take({{Part::levels, 1, 64, 4, 3}, {Part::queries, 1, 96, 2, 2}, {Part::keys, 1, 64, 2, 2}});
+    else take({{Part::levels, 1, 128, 3, 3}, {Part::queries, 1, 96, 2, 2}, {Part::keys, 1, 64, 2, 2}});
+    is_open_ = fits();
+    if (is_open_) return;
+  }
+  if (most <= 64) take({{Part::queries, 2, 64}, {Part::keys, 2, 32}});
+  else take({{Part::queries, 2, 32}, {Part::keys, 1, 64}});
+  for (std::size_t i = 0; i < count_; ++i)
+    while (tiles_[i].step > 16 && this->shared_bytes(tiles_[i]) > shared_bytes) tiles_[i].step /= 2;
+  is_open_ = most <= ops::ScaledDotProductAttentionGradient::most_features && fits();
 }
 
 SINTER_DECL std::size_t AttentionGradientPlan::shared_bytes(const Tile& tile) const {
+  if (tile.groups > 0) {
+    constexpr int for_alignment = 1024, for_barriers = 16, for_stats = 8;
+    const int row = (problem_.features + (tile.part == Part::levels ? 0 : problem_.value_features)) * 2;
+    return as_index(tile.rows() * row + tile.stages * (tile.step * (row + for_stats) + for_barriers) + for_alignment);
+  }
   const int row = attention_detail::padded_bytes(problem_.features * element(), 32) +
                   attention_detail::padded_bytes(problem_.value_features * element(), 32) + 32;
   return as_index((tile.rows() + 2 * tile.step) * row);
 }
 
-SINTER_DECL LibrarySource AttentionGradientPlan::source(const Tile& tile, int capability) const {
+SINTER_DECL LibrarySource AttentionGradientPlan::source(const Tile& tile) const {
   using namespace attention_detail;
-  using library_detail::define_text;
-  const bool is_of_queries = &tile == &queries_;
-  std::string text = problem_text(problem_, 32) + define_number("WARPS", Tile::warps) +
-                     define_number("BM", tile.rows()) + define_number("BN", tile.step) +
-                     define_number("MT", tile.row_blocks) + define_number("OF_QUERIES", is_of_queries ? 1 : 0);
-  text += common_text;
-  text += fragment_text;
-  text += gradient_text;
-  return {cuda_source_detail::helpers(text, capability) + std::string(machine_text) + text,
-          {is_of_queries ? "query_gradient" : "key_gradient"}};
+  std::string text = problem_text(problem_, 32) + define_number("WARPS", tile.threads() / 32) +
+                     define_number("BM", tile.rows()) + define_number("BN", tile.step);
+  constexpr const char* names[] = {"row_levels", "query_gradient", "key_gradient"};
+  if (tile.groups > 0) {
+    text += define_number("PART", static_cast<int>(tile.part)) + groups_text(tile.groups, tile.stages);
+    text += common_text;
+    text += group_text;
+    for (const GroupProduct kind : {GroupProduct::first, GroupProduct::more})
+      text += group_product(tile.step, kind, problem_.dtype);
+    text += group_product(problem_.features, GroupProduct::kept, problem_.dtype);
+    if (problem_.value_features != problem_.features)
+      text += group_product(problem_.value_features, GroupProduct::kept, problem_.dtype);
+    text += group_common_text;
+    text += hopper_gradient_text;
+  } else {
+    text += define_number("MT", tile.row_blocks) + define_number("OF_QUERIES", tile.part == Part::queries ? 1 : 0);
+    text += common_text;
+    text += fragment_text;
+    text += gradient_text;
+  }
+  return {cuda_source_detail::helpers(text, capability_) + std::string(machine_text) + text,
+          {names[static_cast<int>(tile.part)]}};
 }
 
 SINTER_DECL AttentionArguments AttentionGradientPlan::arguments(const Tile& tile) const {
   AttentionArguments a = attention_detail::arguments_of(problem_);
-  const std::int64_t rows = &tile == &queries_ ? problem_.queries : problem_.keys;
+  const std::int64_t rows = tile.part == Part::keys ? problem_.keys : problem_.queries;
   a.tiles = static_cast<std::int32_t>((rows + tile.rows() - 1) / tile.rows());
   return a;
 }

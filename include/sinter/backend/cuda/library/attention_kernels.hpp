@@ -60,7 +60,7 @@ class AttentionPlan {
   /// All but the addresses and the mask's strides.
   AttentionArguments arguments() const;
   std::int64_t blocks() const { return problem_.batches * tiles() * pieces_; }
-  int threads() const { return warps_ * 32; }
+  int threads() const { return (warps_ + (by_groups_ ? 4 : 0)) * 32; }
   std::size_t shared_bytes() const;
   std::int64_t pieces() const { return pieces_; }
   std::size_t parts_bytes() const;
@@ -73,12 +73,12 @@ class AttentionPlan {
   std::int64_t tiles() const { return (problem_.queries + block_queries() - 1) / block_queries(); }
   int padded(int features) const;  // bytes of a row in shared memory, without what is between rows
   void choose_tile(int multiprocessors, std::size_t shared_bytes);
-  bool is_for_groups() const;
 
   AttentionProblem problem_;
   int capability_;
   bool is_open_ = false, by_groups_ = false;  // products of four warps at once (wgmma)
   int warps_ = 4, row_blocks_ = 2, block_keys_ = 64;
+  static constexpr int stages_ = 2;  // by groups alone
   std::int64_t pieces_ = 1, piece_ = 0;
 };
 

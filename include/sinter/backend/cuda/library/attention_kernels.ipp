@@ -56,6 +56,21 @@ inline AttentionArguments arguments_of(const AttentionProblem& p) {
   return a;
 }
 
+/// Products of four warps at once: of sm_90 alone. Extents of the batch do not enter: the two texts differ in the last
+/// digits.
+inline bool is_for_groups(const AttentionProblem& p, int capability) {
+  const auto is_whole = [](int features) { return features == 64 || features == 128; };
+  return capability == 90 && p.dtype != DType::f32 && p.queries > 64 && is_whole(p.features) &&
+         is_whole(p.value_features);
+}
+
+/// Of a block: so many groups compute, and one more fetches and leaves most of its registers to them.
+inline std::string groups_text(int groups, int stages) {
+  const int given = groups == 2 ? 40 : groups == 3 ? 32 : 24, taken = groups == 2 ? 232 : groups == 3 ? 160 : 112;
+  return define_number("GROUPS", groups) + define_number("STAGES", stages) + define_number("GIVEN", given) +
+         define_number("TAKEN", taken);
+}
+
 }  // namespace attention_detail
 
 SINTER_DECL AttentionPlan::AttentionPlan(const AttentionProblem& problem, int capability, int multiprocessors,
@@ -73,8 +88,9 @@ SINTER_DECL int AttentionPlan::padded(int features) const {
 SINTER_DECL std::size_t AttentionPlan::shared_bytes() const {
   const int depth = padded(problem_.features) + 16, values = padded(problem_.value_features) + 16;
   if (by_groups_) {
-    constexpr int for_alignment = 1024;
-    return as_index(block_queries() * (depth - 16) + 2 * block_keys_ * (depth + values - 32) + for_alignment);
+    constexpr int for_alignment = 1024, for_barriers = 32;
+    return as_index(block_queries() * (depth - 16) + stages_ * (block_keys_ * (depth + values - 32) + for_barriers) +
+                    for_alignment);
   }
   if (!is_on_tensor_cores())
     return as_index((block_queries() + block_keys_) * depth + block_keys_ * values +
@@ -86,13 +102,6 @@ SINTER_DECL std::size_t AttentionPlan::parts_bytes() const {
   if (pieces_ == 1) return 0;
   const std::int64_t columns = padded(problem_.value_features) / element() + 2;
   return as_index(problem_.batches * pieces_ * problem_.queries * columns) * sizeof(float);
-}
-
-/// Of sm_90 alone. Extents of the batch do not enter: the two texts differ in the last digits.
-SINTER_DECL bool AttentionPlan::is_for_groups() const {
-  const auto is_whole = [](int features) { return features == 64 || features == 128; };
-  return capability_ == 90 && problem_.dtype != DType::f32 && problem_.queries > 64 && is_whole(problem_.features) &&
-         is_whole(problem_.value_features);
 }
 
 /// Registers bound the rows of a warp: its sums take a register for each feature and 8 rows.
@@ -107,12 +116,14 @@ SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t sha
     while (block_keys_ > 16 && this->shared_bytes() > shared_bytes) block_keys_ /= 2;
     return;
   }
-  if (is_for_groups()) {
+  if (attention_detail::is_for_groups(problem_, capability_)) {
+    // As measured on an H200; a mask takes registers, and where queries are few, or blocks, they share less.
+    const bool is_masked = problem_.mask != AttentionMask::none;
     by_groups_ = true;
     row_blocks_ = 1;
-    const bool is_large = most > 64 && !problem_.is_causal;  // as measured on an H200
-    warps_ = is_large ? 12 : 8;
-    block_keys_ = is_large ? 128 : 64;
+    warps_ = most > 64 || is_masked ? 8 : 16;
+    block_keys_ = most > 64 ? (is_masked ? 96 : 128) : is_masked ? 128 : 64;
+    if (problem_.queries <= 128 || problem_.batches * tiles() < multiprocessors) warps_ = 8;
     if (this->shared_bytes() <= shared_bytes) return;
     by_groups_ = false;
     warps_ = 4;
@@ -134,17 +145,21 @@ SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t sha
 
 SINTER_DECL LibrarySource AttentionPlan::source() const {
   using namespace attention_detail;
-  std::string text = problem_text(problem_, row_step()) + define_number("WARPS", warps_) +
+  std::string text = problem_text(problem_, row_step()) + define_number("WARPS", threads() / 32) +
                      define_number("BM", block_queries()) + define_number("BN", block_keys_) +
                      define_number("SPLIT", pieces_ > 1 ? 1 : 0);
-  if (by_groups_) text += define_number("BLOCKS", warps_ == 8 ? 2 : 1);
-  else if (is_on_tensor_cores())
+  if (by_groups_) {
+    text += groups_text(warps_ / 4, stages_);
+  } else if (is_on_tensor_cores())
     text += define_number("MT", row_blocks_) + define_number("KEEPS_QUERIES", padded(problem_.features) <= 128 ? 1 : 0);
   else text += define_number("R", row_blocks_);
   text += common_text;
   if (by_groups_) {
     text += group_text;
-    text += group_product(block_keys_, true, problem_.dtype) + group_product(64, false, problem_.dtype);
+    for (const GroupProduct kind : {GroupProduct::first, GroupProduct::more})
+      text += group_product(block_keys_, kind, problem_.dtype);
+    text += group_product(problem_.value_features, GroupProduct::kept, problem_.dtype);
+    text += group_common_text;
     text += hopper_text;
   } else {
     text += is_on_tensor_cores() ? std::string(fragment_text) + std::string(tensor_text) : std::string(plain_text);

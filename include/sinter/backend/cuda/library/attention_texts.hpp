@@ -94,19 +94,26 @@ static __device__ __forceinline__ int visible(const Arguments& a, int query) {
 }
 // A score as an exponent of 2, but for a factor of `FACTOR`, which is left to the exponential where it is positive and
 // nothing is added.
-static __device__ __forceinline__ float shown(const Arguments& a, const M* mask, float score, int query, int key) {
-  if (key >= visible(a, query) || query >= a.queries) return NOTHING;
+static __device__ __forceinline__ float with_mask(const Arguments& a, M seen, float score) {
   if (!PLAIN) score *= a.scale;
 #if MASK == 1
-  if (!mask[query * a.mask_row + (i64)key * a.mask_key]) return NOTHING;
+  if (!seen) return NOTHING;
 #elif MASK == 2
   // The lowest finite number hides all but a row of such; as an exponent of 2 it would be infinite.
-  float more = (float)mask[query * a.mask_row + (i64)key * a.mask_key];
+  float more = (float)seen;
   if (more == NOTHING) return NOTHING;
   more = more < -2e38f ? -2e38f : more > 2e38f && more < -NOTHING ? 2e38f : more;
   score = fmaf(more, 1.44269504f, score);
 #endif
   return score;
+}
+static __device__ __forceinline__ float shown(const Arguments& a, const M* mask, float score, int query, int key) {
+  if (key >= visible(a, query) || query >= a.queries) return NOTHING;
+#if MASK
+  return with_mask(a, mask[query * a.mask_row + (i64)key * a.mask_key], score);
+#else
+  return PLAIN ? score : score * a.scale;
+#endif
 }
 #define FACTOR (PLAIN ? a.scale : 1.0f)
 )";

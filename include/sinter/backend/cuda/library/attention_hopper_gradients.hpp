@@ -1,0 +1,351 @@
+// Text of attention's gradients on Hopper, by products of groups of four warps (`wgmma`): three kernels, so that every
+// sum has an order of its own. A block's last group fetches what the others walk over; these compute, 64 rows each.
+//
+// row_levels: the exponent of 2 by which weights are exponentials of their scores, and delta, the sum of dout * out of
+// a row, for the others. query_gradient: rows are queries, the walk is over the keys. key_gradient: rows are keys, the
+// walk is over the queries, so that weights and their gradients leave the instruction as left operands of the next one.
+// Products are in flight while what came before them is computed with: groups of them end in the order they began.
+#pragma once
+
+#include <sinter/backend/cuda/library/attention_hopper_kernels.hpp>
+
+#include <string_view>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+namespace attention_detail {
+
+inline constexpr std::string_view hopper_gradient_text = R"(
+#define DEPTH_BYTES (BN * D * 2)
+#define VALUE_BYTES (BN * F * 2)
+// c = a b^T of `depth` elements; rows of a lie in pieces of BM rows, those of b of BN. In flight afterwards.
+template <int depth>
+static __device__ __forceinline__ void begin_rows(float (&c)[NT][4], unsigned a, unsigned b) {
+  group_fence();
+  multiply_first(c, a, b);
+#pragma unroll
+  for (int d = 1; d < depth / 16; ++d)
+    multiply_more(c, a + d / 4 * (BM * 8) + d % 4 * 2, b + d / 4 * (BN * 8) + d % 4 * 2);
+  group_commit();
+}
+// c += w b, of BN rows of b. In flight afterwards.
+template <int N>
+static __device__ __forceinline__ void begin_sums(float (&c)[N][4], const unsigned (&w)[NT / 2][4], unsigned b) {
+  group_fence();
+#pragma unroll
+  for (int k = 0; k < NT / 2; ++k) multiply_kept(c, w[k], b + k * 128);
+  group_commit();
+}
+static __device__ __forceinline__ void pack_weights(unsigned (&weights)[NT / 2][4], const float (&w)[NT][4]) {
+#pragma unroll
+  for (int k = 0; k < NT; k += 2)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) weights[k / 2][i] = pack(w[k + i / 2][i % 2 * 2], w[k + i / 2][i % 2 * 2 + 1]);
+}
+// The block's shared memory from a multiple of 1024 on, and its two barriers for each stage: there, and read.
+static __device__ __forceinline__ unsigned char* begin_block(int barriers_at, int fetchers) {
+  unsigned char* at = dynamic_shared();
+  at += (1024 - (unsigned)__cvta_generic_to_shared(at) % 1024) % 1024;
+  if (threadIdx.x == 0)
+    for (int i = 0; i < STAGES * 2; ++i) barrier_begin(at + barriers_at + i * 8, i % 2 == 0 ? fetchers : GROUPS * 4);
+  __syncthreads();
+  return at;
+}
+// The sum of dout * out of a row, of which four lanes have a part each.
+static __device__ __forceinline__ float delta_of(const X* dout, const X* out, int lane) {
+  float sum = 0;
+#pragma unroll
+  for (int f = 0; f < F / 32; ++f) {
+    const int own = f * 32 + lane % 4 * 8;
+    const Sixteen x = *(const Sixteen*)(dout + own), y = *(const Sixteen*)(out + own);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum = fmaf((float)((const X*)x.words)[i], (float)((const X*)y.words)[i], sum);
+  }
+  sum += __shfl_xor_sync(~0u, sum, 1);
+  return sum + __shfl_xor_sync(~0u, sum, 2);
+}
+#if PART == 0
+extern "C" __global__ void __launch_bounds__(THREADS, 1) row_levels(const __grid_constant__ Arguments a) {
+  const int lane = threadIdx.x % 32, group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0), thread = threadIdx.x % 128;
+  const int at = blockIdx.x;
+  const int tile = CAUSAL ? a.tiles - 1 - at / a.batches : at % a.tiles, batch = CAUSAL ? at % a.batches : at / a.tiles;
+  const int first = tile * BM, last = first + BM < a.queries ? first + BM : a.queries;
+  const int steps = (visible(a, last - 1) + BN - 1) / BN;
+  constexpr int keys_begin = BM * D * 2, barriers_begin = keys_begin + STAGES * DEPTH_BYTES;
+  unsigned char* const shared = begin_block(barriers_begin, 128);
+  unsigned char* const barriers = shared + barriers_begin;
+  int stage = 0, turn = 0;
+  if (group == GROUPS) {
+    give_registers();
+#pragma unroll 1
+    for (int t = 0; t < steps; ++t) {
+      barrier_wait(barriers + stage * 16 + 8, turn ^ 1);
+      fetch_turned<D, BN, BN>(shared + keys_begin + stage * DEPTH_BYTES, a.k + (i64)batch * a.keys * D, t * BN, a.keys,
+                              thread);
+      copy_async_arrive(barriers + stage * 16);
+      if (++stage == STAGES) stage = 0, turn ^= 1;
+    }
+    copy_async_commit();
+    copy_async_wait<0>();
+  } else {
+    take_registers();
+    const int own = first + group * 64 + thread / 32 * 16 + lane / 4;
+    const M* const mask = MASK ? mask_of(a, batch) : nullptr;
+    fetch_turned<D, 64, BM>(shared + group * 8192, a.q + (i64)batch * a.queries * D, first + group * 64, a.queries,
+                            thread);
+    copy_async_commit();
+    float delta[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const i64 row = (i64)batch * a.queries + (own + h * 8 < a.queries ? own + h * 8 : 0);
+      delta[h] = delta_of(a.dout + row * F, a.result + row * F, lane);
+    }
+    copy_async_wait<0>();
+    group_sees_shared();
+    meet(1 + group, 128);
+    const unsigned left = place_of(shared + group * 8192, 64), keys_place = place_of(shared + keys_begin, 64);
+    float w[NT][4], level[2] = {NOTHING, NOTHING}, sum[2] = {};
+#pragma unroll 1
+    for (int t = 0; t < steps; ++t) {
+      Two seen[2][NT];
+      const bool has_looked = MASK && look(a, mask, seen, own, t * BN, first + group * 64, lane);
+      barrier_wait(barriers + stage * 16, turn);
+      group_sees_shared();
+      begin_rows<D>(w, left, keys_place + stage * (DEPTH_BYTES / 16));
+      group_wait_for<0>();
+      settle(w);
+      if (lane == 0) barrier_arrive(barriers + stage * 16 + 8);
+      if (++stage == STAGES) stage = 0, turn ^= 1;
+      hide(a, mask, seen, has_looked, w, own, t * BN, first + group * 64, lane);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float top = w[0][h * 2], more[2] = {};
+#pragma unroll
+        for (int n = 0; n < NT; ++n) top = fmaxf(top, fmaxf(w[n][h * 2], w[n][h * 2 + 1]));
+        const float next = fmaxf(level[h], top * FACTOR), from = next == NOTHING ? 0.0f : next;
+#pragma unroll
+        for (int n = 0; n < NT; ++n)
+#pragma unroll
+          for (int i = 0; i < 2; ++i) more[i] += exp2_fast(fmaf(w[n][h * 2 + i], FACTOR, -from));
+        sum[h] = fmaf(sum[h], exp2_fast(level[h] - from), more[0] + more[1]);
+        level[h] = next;
+      }
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      // A lane has seen some of the keys.
+      float top = fmaxf(level[h], __shfl_xor_sync(~0u, level[h], 1));
+      top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
+      float more = sum[h] * exp2_fast(level[h] - (top == NOTHING ? 0.0f : top));
+      more += __shfl_xor_sync(~0u, more, 1);
+      more += __shfl_xor_sync(~0u, more, 2);
+      const float all = more == 0 ? (ZEROS ? -NOTHING : __int_as_float(0x7fc00000)) : top + log2f(more);
+      if (lane % 4 == 0 && own + h * 8 < a.queries) {
+        float* const stats = a.stats + ((i64)batch * a.queries + own + h * 8) * 2;
+        stats[0] = all;
+        stats[1] = delta[h];
+      }
+    }
+  }
+}
+#elif PART == 1
+extern "C" __global__ void __launch_bounds__(THREADS, 1) query_gradient(const __grid_constant__ Arguments a) {
+  const int lane = threadIdx.x % 32, group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0), thread = threadIdx.x % 128;
+  const int at = blockIdx.x;
+  const int tile = CAUSAL ? a.tiles - 1 - at / a.batches : at % a.tiles, batch = CAUSAL ? at % a.batches : at / a.tiles;
+  const int first = tile * BM, last = first + BM < a.queries ? first + BM : a.queries;
+  const int steps = (visible(a, last - 1) + BN - 1) / BN;
+  constexpr int douts_begin = BM * D * 2, stages_begin = douts_begin + BM * F * 2;
+  constexpr int stage_bytes = DEPTH_BYTES + VALUE_BYTES, barriers_begin = stages_begin + STAGES * stage_bytes;
+  unsigned char* const shared = begin_block(barriers_begin, 128);
+  unsigned char* const barriers = shared + barriers_begin;
+  int stage = 0, turn = 0;
+  if (group == GROUPS) {
+    give_registers();
+#pragma unroll 1
+    for (int t = 0; t < steps; ++t) {
+      unsigned char* const to = shared + stages_begin + stage * stage_bytes;
+      barrier_wait(barriers + stage * 16 + 8, turn ^ 1);
+      fetch_turned<D, BN, BN>(to, a.k + (i64)batch * a.keys * D, t * BN, a.keys, thread);
+      fetch_turned<F, BN, BN>(to + DEPTH_BYTES, a.v + (i64)batch * a.keys * F, t * BN, a.keys, thread);
+      copy_async_arrive(barriers + stage * 16);
+      if (++stage == STAGES) stage = 0, turn ^= 1;
+    }
+    copy_async_commit();
+    copy_async_wait<0>();
+  } else {
+    take_registers();
+    const int own = first + group * 64 + thread / 32 * 16 + lane / 4;
+    const M* const mask = MASK ? mask_of(a, batch) : nullptr;
+    fetch_turned<D, 64, BM>(shared + group * 8192, a.q + (i64)batch * a.queries * D, first + group * 64, a.queries,
+                            thread);
+    fetch_turned<F, 64, BM>(shared + douts_begin + group * 8192, a.dout + (i64)batch * a.queries * F,
+                            first + group * 64, a.queries, thread);
+    copy_async_commit();
+    float level[2], delta[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float* const stats = a.stats + ((i64)batch * a.queries + (own + h * 8 < a.queries ? own + h * 8 : 0)) * 2;
+      level[h] = stats[0];
+      delta[h] = stats[1];
+    }
+    copy_async_wait<0>();
+    group_sees_shared();
+    meet(1 + group, 128);
+    const unsigned left = place_of(shared + group * 8192, 64), left_dout = left + douts_begin / 16;
+    const unsigned stages_place = place_of(shared + stages_begin, BN * 8);
+    float sums[D / 8][4] = {};
+    unsigned ds[NT / 2][4];
+#pragma unroll 1
+    for (int t = 0; t < steps; ++t) {
+      const unsigned now = stages_place + stage * (stage_bytes / 16);
+      Two seen[2][NT];
+      const bool has_looked = MASK && look(a, mask, seen, own, t * BN, first + group * 64, lane);
+      barrier_wait(barriers + stage * 16, turn);
+      group_sees_shared();
+      float w[NT][4], dw[NT][4];
+      begin_rows<D>(w, left, now);
+      begin_rows<F>(dw, left_dout, now + DEPTH_BYTES / 16);
+      group_wait_for<1>();
+      settle(w);
+      hide(a, mask, seen, has_looked, w, own, t * BN, first + group * 64, lane);
+#pragma unroll
+      for (int n = 0; n < NT; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) w[n][i] = exp2_fast(fmaf(w[n][i], FACTOR, -level[i / 2]));
+      group_wait_for<0>();
+      settle(dw);
+#pragma unroll
+      for (int n = 0; n < NT; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) w[n][i] *= dw[n][i] - delta[i / 2];
+      pack_weights(ds, w);
+      begin_sums(sums, ds, now);
+      group_wait_for<0>();
+      settle(sums);
+      if (lane == 0) barrier_arrive(barriers + stage * 16 + 8);
+      if (++stage == STAGES) stage = 0, turn ^= 1;
+    }
+    const float by[2] = {a.plain_scale, a.plain_scale};
+    write_turned(sums, by, a.dq + (i64)batch * a.queries * D, own, a.queries, lane);
+  }
+}
+#else
+// What is not seen becomes nothing: of scores of a lane's two keys, the first of which is `own`, and of a tile's
+// queries. `group` is the first key of all lanes.
+static __device__ __forceinline__ void hide_across(const Arguments& a, const M* mask, float (&w)[NT][4], int query,
+                                                   int own, int group, int lane) {
+  const bool is_inside = group + 64 <= visible(a, query) && query + BN <= a.queries;
+  if (!MASK && PLAIN && is_inside) return;
+  const int first = query + lane % 4 * 2;
+#if MASK
+  if (is_inside) {
+    const M* at = mask + first * a.mask_row + (i64)own * a.mask_key;
+    const i64 right = (i64)a.mask_key * 8;
+#pragma unroll
+    for (int n = 0; n < NT; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) w[n][i] = with_mask(a, at[i % 2 * a.mask_row + i / 2 * right], w[n][i]);
+      at += 8 * a.mask_row;
+    }
+    return;
+  }
+#endif
+#pragma unroll
+  for (int n = 0; n < NT; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) w[n][i] = shown(a, mask, w[n][i], first + n * 8 + i % 2, own + i / 2 * 8);
+}
+extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __grid_constant__ Arguments a) {
+  const int lane = threadIdx.x % 32, group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0), thread = threadIdx.x % 128;
+  const int at = blockIdx.x;
+  const int tile = CAUSAL ? at / a.batches : at % a.tiles, batch = CAUSAL ? at % a.batches : at / a.tiles;
+  const int first = tile * BM, begin = CAUSAL && first > a.ahead ? (first - a.ahead) / BN * BN : 0;
+  const int steps = begin < a.queries ? (a.queries - begin + BN - 1) / BN : 0;
+  constexpr int values_begin = BM * D * 2, stages_begin = values_begin + BM * F * 2;
+  constexpr int stage_bytes = DEPTH_BYTES + VALUE_BYTES, stats_begin = stages_begin + STAGES * stage_bytes;
+  constexpr int barriers_begin = stats_begin + STAGES * BN * 8;
+  unsigned char* const shared = begin_block(barriers_begin, 128);
+  unsigned char* const barriers = shared + barriers_begin;
+  int stage = 0, turn = 0;
+  if (group == GROUPS) {
+    give_registers();
+#pragma unroll 1
+    for (int t = 0; t < steps; ++t) {
+      unsigned char* const to = shared + stages_begin + stage * stage_bytes;
+      const int query = begin + t * BN;
+      barrier_wait(barriers + stage * 16 + 8, turn ^ 1);
+      fetch_turned<D, BN, BN>(to, a.q + (i64)batch * a.queries * D, query, a.queries, thread);
+      fetch_turned<F, BN, BN>(to + DEPTH_BYTES, a.dout + (i64)batch * a.queries * F, query, a.queries, thread);
+      if (thread < BN)
+        copy_async<8>(shared + stats_begin + (stage * BN + thread) * 8,
+                      a.stats + ((i64)batch * a.queries + query + thread) * 2, query + thread < a.queries);
+      copy_async_arrive(barriers + stage * 16);
+      if (++stage == STAGES) stage = 0, turn ^= 1;
+    }
+    copy_async_commit();
+    copy_async_wait<0>();
+  } else {
+    take_registers();
+    const int own = first + group * 64 + thread / 32 * 16 + lane / 4;
+    const M* const mask = MASK ? mask_of(a, batch) : nullptr;
+    fetch_turned<D, 64, BM>(shared + group * 8192, a.k + (i64)batch * a.keys * D, first + group * 64, a.keys, thread);
+    fetch_turned<F, 64, BM>(shared + values_begin + group * 8192, a.v + (i64)batch * a.keys * F, first + group * 64,
+                            a.keys, thread);
+    copy_async_commit();
+    copy_async_wait<0>();
+    group_sees_shared();
+    meet(1 + group, 128);
+    const unsigned left = place_of(shared + group * 8192, 64), left_value = left + values_begin / 16;
+    const unsigned stages_place = place_of(shared + stages_begin, BN * 8);
+    float dk[D / 8][4] = {}, dv[F / 8][4] = {};
+    unsigned weights[NT / 2][4], ds[NT / 2][4];
+#pragma unroll 1
+    for (int t = 0; t < steps; ++t) {
+      const unsigned now = stages_place + stage * (stage_bytes / 16);
+      const unsigned char* const stats = shared + stats_begin + (stage * BN + lane % 4 * 2) * 8;
+      barrier_wait(barriers + stage * 16, turn);
+      group_sees_shared();
+      float w[NT][4], dw[NT][4];
+      begin_rows<D>(w, left, now);
+      begin_rows<F>(dw, left_value, now + DEPTH_BYTES / 16);
+      group_wait_for<1>();
+      settle(w);
+      const int query = begin + t * BN;
+      hide_across(a, mask, w, query, own, first + group * 64, lane);
+#pragma unroll
+      for (int n = 0; n < NT; ++n) {
+        const Sixteen own_stats = *(const Sixteen*)(stats + n * 64);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          w[n][i] = exp2_fast(fmaf(w[n][i], FACTOR, -__uint_as_float(own_stats.words[i % 2 * 2])));
+      }
+      pack_weights(weights, w);
+      begin_sums(dv, weights, now + DEPTH_BYTES / 16);
+      group_wait_for<1>();
+      settle(dw);
+#pragma unroll
+      for (int n = 0; n < NT; ++n) {
+        const Sixteen own_stats = *(const Sixteen*)(stats + n * 64);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) w[n][i] *= dw[n][i] - __uint_as_float(own_stats.words[i % 2 * 2 + 1]);
+      }
+      pack_weights(ds, w);
+      begin_sums(dk, ds, now);
+      group_wait_for<0>();
+      settle(dk);
+      settle(dv);
+      if (lane == 0) barrier_arrive(barriers + stage * 16 + 8);
+      if (++stage == STAGES) stage = 0, turn ^= 1;
+    }
+    const float by[2] = {a.plain_scale, a.plain_scale}, one[2] = {1, 1};
+    write_turned(dk, by, a.dk + (i64)batch * a.keys * D, own, a.keys, lane);
+    write_turned(dv, one, a.dv + (i64)batch * a.keys * F, own, a.keys, lane);
+  }
+}
+#endif
+)";
+
+}  // namespace attention_detail
+}  // namespace cuda
+SINTER_NAMESPACE_END
