@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Starts tests/mpi/ranks.cpp as two processes, through tools/launch: collectives, training and partitioned operations, and
-ranks that differ, throw, stall, stop, leave or die. Nothing may hang. With MPI where it is there, and without it, as torchrun starts them,
-where the last rank also dies, stops and throws before each of 20 collectives, rank 0 dies and stops, ranks are
+"""Starts tests/mpi/ranks.cpp as two processes, through tools/launch: collectives, training and partitioned operations,
+and ranks that differ, throw, stall, stop, leave or die. Nothing may hang. With MPI where it is there, and without it,
+as torchrun starts them, where the last rank also dies, stops and throws before each of 20 collectives, rank 0 dies and stops, ranks are
 three, one of them is late, and two programs have the same number of ranks.
 
 Usage: mpi_test.py PROJECT_FOLDER PROGRAM has_mpi|no_mpi

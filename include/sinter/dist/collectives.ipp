@@ -262,7 +262,7 @@ inline ValList CollectiveFunction::vjp(const VjpArgs& args) const {
   return {derivative(args, args.dout, back)};
 }
 
-/// The same for the whole batch, whose axis comes first; where NCCL divides and joins, the axis that it does comes first.
+/// The same for the whole batch, whose axis comes first. What NCCL divides or joins does, as it takes no other.
 inline void CollectiveFunction::batch(const BatchArgs& args, BatchedList& results) const {
   using enum CollectiveKind;
   const int axis = is.what.axis;

@@ -359,7 +359,8 @@ SINTER_DECL std::unique_ptr<LaunchGroup> CudaBackend::group(std::vector<GroupedL
 }
 
 SINTER_DECL void forget_product_choices(Device device) {
-  cuda_detail::product_choices(Gpu::get(device, "products")).forget(DiskCache::standard());
+  static_cast<void>(Gpu::get(device, "products"));  // throws where it is none
+  cuda_detail::product_choices().forget(DiskCache::standard());
 }
 
 SINTER_DECL CudaBackend& backend(Device device) {
