@@ -2,7 +2,8 @@
 // that have none: which context, stream and module a launch is made with is printed, and what streams wait for where
 // SINTER_STUB_WAITS is set. All are one shared library that the compiler of this
 // machine makes, and that the loader of a process finds in the place of NVIDIA's. With SINTER_STUB_TRUE bytes that the
-// host reads are 1, a hundred of them at most.
+// host reads are 1, a hundred of them at most; with SINTER_STUB_COPIES copies to the host are printed, with
+// SINTER_STUB_GRAPHS what is recorded, made a part of a graph and destroyed.
 #pragma once
 
 #include <cstdlib>
@@ -22,6 +23,8 @@ struct Context { int device; } contexts[2] = {{0}, {1}};
 struct Stream { int device, number; };
 struct Event { long long at; const Stream* stream; };
 const bool tells_waits = std::getenv("SINTER_STUB_WAITS") != nullptr;
+const bool tells_copies = std::getenv("SINTER_STUB_COPIES") != nullptr;
+const bool tells_graphs = std::getenv("SINTER_STUB_GRAPHS") != nullptr;
 struct Module { int device; };
 struct Function { const Module* module; char name[128]; };
 thread_local Context* current;
@@ -61,6 +64,7 @@ ALL(int, cuMemHostGetDevicePointer, (void** to, void* from, unsigned)) { return 
 ALL(int, cuMemcpyHtoDAsync, (void* to, const void* from, std::size_t n, void*)) { return std::memcpy(to, from, n), 0; }
 ALL(int, cuMemcpyDtoHAsync, (void* to, const void* from, std::size_t n, void*)) {
   static int trues = std::getenv("SINTER_STUB_TRUE") != nullptr ? 100 : 0;
+  if (tells_copies) std::printf("%zu bytes to the host\n", n);
   std::memcpy(to, from, n);
   if (n == 1 && trues > 0) --trues, *static_cast<char*>(to) = 1;
   return 0;
@@ -126,7 +130,25 @@ NCCL(ncclAllReduce, (const void*, void*, std::size_t count, int, int, void*, voi
               static_cast<const Stream*>(stream)->device);
   return 0;
 }
+NCCL(ncclCommDestroy, (void*)) { return tells_graphs && std::printf("destroy communicator\n"), 0; }
+NCCL(ncclCommAbort, (void*)) { return tells_graphs && std::printf("abort communicator\n"), 0; }
 extern "C" const char* ncclGetErrorString(int) { return "an error of the stub"; }
+ALL(int, cuStreamBeginCapture, (void* stream, int)) {
+  if (tells_graphs) std::printf("record stream %d\n", static_cast<const Stream*>(stream)->number);
+  return 0;
+}
+ALL(int, cuStreamEndCapture, (void*, void** graph)) { return *graph = tells_graphs ? contexts : nullptr, 0; }
+ALL(int, cuGraphAddChildGraphNode, (void** node, void*, void** before, std::size_t count, void*)) {
+  static char nodes[10000];
+  static int made = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t k = 0; k < i; ++k)
+      if (before[i] == before[k]) std::printf("waits for one node twice\n");
+  if (tells_graphs) *node = &nodes[++made % 10000], std::printf("make call\n");
+  return 0;
+}
+ALL(int, cuGraphInstantiateWithFlags, (void** graph, ...)) { return *graph = tells_graphs ? contexts : nullptr, 0; }
+ALL(int, cuGraphExecDestroy, (void*)) { return tells_graphs && std::printf("destroy graph\n"), 0; }
 ALL(int, cuGraphLaunch, (void*, void*)) { return std::printf("launch graph\n"), 0; }
 ALL(int, cuGraphConditionalHandleCreate, (unsigned long long* handle, ...)) { return *handle = 1, 0; }
 // With the data of edges, as from version 2 on; the graphs of a conditional node are told 32 bytes into its parameters.
@@ -155,19 +177,12 @@ inline constexpr const char* idle_functions[] = {"cuInit",
                                                  "cuFuncSetAttribute",
                                                  "cuLaunchCooperativeKernel",
                                                  "cuThreadExchangeStreamCaptureMode",
-                                                 "cuStreamBeginCapture",
-                                                 "cuStreamEndCapture",
-                                                 "cuGraphInstantiateWithFlags",
                                                  "cuGraphDestroy",
-                                                 "cuGraphExecDestroy",
                                                  "cuGraphCreate",
                                                  "cuGraphExecKernelNodeSetParams",
                                                  "cuGraphUpload",
                                                  "cuGraphAddEmptyNode",
-                                                 "cuGraphAddChildGraphNode",
                                                  "cuGraphExecChildGraphNodeSetParams",
-                                                 "ncclCommDestroy",
-                                                 "ncclCommAbort",
                                                  "ncclReduce",
                                                  "ncclBroadcast",
                                                  "ncclAllGather",

@@ -5,7 +5,8 @@
 //   bench_distributed check [RANKS]                  losses on 1 and on 2 ranks, which must be equal to rounding
 //   bench_distributed losses                         the same training on the ranks that a launcher started, or threads
 //   bench_distributed train [OPTION...]              tokens per second, one line for each number of ranks
-//     --ranks 1,2  --precision tf32  --batch 8  --steps 20  --tiny  --trace FILE (a timeline of three more steps)
+//     --ranks 1,2  --precision tf32  --batch 8  --steps 20  --tiny  --graphs  --trace FILE (a timeline of three more
+//     steps); --graphs: steps as CUDA graphs, with the collectives inside
 //   bench_distributed all_reduce [RANKS]             256 MB
 #include <sinter/dist.hpp>
 
@@ -166,6 +167,7 @@ struct Training {
   int steps = 20;
   MatmulPrecision precision = MatmulPrecision::tf32;
   std::string trace{};
+  bool has_graphs = false;
 };
 struct Trained {
   std::vector<double> losses;   // of all ranks together, one for each step
@@ -189,7 +191,8 @@ Trained train(const Training& training, dist::World world) {
         optimiser.step(number);
         return jit::detach(loss);
       },
-      {.matmul_precision = training.precision});
+      {.mode = training.has_graphs ? jit::Mode::reduce_overhead : jit::Mode::default_,
+       .matmul_precision = training.precision});
   const Tensor text = dist::shard(make_text(training.batch * world.size(), size), {0});
   const Tensor tokens = text(all, slice(0, size.context)) + 0, targets = text(all, slice(1, size.context + 1)) + 0;
   Trained trained;
@@ -292,6 +295,10 @@ int train_program(const std::vector<std::string>& arguments) {
       training.size = tiny;
       continue;
     }
+    if (name == "--graphs") {
+      training.has_graphs = true;
+      continue;
+    }
     if (i + 1 == arguments.size()) {
       std::fprintf(stderr, "bench_distributed: no value for %s\n", name.c_str());
       return 2;
@@ -331,13 +338,13 @@ int train_program(const std::vector<std::string>& arguments) {
     const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const double seconds = median(trained.seconds), tokens = n * training.batch * training.size.context / seconds;
     if (n == 1) alone = tokens;
-    std::printf(
-        "sinter %s %d: %.0f tokens/s, %.2f ms a step (%.2f to %.2f), efficiency %.4f, losses %.4f %.4f, %.0f s in "
-        "all\n",
-        precision.c_str(), n, tokens, seconds * 1e3,
-        *std::min_element(trained.seconds.begin(), trained.seconds.end()) * 1e3,
-        *std::max_element(trained.seconds.begin(), trained.seconds.end()) * 1e3, alone > 0 ? tokens / (n * alone) : 0.0,
-        trained.losses.front(), trained.losses.back(), whole);
+    std::printf("sinter %s%s %d: %.0f tokens/s, %.2f ms a step (%.2f to %.2f), efficiency %.4f, %.0f s in all, losses",
+                precision.c_str(), training.has_graphs ? "_graphs" : "", n, tokens, seconds * 1e3,
+                *std::min_element(trained.seconds.begin(), trained.seconds.end()) * 1e3,
+                *std::max_element(trained.seconds.begin(), trained.seconds.end()) * 1e3,
+                alone > 0 ? tokens / (n * alone) : 0.0, whole);
+    for (const double loss : trained.losses) std::printf(" %.5f", loss);
+    std::printf("\n");
     std::fflush(stdout);
   }
   return 0;

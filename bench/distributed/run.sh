@@ -119,6 +119,7 @@ join "tests for several GPUs"
 ours "all_reduce" 40 "$here/bench_distributed" all_reduce "$gpus"
 ours "sinter tf32" 120 "$here/bench_distributed" train --ranks "1,$gpus" --precision tf32 --trace "$work/trace.json"
 [ -f "$work/trace.json" ] && part "overlap" 20 "$python" "$here/overlap.py" "$work/trace.json"
+ours "sinter tf32 as graphs" 60 "$here/bench_distributed" train --ranks "1,$gpus" --precision tf32 --graphs
 peer "ddp tf32 on 1" 50 1 --precision tf32
 peer "ddp tf32 on $gpus" 50 "$gpus" --precision tf32
 if [ -z "$short" ]; then

@@ -3,6 +3,9 @@
 #include <sinter/dist/mpi_table.hpp>
 
 #include <mpi.h>
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
 
 #include <chrono>
 #include <climits>
@@ -158,6 +161,50 @@ int broadcast(void* opaque, int unit, void* data, std::int64_t count, int root, 
   return error != MPI_SUCCESS ? error : wait_for(request, seconds);
 }
 
+/// Tests all of them until they are done, as wait_for does for one.
+int wait_for_all(std::vector<MPI_Request>& requests, double seconds) {
+  for (MPI_Request& request : requests)
+    if (const int error = wait_for(request, seconds); error != 0) return error;
+  return 0;
+}
+
+int messages(void* opaque, int unit, const void* send, const std::int64_t* send_counts, const std::int64_t* send_places,
+             void* receive, const std::int64_t* receive_counts, const std::int64_t* receive_places, double seconds) {
+  const Group& in = *static_cast<Group*>(opaque);
+  std::vector<int> to, from;
+  if (!narrow(send_counts, in.size, to) || !narrow(receive_counts, in.size, from)) return sinter_mpi_too_large;
+  int self = 0;
+  MPI_Comm_rank(in.comm, &self);
+  const Unit of(unit);
+  constexpr int tag = 1;
+  std::vector<MPI_Request> requests;
+  const auto start_one = [&](bool is_sent, int r) {
+    MPI_Request& request = requests.emplace_back(MPI_REQUEST_NULL);
+    const auto i = static_cast<std::size_t>(r);
+    return is_sent ? MPI_Isend(static_cast<const char*>(send) + send_places[r] * unit, to[i], of.type, r, tag, in.comm,
+                               &request)
+                   : MPI_Irecv(static_cast<char*>(receive) + receive_places[r] * unit, from[i], of.type, r, tag,
+                               in.comm, &request);
+  };
+  for (const bool is_sent : {false, true})
+    for (int r = 0; r < in.size; ++r) {
+      if (r == self || (is_sent ? to : from)[static_cast<std::size_t>(r)] == 0) continue;
+      if (const int error = start_one(is_sent, r); error != MPI_SUCCESS) return error;
+    }
+  return wait_for_all(requests, seconds);
+}
+
+int is_cuda_aware() {
+#if defined(OPEN_MPI) && defined(MPIX_CUDA_AWARE_SUPPORT)
+  return MPIX_Query_cuda_support();
+#elif defined(MPICH_NUMVERSION) && MPICH_NUMVERSION >= 40000000
+  int is_there = 0;
+  return MPIX_GPU_query_support(MPIX_GPU_SUPPORT_CUDA, &is_there) == MPI_SUCCESS ? is_there : 0;
+#else
+  return 0;
+#endif
+}
+
 void stop(int has_failed) {
   int is_over = 0;
   MPI_Finalized(&is_over);
@@ -165,8 +212,8 @@ void stop(int has_failed) {
   MPI_Finalize();
 }
 
-constexpr SinterMpiTable table{sinter_mpi_version, start,  library,   group, free_group,
-                               exchange,           gather, broadcast, stop};
+constexpr SinterMpiTable table{sinter_mpi_version, start,    library,       group, free_group, exchange, gather,
+                               broadcast,          messages, is_cuda_aware, stop};
 
 }  // namespace
 

@@ -53,6 +53,9 @@ std::vector<Row> rows() {
           {"reduce", [](Tensor x) { return dist::reduce(x, 1); }},
           {"permute", [](Tensor x) { return dist::permute(x, {{0, 1}}); }},
           {"ring_shift", [](Tensor x) { return dist::ring_shift(x); }},
+          {"vmap of all_gather", jit::vmap([](Tensor x) { return dist::all_gather(x); })},
+          {"vmap of reduce_scatter", jit::vmap([](Tensor x) { return dist::reduce_scatter(x); })},
+          {"vmap of all_to_all", jit::vmap([](Tensor x) { return dist::all_to_all(x, 0, 0); })},
           {"shard", [](Tensor x) { return dist::shard(x, {1}); }}};
 }
 }  // namespace
@@ -84,6 +87,9 @@ TEST_CASE("gpus: collectives and gradients are those of threads") {
             check(row.map(x), want[r], "lazy");
             const auto compiled = jit::compile([&](Tensor v) { return row.map(v * 1); });
             for (int i = 0; i < 3; ++i) check(compiled(x), want[r], "compiled");
+            const auto graphs = jit::compile([&](Tensor v) { return Tensor(row.map(v * 1) + 0); },
+                                             {.mode = jit::Mode::reduce_overhead});
+            for (int i = 0; i < 4; ++i) check(graphs(x), want[r], "in a graph");
             check(slope(x), slopes[r], "gradient");
             check(jit::compile(slope)(x), slopes[r], "compiled gradient");
           }) == "");
@@ -128,7 +134,8 @@ TEST_CASE("gpus: partition, operations under random layouts give what the host g
               if (world.rank() == 0) ++done;
             }
         }) == "");
-  std::printf("operations under random layouts on %d GPUs: %d of %zu\n", mesh.size(), done.load(), 3 * table.rows.size());
+  std::printf("operations under random layouts on %d GPUs: %d of %zu\n", mesh.size(), done.load(),
+              3 * table.rows.size());
   CHECK(done > 0);
 }
 
@@ -164,26 +171,106 @@ TEST_CASE("gpus: unequal parts, and gradients of partitioned functions from outs
         }) == "");
 }
 
-TEST_CASE("gpus: collectives between CUDA graphs") {
+namespace {
+/// The sums and averages of ranks, some of which need nothing of each other.
+Tensor sums_of(Tensor v) {
+  Tensor h = tanh(v) * 2 + sin(v), beside = v;
+  for (int i = 0; i < 3; ++i) {
+    beside = beside + exp(dist::all_reduce(h * 0.1f * (i + 1)));
+    h = softmax(dist::all_reduce(h, dist::Reduce::mean) * 1.5f + v, 1);
+  }
+  return h + beside;
+}
+}  // namespace
+
+TEST_CASE("gpus: collectives inside of CUDA graphs") {
   if (!has_gpus()) SINTER_SKIP("needs two GPUs");
-  CHECK(problem_of({.ranks = ranks(), .engine = dist::EngineKind::nccl, .timeout = 60s}, [&](dist::World world) {
-          const auto fn = [](Tensor v) {
-            Tensor h = tanh(v) * 2 + sin(v);
-            for (int i = 0; i < 3; ++i) h = softmax(dist::all_reduce(h, dist::Reduce::mean) * 1.5f + v, 1);
-            return h;
-          };
-          const auto plain = jit::compile(fn), grouped = jit::compile(fn, {.mode = jit::Mode::reduce_overhead});
-          for (int i = 0; i < 6; ++i) {
-            const Tensor x = (values(16, 32) * 0.1f + i + world.rank()).to(dist::device());
-            const Floats want = to_vector<float>(plain(x)), got = to_vector<float>(grouped(x));
-            expect(want == got, "call " + std::to_string(i) + " differs");
+  const auto plain = jit::compile(sums_of), graphs = jit::compile(sums_of, {.mode = jit::Mode::reduce_overhead});
+  const auto check = [&](int calls) {
+    for (int i = 0; i < calls; ++i) {
+      const Tensor x = (values(16, 32) * 0.1f + i + dist::rank()).to(dist::device());
+      const Floats want = to_vector<float>(plain(x)), got = to_vector<float>(graphs(x));
+      expect(want == got, "call " + std::to_string(i) + " differs");
+    }
+  };
+  const dist::RunOptions options{.ranks = ranks(), .engine = dist::EngineKind::nccl, .timeout = 60s};
+  // Each run has its communicators, and graphs of its own; an end while graphs run, and one after a failure.
+  for (int run = 0; run < 2; ++run) CHECK(problem_of(options, [&](dist::World) { check(8); }) == "");
+  CHECK(problem_of(options, [&](dist::World) {
+          const Tensor x = values(16, 32).to(dist::device());
+          Tensor last;
+          for (int i = 0; i < 200; ++i) last = graphs(x);
+        }) == "");
+  dist::RunOptions impatient = options;
+  impatient.timeout = 2s;
+  for (const bool throws : {true, false})
+    CHECK_THAT(problem_of(impatient,
+                          [&](dist::World world) {
+                            check(5);
+                            if (world.rank() == 1 && throws) throw std::runtime_error("disk full");
+                            if (world.rank() == 1) std::this_thread::sleep_for(4s);
+                            check(1);
+                          }),
+               Catch::Contains(throws ? "disk full" : "rank 1"));
+  CHECK(problem_of(options, [&](dist::World) { check(5); }) == "");
+}
+
+TEST_CASE("gpus: collectives of several axes inside of CUDA graphs") {
+  if (!has_gpus()) SINTER_SKIP("needs two GPUs");
+  const dist::Mesh mesh({{"data", 2}, {"model", ranks() >= 4 ? 2 : 1}});
+  const auto fn = [](Tensor v) {
+    const Tensor a = dist::all_reduce(exp(v), "data"), b = dist::all_reduce(v * 3, "model");
+    return Tensor(dist::all_gather(tanh(a * 0.1f) + b, 0, "model") * 2 + 1);
+  };
+  CHECK(problem_of({.engine = dist::EngineKind::nccl, .timeout = 60s, .mesh = mesh}, [&](dist::World) {
+          const auto plain = jit::compile(fn), graphs = jit::compile(fn, {.mode = jit::Mode::reduce_overhead});
+          for (int i = 0; i < 8; ++i) {
+            const Tensor x = (values(16, 32) * 0.1f + i).to(dist::device());
+            expect(to_vector<float>(plain(x)) == to_vector<float>(graphs(x)), "call " + std::to_string(i) + " differs");
           }
         }) == "");
 }
 
+TEST_CASE("gpus: gradients of attention are divided by batch and heads") {
+  if (!has_gpus()) SINTER_SKIP("needs two GPUs");
+  using namespace partition_checks;
+  const dist::Mesh mesh({{"data", 2}, {"model", ranks() >= 4 ? 2 : 1}});
+  const dist::Layout layout{{0, "data"}, {1, "model"}};
+  for (const bool is_causal : {false, true}) {
+    const auto gradients = jit::grad<0, 1, 2>([=](Tensor q, Tensor k, Tensor v) {
+      return Tensor(sum(square(scaled_dot_product_attention(q, k, v, {.causal = is_causal}))));
+    });
+    const Tensor q = numbers({2, 4, 160, 32}, 1), k = numbers({2, 4, 160, 32}, 2), v = numbers({2, 4, 160, 32}, 3);
+    const auto [dq, dk, dv] = gradients(q, k, v);
+    for (const Tensor& each : {dq, dk, dv}) eval(each);
+    CHECK(problem_of({.engine = dist::EngineKind::nccl, .timeout = 60s, .mesh = mesh}, [&](dist::World) {
+            const auto divided = dist::partition(
+                gradients, mesh, {.inputs = {layout, layout, layout}, .outputs = {layout, layout, layout}});
+            const auto part = [&](const Tensor& whole) { return part_of(whole.to(dist::device()), layout); };
+            const Tensor pq = part(q), pk = part(k), pv = part(v);
+            expect(divided.explain(pq, pk, pv).collectives.empty(), "collectives");
+            const auto check = [&](const auto& got) {
+              const auto is_right = [&](const Tensor& own, const Tensor& want) {
+                return is_near(whole_of(own, layout).to(Device::cpu()), want, 2e-3);
+              };
+              expect(is_right(std::get<0>(got), dq), "by q");
+              expect(is_right(std::get<1>(got), dk), "by k");
+              expect(is_right(std::get<2>(got), dv), "by v");
+            };
+            check(divided(pq, pk, pv));
+            const auto compiled = jit::compile(divided),
+                       graphs = jit::compile(divided, {.mode = jit::Mode::reduce_overhead});
+            for (int i = 0; i < 3; ++i) {
+              check(compiled(pq, pk, pv));
+              check(graphs(pq, pk, pv));
+            }
+          }) == "");
+  }
+}
+
 TEST_CASE("gpus: data parallel training gives the losses of one GPU") {
   if (!has_gpus()) SINTER_SKIP("needs two GPUs");
-  const auto train = [](int size) {
+  const auto train = [](int size, jit::Mode mode) {
     std::vector<float> losses;
     const std::string problem = problem_of({.ranks = size, .engine = dist::EngineKind::nccl}, [&](dist::World world) {
       const Device device = dist::device();
@@ -194,12 +281,15 @@ TEST_CASE("gpus: data parallel training gives the losses of one GPU") {
       const std::vector<Variable> model{Variable(wave({64, 256})), Variable(wave({256, 1}))};
       jit::requires_grad(model);
       const auto parallel = dist::data_parallel(model);
-      const auto step = jit::compile([&](Tensor x) {
-        jit::zero_grad(model);
-        Tensor loss = parallel.backward(mean(square(matmul(tanh(matmul(x, model[0])), model[1]) - sum(x, 1, keepdim))));
-        for (const Variable& v : model) v -= 0.01f * v.grad();
-        return loss;
-      });
+      const auto step = jit::compile(
+          [&](Tensor x) {
+            jit::zero_grad(model);
+            Tensor loss =
+                parallel.backward(mean(square(matmul(tanh(matmul(x, model[0])), model[1]) - sum(x, 1, keepdim))));
+            for (const Variable& v : model) v -= 0.01f * v.grad();
+            return loss;
+          },
+          {.mode = mode});
       const Tensor x = wave({128, 64});
       const Tensor part = dist::shard(x, {0});
       for (int i = 0; i < 10; ++i) {
@@ -210,12 +300,14 @@ TEST_CASE("gpus: data parallel training gives the losses of one GPU") {
     CHECK(problem == "");
     return losses;
   };
-  const std::vector<float> one = train(1);
+  const std::vector<float> one = train(1, jit::Mode::default_);
   REQUIRE(one.size() == 10);
   for (int size = 2; size <= ranks(); size *= 2) {
-    const std::vector<float> losses = train(size);
-    REQUIRE(losses.size() == one.size());
-    for (std::size_t i = 0; i < one.size(); ++i) CHECK(losses[i] == Approx(one[i]).epsilon(1e-4));
+    for (const jit::Mode mode : {jit::Mode::default_, jit::Mode::reduce_overhead}) {
+      const std::vector<float> losses = train(size, mode);
+      REQUIRE(losses.size() == one.size());
+      for (std::size_t i = 0; i < one.size(); ++i) CHECK(losses[i] == Approx(one[i]).epsilon(1e-4));
+    }
   }
 }
 

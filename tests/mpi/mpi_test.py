@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Starts tests/mpi/ranks.cpp as two processes, through tools/launch: collectives and training, and ranks that differ,
-throw, stall, stop, leave or die. Nothing may hang. With MPI where it is there, and without it, as torchrun starts them,
-where the last rank also dies, stops and throws before each of 20 collectives, rank 0 dies and stops, ranks are
+"""Starts tests/mpi/ranks.cpp as two processes, through tools/launch: collectives, training and partitioned operations,
+and ranks that differ, throw, stall, stop, leave or die. Nothing may hang. With MPI where it is there, and without it,
+as torchrun starts them, where the last rank also dies, stops and throws before each of 20 collectives, rank 0 dies and stops, ranks are
 three, one of them is late, and two programs have the same number of ranks.
 
 Usage: mpi_test.py PROJECT_FOLDER PROGRAM has_mpi|no_mpi
@@ -138,6 +138,10 @@ def main():
     print(f"check: {seconds:.1f} s")
     if code != 0 or "ok with 2 ranks of mpi" not in text:
         problems.append(f"check: status {code}\n{text}")
+    code, text, seconds = start(project, program, "table")
+    print(f"operations under random layouts: {seconds:.1f} s")
+    if code != 0 or not re.search(r"\d+ operations under random layouts", text):
+        problems.append(f"operations under random layouts: status {code}\n{text}")
     places = [(fault, point) for fault in FAULTS for point in ((0, 9, 19) if fault in ("die", "stop") else (1,))]
     with concurrent.futures.ThreadPoolExecutor(min(len(places), WORKERS)) as pool:   # they wait more than they work
         runs = [pool.submit(start, project, program, fault, str(point), timeout=TIMEOUT) for fault, point in places]

@@ -2,15 +2,19 @@
 // against one rank's, and, as the argument says, a call that differs, a rank that throws, stalls or dies, and before
 // which of 20 collectives. Prints "ok" or what is wrong; tests/mpi/mpi_test.py looks at that. With --nccl each has a
 // GPU.
+#include "../partition_rows.hpp"
+
 #include <sinter/dist.hpp>
 
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -129,6 +133,22 @@ void check_partition(dist::World world) {
   }
 }
 
+/// Operations under random layouts give what one rank gives.
+void check_table(dist::World world) {
+  using namespace partition_checks;
+  const dist::Mesh mesh({{"data", 2}, {"model", world.size() / 2}});
+  const RowTable table = make_table(partition_checks::rows());
+  std::mt19937 random(11);  // the same on all ranks
+  const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+  const dist::MeshScope scope(mesh);
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    const DividedRow divided = divide(table.rows[r], table.arguments[r], table.want[r].shape(), Device::cpu(), draw);
+    check_divided(table.rows[r], divided, mesh, table.want[r], std::max(1e-4, table.rows[r].rtol),
+                  r % 3 == 2 ? RowRun::compiled : RowRun::lazy);
+  }
+  if (world.rank() == 0) std::cout << table.rows.size() << " operations under random layouts\n";
+}
+
 void go_wrong(const std::string& how, int point, dist::World world) {
   const bool is_of_first = how.back() == '0';  // "die0": rank 0 goes wrong
   const bool is_last = world.rank() == (is_of_first ? 0 : world.size() - 1);
@@ -172,7 +192,8 @@ int main(int argc, char** argv) {
         check_training(world);
         check_partition(world);
         check_children(world);
-      } else go_wrong(how, point, world);
+      } else if (how == "table") check_table(world);
+      else go_wrong(how, point, world);
       if (world.rank() == 0) std::cout << "ok with " << world.size() << " ranks of " << dist::engine_name() << "\n";
     });
   } catch (const std::exception& error) {

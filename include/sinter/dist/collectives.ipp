@@ -15,6 +15,7 @@
 #include <sinter/graph/call_context.hpp>
 #include <sinter/graph/pending_node.hpp>
 #include <sinter/graph/tracing.hpp>
+#include <sinter/ops/batch.hpp>
 #include <sinter/ops/host_function.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/ops/val_ops.hpp>
@@ -48,9 +49,10 @@ class CollectiveFunction final : public HostFunction {
   struct Parts {
     Collective what;
     Axis over;
-    Mesh mesh;                // when it was traced; without axes for a collective of all ranks
-    int size = 1;             // ranks of the group when it was traced
-    bool on_devices = false;  // the engine takes their memory
+    Mesh mesh;                 // when it was traced; without axes for a collective of all ranks
+    int size = 1;              // ranks of the group when it was traced
+    bool on_devices = false;   // the engine takes their memory
+    bool is_enqueued = false;  // and does not wait there
     bool is_derivative = false;
     bool follows_mesh = false;  // the mesh is that of whoever calls the compiled function
     Between between = Between::ranks;
@@ -65,9 +67,9 @@ class CollectiveFunction final : public HostFunction {
     const auto* function = payload_cast<CollectiveFunction>(&other);
     return function != nullptr && is.what == function->is.what && is.over == function->is.over &&
            is.mesh == function->is.mesh && is.size == function->is.size && is.on_devices == function->is.on_devices &&
-           is.is_derivative == function->is.is_derivative && is.follows_mesh == function->is.follows_mesh &&
-           is.between == function->is.between && is.where.line == function->is.where.line &&
-           is.where.file == function->is.where.file;
+           is.is_enqueued == function->is.is_enqueued && is.is_derivative == function->is.is_derivative &&
+           is.follows_mesh == function->is.follows_mesh && is.between == function->is.between &&
+           is.where.line == function->is.where.line && is.where.file == function->is.where.file;
   }
   /// In a program of another number of ranks it is another operation, and says so when it runs.
   bool may_be_retrace_of(const Payload& other) const override {
@@ -77,6 +79,7 @@ class CollectiveFunction final : public HostFunction {
   }
   bool runs_on_devices() const override { return is.on_devices; }
   bool communicates() const override;
+  bool has_phases() const override;
   void run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const override;
   void infer(const InferArgs& args, TypeList& out) const override;
   ValList vjp(const VjpArgs& args) const override;
@@ -100,6 +103,15 @@ inline bool CollectiveFunction::communicates() const {
   return overlaps && !is_local(is.what.kind) && is.what.kind != CollectiveKind::barrier;
 }
 
+/// Not with SINTER_DIST_GRAPHS=0: then collectives stand between graphs.
+inline bool CollectiveFunction::has_phases() const {
+  static const bool may_be_recorded = [] {
+    const char* const text = std::getenv("SINTER_DIST_GRAPHS");
+    return text == nullptr || std::string_view(text) != "0";
+  }();
+  return may_be_recorded && is.is_enqueued && communicates();
+}
+
 inline void CollectiveFunction::run(HostCall& call, std::span<const HostView> in, std::span<const HostView> out) const {
   RankState& state = current_rank();
   const int size = state.size_along(is.mesh, is.over, call.where);
@@ -114,16 +126,28 @@ inline void CollectiveFunction::run(HostCall& call, std::span<const HostView> in
                     "it was traced on the mesh " + is.mesh.text() + ", and is called on the mesh " + state.mesh.text(),
                     call.where,
                     "compile the function once for each mesh, or open the dist::MeshScope inside of the function");
+  const HostCall::Phase phase = call.phase();
+  if (phase == HostCall::Phase::look) {
+    Communicator* const group =
+        state.engine != nullptr ? state.known_group_along(is.mesh, is.over, call.where) : nullptr;
+    if (RecordedSource* const source = group != nullptr ? group->source() : nullptr) call.note_source(*source);
+    return;
+  }
+  const bool is_beside = phase == HostCall::Phase::whole && is.is_enqueued && communicates();
   const std::string over = is.over.text();
   const Request request{is.what,
                         in.empty() ? nullptr : in.data(),
                         out.empty() ? nullptr : out.data(),
                         call.where,
                         over,
-                        communicates() ? call.queue_beside() : call.device_queue()};
+                        is_beside ? call.queue_beside() : call.device_queue(),
+                        call.device()};
   if (is_local(is.what.kind) || (size == 1 && (state.engine == nullptr || request.queue == nullptr)))
     return run_alone(request, state.index_along(is.mesh, is.over, call.where), size);
-  state.group_along(is.mesh, is.over, call.where).run(request);
+  Communicator& group = state.group_along(is.mesh, is.over, call.where);
+  if (phase == HostCall::Phase::begin) group.meet(request);
+  else if (phase == HostCall::Phase::enqueue) group.enqueue(request);
+  else group.run(request);
 }
 
 inline void CollectiveFunction::infer(const InferArgs& args, TypeList& out) const {
@@ -166,6 +190,7 @@ inline Val CollectiveFunction::derivative(const VjpArgs& args, Val x, Collective
   parts.is_derivative = true;
   parts.follows_mesh = false;  // that of the forward pass
   parts.on_devices = is.on_devices && !is_local(parts.what.kind);
+  parts.is_enqueued = is.is_enqueued && parts.on_devices;
   if (is.between != Between::ranks) parts.between = Between::whole_and_parts;
   Attrs attrs;
   attrs.payload = std::make_shared<CollectiveFunction>(std::move(parts));
@@ -237,14 +262,25 @@ inline ValList CollectiveFunction::vjp(const VjpArgs& args) const {
   return {derivative(args, args.dout, back)};
 }
 
-/// The same for the whole batch, whose axis comes first.
+/// The same for the whole batch, whose axis comes first. What NCCL divides or joins does, as it takes no other.
 inline void CollectiveFunction::batch(const BatchArgs& args, BatchedList& results) const {
+  using enum CollectiveKind;
+  const int axis = is.what.axis;
+  const bool has_one_axis = is.what.kind == all_gather || is.what.kind == reduce_scatter ||
+                            (is.what.kind == all_to_all && is.what.split_axis == axis);
+  const bool goes_first = is.is_enqueued && has_one_axis;
   Parts parts = is;
-  ++parts.what.axis;
-  ++parts.what.split_axis;
+  parts.what.axis = goes_first ? 0 : axis + 1;
+  parts.what.split_axis = goes_first ? 0 : is.what.split_axis + 1;
   Attrs attrs;
   attrs.payload = std::make_shared<CollectiveFunction>(std::move(parts));
-  ops_detail::batch_as_whole(args, std::move(attrs), results);
+  if (!goes_first) return ops_detail::batch_as_whole(args, std::move(attrs), results);
+  std::vector<Val> operands(args.in.begin(), args.in.end());
+  operands[0] = ops_detail::move_axis(operands[0], axis + 1, 0);
+  BatchArgs turned = args;
+  turned.in = operands;
+  ops_detail::batch_as_whole(turned, std::move(attrs), results);
+  results[0].value = ops_detail::move_axis(results[0].value, 0, axis + 1);
 }
 
 // ---- recording ------------------------------------------------------------------------------------------------------
@@ -282,6 +318,7 @@ inline Tensor record_collective(Collective what, const Axis& over, const In* x, 
   call_context().use(ContextKey::ranks);
   if (parts.follows_mesh) call_context().use(ContextKey::mesh);
   parts.on_devices = state.engine != nullptr && state.engine->takes_device_memory() && !is_local(what.kind);
+  parts.is_enqueued = parts.on_devices && state.engine->enqueues();
   std::vector<Leaf> operands;
   if (x != nullptr) {
     Ref<TensorImpl> value = x->tensor();

@@ -63,6 +63,7 @@ struct Request {
   Location where;
   std::string_view over;  // the axis as the user named it
   void* queue = nullptr;  // null: operands are in the memory of the host
+  Device device{};        // where they are otherwise
 
   /// "all_reduce(sum) of f32[4, 2] over 'data'".
   std::string text() const;
@@ -88,6 +89,11 @@ class Communicator {
   virtual void run(const Request& request) = 0;
   /// Waits for all ranks of the group, and throws where they do not ask for the same. Moves nothing.
   virtual void meet(const Request&) {}
+  /// Graphs of a device can have this group's collectives inside, as of this source: they meet(), and enqueue() what is
+  /// recorded. Null: they cannot.
+  virtual RecordedSource* source() { return nullptr; }
+  /// What run() does behind meet().
+  virtual void enqueue(const Request&) {}
 
  private:
   std::vector<int> ranks_;
@@ -105,6 +111,8 @@ class Engine {
   virtual std::unique_ptr<Communicator> group(std::vector<int> ranks, Location where) = 0;
   /// Do collectives take operands in the memory of devices?
   virtual bool takes_device_memory() const { return false; }
+  /// Are those enqueued, or done when run() returns?
+  virtual bool enqueues() const { return false; }
   /// Where this rank computes.
   virtual Device device() const { return default_device(); }
 };

@@ -3,9 +3,11 @@
 
 #include <sinter/dist/mpi.hpp>
 
+#include <sinter/backend/cuda/cuda.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/dist/mpi_table.hpp>
+#include <sinter/tensor/device_memory.hpp>
 
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -106,7 +108,15 @@ class MpiCommunicator final : public Communicator {
   void run(const Request& request) override {
     meet(request);
     if (request.in == nullptr) return;
-    switch (request.what.kind) {
+    if (request.queue != nullptr) run_on_device(request);
+    else run_on_host();
+  }
+
+ private:
+  using Counts = std::vector<std::int64_t>;
+
+  void run_on_host() {
+    switch (request_->what.kind) {
       case CollectiveKind::all_reduce: return all_reduce();
       case CollectiveKind::reduce: return reduce();
       case CollectiveKind::reduce_scatter: return reduce_scatter();
@@ -118,8 +128,60 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
- private:
-  using Counts = std::vector<std::int64_t>;
+  /// Operands are where MPI reads and writes them: what is only moved, and lies in one piece for each rank, it takes
+  /// from there. The rest goes through the host.
+  void run_on_device(const Request& request) {
+    DeviceMemory& memory = device_memory(request.device, dist::name(request.what.kind), request.where);
+    memory.synchronise(request.device);
+    if (is_moved_in_pieces(request.what)) return move_on_device(memory, request.device);
+    HostView from = *request.in, to = *request.out;
+    std::vector<char> sent(std::max<std::size_t>(from.bytes(), 1)), received(std::max<std::size_t>(to.bytes(), 1));
+    memory.copy(sent.data(), Device::cpu(), from.data, request.device, from.bytes());
+    from.data = sent.data();
+    to.data = received.data();
+    Request staged = request;
+    staged.in = &from;
+    staged.out = &to;
+    request_ = &staged;
+    run_on_host();
+    request_ = &request;
+    memory.copy(request.out->data, request.device, received.data(), Device::cpu(), request.out->bytes());
+  }
+  static bool is_moved_in_pieces(const Collective& what) {
+    const bool is_first = what.axis == 0 && what.split_axis == 0;
+    return what.kind == CollectiveKind::broadcast || what.kind == CollectiveKind::permute ||
+           (is_first && (what.kind == CollectiveKind::all_gather || what.kind == CollectiveKind::all_to_all));
+  }
+  void move_on_device(DeviceMemory& memory, Device device) {
+    const std::size_t ranks_here = ranks().size(), self = as_index(index());
+    Counts to(ranks_here, 0), from(ranks_here, 0), to_places(ranks_here, 0), from_places(ranks_here, 0);
+    const Collective& what = request_->what;
+    if (what.kind == CollectiveKind::all_gather) {
+      to.assign(ranks_here, in().numel);
+      from.assign(ranks_here, in().numel);
+      from_places = places_of(from);
+    } else if (what.kind == CollectiveKind::all_to_all) {
+      to.assign(ranks_here, in().numel / size());
+      from = to;
+      to_places = from_places = places_of(to);
+    } else if (what.kind == CollectiveKind::broadcast) {
+      if (index() == what.root) to.assign(ranks_here, in().numel);
+      from[as_index(what.root)] = in().numel;
+    } else {
+      for (const auto& [source, target] : what.pairs) {
+        if (source == index()) to[as_index(target)] = in().numel;
+        if (target == index()) from[as_index(source)] = in().numel;
+      }
+    }
+    const auto at = [&](const HostView& view, std::int64_t place) { return view.as<char>() + place * unit(); };
+    if (sum_of(from) == 0) {
+      const std::vector<char> zeros(out().bytes());
+      memory.copy(out().data, device, zeros.data(), Device::cpu(), zeros.size());
+    }
+    memory.copy(at(out(), from_places[self]), device, at(in(), to_places[self]), device, as_index(from[self] * unit()));
+    check(mpi_.messages(group_, unit(), in().data, to.data(), to_places.data(), out().data, from.data(),
+                        from_places.data(), seconds_));
+  }
 
   void check(int error, std::string_view op, Location where, const std::string& what) const {
     if (error == 0) return;
@@ -269,9 +331,18 @@ class MpiCommunicator final : public Communicator {
   void* group_ = nullptr;
 };
 
+/// SINTER_MPI_CUDA, or what the library says.
+inline bool is_mpi_cuda_aware() {
+  if (cuda::device_count() == 0) return false;
+  const char* const chosen = std::getenv("SINTER_MPI_CUDA");
+  if (chosen != nullptr && *chosen != '\0') return std::string_view(chosen) != "0";
+  return Mpi::instance().table->is_cuda_aware() != 0;
+}
+
 class MpiEngine final : public Engine {
  public:
   MpiEngine(int rank, int size, double seconds) : rank_(rank), size_(size), seconds_(seconds) {}
+  bool takes_device_memory() const override { return is_cuda_aware_; }
   std::string_view name() const override { return "mpi"; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -284,6 +355,7 @@ class MpiEngine final : public Engine {
  private:
   int rank_, size_;
   double seconds_;
+  bool is_cuda_aware_ = is_mpi_cuda_aware();
 };
 
 SINTER_DECL std::unique_ptr<Engine> make_mpi_engine(const Launch& launch, std::chrono::milliseconds timeout,

@@ -20,11 +20,18 @@ struct SinterMpiTable {
   int (*gather)(void* group, int unit, const void* send, std::int64_t count, void* receive, const std::int64_t* counts,
                 const std::int64_t* places, double seconds);
   int (*broadcast)(void* group, int unit, void* data, std::int64_t count, int root, double seconds);
+  /// exchange() by a message for each pair of ranks, which MPI libraries that take the memory of CUDA devices take it
+  /// for. What a rank sends to itself is left out.
+  int (*messages)(void* group, int unit, const void* send, const std::int64_t* send_counts,
+                  const std::int64_t* send_places, void* receive, const std::int64_t* receive_counts,
+                  const std::int64_t* receive_places, double seconds);
+  /// 1: the library says that it takes the memory of CUDA devices.
+  int (*is_cuda_aware)();
   /// Ends MPI if start() started it; after a failure the process leaves without.
   void (*stop)(int has_failed);
 };
 
-constexpr int sinter_mpi_version = 1;
+constexpr int sinter_mpi_version = 2;
 constexpr int sinter_mpi_timeout = -1;
 constexpr int sinter_mpi_too_large = -2;
 constexpr int sinter_mpi_one_thread = -3;  // it does not stand calls of several threads, one after the other

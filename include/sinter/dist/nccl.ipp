@@ -9,6 +9,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/dist/mpi.hpp>
 #include <sinter/dist/tcp.hpp>
+#include <sinter/graph/recorded_work.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
 #include <dlfcn.h>
@@ -111,9 +112,19 @@ SINTER_DECL void require_nccl(int ranks, Location where) {
 
 /// One rank's communicator of NCCL. A failure of the world aborts it, from another thread, so that work which waits for
 /// a rank that will not come ends, and with it whoever waits for that work. Not while a call enqueues on it.
-struct NcclHandle {
+/// Graphs with its collectives inside are dropped before it goes: NCCL waits for their end.
+struct NcclHandle final : RecordedSource {
   std::atomic<NcclComm> comm{nullptr};
   std::atomic<int> users{0};
+
+  bool enter() noexcept override {
+    ++users;
+    if (comm.load() != nullptr) return true;
+    leave();
+    return false;
+  }
+  void leave() noexcept override { --users; }
+  using RecordedSource::end;
 
   /// What a call enqueues on; null after a failure. abort() waits for its end, up to 10 s.
   struct Use {
@@ -143,6 +154,11 @@ class NcclCommunicator : public Communicator {
  public:
   NcclCommunicator(std::vector<int> ranks, int index) : Communicator(std::move(ranks), index) {}
 
+  RecordedSource* source() override { return handle_.get(); }
+  void enqueue(const Request& request) override {
+    if (request.in->numel > 0 || request.out->numel > 0) enqueue_elements(request);
+  }
+
  protected:
   /// Tells the other ranks.
   virtual void note_failure(const std::string& text) const = 0;
@@ -158,7 +174,13 @@ class NcclCommunicator : public Communicator {
     static_cast<void>(device_memory(device, "nccl", where).native_queue(device));
   }
 
-  void enqueue(const Request& request) const {
+  /// Before the communicator goes.
+  void close(bool has_failed) noexcept {
+    handle_->end();
+    if (has_failed) handle_->abort();
+    else handle_->destroy();
+  }
+  void enqueue_elements(const Request& request) const {
     const Collective& what = request.what;
     const HostView &in = *request.in, &out = *request.out;
     using enum CollectiveKind;
@@ -246,16 +268,17 @@ class NcclOfThreads final : public NcclCommunicator {
     open(where);
     host_ = make_thread_engine(world_, this->ranks()[as_index(index)])->group(this->ranks(), where);
   }
-  ~NcclOfThreads() override {
-    if (world_->has_failed()) handle_->abort();
-    else handle_->destroy();
-  }
+  ~NcclOfThreads() override { close(world_->has_failed()); }
 
+  void meet(const Request& request) override {
+    world_->arrive(*meeting_, ranks(), index(), request);
+    world_->meet_inside(*meeting_);
+  }
   void run(const Request& request) override {
     if (request.queue == nullptr) return host_->run(request);  // operands on the host, and barriers
     world_->arrive(*meeting_, ranks(), index(), request);
     try {
-      if (request.in->numel > 0 || request.out->numel > 0) enqueue(request);
+      enqueue(request);
     } catch (...) {
       world_->meet_inside(*meeting_);
       throw;
@@ -306,15 +329,13 @@ class NcclOfProcesses final : public NcclCommunicator {
     check(nccl_.comm_init_rank(&made, size(), id, index()), "ncclCommInitRank", where);
     handle_->comm = made;
   }
-  ~NcclOfProcesses() override {
-    if (meets_by_tcp_ ? has_tcp_failed() : has_mpi_failed()) handle_->abort();
-    else handle_->destroy();
-  }
+  ~NcclOfProcesses() override { close(meets_by_tcp_ ? has_tcp_failed() : has_mpi_failed()); }
 
+  void meet(const Request& request) override { host_->meet(request); }
   void run(const Request& request) override {
     if (request.queue == nullptr) return host_->run(request);
-    host_->meet(request);
-    if (request.in->numel > 0 || request.out->numel > 0) enqueue(request);
+    meet(request);
+    enqueue(request);
   }
 
  private:
@@ -338,6 +359,7 @@ class NcclEngine final : public Engine {
   int rank() const override { return rank_; }
   int size() const override { return world_->size(); }
   bool takes_device_memory() const override { return true; }
+  bool enqueues() const override { return true; }
   Device device() const override { return Device::cuda(rank_); }
   std::unique_ptr<Communicator> group(std::vector<int> ranks, Location where) override {
     const auto place = std::find(ranks.begin(), ranks.end(), rank_);
@@ -357,6 +379,7 @@ class NcclProcessEngine final : public Engine {
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
   bool takes_device_memory() const override { return true; }
+  bool enqueues() const override { return true; }
   Device device() const override { return device_; }
   std::unique_ptr<Communicator> group(std::vector<int> ranks, Location where) override {
     return std::make_unique<NcclOfProcesses>(host_->group(std::move(ranks), where), host_->name() == "tcp", device_,

@@ -18,6 +18,7 @@ struct RankState {
   bool is_worker = false;         // of map_shards: what it runs is not the process's rank
   bool is_mesh_of_trace = false;  // the mesh was given inside of what is being traced
   std::map<std::vector<int>, std::unique_ptr<Communicator>> groups{};
+  std::vector<int> ranks_along(const Mesh& along, const Axis& axis, Location where) const;
 
   int rank() const { return engine ? engine->rank() : 0; }
   int size() const { return engine ? engine->size() : 1; }
@@ -25,6 +26,8 @@ struct RankState {
   int size_along(const Mesh& along, const Axis& axis, Location where) const;
   int index_along(const Mesh& along, const Axis& axis, Location where) const;
   Communicator& group_along(const Mesh& along, const Axis& axis, Location where);
+  /// Null: there was no collective of the group yet.
+  Communicator* known_group_along(const Mesh& along, const Axis& axis, Location where) const;
 };
 
 /// That of this thread. One of a rank alone where run() has started none.

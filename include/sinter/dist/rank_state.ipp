@@ -30,7 +30,8 @@ inline void set_context() {
   for (const char c : state.mesh.text()) mesh = (mesh ^ static_cast<unsigned char>(c)) * 1099511628211u;
   const bool is_alone = state.engine == nullptr;
   // Whose memory an engine takes decides what collectives are traced as.
-  const std::uint64_t on_devices = !is_alone && state.engine->takes_device_memory() ? 1 : 0;
+  std::uint64_t on_devices = 0;
+  if (!is_alone && state.engine->takes_device_memory()) on_devices = state.engine->enqueues() ? 3 : 1;
   CallContext& context = call_context();
   context.set(ContextKey::ranks, is_alone ? 0 : static_cast<std::uint64_t>(state.size()) | on_devices << 32);
   context.set(ContextKey::rank, is_alone ? 0 : static_cast<std::uint64_t>(state.rank() + 1));
@@ -50,11 +51,18 @@ SINTER_DECL int RankState::index_along(const Mesh& along, const Axis& axis, Loca
   return axis.names.empty() ? rank() : along.index(rank(), axis, where);
 }
 
-SINTER_DECL Communicator& RankState::group_along(const Mesh& along, const Axis& axis, Location where) {
+SINTER_DECL std::vector<int> RankState::ranks_along(const Mesh& along, const Axis& axis, Location where) const {
+  if (!axis.names.empty()) return along.group(rank(), axis, where);
   std::vector<int> ranks;
-  if (axis.names.empty())
-    for (int r = 0; r < size(); ++r) ranks.push_back(r);
-  else ranks = along.group(rank(), axis, where);
+  for (int r = 0; r < size(); ++r) ranks.push_back(r);
+  return ranks;
+}
+SINTER_DECL Communicator* RankState::known_group_along(const Mesh& along, const Axis& axis, Location where) const {
+  const auto found = groups.find(ranks_along(along, axis, where));
+  return found != groups.end() ? found->second.get() : nullptr;
+}
+SINTER_DECL Communicator& RankState::group_along(const Mesh& along, const Axis& axis, Location where) {
+  std::vector<int> ranks = ranks_along(along, axis, where);
   std::unique_ptr<Communicator>& place = groups[ranks];
   if (place == nullptr) place = engine->group(std::move(ranks), where);
   return *place;

@@ -37,10 +37,8 @@ SINTER_DECL void ThreadWorld::fail_locked(DistError::Kind kind, std::string what
   failure_ = Failure{kind, std::move(what), std::move(fix)};
   changed_.notify_all();
   if (on_failure_.empty()) return;
-  try {  // by a thread of its own: what engines do then may wait for the ranks, which want the lock
-    std::thread([calls = std::move(on_failure_)] {
-      for (const auto& call : calls) call();
-    }).detach();
+  try {  // by threads of their own: what engines do then may wait for the ranks, which want the lock or another's end
+    for (auto& call : std::exchange(on_failure_, {})) std::thread(std::move(call)).detach();
   } catch (const std::system_error&) {}  // no thread is left: ranks that wait in a device go on waiting
 }
 SINTER_DECL void ThreadWorld::fail(DistError::Kind kind, std::string what, std::string fix) {

@@ -64,9 +64,10 @@ struct ThreadedRun {
   void run_rank(int rank, const std::function<std::unique_ptr<Engine>(int rank)>& make_engine) noexcept {
     const auto r = as_index(rank);
     std::string text;
+    std::unique_ptr<RankState> state;  // until the others know of a failure: what ends with it may wait for them
     try {
-      RankState state(make_engine(rank), mesh);
-      RankScope scope(state);
+      state = std::make_unique<RankState>(make_engine(rank), mesh);
+      RankScope scope(*state);
       fn(World());
       world->end_rank(rank, nullptr);
       return;
@@ -133,15 +134,16 @@ inline void run_process(const Launch& launch, std::chrono::milliseconds timeout,
     if (uses_tcp) note_tcp_failure(what);
     else note_mpi_failure();
   };
+  std::unique_ptr<RankState> state;  // until the others know of a failure, as that of a thread
   try {
     if (kind == EngineKind::nccl) engine = make_nccl_engine(std::move(engine), launch.local_rank, where);
-    RankState state(std::move(engine), mesh);
-    if (mesh.has_axes() && mesh.size() != state.size())
+    state = std::make_unique<RankState>(std::move(engine), mesh);
+    if (mesh.has_axes() && mesh.size() != state->size())
       throw UserError("run",
                       "the mesh " + mesh.text() + " has " + std::to_string(mesh.size()) + " ranks, " +
-                          std::to_string(state.size()) + " processes were started",
+                          std::to_string(state->size()) + " processes were started",
                       where, "start as many, or choose the mesh by dist::launched().size");
-    RankScope scope(state);
+    RankScope scope(*state);
     fn(World());
   } catch (const std::exception& error) {
     note_failure(error.what());

@@ -26,6 +26,7 @@ class PlainHostCall final : public HostCall {
   void* device_queue() override {
     return device_ == Device::cpu() ? nullptr : device_memory(device_, "host operation", where).native_queue(device_);
   }
+  Device device() const override { return device_; }
   void run_body(std::size_t, std::span<void* const>, std::span<void* const>) override {
     throw InternalError("a host operation outside of plans has no sub-graphs");
   }

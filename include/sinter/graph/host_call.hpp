@@ -6,6 +6,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/tensor/device.hpp>
 #include <sinter/tensor/dtype.hpp>
 #include <sinter/tensor/shape.hpp>
 
@@ -17,6 +18,7 @@
 SINTER_NAMESPACE_BEGIN
 
 struct Attrs;
+class RecordedSource;
 
 /// One operand or result in memory, row-major without gaps.
 struct HostView {
@@ -84,6 +86,18 @@ class HostCall {
   virtual Repeated repeat(std::size_t /*body*/, std::span<void* const> /*inputs*/, std::span<void* const> /*outputs*/) {
     return Repeated::not_begun;
   }
+  /// Where operands and results are.
+  virtual Device device() const { return Device::cpu(); }
+  /// What a run is for. A graph of the device has what a function enqueues inside of it: such a function is asked for
+  /// its parts (HostFunction::has_phases()).
+  enum class Phase : std::uint8_t {
+    whole,
+    look,    // it says whose work it would be, with note_source(), and does nothing; or that cannot be recorded now
+    begin,   // what the host does before anything is enqueued: whatever may be refused is refused here
+    enqueue  // the rest, on device_queue(), which may be recorded
+  };
+  virtual Phase phase() const { return Phase::whole; }
+  virtual void note_source(RecordedSource&) {}
 };
 
 SINTER_NAMESPACE_END

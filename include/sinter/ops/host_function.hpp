@@ -30,6 +30,8 @@ class HostFunction : public Payload {
   /// Others wait for what it sends: it runs as soon as its operands are there, on a device on HostCall::queue_beside(),
   /// and whoever needs its results runs late.
   virtual bool communicates() const { return false; }
+  /// What communicates can be asked for the parts of a run, HostCall::phase().
+  virtual bool has_phases() const { return false; }
 };
 
 namespace ops_detail {
@@ -38,6 +40,10 @@ bool runs_on_devices(const Attrs& attrs);
 inline bool communicates(const Attrs& attrs) {
   const auto* function = payload_cast<HostFunction>(attrs.payload.get());
   return function != nullptr && function->communicates();
+}
+inline bool has_phases(const Attrs& attrs) {
+  const auto* function = payload_cast<HostFunction>(attrs.payload.get());
+  return function != nullptr && function->has_phases();
 }
 void run_host_function(HostCall& call);
 void run_host_effect(HostCall& call);

@@ -25,6 +25,7 @@ SINTER_NAMESPACE_BEGIN
 
 class Graph;
 class HostCall;
+class RecordedSource;
 struct Attrs;
 struct Node;
 
@@ -32,6 +33,21 @@ struct Node;
 struct LaunchWork {
   std::int64_t tasks = 0;  // 0: it is only run whole, and divides itself
   double nanoseconds = 0;  // of all tasks, a guess
+};
+
+/// Work of another library between a device's kernels, as collectives are, which graphs can have inside. A run of it is
+/// run(), or begin() and then enqueue(), or begin() and then what enqueue() once put on a queue that was recorded, for
+/// the same addresses and the same source.
+class RecordableWork {
+ public:
+  virtual ~RecordableWork() = default;
+  /// Null: it cannot be recorded now.
+  virtual std::shared_ptr<RecordedSource> source(void* const* operands) = 0;
+  /// Throws where the run is refused; nothing is enqueued then.
+  virtual void begin(void* const* operands) = 0;
+  virtual void enqueue(void* const* operands, void* queue) = 0;
+  /// Where what it reads and writes lies.
+  virtual void addresses(void* const* operands, std::vector<std::uint64_t>& places) const = 0;
 };
 
 /// A kernel bound to extents. Made once per Frame; not to be run by two threads at once.
@@ -58,6 +74,8 @@ class Launch {
   virtual bool runs_beside() const { return false; }
   /// What is enqueued from now on runs after the last run.
   virtual void join() {}
+  /// Itself, where its type() is that of RecordableWork.
+  virtual RecordableWork* recordable() { return nullptr; }
 };
 
 /// A launch of a group, and the numbers of those before it that must be done when it starts. The others may run beside
@@ -73,6 +91,8 @@ class LaunchGroup {
   virtual ~LaunchGroup() = default;
   /// `operands[i]` is what launch i would be given; null: it is left out this time.
   virtual void run(std::span<void* const* const> operands) = 0;
+  /// Are there launches in it that are RecordableWork? No queue of iterations takes such a group.
+  virtual bool has_work() const { return false; }
 };
 
 /// One launch in the place of several. Its operands are theirs, one after the other.

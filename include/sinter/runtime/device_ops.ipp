@@ -6,6 +6,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/timeline.hpp>
+#include <sinter/graph/recorded_work.hpp>
 #include <sinter/ops/host_function.hpp>
 #include <sinter/runtime/device_track.hpp>
 #include <sinter/runtime/host_ops.ipp>  // HostLaunch
@@ -25,7 +26,7 @@ namespace runtime_detail {
 /// Control flow: the op's own function runs here, and its sub-graphs as plans on the device. Nothing waits but what
 /// reads a number: the index of a switch, the condition of a while loop. And functions of the user that enqueue work
 /// themselves.
-class DeviceControl final : public HostLaunch {
+class DeviceControl final : public HostLaunch, public RecordableWork {
  public:
   DeviceControl(const HostOp& op, std::span<const std::int64_t> symbols, const StepContext& step, Device device)
       : HostLaunch(op, symbols),
@@ -35,7 +36,9 @@ class DeviceControl final : public HostLaunch {
         operands_(op.types.size()),
         numbers_(op.inputs),
         name_(step.name),
-        runs_beside_(op.bodies.empty() && ops_detail::communicates(*op.attrs)) {
+        runs_beside_(op.bodies.empty() && ops_detail::communicates(*op.attrs)),
+        is_recordable_(runs_beside_ && op.is_effect && ops_detail::has_phases(*op.attrs)) {
+    for (std::size_t i = 0; i + 1 < op.inputs; ++i) is_recordable_ &= !is_number(i);  // the last one is a token
     for (std::size_t i = 0; i < op.inputs; ++i)
       if (is_number(i)) numbers_[i] = Storage::allocate(bytes_of_number(i), device);
   }
@@ -68,7 +71,38 @@ class DeviceControl final : public HostLaunch {
     end_beside();
   }
 
+  TypeKey type() const override { return is_recordable_ ? type_key<RecordableWork>() : nullptr; }
+  RecordableWork* recordable() override { return is_recordable_ ? this : nullptr; }
+  std::shared_ptr<RecordedSource> source(void* const* operands) override {
+    source_ = nullptr;
+    run_phase(Phase::look, operands, nullptr);
+    return std::move(source_);
+  }
+  void begin(void* const* operands) override { run_phase(Phase::begin, operands, nullptr); }
+  void enqueue(void* const* operands, void* queue) override { run_phase(Phase::enqueue, operands, queue); }
+  void addresses(void* const* operands, std::vector<std::uint64_t>& places) const override {
+    places.clear();
+    for (std::size_t i = 0; i + 1 < operands_.size(); ++i)
+      if (i + 1 != numbers_.size()) places.push_back(reinterpret_cast<std::uintptr_t>(operands[i]));  // but for tokens
+  }
+
  private:
+  void run_phase(Phase phase, void* const* operands, void* queue) {
+    struct Whole {
+      explicit Whole(DeviceControl& of) : control(of) {}
+      ~Whole() { control.phase_ = Phase::whole; }
+      Whole(const Whole&) = delete;
+      Whole& operator=(const Whole&) = delete;
+      DeviceControl& control;
+    } const back(*this);
+    phase_ = phase;
+    phase_queue_ = queue;
+    HostLaunch::run(operands);
+  }
+  Phase phase() const override { return phase_; }
+  void note_source(RecordedSource& source) override { source_ = source.shared_from_this(); }
+  Device device() const override { return device_; }
+
   /// What a loop that throws has not enqueued is forgotten.
   struct Iterations {
     explicit Iterations(DeviceControl& control) : control_(control) {}
@@ -141,6 +175,7 @@ class DeviceControl final : public HostLaunch {
     return places_[slot]->data();
   }
   void* device_queue() override {
+    if (phase_ == Phase::enqueue) return phase_queue_;
     flush_iterations();
     return memory_.native_queue(device_);
   }
@@ -178,8 +213,12 @@ class DeviceControl final : public HostLaunch {
   void* const* given_ = nullptr;
   std::int64_t number_ = 0;
   std::string name_;
-  bool runs_beside_, is_beside_ = false;  // in the last run, and nobody has joined it
-  void* point_ = nullptr;                 // of the second queue: the end of the last run
+  bool runs_beside_, is_recordable_;
+  bool is_beside_ = false;  // in the last run, and nobody has joined it
+  Phase phase_ = Phase::whole;
+  void* phase_queue_ = nullptr;
+  std::shared_ptr<RecordedSource> source_;  // that the function has noted
+  void* point_ = nullptr;                   // of the second queue: the end of the last run
   TrackedLaunch tracked_{};
   std::unique_ptr<IterationQueue> iterations_;  // of the loop's runs, which find the graphs of earlier ones there
   Ref<Storage> parity_;                         // of the last loop that ran by itself

@@ -488,7 +488,7 @@ SINTER_DECL void Frame::run_segments() {
   IterationQueue* const iterations = memory_ != nullptr ? runtime_detail::current_iterations() : nullptr;
   for (const Segment& segment : segments_) {
     const bool is_one_step = segment.end - segment.first == 1 && iterations == nullptr;
-    if (segment.group == nullptr || is_one_step) {
+    if (segment.group == nullptr || is_one_step || (iterations != nullptr && segment.group->has_work())) {
       if (SINTER_UNLIKELY(is_watched())) run_steps_watched(segment.first, segment.end);
       else if (iterations != nullptr) run_steps_beside(*iterations, segment.first, segment.end);
       else run_steps(segment.first, segment.end);
@@ -503,6 +503,8 @@ SINTER_DECL void Frame::run_segments() {
       continue;
     }
     if (SINTER_UNLIKELY(next_join_ < joins_.size())) join_before(segment.end - 1);
+    if (SINTER_UNLIKELY(segment.group->has_work()))  // collectives of a group of ranks follow each other
+      for (const Join& join : joins_) join.launch->join();
     if (iterations != nullptr) {
       iterations->add(*segment.group, std::span(group_operands_).subspan(segment.first, segment.end - segment.first));
       continue;

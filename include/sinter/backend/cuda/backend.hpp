@@ -43,7 +43,7 @@ class CudaBackend final : public Backend {
   std::string cache_key_;
 };
 
-/// Drops what this process knows of measured products on the device; what is on disk, in the folder that the
+/// Drops what this process knows of measured products, on all devices; what is on disk, in the folder that the
 /// environment names now, is found again.
 void forget_product_choices(Device device);
 

@@ -299,7 +299,7 @@ SINTER_DECL std::unique_ptr<Launch> CudaBackend::bind_op(const BoundOp& op, cons
 }
 
 SINTER_DECL bool CudaBackend::can_group(const Launch& launch) const {
-  return launch.type() == type_key<cuda_detail::CudaLaunch>();
+  return launch.type() == type_key<cuda_detail::CudaLaunch>() || launch.type() == type_key<RecordableWork>();
 }
 
 namespace cuda_detail {
@@ -330,16 +330,17 @@ inline void merge_equal(Gpu& gpu, std::span<CudaLaunch* const> launches, std::sp
 
 SINTER_DECL std::vector<MergedLaunch> CudaBackend::merge(std::span<Launch* const> launches) {
   using cuda_detail::CudaLaunch;
+  const auto is_kernel = [&](std::size_t i) { return launches[i]->type() == type_key<CudaLaunch>(); };
   std::vector<MergedLaunch> merged;
   std::vector<std::uint8_t> is_done(launches.size());
   for (std::size_t i = 0; i < launches.size(); ++i) {
-    if (is_done[i] != 0 || !can_group(*launches[i])) continue;
+    if (is_done[i] != 0 || !is_kernel(i)) continue;
     const LaunchList& list = static_cast<CudaLaunch&>(*launches[i]).list();
     if (!is_mergeable(list)) continue;
     std::vector<CudaLaunch*> equal;
     std::vector<std::uint32_t> numbers;
     for (std::size_t j = i; j < launches.size(); ++j) {
-      if (is_done[j] != 0 || !can_group(*launches[j])) continue;
+      if (is_done[j] != 0 || !is_kernel(j)) continue;
       auto& other = static_cast<CudaLaunch&>(*launches[j]);
       if (!is_mergeable(other.list()) || !have_equal_code(list, other.list())) continue;
       is_done[j] = 1;
@@ -358,7 +359,8 @@ SINTER_DECL std::unique_ptr<LaunchGroup> CudaBackend::group(std::vector<GroupedL
 }
 
 SINTER_DECL void forget_product_choices(Device device) {
-  cuda_detail::product_choices(Gpu::get(device, "products")).forget(DiskCache::standard());
+  static_cast<void>(Gpu::get(device, "products"));  // throws where it is none
+  cuda_detail::product_choices().forget(DiskCache::standard());
 }
 
 SINTER_DECL CudaBackend& backend(Device device) {

@@ -5,6 +5,8 @@
 
 #include <sinter/backend/cuda/backend.ipp>  // CudaLaunch
 #include <sinter/backend/cuda/device/api.ipp>
+#include <sinter/base/fork.hpp>
+#include <sinter/graph/recorded_work.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -29,6 +31,7 @@ class CallRecorder {
   ~CallRecorder() {
     for (RecordedCall& call : calls_) api().call_cuGraphDestroy(call.graph);
     if (stream_ != nullptr) gpu_.release_stream(*stream_);
+    if (urgent_stream_ != nullptr) api().call_cuStreamDestroy(urgent_stream_);
   }
   CallRecorder(const CallRecorder&) = delete;
   CallRecorder& operator=(const CallRecorder&) = delete;
@@ -38,33 +41,55 @@ class CallRecorder {
     for (const RecordedCall& call : calls_)
       if (call.list == &list && call.addresses == addresses) return call.graph;
     if (stream_ == nullptr) stream_ = &gpu_.acquire_stream();
-    const DriverApi& driver = api();
     CUgraph graph = nullptr;
-    {
-      std::scoped_lock lock(gpu_.recording());
-      // Relaxed: other threads allocate meanwhile, and the library may load code.
-      if (driver.call_cuStreamBeginCapture(stream_->handle, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS)
-        return nullptr;
-      bool is_called = true;
-      try {
-        CudaLaunch::call_library(list, operands, stream_->handle);
-      } catch (const Error&) { is_called = false; }
-      const CUresult ended = driver.call_cuStreamEndCapture(stream_->handle, &graph);
-      if (ended != CUDA_SUCCESS || !is_called) {
-        if (graph != nullptr) driver.call_cuGraphDestroy(graph);
-        return nullptr;
-      }
-    }
+    try {
+      graph = capture(stream_->handle, [&] { CudaLaunch::call_library(list, operands, stream_->handle); });
+    } catch (const Error&) {}
+    if (graph == nullptr) return nullptr;
     if (calls_.size() == most)
-      driver.call_cuGraphDestroy(calls_.front().graph), calls_.erase(calls_.begin());  // those in use are copies
+      api().call_cuGraphDestroy(calls_.front().graph), calls_.erase(calls_.begin());  // those in use are copies
     calls_.push_back({&list, addresses, graph});
     return graph;
   }
+  /// The work of another library, whose graph is the caller's to destroy. Its kernels are as urgent as those of
+  /// Gpu::stream_beside(). Throws as enqueue() does.
+  CUgraph record(RecordableWork& work, void* const* operands) {
+    constexpr int most_urgent = -5;
+    if (urgent_stream_ == nullptr)
+      gpu_.check(api().call_cuStreamCreateWithPriority(&urgent_stream_, CU_STREAM_NON_BLOCKING, most_urgent),
+                 "making a stream");
+    return capture(urgent_stream_, [&] { work.enqueue(operands, urgent_stream_); });
+  }
 
  private:
+  template <class Enqueue>
+  CUgraph capture(CUstream stream, const Enqueue& enqueue) {
+    const DriverApi& driver = api();
+    CUgraph graph = nullptr;
+    std::scoped_lock lock(gpu_.recording());
+    // Relaxed: other threads allocate meanwhile, and the library may load code.
+    if (driver.call_cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS) return nullptr;
+    const auto end = [&] {
+      if (driver.call_cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS) return graph;
+      drop(graph);
+      return CUgraph{};
+    };
+    try {
+      enqueue();
+    } catch (...) {
+      drop(end());
+      throw;
+    }
+    return end();
+  }
+  static void drop(CUgraph graph) {
+    if (graph != nullptr) api().call_cuGraphDestroy(graph);
+  }
+
   static constexpr std::size_t most = 16;
   Gpu& gpu_;
   const StreamState* stream_ = nullptr;
+  CUstream urgent_stream_ = nullptr;  // for communication
   std::vector<RecordedCall> calls_;
 };
 
@@ -77,8 +102,10 @@ class GroupGraph {
     GpuLaunch* kernel = nullptr;            // null: a library call
     std::vector<std::uint64_t> parameters;  // a call: addresses
   };
+  using Sources = std::vector<std::shared_ptr<RecordedSource>>;
 
-  GroupGraph(Gpu& gpu, std::vector<ReadyList*> lists) : gpu_(gpu), lists_(std::move(lists)) {}
+  GroupGraph(Gpu& gpu, std::vector<ReadyList*> lists, Sources sources)
+      : gpu_(gpu), lists_(std::move(lists)), sources_(std::move(sources)) {}
   ~GroupGraph() {
     if (exec_ != nullptr) api().call_cuGraphExecDestroy(exec_);
     if (graph_ != nullptr) api().call_cuGraphDestroy(graph_);
@@ -87,6 +114,15 @@ class GroupGraph {
   GroupGraph& operator=(const GroupGraph&) = delete;
 
   bool has_lists(const std::vector<ReadyList*>& lists) const { return lists_ == lists; }
+  /// Recorded work of other libraries is never told other addresses: what it needs lives as long as its graph.
+  bool has_work(const Sources& sources, const std::vector<std::vector<std::uint64_t>>& addresses) const {
+    return sources_ == sources && std::all_of(work_.begin(), work_.end(), [&](const Node& node) {
+             return node.parameters == addresses[node.launch];
+           });
+  }
+  bool has_source(const RecordedSource& source) const {
+    return std::any_of(sources_.begin(), sources_.end(), [&](const auto& own) { return own.get() == &source; });
+  }
 
   /// False: a call cannot be recorded.
   bool build(std::span<const GroupedLaunch> launches, std::span<void* const* const> operands,
@@ -104,6 +140,17 @@ class GroupGraph {
         last[i] = made;
         return made;
       };
+      if (!sources_.empty() && sources_[i] != nullptr) {
+        const CUgraph work = recorder.record(*launches[i].launch->recordable(), operands[i]);
+        if (work == nullptr) return false;
+        CUgraphNode made = nullptr;
+        const CUresult added = driver.call_cuGraphAddChildGraphNode(&made, graph_, before.data(), before.size(), work);
+        driver.call_cuGraphDestroy(work);  // the node has a copy
+        gpu_.check(added, "adding communication to a graph");
+        last[i] = made;
+        work_.push_back({made, i, nullptr, addresses[i]});
+        continue;
+      }
       if (lists_[i] != nullptr && lists_[i]->list.call) {
         const CUgraph call = recorder.record(*lists_[i], operands[i], addresses[i]);
         if (call == nullptr) return false;
@@ -132,7 +179,8 @@ class GroupGraph {
             },
             "adding a place to a graph");
     }
-    gpu_.check(driver.call_cuGraphInstantiateWithFlags(&exec_, graph_, 0), "instantiating a graph of kernels");
+    const unsigned long long flags = work_.empty() ? 0 : CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+    gpu_.check(driver.call_cuGraphInstantiateWithFlags(&exec_, graph_, flags), "instantiating a graph of kernels");
     return true;
   }
 
@@ -191,13 +239,15 @@ class GroupGraph {
 
   Gpu& gpu_;
   std::vector<ReadyList*> lists_;
-  std::vector<Node> nodes_;
+  Sources sources_;  // of each launch, null for kernels; empty where all are
+  std::vector<Node> nodes_, work_;
   CUgraph graph_ = nullptr;
   CUgraphExec exec_ = nullptr;
 };
 
 /// A few graphs of the same launches: calls whose addresses alternate (iterations of a loop, results that are held)
-/// find one that knows them already.
+/// find one that knows them already. Work of other libraries (RecordableWork) begins on the host before anything of the
+/// group is enqueued, and runs whole where it runs for the first time with its source.
 class CudaGroup final : public LaunchGroup {
  public:
   CudaGroup(Gpu& gpu, std::vector<GroupedLaunch> launches)
@@ -205,8 +255,23 @@ class CudaGroup final : public LaunchGroup {
         launches_(std::move(launches)),
         recorder_(gpu),
         lists_(launches_.size()),
-        addresses_(launches_.size()) {}
+        addresses_(launches_.size()) {
+    std::size_t last = launches_.size();
+    for (std::size_t i = 0; i < launches_.size(); ++i) {
+      if (launches_[i].launch->recordable() == nullptr) continue;
+      std::vector<std::uint32_t>& after = launches_[i].after;
+      const auto before = static_cast<std::uint32_t>(last);  // all ranks have the same order
+      if (last < i && std::find(after.begin(), after.end(), before) == after.end()) after.push_back(before);
+      last = i;
+    }
+    has_work_ = last < launches_.size();
+    if (!has_work_) return;
+    keeper_ = std::make_shared<Keeper>(*this);
+    sources_.resize(launches_.size());
+    last_sources_.resize(launches_.size());
+  }
   ~CudaGroup() override {
+    if (keeper_ != nullptr) keeper_->leave();
     try {
       gpu_.enter();
     } catch (const Error&) {  // the device is broken
@@ -215,28 +280,67 @@ class CudaGroup final : public LaunchGroup {
 
   void run(std::span<void* const* const> operands) override {
     gpu_.enter();
-    if (!fill(operands) || Context::get().checks) return run_one_by_one(operands);
-    GroupGraph* graph = choose();
-    if (graph == nullptr) return build(operands);
-    if (SINTER_UNLIKELY(!graph->update(operands, addresses_, recorder_))) {
-      std::erase_if(graphs_, [&](const auto& known) { return known.get() == graph; });
-      return build(operands);
-    }
-    graph->launch();
+    const bool is_possible = fill(operands) && !Context::get().checks;
+    if (SINTER_UNLIKELY(has_work_)) return run_with_work(operands, is_possible);
+    if (!is_possible || !run_graph(operands)) run_one_by_one(operands);
   }
 
+  bool has_work() const override { return has_work_; }
   std::span<const GroupedLaunch> launches() const { return launches_; }
   CallRecorder& recorder() { return recorder_; }
   /// No other group of this process ever has it.
   std::uint64_t id() const { return id_; }
 
  private:
+  /// Outlives the group, for the ends of sources. Its lock is held while graphs are made, launched or dropped.
+  class Keeper final : public RecordingKeeper {
+   public:
+    explicit Keeper(CudaGroup& of) : group_(&of) {}
+    void leave() noexcept {
+      std::scoped_lock lock(mutex);
+      group_ = nullptr;
+    }
+    void forget(const RecordedSource& source) noexcept override {
+      std::scoped_lock lock(mutex);
+      if (group_ != nullptr) group_->forget(source);
+    }
+    ForkSafeMutex mutex;
+
+   private:
+    CudaGroup* group_;
+  };
+  /// The sources of a run, which do not end meanwhile.
+  class Entered {
+   public:
+    explicit Entered(const GroupGraph::Sources& sources) {
+      for (const auto& source : sources) {
+        if (source == nullptr) continue;
+        if (!source->enter()) {
+          is_whole_ = false;
+          return;
+        }
+        entered_.push_back(source.get());
+      }
+    }
+    ~Entered() {
+      for (RecordedSource* const source : entered_) source->leave();
+    }
+    Entered(const Entered&) = delete;
+    Entered& operator=(const Entered&) = delete;
+    bool is_whole() const { return is_whole_; }
+
+   private:
+    std::vector<RecordedSource*> entered_;
+    bool is_whole_ = true;
+  };
+
   static constexpr std::size_t most = 4;
   static std::uint64_t next_id() {
     static constinit std::atomic<std::uint64_t> last{0};
     return last.fetch_add(1, std::memory_order_relaxed) + 1;
   }
   CudaLaunch& launch(std::size_t i) const { return static_cast<CudaLaunch&>(*launches_[i].launch); }
+  RecordableWork* work(std::size_t i) const { return has_work_ ? launches_[i].launch->recordable() : nullptr; }
 
   /// Writes all parameters. False: a library has not been called yet, and must not load its code while it is recorded;
   /// or what graphs do not have.
@@ -245,6 +349,13 @@ class CudaGroup final : public LaunchGroup {
     for (std::size_t i = 0; i < launches_.size() && is_possible; ++i) {
       lists_[i] = nullptr;
       if (operands[i] == nullptr) continue;
+      if (RecordableWork* const own = work(i)) {
+        has_calls_ = true;
+        sources_[i] = own->source(operands[i]);
+        own->addresses(operands[i], addresses_[i]);
+        is_possible &= sources_[i] != nullptr && sources_[i] == last_sources_[i];
+        continue;
+      }
       if (SINTER_UNLIKELY(launch(i).is_split(operands[i]))) return false;
       ReadyList& list = launch(i).filled(operands[i]);
       lists_[i] = &list;
@@ -263,12 +374,51 @@ class CudaGroup final : public LaunchGroup {
       if (operands[i] != nullptr) launch(i).run(operands[i]);
   }
 
+  /// Other ranks may run theirs one by one: they meet in the same order.
+  void run_with_work(std::span<void* const* const> operands, bool is_possible) {
+    if (!is_possible) return run_whole(operands);
+    for (std::size_t i = 0; i < launches_.size(); ++i)
+      if (work(i) != nullptr) work(i)->begin(operands[i]);
+    const Entered entered(sources_);
+    std::scoped_lock lock(keeper_->mutex);
+    if (entered.is_whole() && run_graph(operands)) return;
+    for (std::size_t i = 0; i < launches_.size(); ++i) {
+      if (operands[i] == nullptr) continue;
+      if (work(i) != nullptr) work(i)->enqueue(operands[i], gpu_.stream().handle);
+      else launch(i).run(operands[i]);
+    }
+  }
+  /// Each by itself, communication beside the kernels; whoever stops in between has it joined (Frame::run).
+  void run_whole(std::span<void* const* const> operands) {
+    for (std::size_t i = 0; i < launches_.size(); ++i) {
+      if (operands[i] == nullptr) continue;
+      RecordableWork* const own = work(i);
+      if (own == nullptr)
+        for (const std::uint32_t earlier : launches_[i].after) launches_[earlier].launch->join();
+      launches_[i].launch->run(operands[i]);
+      if (own != nullptr) last_sources_[i] = own->source(operands[i]);
+    }
+    for (const GroupedLaunch& each : launches_) each.launch->join();
+  }
+
+  /// False: what is to be recorded cannot be; nothing is enqueued.
+  bool run_graph(std::span<void* const* const> operands) {
+    GroupGraph* graph = choose();
+    if (graph == nullptr) return build(operands);
+    if (SINTER_UNLIKELY(!graph->update(operands, addresses_, recorder_))) {
+      std::erase_if(graphs_, [&](const auto& known) { return known.get() == graph; });
+      return build(operands);
+    }
+    graph->launch();
+    return true;
+  }
+
   /// The graph that must be told least. Null: better a new one.
   GroupGraph* choose() const {
     GroupGraph* best = nullptr;
     std::size_t fewest = std::numeric_limits<std::size_t>::max();
     for (const auto& graph : graphs_) {
-      if (!graph->has_lists(lists_)) continue;
+      if (!graph->has_lists(lists_) || !graph->has_work(sources_, addresses_)) continue;
       const std::size_t differences = graph->differences(addresses_);
       if (differences < fewest) {
         best = graph.get();
@@ -280,25 +430,46 @@ class CudaGroup final : public LaunchGroup {
     return is_cheap || graphs_.size() == most ? best : nullptr;
   }
 
-  void build(std::span<void* const* const> operands) {
+  bool build(std::span<void* const* const> operands) {
     if (graphs_.size() == most) graphs_.erase(graphs_.begin());
-    auto graph = std::make_unique<GroupGraph>(gpu_, lists_);
-    if (!graph->build(launches_, operands, addresses_, recorder_)) {
+    auto graph = std::make_unique<GroupGraph>(gpu_, lists_, sources_);
+    bool is_built = !has_work_ || may_record_work();
+    is_built = is_built && graph->build(launches_, operands, addresses_, recorder_);
+    if (!is_built) {
       refuses_calls_ = ++refusals_ > 8;  // sometimes another thread causes it
-      return run_one_by_one(operands);
+      return false;
     }
     graph->launch();
     graphs_.push_back(std::move(graph));
+    return true;
+  }
+
+  /// Not where its addresses never come to rest: making a graph takes longer than what it saves.
+  bool may_record_work() {
+    if (++works_recorded_ > most_works_recorded) return false;
+    return std::all_of(sources_.begin(), sources_.end(),
+                       [&](const auto& source) { return source == nullptr || source->add(keeper_); });
+  }
+  /// Under the keeper's lock.
+  void forget(const RecordedSource& source) noexcept {
+    try {
+      gpu_.enter();
+    } catch (const Error&) {}
+    std::erase_if(graphs_, [&](const auto& graph) { return graph->has_source(source); });
+    works_recorded_ = 0;
   }
 
   Gpu& gpu_;
   std::vector<GroupedLaunch> launches_;
   CallRecorder recorder_;
-  std::vector<ReadyList*> lists_;                      // of this run; null: left out
+  std::vector<ReadyList*> lists_;                      // of this run; null: left out, or work of another library
   std::vector<std::vector<std::uint64_t>> addresses_;  // of library calls
+  GroupGraph::Sources sources_, last_sources_;         // of that work, in this run and the last one that ran it whole
+  std::shared_ptr<Keeper> keeper_;
   std::vector<std::unique_ptr<GroupGraph>> graphs_;
-  bool has_calls_ = false, refuses_calls_ = false;
-  int refusals_ = 0;
+  bool has_calls_ = false, refuses_calls_ = false, has_work_ = false;
+  int refusals_ = 0, works_recorded_ = 0;
+  static constexpr int most_works_recorded = 64;
   const std::uint64_t id_ = next_id();
 };
 

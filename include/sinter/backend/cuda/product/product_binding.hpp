@@ -14,8 +14,8 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda {
 namespace cuda_detail {
 
-/// The choices made on a device.
-ProductChoices& product_choices(const Gpu& gpu);
+/// Those of this process; a device's are known by its kind.
+ProductChoices& product_choices();
 
 /// The launch list of a step. `choice` receives what was chosen and why, where there was something to choose.
 ReadyList bind_product(Gpu& gpu, const Kernel& kernel, const StepBinding& binding,

@@ -13,7 +13,6 @@
 #include <sinter/base/threads.hpp>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -36,16 +35,10 @@ inline std::optional<GemmAlgorithm> forced_algorithm(ProductPolicy policy) {
   return {};
 }
 
-SINTER_DECL ProductChoices& product_choices(const Gpu& gpu) {
-  struct Table {
-    ForkSafeMutex mutex;
-    std::array<std::unique_ptr<ProductChoices>, max_devices> choices;
-  };
-  Table& table = process_object<Table>();
-  std::scoped_lock lock(table.mutex);
-  auto& place = table.choices[as_index(gpu.index())];
-  if (!place) place = std::make_unique<ProductChoices>(DiskCache::standard());
-  return *place;
+/// Keys name the kind of device: ranks on GPUs of one kind take what the first of them has measured, so that none waits
+/// for another's slower algorithm, and all have the same last digits.
+SINTER_DECL ProductChoices& product_choices() {
+  return process_object([] { return new ProductChoices(DiskCache::standard()); });
 }
 
 class ProductBinder {
@@ -66,7 +59,7 @@ class ProductBinder {
                                    : "by rule: " + std::string(name_of(*forced)) + " is not open here";
       if (at != algorithms.end()) std::rotate(algorithms.begin(), at, at + 1);
     } else if (policy == ProductPolicy::measured && problem_.operations >= least_measured_operations) {
-      ProductChoices& choices = product_choices(gpu_);
+      ProductChoices& choices = product_choices();
       choice = choices.find(key());
       if (!choice) return measured(choices, choice);
       algorithms.insert(algorithms.begin(),
