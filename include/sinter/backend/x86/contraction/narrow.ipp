@@ -34,6 +34,10 @@ inline constexpr std::int64_t narrow_sum_block = 4096;  // whole steps
 inline constexpr std::int64_t element_bytes = 2;
 /// Rows whose sums stay in L1 beside a panel, until they are stored.
 inline constexpr std::int64_t rows_at_once = 256;
+/// Panels of B that one walk over its rows packs: a line of each row is half of what the processor fetches.
+inline constexpr std::int64_t panels_at_once = 2, longest_panels_at_once = 1024;
+/// Panels that follow each other by the same rows of A, from which on these are laid out as tiles.
+inline constexpr std::int64_t least_panels_of_tiles = 12;
 
 /// Numbers for one Geometry. Of the ContractionPlan the shapes, operands and panels are used.
 struct NarrowPlan {
@@ -48,9 +52,13 @@ struct NarrowPlan {
   std::int64_t strip_bytes() const { return steps * narrow_step_bytes; }
   std::int64_t panel_bytes() const { return narrow_width / narrow_strip * strip_bytes(); }
   std::int64_t batch_bytes_of_a() const { return shape.m * a_stride; }
+  /// Of a block of rows.
+  std::int64_t tile_bytes_of_a() const { return (block_rows + 15) / 16 * steps * 16 * narrow_step * element_bytes; }
   std::int64_t batch_bytes_of_b() const { return shape.panels * panel_bytes(); }
   std::int64_t whole_k() const { return packs_a ? steps * narrow_step : shape.k / narrow_step * narrow_step; }
   bool has_tail() const { return whole_k() < shape.k; }
+  /// Packed by a task that needs them.
+  std::int64_t panels_per_pack() const { return shape.k <= longest_panels_at_once ? panels_at_once : 1; }
 };
 
 inline bool is_shared(const ContractionPlan& p, const MatrixView& view) {
@@ -126,7 +134,8 @@ inline NarrowPlan plan_narrow(const Kernel& kernel, const ContractionParts& part
 /// Per thread: sums, those of the blocks before, packed parts, and what the epilogue's code needs. However long k is,
 /// it holds one block of it.
 struct NarrowScratch {
-  AlignedBytes sums, totals, panel, pairs, tails, loop;
+  AlignedBytes sums, totals, panel, pairs, tails, tiles, loop;
+  std::int64_t first_packed = 0, end_packed = 0;  // panels of B
   LoopArgs args;
   LoopArgs::Status status;
 };
@@ -192,8 +201,9 @@ class NarrowLaunch final : public Launch {
   struct Task {
     const Pass& pass;
     const BatchIndex& index;
-    std::int64_t batch, block, panel;  // the batch counts from the pass's first
+    std::int64_t batch, block, panel, end_panel;  // the batch counts from the pass's first
     NarrowScratch& scratch;
+    bool has_tiles = false;  // rows of A lie as tiles in scratch
   };
 
   BatchIndex batch_index(std::int64_t batch) const {
@@ -240,20 +250,25 @@ class NarrowLaunch final : public Launch {
   void pack_b(const Pass& pass) {
     const ContractionPlan& s = plan_.shape;
     const std::int64_t batches = s.b_is_shared ? 1 : pass.batches;
-    const double cost = 0.15 * static_cast<double>(s.width * s.k);
-    parallel_for(batches * s.panels, cost, [&](std::int64_t begin, std::int64_t end) {
+    const double cost = 0.15 * static_cast<double>(panels_at_once * s.width * s.k);
+    const std::int64_t groups = (s.panels + panels_at_once - 1) / panels_at_once;
+    parallel_for(batches * groups, cost, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) {
-        const BatchIndex index = batch_index(pass.first_batch + task / s.panels);
-        pack_panel_of_b(pass, index, task % s.panels, 0, s.k, packed_b_.data() + task * plan_.panel_bytes());
+        const std::int64_t batch = task / groups, panel = task % groups * panels_at_once;
+        pack_panels_of_b(pass, batch_index(pass.first_batch + batch), {panel, panels_at_once}, {0, s.k},
+                         packed_b_.data() + (batch * s.panels + panel) * plan_.panel_bytes());
       }
     });
   }
-  /// `count` rows of B from `first` on.
-  void pack_panel_of_b(const Pass& pass, const BatchIndex& index, std::int64_t panel, std::int64_t first,
-                       std::int64_t count, std::byte* to) const {
+  struct Part {
+    std::int64_t first, count;
+  };
+  /// Rows of B, of some panels or what there is of them. Several panels have all rows.
+  void pack_panels_of_b(const Pass& pass, const BatchIndex& index, Part panels, Part rows, std::byte* to) const {
     const ContractionPlan& s = plan_.shape;
-    pack_pairs(to, {matrix(pass, b_operand_, s.b, index) + first * s.b.row_stride + panel * s.width * s.b.column_stride,
-                    count, columns_of(panel), s.b.row_stride, s.b.column_stride});
+    const std::int64_t column = panels.first * s.width, columns = std::min(panels.count * s.width, s.n - column);
+    pack_pairs(to, {matrix(pass, b_operand_, s.b, index) + rows.first * s.b.row_stride + column * s.b.column_stride,
+                    rows.count, columns, s.b.row_stride, s.b.column_stride});
   }
 
   void run_range(const Pass& pass, std::int64_t begin, std::int64_t end) {
@@ -262,12 +277,19 @@ class NarrowLaunch final : public Launch {
     prepare_epilogue(scratch);
     const std::int64_t panels = plan_.shape.panels;
     std::int64_t last = -1;
+    bool has_tiles = false;
     BatchIndex index{};
     for (std::int64_t task = begin; task < end; ++task) {
       const std::int64_t rows = task / panels, batch = rows / plan_.blocks;
-      if (rows != last) index = batch_index(pass.first_batch + batch);
-      const Task one{pass, index, batch, rows % plan_.blocks, task % panels, scratch};
-      run_task(one, std::exchange(last, rows) != rows);
+      const std::int64_t panel = task % panels, end_panel = std::min(panels, panel + end - task);
+      Task one{pass, index, batch, rows % plan_.blocks, panel, end_panel, scratch, has_tiles};
+      if (rows != last) {
+        index = batch_index(pass.first_batch + batch);
+        has_tiles = one.has_tiles = end_panel - panel >= least_panels_of_tiles && lies_as_tiles();
+        prepare_rows(one);
+        last = rows;
+      }
+      run_task(one);
     }
     if (scratch.status.access != 0) {
       bad_index_.store(scratch.status.index, std::memory_order_relaxed);
@@ -290,20 +312,42 @@ class NarrowLaunch final : public Launch {
   /// `count` rows of the task's panel, from `first` on, as products read them.
   PanelPart panel_of_b(const Task& task, std::int64_t first, std::int64_t count) const {
     if (plan_.packs_b_per_task) {
-      pack_panel_of_b(task.pass, task.index, task.panel, first, count, task.scratch.panel.data());
-      return {task.scratch.panel.data(), (count + narrow_step - 1) / narrow_step * narrow_step_bytes};
+      NarrowScratch& scratch = task.scratch;
+      const bool is_packed = task.panel >= scratch.first_packed && task.panel < scratch.end_packed;
+      if (!is_packed || count < plan_.shape.k) {
+        const std::int64_t panels = std::min(plan_.panels_per_pack(), task.end_panel - task.panel);
+        pack_panels_of_b(task.pass, task.index, {task.panel, panels}, {first, count}, scratch.panel.data());
+        scratch.first_packed = task.panel;
+        scratch.end_packed = task.panel + panels;
+      }
+      const std::int64_t strip_bytes = (count + narrow_step - 1) / narrow_step * narrow_step_bytes;
+      return {scratch.panel.data() + (task.panel - scratch.first_packed) * plan_.panel_bytes(), strip_bytes};
     }
     const std::int64_t number = (plan_.shape.b_is_shared ? 0 : task.batch) * plan_.shape.panels + task.panel;
     return {packed_b_.data() + number * plan_.panel_bytes() + first / narrow_step * narrow_step_bytes,
             plan_.strip_bytes()};
   }
 
-  void run_task(const Task& task, bool has_new_rows) const {
-    const std::int64_t rows = rows_of_block(task.block), whole = plan_.whole_k();
-    const std::byte* const a = plan_.shape.k != 0 ? rows_of_a(task) : nullptr;
-    if (has_new_rows && plan_.has_tail())
+  /// Whether tiles of A may be made: by one walk over its rows.
+  bool lies_as_tiles() const {
+    return unit_ == ProductUnit::amx && !plan_.packs_a && plan_.shape.k != 0 && plan_.shape.k <= narrow_sum_block;
+  }
+  /// What tasks of the same rows of A have in common.
+  void prepare_rows(const Task& task) const {
+    task.scratch.end_packed = 0;
+    if (plan_.shape.k == 0) return;
+    const std::int64_t rows = rows_of_block(task.block), whole = plan_.whole_k(), k = plan_.shape.k;
+    const std::byte* const a = rows_of_a(task);
+    if (task.has_tiles) {
+      pack_tiles(task.scratch.tiles.data(), {a, rows, k, plan_.a_stride, element_bytes});
+    } else if (plan_.has_tail()) {
       pack_tails(task.scratch.tails.data(),
-                 {a + whole * element_bytes, rows, plan_.shape.k - whole, plan_.a_stride, element_bytes});
+                 {a + whole * element_bytes, rows, k - whole, plan_.a_stride, element_bytes});
+    }
+  }
+  void run_task(const Task& task) const {
+    const std::int64_t rows = rows_of_block(task.block);
+    const std::byte* const a = plan_.shape.k != 0 ? rows_of_a(task) : nullptr;
     for (std::int64_t row = 0; row < rows; row += rows_at_once) {
       const std::int64_t count = std::min(rows_at_once, rows - row);
       if (plan_.shape.k != 0) multiply(task, a, row, count);
@@ -329,7 +373,13 @@ class NarrowLaunch final : public Launch {
                         .rows = rows,
                         .columns = columns_of(task.panel),
                         .steps = ((is_last ? whole : end) - at) / narrow_step};
-      if (is_last && plan_.has_tail()) block.a_tail = task.scratch.tails.data() + row * narrow_step * element_bytes;
+      if (task.has_tiles) read_tiles(block, task, row);
+      else if (is_last && plan_.has_tail())
+        block.a_tail = task.scratch.tails.data() + row * narrow_step * element_bytes;
+      if (only_rounds_ && is_last) {
+        block.c = rounded_rows(task, row);
+        block.c_stride = plan_.shape.c.row_stride;
+      }
       multiply_narrow(block, unit_);
       if (k > narrow_sum_block)
         add_block(sums, totals, rows, block.columns,
@@ -338,14 +388,25 @@ class NarrowLaunch final : public Launch {
                             : SumBlock::inner);
     }
   }
+  /// A has one block along k, whose tiles hold its last columns, too.
+  void read_tiles(NarrowBlock& block, const Task& task, std::int64_t row) const {
+    constexpr std::int64_t tile_row_bytes = narrow_step * element_bytes;
+    block.a_stride = tile_row_bytes;
+    block.a_step = 16 * tile_row_bytes;
+    block.a_tile = plan_.steps * block.a_step;
+    block.a = task.scratch.tiles.data() + row / 16 * block.a_tile;
+    block.steps = plan_.steps;
+  }
+  std::byte* rounded_rows(const Task& task, std::int64_t row) const {
+    const MatrixView& c = plan_.shape.c;
+    return static_cast<std::byte*>(task.pass.operands[c_operand_]) + c.offset +
+           batch_offset(c.batch_stride, task.index) + (task.block * plan_.block_rows + row) * c.row_stride +
+           task.panel * narrow_width * element_bytes;
+  }
   void store(const Task& task, std::int64_t row, std::int64_t rows) const {
     if (!only_rounds_) return run_epilogue(task, row, rows);
-    const MatrixView& c = plan_.shape.c;
-    auto* const to = static_cast<std::byte*>(task.pass.operands[c_operand_]) + c.offset +
-                     batch_offset(c.batch_stride, task.index) + (task.block * plan_.block_rows + row) * c.row_stride +
-                     task.panel * narrow_width * element_bytes;
-    store_rounded(to, c.row_stride, reinterpret_cast<const float*>(task.scratch.sums.data()), rows,
-                  columns_of(task.panel));
+    store_rounded(rounded_rows(task, row), plan_.shape.c.row_stride,
+                  reinterpret_cast<const float*>(task.scratch.sums.data()), rows, columns_of(task.panel));
   }
   /// One of several blocks of k.
   enum class SumBlock : std::uint8_t { first, inner, last };
@@ -365,7 +426,10 @@ class NarrowLaunch final : public Launch {
     scratch.sums.reserve(sum_bytes);
     if (plan_.shape.k > narrow_sum_block) scratch.totals.reserve(sum_bytes);
     constexpr std::int64_t most_panel_bytes = narrow_sum_block * narrow_width * element_bytes;
-    if (plan_.packs_b_per_task) scratch.panel.reserve(as_index(std::min(plan_.panel_bytes(), most_panel_bytes)));
+    if (plan_.packs_b_per_task)
+      scratch.panel.reserve(as_index(std::min(plan_.panels_per_pack() * plan_.panel_bytes(), most_panel_bytes)));
+    if (lies_as_tiles() && plan_.shape.panels >= least_panels_of_tiles)
+      scratch.tiles.reserve(as_index(plan_.tile_bytes_of_a()));
     if (plan_.packs_a) scratch.pairs.reserve(as_index(pack_rows_bytes));
     if (plan_.has_tail()) scratch.tails.reserve(as_index(plan_.block_rows * narrow_step * element_bytes));
     scratch.loop.reserve(epilogue_.code->scratch_bytes(narrow_width));
