@@ -1,6 +1,6 @@
 // The driver. A task is one column panel of one block of rows of one batch; panels run fastest, so that successive
 // tasks share their rows of A, which stay in L2. A task's sums lie in scratch of its thread, where the epilogue takes
-// them from L1.
+// them from L1. Few rows are multiplied by B as it lies, without panels.
 //
 // The order of an element's sum: blocks of narrow_sum_block along k, inside them one chain over what the unit adds at
 // once, and the blocks' sums added in order.
@@ -9,6 +9,8 @@
 #include <sinter/backend/x86/contraction/narrow.hpp>
 
 #include <sinter/backend/x86/contraction/contraction.ipp>
+#include <sinter/backend/x86/contraction/narrow_plan.ipp>
+#include <sinter/backend/x86/contraction/narrow_rows.hpp>
 #include <sinter/backend/x86/contraction/narrow_tile.hpp>
 #include <sinter/backend/x86/contraction/plan.ipp>
 #include <sinter/base/index.hpp>
@@ -29,112 +31,10 @@ using x86_contraction_detail::bind_epilogue;
 using x86_contraction_detail::BoundEpilogue;
 using x86_contraction_detail::EpilogueCode;
 
-/// Longer chains would lose more than the rounding of bf16 does.
-inline constexpr std::int64_t narrow_sum_block = 4096;  // whole steps
-inline constexpr std::int64_t element_bytes = 2;
-/// Rows whose sums stay in L1 beside a panel, until they are stored.
-inline constexpr std::int64_t rows_at_once = 256;
-/// Panels of B that one walk over its rows packs: a line of each row is half of what the processor fetches.
-inline constexpr std::int64_t panels_at_once = 2, longest_panels_at_once = 1024;
-/// Panels that follow each other by the same rows of A, from which on these are laid out as tiles.
-inline constexpr std::int64_t least_panels_of_tiles = 12;
-
-/// Numbers for one Geometry. Of the ContractionPlan the shapes, operands and panels are used.
-struct NarrowPlan {
-  ContractionPlan shape;
-  std::int64_t steps = 0;  // along k, the last one filled up
-  std::int64_t block_rows = 0, blocks = 0;
-  bool packs_a = false, a_is_shared = false, packs_b_per_task = false;
-  std::int64_t a_stride = 0;  // between rows as products read them
-  std::int64_t batches_per_pass = 1;
-  double nanoseconds_per_task = 0;
-
-  std::int64_t strip_bytes() const { return steps * narrow_step_bytes; }
-  std::int64_t panel_bytes() const { return narrow_width / narrow_strip * strip_bytes(); }
-  std::int64_t batch_bytes_of_a() const { return shape.m * a_stride; }
-  /// Of a block of rows.
-  std::int64_t tile_bytes_of_a() const { return (block_rows + 15) / 16 * steps * 16 * narrow_step * element_bytes; }
-  std::int64_t batch_bytes_of_b() const { return shape.panels * panel_bytes(); }
-  std::int64_t whole_k() const { return packs_a ? steps * narrow_step : shape.k / narrow_step * narrow_step; }
-  bool has_tail() const { return whole_k() < shape.k; }
-  /// Packed by a task that needs them.
-  std::int64_t panels_per_pack() const { return shape.k <= longest_panels_at_once ? panels_at_once : 1; }
-};
-
-inline bool is_shared(const ContractionPlan& p, const MatrixView& view) {
-  return std::all_of(view.batch_stride.begin(), view.batch_stride.begin() + p.batch_axes,
-                     [](std::int64_t s) { return s == 0; });
-}
-
-/// Rows whose part of A stays in L2 beside a panel, and enough blocks for all threads.
-inline void choose_rows(NarrowPlan& p, int threads) {
-  constexpr std::int64_t most_rows = 256, unit_rows = 32;
-  const std::int64_t row_bytes = std::max<std::int64_t>(p.steps * narrow_step * element_bytes, 1);
-  const std::int64_t in_cache = x86_contraction_detail::l2_bytes() / 2 / row_bytes / unit_rows * unit_rows;
-  p.block_rows = std::clamp(in_cache, unit_rows, most_rows);
-  const std::int64_t wanted = threads > 1 ? std::int64_t{threads} * 4 : 1;
-  while (p.block_rows > 2 * unit_rows &&
-         p.shape.batches * p.shape.panels * ((p.shape.m + p.block_rows - 1) / p.block_rows) < wanted)
-    p.block_rows = (p.block_rows / 2 + unit_rows - 1) / unit_rows * unit_rows;
-  p.blocks = (p.shape.m + p.block_rows - 1) / p.block_rows;
-  const std::int64_t even = (p.shape.m + p.blocks - 1) / p.blocks;
-  p.block_rows = (even + unit_rows - 1) / unit_rows * unit_rows;
-  p.blocks = (p.shape.m + p.block_rows - 1) / p.block_rows;
-}
-
-inline void choose_packs(NarrowPlan& p) {
-  constexpr std::int64_t bytes_at_once = 16 << 20, page = 4096, line = 64;
-  const ContractionPlan& s = p.shape;
-  p.packs_a = s.a.column_stride != element_bytes && s.k > 1;
-  p.a_is_shared = is_shared(s, s.a);
-  p.a_stride = s.a.row_stride;
-  if (p.packs_a) {
-    p.a_stride = p.steps * narrow_step * element_bytes;
-    if (p.a_stride % page == 0) p.a_stride += line;  // else all rows fall into the same few sets of the cache
-  }
-  p.packs_b_per_task = p.blocks == 1 && !(s.b_is_shared && s.batches > 1);
-  std::int64_t bytes = p.packs_a && !p.a_is_shared ? p.batch_bytes_of_a() : 0;
-  if (!p.packs_b_per_task && !s.b_is_shared) bytes += p.batch_bytes_of_b();
-  p.batches_per_pass =
-      bytes == 0 ? s.batches : std::clamp<std::int64_t>(bytes_at_once / bytes, 1, std::max<std::int64_t>(s.batches, 1));
-}
-
-inline NarrowPlan plan_narrow(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry,
-                              ProductUnit unit, int threads) {
-  NarrowPlan p;
-  ContractionPlan& s = p.shape;
-  const int m = kernel.rank() - 3, n = m + 1, k = m + 2;
-  s.batch_axes = m;
-  for (int axis = 0; axis < m; ++axis) {
-    s.batch_extent[as_index(axis)] = geometry.extent[as_index(axis)];
-    s.batches *= geometry.extent[as_index(axis)];
-  }
-  s.m = geometry.extent[as_index(m)];
-  s.n = geometry.extent[as_index(n)];
-  s.k = geometry.extent[as_index(k)];
-  s.a = view_of(kernel, geometry, parts.a, m, k);
-  s.b = view_of(kernel, geometry, parts.b, k, n);
-  s.b_is_shared = is_shared(s, s.b);
-  s.width = narrow_width;
-  s.panels = (s.n + s.width - 1) / s.width;
-  s.tail_columns = s.n - (s.panels - 1) * s.width;
-  p.steps = (s.k + narrow_step - 1) / narrow_step;
-  if (s.batches == 0 || s.m == 0 || s.n == 0) {
-    s.batches = 0;
-    return p;
-  }
-  choose_rows(p, threads);
-  choose_packs(p);
-  const double products = static_cast<double>(std::min(p.block_rows, s.m)) * static_cast<double>(s.width * s.k);
-  p.nanoseconds_per_task = 50 + products / (unit == ProductUnit::amx ? 1000 : 60);
-  if (p.packs_b_per_task) p.nanoseconds_per_task += 0.15 * static_cast<double>(s.width * s.k);
-  return p;
-}
-
 /// Per thread: sums, those of the blocks before, packed parts, and what the epilogue's code needs. However long k is,
 /// it holds one block of it.
 struct NarrowScratch {
-  AlignedBytes sums, totals, panel, pairs, tails, tiles, loop;
+  AlignedBytes sums, totals, panel, pairs, tails, tiles, wide, loop;
   std::int64_t first_packed = 0, end_packed = 0;  // panels of B
   LoopArgs args;
   LoopArgs::Status status;
@@ -275,6 +175,15 @@ class NarrowLaunch final : public Launch {
     NarrowScratch& scratch = narrow_scratch();
     reserve(scratch);
     prepare_epilogue(scratch);
+    if (plan_.is_direct) run_direct_range(pass, begin, end, scratch);
+    else run_tasks(pass, begin, end, scratch);
+    if (scratch.status.access != 0) {
+      bad_index_.store(scratch.status.index, std::memory_order_relaxed);
+      bad_extent_.store(scratch.args.pointer[scratch.status.access - 1].gather_extent, std::memory_order_relaxed);
+      has_bad_index_.store(true, std::memory_order_relaxed);
+    }
+  }
+  void run_tasks(const Pass& pass, std::int64_t begin, std::int64_t end, NarrowScratch& scratch) const {
     const std::int64_t panels = plan_.shape.panels;
     std::int64_t last = -1;
     bool has_tiles = false;
@@ -291,12 +200,71 @@ class NarrowLaunch final : public Launch {
       }
       run_task(one);
     }
-    if (scratch.status.access != 0) {
-      bad_index_.store(scratch.status.index, std::memory_order_relaxed);
-      bad_extent_.store(scratch.args.pointer[scratch.status.access - 1].gather_extent, std::memory_order_relaxed);
-      has_bad_index_.store(true, std::memory_order_relaxed);
+  }
+
+  // ---- few rows
+
+  void run_direct_range(const Pass& pass, std::int64_t begin, std::int64_t end, NarrowScratch& scratch) const {
+    const std::int64_t panels = plan_.shape.panels;
+    for (std::int64_t task = begin, count = 0; task < end; task += count) {
+      const std::int64_t batch = task / panels, panel = task % panels;
+      count = std::min({end - task, panels - panel, direct_panels});
+      const BatchIndex index = batch_index(pass.first_batch + batch);
+      run_direct({pass, index, batch, 0, panel, panel + count, scratch});
     }
   }
+  /// Panels from the task's first to its end.
+  void run_direct(const Task& task) const {
+    const ContractionPlan& s = plan_.shape;
+    const std::int64_t wide_k = plan_.steps * narrow_step, column = task.panel * narrow_width;
+    auto* const a = reinterpret_cast<float*>(task.scratch.wide.data());
+    widen_rows(a, wide_k, matrix(task.pass, a_operand_, s.a, task.index));
+    float *const sums = a + s.m * wide_k, *const totals = sums + s.m * direct_panels * narrow_width;
+    const std::int64_t stride = (task.end_panel - task.panel) * narrow_width;
+    x86_narrow_rows_detail::DirectBlock block{
+        .a = a,
+        .a_stride = wide_k,
+        .b = matrix(task.pass, b_operand_, s.b, task.index) + column * s.b.column_stride,
+        .b_stride = plan_.is_direct_by_columns ? s.b.column_stride : s.b.row_stride,
+        .depth = 0,
+        .columns = std::min(s.n - column, stride),
+        .sums = sums,
+        .sums_stride = stride};
+    for (std::int64_t at = 0; at < s.k; at += block.depth) {
+      block.depth = std::min(narrow_sum_block, s.k - at);
+      std::fill_n(sums, s.m * stride, 0.F);
+      x86_narrow_rows_detail::add_direct(block, s.m, plan_.is_direct_by_columns);
+      for (std::int64_t i = 0; i < s.m * stride && s.k > narrow_sum_block; ++i)
+        totals[i] = at == 0 ? sums[i] : totals[i] + sums[i];
+      block.a += block.depth;
+      block.b += block.depth * s.b.row_stride;
+    }
+    store_direct(task, s.k > narrow_sum_block ? totals : sums, stride);
+  }
+  void widen_rows(float* to, std::int64_t to_stride, const std::byte* a) const {
+    const ContractionPlan& s = plan_.shape;
+    for (std::int64_t row = 0; row < s.m; ++row, to += to_stride) {
+      for (std::int64_t k = 0; k < s.k; ++k) {
+        bfloat16 x;
+        std::memcpy(&x, a + row * s.a.row_stride + k * s.a.column_stride, sizeof x);
+        to[k] = static_cast<float>(x);
+      }
+      std::fill(to + s.k, to + to_stride, 0.F);
+    }
+  }
+  void store_direct(const Task& all, const float* sums, std::int64_t stride) const {
+    auto* const to = reinterpret_cast<float*>(all.scratch.sums.data());
+    for (std::int64_t panel = all.panel; panel < all.end_panel; ++panel, sums += narrow_width) {
+      for (std::int64_t row = 0; row < plan_.shape.m; ++row) {
+        const float* const from = sums + row * stride;
+        if (plan_.is_direct_by_columns) std::copy_n(from, narrow_width, to + row * narrow_width);
+        else x86_narrow_rows_detail::join_line(to + row * narrow_width, from);
+      }
+      store({all.pass, all.index, all.batch, 0, panel, panel + 1, all.scratch}, 0, plan_.shape.m);
+    }
+  }
+
+  // ---- panels
 
   /// First row of the block, as products read it.
   const std::byte* rows_of_a(const Task& task) const {
@@ -426,9 +394,12 @@ class NarrowLaunch final : public Launch {
     scratch.sums.reserve(sum_bytes);
     if (plan_.shape.k > narrow_sum_block) scratch.totals.reserve(sum_bytes);
     constexpr std::int64_t most_panel_bytes = narrow_sum_block * narrow_width * element_bytes;
-    if (plan_.packs_b_per_task)
+    if (plan_.is_direct)
+      scratch.wide.reserve(as_index(plan_.shape.m * (plan_.steps * narrow_step + 2 * direct_panels * narrow_width)) *
+                           sizeof(float));
+    else if (plan_.packs_b_per_task)
       scratch.panel.reserve(as_index(std::min(plan_.panels_per_pack() * plan_.panel_bytes(), most_panel_bytes)));
-    if (lies_as_tiles() && plan_.shape.panels >= least_panels_of_tiles)
+    if (lies_as_tiles() && !plan_.is_direct && plan_.shape.panels >= least_panels_of_tiles)
       scratch.tiles.reserve(as_index(plan_.tile_bytes_of_a()));
     if (plan_.packs_a) scratch.pairs.reserve(as_index(pack_rows_bytes));
     if (plan_.has_tail()) scratch.tails.reserve(as_index(plan_.block_rows * narrow_step * element_bytes));
