@@ -13,6 +13,7 @@
 #include <sinter/backend/x86/contraction/integer.ipp>
 #include <sinter/backend/x86/contraction/micro.ipp>
 #include <sinter/backend/x86/contraction/narrow.ipp>
+#include <sinter/backend/x86/contraction/narrow_plan.ipp>
 #include <sinter/backend/x86/contraction/narrow_tile.ipp>
 #include <sinter/backend/x86/contraction/pack.ipp>
 #include <sinter/backend/x86/contraction/plan.ipp>

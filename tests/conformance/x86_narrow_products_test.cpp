@@ -360,6 +360,54 @@ TEST_CASE("an element's bits depend on its row and column alone", "[x86][narrow]
   }
 }
 
+/// The first rows of `whole` by its B in another layout.
+void check_first_rows(Case& whole, ProductUnit unit, Problem p) {
+  p.n = whole.p.n;
+  p.k = whole.p.k;
+  Case part(p);
+  for (std::int64_t k = 0; k < p.k; ++k) {
+    for (std::int64_t i = 0; i < p.m; ++i) part.a_at(0, i, k) = whole.a_at(0, i, k);
+    for (std::int64_t j = 0; j < p.n; ++j) part.b_at(0, k, j) = whole.b_at(0, k, j);
+  }
+  part.run(unit);
+  INFO(text_of(p) << " unit " << static_cast<int>(unit));
+  CHECK(std::memcmp(part.f32_out.data(), whole.f32_out.data(), part.f32_out.size() * sizeof(float)) == 0);
+}
+
+TEST_CASE("few rows of bf16 have the bits of many", "[x86][narrow]") {
+  if (units().empty()) SINTER_SKIP(no_unit);
+  for (ProductUnit unit : units())
+    for (std::int64_t k : {31, 150, 4225})
+      for (std::int64_t n : {20, 1100}) {
+        if (n * k > 1000000) continue;
+        Case whole({.m = 20, .n = n, .k = k});
+        std::mt19937 random(5);  // subnormal numbers, and products that are, among them
+        whole.fill([&] {
+          const float mantissa = 1 + static_cast<float>(random() % 128) / 128;
+          return std::ldexp(random() % 2 == 0 ? mantissa : -mantissa, static_cast<int>(random() % 90) - 131);
+        });
+        whole.run(unit);
+        for (std::int64_t m = 1; m <= 5; ++m)
+          for (bool transposed : {false, true})
+            check_first_rows(whole, unit, {.m = m, .a_transposed = m == 3, .b_transposed = transposed, .gap = m});
+      }
+}
+
+TEST_CASE("products of bf16 with many panels", "[x86][narrow]") {
+  if (units().empty()) SINTER_SKIP(no_unit);
+  const ThreadCountGuard guard;
+  for (int threads : {1, 3}) {
+    set_thread_count(threads);
+    for (std::int64_t k : {32, 75})
+      for (bool transposed : {false, true})
+        for (Ending ending : {Ending::f32, Ending::bf16, Ending::bias_relu})
+          check_exact({.m = 41, .n = 421, .k = k, .b_transposed = transposed, .gap = 1, .ending = ending});
+    check_exact({.batch = 2, .m = 270, .n = 400, .k = 33, .ending = Ending::bf16});
+    check_exact({.batch = 2, .m = 2, .n = 1300, .k = 40, .ending = Ending::bias_relu});
+    check_exact({.batch = 2, .m = 1, .n = 1100, .k = 40, .b_transposed = true, .ending = Ending::bf16_transposed});
+  }
+}
+
 TEST_CASE("special numbers in products of bf16", "[x86][narrow]") {
   if (units().empty()) SINTER_SKIP(no_unit);
   const float inf = std::numeric_limits<float>::infinity();

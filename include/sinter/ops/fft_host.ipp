@@ -21,6 +21,23 @@ void with_machine(F&& f) {
 #endif
   f(NarrowMachine<T>{});
 }
+/// Calls f(machine) with vectors of AVX-512, or returns false: where the processor has none, where lines are too few or
+/// too short for them, or so long that a group of them fills the cache. Bits do not depend on it.
+template <class T, class F>
+bool with_widest_machine(const Block& block, F&& f) {
+#ifndef SINTER_NO_X86
+  constexpr std::int64_t lanes = WidestMachine<T>::L::count, longest = 512;
+  if (block.lines() < 2 * lanes || block.length < lanes / 2 || block.length > longest) return false;
+  if (block.inner != 1 && block.inner % lanes != 0) return false;
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+    return false;
+  f(WidestMachine<T>{});
+  return true;
+#else
+  (void)block, (void)f;
+  return false;
+#endif
+}
 template <class T>
 T scale_of(FourierScale scale, double length) {
   switch (scale) {
@@ -45,6 +62,8 @@ struct RealRows {
   bool is_doubled = false;
   bool is_even() const { return length % 2 == 0; }
   std::int64_t numbers() const { return length / 2 + 1; }
+  /// Of even length.
+  Block as_complex() const { return {rows, length / 2, 1}; }
 };
 
 template <class Machine, class T>
@@ -56,7 +75,7 @@ class RealTransformer {
 
  public:
   static void forward(const T* in, T* out, const RealRows& rows, T scale) {
-    const HalfSpectrum<T> kind{rows.is_doubled ? T(2) : T(1), rows.sign == FourierSign::plus};
+    const HalfSpectrum<T> kind = forward_kind(rows);
     if (!rows.is_even()) return odd_forward(in, out, rows, kind, scale);
     const std::int64_t half = rows.length / 2;
     const auto table = real_table<T>(rows.length);
@@ -68,6 +87,13 @@ class RealTransformer {
       }
       return;
     }
+    forward_groups(in, out, rows, scale);
+  }
+  /// Of even length.
+  static void forward_groups(const T* in, T* out, const RealRows& rows, T scale) {
+    const HalfSpectrum<T> kind = forward_kind(rows);
+    const std::int64_t half = rows.length / 2;
+    const auto table = real_table<T>(rows.length);
     const auto plan = line_plan<T>(half);
     for_groups(rows, std::max(plan->room, half + 1), [&](std::int64_t first, int used, P* a, P* b) {
       Machine::load(a, Complex::lines_of(in, {rows.rows, half, 1}, first, used, Parts::as_they_are), half);
@@ -78,7 +104,7 @@ class RealTransformer {
     });
   }
   static void backward(const T* in, T* out, const RealRows& rows, T scale) {
-    const HalfSpectrum<T> kind{rows.is_doubled ? T(1) : T(0.5), rows.sign == FourierSign::minus};
+    const HalfSpectrum<T> kind = backward_kind(rows);
     if (!rows.is_even()) return odd_backward(in, out, rows, kind, scale);
     const std::int64_t half = rows.length / 2;
     const auto table = real_table<T>(rows.length);
@@ -92,6 +118,13 @@ class RealTransformer {
       }
       return;
     }
+    backward_groups(in, out, rows, scale);
+  }
+  /// Of even length.
+  static void backward_groups(const T* in, T* out, const RealRows& rows, T scale) {
+    const HalfSpectrum<T> kind = backward_kind(rows);
+    const std::int64_t half = rows.length / 2;
+    const auto table = real_table<T>(rows.length);
     const auto plan = line_plan<T>(half);
     for_groups(rows, std::max(plan->room, half + 1), [&](std::int64_t first, int used, P* a, P* b) {
       Machine::load(a, Complex::lines_of(in, {rows.rows, half + 1, 1}, first, used, Parts::as_they_are), half + 1);
@@ -103,6 +136,12 @@ class RealTransformer {
   }
 
  private:
+  static HalfSpectrum<T> forward_kind(const RealRows& rows) {
+    return {rows.is_doubled ? T(2) : T(1), rows.sign == FourierSign::plus};
+  }
+  static HalfSpectrum<T> backward_kind(const RealRows& rows) {
+    return {rows.is_doubled ? T(1) : T(0.5), rows.sign == FourierSign::minus};
+  }
   /// f(first row, how many, two buffers) for each group of rows.
   template <class F>
   static void for_groups(const RealRows& rows, std::int64_t room, const F& f) {
@@ -188,7 +227,9 @@ SINTER_DECL void Fourier::run_on_host(HostCall& call) {
       for (int other = axis + 1; other + 1 < x.shape.rank(); ++other) block.inner *= x.shape[other].value();
       const Ends<T> ends{parts_of(is_inverse),
                          scale_of<T>(call.attrs[ops_detail::fourier_scale], static_cast<double>(block.length))};
-      with_machine<T>([&](auto machine) { Transformer<decltype(machine), T>::run(from, to, block, ends); });
+      if (!with_widest_machine<T>(
+              block, [&](auto machine) { Transformer<decltype(machine), T>::run_side_by_side(from, to, block, ends); }))
+        with_machine<T>([&](auto machine) { Transformer<decltype(machine), T>::run(from, to, block, ends); });
     }
   });
 }
@@ -202,6 +243,10 @@ SINTER_DECL void FourierOfReal::run_on_host(HostCall& call) {
   visit_number_type(x.dtype, [&](auto number) {
     using T = decltype(number);
     const T factor = scale_of<T>(call.attrs[ops_detail::fourier_scale], static_cast<double>(length));
+    if (rows.is_even() && with_widest_machine<T>(rows.as_complex(), [&](auto machine) {
+          RealTransformer<decltype(machine), T>::forward_groups(x.as<T>(), call.out[0].as<T>(), rows, factor);
+        }))
+      return;
     with_machine<T>([&](auto machine) {
       RealTransformer<decltype(machine), T>::forward(x.as<T>(), call.out[0].as<T>(), rows, factor);
     });
@@ -217,6 +262,10 @@ SINTER_DECL void FourierToReal::run_on_host(HostCall& call) {
   visit_number_type(y.dtype, [&](auto number) {
     using T = decltype(number);
     const T factor = scale_of<T>(call.attrs[ops_detail::fourier_scale], static_cast<double>(wanted));
+    if (rows.is_even() && with_widest_machine<T>(rows.as_complex(), [&](auto machine) {
+          RealTransformer<decltype(machine), T>::backward_groups(call.in[0].as<T>(), y.as<T>(), rows, factor);
+        }))
+      return;
     with_machine<T>([&](auto machine) {
       RealTransformer<decltype(machine), T>::backward(call.in[0].as<T>(), y.as<T>(), rows, factor);
     });

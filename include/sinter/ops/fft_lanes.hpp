@@ -7,6 +7,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/base/index.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -26,6 +27,15 @@ template <class L>
 struct Pair {
   typename L::Vector re, im;
 };
+/// Keeps a product what it is. Where a processor has AVX-512 it has fma, and compilers join products and sums.
+template <class Vector>
+SINTER_ALWAYS_INLINE void keep_apart(Vector& product) {
+#ifndef SINTER_NO_X86
+  if constexpr (sizeof(Vector) == 64) asm("" : "+v"(product));
+#else
+  (void)product;
+#endif
+}
 template <class L>
 SINTER_ALWAYS_INLINE Pair<L> operator+(const Pair<L>& a, const Pair<L>& b) {
   return {a.re + b.re, a.im + b.im};
@@ -36,7 +46,10 @@ SINTER_ALWAYS_INLINE Pair<L> operator-(const Pair<L>& a, const Pair<L>& b) {
 }
 template <class L>
 SINTER_ALWAYS_INLINE Pair<L> operator*(const Pair<L>& a, typename L::Number factor) {
-  return {a.re * factor, a.im * factor};
+  Pair<L> product{a.re * factor, a.im * factor};
+  keep_apart(product.re);
+  keep_apart(product.im);
+  return product;
 }
 /// -i a.
 template <class L>
@@ -50,7 +63,12 @@ SINTER_ALWAYS_INLINE Pair<L> conjugate(const Pair<L>& a) {
 /// a times the number (w[0], w[1]).
 template <class L>
 SINTER_ALWAYS_INLINE Pair<L> times(const Pair<L>& a, const typename L::Number* w) {
-  return {a.re * w[0] - a.im * w[1], a.re * w[1] + a.im * w[0]};
+  typename L::Vector re = a.re * w[0], less = a.im * w[1], im = a.re * w[1], more = a.im * w[0];
+  keep_apart(re);
+  keep_apart(less);
+  keep_apart(im);
+  keep_apart(more);
+  return {re - less, im + more};
 }
 
 /// As times(); in the last stage, whose numbers are all 1, nothing.
@@ -216,7 +234,7 @@ SINTER_ALWAYS_INLINE void transpose_square(typename L::Vector* square) {
       next[2 * i] = a;
       next[2 * i + 1] = b;
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < n; ++i) square[i] = next[i];
   }
 }
@@ -252,14 +270,15 @@ SINTER_ALWAYS_INLINE void load_lines(Pair<L>* to, const Lines<L, const typename 
     }
     return;
   }
-  if (lines.side == Side::rows)
-    for (; j + lanes / 2 <= n; j += lanes / 2) {
+  if (lines.side == Side::rows && n >= lanes / 2)
+    for (; j < n; j += lanes / 2) {
+      j = std::min<std::int64_t>(j, n - lanes / 2);  // what is left takes some of the numbers before along
       typename L::Vector square[as_index(lanes)];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int lane = 0; lane < lanes; ++lane)
         square[lane] = *reinterpret_cast<const Anywhere*>(lines.at[lane] + 2 * j);
       transpose_square<L>(square);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int i = 0; i < lanes / 2; ++i) {
         to[j + i].re = is_exchanged ? square[2 * i + 1] : square[2 * i];
         to[j + i].im = is_exchanged ? square[2 * i] : square[2 * i + 1];
@@ -292,17 +311,18 @@ SINTER_ALWAYS_INLINE void store_lines(const Lines<L, typename L::Number*>& lines
     }
     return;
   }
-  if (lines.side == Side::rows)
-    for (; j + lanes / 2 <= n; j += lanes / 2) {
+  if (lines.side == Side::rows && n >= lanes / 2)
+    for (; j < n; j += lanes / 2) {
+      j = std::min<std::int64_t>(j, n - lanes / 2);
       typename L::Vector square[as_index(lanes)];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int i = 0; i < lanes / 2; ++i) {
         square[2 * i] = (is_exchanged ? from[j + i].im : from[j + i].re) * scale;
         square[2 * i + 1] = (is_exchanged ? from[j + i].re : from[j + i].im) * scale;
       }
       transpose_square<L>(square);
       if (lines.used == lanes) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int lane = 0; lane < lanes; ++lane) *reinterpret_cast<Anywhere*>(lines.at[lane] + 2 * j) = square[lane];
       } else {
         for (int lane = 0; lane < lines.used; ++lane)

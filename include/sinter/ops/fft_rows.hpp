@@ -77,6 +77,9 @@ class Transformer {
     if (block.lines() == 0) return;
     if (block.length > longest_side_by_side || (block.inner == 1 && is_cut(block.lines(), block.length)))
       return run_one_by_one(in, out, block, ends);
+    run_side_by_side(in, out, block, ends);
+  }
+  static void run_side_by_side(const T* in, T* out, const Block& block, Ends<T> ends) {
     const auto plan = line_plan<T>(block.length);
     // Groups of columns end where the columns do; columns fewer than lanes, and rows, make groups across.
     const bool are_columns = block.inner >= lanes;
@@ -112,10 +115,19 @@ class Transformer {
     lines.used = used;
     lines.parts = parts;
     lines.side = block.inner == 1 ? Side::rows : block.inner >= lanes ? Side::columns : Side::apart;
-    for (std::int64_t lane = 0; lane < lanes; ++lane) {
-      const std::int64_t line = first + (lane < used ? lane : 0);
-      lines.at[lane] = data + 2 * (line / block.inner * block.length * block.inner + line % block.inner);
+    if (lines.side == Side::apart) {
+      for (std::int64_t lane = 0; lane < lanes; ++lane) {
+        const std::int64_t line = first + (lane < used ? lane : 0);
+        lines.at[lane] = data + 2 * (line / block.inner * block.length * block.inner + line % block.inner);
+      }
+      return lines;
     }
+    // One division for all: rows, or columns of one matrix.
+    const std::int64_t step = block.inner == 1 ? 2 * block.length : 2;
+    Number* const begin = block.inner == 1
+                              ? data + first * step
+                              : data + 2 * (first / block.inner * block.length * block.inner + first % block.inner);
+    for (std::int64_t lane = 0; lane < lanes; ++lane) lines.at[lane] = begin + (lane < used ? lane : 0) * step;
     return lines;
   }
 

@@ -1,5 +1,5 @@
 // What happens to a group of lines between loading and storing: the whole transform by its plan, and the steps that
-// make a complex transform of half the length a real one. Compiled for 16 bytes a vector, and for AVX2.
+// make a complex transform of half the length a real one. Compiled for 16 bytes a vector, for AVX2 and for AVX-512.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -105,7 +105,11 @@ SINTER_ALWAYS_INLINE void run_begin(Pair<L>* x, std::int64_t half, TableOf<L> ro
   x[0] = {first + last, first - last};
   const T factor = kind.interior, sign = kind.is_conjugate ? -factor : factor;
   for (std::int64_t k = 1; 2 * k <= half; ++k) {
-    const Pair<L> a{x[k].re * factor, x[k].im * sign}, b{x[half - k].re * factor, x[half - k].im * -sign};
+    Pair<L> a{x[k].re * factor, x[k].im * sign}, b{x[half - k].re * factor, x[half - k].im * -sign};
+    keep_apart(a.re);
+    keep_apart(a.im);
+    keep_apart(b.re);
+    keep_apart(b.im);
     const T w[2] = {roots[2 * k], -roots[2 * k + 1]};
     const Pair<L> sum = a + b, odd = turned(times(a - b, w));  // -i times the odd places
     const Pair<L> low = sum - odd, high = conjugate(sum + odd);
@@ -152,6 +156,29 @@ struct WideMachine {
     run_begin(x, half, roots, kind);
   }
 };
+
+#define SINTER_FFT_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl")))
+/// For lines side by side alone: it has nothing for single rows.
+template <class T>
+struct WidestMachine {
+  using L = Lanes<T, static_cast<int>(64 / sizeof(T))>;
+  SINTER_FFT_AVX512 static void load(Pair<L>* to, const Lines<L, const T*>& lines, std::int64_t n) {
+    load_lines(to, lines, n);
+  }
+  SINTER_FFT_AVX512 static void store(const Lines<L, T*>& lines, const Pair<L>* from, std::int64_t n, T scale) {
+    store_lines(lines, from, n, scale);
+  }
+  SINTER_FFT_AVX512 static Pair<L>* transform(const LinePlan<T>& plan, Pair<L>* a, Pair<L>* b) {
+    return run_transform(plan, a, b);
+  }
+  SINTER_FFT_AVX512 static void finish(Pair<L>* z, std::int64_t half, const T* roots, HalfSpectrum<T> kind) {
+    run_finish(z, half, roots, kind);
+  }
+  SINTER_FFT_AVX512 static void begin(Pair<L>* x, std::int64_t half, const T* roots, HalfSpectrum<T> kind) {
+    run_begin(x, half, roots, kind);
+  }
+};
+#undef SINTER_FFT_AVX512
 #endif
 
 }  // namespace fft_detail

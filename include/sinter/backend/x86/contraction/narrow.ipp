@@ -1,6 +1,6 @@
 // The driver. A task is one column panel of one block of rows of one batch; panels run fastest, so that successive
 // tasks share their rows of A, which stay in L2. A task's sums lie in scratch of its thread, where the epilogue takes
-// them from L1.
+// them from L1. Few rows are multiplied by B as it lies, without panels.
 //
 // The order of an element's sum: blocks of narrow_sum_block along k, inside them one chain over what the unit adds at
 // once, and the blocks' sums added in order.
@@ -9,6 +9,8 @@
 #include <sinter/backend/x86/contraction/narrow.hpp>
 
 #include <sinter/backend/x86/contraction/contraction.ipp>
+#include <sinter/backend/x86/contraction/narrow_plan.ipp>
+#include <sinter/backend/x86/contraction/narrow_rows.hpp>
 #include <sinter/backend/x86/contraction/narrow_tile.hpp>
 #include <sinter/backend/x86/contraction/plan.ipp>
 #include <sinter/base/index.hpp>
@@ -29,104 +31,11 @@ using x86_contraction_detail::bind_epilogue;
 using x86_contraction_detail::BoundEpilogue;
 using x86_contraction_detail::EpilogueCode;
 
-/// Longer chains would lose more than the rounding of bf16 does.
-inline constexpr std::int64_t narrow_sum_block = 4096;  // whole steps
-inline constexpr std::int64_t element_bytes = 2;
-/// Rows whose sums stay in L1 beside a panel, until they are stored.
-inline constexpr std::int64_t rows_at_once = 256;
-
-/// Numbers for one Geometry. Of the ContractionPlan the shapes, operands and panels are used.
-struct NarrowPlan {
-  ContractionPlan shape;
-  std::int64_t steps = 0;  // along k, the last one filled up
-  std::int64_t block_rows = 0, blocks = 0;
-  bool packs_a = false, a_is_shared = false, packs_b_per_task = false;
-  std::int64_t a_stride = 0;  // between rows as products read them
-  std::int64_t batches_per_pass = 1;
-  double nanoseconds_per_task = 0;
-
-  std::int64_t strip_bytes() const { return steps * narrow_step_bytes; }
-  std::int64_t panel_bytes() const { return narrow_width / narrow_strip * strip_bytes(); }
-  std::int64_t batch_bytes_of_a() const { return shape.m * a_stride; }
-  std::int64_t batch_bytes_of_b() const { return shape.panels * panel_bytes(); }
-  std::int64_t whole_k() const { return packs_a ? steps * narrow_step : shape.k / narrow_step * narrow_step; }
-  bool has_tail() const { return whole_k() < shape.k; }
-};
-
-inline bool is_shared(const ContractionPlan& p, const MatrixView& view) {
-  return std::all_of(view.batch_stride.begin(), view.batch_stride.begin() + p.batch_axes,
-                     [](std::int64_t s) { return s == 0; });
-}
-
-/// Rows whose part of A stays in L2 beside a panel, and enough blocks for all threads.
-inline void choose_rows(NarrowPlan& p, int threads) {
-  constexpr std::int64_t most_rows = 256, unit_rows = 32;
-  const std::int64_t row_bytes = std::max<std::int64_t>(p.steps * narrow_step * element_bytes, 1);
-  const std::int64_t in_cache = x86_contraction_detail::l2_bytes() / 2 / row_bytes / unit_rows * unit_rows;
-  p.block_rows = std::clamp(in_cache, unit_rows, most_rows);
-  const std::int64_t wanted = threads > 1 ? std::int64_t{threads} * 4 : 1;
-  while (p.block_rows > 2 * unit_rows &&
-         p.shape.batches * p.shape.panels * ((p.shape.m + p.block_rows - 1) / p.block_rows) < wanted)
-    p.block_rows = (p.block_rows / 2 + unit_rows - 1) / unit_rows * unit_rows;
-  p.blocks = (p.shape.m + p.block_rows - 1) / p.block_rows;
-  const std::int64_t even = (p.shape.m + p.blocks - 1) / p.blocks;
-  p.block_rows = (even + unit_rows - 1) / unit_rows * unit_rows;
-  p.blocks = (p.shape.m + p.block_rows - 1) / p.block_rows;
-}
-
-inline void choose_packs(NarrowPlan& p) {
-  constexpr std::int64_t bytes_at_once = 16 << 20, page = 4096, line = 64;
-  const ContractionPlan& s = p.shape;
-  p.packs_a = s.a.column_stride != element_bytes && s.k > 1;
-  p.a_is_shared = is_shared(s, s.a);
-  p.a_stride = s.a.row_stride;
-  if (p.packs_a) {
-    p.a_stride = p.steps * narrow_step * element_bytes;
-    if (p.a_stride % page == 0) p.a_stride += line;  // else all rows fall into the same few sets of the cache
-  }
-  p.packs_b_per_task = p.blocks == 1 && !(s.b_is_shared && s.batches > 1);
-  std::int64_t bytes = p.packs_a && !p.a_is_shared ? p.batch_bytes_of_a() : 0;
-  if (!p.packs_b_per_task && !s.b_is_shared) bytes += p.batch_bytes_of_b();
-  p.batches_per_pass =
-      bytes == 0 ? s.batches : std::clamp<std::int64_t>(bytes_at_once / bytes, 1, std::max<std::int64_t>(s.batches, 1));
-}
-
-inline NarrowPlan plan_narrow(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry,
-                              ProductUnit unit, int threads) {
-  NarrowPlan p;
-  ContractionPlan& s = p.shape;
-  const int m = kernel.rank() - 3, n = m + 1, k = m + 2;
-  s.batch_axes = m;
-  for (int axis = 0; axis < m; ++axis) {
-    s.batch_extent[as_index(axis)] = geometry.extent[as_index(axis)];
-    s.batches *= geometry.extent[as_index(axis)];
-  }
-  s.m = geometry.extent[as_index(m)];
-  s.n = geometry.extent[as_index(n)];
-  s.k = geometry.extent[as_index(k)];
-  s.a = view_of(kernel, geometry, parts.a, m, k);
-  s.b = view_of(kernel, geometry, parts.b, k, n);
-  s.b_is_shared = is_shared(s, s.b);
-  s.width = narrow_width;
-  s.panels = (s.n + s.width - 1) / s.width;
-  s.tail_columns = s.n - (s.panels - 1) * s.width;
-  p.steps = (s.k + narrow_step - 1) / narrow_step;
-  if (s.batches == 0 || s.m == 0 || s.n == 0) {
-    s.batches = 0;
-    return p;
-  }
-  choose_rows(p, threads);
-  choose_packs(p);
-  const double products = static_cast<double>(std::min(p.block_rows, s.m)) * static_cast<double>(s.width * s.k);
-  p.nanoseconds_per_task = 50 + products / (unit == ProductUnit::amx ? 1000 : 60);
-  if (p.packs_b_per_task) p.nanoseconds_per_task += 0.15 * static_cast<double>(s.width * s.k);
-  return p;
-}
-
 /// Per thread: sums, those of the blocks before, packed parts, and what the epilogue's code needs. However long k is,
 /// it holds one block of it.
 struct NarrowScratch {
-  AlignedBytes sums, totals, panel, pairs, tails, loop;
+  AlignedBytes sums, totals, panel, pairs, tails, tiles, wide, loop;
+  std::int64_t first_packed = 0, end_packed = 0;  // panels of B
   LoopArgs args;
   LoopArgs::Status status;
 };
@@ -192,8 +101,9 @@ class NarrowLaunch final : public Launch {
   struct Task {
     const Pass& pass;
     const BatchIndex& index;
-    std::int64_t batch, block, panel;  // the batch counts from the pass's first
+    std::int64_t batch, block, panel, end_panel;  // the batch counts from the pass's first
     NarrowScratch& scratch;
+    bool has_tiles = false;  // rows of A lie as tiles in scratch
   };
 
   BatchIndex batch_index(std::int64_t batch) const {
@@ -240,41 +150,121 @@ class NarrowLaunch final : public Launch {
   void pack_b(const Pass& pass) {
     const ContractionPlan& s = plan_.shape;
     const std::int64_t batches = s.b_is_shared ? 1 : pass.batches;
-    const double cost = 0.15 * static_cast<double>(s.width * s.k);
-    parallel_for(batches * s.panels, cost, [&](std::int64_t begin, std::int64_t end) {
+    const double cost = 0.15 * static_cast<double>(panels_at_once * s.width * s.k);
+    const std::int64_t groups = (s.panels + panels_at_once - 1) / panels_at_once;
+    parallel_for(batches * groups, cost, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) {
-        const BatchIndex index = batch_index(pass.first_batch + task / s.panels);
-        pack_panel_of_b(pass, index, task % s.panels, 0, s.k, packed_b_.data() + task * plan_.panel_bytes());
+        const std::int64_t batch = task / groups, panel = task % groups * panels_at_once;
+        pack_panels_of_b(pass, batch_index(pass.first_batch + batch), {panel, panels_at_once}, {0, s.k},
+                         packed_b_.data() + (batch * s.panels + panel) * plan_.panel_bytes());
       }
     });
   }
-  /// `count` rows of B from `first` on.
-  void pack_panel_of_b(const Pass& pass, const BatchIndex& index, std::int64_t panel, std::int64_t first,
-                       std::int64_t count, std::byte* to) const {
+  struct Part {
+    std::int64_t first, count;
+  };
+  /// Rows of B, of some panels or what there is of them. Several panels have all rows.
+  void pack_panels_of_b(const Pass& pass, const BatchIndex& index, Part panels, Part rows, std::byte* to) const {
     const ContractionPlan& s = plan_.shape;
-    pack_pairs(to, {matrix(pass, b_operand_, s.b, index) + first * s.b.row_stride + panel * s.width * s.b.column_stride,
-                    count, columns_of(panel), s.b.row_stride, s.b.column_stride});
+    const std::int64_t column = panels.first * s.width, columns = std::min(panels.count * s.width, s.n - column);
+    pack_pairs(to, {matrix(pass, b_operand_, s.b, index) + rows.first * s.b.row_stride + column * s.b.column_stride,
+                    rows.count, columns, s.b.row_stride, s.b.column_stride});
   }
 
   void run_range(const Pass& pass, std::int64_t begin, std::int64_t end) {
     NarrowScratch& scratch = narrow_scratch();
     reserve(scratch);
     prepare_epilogue(scratch);
-    const std::int64_t panels = plan_.shape.panels;
-    std::int64_t last = -1;
-    BatchIndex index{};
-    for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t rows = task / panels, batch = rows / plan_.blocks;
-      if (rows != last) index = batch_index(pass.first_batch + batch);
-      const Task one{pass, index, batch, rows % plan_.blocks, task % panels, scratch};
-      run_task(one, std::exchange(last, rows) != rows);
-    }
+    if (plan_.is_direct) run_direct_range(pass, begin, end, scratch);
+    else run_tasks(pass, begin, end, scratch);
     if (scratch.status.access != 0) {
       bad_index_.store(scratch.status.index, std::memory_order_relaxed);
       bad_extent_.store(scratch.args.pointer[scratch.status.access - 1].gather_extent, std::memory_order_relaxed);
       has_bad_index_.store(true, std::memory_order_relaxed);
     }
   }
+  void run_tasks(const Pass& pass, std::int64_t begin, std::int64_t end, NarrowScratch& scratch) const {
+    const std::int64_t panels = plan_.shape.panels;
+    std::int64_t last = -1;
+    bool has_tiles = false;
+    BatchIndex index{};
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t rows = task / panels, batch = rows / plan_.blocks;
+      const std::int64_t panel = task % panels, end_panel = std::min(panels, panel + end - task);
+      Task one{pass, index, batch, rows % plan_.blocks, panel, end_panel, scratch, has_tiles};
+      if (rows != last) {
+        index = batch_index(pass.first_batch + batch);
+        has_tiles = one.has_tiles = end_panel - panel >= least_panels_of_tiles && lies_as_tiles();
+        prepare_rows(one);
+        last = rows;
+      }
+      run_task(one);
+    }
+  }
+
+  // ---- few rows
+
+  void run_direct_range(const Pass& pass, std::int64_t begin, std::int64_t end, NarrowScratch& scratch) const {
+    const std::int64_t panels = plan_.shape.panels;
+    for (std::int64_t task = begin, count = 0; task < end; task += count) {
+      const std::int64_t batch = task / panels, panel = task % panels;
+      count = std::min({end - task, panels - panel, direct_panels});
+      const BatchIndex index = batch_index(pass.first_batch + batch);
+      run_direct({pass, index, batch, 0, panel, panel + count, scratch});
+    }
+  }
+  /// Panels from the task's first to its end.
+  void run_direct(const Task& task) const {
+    const ContractionPlan& s = plan_.shape;
+    const std::int64_t wide_k = plan_.steps * narrow_step, column = task.panel * narrow_width;
+    auto* const a = reinterpret_cast<float*>(task.scratch.wide.data());
+    widen_rows(a, wide_k, matrix(task.pass, a_operand_, s.a, task.index));
+    float *const sums = a + s.m * wide_k, *const totals = sums + s.m * direct_panels * narrow_width;
+    const std::int64_t stride = (task.end_panel - task.panel) * narrow_width;
+    x86_narrow_rows_detail::DirectBlock block{
+        .a = a,
+        .a_stride = wide_k,
+        .b = matrix(task.pass, b_operand_, s.b, task.index) + column * s.b.column_stride,
+        .b_stride = plan_.is_direct_by_columns ? s.b.column_stride : s.b.row_stride,
+        .depth = 0,
+        .columns = std::min(s.n - column, stride),
+        .sums = sums,
+        .sums_stride = stride};
+    for (std::int64_t at = 0; at < s.k; at += block.depth) {
+      block.depth = std::min(narrow_sum_block, s.k - at);
+      std::fill_n(sums, s.m * stride, 0.F);
+      x86_narrow_rows_detail::add_direct(block, s.m, plan_.is_direct_by_columns);
+      for (std::int64_t i = 0; i < s.m * stride && s.k > narrow_sum_block; ++i)
+        totals[i] = at == 0 ? sums[i] : totals[i] + sums[i];
+      block.a += block.depth;
+      block.b += block.depth * s.b.row_stride;
+    }
+    store_direct(task, s.k > narrow_sum_block ? totals : sums, stride);
+  }
+  void widen_rows(float* to, std::int64_t to_stride, const std::byte* a) const {
+    const ContractionPlan& s = plan_.shape;
+    for (std::int64_t row = 0; row < s.m; ++row, to += to_stride) {
+      for (std::int64_t k = 0; k < s.k; ++k) {
+        bfloat16 x;
+        std::memcpy(&x, a + row * s.a.row_stride + k * s.a.column_stride, sizeof x);
+        to[k] = static_cast<float>(x);
+      }
+      std::fill(to + s.k, to + to_stride, 0.F);
+    }
+  }
+  void store_direct(const Task& all, const float* sums, std::int64_t stride) const {
+    auto* const to = reinterpret_cast<float*>(all.scratch.sums.data());
+    for (std::int64_t panel = all.panel; panel < all.end_panel; ++panel, sums += narrow_width) {
+      for (std::int64_t row = 0; row < plan_.shape.m; ++row) {
+        const float* const from = sums + row * stride;
+        if (plan_.is_direct_by_columns) std::copy_n(from, narrow_width, to + row * narrow_width);
+        else x86_narrow_rows_detail::join_line(to + row * narrow_width, from);
+      }
+      store({all.pass, all.index, all.batch, 0, panel, panel + 1, all.scratch}, 0, plan_.shape.m);
+    }
+  }
+
+  // ---- panels
 
   /// First row of the block, as products read it.
   const std::byte* rows_of_a(const Task& task) const {
@@ -290,20 +280,42 @@ class NarrowLaunch final : public Launch {
   /// `count` rows of the task's panel, from `first` on, as products read them.
   PanelPart panel_of_b(const Task& task, std::int64_t first, std::int64_t count) const {
     if (plan_.packs_b_per_task) {
-      pack_panel_of_b(task.pass, task.index, task.panel, first, count, task.scratch.panel.data());
-      return {task.scratch.panel.data(), (count + narrow_step - 1) / narrow_step * narrow_step_bytes};
+      NarrowScratch& scratch = task.scratch;
+      const bool is_packed = task.panel >= scratch.first_packed && task.panel < scratch.end_packed;
+      if (!is_packed || count < plan_.shape.k) {
+        const std::int64_t panels = std::min(plan_.panels_per_pack(), task.end_panel - task.panel);
+        pack_panels_of_b(task.pass, task.index, {task.panel, panels}, {first, count}, scratch.panel.data());
+        scratch.first_packed = task.panel;
+        scratch.end_packed = task.panel + panels;
+      }
+      const std::int64_t strip_bytes = (count + narrow_step - 1) / narrow_step * narrow_step_bytes;
+      return {scratch.panel.data() + (task.panel - scratch.first_packed) * plan_.panel_bytes(), strip_bytes};
     }
     const std::int64_t number = (plan_.shape.b_is_shared ? 0 : task.batch) * plan_.shape.panels + task.panel;
     return {packed_b_.data() + number * plan_.panel_bytes() + first / narrow_step * narrow_step_bytes,
             plan_.strip_bytes()};
   }
 
-  void run_task(const Task& task, bool has_new_rows) const {
-    const std::int64_t rows = rows_of_block(task.block), whole = plan_.whole_k();
-    const std::byte* const a = plan_.shape.k != 0 ? rows_of_a(task) : nullptr;
-    if (has_new_rows && plan_.has_tail())
+  /// Whether tiles of A may be made: by one walk over its rows.
+  bool lies_as_tiles() const {
+    return unit_ == ProductUnit::amx && !plan_.packs_a && plan_.shape.k != 0 && plan_.shape.k <= narrow_sum_block;
+  }
+  /// What tasks of the same rows of A have in common.
+  void prepare_rows(const Task& task) const {
+    task.scratch.end_packed = 0;
+    if (plan_.shape.k == 0) return;
+    const std::int64_t rows = rows_of_block(task.block), whole = plan_.whole_k(), k = plan_.shape.k;
+    const std::byte* const a = rows_of_a(task);
+    if (task.has_tiles) {
+      pack_tiles(task.scratch.tiles.data(), {a, rows, k, plan_.a_stride, element_bytes});
+    } else if (plan_.has_tail()) {
       pack_tails(task.scratch.tails.data(),
-                 {a + whole * element_bytes, rows, plan_.shape.k - whole, plan_.a_stride, element_bytes});
+                 {a + whole * element_bytes, rows, k - whole, plan_.a_stride, element_bytes});
+    }
+  }
+  void run_task(const Task& task) const {
+    const std::int64_t rows = rows_of_block(task.block);
+    const std::byte* const a = plan_.shape.k != 0 ? rows_of_a(task) : nullptr;
     for (std::int64_t row = 0; row < rows; row += rows_at_once) {
       const std::int64_t count = std::min(rows_at_once, rows - row);
       if (plan_.shape.k != 0) multiply(task, a, row, count);
@@ -329,7 +341,13 @@ class NarrowLaunch final : public Launch {
                         .rows = rows,
                         .columns = columns_of(task.panel),
                         .steps = ((is_last ? whole : end) - at) / narrow_step};
-      if (is_last && plan_.has_tail()) block.a_tail = task.scratch.tails.data() + row * narrow_step * element_bytes;
+      if (task.has_tiles) read_tiles(block, task, row);
+      else if (is_last && plan_.has_tail())
+        block.a_tail = task.scratch.tails.data() + row * narrow_step * element_bytes;
+      if (only_rounds_ && is_last) {
+        block.c = rounded_rows(task, row);
+        block.c_stride = plan_.shape.c.row_stride;
+      }
       multiply_narrow(block, unit_);
       if (k > narrow_sum_block)
         add_block(sums, totals, rows, block.columns,
@@ -338,14 +356,25 @@ class NarrowLaunch final : public Launch {
                             : SumBlock::inner);
     }
   }
+  /// A has one block along k, whose tiles hold its last columns, too.
+  void read_tiles(NarrowBlock& block, const Task& task, std::int64_t row) const {
+    constexpr std::int64_t tile_row_bytes = narrow_step * element_bytes;
+    block.a_stride = tile_row_bytes;
+    block.a_step = 16 * tile_row_bytes;
+    block.a_tile = plan_.steps * block.a_step;
+    block.a = task.scratch.tiles.data() + row / 16 * block.a_tile;
+    block.steps = plan_.steps;
+  }
+  std::byte* rounded_rows(const Task& task, std::int64_t row) const {
+    const MatrixView& c = plan_.shape.c;
+    return static_cast<std::byte*>(task.pass.operands[c_operand_]) + c.offset +
+           batch_offset(c.batch_stride, task.index) + (task.block * plan_.block_rows + row) * c.row_stride +
+           task.panel * narrow_width * element_bytes;
+  }
   void store(const Task& task, std::int64_t row, std::int64_t rows) const {
     if (!only_rounds_) return run_epilogue(task, row, rows);
-    const MatrixView& c = plan_.shape.c;
-    auto* const to = static_cast<std::byte*>(task.pass.operands[c_operand_]) + c.offset +
-                     batch_offset(c.batch_stride, task.index) + (task.block * plan_.block_rows + row) * c.row_stride +
-                     task.panel * narrow_width * element_bytes;
-    store_rounded(to, c.row_stride, reinterpret_cast<const float*>(task.scratch.sums.data()), rows,
-                  columns_of(task.panel));
+    store_rounded(rounded_rows(task, row), plan_.shape.c.row_stride,
+                  reinterpret_cast<const float*>(task.scratch.sums.data()), rows, columns_of(task.panel));
   }
   /// One of several blocks of k.
   enum class SumBlock : std::uint8_t { first, inner, last };
@@ -365,7 +394,13 @@ class NarrowLaunch final : public Launch {
     scratch.sums.reserve(sum_bytes);
     if (plan_.shape.k > narrow_sum_block) scratch.totals.reserve(sum_bytes);
     constexpr std::int64_t most_panel_bytes = narrow_sum_block * narrow_width * element_bytes;
-    if (plan_.packs_b_per_task) scratch.panel.reserve(as_index(std::min(plan_.panel_bytes(), most_panel_bytes)));
+    if (plan_.is_direct)
+      scratch.wide.reserve(as_index(plan_.shape.m * (plan_.steps * narrow_step + 2 * direct_panels * narrow_width)) *
+                           sizeof(float));
+    else if (plan_.packs_b_per_task)
+      scratch.panel.reserve(as_index(std::min(plan_.panels_per_pack() * plan_.panel_bytes(), most_panel_bytes)));
+    if (lies_as_tiles() && !plan_.is_direct && plan_.shape.panels >= least_panels_of_tiles)
+      scratch.tiles.reserve(as_index(plan_.tile_bytes_of_a()));
     if (plan_.packs_a) scratch.pairs.reserve(as_index(pack_rows_bytes));
     if (plan_.has_tail()) scratch.tails.reserve(as_index(plan_.block_rows * narrow_step * element_bytes));
     scratch.loop.reserve(epilogue_.code->scratch_bytes(narrow_width));

@@ -32,25 +32,33 @@ struct NarrowMatrix {
   std::int64_t rows = 0, columns = 0, row_stride = 0, column_stride = 0;
 };
 /// Columns of B as strips: to[column / 16][row / 2][column % 16][row % 2], zeros up to whole steps and whole strips.
-/// Needs AVX-512. `from` has at most narrow_width columns.
+/// Needs AVX-512.
 void pack_pairs(std::byte* to, const NarrowMatrix& from);
 /// Bytes that pack_rows needs beside its result, however long rows are.
 inline constexpr std::int64_t pack_rows_bytes = 2 * 4096 / narrow_step * narrow_step_bytes;
 /// Rows of A with neighbours side by side, `to_stride` bytes apart, zeros up to whole steps. Needs AVX-512. `scratch`
 /// is memory of pack_rows_bytes.
 void pack_rows(std::byte* to, std::int64_t to_stride, const NarrowMatrix& from, std::byte* scratch);
-/// The same for the last columns, fewer than a step: one step for each row.
+/// Rows of A as tiles, each of them adjacent memory: to[row / 16][column / 32][row % 16][column % 32]. Rows have
+/// neighbours side by side. What the last tile does not have of rows holds anything, of columns zeros.
+void pack_tiles(std::byte* to, const NarrowMatrix& from);
+/// The last columns of rows of A, fewer than a step: one step for each row, filled up with zeros.
 void pack_tails(std::byte* to, const NarrowMatrix& from);
 
 /// Sums of `rows` rows of A by a panel of B.
 struct NarrowBlock {
   const std::byte* a;  // neighbours along k lie side by side
   std::int64_t a_stride;
-  const std::byte* a_tail;  // the step behind the whole ones, of each row; null: there is none
+  std::int64_t a_step = 2 * narrow_step;  // bytes from step to step
+  std::int64_t a_tile = 0;                // bytes from 16 rows to the next; 0: as a_stride says
+  const std::byte* a_tail;                // the step behind the whole ones, of each row; null: there is none
   const std::byte* b;
   std::int64_t b_strip;  // bytes from strip to strip
   float* sums;           // narrow_width to a row
   std::int64_t rows, columns, steps;
+  /// Where rows of sums will be written: a line or less for each row; null: unknown.
+  std::byte* c = nullptr;
+  std::int64_t c_stride = 0;
 };
 /// Whatever the rows and columns, one element's sum has one order: by tiles, steps in order; by vdpbf16ps, pairs in
 /// order.

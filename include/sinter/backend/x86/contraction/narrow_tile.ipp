@@ -27,27 +27,31 @@ inline std::int64_t whole_steps(std::int64_t k) { return (k + narrow_step - 1) /
 
 // ---- layouts
 
-/// Columns that are adjacent in each row, or one: both strips in one walk. Rows lie far apart, where the processor does
+/// Columns that are adjacent in each row, or one: all strips in one walk. Rows lie far apart, where the processor does
 /// not prefetch by itself.
 __attribute__((target("avx512f,avx512bw,avx512vl"))) inline void pack_adjacent(std::byte* to, std::int64_t strip_bytes,
                                                                                const NarrowMatrix& from) {
-  constexpr std::int64_t rows_ahead = 16;
+  constexpr std::int64_t rows_ahead = 16, line_columns = 32;
   constexpr __mmask16 every = 0xFFFF;
-  const auto mask = static_cast<__mmask32>((std::uint64_t{1} << from.columns) - 1);
-  const std::int64_t strips = (from.columns + narrow_strip - 1) / narrow_strip;
   for (std::int64_t row = 0; row < from.rows; row += 2, to += strip_row_bytes) {
-    const std::byte *const even = from.at + row * from.row_stride, *const odd = even + from.row_stride;
-    _mm_prefetch(reinterpret_cast<const char*>(even + rows_ahead * from.row_stride), _MM_HINT_T0);
-    _mm_prefetch(reinterpret_cast<const char*>(odd + rows_ahead * from.row_stride), _MM_HINT_T0);
+    const std::byte *even = from.at + row * from.row_stride, *odd = even + from.row_stride;
+    for (std::int64_t column = 0; column < from.columns; column += line_columns) {
+      _mm_prefetch(reinterpret_cast<const char*>(even + rows_ahead * from.row_stride + column * element_bytes),
+                   _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(odd + rows_ahead * from.row_stride + column * element_bytes),
+                   _MM_HINT_T0);
+    }
     const bool has_odd = row + 1 < from.rows;
-    for (std::int64_t strip = 0; strip < strips; ++strip) {
-      const std::int64_t at = strip * narrow_strip * element_bytes;
-      const auto part = static_cast<__mmask16>(mask >> (strip * narrow_strip));
-      const __m256i low = _mm256_maskz_loadu_epi16(part, even + at);
-      const __m256i high = has_odd ? _mm256_maskz_loadu_epi16(part, odd + at) : _mm256_setzero_si256();
+    std::byte* pairs = to;
+    for (std::int64_t left = from.columns; left > 0; left -= narrow_strip, pairs += strip_bytes) {
+      const auto part = left >= narrow_strip ? every : static_cast<__mmask16>((1u << left) - 1);
+      const __m256i low = _mm256_maskz_loadu_epi16(part, even);
+      const __m256i high = has_odd ? _mm256_maskz_loadu_epi16(part, odd) : _mm256_setzero_si256();
       // GCC 12 warns of the forms without a mask, which leave lanes undefined inside.
       const __m512i upper = _mm512_maskz_slli_epi32(every, _mm512_maskz_cvtepu16_epi32(every, high), 16);
-      _mm512_store_si512(to + strip * strip_bytes, _mm512_or_si512(_mm512_maskz_cvtepu16_epi32(every, low), upper));
+      _mm512_store_si512(pairs, _mm512_or_si512(_mm512_maskz_cvtepu16_epi32(every, low), upper));
+      even += narrow_strip * element_bytes;
+      odd += narrow_strip * element_bytes;
     }
   }
 }
@@ -121,12 +125,13 @@ inline void configure_tiles(std::int64_t upper, std::int64_t lower) {
 }
 inline void release_tiles() { asm volatile("tilerelease" ::: "memory"); }
 
+/// Tiles of B are told to be used less soon than those of A, which is faster.
 template <int tile>
 inline void load_tile(const void* from, std::int64_t stride) {
   if constexpr (tile == 4) asm volatile("tileloadd (%0,%1,1), %%tmm4" ::"r"(from), "r"(stride) : "memory");
   if constexpr (tile == 5) asm volatile("tileloadd (%0,%1,1), %%tmm5" ::"r"(from), "r"(stride) : "memory");
-  if constexpr (tile == 6) asm volatile("tileloadd (%0,%1,1), %%tmm6" ::"r"(from), "r"(stride) : "memory");
-  if constexpr (tile == 7) asm volatile("tileloadd (%0,%1,1), %%tmm7" ::"r"(from), "r"(stride) : "memory");
+  if constexpr (tile == 6) asm volatile("tileloaddt1 (%0,%1,1), %%tmm6" ::"r"(from), "r"(stride) : "memory");
+  if constexpr (tile == 7) asm volatile("tileloaddt1 (%0,%1,1), %%tmm7" ::"r"(from), "r"(stride) : "memory");
 }
 template <int tile>
 inline void store_tile(void* to, std::int64_t stride) {
@@ -138,11 +143,12 @@ inline void store_tile(void* to, std::int64_t stride) {
 
 /// One step of k: up to two tiles of A by up to two of B.
 template <bool has_lower, bool has_right>
-inline void multiply_step(const std::byte* a, std::int64_t a_stride, const std::byte* b, std::int64_t b_strip) {
+inline void multiply_step(const std::byte* a, std::int64_t a_stride, std::int64_t a_tile, const std::byte* b,
+                          std::int64_t b_strip) {
   load_tile<first_a>(a, a_stride);
   load_tile<first_b>(b, strip_row_bytes);
   if constexpr (has_right) load_tile<first_b + 1>(b + b_strip, strip_row_bytes);
-  if constexpr (has_lower) load_tile<first_a + 1>(a + 16 * a_stride, a_stride);
+  if constexpr (has_lower) load_tile<first_a + 1>(a + a_tile, a_stride);
   asm volatile("tdpbf16ps %tmm6, %tmm4, %tmm0");
   if constexpr (has_right) asm volatile("tdpbf16ps %tmm7, %tmm4, %tmm1");
   if constexpr (has_lower) asm volatile("tdpbf16ps %tmm6, %tmm5, %tmm2");
@@ -152,17 +158,21 @@ inline void multiply_step(const std::byte* a, std::int64_t a_stride, const std::
 /// At most 32 rows; the tiles are configured for them.
 template <bool has_lower, bool has_right>
 inline void multiply_tiles(const NarrowBlock& block) {
-  constexpr std::int64_t row_bytes = narrow_width * std::int64_t{sizeof(float)};
+  constexpr std::int64_t row_bytes = narrow_width * std::int64_t{sizeof(float)},
+                         tail_bytes = narrow_step * element_bytes;
+  const std::int64_t a_tile = block.a_tile != 0 ? block.a_tile : 16 * block.a_stride;
   float* const lower = block.sums + 16 * narrow_width;
+  if (block.c != nullptr)
+    for (std::int64_t row = 0; row < block.rows; ++row) __builtin_prefetch(block.c + row * block.c_stride, 1);
   asm volatile("tilezero %tmm0");
   if constexpr (has_right) asm volatile("tilezero %tmm1");
   if constexpr (has_lower) asm volatile("tilezero %tmm2");
   if constexpr (has_lower && has_right) asm volatile("tilezero %tmm3");
   const std::byte *a = block.a, *b = block.b;
-  for (std::int64_t step = 0; step < block.steps; ++step, a += narrow_step * element_bytes, b += narrow_step_bytes)
-    multiply_step<has_lower, has_right>(a, block.a_stride, b, block.b_strip);
+  for (std::int64_t step = 0; step < block.steps; ++step, a += block.a_step, b += narrow_step_bytes)
+    multiply_step<has_lower, has_right>(a, block.a_stride, a_tile, b, block.b_strip);
   if (block.a_tail != nullptr)
-    multiply_step<has_lower, has_right>(block.a_tail, narrow_step * element_bytes, b, block.b_strip);
+    multiply_step<has_lower, has_right>(block.a_tail, tail_bytes, 16 * tail_bytes, b, block.b_strip);
   store_tile<0>(block.sums, row_bytes);
   if constexpr (has_right) store_tile<1>(block.sums + 16, row_bytes);
   if constexpr (has_lower) store_tile<2>(lower, row_bytes);
@@ -176,9 +186,10 @@ inline void multiply_tiles(const NarrowBlock& block) {
 
 inline NarrowBlock rows_of(const NarrowBlock& all, std::int64_t first, std::int64_t rows) {
   NarrowBlock block = all;
-  block.a += first * all.a_stride;
+  block.a += all.a_tile != 0 ? first / 16 * all.a_tile : first * all.a_stride;
   if (all.a_tail != nullptr) block.a_tail += first * narrow_step * element_bytes;
   block.sums += first * narrow_width;
+  if (all.c != nullptr) block.c += first * all.c_stride;
   block.rows = rows;
   return block;
 }
@@ -317,6 +328,20 @@ SINTER_DECL void pack_rows(std::byte* to, std::int64_t to_stride, const NarrowMa
         std::memcpy(to + i * to_stride + column * element_bytes, part + i * all * element_bytes,
                     as_index(all * element_bytes));
     }
+  }
+}
+
+SINTER_DECL void pack_tiles(std::byte* to, const NarrowMatrix& from) {
+  using namespace x86_narrow_tile_detail;
+  constexpr std::int64_t row_bytes = narrow_step * element_bytes, tile_bytes = 16 * row_bytes;
+  const std::int64_t whole = from.columns / narrow_step, rest = from.columns % narrow_step,
+                     strip_bytes = whole_steps(from.columns) / narrow_step * tile_bytes;
+  for (std::int64_t row = 0; row < from.rows; ++row) {
+    const std::byte* at = from.at + row * from.row_stride;
+    std::byte* tile = to + row / 16 * strip_bytes + row % 16 * row_bytes;
+    for (std::int64_t step = 0; step < whole; ++step, at += row_bytes, tile += tile_bytes)
+      std::memcpy(tile, at, as_index(row_bytes));
+    if (rest != 0) pack_tails(tile, {at, 1, rest, 0, element_bytes});
   }
 }
 
