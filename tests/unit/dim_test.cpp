@@ -171,6 +171,9 @@ TEST_CASE("dim: a symbolic one has no value outside the trace it belongs to") {
   CHECK_THROWS_AS(a.value(), TraceError);
   CHECK_THROWS_AS(static_cast<int>(a), TraceError);
   CHECK(Dim(7).value() == 7);
+  CHECK(static_cast<std::size_t>(Dim(7)) + static_cast<unsigned>(Dim(7)) == 14);  // to each type of numbers
+  CHECK(static_cast<long long>(Dim(-7)) == -7);
+  CHECK(static_cast<long double>(Dim(7)) == 7);
 }
 
 TEST_CASE("dim: questions that structure decides are not noted") {

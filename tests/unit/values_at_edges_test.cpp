@@ -340,3 +340,39 @@ TEST_CASE("edges: numbers that turn a function's meaning around are refused") {
             }),
             "triplet_margin_with_distance_loss: margin is -1"));
 }
+
+TEST_CASE("edges: second derivatives of products that are scattered hold at zeros") {
+  const Tensor index = tensor<std::int64_t>({0, 1, 0, 1, 2, 0}), weights = tensor({1.0, -2.0, 0.5, 3.0});
+  const Tensor along_base = tensor({1.0, 2.0, -1.0, 0.3}), along_values = tensor({0.5, -1.0, 2.0, 1.5, -0.7, 0.9});
+  const auto scattered = [&](Tensor base, Tensor values) {
+    return sum(scatter_reduce(base, 0, index, values, ScatterReduction::prod) * weights);
+  };
+  const auto multiplied = [&](Tensor base, Tensor values) {  // the same, each place by itself
+    const Tensor is_there = unsqueeze(index, 0) == unsqueeze(arange(4), 1);
+    return sum(base * prod(where(is_there, unsqueeze(values, 0), 1), 1) * weights);
+  };
+  const auto second_of = [&](const auto& f) {
+    return [&](Tensor base, Tensor values) {
+      const auto slope = [&](Tensor b, Tensor v) {
+        auto [by_base, by_values] = jit::grad<0, 1>(f)(b, v);
+        return sum(by_base * along_base) + sum(by_values * along_values);
+      };
+      auto [by_base, by_values] = jit::grad<0, 1>(slope)(base, values);
+      return concat({by_base, by_values});
+    };
+  };
+  const Tensor bases[] = {tensor({2.0, 3.0, 4.0, 5.0}), tensor({2.0, 0.0, 4.0, 5.0}), tensor({0.0, 0.0, 0.0, 0.0})};
+  const Tensor values[] = {tensor({1.5, 2.0, -1.0, 0.5, 3.0, 2.5}), tensor({0.0, 2.0, -1.0, 0.5, 0.0, 2.5}),
+                           tensor({0.0, 2.0, 0.0, 0.5, 3.0, 2.5}), tensor({0.0, 0.0, 0.0, 0.5, 0.0, 0.0})};
+  for (const Tensor& base : bases)
+    for (const Tensor& value : values) {
+      INFO(base << " " << value);
+      const std::vector<double> want = doubles(second_of(multiplied)(base, value));
+      check_near(second_of(scattered)(base, value), want);
+      check_near(jit::compile(second_of(scattered))(base, value), want);
+      const auto [by_base, by_values] = jit::grad<0, 1>(scattered)(base, value);
+      const auto [of_base, of_values] = jit::grad<0, 1>(multiplied)(base, value);
+      check_near(by_base, doubles(of_base));
+      check_near(by_values, doubles(of_values));
+    }
+}

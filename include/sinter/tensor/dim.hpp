@@ -51,10 +51,11 @@ class Dim {
   constexpr bool is_static() const { return (bits_ & 1) == 0; }
   /// The number; of a symbolic Dim this reads the symbol and so becomes a guard on the exact value.
   constexpr std::int64_t value() const { return is_static() ? bits_ / 2 : read(); }
-  explicit operator std::int64_t() const { return value(); }
-  explicit operator int() const { return static_cast<int>(static_cast<std::int64_t>(*this)); }
-  explicit operator double() const { return static_cast<double>(static_cast<std::int64_t>(*this)); }
-  explicit operator float() const { return static_cast<float>(static_cast<std::int64_t>(*this)); }
+  template <class N>
+    requires((std::integral<N> && !std::same_as<N, bool>) || std::floating_point<N>)
+  explicit operator N() const {
+    return static_cast<N>(value());
+  }
 
   /// Same expression, without asking about values.
   friend constexpr bool identical(Dim a, Dim b) { return a.bits_ == b.bits_; }
