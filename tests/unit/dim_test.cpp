@@ -162,7 +162,18 @@ TEST_CASE("dim: inside a trace every question that a symbol decides is noted wit
   CHECK(a >= b);
   CHECK(static_cast<std::int64_t>(2 * c + 1) == 7);
   CHECK(static_cast<double>(c) == 3.0);
-  CHECK(notes.text == "s0 == s1; s0 == s2 fails; s2 < s0; 4 < s0; s0 < s1 fails; 2*s2 + 1 is 7; s2 is 3; ");
+  CHECK((a + c).value() == 11);
+  CHECK(notes.text ==
+        "s0 == s1; s0 == s2 fails; s2 < s0; 4 < s0; s0 < s1 fails; 2*s2 + 1 is 7; s2 is 3; s0 + s2 is 11; ");
+}
+
+TEST_CASE("dim: a symbolic one has no value outside the trace it belongs to") {
+  CHECK_THROWS_AS(a.value(), TraceError);
+  CHECK_THROWS_AS(static_cast<int>(a), TraceError);
+  CHECK(Dim(7).value() == 7);
+  CHECK(static_cast<std::size_t>(Dim(7)) + static_cast<unsigned>(Dim(7)) == 14);  // to each type of numbers
+  CHECK(static_cast<long long>(Dim(-7)) == -7);
+  CHECK(static_cast<long double>(Dim(7)) == 7);
 }
 
 TEST_CASE("dim: questions that structure decides are not noted") {

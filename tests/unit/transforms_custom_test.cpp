@@ -199,6 +199,33 @@ TEST_CASE("drop_derivatives: after it only the values are left") {
   expect_unchanged(DropDerivatives{}, "%0: f32[4]", "neg(stop_gradient(%0))");
 }
 
+TEST_CASE("checkpoint: second derivatives of many layers are those without it") {
+  const auto block = [](Tensor x, Tensor w) { return tanh(x * w) + x; };
+  const auto deep = [&](bool keeps, Tensor w, Tensor x) {
+    for (int layer = 0; layer < 4; ++layer) x = keeps ? Tensor(block(x, w)) : jit::checkpoint(block)(x, w);
+    return sum(square(x));
+  };
+  const auto second = [&](bool keeps) {
+    return [&deep, keeps](Tensor w, Tensor x) {
+      const auto slopes = [&](Tensor v, Tensor u) {
+        auto [by_v, by_u] = jit::grad<0, 1>([&](Tensor p, Tensor q) { return deep(keeps, p, q); })(v, u);
+        return sum(by_v * tensor({1.0, -2.0})) + sum(by_u * tensor({0.5, 3.0}));
+      };
+      return jit::grad<0, 1>(slopes)(w, x);
+    };
+  };
+  const Tensor w = vec64({0.5, -0.75}), x = vec64({0.25, 1.5});
+  const auto [by_w, by_x] = second(true)(w, x);
+  const auto check = [&](const auto& found) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      CHECK(doubles(std::get<0>(found))[i] == Approx(doubles(by_w)[i]));
+      CHECK(doubles(std::get<1>(found))[i] == Approx(doubles(by_x)[i]));
+    }
+  };
+  check(second(false)(w, x));
+  check(jit::compile(second(false))(w, x));
+}
+
 TEST_CASE("checkpoint and custom_vjp: errors name the user's line") {
   Tensor x = vec64({1, 2});
   std::string text = message_of<ShapeError>(

@@ -277,3 +277,102 @@ TEST_CASE("edges: whole numbers, vectors and nothing to do") {
   CHECK(message_of<ShapeError>([&] { linear(rows, ones({3})); }).find("weight is (3,)") != std::string::npos);
   CHECK(message_of<ShapeError>([&] { linear(weight, weight, ones({2})); }).find("bias is (2,)") != std::string::npos);
 }
+
+TEST_CASE("edges: the value of an extent is that of the call, also where it is symbolic") {
+  const auto f = [](Tensor x) {
+    const std::int64_t rows = x.size(0).value();
+    Tensor total = zeros({x.size(1)}, {.dtype = DType::f64});
+    for (std::int64_t i = 0; i < rows; ++i) total = total + x(i) * static_cast<double>(i);
+    return Tensor(total + static_cast<double>(x.numel().value()));
+  };
+  auto compiled = jit::compile(f);
+  for (int rows : {3, 4, 5, 1, 4})
+    check_near(compiled(ones({rows, 2}, {.dtype = DType::f64})),
+               std::vector<double>(2, rows * (rows - 1) / 2.0 + 2.0 * rows));
+}
+
+TEST_CASE("edges: norms of negative order are 0 where an element is, and so are their derivatives") {
+  const Tensor x = tensor({{1.0, 2.0}, {0.0, 3.0}, {-2.0, 2.0}});
+  const auto f = [](Tensor v) { return linalg::vector_norm(v, -2, 1); };
+  const double first = 1 / std::sqrt(1.25), last = std::sqrt(2.0);
+  for (const Tensor& got : in_all_modes(f, x)) check_near(got, {first, 0, last});
+  const auto slopes = jit::grad([&](Tensor v) { return sum(f(v)); });
+  const double cube = first * first * first, share = last * last * last / 8;
+  for (const Tensor& got : in_all_modes(slopes, x)) check_near(got, {cube, cube / 8, 0, 0, -share, share});
+  check_near(jit::jvp(f, x, ones_like(x)).second, {cube * 1.125, 0, 0});
+  check_near(f(tensor({{not_a_number, 0.0}})), {not_a_number});
+}
+
+TEST_CASE("edges: places of bytes do not wrap") {
+  const Tensor y = tensor({1.0, 2.0, 4.0}), places = cast(tensor({200, 100, 250}), DType::u8);
+  for (const Tensor& got : in_all_modes([&](Tensor v) { return trapezoid(v, places); }, y)) check_near(got, {300});
+  check_near(cumulative_trapezoid(y, places), {-150, 300});
+  check_near(gradient(y, cast(tensor({10, 5, 0}), DType::u8)), {-0.2, -0.3, -0.4});
+}
+
+TEST_CASE("edges: kl_div's batchmean is the sum for each row of x") {
+  const Tensor x = log_softmax(tensor({{1.0, 2.0}, {0.5, -1.0}, {3.0, 3.5}}), 1),
+               t = tensor({{0.25, 0.75}, {0.5, 0.5}, {0.1, 0.9}});
+  const double total = item<double>(kl_div(x, t, {.reduction = LossReduction::sum}));
+  const auto f = [&](Tensor p) { return kl_div(p, t, {.reduction = LossReduction::batchmean}); };
+  for (const Tensor& got : in_all_modes(f, x)) check_near(got, {total / 3});
+  check_near(jit::compile(f, {.dynamic = jit::Dynamic::always})(x), {total / 3});
+  check_near(kl_div(tensor({-1.0, -2.0})(0), tensor({0.5, 0.5})(0), {.reduction = LossReduction::batchmean}),
+             {0.5 * (std::log(0.5) + 1)});
+  CHECK(has(message_of<UserError>([&] { mse_loss(x, t, LossReduction::batchmean); }),
+            "mse_loss: reduction is batchmean, which kl_div alone has"));
+  CHECK(
+      has(message_of<UserError>([&] { cross_entropy(x, tensor({0, 1, 0}), {.reduction = LossReduction::batchmean}); }),
+          "cross_entropy: reduction is batchmean"));
+}
+
+TEST_CASE("edges: numbers that turn a function's meaning around are refused") {
+  const Tensor x = tensor({0.5, -2.0});
+  CHECK(has(message_of<UserError>([&] { isclose(x, x, {.rtol = -0.1}); }), "isclose: rtol is -0.1"));
+  CHECK(has(message_of<UserError>([&] { allclose(x, x, {.atol = -1}); }), "neither may be negative"));
+  CHECK(has(message_of<UserError>([&] { softshrink(x, -0.5); }), "softshrink: width is -0.5"));
+  CHECK(has(message_of<UserError>([&] { hardtanh(x, 1, -1); }), "hardtanh: low is 1.000000, high is -1.000000"));
+  CHECK(has(message_of<UserError>([&] { triplet_margin_loss(x, x, x, {.margin = 0}); }),
+            "triplet_margin_loss: margin is 0.000000"));
+  CHECK(has(message_of<UserError>([&] {
+              triplet_margin_with_distance_loss(
+                  x, x, x, [](const Tensor& a, const Tensor& b) { return Tensor(abs(a - b)); }, {.margin = -1});
+            }),
+            "triplet_margin_with_distance_loss: margin is -1"));
+}
+
+TEST_CASE("edges: second derivatives of products that are scattered hold at zeros") {
+  const Tensor index = tensor<std::int64_t>({0, 1, 0, 1, 2, 0}), weights = tensor({1.0, -2.0, 0.5, 3.0});
+  const Tensor along_base = tensor({1.0, 2.0, -1.0, 0.3}), along_values = tensor({0.5, -1.0, 2.0, 1.5, -0.7, 0.9});
+  const auto scattered = [&](Tensor base, Tensor values) {
+    return sum(scatter_reduce(base, 0, index, values, ScatterReduction::prod) * weights);
+  };
+  const auto multiplied = [&](Tensor base, Tensor values) {  // the same, each place by itself
+    const Tensor is_there = unsqueeze(index, 0) == unsqueeze(arange(4), 1);
+    return sum(base * prod(where(is_there, unsqueeze(values, 0), 1), 1) * weights);
+  };
+  const auto second_of = [&](const auto& f) {
+    return [&](Tensor base, Tensor values) {
+      const auto slope = [&](Tensor b, Tensor v) {
+        auto [by_base, by_values] = jit::grad<0, 1>(f)(b, v);
+        return sum(by_base * along_base) + sum(by_values * along_values);
+      };
+      auto [by_base, by_values] = jit::grad<0, 1>(slope)(base, values);
+      return concat({by_base, by_values});
+    };
+  };
+  const Tensor bases[] = {tensor({2.0, 3.0, 4.0, 5.0}), tensor({2.0, 0.0, 4.0, 5.0}), tensor({0.0, 0.0, 0.0, 0.0})};
+  const Tensor values[] = {tensor({1.5, 2.0, -1.0, 0.5, 3.0, 2.5}), tensor({0.0, 2.0, -1.0, 0.5, 0.0, 2.5}),
+                           tensor({0.0, 2.0, 0.0, 0.5, 3.0, 2.5}), tensor({0.0, 0.0, 0.0, 0.5, 0.0, 0.0})};
+  for (const Tensor& base : bases)
+    for (const Tensor& value : values) {
+      INFO(base << " " << value);
+      const std::vector<double> want = doubles(second_of(multiplied)(base, value));
+      check_near(second_of(scattered)(base, value), want);
+      check_near(jit::compile(second_of(scattered))(base, value), want);
+      const auto [by_base, by_values] = jit::grad<0, 1>(scattered)(base, value);
+      const auto [of_base, of_values] = jit::grad<0, 1>(multiplied)(base, value);
+      check_near(by_base, doubles(of_base));
+      check_near(by_values, doubles(of_values));
+    }
+}

@@ -42,4 +42,9 @@ CallDerivative differentiate_program(const Graph& program, std::span<const std::
 CallDerivative differentiate_path(const Graph& path, std::span<const std::uint8_t> wanted,
                                   std::span<const std::uint8_t> given, std::span<const Value> stops);
 
+namespace reverse_detail {
+/// A scalar that is known only when `value` is, for a barrier.
+Val backward_token(Val value, DType dtype);
+}  // namespace reverse_detail
+
 SINTER_NAMESPACE_END

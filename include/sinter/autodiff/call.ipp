@@ -41,6 +41,7 @@ class CallCut {
 
  private:
   void make_forward(CallDerivative& out, std::span<const Value> saved) const;
+  Value token_of_gradient(GraphBuilder& backward, const std::map<Value, Value>& made, const Node& barrier) const;
   enum class State : std::uint8_t { forward, saved, again, backward };  // again: computed in both bodies
   State& state(std::int32_t node) { return state_[as_index(node)]; }
   State state(std::int32_t node) const { return state_[as_index(node)]; }
@@ -113,7 +114,7 @@ class CallCut {
   void mark_used() {
     for (std::size_t id = 0; id < joint_.nodes().size(); ++id)
       if (state_[id] == State::backward || state_[id] == State::again)
-        for (Value v : joint_.nodes()[id].inputs) used_.insert(v);
+        for (Value v : passes_detail::again_operands(joint_.nodes()[id])) used_.insert(v);
     for (Value v : gradients_)
       if (v) used_.insert(v);
   }
@@ -125,6 +126,16 @@ class CallCut {
   std::vector<bool> is_forward_, is_needed_;
   std::set<Value> used_;
 };
+
+SINTER_DECL Val backward_token(Val value, DType dtype) {
+  const Shape shape = value.shape();
+  Shape starts = ops_detail::zero_starts(shape.rank()), ends;
+  for (Dim extent : shape.dims()) {
+    if (ops_detail::is_zero(extent)) return full(value, {}, dtype, 0);  // there is nothing to wait for
+    ends.push_back(1);
+  }
+  return cast(reshape(slice(value, starts, ends, IntVector(as_index(shape.rank()), 1)), {}), dtype);
+}
 
 /// The joint graph without what is only for the gradients. What is saved and no result follows those.
 SINTER_DECL void CallCut::make_forward(CallDerivative& out, std::span<const Value> saved) const {
@@ -160,6 +171,13 @@ SINTER_DECL void CallCut::make_forward(CallDerivative& out, std::span<const Valu
   out.forward = std::make_shared<const Graph>(kept_ == 0 ? Dce{}(whole) : whole);
 }
 
+/// A number that is known when the first gradient of the results is: the backward part has begun then.
+SINTER_DECL Value CallCut::token_of_gradient(GraphBuilder& backward, const std::map<Value, Value>& made,
+                                             const Node& barrier) const {
+  const Val gradient{&backward, made.at(joint_.inputs()[inputs_]), barrier.where};
+  return backward_token(gradient, barrier.types[0].dtype).value;
+}
+
 SINTER_DECL void CallCut::make(CallDerivative& out) const {
   GraphBuilder backward(joint_);
   std::map<Value, Value> made;
@@ -187,7 +205,11 @@ SINTER_DECL void CallCut::make(CallDerivative& out) const {
     if (state_[id] == State::again && node.op->kind != OpKind::view && !node.inputs.empty())
       out.repeated.push_back({node.op->name, node.types[0], node.where});
     Values inputs;
-    for (Value v : node.inputs) inputs.push_back(made.at(v));
+    for (Value v : passes_detail::again_operands(node)) inputs.push_back(made.at(v));
+    if (inputs.size() < node.inputs.size()) {  // a barrier; what it waited for may be in the forward part alone
+      const auto token = made.find(node.inputs[1]);
+      inputs.push_back(token != made.end() ? token->second : token_of_gradient(backward, made, node));
+    }
     keep(static_cast<std::int32_t>(id), backward.copy(node, inputs));
   }
   std::vector<Value> outputs;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <sinter/autodiff/custom.hpp>
+
+#include <sinter/autodiff/call.hpp>
 #include <sinter/autodiff/reverse.hpp>
 #include <sinter/autodiff/transform_trace.hpp>
 #include <sinter/base/index.hpp>
@@ -41,17 +43,6 @@ inline std::vector<Ref<TensorImpl>> record_derivative(std::vector<Ref<TensorImpl
   return results;
 }
 
-/// A scalar of x's dtype that is known only when `value` is.
-inline Val token_of(Val value, DType dtype) {
-  const Shape shape = value.shape();
-  Shape starts = ops_detail::zero_starts(shape.rank()), ends;
-  for (Dim extent : shape.dims()) {
-    if (ops_detail::is_zero(extent)) return full(value, {}, dtype, 0);  // there is nothing to wait for
-    ends.push_back(1);
-  }
-  return cast(reshape(slice(value, starts, ends, IntVector(as_index(shape.rank()), 1)), {}), dtype);
-}
-
 /// The gradients of a graph's inputs, with all of it computed again behind a barrier.
 inline Graph recomputing_derivative(const Graph& graph, std::span<const std::size_t> floating_results,
                                     IntVector& with_gradient) {
@@ -64,7 +55,9 @@ inline Graph recomputing_derivative(const Graph& graph, std::span<const std::siz
   std::vector<std::size_t> floating;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Val x{&builder, inputs[i], builder.node(inputs[i]).where};
-    again.push_back(apply(op_info<ops::Barrier>, {x, token_of(Val{&builder, douts[0], x.where}, x.dtype())}).value);
+    again.push_back(
+        apply(op_info<ops::Barrier>, {x, reverse_detail::backward_token(Val{&builder, douts[0], x.where}, x.dtype())})
+            .value);
     if (!is_differentiable(x.dtype())) continue;
     floating.push_back(i);
     wrt.push_back(again.back());

@@ -194,9 +194,7 @@ inline Result prod(const Call& call) {
     if (is_reduced) count = count * z.shape()[i];
   }
   for (std::int64_t axis : axes) order.push_back(axis);
-  if (!count.is_static())
-    call.refuse("the extents of what is multiplied are symbolic", "mark them static: jit::mark_static(z, axis)");
-  std::int64_t n = count.value();
+  std::int64_t n = count.value();  // a guard where it is symbolic: the number of steps follows from it
   const int last = left.rank();
   Shape flat = left;
   flat.push_back(n);
@@ -218,10 +216,6 @@ inline Result cumulative_product(const Call& call) {
   const int axis = static_cast<int>(call.attrs->axes[0]);
   Tensor z(call.leaves[0].value);
   const Dim count = z.shape()[axis];
-  if (!count.is_static())
-    call.refuse(
-        "axis " + std::to_string(axis) + " of " + z.shape().text() + ", whose elements are multiplied, is symbolic",
-        "mark it static: jit::mark_static(z, axis)");
   const bool is_reversed = (*call.attrs)[ops_detail::is_reversed];
   const std::int64_t n = count.value();
   const auto part = [&](std::int64_t start, std::int64_t stop) {

@@ -55,6 +55,11 @@ inline Tensor trapezoids(const Tensor& y, double dx, int axis, Location where) {
   const Neighbours sides = neighbours(y, axis, where);
   return (sides.later + sides.earlier) * (dx / 2);
 }
+/// Whole numbers whose differences are right: those of u8 would wrap.
+inline Tensor as_signed(const Tensor& x, Location where) {
+  if (!is_integer(x.dtype())) return x;
+  return cast(In(x, where), x.dtype() == DType::u64 ? DType::f64 : DType::i64);
+}
 /// The places' distances. Places of one axis stand along the axis of y.
 inline Tensor widths_of(const Tensor& places, const Tensor& y, int axis, std::string_view op, Location where) {
   const bool is_one_axis = places.rank() == 1;
@@ -62,7 +67,7 @@ inline Tensor widths_of(const Tensor& places, const Tensor& y, int axis, std::st
       (!is_one_axis && places.rank() != y.rank()))
     throw ShapeError(op, "y is " + y.shape().text() + ", its places are " + places.shape().text(), where,
                      "give a place for each element of axis " + std::to_string(axis) + ", or for each of y");
-  const Neighbours sides = neighbours(places, is_one_axis ? 0 : axis, where);
+  const Neighbours sides = neighbours(as_signed(places, where), is_one_axis ? 0 : axis, where);
   const Tensor widths = sides.later - sides.earlier;
   if (!is_one_axis) return widths;
   Shape along;

@@ -14,6 +14,10 @@
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
+namespace expr_detail {
+void require_width(double width, Location where);             // of softshrink: not negative
+void require_order(double low, double high, Location where);  // of hardtanh
+}  // namespace expr_detail
 
 #define SINTER_UNARY_FUNCTION(function, Op)                                \
   template <TensorLike A>                                                  \
@@ -123,13 +127,18 @@ SINTER_UNARY_FUNCTION(tanhshrink, Tanhshrink)
 SINTER_UNARY_FUNCTION(gelu_tanh, GeluTanh)  // PyTorch's gelu(x, approximate='tanh')
 SINTER_FUNCTION_OF_NUMBER(leaky_relu, LeakyRelu, slope, 0.01)
 SINTER_FUNCTION_OF_NUMBER(hardshrink, Hardshrink, width, 0.5)
-SINTER_FUNCTION_OF_NUMBER(softshrink, Softshrink, width, 0.5)
+template <TensorLike A>
+auto softshrink(A&& x, double width = 0.5, Location where = std::source_location::current()) {
+  expr_detail::require_width(width, where);
+  return tensor_detail::make_expr<ops::Softshrink>(where, std::forward<A>(x), width);
+}
 template <TensorLike A>
 auto relu6(A&& x, Location where = std::source_location::current()) {
   return tensor_detail::make_expr<ops::ClampToNumbers>(where, std::forward<A>(x), 0, 6);
 }
 template <TensorLike A>
 auto hardtanh(A&& x, double low = -1, double high = 1, Location where = std::source_location::current()) {
+  expr_detail::require_order(low, high, where);
   return tensor_detail::make_expr<ops::ClampToNumbers>(where, std::forward<A>(x), low, high);
 }
 /// x where x > 0, else alpha (e^x - 1).

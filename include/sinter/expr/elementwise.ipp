@@ -148,8 +148,23 @@ SINTER_DECL Tensor entr(const In& x) {
 }
 SINTER_DECL Tensor ndtr(const In& x) { return expr_detail::apply<ops::Ndtr>(expr_detail::floating(x)); }
 
+namespace expr_detail {
+SINTER_DECL void require_width(double width, Location where) {
+  if (!(width >= 0))
+    throw UserError("softshrink", "width is " + std::to_string(width), where, "it must not be negative");
+}
+SINTER_DECL void require_order(double low, double high, Location where) {
+  if (low > high)
+    throw UserError("hardtanh", "low is " + std::to_string(low) + ", high is " + std::to_string(high), where,
+                    "low must not be greater than high");
+}
+}  // namespace expr_detail
+
 SINTER_DECL Tensor isclose(const In& a, const In& b, CloseOptions options) {
   using expr_detail::Term;
+  if (!(options.rtol >= 0 && options.atol >= 0))
+    throw UserError("isclose", "rtol is " + std::to_string(options.rtol) + ", atol is " + std::to_string(options.atol),
+                    a.where, "neither may be negative");
   const auto number_of = [](const In& v) {  // f64 has more integers than f32
     const Term t(v);
     return is_differentiable(t.dtype()) ? t : Term(cast(v, DType::f64), v.where);

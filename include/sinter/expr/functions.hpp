@@ -131,10 +131,10 @@ Tensor squeeze(const In& x, Axes axes = {});     // none given: all of extent 1
 Tensor flatten(const In& x, int first = 0, int last = -1);
 
 // Joins and parts.
-Tensor concat(std::span<const Tensor> parts, int axis, Location where = std::source_location::current());
-Tensor concat(std::initializer_list<Tensor> parts, int axis, Location where = std::source_location::current());
-Tensor stack(std::span<const Tensor> parts, int axis, Location where = std::source_location::current());
-Tensor stack(std::initializer_list<Tensor> parts, int axis, Location where = std::source_location::current());
+Tensor concat(std::span<const Tensor> parts, int axis = 0, Location where = std::source_location::current());
+Tensor concat(std::initializer_list<Tensor> parts, int axis = 0, Location where = std::source_location::current());
+Tensor stack(std::span<const Tensor> parts, int axis = 0, Location where = std::source_location::current());
+Tensor stack(std::initializer_list<Tensor> parts, int axis = 0, Location where = std::source_location::current());
 std::vector<Tensor> split(const In& x, int parts, int axis);
 template <std::size_t N>
 std::array<Tensor, N> split(const In& x, int axis) {

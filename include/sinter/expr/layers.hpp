@@ -26,8 +26,8 @@ struct LayerNormOptions {
 /// have. Ba, Kiros and Hinton 2016.
 Tensor layer_norm(const In& x, const Shape& shape, LayerNormOptions options = {});
 Tensor layer_norm(const In& x, const Shape& shape, const In& weight, const In& bias, LayerNormOptions options = {});
-/// What becomes of the losses of single rows.
-enum class LossReduction : std::uint8_t { mean, sum, none };
+/// What becomes of the losses of single rows. `batchmean`, of kl_div alone: their sum divided by x.size(0).
+enum class LossReduction : std::uint8_t { mean, sum, none, batchmean };
 Tensor mse_loss(const In& prediction, const In& target);
 Tensor max_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);  // stride 0: the size
 Tensor avg_pool2d(const In& x, std::int64_t size, std::int64_t stride = 0);

@@ -55,9 +55,12 @@ inline std::string order_text(NormOrder order) {
 SINTER_DECL Tensor vector_norm(const In& x, double order, Axes axes, Keep keep) {
   if (std::isnan(order)) throw UserError("vector_norm", "the order is NaN", x.where);
   if (order >= 0 || std::isinf(order)) return sinter::norm(x, axes, {.p = order, .keep = keep});
-  const detail::Term t = expr_detail::floating(x);
-  const detail::Term powers = expr_detail::apply<ops::Pow>(expr_detail::absolute(t), order);
-  return expr_detail::apply<ops::Pow>(expr_detail::sum_of(powers, axes, keep), 1 / order);
+  const detail::Term size = expr_detail::absolute(expr_detail::floating(x));
+  // The power of a 0 is infinite, and the norm 0: it is left out of the sum, so that derivatives are 0 too, and no NaN.
+  const detail::Term is_zero = size == 0.0, has_zero(any(is_zero, axes, keep), x.where);
+  const detail::Term powers = expr_detail::apply<ops::Pow>(expr_detail::where_of(is_zero, 1.0, size), order);
+  const detail::Term norm = expr_detail::apply<ops::Pow>(expr_detail::sum_of(powers, axes, keep), 1 / order);
+  return expr_detail::where_of(has_zero, norm * 0.0, norm);
 }
 
 SINTER_DECL Tensor matrix_norm(const In& x, NormOrder order, Axes axes, Keep keep) {

@@ -15,15 +15,22 @@
 SINTER_NAMESPACE_BEGIN
 namespace expr_detail {
 
+inline void require_reduction(LossReduction reduction, std::string_view op, Location where) {
+  if (reduction == LossReduction::batchmean)
+    throw UserError(op, "reduction is batchmean, which kl_div alone has", where,
+                    "take LossReduction::sum, and divide by the extent of the batch");
+  if (reduction > LossReduction::batchmean)
+    throw UserError(
+        op, "reduction has the value " + std::to_string(static_cast<int>(reduction)) + ", which is no LossReduction",
+        where);
+}
 inline Tensor reduced(const Term& losses, LossReduction reduction, std::string_view op) {
-  switch (reduction) {
-    case LossReduction::mean: return mean_of(losses);
-    case LossReduction::sum: return sum_of(losses);
-    case LossReduction::none: return losses;
-  }
-  throw UserError(
-      op, "reduction has the value " + std::to_string(static_cast<int>(reduction)) + ", which is no LossReduction",
-      losses.where);
+  require_reduction(reduction, op, losses.where);
+  if (reduction == LossReduction::none) return losses;
+  return reduction == LossReduction::sum ? sum_of(losses) : mean_of(losses);
+}
+inline void require_positive_margin(double margin, std::string_view op, Location where) {
+  if (!(margin > 0)) throw UserError(op, "margin is " + std::to_string(margin), where, "it must be greater than 0");
 }
 /// Two operands of a loss: floating, and of shapes that broadcast, or the error names the loss.
 struct LossOperands {
@@ -251,11 +258,7 @@ SINTER_DECL Tensor cross_entropy(const In& logits, const In& target, CrossEntrop
   constexpr std::string_view op = "cross_entropy";
   const Tensor given(logits.tensor()), classes(target.tensor());
   const Location at = logits.where;
-  if (options.reduction > LossReduction::none)
-    throw UserError(op,
-                    "reduction has the value " + std::to_string(static_cast<int>(options.reduction)) +
-                        ", which is no LossReduction",
-                    at);
+  expr_detail::require_reduction(options.reduction, op, at);
   if (is_floating(classes.dtype()))
     return expr_detail::cross_entropy_of_probabilities(Term(given, at), Term(classes, at), options);
   expr_detail::require_targets(given.shape(), classes.shape(), "logits are", op, at);
@@ -286,7 +289,9 @@ SINTER_DECL Tensor kl_div(const In& x, const In& target, KlDivOptions options) {
   const auto [p, t] = expr_detail::loss_operands(x, target, "kl_div");
   const Term losses =
       options.log_target ? expr_detail::apply<ops::Exp>(t) * (t - p) : expr_detail::apply<ops::Xlogy>(t, t) - t * p;
-  return expr_detail::reduced(losses, options.reduction, "kl_div");
+  if (options.reduction != LossReduction::batchmean) return expr_detail::reduced(losses, options.reduction, "kl_div");
+  const Shape given = Tensor(x.tensor()).shape();
+  return given.rank() == 0 ? sum_of(losses) : sum_of(losses) / Term(In(given[0], x.where));
 }
 
 SINTER_DECL Tensor poisson_nll_loss(const In& x, const In& target, PoissonNllOptions options) {
@@ -349,6 +354,7 @@ SINTER_DECL Tensor cosine_embedding_loss(const In& first, const In& second, cons
 
 SINTER_DECL Tensor triplet_margin_loss(const In& anchor, const In& positive, const In& negative,
                                        TripletMarginOptions options) {
+  expr_detail::require_positive_margin(options.margin, "triplet_margin_loss", anchor.where);
   const auto [a, p] = expr_detail::loss_operands(anchor, positive, "triplet_margin_loss");
   const Term n = expr_detail::floating(negative);
   const auto distance = [&](const Term& from, const Term& to) {
@@ -366,6 +372,7 @@ SINTER_DECL Tensor triplet_margin_with_distance_loss(
   constexpr std::string_view op = "triplet_margin_with_distance_loss";
   const Location at = anchor.where;
   if (!distance) throw UserError(op, "the distance is empty", at, "give a function of two tensors");
+  expr_detail::require_positive_margin(options.margin, op, at);
   const Tensor a(anchor.tensor()), p(positive.tensor()), n(negative.tensor());
   const Term near(distance(a, p), at);
   Term away(distance(a, n), at);

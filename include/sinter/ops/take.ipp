@@ -4,6 +4,8 @@
 #include <sinter/ops/batch.hpp>
 #include <sinter/ops/take.hpp>
 
+#include <limits>
+
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
 
@@ -59,6 +61,46 @@ SINTER_DECL Val checked_index(Val values, Val index, Dim extent) {
   return reshape(checked, values.shape());
 }
 
+/// Of the factors of a place the product is formed without the first two zeros. Divided by a factor it is that one's
+/// slope; of the first zero it is the slope itself. The zeros that are among a slope's factors are multiplied to it:
+/// they are 0, and make second derivatives hold.
+inline ValList scattered_product_vjp(const VjpArgs& a, const TakeAxes& axes) {
+  const Val base = a.in[0], value = a.in[2];
+  const auto taken = [&](Val x) { return take_at(x, a.in[1], axes); };
+  const auto scattered = [&](Val into, Val values, Combine combine) {
+    return scatter_at(into, a.in[1], values, axes, combine);
+  };
+  constexpr double beyond = 0x1p62;  // the numbers of the elements are below it, and the base's is -1
+  const auto number_of = [&](Val like, double number) { return full(like, like.shape(), DType::i64, number); };
+  const Val numbers = reshape(iota(value, {value.shape().numel()}, 0, DType::i64), value.shape());
+  const Val base_is_zero = eq(base, 0), is_zero = eq(value, 0), none = number_of(value, beyond);
+  const Val first = scattered(where(base_is_zero, number_of(base, -1), number_of(base, beyond)),
+                              where(is_zero, numbers, none), Combine::min);
+  const Val is_first = logical_and(is_zero, eq(numbers, taken(first)));
+  const Val is_later = logical_and(is_zero, gt(numbers, taken(first)));
+  const Val second = scattered(number_of(base, beyond), where(is_later, numbers, none), Combine::min);
+  const Val is_second = logical_and(is_later, eq(numbers, taken(second)));
+  const Val has_zero = lt(first, beyond), has_two = lt(second, beyond);
+  const Val at_first = scattered(where(base_is_zero, base, 0), where(is_first, value, 0), Combine::add);
+  const Val at_second = scattered(full_like(base, 0), where(is_second, value, 0), Combine::add);
+  const Val share =
+      a.dout * scattered(where(base_is_zero, 1, base), where(logical_or(is_first, is_second), 1, value), Combine::mul);
+  const auto times = [](Val zero, Val slope) {  // 0, also where the slope has overflown
+    return where(lt(abs(slope), std::numeric_limits<double>::infinity()), zero * slope, full_like(slope, 0));
+  };
+  const Val of_first = where(has_two, times(at_second, share), share), of_second = times(at_first, share);
+  const auto of_other = [&](Val factor, Val each_share, Val zero, Val is_one, Val is_two) {
+    const Val slope = each_share / factor;
+    return where(is_two, full_like(slope, 0), where(is_one, times(zero, slope), slope));
+  };
+  const Val by_base =
+      where(base_is_zero, of_first, of_other(where(base_is_zero, 1, base), share, at_first, has_zero, has_two));
+  const Val by_other = of_other(where(is_zero, 1, value), taken(share), taken(at_first), lt(taken(first), beyond),
+                                lt(taken(second), beyond));
+  const Val by_zero = where(is_first, taken(of_first), where(is_second, taken(of_second), full_like(value, 0)));
+  return {by_base, Val{}, where(is_zero, by_zero, by_other)};
+}
+
 }  // namespace ops_detail
 
 namespace ops {
@@ -109,14 +151,7 @@ SINTER_DECL ValList Scatter::vjp(const VjpArgs& a) {
       return {scattered(dout, full(value, shape, value.dtype(), 0), Combine::none), Val{},
               where(eq(taken(last), number), taken(dout), 0)};
     }
-    case Combine::mul: {  // quotients of the product without zeros, and how many zeros there are
-      const Val base_is_zero = eq(base, 0), is_zero = eq(value, 0);
-      const Val zeros = scattered(cast(base_is_zero, dout.dtype()), cast(is_zero, dout.dtype()), Combine::add);
-      const Val product = scattered(where(base_is_zero, 1, base), where(is_zero, 1, value), Combine::mul);
-      const Val alone = where(eq(zeros, 1), dout * product, 0), among = where(eq(zeros, 0), dout * product, 0);
-      return {where(base_is_zero, alone, among / where(base_is_zero, 1, base)), Val{},
-              where(is_zero, taken(alone), taken(among) / where(is_zero, 1, value))};
-    }
+    case Combine::mul: return ops_detail::scattered_product_vjp(a, axes);
     case Combine::min:
     case Combine::max: {  // shared out evenly among all that are the least
       const Val is_base = cast(eq(base, a.out), dout.dtype()), is_value = cast(eq(value, taken(a.out)), dout.dtype());

@@ -49,13 +49,13 @@ class Dim {
   static Dim symbol(SymbolId id);
 
   constexpr bool is_static() const { return (bits_ & 1) == 0; }
-  /// The number of a static Dim.
-  constexpr std::int64_t value() const { return bits_ / 2; }
-  /// The number; for a symbolic Dim this reads the symbol and so becomes a guard on the exact value.
-  explicit operator std::int64_t() const;
-  explicit operator int() const { return static_cast<int>(static_cast<std::int64_t>(*this)); }
-  explicit operator double() const { return static_cast<double>(static_cast<std::int64_t>(*this)); }
-  explicit operator float() const { return static_cast<float>(static_cast<std::int64_t>(*this)); }
+  /// The number; of a symbolic Dim this reads the symbol and so becomes a guard on the exact value.
+  constexpr std::int64_t value() const { return is_static() ? bits_ / 2 : read(); }
+  template <class N>
+    requires((std::integral<N> && !std::same_as<N, bool>) || std::floating_point<N>)
+  explicit operator N() const {
+    return static_cast<N>(value());
+  }
 
   /// Same expression, without asking about values.
   friend constexpr bool identical(Dim a, Dim b) { return a.bits_ == b.bits_; }
@@ -125,6 +125,7 @@ class Dim {
   static bool ask_equal(Dim a, Dim b);
   static std::strong_ordering ask_order(Dim a, Dim b);
   static bool ask_less(Dim a, Dim b);
+  std::int64_t read() const;
   std::int64_t evaluate_symbolic(std::span<const std::int64_t> symbols, const std::int64_t* otherwise) const;
   const tensor_detail::DimNode* node() const { return reinterpret_cast<const tensor_detail::DimNode*>(bits_ - 1); }
   static Dim from_node(const tensor_detail::DimNode* node);

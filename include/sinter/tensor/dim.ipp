@@ -302,8 +302,7 @@ SINTER_DECL bool Dim::ask_less(Dim a, Dim b) {
   return outcome;
 }
 
-SINTER_DECL Dim::operator std::int64_t() const {
-  if (is_static()) return value();
+SINTER_DECL std::int64_t Dim::read() const {
   SymbolScope* scope = SymbolScope::current();
   if (scope == nullptr)
     throw TraceError("Dim", "the symbolic extent " + text() + " has no value outside the trace it belongs to");
