@@ -145,6 +145,24 @@ inline bool is_worth_trying(int threads, const LaunchWork& work) {
   return work.nanoseconds >= serial_nanoseconds && work.nanoseconds / threads <= 4 * serial_nanoseconds;
 }
 
+/// The launch of each, where code is made by a compiler that takes a part of a second for each: several threads make
+/// them, as long as there is time. Null: not yet, or never.
+inline std::vector<std::unique_ptr<Launch>> bound_together(const Subject& subject,
+                                                           const std::vector<Schedule>& schedules,
+                                                           const Allowance& time) {
+  constexpr double compile_nanoseconds = 1e7;
+  std::vector<std::unique_ptr<Launch>> launches(schedules.size());
+  if (!subject.backend.compiles_when_bound()) return launches;
+  parallel_for(static_cast<std::int64_t>(schedules.size()), compile_nanoseconds, [&](auto begin, auto end) {
+    for (auto i = as_index(begin); i < as_index(end); ++i) {
+      if (i > 0 && !time.is_left(part_to_verify)) continue;
+      if (const auto code = compiled_kernel(subject.backend, subject.kernel, schedules[i]))
+        launches[i] = subject.bind(*code);
+    }
+  });
+  return launches;
+}
+
 /// Those that there is time for.
 inline Field candidates_of(const Subject& subject, const std::vector<Schedule>& schedules, Fill fill,
                            const Allowance& time) {
@@ -154,7 +172,9 @@ inline Field candidates_of(const Subject& subject, const std::vector<Schedule>& 
   std::vector<std::unique_ptr<Expected>> expected;
   const Fill other = fill == Fill::indices ? Fill::indices : Fill::signed_;
   LaunchWork work;
-  for (const Schedule& schedule : schedules) {
+  std::vector<std::unique_ptr<Launch>> launches = bound_together(subject, schedules, time);
+  for (std::size_t i = 0; i < schedules.size(); ++i) {
+    const Schedule& schedule = schedules[i];
     if (!time.is_left(field.candidates.empty() ? 1 : part_to_verify)) {
       field.is_late = field.candidates.size() < 2;
       break;
@@ -171,7 +191,7 @@ inline Field candidates_of(const Subject& subject, const std::vector<Schedule>& 
       field.reject(schedule);
       continue;
     }
-    Candidate candidate{schedule, subject.bind(*code)};
+    Candidate candidate{schedule, launches[i] != nullptr ? std::move(launches[i]) : subject.bind(*code)};
     if (field.candidates.empty()) work = candidate.launch->work();
     field.candidates.push_back(std::move(candidate));
   }
