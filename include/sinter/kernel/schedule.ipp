@@ -85,9 +85,8 @@ inline std::optional<ScheduleStep> parse_step(std::string_view text) {
   const auto found = static_cast<ScheduleAction>(row - schedule_action_rows.begin());
   if (text.starts_with("[") && !take_number(text, names_node(found) ? "[b" : "[a", ']', axis)) return std::nullopt;
   if (!take_number(text, "(", ')', number) || !text.empty() || axis > 127 || number > 0xFFFF) return std::nullopt;
-  return ScheduleStep{.action = found,
-                      .number = static_cast<std::uint16_t>(number),
-                      .axis = static_cast<std::int8_t>(axis)};
+  return ScheduleStep{
+      .action = found, .number = static_cast<std::uint16_t>(number), .axis = static_cast<std::int8_t>(axis)};
 }
 
 }  // namespace kernel_detail

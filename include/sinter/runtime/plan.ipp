@@ -247,7 +247,8 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
                                                                std::size_t carries) {
   for (const auto& [known, plan] : bodies_)
     if (known == body) return plan;
-  const auto bodies = options_.body_cuts.empty() ? std::vector<runtime_detail::BodyOf>() : runtime_detail::bodies_of(graph_);
+  const auto bodies =
+      options_.body_cuts.empty() ? std::vector<runtime_detail::BodyOf>() : runtime_detail::bodies_of(graph_);
   const auto place = std::find_if(bodies.begin(), bodies.end(), [&](const auto& each) { return each.graph == body; });
   const PlanOptions options = body_options(*body, carries, static_cast<int>(place - bodies.begin()));
   const Device device = options_.backends.front()->device();

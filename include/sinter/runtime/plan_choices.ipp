@@ -21,7 +21,7 @@
 SINTER_NAMESPACE_BEGIN
 
 namespace runtime_detail {
-inline constexpr std::size_t most_cuts = 8;  // with the default and what needs no node there are twelve
+inline constexpr std::size_t most_cuts = 8;            // with the default and what needs no node there are twelve
 inline constexpr std::int64_t least_cut_bytes = 4096;  // less is in the first cache, whoever wrote it
 
 /// A value that could be written. `rank`: the kind of gain that is to be hoped for, the best first.
