@@ -235,7 +235,7 @@ class PlanTrials {
   /// Those that there is time for.
   void run(const std::vector<Schedule>& candidates, const Allowance& time) {
     for (const Schedule& schedule : candidates) {
-      if (!time.is_left(field.candidates.empty() ? 1 : part_to_verify)) {
+      if (!time.is_left(field.candidates.empty() ? 1 : part_to_verify(options_.backends.front()->device()))) {
         field.is_late = field.candidates.size() < 2;
         break;
       }

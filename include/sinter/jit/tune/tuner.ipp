@@ -64,10 +64,8 @@ inline std::string machine_of(const Backend& backend) {
     const std::string device = backend.device().text() + " ";
     return std::string(backend.name()) + "; " + (key.starts_with(device) ? key.substr(device.size()) : key);
   }
-  const int limit = base_detail::thread_limit();  // of this thread's scopes
-  const int threads = limit > 0 ? std::min(limit, thread_count()) : thread_count();
   static const auto& processor = process_object([] { return new std::string(runtime_detail::processor_text()); });
-  return processor + "; " + std::string(backend.name()) + " " + key + "; threads " + std::to_string(threads);
+  return processor + "; " + std::string(backend.name()) + " " + key + "; threads " + std::to_string(threads_here());
 }
 inline bool has_symbols(const SymbolicGeometry& geometry) {
   return std::any_of(geometry.extent.begin(), geometry.extent.end(), [](Dim dim) { return !dim.is_static(); });
@@ -174,7 +172,7 @@ inline std::vector<std::unique_ptr<Launch>> bound_together(const Subject& subjec
   if (!subject.backend.compiles_when_bound()) return launches;
   parallel_for(static_cast<std::int64_t>(schedules.size()), compile_nanoseconds, [&](auto begin, auto end) {
     for (auto i = as_index(begin); i < as_index(end); ++i) {
-      if (i > 0 && !time.is_left(part_to_verify)) continue;
+      if (i > 0 && !time.is_left(part_to_verify(subject.backend.device()))) continue;
       if (const auto code = compiled_kernel(subject.backend, subject.kernel, schedules[i]))
         launches[i] = subject.bind(*code);
     }
@@ -194,7 +192,7 @@ inline Field candidates_of(const Subject& subject, const std::vector<Schedule>& 
   std::vector<std::unique_ptr<Launch>> launches = bound_together(subject, schedules, time);
   for (std::size_t i = 0; i < schedules.size(); ++i) {
     const Schedule& schedule = schedules[i];
-    if (!time.is_left(field.candidates.empty() ? 1 : part_to_verify)) {
+    if (!time.is_left(field.candidates.empty() ? 1 : part_to_verify(subject.backend.device()))) {
       field.is_late = field.candidates.size() < 2;
       break;
     }
