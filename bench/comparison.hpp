@@ -21,11 +21,33 @@
 
 namespace bench {
 
+/// BENCH_TUNED=FILE (tools/bench --tuned): rows compare a tuned function with the default one, not with their peers.
+inline bool is_for_tuned_rows() {
+  const char* const file = std::getenv("BENCH_TUNED");
+  return file != nullptr && *file != '\0';
+}
+/// Whether the row has no function that could be tuned, and is left out of such a run.
+inline bool is_left_out(benchmark::State& state) {
+  if (is_for_tuned_rows()) state.SkipWithError("it compares no compiled function");
+  return is_for_tuned_rows();
+}
+
+/// Of the row that runs.
+inline std::string& row_name() {
+  static std::string name;
+  return name;
+}
+
 /// Registers a row whose body gives its times itself (`alternate`, State::SetIterationTime). Names are
 /// "what/shape/dtype"; the summary of tools/bench takes its columns from them.
 template <class Body>
 auto* add(const std::string& name, Body&& body) {
-  return benchmark::RegisterBenchmark(name.c_str(), std::forward<Body>(body))->UseManualTime();
+  auto named = [name, body = std::forward<Body>(body)](benchmark::State& state) mutable {
+    row_name() = name;
+    body(state);
+  };
+  auto* const row = benchmark::RegisterBenchmark(name.c_str(), std::move(named))->UseManualTime();
+  return is_for_tuned_rows() ? row->Iterations(1)->Repetitions(1) : row;  // such rows have turns of their own
 }
 
 /// A row for what does not exist yet: it says so and has no figure.
@@ -132,6 +154,7 @@ class Alternation {
 /// every repetition.
 template <class Ours, class Peer>
 void alternate(benchmark::State& state, const char* peer_name, Ours&& ours, Peer&& peer, std::int64_t steps = 1) {
+  if (is_left_out(state)) return;
   const std::int64_t ours_calls = calls_per_slice(ours), peer_calls = calls_per_slice(peer),
                      iterations = state.max_iterations;
   Alternation alternation;
@@ -149,6 +172,7 @@ void alternate(benchmark::State& state, const char* peer_name, Ours&& ours, Peer
 /// The same for callables that return the seconds they are to be charged with.
 template <class Ours, class Peer>
 void alternate_seconds(benchmark::State& state, const char* peer_name, Ours&& ours_seconds, Peer&& peer_seconds) {
+  if (is_left_out(state)) return;
   Alternation alternation;
   while (state.KeepRunning()) {
     const double seconds = ours_seconds();
@@ -162,6 +186,7 @@ void alternate_seconds(benchmark::State& state, const char* peer_name, Ours&& ou
 /// Times a callable that has no peer here; its first calls are not timed. A call counts as `steps` iterations.
 template <class F>
 void time_alone(benchmark::State& state, F&& call, std::int64_t steps = 1) {
+  if (is_left_out(state)) return;
   const std::int64_t iterations = state.max_iterations, calls = (iterations + steps - 1) / steps;
   seconds_of(call, 3);
   while (state.KeepRunningBatch(iterations))
@@ -202,7 +227,7 @@ inline std::string compiler_name() {
 /// The rest of `main`: the flags are Google Benchmark's.
 inline int run(int argc, char** argv) {
   // Compilations are what rows of compile times measure; tuned rows find what earlier rounds measured.
-  if (std::getenv("BENCH_TUNED") == nullptr) ::setenv("SINTER_CACHE_MB", "0", 0);
+  if (!is_for_tuned_rows()) ::setenv("SINTER_CACHE_MB", "0", 0);
   benchmark::AddCustomContext("processor", processor_name());
   benchmark::AddCustomContext("compiler", compiler_name());
   benchmark::Initialize(&argc, argv);

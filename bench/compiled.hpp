@@ -2,10 +2,11 @@
 #pragma once
 
 #include "comparison.hpp"
+#include "tuned.hpp"
 
 #include <sinter/sinter.hpp>
 
-#include <cstdlib>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -32,31 +33,29 @@ struct Peer {
   std::span<const float> result;
 };
 
-/// BENCH_TUNED=1 (tools/bench --tuned): rows compare a tuned function with the default one, not with their peers.
-inline bool compares_tuned() {
-  const char* const wanted = std::getenv("BENCH_TUNED");
-  return wanted != nullptr && *wanted != '\0' && *wanted != '0';
-}
+/// A tuned function beside the default one; the results must have the same bits.
 template <class F, class... A>
 void compare_tuned(benchmark::State& state, F f, const A&... args) {
-  sinter::jit::reset();
-  auto standard = sinter::jit::compile(f);
-  auto tuned = sinter::jit::compile(f, {.mode = sinter::jit::Mode::max_autotune});
-  {
-    const sinter::Tensor expected = standard(args...), result = tuned(args...);
-    constexpr double same_bits = 0;
-    if (!agree(state, result.template data<float>(), expected.template data<float>(), same_bits)) return;
-  }
-  alternate(
-      state, "default", [&] { benchmark::DoNotOptimize(tuned(args...)); },
-      [&] { benchmark::DoNotOptimize(standard(args...)); });
+  run_tuned_row(state, row_name(), [&] {
+    auto standard = sinter::jit::compile(f);
+    auto tuned = sinter::jit::compile(f, tuned_options());
+    TunedRow row;
+    row.standard = [=]() mutable { benchmark::DoNotOptimize(standard(args...)); };
+    row.tuned = [=]() mutable { benchmark::DoNotOptimize(tuned(args...)); };
+    row.have_same_results = [=]() mutable {
+      const sinter::Tensor expected = standard(args...), result = tuned(args...);
+      return difference(result.template data<float>(), expected.template data<float>(), 0).empty();
+    };
+    row.seconds_of = [](const std::function<void()>& call, std::int64_t calls) { return seconds_of(call, calls); };
+    return row;
+  });
 }
 
 /// Compiles `f` with nothing cached, compares one call with one of the peer, and lets them alternate. The counter
 /// compile_ms is the compilation from trace to code.
 template <class F, class Call, class... A>
 void compare(benchmark::State& state, const Peer& peer, F f, Call&& peer_call, const A&... args) {
-  if (compares_tuned()) return compare_tuned(state, f, args...);
+  if (is_for_tuned_rows()) return compare_tuned(state, f, args...);
   sinter::jit::reset();
   auto compiled = sinter::jit::compile(f);
   sinter::Tensor result = compiled(args...);

@@ -50,10 +50,22 @@ double copy_rate() {
   return rate;
 }
 
+/// Tuned beside default, on these arguments.
+template <class F, class... A>
+void tuned_call_row(State& state, F function, const jit::Options& options, const A&... arguments) {
+  tuned_row(
+      state,
+      [&](const jit::Options& own) {
+        return [compiled = jit::compile(function, own), arguments...]() mutable { return compiled(arguments...); };
+      },
+      options);
+}
+
 /// First checked on the `small` arguments, then timed on those of `extents`. A call must move `passes` times 2^27
 /// numbers.
 template <class F, class... E>
 void bandwidth_row(State& state, double passes, F function, const std::vector<Tensor>& small, const E&... extents) {
+  if (bench::is_for_tuned_rows()) return tuned_call_row(state, function, {}, noise(extents)...);
   jit::reset();
   auto checked = jit::compile(function);
   const auto is_right = [&]<std::size_t... i>(std::index_sequence<i...>) {
@@ -111,9 +123,14 @@ struct ProductOptions {
 /// A product of square matrices and what follows it, checked on odd sizes, then timed.
 template <class F>
 void product_row(State& state, std::int64_t n, ProductOptions options, F function) {
+  const jit::Options settings = {.matmul_precision = options.precision};
+  if (bench::is_for_tuned_rows()) {
+    if (options.policy != Policy::measured) return state.SkipWithError("it forces an algorithm");
+    return tuned_call_row(state, function, settings, noise({n, n}, options.dtype), noise({n, n}, options.dtype),
+                          noise({n}, options.dtype));
+  }
   jit::reset();
   cuda::set_product_policy(options.policy);
-  const jit::Options settings = {.matmul_precision = options.precision};
   auto checked = jit::compile(function, settings);
   const Tensor few[] = {noise({130, 99}, options.dtype), noise({99, 260}, options.dtype), noise({260}, options.dtype)};
   const Tensor there = checked(few[0], few[1], few[2]),
@@ -165,7 +182,7 @@ struct Network {
   Variable w2{randn({256, 10}, {.device = gpu}) * 0.06f, "w2"}, b2{zeros({10}, {.device = gpu}), "b2"};
 };
 
-auto training_step(jit::Mode mode = jit::Mode::default_) {
+auto training_step(const jit::Options& options = {}) {
   return jit::compile(
       [](const Network& n, Tensor in, Tensor target, Scalar rate) {
         auto [loss, gradients] = jit::value_and_grad([&](const Network& m) {
@@ -176,14 +193,21 @@ auto training_step(jit::Mode mode = jit::Mode::default_) {
         for (const Variable* v : {&n.w1, &n.b1, &n.w2, &n.b2}) update(*v);
         return loss;
       },
-      {.mode = mode});
+      options);
 }
 
 /// Kernel by kernel, or as a graph; its time on the device and its share of the host's.
 void training_row(State& state, jit::Mode mode, void (*time)(State&, const std::function<void()>&)) {
   const Network net;
   const Tensor x = noise({128, 784}), y = noise({128, 10});
-  auto step = training_step(mode);
+  if (bench::is_for_tuned_rows())
+    return tuned_row(
+        state,
+        [&](const jit::Options& options) {
+          return [step = training_step(options), x, y, net]() mutable { return step(net, x, y, 0.01); };
+        },
+        {.mode = mode}, Results::change);
+  auto step = training_step({.mode = mode});
   const float first = item<float>(step(net, x, y, 0.05));
   for (int i = 0; i < 50; ++i) benchmark::DoNotOptimize(step(net, x, y, 0.05));
   if (!(item<float>(step(net, x, y, 0.05)) < first)) {
@@ -200,7 +224,7 @@ void add_training_rows() {
       training_row(state, mode, time_on_device);
     })->Unit(benchmark::kMicrosecond);
     bench::add("host cost of a training step" + shape, [mode](State& state) {
-      training_row(state, mode, time_on_host);
+      if (!bench::is_left_out(state)) training_row(state, mode, time_on_host);
     })->Unit(benchmark::kMicrosecond);
   }
 }
@@ -345,8 +369,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   benchmark::AddCustomContext("device", "cuda");
-  add_first_calls();
-  add_calls();
+  if (!bench::is_for_tuned_rows()) {
+    add_first_calls();
+    add_calls();
+  }
   add_training_rows();
   add_memory_bound_rows();
   add_products();

@@ -37,6 +37,17 @@ void add_kernel(const std::string& name, Make make, F function, double tolerance
       auto made = std::make_shared<decltype(jit::compile(function, own))>(jit::compile(function, own));
       return [made, arguments] { return (*made)(arguments); };
     };
+    if (bench::is_for_tuned_rows()) {
+      const Arguments arguments = make(false);
+      return tuned_row(
+          state,
+          [&](jit::Options own) {
+            own.dynamic = jit::Dynamic::never;
+            auto made = std::make_shared<decltype(jit::compile(function, own))>(jit::compile(function, own));
+            return [made, arguments] { return (*made)(arguments); };
+          },
+          options);
+    }
     const Arguments small = make(true);
     Arguments on_cpu;
     for (const Tensor& x : small) {
@@ -230,6 +241,29 @@ void add_attention_and_products() {
   }
 }
 
+/// An LSTM of 512 steps, 10 sequences, 128 inputs and 256 hidden numbers.
+void add_loops() {
+  const Make make = [](bool is_small) {
+    const std::int64_t steps = is_small ? 7 : 512, batch = is_small ? 3 : 10, inputs = is_small ? 12 : 128,
+                       hidden = is_small ? 16 : 256;
+    return Arguments{noise({steps, batch, inputs}), noise({inputs, 4 * hidden}) * 0.05f,
+                     noise({hidden, 4 * hidden}) * 0.05f, noise({4 * hidden}), noise({batch, hidden})};
+  };
+  const auto lstm = [](std::vector<Tensor> a) {
+    const std::int64_t hidden = a[4].shape()[1].value();
+    const auto step = [&](std::pair<Tensor, Tensor> carry, Tensor x) {
+      const Tensor gates = matmul(x, a[1]) + matmul(carry.first, a[2]) + a[3];
+      const auto gate = [&](std::int64_t k) { return gates(all, slice(k * hidden, (k + 1) * hidden)); };
+      const Tensor cell = sigmoid(gate(1)) * carry.second + sigmoid(gate(0)) * tanh(gate(2));
+      const Tensor out = sigmoid(gate(3)) * tanh(cell);
+      return std::pair(std::pair(out, cell), out);
+    };
+    return jit::scan(step, std::pair(a[4], a[4]), a[0]).second;
+  };
+  add_kernel("LSTM by scan/512x10x128,256/f32", make, lstm, 1e-4);
+  add_kernel("LSTM by scan, graphs/512x10x128,256/f32", make, lstm, 1e-4, {.mode = jit::Mode::reduce_overhead});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -238,6 +272,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   benchmark::AddCustomContext("device", "cuda");
+  add_loops();
   add_scans_and_orders();
   add_reductions();
   add_windows();

@@ -44,5 +44,30 @@ inline void time_on_device(State& state, const std::function<void()>& call) {
   while (state.KeepRunningBatch(calls)) state.SetIterationTime(device_seconds(call, calls));
 }
 
+// ---- tuned beside default (tools/bench --tuned) ---------------------------------------------------------------------
+
+/// `make_call` compiles with the options that it is given, and gives what calls the result. Results have the same bits,
+/// unless they are said to change from call to call.
+enum class Results : std::uint8_t { are_compared, change };
+template <class MakeCall>
+void tuned_row(State& state, MakeCall make_call, const jit::Options& options = {},
+               Results results = Results::are_compared) {
+  run_tuned_row(state, row_name(), [&] {
+    const std::function<Tensor()> standard = make_call(options), tuned = make_call(tuned_options(options));
+    TunedRow row;
+    row.device = "cuda";
+    row.standard = [=] { benchmark::DoNotOptimize(standard()); };
+    row.tuned = [=] { benchmark::DoNotOptimize(tuned()); };
+    row.have_same_results = [=] {
+      const Tensor expected = standard(), result = tuned();
+      return results == Results::change || item<bool>(all(reshape(result, {-1}) == reshape(expected, {-1})));
+    };
+    row.seconds_of = [](const std::function<void()>& call, std::int64_t calls) {
+      return device_seconds(call, static_cast<int>(calls));
+    };
+    return row;
+  });
+}
+
 }  // namespace bench::on_gpu
 #endif

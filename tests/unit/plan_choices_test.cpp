@@ -131,7 +131,7 @@ TEST_CASE("plan choices: what is cut is told, and no step of a kernel is one of 
   CHECK(borders[0].why == "a schedule cuts them here, for that was faster when it was measured");
 
   const PlanOptions before = fused();
-  for (const char* text : {"unroll(2)", "threads(1)", "epilogues(1)", "cut[a1](3)", "epilogues(0) keep(0)"}) {
+  for (const char* text : {"unroll(2)", "threads(1)", "epilogues(1)", "recompute[a0](0)", "epilogues(0) keep(0)"}) {
     PlanOptions same = before;
     CHECK_FALSE(follow(same, *parse_schedule(text)));
     CHECK(same.epilogues);
@@ -143,6 +143,51 @@ TEST_CASE("plan choices: what is cut is told, and no step of a kernel is one of 
   CHECK(all.kept == std::vector<std::int32_t>{7});
   CHECK(all.cut == std::vector<std::int32_t>{9});
   CHECK(plan_schedules(graph, op_by_op()).size() == 1);
+}
+
+TEST_CASE("plan choices: bodies of loops are cut by their own numbers, with the same bits") {
+  const auto f = jit::compile([](Tensor x, Tensor w) {
+    return jit::fori_loop(
+        0, 3,
+        [&](Scalar, Tensor y) {
+          const Tensor a = tanh(softmax(matmul(y, w) + x, 1) * 3 + 1);
+          return y + sum(a, 0) + sum(a, {1}, keepdim);
+        },
+        x);
+  });
+  const Graph graph = f.lower(jit::spec({60, 60}), jit::spec({60, 60})).passes().back().graph;
+  std::vector<Ref<TensorImpl>> inputs;
+  for (const oracle::Array& array : random_inputs(graph)) inputs.push_back(to_value(array));
+  for (const std::vector<Backend*>& backends : backend_lists()) {
+    const PlanOptions options = fused(backends);
+    const std::vector<Schedule> schedules = plan_schedules(graph, options);
+    INFO(backends.front()->name() << ": " << texts_of(schedules));
+    CHECK(texts_of(schedules).find("cut[b0](") != std::string::npos);
+    CHECK(schedules.size() <= 12);
+    const auto standard = build_plan(graph, options);
+    const auto expected = execute(*standard, inputs);
+    for (const Schedule& schedule : schedules) {
+      INFO(schedule.text());
+      CHECK(parse_schedule(schedule.text()) == schedule);
+      CHECK(keeps_bits(graph, options, schedule));
+      PlanOptions other = options;
+      REQUIRE(follow(other, schedule));
+      const auto plan = build_plan(graph, other);
+      if (!schedule.empty()) CHECK(plan->text() != standard->text());
+      CHECK(has_same_bits(execute(*plan, inputs), expected));
+    }
+  }
+  PlanOptions options = fused();
+  REQUIRE(follow(options, *parse_schedule("cut[b0](3) store[b0](4) store[b2](3) cut(3)")));
+  REQUIRE(options.body_cuts.size() == 2);
+  CHECK(options.body_cuts[0].body == 0);
+  CHECK(options.body_cuts[0].cut == std::vector<std::int32_t>{3});
+  CHECK(options.body_cuts[0].kept == std::vector<std::int32_t>{4});
+  CHECK(options.body_cuts[1].body == 2);
+  CHECK(options.cut == std::vector<std::int32_t>{3});
+  CHECK(keeps_bits(graph, fused(), *parse_schedule("cut[b7](3)")));  // there is no such body: nothing changes
+  CHECK_FALSE(parse_schedule("cut[a0](3)"));
+  CHECK_FALSE(parse_schedule("unroll[b0](2)"));
 }
 
 #ifndef SINTER_NO_X86

@@ -247,6 +247,7 @@ def write_bundle(options):
         for script in [
             "tools/lib/run_benchmarks.py",
             "tools/lib/benchmark_rows.py",
+            "tools/lib/tuned_rows.py",
             "bench/gpu_peers.py",
             *(p.relative_to(PROJECT) for p in (PROJECT / "bench/peers").glob("*.py")),
         ]:

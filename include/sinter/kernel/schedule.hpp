@@ -29,7 +29,7 @@ enum class ScheduleAction : std::uint8_t {
   threads,       // at most so many threads run it
   pack,          // 1: what a product reads many times stays packed from run to run, where it is a constant
   stream,        // 0: results stay in the caches; 1: they go past them, wherever that is possible
-  // Of a plan, not of a kernel (a number is that of a node of its graph):
+  // Of a plan, not of a kernel (a number is that of a node of its graph, or of the sub-graph in the axis's place):
   epilogues,   // 0: products take in nothing
   horizontal,  // 0: independent kernels stay launches of their own
   recompute,   // 0: each value that several kernels read is written once
@@ -58,15 +58,19 @@ inline constexpr std::array<ScheduleActionRow, as_index(ScheduleAction::graphs) 
      {"store"},
      {"cut"},
      {"graphs"}}};
+/// Whether the number of such a step is that of a node.
+constexpr bool names_node(ScheduleAction action) {
+  return action == ScheduleAction::store || action == ScheduleAction::cut;
+}
 constexpr std::string_view name(ScheduleAction action) { return schedule_action_rows[as_index(action)].name; }
 
 struct ScheduleStep {
   ScheduleAction action = ScheduleAction::unroll;
   std::uint16_t number = 0;
-  std::int8_t axis = -1;  // -1: the action says which
+  std::int8_t axis = -1;  // -1: the action says which; of a node's step the sub-graph, -1: none
   friend bool operator==(const ScheduleStep&, const ScheduleStep&) = default;
 
-  /// "unroll(2)", "unroll[a1](8)".
+  /// "unroll(2)", "unroll[a1](8)"; "cut(4)", of the first sub-graph "cut[b0](4)".
   std::string text() const;
 };
 

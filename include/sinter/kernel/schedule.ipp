@@ -12,7 +12,7 @@ SINTER_NAMESPACE_BEGIN
 
 SINTER_DECL std::string ScheduleStep::text() const {
   std::string text(name(action));
-  if (axis >= 0) text += "[a" + std::to_string(axis) + "]";
+  if (axis >= 0) text += (names_node(action) ? "[b" : "[a") + std::to_string(axis) + "]";
   return text + "(" + std::to_string(number) + ")";
 }
 
@@ -29,7 +29,7 @@ SINTER_DECL std::optional<std::uint16_t> Schedule::find(ScheduleAction action, i
 namespace kernel_detail {
 /// Whether the schedule says nothing yet of what this step sets: of stores and cuts, of this node.
 inline bool takes(const Schedule& schedule, ScheduleStep step) {
-  const bool is_of_a_node = step.action == ScheduleAction::store || step.action == ScheduleAction::cut;
+  const bool is_of_a_node = names_node(step.action);
   return schedule.steps().size() < Schedule::max_steps && std::none_of(
                                                               schedule.steps().begin(), schedule.steps().end(),
                                                               [&](const ScheduleStep& other) {
@@ -82,11 +82,11 @@ inline std::optional<ScheduleStep> parse_step(std::string_view text) {
   if (row == schedule_action_rows.end()) return std::nullopt;
   text.remove_prefix(action.size());
   int axis = -1, number = 0;
-  if (text.starts_with("[") && !take_number(text, "[a", ']', axis)) return std::nullopt;
+  const auto found = static_cast<ScheduleAction>(row - schedule_action_rows.begin());
+  if (text.starts_with("[") && !take_number(text, names_node(found) ? "[b" : "[a", ']', axis)) return std::nullopt;
   if (!take_number(text, "(", ')', number) || !text.empty() || axis > 127 || number > 0xFFFF) return std::nullopt;
-  return ScheduleStep{.action = static_cast<ScheduleAction>(row - schedule_action_rows.begin()),
-                      .number = static_cast<std::uint16_t>(number),
-                      .axis = static_cast<std::int8_t>(axis)};
+  return ScheduleStep{
+      .action = found, .number = static_cast<std::uint16_t>(number), .axis = static_cast<std::int8_t>(axis)};
 }
 
 }  // namespace kernel_detail

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,6 +71,16 @@ class PartitionFrame {
   std::size_t held_ = 0;
 };
 
+/// What one plan is made of: the graph whose nodes its steps number, and how it is planned.
+struct PlanSubject {
+  Graph graph;
+  PlanOptions options;
+};
+/// The graph, on the device of `options.backends`, as its plan has it: less the composites that no back end computes
+/// whole, and with what is better done in front of a loop there.
+Graph device_graph(const Graph& graph, const PlanOptions& options);
+/// That of the device's plan, where the graph needs one device; nothing where it is planned in parts.
+std::optional<PlanSubject> plan_subject(const Graph& graph, const PlanOptions& options);
 /// The plan of a graph on the device of `options.backends`, whatever its types say; single elements among its inputs
 /// may lie on the host.
 std::shared_ptr<Plan> build_part_plan(const Graph& graph, const PlanOptions& options);

@@ -8,6 +8,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/runtime/frame.hpp>
+#include <sinter/runtime/graph_devices.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -62,6 +63,12 @@ class PartitionPlanner {
     else add_parts();
     return plan_;
   }
+  std::optional<PlanSubject> subject() const {
+    if (!partition_.is_one_device) return std::nullopt;
+    for (const PartitionPart& part : partition_.parts)
+      if (part.device != Device::cpu()) return PlanSubject{part.graph, options_of(part)};
+    return std::nullopt;
+  }
 
  private:
   PlanOptions options_of(const PartitionPart& part) const;
@@ -90,7 +97,11 @@ SINTER_DECL PlanOptions PartitionPlanner::options_of(const PartitionPart& part) 
   of.backends = backends_on(part.device);
   of.host_backends = is_host ? std::vector<Backend*>{} : backends_on(Device::cpu());
   of.own_outputs = part.owns_outputs;
-  if (is_host || !partition_.is_one_device) of.may_donate = {};
+  if (is_host || !partition_.is_one_device) {
+    of.may_donate = {};
+    of.kept = of.cut = {};  // nodes of another graph
+    of.body_cuts = {};
+  }
   of.input_strides.resize(part.graph.inputs().size());
   return of;
 }
@@ -179,13 +190,27 @@ SINTER_DECL PlanOutput PartitionPlanner::output_of(const PartitionValue& value) 
   return output;
 }
 
-SINTER_DECL std::shared_ptr<const Plan> build_partition_plan(const Graph& graph, const PlanOptions& options) {
+namespace runtime_detail {
+inline PartitionPlanner partition_planner(const Graph& graph, const PlanOptions& options) {
   PartitionOptions how{options.output_devices, options.own_outputs, nullptr};
   how.is_dense = [&](std::int32_t input) {
     const auto i = as_index(input);
     return i >= options.input_strides.size() || options.input_strides[i].empty();
   };
-  return PartitionPlanner(graph, options, partition(graph, how)).run();
+  return PartitionPlanner(graph, options, partition(graph, how));
+}
+}  // namespace runtime_detail
+
+SINTER_DECL std::shared_ptr<const Plan> build_partition_plan(const Graph& graph, const PlanOptions& options) {
+  return runtime_detail::partition_planner(graph, options).run();
+}
+
+SINTER_DECL std::optional<PlanSubject> plan_subject(const Graph& graph, const PlanOptions& options) {
+  std::optional<PlanSubject> subject = is_on_host(graph, options.output_devices)
+                                           ? PlanSubject{graph, options}
+                                           : runtime_detail::partition_planner(graph, options).subject();
+  if (subject) subject->graph = device_graph(subject->graph, subject->options);
+  return subject;
 }
 
 namespace runtime_detail {

@@ -48,9 +48,17 @@ struct PlanOptions {
   /// Independent kernels run as one launch (docs/design/horizontal_fusion.md), and products take in epilogues.
   bool horizontal = true, epilogues = true;
   /// Values that several kernels read may be computed by each of them; those of the nodes `kept` are not, and nothing
-  /// that reads the nodes `cut` joins their kernels. Nodes of the graph: its sub-graphs have none.
+  /// that reads the nodes `cut` joins their kernels. Nodes of the graph as one device plans it (PlanSubject, in
+  /// partition_plan.hpp); a graph on several devices has none.
   bool recompute = true;
   std::vector<std::int32_t> kept = {}, cut = {};
+  /// The same of nodes of a sub-graph: of each loop's body, say, by its place among those of the graph's nodes, where
+  /// one that several nodes share counts once. Sub-graphs of sub-graphs have none.
+  struct BodyCuts {
+    std::int32_t body = -1;
+    std::vector<std::int32_t> kept = {}, cut = {};
+  };
+  std::vector<BodyCuts> body_cuts = {};
   void set(FusionChoices choices) {
     fuse = choices.fuse;
     horizontal = choices.horizontal;

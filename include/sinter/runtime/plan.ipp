@@ -31,6 +31,25 @@ inline bool has_foreign_composite(const Graph& graph, const PlanOptions& options
            find_intrinsic(graph, node, options.backends, options.precision).intrinsic == nullptr;
   });
 }
+struct PossibleCuts;  // plan_choices.ipp
+/// A sub-graph of a node, and how many of its first inputs are carried from one iteration to the next.
+struct BodyOf {
+  std::shared_ptr<const Graph> graph;
+  std::size_t carries = 0;
+};
+/// Those of all nodes of a graph, each once.
+inline std::vector<BodyOf> bodies_of(const Graph& graph) {
+  std::vector<BodyOf> bodies;
+  for (const Node& node : graph.nodes())
+    for (const auto& body : node.attrs.bodies)
+      if (std::none_of(bodies.begin(), bodies.end(), [&](const BodyOf& known) { return known.graph == body; }))
+        bodies.push_back({body, ops_detail::carries_of(node)});
+  return bodies;
+}
+/// A body for the host, which has no copy on another device.
+inline bool is_planned_as_it_is(const Graph& body, Device device) {
+  return device == Device::cpu() && is_on_host(body, {});
+}
 /// From elements of pairs to complex numbers.
 inline void count_in_pairs(PlanOutput& output) {
   output.strides.pop_back();
@@ -60,13 +79,16 @@ class PlanBuilder {
                        .input_strides = options.input_strides}) {}
 
   std::shared_ptr<Plan> run();
-  /// After run(). The second and third: plan_choices.ipp.
+  /// After run(). All but the first: plan_choices.ipp.
   MemoryTimeline timeline() const;
-  std::vector<Schedule> other_schedules() const;
+  /// What could be cut otherwise, sub-graphs left aside.
+  runtime_detail::PossibleCuts possible_cuts() const;
   /// What bits hang on, in words: nodes of the graph that are in memory, of those whose bits differ in registers; which
   /// operands of a product are; the axes along which floating-point numbers are reduced.
   std::vector<std::string> roundings() const;
   std::vector<PlanBorder> borders();
+  /// How a sub-graph is planned, by its number in bodies_of().
+  PlanOptions body_options(const Graph& body, std::size_t carries, int number) const;
 
  private:
   static std::vector<Limits> limits_of(const PlanOptions& options) {
@@ -189,12 +211,9 @@ SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
                        step.backend + "), its operands are copied there and back: " + step.declined);
 }
 
-/// The plan of a sub-graph; steps with the same one share it. `carries`: as many first inputs come from the iteration
-/// before, and nobody reads them afterwards.
-SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared_ptr<const Graph>& body,
-                                                               std::size_t carries) {
-  for (const auto& [known, plan] : bodies_)
-    if (known == body) return plan;
+/// Of the sub-graph with this number. `carries`: as many first inputs come from the iteration before, and nobody reads
+/// them afterwards.
+SINTER_DECL PlanOptions PlanBuilder::body_options(const Graph& body, std::size_t carries, int number) const {
   PlanOptions options;
   options.backends = options_.backends;
   options.precision = options_.precision;
@@ -213,12 +232,29 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
                                                                   const SymbolicGeometry& geometry, const auto&) {
       return choose(backend, kernel, geometry, {});
     };
-  const Device device = options_.backends.front()->device();
-  if (device == Device::cpu() && is_on_host(*body, {})) {
-    options.may_donate.assign(carries, 1);
-    return bodies_.emplace_back(body, build_plan(*body, options)).second;
+  for (const PlanOptions::BodyCuts& cuts : options_.body_cuts) {
+    if (cuts.body != number) continue;
+    options.kept = cuts.kept;
+    options.cut = cuts.cut;
   }
-  options.output_devices.assign(body->outputs().size(), device);
+  const Device device = options_.backends.front()->device();
+  if (runtime_detail::is_planned_as_it_is(body, device)) options.may_donate.assign(carries, 1);
+  else options.output_devices.assign(body.outputs().size(), device);
+  return options;
+}
+
+/// The plan of a sub-graph; steps with the same one share it.
+SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared_ptr<const Graph>& body,
+                                                               std::size_t carries) {
+  for (const auto& [known, plan] : bodies_)
+    if (known == body) return plan;
+  const auto bodies =
+      options_.body_cuts.empty() ? std::vector<runtime_detail::BodyOf>() : runtime_detail::bodies_of(graph_);
+  const auto place = std::find_if(bodies.begin(), bodies.end(), [&](const auto& each) { return each.graph == body; });
+  const PlanOptions options = body_options(*body, carries, static_cast<int>(place - bodies.begin()));
+  const Device device = options_.backends.front()->device();
+  if (runtime_detail::is_planned_as_it_is(*body, device))
+    return bodies_.emplace_back(body, build_plan(*body, options)).second;
   return bodies_.emplace_back(body, build_plan(with_inputs_on(*body, device), options)).second;
 }
 
@@ -405,21 +441,22 @@ SINTER_DECL MemoryTimeline timeline_of(const Graph& graph, const PlanOptions& op
   return builder.timeline();
 }
 
-namespace runtime_detail {
-inline std::shared_ptr<Plan> build_one_plan(const Graph& graph, const PlanOptions& options) {
-  if (!has_foreign_composite(graph, options)) return PlanBuilder(graph, options).run();
+SINTER_DECL Graph device_graph(const Graph& graph, const PlanOptions& options) {
+  const bool hoists = options.fuse && options.backends.front()->device() != Device::cpu();
+  Graph planned = hoists ? HoistProducts{}(graph) : graph;
+  if (!runtime_detail::has_foreign_composite(planned, options)) return planned;
   // Kept for the host, and now on another device: the body of a loop, say.
-  const Graph decomposed = Decompose{[&](const Graph& whole, const Node& node) {
+  return Decompose{[&](const Graph& whole, const Node& node) {
     return find_intrinsic(whole, node, options.backends, options.precision).intrinsic != nullptr;
-  }}(graph);
-  return PlanBuilder(decomposed, options).run();
+  }}(planned);
 }
-}  // namespace runtime_detail
 
 SINTER_DECL std::shared_ptr<Plan> build_part_plan(const Graph& graph, const PlanOptions& options) {
-  const bool hoists = options.fuse && options.backends.front()->device() != Device::cpu();
-  if (hoists) return runtime_detail::build_one_plan(HoistProducts{}(graph), options);
-  return runtime_detail::build_one_plan(graph, options);
+  const bool is_as_planned = options.backends.front()->device() == Device::cpu() &&
+                             !runtime_detail::has_foreign_composite(graph, options);
+  if (is_as_planned) return PlanBuilder(graph, options).run();
+  const Graph planned = device_graph(graph, options);
+  return PlanBuilder(planned, options).run();
 }
 
 SINTER_DECL std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options) {

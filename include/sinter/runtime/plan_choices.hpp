@@ -11,10 +11,11 @@
 SINTER_NAMESPACE_BEGIN
 
 /// How else the graph could be cut into kernels and these enqueued, the way of `options` (the empty schedule) first: a
-/// dozen at most, and on a CPU none that changes bits. None but that where fusion is off.
+/// dozen at most, and none that changes what is rounded or the order of a sum. None but that where fusion is off. Nodes
+/// are those of plan_subject(), or of its sub-graphs; of a graph that is planned in parts none is named.
 std::vector<Schedule> plan_schedules(const Graph& graph, const PlanOptions& options);
 /// Whether kernels keep the same values in memory as before, of those that have other bits there than in registers, and
-/// reduce in the same order. None of plan_schedules() is one that does not.
+/// reduce in the same order, those of sub-graphs too. None of plan_schedules() is one that does not.
 bool keeps_bits(const Graph& graph, const PlanOptions& options, const Schedule& schedule);
 /// Whether the same back ends compute the same nodes in both plans of one graph, each by one of them. Where another
 /// takes a node, since the first declines its kernel, functions that are not exactly rounded have other bits.

@@ -12,13 +12,16 @@
 #include <algorithm>
 #include <compare>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 
 namespace runtime_detail {
-inline constexpr std::size_t most_cuts = 8;
+inline constexpr std::size_t most_cuts = 8;            // with the default and what needs no node there are twelve
 inline constexpr std::int64_t least_cut_bytes = 4096;  // less is in the first cache, whoever wrote it
 
 /// A value that could be written. `rank`: the kind of gain that is to be hoped for, the best first.
@@ -27,33 +30,38 @@ struct PossibleCut {
   std::int64_t bytes = 0;  // that are read and written more
   ScheduleStep step;
 };
+struct PossibleCuts {
+  std::vector<PossibleCut> cuts{};
+  bool has_epilogue = false, has_recomputed = false, has_groups = false;
+};
 }  // namespace runtime_detail
 
-SINTER_DECL std::vector<Schedule> PlanBuilder::other_schedules() const {
+SINTER_DECL runtime_detail::PossibleCuts PlanBuilder::possible_cuts() const {
   using enum ScheduleAction;
-  std::vector<runtime_detail::PossibleCut> cuts;
+  runtime_detail::PossibleCuts all;
+  all.has_groups = !plan_->groups_.empty();
   const auto add = [&](int node, ScheduleAction action, int rank) {
     const std::int32_t number = nodes_[node].graph_node;
     if (number < 0 || number > std::numeric_limits<std::uint16_t>::max()) return;
     // In registers such values are f32: in memory they would be other ones.
     if (is_floating(nodes_[node].dtype) && size_of(nodes_[node].dtype) < 4) return;
     const ScheduleStep step{.action = action, .number = static_cast<std::uint16_t>(number)};
-    const bool is_known = std::any_of(cuts.begin(), cuts.end(), [&](const auto& cut) { return cut.step == step; });
-    if (!is_known) cuts.push_back({rank, nodes_.estimate_bytes(node), step});
+    const bool is_known =
+        std::any_of(all.cuts.begin(), all.cuts.end(), [&](const auto& cut) { return cut.step == step; });
+    if (!is_known) all.cuts.push_back({rank, nodes_.estimate_bytes(node), step});
   };
-  bool has_recomputed = false, has_epilogue = false;
   for (const FusionGroup& group : fusion_.groups) {
     if (group.is_host) continue;
     std::int64_t largest = 0;
     for (const FusionMember& member : group.members) largest = std::max(largest, nodes_.estimate_bytes(member.node));
     if (largest < runtime_detail::least_cut_bytes) continue;
-    has_epilogue = has_epilogue || (group.contraction >= 0 && group.members.size() > 1);
+    all.has_epilogue = all.has_epilogue || (group.contraction >= 0 && group.members.size() > 1);
     for (const FusionMember& member : group.members)
       for (const std::int32_t input : nodes_[member.node].inputs) {
         const int base = nodes_.base_of(input);
         if (nodes_[base].kind == NodeKind::map && nodes_[base].is_inlined &&
             nodes_.estimate_bytes(base) >= runtime_detail::least_cut_bytes) {
-          has_recomputed = true;
+          all.has_recomputed = true;
           add(base, store, 0);
         }
         const auto read = std::find_if(group.members.begin(), group.members.end(),
@@ -64,15 +72,7 @@ SINTER_DECL std::vector<Schedule> PlanBuilder::other_schedules() const {
         else if (group.has_reduction && nodes_[member.node].kind == NodeKind::reduce) add(base, cut, 3);
       }
   }
-  std::sort(cuts.begin(), cuts.end(), [](const auto& a, const auto& b) {
-    return a.rank != b.rank ? a.rank < b.rank : a.bytes != b.bytes ? a.bytes > b.bytes : a.step.number < b.step.number;
-  });
-  std::vector<Schedule> schedules;
-  if (has_epilogue) schedules.push_back({{.action = epilogues, .number = 0}});
-  if (has_recomputed) schedules.push_back({{.action = recompute, .number = 0}});
-  if (!plan_->groups_.empty()) schedules.push_back({{.action = horizontal, .number = 0}});
-  for (std::size_t i = 0; i < cuts.size() && i < runtime_detail::most_cuts; ++i) schedules.push_back({cuts[i].step});
-  return schedules;
+  return all;
 }
 
 namespace runtime_detail {
@@ -109,8 +109,85 @@ SINTER_DECL std::vector<std::string> PlanBuilder::roundings() const {
 }
 
 namespace runtime_detail {
-/// Has it values that have other bits in memory than in registers: small floating-point ones, and products that only an
-/// addition reads, which becomes one operation with them? Bodies count, too.
+/// A graph as its device plans it, without code, and each of its sub-graphs.
+struct Sketch {
+  explicit Sketch(PlanSubject made) : subject(std::move(made)), builder(subject.graph, subject.options) {
+    builder.run();
+  }
+  PlanSubject subject;
+  PlanBuilder builder;
+  std::vector<std::unique_ptr<Sketch>> bodies{};  // by number (bodies_of)
+};
+/// Null: it is planned in parts, or one of its sub-graphs is.
+inline std::unique_ptr<Sketch> sketch_whole(const Graph& graph, PlanOptions options) {
+  options.with_code = false;
+  options.choose_schedule = nullptr;
+  std::optional<PlanSubject> subject = plan_subject(graph, options);
+  if (!subject) return nullptr;
+  auto sketch = std::make_unique<Sketch>(std::move(*subject));
+  const Device device = sketch->subject.options.backends.front()->device();
+  for (const BodyOf& body : bodies_of(sketch->subject.graph)) {
+    const PlanOptions own =
+        sketch->builder.body_options(*body.graph, body.carries, static_cast<int>(sketch->bodies.size()));
+    std::unique_ptr<Sketch> made = is_planned_as_it_is(*body.graph, device)
+                                       ? sketch_whole(*body.graph, own)
+                                       : sketch_whole(with_inputs_on(*body.graph, device), own);
+    if (made == nullptr) return nullptr;
+    sketch->bodies.push_back(std::move(made));
+  }
+  return sketch;
+}
+
+inline void add_roundings(const Sketch& sketch, const std::string& path, std::vector<std::string>& found) {
+  for (const std::string& text : sketch.builder.roundings()) found.push_back(path + text);
+  for (std::size_t i = 0; i < sketch.bodies.size(); ++i)
+    add_roundings(*sketch.bodies[i], path + std::to_string(i) + "/", found);
+}
+inline std::vector<std::string> roundings_of(const Sketch& sketch) {
+  std::vector<std::string> found;
+  add_roundings(sketch, "", found);
+  return found;
+}
+
+/// With what its sub-graphs have: those of its own sub-graphs as steps that name the sub-graph, deeper ones left aside.
+inline PossibleCuts cuts_of(const Sketch& sketch, int depth) {
+  constexpr std::int64_t expected_iterations = 8;  // a value of a body is written so many times, or more
+  PossibleCuts all = sketch.builder.possible_cuts();
+  for (std::size_t i = 0; i < sketch.bodies.size(); ++i) {
+    PossibleCuts of_body = cuts_of(*sketch.bodies[i], depth + 1);
+    all.has_epilogue = all.has_epilogue || of_body.has_epilogue;
+    all.has_recomputed = all.has_recomputed || of_body.has_recomputed;
+    all.has_groups = all.has_groups || of_body.has_groups;
+    if (depth > 0 || i > std::numeric_limits<std::int8_t>::max()) continue;
+    for (PossibleCut& cut : of_body.cuts) {
+      if (cut.step.axis >= 0) continue;
+      cut.step.axis = static_cast<std::int8_t>(i);
+      cut.bytes *= expected_iterations;
+      all.cuts.push_back(cut);
+    }
+  }
+  return all;
+}
+
+inline std::vector<Schedule> other_schedules(const Sketch& sketch) {
+  using enum ScheduleAction;
+  PossibleCuts all = cuts_of(sketch, 0);
+  std::sort(all.cuts.begin(), all.cuts.end(), [](const PossibleCut& a, const PossibleCut& b) {
+    return a.rank != b.rank             ? a.rank < b.rank
+           : a.bytes != b.bytes         ? a.bytes > b.bytes
+           : a.step.axis != b.step.axis ? a.step.axis < b.step.axis
+                                        : a.step.number < b.step.number;
+  });
+  std::vector<Schedule> schedules;
+  if (all.has_epilogue) schedules.push_back({{.action = epilogues, .number = 0}});
+  if (all.has_recomputed) schedules.push_back({{.action = recompute, .number = 0}});
+  if (all.has_groups) schedules.push_back({{.action = horizontal, .number = 0}});
+  for (std::size_t i = 0; i < all.cuts.size() && i < most_cuts; ++i) schedules.push_back({all.cuts[i].step});
+  return schedules;
+}
+
+/// Of a graph that is planned in parts: has it values that have other bits in memory than in registers, small
+/// floating-point ones, and products that only an addition reads, which becomes one operation with them?
 inline bool has_values_that_round(const Graph& graph) {
   std::vector<std::int32_t> uses(graph.nodes().size());
   for (const Node& node : graph.nodes())
@@ -129,32 +206,11 @@ inline bool has_values_that_round(const Graph& graph) {
                        [](const auto& body) { return has_values_that_round(*body); });
   });
 }
-/// Has it floating-point numbers that are added up, by whatever operation? Kernels of other shapes have other orders.
-inline bool has_sums(const Graph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
-    const bool is_known =
-        node.op->kind == OpKind::leaf || node.op->kind == OpKind::elementwise || node.op->kind == OpKind::view;
-    return (!is_known && is_floating(node.types[0].dtype)) ||
-           std::any_of(node.attrs.bodies.begin(), node.attrs.bodies.end(),
-                       [](const auto& body) { return has_sums(*body); });
-  });
+inline bool names_nodes(const Schedule& schedule) {
+  return std::any_of(schedule.steps().begin(), schedule.steps().end(),
+                     [](const ScheduleStep& step) { return names_node(step.action); });
 }
-inline bool has_bodies_that_round(const Graph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
-    return std::any_of(node.attrs.bodies.begin(), node.attrs.bodies.end(),
-                       [](const auto& body) { return has_values_that_round(*body) || has_sums(*body); });
-  });
-}
-inline bool is_one_plan(const Graph& graph, const PlanOptions& options) {
-  return is_on_host(graph, options.output_devices) && !has_foreign_composite(graph, options);
-}
-inline std::vector<std::string> roundings_of(const Graph& graph, PlanOptions options) {
-  options.with_code = false;
-  PlanBuilder builder(graph, options);
-  builder.run();
-  return builder.roundings();
-}
-/// Steps that cut bodies as they cut the graph, and those of which nothing is known but their kind.
+/// Steps that move roundings wherever they apply.
 inline bool may_move_roundings(const Schedule& schedule) {
   return schedule.find(ScheduleAction::epilogues).has_value() || schedule.find(ScheduleAction::recompute).has_value();
 }
@@ -164,9 +220,11 @@ SINTER_DECL bool keeps_bits(const Graph& graph, const PlanOptions& options, cons
   using namespace runtime_detail;
   PlanOptions other = options;
   if (!follow(other, schedule)) return false;
-  if (!is_one_plan(graph, options)) return !may_move_roundings(schedule) || !has_values_that_round(graph);
-  if (may_move_roundings(schedule) && has_bodies_that_round(graph)) return false;
-  return roundings_of(graph, options) == roundings_of(graph, other);
+  const std::unique_ptr<Sketch> standard = sketch_whole(graph, options);
+  if (standard == nullptr)
+    return !names_nodes(schedule) && (!may_move_roundings(schedule) || !has_values_that_round(graph));
+  const std::unique_ptr<Sketch> changed = sketch_whole(graph, other);
+  return changed != nullptr && roundings_of(*standard) == roundings_of(*changed);
 }
 
 namespace runtime_detail {
@@ -217,24 +275,22 @@ SINTER_DECL bool have_equal_backends(const Plan& a, const Plan& b) {
 
 SINTER_DECL std::vector<Schedule> plan_schedules(const Graph& graph, const PlanOptions& options) {
   using namespace runtime_detail;
+  using enum ScheduleAction;
   std::vector<Schedule> schedules{Schedule{}};
   if (!options.fuse) return schedules;
-  if (is_one_plan(graph, options)) {
-    PlanOptions sketch = options;
-    sketch.with_code = false;
-    PlanBuilder builder(graph, sketch);
-    builder.run();
-    const std::vector<std::string> roundings = builder.roundings();
-    const bool has_bodies = has_bodies_that_round(graph);
-    for (Schedule& schedule : builder.other_schedules()) {
+  const bool is_on_device = options.backends.front()->device() != Device::cpu();
+  if (const std::unique_ptr<Sketch> standard = sketch_whole(graph, options)) {
+    const std::vector<std::string> roundings = roundings_of(*standard);
+    for (Schedule& schedule : other_schedules(*standard)) {
       PlanOptions other = options;
-      if ((has_bodies && may_move_roundings(schedule)) || !follow(other, schedule)) continue;
-      if (roundings_of(graph, other) == roundings) schedules.push_back(std::move(schedule));
+      if (!follow(other, schedule)) continue;
+      const std::unique_ptr<Sketch> changed = sketch_whole(graph, other);
+      if (changed != nullptr && roundings_of(*changed) == roundings) schedules.push_back(std::move(schedule));
     }
+    if (is_on_device && options.as_one) schedules.push_back({{.action = graphs, .number = 0}});
     return schedules;
   }
   // The parts of a graph number nodes for themselves: only what needs no number.
-  using enum ScheduleAction;
   const bool rounds = has_values_that_round(graph);
   for (const auto& [action, is_on] :
        {std::pair(epilogues, options.epilogues && !rounds), std::pair(recompute, options.recompute && !rounds),
@@ -243,14 +299,27 @@ SINTER_DECL std::vector<Schedule> plan_schedules(const Graph& graph, const PlanO
   return schedules;
 }
 
+namespace runtime_detail {
+/// Writes down that a node is stored or cut, of the graph or of a sub-graph.
+inline void add_node(PlanOptions& options, const ScheduleStep& step) {
+  const bool is_stored = step.action == ScheduleAction::store;
+  if (step.axis < 0) {
+    (is_stored ? options.kept : options.cut).push_back(step.number);
+    return;
+  }
+  auto of = std::find_if(options.body_cuts.begin(), options.body_cuts.end(),
+                         [&](const PlanOptions::BodyCuts& each) { return each.body == step.axis; });
+  if (of == options.body_cuts.end()) of = options.body_cuts.insert(of, {.body = step.axis});
+  (is_stored ? of->kept : of->cut).push_back(step.number);
+}
+}  // namespace runtime_detail
+
 SINTER_DECL bool follow(PlanOptions& options, const Schedule& schedule) {
   using enum ScheduleAction;
   PlanOptions changed = options;
   for (const ScheduleStep& step : schedule.steps()) {
-    if (step.axis >= 0) return false;
-    if (step.action == store) changed.kept.push_back(step.number);
-    else if (step.action == cut) changed.cut.push_back(step.number);
-    else if (step.number != 0) return false;
+    if (names_node(step.action)) runtime_detail::add_node(changed, step);
+    else if (step.axis >= 0 || step.number != 0) return false;
     else if (step.action == epilogues) changed.epilogues = false;
     else if (step.action == recompute) changed.recompute = false;
     else if (step.action == horizontal) changed.horizontal = false;

@@ -27,8 +27,10 @@ namespace tuner_detail {
 /// as indices.
 enum class Fill : std::uint8_t { positive, signed_, indices };
 
+inline constexpr std::size_t fill_period = 65521;  // elements; a prime: lines of no operand are all alike
+
 inline void fill(std::span<std::byte> memory, DType dtype, Fill how) {
-  const std::size_t period = 65521 * as_index(size_of(dtype));  // a prime: lines of no operand are all alike
+  const std::size_t period = fill_period * as_index(size_of(dtype));
   if (memory.size() > period) {
     fill(memory.first(period), dtype, how);
     for (std::size_t at = period; at < memory.size(); at += period)
@@ -55,6 +57,41 @@ inline void fill(std::span<std::byte> memory, DType dtype, Fill how) {
   }
 }
 
+/// The same on a device: of what repeats itself the first part is copied there, and doubled there.
+inline void fill(void* memory, std::size_t bytes, Device device, DType dtype, Fill how) {
+  if (bytes == 0) return;
+  DeviceMemory& there = device_memory(device, "max_autotune");
+  std::vector<std::byte> first(std::min(bytes, fill_period * as_index(size_of(dtype))));
+  fill(first, dtype, how);
+  there.copy(memory, device, first.data(), Device::cpu(), first.size());
+  for (std::size_t done = first.size(); done < bytes; done = std::min(bytes, 2 * done))
+    there.copy(static_cast<std::byte*>(memory) + done, device, memory, device, std::min(done, bytes - done));
+}
+
+/// How much of what a device holds is compared: of much, copying all takes longer than most kernels.
+enum class Compared : std::uint8_t { parts, whole };
+inline constexpr std::size_t compared_block = std::size_t{1} << 20, compared_blocks = 32;
+
+/// Bytes for the host to compare; of more than 32 MiB on a device 32 blocks from its start to its end.
+inline std::vector<std::byte> bytes_at(const void* memory, std::size_t count, Device device, Compared compared) {
+  const bool is_in_parts =
+      device != Device::cpu() && compared == Compared::parts && count > compared_blocks * compared_block;
+  std::vector<std::byte> bytes(is_in_parts ? compared_blocks * compared_block : count);
+  if (count == 0) return bytes;
+  if (device == Device::cpu()) {
+    std::memcpy(bytes.data(), memory, count);
+    return bytes;
+  }
+  DeviceMemory& there = device_memory(device, "max_autotune");
+  if (!is_in_parts) there.copy(bytes.data(), Device::cpu(), memory, device, count);
+  else
+    for (std::size_t i = 0; i < compared_blocks; ++i)
+      there.copy(bytes.data() + i * compared_block, Device::cpu(),
+                 static_cast<const std::byte*>(memory) + (count - compared_block) / (compared_blocks - 1) * i, device,
+                 compared_block);
+  return bytes;
+}
+
 /// Memory for what a kernel may touch, from the operand's base on. On a GPU it is there, and the host keeps none of it.
 class Operands {
  public:
@@ -72,31 +109,11 @@ class Operands {
   }
   std::size_t bytes() const { return bytes_; }
   void allocate(Fill how) {
-    memory_.resize(ranges_.size());
-    bases_.assign(ranges_.size(), nullptr);
+    bases_ = given_;
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
-      bases_[i] = given_[i];
       if (given_[i] != nullptr) continue;
-      const std::int64_t size = size_of(kernel_.operands[i].dtype);
-      const std::size_t count = as_index((ranges_[i].second - ranges_[i].first) * size);
-      memory_[i].assign(count + 192, std::byte{});
-      // What is touched first has the alignment of an allocation, and room after it as there.
-      const auto skew = reinterpret_cast<std::uintptr_t>(memory_[i].data()) % 64;
-      std::byte* const address = memory_[i].data() + (skew == 0 ? 0 : 64 - skew);
-      fill({address, count}, kernel_.operands[i].dtype, how);
-      bases_[i] = address - ranges_[i].first * size;
+      bases_[i] = made_up(i, how) - ranges_[i].first * size_of(kernel_.operands[i].dtype);
     }
-    if (on_device_ == nullptr) return;
-    places_.clear();
-    host_ = bases_;
-    for (std::size_t i = 0; i < ranges_.size(); ++i) {
-      places_.push_back(given_[i] == nullptr ? Storage::allocate(bytes_of(i) + 192, device_) : Ref<Storage>());
-      if (given_[i] != nullptr) continue;
-      on_device_->copy(places_[i]->data(), device_, first_of(i), Device::cpu(), bytes_of(i));
-      bases_[i] = static_cast<std::byte*>(places_[i]->data()) - ranges_[i].first * size_of(kernel_.operands[i].dtype);
-    }
-    memory_.clear();  // a copy to a device returns when the source has been read
-    host_.clear();
   }
   void* const* bases() const { return bases_.data(); }
   /// Waits for what was enqueued.
@@ -104,34 +121,40 @@ class Operands {
     if (on_device_ != nullptr) on_device_->synchronise(device_);
   }
   bool is_on_host() const { return on_device_ == nullptr; }
-  bool has_same_results(const Operands& other) const {
-    if (on_device_ != nullptr) {
-      for (std::size_t i = 0; i < ranges_.size(); ++i) {
-        if (given_[i] != nullptr) continue;
-        std::vector<std::byte> own(bytes_of(i)), others(bytes_of(i));
-        on_device_->copy(own.data(), Device::cpu(), places_[i]->data(), device_, own.size());
-        on_device_->copy(others.data(), Device::cpu(), other.places_[i]->data(), device_, others.size());
-        if (own != others) return false;
-      }
-      return true;
-    }
-    for (std::size_t i = 0; i < ranges_.size(); ++i) {
-      if (given_[i] != nullptr) continue;
-      const std::int64_t size = size_of(kernel_.operands[i].dtype);
-      const std::int64_t first = ranges_[i].first * size, count = ranges_[i].second * size - first;
-      if (count > 0 && std::memcmp(static_cast<std::byte*>(bases_[i]) + first,
-                                   static_cast<std::byte*>(other.bases_[i]) + first, as_index(count)) != 0)
-        return false;
-    }
-    return true;
+  /// What the kernel wrote; nothing for other operands.
+  std::vector<std::vector<std::byte>> results(Compared compared) const {
+    std::vector<std::vector<std::byte>> all(ranges_.size());
+    for (std::size_t i = 0; i < ranges_.size(); ++i)
+      if (kernel_.operands[i].written && given_[i] == nullptr)
+        all[i] = bytes_at(first_of(i), bytes_of(i), device_, compared);
+    return all;
   }
+  /// Whether some of it is compared in parts.
+  bool has_parts() const { return !is_on_host() && bytes_ > compared_blocks * compared_block; }
 
  private:
   std::size_t bytes_of(std::size_t i) const {
     return as_index((ranges_[i].second - ranges_[i].first) * size_of(kernel_.operands[i].dtype));
   }
   const std::byte* first_of(std::size_t i) const {
-    return static_cast<std::byte*>(host_[i]) + ranges_[i].first * size_of(kernel_.operands[i].dtype);
+    return static_cast<std::byte*>(bases_[i]) + ranges_[i].first * size_of(kernel_.operands[i].dtype);
+  }
+  /// The operand's memory, with other numbers.
+  std::byte* made_up(std::size_t i, Fill how) {
+    const DType dtype = kernel_.operands[i].dtype;
+    if (on_device_ != nullptr) {
+      places_.resize(ranges_.size());
+      if (!places_[i]) places_[i] = Storage::allocate(bytes_of(i) + 192, device_);
+      fill(places_[i]->data(), bytes_of(i), device_, dtype, how);
+      return static_cast<std::byte*>(places_[i]->data());
+    }
+    memory_.resize(ranges_.size());
+    memory_[i].assign(bytes_of(i) + 192, std::byte{});
+    // What is touched first has the alignment of an allocation, and room after it as there.
+    const auto skew = reinterpret_cast<std::uintptr_t>(memory_[i].data()) % 64;
+    std::byte* const address = memory_[i].data() + (skew == 0 ? 0 : 64 - skew);
+    fill({address, bytes_of(i)}, dtype, how);
+    return address;
   }
   void include(const BoundGeometry& geometry, std::size_t a) {
     const BoundGeometry::AccessNumbers& access = geometry.accesses[a];
@@ -153,7 +176,7 @@ class Operands {
   DeviceMemory* on_device_ = nullptr;
   std::vector<std::vector<std::byte>> memory_;
   std::vector<Ref<Storage>> places_;  // on the device
-  std::vector<void*> bases_, host_, given_;
+  std::vector<void*> bases_, given_;
 };
 
 }  // namespace tuner_detail

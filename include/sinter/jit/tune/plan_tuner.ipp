@@ -7,6 +7,7 @@
 #include <sinter/base/log.hpp>
 #include <sinter/base/timeline.hpp>
 #include <sinter/jit/debug/minify.hpp>  // example_inputs
+#include <sinter/jit/tune/operands.hpp>
 #include <sinter/jit/tune/timing.hpp>
 #include <sinter/jit/tune/tuner.ipp>  // keys
 #include <sinter/ops/host_function.hpp>
@@ -16,7 +17,6 @@
 #include <sinter/runtime/plan_choices.hpp>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -144,21 +144,37 @@ struct PlanOperands {
   }
 };
 
-inline std::vector<std::byte> bytes_of(const TensorImpl& value) {
-  std::vector<std::byte> bytes(as_index(value.type.shape.numel().value() * size_of(value.type.dtype)));
-  if (bytes.empty()) return bytes;
-  if (value.type.device == Device::cpu()) std::memcpy(bytes.data(), value.data(), bytes.size());
-  else
-    device_memory(value.type.device, "max_autotune")
-        .copy(bytes.data(), Device::cpu(), value.data(), value.type.device, bytes.size());
-  return bytes;
+inline std::vector<std::byte> bytes_of(const TensorImpl& value, Compared compared) {
+  const std::size_t bytes = as_index(value.type.shape.numel().value() * size_of(value.type.dtype));
+  return bytes == 0 ? std::vector<std::byte>() : bytes_at(value.data(), bytes, value.type.device, compared);
 }
-inline bool are_same(const std::vector<Ref<TensorImpl>>& a, const std::vector<Ref<TensorImpl>>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Ref<TensorImpl>& x, const Ref<TensorImpl>& y) {
-    if (x->storage.get() == y->storage.get()) return x->offset == y->offset;  // views of an input or a constant
-    return x->is_dense() && y->is_dense() && bytes_of(*x) == bytes_of(*y);
-  });
-}
+
+/// What the default gives, and its bytes.
+class ExpectedResults {
+ public:
+  ExpectedResults() = default;
+  explicit ExpectedResults(std::vector<Ref<TensorImpl>> values, Compared compared = Compared::parts)
+      : values_(std::move(values)), compared_(compared) {
+    for (const Ref<TensorImpl>& value : values_)
+      bytes_.push_back(value->is_dense() ? bytes_of(*value, compared_) : std::vector<std::byte>());
+  }
+  bool are_given_by(const std::vector<Ref<TensorImpl>>& values) const {
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const TensorImpl &x = *values[i], &y = *values_[i];
+      if (x.storage.get() == y.storage.get()) {  // views of an input or a constant
+        if (x.offset != y.offset) return false;
+      } else if (!x.is_dense() || !y.is_dense() || bytes_of(x, compared_) != bytes_[i]) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  std::vector<Ref<TensorImpl>> values_{};
+  Compared compared_ = Compared::parts;
+  std::vector<std::vector<std::byte>> bytes_{};
+};
 
 /// Whether the plan can run on these: they are ready, and have the types that it has at these sizes.
 inline bool fit(std::span<const Ref<TensorImpl>> values, const Graph& graph, const PlanOptions& options,
@@ -190,13 +206,9 @@ inline std::vector<Ref<TensorImpl>> made_up_like(std::span<const Ref<TensorImpl>
     if ((part != DType::f32 && part != DType::f64 && part != DType::bf16 && part != DType::f16) || !value->is_dense() ||
         bytes == 0)
       continue;
-    Ref<Storage> memory = Storage::allocate(bytes);
-    fill({static_cast<std::byte*>(memory->data()), bytes}, part, Fill::signed_);
-    if (type.device != Device::cpu()) {
-      Ref<Storage> there = Storage::allocate(bytes, type.device);
-      device_memory(type.device, "max_autotune").copy(there->data(), type.device, memory->data(), Device::cpu(), bytes);
-      memory = std::move(there);
-    }
+    Ref<Storage> memory = Storage::allocate(bytes, type.device);
+    if (type.device != Device::cpu()) fill(memory->data(), bytes, type.device, part, Fill::signed_);
+    else fill({static_cast<std::byte*>(memory->data()), bytes}, part, Fill::signed_);
     value = TensorImpl::make_ready(type, std::move(memory));
   }
   return made;
@@ -223,7 +235,7 @@ class PlanTrials {
   /// Those that there is time for.
   void run(const std::vector<Schedule>& candidates, const Allowance& time) {
     for (const Schedule& schedule : candidates) {
-      if (!time.is_left(field.candidates.empty() ? 1 : part_to_verify)) {
+      if (!time.is_left(field.candidates.empty() ? 1 : part_to_verify(options_.backends.front()->device()))) {
         field.is_late = field.candidates.size() < 2;
         break;
       }
@@ -236,13 +248,13 @@ class PlanTrials {
   /// The fastest of those that were timed, or of its steps and those of the next ones in one plan, three at most, as
   /// long as each makes it faster by what is wanted.
   Candidate& combine(const PlanOperands& operands, int launches, const Allowance& time, std::int64_t budget);
-  /// A plan of its own, in other memory.
-  Candidate again(const Schedule& schedule) const {
+  /// A plan of its own, in other memory, that has run once.
+  std::unique_ptr<PlanRun> again(const Schedule& schedule) const {
     PlanOptions own = options_;
     ensure(follow(own, schedule), "a cut that was measured is none");
     auto run = std::make_unique<PlanRun>(build_plan(graph_, own), inputs_);
     run->run(nullptr);
-    return {schedule, std::move(run)};
+    return run;
   }
   Field field;
 
@@ -257,7 +269,8 @@ class PlanTrials {
   std::span<const std::int64_t> sizes_;
   std::int64_t most_, held_ = 0;  // by frames, which stay, and by results
   std::shared_ptr<const Plan> standard_{};
-  std::vector<Ref<TensorImpl>> others_{}, expected_{}, expected_of_others_{};
+  std::vector<Ref<TensorImpl>> others_{};
+  ExpectedResults expected_{}, expected_of_others_{};
   std::vector<std::string> keys_{};  // of the plans that combinations are compared with
 };
 
@@ -273,12 +286,12 @@ inline std::int64_t PlanTrials::bytes_of_results(const Plan& plan) const {
 
 /// The default has run once.
 inline void PlanTrials::set_standard(PlanRun& run) {
-  expected_ = run.results();
+  expected_ = ExpectedResults(run.results());
   run.run(nullptr);  // what differs from run to run would reject all others
   if (!has_open_loop(graph_)) {
     try {
       others_ = made_up_like(inputs_);
-      expected_of_others_ = execute(*standard_, others_);
+      expected_of_others_ = ExpectedResults(execute(*standard_, others_));
     } catch (const Error&) { others_.clear(); }  // positions that come of numbers, say
   }
 }
@@ -302,8 +315,8 @@ inline bool PlanTrials::add(const Schedule& schedule) {
   auto run = std::make_unique<PlanRun>(plan, inputs_);
   run->run(nullptr);
   if (is_standard) set_standard(*run);
-  if (!are_same(run->results(), expected_) ||
-      (!others_.empty() && !are_same(execute(*plan, others_), expected_of_others_))) {
+  if (!expected_.are_given_by(run->results()) ||
+      (!others_.empty() && !expected_of_others_.are_given_by(execute(*plan, others_)))) {
     field.reject(schedule);
     return false;
   }
@@ -328,12 +341,15 @@ inline bool PlanTrials::is_new(const Schedule& schedule, std::int64_t budget) {
 inline constexpr const char* too_large_text =
     "two of its plans, with what they give, are larger than what may be held for this";
 
-/// Both plans are made anew, in other memory, and timed some time later. Those of the field are gone.
+/// Both plans are made anew, in other memory, compared as a whole, and timed some time later. Those of the field are
+/// gone.
 inline bool wins_again(PlanTrials& trials, const Candidate& winner, const PlanOperands& operands, int launches,
                        const Allowance& time) {
   for (Candidate& each : trials.field.candidates) each.launch.reset();
   wait_until_later(std::chrono::steady_clock::now());
-  Candidate standard = trials.again({}), other = trials.again(winner.schedule);
+  std::unique_ptr<PlanRun> first = trials.again({}), second = trials.again(winner.schedule);
+  if (!ExpectedResults(first->results(), Compared::whole).are_given_by(second->results())) return false;
+  Candidate standard{{}, std::move(first)}, other{winner.schedule, std::move(second)};
   return gains(other, standard, operands, launches, time);
 }
 

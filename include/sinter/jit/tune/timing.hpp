@@ -4,8 +4,11 @@
 #include <sinter/base/background.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/thread_limit.hpp>
+#include <sinter/base/threads.hpp>
 #include <sinter/kernel/schedule.hpp>
 #include <sinter/runtime/backend.hpp>
+#include <sinter/tensor/device.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +21,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <time.h>  // clock_gettime
 
 SINTER_NAMESPACE_BEGIN
 namespace jit::jit_detail {
@@ -71,7 +76,9 @@ class Allowance {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   double seconds_;
 };
-inline constexpr double part_to_verify = 1.0 / 3;  // the rest is for timing what is there then
+/// Until when others are compiled and compared; the rest is for timing what is there then. A device's compiler takes most
+/// of the time.
+inline constexpr double part_to_verify(Device device) { return device == Device::cpu() ? 1.0 / 3 : 0.75; }
 
 struct Candidate {
   Schedule schedule;
@@ -112,13 +119,27 @@ struct Field {
     ++rejections;
   }
 };
+/// Threads that kernels of this thread use.
+inline int threads_here() {
+  const int limit = base_detail::thread_limit();  // of this thread's scopes
+  return limit > 0 ? std::min(limit, thread_count()) : thread_count();
+}
+/// Seconds of a clock. Of work that this thread does alone it is the thread's own, which what else runs on the machine
+/// does not lengthen.
+enum class Clock : std::uint8_t { machine, thread };
+inline double seconds_by(Clock clock) {
+  timespec now{};
+  ::clock_gettime(clock == Clock::thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 /// Seconds of one launch, of as many that the clock is fine enough.
 template <class Operands>
 double time_of(Launch& launch, const Operands& operands, int launches) {
-  const auto start = std::chrono::steady_clock::now();
+  const Clock clock = operands.is_on_host() && threads_here() == 1 ? Clock::thread : Clock::machine;
+  const double start = seconds_by(clock);
   for (int i = 0; i < launches; ++i) launch.run(operands.bases());
   operands.wait();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / launches;
+  return (seconds_by(clock) - start) / launches;
 }
 /// As many launches that the clock is fine enough for them.
 template <class Operands>

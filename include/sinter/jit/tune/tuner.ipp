@@ -64,10 +64,8 @@ inline std::string machine_of(const Backend& backend) {
     const std::string device = backend.device().text() + " ";
     return std::string(backend.name()) + "; " + (key.starts_with(device) ? key.substr(device.size()) : key);
   }
-  const int limit = base_detail::thread_limit();  // of this thread's scopes
-  const int threads = limit > 0 ? std::min(limit, thread_count()) : thread_count();
   static const auto& processor = process_object([] { return new std::string(runtime_detail::processor_text()); });
-  return processor + "; " + std::string(backend.name()) + " " + key + "; threads " + std::to_string(threads);
+  return processor + "; " + std::string(backend.name()) + " " + key + "; threads " + std::to_string(threads_here());
 }
 inline bool has_symbols(const SymbolicGeometry& geometry) {
   return std::any_of(geometry.extent.begin(), geometry.extent.end(), [](Dim dim) { return !dim.is_static(); });
@@ -117,26 +115,28 @@ struct Claim {
   std::chrono::steady_clock::time_point when = std::chrono::steady_clock::now();
 };
 
-/// What the default leaves in memory for one kind of operands, and whether others leave the same there. Launches are
-/// bound anew: they may keep what they made of constants.
+/// What the default leaves in memory for one kind of operands, and whether others leave the same in `operands`, which
+/// several of these may use. Launches are bound anew: they may keep what they made of constants.
 class Expected {
  public:
-  Expected(const Subject& subject, const Executable& standard, Fill how)
-      : subject_(subject), expected_(subject.operands()), actual_(subject.operands()), how_(how) {
-    expected_.allocate(how);
-    subject.bind(standard)->run(expected_.bases());
-  }
-  bool is_given_by(const Executable& code) {
-    actual_.allocate(how_);
-    subject_.bind(code)->run(actual_.bases());
-    return actual_.has_same_results(expected_);
-  }
+  Expected(const Subject& subject, const Executable& standard, Fill how, Operands& operands, Compared compared)
+      : subject_(subject), operands_(operands), how_(how), compared_(compared), results_(results_of(standard)) {}
+  bool is_given_by(const Executable& code) { return results_of(code) == results_; }
 
  private:
+  std::vector<std::vector<std::byte>> results_of(const Executable& code) {
+    operands_.allocate(how_);
+    subject_.bind(code)->run(operands_.bases());
+    return operands_.results(compared_);
+  }
   const Subject& subject_;
-  Operands expected_, actual_;
+  Operands& operands_;
   Fill how_;
+  Compared compared_;
+  std::vector<std::vector<std::byte>> results_;
 };
+inline constexpr int most_copies =
+    3;  // of operands at a time: those that are run, and what the default gives for two kinds
 
 /// Whether so many threads make sense for such work: one is all there is below serial_nanoseconds, and what gives each
 /// of them far more is not tried (X86Backend does not follow it either, for the class of a geometry has larger ones).
@@ -145,17 +145,54 @@ inline bool is_worth_trying(int threads, const LaunchWork& work) {
   return work.nanoseconds >= serial_nanoseconds && work.nanoseconds / threads <= 4 * serial_nanoseconds;
 }
 
+/// What bits are compared on: positive operands and such of both signs, or indices.
+inline std::vector<Fill> kinds_of(Fill fill) {
+  return fill == Fill::indices ? std::vector{fill} : std::vector{fill, Fill::signed_};
+}
+/// Of a winner whose results were compared in parts: is the rest the default's, too?
+inline bool gives_all(const Subject& subject, const Schedule& winner, Fill fill) {
+  const Subject made_up{subject.backend, subject.kernel, subject.geometry, subject.step};
+  Operands operands = made_up.operands();
+  if (winner.empty() || !operands.has_parts()) return true;
+  const auto standard = compiled_kernel(subject.backend, subject.kernel),
+             code = compiled_kernel(subject.backend, subject.kernel, winner);
+  const std::vector<Fill> kinds = kinds_of(fill);
+  return standard != nullptr && code != nullptr && std::all_of(kinds.begin(), kinds.end(), [&](Fill how) {
+           return Expected(made_up, *standard, how, operands, Compared::whole).is_given_by(*code);
+         });
+}
+
+/// The launch of each, where code is made by a compiler that takes a part of a second for each: several threads make
+/// them, as long as there is time. Null: not yet, or never.
+inline std::vector<std::unique_ptr<Launch>> bound_together(const Subject& subject,
+                                                           const std::vector<Schedule>& schedules,
+                                                           const Allowance& time) {
+  constexpr double compile_nanoseconds = 1e7;
+  std::vector<std::unique_ptr<Launch>> launches(schedules.size());
+  if (!subject.backend.compiles_when_bound()) return launches;
+  parallel_for(static_cast<std::int64_t>(schedules.size()), compile_nanoseconds, [&](auto begin, auto end) {
+    for (auto i = as_index(begin); i < as_index(end); ++i) {
+      if (i > 0 && !time.is_left(part_to_verify(subject.backend.device()))) continue;
+      if (const auto code = compiled_kernel(subject.backend, subject.kernel, schedules[i]))
+        launches[i] = subject.bind(*code);
+    }
+  });
+  return launches;
+}
+
 /// Those that there is time for.
 inline Field candidates_of(const Subject& subject, const std::vector<Schedule>& schedules, Fill fill,
                            const Allowance& time) {
   Field field;
   // What the call gives has few values (ones, say): bits are compared on made-up operands alone.
   const Subject made_up{subject.backend, subject.kernel, subject.geometry, subject.step};
+  Operands operands = made_up.operands();
   std::vector<std::unique_ptr<Expected>> expected;
-  const Fill other = fill == Fill::indices ? Fill::indices : Fill::signed_;
   LaunchWork work;
-  for (const Schedule& schedule : schedules) {
-    if (!time.is_left(field.candidates.empty() ? 1 : part_to_verify)) {
+  std::vector<std::unique_ptr<Launch>> launches = bound_together(subject, schedules, time);
+  for (std::size_t i = 0; i < schedules.size(); ++i) {
+    const Schedule& schedule = schedules[i];
+    if (!time.is_left(field.candidates.empty() ? 1 : part_to_verify(subject.backend.device()))) {
       field.is_late = field.candidates.size() < 2;
       break;
     }
@@ -164,14 +201,14 @@ inline Field candidates_of(const Subject& subject, const std::vector<Schedule>& 
     const auto code = compiled_kernel(subject.backend, subject.kernel, schedule);
     if (code == nullptr) continue;
     if (field.candidates.empty()) {
-      for (const Fill how : {fill, other})
-        if (expected.empty() || other != fill) expected.push_back(std::make_unique<Expected>(made_up, *code, how));
+      for (const Fill how : kinds_of(fill))
+        expected.push_back(std::make_unique<Expected>(made_up, *code, how, operands, Compared::parts));
     } else if (!std::all_of(expected.begin(), expected.end(),
                             [&](const auto& each) { return each->is_given_by(*code); })) {
       field.reject(schedule);
       continue;
     }
-    Candidate candidate{schedule, subject.bind(*code)};
+    Candidate candidate{schedule, launches[i] != nullptr ? std::move(launches[i]) : subject.bind(*code)};
     if (field.candidates.empty()) work = candidate.launch->work();
     field.candidates.push_back(std::move(candidate));
   }
@@ -283,12 +320,11 @@ SINTER_DECL Schedule Tuner::measure(const tuner_detail::Subject& subject, const 
   using namespace tuner_detail;
   const Kernel& kernel = subject.kernel;
   Operands operands = subject.operands();
-  // There are five copies: two kinds, each of the default and of who is compared, and what is timed.
   const std::size_t bytes = Subject{subject.backend, kernel, subject.geometry, subject.step}.operands().bytes();
-  if (bytes > (operands.is_on_host() ? most_bytes : most_device_bytes) / 5)
-    return leave_default(
-        kernel, 0,
-        "five copies of its operands are larger than " + std::string(operands.is_on_host() ? "2" : "6") + " GiB");
+  if (bytes > (operands.is_on_host() ? most_bytes : most_device_bytes) / most_copies)
+    return leave_default(kernel, 0,
+                         std::to_string(most_copies) + " copies of its operands are larger than " +
+                             std::string(operands.is_on_host() ? "2" : "6") + " GiB");
   const double allowed = seconds_ - seconds_for_plans_;
   if (spent_ >= allowed) return leave_default(kernel, 0, "no time is left (Options::tune_seconds)");
   const TimelineSpan span("compile", "measure schedules");
@@ -311,7 +347,12 @@ SINTER_DECL Schedule Tuner::measure(const tuner_detail::Subject& subject, const 
     return leave_default(kernel, field.rejections, "the time did not suffice (Options::tune_seconds)");
   }
   Candidate& fastest = fastest_of(field.candidates);
-  const Candidate& winner = winner_of(field.candidates, fastest, operands, launches, time);
+  const Candidate* chosen = &winner_of(field.candidates, fastest, operands, launches, time);
+  if (!gives_all(subject, chosen->schedule, fill)) {
+    field.reject(chosen->schedule);
+    chosen = field.candidates.data();
+  }
+  const Candidate& winner = *chosen;
   spent_ += time.spent();
   has_measured_ = true;
   const KernelCost cost = cost_of(kernel, subject.geometry);
