@@ -7,6 +7,7 @@
 #include "../emulated_cuda.hpp"
 #include "../gpu_nest_backend.hpp"
 #include "../nest_backend.hpp"
+#include "../nest_changes.hpp"
 #include "../plan_harness.hpp"
 #include "../sample.hpp"
 #include "fuzz_loop.hpp"
@@ -49,6 +50,55 @@ TEST_CASE("random nests of a GPU: the interpreter against the reference back end
   });
   std::printf("%d kernels compared\n", compared);
   CHECK(compared > 0);
+}
+
+namespace {
+/// Threads are shared out otherwise, or one of the changes that any nest may have.
+void change_threads_at_random(LoopNest& nest, Random& random) {
+  Loop& loop =
+      nest.loops[static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(nest.loops.size()) - 1))];
+  if (random.chance(10)) loop.lanes = static_cast<std::uint16_t>(1 << random.integer(0, 6));
+  else if (random.chance(10)) loop.copies = static_cast<std::uint8_t>(random.integer(1, 8));
+  else change_at_random(nest, random);
+}
+/// Extents are no part of a nest: that it was made for others, the interpreter finds.
+bool is_of_other_numbers(const std::string& error) {
+  return error.find("more than one step") != std::string::npos || error.find("is not full") != std::string::npos;
+}
+/// Empty: a changed nest computes what it did before, but for the order of its sums.
+std::string difference_of(const KernelCase& test_case, const GpuNest& gpu, const LoopNest& changed) {
+  OperandMemory right = make_operands(test_case), found = make_operands(test_case);
+  interpret(gpu.nest, VariantKind::whole, gpu.bound.geometry, right.base, InterpretMode::exact);
+  try {
+    interpret(changed, VariantKind::whole, gpu.bound.geometry, found.base, InterpretMode::exact);
+  } catch (const InternalError& error) { return is_of_other_numbers(error.what()) ? "" : error.what(); }
+  return first_difference(test_case, right, found, *judge_body(test_case), Closeness::within_error);
+}
+}  // namespace
+
+TEST_CASE("random nests of a GPU: what the verifier accepts of changed nests is right") {
+  int changed = 0, accepted = 0;
+  fuzz_loop(5'000'000, [&](std::uint64_t seed) {
+    const KernelCase test_case = random_case(seed);
+    const std::int64_t items = test_case.points(AxisRole::parallel);
+    if (items == 0 || items * test_case.points(AxisRole::reduced) > 3000) return;
+    const GpuNest gpu(test_case.kernel, test_case.geometry, {}, seed % 2 == 0 ? 132 : 2);
+    if (gpu.bound.kernel.rank() == 0) return;  // no axis to change
+    const std::string before = text(gpu.nest);
+    Random random(seed);
+    for (int i = 0; i < 40; ++i, ++changed) {
+      LoopNest other = gpu.nest;
+      change_threads_at_random(other, random);
+      if (!is_accepted(other) || text(other) == before) continue;
+      ++accepted;
+      const std::string error = difference_of(test_case, gpu, other);
+      if (!error.empty())
+        FAIL("seed " << seed << ", change " << i << ": " << error << "\n"
+                     << describe(test_case) << before << "changed:\n"
+                     << text(other));
+    }
+  });
+  std::printf("%d changed nests, %d of them changed harmlessly\n", changed, accepted);
 }
 
 TEST_CASE("nests of a GPU: the interpreter against the oracle") {

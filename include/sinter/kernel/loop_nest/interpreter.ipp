@@ -179,6 +179,7 @@ class NestInterpreter {
       fail(place, "more than one step");
     }
     const bool is_vector = l.mode == LoopMode::vector;
+    if (is_vector && l.tail == LoopTail::none && (end - begin) % l.step != 0) fail(place, "a vector is not full");
     for (at = begin; at < end; at += is_vector ? l.step : 1) {
       if (is_vector) count_ = std::min<std::int64_t>(l.step, end - at);
       iterate(place);
@@ -224,6 +225,8 @@ class NestInterpreter {
                                                           : reduced_.length;
     if (l.range == LoopRange::single && reduced_.length > l.step * l.copies * l.lanes)
       fail(place, "more than one step");
+    if (l.tail == LoopTail::none && (end - begin) % (l.step * l.copies * l.lanes) != 0)
+      fail(place, "a tile is not full");
     first_ = begin;
     for (flat_ = begin; flat_ < end; flat_ += is_row && l.range != LoopRange::blocks ? l.step : 1) {
       if (l.range != LoopRange::blocks) reduced_.decode(flat_, at_);
@@ -547,7 +550,7 @@ class NestInterpreter {
   const BoundGeometry& g_;
   std::span<void* const> operands_;
   bool is_wide_;
-  ReducedAxes reduced_;
+  JoinedAxes reduced_;
   std::vector<std::array<std::int64_t, max_axes>> strides_;  // of accesses
   std::vector<CellMemory> memory_;                           // of instructions
   std::vector<scalar_meaning::VectorFunction> maps_;

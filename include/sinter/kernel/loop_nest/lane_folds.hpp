@@ -1,5 +1,5 @@
-// Folds over the threads of a group on a GPU, as the interpreter of loop nests runs them: which thread takes which point
-// in, and how threads put theirs together. Knows dtypes and primitives; no nests.
+// Folds over the threads of a group on a GPU, as the interpreter of loop nests runs them: which thread takes in which
+// point, and how threads put theirs together. Knows dtypes and primitives; no nests.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -23,8 +23,8 @@ SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
 
 /// The reduced axes of a kernel as one, row-major, and the pieces that a grid walks it in.
-struct ReducedAxes {
-  ReducedAxes(const Kernel& kernel, const BoundGeometry& geometry) : extent(geometry.extent) {
+struct JoinedAxes {
+  JoinedAxes(const Kernel& kernel, const BoundGeometry& geometry) : extent(geometry.extent) {
     for (int a = 0; a < kernel.rank(); ++a) {
       if (!kernel.is_reduced(a)) continue;
       mask |= axis_bit(a);

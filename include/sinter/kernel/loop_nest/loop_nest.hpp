@@ -16,9 +16,9 @@
 SINTER_NAMESPACE_BEGIN
 
 /// How a loop's iterations run. `task`: independent of each other, shared out over threads when the kernel is bound.
-/// `vector`: `step` neighbouring iterations at once, one in each lane. On a GPU: `grid`: independent, each a thread's or a
-/// group's of `lanes` threads; `lanes`: shared out over the threads of such a group, `step` neighbours to a thread at a
-/// time. A loop over lanes walks several axes as one, row-major; so does a grid loop over blocks.
+/// `vector`: `step` neighbouring iterations at once, one in each lane. On a GPU: `grid`: independent, each a
+/// thread's or a group's of `lanes` threads; `lanes`: shared out over the threads of such a group, `step` neighbours to
+/// a thread at a time. A loop over lanes walks several axes as one, row-major; so does a grid loop over blocks.
 enum class LoopMode : std::uint8_t { serial, vector, task, grid, lanes };
 
 /// What becomes of the iterations that are left when no whole step is. `mask`: a step whose lanes beyond the end do
@@ -46,8 +46,8 @@ struct Loop {
 };
 
 /// `workspace` outlives a stage; the others belong to one point of the task or grid loops, `reg` to loops over a single
-/// step, so that a register holds it. What is kept in `shared` memory of a block of threads is fetched by the thread that
-/// kept it.
+/// step, so that a register holds it. What is kept in `shared` memory of a block of threads is fetched by the thread
+/// that kept it.
 enum class BufferSpace : std::uint8_t { workspace, tile, reg, shared };
 
 /// Room for one value of the body at every point of some axes; for the whole state of a fold where that is the value.

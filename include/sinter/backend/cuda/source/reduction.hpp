@@ -1,5 +1,5 @@
-// Kernels with reductions other than products, as their loop nest says. A walk goes over the reduced points in tiles: all
-// loads of a tile, then its values, which feed accumulators; lanes then put theirs together in a fixed tree.
+// Kernels with reductions other than products, as their loop nest says. A walk goes over the reduced points in tiles:
+// all loads of a tile, then its values, which feed accumulators; lanes then put theirs together in a fixed tree.
 #pragma once
 
 #include <sinter/backend/cuda/source/writer.hpp>

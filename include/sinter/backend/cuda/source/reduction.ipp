@@ -428,7 +428,7 @@ class ReductionWriter {
     if (!shape.is_column) {
       text.put_row_together();
     } else {
-      text.put_columns_together(has_scratch_ ? Scratch::is_there : Scratch::is_new);
+      text.put_columns_together(has_scratch_ ? ColumnScratch::is_there : ColumnScratch::is_new);
       has_scratch_ |= shape.lanes > 1;
     }
     if (shape.splits > 1) text.write_partial(partial_place(id), outputs());

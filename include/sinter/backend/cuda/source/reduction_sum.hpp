@@ -15,7 +15,7 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
 /// Shared memory in which columns are put together: one array for all reductions.
-enum class Scratch : std::uint8_t { is_new, is_there };
+enum class ColumnScratch : std::uint8_t { is_new, is_there };
 
 class SumText {
  public:
@@ -27,7 +27,7 @@ class SumText {
   void feed(const std::string& place);
   /// Declare v<id>, the same in all lanes.
   void put_row_together();
-  void put_columns_together(Scratch scratch);
+  void put_columns_together(ColumnScratch scratch);
 
   // Pieces of a cut range lie one after the other in the workspace.
   std::int64_t partial_bytes(std::int64_t pieces) const {

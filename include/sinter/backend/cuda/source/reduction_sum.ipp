@@ -62,7 +62,7 @@ SINTER_DECL void SumText::put_row_together() {
   shuffle(v, lanes / 32, false);
 }
 
-SINTER_DECL void SumText::put_columns_together(Scratch scratch) {
+SINTER_DECL void SumText::put_columns_together(ColumnScratch scratch) {
   const std::string v = "v" + str(id_), width = str(shape.width), groups = str(shape.groups);
   w.line(type() + " " + v + "[" + width + "];");
   const std::string each = "for (int j = 0; j < " + width + "; ++j) ";
@@ -71,7 +71,7 @@ SINTER_DECL void SumText::put_columns_together(Scratch scratch) {
     w.line(each + v + "[j] = " + sum_ + "[j];");
     return;
   }
-  if (scratch == Scratch::is_new)
+  if (scratch == ColumnScratch::is_new)
     w.line("__shared__ __align__(16) unsigned char scratch[" + str(shape.threads() * shape.width * 8) + "];");
   w.open("");
   w.line(type() + "* const mine = (" + type() +
