@@ -5,6 +5,12 @@
 #include "../nest_edits.hpp"
 #include "../plan_harness.hpp"
 
+#ifndef SINTER_NO_X86
+#include <sinter/backend/x86/machine/isa.hpp>
+#include <sinter/backend/x86/nest/loop.hpp>
+#endif
+#include <sinter/kernel/loop_nest/product.hpp>
+
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -12,6 +18,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <vector>
 
 using namespace sinter_test;
 
@@ -506,6 +513,25 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
+#ifndef SINTER_NO_X86
+/// The loops of a listing that end with a jump to their one label, in order.
+std::vector<std::string> vector_loops(const std::string& listing) {
+  std::vector<std::string> loops;
+  std::string loop, label;
+  std::stringstream lines(listing);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with(':')) {
+      label = line.substr(0, line.size() - 1);
+      loop.clear();
+    }
+    loop += line + "\n";
+    if (!label.empty() && line == "short jl " + label) loops.push_back(loop);
+  }
+  return loops;
+}
+std::string code_of(const Kernel& kernel) { return x86::make_loop_executable(kernel, {}, x86::Isa::avx512)->listing(); }
+#endif
+
 /// The page with the text block that follows each mark `<!-- generated: NAME -->` replaced.
 std::string with_blocks(std::string page, const std::map<std::string, std::string>& blocks) {
   for (const auto& [name, block] : blocks) {
@@ -527,7 +553,8 @@ TEST_CASE("loop nest: docs/design/loop_nest.md shows what the code prints") {
   const Schedule tiles = *parse_schedule("tile_rows(6) tile_columns(64) pack(1)");
   const std::string nest_of_sum = text(*nest_of(sum)), nest_of_argmax = text(*nest_of(argmax));
   const std::string path = std::string(SINTER_SOURCE_DIR) + "/docs/design/loop_nest.md", page = read_file(path);
-  const std::string wanted =
+  const Kernel epilogue = epilogue_of(*nest_of(product)).kernel;
+  std::string wanted =
       with_blocks(page, {{"kernel of a softmax", softmax.text()},
                          {"nest of a softmax", text(*nest_of(softmax))},
                          {"kernel of an argmax", argmax.text()},
@@ -535,10 +562,16 @@ TEST_CASE("loop nest: docs/design/loop_nest.md shows what the code prints") {
                          {"kernel of a product", product.text()},
                          {"schedule of a product", tiles.text() + "\n"},
                          {"nest of a product", text(*nest_of(product, plain_machine(), tiles))},
+                         {"nest of a product's epilogue", text(*nest_of(epilogue))},
                          {"kernel of a sum", sum.text()},
                          {"kernel of a scan", scan.text()},
                          {"nest of a scan", text(*nest_of(scan))},
                          {"split nest of a sum", nest_of_sum.substr(nest_of_sum.find("variant split"))}});
+#ifndef SINTER_NO_X86
+  wanted = with_blocks(wanted, {{"code of a softmax", vector_loops(code_of(softmax)).back()},
+                                {"code of a sum", vector_loops(code_of(sum)).front()},
+                                {"code of a product's epilogue", vector_loops(code_of(epilogue)).front()}});
+#endif
   INFO("if the change is meant, SINTER_UPDATE_GOLDEN=1 writes the page anew");
   if (std::getenv("SINTER_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << wanted;
   else CHECK(page == wanted);
