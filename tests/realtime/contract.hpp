@@ -1,5 +1,6 @@
-// Helpers of the tests of the real-time contract: what the calls of a function ask of the system, counted on a thread of
-// its own. SINTER_TEST_COUNTS says that counting works here. Like hooks.hpp, for one file of a program.
+// Helpers of the tests of the real-time contract: what the calls of a function ask of the system, counted on a thread
+// of its own. SINTER_TEST_COUNTS says that counting works here. Like hooks.hpp, for one file of a program, and after
+// all other headers.
 #pragma once
 
 #include "../catch.hpp"

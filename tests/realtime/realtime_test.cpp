@@ -3,8 +3,6 @@
 // thread, whose caches are empty. Sanitizers bring an allocator of their own and are left alone.
 #include "../catch.hpp"
 
-#include "contract.hpp"
-
 #include <Eigen/Dense>
 
 #include <sinter/sinter.hpp>
@@ -22,6 +20,8 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "contract.hpp"  // last: it defines functions that other headers declare
 
 #ifdef SINTER_TEST_COUNTS
 

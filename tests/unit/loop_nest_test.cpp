@@ -6,8 +6,15 @@
 #include "../nest_edits.hpp"
 #include "../plan_harness.hpp"
 
+#ifndef SINTER_NO_X86
+#include <sinter/backend/x86/machine/isa.hpp>
+#include <sinter/backend/x86/nest/loop.hpp>
+#endif
+#include <sinter/kernel/loop_nest/product.hpp>
+
 #include <functional>
 #include <string>
+#include <vector>
 
 using namespace sinter_test;
 
@@ -399,6 +406,9 @@ const Mutation product_mutations[] = {
     {"tiles of sums", product_graph, [](LoopNest& n) { loop(n, 0).axes = 4; }, "tiles of an axis that is no row"},
     {"tiles in order", product_graph, [](LoopNest& n) { loop(n, 0).mode = LoopMode::serial; },
      "tiles that are not tasks"},
+    {"tasks in a tile", product_graph,
+     [](LoopNest& n) { loop(n, 6) = {.axes = 2, .mode = LoopMode::task, .range = LoopRange::tile}; },
+     "points of a tile that are tasks"},
     {"a tile of no tiles", product_graph, [](LoopNest& n) { loop(n, 1) = {.axes = 2, .mode = LoopMode::task}; },
      "an axis that is walked already"},
     {"tiles of a row kernel", softmax_graph, [](LoopNest& n) { loop(n, 0).range = LoopRange::tiles; },
@@ -493,22 +503,53 @@ TEST_CASE("loop nest: the interpreter refuses what the verifier would have") {
   CHECK_THAT(error_after([](LoopNest&) {}, VariantKind::short_rows), Catch::Contains("no such variant"));
 }
 
+#ifndef SINTER_NO_X86
+namespace {
+
+/// The loops of a listing that end with a jump to their one label, in order.
+std::vector<std::string> vector_loops(const std::string& listing) {
+  std::vector<std::string> loops;
+  std::string loop, label;
+  std::stringstream lines(listing);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with(':')) {
+      label = line.substr(0, line.size() - 1);
+      loop.clear();
+    }
+    loop += line + "\n";
+    if (!label.empty() && line == "short jl " + label) loops.push_back(loop);
+  }
+  return loops;
+}
+std::string code_of(const Kernel& kernel) { return x86::make_loop_executable(kernel, {}, x86::Isa::avx512)->listing(); }
+
+}  // namespace
+#endif
+
 TEST_CASE("loop nest: docs/design/loop_nest.md shows what the code prints") {
   const Kernel softmax = kernel_of(softmax_graph), sum = kernel_of(full_graph);
   const Kernel scan = kernel_of("graph(%x: f32[5, 100]) { return mul(cumsum(abs(%x)) {axes=[1]}, 2) }");
   const Kernel argmax = kernel_of(argmax_graph), product = kernel_of(product_graph);
   const Schedule tiles = *parse_schedule("tile_rows(6) tile_columns(64) pack(1)");
   const std::string nest_of_sum = text(*nest_of(sum)), nest_of_argmax = text(*nest_of(argmax));
-  check_blocks("docs/design/loop_nest.md",
-               {{"kernel of a softmax", softmax.text()},
-                {"nest of a softmax", text(*nest_of(softmax))},
-                {"kernel of an argmax", argmax.text()},
-                {"first nest of an argmax", nest_of_argmax.substr(0, nest_of_argmax.find("variant short"))},
-                {"kernel of a product", product.text()},
-                {"schedule of a product", tiles.text() + "\n"},
-                {"nest of a product", text(*nest_of(product, plain_machine(), tiles))},
-                {"kernel of a sum", sum.text()},
-                {"kernel of a scan", scan.text()},
-                {"nest of a scan", text(*nest_of(scan))},
-                {"split nest of a sum", nest_of_sum.substr(nest_of_sum.find("variant split"))}});
+  const Kernel epilogue = epilogue_of(*nest_of(product)).kernel;
+  std::map<std::string, std::string> blocks = {
+      {"kernel of a softmax", softmax.text()},
+      {"nest of a softmax", text(*nest_of(softmax))},
+      {"kernel of an argmax", argmax.text()},
+      {"first nest of an argmax", nest_of_argmax.substr(0, nest_of_argmax.find("variant short"))},
+      {"kernel of a product", product.text()},
+      {"schedule of a product", tiles.text() + "\n"},
+      {"nest of a product", text(*nest_of(product, plain_machine(), tiles))},
+      {"nest of a product's epilogue", text(*nest_of(epilogue))},
+      {"kernel of a sum", sum.text()},
+      {"kernel of a scan", scan.text()},
+      {"nest of a scan", text(*nest_of(scan))},
+      {"split nest of a sum", nest_of_sum.substr(nest_of_sum.find("variant split"))}};
+#ifndef SINTER_NO_X86
+  blocks["code of a softmax"] = vector_loops(code_of(softmax)).back();
+  blocks["code of a sum"] = vector_loops(code_of(sum)).front();
+  blocks["code of a product's epilogue"] = vector_loops(code_of(epilogue)).front();
+#endif
+  check_blocks("docs/design/loop_nest.md", blocks);
 }

@@ -1,5 +1,5 @@
-// The sums of products in the interpreter of loop nests: blocks by fma, blocks in order inside a group, groups with what
-// rounding loses beside them, as the Kernel's Order says. Knows cells; no nests.
+// The sums of products in the interpreter of loop nests: blocks by fma, blocks in order inside a group, groups with
+// what rounding loses beside them, as the Kernel's Order says. Knows cells; no nests.
 #pragma once
 
 #include <sinter/base/config.hpp>

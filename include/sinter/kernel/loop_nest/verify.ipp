@@ -277,6 +277,7 @@ class NestVerifier {
       require(!nest_.calls.empty() && (l.axes & (nest_.calls[0].m | nest_.calls[0].n)) != 0, place,
               "tiles of an axis that is no row or column of a call");
     if (l.range == LoopRange::tiles) require(l.mode == LoopMode::task, place, "tiles that are not tasks");
+    if (l.range == LoopRange::tile) require(l.mode != LoopMode::task, place, "points of a tile that are tasks");
     if (l.mode == LoopMode::serial)
       require((l.axes & facts_.reduced) != 0 || (in_call_ && l.range == LoopRange::tile && !at_.has_vector), place,
               "a parallel axis whose points are not tasks");
