@@ -132,11 +132,8 @@ void add_solve() {
 }
 template <class T>
 void add_rows() {
-  add_solve<T, 2>();
   add_solve<T, 3>();
-  add_solve<T, 4>();
   add_solve<T, 5>();
-  add_solve<T, 6>();
   add_solve<T, 8>();
   const std::string size = std::string("/512x512") + (sizeof(T) == 4 ? "/f32" : "/f64");
   bench::add("cholesky" + size, [](State& state) { cholesky_row<T>(state, 512); });
