@@ -20,6 +20,23 @@ void matmul_row(State& state, const bench::Product& p) {
   bench::count_flops(state, p.flops());
 }
 
+/// Operands rounded to bf16, against the same product in f32; as `linear` has it, where B lies transposed.
+void narrow_row(State& state, const bench::Product& p, bool is_linear) {
+  const Tensor a = cast(bench::noise({p.m, p.k}), DType::bf16),
+               b = cast(is_linear ? bench::noise({p.n, p.k}, 1) : bench::noise({p.k, p.n}, 1), DType::bf16);
+  const Tensor wide_a = cast(a, DType::f32), wide_b = cast(b, DType::f32);
+  eval({a, b, wide_a, wide_b});
+  const auto multiply = jit::compile(
+      [is_linear](Tensor x, Tensor y) { return is_linear ? matmul(x, transpose(y, 0, 1)) : matmul(x, y); });
+  const Tensor ours = cast(multiply(a, b), DType::f32), theirs = multiply(wide_a, wide_b);
+  eval({ours, theirs});
+  if (!bench::agree(state, ours.data<float>(), theirs.data<float>(), 1e-2)) return;
+  bench::alternate(
+      state, "f32", [&] { benchmark::DoNotOptimize(multiply(a, b)); },
+      [&] { benchmark::DoNotOptimize(multiply(wide_a, wide_b)); });
+  bench::count_flops(state, p.flops());
+}
+
 void batched_row(State& state, const bench::Product& p) {
   const Tensor &a = bench::noise({p.batch, p.m, p.k}), &b = bench::noise({p.batch, p.k, p.n}, 1);
   bench::Matrix out(p.batch * p.m, p.n);
@@ -100,6 +117,11 @@ int main(int argc, char** argv) {
   for (const bench::Product& p : bench::products) {
     bench::add("matmul/" + p.text() + "/f32", [p](State& state) { matmul_row(state, p); });
     bench::add("matmul + bias + relu/" + p.text() + "/f32", [p](State& state) { layer_row(state, p); });
+  }
+  for (const bench::Product& p : bench::products) {
+    if (p.flops() < 4e6) continue;
+    bench::add("matmul/" + p.text() + "/bf16", [p](State& state) { narrow_row(state, p, false); });
+    bench::add("linear/" + p.text() + "/bf16", [p](State& state) { narrow_row(state, p, true); });
   }
   for (const bench::Product& p : bench::batched_products)
     bench::add("batched matmul/" + p.text() + "/f32", [p](State& state) { batched_row(state, p); });

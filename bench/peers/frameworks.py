@@ -4,7 +4,7 @@
     python3 bench/peers/frameworks.py --rows NAMES.txt --out FILE.json
 
 Rows of other names are left out. Inputs are normal numbers in f32; results of compiled functions are compared with
-those of PyTorch's eager mode before they are timed.
+those of PyTorch's eager mode before they are timed. Rows of f64, bf16 and c64 are PyTorch's alone.
 """
 
 import os
@@ -205,6 +205,11 @@ ROWS = [
     ),
     ("matmul", product, lambda a, b: a @ b, lambda a, b: a @ b),
     ("batched matmul", product, lambda a, b: a @ b, lambda a, b: a @ b),
+    ("linear", lambda s: [[s[0], s[2]], [s[1], s[2]]], lambda a, b: F.linear(a, b), None),
+    ("solve", lambda s: [[s[0], s[1], s[1]], [s[0], s[1], 1]], lambda a, b: torch.linalg.solve(a, b), None),
+    ("cholesky", lambda s: [("definite", s)], lambda a: torch.linalg.cholesky(a), None),
+    ("eigh", lambda s: [("definite", s)], lambda a: tuple(torch.linalg.eigh(a)), None),
+    ("fft", same(1), lambda x: torch.fft.fft(x), None),
     (
         "matmul + bias + relu",
         layer,
@@ -277,6 +282,7 @@ def operand(random, spec):
         "thousands": lambda v: np.round(v * 1000),
         "tanh": np.tanh,
         "positive": lambda v: abs(v) + np.float32(0.25),
+        "definite": lambda v: v @ v.T / np.float32(len(v)) + np.eye(len(v), dtype=np.float32),
     }
     return change[spec[0]](x)
 
@@ -291,8 +297,11 @@ def close(a, b):
     return all(np.allclose(np.asarray(x), np.asarray(y), rtol=1e-3, atol=1e-2) for x, y in pairs)
 
 
-def measure_torch(report, name, by_torch, arrays):
+def measure_torch(report, name, by_torch, arrays, dtype):
+    change = {"f64": torch.float64, "bf16": torch.bfloat16, "c64": torch.complex64}.get(dtype)
     given = [torch.from_numpy(a) for a in arrays]
+    if change:
+        given = [x.to(change) if x.is_floating_point() else x for x in given]
     expected = by_torch(*given)
     report.measure(name, "torch eager", lambda: lambda: by_torch(*given), lambda _: None)
     if options.eager:
@@ -335,8 +344,8 @@ def main():
         if torch:
             needs_gradients = what == "MLP training step"
             with torch.set_grad_enabled(needs_gradients):
-                expected = measure_torch(report, name, by_torch, arrays)
-        if jax and by_jax:
+                expected = measure_torch(report, name, by_torch, arrays, rest[0])
+        if jax and by_jax and rest[0] not in ("f64", "bf16", "c64"):
             measure_jax(report, name, by_jax, arrays, expected)
     report.write()
 

@@ -366,3 +366,24 @@ TEST_CASE("errors") {
   CHECK(has(message_of<UserError>([&] { fft::fftfreq(std::int64_t{1} << 60); }), "it must be from 1 to 4294967296"));
   CHECK(has(message_of<ShapeError>([&] { istft(zeros({3, 1}, {.dtype = DType::c64}), 4); }), "leaves no sample"));
 }
+
+TEST_CASE("the bits of a line do not depend on how many lie beside it", "[fft]") {
+  constexpr std::int64_t lines = 48, few = 12;
+  const auto is_same = [](const Tensor& many, const Tensor& part, int axis, std::int64_t first) {
+    return to_vector<float>(view_as_real(narrow(many, axis, first, few))) == to_vector<float>(view_as_real(part));
+  };
+  for (std::int64_t n : {8, 9, 12, 17, 30, 48, 100, 131, 250, 512}) {
+    manual_seed(n);
+    const Tensor rows = complex(randn({lines, n}), randn({lines, n})), columns = transpose(rows, 0, 1) * 2;
+    const Tensor many = fft::fft(rows), inverse = fft::ifft(columns, {.dim = 0}), half = fft::rfft(real(rows));
+    const Tensor back = fft::irfft(half, {.n = n});
+    CAPTURE(n);
+    for (std::int64_t first = 0; first < lines; first += few) {
+      CHECK(is_same(many, fft::fft(narrow(rows, 0, first, few)), 0, first));
+      CHECK(is_same(inverse, fft::ifft(narrow(columns, 1, first, few), {.dim = 0}), 1, first));
+      CHECK(is_same(half, fft::rfft(real(narrow(rows, 0, first, few))), 0, first));
+      CHECK(to_vector<float>(narrow(back, 0, first, few)) ==
+            to_vector<float>(fft::irfft(narrow(half, 0, first, few), {.n = n})));
+    }
+  }
+}

@@ -149,7 +149,10 @@ class ScatterLaunch final : public Launch {
     const bool one_line = free_points_ == 1 && !shape_->is_free(column_) && (row_ < 0 || !shape_->is_free(row_));
     const std::int64_t threads = thread_count(), bytes = places_.extent * element_size();
     if (threads == 1 || nanoseconds_ < serial_nanoseconds) {
-      const bool is_short = bytes <= points_ && bytes <= tile_bytes * 16 && gather_stride_ == element_size();
+      // A copy moves what it copies twice, a check reads all indices.
+      constexpr std::int64_t most_saved_bytes = 1 << 20;
+      const bool is_short = 2 * bytes <= points_ * size_of(index_dtype()) && bytes <= most_saved_bytes &&
+                            gather_stride_ == element_size();
       if (!shape_->is_by_rows && one_line && is_short) saved_.resize(as_index(bytes));
       return;
     }
