@@ -376,3 +376,17 @@ TEST_CASE("edges: second derivatives of products that are scattered hold at zero
       check_near(by_values, doubles(of_values));
     }
 }
+
+TEST_CASE("edges: fractions beside extents are run-time numbers") {
+  const auto f = [](Tensor x) {
+    return Tensor(x * (0.5 * x.size(0)) + 1.0 / x.size(1) + (x.numel() - 0.25f) * (x.size(0) / 4.0));
+  };
+  auto compiled = jit::compile(f);
+  for (int rows : {3, 4, 5, 7}) {
+    const double expected = 0.5 * rows + 0.5 + (2 * rows - 0.25) * (rows / 4.0);
+    check_near(compiled(ones({rows, 2}, {.dtype = DType::f64})),
+               std::vector<double>(static_cast<std::size_t>(2 * rows), expected));
+  }
+  CHECK(compiled.stats().compiles == 2);  // the extent stays symbolic
+  CHECK(static_cast<double>(10.0 / zeros({4}).numel()) == 2.5);
+}

@@ -159,6 +159,33 @@ class Scalar {
 };
 
 namespace tensor_detail {
+template <class A, class B>
+concept FractionAndDim =
+    (std::floating_point<A> && std::same_as<B, Dim>) || (std::same_as<A, Dim> && std::floating_point<B>);
+}  // namespace tensor_detail
+/// A fraction beside an extent: a run-time number, so that an extent that is symbolic stays one.
+template <class A, class B>
+  requires tensor_detail::FractionAndDim<A, B>
+Scalar operator+(A a, B b) {
+  return Scalar(a) + Scalar(b);
+}
+template <class A, class B>
+  requires tensor_detail::FractionAndDim<A, B>
+Scalar operator-(A a, B b) {
+  return Scalar(a) - Scalar(b);
+}
+template <class A, class B>
+  requires tensor_detail::FractionAndDim<A, B>
+Scalar operator*(A a, B b) {
+  return Scalar(a) * Scalar(b);
+}
+template <class A, class B>
+  requires tensor_detail::FractionAndDim<A, B>
+Scalar operator/(A a, B b) {
+  return Scalar(a) / Scalar(b);
+}
+
+namespace tensor_detail {
 /// The operands of == and != of run-time numbers, with the place they were written; both are converted, as
 /// expr/equality.hpp explains.
 struct LocatedScalar {
