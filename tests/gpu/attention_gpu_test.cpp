@@ -155,6 +155,45 @@ TEST_CASE("attention written by hand in bf16 on a GPU is attention, with no scor
   CHECK(written.explain(q, k).text().find("scaled_dot_product_attention") != std::string::npos);
 }
 
+TEST_CASE("gradients of attention in f32 on a GPU have kernels where TF32 is allowed", "[gpu]") {
+  if (is_missing()) return;
+  const Tensor q = cast(drawn({2, 200, 64}, DType::f32, 1), DType::f32).to(gpu),
+               k = cast(drawn({2, 300, 64}, DType::f32, 2), DType::f32).to(gpu);
+  for (const MatmulPrecision precision : {MatmulPrecision::f32, MatmulPrecision::tf32x3, MatmulPrecision::tf32}) {
+    INFO(name(precision));
+    const auto f = jit::compile(
+        [](Tensor a, Tensor b) {
+          return jit::grad([&](Tensor x) { return Tensor(sum(square(scaled_dot_product_attention(x, b, b)))); })(a);
+        },
+        {.matmul_precision = precision});
+    bool is_whole = false;
+    for (const jit::KernelStage& step : f.lower(q, k).kernels())
+      is_whole |= step.name == "scaled_dot_product_attention_gradient";
+    CHECK(is_whole == (precision == MatmulPrecision::tf32));
+  }
+}
+
+TEST_CASE("batches change no bit of gradients of attention on a GPU", "[gpu]") {
+  if (is_missing()) return;
+  for (const int features : {64, 128}) {
+    const Shape queries{3, 200, features}, keys{3, 300, features};
+    const Tensor q = cast(drawn(queries, DType::f16, 1), DType::f16).to(gpu),
+                 k = cast(drawn(keys, DType::f16, 2), DType::f16).to(gpu);
+    const auto f = jit::compile([](Tensor a, Tensor b) {
+      const auto loss = [](Tensor x, Tensor y) {
+        return Tensor(sum(square(cast(scaled_dot_product_attention(x, y, y), DType::f32))));
+      };
+      return jit::grad<0, 1>(loss)(a, b);
+    });
+    const auto [dq, dk] = f(q, k);
+    for (int i = 0; i < 3; ++i) {
+      const auto [own_dq, own_dk] = f(q(slice(i, i + 1)), k(slice(i, i + 1)));
+      CHECK(worst(own_dq, dq(slice(i, i + 1))) == 0);
+      CHECK(worst(own_dk, dk(slice(i, i + 1))) == 0);
+    }
+  }
+}
+
 TEST_CASE("batches, other queries and places in memory change no bit of attention on a GPU", "[gpu]") {
   if (is_missing()) return;
   for (const DType dtype : {DType::f32, DType::f16}) {

@@ -376,6 +376,9 @@ TEST_CASE("gradients of attention on CUDA against their definition in double") {
   AttentionProblem masked = problem(arithmetics[0], 2, 90, 70, 64, 64);
   masked.mask = AttentionMask::seen;
   check_gradients(masked, 90);
+  AttentionProblem added = problem(arithmetics[1], 1, 70, 90, 64, 64);
+  added.mask = AttentionMask::added;
+  check_gradients(added, 90);
   AttentionProblem behind = problem(arithmetics[0], 1, 150, 100, 128, 64);  // the first tile of queries sees nothing
   behind.is_causal = true;
   behind.ahead = -130;

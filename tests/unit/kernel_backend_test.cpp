@@ -31,11 +31,13 @@ class Counting final : public Backend {
     if (compiled_ != nullptr) ++*compiled_;
     return reference_->compile(kernel, schedule);
   }
-  Intrinsic intrinsic(const Graph&, const Node& node, MatmulPrecision) const override {
+  Intrinsic intrinsic(const Graph&, const Node& node, MatmulPrecision precision) const override {
+    asked.push_back(precision);
     return node.op->name == "conv2d" ? of_conv2d : nullptr;
   }
   std::function<bool(const Kernel&)> declines;
   Intrinsic of_conv2d = nullptr;
+  mutable std::vector<MatmulPrecision> asked;  // by intrinsic()
   Device where = Device::cpu();
 
  private:
@@ -125,6 +127,17 @@ TEST_CASE("kernel back ends: an intrinsic gives a launch") {
   auto f = jit::compile([](Tensor x, Tensor w) { return conv2d(x, w); }, {.backend = "absent"});
   CHECK(has(message_of<InternalError>([&] { eval(f(ones({1, 1, 4, 4}), ones({1, 1, 2, 2}))); }),
             "an intrinsic of a back end gave no launch"));
+}
+
+TEST_CASE("kernel back ends: what is computed whole is asked with the precision of the function") {
+  auto own = std::make_unique<Counting>("asked", Limits{});
+  const Counting& backend = *own;
+  jit::register_kernel_backend(std::move(own));
+  const auto convolve = [](Tensor x, Tensor w) { return conv2d(x, w); };
+  auto f = jit::compile(convolve, {.backend = "asked", .matmul_precision = MatmulPrecision::tf32});
+  eval(f(ones({1, 1, 4, 4}), ones({1, 1, 2, 2})));
+  CHECK(!backend.asked.empty());
+  for (const MatmulPrecision precision : backend.asked) CHECK(precision == MatmulPrecision::tf32);
 }
 
 TEST_CASE("kernel back ends: in gradients, loops and compile_graph, too") {

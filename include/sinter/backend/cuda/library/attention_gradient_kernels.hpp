@@ -39,7 +39,7 @@ class AttentionGradientPlan {
   std::int64_t blocks(const Tile& tile) const { return problem_.batches * arguments(tile).tiles; }
   std::size_t stats_bytes() const {
     return static_cast<std::size_t>(problem_.batches * problem_.queries) *
-           (problem_.mask == AttentionMask::added ? 3 : 2) * sizeof(float);
+           (problem_.mask == AttentionMask::added ? 4 : 2) * sizeof(float);
   }
 
  private:

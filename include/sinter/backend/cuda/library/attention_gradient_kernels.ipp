@@ -265,19 +265,21 @@ SINTER_DECL AttentionGradientPlan::AttentionGradientPlan(const AttentionProblem&
                                                          std::size_t shared_bytes)
     : problem_(problem), capability_(capability) {
   const int most = std::max(problem.features, problem.value_features);
-  const auto take = [&](std::initializer_list<Tile> tiles) {
-    std::copy(tiles.begin(), tiles.end(), tiles_.begin());
-    count_ = tiles.size();
+  const auto take = [&](std::initializer_list<Tile> chosen) {
+    std::copy(chosen.begin(), chosen.end(), tiles_.begin());
+    count_ = chosen.size();
   };
   const auto fits = [&] {
     return std::all_of(tiles().begin(), tiles().end(),
                        [&](const Tile& tile) { return this->shared_bytes(tile) <= shared_bytes; });
   };
   // As measured on an H200: as many rows of a warp as registers hold sums for.
-  if (attention_detail::is_for_groups(problem, capability) && problem.mask != AttentionMask::added) {
-    if (most <= 64 && problem.mask == AttentionMask::none)
-      take({{Part::levels, 1, 64, 4, 3}, {Part::queries, 1, 48, 4, 3}, {Part::keys, 1, 96, 2, 2}});
-    else if (most <= 64) take({{Part::levels, 1, 64, 4, 3}, {Part::queries, 1, 96, 2, 2}, {Part::keys, 1, 64, 2, 2}});
+  if (attention_detail::is_for_groups(problem, capability)) {
+    const bool is_masked = problem.mask != AttentionMask::none;  // a mask takes registers
+    if (most <= 64 && is_masked)
+      take({{Part::levels, 1, 64, 3, 3}, {Part::queries, 1, 96, 2, 2}, {Part::keys, 1, 64, 2, 2}});
+    else if (most <= 64) take({{Part::levels, 1, 64, 4, 3}, {Part::queries, 1, 48, 4, 3}, {Part::keys, 1, 96, 2, 2}});
+    else if (is_masked) take({{Part::levels, 1, 64, 3, 3}, {Part::queries, 1, 80, 2, 2}, {Part::keys, 1, 64, 2, 2}});
     else take({{Part::levels, 1, 128, 3, 3}, {Part::queries, 1, 96, 2, 2}, {Part::keys, 1, 64, 2, 2}});
     is_open_ = fits();
     if (is_open_) return;
@@ -291,7 +293,7 @@ SINTER_DECL AttentionGradientPlan::AttentionGradientPlan(const AttentionProblem&
 
 SINTER_DECL std::size_t AttentionGradientPlan::shared_bytes(const Tile& tile) const {
   if (tile.groups > 0) {
-    constexpr int for_alignment = 1024, for_barriers = 16, for_stats = 8;
+    constexpr int for_alignment = 1024, for_barriers = 16, for_stats = 16;
     const int row = (problem_.features + (tile.part == Part::levels ? 0 : problem_.value_features)) * 2;
     return as_index(tile.rows() * row + tile.stages * (tile.step * (row + for_stats) + for_barriers) + for_alignment);
   }

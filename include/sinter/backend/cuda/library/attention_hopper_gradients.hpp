@@ -18,6 +18,9 @@ namespace attention_detail {
 inline constexpr std::string_view hopper_gradient_text = R"(
 #define DEPTH_BYTES (BN * D * 2)
 #define VALUE_BYTES (BN * F * 2)
+// An added mask may be so large that the sum's logarithm vanishes beside it: then it is kept apart from the level.
+#define APART (MASK == 2)
+#define STATS (APART ? 4 : 2)
 // c = a b^T of `depth` elements; rows of a lie in pieces of BM rows, those of b of BN. In flight afterwards.
 template <int depth>
 static __device__ __forceinline__ void begin_rows(float (&c)[NT][4], unsigned a, unsigned b) {
@@ -41,6 +44,15 @@ static __device__ __forceinline__ void pack_weights(unsigned (&weights)[NT / 2][
   for (int k = 0; k < NT; k += 2)
 #pragma unroll
     for (int i = 0; i < 4; ++i) weights[k / 2][i] = pack(w[k + i / 2][i % 2 * 2], w[k + i / 2][i % 2 * 2 + 1]);
+}
+static __device__ __forceinline__ float weight_of(const Arguments& a, float x, float level, float rest) {
+  const float exponent = fmaf(x, FACTOR, -level);
+  return exp2_fast(APART ? exponent - rest : exponent);
+}
+// What is known of a tile's query: 0 the level, 1 delta, 2 the rest. `all` has the first two of two neighbours.
+static __device__ __forceinline__ float stat_of(const Sixteen& all, const unsigned char* stats, int query, int which) {
+  if (!APART) return __uint_as_float(all.words[query * 2 + which]);
+  return ((const float*)stats)[query * STATS + which];
 }
 // The block's shared memory from a multiple of 1024 on, and its two barriers for each stage: there, and read.
 static __device__ __forceinline__ unsigned char* begin_block(int barriers_at, int fetchers) {
@@ -139,11 +151,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) row_levels(const __grid
       float more = sum[h] * exp2_fast(level[h] - (top == NOTHING ? 0.0f : top));
       more += __shfl_xor_sync(~0u, more, 1);
       more += __shfl_xor_sync(~0u, more, 2);
-      const float all = more == 0 ? (ZEROS ? -NOTHING : __int_as_float(0x7fc00000)) : top + log2f(more);
+      const bool sees_nothing = more == 0;
+      const float rest = sees_nothing ? 0.0f : log2f(more);
+      const float all = sees_nothing ? (ZEROS ? -NOTHING : __int_as_float(0x7fc00000)) : APART ? top : top + rest;
       if (lane % 4 == 0 && own + h * 8 < a.queries) {
-        float* const stats = a.stats + ((i64)batch * a.queries + own + h * 8) * 2;
+        float* const stats = a.stats + ((i64)batch * a.queries + own + h * 8) * STATS;
         stats[0] = all;
         stats[1] = delta[h];
+        if (APART) stats[2] = rest;
       }
     }
   }
@@ -182,12 +197,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) query_gradient(const __
     fetch_turned<F, 64, BM>(shared + douts_begin + group * 8192, a.dout + (i64)batch * a.queries * F,
                             first + group * 64, a.queries, thread);
     copy_async_commit();
-    float level[2], delta[2];
+    float level[2], delta[2], rest[2] = {};
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float* const stats = a.stats + ((i64)batch * a.queries + (own + h * 8 < a.queries ? own + h * 8 : 0)) * 2;
-      level[h] = stats[0];
-      delta[h] = stats[1];
+      const i64 row = (i64)batch * a.queries + (own + h * 8 < a.queries ? own + h * 8 : 0);
+      level[h] = a.stats[row * STATS];
+      delta[h] = a.stats[row * STATS + 1];
+      if (APART) rest[h] = a.stats[row * STATS + 2];
     }
     copy_async_wait<0>();
     group_sees_shared();
@@ -212,7 +228,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) query_gradient(const __
 #pragma unroll
       for (int n = 0; n < NT; ++n)
 #pragma unroll
-        for (int i = 0; i < 4; ++i) w[n][i] = exp2_fast(fmaf(w[n][i], FACTOR, -level[i / 2]));
+        for (int i = 0; i < 4; ++i) w[n][i] = weight_of(a, w[n][i], level[i / 2], rest[i / 2]);
       group_wait_for<0>();
       settle(dw);
 #pragma unroll
@@ -264,7 +280,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __gr
   const int steps = begin < a.queries ? (a.queries - begin + BN - 1) / BN : 0;
   constexpr int values_begin = BM * D * 2, stages_begin = values_begin + BM * F * 2;
   constexpr int stage_bytes = DEPTH_BYTES + VALUE_BYTES, stats_begin = stages_begin + STAGES * stage_bytes;
-  constexpr int barriers_begin = stats_begin + STAGES * BN * 8;
+  constexpr int barriers_begin = stats_begin + STAGES * BN * STATS * 4;
   unsigned char* const shared = begin_block(barriers_begin, 128);
   unsigned char* const barriers = shared + barriers_begin;
   int stage = 0, turn = 0;
@@ -278,8 +294,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __gr
       fetch_turned<D, BN, BN>(to, a.q + (i64)batch * a.queries * D, query, a.queries, thread);
       fetch_turned<F, BN, BN>(to + DEPTH_BYTES, a.dout + (i64)batch * a.queries * F, query, a.queries, thread);
       if (thread < BN)
-        copy_async<8>(shared + stats_begin + (stage * BN + thread) * 8,
-                      a.stats + ((i64)batch * a.queries + query + thread) * 2, query + thread < a.queries);
+        copy_async<STATS * 4>(shared + stats_begin + (stage * BN + thread) * (STATS * 4),
+                              a.stats + ((i64)batch * a.queries + query + thread) * STATS,
+                              query + thread < a.queries);
       copy_async_arrive(barriers + stage * 16);
       if (++stage == STAGES) stage = 0, turn ^= 1;
     }
@@ -303,7 +320,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __gr
 #pragma unroll 1
     for (int t = 0; t < steps; ++t) {
       const unsigned now = stages_place + stage * (stage_bytes / 16);
-      const unsigned char* const stats = shared + stats_begin + (stage * BN + lane % 4 * 2) * 8;
+      const unsigned char* const stats = shared + stats_begin + (stage * BN + lane % 4 * 2) * (STATS * 4);
       barrier_wait(barriers + stage * 16, turn);
       group_sees_shared();
       float w[NT][4], dw[NT][4];
@@ -315,10 +332,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __gr
       hide_across(a, mask, w, query, own, first + group * 64, lane);
 #pragma unroll
       for (int n = 0; n < NT; ++n) {
-        const Sixteen own_stats = *(const Sixteen*)(stats + n * 64);
+        const unsigned char* const own_stats = stats + n * (STATS * 32);
+        const Sixteen all = *(const Sixteen*)own_stats;
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-          w[n][i] = exp2_fast(fmaf(w[n][i], FACTOR, -__uint_as_float(own_stats.words[i % 2 * 2])));
+          w[n][i] = weight_of(a, w[n][i], stat_of(all, own_stats, i % 2, 0),
+                              APART ? stat_of(all, own_stats, i % 2, 2) : 0.0f);
       }
       pack_weights(weights, w);
       begin_sums(dv, weights, now + DEPTH_BYTES / 16);
@@ -326,9 +345,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __gr
       settle(dw);
 #pragma unroll
       for (int n = 0; n < NT; ++n) {
-        const Sixteen own_stats = *(const Sixteen*)(stats + n * 64);
+        const unsigned char* const own_stats = stats + n * (STATS * 32);
+        const Sixteen all = *(const Sixteen*)own_stats;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) w[n][i] *= dw[n][i] - __uint_as_float(own_stats.words[i % 2 * 2 + 1]);
+        for (int i = 0; i < 4; ++i) w[n][i] *= dw[n][i] - stat_of(all, own_stats, i % 2, 1);
       }
       pack_weights(ds, w);
       begin_sums(dk, ds, now);

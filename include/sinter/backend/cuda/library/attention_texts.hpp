@@ -97,15 +97,15 @@ static __device__ __forceinline__ int visible(const Arguments& a, int query) {
 static __device__ __forceinline__ float with_mask(const Arguments& a, M seen, float score) {
   if (!PLAIN) score *= a.scale;
 #if MASK == 1
-  if (!seen) return NOTHING;
+  return seen ? score : NOTHING;
 #elif MASK == 2
   // The lowest finite number hides all but a row of such; as an exponent of 2 it would be infinite.
-  float more = (float)seen;
-  if (more == NOTHING) return NOTHING;
-  more = more < -2e38f ? -2e38f : more > 2e38f && more < -NOTHING ? 2e38f : more;
-  score = fmaf(more, 1.44269504f, score);
-#endif
+  const float more = (float)seen, bounded = fminf(fmaxf(more, -2e38f), 2e38f);
+  const float sum = fmaf(fabsf(more) < -NOTHING ? bounded : more, 1.44269504f, score);
+  return more == NOTHING ? NOTHING : sum;
+#else
   return score;
+#endif
 }
 static __device__ __forceinline__ float shown(const Arguments& a, const M* mask, float score, int query, int key) {
   if (key >= visible(a, query) || query >= a.queries) return NOTHING;
