@@ -176,14 +176,14 @@ class NarrowLaunch final : public Launch {
     reserve(scratch);
     prepare_epilogue(scratch);
     if (plan_.is_direct) run_direct_range(pass, begin, end, scratch);
-    else run_tasks(pass, begin, end, scratch);
+    else run_panels(pass, begin, end, scratch);
     if (scratch.status.access != 0) {
       bad_index_.store(scratch.status.index, std::memory_order_relaxed);
       bad_extent_.store(scratch.args.pointer[scratch.status.access - 1].gather_extent, std::memory_order_relaxed);
       has_bad_index_.store(true, std::memory_order_relaxed);
     }
   }
-  void run_tasks(const Pass& pass, std::int64_t begin, std::int64_t end, NarrowScratch& scratch) const {
+  void run_panels(const Pass& pass, std::int64_t begin, std::int64_t end, NarrowScratch& scratch) const {
     const std::int64_t panels = plan_.shape.panels;
     std::int64_t last = -1;
     bool has_tiles = false;

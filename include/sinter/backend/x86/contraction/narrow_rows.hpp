@@ -3,7 +3,6 @@
 #pragma once
 
 #include <sinter/backend/x86/contraction/narrow_tile.hpp>
-#include <sinter/base/index.hpp>
 
 #include <immintrin.h>
 
