@@ -25,8 +25,8 @@ int plans_in(const std::string& log) {
   return line == std::string::npos || of == std::string::npos ? 0 : std::stoi(log.substr(of + 5));
 }
 
-/// Cuts of one kernel that another process has stored, one after the other: which of them are followed and give two. All
-/// have the same values.
+/// Cuts of one kernel that another process has stored, one after the other: which of them are followed and give two.
+/// All have the same values.
 template <class F, class... A>
 std::string followed(const Floats& expected, const std::string& step, F f, const A&... args) {
   const std::string tunings = runtime_detail::tuning_text();

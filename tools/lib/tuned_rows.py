@@ -3,9 +3,9 @@
 
 Usage: tuned_rows.py [OPTION...] [NAME...]
 
-Each finished row is a line of the file (bench/tuned.hpp), so a run that was cut short goes on where it ended, and a row
-that ends its program is a failed row. A session is a process of its own for each program: the first measures, later ones
-find the winners. Exit status 1 where a row failed: other bits, an error, or a program that ended.
+Each finished row is a line of the file (bench/tuned.hpp), so a run that was cut short goes on where it ended, and a
+row that ends its program is a failed row. A session is a process of its own for each program: the first measures, later
+ones find the winners. Exit status 1 where a row failed: other bits, an error, or a program that ended.
 """
 
 import argparse
@@ -186,7 +186,9 @@ def parsed():
     parser.add_argument("--fresh", action="store_true", help="forget the rows that the file has")
     parser.add_argument("--tune_seconds", type=float, default=0, help="for each version (2)")
     parser.add_argument("--seconds", type=float, default=1e6, help="after these no row is begun")
-    parser.add_argument("--sessions", type=int, default=1, help="processes that run each row, the first of which measures")
+    parser.add_argument(
+        "--sessions", type=int, default=1, help="processes that run each row, the first of which measures"
+    )
     parser.add_argument("--gpu", action="store_true", help="the programs of the GPU")
     parser.add_argument("--verbose", action="store_true", help="what the programs print, too")
     parser.add_argument("--from", dest="source", type=pathlib.Path, help="run nothing; print the table of this file")

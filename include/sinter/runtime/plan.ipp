@@ -18,6 +18,7 @@
 #include <sinter/runtime/graph_devices.hpp>
 #include <sinter/runtime/kernel_cache.hpp>
 #include <sinter/runtime/partition_plan.hpp>
+#include <sinter/runtime/plan_bodies.hpp>
 
 #include <algorithm>
 
@@ -32,24 +33,6 @@ inline bool has_foreign_composite(const Graph& graph, const PlanOptions& options
   });
 }
 struct PossibleCuts;  // plan_choices.ipp
-/// A sub-graph of a node, and how many of its first inputs are carried from one iteration to the next.
-struct BodyOf {
-  std::shared_ptr<const Graph> graph;
-  std::size_t carries = 0;
-};
-/// Those of all nodes of a graph, each once.
-inline std::vector<BodyOf> bodies_of(const Graph& graph) {
-  std::vector<BodyOf> bodies;
-  for (const Node& node : graph.nodes())
-    for (const auto& body : node.attrs.bodies)
-      if (std::none_of(bodies.begin(), bodies.end(), [&](const BodyOf& known) { return known.graph == body; }))
-        bodies.push_back({body, ops_detail::carries_of(node)});
-  return bodies;
-}
-/// A body for the host, which has no copy on another device.
-inline bool is_planned_as_it_is(const Graph& body, Device device) {
-  return device == Device::cpu() && is_on_host(body, {});
-}
 /// From elements of pairs to complex numbers.
 inline void count_in_pairs(PlanOutput& output) {
   output.strides.pop_back();
@@ -214,19 +197,13 @@ SINTER_DECL void PlanBuilder::compile(PlanStep& step) {
 /// Of the sub-graph with this number. `carries`: as many first inputs come from the iteration before, and nobody reads
 /// them afterwards.
 SINTER_DECL PlanOptions PlanBuilder::body_options(const Graph& body, std::size_t carries, int number) const {
-  PlanOptions options;
-  options.backends = options_.backends;
-  options.precision = options_.precision;
-  options.fuse = options_.fuse;
-  options.horizontal = options_.horizontal;
-  options.epilogues = options_.epilogues;
-  options.recompute = options_.recompute;
-  options.with_code = options_.with_code;
-  options.as_one = options_.as_one;
+  PlanOptions options = options_;
   options.own_outputs = true;
-  options.find_backends = options_.find_backends;
-  options.host_backends = options_.host_backends;
-  options.allow_fallback = options_.allow_fallback;
+  options.output_devices = {};
+  options.input_strides = {};
+  options.may_donate = {};
+  options.kept = options.cut = {};
+  options.body_cuts = {};
   if (options_.choose_schedule)
     options.choose_schedule = [choose = options_.choose_schedule](Backend& backend, const Kernel& kernel,
                                                                   const SymbolicGeometry& geometry, const auto&) {
@@ -248,14 +225,13 @@ SINTER_DECL std::shared_ptr<const Plan> PlanBuilder::body_plan(const std::shared
                                                                std::size_t carries) {
   for (const auto& [known, plan] : bodies_)
     if (known == body) return plan;
-  const auto bodies =
-      options_.body_cuts.empty() ? std::vector<runtime_detail::BodyOf>() : runtime_detail::bodies_of(graph_);
-  const auto place = std::find_if(bodies.begin(), bodies.end(), [&](const auto& each) { return each.graph == body; });
-  const PlanOptions options = body_options(*body, carries, static_cast<int>(place - bodies.begin()));
+  const PlanOptions options =
+      body_options(*body, carries, options_.body_cuts.empty() ? -1 : runtime_detail::body_number(graph_, body));
   const Device device = options_.backends.front()->device();
-  if (runtime_detail::is_planned_as_it_is(*body, device))
-    return bodies_.emplace_back(body, build_plan(*body, options)).second;
-  return bodies_.emplace_back(body, build_plan(with_inputs_on(*body, device), options)).second;
+  const auto plan = runtime_detail::is_planned_as_it_is(*body, device)
+                        ? build_plan(*body, options)
+                        : build_plan(with_inputs_on(*body, device), options);
+  return bodies_.emplace_back(body, plan).second;
 }
 
 namespace runtime_detail {
@@ -454,9 +430,7 @@ SINTER_DECL Graph device_graph(const Graph& graph, const PlanOptions& options) {
 SINTER_DECL std::shared_ptr<Plan> build_part_plan(const Graph& graph, const PlanOptions& options) {
   const bool is_as_planned = options.backends.front()->device() == Device::cpu() &&
                              !runtime_detail::has_foreign_composite(graph, options);
-  if (is_as_planned) return PlanBuilder(graph, options).run();
-  const Graph planned = device_graph(graph, options);
-  return PlanBuilder(planned, options).run();
+  return is_as_planned ? PlanBuilder(graph, options).run() : PlanBuilder(device_graph(graph, options), options).run();
 }
 
 SINTER_DECL std::shared_ptr<const Plan> build_plan(const Graph& graph, const PlanOptions& options) {

@@ -76,8 +76,8 @@ class Allowance {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   double seconds_;
 };
-/// Until when others are compiled and compared; the rest is for timing what is there then. A device's compiler takes most
-/// of the time.
+/// Until when others are compiled and compared; the rest is for timing what is there then. A device's compiler takes
+/// most of the time.
 inline constexpr double part_to_verify(Device device) { return device == Device::cpu() ? 1.0 / 3 : 0.75; }
 
 struct Candidate {
