@@ -320,8 +320,7 @@ std::unique_ptr<Launch> launch_attention_gradient(const Attrs& attrs, std::span<
 }  // namespace x86_attention_detail
 
 SINTER_DECL Intrinsic attention_gradient_intrinsic(const Graph&, const Node& node, Isa isa) {
-  using Op = ops::ScaledDotProductAttentionGradient;
-  if (node.op != &op_info<Op>) return nullptr;
+  if (node.op != &op_info<ops::ScaledDotProductAttentionGradient>) return nullptr;
   if (node.types[0].dtype != DType::f32 && node.types[0].dtype != DType::f64) return nullptr;
   // A query that sees nothing makes all gradients NaN then, also of keys that are left out here.
   if (node.attrs[ops::ScaledDotProductAttention::empty_rows] == ops::ScaledDotProductAttention::EmptyRows::nan)

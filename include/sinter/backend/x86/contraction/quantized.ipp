@@ -575,15 +575,15 @@ std::unique_ptr<Launch> launch_quantized(const Attrs& attrs, std::span<const Typ
 }  // namespace x86_quantized_detail
 
 SINTER_DECL Intrinsic quantized_intrinsic(const Graph& graph, const Node& node, Isa isa, ProductUnit unit) {
-  using Op = ops::QuantizedMatmul;
-  if (node.op != &op_info<Op> || node.types[0].dtype != DType::f32) return nullptr;
+  using Quantized = ops::QuantizedMatmul;
+  if (node.op != &op_info<Quantized> || node.types[0].dtype != DType::f32) return nullptr;
   const Type scales = graph.type(node.inputs[2]);
   const bool takes_scales = scales.dtype == DType::f32 || scales.dtype == DType::f16 || scales.dtype == DType::bf16;
-  if (!takes_scales || node.attrs[Op::group] % x86_quantized_detail::step != 0) return nullptr;
+  if (!takes_scales || node.attrs[Quantized::group] % x86_quantized_detail::step != 0) return nullptr;
   // Products of one group of i8 stay below 2^31.
   constexpr std::int64_t longest_integer_group = 1 << 15;
-  const bool is_dynamic = node.attrs[Op::activations] == ActivationUse::dynamic_i8;
-  if (is_dynamic && node.attrs[Op::group] > longest_integer_group) return nullptr;
+  const bool is_dynamic = node.attrs[Quantized::activations] == ActivationUse::dynamic_i8;
+  if (is_dynamic && node.attrs[Quantized::group] > longest_integer_group) return nullptr;
   using namespace x86_quantized_detail;
   if (isa != Isa::avx512) return launch_quantized<Isa::avx2, false>;
   const bool has_tiles = is_dynamic && unit == ProductUnit::amx && x86_integer_detail::has_integer_tiles();
