@@ -129,8 +129,8 @@ struct TunedRow {
   std::function<double(const std::function<void()>&, std::int64_t)> seconds_of{};
 };
 
-/// Nine turns of one, the other twice, and the one again: what runs after itself finds other caches than what runs after
-/// another. So many calls that one lasts 2 ms in a turn.
+/// Nine turns of one, the other twice, and the one again: what runs after itself finds other caches than what runs
+/// after another. So many calls that one lasts 2 ms in a turn.
 inline TunedFile::Turns turns_of(const TunedRow& row) {
   constexpr double slice = 2e-3;
   constexpr int turns = 9;

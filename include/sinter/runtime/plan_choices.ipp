@@ -38,8 +38,8 @@ struct PossibleCuts {
 
 SINTER_DECL runtime_detail::PossibleCuts PlanBuilder::possible_cuts() const {
   using enum ScheduleAction;
-  runtime_detail::PossibleCuts all;
-  all.has_groups = !plan_->groups_.empty();
+  runtime_detail::PossibleCuts found_cuts;
+  found_cuts.has_groups = !plan_->groups_.empty();
   const auto add = [&](int node, ScheduleAction action, int rank) {
     const std::int32_t number = nodes_[node].graph_node;
     if (number < 0 || number > std::numeric_limits<std::uint16_t>::max()) return;
@@ -47,21 +47,21 @@ SINTER_DECL runtime_detail::PossibleCuts PlanBuilder::possible_cuts() const {
     if (is_floating(nodes_[node].dtype) && size_of(nodes_[node].dtype) < 4) return;
     const ScheduleStep step{.action = action, .number = static_cast<std::uint16_t>(number)};
     const bool is_known =
-        std::any_of(all.cuts.begin(), all.cuts.end(), [&](const auto& cut) { return cut.step == step; });
-    if (!is_known) all.cuts.push_back({rank, nodes_.estimate_bytes(node), step});
+        std::any_of(found_cuts.cuts.begin(), found_cuts.cuts.end(), [&](const auto& cut) { return cut.step == step; });
+    if (!is_known) found_cuts.cuts.push_back({rank, nodes_.estimate_bytes(node), step});
   };
   for (const FusionGroup& group : fusion_.groups) {
     if (group.is_host) continue;
     std::int64_t largest = 0;
     for (const FusionMember& member : group.members) largest = std::max(largest, nodes_.estimate_bytes(member.node));
     if (largest < runtime_detail::least_cut_bytes) continue;
-    all.has_epilogue = all.has_epilogue || (group.contraction >= 0 && group.members.size() > 1);
+    found_cuts.has_epilogue = found_cuts.has_epilogue || (group.contraction >= 0 && group.members.size() > 1);
     for (const FusionMember& member : group.members)
       for (const std::int32_t input : nodes_[member.node].inputs) {
         const int base = nodes_.base_of(input);
         if (nodes_[base].kind == NodeKind::map && nodes_[base].is_inlined &&
             nodes_.estimate_bytes(base) >= runtime_detail::least_cut_bytes) {
-          all.has_recomputed = true;
+          found_cuts.has_recomputed = true;
           add(base, store, 0);
         }
         const auto read = std::find_if(group.members.begin(), group.members.end(),
@@ -72,7 +72,7 @@ SINTER_DECL runtime_detail::PossibleCuts PlanBuilder::possible_cuts() const {
         else if (group.has_reduction && nodes_[member.node].kind == NodeKind::reduce) add(base, cut, 3);
       }
   }
-  return all;
+  return found_cuts;
 }
 
 namespace runtime_detail {
@@ -152,37 +152,38 @@ inline std::vector<std::string> roundings_of(const Sketch& sketch) {
 /// With what its sub-graphs have: those of its own sub-graphs as steps that name the sub-graph, deeper ones left aside.
 inline PossibleCuts cuts_of(const Sketch& sketch, int depth) {
   constexpr std::int64_t expected_iterations = 8;  // a value of a body is written so many times, or more
-  PossibleCuts all = sketch.builder.possible_cuts();
+  PossibleCuts found_cuts = sketch.builder.possible_cuts();
   for (std::size_t i = 0; i < sketch.bodies.size(); ++i) {
     PossibleCuts of_body = cuts_of(*sketch.bodies[i], depth + 1);
-    all.has_epilogue = all.has_epilogue || of_body.has_epilogue;
-    all.has_recomputed = all.has_recomputed || of_body.has_recomputed;
-    all.has_groups = all.has_groups || of_body.has_groups;
+    found_cuts.has_epilogue = found_cuts.has_epilogue || of_body.has_epilogue;
+    found_cuts.has_recomputed = found_cuts.has_recomputed || of_body.has_recomputed;
+    found_cuts.has_groups = found_cuts.has_groups || of_body.has_groups;
     if (depth > 0 || i > std::numeric_limits<std::int8_t>::max()) continue;
     for (PossibleCut& cut : of_body.cuts) {
       if (cut.step.axis >= 0) continue;
       cut.step.axis = static_cast<std::int8_t>(i);
       cut.bytes *= expected_iterations;
-      all.cuts.push_back(cut);
+      found_cuts.cuts.push_back(cut);
     }
   }
-  return all;
+  return found_cuts;
 }
 
 inline std::vector<Schedule> other_schedules(const Sketch& sketch) {
   using enum ScheduleAction;
-  PossibleCuts all = cuts_of(sketch, 0);
-  std::sort(all.cuts.begin(), all.cuts.end(), [](const PossibleCut& a, const PossibleCut& b) {
+  PossibleCuts found_cuts = cuts_of(sketch, 0);
+  std::sort(found_cuts.cuts.begin(), found_cuts.cuts.end(), [](const PossibleCut& a, const PossibleCut& b) {
     return a.rank != b.rank             ? a.rank < b.rank
            : a.bytes != b.bytes         ? a.bytes > b.bytes
            : a.step.axis != b.step.axis ? a.step.axis < b.step.axis
                                         : a.step.number < b.step.number;
   });
   std::vector<Schedule> schedules;
-  if (all.has_epilogue) schedules.push_back({{.action = epilogues, .number = 0}});
-  if (all.has_recomputed) schedules.push_back({{.action = recompute, .number = 0}});
-  if (all.has_groups) schedules.push_back({{.action = horizontal, .number = 0}});
-  for (std::size_t i = 0; i < all.cuts.size() && i < most_cuts; ++i) schedules.push_back({all.cuts[i].step});
+  if (found_cuts.has_epilogue) schedules.push_back({{.action = epilogues, .number = 0}});
+  if (found_cuts.has_recomputed) schedules.push_back({{.action = recompute, .number = 0}});
+  if (found_cuts.has_groups) schedules.push_back({{.action = horizontal, .number = 0}});
+  for (std::size_t i = 0; i < found_cuts.cuts.size() && i < most_cuts; ++i)
+    schedules.push_back({found_cuts.cuts[i].step});
   return schedules;
 }
 

@@ -123,11 +123,11 @@ class Operands {
   bool is_on_host() const { return on_device_ == nullptr; }
   /// What the kernel wrote; nothing for other operands.
   std::vector<std::vector<std::byte>> results(Compared compared) const {
-    std::vector<std::vector<std::byte>> all(ranges_.size());
+    std::vector<std::vector<std::byte>> written(ranges_.size());
     for (std::size_t i = 0; i < ranges_.size(); ++i)
       if (kernel_.operands[i].written && given_[i] == nullptr)
-        all[i] = bytes_at(first_of(i), bytes_of(i), device_, compared);
-    return all;
+        written[i] = bytes_at(first_of(i), bytes_of(i), device_, compared);
+    return written;
   }
   /// Whether some of it is compared in parts.
   bool has_parts() const { return !is_on_host() && bytes_ > compared_blocks * compared_block; }
