@@ -210,10 +210,7 @@ class NestInterpreter {
     return l.range == LoopRange::blocks && l.axes == reduced_.mask && reduced_.mask != 0;
   }
   void in_pieces(std::size_t place) {
-    for (flat_ = reduced_.pieces() - 1; flat_ >= 0; --flat_) {
-      ++task_;
-      iterate(place);
-    }
+    for (flat_ = reduced_.pieces() - 1; flat_ >= 0; --flat_, ++task_) iterate(place);
     flat_ = 0;
   }
   void lanes(std::size_t place, const Loop& l) {
