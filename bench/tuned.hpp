@@ -89,7 +89,7 @@ class TunedFile {
     std::string quoted = "\"";
     for (const char letter : text) {
       if (letter == '"' || letter == '\\') quoted += '\\';
-      quoted += letter == '\n' || letter == '\t' ? ' ' : letter;
+      quoted += static_cast<unsigned char>(letter) < ' ' ? ' ' : letter;
     }
     return quoted + "\"";
   }

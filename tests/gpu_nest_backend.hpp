@@ -48,7 +48,10 @@ class GpuNestBackend final : public Backend {
   Limits limits() const override { return cuda::generator_limits(); }
   std::vector<Schedule> schedules(const Kernel&) const override { return {schedule_}; }
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule, std::string*) override {
-    if (kernel.kind == KernelKind::scatter || kernel.has_scan()) return nullptr;
+    cuda::Target target;
+    target.multiprocessors = multiprocessors_;
+    if (kernel.kind == KernelKind::scatter || kernel.has_scan() || !cuda::generate(kernel, schedule, target))
+      return nullptr;
     return std::make_shared<Compiled>(kernel, schedule, mode_, multiprocessors_);
   }
 

@@ -75,8 +75,8 @@ class NestLaunch final : public Launch {
       std::int64_t low = geometry_.accesses[i].offset, high = low;
       for (int a = 0; a < kernel().rank(); ++a) {
         const std::int64_t extent = geometry_.extent[static_cast<std::size_t>(a)];
-        if (extent == 0) return {nullptr, 0};
-        const std::int64_t span = stride_of(kernel(), geometry_, i, a) * (extent - 1);
+        if (extent == 0 && !kernel().is_reduced(a)) return {nullptr, 0};
+        const std::int64_t span = stride_of(kernel(), geometry_, i, a) * std::max<std::int64_t>(extent - 1, 0);
         (span < 0 ? low : high) += span;
       }
       first = last < first ? low : std::min(first, low);

@@ -297,6 +297,7 @@ int train_program(const std::vector<std::string>& arguments) {
     }
     if (name == "--graphs") {
       training.has_graphs = true;
+      setenv("SINTER_DIST_GRAPHS", "1", 1);
       continue;
     }
     if (i + 1 == arguments.size()) {

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <random>
 #include <string>
@@ -21,6 +22,8 @@ using namespace std::chrono_literals;
 using Floats = std::vector<float>;
 
 namespace {
+/// Before anything asks.
+const int graphs_are_asked_for = setenv("SINTER_DIST_GRAPHS", "1", 1);
 int ranks() { return std::min(4, cuda::device_count()); }
 bool has_gpus() { return cuda::device_count() >= 2; }
 std::string problem_of(const dist::RunOptions& options, const std::function<void(dist::World)>& fn) {

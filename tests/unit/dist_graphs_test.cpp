@@ -84,7 +84,8 @@ TEST_CASE("a training step with graphs over a stub of NCCL", "[.stub_graphs]") {
 
 TEST_CASE("dist: CUDA graphs have collectives inside, and are dropped before their communicator") {
   if (find_device_memory(DeviceKind::cuda) == nullptr) SINTER_SKIP("built without CUDA");
-  const std::string text = output_over_stub("SINTER_STUB_GRAPHS=1 SINTER_STUB_WAITS=1", "[.stub_graphs]");
+  const std::string text =
+      output_over_stub("SINTER_DIST_GRAPHS=1 SINTER_STUB_GRAPHS=1 SINTER_STUB_WAITS=1", "[.stub_graphs]");
   if (text.empty()) SINTER_SKIP("no compiler `c++` makes the stub of the driver");
   INFO(text);
   for (const std::string run : {"run 1", "run 2"}) {
@@ -106,7 +107,7 @@ TEST_CASE("dist: CUDA graphs have collectives inside, and are dropped before the
     CHECK(count(text, "destroy graph", run + " ends", "destroy communicator") >= 1);
     CHECK(count(text, "destroy communicator", run + " ends", run + " has ended") == 1);
   }
-  const std::string between = output_over_stub("SINTER_STUB_GRAPHS=1 SINTER_DIST_GRAPHS=0", "[.stub_graphs]");
+  const std::string between = output_over_stub("SINTER_STUB_GRAPHS=1", "[.stub_graphs]");
   CHECK(count(between, "all_reduce of ", "run 1 step 4", "run 1 step 5") == layers);
   CHECK(count(between, "make call", "run 1 step 1", "run 1 step 5") == 0);
   CHECK(count(between, "launch ", "run 1 step 4", "run 1 step 5") >= 2);
@@ -147,7 +148,8 @@ TEST_CASE("dist: what goes wrong before a CUDA graph with collectives is found b
        {Fault{"mismatch", "the calls of the ranks differ: rank 0 is in all_reduce(sum) of f32[8, 16] on a GPU"},
         Fault{"throw", "disk full"}, Fault{"stall", "rank 1 (last in all_reduce(sum)"}}) {
     const std::string text =
-        output_over_stub(std::string("SINTER_STUB_GRAPHS=1 SINTER_TEST_FAULT=") + fault.how, "[.stub_graph_faults]");
+        output_over_stub(std::string("SINTER_DIST_GRAPHS=1 SINTER_STUB_GRAPHS=1 SINTER_TEST_FAULT=") + fault.how,
+                         "[.stub_graph_faults]");
     if (text.empty()) SINTER_SKIP("no compiler `c++` makes the stub of the driver");
     INFO(fault.how);
     INFO(text);

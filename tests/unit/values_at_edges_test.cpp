@@ -308,6 +308,15 @@ TEST_CASE("edges: places of bytes do not wrap") {
   for (const Tensor& got : in_all_modes([&](Tensor v) { return trapezoid(v, places); }, y)) check_near(got, {300});
   check_near(cumulative_trapezoid(y, places), {-150, 300});
   check_near(gradient(y, cast(tensor({10, 5, 0}), DType::u8)), {-0.2, -0.3, -0.4});
+  // Nanoseconds, whose differences a double does not hold.
+  const Tensor steps = cast(tensor({0, 1, 2}), DType::u64), ones_of_f32 = ones({3});
+  const Tensor times = steps + std::uint64_t{1'700'000'000'000'000'000};
+  CHECK(times.dtype() == DType::u64);
+  for (const Tensor& got : in_all_modes([&](Tensor v) { return trapezoid(v, times); }, ones_of_f32)) {
+    CHECK(got.dtype() == DType::f32);
+    check_near(got, {2});
+  }
+  check_near(trapezoid(ones_of_f32, flip(times, {0})), {-2});
 }
 
 TEST_CASE("edges: kl_div's batchmean is the sum for each row of x") {

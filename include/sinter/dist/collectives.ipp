@@ -103,11 +103,11 @@ inline bool CollectiveFunction::communicates() const {
   return overlaps && !is_local(is.what.kind) && is.what.kind != CollectiveKind::barrier;
 }
 
-/// Not with SINTER_DIST_GRAPHS=0: then collectives stand between graphs.
+/// With SINTER_DIST_GRAPHS=1; else collectives stand between graphs.
 inline bool CollectiveFunction::has_phases() const {
   static const bool may_be_recorded = [] {
     const char* const text = std::getenv("SINTER_DIST_GRAPHS");
-    return text == nullptr || std::string_view(text) != "0";
+    return text != nullptr && *text != '\0' && std::string_view(text) != "0";
   }();
   return may_be_recorded && is.is_enqueued && communicates();
 }

@@ -55,10 +55,9 @@ inline Tensor trapezoids(const Tensor& y, double dx, int axis, Location where) {
   const Neighbours sides = neighbours(y, axis, where);
   return (sides.later + sides.earlier) * (dx / 2);
 }
-/// Whole numbers whose differences are right: those of u8 would wrap.
+/// Whole numbers whose differences are right: those of u8 would wrap. The bits of a u64 give those below 2^63.
 inline Tensor as_signed(const Tensor& x, Location where) {
-  if (!is_integer(x.dtype())) return x;
-  return cast(In(x, where), x.dtype() == DType::u64 ? DType::f64 : DType::i64);
+  return is_integer(x.dtype()) ? Tensor(cast(In(x, where), DType::i64)) : x;
 }
 /// The places' distances. Places of one axis stand along the axis of y.
 inline Tensor widths_of(const Tensor& places, const Tensor& y, int axis, std::string_view op, Location where) {

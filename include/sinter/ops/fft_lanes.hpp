@@ -27,12 +27,15 @@ template <class L>
 struct Pair {
   typename L::Vector re, im;
 };
-/// Keeps a product what it is. Where a processor has AVX-512 it has fma, and GCC joins products and sums; Clang does so
-/// within one expression alone.
+/// Keeps a product what it is. Where a processor has AVX-512, or the program is compiled for one with fma, GCC joins
+/// products and sums; Clang does so within one expression alone.
 template <class Vector>
 SINTER_ALWAYS_INLINE void keep_apart([[maybe_unused]] Vector& product) {
 #if !defined(SINTER_NO_X86) && !defined(__clang__)
   if constexpr (sizeof(Vector) == 64) asm("" : "+v"(product));
+#ifdef __FMA__
+  else if constexpr (sizeof(Vector) >= 16) asm("" : "+x"(product));
+#endif
 #endif
 }
 template <class L>

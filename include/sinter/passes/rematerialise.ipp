@@ -242,6 +242,8 @@ class RematerialiseRewrite {
   void copy(std::size_t id);
   void repeat(std::size_t id);
   Value behind_barrier(Value in_new, Location where);
+  Value behind(Value in_new, Value token, Location where);
+  std::int32_t node_of(Value in_new, Location where);
   void note_token(std::int32_t made, std::size_t id);
 
   const Graph& graph_;
@@ -263,9 +265,19 @@ SINTER_DECL void RematerialiseRewrite::note_token(std::int32_t made, std::size_t
 }
 
 SINTER_DECL Value RematerialiseRewrite::behind_barrier(Value value, Location where) {
-  if (!token_) return value;
+  return token_ ? behind(value, token_, where) : value;
+}
+/// A node whose only result is `value`.
+SINTER_DECL std::int32_t RematerialiseRewrite::node_of(Value value, Location where) {
+  if (value.result == 0) return value.node;
+  const Val whole{&builder_, value, where};
+  for (Dim extent : whole.shape().dims())
+    if (extent.is_static() && extent.value() == 0) return full_like(whole, 0).value.node;  // there are no elements
+  return behind(value, value, where).node;
+}
+SINTER_DECL Value RematerialiseRewrite::behind(Value value, Value token_value, Location where) {
   const DType dtype = builder_.type(value).dtype;
-  Val token{&builder_, token_, where};
+  Val token{&builder_, token_value, where};
   const Shape shape = token.shape();
   Shape starts, ends;
   for (int axis = 0; axis < shape.rank(); ++axis) {
@@ -298,7 +310,7 @@ SINTER_DECL void RematerialiseRewrite::copy(std::size_t id) {
   Values operands;
   for (Value v : node.inputs) operands.push_back(is_late ? late(v) : first(v));
   if (node.op == &op_info<ops::Barrier> && is_late && operands[1].node < 0)
-    moved_[id] = behind_barrier(operands[0], node.where).node;
+    moved_[id] = node_of(behind_barrier(operands[0], node.where), node.where);
   else moved_[id] = builder_.copy(node, operands).node;
   note_token(moved_[id], id);
 }
@@ -308,7 +320,7 @@ SINTER_DECL void RematerialiseRewrite::copy(std::size_t id) {
 SINTER_DECL void RematerialiseRewrite::repeat(std::size_t id) {
   const Node& node = graph_.nodes()[id];
   if (node.op == &op_info<ops::Barrier>) {
-    again_[id] = late(node.inputs[0]).node;  // what it is of is computed again already
+    again_[id] = node_of(late(node.inputs[0]), node.where);  // what it is of is computed again already
     return;
   }
   Values operands;

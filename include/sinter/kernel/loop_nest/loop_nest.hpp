@@ -98,9 +98,10 @@ enum class FoldPart : std::uint8_t { whole, blocks, finish, scan, online };
 struct NestNode {
   NestNodeKind kind = NestNodeKind::stage;
   FoldPart part = FoldPart::whole;  // fold
-  std::uint16_t first = 0;  // a loop, a buffer, a store, a variant, a call; fold, step, compute: place of the first id
-  std::uint16_t count = 0;  // fold, step, compute: number of ids
-  std::uint16_t axis = 0;   // fold; over lanes the innermost of several
+  std::uint16_t first = 0;  // a loop, a buffer, a store, a variant, a call; fold, step, compute: place of the first id;
+                            // check, rescale: the instruction
+  std::uint16_t count = 0;  // fold, step, compute: number of ids; stage: threads of a block
+  std::uint16_t axis = 0;   // fold; over lanes the innermost of several; compute: 1 where it is ahead
   std::uint32_t end = 0;
 };
 static_assert(sizeof(NestNode) == 12);

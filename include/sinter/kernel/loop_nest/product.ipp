@@ -137,8 +137,7 @@ class ProductBuilder : private NestWriter {
   }
 
   Loop tiles(AxisMask axis, int length) const {
-    return {
-        .axes = axis, .mode = LoopMode::task, .range = LoopRange::tiles, .step = static_cast<std::uint16_t>(length)};
+    return {.axes = axis, .mode = LoopMode::task, .range = LoopRange::tiles, .step = length};
   }
   std::optional<std::size_t> open_batches(AxisMask axes) {
     if (axes == 0) return std::nullopt;

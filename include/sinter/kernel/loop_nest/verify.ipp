@@ -3,120 +3,17 @@
 
 #include <sinter/kernel/loop_nest/verify.hpp>
 
-#include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/loop_nest/text.hpp>
+#include <sinter/kernel/loop_nest/verify_records.hpp>
 
 #include <algorithm>
 #include <bit>
-#include <string>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
 namespace kernel_detail {
-
-[[noreturn]] SINTER_NOINLINE inline void throw_bad_nest(const std::string& where, const char* what) {
-  throw InternalError("loop nest: " + where + ": " + what);
-}
-
-/// What must hold before nodes can be walked: nothing here follows a number that was not checked.
-class NestRecords {
- public:
-  explicit NestRecords(const LoopNest& nest) : nest_(nest) {}
-
-  void check() {
-    header(nest_.kernel != nullptr && nest_.kernel->kind != KernelKind::scatter, "no kernel that nests express");
-    const Kernel& kernel = *nest_.kernel;
-    header(nest_.places.size() == kernel.body.size(), "a place for each instruction is missing");
-    header(nest_.lanes > 0 && std::has_single_bit(static_cast<unsigned>(nest_.lanes)), "lanes are no power of two");
-    const bool is_product = kernel.kind == KernelKind::contraction && !nest_.is_on_gpu;
-    header(nest_.is_on_gpu ? nest_.vector_axis == 0 || (nest_.vector_axis > 0 && nest_.vector_axis < kernel.rank())
-                           : nest_.vector_axis == kernel.rank() - 1 - is_product,
-           "the vector axis is not the last parallel one");
-    header(nest_.calls.size() == is_product, "not one call for a product");
-    for (const Call& call : nest_.calls) header(is_gemm(kernel, call), "a call of what is no product");
-    for (const Buffer& buffer : nest_.buffers)
-      header(buffer.value < kernel.body.size() && (buffer.axes >> kernel.rank()) == 0, "a buffer of no value, or axis");
-    for (const Loop& loop : nest_.loops) {
-      header((loop.axes >> kernel.rank()) == 0 && loop.copies > 0 && loop.lanes > 0 &&
-                 (loop.step > 0 || loop.range == LoopRange::tiles),
-             "a loop without an axis or a step");
-      header(loop.mode == LoopMode::vector || (loop.mode >= LoopMode::grid) == nest_.is_on_gpu,
-             "a loop of another machine");
-    }
-    for (std::size_t place = 0; place < nest_.nodes.size(); ++place) node(place);
-    header(parents_.empty() || nest_.nodes[parents_.front()].end == nest_.nodes.size(), "the last node has no end");
-  }
-
- private:
-  static void header(bool holds, const char* what) {
-    if (!holds) throw_bad_nest("the nest", what);
-  }
-  static bool is_gemm(const Kernel& kernel, const Call& call) {
-    const int k = kernel.rank() - 1;
-    if (k < 2 || call.value >= kernel.body.size() || kernel.body[call.value].prim != Prim::contract) return false;
-    const Inst& contract = kernel.body[call.value];
-    const bool takes = (call.a == contract.args[0] && call.b == contract.args[1]) ||
-                       (call.b == contract.args[0] && call.a == contract.args[1]);
-    return takes && call.m == axis_bit(k - 2) && call.n == axis_bit(k - 1) && call.k == axis_bit(k);
-  }
-  void node(std::size_t place) {
-    const NestNode& n = nest_.nodes[place];
-    const auto require = [&](bool holds, const char* what) {
-      constexpr const char* kinds[] = {"variant", "stage", "loop",  "fold",  "call",    "step",   "compute",
-                                       "check",   "keep",  "fetch", "store", "barrier", "rescale"};
-      if (!holds) throw_bad_nest("node " + std::to_string(place) + " (" + kinds[as_index(n.kind)] + ")", what);
-    };
-    while (!parents_.empty() && nest_.nodes[parents_.back()].end <= place) parents_.pop_back();
-    require(n.end > place && n.end <= nest_.nodes.size(), "its end is no place after it");
-    require(parents_.empty() || n.end <= nest_.nodes[parents_.back()].end, "it ends after what it stands in");
-    require(has_fitting_parent(n), "it stands in a node of the wrong kind");
-    require(has_numbers_in_range(n), "a number is out of range");
-    if (n.kind > NestNodeKind::call) require(n.end == place + 1, "it has children");
-    if (n.kind == NestNodeKind::fold || n.kind == NestNodeKind::call)
-      require(
-          place + 1 < n.end && nest_.nodes[place + 1].kind == NestNodeKind::loop && nest_.nodes[place + 1].end == n.end,
-          n.kind == NestNodeKind::fold ? "a fold has one loop and nothing else"
-                                       : "a call has one loop and nothing else");
-    parents_.push_back(place);
-  }
-  bool has_fitting_parent(const NestNode& n) const {
-    if (n.kind == NestNodeKind::variant) return parents_.empty();
-    if (parents_.empty()) return false;
-    const NestNodeKind parent = nest_.nodes[parents_.back()].kind;
-    if (n.kind == NestNodeKind::stage) return parent == NestNodeKind::variant;
-    return parent == NestNodeKind::stage || parent == NestNodeKind::loop ||
-           ((parent == NestNodeKind::fold || parent == NestNodeKind::call) && n.kind == NestNodeKind::loop);
-  }
-  bool has_numbers_in_range(const NestNode& n) const {
-    const Kernel& kernel = *nest_.kernel;
-    switch (n.kind) {
-      case NestNodeKind::variant: return n.first < nest_.variants.size();
-      case NestNodeKind::stage: return true;
-      case NestNodeKind::loop: return n.first < nest_.loops.size();
-      case NestNodeKind::fold: return n.axis < kernel.rank() && has_ids(n);
-      case NestNodeKind::call: return n.first < nest_.calls.size();
-      case NestNodeKind::step:
-      case NestNodeKind::compute: return has_ids(n);
-      case NestNodeKind::check: return n.first < kernel.body.size() && kernel.body[n.first].prim == Prim::gather;
-      case NestNodeKind::keep:
-      case NestNodeKind::fetch: return n.first < nest_.buffers.size();
-      case NestNodeKind::store: return n.first < kernel.stores.size();
-      case NestNodeKind::barrier: return nest_.is_on_gpu;
-      case NestNodeKind::rescale: return n.first < kernel.body.size();
-    }
-    __builtin_unreachable();
-  }
-  bool has_ids(const NestNode& n) const {
-    if (n.count == 0 || std::size_t{n.first} + n.count > nest_.ids.size()) return false;
-    const auto list = nest_.ids_of(n);
-    return std::all_of(list.begin(), list.end(), [&](InstId id) { return id < nest_.kernel->body.size(); });
-  }
-
-  const LoopNest& nest_;
-  std::vector<std::size_t> parents_;
-};
 
 class NestVerifier {
  public:
@@ -194,6 +91,7 @@ class NestVerifier {
 
   void stage(std::size_t place) {
     ++stage_;
+    lanes_ = 1;
     at_ = {};
     at_.known.resize(k_.body.size());
     at_.checked.resize(k_.body.size());
@@ -236,7 +134,10 @@ class NestVerifier {
     const Scope outside = at_;
     if (is_of_parts(l)) at_.blocks |= l.axes;
     else at_.points |= l.axes;
-    if (is_of_one_part(l)) at_.blocks &= static_cast<AxisMask>(~l.axes);
+    if (is_of_one_part(l)) {  // the points of a task are several
+      at_.blocks &= static_cast<AxisMask>(~l.axes);
+      at_.tasks &= static_cast<AxisMask>(~l.axes);
+    }
     if (l.mode == LoopMode::task || l.mode == LoopMode::grid) at_.tasks |= l.axes;
     if (l.mode == LoopMode::vector) at_.has_vector = true;
     if (nest_.is_on_gpu) enter_threads(l);
@@ -267,13 +168,15 @@ class NestVerifier {
     require((l.axes & at_.points) == 0, place, "an axis that is walked already");
     if (is_of_one_part(l)) require((l.axes & ~at_.blocks) == 0, place, "a block outside a loop over blocks");
     else require((l.axes & at_.blocks) == 0, place, "an axis that is walked by blocks");
+    const bool has_tiles = l.range == LoopRange::tiles || l.range == LoopRange::tile;
+    require(!nest_.is_on_gpu || !has_tiles, place, "tiles on a GPU");
     if (nest_.is_on_gpu) return;
     if (l.mode != LoopMode::task || l.range != LoopRange::whole)
       require(std::has_single_bit(l.axes), place, "not one axis");
-    if (l.range == LoopRange::blocks)
+    if (l.range == LoopRange::blocks || l.range == LoopRange::block)
       require(l.axes == axis_bit(nest_.vector_axis) && (l.axes & facts_.reduced) != 0, place,
               "blocks of an axis whose fold has none");
-    if (l.range == LoopRange::tiles || l.range == LoopRange::tile)
+    if (has_tiles)
       require(!nest_.calls.empty() && (l.axes & (nest_.calls[0].m | nest_.calls[0].n)) != 0, place,
               "tiles of an axis that is no row or column of a call");
     if (l.range == LoopRange::tiles) require(l.mode == LoopMode::task, place, "tiles that are not tasks");
@@ -309,6 +212,8 @@ class NestVerifier {
     const Loop& rows = nest_.loop_of(nest_.nodes[place + 1]);
     require(!in_call_ && folds_.empty() && !at_.has_vector, place, "a call inside of loops that are not tasks");
     require(rows.axes == c.m && rows.range == LoopRange::tile, place, "its loop does not walk the rows of a tile");
+    require((facts_.values[c.a].axes & c.n) == 0 && (facts_.values[c.b].axes & c.m) == 0, place,
+            "its operands stand in each other's place");
     in_call_ = true;
     loop(place + 1);
     in_call_ = false;
@@ -540,8 +445,10 @@ class NestVerifier {
     require(buffer.space != BufferSpace::reg || at_.is_single, place, "a register in a loop of several steps");
     require(nest_.is_on_gpu || kept.known == Known::part || nest_.places[buffer.value].level == at_.level, place,
             "not at the value's place");
-    if (buffer.points != 0)
+    if (buffer.points != 0) {  // beyond them it is a load
       require(!may_be_written(k_.body[buffer.value].access), place, "reads an operand after it was written");
+      at_.has_barrier = false;
+    }
     at_.known[buffer.value] = kept.known;
   }
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <limits>
 
 SINTER_NAMESPACE_BEGIN
@@ -405,7 +406,7 @@ class CudaGroup final : public LaunchGroup {
   bool run_graph(std::span<void* const* const> operands) {
     GroupGraph* graph = choose();
     if (graph == nullptr) return build(operands);
-    if (SINTER_UNLIKELY(!graph->update(operands, addresses_, recorder_))) {
+    if (SINTER_UNLIKELY(!is_updated(*graph, operands))) {
       std::erase_if(graphs_, [&](const auto& known) { return known.get() == graph; });
       return build(operands);
     }
@@ -431,17 +432,30 @@ class CudaGroup final : public LaunchGroup {
   }
 
   bool build(std::span<void* const* const> operands) {
+    if (has_work_ && !may_record_work()) return false;
     if (graphs_.size() == most) graphs_.erase(graphs_.begin());
     auto graph = std::make_unique<GroupGraph>(gpu_, lists_, sources_);
-    bool is_built = !has_work_ || may_record_work();
-    is_built = is_built && graph->build(launches_, operands, addresses_, recorder_);
-    if (!is_built) {
+    if (!is_built(*graph, operands)) {
       refuses_calls_ = ++refusals_ > 8;  // sometimes another thread causes it
       return false;
     }
     graph->launch();
     graphs_.push_back(std::move(graph));
     return true;
+  }
+
+  /// Where ranks have met already, what cannot be made a graph must run all the same.
+  bool is_built(GroupGraph& graph, std::span<void* const* const> operands) {
+    if (!has_work_) return graph.build(launches_, operands, addresses_, recorder_);
+    try {
+      return graph.build(launches_, operands, addresses_, recorder_);
+    } catch (const std::exception&) { return false; }
+  }
+  bool is_updated(GroupGraph& graph, std::span<void* const* const> operands) {
+    if (!has_work_) return graph.update(operands, addresses_, recorder_);
+    try {
+      return graph.update(operands, addresses_, recorder_);
+    } catch (const std::exception&) { return false; }
   }
 
   /// Not where its addresses never come to rest: making a graph takes longer than what it saves.
@@ -457,6 +471,8 @@ class CudaGroup final : public LaunchGroup {
     } catch (const Error&) {}
     std::erase_if(graphs_, [&](const auto& graph) { return graph->has_source(source); });
     works_recorded_ = 0;
+    refusals_ = 0;
+    refuses_calls_ = false;
   }
 
   Gpu& gpu_;
