@@ -102,7 +102,7 @@ void add_reductions() {
                                    {"{0,2}", {0, 2}},
                                    {"{0,1,2}", {0, 1, 2}}})
     add_unary(std::string("sum over ") + text, "512x512x512", small, cube,
-              [axes = axes](Tensor x) { return sum(x, Axes(axes)); });
+              [reduced = axes](Tensor x) { return sum(x, Axes(reduced)); });
   add_unary("sum over {1}", "1000x1001x77", small, odd, [](Tensor x) { return sum(x, {1}); });
   add_unary("argmax over {1}", "1000x1001x77", small, odd, [](Tensor x) { return argmax(x, 1); });
   add_unary("softmax", "64x400000", few, long_rows, [](Tensor x) { return softmax(x, 1); });
