@@ -38,13 +38,24 @@ class SymbolScope {
   static SymbolScope*& current() noexcept;
 };
 
+namespace tensor_detail {
+/// Numbers beyond any extent, as bounds that mean "to the end", stay beyond.
+template <std::integral I>
+constexpr std::int64_t within_bounds(I value) {
+  if constexpr (sizeof(I) < sizeof(std::int64_t)) return static_cast<std::int64_t>(value);
+  constexpr std::int64_t most = (std::int64_t{1} << 62) - 1;
+  if (std::cmp_greater(value, most)) return most;
+  return std::cmp_less(value, -most) ? -most : static_cast<std::int64_t>(value);
+}
+}  // namespace tensor_detail
+
 /// An extent: integer or symbolic. Eight bytes, trivially copyable.
 class Dim {
  public:
   constexpr Dim() = default;
   template <std::integral I>
     requires(!std::same_as<I, bool>)
-  constexpr Dim(I value) : bits_(within_bounds(value) * 2) {}
+  constexpr Dim(I value) : bits_(tensor_detail::within_bounds(value) * 2) {}
 
   static Dim symbol(SymbolId id);
 
@@ -110,14 +121,6 @@ class Dim {
 
  private:
   friend struct tensor_detail::DimNode;
-  /// Numbers beyond any extent, as bounds that mean "to the end", stay beyond.
-  template <std::integral I>
-  static constexpr std::int64_t within_bounds(I value) {
-    if constexpr (sizeof(I) < sizeof(std::int64_t)) return static_cast<std::int64_t>(value);
-    constexpr std::int64_t most = (std::int64_t{1} << 62) - 1;
-    if (std::cmp_greater(value, most)) return most;
-    return std::cmp_less(value, -most) ? -most : static_cast<std::int64_t>(value);
-  }
   static Dim add(Dim a, Dim b);
   static Dim multiply(Dim a, Dim b);
   static Dim floor_divide(Dim a, Dim b);
