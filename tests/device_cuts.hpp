@@ -3,7 +3,7 @@
 #pragma once
 
 #include "catch.hpp"
-#include "temporary_folder.hpp"
+#include "tuning_folder.hpp"
 
 #include <sinter/base/hash.hpp>
 #include <sinter/sinter.hpp>
@@ -18,19 +18,6 @@
 #include <vector>
 
 namespace sinter_test {
-
-/// A store of its own, and a process that knows nothing yet.
-struct TuningFolder {
-  Folder folder;
-  std::string before = std::getenv("SINTER_CACHE_DIR") != nullptr ? std::getenv("SINTER_CACHE_DIR") : "";
-  TuningFolder() { use(folder.path, "8"); }
-  ~TuningFolder() { use(before, "0"); }  // of the tests
-  static void use(const std::string& path, const char* megabytes) {
-    ::setenv("SINTER_CACHE_DIR", path.empty() ? "off" : path.c_str(), 1);
-    ::setenv("SINTER_CACHE_MB", megabytes, 1);
-    sinter::runtime_detail::reopen_tuning();
-  }
-};
 
 /// A value that two kernels compute again, each.
 inline sinter::Tensor two_sums(sinter::Tensor x) {

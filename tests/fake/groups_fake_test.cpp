@@ -3,7 +3,7 @@
 #include "catch.hpp"
 #include "device_checks.hpp"
 #include "fake_device.hpp"
-#include "temporary_folder.hpp"
+#include "tuning_folder.hpp"
 
 #include <sinter/sinter.hpp>
 #include <sinter/tuning.hpp>
@@ -18,23 +18,12 @@ using namespace sinter;
 using sinter_test::fake_device;
 using sinter_test::Network;
 using sinter_test::training_step;
+using sinter_test::TuningFolder;
 using Floats = std::vector<float>;
 
 namespace {
 jit::Options as_one() { return {.mode = jit::Mode::reduce_overhead}; }
 
-/// A store of its own, and a process that knows nothing yet.
-struct TuningFolder {
-  Folder folder;
-  std::string before = std::getenv("SINTER_CACHE_DIR") != nullptr ? std::getenv("SINTER_CACHE_DIR") : "";
-  TuningFolder() { use(folder.path, "8"); }
-  ~TuningFolder() { use(before, "0"); }  // of the tests
-  static void use(const std::string& path, const char* megabytes) {
-    ::setenv("SINTER_CACHE_DIR", path.empty() ? "off" : path.c_str(), 1);
-    ::setenv("SINTER_CACHE_MB", megabytes, 1);
-    runtime_detail::reopen_tuning();
-  }
-};
 /// The fake devices have three schedules for each kernel.
 struct OwnSchedules {
   OwnSchedules() {

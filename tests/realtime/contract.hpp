@@ -4,6 +4,7 @@
 #pragma once
 
 #include "../catch.hpp"
+#include "../sanitized.hpp"
 
 #include <sinter/sinter.hpp>
 
@@ -11,15 +12,6 @@
 #include <exception>
 #include <string>
 #include <thread>
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define SINTER_TEST_SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SINTER_TEST_SANITIZED
-#endif
 
 #if defined(__GLIBC__) && defined(__linux__) && !defined(SINTER_TEST_SANITIZED)
 #define SINTER_TEST_COUNTS

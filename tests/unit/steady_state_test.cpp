@@ -1,6 +1,7 @@
 // A warm call allocates nothing and takes no lock: every call of the system's allocator and of pthread's mutexes on
 // this thread is counted. Sanitizers bring an allocator of their own and are left alone.
 #include "../catch.hpp"
+#include "../sanitized.hpp"
 
 #include <Eigen/Dense>
 
@@ -15,15 +16,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define SINTER_TEST_SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SINTER_TEST_SANITIZED
-#endif
 
 using namespace sinter;
 

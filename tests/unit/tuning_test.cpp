@@ -2,7 +2,7 @@
 #include "../catch.hpp"
 #include "../checks.hpp"
 #include "../run_again.hpp"
-#include "../temporary_folder.hpp"
+#include "../tuning_folder.hpp"
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/hash.hpp>
@@ -28,21 +28,9 @@
 #include <unistd.h>
 
 using namespace sinter;
+using sinter_test::TuningFolder;
 
 namespace {
-
-/// A folder of its own for the store, and a process that knows nothing yet.
-struct TuningFolder {
-  Folder folder;
-  std::string before = std::getenv("SINTER_CACHE_DIR") != nullptr ? std::getenv("SINTER_CACHE_DIR") : "";
-  TuningFolder() { use(folder.path); }
-  static void use(const std::string& path) {
-    ::setenv("SINTER_CACHE_DIR", path.c_str(), 1);
-    ::setenv("SINTER_CACHE_MB", path == "off" ? "0" : "8", 1);  // the tests' own is 0
-    runtime_detail::reopen_tuning();
-  }
-  ~TuningFolder() { use(before.empty() ? "off" : before); }
-};
 
 /// The reference back end with schedules that are slower than others by their number of milliseconds, and one that is
 /// wrong.

@@ -1,5 +1,5 @@
-// Work of a library that graphs of a device have inside, as a communicator's collectives: where it comes from, who keeps
-// it, and how it is dropped before what it needs goes away. Knows no devices.
+// Work of a library that graphs of a device have inside, as a communicator's collectives: where it comes from, who
+// keeps it, and how it is dropped before what it needs goes away. Knows no devices.
 #pragma once
 
 #include <sinter/base/config.hpp>
