@@ -239,13 +239,14 @@ class NestInterpreter {
   }
   LaneShape lane_shape(std::size_t fold) const {
     const Loop& l = nest_.loop_of(nest_.nodes[fold + 1]);
-    const bool is_row = (l.axes >> nest_.vector_axis & 1) != 0 || l.range == LoopRange::blocks;
+    const bool is_row = (l.axes >> nest_.vector_axis & 1) != 0 || (l.range == LoopRange::blocks && !nest_.has_gemm());
     const std::int64_t width = l.range == LoopRange::blocks ? 1 : l.step;
     return {.lanes = l.lanes,
             .width = width,
             .columns = is_row ? 1 : nest_.lanes,
             .tile = l.lanes * l.copies * width,
-            .is_row = is_row};
+            .is_row = is_row,
+            .is_in_order = nest_.has_gemm()};
   }
   std::unique_ptr<CellFold> fold_over_lanes(std::size_t place, const Inst& inst, bool is_online_sum) const {
     const LaneShape shape = lane_shape(place);
